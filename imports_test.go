@@ -46,6 +46,7 @@ var rules = []rule{
 	{part: "recipes/semaphore", may: append([]string{"recipes/counter"}, forRecipes...)}, // its number of leases
 	{part: "cache", may: []string{"internal/flow", "internal/plain", "framework", "internal/zkpath", "retry"}},
 	{part: "inspect", may: []string{"cache", "framework", "internal/plain", "internal/zkpath"}},
+	{part: "inspect/http", may: []string{"inspect", "cache", "framework", "internal/flow", "internal/plain", "internal/zkpath"}},
 	// The in-process server shares only the wire format with the client: with more in common they would share their mistakes.
 	{part: "zktest", may: []string{"internal/jute", "internal/plain", "internal/zkpath"}},
 	{part: "zktest/chaos", may: []string{"internal/chance", "zktest"}},

@@ -8,6 +8,7 @@
 //   - [Why] makes a graph of who waits for whom, across locks, and finds the circles in it.
 //     [Graph.Findings] says what else may be why a line does not move.
 //   - [Servers] and [Connections] are what the servers say of themselves, and of who is connected to them.
+//   - [WhyIn] does the same for what a cache has, as often as you like; package inspect/http is a page made of it.
 //   - [Doctor] looks at the client and its servers: the rule that keeps holds safe, how long answers take,
 //     and what to do about what is wrong.
 //

@@ -63,7 +63,7 @@ func Doctor(ctx context.Context, client *framework.Client, opts ...Option) (Repo
 	case client.Err() != nil:
 		return Report{}, fmt.Errorf("inspect: doctor: %w", client.Err())
 	case r.Health.Server != "":
-		r.ask(ctx, reading)
+		r.ask(ctx, client, reading)
 		r.Health = client.Health() // by now the server has said whether it stands alone
 	}
 	if r.Told, err = Servers(ctx, client); err != nil {
@@ -78,8 +78,7 @@ func Doctor(ctx context.Context, client *framework.Client, opts ...Option) (Repo
 }
 
 // ask measures, and reads the configuration.
-func (r *Report) ask(ctx context.Context, reading *reading) {
-	client := reading.client
+func (r *Report) ask(ctx context.Context, client *framework.Client, reading *reading) {
 	var failed error
 	r.Reads, failed = measure(func() error {
 		_, err := client.CheckExists().ForPath(ctx, "/")

@@ -43,6 +43,12 @@ func Locks(ctx context.Context, client *framework.Client, root string, opts ...O
 	if err != nil {
 		return Found{}, wrap("locks", root, err)
 	}
+	f, err := r.below(ctx, root)
+	return f, wrap("locks", root, err)
+}
+
+// below finds the lines at root and below it.
+func (r *reading) below(ctx context.Context, root string) (Found, error) {
 	r.inLine = min(r.inLine, mostInLine)
 	var f Found
 	level := []string{root}
@@ -61,15 +67,15 @@ func Locks(ctx context.Context, client *framework.Client, root string, opts ...O
 			r.left -= len(some)
 			lists, err := r.lists(ctx, some...)
 			if err != nil {
-				return Found{}, wrap("locks", root, err)
+				return Found{}, err
 			}
 			if depth == 0 && lists[0].err != nil {
-				return Found{}, wrap("locks", root, lists[0].err)
+				return Found{}, lists[0].err
 			}
 			for i, path := range some {
 				more, err := r.look(ctx, &f, path, lists[i])
 				if err != nil {
-					return Found{}, wrap("locks", root, err)
+					return Found{}, err
 				}
 				below = append(below, more[:min(len(more), max(r.limits.nodes-len(below), 0))]...)
 			}
@@ -125,12 +131,13 @@ func (r *reading) look(
 	return below, nil
 }
 
-// taken says whether the line is one: somebody with a session stands in it, or it has items.
+// taken says whether the line is one: somebody with a session stands in it, or somebody of whom nothing can
+// be known, or it has items.
 func (l Line) taken() bool {
 	switch l.Kind {
 	case Mutex, ReadWriteLock, Latch, Semaphore, DoubleBarrier, Members:
 		all := slices.Concat(l.Holders, l.Waiting)
-		return slices.ContainsFunc(all, func(p Participant) bool { return p.Session != 0 })
+		return slices.ContainsFunc(all, func(p Participant) bool { return p.Session != 0 || p.Err != nil && p.Token == 0 })
 	case Queue:
 		return len(l.Waiting) > 0
 	}

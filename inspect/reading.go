@@ -14,11 +14,24 @@ const flightSize = 64
 
 // reading is one call of this package: what it has read and may read yet.
 type reading struct {
-	client *framework.Client
+	source
 	limits
 	left   int // nodes that may be read yet
 	inLine int // the most participants of one line
 }
+
+// source is where a reading looks: at the servers, or at a copy of the tree. The answers are in the order of
+// the paths. It fails as a whole with what concerns no single node.
+type source interface {
+	lists(ctx context.Context, paths ...string) ([]answer[framework.ChildrenResult], error)
+	stats(ctx context.Context, paths ...string) ([]answer[framework.ExistsResult], error)
+	contents(ctx context.Context, paths ...string) ([]answer[framework.DataResult], error)
+	// unpacked is data as its owner meant them.
+	unpacked(path string, data []byte) ([]byte, error)
+}
+
+// servers are asked through a client.
+type servers struct{ client *framework.Client }
 
 func begin(ctx context.Context, client *framework.Client, opts []Option) (*reading, error) {
 	l, err := limited(opts)
@@ -30,7 +43,11 @@ func begin(ctx context.Context, client *framework.Client, opts []Option) (*readi
 	case client == nil:
 		return nil, framework.ErrNoClient
 	}
-	return &reading{client: client, limits: l, left: l.nodes, inLine: l.nodes}, nil
+	return read(servers{client}, l), nil
+}
+
+func read(from source, l limits) *reading {
+	return &reading{source: from, limits: l, left: l.nodes, inLine: l.nodes}
 }
 
 // answer is that to one request: the error is the node's.
@@ -84,14 +101,23 @@ func aboutNode(err error) bool {
 	return false
 }
 
-func (r *reading) lists(ctx context.Context, paths ...string) ([]answer[framework.ChildrenResult], error) {
-	list := r.client.GetChildren().InBackground()
-	return flights(ctx, r.client, paths, list.ForPath)
+func (s servers) lists(ctx context.Context, paths ...string) ([]answer[framework.ChildrenResult], error) {
+	list := s.client.GetChildren().InBackground()
+	return flights(ctx, s.client, paths, list.ForPath)
 }
 
-func (r *reading) data(ctx context.Context, paths ...string) ([]answer[framework.DataResult], error) {
-	get := r.client.GetData().Undecompressed().InBackground()
-	return flights(ctx, r.client, paths, get.ForPath)
+func (s servers) stats(ctx context.Context, paths ...string) ([]answer[framework.ExistsResult], error) {
+	exists := s.client.CheckExists().InBackground()
+	return flights(ctx, s.client, paths, exists.ForPath)
+}
+
+func (s servers) contents(ctx context.Context, paths ...string) ([]answer[framework.DataResult], error) {
+	get := s.client.GetData().Undecompressed().InBackground()
+	return flights(ctx, s.client, paths, get.ForPath)
+}
+
+func (s servers) unpacked(path string, data []byte) ([]byte, error) {
+	return s.client.Unpacked(path, data)
 }
 
 // participants reads the nodes of entries: exists for each, which needs no right, and then the data of those
@@ -107,8 +133,7 @@ func (r *reading) participants(
 	for i, e := range some {
 		paths[i] = zkpath.Join(dir, e.name)
 	}
-	exists := r.client.CheckExists().InBackground()
-	stats, err := flights(ctx, r.client, paths, exists.ForPath)
+	stats, err := r.stats(ctx, paths...)
 	if err != nil {
 		return nil, false, 0, err
 	}
@@ -133,7 +158,7 @@ func (r *reading) participants(
 		}
 		all = append(all, p)
 	}
-	data, err := r.data(ctx, asked...)
+	data, err := r.contents(ctx, asked...)
 	if err != nil {
 		return nil, false, 0, err
 	}
@@ -145,7 +170,7 @@ func (r *reading) participants(
 		case got.err != nil:
 			p.Err = got.err
 		default:
-			p.Data, p.DataLength = r.unpacked(p.Path, got.value.Data), len(got.value.Data)
+			p.Data, p.DataLength = r.kept(p.Path, got.value.Data), int(got.value.Stat.DataLength)
 			p.Revoked = string(got.value.Data) == revocation
 		}
 	}
@@ -155,9 +180,9 @@ func (r *reading) participants(
 // revocation is what Curator's Revoker and this library's Revoke write into a holder's node.
 const revocation = "__REVOKE__"
 
-// unpacked is data as this client would read them, if they are still small enough then.
-func (r *reading) unpacked(path string, data []byte) []byte {
-	if plain, err := r.client.Unpacked(path, data); err == nil && len(plain) <= r.limits.data {
+// kept is data as their owner meant them, if they are still small enough then.
+func (r *reading) kept(path string, data []byte) []byte {
+	if plain, err := r.unpacked(path, data); err == nil && len(plain) <= r.limits.data {
 		data = plain
 	}
 	if len(data) > r.limits.data { // the node has changed since exists

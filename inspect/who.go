@@ -153,7 +153,7 @@ func (r *reading) fill(
 // kazooSemaphore reads a semaphore of kazoo's: the number of leases is the node's data, and the line is
 // beside the node. What only has members of such names is left as it is.
 func (r *reading) kazooSemaphore(ctx context.Context, l Line, s shape) (Line, bool, error) {
-	data, err := r.data(ctx, l.Path)
+	data, err := r.contents(ctx, l.Path)
 	if err != nil {
 		return l, false, err
 	}
@@ -234,7 +234,7 @@ func (r *reading) leaf(ctx context.Context, l *Line, stat framework.Stat) error 
 	if l.DataLength == 0 || l.DataLength > r.limits.data {
 		return nil
 	}
-	got, err := r.data(ctx, l.Path)
+	got, err := r.contents(ctx, l.Path)
 	switch {
 	case err != nil:
 		return err

@@ -72,6 +72,7 @@ Exit codes:
 		newWhy(),
 		newDoctor(),
 		newServe(),
+		newWeb(),
 		newMan(),
 		newVersion(),
 	)

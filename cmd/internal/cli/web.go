@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-curator/curator/cmd/internal/run"
+	inspecthttp "github.com/go-curator/curator/inspect/http"
+)
+
+// web is a page, and where it is.
+type web struct {
+	connection
+	root, listen string
+	hosts        []string
+	allowDelete  bool
+}
+
+func newWeb() *cobra.Command {
+	w := web{root: "/"}
+	cmd := &cobra.Command{
+		Use:   "web [ROOT]",
+		Short: "Show on a page, live, who holds what below a path, who waits and since when",
+		Long: `Show on a page, live, who holds what below a path, who waits and since when: the lines of Java
+Curator, Go and kazoo, the last grants, who waits for whom, deadlocks, and how the client is doing.
+ROOT is / unless it is given; choose one with locks below it, since everything below is kept in memory.
+
+The page is for this machine's users, unless --listen says otherwise. Nothing keeps anybody out who can
+reach that address. The page changes nothing, except with --allow-delete.`,
+		Example: `  curator web /locks
+  curator web --listen 127.0.0.1:9000 --allow-delete`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage("%s takes one path, but got %q, too", cmd.CommandPath(), args[1])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				w.root = args[0]
+			}
+			return w.serve(cmd)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&w.listen, "listen", "127.0.0.1:8180", "address to listen on; port 0 is any that is free")
+	f.StringSliceVar(&w.hosts, "host", nil,
+		"`names` under which browsers may ask for the page (default: those of the loopback if it listens there)")
+	f.BoolVar(&w.allowDelete, "allow-delete", false, "let viewers delete participants' nodes, after a confirmation")
+	w.flags(f)
+	return cmd
+}
+
+// serve serves the page until a signal asks to end.
+func (w *web) serve(cmd *cobra.Command) error {
+	options, warning, err := w.pageOptions()
+	if err != nil {
+		return err
+	}
+	signals, ignore := run.Signals()
+	defer ignore()
+	ctx, stop := run.UntilAsked(context.Background(), signals)
+	defer stop()
+	client, err := w.open(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	page, err := inspecthttp.New(client, w.root, options...)
+	if err != nil {
+		return err
+	}
+	defer page.Close()
+	listener, err := net.Listen("tcp", w.listen)
+	if err != nil {
+		return usage("--listen: %w", err)
+	}
+	if warning != "" {
+		say(cmd.ErrOrStderr(), "%s", warning)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "http://%s/\n", listener.Addr())
+	server := &http.Server{Handler: page, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err = <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	page.Close() // ends the streams, for which Shutdown would wait
+	ending, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if server.Shutdown(ending) != nil {
+		_ = server.Close()
+	}
+	<-failed
+	return nil
+}
+
+// pageOptions are the page's, and what the user should know of them.
+func (w *web) pageOptions() (options []inspecthttp.Option, warning string, err error) {
+	host, _, err := net.SplitHostPort(w.listen)
+	if err != nil {
+		return nil, "", usage("--listen: %w", err)
+	}
+	loopback := strings.EqualFold(host, "localhost")
+	if ip := net.ParseIP(host); ip != nil {
+		loopback = ip.IsLoopback()
+	}
+	hosts := w.hosts
+	switch {
+	case loopback && len(hosts) == 0:
+		hosts = []string{"localhost", "127.0.0.1", "::1", host}
+	case !loopback && w.allowDelete && len(hosts) == 0:
+		return nil, "", exit{exitUsage, errors.New("--allow-delete beyond the loopback needs --host: the names " +
+			"under which browsers ask for the page")}
+	case !loopback:
+		warning = "everybody who can reach " + w.listen + " can see the page"
+		if w.allowDelete {
+			warning += ", and take locks away"
+		}
+	}
+	if len(hosts) > 0 {
+		options = append(options, inspecthttp.WithHosts(hosts...))
+	}
+	if w.allowDelete {
+		options = append(options, inspecthttp.WithDelete())
+	}
+	return options, warning, nil
+}

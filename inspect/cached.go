@@ -1,0 +1,115 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-curator/curator/cache"
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// WhyIn is [Why] for what a cache has: it sends nothing and waits for nobody, so that a page or a gauge can
+// ask again after each event of the cache. The lines are those of one moment, if the cache is in sync. Data
+// are what the cache has: give it a decoder if participants compress theirs.
+//
+// A participant that the cache's client may not read has its error in Participant.Err, and nothing else is
+// known of it, not even its session: a cache does not ask.
+//
+// Errors: framework.ErrNoClient if there is no cache, and those of the cache's root: framework.ErrNoNode,
+// framework.ErrNoAuth.
+func WhyIn(c *cache.Cache, opts ...Option) (Graph, error) {
+	l, err := limited(opts)
+	if err == nil && c == nil {
+		err = framework.ErrNoClient
+	}
+	if err != nil {
+		return Graph{}, wrap("why in", "", err)
+	}
+	found, err := read(copyOf(c), l).below(context.Background(), c.Root())
+	if err != nil {
+		return Graph{}, wrap("why in", c.Root(), err)
+	}
+	return graphOf(found), nil
+}
+
+// copied is a copy of the tree, by path.
+type copied map[string]*copiedNode
+
+type copiedNode struct {
+	node     cache.Node
+	known    bool // the cache has the node
+	err      error
+	children []string
+}
+
+func copyOf(c *cache.Cache) copied {
+	all := make(copied, c.Len())
+	join := func(path string, n *copiedNode) {
+		all[path] = n
+		if path == c.Root() {
+			return
+		}
+		if above := all[zkpath.Parent(path)]; above != nil {
+			name := path[len(zkpath.Join(zkpath.Parent(path), "x"))-1:]
+			above.children = append(above.children, name)
+		}
+	}
+	for path, n := range c.All() {
+		join(path, &copiedNode{node: n, known: true})
+	}
+	for path, err := range c.Failures() {
+		switch n := all[path]; {
+		case n != nil:
+			n.err = err
+		case !errors.Is(err, framework.ErrNoNode):
+			join(path, &copiedNode{err: err})
+		}
+	}
+	return all
+}
+
+// lists: of a node that cannot be read there is no list. One that can, and fails for its data, has one.
+func (c copied) lists(_ context.Context, paths ...string) ([]answer[framework.ChildrenResult], error) {
+	return answers(c, paths, func(n *copiedNode) (framework.ChildrenResult, error) {
+		if !n.known || errors.Is(n.err, framework.ErrNoAuth) {
+			return framework.ChildrenResult{}, n.err
+		}
+		return framework.ChildrenResult{Names: n.children, Stat: n.node.Stat}, nil
+	}), nil
+}
+
+func (c copied) stats(_ context.Context, paths ...string) ([]answer[framework.ExistsResult], error) {
+	all := answers(c, paths, func(n *copiedNode) (framework.ExistsResult, error) {
+		if !n.known {
+			return framework.ExistsResult{}, n.err
+		}
+		return framework.ExistsResult{Stat: &n.node.Stat}, nil
+	})
+	for i := range all {
+		if errors.Is(all[i].err, framework.ErrNoNode) {
+			all[i].err = nil // exists says so by having no Stat
+		}
+	}
+	return all, nil
+}
+
+func (c copied) contents(_ context.Context, paths ...string) ([]answer[framework.DataResult], error) {
+	return answers(c, paths, func(n *copiedNode) (framework.DataResult, error) {
+		return framework.DataResult{Data: n.node.Data, Stat: n.node.Stat}, n.err
+	}), nil
+}
+
+func (c copied) unpacked(_ string, data []byte) ([]byte, error) { return data, nil }
+
+func answers[T any](c copied, paths []string, of func(*copiedNode) (T, error)) []answer[T] {
+	all := make([]answer[T], len(paths))
+	for i, path := range paths {
+		if n := c[path]; n == nil {
+			all[i].err = framework.ErrNoNode
+		} else {
+			all[i].value, all[i].err = of(n)
+		}
+	}
+	return all
+}

@@ -1,0 +1,92 @@
+package inspecthttp
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/plain"
+)
+
+// deletionTime is how long a deletion may take.
+const deletionTime = 10 * time.Second
+
+// tokenHeader is where a POST has the page's token. A form of another site cannot set it.
+const tokenHeader = "X-Curator-Token"
+
+// deletion is a POST's body: a participant as viewers name it.
+type deletion struct {
+	Line int   `json:"line"`
+	Key  int64 `json:"key,string"`
+}
+
+// delete deletes the node of a participant that is shown.
+func (p *Page) delete(w http.ResponseWriter, r *http.Request) {
+	if status, err := p.mayAsk(r); err != nil {
+		http.Error(w, err.Error(), status)
+		return
+	}
+	var d deletion
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<10)).Decode(&d); err != nil {
+		http.Error(w, "The request names no participant.", http.StatusBadRequest)
+		return
+	}
+	path, shown := p.board.path(target{d.Line, d.Key})
+	if !shown {
+		http.Error(w, "This participant is not there any more.", http.StatusNotFound)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), deletionTime)
+	defer cancel()
+	if status, err := p.remove(ctx, path, d.Key); err != nil {
+		http.Error(w, text(err.Error(), 500), status)
+		return
+	}
+	p.client.Logger().Warn("inspect/http: a participant's node was deleted by hand", "path", plain.Text(path),
+		"czxid", d.Key, "from", plain.Text(r.RemoteAddr))
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// mayAsk says why a request may not delete anything.
+func (p *Page) mayAsk(r *http.Request) (status int, err error) {
+	switch {
+	case !p.mayDelete:
+		return http.StatusForbidden, errors.New("this page is read-only: its service has not allowed deleting")
+	case r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Origin") == "":
+		return http.StatusForbidden, errors.New("the request has neither Sec-Fetch-Site nor Origin: use a browser")
+	case r.Header.Get("Sec-Fetch-Site") == "none" || new(http.CrossOriginProtection).Check(r) != nil:
+		return http.StatusForbidden, errors.New("the request comes from another origin than this page")
+	case subtle.ConstantTimeCompare([]byte(r.Header.Get(tokenHeader)), []byte(p.token)) != 1:
+		return http.StatusForbidden, errors.New("the request lacks this page's token: load the page again")
+	}
+	return 0, nil
+}
+
+// remove deletes a node if it is the one that was shown.
+func (p *Page) remove(ctx context.Context, path string, czxid int64) (status int, err error) {
+	stat, err := p.client.CheckExists().ForPath(ctx, path)
+	if err == nil && (stat == nil || stat.Czxid != czxid) {
+		err = framework.ErrNoNode
+	}
+	if err == nil {
+		err = p.client.Delete().WithVersion(stat.Version).ForPath(ctx, path)
+	}
+	switch {
+	case err == nil:
+		return 0, nil
+	case errors.Is(err, framework.ErrNoNode):
+		return http.StatusNotFound, errors.New("this participant is not there any more")
+	case errors.Is(err, framework.ErrBadVersion):
+		return http.StatusConflict, errors.New("its data were just changed: it is alive; look again")
+	case errors.Is(err, framework.ErrNoAuth):
+		return http.StatusForbidden, errors.New("this client has no permission to delete the node")
+	case errors.Is(err, framework.ErrNotEmpty):
+		return http.StatusConflict, errors.New("the node has children")
+	}
+	return http.StatusServiceUnavailable, fmt.Errorf("not known to be deleted: %w", err)
+}

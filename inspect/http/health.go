@@ -1,0 +1,138 @@
+package inspecthttp
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+)
+
+const (
+	// mostChanges is how many state changes are remembered, mostMargins how many seconds of margins.
+	mostChanges, mostMargins = 30, 120
+)
+
+// health is what is known of the client over time.
+type health struct {
+	mu      sync.Mutex // guards all; taken before the board's
+	session int64
+	changes []changeView // the last one last
+	margins []int64      // see clientView
+}
+
+// clientView is how this client is doing. Times are milliseconds since 1970, lengths of time milliseconds.
+type clientView struct {
+	State   string       `json:"state"`
+	Fine    bool         `json:"fine"` // it is connected to a quorum
+	Epoch   int64        `json:"epoch"`
+	Since   int64        `json:"since,omitempty"`
+	Away    int64        `json:"away,omitempty"`
+	Server  string       `json:"server,omitempty"`
+	Session string       `json:"session,omitempty"`
+	Trouble string       `json:"trouble,omitempty"`
+	Changes []changeView `json:"changes,omitempty"`
+
+	Rule        string `json:"rule"`
+	Standalone  bool   `json:"standalone,omitempty"`
+	Timeout     int64  `json:"timeout"`
+	Bound       int64  `json:"bound"`
+	Margin      int64  `json:"margin"`
+	Heartbeat   int64  `json:"heartbeat,omitempty"`
+	Steady      int64  `json:"steady"`
+	Holds       int    `json:"holds"`
+	Refused     string `json:"refused,omitempty"`
+	Queued      int    `json:"queued"`
+	InFlight    int    `json:"inFlight"`
+	Cleanups    int    `json:"cleanups"`
+	Connections uint64 `json:"connections"`
+	// Margins is for how long holds were certain, second by second, and -1 when nothing was held.
+	Margins []int64 `json:"margins,omitempty"`
+}
+
+// changeView is a state change.
+type changeView struct {
+	State string `json:"state"`
+	Epoch int64  `json:"epoch"`
+	At    int64  `json:"at"`
+	Why   string `json:"why,omitempty"`
+}
+
+// listen takes down the client's state changes until the page is closed.
+func (p *Page) listen() {
+	for change := range p.client.StateChanges(p.ctx) {
+		v := changeView{State: change.State.String(), Epoch: change.Epoch, At: time.Now().UnixMilli()}
+		if trouble := p.client.Health().Trouble; trouble != nil && !good(change.State) {
+			v.Why = text(trouble.Error(), 300)
+		}
+		p.health.mu.Lock()
+		p.health.changes = append(p.health.changes, v)
+		p.health.changes = p.health.changes[max(0, len(p.health.changes)-mostChanges):]
+		p.health.mu.Unlock()
+		if good(change.State) {
+			p.meet()
+		}
+		p.show(false)
+	}
+	p.show(false) // the client may be closed
+}
+
+func good(s framework.State) bool { return s == framework.Connected || s == framework.Reconnected }
+
+// meet asks for the client's session, which there is, as a rule.
+func (p *Page) meet() {
+	ctx, cancel := context.WithTimeout(p.ctx, time.Second)
+	defer cancel()
+	if s, err := p.client.Session(ctx); err == nil {
+		p.health.mu.Lock()
+		p.health.session = s.ID()
+		p.health.mu.Unlock()
+	}
+}
+
+// feel takes the client's pulse, once a second.
+func (p *Page) feel(ctx context.Context) {
+	if ctx.Err() == nil {
+		p.show(true)
+	}
+}
+
+// show puts on the board how the client is doing, and adds to its margins if a second has passed.
+func (p *Page) show(second bool) {
+	p.health.mu.Lock()
+	defer p.health.mu.Unlock()
+	h := p.client.Health()
+	s := h.Safety
+	if second {
+		margin := int64(-1)
+		if s.Holds > 0 {
+			margin = s.Remaining.Milliseconds()
+		}
+		p.health.margins = append(p.health.margins, margin)
+		p.health.margins = p.health.margins[max(0, len(p.health.margins)-mostMargins):]
+	}
+	v := clientView{
+		State: h.State.String(), Fine: h.Err() == nil, Epoch: h.Epoch, Server: text(h.Server, 200),
+		Session: sessionText(p.health.session), Changes: p.health.changes,
+		Rule: s.Rule.String(), Standalone: s.Standalone, Timeout: s.SessionTimeout.Milliseconds(),
+		Bound: s.Bound.Milliseconds(), Margin: s.Margin.Milliseconds(), Heartbeat: s.Heartbeat.Milliseconds(),
+		Steady: s.Steady.Milliseconds(), Holds: s.Holds, Queued: h.Queued, InFlight: h.InFlight,
+		Cleanups: h.Cleanups, Connections: h.Connections, Margins: p.health.margins,
+	}
+	if h.Closed {
+		v.State = "closed"
+	}
+	if !h.Since.IsZero() {
+		v.Since = h.Since.UnixMilli()
+	}
+	if !h.Away.IsZero() {
+		v.Away = h.Away.UnixMilli()
+	}
+	if h.Trouble != nil {
+		v.Trouble = text(h.Trouble.Error(), 300)
+	}
+	if s.Refused != nil {
+		v.Refused = text(s.Refused.Error(), 300)
+	}
+	p.board.putClient(v)
+}

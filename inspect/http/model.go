@@ -1,0 +1,306 @@
+package inspecthttp
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/go-curator/curator/cache"
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/inspect"
+)
+
+const (
+	// mostLines are sent, and mostShown participants of them all; at least leastShown and at most mostOfLine
+	// holders, and as many waiters, of one line.
+	mostLines, mostShown, mostOfLine, leastShown = 1000, 5000, 100, 5
+	// mostFree is how many lines are remembered in which nobody is any more, mostGrants how many grants of
+	// each line.
+	mostFree, mostGrants = 200, 20
+	// mostCircles is how many deadlocks are sent, each with mostRing of its edges.
+	mostCircles, mostRing = 10, 20
+	// mostNotes is how many notes of one line are sent, mostForeign how many foreign names.
+	mostNotes, mostForeign = 10, 5
+)
+
+// model turns what there is at one moment into what is shown, and remembers what was there before. It does
+// nothing else: it reads no clock and sends nothing.
+type model struct {
+	began  time.Time
+	loaded bool
+	last   int // the last id that was given to a line
+	lines  map[string]*remembered
+}
+
+// remembered is what is known of a line beside what it is now.
+type remembered struct {
+	id      int
+	kind    inspect.Kind
+	holders map[holding]int // where the grants of those that hold are, counted from the first of all
+	count   int             // of all grants
+	grants  []grantView     // the last ones
+	free    time.Time       // since when nobody is in it; zero while somebody is
+}
+
+// holding is a hold: the node's name and the transaction that made it.
+type holding struct {
+	name  string
+	czxid int64
+}
+
+func newModel(now time.Time) *model { return &model{began: now, lines: map[string]*remembered{}} }
+
+// screen is what is shown at one moment.
+type screen struct {
+	head    headView
+	lines   []lineView
+	targets map[target]string // the paths of the nodes that may be deleted
+}
+
+// target is a participant as viewers name it: the line's id, and the node's czxid.
+type target struct {
+	line  int
+	czxid int64
+}
+
+// headView is what is shown above the lines. Times are milliseconds since 1970.
+type headView struct {
+	Since   int64  `json:"since"`             // when it was begun to watch
+	Loading int    `json:"loading,omitempty"` // how many nodes are known so far, plus 1; 0 if all are
+	Problem string `json:"problem,omitempty"` // why nothing can be shown
+	Stopped string `json:"stopped,omitempty"` // why not everything is
+	// Lines is how many there are, Unsent how many of these are not sent, Held how many of them somebody
+	// holds, Waiting how many participants wait.
+	Lines   int `json:"lines"`
+	Unsent  int `json:"unsent,omitempty"`
+	Held    int `json:"held"`
+	Waiting int `json:"waiting"`
+
+	Unreadable      []string     `json:"unreadable,omitempty"`
+	UnreadableCount int          `json:"unreadableCount,omitempty"`
+	Circles         []circleView `json:"circles,omitempty"`
+}
+
+// circleView is a deadlock.
+type circleView struct {
+	Edges []edgeView `json:"edges"`
+	More  int        `json:"more,omitempty"`
+}
+
+type edgeView struct {
+	Line   int      `json:"line,omitempty"`
+	Path   string   `json:"path"`
+	Waiter partView `json:"waiter"`
+	Ahead  partView `json:"ahead"`
+}
+
+// lineView is a line.
+type lineView struct {
+	ID      int          `json:"id"`
+	Path    string       `json:"path"`
+	Kind    inspect.Kind `json:"kind"`
+	Holders []partView   `json:"holders,omitempty"`
+	Waiting []partView   `json:"waiting,omitempty"`
+	// Held and Waits are how many there are, also those that are not in Holders and Waiting.
+	Held    int         `json:"held"`
+	Waits   int         `json:"waits"`
+	Max     int         `json:"max,omitempty"`
+	Foreign int         `json:"foreign,omitempty"`
+	Names   []string    `json:"names,omitempty"` // of some foreign children
+	Notes   []string    `json:"notes,omitempty"`
+	Grants  []grantView `json:"grants,omitempty"` // the last one last
+	Free    int64       `json:"free,omitempty"`   // since when nobody is in it
+}
+
+// partView is a participant.
+type partView struct {
+	Key     int64           `json:"key,string"` // the node's czxid, 0 if unknown
+	Name    string          `json:"name"`
+	Session string          `json:"session,omitempty"`
+	Data    string          `json:"data,omitempty"`
+	Length  int             `json:"length,omitempty"` // of data that are not shown
+	Library inspect.Library `json:"library,omitempty"`
+	Reader  bool            `json:"reader,omitempty"`
+	Revoked bool            `json:"revoked,omitempty"`
+	Since   int64           `json:"since,omitempty"`
+	Error   string          `json:"error,omitempty"`
+}
+
+// grantView is a hold: Seen is when it was seen first, and Ended when it was not there any more; 0 if it is.
+// Before says that it was there when the page began to watch.
+type grantView struct {
+	Who    partView `json:"who"`
+	Seen   int64    `json:"seen"`
+	Before bool     `json:"before,omitempty"`
+	Ended  int64    `json:"ended,omitempty"`
+}
+
+// failed is what is shown if there is nothing to be seen.
+func (m *model) failed(err error, p cache.Progress) screen {
+	head := headView{Since: m.began.UnixMilli()}
+	switch m.loaded = m.loaded || p.Synced; {
+	case errors.Is(err, framework.ErrNoNode) && !m.loaded:
+		head.Loading = p.Known + 1
+	case errors.Is(err, framework.ErrNoNode):
+		head.Problem = "There is no such node. The page goes on when somebody creates it."
+	case errors.Is(err, framework.ErrNoAuth):
+		head.Problem = "This client has no permission to read this node. " +
+			"Give its credentials to the client, or choose another root."
+	default:
+		head.Problem = text(err.Error(), 500)
+	}
+	return screen{head: head}
+}
+
+// update is what is shown of a graph. Holds that were not there before are grants; those that were there when
+// everything was seen for the first time began some time before.
+func (m *model) update(g inspect.Graph, p cache.Progress, now time.Time) screen {
+	first := !m.loaded
+	m.loaded = m.loaded || p.Synced
+	s := screen{targets: map[target]string{}}
+	s.head = headView{Since: m.began.UnixMilli(), Lines: len(g.Lines), Stopped: text(g.Stopped, 500),
+		UnreadableCount: g.UnreadableCount}
+	if !m.loaded {
+		s.head.Loading = p.Known + 1
+	}
+	for _, path := range g.Unreadable {
+		s.head.Unreadable = append(s.head.Unreadable, text(path, 300))
+	}
+	for _, l := range g.Lines {
+		if len(l.Holders) > 0 {
+			s.head.Held++
+		}
+		s.head.Waiting += len(l.Waiting) + l.More
+	}
+	sent := g.Lines[:min(len(g.Lines), mostLines)]
+	s.head.Unsent = len(g.Lines) - len(sent)
+	shown := mostOfLine
+	if len(sent) > 0 {
+		shown = max(leastShown, min(mostOfLine, mostShown/len(sent)))
+	}
+	there := map[string]bool{} // and whether it is sent
+	for i, l := range g.Lines {
+		there[l.Path] = i < len(sent)
+	}
+	for _, l := range sent {
+		r := m.lines[l.Path]
+		if r == nil {
+			m.last++
+			r = &remembered{id: m.last, holders: map[holding]int{}}
+			m.lines[l.Path] = r
+		}
+		r.kind, r.free = l.Kind, time.Time{}
+		r.note(l, first, now)
+		v := m.view(l, r, shown)
+		for _, part := range slices.Concat(l.Holders[:len(v.Holders)], l.Waiting[:len(v.Waiting)]) {
+			if part.Token != 0 {
+				s.targets[target{r.id, part.Token}] = part.Path
+			}
+		}
+		s.lines = append(s.lines, v)
+	}
+	s.lines = append(s.lines, m.free(there, now)...)
+	for _, circle := range g.Circles[:min(len(g.Circles), mostCircles)] {
+		c := circleView{More: max(0, len(circle)-mostRing)}
+		for _, e := range circle[:min(len(circle), mostRing)] {
+			edge := edgeView{Path: text(e.Path, 300), Waiter: part(e.Waiter), Ahead: part(e.Ahead)}
+			if r := m.lines[e.Path]; r != nil {
+				edge.Line = r.id
+			}
+			c.Edges = append(c.Edges, edge)
+		}
+		s.head.Circles = append(s.head.Circles, c)
+	}
+	return s
+}
+
+// view is a line with its participants, as many as may be shown.
+func (m *model) view(l inspect.Line, r *remembered, shown int) lineView {
+	v := lineView{ID: r.id, Path: text(l.Path, 300), Kind: l.Kind, Held: len(l.Holders),
+		Waits: len(l.Waiting) + l.More, Max: l.Max, Foreign: l.ForeignCount, Grants: slices.Clone(r.grants)}
+	for _, p := range l.Holders[:min(len(l.Holders), shown)] {
+		v.Holders = append(v.Holders, part(p))
+	}
+	for _, p := range l.Waiting[:min(len(l.Waiting), shown)] {
+		v.Waiting = append(v.Waiting, part(p))
+	}
+	for _, name := range l.Foreign[:min(len(l.Foreign), mostForeign)] {
+		v.Names = append(v.Names, text(name, 200))
+	}
+	for _, note := range l.Notes[:min(len(l.Notes), mostNotes)] {
+		v.Notes = append(v.Notes, text(note, 400))
+	}
+	return v
+}
+
+// free remembers which lines nobody is in any more, and returns the last of them.
+func (m *model) free(there map[string]bool, now time.Time) (views []lineView) {
+	type gone struct {
+		path string
+		*remembered
+	}
+	var all []gone
+	for path, r := range m.lines {
+		switch sent, taken := there[path]; {
+		case sent:
+			continue
+		case taken:
+			delete(m.lines, path) // nobody looks at it any more
+			continue
+		}
+		if r.free.IsZero() {
+			r.free = now
+			r.note(inspect.Line{Kind: r.kind}, false, now)
+		}
+		all = append(all, gone{path, r})
+	}
+	slices.SortFunc(all, func(a, b gone) int {
+		if c := b.free.Compare(a.free); c != 0 {
+			return c
+		}
+		return b.id - a.id
+	})
+	for i, r := range all {
+		if i >= mostFree || !isLock(r.kind) {
+			delete(m.lines, r.path)
+			continue
+		}
+		views = append(views, lineView{ID: r.id, Path: text(r.path, 300), Kind: r.kind,
+			Grants: slices.Clone(r.grants), Free: r.free.UnixMilli()})
+	}
+	return views
+}
+
+// isLock says whether to hold a line of this kind is a grant.
+func isLock(k inspect.Kind) bool {
+	return slices.Contains([]inspect.Kind{inspect.Mutex, inspect.ReadWriteLock, inspect.Latch, inspect.Semaphore}, k)
+}
+
+// note takes down who holds now, and who does no more.
+func (r *remembered) note(l inspect.Line, before bool, now time.Time) {
+	if !isLock(l.Kind) {
+		return
+	}
+	holds := map[holding]bool{}
+	for _, p := range l.Holders {
+		h := holding{p.Name, p.Token}
+		if holds[h] = true; r.holders[h] > 0 {
+			continue
+		}
+		r.count++
+		r.holders[h] = r.count
+		r.grants = append(r.grants, grantView{Who: part(p), Seen: now.UnixMilli(), Before: before})
+	}
+	if over := len(r.grants) - mostGrants; over > 0 {
+		r.grants = slices.Clone(r.grants[over:])
+	}
+	for h, number := range r.holders {
+		if holds[h] {
+			continue
+		}
+		if i := len(r.grants) - 1 - (r.count - number); i >= 0 {
+			r.grants[i].Ended = now.UnixMilli()
+		}
+		delete(r.holders, h)
+	}
+}

@@ -1,0 +1,170 @@
+package inspecthttp
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/cache"
+	"github.com/go-curator/curator/inspect"
+)
+
+var (
+	start  = time.Unix(1_700_000_000, 0)
+	synced = cache.Progress{Synced: true}
+)
+
+func at(second int) time.Time { return start.Add(time.Duration(second) * time.Second) }
+
+func someone(n int) inspect.Participant {
+	return inspect.Participant{Name: fmt.Sprint("p", n), Token: int64(n), Session: int64(n), Path: fmt.Sprint("/l/p", n)}
+}
+
+func graph(lines ...inspect.Line) inspect.Graph {
+	return inspect.Graph{Found: inspect.Found{Lines: lines}}
+}
+
+func locked(path string, holders ...int) inspect.Line {
+	l := inspect.Line{Path: path, Kind: inspect.Mutex}
+	for _, n := range holders {
+		l.Holders = append(l.Holders, someone(n))
+	}
+	return l
+}
+
+func TestGrants(t *testing.T) {
+	m := newModel(start)
+	s := m.update(graph(locked("/l", 1)), cache.Progress{Known: 7}, at(1))
+	assert.Equal(t, 8, s.head.Loading)
+	s = m.update(graph(locked("/l", 1)), synced, at(2))
+	assert.Zero(t, s.head.Loading)
+	assert.Equal(t, []grantView{{Who: part(someone(1)), Seen: at(1).UnixMilli(), Before: true}}, s.lines[0].Grants)
+
+	s = m.update(graph(locked("/l", 2)), synced, at(3))
+	assert.Equal(t, at(3).UnixMilli(), s.lines[0].Grants[0].Ended)
+	assert.Equal(t, grantView{Who: part(someone(2)), Seen: at(3).UnixMilli()}, s.lines[0].Grants[1])
+
+	s = m.update(graph(), synced, at(4))
+	assert.Equal(t, at(4).UnixMilli(), s.lines[0].Free)
+	assert.Equal(t, at(4).UnixMilli(), s.lines[0].Grants[1].Ended)
+	assert.Empty(t, s.targets)
+
+	s = m.update(graph(locked("/l", 3)), synced, at(5))
+	assert.Zero(t, s.lines[0].Free)
+	assert.Len(t, s.lines[0].Grants, 3)
+	assert.Equal(t, "/l/p3", s.targets[target{s.lines[0].ID, 3}])
+}
+
+func TestMembersAndItemsAreNoGrants(t *testing.T) {
+	m := newModel(start)
+	members := locked("/m", 1, 2)
+	members.Kind = inspect.Members
+	assert.Empty(t, m.update(graph(members), synced, at(1)).lines[0].Grants)
+	assert.Empty(t, m.update(graph(), synced, at(2)).lines, "and are forgotten")
+	assert.Empty(t, m.lines)
+}
+
+func TestManyLines(t *testing.T) {
+	m := newModel(start)
+	var lines []inspect.Line
+	for i := range 3000 {
+		l := locked(fmt.Sprintf("/l%04d", i), 1)
+		for n := range 50 {
+			l.Waiting = append(l.Waiting, someone(n+2))
+		}
+		lines = append(lines, l)
+	}
+	s := m.update(graph(lines...), synced, at(1))
+	assert.Len(t, s.lines, mostLines)
+	assert.Equal(t, 2000, s.head.Unsent)
+	assert.Equal(t, 3000, s.head.Lines)
+	assert.Equal(t, 150_000, s.head.Waiting)
+	assert.Len(t, s.lines[0].Waiting, leastShown)
+	assert.Equal(t, 50, s.lines[0].Waits)
+	assert.Len(t, m.lines, mostLines)
+	s = m.update(graph(lines[2000:]...), synced, at(2))
+	assert.Len(t, m.lines, mostLines+mostFree)
+	assert.Len(t, s.lines, mostLines+mostFree)
+	m.update(graph(), synced, at(3))
+	assert.Len(t, m.lines, mostFree)
+}
+
+// FuzzModel: whatever comes and goes, what is shown is bounded and fits together, and a viewer that is told
+// changes has what the board has.
+func FuzzModel(f *testing.F) {
+	f.Add(uint64(1), uint8(20))
+	f.Add(uint64(7), uint8(200))
+	kinds := []inspect.Kind{inspect.Mutex, inspect.Semaphore, inspect.Members, inspect.Queue, inspect.ReadWriteLock}
+	f.Fuzz(func(t *testing.T, seed uint64, steps uint8) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		m := newModel(start)
+		var b board
+		b.reset()
+		shown, seen := map[int]json.RawMessage{}, int64(0)
+		for step := range int(steps % 50) {
+			var lines []inspect.Line
+			for i := range random.IntN(8) {
+				if random.IntN(3) == 0 {
+					continue
+				}
+				l := inspect.Line{Path: fmt.Sprint("/l", i), Kind: kinds[random.IntN(len(kinds))], More: random.IntN(2)}
+				for range random.IntN(5) {
+					l.Holders = append(l.Holders, someone(random.IntN(20)))
+				}
+				for range random.IntN(5) {
+					l.Waiting = append(l.Waiting, someone(random.IntN(20)))
+				}
+				lines = append(lines, l)
+			}
+			s := m.update(graph(lines...), synced, at(step))
+			ids := map[int]bool{}
+			for _, l := range s.lines {
+				require.False(t, ids[l.ID], "one line for an id")
+				ids[l.ID] = true
+				require.LessOrEqual(t, len(l.Grants), mostGrants)
+				require.True(t, slices.IsSortedFunc(l.Grants, func(a, b grantView) int { return int(a.Seen - b.Seen) }))
+				running := 0
+				for _, g := range l.Grants {
+					if g.Ended == 0 {
+						running++
+					}
+				}
+				distinct := map[int64]bool{}
+				for _, p := range l.Holders {
+					distinct[p.Key] = true
+				}
+				if isLock(l.Kind) {
+					require.LessOrEqual(t, running, len(distinct), "who does not hold has no grant that runs")
+				}
+			}
+			if b.put(s); random.IntN(3) > 0 {
+				continue // a slow viewer
+			}
+			n, last, _ := b.since(seen)
+			seen = last
+			if n.Whole {
+				clear(shown)
+			}
+			for _, l := range n.Lines {
+				var v lineView
+				require.NoError(t, json.Unmarshal(l, &v))
+				shown[v.ID] = l
+			}
+			for _, id := range n.Gone {
+				require.NotContains(t, ids, id, "what is gone is not there")
+				delete(shown, id)
+			}
+			require.Len(t, shown, len(s.lines))
+			for _, l := range s.lines {
+				want, _ := json.Marshal(l)
+				require.JSONEq(t, string(want), string(shown[l.ID]))
+			}
+		}
+	})
+}

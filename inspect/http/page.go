@@ -1,0 +1,132 @@
+package inspecthttp
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+const (
+	// mostViewers is how many viewers are served at once.
+	mostViewers = 64
+	// linger is how long the cache stays after the last viewer has gone.
+	linger = 10 * time.Minute
+)
+
+// Page is the page, an http.Handler. It answers below whatever path it is mounted at, which must end with a
+// slash; http.StripPrefix is not needed, and does no harm. Safe for concurrent use.
+type Page struct {
+	client    *framework.Client
+	root      string
+	mayDelete bool
+	hosts     []string
+	token     string // which a POST must have
+
+	board  board
+	health health
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	all    sync.WaitGroup // the goroutines
+
+	mu      sync.Mutex // guards the rest
+	closed  bool
+	viewers int
+	rest    *time.Timer        // runs out when the last viewer has been gone for long
+	unwatch context.CancelFunc // nil while nothing is watched
+}
+
+// New makes a page of the lines at root and below it. It sends nothing before somebody looks, and then uses
+// the client until [Page.Close]; the client is the caller's to close.
+//
+// Errors: framework.ErrNoClient, ErrInvalidPath, ErrInvalidOption. A root that does not exist, or may not be
+// read, is no error: the page says so.
+func New(client *framework.Client, root string, opts ...Option) (*Page, error) {
+	var fault *zkpath.Error
+	switch err := zkpath.Validate(root, false); {
+	case client == nil:
+		return nil, fmt.Errorf("inspect/http: %w", framework.ErrNoClient)
+	case errors.Is(client.Err(), framework.ErrNoClient):
+		return nil, fmt.Errorf("inspect/http: %w", client.Err())
+	case errors.As(err, &fault):
+		return nil, fmt.Errorf("inspect/http: %w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
+	}
+	p := &Page{client: client, root: root, token: rand.Text()}
+	for _, opt := range opts {
+		if opt == nil {
+			return nil, fmt.Errorf("inspect/http: %w: an option is nil; leave it out", framework.ErrInvalidOption)
+		}
+		if err := opt(p); err != nil {
+			return nil, fmt.Errorf("inspect/http: %w", err)
+		}
+	}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.board.reset()
+	p.all.Go(p.listen)
+	return p, nil
+}
+
+// Close ends the page: viewers' streams end, and all else gets 503. When it returns, the page's goroutines
+// and its cache have ended. Call it when the HTTP server shuts down (http.Server.RegisterOnShutdown), since
+// Shutdown waits for streams. Closing again does nothing.
+func (p *Page) Close() {
+	p.mu.Lock()
+	p.closed = true
+	if p.rest != nil {
+		p.rest.Stop()
+	}
+	p.mu.Unlock()
+	p.cancel()
+	p.all.Wait()
+}
+
+var (
+	errClosed = errors.New("the page is closed: its service is shutting down")
+	errFull   = fmt.Errorf("%d viewers are served already: close a tab, or come back later", mostViewers)
+)
+
+// enter counts a viewer, and begins to watch for the first one.
+func (p *Page) enter() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closed:
+		return errClosed
+	case p.viewers == mostViewers:
+		return errFull
+	}
+	p.viewers++
+	if p.rest != nil {
+		p.rest.Stop()
+	}
+	if p.unwatch == nil {
+		ctx, cancel := context.WithCancel(p.ctx)
+		p.unwatch = cancel
+		p.all.Go(func() { p.watch(ctx) })
+	}
+	return nil
+}
+
+func (p *Page) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.viewers--; p.viewers == 0 && !p.closed {
+		p.rest = time.AfterFunc(linger, p.sleep)
+	}
+}
+
+// sleep ends the watching if nobody has come since.
+func (p *Page) sleep() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.viewers == 0 && p.unwatch != nil {
+		p.unwatch()
+		p.unwatch = nil
+	}
+}

@@ -1,0 +1,156 @@
+package inspecthttp
+
+import (
+	"embed"
+	"encoding/json"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+//go:embed static
+var static embed.FS
+
+// files are what the page consists of, and their types.
+var files = map[string]string{
+	"index.html": "text/html; charset=utf-8",
+	"style.css":  "text/css; charset=utf-8",
+	"page.js":    "text/javascript; charset=utf-8",
+	"draw.js":    "text/javascript; charset=utf-8",
+	"icon.svg":   "image/svg+xml",
+}
+
+// policy lets the page load its own files and talk to its own address, and nothing else: no script in the
+// page's text, no frame around it, and no text made to markup by a script.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+	"require-trusted-types-for 'script'; trusted-types 'none'"
+
+// ServeHTTP serves the page (GET of the path that it is mounted at, with a slash at the end), its files, its
+// stream of events ("events"), and deletions ("delete"). What they look like may change.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	if !p.served(r.Host) {
+		http.Error(w, "This page is not served under this host name.", http.StatusMisdirectedRequest)
+		return
+	}
+	name := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+	methods := []string{http.MethodGet, http.MethodHead}
+	if name == "delete" {
+		methods = []string{http.MethodPost}
+	}
+	if !slices.Contains(methods, r.Method) {
+		h.Set("Allow", strings.Join(methods, ", "))
+		http.Error(w, "This takes "+methods[0]+" only.", http.StatusMethodNotAllowed)
+		return
+	}
+	switch name {
+	case "events":
+		p.events(w, r)
+	case "delete":
+		p.delete(w, r)
+	case "":
+		p.file(w, r, "index.html")
+	default:
+		p.file(w, r, name)
+	}
+}
+
+// served says whether requests to this host are answered.
+func (p *Page) served(host string) bool {
+	if len(p.hosts) == 0 {
+		return true
+	}
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	} else {
+		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	}
+	return slices.Contains(p.hosts, strings.ToLower(host))
+}
+
+func (p *Page) file(w http.ResponseWriter, r *http.Request, name string) {
+	kind, known := files[name]
+	content, err := static.ReadFile("static/" + name)
+	if !known || err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	_, _ = w.Write(content)
+}
+
+const (
+	// patience is how long a viewer may take for a message.
+	patience = 10 * time.Second
+	// quiet is after how long without news a viewer is sent an empty message: so both sides know that the
+	// other one is there.
+	quiet = 15 * time.Second
+)
+
+// events is the stream of one viewer: server-sent events, each with what has changed since the last one. It
+// ends with the viewer or the page.
+func (p *Page) events(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		http.Error(w, "Another site's page cannot look at this one.", http.StatusForbidden)
+		return
+	}
+	if err := p.enter(); err != nil {
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, text(err.Error(), 200), http.StatusServiceUnavailable)
+		return
+	}
+	defer p.leave()
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("X-Accel-Buffering", "no") // nginx would keep it back
+	stream := http.NewResponseController(w)
+	send := func(n news) bool {
+		message, _ := json.Marshal(n)
+		_ = stream.SetWriteDeadline(time.Now().Add(patience)) // not every writer has deadlines
+		_, err := w.Write(slices.Concat([]byte("data: "), message, []byte("\n\n")))
+		return err == nil && stream.Flush() == nil
+	}
+	if r.Method == http.MethodHead {
+		return
+	}
+	p.show(false)
+	greeting := &config{Root: text(p.root, 300), Delete: p.mayDelete}
+	if p.mayDelete {
+		greeting.Token = p.token
+	}
+	var seen int64
+	silence := time.NewTicker(quiet)
+	defer silence.Stop()
+	for {
+		n, last, changed := p.board.since(seen)
+		if last > seen || greeting != nil {
+			n.Config = greeting
+			if !send(n) {
+				return
+			}
+			greeting, seen = nil, last
+			silence.Reset(quiet)
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-p.ctx.Done():
+			return
+		case <-changed:
+		case <-silence.C:
+			if !send(news{Now: time.Now().UnixMilli()}) {
+				return
+			}
+		}
+	}
+}
