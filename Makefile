@@ -1,7 +1,7 @@
 # All targets are thin: plain go commands, or a script of scripts/ that says what it runs.
 .DEFAULT_GOAL := help
-export GOWORK := off
-.PHONY: help curator quickstart test test-short check race fuzz bench bench-peers sim sim-mutants compare
+export GOWORK :=
+.PHONY: help curator quickstart test test-short check race fuzz bench bench-peers sim sim-mutants compare release-check
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -23,6 +23,9 @@ race: ## the short tests COUNT times (5), to catch rare interleavings
 
 check: ## gofmt, go vet, staticcheck, govulncheck, in every module
 	scripts/check
+
+release-check: ## what would be released, by version into empty modules, from a module proxy made of the clone
+	scripts/release-check
 
 fuzz: ## every fuzz target for FUZZTIME (20s) each; FUZZ=regexp selects
 	scripts/fuzz

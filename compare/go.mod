@@ -5,8 +5,8 @@ go 1.25.0
 require (
 	github.com/bradfitz/gomemcache v0.0.0-20250403215159-8d39553ac7cf
 	github.com/bsm/redislock v0.9.4
-	github.com/go-curator/curator v0.0.0-00010101000000-000000000000
-	github.com/go-curator/curator/integration v0.0.0-00010101000000-000000000000
+	github.com/go-curator/curator v0.1.0
+	github.com/go-curator/curator/integration v0.1.0
 	github.com/go-redsync/redsync/v4 v4.13.0
 	github.com/go-sql-driver/mysql v1.9.3
 	github.com/go-zookeeper/zk v1.0.4
@@ -45,7 +45,3 @@ require (
 	google.golang.org/grpc v1.71.1 // indirect
 	google.golang.org/protobuf v1.36.5 // indirect
 )
-
-replace github.com/go-curator/curator => ../
-
-replace github.com/go-curator/curator/integration => ../integration

@@ -3,7 +3,7 @@ module github.com/go-curator/curator/contrib/grpc
 go 1.25.0
 
 require (
-	github.com/go-curator/curator v0.0.0-00010101000000-000000000000
+	github.com/go-curator/curator v0.1.0
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
 	google.golang.org/grpc v1.83.2
@@ -19,5 +19,3 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260526163538-3dc84a4a5aaa // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
 )
-
-replace github.com/go-curator/curator => ../..

@@ -3,7 +3,7 @@ module github.com/go-curator/curator/contrib/otel
 go 1.25.0
 
 require (
-	github.com/go-curator/curator v0.0.0-00010101000000-000000000000
+	github.com/go-curator/curator v0.1.0
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/otel v1.43.0
 	go.opentelemetry.io/otel/metric v1.43.0
@@ -24,5 +24,3 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/sys v0.42.0 // indirect
 )
-
-replace github.com/go-curator/curator => ../..

@@ -3,7 +3,7 @@ module github.com/go-curator/curator/contrib/prometheus
 go 1.25.0
 
 require (
-	github.com/go-curator/curator v0.0.0-00010101000000-000000000000
+	github.com/go-curator/curator v0.1.0
 	github.com/prometheus/client_golang v1.23.2
 	github.com/prometheus/common v0.66.1
 	github.com/stretchr/testify v1.12.1
@@ -25,5 +25,3 @@ require (
 	golang.org/x/sys v0.35.0 // indirect
 	google.golang.org/protobuf v1.36.8 // indirect
 )
-
-replace github.com/go-curator/curator => ../..

@@ -60,7 +60,7 @@ func simulate(t *testing.T, from uint64, count int, works ...string) map[string]
 		"-works="+strings.Join(works, ","), "-histories="+dir,
 		fmt.Sprintf("-chaos.from=%d", from), fmt.Sprintf("-chaos.count=%d", count))
 	cmd.Dir = filepath.Join("..", "..")
-	cmd.Env = append(os.Environ(), "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOWORK=")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
