@@ -148,7 +148,7 @@ func (c *Claim) goOnRemoving(ctx context.Context) error {
 	for failures := 1; ; failures++ {
 		err := c.session.WaitQuorum(ctx)
 		if err == nil {
-			err = c.remove(ctx)
+			err = c.remove(ctx, failures > 1)
 		}
 		if err == nil || !passes(err) {
 			return err
@@ -159,10 +159,11 @@ func (c *Claim) goOnRemoving(ctx context.Context) error {
 	}
 }
 
-// remove deletes the node, unless another is in its place: names are not unique here.
-func (c *Claim) remove(ctx context.Context) error {
+// remove deletes the node, unless another is in its place: names are not unique here. If it has been tried
+// before, a member that lags may still show the node, while another's is there: see catchUp.
+func (c *Claim) remove(ctx context.Context, again bool) error {
 	view := c.session.Client()
-	if c.czxid == 0 { // after a lost reply
+	if again || c.czxid == 0 { // after a lost reply
 		if err := catchUp(ctx, view, c.path); err != nil {
 			return err
 		}

@@ -449,6 +449,32 @@ func TestCloseWhileCutOff(t *testing.T) {
 	}
 }
 
+// The node is deleted by hand, and the reply to the create that makes it anew is lost, with the connection: Close
+// does not believe that it is still gone (found by the simulation).
+func TestCloseAfterTheReplyOfASecondCreateIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s, framework.WithHooks(framework.Hooks{
+			Operation: func(context.Context, framework.Operation) func(framework.OperationEnd) {
+				return func(end framework.OperationEnd) {
+					if end.Err != nil { // the keeper hears of the connection before it hears of the create
+						time.Sleep(time.Millisecond)
+					}
+				}
+			},
+		}))
+		k := keep(t, c, "a")
+		id := session(t, c)
+		lost := s.Inject(zktest.Fault{Op: "create2", PathPrefix: path, Action: zktest.HoldReply})
+		require.NoError(t, s.Delete(path))
+		<-lost.Struck()
+		synctest.Wait()
+		s.Cut(id)
+		assert.True(t, s.Exists(path))
+		ends(t, s, k)
+	})
+}
+
 // Closed at any moment of its life, also before it was ever connected, nothing is left.
 func TestCloseAtAnyMoment(t *testing.T) {
 	for _, mode := range []framework.CreateMode{framework.Ephemeral, framework.EphemeralSequential,

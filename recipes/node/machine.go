@@ -215,9 +215,12 @@ func (m machine) after(e event) machine {
 	case suspended:
 		m = m.disconnected(e.epoch)
 	case deleted:
-		if m.watched = false; m.known == ours || m.known == foreign {
-			m.known = gone
+		if m.known == ours || m.known == foreign {
+			if m.known = doubt; m.watched { // else it may be about the node before this one
+				m.known = gone
+			}
 		}
+		m.watched = false
 	case stirred:
 		m.watched = false
 	case due:
@@ -287,9 +290,8 @@ func (m machine) answered(e event) machine {
 	if e.kind == created {
 		m.named = true
 	}
-	if !m.joined || !m.connected || e.epoch != m.epoch { // known has been settled without it, or will be
-		m.unsure = m.unsure || did == create || did == replace
-		return m
+	if !m.joined || !m.connected || e.epoch != m.epoch {
+		return m.late(did, e)
 	}
 	switch e.kind {
 	case created:
@@ -321,6 +323,18 @@ func (m machine) answered(e event) machine {
 		m.unsure = true
 		if did == replace {
 			m.target = m.theirs
+		}
+	}
+	return m
+}
+
+// late notes how something has ended whose connection had been lost before: known was settled without it, or
+// will be, unless it may have made a node where there was none.
+func (m machine) late(did action, e event) machine {
+	if did == create || did == replace {
+		m.unsure = true
+		if m.named && e.epoch == m.epoch {
+			m.known, m.watched = doubt, false
 		}
 	}
 	return m

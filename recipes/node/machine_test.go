@@ -2,6 +2,7 @@ package node
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,6 +43,8 @@ func TestMachine(t *testing.T) {
 		{"deleted before the look", working(func(m *machine) { m.busy, m.known, m.mine = look, ours, 7 }),
 			event{kind: absent, epoch: 1}, create, gone, Missing},
 		{"deleted", working(standing), event{kind: deleted}, create, gone, Missing},
+		{"taken over, and the deletion of the other's is heard after that",
+			working(func(m *machine) { m.busy, m.known, m.mine = look, ours, 7 }), event{kind: deleted}, rest, doubt, Unknown},
 		{"changed", working(standing), event{kind: stirred}, look, ours, There},
 		{"other data", working(standing), event{kind: asked}, set, ours, There},
 		{"changed while they are written", working(func(m *machine) { standing(m); m.busy = set }),
@@ -102,6 +105,9 @@ func TestMachine(t *testing.T) {
 		{"and then is gone",
 			working(func(m *machine) { m.known, m.old, m.closing, m.watched = foreign, true, true, true }),
 			event{kind: deleted}, stop, gone, Missing},
+		{"a create that has failed after its connection, when the node was known to be gone",
+			working(func(m *machine) { m.busy, m.connected, m.joined, m.known = create, false, false, gone }),
+			event{kind: failed, epoch: 1, perhaps: true}, rest, doubt, Unknown},
 		{"removed", working(func(m *machine) { standing(m); m.busy, m.closing = remove, true }),
 			event{kind: removed, epoch: 1}, stop, gone, Missing},
 		{"not allowed to remove", working(func(m *machine) { standing(m); m.busy, m.closing = remove, true }),
@@ -199,6 +205,9 @@ func (p *pretend) execute() event {
 		p.put(mine, p.sent)
 		e.kind, e.czxid = created, p.czxid
 	case look:
+		p.events = slices.DeleteFunc(p.events, func(e event) bool { // of the watch that this one replaces
+			return e.kind == deleted || e.kind == stirred
+		})
 		if p.watch = true; !p.node {
 			e.kind = absent
 			return e
@@ -247,9 +256,13 @@ func (p *pretend) step(t testing.TB, what byte) {
 			if what < 128 {
 				p.execute()
 			}
+			if p.disconnect(); what%32 < 16 { // it hears of the connection first
+				for len(p.events) > 0 {
+					p.deliver(t)
+				}
+			}
 			p.doing = rest
 			p.give(t, event{kind: failed, epoch: p.with.epoch, perhaps: true})
-			p.disconnect()
 		}
 	case 7:
 		p.disconnect()
@@ -364,6 +377,22 @@ func lives(t testing.TB, p *pretend, steps []byte) {
 	require.False(t, p.node)
 }
 
+// dies closes it at some moment, among whatever happens: nothing of it is left.
+func dies(t testing.TB, p *pretend, steps []byte) {
+	p.step(t, 8)
+	for i, s := range steps {
+		if i == len(steps)/2 {
+			p.give(t, event{kind: closing})
+		}
+		p.step(t, s)
+	}
+	p.give(t, event{kind: closing})
+	p.settles(t)
+	require.True(t, p.ended)
+	require.False(t, p.node && p.owner == p.epoch)
+	require.False(t, p.node && p.owner == 0 && p.m.persistent)
+}
+
 func newPretend(persistent, grasp, theirs bool) *pretend {
 	p := &pretend{m: machine{named: true, persistent: persistent, grasp: grasp}, epoch: 1, away: true, zxid: 1}
 	if theirs {
@@ -380,6 +409,7 @@ func TestMachineComesToRest(t *testing.T) {
 			steps[i] = byte(random.UintN(256))
 		}
 		lives(t, newPretend(n%3 == 1, n%2 == 0, n%5 == 0), steps)
+		dies(t, newPretend(n%3 == 1, n%2 == 0, n%5 == 0), steps)
 	}
 }
 
@@ -390,5 +420,6 @@ func FuzzMachine(f *testing.F) {
 			return
 		}
 		lives(t, newPretend(kind&1 != 0, kind&2 != 0, kind&4 != 0), steps)
+		dies(t, newPretend(kind&1 != 0, kind&2 != 0, kind&4 != 0), steps)
 	})
 }

@@ -62,13 +62,7 @@ func TestAtAMemberThatLags(t *testing.T) {
 		late := (leader + 1) % 3
 		var at atomic.Int64
 		at.Store(int64(leader))
-		c, err := framework.New(e.ConnectString(), framework.WithSessionTimeout(40*time.Second),
-			framework.WithDialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
-				return e.Dial(ctx, network, e.Member(int(at.Load())).Addr())
-			}))
-		require.NoError(t, err)
-		defer c.Close()
-		require.NoError(t, c.WaitConnected(background))
+		c := through(t, e, &at)
 		require.NoError(t, e.Member(leader).Create("/services", nil))
 		time.Sleep(time.Second)
 		e.SetLag(late, 2*time.Second)
@@ -96,4 +90,50 @@ func TestAtAMemberThatLags(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		assert.False(t, e.Member(leader).Exists(path), "given up")
 	})
+}
+
+// The reply to a claim's delete is lost, and the member that the client comes to next lags: it shows the node
+// still, while another has the name. Its node is not taken for the one that was to be deleted (found by the
+// simulation).
+func TestReleaseAtAMemberThatLags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := zktest.RunEnsembleT(t, 3, zktest.Config{})
+		leader := e.Leader()
+		late := (leader + 1) % 3
+		var at atomic.Int64
+		at.Store(int64(leader))
+		c := through(t, e, &at)
+		var there atomic.Int64
+		there.Store(int64(leader))
+		other := through(t, e, &there)
+		held, err := node.TryClaim(background, c, "/claim", nil)
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		e.SetLag(late, 2*time.Second)
+		at.Store(int64(late))
+		lost := e.Member(leader).Inject(zktest.Fault{Op: "delete", PathPrefix: "/claim", Action: zktest.LoseReply})
+		release := recipetest.Begin(t, func() (any, error) { return nil, held.Release(background) })
+		<-lost.Struck()
+		next, err := node.TryClaim(background, other, "/claim", nil)
+		require.NoError(t, err)
+		release.End()
+		require.NoError(t, release.Err)
+		time.Sleep(10 * time.Second)
+		assert.True(t, next.Valid())
+		assert.True(t, e.Member(leader).Exists("/claim"))
+		require.NoError(t, next.Release(background))
+	})
+}
+
+// through is a client that connects to one member, which may change.
+func through(t *testing.T, e *zktest.Ensemble, member *atomic.Int64) *framework.Client {
+	t.Helper()
+	c, err := framework.New(e.ConnectString(), framework.WithSessionTimeout(40*time.Second),
+		framework.WithDialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return e.Dial(ctx, network, e.Member(int(member.Load())).Addr())
+		}))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	require.NoError(t, c.WaitConnected(background))
+	return c
 }

@@ -22,6 +22,7 @@ type witness struct {
 	terms map[string]context.Context // by their nodes
 	open  map[*holding]bool
 	ids   map[string]int64 // the sessions of all holds, by their nodes
+	lost  map[string]bool  // the nodes of holds that did not end by their release
 	last  map[string]mark  // by what is held
 }
 
@@ -77,6 +78,7 @@ var heldKinds = map[string]heldKind{
 	"selector":   {},
 	"semaphore":  {leases: leases},
 	"assignment": {},
+	"once":       {},
 }
 
 func newWitness(w *world) *witness {
@@ -85,6 +87,7 @@ func newWitness(w *world) *witness {
 		terms: map[string]context.Context{},
 		open:  map[*holding]bool{},
 		ids:   map[string]int64{},
+		lost:  map[string]bool{},
 		last:  map[string]mark{},
 	}
 }
@@ -192,6 +195,16 @@ func (n *witness) session(node string) int64 {
 	return id
 }
 
+// lasts says whether a node's hold was there for certain until its release: it was not lost, and no fault may have
+// taken its node away, of which its holder would know only later.
+func (n *witness) lasts(node string) bool {
+	n.mu.Lock()
+	id, lost := n.ids[node], n.lost[node]
+	n.mu.Unlock()
+	_, removed := n.w.Removed(id, node)
+	return !lost && !removed && !n.w.MayHaveEnded(id)
+}
+
 // deletes reports the deletion of the node of a live hold: the hold must have ended before, since the next
 // waiter may hold as soon as the node is gone.
 func (n *witness) deletes(node string) {
@@ -228,6 +241,7 @@ func (n *witness) ends(s *holding, cause error) {
 	delete(n.open, s)
 	s.ended, s.lost = time.Now(), !errors.Is(cause, framework.ErrReleased) || s.Recipe == "latch" ||
 		s.Recipe == "selector"
+	n.lost[s.Path] = s.lost
 	n.mu.Unlock()
 	if time.Now().Equal(s.began) && cause != framework.ErrReleased { // it was refused in the end
 		return

@@ -92,11 +92,11 @@ func (k *keeperWork) turn(ctx context.Context, a *actor) error {
 func (k *keeperWork) look(a *actor, keeper *node.Keeper) {
 	before := sessionOf(a.c)
 	status := keeper.Status()
-	l := a.w.ens.Leader()
-	if status.State != node.There || l < 0 {
+	leader := a.w.newest()
+	if status.State != node.There || leader == nil {
 		return
 	}
-	_, stat, err := a.w.ens.Member(l).Get(status.Path)
+	_, stat, err := leader.Get(status.Path)
 	if err == nil && stat.Czxid == status.Czxid && before != 0 && sessionOf(a.c) == before &&
 		stat.EphemeralOwner != before {
 		a.w.violate("keeper: client %d takes the node of session %#x, %s, for its own", a.id, stat.EphemeralOwner,
@@ -114,8 +114,8 @@ func (k *keeperWork) leave(ctx context.Context, a *actor, e *entry) error {
 		return err
 	}
 	e.own, e.closing = nil, false
-	if l := a.w.ens.Leader(); l >= 0 {
-		if _, stat, err := a.w.ens.Member(l).Get(e.path); err == nil && stat.EphemeralOwner == sessionOf(a.c) {
+	if leader := a.w.newest(); leader != nil {
+		if _, stat, err := leader.Get(e.path); err == nil && stat.EphemeralOwner == sessionOf(a.c) {
 			a.w.violate("keeper: client %d has closed %s, and it is there", a.id, e.path)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,8 +17,8 @@ func init() {
 }
 
 // onceWork: all clients run a function for slots of time. A slot is never run by two at a time, and tokens
-// grow. At least once: it is run again only after a run that failed, or was not recorded. At most once: it is
-// not run again. A slot is said to be done only if a run had returned nil.
+// grow. At least once: it is run again only after a run that failed, or was not recorded in time (see again). At
+// most once: it is not run again. A slot is said to be done only if a run had returned nil.
 type onceWork struct {
 	name string
 	most bool
@@ -32,7 +33,7 @@ type onceWork struct {
 
 type slotRuns struct {
 	begun, returned int
-	recorded        bool // its Do has said so
+	recorded        []string // the locks of runs whose Do has said so
 }
 
 func newOnceWork(w *world, name string, opts ...once.Option) workload {
@@ -44,8 +45,12 @@ func (k *onceWork) turn(ctx context.Context, a *actor) error {
 	a.rest()
 	slot := once.At(time.Now(), 4*time.Second)
 	done := a.timed(ctx, "Do")
+	lock := ""
 	outcome, err := once.New(a.c, k.path, append(k.opts[:len(k.opts):len(k.opts)], once.WithKeep(1000))...).
-		Do(ctx, "job", slot, func(ctx context.Context, run once.Run) error { return k.run(ctx, a, run) })
+		Do(ctx, "job", slot, func(ctx context.Context, run once.Run) error {
+			lock = run.Path()
+			return k.run(ctx, a, run)
+		})
 	if outcome != once.Ran { // which may come a second late, for the record
 		done()
 	}
@@ -54,7 +59,7 @@ func (k *onceWork) turn(ctx context.Context, a *actor) error {
 	s := k.slots[slot.String()]
 	switch {
 	case outcome == once.Ran && err == nil:
-		s.recorded = true
+		s.recorded = append(s.recorded, lock)
 	case outcome == once.Done && (s == nil || s.returned == 0):
 		a.w.violate("%s: %v is said to be done, and is not", k.name, slot)
 	case outcome == once.Begun && !k.most:
@@ -103,7 +108,7 @@ func (k *onceWork) begins(ctx context.Context, a *actor, run once.Run) {
 	switch s.begun++; {
 	case k.most && s.begun > 1:
 		a.w.violate("%s: %d runs %s once more", k.name, a.who, name)
-	case s.recorded:
+	case k.again(a.w, s, run):
 		a.w.violate("%s: %d runs %s, which is done", k.name, a.who, name)
 	case k.now != nil && k.now.Err() == nil && !a.w.plan.Meddling:
 		a.w.violate("%s: %d runs %s beside another", k.name, a.who, name)
@@ -111,6 +116,21 @@ func (k *onceWork) begins(ctx context.Context, a *actor, run once.Run) {
 		a.w.violate("%s: the token %d after %d", k.name, run.FencingToken, k.token)
 	}
 	k.now, k.token = ctx, max(k.token, run.FencingToken)
+}
+
+// again says whether a run begins although its slot was done. It was looked up at a member that had executed the
+// create of the run's own lock, and the deletion of all that were ahead; so a record from before the lock was
+// seen, and one from before its writer's lock was deleted. Not so one whose writer had lost its lock first: the
+// next in line may have looked before the record was there, or at a member that lags, whose next word is old by as
+// much. Nor does a run see what others do after its own lock was taken away.
+func (k *onceWork) again(w *world, s *slotRuns, run once.Run) bool {
+	if leader := w.newest(); leader != nil {
+		_, record, err := leader.Get(k.path + "/job/slots/" + run.Slot.String())
+		if err == nil && record.Czxid < run.FencingToken {
+			return true
+		}
+	}
+	return w.witness.lasts(run.Path()) && slices.ContainsFunc(s.recorded, w.witness.lasts)
 }
 
 func (k *onceWork) settle(w *world) {
@@ -122,7 +142,7 @@ func (k *onceWork) settle(w *world) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for name, s := range k.slots {
-		if s.recorded && !w.ens.Member(l).Exists(k.path+"/job/slots/"+name) {
+		if len(s.recorded) > 0 && !w.ens.Member(l).Exists(k.path+"/job/slots/"+name) {
 			w.violate("%s: %s has no record", k.name, name)
 		}
 	}

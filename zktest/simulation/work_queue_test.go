@@ -163,11 +163,11 @@ func (k *queueWork) begins(ctx context.Context, a *actor, name string) {
 
 // lives says whether a session is there for certain.
 func (k *queueWork) lives(w *world, id int64) bool {
-	l := w.ens.Leader()
-	if l < 0 || id == 0 {
+	leader := w.newest()
+	if leader == nil || id == 0 {
 		return false
 	}
-	for _, s := range w.ens.Member(l).Sessions() {
+	for _, s := range leader.Sessions() {
 		if s.ID == id {
 			return true
 		}

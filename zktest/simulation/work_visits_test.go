@@ -191,19 +191,14 @@ func closedWrongly(err error, hadSession, calm bool) string {
 
 // gone reports nodes of sessions that have been closed.
 func (v *visitor) gone(sessions []int64) {
-	leader := v.a.w.ens.Leader()
-	if leader < 0 {
+	leader := v.a.w.newest()
+	if leader == nil {
 		return
-	}
-	for _, m := range v.a.w.ens.Members() {
-		if m.Zxid() > v.a.w.ens.Member(leader).Zxid() {
-			return // a former leader that was paused and has not noticed its end: it does not know what was closed meanwhile
-		}
 	}
 	sessions = slices.DeleteFunc(slices.Clone(sessions), func(id int64) bool {
 		return v.a.w.MayHaveEnded(id) // a server whose clock is ahead may have called it expired on its own
 	})
-	for _, s := range v.a.w.ens.Member(leader).Sessions() {
+	for _, s := range leader.Sessions() {
 		if slices.Contains(sessions, s.ID) {
 			v.a.w.violate(
 				"visits: client %d has closed its session, and it lives, with %v",
@@ -212,7 +207,7 @@ func (v *visitor) gone(sessions []int64) {
 			)
 		}
 	}
-	for path, node := range v.a.w.ens.Member(leader).Tree() {
+	for path, node := range leader.Tree() {
 		if node.Stat.EphemeralOwner != 0 && slices.Contains(sessions, node.Stat.EphemeralOwner) {
 			v.a.w.violate("visits: client %d has closed its session, and %s is left", v.a.id, path)
 		}

@@ -263,6 +263,23 @@ func (w *world) settle() {
 	}
 }
 
+// newest is the leader, which shows all that is committed; nil if there is none. While the leader is paused, and
+// when it has just stopped, [zktest.Ensemble.Leader] may be a former one that was paused before and has not
+// noticed its end: it does not know what has happened meanwhile, and others do.
+func (w *world) newest() *zktest.Server {
+	l := w.ens.Leader()
+	if l < 0 {
+		return nil
+	}
+	leader := w.ens.Member(l)
+	for _, m := range w.ens.Members() {
+		if m.Zxid() > leader.Zxid() {
+			return nil
+		}
+	}
+	return leader
+}
+
 // nothingLeft checks that clean-ups are done and no watch is left.
 func (w *world) nothingLeft() {
 	time.Sleep(time.Second) // many removals at once wait for room on the connection
