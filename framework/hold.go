@@ -3,12 +3,10 @@ package framework
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
 )
 
@@ -90,8 +88,9 @@ func (h *Hold) Context() context.Context {
 //
 // Hold waits, as long as ctx allows, for what the rule in force needs: the answer whether the server is
 // standalone, and under [RuleHeartbeat] up to three committed writes, repeated after lost connections and
-// passing refusals. If nothing is missing, it returns at once and sends nothing. The end of ctx does not end
-// the hold.
+// passing refusals. If nothing is missing, it returns at once and sends nothing. If that, or a hook, has
+// taken longer than 50 ms, what the caller has found out is old: Hold makes certain that the node is still
+// there, by a read unless a write has shown it. The end of ctx does not end the hold.
 //
 // Errors: ErrSessionLost, ErrClosed, ErrSuspended (policy SuspendedIsLoss and no connection), ErrNodeDeleted,
 // ErrTimeoutTooShort, ErrInvalidPath, ErrNilContext, and ctx's.
@@ -107,14 +106,23 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 		return nil, opError("hold", opt.Path, err)
 	}
 	var h *Hold
+	shown := time.Now() // when an answer has last shown that the node is there; the caller has had the first
 	err = inRounds(func() error {
-		if err := s.e.certain(ctx, full, opt.Loss); err != nil {
+		written, err := s.e.certain(ctx, full, opt.Loss)
+		if shown = later(shown, written); err == nil && time.Since(shown) >= ownWatchAfter {
+			err = s.e.present(ctx, full, opt)
+			shown = time.Now()
+		}
+		if err != nil {
 			return err
 		}
 		if h == nil {
 			h = newHold(s.e, full, opt)
+			if time.Since(shown) >= ownWatchAfter { // the hook took long
+				return errUncertain
+			}
 		}
-		return s.e.register(h) // newHold called the hook, which may have taken long
+		return s.e.register(h)
 	})
 	switch {
 	case err != nil:
@@ -182,22 +190,22 @@ func (c *holdContext) Err() error {
 }
 
 // certain returns nil if a hold made now would be certain, and errUncertain if certain has to be called
-// again.
-func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) error {
+// again. shown is when a write has shown that the node is there; zero if none was needed.
+func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) (shown time.Time, err error) {
 	p, err := e.ready(ctx, loss)
 	if err == nil && p.every > 0 {
-		err = e.committed(ctx, full)
+		shown, err = e.committed(ctx, full)
 	}
 	if err != nil {
-		return err
+		return shown, err
 	}
 	switch v := e.wire.Validity(); {
 	case v.Valid():
-		return nil
+		return shown, nil
 	case v.Lapsed():
-		return e.endCause()
+		return shown, e.endCause()
 	}
-	return errUncertain // the rule or the connection has changed, or the certainty was over at once
+	return shown, errUncertain // the rule or the connection has changed, or the certainty was over at once
 }
 
 // errUncertain says that a hold is not certain any more although the session goes on.
@@ -295,58 +303,4 @@ func newHold(e *epoch, full string, opt HoldOptions) *Hold {
 	h.timer = time.AfterFunc(time.Hour, h.due)
 	h.timer.Stop()
 	return h
-}
-
-// committed waits until the session's time satisfies the rule in force. Under the heartbeat rule that takes
-// two committed writes, recent enough to last until the heartbeats have begun. committed makes the missing
-// writes, one after the other. It repeats a write whose reply was lost on the next connection: the write
-// changes nothing. Like the heartbeats, it asks again after a passing refusal, and checks the root if the
-// session has no permission to check the node.
-func (e *epoch) committed(ctx context.Context, path string) error {
-	for made, refused := 0, 0; made < settleWrites; made++ {
-		e.mu.Lock()
-		beating, over := len(e.holds) > 0, e.over
-		e.mu.Unlock()
-		p, _ := e.plan()
-		if over != nil {
-			return over // the session has ended; or the client is closing, and pause does not wait any more
-		}
-		left := e.wire.Validity().Remaining()
-		if p.every == 0 || left > 0 && beating || left >= p.covers-p.every {
-			return nil
-		}
-		call := &wire.Call{
-			Op: jute.OpMulti, Body: checks(path), Urgent: true, Patience: e.core.cfg.connectTimeout,
-		}
-		r, _, err := await(ctx, e, call, nil)
-		if err == nil && r.Err != nil && e.isOver(r.Err) {
-			err = e.endCause()
-		}
-		if err != nil {
-			return err
-		}
-		if err = replyError(r); r.Err == nil {
-			_, code := failure(r)
-			err = codeError(code)
-		}
-		switch {
-		case err == nil:
-		case errors.Is(err, ErrNoNode):
-			return ErrNodeDeleted
-		case errors.Is(err, ErrNoAuth) && path != "/":
-			path = "/"
-			made--
-		case transient(err):
-			if made--; r.Err == nil {
-				refused++
-				e.core.pause(ctx, e.core.refusalPause(refused))
-			}
-		default:
-			return err
-		}
-	}
-	if v := e.wire.Validity(); !v.Valid() && !v.Lapsed() {
-		return fmt.Errorf("%w: the servers take too long to commit a write", ErrTimeoutTooShort)
-	}
-	return nil
 }

@@ -1,0 +1,123 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+)
+
+// What a hold needs before it is granted, besides the clock: committed writes, if the rule in force demands
+// them, and a node that is there.
+
+// committed waits until the session's time satisfies the rule in force. Under the heartbeat rule that takes
+// two committed writes, recent enough to last until the heartbeats have begun. committed makes the missing
+// writes, one after the other. It repeats a write whose reply was lost on the next connection: the write
+// changes nothing. Like the heartbeats, it asks again after a passing refusal, and checks the root if the
+// session has no permission to check the node. shown is when the last write has shown that the node is there.
+func (e *epoch) committed(ctx context.Context, path string) (shown time.Time, err error) {
+	for made, refused := 0, 0; made < settleWrites; made++ {
+		e.mu.Lock()
+		beating, over := len(e.holds) > 0, e.over
+		e.mu.Unlock()
+		p, _ := e.plan()
+		if over != nil {
+			return shown, over // the session has ended; or the client is closing, and pause does not wait any more
+		}
+		left := e.wire.Validity().Remaining()
+		if p.every == 0 || left > 0 && beating || left >= p.covers-p.every {
+			return shown, nil
+		}
+		r, err := e.question(ctx, jute.OpMulti, checks(path))
+		if err != nil {
+			return shown, err
+		}
+		if err = replyError(r); r.Err == nil {
+			_, code := failure(r)
+			err = codeError(code)
+		}
+		switch {
+		case err == nil && path == "/":
+		case err == nil:
+			shown = time.Now()
+		case errors.Is(err, ErrNoNode):
+			return shown, ErrNodeDeleted
+		case errors.Is(err, ErrNoAuth) && path != "/":
+			path = "/"
+			made--
+		case transient(err):
+			if made--; r.Err == nil {
+				refused++
+				e.core.pause(ctx, e.core.refusalPause(refused))
+			}
+		default:
+			return shown, err
+		}
+	}
+	if v := e.wire.Validity(); !v.Valid() && !v.Lapsed() {
+		return shown, fmt.Errorf("%w: the servers take too long to commit a write", ErrTimeoutTooShort)
+	}
+	return shown, nil
+}
+
+// present returns nil if the node is still there. Between what the caller has found out and the grant any
+// time may pass: a server that is asked whether it stands alone may put it off again and again. If the node
+// was deleted meanwhile, somebody else may hold, and a hold that begins now gets no event from which to learn
+// that.
+//
+// The read is repeated as committed's writes are. A session that has no permission to read the node has no
+// way to know.
+func (e *epoch) present(ctx context.Context, path string, opt HoldOptions) error {
+	body := jute.Marshal(&jute.PathWatchRequest{Path: path})
+	for refused := 0; ; {
+		e.mu.Lock()
+		over, suspended := e.over, e.suspended && opt.Loss == SuspendedIsLoss
+		e.mu.Unlock()
+		switch {
+		case over != nil:
+			return over
+		case suspended:
+			return ErrSuspended
+		}
+		r, err := e.question(ctx, jute.OpExists, body)
+		if err != nil {
+			return err
+		}
+		var node jute.StatResponse
+		err = replied(r, &node)
+		same := opt.Czxid == 0 || node.Stat.Czxid == opt.Czxid
+		switch {
+		case err == nil && same && node.Stat.EphemeralOwner == e.wire.ID(), errors.Is(err, ErrNoAuth):
+			return nil
+		case err == nil, errors.Is(err, ErrNoNode):
+			return ErrNodeDeleted
+		case !transient(err):
+			return err
+		}
+		if r.Err == nil {
+			refused++
+			e.core.pause(ctx, e.core.refusalPause(refused))
+		}
+	}
+}
+
+// question sends a request ahead of all that waits, and waits for its answer. The error is ctx's, or why the
+// session has ended.
+func (e *epoch) question(ctx context.Context, op int32, body []byte) (wire.Reply, error) {
+	call := &wire.Call{Op: op, Body: body, Urgent: true, Patience: e.core.cfg.connectTimeout}
+	r, _, err := await(ctx, e, call, nil)
+	if err == nil && r.Err != nil && e.isOver(r.Err) {
+		err = e.endCause()
+	}
+	return r, err
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,140 @@
+package framework
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+// unanswered makes a server that does not say whether it stands alone, until answer is called.
+func unanswered(t *testing.T) (srv *zktest.Server, answer func()) {
+	srv = zktest.RunT(t)
+	f := srv.Inject(zktest.Fault{
+		Op: "getData", PathPrefix: configPath, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: -1,
+	})
+	return srv, func() { f.Remove() }
+}
+
+// A hold may have to wait before it can be granted, here for a server that does not say whether it stands
+// alone. What the caller has found out is old then: somebody may have deleted the node, and somebody else may hold.
+func TestANodeThatIsDeletedWhileItsHoldWaitsIsNotHeld(t *testing.T) {
+	for name, opt := range map[string]HoldOptions{
+		"by default":  {},
+		"beyond cuts": {Loss: SessionOnly},
+		"watched":     {Loss: SessionOnly, OwnWatchAfter: -1},
+		"no czxid":    {Czxid: -1},
+	} {
+		for _, again := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					srv, answer := unanswered(t)
+					s := connected(t, dial(t, srv))
+					var stat Stat
+					_, err := s.Client().Create().WithMode(Ephemeral).StoringStatIn(&stat).ForPath(t.Context(), "/lock", nil)
+					require.NoError(t, err)
+					if opt.Path = "/lock"; opt.Czxid == 0 {
+						opt.Czxid = stat.Czxid
+					} else {
+						opt.Czxid = 0
+					}
+					done := make(chan error, 1)
+					go func() {
+						_, err := s.Hold(t.Context(), opt)
+						done <- err
+					}()
+					time.Sleep(time.Second)
+					require.NoError(t, srv.Delete("/lock"))
+					if again { // another node of that name
+						require.NoError(t, srv.Create("/lock", nil))
+					}
+					time.Sleep(time.Second)
+					require.Empty(t, done)
+					answer()
+					assert.ErrorIs(t, <-done, ErrNodeDeleted)
+					assert.Zero(t, s.Client().Safety().Holds)
+				})
+			})
+		}
+	}
+}
+
+// One that is still there is held, whatever passing refusals and cuts the look meets.
+func TestANodeThatIsThereWhenItsHoldHasWaitedIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, answer := unanswered(t)
+		s := connected(t, dial(t, srv))
+		refused := zktest.Fault{Op: "exists", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: 2}
+		looked := srv.Inject(refused)
+		cut := srv.Inject(zktest.Fault{Op: "exists", Action: zktest.CutBefore})
+		time.AfterFunc(time.Second, answer)
+		h := hold(t, s, "/lock", HoldOptions{Loss: SessionOnly})
+		<-looked.Struck()
+		<-cut.Struck()
+		time.Sleep(time.Second)
+		assert.Equal(t, 5, srv.CountsOf(s.ID())["exists"], "two refusals, a cut, the look, and the watch")
+		require.NoError(t, srv.Delete("/lock"))
+		over(t, h, ErrNodeDeleted)
+	})
+}
+
+// A caller that gives up, a client that closes, and a connection that is lost while it counts end the look.
+func TestTheLookAtANodeEnds(t *testing.T) {
+	cut := func(srv *zktest.Server, _ *Client, _ context.CancelFunc) { srv.Cut(0) }
+	expire := func(srv *zktest.Server, _ *Client, _ context.CancelFunc) { srv.Expire(srv.Sessions()[0].ID) }
+	closes := func(_ *zktest.Server, c *Client, _ context.CancelFunc) { _ = c.Close() }
+	leaves := func(_ *zktest.Server, _ *Client, cancel context.CancelFunc) { cancel() }
+	for name, end := range map[string]struct {
+		loss LossPolicy
+		by   func(*zktest.Server, *Client, context.CancelFunc)
+		want error
+	}{
+		"the caller":     {SessionOnly, leaves, context.Canceled},
+		"the client":     {SessionOnly, closes, ErrClosed},
+		"the session":    {SessionOnly, expire, ErrSessionLost},
+		"the connection": {SuspendedIsLoss, cut, ErrSuspended},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv, answer := unanswered(t)
+				c := dial(t, srv)
+				s := connected(t, c)
+				looking := srv.Inject(zktest.Fault{Op: "exists", Action: zktest.Hold})
+				_, err := s.Client().Create().WithMode(Ephemeral).ForPath(t.Context(), "/lock", nil)
+				require.NoError(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				time.AfterFunc(time.Second, answer)
+				time.AfterFunc(3*time.Second, func() { end.by(srv, c, cancel) })
+				_, err = s.Hold(ctx, HoldOptions{Path: "/lock", Loss: end.loss})
+				<-looking.Struck()
+				assert.ErrorIs(t, err, end.want)
+			})
+		})
+	}
+}
+
+// A hook that takes long makes old what was found out, too.
+func TestANodeThatIsDeletedWhileAHookRunsIsNotHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		var ended error
+		c := dial(t, srv, WithHooks(Hooks{Hold: func(ctx context.Context, _ HoldInfo) (context.Context, func(error)) {
+			time.Sleep(time.Second)
+			return ctx, func(err error) { ended = err }
+		}}))
+		s := connected(t, c)
+		_, err := s.Client().Create().WithMode(Ephemeral).ForPath(t.Context(), "/lock", nil)
+		require.NoError(t, err)
+		time.AfterFunc(time.Second/2, func() { assert.NoError(t, srv.Delete("/lock")) })
+		_, err = s.Hold(t.Context(), HoldOptions{Path: "/lock"})
+		assert.ErrorIs(t, err, ErrNodeDeleted)
+		assert.ErrorIs(t, ended, ErrNodeDeleted)
+		assert.Zero(t, c.Safety().Holds)
+	})
+}
