@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	defer client.Close()
 	me := instance{Address: *address}
-	err = serve(ctx, client, *service, *id, me, func(ctx context.Context, others *group.Group) error {
+	err = serve(ctx, client, *service, *id, me, func(ctx context.Context, others *group.Member) error {
 		for event, err := range others.Follow(ctx) {
 			if err != nil {
 				return err
@@ -101,14 +101,22 @@ func process(
 	ctx, cancel := context.WithCancel(ctx)
 	started, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- serve(ctx, client, "web", id, me, func(ctx context.Context, others *group.Group) error {
-			members, err := others.WaitFor(ctx, 1)
-			for _, m := range members {
-				fmt.Fprintf(out, "%s sees %s: %s\n", id, m.ID, m.Data)
+		ended <- serve(ctx, client, "web", id, me, func(ctx context.Context, others *group.Member) error {
+			for event, err := range others.Follow(ctx) {
+				if err != nil {
+					return nil // it was asked to stop
+				}
+				if event.Type != group.Joined {
+					continue
+				}
+				fmt.Fprintf(out, "%s sees %s: %s\n", id, event.Member.ID, event.Member.Data)
+				if event.Member.ID == id {
+					close(started)
+					break
+				}
 			}
-			close(started)
 			<-ctx.Done()
-			return err
+			return nil
 		})
 	}()
 	stop = func() error {
