@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -110,7 +111,8 @@ func process(
 					continue
 				}
 				fmt.Fprintf(out, "%s sees %s: %s\n", id, event.Member.ID, event.Member.Data)
-				if event.Member.ID == id {
+				var seen instance // a predecessor's may have the same id
+				if json.Unmarshal(event.Member.Data, &seen); event.Member.ID == id && seen == me {
 					close(started)
 					break
 				}
