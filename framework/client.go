@@ -240,7 +240,8 @@ func (c *Client) Close() error {
 //
 //   - All holds end with ErrClosed, before anything else.
 //   - Pending clean-ups are tried for half of the time.
-//   - The session is closed at the server. Operations under way fail with ErrClosed.
+//   - The session is closed at the server. Operations under way fail with ErrClosed. If the connection is away
+//     each server is tried once, for a second at most.
 //   - Subscriptions and watches end.
 //
 // When CloseContext returns, every goroutine of the client has ended. If ctx ends first, the remaining

@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -50,7 +51,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	defer client.Close()
 	me := instance{Address: *address}
-	err = serve(ctx, client, *service, *id, me, func(ctx context.Context, others *group.Group) error {
+	err = serve(ctx, client, *service, *id, me, func(ctx context.Context, others *group.Member) error {
 		for event, err := range others.Follow(ctx) {
 			if err != nil {
 				return err
@@ -101,14 +102,23 @@ func process(
 	ctx, cancel := context.WithCancel(ctx)
 	started, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- serve(ctx, client, "web", id, me, func(ctx context.Context, others *group.Group) error {
-			members, err := others.WaitFor(ctx, 1)
-			for _, m := range members {
-				fmt.Fprintf(out, "%s sees %s: %s\n", id, m.ID, m.Data)
+		ended <- serve(ctx, client, "web", id, me, func(ctx context.Context, others *group.Member) error {
+			for event, err := range others.Follow(ctx) {
+				if err != nil {
+					return nil // it was asked to stop
+				}
+				if event.Type != group.Joined {
+					continue
+				}
+				fmt.Fprintf(out, "%s sees %s: %s\n", id, event.Member.ID, event.Member.Data)
+				var seen instance // a predecessor's may have the same id
+				if json.Unmarshal(event.Member.Data, &seen); event.Member.ID == id && seen == me {
+					close(started)
+					break
+				}
 			}
-			close(started)
 			<-ctx.Done()
-			return err
+			return nil
 		})
 	}()
 	stop = func() error {

@@ -16,7 +16,7 @@ type instance struct{ Address, Version string }
 // serve registers the process as one of the service's for as long as work takes, through lost connections and
 // sessions. A process that was killed and started again takes its old place at once.
 func serve(ctx context.Context, client *framework.Client, service, id string, me instance,
-	work func(ctx context.Context, others *group.Group) error) error {
+	work func(ctx context.Context, me *group.Member) error) error {
 	data, err := json.Marshal(me)
 	if err != nil {
 		return err
@@ -33,5 +33,5 @@ func serve(ctx context.Context, client *framework.Client, service, id string, me
 	if err := member.Joined(ctx); err != nil {
 		return err
 	}
-	return work(ctx, member.Group)
+	return work(ctx, member)
 }

@@ -209,15 +209,15 @@ func TestCloseWhileReconnecting(t *testing.T) {
 }
 
 func TestALostReplyToCloseIsUnacknowledged(t *testing.T) {
-	for _, action := range []zktest.Action{zktest.LoseReply, zktest.CutBefore} {
-		onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
-			srv.Inject(zktest.Fault{Op: "closeSession", Action: action})
-			require.ErrorIs(t, c.within(context.Background(), time.Second), ErrUnacknowledged)
-		})
-	}
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
+		srv.Inject(zktest.Fault{Op: "closeSession", Action: zktest.LoseReply})
+		require.ErrorIs(t, c.within(context.Background(), time.Second), ErrUnacknowledged,
+			"that the server knows no such session is no proof")
+	})
 }
 
-// The connection is lost while Close waits for the window: nobody reconnects for it.
+// The connection is lost while Close waits for the window: the session is closed on another one, and what was
+// queued is not sent.
 func TestACutWhileCloseWaitsItsTurn(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial, func(cfg *Config) { cfg.Window = 1 })
@@ -228,9 +228,10 @@ func TestACutWhileCloseWaitsItsTurn(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			srv.Cut(0)
 		}()
-		require.ErrorIs(t, c.within(context.Background(), time.Second), ErrUnacknowledged)
+		require.NoError(t, c.within(context.Background(), time.Second))
 		assert.ErrorIs(t, (<-flying).Err, ErrConnectionLost)
 		assert.ErrorIs(t, (<-queued).Err, ErrNotSent)
+		assert.Empty(t, srv.Sessions())
 	})
 }
 
@@ -365,7 +366,8 @@ func TestTheEndIsPrompt(t *testing.T) {
 		},
 		"when the connection breaks while it closes": func(_ int, srv *zktest.Server, c *client) {
 			srv.Inject(zktest.Fault{Op: "closeSession", Action: zktest.CutBefore})
-			assert.ErrorIs(t, c.Close(context.Background()), ErrUnacknowledged)
+			assert.NoError(t, c.Close(context.Background()), "it is closed on another connection")
+			assert.Empty(t, srv.Sessions())
 		},
 		"expired, on a connection": func(_ int, srv *zktest.Server, c *client) { srv.Expire(c.ID()) },
 		"expired, without a connection": func(_ int, srv *zktest.Server, c *client) {
@@ -395,6 +397,46 @@ func TestTheEndIsPrompt(t *testing.T) {
 			}
 		}))
 	}
+}
+
+// A Close in a pause between two connections does not leave the session to expire.
+func TestCloseMakesAConnectionToCloseTheSession(t *testing.T) {
+	onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
+		c.create("/e", jute.ModeEphemeral)
+		srv.Cut(0)
+		synctest.Wait()
+		require.NoError(t, c.Close(t.Context()))
+		assert.False(t, srv.Exists("/e"))
+		assert.Empty(t, srv.Sessions())
+	})
+	t.Run("no server", func(t *testing.T) {
+		onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
+			srv.Stop()
+			begun := time.Now()
+			require.ErrorIs(t, c.Close(t.Context()), ErrUnacknowledged)
+			assert.Zero(t, time.Since(begun))
+		})
+	})
+	t.Run("a silent server", func(t *testing.T) {
+		onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
+			srv.Cut(0)
+			synctest.Wait()
+			srv.Pause()
+			begun := time.Now()
+			require.ErrorIs(t, c.Close(t.Context()), ErrUnacknowledged)
+			assert.LessOrEqual(t, time.Since(begun), lastWord)
+			srv.Resume()
+		})
+	})
+	t.Run("a server that has lost its quorum", func(t *testing.T) {
+		onClient(t, func(t *testing.T, srv *zktest.Server, c *client) {
+			srv.Cut(0)
+			synctest.Wait()
+			srv.Inject(zktest.Fault{Op: "connect", Action: zktest.ReplyError, Err: zktest.ErrSessionExpired})
+			require.ErrorIs(t, c.Close(t.Context()), ErrUnacknowledged,
+				"its word that the session is gone is no proof")
+		})
+	})
 }
 
 // Sessions that are opened and ended at every moment leave nothing: the bubble would not end.

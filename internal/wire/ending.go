@@ -142,7 +142,8 @@ func (s *Session) Abort(cause error) { s.end(cause) }
 // Close ends the session on the server after everything submitted before, and here in any case, and waits for
 // every goroutine. It returns ErrUnacknowledged if something may be left on a server:
 //
-//   - ctx ended first, or there is no connection to a member with a quorum;
+//   - ctx ended first, or there is no connection to a member with a quorum, and none could be made at once: for
+//     a second at most each server is tried once;
 //   - the session had ended before: a leader calls a session expired before the others have agreed, and it
 //     lives on if they do not;
 //   - an earlier session could not be closed;
@@ -159,7 +160,7 @@ func (s *Session) Close(ctx context.Context) error {
 	s.ending.closing = true
 	handshake, l := s.identity.handshake, s.links.live
 	s.mu.Unlock()
-	clean := false
+	clean, unheard := false, first
 	switch {
 	case !first:
 		select {
@@ -171,7 +172,8 @@ func (s *Session) Close(ctx context.Context) error {
 		s.Submit(&Call{Op: jute.OpCloseSession, Done: func(r Reply) { answer <- r }})
 		select {
 		case r := <-answer:
-			clean = r.Err == nil && r.Code == jute.CodeOK && s.closeAbandoned(ctx, l.server)
+			unheard = r.Err != nil
+			clean = !unheard && r.Code == jute.CodeOK && s.closeAbandoned(ctx, l.server)
 		case <-ctx.Done():
 		}
 	case handshake != nil: // what comes of it is closed at once
@@ -183,15 +185,16 @@ func (s *Session) Close(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	if clean {
-		s.mu.Lock()
-		s.ending.unclean = nil
-		s.mu.Unlock()
-	}
 	s.end(ErrClosed)
 	s.wg.Wait()
+	if unheard && !clean {
+		clean = s.closeUnconnected(ctx)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if clean {
+		s.ending.unclean = nil
+	}
 	return s.ending.unclean
 }
 

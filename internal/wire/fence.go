@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -87,7 +88,11 @@ func (s *Session) fence(server string) error {
 		if f.abandoned {
 			continue
 		}
-		stop, abandoned := s.fences.tried(f, s.closeOld(s.ctx, f, server))
+		err := s.closeOld(s.ctx, f, server)
+		if errors.Is(err, errGone) { // says a server with a quorum
+			err = nil
+		}
+		stop, abandoned := s.fences.tried(f, err)
 		if abandoned != nil {
 			s.cfg.Logger.Warn("cannot close an earlier session of this client; its nodes stay until it "+
 				"expires",
@@ -104,13 +109,40 @@ func (s *Session) fence(server string) error {
 // has just closed this one. It says whether they are gone.
 func (s *Session) closeAbandoned(ctx context.Context, server string) bool {
 	for _, f := range s.fences.all() {
-		if err := s.closeOld(ctx, f, server); err != nil {
+		if err := s.closeOld(ctx, f, server); err != nil && !errors.Is(err, errGone) {
 			return false
 		}
 	}
 	return true
 }
 
+// lastWord bounds how long Close looks for a server if there is no connection.
+const lastWord = time.Second
+
+// closeUnconnected closes this session, which has ended here, if its connection is gone: it tries each server
+// once, and says whether one has closed it. The servers' word that there is no such session is not taken: a
+// leader that has lost its quorum may say so. It is not tried for a session that no quorum has confirmed, and
+// not where earlier ones are left.
+func (s *Session) closeUnconnected(ctx context.Context) bool {
+	i := s.known()
+	if !i.agreed || len(s.fences.all()) > 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, lastWord)
+	defer cancel()
+	for _, server := range s.hosts.shuffledAll() {
+		err := s.closeOld(ctx, Fence{SessionID: i.id, Password: i.password}, server)
+		if err == nil || errors.Is(err, errGone) || ctx.Err() != nil {
+			return err == nil
+		}
+	}
+	return false
+}
+
+// errGone is a server's word that it knows no such session.
+var errGone = errors.New("the server knows no such session")
+
+// closeOld closes a session on a connection of its own. nil means that the server has closed it.
 func (s *Session) closeOld(ctx context.Context, f Fence, server string) error {
 	a, err := s.dialOne(ctx, server)
 	if err != nil {
@@ -132,7 +164,7 @@ func (s *Session) closeOld(ctx context.Context, f Fence, server string) error {
 		return fmt.Errorf("handshake: %w", err)
 	}
 	if resp.SessionID == 0 {
-		return nil // it is gone
+		return errGone
 	}
 	if s.cfg.Login != nil {
 		if err := a.login(); err != nil {
@@ -147,7 +179,11 @@ func (s *Session) closeOld(ctx context.Context, f Fence, server string) error {
 	case err != nil:
 	case h.Err == jute.CodeSessionClosedRequireSASL:
 		err = errLoginRequired
-	case h.Err != jute.CodeOK && h.Err != jute.CodeSessionExpired:
+	case h.Err == jute.CodeSessionExpired:
+		return errGone
+	case resp.ReadOnly:
+		err = fmt.Errorf("%w: the server has no quorum", errRefused)
+	case h.Err != jute.CodeOK:
 		err = fmt.Errorf("the server reports: %s", jute.CodeName(h.Err))
 	}
 	if err != nil {

@@ -66,6 +66,13 @@ func (h *hosts) all() []string {
 	return all
 }
 
+// shuffledAll is every server, in a random order.
+func (h *hosts) shuffledAll() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.shuffled(h.all())
+}
+
 // pass is the servers of the next pass, in order. It begins at once if one is preferred.
 func (h *hosts) pass() (servers []string, atOnce bool) {
 	servers = h.shuffled(h.servers)
