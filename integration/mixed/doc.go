@@ -10,11 +10,11 @@
 //   - numbers are exact;
 //   - nobody waits for ever when the trouble is over, and nothing is left.
 //
-// A Go process that is killed is one whose network is gone for ever, and which is told so by nobody: to the servers
-// it is the same. Java's are killed with SIGKILL.
+// Java's processes are killed with SIGKILL. A Go process is killed by taking its network away for ever and forgetting
+// it, which is the same to the server.
 //
 // What Curator for Java does not promise is not asked of it: it does not notice that it has lost a lock, so its
-// hold counts only while its node is there; it may put an item twice; without a lock path it loses an item when a
-// reply is lost. CURATOR_TEST_LASTING is how long the trouble lasts (20s; 3m, for example), CURATOR_TEST_SEED what
+// hold counts only while its node is there; it may put an item twice; without a lock path it may lose an item with
+// the reply to a delete. CURATOR_TEST_LASTING is how long the trouble lasts (20s; 3m, for example), CURATOR_TEST_SEED what
 // goes wrong when.
 package mixed
