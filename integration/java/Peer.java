@@ -35,6 +35,7 @@ public final class Peer {
         new CounterCommands(peer, peer.connection);
         new QueueCommands(peer, peer.connection);
         new NodeCommands(peer, peer.connection);
+        new DiscoveryCommands(peer, peer.connection);
         new LeaderCommands(peer, peer.connection);
         new BarrierCommands(peer, peer.connection);
         new CompressCommands(peer, peer.connection);

@@ -9,8 +9,14 @@
 //   - tokens grow from holder to holder,
 //   - an error is one of those for a bad connection or a lost session, or that of the caller's own context,
 //   - nobody gets through a barrier before its time,
-//   - when a fault is over everybody is served again in bounded time, and the caches, and the trees made from
-//     their events, become equal to the tree,
+//   - an item that was put into a queue is handled: without a lock path once, or its consumer says that nobody can
+//     know; with one never by two at a time,
+//   - the function of a slot never runs twice at a time, nor again when somebody was told that it is done; with
+//     once.AtMostOnce it is called once,
+//   - an item of an assignment has one owner,
+//   - when a fault is over everybody is served again in bounded time; the caches, and the trees made from their
+//     events, become equal to the tree; and kept nodes, members and service instances are there, of the present
+//     sessions and with their last data, and seen by all,
 //
 // and in the end no node is left, and no clean-up pending.
 //

@@ -43,6 +43,14 @@ var workloads = []struct {
 	{"barrier", barriers},
 	{"double barrier", doubles},
 	{"caches", caches},
+	{"queue at most once", queues(false)},
+	{"queue at least once", queues(true)},
+	{"kept nodes", keepers},
+	{"group", groups},
+	{"service discovery", services},
+	{"slots at least once", slots(false)},
+	{"slots at most once", slots(true)},
+	{"assignment", assignments},
 }
 
 // group are the clients, and what they do.

@@ -43,5 +43,6 @@
 // Nodes and data are those of x-discovery, read and written by both. Three things differ. An instance that is
 // [Instance].Disabled says so, where Java by default drops it: "enabled" is written only then. The name of a
 // [DynamicSequential] node begins with "_c_" and a UUID, so that none is left when a reply was lost. And Java
-// deletes a registered node and makes it again after each reconnect; a cache sees that.
+// deletes a registered node and makes it again after each reconnect; a cache sees that. Give each instance an ID
+// of its own: Java deletes whatever it meets at its ID, and of two that want one either may have it in the end.
 package discovery

@@ -157,4 +157,8 @@ var mutants = []struct {
 	{bug: "an owner that is not told of a loss", works: "assignment", within: 100},
 	{bug: "an item given back before its function has returned", works: "assignment", within: 100},
 	{bug: "an item that comes back is not taken again", works: "assignment", within: 100},
+	{bug: "a registration that was given up stays", works: "discovery", within: 100},
+	{bug: "an update of the node and not of what is kept", works: "discovery", within: 100},
+	{bug: "an instance whose node is deleted and not given up", works: "discovery", within: 100},
+	{bug: "an instance of the same node is the same", works: "discovery", within: 100},
 }

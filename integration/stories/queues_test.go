@@ -1,0 +1,154 @@
+package stories
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/integration/internal/kit"
+	"github.com/go-curator/curator/recipes/queue"
+)
+
+// items are what has become of the items of a queue.
+type items struct {
+	s      *scene
+	locked bool // while they are handled
+
+	mu   sync.Mutex
+	all  map[string]*item
+	over atomic.Int64 // clients that put no more
+}
+
+type item struct {
+	handled int
+	ctx     context.Context // of the last handler
+	done    chan struct{}   // closed when it has been handled, or nobody can say whether it has
+}
+
+// of returns what has become of an item.
+func (q *items) of(name string) *item {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := q.all[name]
+	if i == nil {
+		i = &item{done: make(chan struct{})}
+		q.all[name] = i
+	}
+	return i
+}
+
+// settle says that nothing more need be waited for.
+func (q *items) settle(name string) {
+	i := q.of(name)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	select {
+	case <-i.done:
+	default:
+		close(i.done)
+	}
+}
+
+// handle is a handler, for which everything takes a while.
+func (q *items) handle(ctx context.Context, data []byte) error {
+	name := string(data)
+	i := q.of(name)
+	q.mu.Lock()
+	i.handled++
+	before := i.ctx
+	i.ctx = ctx
+	twice := i.handled > 1
+	q.mu.Unlock()
+	switch {
+	case twice && !q.locked:
+		q.s.fail("%s was handled twice", name)
+	case twice && before.Err() == nil && ctx.Err() == nil:
+		q.s.fail("two handle %s at the same time", name)
+	}
+	pause(ctx, 10*time.Millisecond)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	// Whoever gives the lock back in order has handled it: the handler's context counts no more.
+	ended, end := context.WithCancel(context.Background())
+	end()
+	q.mu.Lock()
+	if i.ctx == ctx {
+		i.ctx = ended
+	}
+	q.mu.Unlock()
+	q.settle(name)
+	return nil
+}
+
+// queues has everybody put items into a queue and consume it. A round is done when an item that was put has
+// been handled, by whomever. Without a lock path none is handled twice, and none lost but those of which the
+// consumer says that nobody can know. With one none is lost, and none handled by two at a time.
+func queues(locked bool) func(g *group, s *scene) part {
+	return func(g *group, s *scene) part {
+		s.dirs = regexp.MustCompile(`^/(queue|locks|queue-marks)$`)
+		q := &items{s: s, locked: locked, all: map[string]*item{}}
+		return func(ctx context.Context, who int) {
+			opts := []queue.Option{queue.OnFailure(func(err *queue.ItemError) queue.Fate {
+				switch {
+				case errors.Is(err, framework.ErrOutcomeUnknown) && !locked:
+					// The name is between the header of nine bytes and the one byte at the end.
+					if len(err.Data) > 10 {
+						q.settle(string(err.Data[9 : len(err.Data)-1]))
+					}
+				case !errors.Is(err, context.Canceled):
+					s.fail("%v", err)
+				}
+				if locked {
+					return queue.Requeue
+				}
+				return queue.Skip
+			})}
+			if locked {
+				opts = append(opts, queue.WithLockPath(s.path+"/locks"))
+			}
+			own := queue.New(g.clients[who], s.path+"/queue", opts...)
+			consuming, stop := context.WithCancel(context.Background())
+			var consumer sync.WaitGroup
+			consumer.Go(func() {
+				for consuming.Err() == nil {
+					s.fine(consuming, own.Consume(consuming, q.handle))
+				}
+			})
+			for n := 0; ctx.Err() == nil; n++ {
+				q.round(ctx, own, who, fmt.Sprint("item ", who, " ", n))
+				think(ctx)
+			}
+			// The others may still put something.
+			q.over.Add(1)
+			for end := time.Now().Add(kit.Patience); time.Now().Before(end); pause(consuming, 20*time.Millisecond) {
+				names, err := g.clients[who].GetChildren().ForPath(consuming, s.path+"/queue")
+				if q.over.Load() == clients && err == nil && len(names) == 0 {
+					break
+				}
+			}
+			stop()
+			consumer.Wait()
+		}
+	}
+}
+
+func (q *items) round(ctx context.Context, own *queue.Queue, who int, name string) {
+	err := own.Put(ctx, []byte(name))
+	if errors.Is(err, framework.ErrOutcomeUnknown) || !q.s.fine(ctx, err) {
+		return // a lost session may leave it open
+	}
+	i := q.of(name)
+	select {
+	case <-i.done:
+		q.s.done(who)
+	case <-ctx.Done():
+	case <-time.After(kit.Patience):
+		q.s.fail("%s was put and not handled: %s", name, own.Path())
+	}
+}
