@@ -24,7 +24,7 @@ const module = "github.com/go-curator/curator"
 
 // rules say what each part of the house may import of this module. A part is a directory with all below it; the longest that
 // matches counts, and its packages may import one another unless they stand apart. A new package needs a place in this table.
-// Tests may import what they like; integration/, contrib/ and cmd/ are modules of their own.
+// Tests may import what they like; integration/, cmd/, compare/, and those in contrib/, contrib/fence/… too, are modules of their own.
 var rules = []rule{
 	{part: ".", may: nil},
 	{part: "retry", may: []string{"internal/chance", "internal/flow"}},
