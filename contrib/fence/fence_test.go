@@ -270,6 +270,7 @@ func TestErrors(t *testing.T) {
 	assert.ErrorIs(t, outdated, fence.ErrOutdated)
 	assert.EqualError(t, outdated, `the fencing token is outdated: 3 for "orders", where 5 was seen`)
 	assert.EqualError(t, &fence.OutdatedError{Resource: "orders", Token: 3}, `the fencing token is outdated: 3 for "orders"`)
-	_, err := fence.From(nil) //nolint:staticcheck // that is the test
+	var noContext context.Context
+	_, err := fence.From(noContext)
 	assert.ErrorIs(t, err, fence.ErrBadArguments)
 }

@@ -116,6 +116,9 @@ func (f *Fence) Guard(ctx context.Context, tx *sql.Tx, resource string, token in
 	if err := f.ready(resource, token); err != nil {
 		return err
 	}
+	if tx == nil {
+		return fmt.Errorf("fence: %w: the transaction is nil", fence.ErrBadArguments)
+	}
 	args := []any{resource, token}
 	if f.dialect == MySQL {
 		args = []any{resource, token, token, token}

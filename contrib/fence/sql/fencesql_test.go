@@ -46,6 +46,7 @@ func TestArguments(t *testing.T) {
 	require.NoError(t, f.Store(db).Admit(t.Context(), "orders", 1))
 	assert.ErrorIs(t, f.Store(db).Admit(t.Context(), "orders", 0), fence.ErrBadArguments)
 
+	assert.ErrorIs(t, f.Guard(t.Context(), nil, "orders", 1), fence.ErrBadArguments)
 	missing := fencesql.New(fencesql.SQLite, fencesql.WithTable("nowhere"))
 	assert.ErrorContains(t, missing.Store(db).Admit(t.Context(), "orders", 1), "no such table")
 	assert.Equal(t, "[MySQL PostgreSQL SQLite Dialect(9)]",
