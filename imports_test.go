@@ -24,19 +24,20 @@ const module = "github.com/go-curator/curator"
 
 // rules say what each part of the house may import of this module. A part is a directory with all below it; the longest that
 // matches counts, and its packages may import one another unless they stand apart. A new package needs a place in this table.
-// Tests may import what they like; integration/, contrib/ and cmd/ are modules of their own.
+// Tests may import what they like; integration/, cmd/, compare/, and those in contrib/, contrib/fence/… too, are modules of their own.
 var rules = []rule{
 	{part: ".", may: nil},
 	{part: "retry", may: []string{"internal/chance", "internal/flow"}},
 	{part: "internal/chance", may: nil},
 	{part: "internal/apart", may: nil},
+	{part: "internal/fencing", may: nil},
 	{part: "internal/flow", may: nil},
 	{part: "internal/zkpath", may: nil},
 	{part: "internal/plain", may: nil},
 	{part: "internal/jute", may: nil},
 	{part: "internal/wire", may: []string{"internal/chance", "internal/flow", "internal/jute", "internal/zkpath", "retry"}},
-	{part: "framework", may: []string{"internal/apart", "internal/chance", "internal/flow", "internal/plain", "internal/wire", "internal/jute", "internal/zkpath", "retry"}},
-	{part: "recipes/internal/queue", may: []string{"internal/chance", "internal/flow", "internal/plain", "framework", "internal/zkpath", "retry"}},
+	{part: "framework", may: []string{"internal/apart", "internal/chance", "internal/fencing", "internal/flow", "internal/plain", "internal/wire", "internal/jute", "internal/zkpath", "retry"}},
+	{part: "recipes/internal/queue", may: []string{"internal/chance", "internal/fencing", "internal/flow", "internal/plain", "framework", "internal/zkpath", "retry"}},
 	{part: "recipes", may: forRecipes, apart: true},
 	{part: "recipes/counter", may: forRecipes},
 	{part: "recipes/node", may: forRecipes},
@@ -58,7 +59,7 @@ var rules = []rule{
 	{part: "docs", may: nil},
 }
 
-var forRecipes = []string{"internal/apart", "internal/chance", "internal/flow", "internal/plain", "recipes/internal/queue",
+var forRecipes = []string{"internal/apart", "internal/chance", "internal/fencing", "internal/flow", "internal/plain", "recipes/internal/queue",
 	"framework", "internal/zkpath", "retry"}
 
 // thirdParty are the modules that an importer of the library inherits.

@@ -1,10 +1,12 @@
 package curator_test
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -31,6 +33,32 @@ func TestScriptsUseTheModulesOwnWorkspace(t *testing.T) {
 		}
 	}
 	assert.GreaterOrEqual(t, found, 7)
+}
+
+// The tests of every module are run by scripts/test, however deep it lies.
+func TestEveryModuleIsTested(t *testing.T) {
+	text, err := os.ReadFile("scripts/test")
+	require.NoError(t, err)
+	loop := regexp.MustCompile(`(?m)^for mod in \$\((find .*) \| sort\); do$`).FindSubmatch(text)
+	require.NotNil(t, loop)
+	found, err := exec.Command("bash", "-c", string(loop[1])).Output()
+	require.NoError(t, err)
+	tested := strings.Fields(string(found))
+	for _, later := range []string{"contrib/fence/integration", "integration"} { // those that need servers
+		assert.Contains(t, string(text), later)
+		tested = append(tested, later+"/go.mod")
+	}
+	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
+			return fs.SkipDir
+		case d.Name() == "go.mod" && path != "go.mod":
+			assert.Contains(t, tested, path)
+		}
+		return nil
+	}))
 }
 
 // What a script uses again, or locks, lies where nobody else can put anything in its place.

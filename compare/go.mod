@@ -3,9 +3,13 @@ module github.com/go-curator/curator/compare
 go 1.25.0
 
 require (
+	github.com/alicebob/miniredis/v2 v2.35.0
 	github.com/bradfitz/gomemcache v0.0.0-20250403215159-8d39553ac7cf
 	github.com/bsm/redislock v0.9.4
 	github.com/go-curator/curator v0.1.0
+	github.com/go-curator/curator/contrib/fence v0.1.0
+	github.com/go-curator/curator/contrib/fence/redis v0.1.0
+	github.com/go-curator/curator/contrib/fence/sql v0.1.0
 	github.com/go-curator/curator/integration v0.1.0
 	github.com/go-redsync/redsync/v4 v4.13.0
 	github.com/go-sql-driver/mysql v1.9.3
@@ -33,6 +37,7 @@ require (
 	github.com/hashicorp/go-multierror v1.1.1 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.etcd.io/etcd/api/v3 v3.6.5 // indirect
 	go.etcd.io/etcd/client/pkg/v3 v3.6.5 // indirect
 	go.uber.org/multierr v1.11.0 // indirect

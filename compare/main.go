@@ -68,6 +68,7 @@ func contend(args []string) error {
 	flags.StringVar(&o.Config.ID, "id", "", "")
 	flags.StringVar(&o.Config.Dir, "dir", "", "")
 	flags.DurationVar(&o.Config.Lease, "lease", 4*time.Second, "")
+	flags.StringVar(&o.Config.Store, "store", "", "")
 	flags.StringVar(&o.Ledger, "ledger", "", "")
 	flags.BoolVar(&o.Off, "off", false, "")
 	if err := flags.Parse(args); err != nil {

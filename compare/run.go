@@ -37,7 +37,7 @@ func run(args []string) error {
 	parallel := flags.Int("parallel", 4, "how many plays at the same time")
 	results := flags.String("results", "results", "directory for the results; what is there is not played again")
 	lease := flags.Duration("lease", 4*time.Second, "of all ways; whole seconds, at least ZooKeeper's least session timeout")
-	check := flags.Bool("check", false, "fail if a guarded hold of this library overlapped, or a play had no holds")
+	check := flags.Bool("check", false, "fail if a guarded or fenced hold of this library overlapped, or a play had no holds")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -171,8 +171,8 @@ func checked(r play.Result) error {
 	if r.Holds == 0 {
 		return errors.New("nobody had the lock")
 	}
-	if r.Way == "curator-guard" && len(r.Overlaps) > 0 {
-		return fmt.Errorf("two guarded holders: %v", r.Overlaps[0])
+	if (r.Way == "curator-guard" || r.Way == "curator-fenced") && len(r.Overlaps) > 0 {
+		return fmt.Errorf("two holders, guarded or fenced: %v", r.Overlaps[0])
 	}
 	return nil
 }

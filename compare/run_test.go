@@ -39,6 +39,7 @@ func TestWhatHoldsOnAnyMachine(t *testing.T) {
 	two := []judge.Overlap{{After: time.Second}}
 	assert.Error(t, checked(play.Result{Way: "curator"}))
 	assert.Error(t, checked(play.Result{Way: "curator-guard", Verdict: judge.Verdict{Holds: 2, Overlaps: two}}))
+	assert.Error(t, checked(play.Result{Way: "curator-fenced", Verdict: judge.Verdict{Holds: 2, Overlaps: two}}))
 	assert.NoError(t, checked(play.Result{Way: "curator-guard", Verdict: judge.Verdict{Holds: 2}}))
 	assert.NoError(t, checked(play.Result{Way: "go-zookeeper", Verdict: judge.Verdict{Holds: 2, Overlaps: two}}))
 }

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/compare/internal/page"
-	"github.com/go-curator/curator/compare/internal/servers"
 	"github.com/go-curator/curator/compare/internal/speed"
 	"github.com/go-curator/curator/compare/internal/ways"
+	"github.com/go-curator/curator/compare/servers"
 )
 
 // measure measures one way after the other, each in a process of its own.
@@ -67,8 +67,17 @@ func measured(program string, kind ways.Kind, long time.Duration) (text []byte, 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
+	store := ""
+	if kind.Store != "" {
+		written, err := servers.Start(kind.Store, filepath.Join(work, "store"), servers.Options{})
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, written.Close()) }()
+		store = written.Addrs()[0]
+	}
 	cmd := exec.Command(program, "many", "-way", kind.ID, "-servers", strings.Join(server.Addrs(), ","), "-dir", work,
-		"-long", long.String())
+		"-long", long.String(), "-store", store)
 	cmd.Stderr = os.Stderr
 	return cmd.Output()
 }
@@ -79,6 +88,7 @@ func many(args []string) error {
 	way := flags.String("way", "", "")
 	addrs := flags.String("servers", "", "")
 	dir := flags.String("dir", "", "")
+	store := flags.String("store", "", "")
 	long := flags.Duration("long", 0, "")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -87,7 +97,7 @@ func many(args []string) error {
 	if err != nil {
 		return err
 	}
-	c := ways.Config{Servers: strings.Split(*addrs, ","), Lease: 10 * time.Second, ID: "p", Dir: *dir}
+	c := ways.Config{Servers: strings.Split(*addrs, ","), Lease: 10 * time.Second, ID: "p", Dir: *dir, Store: *store}
 	m := page.Measured{Way: kind.ID}
 	if m.Can, err = speed.Probe(kind, c); err != nil {
 		return err

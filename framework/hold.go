@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-curator/curator/internal/fencing"
 	"github.com/go-curator/curator/internal/wire"
 )
 
@@ -45,6 +46,9 @@ type HoldOptions struct {
 	// short holds cost nothing. A negative value means at once; it sends no request if this session has a
 	// watch on the node already. Use a negative value only if the node was read since that watch was set.
 	OwnWatchAfter time.Duration
+	// Shared says that others may hold the same at the same time, as readers do, so that the node's czxid is
+	// no fencing token. Default false.
+	Shared bool
 }
 
 // Hold is a lock, a lease or a term of leadership that one session has. It ends once, for one reason, and
@@ -56,7 +60,9 @@ type HoldOptions struct {
 type Hold struct {
 	e     *epoch
 	path  string // full
+	name  string // the path as the client sees it
 	loss  LossPolicy
+	alone bool // nobody else may hold the same at the same time
 	ctx   *holdContext
 	fail  context.CancelCauseFunc
 	told  func(error) // reports the end to the hooks; nil if there are none; set once, like timer
@@ -189,6 +195,18 @@ func (c *holdContext) Err() error {
 	return c.Context.Err()
 }
 
+// Value implements [context.Context]. It tells contrib/fence of the hold.
+func (c *holdContext) Value(key any) any {
+	if list, ok := key.(*fencing.List); ok {
+		h := c.h
+		h.mu.Lock()
+		token := h.czxid
+		h.mu.Unlock()
+		list.Add(fencing.Hold{Path: h.name, Token: token, Shared: !h.alone, Context: c})
+	}
+	return c.Context.Value(key)
+}
+
 // certain returns nil if a hold made now would be certain, and errUncertain if certain has to be called
 // again. shown is when a write has shown that the node is there; zero if none was needed.
 func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) (shown time.Time, err error) {
@@ -287,7 +305,9 @@ func (e *epoch) register(h *Hold) error {
 }
 
 func newHold(e *epoch, full string, opt HoldOptions) *Hold {
-	h := &Hold{e: e, path: full, loss: opt.Loss, czxid: opt.Czxid}
+	h := &Hold{
+		e: e, path: full, name: opt.Path, loss: opt.Loss, alone: !opt.Shared, czxid: opt.Czxid,
+	}
 	values := context.Background()
 	if opt.Values != nil {
 		values = context.WithoutCancel(opt.Values)

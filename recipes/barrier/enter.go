@@ -39,6 +39,7 @@ func (d *Double) enter(ctx context.Context) (*Member, error) {
 	// From here on the node is watched: if it is deleted, waiting is pointless.
 	m.hold, err = session.Hold(ctx, framework.HoldOptions{
 		Path: m.Path(), Recipe: "double-barrier", Czxid: czxid, Loss: framework.SessionOnly, Values: ctx,
+		Shared: true,
 	})
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-curator/curator/internal/fencing"
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/zktest"
 )
@@ -35,6 +36,45 @@ func TestLockOf(t *testing.T) {
 				return nil
 			}))
 			assert.Same(t, outer, mutex.LockOf(ctx))
+			return nil
+		}))
+	})
+}
+
+// What contrib/fence takes tokens from: all holds that a context belongs to, each once.
+func TestAContextTellsOfItsHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, zktest.RunT(t, zktest.Config{}))
+		a, b := mutex.New(c, "/locks/a"), mutex.New(c, "/locks/b")
+		assert.Empty(t, fencing.Of(background))
+		tokens := func(ctx context.Context) (all []int64) {
+			for _, h := range fencing.Of(ctx) {
+				assert.False(t, h.Shared)
+				assert.NoError(t, h.Context.Err())
+				all = append(all, h.Token)
+			}
+			return all
+		}
+		require.NoError(t, a.Do(background, func(ctx context.Context) error {
+			outer := mutex.LockOf(ctx)
+			assert.Equal(t, []int64{outer.FencingToken()}, tokens(ctx))
+			assert.Equal(t, outer.Path(), fencing.Of(ctx)[0].Path)
+			return b.Do(ctx, func(ctx context.Context) error {
+				both := []int64{mutex.LockOf(ctx).FencingToken(), outer.FencingToken()}
+				assert.Equal(t, both, tokens(ctx), "the innermost first")
+				return a.Do(ctx, func(ctx context.Context) error { // again
+					assert.ElementsMatch(t, both, tokens(ctx))
+					return nil
+				})
+			})
+		}))
+		require.NoError(t, mutex.NewMulti(mutex.Of(a), mutex.Of(b)).Do(background, func(ctx context.Context) error {
+			assert.Len(t, tokens(ctx), 2)
+			return nil
+		}))
+		require.NoError(t, mutex.NewCohort(c, "/locks/a").Do(background, func(ctx context.Context) error {
+			require.Len(t, fencing.Of(ctx), 1)
+			assert.True(t, fencing.Of(ctx)[0].Shared, "turns of one node have one token")
 			return nil
 		}))
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/fencing"
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
@@ -192,6 +193,16 @@ func (c *multiContext) Err() error {
 		c.end(lost)
 	}
 	return c.Context.Err()
+}
+
+// Value implements [context.Context]. The work belongs to all of the locks.
+func (c *multiContext) Value(key any) any {
+	if list, ok := key.(*fencing.List); ok {
+		for _, part := range c.parts {
+			_ = part.Context().Value(list)
+		}
+	}
+	return c.Context.Value(key)
 }
 
 func lost(parts []Held) error {

@@ -83,6 +83,7 @@ func New(client *framework.Client, path string, opts ...Option) *RWLock {
 	}
 	side(&rw.read, Read, readName, writeName)
 	side(&rw.write, Write, writeName, "")
+	rw.read.line.Shared = true
 	err := queue.Configure(client, path, rw, opts)
 	rw.read.err, rw.write.err = err, err
 	return rw

@@ -102,6 +102,7 @@ func (s *Semaphore) configure(opts []Option) error {
 	s.line.Loss = framework.SessionOnly
 	s.leases.Client, s.leases.Dir, s.leases.Name = s.client, zkpath.Join(s.path, leasesDir), leaseName
 	s.leases.Recipe, s.leases.Order = recipe, queue.Order{Names: []string{leaseName}}
+	s.leases.Shared = s.what == semaphoreWhat // and not the lock that is made of one
 	return nil
 }
 

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-curator/curator/compare/internal/servers"
 	"github.com/go-curator/curator/compare/internal/ways"
+	"github.com/go-curator/curator/compare/servers"
 	"github.com/go-curator/curator/integration/proxy"
 )
 
@@ -123,9 +123,9 @@ var Faults = []Fault{
 		},
 		end: func(p *play) error { return p.server.(*servers.ZooKeeper).HealPeers() }},
 	{ID: "clock-step", Title: "server's clock stepped", What: "The wall clock of the server's process is set " +
-		"an hour ahead, by libfaketime. Not for Redis, which does not start with libfaketime, for ZooKeeper and etcd, " +
-		"which do not call libc for the time, and PostgreSQL, where nothing expires.",
-		On: on(ways.Memcached, ways.MariaDB), servers: servers.Options{Clock: true}, lasts: leases(0.75),
+		"an hour ahead, by libfaketime. Not for Redis, which does not start with libfaketime, and for ZooKeeper and etcd, " +
+		"which do not call libc for the time.",
+		On: on(ways.Memcached, ways.MariaDB, ways.PostgreSQL), servers: servers.Options{Clock: true}, lasts: leases(0.75),
 		begin: func(p *play) error {
 			s, ok := p.server.(interface {
 				Step(i int, offset string) error

@@ -10,8 +10,8 @@ import (
 	"github.com/go-curator/curator/compare/internal/contender"
 	"github.com/go-curator/curator/compare/internal/judge"
 	"github.com/go-curator/curator/compare/internal/ledger"
-	"github.com/go-curator/curator/compare/internal/servers"
 	"github.com/go-curator/curator/compare/internal/ways"
+	"github.com/go-curator/curator/compare/servers"
 )
 
 // Result is what one play showed.
@@ -45,6 +45,8 @@ type play struct {
 	program string
 
 	server     servers.Server
+	stores     servers.Server // what the way writes to; nil for most
+	store      string         // its address
 	contenders []*party
 	writer     *ledger.Writer
 	reader     *ledger.Reader
@@ -87,6 +89,12 @@ func once(program, dir string, kind ways.Kind, fault Fault, lease time.Duration)
 	if p.server, err = servers.Start(kind.Server, dir, fault.servers); err != nil {
 		return r, err
 	}
+	if kind.Store != "" {
+		if p.stores, err = servers.Start(kind.Store, filepath.Join(dir, "store"), servers.Options{}); err != nil {
+			return r, err
+		}
+		p.store = p.stores.Addrs()[0]
+	}
 	act := p.act
 	if fault.other != nil {
 		act = func() error { return fault.other(p) }
@@ -108,8 +116,10 @@ func (p *play) close() (err error) {
 		}
 		c.quit()
 	}
-	if p.server != nil {
-		err = p.server.Close()
+	for _, s := range []servers.Server{p.server, p.stores} {
+		if s != nil {
+			err = errors.Join(err, s.Close())
+		}
 	}
 	for _, f := range []interface{ Close() error }{p.writer, p.reader} {
 		err = errors.Join(err, f.Close())
@@ -120,7 +130,7 @@ func (p *play) close() (err error) {
 // act is the usual play: contenders take turns, the fault strikes a holder, and is over.
 func (p *play) act() error {
 	for i := range 3 {
-		c, err := start(p.program, p.dir, fmt.Sprint("c", i+1), p.kind, p.server.Addrs(), p.lease, 0, false)
+		c, err := start(p.program, p.dir, fmt.Sprint("c", i+1), p.kind, p.server.Addrs(), p.store, p.lease, 0, false)
 		if err != nil {
 			return err
 		}
@@ -229,13 +239,13 @@ func (p *play) length(said func(time.Duration) time.Duration) (d time.Duration, 
 
 // killAsking is the play of killed-asking.
 func (p *play) killAsking() error {
-	probe, err := start(p.program, p.dir, "probe", p.kind, p.server.Addrs(), p.lease, 0, true)
+	probe, err := start(p.program, p.dir, "probe", p.kind, p.server.Addrs(), p.store, p.lease, 0, true)
 	if err != nil {
 		return err
 	}
 	p.contenders = append(p.contenders, probe)
 	for i, after := range []time.Duration{10, 30, 50, 90, 130, 210} {
-		victim, err := start(p.program, p.dir, fmt.Sprint("v", i+1), p.kind, p.server.Addrs(), p.lease, 20*time.Millisecond, false)
+		victim, err := start(p.program, p.dir, fmt.Sprint("v", i+1), p.kind, p.server.Addrs(), p.store, p.lease, 20*time.Millisecond, false)
 		if err != nil {
 			return err
 		}

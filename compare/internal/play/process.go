@@ -29,7 +29,9 @@ type party struct {
 }
 
 // start starts the contender id in dir. Its messages to the servers take slow, each way.
-func start(program, dir, id string, kind ways.Kind, servers []string, lease, slow time.Duration, off bool) (_ *party, err error) {
+func start(
+	program, dir, id string, kind ways.Kind, servers []string, store string, lease, slow time.Duration, off bool,
+) (_ *party, err error) {
 	c := &party{id: id, ended: make(chan struct{})}
 	defer func() {
 		if err != nil {
@@ -61,7 +63,7 @@ func start(program, dir, id string, kind ways.Kind, servers []string, lease, slo
 	}
 	defer stderr.Close()
 	args := []string{"contender", "-way", kind.ID, "-servers", strings.Join(addrs, ","), "-id", id,
-		"-ledger", filepath.Join(dir, "ledger"), "-lease", lease.String(), "-dir", home}
+		"-ledger", filepath.Join(dir, "ledger"), "-lease", lease.String(), "-dir", home, "-store", store}
 	if off {
 		args = append(args, "-off")
 	}

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	goredis9 "github.com/redis/go-redis/v9"
+
+	fenceredis "github.com/go-curator/curator/contrib/fence/redis"
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/mutex"
 )
@@ -16,21 +19,37 @@ import (
 // ledgerNode is what a guarded hold writes to.
 const ledgerNode = "/compare/ledger"
 
+// deciding is who decides whether an act is done.
+type deciding int
+
+const (
+	plain   deciding = iota // the holder, by its clock
+	guarded                 // ZooKeeper, by a transaction
+	fenced                  // the store, by the token
+)
+
 // curator is this library.
 type curator struct {
-	client  *framework.Client
-	mutex   *mutex.Mutex
-	guarded bool
+	client *framework.Client
+	mutex  *mutex.Mutex
+	by     deciding
+	store  *goredis9.Client // if fenced
+	fences *fenceredis.Fence
 }
 
-func openCurator(guarded bool) func(context.Context, Config) (Way, error) {
+func openCurator(by deciding) func(context.Context, Config) (Way, error) {
 	return func(_ context.Context, c Config) (Way, error) {
 		client, err := framework.New(strings.Join(c.Servers, ","), framework.WithSessionTimeout(c.Lease),
 			framework.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 		if err != nil {
 			return nil, err
 		}
-		return &curator{client, mutex.New(client, "/locks/"+name), guarded}, nil
+		w := &curator{client: client, mutex: mutex.New(client, "/locks/"+name), by: by}
+		if by == fenced {
+			w.store = goredis9.NewClient(&goredis9.Options{Addr: c.Store, MaxRetries: -1})
+			w.fences = fenceredis.New(w.store)
+		}
+		return w, nil
 	}
 }
 
@@ -48,7 +67,10 @@ func (w *curator) hold(lock *mutex.Lock, err error) (Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.guarded {
+	switch w.by {
+	case fenced:
+		return fencedLock{curatorLock{w, lock}}, nil
+	case guarded:
 		_, err := w.client.Create().CreatingParentsIfNeeded().ForPath(lock.Context(), ledgerNode, nil)
 		if err != nil && !errors.Is(err, framework.ErrNodeExists) {
 			lock.ReleaseInBackground()
@@ -59,7 +81,12 @@ func (w *curator) hold(lock *mutex.Lock, err error) (Hold, error) {
 	return curatorLock{w, lock}, nil
 }
 
-func (w *curator) Close() error { return w.client.Close() }
+func (w *curator) Close() (err error) {
+	if w.store != nil {
+		err = w.store.Close()
+	}
+	return errors.Join(err, w.client.Close())
+}
 
 type curatorLock struct {
 	way  *curator
@@ -103,4 +130,18 @@ func (h guardedLock) Act(ctx context.Context) (order int64, err error) {
 		case <-h.lock.Context().Done():
 		}
 	}
+}
+
+// fencedLock acts in a store, which refuses the act when it has seen a larger token.
+type fencedLock struct{ curatorLock }
+
+var count = fenceredis.NewScript(`return redis.call("INCR", KEYS[1])`)
+
+func (h fencedLock) Act(ctx context.Context) (order int64, err error) {
+	// The store's errors are no reason to go on: it is reached, and answers.
+	n, err := h.way.fences.Run(ctx, name, h.lock.FencingToken(), count, []string{fenceredis.Key(name, "acts")})
+	if err != nil {
+		return 0, err
+	}
+	return n.(int64), nil
 }

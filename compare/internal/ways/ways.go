@@ -53,6 +53,7 @@ type Config struct {
 	Lease   time.Duration // after which a lock whose holder is silent is free; whole seconds
 	ID      string        // of the contender
 	Dir     string        // for files of its own
+	Store   string        // host:port of what is written to, of a way with Kind.Store
 }
 
 // Server is the kind of servers that a way needs.
@@ -75,6 +76,8 @@ type Kind struct {
 	ID     string
 	Title  string // for tables
 	Server Server
+	// Store is what a way writes to that has the store decide; "" for the others. The faults leave it alone.
+	Store Server
 	// Lasts says that a hold is meant to last until it is released: something renews it, or nothing ends it. The
 	// others must be done before their lease is over.
 	Lasts bool
@@ -105,10 +108,14 @@ func Find(id string) (Kind, error) {
 var All = []Kind{
 	{ID: "curator", Title: "this library", Server: ZooKeeper, Lasts: true, HasLease: true,
 		Use:  "`mutex.Mutex`; before each act `Lock.Context` and `Lock.Valid` are asked",
-		Open: openCurator(false), Has: Has{"yes", "yes", "`recipes/rwlock`, `mutex.Lock.FencingToken`"}},
+		Open: openCurator(plain), Has: Has{"yes", "yes", "`recipes/rwlock`, `mutex.Lock.FencingToken`"}},
 	{ID: "curator-guard", Title: "this library, guarded", Server: ZooKeeper, Lasts: true, HasLease: true,
 		Use:  "the same; each act is a transaction with `Lock.Guard`, on a node in ZooKeeper, and ZooKeeper's order counts",
-		Open: openCurator(true), Has: Has{"yes", "yes", "`mutex.Lock.Guard`"}},
+		Open: openCurator(guarded), Has: Has{"yes", "yes", "`mutex.Lock.Guard`"}},
+	{ID: "curator-fenced", Title: "this library, fenced", Server: ZooKeeper, Store: Redis, Lasts: true, HasLease: true,
+		Use: "the same; each act is a script with the token in a Redis that refuses older ones (`contrib/fence/redis`), and " +
+			"its order counts. The faults are those of the lock: the Redis is reached through all of them",
+		Open: openCurator(fenced), Has: Has{"yes", "yes", "`contrib/fence`"}},
 	{ID: "java-curator", Title: "Curator for Java", Server: ZooKeeper, Lasts: true, HasLease: true,
 		Use:  "5.4, `InterProcessMutex`; told by `ConnectionStateListener`: SUSPENDED or LOST",
 		Open: openJava, Has: Has{"yes", "no", "<https://curator.apache.org/docs/recipes-shared-reentrant-lock>"}},

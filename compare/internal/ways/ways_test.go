@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -15,14 +16,14 @@ import (
 // Those that need no more than a ZooKeeper are tried with the one in this process; the others by compare run,
 // which makes their servers.
 func TestOnZooKeeper(t *testing.T) {
-	for _, id := range []string{"curator", "curator-guard", "go-zookeeper"} {
+	for _, id := range []string{"curator", "curator-guard", "curator-fenced", "go-zookeeper"} {
 		t.Run(id, func(t *testing.T) {
 			kind, err := Find(id)
 			require.NoError(t, err)
 			server := zktest.RunT(t, zktest.Config{Listen: "127.0.0.1:0"})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			c := Config{Servers: []string{server.Addr()}, Lease: 10 * time.Second, ID: "a"}
+			c := Config{Servers: []string{server.Addr()}, Lease: 10 * time.Second, ID: "a", Store: miniredis.RunT(t).Addr()}
 			first, err := kind.Open(ctx, c)
 			require.NoError(t, err)
 			second, err := kind.Open(ctx, c)
@@ -42,7 +43,7 @@ func TestOnZooKeeper(t *testing.T) {
 			}
 			last := int64(0)
 			guarded, isGuarded := hold.(Guarded)
-			assert.Equal(t, id == "curator-guard", isGuarded)
+			assert.Equal(t, id == "curator-guard" || id == "curator-fenced", isGuarded)
 			for range 3 {
 				if isGuarded {
 					order, err := guarded.Act(ctx)
@@ -52,12 +53,14 @@ func TestOnZooKeeper(t *testing.T) {
 				}
 			}
 			require.NoError(t, hold.Release(ctx))
+			next, err := second.Acquire(ctx)
+			require.NoError(t, err)
 			if isGuarded {
+				_, err = next.(Guarded).Act(ctx)
+				require.NoError(t, err)
 				_, err := guarded.Act(ctx)
 				assert.Error(t, err, "a late act is refused")
 			}
-			next, err := second.Acquire(ctx)
-			require.NoError(t, err)
 			require.NoError(t, next.Release(ctx))
 			require.NoError(t, first.Close())
 			require.NoError(t, second.Close())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/fencing"
 )
 
 // ErrNotReleased says that the server refuses to delete the node of something whose work is done: it stays
@@ -115,4 +116,12 @@ func (c *workContext) Err() error {
 		c.cancel(context.Cause(c.hold))
 	}
 	return c.Context.Err()
+}
+
+// Value implements [context.Context]. The work belongs to the hold, and to those that ctx belongs to.
+func (c *workContext) Value(key any) any {
+	if list, ok := key.(*fencing.List); ok {
+		_ = c.hold.Value(list)
+	}
+	return c.Context.Value(key)
 }

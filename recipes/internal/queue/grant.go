@@ -104,7 +104,7 @@ func (l *Line) Hold(ctx context.Context, ownWatchAfter time.Duration, grants ...
 	for _, g := range grants {
 		hold, err := g.Session.Hold(ctx, framework.HoldOptions{
 			Path: g.Path, Recipe: l.Recipe, Czxid: g.Czxid, Loss: l.Loss, Values: ctx,
-			OwnWatchAfter: ownWatchAfter,
+			OwnWatchAfter: ownWatchAfter, Shared: l.Shared,
 		})
 		if err != nil {
 			return err

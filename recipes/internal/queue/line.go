@@ -40,6 +40,7 @@ type Line struct {
 	Order  Order
 	Data   []byte               // of the own nodes; nil: what a hook says, or the client's default data
 	Loss   framework.LossPolicy // the policy of the holds granted
+	Shared bool                 // has holds at the same time: the czxid of their nodes is no fencing token
 	// NoReentry has a caller wait also for what its own context holds, which else is entered once more, or
 	// refused.
 	NoReentry bool

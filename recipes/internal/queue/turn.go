@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/fencing"
 )
 
 // Turn is the use that one caller makes of a grant which several callers have, one after the other. Its
@@ -173,6 +174,10 @@ func (c *turnContext) Err() error {
 }
 
 func (c *turnContext) Value(key any) any {
+	if list, ok := key.(*fencing.List); ok { // all turns of the node have its czxid
+		list.Add(fencing.Hold{Path: c.turn.grant.Path, Shared: true, Context: c})
+		return c.values.Value(key)
+	}
 	if key == (carryKey{}) {
 		return &c.turn.entry
 	}

@@ -23,11 +23,16 @@ import (
 // Options are what can be said about a server.
 type Options struct {
 	Members int  // of ZooKeeper and etcd: 1 or 3
-	Clock   bool // its wall clock can be stepped; memcached and MariaDB
+	Clock   bool // its wall clock can be stepped; memcached, MariaDB and PostgreSQL
+	Cluster bool // it is a cluster of one, of Redis alone: keys of several slots in one call are refused
 }
 
-// Start starts servers of a kind in dir and waits until they serve. On an error nothing is left running.
+// Start starts servers of a kind in dir and waits until they serve. On an error nothing is left running. As root
+// the servers run as nobody, who has to get to dir.
 func Start(kind ways.Server, dir string, o Options) (Server, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil { // and not as their own: they may share it
+		return nil, err
+	}
 	switch kind {
 	case ways.Redis:
 		return started(redis(dir, 1, o))
@@ -40,7 +45,7 @@ func Start(kind ways.Server, dir string, o Options) (Server, error) {
 	case ways.MariaDB:
 		return started(mariadb(dir, o))
 	case ways.PostgreSQL:
-		return started(postgres(dir))
+		return started(postgres(dir, o))
 	case ways.Etcd:
 		return started(etcd(dir, max(o.Members, 1)))
 	case ways.ZooKeeper:
@@ -80,9 +85,28 @@ func redis(dir string, n int, o Options) (*single, error) {
 }
 
 func redisAt(dir, port string, o Options, more ...string) *process {
-	return &process{dir: dir, env: clock(dir, o), ready: ping(port),
+	p := &process{dir: dir, env: clock(dir, o), ready: ping(port),
 		argv: append([]string{"redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", filepath.Join(dir, "data"),
 			"--appendonly", "yes", "--repl-diskless-sync-delay", "0"}, more...)}
+	if o.Cluster {
+		p.argv, p.ready = append(p.argv, "--cluster-enabled", "yes"), slots(port)
+	}
+	return p
+}
+
+// slots asks a Redis that is a cluster alone, and gives it all slots.
+func slots(port string) func(ctx context.Context) error {
+	addr := "127.0.0.1:" + port
+	return func(ctx context.Context) error {
+		info, err := rest(ctx, addr, "CLUSTER INFO\r\nQUIT\r\n")
+		if err != nil || strings.Contains(info, "cluster_state:ok") {
+			return err
+		}
+		if strings.Contains(info, "cluster_slots_assigned:0") {
+			_, err = ask(ctx, addr, "CLUSTER ADDSLOTSRANGE 0 16383\r\n")
+		}
+		return errors.Join(errors.New("the cluster is not ready"), err)
+	}
 }
 
 // ping asks a Redis.
@@ -188,7 +212,7 @@ type quiet struct{}
 
 func (quiet) Print(...any) {}
 
-func postgres(dir string) (*single, error) {
+func postgres(dir string, o Options) (*single, error) {
 	at, err := ports(1)
 	if err != nil {
 		return nil, err
@@ -198,7 +222,7 @@ func postgres(dir string) (*single, error) {
 		return nil, err
 	}
 	addr, home := "127.0.0.1:"+at[0], filepath.Join(dir, "postgres")
-	return begun(&single{addrs: []string{addr}, processes: []*process{{dir: home,
+	return begun(&single{addrs: []string{addr}, processes: []*process{{dir: home, env: clock(home, o),
 		argv: []string{filepath.Join(bin, "postgres"), "-D", filepath.Join(home, "data"), "-p", at[0], "-h", "127.0.0.1",
 			"-k", home},
 		prepare: func(data string) error {

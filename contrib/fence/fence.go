@@ -1,0 +1,165 @@
+// Package fence takes the fencing token of a hold to where its work is written, and has late writes refused
+// there.
+//
+// No lock can stop a holder at the moment in which it loses the lock: a process that stands still between its
+// last look at the lock and its write goes on with that write later, whenever that is. A store that remembers
+// the largest token and refuses smaller ones can. The token is a number that grows from holder to holder: the
+// czxid of the lock's node.
+//
+//	m := mutex.New(client, "/locks/orders")
+//	err := m.Do(ctx, func(ctx context.Context) error {
+//		token, err := fence.From(ctx)
+//		…
+//		tx, err := db.BeginTx(ctx, nil)
+//		…
+//		if err := fencesql.Guard(ctx, tx, fencesql.PostgreSQL, "orders", token); err != nil {
+//			return err // errors.Is(err, fence.ErrOutdated): somebody else has had the lock since
+//		}
+//		…
+//	})
+//
+// This module has what all stores share: [From], the errors, [Store] with [Memory], and [Gate] for services.
+// The stores are modules of their own below it: sql, redis, http, grpc; package object is for object stores.
+//
+// A fence refuses what is older than the newest token that it has seen. Before the new holder's first guarded
+// write it has seen none, and the former holder's late write still goes through; that write is then part of
+// what the new holder finds, if it guards before it reads.
+//
+// Tokens can be compared only within one ensemble that keeps its data. After moving to another one, or
+// restoring a backup, delete what the fences remember. One resource has one lock: the tokens of two locks say
+// nothing about each other.
+//
+// This package has no counterpart in Curator.
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-curator/curator/internal/fencing"
+)
+
+// Errors of this package. Use errors.Is.
+var (
+	// ErrOutdated says that a larger token was seen for the resource: somebody else has had the lock since,
+	// and the write was not done. The error is an [OutdatedError].
+	ErrOutdated = errors.New("the fencing token is outdated")
+	// ErrForgotten says that the resource is one of those that a [Memory] has forgotten, and that the token is
+	// smaller than one that it has forgotten: nobody knows whether it is outdated. The write was not done. A
+	// hold that is acquired anew has a larger token.
+	ErrForgotten = errors.New("the fencing token may be outdated")
+	// ErrNoHold says that the context belongs to no hold.
+	ErrNoHold = errors.New("the context belongs to no hold")
+	// ErrNoToken says that the hold has no fencing token, since others may have the same at the same time, or
+	// one after the other with one node: a read lock, leases of a semaphore, the turn of a mutex.Cohort, the
+	// membership in a barrier. The error is a [NoTokenError].
+	ErrNoToken = errors.New("the hold has no fencing token")
+	// ErrSeveral says that the context belongs to several holds: say which one with [FromLock].
+	ErrSeveral = errors.New("the context belongs to several holds")
+	// ErrBadArguments says that a token is not positive, or a resource is not a text of 1 to 255 bytes of
+	// UTF-8 without NUL.
+	ErrBadArguments = errors.New("bad arguments")
+)
+
+// OutdatedError is an [ErrOutdated].
+type OutdatedError struct {
+	Resource string
+	Token    int64 // that was given
+	Newest   int64 // that is known; 0 if the store does not say
+}
+
+// Error implements error.
+func (e *OutdatedError) Error() string {
+	if e.Newest == 0 {
+		return fmt.Sprintf("%v: %d for %q", ErrOutdated, e.Token, e.Resource)
+	}
+	return fmt.Sprintf("%v: %d for %q, where %d was seen", ErrOutdated, e.Token, e.Resource, e.Newest)
+}
+
+// Is has errors.Is match [ErrOutdated].
+func (e *OutdatedError) Is(target error) bool { return target == ErrOutdated }
+
+// NoTokenError is an [ErrNoToken].
+type NoTokenError struct {
+	Path string // of the hold's node
+}
+
+// Error implements error.
+func (e *NoTokenError) Error() string {
+	return fmt.Sprintf("%v: others may have what %q stands for, too", ErrNoToken, e.Path)
+}
+
+// Is has errors.Is match [ErrNoToken].
+func (e *NoTokenError) Is(target error) bool { return target == ErrNoToken }
+
+// From returns the fencing token of the hold that ctx belongs to: the context of a function of Do, of a
+// leader's term, of an assigned item, or the Context of whatever was acquired, or one derived from it. It
+// sends nothing and does not block.
+//
+// It does not guess. If ctx belongs to holds of several locks the error is [ErrSeveral], since the token of
+// the wrong lock would let late writes through. Other errors: [ErrNoHold]; [ErrNoToken], as a [NoTokenError];
+// and, if the hold has ended, the cause of that, such as framework.ErrSessionLost or ErrReleased.
+func From(ctx context.Context) (int64, error) { return from(ctx, "") }
+
+// FromLock is [From] for the hold of the lock at path, as it was given to the recipe, in a context that
+// belongs to several. The node of the hold is at path or below it.
+func FromLock(ctx context.Context, path string) (int64, error) {
+	if !strings.HasPrefix(path, "/") {
+		return 0, fmt.Errorf("fence: %w: the path %q of a lock", ErrBadArguments, path)
+	}
+	return from(ctx, path)
+}
+
+func from(ctx context.Context, lock string) (int64, error) {
+	if ctx == nil {
+		return 0, fmt.Errorf("fence: %w: the context is nil", ErrBadArguments)
+	}
+	var found []fencing.Hold
+	for _, h := range fencing.Of(ctx) {
+		if lock == "" || h.Path == lock || strings.HasPrefix(h.Path, strings.TrimSuffix(lock, "/")+"/") {
+			found = append(found, h)
+		}
+	}
+	switch {
+	case len(found) == 0 && lock != "":
+		return 0, fmt.Errorf("fence: %w at %q", ErrNoHold, lock)
+	case len(found) == 0:
+		return 0, fmt.Errorf("fence: %w", ErrNoHold)
+	case len(found) > 1:
+		return 0, fmt.Errorf("fence: %w, of %q and %q: name one with FromLock", ErrSeveral, found[0].Path, found[1].Path)
+	}
+	hold := found[0]
+	if hold.Shared || hold.Token == 0 {
+		return 0, fmt.Errorf("fence: %w", &NoTokenError{hold.Path})
+	}
+	if hold.Context.Err() != nil {
+		return 0, fmt.Errorf("fence: the hold of %q has ended: %w", hold.Path, context.Cause(hold.Context))
+	}
+	return hold.Token, nil
+}
+
+// Check says what is wrong with the arguments of a fence: see [ErrBadArguments]. It is for stores.
+func Check(resource string, token int64) error {
+	switch {
+	case token <= 0:
+		return fmt.Errorf("fence: %w: the token %d is not positive", ErrBadArguments, token)
+	case resource == "" || len(resource) > 255 || !utf8.ValidString(resource) || strings.ContainsRune(resource, 0):
+		return fmt.Errorf("fence: %w: the resource %.300q is not a text of 1 to 255 bytes without NUL",
+			ErrBadArguments, resource)
+	}
+	return nil
+}
+
+// Store remembers the newest token of each resource.
+type Store interface {
+	// Admit notes the token, or returns an error that matches [ErrOutdated] if it knows a larger one. The same
+	// token again is no error: a holder writes more than once. Of two calls at the same time the later one
+	// sees what the earlier has noted. Safe for concurrent use.
+	//
+	// What follows after Admit may follow late. So Admit alone protects nothing: use it within the
+	// transaction of the write, as the module sql does, or through a [Gate].
+	Admit(ctx context.Context, resource string, token int64) error
+}

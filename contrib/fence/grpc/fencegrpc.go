@@ -1,0 +1,232 @@
+// Package fencegrpc sends fencing tokens with gRPC calls, and refuses calls with old ones.
+//
+//	// who has the lock
+//	connection, err := grpc.NewClient(target, grpc.WithUnaryInterceptor(fencegrpc.UnaryClient(nil)), …)
+//
+//	// who is written to
+//	gate := fence.NewGate(fence.NewMemory(100_000))
+//	server := grpc.NewServer(grpc.UnaryInterceptor(fencegrpc.UnaryServer(gate,
+//		func(ctx context.Context, method string, request any) (string, bool) {
+//			put, ok := request.(*stock.PutRequest)
+//			return put.GetItem(), ok
+//		})))
+//
+// It is a module of its own, so that others do not get gRPC.
+package fencegrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/go-curator/curator/contrib/fence"
+)
+
+// The keys of metadata. Token is a call's; the others are in the trailer of one that was refused.
+const (
+	Token    = "fencing-token"              // a decimal number
+	Newest   = "fencing-token-newest"       // the newest token that is known
+	Resource = "fencing-token-resource-bin" // what it is the token of
+)
+
+// Resources names what a call is for, or says that it needs no token: then it goes on as it is. request is nil
+// for a stream.
+type Resources func(ctx context.Context, method string, request any) (name string, guarded bool)
+
+// UnaryServer returns an interceptor that lets calls through the gate. While a call is worked on, one with a
+// newer token for the same resource waits; the context of the former ends, with a cause that matches
+// fence.ErrOutdated, so the handler should heed it. What it does after it has returned is not guarded.
+//
+// The gate knows this process only, and a fence.Memory is empty when the process starts: see there. Where
+// several processes serve the same resource, the handler has to guard its writes itself, such as with
+// contrib/fence/sql.
+//
+// Codes of calls that are refused: InvalidArgument without a token, with one that is none, with several, or
+// with a resource that fence.Check refuses; FailedPrecondition if the token is outdated, with [Newest] and
+// [Resource] in the trailer, or is perhaps (fence.ErrForgotten), without them; Unavailable if the gate's store
+// fails; Canceled or DeadlineExceeded if the call's context ends while it waits.
+//
+// A token is a claim, and not proof: whoever may send one can lock out all others with a large one. Let those
+// in who may write.
+func UnaryServer(gate *fence.Gate, resources Resources) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		work, leave, err := enter(ctx, gate, resources, info.FullMethod, request, func(md metadata.MD) {
+			_ = grpc.SetTrailer(ctx, md) // it fails only outside of a call
+		})
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+		return next(work, request)
+	}
+}
+
+// StreamServer is [UnaryServer] for streams: the gate is entered for as long as the stream lasts.
+func StreamServer(gate *fence.Gate, resources Resources) grpc.StreamServerInterceptor {
+	return func(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		work, leave, err := enter(stream.Context(), gate, resources, info.FullMethod, nil, stream.SetTrailer)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		return next(service, &guardedStream{stream, work})
+	}
+}
+
+// guardedStream is a stream with the context of the gate.
+type guardedStream struct {
+	grpc.ServerStream
+	work context.Context
+}
+
+// Context implements grpc.ServerStream.
+func (s *guardedStream) Context() context.Context { return s.work }
+
+func enter(
+	ctx context.Context, gate *fence.Gate, resources Resources, method string, request any, trailer func(metadata.MD),
+) (context.Context, func(), error) {
+	name, guarded := resources(ctx, method, request)
+	if !guarded {
+		return ctx, func() {}, nil
+	}
+	tokens := metadata.ValueFromIncomingContext(ctx, Token)
+	if len(tokens) != 1 {
+		return nil, nil, status.Errorf(codes.InvalidArgument, "the call has %d values of %s, one is needed", len(tokens), Token)
+	}
+	token, err := strconv.ParseInt(tokens[0], 10, 64)
+	if err != nil {
+		return nil, nil, status.Errorf(codes.InvalidArgument, "%s is not a number", Token)
+	}
+	work, leave, err := gate.Enter(ctx, name, token)
+	if err != nil {
+		return nil, nil, refusal(ctx, err, trailer)
+	}
+	return work, leave, nil
+}
+
+func refusal(ctx context.Context, err error, trailer func(metadata.MD)) error {
+	code := codes.Unavailable
+	var outdated *fence.OutdatedError
+	switch {
+	case errors.As(err, &outdated):
+		trailer(metadata.Pairs(Newest, strconv.FormatInt(outdated.Newest, 10), Resource, outdated.Resource))
+		code = codes.FailedPrecondition
+	case errors.Is(err, fence.ErrForgotten):
+		code = codes.FailedPrecondition
+	case errors.Is(err, fence.ErrBadArguments):
+		code = codes.InvalidArgument
+	case ctx.Err() != nil:
+		code = status.FromContextError(ctx.Err()).Code()
+	}
+	return status.Error(code, err.Error())
+}
+
+// Tokens says which token a call has, from its context.
+type Tokens func(ctx context.Context) (int64, error)
+
+// UnaryClient returns an interceptor that adds the token of the call's context to calls that have none. nil is
+// fence.From. If tokens returns an error nothing is sent, and that is the error: do not use the connection for
+// calls that need no lock.
+//
+// The error of a call that a [UnaryServer] has refused because the token was outdated matches
+// fence.ErrOutdated, a *fence.OutdatedError, and has the status of the call.
+func UnaryClient(tokens Tokens) grpc.UnaryClientInterceptor {
+	return func(
+		ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, call grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
+	) error {
+		ctx, token, err := with(ctx, tokens)
+		if err != nil {
+			return err
+		}
+		var trailer metadata.MD
+		err = call(ctx, method, request, reply, connection, append(opts[:len(opts):len(opts)], grpc.Trailer(&trailer))...)
+		return translated(err, token, trailer)
+	}
+}
+
+// StreamClient is [UnaryClient] for streams: RecvMsg returns the error.
+func StreamClient(tokens Tokens) grpc.StreamClientInterceptor {
+	return func(
+		ctx context.Context, desc *grpc.StreamDesc, connection *grpc.ClientConn, method string, open grpc.Streamer,
+		opts ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
+		ctx, token, err := with(ctx, tokens)
+		if err != nil {
+			return nil, err
+		}
+		stream, err := open(ctx, desc, connection, method, opts...)
+		if err != nil {
+			return nil, err
+		}
+		return &sentStream{stream, token}, nil
+	}
+}
+
+type sentStream struct {
+	grpc.ClientStream
+	token int64
+}
+
+// RecvMsg implements grpc.ClientStream.
+func (s *sentStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if err == nil {
+		return nil
+	}
+	return translated(err, s.token, s.Trailer())
+}
+
+// with adds the token to what is sent.
+func with(ctx context.Context, tokens Tokens) (context.Context, int64, error) {
+	if md, _ := metadata.FromOutgoingContext(ctx); len(md.Get(Token)) > 0 {
+		token, _ := strconv.ParseInt(md.Get(Token)[0], 10, 64) // if it is none the server says so
+		return ctx, token, nil
+	}
+	if tokens == nil {
+		tokens = fence.From
+	}
+	token, err := tokens(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	return metadata.AppendToOutgoingContext(ctx, Token, strconv.FormatInt(token, 10)), token, nil
+}
+
+// translated makes an ErrOutdated of an error that is one.
+func translated(err error, token int64, trailer metadata.MD) error {
+	values := trailer.Get(Newest)
+	if err == nil || status.Code(err) != codes.FailedPrecondition || len(values) != 1 {
+		return err
+	}
+	newest, parsed := strconv.ParseInt(values[0], 10, 64)
+	if parsed != nil {
+		return err
+	}
+	e := &fence.OutdatedError{Token: token, Newest: newest}
+	if names := trailer.Get(Resource); len(names) == 1 {
+		e.Resource = names[0]
+	}
+	return &refusedError{e, err}
+}
+
+// refusedError is an outdated token, as a call's error.
+type refusedError struct {
+	outdated *fence.OutdatedError
+	call     error
+}
+
+// Error implements error.
+func (e *refusedError) Error() string { return fmt.Sprintf("fence: %v", e.outdated) }
+
+// Unwrap is for errors.Is and As.
+func (e *refusedError) Unwrap() []error { return []error{e.outdated, e.call} }
+
+// GRPCStatus is for status.FromError.
+func (e *refusedError) GRPCStatus() *status.Status { return status.Convert(e.call) }

@@ -1,0 +1,128 @@
+// Package object fences writes to object stores: those that write an object only if its version is still the
+// one that was read, such as S3 with If-Match, Google Cloud Storage with ifGenerationMatch, and Azure with
+// ETags.
+//
+// The newest token is kept with the object, in its metadata. Each write reads the object, refuses if the token
+// there is larger, and writes on the condition that nothing has changed since. So there is no moment between
+// the look and the write.
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/go-curator/curator/contrib/fence"
+)
+
+// Errors that a [Store] returns. Use errors.Is.
+var (
+	ErrNotFound = errors.New("there is no such object")
+	ErrChanged  = errors.New("the object has another version")
+)
+
+// Object is an object with what is known of it.
+type Object struct {
+	Data    []byte
+	Token   int64  // of its metadata; 0 if it has none: it was not written through a fence
+	Version string // what the store calls its ETag or generation; never empty for one that exists
+}
+
+// Store is an object store, as far as a fence needs it. Implementations adapt a client.
+type Store interface {
+	// Get returns an object as it was last written; [ErrNotFound] if it does not exist.
+	Get(ctx context.Context, name string) (Object, error)
+	// PutIf writes data and token if the object's version is still this one, or, with "", if it does not
+	// exist; else it returns [ErrChanged] and writes nothing. The store has to decide that, in one request.
+	PutIf(ctx context.Context, name string, data []byte, token int64, version string) error
+}
+
+// Write writes an object unless its token is larger than this one: then the error matches
+// [fence.ErrOutdated], and nothing is written. If others write at the same time it tries again, until ctx ends.
+// Another error of PutIf is returned, and the outcome may be unknown then; with the same token and data Write
+// may be repeated.
+//
+// The name of the object is the resource: it is 1 to 255 bytes long. Do not delete objects: the token goes with
+// it, and a late write would make the object again. Write one that is empty.
+func Write(ctx context.Context, store Store, name string, token int64, data []byte) error {
+	return Update(ctx, store, name, token, func(Object) ([]byte, error) { return data, nil })
+}
+
+// Update is [Write] for data that depend on what is there: change is called with the object, the zero Object
+// if there is none, and again with the new one whenever others were faster. Its error is returned. What it is
+// given is the newest: no write of a former holder comes in between.
+func Update(
+	ctx context.Context, store Store, name string, token int64, change func(Object) ([]byte, error),
+) error {
+	if err := fence.Check(name, token); err != nil {
+		return err
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("fence: writing the object %q: %w", name, context.Cause(ctx))
+		}
+		old, err := store.Get(ctx, name)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return fmt.Errorf("fence: reading the object %q: %w", name, err)
+		}
+		if err != nil {
+			old = Object{}
+		}
+		if old.Token > token {
+			return fmt.Errorf("fence: %w", &fence.OutdatedError{Resource: name, Token: token, Newest: old.Token})
+		}
+		data, err := change(old)
+		if err != nil {
+			return err
+		}
+		err = store.PutIf(ctx, name, data, token, old.Version)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, ErrChanged) {
+			return fmt.Errorf("fence: writing the object %q: %w", name, err)
+		}
+	}
+}
+
+// Memory is a [Store] in memory, for tests. The zero value is empty. Safe for concurrent use.
+type Memory struct {
+	mu      sync.Mutex
+	objects map[string]Object // guarded by mu
+	version int64             // guarded by mu
+}
+
+// Get implements [Store].
+func (m *Memory) Get(ctx context.Context, name string) (Object, error) {
+	if err := ctx.Err(); err != nil {
+		return Object{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o, ok := m.objects[name]
+	if !ok {
+		return Object{}, fmt.Errorf("%w: %q", ErrNotFound, name)
+	}
+	o.Data = append([]byte{}, o.Data...)
+	return o, nil
+}
+
+// PutIf implements [Store].
+func (m *Memory) PutIf(ctx context.Context, name string, data []byte, token int64, version string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.objects[name].Version != version {
+		return fmt.Errorf("%w: %q", ErrChanged, name)
+	}
+	if m.objects == nil {
+		m.objects = map[string]Object{}
+	}
+	m.version++
+	m.objects[name] = Object{append([]byte{}, data...), token, strconv.FormatInt(m.version, 10)}
+	return nil
+}

@@ -1,0 +1,99 @@
+package fencesql_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	_ "modernc.org/sqlite"
+
+	"github.com/go-curator/curator/contrib/fence"
+	fencesql "github.com/go-curator/curator/contrib/fence/sql"
+	"github.com/go-curator/curator/contrib/fence/sql/sqltest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T) *sql.DB {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "db")+
+		"?_pragma=busy_timeout(60000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+func TestSQLite(t *testing.T) {
+	sqltest.Run(t, sqltest.Database{DB: open(t), Dialect: fencesql.SQLite, Waits: true,
+		Levels: []sql.IsolationLevel{sql.LevelDefault}})
+}
+
+func TestArguments(t *testing.T) {
+	db := open(t)
+	for _, f := range []*fencesql.Fence{nil, {}, fencesql.New(0), fencesql.New(4),
+		fencesql.New(fencesql.SQLite, fencesql.WithTable("x; DROP TABLE y")), fencesql.New(fencesql.SQLite, fencesql.WithTable(""))} {
+		assert.ErrorIs(t, f.Migrate(t.Context(), db), fence.ErrBadArguments)
+		assert.ErrorIs(t, f.Guard(t.Context(), nil, "orders", 1), fence.ErrBadArguments)
+		assert.ErrorIs(t, f.Store(db).Admit(t.Context(), "orders", 1), fence.ErrBadArguments)
+	}
+	f := fencesql.New(fencesql.SQLite, nil, fencesql.WithTable("main.tokens"))
+	require.NoError(t, f.Migrate(t.Context(), db))
+	require.NoError(t, f.Store(db).Admit(t.Context(), "orders", 1))
+	assert.ErrorIs(t, f.Store(db).Admit(t.Context(), "orders", 0), fence.ErrBadArguments)
+
+	assert.ErrorIs(t, f.Guard(t.Context(), nil, "orders", 1), fence.ErrBadArguments)
+	missing := fencesql.New(fencesql.SQLite, fencesql.WithTable("nowhere"))
+	assert.ErrorContains(t, missing.Store(db).Admit(t.Context(), "orders", 1), "no such table")
+	assert.Equal(t, "[MySQL PostgreSQL SQLite Dialect(9)]",
+		fmt.Sprint([]fencesql.Dialect{fencesql.MySQL, fencesql.PostgreSQL, fencesql.SQLite, 9}))
+}
+
+func Example() {
+	ctx := context.Background()
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1) // one database
+	fences := fencesql.New(fencesql.SQLite)
+	if err := fences.Migrate(ctx, db); err != nil {
+		panic(err)
+	}
+	if _, err := db.Exec("CREATE TABLE stock (item TEXT PRIMARY KEY, n INTEGER)"); err != nil {
+		panic(err)
+	}
+
+	// The work of a holder; its token is from fence.From.
+	put := func(token int64, n int) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		if err := fences.Guard(ctx, tx, "stock", token); err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		if _, err := tx.ExecContext(ctx, "REPLACE INTO stock VALUES ('apples', ?)", n); err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		return tx.Commit()
+	}
+	fmt.Println(put(17, 3))
+	fmt.Println(put(23, 2))
+	fmt.Println(put(17, 4)) // the former holder, late
+	var n int
+	if err := db.QueryRow("SELECT n FROM stock").Scan(&n); err != nil {
+		panic(err)
+	}
+	fmt.Println(n, "apples")
+	// Output:
+	// <nil>
+	// <nil>
+	// fence: the fencing token is outdated: 17 for "stock", where 23 was seen
+	// 2 apples
+}

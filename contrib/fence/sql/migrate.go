@@ -1,0 +1,58 @@
+package fencesql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// schema is the version of the table that this package makes. The row of the empty name, which is no
+// resource, has the version as its token.
+const schema = 1
+
+// advisory is the key under which PostgreSQL makes the table: two CREATE … IF NOT EXISTS at the same time
+// would fail there.
+const advisory = 7_203_441_903_115_523
+
+// Migrate makes the table if it is missing, or changes one of an older version of this package; there is one
+// version so far. Several processes may call it at the same time, and again. A table of a newer version is
+// left as it is: [ErrSchema].
+//
+// It needs the right to create tables, which Guard does not: call it in your own migrations if services lack
+// that.
+func (f *Fence) Migrate(ctx context.Context, db *sql.DB) (err error) {
+	if err := f.ready("x", 1); err != nil {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("fence: making the table: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, unless(tx.Rollback(), sql.ErrTxDone))
+		}
+	}()
+	if f.dialect == PostgreSQL {
+		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", int64(advisory)); err != nil {
+			return fmt.Errorf("fence: making the table: %w", err)
+		}
+	}
+	for _, statement := range []string{f.sql.create, f.sql.mark} {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("fence: making the table: %w", err)
+		}
+	}
+	var version int64
+	if err := tx.QueryRowContext(ctx, f.sql.version).Scan(&version); err != nil {
+		return fmt.Errorf("fence: reading the table's version: %w", err)
+	}
+	if version > schema {
+		return fmt.Errorf("fence: %w: version %d, this package knows %d", ErrSchema, version, schema)
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("fence: making the table: %w", err)
+	}
+	return nil
+}
