@@ -14,8 +14,8 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-func newLocks() *cobra.Command {
-	var s seeing
+func newLocks(c connection) *cobra.Command {
+	s := seeing{connection: c}
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "locks ROOT",

@@ -63,14 +63,14 @@ Exit codes:
 		return usage("%w: see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(
-		newLock(),
-		newLead(),
-		newPermit(),
-		newOnce(),
-		newWho(),
-		newLocks(),
-		newWhy(),
-		newDoctor(),
+		newLock(connection{}),
+		newLead(connection{}),
+		newPermit(connection{}),
+		newOnce(connection{}),
+		newWho(connection{}),
+		newLocks(connection{}),
+		newWhy(connection{}),
+		newDoctor(connection{}),
 		newServe(),
 		newWeb(),
 		newMan(),

@@ -65,13 +65,13 @@ func (s *seeing) look(cmd *cobra.Command, watch bool, f func(ctx context.Context
 	}
 	signals, ignore := run.Signals()
 	defer ignore()
-	ctx, stop := run.UntilAsked(context.Background(), signals)
+	ctx, stop := run.UntilAsked(cmd.Context(), signals)
 	defer stop()
 	var err error
 	if s.client, err = s.open(ctx, cmd); err != nil {
 		return cause(ctx, err)
 	}
-	defer func() { _ = s.client.Close() }()
+	defer s.close(s.client)
 	return cause(ctx, f(ctx))
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/go-curator/curator/cmd/internal/keeper"
 	"github.com/go-curator/curator/cmd/internal/run"
@@ -93,7 +94,7 @@ func (u *under) begin(f func(ctx context.Context, stop func()) error) (err error
 	var ignore func()
 	u.signals, ignore = run.Signals()
 	defer ignore()
-	ctx, stop := u.untilAsked(context.Background())
+	ctx, stop := u.untilAsked(context.Background()) // in the prompt, too: Ctrl-C is the command's
 	defer stop()
 	if u.jitter > 0 {
 		select {
@@ -105,8 +106,7 @@ func (u *under) begin(f func(ctx context.Context, stop func()) error) (err error
 	if u.client, err = u.open(ctx, u.cmd); err != nil {
 		return cause(ctx, err)
 	}
-	// Whatever is left is removed by Close, or by the servers when the session ends.
-	defer func() { _ = u.client.Close() }()
+	defer u.close(u.client)
 	if _, err := u.fit(); err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (u *under) run(h hold) (run.Outcome, error) {
 	began := time.Now()
 	outcome, err := run.Under(h.Hold, run.Command{
 		Path: u.program, Args: u.command, Env: u.environment(h), Grace: grace, Signals: u.signals,
-		Every: min(max(grace.Sum()/8, 5*time.Millisecond), 250*time.Millisecond),
+		NoInput: u.scripted(), Every: min(max(grace.Sum()/8, 5*time.Millisecond), 250*time.Millisecond),
 	})
 	if err != nil && !outcome.Told {
 		return outcome, exit{exitFailure, err}
@@ -196,6 +196,9 @@ func (u *under) run(h hold) (run.Outcome, error) {
 	}
 	return outcome, exit{code: outcome.Status}
 }
+
+// scripted says that standard input has the lines of a prompt, which are not for the command.
+func (u *under) scripted() bool { return u.shared != nil && !term.IsTerminal(int(os.Stdin.Fd())) }
 
 // keep keeps the hold for a while, until a signal asks to end, which it returns, or the hold is lost.
 func (u *under) keep(h hold, d time.Duration) os.Signal {
