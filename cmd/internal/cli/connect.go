@@ -123,6 +123,9 @@ func (c *connection) open(ctx context.Context, cmd *cobra.Command) (*framework.C
 	}
 	if err != nil {
 		_ = client.Close()
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, fmt.Errorf("cannot connect within %v (--connect-timeout): %w", c.connectTimeout, err)
+		}
 		return nil, fmt.Errorf("cannot connect: %w", err)
 	}
 	return client, nil

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -72,7 +73,11 @@ func (s *seeing) look(cmd *cobra.Command, watch bool, f func(ctx context.Context
 		return cause(ctx, err)
 	}
 	defer s.close(s.client)
-	return cause(ctx, f(ctx))
+	err = f(ctx)
+	if errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrNoAuth) {
+		err = exit{exitNo, err}
+	}
+	return cause(ctx, err)
 }
 
 // once asks one time. The answer is not older than the question.

@@ -44,6 +44,9 @@ func promptCommands(c shell.Connection, client *framework.Client) []*cobra.Comma
 		newWho(own), newLocks(own), newWhy(own), newDoctor(own), newLock(own), newLead(own), newPermit(own), newOnce(own),
 	}
 	for _, c := range all {
+		if name := c.Name(); name == "who" || name == "why" || name == "locks" {
+			c.Use = name + " [PATH]" // or where the prompt is
+		}
 		run := c.RunE
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			err := run(cmd, args)

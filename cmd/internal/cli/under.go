@@ -19,6 +19,7 @@ import (
 	"github.com/go-curator/curator/cmd/internal/keeper"
 	"github.com/go-curator/curator/cmd/internal/run"
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/retry"
 )
 
@@ -71,6 +72,10 @@ func (u *under) arguments(cmd *cobra.Command, args []string) error {
 // given takes the path and the command, and checks the times.
 func (u *under) given(cmd *cobra.Command, path string, command []string) error {
 	u.cmd, u.path, u.command = cmd, path, command
+	var fault *zkpath.Error
+	if errors.As(zkpath.Validate(path, false), &fault) {
+		return usage("invalid path %q: %s", path, fault.Reason)
+	}
 	for name, d := range map[string]time.Duration{
 		"grace": u.grace.Term, "kill-grace": u.grace.Kill, "min-hold": u.minHold, "jitter": u.jitter,
 	} {
