@@ -120,15 +120,6 @@ type TLSFiles struct {
 	ServerName string
 }
 
-// Config reads the files, once, for connections that are not a client's, such as those to an AdminServer.
-func (f TLSFiles) Config() (*tls.Config, error) {
-	files := &tlsFiles{TLSFiles: f}
-	if _, err := files.load(); err != nil {
-		return nil, fmt.Errorf("%w TLSFiles: %w", ErrInvalidOption, err)
-	}
-	return files.config(nil, slog.New(slog.DiscardHandler)), nil
-}
-
 // WithTLSFiles encrypts every connection with certificates from files. [New] reads the files, and fails with
 // ErrInvalidOption and the reason (such as fs.ErrNotExist) if they cannot be used. They are read again for
 // each connection. If they cannot be used then, because one is half written for example, the client logs a

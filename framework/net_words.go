@@ -68,8 +68,11 @@ func (c *core) word(ctx context.Context, server, word string) (string, error) {
 		return "", ctx.Err()
 	case len(text) > mostWords:
 		return "", ErrReplyTooLarge
-	case strings.Contains(answer, "not in the whitelist"), answer == "":
-		return "", ErrWordRefused // some close the connection instead of saying so
+	case strings.Contains(answer, "not in the whitelist"):
+		return "", ErrWordRefused
+	case answer == "": // some say no in this way
+		return "", fmt.Errorf("%w. It has closed the connection without an answer: it may also need TLS, or have "+
+			"too many connections from here (maxClientCnxns)", ErrWordRefused)
 	case err != nil:
 		return "", err
 	default:

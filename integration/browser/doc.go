@@ -1,4 +1,5 @@
 // Package browser looks at the page of inspect/http with a real browser: Debian's Chromium without a window,
-// driven by chromedp. Pictures of what it sees go to CURATOR_TEST_ARTIFACTS. The tests have the build tag chromium,
-// since they need it installed: go test -tags chromium ./browser
+// driven by chromedp. ../setup installs it; CHROMIUM names another one. Pictures of what the browser shows are
+// written to CURATOR_TEST_ARTIFACTS, or else to a new directory below the system's temporary one; each test
+// names its pictures.
 package browser

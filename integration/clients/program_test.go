@@ -1,9 +1,9 @@
 package clients
 
 import (
+	"bufio"
 	"encoding/json"
-	"os"
-	"os/exec"
+	"net/http"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,81 +14,46 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/go-curator/curator/integration/internal/child"
 	"github.com/go-curator/curator/integration/internal/kit"
 	"github.com/go-curator/curator/integration/javapeer"
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// program is the built program curator, and the servers that it uses.
-type program struct {
-	*testing.T
-	file, servers string
-}
-
-func buildProgram(t *testing.T, servers string) program {
+// page is what curator web shows to a viewer who comes now.
+func page(t *testing.T, url string) (lines []kit.Line) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "curator")
-	output, err := exec.Command("go", "build", "-C", "../../cmd", "-o", file, "./curator").CombinedOutput()
-	require.NoError(t, err, "%s", output)
-	return program{t, file, servers}
-}
-
-func (p program) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(p.file, args...)
-	cmd.Env = append(os.Environ(), "CURATOR_SERVERS="+p.servers)
-	return cmd
-}
-
-// runs returns the exit code, and the output.
-func (p program) runs(args ...string) (int, string) {
-	p.Helper()
-	cmd := p.command(args...)
-	var complaints strings.Builder
-	cmd.Stderr = &complaints
-	output, err := cmd.Output()
-	if err != nil {
-		require.IsType(p, &exec.ExitError{}, err)
-	}
-	assert.Empty(p, complaints.String(), args)
-	return cmd.ProcessState.ExitCode(), string(output)
-}
-
-// says runs a command that answers as JSON.
-func (p program) says(to any, args ...string) int {
-	p.Helper()
-	code, output := p.runs(append(args, "--output", "json")...)
-	require.NoError(p, json.Unmarshal([]byte(output), to), output)
-	return code
-}
-
-// starts runs a command until the test ends.
-func (p program) starts(args ...string) *child.Process {
-	p.Helper()
-	process, err := child.Start(p.command(args...))
-	require.NoError(p, err)
-	p.Cleanup(func() {
-		_ = process.Signal(syscall.SIGCONT)
-		_ = process.Signal(syscall.SIGTERM)
-		select {
-		case <-process.Done():
-		case <-time.After(30 * time.Second):
-			process.Kill()
+	request, err := http.NewRequestWithContext(kit.Context(t), http.MethodGet, url+"events", nil)
+	require.NoError(t, err)
+	stream, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer http.DefaultClient.CloseIdleConnections()
+	defer stream.Body.Close()
+	messages := bufio.NewScanner(stream.Body)
+	messages.Buffer(nil, 1<<20)
+	for messages.Scan() {
+		var news struct {
+			Head  *struct{ Loading int }
+			Lines []kit.Line
 		}
-	})
-	return process
+		message, ok := strings.CutPrefix(messages.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		require.NoError(t, json.Unmarshal([]byte(message), &news))
+		if news.Head != nil && news.Head.Loading == 0 {
+			return news.Lines
+		}
+	}
+	require.FailNow(t, "the stream has ended", "%v", messages.Err())
+	return nil
 }
 
-type toldLine struct {
-	Path, Kind       string
-	Holders, Waiting []struct{ Node, Session, Library, Data, Client string }
-}
-
-// The built program sees lines of Java's, kazoo's and its own contenders as they do.
+// The built program sees lines of Java's, kazoo's and its own contenders on an ensemble as they do, and so does
+// its page.
 func TestTheProgramSeesAllLibraries(t *testing.T) {
 	t.Parallel()
-	node := zkserver.Start(t, zkserver.Options{TickTime: tick})
-	curator := buildProgram(t, node.ConnectString())
+	node := zkserver.StartEnsemble(t, 3, zkserver.Options{})
+	curator := kit.BuildProgram(t, node.ConnectString())
 	python := connectKazoo(t, node.ConnectString())
 	java := javapeer.Start(t)
 	ctx := kit.Context(t)
@@ -110,11 +75,11 @@ func TestTheProgramSeesAllLibraries(t *testing.T) {
 	waits := python.begin("acquire", with{"name": "k"})
 	inLine(2)
 	ran := filepath.Join(t.TempDir(), "ran")
-	last := curator.starts("lock", "/locks/mixed", "--id", "program", "--", "touch", ran)
+	last := curator.Starts("lock", "/locks/mixed", "--id", "program", "--", "touch", ran)
 	inLine(3)
 
-	var line toldLine
-	assert.Zero(t, curator.says(&line, "who", "/locks/mixed"))
+	var line kit.Line
+	assert.Zero(t, curator.Says(&line, "who", "/locks/mixed"))
 	assert.Equal(t, "mutex", line.Kind)
 	require.Len(t, line.Holders, 1)
 	require.Len(t, line.Waiting, 2)
@@ -131,22 +96,29 @@ func TestTheProgramSeesAllLibraries(t *testing.T) {
 		assert.Contains(t, p.Client, "127.0.0.1:", "the server tells the address")
 	}
 
-	var locks struct{ Lines []toldLine }
-	assert.Zero(t, curator.says(&locks, "locks", "/"))
-	assert.Equal(t, []toldLine{line}, locks.Lines)
+	var locks struct{ Lines []kit.Line }
+	assert.Zero(t, curator.Says(&locks, "locks", "/"))
+	assert.Equal(t, []kit.Line{line}, locks.Lines)
 	var why struct {
 		Chains   [][]struct{ Waiter, Ahead struct{ Session string } }
 		Findings []any
 		Unknown  string `json:"connectionsUnknown"`
 	}
-	assert.Zero(t, curator.says(&why, "why", "/locks/mixed"))
+	assert.Zero(t, curator.Says(&why, "why", "/locks/mixed"))
 	assert.Empty(t, why.Findings)
 	assert.Empty(t, why.Unknown)
 	require.Len(t, why.Chains, 1)
 	assert.Equal(t, line.Holders[0].Session, why.Chains[0][0].Ahead.Session)
-	code, text := curator.runs("who", "/locks/mixed")
+	code, text, _ := curator.Runs("", "who", "/locks/mixed")
 	assert.Zero(t, code)
 	assert.Equal(t, 3, strings.Count(text, "lock-"), text)
+
+	shown := page(t, curator.Web("/locks"))
+	require.Len(t, shown, 1)
+	for i, p := range append(shown[0].Holders, shown[0].Waiting...) {
+		seen := append(line.Holders, line.Waiting...)[i]
+		assert.Equal(t, []string{seen.Session, seen.Library, seen.Data}, []string{p.Session, p.Library, p.Data})
+	}
 
 	require.NoError(t, held.Release(ctx))
 	_, err = waits(ctx)
@@ -155,8 +127,8 @@ func TestTheProgramSeesAllLibraries(t *testing.T) {
 	python.must(t, "release", with{"name": "k"})
 	require.NoError(t, last.Err())
 	assert.FileExists(t, ran)
-	line = toldLine{}
-	assert.Zero(t, curator.says(&line, "who", "/locks/mixed"))
+	line = kit.Line{}
+	assert.Zero(t, curator.Says(&line, "who", "/locks/mixed"))
 	assert.Empty(t, line.Holders)
 	python.must(t, "close", nil)
 }
@@ -165,7 +137,7 @@ func TestTheProgramSeesAllLibraries(t *testing.T) {
 func TestTheProgramLooksAtARealServer(t *testing.T) {
 	t.Parallel()
 	node := zkserver.Start(t, zkserver.Options{TickTime: 2 * time.Second})
-	curator := buildProgram(t, node.ConnectString())
+	curator := kit.BuildProgram(t, node.ConnectString())
 	var report struct {
 		Servers []struct {
 			Role, Version           string
@@ -178,7 +150,7 @@ func TestTheProgramLooksAtARealServer(t *testing.T) {
 		ClockAheadMs     *float64
 		ACL              []string
 	}
-	assert.Equal(t, 1, curator.says(&report, "doctor", "--probe", "/"))
+	assert.Equal(t, 1, curator.Says(&report, "doctor", "--probe", "/"))
 	require.Len(t, report.Servers, 1)
 	server := report.Servers[0]
 	assert.Equal(t, "standalone", server.Role)
@@ -192,23 +164,23 @@ func TestTheProgramLooksAtARealServer(t *testing.T) {
 	require.Len(t, report.Advice, 1)
 	assert.Contains(t, report.Advice[0], "one server alone")
 
-	holder := curator.starts("lock", "/locks/a", "--session-timeout", "30s", "--", "sleep", "600")
+	holder := curator.Starts("lock", "/locks/a", "--session-timeout", "30s", "--", "sleep", "600")
 	stands := func(n int) {
 		kit.Soon(t, "in line", func() bool {
-			var line toldLine
-			curator.says(&line, "who", "/locks/a")
+			var line kit.Line
+			curator.Says(&line, "who", "/locks/a")
 			return len(line.Holders)+len(line.Waiting) == n
 		})
 	}
 	stands(1)
-	curator.starts("lock", "/locks/a", "--", "sleep", "600")
+	curator.Starts("lock", "/locks/a", "--", "sleep", "600")
 	stands(2)
 	require.NoError(t, holder.Signal(syscall.SIGSTOP))
 	kit.Soon(t, "the holder is silent", func() bool {
 		var why struct {
 			Findings []struct{ Trouble, Text string }
 		}
-		if curator.says(&why, "why", "/locks/a") == 0 {
+		if curator.Says(&why, "why", "/locks/a") == 0 {
 			return false
 		}
 		require.Len(t, why.Findings, 1)

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,9 +29,14 @@ type connection struct {
 	saslFile, digestFile string
 	id                   string
 	verbose              bool
+
+	shared *framework.Client // of the prompt in which the command runs; then there are no options
 }
 
 func (c *connection) flags(f *pflag.FlagSet) {
+	if c.shared != nil {
+		return
+	}
 	own := pflag.NewFlagSet("connection", pflag.ContinueOnError)
 	own.StringVar(&c.servers, "servers", "",
 		"host:port of the servers, separated by commas, and a chroot if any: a:2181,b:2181/app")
@@ -80,13 +84,29 @@ func (c *connection) fromEnvironment(f *pflag.FlagSet) error {
 	return failed
 }
 
-// open returns a client that is connected. The caller closes it.
-func (c *connection) open(ctx context.Context, cmd *cobra.Command) (*framework.Client, error) {
+// begin returns a client that is not connected yet. The caller closes it.
+func (c *connection) begin(cmd *cobra.Command, more ...framework.Option) (*framework.Client, error) {
 	options, err := c.options(cmd)
 	if err != nil {
 		return nil, err
 	}
-	client, err := framework.New(c.servers, options...)
+	return framework.New(c.servers, append(options, more...)...)
+}
+
+// close closes a client that open has returned. What is left of the client is removed by that, or by the
+// servers when its session ends. The prompt's client goes on.
+func (c *connection) close(client *framework.Client) {
+	if client != c.shared {
+		_ = client.Close()
+	}
+}
+
+// open returns a client that is connected: the prompt's, or one of its own. The caller closes it with close.
+func (c *connection) open(ctx context.Context, cmd *cobra.Command) (*framework.Client, error) {
+	if c.shared != nil {
+		return c.shared, nil
+	}
+	client, err := c.begin(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +123,9 @@ func (c *connection) open(ctx context.Context, cmd *cobra.Command) (*framework.C
 	}
 	if err != nil {
 		_ = client.Close()
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, fmt.Errorf("cannot connect within %v (--connect-timeout): %w", c.connectTimeout, err)
+		}
 		return nil, fmt.Errorf("cannot connect: %w", err)
 	}
 	return client, nil
@@ -121,7 +144,7 @@ func (c *connection) options(cmd *cobra.Command) ([]framework.Option, error) {
 	options := []framework.Option{
 		framework.WithSessionTimeout(c.sessionTimeout), framework.WithDefaultData([]byte(c.id)),
 	}
-	if c.encrypted() {
+	if c.tls || c.tlsFiles != (framework.TLSFiles{}) {
 		options = append(options, framework.WithTLSFiles(c.tlsFiles))
 	}
 	sasl, err := secret("sasl", c.saslFile)
@@ -142,16 +165,6 @@ func (c *connection) options(cmd *cobra.Command) ([]framework.Option, error) {
 		options = append(options, framework.WithLogger(slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))))
 	}
 	return options, nil
-}
-
-func (c *connection) encrypted() bool { return c.tls || c.tlsFiles != (framework.TLSFiles{}) }
-
-// tlsConfig is how to encrypt connections that are not the client's; nil for not at all.
-func (c *connection) tlsConfig() (*tls.Config, error) {
-	if !c.encrypted() {
-		return nil, nil
-	}
-	return c.tlsFiles.Config()
 }
 
 // secret reads user:password from the file or, if there is none, from the environment. "" if neither has it.

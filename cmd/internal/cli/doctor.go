@@ -15,8 +15,8 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-func newDoctor() *cobra.Command {
-	var s seeing
+func newDoctor(c connection) *cobra.Command {
+	s := seeing{connection: c}
 	var probe string
 	cmd := &cobra.Command{
 		Use:   "doctor",

@@ -30,7 +30,7 @@ var exitCodes = []struct {
 	code, meaning string
 }{
 	{"0 to 255", "the command's own exit status, if it ended by itself"},
-	{"1", "why, doctor: something is wrong; of the commands for nodes and servers: the answer is no: no such node, another version, no permission"},
+	{"1", "the answer is no: no such node, another version, no permission; why, doctor: something is wrong"},
 	{"121", "not acquired: somebody else had it with --try, or until --wait was over; the command was not run"},
 	{"122", "lost: the hold was lost or about to be uncertain, and the command was ended before it had ended"},
 	{"123", "cannot connect: no server answered in time, or all refused"},
@@ -42,11 +42,20 @@ var exitCodes = []struct {
 }
 
 func exitCodesHelp() string {
+	const width = 98
 	var s strings.Builder
 	for _, c := range exitCodes {
-		fmt.Fprintf(&s, "  %-8s  %s\n", c.code, c.meaning)
+		line := fmt.Sprintf("\n  %-8s ", c.code)
+		for _, word := range strings.Fields(c.meaning) {
+			if len(line)+1+len(word) > width {
+				s.WriteString(line)
+				line = "\n" + strings.Repeat(" ", 11)
+			}
+			line += " " + word
+		}
+		s.WriteString(line)
 	}
-	return strings.TrimSuffix(s.String(), "\n")
+	return s.String()
 }
 
 // exit is the end of the program with a code. Without an error nothing is printed.

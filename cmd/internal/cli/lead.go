@@ -11,8 +11,8 @@ import (
 	"github.com/go-curator/curator/recipes/leader"
 )
 
-func newLead() *cobra.Command {
-	var u under
+func newLead(c connection) *cobra.Command {
+	u := under{connection: c}
 	var once bool
 	cmd := &cobra.Command{
 		Use:   "lead PATH [flags] -- COMMAND [ARGUMENT]…",

@@ -12,8 +12,8 @@ import (
 	"github.com/go-curator/curator/recipes/rwlock"
 )
 
-func newLock() *cobra.Command {
-	var t taking
+func newLock(c connection) *cobra.Command {
+	t := taking{under: under{connection: c}}
 	var shared, exclusive bool
 	cmd := &cobra.Command{
 		Use:   "lock PATH [flags] -- COMMAND [ARGUMENT]…",

@@ -14,18 +14,23 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-func newLocks() *cobra.Command {
-	var s seeing
+func newLocks(c connection) *cobra.Command {
+	s := seeing{connection: c}
 	var watch bool
 	cmd := &cobra.Command{
-		Use:   "locks ROOT",
+		Use:   "locks [ROOT]",
 		Short: "Find every line at a path and below it, the one that has waited longest first",
-		Long: `Find every line at a path and below it: locks, elections, semaphores, queues and whatever else somebody
-holds or waits for. First comes the one whose first waiter has waited longest, then those for which
+		Long: `Find every line at a path (default /) and below it: locks, elections, semaphores, queues and whatever
+else somebody holds or waits for. First comes the one whose first waiter has waited longest, then those for which
 nobody waits. "curator who PATH" shows one of them, "curator why PATH" why it does not move.`,
 		Example: `  curator locks /
   curator locks /shop --watch`,
-		Args: s.onePath,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				args = []string{"/"}
+			}
+			return s.onePath(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.locks(cmd, watch) },
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on, and show every change")

@@ -22,8 +22,8 @@ type doing struct {
 	slot       once.Slot
 }
 
-func newOnce() *cobra.Command {
-	var d doing
+func newOnce(c connection) *cobra.Command {
+	d := doing{under: under{connection: c}}
 	cmd := &cobra.Command{
 		Use:   "once PATH SLOT [flags] -- COMMAND [ARGUMENT]…",
 		Short: "Run a command once for a slot, wherever it is asked for",

@@ -9,8 +9,8 @@ import (
 	"github.com/go-curator/curator/recipes/semaphore"
 )
 
-func newPermit() *cobra.Command {
-	var t taking
+func newPermit(c connection) *cobra.Command {
+	t := taking{under: under{connection: c}}
 	var of int
 	cmd := &cobra.Command{
 		Use:   "permit PATH --of N [flags] -- COMMAND [ARGUMENT]…",

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -45,37 +47,43 @@ Servers are given by --servers or CURATOR_SERVERS. To try it out without any:
   curator serve
   CURATOR_SERVERS=127.0.0.1:2181 curator lock /locks/demo -- sh -c 'echo mine; sleep 10'
 
-Exit codes:
-` + exitCodesHelp(),
-		SilenceErrors: true,
-		SilenceUsage:  true,
+Exit codes:` + exitCodesHelp(),
+		SuggestionsMinimumDistance: 2,
+		SilenceErrors:              true,
+		SilenceUsage:               true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
+				if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+					return usage("unknown command %q: do you mean %s? See curator --help", args[0], strings.Join(near, " or "))
+				}
 				return usage("unknown command %q: see curator --help", args[0])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddGroup(&cobra.Group{ID: "nodes", Title: "Commands for nodes and servers:"})
+	root.AddGroup(
+		&cobra.Group{ID: "holds", Title: "Commands that run a command under a hold:"},
+		&cobra.Group{ID: "sees", Title: "Commands that show who holds what:"},
+		&cobra.Group{ID: "nodes", Title: "Commands for nodes and servers:"},
+	)
+	inGroup := func(id string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = id
+		}
+		root.AddCommand(commands...)
+	}
+	inGroup("holds", newLock(connection{}), newLead(connection{}), newPermit(connection{}), newOnce(connection{}))
+	inGroup("sees", newWho(connection{}), newLocks(connection{}), newWhy(connection{}), newDoctor(connection{}), newWeb())
 	root.AddCommand(nodeCommands()...)
+	root.AddCommand(newServe(), newMan(), newVersion())
+	info, _ := debug.ReadBuildInfo()
+	root.Version = versionOf(info)
+	root.Flags().Bool("version", false, "print the program's version") // cobra's own would have -v, too
+	root.SetVersionTemplate("curator {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%w: see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(
-		newLock(),
-		newLead(),
-		newPermit(),
-		newOnce(),
-		newWho(),
-		newLocks(),
-		newWhy(),
-		newDoctor(),
-		newServe(),
-		newWeb(),
-		newMan(),
-		newVersion(),
-	)
 	return root
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -65,14 +66,18 @@ func (s *seeing) look(cmd *cobra.Command, watch bool, f func(ctx context.Context
 	}
 	signals, ignore := run.Signals()
 	defer ignore()
-	ctx, stop := run.UntilAsked(context.Background(), signals)
+	ctx, stop := run.UntilAsked(cmd.Context(), signals)
 	defer stop()
 	var err error
 	if s.client, err = s.open(ctx, cmd); err != nil {
 		return cause(ctx, err)
 	}
-	defer func() { _ = s.client.Close() }()
-	return cause(ctx, f(ctx))
+	defer s.close(s.client)
+	err = f(ctx)
+	if errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrNoAuth) {
+		err = exit{exitNo, err}
+	}
+	return cause(ctx, err)
 }
 
 // once asks one time. The answer is not older than the question.

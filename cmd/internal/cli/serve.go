@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,6 +31,9 @@ strangers out: it is for development, on the loopback.`,
 			defer stop()
 			connect, end, err := serve(config, members)
 			if err != nil {
+				if errors.Is(err, syscall.EADDRINUSE) {
+					err = fmt.Errorf("%w: give another address by --listen", err)
+				}
 				return exit{exitUsage, err}
 			}
 			defer end()

@@ -2,7 +2,7 @@ package cli
 
 import (
 	"context"
-	"crypto/tls"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -13,7 +13,7 @@ import (
 
 // nodeCommands are the commands for nodes and servers, and the prompt.
 func nodeCommands() []*cobra.Command {
-	return shell.Commands("nodes", func() shell.Connection { return new(shellConnection) })
+	return shell.Commands("nodes", func() shell.Connection { return new(shellConnection) }, promptCommands)
 }
 
 // shellConnection is the connection of such a command.
@@ -25,18 +25,36 @@ func (c *shellConnection) Open(ctx context.Context, cmd *cobra.Command) (*framew
 	return c.open(ctx, cmd)
 }
 
-func (c *shellConnection) Servers(cmd *cobra.Command) ([]string, *tls.Config, error) {
-	if err := c.fromEnvironment(cmd.Flags()); err != nil {
-		return nil, nil, err
+func (c *shellConnection) Begin(
+	cmd *cobra.Command, servers []string, opts ...framework.Option,
+) (*framework.Client, error) {
+	if len(servers) > 0 {
+		c.servers = strings.Join(servers, ",")
 	}
-	config, err := c.tlsConfig()
-	if err != nil || c.servers == "" {
-		return nil, config, err
+	return c.begin(cmd, opts...)
+}
+
+// promptCommands are those that the prompt has beside its own. They use its client.
+func promptCommands(c shell.Connection, client *framework.Client) []*cobra.Command {
+	own := connection{shared: client}
+	if c, ok := c.(*shellConnection); ok {
+		own.sessionTimeout, own.verbose = c.sessionTimeout, c.verbose
 	}
-	client, err := framework.New(c.servers) // which knows how to read the list; it needs no connection
-	if err != nil {
-		return nil, nil, err
+	all := []*cobra.Command{
+		newWho(own), newLocks(own), newWhy(own), newDoctor(own), newLock(own), newLead(own), newPermit(own), newOnce(own),
 	}
-	defer func() { _ = client.Close() }()
-	return client.Servers(), config, nil
+	for _, c := range all {
+		if name := c.Name(); name == "who" || name == "why" || name == "locks" {
+			c.Use = name + " [PATH]" // or where the prompt is
+		}
+		run := c.RunE
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			err := run(cmd, args)
+			if end, ok := err.(exit); ok && end.code == 0 {
+				return nil // an end like any other, after which the prompt goes on
+			}
+			return err
+		}
+	}
+	return all
 }

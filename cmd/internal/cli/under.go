@@ -14,10 +14,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/go-curator/curator/cmd/internal/keeper"
 	"github.com/go-curator/curator/cmd/internal/run"
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/retry"
 )
 
@@ -70,6 +72,10 @@ func (u *under) arguments(cmd *cobra.Command, args []string) error {
 // given takes the path and the command, and checks the times.
 func (u *under) given(cmd *cobra.Command, path string, command []string) error {
 	u.cmd, u.path, u.command = cmd, path, command
+	var fault *zkpath.Error
+	if errors.As(zkpath.Validate(path, false), &fault) {
+		return usage("invalid path %q: %s", path, fault.Reason)
+	}
 	for name, d := range map[string]time.Duration{
 		"grace": u.grace.Term, "kill-grace": u.grace.Kill, "min-hold": u.minHold, "jitter": u.jitter,
 	} {
@@ -93,7 +99,7 @@ func (u *under) begin(f func(ctx context.Context, stop func()) error) (err error
 	var ignore func()
 	u.signals, ignore = run.Signals()
 	defer ignore()
-	ctx, stop := u.untilAsked(context.Background())
+	ctx, stop := u.untilAsked(context.Background()) // in the prompt, too: Ctrl-C is the command's
 	defer stop()
 	if u.jitter > 0 {
 		select {
@@ -105,8 +111,7 @@ func (u *under) begin(f func(ctx context.Context, stop func()) error) (err error
 	if u.client, err = u.open(ctx, u.cmd); err != nil {
 		return cause(ctx, err)
 	}
-	// Whatever is left is removed by Close, or by the servers when the session ends.
-	defer func() { _ = u.client.Close() }()
+	defer u.close(u.client)
 	if _, err := u.fit(); err != nil {
 		return err
 	}
@@ -178,7 +183,7 @@ func (u *under) run(h hold) (run.Outcome, error) {
 	began := time.Now()
 	outcome, err := run.Under(h.Hold, run.Command{
 		Path: u.program, Args: u.command, Env: u.environment(h), Grace: grace, Signals: u.signals,
-		Every: min(max(grace.Sum()/8, 5*time.Millisecond), 250*time.Millisecond),
+		NoInput: u.scripted(), Every: min(max(grace.Sum()/8, 5*time.Millisecond), 250*time.Millisecond),
 	})
 	if err != nil && !outcome.Told {
 		return outcome, exit{exitFailure, err}
@@ -196,6 +201,9 @@ func (u *under) run(h hold) (run.Outcome, error) {
 	}
 	return outcome, exit{code: outcome.Status}
 }
+
+// scripted says that standard input has the lines of a prompt, which are not for the command.
+func (u *under) scripted() bool { return u.shared != nil && !term.IsTerminal(int(os.Stdin.Fd())) }
 
 // keep keeps the hold for a while, until a signal asks to end, which it returns, or the hold is lost.
 func (u *under) keep(h hold, d time.Duration) os.Signal {

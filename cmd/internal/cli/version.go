@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -11,23 +12,36 @@ import (
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the program's version",
+		Short: "Print the program's version, and what it was built from",
 		Args:  none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			version, revision := "(devel)", ""
-			if info, ok := debug.ReadBuildInfo(); ok {
-				if info.Main.Version != "" {
-					version = info.Main.Version
-				}
-				for _, s := range info.Settings {
-					if s.Key == "vcs.revision" {
-						revision = " " + s.Value
-					}
-				}
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "curator %s%s %s %s/%s\n", version, revision, runtime.Version(),
-				runtime.GOOS, runtime.GOARCH)
+			info, _ := debug.ReadBuildInfo()
+			fmt.Fprintf(cmd.OutOrStdout(), "curator %s\n", versionOf(info))
 			return nil
 		},
 	}
+}
+
+// versionOf is the module's version, the commit if the program was built from a clone, and the system.
+func versionOf(info *debug.BuildInfo) string {
+	words := []string{"(devel)"}
+	if info != nil {
+		if info.Main.Version != "" {
+			words[0] = info.Main.Version
+		}
+		of := map[string]string{}
+		for _, s := range info.Settings {
+			of[s.Key] = s.Value
+		}
+		if commit := of["vcs.revision"]; commit != "" {
+			if of["vcs.modified"] == "true" {
+				commit += " with changes"
+			}
+			words = append(words, "commit "+commit)
+		}
+		if at := of["vcs.time"]; at != "" {
+			words = append(words, at)
+		}
+	}
+	return strings.Join(append(words, runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH), ", ")
 }

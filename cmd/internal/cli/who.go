@@ -14,8 +14,8 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-func newWho() *cobra.Command {
-	var s seeing
+func newWho(c connection) *cobra.Command {
+	s := seeing{connection: c}
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "who PATH",

@@ -14,8 +14,8 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-func newWhy() *cobra.Command {
-	var s seeing
+func newWhy(c connection) *cobra.Command {
+	s := seeing{connection: c}
 	var root string
 	cmd := &cobra.Command{
 		Use:   "why PATH",

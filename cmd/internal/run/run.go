@@ -19,6 +19,7 @@ type Command struct {
 	Path    string   // of the program
 	Args    []string // its name and arguments
 	Env     []string
+	NoInput bool // it gets no standard input
 	Grace   keeper.Grace
 	Every   time.Duration    // how often the keeper is told until when the hold is certain
 	Signals <-chan os.Signal // to be passed on

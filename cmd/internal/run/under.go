@@ -83,6 +83,9 @@ func (r *running) start() error {
 		ExtraFiles:  []*os.File{heard, reported},
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // no key pressed reaches it
 	}
+	if r.NoInput {
+		r.keeper.Stdin = nil
+	}
 	if err := r.keeper.Start(); err != nil {
 		words.Close()
 		reports.Close()

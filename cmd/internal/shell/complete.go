@@ -21,16 +21,20 @@ func (h host) completePath(cmd *cobra.Command, args []string, begun string) ([]s
 	if h.prompt == nil || len(args) > 0 {
 		return nil, directive
 	}
-	if begun == "" {
+	if begun == "" && h.prompt.at == "/" {
 		return []string{"/"}, directive | cobra.ShellCompDirectiveNoSpace
 	}
-	i := strings.LastIndexByte(begun, '/')
-	if i < 0 || !h.prompt.client.State().State.IsConnected() {
+	i := strings.LastIndexByte(begun, '/') // -1: a child of the node that the prompt is at
+	if !h.prompt.client.State().State.IsConnected() {
 		return nil, directive
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 	defer cancel()
-	names, err := h.prompt.client.GetChildren().ForPath(ctx, begun[:max(i, 1)])
+	dir := h.prompt.at
+	if i >= 0 {
+		dir = h.prompt.absolute(begun[:max(i, 1)])
+	}
+	names, err := h.prompt.client.GetChildren().ForPath(ctx, dir)
 	if err != nil {
 		return nil, directive
 	}

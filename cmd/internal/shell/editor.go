@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -24,6 +25,8 @@ type editor struct {
 
 	mu       sync.Mutex
 	terminal *term.Terminal // guarded by mu; of the line that is being edited, nil between lines
+
+	ahead []byte // what was read beyond the line
 
 	// Of the line that is being edited: whether Ctrl-C was typed, and what Ctrl-R looks for and has found.
 	interrupted bool
@@ -102,21 +105,30 @@ func (e *editor) say(line string) {
 	_, _ = io.WriteString(e.out, line+"\n")
 }
 
-// watched notes Ctrl-C, which a Terminal reports like the end.
+// watched notes Ctrl-C, which a Terminal reports like the end. It gives a Terminal one line: what was typed or
+// pasted after that is for the next one.
 type watched struct{ e *editor }
 
-func (w watched) Read(p []byte) (int, error) {
-	n, err := w.e.in.Read(p)
+func (w watched) Read(p []byte) (n int, err error) {
+	if len(w.e.ahead) > 0 {
+		n, w.e.ahead = copy(p, w.e.ahead), nil
+	} else {
+		n, err = w.e.in.Read(p)
+	}
 	for i, b := range p[:n] {
-		if b == 3 {
-			w.e.interrupted = true
+		if b == ctrlC || b == '\r' {
+			w.e.interrupted = b == ctrlC
+			w.e.ahead = bytes.Clone(p[i+1 : n])
 			return i + 1, err
 		}
 	}
 	return n, err
 }
 
-const keyCtrlR = 18
+const (
+	ctrlC    = 3
+	keyCtrlR = 18
+)
 
 // key handles what a Terminal does not.
 func (e *editor) key(t *term.Terminal, line string, pos int, key rune) (string, int, bool) {

@@ -2,11 +2,9 @@ package shell
 
 import (
 	"context"
-	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
-	"net"
-	"regexp"
 	"strings"
 	"time"
 
@@ -22,8 +20,6 @@ type answer struct {
 	Values map[string]string `json:"values,omitempty"` // of mntr, conf and envi
 	Error  string            `json:"error,omitempty"`
 }
-
-var fourLetters = regexp.MustCompile(`^[a-z]{4}$`)
 
 func newFourLetter(h host) *cobra.Command {
 	var out output
@@ -49,52 +45,46 @@ default only srvr. The status is 1 if a server refuses the word or cannot be rea
 	out.flag(f)
 	f.StringArrayVar(&servers, "server", nil, "`host:port` of a server to ask (default: all of --servers)")
 	f.DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait for each server")
-	do := func(ctx context.Context, config *tls.Config, all []string, word string) error {
-		if !fourLetters.MatchString(word) {
-			return usage("%q is no four-letter word, such as mntr", word)
-		}
-		if timeout <= 0 {
-			return usage("--timeout %v: give more than none", timeout)
-		}
-		if len(servers) > 0 {
-			all = servers
-		}
-		if len(all) == 0 {
-			return usage("no servers: give --servers or --server, or set CURATOR_SERVERS")
-		}
-		return askServers(ctx, cmd, &out, config, all, word, timeout)
-	}
 	if h.prompt != nil {
 		return h.does(cmd, func(ctx context.Context, client *framework.Client, args []string) error {
-			return do(ctx, h.prompt.tls, client.Servers(), args[0])
+			if len(servers) == 0 {
+				servers = client.Servers()
+			}
+			return askServers(ctx, cmd, &out, client, servers, args[0], timeout)
 		})
 	}
 	c := h.connect()
 	c.Flags(f)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return untilAsked(cmd.Context(), func(ctx context.Context) error {
-			all, config, err := c.Servers(cmd)
+			client, err := c.Begin(cmd, servers, framework.WithConnectionTimeout(max(timeout, 1)))
 			if err != nil {
 				return err
 			}
-			return do(ctx, config, all, args[0])
+			defer func() { _ = client.Close() }()
+			return askServers(ctx, cmd, &out, client, client.Servers(), args[0], timeout)
 		})
 	}
 	return cmd
 }
 
 func askServers(
-	ctx context.Context, cmd *cobra.Command, out *output, config *tls.Config, servers []string, word string,
+	ctx context.Context, cmd *cobra.Command, out *output, client *framework.Client, servers []string, word string,
 	timeout time.Duration,
 ) error {
+	if timeout <= 0 {
+		return usage("--timeout %v: give more than none", timeout)
+	}
 	var answers []answer
 	failed := 0
 	for _, server := range servers {
 		a := answer{Server: server}
-		text, err := fourLetter(ctx, config, server, word, timeout)
+		text, err := fourLetter(ctx, client, server, word, timeout)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case errors.Is(err, framework.ErrBadArguments):
+			return usage("%q is no four-letter word, such as mntr", word)
 		case err != nil:
 			a.Error = err.Error()
 			failed++
@@ -129,43 +119,20 @@ func askServers(
 	return nil
 }
 
-// longest is how much of an answer is read. cons and wchc of a large server have megabytes.
-const longest = 64 << 20
-
 func fourLetter(
-	ctx context.Context, config *tls.Config, server, word string, timeout time.Duration,
+	ctx context.Context, client *framework.Client, server, word string, timeout time.Duration,
 ) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	dialer := net.Dialer{}
-	dial := dialer.DialContext
-	if config != nil {
-		dial = (&tls.Dialer{NetDialer: &dialer, Config: config}).DialContext
-	}
-	conn, err := dial(ctx, "tcp", server)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	if _, err := io.WriteString(conn, word); err != nil {
-		return "", err
-	}
-	said, err := io.ReadAll(io.LimitReader(conn, longest))
+	text, err := client.FourLetterWord(ctx, server, word)
 	switch {
-	case ctx.Err() != nil:
-		return "", fmt.Errorf("no answer within %v", timeout)
-	case strings.Contains(string(said[:min(len(said), 200)]), "is not executed because it is not in the whitelist"):
-		return "", fmt.Errorf("the server does not execute %s: add it to 4lw.commands.whitelist in zoo.cfg and "+
-			"restart the server, or ask its AdminServer (http://HOST:8080/commands)", word)
-	case len(said) == 0:
-		if err == nil {
-			err = io.EOF
-		}
-		return "", fmt.Errorf("the server closed the connection without an answer (%w): it may not know %s, need "+
-			"TLS (--tls), or have too many connections from here (maxClientCnxns)", err, word)
+	case errors.Is(err, context.DeadlineExceeded):
+		return "", fmt.Errorf("no answer in time (--timeout %v)", timeout)
+	case errors.Is(err, framework.ErrWordRefused):
+		return "", fmt.Errorf("%w: add %s to it in zoo.cfg and restart the server, or ask its AdminServer "+
+			"(http://HOST:8080/commands)", err, word)
 	}
-	return string(said), nil
+	return text, err
 }
 
 // values are the lines "key<tab>value" or "key=value" of an answer.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/cmd/internal/shell"
+	"github.com/go-curator/curator/framework"
 )
 
 // says is a server that answers every word so, and then closes the connection.
@@ -72,7 +73,7 @@ func TestFourLetterWords(t *testing.T) {
 	defer silent.Close()
 	_, err = b.runs("", "4lw", "ruok", "--server", silent.Addr().String(), "--timeout", "50ms")
 	require.ErrorIs(t, err, shell.ErrNo)
-	assert.ErrorContains(t, err, "no answer within 50ms")
+	assert.ErrorContains(t, err, "no answer in time (--timeout 50ms)")
 }
 
 func TestFourLetterWordsEncrypted(t *testing.T) {
@@ -85,6 +86,6 @@ func TestFourLetterWordsEncrypted(t *testing.T) {
 	require.ErrorIs(t, err, shell.ErrNo)
 	roots := x509.NewCertPool()
 	roots.AddCert(cert.Certificate())
-	b.tls = &tls.Config{RootCAs: roots}
+	b.tls = []framework.Option{framework.WithTLS(&tls.Config{RootCAs: roots})}
 	assert.Equal(t, "imok\n", b.ok("4lw", "ruok", "--server", addr))
 }

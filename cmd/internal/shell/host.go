@@ -2,7 +2,6 @@ package shell
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -18,10 +17,13 @@ type Connection interface {
 	Flags(f *pflag.FlagSet)
 	// Open returns a connected client, which the caller closes.
 	Open(ctx context.Context, cmd *cobra.Command) (*framework.Client, error)
-	// Servers returns the servers as host:port, none if none are given, and how to encrypt; nil for not at all.
-	// It connects to none.
-	Servers(cmd *cobra.Command) ([]string, *tls.Config, error)
+	// Begin returns a client that is not connected yet, which the caller closes. servers, if there are any,
+	// replace those of the options.
+	Begin(cmd *cobra.Command, servers []string, opts ...framework.Option) (*framework.Client, error)
 }
+
+// More returns further commands for a prompt, which use its client. c is what has made it.
+type More func(c Connection, client *framework.Client) []*cobra.Command
 
 // host is where a command runs. By itself it has a connection of its own; in the prompt it has the prompt's.
 type host struct {
@@ -29,9 +31,10 @@ type host struct {
 	prompt  *prompt // nil outside the prompt
 }
 
-// Commands returns the commands. connect makes the connection of each that is run by itself.
-func Commands(group string, connect func() Connection) []*cobra.Command {
-	all := append(host{connect: connect}.commands(), newShell(connect))
+// Commands returns the commands. connect makes the connection of each that is run by itself; more, which may
+// be nil, are commands that the prompt has, too.
+func Commands(group string, connect func() Connection, more More) []*cobra.Command {
+	all := append(host{connect: connect}.commands(), newShell(connect, more))
 	for _, c := range all {
 		c.GroupID = group
 	}

@@ -3,7 +3,6 @@ package shell_test
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"io"
 	"strings"
 	"sync"
@@ -29,7 +28,7 @@ const limit = time.Minute
 type bed struct {
 	*testing.T
 	srv *zktest.Server
-	tls *tls.Config
+	tls []framework.Option
 }
 
 func newBed(t *testing.T) *bed {
@@ -63,8 +62,13 @@ func (c *connection) Open(ctx context.Context, _ *cobra.Command) (*framework.Cli
 	return client, err
 }
 
-func (c *connection) Servers(*cobra.Command) ([]string, *tls.Config, error) {
-	return []string{c.b.srv.Addr()}, c.b.tls, nil
+func (c *connection) Begin(
+	_ *cobra.Command, servers []string, opts ...framework.Option,
+) (*framework.Client, error) {
+	if len(servers) == 0 {
+		servers = []string{c.b.srv.Addr()}
+	}
+	return framework.New(strings.Join(servers, ","), append(opts, c.b.tls...)...)
 }
 
 // buffer is what a running command writes.
@@ -98,7 +102,7 @@ func (b *bed) startTo(in io.Reader, out io.Writer, args ...string) *running {
 	r := &running{bed: b, done: make(chan error, 1), stop: stop}
 	root := &cobra.Command{Use: "curator", SilenceErrors: true, SilenceUsage: true}
 	root.AddGroup(&cobra.Group{ID: "nodes", Title: "Nodes"})
-	root.AddCommand(shell.Commands("nodes", func() shell.Connection { return &connection{b: b} })...)
+	root.AddCommand(shell.Commands("nodes", func() shell.Connection { return &connection{b: b} }, nil)...)
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)

@@ -3,7 +3,6 @@ package shell
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -17,14 +16,18 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-func newShell(connect func() Connection) *cobra.Command {
+func newShell(connect func() Connection, more More) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shell",
 		Short: "A prompt in which these commands share one session",
 		Long: `A prompt in which the commands for nodes and servers share one session: ephemeral nodes that are created
-there live until it ends. Tab completes commands, flags and paths; the arrows and Ctrl-R find earlier
-lines, which are kept in CURATOR_HISTORY (~/.local/state/curator/history; empty for not at all), except
-those that begin with a blank. Ctrl-C ends a command, or drops the line; Ctrl-D, exit or quit end the prompt.
+there live until it ends. So do who, locks, why and doctor, and lock, lead, permit and once, which run
+commands of this machine. "cd PATH" makes PATH the node that relative paths begin at, as in "ls orders"
+and "cd ..".
+
+Tab completes commands, flags and paths; the arrows and Ctrl-R find earlier lines, which are kept in
+CURATOR_HISTORY (~/.local/state/curator/history; empty for not at all), except those that begin with a
+blank. Ctrl-C ends a command, or drops the line; Ctrl-D, exit or quit end the prompt.
 
 Words are separated by blanks. 'text' is taken as it is, "text" as in Go's strings ("\n", "\u202e",
 "\xff"), and a backslash takes the next character as it is.
@@ -39,7 +42,10 @@ fails, whose status is that of the shell. A line that begins with # is a comment
 	c := connect()
 	c.Flags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		p := &prompt{cmd: cmd}
+		p := &prompt{cmd: cmd, at: "/"}
+		if more != nil {
+			p.more = func() []*cobra.Command { return more(c, p.client) }
+		}
 		return p.open(cmd.Context(), c)
 	}
 	return cmd
@@ -49,9 +55,10 @@ fails, whose status is that of the shell. A line that begins with # is a comment
 type prompt struct {
 	cmd    *cobra.Command
 	client *framework.Client
-	tls    *tls.Config
-	ctx    context.Context // ends when the prompt is to end
-	editor *editor         // nil without a terminal
+	more   func() []*cobra.Command // nil for none
+	at     string                  // the node that relative paths begin at
+	ctx    context.Context         // ends when the prompt is to end
+	editor *editor                 // nil without a terminal
 
 	terminal bool // standard input is one
 
@@ -70,9 +77,6 @@ func (p *prompt) open(ctx context.Context, c Connection) (err error) {
 	p.running(stop)
 	done := p.obey(cancel)
 	defer done()
-	if _, p.tls, err = c.Servers(p.cmd); err != nil {
-		return err
-	}
 	if p.client, err = c.Open(connecting, p.cmd); err != nil {
 		return p.cause(connecting, err)
 	}
@@ -191,6 +195,7 @@ func (p *prompt) edited() error {
 		case errors.As(context.Cause(p.ctx), &asked):
 			return asked
 		case errors.Is(err, context.Canceled):
+		case errors.As(err, &asked) && asked.Signal == os.Interrupt:
 		case err != nil:
 			p.editor.say("curator: " + text(err.Error()))
 		}
@@ -199,10 +204,14 @@ func (p *prompt) edited() error {
 
 // text is what the prompt is.
 func (p *prompt) text() string {
-	if state := p.client.State().State; !state.IsConnected() {
-		return "curator (" + strings.ToLower(state.String()) + ")> "
+	text := "curator"
+	if p.at != "/" {
+		text += " " + ending(p.at, 40)
 	}
-	return "curator> "
+	if state := p.client.State().State; !state.IsConnected() {
+		text += " (" + strings.ToLower(state.String()) + ")"
+	}
+	return text + "> "
 }
 
 // scanned executes lines from standard input up to the first that fails.
@@ -275,6 +284,11 @@ func (p *prompt) root(out, failed io.Writer) *cobra.Command {
 	root.SetOut(out)
 	root.SetErr(failed)
 	root.AddCommand(host{prompt: p}.commands()...)
+	root.AddCommand(newCd(p), newPwd(p))
+	if p.more != nil {
+		root.AddCommand(p.more()...)
+	}
+	p.fromHere(root)
 	for _, word := range []string{"exit", "quit"} {
 		root.AddCommand(&cobra.Command{Use: word, Short: "End the prompt", Args: takes(0, 0),
 			RunE: func(*cobra.Command, []string) error { return errExit }})

@@ -1,0 +1,111 @@
+package shell
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-curator/curator/framework"
+)
+
+func newCd(p *prompt) *cobra.Command {
+	return &cobra.Command{
+		Use:   "cd [PATH]",
+		Short: "Let relative paths begin at a node",
+		Long: `Let relative paths begin at a node (default /), in all commands of the prompt. ".." is the parent of a
+node, as in "cd ..", "ls ../orders".`,
+		Example: "  cd /locks/orders\n  ls\n  cd ..",
+		Args:    takes(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				p.at = "/"
+				return nil
+			}
+			to := args[0]
+			if to != "/" {
+				to = strings.TrimSuffix(to, "/") // as Tab leaves it
+			}
+			switch stat, err := p.client.CheckExists().ForPath(cmd.Context(), to); {
+			case err != nil:
+				return told(err)
+			case stat == nil:
+				return told(fmt.Errorf("%s: %w", name(to), framework.ErrNoNode))
+			}
+			p.at = to
+			return nil
+		},
+	}
+}
+
+func newPwd(p *prompt) *cobra.Command {
+	return &cobra.Command{
+		Use:   "pwd",
+		Short: "Print the node that relative paths begin at",
+		Args:  takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(stdout(cmd), name(p.at))
+			return err
+		},
+	}
+}
+
+// absolute is a path from the root. What is not a path at all stays as it is: the command says what is wrong
+// with it.
+func (p *prompt) absolute(to string) string {
+	if to == "" || strings.HasPrefix(to, "/") {
+		if slices.Contains(strings.Split(to, "/"), "..") {
+			return path.Clean(to)
+		}
+		return to
+	}
+	from := path.Join(p.at, to)
+	if strings.HasSuffix(to, "/") && from != "/" {
+		from += "/" // what comes after it is still to come, as with create --sequential
+	}
+	return from
+}
+
+// fromHere makes the commands below one take relative paths as their first argument, if that is a path by how
+// they are written. If it is left out, it is the node that the prompt is at.
+func (p *prompt) fromHere(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		p.fromHere(c)
+	}
+	form := strings.Fields(form(cmd))
+	if len(form) == 0 {
+		return
+	}
+	optional := form[0] == "[PATH]"
+	if !optional && form[0] != "PATH" && form[0] != "ROOT" {
+		return
+	}
+	if cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = host{prompt: p}.completePath
+	}
+	from := func(args []string) []string {
+		if len(args) == 0 {
+			if optional && cmd.Name() != "cd" {
+				return []string{p.at}
+			}
+			return args
+		}
+		return append([]string{p.absolute(args[0])}, args[1:]...)
+	}
+	if valid := cmd.Args; valid != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error { return valid(cmd, from(args)) }
+	}
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd, from(args)) }
+	}
+}
+
+// ending is the end of a path, in one line.
+func ending(path string, most int) string {
+	if r := []rune(path); len(r) > most {
+		return "…" + name(string(r[len(r)-most:]))
+	}
+	return name(path)
+}
