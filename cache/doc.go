@@ -81,10 +81,10 @@
 //
 // Some servers are too old for that, or report wrong paths to recursive watches (some versions of ClickHouse
 // Keeper do); the cache recognises them at run time. With them it uses one-shot watches: one of the data of
-// each node, and one of the children of each node whose children belong to the cache. To load takes a read per
-// node, a list per node with children, and a request per 512 leaves; to close takes a request per node. After a
-// reconnect in the same session only changed nodes are read, since the server tells one-shot watches what they
-// have missed. [NewNode] always uses one-shot watches, which cost least for one node.
+// each node, and one of the children of each node whose children belong to the cache. To load takes a read
+// per node, a list per node with children, and a request per 512 leaves; to close takes a request per node.
+// After a reconnect in the same session only changed nodes are read, since the server tells one-shot watches
+// what they have missed. [NewNode] always uses one-shot watches, which cost least for one node.
 //
 // Reading a cache costs no request. A node with little data takes about 105 bytes of memory with its name, 24
 // more once its data was set, and 48 more if it has or had children or is ephemeral. A one-shot watch takes

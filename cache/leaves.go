@@ -8,11 +8,12 @@ import (
 
 // A node whose Stat counts no children need not be listed, but only a watch of its list of children tells of
 // its first child, and only a list sets one. But after a reconnect a client arms all its watches again by
-// setWatches: the server fires those whose node has changed since a transaction, and sets the others. Here that
-// request sets watches for the first time, hundreds at once.
+// setWatches: the server fires those whose node has changed since a transaction, and sets the others. Here
+// that request sets watches for the first time, hundreds at once.
 //
-// Nothing is missed: the transaction is one that an answer had shown before the Stats were read. If the server
-// sets the watch, the list of children has not changed since then, so it still is what the Stat says: empty.
+// Nothing is missed: the transaction is one that an answer had shown before the Stats were read. If the
+// server sets the watch, the list of children has not changed since then, so it still is what the Stat says:
+// empty.
 
 // leaves are nodes without children that wait until watches are set on their lists of children.
 type leaves struct {
@@ -33,7 +34,8 @@ const (
 	mostLeaves, mostLeafBytes, fewLeaves = 512, 64 << 10, 4
 )
 
-// reading notes a transaction before a node is read. After a reconnect leaves that were read before are listed.
+// reading notes a transaction before a node is read. After a reconnect leaves that were read before are
+// listed.
 func (w *oneShotWay) reading() {
 	e, l := w.e, &w.leaves
 	connections := e.session.Connections()

@@ -8,8 +8,8 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// oneShotWay uses one-shot watches: one for each node's data and one for its children. The reads set them, but
-// for the children of leaves (leaves.go). After a reconnect the server tells these watches what they have
+// oneShotWay uses one-shot watches: one for each node's data and one for its children. The reads set them,
+// but for the children of leaves (leaves.go). After a reconnect the server tells these watches what they have
 // missed.
 //
 // The flags watched and watchedList of a node say that its watch is set and has not fired. A watch may fire
@@ -148,8 +148,8 @@ func (w *oneShotWay) got(o op, s sent, r *framework.ReadResult) {
 	w.e.gotOne(o, r)
 }
 
-// keepWatch notes that a read has set its watch. If something has changed since, the watch may have fired, and
-// the next read sets one in any case.
+// keepWatch notes that a read has set its watch. If something has changed since, the watch may have fired,
+// and the next read sets one in any case.
 func (w *oneShotWay) keepWatch(o op) {
 	n, list := o.n, o.kind == readList
 	if late := n.flags & (again | listAgain); n.flags&gone != 0 || !list && late&again != 0 ||
@@ -160,8 +160,8 @@ func (w *oneShotWay) keepWatch(o op) {
 	n.flags |= flagOf(o.kind)
 }
 
-// hear is the callback of the watches. After a reconnect the server reports a node that was deleted and created
-// anew as changed. The deletion of a node uses up all its watches.
+// hear is the callback of the watches. After a reconnect the server reports a node that was deleted and
+// created anew as changed. The deletion of a node uses up all its watches.
 func (w *oneShotWay) hear(ev framework.Event) {
 	w.e.postFor(w, func() {
 		n := w.e.store.find(ev.Path)

@@ -140,7 +140,7 @@ func WithRootCreated() Option {
 }
 
 // WithOneShotWatches makes the cache use one-shot watches even if the server has persistent recursive
-// watches. That takes two watches and two reads per node, but after a reconnect in the same session only
+// watches. That takes two watches and a read per node, but after a reconnect in the same session only
 // changed nodes are read. It pays for few nodes, or large nodes, over a bad connection. Default: a persistent
 // recursive watch if the server has it.
 func WithOneShotWatches() Option {

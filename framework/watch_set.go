@@ -9,17 +9,18 @@ import (
 )
 
 // WatchSet is many one-shot watches of a session with one callback, for a copy of thousands of nodes: each of
-// them takes about 200 bytes of memory, where a [Watch] takes 600. Reads arm them by WatchedBy, [WatchSet.Rearm]
-// arms many at once. They survive reconnects within the session, as every one-shot watch does, and end with
-// it; the callback is not told of that end. Safe for concurrent use. For authors of caches.
+// them takes about 200 bytes of memory, where a [Watch] takes 600. Reads arm them by WatchedBy,
+// [WatchSet.Rearm] arms many at once. They survive reconnects within the session, as every one-shot watch
+// does, and end with it; the callback is not told of that end. Safe for concurrent use. For authors of
+// caches.
 type WatchSet struct {
 	s       *Session
 	members wire.WatchSet
 }
 
 // WatchSet returns an empty set of one-shot watches. f is called once for each watch that fires; see
-// [Pending.Then] for where it runs. If a node was deleted that has a watch of its data and one of its children,
-// f may be called twice. For authors of caches.
+// [Pending.Then] for where it runs. If a node was deleted that has a watch of its data and one of its
+// children, f may be called twice. For authors of caches.
 func (s *Session) WatchSet(f func(Event)) *WatchSet {
 	if s.none() || f == nil {
 		return &WatchSet{}
@@ -36,30 +37,30 @@ func (s *Session) WatchSet(f func(Event)) *WatchSet {
 	return set
 }
 
-// WatchedBy makes the read arm a watch of the set: for the next change or the deletion of the node. A read that
-// fails arms none. The result has no Watch.
+// WatchedBy makes the read arm a watch of the set: for the next change or the deletion of the node. A read
+// that fails arms none. The result has no Watch.
 func (b GetDataBuilder) WatchedBy(set *WatchSet) GetDataBuilder {
 	b.watching = watching{set: set}
 	return b
 }
 
-// WatchedBy makes the read arm a watch of the set: for the next creation or deletion of a child, or the deletion
-// of the node. A read that fails arms none. The result has no Watch.
+// WatchedBy makes the read arm a watch of the set: for the next creation or deletion of a child, or the
+// deletion of the node. A read that fails arms none. The result has no Watch.
 func (b GetChildrenBuilder) WatchedBy(set *WatchSet) GetChildrenBuilder {
 	b.watching = watching{set: set}
 	return b
 }
 
-// WatchedBy makes the read arm a watch of the set: for the creation, the next change or the deletion of the node,
-// which need not exist. A read that fails arms none. The result has no Watch.
+// WatchedBy makes the read arm a watch of the set: for the creation, the next change or the deletion of the
+// node, which need not exist. A read that fails arms none. The result has no Watch.
 func (b ExistsBuilder) WatchedBy(set *WatchSet) ExistsBuilder {
 	b.watching = watching{set: set}
 	return b
 }
 
-// Drop ends the set's watches of the node at path: of its data, of its children, or both. If nobody else needs
-// them, they are removed from the server; Drop does not wait for that. A watch whose read has no answer yet is
-// not dropped. If several reads have armed watches of one kind on one path, Drop ends one of them.
+// Drop ends the set's watches of the node at path: of its data, of its children, or both. If nobody else
+// needs them, they are removed from the server; Drop does not wait for that. A watch whose read has no answer
+// yet is not dropped. If several reads have armed watches of one kind on one path, Drop ends one of them.
 func (w *WatchSet) Drop(path string, data, children bool) {
 	full, err := w.path(path)
 	if err != nil {
@@ -75,12 +76,12 @@ func (w *WatchSet) Drop(path string, data, children bool) {
 	w.s.e.wire.UnwatchPath(&w.members, full, kinds...)
 }
 
-// Rearm arms watches on nodes that were read without, all by one request: of the data of some nodes, and of the
-// children of others. since is a [Session.Zxid] from before they were read. A watch whose node has changed since
-// then fires at once, and its callback is called before those of the Pending; so does one that cannot be armed
-// because there is a persistent watch on its path. Any event of the node that comes before the result, also that
-// of another watch, uses the watch up. If the request fails, none is armed. ErrTooLarge if it does not fit into
-// the server's packet limit.
+// Rearm arms watches on nodes that were read without, all by one request: of the data of some nodes, and of
+// the children of others. since is a [Session.Zxid] from before they were read. A watch whose node has
+// changed since then fires at once, and its callback is called before those of the Pending; so does one that
+// cannot be armed because there is a persistent watch on its path. Any event of the node that comes before
+// the result, also that of another watch, uses the watch up. If the request fails, none is armed. ErrTooLarge
+// if it does not fit into the server's packet limit.
 func (w *WatchSet) Rearm(ctx context.Context, since int64, data, children []string) *Pending[struct{}] {
 	o := &operation[struct{}]{opKind: opKind{name: "setWatches"}, decode: nothing}
 	a := &rearming{set: w, since: since}

@@ -6,12 +6,12 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// How watches are armed without reading (Rearming). Their owner has read the nodes, by requests that can set no
-// watch, or not this one. A server fires each watch whose node has changed since then. (That is what it does
-// after a reconnect.) So nothing is missed between the read and this request.
+// How watches are armed without reading (Rearming). Their owner has read the nodes, by requests that can set
+// no watch, or not this one. A server fires each watch whose node has changed since then. (That is what it
+// does after a reconnect.) So nothing is missed between the read and this request.
 //
-// Such an event comes before the answer. So the watches are attached when the request is written: an event that
-// comes until the answer may be theirs.
+// Such an event comes before the answer. So the watches are attached when the request is written: an event
+// that comes until the answer may be theirs.
 
 // body is the request for all watches but those in without.
 func (a *Rearming) body(without map[*Watch]bool) []byte {

@@ -33,8 +33,8 @@ type watchKey struct {
 	kind WatchKind
 }
 
-// watchEntry is a watch on the server. A cache may have two for each of hundreds of thousands of nodes, so its
-// size matters: 88 bytes.
+// watchEntry is a watch on the server. A cache may have two for each of hundreds of thousands of nodes, so
+// its size matters: 88 bytes.
 type watchEntry struct {
 	key        watchKey
 	subs       []*Watch
@@ -301,8 +301,8 @@ func removal(path string, what int32) *Call {
 	return &Call{Op: jute.OpRemoveWatches, Body: jute.Marshal(&jute.PathIntRequest{Path: path, Value: what})}
 }
 
-// shared notes that the library watches paths, too. It appends the persistent watches at these paths: on servers
-// before 3.9 the library's watches replace them.
+// shared notes that the library watches paths, too. It appends the persistent watches at these paths: on
+// servers before 3.9 the library's watches replace them.
 func (r *registry) shared(again []*watchEntry, kind WatchKind, paths ...string) []*watchEntry {
 	for _, path := range paths {
 		r.entry(watchKey{path, kind}).library = true
