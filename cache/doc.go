@@ -94,6 +94,13 @@
 // [WithDataLimit] limits that. Nothing limits the number of nodes: a hostile client with permission to create
 // nodes below the root can make every cache of it as large as the servers let the tree become.
 //
+// # Beginning with a snapshot
+//
+// A cache of a very large tree need not begin empty. [Snapshot] is what a cache contained, and can be written
+// to a file. A new cache that is made [WithSnapshot] has its nodes at once, compares them with the tree as
+// after a reconnect, and reports what differs. Of nodes with 4 KiB of data or more that have not changed only
+// the Stat is read.
+//
 // # Files
 //
 //	cache.go               the kinds of cache; typed.go decoded views; options.go
@@ -105,4 +112,5 @@
 //	tree.go store.go       the nodes in memory, and who changes them; readers.go reading; fifo.go a queue
 //	show.go                what is kept back, and until when; waiting.go waiting for sync
 //	failures.go            what cannot be read
+//	snapshot.go            beginning with what another cache contained; snapshot_format.go in a file
 package cache

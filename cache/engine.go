@@ -56,6 +56,10 @@ func start(cfg config) *engine {
 	e.way = e.newWay()
 	e.store.gone = e.forget
 	e.sync.progressed(1, 1, failure{})
+	if cfg.snapshot != nil {
+		e.adopt(cfg.snapshot)
+		e.cfg.snapshot = nil
+	}
 	e.wg.Go(e.run)
 	return e
 }

@@ -41,6 +41,7 @@ type config struct {
 	createRoot bool
 	oneShot    bool
 	buffer     int
+	snapshot   *Snapshot
 }
 
 func configure[O TreeOption](client *framework.Client, root string, cfg config, opts []O) (config, error) {
@@ -66,6 +67,9 @@ func configure[O TreeOption](client *framework.Client, root string, cfg config, 
 		cfg.dataLimit = defaultDataLimit
 	default:
 		cfg.dataLimit = math.MaxInt
+	}
+	if cfg.snapshot != nil {
+		return cfg, cfg.snapshot.usable(&cfg)
 	}
 	return cfg, nil
 }
