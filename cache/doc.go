@@ -80,18 +80,26 @@
 // reported.
 //
 // Some servers are too old for that, or report wrong paths to recursive watches (some versions of ClickHouse
-// Keeper do); the cache recognises them at run time. With them it uses one-shot watches: two per node, two
-// reads per node to load, and a request for each watch when the cache is closed. After a reconnect in the
-// same session only changed nodes are read, since the server tells one-shot watches what they have missed.
-// [NewNode] always uses one-shot watches, which cost least for one node.
+// Keeper do); the cache recognises them at run time. With them it uses one-shot watches: one of the data of
+// each node, and one of the children of each node whose children belong to the cache. To load takes a read
+// per node, a list per node with children, and a request per 512 leaves; to close takes a request per node.
+// After a reconnect in the same session only changed nodes are read, since the server tells one-shot watches
+// what they have missed. [NewNode] always uses one-shot watches, which cost least for one node.
 //
 // Reading a cache costs no request. A node with little data takes about 105 bytes of memory with its name, 24
-// more once its data was set, and 48 more if it has or had children or is ephemeral: go test -run
-// TestHeapPerNode -v ./cache
+// more once its data was set, and 48 more if it has or had children or is ephemeral. A one-shot watch takes
+// about 190 bytes: go test -run TestHeapPerNode -v ./cache
 //
 // A cache needs about as much memory as the servers, except for what a decoder makes of the data:
 // [WithDataLimit] limits that. Nothing limits the number of nodes: a hostile client with permission to create
 // nodes below the root can make every cache of it as large as the servers let the tree become.
+//
+// # Beginning with a snapshot
+//
+// A cache of a very large tree need not begin empty. [Snapshot] is what a cache contained, and can be written
+// to a file. A new cache that is made [WithSnapshot] has its nodes at once, compares them with the tree as
+// after a reconnect, and reports what differs. Of nodes with 4 KiB of data or more that have not changed only
+// the Stat is read.
 //
 // # Files
 //
@@ -99,9 +107,10 @@
 //	events.go              what is reported; subscription.go to which subscriber; delta.go merged; filter.go some
 //	follow.go              the list, whenever it has changed
 //	engine.go              the goroutine that owns it all: sessions, loading, time
-//	way.go                 what the two ways of watching have to say: persistent.go, oneshot.go
+//	way.go                 what the two ways of watching have to say: persistent.go, oneshot.go (leaves.go)
 //	reads.go requests.go   what is to be read, and in which requests; replies.go what the answers change
 //	tree.go store.go       the nodes in memory, and who changes them; readers.go reading; fifo.go a queue
 //	show.go                what is kept back, and until when; waiting.go waiting for sync
 //	failures.go            what cannot be read
+//	snapshot.go            beginning with what another cache contained; snapshot_format.go in a file
 package cache

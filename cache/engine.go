@@ -56,6 +56,10 @@ func start(cfg config) *engine {
 	e.way = e.newWay()
 	e.store.gone = e.forget
 	e.sync.progressed(1, 1, failure{})
+	if cfg.snapshot != nil {
+		e.adopt(cfg.snapshot)
+		e.cfg.snapshot = nil
+	}
 	e.wg.Go(e.run)
 	return e
 }
@@ -148,14 +152,18 @@ func (e *engine) log() *slog.Logger { return e.cfg.client.Logger() }
 // post is a function for the engine's goroutine to run.
 type post struct {
 	f     func()
-	way   way              // if not nil, f runs only while the cache still uses this way
-	watch *framework.Watch // stopped if f does not run
+	way   way     // if not nil, f runs only while the cache still uses this way
+	watch stopper // if not nil, stopped if f does not run
 }
 
+// stopper is a watch, or several.
+type stopper interface{ Stop() }
+
 func (e *engine) do(p post) {
-	if p.way == nil || p.way == e.way {
+	switch {
+	case p.way == nil || p.way == e.way:
 		p.f()
-	} else {
+	case p.watch != nil:
 		p.watch.Stop()
 	}
 }
@@ -164,8 +172,8 @@ func (e *engine) post(f func())           { e.inbox.Put(post{f: f}) }
 func (e *engine) postFor(w way, f func()) { e.inbox.Put(post{f: f, way: w}) }
 
 // answer is postFor for an answer that may have set a watch.
-func (e *engine) answer(w way, watch *framework.Watch, f func()) {
-	if !e.inbox.Put(post{f, w, watch}) {
+func (e *engine) answer(w way, watch stopper, f func()) {
+	if !e.inbox.Put(post{f, w, watch}) && watch != nil {
 		watch.Stop()
 	}
 }

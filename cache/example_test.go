@@ -1,6 +1,7 @@
 package cache_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log"
@@ -228,4 +229,57 @@ func ExampleFilter() {
 	// Created /jobs/a
 	// Initialized
 	// Created /jobs/b
+}
+
+// A service that restarts begins with what it knew, and hears what has changed since.
+func ExampleWithSnapshot() {
+	server, client, end := setUp("/config/color", "red", "/config/size", "10")
+	defer end()
+	ctx := context.Background()
+	before, err := cache.New(client, "/config")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := before.WaitSynced(ctx); err != nil {
+		log.Fatal(err)
+	}
+	before.Close()
+	var file bytes.Buffer
+	if _, err := before.Snapshot().WriteTo(&file); err != nil {
+		log.Fatal(err)
+	}
+
+	_ = server.Set("/config/color", []byte("blue"))
+	_ = server.Delete("/config/size")
+
+	snapshot, err := cache.ReadSnapshot(&file)
+	if err != nil {
+		log.Print(err) // snapshot is nil, and the cache loads as usual
+	}
+	server.Pause() // for as long as nothing can be compared
+	c, err := cache.New(client, "/config", cache.WithSnapshot(snapshot))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	color, _ := c.Get("/config/color")
+	fmt.Printf("%s, in sync: %t\n", color.Data, c.Progress().Synced)
+	for event, err := range c.Events(ctx) {
+		if err != nil || event.Type == cache.Initialized {
+			break
+		}
+		if event.Path == "/config/size" {
+			server.Resume()
+		}
+		if event.Type != cache.ConnectionChanged {
+			fmt.Println(event)
+		}
+	}
+	// Output:
+	// red, in sync: false
+	// Created /config
+	// Created /config/color
+	// Created /config/size
+	// Deleted /config/size
+	// Changed /config/color
 }

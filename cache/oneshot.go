@@ -8,29 +8,38 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// oneShotWay uses one-shot watches: one for each node's data and one for its children, set by the reads
-// themselves. After a reconnect the server tells these watches what they have missed.
+// oneShotWay uses one-shot watches: one for each node's data and one for its children. The reads set them,
+// but for the children of leaves (leaves.go). After a reconnect the server tells these watches what they have
+// missed.
+//
+// The flags watched and watchedList of a node say that its watch is set and has not fired. A watch may fire
+// before the answer of the read that set it has been seen; then the node is to be read again, and that read
+// sets another.
 type oneShotWay struct {
 	e          *engine
-	shots      map[target]*shot   // the watches that have not fired
-	unneeded   []*framework.Watch // watches of nodes that are gone
-	catchingUp bool               // the server may be telling the watches what they have missed
+	set        *framework.WatchSet
+	unneeded   []membership // watches of nodes that are gone
+	catchingUp bool         // the server may be telling the watches what they have missed
+	leaves     leaves
 }
 
-type target struct {
-	n        *node
-	children bool
+// membership is watches of a node that the set has.
+type membership struct {
+	set            *framework.WatchSet
+	path           string
+	data, children bool
 }
 
-// shot is a one-shot watch. It may fire before the answer of the read that set it has been seen.
-type shot struct {
-	way   *oneShotWay
-	at    target
-	fired bool
-	watch *framework.Watch
-}
+// Stop ends the watches.
+func (m membership) Stop() { m.set.Drop(m.path, m.data, m.children) }
 
-func newOneShotWay(e *engine) *oneShotWay { return &oneShotWay{e: e, shots: map[target]*shot{}} }
+func newOneShotWay(e *engine) *oneShotWay {
+	w := &oneShotWay{e: e}
+	if e.session != nil {
+		w.set = e.session.As(e.view).WatchSet(w.hear)
+	}
+	return w
+}
 
 func (w *oneShotWay) begin()                {} // reads set the watches
 func (w *oneShotWay) asking() bool          { return false }
@@ -39,24 +48,20 @@ func (w *oneShotWay) next() time.Time       { return time.Time{} }
 func (w *oneShotWay) timeHasCome(time.Time) {}
 
 func (w *oneShotWay) stop() {
-	for _, s := range w.shots {
-		s.watch.Stop()
-	}
-	clear(w.shots)
+	w.e.store.walk(w.forget)
+	w.tidy()
 }
 
 func (w *oneShotWay) forget(n *node) {
-	for _, at := range []target{{n, false}, {n, true}} {
-		if s, ok := w.shots[at]; ok {
-			delete(w.shots, at)
-			w.unneeded = append(w.unneeded, s.watch)
-		}
+	if data, children := n.flags&watched != 0, n.flags&watchedList != 0; data || children {
+		n.flags &^= watched | watchedList
+		w.unneeded = append(w.unneeded, membership{w.set, w.e.store.path(n), data, children})
 	}
 }
 
 func (w *oneShotWay) tidy() {
-	for _, watch := range w.unneeded {
-		watch.Stop()
+	for _, m := range w.unneeded {
+		m.Stop()
 	}
 	w.unneeded = nil
 }
@@ -86,36 +91,55 @@ func (w *oneShotWay) rootRead(_ *framework.ReadResult, old bool) bool {
 	return true
 }
 
-// children lists the children, also of leaves, because the list sets the watch.
-func (w *oneShotWay) children(n *node, _ *framework.Stat, _ bool) {
-	if w.shots[target{n, true}] == nil {
-		w.e.wantList(n)
+// children lists the children, also of leaves, because that sets the watch.
+func (w *oneShotWay) children(n *node, stat *framework.Stat, _ bool) {
+	if n.flags&watchedList != 0 {
+		return
+	}
+	w.e.wantList(n)
+	if w.leaves.now && stat.NumChildren == 0 && len(n.offspring()) == 0 {
+		n.flags |= leaf
 	}
 }
 
 func (w *oneShotWay) pump() {
-	for r := &w.e.reads; r.weight < r.window(); {
+	for r := &w.e.reads; r.weight < r.window(true); {
 		o, ok := w.e.take(math.MaxInt32) // a look at the Stat alone would not save the read
 		if !ok {
-			return
+			break
 		}
-		w.read(o)
+		if !w.collect(o) {
+			w.read(o)
+		}
 	}
+	w.armLeaves()
 }
 
 func (w *oneShotWay) read(o op) {
-	at := target{o.n, o.kind == readList}
-	if w.shots[at] != nil {
-		w.e.send(o, nil)
-	} else {
-		w.e.send(o, &shot{way: w, at: at})
+	w.reading()
+	set := w.set
+	if o.n.flags&flagOf(o.kind) != 0 {
+		set = nil // it is set
 	}
+	w.e.send(o, set)
+}
+
+// flagOf is the flag of the watch that a read sets.
+func flagOf(k kind) flags {
+	if k == readList {
+		return watchedList
+	}
+	return watched
 }
 
 // got handles the answer to a read. If the root does not exist, it is read once more, by a request that sets
 // a watch for its creation.
-func (w *oneShotWay) got(o op, s *shot, r *framework.ReadResult, watch *framework.Watch) {
-	w.keepWatch(s, watch)
+func (w *oneShotWay) got(o op, s sent, r *framework.ReadResult) {
+	w.leaves.waits--
+	w.leaves.now = s.connections == w.leaves.connections
+	if s.armed {
+		w.keepWatch(o)
+	}
 	if o.n == w.e.store.top && o.kind == readData && errors.Is(r.Err, framework.ErrNoNode) {
 		w.e.reads.delivered(0, 0)
 		w.read(op{o.n, readStat})
@@ -124,32 +148,36 @@ func (w *oneShotWay) got(o op, s *shot, r *framework.ReadResult, watch *framewor
 	w.e.gotOne(o, r)
 }
 
-func (w *oneShotWay) keepWatch(s *shot, watch *framework.Watch) {
-	switch {
-	case watch == nil || s.fired: // no watch was asked for or set, or it has fired
-	case s.at.n.flags&gone != 0:
-		watch.Stop()
-	default:
-		s.watch = watch
-		w.shots[s.at] = s
+// keepWatch notes that a read has set its watch. If something has changed since, the watch may have fired,
+// and the next read sets one in any case.
+func (w *oneShotWay) keepWatch(o op) {
+	n, list := o.n, o.kind == readList
+	if late := n.flags & (again | listAgain); n.flags&gone != 0 || !list && late&again != 0 ||
+		list && late&listAgain != 0 {
+		membership{w.set, w.e.store.path(n), !list, list}.Stop()
+		return
 	}
+	n.flags |= flagOf(o.kind)
 }
 
-// hear is the callback of the watch. After a reconnect the server reports a node that was deleted and created
-// anew as changed.
-func (s *shot) hear(ev framework.Event) {
-	w, n := s.way, s.at.n
+// hear is the callback of the watches. After a reconnect the server reports a node that was deleted and
+// created anew as changed. The deletion of a node uses up all its watches.
+func (w *oneShotWay) hear(ev framework.Event) {
 	w.e.postFor(w, func() {
-		s.fired = true
-		if ev.Type == framework.EventEnd || n.flags&gone != 0 {
-			return
-		}
-		if w.shots[s.at] == s {
-			delete(w.shots, s.at)
-		}
-		if s.at.children && ev.Type != framework.EventNodeDeleted {
+		n := w.e.store.find(ev.Path)
+		switch {
+		case n == nil:
+		case ev.Type == framework.EventNodeChildrenChanged:
+			n.flags &^= watchedList
 			w.e.wantList(n)
-		} else {
+		case ev.Type == framework.EventNodeDeleted:
+			n.flags &^= watched | watchedList
+			if n.flags&listFlying != 0 {
+				n.flags |= listAgain // the event may have used up the watch that armLeaves is setting
+			}
+			w.e.wantOther(n)
+		default:
+			n.flags &^= watched
 			w.e.wantOther(n)
 		}
 	})

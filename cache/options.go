@@ -41,6 +41,7 @@ type config struct {
 	createRoot bool
 	oneShot    bool
 	buffer     int
+	snapshot   *Snapshot
 }
 
 func configure[O TreeOption](client *framework.Client, root string, cfg config, opts []O) (config, error) {
@@ -66,6 +67,9 @@ func configure[O TreeOption](client *framework.Client, root string, cfg config, 
 		cfg.dataLimit = defaultDataLimit
 	default:
 		cfg.dataLimit = math.MaxInt
+	}
+	if cfg.snapshot != nil {
+		return cfg, cfg.snapshot.usable(&cfg)
 	}
 	return cfg, nil
 }
@@ -140,7 +144,7 @@ func WithRootCreated() Option {
 }
 
 // WithOneShotWatches makes the cache use one-shot watches even if the server has persistent recursive
-// watches. That takes two watches and two reads per node, but after a reconnect in the same session only
+// watches. That takes two watches and a read per node, but after a reconnect in the same session only
 // changed nodes are read. It pays for few nodes, or large nodes, over a bad connection. Default: a persistent
 // recursive watch if the server has it.
 func WithOneShotWatches() Option {

@@ -47,7 +47,7 @@ func (w *persistentWay) asking() bool    { return w.gapOpen }
 func (w *persistentWay) caughtUp() bool  { return w.armed && !w.gapOpen }
 func (w *persistentWay) next() time.Time { return w.againAt }
 
-func (w *persistentWay) got(o op, _ *shot, r *framework.ReadResult, _ *framework.Watch) {
+func (w *persistentWay) got(o op, _ sent, r *framework.ReadResult) {
 	w.e.gotOne(o, r)
 }
 

@@ -7,19 +7,22 @@ import (
 type flags uint16
 
 const (
-	wanted     flags = 1 << iota // the data are to be read: a read is in the queue
-	lookOnly                     // … but only to see whether the node has changed
-	flying                       // a read of the data is under way
-	again                        // … and its answer may be older than a later event
-	listWanted                   // the children are to be listed: a list is in the queue
-	listFlying                   // a list is under way
-	listAgain                    // … and its answer may be older than a later event
-	listed                       // the children were listed, and events have reported their changes since
-	unproven                     // … unless events were missed after the node was read
-	doubted                      // another node may have this name now, and no read since has shown which
-	proving                      // … and a read that will show it is under way
-	counting                     // the load waits for the node
-	gone                         // the node has left the tree
+	wanted      flags = 1 << iota // the data are to be read: a read is in the queue
+	lookOnly                      // … but only to see whether the node has changed
+	flying                        // a read of the data is under way
+	again                         // … and its answer may be older than a later event
+	listWanted                    // the children are to be listed: a list is in the queue
+	listFlying                    // a list is under way
+	listAgain                     // … and its answer may be older than a later event
+	listed                        // the children were listed, and events have reported their changes since
+	unproven                      // … unless events were missed after the node was read
+	doubted                       // another node may have this name now, and no read since has shown which
+	proving                       // … and a read that will show it is under way
+	counting                      // the load waits for the node
+	gone                          // the node has left the tree
+	leaf                          // the last read has shown no children (leaves.go)
+	watched                       // a one-shot watch of the data is set (oneshot.go)
+	watchedList                   // … and one of the list of children
 
 	// busy says that a read of the node is in the queue or under way.
 	busy = wanted | flying | listWanted | listFlying
@@ -74,9 +77,10 @@ func (r *reads) rest() {
 	}
 }
 
-// window returns how much may be under way: little until it is known how large nodes are.
-func (r *reads) window() int {
-	if r.sizes.gauged {
+// window returns how much may be under way: little until it is known how large nodes are, or if they are read
+// one by one, and large.
+func (r *reads) window(single bool) int {
+	if r.sizes.gauged && (!single || r.sizes.average*window <= window/manyWeight*replyTarget) {
 		return window
 	}
 	return manyWeight
@@ -97,7 +101,8 @@ func (r *reads) delivered(nodes, bytes int) {
 		s.nodesPerRead = min(s.nodesPerRead+s.nodesPerRead/2+1, maxNodesPerRead)
 		s.average = (s.average + bytes/nodes) / 2
 		s.losses = 0
-		s.gauged = s.gauged || nodes >= enough
+		s.seen = min(s.seen+nodes, enough)
+		s.gauged = s.gauged || s.seen == enough
 	}
 }
 
@@ -140,7 +145,7 @@ func (e *engine) look(n *node) {
 // wantList makes the cache list a node's children. An answer to an earlier request is not enough. Until there
 // is a list, an equal Stat does not prove that the children are known.
 func (e *engine) wantList(n *node) {
-	n.flags &^= listed
+	n.flags &^= listed | leaf
 	switch {
 	case n.flags&gone != 0:
 	case n.flags&listFlying != 0:

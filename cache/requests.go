@@ -6,27 +6,39 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// send sends a read in a request of its own, with a watch if s is not nil.
-func (e *engine) send(o op, s *shot) {
+// sent is how a read was sent in a request of its own.
+type sent struct {
+	armed       bool   // the answer says that the watch is set
+	connections uint64 // of the session, before it was sent
+}
+
+// send sends a read in a request of its own, with a watch of set unless that is nil.
+func (e *engine) send(o op, set *framework.WatchSet) {
 	e.reads.weight++
-	w, path := e.way, e.store.path(o.n)
-	var fired func(framework.Event)
-	if s != nil {
-		fired = s.hear
+	w, path, connections := e.way, e.store.path(o.n), e.session.Connections()
+	arrived := func(r *framework.ReadResult, err error) {
+		armed, watch := set != nil && err == nil, stopper(nil)
+		if armed {
+			watch = membership{set, path, o.kind != readList, o.kind == readList}
+		}
+		e.answer(w, watch, func() {
+			e.reads.weight--
+			w.got(o, sent{armed, connections}, r)
+		})
 	}
 	switch o.kind {
 	case readData:
-		e.view.GetData().Undecompressed().Watching(fired).InBackground().ForPath(e.ctx, path).
+		e.view.GetData().Undecompressed().WatchedBy(set).InBackground().ForPath(e.ctx, path).
 			Then(func(r framework.DataResult, err error) {
-				e.arrived(w, o, s, &framework.ReadResult{Data: r.Data, Stat: r.Stat, Err: err}, r.Watch)
+				arrived(&framework.ReadResult{Data: r.Data, Stat: r.Stat, Err: err}, err)
 			})
 	case readList:
-		e.view.GetChildren().Watching(fired).InBackground().ForPath(e.ctx, path).
+		e.view.GetChildren().WatchedBy(set).InBackground().ForPath(e.ctx, path).
 			Then(func(r framework.ChildrenResult, err error) {
-				e.arrived(w, o, s, &framework.ReadResult{Children: r.Names, Stat: r.Stat, Err: err}, r.Watch)
+				arrived(&framework.ReadResult{Children: r.Names, Stat: r.Stat, Err: err}, err)
 			})
 	case readStat:
-		e.view.CheckExists().Watching(fired).InBackground().ForPath(e.ctx, path).
+		e.view.CheckExists().WatchedBy(set).InBackground().ForPath(e.ctx, path).
 			Then(func(r framework.ExistsResult, err error) {
 				result := &framework.ReadResult{Err: err}
 				if r.Stat != nil {
@@ -34,16 +46,9 @@ func (e *engine) send(o op, s *shot) {
 				} else if err == nil {
 					result.Err = framework.ErrNoNode
 				}
-				e.arrived(w, o, s, result, r.Watch)
+				arrived(result, err)
 			})
 	}
-}
-
-func (e *engine) arrived(w way, o op, s *shot, r *framework.ReadResult, watch *framework.Watch) {
-	e.answer(w, watch, func() {
-		e.reads.weight--
-		w.got(o, s, r, watch)
-	})
 }
 
 func (e *engine) gotOne(o op, r *framework.ReadResult) {
@@ -51,7 +56,11 @@ func (e *engine) gotOne(o op, r *framework.ReadResult) {
 		e.undelivered([]op{o}, false, r.Err)
 		return
 	}
-	e.reads.delivered(0, 0)
+	if o.kind == readData && r.Err == nil {
+		e.reads.delivered(1, len(r.Data))
+	} else {
+		e.reads.delivered(0, 0)
+	}
 	if o.kind == readList && r.Err == nil && o.n.live && o.n.czxid == r.Stat.Czxid {
 		stat := o.n.stat()
 		stat.Cversion, stat.NumChildren, stat.Pzxid = r.Stat.Cversion, r.Stat.NumChildren, r.Stat.Pzxid
@@ -120,6 +129,7 @@ type sizes struct {
 	losses       int  // connections lost in a row during a MultiRead
 	nodesPerRead int  // how many reads a request has at present
 	average      int  // recent average of the bytes of a node's data
+	seen         int  // how many nodes have shown it, up to enough
 	gauged       bool // average is measured, not guessed
 }
 
@@ -130,7 +140,7 @@ func (w *persistentWay) pump() {
 	if w.gapOpen || e.sync.is() && r.weight > 0 && r.queue.len() < r.sizes.nodesPerRead {
 		return
 	}
-	for r.weight < r.window() && w.send() {
+	for r.weight < r.window(r.sizes.single) && w.send() {
 	}
 }
 
@@ -141,7 +151,7 @@ func (w *persistentWay) send() bool {
 	var many []framework.Read
 	request, reply := 0, 0
 	for len(ops) < r.sizes.nodesPerRead && request < requestLimit && reply < replyTarget &&
-		r.weight+len(singles) < r.window() {
+		r.weight+len(singles) < r.window(r.sizes.single) {
 		o, ok := e.take(bigData)
 		if !ok {
 			break

@@ -29,8 +29,8 @@ type way interface {
 
 	// pump sends pending reads, as many as may be sent now.
 	pump()
-	// got handles the answer to engine.send, with the watch that was set for s.
-	got(o op, s *shot, r *framework.ReadResult, watch *framework.Watch)
+	// got handles the answer to engine.send.
+	got(o op, s sent, r *framework.ReadResult)
 	// rootRead handles the answer to a read of the root, before the engine does; old if the answer may be
 	// older than a later event. It returns false if the cache has changed to another way because of it.
 	rootRead(r *framework.ReadResult, old bool) bool

@@ -90,6 +90,15 @@ func (s *Session) Connections() uint64 {
 	return s.e.wire.Links()
 }
 
+// Zxid returns the last transaction that an answer to this client has shown: every later answer in this session
+// shows the tree as it was then, or later. For authors of recipes.
+func (s *Session) Zxid() int64 {
+	if s.none() {
+		return 0
+	}
+	return s.e.wire.MaxZxid()
+}
+
 // JoinWatch returns one more one-shot watch of the data of the node at path, if this session has one on the
 // server already: there is no request. Else it is nil. For authors of recipes.
 func (s *Session) JoinWatch(path string) *Watch {
@@ -101,7 +110,7 @@ func (s *Session) JoinWatch(path string) *Watch {
 		return nil
 	}
 	w := watching{wanted: true}.start(s.c, wire.Data, full)
-	if !s.e.wire.Join(w.arm(s.e)) {
+	if !s.e.wire.Join(w.armIn(s.e)) {
 		return nil
 	}
 	return w

@@ -27,7 +27,7 @@ type operation[T any] struct {
 	// empty, if set, is the result when the server answers ErrNoNode.
 	empty *T
 	// watch, if set, is armed by the request, and disarmed when the request fails.
-	watch *Watch
+	watch arming
 
 	// after, if set, returns the step that may help after an error, or nil. It must not block; the step may.
 	after func(err error) step[T]

@@ -96,7 +96,7 @@ func background[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 func (r *run[T]) leave(ctx context.Context, p *Pending[T]) {
 	r.expect(1)
 	if p.claimed.CompareAndSwap(false, true) {
-		r.watch.disarm()
+		r.disarm()
 		r.complete(p, *new(T), r.leftError(ctx))
 	} else { // the answer is there
 		r.expect(-1)
@@ -111,13 +111,13 @@ func (r *run[T]) leftError(ctx context.Context) error {
 // arrived continues with the answer to the first request, unless the context has ended before.
 func (r *run[T]) arrived(ctx context.Context, p *Pending[T], reply wire.Reply) {
 	if !p.claimed.CompareAndSwap(false, true) {
-		r.watch.disarm()
+		r.disarm()
 		r.late(reply)
 		return
 	}
 	r.settle(p, func() (_ T, _ error, settled bool) {
 		if errors.Is(reply.Err, wire.ErrNotSent) && ctx.Err() != nil {
-			r.watch.disarm()
+			r.disarm()
 			return *new(T), r.fail(leftBy(ctx)), true
 		}
 		v, err := r.judge(reply)
@@ -154,7 +154,7 @@ func (r *run[T]) settle(p *Pending[T], decide func() (v T, err error, settled bo
 	v, err, settled, returned := *new(T), error(nil), true, false
 	defer func() {
 		if !returned {
-			r.watch.disarm()
+			r.disarm()
 			err = r.fail(apart.ErrNoReturn)
 		}
 		if settled {

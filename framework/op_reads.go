@@ -82,17 +82,15 @@ func (b ExistsBuilder) parts(r ExistsResult) (*Stat, *Watch) { return r.Stat, r.
 func (b ExistsBuilder) operation(path string) *operation[ExistsResult] {
 	full, err := b.c.fullPath(path)
 	o := &operation[ExistsResult]{c: b.c, opKind: opKind{name: "exists", root: true}, path: path, fault: err}
-	if b.watching.wanted {
-		o.watch = b.watching.start(b.c, wire.Data, full)
-	}
-	o.empty = &ExistsResult{Watch: o.watch}
+	watch, arming := b.watching.arming(b.c, wire.Data, full)
+	o.watch, o.empty = arming, &ExistsResult{Watch: watch}
 	o.request = func(*epoch) *wire.Call { return readCall(jute.OpExists, full) }
 	o.decode = func(zxid int64, body []byte) (r ExistsResult, err error) {
 		stat, err := statDecoder(zxid, body)
 		if err != nil {
 			return r, err
 		}
-		return ExistsResult{&stat, o.watch}, nil
+		return ExistsResult{&stat, watch}, nil
 	}
 	return o
 }
@@ -153,9 +151,8 @@ func (b GetDataBuilder) parts(r DataResult) ([]byte, *Watch) { return r.Data, r.
 func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 	full, err := b.c.fullPath(path)
 	o := &operation[DataResult]{c: b.c, opKind: opKind{name: "getData", root: true}, path: path, fault: err}
-	if b.watching.wanted {
-		o.watch = b.watching.start(b.c, wire.Data, full)
-	}
+	watch, arming := b.watching.arming(b.c, wire.Data, full)
+	o.watch = arming
 	o.lengthy = b.c.packs(b.pack)
 	o.request = func(*epoch) *wire.Call { return readCall(jute.OpGetData, full) }
 	o.decode = func(_ int64, body []byte) (r DataResult, err error) {
@@ -170,7 +167,7 @@ func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 		if b.stat != nil {
 			*b.stat = Stat(res.Stat)
 		}
-		return DataResult{data, Stat(res.Stat), o.watch}, nil
+		return DataResult{data, Stat(res.Stat), watch}, nil
 	}
 	return o
 }
@@ -229,9 +226,8 @@ func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
 	full, err := b.c.fullPath(path)
 	o := &operation[ChildrenResult]{c: b.c, opKind: opKind{name: "getChildren", root: true}, path: path,
 		fault: err}
-	if b.watching.wanted {
-		o.watch = b.watching.start(b.c, wire.Child, full)
-	}
+	watch, arming := b.watching.arming(b.c, wire.Child, full)
+	o.watch = arming
 	o.request = func(*epoch) *wire.Call { return readCall(jute.OpGetChildren2, full) }
 	o.decode = func(_ int64, body []byte) (r ChildrenResult, err error) {
 		var res jute.Children2Response
@@ -241,7 +237,7 @@ func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
 		if b.stat != nil {
 			*b.stat = Stat(res.Stat)
 		}
-		return ChildrenResult{res.Children, Stat(res.Stat), o.watch}, nil
+		return ChildrenResult{res.Children, Stat(res.Stat), watch}, nil
 	}
 	return o
 }

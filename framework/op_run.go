@@ -125,7 +125,7 @@ func (r *run[T]) send(ctx context.Context) (v T, err error) {
 	reply, left, err := await(ctx, r.e, r.prepare(), r)
 	if err != nil {
 		r.left = left
-		r.watch.disarm()
+		r.disarm()
 		return v, err
 	}
 	return r.judge(reply)
@@ -138,9 +138,15 @@ func (r *run[T]) prepare() *wire.Call {
 	call := r.request(r.e)
 	call.Patience = r.c.core.cfg.connectTimeout
 	if r.watch != nil {
-		call.Watch = r.watch.arm(r.e)
+		r.watch.arm(r.e, call)
 	}
 	return call
+}
+
+func (r *run[T]) disarm() {
+	if r.watch != nil {
+		r.watch.disarm()
+	}
 }
 
 func (r *run[T]) judge(reply wire.Reply) (v T, err error) {
@@ -156,7 +162,7 @@ func (r *run[T]) judge(reply wire.Reply) (v T, err error) {
 		v, err = *r.empty, nil
 	}
 	if err != nil {
-		r.watch.disarm()
+		r.disarm()
 		v, err = r.doubted(v, err)
 	}
 	if r.debt != nil {
@@ -232,7 +238,7 @@ func (r *run[T]) fail(err error) error {
 // abort ends an operation after a function of the user's has ended its goroutine. It does not report the end
 // if the end was just being reported.
 func (r *run[T]) abort() {
-	r.watch.disarm()
+	r.disarm()
 	if !r.told {
 		r.done(r.fail(apart.ErrNoReturn))
 	}

@@ -79,12 +79,12 @@ type Watch struct {
 type watching struct {
 	wanted bool
 	fn     func(Event)
+	set    *WatchSet // instead of a watch of its own
 }
 
 func watched(f func(Event)) watching { return watching{wanted: f != nil, fn: f} }
 
-// start makes the watch of one operation. (An operation without a watch has a nil *Watch, whose disarm does
-// nothing.)
+// start makes the watch of one operation.
 func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
 	w := &Watch{c: c, kind: kind, full: full, fn: s.fn, stopped: make(chan struct{})}
 	w.backlog.unbounded = s.fn != nil && !c.none() && c.view.own
@@ -99,7 +99,9 @@ func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
 	return w
 }
 
-func (w *Watch) arm(e *epoch) *wire.Watch {
+func (w *Watch) arm(e *epoch, call *wire.Call) { call.Watch = w.armIn(e) }
+
+func (w *Watch) armIn(e *epoch) *wire.Watch {
 	armed := &wire.Watch{Kind: w.kind, Path: w.full}
 	armed.Fn = func(ev wire.WatchEvent) { w.deliver(armed, ev) }
 	w.mu.Lock()
@@ -109,9 +111,6 @@ func (w *Watch) arm(e *epoch) *wire.Watch {
 }
 
 func (w *Watch) disarm() {
-	if w == nil {
-		return
-	}
 	w.mu.Lock()
 	e, armed := w.e, w.armed
 	w.e, w.armed = nil, nil

@@ -84,6 +84,8 @@ type Call struct {
 	Body []byte
 	// Watch is armed with this read; the watch flag in Body is set as needed.
 	Watch *Watch
+	// Rearm arms watches by setWatches; Body is made of it.
+	Rearm *Rearming
 	// Patience, if set, is how long the call waits for a connection: from Submit, or from the loss of the
 	// last connection if that is later. Then it fails with ErrNotSent. While every server refuses our
 	// credentials it fails at once, with ErrAuthFailed, too. While there is a connection it waits for its
@@ -138,14 +140,39 @@ const (
 
 // Watch is one subscriber of a watch.
 type Watch struct {
-	Kind WatchKind
 	Path string
 	// Fn is called on wire's goroutines, one call at a time, in order with replies; it must not block. It may
 	// call Submit.
 	Fn func(WatchEvent)
+	// Set, if not nil, is what the watch belongs to: then Fn is nil.
+	Set *WatchSet
 
 	entry   *watchEntry
+	Kind    WatchKind
 	stopped bool
+}
+
+// WatchSet is a subscriber of many one-shot watches: they share a function, and no Watch needs to be kept to
+// end one. A set may have several watches of one kind on a path, of which it hears as if they were one.
+type WatchSet struct {
+	// Fn is like Watch.Fn.
+	Fn func(WatchEvent)
+}
+
+func (w *Watch) call(ev WatchEvent) {
+	if w.Set != nil {
+		w.Set.Fn(ev)
+	} else {
+		w.Fn(ev)
+	}
+}
+
+// Rearming is a request that arms one-shot watches, of sets, without reading the nodes: setWatches. A watch on
+// a node that has changed since a transaction fires instead. Its event may come before the answer.
+type Rearming struct {
+	// Since is a transaction that the server had executed when the nodes were read.
+	Since   int64
+	Watches []*Watch
 }
 
 // Types of WatchEvent beyond ZooKeeper's own.

@@ -99,7 +99,7 @@ func (t *todo) done(c *Call, r Reply) {
 
 func (t *todo) fire(ds ...delivery) {
 	for _, d := range ds {
-		*t = append(*t, func() { d.to.Fn(d.ev) })
+		*t = append(*t, func() { d.to.call(d.ev) })
 	}
 }
 
@@ -131,13 +131,14 @@ func (s *Session) Submit(calls ...*Call) {
 	s.locked(func() (t todo) {
 		at := time.Now()
 		for _, c := range calls {
+			if c.Rearm != nil {
+				c.Op, c.Body = jute.OpSetWatches, c.Rearm.body(nil)
+			}
 			if err := s.refuse(c); err != nil {
 				t.done(c, Reply{Err: err})
 				continue
 			}
-			if c.Watch != nil {
-				s.watches.submitted(c.Watch)
-			}
+			s.watches.submitting(c)
 			c.queued = at
 			list := &s.calls.others
 			if c.Urgent {
@@ -181,9 +182,7 @@ func (s *Session) pump(t *todo) {
 		}
 		c.leave()
 		if s.calls.unknown[serverOp{l.server, c.Op}] {
-			if c.Watch != nil {
-				t.fire(s.watches.answered(c, jute.CodeUnimplemented)...)
-			}
+			s.answerWatches(c, jute.CodeUnimplemented, t)
 			t.done(c, Reply{Code: jute.CodeUnimplemented, Link: l.n})
 			continue
 		}
@@ -194,8 +193,11 @@ func (s *Session) pump(t *todo) {
 // write moves a call to the connection's output, after what its watch needs is set in its body. Its time is
 // taken first (rule R2).
 func (s *Session) write(l *link, c *Call) {
-	if c.Watch != nil {
+	switch {
+	case c.Watch != nil:
 		s.watches.writing(c)
+	case c.Rearm != nil:
+		s.watches.rearming(c)
 	}
 	if s.calls.xid--; s.calls.xid > firstXid { // wrapped after two billion requests
 		s.calls.xid = firstXid - 1
@@ -268,15 +270,10 @@ func (s *Session) complete(l *link, c *Call, in incoming, t *todo) {
 		r.Err = fmt.Errorf("%w: it has %d bytes, and the limit is %d",
 			ErrReplyTooLarge, in.skipped, s.cfg.MaxReply)
 	}
-	if c.Watch != nil {
-		if in.skipped > 0 {
-			c.Watch.stopped = true // it is armed, but its owner takes the call for failed
-		}
-		t.fire(s.watches.answered(c, code)...)
-		if c.Watch.entry == nil {
-			s.tidy(c.Watch.Path, t)
-		}
+	if c.Watch != nil && in.skipped > 0 {
+		c.Watch.stopped = true // it is armed, but its owner takes the call for failed
 	}
+	s.answerWatches(c, code, t)
 	t.done(c, r)
 	s.pump(t)
 }

@@ -62,9 +62,10 @@ func (r *registry) once(out []delivery, kind WatchKind, ev WatchEvent) []deliver
 	if e == nil {
 		return out
 	}
-	for _, w := range e.subs {
-		out = append(out, delivery{w, ev})
-		w.entry = nil
+	for i, w := range e.subs {
+		if w.entry = nil; w.Set == nil || i == 0 || e.subs[i-1].Set != w.Set {
+			out = append(out, delivery{w, ev})
+		}
 	}
 	e.subs, e.armed, e.library = nil, false, false
 	if e.idle() {

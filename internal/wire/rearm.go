@@ -66,9 +66,9 @@ func (r *registry) rearm(seen int64, limit int) (calls []*Call, gaps []*Watch) {
 		}
 		*list = append(*list, path)
 	}
-	for el := r.order.Front(); el != nil; {
-		e := el.Value.(*watchEntry)
-		el = el.Next()
+	var next *watchEntry
+	for e := r.order.first; e != nil; e = next {
+		next = e.next
 		e.library, e.written = false, e.armed
 		switch {
 		case e.idle() && !e.armed:

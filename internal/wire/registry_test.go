@@ -73,7 +73,7 @@ func (r *table) empty() {
 	assert.Empty(r.t, r.entries)
 	assert.Empty(r.t, r.paths.n)
 	assert.Empty(r.t, r.above.sorted)
-	assert.Zero(r.t, r.order.Len())
+	assert.Zero(r.t, r.order.n)
 }
 
 func flagOf(c *Call) byte { return c.Body[len(c.Body)-1] }
@@ -217,8 +217,8 @@ func TestAnErrorArmsNothing(t *testing.T) {
 func TestALostCallArmsNothing(t *testing.T) {
 	r := newTable(t)
 	for _, kind := range []WatchKind{Data, Child, Persistent, Recursive} {
-		r.failed(r.written(listen(kind, "/x")))
-		r.failed(r.submit(listen(kind, "/x")))
+		r.failed(r.written(listen(kind, "/x")).Watch)
+		r.failed(r.submit(listen(kind, "/x")).Watch)
 	}
 	r.empty()
 }
@@ -254,7 +254,7 @@ func TestPersistentAndRecursiveShareOneServerWatch(t *testing.T) {
 	again := r.written(listen(Persistent, "/x"))
 	assert.Equal(t, jute.WatchPersistentRecursive, modeOf(again),
 		"a further subscriber does not make it shallow")
-	r.failed(again)
+	r.failed(again.Watch)
 
 	assert.Equal(t, watches(p, deep), heardBy(r.fired(jute.EventNodeDataChanged, "/x")))
 	assert.Equal(t, watches(deep), heardBy(r.fired(jute.EventNodeDataChanged, "/x/y")),
@@ -412,7 +412,7 @@ func TestRearmSortsWatchesIntoTheirLists(t *testing.T) {
 	want := jute.SetWatches{RelativeZxid: 77, Data: []string{"/own", "/predecessor"},
 		Exist: []string{"/absent"}, Child: []string{"/dir"}}
 	assert.Equal(t, want, setWatchesOf(t, calls[0]).SetWatches)
-	r.failed(pending)
+	r.failed(pending.Watch)
 }
 
 func TestRearmUsesSetWatches2ForPersistentWatchesAlone(t *testing.T) {

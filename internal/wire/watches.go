@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"container/list"
 	"encoding/binary"
 	"slices"
 
@@ -18,10 +17,10 @@ import (
 // events of the children themselves: the registry derives the former for the subscribers that want it.
 type registry struct {
 	entries map[watchKey]*watchEntry
-	order   *list.List // of *watchEntry, oldest arming first: the order of a gap's events within each kind
-	paths   lengths    // of all entries
-	above   lengths    // of the persistent ones, which hear of what is below them
-	lookups int        // how many entries were looked for on behalf of events
+	order   entryList // oldest arming first: the order of a gap's events within each kind
+	paths   lengths   // of all entries
+	above   lengths   // of the persistent ones, which hear of what is below them
+	lookups int       // how many entries were looked for on behalf of events
 
 	unremoved map[string]bool // paths of watches that the server of this connection would not remove
 	unarmed   int             // requests of the last connection to arm watches again that are not confirmed,
@@ -34,24 +33,55 @@ type watchKey struct {
 	kind WatchKind
 }
 
+// watchEntry is a watch on the server. A cache may have two for each of hundreds of thousands of nodes, so
+// its size matters: 88 bytes.
 type watchEntry struct {
-	key       watchKey
-	subs      []*Watch
-	pending   int   // calls under way that arm it
-	recursive int   // subscribers, attached or pending, that want the whole subtree
-	armed     bool  // there is a watch on the server, or will be after the next reconnect
-	exist     bool  // Data: the node was absent when it was armed
-	served    bool  // one-shot: served from the path's persistent watch
-	library   bool  // one-shot: the library may have a watch of its own there
-	written   bool  // Persistent: a request that arms it has been written to this connection
-	mode      int32 // Persistent: as it was last written
-	deep      bool  // Persistent: armed as recursive, for all that has come in so far
-	pos       *list.Element
+	key        watchKey
+	subs       []*Watch
+	prev, next *watchEntry // in the order
+	pending    int32       // calls under way that arm it
+	recursive  int32       // subscribers, attached or pending, that want the whole subtree
+	mode       int32       // Persistent: as it was last written
+	armed      bool        // there is a watch on the server, or will be after the next reconnect
+	exist      bool        // Data: the node was absent when it was armed
+	served     bool        // one-shot: served from the path's persistent watch
+	library    bool        // one-shot: the library may have a watch of its own there
+	written    bool        // Persistent: a request that arms it has been written to this connection
+	deep       bool        // Persistent: armed as recursive, for all that has come in so far
 }
 
-func newRegistry() registry {
-	return registry{entries: map[watchKey]*watchEntry{}, order: list.New()}
+// entryList is a list of entries. It needs no memory of its own for an entry.
+type entryList struct {
+	first, last *watchEntry
+	n           int
 }
+
+func (l *entryList) push(e *watchEntry) {
+	if e.prev, e.next = l.last, nil; l.last == nil {
+		l.first = e
+	} else {
+		l.last.next = e
+	}
+	l.last = e
+	l.n++
+}
+
+func (l *entryList) remove(e *watchEntry) {
+	if e.prev == nil {
+		l.first = e.next
+	} else {
+		e.prev.next = e.next
+	}
+	if e.next == nil {
+		l.last = e.prev
+	} else {
+		e.next.prev = e.prev
+	}
+	e.prev, e.next = nil, nil
+	l.n--
+}
+
+func newRegistry() registry { return registry{entries: map[watchKey]*watchEntry{}} }
 
 func keyOf(w *Watch) watchKey {
 	kind := w.Kind
@@ -65,7 +95,7 @@ func (r *registry) entry(k watchKey) *watchEntry {
 	e := r.entries[k]
 	if e == nil {
 		e = &watchEntry{key: k}
-		e.pos = r.order.PushBack(e)
+		r.order.push(e)
 		r.entries[k] = e
 		r.paths.add(len(k.path))
 		if k.kind == Persistent {
@@ -82,6 +112,13 @@ func (r *registry) find(path string, kind WatchKind) *watchEntry {
 	}
 	r.lookups++
 	return r.entries[watchKey{path, kind}]
+}
+
+// submitting notes which watches a call will arm.
+func (r *registry) submitting(c *Call) {
+	for _, w := range c.watches() {
+		r.submitted(w)
+	}
 }
 
 // submitted notes that a call will arm w.
@@ -159,16 +196,23 @@ func (r *registry) answered(c *Call, code int32) (fire []delivery) {
 		}
 	}
 	e.subs = append(e.subs, w)
-	if len(e.subs) == 1 {
-		r.order.MoveToBack(e.pos)
-	}
+	r.fresh(e)
 	return nil
 }
 
+// fresh notes that an entry has got a subscriber.
+func (r *registry) fresh(e *watchEntry) {
+	if len(e.subs) == 1 {
+		r.order.remove(e)
+		r.order.push(e)
+	}
+}
+
 // failed undoes submitted for a call without an answer.
-func (r *registry) failed(c *Call) {
-	c.Watch.entry.pending--
-	r.detach(c.Watch, c.Watch.entry)
+func (r *registry) failed(w *Watch) {
+	e := r.entries[keyOf(w)] // what is pending stays; w.entry may be nil if w has fired
+	e.pending--
+	r.detach(w, e)
 }
 
 // join attaches w to a watch that is armed.
@@ -200,8 +244,8 @@ func (r *registry) detach(w *Watch, e *watchEntry) {
 func (e *watchEntry) idle() bool { return len(e.subs) == 0 && e.pending == 0 && !e.library }
 
 func (r *registry) drop(e *watchEntry) {
-	r.order.Remove(e.pos)
 	if r.entries[e.key] == e {
+		r.order.remove(e)
 		delete(r.entries, e.key)
 		r.paths.remove(len(e.key.path))
 		if e.key.kind == Persistent {
@@ -215,6 +259,7 @@ func (r *registry) drop(e *watchEntry) {
 func (r *registry) unneeded(path string) (calls []*Call) {
 	p := r.find(path, Persistent)
 	oneShots := false
+	var what []int32
 	for _, kind := range []WatchKind{Data, Child} {
 		e := r.find(path, kind)
 		switch {
@@ -224,13 +269,17 @@ func (r *registry) unneeded(path string) (calls []*Call) {
 			oneShots = true
 			continue
 		case e.armed && p == nil: // removing it would take a persistent one along
-			what := jute.WatcherData
-			if kind == Child {
-				what = jute.WatcherChildren
+			if what = append(what, jute.WatcherData); kind == Child {
+				what[len(what)-1] = jute.WatcherChildren
 			}
-			calls = append(calls, removal(path, what))
 		}
 		r.drop(e)
+	}
+	switch len(what) {
+	case 1:
+		calls = append(calls, removal(path, what[0]))
+	case 2:
+		calls = append(calls, removal(path, jute.WatcherAny))
 	}
 	if p != nil && p.idle() && !oneShots { // it may serve them, and removing it would take them along
 		if p.armed {
@@ -252,8 +301,8 @@ func removal(path string, what int32) *Call {
 	return &Call{Op: jute.OpRemoveWatches, Body: jute.Marshal(&jute.PathIntRequest{Path: path, Value: what})}
 }
 
-// shared notes that the library watches paths, too. It appends the persistent watches at these paths: on servers
-// before 3.9 the library's watches replace them.
+// shared notes that the library watches paths, too. It appends the persistent watches at these paths: on
+// servers before 3.9 the library's watches replace them.
 func (r *registry) shared(again []*watchEntry, kind WatchKind, paths ...string) []*watchEntry {
 	for _, path := range paths {
 		r.entry(watchKey{path, kind}).library = true
@@ -276,8 +325,8 @@ func (r *registry) persistent() bool {
 
 // end empties the registry and returns every subscriber.
 func (r *registry) end() (subs []*Watch) {
-	for el := r.order.Front(); el != nil; el = el.Next() {
-		subs = append(subs, el.Value.(*watchEntry).subs...)
+	for e := r.order.first; e != nil; e = e.next {
+		subs = append(subs, e.subs...)
 	}
 	*r = newRegistry()
 	return subs

@@ -9,10 +9,36 @@ import (
 
 // failWatch forgets the watch of a call without an answer.
 func (s *Session) failWatch(c *Call, t *todo) {
-	if c.Watch != nil {
-		s.watches.failed(c)
-		s.tidy(c.Watch.Path, t)
+	for _, w := range c.watches() {
+		s.watches.failed(w)
+		s.tidy(w.Path, t)
 	}
+}
+
+// answerWatches notes what an answer says about the call's watches.
+func (s *Session) answerWatches(c *Call, code int32, t *todo) {
+	switch {
+	case c.Watch != nil:
+		t.fire(s.watches.answered(c, code)...)
+	case c.Rearm != nil:
+		t.fire(s.watches.rearmed(c.Rearm, code)...)
+	}
+	for _, w := range c.watches() {
+		if w.entry == nil {
+			s.tidy(w.Path, t)
+		}
+	}
+}
+
+// watches are what the call arms.
+func (c *Call) watches() []*Watch {
+	switch {
+	case c.Watch != nil:
+		return []*Watch{c.Watch}
+	case c.Rearm != nil:
+		return c.Rearm.Watches
+	}
+	return nil
 }
 
 // tidy removes watches that nobody needs from the server. Without a connection there is nothing to do: the
@@ -75,6 +101,26 @@ func (s *Session) Unwatch(w *Watch) {
 			s.tidy(w.Path, &t)
 		}
 		w.stopped = true
+		return t
+	})
+}
+
+// UnwatchPath ends one of the set's watches of each of these kinds on the path, if the set has any whose call
+// was answered.
+func (s *Session) UnwatchPath(set *WatchSet, path string, kinds ...WatchKind) {
+	s.locked(func() (t todo) {
+		for _, kind := range kinds {
+			e := s.watches.entries[watchKey{path, kind}]
+			if e == nil {
+				continue
+			}
+			if i := slices.IndexFunc(e.subs, func(w *Watch) bool { return w.Set == set }); i >= 0 {
+				w := e.subs[i]
+				w.stopped = true
+				s.watches.detach(w, e)
+			}
+		}
+		s.tidy(path, &t)
 		return t
 	})
 }

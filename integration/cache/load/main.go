@@ -17,17 +17,20 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: load SERVERS ROOT")
+	var opts []cache.Option
+	if len(os.Args) == 4 && os.Args[3] == "one-shot" {
+		opts = append(opts, cache.WithOneShotWatches())
+	} else if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: load SERVERS ROOT [one-shot]")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1], os.Args[2]); err != nil {
+	if err := run(os.Args[1], os.Args[2], opts); err != nil {
 		fmt.Fprintln(os.Stderr, "load:", err)
 		os.Exit(1)
 	}
 }
 
-func run(servers, root string) error {
+func run(servers, root string, opts []cache.Option) error {
 	ctx := context.Background()
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	client, err := framework.New(servers, framework.WithSessionTimeout(10*time.Second),
@@ -42,7 +45,7 @@ func run(servers, root string) error {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		before := heap()
 		begin := time.Now()
-		c, err := cache.New(client, root)
+		c, err := cache.New(client, root, opts...)
 		if err != nil {
 			return err
 		}

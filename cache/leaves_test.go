@@ -1,0 +1,121 @@
+package cache_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/cache"
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/zktest"
+)
+
+// withLeaves plays a story on a server with ten leaves, up to the moment at which a cache that has read them
+// sets the watches of their children. then is called before the server executes that.
+func withLeaves(t *testing.T, profile zktest.Profile, fault zktest.Fault,
+	then func(t *testing.T, srv *zktest.Server, c *framework.Client)) {
+	bubble(t, zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		for i := range 10 {
+			create(t, srv, fmt.Sprintf("/r/%d", i))
+		}
+		fault.Op = zktest.OpSetWatches
+		hold := srv.Inject(fault)
+		tree := started(cache.NewTree(c, "/r", cache.WithOneShotWatches()))(t)
+		<-hold.Struck()
+		synctest.Wait()
+		if fault.Action == zktest.Hold {
+			assert.False(t, tree.Progress().Synced, "children may have been created")
+		}
+		then(t, srv, c)
+		hold.Release()
+		settle()
+		require.NoError(t, tree.WaitSynced(t.Context()))
+		same(t, srv, tree)
+		srv.Cut(0)
+		settle()
+		create(t, srv, "/r/6/late", "/r/7/late")
+		settle()
+		same(t, srv, tree)
+		paths := keys(tree.All())
+		require.NoError(t, tree.Close())
+		synctest.Wait()
+		assert.Empty(t, srv.Watches(), "of %v", paths)
+	})
+}
+
+// What happens to leaves after they were read, and before their watches are set, is not missed.
+func TestLeavesThatChangeBeforeTheirWatchesAreSet(t *testing.T) {
+	for _, profile := range []zktest.Profile{zktest.V35, zktest.V38, zktest.V39} {
+		t.Run(profile.String(), func(t *testing.T) {
+			withLeaves(t, profile, zktest.Fault{Action: zktest.Hold},
+				func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
+					create(t, srv, "/r/1/child", "/r/2/child/grandchild", "/r/4/transient")
+					require.NoError(t, srv.DeleteAll("/r/4/transient"))
+					require.NoError(t, srv.Delete("/r/3"))
+					require.NoError(t, srv.Delete("/r/5"))
+					create(t, srv, "/r/5/child")
+				})
+		})
+	}
+}
+
+func TestLeavesOfAServerThatRefusesToSetWatches(t *testing.T) {
+	withLeaves(t, zktest.V35, zktest.Fault{Action: zktest.ReplyError, Err: zktest.ErrUnimplemented},
+		func(t *testing.T, srv *zktest.Server, _ *framework.Client) { create(t, srv, "/r/1/child") })
+}
+
+func TestLeavesWhenTheConnectionIsLost(t *testing.T) {
+	for _, action := range []zktest.Action{zktest.CutBefore, zktest.LoseReply} {
+		t.Run(fmt.Sprint(action), func(t *testing.T) {
+			withLeaves(t, zktest.V35, zktest.Fault{Action: action},
+				func(t *testing.T, srv *zktest.Server, _ *framework.Client) { create(t, srv, "/r/1/child") })
+		})
+	}
+}
+
+// A persistent watch that somebody has on a leaf is not replaced, before 3.9, and serves the cache, too.
+func TestLeavesWithPersistentWatches(t *testing.T) {
+	for _, profile := range []zktest.Profile{zktest.V38, zktest.V39} {
+		t.Run(profile.String(), func(t *testing.T) {
+			bubble(t, zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+				for i := range 10 {
+					create(t, srv, fmt.Sprintf("/r/%d", i))
+				}
+				own, err := c.Watches().Add().WithMode(framework.PersistentWatch).ForPath(t.Context(), "/r/1")
+				require.NoError(t, err)
+				tree := open(t, c, "/r", cache.WithOneShotWatches())
+				for range 2 {
+					create(t, srv, "/r/1/child")
+					settle()
+					same(t, srv, tree)
+					assert.Equal(t, framework.EventNodeChildrenChanged, (<-own.C).Type)
+					require.NoError(t, srv.Delete("/r/1/child"))
+					settle()
+					same(t, srv, tree)
+					assert.Equal(t, framework.EventNodeChildrenChanged, (<-own.C).Type)
+				}
+			})
+		})
+	}
+}
+
+// Two caches of one client share the server's watches, and end their own.
+func TestLeavesOfTwoCaches(t *testing.T) {
+	bubble(t, zktest.Config{Profile: zktest.V35}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		for i := range 10 {
+			create(t, srv, fmt.Sprintf("/r/%d", i))
+		}
+		a, b := open(t, c, "/r"), open(t, c, "/r")
+		require.NoError(t, a.Close())
+		create(t, srv, "/r/1/child")
+		require.NoError(t, srv.Set("/r/2", []byte("new")))
+		settle()
+		same(t, srv, b)
+		require.NoError(t, b.Close())
+		synctest.Wait()
+		assert.Empty(t, srv.Watches())
+	})
+}

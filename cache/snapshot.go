@@ -1,0 +1,192 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// ErrSnapshot says that a snapshot is damaged, is none, or does not fit the cache: see [ReadSnapshot] and
+// [WithSnapshot].
+var ErrSnapshot = errors.New("unusable snapshot")
+
+// Snapshot is what a cache contained at some moment, for [WithSnapshot]. Take it with Snapshot of a cache,
+// write it with WriteTo, and read it with [ReadSnapshot]. It never changes, and is safe for concurrent use.
+// The data are those of the cache: after a decoder, not encrypted.
+type Snapshot struct {
+	root    string
+	keeping keeping
+	nodes   []savedNode // each before its children, siblings by name
+}
+
+// keeping says which data a cache keeps.
+type keeping uint8
+
+const (
+	keepsStored keeping = iota
+	keepsDecoded
+	keepsNone
+)
+
+func (c *config) keeps() keeping {
+	switch {
+	case c.noData:
+		return keepsNone
+	case c.decode != nil:
+		return keepsDecoded
+	}
+	return keepsStored
+}
+
+type savedNode struct {
+	name   string
+	data   []byte
+	stat   framework.Stat
+	depth  int32
+	live   bool // false: it could not be read, and only gives nodes below it their path
+	listed bool // the children that follow are those of which the Stat tells
+}
+
+// Snapshot returns what the cache contains now, also after Close. It waits for no server, but for functions
+// of the options that are running; it must not be called from them. The cache does nothing else meanwhile:
+// about 0.1 µs per node. The snapshot takes about 150 bytes per node until it is dropped; data are shared.
+func (c *common) Snapshot() *Snapshot {
+	e := c.made()
+	if e == unmade {
+		return &Snapshot{}
+	}
+	taken := make(chan *Snapshot, 1)
+	e.post(func() { taken <- e.snapshot() })
+	select {
+	case s := <-taken:
+		return s
+	case <-e.ctx.Done():
+		e.wg.Wait()
+		return e.snapshot()
+	}
+}
+
+// Len returns how many nodes the snapshot has, those above included that could not be read.
+func (s *Snapshot) Len() int { return len(s.nodes) }
+
+// Root returns the path of the cache's root, as the cache was given it.
+func (s *Snapshot) Root() string { return s.root }
+
+// snapshot is called by the cache's goroutine, or after its end.
+func (e *engine) snapshot() *Snapshot {
+	s := &Snapshot{root: e.cfg.root, keeping: e.cfg.keeps(), nodes: make([]savedNode, 0, e.store.known)}
+	s.add(e.store.top, 0)
+	if len(s.nodes) == 1 && !s.nodes[0].live {
+		s.nodes = nil // the root does not exist
+	}
+	return s
+}
+
+func (s *Snapshot) add(n *node, depth int32) {
+	at := len(s.nodes)
+	s.nodes = append(s.nodes, savedNode{depth: depth, live: n.live})
+	listed := n.live && n.flags&listed != 0
+	for _, k := range n.offspring() {
+		listed = listed && k.live // else its name is missing in the snapshot
+		if k.live || len(k.offspring()) > 0 {
+			s.add(k, depth+1)
+		}
+	}
+	if saved := &s.nodes[at]; n.live {
+		saved.data, saved.stat, saved.listed = n.data(), n.stat(), listed
+	}
+	if depth > 0 {
+		s.nodes[at].name = n.name()
+	}
+}
+
+// WithSnapshot makes the cache begin with the nodes of a snapshot. They can be read at once, without a
+// connection, and streams of events begin with them. The cache is not in sync until it has compared them with
+// the tree, as after a reconnect. Then events report what differs: nodes that were deleted, created or
+// changed meanwhile. Of nodes with 4 KiB of data or more only the Stat is read if they have not changed;
+// reading smaller ones costs no more than that. A node counts as unchanged if the zxid, time and version of
+// its creation and of its last change are the same; so do not use snapshots of another ensemble whose zxids
+// and times are the same.
+//
+// The cache must have the snapshot's root, and keep data as that one did: as they are stored, decoded (by the
+// same decoder), or not at all. There must be room for the data: see [WithDataLimit]. Otherwise the
+// constructor fails with ErrSnapshot and framework.ErrInvalidOption. Filters and the depth may differ;
+// filters are called before the constructor returns. With a nil snapshot the cache loads as usual.
+//
+// Corresponds to a CuratorCacheStorage that is filled before Curator's cache is started.
+func WithSnapshot(s *Snapshot) Option {
+	return option(func(c *config) error { c.snapshot = s; return nil })
+}
+
+// usable says why a snapshot does not fit a cache.
+func (s *Snapshot) usable(cfg *config) error {
+	bytes := 0
+	for i := range s.nodes {
+		bytes += len(s.nodes[i].data)
+	}
+	why := ""
+	switch {
+	case s.root != cfg.root:
+		why = fmt.Sprintf("it is of %q, and the cache of %q", s.root, cfg.root)
+	case s.keeping != cfg.keeps():
+		why = "its cache kept data in another way (WithoutData, WithDecoder, WithCompressedData)"
+	case bytes > cfg.dataLimit:
+		why = fmt.Sprintf("it has %d bytes of data, and the limit is %d", bytes, cfg.dataLimit)
+	default:
+		return nil
+	}
+	return fmt.Errorf("cache: %w: %w: %s; leave WithSnapshot out", framework.ErrInvalidOption, ErrSnapshot, why)
+}
+
+// adopt fills the empty store with a snapshot's nodes that belong to the cache. It is called before the
+// cache's goroutine begins.
+func (e *engine) adopt(s *Snapshot) {
+	st := e.store
+	var above []*node       // by depth; nil: does not belong to the cache
+	var names []int32       // by depth, how many children the node has in the snapshot
+	finish := func(d int) { // the node at this depth has all its children
+		n := above[d]
+		if n != nil && n.flags&listed != 0 && names[d] != n.stat().NumChildren {
+			n.flags &^= listed // some were left out by that cache's filter or depth
+		}
+	}
+	for i := range s.nodes {
+		saved := &s.nodes[i]
+		d := int(saved.depth)
+		for len(above) > d {
+			finish(len(above) - 1)
+			above, names = above[:len(above)-1], names[:len(names)-1]
+		}
+		n := st.top
+		if d > 0 {
+			parent := above[d-1]
+			names[d-1]++
+			if n = nil; parent != nil && e.descends(parent) && e.accepts(parent, saved.name) {
+				n = &node{up: parent, text: pack(saved.name, nil)}
+				parent.setKids(append(parent.offspring(), n))
+				st.known++
+			}
+		}
+		above, names = append(above, n), append(names, 0)
+		if n == nil || !saved.live {
+			continue
+		}
+		n.live = true
+		if st.seen(n) {
+			st.live++
+		}
+		st.setData(n, saved.data)
+		n.setStat(saved.stat)
+		if saved.listed {
+			n.flags |= listed
+		}
+	}
+	for d := range slices.Backward(above) {
+		finish(d)
+	}
+	// Readers see the snapshot's moment until the comparison is done, or has taken a second.
+	e.showing.loose, st.strict = false, true
+	e.sync.progressed(st.known, st.known, failure{})
+}

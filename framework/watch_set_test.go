@@ -1,0 +1,100 @@
+package framework
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+// sets makes a set, and a function that returns the events that it has heard since the last call.
+func sets(t *testing.T, c *Client) (*WatchSet, func() []string) {
+	t.Helper()
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	events := make(chan string, 100)
+	set := s.As(c).WatchSet(func(ev Event) { events <- fmt.Sprint(ev.Type, " ", ev.Path) })
+	return set, func() (all []string) {
+		synctest.Wait()
+		for len(events) > 0 {
+			all = append(all, <-events)
+		}
+		return all
+	}
+}
+
+func TestWatchSet(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, client *Client) {
+		ctx, c := t.Context(), client.UsingNamespace("ns")
+		for _, path := range []string{"/ns/a", "/ns/b", "/ns/c"} {
+			require.NoError(t, srv.Create(path, nil))
+		}
+		set, heard := sets(t, c)
+		_, err := c.GetData().WatchedBy(set).ForPath(ctx, "/a")
+		require.NoError(t, err)
+		_, err = c.GetChildren().WatchedBy(set).ForPath(ctx, "/a")
+		require.NoError(t, err)
+		_, err = c.CheckExists().WatchedBy(set).ForPath(ctx, "/absent")
+		require.NoError(t, err)
+		_, err = c.GetData().WatchedBy(set).ForPath(ctx, "/absent")
+		require.ErrorIs(t, err, ErrNoNode)
+		require.Len(t, srv.Watches(), 3)
+
+		require.NoError(t, srv.Create("/ns/a/child", nil))
+		require.NoError(t, srv.Create("/ns/absent", nil))
+		require.NoError(t, srv.Set("/ns/a", nil))
+		require.NoError(t, srv.Set("/ns/a", nil))
+		assert.Equal(t, []string{"NodeChildrenChanged /a", "NodeCreated /absent", "NodeDataChanged /a"}, heard())
+
+		_, err = c.GetData().WatchedBy(set).ForPath(ctx, "/b")
+		require.NoError(t, err)
+		_, err = c.GetChildren().WatchedBy(set).ForPath(ctx, "/b")
+		require.NoError(t, err)
+		srv.ResetCounts()
+		set.Drop("/b", true, true)
+		set.Drop("/c", true, true)
+		synctest.Wait()
+		assert.Empty(t, srv.Watches())
+		assert.Equal(t, 1, srv.Counts()["removeWatches"], "both in one")
+		require.NoError(t, srv.Set("/ns/b", nil))
+		assert.Empty(t, heard())
+	})
+}
+
+// What has changed since the nodes were read fires, across a reconnect, too.
+func TestWatchSetRearms(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx := t.Context()
+		for _, path := range []string{"/a", "/b", "/c", "/d"} {
+			require.NoError(t, srv.Create(path, nil))
+		}
+		set, heard := sets(t, c)
+		_, err := c.CheckExists().ForPath(ctx, "/d")
+		require.NoError(t, err)
+		since := set.s.Zxid()
+		require.NoError(t, srv.Set("/a", nil))
+		require.NoError(t, srv.Create("/b/child", nil))
+		require.NoError(t, srv.Delete("/c"))
+		paths := []string{"/a", "/b", "/c", "/d"}
+		_, err = set.Rearm(ctx, since, paths, paths).Wait(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"NodeDataChanged /a", "NodeDeleted /c", "NodeDeleted /c", "NodeChildrenChanged /b"},
+			heard())
+		require.NoError(t, srv.Create("/a/child", nil))
+		srv.Cut(0)
+		require.NoError(t, srv.Set("/d", nil))
+		time.Sleep(time.Second)
+		assert.ElementsMatch(t, []string{"NodeChildrenChanged /a", "NodeDataChanged /d"}, heard())
+
+		_, err = set.Rearm(ctx, since, []string{"not a path"}, nil).Wait(ctx)
+		require.ErrorIs(t, err, ErrInvalidPath)
+		_, err = (&WatchSet{}).Rearm(ctx, 0, paths, nil).Wait(ctx)
+		require.ErrorIs(t, err, ErrNoClient)
+		(&WatchSet{}).Drop("/a", true, true)
+	})
+}

@@ -1,0 +1,98 @@
+package wire
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// rearms is a request for watches of a set that is written.
+func (r *table) rearms(set *WatchSet, watches ...*Watch) *Call {
+	for _, w := range watches {
+		w.Set = set
+	}
+	c := &Call{Op: jute.OpSetWatches, Rearm: &Rearming{Since: 7, Watches: watches}}
+	c.Body = c.Rearm.body(nil)
+	r.submitting(c)
+	r.rearming(c)
+	return c
+}
+
+func bodyOf(t *testing.T, c *Call) (req jute.SetWatches) {
+	require.NoError(t, jute.Unmarshal(c.Body, &req))
+	return req
+}
+
+func TestRearmedWatches(t *testing.T) {
+	data := func() *Watch { return &Watch{Kind: Data, Path: "/x"} }
+	child := func() *Watch { return &Watch{Kind: Child, Path: "/x"} }
+	t.Run("fire once each, as one for several of a path", func(t *testing.T) {
+		r, set := newTable(t), &WatchSet{}
+		a, b, other := data(), data(), child()
+		c := r.rearms(set, a, b, other)
+		assert.Equal(t, jute.SetWatches{RelativeZxid: 7, Data: []string{"/x", "/x"},
+			Child: []string{"/x"}}, bodyOf(t, c))
+		require.Empty(t, r.rearmed(c.Rearm, jute.CodeOK))
+		assert.Len(t, r.fired(jute.EventNodeDataChanged, "/x"), 1)
+		assert.Len(t, r.fired(jute.EventNodeDataChanged, "/x"), 0)
+		assert.Len(t, r.fired(jute.EventNodeDeleted, "/x"), 1)
+		r.empty()
+	})
+	t.Run("an event before the answer", func(t *testing.T) {
+		r, set := newTable(t), &WatchSet{}
+		c := r.rearms(set, data(), child())
+		assert.Len(t, r.fired(jute.EventNodeChildrenChanged, "/x"), 1)
+		require.Empty(t, r.rearmed(c.Rearm, jute.CodeOK))
+		calls, _ := r.rearm(9, 1<<20)
+		require.Len(t, calls, 1)
+		assert.Equal(t, []string{"/x"}, bodyOf(t, calls[0]).Data)
+		assert.Empty(t, bodyOf(t, calls[0]).Child, "that one has fired")
+	})
+	t.Run("no answer", func(t *testing.T) {
+		r, set := newTable(t), &WatchSet{}
+		c := r.rearms(set, data(), child())
+		assert.Len(t, r.fired(jute.EventNodeChildrenChanged, "/x"), 1)
+		for _, w := range c.watches() {
+			r.failed(w)
+		}
+		r.empty()
+	})
+	t.Run("refused", func(t *testing.T) {
+		r, set := newTable(t), &WatchSet{}
+		c := r.rearms(set, data(), child())
+		require.Empty(t, r.rearmed(c.Rearm, jute.CodeUnimplemented))
+		r.empty()
+	})
+	t.Run("where a persistent watch is", func(t *testing.T) {
+		r, set := newTable(t), &WatchSet{}
+		own := r.armed(Persistent, "/x")
+		a, free := child(), &Watch{Kind: Child, Path: "/free"}
+		c := r.rearms(set, a, free)
+		assert.Equal(t, []string{"/free"}, bodyOf(t, c).Child)
+		fire := r.rearmed(c.Rearm, jute.CodeOK)
+		require.Len(t, fire, 1, "whether the node has changed is not known")
+		assert.Equal(t, delivery{a, WatchEvent{Type: jute.EventNodeChildrenChanged, Path: "/x"}}, fire[0])
+		assert.Len(t, r.fired(jute.EventNodeChildrenChanged, "/free"), 1)
+		assert.Len(t, r.unwatch(own), 1)
+		r.empty()
+	})
+	t.Run("where others watch, too", func(t *testing.T) {
+		r, set := newTable(t), &WatchSet{}
+		own := r.armed(Data, "/x")
+		a := data()
+		c := r.rearms(set, a)
+		require.Empty(t, r.rearmed(c.Rearm, jute.CodeOK))
+		assert.Equal(t, append(watches(own), nameOf(a)), heardBy(r.fired(jute.EventNodeDataChanged, "/x")))
+		r.empty()
+	})
+}
+
+// A cache without persistent watches has two for each node.
+func TestWatchesAreSmall(t *testing.T) {
+	assert.LessOrEqual(t, unsafe.Sizeof(Watch{}), uintptr(48))
+	assert.LessOrEqual(t, unsafe.Sizeof(watchEntry{}), uintptr(96))
+}
