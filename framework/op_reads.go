@@ -34,7 +34,7 @@ func (s Stat) Modified() time.Time { return time.UnixMilli(s.Mtime) }
 // statDecoder decodes replies that are a Stat and nothing else.
 func statDecoder(_ int64, body []byte) (Stat, error) {
 	var res jute.StatResponse
-	err := decode(body, &res)
+	err := decode(body, res.Fields)
 	return Stat(res.Stat), err
 }
 
@@ -81,21 +81,35 @@ func (b ExistsBuilder) parts(r ExistsResult) (*Stat, *Watch) { return r.Stat, r.
 
 func (b ExistsBuilder) operation(path string) *operation[ExistsResult] {
 	full, err := b.c.fullPath(path)
-	o := &operation[ExistsResult]{c: b.c, opKind: opKind{name: "exists", root: true}, path: path, fault: err}
+	x := &existence{full: full}
+	o := &x.operation
+	o.c, o.opKind, o.path, o.fault = b.c, opKind{name: "exists", root: true}, path, err
 	if b.watching.wanted {
 		o.watch = b.watching.start(b.c, wire.Data, full)
 	}
-	o.empty = &ExistsResult{Watch: o.watch}
-	o.request = func(*epoch) *wire.Call { return readCall(jute.OpExists, full) }
-	o.decode = func(zxid int64, body []byte) (r ExistsResult, err error) {
-		stat, err := statDecoder(zxid, body)
-		if err != nil {
-			return r, err
-		}
-		return ExistsResult{&stat, o.watch}, nil
-	}
+	x.none.Watch = o.watch
+	o.empty, o.procedure = &x.none, x
 	return o
 }
+
+// existence is the procedure of an [ExistsBuilder].
+type existence struct {
+	operation[ExistsResult]
+	full string
+	none ExistsResult
+}
+
+func (x *existence) request(*epoch) *wire.Call { return readCall(jute.OpExists, x.full) }
+
+func (x *existence) decode(zxid int64, body []byte) (r ExistsResult, err error) {
+	stat, err := statDecoder(zxid, body)
+	if err != nil {
+		return r, err
+	}
+	return ExistsResult{&stat, x.watch}, nil
+}
+
+func (x *existence) after(error) step[ExistsResult] { return nil }
 
 // DataResult is what GetData returns in the background.
 type DataResult struct {
@@ -152,28 +166,42 @@ func (b GetDataBuilder) parts(r DataResult) ([]byte, *Watch) { return r.Data, r.
 
 func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 	full, err := b.c.fullPath(path)
-	o := &operation[DataResult]{c: b.c, opKind: opKind{name: "getData", root: true}, path: path, fault: err}
+	x := &reading{full: full, pack: b.pack, stat: b.stat}
+	o := &x.operation
+	o.c, o.opKind, o.path, o.fault = b.c, opKind{name: "getData", root: true}, path, err
 	if b.watching.wanted {
 		o.watch = b.watching.start(b.c, wire.Data, full)
 	}
-	o.lengthy = b.c.packs(b.pack)
-	o.request = func(*epoch) *wire.Call { return readCall(jute.OpGetData, full) }
-	o.decode = func(_ int64, body []byte) (r DataResult, err error) {
-		var res jute.GetDataResponse
-		if err := decode(body, &res); err != nil {
-			return r, err
-		}
-		data, err := b.c.incoming(full, res.Data, b.pack)
-		if err != nil {
-			return r, err
-		}
-		if b.stat != nil {
-			*b.stat = Stat(res.Stat)
-		}
-		return DataResult{data, Stat(res.Stat), o.watch}, nil
-	}
+	o.lengthy, o.procedure = b.c.packs(b.pack), x
 	return o
 }
+
+// reading is the procedure of a [GetDataBuilder].
+type reading struct {
+	operation[DataResult]
+	full string
+	pack packing
+	stat *Stat
+}
+
+func (x *reading) request(*epoch) *wire.Call { return readCall(jute.OpGetData, x.full) }
+
+func (x *reading) decode(_ int64, body []byte) (r DataResult, err error) {
+	var res jute.GetDataResponse
+	if err := decode(body, res.Fields); err != nil {
+		return r, err
+	}
+	data, err := x.c.incoming(x.full, res.Data, x.pack)
+	if err != nil {
+		return r, err
+	}
+	if x.stat != nil {
+		*x.stat = Stat(res.Stat)
+	}
+	return DataResult{data, Stat(res.Stat), x.watch}, nil
+}
+
+func (x *reading) after(error) step[DataResult] { return nil }
 
 // ChildrenResult is what GetChildren returns in the background.
 type ChildrenResult struct {
@@ -227,24 +255,37 @@ func (b GetChildrenBuilder) parts(r ChildrenResult) ([]string, *Watch) { return 
 
 func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
 	full, err := b.c.fullPath(path)
-	o := &operation[ChildrenResult]{c: b.c, opKind: opKind{name: "getChildren", root: true}, path: path,
-		fault: err}
+	x := &listing{full: full, stat: b.stat}
+	o := &x.operation
+	o.c, o.opKind, o.path, o.fault = b.c, opKind{name: "getChildren", root: true}, path, err
 	if b.watching.wanted {
 		o.watch = b.watching.start(b.c, wire.Child, full)
 	}
-	o.request = func(*epoch) *wire.Call { return readCall(jute.OpGetChildren2, full) }
-	o.decode = func(_ int64, body []byte) (r ChildrenResult, err error) {
-		var res jute.Children2Response
-		if err := decode(body, &res); err != nil {
-			return r, err
-		}
-		if b.stat != nil {
-			*b.stat = Stat(res.Stat)
-		}
-		return ChildrenResult{res.Children, Stat(res.Stat), o.watch}, nil
-	}
+	o.procedure = x
 	return o
 }
+
+// listing is the procedure of a [GetChildrenBuilder].
+type listing struct {
+	operation[ChildrenResult]
+	full string
+	stat *Stat
+}
+
+func (x *listing) request(*epoch) *wire.Call { return readCall(jute.OpGetChildren2, x.full) }
+
+func (x *listing) decode(_ int64, body []byte) (r ChildrenResult, err error) {
+	var res jute.Children2Response
+	if err := decode(body, res.Fields); err != nil {
+		return r, err
+	}
+	if x.stat != nil {
+		*x.stat = Stat(res.Stat)
+	}
+	return ChildrenResult{res.Children, Stat(res.Stat), x.watch}, nil
+}
+
+func (x *listing) after(error) step[ChildrenResult] { return nil }
 
 // Watched is a read with a watch; WithWatch returns it. B is the read's builder, T its result in the
 // background, V the value that it reads.
@@ -286,7 +327,9 @@ func (b SyncBuilder) InBackground() Background[SyncBuilder, struct{}] {
 func (b SyncBuilder) operation(path string) *operation[struct{}] {
 	full, err := b.c.fullPath(path)
 	return &operation[struct{}]{
-		c: b.c, opKind: opKind{name: "sync"}, path: path, fault: err, decode: nothing,
-		request: func(*epoch) *wire.Call { return newCall(jute.OpSync, &jute.PathRequest{Path: full}) },
+		c: b.c, opKind: opKind{name: "sync"}, path: path, fault: err,
+		procedure: functions[struct{}]{read: nothing, ask: func(*epoch) *wire.Call {
+			return newCall(jute.OpSync, &jute.PathRequest{Path: full})
+		}},
 	}
 }
