@@ -94,10 +94,11 @@ func (b GetACLBuilder) operation(path string) *operation[ACLResult] {
 	full, err := b.c.fullPath(path)
 	return &operation[ACLResult]{
 		c: b.c, opKind: opKind{name: "getACL", root: true}, path: path, fault: err,
-		request: func(*epoch) *wire.Call { return newCall(jute.OpGetACL, &jute.PathRequest{Path: full}) },
-		decode: func(_ int64, body []byte) (r ACLResult, err error) {
+		procedure: functions[ACLResult]{ask: func(*epoch) *wire.Call {
+			return newCall(jute.OpGetACL, &jute.PathRequest{Path: full})
+		}, read: func(_ int64, body []byte) (r ACLResult, err error) {
 			var res jute.GetACLResponse
-			if err := decode(body, &res); err != nil {
+			if err := decode(body, res.Fields); err != nil {
 				return r, err
 			}
 			r.Stat = Stat(res.Stat)
@@ -108,7 +109,7 @@ func (b GetACLBuilder) operation(path string) *operation[ACLResult] {
 				*b.stat = r.Stat
 			}
 			return r, nil
-		},
+		}},
 	}
 }
 
@@ -148,11 +149,11 @@ func (b SetACLBuilder) operation(path string) *operation[Stat] {
 	}
 	return &operation[Stat]{
 		c: b.c, opKind: opKind{name: "setACL", write: true, root: true}, path: path, fault: err,
-		decode: statDecoder, ambiguous: []error{ErrBadVersion},
-		request: func(*epoch) *wire.Call {
+		ambiguous: []error{ErrBadVersion},
+		procedure: functions[Stat]{read: statDecoder, ask: func(*epoch) *wire.Call {
 			req := &jute.SetACLRequest{Path: full, ACL: wireACL(b.acl), Version: b.version}
 			return newCall(jute.OpSetACL, req)
-		},
+		}},
 	}
 }
 

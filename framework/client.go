@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +24,18 @@ import (
 type Client struct {
 	core *core
 	view view
+
+	last *last // nil in the zero value
 }
+
+// last is what a view has given out last, to be given out again. It is apart from the Client, which may be
+// copied.
+type last struct {
+	session atomic.Pointer[Session]
+	recipes atomic.Pointer[Client] // by ForRecipes
+}
+
+func newClient(c *core, v view) *Client { return &Client{core: c, view: v, last: &last{}} }
 
 // core is what all views of a client share.
 type core struct {
@@ -36,8 +49,11 @@ type core struct {
 	manager *manager
 	ops     *ops
 	trouble trouble
-	chance  *chance.Source
-	clear   atomic.Bool // the log has said that credentials go over the network unencrypted
+	// How Retry and the operations repeat, and the waits of the latter that can be used again.
+	retryable, retries []retry.Option
+	waitings           sync.Pool
+	chance             *chance.Source
+	clear              atomic.Bool // the log has said that credentials go over the network unencrypted
 }
 
 // New makes a client of the servers in connect, which is "host1:2181,host2:2181/chroot". The port may be left
@@ -62,6 +78,9 @@ func New(connect string, opts ...Option) (*Client, error) {
 	}
 	c := &core{cfg: cfg, chance: chance.New()}
 	c.servers.given, c.closed, c.end.done = servers, make(chan struct{}), make(chan struct{})
+	c.retries = []retry.Option{retry.WithInterrupt(c.closed), retry.WithReady(c.ready)}
+	c.retryable = append(slices.Clip(c.retries), retry.WithRetryable(Retryable))
+	c.waitings.New = newWaiting
 	c.board = newBoard(c.spawn, c.closed)
 	c.manager = newManager(c)
 	c.ops = newOps(c.epochLast, cfg.logger.Handler(), c.chance)
@@ -74,7 +93,7 @@ func New(connect string, opts ...Option) (*Client, error) {
 	if cfg.tracking {
 		c.spawn(c.track)
 	}
-	return &Client{core: c, view: view}, nil
+	return newClient(c, view), nil
 }
 
 // State returns the state that was announced last; NeverConnected before the first connection.
@@ -164,7 +183,7 @@ func (c *Client) UsingRetry(policy retry.Policy) *Client {
 	}
 	v := c.view
 	v.retry = policy
-	return &Client{core: c.core, view: v}
+	return newClient(c.core, v)
 }
 
 // Retryable reports whether err is a failure of the way to the server and not of the operation, so that a
@@ -201,15 +220,28 @@ func (c *Client) whileConnected(op func(ctx context.Context) error) func(ctx con
 	}
 }
 
+// policyFor returns the policy for op, and op as it has to be called with that.
+func (c *Client) policyFor(op func(ctx context.Context) error) (
+	retry.Policy, func(ctx context.Context) error) {
+	policy := c.view.retry
+	if policy == nil {
+		policy = c.core.cfg.retry
+	}
+	if p, only := policy.(whileConnected); only {
+		return p.Policy, c.whileConnected(op)
+	}
+	return policy, op
+}
+
 // ready returns the channel that ends the wait before the first retry: with a connection, if err is about
 // its loss.
-func (c *Client) ready(err error) <-chan struct{} {
+func (c *core) ready(err error) <-chan struct{} {
 	if !errors.Is(err, ErrSessionLost) && !errors.Is(err, ErrConnectionLoss) &&
 		!errors.Is(err, ErrNotConnected) {
 		return nil
 	}
-	back := c.core.nextConnection() // before the connection is checked, so that none is missed
-	if c.core.epochLast().wire.Connected() {
+	back := c.nextConnection() // before the connection is checked, so that none is missed
+	if c.epochLast().wire.Connected() {
 		return closedChannel
 	}
 	return back

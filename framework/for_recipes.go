@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 	"weak"
 
@@ -27,9 +28,14 @@ func (c *Client) ForRecipes() *Client {
 	if c.none() {
 		return &Client{}
 	}
+	if made := c.last.recipes.Load(); made != nil {
+		return made
+	}
 	v := c.view
 	v.own = true
-	return &Client{core: c.core, view: v}
+	made := newClient(c.core, v)
+	c.last.recipes.Store(made)
+	return made
 }
 
 // desk returns where the results of the view's operations are handled.
@@ -78,7 +84,7 @@ func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
 func (s *Session) As(c *Client) *Session {
 	v := c.view
 	v.epoch = s.e
-	return &Session{s.e, &Client{core: s.c.core, view: v}}
+	return &Session{s.e, newClient(s.c.core, v)}
 }
 
 // Connections returns how many connections the session has had. It grows before the first event or result of
@@ -153,16 +159,8 @@ func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, 
 	case op == nil:
 		return badArguments("the function given to Retry is nil")
 	}
-	policy := c.view.retry
-	if policy == nil {
-		policy = c.core.cfg.retry
-	}
-	if p, only := policy.(whileConnected); only {
-		policy, op = p.Policy, c.whileConnected(op)
-	}
-	defaults := []retry.Option{retry.WithRetryable(Retryable), retry.WithInterrupt(c.core.closed),
-		retry.WithReady(c.ready)}
-	return retry.Do(ctx, policy, op, append(defaults, opts...)...)
+	policy, op := c.policyFor(op)
+	return retry.Do(ctx, policy, op, append(slices.Clip(c.core.retryable), opts...)...)
 }
 
 // Pause waits for d, or until ctx ends or the client closes. For authors of recipes.

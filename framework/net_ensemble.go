@@ -239,7 +239,7 @@ func (c *core) track() {
 		case <-ctx.Done():
 		}
 	})
-	client := &Client{core: c} // the configuration node is above every chroot
+	client := newClient(c, view{}) // the configuration node is above every chroot
 	var told complaint
 	for {
 		s, err := client.Session(ctx)

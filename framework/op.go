@@ -18,19 +18,12 @@ type operation[T any] struct {
 	fault  error  // a mistake in the arguments: nothing is sent
 	parent string // for a create: the full path of the node that has to exist
 
-	// request makes the request of a try; each try needs a new request.
-	request func(e *epoch) *wire.Call
-	// decode reads the answer, which has this zxid. In the background it runs on the goroutine that reads
-	// answers and pings: it must not block or take long. If lengthy is set it runs elsewhere.
-	decode  func(zxid int64, body []byte) (T, error)
-	lengthy bool
+	procedure[T]
+	lengthy bool // decode takes long
 	// empty, if set, is the result when the server answers ErrNoNode.
 	empty *T
 	// watch, if set, is armed by the request, and disarmed when the request fails.
 	watch arming
-
-	// after, if set, returns the step that may help after an error, or nil. It must not block; the step may.
-	after func(err error) step[T]
 
 	doubt inDoubt
 	// ambiguous lists the errors that a repeat after an unknown outcome may get because the earlier try
@@ -38,6 +31,35 @@ type operation[T any] struct {
 	ambiguous []error
 	// debt, if set, cleans up what the operation may leave in the tree when it fails or its caller leaves.
 	debt debt[T]
+}
+
+// procedure is how an operation is executed. The operations that are called most implement it themselves, in
+// one object with all that they need; the others are [functions].
+type procedure[T any] interface {
+	// request makes the request of a try; each try needs a new request.
+	request(e *epoch) *wire.Call
+	// decode reads the answer, which has this zxid. In the background it runs on the goroutine that reads
+	// answers and pings: it must not block or take long. If the operation is lengthy it runs elsewhere.
+	decode(zxid int64, body []byte) (T, error)
+	// after returns the step that may help after an error, or nil. It must not block; the step may.
+	after(err error) step[T]
+}
+
+// functions is a procedure that consists of functions. help may be nil.
+type functions[T any] struct {
+	ask  func(e *epoch) *wire.Call
+	read func(zxid int64, body []byte) (T, error)
+	help func(err error) step[T]
+}
+
+func (f functions[T]) request(e *epoch) *wire.Call               { return f.ask(e) }
+func (f functions[T]) decode(zxid int64, body []byte) (T, error) { return f.read(zxid, body) }
+
+func (f functions[T]) after(err error) step[T] {
+	if f.help == nil {
+		return nil
+	}
+	return f.help(err)
 }
 
 // opKind is what all operations of one name have in common.

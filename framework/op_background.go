@@ -44,8 +44,10 @@ func (b BackgroundForEnsemble[B, T]) ForEnsemble(ctx context.Context) *Pending[T
 // background queues an operation's first request and returns.
 func background[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 	var none T
-	p := &Pending[T]{desk: o.c.desk(), done: make(chan struct{})}
-	r, err := begin(ctx, o, true)
+	q := &queued[T]{ctx: ctx}
+	r, p := &q.run, &q.Pending
+	p.desk = o.c.desk()
+	err := r.begin(ctx, o, true)
 	if err != nil {
 		p.complete(none, err)
 		return p
@@ -68,18 +70,7 @@ func background[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 
 	call := r.prepare()
 	begun = true
-	call.Done = func(reply wire.Reply) {
-		if r.end == nil && !r.lengthy {
-			r.arrived(ctx, p, reply)
-			return
-		}
-		// This goroutine reads answers and pings, while hooks and providers may take long.
-		p.keep()
-		p.desk.results.put(func() {
-			defer p.pass()
-			r.arrived(ctx, p, reply)
-		})
-	}
+	call.Done = q.answered
 	e := r.e
 	e.wire.Submit(call)
 	if ctx.Done() != nil {
@@ -90,6 +81,28 @@ func background[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 		}))
 	}
 	return p
+}
+
+// queued is an operation in the background. It is one object, since there may be many.
+type queued[T any] struct {
+	Pending[T]
+	run run[T]
+	ctx context.Context // as given to ForPath
+}
+
+// answered is the first request's Done function.
+func (q *queued[T]) answered(reply wire.Reply) {
+	r, p := &q.run, &q.Pending
+	if r.end == nil && !r.lengthy {
+		r.arrived(q.ctx, p, reply)
+		return
+	}
+	// This goroutine reads answers and pings, while hooks and providers may take long.
+	p.keep()
+	p.desk.results.put(func() {
+		defer p.pass()
+		r.arrived(q.ctx, p, reply)
+	})
 }
 
 // leave ends an operation whose context has ended while its first request was under way.
@@ -189,8 +202,7 @@ func (r *run[T]) complete(p *Pending[T], v T, err error) {
 // next of them, but no other result and not the session. Corresponds to Curator's inBackground,
 // BackgroundCallback and CuratorEvent.
 type Pending[T any] struct {
-	desk *desk
-	done chan struct{}
+	desk *desk                                         // nil in the zero value
 	run  interface{ leftError(context.Context) error } // nil if nothing was sent
 
 	claimed atomic.Bool // set by the goroutine that decides the result
@@ -200,14 +212,29 @@ type Pending[T any] struct {
 	kept  bool             // the functions in then have a place among the callbacks; guarded by mu
 	place int              // guarded by mu
 	ended bool             // guarded by mu
+	done  chan struct{}    // closed when the result is there; nil until somebody waits; guarded by mu
 	stop  func() bool      // stops watching the context; guarded by mu
 
-	v   T     // immutable once done is closed
+	v   T     // immutable once ended is set
 	err error // like v
 }
 
 // Done returns a channel that is closed when the result is there.
-func (p *Pending[T]) Done() <-chan struct{} { return p.done }
+func (p *Pending[T]) Done() <-chan struct{} {
+	if p.desk == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.done != nil:
+	case p.ended:
+		return closedChannel
+	default:
+		p.done = make(chan struct{})
+	}
+	return p.done
+}
 
 // Wait waits for the result. The end of ctx ends the wait, not the operation.
 func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
@@ -215,14 +242,15 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	switch {
 	case ctx == nil:
 		return none, ErrNilContext
-	case p.done == nil:
+	case p.desk == nil:
 		return none, ErrNoClient
 	}
+	done := p.Done()
 	select {
-	case <-p.done:
+	case <-done:
 	case <-ctx.Done():
 		select {
-		case <-p.done:
+		case <-done:
 		default:
 			return none, p.run.leftError(ctx)
 		}
@@ -238,7 +266,7 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 // nothing else). Callbacks of operations that have ended run before Close returns. A panic in f ends the
 // process; runtime.Goexit (t.FailNow) ends f, and the next callback follows. A nil f is not called.
 func (p *Pending[T]) Then(f func(T, error)) {
-	if f == nil || p.done == nil {
+	if f == nil || p.desk == nil {
 		return
 	}
 	p.mu.Lock()
@@ -270,7 +298,9 @@ func (p *Pending[T]) complete(v T, err error) {
 		p.desk.callbacks.put(calls...)
 	}
 	p.kept = false
-	close(p.done)
+	if p.done != nil {
+		close(p.done)
+	}
 	p.mu.Unlock()
 	if stop != nil {
 		stop()

@@ -195,27 +195,37 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 	if err == nil {
 		data, err = b.c.outgoing(full, data, b.node.pack)
 	}
-	o := &operation[CreateResult]{c: b.c, opKind: opKind{name: "create", write: true}, path: path, fault: err}
+	atChroot := err == nil && full == b.c.view.chroot
+	var cr *creation
+	var p *protected
+	if err == nil && b.protection && !atChroot {
+		p = &protected{creation: creation{CreateBuilder: b}}
+		cr = &p.creation
+	} else {
+		cr = &creation{CreateBuilder: b}
+	}
+	o := &cr.op
+	o.c, o.opKind, o.path, o.fault = b.c, opKind{name: "create", write: true}, path, err
 	if err != nil {
 		return o
 	}
-	o.parent = zkpath.Parent(full)
-	cr := &creation{b, full, o.parent, data}
-	o.request = func(*epoch) *wire.Call { return cr.request(full) }
-	o.decode, o.after = cr.decode, cr.after
+	cr.full, cr.parent, cr.data = full, zkpath.Parent(full), data
+	o.parent, o.procedure = cr.parent, cr
 	switch {
-	case full == b.c.view.chroot: // the chroot is never created, whether or not it exists
+	case atChroot: // the chroot is never created, whether or not it exists
 		o.parent, o.write = full, false
-		o.request = func(*epoch) *wire.Call { return readCall(jute.OpExists, full) }
-		o.decode = func(int64, []byte) (r CreateResult, err error) { return r, ErrNodeExists }
-	case b.protection:
-		p := &protected{creation: cr}
+		o.procedure = functions[CreateResult]{
+			ask:  func(*epoch) *wire.Call { return readCall(jute.OpExists, full) },
+			read: func(int64, []byte) (r CreateResult, err error) { return r, ErrNodeExists },
+			help: cr.after,
+		}
+	case p != nil:
 		if b.inPlaceOf != nil {
 			p.guid = b.inPlaceOf.guid()
 		} else {
 			p.guid = zkpath.NewGUID()
 		}
-		o.request, o.doubt, o.debt = p.request, doubtSearches, p
+		o.procedure, o.doubt, o.debt = p, doubtSearches, p
 	case b.node.mode.sequential():
 		o.doubt = doubtEnds
 	default:
@@ -229,19 +239,22 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 	return o
 }
 
+// creation is the procedure of a [CreateBuilder].
 type creation struct {
 	CreateBuilder
+	op           operation[CreateResult]
 	full, parent string
 	data         []byte
 }
 
-// request makes the request to create the node at path: the full path, with the protection prefix if any.
-func (cr *creation) request(path string) *wire.Call {
-	op := cr.node.request(cr.c, path, cr.data)
+func (cr *creation) request(*epoch) *wire.Call { return cr.requestFor(cr.full) }
+
+// requestFor makes the request to create the node at path: the full path, with the protection prefix if any.
+func (cr *creation) requestFor(path string) *wire.Call {
 	if cr.inPlaceOf != nil {
-		return cr.inPlaceOf.request(op, cr.parent)
+		return cr.inPlaceOf.request(cr.node.request(cr.c, path, cr.data), cr.parent)
 	}
-	return newCall(op.Op, op.Request)
+	return cr.node.call(cr.c, path, cr.data)
 }
 
 func (cr *creation) decode(_ int64, body []byte) (r CreateResult, err error) {
@@ -263,7 +276,7 @@ func (cr *creation) answer(body []byte) (full string, stat Stat, err error) {
 		return cr.inPlaceOf.decode(body)
 	}
 	var res jute.Create2Response
-	err = decode(body, &res)
+	err = decode(body, res.Fields)
 	return res.Path, Stat(res.Stat), err
 }
 
@@ -392,17 +405,40 @@ func (n node) fault() error {
 	return nil
 }
 
-// request returns the operation code and its record. Plain modes use create2, whose answer has the Stat.
-func (n node) request(c *Client, full string, data []byte) jute.MultiOp {
-	req := jute.CreateRequest{Path: full, Data: data, ACL: c.aclOf(n.acl, full), Flags: int32(n.mode)}
+// op is the operation code. Plain modes use create2, whose answer has the Stat.
+func (n node) op() int32 {
 	switch n.mode {
 	case Container:
-		return jute.MultiOp{Op: jute.OpCreateContainer, Request: &req}
+		return jute.OpCreateContainer
 	case PersistentTTL, PersistentSequentialTTL:
-		withTTL := &jute.CreateTTLRequest{CreateRequest: req, TTL: n.ttl.Milliseconds()}
-		return jute.MultiOp{Op: jute.OpCreateTTL, Request: withTTL}
+		return jute.OpCreateTTL
 	}
-	return jute.MultiOp{Op: jute.OpCreate2, Request: &req}
+	return jute.OpCreate2
+}
+
+// record is what the request says, without the TTL of those that have one.
+func (n node) record(c *Client, full string, data []byte) jute.CreateRequest {
+	return jute.CreateRequest{Path: full, Data: data, ACL: c.aclOf(n.acl, full), Flags: int32(n.mode)}
+}
+
+// request returns the operation code and its record.
+func (n node) request(c *Client, full string, data []byte) jute.MultiOp {
+	op, req := n.op(), n.record(c, full, data)
+	if op == jute.OpCreateTTL {
+		withTTL := &jute.CreateTTLRequest{CreateRequest: req, TTL: n.ttl.Milliseconds()}
+		return jute.MultiOp{Op: op, Request: withTTL}
+	}
+	return jute.MultiOp{Op: op, Request: &req}
+}
+
+// call returns the request of a create outside a transaction.
+func (n node) call(c *Client, full string, data []byte) *wire.Call {
+	op := n.op()
+	if op == jute.OpCreateTTL {
+		return newCall(op, n.request(c, full, data).Request)
+	}
+	req := n.record(c, full, data)
+	return &wire.Call{Op: op, Body: jute.Encode(req.Fields)}
 }
 
 // aclOf returns the ACL of a new node: acl or, if that is nil, the provider's.

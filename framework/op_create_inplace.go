@@ -72,7 +72,7 @@ func (p *inPlace) request(create jute.MultiOp, parent string) *wire.Call {
 func (p *inPlace) decode(body []byte) (full string, parent Stat, err error) {
 	const ops, deletion = 3, 0
 	res := jute.MultiResponse{Asked: ops}
-	if err := decode(body, &res); err != nil {
+	if err := decode(body, res.Fields); err != nil {
 		return "", parent, err
 	}
 	if len(res.Results) != ops {

@@ -87,7 +87,7 @@ func (s nodeState) next(ev nodeEvent) (nodeState, nodeAction) {
 // protected is a create that finds its node again after a lost reply, and removes the node when nobody wants
 // it any more. It is the debt of its operation.
 type protected struct {
-	*creation
+	creation
 	guid  string
 	state nodeState
 	epoch *epoch // the epoch of the last request
@@ -96,7 +96,7 @@ type protected struct {
 
 func (p *protected) request(e *epoch) *wire.Call {
 	name := zkpath.Protect(p.guid, zkpath.Base(p.full))
-	call := p.creation.request(zkpath.Join(p.parent, name))
+	call := p.requestFor(zkpath.Join(p.parent, name))
 	p.epoch = e
 	p.apply(createSent)
 	return call

@@ -79,26 +79,10 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	if err == nil && full == c.view.chroot {
 		err = errDeleteRoot
 	}
-	o := &operation[struct{}]{
-		c: b.c, opKind: opKind{name: "delete", write: true}, path: path, fault: err,
-		request:   func(*epoch) *wire.Call { return deleteCall(full, b.version) },
-		decode:    nothing,
-		ambiguous: []error{ErrNoNode, ErrBadVersion, ErrNotEmpty},
-		after: func(err error) step[struct{}] {
-			switch {
-			case b.again && errors.Is(refusalOf(err), ErrNoNode):
-				return func(context.Context, *run[struct{}]) (v struct{}, again bool, err error) {
-					return v, false, nil
-				}
-			case b.children && errors.Is(err, ErrNotEmpty):
-				return func(ctx context.Context, r *run[struct{}]) (v struct{}, again bool, err error) {
-					err = deleteChildren(ctx, r.e, full, c.expiring)
-					return v, err == nil, err
-				}
-			}
-			return nil
-		},
-	}
+	x := &deletion{DeleteBuilder: b, full: full}
+	o := &x.operation
+	o.c, o.opKind, o.path, o.fault = c, opKind{name: "delete", write: true}, path, err
+	o.procedure, o.ambiguous = x, deleteRefusals
 	if b.again {
 		o.doubt = doubtCompares
 	}
@@ -107,9 +91,40 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	}
 	if b.guaranteed && err == nil {
 		t := cleanup{path: full, version: b.version, children: b.children, bound: c.view.epoch}
-		o.debt = &guaranteed{c: c, owed: t}
+		x.owed = guaranteed{c: c, owed: t}
+		o.debt = &x.owed
 	}
 	return o
+}
+
+// deleteRefusals are what a repeat of a delete may be refused with because the first try has succeeded.
+var deleteRefusals = []error{ErrNoNode, ErrBadVersion, ErrNotEmpty}
+
+// deletion is the procedure of a [DeleteBuilder].
+type deletion struct {
+	operation[struct{}]
+	DeleteBuilder
+	full string
+	owed guaranteed // with Guaranteed
+}
+
+func (x *deletion) request(*epoch) *wire.Call { return deleteCall(x.full, x.version) }
+
+func (x *deletion) decode(int64, []byte) (v struct{}, err error) { return v, nil }
+
+func (x *deletion) after(err error) step[struct{}] {
+	switch {
+	case x.again && errors.Is(refusalOf(err), ErrNoNode):
+		return func(context.Context, *run[struct{}]) (v struct{}, again bool, err error) {
+			return v, false, nil
+		}
+	case x.children && errors.Is(err, ErrNotEmpty):
+		return func(ctx context.Context, r *run[struct{}]) (v struct{}, again bool, err error) {
+			err = deleteChildren(ctx, r.e, x.full, r.c.expiring)
+			return v, err == nil, err
+		}
+	}
+	return nil
 }
 
 // errDeleteRoot says that "/" cannot be deleted. With a chroot "/" is refused, too.

@@ -62,7 +62,7 @@ func (b WatchedGetConfig) ForEnsemble(ctx context.Context) (EnsembleConfig, *Wat
 func (b GetConfigBuilder) operation() *operation[ConfigResult] {
 	top := &Client{}
 	if !b.c.none() {
-		top = &Client{core: b.c.core, view: view{epoch: b.c.view.epoch}}
+		top = newClient(b.c.core, view{epoch: b.c.view.epoch})
 	}
 	var w *Watch
 	if b.watching.wanted {
@@ -70,15 +70,17 @@ func (b GetConfigBuilder) operation() *operation[ConfigResult] {
 	}
 	return &operation[ConfigResult]{
 		c: b.c, opKind: opKind{name: "getConfig"}, watch: w, lengthy: true,
-		request: func(*epoch) *wire.Call { return readCall(jute.OpGetData, configPath) },
-		decode:  configDecoder(b.stat, w),
+		procedure: functions[ConfigResult]{
+			ask:  func(*epoch) *wire.Call { return readCall(jute.OpGetData, configPath) },
+			read: configDecoder(b.stat, w),
+		},
 	}
 }
 
 func configDecoder(stat *Stat, w *Watch) func(int64, []byte) (ConfigResult, error) {
 	return func(_ int64, body []byte) (r ConfigResult, err error) {
 		var res jute.GetDataResponse
-		if err := decode(body, &res); err != nil {
+		if err := decode(body, res.Fields); err != nil {
 			return r, err
 		}
 		if stat != nil {
@@ -147,10 +149,9 @@ func (b ReconfigBuilder) operation() *operation[ConfigResult] {
 	return &operation[ConfigResult]{
 		c: b.c, opKind: opKind{name: "reconfig", write: true}, fault: b.fault(), doubt: doubtEnds,
 		lengthy: true,
-		request: func(*epoch) *wire.Call {
+		procedure: functions[ConfigResult]{ask: func(*epoch) *wire.Call {
 			return newCall(jute.OpReconfig, &reconfigRequest{b.joining, b.leaving, b.members, b.version})
-		},
-		decode: configDecoder(b.stat, nil),
+		}, read: configDecoder(b.stat, nil)},
 	}
 }
 

@@ -52,14 +52,13 @@ func (c *Client) Ensure(ctx context.Context, path string) error {
 func (c *Client) ensure(ctx context.Context, name, path string, p parents) error {
 	full, err := c.fullPath(path)
 	_, err = foreground(ctx, &operation[struct{}]{
-		c: c, opKind: opKind{name: name, write: true}, path: path, fault: err, decode: nothing,
-		request: func(*epoch) *wire.Call {
+		c: c, opKind: opKind{name: name, write: true}, path: path, fault: err,
+		procedure: functions[struct{}]{read: nothing, ask: func(*epoch) *wire.Call {
 			if full == c.view.chroot {
 				return readCall(jute.OpExists, full) // the chroot is never created, whether or not it exists
 			}
 			return c.mkdir(full, p, true)
-		},
-		after: func(err error) step[struct{}] {
+		}, help: func(err error) step[struct{}] {
 			if !isAny(err, ErrNodeExists, ErrNoNode) {
 				return nil
 			}
@@ -69,7 +68,7 @@ func (c *Client) ensure(ctx context.Context, name, path string, p parents) error
 				}
 				return v, false, failed
 			}
-		},
+		}},
 	})
 	return err
 }

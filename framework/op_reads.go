@@ -34,7 +34,7 @@ func (s Stat) Modified() time.Time { return time.UnixMilli(s.Mtime) }
 // statDecoder decodes replies that are a Stat and nothing else.
 func statDecoder(_ int64, body []byte) (Stat, error) {
 	var res jute.StatResponse
-	err := decode(body, &res)
+	err := decode(body, res.Fields)
 	return Stat(res.Stat), err
 }
 
@@ -81,19 +81,34 @@ func (b ExistsBuilder) parts(r ExistsResult) (*Stat, *Watch) { return r.Stat, r.
 
 func (b ExistsBuilder) operation(path string) *operation[ExistsResult] {
 	full, err := b.c.fullPath(path)
-	o := &operation[ExistsResult]{c: b.c, opKind: opKind{name: "exists", root: true}, path: path, fault: err}
-	watch, arming := b.watching.arming(b.c, wire.Data, full)
-	o.watch, o.empty = arming, &ExistsResult{Watch: watch}
-	o.request = func(*epoch) *wire.Call { return readCall(jute.OpExists, full) }
-	o.decode = func(zxid int64, body []byte) (r ExistsResult, err error) {
-		stat, err := statDecoder(zxid, body)
-		if err != nil {
-			return r, err
-		}
-		return ExistsResult{&stat, watch}, nil
-	}
+	x := &existence{full: full}
+	o := &x.operation
+	o.c, o.opKind, o.path, o.fault = b.c, opKind{name: "exists", root: true}, path, err
+	x.told, o.watch = b.watching.arming(b.c, wire.Data, full)
+	x.none.Watch = x.told
+	o.empty, o.procedure = &x.none, x
 	return o
 }
+
+// existence is the procedure of an [ExistsBuilder].
+type existence struct {
+	operation[ExistsResult]
+	full string
+	none ExistsResult
+	told *Watch // for the result
+}
+
+func (x *existence) request(*epoch) *wire.Call { return readCall(jute.OpExists, x.full) }
+
+func (x *existence) decode(zxid int64, body []byte) (r ExistsResult, err error) {
+	stat, err := statDecoder(zxid, body)
+	if err != nil {
+		return r, err
+	}
+	return ExistsResult{&stat, x.told}, nil
+}
+
+func (x *existence) after(error) step[ExistsResult] { return nil }
 
 // DataResult is what GetData returns in the background.
 type DataResult struct {
@@ -150,27 +165,41 @@ func (b GetDataBuilder) parts(r DataResult) ([]byte, *Watch) { return r.Data, r.
 
 func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 	full, err := b.c.fullPath(path)
-	o := &operation[DataResult]{c: b.c, opKind: opKind{name: "getData", root: true}, path: path, fault: err}
-	watch, arming := b.watching.arming(b.c, wire.Data, full)
-	o.watch = arming
-	o.lengthy = b.c.packs(b.pack)
-	o.request = func(*epoch) *wire.Call { return readCall(jute.OpGetData, full) }
-	o.decode = func(_ int64, body []byte) (r DataResult, err error) {
-		var res jute.GetDataResponse
-		if err := decode(body, &res); err != nil {
-			return r, err
-		}
-		data, err := b.c.incoming(full, res.Data, b.pack)
-		if err != nil {
-			return r, err
-		}
-		if b.stat != nil {
-			*b.stat = Stat(res.Stat)
-		}
-		return DataResult{data, Stat(res.Stat), watch}, nil
-	}
+	x := &reading{full: full, pack: b.pack, stat: b.stat}
+	o := &x.operation
+	o.c, o.opKind, o.path, o.fault = b.c, opKind{name: "getData", root: true}, path, err
+	x.told, o.watch = b.watching.arming(b.c, wire.Data, full)
+	o.lengthy, o.procedure = b.c.packs(b.pack), x
 	return o
 }
+
+// reading is the procedure of a [GetDataBuilder].
+type reading struct {
+	operation[DataResult]
+	full string
+	pack packing
+	stat *Stat
+	told *Watch // for the result
+}
+
+func (x *reading) request(*epoch) *wire.Call { return readCall(jute.OpGetData, x.full) }
+
+func (x *reading) decode(_ int64, body []byte) (r DataResult, err error) {
+	var res jute.GetDataResponse
+	if err := decode(body, res.Fields); err != nil {
+		return r, err
+	}
+	data, err := x.c.incoming(x.full, res.Data, x.pack)
+	if err != nil {
+		return r, err
+	}
+	if x.stat != nil {
+		*x.stat = Stat(res.Stat)
+	}
+	return DataResult{data, Stat(res.Stat), x.told}, nil
+}
+
+func (x *reading) after(error) step[DataResult] { return nil }
 
 // ChildrenResult is what GetChildren returns in the background.
 type ChildrenResult struct {
@@ -224,23 +253,36 @@ func (b GetChildrenBuilder) parts(r ChildrenResult) ([]string, *Watch) { return 
 
 func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
 	full, err := b.c.fullPath(path)
-	o := &operation[ChildrenResult]{c: b.c, opKind: opKind{name: "getChildren", root: true}, path: path,
-		fault: err}
-	watch, arming := b.watching.arming(b.c, wire.Child, full)
-	o.watch = arming
-	o.request = func(*epoch) *wire.Call { return readCall(jute.OpGetChildren2, full) }
-	o.decode = func(_ int64, body []byte) (r ChildrenResult, err error) {
-		var res jute.Children2Response
-		if err := decode(body, &res); err != nil {
-			return r, err
-		}
-		if b.stat != nil {
-			*b.stat = Stat(res.Stat)
-		}
-		return ChildrenResult{res.Children, Stat(res.Stat), watch}, nil
-	}
+	x := &listing{full: full, stat: b.stat}
+	o := &x.operation
+	o.c, o.opKind, o.path, o.fault = b.c, opKind{name: "getChildren", root: true}, path, err
+	x.told, o.watch = b.watching.arming(b.c, wire.Child, full)
+	o.procedure = x
 	return o
 }
+
+// listing is the procedure of a [GetChildrenBuilder].
+type listing struct {
+	operation[ChildrenResult]
+	full string
+	stat *Stat
+	told *Watch // for the result
+}
+
+func (x *listing) request(*epoch) *wire.Call { return readCall(jute.OpGetChildren2, x.full) }
+
+func (x *listing) decode(_ int64, body []byte) (r ChildrenResult, err error) {
+	var res jute.Children2Response
+	if err := decode(body, res.Fields); err != nil {
+		return r, err
+	}
+	if x.stat != nil {
+		*x.stat = Stat(res.Stat)
+	}
+	return ChildrenResult{res.Children, Stat(res.Stat), x.told}, nil
+}
+
+func (x *listing) after(error) step[ChildrenResult] { return nil }
 
 // Watched is a read with a watch; WithWatch returns it. B is the read's builder, T its result in the
 // background, V the value that it reads.
@@ -282,7 +324,9 @@ func (b SyncBuilder) InBackground() Background[SyncBuilder, struct{}] {
 func (b SyncBuilder) operation(path string) *operation[struct{}] {
 	full, err := b.c.fullPath(path)
 	return &operation[struct{}]{
-		c: b.c, opKind: opKind{name: "sync"}, path: path, fault: err, decode: nothing,
-		request: func(*epoch) *wire.Call { return newCall(jute.OpSync, &jute.PathRequest{Path: full}) },
+		c: b.c, opKind: opKind{name: "sync"}, path: path, fault: err,
+		procedure: functions[struct{}]{read: nothing, ask: func(*epoch) *wire.Call {
+			return newCall(jute.OpSync, &jute.PathRequest{Path: full})
+		}},
 	}
 }

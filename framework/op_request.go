@@ -21,9 +21,10 @@ type latecomer interface {
 // waiting is a request whose caller waits for the answer, until the caller leaves.
 type waiting struct {
 	answer chan wire.Reply
+	done   func(wire.Reply) // is arrived, made once
 
 	mu   sync.Mutex
-	done bool      // guarded by mu
+	here bool      // the answer; guarded by mu
 	left bool      // guarded by mu
 	late latecomer // gets the answer after left; may be nil; guarded by mu
 }
@@ -31,7 +32,7 @@ type waiting struct {
 // arrived is the request's Done function.
 func (w *waiting) arrived(r wire.Reply) {
 	w.mu.Lock()
-	w.done = true
+	w.here = true
 	left, late := w.left, w.late
 	w.mu.Unlock()
 	switch {
@@ -47,7 +48,7 @@ func (w *waiting) arrived(r wire.Reply) {
 func (w *waiting) leave(late latecomer) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.done {
+	if w.here {
 		return false
 	}
 	w.left, w.late = true, late
@@ -60,10 +61,22 @@ func (w *waiting) leave(late latecomer) bool {
 // await sends a request and waits for the answer. If ctx ends first, it returns an error, and whether the
 // request was sent: if so, late gets the answer, unless late is nil.
 func await(ctx context.Context, e *epoch, call *wire.Call, late latecomer) (wire.Reply, bool, error) {
-	w := waiting{answer: make(chan wire.Reply, 1)}
-	call.Done = w.arrived
+	w := e.core.waitings.Get().(*waiting)
+	call.Done = w.done
 	e.wire.Submit(call)
-	return w.wait(ctx, e, call, late)
+	r, left, err := w.wait(ctx, e, call, late)
+	if err == nil { // else the answer, or the end, may still come
+		w.here = false
+		e.core.waitings.Put(w)
+	}
+	return r, left, err
+}
+
+// newWaiting makes one for [core.waitings]. It is used again once its answer was taken.
+func newWaiting() any {
+	w := &waiting{answer: make(chan wire.Reply, 1)}
+	w.done = w.arrived
+	return w
 }
 
 func (w *waiting) wait(ctx context.Context, e *epoch, call *wire.Call, late latecomer) (
@@ -120,11 +133,12 @@ func replied(r wire.Reply, record jute.Decodable) error {
 	if err := replyError(r); err != nil || record == nil {
 		return err
 	}
-	return decode(r.Body, record)
+	return decode(r.Body, record.Fields)
 }
 
-func decode(body []byte, record jute.Decodable) error {
-	if err := jute.Unmarshal(body, record); err != nil {
+// decode reads a record; fields is its method Fields.
+func decode(body []byte, fields func(*jute.Coder)) error {
+	if err := jute.Decode(body, fields); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformedReply, err)
 	}
 	return nil
@@ -159,15 +173,18 @@ func newCall(op int32, request jute.Record) *wire.Call {
 
 // readCall makes an exists, getData or getChildren2 request.
 func readCall(op int32, full string) *wire.Call {
-	return newCall(op, &jute.PathWatchRequest{Path: full})
+	req := jute.PathWatchRequest{Path: full}
+	return &wire.Call{Op: op, Body: jute.Encode(req.Fields)}
 }
 
 func setDataCall(full string, data []byte, version int32) *wire.Call {
-	return newCall(jute.OpSetData, &jute.SetDataRequest{Path: full, Data: data, Version: version})
+	req := jute.SetDataRequest{Path: full, Data: data, Version: version}
+	return &wire.Call{Op: jute.OpSetData, Body: jute.Encode(req.Fields)}
 }
 
 func deleteCall(full string, version int32) *wire.Call {
-	return newCall(jute.OpDelete, &jute.PathVersionRequest{Path: full, Version: version})
+	req := jute.PathVersionRequest{Path: full, Version: version}
+	return &wire.Call{Op: jute.OpDelete, Body: jute.Encode(req.Fields)}
 }
 
 // repeat runs f as the retry policy says, each time in the then current session.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/go-curator/curator/internal/apart"
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
@@ -28,8 +30,8 @@ type run[T any] struct {
 	v          T      // the result of the last try in the foreground
 }
 
-// begin makes the run of an operation. If nothing can be sent, it returns an error instead.
-func begin[T any](ctx context.Context, o *operation[T], background bool) (*run[T], error) {
+// begin makes r the run of an operation. If nothing can be sent, it returns an error.
+func (r *run[T]) begin(ctx context.Context, o *operation[T], background bool) error {
 	if ctx == nil {
 		o.fault = ErrNilContext
 	}
@@ -37,15 +39,16 @@ func begin[T any](ctx context.Context, o *operation[T], background bool) (*run[T
 		o.fault = ErrNoClient
 	}
 	if o.fault != nil {
-		return nil, opError(o.name, o.path, o.fault)
+		return opError(o.name, o.path, o.fault)
 	}
-	return &run[T]{operation: o, background: background, before: -1}, nil
+	r.operation, r.background, r.before = o, background, -1
+	return nil
 }
 
 // foreground runs an operation until it has a result or ctx ends.
 func foreground[T any](ctx context.Context, o *operation[T]) (v T, err error) {
-	r, err := begin(ctx, o, false)
-	if err != nil {
+	r := &run[T]{}
+	if err = r.begin(ctx, o, false); err != nil {
 		return v, err
 	}
 	ended := false
@@ -55,12 +58,8 @@ func foreground[T any](ctx context.Context, o *operation[T]) (v T, err error) {
 		}
 	}()
 	if err = r.observe(ctx); err == nil {
-		err = r.c.Retry(ctx, func(ctx context.Context) (err error) {
-			if err = r.enter(); err == nil {
-				r.v, err = r.try(ctx)
-			}
-			return err
-		}, retry.WithRetryable(func(err error) bool { return r.decide(err, nil, 0) == tryAgain }))
+		policy, op := r.c.policyFor(r.attempt)
+		err = retry.Do(ctx, policy, op, r.c.core.retries...)
 	}
 	if err != nil {
 		err = r.fail(err)
@@ -68,6 +67,22 @@ func foreground[T any](ctx context.Context, o *operation[T]) (v T, err error) {
 	r.done(err)
 	ended = true
 	return r.v, err
+}
+
+// attempt makes a try in the foreground. It marks an error after which there is no other, unless that is
+// marked already: a second mark would stay on it.
+func (r *run[T]) attempt(ctx context.Context) (err error) {
+	if err = r.enter(); err == nil {
+		r.v, err = r.try(ctx)
+	}
+	var marked *backoff.PermanentError
+	if err == nil || errors.As(err, &marked) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return err // if ctx has ended the loop says so, and why
+	}
+	if r.decide(err, nil, 0) != tryAgain {
+		return retry.Permanent(err)
+	}
+	return err
 }
 
 // observe reports the beginning of the operation to the hooks. It returns an error if ctx has ended.
@@ -201,8 +216,6 @@ func (r *run[T]) stepAfter(err error) step[T] {
 			_, err := r.c.root(ctx, r.e)
 			return v, err == nil, err
 		}
-	case r.after == nil:
-		return nil
 	}
 	return r.after(err)
 }

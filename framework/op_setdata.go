@@ -67,12 +67,14 @@ func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 	}
 	o := &operation[Stat]{
 		c: b.c, opKind: opKind{name: "setData", write: true, root: true}, path: path, fault: err,
-		decode: statDecoder, ambiguous: []error{ErrBadVersion},
-		request: func(*epoch) *wire.Call { return setDataCall(full, data, b.version) },
+		ambiguous: []error{ErrBadVersion},
+	}
+	f := functions[Stat]{
+		ask: func(*epoch) *wire.Call { return setDataCall(full, data, b.version) }, read: statDecoder,
 	}
 	if b.again && b.version != -1 {
 		o.doubt = doubtCompares
-		o.after = func(met error) step[Stat] {
+		f.help = func(met error) step[Stat] {
 			if !errors.Is(met, errAmbiguous) {
 				return nil
 			}
@@ -84,6 +86,7 @@ func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 			}
 		}
 	}
+	o.procedure = f
 	return o
 }
 

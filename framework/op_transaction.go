@@ -75,7 +75,6 @@ func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 	t := transaction(ops)
 	o := &operation[txResults]{
 		c: c, opKind: opKind{name: "transaction", write: true}, doubt: doubtEnds,
-		decode: t.decode, after: t.makeRoot,
 	}
 	if len(ops) == 0 {
 		o.fault = badArguments("a transaction needs at least one operation")
@@ -93,7 +92,9 @@ func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 		}
 		req.Ops = append(req.Ops, op.op)
 	}
-	o.request = func(*epoch) *wire.Call { return newCall(jute.OpMulti, &req) }
+	o.procedure = functions[txResults]{
+		ask: func(*epoch) *wire.Call { return newCall(jute.OpMulti, &req) }, read: t.decode, help: t.makeRoot,
+	}
 	return o
 }
 
@@ -132,7 +133,7 @@ func (t transaction) refusedBy(err error) *TransactionOp {
 // too.
 func (t transaction) decode(_ int64, body []byte) ([]TransactionResult, error) {
 	res := jute.MultiResponse{Asked: len(t)}
-	if err := decode(body, &res); err != nil {
+	if err := decode(body, res.Fields); err != nil {
 		return nil, err
 	}
 	if len(res.Results) != len(t) {

@@ -36,7 +36,7 @@ func (c *Client) IdempotentTransaction(
 		left, o.fault = marksOf(ops)
 	}
 	o.doubt, o.ambiguous = doubtCompares, []error{ErrNodeExists, ErrNoNode, ErrBadVersion, ErrNotEmpty}
-	o.after = func(err error) step[txResults] {
+	help := func(err error) step[txResults] {
 		if !errors.Is(err, errAmbiguous) {
 			return t.makeRoot(err)
 		}
@@ -53,6 +53,10 @@ func (c *Client) IdempotentTransaction(
 			}
 			return t.found(found), false, nil
 		}
+	}
+	if f, ok := o.procedure.(functions[txResults]); ok { // else the arguments are wrong
+		f.help = help
+		o.procedure = f
 	}
 	return foreground(ctx, o)
 }
@@ -170,7 +174,7 @@ func (c *Client) look(ctx context.Context, e *epoch, left marks) (map[string]see
 		var res jute.GetDataResponse
 		err := readError(r)
 		if err == nil {
-			err = decode(r.Body, &res)
+			err = decode(r.Body, res.Fields)
 		}
 		if unlessNoNode(err) != nil {
 			return nil, err

@@ -145,9 +145,13 @@ func (c *Client) sessionOf(e *epoch) (s *Session, changed <-chan struct{}) {
 	if !e.attached || e.over != nil {
 		return nil, e.changed.C()
 	}
-	v := c.view
-	v.epoch = e
-	return &Session{e, &Client{core: c.core, view: v}}, nil
+	if s = c.last.session.Load(); s == nil || s.e != e {
+		v := c.view
+		v.epoch = e
+		s = &Session{e, newClient(c.core, v)}
+		c.last.session.Store(s)
+	}
+	return s, nil
 }
 
 // InSession runs f in one session. What f does through the client of its [Session] is executed in that

@@ -113,8 +113,8 @@ func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 		}
 		req.Ops[i] = jute.MultiOp{Op: r.op, Request: &jute.PathWatchRequest{Path: full}}
 	}
-	o.request = func(*epoch) *wire.Call { return newCall(jute.OpMultiRead, &req) }
-	o.decode = func(zxid int64, body []byte) (r MultiReadResult, err error) {
+	ask := func(*epoch) *wire.Call { return newCall(jute.OpMultiRead, &req) }
+	read := func(zxid int64, body []byte) (r MultiReadResult, err error) {
 		results, err := b.c.readResults(reads, body)
 		if err != nil {
 			return r, err
@@ -124,6 +124,7 @@ func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 		}
 		return MultiReadResult{results, zxid}, nil
 	}
+	o.procedure = functions[MultiReadResult]{ask: ask, read: read}
 	return o
 }
 
@@ -145,7 +146,7 @@ func (b MultiReadBuilder) unpack(results []ReadResult) {
 
 func (c *Client) readResults(reads []Read, body []byte) ([]ReadResult, error) {
 	res := jute.MultiResponse{Asked: len(reads)}
-	if err := decode(body, &res); err != nil {
+	if err := decode(body, res.Fields); err != nil {
 		return nil, err
 	}
 	if len(res.Results) != len(reads) {

@@ -356,7 +356,7 @@ func (b RestoreBuilder) existing(ctx context.Context, e *epoch, nodes []*jute.Cr
 		}
 		var res jute.GetDataResponse
 		if err == nil && !b.overwrite {
-			if err = decode(r.Body, &res); err == nil && !bytes.Equal(res.Data, n.Data) {
+			if err = decode(r.Body, res.Fields); err == nil && !bytes.Equal(res.Data, n.Data) {
 				err = fmt.Errorf("%w: its data differ from the dump's; see Overwriting", ErrNodeExists)
 			}
 		}

@@ -68,7 +68,7 @@ func (c *Client) UsingNamespace(ns string) *Client {
 	if c.none() {
 		return &Client{}
 	}
-	return &Client{core: c.core, view: c.view.within(ns)}
+	return newClient(c.core, c.view.within(ns))
 }
 
 // Namespace returns the namespace of this view, without a leading "/"; "" if there is none.

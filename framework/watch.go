@@ -310,10 +310,9 @@ func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
 	w := watching{wanted: true, fn: b.fn}.start(b.c, kind, full)
 	return &operation[*Watch]{
 		c: b.c, opKind: opKind{name: "addWatch"}, path: path, fault: err, watch: w,
-		request: func(*epoch) *wire.Call {
+		procedure: functions[*Watch]{ask: func(*epoch) *wire.Call {
 			return newCall(jute.OpAddWatch, &jute.PathIntRequest{Path: full, Value: mode})
-		},
-		decode: func(int64, []byte) (*Watch, error) { return w, nil },
+		}, read: func(int64, []byte) (*Watch, error) { return w, nil }},
 	}
 }
 

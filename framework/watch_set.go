@@ -83,7 +83,7 @@ func (w *WatchSet) Drop(path string, data, children bool) {
 // the result, also that of another watch, uses the watch up. If the request fails, none is armed. ErrTooLarge
 // if it does not fit into the server's packet limit.
 func (w *WatchSet) Rearm(ctx context.Context, since int64, data, children []string) *Pending[struct{}] {
-	o := &operation[struct{}]{opKind: opKind{name: "setWatches"}, decode: nothing}
+	o := &operation[struct{}]{opKind: opKind{name: "setWatches"}}
 	a := &rearming{set: w, since: since}
 	if o.c = (&Client{}); w.s != nil {
 		o.c = w.s.c
@@ -100,7 +100,9 @@ func (w *WatchSet) Rearm(ctx context.Context, since int64, data, children []stri
 			a.children = append(a.children, full)
 		}
 	}
-	o.watch, o.request = a, func(*epoch) *wire.Call { return &wire.Call{Op: jute.OpSetWatches} }
+	o.watch, o.procedure = a, functions[struct{}]{
+		ask: func(*epoch) *wire.Call { return &wire.Call{Op: jute.OpSetWatches} }, read: nothing,
+	}
 	return background(ctx, o)
 }
 

@@ -88,10 +88,6 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 	case slices.ContainsFunc(opts, func(opt Option) bool { return opt == nil }):
 		return fmt.Errorf("%w: an option is nil; leave it out", ErrBadArguments)
 	}
-	c := config{retryable: func(error) bool { return true }, notify: func(error, time.Duration) {}}
-	for _, opt := range opts {
-		opt(&c)
-	}
 	var b backoff.BackOff
 	switch policy.(type) {
 	case nil, ExponentialBackoff, BoundedExponentialBackoff, RetryNTimes, RetryOneTime, RetryForever:
@@ -100,13 +96,27 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 	default:
 		b = newBackOff(policy)
 	}
+	if ctx.Err() != nil {
+		return ended(ctx, nil)
+	}
+	first := op(ctx)
+	if first == nil {
+		return nil // the usual case, for which nothing was made
+	}
+	return again(ctx, policy, b, op, opts, first)
+}
 
-	var last error
-	for final := false; ctx.Err() == nil; {
-		last = op(ctx)
-		if last == nil {
-			return nil
-		}
+// again continues after the first failure. b is nil if the policy's backoff is to be made now.
+func again(ctx context.Context, policy Policy, b backoff.BackOff, op func(ctx context.Context) error,
+	opts []Option, last error) error {
+	c := config{retryable: func(error) bool { return true }, notify: func(error, time.Duration) {}}
+	for _, opt := range opts {
+		opt(&c)
+	}
+	if b == nil {
+		b = newBackOff(policy)
+	}
+	for final := false; ; {
 		var permanent *backoff.PermanentError
 		if errors.As(last, &permanent) {
 			return permanent.Err
@@ -120,9 +130,6 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 		}
 		if ctx.Err() != nil {
 			break
-		}
-		if b == nil {
-			b = newBackOff(policy)
 		}
 		own := ctx
 		if carrier, ok := b.(backoff.BackOffContext); ok { // made by backoff.WithContext; it has a context
@@ -145,6 +152,12 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 			return ended(first, last)
 		}
 		final = interrupted
+		if ctx.Err() != nil {
+			break
+		}
+		if last = op(ctx); last == nil {
+			return nil
+		}
 	}
 	return ended(ctx, last)
 }

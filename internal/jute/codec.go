@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 )
 
 // ErrShort is the error of a record that ends before its last field.
@@ -22,11 +23,30 @@ type Decodable = Record
 
 // Marshal returns the bytes of the records, one after the other.
 func Marshal(records ...Record) []byte {
-	c := Coder{buf: make([]byte, 0, 128)} // most requests need no more
-	for _, r := range records {
-		r.Fields(&c)
+	return Encode(func(c *Coder) {
+		for _, r := range records {
+			r.Fields(c)
+		}
+	})
+}
+
+// coders are used again: each would be garbage after one record.
+var coders = sync.Pool{New: func() any { return &Coder{buf: make([]byte, 0, 512)} }}
+
+// keptBuffer is the largest buffer that is used again.
+const keptBuffer = 16 << 10
+
+// Encode returns what f writes. It is Marshal for records that shall not be on the heap: f calls their Fields.
+// f must not keep the Coder.
+func Encode(f func(*Coder)) []byte {
+	c := coders.Get().(*Coder)
+	f(c)
+	b := append(make([]byte, 0, len(c.buf)), c.buf...)
+	if cap(c.buf) <= keptBuffer {
+		c.buf = c.buf[:0]
+		coders.Put(c)
 	}
-	return c.buf
+	return b
 }
 
 // Frame returns a length-prefixed frame of the records.
@@ -41,10 +61,21 @@ func Frame(records ...Record) []byte {
 
 // Unmarshal reads one record from the front of b and ignores the bytes after it, as every ZooKeeper
 // implementation does.
-func Unmarshal(b []byte, r Record) error {
-	c := Coder{buf: b, reading: true}
-	r.Fields(&c)
-	return c.err
+func Unmarshal(b []byte, r Record) error { return Decode(b, r.Fields) }
+
+// decoders are used again, as coders are.
+var decoders = sync.Pool{New: func() any { return new(Coder) }}
+
+// Decode has f read from b, and returns the first error. It is Unmarshal for records that shall not be on the
+// heap: f calls their Fields. f must not keep the Coder.
+func Decode(b []byte, f func(*Coder)) error {
+	c := decoders.Get().(*Coder)
+	*c = Coder{buf: b, reading: true}
+	f(c)
+	err := c.err
+	*c = Coder{}
+	decoders.Put(c)
+	return err
 }
 
 // Coder either appends primitive values to a buffer or reads them from it. The zero value writes. A Coder

@@ -88,24 +88,57 @@ func (c *Call) leave() {
 	l.n--
 }
 
-// todo collects callbacks that are due once Session.mu is released.
-type todo []func()
+// todo collects callbacks that are due once Session.mu is released. The first, which is usually the only one,
+// needs no memory of its own.
+type todo struct {
+	first due
+	more  []due
+}
+
+// due is a call that has ended, or an event.
+type due struct {
+	call  *Call
+	reply Reply
+	event delivery
+}
+
+func (t *todo) add(d due) {
+	if t.none() {
+		t.first = d
+	} else {
+		t.more = append(t.more, d)
+	}
+}
+
+func (t *todo) none() bool { return t.first.call == nil && t.first.event.to == nil }
 
 func (t *todo) done(c *Call, r Reply) {
 	if c.Done != nil {
-		*t = append(*t, func() { c.Done(r) })
+		t.add(due{call: c, reply: r})
 	}
 }
 
 func (t *todo) fire(ds ...delivery) {
 	for _, d := range ds {
-		*t = append(*t, func() { d.to.call(d.ev) })
+		t.add(due{event: d})
 	}
 }
 
-func (t todo) run() {
-	for _, f := range t {
-		f()
+func (t *todo) run() {
+	if t.none() {
+		return
+	}
+	t.first.run()
+	for i := range t.more {
+		t.more[i].run()
+	}
+}
+
+func (d *due) run() {
+	if d.call != nil {
+		d.call.Done(d.reply)
+	} else {
+		d.event.to.call(d.event.ev)
 	}
 }
 
@@ -234,12 +267,12 @@ func (s *Session) replied(l *link, in incoming) (err error) {
 		c := s.calls.flight.first
 		switch {
 		case s.links.live != l:
-			return nil
+			return t
 		case c == nil || c.xid != in.head.Xid:
 			// A server answers in order. If it skipped a request that arms watches again, an answer could
 			// show changes before their events.
 			err = errSkipped
-			return nil
+			return t
 		}
 		c.leave()
 		at, code := now(), in.head.Err

@@ -63,7 +63,7 @@ func (l *link) receive() (in incoming, err error) {
 		return in, fmt.Errorf("%w: a frame of %d bytes is too short", ErrProtocol, size)
 	}
 	if b, err = l.in.Peek(4 + replyHeaderSize); err == nil {
-		err = jute.Unmarshal(b[4:], &in.head)
+		err = jute.Decode(b[4:], in.head.Fields)
 	}
 	if err != nil {
 		return in, err

@@ -54,7 +54,7 @@ func (s *Session) expireQueued() (wait time.Duration, down bool) {
 		p := &s.calls.patience
 		p.watched = s.links.live == nil
 		if wait, down = time.Hour, p.watched; !down {
-			return nil
+			return t
 		}
 		at := time.Now()
 		p.next = time.Time{}

@@ -41,7 +41,7 @@ func (l *link) prime() {
 	}
 	var t todo
 	s.pump(&t)
-	if len(t) > 0 {
+	if !t.none() {
 		s.wg.Go(t.run) // calls that this server does not know; nothing may be called back under the lock
 	}
 }

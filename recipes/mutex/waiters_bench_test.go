@@ -35,7 +35,7 @@ func serve() {
 }
 
 // server starts one and returns its address. It ends with the benchmark, however that ends.
-func server(b *testing.B) string {
+func server(b testing.TB) string {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), serveOnly+"=1")
 	in, err := cmd.StdinPipe()
