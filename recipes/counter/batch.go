@@ -16,7 +16,7 @@ import (
 type current[T Integral] struct {
 	n    T
 	stat framework.Stat
-	mark *mark
+	mark *ownMark
 }
 
 // join has the writer add for a, and starts it if there is none. It exists only while somebody waits.

@@ -16,7 +16,7 @@ type register struct {
 
 	// slot has room for one: who writes with the mark, and so knows what its version means.
 	slot chan struct{}
-	mark *mark // who is in the slot
+	mark *ownMark // who is in the slot
 }
 
 // content is the data of the node, and the Stat that they came with.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/mark"
 	"github.com/go-curator/curator/recipes/internal/queue"
 	"github.com/go-curator/curator/retry"
 )
@@ -45,9 +46,9 @@ type swap struct {
 	data []byte
 	stat framework.Stat // the result
 
-	mark  *mark // of the last try
-	doubt bool  // a try with this mark may have been executed
-	lost  bool  // one whose mark is gone may have been
+	mark  *ownMark // of the last try
+	doubt bool     // a try with this mark may have been executed
+	lost  bool     // one whose mark is gone may have been
 }
 
 // errMark says that somebody else has touched the mark, or deleted it, perhaps with the node.
@@ -78,33 +79,36 @@ func (s *swap) try(ctx context.Context) error {
 }
 
 // write sends the transaction. again says that the server takes no mark, and that it is to be sent without.
-func (s *swap) write(ctx context.Context, m *mark) (again bool, _ error) {
-	results, err := m.session.Client().Transaction(ctx, m.ops(s.r.path, s.from.Version, s.data)...)
-	var refused *framework.TransactionError
-	switch {
-	case err == nil:
-		m.written()
-		s.stat, s.doubt, s.lost = results[len(results)-1].Stat, false, false
-	case !errors.As(err, &refused):
+func (s *swap) write(ctx context.Context, m *ownMark) (again bool, _ error) {
+	view := m.Session.Client()
+	set := view.TransactionOp().SetData().WithVersion(s.from.Version).ForPath(s.r.path, s.data)
+	results, err := view.Transaction(ctx, m.Write(set)...)
+	switch m.Meaning(err, s.doubt) {
+	case mark.Done:
+		m.Written()
+		s.doubt, s.lost = false, false
+		if err == nil {
+			s.stat = results[len(results)-1].Stat
+		} else {
+			s.stat = s.found(ctx, m)
+		}
+		return false, nil
+	case mark.Open:
 		s.doubt = s.doubt || errors.Is(err, framework.ErrOutcomeUnknown)
-	case refused.Index == 1 || m.none:
-		if !m.none {
-			s.doubt = false // the mark was as before: no try with it was executed, and none ever will
+	case mark.Refused:
+		if !m.None {
+			s.doubt = false
 		}
 		if (s.lost || s.doubt) && errors.Is(err, framework.ErrBadVersion) {
-			return false, cmp.Or(s.settle(ctx, m.session), undecided)
+			return false, cmp.Or(s.settle(ctx, m.Session), undecided)
 		}
-	case s.doubt && errors.Is(err, framework.ErrBadVersion):
-		m.written()
-		s.doubt, s.lost, s.stat = false, false, s.found(ctx, m)
-		return false, nil
-	case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrBadVersion):
+	case mark.Gone:
 		s.r.forget()
 		s.lost, s.doubt = s.lost || s.doubt, false
 		return false, errMark
-	default:
+	case mark.Untaken:
 		s.lost, s.doubt = s.lost || s.doubt, false
-		m.none = true
+		m.None = true
 		return true, err
 	}
 	return false, err
@@ -132,12 +136,12 @@ func (s *swap) settle(ctx context.Context, session *framework.Session) error {
 
 // found returns the Stat that the write has made: the mark was changed by the same transaction. What cannot
 // be learned is zero.
-func (s *swap) found(ctx context.Context, m *mark) framework.Stat {
+func (s *swap) found(ctx context.Context, m *ownMark) framework.Stat {
 	stat := s.from
 	stat.Version++
 	stat.DataLength = int32(len(s.data))
 	stat.Mzxid, stat.Mtime = 0, 0
-	if same, err := m.session.Client().CheckExists().ForPath(ctx, m.path); err == nil && same != nil {
+	if same, err := m.Session.Client().CheckExists().ForPath(ctx, m.Path); err == nil && same != nil {
 		stat.Mzxid, stat.Mtime = same.Mzxid, same.Mtime
 	}
 	return stat

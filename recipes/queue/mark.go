@@ -8,29 +8,20 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/mark"
 	"github.com/go-curator/curator/recipes/internal/queue"
 	"github.com/go-curator/curator/retry"
 )
 
-// marker is an ephemeral node that tells whether a write was executed. A write is one transaction that first
-// changes the marker, of the version that the one before has left. So a repeat of a write that was executed
-// is refused because of the marker, and one that was not is not.
-//
-// Items cannot tell it themselves: their names and data are Curator's, and a consumer may have taken an item
-// away before its producer looks for it. One goroutine at a time.
+// marker writes exactly once, with a [mark.Mark] that tells whether a write was executed. Items cannot tell it
+// themselves: their names and data are Curator's, and a consumer may have taken an item away before its
+// producer looks for it. One goroutine at a time.
 type marker struct {
 	client  *framework.Client
 	dir     string
 	patient bool // goes on for as long as the session lasts, and not only as the retry policy says
 
-	session *framework.Session // nil: there is none yet
-	path    string
-	made    bool
-	version int32
-	sent    bool      // there may be something to delete
-	none    bool      // the server takes none here, for lack of a right
-	used    time.Time // last
+	mark *mark.Mark // nil: there is none yet
 }
 
 // ops are operations made with those of a session.
@@ -72,7 +63,7 @@ func (w *marked) try(ctx context.Context) error {
 	if err != nil {
 		return retry.Permanent(err) // it has been through the policy
 	}
-	if w.session == nil || w.session.Epoch() != session.Epoch() || w.version == 1<<30 {
+	if !w.mark.Serves(session) {
 		if w.doubt {
 			return errUndecided
 		}
@@ -89,58 +80,47 @@ func (w *marked) try(ctx context.Context) error {
 
 // send sends the transaction. again says that it was not executed and is to be sent in another form.
 func (w *marked) send(ctx context.Context) (again bool, _ error) {
-	if !w.made && !w.none {
+	m := w.mark
+	if !m.Made && !m.None {
 		if err := w.make(ctx); err != nil {
 			return false, err
 		}
 	}
-	view := w.session.Client()
-	to := view.TransactionOp()
-	all := w.ops(to)
-	if !w.none {
-		change := to.SetData().WithVersion(w.version).Uncompressed().ForPath(w.path, []byte{})
-		all = append([]framework.TransactionOp{change}, all...)
-	}
-	_, err := view.Transaction(ctx, all...)
-	var refused *framework.TransactionError
-	switch {
-	case err == nil:
-		w.executed()
+	view := m.Session.Client()
+	_, err := view.Transaction(ctx, m.Write(w.ops(view.TransactionOp())...)...)
+	switch answer := m.Meaning(err, w.doubt); {
+	case answer == mark.Done:
+		w.doubt = false
+		m.Written()
 		return false, nil
-	case !errors.As(err, &refused):
+	case answer == mark.Open:
 		w.doubt = w.doubt || errors.Is(err, framework.ErrOutcomeUnknown)
-		if w.doubt && w.none {
+		if w.doubt && m.None {
 			err = errUndecidable
 		}
 		return false, err
-	case w.none || refused.Index > 0:
-		w.doubt = false // the marker was as before: no try was executed, and none ever will be
+	case answer == mark.Refused:
+		w.doubt = false
 		return false, err
-	case w.doubt && errors.Is(err, framework.ErrBadVersion):
-		w.executed()
-		return false, nil
 	case w.doubt:
-		return false, errUndecided // somebody has deleted it
-	case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrBadVersion):
-		w.begin(w.session) // somebody has touched it
+		return false, errUndecided // somebody has deleted the mark
+	case answer == mark.Gone:
+		w.begin(m.Session) // somebody has touched it
 		return true, err
-	}
-	if !errors.Is(err, framework.ErrNoAuth) {
+	case !errors.Is(err, framework.ErrNoAuth):
 		return false, err
 	}
-	w.none = true
+	m.None = true
 	return true, err
 }
 
-// make makes the marker, by itself: if it was made with the first write, and somebody deleted it before that
-// is repeated, the repeat would be executed, too.
+// make makes the mark.
 func (w *marked) make(ctx context.Context) (err error) {
-	view := w.session.Client()
-	w.sent = true
+	m := w.mark
 	for range 3 { // somebody may delete the directory, as the server does when it is not used any more
-		_, err = view.Create().WithMode(framework.Ephemeral).Uncompressed().ForPath(ctx, w.path, []byte{})
+		_, err = m.Create().ForPath(ctx, m.Path, []byte{})
 		if errors.Is(err, framework.ErrNoNode) {
-			_, err = view.Create().CreatingParentContainersIfNeeded().WithMode(framework.Container).
+			_, err = m.Session.Client().Create().CreatingParentContainersIfNeeded().WithMode(framework.Container).
 				Uncompressed().ForPath(ctx, w.dir, []byte{})
 			if queue.Unless(err, framework.ErrNodeExists) == nil {
 				continue
@@ -150,35 +130,23 @@ func (w *marked) make(ctx context.Context) (err error) {
 	}
 	switch err = queue.Unless(err, framework.ErrNodeExists); { // made by a try whose reply was lost
 	case err == nil:
-		w.made = true
+		m.Made = true
 	case errors.Is(err, framework.ErrNoAuth):
-		w.none, err = true, nil
+		m.None, err = true, nil
 	}
 	return err
 }
 
-func (w *marked) executed() {
-	w.doubt = false
-	if w.none {
-		return
-	}
-	w.used = time.Now()
-	w.version++
-}
-
-// begin has the next write make a new one.
+// begin has the next write make a new mark.
 func (m *marker) begin(session *framework.Session) {
 	m.forget()
-	*m = marker{client: m.client, dir: m.dir, patient: m.patient, session: session,
-		path: zkpath.Join(m.dir, zkpath.Protect(zkpath.NewGUID(), "mark"))}
+	m.mark = mark.New(session, m.dir)
 }
 
-// forget gives the marker up: what is there of it is deleted, by the client, which goes on until it is done.
+// forget gives the mark up.
 func (m *marker) forget() {
-	if m.sent && m.session.Context().Err() == nil {
-		queue.Remove(m.session.Client(), m.path)
-	}
-	m.session, m.sent = nil, false
+	m.mark.Forget()
+	m.mark = nil
 }
 
 const (
@@ -228,10 +196,10 @@ func (p *pool) take() *marker {
 }
 
 func (p *pool) giveBack(m *marker) {
-	if m.session == nil {
+	if m.mark == nil {
 		return
 	}
-	m.used = time.Now()
+	m.mark.Used = time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.free = append(p.free, m)
@@ -261,7 +229,7 @@ func (p *pool) unused() (old []*marker, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.free) > 0 {
-		if wait = lingering - time.Since(p.free[0].used); wait > 0 {
+		if wait = lingering - time.Since(p.free[0].mark.Used); wait > 0 {
 			return old, wait
 		}
 		old, p.free = append(old, p.free[0]), p.free[1:]

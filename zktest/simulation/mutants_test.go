@@ -146,7 +146,7 @@ var mutants = []struct {
 	{bug: "data of a gap forgotten", works: "keeper", within: 500},
 	{bug: "a closed keeper leaves its node", works: "keeper", within: 100},
 	{bug: "a claim outlives its session", works: "claim", within: 200},
-	{bug: "another's node deleted by a repeat", works: "claim", within: 5000},
+	{bug: "another's node deleted by a repeat", works: "claim", within: 500},
 	{bug: "claims of one client not told apart", works: "claim", within: 2000, crowd: true},
 	{bug: "a slot not looked up under the lock", works: "once", within: 100},
 	{bug: "a slot recorded whose run has failed", works: "once", within: 100},

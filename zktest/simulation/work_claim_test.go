@@ -2,6 +2,7 @@ package simulation_test
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/go-curator/curator/recipes/node"
@@ -14,7 +15,8 @@ func init() {
 }
 
 // claimWork: all clients, and several actors of one client, want the same name, with the same data. One has
-// it at a time, and tokens grow from owner to owner.
+// it at a time, and tokens grow from owner to owner. Some connections break while their owner releases, and
+// some of the others wait for just that.
 type claimWork struct {
 	path  string
 	right *chaos.Right
@@ -27,9 +29,16 @@ func newClaimWork(w *world) workload {
 
 func (k *claimWork) turn(ctx context.Context, a *actor) error {
 	a.rest()
-	done := a.timed(ctx, "TryClaim")
-	claim, err := node.TryClaim(ctx, a.c, k.path, nil, node.WithLossPolicy(a.w.plan.Loss))
-	done()
+	claim, err := k.try(ctx, a)
+	if a.r.IntN(3) == 0 { // somebody waits, and comes right after an owner has gone
+		for range 50 {
+			if !errors.Is(err, node.ErrNotAcquired) || a.w.calm() {
+				break
+			}
+			time.Sleep(below(a.r, 40*time.Millisecond))
+			claim, err = k.try(ctx, a)
+		}
+	}
 	if err != nil {
 		return k.taken(a, notTaken(err, node.ErrNotAcquired), err)
 	}
@@ -55,10 +64,18 @@ func (k *claimWork) turn(ctx context.Context, a *actor) error {
 	within, cancel := a.within(10 * time.Second)
 	defer cancel()
 	defer a.timed(within, "Release")()
+	if id := sessionOf(a.c); id != 0 && a.r.IntN(4) == 0 && !a.w.calm() { // its connection breaks meanwhile
+		defer time.AfterFunc(below(a.r, 20*time.Millisecond), func() { a.w.ens.Cut(id) }).Stop()
+	}
 	if err := claim.Release(within); err != nil {
 		a.expected(within, err)
 	}
 	return nil
+}
+
+func (k *claimWork) try(ctx context.Context, a *actor) (*node.Claim, error) {
+	defer a.timed(ctx, "TryClaim")()
+	return node.TryClaim(ctx, a.c, k.path, nil, node.WithLossPolicy(a.w.plan.Loss))
 }
 
 // taken says what it means that somebody else has it: in the end that is a turn, too.

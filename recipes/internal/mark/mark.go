@@ -1,0 +1,110 @@
+// Package mark tells whether a write was executed whose reply was lost.
+package mark
+
+import (
+	"errors"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// Mark is an ephemeral node. Every write is one transaction that first changes the mark, of the version that
+// the last write has left. So a repeat of a write that was executed is refused because of the mark, and one
+// that was not executed is not: the answer tells which, however often others have written since.
+//
+// The mark is there before the first write. A write that also made it could be repeated, and be accepted,
+// after somebody had deleted the mark. How it is made is its owner's affair, with Create.
+//
+// One goroutine at a time.
+type Mark struct {
+	Session *framework.Session // whose node it is
+	Path    string
+	Made    bool // it was there
+	// None says that the server takes no mark here, for lack of a right: then a write is what it would be
+	// without, and a lost reply may stay unexplained.
+	None bool
+	Used time.Time // when it was last written
+
+	version int32 // after the last write
+	sent    bool  // there may be something to delete
+}
+
+// New is a mark in a directory, of a name that is nobody else's. Nothing is sent.
+func New(session *framework.Session, dir string) *Mark {
+	path := zkpath.Join(dir, zkpath.Protect(zkpath.NewGUID(), "mark"))
+	return &Mark{Session: session, Path: path, Used: time.Now()}
+}
+
+// Serves says whether it can be used in a session. It is false for a mark whose versions are used up, and for
+// nil.
+func (m *Mark) Serves(session *framework.Session) bool {
+	return m != nil && m.Session.Epoch() == session.Epoch() && m.version < 1<<30
+}
+
+// Create is for making it, with empty data. A node that exists already was made by an earlier try.
+func (m *Mark) Create() framework.CreateBuilder {
+	m.sent = true
+	return m.Session.Client().Create().WithMode(framework.Ephemeral).Uncompressed()
+}
+
+// Write is the transaction for a write: its operations, after the one that changes the mark.
+func (m *Mark) Write(ops ...framework.TransactionOp) []framework.TransactionOp {
+	if m.None {
+		return ops
+	}
+	to := m.Session.Client().TransactionOp()
+	change := to.SetData().WithVersion(m.version).Uncompressed().ForPath(m.Path, []byte{})
+	return append([]framework.TransactionOp{change}, ops...)
+}
+
+// Written notes that a write was executed.
+func (m *Mark) Written() {
+	m.Used = time.Now()
+	m.version++
+}
+
+// Forget gives it up: what is there of it is deleted, by the client, which goes on until it is done. Nil is
+// nothing to forget.
+func (m *Mark) Forget() {
+	if m != nil && m.sent && m.Session.Context().Err() == nil {
+		queue.Remove(m.Session.Client(), m.Path)
+	}
+}
+
+// Answer is what the end of a transaction says about a write and its earlier tries.
+type Answer int8
+
+const (
+	// Done says that it was executed, by this try or by one whose reply was lost.
+	Done Answer = iota
+	// Open says that the servers have not refused: the error tells whether it may have been executed.
+	Open
+	// Refused says that its operations were. The mark, if there is one, was as before: no try was executed,
+	// and none ever will be.
+	Refused
+	// Gone says that somebody has changed or deleted the mark: this try was not executed.
+	Gone
+	// Untaken says that the servers refuse to change the mark, for lack of a right for example.
+	Untaken
+)
+
+// Meaning reads the error of a transaction that Write has made. In doubt, an earlier try with this mark may
+// have been executed.
+func (m *Mark) Meaning(err error, doubt bool) Answer {
+	var refused *framework.TransactionError
+	switch {
+	case err == nil:
+		return Done
+	case !errors.As(err, &refused):
+		return Open
+	case m.None || refused.Index > 0:
+		return Refused
+	case doubt && errors.Is(err, framework.ErrBadVersion):
+		return Done
+	case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrBadVersion):
+		return Gone
+	}
+	return Untaken
+}
