@@ -157,7 +157,8 @@ func rest(ctx context.Context) {
 // Queues of all kinds, with a lock path and without, with producers and consumers of both languages that are cut
 // off and killed. With a lock path every item that was put is handled. Without one no item that a Go producer has
 // put is handled twice by Go consumers, and each trouble costs at most one item of a consumer. (Very seldom Java and
-// Go have both handled one, about when the server was killed: counted, and not explained yet.)
+// Go have both handled one, within a tenth of a second, soon after a restart of the server: counted, and not
+// explained yet.)
 func TestQueuesInTrouble(t *testing.T) {
 	kit.Interop(t, "queue", kit.Mixed)
 	c := &crowd{}
