@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -81,7 +82,8 @@ type crowd struct {
 	watcher *framework.Client // whose connection is never cut
 	golang  job
 	java    job
-	exact   bool // nothing goes wrong with Java's processes, nor with the server
+	exact   bool     // nothing goes wrong with Java's processes, nor with the server
+	dirs    []string // that are there before everybody, and stay when they are empty
 
 	ctx      context.Context // ends when all are to stop
 	stop     context.CancelFunc
@@ -97,6 +99,10 @@ func gather(t *testing.T, c *crowd, golang, java int) *crowd {
 	c.t, c.counts = t, map[string]int{}
 	c.node = zkserver.Start(t, zkserver.Options{TickTime: tick, ContainerCheckInterval: 500 * time.Millisecond})
 	c.watcher, _ = kit.Connected(t, c.node.ConnectString(), framework.WithSessionTimeout(timeout), stubborn)
+	for _, dir := range c.dirs {
+		_, err := c.watcher.Create().CreatingParentsIfNeeded().ForPath(kit.Context(t), dir, nil)
+		require.NoError(t, err)
+	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	t.Cleanup(func() {
 		for _, p := range c.all {
@@ -185,7 +191,7 @@ func (c *crowd) trouble() {
 	c.t.Helper()
 	r := rand.New(rand.NewPCG(seed(c.t), 0))
 	began, while := time.Now(), lasting(c.t)
-	restart := began.Add(while / 2)
+	restart := began.Add(while / 4)
 	for time.Since(began) < while && !c.t.Failed() {
 		time.Sleep(100*time.Millisecond + time.Duration(r.Int64N(int64(400*time.Millisecond))))
 		i := r.IntN(len(c.all))
@@ -203,7 +209,7 @@ func (c *crowd) trouble() {
 			continue
 		}
 		if time.Now().After(restart) && !c.exact {
-			what, restart = "server killed", began.Add(2*while)
+			what, restart = "server killed", time.Now().Add(while/4)
 		}
 		c.troubles.Add(1)
 		c.counts[what]++
@@ -230,8 +236,8 @@ func (c *crowd) trouble() {
 	}
 }
 
-// goOn waits until everybody has done so many more rounds of everything.
-func (c *crowd) goOn(works []string, rounds int64) {
+// goOn waits until all of those whose names begin so have done so many more rounds of everything.
+func (c *crowd) goOn(who string, works []string, rounds int64) {
 	c.t.Helper()
 	type target struct {
 		key  string
@@ -240,6 +246,9 @@ func (c *crowd) goOn(works []string, rounds int64) {
 	var waiting []target
 	for _, p := range c.all {
 		for _, what := range works {
+			if !strings.HasPrefix(p.name, who) {
+				continue
+			}
 			key := p.name + " " + what
 			waiting = append(waiting, target{key, c.count(key).Load() + rounds})
 		}
@@ -261,14 +270,29 @@ func (c *crowd) finish() {
 	}
 }
 
+// quit ends Java's processes in order, and their sessions.
+func (c *crowd) quit() {
+	c.t.Helper()
+	for _, p := range c.all {
+		if !p.isJava() || p.killed.Swap(true) {
+			continue
+		}
+		p.stop()
+		<-p.done
+		ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
+		if err := p.peer.Quit(ctx); err != nil {
+			c.t.Logf("%s does not end: killed: %v", p.name, err)
+		}
+		cancel()
+	}
+}
+
 // leave ends all processes in order.
 func (c *crowd) leave() {
 	c.t.Helper()
-	ctx, cancel := c.soon()
-	defer cancel()
+	c.quit()
 	for _, p := range c.all {
 		if p.isJava() {
-			require.NoError(c.t, p.peer.Quit(ctx))
 			continue
 		}
 		kit.Soon(c.t, "no clean-up is pending", func() bool { return p.client.PendingCleanups() == 0 })

@@ -226,9 +226,9 @@ func TestMembersInTrouble(t *testing.T) {
 	c.java = func(c *crowd, p *process) { w.java(c, p, stay) }
 	gather(t, c, 3, 2)
 	works := []string{"node", "member", "instance"}
-	c.goOn(works, 1)
+	c.goOn("", works, 1)
 	c.trouble()
-	c.goOn(works, 2)
+	c.goOn("", works, 2)
 	close(stay)
 	for _, p := range c.all {
 		kit.Soon(t, p.name+"'s node is there", func() bool {
@@ -304,9 +304,9 @@ func TestNumbersInTrouble(t *testing.T) {
 		}
 	}
 	gather(t, c, 3, 1)
-	c.goOn([]string{"added"}, 1)
+	c.goOn("", []string{"added"}, 1)
 	c.trouble()
-	c.goOn([]string{"added"}, 2)
+	c.goOn("", []string{"added"}, 2)
 	c.finish()
 	seen, err := counter.NewLong(c.watcher, path).Get(kit.Context(t))
 	require.NoError(t, err)
