@@ -6,14 +6,16 @@
 // the largest token and refuses smaller ones can. The token is a number that grows from holder to holder: the
 // czxid of the lock's node.
 //
-//	m := mutex.New(client, "/locks/orders")
-//	err := m.Do(ctx, func(ctx context.Context) error {
+//	var fences = fencesql.New(fencesql.PostgreSQL) // contrib/fence/sql
+//
+//	orders := mutex.New(client, "/locks/orders")
+//	err := orders.Do(ctx, func(ctx context.Context) error {
 //		token, err := fence.From(ctx)
 //		…
 //		tx, err := db.BeginTx(ctx, nil)
 //		…
-//		if err := fencesql.Guard(ctx, tx, fencesql.PostgreSQL, "orders", token); err != nil {
-//			return err // errors.Is(err, fence.ErrOutdated): somebody else has had the lock since
+//		if err := fences.Guard(ctx, tx, "orders", token); err != nil {
+//			return errors.Join(err, tx.Rollback()) // fence.ErrOutdated: somebody else has had the lock since
 //		}
 //		…
 //	})
@@ -129,7 +131,8 @@ func from(ctx context.Context, lock string) (int64, error) {
 	case len(found) == 0:
 		return 0, fmt.Errorf("fence: %w", ErrNoHold)
 	case len(found) > 1:
-		return 0, fmt.Errorf("fence: %w, of %q and %q: name one with FromLock", ErrSeveral, found[0].Path, found[1].Path)
+		return 0, fmt.Errorf("fence: %w, of %q and %q: name one with FromLock", ErrSeveral, found[0].Path,
+			found[1].Path)
 	}
 	hold := found[0]
 	if hold.Shared || hold.Token == 0 {

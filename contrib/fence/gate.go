@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Gate lets those in who work on a resource with its newest token. It is what the middlewares of the modules
-// http and grpc consist of. Safe for concurrent use. It starts nothing.
+// Gate lets work on a resource begin that has its newest token. It is what the middlewares of the modules http
+// and grpc consist of. Safe for concurrent use. It starts nothing.
 //
 // A check before the work is not enough: work that was let in may be slow, and write after a newer holder.
 // Therefore the first with a newer token waits until all with an older one have left; their contexts end, so
@@ -45,7 +45,9 @@ func NewGate(store Store) *Gate { return &Gate{store: store, rooms: map[string]*
 //
 // Errors: [ErrOutdated] if a newer token was seen, also while Enter waits; [ErrBadArguments]; that of the
 // store, [ErrForgotten] for one; and that of ctx. Then there is nothing to leave.
-func (g *Gate) Enter(ctx context.Context, resource string, token int64) (work context.Context, leave func(), err error) {
+func (g *Gate) Enter(
+	ctx context.Context, resource string, token int64,
+) (work context.Context, leave func(), err error) {
 	if err := Check(resource, token); err != nil {
 		return nil, nil, err
 	}

@@ -9,11 +9,11 @@ import (
 
 // Memory is a [Store] in the memory of the process, for at most so many resources. Safe for concurrent use.
 //
-// When it is full, it forgets the resource that was written to least recently, but not the largest token that
-// it has forgotten so far. A resource that it does not know is refused tokens smaller than that one
+// When it is full, it forgets the resource that was written to least recently, but not the largest token
+// that it has forgotten so far. A resource that it does not know is refused tokens smaller than that one
 // ([ErrForgotten]): so forgetting lets nothing through. The price is that a holder whose hold is older than
 // somebody else's, and who has not written for long, may have to acquire anew; a larger limit makes that
-// rare. An entry takes about 200 bytes with a short name.
+// rare.
 //
 // With the process everything is forgotten. Until the current holder has written once, a new process lets the
 // late writes of former holders through. Where that matters, take a store that is kept.

@@ -1,9 +1,9 @@
 // Package fencegrpc sends fencing tokens with gRPC calls, and refuses calls with old ones.
 //
-//	// who has the lock
+//	// the caller, which has the lock
 //	connection, err := grpc.NewClient(target, grpc.WithUnaryInterceptor(fencegrpc.UnaryClient(nil)), …)
 //
-//	// who is written to
+//	// the service
 //	gate := fence.NewGate(fence.NewMemory(100_000))
 //	server := grpc.NewServer(grpc.UnaryInterceptor(fencegrpc.UnaryServer(gate,
 //		func(ctx context.Context, method string, request any) (string, bool) {
@@ -52,10 +52,12 @@ type Resources func(ctx context.Context, method string, request any) (name strin
 // [Resource] in the trailer, or is perhaps (fence.ErrForgotten), without them; Unavailable if the gate's store
 // fails; Canceled or DeadlineExceeded if the call's context ends while it waits.
 //
-// A token is a claim, and not proof: whoever may send one can lock out all others with a large one. Let those
-// in who may write.
+// A token is a claim, and not proof: whoever may send one can lock out all others with a large one. Check first
+// who calls.
 func UnaryServer(gate *fence.Gate, resources Resources) grpc.UnaryServerInterceptor {
-	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	return func(
+		ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+	) (any, error) {
 		work, leave, err := enter(ctx, gate, resources, info.FullMethod, request, func(md metadata.MD) {
 			_ = grpc.SetTrailer(ctx, md) // it fails only outside of a call
 		})
@@ -69,7 +71,9 @@ func UnaryServer(gate *fence.Gate, resources Resources) grpc.UnaryServerIntercep
 
 // StreamServer is [UnaryServer] for streams: the gate is entered for as long as the stream lasts.
 func StreamServer(gate *fence.Gate, resources Resources) grpc.StreamServerInterceptor {
-	return func(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	return func(
+		service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
+	) error {
 		work, leave, err := enter(stream.Context(), gate, resources, info.FullMethod, nil, stream.SetTrailer)
 		if err != nil {
 			return err
@@ -89,7 +93,8 @@ type guardedStream struct {
 func (s *guardedStream) Context() context.Context { return s.work }
 
 func enter(
-	ctx context.Context, gate *fence.Gate, resources Resources, method string, request any, trailer func(metadata.MD),
+	ctx context.Context, gate *fence.Gate, resources Resources, method string, request any,
+	trailer func(metadata.MD),
 ) (context.Context, func(), error) {
 	name, guarded := resources(ctx, method, request)
 	if !guarded {
@@ -97,7 +102,8 @@ func enter(
 	}
 	tokens := metadata.ValueFromIncomingContext(ctx, Token)
 	if len(tokens) != 1 {
-		return nil, nil, status.Errorf(codes.InvalidArgument, "the call has %d values of %s, one is needed", len(tokens), Token)
+		return nil, nil, status.Errorf(codes.InvalidArgument, "the call has %d values of %s, one is needed",
+			len(tokens), Token)
 	}
 	token, err := strconv.ParseInt(tokens[0], 10, 64)
 	if err != nil {
@@ -138,15 +144,16 @@ type Tokens func(ctx context.Context) (int64, error)
 // fence.ErrOutdated, a *fence.OutdatedError, and has the status of the call.
 func UnaryClient(tokens Tokens) grpc.UnaryClientInterceptor {
 	return func(
-		ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, call grpc.UnaryInvoker,
-		opts ...grpc.CallOption,
+		ctx context.Context, method string, request, reply any, connection *grpc.ClientConn,
+		call grpc.UnaryInvoker, opts ...grpc.CallOption,
 	) error {
 		ctx, token, err := with(ctx, tokens)
 		if err != nil {
 			return err
 		}
 		var trailer metadata.MD
-		err = call(ctx, method, request, reply, connection, append(opts[:len(opts):len(opts)], grpc.Trailer(&trailer))...)
+		opts = append(opts[:len(opts):len(opts)], grpc.Trailer(&trailer))
+		err = call(ctx, method, request, reply, connection, opts...)
 		return translated(err, token, trailer)
 	}
 }
@@ -154,8 +161,8 @@ func UnaryClient(tokens Tokens) grpc.UnaryClientInterceptor {
 // StreamClient is [UnaryClient] for streams: RecvMsg returns the error.
 func StreamClient(tokens Tokens) grpc.StreamClientInterceptor {
 	return func(
-		ctx context.Context, desc *grpc.StreamDesc, connection *grpc.ClientConn, method string, open grpc.Streamer,
-		opts ...grpc.CallOption,
+		ctx context.Context, desc *grpc.StreamDesc, connection *grpc.ClientConn, method string,
+		open grpc.Streamer, opts ...grpc.CallOption,
 	) (grpc.ClientStream, error) {
 		ctx, token, err := with(ctx, tokens)
 		if err != nil {

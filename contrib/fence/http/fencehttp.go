@@ -1,6 +1,6 @@
 // Package fencehttp sends fencing tokens with HTTP requests, and refuses requests with old ones.
 //
-//	// who has the lock
+//	// the caller, which has the lock
 //	client := &http.Client{Transport: fencehttp.NewTransport(nil, nil)}
 //	err := orders.Do(ctx, func(ctx context.Context) error {
 //		request, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://stock/orders/17", body)
@@ -10,7 +10,7 @@
 //		return fencehttp.Outdated(response)
 //	})
 //
-//	// who is written to
+//	// the service
 //	gate := fence.NewGate(fence.NewMemory(100_000))
 //	mux.Handle("PUT /orders/{id}", fencehttp.NewHandler(gate, func(r *http.Request) (string, bool) {
 //		return r.PathValue("id"), true
@@ -93,7 +93,8 @@ func Outdated(response *http.Response) error {
 // fence.ErrOutdated, so next should heed it. What next does after it has returned is not guarded.
 //
 // The gate knows this process only, and a fence.Memory is empty when the process starts: see there. Where
-// several processes serve the same resource, next has to guard its writes itself, such as with contrib/fence/sql.
+// several processes serve the same resource, next has to guard its writes itself, such as with
+// contrib/fence/sql.
 //
 // What is refused gets, as plain text,
 //
@@ -103,9 +104,11 @@ func Outdated(response *http.Response) error {
 //     (fence.ErrForgotten), without them;
 //   - 503 Service Unavailable if the gate's store fails, or the request's context ends while it waits.
 //
-// A token is a claim, and not proof: whoever may send one can lock out all others with a large one. Let those
-// in who may write.
-func NewHandler(gate *fence.Gate, resource func(*http.Request) (name string, guarded bool), next http.Handler) http.Handler {
+// A token is a claim, and not proof: whoever may send one can lock out all others with a large one. Check first
+// who calls.
+func NewHandler(
+	gate *fence.Gate, resource func(*http.Request) (name string, guarded bool), next http.Handler,
+) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, guarded := resource(r)
 		if !guarded {

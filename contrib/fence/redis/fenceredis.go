@@ -1,5 +1,5 @@
-// Package fenceredis fences writes to Redis and those who speak its protocol: the look at the newest token and
-// the write are one script, which nothing comes between.
+// Package fenceredis fences writes to Redis and to servers that speak its protocol: the look at the newest
+// token and the write are one script, which nothing comes between.
 //
 //	fences := fenceredis.New(client)
 //
@@ -10,9 +10,9 @@
 //
 // All keys of a call have the resource as their hash tag, so it works in a cluster as it does with one server.
 //
-// The newest token is a key without an expiry next to the data, about 100 bytes for each resource. It is as
-// durable as they are: a replica that is promoted before it has heard of a write knows neither the write nor
-// its token. Do not let Redis evict it: maxmemory-policy must not be one of allkeys-….
+// The newest token is a key without an expiry next to the data, one for each resource. It is as durable as
+// they are: a replica that is promoted before it has heard of a write knows neither the write nor its token.
+// Do not let Redis evict it: maxmemory-policy must not be one of allkeys-….
 //
 // It is a module of its own, so that others do not get go-redis.
 package fenceredis
@@ -97,7 +97,8 @@ func (f *Fence) Run(
 		return nil, err
 	}
 	all := append([]string{f.prefix + "{" + resource + "}"}, keys...)
-	result, err := script.script.Run(ctx, f.client, all, append([]any{fmt.Sprintf("%019d", token)}, args...)...).Result()
+	args = append([]any{fmt.Sprintf("%019d", token)}, args...)
+	result, err := script.script.Run(ctx, f.client, all, args...).Result()
 	if err == nil {
 		return result, nil
 	}
@@ -150,7 +151,9 @@ var (
 
 // Set sets a key to a value, as SET does, if the token is not outdated. It expires after ttl, which is rounded
 // up to whole milliseconds; 0 or less: it does not. For arguments and errors see [Fence.Run].
-func (f *Fence) Set(ctx context.Context, resource string, token int64, key string, value any, ttl time.Duration) error {
+func (f *Fence) Set(
+	ctx context.Context, resource string, token int64, key string, value any, ttl time.Duration,
+) error {
 	var err error
 	if ttl > 0 {
 		ms := (ttl + time.Millisecond - 1).Milliseconds()

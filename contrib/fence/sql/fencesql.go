@@ -57,8 +57,8 @@ const DefaultTable = "curator_fence"
 // ErrSchema says that [Fence.Migrate] has found the table of a newer version of this package.
 var ErrSchema = errors.New("the table of fencing tokens has a newer schema")
 
-// Fence is a table of the newest token of each resource: a row of some 50 bytes for each that was ever
-// guarded. Safe for concurrent use. It has no state but its configuration.
+// Fence is a table of the newest token of each resource, with a row for each that was ever guarded. Safe for
+// concurrent use. It has no state but its configuration.
 type Fence struct {
 	dialect Dialect
 	sql     statements

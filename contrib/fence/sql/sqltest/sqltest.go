@@ -128,7 +128,8 @@ func (b bench) lateWrite(t *testing.T) {
 
 func (b bench) names(t *testing.T) {
 	prefix := fmt.Sprint(b.level, "-")
-	names := []string{"orders", "Orders", "orders ", " orders", "örders", "'; --", "%", "\\", strings.Repeat("x", 255-len(prefix))}
+	names := []string{"orders", "Orders", "orders ", " orders", "örders", "'; --", "%", "\\",
+		strings.Repeat("x", 255-len(prefix))}
 	for i, name := range names { // each with a smaller token than those before
 		require.NoError(t, b.once(t, prefix+name, int64(100-i)), "%q is not any of the others", name)
 	}
