@@ -4,6 +4,7 @@ package cli_test
 
 import (
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -308,17 +309,33 @@ func TestPermitsCount(t *testing.T) {
 	eventually(t, "no session is left", func() bool { return len(b.srv.Sessions()) == 0 })
 }
 
+// Each term goes to its end, and then it is the other's turn, if that is in the line by then.
 func TestLeadersTakeTurns(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
+	waiting := func() bool { // each with a node of its own
+		owners := map[int64]bool{}
+		for _, n := range b.srv.Tree() {
+			owners[n.Stat.EphemeralOwner] = true
+		}
+		delete(owners, 0)
+		return len(owners) == 2
+	}
 	var started []*proc
 	for _, name := range []string{"a", "b"} {
 		started = append(started, b.start("lead", path, "--min-hold", "10ms", "--", "sh", "-c",
-			`echo "$1" >> "$0"; sleep 0.1; echo "$1" >> "$0"`, b.file("terms"), name))
+			`echo "$1" >> "$0"; read go < "$2"; echo "$1" >> "$0"`, b.file("terms"), name, b.fifo("turn "+name)))
 		eventually(t, name+" waits", func() bool { return len(b.line()) == len(started) })
 	}
-	eventually(t, "ten terms", func() bool { return len(text(b.file("terms"))) >= 40 })
-	assert.Equal(t, "a\na\nb\nb\na\na\nb\nb", text(b.file("terms"))[:15], "each to its end, and then the other")
+	said := ""
+	for i, name := range []string{"a", "b", "a", "b", "a", "b"} {
+		said += name + "\n"
+		eventually(t, fmt.Sprint("term ", i+1, " has begun, and the other waits"),
+			func() bool { return text(b.file("terms"))+"\n" == said && waiting() })
+		b.writeTo("turn " + name)
+		said += name + "\n"
+	}
+	eventually(t, "the last term is over", func() bool { return text(b.file("terms"))+"\n" == said+"a\n" })
 	for _, p := range started {
 		p.signal(syscall.SIGTERM)
 	}
