@@ -197,8 +197,8 @@ func (r *run[T]) complete(p *Pending[T], v T, err error) {
 // goroutine queues in their order. (If an operation takes further steps, because a parent is missing or a
 // node has children, those come after whatever was queued meanwhile.) There is one attempt: a lost connection
 // is an error, ErrConnectionLoss or ErrNotConnected, and the retry policy is not asked. Protected creates,
-// guaranteed deletes and Idempotent operations keep their promises all the same. How many there can be at a time is
-// limited: see [WithBackgroundLimit].
+// guaranteed deletes and Idempotent operations keep their promises all the same. How many there can be at a
+// time is limited: see [WithBackgroundLimit].
 //
 // The context given to ForPath bounds the operation: when it ends, so does the operation, as in the
 // foreground.

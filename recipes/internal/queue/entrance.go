@@ -58,8 +58,8 @@ func (e *entrance) leave() {
 	}
 }
 
-// list returns the list for a newcomer that has queued its create. It is own, which the newcomer has to ask for,
-// if nobody else has one under way. done is called once for each list.
+// list returns the list for a newcomer that has queued its create. It is own, which the newcomer has to ask
+// for, if nobody else has one under way. done is called once for each list.
 func (e *entrance) list(own *sharedList) *sharedList {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -85,8 +85,8 @@ func (l *Line) queue(
 	}
 }
 
-// enter creates the node and lists the directory, in one flight if no other goroutine of the client comes into
-// this line at the same time. Else they share a list, see [entrance].
+// enter creates the node and lists the directory, in one flight if no other goroutine of the client comes
+// into this line at the same time. Else they share a list, see [entrance].
 func (p *place) enter(ctx context.Context) (children []string, err error) {
 	data := p.Data
 	if data == nil {
