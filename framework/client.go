@@ -33,6 +33,7 @@ type Client struct {
 type last struct {
 	session atomic.Pointer[Session]
 	recipes atomic.Pointer[Client] // by ForRecipes
+	ended   atomic.Pointer[func() bool]
 }
 
 func newClient(c *core, v view) *Client { return &Client{core: c, view: v, last: &last{}} }

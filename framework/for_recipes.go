@@ -129,8 +129,11 @@ func (s *Session) Ended() func() bool {
 	if s.none() {
 		return func() bool { return true }
 	}
+	if made := s.c.last.ended.Load(); made != nil {
+		return *made
+	}
 	kept := weak.Make(s.e)
-	return func() bool {
+	ended := func() bool {
 		e := kept.Value()
 		if e == nil {
 			return true
@@ -139,6 +142,8 @@ func (s *Session) Ended() func() bool {
 		defer e.mu.Unlock()
 		return e.over != nil
 	}
+	s.c.last.ended.Store(&ended)
+	return ended
 }
 
 // Retry is [retry.Do] with the policy of [WithRetry] or [Client.UsingRetry], for several operations that are

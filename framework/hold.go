@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -63,16 +62,17 @@ type Hold struct {
 	name  string // the path as the client sees it
 	loss  LossPolicy
 	alone bool // nobody else may hold the same at the same time
-	ctx   *holdContext
+	ctx   holdContext
 	fail  context.CancelCauseFunc
-	told  func(error) // reports the end to the hooks; nil if there are none; set once, like timer
-	timer *time.Timer // when to look at the own node next; set once, before the hold is returned
+	told  func(error) // reports the end to the hooks; nil if there are none; set once
+	youth youth       // guarded by e.young.mu
 
 	mu       sync.Mutex
 	cause    error // set once
 	czxid    int64
 	watch    *wire.Watch // the own-node watch that is armed or on its way
 	unlisted bool        // the session has no permission to check the node in a heartbeat
+	timer    *time.Timer // for what due does, once the hold is not young any more; nil until it is needed
 }
 
 // Context returns a context that ends with the hold. context.Cause says why: ErrSuspended, ErrSessionLost,
@@ -86,7 +86,7 @@ func (h *Hold) Context() context.Context {
 	if h.e == nil {
 		return overContext // the zero value
 	}
-	return h.ctx
+	return &h.ctx
 }
 
 // Hold returns a [Hold] on the lock, lease or leadership that the node at opt.Path stands for. The caller
@@ -138,8 +138,10 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 		return nil, opError("hold", opt.Path, s.e.core.explain(err))
 	case opt.OwnWatchAfter < 0:
 		h.watchNode(true)
+	case opt.OwnWatchAfter > 0:
+		h.dueIn(opt.OwnWatchAfter)
 	default:
-		h.timer.Reset(cmp.Or(opt.OwnWatchAfter, ownWatchAfter))
+		s.e.young.add(h)
 	}
 	return h, nil
 }
@@ -183,16 +185,8 @@ func (h *Hold) why() error {
 // holdContext is a cancelable context whose Err also looks at the clock.
 type holdContext struct {
 	context.Context
-	h *Hold
-}
-
-// Err implements [context.Context].
-func (c *holdContext) Err() error {
-	if err := c.Context.Err(); err != nil {
-		return err
-	}
-	c.h.Valid()
-	return c.Context.Err()
+	values context.Context // whose values it has besides; nil if there are none
+	h      *Hold
 }
 
 // Value implements [context.Context]. It tells contrib/fence of the hold.
@@ -204,7 +198,19 @@ func (c *holdContext) Value(key any) any {
 		h.mu.Unlock()
 		list.Add(fencing.Hold{Path: h.name, Token: token, Shared: !h.alone, Context: c})
 	}
-	return c.Context.Value(key)
+	if v := c.Context.Value(key); v != nil || c.values == nil {
+		return v
+	}
+	return c.values.Value(key)
+}
+
+// Err implements [context.Context].
+func (c *holdContext) Err() error {
+	if err := c.Context.Err(); err != nil {
+		return err
+	}
+	c.h.Valid()
+	return c.Context.Err()
 }
 
 // certain returns nil if a hold made now would be certain, and errUncertain if certain has to be called
@@ -308,19 +314,18 @@ func newHold(e *epoch, full string, opt HoldOptions) *Hold {
 	h := &Hold{
 		e: e, path: full, name: opt.Path, loss: opt.Loss, alone: !opt.Shared, czxid: opt.Czxid,
 	}
-	values := context.Background()
-	if opt.Values != nil {
-		values = context.WithoutCancel(opt.Values)
-	}
+	parent := context.Background()
+	h.ctx.h, h.ctx.values = h, opt.Values
 	if observer := e.core.cfg.observer; len(observer) > 0 {
+		if opt.Values != nil {
+			parent = context.WithoutCancel(opt.Values)
+		}
+		h.ctx.values = nil
 		info := HoldInfo{
 			Recipe: opt.Recipe, Path: opt.Path, Token: opt.Czxid, Epoch: e.n, SessionID: e.wire.ID(),
 		}
-		values, h.told = observer.hold(values, info)
+		parent, h.told = observer.hold(parent, info)
 	}
-	inner, cancel := context.WithCancelCause(values)
-	h.ctx, h.fail = &holdContext{inner, h}, cancel
-	h.timer = time.AfterFunc(time.Hour, h.due)
-	h.timer.Stop()
+	h.ctx.Context, h.fail = context.WithCancelCause(parent)
 	return h
 }

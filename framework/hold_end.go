@@ -102,9 +102,13 @@ func (h *Hold) end(cause error) bool {
 		return false
 	}
 	h.cause = cause
+	timer := h.timer
 	h.mu.Unlock()
 	h.fail(cause)
-	h.timer.Stop()
+	h.e.young.remove(h)
+	if timer != nil {
+		timer.Stop()
+	}
 	h.e.mu.Lock()
 	_, registered := h.e.holds[h]
 	delete(h.e.holds, h)
@@ -130,7 +134,7 @@ func (h *Hold) tidy() {
 // usually deleted next, which uses up the watch.
 func (h *Hold) unwatch(watch *wire.Watch) {
 	if h.why() == ErrReleased {
-		h.timer.Reset(watchLeft)
+		h.dueIn(watchLeft)
 	} else {
 		h.e.wire.Unwatch(watch)
 	}
@@ -145,7 +149,18 @@ const (
 	watchLeft = time.Second
 )
 
-// due is called by the timer. It looks at the own node, or, after the hold's end, removes the watch.
+// dueIn has due called after d.
+func (h *Hold) dueIn(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.timer == nil {
+		h.timer = time.AfterFunc(d, h.due)
+	} else {
+		h.timer.Reset(d)
+	}
+}
+
+// due is called by the timers. It looks at the own node, or, after the hold's end, removes the watch.
 func (h *Hold) due() {
 	h.mu.Lock()
 	ended, watch := h.cause != nil, h.watch
@@ -229,10 +244,7 @@ func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
 		h.e.core.log.Warn("cannot read the node of our own lock, lease or leadership; trying again",
 			"epoch", h.e.n, "path", h.path, "err", err)
 		h.disarmed(w)
-		h.timer.Reset(lookAgain)
-		if h.why() != nil {
-			h.timer.Stop()
-		}
+		h.dueIn(lookAgain) // if the hold has ended meanwhile, it finds nothing to do
 	}
 }
 

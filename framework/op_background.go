@@ -62,6 +62,9 @@ func background[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 	if err = r.observe(ctx); err == nil {
 		err = r.enter()
 	}
+	if err == nil {
+		err = q.admit()
+	}
 	if err != nil {
 		err, begun = r.fail(err), true
 		r.complete(p, none, err)
@@ -86,12 +89,14 @@ func background[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 // queued is an operation in the background. It is one object, since there may be many.
 type queued[T any] struct {
 	Pending[T]
-	run run[T]
-	ctx context.Context // as given to ForPath
+	run     run[T]
+	ctx     context.Context // as given to ForPath
+	counted bool            // for the limit
 }
 
 // answered is the first request's Done function.
 func (q *queued[T]) answered(reply wire.Reply) {
+	q.discount()
 	r, p := &q.run, &q.Pending
 	if r.end == nil && !r.lengthy {
 		r.arrived(q.ctx, p, reply)
@@ -192,7 +197,8 @@ func (r *run[T]) complete(p *Pending[T], v T, err error) {
 // goroutine queues in their order. (If an operation takes further steps, because a parent is missing or a
 // node has children, those come after whatever was queued meanwhile.) There is one attempt: a lost connection
 // is an error, ErrConnectionLoss or ErrNotConnected, and the retry policy is not asked. Protected creates,
-// guaranteed deletes and Idempotent operations keep their promises all the same.
+// guaranteed deletes and Idempotent operations keep their promises all the same. How many there can be at a
+// time is limited: see [WithBackgroundLimit].
 //
 // The context given to ForPath bounds the operation: when it ends, so does the operation, as in the
 // foreground.

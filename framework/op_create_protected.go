@@ -95,8 +95,7 @@ type protected struct {
 }
 
 func (p *protected) request(e *epoch) *wire.Call {
-	name := zkpath.Protect(p.guid, zkpath.Base(p.full))
-	call := p.requestFor(zkpath.Join(p.parent, name))
+	call := p.requestFor(zkpath.ProtectLast(p.full, p.guid))
 	p.epoch = e
 	p.apply(createSent)
 	return call

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-curator/curator/internal/chance"
@@ -20,6 +21,7 @@ type ops struct {
 	hooks    serial // calls hooks on behalf of goroutines that must not wait
 	lines    lines
 	cleanups cleanups
+	queued   atomic.Int64 // operations in the background that count for the limit
 }
 
 // desk handles the answers of operations in the background.

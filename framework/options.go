@@ -82,6 +82,8 @@ type limits struct {
 	maxFrame int
 	maxReply int // 0: wire's default
 	window   int
+
+	background int // how many operations can be there
 }
 
 type caution struct {
@@ -106,7 +108,7 @@ func defaultOptions() options {
 		contents: contents{defaultData: []byte{}, compression: Gzip{},
 			decompressed: defaultDecompressedLimit},
 		network: network{dial: wire.DialTCP, spread: 100 * time.Millisecond},
-		limits:  limits{maxFrame: defaultMaxFrame, window: 1000},
+		limits:  limits{maxFrame: defaultMaxFrame, window: 1000, background: defaultBackground},
 		caution: caution{bound: 13 * time.Second, margin: -1, fenceGrace: -1},
 		telling: telling{logger: slog.New(slog.DiscardHandler)},
 		retry:   retry.ExponentialBackoff{Base: time.Second, Retries: 3},

@@ -30,6 +30,8 @@ type epoch struct {
 	suspended bool        // and now no such member is connected
 	over      error       // why nothing can be held any more
 	holds     map[*Hold]struct{}
+
+	young young
 }
 
 // change runs f with the lock held and wakes the goroutines that wait for a change.

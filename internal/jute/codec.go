@@ -36,8 +36,8 @@ var coders = sync.Pool{New: func() any { return &Coder{buf: make([]byte, 0, 512)
 // keptBuffer is the largest buffer that is used again.
 const keptBuffer = 16 << 10
 
-// Encode returns what f writes. It is Marshal for records that shall not be on the heap: f calls their Fields.
-// f must not keep the Coder.
+// Encode returns what f writes. It is Marshal for records that shall not be on the heap: f calls their
+// Fields. f must not keep the Coder.
 func Encode(f func(*Coder)) []byte {
 	c := coders.Get().(*Coder)
 	f(c)

@@ -21,6 +21,12 @@ const (
 // Protect returns the protected form of a node's name: "_c_" + guid + "-" + name. Get guid from NewGUID.
 func Protect(guid, name string) string { return protectedPrefix + guid + "-" + name }
 
+// ProtectLast is path with the protected form of its last name.
+func ProtectLast(path, guid string) string {
+	end := strings.LastIndexByte(path, '/') + 1
+	return path[:end] + protectedPrefix + guid + "-" + path[end:]
+}
+
 // ParseProtected splits a protected name into its UUID and the requested name. ok is false for every other
 // name, also if nothing follows the UUID, exactly as in Curator. Both lower and upper case are accepted in
 // the UUID, as in Curator, and returned unchanged.
@@ -80,8 +86,18 @@ func NewGUID() string {
 	rand.Read(b[:]) // never fails: without randomness the Go runtime ends the program
 	b[6] = b[6]&0x0f | (ourVersion-'0')<<4
 	b[8] = b[8]&0x3f | 0x80
-	h := hex.EncodeToString(b[:])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+	var guid [guidLen]byte
+	at := 0
+	for i, n := range [...]int{4, 2, 2, 2, 6} {
+		if i > 0 {
+			guid[at] = '-'
+			at++
+		}
+		hex.Encode(guid[at:], b[:n])
+		at += 2 * n
+		copy(b[:], b[n:])
+	}
+	return string(guid[:])
 }
 
 // suffixLen is the usual length of the number that the server appends to the name of a sequential node: a

@@ -43,6 +43,9 @@ func TestParseProtected(t *testing.T) {
 
 func TestProtectIsCuratorsForm(t *testing.T) {
 	assert.Equal(t, "_c_d93c3b7d-b92f-47f8-97dd-71e653f1e8cf-lock-", zkpath.Protect(guid, "lock-"))
+	for _, dir := range []string{"/", "/a/", "/a/b/", ""} {
+		assert.Equal(t, dir+zkpath.Protect(guid, "lock-"), zkpath.ProtectLast(dir+"lock-", guid))
+	}
 }
 
 func TestNewGUID(t *testing.T) {

@@ -16,7 +16,14 @@ type owner struct {
 	name  string
 }
 
-func (l *Line) owner() owner { return owner{l.Client.Place(l.Dir), l.Name} }
+func (l *Line) owner() owner {
+	if known := l.memory.owner.Load(); known != nil {
+		return *known
+	}
+	own := &owner{l.Client.Place(l.Dir), l.Name}
+	l.memory.owner.Store(own)
+	return *own
+}
 
 type carried struct {
 	owner owner
@@ -25,6 +32,19 @@ type carried struct {
 }
 
 type carryKey struct{}
+
+// carrier is a context that carries a list, and has the values of another.
+type carrier struct {
+	context.Context
+	list *carried
+}
+
+func (c *carrier) Value(key any) any {
+	if key == (carryKey{}) {
+		return c.list
+	}
+	return c.Context.Value(key)
+}
 
 func carriedBy(ctx context.Context) *carried {
 	list, _ := ctx.Value(carryKey{}).(*carried)

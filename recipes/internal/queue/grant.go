@@ -29,6 +29,8 @@ type Grant struct {
 	line  *Line     // learns how long it was held; nil for a grant beside another
 	since time.Time // of line
 	owner owner     // of line; set with Hold
+	entry carried   // of the grant, in the list that the hold's context carries; set with Hold
+	ctx   carrier   // of that list; set with Hold, in the last of several grants
 	turn  *Turn     // which carries it instead of the grant that the node has; nil for others
 
 	held    atomic.Bool     // Hold is set; a hook that is told of the hold has its context before that
@@ -66,7 +68,7 @@ func (g *Grant) giveBack() (deleted *framework.Pending[struct{}]) {
 
 func (g *Grant) end() {
 	if g.line != nil {
-		g.line.heldFor.Store(int64(time.Since(g.since)))
+		g.line.memory.heldFor.Store(int64(time.Since(g.since)))
 	}
 	g.Hold.End(framework.ErrReleased)
 }
@@ -92,10 +94,14 @@ func (l *Line) Holds(ctx context.Context) *Grant {
 // carry the grants. ownWatchAfter is as in framework.HoldOptions.
 func (l *Line) Hold(ctx context.Context, ownWatchAfter time.Duration, grants ...*Grant) error {
 	own, list, all := l.owner(), carriedBy(ctx), false
-	for _, g := range grants {
-		list = &carried{own, g, list}
+	for i, g := range grants {
+		g.entry = carried{own, g, list}
+		list = &g.entry
+		if i == len(grants)-1 {
+			g.ctx = carrier{ctx, list}
+			ctx = &g.ctx
+		}
 	}
-	ctx = context.WithValue(ctx, carryKey{}, list)
 	defer func() { // also when a hook panics
 		if !all {
 			EndAll(grants, framework.ErrReleased)
@@ -259,12 +265,15 @@ func WarnIfDropped[T any](held *T, path string, session *framework.Session) runt
 
 // WarnOf is WarnIfDropped, for several that are held one after the other.
 func WarnOf[T any](held *T, what Dropped) runtime.Cleanup {
-	return runtime.AddCleanup(held, func(d Dropped) { // on the collector's goroutine
-		if !d.ended() { // it only warns, since somebody may still work under the context
-			d.log.Warn("a lock or lease was dropped without Release; it is held until its session ends",
-				"path", d.path)
-		}
-	}, what)
+	return runtime.AddCleanup(held, Dropped.warn, what)
+}
+
+// warn is called on the collector's goroutine.
+func (d Dropped) warn() {
+	if !d.ended() { // it only warns, since somebody may still work under the context
+		d.log.Warn("a lock or lease was dropped without Release; it is held until its session ends",
+			"path", d.path)
+	}
 }
 
 // DroppedOf is what the warning needs of something held whose node is at path.

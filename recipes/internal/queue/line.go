@@ -57,7 +57,13 @@ type Line struct {
 	OnWait func(Position)
 
 	warnedForeign, warnedNumbers atomic.Bool
-	heldFor                      atomic.Int64 // how long the last hold lasted, as a time.Duration
+	memory                       memory
+}
+
+// memory is what a Line remembers.
+type memory struct {
+	heldFor atomic.Int64 // how long the last hold lasted, as a time.Duration
+	owner   atomic.Pointer[owner]
 }
 
 // longHold is how long a hold lasts in which a waiter has the time to find out that it is the next one.

@@ -23,7 +23,8 @@ type place struct {
 	wasFirst WasFirst // how to do without a list; nil if there is no way
 	waited   bool     // for a node ahead
 
-	company *company // of the waiters that the list of one can tell something; nil until it waits
+	entering sharedList // what it was listed by, if it came in alone
+	company  *company   // of the waiters that the list of one can tell something; nil until it waits
 
 	creating    *framework.Pending[framework.CreateResult] // the create, while it is under way
 	own         *framework.Watch                           // armed on the own node; nil if it is not
@@ -84,7 +85,8 @@ func (l *Line) queue(
 	}
 }
 
-// enter creates the node and lists the directory, in one flight.
+// enter creates the node and lists the directory, in one flight if no other goroutine of the client comes
+// into this line at the same time. Else they share a list, see [entrance].
 func (p *place) enter(ctx context.Context) (children []string, err error) {
 	data := p.Data
 	if data == nil {
@@ -92,10 +94,24 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 	}
 	create := p.view.Create().WithMode(framework.EphemeralSequential).WithProtection().
 		CreatingParentContainersIfNeeded().InBackground()
+	by := enterBy(companyKey{p.owner(), p.session.ID()})
+	defer by.leave()
+	ask := func(l *sharedList) {
+		// The others' list must not end with this caller's context.
+		ctx := ctx
+		if ctx.Done() != nil {
+			ctx = context.WithoutCancel(ctx)
+		}
+		l.connections = p.session.Connections()
+		l.listed = p.view.GetChildren().InBackground().ForPath(ctx, p.Dir)
+	}
 	err = p.Client.Retry(ctx, func(ctx context.Context) error {
-		p.connections = p.session.Connections()
 		p.creating = create.ForPath(ctx, zkpath.Join(p.Dir, p.Name), data)
-		listed := p.view.GetChildren().InBackground().ForPath(ctx, p.Dir)
+		list := by.list(&p.entering)
+		defer by.done(list, ask)
+		if list == &p.entering {
+			ask(list)
+		}
 		node, err := Result(p.creating)
 		p.creating = nil
 		if err != nil {
@@ -104,8 +120,8 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 		p.path, p.name, p.czxid = node.Path, zkpath.Base(node.Path), node.Stat.Czxid
 		// The list may be an error, or too old: when the directory was missing, or the connection was lost in
 		// between. Then the own node is not in it, and turn lists again.
-		if list, err := Result(listed); err == nil {
-			children = list.Names
+		if names, ok := list.names(ctx); ok {
+			children, p.connections = names, list.connections
 		}
 		return nil
 	})

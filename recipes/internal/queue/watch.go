@@ -108,7 +108,7 @@ func (p *place) awaitAhead(
 //
 // Whichever it is, it has to go before the owner's turn, so a waiter that watches it misses nothing.
 func (p *place) target(d Decision) string {
-	far := p.FarSighted && time.Duration(p.heldFor.Load()) >= longHold
+	far := p.FarSighted && time.Duration(p.memory.heldFor.Load()) >= longHold
 	if far && d.Second != "" && !p.company.has(d.Predecessor) {
 		return d.Second
 	}

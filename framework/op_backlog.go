@@ -1,0 +1,40 @@
+package framework
+
+import "fmt"
+
+// ErrBackgroundFull says that too many operations of this client are in the background already, so this one
+// was not sent: see [WithBackgroundLimit]. Wait for some of them and try again.
+var ErrBackgroundFull = named("too many operations in the background")
+
+// WithBackgroundLimit limits how many operations can be in the background without an answer: each needs
+// memory while it waits, and all that is queued after it waits for it. Further ones end with
+// ErrBackgroundFull at once; nothing of them was sent. What goes through the view of a session does not
+// count, and neither do guaranteed deletes and what caches read: so recipes can go on where they have
+// something to lose, and a lock can always be released. n must be at least 1. Default 262144.
+func WithBackgroundLimit(n int) Option {
+	return checked(n >= 1, func(o *options) { o.background = n }, "WithBackgroundLimit",
+		"%d is less than 1", n)
+}
+
+const defaultBackground = 1 << 18
+
+// admit counts an operation that is about to be queued, or refuses it.
+func (q *queued[T]) admit() error {
+	c := q.run.c
+	if _, kept := any(q.run.debt).(*guaranteed); kept || c.view.own || c.view.epoch != nil {
+		return nil
+	}
+	n, most := c.core.ops.queued.Add(1), int64(c.core.cfg.background)
+	if q.counted = n <= most; !q.counted {
+		c.core.ops.queued.Add(-1)
+		return fmt.Errorf("%w: the limit is %d", ErrBackgroundFull, most)
+	}
+	return nil
+}
+
+// discount is called once with the end of the first request.
+func (q *queued[T]) discount() {
+	if q.counted {
+		q.run.c.core.ops.queued.Add(-1)
+	}
+}

@@ -1,0 +1,83 @@
+package framework
+
+import (
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+)
+
+// maxTTL is the longest time that fits into the server's encoding of TTL nodes.
+const maxTTL = 0xffffffffff * time.Millisecond
+
+// node is what creates in and outside of transactions have in common.
+type node struct {
+	mode CreateMode
+	ttl  time.Duration
+	acl  []ACL // nil: as the provider says
+	pack packing
+}
+
+func (n node) fault() error {
+	hasTTL := n.mode == PersistentTTL || n.mode == PersistentSequentialTTL
+	switch {
+	case n.mode < Persistent || n.mode > PersistentSequentialTTL:
+		return badArguments("unknown mode %v", n.mode)
+	case hasTTL && (n.ttl < time.Millisecond || n.ttl > maxTTL):
+		return badArguments("mode %v needs WithTTL with a time from 1ms to %v, not %v", n.mode, maxTTL, n.ttl)
+	case n.ttl%time.Millisecond != 0:
+		return badArguments("WithTTL(%v) is not a whole number of milliseconds", n.ttl)
+	case !hasTTL && n.ttl != 0:
+		return badArguments("WithTTL needs the mode PersistentTTL or PersistentSequentialTTL, not %v", n.mode)
+	case n.acl != nil && len(n.acl) == 0:
+		return badArguments("WithACL needs at least one entry: ZooKeeper allows no empty ACL")
+	}
+	return nil
+}
+
+// op is the operation code. Plain modes use create2, whose answer has the Stat.
+func (n node) op() int32 {
+	switch n.mode {
+	case Container:
+		return jute.OpCreateContainer
+	case PersistentTTL, PersistentSequentialTTL:
+		return jute.OpCreateTTL
+	}
+	return jute.OpCreate2
+}
+
+// record is what the request says, without the TTL of those that have one.
+func (n node) record(c *Client, full string, data []byte) jute.CreateRequest {
+	return jute.CreateRequest{Path: full, Data: data, ACL: c.aclOf(n.acl, full), Flags: int32(n.mode)}
+}
+
+// request returns the operation code and its record.
+func (n node) request(c *Client, full string, data []byte) jute.MultiOp {
+	op, req := n.op(), n.record(c, full, data)
+	if op == jute.OpCreateTTL {
+		withTTL := &jute.CreateTTLRequest{CreateRequest: req, TTL: n.ttl.Milliseconds()}
+		return jute.MultiOp{Op: op, Request: withTTL}
+	}
+	return jute.MultiOp{Op: op, Request: &req}
+}
+
+// call returns the request of a create outside a transaction.
+func (n node) call(c *Client, full string, data []byte) *wire.Call {
+	op := n.op()
+	if op == jute.OpCreateTTL {
+		return newCall(op, n.request(c, full, data).Request)
+	}
+	req := n.record(c, full, data)
+	return &wire.Call{Op: op, Body: jute.Encode(req.Fields)}
+}
+
+// aclOf returns the ACL of a new node: acl or, if that is nil, the provider's.
+func (c *Client) aclOf(acl []ACL, full string) []jute.ACL {
+	if provider := c.core.cfg.aclProvider; acl == nil && provider != nil {
+		acl = provider(full)
+	}
+	if len(acl) == 0 {
+		return openACL
+	}
+	return wireACL(acl)
+}
