@@ -45,7 +45,7 @@ func (s *Session) ID() int64 {
 	return s.e.wire.ID()
 }
 
-// Timeout returns the session timeout that the server granted.
+// Timeout returns the session timeout that the server granted: [Safety.SessionTimeout].
 func (s *Session) Timeout() time.Duration {
 	if s.none() {
 		return 0

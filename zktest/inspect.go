@@ -147,7 +147,7 @@ func (s *Server) Sessions() []SessionInfo {
 		}
 		list = append(list, SessionInfo{
 			ID:         ses.id,
-			Timeout:    time.Duration(ses.timeout) * time.Millisecond,
+			Timeout:    time.Duration(cmp.Or(ses.granted, ses.timeout)) * time.Millisecond,
 			Connected:  ses.conn != nil,
 			Expires:    time.Duration(ses.expires)*time.Millisecond - s.clock(),
 			Ephemerals: slices.Sorted(slices.Values(s.tree.ephemeralsOf(ses.id))),

@@ -123,7 +123,7 @@ func (m *member) own(id, timeout int64, owner *Server) bool {
 	if ses == nil || ses.closing {
 		return false
 	}
-	ses.timeout, ses.owner = timeout, owner
+	ses.owner = owner
 	m.s.touch(ses, timeout)
 	return true
 }

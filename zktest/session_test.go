@@ -148,6 +148,26 @@ func TestReattachReplacesTheExpiry(t *testing.T) {
 	})
 }
 
+// A server that starts again, or a new leader, knows a session's creation, and nothing of later handshakes.
+func TestARestartGivesTheTimeoutOfTheCreation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := RunT(t)
+		c := newRaw(t, s, 4*time.Second)
+		c.nc.Close()
+		n := dialRaw(t, s)
+		require.NoError(t, n.shake(c.resume(20000)))
+		assert.Equal(t, int32(20000), n.hello.Timeout)
+		assert.Equal(t, 20*time.Second, s.Sessions()[0].Timeout)
+		s.Stop()
+		require.NoError(t, s.Restart())
+		start := time.Now()
+		for len(s.Sessions()) > 0 {
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.Equal(t, 6*time.Second, time.Since(start).Round(time.Second))
+	})
+}
+
 func TestUnknownSessionAndZxidAhead(t *testing.T) {
 	s := RunT(t)
 	c := dialRaw(t, s)

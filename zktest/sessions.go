@@ -12,7 +12,8 @@ import (
 // session is guarded by the server's lock.
 type session struct {
 	id      int64
-	timeout int64 // milliseconds
+	timeout int64 // milliseconds, as of its creation: what a new leader and a restarted server give it
+	granted int64 // milliseconds: by the last handshake, at the server of this copy; 0: by none
 	expires int64 // milliseconds since the server's start; a multiple of the tick
 	conn    *conn // nil while the client is away
 
@@ -218,7 +219,7 @@ func (s *Server) welcome(c *conn, req *jute.ConnectRequest, ses *session, strike
 		op: jute.OpCreateSession, zxid: s.zxid, err: ErrSessionExpired,
 	}
 	if ses != nil {
-		c.session, c.sessionID, ses.conn, ses.timeout = ses, ses.id, c, c.timeout
+		c.session, c.sessionID, ses.conn, ses.granted = ses, ses.id, c, c.timeout
 		s.touch(ses, c.timeout)
 		response = c.hello()
 		entry.session, entry.err = ses.id, ok

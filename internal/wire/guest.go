@@ -127,7 +127,7 @@ func (g *guest) take(server string) (net.Conn, error) {
 	default:
 		c := newLibConn(s, l)
 		l.library.conn = c
-		c.welcome(s.identity.timeout, s.identity.id)
+		c.welcome(s.validity.timeout(s.identity.timeout), s.identity.id)
 		return c, nil
 	}
 }

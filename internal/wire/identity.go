@@ -10,7 +10,7 @@ import (
 type identity struct {
 	id       int64 // 0 before the first connection
 	password []byte
-	timeout  time.Duration // negotiated
+	timeout  time.Duration // granted by the last handshake
 	zxid     int64         // the highest of any reply, this process's earlier sessions included
 
 	handshake chan struct{} // of one before the first connection: closed at its end; nil if none is under way
@@ -68,8 +68,8 @@ func (s *Session) known() identity {
 // Agreed says whether a member with a quorum has confirmed the session.
 func (s *Session) Agreed() bool { return s.known().agreed }
 
-// Timeout is the negotiated session timeout, 0 before the first handshake.
-func (s *Session) Timeout() time.Duration { return s.known().timeout }
+// Timeout is the session timeout that counts, 0 before the first handshake. See [Standing].
+func (s *Session) Timeout() time.Duration { return s.validity.timeout(s.known().timeout) }
 
 // ID is the session's id, 0 before the first handshake.
 func (s *Session) ID() int64 { return s.known().id }

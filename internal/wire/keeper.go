@@ -47,7 +47,7 @@ func (l *link) check(at instant, ping, silence time.Duration) error {
 		if first := s.calls.flight.first; first != nil && s.links.live == l {
 			forgotten = elapsed(first.sent, at)
 		}
-		longest = min(s.identity.timeout, s.cfg.Timeout)
+		longest = min(s.validity.timeout(s.identity.timeout), s.cfg.Timeout)
 		l.window.late = ping / windowShare
 		if elapsed(l.pulse.sent, at) >= ping/2 {
 			l.pulse.pings = append(l.pulse.pings, at)

@@ -688,23 +688,32 @@ func TestNothingRevivesALostSession(t *testing.T) {
 	})
 }
 
-// Rule R4.
+// Rules R4 and R9.
 func TestAMemberWithASmallerLimitShortensTheTimeEvenUnheard(t *testing.T) {
 	onScript(t, func(n int, p *peer) {
 		switch n {
 		case 1:
-			p.welcome(4 * time.Second)
+			p.welcome(20 * time.Second)
 			p.next() // cut
 		case 2:
+			p.welcome(4 * time.Second)
+			p.next() // cut
+		case 3:
 			p.welcome(20 * time.Second)
+			h, _ := p.next()
+			p.reply(h, 1, 0)
 			p.next() // cut
 		default:
 			p.swallow()
 		}
 	}, func(t *testing.T, f *fake) {
 		c := connected(t, f.Dial, func(cfg *Config) { cfg.Timeout = 20 * time.Second })
-		c.start(jute.OpSync)
-		c.await(Connected)
+		for range 2 {
+			c.start(jute.OpSync)
+			c.await(Connected)
+		}
+		assert.Equal(t, 4*time.Second, c.Timeout(), "until a write is committed")
+		c.do(jute.OpDelete, &jute.PathVersionRequest{Path: "/a"})
 		assert.Equal(t, 20*time.Second, c.Timeout())
 		time.Sleep(2 * steady)
 		c.start(jute.OpSync)

@@ -81,7 +81,7 @@ func (o *output) add(xid, op int32, body []byte) {
 
 // newLink makes the session's next link of an attempt that has succeeded. Session.mu is held.
 func (s *Session) newLink(a *attempt, readOnly bool) *link {
-	ping, _ := s.pace(s.identity.timeout)
+	ping, _ := s.pace(s.validity.timeout(s.identity.timeout))
 	l := &link{
 		s: s, n: s.links.n + 1, server: a.server, conn: a.conn, in: a.in, readOnly: readOnly,
 		output: output{wake: make(chan struct{}, 1)}, window: newWindow(s.cfg.Window, ping),

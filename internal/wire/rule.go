@@ -58,7 +58,8 @@ const (
 
 // Standing is what the rule rests on.
 type Standing struct {
-	// Timeout is what the last handshake granted, 0 before the first.
+	// Timeout is the session timeout that counts, 0 before the first handshake: what the last one granted,
+	// but not more than the first, nor more than before it without a committed write.
 	Timeout time.Duration
 	// Known says that a server of this session has said whether it stands alone; Alone is what the last of
 	// them said.
@@ -74,10 +75,11 @@ type planner = func(timeout time.Duration, alone bool) Rule
 // always is the planner with one rule.
 func always(r Rule) planner { return func(time.Duration, bool) Rule { return r } }
 
-// news is what changes a standing: a handshake that has granted a timeout, or else a verdict.
+// news is what changes a standing: a handshake that has granted a timeout, a timeout that has been proved, or
+// else a verdict.
 type news struct {
-	granted time.Duration
-	verdict Verdict
+	granted, grown time.Duration
+	verdict        Verdict
 }
 
 // outcome is the consequence of news.
@@ -99,6 +101,8 @@ func (s Standing) next(n news, plan planner, held int, left time.Duration) (Stan
 	case n.granted > 0:
 		s.Timeout, s.Asked = n.granted, false
 		o.ask = true
+	case n.grown > 0:
+		s.Timeout = n.grown
 	case n.verdict == Later:
 		o.ask = true
 	default:

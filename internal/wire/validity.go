@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"sync"
 	"time"
 )
@@ -27,6 +28,8 @@ type Validity struct {
 	rule     Rule          // what plan says of standing
 	ping     time.Duration // how often it pings
 	lowest   time.Duration // lowest timeout ever negotiated or asked for
+	created  time.Duration // the timeout with which the session was created; 0 before that
+	offered  time.Duration // what the last handshake has granted, created at most
 	answered instant       // when the last answered request was sent
 	attach   instant       // when the oldest unanswered connect request was sent; zero if there is none
 	commit   instant       // when the last committed write was sent
@@ -76,6 +79,11 @@ func (v *Validity) Standing() Standing {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.standing
+}
+
+// timeout is the session timeout that counts; granted for a session that no quorum knows.
+func (v *Validity) timeout(granted time.Duration) time.Duration {
+	return cmp.Or(v.Standing().Timeout, granted)
 }
 
 // Hold counts a hold from now on, if one is certain now; otherwise it returns false. Unhold takes it back.
@@ -228,6 +236,11 @@ func (v *Validity) answer(sent instant, committed bool) bool {
 	if v.answered.t.IsZero() || elapsed(v.answered, sent) > 0 {
 		v.answered = sent
 	}
+	if committed && v.offered > v.standing.Timeout {
+		// The leader that has granted more has a quorum. Earlier writes prove what was granted before.
+		v.commit, v.previous = instant{}, instant{}
+		v.changeRule(news{grown: v.offered}, at)
+	}
 	if committed {
 		if v.previous = v.commit; v.beatFrom(v.previous, at) <= 0 {
 			v.previous = instant{} // too old to count: this one is the first
@@ -258,7 +271,7 @@ func (v *Validity) connecting(at instant) {
 }
 
 // connected notes that the connect request sent at sent was answered; false if that came too late. A member
-// without a quorum has no say about the session's life (R1).
+// without a quorum has no say about the session's life (R1). timeout is what was granted.
 func (v *Validity) connected(sent instant, timeout time.Duration, readOnly bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -273,10 +286,13 @@ func (v *Validity) connected(sent instant, timeout time.Duration, readOnly bool)
 	if readOnly {
 		timeout = v.standing.Timeout // the session's time is what members with a quorum have granted
 	}
-	if timeout > v.standing.Timeout {
-		// Earlier writes prove what was granted before, and the member that grants more now may have lost its
-		// leader.
-		v.commit, v.previous = instant{}, instant{}
+	if v.created == 0 {
+		v.created = timeout
+	}
+	v.offered = min(timeout, v.created)
+	timeout = v.offered
+	if before := v.standing.Timeout; before != 0 {
+		timeout = min(timeout, before) // until it is proved: see answer
 	}
 	v.changeRule(news{granted: timeout}, at)
 	if !readOnly {

@@ -59,8 +59,10 @@ func TestTheBoundIsTakenOff(t *testing.T) {
 
 func TestAnUnansweredConnectRequestCountsWithTheLowestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := connectedNow(t, Rule{}, 4*time.Second)
-		require.True(t, v.connected(now(), 20*time.Second, false), "another member grants more")
+		v := connectedNow(t, Rule{}, 20*time.Second)
+		require.True(t, v.connected(now(), 4*time.Second, false), "another member grants less")
+		require.True(t, v.connected(now(), 20*time.Second, false))
+		require.True(t, v.answer(now(), true))
 		assert.Equal(t, 20*time.Second, v.Remaining())
 		time.Sleep(time.Second)
 		v.connecting(now())
@@ -71,6 +73,56 @@ func TestAnUnansweredConnectRequestCountsWithTheLowestTimeout(t *testing.T) {
 		require.True(t, v.connected(now(), 20*time.Second, false))
 		assert.Equal(t, 20*time.Second, v.Remaining())
 	})
+}
+
+// A new leader, and a server that has restarted, give a session the time with which it was created, whatever
+// it has been granted since (R9).
+func TestASessionNeverCountsForLongerThanWhenItWasCreated(t *testing.T) {
+	for name, rule := range map[string]Rule{
+		"exact": {}, "bound": {Bound: time.Second}, "heartbeat": {Kind: RuleHeartbeat, Tick: time.Second},
+	} {
+		t.Run(name, bubbled(func(t *testing.T) {
+			v := connectedNow(t, rule, 4*time.Second)
+			require.True(t, v.connected(now(), 20*time.Second, false))
+			for range 3 {
+				require.True(t, v.answer(now(), true))
+			}
+			assert.Positive(t, v.Remaining())
+			assert.LessOrEqual(t, v.Remaining(), 4*time.Second)
+			assert.Equal(t, 4*time.Second, v.Standing().Timeout)
+		}))
+	}
+}
+
+// A leader without a quorum grants what it likes. The others may count with the least that they have granted,
+// until a write has shown that it is not so.
+func TestATimeoutThatGrowsAgainCountsFromACommittedWrite(t *testing.T) {
+	for name, rule := range map[string]Rule{
+		"bound": {Bound: time.Second}, "heartbeat": {Kind: RuleHeartbeat, Tick: time.Second},
+	} {
+		t.Run(name, bubbled(func(t *testing.T) {
+			v := connectedNow(t, rule, 20*time.Second)
+			require.True(t, v.connected(now(), 4*time.Second, false))
+			for range 2 { // as many as the heartbeat rule asks for
+				require.True(t, v.answer(now(), true))
+			}
+			require.True(t, v.Hold())
+			require.False(t, v.Answered(Member))
+			require.True(t, v.connected(now(), 20*time.Second, false))
+			require.True(t, v.answer(now(), false))
+			before := v.Remaining()
+			assert.Positive(t, before)
+			assert.Less(t, before, 4*time.Second)
+			assert.Equal(t, 4*time.Second, v.Standing().Timeout)
+			require.False(t, v.Answered(Member))
+			require.True(t, v.answer(now(), true))
+			assert.Equal(t, 20*time.Second, v.Standing().Timeout)
+			assert.True(t, v.Standing().Asked, "that stays known")
+			assert.GreaterOrEqual(t, v.Remaining(), before, "what was certain stays so")
+			require.True(t, v.answer(now(), true))
+			assert.Greater(t, v.Remaining(), 10*time.Second)
+		}))
+	}
 }
 
 func TestAReadOnlyMemberProvesNothing(t *testing.T) {
@@ -198,6 +250,8 @@ func TestTheRuleTurns(t *testing.T) {
 			outcome{member, false, true}},
 		{"less is granted", known, news{granted: T / 2}, 2, time.Second, Standing{T / 2, true, true, false},
 			outcome{byServer(T/2, false), true, true}},
+		{"a timeout has been proved: nothing else changes", known, news{grown: 2 * T}, 1, time.Second,
+			Standing{2 * T, true, true, true}, outcome{byServer(2*T, true), true, false}},
 		{"refused for now under a hold", Standing{T, true, true, false}, news{verdict: Later}, 1, time.Second,
 			Standing{T, true, true, false}, outcome{member, true, true}},
 		{"it stands alone still", Standing{T, true, true, false}, news{verdict: Alone}, 1, time.Second, known,

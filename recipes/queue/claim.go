@@ -113,20 +113,25 @@ func (c *claim) settle() {
 }
 
 // remove deletes the lock, if it is there, and only this one. A delete that is repeated until it succeeds
-// could meet the lock of the next consumer, which has the same name: so it is a write with a marker.
+// could meet the lock of the next consumer, which has the same name: so it is a write with a marker. If
+// somebody deletes that while the outcome is unknown, no earlier try can be executed any more: then the lock
+// tells, and if it is still there, it is deleted with another marker.
 func (c *claim) remove(ctx context.Context) {
 	view := c.session.Client()
 	m := marker{client: view, dir: c.q.marks(), patient: true}
 	defer m.forget()
-	err := queue.UntilWritten(ctx, view, func(ctx context.Context) error {
-		mine, err := c.mine(ctx)
-		if err != nil || !mine {
-			return err
-		}
-		return m.write(ctx, func(to framework.TransactionOps) []framework.TransactionOp {
-			return []framework.TransactionOp{to.Delete().ForPath(c.path)}
+	err := errUndecided
+	for errors.Is(err, errUndecided) && view.Err() == nil {
+		err = queue.UntilWritten(ctx, view, func(ctx context.Context) error {
+			mine, err := c.mine(ctx)
+			if err != nil || !mine {
+				return err
+			}
+			return m.write(ctx, func(to framework.TransactionOps) []framework.TransactionOp {
+				return []framework.TransactionOp{to.Delete().ForPath(c.path)}
+			})
 		})
-	})
+	}
 	if err != nil && !gone(err) && view.Err() == nil {
 		view.Logger().Warn("the lock of an item is not deleted: it stays until the session ends", "path", c.path,
 			"err", err)

@@ -38,7 +38,9 @@ func (e *ItemError) Unwrap() error { return e.Err }
 
 func wrap(path, verb string, err error) error { return queue.Wrap("queue", path, verb, err) }
 
-// The errors of a write which nobody can tell any more whether it was executed. They are not to be repeated.
+// The errors of a write of which the marker does not tell whether it was executed. It is not to be repeated,
+// unless something else tells. After errUndecided in a session that goes on, a try that was not executed never
+// will be: its marker is gone.
 var (
 	errUndecided = fmt.Errorf("a reply was lost, and what told whether the write was executed is gone: %w",
 		framework.ErrOutcomeUnknown)

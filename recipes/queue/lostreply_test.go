@@ -205,6 +205,46 @@ func TestLostReplyToLockOfOneSession(t *testing.T) {
 	})
 }
 
+// The reply to the write that gives a lock back is lost, and somebody deletes the mark that would tell whether
+// it was executed. Then the lock itself tells: nobody else's has its data.
+func TestLostReplyAndMarkWhenALockIsGivenBack(t *testing.T) {
+	for _, action := range losses {
+		t.Run(fmt.Sprint(action), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				c := newClient(t, s)
+				q := queue.New(c, path, queue.WithLockPath(lockPath))
+				put(t, q, "a")
+				ctx, cancel := context.WithCancel(background)
+				lost := s.Inject(zktest.Fault{Op: "multi", PathPrefix: lockPath, Action: action})
+				away := s.Inject(zktest.Fault{Op: zktest.OpConnect, Action: zktest.Hold})
+				err := q.Consume(ctx, func(context.Context, []byte) error {
+					cancel()
+					return errors.New("not now")
+				})
+				require.ErrorIs(t, err, context.Canceled)
+				<-lost.Struck()
+				<-away.Struck()
+				marks, err := s.Children(markPath)
+				require.NoError(t, err)
+				for _, mark := range marks {
+					require.NoError(t, s.Delete(markPath+"/"+mark))
+				}
+				away.Release()
+				time.Sleep(5 * time.Second)
+				locks, err := s.Children(lockPath)
+				require.NoError(t, err)
+				require.Empty(t, locks, "the session goes on")
+				var h handled
+				stop := consuming(t, q, h.handle)
+				require.Equal(t, []string{"a"}, h.wait(1))
+				stop()
+				tidy(t, s, c)
+			})
+		})
+	}
+}
+
 // The consumer's session ends while it handles an item. With a lock path the handler's context ends, and the
 // item is handled again; without it is not.
 func TestSessionLostWhileHandling(t *testing.T) {

@@ -208,6 +208,18 @@ func (p *Plan) stale() time.Duration {
 	return time.Duration(p.SyncLimit)*p.TickTime + p.TickTime*3/2
 }
 
+// unwatched is how long faults may end one connection after the other with its first request: the one that
+// arms the watches again.
+func (p *Plan) unwatched() (d time.Duration) {
+	for _, f := range p.Faults {
+		arms := f.Op == zktest.OpSetWatches || f.Op == zktest.OpSetWatches2
+		if f.Kind == Strike && arms && f.Times < 0 {
+			d += f.Lasts
+		}
+	}
+	return d
+}
+
 // end is when the last fault is undone.
 func (p *Plan) end() (end time.Duration) {
 	for _, f := range p.Faults {

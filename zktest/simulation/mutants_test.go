@@ -151,7 +151,6 @@ var mutants = []struct {
 	{bug: "a slot not looked up under the lock", works: "once", within: 100},
 	{bug: "a slot recorded whose run has failed", works: "once", within: 100},
 	{bug: "another's record taken for one's own", works: "atmostonce", within: 100},
-	{bug: "a node not looked at after a wait", works: "latch", within: 4000},
 	{bug: "an item that is to move is kept", works: "assignment", within: 100},
 	{bug: "only a list makes a new plan", works: "assignment", within: 100},
 	{bug: "an owner that is not told of a loss", works: "assignment", within: 100},

@@ -1,0 +1,22 @@
+package chaos
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+// While every connection ends with the request that arms its watches, nobody learns what was deleted.
+func TestTimeWithoutWatchesIsNotCounted(t *testing.T) {
+	p := &Plan{Faults: []Fault{
+		{Kind: Strike, Op: zktest.OpSetWatches, Times: -1, Lasts: time.Minute},
+		{Kind: Strike, Op: zktest.OpSetWatches2, Times: -1, Lasts: time.Second},
+		{Kind: Strike, Op: zktest.OpSetWatches, Times: 2, Lasts: time.Hour}, // the third succeeds
+		{Kind: Strike, Op: zktest.OpPing, Times: -1, Lasts: time.Hour},
+		{Kind: Cut, Lasts: time.Hour},
+	}}
+	assert.Equal(t, 61*time.Second, p.unwatched())
+}
