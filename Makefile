@@ -1,7 +1,7 @@
 # All targets are thin: plain go commands, or a script of scripts/ that says what it runs.
 .DEFAULT_GOAL := help
 export GOWORK :=
-.PHONY: help curator quickstart test test-short check race fuzz bench bench-peers sim sim-mutants compare api cross release-check sbom
+.PHONY: help curator quickstart test test-short check race fuzz bench bench-peers sim sim-mutants compare api cross release-check
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -29,9 +29,6 @@ api: ## the exported API against the last release's (WRITE=write makes it the re
 
 cross: ## build and vet every module for other systems and processors, and with the oldest Go (PLATFORMS, OLDEST=)
 	scripts/cross
-
-sbom: curator ## what is in bin/curator, as CycloneDX, into bin/curator.cdx.json
-	scripts/sbom
 
 release-check: ## what would be released, by version into empty modules, from a module proxy made of the clone
 	scripts/release-check

@@ -1,0 +1,160 @@
+package operating
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+)
+
+// read returns a file of docs.
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../docs", name))
+	require.NoError(t, err)
+	return string(text)
+}
+
+// known says whether any series has the label.
+func known(series map[string]labelSet, label string) bool {
+	for _, has := range series {
+		if has[label] {
+			return true
+		}
+	}
+	return false
+}
+
+func TestDashboard(t *testing.T) {
+	series := exported(t)
+	var dashboard struct {
+		Templating struct {
+			List []struct{ Name, Type, Definition string }
+		}
+		Panels []struct {
+			ID          int
+			Title, Type string
+			GridPos     struct{ X, Y, W, H int }
+			Targets     []struct{ Expr, LegendFormat string }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(read(t, "operating/dashboard.json")), &dashboard))
+	variables := []string{"$__rate_interval", "5m"}
+	for _, v := range dashboard.Templating.List {
+		variables = append(variables, "$"+v.Name, ".*")
+		if v.Type == "query" {
+			assert.Equal(t, "label_values(curator_connected, "+v.Name+")", v.Definition)
+			assert.True(t, series["curator_connected"][v.Name], v.Name)
+		}
+	}
+	shown, ids := map[string]bool{}, map[int]string{}
+	label := regexp.MustCompile(`{{(\w+)}}`)
+	for _, p := range dashboard.Panels {
+		assert.Empty(t, ids[p.ID], "two panels %d", p.ID)
+		ids[p.ID] = p.Title
+		assert.LessOrEqual(t, p.GridPos.X+p.GridPos.W, 24, p.Title)
+		assert.Equal(t, p.Type == "row", len(p.Targets) == 0, p.Title)
+		for _, target := range p.Targets {
+			query := strings.NewReplacer(variables...).Replace(target.Expr)
+			assert.NotContains(t, query, "$", p.Title)
+			assert.Empty(t, check(series, query), "%s: %s", p.Title, query)
+			for _, l := range label.FindAllStringSubmatch(target.LegendFormat, -1) {
+				assert.True(t, known(series, l[1]), "%s: no label %s", p.Title, l[1])
+			}
+			for name := range series {
+				shown[name] = shown[name] || strings.Contains(query, name)
+			}
+		}
+	}
+	for name := range series {
+		if !strings.HasSuffix(name, "_sum") && !strings.HasSuffix(name, "_count") {
+			assert.True(t, shown[name], "no panel shows %s", name)
+		}
+	}
+}
+
+// rule is an alert of the file of rules.
+type rule struct {
+	Alert, Expr, For    string
+	Labels, Annotations map[string]string
+}
+
+func rules(t *testing.T) []rule {
+	t.Helper()
+	var file struct {
+		Groups []struct {
+			Name  string
+			Rules []rule
+		}
+	}
+	require.NoError(t, yaml.UnmarshalStrict([]byte(read(t, "operating/alerts.yaml")), &file))
+	require.Len(t, file.Groups, 1)
+	return file.Groups[0].Rules
+}
+
+func TestAlerts(t *testing.T) {
+	series, tests := exported(t), read(t, "operating/alerts_test.yaml")
+	sections := regexp.MustCompile(`(?m)^## (Curator\w+)$`).FindAllStringSubmatch(read(t, "operating/runbook.md"), -1)
+	var named, described []string
+	for _, s := range sections {
+		described = append(described, s[1])
+	}
+	label := regexp.MustCompile(`\$labels\.(\w+)`)
+	for _, r := range rules(t) {
+		named = append(named, r.Alert)
+		assert.Empty(t, check(series, r.Expr), r.Alert)
+		assert.Contains(t, []string{"page", "ticket"}, r.Labels["severity"], r.Alert)
+		assert.True(t, strings.HasSuffix(r.Annotations["runbook_url"], "/docs/operating/runbook.md#"+strings.ToLower(r.Alert)), r.Alert)
+		for _, what := range []string{"summary", "description"} {
+			assert.NotEmpty(t, r.Annotations[what], r.Alert)
+			for _, l := range label.FindAllStringSubmatch(r.Annotations[what], -1) {
+				assert.True(t, known(series, l[1]), "%s: no label %s", r.Alert, l[1])
+			}
+		}
+		assert.Contains(t, tests, `ALERTS{alertname="`+r.Alert+`"`, "no test of promtool's lets it fire")
+	}
+	assert.Equal(t, named, described, "the runbook has a section for each alert, in the order of the rules")
+}
+
+// Every message that somebody should look at has a row that says what to do.
+func TestLogTable(t *testing.T) {
+	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (?:INFO|WARN|ERROR) \\|.*$")
+	_, table, found := strings.Cut(read(t, "observability.md"), "\n## The log\n")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "\n## ")
+	var logged, told []string
+	for _, m := range row.FindAllStringSubmatch(table, -1) {
+		if strings.Contains(m[0], "| WARN |") || strings.Contains(m[0], "| ERROR |") || strings.Contains(m[0], "WARN with") {
+			logged = append(logged, m[1])
+		}
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(read(t, "operating/log.md"), -1) {
+		told = append(told, m[1])
+	}
+	slices.Sort(logged)
+	slices.Sort(told)
+	assert.Greater(t, len(logged), 30)
+	assert.Equal(t, logged, told)
+}
+
+// The links between the pages of the kit, and from them, lead somewhere.
+func TestLinks(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/operating/*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, pages)
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`).FindAllStringSubmatch(string(text), -1) {
+			_, err := os.Stat(filepath.Join(filepath.Dir(page), m[1]))
+			assert.NoError(t, err, page)
+		}
+	}
+}
