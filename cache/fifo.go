@@ -1,5 +1,7 @@
 package cache
 
+import "slices"
+
 // keptRoom is for how many values an empty fifo keeps memory.
 const keptRoom = 16
 
@@ -20,6 +22,9 @@ func (f *fifo[T]) push(v T) {
 	}
 	f.items = append(f.items, v)
 }
+
+// grow makes room for n more values.
+func (f *fifo[T]) grow(n int) { f.items = slices.Grow(f.items, n) }
 
 func (f *fifo[T]) pop() (v T, ok bool) {
 	if f.len() == 0 {

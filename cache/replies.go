@@ -180,7 +180,9 @@ func (e *engine) gotList(n *node, names []string, err error) {
 	switch {
 	case err == nil:
 		n.flags |= listed
-		for _, k := range e.store.merge(n, e.accepted(n, names)) {
+		added := e.store.merge(n, e.accepted(n, names))
+		e.reads.queue.grow(len(added))
+		for _, k := range added {
 			if n.flags&counting != 0 {
 				e.count(k)
 			}

@@ -147,8 +147,9 @@ func (w *persistentWay) pump() {
 // send sends one request with pending reads. It returns false when none can be sent.
 func (w *persistentWay) send() bool {
 	e, r := w.e, &w.e.reads
-	var ops, singles []op
-	var many []framework.Read
+	most := min(r.queue.len(), r.sizes.nodesPerRead)
+	ops, many := make([]op, 0, most), make([]framework.Read, 0, most)
+	var singles []op
 	request, reply := 0, 0
 	for len(ops) < r.sizes.nodesPerRead && request < requestLimit && reply < replyTarget &&
 		r.weight+len(singles) < r.window(r.sizes.single) {

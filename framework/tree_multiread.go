@@ -102,6 +102,7 @@ func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 	}
 	o.path = reads[0].path
 	req := jute.MultiRequest{Ops: make([]jute.MultiOp, len(reads))}
+	nodes := make([]jute.PathWatchRequest, len(reads))
 	for i, r := range reads {
 		full, err := b.c.fullPath(r.path)
 		if r.op == 0 {
@@ -111,7 +112,8 @@ func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 			o.path, o.fault = r.path, err
 			return o
 		}
-		req.Ops[i] = jute.MultiOp{Op: r.op, Request: &jute.PathWatchRequest{Path: full}}
+		nodes[i].Path = full
+		req.Ops[i] = jute.MultiOp{Op: r.op, Request: &nodes[i]}
 	}
 	ask := func(*epoch) *wire.Call { return newCall(jute.OpMultiRead, &req) }
 	read := func(zxid int64, body []byte) (r MultiReadResult, err error) {

@@ -39,6 +39,7 @@ var _ = []any{
 	(*cache.Cache).Events,
 	(*cache.Cache).Get,
 	(*cache.Cache).Len,
+	(*cache.Cache).Snapshot,
 	(*cache.Cache).WaitSynced,
 	cache.Changed,
 	cache.ConnectionChanged,
@@ -74,6 +75,7 @@ var _ = []any{
 	cache.WithOneShotWatches,
 	cache.WithRootCreated,
 	cache.WithTraversal,
+	cache.WithSnapshot,
 	cache.WithoutData,
 
 	counter.Bytes,

@@ -3,6 +3,7 @@ package jute
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // MultiHeader precedes each operation and each result of a multi. A last one, with Done, follows them.
@@ -26,9 +27,14 @@ type MultiOp struct {
 // multiRead (getData, getChildren).
 type MultiRequest struct{ Ops []MultiOp }
 
+// opSize is about how many bytes an operation takes that reads a node.
+const opSize = 64
+
 func (r *MultiRequest) Fields(c *Coder) {
 	if c.reading {
 		r.Ops = nil
+	} else {
+		c.buf = slices.Grow(c.buf, len(r.Ops)*opSize)
 	}
 	for i := 0; ; i++ {
 		h := multiEnd
