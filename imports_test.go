@@ -38,8 +38,6 @@ var rules = []rule{
 	{part: "internal/wire", may: []string{"internal/chance", "internal/flow", "internal/jute", "internal/zkpath", "retry"}},
 	{part: "framework", may: []string{"internal/apart", "internal/chance", "internal/fencing", "internal/flow", "internal/plain", "internal/wire", "internal/jute", "internal/zkpath", "retry"}},
 	{part: "recipes/internal/queue", may: []string{"internal/chance", "internal/fencing", "internal/flow", "internal/plain", "framework", "internal/zkpath", "retry"}},
-	{part: "framework", may: []string{"internal/apart", "internal/chance", "internal/flow", "internal/plain", "internal/wire", "internal/jute", "internal/zkpath", "retry"}},
-	{part: "recipes/internal/queue", may: []string{"internal/chance", "internal/flow", "internal/plain", "framework", "internal/zkpath", "retry"}},
 	{part: "recipes/internal/mark", may: []string{"framework", "internal/zkpath", "recipes/internal/queue"}},
 	{part: "recipes", may: forRecipes, apart: true},
 	{part: "recipes/counter", may: forRecipes},
@@ -63,8 +61,7 @@ var rules = []rule{
 }
 
 var forRecipes = []string{"internal/apart", "internal/chance", "internal/fencing", "internal/flow", "internal/plain", "recipes/internal/queue",
-var forRecipes = []string{"internal/apart", "internal/chance", "internal/flow", "internal/plain", "recipes/internal/queue", "recipes/internal/mark",
-	"framework", "internal/zkpath", "retry"}
+	"recipes/internal/mark", "framework", "internal/zkpath", "retry"}
 
 // thirdParty are the modules that an importer of the library inherits.
 var thirdParty = []string{"github.com/go-zookeeper/zk", "github.com/cenkalti/backoff/v4"}
