@@ -12,6 +12,7 @@ import (
 const (
 	fromCurator     = "../from-java-curator.md"
 	fromGoZookeeper = "../from-go-zookeeper.md"
+	readme          = "../../README.md"
 )
 
 var span = regexp.MustCompile("`([^`]+)`")
