@@ -64,12 +64,9 @@ func (b GetConfigBuilder) operation() *operation[ConfigResult] {
 	if !b.c.none() {
 		top = newClient(b.c.core, view{epoch: b.c.view.epoch})
 	}
-	var w *Watch
-	if b.watching.wanted {
-		w = b.watching.start(top, wire.Data, configPath)
-	}
+	w, arming := b.watching.arming(top, wire.Data, configPath)
 	return &operation[ConfigResult]{
-		c: b.c, opKind: opKind{name: "getConfig"}, watch: w, lengthy: true,
+		c: b.c, opKind: opKind{name: "getConfig"}, watch: arming, lengthy: true,
 		procedure: functions[ConfigResult]{
 			ask:  func(*epoch) *wire.Call { return readCall(jute.OpGetData, configPath) },
 			read: configDecoder(b.stat, w),

@@ -24,6 +24,7 @@ import (
 type ending struct {
 	cancel  context.CancelFunc // of Session.ctx
 	closing bool               // Close was called
+	closed  chan struct{}      // closed when the first Close is done; nil if there was none
 	unclean error              // what Close returns
 	err     error              // set once: why the session has ended
 }
@@ -158,15 +159,20 @@ func (s *Session) Close(ctx context.Context) error {
 		s.ending.unclean = ErrUnacknowledged
 	}
 	s.ending.closing = true
-	handshake, l := s.identity.handshake, s.links.live
+	if first {
+		s.ending.closed = make(chan struct{})
+		defer close(s.ending.closed)
+	}
+	handshake, l, earlier := s.identity.handshake, s.links.live, s.ending.closed
 	s.mu.Unlock()
 	clean, unheard := false, first
 	switch {
-	case !first:
+	case !first && earlier != nil:
 		select {
-		case <-s.ctx.Done():
+		case <-earlier:
 		case <-ctx.Done():
 		}
+	case !first: // the session had ended before
 	case l != nil && !l.readOnly: // a member without a quorum cannot close a session, whatever it answers
 		answer := make(chan Reply, 1)
 		s.Submit(&Call{Op: jute.OpCloseSession, Done: func(r Reply) { answer <- r }})
