@@ -156,7 +156,7 @@ func TestLibraryWatchesAndOursShareAPath(t *testing.T) {
 					c := connected(t, srv.Dial)
 					conn := c.Conn()
 					p := c.watch(kind, "/x")
-					synctest.Wait() // or else the library might arm its watches again, as after a reconnect, and once too often
+					synctest.Wait() // else the library might arm its watches once more, as after a reconnect
 					_, _, data, err := conn.GetW("/x")
 					require.NoError(t, err)
 					_, _, kids, err := conn.ChildrenW("/x")
