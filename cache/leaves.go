@@ -70,6 +70,9 @@ func (w *oneShotWay) collect(o op) bool {
 	return true
 }
 
+// full says that a request is as large as it may be.
+func (l *leaves) full() bool { return len(l.ops) >= mostLeaves || l.bytes >= mostLeafBytes }
+
 // armLeaves sets the watches of the leaves, once there are many, or all answers have come that were under way
 // when the first was found.
 func (w *oneShotWay) armLeaves() {
@@ -81,7 +84,7 @@ func (w *oneShotWay) armLeaves() {
 			l.since = 0
 		}
 		return
-	case l.waits > 0 && len(l.ops) < mostLeaves && l.bytes < mostLeafBytes:
+	case l.waits > 0 && !l.full():
 		return
 	}
 	ops, paths, set, connections := l.ops, l.paths, w.set, l.connections

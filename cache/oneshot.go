@@ -110,6 +110,8 @@ func (w *oneShotWay) pump() {
 		}
 		if !w.collect(o) {
 			w.read(o)
+		} else if w.leaves.full() {
+			w.armLeaves()
 		}
 	}
 	w.armLeaves()

@@ -155,7 +155,9 @@ func TestLoad(t *testing.T) {
 		kit.Figure(t, "load of %d nodes%v: %.0f nodes/s, CuratorCache %.0f nodes/s (%d nodes): %.1f times as fast",
 			nodes, how, ours.rate(), javas.rate(), javas.nodes, ours.rate()/javas.rate())
 		assert.LessOrEqual(t, ours.requested(), most)
-		assert.LessOrEqual(t, ours.perNode(), javas.perNode()/2)
+		if len(how) == 0 { // Java's has a persistent watch in any case
+			assert.LessOrEqual(t, ours.perNode(), javas.perNode()/2)
+		}
 		assert.GreaterOrEqual(t, ours.rate(), faster*javas.rate())
 		return ours, javas
 	}
@@ -175,8 +177,9 @@ func TestLoad(t *testing.T) {
 		assert.Equal(t, ours.nodes, javas.nodes)
 	})
 	t.Run("one-shot watches", func(t *testing.T) {
-		ours, javas := compare(t, 10_000, 3, 1.5, 1.1, "one-shot")
+		// One read a node; and at the end, which counts here, one removeWatches.
+		ours, javas := compare(t, 10_000, 3, 1, 2.05, "one-shot")
 		assert.Equal(t, ours.nodes, javas.nodes)
-		assert.LessOrEqual(t, ours.perNode(), 500.0)
+		assert.LessOrEqual(t, ours.perNode(), 600.0)
 	})
 }
