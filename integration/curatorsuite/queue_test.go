@@ -223,7 +223,7 @@ func TestOrderedQueues(t *testing.T) {
 			}
 			first := kit.Receive(t, "the first", said)
 			require.NoError(t, q.Put(kit.Context(t), []byte("0"), queue.Priority(0)))
-			time.Sleep(200 * time.Millisecond) // so that the consumer has heard of it
+			time.Sleep(2 * time.Second) // the consumer has no word for having heard of it, and lists within that
 			close(turn)
 			require.Equal(t, "1", first)
 			expect(t, said, "0", "10", "20")
