@@ -122,9 +122,10 @@ func (k *onceWork) begins(ctx context.Context, a *actor, run once.Run) {
 // create of the run's own lock, and the deletion of all that were ahead; so a record from before the lock was
 // seen, and one from before its writer's lock was deleted. Not so one whose writer had lost its lock first: the
 // next in line may have looked before the record was there, or at a member that lags, whose next word is old by as
-// much. Nor does a run see what others do after its own lock was taken away.
+// much. Nor does a run see what others do after its own lock was taken away. At most once, the record from before
+// may be the run's own: it was written under a lock that was lost before the reply came.
 func (k *onceWork) again(w *world, s *slotRuns, run once.Run) bool {
-	if leader := w.newest(); leader != nil {
+	if leader := w.newest(); leader != nil && !k.most {
 		_, record, err := leader.Get(k.path + "/job/slots/" + run.Slot.String())
 		if err == nil && record.Czxid < run.FencingToken {
 			return true
