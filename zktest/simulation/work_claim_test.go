@@ -64,7 +64,8 @@ func (k *claimWork) turn(ctx context.Context, a *actor) error {
 	within, cancel := a.within(10 * time.Second)
 	defer cancel()
 	defer a.timed(within, "Release")()
-	if id := sessionOf(a.c); id != 0 && a.r.IntN(4) == 0 && !a.w.calm() { // its connection breaks meanwhile
+	breaks := a.r.IntN(4) == 0 && a.w.plan.Before == "" && !a.w.calm() // its connection, meanwhile
+	if id := sessionOf(a.c); id != 0 && breaks {
 		defer time.AfterFunc(below(a.r, 20*time.Millisecond), func() { a.w.ens.Cut(id) }).Stop()
 	}
 	if err := claim.Release(within); err != nil {
