@@ -218,7 +218,7 @@ func (c *holdContext) Err() error {
 func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) (shown time.Time, err error) {
 	p, err := e.ready(ctx, loss)
 	if err == nil && p.every > 0 {
-		shown, err = e.committed(ctx, full)
+		shown, err = e.committed(ctx, full, loss)
 	}
 	if err != nil {
 		return shown, err

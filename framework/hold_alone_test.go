@@ -50,7 +50,7 @@ func TestHoldEndsWhileTheSessionIsLocked(t *testing.T) {
 				time.Sleep(time.Second) // they watch their nodes
 				away.Store(true)
 				srv.Cut(s.ID())
-				synctest.Wait()
+				time.Sleep(time.Second) // now the client is dialling
 				require.True(t, holds[0].Valid())
 				left := holds[0].Remaining()
 

@@ -18,20 +18,23 @@ import (
 // writes, one after the other. It repeats a write whose reply was lost on the next connection: the write
 // changes nothing. Like the heartbeats, it asks again after a passing refusal, and checks the root if the
 // session has no permission to check the node. shown is when the last write has shown that the node is there.
-func (e *epoch) committed(ctx context.Context, path string) (shown time.Time, err error) {
+func (e *epoch) committed(ctx context.Context, path string, loss LossPolicy) (shown time.Time, err error) {
 	for made, refused := 0, 0; made < settleWrites; made++ {
 		e.mu.Lock()
-		beating, over := len(e.holds) > 0, e.over
+		beating, over, suspended := len(e.holds) > 0, e.over, e.suspended && loss == SuspendedIsLoss
 		e.mu.Unlock()
 		p, _ := e.plan()
-		if over != nil {
+		switch {
+		case over != nil:
 			return shown, over // the session has ended; or the client is closing, and pause does not wait any more
+		case suspended:
+			return shown, ErrSuspended
 		}
 		left := e.wire.Validity().Remaining()
 		if p.every == 0 || left > 0 && beating || left >= p.covers-p.every {
 			return shown, nil
 		}
-		r, err := e.question(ctx, jute.OpMulti, checks(path))
+		r, err := e.question(ctx, loss, jute.OpMulti, checks(path))
 		if err != nil {
 			return shown, err
 		}
@@ -82,7 +85,7 @@ func (e *epoch) present(ctx context.Context, path string, opt HoldOptions) error
 		case suspended:
 			return ErrSuspended
 		}
-		r, err := e.question(ctx, jute.OpExists, body)
+		r, err := e.question(ctx, opt.Loss, jute.OpExists, body)
 		if err != nil {
 			return err
 		}
@@ -105,9 +108,12 @@ func (e *epoch) present(ctx context.Context, path string, opt HoldOptions) error
 }
 
 // question sends a request ahead of all that waits, and waits for its answer. The error is ctx's, or why the
-// session has ended.
-func (e *epoch) question(ctx context.Context, op int32, body []byte) (wire.Reply, error) {
+// session has ended. The reply fails at once without a connection if that ends the hold.
+func (e *epoch) question(ctx context.Context, loss LossPolicy, op int32, body []byte) (wire.Reply, error) {
 	call := &wire.Call{Op: op, Body: body, Urgent: true, Patience: e.core.cfg.connectTimeout}
+	if loss == SuspendedIsLoss {
+		call.Patience = 1
+	}
 	r, _, err := await(ctx, e, call, nil)
 	if err == nil && r.Err != nil && e.isOver(r.Err) {
 		err = e.endCause()

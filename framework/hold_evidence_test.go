@@ -86,6 +86,7 @@ func TestANodeThatIsThereWhenItsHoldHasWaitedIsHeld(t *testing.T) {
 // A caller that gives up, a client that closes, and a connection that is lost while it counts end the look.
 func TestTheLookAtANodeEnds(t *testing.T) {
 	cut := func(srv *zktest.Server, _ *Client, _ context.CancelFunc) { srv.Cut(0) }
+	stops := func(srv *zktest.Server, _ *Client, _ context.CancelFunc) { srv.Stop() }
 	expire := func(srv *zktest.Server, _ *Client, _ context.CancelFunc) { srv.Expire(srv.Sessions()[0].ID) }
 	closes := func(_ *zktest.Server, c *Client, _ context.CancelFunc) { _ = c.Close() }
 	leaves := func(_ *zktest.Server, _ *Client, cancel context.CancelFunc) { cancel() }
@@ -98,6 +99,7 @@ func TestTheLookAtANodeEnds(t *testing.T) {
 		"the client":     {SessionOnly, closes, ErrClosed},
 		"the session":    {SessionOnly, expire, ErrSessionLost},
 		"the connection": {SuspendedIsLoss, cut, ErrSuspended},
+		"the server":     {SuspendedIsLoss, stops, ErrSuspended},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -117,6 +119,23 @@ func TestTheLookAtANodeEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A hold that does not outlive its connection is not waited for without one, whatever was missing.
+func TestWithoutAConnectionNothingIsMadeCertain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		s := connected(t, dial(t, srv, WithRule(RuleHeartbeat)))
+		_, err := s.Client().Create().WithMode(Ephemeral).ForPath(t.Context(), "/lock", nil)
+		require.NoError(t, err)
+		writing := srv.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold})
+		began := time.Now()
+		time.AfterFunc(time.Second, srv.Stop)
+		_, err = s.Hold(t.Context(), HoldOptions{Path: "/lock", Loss: SuspendedIsLoss})
+		<-writing.Struck()
+		assert.ErrorIs(t, err, ErrSuspended)
+		assert.Less(t, time.Since(began), time.Second+time.Millisecond)
+	})
 }
 
 // A hook that takes long makes old what was found out, too.

@@ -332,9 +332,12 @@ func TestRetryTakesOptions(t *testing.T) {
 	}, WithRetry(retry.RetryNTimes{Retries: 2}))
 }
 
+// soonAfter is the longest time until a client is back after an outage: half as much again as the longest pause.
+func soonAfter(outage time.Duration) time.Duration { return max(time.Second, min(outage/10, 5*time.Second)) * 3 / 2 }
+
 // However long nobody could be reached, the client is back soon after somebody can.
 func TestAClientIsBackSoonAfterAnOutage(t *testing.T) {
-	for _, outage := range []time.Duration{6 * time.Second, 20 * time.Second} {
+	for _, outage := range []time.Duration{6 * time.Second, 20 * time.Second, time.Minute, time.Hour} {
 		for range 10 {
 			bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
 				srv.Stop()
@@ -342,7 +345,7 @@ func TestAClientIsBackSoonAfterAnOutage(t *testing.T) {
 				require.NoError(t, srv.Start())
 				before := time.Now()
 				require.NoError(t, c.WaitConnected(t.Context()))
-				assert.LessOrEqual(t, time.Since(before), 1500*time.Millisecond)
+				assert.LessOrEqual(t, time.Since(before), soonAfter(outage))
 			}, WithSessionTimeout(40*time.Second))
 		}
 	}
@@ -366,7 +369,7 @@ func TestAClientIsBackSoonWhenThereIsAQuorumAgain(t *testing.T) {
 			require.NoError(t, e.AwaitSettled(t.Context()))
 			before := time.Now()
 			require.NoError(t, c.WaitConnected(t.Context()))
-			assert.LessOrEqual(t, time.Since(before), 1500*time.Millisecond)
+			assert.LessOrEqual(t, time.Since(before), soonAfter(21*time.Second))
 		})
 	}
 }

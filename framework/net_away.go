@@ -173,12 +173,17 @@ func (o *outage) changed(server, reason string) bool {
 	return !slices.Contains(slices.Collect(maps.Values(o.reasons)), reason)
 }
 
-// ends notes a connection and returns how long there was none; 0 if no connection was lost and no attempt
-// failed.
-func (o *outage) ends(now time.Time) (away time.Duration) {
-	if !o.since.IsZero() {
-		away = now.Sub(o.since)
+// lasts returns how long there has been no connection; 0 if none was lost and no attempt has failed.
+func (o *outage) lasts(now time.Time) time.Duration {
+	if o.since.IsZero() {
+		return 0
 	}
+	return now.Sub(o.since)
+}
+
+// ends notes a connection and returns how long there was none.
+func (o *outage) ends(now time.Time) (away time.Duration) {
+	away = o.lasts(now)
 	*o = outage{}
 	return away
 }

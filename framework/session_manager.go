@@ -118,7 +118,8 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 	e := &epoch{n: n, core: c, holds: map[*Hold]struct{}{}, suspended: true}
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	cfg := wire.Config{
-		Servers: c.serverList(), Spread: c.cfg.spread, Timeout: c.cfg.sessionTimeout,
+		Servers: c.serverList(), Spread: c.cfg.spread, Away: m.outage.lasts(time.Now()),
+		Timeout:        c.cfg.sessionTimeout,
 		ConnectTimeout: c.cfg.dialLimit(), ReadOnly: c.cfg.readOnly,
 		Auth:   wire.Auth{Credentials: c.cfg.presented(), Login: c.cfg.login(), LoginName: c.cfg.loginName()},
 		Limits: wire.Limits{MaxFrame: c.cfg.maxFrame, MaxReply: c.cfg.maxReply, Window: c.cfg.window},

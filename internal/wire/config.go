@@ -18,9 +18,10 @@ import (
 type Config struct {
 	// Servers are host:port names, resolved anew for every dial.
 	Servers []string
-	// Spread is the longest random pause between the loss of a connection that held and the next dial, if
-	// there is another server.
+	// Spread is the longest random pause between the loss of a connection that held and the next dial.
 	Spread time.Duration
+	// Away is for how long the owner has had no connection already.
+	Away time.Duration
 	// Dial opens a connection. TLS belongs here.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Timeout is the session timeout asked for; the server answers with its own.

@@ -14,24 +14,26 @@ import (
 
 // hosts says which server to try next, and when: the list in a new random order for every pass, with a short
 // random pause before the first pass if a connection was lost, and a growing, jittered one before each later
-// pass. Names are resolved for every dial.
+// pass: the longer an outage, the more clients wait for its end, and the longer the time over which they come
+// back. Names are resolved for every dial.
 type hosts struct {
 	shorten func(time.Duration) time.Duration // a pause, so that there is time for another attempt
 	spread  time.Duration                     // the longest pause before the first pass
 	chance  *chance.Source
 
 	mu      sync.Mutex
-	servers []string        // never changed in place
-	further []string        // tried, too, after the first pass has failed; never changed in place
-	left    []string        // the rest of this pass
-	delay   backoff.BackOff // while no server answers
-	refuses backoff.BackOff // while one answers, but no connection holds
-	refusal bool            // one has answered so in this pass
-	passes  int             // since the last connection that held
-	up      instant         // when the last connection was made
-	first   string          // to be tried before the others in the next pass
-	last    string          // to be tried after them
-	turn    int             // of another
+	servers []string                    // never changed in place
+	further []string                    // tried, too, after the first pass has failed; never changed in place
+	left    []string                    // the rest of this pass
+	delay   *backoff.ExponentialBackOff // while no server answers
+	refuses *backoff.ExponentialBackOff // while one answers, but no connection holds
+	refusal bool                        // one has answered so in this pass
+	passes  int                         // since the last connection that held
+	up      instant                     // when the last connection was made
+	lost    instant                     // when the last connection that held was lost, or the first was wanted
+	first   string                      // to be tried before the others in the next pass
+	last    string                      // to be tried after them
+	turn    int                         // of another
 }
 
 // steady is how long a connection must last to have held: a server that accepts and closes at once must not
@@ -39,17 +41,18 @@ type hosts struct {
 const steady = time.Second
 
 func newHosts(servers []string) *hosts {
-	h := &hosts{servers: servers, shorten: func(pause time.Duration) time.Duration { return pause }}
-	pauses := func(most time.Duration) backoff.BackOff {
+	h := &hosts{servers: servers, lost: now(), shorten: func(pause time.Duration) time.Duration { return pause }}
+	pauses := func(most time.Duration) *backoff.ExponentialBackOff {
 		return backoff.NewExponentialBackOff(
 			backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(most),
 			backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0), backoff.WithMaxElapsedTime(0))
 	}
-	// Nobody announces the end of an outage, and a long pause would prolong it. A server that answers and
-	// refuses, or drops us, is to be spared.
-	h.delay, h.refuses = pauses(time.Second), pauses(5*time.Second)
+	h.delay, h.refuses = pauses(time.Second), pauses(longestPause) // a server that refuses, or drops us, is spared
 	return h
 }
+
+// longestPause is the longest pause between two passes by itself, half as much more or less.
+const longestPause = 5 * time.Second
 
 // maxPass is how many servers are tried in a pass if there are further ones: so those have their turn soon,
 // however long the list is.
@@ -114,6 +117,8 @@ func (h *hosts) resetPauses() {
 
 // pause is the next one between two passes.
 func (h *hosts) pause() time.Duration {
+	// Nobody announces the end of an outage: a pause prolongs it, but by no more than a tenth, or a second.
+	h.delay.MaxInterval = max(min(elapsed(h.lost, now())/10, longestPause), h.spread, time.Second)
 	delay := h.delay
 	if h.refusal {
 		delay, h.refusal = h.refuses, false
@@ -155,7 +160,8 @@ func (h *hosts) next() (server string, wait time.Duration) {
 	if !h.up.t.IsZero() {
 		if elapsed(h.up, now()) >= steady {
 			h.resetPauses()
-			if h.spread > 0 && len(h.servers) > 1 { // all the clients of that server are looking for another now
+			h.lost = now()
+			if h.spread > 0 { // all the clients of that server come back now
 				wait = h.shorten(h.chance.Duration(h.spread + 1))
 			}
 		}

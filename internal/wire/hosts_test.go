@@ -141,13 +141,18 @@ func TestDialTCPConnects(t *testing.T) {
 	}
 }
 
-// When a connection that held is lost, the first pass begins after a random pause, if there is another
-// server; one that did not hold waits anyway.
+// When a connection that held is lost, the first pass begins after a random pause; one that did not hold waits
+// anyway.
 func TestHostsSpreadAfterALoss(t *testing.T) {
+	t.Run("three servers", func(t *testing.T) { spreads(t, 3) })
+	t.Run("one server", func(t *testing.T) { spreads(t, 1) })
+}
+
+func spreads(t *testing.T, servers int) {
 	const longest = 500 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		seen := map[time.Duration]bool{}
-		h := newHosts(names(3))
+		h := newHosts(names(servers))
 		h.spread = longest
 		_, pause := h.next()
 		assert.Zero(t, pause, "nothing was lost yet")
@@ -157,8 +162,10 @@ func TestHostsSpreadAfterALoss(t *testing.T) {
 			_, pause := h.next()
 			assert.LessOrEqual(t, pause, longest)
 			seen[pause] = true
-			_, pause = h.next()
-			assert.Zero(t, pause, "within the pass")
+			for range servers - 1 {
+				_, pause = h.next()
+				assert.Zero(t, pause, "within the pass")
+			}
 		}
 		assert.Greater(t, len(seen), 40)
 
@@ -167,14 +174,37 @@ func TestHostsSpreadAfterALoss(t *testing.T) {
 		time.Sleep(steady)
 		_, pause = h.next()
 		assert.LessOrEqual(t, pause, time.Millisecond, "there is a session to be kept")
+	})
+}
 
-		alone := newHosts(names(1))
-		alone.spread = longest
-		alone.next()
-		alone.connected()
+// The longer an outage, the more clients wait for its end: what they come back in grows, up to a tenth of the
+// outage, and 5 s.
+func TestPausesGrowWithTheOutage(t *testing.T) {
+	longest := func(h *hosts) (pause time.Duration) {
+		for range 200 { // the back-off grows, and no time passes
+			_, wait := h.next()
+			pause = max(pause, wait)
+		}
+		return pause
+	}
+	near := func(t *testing.T, want, pause time.Duration) {
+		assert.LessOrEqual(t, pause, want*3/2)
+		assert.Greater(t, pause, want*5/4)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h := newHosts(names(1))
+		for _, c := range []struct{ passes, want time.Duration }{
+			{5 * time.Second, time.Second}, {15 * time.Second, 2 * time.Second}, {10 * time.Second, 3 * time.Second},
+			{time.Hour, 5 * time.Second},
+		} {
+			time.Sleep(c.passes)
+			near(t, c.want, longest(h))
+		}
+		h.connected()
 		time.Sleep(steady)
-		_, pause = alone.next()
-		assert.Zero(t, pause)
+		near(t, time.Second, longest(h))
+		h.spread = 7 * time.Second
+		near(t, 7*time.Second, longest(h))
 	})
 }
 

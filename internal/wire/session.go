@@ -55,6 +55,7 @@ func Open(cfg Config) (*Session, error) {
 	}
 	s.fences.keep(cfg.Fences)
 	s.hosts.shorten, s.hosts.spread, s.hosts.chance = s.halfLeft, cfg.Spread, cfg.Chance
+	s.hosts.lost.t = s.hosts.lost.t.Add(-cfg.Away)
 	s.library = sync.OnceValue(s.newGuest)
 	s.ctx, s.ending.cancel = context.WithCancel(context.Background())
 	s.wg.Go(s.dial)
