@@ -333,7 +333,9 @@ func TestRetryTakesOptions(t *testing.T) {
 }
 
 // soonAfter is the longest time until a client is back after an outage: half as much again as the longest pause.
-func soonAfter(outage time.Duration) time.Duration { return max(time.Second, min(outage/10, 5*time.Second)) * 3 / 2 }
+func soonAfter(outage time.Duration) time.Duration {
+	return max(time.Second, min(outage/10, 5*time.Second)) * 3 / 2
+}
 
 // However long nobody could be reached, the client is back soon after somebody can.
 func TestAClientIsBackSoonAfterAnOutage(t *testing.T) {

@@ -89,9 +89,8 @@ func background[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 // queued is an operation in the background. It is one object, since there may be many.
 type queued[T any] struct {
 	Pending[T]
-	run     run[T]
-	ctx     context.Context // as given to ForPath
-	counted bool            // for the limit
+	run run[T]
+	ctx context.Context // as given to ForPath
 }
 
 // answered is the first request's Done function.
@@ -215,8 +214,8 @@ type Pending[T any] struct {
 
 	mu    sync.Mutex
 	then  []func(T, error) // guarded by mu
-	kept  bool             // the functions in then have a place among the callbacks; guarded by mu
 	place int              // guarded by mu
+	kept  bool             // the functions in then have a place among the callbacks; guarded by mu
 	ended bool             // guarded by mu
 	done  chan struct{}    // closed when the result is there; nil until somebody waits; guarded by mu
 	stop  func() bool      // stops watching the context; guarded by mu

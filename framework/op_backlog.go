@@ -25,7 +25,7 @@ func (q *queued[T]) admit() error {
 		return nil
 	}
 	n, most := c.core.ops.queued.Add(1), int64(c.core.cfg.background)
-	if q.counted = n <= most; !q.counted {
+	if q.run.counted = n <= most; !q.run.counted {
 		c.core.ops.queued.Add(-1)
 		return fmt.Errorf("%w: the limit is %d", ErrBackgroundFull, most)
 	}
@@ -34,7 +34,7 @@ func (q *queued[T]) admit() error {
 
 // discount is called once with the end of the first request.
 func (q *queued[T]) discount() {
-	if q.counted {
+	if q.run.counted {
 		q.run.c.core.ops.queued.Add(-1)
 	}
 }

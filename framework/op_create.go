@@ -56,12 +56,12 @@ type CreateResult struct {
 type CreateBuilder struct {
 	c          *Client
 	node       node
-	parents    bool
 	parentMode CreateMode
+	orSetVer   int32
+	parents    bool
 	toParents  bool
 	protection bool
 	orSet      bool
-	orSetVer   int32
 	again      bool
 	stat       *Stat
 	inPlaceOf  *inPlace

@@ -18,16 +18,18 @@ import (
 // settle the operation does a goroutine of the client's continue.
 type run[T any] struct {
 	*operation[T]
+	end     func(OperationEnd) // reports the end to the hooks; nil if there are none
+	e       *epoch             // the epoch of the current try
+	unknown *epoch             // the epoch in which a try had an unknown outcome; nil if none had
+	before  int64              // for doubtCompares: the highest zxid known before the first request; -1 until set
+	tries   int
+	v       T // the result of the last try in the foreground
+
 	background bool
-	end        func(OperationEnd) // reports the end to the hooks; nil if there are none
-	told       bool               // end has been called, and may not have returned
-	e          *epoch             // the epoch of the current try
-	tries      int
-	before     int64  // for doubtCompares: the highest zxid known before the first request; -1 until set
-	unknown    *epoch // the epoch in which a try had an unknown outcome; nil if none had
-	cut        bool   // the server has closed the connection because of the request
-	left       bool   // the caller left while the request was under way: the debt gets the answer
-	v          T      // the result of the last try in the foreground
+	told       bool // end has been called, and may not have returned
+	cut        bool // the server has closed the connection because of the request
+	left       bool // the caller left while the request was under way: the debt gets the answer
+	counted    bool // for the limit of those in the background
 }
 
 // begin makes r the run of an operation. If nothing can be sent, it returns an error.

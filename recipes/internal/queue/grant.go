@@ -24,7 +24,6 @@ type Grant struct {
 	// another, that one's node.
 	Path, Name string
 	Czxid      int64
-	Waited     bool // there was somebody ahead
 
 	line  *Line     // learns how long it was held; nil for a grant beside another
 	since time.Time // of line
@@ -33,6 +32,7 @@ type Grant struct {
 	ctx   carrier   // of that list; set with Hold, in the last of several grants
 	turn  *Turn     // which carries it instead of the grant that the node has; nil for others
 
+	Waited  bool            // there was somebody ahead
 	held    atomic.Bool     // Hold is set; a hook that is told of the hold has its context before that
 	revoked <-chan struct{} // set before shared
 
