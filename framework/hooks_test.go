@@ -114,7 +114,7 @@ func TestHooksSeeWhyAStateChanges(t *testing.T) {
 		assert.Equal(t, []string{"Suspended in epoch 1: closed", "Reconnected in epoch 1: "}, d.read())
 
 		srv.BlackHole(s.ID(), zktest.ToClient)
-		time.Sleep(5 * time.Second)
+		time.Sleep(7 * time.Second)
 		srv.Heal()
 		time.Sleep(time.Second)
 		assert.Equal(t, []string{"Suspended in epoch 1: silent", "Reconnected in epoch 1: "}, d.read())

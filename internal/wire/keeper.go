@@ -15,13 +15,18 @@ func (s *Session) pace(granted time.Duration) (ping, silence time.Duration) {
 	return min(ping, often), min(silence, soon)
 }
 
-// keeper pings when nothing else was sent. It closes the connection when the server is silent, sends bytes
-// but answers nothing, or does not answer one request.
+// rest is how often to ping while nothing is held; see pace.
+func (s *Session) rest(granted time.Duration) time.Duration {
+	return min(s.validity.ruleNow().rest(granted), Rule{}.rest(s.cfg.Timeout))
+}
+
+// keeper pings when nothing else was sent. It closes the connection when the server is silent although it
+// owes an answer, sends bytes but answers nothing, or does not answer one request.
 func (l *link) keeper() {
-	last := now()
+	last, due := now(), time.Hour
 	for {
 		ping, silence := l.s.pace(l.s.Timeout())
-		wait := ping / 2
+		wait := min(ping/2, due)
 		if left, ok := l.s.validity.lapseIn(); ok && left > silence/4 {
 			wait = min(wait, left-silence/4)
 		}
@@ -31,41 +36,62 @@ func (l *link) keeper() {
 		at := now()
 		late := elapsed(last, at) > ping // the process stood still: what has come in is to be read first
 		last = at
-		if err := l.check(at, ping, silence); err != nil && !late {
+		var err error
+		if due, err = l.check(at, ping, silence); err != nil && !late {
 			l.close(err)
 			return
 		}
 	}
 }
 
-// check pings if it is time, and says why the connection is to be closed.
-func (l *link) check(at instant, ping, silence time.Duration) error {
+// check pings if it is time, and says when the next ping is due, and why the connection is to be closed.
+func (l *link) check(at instant, ping, silence time.Duration) (due time.Duration, err error) {
 	s := l.s
 	var silent, unheard, forgotten, longest time.Duration
+	often, held := ping/2, s.validity.held()
+	if !held {
+		often = s.rest(s.Timeout())
+	}
 	s.locked(func() (t todo) {
 		silent, unheard = elapsed(l.in.last(), at), elapsed(l.pulse.heard, at)
+		if !held { // a server that was not asked is not silent
+			owed := l.owes(at)
+			silent, unheard = min(silent, owed), min(unheard, owed)
+		}
 		if first := s.calls.flight.first; first != nil && s.links.live == l {
 			forgotten = elapsed(first.sent, at)
 		}
 		longest = min(s.validity.timeout(s.identity.timeout), s.cfg.Timeout)
 		l.window.late = ping / windowShare
-		if elapsed(l.pulse.sent, at) >= ping/2 {
+		if elapsed(l.pulse.sent, at) >= often {
 			l.pulse.pings = append(l.pulse.pings, at)
 			l.pulse.sent = at
 			l.output.add(jute.XidPing, jute.OpPing, nil)
 		}
+		due = often - elapsed(l.pulse.sent, at)
 		s.removeAgain(&t)
 		return t
 	})
 	switch {
 	case silent > silence:
-		return fmt.Errorf("%w for %v", errSilent, silent.Round(time.Millisecond))
+		return due, fmt.Errorf("%w for %v", errSilent, silent.Round(time.Millisecond))
 	case unheard > silence && !l.worthWaiting(at, silence, unheard): // however many bytes have come
-		return fmt.Errorf("%w for %v", errTrickle, unheard.Round(time.Millisecond))
+		return due, fmt.Errorf("%w for %v", errTrickle, unheard.Round(time.Millisecond))
 	case forgotten > longest, forgotten > silence/4 && s.endsWithin(silence/4):
-		return errStuck
+		return due, errStuck
 	}
-	return nil
+	return due, nil
+}
+
+// owes is for how long the server has owed us an answer. Session.mu is held.
+func (l *link) owes(at instant) (owed time.Duration) {
+	if len(l.pulse.pings) > 0 {
+		owed = elapsed(l.pulse.pings[0], at)
+	}
+	if first := l.s.calls.flight.first; first != nil && l.s.links.live == l {
+		owed = max(owed, elapsed(first.sent, at))
+	}
+	return owed
 }
 
 // endsWithin says whether the session lapses within d. A server may go on answering pings while the writes

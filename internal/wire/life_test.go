@@ -47,25 +47,53 @@ func TestASilentServerIsGivenUpAndTheSessionLostInTime(t *testing.T) {
 			"replies are lost":     func(s *zktest.Server) { s.BlackHole(0, zktest.ToClient) },
 			"stopped":              func(s *zktest.Server) { s.Stop() },
 		} {
-			t.Run(fmt.Sprint(name, rule), served(zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-				c := connected(t, srv.Dial, func(cfg *Config) { cfg.RuleFor = always(rule) })
-				time.Sleep(33_333 * time.Millisecond)
-				require.Empty(t, c.seen())
-				ping, most := rule.pace(10 * time.Second)
-				assert.GreaterOrEqual(t, time.Until(c.deadline()), 10*time.Second-rule.Bound-rule.Margin-ping,
-					"pinged at the pace")
-				silence(srv)
-				synctest.Wait()
-				at, start := c.deadline(), time.Now()
-				ev := c.await(Disconnected)
-				assert.LessOrEqual(t, time.Since(start), most+ping)
-				if name != "stopped" {
-					assert.ErrorIs(t, ev.Err, errSilent)
-				}
-				c.lapses(at)
-			}))
+			for _, held := range []bool{true, false} {
+				about := fmt.Sprintf("%s, %v, held: %v", name, rule, held)
+				t.Run(about, served(zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+					c := connected(t, srv.Dial, func(cfg *Config) { cfg.RuleFor = always(rule) })
+					ping, most := rule.pace(10 * time.Second)
+					pause := rule.rest(10 * time.Second)
+					if held {
+						require.True(t, c.Validity().Hold())
+						pause = ping
+					}
+					time.Sleep(33_333 * time.Millisecond)
+					require.Empty(t, c.seen())
+					assert.GreaterOrEqual(t, time.Until(c.deadline()), 10*time.Second-rule.Bound-rule.Margin-pause,
+						"pinged at the pace")
+					silence(srv)
+					synctest.Wait()
+					at, start := c.deadline(), time.Now()
+					ev := c.await(Disconnected)
+					assert.LessOrEqual(t, time.Since(start), most+pause+ping/2)
+					if name != "stopped" {
+						assert.ErrorIs(t, ev.Err, errSilent)
+					}
+					c.lapses(at)
+				}))
+			}
 		}
 	}
+}
+
+// While nothing is held a session is kept by as many pings as Java's, and a hold that begins has time.
+func TestPingsAreFewWhileNothingIsHeld(t *testing.T) {
+	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial, func(cfg *Config) { cfg.RuleFor = always(Rule{Margin: time.Second}) })
+		pings := func() int {
+			srv.ResetCounts()
+			time.Sleep(time.Minute)
+			return srv.Counts()["ping"]
+		}
+		assert.InDelta(t, 20, pings(), 1)
+		time.Sleep(2900 * time.Millisecond) // right before the next
+		require.True(t, c.Validity().Hold())
+		assert.Greater(t, c.Validity().Remaining(), 6*time.Second-time.Second/3)
+		assert.InDelta(t, 72, pings(), 1)
+		c.Validity().Unhold()
+		assert.InDelta(t, 20, pings(), 1)
+		assert.Empty(t, c.seen())
+	})
 }
 
 // Rule R6: a hold lives from committed writes, and the session is given up with it.
@@ -520,6 +548,7 @@ func TestPingsArePairedWithTheOldest(t *testing.T) {
 	}, func(t *testing.T, f *fake) {
 		start := time.Now()
 		c := connected(t, f.Dial)
+		require.True(t, c.Validity().Hold())
 		ping, _ := Rule{}.pace(10 * time.Second)
 		for range 50 {
 			time.Sleep(time.Second)

@@ -38,7 +38,14 @@ func (r Rule) pace(timeout time.Duration) (ping, silence time.Duration) {
 	return max(usable/6, time.Millisecond), max(usable/3, 2*time.Millisecond)
 }
 
-// Ping is how often a session with that timeout pings.
+// rest is how often to ping while nothing is held: as seldom as leaves two thirds of what a hold that begins
+// right before the next ping needs.
+func (r Rule) rest(timeout time.Duration) time.Duration {
+	ping, silence := r.pace(timeout)
+	return max(silence-r.Margin/3, ping/2)
+}
+
+// Ping is how often a session with that timeout pings while something is held.
 func (r Rule) Ping(timeout time.Duration) time.Duration {
 	ping, _ := r.pace(timeout)
 	return ping

@@ -146,6 +146,12 @@ func (v *Validity) ruleNow() Rule {
 	return v.rule
 }
 
+func (v *Validity) held() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.holds > 0
+}
+
 // beatFrom is what committed writes leave if the last but one was sent at from; 0 if there was none.
 func (v *Validity) beatFrom(from, at instant) time.Duration {
 	if from.t.IsZero() {
