@@ -178,12 +178,12 @@ func (k *discoveryWork) look(a *actor, r *discovery.Registration[string]) {
 // absent checks that no instance of this client that Unregister has taken away is there: a past session's node of
 // it would have gone before, with Unregister's knowledge or with the session.
 func (k *discoveryWork) absent(a *actor, r *registrar) {
-	l, session := a.w.ens.Leader(), sessionOf(a.c)
-	if l < 0 || session == 0 {
+	leader, session := a.w.newest(), sessionOf(a.c) // not one that led before it was paused
+	if leader == nil || session == 0 {
 		return
 	}
 	for _, id := range r.gone {
-		_, stat, err := a.w.ens.Member(l).Get(k.dir() + "/" + id)
+		_, stat, err := leader.Get(k.dir() + "/" + id)
 		if err == nil && stat.EphemeralOwner == session {
 			a.w.violate("discovery: client %d has unregistered %s, and it is there", a.id, id)
 		}
