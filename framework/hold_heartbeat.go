@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"slices"
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
@@ -15,6 +16,9 @@ const (
 	// beatNodes and beatBytes bound one heartbeat transaction; further nodes go into another transaction.
 	beatNodes = 128
 	beatBytes = 64 << 10
+	// beatMost bounds how many nodes one heartbeat checks; more take turns. One transaction proves that the
+	// session lives, however many holds it has.
+	beatMost = 8 * beatNodes
 	// settleWrites is how many writes a new hold waits for at most: two, and one more if an older write was
 	// committed in between.
 	settleWrites = 3
@@ -47,10 +51,23 @@ func (m *manager) heartbeat() {
 	m.stopBeating()
 	m.beatAfter(e, 0)
 	if m.beating && e.connected() {
-		for _, batch := range batches(e.held()) {
+		for _, batch := range batches(m.nextToCheck(e)) {
 			m.check(e, batch)
 		}
 	}
+}
+
+// nextToCheck returns the holds that a heartbeat checks: all of the epoch's, or as many as it may, those first
+// that had no turn yet.
+func (m *manager) nextToCheck(e *epoch) []*Hold {
+	m.unchecked = slices.DeleteFunc(m.unchecked, func(h *Hold) bool { return h.e != e || h.why() != nil })
+	if len(m.unchecked) == 0 {
+		m.unchecked = e.held()
+	}
+	n := min(len(m.unchecked), beatMost)
+	now := m.unchecked[:n]
+	m.unchecked = m.unchecked[n:]
+	return now
 }
 
 // batches divides the holds among transactions. It leaves out a hold whose node the session has no permission

@@ -146,6 +146,39 @@ func TestHeartbeatNoticesADeletedNode(t *testing.T) {
 	})
 }
 
+// The nodes of very many holds take turns, so that a heartbeat costs no more than that of some: each has its
+// turn, and all live.
+func TestTheNodesOfVeryManyHoldsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, c := heartbeatServer(t)
+		s := connected(t, c)
+		var holds []*Hold
+		for i := range 3*beatMost + 10 {
+			holds = append(
+				holds, hold(t, s, fmt.Sprintf("/lock%d", i), HoldOptions{Loss: SessionOnly, OwnWatchAfter: time.Hour}),
+			)
+		}
+		const interval = 4 * time.Second / heartbeats
+		time.Sleep(5 * time.Second)
+		srv.ResetCounts()
+		time.Sleep(60 * interval)
+		assert.LessOrEqual(t, srv.Counts()["multi"], 61*beatMost/beatNodes)
+		gone := []int{0, 1, beatMost, 2 * beatMost, 3*beatMost + 9}
+		for _, i := range gone {
+			require.NoError(t, srv.Delete(fmt.Sprintf("/lock%d", i)))
+		}
+		time.Sleep(9 * interval) // to the end of the round, and the next
+		synctest.Wait()
+		for _, i := range gone {
+			over(t, holds[i], ErrNodeDeleted)
+		}
+		holds[2].End(nil) // its turn is still to come, and that does not cost the others theirs
+		require.NoError(t, srv.Delete("/lock2"))
+		time.Sleep(time.Minute)
+		assert.Equal(t, len(holds)-len(gone)-1, c.Safety().Holds)
+	})
+}
+
 // Writes that are good for a moment only do not make a hold that lapses before its first heartbeat.
 func TestHoldOnOldWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

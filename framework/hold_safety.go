@@ -32,7 +32,7 @@ const (
 	// and changes servers at the pace of T - D.
 	RuleBound
 	// RuleHeartbeat counts only writes that a quorum has committed. While something is held, the client sends
-	// a small transaction every T/6 (one for each 128 holds). It also notices that a hold's node was deleted
+	// a small transaction every T/6 (one for each 128 holds, eight at most). It also notices that a hold's node was deleted
 	// when the watch on that node is lost. Meant for a T that is short compared with D.
 	RuleHeartbeat
 )

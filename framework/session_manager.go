@@ -20,15 +20,16 @@ type manager struct {
 	inbox *flow.Queue[func()]
 
 	// Of its goroutine only:
-	state   machine
-	beat    *time.Timer // the next heartbeat, when beating
-	beating bool
-	ask     *time.Timer // when to ask the server again whether it stands alone
-	stopped bool
-	opened  time.Time // when the last session was begun
-	short   int       // how many sessions in a row were begun soon after the previous one
-	outage  outage
-	granted time.Duration // the session timeout of the last connection
+	state     machine
+	beat      *time.Timer // the next heartbeat, when beating
+	beating   bool
+	unchecked []*Hold     // whose turn in a heartbeat is still to come
+	ask       *time.Timer // when to ask the server again whether it stands alone
+	stopped   bool
+	opened    time.Time // when the last session was begun
+	short     int       // how many sessions in a row were begun soon after the previous one
+	outage    outage
+	granted   time.Duration // the session timeout of the last connection
 }
 
 func newManager(c *core) *manager {
