@@ -294,7 +294,7 @@ func (s *Session) replied(l *link, in incoming) (err error) {
 // complete takes what an answer that counts says. Session.mu is held.
 func (s *Session) complete(l *link, c *Call, in incoming, t *todo) {
 	code := in.head.Err
-	s.identity.zxid = max(s.identity.zxid, in.head.Zxid)
+	s.identity.saw(in.head.Zxid)
 	if code == jute.CodeUnimplemented {
 		s.calls.unknown[serverOp{l.server, c.Op}] = true
 	}

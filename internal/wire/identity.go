@@ -12,12 +12,16 @@ type identity struct {
 	password []byte
 	timeout  time.Duration // granted by the last handshake
 	zxid     int64         // the highest of any reply, this process's earlier sessions included
+	ahead    bool          // an event has shown a later change, and no reply since then has said which
 
 	handshake chan struct{} // of one before the first connection: closed at its end; nil if none is under way
 	unsure    bool          // its server may have opened a session
 	strays    int           // earlier handshakes that ended so
 	agreed    bool          // a member with a quorum has confirmed the session
 }
+
+// saw notes the zxid of a reply, which is not lower than that of any event before it.
+func (i *identity) saw(zxid int64) { i.zxid, i.ahead = max(i.zxid, zxid), false }
 
 // beginHandshake is called before a handshake. Only those before the first connection can leave a session
 // that nobody uses.

@@ -310,7 +310,7 @@ func (r rawRecord) Fields(c *jute.Coder) { c.Raw(r) }
 func (l *link) answerLibrary(in incoming) error {
 	s := l.s
 	s.mu.Lock()
-	s.identity.zxid = max(s.identity.zxid, in.head.Zxid)
+	s.identity.saw(in.head.Zxid)
 	q, lib := l.library.asked[in.head.Xid], l.library.conn
 	delete(l.library.asked, in.head.Xid)
 	l.pulse.heard = now()

@@ -675,7 +675,7 @@ func TestOurRepliesExtendTheValidityFromTheirSending(t *testing.T) {
 // Rule R3: after a pause of the process the answers that were waiting are read before any timer fires.
 func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
 	for name, answer := range map[string]func(l *link, c *Call) bool{
-		"ping": func(l *link, _ *Call) bool { return l.pong(0) == nil },
+		"ping": func(l *link, _ *Call) bool { return l.pong(jute.ReplyHeader{}) == nil },
 		"call": func(l *link, c *Call) bool {
 			return l.s.replied(l, incoming{head: jute.ReplyHeader{Xid: c.xid}}) == nil
 		},

@@ -156,7 +156,7 @@ func (l *link) handle(in incoming) (err error) {
 	}
 	switch {
 	case h.Xid == jute.XidPing:
-		err = l.pong(h.Err)
+		err = l.pong(h)
 	case h.Xid == jute.XidNotification:
 		err = l.event(in)
 	case h.Xid < firstXid:
@@ -190,7 +190,7 @@ func (l *link) event(in incoming) error {
 
 // pong handles a ping's answer: it belongs to the oldest ping (rule R2). It returns ErrLapsed if the session
 // had lapsed before.
-func (l *link) pong(code int32) error {
+func (l *link) pong(h jute.ReplyHeader) error {
 	p, at := &l.pulse, now()
 	l.s.mu.Lock()
 	if len(p.pings) == 0 {
@@ -199,7 +199,10 @@ func (l *link) pong(code int32) error {
 	}
 	sent := p.pings[0]
 	p.heard, p.pings = at, p.pings[1:]
-	alive := l.readOnly || !extends(code) || l.s.validity.answer(sent, false)
+	alive := l.readOnly || !extends(h.Err) || l.s.validity.answer(sent, false)
+	if l.s.identity.ahead && l.s.links.live == l {
+		l.s.identity.saw(h.Zxid)
+	}
 	l.s.mu.Unlock()
 	if f := l.s.cfg.OnPong; f != nil {
 		f(elapsed(sent, at))

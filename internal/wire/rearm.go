@@ -12,11 +12,15 @@ const setWatchesLimit = 128 << 10
 // setWatchesHead is what a re-arming request has besides paths: header, zxid and the counts of five lists.
 const setWatchesHead = 8 + 8 + 5*4
 
-// prime writes what must come before anything else on a new connection: requests that arm the watches again.
-// Then come the calls that are queued. Session.mu is held.
+// prime writes what must come before anything else on a new connection: what has this server catch up with the
+// last event, if need be, and requests that arm the watches again. Then come the calls that are queued.
+// Session.mu is held.
 func (l *link) prime() {
 	s := l.s
 	l.pulse.sent, l.pulse.heard = now(), now()
+	if s.identity.ahead && !l.readOnly {
+		s.write(l, catchUp())
+	}
 	calls, gaps := s.watches.rearm(s.identity.zxid, s.cfg.MaxFrame)
 	l.since = s.watches.gapFrom
 	for i, c := range calls {
@@ -44,6 +48,15 @@ func (l *link) prime() {
 	if !t.none() {
 		s.wg.Go(t.run) // calls that this server does not know; nothing may be called back under the lock
 	}
+}
+
+// catchUp is a write that changes nothing, but goes through the quorum: a server answers it, and what is asked
+// after it, when it has executed all that was committed before. An event does not say from which transaction it
+// comes, so a server that lags takes a client for up to date that has seen an event which it has not; and
+// somebody may hold a lock because of that event. (A sync would do only if the leader is certain to lead.)
+func catchUp() *Call {
+	check := jute.MultiOp{Op: jute.OpCheck, Request: &jute.PathVersionRequest{Path: "/", Version: -1}}
+	return &Call{Op: jute.OpMulti, Body: jute.Marshal(&jute.MultiRequest{Ops: []jute.MultiOp{check}})}
 }
 
 // rearm returns the calls that arm every watch anew on a fresh connection, all with one zxid, what we had

@@ -131,6 +131,7 @@ func (s *Session) notified(l *link, ev jute.WatcherEvent) (library bool) {
 	s.locked(func() (t todo) {
 		library = l.library.watches
 		if s.links.live == l {
+			s.identity.ahead = true
 			t.fire(s.watches.fired(ev.Type, ev.Path, parent)...)
 			s.tidy(ev.Path, &t) // a persistent watch may have stayed only for the one-shots
 			s.tidy(parent, &t)
