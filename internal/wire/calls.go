@@ -237,7 +237,7 @@ func (s *Session) write(l *link, c *Call) {
 	}
 	c.xid, c.sent = s.calls.xid, now()
 	s.calls.flight.push(c)
-	l.pulse.sent = c.sent
+	l.sends(c.sent)
 	l.window.used += c.cost()
 	l.output.add(c.xid, c.Op, c.Body)
 }
@@ -276,7 +276,7 @@ func (s *Session) replied(l *link, in incoming) (err error) {
 		}
 		c.leave()
 		at, code := now(), in.head.Err
-		l.pulse.heard = at
+		l.hears(at)
 		l.window.answered(c.cost(), elapsed(c.sent, at), s.calls.flight.n, s.calls.others.n > 0)
 		if !l.readOnly && extends(code) && !s.validity.answer(c.sent, code == jute.CodeOK && isWrite(c.Op)) {
 			err = ErrLapsed

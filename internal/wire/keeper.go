@@ -65,7 +65,7 @@ func (l *link) check(at instant, ping, silence time.Duration) (due time.Duration
 		l.window.late = ping / windowShare
 		if elapsed(l.pulse.sent, at) >= often {
 			l.pulse.pings = append(l.pulse.pings, at)
-			l.pulse.sent = at
+			l.sends(at)
 			l.output.add(jute.XidPing, jute.OpPing, nil)
 		}
 		due = often - elapsed(l.pulse.sent, at)
@@ -81,17 +81,6 @@ func (l *link) check(at instant, ping, silence time.Duration) (due time.Duration
 		return due, errStuck
 	}
 	return due, nil
-}
-
-// owes is for how long the server has owed us an answer. Session.mu is held.
-func (l *link) owes(at instant) (owed time.Duration) {
-	if len(l.pulse.pings) > 0 {
-		owed = elapsed(l.pulse.pings[0], at)
-	}
-	if first := l.s.calls.flight.first; first != nil && l.s.links.live == l {
-		owed = max(owed, elapsed(first.sent, at))
-	}
-	return owed
 }
 
 // endsWithin says whether the session lapses within d. A server may go on answering pings while the writes

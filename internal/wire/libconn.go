@@ -313,7 +313,7 @@ func (l *link) answerLibrary(in incoming) error {
 	s.identity.saw(in.head.Zxid)
 	q, lib := l.library.asked[in.head.Xid], l.library.conn
 	delete(l.library.asked, in.head.Xid)
-	l.pulse.heard = now()
+	l.hears(now())
 	s.mu.Unlock()
 	in.head.Zxid = 0 // the library keeps zxids without a lock, and has no use for them here
 	switch {

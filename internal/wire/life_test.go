@@ -96,6 +96,24 @@ func TestPingsAreFewWhileNothingIsHeld(t *testing.T) {
 	})
 }
 
+// A ping that is lost, and never answered, does not make a server that answers all others a silent one.
+func TestALostPingIsNoSilence(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+			c := connected(t, srv.Dial, func(cfg *Config) { cfg.RuleFor = always(Rule{}) })
+			require.True(t, !held || c.Validity().Hold())
+			srv.Inject(zktest.Fault{Op: "ping", Action: zktest.DropRequest})
+			for range 100 {
+				time.Sleep(12_300 * time.Millisecond) // some pings, and one is nearly due
+				srv.Delay(0, 900*time.Millisecond)
+				require.NoError(t, (<-c.start(jute.OpGetData, read("/"))).Err)
+				srv.Delay(0, 0)
+			}
+			assert.Empty(t, c.seen())
+		})
+	}
+}
+
 // Rule R6: a hold lives from committed writes, and the session is given up with it.
 func TestHeldByHeartbeats(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {

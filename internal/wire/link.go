@@ -61,7 +61,31 @@ type linkEnd struct {
 type pulse struct {
 	sent  instant   // when the last request of ours was written
 	heard instant   // when the last whole answer came in
+	owing instant   // since when the server has owed an answer, as far as is known; zero if it owes none
 	pings []instant // when the unanswered pings were written, oldest first: they share one xid
+}
+
+// sends notes a request. Session.mu is held.
+func (l *link) sends(at instant) {
+	if l.pulse.sent = at; l.pulse.owing.t.IsZero() {
+		l.pulse.owing = at
+	}
+}
+
+// hears notes an answer: whatever is still owed, the server has been there. (Pings share one xid. When one was
+// lost those after it look unanswered, and are not.) Session.mu is held.
+func (l *link) hears(at instant) {
+	if l.pulse.heard, l.pulse.owing = at, at; l.s.calls.flight.first == nil {
+		l.pulse.owing = instant{}
+	}
+}
+
+// owes is for how long the server has owed us an answer. Session.mu is held.
+func (l *link) owes(at instant) time.Duration {
+	if l.pulse.owing.t.IsZero() {
+		return 0
+	}
+	return elapsed(l.pulse.owing, at)
 }
 
 // output is what the writer has to write.
@@ -198,7 +222,8 @@ func (l *link) pong(h jute.ReplyHeader) error {
 		return nil
 	}
 	sent := p.pings[0]
-	p.heard, p.pings = at, p.pings[1:]
+	p.pings = p.pings[1:]
+	l.hears(at)
 	alive := l.readOnly || !extends(h.Err) || l.s.validity.answer(sent, false)
 	if l.s.identity.ahead && l.s.links.live == l {
 		l.s.identity.saw(h.Zxid)

@@ -17,7 +17,7 @@ const setWatchesHead = 8 + 8 + 5*4
 // Session.mu is held.
 func (l *link) prime() {
 	s := l.s
-	l.pulse.sent, l.pulse.heard = now(), now()
+	l.pulse.sent, l.pulse.heard, l.pulse.owing = now(), now(), instant{}
 	if s.identity.ahead && !l.readOnly {
 		s.write(l, catchUp())
 	}
