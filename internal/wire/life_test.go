@@ -102,13 +102,14 @@ func TestALostPingIsNoSilence(t *testing.T) {
 		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 			c := connected(t, srv.Dial, func(cfg *Config) { cfg.RuleFor = always(Rule{}) })
 			require.True(t, !held || c.Validity().Hold())
-			srv.Inject(zktest.Fault{Op: "ping", Action: zktest.DropRequest})
+			lost := srv.Inject(zktest.Fault{Op: "ping", Action: zktest.DropRequest})
 			for range 100 {
 				time.Sleep(12_300 * time.Millisecond) // some pings, and one is nearly due
-				srv.Delay(0, 900*time.Millisecond)
+				srv.Delay(0, 1500*time.Millisecond)
 				require.NoError(t, (<-c.start(jute.OpGetData, read("/"))).Err)
 				srv.Delay(0, 0)
 			}
+			<-lost.Struck()
 			assert.Empty(t, c.seen())
 		})
 	}
