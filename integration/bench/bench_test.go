@@ -67,7 +67,7 @@ var works = []work{
 	{"semaphore mutex, 8 sessions",
 		bench.Job{Work: "semaphore-mutex", Sessions: 8, Contenders: 8, Leases: 1}, both, 7, 3},
 	{"counter", numbers(1, 0), two, 1, 0},
-	{"counter, 8 sessions", numbers(8, 0), two, 2.5, 0},
+	{"counter, 8 sessions", numbers(8, 0), two, 4, 0},
 	{"counter, 8 sessions, each rests 20 ms", numbers(8, 20*time.Millisecond), two, 4, 0},
 }
 
