@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,6 +22,7 @@ var (
 	rounds = flag.Int("rounds", 1, "how often each peer does each job, each time in another order")
 	long   = flag.Duration("long", 400*time.Millisecond, "how long a job is measured")
 	warm   = flag.Duration("warm", 200*time.Millisecond, "how long a job runs before it is measured")
+	only   = flag.String("only", "", "a regular expression for the works that are done; all if it is empty")
 	write  = flag.String("write", "", "the directory of the documents, whose measured.md gets the figures")
 )
 
@@ -35,6 +38,7 @@ var (
 	all  = []string{curator, ours, unawaited, library, floor, piped}
 	most = []string{curator, ours, unawaited, library}
 	both = []string{curator, ours, unawaited}
+	two  = []string{curator, ours}
 )
 
 const (
@@ -62,6 +66,9 @@ var works = []work{
 		bench.Job{Work: "semaphore", Sessions: 16, Contenders: 16, Leases: 4}, both, 7, 3},
 	{"semaphore mutex, 8 sessions",
 		bench.Job{Work: "semaphore-mutex", Sessions: 8, Contenders: 8, Leases: 1}, both, 7, 3},
+	{"counter", numbers(1, 0), two, 1, 0},
+	{"counter, 8 sessions", numbers(8, 0), two, 4, 0},
+	{"counter, 8 sessions, each rests 20 ms", numbers(8, 20*time.Millisecond), two, 4, 0},
 }
 
 func mutexes(sessions, contenders int, hold time.Duration) bench.Job {
@@ -72,7 +79,14 @@ func shared(contenders int) bench.Job {
 	return bench.Job{Work: "shared", Sessions: 1, Contenders: contenders, Leases: 1}
 }
 
+func numbers(sessions int, rest time.Duration) bench.Job {
+	return bench.Job{Work: "counter", Sessions: sessions, Contenders: sessions, Hold: rest}
+}
+
 func TestPeers(t *testing.T) {
+	works := slices.DeleteFunc(slices.Clone(works), func(w work) bool {
+		return !regexp.MustCompile(*only).MatchString(w.name)
+	})
 	program := build(t)
 	results := table{}
 	for _, disk := range []bool{false, true} {
@@ -126,7 +140,7 @@ func TestPeers(t *testing.T) {
 			assert.Zero(t, results.overlaps(w.name, name), "%s: %s", w.name, name)
 		}
 	}
-	if *write != "" {
+	if *write != "" && *only == "" {
 		require.NoError(t, results.write(*write))
 	}
 }

@@ -12,7 +12,7 @@ type Job struct {
 	Sessions   int           // how many; contenders are spread over them
 	Contenders int           // goroutines or threads
 	Leases     int           // of a semaphore; 1 for locks
-	Hold       time.Duration // how long each holds
+	Hold       time.Duration // how long each holds, or rests after an addition
 	Path       string        // of the recipe
 }
 

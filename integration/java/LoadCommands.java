@@ -117,6 +117,9 @@ final class LoadCommands {
                         if (!counter.increment().succeeded()) {
                             throw new IllegalStateException("the counter gave up");
                         }
+                        if (hold > 0) {
+                            LockSupport.parkNanos(hold);
+                        }
                     };
                 default:
                     throw new IllegalArgumentException("no such work: " + work);

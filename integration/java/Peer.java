@@ -1,7 +1,9 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
@@ -23,7 +25,13 @@ public final class Peer {
     private final Map<String, Command> commands = new HashMap<>();
     private final Map<String, Object> objects = new ConcurrentHashMap<>();
     private final Map<String, ExecutorService> threads = new HashMap<>(); // only the reading thread uses it
+    private final List<Ending> endings = new ArrayList<>(); // only the reading thread uses it
     private final Connection connection = new Connection(this);
+
+    /** What has to end before the client is closed. */
+    interface Ending {
+        void end() throws Exception;
+    }
 
     public static void main(String[] args) throws Exception {
         Peer peer = new Peer();
@@ -48,6 +56,11 @@ public final class Peer {
 
     void command(String name, Command command) {
         commands.put(name, command);
+    }
+
+    /** Has something done when the peer quits, before the client is closed. */
+    void beforeClosing(Ending ending) {
+        endings.add(ending);
     }
 
     /** Keeps an object under a name that later requests use. */
@@ -87,6 +100,9 @@ public final class Peer {
             String name = request.text(1);
             Words arguments = request.from(2);
             if (name.equals("quit")) {
+                for (Ending ending : endings) {
+                    ending.end();
+                }
                 connection.close();
                 print(id, "ok", Command.DONE);
                 return;

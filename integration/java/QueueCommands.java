@@ -1,3 +1,7 @@
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.queue.DistributedDelayQueue;
@@ -38,17 +42,46 @@ final class QueueCommands {
         void close() throws Exception;
     }
 
+    private static final long CLOSE_MILLISECONDS = 10_000;
+
     private static final class Queue {
+        final List<Thread> threads = new CopyOnWriteArrayList<>(); // that consume
         Put put;
         Close close;
         DistributedQueue<byte[]> fifo;
         DistributedIdQueue<byte[]> id;
+
+        Thread thread(Runnable work) {
+            Thread thread = new Thread(work, "queue");
+            threads.add(thread);
+            return thread;
+        }
+
+        /**
+         * Closes it, and waits for its consumer, as Curator's close does not. If the client is closed before
+         * a consumer without a lock path has ended, that handles an item which it leaves on the queue.
+         */
+        void close() throws Exception {
+            close.close();
+            for (Thread thread : threads) {
+                thread.join(CLOSE_MILLISECONDS);
+                if (thread.isAlive()) {
+                    throw new IllegalStateException("the queue is closed, and its consumer goes on");
+                }
+            }
+        }
     }
 
     private final Peer peer;
+    private final Set<Queue> open = ConcurrentHashMap.newKeySet();
 
     QueueCommands(Peer peer, Connection connection) {
         this.peer = peer;
+        peer.beforeClosing(() -> {
+            for (Queue queue : open) {
+                queue.close();
+            }
+        });
         peer.command("queue", a -> make(connection.client(), a, null));
         peer.command("queue-consumer", a -> make(connection.client(), a, new QueueConsumer<byte[]>() {
             @Override
@@ -88,7 +121,9 @@ final class QueueCommands {
         });
         peer.command("queue-remove", a -> Words.of(peer.get(a.text(0), Queue.class).id.remove(a.text(1))));
         peer.command("queue-close", a -> {
-            peer.remove(a.text(0), Queue.class).close.close();
+            Queue queue = peer.remove(a.text(0), Queue.class);
+            open.remove(queue);
+            queue.close();
             return Command.DONE;
         });
         peer.command("simple-offer", a -> {
@@ -102,12 +137,12 @@ final class QueueCommands {
     }
 
     private Words make(CuratorFramework client, Words a, QueueConsumer<byte[]> consumer) throws Exception {
+        Queue queue = new Queue();
         QueueBuilder<byte[]> builder = QueueBuilder.builder(client, consumer, BYTES, a.text(2))
-                .putInBackground(false).finalFlushTime(0, TimeUnit.MILLISECONDS);
+                .threadFactory(queue::thread).putInBackground(false).finalFlushTime(0, TimeUnit.MILLISECONDS);
         if (a.size() > 3) {
             builder = builder.lockPath(a.text(3));
         }
-        Queue queue = new Queue();
         switch (a.text(1)) {
             case "priority":
                 DistributedPriorityQueue<byte[]> priority = builder.buildPriorityQueue(0);
@@ -136,6 +171,7 @@ final class QueueCommands {
                 fifo.start();
         }
         peer.put(a.text(0), queue);
+        open.add(queue);
         return Command.DONE;
     }
 }

@@ -265,3 +265,35 @@ func TestClassesAreOurOwn(t *testing.T) {
 	_, err = cacheDir()
 	assert.ErrorContains(t, err, "set HOME or XDG_CACHE_HOME")
 }
+
+// What a consumer has handled before it quits it has taken off the queue, too.
+func TestQuittingEndsConsumersFirst(t *testing.T) {
+	const queues, items = 8, 300
+	ctx := deadline(t)
+	node := zkserver.Start(t, zkserver.Options{})
+	other := connected(t, ctx, node.ConnectString(), 4*time.Second)
+	path := func(i int) string { return fmt.Sprint("/queues/", i) }
+	for i := range queues {
+		producer, err := other.Queue(ctx, path(i), "fifo", path(i))
+		require.NoError(t, err)
+		require.NoError(t, producer.PutNumbered(ctx, "item", items))
+	}
+	p := connected(t, ctx, node.ConnectString(), 4*time.Second)
+	var consumers []*Queue
+	for i := range queues {
+		consumer, err := p.QueueConsumer(ctx, path(i), "fifo", path(i))
+		require.NoError(t, err)
+		consumers = append(consumers, consumer)
+	}
+	_, _, err := p.AwaitEvent(ctx, 0, func(e Event) bool { return e.Name == "queue" && e.Words[0] == path(queues-1) })
+	require.NoError(t, err)
+	require.NoError(t, p.Quit(ctx))
+	for i, consumer := range consumers {
+		left, err := other.Children(ctx, path(i))
+		require.NoError(t, err)
+		handled := len(consumer.Items())
+		t.Logf("%s: %d items handled, %d left of %d", path(i), handled, len(left), items)
+		assert.LessOrEqual(t, handled+len(left), items, "handled and left")
+		assert.GreaterOrEqual(t, handled+len(left), items-1, "lost, of which one may be in hand")
+	}
+}

@@ -181,7 +181,8 @@ func (p *Peer) Go(command string, arguments ...string) (wait func(ctx context.Co
 // Pid is the process id.
 func (p *Peer) Pid() int { return p.process.Pid() }
 
-// Quit closes the client, and with it the session, and ends the process.
+// Quit closes the queues, waits for their consumers, closes the client, and with
+// it the session, and ends the process.
 func (p *Peer) Quit(ctx context.Context) error {
 	_, err := p.Call(ctx, "quit")
 	if err == nil {

@@ -14,7 +14,8 @@
 // it, which is the same to the server.
 //
 // What Curator for Java does not promise is not asked of it: it does not notice that it has lost a lock, so its
-// hold counts only while its node is there; it may put an item twice; without a lock path it may lose an item with
-// the reply to a delete. CURATOR_TEST_LASTING is how long the trouble lasts (20s; 3m, for example), CURATOR_TEST_SEED what
-// goes wrong when.
+// hold counts only while its node is there; it may put an item twice; without a lock path it may lose an item
+// with the reply to a delete, and when its queue is closed. Its queues are closed before its client: otherwise
+// it handles items that it leaves on the queue. CURATOR_TEST_LASTING is how long the trouble lasts (20s; 3m,
+// for example), CURATOR_TEST_SEED what goes wrong when.
 package mixed

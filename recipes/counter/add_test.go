@@ -51,6 +51,14 @@ func TestAdd(t *testing.T) {
 		counts(t, s, "another process", map[string]int{"getData": 1, "create2": 1, "multi": 1})
 		require.EqualValues(t, 311, add(t, n, 1))
 		counts(t, s, "overtaken", map[string]int{"getData": 1, "multi": 2})
+		require.EqualValues(t, 312, add(t, other, 1))
+		counts(t, s, "the other, too", map[string]int{"getData": 1, "multi": 2})
+		require.EqualValues(t, 313, add(t, n, 1))
+		counts(t, s, "others write: it looks first", map[string]int{"getData": 1, "multi": 1})
+		require.EqualValues(t, 314, add(t, n, 1))
+		counts(t, s, "nobody has", map[string]int{"getData": 1, "multi": 1})
+		require.EqualValues(t, 315, add(t, n, 1))
+		counts(t, s, "and so it does not look", map[string]int{"multi": 1})
 		tidy(t, s, c)
 	})
 }
@@ -333,7 +341,9 @@ func TestAddAndAHookThatEndsItsGoroutine(t *testing.T) {
 
 // crowd adds each times each one after the other with every adder of every number, and returns how long that
 // took and how many requests there were.
-func crowd(t *testing.T, s *zktest.Server, numbers []*counter.Long, adders, each int) (time.Duration, int) {
+func crowd(
+	t *testing.T, s *zktest.Server, numbers []*counter.Long, adders, each int, rest time.Duration,
+) (time.Duration, int) {
 	t.Helper()
 	s.ResetCounts()
 	began := time.Now()
@@ -355,6 +365,7 @@ func crowd(t *testing.T, s *zktest.Server, numbers []*counter.Long, adders, each
 					assert.False(t, sums[sum], "%d twice", sum)
 					sums[sum] = true
 					mu.Unlock()
+					time.Sleep(rest)
 				}
 			})
 		}
@@ -372,14 +383,16 @@ func TestTraffic(t *testing.T) {
 		name                 string
 		processes, adders    int
 		lock                 bool
-		requests, roundTrips float64 // per add, at most
+		rest                 time.Duration // after each add
+		requests, roundTrips float64       // per add, at most
 	}{
-		{"one adder", 1, 1, false, 1.1, 1.1},
-		{"eight adders of a process", 1, 8, false, 0.4, 0.4},
-		{"two processes", 2, 1, false, 2.5, 2},
-		{"eight processes", 8, 1, false, 2.5, 1.6},
-		{"eight processes with eight adders", 8, 8, false, 0.6, 0.5},
-		{"eight processes with a lock", 8, 1, true, 2.5, 1.6},
+		{"one adder", 1, 1, false, 0, 1.1, 1.1},
+		{"eight adders of a process", 1, 8, false, 0, 0.4, 0.4},
+		{"two processes", 2, 1, false, 0, 2.5, 2},
+		{"eight processes", 8, 1, false, 0, 2.5, 1.6},
+		{"eight processes that rest", 8, 1, false, 50 * time.Millisecond, 2.5, 4},
+		{"eight processes with eight adders", 8, 8, false, 0, 0.6, 0.5},
+		{"eight processes with a lock", 8, 1, true, 0, 2.5, 1.6},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -396,7 +409,7 @@ func TestTraffic(t *testing.T) {
 				}
 				require.NoError(t, numbers[0].Set(background, 0))
 				s.Delay(0, lag)
-				took, sent := crowd(t, s, numbers, c.adders, each)
+				took, sent := crowd(t, s, numbers, c.adders, each, c.rest)
 				adds := float64(c.processes * c.adders * each)
 				requests, trips := float64(sent)/adds, float64(took)/float64(lag)/adds
 				t.Logf("%s: %.2f requests and %.2f round trips per add", c.name, requests, trips)
@@ -409,4 +422,39 @@ func TestTraffic(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A write that hangs for a moment does not have its process wait long for its turns after that.
+func TestTurnsAfterASlowWrite(t *testing.T) {
+	waited := time.Duration(0)
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			slow := counter.NewLong(newClient(t, s), path)
+			busy := counter.NewLong(newClient(t, s), path)
+			s.Delay(0, 2*time.Millisecond)
+			add(t, slow, 1)
+			add(t, slow, 1)
+			hold := s.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold})
+			hangs := recipetest.Begin(t, func() (int64, error) { return slow.Add(background, 1) }).Waits()
+			time.Sleep(time.Second)
+			hold.Release()
+			hangs.End().OK()
+			ctx, stop := context.WithCancel(background)
+			var others sync.WaitGroup
+			others.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = busy.Add(ctx, 1)
+				}
+			})
+			time.Sleep(100 * time.Millisecond)
+			began := time.Now()
+			add(t, slow, 1)
+			waited += time.Since(began)
+			stop()
+			others.Wait()
+		})
+	}
+	t.Logf("%v for a turn", waited/20)
+	require.Less(t, waited/20, time.Second)
 }

@@ -154,14 +154,20 @@ func (n *Number[T]) add(ctx context.Context) (again bool, _ error) {
 	if err == nil && n.reg.mark.standing() && stat.Mzxid != 0 {
 		n.known = current[T]{sum, stat, n.reg.mark}
 	}
-	return !errors.Is(err, framework.ErrOutcomeUnknown) &&
-		(errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNoNode)), err
+	again = !errors.Is(err, framework.ErrOutcomeUnknown) &&
+		(errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNoNode))
+	if again && now.mark != nil {
+		n.turns.behind = true
+	}
+	return again, err
 }
 
 // now returns the number: the one of the last write while the mark of that stands, so that the next write
-// itself finds out whether it is still so. Otherwise it reads.
+// itself finds out whether it is still so. Otherwise it reads. It also reads if others most likely have
+// written since: a write that is refused would be a request, too, with the read still to come.
 func (n *Number[T]) now(ctx context.Context) (current[T], error) {
-	if n.known.mark != nil && n.known.mark == n.reg.mark && n.known.mark.standing() {
+	own := n.known.mark != nil && n.known.mark == n.reg.mark && n.known.mark.standing()
+	if own && n.turns.fresh() {
 		return n.known, nil
 	}
 	zero, err := n.encode(0)
@@ -170,6 +176,9 @@ func (n *Number[T]) now(ctx context.Context) (current[T], error) {
 	}
 	n.reg.prepare(ctx)
 	c, err := n.reg.readOrMake(ctx, zero)
+	if own && err == nil {
+		n.turns.behind = c.stat.Mzxid != n.known.stat.Mzxid
+	}
 	seen, err := n.seen(c, err)
 	return current[T]{n: seen.N, stat: c.stat}, err
 }

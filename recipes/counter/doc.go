@@ -29,9 +29,10 @@
 // # Many at a time
 //
 // What goroutines add through one [Number] at the same time goes into one write, so keep one and share it.
+// A process reads once, and then writes without reading. When others write, too, it reads before each write
+// that does not follow its last one at once: two requests, where a write that is refused would make it three.
 // Processes that overtake each other pause for random times, in units of what a write takes, and each writes
-// several times in a row without reading; see [WithLock] for turns in order. Nobody waits for a process that
-// does not write.
+// several times in a row; see [WithLock] for turns in order. Nobody waits for a process that does not write.
 //
 // # Watching
 //

@@ -21,11 +21,13 @@ type turns struct {
 	client *framework.Client
 	line   *queue.Line // the lock's; nil without one
 
-	took   time.Duration // the last write that was won
-	losses int           // in a row
+	took   time.Duration // about what a write takes that is won
+	losses int           // in a row; half of them count after a win, since a crowd does not end with it
 	wins   int           // in a row
 	crowd  bool          // others write, too
 	next   time.Time     // not before that
+	ended  time.Time     // when the last write that was won did
+	behind bool          // when it was looked at last, others had written since our last write
 	held   *queue.Handle // the lock, when it is taken
 }
 
@@ -62,12 +64,23 @@ func (t *turns) lost() {
 
 // won notes that a write of ours was executed, how long it took, and whether others have marks.
 func (t *turns) won(took time.Duration, others bool) {
-	t.took, t.losses = took, 0
+	t.ended = time.Now()
+	if t.took > 0 {
+		took = min(took, t.took*5/4) // one that hangs for a moment does not make the pauses long
+	}
+	t.took = took
+	if t.losses /= 2; t.line != nil {
+		t.losses = 0 // nobody takes the lock for what an earlier Add has lost
+	}
 	if t.wins++; t.wins >= inARow && (others || t.crowd) && !t.locked() {
 		t.wins, t.crowd = 0, false
 		t.pause(inARow / 2)
 	}
 }
+
+// fresh says that what was written last is most likely still there: others have not been seen, or have hardly
+// had the time to read it and to write.
+func (t *turns) fresh() bool { return !t.behind || t.wins > 0 && time.Since(t.ended) < t.took }
 
 // pause has the next try wait for a random time, of at most so many writes.
 func (t *turns) pause(writes int) {

@@ -74,4 +74,8 @@
 // that it cannot read; when it puts an item back, that loses its priority or its time; and its consumers with
 // a lock path find an item of a consumer that has died when the queue changes next, while those of this
 // library watch the lock.
+//
+// Close a queue of Curator's before its client, and in between wait for the threads of its threadFactory. If
+// the client is closed while a consumer without a lock path takes an item, that consumer handles the item and
+// leaves it on the queue, and another one handles it, too.
 package queue

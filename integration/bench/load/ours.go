@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/integration/bench"
+	"github.com/go-curator/curator/recipes/counter"
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/recipes/semaphore"
 )
@@ -43,6 +44,13 @@ func (o *ours) turns(ctx context.Context, job bench.Job) (turns []turn, err erro
 			turns = append(turns, locked(o, func(ctx context.Context) (*semaphore.Lease, error) {
 				return s.Acquire(ctx, 1)
 			}))
+		case "counter":
+			number := counter.NewLong(session, job.Path)
+			turns = append(turns, func(ctx context.Context, _ func()) error {
+				_, err := number.Add(ctx, 1)
+				time.Sleep(job.Hold)
+				return err
+			})
 		default:
 			return nil, fmt.Errorf("there is no work %q", job.Work)
 		}
