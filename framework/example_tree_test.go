@@ -191,6 +191,68 @@ func ExampleClient_SetServers() {
 	// invalid connect string "zk1;zk2": servers are not separated by commas; write "zk1,zk2"
 }
 
+func ExampleClient_MultiRead() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	for _, path := range []string{"/config/host", "/config/port"} {
+		if _, err := client.Create().CreatingParentsIfNeeded().ForPath(ctx, path, []byte(path)); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	// One request for all. Each read succeeds or fails by itself.
+	results, err := client.MultiRead().ForReads(ctx, framework.ReadChildren("/config"),
+		framework.ReadData("/config/host"), framework.ReadData("/config/none"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, r := range results {
+		fmt.Printf("%s: %d children, data %q, error: %v\n", r.Path, len(r.Children), r.Data, r.Err)
+	}
+	// Output:
+	// /config: 2 children, data "", error: <nil>
+	// /config/host: 0 children, data "/config/host", error: <nil>
+	// /config/none: 0 children, data "", error: getData /config/none: node does not exist
+}
+
+// Members move, and clients follow. The configuration is what a reconfig writes.
+func ExampleWithEnsembleTracking() {
+	server, err := zktest.NewServer(zktest.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New("zk1,zk2", framework.WithDialer(server.Dial), // which is at both
+		framework.WithEnsembleTracking(), framework.WithEnsembleHosts(func(host string) bool {
+			return strings.HasPrefix(host, "zk")
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+	config, watch, err := client.GetConfig().WithWatch().ForEnsemble(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer watch.Stop()
+	fmt.Println(client.Servers(), len(config.Members))
+
+	moved := "server.2=zk2:2888:3888;2181\nserver.3=zk3:2888:3888;2181\nversion=200000000"
+	if err := server.Set("/zookeeper/config", []byte(moved)); err != nil {
+		log.Fatal(err)
+	}
+	<-watch.C
+	for client.Servers()[0] != "zk2:2181" {
+		time.Sleep(time.Millisecond)
+	}
+	fmt.Println(client.Servers())
+	// Output:
+	// [zk1:2181 zk2:2181] 0
+	// [zk2:2181 zk3:2181]
+}
+
 func ExampleClient_GetConfig() {
 	server, err := zktest.NewServer(zktest.Config{EnsembleConfig: "server.1=zk1:2888:3888:participant;2181\n" +
 		"server.2=zk2:2888:3888:observer;0.0.0.0:2181\nversion=100000000"})

@@ -67,6 +67,66 @@ func ExampleMutex_Do() {
 	// <nil>
 }
 
+// Who gets a context from a hold takes the same lock again at once.
+func ExampleMutex_Acquire_reentry() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+	ctx := context.Background()
+
+	m := mutex.New(client, "/locks/orders")
+	outer, err := m.Acquire(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	inner, err := m.Acquire(outer.Context())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("one node:", inner.Path() == outer.Path())
+	_, err = m.TryAcquire(ctx) // the context says who asks, not the goroutine
+	fmt.Println("another context:", errors.Is(err, mutex.ErrNotAcquired))
+
+	fmt.Println("released:", inner.Release(ctx), "still held:", outer.Valid())
+	fmt.Println("released:", outer.Release(ctx), "still held:", outer.Valid())
+	// Output:
+	// one node: true
+	// another context: true
+	// released: <nil> still held: true
+	// released: <nil> still held: false
+}
+
+// What to defer: it waits for nothing, and the client goes on until the node is gone.
+func ExampleLock_ReleaseInBackground() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+	ctx := context.Background()
+
+	m := mutex.New(client, "/locks/orders")
+	lock, err := m.Acquire(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	released := make(chan error, 1)
+	lock.ReleaseInBackground(func(err error) { released <- err }) // the function is optional
+	fmt.Println("held:", lock.Valid())
+
+	again, err := m.TryAcquire(ctx) // goes after the delete
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer again.ReleaseInBackground()
+	fmt.Println("held again:", again.Valid(), "released:", <-released)
+	// Output:
+	// held: false
+	// held again: true released: <nil>
+}
+
 // A store that remembers the largest token and refuses smaller ones is safe from a holder that was too slow.
 func ExampleLockOf() {
 	server, client := connect()
