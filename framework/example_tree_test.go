@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/retry"
 	"github.com/go-curator/curator/zktest"
@@ -155,6 +157,28 @@ func ExampleClient_UsingRetry() {
 	fmt.Println(err)
 	// Output:
 	// getData /none: node does not exist
+}
+
+// Code that was written for go-zookeeper goes on, in the client's own session.
+func ExampleClient_Conn() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	session, err := client.Session(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	conn := client.Conn() // a *zk.Conn
+	fmt.Println("one session:", conn.SessionID() == session.ID())
+	path, err := conn.Create("/old", []byte("v1"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	fmt.Println(path, err)
+	data, err := client.GetData().ForPath(ctx, "/old")
+	fmt.Printf("%s %v\n", data, err)
+	// Output:
+	// one session: true
+	// /old <nil>
+	// v1 <nil>
 }
 
 func ExampleClient_InSession() {

@@ -48,6 +48,37 @@ func Example() {
 	// held: true lost: false
 }
 
+// The work ends before anybody else can have the lock.
+func ExampleLock_Context() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+
+	lock, err := mutex.New(client, "/locks/orders").Acquire(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lock.ReleaseInBackground()
+	session, err := client.Session(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server.Expire(session.ID()) // as after a long outage
+
+	select {
+	case <-lock.Context().Done():
+		fmt.Println("lost:", errors.Is(context.Cause(lock.Context()), framework.ErrSessionLost))
+	case <-time.After(time.Minute): // the work
+		fmt.Println("done")
+	}
+	fmt.Println("held:", lock.Valid())
+	// Output:
+	// lost: true
+	// held: false
+}
+
 func ExampleMutex_Do() {
 	server, client := connect()
 	defer server.Close()
