@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/retry"
 	"github.com/go-curator/curator/zktest"
@@ -157,6 +159,28 @@ func ExampleClient_UsingRetry() {
 	// getData /none: node does not exist
 }
 
+// Code that was written for go-zookeeper goes on, in the client's own session.
+func ExampleClient_Conn() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	session, err := client.Session(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	conn := client.Conn() // a *zk.Conn
+	fmt.Println("one session:", conn.SessionID() == session.ID())
+	path, err := conn.Create("/old", []byte("v1"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	fmt.Println(path, err)
+	data, err := client.GetData().ForPath(ctx, "/old")
+	fmt.Printf("%s %v\n", data, err)
+	// Output:
+	// one session: true
+	// /old <nil>
+	// v1 <nil>
+}
+
 func ExampleClient_InSession() {
 	client, stop := start()
 	defer stop()
@@ -189,6 +213,68 @@ func ExampleClient_SetServers() {
 	// Output:
 	// [zk1:2181 zk2:2182 zk3:2181]
 	// invalid connect string "zk1;zk2": servers are not separated by commas; write "zk1,zk2"
+}
+
+func ExampleClient_MultiRead() {
+	client, stop := start()
+	defer stop()
+	ctx := context.Background()
+	for _, path := range []string{"/config/host", "/config/port"} {
+		if _, err := client.Create().CreatingParentsIfNeeded().ForPath(ctx, path, []byte(path)); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	// One request for all. Each read succeeds or fails by itself.
+	results, err := client.MultiRead().ForReads(ctx, framework.ReadChildren("/config"),
+		framework.ReadData("/config/host"), framework.ReadData("/config/none"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, r := range results {
+		fmt.Printf("%s: %d children, data %q, error: %v\n", r.Path, len(r.Children), r.Data, r.Err)
+	}
+	// Output:
+	// /config: 2 children, data "", error: <nil>
+	// /config/host: 0 children, data "/config/host", error: <nil>
+	// /config/none: 0 children, data "", error: getData /config/none: node does not exist
+}
+
+// Members move, and clients follow. The configuration is what a reconfig writes.
+func ExampleWithEnsembleTracking() {
+	server, err := zktest.NewServer(zktest.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New("zk1,zk2", framework.WithDialer(server.Dial), // which is at both
+		framework.WithEnsembleTracking(), framework.WithEnsembleHosts(func(host string) bool {
+			return strings.HasPrefix(host, "zk")
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+	config, watch, err := client.GetConfig().WithWatch().ForEnsemble(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer watch.Stop()
+	fmt.Println(client.Servers(), len(config.Members))
+
+	moved := "server.2=zk2:2888:3888;2181\nserver.3=zk3:2888:3888;2181\nversion=200000000"
+	if err := server.Set("/zookeeper/config", []byte(moved)); err != nil {
+		log.Fatal(err)
+	}
+	<-watch.C
+	for client.Servers()[0] != "zk2:2181" {
+		time.Sleep(time.Millisecond)
+	}
+	fmt.Println(client.Servers())
+	// Output:
+	// [zk1:2181 zk2:2181] 0
+	// [zk2:2181 zk3:2181]
 }
 
 func ExampleClient_GetConfig() {

@@ -29,7 +29,8 @@ func TestFourLetterWord(t *testing.T) {
 			assert.ErrorIs(t, err, ErrBadArguments, "%.10q", word)
 			assert.Less(t, len(err.Error()), 2048)
 		}
-		_, err = c.FourLetterWord(nil, c.Servers()[0], "srvr") //nolint:staticcheck // that is what is tested
+		//lint:ignore SA1012 that is what is tested
+		_, err = c.FourLetterWord(nil, c.Servers()[0], "srvr")
 		assert.ErrorIs(t, err, ErrNilContext)
 		_, err = (*Client)(nil).FourLetterWord(t.Context(), "a:1", "srvr")
 		assert.ErrorIs(t, err, ErrNoClient)

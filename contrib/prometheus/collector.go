@@ -18,8 +18,8 @@ import (
 type Collector struct {
 	paths func(string) string // nil: no metrics by path
 
-	operations, retries, stateChanges, roundTrips, holds, waits, acquisitions metrics
-	waiting, ahead, length, foreign, left                                     *prometheus.GaugeVec
+	operations, retries, stateChanges, roundTrips, holds, lost, waits, acquisitions metrics
+	waiting, ahead, length, foreign, left                                           *prometheus.GaugeVec
 
 	standing standing
 
@@ -61,6 +61,8 @@ func NewCollector(opts ...Option) *Collector {
 	c.waits = histogram("queue_wait_seconds", "How long somebody in front was waited for.", "recipe")
 	c.holds = histogram("hold_duration_seconds", "How long something was held, and how that ended.", "recipe",
 		"cause")
+	c.lost = counter("holds_lost_total", "Holds that ended before they were released or the client was closed, and why.",
+		"recipe", "cause")
 	c.waiting = gauge("queue_waiting", "How many of this process wait for somebody in front.", "recipe")
 	c.ahead = gauge("queue_ahead", "How many were in front when the line was looked at last.", "recipe", "path")
 	c.length = gauge("queue_length", "How many stood in line, the holder included, when it was looked at last.",
@@ -99,6 +101,7 @@ func histogram(name, help string, by ...string) metrics {
 
 // Hooks returns the hooks for the [framework.WithHooks] of the client with that name (the label "client").
 func (c *Collector) Hooks(client string) framework.Hooks {
+	c.watched(client)
 	since := func(m metrics, began time.Time, by ...string) {
 		m.histogram.WithLabelValues(labelsOf(client, by)...).Observe(time.Since(began).Seconds())
 	}
@@ -114,6 +117,7 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 		},
 		Acquire: func(ctx context.Context, a framework.Acquisition) (context.Context, func(error)) {
 			began := time.Now()
+			c.used(client, a.Recipe)
 			inner, over := c.acquiring(ctx, client, a)
 			return inner, func(err error) {
 				over()
@@ -131,9 +135,11 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 		},
 		Hold: func(ctx context.Context, h framework.HoldInfo) (context.Context, func(error)) {
 			began, over := time.Now(), c.holding(ctx)
+			c.used(client, h.Recipe)
 			return nil, func(cause error) {
 				over()
 				since(c.holds, began, h.Recipe, Result(cause))
+				c.ended(client, h.Recipe, Result(cause))
 			}
 		},
 		State: func(s framework.StateReport) {
@@ -164,7 +170,7 @@ func (c *Collector) Watch(name string, client *framework.Client) (stop func()) {
 
 func (c *Collector) vectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		c.operations, c.retries, c.stateChanges, c.roundTrips, c.acquisitions, c.waits, c.holds,
+		c.operations, c.retries, c.stateChanges, c.roundTrips, c.acquisitions, c.waits, c.holds, c.lost,
 		c.waiting, c.ahead, c.length, c.foreign, c.left,
 	}
 }

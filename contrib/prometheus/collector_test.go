@@ -75,12 +75,14 @@ func TestScrapeOfAContendedLock(t *testing.T) {
 	})
 }
 
-// scrape is what Prometheus would read, without the buckets and the metrics of operations.
+// scrape is what Prometheus would read, without the buckets, the metrics of operations, and the state changes and
+// losses that were not.
 func scrape(t *testing.T, c *curatorprom.Collector) string {
 	t.Helper()
 	var kept strings.Builder
 	for line := range strings.Lines(exposed(t, c, names...)) {
-		if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_bucket{") {
+		none := strings.Contains(line, "_total{") && strings.HasSuffix(line, " 0\n")
+		if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_bucket{") && !none {
 			kept.WriteString(line)
 		}
 	}
@@ -107,7 +109,7 @@ func exposed(t *testing.T, c *curatorprom.Collector, names ...string) string {
 var names = []string{
 	"curator_acquire_duration_seconds", "curator_cleanups_pending", "curator_connected",
 	"curator_foreign_children", "curator_hold_duration_seconds",
-	"curator_holds", "curator_queue_ahead", "curator_queue_length", "curator_queue_waiting",
+	"curator_holds", "curator_holds_lost_total", "curator_queue_ahead", "curator_queue_length", "curator_queue_waiting",
 	"curator_safety_rule", "curator_sequence_left",
 	"curator_session_timeout_seconds", "curator_stale_server_bound_seconds", "curator_state_changes_total",
 	"curator_validity_remaining_seconds",
@@ -162,6 +164,61 @@ func TestWhatWentWrong(t *testing.T) {
 		time.Sleep(time.Second)
 		assert.Contains(t, exposed(t, c), `curator_connected{client="a"} 0`)
 		require.NoError(t, s.Start())
+	})
+}
+
+// PromQL's increase counts from a counter's first sample. One that appears with its first loss hides that loss.
+func TestTheFirstLossOfAProcessCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := zktest.RunT(t), curatorprom.NewCollector()
+		cl := client(t, s, c, "a")
+		counters := func() map[string]string {
+			of := map[string]string{}
+			for line := range strings.Lines(exposed(t, c, "curator_holds_lost_total", "curator_state_changes_total")) {
+				if series, value, is := strings.Cut(strings.TrimSpace(line), "} "); is && line[0] != '#' {
+					of[series+"}"] = value
+				}
+			}
+			return of
+		}
+		hold := func() *mutex.Lock {
+			lock, err := mutex.New(cl, path).Acquire(t.Context())
+			require.NoError(t, err)
+			return lock
+		}
+		lock := hold()
+		before := counters()
+		require.NoError(t, s.Delete(lock.Path()))
+		<-lock.Context().Done()
+		lock = hold()
+		s.Cut(0)
+		time.Sleep(time.Second)
+		session, err := cl.Session(t.Context())
+		require.NoError(t, err)
+		s.Expire(session.ID())
+		<-lock.Context().Done()
+		time.Sleep(time.Minute)
+		require.NoError(t, hold().Release(t.Context()))
+		hold()
+		require.NoError(t, cl.Close())
+		synctest.Wait()
+
+		after := counters()
+		for series, value := range after {
+			if value != before[series] {
+				assert.Equal(t, "0", before[series], "%s is %s now", series, value)
+			}
+		}
+		for _, series := range []string{
+			`curator_holds_lost_total{cause="node_deleted",client="a",recipe="mutex"}`,
+			`curator_holds_lost_total{cause="session_lost",client="a",recipe="mutex"}`,
+			`curator_state_changes_total{client="a",reason="expired",state="Lost"}`,
+		} {
+			assert.Equal(t, "1", after[series], series)
+		}
+		for series := range after {
+			assert.NotRegexp(t, `lost_total{cause="(released|closed)`, series, "that is no loss")
+		}
 	})
 }
 

@@ -13,7 +13,8 @@ import (
 )
 
 // One server for a service's integration tests. In a test, testcontainers.CleanupContainer(t, server) takes
-// the place of the deferred call.
+// the place of the deferred call. It needs Docker and an image of ZooKeeper (README.md); without them Run's error
+// matches zkcontainer.ErrNoDocker, or names the image.
 func ExampleRun() {
 	ctx := context.Background()
 	server, err := zkcontainer.Run(ctx)

@@ -514,7 +514,8 @@ func TestArguments(t *testing.T) {
 		a := assignment.New(c, path, numbers(1))
 		require.Len(t, a.ID(), 36)
 		require.ErrorIs(t, a.Run(background, nil), framework.ErrBadArguments)
-		require.ErrorIs(t, a.Run(nil, wait), framework.ErrNilContext) //nolint:staticcheck // that is the test
+		//lint:ignore SA1012 that is what is tested
+		require.ErrorIs(t, a.Run(nil, wait), framework.ErrNilContext)
 		ended, cancel := context.WithCancel(background)
 		cancel()
 		require.ErrorIs(t, a.Run(ended, wait), context.Canceled)

@@ -48,6 +48,37 @@ func Example() {
 	// held: true lost: false
 }
 
+// The work ends before anybody else can have the lock.
+func ExampleLock_Context() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+
+	lock, err := mutex.New(client, "/locks/orders").Acquire(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lock.ReleaseInBackground()
+	session, err := client.Session(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server.Expire(session.ID()) // as after a long outage
+
+	select {
+	case <-lock.Context().Done():
+		fmt.Println("lost:", errors.Is(context.Cause(lock.Context()), framework.ErrSessionLost))
+	case <-time.After(time.Minute): // the work
+		fmt.Println("done")
+	}
+	fmt.Println("held:", lock.Valid())
+	// Output:
+	// lost: true
+	// held: false
+}
+
 func ExampleMutex_Do() {
 	server, client := connect()
 	defer server.Close()
@@ -65,6 +96,66 @@ func ExampleMutex_Do() {
 	// Output:
 	// one hold, taken twice
 	// <nil>
+}
+
+// Who gets a context from a hold takes the same lock again at once.
+func ExampleMutex_Acquire_reentry() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+	ctx := context.Background()
+
+	m := mutex.New(client, "/locks/orders")
+	outer, err := m.Acquire(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	inner, err := m.Acquire(outer.Context())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("one node:", inner.Path() == outer.Path())
+	_, err = m.TryAcquire(ctx) // the context says who asks, not the goroutine
+	fmt.Println("another context:", errors.Is(err, mutex.ErrNotAcquired))
+
+	fmt.Println("released:", inner.Release(ctx), "still held:", outer.Valid())
+	fmt.Println("released:", outer.Release(ctx), "still held:", outer.Valid())
+	// Output:
+	// one node: true
+	// another context: true
+	// released: <nil> still held: true
+	// released: <nil> still held: false
+}
+
+// What to defer: it waits for nothing, and the client goes on until the node is gone.
+func ExampleLock_ReleaseInBackground() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+	ctx := context.Background()
+
+	m := mutex.New(client, "/locks/orders")
+	lock, err := m.Acquire(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	released := make(chan error, 1)
+	lock.ReleaseInBackground(func(err error) { released <- err }) // the function is optional
+	fmt.Println("held:", lock.Valid())
+
+	again, err := m.TryAcquire(ctx) // goes after the delete
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer again.ReleaseInBackground()
+	fmt.Println("held again:", again.Valid(), "released:", <-released)
+	// Output:
+	// held: false
+	// held again: true released: <nil>
 }
 
 // A store that remembers the largest token and refuses smaller ones is safe from a holder that was too slow.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/go-curator/curator/cmd/internal/shell"
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/inspect"
 	"github.com/go-curator/curator/internal/plain"
@@ -56,7 +57,7 @@ func (s *seeing) doctor(cmd *cobra.Command, probe string) error {
 			return err
 		}
 		if len(report.Advice) > 0 {
-			return exit{code: exitNo}
+			return shell.ErrFound
 		}
 		return nil
 	})

@@ -92,6 +92,8 @@ func exitOf(err error) exit {
 		return exit{}
 	case errors.As(err, &known):
 		return known
+	case is(shell.ErrFound):
+		return exit{code: exitNo}
 	case errors.As(err, &asked):
 		return exit{code: run.Status(asked.Signal)}
 	case is(mutex.ErrNotAcquired):

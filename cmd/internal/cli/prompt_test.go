@@ -87,6 +87,16 @@ func TestPromptSeesAndRuns(t *testing.T) {
 	s.types("doctor\r")
 	s.shows("session timeout")
 	s.shows("1m0s asked for")
+	s.shows("advice: there is one server alone")
+	s.shows("curator /locks> ")
+	s.types("create x/odd\r")
+	s.shows("\n/locks/x/odd\r\n")
+	s.shows("curator /locks> ")
+	s.types("why x\r")
+	s.shows("foreign")
+	s.shows("curator /locks> ")
+	assert.NotContains(t, s.all(), "exit status", "what they have found says it")
+	s.types("rm x/odd\r")
 	s.shows("curator /locks> ")
 	s.types("who x --watch\r")
 	s.shows("mutex, 1 hold, 0 wait")
@@ -153,6 +163,16 @@ func TestScriptsRunCommands(t *testing.T) {
 	require.Error(t, fed.cmd.Run())
 	assert.Equal(t, 7, fed.cmd.ProcessState.ExitCode(), failed.String())
 	assert.Equal(t, "/after\n", out.String())
+	assert.False(t, b.srv.Exists("/never"))
+
+	// So is that of a command that has found something, which has said it itself.
+	fed = b.unstarted("shell")
+	fed.cmd.Stdin = strings.NewReader("doctor\ncreate /never\n")
+	failed.Reset()
+	fed.cmd.Stderr = &failed
+	require.Error(t, fed.cmd.Run())
+	assert.Equal(t, 1, fed.cmd.ProcessState.ExitCode(), failed.String())
+	assert.NotContains(t, failed.String(), "exit status")
 	assert.False(t, b.srv.Exists("/never"))
 	b.atRest()
 }

@@ -23,7 +23,8 @@ func newWho(c connection) *cobra.Command {
 		Long: `Show who holds what is at a path, and who waits for it, in order.
 
 It tells by the nodes what is there: a lock, a read-write lock, a semaphore, an election, a barrier, a
-queue, a counter; those of Java Curator, of this library, of kazoo and of go-zookeeper alike. "Since" is
+queue, a counter; those of Java Curator, of this library, of kazoo and of go-zookeeper alike. A mutex may be
+the election of a leader selector, whose nodes have the same names. "Since" is
 when the participant has joined the line, by the servers' clock: when it was granted stands nowhere.
 The client's address is shown if the servers tell it (4lw.commands.whitelist with cons).`,
 		Example: `  curator who /locks/orders

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/go-curator/curator/cmd/internal/shell"
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/inspect"
 	"github.com/go-curator/curator/internal/plain"
@@ -101,7 +102,7 @@ func (s *seeing) tellWhy(line inspect.Line, graph inspect.Graph) error {
 		return err
 	}
 	if len(why.Findings) > 0 {
-		return exit{code: exitNo}
+		return shell.ErrFound
 	}
 	return nil
 }

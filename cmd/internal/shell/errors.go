@@ -19,6 +19,9 @@ var ErrNo = errors.New("no")
 // ErrLost is matched by the error of a command whose node was lost while it held it.
 var ErrLost = errors.New("lost")
 
+// ErrFound is the error of a command that has found something wrong, and has printed it: there is no more to say.
+var ErrFound = errors.New("something is wrong")
+
 // named is an error that matches a name, which its text does not contain.
 type named struct{ name, err error }
 

@@ -194,7 +194,7 @@ func (p *prompt) edited() error {
 			return nil
 		case errors.As(context.Cause(p.ctx), &asked):
 			return asked
-		case errors.Is(err, context.Canceled):
+		case errors.Is(err, context.Canceled), errors.Is(err, ErrFound):
 		case errors.As(err, &asked) && asked.Signal == os.Interrupt:
 		case err != nil:
 			p.editor.say("curator: " + text(err.Error()))

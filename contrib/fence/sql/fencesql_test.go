@@ -1,9 +1,7 @@
 package fencesql_test
 
 import (
-	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -51,49 +49,4 @@ func TestArguments(t *testing.T) {
 	assert.ErrorContains(t, missing.Store(db).Admit(t.Context(), "orders", 1), "no such table")
 	assert.Equal(t, "[MySQL PostgreSQL SQLite Dialect(9)]",
 		fmt.Sprint([]fencesql.Dialect{fencesql.MySQL, fencesql.PostgreSQL, fencesql.SQLite, 9}))
-}
-
-func Example() {
-	ctx := context.Background()
-	db, err := sql.Open("sqlite", ":memory:")
-	if err != nil {
-		panic(err)
-	}
-	defer db.Close()
-	db.SetMaxOpenConns(1) // one database
-	fences := fencesql.New(fencesql.SQLite)
-	if err := fences.Migrate(ctx, db); err != nil {
-		panic(err)
-	}
-	if _, err := db.Exec("CREATE TABLE stock (item TEXT PRIMARY KEY, n INTEGER)"); err != nil {
-		panic(err)
-	}
-
-	// The work of a holder; its token is from fence.From.
-	put := func(token int64, n int) error {
-		tx, err := db.BeginTx(ctx, nil)
-		if err != nil {
-			return err
-		}
-		if err := fences.Guard(ctx, tx, "stock", token); err != nil {
-			return errors.Join(err, tx.Rollback())
-		}
-		if _, err := tx.ExecContext(ctx, "REPLACE INTO stock VALUES ('apples', ?)", n); err != nil {
-			return errors.Join(err, tx.Rollback())
-		}
-		return tx.Commit()
-	}
-	fmt.Println(put(17, 3))
-	fmt.Println(put(23, 2))
-	fmt.Println(put(17, 4)) // the former holder, late
-	var n int
-	if err := db.QueryRow("SELECT n FROM stock").Scan(&n); err != nil {
-		panic(err)
-	}
-	fmt.Println(n, "apples")
-	// Output:
-	// <nil>
-	// <nil>
-	// fence: the fencing token is outdated: 17 for "stock", where 23 was seen
-	// 2 apples
 }

@@ -1,0 +1,9 @@
+package chaos_test
+
+import "testing"
+
+// Their code is in an Example's file, which documentation shows whole if no test is in it.
+
+func TestExporters(t *testing.T) { testExporters(t) }
+
+func TestCarelessExporters(t *testing.T) { testCarelessExporters(t) }

@@ -1,0 +1,6 @@
+package zktest_test
+
+import "testing"
+
+// Its code is in an Example's file, which documentation shows whole if no test is in it.
+func TestReports(t *testing.T) { testReports(t) }
