@@ -101,7 +101,7 @@ func (w *job) record(ctx context.Context, slot Slot) error {
 	w.client.Spawn(func(ctx context.Context) {
 		defer w.recording.Done()
 		defer close(written)
-		err = queue.UntilWritten(ctx, w.client, func(ctx context.Context) error {
+		err = queue.Insist(ctx, w.client, func(ctx context.Context) error {
 			_, err := w.client.Create().CreatingParentContainersIfNeeded().OrSetData().Uncompressed().
 				ForPath(ctx, w.node(slot), w.data(done))
 			return err

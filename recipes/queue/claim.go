@@ -104,7 +104,7 @@ func (c *claim) mine(ctx context.Context) (bool, error) {
 func (c *claim) settle() {
 	view := c.session.Client()
 	view.Spawn(func(ctx context.Context) {
-		_ = queue.UntilWritten(ctx, view, func(ctx context.Context) error {
+		_ = queue.Insist(ctx, view, func(ctx context.Context) error {
 			_, err := queue.Result(c.create(ctx))
 			return queue.Unless(err, framework.ErrNodeExists)
 		})
@@ -122,7 +122,7 @@ func (c *claim) remove(ctx context.Context) {
 	defer m.forget()
 	err := errUndecided
 	for errors.Is(err, errUndecided) && view.Err() == nil {
-		err = queue.UntilWritten(ctx, view, func(ctx context.Context) error {
+		err = queue.Insist(ctx, view, func(ctx context.Context) error {
 			mine, err := c.mine(ctx)
 			if err != nil || !mine {
 				return err
@@ -209,7 +209,7 @@ var errNotDone = fmt.Errorf("a hook ended the goroutine: %w", framework.ErrOutco
 
 func (c *claim) release(ctx context.Context, view *framework.Client, what ops) error {
 	doubt := false
-	err := queue.UntilWritten(ctx, view, func(ctx context.Context) error {
+	err := queue.Insist(ctx, view, func(ctx context.Context) error {
 		to := view.TransactionOp()
 		all := append([]framework.TransactionOp{to.Delete().ForPath(c.path)}, what(to)...)
 		_, err := view.Transaction(ctx, all...)

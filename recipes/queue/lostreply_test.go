@@ -245,6 +245,37 @@ func TestLostReplyAndMarkWhenALockIsGivenBack(t *testing.T) {
 	}
 }
 
+// The servers refuse the consumer's credentials for a moment, just when it gives a lock back: the lock goes all the
+// same, while the session lives.
+func TestCredentialsRefusedWhenALockIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s, framework.WithAuth("digest", []byte("me:secret")))
+		q := queue.New(c, path, queue.WithLockPath(lockPath))
+		put(t, q, "a")
+		ctx, cancel := context.WithCancel(background)
+		defer cancel()
+		refused := s.Inject(zktest.Fault{Op: "auth", Action: zktest.ReplyError, Err: zktest.ErrAuthFailed, Times: 3})
+		err := q.Consume(ctx, func(context.Context, []byte) error {
+			s.Cut(0)
+			time.Sleep(100 * time.Millisecond)
+			cancel()
+			return errors.New("not now")
+		})
+		require.ErrorIs(t, err, context.Canceled)
+		<-refused.Struck()
+		time.Sleep(8 * time.Second)
+		locks, err := s.Children(lockPath)
+		require.NoError(t, err)
+		require.Empty(t, locks, "the session goes on")
+		var h handled
+		stop := consuming(t, q, h.handle)
+		require.Equal(t, []string{"a"}, h.wait(1))
+		stop()
+		tidy(t, s, c)
+	})
+}
+
 // The consumer's session ends while it handles an item. With a lock path the handler's context ends, and the
 // item is handled again; without it is not.
 func TestSessionLostWhileHandling(t *testing.T) {

@@ -40,7 +40,7 @@ func (m *marker) write(ctx context.Context, what ops) error {
 	}()
 	var err error
 	if m.patient {
-		err = queue.UntilWritten(ctx, m.client, w.try)
+		err = queue.Insist(ctx, m.client, w.try)
 	} else {
 		err = m.client.Retry(ctx, w.try, retry.WithRetryable(queue.Transient(m.client)))
 	}

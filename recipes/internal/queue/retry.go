@@ -56,6 +56,20 @@ func UntilWritten(ctx context.Context, client *framework.Client, op func(context
 	}
 }
 
+// Insist is UntilWritten for what the client owes to others, such as a lock that is to be given back: it goes on,
+// too, while the servers refuse the client's credentials, since the session and what it has may live on.
+func Insist(ctx context.Context, client *framework.Client, op func(context.Context) error) error {
+	for failures := 1; ; failures++ {
+		err := UntilWritten(ctx, client, op)
+		if !errors.Is(err, framework.ErrAuthFailed) || ctx.Err() != nil || client.Err() != nil {
+			return err
+		}
+		if err := Backoff(ctx, client, failures); err != nil {
+			return err
+		}
+	}
+}
+
 // Backoff is [Sleep] for a random time, the longer the more failures there were in a row, at most a second.
 func Backoff(ctx context.Context, client *framework.Client, failures int) error {
 	if failures == 0 {
