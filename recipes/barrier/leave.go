@@ -158,7 +158,9 @@ func (m *Member) out(ctx context.Context, inside, open bool) error {
 			return err
 		}
 	}
-	if open {
+	if open || inside {
+		// Also if "ready" was not there: somebody may have counted our node since, opened the barrier, and given
+		// up, and relies on us to close it.
 		return m.d.close(ctx)
 	}
 	return nil

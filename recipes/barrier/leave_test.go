@@ -168,6 +168,33 @@ func TestLeaveNotHeldByNextRound(t *testing.T) {
 	})
 }
 
+// A member begins to leave when the round is over. Another that enters still counts it, opens the barrier, and
+// gives up: it leaves the closing to whom it has seen.
+func TestLeaveWhileAnotherEntersAndGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		other := newClient(t, s)
+		in := entering(t, background, barrier.NewDouble(newClient(t, s), path, 2)).Waits()
+		java(t, s, other, "!1")
+		require.NoError(t, s.Create(path+"/ready", nil))
+		w := in.OK()
+		require.NoError(t, s.Delete(path+"/!1"))
+		require.NoError(t, s.Delete(path+"/ready"))
+		listed := s.Inject(zktest.Fault{Op: "getChildren2", Action: zktest.HoldReply})
+		out := leaving(t, background, w)
+		<-listed.Struck()
+		late, cancel := context.WithCancel(background)
+		m := entering(t, late, barrier.NewDouble(other, path, 2)).OK()
+		cancel()
+		require.ErrorIs(t, m.Leave(late), context.Canceled)
+		synctest.Wait()
+		require.Len(t, children(t, s), 2, "the one that leaves, and ready")
+		listed.Release()
+		out.OK()
+		clean(t, s)
+	})
+}
+
 // The lowest crashes while the others wait for it and one is still at work. Curator lets those that wait go,
 // and removes "ready".
 func TestLeaveLowestCrashes(t *testing.T) {
