@@ -231,12 +231,14 @@ type Connected struct {
 // Connections asks all servers of the client who is connected to them. Requests and errors are those of
 // [Servers], of which it asks one word only, "cons".
 func Connections(ctx context.Context, client *framework.Client) (Connected, error) {
+	// First, so that the list of our server has an answer of now: by that is told how old the others' are.
+	config, unknown := client.GetConfig().ForEnsemble(ctx)
 	servers, err := ask(ctx, client, "cons")
 	if err != nil {
 		return Connected{}, err
 	}
 	c := ConnectedTo(servers)
-	if config, err := client.GetConfig().ForEnsemble(ctx); err == nil && len(config.Members) > len(servers) {
+	if unknown == nil && len(config.Members) > len(servers) {
 		c.missing("%d servers of %d are known to the client", len(servers), len(config.Members))
 	}
 	return c, nil
