@@ -76,13 +76,16 @@ func (h *Hold) lose(cause error) {
 }
 
 // endAll is End for the client itself: the hooks run on their own goroutine. It ends all the holds before it
-// does anything that may wait.
+// does anything that may wait, or that takes time for each.
 func endAll(cause error, holds ...*Hold) {
 	var ended []*Hold
 	for _, h := range holds {
-		if h.end(cause) {
+		if h.stop(cause) {
 			ended = append(ended, h)
 		}
+	}
+	for _, h := range ended {
+		h.leave()
 	}
 	for _, h := range ended {
 		if h.told != nil {
@@ -95,6 +98,15 @@ func endAll(cause error, holds ...*Hold) {
 // end returns true to the first caller. It waits only for locks that are held no longer than it takes to look
 // at the holds and at the clock; above all, not for the lock of the session's state.
 func (h *Hold) end(cause error) bool {
+	first := h.stop(cause)
+	if first {
+		h.leave()
+	}
+	return first
+}
+
+// stop ends the hold's context. It returns true to the first caller, who then calls leave.
+func (h *Hold) stop(cause error) bool {
 	h.mu.Lock()
 	if first := h.cause; first != nil {
 		h.mu.Unlock()
@@ -102,9 +114,16 @@ func (h *Hold) end(cause error) bool {
 		return false
 	}
 	h.cause = cause
-	timer := h.timer
 	h.mu.Unlock()
 	h.fail(cause)
+	return true
+}
+
+// leave takes a hold that has ended off the session's lists.
+func (h *Hold) leave() {
+	h.mu.Lock()
+	timer := h.timer
+	h.mu.Unlock()
 	h.e.young.remove(h)
 	if timer != nil {
 		timer.Stop()
@@ -116,7 +135,6 @@ func (h *Hold) end(cause error) bool {
 	if registered {
 		h.e.wire.Validity().Unhold()
 	}
-	return true
 }
 
 // tidy removes the watch after end. In a session that is over it does nothing: the watch ends with the
