@@ -23,6 +23,8 @@ func open(t *testing.T) *sql.DB {
 		"?_pragma=busy_timeout(60000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	// The change to wal is refused, without a wait, while other connections make it, too: so one makes it first.
+	require.NoError(t, db.PingContext(t.Context()))
 	return db
 }
 
