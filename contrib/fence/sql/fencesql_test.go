@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,17 +21,31 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(t *testing.T) *sql.DB {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "db")+
-		"?_pragma=busy_timeout(60000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)")
+		"?_pragma=busy_timeout(60000)&_pragma=synchronous(off)")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	// The change to wal is refused, without a wait, while other connections make it, too: so one makes it first.
-	require.NoError(t, db.PingContext(t.Context()))
+	_, err = db.ExecContext(t.Context(), "PRAGMA journal_mode = wal") // the file stays so; a change by several is refused
+	require.NoError(t, err)
 	return db
 }
 
 func TestSQLite(t *testing.T) {
 	sqltest.Run(t, sqltest.Database{DB: open(t), Dialect: fencesql.SQLite, Waits: true,
 		Levels: []sql.IsolationLevel{sql.LevelDefault}})
+}
+
+// Services of one machine that start at the same time make the table once, and none is refused.
+func TestSQLiteIsMigratedByManyAtOnce(t *testing.T) {
+	for range 30 {
+		db := open(t)
+		f := fencesql.New(fencesql.SQLite)
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() { assert.NoError(t, f.Migrate(t.Context(), db)) })
+		}
+		all.Wait()
+		require.NoError(t, f.Store(db).Admit(t.Context(), "orders", 1))
+	}
 }
 
 func TestArguments(t *testing.T) {

@@ -25,7 +25,7 @@ func (f *Fence) Migrate(ctx context.Context, db *sql.DB) (err error) {
 	if err := f.ready("x", 1); err != nil {
 		return err
 	}
-	tx, err := db.BeginTx(ctx, nil)
+	tx, err := f.begin(ctx, db)
 	if err != nil {
 		return fmt.Errorf("fence: making the table: %w", err)
 	}
@@ -55,4 +55,53 @@ func (f *Fence) Migrate(ctx context.Context, db *sql.DB) (err error) {
 		return fmt.Errorf("fence: making the table: %w", err)
 	}
 	return nil
+}
+
+// migration is the transaction of a Migrate.
+type migration interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	Commit() error
+	Rollback() error
+}
+
+// begin begins a transaction that several may begin at the same time. SQLite refuses a transaction, without a
+// wait, that first reads, as CREATE … IF NOT EXISTS does, and then writes while others do: there it takes the
+// right to write at once.
+func (f *Fence) begin(ctx context.Context, db *sql.DB) (migration, error) {
+	if f.dialect != SQLite {
+		return db.BeginTx(ctx, nil)
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return &immediate{conn, context.WithoutCancel(ctx)}, nil
+}
+
+// immediate is a transaction on a connection of its own. Its end does not depend on a context: the connection
+// goes back to the pool.
+type immediate struct {
+	*sql.Conn
+	ctx context.Context
+}
+
+func (t *immediate) Commit() error { return t.end("COMMIT") }
+
+// Rollback returns sql.ErrTxDone after a Commit that has succeeded.
+func (t *immediate) Rollback() error { return t.end("ROLLBACK") }
+
+func (t *immediate) end(how string) error {
+	if t.Conn == nil {
+		return sql.ErrTxDone
+	}
+	_, err := t.ExecContext(t.ctx, how)
+	if err == nil || how == "ROLLBACK" {
+		err = errors.Join(err, t.Close())
+		t.Conn = nil
+	}
+	return err
 }
