@@ -29,6 +29,9 @@
 // One case is not covered: an administrator deletes the lock's node. The holder then gets the event at about
 // the same time as the next holder, so that for a moment both believe to have the lock.
 //
+// A holder reads, with the client that holds, at least what the holders before it have written to ZooKeeper,
+// whichever member it reads from (but one without a quorum, see framework.WithReadOnly).
+//
 // # Fairness
 //
 // First come, first served, by the order in which the servers got the requests. When a holder or waiter
