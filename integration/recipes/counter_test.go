@@ -58,7 +58,7 @@ func TestNumber(t *testing.T) {
 	require.NoError(t, err)
 	sum, err = other.Add(ctx, 1, 1)
 	require.NoError(t, err)
-	require.EqualValues(t, 1<<40+1, sum)
+	require.EqualValues(t, int64(1<<40+1), sum)
 
 	// Four bytes, and none.
 	const short = "/numbers/integer"

@@ -360,6 +360,7 @@ func TestNewcomersMistakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s)
+		most := math.MaxInt32 // a variable: where an int has 32 bits, one more is negative
 		for _, mistake := range []struct {
 			s    *semaphore.Semaphore
 			is   error
@@ -369,7 +370,7 @@ func TestNewcomersMistakes(t *testing.T) {
 			{semaphore.New(c, "limits", 1), framework.ErrInvalidPath, `must start with "/"`},
 			{semaphore.New(c, path, 0), framework.ErrBadArguments, "at least one"},
 			{semaphore.New(c, path, -1, semaphore.WithSharedCount("/n")), framework.ErrBadArguments, "begins with"},
-			{semaphore.New(c, path, math.MaxInt32+1, semaphore.WithSharedCount("/n")), framework.ErrBadArguments,
+			{semaphore.New(c, path, most+1, semaphore.WithSharedCount("/n")), framework.ErrBadArguments,
 				"begins with"},
 			{semaphore.New(c, path, 1, semaphore.WithSharedCount("n")), framework.ErrInvalidPath,
 				`must start with "/"`},
