@@ -60,7 +60,7 @@ func (m *manager) heartbeat() {
 // nextToCheck returns the holds that a heartbeat checks: all of the epoch's, or as many as it may, those first
 // that had no turn yet.
 func (m *manager) nextToCheck(e *epoch) []*Hold {
-	m.unchecked = slices.DeleteFunc(m.unchecked, func(h *Hold) bool { return h.e != e || h.why() != nil })
+	m.unchecked = slices.DeleteFunc(m.unchecked, func(h *Hold) bool { return h.why() != nil })
 	if len(m.unchecked) == 0 {
 		m.unchecked = e.held()
 	}

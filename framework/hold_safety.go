@@ -32,8 +32,8 @@ const (
 	// and changes servers at the pace of T - D.
 	RuleBound
 	// RuleHeartbeat counts only writes that a quorum has committed. While something is held, the client sends
-	// a small transaction every T/6 (one for each 128 holds, eight at most). It also notices that a hold's node was deleted
-	// when the watch on that node is lost. Meant for a T that is short compared with D.
+	// a small transaction every T/6 (one for each 128 holds, eight at most). It also notices that a hold's node
+	// was deleted when the watch on that node is lost. Meant for a T that is short compared with D.
 	RuleHeartbeat
 )
 
@@ -65,7 +65,8 @@ type Safety struct {
 	Remaining time.Duration
 	// Steady is what the Remaining of a hold does not fall below while the servers answer at once: work that
 	// is told to stop when less than that is left is never told so in vain. Slow answers take their delay off
-	// it, under RuleHeartbeat up to three times. 0 if nothing can be held.
+	// it, under RuleHeartbeat up to three times. A hold that begins when nothing was sent for a while has up to
+	// a third less until the ping that is sent at once is answered. 0 if nothing can be held.
 	Steady time.Duration
 	// Holds is the number of current holds.
 	Holds int

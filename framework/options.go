@@ -304,7 +304,7 @@ func WithReadOnly() Option { return func(o *options) error { o.readOnly = true; 
 // Before each further round through the list of servers there is a longer pause, also random: from about 50
 // ms up to 1 s, half as much more or less. After a round in which a server answered and refused or dropped
 // the connection it is up to 5 s. It is as long where the outage lasts: up to a tenth of it, but no more than
-// 5 s, so that many clients do not all come back in one second. A longest longer than that counts here, too.
+// 5 s, so that many clients do not all come back in one second. If longest is more than that, it is the limit here, too.
 func WithReconnectJitter(longest time.Duration) Option {
 	return checked(longest >= 0, func(o *options) { o.spread = longest }, "WithReconnectJitter",
 		"%v is negative; give 0 or more", longest)

@@ -107,6 +107,7 @@ func (m *manager) lose(e *epoch, why error) {
 	e.endHolds(why)
 	e.cancel(why)
 	m.stopBeating()
+	m.unchecked = nil
 	m.core.spawn(func() {
 		e.wire.Abort(why)
 		e.wire.Wait()

@@ -23,14 +23,21 @@ func (s *Session) rest(granted time.Duration) time.Duration {
 // keeper pings when nothing else was sent. It closes the connection when the server is silent although it
 // owes an answer, sends bytes but answers nothing, or does not answer one request.
 func (l *link) keeper() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
 	last, due := now(), time.Hour
 	for {
+		_, changed := l.s.validity.held()
 		ping, silence := l.s.pace(l.s.Timeout())
 		wait := min(ping/2, due)
 		if left, ok := l.s.validity.lapseIn(); ok && left > silence/4 {
 			wait = min(wait, left-silence/4)
 		}
-		if !sleep(l.end.ctx, wait) {
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-changed:
+		case <-l.end.ctx.Done():
 			return
 		}
 		at := now()
@@ -48,7 +55,8 @@ func (l *link) keeper() {
 func (l *link) check(at instant, ping, silence time.Duration) (due time.Duration, err error) {
 	s := l.s
 	var silent, unheard, forgotten, longest time.Duration
-	often, held := ping/2, s.validity.held()
+	often := ping / 2
+	held, _ := s.validity.held()
 	if !held {
 		often = s.rest(s.Timeout())
 	}

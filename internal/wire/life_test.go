@@ -89,6 +89,8 @@ func TestPingsAreFewWhileNothingIsHeld(t *testing.T) {
 		time.Sleep(2900 * time.Millisecond) // right before the next
 		require.True(t, c.Validity().Hold())
 		assert.Greater(t, c.Validity().Remaining(), 6*time.Second-time.Second/3)
+		synctest.Wait()
+		assert.Equal(t, 9*time.Second, c.Validity().Remaining(), "it has pinged at once")
 		assert.InDelta(t, 72, pings(), 1)
 		c.Validity().Unhold()
 		assert.InDelta(t, 20, pings(), 1)

@@ -95,7 +95,8 @@ func (v *Validity) Hold() bool {
 	if v.standing.Timeout == 0 || v.lapseNow(at) || left <= 0 {
 		return false
 	}
-	if v.holds++; v.holds == 1 && left < v.left(false, at) {
+	rested := elapsed(v.answered, at) > v.ping/2 // the keeper pings at once
+	if v.holds++; v.holds == 1 && (rested || left < v.left(false, at)) {
 		v.signal()
 	}
 	return true
@@ -134,7 +135,7 @@ func (v *Validity) changeRule(n news, at instant) outcome {
 	return o
 }
 
-// signal wakes guard, which waits for the time's end.
+// signal wakes guard, which waits for the time's end, and the keeper.
 func (v *Validity) signal() {
 	close(v.changed)
 	v.changed = make(chan struct{})
@@ -146,10 +147,11 @@ func (v *Validity) ruleNow() Rule {
 	return v.rule
 }
 
-func (v *Validity) held() bool {
+// held says whether something is held; changed is closed when a hold has begun after a rest, among others.
+func (v *Validity) held() (held bool, changed <-chan struct{}) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.holds > 0
+	return v.holds > 0, v.changed
 }
 
 // beatFrom is what committed writes leave if the last but one was sent at from; 0 if there was none.
