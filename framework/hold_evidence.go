@@ -34,7 +34,7 @@ func (e *epoch) committed(ctx context.Context, path string, loss LossPolicy) (sh
 		if p.every == 0 || left > 0 && beating || left >= p.covers-p.every {
 			return shown, nil
 		}
-		r, err := e.question(ctx, loss, jute.OpMulti, checks(path))
+		r, err := e.question(ctx, loss, jute.OpMulti, jute.Checks(path))
 		if err != nil {
 			return shown, err
 		}

@@ -93,16 +93,6 @@ func batches(holds []*Hold) (out [][]*Hold) {
 	return out
 }
 
-// checks returns the body of a transaction that fails unless all the nodes at paths exist.
-func checks(paths ...string) []byte {
-	req := &jute.MultiRequest{}
-	for _, p := range paths {
-		check := &jute.PathVersionRequest{Path: p, Version: -1}
-		req.Ops = append(req.Ops, jute.MultiOp{Op: jute.OpCheck, Request: check})
-	}
-	return jute.Marshal(req)
-}
-
 func (m *manager) check(e *epoch, batch []*Hold) {
 	paths := make([]string, 0, len(batch))
 	for _, h := range batch {
@@ -113,7 +103,7 @@ func (m *manager) check(e *epoch, batch []*Hold) {
 	}
 	p, _ := e.plan()
 	e.wire.Submit(&wire.Call{
-		Op: jute.OpMulti, Body: checks(paths...), Urgent: true, Patience: p.every,
+		Op: jute.OpMulti, Body: jute.Checks(paths...), Urgent: true, Patience: p.every,
 		Done: func(r wire.Reply) {
 			failed, code := failure(r)
 			switch {

@@ -212,7 +212,7 @@ func (p *protected) failed(err error) error {
 // search returns the full paths of the nodes, in the list's order. There are several only if a create was
 // repeated that should not have been.
 func search(ctx context.Context, e *epoch, parent, guid string, expire expiry) ([]string, error) {
-	write := &wire.Call{Op: jute.OpMulti, Body: checks(parent)}
+	write := &wire.Call{Op: jute.OpMulti, Body: jute.Checks(parent)}
 	replies, err := awaitAll(ctx, e, expire(write), expire(readCall(jute.OpGetChildren2, parent)))
 	if err != nil {
 		return nil, err

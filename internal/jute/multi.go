@@ -151,3 +151,12 @@ func (r *MultiResult) fields(c *Coder) {
 		}
 	}
 }
+
+// Checks is the body of a transaction that changes nothing, and fails unless all the nodes at paths exist.
+func Checks(paths ...string) []byte {
+	req := &MultiRequest{}
+	for _, p := range paths {
+		req.Ops = append(req.Ops, MultiOp{Op: OpCheck, Request: &PathVersionRequest{Path: p, Version: -1}})
+	}
+	return Marshal(req)
+}

@@ -55,8 +55,7 @@ func (l *link) prime() {
 // comes, so a server that lags takes a client for up to date that has seen an event which it has not; and
 // somebody may hold a lock because of that event. (A sync would do only if the leader is certain to lead.)
 func catchUp() *Call {
-	check := jute.MultiOp{Op: jute.OpCheck, Request: &jute.PathVersionRequest{Path: "/", Version: -1}}
-	return &Call{Op: jute.OpMulti, Body: jute.Marshal(&jute.MultiRequest{Ops: []jute.MultiOp{check}})}
+	return &Call{Op: jute.OpMulti, Body: jute.Checks("/")}
 }
 
 // rearm returns the calls that arm every watch anew on a fresh connection, all with one zxid, what we had
