@@ -198,41 +198,47 @@ func (c *Cache[T]) look() {
 	c.mu.Unlock()
 
 	var entries []entry[T]
-	var corrupt []entry[T]
-	same := len(nodes) == len(known)
 	for _, n := range nodes {
 		e := entry[T]{name: n.Name(), czxid: n.Stat.Czxid, mzxid: n.Stat.Mzxid}
-		if before, ok := known[e.name]; ok && before.czxid == e.czxid && before.mzxid == e.mzxid {
+		if before, ok := known[e.name]; ok && before.of(e) {
 			e = before
 		} else {
-			same = false
-			if e.instance, e.err = c.discovery.decode(n.Path, n.Data); e.err != nil {
-				corrupt = append(corrupt, e)
-			}
+			e.instance, e.err = c.discovery.decode(n.Path, n.Data)
 		}
 		entries = append(entries, e)
 	}
-	slices.SortFunc(entries, func(a, b entry[T]) int { return cmp.Compare(a.name, b.name) })
-	if c.replace(ticket, entries, same) {
-		for _, e := range corrupt {
-			c.discovery.report(c.path+"/"+e.name, e.err)
-		}
+	slices.SortFunc(entries, byName)
+	for _, e := range c.replace(ticket, entries) {
+		c.discovery.report(c.path+"/"+e.name, e.err)
 	}
 }
 
-// replace shows entries, unless newer ones are shown.
-func (c *Cache[T]) replace(ticket int, entries []entry[T], same bool) (shown bool) {
+func byName[T any](a, b entry[T]) int { return cmp.Compare(a.name, b.name) }
+
+// of says whether both were made of one version of one node.
+func (e entry[T]) of(other entry[T]) bool {
+	return e.name == other.name && e.czxid == other.czxid && e.mzxid == other.mzxid
+}
+
+// replace shows entries, unless newer ones are shown, and returns those that are no instances and were not
+// shown before: two goroutines may look at the same time and find the same.
+func (c *Cache[T]) replace(ticket int, entries []entry[T]) (corrupt []entry[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if ticket < c.shown {
-		return false
+	if ticket < c.shown || c.loaded && slices.EqualFunc(entries, c.entries, entry[T].of) {
+		return nil
 	}
-	if same && c.loaded {
-		return true
+	for _, e := range entries {
+		if e.err == nil {
+			continue
+		}
+		if i, found := slices.BinarySearchFunc(c.entries, e, byName); !found || !c.entries[i].of(e) {
+			corrupt = append(corrupt, e)
+		}
 	}
 	c.shown, c.entries, c.loaded = ticket, entries, true
 	c.changed.Fire()
-	return true
+	return corrupt
 }
 
 // show returns what is known, and whether anything is.
