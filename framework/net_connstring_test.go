@@ -65,6 +65,8 @@ func TestParseConnectStringSaysWhatToWrite(t *testing.T) {
 		"zk/a//b":          "empty name",
 		"zk/a//":           "must not end",
 		"zk//":             "must not end",
+		"zk/a /":           "ends with a space",
+		"zk/ /":            "ends with a space",
 		"zk/../b":          "reserved",
 		"zk/a\x00b":        "does not allow",
 		"zk\t2181/a":       "servers are not separated by commas",

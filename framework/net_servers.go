@@ -86,6 +86,9 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 		if chroot != "/" && chroot != "//" {
 			chroot = strings.TrimSuffix(chroot, "/")
 		}
+		if chroot != strings.TrimSpace(chroot) {
+			return nil, "", bad("the chroot ends with a space before its last slash; remove the space")
+		}
 		if err := zkpath.Validate(chroot, false); err != nil {
 			return nil, "", bad("the chroot: %s", reason(err))
 		}
