@@ -1,7 +1,7 @@
 # All targets are thin: plain go commands, or a script of scripts/ that says what it runs.
 .DEFAULT_GOAL := help
 export GOWORK :=
-.PHONY: help curator quickstart test test-short check race fuzz bench bench-peers sim sim-mutants compare api cross release-check
+.PHONY: help curator quickstart test test-short check race fuzz bench bench-peers bench-growth sim sim-mutants compare api cross release-check
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -47,6 +47,9 @@ bench: ## every benchmark; BENCH=regexp selects, COUNT (1) repeats
 
 bench-peers: ## this library beside Curator for Java, go-zookeeper's Lock and bare clients (half an hour); writes docs/measured.md
 	scripts/bench-peers
+
+bench-growth: ## how cost grows with the number of waiters, sessions, locks, nodes, clients (a quarter of an hour); writes docs/measured.md
+	scripts/bench-growth
 
 compare: ## every way to lock beside this library's, under the same faults (ten minutes, servers from Debian's packages); writes docs/choosing-a-lock.md
 	compare/run

@@ -1,0 +1,112 @@
+package growth_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/integration/internal/kit"
+	"github.com/go-curator/curator/integration/zkserver"
+	"github.com/go-curator/curator/recipes/mutex"
+)
+
+// Locks that one client holds, each at a path of its own: on a server that is alone, where the session's pings
+// are enough, and on an ensemble with a session timeout of 4 s, where each is under the heartbeat.
+func TestHolds(t *testing.T) {
+	c := &curve{id: "holds", of: "locks", plotted: 3, columns: []string{
+		"acquired a second", "heap, kB each", "requests a second at rest", "bytes a second at rest",
+		"CPU at rest, %", "all told of a lost session within, ms"}}
+	t.Run("standalone", func(t *testing.T) {
+		node := server(t)
+		for _, n := range sizes(100_000) {
+			hoard(t, c, "one server, T = 30 s", n, kit.Patience/2, node.Addr(), node.Addr())
+		}
+	})
+	t.Run("ensemble", func(t *testing.T) {
+		o := options()
+		o.JVMFlags = append(o.JVMFlags, "-Xmx1g")
+		ensemble := zkserver.StartEnsemble(t, 3, o)
+		for _, n := range sizes(100_000) {
+			hoard(t, c, "ensemble, T = 4 s", n, 4*time.Second, ensemble.ConnectString(), ensemble.Addr(0))
+		}
+	})
+	for _, r := range c.rows {
+		if r.what == "one server, T = 30 s" {
+			assert.LessOrEqual(t, r.figures[2], 2.0, "requests a second for %d locks", r.n)
+		} else {
+			assert.LessOrEqual(t, r.figures[2], 16.0, "requests a second for %d locks", r.n)
+		}
+	}
+	c.save(t)
+}
+
+func hoard(t *testing.T, c *curve, what string, n int, timeout time.Duration, servers, one string) {
+	m := &meter{}
+	client := m.connect(t, servers, 1, timeout)[0]
+	defer end([]*framework.Client{client})
+	ctx := patience(t)
+	locks := make([]*mutex.Lock, n)
+	before, begin := live(), time.Now()
+	var all sync.WaitGroup
+	var next atomic.Int64
+	for range min(n, 64) {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				// A thousand parents, so that no list of children is a long one.
+				path := fmt.Sprintf("/holds/%d-%d-%d/%d/%d", len(c.rows), n, len(what), i%1000, i)
+				lock, err := mutex.New(client, path).Acquire(ctx)
+				if !assert.NoError(t, err) {
+					return
+				}
+				locks[i] = lock
+			}
+		})
+	}
+	all.Wait()
+	require.False(t, t.Failed())
+	rate := float64(n) / time.Since(begin).Seconds()
+	time.Sleep(2 * time.Second) // until the beats have begun
+	perLock := max(0, live()-before) / float64(n) / 1000
+
+	span := 5 * time.Second
+	sent, bytes, spent := m.requests.Load(), m.out.Load(), cpu(t)
+	time.Sleep(span)
+	requests := float64(m.requests.Load()-sent) / span.Seconds()
+	sentBytes := float64(m.out.Load()-bytes) / span.Seconds()
+	busy := 100 * (cpu(t) - spent).Seconds() / span.Seconds()
+
+	var first, last atomic.Int64
+	told := context.Background()
+	for _, lock := range locks {
+		require.NoError(t, lock.Context().Err(), "lost while the servers were well")
+		all.Add(1)
+		context.AfterFunc(lock.Context(), func() {
+			defer all.Done()
+			now := time.Now().UnixNano()
+			first.CompareAndSwap(0, now)
+			for old := last.Load(); old < now && !last.CompareAndSwap(old, now); old = last.Load() {
+			}
+		})
+	}
+	session, err := client.Session(told)
+	require.NoError(t, err)
+	kit.EndSession(t, one, session.ID())
+	all.Wait()
+	c.add(t, what, n, rate, perLock, requests, sentBytes, busy, milliseconds(time.Duration(last.Load()-first.Load())))
+}
+
+// cpu is what the process has used.
+func cpu(t *testing.T) time.Duration {
+	t.Helper()
+	var usage syscall.Rusage
+	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
