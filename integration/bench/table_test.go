@@ -74,7 +74,7 @@ var columns = []struct {
 }{
 	{"cycles/s", func(m measured) float64 { return m.Rate() }, "%.0f"},
 	{"requests", func(m measured) float64 { return m.requests }, "%.2f"},
-	{"events", func(m measured) float64 { return m.events }, "%.2f"},
+	{"events", func(m measured) float64 { return max(0, m.events) }, "%.2f"},
 	{"hand-over p50 µs", func(m measured) float64 { return micro(m.HandOver(0.5)) }, "%.0f"},
 	{"p99 µs", func(m measured) float64 { return micro(m.HandOver(0.99)) }, "%.0f"},
 	{"CPU µs", func(m measured) float64 { return micro(m.CPU) / float64(m.Cycles) }, "%.0f"},

@@ -166,10 +166,17 @@ func (l *load) held() {
 		l.overlaps.Add(1)
 	}
 	if l.job.Hold > 0 {
-		time.Sleep(l.job.Hold)
+		sleep(l.job.Hold)
 	}
 	l.holders.Add(-1)
 	l.released.Store(int64(time.Since(l.begin)))
+}
+
+// sleep takes as long as it says. Go's own timers add up to a millisecond where nothing else goes on.
+func sleep(d time.Duration) {
+	left := syscall.NsecToTimespec(d.Nanoseconds())
+	for errors.Is(syscall.Nanosleep(&left, &left), syscall.EINTR) {
+	}
 }
 
 func (l *load) mark() (*bench.Sample, error) {
