@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/go-curator/curator/compare/internal/clock"
 )
 
 // patience is how long a server may take to serve.
@@ -35,6 +37,9 @@ type Server interface {
 	// Pause and Resume are SIGSTOP and SIGCONT.
 	Pause(i int) error
 	Resume(i int) error
+	// Step sets the wall clock of a member ahead of the machine's, or behind it, until it is started again. It is
+	// an error if the member's answers do not show that, as far as they show a clock.
+	Step(i int, by time.Duration) error
 	// Close leaves nothing running.
 	Close() error
 }
@@ -46,9 +51,9 @@ const nobody = 65534
 type process struct {
 	dir     string // its data are in dir/data
 	argv    []string
-	env     []string
-	ready   func(ctx context.Context) error // asks it once
-	prepare func(data string) error         // fills an empty data directory; may be nil
+	ready   func(ctx context.Context) error              // asks it once
+	clock   func(ctx context.Context) (time.Time, error) // asks it for the time; nil if it does not tell it
+	prepare func(data string) error                      // fills an empty data directory; may be nil
 
 	cmd    *exec.Cmd
 	ended  chan struct{}
@@ -93,7 +98,7 @@ func (p *process) launch() error {
 	defer output.Close()
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, output, output
-	cmd.Env = append(append(os.Environ(), "TMPDIR="+p.dir), p.env...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+p.dir)
 	cmd.SysProcAttr = attributes()
 	started, ended := make(chan error), make(chan struct{})
 	// The kernel kills the child when the thread that forked it ends: keep the thread.
@@ -161,6 +166,20 @@ func (p *process) signal(s syscall.Signal) error {
 		return fmt.Errorf("%s does not run", p.argv[0])
 	}
 	return p.cmd.Process.Signal(s)
+}
+
+func (p *process) step(by time.Duration) error {
+	if p.cmd == nil {
+		return fmt.Errorf("%s does not run", p.argv[0])
+	}
+	err := clock.Step(p.cmd.Process.Pid, by)
+	if err == nil && p.clock != nil {
+		err = clock.Await(context.Background(), by, p.clock)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.argv[0], err)
+	}
+	return nil
 }
 
 // attributes have the child die with this program, as nobody if this is root.
@@ -247,6 +266,8 @@ func (s *single) Start(i int) error {
 }
 func (s *single) Pause(i int) error  { return s.processes[i].signal(syscall.SIGSTOP) }
 func (s *single) Resume(i int) error { return s.processes[i].signal(syscall.SIGCONT) }
+
+func (s *single) Step(i int, by time.Duration) error { return s.processes[i].step(by) }
 
 func (s *single) Close() (err error) {
 	for _, p := range s.processes {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
@@ -23,7 +25,6 @@ import (
 // Options are what can be said about a server.
 type Options struct {
 	Members int  // of ZooKeeper and etcd: 1 or 3
-	Clock   bool // its wall clock can be stepped; memcached, MariaDB and PostgreSQL
 	Cluster bool // it is a cluster of one, of Redis alone: keys of several slots in one call are refused
 }
 
@@ -41,11 +42,11 @@ func Start(kind ways.Server, dir string, o Options) (Server, error) {
 	case ways.RedisPair:
 		return started(pair(dir, o))
 	case ways.Memcached:
-		return started(memcached(dir, o))
+		return started(memcached(dir))
 	case ways.MariaDB:
-		return started(mariadb(dir, o))
+		return started(mariadb(dir))
 	case ways.PostgreSQL:
-		return started(postgres(dir, o))
+		return started(postgres(dir))
 	case ways.Etcd:
 		return started(etcd(dir, max(o.Members, 1)))
 	case ways.ZooKeeper:
@@ -85,7 +86,7 @@ func redis(dir string, n int, o Options) (*single, error) {
 }
 
 func redisAt(dir, port string, o Options, more ...string) *process {
-	p := &process{dir: dir, env: clock(dir, o), ready: ping(port),
+	p := &process{dir: dir, ready: ping(port), clock: redisTime(port),
 		argv: append([]string{"redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", filepath.Join(dir, "data"),
 			"--appendonly", "yes", "--repl-diskless-sync-delay", "0"}, more...)}
 	if o.Cluster {
@@ -139,37 +140,30 @@ func ask(ctx context.Context, addr, line string) (string, error) {
 	return strings.TrimSpace(answer), err
 }
 
-// faketime is where Debian has it.
-var faketime = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
-
-// clock is the environment of a server whose wall clock can be stepped: the rest of the machine keeps its own.
-func clock(dir string, o Options) []string {
-	if !o.Clock {
-		return nil
+// redisTime asks a Redis for the time.
+func redisTime(port string) func(ctx context.Context) (time.Time, error) {
+	return func(ctx context.Context) (time.Time, error) {
+		answer, err := rest(ctx, "127.0.0.1:"+port, "TIME\r\nQUIT\r\n")
+		if err != nil {
+			return time.Time{}, err
+		}
+		var seconds int64
+		if _, err := fmt.Sscanf(answer, "*2\r\n$10\r\n%d\r\n", &seconds); err != nil {
+			return time.Time{}, fmt.Errorf("TIME: %q: %w", answer, err)
+		}
+		return time.Unix(seconds, 0), nil
 	}
-	return []string{"LD_PRELOAD=" + faketime, "FAKETIME_TIMESTAMP_FILE=" + clockFile(dir), "FAKETIME_NO_CACHE=1",
-		"FAKETIME_DONT_FAKE_MONOTONIC=1"}
 }
 
-func clockFile(dir string) string { return filepath.Join(dir, "clock") }
-
-// Step sets the wall clock of a member, started with Options.Clock, ahead by an offset such as "+1h".
-func (s *single) Step(i int, offset string) error {
-	p := s.processes[i]
-	if len(p.env) == 0 {
-		return fmt.Errorf("%s has the machine's clock", p.argv[0])
-	}
-	return os.WriteFile(clockFile(p.dir), []byte(offset+"\n"), 0o644)
-}
-
-func memcached(dir string, o Options) (*single, error) {
+// memcached reads the wall clock when it starts, and then no more: it has none to show.
+func memcached(dir string) (*single, error) {
 	at, err := ports(1)
 	if err != nil {
 		return nil, err
 	}
 	addr := "127.0.0.1:" + at[0]
 	home := filepath.Join(dir, "memcached")
-	return begun(&single{addrs: []string{addr}, processes: []*process{{dir: home, env: clock(home, o),
+	return begun(&single{addrs: []string{addr}, processes: []*process{{dir: home,
 		argv: []string{"memcached", "-p", at[0], "-l", "127.0.0.1", "-U", "0"},
 		ready: func(ctx context.Context) error {
 			_, err := ask(ctx, addr, "version\r\n")
@@ -177,7 +171,7 @@ func memcached(dir string, o Options) (*single, error) {
 		}}}}, nil)
 }
 
-func mariadb(dir string, o Options) (*single, error) {
+func mariadb(dir string) (*single, error) {
 	at, err := ports(1)
 	if err != nil {
 		return nil, err
@@ -187,7 +181,11 @@ func mariadb(dir string, o Options) (*single, error) {
 	config := mysql.NewConfig()
 	config.User, config.Net, config.Addr = "root", "tcp", addr
 	config.Logger = quiet{}
-	return begun(&single{addrs: []string{addr}, processes: []*process{{dir: home, env: clock(home, o),
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, err
+	}
+	return begun(&single{addrs: []string{addr}, processes: []*process{{dir: home,
 		argv: []string{"/usr/sbin/mariadbd", "--no-defaults", "--datadir=" + data, "--port=" + at[0],
 			"--bind-address=127.0.0.1", "--socket=" + filepath.Join(home, "socket"), "--pid-file=" + filepath.Join(home, "pid"),
 			"--skip-name-resolve", "--innodb-flush-log-at-trx-commit=2"},
@@ -196,15 +194,18 @@ func mariadb(dir string, o Options) (*single, error) {
 				"--auth-root-authentication-method=normal", "--skip-test-db")
 		},
 		ready: func(ctx context.Context) error {
-			connector, err := mysql.NewConnector(config)
-			if err != nil {
-				return err
-			}
 			conn, err := connector.Connect(ctx)
 			if err != nil {
 				return err
 			}
 			return conn.Close()
+		},
+		clock: func(ctx context.Context) (time.Time, error) {
+			db := sql.OpenDB(connector)
+			defer db.Close()
+			var seconds int64
+			err := db.QueryRowContext(ctx, "SELECT UNIX_TIMESTAMP()").Scan(&seconds)
+			return time.Unix(seconds, 0), err
 		}}}}, nil)
 }
 
@@ -212,7 +213,7 @@ type quiet struct{}
 
 func (quiet) Print(...any) {}
 
-func postgres(dir string, o Options) (*single, error) {
+func postgres(dir string) (*single, error) {
 	at, err := ports(1)
 	if err != nil {
 		return nil, err
@@ -222,7 +223,8 @@ func postgres(dir string, o Options) (*single, error) {
 		return nil, err
 	}
 	addr, home := "127.0.0.1:"+at[0], filepath.Join(dir, "postgres")
-	return begun(&single{addrs: []string{addr}, processes: []*process{{dir: home, env: clock(home, o),
+	url := "postgres://postgres@" + addr + "/postgres?sslmode=disable"
+	return begun(&single{addrs: []string{addr}, processes: []*process{{dir: home,
 		argv: []string{filepath.Join(bin, "postgres"), "-D", filepath.Join(home, "data"), "-p", at[0], "-h", "127.0.0.1",
 			"-k", home},
 		prepare: func(data string) error {
@@ -230,11 +232,19 @@ func postgres(dir string, o Options) (*single, error) {
 				"--locale=C", "-E", "UTF8")
 		},
 		ready: func(ctx context.Context) error {
-			conn, err := pgx.Connect(ctx, "postgres://postgres@"+addr+"/postgres?sslmode=disable")
+			conn, err := pgx.Connect(ctx, url)
 			if err != nil {
 				return err
 			}
 			return conn.Close(ctx)
+		},
+		clock: func(ctx context.Context) (now time.Time, err error) {
+			conn, err := pgx.Connect(ctx, url)
+			if err != nil {
+				return now, err
+			}
+			err = conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now)
+			return now, errors.Join(err, conn.Close(ctx))
 		}}}}, nil)
 }
 
@@ -271,23 +281,36 @@ func etcd(dir string, n int) (*single, error) {
 				"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 				"--initial-cluster", strings.Join(cluster, ","), "--logger", "zap"},
 			ready: func(ctx context.Context) error {
-				request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+client+"/health", nil)
-				if err != nil {
-					return err
-				}
-				answer, err := http.DefaultClient.Do(request)
-				if err != nil {
-					return err
-				}
-				defer answer.Body.Close()
-				text, err := io.ReadAll(answer.Body)
+				_, text, err := health(ctx, client)
 				if err == nil && !bytes.Contains(text, []byte(`"health":"true"`)) {
 					err = errors.New(string(text))
 				}
 				return err
+			},
+			clock: func(ctx context.Context) (time.Time, error) {
+				head, _, err := health(ctx, client)
+				if err != nil {
+					return time.Time{}, err
+				}
+				return http.ParseTime(head.Get("Date"))
 			}})
 	}
 	return begun(s, err)
+}
+
+// health asks an etcd how it is. The head of its answer has its time.
+func health(ctx context.Context, addr string) (head http.Header, text []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/health", nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer answer.Body.Close()
+	text, err = io.ReadAll(answer.Body)
+	return answer.Header, text, err
 }
 
 // rest sends lines and returns all of the answer, until the server ends the connection.

@@ -3,9 +3,13 @@ package servers
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
+	"time"
 
 	"github.com/go-curator/curator/compare/internal/bed"
+	"github.com/go-curator/curator/compare/internal/clock"
+	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
@@ -43,6 +47,27 @@ func (z *ZooKeeper) Start(i int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return z.AwaitServing(ctx)
+}
+
+// Step implements Server. The time of a member is that of a node just made through it, if it leads.
+func (z *ZooKeeper) Step(i int, by time.Duration) error {
+	pid, err := z.Pid(i)
+	if err == nil {
+		err = clock.Step(pid, by)
+	}
+	if err != nil {
+		return err
+	}
+	return clock.Await(context.Background(), by, func(ctx context.Context) (now time.Time, err error) {
+		client, err := framework.New(z.Addr(i), framework.WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			return now, err
+		}
+		defer func() { err = errors.Join(err, client.Close()) }()
+		var stat framework.Stat
+		_, err = client.Create().WithMode(framework.Ephemeral).StoringStatIn(&stat).ForPath(ctx, "/clock", nil)
+		return stat.Created(), err
+	})
 }
 
 // Close implements Server.

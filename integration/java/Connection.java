@@ -6,7 +6,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.Watcher.Event.KeeperState;
 import org.apache.zookeeper.ZooKeeper;
 
-/** The client and its session. Each change of the connection's state is an event "state NAME". */
+/** The client and its session, and the wall clock. Each change of the connection's state is an event "state NAME". */
 final class Connection {
     private static final long CONNECT_SECONDS = 30;
 
@@ -19,6 +19,7 @@ final class Connection {
         peer.command("connect", this::connect);
         peer.command("session", arguments -> Words.of(zooKeeper().getSessionId()));
         peer.command("kill-session", arguments -> killSession());
+        peer.command("clock", arguments -> Words.of(System.currentTimeMillis()));
     }
 
     CuratorFramework client() {

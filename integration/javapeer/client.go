@@ -26,6 +26,12 @@ func (p *Peer) KillSession(ctx context.Context) error {
 	return err
 }
 
+// Clock is what the peer's wall clock shows.
+func (p *Peer) Clock(ctx context.Context) (time.Time, error) {
+	n, err := p.number(ctx, "clock")
+	return time.UnixMilli(n), err
+}
+
 // Create creates a node, with container parents, in a mode of Java's
 // CreateMode, and returns its path.
 func (p *Peer) Create(ctx context.Context, path string, data []byte, mode string) (string, error) {

@@ -73,6 +73,10 @@ func TestNodes(t *testing.T) {
 	_, err = p.Call(ctx, "no-such-command")
 	require.ErrorAs(t, err, &exception)
 	assert.Equal(t, "there is no command no-such-command", exception.Message)
+
+	now, err := p.Clock(ctx)
+	require.NoError(t, err)
+	assert.WithinDuration(t, time.Now(), now, time.Minute)
 }
 
 // TestMutexAlternates lets two Java processes take turns: each asks again while

@@ -5,6 +5,7 @@
 //	leave       its hold ends now
 //	off         it asks for the lock no more
 //	on          it does again
+//	clock       it notes what its wall clock shows
 //
 // and ends with its input.
 package contender
@@ -117,6 +118,17 @@ func (c *contender) command(line string) error {
 		c.off = false
 		close(c.on)
 		c.on = make(chan struct{})
+	case "clock":
+		now, err := time.Now(), error(nil)
+		if other, ok := c.way.(ways.Clocked); ok {
+			ctx, cancel := context.WithTimeout(c.ctx, limit)
+			defer cancel()
+			now, err = other.Clock(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		c.note(0, ledger.Clock, 0, now.Format(time.RFC3339))
 	default:
 		return fmt.Errorf("there is no command %q", line)
 	}

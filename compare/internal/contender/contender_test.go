@@ -126,6 +126,26 @@ func TestALongHoldLeavesWhenTold(t *testing.T) {
 	end()
 }
 
+func TestTheClockIsNoted(t *testing.T) {
+	l := local{make(chan struct{}, 1), &atomic.Bool{}}
+	path, say, end := contenders(t, l, "a")
+	_, err := io.WriteString(say["a"], "clock\n")
+	require.NoError(t, err)
+	noted := ""
+	lines(t, path, func(all []ledger.Line) bool {
+		for _, each := range all {
+			if each.Event == ledger.Clock {
+				noted = each.Note
+			}
+		}
+		return noted != ""
+	})
+	end()
+	now, err := time.Parse(time.RFC3339, noted)
+	require.NoError(t, err)
+	assert.WithinDuration(t, time.Now(), now, time.Minute)
+}
+
 func TestNoActAfterALossThatWasTold(t *testing.T) {
 	l := local{make(chan struct{}, 1), &atomic.Bool{}}
 	path, say, end := contenders(t, l, "a")

@@ -27,6 +27,7 @@ const (
 	End     Event = "end"     // the critical section ends
 	Freed   Event = "freed"   // the release was confirmed
 	Refused Event = "refused" // the release failed; the note says how
+	Clock   Event = "clock"   // the note says what the wall clock shows, as time.RFC3339
 
 	// Of the one that makes the faults.
 	Fault Event = "fault" // a fault begins

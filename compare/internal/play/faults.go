@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-curator/curator/compare/internal/clock"
+	"github.com/go-curator/curator/compare/internal/ledger"
 	"github.com/go-curator/curator/compare/internal/ways"
 	"github.com/go-curator/curator/compare/servers"
 	"github.com/go-curator/curator/integration/proxy"
@@ -122,19 +124,13 @@ var Faults = []Fault{
 			return p.server.(*servers.ZooKeeper).PartitionNoticed(i)
 		},
 		end: func(p *play) error { return p.server.(*servers.ZooKeeper).HealPeers() }},
-	{ID: "clock-step", Title: "server's clock stepped", What: "The wall clock of the server's process is set " +
-		"an hour ahead, by libfaketime. Not for Redis, which does not start with libfaketime, and for ZooKeeper and etcd, " +
-		"which do not call libc for the time.",
-		On: on(ways.Memcached, ways.MariaDB, ways.PostgreSQL), servers: servers.Options{Clock: true}, lasts: leases(0.75),
-		begin: func(p *play) error {
-			s, ok := p.server.(interface {
-				Step(i int, offset string) error
-			})
-			if !ok {
-				return errors.New("the server's clock cannot be stepped")
-			}
-			return s.Step(0, "+1h")
-		}},
+	{ID: "clock-step", Title: "server's clock stepped", What: "The wall clock of the server's process is set an hour ahead; " +
+		"of five, that of one.", On: every, lasts: leases(1.5),
+		begin: func(p *play) error { return p.server.Step(0, time.Hour) }},
+	{ID: "holder-ahead", Title: "holder's clock set ahead", What: "The wall clock of the holder's process is set an hour ahead.",
+		On: every, lasts: leases(1.5), begin: func(p *play) error { return p.stepVictim(time.Hour) }},
+	{ID: "holder-back", Title: "holder's clock set back", What: "The same, an hour back.",
+		On: every, lasts: leases(1.5), begin: func(p *play) error { return p.stepVictim(-time.Hour) }},
 }
 
 // FindFault returns a fault by its ID.
@@ -145,6 +141,31 @@ func FindFault(id string) (Fault, error) {
 		}
 	}
 	return Fault{}, fmt.Errorf("there is no fault %q: compare faults lists them", id)
+}
+
+// stepVictim steps the holder's clock, and has the holder say what time it is.
+func (p *play) stepVictim(by time.Duration) error {
+	asked := ledger.Now()
+	if err := errors.Join(clock.Step(p.victim.cmd.Process.Pid, by), p.victim.say("clock")); err != nil {
+		return err
+	}
+	var now time.Time
+	if err := p.must(begins, "the holder says what time it is", func() bool {
+		for _, l := range p.lines {
+			if l.Event == ledger.Clock && l.Who == p.victim.id && l.At > asked {
+				var err error
+				now, err = time.Parse(time.RFC3339, l.Note)
+				return err == nil
+			}
+		}
+		return false
+	}); err != nil {
+		return err
+	}
+	if !clock.Stepped(now, by) {
+		return fmt.Errorf("the holder's clock was not stepped by %v: it says %v", by, now)
+	}
+	return nil
 }
 
 // most does it to a majority of the servers: to one of one, two of three, three of five.

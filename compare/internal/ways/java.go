@@ -40,6 +40,9 @@ func (w *java) Acquire(ctx context.Context) (Hold, error) { return w.ask(ctx, ja
 
 func (w *java) Try(ctx context.Context) (Hold, error) { return w.ask(ctx, 0) }
 
+// Clock implements Clocked.
+func (w *java) Clock(ctx context.Context) (time.Time, error) { return w.peer.Clock(ctx) }
+
 func (w *java) ask(ctx context.Context, limit time.Duration) (Hold, error) {
 	seen := len(w.peer.Events())
 	_, err := w.lock.Acquire(ctx, limit)

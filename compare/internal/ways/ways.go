@@ -41,6 +41,11 @@ type Hold interface {
 	Release(ctx context.Context) error
 }
 
+// Clocked is a Way whose lock is another process's: it says what that one's wall clock shows.
+type Clocked interface {
+	Clock(ctx context.Context) (time.Time, error)
+}
+
 // Guarded is a Hold whose acts go through the store that has the lock.
 type Guarded interface {
 	// Act returns the act's place in the order of all. An error says that it was not done.

@@ -1,0 +1,259 @@
+// Package clock steps the wall clock of single processes, while the machine's goes on.
+//
+// Programs ask for the time in the vDSO, code that the kernel maps into every process: libc does, and so do the JVM
+// and Go, linked statically or not. Step changes a process's own copy of that code, as a debugger sets a breakpoint.
+// What asks for the wall clock is answered with an offset from then on. All else is as after a step of the machine's
+// clock: monotonic clocks go on as they were. What differs is a sleep until a time of day: the kernel ends it by the
+// machine's clock.
+package clock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// limit is for what takes milliseconds on a machine that is not busy.
+const limit = 10 * time.Second
+
+// Step sets the wall clocks of a process and of all that descend from it ahead of the machine's by so many seconds,
+// or behind it. What they fork later has the same clock, what they execute has the machine's. A process is stepped
+// once. Root may step the processes of all, others their own.
+func Step(pid int, by time.Duration) error {
+	if runtime.GOARCH != "amd64" {
+		return errors.New("clock: written for amd64 only")
+	}
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		err := step(pid, by)
+		if !errors.Is(err, errInside) || time.Since(began) > limit {
+			return err
+		}
+	}
+}
+
+// errInside says that a thread is where the code is to be changed.
+var errInside = errors.New("clock: a thread asks for the time")
+
+// step stops the process while it changes it and those that it has made.
+func step(pid int, by time.Duration) (err error) {
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, syscall.Kill(pid, syscall.SIGCONT)) }()
+	if err := awaitStop(pid); err != nil {
+		return err
+	}
+	if err := asOwner(pid, func() error { return change(pid, by) }); err != nil {
+		return err
+	}
+	children, err := childrenOf(pid)
+	if err != nil {
+		return err
+	}
+	for _, child := range children {
+		if err := Step(child, by); err != nil && !ended(child) {
+			return err
+		}
+	}
+	return nil
+}
+
+// change writes to the memory of a process that is stopped.
+func change(pid int, by time.Duration) error {
+	begin, end, err := mapped(pid)
+	if err != nil {
+		return err
+	}
+	memory, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer memory.Close()
+	code := make([]byte, end-begin)
+	if _, err := memory.ReadAt(code, begin); err != nil {
+		return err
+	}
+	pieces, err := patch(code, by)
+	if err != nil {
+		return err
+	}
+	places, err := counters(pid)
+	if err != nil {
+		return err
+	}
+	for _, p := range pieces {
+		for _, place := range places { // at its first byte a thread has still to execute all of it
+			if place > begin+p.at && place < begin+p.at+int64(len(p.text)) {
+				return errInside
+			}
+		}
+	}
+	for _, p := range pieces {
+		if _, err := memory.WriteAt(p.text, begin+p.at); err != nil {
+			return err
+		}
+	}
+	written := make([]byte, len(code))
+	if _, err := memory.ReadAt(written, begin); err != nil {
+		return err
+	}
+	for _, p := range pieces {
+		copy(code[p.at:], p.text)
+	}
+	if !slices.Equal(written, code) {
+		return errors.New("clock: the kernel does not let the vDSO be changed")
+	}
+	return nil
+}
+
+// asOwner calls f with the rights of the process's owner to files, with which root gets at its memory also where
+// root may not trace processes of others, as in a container.
+func asOwner(pid int, f func() error) error {
+	var owner syscall.Stat_t
+	if err := syscall.Stat(fmt.Sprintf("/proc/%d", pid), &owner); err != nil {
+		return err
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine, and its rights with it
+		err := errors.Join(syscall.Setfsgid(int(owner.Gid)), syscall.Setfsuid(int(owner.Uid)))
+		if err == nil {
+			err = f()
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// mapped is where a process has its vDSO.
+func mapped(pid int) (begin, end int64, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasSuffix(line, "[vdso]\n") {
+			if _, err := fmt.Sscanf(line, "%x-%x", &begin, &end); err != nil {
+				return 0, 0, err
+			}
+			return begin, end, nil
+		}
+	}
+	return 0, 0, errors.New("clock: the process has no vDSO")
+}
+
+// counters are the program counters of the threads of a process that is stopped.
+func counters(pid int) (places []int64, err error) {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		fields := strings.Fields(string(text)) // the last is the program counter
+		if len(fields) < 3 {
+			return nil, errInside // it is not stopped yet, or any more
+		}
+		place, err := strconv.ParseUint(fields[len(fields)-1], 0, 64)
+		if err != nil {
+			return nil, err
+		}
+		places = append(places, int64(place))
+	}
+	return places, nil
+}
+
+// awaitStop waits until no thread runs.
+func awaitStop(pid int) error {
+	for began := time.Now(); time.Since(began) < limit && !ended(pid); time.Sleep(time.Millisecond) {
+		files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil {
+			return err
+		}
+		runs := len(files) == 0
+		for _, file := range files {
+			state, _, err := stat(file)
+			runs = runs || err != nil || state != "T"
+		}
+		if !runs {
+			return nil
+		}
+	}
+	return fmt.Errorf("clock: process %d did not stop", pid)
+}
+
+// childrenOf a process that is stopped, and can make no more.
+func childrenOf(pid int) (children []int, err error) {
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		_, parent, err := stat(file)
+		if err != nil || parent != pid {
+			continue // also what has ended meanwhile
+		}
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil {
+			return nil, err
+		}
+		if !ended(child) {
+			children = append(children, child)
+		}
+	}
+	return children, nil
+}
+
+// ended says whether a process is there no more, or as good as that.
+func ended(pid int) bool {
+	state, _, err := stat(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || state == "Z"
+}
+
+// stat reads the state and the parent from a file stat in /proc.
+func stat(file string) (state string, parent int, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", 0, err
+	}
+	// They follow the name in brackets, which may contain anything.
+	_, err = fmt.Sscanf(string(text[strings.LastIndexByte(string(text), ')')+1:]), "%s %d", &state, &parent)
+	return state, parent, err
+}
+
+// Await asks somebody for the time until it is the machine's and an offset, and returns an error if it is not after
+// a while.
+func Await(ctx context.Context, by time.Duration, ask func(ctx context.Context) (time.Time, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		now, err := ask(ctx)
+		if err == nil {
+			if Stepped(now, by) {
+				return nil
+			}
+			err = fmt.Errorf("its clock says %v", now.Format(time.RFC3339))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the clock was not stepped by %v: %w", by, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Stepped says whether a time that was just read is the machine's and an offset.
+func Stepped(now time.Time, by time.Duration) bool {
+	return now.Round(0).Sub(time.Now().Add(by).Round(0)).Abs() < time.Minute
+}
