@@ -13,10 +13,9 @@ import (
 
 // slot is what has become of a slot.
 type slot struct {
-	mu    sync.Mutex
-	runs  int
-	done  bool // somebody was told so
-	owner context.Context
+	mu   sync.Mutex
+	runs int
+	done bool // somebody was told so
 }
 
 // slots has all clients do one slot after the other, together. No two functions run at a time; at least once, a

@@ -77,3 +77,24 @@ func TestNoReentryIntoWhatIsLost(t *testing.T) {
 		clean(t, s, path)
 	})
 }
+
+// A caller that acquires again with another context than the lock's waits for itself. The error says so; it does
+// not if the node ahead is another client's.
+func TestTheErrorOfAWaitForOneself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c, other := newClient(t, s), newClient(t, s)
+		lock := acquire(t, mutex.New(c, path))
+		limited, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		_, err := mutex.New(c, path).Acquire(limited)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "which is of this client (to re-enter a lock, acquire with its Context), with 1 ahead")
+		limited, cancel = context.WithTimeout(background, time.Second)
+		defer cancel()
+		_, err = mutex.New(other, path).Acquire(limited)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotContains(t, err.Error(), "of this client")
+		release(t, lock)
+	})
+}

@@ -32,6 +32,7 @@ type place struct {
 	armFailures int                                        // in a row, to arm the watches
 	connections uint64                                     // of the session, before the last list was asked for
 	unreadable  string                                     // the node ahead that cannot be watched
+	behind      int64                                      // the session of the nearest node ahead; 0 if it is not known
 	dirWatch    *framework.Watch                           // instead: armed on the directory by the last list
 }
 
@@ -163,8 +164,8 @@ func (p *place) turn(ctx context.Context, children []string, wait bool) error {
 				return nil
 			}
 			if err != nil && ctx.Err() != nil {
-				return fmt.Errorf("%w; waiting behind node %s, with %d ahead in the queue",
-					err, plain.Text(d.Predecessor), d.Ahead)
+				return fmt.Errorf("%w; waiting behind node %s%s, with %d ahead in the queue",
+					err, plain.Text(d.Predecessor), p.whose(), d.Ahead)
 			}
 			if err != nil {
 				return err
@@ -175,6 +176,15 @@ func (p *place) turn(ctx context.Context, children []string, wait bool) error {
 			return err
 		}
 	}
+}
+
+// whose is for the error of a waiter that has given up. A caller that acquires again with another context than
+// the lock's waits for itself.
+func (p *place) whose() string {
+	if p.behind != p.session.ID() {
+		return ""
+	}
+	return ", which is of this client (to re-enter a lock, acquire with its Context)"
 }
 
 // joinCompany makes a waiter known to the others of the client.

@@ -57,11 +57,12 @@ func (p *place) awaitAhead(
 		return ahead.gone && p.follows(ctx, d, target), err
 	}
 	defer ahead.stop()
+	nearest := ahead.node
 	if target != d.Predecessor {
-		begin(framework.DataResult{}) // nothing is known of the nearest one
-	} else {
-		begin(ahead.node)
+		nearest = framework.DataResult{} // nothing is known of it
 	}
+	p.behind = nearest.Stat.EphemeralOwner
+	begin(nearest)
 	defer p.forgetArming()
 	check := time.NewTimer(Jittered(p.session.Timeout()))
 	defer check.Stop()
