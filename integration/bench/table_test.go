@@ -180,7 +180,7 @@ func plot(bars []bar) string {
 			group, y = b.group, y+10
 			fmt.Fprintf(&body, "<text x=\"10\" y=\"%d\" font-weight=\"bold\">%s</text>\n", y+11, b.group)
 		}
-		long := min(b.value*scale, width-left-60)
+		long := min(b.value*scale, width-left-110)
 		fmt.Fprintf(&body, "<rect x=\"%d\" y=\"%d\" width=\"%.0f\" height=\"%d\" fill=\"%s\"/>\n",
 			left, y, long, height-2, colours[b.name])
 		fmt.Fprintf(&body, "<text x=\"%.0f\" y=\"%d\">%s %.2f</text>\n",
