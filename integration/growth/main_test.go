@@ -43,7 +43,8 @@ func patience(t *testing.T) context.Context {
 	return ctx
 }
 
-// server is one for many clients, as services have it: with all its compilers and memory.
+// server is one for many clients, as services have it: with all its compilers and memory. The end of a session is a
+// transaction with the paths of all its nodes, which has to fit into jute.maxbuffer.
 func server(t *testing.T) *zkserver.Node {
 	return zkserver.Start(t, options())
 }
@@ -51,7 +52,7 @@ func server(t *testing.T) *zkserver.Node {
 func options() zkserver.Options {
 	o := zkserver.AsUsual()
 	o.JVMFlags = []string{"-XX:TieredStopAtLevel=4", "-Xmx2g", "-Dzookeeper.preAllocSize=65536",
-		"-Djute.maxbuffer=4194304"}
+		"-Djute.maxbuffer=16777216"}
 	return o
 }
 
