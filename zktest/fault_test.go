@@ -3,6 +3,7 @@ package zktest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -389,13 +390,15 @@ type fakeTB struct {
 	testing.TB
 	cleanups []func()
 	failed   bool
-	logs     int
+	logs     []string
 }
 
 func (f *fakeTB) Helper()             {}
 func (f *fakeTB) Failed() bool        { return f.failed }
 func (f *fakeTB) Cleanup(c func())    { f.cleanups = append(f.cleanups, c) }
-func (f *fakeTB) Logf(string, ...any) { f.logs++ }
+func (f *fakeTB) Logf(format string, a ...any) {
+	f.logs = append(f.logs, fmt.Sprintf(format, a...))
+}
 func (f *fakeTB) Fatalf(string, ...any) {
 	f.failed = true
 }
@@ -404,16 +407,56 @@ func TestRunTPrintsTheTraceOfAFailure(t *testing.T) {
 	for failed, want := range map[bool]int{false: 0, true: 1 + traceTail} {
 		tb := &fakeTB{}
 		s := RunT(tb)
+		dialAndLeave(t, s)
 		for range 2 * traceTail {
 			require.NoError(t, s.Set("/", nil))
 		}
 		tb.failed = failed
 		tb.cleanups[0]()
-		assert.Equal(t, want, tb.logs)
+		assert.Len(t, tb.logs, want)
 	}
 	tb := &fakeTB{}
 	assert.Nil(t, RunT(tb, Config{Profile: -1}))
 	assert.True(t, tb.failed)
+}
+
+// dialAndLeave connects to a server in memory, and closes the connection.
+func dialAndLeave(t *testing.T, s *Server) {
+	conn, err := s.Dial(t.Context(), "tcp", s.Addr())
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+}
+
+// Whoever forgets the dialer is told, and nobody else.
+func TestRunTSaysThatNobodyHasConnected(t *testing.T) {
+	first := func(tb *fakeTB) string {
+		tb.failed = true
+		tb.cleanups[0]()
+		require.NotEmpty(t, tb.logs)
+		return tb.logs[0]
+	}
+	tb := &fakeTB{}
+	s := RunT(tb)
+	require.NoError(t, s.Set("/", nil), "what the test itself does is no client")
+	said := first(tb)
+	assert.Contains(t, said, "no client has connected")
+	assert.Contains(t, said, s.Addr())
+	assert.Contains(t, said, "framework.WithDialer(server.Dial)")
+
+	tb = &fakeTB{}
+	RunT(tb, Config{Listen: "127.0.0.1:0"})
+	said = first(tb)
+	assert.Contains(t, said, "no client has connected to 127.0.0.1:")
+	assert.NotContains(t, said, "Dial")
+
+	tb = &fakeTB{}
+	RunEnsembleT(tb, 3)
+	assert.Contains(t, first(tb), "no client has connected")
+
+	tb = &fakeTB{}
+	e := RunEnsembleT(tb, 3)
+	dialAndLeave(t, e.Member(2))
+	assert.NotContains(t, first(tb), "no client")
 }
 
 func TestDiff(t *testing.T) {

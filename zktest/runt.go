@@ -1,5 +1,7 @@
 package zktest
 
+import "slices"
+
 // TB is the part of a testing.TB that RunT needs.
 type TB interface {
 	Helper()
@@ -13,8 +15,12 @@ type TB interface {
 const traceTail = 100
 
 // RunT starts a server for a test and closes it when the test ends. A failed test prints the last requests,
-// replies and events. Only the first Config counts. With testing/synctest call it inside the bubble, with the
-// bubble's t.
+// replies and events, or that no client has connected. Only the first Config counts.
+//
+// With testing/synctest call it inside the bubble, with the bubble's t. Close the clients before the bubble's
+// function returns, or it panics with "deadlock: main bubble goroutine has exited but blocked goroutines
+// remain". Call synctest.Wait before you read what other goroutines have written: to the race detector a
+// time.Sleep is no order.
 func RunT(t TB, cfg ...Config) *Server {
 	t.Helper()
 	var c Config
@@ -28,7 +34,7 @@ func RunT(t TB, cfg ...Config) *Server {
 	}
 	t.Cleanup(func() {
 		s.Close()
-		logTrace(t, s.Trace)
+		logTrace(t, s.Trace, s)
 	})
 	return s
 }
@@ -47,19 +53,39 @@ func RunEnsembleT(t TB, size int, cfg ...Config) *Ensemble {
 	}
 	t.Cleanup(func() {
 		e.Close()
-		logTrace(t, e.Trace)
+		logTrace(t, e.Trace, e.members...)
 	})
 	return e
 }
 
 // logTrace prints the end of the trace if the test has failed.
-func logTrace(t TB, trace func() []string) {
+func logTrace(t TB, trace func() []string, servers ...*Server) {
 	if !t.Failed() {
 		return
+	}
+	if !slices.ContainsFunc(servers, (*Server).reached) {
+		t.Logf("zktest: no client has connected%s", servers[0].whyUnreached())
 	}
 	lines := trace()
 	t.Logf("zktest: the last of %d trace entries:", len(lines))
 	for _, line := range lines[max(0, len(lines)-traceTail):] {
 		t.Logf("%s", line)
 	}
+}
+
+// reached says whether anybody has ever connected.
+func (s *Server) reached() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastConn > 0
+}
+
+// whyUnreached is what is mostly the reason: a client without a dialer, which looks for the address in the real
+// network.
+func (s *Server) whyUnreached() string {
+	if s.cfg.Listen != "" {
+		return " to " + s.Addr()
+	}
+	return ": " + s.Addr() + " is in memory, and reached only by framework.WithDialer(server.Dial), " +
+		"or an ensemble's Dial"
 }
