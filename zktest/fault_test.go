@@ -393,9 +393,9 @@ type fakeTB struct {
 	logs     []string
 }
 
-func (f *fakeTB) Helper()             {}
-func (f *fakeTB) Failed() bool        { return f.failed }
-func (f *fakeTB) Cleanup(c func())    { f.cleanups = append(f.cleanups, c) }
+func (f *fakeTB) Helper()          {}
+func (f *fakeTB) Failed() bool     { return f.failed }
+func (f *fakeTB) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
 func (f *fakeTB) Logf(format string, a ...any) {
 	f.logs = append(f.logs, fmt.Sprintf(format, a...))
 }
@@ -418,6 +418,35 @@ func TestRunTPrintsTheTraceOfAFailure(t *testing.T) {
 	tb := &fakeTB{}
 	assert.Nil(t, RunT(tb, Config{Profile: -1}))
 	assert.True(t, tb.failed)
+}
+
+// An hour's pings do not push out what has happened before them.
+func TestPingsDoNotFillWhatIsPrinted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, size := range []int{1, 3} {
+			e, err := NewEnsemble(size, Config{})
+			require.NoError(t, err)
+			c := newRaw(t, e.Member(0), time.Minute)
+			for range 200 {
+				time.Sleep(time.Second)
+				require.Equal(t, ok, c.code(jute.OpPing))
+			}
+			all := e.Trace()
+			e.Close()
+			kept := foldPings(all)
+			require.Greater(t, len(all), 200)
+			require.Less(t, len(kept), 20)
+			assert.Contains(t, kept, "… 198 pings …")
+			assert.Equal(t, all[:2], kept[:2])
+		}
+	})
+	few := []string{
+		"  1.000000s #1 0x1 ping xid=-2  -> zxid=1 ok (0)",
+		"  2.000000s #1 0x1 exists xid=1 /a ping xid=-2  -> zxid=1 ok (0)",
+		"  3.000000s #1 0x1 ping xid=-2  -> zxid=1 ok (0)",
+		"  4.000000s #1 0x1 ping xid=-2  -> zxid=1 ok (0)",
+	}
+	assert.Equal(t, few, foldPings(few))
 }
 
 // dialAndLeave connects to a server in memory, and closes the connection.

@@ -1,6 +1,10 @@
 package zktest
 
-import "slices"
+import (
+	"fmt"
+	"regexp"
+	"slices"
+)
 
 // TB is the part of a testing.TB that RunT needs.
 type TB interface {
@@ -15,7 +19,8 @@ type TB interface {
 const traceTail = 100
 
 // RunT starts a server for a test and closes it when the test ends. A failed test prints the last requests,
-// replies and events, or that no client has connected. Only the first Config counts.
+// replies and events (of many pings in a row two), or that no client has connected. Only the first Config
+// counts.
 //
 // With testing/synctest call it inside the bubble, with the bubble's t. Close the clients before the bubble's
 // function returns, or it panics with "deadlock: main bubble goroutine has exited but blocked goroutines
@@ -68,9 +73,30 @@ func logTrace(t TB, trace func() []string, servers ...*Server) {
 	}
 	lines := trace()
 	t.Logf("zktest: the last of %d trace entries:", len(lines))
+	lines = foldPings(lines)
 	for _, line := range lines[max(0, len(lines)-traceTail):] {
 		t.Logf("%s", line)
 	}
+}
+
+var isPing = regexp.MustCompile(`^(\[\d+\] )? *[0-9.]+s #\d+ 0x[0-9a-f]+ ping xid=`)
+
+// foldPings leaves two of many pings in a row, the first and the last.
+func foldPings(lines []string) (kept []string) {
+	for len(lines) > 0 {
+		n := 0
+		for n < len(lines) && isPing.MatchString(lines[n]) {
+			n++
+		}
+		if n > 3 {
+			kept = append(kept, lines[0], fmt.Sprintf("… %d pings …", n-2), lines[n-1])
+		} else {
+			n = max(n, 1)
+			kept = append(kept, lines[:n]...)
+		}
+		lines = lines[n:]
+	}
+	return kept
 }
 
 // reached says whether anybody has ever connected.
