@@ -162,6 +162,9 @@ type Identity struct{ Scheme, ID string }
 
 // DigestIdentity is a client with WithAuth("digest", []byte("user:password")). Only a hash goes into the
 // tree. Everybody with permission to read an ACL can try passwords against the hash, so use a long password.
+//
+// It is Identity{"digest", "user:" + base64(sha1("user:password"))}. To grant rights to another service this
+// hash is enough: its password stays with it.
 func DigestIdentity(user, password string) Identity {
 	acl := DigestACL(0, user, password)
 	return Identity{acl.Scheme, acl.ID}

@@ -269,3 +269,9 @@ func TestWithContendersRefuses(t *testing.T) {
 		assert.ErrorIs(t, err, framework.ErrInvalidOption)
 	}
 }
+
+// An identity is known by its hash alone; this one is what Java's generateDigest prints for "super:test".
+func TestDigestIdentityIsAHash(t *testing.T) {
+	assert.Equal(t, framework.Identity{Scheme: "digest", ID: "super:D/InIHSb7yEEbrWz8b9l71RjZJU="},
+		framework.DigestIdentity("super", "test"))
+}

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Addr returns the TCP address if Config.Listen is set, else an address of the in-memory network. Both are an
-// IP address and port, so that no resolver is needed.
+// Addr returns the TCP address if Config.Listen is set, else an address of the in-memory network (192.0.2.x).
+// Only [Server.Dial] reaches the latter: give the client framework.WithDialer(server.Dial). Both are an IP
+// address and port, so that no resolver is needed.
 func (s *Server) Addr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,6 +3,7 @@ package zktest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -389,13 +390,15 @@ type fakeTB struct {
 	testing.TB
 	cleanups []func()
 	failed   bool
-	logs     int
+	logs     []string
 }
 
-func (f *fakeTB) Helper()             {}
-func (f *fakeTB) Failed() bool        { return f.failed }
-func (f *fakeTB) Cleanup(c func())    { f.cleanups = append(f.cleanups, c) }
-func (f *fakeTB) Logf(string, ...any) { f.logs++ }
+func (f *fakeTB) Helper()          {}
+func (f *fakeTB) Failed() bool     { return f.failed }
+func (f *fakeTB) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
+func (f *fakeTB) Logf(format string, a ...any) {
+	f.logs = append(f.logs, fmt.Sprintf(format, a...))
+}
 func (f *fakeTB) Fatalf(string, ...any) {
 	f.failed = true
 }
@@ -404,16 +407,85 @@ func TestRunTPrintsTheTraceOfAFailure(t *testing.T) {
 	for failed, want := range map[bool]int{false: 0, true: 1 + traceTail} {
 		tb := &fakeTB{}
 		s := RunT(tb)
+		dialAndLeave(t, s)
 		for range 2 * traceTail {
 			require.NoError(t, s.Set("/", nil))
 		}
 		tb.failed = failed
 		tb.cleanups[0]()
-		assert.Equal(t, want, tb.logs)
+		assert.Len(t, tb.logs, want)
 	}
 	tb := &fakeTB{}
 	assert.Nil(t, RunT(tb, Config{Profile: -1}))
 	assert.True(t, tb.failed)
+}
+
+// An hour's pings do not push out what has happened before them.
+func TestPingsDoNotFillWhatIsPrinted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, size := range []int{1, 3} {
+			e, err := NewEnsemble(size, Config{})
+			require.NoError(t, err)
+			c := newRaw(t, e.Member(0), time.Minute)
+			for range 200 {
+				time.Sleep(time.Second)
+				require.Equal(t, ok, c.code(jute.OpPing))
+			}
+			all := e.Trace()
+			e.Close()
+			kept := foldPings(all)
+			require.Greater(t, len(all), 200)
+			require.Less(t, len(kept), 20)
+			assert.Contains(t, kept, "… 198 pings …")
+			assert.Equal(t, all[:2], kept[:2])
+		}
+	})
+	few := []string{
+		"  1.000000s #1 0x1 ping xid=-2  -> zxid=1 ok (0)",
+		"  2.000000s #1 0x1 exists xid=1 /a ping xid=-2  -> zxid=1 ok (0)",
+		"  3.000000s #1 0x1 ping xid=-2  -> zxid=1 ok (0)",
+		"  4.000000s #1 0x1 ping xid=-2  -> zxid=1 ok (0)",
+	}
+	assert.Equal(t, few, foldPings(few))
+}
+
+// dialAndLeave connects to a server in memory, and closes the connection.
+func dialAndLeave(t *testing.T, s *Server) {
+	conn, err := s.Dial(t.Context(), "tcp", s.Addr())
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+}
+
+// Whoever forgets the dialer is told, and nobody else.
+func TestRunTSaysThatNobodyHasConnected(t *testing.T) {
+	first := func(tb *fakeTB) string {
+		tb.failed = true
+		tb.cleanups[0]()
+		require.NotEmpty(t, tb.logs)
+		return tb.logs[0]
+	}
+	tb := &fakeTB{}
+	s := RunT(tb)
+	require.NoError(t, s.Set("/", nil), "what the test itself does is no client")
+	said := first(tb)
+	assert.Contains(t, said, "no client has connected")
+	assert.Contains(t, said, s.Addr())
+	assert.Contains(t, said, "framework.WithDialer(server.Dial)")
+
+	tb = &fakeTB{}
+	RunT(tb, Config{Listen: "127.0.0.1:0"})
+	said = first(tb)
+	assert.Contains(t, said, "no client has connected to 127.0.0.1:")
+	assert.NotContains(t, said, "Dial")
+
+	tb = &fakeTB{}
+	RunEnsembleT(tb, 3)
+	assert.Contains(t, first(tb), "no client has connected")
+
+	tb = &fakeTB{}
+	e := RunEnsembleT(tb, 3)
+	dialAndLeave(t, e.Member(2))
+	assert.NotContains(t, first(tb), "no client")
 }
 
 func TestDiff(t *testing.T) {

@@ -163,6 +163,15 @@ func (s *Server) LimitSessions(most time.Duration) {
 // BlackHole drops everything sent in direction dir of the session's present connection. The connection stays
 // open, and neither end gets an error. Session 0 means all connections, new ones included; then [Server.Dial]
 // waits. As with lost packets on TCP, the bytes arrive after Heal, if the connection still exists.
+//
+// A client soon leaves a connection that is silent, and the next one is in order. To keep one of several clients
+// away, give it a network of its own, a [Host] of an [Ensemble] of one server:
+//
+//	ensemble := zktest.RunEnsembleT(t, 1)
+//	a := ensemble.NewHost("a") // framework.New(ensemble.ConnectString(), framework.WithDialer(a.Dial))
+//	a.Block(zktest.Both)
+//	…
+//	a.Heal()
 func (s *Server) BlackHole(session int64, dir Direction) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,11 @@
 package zktest
 
+import (
+	"fmt"
+	"regexp"
+	"slices"
+)
+
 // TB is the part of a testing.TB that RunT needs.
 type TB interface {
 	Helper()
@@ -13,8 +19,13 @@ type TB interface {
 const traceTail = 100
 
 // RunT starts a server for a test and closes it when the test ends. A failed test prints the last requests,
-// replies and events. Only the first Config counts. With testing/synctest call it inside the bubble, with the
-// bubble's t.
+// replies and events (of many pings in a row two), or that no client has connected. Only the first Config
+// counts.
+//
+// With testing/synctest call it inside the bubble, with the bubble's t. Close the clients before the bubble's
+// function returns, or it panics with "deadlock: main bubble goroutine has exited but blocked goroutines
+// remain". Call synctest.Wait before you read what other goroutines have written: to the race detector a
+// time.Sleep is no order.
 func RunT(t TB, cfg ...Config) *Server {
 	t.Helper()
 	var c Config
@@ -28,7 +39,7 @@ func RunT(t TB, cfg ...Config) *Server {
 	}
 	t.Cleanup(func() {
 		s.Close()
-		logTrace(t, s.Trace)
+		logTrace(t, s.Trace, s)
 	})
 	return s
 }
@@ -47,19 +58,60 @@ func RunEnsembleT(t TB, size int, cfg ...Config) *Ensemble {
 	}
 	t.Cleanup(func() {
 		e.Close()
-		logTrace(t, e.Trace)
+		logTrace(t, e.Trace, e.members...)
 	})
 	return e
 }
 
 // logTrace prints the end of the trace if the test has failed.
-func logTrace(t TB, trace func() []string) {
+func logTrace(t TB, trace func() []string, servers ...*Server) {
 	if !t.Failed() {
 		return
 	}
+	if !slices.ContainsFunc(servers, (*Server).reached) {
+		t.Logf("zktest: no client has connected%s", servers[0].whyUnreached())
+	}
 	lines := trace()
 	t.Logf("zktest: the last of %d trace entries:", len(lines))
+	lines = foldPings(lines)
 	for _, line := range lines[max(0, len(lines)-traceTail):] {
 		t.Logf("%s", line)
 	}
+}
+
+var isPing = regexp.MustCompile(`^(\[\d+\] )? *[0-9.]+s #\d+ 0x[0-9a-f]+ ping xid=`)
+
+// foldPings leaves two of many pings in a row, the first and the last.
+func foldPings(lines []string) (kept []string) {
+	for len(lines) > 0 {
+		n := 0
+		for n < len(lines) && isPing.MatchString(lines[n]) {
+			n++
+		}
+		if n > 3 {
+			kept = append(kept, lines[0], fmt.Sprintf("… %d pings …", n-2), lines[n-1])
+		} else {
+			n = max(n, 1)
+			kept = append(kept, lines[:n]...)
+		}
+		lines = lines[n:]
+	}
+	return kept
+}
+
+// reached says whether anybody has ever connected.
+func (s *Server) reached() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastConn > 0
+}
+
+// whyUnreached is what is mostly the reason: a client without a dialer, which looks for the address in the real
+// network.
+func (s *Server) whyUnreached() string {
+	if s.cfg.Listen != "" {
+		return " to " + s.Addr()
+	}
+	return ": " + s.Addr() + " is in memory, and reached only by framework.WithDialer(server.Dial), " +
+		"or an ensemble's Dial"
 }

@@ -48,8 +48,16 @@ func likeLatch(ctx context.Context, client *framework.Client, lead func(context.
 		if err != nil {
 			return err
 		}
-		if err := lead(term.Context()); err != nil { // ends with the term, before anybody else leads
-			return err
+		work, cancel := context.WithCancel(term.Context()) // ends with the term, before anybody else leads,
+		stop := context.AfterFunc(ctx, cancel)             // and with ctx, which a term outlives
+		err = lead(work)
+		if err == nil {
+			<-work.Done() // as long as the term lasts, Await would return it again
+		}
+		stop()
+		cancel()
+		if err != nil && term.Valid() {
+			return err // of lead itself, or of ctx
 		}
 	}
 	// [end]
@@ -66,6 +74,47 @@ func TestLikeCurator(t *testing.T) {
 		return enough
 	}), enough)
 	assert.True(t, server.Exists("/shop/leaders/billing"))
+}
+
+// The loop goes on when a term is lost, does not spin when there is nothing to do, and ends with its context.
+func TestLatchThroughALostConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.RunT(t, zktest.Config{EnsembleConfig: memberConfig})
+		client := stays(t, server)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		terms, idle, node := 0, false, ""
+		done := make(chan error, 1)
+		go func() {
+			done <- likeLatch(ctx, client, func(ctx context.Context) error {
+				terms++
+				if at := leader.TermOf(ctx).Path(); terms == 1 {
+					node = at
+				} else {
+					assert.Equal(t, node, at, "the latch has kept its place")
+				}
+				if idle {
+					return nil
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		}()
+		for want := 1; want < 5; want++ {
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.Empty(t, done)
+			require.Equal(t, want, terms)
+			idle = want == 2 // the third call returns at once
+			server.Cut(0)
+		}
+		time.Sleep(time.Minute)
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+		assert.Equal(t, 5, terms)
+		time.Sleep(time.Minute)
+		assert.False(t, server.Exists(node))
+	})
 }
 
 func acquireWithin(ctx context.Context, lock *mutex.Mutex) (*mutex.Lock, error) {

@@ -56,6 +56,14 @@ func TestSnippetsAreInTheDocuments(t *testing.T) {
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(snippets)), shown, "every snippet is shown once")
 }
 
+// The Java code in the documents is that of a class which integration/recipes tests.
+func TestJavaIsInTheDocuments(t *testing.T) {
+	_, class, found := strings.Cut(read(t, "../../integration/java/Fenced.java"), "\nclass ")
+	require.True(t, found)
+	assert.Equal(t, 1, strings.Count(read(t, fromCurator), "```java\nclass "+class+"```\n"))
+	assert.Equal(t, 1, strings.Count(read(t, fromCurator), "```java\n"))
+}
+
 // marked returns what stands between "// [name]" and "// [end]", without its indentation.
 func marked(t *testing.T, source string) map[string]string {
 	all := map[string]string{}

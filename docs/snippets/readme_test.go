@@ -3,7 +3,9 @@ package snippets
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -48,13 +50,28 @@ func (d *database) ExecContext(_ context.Context, query string, args ...any) (sq
 func connectForReadme() error {
 	use := func(*framework.Client) error { return nil }
 	// [readme: a client]
-	client, err := framework.New("zk1:2181,zk2:2181,zk3:2181/app", framework.WithSessionTimeout(30*time.Second))
+	client, err := framework.New("zk1:2181,zk2:2181,zk3:2181",
+		framework.WithNamespace("app"), // all paths are below /app, which is made when first missed
+		framework.WithSessionTimeout(30*time.Second),
+		framework.WithLogger(slog.Default())) // else nothing is logged, not even that no server can be reached
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	// [end]
 	return use(client)
+}
+
+func elect(ctx context.Context, client *framework.Client, report func(context.Context) error) (err error) {
+	// [readme: an election]
+	selector := leader.NewSelector(client, "/leader/report", func(ctx context.Context) error {
+		return report(ctx) // one process at a time; ctx ends with its term
+	})
+	// Run leads again and again, until ctx ends or report fails while it leads; RunOnce leads once. Take a Latch
+	// if what works outlives its terms.
+	err = selector.Run(ctx)
+	// [end]
+	return err
 }
 
 func TestReadme(t *testing.T) {
@@ -70,16 +87,15 @@ func TestReadme(t *testing.T) {
 		require.Len(t, db.asked, 3)
 		assert.Positive(t, db.asked[1])
 
-		led := make(chan bool, 1)
-		report := func(context.Context) error { led <- true; return nil }
-		// [readme: an election]
-		selector := leader.NewSelector(client, "/leader/report", func(ctx context.Context) error {
-			return report(ctx) // one process at a time; ctx ends with its term
-		})
-		err = selector.RunOnce(t.Context()) // Run: term after term
-		// [end]
-		require.NoError(t, err)
-		assert.True(t, <-led)
+		led := 0
+		broken := errors.New("the report is broken")
+		require.ErrorIs(t, elect(t.Context(), client, func(context.Context) error {
+			if led++; led == 3 {
+				return broken
+			}
+			return nil
+		}), broken)
+		assert.Equal(t, 3, led, "nil stands in line again, an error ends it")
 
 		require.NoError(t, server.Create("/config", []byte("1")))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

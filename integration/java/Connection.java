@@ -37,14 +37,17 @@ final class Connection {
 
     private Words connect(Words arguments) throws Exception {
         connectString = arguments.text(0);
-        client = CuratorFrameworkFactory.builder()
+        CuratorFrameworkFactory.Builder builder = CuratorFrameworkFactory.builder()
             .connectString(connectString)
             .sessionTimeoutMs((int) arguments.number(1))
             .connectionTimeoutMs(15_000)
             .retryPolicy(new ExponentialBackoffRetry(100, 5))
             // It would replace a proxy's address by the server's own.
-            .ensembleTracker(false)
-            .build();
+            .ensembleTracker(false);
+        if (arguments.size() > 2) { // a login by digest, and the ids of those it shares locks with
+            builder.authorization("digest", arguments.bytes(2)).aclProvider(new Contenders(arguments.from(3)));
+        }
+        client = builder.build();
         client.getConnectionStateListenable()
             .addListener((c, state) -> peer.event("state", Words.of(state)));
         client.start();

@@ -8,8 +8,9 @@ import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter
 import org.apache.curator.framework.recipes.leader.Participant;
 
 /**
- * Elections: latch NAME PATH ID, latch-close NAME MODE, latch-leads NAME, latch-participants NAME; selector
- * NAME PATH ID, selector-resign NAME, selector-close NAME, selector-participants NAME.
+ * Elections: latch NAME PATH ID, latch-close NAME MODE, latch-leads NAME, latch-token NAME,
+ * latch-participants NAME; selector NAME PATH ID, selector-resign NAME, selector-close NAME,
+ * selector-participants NAME.
  *
  * The events "leader NAME" and "follower NAME" tell of the terms. A selector requeues itself.
  */
@@ -26,6 +27,8 @@ final class LeaderCommands {
             return Command.DONE;
         });
         peer.command("latch-leads", a -> Words.of(peer.get(a.text(0), LeaderLatch.class).hasLeadership()));
+        peer.command("latch-token", a -> Words.of(Long.toString(connection.client().checkExists()
+                .forPath(peer.get(a.text(0), LeaderLatch.class).getOurPath()).getCzxid())));
         peer.command("latch-participants", a ->
                 ids(peer.get(a.text(0), LeaderLatch.class).getParticipants()));
         peer.command("selector", this::selector);

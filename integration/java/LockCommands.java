@@ -10,7 +10,7 @@ import org.apache.curator.utils.ZKPaths;
 
 /**
  * Locks: mutex NAME PATH, multi NAME PATH..., acquire NAME MILLISECONDS [THREAD], release NAME [THREAD], held
- * NAME, participants NAME|PATH.
+ * NAME, token NAME [THREAD] of a mutex, participants NAME|PATH.
  *
  * A lock belongs to the thread that acquired it. Without THREAD each lock has a thread of its own, named like
  * it.
@@ -37,6 +37,8 @@ final class LockCommands {
             peer.get(a.text(0), InterProcessLock.class).release();
             return Command.DONE;
         }));
+        peer.command("token", Command.onThread(1, a ->
+                Words.of(Long.toString(peer.get(a.text(0), Mutex.class).token()))));
         peer.command("held", a -> Words.of(peer.get(a.text(0), InterProcessLock.class)
                 .isAcquiredInThisProcess()));
         peer.command("participants", this::participants);
@@ -65,7 +67,7 @@ final class LockCommands {
     }
 
     /** Curator keeps the path of the node for subclasses. */
-    private static final class Mutex extends InterProcessMutex {
+    private static final class Mutex extends Fenced {
         Mutex(CuratorFramework client, String path) {
             super(client, path);
         }

@@ -14,6 +14,15 @@ func (p *Peer) Connect(ctx context.Context, connectString string, sessionTimeout
 	return err
 }
 
+// ConnectAs is Connect with a digest login, "user:password". Its nodes have the ACL of docs/security.md: the ids
+// of others, "user:hash", may contend with it.
+func (p *Peer) ConnectAs(
+	ctx context.Context, connectString string, sessionTimeout time.Duration, login string, others ...string,
+) error {
+	_, err := p.Call(ctx, "connect", append([]string{connectString, milliseconds(sessionTimeout), login}, others...)...)
+	return err
+}
+
 // SessionID is the id of the current session.
 func (p *Peer) SessionID(ctx context.Context) (int64, error) {
 	return p.number(ctx, "session")

@@ -51,6 +51,11 @@ func (c *Candidate) Leads(ctx context.Context) (bool, error) {
 	return c.peer.truth(ctx, "latch-leads", c.name)
 }
 
+// Token is the czxid of a latch's node.
+func (c *Candidate) Token(ctx context.Context) (int64, error) {
+	return c.peer.number(ctx, "latch-token", c.name)
+}
+
 // Participants are the ids as Curator tells them, the leader's first.
 func (c *Candidate) Participants(ctx context.Context) ([]string, error) {
 	return c.peer.Call(ctx, c.kind+"-participants", c.name)

@@ -74,6 +74,10 @@ func (l *Lock) Held(ctx context.Context) (bool, error) {
 	return l.peer.truth(ctx, "held", l.name)
 }
 
+// Token is the czxid of the holder's node, read by the class that docs/from-java-curator.md shows. Only a Mutex
+// has it.
+func (l *Lock) Token(ctx context.Context) (int64, error) { return l.peer.number(ctx, "token", l.name) }
+
 // Participants are the names of the nodes in a mutex's queue as Curator sorts
 // them, the holder's first.
 func (l *Lock) Participants(ctx context.Context) ([]string, error) {

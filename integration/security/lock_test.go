@@ -3,6 +3,7 @@ package security
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"testing"
@@ -84,6 +85,59 @@ func TestLockBetweenIdentities(t *testing.T) {
 	kit.Closed(t, "the hold", third.Context().Done())
 	assert.ErrorIs(t, context.Cause(third.Context()), framework.ErrNodeDeleted)
 	assert.False(t, third.Valid())
+}
+
+// Java and Go share a lock by digest logins, with either preset here. Each knows only the other's hash.
+func TestLockWithJavaByDigest(t *testing.T) {
+	t.Parallel()
+	node := start(t, zkserver.Options{})
+	ours, theirs := framework.DigestIdentity("orders", "go's"), framework.DigestIdentity("billing", "java's")
+	for name, preset := range map[string]framework.Option{
+		"ContenderACL":   framework.WithDefaultACL(framework.ContenderACL(theirs)...),
+		"WithContenders": framework.WithContenders(ours, theirs),
+	} {
+		for _, javaFirst := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, Java first: %t", name, javaFirst), func(t *testing.T) {
+				ctx := kit.Context(t)
+				path := fmt.Sprintf("/%s-%t/locks/shared", name, javaFirst)
+				client, _ := kit.Connected(t, node.Addr(), framework.WithAuth("digest", []byte("orders:go's")),
+					framework.WithSessionTimeout(calm), preset)
+				peer := javapeer.Start(t)
+				require.NoError(t, peer.ConnectAs(ctx, node.ConnectString(), calm, "billing:java's", ours.ID))
+				lock, err := peer.Mutex(ctx, "m", path)
+				require.NoError(t, err)
+				m := mutex.New(client, path)
+				line := func(n int) {
+					kit.Soon(t, "both are in line", func() bool {
+						names, err := client.GetChildren().ForPath(ctx, path)
+						return assert.NoError(t, err) && len(names) == n
+					})
+				}
+				for range 2 {
+					if javaFirst {
+						_, err := lock.Acquire(ctx, javapeer.Forever)
+						require.NoError(t, err)
+						granted := kit.Call(t, ctx, m.Acquire)
+						line(2)
+						require.NoError(t, lock.Release(ctx))
+						require.NoError(t, kit.Receive(t, "our turn", granted).Release(ctx))
+					} else {
+						held, err := m.Acquire(ctx)
+						require.NoError(t, err)
+						wait := lock.GoAcquire(javapeer.Forever)
+						line(2)
+						require.NoError(t, held.Release(ctx))
+						_, err = wait(ctx)
+						require.NoError(t, err)
+						require.NoError(t, lock.Release(ctx))
+					}
+				}
+				stranger, _ := kit.Connected(t, node.Addr(), framework.WithRetry(retry.RetryNTimes{}))
+				_, err = mutex.New(stranger, path).Acquire(ctx)
+				assert.ErrorIs(t, err, framework.ErrNoAuth)
+			})
+		}
+	}
 }
 
 // Two logins that share a digest as well: what is common to them belongs to nobody, and a node to the login

@@ -20,8 +20,11 @@
 //		if err != nil {
 //			return err
 //		}
-//		bill(term.Context())
+//		bill(ctx, term) // until ctx or term.Context() ends: neither ends the other
 //	}
+//
+// If bill returns earlier, wait for either: as long as the term lasts, Await returns it again. After the end of
+// a term go on, whatever bill returned: the latch has kept its place in the line, or has joined it again.
 //
 // # What a term is worth
 //
