@@ -50,7 +50,7 @@ func (k *readersWork) turn(ctx context.Context, a *actor) error {
 	rw := rwlock.New(a.c, k.path, rwlock.WithLossPolicy(a.w.plan.Loss))
 	switch n := a.r.IntN(10); {
 	case n < 6:
-		return k.read(ctx, a, k.sharers(a), false)
+		return k.read(ctx, a, k.sharers(a))
 	case n == 6:
 		lock, g, err := k.acquire(ctx, a, rw.ReadLock())
 		if err != nil {
@@ -69,7 +69,7 @@ func (k *readersWork) turn(ctx context.Context, a *actor) error {
 	}
 	both, cancel := context.WithTimeout(lock.Context(), a.w.plan.patience())
 	defer cancel()
-	reading, beside, err := k.share(both, a, k.sharers(a), false, g)
+	reading, beside, err := k.share(both, a, k.sharers(a), wish{beside: g})
 	_ = release(a, k.l, g, lock.Release)
 	if err == nil {
 		k.l.use(a, beside, one(reading.Guard))
@@ -78,22 +78,41 @@ func (k *readersWork) turn(ctx context.Context, a *actor) error {
 	return nil
 }
 
-// read reads with the others of the client, and perhaps enters once more.
-func (k *readersWork) read(ctx context.Context, a *actor, r *sharers, inner bool) error {
-	reading, g, err := k.share(ctx, a, r, inner, nil)
+// read reads with the others of the client. Meanwhile it perhaps reads once more, as another goroutine of the
+// client would, and enters again. It releases in any order.
+func (k *readersWork) read(ctx context.Context, a *actor, r *sharers) error {
+	reading, g, err := k.share(ctx, a, r, wish{try: a.r.IntN(6) == 0 && !a.w.calm()})
 	if err != nil {
 		return err
 	}
-	k.l.use(a, g, one(reading.Guard))
-	if !inner && a.r.IntN(4) == 0 {
-		again, cancel := context.WithTimeout(reading.Context(), a.w.plan.patience())
-		if err := k.read(again, a, r, true); err != nil {
-			a.expected(again, err)
+	type held struct {
+		*rwlock.Reading
+		g *grant
+	}
+	all := []held{{reading, g}}
+	for len(all) < 4 && a.r.IntN(3) > 0 && !a.w.calm() {
+		time.Sleep(below(a.r, r.long/2))
+		from, how := ctx, wish{try: true} // which does not wait for a writer that waits for this one
+		if a.r.IntN(3) == 0 {
+			from, how.inner = reading.Context(), true
+		}
+		limited, cancel := context.WithTimeout(from, a.w.plan.patience())
+		other, g, err := k.share(limited, a, r, how)
+		if err != nil {
+			a.expected(limited, err)
+			cancel()
+			break
 		}
 		cancel()
+		all = append(all, held{other, g})
 	}
-	k.left(reading)
-	return k.done(a, reading, g)
+	a.r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for _, h := range all {
+		k.l.use(a, h.g, one(h.Guard))
+		k.left(h.Reading)
+		_ = k.done(a, h.Reading, h.g)
+	}
+	return nil
 }
 
 // done releases. Whoever has not released, reads: nobody else may have given the node back.
@@ -104,12 +123,19 @@ func (k *readersWork) done(a *actor, reading *rwlock.Reading, g *grant) error {
 	return release(a, k.l, g, reading.Release)
 }
 
-// share acquires with what the contenders of the client share, beside a write lock if there is one.
+// wish is how somebody wants to read.
+type wish struct {
+	try    bool
+	inner  bool   // enters again
+	beside *grant // the write lock, if there is one
+}
+
+// share acquires with what the contenders of the client share.
 func (k *readersWork) share(
-	ctx context.Context, a *actor, r *sharers, inner bool, write *grant,
+	ctx context.Context, a *actor, r *sharers, how wish,
 ) (*rwlock.Reading, *grant, error) {
 	get := r.Acquire
-	if a.r.IntN(6) == 0 && !a.w.calm() {
+	if how.try {
 		get = r.TryAcquire
 	}
 	done := k.l.wants(ctx, a, "Acquire")
@@ -119,9 +145,10 @@ func (k *readersWork) share(
 		return nil, nil, notTaken(err, rwlock.ErrNotAcquired)
 	}
 	g := &grant{hold: reading, path: reading.Path(), token: reading.FencingToken(), shared: true}
-	if write != nil {
-		g.owner = write.owner
-	} else if !inner {
+	switch {
+	case how.beside != nil:
+		g.owner = how.beside.owner
+	case !how.inner:
 		k.joined(a, r, reading)
 	}
 	return reading, k.l.granted(a, g), nil
