@@ -3,6 +3,7 @@ package rwlock_test
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,6 +138,34 @@ func TestReadersWithoutAConnection(t *testing.T) {
 		require.ErrorIs(t, other.Release(background), rwlock.ErrSuspended)
 		time.Sleep(time.Second)
 		clean(t, s)
+	})
+}
+
+// The connection goes at the very moment of the grant: that is no error for those who wait, and no hold that is
+// over at once without its context saying so.
+func TestReadersSuspendedAtTheMomentOfTheGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		require.NoError(t, s.Create(path, nil))
+		r := rwlock.NewReaders(c, path, rwlock.WithLossPolicy(framework.SuspendedIsLoss))
+		random := rand.New(rand.NewPCG(1, 1))
+		for range 300 {
+			calls := []*reading{beginReading(t, background, r), beginReading(t, background, r)}
+			for range random.IntN(60) {
+				runtime.Gosched()
+			}
+			s.Cut(session(t, c))
+			for _, call := range calls {
+				reading := call.End().OK()
+				if err := reading.Release(background); err != nil {
+					require.ErrorIs(t, err, rwlock.ErrSuspended)
+					require.ErrorIs(t, context.Cause(reading.Context()), rwlock.ErrSuspended)
+				}
+			}
+			time.Sleep(5 * time.Second)
+			clean(t, s)
+		}
 	})
 }
 

@@ -77,6 +77,62 @@ func TestHookThatEndsWhatGetsTheNodeOfReaders(t *testing.T) {
 	})
 }
 
+// What happens at the very moment of the grant: those who wait give up, before or after it, or the hold is lost.
+func TestReadersAtTheMomentOfTheGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var meanwhile func(what string)
+		c := newClient(t, s, framework.WithHooks(framework.Hooks{
+			Hold: func(ctx context.Context, _ framework.HoldInfo) (context.Context, func(error)) {
+				meanwhile("hold")
+				return ctx, nil
+			},
+			Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+				meanwhile(op.Name)
+				return nil
+			},
+		}))
+		r := rwlock.NewReaders(
+			c, path, rwlock.WithRevocation(), rwlock.WithLossPolicy(framework.SuspendedIsLoss),
+		)
+		for _, pause := range []time.Duration{time.Second, 0} {
+			ctx, cancel := context.WithCancel(background)
+			meanwhile = func(what string) {
+				if what == "hold" {
+					cancel()
+					time.Sleep(pause)
+				}
+			}
+			call := beginReading(t, ctx, r).End()
+			if pause > 0 || call.Err != nil {
+				require.ErrorIs(t, call.Err, context.Canceled)
+			} else {
+				done(t, call.OK())
+			}
+			time.Sleep(2 * time.Second)
+			clean(t, s)
+		}
+
+		cut := false
+		meanwhile = func(what string) {
+			if what == "getData" && !cut { // of the revocation, after the hold has begun
+				cut = true
+				s.Cut(session(t, c))
+				time.Sleep(time.Second)
+			}
+		}
+		calls := []*reading{beginReading(t, background, r), beginReading(t, background, r)}
+		for _, call := range calls {
+			reading := call.End().OK()
+			require.NoError(t, reading.Context().Err())
+			require.Contains(t, reading.Node(), "0000000003", "another node")
+		}
+		require.True(t, cut)
+		done(t, calls[0].OK(), calls[1].OK())
+		clean(t, s)
+	})
+}
+
 // A Reading that is dropped is said to be, also if others read on with the same node. Not in a bubble: the
 // collector's cleanups run outside of it.
 func TestForgottenReading(t *testing.T) {

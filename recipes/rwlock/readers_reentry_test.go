@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/rwlock"
 	"github.com/go-curator/curator/zktest"
@@ -121,6 +122,12 @@ func TestReadersDowngrade(t *testing.T) {
 		done(t, reading)
 		release(t, next.OK())
 		done(t, behind.OK())
+
+		writer = acquire(t, background, rw.WriteLock())
+		s.Inject(zktest.Fault{Op: "multi", Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
+		_, err = r.Acquire(writer.Context())
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		release(t, writer)
 
 		require.NoError(t, rw.WriteLock().Do(background, func(ctx context.Context) error {
 			return r.Do(ctx, func(context.Context) error { return nil })
