@@ -8,7 +8,7 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// Option changes what [New] makes. It applies to both sides.
+// Option changes what [New] and [NewReaders] make. It applies to both sides.
 type Option func(*RWLock) error
 
 // WithLossPolicy says whether a lock outlives a lost connection. Default [framework.SessionOnly]: the lock
