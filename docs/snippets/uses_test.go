@@ -432,6 +432,7 @@ var _ = []any{
 	retry.WithRetryable,
 
 	rwlock.New,
+	rwlock.NewReaders,
 	new(rwlock.RWLock),
 	(*rwlock.RWLock).ReadLock,
 	(*rwlock.RWLock).WriteLock,

@@ -37,6 +37,20 @@ func goGuest(client *framework.Client, path, name string) *guest {
 	}}
 }
 
+// sharing is a guest that reads together with others of its process.
+func sharing(r *rwlock.Readers, g *guest) *guest {
+	return &guest{g.name, func(ctx context.Context, kind rwlock.Kind) (release, error) {
+		if kind == rwlock.Write {
+			return g.acquire(ctx, kind)
+		}
+		reading, err := r.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return reading.Release, nil
+	}}
+}
+
 func javaGuest(t *testing.T, peer *javapeer.Peer, path, name string) *guest {
 	t.Helper()
 	read, write, err := peer.ReadWrite(kit.Context(t), path+" "+name, path)
@@ -128,6 +142,10 @@ func TestReadersAndWritersAtRandom(t *testing.T) {
 		goGuest(w.client, path, "go 1"), goGuest(w.client, path, "go 2"), goGuest(second, path, "go 3"),
 		javaGuest(t, w.peer, path, "java 1"), javaGuest(t, w.peer, path, "java 2"),
 		javaGuest(t, w.peer, path, "java 3"),
+	}
+	shared := rwlock.NewReaders(second, path, rwlock.WithJoins(3, 20*time.Millisecond))
+	for _, name := range []string{"go 4, sharing", "go 5, sharing", "go 6, sharing"} {
+		guests = append(guests, sharing(shared, goGuest(second, path, name)))
 	}
 	const alone = 100
 	var all, readers diary

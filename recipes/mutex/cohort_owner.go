@@ -57,7 +57,7 @@ func (l *local) get(ctx context.Context, more *bool) (n *node) {
 	}
 	grant, failed := acquire(attempt)
 	if failed == nil {
-		grant.Listen()
+		l.line.Listen(grant)
 		n = &node{Grant: grant, home: l, gone: make(chan struct{})}
 		n.connections, n.dropped = grant.Session.Connections(), queue.DroppedOf(grant.Path, grant.Session)
 	}
@@ -95,7 +95,7 @@ func (l *local) tend(n *node, more *bool) {
 			late.Watch.Stop()
 		}
 	}()
-	revoked, lost := n.Listen(), n.Hold.Context().Done()
+	revoked, lost := l.line.Listen(n.Grant), n.Hold.Context().Done()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for busy := false; ; {

@@ -18,9 +18,18 @@
 //
 // First come, first served, by the order in which the servers got the requests. Readers with no writer
 // between them have the lock together. A reader does not pass a writer that waits, so a stream of readers
-// starves no writer. Each reader watches the nearest writer ahead, and is woken only when that writer
-// releases the lock or stops waiting, not by writers farther ahead. (In Curator the first writer wakes all
-// readers.)
+// starves no writer; where readers share a node, they pass it for a bounded time (see below). Each reader
+// watches the nearest writer ahead, and is woken only when that writer releases the lock or stops waiting,
+// not by writers farther ahead. (In Curator the first writer wakes all readers.)
+//
+// # Many goroutines that read
+//
+// A [Readers] has one node for all goroutines of a process that read at the same time: whoever comes while
+// others read joins them without a request, until newcomers have to go behind the writers that wait
+// ([WithJoins]). What it grants, a [Reading], has its own Context, which ends with its own release.
+//
+//	stock := rwlock.NewReaders(client, "/locks/stock")
+//	err := stock.Do(ctx, look)
 //
 // # Both locks at once
 //
@@ -33,12 +42,14 @@
 //	read     write     ErrUpgrade, at once: two readers that both wait for the other would wait for ever
 //
 // After a downgrade the read lock has the write lock's place in the queue, so no waiting writer gets in
-// between.
+// between. The same holds for a [Readers], whose Readings re-enter; a read lock with a node of its own and
+// one that shares a node do not mix (ErrSelfWait).
 //
 // # Fencing tokens
 //
-// Readers that have the lock together have different tokens, in no particular order. So a store should
-// compare tokens as [Lock.FencingToken] says. The read lock of a downgrade has the token of its write lock.
+// Readers that have the lock together have different tokens, in no particular order, or, if they share a
+// node, the same. So a store should compare tokens as [Lock.FencingToken] says. The read lock of a downgrade
+// has the token of its write lock.
 //
 // # What cannot be defended
 //

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/rwlock"
@@ -84,6 +86,45 @@ func ExampleSide_Acquire_downgrade() {
 	// Output:
 	// reading: true with the writer's token: true
 	// and back: true
+}
+
+// All goroutines of a process that read at the same time share one node.
+func ExampleNewReaders() {
+	server, client := connect()
+	defer server.Close()
+	defer client.Close()
+	ctx := context.Background()
+
+	// A writer that waits waits at most 50 ms longer than if no reader had joined.
+	stock := rwlock.NewReaders(client, "/locks/stock", rwlock.WithJoins(100, 50*time.Millisecond))
+
+	var all sync.WaitGroup
+	var together sync.WaitGroup
+	together.Add(50)
+	for range 50 {
+		all.Go(func() {
+			err := stock.Do(ctx, func(context.Context) error { // its context ends when the lock is lost
+				together.Done()
+				together.Wait() // all 50 read at the same time
+				return nil
+			})
+			if err != nil {
+				fmt.Println(err)
+			}
+		})
+	}
+	all.Wait()
+
+	reading, err := stock.Acquire(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer reading.ReleaseInBackground()
+	_, err = rwlock.New(client, stock.Path()).WriteLock().TryAcquire(ctx)
+	fmt.Println("write while one reads:", errors.Is(err, rwlock.ErrNotAcquired))
+	// Output:
+	// write while one reads: true
 }
 
 func ExampleRWLock_Participants() {

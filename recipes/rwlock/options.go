@@ -1,11 +1,14 @@
 package rwlock
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// Option changes what [New] makes. It applies to both sides.
+// Option changes what [New] and [NewReaders] make. It applies to both sides.
 type Option func(*RWLock) error
 
 // WithLossPolicy says whether a lock outlives a lost connection. Default [framework.SessionOnly]: the lock
@@ -54,6 +57,22 @@ func OnWait(f func(Position)) Option {
 		return rw.each(func(s *Side) {
 			s.line.OnWait = func(p queue.Position) { f(Position{s.kind, p.Node, p.Predecessor, p.Ahead}) }
 		})
+	}
+}
+
+// WithJoins says until when newcomers join those who read: until so many have joined since the node got the
+// lock, or for d from then on. Whoever comes later gets another node, behind the writers that wait. So the
+// readers of a process keep a writer waiting at most d, and the rest of a read, longer than if nobody had
+// joined. Those who had waited for the node with the first do not count. Both are at least 1. Default: 1,000
+// and 100 ms. For [NewReaders] only.
+func WithJoins(joins int, d time.Duration) Option {
+	return func(rw *RWLock) error {
+		if joins < 1 || d < 1 {
+			return fmt.Errorf("%w WithJoins: %d joins and %v; both must be at least 1",
+				framework.ErrInvalidOption, joins, d)
+		}
+		rw.sharing = limits{joins, d}
+		return nil
 	}
 }
 

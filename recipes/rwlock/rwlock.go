@@ -29,6 +29,9 @@ var (
 	ErrUpgrade = errors.New("a read lock cannot be upgraded: two readers that both tried would wait for " +
 		"each other forever; release the read lock and acquire with a context that does not come from it, " +
 		"or take the write lock first and downgrade")
+	// ErrSelfWait refuses a read lock of its own to a context that belongs to one that is shared, and the other
+	// way round: a writer that waits for the one would be ahead of the other. See [Readers].
+	ErrSelfWait = queue.ErrSelfWait
 	// ErrReleased is what a second Release returns, and the cause of the context of a lock that was released.
 	ErrReleased = framework.ErrReleased
 	// Causes of a lost lock. ErrSessionLost: the session is lost, or may have expired. ErrNodeDeleted:
@@ -69,6 +72,7 @@ func (k Kind) String() string {
 // concurrent use. Corresponds to Curator's InterProcessReadWriteLock.
 type RWLock struct {
 	read, write Side
+	sharing     limits // of NewReaders only
 }
 
 // New makes the locks at path. The node at path is for these locks only: create no other children below it.
@@ -76,6 +80,15 @@ type RWLock struct {
 // every method returns that error, before it sends anything.
 func New(client *framework.Client, path string, opts ...Option) *RWLock {
 	rw := &RWLock{}
+	rw.configure(client, path, opts)
+	if rw.read.err == nil && rw.sharing != (limits{}) {
+		err := fmt.Errorf("%w: WithJoins is for NewReaders", framework.ErrInvalidOption)
+		rw.read.err, rw.write.err = err, err
+	}
+	return rw
+}
+
+func (rw *RWLock) configure(client *framework.Client, path string, opts []Option) {
 	side := func(s *Side, kind Kind, name, blockers string) {
 		s.rw, s.kind = rw, kind
 		s.line.Client, s.line.Dir, s.line.Name, s.line.Loss = client, path, name, framework.SessionOnly
@@ -86,7 +99,6 @@ func New(client *framework.Client, path string, opts ...Option) *RWLock {
 	rw.read.line.Shared = true
 	err := queue.Configure(client, path, rw, opts)
 	rw.read.err, rw.write.err = err, err
-	return rw
 }
 
 // each applies set to both sides.

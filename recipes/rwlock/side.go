@@ -37,6 +37,9 @@ func (s *Side) Path() string { return s.line.Dir }
 //   - For the read lock, if ctx belongs to the write lock, it acquires the read lock with one request.
 //   - For the write lock, if ctx belongs to the read lock only, the error is ErrUpgrade.
 //
+// If ctx is that of a [Reading], which is a share of a node, the error is ErrSelfWait for the read lock and
+// ErrUpgrade for the write lock.
+//
 // It need not be the same RWLock: one with the same client, or a view of the client whose namespace and path
 // lead to the same node, will do. Goroutines that acquire with that context share the lock; it does not
 // exclude them from each other. With any other context Acquire waits in the queue. So a caller can wait for
@@ -68,6 +71,8 @@ func (s *Side) acquire(ctx context.Context, verb string, wait queue.Waiter) (*Lo
 	case handle != nil:
 	case s.kind == Write && s.rw.read.line.Holds(ctx) != nil:
 		err = ErrUpgrade
+	case s.kind == Read && s.line.InTurn(ctx):
+		err = ErrSelfWait
 	default:
 		handle, err = s.line.Enter(ctx, func(ctx context.Context) (*queue.Grant, error) {
 			if w := s.rw.write.line.Reenter(ctx); w != nil {

@@ -127,6 +127,16 @@ func TestKindsOfFaults(t *testing.T) {
 	}
 }
 
+// When sessions are not limited by the fault any more, they are as the scenario's servers limit them.
+func TestSessionsAreLimitedAgain(t *testing.T) {
+	cfg := with(chaos.Fault{Kind: chaos.Shrink, At: 20 * time.Second, Lasts: 20 * time.Second})
+	cfg.Server = func(_ *chaos.Plan, c *zktest.Config) { c.MaxSessionTimeout = 11 * time.Second }
+	chaos.Test(t, func(w *chaos.World) {
+		w.Start("p", func(p *chaos.Process) { <-p.Context().Done() })
+		w.Finally("limit", func() error { return noted(w, "sessions limited to 11s") })
+	}, cfg)
+}
+
 // What is taken from a process by force is known to the world, and who lost it may not know it for a while.
 func TestWhatIsTakenAway(t *testing.T) {
 	for kind, c := range map[chaos.Kind]struct {

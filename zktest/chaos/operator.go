@@ -26,6 +26,7 @@ type Removal struct {
 // operator does to servers what operators do, and remembers it.
 type operator struct {
 	w       *World
+	most    time.Duration   // that the servers grant, unless a fault says otherwise
 	version int             // of the configuration, as it was changed last
 	skews   []time.Duration // of the members' clocks; used by the driver only
 	still   []hangs         // of the members
@@ -35,9 +36,10 @@ type operator struct {
 	nodes    map[string]Removal
 }
 
-func newOperator(w *World) *operator {
+func newOperator(w *World, server zktest.Config) *operator {
 	return &operator{
 		w:        w,
+		most:     cmp.Or(server.MaxSessionTimeout, 20*server.TickTime),
 		skews:    make([]time.Duration, w.ens.Size()),
 		still:    make([]hangs, w.ens.Size()),
 		sessions: map[int64]Removal{},
@@ -186,7 +188,7 @@ func (o *operator) inject(f Fault) (undo func()) {
 		if f.All {
 			e.Cut(0)
 		}
-		return func() { o.limit(max(20*o.w.plan.TickTime, o.w.plan.SessionTimeout)) }
+		return func() { o.limit(o.most) }
 	case Grow:
 		o.configure(func(int) bool { return true })
 		if f.All {

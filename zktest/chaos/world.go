@@ -220,7 +220,7 @@ func run(plan *Plan, cfg Config, scenario func(*World), abandon func(*Result)) *
 		return w.result(nil)
 	}
 	w.ens = ens
-	w.ops = newOperator(w)
+	w.ops = newOperator(w, server)
 	defer ens.Close()
 	guarded(func() { scenario(w) })
 	if plan.Replicas > 0 && plan.Replicas < len(w.slots) {

@@ -30,6 +30,9 @@ var doers = map[string]func(context.Context, *framework.Client, work) error{
 	"read lock": func(ctx context.Context, c *framework.Client, f work) error {
 		return rwlock.New(c, "/held").ReadLock().Do(ctx, f)
 	},
+	"readers": func(ctx context.Context, c *framework.Client, f work) error {
+		return rwlock.NewReaders(c, "/held").Do(ctx, f)
+	},
 	"write lock": func(ctx context.Context, c *framework.Client, f work) error {
 		return rwlock.New(c, "/held").WriteLock().Do(ctx, f)
 	},
@@ -41,7 +44,7 @@ var doers = map[string]func(context.Context, *framework.Client, work) error{
 	},
 	"multi": func(ctx context.Context, c *framework.Client, f work) error {
 		return mutex.NewMulti(mutex.Of(mutex.New(c, "/one")), mutex.Of(rwlock.New(c, "/two").WriteLock()),
-			mutex.Of(semaphore.NewMutex(c, "/three"))).Do(ctx, f)
+			mutex.Of(semaphore.NewMutex(c, "/three")), mutex.Of(rwlock.NewReaders(c, "/four"))).Do(ctx, f)
 	},
 	"selector once": func(ctx context.Context, c *framework.Client, f work) error {
 		return leader.NewSelector(c, "/held", f, leader.WithLossPolicy(framework.SessionOnly)).RunOnce(ctx)
@@ -69,7 +72,7 @@ func eachDoer(t *testing.T, story func(t *testing.T, s *zktest.Server, c *framew
 
 // requireNobodyLeft fails if a node of a contender's is there.
 func requireNobodyLeft(t *testing.T, s *zktest.Server) {
-	for _, dir := range []string{"/held", "/held/leases", "/one", "/two", "/three/leases"} {
+	for _, dir := range []string{"/held", "/held/leases", "/one", "/two", "/three/leases", "/four"} {
 		if s.Exists(dir) {
 			left, err := s.Children(dir)
 			require.NoError(t, err)

@@ -145,9 +145,7 @@ func (l *Line) Enter(ctx context.Context, wait Waiter) (*Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.Revocable {
-		g.revoked = g.Revoked()
-	}
+	l.Listen(g)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.shared, g.count = !l.NoReentry, 1

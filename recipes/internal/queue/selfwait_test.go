@@ -32,6 +32,9 @@ var (
 	inRead within = func(ctx context.Context, c *framework.Client, path string, f work) error {
 		return rwlock.New(c, path).ReadLock().Do(ctx, f)
 	}
+	inReaders within = func(ctx context.Context, c *framework.Client, path string, f work) error {
+		return rwlock.NewReaders(c, path).Do(ctx, f)
+	}
 	inWrite within = func(ctx context.Context, c *framework.Client, path string, f work) error {
 		return rwlock.New(c, path).WriteLock().Do(ctx, f)
 	}
@@ -90,6 +93,12 @@ func TestNobodyWaitsForItself(t *testing.T) {
 		"write in read":                {inRead, inWrite, rwlock.ErrUpgrade},
 		"read in downgraded":           {inDowngrade, inRead, nil},
 		"write in downgraded":          {inDowngrade, inWrite, rwlock.ErrUpgrade},
+		"shared read in shared read":   {inReaders, inReaders, nil},
+		"shared read in write":         {inWrite, inReaders, nil},
+		"shared read in read":          {inRead, inReaders, rwlock.ErrSelfWait},
+		"read in shared read":          {inReaders, inRead, rwlock.ErrSelfWait},
+		"shared read in downgraded":    {inDowngrade, inReaders, rwlock.ErrSelfWait},
+		"write in shared read":         {inReaders, inWrite, rwlock.ErrUpgrade},
 		"semaphore, there are more":    {inOneOf3, inTwoOf3, nil},
 		"semaphore, there are no more": {inTwoOf3, inTwoOf3, semaphore.ErrSelfWait},
 		"the third lease": {inOneOf3, func(ctx context.Context, c *framework.Client, path string, f work) error {

@@ -10,9 +10,9 @@ import (
 	"github.com/go-curator/curator/internal/fencing"
 )
 
-// Turn is the use that one caller makes of a grant which several callers have, one after the other. Its
-// context ends with it, or with the grant's hold, whichever is first, and carries it: an acquire with that
-// context joins.
+// Turn is the use that one caller makes of a grant which several callers have, one after the other, or
+// together if the grant is shared. Its context ends with it, or with the grant's hold, whichever is first,
+// and carries it: an acquire with that context joins.
 type Turn struct {
 	// By is who has given the turn, and hears of its end.
 	By any
@@ -69,8 +69,9 @@ func (g *Grant) over() bool {
 	}
 }
 
-// Turn gives a turn to a caller, whose values its context has. The hold is certain until sure. There must
-// be one at a time, until Leave. It calls nothing of the user's.
+// Turn gives a turn to a caller, whose values its context has. The hold is certain until sure; the zero time
+// says nothing. Of what excludes others there must be one at a time, until Leave. It calls nothing of the
+// user's.
 func (g *Grant) Turn(caller Caller, sure time.Time, by any) *Turn {
 	t := &Turn{By: by, users: 1, sure: sure}
 	hold := g.Hold.Context()
@@ -148,6 +149,12 @@ func (l *Line) JoinTurn(ctx context.Context) *Turn {
 		return g.turn
 	}
 	return nil
+}
+
+// InTurn says whether ctx carries a turn of this Line, or one like it, that has not ended.
+func (l *Line) InTurn(ctx context.Context) bool {
+	g := l.Holds(ctx)
+	return g != nil && g.turn != nil
 }
 
 // SelfWait returns ErrSelfWait if a wait of the caller with ctx would be one for itself.
@@ -233,14 +240,17 @@ func (g *Grant) GiveBack(then func(error)) {
 	g.end()
 }
 
-// Listen makes the grant hear of requests to give it up, if its Line is Revocable. It is called before the
+// Listen makes a grant hear of requests to give it up, if the Line is Revocable. It is called before the
 // grant is shared. If a hook does not return, the grant is abandoned.
-func (g *Grant) Listen() <-chan struct{} {
-	if g.line.Revocable && g.revoked == nil {
+func (l *Line) Listen(g *Grant) <-chan struct{} {
+	if l.Revocable && g.revoked == nil {
 		g.revoked = g.Revoked()
 	}
 	return g.revoked
 }
+
+// Asked is as [Handle.Revoked].
+func (g *Grant) Asked() <-chan struct{} { return g.revoked }
 
 // LogRefusal logs the error of a delete that nobody waits for, if the node stays.
 func LogRefusal(client *framework.Client, path string, err error) {

@@ -29,6 +29,7 @@ func TestWhatNobodyHasMade(t *testing.T) {
 		"read":               first((&rwlock.RWLock{}).ReadLock().Acquire(ctx)),
 		"write":              first((&rwlock.RWLock{}).WriteLock().TryAcquire(ctx)),
 		"side":               first((&rwlock.Side{}).Acquire(ctx)),
+		"readers":            first((&rwlock.Readers{}).Acquire(ctx)),
 		"side line":          first((&rwlock.Side{}).Participants(ctx)),
 		"rw holders":         first((&rwlock.RWLock{}).Holders(ctx)),
 		"semaphore":          first((&semaphore.Semaphore{}).Acquire(ctx, 1)),

@@ -42,6 +42,10 @@ func TestARecipesDeadlineSaysWhyThereIsNoConnection(t *testing.T) {
 			_, err := rwlock.New(c, "/r").ReadLock().Acquire(ctx)
 			return err
 		},
+		"readers": func(ctx context.Context, c *framework.Client) error {
+			_, err := rwlock.NewReaders(c, "/r").Acquire(ctx)
+			return err
+		},
 		"write": func(ctx context.Context, c *framework.Client) error {
 			_, err := rwlock.New(c, "/r").WriteLock().Acquire(ctx)
 			return err

@@ -1,0 +1,238 @@
+package rwlock
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// Readers is the read lock for many goroutines of a process: those that read at the same time share a node.
+// The first one costs the requests of a read lock, whoever joins it costs none. After a while newcomers get
+// another node ([WithJoins]), so that a stream of readers starves no writer.
+//
+// For other processes, and for writers of this one, each node is a reader as any other: an [RWLock], or
+// Curator's InterProcessReadWriteLock, at the same path. The write lock is that of an RWLock. Use one Readers
+// for a path and a client: two of them share nothing. Safe for concurrent use. It needs no Close: what it
+// does ends with the client.
+//
+// Hooks of the client: Acquire is called for each caller, on its goroutine. The others (Queue, Wait, Hold,
+// NodeData) are told of the node, on a goroutine of the client, with a context without the callers' values;
+// one that panics there ends the process. If one of them ends its goroutine, those who wait for that node get
+// an error; one that blocks keeps them waiting.
+type Readers struct {
+	rw   RWLock
+	here local
+}
+
+// defaults of WithJoins.
+const (
+	defaultJoins = 1000
+	defaultLong  = 100 * time.Millisecond
+)
+
+// NewReaders makes the read lock at path, as [New] does, for goroutines that share its nodes. It takes the
+// options of New but [OnWait], and WithJoins. WithNodeData, WithLossPolicy and WithRevocation are about the
+// node, and so about all that share it.
+func NewReaders(client *framework.Client, path string, opts ...Option) *Readers {
+	r := &Readers{}
+	r.rw.configure(client, path, opts)
+	side := &r.rw.read
+	if side.err == nil && side.line.OnWait != nil {
+		side.err = fmt.Errorf("%w OnWait: the callers of a Readers have no node of their own; leave it out",
+			framework.ErrInvalidOption)
+	}
+	r.here.line, r.here.limits = &side.line, r.rw.sharing
+	r.here.limits.joins = cmp.Or(r.here.limits.joins, defaultJoins)
+	r.here.limits.howLong = cmp.Or(r.here.limits.howLong, defaultLong)
+	return r
+}
+
+// Path returns the path of the locks.
+func (r *Readers) Path() string { return r.rw.Path() }
+
+// Acquire waits until the caller may read, or until ctx ends, which takes out only this caller. If others of
+// this Readers read, and newcomers may join them, it returns at once. If others wait for writers, it waits
+// with them, in the same place of the queue. Else it waits in the queue for a node of its own, which those
+// who come later may share. ctx limits only the wait.
+//
+// Until there is a node, the retry policy limits the attempts; the error after the last goes to all who wait
+// for it. When a lock is lost, all who share its node have lost it; whoever comes then gets another node.
+//
+// If ctx is the Context of a [Reading] at this path that is not lost or released, or is derived from it,
+// Acquire re-enters: the new Reading is one more share of that one. If ctx belongs to the write lock, Acquire
+// downgrades, as [Side.Acquire] does, with a node that nobody shares. If it belongs to a [Lock] that is a
+// read lock at this path, the error is ErrSelfWait, since the caller might wait for a writer that waits for
+// it; so it is for Acquire of the read lock's Side with the context of a Reading. For the write lock with
+// that the error is ErrUpgrade.
+//
+// Errors: otherwise as Side.Acquire.
+func (r *Readers) Acquire(ctx context.Context) (*Reading, error) {
+	return r.acquire(ctx, "acquire", false)
+}
+
+// TryAcquire is Acquire without waiting for writers: it returns ErrNotAcquired as soon as it knows that a
+// writer is ahead, at some moment during the call. Callers that try at the same time share what one of them
+// finds out. See [Side.TryAcquire].
+func (r *Readers) TryAcquire(ctx context.Context) (*Reading, error) {
+	return r.acquire(ctx, "try to acquire", true)
+}
+
+func (r *Readers) acquire(ctx context.Context, verb string, try bool) (*Reading, error) {
+	side := &r.rw.read
+	t, err := r.enter(ctx, try)
+	if err != nil {
+		return nil, side.wrap(verb, err)
+	}
+	reading := &Reading{side: side, turn: t}
+	reading.cleanup = queue.WarnOf(reading, t.By.(*group).dropped)
+	return reading, nil
+}
+
+// enter re-enters, refuses, downgrades, or reads with a group.
+func (r *Readers) enter(ctx context.Context, try bool) (*queue.Turn, error) {
+	side := &r.rw.read
+	line := &side.line
+	if err := queue.Ready(ctx, line.Client, side.err); err != nil {
+		return nil, err
+	}
+	if t := line.JoinTurn(ctx); t != nil {
+		return t, nil
+	}
+	if line.Holds(ctx) != nil {
+		return nil, ErrSelfWait
+	}
+	what := framework.Acquisition{Recipe: line.Recipe, Path: line.Dir}
+	return queue.Told(ctx, line.Client, what, func(ctx context.Context) (*queue.Turn, error) {
+		caller := queue.CallerOf(ctx)
+		if w := r.rw.write.line.Reenter(ctx); w != nil {
+			grant, err := side.beside(ctx, &Lock{&r.rw.write, w})
+			if err != nil {
+				return nil, err
+			}
+			line.Listen(grant)
+			return grant.Turn(caller, time.Time{}, r.here.beside(grant)), nil
+		}
+		return r.here.take(ctx, caller, try)
+	}, func(t *queue.Turn) {
+		if last, _ := letGo(t); last != nil {
+			last.Abandon()
+		}
+	})
+}
+
+// Do acquires, runs f and releases, as [Side.Do] does.
+func (r *Readers) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	return queue.Do(ctx, func(ctx context.Context) (*Reading, error) { return r.Acquire(ctx) },
+		r.rw.read.wrap, f)
+}
+
+// Reading is the read lock while one caller of a [Readers] has it. It lasts until Release, or until the lock
+// is lost, whatever becomes of others with the same node. Safe for concurrent use.
+type Reading struct {
+	side     *Side
+	turn     *queue.Turn
+	released atomic.Bool
+	cleanup  runtime.Cleanup
+}
+
+// Context is as [Lock.Context], for this Reading alone: it has the values of the context that acquired it,
+// and ends with its release, also if others go on with the same node. When the lock is lost all their
+// contexts end, before a writer can have it.
+func (r *Reading) Context() context.Context { return r.turn.Context() }
+
+// Valid reports whether the caller certainly has the lock now, computed from the clock.
+func (r *Reading) Valid() bool { return !r.released.Load() && r.turn.Valid() }
+
+// Remaining is as [Lock.Remaining].
+func (r *Reading) Remaining() time.Duration {
+	if r.released.Load() {
+		return 0
+	}
+	return r.turn.Remaining()
+}
+
+// FencingToken is as [Lock.FencingToken] of a read lock. Those who share a node have the same token, which a
+// store may treat like the different ones of readers with nodes of their own: it is larger than those of all
+// writers before any of them, and smaller than those of all writers after the last.
+func (r *Reading) FencingToken() int64 { return r.turn.Node().Czxid }
+
+// Guard is as [Lock.Guard]: with it the server executes a transaction only if no other writer can have had
+// the lock since Acquire. It is about the node. So while others go on with the same node, it also lets
+// through what a caller sends that has released its own Reading.
+func (r *Reading) Guard() framework.TransactionOp {
+	return r.side.line.Client.TransactionOp().Check().ForPath(r.Path())
+}
+
+// Path returns the path of the node, as the client with which this Reading was acquired sees it. Others may
+// have the same.
+func (r *Reading) Path() string { return zkpath.Join(r.side.line.Dir, r.Node()) }
+
+// Node returns the name of the node. Others may have the same.
+func (r *Reading) Node() string { return r.turn.Node().Name }
+
+// Revoked is as [Lock.Revoked]. When somebody has asked for a node, all that share it hear of that, and
+// nobody joins them any more; the node goes with the last of them.
+func (r *Reading) Revoked() <-chan struct{} { return r.turn.Revoked() }
+
+// Lost returns how the lock was lost before the release; nil if it was not.
+func (r *Reading) Lost() error { return r.turn.Lost() }
+
+// Release ends the Reading. After re-entries only the last Release does so. While others go on with the same
+// node, nothing is sent, and Release does not wait. The last of them waits, as [Lock.Release] does, until the
+// server has confirmed the deletion of the node.
+//
+// A second Release returns ErrReleased. If the lock was lost before, the error is the cause.
+func (r *Reading) Release(ctx context.Context) error {
+	if ctx == nil {
+		return r.side.wrap("release", framework.ErrNilContext)
+	}
+	last, err := r.letGo()
+	if last != nil {
+		refused := last.Release(ctx)
+		err = cmp.Or(err, refused) // after a loss, what is left of the node goes with the session
+	}
+	return r.side.wrap("release", err)
+}
+
+// ReleaseInBackground is Release for a caller that does not wait, as [Lock.ReleaseInBackground]; then, if
+// given, gets the error.
+func (r *Reading) ReleaseInBackground(then ...func(err error)) {
+	last, err := r.letGo()
+	if last == nil && len(then) == 0 {
+		return
+	}
+	client := r.side.line.Client
+	told := &queue.Callback{
+		Path: r.Path(), Then: then, Wrap: func(err error) error { return r.side.wrap("release", err) },
+	}
+	if last == nil {
+		told.Later(client, err)
+		return
+	}
+	last.GiveBack(func(refused error) { told.Later(client, cmp.Or(err, refused)) })
+}
+
+// letGo returns the grant if it is to be given back, and how it was lost before.
+func (r *Reading) letGo() (last *queue.Grant, err error) {
+	if r.released.Swap(true) {
+		return nil, framework.ErrReleased
+	}
+	r.cleanup.Stop()
+	return letGo(r.turn)
+}
+
+// letGo ends one user's part of a turn. Its context has ended before the group knows that it has left.
+func letGo(t *queue.Turn) (last *queue.Grant, lost error) {
+	left, _, lost := t.Leave(time.Now())
+	if g := t.By.(*group); left && g.leave() {
+		return g.grant, lost
+	}
+	return nil, lost
+}

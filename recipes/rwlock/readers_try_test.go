@@ -1,0 +1,90 @@
+package rwlock_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/recipes/rwlock"
+	"github.com/go-curator/curator/zktest"
+)
+
+func TestReadersTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create(path, nil))
+		rw := rwlock.New(newClient(t, s), path)
+		r := rwlock.NewReaders(newClient(t, s), path)
+		try := func() *reading {
+			return recipetest.Begin(t, func() (*rwlock.Reading, error) { return r.TryAcquire(background) })
+		}
+		synctest.Wait()
+		s.ResetCounts()
+		s.Delay(0, time.Millisecond)
+		calls := []*reading{try(), try(), try()}
+		for _, call := range calls {
+			call.End().OK()
+		}
+		s.Delay(0, 0)
+		counts(t, s, "three at a time", map[string]int{"sync": 1, "getChildren2": 2, "create2": 1})
+		calls = append(calls, try(), beginReading(t, background, r))
+		counts(t, s, "more", map[string]int{})
+		for _, call := range calls {
+			require.Equal(t, calls[0].OK().Node(), call.OK().Node())
+			done(t, call.OK())
+		}
+		s.ResetCounts()
+
+		lock := acquire(t, background, rw.WriteLock())
+		waiter := beginReading(t, background, r).Waits()
+		s.ResetCounts()
+		_, err := try().Returned()
+		require.ErrorIs(t, err, rwlock.ErrNotAcquired)
+		require.ErrorContains(t, err, lock.Node())
+		counts(t, s, "try, behind a writer", map[string]int{"sync": 1, "getChildren2": 1})
+
+		// Whoever comes while another finds out asks once more, if the answer is no.
+		looks := s.Inject(zktest.Fault{Op: "getChildren2", Times: 2, Action: zktest.Hold})
+		calls = []*reading{try()}
+		<-looks.Struck()
+		calls = append(calls, try(), try())
+		for _, call := range calls {
+			call.Waits()
+		}
+		looks.Release()
+		time.Sleep(time.Second)
+		looks.Remove()
+		for _, call := range calls {
+			require.ErrorIs(t, call.End().Err, rwlock.ErrNotAcquired)
+		}
+		release(t, lock)
+		done(t, waiter.OK())
+		clean(t, s)
+	})
+}
+
+func TestReadersTryAfterAWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		rw := rwlock.New(newClient(t, s), path)
+		c := newClient(t, s)
+		r := rwlock.NewReaders(c, path)
+		try := func() *reading {
+			return recipetest.Begin(t, func() (*rwlock.Reading, error) { return r.TryAcquire(background) })
+		}
+		lock := acquire(t, background, rw.WriteLock())
+		late := s.Inject(zktest.Fault{
+			Session: session(t, c), Op: "getChildren2", Action: zktest.DelayReply, Delay: time.Second,
+		})
+		early := try()
+		<-late.Struck()
+		release(t, lock)
+		after := try().Waits()
+		require.ErrorIs(t, early.End().Err, rwlock.ErrNotAcquired)
+		done(t, after.End().OK())
+		clean(t, s)
+	})
+}
