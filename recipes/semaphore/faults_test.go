@@ -252,11 +252,11 @@ func TestPlaceDeletedWhileWaiting(t *testing.T) {
 // release.
 func TestReplyLostAfterCommit(t *testing.T) {
 	for _, fault := range []zktest.Fault{
-		{Op: "sync"}, {Op: "getChildren2"}, {Op: "getChildren2", After: 1}, {Op: "getChildren2", After: 2},
+		{Op: "sync"}, {Op: "exists"}, {Op: "getChildren2"}, {Op: "getChildren2", After: 1},
 		{Op: "getData"}, {Op: "getData", After: 1},
 		{Op: "create2"}, {Op: "create2", After: 1}, {Op: "create2", Times: 2}, {Op: "create2", Times: 4},
 		{Op: "delete"}, {Op: "delete", After: 1},
-		{Op: "getChildren2", Times: 3}, {Op: "getChildren2", After: 2, Times: 8},
+		{Op: "getChildren2", Times: 3}, {Op: "getChildren2", After: 1, Times: 8},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t)

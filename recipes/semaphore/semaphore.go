@@ -135,7 +135,7 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 		if s.crowded.Load() {
 			return s.inLine(ctx, n)
 		}
-		lease, err := s.try(ctx, n)
+		lease, err := s.try(ctx, n, true)
 		if errors.Is(err, ErrNotAcquired) || queue.PlaceLost(err) {
 			return s.inLine(ctx, n)
 		}
@@ -149,7 +149,7 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 // retry policy allows, and then returns ErrSessionLost.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 	return s.acquire(ctx, n, "try to acquire", func(ctx context.Context) (*Lease, error) {
-		return s.try(ctx, n)
+		return s.try(ctx, n, false)
 	})
 }
 

@@ -18,10 +18,11 @@ var errLeaseGone = fmt.Errorf("while the lease was being acquired: %w", framewor
 
 // try takes n leases if they are free and the queue is empty; otherwise it returns ErrNotAcquired. It costs
 // two flights, of which the first only reads. It does not join the queue: [snapshot.judge] is safe without,
-// and a caller that loses a race has taken nothing.
-func (s *Semaphore) try(ctx context.Context, n int) (lease *Lease, err error) {
+// and a caller that loses a race has taken nothing. A caller that would join the queue otherwise does not
+// need to know who is in it: many that come at once would read long lists.
+func (s *Semaphore) try(ctx context.Context, n int, joins bool) (lease *Lease, err error) {
 	err = queue.Once(ctx, s.client, func(ctx context.Context, session *framework.Session) (err error) {
-		if err = s.precheck(ctx, session.Client(), n); err == nil {
+		if err = s.precheck(ctx, session.Client(), n, joins); err == nil {
 			lease, err = s.take(ctx, session, n, false)
 		}
 		return err
@@ -31,19 +32,44 @@ func (s *Semaphore) try(ctx context.Context, n int) (lease *Lease, err error) {
 
 // precheck returns ErrNotAcquired if the queue is not empty or too few leases are free. It costs one flight
 // and writes nothing.
-func (s *Semaphore) precheck(ctx context.Context, view *framework.Client, n int) error {
+func (s *Semaphore) precheck(ctx context.Context, view *framework.Client, n int, joins bool) error {
 	synced := view.Sync().InBackground().ForPath(ctx, s.path)
-	lined := view.GetChildren().InBackground().ForPath(ctx, s.line.Dir)
+	ahead := s.ahead
+	if joins {
+		ahead = s.anything
+	}
+	queued := ahead(ctx, view)
 	seen, err := s.look(ctx, view, false)
 	_, syncErr := queue.Result(synced)
-	line, lineErr := queue.Result(lined)
-	if err := cmp.Or(err, syncErr, queue.Unless(lineErr, framework.ErrNoNode)); err != nil {
+	if err := cmp.Or(err, syncErr, queued()); err != nil {
 		return err
 	}
-	if first := s.line.Order.FirstBlocker(line.Names); first != "" {
-		return fmt.Errorf("%w: node %s is ahead in the queue", ErrNotAcquired, plain.Text(first))
-	}
 	return seen.room(n)
+}
+
+// ahead asks whether somebody is in the queue. What it returns waits for the answer, and is ErrNotAcquired if
+// so.
+func (s *Semaphore) ahead(ctx context.Context, view *framework.Client) func() error {
+	lined := view.GetChildren().InBackground().ForPath(ctx, s.line.Dir)
+	return func() error {
+		line, err := queue.Result(lined)
+		if first := s.line.Order.FirstBlocker(line.Names); first != "" {
+			return fmt.Errorf("%w: node %s is ahead in the queue", ErrNotAcquired, plain.Text(first))
+		}
+		return queue.Unless(err, framework.ErrNoNode)
+	}
+}
+
+// anything is ahead for a caller that otherwise joins the queue, which has to be right about an empty one only.
+func (s *Semaphore) anything(ctx context.Context, view *framework.Client) func() error {
+	looked := view.CheckExists().InBackground().ForPath(ctx, s.line.Dir)
+	return func() error {
+		there, err := queue.Result(looked)
+		if err == nil && there.Stat != nil && there.Stat.NumChildren > 0 {
+			return ErrNotAcquired
+		}
+		return err
+	}
 }
 
 // pendingLook is a look whose answers are pending.

@@ -27,7 +27,7 @@ func TestTraffic(t *testing.T) {
 		s.ResetCounts()
 
 		first := acquire(t, sa, 1)
-		counts(t, s, "acquire, free: one write", map[string]int{"sync": 1, "getChildren2": 3, "create2": 1})
+		counts(t, s, "acquire, free: one write", map[string]int{"sync": 1, "exists": 1, "getChildren2": 2, "create2": 1})
 		time.Sleep(49 * time.Millisecond)
 		counts(t, s, "nothing more for a short hold", map[string]int{})
 		time.Sleep(time.Minute)
@@ -35,16 +35,17 @@ func TestTraffic(t *testing.T) {
 		require.Len(t, s.Watches(), 1)
 
 		two := acquire(t, sb, 2)
-		counts(t, s, "two at once", map[string]int{"sync": 1, "getChildren2": 3, "create2": 2})
+		counts(t, s, "two at once", map[string]int{"sync": 1, "exists": 1, "getChildren2": 2, "create2": 2})
 		_, err := sb.TryAcquire(background, 1)
 		require.ErrorIs(t, err, semaphore.ErrNotAcquired)
 		counts(t, s, "try, too few free", map[string]int{"sync": 1, "getChildren2": 2})
 
 		head := waiting(t, background, sa, 2)
-		counts(t, s, "the first in line", map[string]int{"sync": 1, "getChildren2": 4, "create2": 1})
+		counts(t, s, "the first in line", map[string]int{"sync": 1, "exists": 1, "getChildren2": 3, "create2": 1})
 		ctx, cancel := context.WithCancel(background)
 		second := waiting(t, ctx, sb, 1)
-		counts(t, s, "the second in line", map[string]int{"sync": 1, "getChildren2": 3, "create2": 1, "getData": 1})
+		counts(t, s, "the second in line",
+			map[string]int{"sync": 1, "exists": 1, "getChildren2": 2, "create2": 1, "getData": 1})
 		cancel()
 		require.ErrorIs(t, second.End().Err, context.Canceled)
 		counts(t, s, "the second leaves", map[string]int{"delete": 1, "removeWatches": 1})
@@ -120,9 +121,11 @@ func TestTrafficOfSharedCount(t *testing.T) {
 		synctest.Wait()
 		s.ResetCounts()
 		lease := acquire(t, sem, 1)
-		counts(t, s, "acquire, free", map[string]int{"sync": 1, "getChildren2": 3, "getData": 2, "create2": 1})
+		counts(t, s, "acquire, free",
+			map[string]int{"sync": 1, "exists": 1, "getChildren2": 2, "getData": 2, "create2": 1})
 		waiter := waiting(t, background, sem, 1)
-		counts(t, s, "first in line", map[string]int{"sync": 1, "getChildren2": 4, "getData": 2, "create2": 1})
+		counts(t, s, "first in line",
+			map[string]int{"sync": 1, "exists": 1, "getChildren2": 3, "getData": 2, "create2": 1})
 		release(t, lease)
 		lease = got(t, waiter)
 		counts(t, s, "hand-off: the watch on the count was not used up",
@@ -230,6 +233,35 @@ func TestNoHerd(t *testing.T) {
 		for range max {
 			release(t, <-held)
 		}
+		clean(t, s)
+	})
+}
+
+// Callers that come while many wait do not list them all, each for itself.
+func TestNewcomersShareLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const waiters = 300
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create(locks, nil))
+		c := newClient(t, s)
+		lease := acquire(t, semaphore.New(c, path, 1), 1)
+		s.Delay(0, time.Millisecond) // so that all of them come while the first list is under way
+		s.ResetCounts()
+		ctx, leave := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range waiters {
+			all.Go(func() {
+				_, err := semaphore.New(c, path, 1).Acquire(ctx, 1)
+				assert.ErrorIs(t, err, context.Canceled)
+			})
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Equal(t, waiters, s.Counts()["create2"])
+		assert.LessOrEqual(t, s.Counts()["getChildren2"], waiters+5, "one each of the leases, and a few of the line")
+		leave()
+		all.Wait()
+		release(t, lease)
 		clean(t, s)
 	})
 }
