@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/mutex"
 )
 
 // instruments makes the instruments.
@@ -128,5 +129,5 @@ var words = []struct {
 	{framework.ErrNoNode, "no_node"}, {framework.ErrNodeExists, "node_exists"},
 	{framework.ErrBadVersion, "bad_version"}, {framework.ErrNotEmpty, "not_empty"},
 	{framework.ErrNoAuth, "no_auth"}, {framework.ErrTimeoutTooShort, "timeout_too_short"},
-	{framework.ErrThrottled, "throttled"},
+	{framework.ErrThrottled, "throttled"}, {mutex.ErrNotAcquired, "not_acquired"}, // the same value in all recipes
 }

@@ -37,6 +37,8 @@ func TestMetrics(t *testing.T) {
 		require.NoError(t, released.Release(t.Context()))
 		lock, err := m.Acquire(t.Context())
 		require.NoError(t, err)
+		_, err = m.TryAcquire(t.Context())
+		require.ErrorIs(t, err, mutex.ErrNotAcquired)
 
 		got := collect(t, reader)
 		assert.Equal(t, 1.0, got["curator.connected"])
@@ -47,6 +49,7 @@ func TestMetrics(t *testing.T) {
 		assert.Contains(t, got, "curator.operation.duration")
 		assert.Contains(t, got, "curator.round_trip.duration")
 		assert.Contains(t, got, "curator.acquire.duration")
+		assert.Equal(t, map[string]uint64{"ok": 2, "not_acquired": 1}, results(t, reader))
 
 		require.NoError(t, lock.Release(t.Context()))
 		require.NoError(t, stop())
@@ -75,6 +78,26 @@ func collect(t *testing.T, reader sdkmetric.Reader) map[string]float64 {
 				for _, p := range data.DataPoints {
 					got[m.Name] += p.Sum
 				}
+			}
+		}
+	}
+	return got
+}
+
+// results returns how many acquisitions have ended with each word.
+func results(t *testing.T, reader sdkmetric.Reader) map[string]uint64 {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(t.Context(), &all))
+	got := map[string]uint64{}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if m.Name != "curator.acquire.duration" {
+				continue
+			}
+			for _, p := range m.Data.(metricdata.Histogram[float64]).DataPoints {
+				word, _ := p.Attributes.Value("curator.result")
+				got[word.AsString()] += p.Count
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/mutex"
 )
 
 // Collector is a [prometheus.Collector] for one or several clients. Make each client with its hooks
@@ -21,7 +22,10 @@ type Collector struct {
 	operations, retries, stateChanges, roundTrips, holds, lost, waits, acquisitions metrics
 	waiting, ahead, length, foreign, left                                           *prometheus.GaugeVec
 
+	longestWait, oldestHold *prometheus.Desc
+
 	standing standing
+	present  present
 
 	mu      sync.Mutex
 	clients map[string]*framework.Client // guarded by mu
@@ -38,15 +42,17 @@ type metrics struct {
 type Option func(*Collector)
 
 // WithPaths adds metrics per directory: the position in line, the length of the line, the sequence numbers
-// that are left and the foreign children. label maps a directory to its label "path": the path itself, or,
-// where paths contain order numbers, one of a few values; "" leaves the directory out. The series of a
-// directory exist only while the client holds something there or tries to. Default: no such metrics.
+// that are left and the foreign children. It also tells the longest wait and the oldest hold of each path apart.
+// label maps a directory to its label "path": the path itself, or, where paths contain order numbers, one of a few
+// values; "" leaves the directory out. The series of a directory exist only while the client holds something there
+// or tries to. Default: no such metrics.
 func WithPaths(label func(path string) string) Option { return func(c *Collector) { c.paths = label } }
 
 // NewCollector makes a collector without clients. Register it once.
 func NewCollector(opts ...Option) *Collector {
 	c := &Collector{clients: map[string]*framework.Client{}}
 	c.standing.init()
+	c.present.init()
 	for _, opt := range opts {
 		opt(c)
 	}
@@ -71,6 +77,7 @@ func NewCollector(opts ...Option) *Collector {
 		"looked at last.", "path")
 	c.left = gauge("sequence_left", "How many nodes can be made in the directory before it has to be deleted.",
 		"path")
+	c.longestWait, c.oldestHold = ages(c.paths != nil)
 	return c
 }
 
@@ -120,21 +127,23 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 			c.used(client, a.Recipe)
 			inner, over := c.acquiring(ctx, client, a)
 			return inner, func(err error) {
-				over()
+				over(err)
 				since(c.acquisitions, began, a.Recipe, Result(err))
 			}
 		},
 		Queue: func(q framework.Queue) { c.seen(client, q) },
-		Wait: func(_ context.Context, q framework.Queue) func(error) {
+		Wait: func(ctx context.Context, q framework.Queue) func(error) {
 			began, waiting := time.Now(), c.waiting.WithLabelValues(client, q.Recipe)
 			waiting.Inc()
+			over := c.present.waiting(c.waitOf(ctx, client, q), q.Node)
 			return func(error) {
 				waiting.Dec()
+				over()
 				since(c.waits, began, q.Recipe)
 			}
 		},
 		Hold: func(ctx context.Context, h framework.HoldInfo) (context.Context, func(error)) {
-			began, over := time.Now(), c.holding(ctx)
+			began, over := time.Now(), c.holding(ctx, client, h)
 			c.used(client, h.Recipe)
 			return nil, func(cause error) {
 				over()
@@ -184,6 +193,8 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- g.desc
 	}
 	ch <- rule
+	ch <- c.longestWait
+	ch <- c.oldestHold
 }
 
 // Collect implements [prometheus.Collector].
@@ -191,6 +202,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	for _, v := range c.vectors() {
 		v.Collect(ch)
 	}
+	c.collectAges(ch)
 	c.mu.Lock()
 	clients := maps.Clone(c.clients)
 	c.mu.Unlock()
@@ -274,5 +286,5 @@ var results = []struct {
 	{framework.ErrNoNode, "no_node"}, {framework.ErrNodeExists, "node_exists"},
 	{framework.ErrBadVersion, "bad_version"}, {framework.ErrNotEmpty, "not_empty"},
 	{framework.ErrNoAuth, "no_auth"}, {framework.ErrTimeoutTooShort, "timeout_too_short"},
-	{framework.ErrThrottled, "throttled"},
+	{framework.ErrThrottled, "throttled"}, {mutex.ErrNotAcquired, "not_acquired"}, // the same value in all recipes
 }

@@ -2,6 +2,7 @@ package curatorprom_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -109,7 +110,7 @@ func exposed(t *testing.T, c *curatorprom.Collector, names ...string) string {
 var names = []string{
 	"curator_acquire_duration_seconds", "curator_cleanups_pending", "curator_connected",
 	"curator_foreign_children", "curator_hold_duration_seconds",
-	"curator_holds", "curator_holds_lost_total", "curator_queue_ahead", "curator_queue_length", "curator_queue_waiting",
+	"curator_holds", "curator_holds_lost_total", "curator_longest_wait_seconds", "curator_oldest_hold_seconds", "curator_queue_ahead", "curator_queue_length", "curator_queue_waiting",
 	"curator_safety_rule", "curator_sequence_left",
 	"curator_session_timeout_seconds", "curator_stale_server_bound_seconds", "curator_state_changes_total",
 	"curator_validity_remaining_seconds",
@@ -226,6 +227,7 @@ func TestResultsHaveFewWords(t *testing.T) {
 	assert.Equal(t, "ok", curatorprom.Result(nil))
 	assert.Equal(t, "released", curatorprom.Result(framework.ErrReleased))
 	assert.Equal(t, "canceled", curatorprom.Result(context.Canceled))
+	assert.Equal(t, "not_acquired", curatorprom.Result(fmt.Errorf("try: %w", mutex.ErrNotAcquired)))
 	assert.Equal(t, "error", curatorprom.Result(os.ErrInvalid))
 }
 

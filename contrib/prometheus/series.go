@@ -3,6 +3,7 @@ package curatorprom
 import (
 	"context"
 	"path"
+	"strings"
 	"sync"
 
 	"github.com/go-curator/curator/framework"
@@ -76,28 +77,69 @@ func (s *standing) tell(client, dir string, set func(), all ...series) {
 	set()
 }
 
-// placeKey is the context key of an acquisition's place, for the hold that follows.
-type placeKey struct{ c *Collector }
+// granted calls set for the series of a recipe there, and of its line if that has a name of its own, as a semaphore's.
+func (s *standing) granted(at place, recipe string, set func(series)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for one := range s.told[at] {
+		if one.recipe == recipe || one.recipe == recipe+"-line" {
+			set(one)
+		}
+	}
+}
+
+// acquisition is what the context of one has for its waits and its hold.
+type acquisition struct {
+	at   place
+	wait wait
+}
+
+// contains says whether something is at the place or below it.
+func (p place) contains(path string) bool {
+	below, in := strings.CutPrefix(path, p.path)
+	return in && (below == "" || below[0] == '/')
+}
+
+type acquisitionKey struct{ c *Collector }
 
 // acquiring keeps the series of a lock until the acquisition is over.
 func (c *Collector) acquiring(ctx context.Context, client string,
-	a framework.Acquisition) (inner context.Context, over func()) {
+	a framework.Acquisition) (inner context.Context, over func(error)) {
+	begun := &acquisition{place{client, a.Path}, wait{kind: c.kindOf(client, a.Recipe, a.Path)}}
+	inner = context.WithValue(ctx, acquisitionKey{c}, begun)
 	if c.paths == nil {
-		return nil, func() {}
+		return inner, func(error) {}
 	}
-	at := place{client, a.Path}
-	c.standing.enter(at)
-	return context.WithValue(ctx, placeKey{c}, at), func() { c.standing.leave(at, c.remove) }
+	c.standing.enter(begun.at)
+	return inner, func(err error) {
+		if err == nil {
+			c.standing.granted(begun.at, a.Recipe, func(s series) {
+				c.ahead.WithLabelValues(s.client, s.recipe, s.label).Set(0)
+			})
+		}
+		c.standing.leave(begun.at, c.remove)
+	}
 }
 
-// holding keeps them until the hold is over.
-func (c *Collector) holding(ctx context.Context) (over func()) {
-	at, found := ctx.Value(placeKey{c}).(place)
+// holding keeps them until the hold is over, whose age is collected until then.
+func (c *Collector) holding(ctx context.Context, client string, h framework.HoldInfo) (over func()) {
+	a, found := ctx.Value(acquisitionKey{c}).(*acquisition)
 	if !found {
-		return func() {}
+		return c.present.holding(c.kindOf(client, h.Recipe, path.Dir(h.Path)))
 	}
-	c.standing.enter(at)
-	return func() { c.standing.leave(at, c.remove) }
+	k := kind{client, h.Recipe, a.wait.label}
+	if !a.at.contains(h.Path) { // it is that of the lock under which this is held
+		k = c.kindOf(client, h.Recipe, path.Dir(h.Path))
+	}
+	ended := c.present.holding(k)
+	if c.paths == nil {
+		return ended
+	}
+	c.standing.enter(a.at)
+	return func() {
+		ended()
+		c.standing.leave(a.at, c.remove)
+	}
 }
 
 func (c *Collector) remove(s series) {

@@ -40,13 +40,13 @@ func TestSeriesByPathGoWithTheLastInterest(t *testing.T) {
 
 		lock, err := mutex.New(one, path).Acquire(ctx)
 		require.NoError(t, err)
-		assert.Equal(t, 4, byPath(t, c))
+		assert.Equal(t, 5, byPath(t, c))
 		soon, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		_, err = mutex.New(two, path).Acquire(soon)
 		require.Error(t, err)
 		synctest.Wait()
-		assert.Equal(t, 4, byPath(t, c), "he has given up")
+		assert.Equal(t, 5, byPath(t, c), "he has given up")
 		_, err = mutex.New(two, path).TryAcquire(ctx)
 		require.Error(t, err)
 		go func() {
@@ -58,7 +58,7 @@ func TestSeriesByPathGoWithTheLastInterest(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, lock.Release(ctx))
 		synctest.Wait()
-		assert.Equal(t, 4, byPath(t, c), "another one of the client's has it")
+		assert.Equal(t, 5, byPath(t, c), "another one of the client's has it")
 		time.Sleep(2 * time.Second)
 		assert.Zero(t, byPath(t, c))
 
@@ -88,7 +88,7 @@ func TestSeriesOfOneLabel(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, first.Release(ctx))
 		synctest.Wait()
-		assert.Equal(t, 4, byPath(t, c))
+		assert.Equal(t, 5, byPath(t, c))
 		require.NoError(t, second.Release(ctx))
 		synctest.Wait()
 		assert.Zero(t, byPath(t, c))

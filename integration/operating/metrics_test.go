@@ -67,6 +67,8 @@ func call(ctx context.Context, h framework.Hooks) {
 	at := framework.Queue{Recipe: "mutex", Path: "/locks/a"}
 	h.Queue(at)
 	h.Wait(ctx, at)(nil)
+	h.Wait(ctx, at) // goes on, as does the next
+	h.Hold(ctx, framework.HoldInfo{Recipe: "mutex", Path: "/locks/a"})
 	_, ended := h.Hold(ctx, framework.HoldInfo{Recipe: "mutex", Path: "/locks/a"})
 	ended(errors.New("lost"))
 	h.State(framework.StateReport{})
@@ -138,6 +140,8 @@ func TestCheck(t *testing.T) {
 // What the rules tell apart by a label's value are values that the collector writes.
 func TestValuesOfLabels(t *testing.T) {
 	for value, got := range map[string]string{
+		"suspended": curatorprom.Result(framework.ErrSuspended),
+		"deadline":  curatorprom.Result(context.DeadlineExceeded), "canceled": curatorprom.Result(context.Canceled),
 		"released": curatorprom.Result(framework.ErrReleased), "closed": curatorprom.Result(framework.ErrClosed),
 		"auth_failed": curatorprom.Result(framework.ErrAuthFailed), "ok": curatorprom.Result(nil),
 		"Lost": framework.Lost.String(), "Suspended": framework.Suspended.String(), "Connected": framework.Connected.String(),

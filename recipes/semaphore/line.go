@@ -30,7 +30,7 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 			attempts++
 			continue
 		}
-		if err := attempts.Again(ctx, s.client, s.path, time.Since(began), err); err != nil {
+		if err := attempts.Again(ctx, s.client, s.path, time.Since(began), true, err); err != nil {
 			return nil, err
 		}
 	}

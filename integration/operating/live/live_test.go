@@ -172,6 +172,8 @@ func TestALostHoldFires(t *testing.T) {
 		series, err := prom.query(t.Context(), `curator_queue_waiting{client="shipping"} == 1`)
 		return err == nil && series == 1
 	}, 2*time.Minute, 100*time.Millisecond, "the waiter is seen")
+	packing := mutex.New(connect("packing"), path)
+	go func() { _, _ = packing.Acquire(t.Context()) }() // behind shipping, until the end
 	series, err := prom.query(t.Context(), `ALERTS{alertname="CuratorHoldLost"}`)
 	require.NoError(t, err)
 	require.Zero(t, series, "before the loss")

@@ -100,11 +100,11 @@ func (l *Line) AcquireAfter(ctx context.Context, wasFirst WasFirst) (*Grant, err
 	session, err := l.Client.SessionSoon(ctx)
 	for attempts := Attempts(0); err == nil; session, err = l.Client.Session(ctx) {
 		began := time.Now()
-		grant, failed := l.queue(ctx, session, true, wasFirst)
+		grant, placed, failed := l.queue(ctx, session, true, wasFirst)
 		if failed == nil {
 			return grant, nil
 		}
-		if err = attempts.Again(ctx, l.Client, l.Dir, time.Since(began), failed); err != nil {
+		if err = attempts.Again(ctx, l.Client, l.Dir, time.Since(began), placed, failed); err != nil {
 			break
 		}
 	}
@@ -126,7 +126,7 @@ func (l *Line) TryAcquire(ctx context.Context) (grant *Grant, err error) {
 			err = l.precheck(ctx, session)
 		}
 		if err == nil {
-			grant, err = l.queue(ctx, session, false, nil)
+			grant, _, err = l.queue(ctx, session, false, nil)
 		}
 		return err
 	})

@@ -36,11 +36,11 @@ type place struct {
 	dirWatch    *framework.Watch                           // instead: armed on the directory by the last list
 }
 
-// queue joins the line in one session, and stays there until its turn. On an error, also when it does not
-// return because OnWait or a hook panics or ends the goroutine, the node is on its way out.
+// queue joins the line in one session, and stays there until its turn. placed says that it has had a node there. On an
+// error, also when it does not return because OnWait or a hook panics or ends the goroutine, the node is on its way out.
 func (l *Line) queue(
 	ctx context.Context, session *framework.Session, wait bool, wasFirst WasFirst,
-) (*Grant, error) {
+) (grant *Grant, placed bool, err error) {
 	p := &place{Line: l, session: session, view: session.Client().ForRecipes(), wasFirst: wasFirst}
 	granted := false
 	defer func() {
@@ -52,13 +52,13 @@ func (l *Line) queue(
 	}()
 	children, err := p.enter(ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for {
 		if err = p.turn(ctx, children, wait); err != nil {
-			return nil, err
+			return nil, true, err
 		}
-		grant := &Grant{
+		grant = &Grant{
 			Session: session, Path: p.path, Name: p.name, Czxid: p.czxid, Waited: p.waited,
 			line: l, since: time.Now(),
 		}
@@ -70,18 +70,18 @@ func (l *Line) queue(
 		case err == nil:
 			granted = true
 			p.own.Stop()
-			return grant, nil
+			return grant, true, nil
 		case errors.Is(err, framework.ErrNodeDeleted):
-			return nil, errNodeLost
+			return nil, true, errNodeLost
 		case !errors.Is(err, framework.ErrSuspended):
-			return nil, err
+			return nil, true, err
 		}
 		// First in line, but with a policy for which a lost connection is a loss.
 		if err = session.WaitQuorum(ctx); err != nil {
-			return nil, err
+			return nil, true, err
 		}
 		if children, err = p.list(ctx); err != nil {
-			return nil, err
+			return nil, true, err
 		}
 	}
 }

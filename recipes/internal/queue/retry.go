@@ -108,11 +108,11 @@ type Attempts int
 // settled is how long an attempt must have lasted for its end not to count as one of a series.
 const settled = 10 * time.Second
 
-// Again is called with the error that has ended an attempt, and how long that lasted. It returns nil when it
-// is time for the next one: the session or the node was lost, or there is an outage and it was not the first
-// attempt. Else it returns the error of the acquire.
+// Again is called with the error that has ended an attempt, how long that lasted, and whether it has had a place in
+// line. It returns nil when it is time for the next one: the session or the node was lost, or there is an outage and it
+// was not the first attempt. Else it returns the error of the acquire.
 func (a *Attempts) Again(
-	ctx context.Context, client *framework.Client, path string, lasted time.Duration, err error,
+	ctx context.Context, client *framework.Client, path string, lasted time.Duration, placed bool, err error,
 ) error {
 	switch {
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
@@ -123,7 +123,9 @@ func (a *Attempts) Again(
 	if over := client.Err(); over != nil { // the view of a session has no next one
 		return over
 	}
-	client.Logger().Info("lost the place in the queue; rejoining at the end", "path", path, "err", err)
+	if placed {
+		client.Logger().Info("lost the place in the queue; rejoining at the end", "path", path, "err", err)
+	}
 	if lasted > settled {
 		*a = 0
 	}

@@ -1,0 +1,131 @@
+package curatorprom
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// kind is whose present waits or holds have one series: the oldest of them is its value. label is that of the path; ""
+// without [WithPaths].
+type kind struct{ client, recipe, label string }
+
+// wait is an acquisition that may stand in line.
+type wait struct {
+	kind
+	node  string    // its place in line; another one has another node
+	since time.Time // when it began to wait at that place
+	now   int       // how many of its waits go on
+}
+
+// hold is one that goes on.
+type hold struct {
+	kind
+	since time.Time
+}
+
+// present knows the waits and holds that go on. Each is removed when it ends.
+type present struct {
+	mu    sync.Mutex
+	waits map[*wait]struct{} // guarded by mu, and so are the fields of each
+	holds map[*hold]struct{} // guarded by mu
+}
+
+func (p *present) init() { p.waits, p.holds = map[*wait]struct{}{}, map[*hold]struct{}{} }
+
+// waiting is called when the acquisition w begins to wait for somebody in front, and over when that has left, or the
+// wait has ended. Its time goes on from one wait to the next, as long as its place is the same.
+func (p *present) waiting(w *wait, node string) (over func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.node != node || w.since.IsZero() {
+		w.node, w.since = node, time.Now()
+	}
+	w.now++
+	p.waits[w] = struct{}{}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if w.now--; w.now == 0 {
+			delete(p.waits, w)
+		}
+	}
+}
+
+func (p *present) holding(k kind) (over func()) {
+	h := &hold{k, time.Now()}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.holds[h] = struct{}{}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.holds, h)
+	}
+}
+
+// oldest returns when the oldest wait and the oldest hold of each kind began.
+func (p *present) oldest() (waits, holds map[kind]time.Time) {
+	waits, holds = map[kind]time.Time{}, map[kind]time.Time{}
+	older := func(of map[kind]time.Time, k kind, since time.Time) {
+		if first, known := of[k]; !known || since.Before(first) {
+			of[k] = since
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for w := range p.waits {
+		older(waits, w.kind, w.since)
+	}
+	for h := range p.holds {
+		older(holds, h.kind, h.since)
+	}
+	return waits, holds
+}
+
+// ages are the descriptions of the gauges that have their values from the clock.
+func ages(paths bool) (longestWait, oldestHold *prometheus.Desc) {
+	by := []string{"recipe"}
+	if paths {
+		by = append(by, "path")
+	}
+	return desc("longest_wait_seconds", "How long the one that has stood in line for the longest time has waited so far.", by...),
+		desc("oldest_hold_seconds", "How long what has been held for the longest time has been held so far.", by...)
+}
+
+// collectAges tells how long what goes on has gone on.
+func (c *Collector) collectAges(ch chan<- prometheus.Metric) {
+	waits, holds := c.present.oldest()
+	tell := func(d *prometheus.Desc, of map[kind]time.Time) {
+		for k, since := range of {
+			by := []string{k.client, k.recipe}
+			if c.paths != nil {
+				by = append(by, k.label)
+			}
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, time.Since(since).Seconds(), by...)
+		}
+	}
+	tell(c.longestWait, waits)
+	tell(c.oldestHold, holds)
+}
+
+// kindOf is called without a lock, since the function given to [WithPaths] is.
+func (c *Collector) kindOf(client, recipe, path string) kind {
+	k := kind{client: client, recipe: recipe}
+	if c.paths != nil {
+		k.label = c.paths(path)
+	}
+	return k
+}
+
+// waitOf is the acquisition that ctx belongs to, or a new one if that is of another lock.
+func (c *Collector) waitOf(ctx context.Context, client string, q framework.Queue) *wait {
+	if a, found := ctx.Value(acquisitionKey{c}).(*acquisition); found && a.at.contains(q.Path) {
+		return &a.wait
+	}
+	return &wait{kind: c.kindOf(client, q.Recipe, q.Path)}
+}

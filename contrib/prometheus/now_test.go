@@ -1,0 +1,231 @@
+package curatorprom_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	curatorprom "github.com/go-curator/curator/contrib/prometheus"
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/recipes/semaphore"
+	"github.com/go-curator/curator/zktest"
+)
+
+// now returns what goes on: the lines of the longest waits and the oldest holds.
+func now(t *testing.T, c *curatorprom.Collector) []string {
+	t.Helper()
+	lines := []string{}
+	for line := range strings.Lines(exposed(t, c, "curator_longest_wait_seconds", "curator_oldest_hold_seconds")) {
+		if line[0] != '#' {
+			lines = append(lines, strings.TrimPrefix(strings.TrimSpace(line), "curator_"))
+		}
+	}
+	return lines
+}
+
+// acquiring takes a lock, keeps it for some time, and gives it back.
+func acquiring(t *testing.T, m *mutex.Mutex, wait, keep time.Duration) {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), wait)
+		defer cancel()
+		lock, err := m.Acquire(ctx)
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, framework.ErrClosed) {
+			return
+		}
+		if assert.NoError(t, err) {
+			select {
+			case <-time.After(keep):
+			case <-lock.Context().Done():
+			}
+			_ = lock.Release(context.Background())
+		}
+	}()
+	synctest.Wait()
+}
+
+// A lock that moves does not hide one that stands still. What is over leaves nothing.
+func TestTheLongestWaitAndTheOldestHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := zktest.RunT(t), curatorprom.NewCollector()
+		one, two := client(t, s, c, "one"), client(t, s, c, "two")
+		assert.Empty(t, now(t, c))
+		stuck, err := mutex.New(one, "/locks/stuck").Acquire(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		acquiring(t, mutex.New(two, "/locks/stuck"), time.Hour, time.Minute)
+		for range 10 {
+			acquiring(t, mutex.New(two, "/locks/moves"), time.Hour, time.Minute)
+		}
+		time.Sleep(20*time.Minute + time.Second)
+		assert.Equal(t, []string{
+			`longest_wait_seconds{client="two",recipe="mutex"} 1201`,
+			`oldest_hold_seconds{client="one",recipe="mutex"} 1261`,
+		}, now(t, c))
+		require.NoError(t, stuck.Release(t.Context()))
+		time.Sleep(time.Second)
+		assert.Equal(t, []string{`oldest_hold_seconds{client="two",recipe="mutex"} 1`}, now(t, c))
+		time.Sleep(time.Hour)
+		assert.Empty(t, now(t, c))
+	})
+}
+
+// A place in line is waited at from its first wait on, whoever in front goes; another place is another wait.
+func TestALongestWaitIsThatOfAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := zktest.RunT(t), curatorprom.NewCollector(curatorprom.WithPaths(func(path string) string { return path }))
+		one, two := client(t, s, c, "one"), client(t, s, c, "two")
+		acquiring(t, mutex.New(one, path), time.Hour, time.Hour)
+		acquiring(t, mutex.New(one, path), time.Minute, 0) // in front, and gives up
+		acquiring(t, mutex.New(two, path), time.Hour, time.Minute)
+		wait := func(client string, seconds int) string {
+			return fmt.Sprintf(`longest_wait_seconds{client=%q,path="/locks/orders",recipe="mutex"} %d`, client, seconds)
+		}
+		time.Sleep(30 * time.Second)
+		assert.Equal(t, []string{wait("one", 30), wait("two", 30)}, now(t, c)[:2])
+		time.Sleep(40 * time.Second)
+		assert.Equal(t, []string{
+			wait("two", 70), `oldest_hold_seconds{client="one",path="/locks/orders",recipe="mutex"} 70`,
+		}, now(t, c))
+
+		line, err := mutex.New(two, path).Participants(t.Context())
+		require.NoError(t, err)
+		require.Len(t, line, 2)
+		require.NoError(t, s.Delete(line[1].Path))
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, wait("two", 5), now(t, c)[0], "it stands at the end of the line again")
+
+		session, err := two.Session(t.Context())
+		require.NoError(t, err)
+		s.Stop()
+		time.Sleep(15 * time.Second)
+		assert.Empty(t, now(t, c), "nobody stands in line without a session")
+		require.NoError(t, s.Start())
+		time.Sleep(time.Minute)
+		next, err := two.Session(t.Context())
+		require.NoError(t, err)
+		require.NotEqual(t, session.ID(), next.ID())
+		_ = two.Close()
+		synctest.Wait()
+		assert.Empty(t, now(t, c))
+	})
+}
+
+// A semaphore's takers wait in a line, and then, as the first, for a lease: that is one wait. Losing a hold ends it.
+func TestTheLongestWaitForALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := zktest.RunT(t), curatorprom.NewCollector(curatorprom.WithPaths(func(path string) string { return path }))
+		one, two := client(t, s, c, "one"), client(t, s, c, "two")
+		lease, err := semaphore.New(one, "/sem", 1).Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		got := make(chan *semaphore.Lease, 2)
+		for range 2 {
+			go func() {
+				if lease, err := semaphore.New(two, "/sem", 1).Acquire(context.Background(), 1); err == nil {
+					got <- lease
+				}
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{
+			`longest_wait_seconds{client="two",path="/sem",recipe="semaphore"} 60`,
+			`oldest_hold_seconds{client="one",path="/sem",recipe="semaphore"} 60`,
+			`oldest_hold_seconds{client="two",path="/sem",recipe="semaphore-line"} 60`, // the first place
+		}, now(t, c))
+		require.NoError(t, lease.Release(t.Context()))
+		second := <-got
+		time.Sleep(time.Second)
+		assert.Equal(t, []string{
+			`longest_wait_seconds{client="two",path="/sem",recipe="semaphore"} 61`,
+			`oldest_hold_seconds{client="two",path="/sem",recipe="semaphore"} 1`,
+			`oldest_hold_seconds{client="two",path="/sem",recipe="semaphore-line"} 1`,
+		}, now(t, c))
+		require.NoError(t, second.Release(t.Context()))
+		third := <-got
+		require.NoError(t, s.Delete(third.Paths()[0]))
+		<-third.Context().Done()
+		synctest.Wait()
+		assert.Empty(t, now(t, c))
+	})
+}
+
+// Whoever has got it has nobody in front any more.
+func TestNobodyIsAheadOfAHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := curatorprom.NewCollector(curatorprom.WithPaths(func(path string) string { return path }))
+		one, two := client(t, s, c, "one"), client(t, s, c, "two")
+		ahead := func(recipe, path string, n int) string {
+			return fmt.Sprintf(`curator_queue_ahead{client="two",path=%q,recipe=%q} %d`, path, recipe, n)
+		}
+		lock, err := mutex.New(one, path).Acquire(t.Context())
+		require.NoError(t, err)
+		lease, err := semaphore.New(one, "/sem", 1).Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		acquiring(t, mutex.New(two, path), time.Hour, time.Minute)
+		for range 2 {
+			go func() {
+				if lease, err := semaphore.New(two, "/sem", 1).Acquire(context.Background(), 1); err == nil {
+					time.Sleep(time.Minute)
+					_ = lease.Release(context.Background())
+				}
+			}()
+			synctest.Wait()
+		}
+		assert.Contains(t, exposed(t, c), ahead("mutex", path, 1))
+		assert.Contains(t, exposed(t, c), ahead("semaphore-line", "/sem/locks", 1))
+		require.NoError(t, lock.Release(t.Context()))
+		require.NoError(t, lease.Release(t.Context()))
+		synctest.Wait()
+		assert.Contains(t, exposed(t, c), ahead("mutex", path, 0))
+		time.Sleep(61 * time.Second)
+		assert.Contains(t, exposed(t, c), ahead("semaphore-line", "/sem/locks", 0))
+		time.Sleep(time.Hour)
+	})
+}
+
+// A lost try is no error.
+func TestALostTryHasAWordOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := zktest.RunT(t), curatorprom.NewCollector()
+		cl := client(t, s, c, "a")
+		lock, err := mutex.New(cl, path).Acquire(t.Context())
+		require.NoError(t, err)
+		_, err = mutex.New(cl, path).TryAcquire(t.Context())
+		require.ErrorIs(t, err, mutex.ErrNotAcquired)
+		assert.Contains(t, exposed(t, c),
+			`curator_acquire_duration_seconds_count{client="a",recipe="mutex",result="not_acquired"} 1`)
+		require.NoError(t, lock.Release(t.Context()))
+	})
+}
+
+// What is held under a lock, and is no lock itself, is not counted as that lock.
+func TestAHoldUnderALockHasItsOwnPath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := curatorprom.NewCollector(curatorprom.WithPaths(func(path string) string { return path }))
+		cl := client(t, s, c, "a")
+		lock, err := mutex.New(cl, path).Acquire(t.Context())
+		require.NoError(t, err)
+		session, err := cl.Session(t.Context())
+		require.NoError(t, err)
+		_, err = session.Client().Create().WithMode(framework.Ephemeral).ForPath(t.Context(), "/mine", nil)
+		require.NoError(t, err)
+		hold, err := session.Hold(lock.Context(), framework.HoldOptions{Path: "/mine", Recipe: "own", Values: lock.Context()})
+		require.NoError(t, err)
+		assert.Equal(t, []string{
+			`oldest_hold_seconds{client="a",path="/",recipe="own"} 0`,
+			`oldest_hold_seconds{client="a",path="/locks/orders",recipe="mutex"} 0`,
+		}, now(t, c))
+		hold.End(framework.ErrReleased)
+		require.NoError(t, lock.Release(t.Context()))
+	})
+}
