@@ -3,20 +3,15 @@
 package cli_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/mutex"
 )
 
 const ctrlC = "\x03"
@@ -317,22 +312,6 @@ func TestWhy(t *testing.T) {
 	assert.Contains(t, out, `"trouble":"possible deadlock"`)
 }
 
-// A ring that has other nodes some seconds later is of processes that lock in several goroutines.
-func TestWhyOfARingThatPasses(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	b.deadlock()
-	p := b.start("why", "/locks/a")
-	b.soon("it looks again", func() bool { return strings.Contains(p.stderr(), "looks again in 5s") })
-	names, _ := b.srv.Children("/locks/a")
-	require.Len(t, names, 2)
-	for _, name := range names {
-		require.NoError(t, b.srv.Delete("/locks/a/"+name)) // who waits there makes its node anew
-	}
-	assert.Zero(t, p.code(), p.stdout())
-	assert.Contains(t, p.stdout(), "nothing is wrong that can be seen from here")
-}
-
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -361,27 +340,6 @@ func TestDoctor(t *testing.T) {
 	assert.Len(t, report.Advice, 1)
 	assert.Equal(t, []string{"world:anyone:cdrwa"}, report.ACL)
 	b.atRest()
-}
-
-// deadlock has two clients each hold what the other one waits for, at /locks/a and /locks/b.
-func (b *bed) deadlock() {
-	ctx, cancel := context.WithCancel(context.Background())
-	var waits sync.WaitGroup
-	b.Cleanup(func() { cancel(); waits.Wait() })
-	var clients []*framework.Client
-	names := []string{"/locks/a", "/locks/b"}
-	for _, name := range names {
-		c, err := framework.New(b.srv.Addr())
-		require.NoError(b, err)
-		b.Cleanup(func() { cancel(); waits.Wait(); _ = c.Close() })
-		_, err = mutex.New(c, name).Acquire(ctx)
-		require.NoError(b, err)
-		clients = append(clients, c)
-	}
-	for i, name := range names {
-		waits.Go(func() { _, _ = mutex.New(clients[1-i], name).Acquire(ctx) })
-		b.soon("waiting", func() bool { all, _ := b.srv.Children(name); return len(all) == 2 })
-	}
 }
 
 // What cannot be written ends a watch, and does not hang it.
