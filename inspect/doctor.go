@@ -146,7 +146,11 @@ func (r *Report) advise() {
 	h, s := r.Health, r.Health.Safety
 	asked := r.Advice
 	r.Advice = nil
-	if err := h.Err(); err != nil {
+	switch err := h.Err(); {
+	case err == nil:
+	case !slices.ContainsFunc(r.Told, Server.mayServe):
+		r.say("there is no quorum: none of the %d servers that the client tries has one", len(r.Told))
+	default:
 		r.say("the client is not connected to a quorum: %v", err)
 	}
 	r.Advice = append(r.Advice, asked...)

@@ -49,7 +49,35 @@ func TestDoctorOfAMisconfiguredEnsemble(t *testing.T) {
 		e.Member(e.Leader()).Stop()
 		time.Sleep(10 * time.Second)
 		require.NoError(t, c.WaitConnected(t.Context()))
-		assert.Contains(t, fmt.Sprint(doctor(t, c).Advice), "does not say how it is: ")
+		assert.Contains(t, fmt.Sprint(doctor(t, c).Advice), "refuses connections: it does not run")
+	})
+}
+
+// Without a quorum it says of each member how it is, and how new the data of those are that tell.
+func TestDoctorWithoutAQuorum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := zktest.RunEnsembleT(t, 3)
+		c, err := framework.New(e.ConnectString(), framework.WithDialer(e.Dial))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, c.Close()) })
+		require.NoError(t, c.WaitConnected(t.Context()))
+		for _, told := range doctor(t, c).Told {
+			assert.NotZero(t, told.Zxid)
+		}
+		e.Member(0).Stop()
+		e.Member(1).Pause()
+		time.Sleep(time.Minute)
+		r := doctor(t, c)
+		var roles []string
+		for _, told := range r.Told {
+			roles = append(roles, told.Role())
+		}
+		assert.Equal(t, []string{"refused", "silent", "no quorum"}, roles)
+		assert.Contains(t, r.Advice[0], "there is no quorum: none of the 3 servers")
+		assert.Contains(t, fmt.Sprint(r.Advice), "runs without a quorum: a majority of the members must run")
+		e.Member(1).Resume()
+		require.NoError(t, e.Member(0).Start())
+		require.NoError(t, c.WaitConnected(t.Context()))
 	})
 }
 
@@ -119,7 +147,8 @@ func TestDoctorOfServersThatDoNotTell(t *testing.T) {
 		r := doctor(t, c)
 		assert.Equal(t, 3*time.Second, time.Since(began))
 		assert.NotZero(t, r.Rule)
-		assert.Contains(t, fmt.Sprint(r.Advice), "does not say how it is: ")
+		assert.Contains(t, fmt.Sprint(r.Advice), "has not answered for 3s: it hangs")
+		assert.Equal(t, "silent", r.Told[0].Role())
 		connected, err := inspect.Connections(background, c)
 		require.NoError(t, err)
 		assert.Contains(t, connected.Missing, "1 servers of 1 do not tell who is connected")

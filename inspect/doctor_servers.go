@@ -14,7 +14,7 @@ func (r *Report) adviseOfServers() {
 	for _, s := range r.Told {
 		switch modes[s.Mode]++; {
 		case s.Err != nil:
-			r.say("the server %s does not say how it is: %s", s.Address, plain.Text(s.Err.Error()))
+			r.adviseOfError(s)
 		case s.Mode == "read-only":
 			r.say("the server %s has lost the others, and serves reads only", s.Address)
 		}
@@ -24,6 +24,22 @@ func (r *Report) adviseOfServers() {
 	if modes["standalone"] > 1 || modes["standalone"] == 1 && len(r.Told) > 1 {
 		r.say("%d of the servers that the client tries are no ensemble, but stand alone: what one of them has "+
 			"locked, another one gives away; name servers of one ensemble only", modes["standalone"])
+	}
+}
+
+// adviseOfError says what it means that a server does not say how it is.
+func (r *Report) adviseOfError(s Server) {
+	switch s.Role() {
+	case "no quorum":
+		r.say("the server %s runs without a quorum: a majority of the members must run, and reach each other",
+			s.Address)
+	case "refused":
+		r.say("the server %s refuses connections: it does not run, or not at this address", s.Address)
+	case "silent":
+		r.say("the server %s has not answered for %v: it hangs, or its machine or the network is away",
+			s.Address, patience)
+	default:
+		r.say("the server %s does not say how it is: %s", s.Address, plain.Text(s.Err.Error()))
 	}
 }
 

@@ -153,8 +153,13 @@ func ExampleWhy() {
 	if err != nil {
 		panic(err)
 	}
-	for _, circle := range graph.Circles {
-		fmt.Println("a deadlock of", len(circle), "sessions")
+	time.Sleep(100 * time.Millisecond) // some seconds are better
+	again, err := inspect.Why(ctx, first, "/locks")
+	if err != nil {
+		panic(err)
+	}
+	for _, circle := range again.Lasting(graph).Circles {
+		fmt.Println("possibly a deadlock of", len(circle), "sessions")
 	}
 	for _, edge := range graph.Chain("/locks/a") {
 		fmt.Println("somebody waits at", edge.Path)
@@ -165,7 +170,7 @@ func ExampleWhy() {
 	first.Close()
 	second.Close()
 	// Output:
-	// a deadlock of 2 sessions
+	// possibly a deadlock of 2 sessions
 	// somebody waits at /locks/a
 	// somebody waits at /locks/b
 }

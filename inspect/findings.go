@@ -14,8 +14,8 @@ type Trouble string
 
 // Troubles.
 const (
-	// Deadlock: sessions wait for each other in a ring.
-	Deadlock Trouble = "deadlock"
+	// Deadlock: sessions wait for each other in a ring. It may be none: see [Graph.Circles].
+	Deadlock Trouble = "possible deadlock"
 	// Silent: a session that others wait for is near its expiry, since its process is silent.
 	Silent Trouble = "silent"
 	// Disconnected: a session that others wait for has no connection.
@@ -44,9 +44,10 @@ type Finding struct {
 // String is the path and the text. Its form may change.
 func (f Finding) String() string { return plain.Text(f.Path) + ": " + f.Text }
 
-// Findings says what may be why lines do not move: first the deadlocks, then line by line, in their order,
-// and at the end what could not be read. connected is what [Connections] has returned; with the zero value
-// nothing is known of the sessions. It sends no request.
+// Findings says what may be why lines do not move: first the possible deadlocks, then line by line, in their
+// order, and at the end what could not be read. connected is what [Connections] has returned; with the zero value
+// nothing is known of the sessions. Of [Graph.Lasting] it does not name rings that were passing. It sends no
+// request.
 func (g Graph) Findings(connected Connected) (all []Finding) {
 	say := func(t Trouble, path, format string, args ...any) {
 		all = append(all, Finding{t, path, fmt.Sprintf(format, args...)})
@@ -56,8 +57,9 @@ func (g Graph) Findings(connected Connected) (all []Finding) {
 		for _, e := range ring {
 			steps = append(steps, e.String())
 		}
-		say(Deadlock, ring[0].Path, "%d sessions wait for each other, for ever: %s", len(ring),
-			strings.Join(steps, "; "))
+		say(Deadlock, ring[0].Path, "%d sessions wait for each other: %s. They wait for ever if each holds and "+
+			"waits in the same thread of work; a process that locks in several goroutines or threads can show this "+
+			"and go on", len(ring), strings.Join(steps, "; "))
 	}
 	for _, l := range g.Lines {
 		l.findings(connected, func(t Trouble, format string, args ...any) { say(t, l.Path, format, args...) })

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/inspect"
+	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
@@ -170,6 +171,67 @@ func TestWhyFindsADeadlock(t *testing.T) {
 		assert.Equal(t, fmt.Sprintf("session %#x waits at /locks/b for session %#x", session(t, a), session(t, b)),
 			chain[0].String())
 		assert.Len(t, graph.Edges, 3)
+	})
+}
+
+// To wait in an election is what followers do, with whatever they hold: no thread of work stands still for it.
+func TestAnElectionIsInNoCircle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		leads, follows, looking := newClient(t, s), newClient(t, s), newClient(t, s)
+		for _, c := range []*framework.Client{leads, follows} {
+			latch, err := leader.NewLatch(c, "/locks/leader")
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = latch.Close() })
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		_, err := mutex.New(follows, "/locks/stock").Acquire(background)
+		require.NoError(t, err)
+		wait(t, func(ctx context.Context) { _, _ = mutex.New(leads, "/locks/stock").Acquire(ctx) })
+		graph := why(t, looking)
+		assert.Empty(t, graph.Circles)
+		assert.Len(t, graph.Edges, 2, "who follows whom is told")
+		assert.Len(t, graph.Chain("/locks/leader"), 2, "the leader waits for a lock")
+		assert.Len(t, graph.Chain("/locks/stock"), 1, "and the lock's holder does not hold it because it follows")
+		assert.Empty(t, graph.Findings(inspect.Connected{}))
+	})
+}
+
+// A ring that one answer shows may be none, or be over soon. One whose nodes were in an earlier answer, too, was
+// there all the time between.
+func TestACircleThatLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		a, b, looking := newClient(t, s), newClient(t, s), newClient(t, s)
+		held, err := mutex.New(a, "/locks/a").Acquire(background)
+		require.NoError(t, err)
+		_, err = mutex.New(b, "/locks/b").Acquire(background)
+		require.NoError(t, err)
+		wait(t, func(ctx context.Context) { _, _ = mutex.New(a, "/locks/b").Acquire(ctx) })
+		wait(t, func(ctx context.Context) {
+			if l, err := mutex.New(b, "/locks/a").Acquire(ctx); err == nil {
+				_ = l.Release(ctx)
+			}
+		})
+		first := why(t, looking)
+		require.Len(t, first.Circles, 1)
+		lasts := why(t, looking).Lasting(first)
+		require.Len(t, lasts.Circles, 1)
+		assert.Len(t, lasts.Edges, 2)
+		assert.Equal(t, first.Lines, lasts.Lines)
+
+		// Another goroutine of a gives its lock back, so b goes on; then the two meet in the same way again.
+		require.NoError(t, held.Release(background))
+		time.Sleep(time.Second)
+		_, err = mutex.New(a, "/locks/a").Acquire(background)
+		require.NoError(t, err)
+		wait(t, func(ctx context.Context) { _, _ = mutex.New(b, "/locks/a").Acquire(ctx) })
+		again := why(t, looking)
+		require.Len(t, again.Circles, 1)
+		assert.Empty(t, again.Lasting(first).Circles, "the same sessions with other nodes")
+		assert.Len(t, again.Lasting(first).Edges, 1, "a has waited all the time")
+		assert.Empty(t, again.Lasting(inspect.Graph{}).Circles)
 	})
 }
 

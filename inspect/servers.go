@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-curator/curator/framework"
@@ -20,8 +22,10 @@ type Server struct {
 	// Err is why it does not say how it is: it cannot be reached, has no leader, or does not allow "srvr".
 	// Then all up to Outstanding is zero.
 	Err error
-	// Mode is its role: leader, follower, observer, standalone, read-only.
+	// Mode is what it does in the ensemble: leader, follower, observer, standalone, read-only. See [Server.Role].
 	Mode, Version string
+	// Zxid is the last transaction that it knows: how new its data are. The upper 32 bits are the leader's epoch.
+	Zxid int64
 	// Took is how long the first answer took, with the connection that was made for it. Average and Most are
 	// how long requests take the server, since it was started.
 	Took, Average, Most time.Duration
@@ -32,6 +36,36 @@ type Server struct {
 	// Connections are those of its clients; Listed is false if it does not allow "cons".
 	Connections []Connection
 	Listed      bool
+}
+
+// errNoQuorum says that a server runs and does not serve.
+var errNoQuorum = errors.New("it has no leader, or is not in the ensemble")
+
+// mayServe says whether a client may find a quorum at the server, as far as it tells.
+func (s Server) mayServe() bool {
+	return s.Err == nil && s.Mode != "read-only" || errors.Is(s.Err, framework.ErrWordRefused)
+}
+
+// Role is Mode, or why there is none: "no quorum", it runs and is not in an ensemble with a leader; "refused", it
+// takes no connections, so it does not run; "silent", it has not answered in time; "does not tell", it does not
+// allow "srvr"; "unreachable", anything else, which Err says.
+func (s Server) Role() string {
+	var late net.Error
+	var code syscall.Errno
+	const windowsRefused = syscall.Errno(10061) // WSAECONNREFUSED
+	switch {
+	case s.Err == nil:
+		return s.Mode
+	case errors.Is(s.Err, errNoQuorum):
+		return "no quorum"
+	case errors.Is(s.Err, framework.ErrWordRefused):
+		return "does not tell"
+	case errors.Is(s.Err, context.DeadlineExceeded), errors.As(s.Err, &late) && late.Timeout():
+		return "silent"
+	case errors.As(s.Err, &code) && (code == syscall.ECONNREFUSED || code == windowsRefused):
+		return "refused"
+	}
+	return "unreachable"
 }
 
 // ServerConfig is the part of a server's configuration that matters to its clients.
@@ -98,7 +132,10 @@ func (s *Server) ask(ctx context.Context, client *framework.Client, words []stri
 		began := time.Now()
 		text, err := client.FourLetterWord(ctx, s.Address, word)
 		if err == nil && strings.Contains(text, "not currently serving requests") {
-			err = fmt.Errorf("it has no leader, or is not in the ensemble: %s", strings.TrimSpace(text))
+			err = fmt.Errorf("%w: %s", errNoQuorum, strings.TrimSpace(text))
+		}
+		if err != nil && ctx.Err() != nil { // whatever its connection said when it was closed
+			err = fmt.Errorf("no answer within %v: %w", patience, ctx.Err())
 		}
 		switch refused := errors.Is(err, framework.ErrWordRefused); {
 		case err != nil && word == "srvr":
@@ -126,6 +163,8 @@ func (s *Server) parseState(text string) {
 			s.Version, _, _ = strings.Cut(value, ",")
 		case "Mode":
 			s.Mode = value
+		case "Zxid":
+			s.Zxid = transaction(value)
 		case "Connections":
 			s.Clients = count(value)
 		case "Outstanding":
@@ -199,6 +238,16 @@ func parseConnections(server, text string) (all []Connection) {
 		}
 	}
 	return all
+}
+
+// transaction reads a number as servers write zxids, such as 0x100000002; anything else is 0.
+func transaction(text string) int64 {
+	digits, hexadecimal := strings.CutPrefix(text, "0x")
+	id, err := strconv.ParseUint(digits, 16, 64)
+	if err != nil || !hexadecimal {
+		return 0
+	}
+	return int64(id)
 }
 
 // count reads a number that is not negative; anything else is 0.

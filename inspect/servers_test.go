@@ -13,7 +13,7 @@ func TestParseState(t *testing.T) {
 		"Latency min/avg/max: 0/0.5/12\nReceived: 10\nSent: 9\nConnections: 2\nOutstanding: 7\n" +
 		"Zxid: 0x100000002\nMode: follower\nNode count: 6\n")
 	assert.Equal(t, Server{Mode: "follower", Version: "3.8.4-9316c2a7a97e1666d8f4593f34dd6fc36ecc436c",
-		Average: 500 * time.Microsecond, Most: 12 * time.Millisecond, Clients: 2, Outstanding: 7}, s)
+		Average: 500 * time.Microsecond, Most: 12 * time.Millisecond, Clients: 2, Outstanding: 7, Zxid: 0x100000002}, s)
 	for _, nonsense := range []string{"", "Mode", "Latency min/avg/max: 1/NaN/-3\nConnections: -1", "\x00\xff: "} {
 		s = Server{}
 		s.parseState(nonsense)

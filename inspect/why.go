@@ -15,6 +15,9 @@ type Edge struct {
 	Waiter, Ahead Participant
 	// Any says that Ahead is one of several of which one has to go: the holders of a semaphore's leases.
 	Any bool
+	// Election says that they are candidates of a latch. To wait there is what followers do: they go on with
+	// their work.
+	Election bool
 }
 
 // String is a sentence for people. Its form may change.
@@ -31,9 +34,11 @@ type Graph struct {
 	Edges []Edge
 	// Circles are sessions that wait for each other in a ring: each edge's Ahead is the next one's Waiter,
 	// and the last one's Ahead is the first one's. It is a deadlock if in each of the processes it is one
-	// thread of work that holds and waits. Of several rings that overlap there is one, a shortest. A session
-	// that waits for itself is none (two goroutines at one lock), nor is one that could get a lease from
-	// somebody else.
+	// thread of work that holds and waits, and none if another thread will release what is held: so look
+	// again, with [Graph.Lasting]. Of several rings that overlap there is one, a shortest. A session that waits
+	// for itself is none (two goroutines at one lock), nor is one that could get a lease from somebody else,
+	// nor a candidate of a latch that waits. A selector's candidates are told from those that wait for a mutex
+	// by nothing, and may be in a ring.
 	Circles [][]Edge
 }
 
@@ -56,9 +61,46 @@ func graphOf(found Found) Graph {
 	return g
 }
 
+// Lasting is the graph with those waits only that an earlier one has, too, between the same nodes, and with the
+// circles that are left. Lines are read one after the other, so a ring in one answer may never have been there
+// as a whole; one in two answers was there all the time between. Sessions that lock in several goroutines are in
+// a ring now and then, and the longer a ring lasts the less it is that.
+func (g Graph) Lasting(earlier Graph) Graph {
+	before := make(map[wait]bool, len(earlier.Edges))
+	for _, e := range earlier.Edges {
+		before[e.wait()] = true
+	}
+	lasting := Graph{Found: g.Found}
+	for _, e := range g.Edges {
+		if before[e.wait()] {
+			lasting.Edges = append(lasting.Edges, e)
+		}
+	}
+	lasting.Circles = circles(lasting.Edges)
+	return lasting
+}
+
+// wait is what makes an edge the same one in two answers.
+type wait struct {
+	path          string
+	waiter, ahead node
+}
+
+// node is a node that no later one can be taken for, even of the same name.
+type node struct {
+	name    string
+	czxid   int64
+	session int64
+}
+
+func (e Edge) wait() wait {
+	of := func(p Participant) node { return node{p.Name, p.Token, p.Session} }
+	return wait{e.Path, of(e.Waiter), of(e.Ahead)}
+}
+
 // Chain is why the line at path does not move: its first waiter waits for a holder, whose session waits at
-// another line, and so on, until somebody waits for nobody, or for one who has been there already. It is
-// empty if nobody waits at path.
+// another line, and so on, until somebody waits for nobody but to be elected, or for one who has been there
+// already. It is empty if nobody waits at path.
 func (g Graph) Chain(path string) (chain []Edge) {
 	i := slices.IndexFunc(g.Edges, func(e Edge) bool { return e.Path == path })
 	been := map[int64]bool{}
@@ -68,7 +110,9 @@ func (g Graph) Chain(path string) (chain []Edge) {
 		if been[e.Waiter.Session] = true; been[e.Ahead.Session] || e.Ahead.Session == 0 {
 			break
 		}
-		i = slices.IndexFunc(g.Edges, func(next Edge) bool { return next.Waiter.Session == e.Ahead.Session })
+		i = slices.IndexFunc(g.Edges, func(next Edge) bool {
+			return next.Waiter.Session == e.Ahead.Session && !next.Election
+		})
 	}
 	return chain
 }
@@ -76,7 +120,7 @@ func (g Graph) Chain(path string) (chain []Edge) {
 // edges says who waits for whom in one line.
 func (l Line) edges() (edges []Edge) {
 	wait := func(waiter, ahead Participant, any bool) {
-		edges = append(edges, Edge{Path: l.Path, Waiter: waiter, Ahead: ahead, Any: any})
+		edges = append(edges, Edge{Path: l.Path, Waiter: waiter, Ahead: ahead, Any: any, Election: l.Kind == Latch})
 	}
 	switch l.Kind {
 	case Mutex, Latch:
@@ -133,7 +177,7 @@ func circles(edges []Edge) (all [][]Edge) {
 	out := map[int64][]Edge{}
 	for _, e := range edges {
 		from, to := e.Waiter.Session, e.Ahead.Session
-		if from != 0 && to != 0 && from != to && !e.Any {
+		if from != 0 && to != 0 && from != to && !e.Any && !e.Election {
 			out[from] = append(out[from], e)
 		}
 	}

@@ -79,6 +79,8 @@ func TestCircles(t *testing.T) {
 	}
 	any := []Edge{{Waiter: of(1)[0], Ahead: of(2)[0], Any: true}, {Waiter: of(2)[0], Ahead: of(1)[0]}}
 	assert.Empty(t, circles(any), "another lease may become free")
+	follows := []Edge{{Waiter: of(1)[0], Ahead: of(2)[0], Election: true}, {Waiter: of(2)[0], Ahead: of(1)[0]}}
+	assert.Empty(t, circles(follows), "a follower goes on with its work")
 }
 
 // A group has a ring exactly if somebody reaches himself, whatever the graph.
@@ -125,6 +127,24 @@ func TestCirclesOfRandomGraphs(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A deadlock that lasts is found beside rings that pass, whichever of them Circles names.
+func TestLastingBesidePassing(t *testing.T) {
+	edge := func(waiter, ahead, czxid int64) Edge {
+		e := Edge{Path: "/l", Waiter: of(waiter)[0], Ahead: of(ahead)[0]}
+		e.Waiter.Token = czxid
+		return e
+	}
+	graph := func(edges ...Edge) Graph { return Graph{Edges: edges, Circles: circles(edges)} }
+	first := graph(edge(1, 2, 10), edge(2, 1, 11), edge(2, 3, 12), edge(3, 2, 13))
+	then := graph(edge(1, 2, 20), edge(2, 1, 11), edge(2, 3, 12), edge(3, 2, 13))
+	require.Equal(t, int64(1), then.Circles[0][0].Waiter.Session, "this one it names")
+	lasting := then.Lasting(first)
+	require.Len(t, lasting.Circles, 1)
+	assert.Equal(t, int64(2), lasting.Circles[0][0].Waiter.Session)
+	assert.Equal(t, int64(3), lasting.Circles[0][0].Ahead.Session)
+	assert.Len(t, lasting.Edges, 3)
 }
 
 // A line of twenty thousand does not overflow any stack.

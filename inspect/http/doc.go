@@ -7,7 +7,7 @@
 //	page.Close()
 //
 // It shows the lines below a path with their holders and waiters, the last grants of each, who waits for whom
-// drawn as a graph, deadlocks, the sessions, and the client's health: state changes, and how long its holds
+// drawn as a graph, possible deadlocks, the sessions, and the client's health: state changes, and how long its holds
 // are certain. It reads the lines of Curator for Java, of this library, of kazoo and of go-zookeeper; what it
 // cannot know is in the documentation of package inspect. It corresponds to nothing in Curator.
 //

@@ -17,7 +17,7 @@ const (
 	// mostFree is how many lines are remembered in which nobody is any more, mostGrants how many grants of
 	// each line.
 	mostFree, mostGrants = 200, 20
-	// mostCircles is how many deadlocks are sent, each with mostRing of its edges.
+	// mostCircles is how many possible deadlocks are sent, each with mostRing of its edges.
 	mostCircles, mostRing = 10, 20
 	// mostNotes is how many notes of one line are sent, mostForeign how many foreign names.
 	mostNotes, mostForeign = 10, 5
@@ -30,6 +30,7 @@ type model struct {
 	loaded bool
 	last   int // the last id that was given to a line
 	lines  map[string]*remembered
+	rings  rings
 }
 
 // remembered is what is known of a line beside what it is now.
@@ -81,7 +82,7 @@ type headView struct {
 	Circles         []circleView `json:"circles,omitempty"`
 }
 
-// circleView is a deadlock.
+// circleView is a possible deadlock.
 type circleView struct {
 	Edges []edgeView `json:"edges"`
 	More  int        `json:"more,omitempty"`
@@ -200,7 +201,8 @@ func (m *model) update(g inspect.Graph, p cache.Progress, now time.Time) screen 
 		s.lines = append(s.lines, v)
 	}
 	s.lines = append(s.lines, m.free(there, now)...)
-	for _, circle := range g.Circles[:min(len(g.Circles), mostCircles)] {
+	circles := m.rings.lasting(g, now)
+	for _, circle := range circles[:min(len(circles), mostCircles)] {
 		c := circleView{More: max(0, len(circle)-mostRing)}
 		for _, e := range circle[:min(len(circle), mostRing)] {
 			edge := edgeView{Path: text(e.Path, 300), Waiter: part(e.Waiter), Ahead: part(e.Ahead)}

@@ -52,7 +52,7 @@ func (p *Page) watch(ctx context.Context) {
 			return
 		case <-second.C:
 			p.feel(ctx)
-			if !m.loaded { // how far it is
+			if !m.loaded || m.rings.due(time.Now()) { // how far it is, and what has lasted
 				poke(changed)
 			}
 			continue

@@ -94,9 +94,10 @@ func (c *connection) begin(cmd *cobra.Command, more ...framework.Option) (*frame
 }
 
 // close closes a client that open has returned. What is left of the client is removed by that, or by the
-// servers when its session ends. The prompt's client goes on.
+// servers when its session ends. The prompt's client goes on. One that was never connected has nothing to be
+// removed, and may hang at a server that does: the program ends without it.
 func (c *connection) close(client *framework.Client) {
-	if client != c.shared {
+	if client != c.shared && client.State().State != framework.NeverConnected {
 		_ = client.Close()
 	}
 }
@@ -112,23 +113,29 @@ func (c *connection) open(ctx context.Context, cmd *cobra.Command) (*framework.C
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.connectTimeout)
 	defer cancel()
-	err = client.WaitConnected(ctx)
+	if err := served(ctx, client); err != nil {
+		c.close(client)
+		const hint = `"curator doctor" shows how each server is, and "curator 4lw srvr" what each says`
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, fmt.Errorf("cannot connect within %v (--connect-timeout): %w; %s", c.connectTimeout, err, hint)
+		}
+		return nil, fmt.Errorf("cannot connect: %w; %s", err, hint)
+	}
+	return client, nil
+}
+
+// served waits until the servers serve the client.
+func served(ctx context.Context, client *framework.Client) error {
+	err := client.WaitConnected(ctx)
 	if err == nil {
 		// The first answer shows whether the servers serve this client, and comes after that of the question
 		// which rule keeps holds safe.
 		_, err = client.CheckExists().ForPath(ctx, "/")
 	}
 	if errors.Is(err, framework.ErrNoAuth) {
-		err = nil // "/" may be somebody else's
+		return nil // "/" may be somebody else's
 	}
-	if err != nil {
-		_ = client.Close()
-		if errors.Is(err, context.DeadlineExceeded) {
-			return nil, fmt.Errorf("cannot connect within %v (--connect-timeout): %w", c.connectTimeout, err)
-		}
-		return nil, fmt.Errorf("cannot connect: %w", err)
-	}
-	return client, nil
+	return err
 }
 
 func (c *connection) options(cmd *cobra.Command) ([]framework.Option, error) {

@@ -2,10 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +29,10 @@ func newDoctor(c connection) *cobra.Command {
 session timeout, the rule that keeps holds safe and what it means, tickTime, syncLimit, maxClientCnxns,
 rights, quotas. It exits with 1 if there is advice.
 
+It also works when they accept no sessions: then it says how each server is (ROLE), and that there is no
+quorum. One with the role "no quorum" runs, and is not in an ensemble with a leader; "refused" does not run;
+"silent" has not answered for 3 s. ZXID is the last transaction that a server knows: how new its data are.
+
 It only reads, unless --probe names a directory: then it makes an ephemeral node there and deletes it, to
 learn how long a write takes, and what the servers' clock says. What servers do not tell (they tell srvr
 only, unless 4lw.commands.whitelist has conf and cons) is shown as "?".`,
@@ -40,12 +47,12 @@ only, unless 4lw.commands.whitelist has conf and cons) is shown as "?".`,
 }
 
 func (s *seeing) doctor(cmd *cobra.Command, probe string) error {
-	return s.look(cmd, false, func(ctx context.Context) error {
+	return s.lookBy(s.reach, cmd, false, func(ctx context.Context) error {
 		var opts []inspect.Option
 		if probe != "" {
 			opts = append(opts, inspect.WithProbe(probe))
 		}
-		report, err := inspect.Doctor(ctx, s.client, opts...)
+		report, err := s.report(ctx, opts...)
 		if err != nil {
 			return err
 		}
@@ -63,13 +70,83 @@ func (s *seeing) doctor(cmd *cobra.Command, probe string) error {
 	})
 }
 
+// report is what doctor has found, or has found already.
+func (s *seeing) report(ctx context.Context, opts ...inspect.Option) (inspect.Report, error) {
+	if s.without != nil {
+		return *s.without, nil
+	}
+	return inspect.Doctor(ctx, s.client, opts...)
+}
+
+// reach is open for a client that need not be connected. It does not wait if no server can be expected to take it.
+func (s *seeing) reach(ctx context.Context, cmd *cobra.Command) (*framework.Client, error) {
+	if s.shared != nil {
+		return s.shared, nil
+	}
+	client, err := s.begin(cmd)
+	if err != nil {
+		return nil, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, s.connectTimeout)
+	defer cancel()
+	var asked sync.WaitGroup
+	var without *inspect.Report
+	asked.Go(func() {
+		for waiting.Err() == nil { // a leader may need a moment to notice that it has lost the others
+			report, err := inspect.Doctor(waiting, client)
+			if err == nil && !slices.ContainsFunc(report.Told, mayServe) {
+				without = &report
+				cancel()
+				return
+			}
+			select {
+			case <-time.After(time.Second):
+			case <-waiting.Done():
+			}
+		}
+	})
+	err = served(waiting, client)
+	cancel()
+	asked.Wait()
+	switch end := exitOf(err); {
+	case err == nil:
+		return client, nil
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case end.code == exitNotConnected, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		s.without = without
+		return client, nil // the report says so
+	}
+	s.close(client)
+	return nil, fmt.Errorf("cannot connect: %w", err)
+}
+
+// mayServe says whether a server can have a quorum, as far as it tells.
+func mayServe(told inspect.Server) bool {
+	return told.Err == nil && told.Mode != "read-only" || errors.Is(told.Err, framework.ErrWordRefused)
+}
+
 func (s *seeing) reportTable(to io.Writer, r inspect.Report) {
-	rows := [][]string{{"SERVER", "ROLE", "ANSWERED IN", "AVERAGE", "MOST", "CLIENTS", "TICK", "SYNC LIMIT",
+	rows := [][]string{{"SERVER", "ROLE", "ZXID", "ANSWERED IN", "AVERAGE", "MOST", "CLIENTS", "TICK", "SYNC LIMIT",
 		"PER ADDRESS", "SESSIONS", "VERSION"}}
 	for _, told := range r.Told {
 		rows = append(rows, serverRow(told))
 	}
 	columns(to, rows)
+	if r.Health.Server != "" {
+		s.facts(to, r)
+	}
+	fmt.Fprintln(to)
+	for _, advice := range r.Advice {
+		fmt.Fprintf(to, "advice: %s\n", plain.Text(advice))
+	}
+	if len(r.Advice) == 0 {
+		fmt.Fprintln(to, "nothing is wrong that can be seen from here")
+	}
+}
+
+// facts are what is known of a client that is connected.
+func (s *seeing) facts(to io.Writer, r inspect.Report) {
 	safety := r.Health.Safety
 	facts := [][]string{
 		{"connected to", plain.Text(r.Health.Server)},
@@ -89,18 +166,11 @@ func (s *seeing) reportTable(to io.Writer, r inspect.Report) {
 	}
 	fmt.Fprintln(to)
 	columns(to, facts)
-	fmt.Fprintln(to)
-	for _, advice := range r.Advice {
-		fmt.Fprintf(to, "advice: %s\n", plain.Text(advice))
-	}
-	if len(r.Advice) == 0 {
-		fmt.Fprintln(to, "nothing is wrong that can be seen from here")
-	}
 }
 
 func serverRow(s inspect.Server) []string {
 	if s.Err != nil {
-		return []string{s.Address, "does not say", "", "", "", "", "", "", "", "", ""}
+		return []string{s.Address, s.Role(), "", "", "", "", "", "", "", "", "", ""}
 	}
 	tick, limit, most, sessions := "?", "?", "?", "?"
 	if c := s.Config; c != nil {
@@ -113,7 +183,7 @@ func serverRow(s inspect.Server) []string {
 		}
 		sessions = fmt.Sprintf("%v to %v", c.MinSessionTimeout, c.MaxSessionTimeout)
 	}
-	return []string{s.Address, plain.Text(s.Mode), short(s.Took), short(s.Average), short(s.Most),
+	return []string{s.Address, plain.Text(s.Role()), fmt.Sprintf("%#x", uint64(s.Zxid)), short(s.Took), short(s.Average), short(s.Most),
 		strconv.Itoa(s.Clients), tick, limit, most, sessions, plain.Text(s.Version)}
 }
 
@@ -209,7 +279,8 @@ type jsonReport struct {
 
 type jsonServer struct {
 	Address     string  `json:"address"`
-	Role        string  `json:"role,omitempty"`
+	Role        string  `json:"role,omitempty"` // also why it does not say more: "no quorum", "refused", "silent" …
+	Zxid        string  `json:"zxid,omitempty"` // the last transaction that it knows
 	Version     string  `json:"version,omitempty"`
 	Error       string  `json:"error,omitempty"`
 	Took        float64 `json:"answeredInMs,omitempty"`
@@ -255,9 +326,9 @@ func jsonReportOf(r inspect.Report) jsonReport {
 		Timeout: r.Health.Safety.SessionTimeout.Milliseconds(), Steady: r.Health.Safety.Steady.Milliseconds(),
 		Reads: jsonTripsOf(r.Reads), Syncs: jsonTripsOf(r.Syncs), Advice: append([]string{}, r.Advice...)}
 	for _, s := range r.Told {
-		told := jsonServer{Address: s.Address, Role: s.Mode, Version: s.Version, Took: ms(s.Took),
+		told := jsonServer{Address: s.Address, Role: s.Role(), Version: s.Version, Took: ms(s.Took),
 			Average: ms(s.Average), Most: ms(s.Most), Clients: s.Clients, Outstanding: s.Outstanding}
-		if s.Err != nil {
+		if told.Zxid = session(s.Zxid); s.Err != nil {
 			told.Error = s.Err.Error()
 		}
 		if c := s.Config; c != nil {

@@ -30,7 +30,8 @@ type seeing struct {
 	path      string
 	client    *framework.Client
 	connected inspect.Connected
-	asked     time.Time // when the servers were asked who is connected
+	asked     time.Time       // when the servers were asked who is connected
+	without   *inspect.Report // of servers without a quorum
 }
 
 func (s *seeing) flags(f *pflag.FlagSet) {
@@ -57,6 +58,14 @@ func (s *seeing) onePath(cmd *cobra.Command, args []string) error {
 // look connects and calls f with a context that ends when a signal asks to end. watch says that f goes on
 // until then.
 func (s *seeing) look(cmd *cobra.Command, watch bool, f func(ctx context.Context) error) error {
+	return s.lookBy(s.open, cmd, watch, f)
+}
+
+// lookBy is look with another way to connect.
+func (s *seeing) lookBy(
+	open func(context.Context, *cobra.Command) (*framework.Client, error), cmd *cobra.Command, watch bool,
+	f func(ctx context.Context) error,
+) error {
 	s.cmd = cmd
 	switch {
 	case s.output != "table" && s.output != "json" && s.output != "jsonl":
@@ -69,7 +78,7 @@ func (s *seeing) look(cmd *cobra.Command, watch bool, f func(ctx context.Context
 	ctx, stop := run.UntilAsked(cmd.Context(), signals)
 	defer stop()
 	var err error
-	if s.client, err = s.open(ctx, cmd); err != nil {
+	if s.client, err = open(ctx, cmd); err != nil {
 		return cause(ctx, err)
 	}
 	defer s.close(s.client)

@@ -28,8 +28,10 @@ func (c *shellConnection) Open(ctx context.Context, cmd *cobra.Command) (*framew
 func (c *shellConnection) Begin(
 	cmd *cobra.Command, servers []string, opts ...framework.Option,
 ) (*framework.Client, error) {
-	if len(servers) > 0 {
-		c.servers = strings.Join(servers, ",")
+	if len(servers) > 0 { // as if --servers were given: the variable does not replace it
+		if err := cmd.Flags().Set("servers", strings.Join(servers, ",")); err != nil {
+			return nil, err
+		}
 	}
 	return c.begin(cmd, opts...)
 }

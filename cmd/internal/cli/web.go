@@ -29,7 +29,7 @@ func newWeb() *cobra.Command {
 		Use:   "web [ROOT]",
 		Short: "Show on a page, live, who holds what below a path, who waits and since when",
 		Long: `Show on a page, live, who holds what below a path, who waits and since when: the lines of Java
-Curator, Go and kazoo, the last grants, who waits for whom, deadlocks, and how the client is doing.
+Curator, Go and kazoo, the last grants, who waits for whom, possible deadlocks, and how the client is doing.
 ROOT is / unless it is given; choose one with locks below it, since everything below is kept in memory.
 
 The page is for this machine's users, unless --listen says otherwise. Nothing keeps anybody out who can

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +27,8 @@ what is wrong: processes that wait for each other, a holder whose process is sil
 foreign children, sequence numbers nearly used up, nodes that may not be read.
 
 It reads all lines below --root, since a holder may wait for another lock. It exits with 1 if something
-is wrong; that somebody waits is not wrong.`,
+is wrong; that somebody waits is not wrong. If processes wait for each other in a ring it looks again after
+5 s: a ring with the same nodes is a possible deadlock, and any other one is none.`,
 		Example: `  curator why /locks/orders
   curator why /locks/orders --root /locks`,
 		Args: s.onePath,
@@ -45,20 +47,48 @@ func (s *seeing) why(cmd *cobra.Command, root string) error {
 			if err != nil && !errors.Is(err, framework.ErrNoAuth) {
 				return err
 			}
-			graph, err := inspect.Why(ctx, s.client, root, s.limits()...)
+			graph, lasting, err := s.graphs(ctx, root)
 			if errors.Is(err, framework.ErrNoAuth) || errors.Is(err, framework.ErrNoNode) {
 				err = fmt.Errorf("%w; give --root a path that may be listed, such as %s", err, plain.Text(s.path))
 			}
 			if err != nil {
 				return err
 			}
-			return s.tellWhy(line, graph)
+			return s.tellWhy(line, graph, lasting)
 		})
 	})
 }
 
-// tellWhy says what of the graph concerns the path.
-func (s *seeing) tellWhy(line inspect.Line, graph inspect.Graph) error {
+// settles is how long why waits before it calls a ring a possible deadlock. Sessions that lock in several goroutines
+// are in one now and then, for as long as they hold something.
+const settles = 5 * time.Second
+
+// graphs are how it is now, and what of it was there some time ago, too, if that has to be known.
+func (s *seeing) graphs(ctx context.Context, root string) (now, lasting inspect.Graph, err error) {
+	now, err = inspect.Why(ctx, s.client, root, s.limits()...)
+	if err != nil || len(now.Circles) == 0 {
+		return now, now, err
+	}
+	if s.output == "table" {
+		say(s.cmd.ErrOrStderr(), "sessions wait for each other; this looks again in %v, since that may pass", settles)
+	}
+	select {
+	case <-time.After(settles):
+	case <-ctx.Done():
+		return now, lasting, ctx.Err()
+	}
+	earlier := now
+	if err = s.once(ctx, func(ctx context.Context) (err error) {
+		now, err = inspect.Why(ctx, s.client, root, s.limits()...)
+		return err
+	}); err != nil {
+		return now, lasting, err
+	}
+	return now, now.Lasting(earlier), nil
+}
+
+// tellWhy says what of the graph concerns the path. What has lasted may be wrong.
+func (s *seeing) tellWhy(line inspect.Line, graph, lasting inspect.Graph) error {
 	why := jsonWhy{Path: s.path, Lines: []jsonLine{}, Chains: [][]jsonEdge{}, Findings: []jsonFinding{},
 		Unknown: s.connected.Missing}
 	concerned := map[string]bool{s.path: true}
@@ -78,12 +108,12 @@ func (s *seeing) tellWhy(line inspect.Line, graph inspect.Graph) error {
 		}
 	}
 	rings := map[string]bool{} // the paths of a ring of which one is concerned
-	for _, ring := range graph.Circles {
+	for _, ring := range lasting.Circles {
 		for _, e := range ring {
 			rings[ring[0].Path] = rings[ring[0].Path] || concerned[e.Path]
 		}
 	}
-	for _, f := range graph.Findings(s.connected) {
+	for _, f := range lasting.Findings(s.connected) {
 		if concerned[f.Path] || below(f.Path, s.path) || f.Trouble == inspect.Deadlock && rings[f.Path] ||
 			f.Trouble == inspect.Unseen {
 			why.Findings = append(why.Findings, jsonFinding{f.Trouble, f.Path, f.Text})

@@ -23,7 +23,7 @@ const cutFront = (s, most) => s.length > most ? '…' + s.slice(1 - most) : s;
 
 const mostLocks = 8, mostOfEach = 3;
 
-// chosen are the lines that are drawn: those in a deadlock, then those whose holder waits elsewhere, then those
+// chosen are the lines that are drawn: those in a possible deadlock, then those whose holder waits elsewhere, then those
 // that wait longest.
 function chosen(lines, dead) {
   const waits = new Set();
@@ -134,7 +134,7 @@ function paint(nodes, edges, some, circles) {
     return g;
   });
   const says = `${some.length} lines with those that wait for them and those that hold them` +
-    (circles?.length ? `; ${circles.length} deadlocks, listed above the lines` : '') + '. The list of lines says the same.';
+    (circles?.length ? `; ${circles.length} possible deadlocks, listed above the lines` : '') + '. The list of lines says the same.';
   const s = svg('svg', {viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': says}, ...lines, ...boxes);
   s.style.width = width + 'px';       // it shrinks to what there is room for,
   s.style.minWidth = 0.74 * width + 'px'; // but not so much that it cannot be read

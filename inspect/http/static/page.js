@@ -120,7 +120,7 @@ const few = 3;
 function makeLine(line) {
   const card = h('li', {class: 'line', id: 'line-' + line.id},
     h('article', {'aria-labelledby': 'path-' + line.id},
-      h('div', {class: 'head'}, h('h3', {id: 'path-' + line.id}), h('span', {class: 'chip kind'}), h('span', {class: 'chip bad dead', hidden: true}, 'deadlock'), h('span', {class: 'sum'})),
+      h('div', {class: 'head'}, h('h3', {id: 'path-' + line.id}), h('span', {class: 'chip kind'}), h('span', {class: 'chip bad dead', hidden: true}, 'possible deadlock'), h('span', {class: 'sum'})),
       h('ul', {class: 'parts holders', 'aria-label': 'holders'}),
       h('p', {class: 'none nobody', hidden: true}),
       h('ol', {class: 'parts waiters', 'aria-label': 'waiting, the next one first'}),
@@ -225,10 +225,10 @@ function drawHead() {
   $('circles').hidden = !circles.length;
   const text = JSON.stringify(circles);
   if (drawHead.circles !== text) {
-    if (circles.length && !loading) say(circles.length === 1 ? 'There is a deadlock.' : 'There are ' + circles.length + ' deadlocks.');
+    if (circles.length && !loading) say(circles.length === 1 ? 'There may be a deadlock.' : 'There may be ' + circles.length + ' deadlocks.');
     drawHead.circles = text;
     $('circle-list').replaceChildren(...circles.map(c => h('li', {},
-      h('p', {}, 'These sessions wait for each other. None goes on before one gives up, or its session ends:'),
+      h('p', {}, 'These sessions wait for each other. It is a deadlock if each holds and waits in the same thread of work; a process that locks in several goroutines or threads can show this and go on:'),
       h('ol', {}, ...c.edges.map(e => h('li', {}, h('b', {}, label(e.waiter)), ' waits at ',
         e.line ? h('a', {class: 'mono', href: '#line-' + e.line}, e.path) : h('code', {}, e.path), ' for ', h('b', {}, label(e.ahead))))),
       c.more ? h('p', {class: 'quiet'}, 'and ' + c.more + ' more') : null)));
@@ -240,7 +240,7 @@ function drawHead() {
   $('missing').hidden = !missing.length;
   if (drawHead.missing !== missing.join('\n')) $('missing').replaceChildren(...missing.map(m => h('p', {}, m)));
   drawHead.missing = missing.join('\n');
-  if (head) put($('foot'), 'Grants are those seen since ' + clock(head.since) + ', at most 20 of each line. One shorter than a tenth of a second may be missing. Waiting times are by the servers’ clock.' + (config.delete ? '' : ' Read-only.'));
+  if (head) put($('foot'), 'Grants are those seen since ' + clock(head.since) + ', when the page was opened first; it watches until nobody has looked for ten minutes. At most 20 of each line are listed. One shorter than a tenth of a second may be missing. Waiting times are by the servers’ clock.' + (config.delete ? '' : ' Read-only.'));
 }
 
 function drawGraphBox() {
