@@ -51,5 +51,5 @@ bench-peers: ## this library beside Curator for Java, go-zookeeper's Lock and ba
 bench-growth: ## how cost grows with the number of waiters, sessions, locks, nodes, clients (a quarter of an hour); writes docs/measured.md
 	scripts/bench-growth
 
-compare: ## every way to lock beside this library's, under the same faults (ten minutes, servers from Debian's packages); writes docs/choosing-a-lock.md
+compare: ## every way to lock beside this library's, under the same faults (a quarter of an hour, servers from Debian's packages); writes docs/choosing-a-lock.md
 	compare/run
