@@ -87,7 +87,7 @@ func (l *local) tend(n *node, more *bool) {
 		*more = l.state.phase != away
 	}()
 	defer func() { n.leave(watch) }()
-	seen := make(chan sight, 1)
+	seen := make(chan listing, 1)
 	looking, looks := context.WithCancel(n.Hold.Context())
 	defer func() {
 		looks()
@@ -99,7 +99,7 @@ func (l *local) tend(n *node, more *bool) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for busy := false; ; {
-		switch todo := l.glance(n, timer); {
+		switch todo := l.nextAction(n, timer); {
 		case todo == stop:
 			return
 		case todo == end:
@@ -130,9 +130,9 @@ func (l *local) tend(n *node, more *bool) {
 	}
 }
 
-// glance is what the owner has to do now: end, which gives the node back; stop, when that is done; look; or
+// nextAction is what the owner has to do now: end, which gives the node back; stop, when that is done; look; or
 // nothing, until timer fires.
-func (l *local) glance(n *node, timer *time.Timer) action {
+func (l *local) nextAction(n *node, timer *time.Timer) action {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -163,17 +163,17 @@ func (l *local) happens(e event) {
 	l.on(e)
 }
 
-// sight is what a look at the line of contenders has shown.
-type sight struct {
+// listing is what a look at the line of contenders has shown.
+type listing struct {
 	queue.Contenders
 	err error
 }
 
 // look lists the contenders, on a goroutine: it lasts as long as the connection is away. When ctx ends,
 // nobody wants the result any more.
-func (n *node) look(ctx context.Context, seen chan sight) {
+func (n *node) look(ctx context.Context, seen chan listing) {
 	n.home.line.Client.Spawn(func(context.Context) {
-		s := sight{err: apart.ErrNoReturn}
+		s := listing{err: apart.ErrNoReturn}
 		defer func() {
 			if seen <- s; ctx.Err() != nil {
 				if late, ok := drain(seen); ok {
@@ -185,7 +185,7 @@ func (n *node) look(ctx context.Context, seen chan sight) {
 	})
 }
 
-func drain(seen chan sight) (s sight, ok bool) {
+func drain(seen chan listing) (s listing, ok bool) {
 	select {
 	case s = <-seen:
 		return s, true
@@ -195,7 +195,7 @@ func drain(seen chan sight) (s sight, ok bool) {
 }
 
 // saw takes a look's result. A node that cannot be watched over cannot be kept.
-func (l *local) saw(n *node, s sight) {
+func (l *local) saw(n *node, s listing) {
 	if errors.Is(s.err, framework.ErrNodeDeleted) {
 		n.Hold.End(framework.ErrNodeDeleted)
 	}

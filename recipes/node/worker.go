@@ -27,7 +27,7 @@ type worker struct {
 	former  []int64 // ids of earlier sessions that may have left a node
 	armed   *framework.Watch
 	other   Status  // what is known of another's node
-	trouble error   // what went wrong last
+	lastErr error   // what went wrong last
 	sent    content // with the last create
 }
 
@@ -306,9 +306,9 @@ func (w *worker) ended(r result) event {
 	}
 	switch {
 	case r.err != nil && r.kind != met:
-		w.trouble = r.err
+		w.lastErr = r.err
 	case r.whose == own, r.kind == written:
-		w.trouble = nil
+		w.lastErr = nil
 	}
 	if w.m.busy == create || w.m.busy == replace {
 		w.sent = r.sent
@@ -340,7 +340,7 @@ func (w *worker) ended(r result) event {
 
 // show publishes what is known.
 func (w *worker) show() {
-	s := Status{State: w.m.state(), Path: w.path, Err: w.trouble}
+	s := Status{State: w.m.state(), Path: w.path, Err: w.lastErr}
 	var refusal error
 	switch s.State {
 	case There:
@@ -355,7 +355,7 @@ func (w *worker) show() {
 		}
 	}
 	if w.m.lasting {
-		refusal = w.trouble
+		refusal = w.lastErr
 	}
 	w.k.show(s, refusal, false)
 }
@@ -365,7 +365,7 @@ func (w *worker) end() {
 	why := error(ErrClosed)
 	if w.m.over {
 		if w.k.left = w.client.Err(); w.k.left == nil { // the server has refused to delete it
-			w.k.left = w.trouble
+			w.k.left = w.lastErr
 		} else {
 			why = w.k.left
 		}

@@ -23,11 +23,11 @@ func newWatchesWork(w *world) workload {
 	return k
 }
 
-// sight is a node as a read shows it; the zero value if there is none.
-type sight struct{ czxid, mzxid, pzxid int64 }
+// nodeState is a node as a read shows it; the zero value if there is none.
+type nodeState struct{ czxid, mzxid, pzxid int64 }
 
-// glance is one kind of watch: what it is about, and what it may report.
-type glance struct {
+// watchKind is one kind of watch: what it is about, and what it may report.
+type watchKind struct {
 	kind           string
 	data, children bool
 	lasting        bool // reports again and again
@@ -42,7 +42,7 @@ const (
 	reset    = framework.EventReset
 )
 
-var glances = []glance{
+var watchKinds = []watchKind{
 	{kind: "exists", data: true, reports: []framework.EventType{created, deleted, changed}},
 	{kind: "data", data: true, reports: []framework.EventType{deleted, changed}},
 	{kind: "children", children: true, reports: []framework.EventType{deleted, children}},
@@ -62,15 +62,15 @@ var glances = []glance{
 }
 
 // differ says whether what the watch is about has changed.
-func (g glance) differ(a, b sight) bool {
+func (g watchKind) differ(a, b nodeState) bool {
 	return a.czxid != b.czxid || g.data && a.mzxid != b.mzxid || g.children && a.pzxid != b.pzxid
 }
 
 func (k *watchesWork) turn(ctx context.Context, a *actor) error {
 	path := fmt.Sprintf("%s/%d", k.path, a.r.IntN(3))
-	g := pick(a.r, glances...)
+	g := pick(a.r, watchKinds...)
 	if g.lasting && a.w.plan.Profile == zktest.V35 {
-		g = glances[0] // there are no persistent watches
+		g = watchKinds[0] // there are no persistent watches
 	}
 	watch, before, err := k.set(ctx, a, g, path)
 	if err != nil || watch == nil {
@@ -130,9 +130,9 @@ func (k *watchesWork) turn(ctx context.Context, a *actor) error {
 func (k *watchesWork) set(
 	ctx context.Context,
 	a *actor,
-	g glance,
+	g watchKind,
 	path string,
-) (watch *framework.Watch, before sight, err error) {
+) (watch *framework.Watch, before nodeState, err error) {
 	var stat *framework.Stat
 	defer a.timed(ctx, "a watch")()
 	switch g.kind {
@@ -166,14 +166,14 @@ func (k *watchesWork) set(
 }
 
 // seen is what a Stat shows, nil being that of no node.
-func seen(stat *framework.Stat) sight {
+func seen(stat *framework.Stat) nodeState {
 	if stat == nil {
-		return sight{}
+		return nodeState{}
 	}
-	return sight{czxid: stat.Czxid, mzxid: stat.Mzxid, pzxid: stat.Pzxid}
+	return nodeState{czxid: stat.Czxid, mzxid: stat.Mzxid, pzxid: stat.Pzxid}
 }
 
-func (k *watchesWork) read(ctx context.Context, a *actor, path string) (sight, error) {
+func (k *watchesWork) read(ctx context.Context, a *actor, path string) (nodeState, error) {
 	defer a.timed(ctx, "CheckExists")()
 	stat, err := a.c.CheckExists().ForPath(ctx, path)
 	return seen(stat), err
@@ -204,7 +204,7 @@ func (k *watchesWork) change(ctx context.Context, a *actor, path string) (err er
 }
 
 // received takes the events that have arrived, and says whether the watch has ended.
-func (k *watchesWork) received(a *actor, g glance, watch *framework.Watch) (events int, over bool) {
+func (k *watchesWork) received(a *actor, g watchKind, watch *framework.Watch) (events int, over bool) {
 	for {
 		select {
 		case ev, more := <-watch.C:

@@ -11,7 +11,7 @@ import (
 // that the server reads after the newcomer's create. So one list is under way at a time, and those that come
 // meanwhile share the next one: n that come at once need not have n lists of n names in memory.
 type entrance struct {
-	key   companyKey
+	key   peersKey
 	users int // guarded by entrances.mu
 
 	mu      sync.Mutex
@@ -30,11 +30,11 @@ type sharedList struct {
 // entrances has those that somebody uses. The idle ones are used again.
 var entrances = struct {
 	mu   sync.Mutex
-	all  map[companyKey]*entrance // guarded by mu
+	all  map[peersKey]*entrance // guarded by mu
 	idle sync.Pool
-}{all: map[companyKey]*entrance{}, idle: sync.Pool{New: func() any { return &entrance{} }}}
+}{all: map[peersKey]*entrance{}, idle: sync.Pool{New: func() any { return &entrance{} }}}
 
-func enterBy(key companyKey) *entrance {
+func enterBy(key peersKey) *entrance {
 	entrances.mu.Lock()
 	defer entrances.mu.Unlock()
 	e := entrances.all[key]
@@ -53,7 +53,7 @@ func (e *entrance) leave() {
 	defer entrances.mu.Unlock()
 	if e.users--; e.users == 0 {
 		delete(entrances.all, e.key)
-		e.key = companyKey{}
+		e.key = peersKey{}
 		entrances.idle.Put(e)
 	}
 }

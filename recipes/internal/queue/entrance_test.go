@@ -11,7 +11,7 @@ import (
 // One list is under way at a time; those that come meanwhile share the next one, which is asked for after the
 // creates of all of them were queued.
 func TestNewcomersShareAList(t *testing.T) {
-	e := enterBy(companyKey{session: 1})
+	e := enterBy(peersKey{session: 1})
 	defer e.leave()
 	var asked []*sharedList
 	ask := func(l *sharedList) { asked = append(asked, l) }
@@ -46,8 +46,8 @@ func TestNewcomersShareAList(t *testing.T) {
 
 func TestEntrancesAreForgotten(t *testing.T) {
 	for i := range 3 {
-		e := enterBy(companyKey{session: int64(i)})
-		require.Same(t, e, enterBy(companyKey{session: int64(i)}))
+		e := enterBy(peersKey{session: int64(i)})
+		require.Same(t, e, enterBy(peersKey{session: int64(i)}))
 		e.leave()
 		e.leave()
 	}

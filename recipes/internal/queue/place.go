@@ -24,7 +24,7 @@ type place struct {
 	waited   bool     // for a node ahead
 
 	entering sharedList // what it was listed by, if it came in alone
-	company  *company   // of the waiters that the list of one can tell something; nil until it waits
+	peers    *peers     // of the waiters that the list of one can tell something; nil until it waits
 
 	creating    *framework.Pending[framework.CreateResult] // the create, while it is under way
 	own         *framework.Watch                           // armed on the own node; nil if it is not
@@ -48,7 +48,7 @@ func (l *Line) queue(
 			p.abandon()
 		}
 		p.dirWatch.Stop()
-		p.company.leave(p.name)
+		p.peers.leave(p.name)
 	}()
 	children, err := p.enter(ctx)
 	if err != nil {
@@ -95,7 +95,7 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 	}
 	create := p.view.Create().WithMode(framework.EphemeralSequential).WithProtection().
 		CreatingParentContainersIfNeeded().InBackground()
-	by := enterBy(companyKey{p.owner(), p.session.ID()})
+	by := enterBy(peersKey{p.owner(), p.session.ID()})
 	defer by.leave()
 	ask := func(l *sharedList) {
 		// The others' list must not end with this caller's context.
@@ -140,7 +140,7 @@ func (p *place) turn(ctx context.Context, children []string, wait bool) error {
 		}
 		switch d.Verdict {
 		case Granted:
-			p.company.tell(p.name)
+			p.peers.tell(p.name)
 			return nil
 		case Refused:
 			return fmt.Errorf("%w (%s)", ErrSequenceExhausted, plain.Text(p.name))
@@ -156,11 +156,11 @@ func (p *place) turn(ctx context.Context, children []string, wait bool) error {
 				p.OnWait(Position{Node: p.name, Predecessor: d.Predecessor, Ahead: d.Ahead})
 			}
 			p.waited = true
-			p.joinCompany()
-			p.company.tell(d.First)
+			p.joinPeers()
+			p.peers.tell(d.First)
 			granted, err := p.await(ctx, children, d)
 			if granted {
-				p.company.tell(p.name)
+				p.peers.tell(p.name)
 				return nil
 			}
 			if err != nil && ctx.Err() != nil {
@@ -187,11 +187,11 @@ func (p *place) whose() string {
 	return ", which is of this client (to re-enter a lock, acquire with its Context)"
 }
 
-// joinCompany makes a waiter known to the others of the client.
-func (p *place) joinCompany() {
-	if p.company == nil && p.Order.exclusive() && p.wasFirst == nil {
-		p.company = joinCompany(companyKey{p.owner(), p.session.ID()})
-		p.company.waits(p.name)
+// joinPeers makes a waiter known to the others of the client.
+func (p *place) joinPeers() {
+	if p.peers == nil && p.Order.exclusive() && p.wasFirst == nil {
+		p.peers = joinPeers(peersKey{p.owner(), p.session.ID()})
+		p.peers.waits(p.name)
 	}
 }
 

@@ -49,8 +49,8 @@ func (p *place) awaitAhead(
 	next, target := d.Sole && p.wasFirst == nil, p.target(d)
 	var becomesNext <-chan struct{}
 	if d.First != "" && !next && target == d.Predecessor {
-		becomesNext = p.company.learn(d.Predecessor)
-		defer p.company.forget(d.Predecessor)
+		becomesNext = p.peers.learn(d.Predecessor)
+		defer p.peers.forget(d.Predecessor)
 	}
 	ahead, watching, err := p.watch(ctx, target, next)
 	if err != nil || !watching {
@@ -110,7 +110,7 @@ func (p *place) awaitAhead(
 // Whichever it is, it has to go before the owner's turn, so a waiter that watches it misses nothing.
 func (p *place) target(d Decision) string {
 	far := p.FarSighted && time.Duration(p.memory.heldFor.Load()) >= longHold
-	if far && d.Second != "" && !p.company.has(d.Predecessor) {
+	if far && d.Second != "" && !p.peers.has(d.Predecessor) {
 		return d.Second
 	}
 	return d.Predecessor
@@ -232,9 +232,9 @@ func (p *place) watch(
 	case err != nil:
 	case nextErr == nil && !again:
 		p.armFailures = 0
-		p.company.watches(predecessor, node.Stat.Czxid)
+		p.peers.watches(predecessor, node.Stat.Czxid)
 		stop := func() {
-			p.company.unwatches(predecessor)
+			p.peers.unwatches(predecessor)
 			node.Watch.Stop()
 		}
 		return ahead{events: node.Watch.C, node: node, stop: stop}, true, nil
@@ -267,7 +267,7 @@ func (p *place) watch(
 // armOwn begins to arm a watch on the own node. If the waiter after it has one on the server, it joins that:
 // the two are in one session.
 func (p *place) armOwn(ctx context.Context) {
-	if p.own == nil && p.company.hasWatched(p.name, p.czxid) {
+	if p.own == nil && p.peers.hasWatched(p.name, p.czxid) {
 		p.own = p.session.JoinWatch(p.path)
 	}
 	if p.own == nil && p.arming == nil {
