@@ -31,7 +31,7 @@ func TestFirstInLineAtAReadOnlyMember(t *testing.T) {
 			}
 			return lock.Release, nil
 		}},
-		"semaphore": {2, func(ctx context.Context, c *framework.Client) (release, error) {
+		"semaphore": {1, func(ctx context.Context, c *framework.Client) (release, error) {
 			lease, err := semaphore.New(c, "/semaphore", 2, semaphore.WithLossPolicy(framework.SuspendedIsLoss)).
 				Acquire(ctx, 1)
 			if err != nil {
