@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/integration/internal/kit"
-	"github.com/go-curator/curator/integration/javapeer"
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/recipes/semaphore"
 )
@@ -164,32 +163,23 @@ const (
 	together = "all together"
 )
 
-// Every way in which this library holds a mutex, alone and all together at one path, its semaphore, and its
-// read-write lock with readers that share nodes, beside Java's, under kills, cuts and lost sessions: never two at once, in the order of the nodes, everybody's turn
+// Every way in which this library holds a mutex, alone and all together at one path, and its semaphore, beside
+// Java's, under kills, cuts and lost sessions: never two at once, in the order of the nodes, everybody's turn
 // comes when the trouble is over, and nothing is left.
 func TestLocksInTrouble(t *testing.T) {
 	kit.Interop(t, "mutex", kit.Mixed)
 	kit.Interop(t, "semaphore", kit.Mixed)
-	kit.Interop(t, "rwlock", kit.Mixed)
 	c := &crowd{}
 	books := map[string]*book{}
 	names := []string{together, "semaphore"}
 	for _, w := range ways {
 		names = append(names, w.name)
 	}
-	pathOf := func(name string) string {
-		if name == reading || name == writing {
-			return "/locks/read-write"
-		}
-		return "/locks/" + strings.ReplaceAll(name, " ", "-")
-	}
+	pathOf := func(name string) string { return "/locks/" + strings.ReplaceAll(name, " ", "-") }
 	for _, name := range names {
 		books[name] = &book{c: c, name: name, capacity: 1, held: map[*hold]bool{}}
 	}
 	books["semaphore"].capacity = leases
-	books[reading] = &book{c: c, name: "read-write lock", capacity: room, held: map[*hold]bool{}}
-	books[writing] = books[reading]
-	names = append(names, reading, writing)
 	c.golang = func(c *crowd, p *process) {
 		var work sync.WaitGroup
 		defer work.Wait()
@@ -201,22 +191,20 @@ func TestLocksInTrouble(t *testing.T) {
 					contenders = 2
 				}
 				for range contenders {
-					work.Go(func() { c.contend(p, books[name], name, 1, w, acquire) })
+					work.Go(func() { c.contend(p, books[name], w, acquire) })
 				}
 			}
 		}
-		work.Go(func() { c.readAndWrite(p, books[reading], pathOf(reading)) })
 		work.Go(func() { c.borrow(p, books["semaphore"], pathOf("semaphore")) })
 	}
 	c.java = func(c *crowd, p *process) {
 		var work sync.WaitGroup
 		defer work.Wait()
 		for _, name := range names {
-			if name != "semaphore" && books[name].capacity == 1 {
+			if name != "semaphore" {
 				work.Go(func() { c.contendJava(p, books[name], pathOf(name)) })
 			}
 		}
-		work.Go(func() { c.readAndWriteJava(p, books[reading], pathOf(reading)) })
 		work.Go(func() { c.borrowJava(p, books["semaphore"], pathOf("semaphore")) })
 	}
 	for _, name := range names {
@@ -232,7 +220,6 @@ func TestLocksInTrouble(t *testing.T) {
 			c.empty(pathOf(w.name))
 		}
 	}
-	c.empty(pathOf(reading))
 	for _, dir := range []string{"leases", "locks"} {
 		c.empty(pathOf("semaphore") + "/" + dir)
 	}
@@ -246,10 +233,8 @@ func TestLocksInTrouble(t *testing.T) {
 	}
 }
 
-// contend takes turns at a lock.
-func (c *crowd) contend(
-	p *process, b *book, name string, weight int, w way, acquire func(ctx context.Context) (held, error),
-) {
+// contend takes turns at a mutex.
+func (c *crowd) contend(p *process, b *book, w way, acquire func(ctx context.Context) (held, error)) {
 	for p.ctx.Err() == nil {
 		lock, err := acquire(p.ctx)
 		if err != nil {
@@ -257,10 +242,9 @@ func (c *crowd) contend(
 			continue
 		}
 		node := lock.Node()
-		h := &hold{p: p, weight: weight, number: numberOf(node),
-			valid: func() bool { return !p.killed.Load() && lock.Valid() }}
+		h := &hold{p: p, weight: 1, number: numberOf(node), valid: func() bool { return !p.killed.Load() && lock.Valid() }}
 		if b.keep(p.ctx, h) {
-			c.did(p, name)
+			c.did(p, b.name)
 		}
 		if w.later {
 			lock.ReleaseInBackground()
@@ -300,21 +284,17 @@ func (c *crowd) contendJava(p *process, b *book, path string) {
 	if err != nil {
 		return // killed already
 	}
-	c.turnsOfJava(p, b, b.name, 1, lock, path)
-}
-
-func (c *crowd) turnsOfJava(p *process, b *book, name string, weight int, lock *javapeer.Lock, path string) {
 	for p.ctx.Err() == nil {
 		node, err := lock.Acquire(context.Background(), 2*timeout)
 		if err != nil {
 			nap(p.ctx)
 			continue
 		}
-		h := &hold{p: p, weight: weight, number: numberOf(node), valid: func() bool {
+		h := &hold{p: p, weight: 1, number: numberOf(node), valid: func() bool {
 			return !p.killed.Load() && c.there(path, node)
 		}}
 		if b.keep(p.ctx, h) {
-			c.did(p, name)
+			c.did(p, b.name)
 		}
 		_ = lock.Release(context.Background()) // its own clean-up goes on
 		nap(p.ctx)

@@ -27,7 +27,8 @@ type Cache[T any] struct {
 	mu      sync.Mutex
 	changed flow.Signal // a field below has changed
 	tickets int         // given to those who look
-	shown   int         // the ticket of what entries shows
+	newest  int         // the ticket of the newest look that is over
+	shown   int         // the ticket of what entries shows, since it has changed
 	entries []entry[T]  // by name; what it points to does not change
 	loaded  bool
 	over    error // why nothing changes any more
@@ -225,7 +226,11 @@ func (e entry[T]) of(other entry[T]) bool {
 func (c *Cache[T]) replace(ticket int, entries []entry[T]) (corrupt []entry[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if ticket < c.shown || c.loaded && slices.EqualFunc(entries, c.entries, entry[T].of) {
+	if ticket < c.newest {
+		return nil
+	}
+	c.newest = ticket
+	if c.loaded && slices.EqualFunc(entries, c.entries, entry[T].of) {
 		return nil
 	}
 	for _, e := range entries {

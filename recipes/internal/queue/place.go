@@ -184,6 +184,9 @@ func (p *place) whose() string {
 	if p.behind != p.session.ID() {
 		return ""
 	}
+	if p.NoReentry {
+		return ", which is of this client"
+	}
 	return ", which is of this client (to re-enter a lock, acquire with its Context)"
 }
 

@@ -46,6 +46,7 @@ func (p *place) await(ctx context.Context, children []string, d Decision) (grant
 func (p *place) awaitAhead(
 	ctx context.Context, d Decision, begin func(ahead framework.DataResult),
 ) (granted bool, err error) {
+	p.behind = 0
 	next, target := d.Sole && p.wasFirst == nil, p.target(d)
 	var becomesNext <-chan struct{}
 	if d.First != "" && !next && target == d.Predecessor {
