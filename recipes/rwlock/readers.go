@@ -25,7 +25,8 @@ import (
 // Hooks of the client: Acquire is called for each caller, on its goroutine. The others (Queue, Wait, Hold,
 // NodeData) are told of the node, on a goroutine of the client, with a context without the callers' values;
 // one that panics there ends the process. If one of them ends its goroutine, those who wait for that node get
-// an error; one that blocks keeps them waiting.
+// an error; one that blocks keeps them waiting. The end of a Hold is told on the goroutine that gives the node
+// back; the Hold of a downgrade on the caller's, with its values.
 type Readers struct {
 	rw   RWLock
 	here local
@@ -144,7 +145,8 @@ type Reading struct {
 
 // Context is as [Lock.Context], for this Reading alone: it has the values of the context that acquired it,
 // and ends with its release, also if others go on with the same node. When the lock is lost all their
-// contexts end, before a writer can have it.
+// contexts end, before a writer can have it. Those that re-enter share one Context, with the values of the
+// first; it ends with the last Release.
 func (r *Reading) Context() context.Context { return r.turn.Context() }
 
 // Valid reports whether the caller certainly has the lock now, computed from the clock.
@@ -188,7 +190,8 @@ func (r *Reading) Lost() error { return r.turn.Lost() }
 // node, nothing is sent, and Release does not wait. The last of them waits, as [Lock.Release] does, until the
 // server has confirmed the deletion of the node.
 //
-// A second Release returns ErrReleased. If the lock was lost before, the error is the cause.
+// A second Release returns ErrReleased. If the lock was lost before, the error of the last Release is the
+// cause.
 func (r *Reading) Release(ctx context.Context) error {
 	if ctx == nil {
 		return r.side.wrap("release", framework.ErrNilContext)
