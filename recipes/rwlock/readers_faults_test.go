@@ -369,5 +369,3 @@ func TestReadersAreRevoked(t *testing.T) {
 		require.Len(t, holders, 1, "the share of the one that has re-entered")
 	})
 }
-
-// A hook that ends the goroutine it runs on costs those who wait an error, and no more.

@@ -17,6 +17,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
+// A hook that ends the goroutine it runs on costs those who wait an error, and no more.
 func TestHookThatEndsWhatGetsTheNodeOfReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -281,7 +281,7 @@ func TestReadersGuard(t *testing.T) {
 	})
 }
 
-// Somebody who tries after the writer has left gets the lock, also while another is told that it is there.
+// A mistake in the arguments is what every method returns.
 func TestReadersMistakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -66,6 +66,7 @@ func TestReadersTry(t *testing.T) {
 	})
 }
 
+// Somebody who tries after the writer has left gets the lock, also while another is told that it is there.
 func TestReadersTryAfterAWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
