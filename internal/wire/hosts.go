@@ -141,14 +141,14 @@ func (h *hosts) Len() int {
 }
 
 // set changes the lists, and ends the pass that is going on. Servers that are new on the list are tried
-// without a pause.
+// without a pause, and so are those of a shorter list if there is a connection: it is given up by us, if at
+// all, and no pass over the list has failed.
 func (h *hosts) set(servers, further []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, s := range servers {
-		if !slices.Contains(h.servers, s) {
-			h.resetPauses()
-		}
+	added := slices.ContainsFunc(servers, func(s string) bool { return !slices.Contains(h.servers, s) })
+	if added || !h.up.t.IsZero() {
+		h.resetPauses()
 	}
 	h.servers, h.further, h.left = servers, further, nil
 }

@@ -268,6 +268,25 @@ func TestHostsFallBack(t *testing.T) {
 	assert.Equal(t, []string{"e:1"}, next(1))
 }
 
+// A server that leaves the list is given up by us. Even if the connection to it was young, the rest of the list
+// is tried first, at once: not the further list, on which it still is.
+func TestHostsOfAShorterListWhileConnected(t *testing.T) {
+	h := newHosts([]string{"a:1", "b:1", "c:1"})
+	h.set([]string{"a:1", "b:1", "c:1"}, []string{"a:1"})
+	h.next()
+	h.connected()
+	h.set([]string{"b:1", "c:1"}, []string{"a:1"})
+	var pass []string
+	for range 2 {
+		server, pause := h.next()
+		assert.Zero(t, pause)
+		pass = append(pass, server)
+	}
+	assert.ElementsMatch(t, []string{"b:1", "c:1"}, pass)
+	server, _ := h.next()
+	assert.Equal(t, "a:1", server)
+}
+
 // A server whose connection was closed for its fault is tried after the others, once.
 func TestHostsShun(t *testing.T) {
 	h := newHosts(names(5))
