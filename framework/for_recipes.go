@@ -185,6 +185,16 @@ func (c *core) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
+// StateSignal returns a channel that is closed when the state changes next. Get it before you read [Client.State],
+// and you miss no change. For authors of recipes.
+func (c *Client) StateSignal() <-chan struct{} {
+	if c.none() {
+		return nil
+	}
+	_, changed := c.core.board.look()
+	return changed
+}
+
 // Spawn runs f on a goroutine that Close waits for: for work that a recipe has to finish after its caller has
 // gone. When the client closes, f's context ends, operations and pauses fail with ErrClosed, and f has to
 // return. A panic in f ends the process. For authors of recipes.

@@ -122,7 +122,7 @@ func wait(t *testing.T, node *zkserver.Node, c *curve, l line, n int) {
 		}
 	}
 	grants := make(chan granted, n)
-	nodes, received, before := kit.Metric(t, node, "zk_znode_count"), kit.Metric(t, node, "zk_packets_received"), live()
+	nodes, received, before := kit.Metric(t, node, "zk_ephemerals_count"), kit.Metric(t, node, "zk_packets_received"), live()
 	bytes, most := m.in.Load(), peak()
 	for i := range n {
 		stand := l.of(clients[1+i%(len(clients)-1)], path, i)
@@ -132,7 +132,7 @@ func wait(t *testing.T, node *zkserver.Node, c *curve, l line, n int) {
 			}
 		})
 	}
-	for kit.Metric(t, node, "zk_znode_count") < nodes+n {
+	for kit.Metric(t, node, "zk_ephemerals_count") < nodes+n {
 		time.Sleep(50 * time.Millisecond)
 		require.NoError(t, ctx.Err(), "the line does not fill")
 	}

@@ -1,7 +1,6 @@
 package leader
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -142,18 +141,23 @@ func (c *candidate) record(r reading) (Health, bool) {
 }
 
 // followConnection starts a goroutine that updates the role, and with it Since, when only the connection
-// changes. The goroutine ends with the client or with stop, which waits for its end.
+// changes. The goroutine ends with stop, which waits for its end.
 func (c *candidate) followConnection() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
+	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		for range c.line.Client.StateChanges(ctx) {
+		for {
+			changed := c.line.Client.StateSignal()
 			c.Health()
+			select {
+			case <-changed:
+			case <-over:
+				return
+			}
 		}
 	}()
 	return func() {
-		cancel()
+		close(over)
 		<-done
 	}
 }

@@ -89,7 +89,7 @@ func NewLatch(client *framework.Client, path string, opts ...Option) (*Latch, er
 	l.line.Recipe = "latch"
 	l.init(nil)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	go l.run()
+	go l.run(0, l.followConnection())
 	return l, nil
 }
 
@@ -198,17 +198,22 @@ func (l *Latch) leave(mode CloseMode) {
 }
 
 // run is the latch's goroutine. Every change of the latch's role happens on it, except those that the
-// connection causes.
-func (l *Latch) run() {
-	defer close(l.done)
-	stop := l.followConnection()
-	var idle error
-	for failures := 1; !apart.Call(func() { idle = l.elect() }); failures++ { // a hook called runtime.Goexit
+// connection causes. If a hook ends it by runtime.Goexit, another one goes on.
+func (l *Latch) run(failures int, stop func()) {
+	over := false
+	defer func() {
+		if !over {
+			go l.run(failures+1, stop)
+		}
+	}()
+	if failures > 0 {
 		l.line.Client.Pause(l.ctx, rejoinDelay(failures))
 	}
-	l.setIdle(idle)
+	l.setIdle(l.elect())
+	over = true
 	l.cancel()
 	stop()
+	close(l.done)
 }
 
 // elect waits in the queue and leads, again and again. It returns ErrLeft when the latch has to leave, or the

@@ -3,6 +3,7 @@ package rwlock_test
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // A writer, 500 readers, a writer, 500 readers, in ten sessions: a release wakes those that have their turn,
-// each of them lists once, and nobody else is woken.
+// those of each client need five lists, and nobody else is woken.
 func TestThousandReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const half, sessions = 500, 10
@@ -32,15 +33,18 @@ func TestThousandReaders(t *testing.T) {
 		front := readers()
 		second := waiting(t, background, rwlock.New(clients[0], path).WriteLock())
 		back := readers()
+		s.Delay(0, 10*time.Millisecond)
 		s.ResetCounts()
 
 		release(t, first)
+		time.Sleep(30 * time.Millisecond)
 		var locks []*rwlock.Lock
 		for _, done := range front {
 			locks = append(locks, done.OK())
 		}
-		counts(t, s, "the first writer goes: a list for each reader in front",
-			map[string]int{"delete": 1, "getChildren2": half})
+		s.Delay(0, 0)
+		counts(t, s, "the first writer goes: five lists for the readers of each client",
+			map[string]int{"delete": 1, "getChildren2": 5 * sessions})
 		line, err := rwlock.New(clients[0], path).ReadLock().Participants(background)
 		require.NoError(t, err)
 		last := line[half-1].Name // the nearest one ahead of the second writer
@@ -57,11 +61,14 @@ func TestThousandReaders(t *testing.T) {
 		release(t, locks[half-1])
 		writer := second.OK()
 		counts(t, s, "the last reader goes: a list for the writer", map[string]int{"delete": 1, "getChildren2": 1})
+		s.Delay(0, 10*time.Millisecond)
 		release(t, writer)
+		time.Sleep(30 * time.Millisecond)
 		for _, done := range back {
 			defer release(t, done.OK())
 		}
-		counts(t, s, "the second writer goes: a list for each reader behind",
-			map[string]int{"delete": 1, "getChildren2": half})
+		s.Delay(0, 0)
+		counts(t, s, "the second writer goes: five lists for the other readers of each client",
+			map[string]int{"delete": 1, "getChildren2": 5 * sessions})
 	})
 }

@@ -125,11 +125,14 @@ func TestNoHerdOfReaders(t *testing.T) {
 		release(t, w1)
 		writer := w2.OK()
 		counts(t, s, "the first writer goes", map[string]int{"delete": 1, "getChildren2": 1})
+		s.Delay(0, 10*time.Millisecond)
 		release(t, writer)
+		time.Sleep(30 * time.Millisecond)
 		for _, done := range readers {
 			defer release(t, done.OK())
 		}
-		counts(t, s, "the second writer goes: everybody's turn, one list each",
-			map[string]int{"delete": 1, "getChildren2": n})
+		s.Delay(0, 0)
+		counts(t, s, "the second writer goes: everybody's turn, and five lists for all readers of the client",
+			map[string]int{"delete": 1, "getChildren2": 5})
 	})
 }

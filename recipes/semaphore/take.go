@@ -18,11 +18,14 @@ var errLeaseGone = fmt.Errorf("while the lease was being acquired: %w", framewor
 
 // try takes n leases if they are free and the queue is empty; otherwise it returns ErrNotAcquired. It costs
 // two flights, of which the first only reads. It does not join the queue: [snapshot.judge] is safe without,
-// and a caller that loses a race has taken nothing. A caller that would join the queue otherwise does not
-// need to know who is in it: many that come at once would read long lists.
+// and a caller that loses a race has taken nothing. joins says that the caller joins the queue then.
 func (s *Semaphore) try(ctx context.Context, n int, joins bool) (lease *Lease, err error) {
+	precheck := s.precheck
+	if joins {
+		precheck = s.sharedPrecheck
+	}
 	err = queue.Once(ctx, s.client, func(ctx context.Context, session *framework.Session) (err error) {
-		if err = s.precheck(ctx, session.Client(), n, joins); err == nil {
+		if err = precheck(ctx, session, n); err == nil {
 			lease, err = s.take(ctx, session, n, false)
 		}
 		return err
@@ -32,44 +35,90 @@ func (s *Semaphore) try(ctx context.Context, n int, joins bool) (lease *Lease, e
 
 // precheck returns ErrNotAcquired if the queue is not empty or too few leases are free. It costs one flight
 // and writes nothing.
-func (s *Semaphore) precheck(ctx context.Context, view *framework.Client, n int, joins bool) error {
+func (s *Semaphore) precheck(ctx context.Context, session *framework.Session, n int) error {
+	view := session.Client()
 	synced := view.Sync().InBackground().ForPath(ctx, s.path)
-	ahead := s.ahead
-	if joins {
-		ahead = s.anything
-	}
-	queued := ahead(ctx, view)
+	lined := view.GetChildren().InBackground().ForPath(ctx, s.line.Dir)
 	seen, err := s.look(ctx, view, false)
+	line, lineErr := queue.Result(lined)
 	_, syncErr := queue.Result(synced)
-	if err := cmp.Or(err, syncErr, queued()); err != nil {
+	if err := cmp.Or(err, syncErr, queue.Unless(lineErr, framework.ErrNoNode)); err != nil {
 		return err
+	}
+	if first := s.line.Order.FirstBlocker(line.Names); first != "" {
+		return fmt.Errorf("%w: node %s is ahead in the queue", ErrNotAcquired, plain.Text(first))
 	}
 	return seen.room(n)
 }
 
-// ahead asks whether somebody is in the queue. What it returns waits for the answer, and is ErrNotAcquired if
-// so.
-func (s *Semaphore) ahead(ctx context.Context, view *framework.Client) func() error {
-	lined := view.GetChildren().InBackground().ForPath(ctx, s.line.Dir)
-	return func() error {
-		line, err := queue.Result(lined)
-		if first := s.line.Order.FirstBlocker(line.Names); first != "" {
-			return fmt.Errorf("%w: node %s is ahead in the queue", ErrNotAcquired, plain.Text(first))
-		}
-		return queue.Unless(err, framework.ErrNoNode)
-	}
+// prechecks is where callers that join the queue otherwise come in: those that come at the same time share
+// their prechecks.
+var prechecks queue.Entrances[precheckKey, pendingPrecheck]
+
+// precheckKey is the same for those that look at the same nodes, through one client, in one session.
+type precheckKey struct {
+	line, count any
+	session     int64
 }
 
-// anything is ahead for a caller that otherwise joins the queue, which has to be right about an empty one only.
-func (s *Semaphore) anything(ctx context.Context, view *framework.Client) func() error {
-	looked := view.CheckExists().InBackground().ForPath(ctx, s.line.Dir)
-	return func() error {
-		there, err := queue.Result(looked)
-		if err == nil && there.Stat != nil && there.Stat.NumChildren > 0 {
-			return ErrNotAcquired
+// pendingPrecheck is a precheck whose answers are pending. It asks for the number of those in the queue only:
+// who joins it otherwise has to be right about an empty one.
+type pendingPrecheck struct {
+	synced *framework.Pending[struct{}] // nil if whoever asked did not return
+	queued *framework.Pending[framework.ExistsResult]
+	look   pendingLook
+}
+
+// sharedPrecheck is precheck for a caller that joins the queue otherwise: its error need not say more.
+func (s *Semaphore) sharedPrecheck(ctx context.Context, session *framework.Session, n int) error {
+	view := session.Client()
+	key := precheckKey{line: s.client.Place(s.line.Dir), session: session.ID()}
+	if s.count != nil {
+		key.count = s.client.Place(s.count.Path())
+	}
+	by := prechecks.Enter(key)
+	defer by.Leave()
+	ask := func(p *pendingPrecheck) {
+		ctx := context.WithoutCancel(ctx) // the others' answers must not end with this caller's context
+		synced := view.Sync().InBackground().ForPath(ctx, s.path)
+		p.queued = view.CheckExists().InBackground().ForPath(ctx, s.line.Dir)
+		p.look = s.beginLook(ctx, view, false)
+		p.synced = synced
+	}
+	var own queue.Shared[pendingPrecheck]
+	shared := by.Join(&own, queue.Together)
+	defer func() {
+		if next := by.Done(shared); next != nil {
+			defer next.WasAsked() // also if a hook does not return
+			ask(&next.Question)
 		}
+	}()
+	if shared == &own {
+		ask(&own.Question)
+	}
+	p := &shared.Question
+	if !shared.Asked(ctx) {
+		return context.Cause(ctx)
+	}
+	if p.synced == nil {
+		return ErrNotAcquired
+	}
+	_, syncErr := p.synced.Wait(ctx)
+	queued, err := p.queued.Wait(ctx)
+	if err := cmp.Or(syncErr, queue.Unless(err, framework.ErrNoNode)); err != nil {
 		return err
 	}
+	if queued.Stat != nil && queued.Stat.NumChildren > 0 {
+		return ErrNotAcquired
+	}
+	seen, err := s.endLook(ctx, p.look)
+	if s.count != nil && errors.Is(err, framework.ErrNoNode) {
+		seen, err = s.look(ctx, view, false)
+	}
+	if err != nil {
+		return err
+	}
+	return seen.room(n)
 }
 
 // pendingLook is a look whose answers are pending.
@@ -91,14 +140,14 @@ func (s *Semaphore) beginLook(ctx context.Context, view *framework.Client, watch
 	return p
 }
 
-// endLook waits for the answers. If the node "leases" is missing, there are no leases. If the shared count is
+// endLook waits for the answers, at most until ctx ends. If the node "leases" is missing, there are no leases. If the shared count is
 // missing, the error is ErrNoNode.
-func (s *Semaphore) endLook(p pendingLook) (seen snapshot, err error) {
-	list, err := queue.Result(p.leases)
+func (s *Semaphore) endLook(ctx context.Context, p pendingLook) (seen snapshot, err error) {
+	list, err := p.leases.Wait(ctx)
 	err = queue.Unless(err, framework.ErrNoNode)
 	seen.children, seen.dir, seen.max, seen.watches[0] = list.Names, list.Stat, s.max, list.Watch
 	if p.count != nil {
-		node, countErr := queue.Result(p.count)
+		node, countErr := p.count.Wait(ctx)
 		seen.watches[1] = node.Watch
 		if err = cmp.Or(err, countErr); err == nil {
 			var n int32
@@ -120,7 +169,7 @@ func (s *Semaphore) endLook(p pendingLook) (seen snapshot, err error) {
 // look takes a snapshot, and creates the shared count if it is missing.
 func (s *Semaphore) look(ctx context.Context, view *framework.Client, watch bool) (snapshot, error) {
 	for {
-		seen, err := s.endLook(s.beginLook(ctx, view, watch))
+		seen, err := s.endLook(context.Background(), s.beginLook(ctx, view, watch))
 		if s.count == nil || !errors.Is(err, framework.ErrNoNode) {
 			return seen, err
 		}
@@ -181,7 +230,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int,
 			first = cmp.Or(first, err)
 		}
 		creates = nil
-		seen, unseen = s.endLook(look)
+		seen, unseen = s.endLook(context.Background(), look)
 		return first
 	})
 	if err != nil {

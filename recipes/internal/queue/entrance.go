@@ -2,110 +2,152 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/flow"
 )
 
-// entrance is where the goroutines of one client, in one session, come into one line. A newcomer needs a list
-// that the server reads after the newcomer's create. So one list is under way at a time, and those that come
-// meanwhile share the next one: n that come at once need not have n lists of n names in memory.
-type entrance struct {
-	key   peersKey
-	users int // guarded by entrances.mu
-
-	mu      sync.Mutex
-	running *sharedList // the last that was asked for: too early for who comes now; guarded by mu
-	next    *sharedList // will be asked for when running is there; nil if nobody needs it; guarded by mu
-}
-
-// sharedList is a list of the directory for those whose creates were queued before it.
-type sharedList struct {
-	asked       chan struct{} // closed when it was asked for; nil if that was at once
-	listed      *framework.Pending[framework.ChildrenResult]
-	connections uint64 // of the session, before it was asked for
-	users       int    // guarded by entrance.mu
-}
-
-// entrances has those that somebody uses. The idle ones are used again.
-var entrances = struct {
+// Entrances are where the goroutines of one client come in, each by a key: the place that they come to, in one
+// session. A newcomer asks something that the server has to answer after it came. If enough of the
+// same are under way already, those that come meanwhile share the next one: n that come at once need not send n
+// requests and have n answers in memory.
+type Entrances[K comparable, Q any] struct {
 	mu   sync.Mutex
-	all  map[peersKey]*entrance // guarded by mu
+	all  map[K]*Entrance[K, Q] // those that somebody uses; guarded by mu
 	idle sync.Pool
-}{all: map[peersKey]*entrance{}, idle: sync.Pool{New: func() any { return &entrance{} }}}
+}
 
-func enterBy(key peersKey) *entrance {
-	entrances.mu.Lock()
-	defer entrances.mu.Unlock()
-	e := entrances.all[key]
+// Together is how many questions of one kind a client has under way where who shares one would wait for its turn
+// for longer: a few goroutines need not wait for each other.
+const Together = 4
+
+// Entrance is one of [Entrances].
+type Entrance[K comparable, Q any] struct {
+	of    *Entrances[K, Q]
+	key   K
+	users int // guarded by of.mu
+
+	mu       sync.Mutex
+	underWay int        // were asked, too early for who comes now, and nobody has the answer; guarded by mu
+	next     *Shared[Q] // will be asked when one of them is answered; nil if nobody needs it; guarded by mu
+}
+
+// Shared is a question of those that came before it was asked.
+type Shared[Q any] struct {
+	Question Q             // written when it is asked
+	asked    chan struct{} // closed when it was asked; nil if that was at once
+	users    int           // guarded by Entrance.mu
+	underWay bool          // counted as such; guarded by Entrance.mu
+}
+
+// Enter begins a newcomer's use of an entrance.
+func (es *Entrances[K, Q]) Enter(key K) *Entrance[K, Q] {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	e := es.all[key]
 	if e == nil {
-		e = entrances.idle.Get().(*entrance)
+		var ok bool
+		if e, ok = es.idle.Get().(*Entrance[K, Q]); !ok {
+			e = &Entrance[K, Q]{of: es}
+		}
 		e.key = key
-		entrances.all[key] = e
+		if es.all == nil {
+			es.all = map[K]*Entrance[K, Q]{}
+		}
+		es.all[key] = e
 	}
 	e.users++
 	return e
 }
 
-// leave is called once for each enterBy.
-func (e *entrance) leave() {
-	entrances.mu.Lock()
-	defer entrances.mu.Unlock()
+// Leave is called once for each Enter.
+func (e *Entrance[K, Q]) Leave() {
+	es := e.of
+	es.mu.Lock()
+	defer es.mu.Unlock()
 	if e.users--; e.users == 0 {
-		delete(entrances.all, e.key)
-		e.key = peersKey{}
-		entrances.idle.Put(e)
+		delete(es.all, e.key)
+		var none K
+		e.key = none
+		es.idle.Put(e)
 	}
 }
 
-// list returns the list for a newcomer that has queued its create. It is own, which the newcomer has to ask
-// for, if nobody else has one under way. done is called once for each list.
-func (e *entrance) list(own *sharedList) *sharedList {
+// Join returns the question of a newcomer. It is own, which the newcomer has to ask, if fewer than most are
+// under way. Done is called once for each Join.
+func (e *Entrance[K, Q]) Join(own *Shared[Q], most int) *Shared[Q] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.running != nil {
+	if e.underWay >= most {
 		if e.next == nil {
-			e.next = &sharedList{asked: make(chan struct{})}
+			e.next = &Shared[Q]{asked: make(chan struct{})}
 		}
 		e.next.users++
 		return e.next
 	}
-	*own = sharedList{users: 1}
-	e.running = own
+	*own = Shared[Q]{users: 1, underWay: true}
+	e.underWay++
 	return own
 }
 
-// done ends a newcomer's use of a list, when it has that or has given up. The next one is asked for then.
-func (e *entrance) done(l *sharedList, ask func(*sharedList)) {
+// Done ends a newcomer's use of a question, when it has the answer or has given up. If next is not nil, the caller
+// has to ask that now, and then to call its WasAsked.
+func (e *Entrance[K, Q]) Done(s *Shared[Q]) (next *Shared[Q]) {
 	e.mu.Lock()
-	l.users--
-	var next *sharedList
+	defer e.mu.Unlock()
+	s.users--
 	switch {
-	case e.running == l:
-		next = e.next
-		e.running, e.next = next, nil
-	case e.next == l && l.users == 0:
+	case s.underWay:
+		s.underWay = false
+		e.underWay--
+		if next = e.next; next != nil {
+			e.next, next.underWay = nil, true
+			e.underWay++
+		}
+	case e.next == s && s.users == 0:
 		e.next = nil
 	}
-	e.mu.Unlock()
-	if next != nil {
-		defer close(next.asked) // also if a hook does not return
-		ask(next)
+	return next
+}
+
+// WasAsked tells all that share the question.
+func (s *Shared[Q]) WasAsked() { close(s.asked) }
+
+// Asked waits until the question was asked. It is false if ctx has ended.
+func (s *Shared[Q]) Asked(ctx context.Context) bool {
+	if s.asked == nil {
+		return true
+	}
+	select {
+	case <-s.asked:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
-// names waits for the list. It is false if there is none: it is an error, or ctx has ended.
-func (l *sharedList) names(ctx context.Context) (children []string, ok bool) {
-	if l.asked != nil {
-		select {
-		case <-l.asked:
-		case <-ctx.Done():
-			return nil, false
-		}
-	}
-	if l.listed == nil {
-		return nil, false
-	}
-	list, err := l.listed.Wait(ctx)
-	return list.Names, err == nil
+// entrances are those of lines.
+var entrances Entrances[peersKey, listing]
+
+// listing is a list of the directory for those whose creates were queued before it.
+type listing struct {
+	listed      *framework.Pending[framework.ChildrenResult] // nil if whoever asked did not return
+	connections uint64                                       // of the session, before it was asked for
 }
+
+// names waits for a list, until ctx ends.
+func names(ctx context.Context, list *Shared[listing]) (children []string, err error) {
+	if !list.Asked(ctx) {
+		return nil, flow.Ended(ctx)
+	}
+	if list.Question.listed == nil {
+		return nil, errNotAsked
+	}
+	result, err := list.Question.listed.Wait(ctx)
+	return result.Names, err
+}
+
+// errNotAsked says that whoever was to ask for others, too, did not return from a hook.
+var errNotAsked = fmt.Errorf("the list that was shared was not asked for: %w", framework.ErrNotConnected)

@@ -11,14 +11,19 @@ import (
 // One list is under way at a time; those that come meanwhile share the next one, which is asked for after the
 // creates of all of them were queued.
 func TestNewcomersShareAList(t *testing.T) {
-	e := enterBy(peersKey{session: 1})
-	defer e.leave()
-	var asked []*sharedList
-	ask := func(l *sharedList) { asked = append(asked, l) }
-	var own [5]sharedList
-	lists := make([]*sharedList, 5)
+	e := entrances.Enter(peersKey{session: 1})
+	defer e.Leave()
+	var asked []*listing
+	done := func(list *Shared[listing]) {
+		if next := e.Done(list); next != nil {
+			asked = append(asked, &next.Question)
+			next.WasAsked()
+		}
+	}
+	var own [5]Shared[listing]
+	lists := make([]*Shared[listing], 5)
 	for i := range 4 {
-		lists[i] = e.list(&own[i])
+		lists[i] = e.Join(&own[i], 1)
 	}
 	assert.Same(t, &own[0], lists[0], "the first has its own")
 	for _, l := range lists[1:4] {
@@ -27,29 +32,51 @@ func TestNewcomersShareAList(t *testing.T) {
 	assert.NotSame(t, lists[0], lists[1])
 	assert.Empty(t, asked, "the first list was asked for before the other creates")
 
-	e.done(lists[1], ask)
+	done(lists[1])
 	assert.Empty(t, asked, "one has left, two still need it")
-	e.done(lists[0], ask)
-	require.Equal(t, []*sharedList{lists[1]}, asked)
+	done(lists[0])
+	require.Len(t, asked, 1)
+	require.Same(t, &lists[1].Question, asked[0])
 	<-lists[1].asked
-	lists[4] = e.list(&own[4])
+	lists[4] = e.Join(&own[4], 1)
 	assert.NotSame(t, lists[1], lists[4], "it is too early for that one")
-	e.done(lists[4], ask)
-	e.done(lists[2], ask)
+	done(lists[4])
+	done(lists[2])
 	assert.Len(t, asked, 1, "nobody is left that needs the next one")
-	e.done(lists[3], ask)
+	done(lists[3])
 	assert.Len(t, asked, 1)
-	last := e.list(&own[0])
+	last := e.Join(&own[0], 1)
 	assert.Same(t, &own[0], last, "nothing is under way any more")
-	e.done(last, ask)
+	done(last)
+}
+
+// A few ask for themselves at the same time. The first of them that is answered asks for those that share.
+func TestAFewAskForThemselves(t *testing.T) {
+	e := entrances.Enter(peersKey{session: 2})
+	defer e.Leave()
+	var own [5]Shared[listing]
+	for i := range Together {
+		require.Same(t, &own[i], e.Join(&own[i], Together))
+	}
+	shared := e.Join(&own[4], Together)
+	require.NotSame(t, &own[4], shared)
+	require.Same(t, shared, e.Done(&own[2]))
+	shared.WasAsked()
+	assert.Nil(t, e.Done(&own[0]), "nobody else shares")
+	assert.Same(t, &own[2], e.Join(&own[2], Together), "there is room for one")
+	assert.Nil(t, e.Done(shared))
+	for _, i := range []int{1, 2, 3} {
+		assert.Nil(t, e.Done(&own[i]))
+	}
+	assert.Zero(t, e.underWay)
 }
 
 func TestEntrancesAreForgotten(t *testing.T) {
 	for i := range 3 {
-		e := enterBy(peersKey{session: int64(i)})
-		require.Same(t, e, enterBy(peersKey{session: int64(i)}))
-		e.leave()
-		e.leave()
+		e := entrances.Enter(peersKey{session: int64(i)})
+		require.Same(t, e, entrances.Enter(peersKey{session: int64(i)}))
+		e.Leave()
+		e.Leave()
 	}
 	entrances.mu.Lock()
 	defer entrances.mu.Unlock()

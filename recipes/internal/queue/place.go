@@ -23,8 +23,8 @@ type place struct {
 	wasFirst WasFirst // how to do without a list; nil if there is no way
 	waited   bool     // for a node ahead
 
-	entering sharedList // what it was listed by, if it came in alone
-	peers    *peers     // of the waiters that the list of one can tell something; nil until it waits
+	listing Shared[listing] // what it is listed by, if no other waiter is listed at the same time
+	peers   *peers          // of the waiters that the list of one can tell something; nil until it waits
 
 	creating    *framework.Pending[framework.CreateResult] // the create, while it is under way
 	own         *framework.Watch                           // armed on the own node; nil if it is not
@@ -95,24 +95,13 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 	}
 	create := p.view.Create().WithMode(framework.EphemeralSequential).WithProtection().
 		CreatingParentContainersIfNeeded().InBackground()
-	by := enterBy(peersKey{p.owner(), p.session.ID()})
-	defer by.leave()
-	ask := func(l *sharedList) {
-		// The others' list must not end with this caller's context.
-		ctx := ctx
-		if ctx.Done() != nil {
-			ctx = context.WithoutCancel(ctx)
-		}
-		l.connections = p.session.Connections()
-		l.listed = p.view.GetChildren().InBackground().ForPath(ctx, p.Dir)
-	}
+	by := entrances.Enter(peersKey{p.owner(), p.session.ID()})
+	defer by.Leave()
 	err = p.Client.Retry(ctx, func(ctx context.Context) error {
 		p.creating = create.ForPath(ctx, zkpath.Join(p.Dir, p.Name), data)
-		list := by.list(&p.entering)
-		defer by.done(list, ask)
-		if list == &p.entering {
-			ask(list)
-		}
+		list := by.Join(&p.listing, 1)
+		defer p.done(ctx, by, list)
+		p.ask(ctx, list)
 		node, err := Result(p.creating)
 		p.creating = nil
 		if err != nil {
@@ -121,12 +110,36 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 		p.path, p.name, p.czxid = node.Path, zkpath.Base(node.Path), node.Stat.Czxid
 		// The list may be an error, or too old: when the directory was missing, or the connection was lost in
 		// between. Then the own node is not in it, and turn lists again.
-		if names, ok := list.names(ctx); ok {
-			children, p.connections = names, list.connections
+		if names, err := names(ctx, list); err == nil {
+			children, p.connections = names, list.Question.connections
 		}
 		return nil
 	})
 	return children, err
+}
+
+// ask asks for a list if it is the caller's own, and not one that somebody else asks for.
+func (p *place) ask(ctx context.Context, list *Shared[listing]) {
+	if list == &p.listing {
+		p.askNow(ctx, &list.Question)
+	}
+}
+
+// done is called once for each list that was joined, when it is there or not needed any more.
+func (p *place) done(ctx context.Context, by *Entrance[peersKey, listing], list *Shared[listing]) {
+	if next := by.Done(list); next != nil {
+		defer next.WasAsked() // also if a hook does not return
+		p.askNow(ctx, &next.Question)
+	}
+}
+
+// askNow asks for a list, which must not end with this caller's context: others may share it.
+func (p *place) askNow(ctx context.Context, l *listing) {
+	if ctx.Done() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	l.connections = p.session.Connections()
+	l.listed = p.view.GetChildren().InBackground().ForPath(ctx, p.Dir)
 }
 
 func (p *place) turn(ctx context.Context, children []string, wait bool) error {
@@ -199,24 +212,34 @@ func (p *place) joinPeers() {
 }
 
 // list reads the directory, however long the connection is away: the place in line lasts as long as the
-// session.
-func (p *place) list(ctx context.Context) ([]string, error) {
+// session. Of many waiters of one client that need a list at the same time, most share it, as newcomers do: all
+// readers whose turn has come, or all waiters after a lost connection.
+func (p *place) list(ctx context.Context) (children []string, err error) {
 	p.dirWatch.Stop()
 	p.dirWatch = nil
-	var names []string
-	err := ThroughOutages(ctx, p.view, func(ctx context.Context) (err error) {
-		p.connections = p.session.Connections()
-		if p.unreadable != "" {
-			names, p.dirWatch, err = p.view.GetChildren().WithWatch().ForPath(ctx, p.Dir)
-		} else {
-			names, err = p.view.GetChildren().ForPath(ctx, p.Dir)
-		}
-		return err
-	})
+	if p.unreadable != "" {
+		err = ThroughOutages(ctx, p.view, func(ctx context.Context) (err error) {
+			p.connections = p.session.Connections()
+			children, p.dirWatch, err = p.view.GetChildren().WithWatch().ForPath(ctx, p.Dir)
+			return err
+		})
+	} else {
+		by := entrances.Enter(peersKey{p.owner(), p.session.ID()})
+		defer by.Leave()
+		err = ThroughOutages(ctx, p.view, func(ctx context.Context) (err error) {
+			list := by.Join(&p.listing, Together)
+			defer p.done(ctx, by, list)
+			p.ask(ctx, list)
+			if children, err = names(ctx, list); err == nil {
+				p.connections = list.Question.connections
+			}
+			return err
+		})
+	}
 	if errors.Is(err, framework.ErrNoNode) {
 		return nil, errNodeLost // the directory is gone, so the node is
 	}
-	return names, err
+	return children, err
 }
 
 // abandon has the client delete the node, if there is one or may be one. That uses up the watch on it,

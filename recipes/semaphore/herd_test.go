@@ -1,0 +1,93 @@
+package semaphore_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/semaphore"
+	"github.com/go-curator/curator/zktest"
+)
+
+// A thousand callers that come at the same time, by a semaphore of their own each, in ten sessions: those of a
+// client look at the leases and at the line together. What each has to have is a node and a watch.
+func TestThousandCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const callers, sessions = 1000, 10
+		s := zktest.RunT(t)
+		for _, dir := range []string{locks, leases} {
+			require.NoError(t, s.Create(dir, nil))
+		}
+		holder := acquire(t, semaphore.New(newClient(t, s), path, 1), 1)
+		clients := make([]*framework.Client, sessions)
+		for i := range clients {
+			clients[i] = newClient(t, s)
+		}
+		synctest.Wait()
+		s.Delay(0, 10*time.Millisecond)
+		s.ResetCounts()
+		ctx, cancel := context.WithCancel(background)
+		var all []*call
+		for i := range callers {
+			all = append(all, begin(t, ctx, semaphore.New(clients[i%sessions], path, 1), 1))
+		}
+		time.Sleep(time.Second)
+		got := s.Counts()
+		assert.Equal(t, callers, got["create2"])
+		// Four of a client look for themselves, the others together, once or twice.
+		assert.LessOrEqual(t, got["sync"], 6*sessions)
+		assert.LessOrEqual(t, got["exists"], 6*sessions)
+		assert.LessOrEqual(t, got["getChildren2"], 9*sessions+1) // the leases and the line; the first looks again
+		assert.LessOrEqual(t, got["getData"], callers)
+		cancel()
+		for _, c := range all {
+			require.ErrorIs(t, c.End().Err, context.Canceled)
+		}
+		s.Delay(0, 0)
+		time.Sleep(time.Second)
+		release(t, holder)
+		clean(t, s)
+	})
+}
+
+// The first that come ask for themselves, and those that come then ask together after them. One that gives up takes
+// nothing from the others, whoever of them was to ask.
+func TestCallersThatLookTogetherGiveUpAlone(t *testing.T) {
+	for who := range 7 {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			for _, dir := range []string{locks, leases} {
+				require.NoError(t, s.Create(dir, nil))
+			}
+			sem := semaphore.New(newClient(t, s), path, 7)
+			synctest.Wait()
+			s.Delay(0, time.Second)
+			ctx, cancel := context.WithCancel(background)
+			var all [7]*call
+			for i := range all {
+				of := background
+				if i == who {
+					of = ctx
+				}
+				all[i] = begin(t, of, sem, 1).Waits()
+			}
+			cancel()
+			synctest.Wait()
+			_, err := all[who].Returned()
+			require.ErrorIs(t, err, context.Canceled, "at once")
+			time.Sleep(10 * time.Second)
+			s.Delay(0, 0)
+			for i, c := range all {
+				if i != who {
+					release(t, c.OK())
+				}
+			}
+			clean(t, s)
+		})
+	}
+}
