@@ -33,9 +33,9 @@
 //
 // A record whose reply was lost is found again: it stays when the session ends, and has an id in it. A record
 // that was written after the function is tried until it is there, also after Do has returned, and also if the
-// lock was lost meanwhile: the function has run. (Whoever has got the lock by then may have looked before it
-// was there, and does the slot again.) If it cannot be written, or not before Do's context ends, the error
-// matches [ErrNotRecorded], and the slot may be done again.
+// lock was lost meanwhile: the function has run. (A process that has got the lock by then may have looked
+// before the record was there, and does the slot again.) If it cannot be written, or not before Do's context
+// ends, the error matches [ErrNotRecorded], and the slot may be done again.
 //
 // # Old slots
 //
