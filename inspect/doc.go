@@ -40,8 +40,8 @@
 // it has the lease. Java and this library do not take kazoo's nodes for contenders, nor does kazoo theirs: if
 // both are on one path, the smaller group is among the foreign children.
 //
-// Java's InterProcessReadWriteLock and this library's are told from a mutex by the names. Of kazoo's, a line
-// of writers alone looks like that of a mutex.
+// Java's InterProcessReadWriteLock and this library's are told from a mutex by the names. A line of kazoo's
+// writers alone looks like that of a mutex.
 //
 // Corresponds to Curator's getParticipantNodes and getParticipants, of each recipe, and to kazoo's contenders
 // and lease_holders.

@@ -336,8 +336,8 @@ func (s *hangs) resumed(now time.Time) {
 	}
 }
 
-// Ran is how long a server was not paused between two times since the run began. What was true at the first
-// every server shows at the second if each has run for longer than it may be out of date.
+// Ran is how long a server was not paused between two times since the run began. If each server has run for
+// longer than it may be out of date, all of them show at the second time what was true at the first.
 func (w *World) Ran(member int, from, to time.Duration) time.Duration {
 	return w.ops.still[member].ran(w.began.Add(from), w.began.Add(to))
 }
