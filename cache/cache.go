@@ -132,7 +132,7 @@ func (c *PathChildren) Get(name string) (Node, bool) {
 	return c.made().store.get(childPath(c.Path(), name))
 }
 
-// All returns the children by name, sorted, as they were at one moment: the call of the iteration.
+// All returns the children by name, sorted, as they were when the iteration began.
 func (c *PathChildren) All() iter.Seq2[string, Node] { return c.made().store.children(c.Path()) }
 
 // Single is a local copy of one node. Safe for concurrent use. Corresponds to Curator's NodeCache.

@@ -68,7 +68,8 @@ func (c *common) Snapshot() *Snapshot {
 	}
 }
 
-// Len returns how many nodes the snapshot has, those above included that could not be read.
+// Len returns how many nodes the snapshot has, including nodes that could not be read but have nodes below
+// them.
 func (s *Snapshot) Len() int { return len(s.nodes) }
 
 // Root returns the path of the cache's root, as the cache was given it.

@@ -25,10 +25,10 @@ const mostWords = 16 << 20
 // word once, and asks no retry policy.
 //
 // It blocks until the server has answered, at most for the connection timeout, or until ctx ends; Close does
-// not end it. Errors: ErrWordRefused; ErrBadArguments for a word that has not four letters; ErrReplyTooLarge
-// for an answer of more than 16 MiB; ErrTLS; ErrClosed, if the client was closed before; those of ctx and of
-// the connection, which match context.DeadlineExceeded if no answer came in time. Safe for concurrent use.
-// Corresponds to ZooKeeper's FourLetterWordMain.
+// not end it. Errors: ErrWordRefused; ErrBadArguments for a word that does not have four letters;
+// ErrReplyTooLarge for an answer of more than 16 MiB; ErrTLS; ErrClosed, if the client was closed before;
+// those of ctx and of the connection, which match context.DeadlineExceeded if no answer came in time. Safe
+// for concurrent use. Corresponds to ZooKeeper's FourLetterWordMain.
 func (c *Client) FourLetterWord(ctx context.Context, server, word string) (string, error) {
 	switch {
 	case c.none():

@@ -6,11 +6,11 @@ import "fmt"
 // was not sent: see [WithBackgroundLimit]. Wait for some of them and try again.
 var ErrBackgroundFull = named("too many operations in the background")
 
-// WithBackgroundLimit limits how many operations can be in the background without an answer: each needs
-// memory while it waits, and all that is queued after it waits for it. Further ones end with
-// ErrBackgroundFull at once; nothing of them was sent. What goes through the view of a session does not
-// count, and neither do guaranteed deletes and what caches read: so recipes can go on where they have
-// something to lose, and a lock can always be released. n must be at least 1. Default 262144.
+// WithBackgroundLimit limits how many operations can be in the background without an answer. Each needs
+// memory while it waits, and whatever is queued after it waits for it. Further operations end with
+// ErrBackgroundFull at once, and nothing of them was sent. Operations through the view of a session do not
+// count, nor do guaranteed deletes and the reads of caches: so recipes do not lose what they hold, and a lock
+// can always be released. n must be at least 1. Default 262144.
 func WithBackgroundLimit(n int) Option {
 	return checked(n >= 1, func(o *options) { o.background = n }, "WithBackgroundLimit",
 		"%d is less than 1", n)

@@ -12,17 +12,17 @@ import (
 // node's siblings. It is for layouts in which a node stands for the next one, as a place in a queue does for
 // what its owner waits for. For authors of recipes.
 //
-// The transaction deletes the node at old, whatever its version, creates the new one, and writes to the parent
-// that it has no data, for the Stat in the reply: it is that of the parent right after the create, so its
+// The transaction deletes the node at old, whatever its version, creates the new one, and sets the parent's
+// data to none, only to get the parent's Stat in the reply. It is the Stat right after the create, so its
 // NumChildren counts all children that there are at this moment, and its Mzxid is the Czxid of the new node.
 //
-// parent is the parent's Stat, as a list has brought it: it must not have data (else the create fails with
+// parent is the parent's Stat, as a list has returned it: it must not have data (else the create fails with
 // ErrBadArguments, and nothing is sent), and must still have this version (ErrBadVersion). The client needs
-// WRITE permission on it (ErrNoAuth). When the create succeeds, *parent is what the reply has brought. If
-// that was lost, and the node found by its name, it is zero.
+// WRITE permission on it (ErrNoAuth). When the create succeeds, *parent is the Stat in the reply. If the
+// reply was lost and the node was found by its name, *parent is zero.
 //
 // If the node at old is gone, the create fails with ErrNodeDeleted. The node must have protection
-// (ErrBadArguments); its UUID is that of old if that has one. So whoever knew old recognizes the new node. A
+// (ErrBadArguments); its UUID is that of old, if old has one, so whoever knew old recognizes the new node. A
 // missing parent is not created.
 func (b CreateBuilder) InPlaceOf(old string, parent *Stat) CreateBuilder {
 	b.inPlaceOf = &inPlace{old: old, parent: parent}

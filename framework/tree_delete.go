@@ -99,10 +99,10 @@ func (c *Client) DeleteRecursively(ctx context.Context, path string) error {
 	return opError("deleteRecursively", path, err)
 }
 
-// DeleteChildren deletes everything below a node, and keeps the node. It is DeleteRecursively in all else, but
-// that nodes that others add meanwhile may stay. A node that does not exist has nothing below it. To empty "/"
-// is ErrBadArguments; a chroot can be emptied. Corresponds to Curator's ZKPaths.deleteChildren without
-// deleteSelf.
+// DeleteChildren deletes everything below a node, and keeps the node. Otherwise it works like
+// DeleteRecursively, except that nodes that others add meanwhile may stay. A node that does not exist has
+// nothing below it. Emptying "/" is ErrBadArguments; a chroot can be emptied. Corresponds to Curator's
+// ZKPaths.deleteChildren without deleteSelf.
 func (c *Client) DeleteChildren(ctx context.Context, path string) error {
 	full, err := c.fullPath(path)
 	if err == nil && full == "/" {

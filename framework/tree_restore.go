@@ -55,9 +55,8 @@ func (b RestoreBuilder) Overwriting() RestoreBuilder { b.overwrite = true; retur
 
 // DryRun makes ForPath change nothing. It reads the whole dump, and calls f for each node of it, in order and
 // on ForPath's goroutine, with what the restore would do to the node at path if nobody else changed anything.
-// It needs permission to read the nodes that exist. A conflict does not end it. What the servers would
-// refuse, such as a create without permission, it does not find out. [Progress] then counts what would be
-// restored.
+// It needs permission to read the nodes that exist. A conflict does not end it. It does not find out what the
+// servers would refuse, such as a create without permission. [Progress] then counts what would be restored.
 func (b RestoreBuilder) DryRun(f func(path string, step RestoreStep)) RestoreBuilder {
 	if f == nil {
 		f = func(string, RestoreStep) {} // still dry

@@ -76,8 +76,8 @@ func (w *WatchSet) Drop(path string, data, children bool) {
 	w.s.e.wire.UnwatchPath(&w.members, full, kinds...)
 }
 
-// Rearm arms watches on nodes that were read without, all by one request: of the data of some nodes, and of
-// the children of others. since is a [Session.Zxid] from before they were read. A watch whose node has
+// Rearm arms watches on nodes that were read without a watch, all by one request: of the data of some nodes,
+// and of the children of others. since is a [Session.Zxid] from before they were read. A watch whose node has
 // changed since then fires at once, and its callback is called before those of the Pending; so does one that
 // cannot be armed because there is a persistent watch on its path. Any event of the node that comes before
 // the result, also that of another watch, uses the watch up. If the request fails, none is armed. ErrTooLarge

@@ -15,14 +15,14 @@
 // # What it promises
 //
 // It only reads, except for [WithProbe]: no node, no watch and no session of its own is left, and it waits for
-// nobody. Each function blocks until it has its answers. The end of ctx ends it, with the error of ctx. Lost
-// connections are met by the client's retry policy, and then by framework.ErrConnectionLoss or
+// nobody. Each function blocks until it has its answers. The end of ctx ends it, with the error of ctx. After
+// a lost connection the client's retry policy decides; then the error is framework.ErrConnectionLoss or
 // framework.ErrNotConnected. The functions are safe for concurrent use.
 //
 // Memory is bounded, whatever the tree has: by [WithMostNodes] nodes, of which at most [WithMostData] bytes
-// each are kept, and a list of children, which the client bounds (framework.WithMaxReply). What was left out
-// is said. A node that may not be read, has too much data or data that are not text, hides no other one.
-// Names and data are returned as they are: whoever prints them takes [Line.String] and the like, which escape
+// each are kept, and a list of children, which the client bounds (framework.WithMaxReply). The answer says
+// what was left out. A node that may not be read, has too much data or data that are not text, hides no other
+// one. Names and data are returned as they are: to print them use [Line.String] and the like, which escape
 // what is not printable.
 //
 // # What it cannot know
@@ -30,18 +30,18 @@
 // The answer is no snapshot: nodes are read one after the other, from the server that the client is connected
 // to, which may be behind. For an answer that is not older than the question, call client.Sync() first.
 //
-// When a lock was granted stands nowhere. Participant.Since is when the participant joined the line, by the
-// servers' clock. At which address the owner of a session is, [Connections] says only if the servers may tell
-// (4lw.commands.whitelist); people put that into the data of the nodes, as Curator does unless it is told
-// otherwise.
+// When a lock was granted is recorded nowhere. Participant.Since is when the participant joined the line, by
+// the servers' clock. At which address the owner of a session is, [Connections] says only if the servers may
+// tell (4lw.commands.whitelist); people put that into the data of the nodes, as Curator does unless it is
+// told otherwise.
 //
 // A mutex and a leader selector write the same nodes. A semaphore's number of leases is known to its users
 // only, unless they are kazoo's. The first Java contender in a semaphore's line has its lease's node before
-// it has the lease. Kazoo's names are no contenders for Java and this library, and the other way round: if
+// it has the lease. Java and this library do not take kazoo's nodes for contenders, nor does kazoo theirs: if
 // both are on one path, the smaller group is among the foreign children.
 //
-// Java's InterProcessReadWriteLock and this library's are told from a mutex by the names. Of kazoo's, a line
-// of writers alone looks like that of a mutex.
+// Java's InterProcessReadWriteLock and this library's are told from a mutex by the names. A line of kazoo's
+// writers alone looks like that of a mutex.
 //
 // Corresponds to Curator's getParticipantNodes and getParticipants, of each recipe, and to kazoo's contenders
 // and lease_holders.

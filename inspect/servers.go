@@ -271,7 +271,7 @@ func milliseconds(text string) time.Duration {
 // Connected is who is connected to the servers, as far as they tell.
 type Connected struct {
 	// By is by session. A session that has moved meanwhile may be in the lists of two servers: then it is the
-	// connection that was heard of last.
+	// connection that was reported last.
 	By map[int64]Connection
 	// Missing is why sessions that are connected may not be in By: a sentence, or "" if all are.
 	Missing string

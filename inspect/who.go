@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// Line is what stands at one path: who holds it, and who waits for it, in order.
+// Line is what is at one path: who holds it, and who waits for it, in order.
 type Line struct {
 	Path string
 	Kind Kind
@@ -72,7 +72,7 @@ type Participant struct {
 // mostForeign is how many foreign children are named.
 const mostForeign = 20
 
-// Who says what stands at a path: its kind, its holders, and who waits for it.
+// Who says what is at a path: its kind, its holders, and who waits for it.
 //
 // A path without a node is no error: its kind is [Nothing]. Errors: ErrInvalidPath; ErrNoAuth if the client
 // may not list the path's children; those of every read.

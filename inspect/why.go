@@ -33,12 +33,12 @@ type Graph struct {
 	// ahead of it; a writer, and the first in line for a semaphore, for all those that keep it waiting.
 	Edges []Edge
 	// Circles are sessions that wait for each other in a ring: each edge's Ahead is the next one's Waiter,
-	// and the last one's Ahead is the first one's. It is a deadlock if in each of the processes it is one
-	// thread of work that holds and waits, and none if another thread will release what is held: so look
-	// again, with [Graph.Lasting]. Of several rings that overlap there is one, a shortest. A session that waits
-	// for itself is none (two goroutines at one lock), nor is one that could get a lease from somebody else,
-	// nor a candidate of a latch that waits. A selector's candidates are told from those that wait for a mutex
-	// by nothing, and may be in a ring.
+	// and the last one's Ahead is the first one's. It is a deadlock if in each of the processes one thread of
+	// work both holds and waits; it is none if another thread will release what is held. So look again, with
+	// [Graph.Lasting]. Of several rings that overlap only a shortest one is listed. These are in no ring: a
+	// session that waits for itself (two goroutines at one lock), one that could get a lease from somebody
+	// else, a candidate of a latch that waits. A selector's candidates cannot be told from those that wait
+	// for a mutex, and may be in a ring.
 	Circles [][]Edge
 }
 
@@ -61,10 +61,10 @@ func graphOf(found Found) Graph {
 	return g
 }
 
-// Lasting is the graph with those waits only that an earlier one has, too, between the same nodes, and with the
-// circles that are left. Lines are read one after the other, so a ring in one answer may never have been there
-// as a whole; one in two answers was there all the time between. Sessions that lock in several goroutines are in
-// a ring now and then, and the longer a ring lasts the less it is that.
+// Lasting returns the graph with only those waits that an earlier graph has as well, between the same nodes,
+// and with the circles that are left. Lines are read one after the other, so a ring in one answer may never
+// have been there as a whole; one in two answers was there all the time between. Sessions that lock in
+// several goroutines are in a ring now and then, and the longer a ring lasts the less it is that.
 func (g Graph) Lasting(earlier Graph) Graph {
 	before := make(map[wait]bool, len(earlier.Edges))
 	for _, e := range earlier.Edges {
@@ -99,8 +99,8 @@ func (e Edge) wait() wait {
 }
 
 // Chain is why the line at path does not move: its first waiter waits for a holder, whose session waits at
-// another line, and so on, until somebody waits for nobody but to be elected, or for one who has been there
-// already. It is empty if nobody waits at path.
+// another line, and so on, until somebody waits for nobody, only to be elected, or for a session that is in
+// the chain already. It is empty if nobody waits at path.
 func (g Graph) Chain(path string) (chain []Edge) {
 	i := slices.IndexFunc(g.Edges, func(e Edge) bool { return e.Path == path })
 	been := map[int64]bool{}

@@ -105,7 +105,7 @@ type Config struct {
 	// ElectionTime is how long members without a leader take to elect a leader and to copy its state. Default
 	// 400 ms.
 	ElectionTime time.Duration
-	// Lag is the time from a commit until a follower applies it: its reads are stale by so much. See
+	// Lag is the time from a commit until a follower applies it: its reads are stale by this much. See
 	// [Ensemble.SetLag]. Default 0.
 	Lag time.Duration
 	// PeerDelay is the time that a message between members takes. See [Ensemble.SetPeerDelay]. Default 0.

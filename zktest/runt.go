@@ -19,8 +19,8 @@ type TB interface {
 const traceTail = 100
 
 // RunT starts a server for a test and closes it when the test ends. A failed test prints the last requests,
-// replies and events (of many pings in a row two), or that no client has connected. Only the first Config
-// counts.
+// replies and events (of many pings in a row only two), or that no client has connected. Only the first
+// Config counts.
 //
 // With testing/synctest call it inside the bubble, with the bubble's t. Close the clients before the bubble's
 // function returns, or it panics with "deadlock: main bubble goroutine has exited but blocked goroutines

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Gate lets work on a resource begin that has its newest token. It is what the middlewares of the modules http
-// and grpc consist of. Safe for concurrent use. It starts nothing.
+// Gate lets work on a resource begin only if it has the resource's newest token. It is what the middlewares
+// of the modules http and grpc consist of. Safe for concurrent use. It starts nothing.
 //
 // A check before the work is not enough: work that was let in may be slow, and write after a newer holder.
 // Therefore the first with a newer token waits until all with an older one have left; their contexts end, so

@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// Memory is a [Store] in the memory of the process, for at most so many resources. Safe for concurrent use.
+// Memory is a [Store] in the memory of the process, for a limited number of resources. Safe for concurrent
+// use.
 //
 // When it is full, it forgets the resource that was written to least recently, but not the largest token
 // that it has forgotten so far. A resource that it does not know is refused tokens smaller than that one

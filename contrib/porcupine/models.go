@@ -47,7 +47,7 @@ type holders struct {
 // Lock is something that one may have at a time, with tokens that grow: a mutex, an election.
 func Lock() checker.Model { return Semaphore(1) }
 
-// Semaphore is something that so many may have at a time. The tokens of one that has more than one lease say
+// Semaphore is something that up to leases may have at a time. With more than one lease its tokens say
 // nothing.
 func Semaphore(leases int) checker.Model {
 	return model(func(now holders, input any) (bool, holders) {

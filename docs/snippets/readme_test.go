@@ -67,8 +67,8 @@ func elect(ctx context.Context, client *framework.Client, report func(context.Co
 	selector := leader.NewSelector(client, "/leader/report", func(ctx context.Context) error {
 		return report(ctx) // one process at a time; ctx ends with its term
 	})
-	// Run leads again and again, until ctx ends or report fails while it leads; RunOnce leads once. Take a Latch
-	// if what works outlives its terms.
+	// Run leads again and again, until ctx ends or report fails while it leads; RunOnce leads once. A Latch
+	// is for code that goes on between its terms.
 	err = selector.Run(ctx)
 	// [end]
 	return err

@@ -15,8 +15,8 @@
 //
 // Whoever can reach the page sees the names and data of all participants that the client may read. Mount it
 // where /debug/pprof would be mounted: behind a login, or on a port that only operators reach. A page on a
-// loopback or on an internal address takes [WithHosts], or else any web page that an operator visits can have
-// its own name point there, and read it (DNS rebinding).
+// loopback or on an internal address needs [WithHosts]: otherwise any web page that an operator visits can
+// have its own name point there, and read it (DNS rebinding).
 //
 // The page changes nothing, except with [WithDelete]. Then whoever can reach it can take locks away. A POST
 // has to come from the page itself: with its token, and from its origin (Sec-Fetch-Site, or else Origin,

@@ -69,9 +69,9 @@ func (a *Assignment) ID() string { return a.id }
 // dir is the node that has the plan, with the members below it.
 func (a *Assignment) dir() string { return zkpath.Join(a.path, "members") }
 
-// Plan returns which member is to have each item, by what the connected server knows; the owner is "" while
-// no member takes any. It is no right: who has an item is decided by the item's lock, and it may be another
-// for a moment. The map is empty if there is no plan yet. No Run is needed.
+// Plan returns which member is to have each item, as far as the connected server knows; the owner is "" while
+// no member takes any. That is no right: the item's lock decides who has the item, which may be another
+// member for a moment. The map is empty if there is no plan yet. No Run is needed.
 //
 // Errors: ErrBadPlan, and those of reading a node.
 func (a *Assignment) Plan(ctx context.Context) (map[string]string, error) {
@@ -94,15 +94,15 @@ func (a *Assignment) plan(ctx context.Context) (map[string]string, error) {
 	return owners, err
 }
 
-// SetItems replaces the list of items, for the whole group. It waits until the list stands in the plan, which
+// SetItems replaces the list of items, for the whole group. It waits until the list is in the plan, which
 // takes the settle time or a little more, through lost connections and sessions. If another member sets a
-// list at the same time, one of them is the last, and its list stays. A call that is overtaken by another of
-// this Assignment returns when that does. Before Run it only replaces the list that was given to New.
+// list at the same time, the one that is set last stays. A call that is overtaken by another of this
+// Assignment returns when that does. Before Run it only replaces the list that was given to New.
 //
 // When ctx ends, Run goes on trying. Errors: ctx's; framework.ErrBadArguments for an item that cannot be the
-// name of a node; ErrNotRunning if Run ends before: the next one sets the list. framework.ErrTooLarge if the
-// plan would not fit into a request, and what else the server refuses it for (framework.ErrNoAuth, …); then
-// the group keeps its list.
+// name of a node; ErrNotRunning if Run ends first: the next Run sets the list. framework.ErrTooLarge if the
+// plan would not fit into a request, or another refusal of the server (framework.ErrNoAuth, …); then the
+// group keeps its list.
 func (a *Assignment) SetItems(ctx context.Context, items []string) error {
 	return a.wrap("set items", a.setItems(ctx, items))
 }
@@ -140,7 +140,7 @@ func (a *Assignment) setItems(ctx context.Context, items []string) error {
 }
 
 // SetWeight gives the member another weight, 0 to 1,000,000, as [WithWeight] does. With 0 it gives its items
-// to the others and takes none. While Run is under way it waits until the weight stands in the tree, as
+// to the others and takes none. While Run is under way it waits until the weight is in the tree, as
 // node.Keeper.SetData does. Errors: framework.ErrBadArguments, and those of node.Keeper.SetData.
 func (a *Assignment) SetWeight(ctx context.Context, weight int) error {
 	return a.wrap("set weight", a.setWeight(ctx, weight))
@@ -164,11 +164,11 @@ func (a *Assignment) setWeight(ctx context.Context, weight int) error {
 	return keeper.SetData(ctx, toJSON(joined{int64(weight)}))
 }
 
-// Run is a member of the group until ctx ends. It calls f for each item that the member gets, each on a
-// goroutine of its own; never twice at a time for one item. The context of f has the values of ctx. It ends
-// with ctx; when the item is to go to another member (the cause is [ErrMoved]); and when the item's lock is
-// lost: the session is over or about to be, or somebody has deleted the lock's node. f should return soon
-// then: the next owner has to wait for it.
+// Run makes the process a member of the group until ctx ends. It calls f for each item that the member gets,
+// each on a goroutine of its own; never twice at a time for one item. The context of f has the values of ctx.
+// It ends with ctx; when the item is to go to another member (the cause is [ErrMoved]); and when the item's
+// lock is lost: the session is over or about to be, or somebody has deleted the lock's node. f should return
+// soon then: the next owner has to wait for it.
 //
 // When ctx ends, Run leaves the group, ends the contexts, and returns as soon as all functions have returned.
 // The client removes the member's node and gives the locks back, in the background. The error then matches

@@ -11,8 +11,8 @@
 //
 // These are two things. A plan in the tree says who is to have each item. It is computed from the members,
 // their weights, the items, and the plan before: each member has its part by weight, rounded down or up, and
-// no more items move than that takes. Any member may write it, whichever notices first that it no longer
-// fits, over the version that it has read.
+// no more items move than that takes. Any member may write a new plan when the old one no longer fits,
+// provided that it has not changed since it was read.
 //
 // Who has an item is decided by the item's own lock, of package mutex's layout. A member that is to have an
 // item queues for its lock; the member that has it ends the function's context, waits until the function has
@@ -23,8 +23,8 @@
 //
 // # What happens when
 //
-//   - A member joins: it takes its part from those who have more than theirs. One that leaves (Run's context
-//     ends) gives its items to those who have less, as soon as its functions have returned. One that dies
+//   - A member joins: it takes its part from those that have more than theirs. One that leaves (Run's context
+//     ends) gives its items to those that have less, as soon as its functions have returned. One that dies
 //     does the same when its session expires.
 //   - A member is cut off: its functions go on as long as its session certainly lives, and then end. With the
 //     next session it is a member again.
@@ -42,15 +42,15 @@
 //
 // # Items
 //
-// The list of items is the group's, not a member's: it stands in the plan. It is that of the last member that
-// has set it, with [New], at the start of Run, or with [Assignment.SetItems]. Members with different lists do
-// not fight: each sets its own once. Note that a process with an old list that is started again sets the old
-// list. A member with nil for its list takes that of the group. An item that is no longer in the list is taken
-// from its owner.
+// The list of items is the group's, not a member's: it is part of the plan. It is that of the last member
+// that has set it, with [New], at the start of Run, or with [Assignment.SetItems]. Members with different
+// lists do not fight: each sets its own once. Note that a process with an old list that is started again sets
+// the old list. A member with nil for its list takes that of the group. An item that is no longer in the list
+// is taken from its owner.
 //
 // # What it costs
 //
-// At rest nothing is sent, but for an exists per member about once per session timeout. A change of the
+// At rest nothing is sent, except one exists per member about once per session timeout. A change of the
 // members costs one write, and of each member one or two reads. An item that moves costs its new owner a
 // create, a list and two watches, and its old owner a delete; its first owner ever also the creation of its
 // directory.
@@ -59,5 +59,5 @@
 // limit of 1 MiB some 70,000 items with names like "shard-12345". Think of hundreds or thousands: each is a
 // node and a goroutine of its owner.
 //
-// Curator has nothing like it; kazoo's SetPartitioner is the relative. The znodes are in docs/znodes.md.
+// Curator has nothing like it; kazoo's SetPartitioner comes nearest. The znodes are in docs/znodes.md.
 package assignment

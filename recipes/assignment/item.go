@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// Item is an item that this member has, for as long as the context lasts that the function got with it. Safe
+// Item is an item that this member has, for as long as the context that the function got with it lasts. Safe
 // for concurrent use. The zero value is an item that nobody has.
 type Item struct {
 	name   string

@@ -21,7 +21,7 @@
 //   - the server takes no mark: without the right to CREATE children of the node there is none, and the
 //     outcome is known only if the data tell it. DELETE is needed to remove the mark before the session ends.
 //
-// An error that does not match it has changed nothing. [Value.Set] overwrites in any case, and is repeated.
+// If an error does not match it, nothing was changed. [Value.Set] overwrites in any case, and is repeated.
 //
 // A value's node is persistent. Do not put a value into a container, which ZooKeeper deletes after its last
 // child has gone.
@@ -30,18 +30,19 @@
 //
 // What goroutines add through one [Number] at the same time goes into one write, so keep one and share it.
 // A process reads once, and then writes without reading. When others write, too, it reads before each write
-// that does not follow its last one at once: two requests, where a write that is refused would make it three.
-// Processes that overtake each other pause for random times, in units of what a write takes, and each writes
-// several times in a row; see [WithLock] for turns in order. Nobody waits for a process that does not write.
+// that does not follow its last one at once: that is two requests, where a write that is refused and repeated
+// would make it three. Processes that overtake each other pause for random times, in units of what a write
+// takes, and each writes several times in a row; see [WithLock] for turns in order. Nobody waits for a
+// process that does not write.
 //
 // # Watching
 //
 // [Value.Watch] yields the latest value, [Value.Follow] everything that was read, in order, and the
-// connection's state with it. For a local copy that is asked without a request take cache.NewNode.
+// connection's state with it. For a local copy, which is read without a request, use cache.NewNode.
 //
 // # Curator for Java
 //
 // The nodes are those of DistributedAtomicLong, DistributedAtomicInteger, DistributedAtomicValue, SharedCount
-// and SharedValue, which may use them at the same time: they do not look at children. They are as exact as
-// theirs is: Curator repeats a write whose reply was lost, and may add twice.
+// and SharedValue, which may use them at the same time: they do not look at children. Curator's writes stay
+// as exact as Curator makes them: it repeats a write whose reply was lost, and may add twice.
 package counter

@@ -10,8 +10,8 @@ type Option func(*turns) error
 
 // WithLock has an Add that was overtaken twice in a row take the lock at path before it tries again: in a
 // crowd everybody's turn comes, in order, at the price of the lock's requests. The lock is that of package
-// mutex, a directory of its own. Nothing depends on it: who writes without it is noticed as before. Default:
-// no lock, random pauses.
+// mutex, a directory of its own. Correctness does not depend on it: a write without the lock is noticed as
+// before. Default: no lock, random pauses.
 //
 // Corresponds to Curator's PromotedToLock.
 func WithLock(path string) Option {

@@ -107,8 +107,8 @@ func (v *Value[T]) CreateIfMissing(ctx context.Context, n T) (seen Seen[T], _ er
 //
 // The servers compare nothing but versions, which begin anew with the node. So it looks first, with a sync in
 // the same flight, whether the node is the one that was seen. If between that and the setting somebody
-// deletes the value and makes it anew up to the same version, it is overwritten all the same: a value that is
-// used so is not to be deleted.
+// deletes the value and makes it anew up to the same version, it is overwritten all the same: do not delete a
+// value that is used this way.
 func (v *Value[T]) CompareAndSet(ctx context.Context, seen Seen[T], n T) (Seen[T], error) {
 	now, err := v.compareAndSet(ctx, seen, n)
 	return now, v.wrap("compare and set", err)

@@ -160,8 +160,8 @@ func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
 }
 
 // Instances asks for the instances of a service, sorted by the names of their nodes; none is no error. It
-// takes a request for the list, and one for each instance, all at once. Whoever asks again and again takes a
-// [Cache]. What is no instance is left out and logged. The retry policy limits the attempts.
+// takes a request for the list, and one for each instance, all at once. Use a [Cache] to ask again and again.
+// What is no instance is left out and logged. The retry policy limits the attempts.
 //
 // Corresponds to queryForInstances.
 func (d *Discovery[T]) Instances(ctx context.Context, service string) ([]Instance[T], error) {

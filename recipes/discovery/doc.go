@@ -23,20 +23,20 @@
 //
 // # Payload
 //
-// The type parameter is what an instance has besides addresses. It is written as encoding/json does; give
-// any for none. An instance whose payload does not fit that type is a failure. With json.RawMessage the
-// payload is the text as it is, whoever has written it, with what Java says about types.
+// The type parameter is what an instance has besides addresses. encoding/json writes it; use any if there is
+// none. An instance whose payload does not fit that type is a failure. With json.RawMessage the payload is
+// the text as it was written, including what Java says about types.
 //
 // Java's payload has the name of its class: objects as "@class", first, everything else but strings, booleans,
-// ints and doubles as ["class", value]. That is taken off when it is read. A Java reader whose payload is a
-// class of its own needs it: [WithPayloadClass]. Without that, an object is a Map to Java, and an array is
-// written as a java.util.ArrayList.
+// ints and doubles as ["class", value]. Readers here take the name off. A Java reader whose payload is a
+// class of its own needs it: see [WithPayloadClass]. Without that, an object is a Map to Java, and an array
+// is written as a java.util.ArrayList.
 //
 // # What it costs
 //
-// To register takes a create and an exists, to update a setData and an exists, to unregister a delete. At
-// rest a registration reads as package node says, and nothing is written. A cache costs what package cache
-// says: one request per change, and none to ask. A provider sends nothing.
+// Registering takes a create and an exists, updating a setData and an exists, unregistering a delete. At rest
+// a registration reads as package node says, and nothing is written. A cache costs what package cache says:
+// one request per change, and none to ask. A provider sends nothing.
 //
 // # Curator for Java
 //

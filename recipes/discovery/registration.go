@@ -70,7 +70,8 @@ func (r *Registration[T]) update(ctx context.Context, instance Instance[T]) erro
 // the same. A successor's node with the same ID stays.
 //
 // Other errors: that of a server that refuses to delete the node; framework.ErrClosed if the client was closed
-// before, with whose session dynamic instances go. To leave a static instance there, do not call it.
+// before, with whose session dynamic instances go. To leave a static instance in place, do not call
+// Unregister.
 //
 // Corresponds to unregisterService.
 func (r *Registration[T]) Unregister(ctx context.Context) error {

@@ -8,9 +8,9 @@
 // long as the member's process has its session, and made anew by the rules of package node. The members are
 // read from a cache of package cache: that costs a request per change, and none to ask.
 //
-// Everything that a [Group] says it says together with whether it is current: read on the connection that
-// there is, after everything that had changed while there was none was compared. What is known is kept
-// meanwhile. A member whose session is lost, or whose process has died, is a member until the servers end the
+// Whatever a [Group] reports comes with whether it is current: read on the present connection, and after a
+// comparison with everything that changed while there was no connection. Until then the group keeps what it
+// knew. A member whose session is lost, or whose process has died, is a member until the servers end the
 // session.
 //
 // # Curator for Java

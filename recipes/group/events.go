@@ -51,7 +51,7 @@ func (e Event) String() string {
 // Follow yields what happens, in order: first Joined for every member that is known and Current, if that is
 // so, and then every change that was read, until the loop is left or ctx ends. Applied to an empty set they
 // make the set of members. A member that has left and joined again, also while there was no connection, is
-// reported as both. (Who has come and gone again between two reads nobody can report.) The group does not
+// reported as both. (A member that came and went between two reads cannot be reported.) The group does not
 // wait for the loop: what the loop has not taken yet is kept.
 //
 // An error is the last thing that is yielded: ctx's, framework.ErrClosed, or cache.ErrClosed after Close.

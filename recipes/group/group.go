@@ -21,8 +21,8 @@ import (
 type Info struct {
 	ID   string
 	Data []byte // shared: do not change it
-	// Czxid is the transaction with which it has joined: it is another one each time. SessionID is the session
-	// that its node belongs to.
+	// Czxid is the transaction with which it joined: another one each time. SessionID is the session that its
+	// node belongs to.
 	Czxid, SessionID int64
 	// DataErr says why Data is missing: framework.ErrDataTooLarge if there are more than
 	// framework.ContenderDataLimit.
@@ -74,8 +74,8 @@ func watch(client *framework.Client, path string) (*Group, error) {
 // Path returns the path of the group.
 func (g *Group) Path() string { return g.path }
 
-// Close ends the group's view of its members. It is no member's leave: see [Member.Leave]. Closing again does
-// nothing. The error is always nil.
+// Close ends the group's view of its members. It does not end a membership: see [Member.Leave]. Closing again
+// does nothing. The error is always nil.
 func (g *Group) Close() error {
 	if g.cache == nil {
 		return nil

@@ -18,9 +18,9 @@ import (
 // passes from one to the next without a request, until other processes have their turn ([WithTurns]). With
 // [WithKept] it also stays with the process while nobody else wants it.
 //
-// For other processes a Cohort is a contender as any other: a [Mutex], or Curator's InterProcessMutex, at
-// the same path. Use one Cohort for a path and a client: two of them are two contenders. Safe for
-// concurrent use. It needs no Close: what it does ends with the client.
+// For other processes a Cohort is a contender like any other: a [Mutex], or Curator's InterProcessMutex, at
+// the same path. Use one Cohort for a path and a client: two of them are two contenders. Safe for concurrent
+// use. It needs no Close: what it does ends with the client.
 //
 // All turns of a node have the same czxid, so it cannot fence off a late write of an earlier turn, and a
 // check that the node exists holds in the next turn, too. Therefore a [Turn] has neither FencingToken nor
@@ -42,8 +42,8 @@ const (
 )
 
 // NewCohort makes the lock at path, as [New] does, for goroutines that pass it on. It takes the options of
-// New but [OnWait], and WithTurns and WithKept. WithNodeData, WithLossPolicy and WithRevocation are about
-// the node, and so about all turns that it has.
+// New except [OnWait], and also WithTurns and WithKept. WithNodeData, WithLossPolicy and WithRevocation apply
+// to the node, and so to all turns that it has.
 func NewCohort(client *framework.Client, path string, opts ...Option) *Cohort {
 	c := &Cohort{m: configure(client, path, opts)}
 	if c.m.err == nil && c.m.line.OnWait != nil {
@@ -68,7 +68,8 @@ func (c *Cohort) Path() string { return c.m.Path() }
 // all who wait.
 //
 // Re-entry: as [Mutex.Acquire], with the Context of a [Turn] at this path. With the context of a [Lock] at
-// this path Acquire would wait for itself: ErrSelfWait, and so for Mutex.Acquire with that of a Turn.
+// this path Acquire would wait for itself: the error is ErrSelfWait. So it is for Mutex.Acquire with the
+// context of a Turn.
 //
 // Errors: as Mutex.Acquire.
 func (c *Cohort) Acquire(ctx context.Context) (*Turn, error) { return c.acquire(ctx, "acquire", false) }

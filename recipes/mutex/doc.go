@@ -27,10 +27,10 @@
 // system refuse smaller tokens; if the other system is ZooKeeper, put [Lock.Guard] into the transaction.
 //
 // One case is not covered: an administrator deletes the lock's node. The holder then gets the event at about
-// the same time as the next holder, so that for a moment both believe to have the lock.
+// the same time as the next holder, so that for a moment both believe that they have the lock.
 //
 // A holder reads, with the client that holds, at least what the holders before it have written to ZooKeeper,
-// whichever member it reads from (but one without a quorum, see framework.WithReadOnly).
+// whichever member it reads from (except one without a quorum, see framework.WithReadOnly).
 //
 // # Fairness
 //

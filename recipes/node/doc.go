@@ -22,7 +22,7 @@
 //   - [Keeper.Close] takes the node away for certain, and nobody else's. A process that ends without it
 //     leaves an ephemeral node until its session ends, a session timeout later.
 //
-// Two keepers of one client at one path share the session, and so the node: keep one.
+// Two keepers of one client at one path share the session, and so the node: use one.
 //
 // The data that others write into the node stay, until the next SetData, or until the node has to be made
 // anew.

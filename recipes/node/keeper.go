@@ -94,8 +94,8 @@ func (k *Keeper) Data() []byte {
 //
 // When ctx ends, the keeper goes on with it. With an error that the server gives, or that of data that are
 // too large (framework.ErrNoAuth, framework.ErrTooLarge, …), the keeper goes back to the data that the node
-// has, if it was ever made. A call that is overtaken by another has the fate of that. When the keeper has
-// ended, the error is [ErrClosed] or why.
+// has, if it was ever made. A call that is overtaken by another ends as that one does. When the keeper has
+// ended, the error is [ErrClosed] or the reason.
 //
 // Others may set the node's data as well. The keeper leaves what they write, until its own next SetData, or
 // until it has to make the node anew. Corresponds to PersistentNode.setData, but there what others have
@@ -118,9 +118,9 @@ func (k *Keeper) SetData(ctx context.Context, data []byte) error {
 }
 
 // Close takes the node away, for certain, and waits for that: until the server has confirmed that the node is
-// gone, or it has been seen that it is. If ctx ends before, the error says so, and the keeper goes on in the
-// background, through lost connections and sessions, until it is done; another Close waits for the same. A
-// node that somebody else has made at the path stays. With [WithTTL] Close waits only for the keeper's end.
+// gone, or the keeper has seen that it is. If ctx ends before, the error says so, and the keeper goes on in
+// the background, through lost connections and sessions, until it is done; another Close waits for the same.
+// A node that somebody else has made at the path stays. With [WithTTL] Close waits only for the keeper's end.
 //
 // Other errors: that of a server that refuses to delete the node (framework.ErrNoAuth,
 // framework.ErrNotEmpty), after which an ephemeral node stays until its session ends. framework.ErrClosed if

@@ -42,8 +42,8 @@ type Status struct {
 	// session Owner, which is 0 if it belongs to none.
 	Other bool
 	Owner int64
-	// Err is what went wrong last, since the node was there last: nil, or a reason to which the state is due
-	// and after which the keeper tries again.
+	// Err is what went wrong last, since the node was there last: nil, or the reason for the state, after
+	// which the keeper tries again.
 	Err error
 }
 

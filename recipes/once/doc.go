@@ -12,14 +12,14 @@
 //
 // A slot is a time, truncated to an interval, or any text, such as the name of a release. [Jobs.Do] takes the
 // job's lock, in turn, looks whether the slot has a record, and if it has none, runs the function and records
-// that. All that come later find the record.
+// that. Later callers find the record.
 //
 // # When a process dies
 //
 // By default the record is written after the function has returned nil: at least once. If the process dies,
 // or loses its session, before that, or if the function fails, the slot is free for the next one that calls
 // Do, or that waits in it; what the function has done by then is done again. So the function should be one
-// that may be done again, or should look for what it has done.
+// that may run again, or should look for what it has done.
 //
 // With [AtMostOnce] the record is written before the function is called, and completed after it. If the
 // process dies in between, or the function fails, nobody does it again, and Do says so: [Begun]. Even then
@@ -33,9 +33,9 @@
 //
 // A record whose reply was lost is found again: it stays when the session ends, and has an id in it. A record
 // that was written after the function is tried until it is there, also after Do has returned, and also if the
-// lock was lost meanwhile: the function has run. (Whoever has got the lock by then may have looked before it
-// was there, and does the slot again.) If it cannot be written, or not before Do's context ends, the error
-// matches [ErrNotRecorded], and the slot may be done again.
+// lock was lost meanwhile: the function has run. (A process that has got the lock by then may have looked
+// before the record was there, and does the slot again.) If it cannot be written, or not before Do's context
+// ends, the error matches [ErrNotRecorded], and the slot may be done again.
 //
 // # Old slots
 //

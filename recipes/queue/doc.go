@@ -19,9 +19,9 @@
 //   - An item, or all of a PutMany, must be smaller than the servers' packet limit, jute.maxbuffer, which is
 //     one MiB by default.
 //   - Consumers list the whole queue. A name takes 20 bytes of an answer, one by time 33 and more. Clients
-//     for Java refuse answers above a MiB, which is 52,000 items, or 31,000 by time: then a queue can no more be
-//     consumed, nor easily be deleted. This library refuses them at 32 MiB (framework.WithMaxReply). Use
-//     [WithBound], well below.
+//     for Java refuse answers above a MiB, which is 52,000 items, or 31,000 by time: then a queue can no
+//     longer be consumed, nor easily be deleted. This library refuses them at 32 MiB
+//     (framework.WithMaxReply). Use [WithBound], well below.
 //   - Every server keeps all items in memory, and writes each put and each take to its disk.
 //   - Each put and each take wakes all consumers that have nothing to do, and each of them lists: ten idle
 //     consumers are ten lists for every item.
@@ -49,7 +49,8 @@
 // costs no request but those that make and delete it; it is deleted ten seconds after the last put, or when
 // Consume returns.
 //
-// Unknown, and the error matches framework.ErrOutcomeUnknown, remains a write whose reply was lost, if
+// The outcome of a write whose reply was lost remains unknown, and the error matches
+// framework.ErrOutcomeUnknown, if
 //
 //   - the caller's context or, for a put, the retry policy ends before the connection is back;
 //   - the session ends, and the mark with it;
@@ -62,20 +63,19 @@
 //
 // # Order
 //
-// A single consumer handles items in order. Several begin about in order: who loses a race for an item tries
-// one of the next few. Items by priority are in order among those listed last; a consumer lists again after a
-// change, but works off a hundredth of a long list before. Items that are put back go to the end of their
-// priority. Due times are compared with the consumer's clock.
+// A single consumer handles items in order. Several begin about in order: a consumer that loses a race for an
+// item tries one of the next few. Items by priority are in order among those listed last; a consumer lists
+// again after a change, but works off a hundredth of a long list before. Items that are put back go to the
+// end of their priority. Due times are compared with the consumer's clock.
 //
 // # Curator for Java
 //
-// Its producers and consumers may use a queue at the same time. All consumers must agree on the lock path. Of
-// Curator's own promises remain what they are: its puts may be doubled when a reply is lost; it deletes items
-// that it cannot read; when it puts an item back, that loses its priority or its time; and its consumers with
-// a lock path find an item of a consumer that has died when the queue changes next, while those of this
-// library watch the lock.
+// Its producers and consumers may use a queue at the same time. All consumers must agree on the lock path.
+// Curator's own processes behave as before: a put may be doubled when a reply is lost; it deletes items that
+// it cannot read; when it puts an item back, that loses its priority or its time; and its consumers with a
+// lock path find an item of a consumer that has died when the queue changes next, while those of this library
+// watch the lock.
 //
-// Close a queue of Curator's before its client, and in between wait for the threads of its threadFactory. If
-// the client is closed while a consumer without a lock path takes an item, that consumer handles the item and
-// leaves it on the queue, and another one handles it, too.
+// Close a queue of Curator's before its client, as docs/from-java-curator.md says: otherwise an item may be
+// handled and left on the queue.
 package queue

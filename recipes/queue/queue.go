@@ -24,7 +24,7 @@ type Queue struct {
 }
 
 // New makes the queue at path; nothing is sent. If an argument is not valid every method says so. path must
-// not be the root, of a namespace either: what this library needs besides is next to it.
+// not be the root, nor the root of a namespace: the marks are next to it.
 func New(client *framework.Client, path string, opts ...Option) *Queue {
 	q := &Queue{dir: newDir(client, path)}
 	if q.err == nil {

@@ -17,7 +17,7 @@ import (
 // The first one costs the requests of a read lock, whoever joins it costs none. After a while newcomers get
 // another node ([WithJoins]), so that a stream of readers starves no writer.
 //
-// For other processes, and for writers of this one, each node is a reader as any other: an [RWLock], or
+// For other processes, and for writers of this one, each node is a reader like any other: an [RWLock], or
 // Curator's InterProcessReadWriteLock, at the same path. The write lock is that of an RWLock. Use one Readers
 // for a path and a client: two of them share nothing. Safe for concurrent use. It needs no Close: what it
 // does ends with the client.
@@ -39,8 +39,8 @@ const (
 )
 
 // NewReaders makes the read lock at path, as [New] does, for goroutines that share its nodes. It takes the
-// options of New but [OnWait], and WithJoins. WithNodeData, WithLossPolicy and WithRevocation are about the
-// node, and so about all that share it.
+// options of New except [OnWait], and also WithJoins. WithNodeData, WithLossPolicy and WithRevocation apply
+// to the node, and so to all that share it.
 func NewReaders(client *framework.Client, path string, opts ...Option) *Readers {
 	r := &Readers{}
 	r.rw.configure(client, path, opts)
@@ -70,8 +70,8 @@ func (r *Readers) Path() string { return r.rw.Path() }
 // Acquire re-enters: the new Reading is one more share of that one. If ctx belongs to the write lock, Acquire
 // downgrades, as [Side.Acquire] does, with a node that nobody shares. If it belongs to a [Lock] that is a
 // read lock at this path, the error is ErrSelfWait, since the caller might wait for a writer that waits for
-// it; so it is for Acquire of the read lock's Side with the context of a Reading. For the write lock with
-// that the error is ErrUpgrade.
+// it; so it is for Acquire of the read lock's Side with the context of a Reading. With that context the error
+// for the write lock is ErrUpgrade.
 //
 // Errors: otherwise as Side.Acquire.
 func (r *Readers) Acquire(ctx context.Context) (*Reading, error) {

@@ -29,8 +29,8 @@ var (
 	ErrUpgrade = errors.New("a read lock cannot be upgraded: two readers that both tried would wait for " +
 		"each other forever; release the read lock and acquire with a context that does not come from it, " +
 		"or take the write lock first and downgrade")
-	// ErrSelfWait refuses a read lock of its own to a context that belongs to one that is shared, and the other
-	// way round: a writer that waits for the one would be ahead of the other. See [Readers].
+	// ErrSelfWait refuses a read lock with a node of its own to a context that belongs to a shared one, and
+	// the other way round: a writer that waits for the one would be ahead of the other. See [Readers].
 	ErrSelfWait = queue.ErrSelfWait
 	// ErrReleased is what a second Release returns, and the cause of the context of a lock that was released.
 	ErrReleased = framework.ErrReleased

@@ -40,8 +40,8 @@ func (w *World) Eventually(name string, f func() error) {
 	w.checks = append(w.checks, check{name, eventually, f})
 }
 
-// AtRest names something that holds when the faults are over and all that was to come true has, while the
-// processes still run: before they are asked to stop f is called, once. It may sleep.
+// AtRest names something that holds when the faults are over and what was to come true has come true, while
+// the processes still run: f is called once, before they are asked to stop. It may sleep.
 func (w *World) AtRest(name string, f func() error) {
 	w.checks = append(w.checks, check{name, atRest, f})
 }

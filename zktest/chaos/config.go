@@ -26,8 +26,8 @@ type Config struct {
 	// Patience is how long after the last fault the service has to make progress, and each of its processes
 	// to stop. Default 2 minutes and four session timeouts.
 	Patience time.Duration
-	// Faults are the kinds to choose from, each as often as it stands there. Default [Usual]; add
-	// [PauseProcess] if what the service writes to is fenced.
+	// Faults are the kinds to choose from, each as often as it is listed. Default [Usual]; add [PauseProcess]
+	// if what the service writes to is fenced.
 	Faults []Kind
 	// Every is the mean time between two faults. Default 1 to 4 s, by the seed.
 	Every time.Duration
@@ -41,8 +41,8 @@ type Config struct {
 	// Custom are further kinds of faults, by name. A function injects its fault into the world and returns
 	// what undoes it, or nil. Name them in Faults as well.
 	Custom map[Kind]func(*World, Fault) (undo func())
-	// Shrink is how long a failing plan may be made shorter, by the wall clock. Default a minute; less than
-	// nothing leaves it as it is.
+	// Shrink is how long a failing plan may be made shorter, by the wall clock. Default a minute; with a
+	// negative value it stays as it is.
 	Shrink time.Duration
 }
 

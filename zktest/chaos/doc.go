@@ -47,14 +47,14 @@
 //
 // # When a run fails
 //
-// The test prints what was violated, the seed, and the shortest plan that still fails: faults, processes,
-// servers are left out, and times made round, as long as it does. Its story tells in virtual time who did
-// what, who believed to hold what, and what was logged ([Process.Logger]); the servers' trace and a sequence
-// diagram (Mermaid) are in files beside it. Flags, after -args if other packages are tested as well:
+// The test prints what was violated, the seed, and the shortest plan that still fails: faults, processes and
+// servers are left out, and times made round, as long as it still fails. Its story tells in virtual time who
+// did what, who believed that it held what, and what was logged ([Process.Logger]); the servers' trace and a
+// sequence diagram (Mermaid) are in files beside it. Flags, after -args if other packages are tested as well:
 //
 //	-chaos.seed=N      play one seed again, and tell its story
 //	-chaos.plan=FILE   play a plan again, as a failure has left it
-//	-chaos.count=N     so many schedules (default 100, or Config.Count; a fifth with -short)
+//	-chaos.count=N     how many schedules (default 100, or Config.Count; a fifth with -short)
 //	-chaos.time=5m     as many as there is time for
 //	-chaos.from=N      the first seed (default 1)
 //	-chaos.jobs=N      processes (default one per processor)

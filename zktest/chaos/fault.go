@@ -57,8 +57,8 @@ const (
 
 // Usual are faults that a correct service survives without a fenced store. [PauseProcess] is not among them:
 // its victim may write what it had checked before. Nor are [SkewServer], [Expire] and [DeleteNode], which
-// take from clients what they rightly believe to have: see [World.Removed]. [Stall], [Ghosts], [DeafLeader],
-// [WipeMember], [ReplaceMember], [Shrink] and [Grow] are there to be added.
+// take from clients what they rightly believe they have: see [World.Removed]. [Stall], [Ghosts],
+// [DeafLeader], [WipeMember], [ReplaceMember], [Shrink] and [Grow] are there to be added.
 func Usual() []Kind {
 	return []Kind{
 		Cut,

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Never is when an operation returned of which nobody knows whether it took effect.
+// Never is the time of return of an operation whose outcome is unknown.
 const Never time.Duration = 1<<63 - 1
 
 // Op is an operation of a [History]: it was called at one virtual instant, returned at another, and took
@@ -60,8 +60,8 @@ func (h *History) Call(p *Process, input any) (returned func(output any)) {
 }
 
 // Add notes an operation that was called at some time (see [World.Elapsed]) and has returned now. An
-// operation of which it turns out that nothing was done need not be added. If the process was killed
-// meanwhile, the operation's outcome is unknown.
+// operation that turns out to have done nothing need not be added. If the process was killed meanwhile, the
+// operation's outcome is unknown.
 func (h *History) Add(p *Process, called time.Duration, input, output any) {
 	op := &Op{Process: p.Name(), Input: input, Output: output, Called: called, Returned: h.w.Elapsed()}
 	if p.killed() {

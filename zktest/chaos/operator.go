@@ -71,8 +71,8 @@ func (w *World) MayHaveEnded(session int64) bool {
 
 // Notice is the time after which the owner of what a fault has removed must know that. It may learn of it
 // only on its next connection, and until then be connected to a server that does not know it either. A
-// connection that ends with the request that arms its watches again is none: it keeps the session, and tells
-// nothing.
+// connection that ends with the request that arms its watches again does not count: it keeps the session, and
+// tells nothing.
 func (w *World) Notice() time.Duration {
 	return w.plan.SessionTimeout + 5*time.Second + w.plan.stale() + w.plan.unwatched()
 }
@@ -336,8 +336,8 @@ func (s *hangs) resumed(now time.Time) {
 	}
 }
 
-// Ran is how long a server was not paused between two times since the run began. What was true at the first
-// every server shows at the second if each has run for longer than it may be out of date.
+// Ran is how long a server was not paused between two times since the run began. If each server has run for
+// longer than it may be out of date, all of them show at the second time what was true at the first.
 func (w *World) Ran(member int, from, to time.Duration) time.Duration {
 	return w.ops.still[member].ran(w.began.Add(from), w.began.Add(to))
 }

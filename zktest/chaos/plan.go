@@ -23,7 +23,7 @@ type Plan struct {
 	Trouble  time.Duration   `json:"trouble"` // how long faults happen
 	Patience time.Duration   `json:"patience"`
 	Latency  time.Duration   `json:"latency"`
-	Replicas int             `json:"replicas,omitempty"` // only so many of the scenario's start; 0: all
+	Replicas int             `json:"replicas,omitempty"` // only this many of the scenario's start; 0: all
 	Own      json.RawMessage `json:"own,omitempty"`      // the scenario's: see Config.Plan
 	Faults   []Fault         `json:"faults"`
 }

@@ -53,7 +53,7 @@ type Replica struct {
 
 // Start adds a process to the service. Its function runs until it returns by itself, which it must, within
 // [Config.Patience], when the process's context ends; it runs again if the process is killed or restarted
-// by a fault. The name, with a number, stands in the story. It is for the scenario: the process starts when
+// by a fault. The name, with a number, appears in the story. It is for the scenario: the process starts when
 // that returns.
 func (w *World) Start(name string, body func(p *Process)) *Replica {
 	n := len(w.slots)

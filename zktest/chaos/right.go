@@ -9,9 +9,9 @@ import (
 )
 
 // Right is something that only so many processes may have at a time: a lock, an election, a lease. The
-// service reports to it what its processes believe; it reports two that believe it at one instant, acts
-// under a right that was lost or has passed on, and tokens that do not grow. Its methods are safe for
-// concurrent use.
+// service tells it what its processes believe. It is a violation if more of them believe it at one instant
+// than may, if one acts under a right that was lost or has passed on, or if tokens do not grow. Its methods
+// are safe for concurrent use.
 type Right struct {
 	w       *World
 	name    string
@@ -31,7 +31,7 @@ type Right struct {
 // Exclusive names a right that one process at a time may have.
 func (w *World) Exclusive(name string) *Right { return w.Shared(name, 1) }
 
-// Shared names a right that so many may have at a time: the leases of a semaphore.
+// Shared names a right that up to limit processes may have at a time: the leases of a semaphore.
 func (w *World) Shared(name string, limit int) *Right {
 	r := &Right{
 		w:     w,
@@ -100,9 +100,9 @@ func (r *Right) Wants(p *Process) (done func()) {
 	})
 }
 
-// Granted says that a process believes to have the right from now on, until the contexts end, if any are
-// given (such as a lock's Context()), or it says Done. It is a violation if as many others as may believe it,
-// too. A paused process, which cannot know better, and a killed one do not count.
+// Granted says that a process believes that it has the right from now on, until the contexts end, if any are
+// given (such as a lock's Context()), or it says Done. It is a violation if as many others as the limit
+// allows believe it, too. A paused process, which cannot know better, and a killed one do not count.
 func (r *Right) Granted(p *Process, until ...context.Context) *Grant {
 	return r.GrantedWith(p, 0, until...)
 }

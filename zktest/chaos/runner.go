@@ -82,8 +82,8 @@ type Failure struct {
 	Replayed  int    // in how many of ten replays it failed again, as it was found
 }
 
-// Find is [Test] for a service that has a mistake: it returns the first schedule that fails, and nil if there
-// is none. It does not fail the test.
+// Find is [Test] for a service that is known to have a mistake: it returns the first schedule that fails, and
+// nil if there is none. It does not fail the test.
 func Find(t *testing.T, scenario func(w *World), cfg ...Config) *Failure {
 	t.Helper()
 	h := newHunt(t, scenario, cfg)

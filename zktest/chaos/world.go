@@ -62,7 +62,7 @@ type Violation struct {
 	Check   string        `json:"check"` // its name
 	At      time.Duration `json:"at"`
 	Text    string        `json:"text"`
-	Beliefs []string      `json:"beliefs,omitempty"` // who believed to hold what
+	Beliefs []string      `json:"beliefs,omitempty"` // who believed that it held what
 	Nodes   []string      `json:"nodes,omitempty"`   // ephemeral ones, and whose they were
 }
 

@@ -47,10 +47,10 @@ type Resources func(ctx context.Context, method string, request any) (name strin
 // several processes serve the same resource, the handler has to guard its writes itself, such as with
 // contrib/fence/sql.
 //
-// Codes of calls that are refused: InvalidArgument without a token, with one that is none, with several, or
+// Codes of calls that are refused: InvalidArgument without a token, with an invalid one, with several, or
 // with a resource that fence.Check refuses; FailedPrecondition if the token is outdated, with [Newest] and
-// [Resource] in the trailer, or is perhaps (fence.ErrForgotten), without them; Unavailable if the gate's store
-// fails; Canceled or DeadlineExceeded if the call's context ends while it waits.
+// [Resource] in the trailer, or may be outdated (fence.ErrForgotten), without them; Unavailable if the gate's
+// store fails; Canceled or DeadlineExceeded if the call's context ends while it waits.
 //
 // A token is a claim, and not proof: whoever may send one can lock out all others with a large one. Check first
 // who calls.

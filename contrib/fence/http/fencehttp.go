@@ -98,10 +98,10 @@ func Outdated(response *http.Response) error {
 //
 // What is refused gets, as plain text,
 //
-//   - 428 Precondition Required without a token, 400 Bad Request with one that is none, with several, or with a
+//   - 428 Precondition Required without a token, 400 Bad Request with an invalid one, with several, or with a
 //     resource that fence.Check refuses;
-//   - 412 Precondition Failed if the token is outdated, with the headers [Newest] and [Resource], or is perhaps
-//     (fence.ErrForgotten), without them;
+//   - 412 Precondition Failed if the token is outdated, with the headers [Newest] and [Resource], or may be
+//     outdated (fence.ErrForgotten), without them;
 //   - 503 Service Unavailable if the gate's store fails, or the request's context ends while it waits.
 //
 // A token is a claim, and not proof: whoever may send one can lock out all others with a large one. Check first
