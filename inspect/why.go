@@ -20,6 +20,9 @@ type Edge struct {
 	Election bool
 }
 
+// binds says that nothing but Ahead can end the wait: only such waits make a ring.
+func (e Edge) binds() bool { return !e.Any && !e.Election }
+
 // String is a sentence for people. Its form may change.
 func (e Edge) String() string {
 	return fmt.Sprintf("session %#x waits at %s for session %#x",
@@ -65,14 +68,16 @@ func graphOf(found Found) Graph {
 // circles that are left. Lines are read one after the other, so a ring in one answer may never have been there
 // as a whole; one in two answers was there all the time between. Sessions that lock in several goroutines are in
 // a ring now and then, and the longer a ring lasts the less it is that.
+//
+// A wait for one of several (Edge.Any) that has become one for the only one is new: the earlier one was in no ring.
 func (g Graph) Lasting(earlier Graph) Graph {
-	before := make(map[wait]bool, len(earlier.Edges))
+	bound := make(map[wait]bool, len(earlier.Edges)) // the earlier waits, and whether they could be in a ring
 	for _, e := range earlier.Edges {
-		before[e.wait()] = true
+		bound[e.wait()] = e.binds()
 	}
 	lasting := Graph{Found: g.Found}
 	for _, e := range g.Edges {
-		if before[e.wait()] {
+		if before, there := bound[e.wait()]; there && (before || !e.binds()) {
 			lasting.Edges = append(lasting.Edges, e)
 		}
 	}
@@ -177,7 +182,7 @@ func circles(edges []Edge) (all [][]Edge) {
 	out := map[int64][]Edge{}
 	for _, e := range edges {
 		from, to := e.Waiter.Session, e.Ahead.Session
-		if from != 0 && to != 0 && from != to && !e.Any && !e.Election {
+		if from != 0 && to != 0 && from != to && e.binds() {
 			out[from] = append(out[from], e)
 		}
 	}
