@@ -58,7 +58,7 @@ func Doctor(ctx context.Context, client *framework.Client, opts ...Option) (Repo
 	if err != nil {
 		return Report{}, fmt.Errorf("inspect: doctor: %w", err)
 	}
-	r := Report{Health: client.Health(), Servers: client.Servers()}
+	r := reportOf(client)
 	switch {
 	case client.Err() != nil:
 		return Report{}, fmt.Errorf("inspect: doctor: %w", client.Err())
@@ -72,9 +72,25 @@ func Doctor(ctx context.Context, client *framework.Client, opts ...Option) (Repo
 	if err := ctx.Err(); err != nil {
 		return Report{}, fmt.Errorf("inspect: doctor: %w", client.Left(ctx, nil))
 	}
-	r.Rule = ruleText(r.Health.Safety)
 	r.advise()
 	return r, nil
+}
+
+// Conclude is what [Doctor] says of a client that the servers do not serve: what follows from its state, from what
+// its servers have told (see [Servers]), and from failed, with which a request of it has ended; nil if none has. It
+// sends nothing and waits for nobody.
+func Conclude(client *framework.Client, told []Server, failed error) Report {
+	r := reportOf(client)
+	r.Told = told
+	if failed != nil && r.Health.Err() == nil {
+		r.say("the server does not answer reads: %v", failed)
+	}
+	r.advise()
+	return r
+}
+
+func reportOf(client *framework.Client) Report {
+	return Report{Health: client.Health(), Servers: client.Servers()}
 }
 
 // ask measures, and reads the configuration.
@@ -144,12 +160,13 @@ func ruleText(s framework.Safety) string {
 // advise says what can be concluded.
 func (r *Report) advise() {
 	h, s := r.Health, r.Health.Safety
+	r.Rule = ruleText(s)
 	asked := r.Advice
 	r.Advice = nil
 	switch err := h.Err(); {
 	case err == nil:
-	case !slices.ContainsFunc(r.Told, Server.mayServe):
-		r.say("there is no quorum: none of the %d servers that the client tries has one", len(r.Told))
+	case len(r.Told) > 0 && !slices.ContainsFunc(r.Told, Server.MayServe):
+		r.adviseOfReach()
 	default:
 		r.say("the client is not connected to a quorum: %v", err)
 	}
