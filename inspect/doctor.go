@@ -37,6 +37,8 @@ type Report struct {
 	// Advice are sentences about what is wrong, and what to do about it, the most urgent first. It is empty
 	// if nothing is wrong that can be seen from here.
 	Advice []string
+
+	failed error // with which a read has ended
 }
 
 // RoundTrips are the times that some requests took, one after the other. They are zero if none was answered.
@@ -81,10 +83,7 @@ func Doctor(ctx context.Context, client *framework.Client, opts ...Option) (Repo
 // sends nothing and waits for nobody.
 func Conclude(client *framework.Client, told []Server, failed error) Report {
 	r := reportOf(client)
-	r.Told = told
-	if failed != nil && r.Health.Err() == nil {
-		r.say("the server does not answer reads: %v", failed)
-	}
+	r.Told, r.failed = told, failed
 	r.advise()
 	return r
 }
@@ -95,17 +94,16 @@ func reportOf(client *framework.Client) Report {
 
 // ask measures, and reads the configuration.
 func (r *Report) ask(ctx context.Context, client *framework.Client, reading *reading) {
-	var failed error
-	r.Reads, failed = measure(func() error {
+	r.Reads, r.failed = measure(func() error {
 		_, err := client.CheckExists().ForPath(ctx, "/")
 		return err
 	})
-	if failed != nil {
-		r.say("the server does not answer reads: %v", failed)
+	if r.failed != nil {
 		return
 	}
-	if r.Syncs, failed = measure(func() error { return client.Sync().ForPath(ctx, "/") }); failed != nil {
-		r.say("the leader does not answer: %v", failed)
+	var err error
+	if r.Syncs, err = measure(func() error { return client.Sync().ForPath(ctx, "/") }); err != nil {
+		r.say("the leader does not answer: %v", err)
 	}
 	config, err := client.GetConfig().ForEnsemble(ctx)
 	if err != nil {
@@ -164,11 +162,13 @@ func (r *Report) advise() {
 	asked := r.Advice
 	r.Advice = nil
 	switch err := h.Err(); {
-	case err == nil:
+	case err == nil && r.failed == nil:
 	case len(r.Told) > 0 && !slices.ContainsFunc(r.Told, Server.MayServe):
 		r.adviseOfReach()
-	default:
+	case err != nil:
 		r.say("the client is not connected to a quorum: %v", err)
+	default:
+		r.say("the server does not answer reads: %v", r.failed)
 	}
 	r.Advice = append(r.Advice, asked...)
 	if s.Refused != nil {

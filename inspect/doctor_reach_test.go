@@ -151,6 +151,11 @@ func TestConclude(t *testing.T) {
 		assert.Equal(t, s.Addr(), r.Health.Server)
 		assert.Equal(t, told, r.Told)
 		assert.NotEmpty(t, r.Rule)
+		none := []inspect.Server{{Address: s.Addr(), Mode: "read-only"}}
+		r = inspect.Conclude(c, none, errors.New("late"))
+		assert.Contains(t, r.Advice[0], "there is no quorum: ", "the client has not heard of it yet")
+		assert.NotContains(t, fmt.Sprint(r.Advice), "late")
+		assert.NotContains(t, fmt.Sprint(inspect.Conclude(c, none, nil).Advice), "there is no quorum: ", "it is connected to one")
 		s.Stop()
 		time.Sleep(time.Second)
 		r = inspect.Conclude(c, told, errors.New("late"))

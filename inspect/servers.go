@@ -159,7 +159,7 @@ func (s *Server) ask(ctx context.Context, client *framework.Client, words []stri
 			err = ctx.Err()
 		}
 		if isLate(err) {
-			err = late{time.Since(began).Round(10 * time.Millisecond), err}
+			err = late{time.Since(began).Round(100 * time.Millisecond), err}
 		}
 		switch refused := errors.Is(err, framework.ErrWordRefused); {
 		case err != nil && word == "srvr":
