@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/go-curator/curator/framework"
@@ -73,7 +74,7 @@ func graphOf(found Found) Graph {
 func (g Graph) Lasting(earlier Graph) Graph {
 	bound := make(map[wait]bool, len(earlier.Edges)) // the earlier waits, and whether they could be in a ring
 	for _, e := range earlier.Edges {
-		bound[e.wait()] = e.binds()
+		bound[e.wait()] = bound[e.wait()] || e.binds()
 	}
 	lasting := Graph{Found: g.Found}
 	for _, e := range g.Edges {
@@ -83,6 +84,28 @@ func (g Graph) Lasting(earlier Graph) Graph {
 	}
 	lasting.Circles = circles(lasting.Edges)
 	return lasting
+}
+
+// Rings is what a graph has to be kept of for a later [Graph.Lasting] to find the same circles: the waits of sessions
+// that wait for each other, without the lines, and without what participants say of themselves. It is empty if nobody
+// waits in a ring.
+func (g Graph) Rings() (kept Graph) {
+	out := binding(g.Edges)
+	group := map[int64]int{} // in which of them a session is, from 1
+	for i, sessions := range groupsOf(out) {
+		for s := range sessions {
+			group[s] = i + 1
+		}
+	}
+	bare := func(p Participant) Participant { return Participant{Name: p.Name, Token: p.Token, Session: p.Session} }
+	for _, e := range g.Edges {
+		from, to := e.Waiter.Session, e.Ahead.Session
+		if from != to && group[from] > 0 && group[from] == group[to] && e.binds() {
+			kept.Edges = append(kept.Edges, Edge{Path: e.Path, Waiter: bare(e.Waiter), Ahead: bare(e.Ahead)})
+		}
+	}
+	kept.Circles = circles(kept.Edges)
+	return kept
 }
 
 // wait is what makes an edge the same one in two answers.
@@ -179,19 +202,8 @@ func (l Line) edges() (edges []Edge) {
 
 // circles finds one ring in each group of sessions that wait for each other.
 func circles(edges []Edge) (all [][]Edge) {
-	out := map[int64][]Edge{}
-	for _, e := range edges {
-		from, to := e.Waiter.Session, e.Ahead.Session
-		if from != 0 && to != 0 && from != to && e.binds() {
-			out[from] = append(out[from], e)
-		}
-	}
-	var starts []int64
-	for s := range out {
-		starts = append(starts, s)
-	}
-	slices.Sort(starts)
-	for _, group := range groupsOf(starts, out) {
+	out := binding(edges)
+	for _, group := range groupsOf(out) {
 		if ring := ringIn(group, out); ring != nil {
 			all = append(all, ring)
 		}
@@ -199,16 +211,28 @@ func circles(edges []Edge) (all [][]Edge) {
 	return all
 }
 
+// binding are the edges that may be in a ring, by the sessions that wait.
+func binding(edges []Edge) map[int64][]Edge {
+	out := map[int64][]Edge{}
+	for _, e := range edges {
+		from, to := e.Waiter.Session, e.Ahead.Session
+		if from != 0 && to != 0 && from != to && e.binds() {
+			out[from] = append(out[from], e)
+		}
+	}
+	return out
+}
+
 // groupsOf finds the sessions that reach each other (the strongly connected components, after Tarjan),
 // without recursion: lines are long.
-func groupsOf(starts []int64, out map[int64][]Edge) (found []map[int64]bool) {
+func groupsOf(out map[int64][]Edge) (found []map[int64]bool) {
 	type frame struct {
 		session int64
 		next    int // of its edges
 	}
 	index, low, on := map[int64]int{}, map[int64]int{}, map[int64]bool{}
 	var stack []int64
-	for _, start := range starts {
+	for _, start := range slices.Sorted(maps.Keys(out)) {
 		if index[start] > 0 {
 			continue
 		}

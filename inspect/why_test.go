@@ -189,6 +189,46 @@ func TestLastingOfASemaphore(t *testing.T) {
 	assert.Len(t, now.Lasting(now).Circles, 1)
 }
 
+// Of a graph that is kept for the next look its rings are enough, and they are all that is kept.
+func TestRings(t *testing.T) {
+	waits := func(random *rand.Rand, n int) (edges []Edge) {
+		for range random.IntN(4 * n) {
+			a, b := of(1 + random.Int64N(int64(n)))[0], of(1 + random.Int64N(int64(n)))[0]
+			a.Name, b.Name = fmt.Sprint(a.Session), fmt.Sprint(b.Session)
+			a.Data, b.Path = []byte("data"), "/l/b"
+			edges = append(edges, Edge{Path: "/l", Waiter: a, Ahead: b, Any: random.IntN(6) == 0})
+		}
+		return edges
+	}
+	rings := 0
+	for seed := range uint64(500) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		n := 2 + random.IntN(6)
+		shared := waits(random, n)
+		graph := func(edges []Edge) Graph {
+			return Graph{Found: Found{Lines: make([]Line, 3)}, Edges: edges, Circles: circles(edges)}
+		}
+		earlier := graph(append(waits(random, n), shared...))
+		now := graph(append(waits(random, n), shared...))
+		kept := earlier.Rings()
+		require.ElementsMatch(t, now.Lasting(earlier).Circles, now.Lasting(kept).Circles, "seed %d", seed)
+		require.Equal(t, len(earlier.Circles), len(kept.Circles), "seed %d", seed)
+		require.Equal(t, kept, kept.Rings(), "seed %d", seed)
+		require.Empty(t, kept.Lines)
+		if len(earlier.Circles) == 0 {
+			require.Empty(t, kept.Edges)
+		}
+		for _, e := range kept.Edges {
+			require.Nil(t, e.Waiter.Data)
+			require.Empty(t, e.Ahead.Path)
+		}
+		rings += len(now.Lasting(kept).Circles)
+	}
+	assert.Greater(t, rings, 100)
+	chain := Graph{Edges: []Edge{{Waiter: of(1)[0], Ahead: of(2)[0]}, {Waiter: of(2)[0], Ahead: of(3)[0]}, {Waiter: of(3)[0], Ahead: of(2)[0]}}}
+	assert.Len(t, chain.Rings().Edges, 2, "who only waits for a ring is not in it")
+}
+
 // A line of twenty thousand does not overflow any stack.
 func TestALongChain(t *testing.T) {
 	var edges []Edge
