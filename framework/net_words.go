@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -63,9 +64,12 @@ func (c *core) word(ctx context.Context, server, word string) (string, error) {
 		return "", err
 	}
 	text, err := io.ReadAll(io.LimitReader(conn, mostWords+1))
+	err = tlsTrouble(err) // with TLS 1.3 the server's objections to the client's certificate come now
 	switch answer := string(text); {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
+	case errors.Is(err, ErrTLS):
+		return "", err
 	case len(text) > mostWords:
 		return "", ErrReplyTooLarge
 	case strings.Contains(answer, "not in the whitelist"):

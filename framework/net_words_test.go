@@ -2,8 +2,12 @@ package framework
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
+	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,4 +91,39 @@ func TestFourLetterWordThatIsNotAnswered(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A server that wants a certificate says so after the client's part of the handshake. That is no refusal of the word.
+func TestFourLetterWordOfAServerThatWantsACertificate(t *testing.T) {
+	pem := selfSigned(t, "words", time.Now().Add(time.Hour))
+	own, err := tls.X509KeyPair(pem, pem)
+	require.NoError(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var served sync.WaitGroup
+	defer served.Wait()
+	defer listener.Close()
+	served.Go(func() {
+		theirs, err := listener.Accept()
+		if !assert.NoError(t, err) {
+			return
+		}
+		defer theirs.Close()
+		_ = tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAnyClientCert}).Handshake()
+		_, _ = io.Copy(io.Discard, theirs)
+	})
+	c, err := New("elsewhere:1", WithTLSFiles(TLSFiles{CA: writeFile(t, "ca.pem", pem)}),
+		WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if addr != "words:1" {
+				return nil, errors.New("there is no such server")
+			}
+			var d net.Dialer
+			return d.DialContext(ctx, network, listener.Addr().String())
+		}))
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.FourLetterWord(t.Context(), "words:1", "srvr")
+	assert.ErrorIs(t, err, ErrTLS)
+	assert.NotErrorIs(t, err, ErrWordRefused)
+	assert.ErrorContains(t, err, "it may require a client certificate")
 }

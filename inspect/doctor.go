@@ -37,6 +37,8 @@ type Report struct {
 	// Advice are sentences about what is wrong, and what to do about it, the most urgent first. It is empty
 	// if nothing is wrong that can be seen from here.
 	Advice []string
+
+	failed error // with which a read has ended
 }
 
 // RoundTrips are the times that some requests took, one after the other. They are zero if none was answered.
@@ -58,7 +60,7 @@ func Doctor(ctx context.Context, client *framework.Client, opts ...Option) (Repo
 	if err != nil {
 		return Report{}, fmt.Errorf("inspect: doctor: %w", err)
 	}
-	r := Report{Health: client.Health(), Servers: client.Servers()}
+	r := reportOf(client)
 	switch {
 	case client.Err() != nil:
 		return Report{}, fmt.Errorf("inspect: doctor: %w", client.Err())
@@ -72,24 +74,36 @@ func Doctor(ctx context.Context, client *framework.Client, opts ...Option) (Repo
 	if err := ctx.Err(); err != nil {
 		return Report{}, fmt.Errorf("inspect: doctor: %w", client.Left(ctx, nil))
 	}
-	r.Rule = ruleText(r.Health.Safety)
 	r.advise()
 	return r, nil
 }
 
+// Conclude is what [Doctor] says of a client that the servers do not serve: what follows from its state, from what
+// its servers have told (see [Servers]), and from failed, with which a request of it has ended; nil if none has. It
+// sends nothing and waits for nobody.
+func Conclude(client *framework.Client, told []Server, failed error) Report {
+	r := reportOf(client)
+	r.Told, r.failed = told, failed
+	r.advise()
+	return r
+}
+
+func reportOf(client *framework.Client) Report {
+	return Report{Health: client.Health(), Servers: client.Servers()}
+}
+
 // ask measures, and reads the configuration.
 func (r *Report) ask(ctx context.Context, client *framework.Client, reading *reading) {
-	var failed error
-	r.Reads, failed = measure(func() error {
+	r.Reads, r.failed = measure(func() error {
 		_, err := client.CheckExists().ForPath(ctx, "/")
 		return err
 	})
-	if failed != nil {
-		r.say("the server does not answer reads: %v", failed)
+	if r.failed != nil {
 		return
 	}
-	if r.Syncs, failed = measure(func() error { return client.Sync().ForPath(ctx, "/") }); failed != nil {
-		r.say("the leader does not answer: %v", failed)
+	var err error
+	if r.Syncs, err = measure(func() error { return client.Sync().ForPath(ctx, "/") }); err != nil {
+		r.say("the leader does not answer: %v", err)
 	}
 	config, err := client.GetConfig().ForEnsemble(ctx)
 	if err != nil {
@@ -144,14 +158,17 @@ func ruleText(s framework.Safety) string {
 // advise says what can be concluded.
 func (r *Report) advise() {
 	h, s := r.Health, r.Health.Safety
+	r.Rule = ruleText(s)
 	asked := r.Advice
 	r.Advice = nil
 	switch err := h.Err(); {
-	case err == nil:
-	case !slices.ContainsFunc(r.Told, Server.mayServe):
-		r.say("there is no quorum: none of the %d servers that the client tries has one", len(r.Told))
-	default:
+	case err == nil && r.failed == nil:
+	case len(r.Told) > 0 && !slices.ContainsFunc(r.Told, Server.MayServe):
+		r.adviseOfReach()
+	case err != nil:
 		r.say("the client is not connected to a quorum: %v", err)
+	default:
+		r.say("the server does not answer reads: %v", r.failed)
 	}
 	r.Advice = append(r.Advice, asked...)
 	if s.Refused != nil {

@@ -27,22 +27,6 @@ func (r *Report) adviseOfServers() {
 	}
 }
 
-// adviseOfError says what it means that a server does not say how it is.
-func (r *Report) adviseOfError(s Server) {
-	switch s.Role() {
-	case "no quorum":
-		r.say("the server %s runs without a quorum: a majority of the members must run, and reach each other",
-			s.Address)
-	case "refused":
-		r.say("the server %s refuses connections: it does not run, or not at this address", s.Address)
-	case "silent":
-		r.say("the server %s has not answered for %v: it hangs, or its machine or the network is away",
-			s.Address, patience)
-	default:
-		r.say("the server %s does not say how it is: %s", s.Address, plain.Text(s.Err.Error()))
-	}
-}
-
 // adviseOfBound compares how long a member goes on answering that was cut off from its leader with what the
 // client has been told of that.
 func (r *Report) adviseOfBound(s Server) {

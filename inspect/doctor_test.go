@@ -88,7 +88,7 @@ func TestDoctorWithoutAConnection(t *testing.T) {
 		began := time.Now()
 		r := doctor(t, c)
 		assert.Zero(t, time.Since(began))
-		assert.Contains(t, r.Advice[0], "there is no quorum: none of the 1 servers")
+		assert.Contains(t, r.Advice[0], "cannot reach the servers: none that the client tries answers (refused: 1)")
 		assert.Zero(t, r.Reads)
 		require.NoError(t, s.Start())
 		require.NoError(t, c.WaitConnected(background))

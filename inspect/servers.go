@@ -41,16 +41,36 @@ type Server struct {
 // errNoQuorum says that a server runs and does not serve.
 var errNoQuorum = errors.New("it has no leader, or is not in the ensemble")
 
-// mayServe says whether a client may find a quorum at the server, as far as it tells.
-func (s Server) mayServe() bool {
+// late is the error of a server that has not answered, and for how long that was waited for.
+type late struct {
+	after time.Duration
+	error
+}
+
+func (l late) Error() string { return fmt.Sprintf("no answer within %v: %v", l.after, l.error) }
+func (l late) Unwrap() error { return l.error }
+
+// isLate says whether err is that an answer has not come in time.
+func isLate(err error) bool {
+	var timed net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timed) && timed.Timeout()
+}
+
+// MayServe says whether the server may have a quorum that it can serve a client with, as far as it tells: it is false
+// if it says that it has none, and if it cannot be reached.
+func (s Server) MayServe() bool {
 	return s.Err == nil && s.Mode != "read-only" || errors.Is(s.Err, framework.ErrWordRefused)
+}
+
+// hasNone says whether the server has answered that it has no quorum.
+func (s Server) hasNone() bool {
+	return s.Err == nil && s.Mode == "read-only" || errors.Is(s.Err, errNoQuorum)
 }
 
 // Role is Mode, or why there is none: "no quorum", it runs and is not in an ensemble with a leader; "refused", it
 // takes no connections, so it does not run; "silent", it has not answered in time; "does not tell", it does not
 // allow "srvr"; "unreachable", anything else, which Err says.
 func (s Server) Role() string {
-	var late net.Error
 	var code syscall.Errno
 	const windowsRefused = syscall.Errno(10061) // WSAECONNREFUSED
 	switch {
@@ -60,7 +80,7 @@ func (s Server) Role() string {
 		return "no quorum"
 	case errors.Is(s.Err, framework.ErrWordRefused):
 		return "does not tell"
-	case errors.Is(s.Err, context.DeadlineExceeded), errors.As(s.Err, &late) && late.Timeout():
+	case isLate(s.Err):
 		return "silent"
 	case errors.As(s.Err, &code) && (code == syscall.ECONNREFUSED || code == windowsRefused):
 		return "refused"
@@ -97,7 +117,8 @@ const patience = 3 * time.Second
 // 4lw.commands.whitelist says more, a server tells the first of the three only.
 //
 // What a server does not tell is in its Err, Config and Listed. Errors: those of ctx, ErrClosed, ErrNoClient,
-// ErrNilContext.
+// ErrNilContext. With the error of ctx it returns what they have told until then, and of each server that has told
+// nothing that it has not answered.
 func Servers(ctx context.Context, client *framework.Client) ([]Server, error) {
 	return ask(ctx, client, "srvr", "conf", "cons")
 }
@@ -119,7 +140,7 @@ func ask(ctx context.Context, client *framework.Client, words ...string) ([]Serv
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("inspect: servers: %w", client.Left(ctx, nil))
+		return all, fmt.Errorf("inspect: servers: %w", client.Left(ctx, nil))
 	}
 	return all, nil
 }
@@ -135,7 +156,10 @@ func (s *Server) ask(ctx context.Context, client *framework.Client, words []stri
 			err = fmt.Errorf("%w: %s", errNoQuorum, strings.TrimSpace(text))
 		}
 		if err != nil && ctx.Err() != nil { // whatever its connection said when it was closed
-			err = fmt.Errorf("no answer within %v: %w", patience, ctx.Err())
+			err = ctx.Err()
+		}
+		if isLate(err) {
+			err = late{time.Since(began).Round(100 * time.Millisecond), err}
 		}
 		switch refused := errors.Is(err, framework.ErrWordRefused); {
 		case err != nil && word == "srvr":

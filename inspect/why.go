@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/go-curator/curator/framework"
@@ -19,6 +20,9 @@ type Edge struct {
 	// their work.
 	Election bool
 }
+
+// binds says that nothing but Ahead can end the wait: only such waits make a ring.
+func (e Edge) binds() bool { return !e.Any && !e.Election }
 
 // String is a sentence for people. Its form may change.
 func (e Edge) String() string {
@@ -65,19 +69,43 @@ func graphOf(found Found) Graph {
 // and with the circles that are left. Lines are read one after the other, so a ring in one answer may never
 // have been there as a whole; one in two answers was there all the time between. Sessions that lock in
 // several goroutines are in a ring now and then, and the longer a ring lasts the less it is that.
+//
+// A wait for one of several (Edge.Any) that has become one for the only one is new: the earlier one was in no ring.
 func (g Graph) Lasting(earlier Graph) Graph {
-	before := make(map[wait]bool, len(earlier.Edges))
+	bound := make(map[wait]bool, len(earlier.Edges)) // the earlier waits, and whether they could be in a ring
 	for _, e := range earlier.Edges {
-		before[e.wait()] = true
+		bound[e.wait()] = bound[e.wait()] || e.binds()
 	}
 	lasting := Graph{Found: g.Found}
 	for _, e := range g.Edges {
-		if before[e.wait()] {
+		if before, there := bound[e.wait()]; there && (before || !e.binds()) {
 			lasting.Edges = append(lasting.Edges, e)
 		}
 	}
 	lasting.Circles = circles(lasting.Edges)
 	return lasting
+}
+
+// Rings is what a graph has to be kept of for a later [Graph.Lasting] to find the same circles: the waits of sessions
+// that wait for each other, without the lines, and without what participants say of themselves. It is empty if nobody
+// waits in a ring.
+func (g Graph) Rings() (kept Graph) {
+	out := binding(g.Edges)
+	group := map[int64]int{} // in which of them a session is, from 1
+	for i, sessions := range groupsOf(out) {
+		for s := range sessions {
+			group[s] = i + 1
+		}
+	}
+	bare := func(p Participant) Participant { return Participant{Name: p.Name, Token: p.Token, Session: p.Session} }
+	for _, e := range g.Edges {
+		from, to := e.Waiter.Session, e.Ahead.Session
+		if from != to && group[from] > 0 && group[from] == group[to] && e.binds() {
+			kept.Edges = append(kept.Edges, Edge{Path: e.Path, Waiter: bare(e.Waiter), Ahead: bare(e.Ahead)})
+		}
+	}
+	kept.Circles = circles(kept.Edges)
+	return kept
 }
 
 // wait is what makes an edge the same one in two answers.
@@ -174,19 +202,8 @@ func (l Line) edges() (edges []Edge) {
 
 // circles finds one ring in each group of sessions that wait for each other.
 func circles(edges []Edge) (all [][]Edge) {
-	out := map[int64][]Edge{}
-	for _, e := range edges {
-		from, to := e.Waiter.Session, e.Ahead.Session
-		if from != 0 && to != 0 && from != to && !e.Any && !e.Election {
-			out[from] = append(out[from], e)
-		}
-	}
-	var starts []int64
-	for s := range out {
-		starts = append(starts, s)
-	}
-	slices.Sort(starts)
-	for _, group := range groupsOf(starts, out) {
+	out := binding(edges)
+	for _, group := range groupsOf(out) {
 		if ring := ringIn(group, out); ring != nil {
 			all = append(all, ring)
 		}
@@ -194,16 +211,28 @@ func circles(edges []Edge) (all [][]Edge) {
 	return all
 }
 
+// binding are the edges that may be in a ring, by the sessions that wait.
+func binding(edges []Edge) map[int64][]Edge {
+	out := map[int64][]Edge{}
+	for _, e := range edges {
+		from, to := e.Waiter.Session, e.Ahead.Session
+		if from != 0 && to != 0 && from != to && e.binds() {
+			out[from] = append(out[from], e)
+		}
+	}
+	return out
+}
+
 // groupsOf finds the sessions that reach each other (the strongly connected components, after Tarjan),
 // without recursion: lines are long.
-func groupsOf(starts []int64, out map[int64][]Edge) (found []map[int64]bool) {
+func groupsOf(out map[int64][]Edge) (found []map[int64]bool) {
 	type frame struct {
 		session int64
 		next    int // of its edges
 	}
 	index, low, on := map[int64]int{}, map[int64]int{}, map[int64]bool{}
 	var stack []int64
-	for _, start := range starts {
+	for _, start := range slices.Sorted(maps.Keys(out)) {
 		if index[start] > 0 {
 			continue
 		}

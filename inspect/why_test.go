@@ -147,6 +147,88 @@ func TestLastingBesidePassing(t *testing.T) {
 	assert.Len(t, lasting.Edges, 3)
 }
 
+// A wait that one of several could have ended is not yet the wait that nobody else can end: of that one the second
+// look is the first.
+func TestLastingOfOneOfSeveral(t *testing.T) {
+	edge := func(waiter, ahead int64, any, election bool) Edge {
+		return Edge{Path: "/l", Waiter: of(waiter)[0], Ahead: of(ahead)[0], Any: any, Election: election}
+	}
+	graph := func(edges ...Edge) Graph { return Graph{Edges: edges, Circles: circles(edges)} }
+	back := edge(2, 1, false, false)
+	for name, c := range map[string]struct {
+		first, then   Edge
+		edges, circle int
+	}{
+		"the only one in both":      {edge(1, 2, false, false), edge(1, 2, false, false), 2, 1},
+		"one of several before":     {edge(1, 2, true, false), edge(1, 2, false, false), 1, 0},
+		"one of several now":        {edge(1, 2, false, false), edge(1, 2, true, false), 2, 0},
+		"one of several in both":    {edge(1, 2, true, false), edge(1, 2, true, false), 2, 0},
+		"an election before":        {edge(1, 2, false, true), edge(1, 2, false, false), 1, 0},
+		"an election in both looks": {edge(1, 2, false, true), edge(1, 2, false, true), 2, 0},
+	} {
+		lasting := graph(c.then, back).Lasting(graph(c.first, back))
+		assert.Len(t, lasting.Edges, c.edges, name)
+		assert.Len(t, lasting.Circles, c.circle, name)
+	}
+}
+
+// A semaphore's two leases were two sessions' at the first look, and one session's at the second.
+func TestLastingOfASemaphore(t *testing.T) {
+	holder := func(name string, session int64) Participant {
+		return Participant{Name: name, Token: session, Session: session}
+	}
+	line := func(holders ...Participant) Graph {
+		semaphore := Line{Path: "/s", Kind: Semaphore, Holders: holders, Waiting: []Participant{holder("w", 3)}}
+		mutex := Line{Path: "/m", Kind: Mutex, Holders: []Participant{holder("h", 3)}, Waiting: []Participant{holder("v", 1)}}
+		return graphOf(Found{Lines: []Line{semaphore, mutex}})
+	}
+	before, now := line(holder("a", 1), holder("b", 2)), line(holder("a", 1), holder("c", 1))
+	require.Empty(t, before.Circles)
+	require.Len(t, now.Circles, 1)
+	assert.Empty(t, now.Lasting(before).Circles)
+	assert.Len(t, now.Lasting(now).Circles, 1)
+}
+
+// Of a graph that is kept for the next look its rings are enough, and they are all that is kept.
+func TestRings(t *testing.T) {
+	waits := func(random *rand.Rand, n int) (edges []Edge) {
+		for range random.IntN(4 * n) {
+			a, b := of(1 + random.Int64N(int64(n)))[0], of(1 + random.Int64N(int64(n)))[0]
+			a.Name, b.Name = fmt.Sprint(a.Session), fmt.Sprint(b.Session)
+			a.Data, b.Path = []byte("data"), "/l/b"
+			edges = append(edges, Edge{Path: "/l", Waiter: a, Ahead: b, Any: random.IntN(6) == 0})
+		}
+		return edges
+	}
+	rings := 0
+	for seed := range uint64(500) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		n := 2 + random.IntN(6)
+		shared := waits(random, n)
+		graph := func(edges []Edge) Graph {
+			return Graph{Found: Found{Lines: make([]Line, 3)}, Edges: edges, Circles: circles(edges)}
+		}
+		earlier := graph(append(waits(random, n), shared...))
+		now := graph(append(waits(random, n), shared...))
+		kept := earlier.Rings()
+		require.ElementsMatch(t, now.Lasting(earlier).Circles, now.Lasting(kept).Circles, "seed %d", seed)
+		require.Equal(t, len(earlier.Circles), len(kept.Circles), "seed %d", seed)
+		require.Equal(t, kept, kept.Rings(), "seed %d", seed)
+		require.Empty(t, kept.Lines)
+		if len(earlier.Circles) == 0 {
+			require.Empty(t, kept.Edges)
+		}
+		for _, e := range kept.Edges {
+			require.Nil(t, e.Waiter.Data)
+			require.Empty(t, e.Ahead.Path)
+		}
+		rings += len(now.Lasting(kept).Circles)
+	}
+	assert.Greater(t, rings, 100)
+	chain := Graph{Edges: []Edge{{Waiter: of(1)[0], Ahead: of(2)[0]}, {Waiter: of(2)[0], Ahead: of(3)[0]}, {Waiter: of(3)[0], Ahead: of(2)[0]}}}
+	assert.Len(t, chain.Rings().Edges, 2, "who only waits for a ring is not in it")
+}
+
 // A line of twenty thousand does not overflow any stack.
 func TestALongChain(t *testing.T) {
 	var edges []Edge

@@ -257,6 +257,44 @@ func TestADeadlock(t *testing.T) {
 	})
 }
 
+// While the servers do not answer the page looks at the same old tree again: that a ring is in it twice says nothing of
+// what there is. When they answer again it is known whether the ring is still there.
+func TestARingThatNobodyCanConfirm(t *testing.T) {
+	for how, away := range map[string]struct {
+		begin func(s *zktest.Server)
+		end   func(s *zktest.Server) error
+	}{
+		"silent":  {(*zktest.Server).Pause, func(s *zktest.Server) error { s.Resume(); return nil }},
+		"stopped": {(*zktest.Server).Stop, (*zktest.Server).Start},
+	} {
+		for _, stays := range []bool{true, false} {
+			t.Run(fmt.Sprint(how, ", and it stays: ", stays), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := zktest.RunT(t)
+					a, b := newClient(t, s), newClient(t, s)
+					stand(t, a, "/locks/a/"+name+"0", "a")
+					stand(t, b, "/locks/a/"+name+"1", "b")
+					stand(t, b, "/locks/b/"+name+"0", "b")
+					stand(t, a, "/locks/b/"+name+"1", "a")
+					v := look(t, newPage(t, a, "/locks"))
+					assert.Empty(t, v.top().Circles, "it may pass")
+					away.begin(s)
+					time.Sleep(15 * time.Second)
+					synctest.Wait()
+					assert.Empty(t, v.top().Circles, "nobody knows")
+					if !stays {
+						require.NoError(t, s.Delete("/locks/b/"+name+"1"))
+					}
+					require.NoError(t, away.end(s))
+					time.Sleep(20 * time.Second)
+					synctest.Wait()
+					assert.Equal(t, stays, len(v.top().Circles) == 1)
+				})
+			})
+		}
+	}
+}
+
 // Two processes that lock in several goroutines meet in a ring again and again: it is never the same for long.
 func TestRingsThatPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

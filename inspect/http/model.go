@@ -138,6 +138,7 @@ type grantView struct {
 
 // failed is what is shown if there is nothing to be seen.
 func (m *model) failed(err error, p cache.Progress) screen {
+	m.rings = rings{} // whatever was seen, it is not known whether it stays
 	head := headView{Since: m.began.UnixMilli()}
 	switch m.loaded = m.loaded || p.Synced; {
 	case errors.Is(err, framework.ErrNoNode) && !m.loaded:

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/cache"
+	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/inspect"
 )
 
@@ -59,6 +60,59 @@ func TestGrants(t *testing.T) {
 	assert.Zero(t, s.lines[0].Free)
 	assert.Len(t, s.lines[0].Grants, 3)
 	assert.Equal(t, "/l/p3", s.targets[target{s.lines[0].ID, 3}])
+}
+
+// deadlock is two sessions that each hold what the other one waits for, beside many lines.
+func deadlock() inspect.Graph {
+	held := func(path string, holder, waiter int) inspect.Line {
+		l := locked(path, holder)
+		l.Waiting = []inspect.Participant{someone(waiter)}
+		return l
+	}
+	g := graph(held("/a", 1, 2), held("/b", 2, 1))
+	for n := range 100 {
+		g.Lines = append(g.Lines, held(fmt.Sprint("/l", n), 10, 11+n))
+	}
+	for _, l := range g.Lines {
+		g.Edges = append(g.Edges, inspect.Edge{Path: l.Path, Waiter: l.Waiting[0], Ahead: l.Holders[0]})
+	}
+	g.Circles = [][]inspect.Edge{g.Edges[:2]}
+	return g
+}
+
+// A second look counts only if it is known to be one: the same tree looked at twice is one look.
+func TestASecondLook(t *testing.T) {
+	m := newModel(start)
+	assert.Empty(t, m.update(deadlock(), synced, at(1)).head.Circles)
+	assert.False(t, m.rings.due(at(5)))
+	assert.True(t, m.rings.due(at(6)))
+	assert.Empty(t, m.update(deadlock(), synced, at(60)).head.Circles, "nobody has asked since")
+	m.rings.confirm(at(5))
+	assert.Empty(t, m.update(deadlock(), synced, at(61)).head.Circles, "too early")
+	m.rings.confirm(at(62))
+	assert.Len(t, m.update(deadlock(), synced, at(63)).head.Circles, 1)
+	assert.False(t, m.rings.due(at(64)), "this was the first look of the next five seconds")
+	assert.Len(t, m.update(deadlock(), synced, at(90)).head.Circles, 1)
+	assert.Empty(t, m.update(graph(), synced, at(91)).head.Circles)
+	assert.Equal(t, rings{}, m.rings)
+	m.update(deadlock(), synced, at(92))
+	m.failed(framework.ErrNoAuth, synced)
+	assert.Equal(t, rings{}, m.rings, "nothing is seen")
+	m.update(deadlock(), synced, at(100))
+	m.rings.confirm(at(62))
+	assert.Empty(t, m.update(deadlock(), synced, at(110)).head.Circles, "what was there before was another ring")
+}
+
+// Of what was seen before only the rings are kept, not the lines.
+func TestWhatIsKeptOfALook(t *testing.T) {
+	m := newModel(start)
+	m.update(deadlock(), synced, at(1))
+	m.rings.confirm(at(10))
+	m.update(deadlock(), synced, at(10))
+	for _, kept := range []inspect.Graph{m.rings.seen, m.rings.shown} {
+		assert.Empty(t, kept.Lines)
+		assert.Len(t, kept.Edges, 2)
+	}
 }
 
 func TestMembersAndItemsAreNoGrants(t *testing.T) {

@@ -44,6 +44,7 @@ func (p *Page) watch(ctx context.Context) {
 	}()
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
+	var news question
 	var resting <-chan time.Time // while it is too early for another look
 	due := changed
 	for {
@@ -52,8 +53,14 @@ func (p *Page) watch(ctx context.Context) {
 			return
 		case <-second.C:
 			p.feel(ctx)
-			if !m.loaded || m.rings.due(time.Now()) { // how far it is, and what has lasted
+			if !m.loaded { // how far it is
 				poke(changed)
+			}
+			if news.answered(ctx, nodes) {
+				m.rings.confirm(news.at)
+				poke(changed)
+			} else if m.rings.due(time.Now()) {
+				news.ask(ctx, p.client, p.root)
 			}
 			continue
 		case <-resting:

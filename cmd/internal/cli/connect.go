@@ -102,6 +102,18 @@ func (c *connection) close(client *framework.Client) {
 	}
 }
 
+// drop closes a client that the servers do not serve. It has nothing to be removed, so a server that hangs is not
+// waited for.
+func (c *connection) drop(client *framework.Client) {
+	if client == c.shared || client.State().State == framework.NeverConnected {
+		return
+	}
+	const moment = 300 * time.Millisecond
+	ctx, cancel := context.WithTimeout(context.Background(), moment)
+	defer cancel()
+	_ = client.CloseContext(ctx)
+}
+
 // open returns a client that is connected: the prompt's, or one of its own. The caller closes it with close.
 func (c *connection) open(ctx context.Context, cmd *cobra.Command) (*framework.Client, error) {
 	if c.shared != nil {
@@ -114,7 +126,7 @@ func (c *connection) open(ctx context.Context, cmd *cobra.Command) (*framework.C
 	ctx, cancel := context.WithTimeout(ctx, c.connectTimeout)
 	defer cancel()
 	if err := served(ctx, client); err != nil {
-		c.close(client)
+		c.drop(client)
 		const hint = `"curator doctor" shows how each server is, and "curator 4lw srvr" what each says`
 		if errors.Is(err, context.DeadlineExceeded) {
 			return nil, fmt.Errorf("cannot connect within %v (--connect-timeout): %w; %s", c.connectTimeout, err, hint)

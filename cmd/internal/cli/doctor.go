@@ -29,9 +29,11 @@ func newDoctor(c connection) *cobra.Command {
 session timeout, the rule that keeps holds safe and what it means, tickTime, syncLimit, maxClientCnxns,
 rights, quotas. It exits with 1 if there is advice.
 
-It also works when they accept no sessions: then it says how each server is (ROLE), and that there is no
-quorum. One with the role "no quorum" runs, and is not in an ensemble with a leader; "refused" does not run;
-"silent" has not answered for 3 s. ZXID is the last transaction that a server knows: how new its data are.
+It also works when they accept no sessions: then it says, after --connect-timeout at the latest, how each
+server is (ROLE), and that there is no quorum, or which servers cannot be reached, and why. One with the role
+"no quorum" runs, and is not in an ensemble with a leader; "refused" does not run; "silent" has not answered
+for 3 s; "unreachable" is anything else, such as TLS that fails. ZXID is the last transaction that a server
+knows: how new its data are.
 
 It only reads, unless --probe names a directory: then it makes an ephemeral node there and deletes it, to
 learn how long a write takes, and what the servers' clock says. What servers do not tell (they tell srvr
@@ -78,7 +80,9 @@ func (s *seeing) report(ctx context.Context, opts ...inspect.Option) (inspect.Re
 	return inspect.Doctor(ctx, s.client, opts...)
 }
 
-// reach is open for a client that need not be connected. It does not wait if no server can be expected to take it.
+// reach is open for a client that need not be connected. It waits for --connect-timeout at most, and not so long if no
+// server can be expected to take it. If the servers do not serve it, the report is made of what is known by then: to ask
+// for more would be to wait again for a server that hangs.
 func (s *seeing) reach(ctx context.Context, cmd *cobra.Command) (*framework.Client, error) {
 	if s.shared != nil {
 		return s.shared, nil
@@ -89,24 +93,14 @@ func (s *seeing) reach(ctx context.Context, cmd *cobra.Command) (*framework.Clie
 	}
 	waiting, cancel := context.WithTimeout(ctx, s.connectTimeout)
 	defer cancel()
+	over := make(chan struct{})
 	var asked sync.WaitGroup
-	var without *inspect.Report
-	asked.Go(func() {
-		for waiting.Err() == nil { // a leader may need a moment to notice that it has lost the others
-			report, err := inspect.Doctor(waiting, client)
-			if err == nil && !slices.ContainsFunc(report.Told, mayServe) {
-				without = &report
-				cancel()
-				return
-			}
-			select {
-			case <-time.After(time.Second):
-			case <-waiting.Done():
-			}
-		}
-	})
-	err = served(waiting, client)
-	cancel()
+	var told []inspect.Server
+	asked.Go(func() { told = askAround(waiting, cancel, over, client) })
+	if err = served(waiting, client); err == nil {
+		cancel()
+	}
+	close(over)
 	asked.Wait()
 	switch end := exitOf(err); {
 	case err == nil:
@@ -114,16 +108,35 @@ func (s *seeing) reach(ctx context.Context, cmd *cobra.Command) (*framework.Clie
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	case end.code == exitNotConnected, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		s.without = without
-		return client, nil // the report says so
+		report := inspect.Conclude(client, told, err)
+		s.without = &report
+		return client, nil
 	}
 	s.close(client)
 	return nil, fmt.Errorf("cannot connect: %w", err)
 }
 
-// mayServe says whether a server can have a quorum, as far as it tells.
-func mayServe(told inspect.Server) bool {
-	return told.Err == nil && told.Mode != "read-only" || errors.Is(told.Err, framework.ErrWordRefused)
+// askAround asks the servers how they are, again and again until ctx ends or there is nothing more to wait for: over says
+// so, or it calls noUse, since no server may serve. It returns what they have told last; what was cut short by the end
+// of ctx counts only if nothing was told before.
+func askAround(ctx context.Context, noUse func(), over <-chan struct{}, client *framework.Client) (told []inspect.Server) {
+	for { // a leader may need a moment to notice that it has lost the others
+		all, err := inspect.Servers(ctx, client)
+		if err == nil || told == nil {
+			told = all
+		}
+		if err == nil && !slices.ContainsFunc(told, inspect.Server.MayServe) {
+			noUse()
+			return told
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-over:
+			return told
+		case <-ctx.Done():
+			return told
+		}
+	}
 }
 
 func (s *seeing) reportTable(to io.Writer, r inspect.Report) {

@@ -31,7 +31,7 @@ type seeing struct {
 	client    *framework.Client
 	connected inspect.Connected
 	asked     time.Time       // when the servers were asked who is connected
-	without   *inspect.Report // of servers without a quorum
+	without   *inspect.Report // of a client that the servers do not serve
 }
 
 func (s *seeing) flags(f *pflag.FlagSet) {
@@ -81,7 +81,11 @@ func (s *seeing) lookBy(
 	if s.client, err = open(ctx, cmd); err != nil {
 		return cause(ctx, err)
 	}
-	defer s.close(s.client)
+	if s.without != nil {
+		defer s.drop(s.client)
+	} else {
+		defer s.close(s.client)
+	}
 	err = f(ctx)
 	if errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrNoAuth) {
 		err = exit{exitNo, err}

@@ -42,20 +42,11 @@ is wrong; that somebody waits is not wrong. If processes wait for each other in 
 
 func (s *seeing) why(cmd *cobra.Command, root string) error {
 	return s.look(cmd, false, func(ctx context.Context) error {
-		return s.once(ctx, func(ctx context.Context) error {
-			line, err := inspect.Who(ctx, s.client, s.path, s.limits()...)
-			if err != nil && !errors.Is(err, framework.ErrNoAuth) {
-				return err
-			}
-			graph, lasting, err := s.graphs(ctx, root)
-			if errors.Is(err, framework.ErrNoAuth) || errors.Is(err, framework.ErrNoNode) {
-				err = fmt.Errorf("%w; give --root a path that may be listed, such as %s", err, plain.Text(s.path))
-			}
-			if err != nil {
-				return err
-			}
-			return s.tellWhy(line, graph, lasting)
-		})
+		now, lasting, err := s.looks(ctx, root)
+		if err != nil {
+			return err
+		}
+		return s.tellWhy(now, lasting)
 	})
 }
 
@@ -63,11 +54,16 @@ func (s *seeing) why(cmd *cobra.Command, root string) error {
 // are in one now and then, for as long as they hold something.
 const settles = 5 * time.Second
 
-// graphs are how it is now, and what of it was there some time ago, too, if that has to be known.
-func (s *seeing) graphs(ctx context.Context, root string) (now, lasting inspect.Graph, err error) {
-	now, err = inspect.Why(ctx, s.client, root, s.limits()...)
-	if err != nil || len(now.Circles) == 0 {
-		return now, now, err
+// sight is what why sees at once: all that it prints is of one.
+type sight struct {
+	line  inspect.Line // at the path
+	graph inspect.Graph
+}
+
+// looks are how it is now, and what of it was there some time ago, too, if that has to be known.
+func (s *seeing) looks(ctx context.Context, root string) (now sight, lasting inspect.Graph, err error) {
+	if now, err = s.see(ctx, root); err != nil || len(now.graph.Circles) == 0 {
+		return now, now.graph, err
 	}
 	if s.output == "table" {
 		say(s.cmd.ErrOrStderr(), "sessions wait for each other; this looks again in %v, since that may pass", settles)
@@ -77,18 +73,32 @@ func (s *seeing) graphs(ctx context.Context, root string) (now, lasting inspect.
 	case <-ctx.Done():
 		return now, lasting, ctx.Err()
 	}
-	earlier := now
-	if err = s.once(ctx, func(ctx context.Context) (err error) {
-		now, err = inspect.Why(ctx, s.client, root, s.limits()...)
-		return err
-	}); err != nil {
+	earlier := now.graph.Rings()
+	if now, err = s.see(ctx, root); err != nil {
 		return now, lasting, err
 	}
-	return now, now.Lasting(earlier), nil
+	return now, now.graph.Lasting(earlier), nil
+}
+
+// see looks once. A path that may not be read itself may be one of the lines below the root all the same.
+func (s *seeing) see(ctx context.Context, root string) (l sight, err error) {
+	err = s.once(ctx, func(ctx context.Context) (err error) {
+		l.line, err = inspect.Who(ctx, s.client, s.path, s.limits()...)
+		if err != nil && !errors.Is(err, framework.ErrNoAuth) {
+			return err
+		}
+		l.graph, err = inspect.Why(ctx, s.client, root, s.limits()...)
+		if errors.Is(err, framework.ErrNoAuth) || errors.Is(err, framework.ErrNoNode) {
+			err = fmt.Errorf("%w; give --root a path that may be listed, such as %s", err, plain.Text(s.path))
+		}
+		return err
+	})
+	return l, err
 }
 
 // tellWhy says what of the graph concerns the path. What has lasted may be wrong.
-func (s *seeing) tellWhy(line inspect.Line, graph, lasting inspect.Graph) error {
+func (s *seeing) tellWhy(now sight, lasting inspect.Graph) error {
+	line, graph := now.line, now.graph
 	why := jsonWhy{Path: s.path, Lines: []jsonLine{}, Chains: [][]jsonEdge{}, Findings: []jsonFinding{},
 		Unknown: s.connected.Missing}
 	concerned := map[string]bool{s.path: true}

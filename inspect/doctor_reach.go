@@ -1,0 +1,76 @@
+package inspect
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/plain"
+)
+
+// adviseOfReach says what is known of the quorum if no server may serve. Only a server that answers can say that it
+// has none: one that cannot be reached may have one, at which others work.
+func (r *Report) adviseOfReach() {
+	without := 0
+	away := map[string]int{}
+	for _, s := range r.Told {
+		if s.hasNone() {
+			without++
+		} else {
+			away[s.away()]++
+		}
+	}
+	var why []string
+	for _, reason := range []string{"refused", "silent", noTLS, "unreachable"} {
+		if away[reason] > 0 {
+			why = append(why, fmt.Sprintf("%s: %d", reason, away[reason]))
+		}
+	}
+	switch reasons := strings.Join(why, ", "); without {
+	case len(r.Told):
+		r.say("there is no quorum: each server that the client tries answers that it has none (%d)", without)
+	case 0:
+		r.say("cannot reach the servers: none that the client tries answers (%s), so whether there is a quorum is not "+
+			"known; ask from another machine, too, which tells whether it is the servers or the way to them", reasons)
+	default:
+		r.say("no quorum can be reached: of the servers that the client tries some answer that they have none (%d), and "+
+			"the others cannot be reached (%s), so whether these have one is not known", without, reasons)
+	}
+}
+
+// noTLS is why a server cannot be reached with which no encrypted connection can be made.
+const noTLS = "no TLS connection"
+
+// away is why the server cannot be reached.
+func (s Server) away() string {
+	if errors.Is(s.Err, framework.ErrTLS) {
+		return noTLS
+	}
+	return s.Role()
+}
+
+// adviseOfError says what it means that a server does not say how it is, and what to do.
+func (r *Report) adviseOfError(s Server) {
+	waited := "in time"
+	if l := (late{}); errors.As(s.Err, &l) {
+		waited = "for " + l.after.String()
+	}
+	switch what := plain.Text(s.Err.Error()); s.away() {
+	case "no quorum":
+		r.say("the server %s runs without a quorum: a majority of the members must run, and reach each other",
+			s.Address)
+	case "refused":
+		r.say("the server %s refuses connections: it does not run, or not at this address", s.Address)
+	case "silent":
+		r.say("the server %s has not answered %s: it hangs, or its machine or the network is away, or a firewall "+
+			"is between", s.Address, waited)
+	case noTLS:
+		r.say("the server %s cannot be reached through TLS: %s; compare the authorities (CA), the certificates and the "+
+			"server's name that the client was given with what the server has", s.Address, what)
+	case "unreachable":
+		r.say("the server %s cannot be reached: %s; look at its name, its address and the way there", s.Address, what)
+	default:
+		r.say("the server %s does not say how it is: %s", s.Address, what)
+	}
+}

@@ -1,0 +1,168 @@
+package inspect_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/inspect"
+	"github.com/go-curator/curator/zktest"
+)
+
+// reaching makes a client of some servers, of which each connection is made by dial. It need not be connected.
+func reaching(t *testing.T, servers string, dial framework.Dialer, opts ...framework.Option) *framework.Client {
+	t.Helper()
+	c, err := framework.New(servers, append(opts, framework.WithDialer(dial))...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// hanging is a dialer of servers that take connections and then do nothing.
+func hanging(t *testing.T) framework.Dialer {
+	ends := make(chan net.Conn, 1000)
+	t.Cleanup(func() {
+		for len(ends) > 0 {
+			(<-ends).Close()
+		}
+	})
+	return func(context.Context, string, string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		ends <- theirs
+		return ours, nil
+	}
+}
+
+// Of servers that cannot be reached it is not known whether they have a quorum: that is said, and why they cannot be.
+func TestDoctorThatReachesNobody(t *testing.T) {
+	for name, test := range map[string]struct {
+		dial func(t *testing.T) framework.Dialer
+		opts []framework.Option
+		why  string // in the first advice
+		next string // in that of each server
+	}{
+		"refused": {
+			func(t *testing.T) framework.Dialer { s := zktest.RunT(t); s.Stop(); return s.Dial }, nil,
+			"(refused: 2)", "refuses connections: it does not run, or not at this address",
+		},
+		"silent": {hanging, nil, "(silent: 2)", "has not answered for 3s: it hangs, or its machine or the network is away"},
+		"a handshake that hangs": {
+			hanging, []framework.Option{framework.WithTLS(&tls.Config{})},
+			"(silent: 2)", "has not answered for 3s: ",
+		},
+		"a port without TLS": {
+			func(t *testing.T) framework.Dialer { return zktest.RunT(t).Dial },
+			[]framework.Option{framework.WithTLS(&tls.Config{})},
+			"(no TLS connection: 2)", "cannot be reached through TLS: ",
+		},
+		"no such host": {
+			func(*testing.T) framework.Dialer {
+				return func(context.Context, string, string) (net.Conn, error) {
+					return nil, &net.DNSError{Err: "no such host", IsNotFound: true}
+				}
+			}, nil, "(unreachable: 2)", "no such host",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := doctor(t, reaching(t, "a:1,b:1", test.dial(t), test.opts...))
+				require.Len(t, r.Advice, 3, "%q", r.Advice)
+				assert.Contains(t, r.Advice[0], "cannot reach the servers: none that the client tries answers "+test.why)
+				assert.Contains(t, r.Advice[0], "whether there is a quorum is not known")
+				assert.NotContains(t, r.Advice[0], "there is no quorum")
+				assert.Contains(t, r.Advice[1], test.next)
+				assert.Contains(t, r.Advice[2], test.next)
+			})
+		})
+	}
+}
+
+// A server that answers and has no quorum does not speak for those that cannot be reached.
+func TestDoctorThatReachesAPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := zktest.RunEnsembleT(t, 3)
+		c := reaching(t, e.ConnectString(), e.Dial)
+		require.NoError(t, c.WaitConnected(t.Context()))
+		e.Member(0).Stop()
+		e.Member(1).Pause()
+		time.Sleep(time.Minute)
+		r := doctor(t, c)
+		assert.Contains(t, r.Advice[0], "no quorum can be reached: of the servers that the client tries some answer that "+
+			"they have none (1), and the others cannot be reached (refused: 1, silent: 1), so whether these have one is not known")
+		e.Member(1).Resume()
+		e.Member(1).Stop()
+		alone := reaching(t, e.Addrs()[2], e.Dial)
+		time.Sleep(time.Second)
+		r = doctor(t, alone)
+		assert.Contains(t, r.Advice[0], "there is no quorum: each server that the client tries answers that it has none (1)")
+	})
+}
+
+// What the servers have told when the time is over is not lost.
+func TestServersUntilTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		hang := hanging(t)
+		c := reaching(t, "fine:1,away:1", func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if strings.HasPrefix(addr, "away") {
+				return hang(ctx, network, addr)
+			}
+			return s.Dial(ctx, network, s.Addr())
+		})
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		began := time.Now()
+		told, err := inspect.Servers(ctx, c)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, time.Second, time.Since(began))
+		require.Len(t, told, 2)
+		modes := map[string]string{}
+		for _, s := range told {
+			modes[s.Address] = s.Role()
+			assert.Equal(t, s.Address == "fine:1", s.MayServe())
+		}
+		assert.Equal(t, map[string]string{"fine:1": "standalone", "away:1": "silent"}, modes)
+		assert.Contains(t, fmt.Sprint(inspect.Conclude(c, told, nil).Advice), "the server away:1 has not answered for 1s: ")
+	})
+}
+
+// What follows from what is known already is said without asking anybody.
+func TestConclude(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		told, err := inspect.Servers(background, c)
+		require.NoError(t, err)
+		s.ResetCounts()
+		r := inspect.Conclude(c, told, errors.New("late"))
+		synctest.Wait()
+		assert.Empty(t, requests(s))
+		assert.Equal(t, "the server does not answer reads: late", r.Advice[0])
+		assert.Equal(t, s.Addr(), r.Health.Server)
+		assert.Equal(t, told, r.Told)
+		assert.NotEmpty(t, r.Rule)
+		none := []inspect.Server{{Address: s.Addr(), Mode: "read-only"}}
+		r = inspect.Conclude(c, none, errors.New("late"))
+		assert.Contains(t, r.Advice[0], "there is no quorum: ", "the client has not heard of it yet")
+		assert.NotContains(t, fmt.Sprint(r.Advice), "late")
+		assert.NotContains(t, fmt.Sprint(inspect.Conclude(c, none, nil).Advice), "there is no quorum: ", "it is connected to one")
+		s.Stop()
+		time.Sleep(time.Second)
+		r = inspect.Conclude(c, told, errors.New("late"))
+		assert.Contains(t, r.Advice[0], "the client is not connected to a quorum: ")
+		assert.NotContains(t, fmt.Sprint(r.Advice), "late", "why there is no connection says more")
+		assert.NotEmpty(t, inspect.Conclude(nil, nil, nil).Advice)
+		require.NoError(t, s.Start())
+		require.NoError(t, c.WaitConnected(background))
+	})
+}
