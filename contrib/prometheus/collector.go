@@ -44,8 +44,8 @@ type Option func(*Collector)
 // WithPaths adds metrics per directory: the position in line, the length of the line, the sequence numbers
 // that are left and the foreign children. It also tells the longest wait and the oldest hold of each path apart.
 // label maps a directory to its label "path": the path itself, or, where paths contain order numbers, one of a few
-// values; "" leaves the directory out. The series of a directory exist only while the client holds something there
-// or tries to. Default: no such metrics.
+// values; "" leaves the directory out, also of the longest wait and the oldest hold. The series of a directory exist
+// only while the client holds something there or tries to. Default: no such metrics.
 func WithPaths(label func(path string) string) Option { return func(c *Collector) { c.paths = label } }
 
 // NewCollector makes a collector without clients. Register it once.
