@@ -26,6 +26,7 @@ type Collector struct {
 
 	standing standing
 	present  present
+	recipes  sync.Map // keys: the recipes of each client whose counters are there, as a kind without a label
 
 	mu      sync.Mutex
 	clients map[string]*framework.Client // guarded by mu
@@ -124,7 +125,7 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 		},
 		Acquire: func(ctx context.Context, a framework.Acquisition) (context.Context, func(error)) {
 			began := time.Now()
-			c.used(client, a.Recipe)
+			c.acquired(client, a.Recipe)
 			inner, over := c.acquiring(ctx, client, a)
 			return inner, func(err error) {
 				over(err)
@@ -144,7 +145,7 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 		},
 		Hold: func(ctx context.Context, h framework.HoldInfo) (context.Context, func(error)) {
 			began, over := time.Now(), c.holding(ctx, client, h)
-			c.used(client, h.Recipe)
+			c.held(client, h.Recipe)
 			return nil, func(cause error) {
 				over()
 				since(c.holds, began, h.Recipe, Result(cause))
