@@ -314,18 +314,19 @@ func newHold(e *epoch, full string, opt HoldOptions) *Hold {
 	h := &Hold{
 		e: e, path: full, name: opt.Path, loss: opt.Loss, alone: !opt.Shared, czxid: opt.Czxid,
 	}
-	parent := context.Background()
 	h.ctx.h, h.ctx.values = h, opt.Values
 	if observer := e.core.cfg.observer; len(observer) > 0 {
+		values := context.Background()
 		if opt.Values != nil {
-			parent = context.WithoutCancel(opt.Values)
+			values = context.WithoutCancel(opt.Values)
 		}
-		h.ctx.values = nil
 		info := HoldInfo{
 			Recipe: opt.Recipe, Path: opt.Path, Token: opt.Czxid, Epoch: e.n, SessionID: e.wire.ID(),
 		}
-		parent, h.told = observer.hold(parent, info)
+		h.ctx.values, h.told = observer.hold(values, info)
 	}
-	h.ctx.Context, h.fail = context.WithCancelCause(parent)
+	// Not derived from the hook's context: a context asks the one that it is derived from when it ends, and whoever
+	// ends a hold may have a lock.
+	h.ctx.Context, h.fail = context.WithCancelCause(context.Background())
 	return h
 }

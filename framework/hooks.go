@@ -43,8 +43,8 @@ type Hooks struct {
 	Wait func(ctx context.Context, q Queue) func(error)
 	// Hold is called when a [Hold] begins. The function that it returns is called after the hold's context
 	// has ended, with the cause. The context that Hold returns must be ctx or derived from ctx: the hold's
-	// context has its values. A nil context means ctx. A hold may end, with ErrSuspended for example, before
-	// the recipe has returned it.
+	// context has its values, and does not end with it. A nil context means ctx. A hold may end, with
+	// ErrSuspended for example, before the recipe has returned it.
 	Hold func(ctx context.Context, h HoldInfo) (context.Context, func(cause error))
 	// State is called with each state change, in order, after the function given to [OnStateChange].
 	State func(s StateReport)

@@ -35,10 +35,7 @@ func (i *Instrumentation) took(ctx context.Context, h metric.Float64Histogram, b
 	h.Record(ctx, time.Since(began).Seconds(), metric.WithAttributes(by...))
 }
 
-func (i *Instrumentation) state(s framework.StateReport) {
-	i.stateChanges.Add(context.Background(), 1, metric.WithAttributes(
-		attribute.String("curator.state", s.State.String()), attribute.String("curator.reason", s.Reason)))
-}
+func (i *Instrumentation) state(s framework.StateReport) { i.changed(s.State, s.Reason, 1) }
 
 func (i *Instrumentation) roundTrip(r framework.RoundTrip) {
 	i.roundTrips.Record(context.Background(), r.Took.Seconds(),

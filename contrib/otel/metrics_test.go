@@ -1,6 +1,9 @@
 package curatorotel_test
 
 import (
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,6 +58,85 @@ func TestMetrics(t *testing.T) {
 		require.NoError(t, stop())
 		assert.NotContains(t, collect(t, reader), "curator.holds")
 	})
+}
+
+// What counts from the first sample on, as PromQL's increase does, would miss the first change of a process if its
+// counter began with that.
+func TestStateChangesBeginWithZero(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, reader := zktest.RunT(t), sdkmetric.NewManualReader()
+		observed, err := curatorotel.New(curatorotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
+		require.NoError(t, err)
+		hooks := observed.Hooks()
+		before := changes(t, reader)
+		client, err := framework.New(s.Addr(), framework.WithDialer(s.Dial),
+			framework.WithSessionTimeout(10*time.Second), framework.WithHooks(hooks))
+		require.NoError(t, err)
+		defer client.Close()
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		s.Cut(0)
+		time.Sleep(time.Second)
+		s.Expire(session.ID())
+		time.Sleep(time.Minute)
+		s.Stop()
+		time.Sleep(time.Minute)
+		_ = client.Close()
+		synctest.Wait()
+
+		after := changes(t, reader)
+		for change, times := range after {
+			was, known := before[change]
+			assert.True(t, known && was == 0, "%s, %d times, begins with %d, if at all", change, times, was)
+		}
+		assert.Equal(t, int64(1), after["Lost expired"])
+		assert.Equal(t, int64(1), after["Lost lapsed"])
+		assert.Equal(t, int64(1), after["Connected "])
+	})
+}
+
+// The reasons are those of the documentation.
+func TestReasonsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/observability.md")
+	require.NoError(t, err)
+	_, row, found := strings.Cut(string(text), "| `state_changes_total` |")
+	require.True(t, found)
+	row, _, _ = strings.Cut(row, "\n")
+	documented := map[string]bool{"": true}
+	for _, word := range regexp.MustCompile("`([a-z]+)`").FindAllStringSubmatch(row, -1) {
+		documented[word[1]] = true
+	}
+	reader := sdkmetric.NewManualReader()
+	observed, err := curatorotel.New(curatorotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
+	require.NoError(t, err)
+	observed.Hooks()
+	known := map[string]bool{}
+	for change := range changes(t, reader) {
+		_, reason, _ := strings.Cut(change, " ")
+		known[reason] = true
+	}
+	assert.Equal(t, documented, known)
+}
+
+// changes returns how often each state came, for each reason.
+func changes(t *testing.T, reader sdkmetric.Reader) map[string]int64 {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(t.Context(), &all))
+	got := map[string]int64{}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if m.Name != "curator.state.changes" {
+				continue
+			}
+			for _, p := range m.Data.(metricdata.Sum[int64]).DataPoints {
+				state, _ := p.Attributes.Value("curator.state")
+				reason, _ := p.Attributes.Value("curator.reason")
+				got[state.AsString()+" "+reason.AsString()] = p.Value
+			}
+		}
+	}
+	return got
 }
 
 // collect returns the sum of each metric's points.

@@ -55,6 +55,7 @@ func New(opts ...Option) (*Instrumentation, error) {
 
 // Hooks returns the hooks for a client's [framework.WithHooks].
 func (i *Instrumentation) Hooks() framework.Hooks {
+	i.zeros()
 	h := framework.Hooks{
 		Operation: i.operation, Acquire: i.acquire, Wait: i.wait, Hold: i.hold,
 		State: i.state, RoundTrip: i.roundTrip,

@@ -26,6 +26,7 @@ type Collector struct {
 
 	standing standing
 	present  present
+	recipes  sync.Map // keys: the recipes of each client whose counters are there, as a kind without a label
 
 	mu      sync.Mutex
 	clients map[string]*framework.Client // guarded by mu
@@ -44,8 +45,8 @@ type Option func(*Collector)
 // WithPaths adds metrics per directory: the position in line, the length of the line, the sequence numbers
 // that are left and the foreign children. It also tells the longest wait and the oldest hold of each path apart.
 // label maps a directory to its label "path": the path itself, or, where paths contain order numbers, one of a few
-// values; "" leaves the directory out. The series of a directory exist only while the client holds something there
-// or tries to. Default: no such metrics.
+// values; "" leaves the directory out, also of the longest wait and the oldest hold. The series of a directory exist
+// only while the client holds something there or tries to. Default: no such metrics.
 func WithPaths(label func(path string) string) Option { return func(c *Collector) { c.paths = label } }
 
 // NewCollector makes a collector without clients. Register it once.
@@ -124,7 +125,7 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 		},
 		Acquire: func(ctx context.Context, a framework.Acquisition) (context.Context, func(error)) {
 			began := time.Now()
-			c.used(client, a.Recipe)
+			c.acquired(client, a.Recipe)
 			inner, over := c.acquiring(ctx, client, a)
 			return inner, func(err error) {
 				over(err)
@@ -144,7 +145,7 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 		},
 		Hold: func(ctx context.Context, h framework.HoldInfo) (context.Context, func(error)) {
 			began, over := time.Now(), c.holding(ctx, client, h)
-			c.used(client, h.Recipe)
+			c.held(client, h.Recipe)
 			return nil, func(cause error) {
 				over()
 				since(c.holds, began, h.Recipe, Result(cause))

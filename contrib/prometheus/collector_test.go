@@ -76,13 +76,21 @@ func TestScrapeOfAContendedLock(t *testing.T) {
 	})
 }
 
-// scrape is what Prometheus would read, without the buckets, the metrics of operations, and the state changes and
-// losses that were not.
+// scrape is what Prometheus would read, without the buckets, the metrics of operations, and what is counted and was not
+// yet.
 func scrape(t *testing.T, c *curatorprom.Collector) string {
 	t.Helper()
+	text := exposed(t, c, names...)
+	never := map[string]bool{} // the sums and counts of what was not
+	for line := range strings.Lines(text) {
+		if count, none := strings.CutSuffix(line, " 0\n"); none && strings.Contains(line, "_count{") {
+			never[count], never[strings.Replace(count, "_count{", "_sum{", 1)] = true, true
+		}
+	}
 	var kept strings.Builder
-	for line := range strings.Lines(exposed(t, c, names...)) {
-		none := strings.Contains(line, "_total{") && strings.HasSuffix(line, " 0\n")
+	for line := range strings.Lines(text) {
+		series, none := strings.CutSuffix(line, " 0\n")
+		none = none && (never[series] || strings.Contains(line, "_total{"))
 		if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_bucket{") && !none {
 			kept.WriteString(line)
 		}
@@ -220,6 +228,37 @@ func TestTheFirstLossOfAProcessCounts(t *testing.T) {
 		for series := range after {
 			assert.NotRegexp(t, `lost_total{cause="(released|closed)`, series, "that is no loss")
 		}
+	})
+}
+
+// So does what else is counted, as far as its labels are known: tries that are repeated from the hooks on, and how
+// acquisitions end from the first of their recipe on.
+func TestWhatIsCountedBeginsWithZero(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := zktest.RunT(t), curatorprom.NewCollector()
+		before := exposed(t, c)
+		_ = c.Hooks("b")
+		for _, zero := range []string{
+			`curator_operation_retries_total{client="b",op="getData"} 0`,
+			`curator_round_trip_seconds_count{client="b",kind="ping"} 0`,
+			`curator_round_trip_seconds_count{client="b",kind="heartbeat"} 0`,
+		} {
+			assert.NotContains(t, before, zero)
+			assert.Contains(t, exposed(t, c), zero)
+		}
+
+		cl := client(t, s, c, "a")
+		s.Pause()
+		acquiring(t, mutex.New(cl, path), time.Hour, time.Second)
+		during := exposed(t, c)
+		for _, result := range []string{"ok", "deadline", "canceled", "not_acquired"} {
+			assert.Contains(t, during,
+				fmt.Sprintf(`curator_acquire_duration_seconds_count{client="a",recipe="mutex",result=%q} 0`, result))
+		}
+		assert.Contains(t, during, `curator_queue_wait_seconds_count{client="a",recipe="mutex"} 0`)
+		s.Resume()
+		time.Sleep(time.Minute)
+		assert.Contains(t, exposed(t, c), `curator_acquire_duration_seconds_count{client="a",recipe="mutex",result="ok"} 1`)
 	})
 }
 

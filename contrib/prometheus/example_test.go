@@ -53,6 +53,9 @@ func Example() {
 		}
 	}
 	// Output:
+	// curator_acquire_duration_seconds_count{client="orders",recipe="mutex",result="canceled"} 0
+	// curator_acquire_duration_seconds_count{client="orders",recipe="mutex",result="deadline"} 0
+	// curator_acquire_duration_seconds_count{client="orders",recipe="mutex",result="not_acquired"} 0
 	// curator_acquire_duration_seconds_count{client="orders",recipe="mutex",result="ok"} 1
 	// curator_connected{client="orders"} 1
 	// curator_holds{client="orders"} 1

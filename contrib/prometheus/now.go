@@ -22,6 +22,9 @@ type wait struct {
 	now   int       // how many of its waits go on
 }
 
+// spot is a place in line: its node has no namesake.
+type spot struct{ client, dir, node string }
+
 // hold is one that goes on.
 type hold struct {
 	kind
@@ -33,9 +36,37 @@ type present struct {
 	mu    sync.Mutex
 	waits map[*wait]struct{} // guarded by mu, and so are the fields of each
 	holds map[*hold]struct{} // guarded by mu
+	// ownerless are those of nodes for which no acquisition stands in line, but a goroutine of a Cohort or Readers for
+	// all its callers. Each is removed when that goroutine has got the node, or does not want it any more.
+	ownerless map[spot]*wait // guarded by mu
 }
 
-func (p *present) init() { p.waits, p.holds = map[*wait]struct{}{}, map[*hold]struct{}{} }
+func (p *present) init() {
+	p.waits, p.holds, p.ownerless = map[*wait]struct{}{}, map[*hold]struct{}{}, map[spot]*wait{}
+}
+
+// at returns the wait at a place for which there is no acquisition. ctx, that of the hook, ends with what waits there;
+// it may be the user's code, which is asked without the lock.
+func (p *present) at(ctx context.Context, s spot, k kind) *wait {
+	ends := ctx.Done() != nil // else nothing says when to forget it
+	p.mu.Lock()
+	w, known := p.ownerless[s]
+	if !known {
+		w = &wait{kind: k}
+	}
+	if ends {
+		p.ownerless[s] = w
+	}
+	p.mu.Unlock()
+	if ends && !known {
+		context.AfterFunc(ctx, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			delete(p.ownerless, s)
+		})
+	}
+	return w
+}
 
 // waiting is called when the acquisition w begins to wait for somebody in front, and over when that has left, or the
 // wait has ended. Its time goes on from one wait to the next, as long as its place is the same.
@@ -104,6 +135,9 @@ func (c *Collector) collectAges(ch chan<- prometheus.Metric) {
 		for k, since := range of {
 			by := []string{k.client, k.recipe}
 			if c.paths != nil {
+				if k.label == "" {
+					continue // left out
+				}
 				by = append(by, k.label)
 			}
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, time.Since(since).Seconds(), by...)
@@ -122,10 +156,10 @@ func (c *Collector) kindOf(client, recipe, path string) kind {
 	return k
 }
 
-// waitOf is the acquisition that ctx belongs to, or a new one if that is of another lock.
+// waitOf is the acquisition that ctx belongs to, or, if that is of another lock or there is none, the wait at the place.
 func (c *Collector) waitOf(ctx context.Context, client string, q framework.Queue) *wait {
 	if a, found := ctx.Value(acquisitionKey{c}).(*acquisition); found && a.at.contains(q.Path) {
 		return &a.wait
 	}
-	return &wait{kind: c.kindOf(client, q.Recipe, q.Path)}
+	return c.present.at(ctx, spot{client, q.Path, q.Node}, c.kindOf(client, q.Recipe, q.Path))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	curatorprom "github.com/go-curator/curator/contrib/prometheus"
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/recipes/rwlock"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
 )
@@ -114,6 +116,101 @@ func TestALongestWaitIsThatOfAPlace(t *testing.T) {
 		require.NotEqual(t, session.ID(), next.ID())
 		_ = two.Close()
 		synctest.Wait()
+		assert.Empty(t, now(t, c))
+	})
+}
+
+// The node of a Cohort or Readers waits for all its callers, on a goroutine that no acquisition began: that is one wait,
+// too, whoever in front goes.
+func TestALongestWaitOfANodeThatCallersShare(t *testing.T) {
+	for recipe, shared := range map[string]struct {
+		front, joins func(context.Context, *framework.Client) (mutex.Held, error)
+	}{
+		"mutex": {
+			func(ctx context.Context, c *framework.Client) (mutex.Held, error) {
+				return mutex.New(c, path).Acquire(ctx)
+			},
+			func(ctx context.Context, c *framework.Client) (mutex.Held, error) {
+				return mutex.NewCohort(c, path).Acquire(ctx)
+			},
+		},
+		"read-lock": {
+			func(ctx context.Context, c *framework.Client) (mutex.Held, error) {
+				return rwlock.New(c, path).WriteLock().Acquire(ctx)
+			},
+			func(ctx context.Context, c *framework.Client) (mutex.Held, error) {
+				return rwlock.NewReaders(c, path).Acquire(ctx)
+			},
+		},
+	} {
+		t.Run(recipe, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, c := zktest.RunT(t), curatorprom.NewCollector()
+				one, two := client(t, s, c, "one"), client(t, s, c, "two")
+				first, err := shared.front(t.Context(), one)
+				require.NoError(t, err)
+				inFront, giveUp := context.WithCancel(t.Context())
+				go func() { _, _ = shared.front(inFront, one) }()
+				synctest.Wait()
+				got := make(chan mutex.Held, 1)
+				go func() {
+					held, err := shared.joins(context.Background(), two)
+					assert.NoError(t, err)
+					got <- held
+				}()
+				waits := func(seconds int) string {
+					return fmt.Sprintf(`longest_wait_seconds{client="two",recipe=%q} %d`, recipe, seconds)
+				}
+				time.Sleep(30 * time.Second)
+				assert.Contains(t, now(t, c), waits(30))
+				giveUp()
+				time.Sleep(40 * time.Second)
+				assert.Contains(t, now(t, c), waits(70))
+
+				nodes, err := s.Children(path)
+				require.NoError(t, err)
+				require.Len(t, nodes, 2)
+				number := func(name string) string { return name[len(name)-10:] }
+				slices.SortFunc(nodes, func(a, b string) int { return strings.Compare(number(a), number(b)) })
+				require.NoError(t, s.Delete(path+"/"+nodes[1]))
+				time.Sleep(20 * time.Second) // it is noticed in about a session timeout
+				line := strings.Join(now(t, c), "\n")
+				assert.Contains(t, line, `longest_wait_seconds{client="two"`)
+				assert.NotContains(t, line, waits(90), "it stands at the end of the line again")
+
+				require.NoError(t, first.Release(t.Context()))
+				held := <-got
+				time.Sleep(time.Second)
+				assert.Equal(t, []string{fmt.Sprintf(`oldest_hold_seconds{client="two",recipe=%q} 1`, recipe)}, now(t, c))
+				require.NoError(t, held.Release(t.Context()))
+				synctest.Wait()
+				assert.Empty(t, now(t, c))
+			})
+		})
+	}
+}
+
+// A directory that WithPaths leaves out is in no gauge, and one with a label is.
+func TestWhatWithPathsLeavesOutIsNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := curatorprom.NewCollector(curatorprom.WithPaths(func(dir string) string {
+			if dir == path {
+				return ""
+			}
+			return dir
+		}))
+		one, two := client(t, s, c, "one"), client(t, s, c, "two")
+		for _, dir := range []string{path, "/other"} {
+			acquiring(t, mutex.New(one, dir), time.Hour, time.Minute)
+			acquiring(t, mutex.New(two, dir), time.Hour, time.Minute)
+		}
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, []string{
+			`longest_wait_seconds{client="two",path="/other",recipe="mutex"} 5`,
+			`oldest_hold_seconds{client="one",path="/other",recipe="mutex"} 5`,
+		}, now(t, c))
+		time.Sleep(time.Hour)
 		assert.Empty(t, now(t, c))
 	})
 }

@@ -2,6 +2,9 @@ package curatorprom
 
 import (
 	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -21,5 +24,53 @@ func TestResultsAreDocumented(t *testing.T) {
 	}
 	if n := strings.Count(list, "`") / 2; n != len(results) {
 		t.Errorf("%d words, %d in docs/observability.md", len(results), n)
+	}
+}
+
+// The reasons of state changes are those of the documentation.
+func TestReasonsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/observability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, row, _ := strings.Cut(string(text), "| `state_changes_total` |")
+	row, _, _ = strings.Cut(row, "\n")
+	var documented, known []string
+	for _, word := range regexp.MustCompile("`([a-z]+)`").FindAllStringSubmatch(row, -1) {
+		documented = append(documented, word[1])
+	}
+	for _, reasons := range changes {
+		known = append(known, reasons...)
+	}
+	slices.Sort(documented)
+	slices.Sort(known)
+	if known = slices.Compact(known); !slices.Equal(known, append([]string{""}, documented...)) {
+		t.Errorf("%q, and %q in docs/observability.md", known, documented)
+	}
+}
+
+// The names of operations are those of the framework.
+func TestOperationsAreTheFrameworks(t *testing.T) {
+	files, err := filepath.Glob("../../framework/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := regexp.MustCompile(`(?:opKind\{name: |\.ensure\(ctx, )"(\w+)"`)
+	var names []string
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, found := range name.FindAllStringSubmatch(string(source), -1) {
+			names = append(names, found[1])
+		}
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); !slices.Equal(names, operations) {
+		t.Errorf("%q, and %q in zeros.go", names, operations)
 	}
 }

@@ -1,10 +1,16 @@
 package curatorprom
 
-import "github.com/go-curator/curator/framework"
+import (
+	"context"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/mutex"
+)
 
 // A counter that appears with its first event hides that event from PromQL: increase counts from the first
-// sample on. So the counters of losses are there with 0 before anything can be lost, as far as their labels are
-// known: state changes from [Collector.Hooks] on, lost holds from the first acquisition of their recipe on.
+// sample on. So counters are there with 0 before anything can be counted, as far as their labels are known: state
+// changes, repeated tries and round trips from [Collector.Hooks] on, lost holds, acquisitions and waits from the first
+// acquisition of their recipe on. How operations and holds end has too many words for that.
 
 // causes are those that a hold ends with unless a recipe gives one of its own.
 var causes = []error{
@@ -21,19 +27,49 @@ var changes = map[framework.State][]string{
 	framework.Lost: {"expired", "lapsed", "unauthenticated", "closed"},
 }
 
-// watched makes a client's counters of state changes.
+// operations are the names that [framework.Operation] can have.
+var operations = []string{
+	"addWatch", "create", "createContainers", "delete", "ensure", "exists", "getACL", "getChildren", "getConfig", "getData",
+	"multiRead", "reconfig", "setACL", "setData", "setWatches", "sync", "transaction",
+}
+
+// roundTrips are the kinds of [framework.RoundTrip].
+var roundTrips = []string{"ping", "heartbeat"}
+
+// ends are how most acquisitions end, those that alerts ask for among them.
+var ends = []error{nil, context.DeadlineExceeded, context.Canceled, mutex.ErrNotAcquired}
+
+// watched makes a client's counters.
 func (c *Collector) watched(client string) {
 	for state, reasons := range changes {
 		for _, reason := range reasons {
 			c.stateChanges.counter.WithLabelValues(client, state.String(), reason)
 		}
 	}
+	for _, op := range operations {
+		c.retries.counter.WithLabelValues(client, op)
+	}
+	for _, kind := range roundTrips {
+		c.roundTrips.histogram.WithLabelValues(client, kind)
+	}
 }
 
-// used makes a recipe's counters of lost holds.
-func (c *Collector) used(client, recipe string) {
+// held makes a recipe's counters of lost holds.
+func (c *Collector) held(client, recipe string) {
 	for _, cause := range causes {
 		c.lost.counter.WithLabelValues(client, recipe, Result(cause))
+	}
+}
+
+// acquired makes all counters of a recipe, when it acquires for the first time.
+func (c *Collector) acquired(client, recipe string) {
+	if _, known := c.recipes.LoadOrStore(kind{client: client, recipe: recipe}, nil); known {
+		return
+	}
+	c.held(client, recipe)
+	c.waits.histogram.WithLabelValues(client, recipe)
+	for _, end := range ends {
+		c.acquisitions.histogram.WithLabelValues(client, recipe, Result(end))
 	}
 }
 

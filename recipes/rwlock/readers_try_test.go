@@ -46,20 +46,21 @@ func TestReadersTry(t *testing.T) {
 		require.ErrorContains(t, err, lock.Node())
 		counts(t, s, "try, behind a writer", map[string]int{"sync": 1, "getChildren2": 1})
 
-		// Whoever comes while another finds out asks once more, if the answer is no.
-		looks := s.Inject(zktest.Fault{Op: "getChildren2", Times: 2, Action: zktest.Hold})
+		// Whoever comes while another finds out asks once more, if the answer is no: the two share that.
+		s.Delay(0, time.Millisecond)
+		look := s.Inject(zktest.Fault{Op: "getChildren2", Times: 1, Action: zktest.Hold})
 		calls = []*reading{try()}
-		<-looks.Struck()
+		<-look.Struck()
 		calls = append(calls, try(), try())
 		for _, call := range calls {
 			call.Waits()
 		}
-		looks.Release()
-		time.Sleep(time.Second)
-		looks.Remove()
+		look.Release()
 		for _, call := range calls {
 			require.ErrorIs(t, call.End().Err, rwlock.ErrNotAcquired)
 		}
+		s.Delay(0, 0)
+		counts(t, s, "three, of which two have come later", map[string]int{"sync": 2, "getChildren2": 2})
 		release(t, lock)
 		done(t, waiter.OK())
 		clean(t, s)

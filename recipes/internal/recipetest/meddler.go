@@ -1,0 +1,45 @@
+package recipetest
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// Meddler is a context of the user's: whenever it is asked anything it calls Meddle, which may use what has asked.
+type Meddler struct {
+	context.Context
+	Meddle func()
+}
+
+// Deadline implements [context.Context].
+func (m Meddler) Deadline() (time.Time, bool) {
+	m.Meddle()
+	return m.Context.Deadline()
+}
+
+// Done implements [context.Context].
+func (m Meddler) Done() <-chan struct{} {
+	m.Meddle()
+	return m.Context.Done()
+}
+
+// Err implements [context.Context].
+func (m Meddler) Err() error {
+	m.Meddle()
+	return m.Context.Err()
+}
+
+// Value implements [context.Context].
+func (m Meddler) Value(key any) any {
+	m.Meddle()
+	return m.Context.Value(key)
+}
+
+// NoDeadlock ends the process if the test goes on for half a minute of real time. Call it outside the bubble: who waits
+// for a mutex stops the clock in there for ever.
+func NoDeadlock(t *testing.T) {
+	t.Helper()
+	stuck := time.AfterFunc(30*time.Second, func() { panic(t.Name() + ": somebody waits for a mutex for ever") })
+	t.Cleanup(func() { stuck.Stop() })
+}
