@@ -22,7 +22,7 @@ type Quota struct {
 
 const quotaRoot = "/zookeeper/quota"
 
-// quotas reads the quotas. The walk ends after so many nodes.
+// quotas reads the quotas. The walk ends after that many nodes.
 func (r *Report) quotas(ctx context.Context, client *framework.Client, most int) {
 	limits, stats := map[string]map[string]int64{}, map[string]map[string]int64{}
 	var order []string

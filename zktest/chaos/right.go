@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Right is something that only so many processes may have at a time: a lock, an election, a lease. The
+// Right is something that only a certain number of processes may have at a time: a lock, an election, a lease. The
 // service tells it what its processes believe. It is a violation if more of them believe it at one instant
 // than may, if one acts under a right that was lost or has passed on, or if tokens do not grow. Its methods
 // are safe for concurrent use.
@@ -324,7 +324,7 @@ func (g *Grant) Done() {
 	g.who.Logf("DONE with %s", r.name)
 }
 
-// beliefs are who believes to have the right, for a report.
+// beliefs are those who believe that they have the right, for a report.
 func (r *Right) beliefs() (all []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -333,7 +333,7 @@ func (r *Right) beliefs() (all []string) {
 			since := g.since.Round(time.Millisecond)
 			all = append(
 				all,
-				fmt.Sprintf("%v believes to have %s%s, since %v", g.who, r.name, g.tokenText(), since),
+				fmt.Sprintf("%v believes that it has %s%s, since %v", g.who, r.name, g.tokenText(), since),
 			)
 		}
 	}

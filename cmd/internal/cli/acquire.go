@@ -20,7 +20,7 @@ type taking struct {
 
 func (t *taking) flags(f *pflag.FlagSet) {
 	f.BoolVar(&t.try, "try", false, "do not wait: exit with 121 if somebody else has it")
-	f.DurationVar(&t.wait, "wait", 0, "wait at most so long, then exit with 121 (default: for ever)")
+	f.DurationVar(&t.wait, "wait", 0, "wait at most this long, then exit with 121 (default: for ever)")
 	t.under.flags(f)
 }
 

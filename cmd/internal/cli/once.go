@@ -50,7 +50,7 @@ or the command fails, nobody runs it again, whether or not it has done anything:
 	}
 	cmd.Flags().BoolVar(&d.atMostOnce, "at-most-once", false, "record the slot before the command is started")
 	cmd.Flags().DurationVar(&d.wait, "wait", 0,
-		"wait at most so long for others that run the job, then exit with 121 (default: for ever)")
+		"wait at most this long for others that run the job, then exit with 121 (default: for ever)")
 	d.under.flags(cmd.Flags())
 	return cmd
 }

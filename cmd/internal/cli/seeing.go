@@ -40,7 +40,7 @@ func (s *seeing) flags(f *pflag.FlagSet) {
 }
 
 func (s *seeing) mostNodes(f *pflag.FlagSet) {
-	f.IntVar(&s.nodes, "nodes", 10_000, "read at most so many nodes")
+	f.IntVar(&s.nodes, "nodes", 10_000, "read at most this many nodes")
 }
 
 func (s *seeing) limits() []inspect.Option { return []inspect.Option{inspect.WithMostNodes(s.nodes)} }

@@ -43,7 +43,7 @@ func (u *under) flags(f *pflag.FlagSet) {
 		"time between TERM and KILL (default: what the session timeout allows, up to 10s)")
 	f.DurationVar(&u.grace.Kill, "kill-grace", 0,
 		"time between KILL and the end of what is certain (default: up to 500ms)")
-	f.DurationVar(&u.minHold, "min-hold", 0, "keep the hold at least so long, also if the command ends earlier")
+	f.DurationVar(&u.minHold, "min-hold", 0, "keep the hold for at least this long, also if the command ends earlier")
 	f.DurationVar(&u.jitter, "jitter", 0, "wait for a random time up to this before anything else")
 	u.connection.flags(f)
 }

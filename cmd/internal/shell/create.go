@@ -79,7 +79,7 @@ interrupted, and ends with status 122 when the node or the session is lost.`,
 		"delete it when the session ends: only with --hold, or in the prompt")
 	f.BoolVarP(&making.sequential, "sequential", "s", false, "append a number that grows with each child")
 	f.BoolVar(&making.container, "container", false, "let the servers delete it after its last child is gone")
-	f.DurationVar(&making.ttl, "ttl", 0, "let the servers delete it when it has not changed for so long, and "+
+	f.DurationVar(&making.ttl, "ttl", 0, "let the servers delete it when it has not changed for that long, and "+
 		"has no children (zookeeper.extendedTypesEnabled)")
 	f.BoolVarP(&making.parents, "parents", "p", false, "create missing parents")
 	f.BoolVar(&making.hold, "hold", false, "keep an ephemeral node until curator is interrupted")

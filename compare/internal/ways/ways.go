@@ -153,7 +153,7 @@ var All = []Kind{
 		Use:  "`INSERT` of a row with a unique name, `DELETE` by name and owner",
 		Open: openRow(false), Has: Has{"no", "no", "<https://mariadb.com/kb/en/insert/>"}},
 	{ID: "mariadb-row-expiry", Title: "MariaDB, unique row that expires", Server: MariaDB, HasLease: true,
-		Use:  "the same; a row whose time is over, by the server's clock, is deleted by who wants the lock",
+		Use:  "the same; a row whose time is over, by the server's clock, is deleted by a contender that wants the lock",
 		Open: openRow(true), Has: Has{"no", "no", "<https://mariadb.com/kb/en/insert/>"}},
 	{ID: "mariadb-get-lock", Title: "MariaDB GET_LOCK", Server: MariaDB, Lasts: true,
 		Use:  "`GET_LOCK` and `RELEASE_LOCK` on a connection of its own",
