@@ -71,8 +71,13 @@ type Config struct {
 	// Profile is the version to imitate. Default [V38].
 	Profile Profile
 	// EnsembleConfig is the data of /zookeeper/config. Default "", as on a standalone server; in an ensemble
-	// a list of the members.
+	// a list of the members. It is only text: who votes does not depend on it.
 	EnsembleConfig string
+	// Reconfig allows reconfigurations of an ensemble (reconfigEnabled=true) to those who may write
+	// /zookeeper/config: the super user ([Config.SuperDigest]), or whom he has given the right by an ACL. A
+	// server that stands alone then answers with [ErrUnimplemented]. Default: refused with
+	// [ErrReconfigDisabled]. See [NewEnsemble] for what a reconfiguration does. It excludes EnsembleConfig.
+	Reconfig bool
 	// RequireAuth makes clients authenticate with the digest scheme (enforce.auth.enabled): any other packet
 	// before that is answered with an error, and the server closes the connection.
 	RequireAuth bool
@@ -158,6 +163,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, configError("MaxClientConns and SyncLimit must not be negative")
 	case c.Pace < 0 || c.ElectionTime < 0 || c.Lag < 0 || c.PeerDelay < 0:
 		return c, configError("Pace, ElectionTime, Lag and PeerDelay must not be negative")
+	case c.Reconfig && c.EnsembleConfig != "":
+		return c, configError("Reconfig needs the true list of members: leave out EnsembleConfig")
 	case !c.Profile.valid():
 		return c, configError("unknown Profile %d", int(c.Profile))
 	}

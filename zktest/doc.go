@@ -51,7 +51,7 @@
 //	operations    create, create2, createContainer, createTTL, delete, exists, getData, setData, getACL,
 //	              setACL, getChildren, getChildren2, sync, check, multi, multiRead, setWatches, setWatches2,
 //	              addWatch, checkWatches, removeWatches, auth, whoAmI, getEphemerals, getAllChildrenNumber,
-//	              ping, closeSession; unknown ones are answered with -6, and the connection is closed
+//	              ping, closeSession, reconfig; unknown ones are answered with -6, and the connection is closed
 //	nodes         persistent, ephemeral, sequential, container, TTL (Config.ExtendedTypes); /zookeeper, its
 //	              quota and config nodes; the order of getChildren is that of Java's HashSet; sequence numbers
 //	              stick at 2147483647
@@ -73,6 +73,10 @@
 //	              that it hears nothing of, and a new leader gives all their full timeout; they move between
 //	              members, and writes at the old member are refused; writes of a connection are pipelined,
 //	              later requests wait for them; sync comes back after the leader's commits
+//	reconfig      Config.Reconfig: members leave, join, become observers or participants, all or some of them;
+//	              what is refused, for which of several reasons; from the proposal on both configurations have
+//	              to agree; the node's data, with version -1, and its two events; a leader that is removed
+//	              answers, and another is elected
 //	read-only     Config.ReadOnlyMode: a member without a leader serves reads to those who allow it, refuses
 //	              writes and sync with -119, and drops its clients when there is a leader; with
 //	              Config.LocalSessions it opens sessions, which are its own and end then
@@ -80,8 +84,9 @@
 //
 // # What it does not do
 //
-//	ensembles     a member that joins always takes over its leader's whole state; no observers, no weights;
-//	              reconfig is always disabled; votes travel by no network: a majority that is connected both
+//	ensembles     a member that joins always takes over its leader's whole state; no groups, no weights, and
+//	              an observer is a follower that does not count; no server starts or ends, or serves at another
+//	              address, by a reconfiguration; votes travel by no network: a majority that is connected both
 //	              ways elects after Config.ElectionTime; what a member has acknowledged survives its end, as
 //	              with forceSync; the leader has no lag
 //	x509          TLS: wrap the listener yourself; there are no identities by certificate, and no SASL

@@ -42,9 +42,17 @@ type Ensemble struct {
 // listener, too: the first at that address, the others at the next ports, or all at free ones if the port is
 // 0. The data of /zookeeper/config lists the members unless Config.EnsembleConfig says otherwise. Close ends
 // it.
+//
+// With [Config.Reconfig] clients can change who of the members votes. Member i has the id i+1. All servers
+// run all the time, also those that are no members any more, or not yet: such a server follows the leader, and
+// serves clients, but does not count, as a real one does that was removed until it is stopped. (A real one
+// must be given another list of members before it starts again.) So does an observer. Whose part changes from
+// or to that of an observer breaks with its leader and its clients first. When the leader is removed, or
+// becomes an observer, all lose their connections, and another is elected. Ids without a server can join, too:
+// they count, and never vote. A client address that changes is only written down.
 func NewEnsemble(size int, cfg Config) (*Ensemble, error) {
-	if size < 1 || size > 9 {
-		return nil, configError("%d members: between 1 and 9 are possible", size)
+	if size < 1 || size > maxMembers {
+		return nil, configError("%d members: between 1 and %d are possible", size, maxMembers)
 	}
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -78,11 +86,13 @@ func NewEnsemble(size int, cfg Config) (*Ensemble, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var voters []*member
+	first := e.founders()
 	for _, s := range e.members {
 		if s.cfg.EnsembleConfig == "" {
-			s.cfg.EnsembleConfig = e.describe()
+			s.cfg.EnsembleConfig = first.String()
 		}
 		s.reset()
+		s.member.config = first
 		voters = append(voters, s.member)
 	}
 	voters[size-1].lead(voters[:size-1])
@@ -103,19 +113,26 @@ func portAfter(addr string, n int) string {
 	return addr
 }
 
-// describe is the text of /zookeeper/config.
-func (e *Ensemble) describe() string {
-	var b strings.Builder
+// maxMembers is how many servers an ensemble can have.
+const maxMembers = 9
+
+// founders is the first configuration, in which all members vote. It has no version unless it can be changed:
+// then it has that of the first epoch, as the real one gets from its first leader.
+func (e *Ensemble) founders() *membership {
+	c := &membership{}
+	if e.cfg.Reconfig {
+		c.version = 1 << 32
+	}
 	for i, s := range e.members {
 		addr := s.listenAddr
 		if addr == "" {
 			addr = s.name
 		}
 		host, _, _ := net.SplitHostPort(addr)
-		fmt.Fprintf(&b, "server.%d=%s:2888:3888:participant;%s\n", i+1, host, addr)
+		line, _ := parseMember(int64(i+1), net.JoinHostPort(host, "2888")+":3888:participant;"+addr)
+		c.with(line)
 	}
-	b.WriteString("version=0")
-	return b.String()
+	return c
 }
 
 // Close ends all members. No goroutine is left when it returns.
@@ -159,7 +176,7 @@ func (e *Ensemble) Leader() int {
 func (e *Ensemble) leader() *Server {
 	var best *Server
 	for _, s := range e.members {
-		if m := s.member; m.role == leading && m.alive() && (best == nil || m.epoch > best.member.epoch) {
+		if m := s.member; m.role == leading && !m.retired && m.alive() && (best == nil || m.epoch > best.member.epoch) {
 			best = s
 		}
 	}

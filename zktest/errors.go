@@ -19,6 +19,8 @@ const (
 	ErrUnimplemented            = Error(jute.CodeUnimplemented)
 	ErrOperationTimeout         = Error(jute.CodeOperationTimeout)
 	ErrBadArguments             = Error(jute.CodeBadArguments)
+	ErrNewConfigNoQuorum        = Error(jute.CodeNewConfigNoQuorum)
+	ErrReconfigInProgress       = Error(jute.CodeReconfigInProgress)
 	ErrNoNode                   = Error(jute.CodeNoNode)
 	ErrNoAuth                   = Error(jute.CodeNoAuth)
 	ErrBadVersion               = Error(jute.CodeBadVersion)
@@ -49,6 +51,8 @@ var errorTexts = map[Error]string{
 	ErrUnimplemented:            "unimplemented",
 	ErrOperationTimeout:         "operation timeout",
 	ErrBadArguments:             "bad arguments",
+	ErrNewConfigNoQuorum:        "no quorum of the new configuration",
+	ErrReconfigInProgress:       "reconfiguration in progress",
 	ErrNoNode:                   "no node",
 	ErrNoAuth:                   "not authorized",
 	ErrBadVersion:               "bad version",

@@ -63,6 +63,8 @@ func (s *Server) mode() string {
 		return "standalone"
 	case s.member.role == leading:
 		return "leader"
+	case s.member.role == following && s.member.config.observes(s.member):
+		return "observer"
 	case s.member.role == following:
 		return "follower"
 	case s.member.role == onlyReads:
@@ -176,7 +178,7 @@ func (s *Server) conf(b *strings.Builder) {
 	fmt.Fprintf(b, "serverId=%d\n", id)
 	if s.member != nil {
 		fmt.Fprintf(b, "initLimit=10\nsyncLimit=%d\nelectionAlg=3\n", s.cfg.SyncLimit)
-		fmt.Fprintf(b, "membership: \n%s\n", s.member.e.describe())
+		fmt.Fprintf(b, "membership: \n%s\n", s.member.config)
 	}
 }
 

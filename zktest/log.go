@@ -7,15 +7,17 @@ import "time"
 type entry struct {
 	zxid, now int64
 	txns      []*txn
-	err       Error // what the requester did wrong: nothing changes, but the entry has its zxid
+	err       Error       // what the requester did wrong: nothing changes, but the entry has its zxid
+	config    *membership // that a reconfiguration makes that of the ensemble, otherwise nil
 
 	opens, timeout int64  // a session that begins
 	opened         func() // called where it was asked for
 	closes         int64  // a session that ends
 
-	at        *Server  // where it comes from, nil: from within
-	request   *request // the request that waits for it there
-	acks      uint     // members that have it, one bit each
+	at        *Server       // where it comes from, nil: from within
+	request   *request      // the request that waits for it there
+	acks      uint          // members that have it, one bit each
+	quorums   []*membership // that must have it, each by a majority
 	committed bool
 	syncs     []func() // to be called when it is committed
 }

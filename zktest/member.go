@@ -31,6 +31,9 @@ type member struct {
 	crew  []*bond         // a leader's, to its followers
 	moved map[int64]int64 // a follower's: timeouts of the sessions heard of since the leader last asked
 
+	config  *membership // the newest that this member knows to be committed
+	retired bool        // a leader's that the configuration it has committed last does not want as such
+
 	ahead      map[string]*record // a leader's: what the entries of log will have changed
 	nextTick   time.Time          // a leader's next ping, zero while nothing depends on it
 	odd        bool               // every second ping it counts its followers
@@ -45,6 +48,8 @@ type applying struct {
 }
 
 func (m *member) bit() uint { return 1 << m.index }
+
+func (m *member) id() int64 { return int64(m.index + 1) }
 
 // tracks reports whether this member has to expire the session.
 func (m *member) tracks(ses *session) bool { return m.role == leading || ses.local }
@@ -231,6 +236,7 @@ func (m *member) checkSession(e *entry) Error {
 func (m *member) propose(e *entry) {
 	m.log = append(m.log, e)
 	e.acks |= m.bit()
+	e.quorums = m.quorums()
 	for _, b := range m.crew {
 		b.toFollower(func(f *member) {
 			f.log = append(f.log, e)
@@ -240,9 +246,9 @@ func (m *member) propose(e *entry) {
 	m.tryCommit()
 }
 
-// tryCommit commits, in order, what a majority has.
+// tryCommit commits, in order, what a majority has. A leader that has retired commits nothing more.
 func (m *member) tryCommit() {
-	for len(m.log) > 0 && m.e.majority(m.log[0].acks) {
+	for len(m.log) > 0 && !m.retired && agreed(m.log[0].quorums, m.log[0].acks) {
 		e := m.log[0]
 		m.log = m.log[1:]
 		if len(m.log) == 0 {
@@ -250,11 +256,15 @@ func (m *member) tryCommit() {
 			clear(m.ahead)
 		}
 		e.committed = true
+		if e.config != nil {
+			m.config, m.retired = e.config, !e.config.votes(m)
+		}
 		m.apply(e)
 		for _, b := range m.crew {
 			b.toFollower(func(f *member) {
 				f.log = f.log[1:] // it is e: proposals and commits come in the same order
 				f.enqueue(applying{entry: e})
+				f.adopt(e.config)
 			})
 		}
 		for _, back := range e.syncs {

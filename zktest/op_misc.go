@@ -6,8 +6,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// ping (11), sync (9), whoAmI (107), createSession (-10), closeSession (-11), sasl (102), reconfig (16),
-// deleteContainer (20).
+// ping (11), sync (9), whoAmI (107), createSession (-10), closeSession (-11), sasl (102), deleteContainer (20).
 
 func (s *Server) ping(*request) (jute.Record, Error) { return nil, ok }
 
@@ -54,15 +53,6 @@ func (s *Server) closeBySelf(r *request, e *entry) Error {
 	e.closes = r.conn.sessionID
 	s.prepareClose(e)
 	return ok
-}
-
-// reconfig is disabled, as it is by default.
-func (s *Server) reconfig(r *request, _ *entry) Error {
-	var req jute.ReconfigRequest
-	if err := r.decode(&req); err != ok {
-		return err
-	}
-	return ErrReconfigDisabled
 }
 
 // deleteContainer is for the reaper. What a client sends is misread by 3.8 so that it can never name a node.

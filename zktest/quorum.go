@@ -2,12 +2,78 @@ package zktest
 
 import (
 	"cmp"
-	"math/bits"
 	"slices"
 	"time"
 )
 
-func (e *Ensemble) majority(set uint) bool { return bits.OnesCount(set) > len(e.members)/2 }
+// quorums are the configurations by whose majorities a member counts: the one that is committed and, as long as
+// its log has one that is not, that one, too.
+func (m *member) quorums() []*membership {
+	if next := m.pending(); next != nil {
+		return []*membership{m.config, next}
+	}
+	return []*membership{m.config}
+}
+
+// pending is the newest configuration in the member's log, unless the member knows that it is committed.
+func (m *member) pending() *membership {
+	for _, e := range slices.Backward(m.log) {
+		if e.config == m.config {
+			break
+		}
+		if e.config != nil {
+			return e.config
+		}
+	}
+	return nil
+}
+
+// agreed says whether a set of members has a majority in each of the configurations.
+func agreed(quorums []*membership, set uint) bool {
+	return !slices.ContainsFunc(quorums, func(c *membership) bool { return !c.quorum(set) })
+}
+
+// votes says whether the member can lead, also by a configuration that it has yet to commit.
+func (m *member) votes() bool {
+	return !slices.ContainsFunc(m.quorums(), func(c *membership) bool { return !c.votes(m) })
+}
+
+// team is the set of a leader and its followers.
+func (m *member) team() uint {
+	set := m.bit()
+	for _, b := range m.crew {
+		set |= b.follower.bit()
+	}
+	return set
+}
+
+// adopt has a follower learn that a configuration is committed, unless it is nil. It leaves its leader if its
+// own part, or that of the leader, is another one now.
+func (m *member) adopt(next *membership) {
+	if next == nil {
+		return
+	}
+	before := m.config
+	m.config = next
+	if before.observes(m) == next.observes(m) && next.votes(m.boss.leader) {
+		return
+	}
+	m.applyDue(time.Now())
+	for c := range m.s.conns {
+		c.end(true) // who has asked gets the answer first
+	}
+	m.boss.quit("another part in the ensemble, or another leader, by a reconfiguration", true)
+}
+
+// showConfig writes the configuration into the tree, as a leader does before it serves.
+func (m *member) showConfig() {
+	if !m.s.cfg.Reconfig {
+		return
+	}
+	n := m.s.tree.get(configPath)
+	n.data, n.version = []byte(m.config.String()), configVersion
+	n.mzxid, n.mtime = m.config.version, time.Now().UnixMilli()
+}
 
 // connected reports whether the links between two members are open in both directions.
 func (e *Ensemble) connected(a, b *member) bool {
@@ -27,7 +93,7 @@ func (m *member) leave(why string) {
 		return
 	}
 	m.s.trace.add(traceEntry{kind: traceNote, note: "stops serving: " + why})
-	m.role = looking
+	m.role, m.retired = looking, false
 	for c := range m.s.conns {
 		c.end(false)
 	}
@@ -75,8 +141,12 @@ func (m *member) lead(voters []*member) {
 	m.log = nil
 	for _, e := range log {
 		e.committed = true
+		if e.config != nil {
+			m.config = e.config
+		}
 		m.apply(e)
 	}
+	m.showConfig()
 	m.s.zxid = m.epoch << 32
 	m.s.trace.add(traceEntry{kind: traceNote, zxid: m.s.zxid, note: "leads"})
 	for _, ses := range m.s.sessions {
@@ -95,6 +165,7 @@ func (m *member) follow(l *member) {
 	m.role, m.epoch, m.readOnlyAt = following, l.epoch, time.Time{}
 	m.moved = map[int64]int64{}
 	m.s.tree, m.s.zxid = l.s.tree.clone(), l.s.zxid
+	m.config = l.config
 	m.s.sessions = make(map[int64]*session, len(l.s.sessions))
 	for id, ses := range l.s.sessions {
 		m.s.sessions[id] = &session{id: id, timeout: ses.timeout}
@@ -114,7 +185,7 @@ func (m *member) follow(l *member) {
 }
 
 // hasQuorum tells whether a leader has enough followers as far as it knows.
-func (m *member) hasQuorum() bool { return len(m.crew)+1 > len(m.e.members)/2 }
+func (m *member) hasQuorum() bool { return agreed(m.quorums(), m.team()) }
 
 // pings says whether anything depends on a leader's pings.
 func (m *member) pings() bool {
@@ -214,7 +285,7 @@ func (e *Ensemble) leaderFor(m *member) *member {
 	var best *member
 	for _, s := range e.members {
 		l := s.member
-		reached := l.role == leading && l.alive() && e.connected(l, m)
+		reached := l.role == leading && !l.retired && l.alive() && e.connected(l, m)
 		if reached && l.epoch >= m.epoch && (best == nil || l.epoch > best.epoch) {
 			best = l
 		}
@@ -222,16 +293,18 @@ func (e *Ensemble) leaderFor(m *member) *member {
 	return best
 }
 
-// candidate is a member that a majority votes for, if there is any.
+// candidate is a member that a majority votes for, if there is any, and those that follow it then, voters or not.
 func (e *Ensemble) candidate(list []*member) (*member, []*member) {
 	for _, c := range list {
+		set := c.bit()
 		var voters []*member
 		for _, v := range list {
 			if v != c && e.connected(v, c) && compareLogs(v, c) <= 0 {
 				voters = append(voters, v)
+				set |= v.bit()
 			}
 		}
-		if len(voters)+1 > len(e.members)/2 {
+		if c.votes() && agreed(c.quorums(), set) {
 			return c, voters
 		}
 	}

@@ -55,7 +55,7 @@ func init() {
 		jute.OpSetData:              {prepare: (*Server).write, answer: written},
 		jute.OpSetACL:               {prepare: (*Server).write, answer: written},
 		jute.OpCheck:                {prepare: (*Server).write, answer: written},
-		jute.OpReconfig:             {prepare: (*Server).reconfig},
+		jute.OpReconfig:             {prepare: (*Server).reconfig, answer: reconfigured},
 		jute.OpMulti:                {prepare: (*Server).multi, answer: multiWritten},
 		jute.OpCreateSession:        {prepare: (*Server).createSession},
 		jute.OpCloseSession:         {prepare: (*Server).closeBySelf},

@@ -202,6 +202,8 @@ func (s *Server) apply(t *txn, zxid, now int64) result {
 		s.applyDelete(t.path, zxid)
 	case jute.OpSetData:
 		res.stat = s.applySetData(t, zxid, now)
+	case jute.OpReconfig:
+		res.stat = s.applyReconfig(t, zxid, now)
 	case jute.OpSetACL:
 		n := s.tree.get(t.path)
 		n.acl, n.aversion = t.acl, t.cversion

@@ -1,8 +1,8 @@
+import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
-import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -23,7 +23,7 @@ final class LockCommands {
         this.peer = peer;
         this.connection = connection;
         peer.command("mutex", a -> {
-            peer.put(a.text(0), new Mutex(connection.client(), a.text(1)));
+            peer.put(a.text(0), new Fenced(connection.client(), a.text(1)));
             return Command.DONE;
         });
         peer.command("multi", a -> {
@@ -38,7 +38,7 @@ final class LockCommands {
             return Command.DONE;
         }));
         peer.command("token", Command.onThread(1, a ->
-                Words.of(Long.toString(peer.get(a.text(0), Mutex.class).token()))));
+                Words.of(Long.toString(peer.get(a.text(0), Fenced.class).token()))));
         peer.command("held", a -> Words.of(peer.get(a.text(0), InterProcessLock.class)
                 .isAcquiredInThisProcess()));
         peer.command("participants", this::participants);
@@ -53,7 +53,14 @@ final class LockCommands {
         } else if (!lock.acquire(milliseconds, TimeUnit.MILLISECONDS)) {
             return Command.TIMEOUT;
         }
-        return lock instanceof Mutex mutex ? Words.of(mutex.node()) : Command.DONE;
+        return lock instanceof InterProcessMutex mutex ? Words.of(node(mutex)) : Command.DONE;
+    }
+
+    /** Curator keeps the path of the node for subclasses, and makes those of a read-write lock itself. */
+    private static String node(InterProcessMutex mutex) throws Exception {
+        Method path = InterProcessMutex.class.getDeclaredMethod("getLockPath");
+        path.setAccessible(true);
+        return ZKPaths.getNodeFromPath((String) path.invoke(mutex));
     }
 
     /** The names of the nodes in the queue of a mutex, in Curator's order: the holder's is the first. */
@@ -64,16 +71,5 @@ final class LockCommands {
             : peer.get(which, InterProcessMutex.class);
         Collection<String> paths = mutex.getParticipantNodes();
         return new Words().addAll(paths.stream().map(ZKPaths::getNodeFromPath).toList());
-    }
-
-    /** Curator keeps the path of the node for subclasses. */
-    private static final class Mutex extends Fenced {
-        Mutex(CuratorFramework client, String path) {
-            super(client, path);
-        }
-
-        String node() {
-            return ZKPaths.getNodeFromPath(getLockPath());
-        }
     }
 }

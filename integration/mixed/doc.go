@@ -4,7 +4,8 @@
 //
 //   - two that must not have a lock at the same time never have it, no more leases are out than there are, and
 //     locks are granted in the order of their nodes: every way in which this library holds a mutex, alone and all
-//     together, beside Java's InterProcessMutex; the semaphore beside InterProcessSemaphoreV2;
+//     together, beside Java's InterProcessMutex; the semaphore beside InterProcessSemaphoreV2; writers, readers, and
+//     readers that share nodes, beside InterProcessReadWriteLock, with tokens that grow;
 //   - queues of all kinds lose nothing and double nothing of what is promised, beside Java's;
 //   - kept nodes, members and service instances are right in the end, and seen alike by both;
 //   - numbers are exact;

@@ -1,16 +1,21 @@
 package mixed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/integration/internal/kit"
+	"github.com/go-curator/curator/integration/javapeer"
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/recipes/semaphore"
 )
@@ -19,7 +24,7 @@ import (
 type hold struct {
 	p      *process
 	weight int
-	number int64 // of its node; of a lease none counts
+	number int64 // of its node, or its token; of a lease none counts
 	valid  func() bool
 }
 
@@ -28,10 +33,16 @@ type book struct {
 	c        *crowd
 	name     string
 	capacity int
+	ordered  bool // those who exclude each other come in the order of their numbers
 
 	mu   sync.Mutex
 	held map[*hold]bool
-	last *hold
+	last map[int]*hold // of each weight, the one with the largest number
+}
+
+func (c *crowd) book(name string, capacity int, ordered bool) *book {
+	return &book{c: c, name: name, capacity: capacity, ordered: ordered,
+		held: map[*hold]bool{}, last: map[int]*hold{}}
 }
 
 // enter takes down a hold that was granted, and says whether it is one. Java's is one only while its node is
@@ -43,11 +54,11 @@ func (b *book) enter(h *hold) bool {
 		return false
 	}
 	sum := h.weight
-	var with []string
+	var with []*hold
 	for other := range b.held {
 		if other.valid() {
 			sum += other.weight
-			with = append(with, other.p.name)
+			with = append(with, other)
 		}
 	}
 	if sum > b.capacity && h.valid() {
@@ -59,17 +70,46 @@ func (b *book) enter(h *hold) bool {
 			}
 		}
 		if still > b.capacity {
-			b.c.t.Errorf("%s: %s (%d) holds beside %v", b.name, h.p.name, h.number, with)
+			b.c.t.Errorf("%s: %v holds beside %v", b.name, h, with)
 		}
 	}
-	if b.capacity == 1 {
-		if b.last != nil && (h.number < b.last.number || h.number == b.last.number && h.p != b.last.p) {
-			b.c.t.Errorf("%s: %s has node %d after %s had %d", b.name, h.p.name, h.number, b.last.p.name, b.last.number)
-		}
-		b.last = h
+	if b.ordered {
+		b.inOrder(h)
+	}
+	for _, other := range with {
+		b.c.count(b.name + ": " + h.meets(other)).Add(1)
 	}
 	b.held[h] = true
 	return true
+}
+
+// inOrder makes sure that the number of a hold is larger than those of all whom it excludes that were before. Two
+// with the same node are of one process.
+func (b *book) inOrder(h *hold) {
+	for weight, last := range b.last {
+		behind := h.number > last.number || h.number == last.number && h.p == last.p
+		if weight+h.weight > b.capacity && !behind {
+			b.c.t.Errorf("%s: %v holds after %v", b.name, h, last)
+		}
+	}
+	if last := b.last[h.weight]; last == nil || h.number > last.number {
+		b.last[h.weight] = h
+	}
+}
+
+func (h *hold) String() string {
+	return fmt.Sprintf("%s (%d, number %d)", h.p.name, h.weight, h.number)
+}
+
+// meets says what two that hold at once have in common.
+func (h *hold) meets(other *hold) string {
+	switch {
+	case h.p.isJava() != other.p.isJava():
+		return "Go beside Java"
+	case h.p == other.p && h.number == other.number:
+		return "with the same node"
+	}
+	return "in one language"
 }
 
 func (b *book) leave(h *hold) {
@@ -129,6 +169,8 @@ type way struct {
 	make func(c *framework.Client, path string) func(ctx context.Context) (held, error)
 	// later has the lock given back without waiting, kept says that a node may stay.
 	later, kept bool
+	weight      int                   // of a hold; 1 if it is 0
+	number      func(lock held) int64 // of a hold; that of its node if it is nil
 }
 
 func plain(c *framework.Client, path string) func(ctx context.Context) (held, error) {
@@ -163,12 +205,14 @@ const (
 	together = "all together"
 )
 
-// Every way in which this library holds a mutex, alone and all together at one path, and its semaphore, beside
-// Java's, under kills, cuts and lost sessions: never two at once, in the order of the nodes, everybody's turn
-// comes when the trouble is over, and nothing is left.
+// Every way in which this library holds a mutex, alone and all together at one path, its semaphore, and its
+// read-write lock with readers that share nodes and others that do not, beside Java's, under kills, cuts and lost
+// sessions: never two at once that exclude each other, in the order of the nodes, everybody's turn comes when the
+// trouble is over, and nothing is left.
 func TestLocksInTrouble(t *testing.T) {
 	kit.Interop(t, "mutex", kit.Mixed)
 	kit.Interop(t, "semaphore", kit.Mixed)
+	kit.Interop(t, "read-write lock", kit.Mixed)
 	c := &crowd{}
 	books := map[string]*book{}
 	names := []string{together, "semaphore"}
@@ -177,9 +221,10 @@ func TestLocksInTrouble(t *testing.T) {
 	}
 	pathOf := func(name string) string { return "/locks/" + strings.ReplaceAll(name, " ", "-") }
 	for _, name := range names {
-		books[name] = &book{c: c, name: name, capacity: 1, held: map[*hold]bool{}}
+		books[name] = c.book(name, 1, true)
 	}
-	books["semaphore"].capacity = leases
+	books["semaphore"] = c.book("semaphore", leases, false)
+	sides := c.book("read-write", room, true)
 	c.golang = func(c *crowd, p *process) {
 		var work sync.WaitGroup
 		defer work.Wait()
@@ -191,11 +236,12 @@ func TestLocksInTrouble(t *testing.T) {
 					contenders = 2
 				}
 				for range contenders {
-					work.Go(func() { c.contend(p, books[name], w, acquire) })
+					work.Go(func() { c.contend(p, books[name], name, w, acquire) })
 				}
 			}
 		}
 		work.Go(func() { c.borrow(p, books["semaphore"], pathOf("semaphore")) })
+		work.Go(func() { c.readAndWrite(p, sides) })
 	}
 	c.java = func(c *crowd, p *process) {
 		var work sync.WaitGroup
@@ -206,20 +252,26 @@ func TestLocksInTrouble(t *testing.T) {
 			}
 		}
 		work.Go(func() { c.borrowJava(p, books["semaphore"], pathOf("semaphore")) })
+		work.Go(func() { c.readAndWriteJava(p, sides) })
 	}
+	c.dirs = []string{readWritePath} // so that numbers grow
 	for _, name := range names {
-		c.dirs = append(c.dirs, pathOf(name)) // so that numbers grow
+		c.dirs = append(c.dirs, pathOf(name))
 	}
+	works := append(slices.Clone(names), reading, writing)
 	gather(t, c, 3, 2)
-	c.goOn("", names, 1)
+	c.goOn("", works, 1)
+	c.goOn("go", []string{sharing}, 1)
 	c.trouble()
-	c.goOn("", names, 2)
+	c.goOn("", works, 2)
+	c.goOn("go", []string{sharing}, 2)
 	c.finish()
 	for _, w := range ways {
 		if !w.kept {
 			c.empty(pathOf(w.name))
 		}
 	}
+	c.empty(readWritePath)
 	for _, dir := range []string{"leases", "locks"} {
 		c.empty(pathOf("semaphore") + "/" + dir)
 	}
@@ -227,24 +279,34 @@ func TestLocksInTrouble(t *testing.T) {
 	for _, name := range []string{"kept", together} {
 		c.empty(pathOf(name))
 	}
-	for _, name := range names {
+	for _, name := range append(works, sharing) {
 		kit.Figure(t, "%s: %d turns of Go, %d of Java, under %v", name, c.total("go", " "+name),
 			c.total("java", " "+name), c.counts)
 	}
+	for _, how := range []string{"Go beside Java", "with the same node"} {
+		met := c.count(sides.name + ": " + how).Load()
+		require.Positive(t, met, "readers %s", how)
+		kit.Figure(t, "readers %s: %d times", how, met)
+	}
 }
 
-// contend takes turns at a mutex.
-func (c *crowd) contend(p *process, b *book, w way, acquire func(ctx context.Context) (held, error)) {
+// contend takes turns at a lock. What is what its turns are counted as.
+func (c *crowd) contend(
+	p *process, b *book, what string, w way, acquire func(ctx context.Context) (held, error),
+) {
 	for p.ctx.Err() == nil {
 		lock, err := acquire(p.ctx)
 		if err != nil {
 			nap(p.ctx)
 			continue
 		}
-		node := lock.Node()
-		h := &hold{p: p, weight: 1, number: numberOf(node), valid: func() bool { return !p.killed.Load() && lock.Valid() }}
+		h := &hold{p: p, weight: cmp.Or(w.weight, 1), number: numberOf(lock.Node()),
+			valid: func() bool { return !p.killed.Load() && lock.Valid() }}
+		if w.number != nil {
+			h.number = w.number(lock)
+		}
 		if b.keep(p.ctx, h) {
-			c.did(p, b.name)
+			c.did(p, what)
 		}
 		if w.later {
 			lock.ReleaseInBackground()
@@ -276,7 +338,7 @@ func (c *crowd) borrow(p *process, b *book, path string) {
 	}
 }
 
-// contendJava does the same in Java, where a wait has to have an end.
+// contendJava does the same in Java.
 func (c *crowd) contendJava(p *process, b *book, path string) {
 	ctx, cancel := c.soon()
 	defer cancel()
@@ -284,17 +346,24 @@ func (c *crowd) contendJava(p *process, b *book, path string) {
 	if err != nil {
 		return // killed already
 	}
+	c.turnsOfJava(p, b, b.name, lock, path, 1, numberOf)
+}
+
+// turnsOfJava takes turns at a lock of Java, where a wait has to have an end.
+func (c *crowd) turnsOfJava(
+	p *process, b *book, what string, lock *javapeer.Lock, path string, weight int, number func(node string) int64,
+) {
 	for p.ctx.Err() == nil {
 		node, err := lock.Acquire(context.Background(), 2*timeout)
 		if err != nil {
 			nap(p.ctx)
 			continue
 		}
-		h := &hold{p: p, weight: 1, number: numberOf(node), valid: func() bool {
+		h := &hold{p: p, weight: weight, number: number(node), valid: func() bool {
 			return !p.killed.Load() && c.there(path, node)
 		}}
 		if b.keep(p.ctx, h) {
-			c.did(p, b.name)
+			c.did(p, what)
 		}
 		_ = lock.Release(context.Background()) // its own clean-up goes on
 		nap(p.ctx)

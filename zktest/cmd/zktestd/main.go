@@ -14,7 +14,7 @@
 // It is for development, on the loopback, which is its default. An address that others can reach is served
 // with a warning: there is no TLS, and the limits for hostile clients are those of a test server.
 //
-// Reconfig is disabled, as it is by default on a real server: it is answered with -123. Clients that do not
+// Reconfig needs -reconfig. Otherwise it is disabled, as by default on a real server: it is answered with -123. Clients that do not
 // know this code may fail in odd ways: kazoo's reconfig never returns, here as at a real server.
 package main
 
@@ -100,6 +100,8 @@ func parse(args []string, output io.Writer) (settings, error) {
 	}
 	flags.Func("sasl", "`user:password` who may log in by SASL DIGEST-MD5; may be repeated", addUser)
 	flags.BoolVar(&c.RequireSASL, "require-sasl", false, "refuse clients that have not logged in by SASL")
+	flags.BoolVar(&c.Reconfig, "reconfig", false,
+		"with -members: the super user may change who of them votes (reconfigEnabled)")
 	flags.BoolVar(&c.ReadOnlyMode, "read-only", false,
 		"with -members: a member without a quorum serves reads (readonlymode.enabled)")
 	flags.BoolVar(&c.LocalSessions, "local-sessions", false,

@@ -27,7 +27,7 @@ func TestFlagsBecomeTheConfig(t *testing.T) {
 		"-ttl=false", "-reap", "5s", "-enforce-quota",
 		"-super-digest", "super:x=", "-require-auth",
 		"-sasl", "alice:a:b", "-sasl", "bob:", "-require-sasl",
-		"-read-only", "-local-sessions",
+		"-reconfig", "-read-only", "-local-sessions",
 		"-sync-limit", "2", "-election-time", "1s", "-lag", "2s", "-peer-delay", "3s",
 	}, io.Discard)
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestFlagsBecomeTheConfig(t *testing.T) {
 		ReapInterval: 5 * time.Second, EnforceQuota: true,
 		SuperDigest: "super:x=", RequireAuth: true,
 		SASLUsers: map[string]string{"alice": "a:b", "bob": ""}, RequireSASL: true,
-		ReadOnlyMode: true, LocalSessions: true,
+		Reconfig: true, ReadOnlyMode: true, LocalSessions: true,
 		SyncLimit: 2, ElectionTime: time.Second, Lag: 2 * time.Second, PeerDelay: 3 * time.Second,
 	}}, s)
 }

@@ -1,0 +1,181 @@
+package zktest
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// reconfig (16). What it refuses, and which of several reasons comes first, is as in the real server.
+
+// reconfig is a write to /zookeeper/config which, when it is committed, also counts for who votes.
+func (s *Server) reconfig(r *request, e *entry) Error {
+	var req jute.ReconfigRequest
+	if err := r.decode(&req); err != ok {
+		return err
+	}
+	m := s.member
+	switch {
+	case !s.cfg.Reconfig:
+		return ErrReconfigDisabled
+	case m == nil:
+		return ErrUnimplemented
+	case m.pending() != nil:
+		return ErrReconfigInProgress
+	case req.CurConfigID != -1 && req.CurConfigID != m.config.version:
+		return ErrBadVersion
+	}
+	next := &membership{version: e.zxid}
+	var err Error
+	if req.NewMembers != jute.Null {
+		err = next.read(strings.ReplaceAll(req.NewMembers, ",", "\n"))
+	} else {
+		next.members = m.config.members
+		err = next.change(listed(req.Joining), listed(req.Leaving))
+	}
+	switch {
+	case err != ok:
+		return err
+	case next.voters() < 2: // standaloneEnabled, which is on by default
+		return ErrBadArguments
+	case !next.quorum(m.team()):
+		return ErrNewConfigNoQuorum
+	}
+	p := s.newPrep(r, e)
+	n, err := p.lookup(configPath)
+	if err != ok {
+		return err
+	}
+	if err := p.allowed(n, jute.PermWrite); err != ok {
+		return err
+	}
+	data := []byte(next.String())
+	n.version, n.mzxid, n.mtime, n.size = configVersion, p.zxid, p.now, len(data)
+	p.note(configPath, n)
+	p.keep()
+	e.config = next
+	e.txns = []*txn{{op: jute.OpReconfig, path: configPath, data: data, cversion: configVersion}}
+	return ok
+}
+
+// configVersion is that of the node's data after a reconfiguration.
+const configVersion = -1
+
+// reconfigured is the new configuration.
+func reconfigured(r *request, results []result) jute.Record {
+	r.path = configPath
+	data := r.conn.s.tree.get(configPath).data
+	return &jute.GetDataResponse{Data: data, Stat: *results[0].stat}
+}
+
+// applyReconfig writes the node twice, as the real server does: when the configuration takes effect, and as
+// the transaction. So a persistent watch sees two events.
+func (s *Server) applyReconfig(t *txn, zxid, now int64) *jute.Stat {
+	s.applySetData(t, zxid, now)
+	return s.applySetData(t, zxid, now)
+}
+
+// listed splits a list as Java's servers do. A null list is an empty one.
+func listed(list string) (parts []string) {
+	if list == jute.Null {
+		return nil
+	}
+	for part := range strings.SplitSeq(list, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// change has members leave, and then others join.
+func (c *membership) change(joining, leaving []string) Error {
+	for _, text := range leaving {
+		id, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return ErrMarshalling
+		}
+		c.without(id)
+	}
+	for _, text := range joining {
+		parts := strings.Split(text, "=")
+		for i := range parts {
+			parts[i] = strings.TrimSpace(parts[i])
+		}
+		if parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" }); len(parts) != 2 {
+			return ErrBadArguments
+		}
+		id, err := strconv.ParseInt(parts[0][strings.LastIndexByte(parts[0], '.')+1:], 10, 64)
+		if err != nil {
+			return ErrMarshalling
+		}
+		line, bad := parseMember(id, parts[1])
+		if bad != ok {
+			return bad
+		}
+		if !line.client {
+			return ErrBadArguments
+		}
+		c.without(id)
+		if slices.ContainsFunc(c.members, line.clashes) {
+			return ErrBadArguments
+		}
+		c.with(line)
+	}
+	return ok
+}
+
+// read reads all the members, one in a line. Groups and weights are refused, although real servers know them.
+func (c *membership) read(text string) Error {
+	properties := map[string]string{}
+	for line := range strings.Lines(text) {
+		if key, value := property(line); key != "" {
+			properties[key] = value
+		}
+	}
+	for key := range properties {
+		if key != "version" && !strings.HasPrefix(key, "server.") {
+			return ErrBadArguments
+		}
+	}
+	for key, value := range properties {
+		if key == "version" {
+			if _, err := strconv.ParseInt(value, 16, 64); err != nil {
+				return ErrMarshalling
+			}
+			continue
+		}
+		id, err := strconv.ParseInt(strings.TrimPrefix(key, "server."), 10, 64)
+		if err != nil {
+			return ErrMarshalling
+		}
+		line, bad := parseMember(id, value)
+		if bad != ok {
+			return bad
+		}
+		c.with(line)
+	}
+	if observers := len(c.members) - c.voters(); c.voters() < 2 && observers > 0 {
+		return ErrMarshalling
+	}
+	return ok
+}
+
+// property reads a line as Java's Properties do, but for escapes.
+func property(line string) (key, value string) {
+	line = strings.TrimLeft(strings.TrimRight(line, "\r\n"), " \t\f")
+	if line == "" || line[0] == '#' || line[0] == '!' {
+		return "", ""
+	}
+	end := strings.IndexAny(line, "=: \t\f")
+	if end < 0 {
+		return line, ""
+	}
+	key, value = line[:end], strings.TrimLeft(line[end:], " \t\f")
+	if value != "" && (value[0] == '=' || value[0] == ':') {
+		value = strings.TrimLeft(value[1:], " \t\f")
+	}
+	return key, value
+}
