@@ -54,14 +54,14 @@ func (s *seeing) why(cmd *cobra.Command, root string) error {
 // are in one now and then, for as long as they hold something.
 const settles = 5 * time.Second
 
-// sight is what why sees at once: all that it prints is of one.
-type sight struct {
+// snapshot is what why sees at once: all that it prints is of one.
+type snapshot struct {
 	line  inspect.Line // at the path
 	graph inspect.Graph
 }
 
 // looks are how it is now, and what of it was there some time ago, too, if that has to be known.
-func (s *seeing) looks(ctx context.Context, root string) (now sight, lasting inspect.Graph, err error) {
+func (s *seeing) looks(ctx context.Context, root string) (now snapshot, lasting inspect.Graph, err error) {
 	if now, err = s.see(ctx, root); err != nil || len(now.graph.Circles) == 0 {
 		return now, now.graph, err
 	}
@@ -81,7 +81,7 @@ func (s *seeing) looks(ctx context.Context, root string) (now sight, lasting ins
 }
 
 // see looks once. A path that may not be read itself may be one of the lines below the root all the same.
-func (s *seeing) see(ctx context.Context, root string) (l sight, err error) {
+func (s *seeing) see(ctx context.Context, root string) (l snapshot, err error) {
 	err = s.once(ctx, func(ctx context.Context) (err error) {
 		l.line, err = inspect.Who(ctx, s.client, s.path, s.limits()...)
 		if err != nil && !errors.Is(err, framework.ErrNoAuth) {
@@ -97,7 +97,7 @@ func (s *seeing) see(ctx context.Context, root string) (l sight, err error) {
 }
 
 // tellWhy says what of the graph concerns the path. What has lasted may be wrong.
-func (s *seeing) tellWhy(now sight, lasting inspect.Graph) error {
+func (s *seeing) tellWhy(now snapshot, lasting inspect.Graph) error {
 	line, graph := now.line, now.graph
 	why := jsonWhy{Path: s.path, Lines: []jsonLine{}, Chains: [][]jsonEdge{}, Findings: []jsonFinding{},
 		Unknown: s.connected.Missing}
