@@ -146,11 +146,16 @@ func (h *hosts) Len() int {
 func (h *hosts) set(servers, further []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	added := slices.ContainsFunc(servers, func(s string) bool { return !slices.Contains(h.servers, s) })
-	if added || !h.up.t.IsZero() {
+	added, left := !contains(h.servers, servers), !contains(servers, h.servers)
+	if added || left && !h.up.t.IsZero() {
 		h.resetPauses()
 	}
 	h.servers, h.further, h.left = servers, further, nil
+}
+
+// contains says whether a list has all of another.
+func contains(list, all []string) bool {
+	return !slices.ContainsFunc(all, func(s string) bool { return !slices.Contains(list, s) })
 }
 
 // next returns the server to be tried next, and how long to wait before that.

@@ -287,6 +287,18 @@ func TestHostsOfAShorterListWhileConnected(t *testing.T) {
 	assert.Equal(t, "a:1", server)
 }
 
+// The same list again changes nothing: a server that accepts and drops at once is not hammered.
+func TestHostsOfTheSameList(t *testing.T) {
+	h := newHosts([]string{"a:1"})
+	h.next()
+	for range 5 {
+		h.connected()
+		h.set([]string{"a:1"}, nil)
+		_, pause := h.next()
+		assert.NotZero(t, pause)
+	}
+}
+
 // A server whose connection was closed for its fault is tried after the others, once.
 func TestHostsShun(t *testing.T) {
 	h := newHosts(names(5))

@@ -1,8 +1,12 @@
 package mutex_test
 
 import (
+	"context"
+	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -94,4 +98,115 @@ func TestThousandWaiters(t *testing.T) {
 		release(t, lock)
 		clean(t, s, path)
 	})
+}
+
+// Newcomers that are cancelled together, at whatever moment of their coming in, ask for no more lists because of it.
+func TestNewcomersThatGiveUpTogether(t *testing.T) {
+	for _, after := range []time.Duration{0, 5, 15, 25, 35} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			c := newClient(t, s)
+			lock := acquire(t, mutex.New(c, path))
+			synctest.Wait()
+			s.Delay(0, 10*time.Millisecond)
+			s.ResetCounts()
+			ctx, cancel := context.WithCancel(background)
+			defer cancel()
+			const n = 300
+			done := make(chan error, n)
+			for range n {
+				go func() {
+					_, err := mutex.New(c, path).Acquire(ctx)
+					done <- err
+				}()
+			}
+			time.Sleep(after * time.Millisecond)
+			cancel()
+			for range n {
+				require.ErrorIs(t, <-done, context.Canceled)
+			}
+			time.Sleep(time.Second)
+			assert.LessOrEqual(t, s.Counts()["getChildren2"], 3, "after %d ms", after)
+			s.Delay(0, 0)
+			release(t, lock)
+			clean(t, s, path)
+		})
+	}
+}
+
+// Waiters that come one after the other list for themselves. They keep no names while they wait.
+func TestAWaiterKeepsNoList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		lock := acquire(t, mutex.New(c, path))
+		ctx, cancel := context.WithCancel(background)
+		defer cancel()
+		done := make(chan error, 1000)
+		come := func(n int) (each uint64) {
+			before := live()
+			for range n {
+				go func() {
+					_, err := mutex.New(c, path).Acquire(ctx)
+					done <- err
+				}()
+				synctest.Wait()
+			}
+			return (live() - before) / uint64(n)
+		}
+		first, next := come(500), come(500)
+		t.Logf("%d and %d bytes for each, with what the server has", first, next)
+		assert.Less(t, next, first+8_000, "the longer the line, the more each keeps")
+		cancel()
+		for range 1000 {
+			require.ErrorIs(t, <-done, context.Canceled)
+		}
+		release(t, lock)
+		clean(t, s, path)
+	})
+}
+
+// live is how many bytes are in use.
+func live() uint64 {
+	synctest.Wait()
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// Callers with less patience than a slow server needs leave nothing behind that it would have to answer.
+func TestImpatientCallersAtASlowServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create(path, nil))
+		c := newClient(t, s)
+		synctest.Wait()
+		s.Delay(0, 3*time.Second)
+		s.ResetCounts()
+		for range 200 {
+			impatient(20, func(ctx context.Context) error {
+				_, err := mutex.New(c, path).Acquire(ctx)
+				return err
+			})
+		}
+		s.Delay(0, 0)
+		time.Sleep(time.Minute)
+		assert.LessOrEqual(t, s.Counts()["getChildren2"], 50, "of 4000 callers: %v", s.Counts())
+		clean(t, s, path)
+	})
+}
+
+// impatient has n callers at the same time that give up soon.
+func impatient(n int, call func(context.Context) error) {
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
+			defer cancel()
+			_ = call(ctx)
+		})
+	}
+	all.Wait()
 }

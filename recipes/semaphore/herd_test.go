@@ -2,6 +2,7 @@ package semaphore_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,6 +88,50 @@ func TestCallersThatLookTogetherGiveUpAlone(t *testing.T) {
 					release(t, c.OK())
 				}
 			}
+			clean(t, s)
+		})
+	}
+}
+
+// Callers with less patience than a slow server needs, or one that is away, leave nothing behind that it would
+// have to answer.
+func TestImpatientCallersAtASlowServer(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			for _, dir := range []string{locks, leases} {
+				require.NoError(t, s.Create(dir, nil))
+			}
+			c := newClient(t, s)
+			synctest.Wait()
+			s.Delay(0, 3*time.Second)
+			if away {
+				s.Pause()
+				s.Cut(0)
+			}
+			s.ResetCounts()
+			most := 0
+			for range 200 {
+				var all sync.WaitGroup
+				for range 20 {
+					all.Go(func() {
+						ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
+						defer cancel()
+						_, err := semaphore.New(c, path, 1).Acquire(ctx, 1)
+						assert.ErrorIs(t, err, context.DeadlineExceeded)
+					})
+				}
+				all.Wait()
+				h := c.Health()
+				most = max(most, h.Queued+h.InFlight)
+			}
+			assert.LessOrEqual(t, most, 100, "requests of 20 callers at a time")
+			s.Delay(0, 0)
+			if away {
+				s.Resume()
+			}
+			time.Sleep(time.Minute)
+			assert.LessOrEqual(t, s.Counts()["sync"], 50, "of 4000 callers: %v", s.Counts())
 			clean(t, s)
 		})
 	}

@@ -78,8 +78,8 @@ func (s *Semaphore) sharedPrecheck(ctx context.Context, session *framework.Sessi
 	}
 	by := prechecks.Enter(key)
 	defer by.Leave()
-	ask := func(p *pendingPrecheck) {
-		ctx := context.WithoutCancel(ctx) // the others' answers must not end with this caller's context
+	ask := func(shared *queue.Shared[pendingPrecheck]) {
+		ctx, p := shared.Context(ctx), &shared.Question
 		synced := view.Sync().InBackground().ForPath(ctx, s.path)
 		p.queued = view.CheckExists().InBackground().ForPath(ctx, s.line.Dir)
 		p.look = s.beginLook(ctx, view, false)
@@ -90,15 +90,15 @@ func (s *Semaphore) sharedPrecheck(ctx context.Context, session *framework.Sessi
 	defer func() {
 		if next := by.Done(shared); next != nil {
 			defer next.WasAsked() // also if a hook does not return
-			ask(&next.Question)
+			ask(next)
 		}
 	}()
 	if shared == &own {
-		ask(&own.Question)
+		ask(shared)
 	}
 	p := &shared.Question
 	if !shared.Asked(ctx) {
-		return context.Cause(ctx)
+		return s.client.Left(ctx, nil)
 	}
 	if p.synced == nil {
 		return ErrNotAcquired

@@ -40,6 +40,31 @@ type Shared[Q any] struct {
 	asked    chan struct{} // closed when it was asked; nil if that was at once
 	users    int           // guarded by Entrance.mu
 	underWay bool          // counted as such; guarded by Entrance.mu
+
+	needed context.Context // ends when nobody shares it any more; nil for the own question of one
+	leave  func()
+}
+
+// Context is with what to ask the question: the context of the caller for its own, else one that has only its
+// values and goes on until the last of those that share the question has left.
+func (s *Shared[Q]) Context(caller context.Context) context.Context {
+	if s.needed == nil {
+		return caller
+	}
+	return withValues{s.needed, caller}
+}
+
+// withValues has the values of another context, too.
+type withValues struct {
+	context.Context
+	values context.Context
+}
+
+func (c withValues) Value(key any) any {
+	if v := c.Context.Value(key); v != nil { // what package context keeps there
+		return v
+	}
+	return c.values.Value(key)
 }
 
 // Enter begins a newcomer's use of an entrance.
@@ -83,6 +108,7 @@ func (e *Entrance[K, Q]) Join(own *Shared[Q], most int) *Shared[Q] {
 	if e.underWay >= most {
 		if e.next == nil {
 			e.next = &Shared[Q]{asked: make(chan struct{})}
+			e.next.needed, e.next.leave = context.WithCancel(context.Background())
 		}
 		e.next.users++
 		return e.next
@@ -97,7 +123,9 @@ func (e *Entrance[K, Q]) Join(own *Shared[Q], most int) *Shared[Q] {
 func (e *Entrance[K, Q]) Done(s *Shared[Q]) (next *Shared[Q]) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s.users--
+	if s.users--; s.users == 0 && s.leave != nil {
+		defer s.leave()
+	}
 	switch {
 	case s.underWay:
 		s.underWay = false

@@ -121,25 +121,24 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 // ask asks for a list if it is the caller's own, and not one that somebody else asks for.
 func (p *place) ask(ctx context.Context, list *Shared[listing]) {
 	if list == &p.listing {
-		p.askNow(ctx, &list.Question)
+		p.askNow(ctx, list)
 	}
 }
 
 // done is called once for each list that was joined, when it is there or not needed any more.
 func (p *place) done(ctx context.Context, by *Entrance[peersKey, listing], list *Shared[listing]) {
-	if next := by.Done(list); next != nil {
+	next := by.Done(list)
+	p.listing = Shared[listing]{} // a waiter keeps no names
+	if next != nil {
 		defer next.WasAsked() // also if a hook does not return
-		p.askNow(ctx, &next.Question)
+		p.askNow(ctx, next)
 	}
 }
 
-// askNow asks for a list, which must not end with this caller's context: others may share it.
-func (p *place) askNow(ctx context.Context, l *listing) {
-	if ctx.Done() != nil {
-		ctx = context.WithoutCancel(ctx)
-	}
+func (p *place) askNow(ctx context.Context, list *Shared[listing]) {
+	l := &list.Question
 	l.connections = p.session.Connections()
-	l.listed = p.view.GetChildren().InBackground().ForPath(ctx, p.Dir)
+	l.listed = p.view.GetChildren().InBackground().ForPath(list.Context(ctx), p.Dir)
 }
 
 func (p *place) turn(ctx context.Context, children []string, wait bool) error {
