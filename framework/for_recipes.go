@@ -185,14 +185,13 @@ func (c *core) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// StateSignal returns a channel that is closed when the state changes next. Get it before you read [Client.State],
-// and you miss no change. For authors of recipes.
-func (c *Client) StateSignal() <-chan struct{} {
-	if c.none() {
-		return nil
+// WhenStateChanges has f called after each change of the state until stop is called, as [Client.Later] does. A call
+// that is queued already may come after stop. For authors of recipes.
+func (c *Client) WhenStateChanges(f func()) (stop func()) {
+	if f == nil || c.none() {
+		return func() {}
 	}
-	_, changed := c.core.board.look()
-	return changed
+	return c.core.board.hear(func() { c.Later(f) })
 }
 
 // Spawn runs f on a goroutine that Close waits for: for work that a recipe has to finish after its caller has

@@ -167,12 +167,13 @@ type board struct {
 	away    time.Time // when the last connection to a quorum ended; zero while there is one
 	changed flow.Signal
 	subs    map[*flow.Queue[StateChange]]struct{} // one queue for each subscriber
+	heard   map[*func()]struct{}                  // called after each change; they never wait
 }
 
 func newBoard(spawn func(func()) bool, done <-chan struct{}) *board {
 	began := time.Now()
 	return &board{spawn: spawn, done: done, since: began, away: began,
-		subs: map[*flow.Queue[StateChange]]struct{}{}}
+		subs: map[*flow.Queue[StateChange]]struct{}{}, heard: map[*func()]struct{}{}}
 }
 
 // announce sets the state and queues the change for every subscriber. It never waits.
@@ -188,6 +189,21 @@ func (b *board) announce(change StateChange) {
 	b.changed.Fire()
 	for s := range b.subs {
 		s.Put(change)
+	}
+	for f := range b.heard {
+		(*f)()
+	}
+}
+
+// hear has f called after each change until stop is called. f must never wait.
+func (b *board) hear(f func()) (stop func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.heard[&f] = struct{}{}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.heard, &f)
 	}
 }
 

@@ -140,24 +140,7 @@ func (c *candidate) record(r reading) (Health, bool) {
 	return h, true
 }
 
-// followConnection starts a goroutine that updates the role, and with it Since, when only the connection
-// changes. The goroutine ends with stop, which waits for its end.
+// followConnection updates the role, and with it Since, when only the connection changes, until stop.
 func (c *candidate) followConnection() (stop func()) {
-	over, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			changed := c.line.Client.StateSignal()
-			c.Health()
-			select {
-			case <-changed:
-			case <-over:
-				return
-			}
-		}
-	}()
-	return func() {
-		close(over)
-		<-done
-	}
+	return c.line.Client.ForRecipes().WhenStateChanges(func() { c.Health() })
 }
