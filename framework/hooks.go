@@ -92,15 +92,15 @@ type Queue struct {
 	// Length is how many nodes wait or hold. Ahead is how many of them go first; 0 when it is the owner's
 	// turn. The first waiter of a semaphore may wait for a lease with 0 ahead.
 	Length, Ahead int
-	// Behind is the name of the node directly ahead, "" if there is none. The next three fields are set only
-	// for Wait, only if the waiter watches that node (a mutex with long holds may watch the one before), and
-	// only if the session has permission to read it: the session that owns it; its czxid, which is its
-	// fencing token if it holds; and its data, unless they are larger than [ContenderDataLimit]. The
-	// data prove nothing: their owner chose them.
-	Behind        string
-	BehindSession int64
-	BehindToken   int64
-	BehindData    []byte
+	// Predecessor is the name of the node directly ahead, "" if there is none. The next three fields are set
+	// only for Wait, only if the waiter watches that node (a mutex with long holds may watch the one before),
+	// and only if the session has permission to read it: the session that owns it; its czxid, which is its
+	// fencing token if it holds; and its data, unless they are larger than [ContenderDataLimit]. The data
+	// prove nothing: their owner chose them.
+	Predecessor        string
+	PredecessorSession int64
+	PredecessorToken   int64
+	PredecessorData    []byte
 	// Foreign counts the children of Path that do not belong to the queue.
 	Foreign int
 	// SequenceLeft is how many more sequential nodes can be made below Path before Path has to be deleted.

@@ -18,10 +18,10 @@
 //
 // # Who is waited for
 //
-// A wait has the attributes curator.behind.node, curator.behind.session and curator.behind.token of the node
-// ahead. A hold has curator.node, curator.session and curator.token. So the waits for a hold can be found by
-// these values, across processes, without writing anything. If the data of the nodes may be used for it,
-// [WithLinks] makes links.
+// A wait has the attributes curator.predecessor.node, curator.predecessor.session and
+// curator.predecessor.token of the node ahead. A hold has curator.node, curator.session and curator.token. So
+// the waits for a hold can be found by these values, across processes, without writing anything. If the data
+// of the nodes may be used for it, [WithLinks] makes links.
 //
 // It is a module of its own, so that the library does not bring OpenTelemetry to those who do not use it.
 package curatorotel

@@ -43,13 +43,13 @@ func (i *Instrumentation) wait(ctx context.Context, q framework.Queue) func(erro
 	options := []trace.SpanStartOption{trace.WithAttributes(
 		text("curator.path", q.Path), text("curator.node", path.Join(q.Path, q.Node)),
 		attribute.Int("curator.queue.ahead", q.Ahead), attribute.Int("curator.queue.length", q.Length))}
-	if q.Behind != "" {
+	if q.Predecessor != "" {
 		options = append(options, trace.WithAttributes(
-			text("curator.behind.node", path.Join(q.Path, q.Behind)),
-			session("curator.behind.session", q.BehindSession),
-			attribute.Int64("curator.behind.token", q.BehindToken)))
+			text("curator.predecessor.node", path.Join(q.Path, q.Predecessor)),
+			session("curator.predecessor.session", q.PredecessorSession),
+			attribute.Int64("curator.predecessor.token", q.PredecessorToken)))
 	}
-	if holder := writtenIn(q.BehindData); i.links && holder.IsValid() {
+	if holder := writtenIn(q.PredecessorData); i.links && holder.IsValid() {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: holder}))
 	}
 	ctx, span := i.tracer.Start(ctx, "curator "+q.Recipe+" wait", options...)

@@ -25,7 +25,7 @@ func TestNamesThatOthersHaveChosen(t *testing.T) {
 	require.NoError(t, err)
 	hooks, evil := observed.Hooks(), "\xff\x1b[2J\u202e"+strings.Repeat("x", 1<<20)
 	hooks.Wait(context.Background(), framework.Queue{Recipe: "mutex", Path: "/locks", Node: evil,
-		Behind: evil})(errors.New(evil))
+		Predecessor: evil})(errors.New(evil))
 	hooks.Operation(context.Background(), framework.Operation{Name: "delete", Path: "/" +
 		evil})(framework.OperationEnd{})
 	_, held := hooks.Hold(context.Background(), framework.HoldInfo{Recipe: "mutex", Path: "/" + evil})

@@ -100,9 +100,9 @@ func TestAWaitNamesWhoIsInFront(t *testing.T) {
 
 		hold, wait := named(t, spans, "curator mutex hold")[0], named(t, spans, "curator mutex wait")[0]
 		assert.Empty(t, wait.Links())
-		assert.Equal(t, value(hold, "curator.node"), value(wait, "curator.behind.node"))
-		assert.Equal(t, value(hold, "curator.session"), value(wait, "curator.behind.session"))
-		assert.Equal(t, value(hold, "curator.token"), value(wait, "curator.behind.token"))
+		assert.Equal(t, value(hold, "curator.node"), value(wait, "curator.predecessor.node"))
+		assert.Equal(t, value(hold, "curator.session"), value(wait, "curator.predecessor.session"))
+		assert.Equal(t, value(hold, "curator.token"), value(wait, "curator.predecessor.token"))
 		assert.Equal(t, fmt.Sprintf("0x%x", holder.SessionID), value(hold, "curator.session"))
 	})
 }
@@ -180,7 +180,7 @@ func story(spans *tracetest.SpanRecorder) string {
 	line := func(span sdktrace.ReadOnlySpan, depth int) {
 		fmt.Fprintf(&text, "%-44s at %-5v for %v", strings.Repeat("  ", depth)+span.Name(),
 			span.StartTime().Sub(zero), span.EndTime().Sub(span.StartTime()))
-		for _, key := range []attribute.Key{"curator.behind.node", "curator.cause"} {
+		for _, key := range []attribute.Key{"curator.predecessor.node", "curator.cause"} {
 			if v := value(span, key); v != "" {
 				fmt.Fprintf(&text, ", %s=%s", strings.TrimPrefix(string(key), "curator."),
 					guid.ReplaceAllString(v, "_c_…"))

@@ -55,7 +55,7 @@ func (w *witness) hooks(name string) framework.Hooks {
 				q.Foreign, q.SequenceLeft)
 		},
 		Wait: func(ctx context.Context, q framework.Queue) func(error) {
-			w.add("%s: waits behind %s with %q, inside %v acquire", name, short(q.Behind), q.BehindData,
+			w.add("%s: waits behind %s with %q, inside %v acquire", name, short(q.Predecessor), q.PredecessorData,
 				ctx.Value(spanKey{}))
 			return func(err error) { w.add("%s: waited: %v", name, err) }
 		},

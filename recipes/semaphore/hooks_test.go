@@ -32,7 +32,7 @@ func TestHooksSeeAWaitForLeases(t *testing.T) {
 				return nil, func(err error) { tell("acquired %s: %v", a.Recipe, err) }
 			},
 			Wait: func(_ context.Context, q framework.Queue) func(error) {
-				tell("%s waits behind %q", q.Recipe, q.Behind)
+				tell("%s waits behind %q", q.Recipe, q.Predecessor)
 				return func(err error) { tell("%s waited: %v", q.Recipe, err) }
 			},
 			Hold: func(_ context.Context, h framework.HoldInfo) (context.Context, func(error)) {

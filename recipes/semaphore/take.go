@@ -86,7 +86,7 @@ func (s *Semaphore) sharedPrecheck(ctx context.Context, session *framework.Sessi
 		p.synced = synced
 	}
 	var own queue.Shared[pendingPrecheck]
-	shared := by.Join(&own, queue.Together)
+	shared := by.Join(&own, queue.MostAtOnce)
 	defer func() {
 		if next := by.Done(shared); next != nil {
 			defer next.WasAsked() // also if a hook does not return

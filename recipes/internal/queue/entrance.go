@@ -19,9 +19,9 @@ type Entrances[K comparable, Q any] struct {
 	idle sync.Pool
 }
 
-// Together is how many questions of one kind a client has under way where who shares one would wait for its turn
-// for longer: a few goroutines need not wait for each other.
-const Together = 4
+// MostAtOnce is how many questions of one kind a client has under way where a goroutine that shares one would wait
+// longer for its turn: a few goroutines need not wait for each other.
+const MostAtOnce = 4
 
 // Entrance is one of [Entrances].
 type Entrance[K comparable, Q any] struct {

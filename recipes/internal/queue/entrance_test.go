@@ -55,15 +55,15 @@ func TestAFewAskForThemselves(t *testing.T) {
 	e := entrances.Enter(peersKey{session: 2})
 	defer e.Leave()
 	var own [5]Shared[listing]
-	for i := range Together {
-		require.Same(t, &own[i], e.Join(&own[i], Together))
+	for i := range MostAtOnce {
+		require.Same(t, &own[i], e.Join(&own[i], MostAtOnce))
 	}
-	shared := e.Join(&own[4], Together)
+	shared := e.Join(&own[4], MostAtOnce)
 	require.NotSame(t, &own[4], shared)
 	require.Same(t, shared, e.Done(&own[2]))
 	shared.WasAsked()
 	assert.Nil(t, e.Done(&own[0]), "nobody else shares")
-	assert.Same(t, &own[2], e.Join(&own[2], Together), "there is room for one")
+	assert.Same(t, &own[2], e.Join(&own[2], MostAtOnce), "there is room for one")
 	assert.Nil(t, e.Done(shared))
 	for _, i := range []int{1, 2, 3} {
 		assert.Nil(t, e.Done(&own[i]))

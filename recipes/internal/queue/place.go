@@ -226,7 +226,7 @@ func (p *place) list(ctx context.Context) (children []string, err error) {
 		by := entrances.Enter(peersKey{p.owner(), p.session.ID()})
 		defer by.Leave()
 		err = ThroughOutages(ctx, p.view, func(ctx context.Context) (err error) {
-			list := by.Join(&p.listing, Together)
+			list := by.Join(&p.listing, MostAtOnce)
 			defer p.done(ctx, by, list)
 			p.ask(ctx, list)
 			if children, err = names(ctx, list); err == nil {
@@ -258,7 +258,7 @@ func (p *place) abandon() {
 
 // seen is what a list has shown, for the hooks.
 func (p *place) seen(children []string, d Decision) framework.Queue {
-	q := framework.Queue{Recipe: p.Recipe, Path: p.Dir, Node: p.name, Ahead: d.Ahead, Behind: d.Predecessor}
+	q := framework.Queue{Recipe: p.Recipe, Path: p.Dir, Node: p.name, Ahead: d.Ahead, Predecessor: d.Predecessor}
 	for _, name := range children {
 		if p.Order.Contender(name) {
 			q.Length++

@@ -33,8 +33,8 @@ func (p *place) await(ctx context.Context, children []string, d Decision) (grant
 			}
 		}()
 		begin := func(node framework.DataResult) {
-			seen.BehindSession, seen.BehindToken = node.Stat.EphemeralOwner, node.Stat.Czxid
-			seen.BehindData, _ = p.view.Unpacked(zkpath.Join(p.Dir, d.Predecessor), node.Data)
+			seen.PredecessorSession, seen.PredecessorToken = node.Stat.EphemeralOwner, node.Stat.Czxid
+			seen.PredecessorData, _ = p.view.Unpacked(zkpath.Join(p.Dir, d.Predecessor), node.Data)
 			told = hooks.Wait(ctx, seen)
 		}
 		return p.awaitAhead(ctx, d, begin)
