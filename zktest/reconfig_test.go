@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -219,6 +220,35 @@ func TestReconfigThatNobodyKnowsToBeCommitted(t *testing.T) {
 		assert.Contains(t, []int{2, 3}, e.Leader())
 		lines, _, _ := newRaw(t, e.Member(0), 10*time.Second).config()
 		assert.Len(t, lines, 3)
+	})
+}
+
+// The newest log can be with those whom its configuration leaves out. One of them leads, commits it, and hands over
+// to a member of the new one.
+func TestReconfigThatOnlyLeaversHave(t *testing.T) {
+	bubble(t, 5, reconfigurable(V38), func(t *testing.T, e *Ensemble) {
+		c := superRaw(t, e.Member(4))
+		c.create("/a", 0)
+		settle(t, e)
+		e.Partition(4, 2, 3)
+		c.send(jute.OpReconfig, &change{leaving: "1,2"})
+		time.Sleep(time.Second)
+		e.Member(4).Stop()
+		_, err := c.recv()
+		require.ErrorIs(t, err, io.EOF, "no answer: it is not committed")
+		time.Sleep(time.Minute)
+		require.Contains(t, []int{2, 3}, e.Leader())
+		settle(t, e)
+		for i := range 4 {
+			c := newRaw(t, e.Member(i), 10*time.Second)
+			lines, _, _ := c.config()
+			assert.Len(t, lines, 3)
+			c.create(fmt.Sprintf("/a/%d", i), 0)
+		}
+		settle(t, e)
+		require.NoError(t, e.Heal())
+		settle(t, e)
+		assert.Equal(t, e.Member(0).Tree(), e.Member(4).Tree())
 	})
 }
 
