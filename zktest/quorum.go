@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// quorums are the configurations by whose majorities a member counts: the one that is committed and, as long as
-// its log has one that is not, that one, too.
+// quorums are the configurations by whose majorities a member counts: the one that is committed and, as long
+// as its log has one that is not, that one, too.
 func (m *member) quorums() []*membership {
 	if next := m.pending(); next != nil {
 		return []*membership{m.config, next}
@@ -129,8 +129,8 @@ func (m *member) look() {
 }
 
 // lead makes the member the leader of the members that voted for it. All entries in its log become committed,
-// even if the last leader had not committed them. If one of them is a configuration in which the member has no
-// vote, it steps down as soon as the others have it.
+// even if the last leader had not committed them. If one of them is a configuration in which the member has
+// no vote, it steps down as soon as the others have it.
 func (m *member) lead(voters []*member) {
 	m.leave("a leader is found") // read-only clients are disconnected
 	m.e.epoch++
@@ -296,7 +296,8 @@ func (e *Ensemble) leaderFor(m *member) *member {
 	return best
 }
 
-// candidate is a member that a majority votes for, if there is any, and those that follow it then, voters or not.
+// candidate is a member that a majority votes for, if there is any, and those that follow it then, voters or
+// not.
 func (e *Ensemble) candidate(list []*member) (*member, []*member) {
 	for _, c := range list {
 		set := c.bit()

@@ -139,8 +139,8 @@ func TestReconfigIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "EnsembleConfig")
 }
 
-// Who leads and is removed, or becomes an observer, leads no more: whoever asked gets the answer, then all lose
-// their connections.
+// Who leads and is removed, or becomes an observer, leads no more: whoever asked gets the answer, then all
+// lose their connections.
 func TestReconfigEndsALeader(t *testing.T) {
 	for _, mode := range []string{"follower", "observer"} {
 		for _, asked := range []int{0, 2} {
@@ -223,8 +223,8 @@ func TestReconfigThatNobodyKnowsToBeCommitted(t *testing.T) {
 	})
 }
 
-// The newest log can be with those whom its configuration leaves out. One of them leads, commits it, and hands over
-// to a member of the new one.
+// The newest log can be with those whom its configuration leaves out. One of them leads, commits it, and
+// hands over to a member of the new one.
 func TestReconfigThatOnlyLeaversHave(t *testing.T) {
 	bubble(t, 5, reconfigurable(V38), func(t *testing.T, e *Ensemble) {
 		c := superRaw(t, e.Member(4))
@@ -303,6 +303,19 @@ func TestReconfigArguments(t *testing.T) {
 			if lines, _, _ := c.config(); test.line != "" {
 				assert.Equal(t, test.line, lines[len(lines)-1])
 			}
+		}
+	})
+}
+
+// Of several mistakes always the same one is named.
+func TestReconfigNamesTheSameMistake(t *testing.T) {
+	bubble(t, 3, reconfigurable(V38), func(t *testing.T, e *Ensemble) {
+		c := superRaw(t, e.Member(0))
+		for range 50 {
+			require.Equal(t, ErrBadArguments,
+				c.code(jute.OpReconfig, &change{members: "version=x\nserver.2=h:1:-2;3\nserver.1=h:1:1;3"}))
+			require.Equal(t, ErrMarshalling,
+				c.code(jute.OpReconfig, &change{members: "version=x\nserver.2=h:1:1;3\nserver.1=h:1:-2;3"}))
 		}
 	})
 }
