@@ -83,10 +83,14 @@ func NewEnsemble(size int, cfg Config) (*Ensemble, error) {
 			l.back = e.links[j][i]
 		}
 	}
+	first, err := e.founders()
+	if err != nil {
+		e.Close()
+		return nil, err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var voters []*member
-	first := e.founders()
 	for _, s := range e.members {
 		if s.cfg.EnsembleConfig == "" {
 			s.cfg.EnsembleConfig = first.String()
@@ -117,22 +121,28 @@ func portAfter(addr string, n int) string {
 const maxMembers = 9
 
 // founders is the first configuration, in which all members vote. It has no version unless it can be changed:
-// then it has that of the first epoch, as the real one gets from its first leader.
-func (e *Ensemble) founders() *membership {
+// then it has that of the first epoch, as the real one gets from its first leader. Members that listen may
+// all have the same host, so their ports for each other differ: a member at an address of another could not
+// join again.
+func (e *Ensemble) founders() (*membership, error) {
 	c := &membership{}
 	if e.cfg.Reconfig {
 		c.version = 1 << 32
 	}
 	for i, s := range e.members {
-		addr := s.listenAddr
+		addr, n := s.listenAddr, i
 		if addr == "" {
-			addr = s.name
+			addr, n = s.name, 0
 		}
 		host, _, _ := net.SplitHostPort(addr)
-		line, _ := parseMember(int64(i+1), net.JoinHostPort(host, "2888")+":3888:participant;"+addr)
+		peers := fmt.Sprintf("%s:%d", net.JoinHostPort(host, strconv.Itoa(2888+n)), 3888+n)
+		line, bad := parseMember(int64(i+1), peers+":participant;"+addr)
+		if bad != ok {
+			return nil, fmt.Errorf("zktest: member %d at %s: %w", i, addr, bad)
+		}
 		c.with(line)
 	}
-	return c
+	return c, nil
 }
 
 // Close ends all members. No goroutine is left when it returns.

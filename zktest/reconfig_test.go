@@ -3,6 +3,9 @@ package zktest
 import (
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -318,4 +321,44 @@ func TestReconfigNamesTheSameMistake(t *testing.T) {
 				c.code(jute.OpReconfig, &change{members: "version=x\nserver.2=h:1:1;3\nserver.1=h:1:-2;3"}))
 		}
 	})
+}
+
+// A member can leave and join again, whatever address the ensemble listens on.
+func TestReconfigBackAtAnyAddress(t *testing.T) {
+	for _, host := range []string{"127.0.0.1", "::1", "0.0.0.0", "198.51.100.7", "2001:db8::7", "fe80::7%eth0"} {
+		e := &Ensemble{cfg: &Config{}}
+		for i := range 3 {
+			addr := net.JoinHostPort(host, strconv.Itoa(2181+i))
+			e.members = append(e.members, &Server{listenAddr: addr})
+		}
+		c, err := e.founders()
+		require.NoError(t, err)
+		for _, m := range c.members {
+			again := &membership{members: c.members}
+			assert.Equal(t, ok, again.change([]string{fmt.Sprintf("server.%d=%s", m.id, m.spec)}, nil), m.spec)
+		}
+	}
+	// Ports that the system chooses, on an address of this machine that others reach if it has one.
+	e := RunEnsembleT(t, 3, Config{
+		Reconfig: true, SuperDigest: digestID([]byte("super:secret")),
+		Listen: net.JoinHostPort(ownAddress(t), "0"), Logger: slog.New(slog.DiscardHandler),
+	})
+	c := superRaw(t, e.Member(1))
+	all, _, _ := c.config()
+	assert.Equal(t, ok, c.code(jute.OpReconfig, &change{leaving: "1"}))
+	assert.Equal(t, ok, c.code(jute.OpReconfig, &change{joining: all[0]}))
+	lines, _, _ := c.config()
+	assert.Equal(t, all, lines)
+}
+
+// ownAddress is an address of the machine, the loopback if it has no other.
+func ownAddress(t *testing.T) string {
+	addrs, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	for _, addr := range addrs {
+		if own, is := addr.(*net.IPNet); is && own.IP.To4() != nil && own.IP.IsGlobalUnicast() {
+			return own.IP.String()
+		}
+	}
+	return "127.0.0.1"
 }
