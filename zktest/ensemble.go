@@ -43,13 +43,15 @@ type Ensemble struct {
 // 0. The data of /zookeeper/config lists the members unless Config.EnsembleConfig says otherwise. Close ends
 // it.
 //
-// With [Config.Reconfig] clients can change who of the members votes. Member i has the id i+1. All servers
-// run all the time, also those that are no members any more, or not yet: such a server follows the leader, and
-// serves clients, but does not count, as a real one does that was removed until it is stopped. (A real one
-// must be given another list of members before it starts again.) So does an observer. Whose part changes from
-// or to that of an observer breaks with its leader and its clients first. When the leader is removed, or
-// becomes an observer, all lose their connections, and another is elected. Ids without a server can join, too:
-// they count, and never vote. A client address that changes is only written down.
+// With [Config.Reconfig] clients can change who of the members votes. Member i has the id i+1. A server runs
+// whether it is in the configuration or not. Without a vote, as an observer or as one that was removed, it
+// still follows the leader and serves clients, but does not count for a majority. A real server that was
+// removed does the same until it is stopped, and needs another list of members before it starts again.
+//
+// A server that becomes an observer, or stops being one, first drops its leader and its clients. When the
+// leader is removed, or becomes an observer, all members drop their clients, and another leader is elected.
+// Ids without a server can join, too: they count, and never vote. A client address that changes is only
+// written down.
 func NewEnsemble(size int, cfg Config) (*Ensemble, error) {
 	if size < 1 || size > maxMembers {
 		return nil, configError("%d members: between 1 and %d are possible", size, maxMembers)
