@@ -43,13 +43,15 @@ type Ensemble struct {
 // 0. The data of /zookeeper/config lists the members unless Config.EnsembleConfig says otherwise. Close ends
 // it.
 //
-// With [Config.Reconfig] clients can change who of the members votes. Member i has the id i+1. All servers
-// run all the time, also those that are no members any more, or not yet: such a server follows the leader, and
-// serves clients, but does not count, as a real one does that was removed until it is stopped. (A real one
-// must be given another list of members before it starts again.) So does an observer. Whose part changes from
-// or to that of an observer breaks with its leader and its clients first. When the leader is removed, or
-// becomes an observer, all lose their connections, and another is elected. Ids without a server can join, too:
-// they count, and never vote. A client address that changes is only written down.
+// With [Config.Reconfig] clients can change who of the members votes. Member i has the id i+1. A server runs
+// whether it is in the configuration or not. Without a vote, as an observer or as one that was removed, it
+// still follows the leader and serves clients, but does not count for a majority. A real server that was
+// removed does the same until it is stopped, and needs another list of members before it starts again.
+//
+// A server that becomes an observer, or stops being one, first drops its leader and its clients. When the
+// leader is removed, or becomes an observer, all members drop their clients, and another leader is elected.
+// Ids without a server can join, too: they count, and never vote. A client address that changes is only
+// written down.
 func NewEnsemble(size int, cfg Config) (*Ensemble, error) {
 	if size < 1 || size > maxMembers {
 		return nil, configError("%d members: between 1 and %d are possible", size, maxMembers)
@@ -83,10 +85,14 @@ func NewEnsemble(size int, cfg Config) (*Ensemble, error) {
 			l.back = e.links[j][i]
 		}
 	}
+	first, err := e.founders()
+	if err != nil {
+		e.Close()
+		return nil, err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var voters []*member
-	first := e.founders()
 	for _, s := range e.members {
 		if s.cfg.EnsembleConfig == "" {
 			s.cfg.EnsembleConfig = first.String()
@@ -117,22 +123,28 @@ func portAfter(addr string, n int) string {
 const maxMembers = 9
 
 // founders is the first configuration, in which all members vote. It has no version unless it can be changed:
-// then it has that of the first epoch, as the real one gets from its first leader.
-func (e *Ensemble) founders() *membership {
+// then it has that of the first epoch, as the real one gets from its first leader. Members that listen may
+// all have the same host, so their ports for each other differ: a member at an address of another could not
+// join again.
+func (e *Ensemble) founders() (*membership, error) {
 	c := &membership{}
 	if e.cfg.Reconfig {
 		c.version = 1 << 32
 	}
 	for i, s := range e.members {
-		addr := s.listenAddr
+		addr, n := s.listenAddr, i
 		if addr == "" {
-			addr = s.name
+			addr, n = s.name, 0
 		}
 		host, _, _ := net.SplitHostPort(addr)
-		line, _ := parseMember(int64(i+1), net.JoinHostPort(host, "2888")+":3888:participant;"+addr)
+		peers := fmt.Sprintf("%s:%d", net.JoinHostPort(host, strconv.Itoa(2888+n)), 3888+n)
+		line, bad := parseMember(int64(i+1), peers+":participant;"+addr)
+		if bad != ok {
+			return nil, fmt.Errorf("zktest: member %d at %s: %w", i, addr, bad)
+		}
 		c.with(line)
 	}
-	return c
+	return c, nil
 }
 
 // Close ends all members. No goroutine is left when it returns.

@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,6 +129,7 @@ func (c *membership) change(joining, leaving []string) Error {
 }
 
 // read reads all the members, one in a line. Groups and weights are refused, although real servers know them.
+// Of several mistakes the first counts, in the order of the keys; in the real server that of a hash table.
 func (c *membership) read(text string) Error {
 	properties := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -135,12 +137,14 @@ func (c *membership) read(text string) Error {
 			properties[key] = value
 		}
 	}
-	for key := range properties {
+	keys := slices.Sorted(maps.Keys(properties))
+	for _, key := range keys {
 		if key != "version" && !strings.HasPrefix(key, "server.") {
 			return ErrBadArguments
 		}
 	}
-	for key, value := range properties {
+	for _, key := range keys {
+		value := properties[key]
 		if key == "version" {
 			if _, err := strconv.ParseInt(value, 16, 64); err != nil {
 				return ErrMarshalling

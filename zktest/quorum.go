@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// quorums are the configurations by whose majorities a member counts: the one that is committed and, as long as
-// its log has one that is not, that one, too.
+// quorums are the configurations by whose majorities a member counts: the one that is committed and, as long
+// as its log has one that is not, that one, too.
 func (m *member) quorums() []*membership {
 	if next := m.pending(); next != nil {
 		return []*membership{m.config, next}
@@ -33,10 +33,9 @@ func agreed(quorums []*membership, set uint) bool {
 	return !slices.ContainsFunc(quorums, func(c *membership) bool { return !c.quorum(set) })
 }
 
-// votes says whether the member can lead, also by a configuration that it has yet to commit.
-func (m *member) votes() bool {
-	return !slices.ContainsFunc(m.quorums(), func(c *membership) bool { return !c.votes(m) })
-}
+// votes says whether the member can lead. A configuration that it has yet to commit may leave it out: then it
+// leads only to commit that.
+func (m *member) votes() bool { return m.config.votes(m) }
 
 // team is the set of a leader and its followers.
 func (m *member) team() uint {
@@ -130,7 +129,8 @@ func (m *member) look() {
 }
 
 // lead makes the member the leader of the members that voted for it. All entries in its log become committed,
-// even if the last leader had not committed them.
+// even if the last leader had not committed them. If one of them is a configuration in which the member has
+// no vote, it steps down as soon as the others have it.
 func (m *member) lead(voters []*member) {
 	m.leave("a leader is found") // read-only clients are disconnected
 	m.e.epoch++
@@ -156,6 +156,9 @@ func (m *member) lead(voters []*member) {
 	m.s.wakeReaper()
 	for _, f := range voters {
 		f.follow(m)
+	}
+	if !m.votes() {
+		m.leave("the configuration that it had to commit wants another leader")
 	}
 }
 
@@ -293,7 +296,8 @@ func (e *Ensemble) leaderFor(m *member) *member {
 	return best
 }
 
-// candidate is a member that a majority votes for, if there is any, and those that follow it then, voters or not.
+// candidate is a member that a majority votes for, if there is any, and those that follow it then, voters or
+// not.
 func (e *Ensemble) candidate(list []*member) (*member, []*member) {
 	for _, c := range list {
 		set := c.bit()

@@ -2,6 +2,10 @@ package zktest
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -138,8 +142,8 @@ func TestReconfigIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "EnsembleConfig")
 }
 
-// Who leads and is removed, or becomes an observer, leads no more: whoever asked gets the answer, then all lose
-// their connections.
+// Who leads and is removed, or becomes an observer, leads no more: whoever asked gets the answer, then all
+// lose their connections.
 func TestReconfigEndsALeader(t *testing.T) {
 	for _, mode := range []string{"follower", "observer"} {
 		for _, asked := range []int{0, 2} {
@@ -222,6 +226,35 @@ func TestReconfigThatNobodyKnowsToBeCommitted(t *testing.T) {
 	})
 }
 
+// The newest log can be with those whom its configuration leaves out. One of them leads, commits it, and
+// hands over to a member of the new one.
+func TestReconfigThatOnlyLeaversHave(t *testing.T) {
+	bubble(t, 5, reconfigurable(V38), func(t *testing.T, e *Ensemble) {
+		c := superRaw(t, e.Member(4))
+		c.create("/a", 0)
+		settle(t, e)
+		e.Partition(4, 2, 3)
+		c.send(jute.OpReconfig, &change{leaving: "1,2"})
+		time.Sleep(time.Second)
+		e.Member(4).Stop()
+		_, err := c.recv()
+		require.ErrorIs(t, err, io.EOF, "no answer: it is not committed")
+		time.Sleep(time.Minute)
+		require.Contains(t, []int{2, 3}, e.Leader())
+		settle(t, e)
+		for i := range 4 {
+			c := newRaw(t, e.Member(i), 10*time.Second)
+			lines, _, _ := c.config()
+			assert.Len(t, lines, 3)
+			c.create(fmt.Sprintf("/a/%d", i), 0)
+		}
+		settle(t, e)
+		require.NoError(t, e.Heal())
+		settle(t, e)
+		assert.Equal(t, e.Member(0).Tree(), e.Member(4).Tree())
+	})
+}
+
 // Ids without a server count, but never vote.
 func TestReconfigWithMembersThatNeverRun(t *testing.T) {
 	bubble(t, 3, reconfigurable(V38), func(t *testing.T, e *Ensemble) {
@@ -275,4 +308,57 @@ func TestReconfigArguments(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Of several mistakes always the same one is named.
+func TestReconfigNamesTheSameMistake(t *testing.T) {
+	bubble(t, 3, reconfigurable(V38), func(t *testing.T, e *Ensemble) {
+		c := superRaw(t, e.Member(0))
+		for range 50 {
+			require.Equal(t, ErrBadArguments,
+				c.code(jute.OpReconfig, &change{members: "version=x\nserver.2=h:1:-2;3\nserver.1=h:1:1;3"}))
+			require.Equal(t, ErrMarshalling,
+				c.code(jute.OpReconfig, &change{members: "version=x\nserver.2=h:1:1;3\nserver.1=h:1:-2;3"}))
+		}
+	})
+}
+
+// A member can leave and join again, whatever address the ensemble listens on.
+func TestReconfigBackAtAnyAddress(t *testing.T) {
+	for _, host := range []string{"127.0.0.1", "::1", "0.0.0.0", "198.51.100.7", "2001:db8::7", "fe80::7%eth0"} {
+		e := &Ensemble{cfg: &Config{}}
+		for i := range 3 {
+			addr := net.JoinHostPort(host, strconv.Itoa(2181+i))
+			e.members = append(e.members, &Server{listenAddr: addr})
+		}
+		c, err := e.founders()
+		require.NoError(t, err)
+		for _, m := range c.members {
+			again := &membership{members: c.members}
+			assert.Equal(t, ok, again.change([]string{fmt.Sprintf("server.%d=%s", m.id, m.spec)}, nil), m.spec)
+		}
+	}
+	// Ports that the system chooses, on an address of this machine that others reach if it has one.
+	e := RunEnsembleT(t, 3, Config{
+		Reconfig: true, SuperDigest: digestID([]byte("super:secret")),
+		Listen: net.JoinHostPort(ownAddress(t), "0"), Logger: slog.New(slog.DiscardHandler),
+	})
+	c := superRaw(t, e.Member(1))
+	all, _, _ := c.config()
+	assert.Equal(t, ok, c.code(jute.OpReconfig, &change{leaving: "1"}))
+	assert.Equal(t, ok, c.code(jute.OpReconfig, &change{joining: all[0]}))
+	lines, _, _ := c.config()
+	assert.Equal(t, all, lines)
+}
+
+// ownAddress is an address of the machine, the loopback if it has no other.
+func ownAddress(t *testing.T) string {
+	addrs, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	for _, addr := range addrs {
+		if own, is := addr.(*net.IPNet); is && own.IP.To4() != nil && own.IP.IsGlobalUnicast() {
+			return own.IP.String()
+		}
+	}
+	return "127.0.0.1"
 }

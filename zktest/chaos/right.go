@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Right is something that only a certain number of processes may have at a time: a lock, an election, a lease. The
-// service tells it what its processes believe. It is a violation if more of them believe it at one instant
-// than may, if one acts under a right that was lost or has passed on, or if tokens do not grow. Its methods
-// are safe for concurrent use.
+// Right is something that only a certain number of processes may have at a time: a lock, an election, a
+// lease. The service tells it what its processes believe. It is a violation if more processes than the limit
+// believe at the same instant that they have it, if one acts under a right that was lost or has passed on, or
+// if tokens do not grow. Its methods are safe for concurrent use.
 type Right struct {
 	w       *World
 	name    string

@@ -14,8 +14,9 @@
 // It is for development, on the loopback, which is its default. An address that others can reach is served
 // with a warning: there is no TLS, and the limits for hostile clients are those of a test server.
 //
-// Reconfig needs -reconfig. Otherwise it is disabled, as by default on a real server: it is answered with -123. Clients that do not
-// know this code may fail in odd ways: kazoo's reconfig never returns, here as at a real server.
+// Reconfig needs -reconfig. Otherwise it is disabled, as by default on a real server: it is answered with
+// -123. Clients that do not know this code may fail in odd ways: kazoo's reconfig never returns, here as at a
+// real server.
 package main
 
 import (
