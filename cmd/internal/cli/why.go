@@ -89,6 +89,8 @@ func (s *seeing) see(ctx context.Context, root string) (l snapshot, err error) {
 		}
 		l.graph, err = inspect.Why(ctx, s.client, root, s.limits()...)
 		switch {
+		case errors.Is(err, framework.ErrNoChroot):
+			return err
 		case errors.Is(err, framework.ErrNoNode) && l.line.Kind == inspect.Nothing && below(root, s.path):
 			return nil // there is neither; the graph is empty, as it is of a root that has no lines
 		case errors.Is(err, framework.ErrNoNode):

@@ -56,6 +56,17 @@ func TestWhyOfAPathThatIsNotThere(t *testing.T) {
 	}
 }
 
+// A chroot that does not exist is not said of a root that nobody has given.
+func TestWhyBelowAChrootThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.env = append(b.env, "CURATOR_SERVERS="+b.srv.Addr()+"/app")
+	code, out, err := b.runs("why", "/nope")
+	assert.NotZero(t, code, out)
+	assert.Contains(t, err, "the chroot of the connect string does not exist")
+	assert.NotContains(t, err, "--root")
+}
+
 // A root that may not be listed can be replaced by one that may. That is no advice for the path itself.
 func TestWhyBelowARootThatMayNotBeListed(t *testing.T) {
 	t.Parallel()
