@@ -31,6 +31,9 @@ type Health struct {
 	Cleanups int
 	// Connections counts the connections that the session has had.
 	Connections uint64
+	// Encrypted says that the client makes its connections with TLS: it has WithTLS or WithTLSFiles. What a
+	// dialer of its own does is not known here.
+	Encrypted bool
 	// Closed says that Close has begun.
 	Closed bool
 }
@@ -46,7 +49,7 @@ func (c *Client) Health() Health {
 	h := Health{
 		Server: e.wire.Server(), Trouble: c.core.trouble.last(), Safety: c.Safety(), Queued: load.Queued,
 		InFlight: load.InFlight,
-		Cleanups: c.PendingCleanups(), Connections: e.wire.Links(),
+		Cleanups: c.PendingCleanups(), Connections: e.wire.Links(), Encrypted: c.core.cfg.encrypts(),
 	}
 	h.StateChange, h.Since, h.Away = c.core.board.age()
 	select {

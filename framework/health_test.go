@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"crypto/tls"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,16 @@ import (
 
 	"github.com/go-curator/curator/zktest"
 )
+
+// Whether a client uses TLS is known before it has a connection.
+func TestHealthSaysWhetherConnectionsAreEncrypted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		assert.False(t, dial(t, srv).Health().Encrypted)
+		assert.True(t, dial(t, srv, WithTLS(&tls.Config{})).Health().Encrypted)
+		assert.False(t, (*Client)(nil).Health().Encrypted)
+	})
+}
 
 func TestHealthThroughTheLifeOfAClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -245,6 +245,9 @@ func (o *options) check() error {
 	return nil
 }
 
+// encrypts says whether connections are made with TLS.
+func (o *options) encrypts() bool { return o.tls != nil || o.tlsFiles != nil }
+
 // tlsNow returns the configuration for a new connection; nil for none.
 func (o *options) tlsNow(log *slog.Logger) *tls.Config {
 	if o.tlsFiles != nil {

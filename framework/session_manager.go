@@ -287,7 +287,7 @@ func refusal(err error) error {
 
 // readable adds to a connection's error what the operator should look at.
 func (c *core) readable(err error) error {
-	if errors.Is(err, wire.ErrHungUp) && c.cfg.tls == nil && c.cfg.tlsFiles == nil {
+	if errors.Is(err, wire.ErrHungUp) && !c.cfg.encrypts() {
 		return fmt.Errorf("%w (perhaps the server is not serving yet, or its secureClientPort was given, "+
 			"which needs WithTLS)", err)
 	}

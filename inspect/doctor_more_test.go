@@ -73,7 +73,7 @@ func TestDoctorWithoutAQuorum(t *testing.T) {
 			roles = append(roles, told.Role())
 		}
 		assert.Equal(t, []string{"refused", "silent", "no quorum"}, roles)
-		assert.Contains(t, r.Advice[0], "no quorum can be reached: ")
+		assert.Contains(t, r.Advice[0], "no server with a quorum can be reached: ")
 		assert.Contains(t, fmt.Sprint(r.Advice), "runs without a quorum: a majority of the members must run")
 		e.Member(1).Resume()
 		require.NoError(t, e.Member(0).Start())

@@ -1,9 +1,11 @@
 package inspect
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/plain"
@@ -32,11 +34,25 @@ func (r *Report) adviseOfReach() {
 		r.say("there is no quorum: each server that the client tries answers that it has none (%d)", without)
 	case 0:
 		r.say("cannot reach the servers: none that the client tries answers (%s), so whether there is a quorum is not "+
-			"known; ask from another machine, too, which tells whether it is the servers or the way to them", reasons)
+			"known; ask from another machine, too, which tells whether it is the servers or the way to them%s", reasons,
+			r.lastAttempt())
 	default:
-		r.say("no quorum can be reached: of the servers that the client tries some answer that they have none (%d), and "+
-			"the others cannot be reached (%s), so whether these have one is not known", without, reasons)
+		r.say("no server with a quorum can be reached: %d answer that they have no quorum; the others cannot be reached "+
+			"(%s), and may have one%s", without, reasons, r.lastAttempt())
 	}
+}
+
+// lastAttempt is how the client itself has failed last. It may know more than the servers' silence tells: TLS
+// that is missing, for example. That its time was over says nothing.
+func (r *Report) lastAttempt() string {
+	err := r.Health.Trouble
+	if err == nil && !errors.Is(r.failed, context.DeadlineExceeded) && !errors.Is(r.failed, context.Canceled) {
+		err = r.failed
+	}
+	if err == nil {
+		return ""
+	}
+	return "; the client's last attempt: " + plain.Text(err.Error())
 }
 
 // noTLS is why a server cannot be reached with which no encrypted connection can be made.
@@ -52,9 +68,12 @@ func (s Server) away() string {
 
 // adviseOfError says what it means that a server does not say how it is, and what to do.
 func (r *Report) adviseOfError(s Server) {
-	waited := "in time"
+	waited, hurried := "in time", false
 	if l := (late{}); errors.As(s.Err, &l) {
-		waited = "for " + l.after.String()
+		waited, hurried = "for "+l.after.String(), l.after < time.Second
+		if hurried {
+			waited = "within " + l.after.String()
+		}
 	}
 	switch what := plain.Text(s.Err.Error()); s.away() {
 	case "no quorum":
@@ -63,8 +82,16 @@ func (r *Report) adviseOfError(s Server) {
 	case "refused":
 		r.say("the server %s refuses connections: it does not run, or not at this address", s.Address)
 	case "silent":
+		if hurried {
+			r.say("the server %s has not answered %s: that may be too short a time for it; wait longer", s.Address, waited)
+			break
+		}
+		tls := ""
+		if !r.Health.Encrypted {
+			tls = ", or this port expects TLS (its secureClientPort), and the client uses none"
+		}
 		r.say("the server %s has not answered %s: it hangs, or its machine or the network is away, or a firewall "+
-			"is between", s.Address, waited)
+			"is between%s", s.Address, waited, tls)
 	case noTLS:
 		r.say("the server %s cannot be reached through TLS: %s; compare the authorities (CA), the certificates and the "+
 			"server's name that the client was given with what the server has", s.Address, what)

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -43,6 +44,19 @@ func hanging(t *testing.T) framework.Dialer {
 	}
 }
 
+// wantingTLS is a dialer of servers that, as a TLS library does, wait for the five bytes with which TLS
+// begins, and hang up when they are something else. A four-letter word is shorter.
+func wantingTLS(*testing.T) framework.Dialer {
+	return func(context.Context, string, string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		go func() {
+			defer theirs.Close()
+			_, _ = io.ReadFull(theirs, make([]byte, 5))
+		}()
+		return ours, nil
+	}
+}
+
 // Of servers that cannot be reached it is not known whether they have a quorum: that is said, and why they cannot be.
 func TestDoctorThatReachesNobody(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -58,7 +72,11 @@ func TestDoctorThatReachesNobody(t *testing.T) {
 		"silent": {hanging, nil, "(silent: 2)", "has not answered for 3s: it hangs, or its machine or the network is away"},
 		"a handshake that hangs": {
 			hanging, []framework.Option{framework.WithTLS(&tls.Config{})},
-			"(silent: 2)", "has not answered for 3s: ",
+			"(silent: 2)", "has not answered for 3s: it hangs, or its machine or the network is away, or a firewall is between",
+		},
+		"a port that wants TLS": {
+			wantingTLS, nil, "(silent: 2)",
+			"a firewall is between, or this port expects TLS (its secureClientPort), and the client uses none",
 		},
 		"a port without TLS": {
 			func(t *testing.T) framework.Dialer { return zktest.RunT(t).Dial },
@@ -80,6 +98,11 @@ func TestDoctorThatReachesNobody(t *testing.T) {
 				assert.Contains(t, r.Advice[0], "cannot reach the servers: none that the client tries answers "+test.why)
 				assert.Contains(t, r.Advice[0], "whether there is a quorum is not known")
 				assert.NotContains(t, r.Advice[0], "there is no quorum")
+				if trouble := r.Health.Trouble; trouble != nil {
+					assert.True(t, strings.HasSuffix(r.Advice[0], "; the client's last attempt: "+trouble.Error()), r.Advice[0])
+				}
+				assert.Equal(t, strings.HasPrefix(test.why, "(silent") && !r.Health.Encrypted,
+					strings.Contains(r.Advice[1], "expects TLS"), r.Advice[1])
 				assert.Contains(t, r.Advice[1], test.next)
 				assert.Contains(t, r.Advice[2], test.next)
 			})
@@ -97,8 +120,8 @@ func TestDoctorThatReachesAPart(t *testing.T) {
 		e.Member(1).Pause()
 		time.Sleep(time.Minute)
 		r := doctor(t, c)
-		assert.Contains(t, r.Advice[0], "no quorum can be reached: of the servers that the client tries some answer that "+
-			"they have none (1), and the others cannot be reached (refused: 1, silent: 1), so whether these have one is not known")
+		assert.Contains(t, r.Advice[0], "no server with a quorum can be reached: 1 answer that they have no quorum; the others "+
+			"cannot be reached (refused: 1, silent: 1), and may have one; the client's last attempt: ")
 		e.Member(1).Resume()
 		e.Member(1).Stop()
 		alone := reaching(t, e.Addrs()[2], e.Dial)
@@ -132,7 +155,15 @@ func TestServersUntilTheEnd(t *testing.T) {
 			assert.Equal(t, s.Address == "fine:1", s.MayServe())
 		}
 		assert.Equal(t, map[string]string{"fine:1": "standalone", "away:1": "silent"}, modes)
-		assert.Contains(t, fmt.Sprint(inspect.Conclude(c, told, nil).Advice), "the server away:1 has not answered for 1s: ")
+		assert.Contains(t, fmt.Sprint(inspect.Conclude(c, told, nil).Advice), "the server away:1 has not answered for 1s: it hangs")
+
+		moment, cancel := context.WithTimeout(background, time.Millisecond)
+		defer cancel()
+		told, err = inspect.Servers(moment, c)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		advice := fmt.Sprint(inspect.Conclude(c, told, nil).Advice)
+		assert.Contains(t, advice, "the server away:1 has not answered within 1ms: ")
+		assert.NotContains(t, advice, "it hangs", "it had no time to answer")
 	})
 }
 
@@ -156,6 +187,10 @@ func TestConclude(t *testing.T) {
 		assert.Contains(t, r.Advice[0], "there is no quorum: ", "the client has not heard of it yet")
 		assert.NotContains(t, fmt.Sprint(r.Advice), "late")
 		assert.NotContains(t, fmt.Sprint(inspect.Conclude(c, none, nil).Advice), "there is no quorum: ", "it is connected to one")
+		away := []inspect.Server{{Address: s.Addr(), Err: errors.New("no route")}}
+		r = inspect.Conclude(c, away, errors.New("late"))
+		assert.Contains(t, r.Advice[0], "cannot reach the servers: ")
+		assert.Contains(t, r.Advice[0], "; the client's last attempt: late")
 		s.Stop()
 		time.Sleep(time.Second)
 		r = inspect.Conclude(c, told, errors.New("late"))

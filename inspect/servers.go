@@ -47,6 +47,14 @@ type late struct {
 	error
 }
 
+// rounded is how long something has taken, for people. It is never 0.
+func rounded(d time.Duration) time.Duration {
+	if d < time.Second {
+		return max(d.Round(time.Millisecond), time.Millisecond)
+	}
+	return d.Round(100 * time.Millisecond)
+}
+
 func (l late) Error() string { return fmt.Sprintf("no answer within %v: %v", l.after, l.error) }
 func (l late) Unwrap() error { return l.error }
 
@@ -159,7 +167,7 @@ func (s *Server) ask(ctx context.Context, client *framework.Client, words []stri
 			err = ctx.Err()
 		}
 		if isLate(err) {
-			err = late{time.Since(began).Round(100 * time.Millisecond), err}
+			err = late{rounded(time.Since(began)), err}
 		}
 		switch refused := errors.Is(err, framework.ErrWordRefused); {
 		case err != nil && word == "srvr":

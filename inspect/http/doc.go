@@ -35,10 +35,10 @@
 //
 // The lines are made of the cache at most ten times a second, and less often if that takes long: after each
 // time the page rests ten times as long. While sessions wait for each other in a ring it sends a sync every few
-// seconds, since only an answer of the servers' tells that the ring is still there. A grant that is over before the next look is not in a line's
-// history. Each viewer gets what has changed since what it got last, in one message: one that is slow gets
-// fewer messages and delays nobody, and nothing waits for it in memory. A viewer that takes no message for
-// ten seconds is dropped, and its browser comes back.
+// seconds, since only an answer of the servers tells that the ring is still there. A grant that is over
+// before the next look is not in a line's history. Each viewer gets what has changed since what it got last,
+// in one message: one that is slow gets fewer messages and delays nobody, and nothing waits for it in memory.
+// A viewer that takes no message for ten seconds is dropped, and its browser comes back.
 //
 // At most 1000 lines, and 5000 participants of them, are sent, those that wait longest first; the others are
 // counted. At most 64 viewers are served at once, others get 503.

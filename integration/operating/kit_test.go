@@ -106,8 +106,14 @@ func TestAlerts(t *testing.T) {
 	for _, s := range sections {
 		described = append(described, s[1])
 	}
+	series["ALERTS"] = labelSet{"alertname": true, "job": true, "path": true} // Prometheus's: what rules say
 	label := regexp.MustCompile(`\$labels\.(\w+)`)
+	other := regexp.MustCompile(`alertname="(\w+)"`)
+	var asked []string
 	for _, r := range rules(t) {
+		for _, name := range other.FindAllStringSubmatch(r.Expr, -1) {
+			asked = append(asked, name[1])
+		}
 		named = append(named, r.Alert)
 		assert.Empty(t, check(series, r.Expr), r.Alert)
 		assert.Contains(t, []string{"page", "ticket"}, r.Labels["severity"], r.Alert)
@@ -120,6 +126,7 @@ func TestAlerts(t *testing.T) {
 		}
 		assert.Contains(t, tests, `ALERTS{alertname="`+r.Alert+`"`, "no test of promtool's lets it fire")
 	}
+	assert.Subset(t, named, asked, "alerts that other alerts ask for are there")
 	assert.Equal(t, named, described, "the runbook has a section for each alert, in the order of the rules")
 }
 

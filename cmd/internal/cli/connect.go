@@ -157,6 +157,9 @@ func (c *connection) options(cmd *cobra.Command) ([]framework.Option, error) {
 	if c.servers == "" {
 		return nil, exit{exitUsage, errNoServers}
 	}
+	if c.connectTimeout <= 0 {
+		return nil, usage("--connect-timeout has to be more than 0, and is %v", c.connectTimeout)
+	}
 	if c.id == "" {
 		c.id, _ = os.Hostname()
 	}

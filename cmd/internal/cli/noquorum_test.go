@@ -37,7 +37,7 @@ func TestWithoutAQuorum(t *testing.T) {
 		roles = append(roles, strings.Join(strings.Fields(row)[1:], " "))
 	}
 	assert.Equal(t, []string{"refused", "silent", "no quorum"}, roles, out)
-	assert.Contains(t, out, "advice: no quorum can be reached: ")
+	assert.Contains(t, out, "advice: no server with a quorum can be reached: ")
 	assert.NotContains(t, out, "session timeout", "nothing is known of a session")
 
 	code, out, _ = b.runs("doctor", "-o", "json")

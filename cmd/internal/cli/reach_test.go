@@ -68,6 +68,7 @@ func TestDoctorOfServersThatCannotBeReached(t *testing.T) {
 		args      []string
 		why, next string
 	}{
+		{[]string{"--servers", b.mute(own), "--connect-timeout", "4s"}, "(silent: 1)", "this port expects TLS (its secureClientPort)"},
 		{[]string{"--servers", "127.0.0.1:1,127.0.0.1:2"}, "(refused: 2)", "the server 127.0.0.1:2 refuses connections: "},
 		{[]string{"--servers", b.mute(own), "--tls-ca", other}, "(no TLS connection: 1)", "not signed by a CA that this client trusts"},
 		{[]string{"--servers", b.mute(), "--connect-timeout", "1s"}, "(silent: 1)", "has not answered for 1s: "},
@@ -79,6 +80,29 @@ func TestDoctorOfServersThatCannotBeReached(t *testing.T) {
 		assert.Contains(t, out, tt.next)
 		assert.NotContains(t, out, "there is no quorum")
 	}
+	_, out, _ := b.runs("doctor", "--servers", b.mute(own), "--connect-timeout", "4s")
+	assert.Regexp(t, `cannot reach the servers: .*; the client's last attempt: .*secureClientPort.*needs WithTLS`, out)
+	_, out, _ = b.runs("doctor", "--servers", b.mute(), "--connect-timeout", "1ms")
+	assert.NotContains(t, out, "for 0s")
+	assert.NotContains(t, out, "it hangs", "it had no time to answer")
+}
+
+// A time that is over at once is a mistake, and says nothing of the servers.
+func TestConnectTimeoutHasToBePositive(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for _, wrong := range []string{"0", "0s", "-1s"} {
+		for _, command := range [][]string{{"doctor"}, {"who", path}, {"lock", path, "--", "true"}} {
+			args := append([]string{command[0], "--connect-timeout", wrong}, command[1:]...)
+			code, out, err := b.runs(args...)
+			assert.Equal(t, 124, code, args)
+			assert.Empty(t, out, args)
+			assert.Contains(t, err, "--connect-timeout has to be more than 0", args)
+		}
+	}
+	b.env = append(b.env, "CURATOR_CONNECT_TIMEOUT=0s")
+	code, _, err := b.runs("doctor")
+	assert.Equal(t, 124, code, err)
 }
 
 // doctor waits for a server that hangs as long as --connect-timeout says, and no longer.

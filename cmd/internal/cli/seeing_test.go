@@ -296,7 +296,8 @@ func TestWhy(t *testing.T) {
 
 	code, out, err = b.runs("why", "/locks/a", "--root", "/nowhere")
 	assert.Equal(t, 1, code, out)
-	assert.Contains(t, err, "give --root")
+	assert.Contains(t, err, "--root /nowhere does not exist")
+	assert.NotContains(t, err, "give --root", "another root is not what is missing")
 	for _, p := range []*proc{holder, waiter} {
 		p.signal(syscall.SIGTERM)
 		p.code()

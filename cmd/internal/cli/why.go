@@ -88,8 +88,15 @@ func (s *seeing) see(ctx context.Context, root string) (l snapshot, err error) {
 			return err
 		}
 		l.graph, err = inspect.Why(ctx, s.client, root, s.limits()...)
-		if errors.Is(err, framework.ErrNoAuth) || errors.Is(err, framework.ErrNoNode) {
-			err = fmt.Errorf("%w; give --root a path that may be listed, such as %s", err, plain.Text(s.path))
+		switch {
+		case errors.Is(err, framework.ErrNoChroot):
+			return err
+		case errors.Is(err, framework.ErrNoNode) && l.line.Kind == inspect.Nothing && below(root, s.path):
+			return nil // there is neither; the graph is empty, as it is of a root that has no lines
+		case errors.Is(err, framework.ErrNoNode):
+			return fmt.Errorf("--root %s does not exist: %w", plain.Text(root), err)
+		case errors.Is(err, framework.ErrNoAuth) && root != s.path:
+			return fmt.Errorf("%w; give --root a path that may be listed, such as %s", err, plain.Text(s.path))
 		}
 		return err
 	})

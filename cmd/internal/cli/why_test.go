@@ -33,6 +33,61 @@ func TestWhyOfARingThatPasses(t *testing.T) {
 	assert.Contains(t, p.stdout(), "nothing is wrong that can be seen from here")
 }
 
+// A line that is not there yet has nothing to tell. A root that does not exist either is wrong only if it is
+// elsewhere.
+func TestWhyOfAPathThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for _, root := range []string{"/", "/nope", "/nope/below"} {
+		code, out, err := b.runs("why", "/nope", "--root", root)
+		assert.Zero(t, code, "%s: %s", root, err)
+		assert.Contains(t, out, "there is no node", root)
+		assert.Empty(t, err, root)
+	}
+	code, out, err := b.runs("why", "/nope", "--root", "/nope", "-o", "json")
+	assert.Zero(t, code, err)
+	assert.Contains(t, out, `"lines": [],`)
+
+	for _, root := range []string{"/nope2", "/nop"} {
+		code, out, err = b.runs("why", "/nope", "--root", root)
+		assert.Equal(t, 1, code, out)
+		assert.Contains(t, err, "--root "+root+" does not exist")
+		assert.NotContains(t, err, "/nope,", "the path does not exist either")
+	}
+}
+
+// A chroot that does not exist is not said of a root that nobody has given.
+func TestWhyBelowAChrootThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.env = append(b.env, "CURATOR_SERVERS="+b.srv.Addr()+"/app")
+	code, out, err := b.runs("why", "/nope")
+	assert.NotZero(t, code, out)
+	assert.Contains(t, err, "the chroot of the connect string does not exist")
+	assert.NotContains(t, err, "--root")
+}
+
+// A root that may not be listed can be replaced by one that may. That is no advice for the path itself.
+func TestWhyBelowARootThatMayNotBeListed(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	c, err := framework.New(b.srv.Addr())
+	require.NoError(t, err)
+	defer c.Close()
+	mayNotList := []framework.ACL{{Perms: framework.PermCreate, Scheme: "world", ID: "anyone"}}
+	_, err = c.Create().WithACL(mayNotList...).ForPath(t.Context(), "/secret", nil)
+	require.NoError(t, err)
+	_, err = c.Create().ForPath(t.Context(), "/secret/lock", nil)
+	require.NoError(t, err)
+	code, _, why := b.runs("why", "/secret/lock", "--root", "/secret")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, why, "give --root a path that may be listed, such as /secret/lock")
+	code, _, why = b.runs("why", "/secret", "--root", "/secret")
+	assert.Equal(t, 1, code)
+	assert.NotEmpty(t, why)
+	assert.NotContains(t, why, "give --root")
+}
+
 // What why prints is what it has seen at its second look, also of a line in which nobody is any more.
 func TestWhyOfALineThatIsOver(t *testing.T) {
 	t.Parallel()
