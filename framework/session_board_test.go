@@ -91,3 +91,25 @@ func TestBlockedHook(t *testing.T) {
 		close(block)
 	})
 }
+
+func TestWhenStateChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		c := dial(t, srv)
+		connected(t, c)
+		var heard []State
+		stop := c.ForRecipes().WhenStateChanges(func() { heard = append(heard, c.State().State) })
+		srv.Cut(0)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Len(t, heard, 2, "of the loss and of the return, and not of how it was before")
+		assert.Equal(t, Reconnected, heard[1])
+		stop()
+		srv.Cut(0)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Len(t, heard, 2)
+	})
+	new(Client).WhenStateChanges(func() {})()
+	(*Client)(nil).WhenStateChanges(nil)()
+}

@@ -105,11 +105,12 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	"TransactionInBackground": func(ctx context.Context, c *Client) {
 		c.TransactionInBackground(ctx, c.TransactionOp().Check().ForPath("/"))
 	},
-	"TransactionOp":  func(_ context.Context, c *Client) { c.TransactionOp() },
-	"Unpacked":       func(_ context.Context, c *Client) { c.Unpacked("/", nil) },
-	"UsingNamespace": func(_ context.Context, c *Client) { c.UsingNamespace("ns") },
-	"UsingRetry":     func(_ context.Context, c *Client) { c.UsingRetry(nil) },
-	"WaitConnected":  func(ctx context.Context, c *Client) { _ = c.WaitConnected(ctx) },
+	"TransactionOp":    func(_ context.Context, c *Client) { c.TransactionOp() },
+	"Unpacked":         func(_ context.Context, c *Client) { c.Unpacked("/", nil) },
+	"UsingNamespace":   func(_ context.Context, c *Client) { c.UsingNamespace("ns") },
+	"UsingRetry":       func(_ context.Context, c *Client) { c.UsingRetry(nil) },
+	"WhenStateChanges": func(_ context.Context, c *Client) { c.WhenStateChanges(func() {})() },
+	"WaitConnected":    func(ctx context.Context, c *Client) { _ = c.WaitConnected(ctx) },
 	"Walk": func(ctx context.Context, c *Client) {
 		for range c.Walk().ForPath(ctx, "/") {
 			break
