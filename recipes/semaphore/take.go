@@ -61,8 +61,8 @@ type precheckKey struct {
 	session     int64
 }
 
-// pendingPrecheck is a precheck whose answers are pending. It asks for the number of those in the queue only:
-// who joins it otherwise has to be right about an empty one.
+// pendingPrecheck is a precheck whose answers are pending. It asks only how many are in the queue: a caller that
+// joins it otherwise has to be right about an empty one only.
 type pendingPrecheck struct {
 	synced *framework.Pending[struct{}] // nil if whoever asked did not return
 	queued *framework.Pending[framework.ExistsResult]

@@ -177,5 +177,5 @@ func names(ctx context.Context, list *Shared[listing]) (children []string, err e
 	return result.Names, err
 }
 
-// errNotAsked says that whoever was to ask for others, too, did not return from a hook.
+// errNotAsked says that the goroutine that had to ask for the others, too, did not return from a hook.
 var errNotAsked = fmt.Errorf("the list that was shared was not asked for: %w", framework.ErrNotConnected)
