@@ -36,6 +36,7 @@ func TestBlackHoleIsLostAtThePromisedInstant(t *testing.T) {
 		next := changesOf(t, c)
 		next(StateChange{Connected, 1})
 		time.Sleep(time.Minute)
+		synctest.Wait() // a ping is answered at this very moment
 		promised := time.Now().Add(c.Safety().Remaining)
 		srv.BlackHole(0, zktest.Both)
 		next(StateChange{Suspended, 1}, StateChange{Lost, 1})
