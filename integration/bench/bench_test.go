@@ -102,7 +102,8 @@ func TestPeers(t *testing.T) {
 			},
 		})
 		server := func() (received, sent int) {
-			return kit.Metric(t, node, "zk_packets_received"), kit.Metric(t, node, "zk_packets_sent")
+			both := kit.Metrics(t, node, "zk_packets_received", "zk_packets_sent")
+			return both[0], both[1]
 		}
 		peers := map[string]peer{curator: startJava(t, node.Addr())}
 		for _, name := range []string{ours, unawaited, library, floor, piped} {

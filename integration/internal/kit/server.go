@@ -13,21 +13,32 @@ import (
 // Metric is a number that the server tells in its answer to mntr.
 func Metric(t testing.TB, node *zkserver.Node, name string) int {
 	t.Helper()
+	return Metrics(t, node, name)[0]
+}
+
+// Metrics are numbers of one answer, so that they are of the same moment.
+func Metrics(t testing.TB, node *zkserver.Node, names ...string) []int {
+	t.Helper()
 	var answer string
 	Soon(t, "an answer to mntr", func() (answered bool) { // a busy machine may take longer than one try does
 		var err error
 		answer, err = node.FourLetter("mntr")
 		return err == nil
 	})
+	told := map[string]string{}
 	for line := range strings.Lines(answer) {
-		if key, value, found := strings.Cut(strings.TrimSpace(line), "\t"); found && key == name {
-			n, err := strconv.Atoi(strings.TrimSpace(value))
-			require.NoError(t, err)
-			return n
+		if key, value, found := strings.Cut(strings.TrimSpace(line), "\t"); found {
+			told[key] = strings.TrimSpace(value)
 		}
 	}
-	require.FailNow(t, "no such metric", "%s in\n%s", name, answer)
-	return 0
+	all := make([]int, len(names))
+	for i, name := range names {
+		require.Contains(t, told, name, "no such metric in\n%s", answer)
+		n, err := strconv.Atoi(told[name])
+		require.NoError(t, err, name)
+		all[i] = n
+	}
+	return all
 }
 
 // Watches is how many watches the server keeps for all its clients.
