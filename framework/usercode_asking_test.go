@@ -130,7 +130,8 @@ func hold1(ctx context.Context, c *Client) {
 		return
 	}
 	_, _, _, _, _ = s.Epoch(), s.ID(), s.Timeout(), s.Connections(), s.Ended()()
-	_ = s.JoinWatch("/")
+	_ = s.Arm(ctx, 0, nil, nil)
+	_ = s.Client().ReadsItsOwn("/")
 	_ = s.WaitQuorum(ctx)
 	if h, err := s.Hold(ctx, HoldOptions{Path: "/asked"}); err == nil {
 		h.Remaining()

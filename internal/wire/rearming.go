@@ -21,6 +21,8 @@ func (a *Rearming) body(without map[*Watch]bool) []byte {
 		case without[w]:
 		case w.Kind == Child:
 			req.Child = append(req.Child, w.Path)
+		case w.Absent:
+			req.Exist = append(req.Exist, w.Path)
 		default:
 			req.Data = append(req.Data, w.Path)
 		}
@@ -55,7 +57,7 @@ func (r *registry) rearmed(a *Rearming, code int32) (fire []delivery) {
 		attached := slices.Contains(e.subs, w)
 		switch {
 		case code == jute.CodeOK && attached:
-			e.armed = true
+			e.armed, e.exist = true, w.Absent
 			continue
 		case code == jute.CodeOK && w.entry != nil && !w.stopped:
 			typ := int32(jute.EventNodeDataChanged)

@@ -157,12 +157,24 @@ func (s *Shared[Q]) Asked(ctx context.Context) bool {
 }
 
 // entrances are those of lines.
-var entrances Entrances[peersKey, listing]
+var entrances Entrances[comers, listing]
+
+// comers are those that share: goroutines of one client, in one session, in one line.
+type comers struct {
+	line    owner
+	session int64
+}
 
 // listing is a list of the directory for those whose creates were queued before it.
 type listing struct {
-	listed      *framework.Pending[framework.ChildrenResult] // nil if whoever asked did not return
-	connections uint64                                       // of the session, before it was asked for
+	listed *framework.Pending[framework.ChildrenResult] // nil if whoever asked did not return
+	asked  moment
+}
+
+// moment is what was known of the session before a list was asked for.
+type moment struct {
+	connections uint64
+	zxid        int64
 }
 
 // names waits for a list, until ctx ends.

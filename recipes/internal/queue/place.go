@@ -24,15 +24,13 @@ type place struct {
 	waited   bool     // for a node ahead
 
 	listing Shared[listing] // what it is listed by, if no other waiter is listed at the same time
-	peers   *peers          // of the waiters that the list of one can tell something; nil until it waits
+	listed  moment          // before the last list was asked for
 
 	creating    *framework.Pending[framework.CreateResult] // the create, while it is under way
 	own         *framework.Watch                           // armed on the own node; nil if it is not
-	arming      *framework.Pending[framework.DataResult]   // the read that arms own, while it is under way
 	armFailures int                                        // in a row, to arm the watches
-	connections uint64                                     // of the session, before the last list was asked for
 	unreadable  string                                     // the node ahead that cannot be watched
-	behind      int64                                      // the session of the nearest node ahead; 0 if it is not known
+	behind      int64                                      // the session of the node ahead; 0 if it is not known
 	dirWatch    *framework.Watch                           // instead: armed on the directory by the last list
 }
 
@@ -48,7 +46,6 @@ func (l *Line) queue(
 			p.abandon()
 		}
 		p.dirWatch.Stop()
-		p.peers.leave(p.name)
 	}()
 	children, err := p.enter(ctx)
 	if err != nil {
@@ -60,7 +57,10 @@ func (l *Line) queue(
 		}
 		grant = &Grant{
 			Session: session, Path: p.path, Name: p.name, Czxid: p.czxid, Waited: p.waited,
-			line: l, since: time.Now(),
+			line: l,
+		}
+		if p.waited && p.passes() {
+			grant.mark = markOf(p.path)
 		}
 		var ownWatchAfter time.Duration
 		if p.own != nil {
@@ -95,7 +95,7 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 	}
 	create := p.view.Create().WithMode(framework.EphemeralSequential).WithProtection().
 		CreatingParentContainersIfNeeded().InBackground()
-	by := entrances.Enter(peersKey{p.owner(), p.session.ID()})
+	by := entrances.Enter(comers{p.owner(), p.session.ID()})
 	defer by.Leave()
 	err = p.Client.Retry(ctx, func(ctx context.Context) error {
 		p.creating = create.ForPath(ctx, zkpath.Join(p.Dir, p.Name), data)
@@ -111,7 +111,7 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 		// The list may be an error, or too old: when the directory was missing, or the connection was lost in
 		// between. Then the own node is not in it, and turn lists again.
 		if names, err := names(ctx, list); err == nil {
-			children, p.connections = names, list.Question.connections
+			children, p.listed = names, list.Question.asked
 		}
 		return nil
 	})
@@ -126,7 +126,7 @@ func (p *place) ask(ctx context.Context, list *Shared[listing]) {
 }
 
 // done is called once for each list that was joined, when it is there or not needed any more.
-func (p *place) done(ctx context.Context, by *Entrance[peersKey, listing], list *Shared[listing]) {
+func (p *place) done(ctx context.Context, by *Entrance[comers, listing], list *Shared[listing]) {
 	next := by.Done(list)
 	p.listing = Shared[listing]{} // a waiter keeps no names
 	if next != nil {
@@ -137,7 +137,7 @@ func (p *place) done(ctx context.Context, by *Entrance[peersKey, listing], list 
 
 func (p *place) askNow(ctx context.Context, list *Shared[listing]) {
 	l := &list.Question
-	l.connections = p.session.Connections()
+	l.asked = p.now()
 	l.listed = p.view.GetChildren().InBackground().ForPath(list.Context(ctx), p.Dir)
 }
 
@@ -152,7 +152,6 @@ func (p *place) turn(ctx context.Context, children []string, wait bool) error {
 		}
 		switch d.Verdict {
 		case Granted:
-			p.peers.tell(p.name)
 			return nil
 		case Refused:
 			return fmt.Errorf("%w (%s)", ErrSequenceExhausted, plain.Text(p.name))
@@ -168,11 +167,8 @@ func (p *place) turn(ctx context.Context, children []string, wait bool) error {
 				p.OnWait(Position{Node: p.name, Predecessor: d.Predecessor, Ahead: d.Ahead})
 			}
 			p.waited = true
-			p.joinPeers()
-			p.peers.tell(d.First)
 			granted, err := p.await(ctx, children, d)
 			if granted {
-				p.peers.tell(p.name)
 				return nil
 			}
 			if err != nil && ctx.Err() != nil {
@@ -202,13 +198,8 @@ func (p *place) whose() string {
 	return ", which is of this client (to re-enter a lock, acquire with its Context)"
 }
 
-// joinPeers makes a waiter known to the others of the client.
-func (p *place) joinPeers() {
-	if p.peers == nil && p.Order.exclusive() && p.wasFirst == nil {
-		p.peers = joinPeers(peersKey{p.owner(), p.session.ID()})
-		p.peers.waits(p.name)
-	}
-}
+// now is called before a list is asked for.
+func (p *place) now() moment { return moment{p.session.Connections(), p.session.Zxid()} }
 
 // list reads the directory, however long the connection is away: the place in line lasts as long as the
 // session. Of many waiters of one client that need a list at the same time, most share it, as newcomers do: all
@@ -218,19 +209,19 @@ func (p *place) list(ctx context.Context) (children []string, err error) {
 	p.dirWatch = nil
 	if p.unreadable != "" {
 		err = ThroughOutages(ctx, p.view, func(ctx context.Context) (err error) {
-			p.connections = p.session.Connections()
+			p.listed = p.now()
 			children, p.dirWatch, err = p.view.GetChildren().WithWatch().ForPath(ctx, p.Dir)
 			return err
 		})
 	} else {
-		by := entrances.Enter(peersKey{p.owner(), p.session.ID()})
+		by := entrances.Enter(comers{p.owner(), p.session.ID()})
 		defer by.Leave()
 		err = ThroughOutages(ctx, p.view, func(ctx context.Context) (err error) {
 			list := by.Join(&p.listing, MostAtOnce)
 			defer p.done(ctx, by, list)
 			p.ask(ctx, list)
 			if children, err = names(ctx, list); err == nil {
-				p.connections = list.Question.connections
+				p.listed = list.Question.asked
 			}
 			return err
 		})
