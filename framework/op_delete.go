@@ -20,7 +20,7 @@ type DeleteBuilder struct {
 	quiet      bool
 	guaranteed bool
 	again      bool
-	mark       string // as given
+	mark       string
 }
 
 // Delete begins to delete a node. Corresponds to Curator's delete.
@@ -55,12 +55,12 @@ func (b DeleteBuilder) Idempotent() DeleteBuilder { b.again = true; return b }
 // client tries until it is closed. Corresponds to Curator's guaranteed.
 func (b DeleteBuilder) Guaranteed() DeleteBuilder { b.guaranteed = true; return b }
 
-// LeavingMark makes the deletion tell who watches for the creation of a node at the path mark that it was this
-// call which has deleted the node: one transaction creates mark, deletes it again, and deletes the node, so that
-// nobody ever finds mark. It takes a sequence number of mark's parent. If the server refuses that, or the outcome
-// of the first try is unknown, the node is deleted without. Only without a version and DeletingChildrenIfNeeded.
-// For authors of recipes.
-func (b DeleteBuilder) LeavingMark(mark string) DeleteBuilder { b.mark = mark; return b }
+// LeavingMark makes the deletion tell clients that watch for the creation of a mark, the node's path with suffix,
+// that this call has deleted the node. One transaction creates the mark, deletes it, and deletes the node: the mark
+// is never there to be found, but it takes a sequence number of the parent. If the server refuses that, or the
+// outcome of the first try is unknown, the node is deleted without a mark. ErrBadArguments together with WithVersion
+// or DeletingChildrenIfNeeded. For authors of recipes.
+func (b DeleteBuilder) LeavingMark(suffix string) DeleteBuilder { b.mark = suffix; return b }
 
 // ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and the errors that every
 // operation can return;
@@ -89,7 +89,7 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	}
 	x := &deletion{DeleteBuilder: b, full: full}
 	if b.mark != "" && err == nil {
-		if x.unmarked, err = c.fullPath(b.mark); b.version != -1 || b.children {
+		if _, err = c.fullPath(path + b.mark); b.version != -1 || b.children {
 			err = badArguments("LeavingMark goes with neither WithVersion nor DeletingChildrenIfNeeded")
 		}
 	}
@@ -117,16 +117,16 @@ var deleteRefusals = []error{ErrNoNode, ErrBadVersion, ErrNotEmpty}
 type deletion struct {
 	operation[struct{}]
 	DeleteBuilder
-	full     string
-	unmarked string     // with LeavingMark: the full path of the mark, until a request for it is made
-	owed     guaranteed // with Guaranteed
+	full string
+	owed guaranteed // with Guaranteed
 }
 
 func (x *deletion) request(*epoch) *wire.Call {
-	mark := x.unmarked
-	if x.unmarked, x.owed.marking = "", mark != ""; mark == "" {
+	mark := x.full + x.mark
+	if x.owed.marking = x.mark != ""; !x.owed.marking {
 		return deleteCall(x.full, x.version)
 	}
+	x.mark = "" // of another try
 	return newCall(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{
 		{Op: jute.OpCreate, Request: &jute.CreateRequest{Path: mark, ACL: x.DeleteBuilder.c.aclOf(nil, mark)}},
 		{Op: jute.OpDelete, Request: &jute.PathVersionRequest{Path: mark, Version: -1}},

@@ -33,10 +33,13 @@ func (a *Rearming) body(without map[*Watch]bool) []byte {
 // rearming attaches the watches of a call that is about to be written. Those on paths with a persistent watch
 // are left out, since they would replace it.
 func (r *registry) rearming(c *Call) {
-	without := map[*Watch]bool{}
+	var without map[*Watch]bool
 	for _, w := range c.Rearm.Watches {
 		p := r.entries[watchKey{w.Path, Persistent}]
 		if w.stopped || p != nil && p.written {
+			if without == nil {
+				without = map[*Watch]bool{}
+			}
 			without[w] = true
 			continue
 		}

@@ -28,11 +28,12 @@ func TestTraffic(t *testing.T) {
 		time.Sleep(time.Minute)
 		counts(t, s, "the watch on the own node", map[string]int{"exists": 1})
 		b := join(t, cb)
-		counts(t, s, "join, somebody leads", map[string]int{"create2": 1, "getChildren2": 1, "getData": 2})
+		counts(t, s, "join, somebody leads",
+			map[string]int{"create2": 1, "getChildren2": 1, "getData": 1, "setWatches": 1})
 		require.NoError(t, term.Resign(background))
 		second := await(t, b)
 		counts(t, s, "resign, hand-over to the only follower, stand in line again",
-			map[string]int{"delete": 1, "create2": 1, "getChildren2": 1, "getData": 2})
+			map[string]int{"delete": 1, "create2": 1, "getChildren2": 1, "getData": 1, "setWatches": 1})
 
 		cut(t, s, cb)
 		ended(t, second, leader.ErrSuspended)

@@ -402,8 +402,8 @@ func TestReplyLostAfterCommit(t *testing.T) {
 // Every request of a waiter may lose its reply, one after the other.
 func TestRepliesLostWhileWaiting(t *testing.T) {
 	for _, fault := range []zktest.Fault{
-		{Op: "create2"}, {Op: "getChildren2"}, {Op: "getData", PathPrefix: path},
-		{Op: "getData", PathPrefix: path, After: 1}, {Op: "getData", PathPrefix: path, Times: 3},
+		{Op: "create2"}, {Op: "getChildren2"}, {Op: "getData", PathPrefix: path}, {Op: "setWatches"},
+		{Op: "getData", PathPrefix: path, Times: 3}, {Op: "setWatches", Times: 2},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t)

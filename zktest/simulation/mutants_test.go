@@ -126,7 +126,7 @@ var mutants = []struct {
 	{bug: "heartbeats wait their turn", works: "mutex", within: 500},
 	{bug: "shortcut after a reconnect", works: "mutex", within: 300, crowd: true},
 	{bug: "the node ahead taken for the first", works: "mutex", within: 500, crowd: true},
-	{bug: "the nearest but one taken for the nearest", works: "mutex", within: 500},
+	{bug: "a waiter that gives up leaves a mark", works: "mutex", within: 500},
 	{bug: "handed over after a loss", works: "mutex", within: 500},
 	{bug: "kept without a watch", works: "mutex", within: 300},
 	{bug: "kept after a reconnect without a list", works: "mutex", within: 500},

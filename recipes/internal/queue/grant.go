@@ -26,7 +26,7 @@ type Grant struct {
 	Czxid      int64
 
 	line  *Line   // nil for a grant beside another
-	mark  string  // what the deletion of its node leaves for the one that waits for it; "" for nothing
+	marks bool    // the deletion of its node leaves a mark for the one that waits for it
 	owner owner   // of line; set with Hold
 	entry carried // of the grant, in the list that the hold's context carries; set with Hold
 	ctx   carrier // of that list; set with Hold, in the last of several grants
@@ -56,8 +56,8 @@ func (g *Grant) Release(ctx context.Context) (err error) {
 // deletion deletes the node, and tells the waiter after it that it was the first.
 func (g *Grant) deletion(view *framework.Client) framework.DeleteBuilder {
 	b := view.Delete().Quietly().Guaranteed()
-	if g.mark != "" {
-		b = b.LeavingMark(g.mark)
+	if g.marks {
+		b = b.LeavingMark(markSuffix)
 	}
 	return b
 }

@@ -23,8 +23,8 @@ import (
 // passes says that the line is one in which a holder tells the next one.
 func (p *place) passes() bool { return p.Order.exclusive() && p.wasFirst == nil }
 
-// markOf is the mark of a node, which is never there to be found.
-func markOf(path string) string { return path + "-released" }
+// markSuffix makes the path of a mark from that of its node.
+const markSuffix = "-released"
 
 // arm begins to arm the watches that make a list unnecessary when the node ahead goes. They need no read, since the
 // list has just shown what is there.
@@ -41,7 +41,7 @@ func (p *place) arm(ctx context.Context, d Decision) *arming {
 		}
 	}
 	if a.own = len(own); !d.Sole {
-		marks = []string{markOf(zkpath.Join(p.Dir, d.Predecessor))}
+		marks = []string{zkpath.Join(p.Dir, d.Predecessor) + markSuffix}
 	}
 	if a.own+len(marks) == 0 {
 		return nil

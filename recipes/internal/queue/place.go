@@ -57,10 +57,7 @@ func (l *Line) queue(
 		}
 		grant = &Grant{
 			Session: session, Path: p.path, Name: p.name, Czxid: p.czxid, Waited: p.waited,
-			line: l,
-		}
-		if p.waited && p.passes() {
-			grant.mark = markOf(p.path)
+			line: l, marks: p.waited && p.passes(),
 		}
 		var ownWatchAfter time.Duration
 		if p.own != nil {
