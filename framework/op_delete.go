@@ -156,7 +156,7 @@ func unmarked(reply wire.Reply) error {
 
 func (x *deletion) after(err error) step[struct{}] {
 	switch {
-	case x.owed.marking && classOf(err) == classRefused:
+	case x.owed.marking && !unfinished(err): // the server has refused the mark, or all of it
 		return func(context.Context, *run[struct{}]) (v struct{}, again bool, err error) {
 			return v, true, nil
 		}

@@ -117,13 +117,13 @@ func TestDirectoryMadeAnewWhileDisconnected(t *testing.T) {
 // The waiter's node is deleted and another one of the same name is there when it looks: it is not its own,
 // not even if it is of the same session.
 func TestOwnNodeReplacedWhileWaiting(t *testing.T) {
-	for owner := range 2 {
+	for i, op := range []zktest.Op{"getData", "setWatches", "getData", "setWatches"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t)
 			a, b := newClient(t, s), newClient(t, s)
+			owner := i / 2
 			lock := acquire(t, mutex.New(a, path))
-			look := s.Inject(zktest.Fault{Session: session(t, b), Op: "getData", PathPrefix: path,
-				Action: zktest.Hold})
+			look := s.Inject(zktest.Fault{Session: session(t, b), Op: op, Action: zktest.Hold})
 			done := begin(t, background, mutex.New(b, path))
 			<-look.Struck()
 			line, err := mutex.New(a, path).Participants(background)

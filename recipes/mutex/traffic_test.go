@@ -194,7 +194,7 @@ func TestCycles(t *testing.T) {
 		events   float64
 	}{
 		{"two clients", 2, false, 5 * trip, 2},
-		{"three clients", 3, false, 0, 2.2},
+		{"three clients", 3, false, 5 * trip, 3},
 		{"eight clients", 8, false, 0, 3},
 		{"eight clients that hold", 8, false, 5 * trip, 3},
 		{"two goroutines of a client", 2, true, 5 * trip, 1},

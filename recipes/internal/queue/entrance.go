@@ -167,14 +167,8 @@ type comers struct {
 
 // listing is a list of the directory for those whose creates were queued before it.
 type listing struct {
-	listed *framework.Pending[framework.ChildrenResult] // nil if whoever asked did not return
-	asked  moment
-}
-
-// moment is what was known of the session before a list was asked for.
-type moment struct {
-	connections uint64
-	zxid        int64
+	listed      *framework.Pending[framework.ChildrenResult] // nil if whoever asked did not return
+	connections uint64                                       // of the session, before it was asked for
 }
 
 // names waits for a list, until ctx ends.

@@ -27,60 +27,62 @@ func (p *place) passes() bool { return p.Order.exclusive() && p.wasFirst == nil 
 const markSuffix = "-released"
 
 // arm begins to arm the watches that make a list unnecessary when the node ahead goes. They need no read, since the
-// list has just shown what is there.
-func (p *place) arm(ctx context.Context, d Decision) *arming {
+// list has just shown what is there; but the own node is read if somebody has written to it, and perhaps replaced it,
+// and if its ACL does not say that its events can be had.
+func (p *place) arm(ctx context.Context, d Decision) (a arming) {
 	if !p.passes() || !d.Sole && !(d.Usual && zkpath.IsOurs(d.Predecessor)) {
-		return nil
+		return a
 	}
-	var a arming
 	var own, marks []string
-	if p.own == nil {
+	switch {
+	case p.own != nil:
+	case p.ownChanged || !p.view.ReadsItsOwn(p.path):
+		a.read = p.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, p.path)
+	default:
 		own = []string{p.path}
-		if !p.view.ReadsItsOwn(p.path) {
-			a.readable = p.view.GetData().Undecompressed().InBackground().ForPath(ctx, p.path)
-		}
 	}
-	if a.own = len(own); !d.Sole {
+	if !d.Sole {
 		marks = []string{zkpath.Join(p.Dir, d.Predecessor) + markSuffix}
 	}
-	if a.own+len(marks) == 0 {
-		return nil
+	if a.own = len(own) > 0; a.own || len(marks) > 0 {
+		a.watches = p.session.Arm(ctx, p.czxid, own, marks)
 	}
-	since := max(p.czxid, p.listed.zxid) // the list may have been asked for with the create
-	a.watches = p.session.Arm(ctx, since, own, marks)
-	return &a
+	return a
 }
 
-// arming is under way.
+// arming is watches that are being armed.
 type arming struct {
-	own      int // how many of the watches are on the own node
-	watches  *framework.Pending[[]*framework.Watch]
-	readable *framework.Pending[framework.DataResult] // without permission to read it, there are no events of it
+	read    *framework.Pending[framework.DataResult] // of the own node, with a watch
+	watches *framework.Pending[[]*framework.Watch]
+	own     bool // the first of watches is on the own node
 }
 
 // armed waits for the answers. mark, unless it is nil, hears of the holder ahead. It says whether to try again, after
-// a list: a request was lost, for example with its connection. What the server refuses there is a list for.
-func (p *place) armed(ctx context.Context, a *arming) (mark *framework.Watch, again bool, err error) {
-	if a == nil {
-		return nil, false, nil
-	}
-	watches, err := Result(a.watches)
-	if err == nil && a.own > 0 {
-		p.own, watches = watches[0], watches[1:]
-	}
-	if len(watches) > 0 {
-		mark = watches[0]
-	}
-	if a.readable != nil {
-		_, failed := Result(a.readable)
+// a list: a request was lost, for example with its connection. For what the server refuses there is a list.
+func (p *place) armed(ctx context.Context, a arming) (mark *framework.Watch, again bool, err error) {
+	if a.read != nil {
+		node, failed := Result(a.read)
 		switch {
-		case failed == nil, errors.Is(failed, framework.ErrReplyTooLarge):
+		case failed == nil && !p.isOwn(node.Stat):
+			node.Watch.Stop()
+			err = errNodeLost
+		case failed == nil:
+			p.own = node.Watch
 		case errors.Is(failed, framework.ErrNoNode):
-			return mark, false, errNodeLost
+			err = errNodeLost
 		default:
-			p.own.Stop()
-			p.own, err = nil, cmp.Or(err, failed)
+			err = failed
 		}
+	}
+	if a.watches != nil {
+		watches, failed := Result(a.watches)
+		if failed == nil && a.own {
+			p.own, watches = watches[0], watches[1:]
+		}
+		if failed == nil && len(watches) > 0 {
+			mark = watches[0]
+		}
+		err = cmp.Or(err, failed)
 	}
 	switch {
 	case framework.Retryable(err):

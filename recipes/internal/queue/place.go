@@ -24,12 +24,13 @@ type place struct {
 	waited   bool     // for a node ahead
 
 	listing Shared[listing] // what it is listed by, if no other waiter is listed at the same time
-	listed  moment          // before the last list was asked for
 
 	creating    *framework.Pending[framework.CreateResult] // the create, while it is under way
 	own         *framework.Watch                           // armed on the own node; nil if it is not
+	ownChanged  bool                                       // somebody has written to the own node
 	armFailures int                                        // in a row, to arm the watches
 	unreadable  string                                     // the node ahead that cannot be watched
+	connections uint64                                     // of the session, before the last list was asked for
 	behind      int64                                      // the session of the node ahead; 0 if it is not known
 	dirWatch    *framework.Watch                           // instead: armed on the directory by the last list
 }
@@ -108,7 +109,7 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 		// The list may be an error, or too old: when the directory was missing, or the connection was lost in
 		// between. Then the own node is not in it, and turn lists again.
 		if names, err := names(ctx, list); err == nil {
-			children, p.listed = names, list.Question.asked
+			children, p.connections = names, list.Question.connections
 		}
 		return nil
 	})
@@ -134,7 +135,7 @@ func (p *place) done(ctx context.Context, by *Entrance[comers, listing], list *S
 
 func (p *place) askNow(ctx context.Context, list *Shared[listing]) {
 	l := &list.Question
-	l.asked = p.now()
+	l.connections = p.session.Connections()
 	l.listed = p.view.GetChildren().InBackground().ForPath(list.Context(ctx), p.Dir)
 }
 
@@ -195,9 +196,6 @@ func (p *place) whose() string {
 	return ", which is of this client (to re-enter a lock, acquire with its Context)"
 }
 
-// now is called before a list is asked for.
-func (p *place) now() moment { return moment{p.session.Connections(), p.session.Zxid()} }
-
 // list reads the directory, however long the connection is away: the place in line lasts as long as the
 // session. Of many waiters of one client that need a list at the same time, most share it, as newcomers do: all
 // readers whose turn has come, or all waiters after a lost connection.
@@ -206,7 +204,7 @@ func (p *place) list(ctx context.Context) (children []string, err error) {
 	p.dirWatch = nil
 	if p.unreadable != "" {
 		err = ThroughOutages(ctx, p.view, func(ctx context.Context) (err error) {
-			p.listed = p.now()
+			p.connections = p.session.Connections()
 			children, p.dirWatch, err = p.view.GetChildren().WithWatch().ForPath(ctx, p.Dir)
 			return err
 		})
@@ -218,7 +216,7 @@ func (p *place) list(ctx context.Context) (children []string, err error) {
 			defer p.done(ctx, by, list)
 			p.ask(ctx, list)
 			if children, err = names(ctx, list); err == nil {
-				p.listed = list.Question.asked
+				p.connections = list.Question.connections
 			}
 			return err
 		})

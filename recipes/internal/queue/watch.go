@@ -112,7 +112,7 @@ func (p *place) isTurn(first bool) (bool, error) {
 		return false, p.ownEvent(own)
 	default:
 	}
-	return first && p.own != nil && p.listed.connections == p.session.Connections(), nil
+	return first && p.own != nil && p.connections == p.session.Connections(), nil
 }
 
 // look is how a waiter finds out what no event has told it. Events can get lost, since servers drop those of
@@ -169,7 +169,7 @@ func ended(why error) error {
 // ownEvent handles an event of the own node. After anything but its deletion the list tells whether it is
 // still there.
 func (p *place) ownEvent(ev framework.Event) error {
-	p.own = nil
+	p.own, p.ownChanged = nil, true
 	switch ev.Type {
 	case framework.EventNodeDeleted:
 		return errNodeLost
