@@ -49,9 +49,9 @@ func TestTraffic(t *testing.T) {
 		left(t, b)
 		await(t, a)
 		// Its connection was lost since it listed, so it lists again.
-		counts(t, s, "leave, hand-over to one that was reconnected", map[string]int{"delete": 1, "getChildren2": 1})
+		counts(t, s, "leave, hand-over to one that was reconnected", map[string]int{"multi": 1, "getChildren2": 1})
 		left(t, a)
-		counts(t, s, "leave", map[string]int{"delete": 1})
+		counts(t, s, "leave", map[string]int{"multi": 1})
 
 		c := join(t, cc, leader.WithLossPolicy(framework.SessionOnly))
 		await(t, c)

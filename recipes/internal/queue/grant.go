@@ -47,14 +47,15 @@ func (g *Grant) live() bool { return g.held.Load() && g.Hold.Valid() }
 // or the connection is lost, the client goes on.
 func (g *Grant) Release(ctx context.Context) (err error) {
 	defer func() { // also if a hook does not return
-		err = g.deletion(g.Session.Client()).ForPath(ctx, g.Path)
+		err = g.Deletion(g.Session.Client()).ForPath(ctx, g.Path)
 	}()
 	g.Hold.End(framework.ErrReleased)
 	return nil
 }
 
-// deletion deletes the node, and tells the waiter after it that it was the first.
-func (g *Grant) deletion(view *framework.Client) framework.DeleteBuilder {
+// Deletion is how to delete the node, in its session, once the hold has ended: it tells the waiter after it that the
+// node was the first in line.
+func (g *Grant) Deletion(view *framework.Client) framework.DeleteBuilder {
 	b := view.Delete().Quietly().Guaranteed()
 	if g.marks {
 		b = b.LeavingMark(markSuffix)
@@ -71,7 +72,7 @@ func (g *Grant) Leave() { g.Hold.End(framework.ErrReleased) }
 // giveBack ends the hold and queues the delete. The client goes on with it until it is done.
 func (g *Grant) giveBack() (deleted *framework.Pending[struct{}]) {
 	defer func() { // also if a hook does not return
-		deleted = g.deletion(g.Session.Client()).InBackground().ForPath(context.Background(), g.Path)
+		deleted = g.Deletion(g.Session.Client()).InBackground().ForPath(context.Background(), g.Path)
 	}()
 	g.Hold.End(framework.ErrReleased)
 	return nil

@@ -236,7 +236,7 @@ func (g *Grant) Contenders(ctx context.Context) (c Contenders, err error) {
 func (g *Grant) GiveBack(then func(error)) {
 	view := g.Session.Client().ForRecipes()
 	defer func() { // also if a hook does not return
-		g.deletion(view).InBackground().ForPath(context.Background(), g.Path).
+		g.Deletion(view).InBackground().ForPath(context.Background(), g.Path).
 			Then(func(_ struct{}, err error) { then(err) })
 	}()
 	g.Hold.End(framework.ErrReleased)
