@@ -147,11 +147,14 @@ func unmarked(reply wire.Reply) error {
 	if err := replied(reply, &res); err != nil {
 		return err
 	}
-	if len(res.Results) != res.Asked {
-		return fmt.Errorf("%w: %d results for %d operations", ErrMalformedReply, len(res.Results), res.Asked)
+	index, code := failed(res.Results)
+	switch {
+	case index >= 0:
+		return codeError(code)
+	case len(res.Results) != res.Asked || res.Results[res.Asked-1].Op != jute.OpDelete:
+		return fmt.Errorf("%w: not the results of a delete that leaves a mark", ErrMalformedReply)
 	}
-	_, code := failure(reply)
-	return codeError(code)
+	return nil
 }
 
 func (x *deletion) after(err error) step[struct{}] {

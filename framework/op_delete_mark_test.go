@@ -39,12 +39,12 @@ func TestDeleteLeavesAMark(t *testing.T) {
 		{
 			"not executed", func(srv *zktest.Server) {
 				srv.Inject(zktest.Fault{Op: "multi", Action: zktest.CutBefore})
-			}, false, map[zktest.Op]int{"multi": 1, "delete": 1, "connect": 1, "getData": 1},
+			}, false, map[zktest.Op]int{"multi": 1, "delete": 1, "connect": 1},
 		},
 		{
 			"executed without an answer", func(srv *zktest.Server) {
 				srv.Inject(zktest.Fault{Op: "multi", Action: zktest.LoseReply})
-			}, true, map[zktest.Op]int{"multi": 1, "delete": 1, "connect": 1, "getData": 1},
+			}, true, map[zktest.Op]int{"multi": 1, "delete": 1, "connect": 1},
 		},
 		{
 			"by nobody", func(srv *zktest.Server) {
@@ -80,7 +80,7 @@ func TestDeleteLeavesAMark(t *testing.T) {
 							delete(counts, op)
 						}
 					}
-					delete(counts, "ping")
+					delete(counts, "getData") // whether the server stands alone
 					assert.Equal(t, tc.counts, counts)
 					assert.False(t, srv.Exists("/a"))
 					if tc.name != "the mark is there" {
