@@ -57,9 +57,9 @@ func (b DeleteBuilder) Guaranteed() DeleteBuilder { b.guaranteed = true; return 
 
 // LeavingMark makes the deletion tell clients that watch for the creation of a mark, the node's path with suffix,
 // that this call has deleted the node. One transaction creates the mark, deletes it, and deletes the node: the mark
-// is never there to be found, but it takes a sequence number of the parent. If the server refuses that, or the
-// outcome of the first try is unknown, the node is deleted without a mark. ErrBadArguments together with WithVersion
-// or DeletingChildrenIfNeeded. For authors of recipes.
+// is never there to be found, but it takes a sequence number of the parent. If the server refuses that, or there is
+// no answer to the first try, the node is deleted without a mark. ErrBadArguments together with WithVersion or
+// DeletingChildrenIfNeeded. For authors of recipes.
 func (b DeleteBuilder) LeavingMark(suffix string) DeleteBuilder { b.mark = suffix; return b }
 
 // ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and the errors that every
@@ -128,7 +128,7 @@ func (x *deletion) request(*epoch) *wire.Call {
 	}
 	x.mark = "" // of another try
 	return newCall(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{
-		{Op: jute.OpCreate, Request: &jute.CreateRequest{Path: mark, ACL: x.DeleteBuilder.c.aclOf(nil, mark)}},
+		{Op: jute.OpCreate, Request: &jute.CreateRequest{Path: mark, ACL: openACL}},
 		{Op: jute.OpDelete, Request: &jute.PathVersionRequest{Path: mark, Version: -1}},
 		{Op: jute.OpDelete, Request: &jute.PathVersionRequest{Path: x.full, Version: -1}},
 	}})

@@ -112,7 +112,7 @@ func setWatches(*epoch) *wire.Call { return &wire.Call{Op: jute.OpSetWatches} }
 // fails, none is armed. Nothing shows whether the client may read the nodes: newer servers keep the events of
 // those that it may not. For authors of recipes.
 func (s *Session) Arm(ctx context.Context, since int64, there, absent []string) *Pending[[]*Watch] {
-	o := &operation[[]*Watch]{c: s.Client(), opKind: opKind{name: "setWatches"}}
+	o := &operation[[]*Watch]{c: s.Client().ForRecipes(), opKind: opKind{name: "setWatches"}}
 	a := &armingAll{since: since, there: len(there)}
 	for _, path := range append(there[:len(there):len(there)], absent...) {
 		full, err := o.c.fullPath(path)

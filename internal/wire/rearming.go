@@ -70,6 +70,10 @@ func (r *registry) rearmed(a *Rearming, code int32) (fire []delivery) {
 			fire = append(fire, delivery{w, WatchEvent{Type: typ, Path: w.Path}})
 		case code == jute.CodeOK && w.stopped:
 			e.armed = true // it was stopped after the request was written: tidy removes it
+		case code == jute.CodeOK && w.Absent && len(e.subs) == 0:
+			// It was used up by an event from before the request, of a node that is gone again; the server has
+			// armed it. Then, too, tidy removes it.
+			e.armed, e.exist = true, true
 		}
 		r.detach(w, e)
 	}

@@ -117,13 +117,16 @@ func TestDirectoryMadeAnewWhileDisconnected(t *testing.T) {
 // The waiter's node is deleted and another one of the same name is there when it looks: it is not its own,
 // not even if it is of the same session.
 func TestOwnNodeReplacedWhileWaiting(t *testing.T) {
-	for i, op := range []zktest.Op{"getData", "setWatches", "getData", "setWatches"} {
+	for i, at := range []zktest.Fault{
+		{Op: "getData", PathPrefix: path}, {Op: "setWatches"}, {Op: "getData", PathPrefix: path}, {Op: "setWatches"},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t)
 			a, b := newClient(t, s), newClient(t, s)
 			owner := i / 2
 			lock := acquire(t, mutex.New(a, path))
-			look := s.Inject(zktest.Fault{Session: session(t, b), Op: op, Action: zktest.Hold})
+			at.Session, at.Action = session(t, b), zktest.Hold
+			look := s.Inject(at)
 			done := begin(t, background, mutex.New(b, path))
 			<-look.Struck()
 			line, err := mutex.New(a, path).Participants(background)

@@ -2,6 +2,7 @@ package mutex_test
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,7 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// line has four clients in line, the first of which holds the lock; nodes are theirs.
+// four has four clients in line, the first of which holds the lock; nodes are theirs.
 func four(t *testing.T, s *zktest.Server, opts ...framework.Option) (lock *mutex.Lock, next []*call, nodes []string) {
 	t.Helper()
 	lock = acquire(t, mutex.New(newClient(t, s, opts...), path))
@@ -152,6 +153,8 @@ func TestNoMarkOfOthers(t *testing.T) {
 		theirs, err := s.CreateNode(path+"/_c_8d5a4d4c-1111-4111-8111-111111111111-lock-", nil,
 			zktest.EphemeralSequential, session(t, java))
 		require.NoError(t, err)
+		session(t, c)
+		synctest.Wait()
 		s.ResetCounts()
 		waiter := waiting(t, background, mutex.New(c, path))
 		require.Equal(t, map[string]int{"create2": 1, "getChildren2": 1, "getData": 1}, s.Counts())
@@ -193,6 +196,65 @@ func TestMarkWithoutPermissionToRead(t *testing.T) {
 	})
 }
 
+// Something between client and server breaks connections over setWatches: after a while the waiter does without.
+func TestMarkWhereSetWatchesBreaksConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		lock := acquire(t, mutex.New(newClient(t, s), path))
+		c := newClient(t, s)
+		broken := s.Inject(zktest.Fault{Op: "setWatches", Session: session(t, c), Action: zktest.CutBefore, Times: -1})
+		waiter := waiting(t, background, mutex.New(c, path))
+		time.Sleep(time.Minute)
+		require.LessOrEqual(t, broken.Hits(), 10)
+		before := broken.Hits()
+		time.Sleep(time.Hour)
+		require.Equal(t, before, broken.Hits())
+		broken.Remove()
+		release(t, lock)
+		release(t, waiter.End().OK())
+		clean(t, s, path)
+	})
+}
+
+// A node whose deletion a waiter cannot hear of, since somebody has made it unreadable: the waiter looks once in a
+// session timeout, and loses its place.
+func TestMarkOfAWaiterThatCannotHear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t, zktest.Config{Profile: zktest.V384})
+		lock, next, nodes := four(t, s)
+		require.NoError(t, s.SetACL(nodes[2], zktest.ACL{Perms: 1 << 4, Scheme: "world", ID: "anyone"}))
+		require.NoError(t, s.Delete(nodes[2]))
+		time.Sleep(15 * time.Second)
+		for _, which := range []int{0, 2, 1} {
+			release(t, lock)
+			lock = next[which].End().OK()
+		}
+		release(t, lock)
+		clean(t, s, path)
+	})
+}
+
+// Contenders of another kind are known to the waiter, and not to the holder ahead, whose mark therefore proves nothing.
+func TestMarkOfAHolderThatKnowsLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create(path, nil))
+		old := newClient(t, s)
+		foreign, err := s.CreateNode(path+"/", nil, zktest.EphemeralSequential, session(t, old))
+		require.NoError(t, err)
+		first := acquire(t, mutex.New(newClient(t, s), path))
+		second := waiting(t, background, mutex.New(newClient(t, s), path))
+		knows := mutex.New(newClient(t, s), path, mutex.WithForeignContenders(func(string) bool { return true }))
+		third := waiting(t, background, knows)
+		release(t, first)
+		release(t, second.End().OK())
+		third.Waits()
+		require.NoError(t, s.Delete(foreign))
+		release(t, third.End().OK())
+		clean(t, s, path)
+	})
+}
+
 // A server that does not know setWatches: there is a list in each hand-over.
 func TestMarkWithoutSetWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -219,14 +281,123 @@ func TestMarkOfAWaiterThatIsAskedToGiveUp(t *testing.T) {
 			require.NoError(t, s.Set(nodes[2], []byte("__REVOKE__")))
 			synctest.Wait()
 		}
-		require.LessOrEqual(t, s.Counts()["getChildren2"], 6)
+		require.LessOrEqual(t, s.Counts()["getChildren2"], 3, "of the one behind it")
 		s.ResetCounts()
 		for _, waiter := range next {
 			release(t, lock)
 			lock = waiter.End().OK()
 		}
-		require.Zero(t, s.Counts()["getChildren2"])
+		require.Equal(t, 1, s.Counts()["getChildren2"], "its own")
 		release(t, lock)
+		clean(t, s, path)
+	})
+}
+
+// The own node is replaced while the connection is away.
+func TestOwnNodeReplacedInAGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		lock := acquire(t, mutex.New(newClient(t, s), path))
+		c, other := newClient(t, s), newClient(t, s)
+		waiter := waiting(t, background, mutex.New(c, path))
+		line, err := mutex.New(other, path).Participants(background)
+		require.NoError(t, err)
+		own, id := line[1].Path, session(t, other)
+		require.NoError(t, s.Restart())
+		require.NoError(t, s.Delete(own))
+		_, err = s.CreateNode(own, nil, zktest.Ephemeral, id)
+		require.NoError(t, err)
+		time.Sleep(3 * time.Second)
+		release(t, lock)
+		if s.Exists(own) {
+			require.NoError(t, s.Delete(own))
+		}
+		next := waiter.End().OK()
+		require.NotEqual(t, own, next.Path())
+		release(t, next)
+		clean(t, s, path)
+	})
+}
+
+// A recursive watch of the session tells of the mark before the request for it is executed: nothing stays armed.
+func TestMarkBeforeItsWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create(path, nil))
+		c := newClient(t, s)
+		all, err := c.Watches().Add().ForPath(background, path)
+		require.NoError(t, err)
+		lock := acquire(t, mutex.New(newClient(t, s), path))
+		second := waiting(t, background, mutex.New(newClient(t, s), path))
+		held := s.Inject(zktest.Fault{Op: "setWatches", Session: session(t, c), Action: zktest.Hold})
+		third := begin(t, background, mutex.New(c, path))
+		<-held.Struck()
+		release(t, lock)
+		release(t, second.End().OK())
+		synctest.Wait()
+		held.Release()
+		release(t, third.End().OK())
+		all.Stop()
+		synctest.Wait()
+		require.Empty(t, s.Watches())
+		clean(t, s, path)
+	})
+}
+
+// The answer that arms the watches waits for nothing of the user's.
+func TestMarkWaitsForNoHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		require.NoError(t, s.Create("/user", nil))
+		lock := acquire(t, mutex.New(newClient(t, s), path))
+		slow := framework.Hooks{Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+			return func(framework.OperationEnd) {
+				if op.Path == "/user" {
+					time.Sleep(time.Minute)
+				}
+			}
+		}}
+		c := newClient(t, s, framework.WithHooks(slow))
+		c.GetData().InBackground().ForPath(background, "/user")
+		synctest.Wait()
+		waiter := begin(t, background, mutex.New(c, path))
+		synctest.Wait()
+		began := time.Now()
+		release(t, lock)
+		release(t, waiter.End().OK())
+		require.Zero(t, time.Since(began))
+		time.Sleep(2 * time.Minute) // until the hook has returned
+	})
+}
+
+// A hook ends the goroutine of a waiter whose watches are being armed: none stays.
+func TestMarkOfAWaiterWhoseHookDoesNotReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		lock := acquire(t, mutex.New(newClient(t, s), path))
+		ctx, cancel := context.WithCancel(background)
+		ahead := waiting(t, ctx, mutex.New(newClient(t, s), path))
+		arming := false
+		ends := framework.Hooks{Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+			if op.Name == "getData" && arming {
+				arming = false
+				runtime.Goexit()
+			}
+			arming = op.Name == "setWatches"
+			return func(framework.OperationEnd) {}
+		}}
+		c := newClient(t, s, framework.WithHooks(ends))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = mutex.New(c, path).Acquire(background)
+		}()
+		<-done
+		cancel()
+		require.Error(t, ahead.End().Err)
+		release(t, lock)
+		synctest.Wait()
+		require.Empty(t, s.Watches())
 		clean(t, s, path)
 	})
 }

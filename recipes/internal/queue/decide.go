@@ -50,8 +50,9 @@ type Decision struct {
 	// Sole says that the deletion of Predecessor alone makes the owner the first, without another list: it is
 	// the only child ahead in Java's order over all children, and no name in the directory is unusual.
 	Sole bool
-	// Usual says that the deletion of Predecessor makes the owner the first if Predecessor is the first then: no
-	// child and no name in the directory is unusual, and no number is there twice.
+	// Usual says that the deletion of Predecessor makes the owner the first if Predecessor was the first for its
+	// own owner: no child and no name in the directory is unusual, no contender ahead is of another kind, which
+	// that owner may not know, and nobody ahead has the number of Predecessor or of the owner.
 	Usual bool
 	// Foreign is a child that is no contender, if there is one; one that Java counts as being ahead is
 	// preferred.
@@ -77,7 +78,7 @@ func (o Order) Decide(own string, children []string) Decision {
 		predKey   string // sort key of d.Predecessor
 		javaAhead int    // children ahead for Java, which filters nothing
 		odd       bool   // a contender's name that no recipe writes
-		tie       bool   // a contender ahead has the owner's number, or another has that of the nearest
+		unsure    bool   // of a contender ahead others may think differently
 	)
 	for _, name := range children {
 		if name == own {
@@ -102,7 +103,7 @@ func (o Order) Decide(own string, children []string) Decision {
 			continue
 		}
 		d.Ahead++
-		tie = tie || key == ownKey || d.Ahead > 1 && key == predKey
+		unsure = unsure || key == ownKey || d.Ahead > 1 && key == predKey || o.foreign(name)
 		if d.Ahead == 1 || key >= predKey { // of equal keys the later listed is the nearer
 			d.Predecessor, predKey = name, key
 		}
@@ -115,7 +116,7 @@ func (o Order) Decide(own string, children []string) Decision {
 	default:
 		d.Verdict = Wait
 		usual := d.Foreign == "" && !odd && o.exclusive()
-		d.Sole, d.Usual = javaAhead == 1 && usual, usual && !tie
+		d.Sole, d.Usual = javaAhead == 1 && usual, usual && !unsure
 	}
 	return d
 }

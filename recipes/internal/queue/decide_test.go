@@ -52,7 +52,7 @@ func TestDecide(t *testing.T) {
 		{
 			"only contenders with other names", mixedOrder, own,
 			[]string{"0000000005", own, "k__lock__0000000006"},
-			queue.Decision{Verdict: queue.Wait, Predecessor: "k__lock__0000000006", Ahead: 2, Usual: true},
+			queue.Decision{Verdict: queue.Wait, Predecessor: "k__lock__0000000006", Ahead: 2},
 		},
 		{
 			"a contender with another name comes later", mixedOrder, own, []string{"0000000008", own},

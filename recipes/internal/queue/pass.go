@@ -9,16 +9,20 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// How a waiter is granted by an event, without a list (ADR 0061). An event says that the node ahead is gone. The turn
-// has come if that node was the first in line when it went, and the own node was there. The first holds
+// How a waiter is granted by events, without a list (ADR 0061). The event that the node ahead is gone is not enough.
+// It must be certain that
 //
-//   - if the list has shown that there is nobody else ahead; or
-//   - if the holder has said so: the transaction that deletes its node also creates and deletes a mark, a node whose
-//     name only the two know, and the waiter has a watch for its creation. A waiter that gives up, and the end of a
-//     session, leave no mark.
+//   - the node ahead was the first in line when it went: the list has shown nobody else ahead, or its holder has said
+//     so. The transaction that deletes a holder's node also creates and deletes a mark, a node with a name that only
+//     the two know, and the waiter has a watch for its creation. A waiter that gives up leaves none, and the end of a
+//     session does not either. A mark tells what its holder knows, which may not know contenders of another kind.
+//   - the own node was there: a watch on it, armed before, has not fired.
 //
-// The second is so if a watch on the own node, armed before the event, has not fired. All of it must have happened in
-// the connection of the list: after a reconnect there is a list.
+// All of it must have happened in the connection of the list: after a reconnect there is a list.
+
+// armTries is how often in a row a waiter tries to arm those watches again. Then it waits without them: perhaps
+// something between the client and the servers cannot bear setWatches.
+const armTries = 4
 
 // passes says that the line is one in which a holder tells the next one.
 func (p *place) passes() bool { return p.Order.exclusive() && p.wasFirst == nil }
@@ -30,7 +34,7 @@ const markSuffix = "-released"
 // list has just shown what is there; but the own node is read if somebody has written to it, and perhaps replaced it,
 // and if its ACL does not say that its events can be had.
 func (p *place) arm(ctx context.Context, d Decision) (a arming) {
-	if !p.passes() || !d.Sole && !(d.Usual && zkpath.IsOurs(d.Predecessor)) {
+	if !p.passes() || !d.Sole && !(d.Usual && zkpath.IsOurs(d.Predecessor)) || p.armFailures > armTries {
 		return a
 	}
 	var own, marks []string
@@ -55,6 +59,20 @@ type arming struct {
 	read    *framework.Pending[framework.DataResult] // of the own node, with a watch
 	watches *framework.Pending[[]*framework.Watch]
 	own     bool // the first of watches is on the own node
+}
+
+// forget has the watches stopped that nobody waits for.
+func (a arming) forget() {
+	if a.read != nil {
+		a.read.Then(func(node framework.DataResult, _ error) { node.Watch.Stop() })
+	}
+	if a.watches != nil {
+		a.watches.Then(func(watches []*framework.Watch, _ error) {
+			for _, w := range watches {
+				w.Stop()
+			}
+		})
+	}
 }
 
 // armed waits for the answers. mark, unless it is nil, hears of the holder ahead. It says whether to try again, after

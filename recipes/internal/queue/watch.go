@@ -71,7 +71,12 @@ func (p *place) awaitAhead(
 	for {
 		select {
 		case ev := <-Events(p.own):
-			return false, p.ownEvent(ev)
+			if err := p.ownEvent(ev); err != nil {
+				return false, err
+			}
+			if looking == nil { // somebody has written to it, or replaced it
+				looking = p.look(ctx, d.Predecessor)
+			}
 		case ev := <-ahead.events:
 			if ev.Type == framework.EventEnd {
 				return false, ended(ev.Err)
@@ -116,8 +121,7 @@ func (p *place) isTurn(first bool) (bool, error) {
 }
 
 // look is how a waiter finds out what no event has told it. Events can get lost, since servers drop those of
-// nodes that the client may not read. It costs one read per waiter and session timeout to be safe from that,
-// and one more of the own node while that is not watched.
+// nodes that the client may not read. It costs two reads per waiter and session timeout to be safe from that.
 type look struct {
 	p          *place
 	ahead      string
@@ -127,10 +131,7 @@ type look struct {
 func (p *place) look(ctx context.Context, predecessor string) *look {
 	l := &look{p: p, ahead: zkpath.Join(p.Dir, predecessor)}
 	exists := p.view.CheckExists().InBackground()
-	if p.own == nil {
-		l.own = exists.ForPath(ctx, p.path)
-	}
-	l.there = exists.ForPath(ctx, l.ahead)
+	l.own, l.there = exists.ForPath(ctx, p.path), exists.ForPath(ctx, l.ahead)
 	return l
 }
 
@@ -144,11 +145,9 @@ func (l *look) done() <-chan struct{} {
 // seen says whether the list has to be read again, because the node ahead has gone. The error is errNodeLost
 // if the own node has.
 func (l *look) seen() (again bool, err error) {
-	if l.own != nil {
-		own, err := Result(l.own)
-		if err == nil && (own.Stat == nil || !l.p.isOwn(*own.Stat)) {
-			return false, errNodeLost
-		}
+	own, err := Result(l.own)
+	if err == nil && (own.Stat == nil || !l.p.isOwn(*own.Stat)) {
+		return false, errNodeLost
 	}
 	there, err := Result(l.there)
 	if err != nil || there.Stat != nil {
@@ -166,8 +165,7 @@ func ended(why error) error {
 	return why
 }
 
-// ownEvent handles an event of the own node. After anything but its deletion the list tells whether it is
-// still there.
+// ownEvent handles an event of the own node. After anything but its deletion there is a list before the grant.
 func (p *place) ownEvent(ev framework.Event) error {
 	p.own, p.ownChanged = nil, true
 	switch ev.Type {
@@ -188,8 +186,15 @@ func (p *place) watch(ctx context.Context, d Decision) (a ahead, watching bool, 
 	}
 	p.unreadable = ""
 	arming := p.arm(ctx, d)
+	taken := false
+	defer func() {
+		if !taken { // a hook did not return
+			arming.forget()
+		}
+	}()
 	full := zkpath.Join(p.Dir, d.Predecessor)
 	read := p.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, full)
+	taken = true
 	mark, again, err := p.armed(ctx, arming)
 	node, failed := Result(read)
 	a.mark, a.node, a.events = mark, node, Events(node.Watch)
