@@ -129,7 +129,7 @@ var mutants = []struct {
 	{bug: "a waiter that gives up leaves a mark", works: "mutex", within: 500},
 	{bug: "handed over after a loss", works: "mutex", within: 500},
 	{bug: "kept without a watch", works: "mutex", within: 300},
-	{bug: "kept after a reconnect without a list", works: "mutex", within: 500},
+	{bug: "kept after a reconnect without a list", works: "mutex", within: 2000},
 	{bug: "kept from those who wait", works: "mutex", within: 300},
 	{bug: "turns never end", works: "mutex", within: 300},
 	{bug: "a turn for all who come", works: "mutex", within: 300},
