@@ -52,7 +52,7 @@ func (p *place) awaitAhead(
 ) (granted bool, err error) {
 	p.behind = 0
 	ahead, watching, err := p.watch(ctx, d)
-	defer ahead.stop()
+	defer func() { ahead.stop() }()
 	switch {
 	case err != nil:
 		return false, err
@@ -76,6 +76,12 @@ func (p *place) awaitAhead(
 			}
 			if looking == nil { // somebody has written to it, or replaced it
 				looking = p.look(ctx, d.Predecessor)
+			}
+		case ev := <-Events(ahead.mark):
+			ahead.mark = nil
+			if ev.Type == framework.EventNodeCreated {
+				ahead.node.Watch = nil // its event is on its way: to stop it now might take a request
+				return p.isTurn(true)
 			}
 		case ev := <-ahead.events:
 			if ev.Type == framework.EventEnd {
