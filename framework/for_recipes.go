@@ -15,7 +15,7 @@ import (
 	"weak"
 
 	"github.com/go-curator/curator/internal/flow"
-	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/retry"
 )
 
@@ -105,21 +105,13 @@ func (s *Session) Zxid() int64 {
 	return s.e.wire.MaxZxid()
 }
 
-// JoinWatch returns one more one-shot watch of the data of the node at path, if this session has one on the
-// server already: there is no request. Else it is nil. For authors of recipes.
-func (s *Session) JoinWatch(path string) *Watch {
-	if s.none() {
-		return nil
-	}
-	full, err := s.c.fullPath(path)
-	if err != nil {
-		return nil
-	}
-	w := watching{wanted: true}.start(s.c, wire.Data, full)
-	if !s.e.wire.Join(w.armIn(s.e)) {
-		return nil
-	}
-	return w
+// ReadsItsOwn says whether this client may read a node that it creates at path without an ACL of its own, as far as
+// that shows without asking a server: everybody may, or the creator. For authors of recipes.
+func (c *Client) ReadsItsOwn(path string) bool {
+	full, err := c.fullPath(path)
+	return err == nil && !c.none() && slices.ContainsFunc(c.aclOf(nil, full), func(a jute.ACL) bool {
+		return a.Perms&jute.PermRead != 0 && (a.Scheme == "world" || a.Scheme == "auth")
+	})
 }
 
 // Ended returns a function that reports whether the session is over. The function keeps neither the session

@@ -124,14 +124,22 @@ func failure(r wire.Reply) (index int, code int32) {
 	}
 	res := jute.MultiResponse{Asked: beatNodes}
 	if jute.Unmarshal(r.Body, &res) == nil {
-		for i, one := range res.Results {
-			// Checks before the failed one have code 0, checks after it RuntimeInconsistency.
-			if one.Op == jute.OpError && one.Err != jute.CodeOK && one.Err != jute.CodeRuntimeInconsistency {
-				return i, one.Err
-			}
+		if index, code = failed(res.Results); index >= 0 {
+			return index, code
 		}
 	}
 	return -1, r.Code
+}
+
+// failed returns the operation that made a transaction fail, and why; -1 if none did.
+func failed(results []jute.MultiResult) (index int, code int32) {
+	for i, one := range results {
+		// Those before the failed one have code 0, those after it RuntimeInconsistency.
+		if one.Op == jute.OpError && one.Err != jute.CodeOK && one.Err != jute.CodeRuntimeInconsistency {
+			return i, one.Err
+		}
+	}
+	return -1, jute.CodeOK
 }
 
 // failed handles a heartbeat whose check at index failed. It ends the hold if its node is gone, then checks

@@ -20,6 +20,7 @@ type DeleteBuilder struct {
 	quiet      bool
 	guaranteed bool
 	again      bool
+	mark       string
 }
 
 // Delete begins to delete a node. Corresponds to Curator's delete.
@@ -54,6 +55,13 @@ func (b DeleteBuilder) Idempotent() DeleteBuilder { b.again = true; return b }
 // client tries until it is closed. Corresponds to Curator's guaranteed.
 func (b DeleteBuilder) Guaranteed() DeleteBuilder { b.guaranteed = true; return b }
 
+// LeavingMark makes the deletion tell clients that watch for the creation of a mark, the node's path with suffix,
+// that this call has deleted the node. One transaction creates the mark, deletes it, and deletes the node: the mark
+// is never there to be found, but it takes a sequence number of the parent. If the server refuses that, or there is
+// no answer to the first try, the node is deleted without a mark. ErrBadArguments together with WithVersion or
+// DeletingChildrenIfNeeded. For authors of recipes.
+func (b DeleteBuilder) LeavingMark(suffix string) DeleteBuilder { b.mark = suffix; return b }
+
 // ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and the errors that every
 // operation can return;
 // ErrBadArguments for "/", also with a chroot. (The root of a namespace can be deleted.)
@@ -80,6 +88,11 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 		err = errDeleteRoot
 	}
 	x := &deletion{DeleteBuilder: b, full: full}
+	if b.mark != "" && err == nil {
+		if _, err = c.fullPath(path + b.mark); b.version != -1 || b.children {
+			err = badArguments("LeavingMark goes with neither WithVersion nor DeletingChildrenIfNeeded")
+		}
+	}
 	o := &x.operation
 	o.c, o.opKind, o.path, o.fault = c, opKind{name: "delete", write: true}, path, err
 	o.procedure, o.ambiguous = x, deleteRefusals
@@ -91,7 +104,7 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	}
 	if b.guaranteed && err == nil {
 		t := cleanup{path: full, version: b.version, children: b.children, bound: c.view.epoch}
-		x.owed = guaranteed{c: c, owed: t}
+		x.owed.c, x.owed.owed = c, t
 		o.debt = &x.owed
 	}
 	return o
@@ -108,12 +121,48 @@ type deletion struct {
 	owed guaranteed // with Guaranteed
 }
 
-func (x *deletion) request(*epoch) *wire.Call { return deleteCall(x.full, x.version) }
+func (x *deletion) request(*epoch) *wire.Call {
+	mark := x.full + x.mark
+	if x.owed.marking = x.mark != ""; !x.owed.marking {
+		return deleteCall(x.full, x.version)
+	}
+	x.mark = "" // of another try
+	return newCall(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{
+		{Op: jute.OpCreate, Request: &jute.CreateRequest{Path: mark, ACL: openACL}},
+		{Op: jute.OpDelete, Request: &jute.PathVersionRequest{Path: mark, Version: -1}},
+		{Op: jute.OpDelete, Request: &jute.PathVersionRequest{Path: x.full, Version: -1}},
+	}})
+}
 
-func (x *deletion) decode(int64, []byte) (v struct{}, err error) { return v, nil }
+func (x *deletion) decode(_ int64, body []byte) (v struct{}, err error) {
+	if x.owed.marking {
+		err = unmarked(wire.Reply{Body: body})
+	}
+	return v, err
+}
+
+// unmarked returns why a node was not deleted by the transaction that also leaves a mark; nil if it was.
+func unmarked(reply wire.Reply) error {
+	res := jute.MultiResponse{Asked: 3}
+	if err := replied(reply, &res); err != nil {
+		return err
+	}
+	index, code := failed(res.Results)
+	switch {
+	case index >= 0:
+		return codeError(code)
+	case len(res.Results) != res.Asked || res.Results[res.Asked-1].Op != jute.OpDelete:
+		return fmt.Errorf("%w: not the results of a delete that leaves a mark", ErrMalformedReply)
+	}
+	return nil
+}
 
 func (x *deletion) after(err error) step[struct{}] {
 	switch {
+	case x.owed.marking && !unfinished(err): // the server has refused the mark, or all of it
+		return func(context.Context, *run[struct{}]) (v struct{}, again bool, err error) {
+			return v, true, nil
+		}
 	case x.again && errors.Is(refusalOf(err), ErrNoNode):
 		return func(context.Context, *run[struct{}]) (v struct{}, again bool, err error) {
 			return v, false, nil
@@ -232,9 +281,10 @@ func removalEventOf(err error) removalEvent {
 
 // guaranteed is the debt of a guaranteed delete.
 type guaranteed struct {
-	c     *Client
-	state removalState
-	owed  cleanup
+	c       *Client
+	state   removalState
+	owed    cleanup
+	marking bool // the request also leaves a mark: its refusal says nothing of the delete
 }
 
 func (g *guaranteed) apply(ev removalEvent) (full error) {
@@ -254,8 +304,13 @@ func (g *guaranteed) answered(error) {}
 func (g *guaranteed) late(reply wire.Reply) {
 	err := replyError(reply)
 	ev := removalEventOf(err)
-	if g.owed.children && errors.Is(err, ErrNotEmpty) {
+	switch {
+	case g.owed.children && errors.Is(err, ErrNotEmpty):
 		ev = removalBlocked
+	case g.marking:
+		if unmarked(reply) != nil {
+			ev = removalUnfinished
+		}
 	}
 	g.apply(removalLeft)
 	g.apply(ev) // no caller is left to get ErrCleanupFull

@@ -97,8 +97,9 @@ var everything = map[string]func(ctx context.Context, c *Client){
 		cancel()
 		_ = c.Left(ctx, nil)
 	},
-	"Place": func(_ context.Context, c *Client) { c.Place("/") },
-	"Sync":  func(ctx context.Context, c *Client) { _ = c.Sync().ForPath(ctx, "/") },
+	"Place":       func(_ context.Context, c *Client) { c.Place("/") },
+	"ReadsItsOwn": func(_ context.Context, c *Client) { c.ReadsItsOwn("/") },
+	"Sync":        func(ctx context.Context, c *Client) { _ = c.Sync().ForPath(ctx, "/") },
 	"Transaction": func(ctx context.Context, c *Client) {
 		_, _ = c.Transaction(ctx, c.TransactionOp().Check().ForPath("/"))
 	},
@@ -130,7 +131,7 @@ func hold1(ctx context.Context, c *Client) {
 		return
 	}
 	_, _, _, _, _ = s.Epoch(), s.ID(), s.Timeout(), s.Connections(), s.Ended()()
-	_ = s.JoinWatch("/")
+	_, _ = s.Arm(ctx, 0, []string{"/asked"}, []string{"/none"}).Wait(ctx)
 	_ = s.WaitQuorum(ctx)
 	if h, err := s.Hold(ctx, HoldOptions{Path: "/asked"}); err == nil {
 		h.Remaining()

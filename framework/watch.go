@@ -62,9 +62,10 @@ type Watch struct {
 	kind    wire.WatchKind
 	full    string
 	fn      func(Event)
-	stopped chan struct{} // closed by Stop
+	stopped chan struct{} // closed by Stop; nil for a one-shot watch, whose only event always has room
 
 	mu      sync.Mutex
+	ended   bool        // Stop was called; guarded by mu
 	e       *epoch      // the epoch of armed; guarded by mu
 	armed   *wire.Watch // guarded by mu
 	ch      chan Event  // closed when over is set and queue is empty
@@ -86,13 +87,14 @@ func watched(f func(Event)) watching { return watching{wanted: f != nil, fn: f} 
 
 // start makes the watch of one operation.
 func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
-	w := &Watch{c: c, kind: kind, full: full, fn: s.fn, stopped: make(chan struct{})}
+	w := &Watch{c: c, kind: kind, full: full, fn: s.fn}
 	w.backlog.unbounded = s.fn != nil && !c.none() && c.view.own
+	room := 1
+	if kind == wire.Persistent || kind == wire.Recursive {
+		room = 64 // so that a receiver that keeps up needs no goroutine
+		w.stopped = make(chan struct{})
+	}
 	if w.fn == nil {
-		room := 1
-		if kind == wire.Persistent || kind == wire.Recursive {
-			room = 64 // so that a receiver that keeps up needs no goroutine
-		}
 		w.ch = make(chan Event, room)
 		w.C = w.ch
 	}
@@ -124,18 +126,18 @@ func (w *Watch) disarm() {
 // events that have not been received are lost. Stop waits neither for the server nor for a running callback.
 // Another Stop, or a Stop after the end, does nothing.
 func (w *Watch) Stop() {
-	if w == nil || w.stopped == nil {
+	if w == nil || w.c == nil {
 		return // the zero value
 	}
 	w.mu.Lock()
-	select {
-	case <-w.stopped:
+	if w.ended {
 		w.mu.Unlock()
 		return
-	default:
 	}
-	close(w.stopped)
-	w.over, w.queue = true, nil
+	if w.stopped != nil {
+		close(w.stopped)
+	}
+	w.ended, w.over, w.queue = true, true, nil
 	if !w.pumping {
 		w.finish()
 	}
@@ -192,10 +194,9 @@ func (w *Watch) callLater(ev Event) {
 	w.c.desk().callbacks.put(func() {
 		w.mu.Lock()
 		w.backlog.received(ev)
+		ended := w.ended
 		w.mu.Unlock()
-		select {
-		case <-w.stopped:
-		default:
+		if !ended {
 			w.fn(ev)
 		}
 	})

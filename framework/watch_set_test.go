@@ -66,6 +66,59 @@ func TestWatchSet(t *testing.T) {
 	})
 }
 
+// Watches that are armed without a read: on nodes that are there, and on one that is not.
+func TestArm(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx := t.Context()
+		for _, path := range []string{"/same", "/set", "/gone", "/later", "/there"} {
+			require.NoError(t, srv.Create(path, nil))
+		}
+		s, err := c.Session(ctx)
+		require.NoError(t, err)
+		_, err = c.CheckExists().ForPath(ctx, "/same")
+		require.NoError(t, err)
+		since := s.Zxid()
+		require.NoError(t, srv.Set("/set", nil))
+		require.NoError(t, srv.Delete("/gone"))
+		srv.ResetCounts()
+		watches, err := s.Arm(ctx, since, []string{"/same", "/set", "/gone", "/later"}, []string{"/there", "/new"}).Wait(ctx)
+		require.NoError(t, err)
+		require.Equal(t, map[zktest.Op]int{"setWatches": 1}, srv.Counts())
+		seen := func() (all []string) {
+			for _, w := range watches {
+				select {
+				case ev, ok := <-w.C:
+					if ok {
+						all = append(all, ev.Type.String()+" "+ev.Path)
+					}
+				default:
+				}
+			}
+			return all
+		}
+		require.Equal(t, []string{"NodeDataChanged /set", "NodeDeleted /gone", "NodeCreated /there"}, seen())
+		require.NoError(t, srv.Set("/later", nil))
+		synctest.Wait()
+		require.Equal(t, []string{"NodeDataChanged /later"}, seen())
+		srv.Cut(0)
+		require.NoError(t, srv.Create("/new", nil))
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"NodeCreated /new"}, seen())
+		watches[0].Stop()
+		synctest.Wait()
+		require.Empty(t, srv.Watches())
+
+		srv.Inject(zktest.Fault{Op: "setWatches", Action: zktest.ReplyError, Err: zktest.ErrUnimplemented})
+		_, err = s.Arm(ctx, since, []string{"/same"}, []string{"/newer"}).Wait(ctx)
+		require.ErrorIs(t, err, ErrUnimplemented)
+		require.Empty(t, srv.Watches())
+		_, err = s.Arm(ctx, since, nil, []string{"not a path"}).Wait(ctx)
+		require.ErrorIs(t, err, ErrInvalidPath)
+		_, err = (*Session)(nil).Arm(ctx, 0, []string{"/same"}, nil).Wait(ctx)
+		require.ErrorIs(t, err, ErrNoClient)
+	})
+}
+
 // What has changed since the nodes were read fires, across a reconnect, too.
 func TestWatchSetRearms(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {

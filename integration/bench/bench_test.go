@@ -51,17 +51,17 @@ const (
 )
 
 // The bounds are those of a run without faults, on any machine: on a busy one fewer of the contenders meet, which
-// costs an event or a request more (ADRs 0031 and 0034). Tests in virtual time hold the exact figures.
+// costs an event or a request more (ADRs 0034 and 0061). Tests in virtual time hold the exact figures.
 var works = []work{
 	{"free", mutexes(1, 1, 0), all, 3, 0},
-	{"8 sessions", mutexes(8, 8, 0), all, 5, 2},
-	{"32 sessions", mutexes(32, 32, 0), all, 5, 2},
-	{"8 sessions, each holds 2 ms", mutexes(8, 8, 2*time.Millisecond), all, 7, 3},
-	{"32 sessions, each holds 2 ms", mutexes(32, 32, 2*time.Millisecond), all, 7, 3},
-	{"8 goroutines, one session", mutexes(1, 8, 0), most, 5, 2},
-	{"32 goroutines, one session", mutexes(1, 32, 0), most, 5, 2},
-	{"8 goroutines, one lock object", shared(8), both, 5, 2},
-	{"32 goroutines, one lock object", shared(32), both, 5, 2},
+	{"8 sessions", mutexes(8, 8, 0), all, 5, 3},
+	{"32 sessions", mutexes(32, 32, 0), all, 5, 3},
+	{"8 sessions, each holds 2 ms", mutexes(8, 8, 2*time.Millisecond), all, 5, 3},
+	{"32 sessions, each holds 2 ms", mutexes(32, 32, 2*time.Millisecond), all, 5, 3},
+	{"8 goroutines, one session", mutexes(1, 8, 0), most, 5, 3},
+	{"32 goroutines, one session", mutexes(1, 32, 0), most, 5, 3},
+	{"8 goroutines, one lock object", shared(8), both, 5, 3},
+	{"32 goroutines, one lock object", shared(32), both, 5, 3},
 	{"semaphore, 16 sessions, 4 leases",
 		bench.Job{Work: "semaphore", Sessions: 16, Contenders: 16, Leases: 4}, both, 7, 3},
 	{"semaphore mutex, 8 sessions",

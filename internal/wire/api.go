@@ -147,8 +147,10 @@ type Watch struct {
 	// Set, if not nil, is what the watch belongs to: then Fn is nil.
 	Set *WatchSet
 
-	entry   *watchEntry
-	Kind    WatchKind
+	entry *watchEntry
+	Kind  WatchKind
+	// Absent, for a watch of a Rearming, says that there is no such node: the watch is for its creation.
+	Absent  bool
 	stopped bool
 }
 
@@ -167,8 +169,9 @@ func (w *Watch) call(ev WatchEvent) {
 	}
 }
 
-// Rearming is a request that arms one-shot watches, of sets, without reading the nodes: setWatches. A watch on
-// a node that has changed since a transaction fires instead. Its event may come before the answer.
+// Rearming is a request that arms one-shot watches without reading the nodes: setWatches. A watch on a node
+// that has changed since a transaction, or an absent one that is there, fires instead. Its event may come
+// before the answer.
 type Rearming struct {
 	// Since is a transaction that the server had executed when the nodes were read.
 	Since   int64

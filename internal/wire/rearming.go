@@ -21,6 +21,8 @@ func (a *Rearming) body(without map[*Watch]bool) []byte {
 		case without[w]:
 		case w.Kind == Child:
 			req.Child = append(req.Child, w.Path)
+		case w.Absent:
+			req.Exist = append(req.Exist, w.Path)
 		default:
 			req.Data = append(req.Data, w.Path)
 		}
@@ -31,10 +33,13 @@ func (a *Rearming) body(without map[*Watch]bool) []byte {
 // rearming attaches the watches of a call that is about to be written. Those on paths with a persistent watch
 // are left out, since they would replace it.
 func (r *registry) rearming(c *Call) {
-	without := map[*Watch]bool{}
+	var without map[*Watch]bool
 	for _, w := range c.Rearm.Watches {
 		p := r.entries[watchKey{w.Path, Persistent}]
 		if w.stopped || p != nil && p.written {
+			if without == nil {
+				without = map[*Watch]bool{}
+			}
 			without[w] = true
 			continue
 		}
@@ -55,7 +60,7 @@ func (r *registry) rearmed(a *Rearming, code int32) (fire []delivery) {
 		attached := slices.Contains(e.subs, w)
 		switch {
 		case code == jute.CodeOK && attached:
-			e.armed = true
+			e.armed, e.exist = true, w.Absent
 			continue
 		case code == jute.CodeOK && w.entry != nil && !w.stopped:
 			typ := int32(jute.EventNodeDataChanged)
@@ -65,6 +70,10 @@ func (r *registry) rearmed(a *Rearming, code int32) (fire []delivery) {
 			fire = append(fire, delivery{w, WatchEvent{Type: typ, Path: w.Path}})
 		case code == jute.CodeOK && w.stopped:
 			e.armed = true // it was stopped after the request was written: tidy removes it
+		case code == jute.CodeOK && w.Absent && len(e.subs) == 0:
+			// It was used up by an event from before the request, of a node that is gone again; the server has
+			// armed it. Then, too, tidy removes it.
+			e.armed, e.exist = true, true
 		}
 		r.detach(w, e)
 	}

@@ -80,6 +80,20 @@ func TestRearmedWatches(t *testing.T) {
 		assert.Len(t, r.unwatch(own), 1)
 		r.empty()
 	})
+	t.Run("for a creation", func(t *testing.T) {
+		r, set := newTable(t), &WatchSet{}
+		a, b := data(), &Watch{Kind: Data, Path: "/absent", Absent: true}
+		c := r.rearms(set, a, b)
+		assert.Equal(t, jute.SetWatches{RelativeZxid: 7, Data: []string{"/x"}, Exist: []string{"/absent"}}, bodyOf(t, c))
+		require.Empty(t, r.rearmed(c.Rearm, jute.CodeOK))
+		calls, _ := r.rearm(9, 1<<20)
+		require.Len(t, calls, 1)
+		assert.Equal(t, []string{"/absent"}, bodyOf(t, calls[0]).Exist, "of another connection, too")
+		assert.Equal(t, []string{"/x"}, bodyOf(t, calls[0]).Data)
+		assert.Len(t, r.fired(jute.EventNodeCreated, "/absent"), 1)
+		assert.Len(t, r.fired(jute.EventNodeDeleted, "/x"), 1)
+		r.empty()
+	})
 	t.Run("where others watch, too", func(t *testing.T) {
 		r, set := newTable(t), &WatchSet{}
 		own := r.armed(Data, "/x")

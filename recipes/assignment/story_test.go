@@ -94,7 +94,7 @@ func TestTraffic(t *testing.T) {
 			"multiRead": 3 + 1 + 2, // its load; the other hears of it; both hear of the plan
 			"setData":   1,         // the plan
 			// Each lock is listed once; its waiter watches the one ahead, and its own.
-			"getChildren2": 3, "getData": 2 * 3, "delete": 3,
+			"getChildren2": 3, "getData": 3, "setWatches": 3, "delete": 3,
 		}, at)
 	})
 }

@@ -114,7 +114,8 @@ func remove(grant *queue.Grant, cause error) *framework.Pending[struct{}] {
 	if goneAnyway(cause) {
 		return nil
 	}
-	return queue.Remove(grant.Session.Client(), grant.Path)
+	deletion := grant.Deletion(grant.Session.Client()).InBackground()
+	return deletion.ForPath(context.Background(), grant.Path)
 }
 
 // goneAnyway reports whether why, the cause of a term's end or the error of a delete, means that the node is

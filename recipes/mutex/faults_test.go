@@ -117,13 +117,16 @@ func TestDirectoryMadeAnewWhileDisconnected(t *testing.T) {
 // The waiter's node is deleted and another one of the same name is there when it looks: it is not its own,
 // not even if it is of the same session.
 func TestOwnNodeReplacedWhileWaiting(t *testing.T) {
-	for owner := range 2 {
+	for i, at := range []zktest.Fault{
+		{Op: "getData", PathPrefix: path}, {Op: "setWatches"}, {Op: "getData", PathPrefix: path}, {Op: "setWatches"},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t)
 			a, b := newClient(t, s), newClient(t, s)
+			owner := i / 2
 			lock := acquire(t, mutex.New(a, path))
-			look := s.Inject(zktest.Fault{Session: session(t, b), Op: "getData", PathPrefix: path,
-				Action: zktest.Hold})
+			at.Session, at.Action = session(t, b), zktest.Hold
+			look := s.Inject(at)
 			done := begin(t, background, mutex.New(b, path))
 			<-look.Struck()
 			line, err := mutex.New(a, path).Participants(background)
@@ -402,8 +405,8 @@ func TestReplyLostAfterCommit(t *testing.T) {
 // Every request of a waiter may lose its reply, one after the other.
 func TestRepliesLostWhileWaiting(t *testing.T) {
 	for _, fault := range []zktest.Fault{
-		{Op: "create2"}, {Op: "getChildren2"}, {Op: "getData", PathPrefix: path},
-		{Op: "getData", PathPrefix: path, After: 1}, {Op: "getData", PathPrefix: path, Times: 3},
+		{Op: "create2"}, {Op: "getChildren2"}, {Op: "getData", PathPrefix: path}, {Op: "setWatches"},
+		{Op: "getData", PathPrefix: path, Times: 3}, {Op: "setWatches", Times: 2},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t)

@@ -42,12 +42,13 @@ func TestKeptTraffic(t *testing.T) {
 
 		turn = turnOf(t, m)
 		waiter := waiting(t, background, other)
-		counts(t, s, "somebody comes", map[string]int{"create2": 1, "getChildren2": 1, "getData": 2})
+		counts(t, s, "somebody comes",
+			map[string]int{"create2": 1, "getChildren2": 1, "getData": 1, "setWatches": 1})
 		end(t, turn)
 		lock := waiter.OK()
 		counts(t, s, "and gets it", map[string]int{"delete": 1})
 		release(t, lock)
-		counts(t, s, "and goes", map[string]int{"delete": 1})
+		counts(t, s, "and goes", map[string]int{"multi": 1})
 		clean(t, s, path)
 	})
 }

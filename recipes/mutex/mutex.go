@@ -63,7 +63,6 @@ func configure(client *framework.Client, path string, opts []Option) *Mutex {
 	m := &Mutex{}
 	m.line.Client, m.line.Dir, m.line.Name, m.line.Recipe = client, path, lockName, "mutex"
 	m.line.Order, m.line.Loss = queue.Order{Names: []string{lockName}}, framework.SessionOnly
-	m.line.FarSighted = true
 	m.err = queue.Configure(client, path, m, opts)
 	return m
 }

@@ -17,11 +17,11 @@ type owner struct {
 }
 
 func (l *Line) owner() owner {
-	if known := l.memory.owner.Load(); known != nil {
+	if known := l.known.Load(); known != nil {
 		return *known
 	}
 	own := &owner{l.Client.Place(l.Dir), l.Name}
-	l.memory.owner.Store(own)
+	l.known.Store(own)
 	return *own
 }
 

@@ -50,11 +50,10 @@ type Decision struct {
 	// Sole says that the deletion of Predecessor alone makes the owner the first, without another list: it is
 	// the only child ahead in Java's order over all children, and no name in the directory is unusual.
 	Sole bool
-	// First is the first contender in line, set with Wait if the deletion of Predecessor makes the owner the
-	// first as soon as all ahead of Predecessor are gone: no child and no name in the directory is unusual.
-	First string
-	// Second is the nearest one ahead of Predecessor, set with First if there is one.
-	Second string
+	// Usual says that the deletion of Predecessor makes the owner the first if Predecessor was the first for its
+	// own owner: no child and no name in the directory is unusual, no contender ahead is of another kind, which
+	// that owner may not know, and nobody ahead has the number of Predecessor or of the owner.
+	Usual bool
 	// Foreign is a child that is no contender, if there is one; one that Java counts as being ahead is
 	// preferred.
 	Foreign      string
@@ -77,11 +76,9 @@ func (o Order) Decide(own string, children []string) Decision {
 		d         Decision
 		seen      bool   // own has been met: equal keys from here on come after it
 		predKey   string // sort key of d.Predecessor
-		secondKey string // sort key of d.Second
 		javaAhead int    // children ahead for Java, which filters nothing
 		odd       bool   // a contender's name that no recipe writes
-		leastKey  string // sort key of d.First
-		tie       bool   // two contenders ahead have the same number
+		unsure    bool   // of a contender ahead others may think differently
 	)
 	for _, name := range children {
 		if name == own {
@@ -106,16 +103,9 @@ func (o Order) Decide(own string, children []string) Decision {
 			continue
 		}
 		d.Ahead++
-		tie = tie || key == ownKey || d.Ahead > 1 && (key == predKey || key == leastKey)
-		switch {
-		case d.Ahead == 1, key >= predKey: // of equal keys the later listed is the nearer
-			d.Second, secondKey = d.Predecessor, predKey
+		unsure = unsure || key == ownKey || d.Ahead > 1 && key == predKey || o.foreign(name)
+		if d.Ahead == 1 || key >= predKey { // of equal keys the later listed is the nearer
 			d.Predecessor, predKey = name, key
-		case d.Second == "", key >= secondKey:
-			d.Second, secondKey = name, key
-		}
-		if d.Ahead == 1 || key < leastKey {
-			d.First, leastKey = name, key
 		}
 	}
 	switch {
@@ -126,10 +116,7 @@ func (o Order) Decide(own string, children []string) Decision {
 	default:
 		d.Verdict = Wait
 		usual := d.Foreign == "" && !odd && o.exclusive()
-		d.Sole = javaAhead == 1 && usual
-		if tie || !usual {
-			d.First, d.Second = "", ""
-		}
+		d.Sole, d.Usual = javaAhead == 1 && usual, usual && !unsure
 	}
 	return d
 }

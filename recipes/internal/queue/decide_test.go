@@ -42,8 +42,7 @@ func TestDecide(t *testing.T) {
 		{
 			"one ahead", mutexOrder, own,
 			[]string{own, node('b', "lock-", 3)},
-			queue.Decision{Verdict: queue.Wait, Predecessor: node('b', "lock-", 3), Ahead: 1, Sole: true,
-				First: node('b', "lock-", 3)},
+			queue.Decision{Verdict: queue.Wait, Predecessor: node('b', "lock-", 3), Ahead: 1, Sole: true, Usual: true},
 		},
 		{
 			"contenders with other names", mixedOrder, own,
@@ -53,8 +52,7 @@ func TestDecide(t *testing.T) {
 		{
 			"only contenders with other names", mixedOrder, own,
 			[]string{"0000000005", own, "k__lock__0000000006"},
-			queue.Decision{Verdict: queue.Wait, Predecessor: "k__lock__0000000006", Ahead: 2, First: "0000000005",
-				Second: "0000000005"},
+			queue.Decision{Verdict: queue.Wait, Predecessor: "k__lock__0000000006", Ahead: 2},
 		},
 		{
 			"a contender with another name comes later", mixedOrder, own, []string{"0000000008", own},
@@ -63,20 +61,17 @@ func TestDecide(t *testing.T) {
 		{
 			"the nearest of two, whatever the UUID", mutexOrder, own,
 			[]string{node('f', "lock-", 5), own, node('0', "lock-", 6)},
-			queue.Decision{Verdict: queue.Wait, Predecessor: node('0', "lock-", 6), Ahead: 2,
-				First: node('f', "lock-", 5), Second: node('f', "lock-", 5)},
+			queue.Decision{Verdict: queue.Wait, Predecessor: node('0', "lock-", 6), Ahead: 2, Usual: true},
 		},
 		{
 			"three ahead", mutexOrder, own,
 			[]string{node('f', "lock-", 5), own, node('0', "lock-", 6), node('2', "lock-", 1)},
-			queue.Decision{Verdict: queue.Wait, Predecessor: node('0', "lock-", 6), Ahead: 3,
-				First: node('2', "lock-", 1), Second: node('f', "lock-", 5)},
+			queue.Decision{Verdict: queue.Wait, Predecessor: node('0', "lock-", 6), Ahead: 3, Usual: true},
 		},
 		{
 			"three ahead, the nearest listed first", mutexOrder, own,
 			[]string{node('0', "lock-", 6), node('2', "lock-", 1), node('f', "lock-", 5), own},
-			queue.Decision{Verdict: queue.Wait, Predecessor: node('0', "lock-", 6), Ahead: 3,
-				First: node('2', "lock-", 1), Second: node('f', "lock-", 5)},
+			queue.Decision{Verdict: queue.Wait, Predecessor: node('0', "lock-", 6), Ahead: 3, Usual: true},
 		},
 		{
 			"equal numbers ahead: of two that are first neither is", mutexOrder, own,
@@ -110,7 +105,7 @@ func TestDecide(t *testing.T) {
 			"go-zookeeper's names are contenders", mutexOrder, own,
 			[]string{own, "_c_0123456789abcdef0123456789abcdef-lock-0000000002"},
 			queue.Decision{Verdict: queue.Wait, Predecessor: "_c_0123456789abcdef0123456789abcdef-lock-0000000002",
-				Ahead: 1, Sole: true, First: "_c_0123456789abcdef0123456789abcdef-lock-0000000002"},
+				Ahead: 1, Sole: true, Usual: true},
 		},
 		{
 			"a contender without a number: Java waits, so do we, and we look again", mutexOrder, own,

@@ -157,7 +157,13 @@ func (s *Shared[Q]) Asked(ctx context.Context) bool {
 }
 
 // entrances are those of lines.
-var entrances Entrances[peersKey, listing]
+var entrances Entrances[comers, listing]
+
+// comers are those that share: goroutines of one client, in one session, in one line.
+type comers struct {
+	line    owner
+	session int64
+}
 
 // listing is a list of the directory for those whose creates were queued before it.
 type listing struct {

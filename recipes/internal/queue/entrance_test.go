@@ -11,7 +11,7 @@ import (
 // One list is under way at a time; those that come meanwhile share the next one, which is asked for after the
 // creates of all of them were queued.
 func TestNewcomersShareAList(t *testing.T) {
-	e := entrances.Enter(peersKey{session: 1})
+	e := entrances.Enter(comers{session: 1})
 	defer e.Leave()
 	var asked []*listing
 	done := func(list *Shared[listing]) {
@@ -52,7 +52,7 @@ func TestNewcomersShareAList(t *testing.T) {
 
 // A few ask for themselves at the same time. The first of them that is answered asks for those that share.
 func TestAFewAskForThemselves(t *testing.T) {
-	e := entrances.Enter(peersKey{session: 2})
+	e := entrances.Enter(comers{session: 2})
 	defer e.Leave()
 	var own [5]Shared[listing]
 	for i := range MostAtOnce {
@@ -73,8 +73,8 @@ func TestAFewAskForThemselves(t *testing.T) {
 
 func TestEntrancesAreForgotten(t *testing.T) {
 	for i := range 3 {
-		e := entrances.Enter(peersKey{session: int64(i)})
-		require.Same(t, e, entrances.Enter(peersKey{session: int64(i)}))
+		e := entrances.Enter(comers{session: int64(i)})
+		require.Same(t, e, entrances.Enter(comers{session: int64(i)}))
 		e.Leave()
 		e.Leave()
 	}

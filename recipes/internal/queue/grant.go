@@ -25,12 +25,12 @@ type Grant struct {
 	Path, Name string
 	Czxid      int64
 
-	line  *Line     // learns how long it was held; nil for a grant beside another
-	since time.Time // of line
-	owner owner     // of line; set with Hold
-	entry carried   // of the grant, in the list that the hold's context carries; set with Hold
-	ctx   carrier   // of that list; set with Hold, in the last of several grants
-	turn  *Turn     // which carries it instead of the grant that the node has; nil for others
+	line  *Line   // nil for a grant beside another
+	marks bool    // the deletion of its node leaves a mark for the one that waits for it
+	owner owner   // of line; set with Hold
+	entry carried // of the grant, in the list that the hold's context carries; set with Hold
+	ctx   carrier // of that list; set with Hold, in the last of several grants
+	turn  *Turn   // which carries it instead of the grant that the node has; nil for others
 
 	Waited  bool            // there was somebody ahead
 	held    atomic.Bool     // Hold is set; a hook that is told of the hold has its context before that
@@ -47,30 +47,35 @@ func (g *Grant) live() bool { return g.held.Load() && g.Hold.Valid() }
 // or the connection is lost, the client goes on.
 func (g *Grant) Release(ctx context.Context) (err error) {
 	defer func() { // also if a hook does not return
-		err = g.Session.Client().Delete().Quietly().Guaranteed().ForPath(ctx, g.Path)
+		err = g.Deletion(g.Session.Client()).ForPath(ctx, g.Path)
 	}()
-	g.end()
+	g.Hold.End(framework.ErrReleased)
 	return nil
+}
+
+// Deletion is how to delete the node, in its session, once the hold has ended: it tells the waiter after it that the
+// node was the first in line.
+func (g *Grant) Deletion(view *framework.Client) framework.DeleteBuilder {
+	b := view.Delete().Quietly().Guaranteed()
+	if g.marks {
+		b = b.LeavingMark(markSuffix)
+	}
+	return b
 }
 
 // Abandon ends the hold and has the node deleted, without waiting for that.
 func (g *Grant) Abandon() { g.giveBack() }
 
 // Leave ends the hold of a place whose node the caller deletes itself, in a transaction with something else.
-func (g *Grant) Leave() { g.end() }
+func (g *Grant) Leave() { g.Hold.End(framework.ErrReleased) }
 
 // giveBack ends the hold and queues the delete. The client goes on with it until it is done.
 func (g *Grant) giveBack() (deleted *framework.Pending[struct{}]) {
-	defer func() { deleted = Remove(g.Session.Client(), g.Path) }() // also if a hook does not return
-	g.end()
-	return nil
-}
-
-func (g *Grant) end() {
-	if g.line != nil {
-		g.line.memory.heldFor.Store(int64(time.Since(g.since)))
-	}
+	defer func() { // also if a hook does not return
+		deleted = g.Deletion(g.Session.Client()).InBackground().ForPath(context.Background(), g.Path)
+	}()
 	g.Hold.End(framework.ErrReleased)
+	return nil
 }
 
 // Lost returns how a hold was lost, nil if it is still held or was released.

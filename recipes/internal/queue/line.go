@@ -49,25 +49,13 @@ type Line struct {
 	StaleTry  bool // has TryAcquire read what the connected server knows, which may be old
 	// CreatingTry has TryAcquire create its node without a look before, which a holder notices.
 	CreatingTry bool
-	// FarSighted has a waiter with several ahead learn that it is the next one while the one before it holds,
-	// if the holds of this Line last for longHold: for two requests and two events more.
-	FarSighted bool
 	// OnWait, if set, is called with the place in line whenever it becomes known, on the goroutine that
 	// waits.
 	OnWait func(Position)
 
 	warnedForeign, warnedNumbers atomic.Bool
-	memory                       memory
+	known                        atomic.Pointer[owner] // what owner returns
 }
-
-// memory is what a Line remembers.
-type memory struct {
-	heldFor atomic.Int64 // how long the last hold lasted, as a time.Duration
-	owner   atomic.Pointer[owner]
-}
-
-// longHold is how long a hold lasts in which a waiter has the time to find out that it is the next one.
-const longHold = time.Millisecond
 
 // Position is a place in line.
 type Position struct {

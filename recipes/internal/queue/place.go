@@ -24,15 +24,14 @@ type place struct {
 	waited   bool     // for a node ahead
 
 	listing Shared[listing] // what it is listed by, if no other waiter is listed at the same time
-	peers   *peers          // of the waiters that the list of one can tell something; nil until it waits
 
 	creating    *framework.Pending[framework.CreateResult] // the create, while it is under way
 	own         *framework.Watch                           // armed on the own node; nil if it is not
-	arming      *framework.Pending[framework.DataResult]   // the read that arms own, while it is under way
+	ownChanged  bool                                       // somebody has written to the own node
 	armFailures int                                        // in a row, to arm the watches
-	connections uint64                                     // of the session, before the last list was asked for
 	unreadable  string                                     // the node ahead that cannot be watched
-	behind      int64                                      // the session of the nearest node ahead; 0 if it is not known
+	connections uint64                                     // of the session, before the last list was asked for
+	behind      int64                                      // the session of the node ahead; 0 if it is not known
 	dirWatch    *framework.Watch                           // instead: armed on the directory by the last list
 }
 
@@ -48,7 +47,6 @@ func (l *Line) queue(
 			p.abandon()
 		}
 		p.dirWatch.Stop()
-		p.peers.leave(p.name)
 	}()
 	children, err := p.enter(ctx)
 	if err != nil {
@@ -60,7 +58,7 @@ func (l *Line) queue(
 		}
 		grant = &Grant{
 			Session: session, Path: p.path, Name: p.name, Czxid: p.czxid, Waited: p.waited,
-			line: l, since: time.Now(),
+			line: l, marks: p.waited && p.passes(),
 		}
 		var ownWatchAfter time.Duration
 		if p.own != nil {
@@ -95,7 +93,7 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 	}
 	create := p.view.Create().WithMode(framework.EphemeralSequential).WithProtection().
 		CreatingParentContainersIfNeeded().InBackground()
-	by := entrances.Enter(peersKey{p.owner(), p.session.ID()})
+	by := entrances.Enter(comers{p.owner(), p.session.ID()})
 	defer by.Leave()
 	err = p.Client.Retry(ctx, func(ctx context.Context) error {
 		p.creating = create.ForPath(ctx, zkpath.Join(p.Dir, p.Name), data)
@@ -126,7 +124,7 @@ func (p *place) ask(ctx context.Context, list *Shared[listing]) {
 }
 
 // done is called once for each list that was joined, when it is there or not needed any more.
-func (p *place) done(ctx context.Context, by *Entrance[peersKey, listing], list *Shared[listing]) {
+func (p *place) done(ctx context.Context, by *Entrance[comers, listing], list *Shared[listing]) {
 	next := by.Done(list)
 	p.listing = Shared[listing]{} // a waiter keeps no names
 	if next != nil {
@@ -152,7 +150,6 @@ func (p *place) turn(ctx context.Context, children []string, wait bool) error {
 		}
 		switch d.Verdict {
 		case Granted:
-			p.peers.tell(p.name)
 			return nil
 		case Refused:
 			return fmt.Errorf("%w (%s)", ErrSequenceExhausted, plain.Text(p.name))
@@ -168,11 +165,8 @@ func (p *place) turn(ctx context.Context, children []string, wait bool) error {
 				p.OnWait(Position{Node: p.name, Predecessor: d.Predecessor, Ahead: d.Ahead})
 			}
 			p.waited = true
-			p.joinPeers()
-			p.peers.tell(d.First)
 			granted, err := p.await(ctx, children, d)
 			if granted {
-				p.peers.tell(p.name)
 				return nil
 			}
 			if err != nil && ctx.Err() != nil {
@@ -202,14 +196,6 @@ func (p *place) whose() string {
 	return ", which is of this client (to re-enter a lock, acquire with its Context)"
 }
 
-// joinPeers makes a waiter known to the others of the client.
-func (p *place) joinPeers() {
-	if p.peers == nil && p.Order.exclusive() && p.wasFirst == nil {
-		p.peers = joinPeers(peersKey{p.owner(), p.session.ID()})
-		p.peers.waits(p.name)
-	}
-}
-
 // list reads the directory, however long the connection is away: the place in line lasts as long as the
 // session. Of many waiters of one client that need a list at the same time, most share it, as newcomers do: all
 // readers whose turn has come, or all waiters after a lost connection.
@@ -223,7 +209,7 @@ func (p *place) list(ctx context.Context) (children []string, err error) {
 			return err
 		})
 	} else {
-		by := entrances.Enter(peersKey{p.owner(), p.session.ID()})
+		by := entrances.Enter(comers{p.owner(), p.session.ID()})
 		defer by.Leave()
 		err = ThroughOutages(ctx, p.view, func(ctx context.Context) (err error) {
 			list := by.Join(&p.listing, MostAtOnce)

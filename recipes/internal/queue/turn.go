@@ -234,10 +234,12 @@ func (g *Grant) Contenders(ctx context.Context) (c Contenders, err error) {
 // GiveBack ends the hold and has the node deleted, without waiting for that. then gets the result, on the
 // goroutine of the recipes' callbacks.
 func (g *Grant) GiveBack(then func(error)) {
+	view := g.Session.Client().ForRecipes()
 	defer func() { // also if a hook does not return
-		Remove(g.Session.Client().ForRecipes(), g.Path).Then(func(_ struct{}, err error) { then(err) })
+		g.Deletion(view).InBackground().ForPath(context.Background(), g.Path).
+			Then(func(_ struct{}, err error) { then(err) })
 	}()
-	g.end()
+	g.Hold.End(framework.ErrReleased)
 }
 
 // Listen makes a grant hear of requests to give it up, if the Line is Revocable. It is called before the
