@@ -29,6 +29,7 @@ func shrink(failed *Result, sure bool, limit time.Duration, play func(*Plan) *Re
 	failed.Plan.name(failed.Replicas)
 	for changed := true; changed && s.going(); {
 		changed = s.faults()
+		changed = s.alone() || changed
 		changed = s.replicas() || changed
 		changed = s.servers() || changed
 		changed = s.times() || changed
@@ -74,6 +75,32 @@ func (s *shrinker) faults() (changed bool) {
 		}
 	}
 	return changed
+}
+
+// alone tries each fault by itself, at each process, and for as long as the longest fault: the others may only have
+// brought about that it strikes the right process, the one that holds a lock, for example, and for long enough.
+func (s *shrinker) alone() bool {
+	faults, longest := s.best.Plan.Faults, time.Duration(0)
+	if len(faults) < 2 {
+		return false
+	}
+	for _, f := range faults {
+		longest = max(longest, f.Lasts)
+	}
+	for _, f := range faults {
+		lasts, processes := []time.Duration{f.Lasts, longest}, 1
+		if f.Kind.ofProcess() {
+			processes = max(s.best.Replicas, 1)
+		}
+		for f.Process = range processes {
+			for _, f.Lasts = range lasts {
+				if s.try(func(p *Plan) { p.Faults = []Fault{f} }) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // replicas starts fewer processes, from the end, but one of each name at least. A fault's process is taken
