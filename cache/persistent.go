@@ -81,7 +81,7 @@ func (w *persistentWay) begun(watch *framework.Watch, err error) {
 		}
 	case errors.Is(err, framework.ErrUnimplemented):
 		w.fallBack("the server has no persistent watches", true)
-	case errors.Is(err, framework.ErrSessionLost), errors.Is(err, framework.ErrClosed), w.e.ctx.Err() != nil:
+	case w.e.over(err):
 	case errors.Is(err, framework.ErrAuthFailed): // also matches ErrNotConnected, but comes at once
 		w.missed, w.againAt = true, time.Now().Add(retryFirst)
 	case lost && w.losses == mostWatchLosses:

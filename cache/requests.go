@@ -72,12 +72,21 @@ func (e *engine) gotOne(o op, r *framework.ReadResult) {
 	}
 }
 
+// over says whether an error is that of a session that has ended, or of a client that is closed. A member without a
+// quorum may call a living session expired, which the client does not believe.
+func (e *engine) over(err error) bool {
+	return errors.Is(err, framework.ErrClosed) || e.ctx.Err() != nil ||
+		errors.Is(err, framework.ErrSessionLost) && (e.session == nil || e.session.Context().Err() != nil)
+}
+
 // undelivered puts reads back into the queue that failed for a reason that is not in the nodes.
 func (e *engine) undelivered(ops []op, many bool, err error) {
 	r := &e.reads
 	switch {
-	case errors.Is(err, framework.ErrSessionLost), errors.Is(err, framework.ErrClosed), e.ctx.Err() != nil:
+	case e.over(err):
 		r.halted = true
+	case errors.Is(err, framework.ErrSessionLost):
+		r.rest()
 	case errors.Is(err, framework.ErrAuthFailed): // also matches ErrNotConnected, but comes at once
 		r.rest()
 	case errors.Is(err, framework.ErrNotConnected):
