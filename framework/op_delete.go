@@ -118,7 +118,7 @@ type deletion struct {
 	operation[struct{}]
 	DeleteBuilder
 	full string
-	owed guaranteed // with Guaranteed
+	owed guaranteed // with Guaranteed; marking in any case
 }
 
 func (x *deletion) request(*epoch) *wire.Call {
@@ -127,6 +127,7 @@ func (x *deletion) request(*epoch) *wire.Call {
 		return deleteCall(x.full, x.version)
 	}
 	x.mark = "" // of another try
+	// The mark is open to all: it is never there, and its ACL decides who hears of it.
 	return newCall(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{
 		{Op: jute.OpCreate, Request: &jute.CreateRequest{Path: mark, ACL: openACL}},
 		{Op: jute.OpDelete, Request: &jute.PathVersionRequest{Path: mark, Version: -1}},
