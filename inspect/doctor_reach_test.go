@@ -157,6 +157,12 @@ func TestServersUntilTheEnd(t *testing.T) {
 		assert.Equal(t, map[string]string{"fine:1": "standalone", "away:1": "silent"}, modes)
 		assert.Contains(t, fmt.Sprint(inspect.Conclude(c, told, nil).Advice), "the server away:1 has not answered for 1s: it hangs")
 
+		almost, cancel := context.WithTimeout(background, 999*time.Millisecond) // a second, less what it took to begin
+		defer cancel()
+		told, err = inspect.Servers(almost, c)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Contains(t, fmt.Sprint(inspect.Conclude(c, told, nil).Advice), "the server away:1 has not answered for 1s: it hangs")
+
 		moment, cancel := context.WithTimeout(background, time.Millisecond)
 		defer cancel()
 		told, err = inspect.Servers(moment, c)

@@ -49,10 +49,10 @@ type late struct {
 
 // rounded is how long something has taken, for people. It is never 0.
 func rounded(d time.Duration) time.Duration {
-	if d < time.Second {
-		return max(d.Round(time.Millisecond), time.Millisecond)
+	if tenths := d.Round(100 * time.Millisecond); tenths >= time.Second {
+		return tenths // also of 999ms: what is left of a second when the question has been sent
 	}
-	return d.Round(100 * time.Millisecond)
+	return max(d.Round(time.Millisecond), time.Millisecond)
 }
 
 func (l late) Error() string { return fmt.Sprintf("no answer within %v: %v", l.after, l.error) }
