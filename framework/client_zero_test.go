@@ -77,6 +77,7 @@ func TestWhatNobodyHasMade(t *testing.T) {
 	(&Watch{}).Stop()
 	(*Watch)(nil).Stop()
 	(&Pending[int]{}).Then(func(int, error) {})
+	(&Pending[int]{}).IfFailed(func(error) {})
 	s, h := &Session{}, &Hold{}
 	assert.Zero(t, s.Epoch()+s.ID()+int64(s.Timeout())+int64(s.Connections()))
 	assert.True(t, s.Ended()())

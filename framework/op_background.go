@@ -213,15 +213,21 @@ type Pending[T any] struct {
 	claimed atomic.Bool // set by the goroutine that decides the result
 
 	mu    sync.Mutex
-	then  []func(T, error) // guarded by mu
-	place int              // guarded by mu
-	kept  bool             // the functions in then have a place among the callbacks; guarded by mu
-	ended bool             // guarded by mu
-	done  chan struct{}    // closed when the result is there; nil until somebody waits; guarded by mu
-	stop  func() bool      // stops watching the context; guarded by mu
+	then  []follower[T] // guarded by mu
+	place int           // guarded by mu
+	kept  bool          // the functions in then have a place among the callbacks; guarded by mu
+	ended bool          // guarded by mu
+	done  chan struct{} // closed when the result is there; nil until somebody waits; guarded by mu
+	stop  func() bool   // stops watching the context; guarded by mu
 
 	v   T     // immutable once ended is set
 	err error // like v
+}
+
+// follower is a function that is called with a result.
+type follower[T any] struct {
+	call   func(T, error)
+	failed bool // only if it is an error
 }
 
 // Done returns a channel that is closed when the result is there.
@@ -271,7 +277,20 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 // nothing else). Callbacks of operations that have ended run before Close returns. A panic in f ends the
 // process; runtime.Goexit (t.FailNow) ends f, and the next callback follows. A nil f is not called.
 func (p *Pending[T]) Then(f func(T, error)) {
-	if f == nil || p.desk == nil {
+	if f != nil {
+		p.follow(follower[T]{call: f})
+	}
+}
+
+// IfFailed is Then for a function that is called only if the operation fails. A success costs no callback.
+func (p *Pending[T]) IfFailed(f func(error)) {
+	if f != nil {
+		p.follow(follower[T]{func(_ T, err error) { f(err) }, true})
+	}
+}
+
+func (p *Pending[T]) follow(f follower[T]) {
+	if p.desk == nil {
 		return
 	}
 	p.mu.Lock()
@@ -280,10 +299,12 @@ func (p *Pending[T]) Then(f func(T, error)) {
 		p.then = append(p.then, f)
 	}
 	p.mu.Unlock()
-	if ended {
-		p.desk.callbacks.put(func() { f(p.v, p.err) })
+	if ended && f.wants(p.err) {
+		p.desk.callbacks.put(func() { f.call(p.v, p.err) })
 	}
 }
+
+func (f follower[T]) wants(err error) bool { return !f.failed || err != nil }
 
 func (p *Pending[T]) complete(v T, err error) {
 	p.v, p.err = v, err
@@ -294,7 +315,9 @@ func (p *Pending[T]) complete(v T, err error) {
 	// Under the lock, so that the f of a later Then is called later; put and fill do not block.
 	calls := make([]func(), 0, len(then))
 	for _, f := range then {
-		calls = append(calls, func() { f(v, err) })
+		if f.wants(err) {
+			calls = append(calls, func() { f.call(v, err) })
+		}
 	}
 	switch {
 	case p.kept:

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -165,6 +166,28 @@ func TestCallbacksOfAClosedClient(t *testing.T) {
 		assert.ErrorIs(t, err, ErrClosed)
 		srv.Resume()
 	}, WithClosingTimeout(time.Second))
+}
+
+// IfFailed hears of failures only, in the order of the other callbacks, also when the result is there already.
+func TestCallbacksOfFailures(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx := t.Context()
+		var heard []string
+		hear := func(what string) func(error) {
+			return func(err error) { heard = append(heard, fmt.Sprint(what, " ", errors.Is(err, ErrNoNode))) }
+		}
+		fine, missing := c.GetData().InBackground().ForPath(ctx, "/"), c.GetData().InBackground().ForPath(ctx, "/none")
+		for range 2 { // before they have ended, and after
+			fine.IfFailed(hear("fine"))
+			fine.IfFailed(nil)
+			missing.IfFailed(hear("missing"))
+			missing.Then(func(_ DataResult, err error) { hear("then")(err) })
+			missing.IfFailed(hear("missing again"))
+			synctest.Wait()
+		}
+		of := []string{"missing true", "then true", "missing again true"}
+		assert.Equal(t, append(of, of...), heard)
+	})
 }
 
 // A callback may use the client: queue more, and wait.

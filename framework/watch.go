@@ -58,22 +58,28 @@ type Watch struct {
 	// watch has a callback, for which the same number of events wait.
 	C <-chan Event
 
-	c       *Client
-	kind    wire.WatchKind
-	full    string
-	fn      func(Event)
-	stopped chan struct{} // closed by Stop; nil for a one-shot watch, whose only event always has room
+	c    *Client
+	full string
+	fn   func(Event)
+	late *late // nil for a one-shot watch with a channel, whose only event always has room
 
-	mu      sync.Mutex
-	ended   bool        // Stop was called; guarded by mu
-	e       *epoch      // the epoch of armed; guarded by mu
-	armed   *wire.Watch // guarded by mu
-	ch      chan Event  // closed when over is set and queue is empty
-	queue   []Event     // events for which ch had no room; guarded by mu
-	backlog backlog     // counts the events of queue, or those that wait for fn; guarded by mu
-	pumping bool        // a goroutine empties queue and alone sends to ch; guarded by mu
-	over    bool        // no more events come; guarded by mu
-	closed  bool        // ch is closed; guarded by mu
+	mu     sync.Mutex
+	e      *epoch      // the epoch of armed; guarded by mu
+	armed  *wire.Watch // guarded by mu
+	ch     chan Event  // closed when over is set and no event waits
+	kind   wire.WatchKind
+	ended  bool // Stop was called; guarded by mu
+	over   bool // no more events come; guarded by mu
+	closed bool // ch is closed; guarded by mu
+}
+
+// late is what a watch needs whose receiver can fall behind. Most watches are of waiters, and cannot: each of
+// thousands of them is so much smaller.
+type late struct {
+	stopped chan struct{} // closed by Stop
+	queue   []Event       // events for which ch had no room; guarded by Watch.mu
+	backlog backlog       // counts the events of queue, or those that wait for fn; guarded by Watch.mu
+	pumping bool          // a goroutine empties queue and alone sends to ch; guarded by Watch.mu
 }
 
 // watching says which watch a builder sets, if any.
@@ -88,11 +94,13 @@ func watched(f func(Event)) watching { return watching{wanted: f != nil, fn: f} 
 // start makes the watch of one operation.
 func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
 	w := &Watch{c: c, kind: kind, full: full, fn: s.fn}
-	w.backlog.unbounded = s.fn != nil && !c.none() && c.view.own
-	room := 1
-	if kind == wire.Persistent || kind == wire.Recursive {
+	room, persistent := 1, kind == wire.Persistent || kind == wire.Recursive
+	if persistent {
 		room = 64 // so that a receiver that keeps up needs no goroutine
-		w.stopped = make(chan struct{})
+	}
+	if persistent || s.fn != nil {
+		w.late = &late{stopped: make(chan struct{})}
+		w.late.backlog.unbounded = s.fn != nil && !c.none() && c.view.own
 	}
 	if w.fn == nil {
 		w.ch = make(chan Event, room)
@@ -134,11 +142,12 @@ func (w *Watch) Stop() {
 		w.mu.Unlock()
 		return
 	}
-	if w.stopped != nil {
-		close(w.stopped)
+	w.ended, w.over = true, true
+	if w.late != nil {
+		close(w.late.stopped)
+		w.late.queue = nil
 	}
-	w.ended, w.over, w.queue = true, true, nil
-	if !w.pumping {
+	if w.late == nil || !w.late.pumping {
 		w.finish()
 	}
 	w.mu.Unlock()
@@ -162,11 +171,20 @@ func (w *Watch) deliver(from *wire.Watch, we wire.WatchEvent) {
 		return
 	}
 	w.over = ev.Type == EventEnd || w.kind == wire.Data || w.kind == wire.Child
-	if w.fn != nil {
+	switch {
+	case w.fn != nil:
 		w.callLater(ev)
-		return
+	case w.late == nil:
+		w.ch <- ev // its only one
+		w.finish()
+	default:
+		w.send(ev)
 	}
-	if !w.pumping {
+}
+
+// send gives an event to the receiver, or to the goroutine that does when the receiver is ready. mu is held.
+func (w *Watch) send(ev Event) {
+	if !w.late.pumping {
 		select {
 		case w.ch <- ev:
 			if w.over {
@@ -176,24 +194,24 @@ func (w *Watch) deliver(from *wire.Watch, we wire.WatchEvent) {
 		default:
 		}
 	}
-	if ev, ok := w.backlog.admit(ev, w.c.userPath(w.full)); ok {
-		w.queue = append(w.queue, ev)
+	if ev, ok := w.late.backlog.admit(ev, w.c.userPath(w.full)); ok {
+		w.late.queue = append(w.late.queue, ev)
 	}
-	if !w.pumping {
-		w.pumping = true
+	if !w.late.pumping {
+		w.late.pumping = true
 		w.c.core.ops.workers.spawn(w.pump)
 	}
 }
 
 // callLater queues a call of the callback. mu is held.
 func (w *Watch) callLater(ev Event) {
-	ev, ok := w.backlog.admit(ev, w.c.userPath(w.full))
+	ev, ok := w.late.backlog.admit(ev, w.c.userPath(w.full))
 	if !ok {
 		return
 	}
 	w.c.desk().callbacks.put(func() {
 		w.mu.Lock()
-		w.backlog.received(ev)
+		w.late.backlog.received(ev)
 		ended := w.ended
 		w.mu.Unlock()
 		if !ended {
@@ -204,26 +222,26 @@ func (w *Watch) callLater(ev Event) {
 
 // pump sends the queue to a receiver that has fallen behind.
 func (w *Watch) pump() {
-	for {
+	for l := w.late; ; {
 		w.mu.Lock()
-		if len(w.queue) == 0 {
-			w.pumping, w.queue = false, nil
+		if len(l.queue) == 0 {
+			l.pumping, l.queue = false, nil
 			if w.over {
 				w.finish()
 			}
 			w.mu.Unlock()
 			return
 		}
-		ev := w.queue[0]
-		w.queue = w.queue[1:]
-		w.backlog.received(ev)
+		ev := l.queue[0]
+		l.queue = l.queue[1:]
+		l.backlog.received(ev)
 		w.mu.Unlock()
 		select {
 		case w.ch <- ev:
-		case <-w.stopped:
+		case <-l.stopped:
 		case <-w.c.core.ops.workers.ctx.Done():
 			w.mu.Lock()
-			w.over, w.queue = true, nil
+			w.over, l.queue = true, nil
 			w.mu.Unlock()
 		}
 	}

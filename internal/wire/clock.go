@@ -14,7 +14,10 @@ type instant struct {
 	slept time.Duration
 }
 
-func now() instant { return instant{time.Now(), machine.slept()} }
+func now() instant {
+	at := time.Now()
+	return instant{at, machine.slept(at)}
+}
 
 // elapsed is the time between two readings, sleep included.
 func elapsed(from, to instant) time.Duration { return to.t.Sub(from.t) + to.slept - from.slept }
@@ -25,6 +28,7 @@ type sleeper struct {
 	ahead func() time.Duration // of the one clock before the other; 0 if the system has no such clock
 
 	mu    sync.Mutex
+	asked time.Time     // when ahead was called last
 	base  time.Duration // the farthest that it was ahead
 	total time.Duration
 
@@ -45,10 +49,30 @@ func newSleeper(ahead func() time.Duration) *sleeper {
 	return s
 }
 
-func (s *sleeper) slept() time.Duration {
-	ahead := s.ahead()
+// recent is for how long the machine is not asked again: it takes two system calls, and each request reads the clock a
+// few times.
+const recent = time.Millisecond
+
+// slept is how long the machine has slept by now; at was read just before.
+func (s *sleeper) slept(at time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !undisturbed(at.Sub(s.asked), at.Round(0).Sub(s.asked.Round(0))) {
+		s.asked = at
+		s.look()
+	}
+	return s.total + time.Duration(s.injected.Load())
+}
+
+// undisturbed says that the machine has not slept between two moments: by Go's clock there was hardly any time between
+// them, and the wall clock, which goes on in sleep, says the same.
+func undisturbed(byGo, byWall time.Duration) bool {
+	return byGo.Abs() < recent && (byWall-byGo).Abs() < noise/2
+}
+
+// look asks the machine.
+func (s *sleeper) look() {
+	ahead := s.ahead()
 	switch more := ahead - s.base; {
 	case more > longestSleep:
 		s.base = ahead
@@ -57,15 +81,7 @@ func (s *sleeper) slept() time.Duration {
 	case more < -noise && settable:
 		s.base = ahead // it was set back: from here on it may go ahead again, or sleep
 	}
-	return s.total + time.Duration(s.injected.Load())
 }
 
 // Sleep makes it seem as if the machine had slept for d, in all sessions of the process. For tests.
 func Sleep(d time.Duration) { machine.injected.Add(int64(d)) }
-
-// StayAwake makes it seem as if the machine never slept, but by Sleep: its clocks are no longer read, which in
-// virtual time takes up to half of the processor. For a test binary's TestMain, before any session.
-func StayAwake() {
-	base := machine.base
-	machine.ahead = func() time.Duration { return base }
-}

@@ -14,19 +14,57 @@ import (
 func TestSleepIsCountedByTheClockThatGoesOn(t *testing.T) {
 	var at time.Duration
 	s := newSleeper(func() time.Duration { return at })
-	assert.Zero(t, s.slept())
+	when := time.Now()
+	slept := func() time.Duration {
+		when = when.Add(recent)
+		return s.slept(when)
+	}
+	assert.Zero(t, slept())
 	at = noise
-	assert.Zero(t, s.slept(), "two clocks are never read at one instant")
+	assert.Zero(t, slept(), "two clocks are never read at one instant")
 	at = 8 * time.Hour
-	assert.Equal(t, 8*time.Hour, s.slept())
+	assert.Equal(t, 8*time.Hour, slept())
 	at += noise / 2
-	assert.Equal(t, 8*time.Hour, s.slept())
+	assert.Equal(t, 8*time.Hour, slept())
 	at += time.Minute
-	assert.Equal(t, 8*time.Hour+time.Minute+noise/2, s.slept())
+	assert.Equal(t, 8*time.Hour+time.Minute+noise/2, slept())
 	at += 40 * 365 * 24 * time.Hour
-	assert.Equal(t, 8*time.Hour+time.Minute+noise/2, s.slept(), "a clock that was set from 1970 to today")
+	assert.Equal(t, 8*time.Hour+time.Minute+noise/2, slept(), "a clock that was set from 1970 to today")
 	at += time.Second
-	assert.Equal(t, 8*time.Hour+time.Minute+noise/2+time.Second, s.slept())
+	assert.Equal(t, 8*time.Hour+time.Minute+noise/2+time.Second, slept())
+}
+
+func TestTheMachineIsAskedOnceAMoment(t *testing.T) {
+	asked := 0
+	s := newSleeper(func() time.Duration { asked++; return 0 })
+	asked = 0
+	at := time.Now()
+	for range 10 {
+		s.slept(at)
+	}
+	s.slept(at.Add(recent - 1))
+	assert.Equal(t, 1, asked)
+	s.slept(at.Add(recent))
+	assert.Equal(t, 2, asked)
+}
+
+func TestInSleepTheWallClockGoesOn(t *testing.T) {
+	for _, tt := range []struct {
+		byGo, byWall time.Duration
+		awake        bool
+	}{
+		{0, 0, true},
+		{recent - 1, recent - 1, true},
+		{1 - recent, 1 - recent, true}, // another goroutine has asked since
+		{recent, recent, false},
+		{-recent, -recent, false},
+		{0, noise, false},
+		{recent / 2, 8 * time.Hour, false},
+		{recent / 2, -time.Second, false}, // somebody has set it back, perhaps after a sleep
+		{time.Hour, 0, false},
+	} {
+		assert.Equal(t, tt.awake, undisturbed(tt.byGo, tt.byWall), "%v, %v", tt.byGo, tt.byWall)
+	}
 }
 
 // The machine's own clocks: nothing is ever ahead in a bubble, and outside it sleeps for no longer than the

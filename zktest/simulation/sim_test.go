@@ -8,16 +8,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-curator/curator/internal/mutant"
-	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/zktest"
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// The machine's clocks are not read: schedules look at the time so often that it would be a third of the cost.
-func TestMain(m *testing.M) {
-	wire.StayAwake()
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
 	workFlag  = flag.String("works", "", "what the clients do, with commas; empty: as the seed says")

@@ -243,7 +243,12 @@ func (h *Handle) ReleaseInBackground(then *Callback) {
 	}
 	lost := h.Lost()
 	client := h.Grant.Session.Client()
-	h.Grant.giveBack().Then(func(_ struct{}, err error) { then.Call(client, cmp.Or(lost, err)) })
+	deleted := h.Grant.giveBack()
+	if lost == nil && !then.wanted() {
+		deleted.IfFailed(func(err error) { then.Call(client, err) })
+		return
+	}
+	deleted.Then(func(_ struct{}, err error) { then.Call(client, cmp.Or(lost, err)) })
 }
 
 // giveUp gives the share back. last says that it was the last one; the error is ErrReleased when it was

@@ -100,6 +100,8 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 		list := by.Join(&p.listing, 1)
 		defer p.done(ctx, by, list)
 		p.ask(ctx, list)
+		// The answer to the list comes after that to the create, so waiting for it first is to wait once.
+		seen, unlisted := names(ctx, list)
 		node, err := Result(p.creating)
 		p.creating = nil
 		if err != nil {
@@ -108,8 +110,8 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 		p.path, p.name, p.czxid = node.Path, zkpath.Base(node.Path), node.Stat.Czxid
 		// The list may be an error, or too old: when the directory was missing, or the connection was lost in
 		// between. Then the own node is not in it, and turn lists again.
-		if names, err := names(ctx, list); err == nil {
-			children, p.connections = names, list.Question.connections
+		if unlisted == nil {
+			children, p.connections = seen, list.Question.connections
 		}
 		return nil
 	})
