@@ -269,7 +269,7 @@ func (l *link) forward(h jute.RequestHeader, frame []byte) bool {
 	l.library.remember(h, frame)
 	l.output.add(h.Xid, h.Op, frame[8:])
 	for _, e := range again {
-		body := jute.Marshal(&jute.PathIntRequest{Path: e.key.path, Value: e.mode})
+		body := jute.Marshal(&jute.PathIntRequest{Path: e.key.path, Value: int32(e.mode)})
 		c := &Call{Op: jute.OpAddWatch, Body: body}
 		c.Done = func(r Reply) {
 			s.locked(func() (t todo) {

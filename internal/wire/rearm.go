@@ -87,8 +87,8 @@ func (r *registry) rearm(seen int64, limit int) (calls []*Call, gaps []*Watch) {
 			r.drop(e)
 		case !e.armed:
 		case e.key.kind == Persistent:
-			e.mode = e.wanted()
-			if e.deep = e.mode == jute.WatchPersistentRecursive; e.deep {
+			e.mode = int8(e.wanted())
+			if e.deep = int32(e.mode) == jute.WatchPersistentRecursive; e.deep {
 				recursive = append(recursive, e.key.path)
 			} else {
 				persistent = append(persistent, e.key.path)

@@ -108,5 +108,5 @@ func TestRearmedWatches(t *testing.T) {
 // A cache without persistent watches has two for each node.
 func TestWatchesAreSmall(t *testing.T) {
 	assert.LessOrEqual(t, unsafe.Sizeof(Watch{}), uintptr(48))
-	assert.LessOrEqual(t, unsafe.Sizeof(watchEntry{}), uintptr(96))
+	assert.LessOrEqual(t, unsafe.Sizeof(watchEntry{}), uintptr(80))
 }
