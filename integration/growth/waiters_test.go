@@ -21,8 +21,9 @@ import (
 	"github.com/go-curator/curator/recipes/semaphore"
 )
 
-// enter waits for what only a few can have; leave gives it back and does not wait.
-type enter func(ctx context.Context) (leave func(), err error)
+// enter begins to wait for what only a few can have, on a goroutine of all if need be. It calls got with it; leave gives
+// it back and does not wait.
+type enter func(ctx context.Context, all *sync.WaitGroup, got func(leave func()))
 
 // line is a recipe that people wait for.
 type line struct {
@@ -36,9 +37,12 @@ type line struct {
 type hold interface{ ReleaseInBackground(then ...func(error)) }
 
 func held[H hold](acquire func(ctx context.Context) (H, error)) enter {
-	return func(ctx context.Context) (func(), error) {
-		h, err := acquire(ctx)
-		return func() { h.ReleaseInBackground() }, err
+	return func(ctx context.Context, all *sync.WaitGroup, got func(func())) {
+		all.Go(func() {
+			if h, err := acquire(ctx); err == nil {
+				got(func() { h.ReleaseInBackground() })
+			}
+		})
 	}
 }
 
@@ -59,18 +63,13 @@ var lines = []line{
 		s := semaphore.New(c, path, leases)
 		return held(func(ctx context.Context) (*semaphore.Lease, error) { return s.Acquire(ctx, 1) })
 	}, 6},
-	{"latch", 1, func(c *framework.Client, path string, _ int) enter {
-		return func(ctx context.Context) (func(), error) {
-			l, err := leader.NewLatch(c, path)
-			if err != nil {
-				return nil, err
-			}
-			_, err = l.Await(ctx)
-			leave := func() { _ = l.Close() }
-			if err != nil {
-				leave()
-			}
-			return leave, err
+	{"latch with a listener", 1, func(c *framework.Client, path string, _ int) enter {
+		return func(_ context.Context, _ *sync.WaitGroup, got func(func())) {
+			var l *leader.Latch
+			leave := func() { _ = l.Close() } // by the goroutine that is here
+			l, _ = leader.NewLatch(c, path, leader.WithListener(leader.Listener{
+				OnLeader: func(*leader.Term) { got(leave) },
+			}))
 		}
 	}, 4},
 }
@@ -113,24 +112,27 @@ func wait(t *testing.T, node *zkserver.Node, c *curve, l line, n int) {
 	defer all.Wait()
 	defer stop()
 
-	var leave func()
-	for i := range l.room { // holders, of a client of their own
-		one, err := l.of(clients[0], path, 0)(ctx)
-		require.NoError(t, err)
-		if i == 0 {
-			leave = one
+	grants := make(chan granted, n+l.room)
+	got := func(leave func()) { grants <- granted{time.Now(), leave} }
+	next := func() (g granted) {
+		select {
+		case g = <-grants:
+		case <-ctx.Done():
+			require.FailNow(t, "nobody was granted", "%s, %d", l.name, n)
 		}
+		return g
 	}
-	grants := make(chan granted, n)
+	for range l.room { // holders, of a client of their own
+		l.of(clients[0], path, 0)(ctx, &all, got)
+	}
+	leave := next().leave
+	for range l.room - 1 {
+		next()
+	}
 	nodes, received, before := kit.Metric(t, node, "zk_ephemerals_count"), kit.Metric(t, node, "zk_packets_received"), live()
 	bytes, most := m.in.Load(), peak()
 	for i := range n {
-		stand := l.of(clients[1+i%(len(clients)-1)], path, i)
-		all.Go(func() {
-			if leave, err := stand(ctx); err == nil {
-				grants <- granted{time.Now(), leave}
-			}
-		})
+		l.of(clients[1+i%(len(clients)-1)], path, i)(ctx, &all, got)
 	}
 	for kit.Metric(t, node, "zk_ephemerals_count") < nodes+n {
 		time.Sleep(50 * time.Millisecond)
@@ -150,12 +152,7 @@ func wait(t *testing.T, node *zkserver.Node, c *curve, l line, n int) {
 	for range times {
 		begin := time.Now()
 		leave()
-		var g granted
-		select {
-		case g = <-grants:
-		case <-ctx.Done():
-			require.FailNow(t, "nobody was granted", "%s, %d", l.name, n)
-		}
+		g := next()
 		took, leave = append(took, g.at.Sub(begin)), g.leave
 		time.Sleep(2 * time.Millisecond) // each holds for a moment
 	}

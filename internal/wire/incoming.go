@@ -204,7 +204,7 @@ func (p progress) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// readFrame reads one frame. It allocates as bytes come in, not as the length says.
+// readFrame reads one frame.
 func readFrame(r io.Reader, limit int) ([]byte, error) {
 	var h [4]byte
 	if _, err := io.ReadFull(r, h[:]); err != nil {
@@ -217,9 +217,13 @@ func readFrame(r io.Reader, limit int) ([]byte, error) {
 	return readBody(r, n)
 }
 
-// readBody reads n bytes. It allocates as they come in.
+// believed is how much memory a frame gets when only its length has come. The list of ten thousand waiters has half of
+// it, so it needs no more.
+const believed = 1 << 20
+
+// readBody reads n bytes. Beyond what is believed, it allocates as they come in.
 func readBody(r io.Reader, n int) ([]byte, error) {
-	b := make([]byte, 0, min(n, 64<<10))
+	b := make([]byte, 0, min(n, believed))
 	for len(b) < n {
 		if len(b) == cap(b) {
 			b = append(make([]byte, 0, min(n, 2*len(b))), b...)
