@@ -78,6 +78,7 @@ func TestWhatNobodyHasMade(t *testing.T) {
 	(*Watch)(nil).Stop()
 	(&Pending[int]{}).Then(func(int, error) {})
 	(&Pending[int]{}).IfFailed(func(error) {})
+	assert.False(t, (&Pending[int]{}).Ended())
 	s, h := &Session{}, &Hold{}
 	assert.Zero(t, s.Epoch()+s.ID()+int64(s.Timeout())+int64(s.Connections()))
 	assert.True(t, s.Ended()())

@@ -247,6 +247,13 @@ func (p *Pending[T]) Done() <-chan struct{} {
 	return p.done
 }
 
+// Ended says whether the result is there, so that Wait does not wait.
+func (p *Pending[T]) Ended() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
+}
+
 // Wait waits for the result. The end of ctx ends the wait, not the operation.
 func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	var none T

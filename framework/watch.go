@@ -73,8 +73,8 @@ type Watch struct {
 	closed bool // ch is closed; guarded by mu
 }
 
-// late is what a watch needs whose receiver can fall behind. Most watches are of waiters, and cannot: each of
-// thousands of them is so much smaller.
+// late is what a watch needs whose receiver can fall behind. Most watches are those of waiters, whose receivers cannot.
+// They do without it, and are that much smaller.
 type late struct {
 	stopped chan struct{} // closed by Stop
 	queue   []Event       // events for which ch had no room; guarded by Watch.mu
@@ -222,7 +222,8 @@ func (w *Watch) callLater(ev Event) {
 
 // pump sends the queue to a receiver that has fallen behind.
 func (w *Watch) pump() {
-	for l := w.late; ; {
+	l := w.late
+	for {
 		w.mu.Lock()
 		if len(l.queue) == 0 {
 			l.pumping, l.queue = false, nil

@@ -9,7 +9,7 @@ import (
 )
 
 // WatchSet is many one-shot watches of a session with one callback, for a copy of thousands of nodes: each of
-// them takes about 200 bytes of memory, where a [Watch] takes 600. Reads arm them by WatchedBy,
+// them takes about 200 bytes of memory, where a [Watch] takes about 500. Reads arm them by WatchedBy,
 // [WatchSet.Rearm] arms many at once. They survive reconnects within the session, as every one-shot watch
 // does, and end with it; the callback is not told of that end. Safe for concurrent use. For authors of
 // caches.

@@ -50,7 +50,7 @@ type late struct {
 // rounded is how long something has taken, for people. It is never 0.
 func rounded(d time.Duration) time.Duration {
 	if tenths := d.Round(100 * time.Millisecond); tenths >= time.Second {
-		return tenths // also of 999ms: what is left of a second when the question has been sent
+		return tenths // 999ms, a second less the time it took to ask, counts as a second
 	}
 	return max(d.Round(time.Millisecond), time.Millisecond)
 }

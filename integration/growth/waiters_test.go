@@ -66,10 +66,13 @@ var lines = []line{
 	{"latch with a listener", 1, func(c *framework.Client, path string, _ int) enter {
 		return func(_ context.Context, _ *sync.WaitGroup, got func(func())) {
 			var l *leader.Latch
-			leave := func() { _ = l.Close() } // by the goroutine that is here
-			l, _ = leader.NewLatch(c, path, leader.WithListener(leader.Listener{
+			leave := func() { _ = l.Close() } // called by the test's goroutine, after l is set
+			var err error
+			if l, err = leader.NewLatch(c, path, leader.WithListener(leader.Listener{
 				OnLeader: func(*leader.Term) { got(leave) },
-			}))
+			})); err != nil {
+				panic(err)
+			}
 		}
 	}, 4},
 }

@@ -217,11 +217,11 @@ func readFrame(r io.Reader, limit int) ([]byte, error) {
 	return readBody(r, n)
 }
 
-// believed is how much memory a frame gets when only its length has come. The list of ten thousand waiters has half of
-// it, so it needs no more.
+// believed is how many bytes are allocated on the word of a frame's length alone. Beyond that, memory grows as bytes
+// come in. A list of ten thousand waiters takes half of it.
 const believed = 1 << 20
 
-// readBody reads n bytes. Beyond what is believed, it allocates as they come in.
+// readBody reads n bytes.
 func readBody(r io.Reader, n int) ([]byte, error) {
 	b := make([]byte, 0, min(n, believed))
 	for len(b) < n {

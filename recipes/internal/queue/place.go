@@ -100,12 +100,22 @@ func (p *place) enter(ctx context.Context) (children []string, err error) {
 		list := by.Join(&p.listing, 1)
 		defer p.done(ctx, by, list)
 		p.ask(ctx, list)
-		// The answer to the list comes after that to the create, so waiting for it first is to wait once.
-		seen, unlisted := names(ctx, list)
+		var seen []string
+		var unlisted error
+		wait := func() { seen, unlisted = names(ctx, list) }
+		// The own list is answered after the create. To wait for that first is to wait once, unless the create was not
+		// even sent.
+		own := list == &p.listing && !p.creating.Ended()
+		if own {
+			wait()
+		}
 		node, err := Result(p.creating)
 		p.creating = nil
 		if err != nil {
 			return err
+		}
+		if !own {
+			wait()
 		}
 		p.path, p.name, p.czxid = node.Path, zkpath.Base(node.Path), node.Stat.Czxid
 		// The list may be an error, or too old: when the directory was missing, or the connection was lost in
