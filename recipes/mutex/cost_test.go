@@ -2,6 +2,7 @@ package mutex_test
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"sync"
 	"testing"
@@ -32,14 +33,17 @@ func TestClientCost(t *testing.T) {
 		for range 20 { // makes the directory, and what is used again
 			cycle()
 		}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		for range cycles {
-			cycle()
+		allocations, bytes := math.Inf(1), math.Inf(1)
+		for range 5 { // pings and the garbage collector, which empties pools, only add: the least is the cycle's own
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range cycles {
+				cycle()
+			}
+			runtime.ReadMemStats(&after)
+			allocations = min(allocations, float64(after.Mallocs-before.Mallocs)/cycles)
+			bytes = min(bytes, float64(after.TotalAlloc-before.TotalAlloc)/cycles)
 		}
-		runtime.ReadMemStats(&after)
-		allocations := float64(after.Mallocs-before.Mallocs) / cycles
-		bytes := float64(after.TotalAlloc-before.TotalAlloc) / cycles
 		t.Logf("%s: %.1f allocations, %.0f bytes", name, allocations, bytes)
 		assert.LessOrEqual(t, allocations, c.most*slack, name)
 		assert.LessOrEqual(t, bytes, c.mostOfBytes*slack, name)
