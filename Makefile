@@ -1,7 +1,7 @@
 # All targets are thin: plain go commands, or a script of scripts/ that says what it runs.
 .DEFAULT_GOAL := help
 export GOWORK :=
-.PHONY: help curator quickstart test test-short check race fuzz bench bench-peers bench-growth sim sim-mutants compare api cross release-check
+.PHONY: help curator quickstart test test-short check race fuzz bench bench-peers bench-growth sim sim-mutants explore compare api cross release-check
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -41,6 +41,9 @@ sim: ## fault schedules in virtual time for DURATION (5m), or COUNT of them, fro
 
 sim-mutants: ## deliberate bugs, each of which the simulation must find; BUG=text selects
 	scripts/sim mutants
+
+explore: ## every state of the models of the promises, and their deliberate bugs (docs/simulation.md); LONG=1 for a night
+	scripts/explore
 
 bench: ## every benchmark; BENCH=regexp selects, COUNT (1) repeats
 	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),1) ./...

@@ -1,0 +1,5 @@
+//go:build mutants
+
+package explore
+
+const withBugs = true

@@ -1,0 +1,152 @@
+// Package explore visits every state that a model can reach. It reports the shortest way to a state that must not be
+// reached, to one in which nothing can happen although something is unfinished, and to one from which the end cannot
+// be reached any more.
+//
+// A model is made of the functions that ship: it calls the decisions of the library, and plays the server, the network
+// and the other clients around them. What a model says holds within its bounds (so many clients, so many faults), for
+// every order of events.
+//
+// For tests only.
+package explore
+
+import "fmt"
+
+// Model is a transition system. S is a state as a value, without pointers: two states are the same if they are equal.
+// Fewer states are reached if a state forgets what makes no difference any more, and if times are relative to now.
+type Model[S comparable] struct {
+	// Start are the states in which a run may begin.
+	Start []S
+	// Next calls step for each thing that may happen in s. It must call it in the same order each time.
+	Next func(s S, step func(what string, next S))
+	// Wrong returns why s must not be reached, and "" if it may be.
+	Wrong func(s S) string
+	// Final, if set, reports whether a run may end in s. From every state such a state must be reachable: else a run is
+	// stuck, or goes in circles for ever.
+	Final func(s S) bool
+	// Most is the largest number of states, as a protection against a model without bounds. Default 20 million.
+	Most int
+}
+
+// Result is what an exploration has found.
+type Result struct {
+	States, Steps int
+	// Wrong is why the last state of Story must not be reached; "" if there is no such state.
+	Wrong string
+	// Story are the steps of a shortest run to that state.
+	Story []string
+}
+
+// Explore visits the states breadth first. It ends with the first wrong one.
+func (m Model[S]) Explore() (r Result) {
+	most := m.Most
+	if most == 0 {
+		most = 20_000_000
+	}
+	var (
+		states  []S
+		parents []int32 // of the state with the same index; -1 for one of Start
+		index   = map[S]int32{}
+		edges   [][2]int32 // only with Final
+	)
+	add := func(s S, parent int32) int32 {
+		i, known := index[s]
+		if !known {
+			i = int32(len(states))
+			index[s] = i
+			states, parents = append(states, s), append(parents, parent)
+		}
+		return i
+	}
+	for _, s := range m.Start {
+		add(s, -1)
+	}
+	for i := 0; i < len(states); i++ {
+		r.States = len(states)
+		if m.Wrong != nil {
+			if r.Wrong = m.Wrong(states[i]); r.Wrong != "" {
+				r.Story = m.story(states, parents, int32(i))
+				return r
+			}
+		}
+		if len(states) > most {
+			r.Wrong = fmt.Sprintf("the model has no bounds: more than %d states", most)
+			r.Story = m.story(states, parents, int32(i))
+			return r
+		}
+		m.Next(states[i], func(_ string, next S) {
+			r.Steps++
+			j := add(next, int32(i))
+			if m.Final != nil && int(j) != i {
+				edges = append(edges, [2]int32{int32(i), j})
+			}
+		})
+	}
+	r.States = len(states)
+	if m.Final != nil {
+		if i := m.lost(states, edges); i >= 0 {
+			r.Wrong, r.Story = "no end can be reached from here", m.story(states, parents, i)
+			m.Next(states[i], func(string, S) { r.Wrong = "no end can be reached from here, whatever happens next" })
+		}
+	}
+	return r
+}
+
+// lost returns the first state from which no final one can be reached, and -1 if there is none.
+func (m Model[S]) lost(states []S, edges [][2]int32) int32 {
+	// Predecessors of each state, in one slice: those of state i are from[begin[i]:begin[i+1]].
+	begin := make([]int32, len(states)+1)
+	for _, e := range edges {
+		begin[e[1]+1]++
+	}
+	for i := range states {
+		begin[i+1] += begin[i]
+	}
+	from, at := make([]int32, len(edges)), append([]int32{}, begin...)
+	for _, e := range edges {
+		from[at[e[1]]] = e[0]
+		at[e[1]]++
+	}
+	ends := make([]bool, len(states))
+	var todo []int32
+	for i, s := range states {
+		if m.Final(s) {
+			ends[i] = true
+			todo = append(todo, int32(i))
+		}
+	}
+	for len(todo) > 0 {
+		i := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, j := range from[begin[i]:begin[i+1]] {
+			if !ends[j] {
+				ends[j] = true
+				todo = append(todo, j)
+			}
+		}
+	}
+	for i, ok := range ends {
+		if !ok {
+			return int32(i)
+		}
+	}
+	return -1
+}
+
+// story returns the steps that lead to state i. A step is found again by asking the state before it.
+func (m Model[S]) story(states []S, parents []int32, i int32) (story []string) {
+	var way []int32
+	for j := i; j >= 0; j = parents[j] {
+		way = append(way, j)
+	}
+	story = append(story, fmt.Sprintf("    %+v", states[way[len(way)-1]]))
+	for k := len(way) - 2; k >= 0; k-- {
+		to, found := states[way[k]], false
+		m.Next(states[way[k+1]], func(what string, next S) {
+			if !found && next == to {
+				found = true
+				story = append(story, what, fmt.Sprintf("    %+v", to))
+			}
+		})
+	}
+	return story
+}

@@ -1,0 +1,47 @@
+package explore
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-curator/curator/internal/mutant"
+)
+
+// Test explores a model and fails with a story if a wrong state is reached. Built with the tag mutants, over the
+// replacements of zktest/simulation/bugs, it switches each of bugs on instead: the model must find it (make explore).
+func Test[S comparable](t *testing.T, m Model[S], bugs ...string) {
+	t.Helper()
+	if !withBugs {
+		begin := time.Now()
+		r := m.Explore()
+		t.Logf("explored %d states, %d steps in %v", r.States, r.Steps, time.Since(begin).Round(time.Millisecond))
+		if r.Wrong != "" {
+			t.Errorf("%s:\n%s", r.Wrong, strings.Join(r.Story, "\n"))
+		}
+		return
+	}
+	for _, bug := range bugs {
+		mutant.Set(bug)
+		r := m.Explore()
+		mutant.Set("")
+		if r.Wrong == "" {
+			t.Errorf("the deliberate bug %q is not found in %d states", bug, r.States)
+			continue
+		}
+		t.Logf("found the deliberate bug %q after %d states, in %d steps: %s", bug, r.States, len(r.Story)/2, r.Wrong)
+	}
+}
+
+// Finds explores a model that has to fail: with a rule that is weaker by one unit, say. Not with the tag mutants.
+func Finds[S comparable](t *testing.T, m Model[S]) {
+	t.Helper()
+	if withBugs {
+		return
+	}
+	r := m.Explore()
+	t.Logf("explored %d states, %d steps", r.States, r.Steps)
+	if r.Wrong == "" {
+		t.Errorf("nothing is wrong in %d states, although something should be", r.States)
+	}
+}
