@@ -23,7 +23,6 @@ func lives() *Liveness {
 	return l
 }
 
-
 func TestATouchCountsWhenALaterReplyProvesIt(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
