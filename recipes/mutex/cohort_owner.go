@@ -96,6 +96,7 @@ func (l *local) tend(n *node, more *bool) {
 		}
 	}()
 	revoked, lost := l.line.Listen(n.Grant), n.Hold.Context().Done()
+	var over <-chan struct{} // the session, after a loss
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for busy := false; ; {
@@ -114,6 +115,10 @@ func (l *local) tend(n *node, more *bool) {
 		case <-l.kick:
 			continue
 		case <-lost:
+			lost, over = nil, n.Session.Done()
+			l.happens(onLoss)
+		case <-over:
+			over = nil
 			l.happens(onLoss)
 		case <-revoked:
 			revoked = nil
@@ -143,6 +148,9 @@ func (l *local) nextAction(n *node, timer *time.Timer) action {
 	case l.state.phase == going:
 		n.giving = true
 		return end
+	case l.state.phase == ending:
+		timer.Reset(time.Until(l.state.until))
+		return nothing
 	case l.limits.idle == 0:
 		return nothing
 	}
