@@ -160,6 +160,22 @@ func (l limits) rest(s state, f facts) (state, action) {
 	return s, nothing
 }
 
+// duty is what the owner of the node has to do: end, look, nothing, or stop, since the node has been given back.
+// giving says that somebody else gives it back, and given that the delete is on its way.
+func (l limits) duty(s state, giving, given bool) action {
+	switch {
+	case given:
+		return stop
+	case giving:
+		return nothing
+	case s.phase == going:
+		return end
+	case s.phase != ending && l.idle > 0 && s.others == unknown:
+		return look
+	}
+	return nothing
+}
+
 func (s state) end() (state, action) {
 	if s.phase != free && s.phase != taken && s.phase != ending {
 		return s, nothing
