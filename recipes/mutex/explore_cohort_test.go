@@ -106,9 +106,9 @@ type (
 	user    int8
 	attempt int8
 	held    int8
-	look_   int8
+	answer  int8
 	watched int8
-	node_   int8
+	entry   int8
 	fault   int8
 )
 
@@ -134,11 +134,11 @@ const (
 )
 
 const (
-	noList     look_ = iota
-	asked            // it was sent
-	sawNone          // the answer is on its way: there are no others
-	sawOthers        // there are
-	sawNothing       // the own node is not there
+	noList     answer = iota
+	asked             // it was sent
+	sawNone           // the answer is on its way: there are no others
+	sawOthers         // there are
+	sawNothing        // the own node is not there
 )
 
 const (
@@ -148,7 +148,7 @@ const (
 )
 
 const (
-	nowhere node_ = iota
+	nowhere entry = iota
 	ours          // of the attempt or the hold
 	old           // its delete is on its way
 	theirs        // of the other client
@@ -184,12 +184,12 @@ type cohort struct {
 	unheard       bool // the owner has not heard of its end
 	giving, given bool
 	awake         bool // the owner is about to look at the state
-	list          look_
+	list          answer
 	listOld       bool // the answer is of the connection before
 	watch         watched
 	again         bool // there is another connection than that of the last list
 
-	line   [4]node_
+	line   [4]entry
 	away   bool // there is no connection
 	lost   bool // the session is, and there is no other yet
 	leaves int8 // how long the servers keep a lost session's nodes at least
@@ -233,29 +233,29 @@ func (m cohortModel) wrong(c cohort) string {
 }
 
 func (m cohortModel) final(c cohort) bool {
-	return c.phase == away && c.waiting == 0 && c.attempt == idle && c.hold == none && c.line == [4]node_{} &&
+	return c.phase == away && c.waiting == 0 && c.attempt == idle && c.hold == none && c.line == [4]entry{} &&
 		c.user == absent && c.former == 0
 }
 
-func (c *cohort) at(n node_) int { return slices.Index(c.line[:], n) }
+func (c *cohort) at(n entry) int { return slices.Index(c.line[:], n) }
 
 // change changes the line, and the watch fires.
-func (c *cohort) change(f func(line []node_) []node_) {
-	line := f(slices.DeleteFunc(slices.Clone(c.line[:]), func(n node_) bool { return n == nowhere }))
-	c.line = [4]node_{}
+func (c *cohort) change(f func(line []entry) []entry) {
+	line := f(slices.DeleteFunc(slices.Clone(c.line[:]), func(n entry) bool { return n == nowhere }))
+	c.line = [4]entry{}
 	copy(c.line[:], line)
 	if c.watch == armed {
 		c.watch = fired
 	}
 }
 
-func (c *cohort) remove(which node_) {
-	c.change(func(line []node_) []node_ {
-		return slices.DeleteFunc(line, func(n node_) bool { return n == which })
+func (c *cohort) remove(which entry) {
+	c.change(func(line []entry) []entry {
+		return slices.DeleteFunc(line, func(n entry) bool { return n == which })
 	})
 }
 
-func (c *cohort) join(n node_) { c.change(func(line []node_) []node_ { return append(line, n) }) }
+func (c *cohort) join(n entry) { c.change(func(line []entry) []entry { return append(line, n) }) }
 
 // end ends the hold.
 func (c *cohort) end(how held) {
@@ -507,7 +507,7 @@ func (m cohortModel) plays(c cohort, try tryStep) {
 	})
 	try(connected && c.at(old) >= 0, "a delete is executed", func(c *cohort) {
 		i := c.at(old)
-		c.change(func(line []node_) []node_ { return slices.Delete(line, i, i+1) })
+		c.change(func(line []entry) []entry { return slices.Delete(line, i, i+1) })
 	})
 	try(c.at(theirs) < 0 && c.line[3] == nowhere, "another client comes", func(c *cohort) { c.join(theirs) })
 	try(c.line[0] == theirs, "the other client releases", func(c *cohort) { c.remove(theirs) })
