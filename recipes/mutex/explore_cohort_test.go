@@ -13,8 +13,8 @@ import (
 // them (cohort_line.go, cohort_owner.go), the servers, the connection and a contender of another client are played.
 //
 // Bounds: two callers at a time, three for a night, who come again and again, and so does one contender of another
-// client; two turns; two units of time for turns, for keeping, and for the grace; one lost connection, one lost
-// session, one node deleted by an administrator, one request to give the lock up. Time passes at any moment: the event
+// client; two turns; two units of time for turns, for keeping, and for the grace; two faults: the connection is lost,
+// the session is lost, an administrator deletes the node, or somebody asks for the lock to be given up. Time passes at any moment: the event
 // of a timer may be late, but not early.
 //
 // A lost connection ends the hold, or the hold goes on, as the policy says; a watch is armed again. A lost session
@@ -194,12 +194,12 @@ type cohort struct {
 	lost   bool // the session is, and there is no other yet
 	leaves int8 // how long the servers keep a lost session's nodes at least
 
-	patient                       bool // nobody gives up
-	grace                         int8
-	cuts, losses, deletes, asking int8 // which may come
-	meddled                       bool // an administrator has deleted the node of the hold
-	served                        int8 // turns since others may wait
-	fault                         fault
+	patient bool // nobody gives up
+	grace   int8
+	faults  int8 // that may come
+	meddled bool // an administrator has deleted the node of the hold
+	served  int8 // turns since others may wait
+	fault   fault
 }
 
 type cohortModel struct {
@@ -210,7 +210,10 @@ type cohortModel struct {
 
 func modelOfCohort(l limits, strict bool) explore.Model[cohort] {
 	m := cohortModel{l, strict, callers()}
-	start := cohort{grace: stopsIn, cuts: 1, losses: 1, deletes: 1, asking: 1}
+	start := cohort{grace: stopsIn, faults: 2}
+	if os.Getenv("LONG") != "" {
+		start.faults = 3
+	}
 	patient := start
 	patient.patient = true
 	return explore.Model[cohort]{Start: []cohort{start, patient}, Next: m.next, Wrong: m.wrong, Final: m.final}
@@ -484,8 +487,8 @@ func (m cohortModel) tends(c cohort, try tryStep) {
 	})
 	happens(c.phase == free && time.Duration(c.free) >= m.limits.idle || c.phase == ending && c.until == 0,
 		"a timer", onTick)
-	try(c.asking > 0 && c.hold == live, "somebody asks for the lock", func(c *cohort) {
-		c.asking--
+	try(c.faults > 0 && c.hold == live, "somebody asks for the lock", func(c *cohort) {
+		c.faults--
 		c.awake = true
 		m.on(c, onAsked, 0)
 	})
@@ -513,14 +516,14 @@ func (m cohortModel) plays(c cohort, try tryStep) {
 	try(c.line[0] == theirs, "the other client releases", func(c *cohort) { c.remove(theirs) })
 	try(c.at(theirs) > 0 && !c.patient, "the other client gives up", func(c *cohort) { c.remove(theirs) })
 
-	try(c.cuts > 0 && connected, "the connection is lost", func(c *cohort) {
-		if c.cuts, c.away = c.cuts-1, true; m.strict && c.hold == live {
+	try(c.faults > 0 && connected, "the connection is lost", func(c *cohort) {
+		if c.faults, c.away = c.faults-1, true; m.strict && c.hold == live {
 			c.end(suspended)
 		}
 	})
-	try(c.cuts > 0 && connected && c.list > asked, "the connection is lost, and the list's answer", func(c *cohort) {
+	try(c.faults > 0 && connected && c.list > asked, "the connection is lost, and the list's answer", func(c *cohort) {
 		c.list, c.watch = asked, unwatched
-		if c.cuts, c.away = c.cuts-1, true; m.strict && c.hold == live {
+		if c.faults, c.away = c.faults-1, true; m.strict && c.hold == live {
 			c.end(suspended)
 		}
 	})
@@ -528,8 +531,8 @@ func (m cohortModel) plays(c cohort, try tryStep) {
 		c.away, c.listOld = false, c.list > asked
 		c.again = c.hold != none && c.attempt == idle
 	})
-	try(c.losses > 0 && !c.lost, "the session is lost", func(c *cohort) {
-		c.losses, c.away, c.lost = c.losses-1, true, true
+	try(c.faults > 0 && !c.lost, "the session is lost", func(c *cohort) {
+		c.faults, c.away, c.lost = c.faults-1, true, true
 		if c.hold != none {
 			c.end(dead)
 		}
@@ -544,8 +547,8 @@ func (m cohortModel) plays(c cohort, try tryStep) {
 	})
 	try(c.lost && c.leaves == 0 && c.at(doomed) >= 0, "the servers end it", func(c *cohort) { c.remove(doomed) })
 	try(c.lost && c.at(doomed) < 0, "there is another session", func(c *cohort) { c.away, c.lost = false, false })
-	try(c.deletes > 0 && c.at(ours) >= 0, "an administrator deletes our node", func(c *cohort) {
-		c.deletes, c.meddled = c.deletes-1, c.hold != none
+	try(c.faults > 0 && c.at(ours) >= 0, "an administrator deletes our node", func(c *cohort) {
+		c.faults, c.meddled = c.faults-1, c.hold != none
 		c.remove(ours)
 	})
 	try(c.hold == live && c.at(ours) < 0 && connected, "the hold ends with its node", func(c *cohort) { c.end(dead) })
