@@ -65,7 +65,7 @@ type facts struct {
 	waiting int  // callers in the local line; an arriving one counts
 	valid   bool // the hold is certain
 	now     time.Time
-	grace   time.Duration // after a loss: how long users have to stop before the node goes; 0 if it goes anyway
+	grace   time.Duration // after a loss: how long the user has to stop before the node is deleted; 0 if it is gone or goes with its session
 }
 
 // state is what a Cohort knows; only next changes it.
@@ -74,7 +74,7 @@ type state struct {
 	turns  int       // since began
 	began  time.Time // the time of this process
 	idle   time.Time // since when it is free
-	until  time.Time // when the node goes that was lost, also if a user has not stopped
+	until  time.Time // when a lost node is deleted although its user has not released
 	others who
 	stale  bool // reconnected, and not listed since: no turn begins when it is free
 	asked  bool

@@ -123,7 +123,7 @@ const (
 	idle     attempt = iota
 	entering         // a node is to be made
 	inLine           // it is made
-	granted          // the hold has begun, and the owner does not know it yet
+	granted          // the hold has begun, and the owner has not seen that
 )
 
 const (
@@ -181,7 +181,7 @@ type cohort struct {
 	attempt       attempt
 	unwanted      bool // the attempt is to be stopped
 	hold          held
-	unheard       bool // the owner has not heard of its end
+	unseen        bool // the owner has not seen its end
 	giving, given bool
 	awake         bool // the owner is about to look at the state
 	list          answer
@@ -192,7 +192,7 @@ type cohort struct {
 	line   [4]entry
 	away   bool // there is no connection
 	lost   bool // the session is, and there is no other yet
-	leaves int8 // how long the servers keep a lost session's nodes at least
+	remain int8 // how long the servers keep a lost session's nodes at least
 
 	patient bool // nobody gives up
 	grace   int8
@@ -263,7 +263,7 @@ func (c *cohort) join(n entry) { c.change(func(line []entry) []entry { return ap
 // end ends the hold.
 func (c *cohort) end(how held) {
 	if c.hold == live || c.hold == suspended && how == dead {
-		c.hold, c.unheard = how, true
+		c.hold, c.unseen = how, true
 	}
 	if c.user == works {
 		c.user, c.rest = late, stopsIn
@@ -353,7 +353,7 @@ func (m cohortModel) over(c *cohort, e event) {
 // giveBack is node.giveBack.
 func (c *cohort) giveBack() {
 	c.end(dead)
-	c.unheard = false
+	c.unseen = false
 	if i := c.at(ours); i >= 0 {
 		c.line[i] = old
 	}
@@ -445,7 +445,7 @@ func (m cohortModel) tends(c cohort, try tryStep) {
 					c.former = c.rest
 				}
 				c.user, c.rest = absent, 0
-				c.hold, c.unheard, c.giving, c.given, c.awake, c.meddled = none, false, false, false, false, false
+				c.hold, c.unseen, c.giving, c.given, c.awake, c.meddled = none, false, false, false, false, false
 				c.list, c.listOld, c.watch, c.again, c.served = noList, false, unwatched, false, 0
 				m.over(c, onGone)
 			})
@@ -466,8 +466,8 @@ func (m cohortModel) tends(c cohort, try tryStep) {
 			c.awake = true
 		})
 	}
-	try(c.unheard, "the owner hears of the loss", func(c *cohort) {
-		c.unheard, c.awake = false, true
+	try(c.unseen, "the owner sees the loss", func(c *cohort) {
+		c.unseen, c.awake = false, true
 		m.on(c, onLoss, 0)
 	})
 	try(c.watch == fired && c.list == noList && (!c.away || c.hold == dead), "the watch's event", func(c *cohort) {
@@ -541,11 +541,11 @@ func (m cohortModel) plays(c cohort, try tryStep) {
 		}
 		for i, n := range c.line {
 			if n == ours || n == old {
-				c.line[i], c.leaves = doomed, stopsIn
+				c.line[i], c.remain = doomed, stopsIn
 			}
 		}
 	})
-	try(c.lost && c.leaves == 0 && c.at(doomed) >= 0, "the servers end it", func(c *cohort) { c.remove(doomed) })
+	try(c.lost && c.remain == 0 && c.at(doomed) >= 0, "the servers end it", func(c *cohort) { c.remove(doomed) })
 	try(c.lost && c.at(doomed) < 0, "there is another session", func(c *cohort) { c.away, c.lost = false, false })
 	try(c.faults > 0 && c.at(ours) >= 0, "an administrator deletes our node", func(c *cohort) {
 		c.faults, c.meddled = c.faults-1, c.hold != none
@@ -561,7 +561,7 @@ func (m cohortModel) plays(c cohort, try tryStep) {
 		if c.phase != free && c.phase != taken {
 			c.began = 0
 		}
-		c.until, c.former, c.leaves = max(c.until-1, 0), max(c.former-1, 0), max(c.leaves-1, 0)
+		c.until, c.former, c.remain = max(c.until-1, 0), max(c.former-1, 0), max(c.remain-1, 0)
 		if c.user == late {
 			if c.rest--; c.rest == 0 {
 				c.user = stopped

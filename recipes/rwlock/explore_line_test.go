@@ -165,8 +165,8 @@ func (l *line) remove(e entry) {
 
 func (e entry) same(o entry) bool { return e.who == o.who && e.kind == o.kind }
 
-// leaves sends the delete of a node.
-func (l *line) leaves(who int8, kind Kind) {
+// release sends the delete of a node.
+func (l *line) release(who int8, kind Kind) {
 	if i := l.find(who, kind); i >= 0 {
 		l.order[i].old = true
 	}
@@ -295,11 +295,11 @@ func (m lineModel) next(l line, each func(string, line)) {
 				l.order[at+1] = entry{who, Read, false}
 			})
 			try(c.both, i, "the write lock is released", func(l *line, c *contender) {
-				l.leaves(who, Write)
+				l.release(who, Write)
 				*c = contender{at: holds, kind: Read, lowered: true, robbed: c.robbed}
 			})
 			try(c.both, i, "the read lock is released", func(l *line, c *contender) {
-				l.leaves(who, Read)
+				l.release(who, Read)
 				c.both = false
 			})
 			try(c.robbed, i, "the hold ends with its node", func(l *line, c *contender) {
@@ -307,8 +307,8 @@ func (m lineModel) next(l line, each func(string, line)) {
 					*c = contender{at: holds, kind: Read, lowered: true}
 					return
 				}
-				l.leaves(who, Write)
-				l.leaves(who, Read)
+				l.release(who, Write)
+				l.release(who, Read)
 				*c = contender{}
 			})
 			try(l.faults > 0, i, "the hold is lost", func(l *line, c *contender) {
@@ -328,14 +328,14 @@ func (m lineModel) next(l line, each func(string, line)) {
 					o.marked = true
 				}
 			}
-			l.leaves(who, Read)
-			l.leaves(who, Write)
+			l.release(who, Read)
+			l.release(who, Write)
 			*c = contender{}
 		})
 		try(l.faults > 0 && c.at > out && c.at < loses, i, "the session is lost", func(l *line, c *contender) {
 			l.faults--
-			l.leaves(who, Read)
-			l.leaves(who, Write)
+			l.release(who, Read)
+			l.release(who, Write)
 			if c.at == holds {
 				c.at = lapsed
 			} else {

@@ -84,7 +84,7 @@ func (p parts) seen() (s snapshot) {
 	return s
 }
 
-func (p *parts) leave(who int8) {
+func (p *parts) dequeue(who int8) {
 	if i := slices.Index(p.queue[:], who); i >= 0 {
 		copy(p.queue[i:], p.queue[i+1:])
 		p.queue[len(p.queue)-1] = 0
@@ -109,7 +109,7 @@ func nextParts(p parts, step func(string, parts)) {
 			try(c.wants == 0 && (i > 0 || wants > 1), "it comes", func(p *parts, c *part) { c.wants = wants })
 		}
 		try(c.works || c.wants > 0 && !p.patient, "it goes", func(p *parts, c *part) {
-			p.leave(who)
+			p.dequeue(who)
 			*c = part{}
 		})
 		idle := c.wants > 0 && !c.works && !queued
@@ -117,14 +117,14 @@ func nextParts(p parts, step func(string, parts)) {
 			try(idle, "it joins for the next lease", func(p *parts, _ *part) { p.join(who) })
 			try(first && !c.extra, "it makes a lease", func(p *parts, c *part) { c.has, c.extra = c.has+1, true })
 			try(first && c.extra && len(seen.children) <= mostParts, "it has the lease", func(p *parts, c *part) {
-				p.leave(who)
+				p.dequeue(who)
 				c.extra, c.works = false, c.has == c.wants
 			})
 			continue
 		}
 		room := seen.room(int(c.wants)) == nil
 		try(idle && room && p.queue == [3]int8{} || first && room, "it takes all", func(p *parts, c *part) {
-			p.leave(who)
+			p.dequeue(who)
 			c.has, c.works = c.wants, true
 		})
 		try(idle, "it joins", func(p *parts, _ *part) { p.join(who) })
@@ -133,7 +133,7 @@ func nextParts(p parts, step func(string, parts)) {
 			java = int(p.all[0].has)
 		}
 		try(first && !room && seen.blocked(int(c.wants), java), "it steps back", func(p *parts, c *part) {
-			p.leave(who)
+			p.dequeue(who)
 			p.join(who)
 			p.back = true
 			p.hasty = java == 0 || int(c.wants)+java <= mostParts

@@ -102,14 +102,14 @@ const (
 	fenced // the session is lost, and the user has stopped
 )
 
-// news is what a watch has to tell.
-type news int8
+// watchState is that of the watches of a caller.
+type watchState int8
 
 const (
-	unwatched news = iota
-	armed          // nothing
-	released       // a lease came or went
-	changes        // the count has changed
+	unwatched watchState = iota
+	armed                // nothing
+	released             // a lease came or went
+	changes              // the count has changed
 )
 
 // caller is a client with its caller.
@@ -123,7 +123,7 @@ type caller struct {
 	few    bool       // one lease more would have to be free
 	stays  bool       // it is not in the queue any more
 	fresh  bool       // the list was asked for after the first
-	watch  news       // of the first in the queue, or of one that stays
+	watch  watchState // of the first in the queue, or of one that stays
 	limit  int8       // the count at its grant
 	robbed bool       // an administrator has deleted a lease of it
 }
@@ -227,8 +227,8 @@ var guids = [4]string{
 	"00000000-0000-0000-0000-000000000003",
 }
 
-// tell has the watches fire.
-func (l *leases) tell(what news) {
+// fire has the watches fire.
+func (l *leases) fire(what watchState) {
 	for i := range l.all {
 		if c := &l.all[i]; c.watch == armed {
 			c.watch = what
@@ -239,17 +239,17 @@ func (l *leases) tell(what news) {
 // create makes a lease, for which there is room.
 func (l *leases) create(who int8) {
 	l.nodes[slices.Index(l.nodes[:], node{})] = node{who, false}
-	l.tell(released)
+	l.fire(released)
 }
 
 func (l *leases) remove(i int) {
 	copy(l.nodes[i:], l.nodes[i+1:])
 	l.nodes[len(l.nodes)-1] = node{}
-	l.tell(released)
+	l.fire(released)
 }
 
-// leave has the leases of a client deleted.
-func (l *leases) leave(who int8) {
+// giveUp has the leases of a client deleted.
+func (l *leases) giveUp(who int8) {
 	for i, n := range l.nodes {
 		if n.who == who {
 			l.nodes[i].old = true
@@ -257,7 +257,7 @@ func (l *leases) leave(who int8) {
 	}
 }
 
-func (l *leases) leaveQueue(who int8) {
+func (l *leases) dequeue(who int8) {
 	if i := slices.Index(l.queue[:], who); i >= 0 {
 		copy(l.queue[i:], l.queue[i+1:])
 		l.queue[len(l.queue)-1] = 0
@@ -305,19 +305,19 @@ func (m leaseModel) next(l leases, each func(string, leases)) {
 		m.takes(l, i, try)
 		who := int8(i + 1)
 		gone := !slices.ContainsFunc(l.nodes[:], func(n node) bool { return n.who == who })
-		leaves := func(l *leases, c *caller) {
-			l.leave(who)
-			l.leaveQueue(who)
+		release := func(l *leases, c *caller) {
+			l.giveUp(who)
+			l.dequeue(who)
 			*c = caller{}
 		}
-		try(c.at == holds, i, "it releases", leaves)
-		try(c.at != out && c.at < begins && c.at != moves && !l.patient, i, "it gives up", leaves)
-		try(c.robbed && c.at == holds, i, "the hold ends with a node", leaves)
+		try(c.at == holds, i, "it releases", release)
+		try(c.at != out && c.at < begins && c.at != moves && !l.patient, i, "it gives up", release)
+		try(c.robbed && c.at == holds, i, "the hold ends with a node", release)
 		try(c.at == lapsed, i, "the user stops", func(l *leases, c *caller) { *c = caller{at: fenced} })
 		try(c.at == fenced && gone, i, "there is another session", func(l *leases, c *caller) { *c = caller{} })
 		try(l.faults > 0 && c.at != out && c.at < lapsed, i, "the session is lost", func(l *leases, c *caller) {
 			held := *c
-			leaves(l, c)
+			release(l, c)
 			if l.faults--; held.at == holds {
 				*c = caller{at: lapsed, wants: held.wants, limit: held.limit, robbed: held.robbed}
 			} else {
@@ -340,7 +340,7 @@ func (m leaseModel) next(l leases, each func(string, leases)) {
 	try(l.changes > 0, 0, "the count is changed", func(l *leases, _ *caller) {
 		l.changes--
 		l.count = m.counts[0] + m.counts[1] - l.count
-		l.tell(changes)
+		l.fire(changes)
 	})
 }
 
@@ -392,7 +392,7 @@ func (m leaseModel) waits(l leases, i int, try func(bool, int, string, func(*lea
 	try(l.faults > 0 && slices.Contains(l.queue[:], who), i, "an administrator deletes the place",
 		func(l *leases, c *caller) {
 			l.faults--
-			l.leaveQueue(who)
+			l.dequeue(who)
 		})
 	try(c.at == waits && !slices.Contains(l.queue[:], who), i, "the place is lost", func(l *leases, c *caller) {
 		*c = caller{at: lines, wants: c.wants}
@@ -403,7 +403,7 @@ func (m leaseModel) waits(l leases, i int, try func(bool, int, string, func(*lea
 			*c = caller{at: lines, wants: c.wants}
 			return
 		}
-		l.leaveQueue(who)
+		l.dequeue(who)
 		l.create(who)
 		seen, own := l.snapshot(who, m.s.max)
 		v := m.s.counted(own[0], seen.dir)
@@ -448,12 +448,12 @@ func (m leaseModel) takes(l leases, i int, try func(bool, int, string, func(*lea
 		case v == missing && !c.fresh:
 			c.at, c.fresh = lists, true
 		default: // others were faster, or somebody has deleted a node
-			l.leave(who)
+			l.giveUp(who)
 			if slices.Contains(l.queue[:], who) && v == full {
 				*c = caller{at: looks, wants: c.wants, first: true}
 				return
 			}
-			l.leaveQueue(who)
+			l.dequeue(who)
 			*c = caller{at: lines, wants: c.wants}
 		}
 	})
@@ -465,7 +465,7 @@ func (m leaseModel) takes(l leases, i int, try func(bool, int, string, func(*lea
 		c.at, c.fresh, c.watch, c.judged = lists, true, unwatched, [4]verdict{}
 	})
 	try(c.at == begins, i, "it holds", func(l *leases, c *caller) {
-		l.leaveQueue(who)
+		l.dequeue(who)
 		*c = caller{at: holds, wants: c.wants, limit: c.limit, robbed: c.robbed}
 	})
 }
