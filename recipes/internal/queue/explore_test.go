@@ -1008,3 +1008,67 @@ func TestExploreLineWithMarksOfAll(t *testing.T) {
 	}
 	explore.Finds(t, m.model())
 }
+
+// The models reach what they are about.
+func TestExploreLineReaches(t *testing.T) {
+	mixed := &lineOf{
+		kinds: [3]lineKind{ours, java, ours}, sessions: lineSessions, comes: [3]uint8{1, 1, 1},
+		spare: []spare{{Losses: 1, Lapses: 1, Deletes: 1, Writes: 1}},
+	}
+	alike := &lineOf{
+		kinds: [3]lineKind{ours, ours, ours}, sessions: lineSessions, comes: [3]uint8{1, 1, 1}, spare: []spare{{}},
+	}
+	any := func(is func(s *lineState, c *contender) bool) func(lineState) bool {
+		return func(s lineState) bool { return is(&s, &s.C[0]) || is(&s, &s.C[1]) || is(&s, &s.C[2]) }
+	}
+	for _, c := range []struct {
+		name string
+		m    *lineOf
+		is   func(lineState) bool
+	}{
+		{"a waiter that a mark makes the first", alike, any(func(_ *lineState, c *contender) bool {
+			return c.Step == stepWaiting && c.Mark == gone && c.Own == armed && c.Same
+		})},
+		{"a waiter whose event came before the read of the node ahead", alike, any(func(_ *lineState, c *contender) bool {
+			return c.Step == stepReading && c.Mark == gone
+		})},
+		{"one ahead, and no mark to wait for", alike, any(func(_ *lineState, c *contender) bool {
+			return c.Step == stepWaiting && c.Sole && c.Own == armed && c.Ahead == gone && c.Mark == unwatched
+		})},
+		{"a holder whose member has not seen the last release", alike, func(s lineState) bool {
+			return s.C[0].Step == stepWaiting && s.C[1].Step == stepHolding && s.S[0].At < s.Txns && s.C[0].Ahead == armed
+		}},
+		{"Java behind ours behind Java's session", mixed, func(s lineState) bool {
+			return s.C[0].Step == stepWaiting && s.C[1].Step == stepWaiting && s.C[1].Pred == s.C[2].Node &&
+				s.C[2].Step == stepHolding && s.C[0].Pred == s.C[1].Node
+		}},
+		{"a create that was executed late", mixed, any(func(s *lineState, c *contender) bool {
+			return c.Step == stepDoubtful && c.Node != 0 && c.Node == s.Made && s.Made == 2
+		})},
+		{"a waiter that looks, since somebody has written to its node", mixed, any(func(_ *lineState, c *contender) bool {
+			return c.Looking && c.Changed
+		})},
+		{"a waiter that reads its own node again", mixed, any(func(_ *lineState, c *contender) bool {
+			return c.Step == stepArmingOwn
+		})},
+		{"a waiter behind a node of its lapsed session", mixed, any(func(s *lineState, c *contender) bool {
+			return c.Step == stepWaiting && s.Orphans&bit(c.Pred) != 0
+		})},
+		{"two that hold after a deletion by the administrator", mixed, func(s lineState) bool {
+			return s.C[0].Step == stepHolding && s.C[1].Step == stepHolding
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			model := c.m.model()
+			model.Wrong = func(s lineState) string {
+				if c.is(s) {
+					return c.name
+				}
+				return ""
+			}
+			model.Final = nil
+			model.Most = 400_000
+			explore.Finds(t, model)
+		})
+	}
+}
