@@ -40,9 +40,9 @@ import (
 // lapse, a Java client's own mistakes, the clock of a hold (framework has models of it).
 //
 // It must never happen that a grant is given whose node is gone for its client, or behind another that blocks it; that
-// two hold, except one whose node the administrator has deleted before its client could hear of that; that a place is
-// given up whose node is there. From every state all contenders can come to their end, and then no node is left; for
-// that, no fault, no administrator and nobody who gives up is needed, since there are beginnings without them.
+// two hold, except if the administrator has deleted the node of one and its client has not been sent the event; that a
+// place is given up whose node is there. From every state all contenders can come to their end, and then no node is
+// left. That needs no fault, no administrator and no contender that gives up, since there are starts without them.
 
 // lineKind is a kind of contender.
 type lineKind byte
@@ -65,14 +65,14 @@ type lineOf struct {
 	kinds    [3]lineKind
 	sessions [3]uint8 // of the contenders
 	comes    [3]uint8 // how often each comes
-	spare    []spare  // faults; one beginning for each
+	spare    []spare  // one start for each
 	odd      bool     // there is a child with an unusual name
 	unarmed  bool     // watches cannot be armed any more: lists only
-	markAll  bool     // a rule that is too weak: who gives up leaves a mark, too
-	deaf     bool     // another one: a new connection arms no watches again
+	markAll  bool     // a rule that is too weak: a contender that gives up leaves a mark, too
+	deaf     bool     // a rule that is too weak: a new connection arms no watches again
 }
 
-// spare is how often what need not happen still may.
+// spare counts the faults that may still happen.
 type spare struct {
 	Losses  uint8 // of connections
 	Lapses  uint8 // of sessions
@@ -160,7 +160,7 @@ type contender struct {
 	Same             bool // the connection is that of the list
 	Confirmed        bool // the list was asked for after the create was confirmed
 	Looking          bool
-	Leaves           bool // the caller has left
+	Leaves           bool // it has given up while its create is under way
 	Marking, Done    bool // the deletion leaves a mark; it was executed
 }
 
@@ -266,8 +266,6 @@ func (m *lineOf) blockers(s *lineState, set, number uint8) (ahead uint8) {
 	}
 	return ahead
 }
-
-// next steps
 
 func (m *lineOf) next(s lineState, step func(string, lineState)) {
 	if s.Bad != 0 {
@@ -450,7 +448,7 @@ func (m *lineOf) loses(s *lineState, session uint8) {
 			c.list()
 		case stepWaiting:
 			if c.Looking = false; m.kinds[i] == java {
-				c.list() // its watcher is told of the loss
+				c.list() // its watcher gets an event of the loss
 			}
 		}
 	}
@@ -670,7 +668,7 @@ func (m *lineOf) ahead(s *lineState, number, at uint8) bool {
 
 type change = func(what string, f func(s *lineState, c *contender))
 
-// created is the answer to a contender's create.
+// created is the answer to a create.
 func (m *lineOf) created(s lineState, i int, to change) {
 	if s.C[i].Leaves {
 		to("its create is answered too late", func(_ *lineState, c *contender) { m.remove(c, false) })
@@ -769,27 +767,27 @@ func (m *lineOf) listed(s lineState, i int, there uint8, to change) {
 	})
 }
 
-// waits are what a waiter may hear.
+// waits are the events that a waiter may handle.
 func (m *lineOf) waits(s lineState, i int, lost bool, to change) {
 	c, at := s.C[i], m.at(&s, i)
 	if m.kinds[i] == java {
 		if c.Ahead >= gone {
-			to("hears that the node ahead has changed", func(_ *lineState, c *contender) { c.list() })
+			to("gets the event of the node ahead", func(_ *lineState, c *contender) { c.list() })
 		}
 		return
 	}
 	if c.Own >= gone {
-		to("hears of its own node", func(s *lineState, c *contender) {
+		to("gets the event of its own node", func(s *lineState, c *contender) {
 			if !m.ownEvent(s, c) {
 				c.Looking = true
 			}
 		})
 	}
 	if c.Mark == gone {
-		to("hears of the mark", func(s *lineState, c *contender) { m.turn(s, c, at, evidence{marked: true}) })
+		to("gets the event of the mark", func(s *lineState, c *contender) { m.turn(s, c, at, evidence{marked: true}) })
 	}
 	if c.Ahead >= gone {
-		to("hears of the node ahead", func(s *lineState, c *contender) {
+		to("gets the event of the node ahead", func(s *lineState, c *contender) {
 			isGone := c.Ahead == gone
 			m.turn(s, c, at, evidence{gone: isGone, sole: c.Sole, marked: isGone && c.Mark == gone})
 		})
@@ -808,7 +806,7 @@ func (m *lineOf) waits(s lineState, i int, lost bool, to change) {
 	}
 }
 
-// ownEvent has a waiter hear of its own node. It reports whether the place is lost.
+// ownEvent has a waiter handle the event of its own node. It reports whether the place is lost.
 func (m *lineOf) ownEvent(s *lineState, c *contender) (lost bool) {
 	p, ev := place{}, framework.Event{Type: framework.EventNodeDataChanged}
 	if c.Own == gone {

@@ -27,7 +27,8 @@ const armTries = 4
 // passes says that the line is one in which a holder tells the next one.
 func (p *place) passes() bool { return p.Order.exclusive() && p.wasFirst == nil }
 
-// marks says whether the deletion of a holder's node leaves a mark: hardly anybody needs that of one that has not waited.
+// marks reports whether the deletion of a holder's node leaves a mark. If the holder has not waited, its follower rarely
+// depends on a mark.
 func (p *place) marks() bool { return p.waited && p.passes() }
 
 // markSuffix makes the path of a mark from that of its node.
@@ -60,14 +61,14 @@ func (p *place) arm(ctx context.Context, d Decision) (a arming) {
 // beginning is on what it depends which watches a waiter arms besides that of the node ahead.
 type beginning struct {
 	Decision
-	passes   bool // a holder in this line tells the next one
-	failures int  // in a row, to arm the watches
-	watched  bool // the own node has a watch already
-	changed  bool // somebody has written to the own node
-	readable func() bool
+	passes   bool        // holders in this line leave marks
+	failures int         // in a row, to arm the watches
+	watched  bool        // the own node has a watch already
+	changed  bool        // the own node was written to, and perhaps replaced
+	readable func() bool // reports whether the client may read the own node; called only if that matters
 }
 
-// watches are those that a waiter arms besides that of the node ahead; none if there will be a list.
+// watches are those that a waiter arms besides that of the node ahead. Without any, a list follows each event.
 type watches struct {
 	own  ownWatch
 	mark bool
@@ -77,11 +78,12 @@ type watches struct {
 type ownWatch int8
 
 const (
-	notArmed ownWatch = iota
-	armedByRead
-	armedUnread
+	notArmed    ownWatch = iota // it is armed already, or not needed
+	armedByRead                 // by a read, which shows whose node it is
+	armedUnread                 // by setWatches
 )
 
+// arms returns the watches to arm. It is a pure function, but for readable.
 func (b beginning) arms() (w watches) {
 	if !b.passes || !b.Sole && !(b.Usual && zkpath.IsOurs(b.Predecessor)) || b.failures > armTries {
 		return w
@@ -106,7 +108,7 @@ type evidence struct {
 	same   bool // the connection is that of the list
 }
 
-// turn reports whether the turn has come; else there is a list.
+// turn reports whether the turn has come. If not, the waiter reads a list.
 func (e evidence) turn() bool { return (e.marked || e.gone && e.sole) && e.there && e.same }
 
 // arming is watches that are being armed.

@@ -160,7 +160,8 @@ func (l *look) seen() (again bool, err error) {
 	return again, err
 }
 
-// afterLook is what follows from a look that has shown that the own node is lost, or that the node ahead is gone.
+// afterLook returns what follows from a look: lost says that the own node is gone or another session's, gone that the
+// node ahead is not there.
 func afterLook(lost, gone bool) (again bool, err error) {
 	if lost {
 		return false, errNodeLost
