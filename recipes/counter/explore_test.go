@@ -297,7 +297,7 @@ func adds(without bool, each, cuts, losses, deletions, leaving int8) explore.Mod
 func TestExploreAdd(t *testing.T) {
 	m := adds(false, 3, 3, 2, 1, 1)
 	if os.Getenv("LONG") != "" {
-		m = adds(false, 4, 4, 2, 2, 2)
+		m = adds(false, 3, 4, 2, 2, 1)
 	}
 	explore.Test(t, m, "a write repeated blindly after a lost reply")
 }

@@ -310,7 +310,7 @@ func once(without bool, cuts, losses, deletions, leaving, deaths int8) explore.M
 func TestExploreAtMostOnce(t *testing.T) {
 	m := once(false, 2, 1, 1, 1, 1)
 	if os.Getenv("LONG") != "" {
-		m = once(false, 4, 2, 1, 1, 1)
+		m = once(false, 3, 2, 1, 1, 1)
 	}
 	explore.Test(t, m, "an item put again after a lost reply", "who loses the race for an item handles it, too")
 }
