@@ -295,7 +295,7 @@ func adds(without bool, each, cuts, losses, deletions, leaving int8) explore.Mod
 }
 
 func TestExploreAdd(t *testing.T) {
-	m := adds(false, 3, 3, 2, 1, 1)
+	m := adds(false, 2, 3, 2, 1, 1)
 	if os.Getenv("LONG") != "" {
 		m = adds(false, 3, 4, 2, 2, 1)
 	}

@@ -706,13 +706,13 @@ func explored(usual, long budget) budget {
 }
 
 func TestExploreOneKeeper(t *testing.T) {
-	left := explored(budget{Cuts: 1, Losses: 1, Admin: 2, Sets: 1}, budget{Cuts: 2, Losses: 1, Admin: 1, Sets: 1})
+	left := explored(budget{Cuts: 1, Losses: 1, Admin: 1, Sets: 1}, budget{Cuts: 2, Losses: 1, Admin: 1, Sets: 1})
 	explore.Test(t, keepers(1, true, false, false, left),
 		"a closed keeper leaves its node", "data of a gap forgotten", "a closed keeper believes a member that lags")
 }
 
 func TestExplorePersistentKeeper(t *testing.T) {
-	left := explored(budget{Cuts: 1, Losses: 1, Admin: 2, Sets: 1}, budget{Cuts: 2, Losses: 1, Admin: 1, Sets: 1})
+	left := explored(budget{Cuts: 1, Losses: 1, Admin: 1, Sets: 1}, budget{Cuts: 2, Losses: 1, Admin: 1, Sets: 1})
 	explore.Test(t, keepers(1, true, true, false, left),
 		"a closed keeper leaves its node", "another's persistent node taken for the one that was made")
 }

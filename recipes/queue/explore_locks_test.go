@@ -349,7 +349,7 @@ func locks(cuts, losses, leaving, deaths int8) explore.Model[lockState] {
 }
 
 func TestExploreAtLeastOnce(t *testing.T) {
-	m := locks(4, 2, 2, 1)
+	m := locks(4, 2, 1, 1)
 	if os.Getenv("LONG") != "" {
 		m = locks(5, 3, 2, 1)
 	}
