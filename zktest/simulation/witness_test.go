@@ -216,7 +216,11 @@ func (n *witness) follows(s *holding, beside []*holding) {
 // margin notes how long after a hold's end by the clock another was granted. Promise P1 says how long that is at
 // least.
 func (n *witness) margin(s *holding, d time.Duration) {
-	least := min(n.w.plan.SessionTimeout/10, time.Second)
+	timeout := n.w.plan.SessionTimeout
+	if n.w.plan.Rule == shrinks || n.w.plan.Shorter {
+		timeout /= 2
+	}
+	least := min(timeout/10, time.Second)
 	n.w.Least("time beyond P1's margin, "+n.w.plan.kind(), d-least)
 	n.w.Count("losses by the clock", 1)
 	if n.w.plan.exact() && d < least-time.Millisecond {
