@@ -93,8 +93,9 @@ func (h *Hold) Context() context.Context {
 // must have found out, in this session, that it is granted.
 //
 // Hold waits, as long as ctx allows, for what the rule in force needs: the answer whether the server is
-// standalone, and under [RuleHeartbeat] up to three committed writes, repeated after lost connections and
-// passing refusals. If nothing is missing, it returns at once and sends nothing. If that, or a hook, has
+// standalone, and a committed write if the hold would otherwise begin with too little time left, as after a reconnect or
+// a stalled link, and under [RuleHeartbeat] after a long wait. The write is repeated after lost connections and passing
+// refusals. If nothing is missing, Hold returns at once and sends nothing. If that, or a hook, has
 // taken longer than 50 ms, what the caller has found out is old: Hold makes certain that the node is still
 // there, by a read unless a write has shown it. The end of ctx does not end the hold.
 //
@@ -216,9 +217,8 @@ func (c *holdContext) Err() error {
 // certain returns nil if a hold made now would be certain, and errUncertain if certain has to be called
 // again. shown is when a write has shown that the node is there; zero if none was needed.
 func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) (shown time.Time, err error) {
-	p, err := e.ready(ctx, loss)
-	if err == nil && p.every > 0 {
-		shown, err = e.committed(ctx, full, loss)
+	if err = e.ready(ctx, loss); err == nil {
+		shown, err = e.proven(ctx, full, loss)
 	}
 	if err != nil {
 		return shown, err
@@ -248,8 +248,8 @@ func inRounds(try func() error) (err error) {
 	return err
 }
 
-// ready waits until the rule in force is known. It returns the rule's plan if that allows a hold.
-func (e *epoch) ready(ctx context.Context, loss LossPolicy) (p plan, err error) {
+// ready waits until the rule in force is known. It returns nil if that allows a hold.
+func (e *epoch) ready(ctx context.Context, loss LossPolicy) error {
 	for {
 		e.mu.Lock()
 		over, changed := e.over, e.changed.C()
@@ -257,17 +257,17 @@ func (e *epoch) ready(ctx context.Context, loss LossPolicy) (p plan, err error) 
 		e.mu.Unlock()
 		switch {
 		case over != nil:
-			return p, over
+			return over
 		case suspended:
-			return p, ErrSuspended
+			return ErrSuspended
 		}
 		if p, known := e.plan(); known {
-			return p, p.refused
+			return p.refused
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return p, leftBy(ctx)
+			return leftBy(ctx)
 		}
 	}
 }
@@ -281,7 +281,7 @@ func (e *epoch) register(h *Hold) error {
 		late = e.endCause()
 	}
 	e.mu.Lock()
-	err := e.over
+	err, first := e.over, len(e.holds) == 0
 	switch {
 	case err != nil:
 	case e.suspended && h.loss == SuspendedIsLoss:
@@ -301,8 +301,8 @@ func (e *epoch) register(h *Hold) error {
 	switch p, known := e.plan(); { // a later change of the rule finds h in e.holds
 	case p.refused != nil && known:
 		endAll(p.refused, h)
-	case p.every > 0:
-		e.core.manager.inbox.Put(e.core.manager.startBeating)
+	case first && !p.servers.Alone:
+		e.core.manager.inbox.Put(e.core.manager.schedule)
 	}
 	if !h.Valid() {
 		return h.why()

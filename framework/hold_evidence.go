@@ -10,29 +10,35 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// What a hold needs before it is granted, besides the clock: committed writes, if the rule in force demands
-// them, and a node that is there.
+// What a hold needs before it is granted, besides the clock: enough time left, and a node that is there.
 
-// committed waits until the session's time satisfies the rule in force. Under the heartbeat rule that takes
-// two committed writes, recent enough to last until the heartbeats have begun. committed makes the missing
-// writes, one after the other. It repeats a write whose reply was lost on the next connection: the write
-// changes nothing. Like the heartbeats, it asks again after a passing refusal, and checks the root if the
-// session has no permission to check the node. shown is when the last write has shown that the node is there.
-func (e *epoch) committed(ctx context.Context, path string, loss LossPolicy) (shown time.Time, err error) {
-	for made, refused := 0, 0; made < settleWrites; made++ {
+// provingWrites bounds how many writes a new hold waits for.
+const provingWrites = 4
+
+// proven returns nil when a hold would begin with enough time left (see [wire.Liveness]). If there is less, proven makes
+// committed writes: one is enough if little was sent lately, and after a stalled link a second one half a tick and a
+// pause later. It repeats a write whose reply was lost on the next connection: the write changes nothing. Like the
+// heartbeats, it asks again after a passing refusal, and checks the root if the session has no permission to check the
+// node. shown is when the last write has shown that the node is there.
+func (e *epoch) proven(ctx context.Context, path string, loss LossPolicy) (shown time.Time, err error) {
+	v := e.wire.Validity()
+	for made, refused := 0, 0; made < provingWrites; {
 		e.mu.Lock()
-		beating, over, suspended := len(e.holds) > 0, e.over, e.suspended && loss == SuspendedIsLoss
+		over, suspended, changed := e.over, e.suspended && loss == SuspendedIsLoss, e.changed.C()
 		e.mu.Unlock()
-		p, _ := e.plan()
+		wait, short := v.Short()
 		switch {
 		case over != nil:
 			return shown, over // the session has ended; or the client is closing, and pause does not wait any more
 		case suspended:
 			return shown, ErrSuspended
-		}
-		left := e.wire.Validity().Remaining()
-		if p.every == 0 || left > 0 && beating || left >= p.covers-p.every {
+		case !short:
 			return shown, nil
+		case made > 0 && wait > 0:
+			if err := waitFor(ctx, wait, changed); err != nil {
+				return shown, err
+			}
+			continue
 		}
 		r, err := e.question(ctx, loss, jute.OpMulti, jute.Checks(path))
 		if err != nil {
@@ -42,6 +48,7 @@ func (e *epoch) committed(ctx context.Context, path string, loss LossPolicy) (sh
 			_, code := failure(r)
 			err = codeError(code)
 		}
+		made++
 		switch {
 		case err == nil && path == "/":
 		case err == nil:
@@ -60,10 +67,23 @@ func (e *epoch) committed(ctx context.Context, path string, loss LossPolicy) (sh
 			return shown, err
 		}
 	}
-	if v := e.wire.Validity(); !v.Valid() && !v.Lapsed() {
+	if !v.Valid() && !v.Lapsed() {
 		return shown, fmt.Errorf("%w: the servers take too long to commit a write", ErrTimeoutTooShort)
 	}
 	return shown, nil
+}
+
+// waitFor waits for d, for the end of ctx, whose error it returns, or for changed.
+func waitFor(ctx context.Context, d time.Duration, changed <-chan struct{}) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-changed:
+	case <-ctx.Done():
+		return leftBy(ctx)
+	}
+	return nil
 }
 
 // present returns nil if the node is still there. Between what the caller has found out and the grant any

@@ -128,6 +128,7 @@ func TestWithoutAConnectionNothingIsMadeCertain(t *testing.T) {
 		s := connected(t, dial(t, srv, WithRule(RuleHeartbeat)))
 		_, err := s.Client().Create().WithMode(Ephemeral).ForPath(t.Context(), "/lock", nil)
 		require.NoError(t, err)
+		time.Sleep(8 * time.Second) // so long after the last write another one is needed
 		writing := srv.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold})
 		began := time.Now()
 		time.AfterFunc(time.Second, srv.Stop)

@@ -8,9 +8,9 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// The heartbeat rule: while something is held, the client sends a transaction that checks the nodes of the
-// holds through the quorum every T/6. The transaction proves that the session lives (the session layer counts
-// committed writes by itself), and it fails when a node is gone.
+// Heartbeats: transactions that check the nodes of the holds through the quorum. A heartbeat proves that the
+// session lives (the session layer counts committed writes by itself), and it fails when a node is gone. When one is due
+// is the session layer's decision: every T/6 under the heartbeat rule, else once after a rest.
 
 const (
 	// beatNodes and beatBytes bound one heartbeat transaction; further nodes go into another transaction.
@@ -19,38 +19,36 @@ const (
 	// beatMost bounds how many nodes one heartbeat checks; more take turns. One transaction proves that the
 	// session lives, however many holds it has.
 	beatMost = 8 * beatNodes
-	// settleWrites is how many writes a new hold waits for at most: two, and one more if an older write was
-	// committed in between.
-	settleWrites = 3
 )
 
-// startBeating begins the heartbeats if they are needed and not running. The first is due one interval after
-// the last committed write, which may be a while ago: the hold's time counts from that write.
-func (m *manager) startBeating() {
-	if e := m.core.epochLast(); !m.beating {
-		m.beatAfter(e, e.wire.Validity().SinceCommit())
+// schedule sets the time of the next heartbeat. If none is due, it looks again later: after a stalled link one may be.
+func (m *manager) schedule() {
+	e := m.core.epochLast()
+	in, due := e.wire.Validity().WriteDue()
+	switch {
+	case due:
+		m.beat.Reset(in)
+	case len(e.held()) > 0:
+		m.beat.Reset(e.interval())
+	default:
+		m.beat.Stop()
 	}
 }
 
-// beatAfter sets the time of the next heartbeat if one is needed. ago is the time since the last heartbeat.
-func (m *manager) beatAfter(e *epoch, ago time.Duration) {
-	if p, _ := e.plan(); p.every > 0 && len(e.held()) > 0 {
-		m.beating = true
-		m.beat.Reset(max(p.every-ago, 0))
-	}
-}
+// interval returns the time between two heartbeats, if more than one is needed. It takes no lock that others hold for
+// long.
+func (e *epoch) interval() time.Duration { return e.wire.Validity().Standing().Timeout / heartbeats }
 
-func (m *manager) stopBeating() {
-	m.beating = false
-	m.beat.Stop()
-}
-
-// heartbeat sends a heartbeat now and sets the time of the next.
+// heartbeat sends a heartbeat if one is due. It sets the time of the next as if this one had no answer, which schedule
+// corrects when the answer comes.
 func (m *manager) heartbeat() {
 	e := m.core.epochLast()
-	m.stopBeating()
-	m.beatAfter(e, 0)
-	if m.beating && e.connected() {
+	if in, due := e.wire.Validity().WriteDue(); !due || in > 0 {
+		m.schedule()
+		return
+	}
+	m.beat.Reset(e.interval())
+	if e.connected() {
 		for _, batch := range batches(m.nextToCheck(e)) {
 			m.check(e, batch)
 		}
@@ -101,16 +99,18 @@ func (m *manager) check(e *epoch, batch []*Hold) {
 	if len(paths) == 0 {
 		paths = []string{"/"}
 	}
-	p, _ := e.plan()
 	e.wire.Submit(&wire.Call{
-		Op: jute.OpMulti, Body: jute.Checks(paths...), Urgent: true, Patience: p.every,
+		Op: jute.OpMulti, Body: jute.Checks(paths...), Urgent: true, Patience: e.interval(),
 		Done: func(r wire.Reply) {
 			failed, code := failure(r)
 			switch {
 			case code != jute.CodeOK:
 				m.inbox.Put(func() { m.failed(e, batch, failed, code) })
-			case r.Err == nil && len(m.core.cfg.observer) > 0:
-				m.core.roundTrip(RoundTrip{"heartbeat", time.Since(r.Sent)})
+			case r.Err == nil:
+				m.inbox.Put(m.schedule)
+				if len(m.core.cfg.observer) > 0 {
+					m.core.roundTrip(RoundTrip{"heartbeat", time.Since(r.Sent)})
+				}
 			}
 		},
 	})

@@ -18,18 +18,22 @@ var ErrTimeoutTooShort = named("session timeout too short to hold locks, leases 
 // Rule is how the client makes sure that a [Hold] ends here before the servers can give the lock to somebody
 // else.
 //
-// Every hold ends at the latest one session timeout T after the client sent the last request that the server
-// answered. For a standalone server that is exact. A member of an ensemble may go on answering for up to D
-// after it has lost touch with the others, while those may already have expired the session. Hence there are
-// two rules.
+// A hold ends one session timeout T, less a margin, after the client sent a request of which it has proof that the
+// servers' clock of the session started again with it. For a standalone server every answered request is that proof.
+// The member of an ensemble reports to its leader which sessions have sent something, twice in a tick, and may go on
+// answering for up to D after it has lost its leader. So a request counts once a later one has been answered: a ping or
+// a read that was sent more than D after it, or a write, which a quorum has committed, that was sent more than half a
+// tick and J after it (J is the pause of a leader that is tolerated, T/8, and at most a tick). docs/timeouts.md has the
+// assumptions. The rule says which requests the client sends for that.
 type Rule int8
 
 const (
 	// RuleAuto chooses RuleBound for a standalone server and where T is at least 2·D, otherwise
 	// RuleHeartbeat.
 	RuleAuto Rule = iota
-	// RuleBound subtracts D from T (see [WithStaleServerBound]): holds end D earlier, and the client pings
-	// and changes servers at the pace of T - D.
+	// RuleBound relies on D (see [WithStaleServerBound]): pings are enough to keep a hold, and the client pings and
+	// changes servers at the pace of T - D. After a rest, a hold that lives longer than half a tick and J costs one
+	// small write.
 	RuleBound
 	// RuleHeartbeat counts only writes that a quorum has committed. While something is held, the client sends
 	// a small transaction every T/6 (one for each 128 holds, eight at most). It also notices that a hold's node
@@ -60,13 +64,13 @@ type Safety struct {
 	Bound, Margin time.Duration
 	// Heartbeat is the interval of the heartbeats under RuleHeartbeat, 0 under RuleBound.
 	Heartbeat time.Duration
-	// Remaining is how long a hold stays valid if no further answer arrives; 0 if none could be valid. Under
-	// RuleHeartbeat it is 0 while nothing is held: the heartbeats begin with the first hold.
+	// Remaining is how long a hold stays valid if no further answer arrives; 0 if none could be valid.
 	Remaining time.Duration
 	// Steady is what the Remaining of a hold does not fall below while the servers answer at once: work that
 	// is told to stop when less than that is left is never told so in vain. Slow answers take their delay off
-	// it, under RuleHeartbeat up to three times. A hold that begins when nothing was sent for a while has up to
-	// a third less until the ping that is sent at once is answered. 0 if nothing can be held.
+	// it, under RuleHeartbeat up to three times. A hold that begins when little was sent for a while begins with at
+	// least half of T - D, and has less than Steady for its first seconds: until the write is committed that the
+	// client then sends for it. 0 if nothing can be held.
 	Steady time.Duration
 	// Holds is the number of current holds.
 	Holds int
@@ -74,57 +78,51 @@ type Safety struct {
 	Refused error
 }
 
-// plan is a rule worked out for a session timeout and what is known of the server. Plans are not stored: the
-// rule in force is that of [wire.Validity].
+// plan is what is assumed about the servers, and what follows for the client, for a session timeout and a server. Plans
+// are not stored: what is in force is in [wire.Validity].
 type plan struct {
-	rule    wire.Rule
+	servers wire.Servers
+	bound   time.Duration // D; 0 for a standalone server
 	every   time.Duration // of heartbeats; 0 under the bound rule
-	covers  time.Duration // how long a hold lives after a heartbeat, counted from the previous heartbeat
 	refused error
 }
 
 const heartbeats = 6
 
-// decide works out the rule for a session timeout. It is a pure function.
+// decide works out the plan. It is a pure function.
 func (o *options) decide(timeout time.Duration, standalone bool) plan {
-	bound := o.bound
+	bound, margin, tick := o.bound, o.marginOf(timeout), o.tickFor(timeout)
 	if standalone {
 		bound = 0
 	}
-	p := plan{rule: wire.Rule{
-		Kind: wire.RuleBound, Bound: bound, Tick: o.tickFor(timeout), Jitter: timeout / 8,
-	}}
-	if o.rule == RuleHeartbeat || o.rule == RuleAuto && timeout < 2*bound {
-		p.rule.Kind, p.every = wire.RuleHeartbeat, timeout/heartbeats
+	p := plan{bound: bound, servers: wire.Servers{Margin: margin, Stale: max(o.bound, 1), Alone: standalone}}
+	beats := o.rule == RuleHeartbeat || o.rule == RuleAuto && timeout < 2*bound
+	if beats {
+		p.servers.Stale, p.servers.Alone, p.every = 0, false, timeout/heartbeats
 	}
-	margin := o.marginOf(timeout, p.rule.Kind)
-	p.rule.Margin = margin
+	// Of the timeout, a heartbeat needs the longest gap between two requests, the interval to the next heartbeat, and
+	// half an interval for its answer. The rest is for pauses of a leader; a short timeout leaves less for them.
+	left, least := timeout-p.every*2-margin-tick/2, timeout/leastJitter
+	jitter := min(timeout/8, tick)
+	if beats {
+		jitter = min(jitter, max(left, least))
+	}
+	p.servers.Report = tick/2 + jitter
 	const advice = "the server granted %v; raise WithSessionTimeout (and maxSessionTimeout at the servers)"
 	switch {
-	case p.rule.Kind == wire.RuleHeartbeat:
-		// A hold's time counts from the last heartbeat but one: two intervals, and half an interval for the
-		// answer. The longest gap between two packets is an interval, too. The rest is for pauses of a
-		// leader; a short timeout leaves less for them.
-		need := p.every*2 + p.every/2
-		left := timeout - p.rule.Tick/2 - timeout/heartbeats - margin - need
-		least := timeout / leastJitter
-		p.rule.Jitter = min(p.rule.Jitter, max(left, least))
-		p.covers = need + left - p.rule.Jitter
-		if left < least {
-			tick := max(p.rule.Tick+2*(left-least), 0).Truncate(time.Millisecond)
-			p.refused = fmt.Errorf("%w: "+advice+" to %v or more; or give WithServerTick(%v) or less, "+
-				"if that is the servers' tickTime (now assumed: %v)",
-				ErrTimeoutTooShort, timeout, o.shortest(), tick, p.rule.Tick)
-			if o.margin > 0 {
-				p.refused = fmt.Errorf("%w; or lower WithSafetyMargin (now %v)", p.refused, margin)
-			}
+	case beats && left < least:
+		shorter := max(tick+2*(left-least), 0).Truncate(time.Millisecond)
+		p.refused = fmt.Errorf("%w: "+advice+" to %v or more; or give WithServerTick(%v) or less, "+
+			"if that is the servers' tickTime (now assumed: %v)",
+			ErrTimeoutTooShort, timeout, o.shortest(), shorter, tick)
+		if o.margin > 0 {
+			p.refused = fmt.Errorf("%w; or lower WithSafetyMargin (now %v)", p.refused, margin)
 		}
-	case timeout-bound-margin < (timeout-bound)/2 || timeout <= bound:
+	case !beats && (timeout-bound-margin < (timeout-bound)/2 || timeout <= bound):
 		p.refused = fmt.Errorf("%w: "+advice+" to %v or more; or lower WithStaleServerBound (now %v), if "+
 			"the servers' syncLimit × tickTime allows that; or lower WithSafetyMargin (now %v); or choose "+
 			"RuleHeartbeat",
-			ErrTimeoutTooShort, timeout, bound+2*max(margin, o.marginOf(time.Minute, wire.RuleBound)), bound,
-			margin)
+			ErrTimeoutTooShort, timeout, bound+2*max(margin, o.marginOf(time.Minute)), bound, margin)
 	}
 	return p
 }
@@ -150,19 +148,19 @@ func (o *options) tickFor(timeout time.Duration) time.Duration {
 	return usualTick
 }
 
-// shortest returns a session timeout that is enough for the heartbeat rule, rounded up. With the default
-// margin a slightly shorter timeout may be enough.
+// shortest returns a session timeout that is enough for the heartbeat rule, rounded up.
 func (o *options) shortest() time.Duration {
 	tick := max(o.tick, 0)
 	if tick == 0 {
 		tick = usualTick
 	}
-	// Of the timeout, 3/8 are left after a sixth (the longest gap), two and a half intervals, and the least
-	// jitter. The default margin is a fortieth.
+	// Of the timeout, 5/8 are left after a third for the heartbeats, and the least jitter. The default margin is a
+	// tenth, at least 10 ms and at most a second.
+	with := func(margin time.Duration) time.Duration { return (tick/2 + margin) * 8 / 5 }
 	if o.margin >= 0 {
-		return roundUp((tick/2 + o.margin) * 8 / 3)
+		return roundUp(with(o.margin))
 	}
-	return roundUp(max(tick*10/7, min((tick/2+10*time.Millisecond)*8/3, 400*time.Millisecond)))
+	return roundUp(min(max(tick*20/21, with(10*time.Millisecond)), with(time.Second)))
 }
 
 func roundUp(d time.Duration) time.Duration {
@@ -170,17 +168,12 @@ func roundUp(d time.Duration) time.Duration {
 	return (d + unit).Truncate(unit)
 }
 
-// marginOf returns the safety margin for a session timeout. Under the bound rule the margin is all the time
-// that a holder has to stop after a loss. The heartbeat rule also subtracts T/8 for a leader's pause, and has
-// little time to spare.
-func (o *options) marginOf(timeout time.Duration, kind wire.RuleKind) time.Duration {
-	switch {
-	case o.margin >= 0:
+// marginOf returns the safety margin for a session timeout: the time that a holder has to stop after a loss.
+func (o *options) marginOf(timeout time.Duration) time.Duration {
+	if o.margin >= 0 {
 		return o.margin
-	case kind == wire.RuleBound:
-		return notice(timeout)
 	}
-	return min(max(timeout/40, 10*time.Millisecond), 250*time.Millisecond)
+	return notice(timeout)
 }
 
 // grace returns how long the holders of a lost session have to stop before the client closes what may be left
@@ -190,10 +183,12 @@ func (o *options) grace(timeout time.Duration, why error) time.Duration {
 	switch {
 	case o.fenceGrace >= 0:
 		return o.fenceGrace
-	case errors.Is(why, wire.ErrExpired):
-		return o.marginOf(timeout, wire.RuleHeartbeat)
+	case !errors.Is(why, wire.ErrExpired):
+		return notice(timeout)
+	case o.margin >= 0:
+		return o.margin
 	}
-	return notice(timeout)
+	return notice(timeout) / 4
 }
 
 // notice returns how long a holder has to stop after a loss before anybody else can have the lock, unless the
@@ -202,22 +197,17 @@ func notice(timeout time.Duration) time.Duration {
 	return min(max(timeout/10, 10*time.Millisecond), time.Second)
 }
 
-// steady is what a hold has left right before the next answer that counts. (The one before the last heartbeat
-// counts, so that two intervals have passed.)
+// steady is what a hold does not have less of; see [Safety].
 func (p plan) steady(timeout time.Duration) time.Duration {
-	left := timeout - p.rule.Bound - p.rule.Margin - p.rule.Ping(timeout)
-	if p.rule.Kind == wire.RuleHeartbeat {
-		left = p.covers - 2*p.every
-	}
 	if p.refused != nil {
 		return 0
 	}
-	return left
+	return p.servers.Steady(timeout)
 }
 
 // kind returns the plan's rule as an exported [Rule].
 func (p plan) kind() Rule {
-	if p.rule.Kind == wire.RuleHeartbeat {
+	if p.every > 0 {
 		return RuleHeartbeat
 	}
 	return RuleBound
@@ -244,7 +234,7 @@ func (c *Client) Safety() Safety {
 	p := e.core.cfg.decide(timeout, standing.Alone)
 	return Safety{
 		Epoch: e.n, Rule: p.kind(), SessionTimeout: timeout, Known: standing.Known,
-		Standalone: standing.Alone, Bound: p.rule.Bound, Margin: p.rule.Margin, Heartbeat: p.every,
+		Standalone: standing.Alone, Bound: p.bound, Margin: p.servers.Margin, Heartbeat: p.every,
 		Remaining: max(v.Remaining(), 0), Steady: p.steady(timeout), Holds: len(e.held()), Refused: p.refused,
 	}
 }
@@ -291,8 +281,7 @@ func (m *manager) probed(e *epoch, err error, again bool) {
 		m.tell(e)
 	}
 	e.change(func() {}) // wakes the callers that wait until the rule is known
-	m.stopBeating()
-	m.startBeating() // now, unless a hold has just written what it needs
+	m.schedule()
 }
 
 // refusalPause returns how long to wait after the nth passing refusal in a row.
@@ -309,12 +298,12 @@ func (m *manager) tell(e *epoch) {
 	if p.refused != nil {
 		endAll(p.refused, e.held()...)
 	}
-	if p.rule == e.told {
+	if p.servers == e.logged {
 		return
 	}
-	e.told = p.rule
+	e.logged = p.servers
 	log := m.core.log.With("epoch", e.n, "rule", p.kind().String(), "timeout", e.wire.Timeout(),
-		"bound", p.rule.Bound, "margin", p.rule.Margin, "heartbeat", p.every)
+		"bound", p.bound, "margin", p.servers.Margin, "heartbeat", p.every)
 	if p.refused != nil {
 		log.Warn("locks, leases and leadership cannot be held now", "err", p.refused)
 	} else {

@@ -30,10 +30,11 @@ func TestDecide(t *testing.T) {
 		{"ensemble, short timeout", nil, 25 * s, false, RuleHeartbeat, 13 * s, 25 * s / 6, ""},
 		{"ensemble, the shortest with the usual tick", nil, 4 * s, false, RuleHeartbeat, 13 * s, 4 * s / 6, ""},
 		{"ensemble, three seconds", nil, 3 * s, false, RuleHeartbeat, 13 * s, 3 * s / 6, ""},
-		{"ensemble, too short", nil, 2 * s, false, RuleHeartbeat, 13 * s, 2 * s / 6, "WithServerTick(1.4s)"},
+		{"ensemble, two seconds", nil, 2 * s, false, RuleHeartbeat, 13 * s, 2 * s / 6, ""},
+		{"ensemble, too short", nil, 1800 * time.Millisecond, false, RuleHeartbeat, 13 * s, 300 * time.Millisecond, "WithServerTick(1.89s)"},
 		{
-			"a tick that is told is believed", []Option{WithServerTick(3 * s)}, 3 * s, false, RuleHeartbeat, 13 * s,
-			3 * s / 6, "4.29s or more",
+			"a tick that is told is believed", []Option{WithServerTick(3 * s)}, 2 * s, false, RuleHeartbeat, 13 * s,
+			2 * s / 6, "2.86s or more",
 		},
 		{
 			"the same with a faster tick", []Option{WithServerTick(500 * time.Millisecond)}, 3 * s, false,
@@ -56,7 +57,7 @@ func TestDecide(t *testing.T) {
 			}
 			p := o.decide(tt.timeout, tt.standalone)
 			assert.Equal(t, tt.rule, p.kind())
-			assert.Equal(t, tt.bound, p.rule.Bound)
+			assert.Equal(t, tt.bound, p.bound)
 			assert.Equal(t, tt.heartbeat, p.every)
 			if tt.refused == "" {
 				assert.NoError(t, p.refused)
@@ -83,7 +84,7 @@ func TestTooShortSaysWhatIsEnough(t *testing.T) {
 		20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second, 10 * time.Second,
 	} {
 		for _, margin := range []Option{WithServerTick(tick), WithSafetyMargin(0), WithSafetyMargin(tick / 4)} {
-			err := refused(tick, WithServerTick(tick), margin)
+			err := refused(tick/2, WithServerTick(tick), margin)
 			require.ErrorIs(t, err, ErrTimeoutTooShort)
 			said := numbers.FindStringSubmatch(err.Error())
 			require.Len(t, said, 3, err.Error())
@@ -92,8 +93,8 @@ func TestTooShortSaysWhatIsEnough(t *testing.T) {
 			assert.NoError(t, refused(enough, WithServerTick(tick), margin), "tick %v", tick)
 			assert.Error(t, refused(enough*9/10-10*time.Millisecond, WithServerTick(tick), margin), "tick %v", tick)
 			if shorter, err := time.ParseDuration(said[2]); assert.NoError(t, err) && shorter > 0 {
-				assert.NoError(t, refused(tick, margin, WithServerTick(shorter)), "tick %v", tick)
-				assert.Error(t, refused(tick, margin, WithServerTick(shorter+3*time.Millisecond)), "tick %v", tick)
+				assert.NoError(t, refused(tick/2, margin, WithServerTick(shorter)), "tick %v", tick)
+				assert.Error(t, refused(tick/2, margin, WithServerTick(shorter+3*time.Millisecond)), "tick %v", tick)
 			}
 		}
 	}
@@ -104,12 +105,11 @@ func TestWhatAHeartbeatCovers(t *testing.T) {
 	o := defaultOptions()
 	for timeout := 100 * time.Millisecond; timeout < 26*time.Second; timeout += 10 * time.Millisecond {
 		p := o.decide(timeout, false)
-		assert.GreaterOrEqual(t, p.rule.Tick, 2*time.Second)
-		assert.LessOrEqual(t, p.rule.Jitter, timeout/8)
+		jitter := p.servers.Report - usualTick/2
+		assert.LessOrEqual(t, jitter, min(timeout/8, usualTick))
 		if p.refused == nil {
-			assert.GreaterOrEqual(t, p.rule.Jitter, timeout/24)
-			assert.GreaterOrEqual(t, p.covers, p.every*5/2)
-			assert.Equal(t, timeout-p.rule.Tick/2-timeout/6-p.rule.Margin-p.rule.Jitter, p.covers)
+			assert.GreaterOrEqual(t, jitter, timeout/24)
+			assert.GreaterOrEqual(t, p.servers.Steady(timeout), timeout/heartbeats/2, "an answer may take half an interval")
 		}
 	}
 }
@@ -135,31 +135,26 @@ func TestALongerTickIsFoundOut(t *testing.T) {
 		for _, opt := range tt.opts {
 			assert.NoError(t, opt(&o))
 		}
-		p := o.decide(tt.granted, false)
-		assert.Equal(t, tt.tick, p.rule.Tick)
+		assert.Equal(t, tt.tick, o.tickFor(tt.granted))
 	}
 }
 
 // What work has to stop in: a tenth of the session timeout or a second, whichever is less, under every rule,
 // whether the servers expire the session or the client closes it.
 func TestTheTimeToStopIn(t *testing.T) {
-	for _, tt := range []struct{ timeout, bound, heartbeat, grace time.Duration }{
-		{50 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond},
-		{4 * time.Second, 400 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond},
-		{10 * time.Second, time.Second, 250 * time.Millisecond, time.Second},
-		{time.Minute, time.Second, 250 * time.Millisecond, time.Second},
+	for _, tt := range []struct{ timeout, margin, late time.Duration }{
+		{50 * time.Millisecond, 10 * time.Millisecond, 2500 * time.Microsecond},
+		{4 * time.Second, 400 * time.Millisecond, 100 * time.Millisecond},
+		{10 * time.Second, time.Second, 250 * time.Millisecond},
+		{time.Minute, time.Second, 250 * time.Millisecond},
 	} {
 		o := defaultOptions()
-		bound := o.decide(tt.timeout, true).rule
-		assert.Equal(t, tt.bound, bound.Margin)
-		o.rule, o.tick = RuleHeartbeat, tt.timeout/4
-		beats := o.decide(tt.timeout, false).rule
-		assert.Equal(t, tt.heartbeat, beats.Margin)
-		assert.GreaterOrEqual(t, beats.Margin+beats.Jitter, min(tt.timeout/10, time.Second))
-		assert.Equal(t, tt.grace, o.grace(tt.timeout, wire.ErrLapsed))
-		assert.Equal(t, tt.heartbeat, o.grace(tt.timeout, wire.ErrExpired), "others have the locks already")
+		assert.Equal(t, tt.margin, o.decide(tt.timeout, true).servers.Margin)
+		assert.Equal(t, tt.margin, o.decide(tt.timeout, false).servers.Margin)
+		assert.Equal(t, tt.margin, o.grace(tt.timeout, wire.ErrLapsed))
+		assert.Equal(t, tt.late, o.grace(tt.timeout, wire.ErrExpired), "others have the locks already")
 		o.margin, o.fenceGrace = 3*time.Millisecond, 7*time.Millisecond
-		assert.Equal(t, 3*time.Millisecond, o.decide(tt.timeout, true).rule.Margin)
+		assert.Equal(t, 3*time.Millisecond, o.decide(tt.timeout, true).servers.Margin)
 		assert.Equal(t, 7*time.Millisecond, o.grace(tt.timeout, nil))
 	}
 }

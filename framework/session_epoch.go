@@ -20,9 +20,9 @@ type epoch struct {
 	cancel context.CancelCauseFunc
 
 	// Of the manager's goroutine:
-	probing  bool      // a read of configPath is under way
-	refusals int       // how many reads of configPath in a row were refused for a passing reason
-	told     wire.Rule // the rule that was logged last
+	probing  bool         // a read of configPath is under way
+	refusals int          // how many reads of configPath in a row were refused for a passing reason
+	logged   wire.Servers // what was assumed about the servers when that was logged last
 
 	mu        sync.Mutex  // never held while wire is called
 	changed   flow.Signal // a field below has changed

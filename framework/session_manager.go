@@ -21,8 +21,7 @@ type manager struct {
 
 	// Of its goroutine only:
 	state     machine
-	beat      *time.Timer // the next heartbeat, when beating
-	beating   bool
+	beat      *time.Timer // the next heartbeat; stopped if none is due
 	unchecked []*Hold     // whose turn in a heartbeat is still to come
 	ask       *time.Timer // when to ask the server again whether it stands alone
 	stopped   bool
@@ -106,7 +105,7 @@ func (m *manager) announce(change StateChange, server string, why error) {
 func (m *manager) lose(e *epoch, why error) {
 	e.endHolds(why)
 	e.cancel(why)
-	m.stopBeating()
+	m.beat.Stop()
 	m.unchecked = nil
 	m.core.spawn(func() {
 		e.wire.Abort(why)
@@ -126,8 +125,8 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 		Auth:   wire.Auth{Credentials: c.cfg.presented(), Login: c.cfg.login(), LoginName: c.cfg.loginName()},
 		Limits: wire.Limits{MaxFrame: c.cfg.maxFrame, MaxReply: c.cfg.maxReply, Window: c.cfg.window},
 		Fences: fences, Logger: c.log.With("epoch", n), Chance: c.chance.Fork(uint64(n)),
-		RuleFor: func(timeout time.Duration, alone bool) wire.Rule {
-			return c.cfg.decide(timeout, alone).rule
+		Assume: func(timeout time.Duration, alone bool) wire.Servers {
+			return c.cfg.decide(timeout, alone).servers
 		},
 		Hooks: wire.Hooks{
 			OnEvent: func(ev wire.Event) { m.inbox.Put(func() { m.session(e, ev) }) },
@@ -190,12 +189,9 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 		if ev.ReadOnly {
 			in.kind = inReadOnly
 		}
-		held := len(e.held()) > 0 // a hold made from now on has already written what it needs
 		m.apply(in, ev.Server, nil, nil)
 		c.isBack()
-		if standing := e.wire.Validity().Standing(); held && standing.Known && !standing.Alone {
-			m.heartbeat() // else the answer to probe tells soon whether a heartbeat is needed
-		}
+		m.schedule()
 	case wire.Disconnected:
 		ev.Err = refusal(c.readable(ev.Err))
 		c.trouble.note(ev.Server, ev.Err)

@@ -278,7 +278,11 @@ func (s *Session) replied(l *link, in incoming) (err error) {
 		at, code := now(), in.head.Err
 		l.hears(at)
 		l.window.answered(c.cost(), elapsed(c.sent, at), s.calls.flight.n, s.calls.others.n > 0)
-		if !l.readOnly && extends(code) && !s.validity.answer(c.sent, code == jute.CodeOK && isWrite(c.Op)) {
+		proof := Local
+		if code == jute.CodeOK && isWrite(c.Op) {
+			proof = Committed
+		}
+		if !l.readOnly && extends(code) && !s.validity.answer(c.sent, proof) {
 			err = ErrLapsed
 			s.failWatch(c, &t)
 			lost := fmt.Errorf("%w: %w", ErrConnectionLost, ErrSessionLost)
@@ -351,7 +355,7 @@ const (
 	// windowUnit is how many bytes of a request cost one more unit of the window.
 	windowUnit = 16 << 10
 	// windowShare is the fraction of the ping interval by which our own calls may delay answers.
-	windowShare = 4
+	windowShare = 2
 )
 
 // newWindow is the window of a connection that is pinged so often. Our own calls may delay answers by a share

@@ -38,9 +38,9 @@ type Config struct {
 	// Fences are earlier sessions, to be closed before this one is announced. Only the latest few count, see
 	// maxFences.
 	Fences []Fence
-	// RuleFor says how promise P1 is kept, by the session timeout and whether the server stands alone.
-	RuleFor planner
-	Logger  *slog.Logger
+	// Assume returns what is assumed about the servers; see [Liveness].
+	Assume assumption
+	Logger *slog.Logger
 	// Chance is the source of random pauses and orders; nil for the package's own.
 	Chance *chance.Source
 	Hooks

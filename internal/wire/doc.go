@@ -20,7 +20,7 @@
 //	link       one connection: reader, writer, watchdog                           link.go, keeper.go
 //	incoming   a frame from the server, and its limits                            incoming.go
 //	guest      go-zookeeper's connection, and the net.Conn that it holds          guest.go, libconn.go
-//	Validity   until when the session is certain to live (promise P1)             validity.go, rule.go
+//	Validity   until when the session is certain to live (promise P1)             validity.go, liveness.go
 //	hosts      the server list and the backoff between passes over it             hosts.go
 //
 // Locks: Session.mu guards the owners that Session names below it, and a link's output, window, pulse and

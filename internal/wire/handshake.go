@@ -82,7 +82,7 @@ func (s *Session) dialOne(ctx context.Context, server string) (*attempt, error) 
 // exchange writes a connect request and reads its response. From here on the connection has a deadline: the
 // limit, or the time after which a silent connection is closed, if that is sooner.
 func (a *attempt) exchange(req *jute.ConnectRequest, more ...byte) (resp jute.ConnectResponse, err error) {
-	_, silence := a.s.validity.ruleNow().pace(a.s.cfg.Timeout)
+	_, silence := a.s.validity.servers().Pace(a.s.cfg.Timeout)
 	limit := a.limit
 	if silent := time.Now().Add(a.s.halfLeft(silence)); silent.Before(limit) {
 		limit = silent

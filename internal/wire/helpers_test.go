@@ -38,7 +38,7 @@ func open(t *testing.T, dial dialer, options ...option) *client {
 	t.Helper()
 	c := &client{t: t, events: make(chan Event, 1000)}
 	cfg := Config{Servers: []string{"one:2181"}, Dial: dial, Timeout: 10 * time.Second}
-	cfg.OnEvent, cfg.RuleFor = func(ev Event) { c.events <- ev }, always(Rule{})
+	cfg.OnEvent, cfg.Assume = func(ev Event) { c.events <- ev }, always(Servers{Alone: true})
 	for _, o := range options {
 		o(&cfg)
 	}
@@ -485,3 +485,6 @@ func (s *spy) connectOf(n int) (r jute.ConnectRequest) {
 	}
 	return r
 }
+
+// always assumes the same about every server.
+func always(s Servers) assumption { return func(time.Duration, bool) Servers { return s } }

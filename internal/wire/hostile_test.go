@@ -338,8 +338,8 @@ func TestATricklingServerIsLeftInTime(t *testing.T) {
 			start := time.Now()
 			if every >= 300*time.Millisecond { // else pongs are complete in time
 				why := c.await(Disconnected).Err
-				ping, most := c.validity.ruleNow().pace(10 * time.Second)
-				assert.LessOrEqual(t, time.Since(start), most+ping+every, "%v: no later than a silent one: %v", every,
+				ping, most := c.validity.servers().Pace(10 * time.Second)
+				assert.LessOrEqual(t, time.Since(start), most+2*ping+every, "%v: no later than a silent one: %v", every,
 					why)
 			}
 			for range 60 {
@@ -412,9 +412,8 @@ func TestAServerThatAnswersNoWritesIsLeftInTime(t *testing.T) {
 					}
 				}
 			})
-			rule := Rule{Kind: RuleHeartbeat, Tick: 2 * time.Second, Jitter: 500 * time.Millisecond,
-				Margin: 250 * time.Millisecond}
-			every, _ := rule.pace(10 * time.Second)
+			rule := Servers{Report: 1500 * time.Millisecond, Margin: 250 * time.Millisecond}
+			const every = 10 * time.Second / writesPerTimeout
 			beat := func(s *Session) {
 				s.Submit(&Call{Op: jute.OpMulti, Urgent: true, Patience: every,
 					Body: jute.Marshal(&jute.MultiRequest{})})
@@ -422,7 +421,7 @@ func TestAServerThatAnswersNoWritesIsLeftInTime(t *testing.T) {
 			var s atomic.Pointer[Session]
 			c := connected(t, f.Dial, func(cfg *Config) {
 				tell := cfg.OnEvent
-				cfg.RuleFor, cfg.OnEvent = always(rule), func(ev Event) {
+				cfg.Assume, cfg.OnEvent = always(rule), func(ev Event) {
 					if tell(ev); ev.Kind == Connected && s.Load() != nil {
 						beat(s.Load())
 					}

@@ -10,14 +10,14 @@ import (
 // pace is how often to ping, and after how much silence to close the connection. A server may grant a month
 // to a client that has asked for ten seconds: then the timeout that was asked for counts.
 func (s *Session) pace(granted time.Duration) (ping, silence time.Duration) {
-	ping, silence = s.validity.ruleNow().pace(granted)
-	often, soon := Rule{}.pace(s.cfg.Timeout)
+	ping, silence = s.validity.servers().Pace(granted)
+	often, soon := Servers{Alone: true}.Pace(s.cfg.Timeout)
 	return min(ping, often), min(silence, soon)
 }
 
 // rest is how often to ping while nothing is held; see pace.
 func (s *Session) rest(granted time.Duration) time.Duration {
-	return min(s.validity.ruleNow().rest(granted), Rule{}.rest(s.cfg.Timeout))
+	return min(s.validity.servers().Rest(granted), Servers{Alone: true}.Rest(s.cfg.Timeout))
 }
 
 // keeper pings when nothing else was sent. It closes the connection when the server is silent although it
@@ -29,7 +29,7 @@ func (l *link) keeper() {
 	for {
 		_, changed := l.s.validity.held()
 		ping, silence := l.s.pace(l.s.Timeout())
-		wait := min(ping/2, due)
+		wait := min(ping, due)
 		if left, ok := l.s.validity.lapseIn(); ok && left > silence/4 {
 			wait = min(wait, left-silence/4)
 		}
@@ -41,7 +41,7 @@ func (l *link) keeper() {
 			return
 		}
 		at := now()
-		late := elapsed(last, at) > ping // the process stood still: what has come in is to be read first
+		late := elapsed(last, at) > 2*ping // the process stood still: what has come in is to be read first
 		last = at
 		var err error
 		if due, err = l.check(at, ping, silence); err != nil && !late {
@@ -55,7 +55,7 @@ func (l *link) keeper() {
 func (l *link) check(at instant, ping, silence time.Duration) (due time.Duration, err error) {
 	s := l.s
 	var silent, unheard, forgotten, longest time.Duration
-	often := ping / 2
+	often := ping
 	held, _ := s.validity.held()
 	if !held {
 		often = s.rest(s.Timeout())

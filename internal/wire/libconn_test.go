@@ -20,7 +20,7 @@ func loose(t *testing.T) (*libConn, *link) {
 	end, other := net.Pipe()
 	t.Cleanup(func() { end.Close(); other.Close() })
 	s := &Session{cfg: Config{Limits: Limits{MaxFrame: 100, MaxReply: 1000}, Timeout: time.Second},
-		validity: newValidity(always(Rule{}), time.Second),
+		validity: newValidity(always(Servers{Alone: true}), time.Second),
 		identity: identity{id: 7}, calls: newCalls(), watches: newRegistry()}
 	l := s.newLink(&attempt{conn: end}, false)
 	s.links.add(l)

@@ -29,7 +29,7 @@ func (c *client) lapses(at time.Time) {
 	c.t.Helper()
 	time.Sleep(time.Until(at) - time.Nanosecond)
 	synctest.Wait()
-	require.True(c.t, c.Validity().Valid())
+	require.False(c.t, c.Validity().Lapsed())
 	require.NotContains(c.t, c.seen(), Lost)
 	ev := c.await(Lost)
 	assert.ErrorIs(c.t, ev.Err, ErrLapsed)
@@ -39,7 +39,9 @@ func (c *client) lapses(at time.Time) {
 }
 
 func TestASilentServerIsGivenUpAndTheSessionLostInTime(t *testing.T) {
-	for _, rule := range []Rule{{}, {Bound: 4 * time.Second, Margin: 500 * time.Millisecond}} {
+	for _, rule := range []Servers{
+		{Alone: true}, {Report: time.Second, Stale: 4 * time.Second, Margin: 500 * time.Millisecond},
+	} {
 		for name, silence := range map[string]func(*zktest.Server){
 			"paused":               func(s *zktest.Server) { s.Pause() },
 			"nothing gets through": func(s *zktest.Server) { s.BlackHole(0, zktest.Both) },
@@ -50,22 +52,22 @@ func TestASilentServerIsGivenUpAndTheSessionLostInTime(t *testing.T) {
 			for _, held := range []bool{true, false} {
 				about := fmt.Sprintf("%s, %v, held: %v", name, rule, held)
 				t.Run(about, served(zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-					c := connected(t, srv.Dial, func(cfg *Config) { cfg.RuleFor = always(rule) })
-					ping, most := rule.pace(10 * time.Second)
-					pause := rule.rest(10 * time.Second)
+					c := connected(t, srv.Dial, func(cfg *Config) { cfg.Assume = always(rule) })
+					ping, most := rule.Pace(10 * time.Second)
+					pause := rule.Rest(10 * time.Second)
 					if held {
 						require.True(t, c.Validity().Hold())
 						pause = ping
 					}
 					time.Sleep(33_333 * time.Millisecond)
 					require.Empty(t, c.seen())
-					assert.GreaterOrEqual(t, time.Until(c.deadline()), 10*time.Second-rule.Bound-rule.Margin-pause,
-						"pinged at the pace")
+					assert.GreaterOrEqual(t, time.Until(c.deadline()), (10*time.Second-rule.Stale)/2-rule.Margin, "pinged at the pace")
 					silence(srv)
 					synctest.Wait()
-					at, start := c.deadline(), time.Now()
+					left, _ := c.Validity().lapseIn()
+					at, start := time.Now().Add(left), time.Now()
 					ev := c.await(Disconnected)
-					assert.LessOrEqual(t, time.Since(start), most+pause+ping/2)
+					assert.LessOrEqual(t, time.Since(start), most+pause+ping)
 					if name != "stopped" {
 						assert.ErrorIs(t, ev.Err, errSilent)
 					}
@@ -79,7 +81,7 @@ func TestASilentServerIsGivenUpAndTheSessionLostInTime(t *testing.T) {
 // While nothing is held a session is kept by as many pings as Java's, and a hold that begins has time.
 func TestPingsAreFewWhileNothingIsHeld(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial, func(cfg *Config) { cfg.RuleFor = always(Rule{Margin: time.Second}) })
+		c := connected(t, srv.Dial, func(cfg *Config) { cfg.Assume = always(Servers{Alone: true, Margin: time.Second}) })
 		pings := func() int {
 			srv.ResetCounts()
 			time.Sleep(time.Minute)
@@ -102,7 +104,7 @@ func TestPingsAreFewWhileNothingIsHeld(t *testing.T) {
 func TestALostPingIsNoSilence(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-			c := connected(t, srv.Dial, func(cfg *Config) { cfg.RuleFor = always(Rule{}) })
+			c := connected(t, srv.Dial, func(cfg *Config) { cfg.Assume = always(Servers{Alone: true}) })
 			require.True(t, !held || c.Validity().Hold())
 			lost := srv.Inject(zktest.Fault{Op: "ping", Action: zktest.DropRequest})
 			for range 100 {
@@ -120,25 +122,24 @@ func TestALostPingIsNoSilence(t *testing.T) {
 // Rule R6: a hold lives from committed writes, and the session is given up with it.
 func TestHeldByHeartbeats(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		rule := Rule{Kind: RuleHeartbeat, Tick: 2 * time.Second, Jitter: 500 * time.Millisecond}
-		c := connected(t, srv.Dial, func(cfg *Config) { cfg.RuleFor = always(rule) })
+		rule := Servers{Report: 1500 * time.Millisecond}
+		c := connected(t, srv.Dial, func(cfg *Config) { cfg.Assume = always(rule) })
 		c.create("/own", jute.ModeEphemeral)
-		require.False(t, c.Validity().Hold(), "one write is not enough")
+		time.Sleep(2 * time.Second)
 		beat := func() {
 			check := jute.MultiOp{Op: jute.OpCheck, Request: &jute.PathVersionRequest{Path: "/own", Version: -1}}
 			r := c.do(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{check}})
 			require.NoError(t, r.Err)
 		}
 		beat()
-		before := time.Now()
 		require.True(t, c.Validity().Hold())
+		ping, _ := rule.Pace(10 * time.Second)
 		for range 20 {
 			time.Sleep(time.Second)
 			beat()
-			gap, _ := rule.pace(10 * time.Second)
-			require.Equal(t, before.Add(10*time.Second-time.Second-gap-500*time.Millisecond), c.deadline(),
-				"from the last beat but one")
-			before = before.Add(time.Second)
+			left := c.Validity().Remaining()
+			require.Less(t, left, 10*time.Second-rule.Report, "what was sent since may not have been reported")
+			require.GreaterOrEqual(t, left, 10*time.Second-rule.Report-2*ping)
 		}
 		c.lapses(c.deadline()) // pings go on being answered
 	})
@@ -570,15 +571,15 @@ func TestPingsArePairedWithTheOldest(t *testing.T) {
 		start := time.Now()
 		c := connected(t, f.Dial)
 		require.True(t, c.Validity().Hold())
-		ping, _ := Rule{}.pace(10 * time.Second)
+		ping, _ := Servers{Alone: true}.Pace(10 * time.Second)
 		for range 50 {
 			time.Sleep(time.Second)
 			left := c.Validity().Remaining()
 			require.LessOrEqual(t, left, 10*time.Second)
-			if time.Since(start) > 2*ping {
+			if time.Since(start) > 4*ping {
 				// The answer that came last belongs to the last ping but one.
-				require.LessOrEqual(t, left, 10*time.Second-ping/2)
-				require.Greater(t, left, 10*time.Second-3*ping)
+				require.LessOrEqual(t, left, 10*time.Second-ping)
+				require.Greater(t, left, 10*time.Second-6*ping)
 			}
 		}
 		assert.Empty(t, c.seen())
@@ -704,7 +705,7 @@ func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
 		t.Run(name, bubbled(func(t *testing.T) {
 			_, l := loose(t)
 			s := l.s
-			s.validity = newValidity(always(Rule{}), 10*time.Second)
+			s.validity = newValidity(always(Servers{Alone: true}), 10*time.Second)
 			s.validity.connected(now(), 10*time.Second, false)
 			l.window = newWindow(10, time.Second)
 			l.pulse.pings = []instant{now()}
@@ -777,17 +778,16 @@ func TestTheRuleFollowsTheTimeoutAndTheServer(t *testing.T) {
 	onServer(t, zktest.Config{TickTime: time.Second}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial, func(cfg *Config) {
 			cfg.Timeout = time.Minute
-			cfg.RuleFor = func(timeout time.Duration, alone bool) Rule {
-				if alone {
-					return Rule{}
-				}
-				return Rule{Bound: timeout / 4}
+			cfg.Assume = func(timeout time.Duration, alone bool) Servers {
+				return Servers{Alone: alone, Report: time.Second, Stale: timeout / 4}
 			}
 		})
 		assert.Equal(t, 20*time.Second, c.Timeout(), "the server grants at most 20 ticks")
-		assert.Equal(t, 15*time.Second, c.Validity().Remaining(), "a member, until it has said otherwise")
+		time.Sleep(time.Second)
+		require.NoError(t, c.sync().Err)
+		assert.Equal(t, 19*time.Second, c.Validity().Remaining(), "a member, until it has said otherwise")
 		assert.True(t, c.Validity().Answered(Later))
-		assert.Equal(t, 15*time.Second, c.Validity().Remaining())
+		assert.Equal(t, 19*time.Second, c.Validity().Remaining())
 		assert.False(t, c.Validity().Answered(Alone))
 		assert.Equal(t, 20*time.Second, c.Validity().Remaining())
 	})

@@ -224,7 +224,7 @@ func (l *link) pong(h jute.ReplyHeader) error {
 	sent := p.pings[0]
 	p.pings = p.pings[1:]
 	l.hears(at)
-	alive := l.readOnly || !extends(h.Err) || l.s.validity.answer(sent, false)
+	alive := l.readOnly || !extends(h.Err) || l.s.validity.answer(sent, Local)
 	if l.s.identity.ahead && l.s.links.live == l {
 		l.s.identity.saw(h.Zxid)
 	}

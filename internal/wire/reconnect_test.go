@@ -722,7 +722,7 @@ func TestASilentServerHoldsAnAttemptNoLongerThanTheDialTimeout(t *testing.T) {
 			}
 			c := open(t, slow, func(cfg *Config) {
 				cfg.Timeout, cfg.ConnectTimeout = time.Minute, 2*time.Second
-				cfg.RuleFor = always(Rule{Bound: 13 * time.Second})
+				cfg.Assume = always(Servers{Report: time.Second, Stale: 13 * time.Second})
 				cfg.Credentials = []Credential{{"digest", []byte("a:b")}}
 			})
 			start := time.Now()

@@ -49,7 +49,7 @@ func Open(cfg Config) (*Session, error) {
 		return nil, err
 	}
 	s := &Session{
-		cfg: cfg, validity: newValidity(cfg.RuleFor, cfg.Timeout), hosts: newHosts(cfg.Servers),
+		cfg: cfg, validity: newValidity(cfg.Assume, cfg.Timeout), hosts: newHosts(cfg.Servers),
 		events: events{to: cfg.OnEvent}, identity: identity{zxid: cfg.LastZxid},
 		calls: newCalls(), watches: newRegistry(),
 	}

@@ -1,0 +1,388 @@
+package wire
+
+import "time"
+
+// Instant is a reading of two clocks since one origin. Boot counts the time in which the machine is suspended: an age by
+// it is never too small. Mono does not count it, and is never set: a span by it is never too long.
+type Instant struct{ Mono, Boot time.Duration }
+
+// Proof is what the reply to a request proves about the server that sent it.
+type Proof int8
+
+const (
+	// Local is the reply to a ping, a read or a sync: the server need not have been in contact with a quorum.
+	Local Proof = iota
+	// Committed is the reply to a write that has succeeded: a quorum has committed it.
+	Committed
+)
+
+// Servers is what is assumed about the servers of a session.
+type Servers struct {
+	// Alone says that the connected server is standalone: it keeps the sessions' time itself.
+	Alone bool
+	// Report is how long a member takes to report a touch to its leader while the two are in contact: half a tick,
+	// since it reports with its answers to the leader's pings, and J: how late a ping of the leader may be, and the
+	// delay between members.
+	Report time.Duration
+	// Stale is D: how long a member may go on answering after its last contact with the leader, and the time of a
+	// report. 0 if it is not known; then only committed writes prove anything.
+	Stale time.Duration
+	// Margin is how long before the servers' earliest expiry a hold ends.
+	Margin time.Duration
+}
+
+// Verdict is a server's answer to the question whether it is standalone.
+type Verdict int8
+
+const (
+	// Alone: it is.
+	Alone Verdict = iota + 1
+	// Member: it is not, or does not say.
+	Member
+	// Later: it could not answer now.
+	Later
+)
+
+// Standing is what is known about a session and its server.
+type Standing struct {
+	// Timeout is T, the session timeout that counts; 0 before the first handshake.
+	Timeout time.Duration
+	// Known says that a server of this session has answered whether it is standalone; Alone is the last answer.
+	Known, Alone bool
+	// Asked says that the server of this connection has answered. Until then it is taken for a member.
+	Asked bool
+}
+
+// Liveness is the rule of promise P1: it works out until when no leader can have expired the session, from the requests
+// that were sent and answered.
+//
+// A server touches a session when it receives a request of it. The leader expires a session T after the last touch that
+// it knows. A member keeps its touches in a table, which it sends to the leader with its answer to the leader's next
+// ping, every half tick. A member that has lost its leader goes on answering pings, reads and syncs, until syncLimit
+// ticks without a ping have passed. So a touch counts only when it has been reported, and the replies to later requests
+// prove that. For a touch that was sent at u and answered at a, on one connection:
+//
+//	a standalone server                                      it counts at once
+//	a later ping, read or sync, sent at t, is answered       it counts if t - a > D
+//	a later write, sent at t, is committed                   it counts if t - a > tick/2 + J
+//	a connect request that creates the session               it counts at once: the creation is committed
+//	a connect request of an existing session                 u counts with the first write that is committed after it,
+//	                                                         u - D counts at once (where D is known): the member has
+//	                                                         asked its leader, which may have been deposed since
+//
+// A hold ends at (the latest u that counts) + T - margin. What counts is a fact: no later reply, no other server and no
+// other rule takes it back. It is a proof under these assumptions (J is as Report says, Jf how late a member gives up
+// its leader, δ the delay between members):
+//
+//   - for pings, reads and syncs: J + Jf + 3δ is at most a tick, and J at most half a tick; one link between members
+//     fails, both ways at once or one way. A link that fails one way and later the other way, and five members that are
+//     cut twice in a row, need D = (2·syncLimit + 1.5) ticks.
+//   - for committed writes: J + 2δ is at most the J given here. Nothing else.
+//   - no touch gets lost in a member's table. (ZooKeeper has a race there, of nanoseconds in every half tick.)
+//   - behind an observer master both need tick/2 + J more.
+//   - clocks run at one rate, up to the margin.
+//
+// A sync is no stronger than a ping: a leader that has lost its quorum answers it. A member that is blocked in a write to
+// its leader has no bound.
+//
+// Liveness is a value: no clock, no lock, no allocation. It is fed by one connection at a time, in the order of the
+// replies. Whoever asks it must have found the deadline in the future each time: a lapse is final (Validity).
+type Liveness struct {
+	standing Standing
+	evasive  bool // the server of this connection was asked and could not answer
+	servers  Servers
+
+	lowest  time.Duration // lowest timeout ever granted or asked for
+	created time.Duration // with which the session was created; 0 before that
+	offered time.Duration // what the last handshake has granted, created at most
+
+	claim   time.Duration // Boot: a leader has touched the session then or later
+	claimed bool
+	sent    time.Duration // Boot: when the last answered request was sent
+
+	connecting bool          // a connect request has no answer
+	attempt    time.Duration // Boot: when the oldest of these was sent
+	attached   bool          // no write was committed since this connection's connect request
+	attach     time.Duration // Boot: when that was sent
+
+	touches [touchSlots]touch // of this connection, not counted yet, oldest first
+	n       int
+	fresh   touch         // the first touch after the last gap that was too long for a hold
+	ripe    time.Duration // Mono: a committed write counts fresh if it was sent later
+
+	wrote bool
+	write time.Duration // Boot: when the last committed write was sent
+
+	holds int
+	since time.Duration // Boot: when the first of holds began
+}
+
+// touch is an answered request.
+type touch struct {
+	sent     time.Duration // Boot
+	answered time.Duration // Mono
+}
+
+// touchSlots bounds the touches that are kept; see apart.
+const touchSlots = 16
+
+// Connecting notes that a connect request is sent. Whatever server it reaches may replace the session's timeout.
+func (l *Liveness) Connecting(at Instant) {
+	if l.standing.Timeout != 0 && !l.connecting {
+		l.connecting, l.attempt = true, at.Boot
+	}
+}
+
+// Connected notes that the connect request sent at sent was answered. granted is the session timeout that the server
+// grants. A session counts for no longer than when it was created: that is what a new leader gives it, or a server that
+// restarts. After a smaller grant, a larger one counts with the first committed write. A member without a quorum
+// (readOnly) has no say about a session that a quorum knows.
+func (l *Liveness) Connected(sent, now Instant, granted time.Duration, readOnly bool) {
+	first := l.standing.Timeout == 0
+	if first && readOnly {
+		return // no quorum knows the session: nothing in it is ever valid, and nothing can lapse
+	}
+	l.lowest = min(l.lowest, granted)
+	if readOnly {
+		granted = l.standing.Timeout
+	}
+	if first {
+		l.created, l.standing.Timeout = granted, granted
+	}
+	l.offered = min(granted, l.created)
+	l.standing.Timeout, l.standing.Asked = min(l.standing.Timeout, l.offered), false
+	l.evasive, l.servers.Alone, l.n = false, false, 0
+	if readOnly {
+		return
+	}
+	l.connecting, l.attached, l.attach = false, !first, sent.Boot
+	l.fresh, l.ripe = touch{sent.Boot, now.Mono}, now.Mono-1 // any committed write proves it
+	switch {
+	case first:
+		l.raise(sent.Boot)
+	case l.servers.Stale > 0:
+		l.raise(sent.Boot - l.servers.Stale)
+	}
+	l.note(touch{sent.Boot, now.Mono})
+}
+
+// Answer notes that a request sent at sent was answered at now.
+func (l *Liveness) Answer(p Proof, sent, now Instant) {
+	if l.standing.Timeout == 0 {
+		return
+	}
+	last, reported := l.sent, sent.Mono-l.servers.Stale // a touch that was answered before has been reported
+	switch {
+	case l.servers.Alone:
+		l.raise(sent.Boot)
+	case p == Committed:
+		reported = sent.Mono - l.servers.Report
+	case l.servers.Stale == 0:
+		reported = 0
+	}
+	counted := 0
+	for ; counted < l.n && l.touches[counted].answered < reported; counted++ {
+		l.raise(l.touches[counted].sent)
+	}
+	l.n = copy(l.touches[:], l.touches[counted:l.n])
+	if l.fresh.answered < reported { // it may not be among the touches any more
+		l.raise(l.fresh.sent)
+	}
+	if p == Committed {
+		if l.attached {
+			l.raise(l.attach)
+		}
+		l.attached, l.wrote, l.write = false, true, sent.Boot
+		l.standing.Timeout = max(l.standing.Timeout, l.offered)
+	}
+	if sent.Boot-last > 2*l.heldPing() {
+		l.fresh, l.ripe = touch{sent.Boot, now.Mono}, now.Mono+l.servers.Report
+	}
+	l.note(touch{sent.Boot, now.Mono})
+}
+
+// Judge notes the connected server's answer to the question whether it is standalone, and reports whether to ask again.
+func (l *Liveness) Judge(v Verdict) (again bool) {
+	if v == Later {
+		l.evasive = true
+		return true
+	}
+	l.standing.Known, l.standing.Alone, l.standing.Asked = true, v == Alone, true
+	return false
+}
+
+// Assume sets what is assumed about the servers from now on. What has been counted stays.
+func (l *Liveness) Assume(s Servers) {
+	if l.servers = s; s.Alone && l.n > 0 {
+		l.raise(l.touches[l.n-1].sent)
+	}
+}
+
+// Hold counts holds: more is 1 or -1.
+func (l *Liveness) Hold(more int, now Instant) {
+	if l.holds += more; l.holds == 1 && more > 0 {
+		l.since = now.Boot
+	}
+}
+
+// Left returns how long a hold is certain, if no further reply arrives.
+func (l *Liveness) Left(now Instant) time.Duration {
+	if !l.claimed {
+		return 0
+	}
+	return l.beforeAttempt(now, l.claim+l.standing.Timeout-l.servers.Margin-now.Boot)
+}
+
+// SessionLeft returns how long the session lives on here: with holds, as long as these are certain; without, as long as
+// a server may keep it.
+func (l *Liveness) SessionLeft(now Instant) time.Duration {
+	if l.holds > 0 {
+		return l.Left(now)
+	}
+	return l.beforeAttempt(now, l.sent+l.standing.Timeout-l.servers.Margin-now.Boot)
+}
+
+// beforeAttempt bounds left by what an unanswered connect request may have done to the session's timeout.
+func (l *Liveness) beforeAttempt(now Instant, left time.Duration) time.Duration {
+	if l.connecting {
+		left = min(left, l.attempt+l.lowest-l.servers.Margin-now.Boot)
+	}
+	return left
+}
+
+// Short reports whether a hold that began now would have too little time left: less than half of what is left of the
+// timeout after the time that a proof takes. Then a committed write has to come first; it helps if it is sent after
+// wait, which is 0 or less if it helps now.
+func (l *Liveness) Short(now Instant) (wait time.Duration, short bool) {
+	left := l.Left(now)
+	if l.servers.Alone {
+		return 0, left <= 0
+	}
+	if left > 0 && left >= l.enough() {
+		return 0, false
+	}
+	if !l.attached && l.n > 0 {
+		wait = l.touches[0].answered + l.servers.Report + 1 - now.Mono
+	}
+	return wait, true
+}
+
+// enough is the least that a hold must have left when it begins.
+func (l *Liveness) enough() time.Duration {
+	lag := l.servers.Stale
+	if lag == 0 {
+		lag = l.servers.Report
+	}
+	return (l.standing.Timeout - lag) / 2
+}
+
+// WriteDue returns in how long a committed write has to be sent for the holds, and false if none has to be. Where D is not
+// known that is every T/6. Else it is once after a time in which little was sent: after a rest, a reconnect, or a
+// stalled link. The first touch after it counts by a write much sooner than by pings. A hold that ends before that time
+// costs no write.
+func (l *Liveness) WriteDue(now Instant) (in time.Duration, due bool) {
+	hopeful := l.standing.Alone && !l.standing.Asked && !l.evasive // its answer comes soon, and may make a write needless
+	if l.holds == 0 || !l.claimed || l.servers.Alone || hopeful {
+		return 0, false
+	}
+	if l.claim < l.fresh.sent {
+		in, due = max(l.ripe+1-now.Mono, l.since+l.servers.Report-now.Boot), true
+	}
+	if l.servers.Stale == 0 {
+		next := now.Boot
+		if l.wrote {
+			next = l.write + l.standing.Timeout/writesPerTimeout
+		}
+		if next -= now.Boot; !due || next < in {
+			in, due = next, true
+		}
+	}
+	return max(in, 0), due
+}
+
+// writesPerTimeout is how many writes are committed for the holds in a session timeout, where only those count.
+const writesPerTimeout = 6
+
+// usable is what is left of the timeout for the client: how often it pings, and when it gives up a silent server,
+// follows from it.
+func (s Servers) usable(timeout time.Duration) time.Duration {
+	if !s.Alone && timeout > s.Stale {
+		return timeout - s.Stale
+	}
+	return timeout
+}
+
+// Pace returns how often a session sends something at least while something is held, and after how much silence its
+// connection is closed, so that there is time to find another before the session lapses.
+func (s Servers) Pace(timeout time.Duration) (ping, silence time.Duration) {
+	usable := s.usable(timeout)
+	return max(usable/12, time.Millisecond/2), max(usable/3, 2*time.Millisecond)
+}
+
+// heldPing is the pace of the session's pings while something is held.
+func (l *Liveness) heldPing() time.Duration {
+	ping, _ := l.servers.Pace(l.standing.Timeout)
+	return ping
+}
+
+// Rest returns how often a session pings while nothing is held. It is as seldom as a hold allows that begins right
+// before the next ping, and without a write: it has enough left, see enough. (In the last hundredth of the timeout before
+// the ping a write comes first.) With pings every R, the last touch that counts by them is up to (n+1)·R old, where
+// n·R > D: n is as small as possible.
+func (s Servers) Rest(timeout time.Duration) time.Duration {
+	ping, silence := s.Pace(timeout)
+	switch {
+	case s.Alone:
+		return max(silence-s.Margin/3, ping)
+	case s.Stale == 0:
+		return max(timeout/6, ping)
+	}
+	oldest := timeout - s.Margin - s.usable(timeout)/2 + timeout/100
+	for n := time.Duration(1); ; n++ {
+		rest := oldest / (n + 1)
+		if rest <= ping {
+			return ping
+		}
+		if n*rest > s.Stale+timeout/100 { // and the time that an answer takes
+			return rest
+		}
+	}
+}
+
+// Steady returns what a hold does not have less of while the servers answer at once, once it is older than Report.
+func (s Servers) Steady(timeout time.Duration) time.Duration {
+	ping, _ := s.Pace(timeout)
+	left := timeout - s.Margin - 2*ping
+	switch {
+	case s.Alone:
+		return left
+	case s.Stale > 0:
+		return left - s.Stale - s.apart(timeout)
+	}
+	return timeout - s.Margin - ping - timeout/writesPerTimeout - s.Report
+}
+
+// apart is how far apart the touches are that are kept: the slots reach back as far as a proof takes, and longer.
+func (s Servers) apart(timeout time.Duration) time.Duration {
+	return max(s.Stale, s.Report+timeout/writesPerTimeout) / (touchSlots - 4)
+}
+
+func (l *Liveness) raise(to time.Duration) {
+	if !l.claimed || to > l.claim {
+		l.claim, l.claimed = to, true
+	}
+}
+
+// note keeps a touch. The last one is replaced while it is less than apart after the one before it, so that the slots
+// reach back far enough.
+func (l *Liveness) note(t touch) {
+	l.sent = max(l.sent, t.sent)
+	switch {
+	case l.n >= 2 && l.touches[l.n-1].answered-l.touches[l.n-2].answered < l.servers.apart(l.standing.Timeout):
+		l.n--
+	case l.n == touchSlots:
+		l.n = copy(l.touches[:], l.touches[1:])
+	}
+	l.touches[l.n] = t
+	l.n++
+}

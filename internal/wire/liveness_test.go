@@ -1,0 +1,281 @@
+package wire
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const s = time.Second
+
+// at is a moment at which the machine has never been suspended.
+func at(d time.Duration) Instant { return Instant{d, d} }
+
+// lives is a session that was created at 0 with a timeout of 40 s, on a member of an ensemble with the usual tick.
+func lives() *Liveness {
+	l := &Liveness{lowest: 40 * s}
+	l.Assume(Servers{Report: 3 * s, Stale: 13 * s, Margin: s})
+	l.Connecting(at(0))
+	l.Connected(at(0), at(0), 40*s, false)
+	return l
+}
+
+func TestATouchCountsWhenALaterReplyProvesIt(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		proof Proof
+		sent  time.Duration // of the proof; the touch was sent at 10 s and answered at 11 s
+		want  time.Duration
+	}{
+		{"a ping too early", Local, 24 * s, 0},
+		{"a ping", Local, 24*s + 1, 10 * s},
+		{"a write too early", Committed, 14 * s, 0},
+		{"a write", Committed, 14*s + 1, 10 * s},
+	} {
+		l := lives()
+		l.Answer(Local, at(10*s), at(11*s))
+		l.Answer(tt.proof, at(tt.sent), at(tt.sent+s))
+		assert.Equal(t, tt.want, l.claim, tt.name)
+		assert.Equal(t, tt.want+40*s-s-(tt.sent+s), l.Left(at(tt.sent+s)), tt.name)
+	}
+}
+
+func TestOnlyWritesCountWhereTheBoundIsNotKnown(t *testing.T) {
+	l := lives()
+	l.Assume(Servers{Report: 3 * s, Margin: s})
+	for d := s; d < 30*s; d += s {
+		l.Answer(Local, at(d), at(d))
+	}
+	assert.Zero(t, l.claim)
+	l.Answer(Committed, at(30*s), at(30*s))
+	assert.Equal(t, 26*s, l.claim)
+}
+
+func TestAStandaloneServerTouchesAtOnce(t *testing.T) {
+	l := lives()
+	l.Answer(Local, at(10*s), at(10*s))
+	assert.Zero(t, l.claim, "a member, as long as it has not answered what it is")
+	assert.True(t, l.Judge(Later))
+	assert.False(t, l.Judge(Alone))
+	l.Assume(Servers{Alone: true, Report: 3 * s, Stale: 13 * s, Margin: s})
+	assert.Equal(t, 10*s, l.claim)
+	l.Answer(Local, at(12*s), at(20*s))
+	assert.Equal(t, 12*s, l.claim)
+}
+
+// The member has asked its leader about the session. That leader may have been deposed; it is not if a write is committed.
+func TestAReconnect(t *testing.T) {
+	l := lives()
+	l.Connecting(at(20 * s))
+	l.Connected(at(20*s), at(21*s), 40*s, false)
+	assert.Equal(t, 7*s, l.claim)
+	l.Answer(Committed, at(22*s), at(23*s))
+	assert.Equal(t, 20*s, l.claim)
+
+	l = lives()
+	l.Answer(Local, at(10*s), at(10*s))
+	l.Connected(at(12*s), at(12*s), 40*s, false)
+	l.Answer(Local, at(25*s), at(25*s))
+	assert.Zero(t, l.claim, "another member answers for its own touches only")
+}
+
+// A machine that was suspended has aged, and nothing has been proved meanwhile.
+func TestASuspendedMachine(t *testing.T) {
+	l := lives()
+	l.Answer(Local, at(5*s), at(5*s))
+	awake := Instant{Mono: 6 * s, Boot: 30 * s} // 24 s asleep
+	l.Answer(Committed, awake, awake)
+	assert.Zero(t, l.claim, "one second of the clock that proves")
+	assert.Equal(t, 9*s, l.Left(awake))
+}
+
+func TestNothingThatCountsIsTakenBack(t *testing.T) {
+	for _, then := range []Servers{
+		{Alone: true, Margin: s}, {Report: 3 * s, Margin: s}, {Report: 9 * s, Stale: 13 * s, Margin: s},
+	} {
+		l := lives()
+		l.Answer(Committed, at(10*s), at(10*s))
+		l.Answer(Committed, at(20*s), at(20*s))
+		before := l.Left(at(20 * s))
+		l.Assume(then)
+		assert.GreaterOrEqual(t, l.Left(at(20*s)), before)
+		l.Connected(at(20*s), at(20*s), 40*s, false)
+		assert.GreaterOrEqual(t, l.Left(at(20*s)), before)
+	}
+}
+
+// However much is sent, the touches reach back as far as is needed, and a twelfth of that is lost at most.
+func TestTouchesInAFixedSpace(t *testing.T) {
+	for _, every := range []time.Duration{time.Millisecond, 300 * time.Millisecond, s, 2 * s} {
+		for _, stale := range []time.Duration{0, 13 * s} {
+			l := lives()
+			l.Assume(Servers{Report: 3 * s, Stale: stale, Margin: s})
+			for d := every; d < 60*s; d += every {
+				l.Answer(Local, at(d), at(d))
+				if d > 30*s && stale > 0 {
+					require.LessOrEqual(t, d-l.claim, 13*s+l.servers.apart(40*s)+2*every)
+				}
+				if every >= s && d > 30*s {
+					l.Answer(Committed, at(d+1), at(d+1))
+					require.LessOrEqual(t, d-l.claim, 3*s+l.servers.apart(40*s)+2*every)
+				}
+			}
+		}
+	}
+}
+
+// usual is what the framework assumes of servers with that tick and syncLimit, for a session timeout.
+func usual(timeout, tick time.Duration, syncLimit int) Servers {
+	s := Servers{Report: tick/2 + min(timeout/8, tick), Margin: min(timeout/10, time.Second)}
+	if stale := time.Duration(2*syncLimit+3) * tick / 2; timeout >= 2*stale {
+		s.Stale = stale
+	}
+	return s
+}
+
+// What is left of a hold, when servers answer at once: at its grant, whether by the reply to its create or by an event
+// after any rest; and later. The writes are those that Short and WriteDue ask for, the pings those of Rest and Pace.
+func TestWhatIsLeftOfAHold(t *testing.T) {
+	for _, tick := range []time.Duration{s / 2, 2 * s} {
+		for _, timeout := range []time.Duration{4 * s, 6 * s, 10 * s, 20 * s, 26 * s, 30 * s, 40 * s, 60 * s, 120 * s} {
+			for _, created := range []bool{true, false} {
+				t.Run(fmt.Sprint(timeout, tick, created), func(t *testing.T) {
+					grant, dip, steady, writes := life(usual(timeout, tick, 5), timeout, created)
+					servers := usual(timeout, tick, 5)
+					assert.GreaterOrEqual(t, steady, servers.Steady(timeout))
+					if servers.Stale > 0 {
+						assert.GreaterOrEqual(t, grant, (timeout-servers.Stale)/2, "or a write comes first")
+						assert.LessOrEqual(t, writes, 1, "one makes it whole")
+					} else {
+						assert.GreaterOrEqual(t, grant, timeout/4)
+					}
+					assert.Positive(t, dip)
+					t.Logf("left at the grant %v, then at least %v, in the long run %v; %d writes; pings a minute at rest %.1f",
+						grant.Round(s/10), dip.Round(s/10), steady.Round(s/10), writes, 60/servers.Rest(timeout).Seconds())
+				})
+			}
+		}
+	}
+}
+
+// life plays rests of every phase, a grant, and a hold of four timeouts. It returns the least that is left at the grant,
+// the least until the hold is whole, and afterwards; and the writes while it was held, where not only these count.
+func life(servers Servers, timeout time.Duration, created bool) (grant, dip, steady time.Duration, writes int) {
+	rest := servers.Rest(timeout)
+	held, _ := servers.Pace(timeout)
+	step := held / 128
+	grant, dip, steady = timeout, timeout, timeout
+	for phase := time.Duration(0); phase < rest; phase += rest / 16 {
+		l := Liveness{lowest: timeout}
+		l.Assume(servers)
+		l.Connected(at(0), at(0), timeout, false)
+		l.Judge(Member)
+		begin := (4+timeout/rest)*rest + phase
+		for d := rest; d <= begin; d += rest {
+			l.Answer(Local, at(d), at(d))
+		}
+		if created {
+			l.Answer(Committed, at(begin), at(begin))
+		}
+		now := begin
+		for { // before the grant
+			wait, short := l.Short(at(now))
+			if !short {
+				break
+			}
+			now += max(wait, 0)
+			l.Answer(Committed, at(now), at(now))
+		}
+		l.Hold(1, at(now))
+		grant = min(grant, l.Left(at(now)))
+		for from := now; now < from+4*timeout; now += step {
+			left := l.Left(at(now))
+			if now < from+servers.Report+timeout/4 {
+				dip = min(dip, left)
+			} else {
+				steady = min(steady, left)
+			}
+			if in, due := l.WriteDue(at(now)); due && in == 0 {
+				l.Answer(Committed, at(now), at(now))
+				if servers.Stale > 0 && phase == 0 {
+					writes++
+				}
+			}
+			if now-l.sent >= held {
+				l.Answer(Local, at(now), at(now))
+			}
+		}
+	}
+	return grant, dip, steady, writes
+}
+
+// A rest is as long as it was worth: the traffic of a client that holds nothing.
+func TestPingsAtRest(t *testing.T) {
+	for timeout, most := range map[time.Duration]float64{10 * s: 36.1, 20 * s: 18.1, 30 * s: 11, 40 * s: 7, 60 * s: 4, 120 * s: 2} {
+		perMinute := 60 / usual(timeout, 2*s, 5).Rest(timeout).Seconds()
+		assert.LessOrEqual(t, perMinute, most, timeout)
+	}
+	alone := Servers{Alone: true, Margin: s}
+	assert.Equal(t, 3*s, alone.Rest(10*s))
+}
+
+func TestPaceLeavesTimeToFindAnotherServer(t *testing.T) {
+	for _, c := range []struct {
+		servers       Servers
+		timeout       time.Duration
+		ping, silence time.Duration
+	}{
+		{Servers{Alone: true, Stale: 13 * s}, 6 * s, s / 2, 2 * s},
+		{Servers{Stale: 12 * s}, 30 * s, 3 * s / 2, 6 * s},
+		{Servers{Stale: 13 * s}, 4 * s, 4 * s / 12, 4 * s / 3}, // no room for the bound at all
+		{Servers{}, 6 * s, s / 2, 2 * s},
+	} {
+		ping, silence := c.servers.Pace(c.timeout)
+		assert.Equal(t, c.ping, ping, "%+v", c)
+		assert.Equal(t, c.silence, silence, "%+v", c)
+	}
+}
+
+func TestWhenAWriteIsDue(t *testing.T) {
+	due := func(l *Liveness, now time.Duration, want time.Duration) {
+		t.Helper()
+		in, ok := l.WriteDue(at(now))
+		assert.Equal(t, want >= 0, ok)
+		if ok {
+			assert.Equal(t, want, in)
+		}
+	}
+	l := lives()
+	due(l, 0, -1) // nothing is held
+	l.Answer(Local, at(20*s), at(20*s))
+	l.Answer(Committed, at(30*s), at(30*s))
+	l.Hold(1, at(30*s))
+	due(l, 31*s, 2*s+1) // half a tick and a pause after the create that ended the rest
+	l.Answer(Committed, at(33*s+1), at(33*s+1))
+	assert.Equal(t, 30*s, l.claim)
+	due(l, 34*s, -1) // it is whole, pings are enough
+	l.Connected(at(40*s), at(40*s), 40*s, false)
+	due(l, 40*s, 0) // at once: a reconnect is proved by it
+	l.Answer(Committed, at(41*s), at(41*s))
+	due(l, 42*s, -1)
+	l.Answer(Local, at(47*s), at(48*s)) // the link has stalled
+	due(l, 48*s, 3*s+1)
+	l.Hold(-1, at(50*s))
+	due(l, 60*s, -1)
+
+	l = lives()
+	l.Assume(Servers{Report: 3 * s, Margin: s})
+	l.Hold(1, at(0))
+	due(l, 0, 0) // only writes count, and there was none
+	l.Answer(Committed, at(s), at(2*s))
+	due(l, 3*s, 40*s/6-2*s)
+
+	l = lives()
+	l.Hold(1, at(0))
+	l.Judge(Alone)
+	l.Connected(at(9*s), at(9*s), 40*s, false)
+	due(l, 9*s, -1) // it has not said yet whether it is still standalone
+}
