@@ -376,6 +376,21 @@ func (w *world) confine(client int, members ...int) (reach func()) {
 	return func() { close(down) }
 }
 
+// cutOffNow says whether a client reaches one member at most.
+func (w *world) cutOffNow(client int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	up := map[string]bool{}
+	for _, l := range w.walls[client] {
+		select {
+		case <-l.down:
+		default:
+			up[l.addr] = true
+		}
+	}
+	return len(up) > 0 && len(up) >= w.plan.Members-1
+}
+
 // wall is between a client and a member, until it is closed.
 type wall struct {
 	addr string

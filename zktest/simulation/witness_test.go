@@ -41,6 +41,7 @@ type holding struct {
 
 	ended time.Time // zero while it has not
 	lost  bool      // it was lost, not released
+	cut   bool      // then its client could not close what is left of its session
 	next  time.Time // when it was granted to another while it had not ended; zero if it was not
 }
 
@@ -221,7 +222,11 @@ func (n *witness) margin(s *holding, d time.Duration) {
 		timeout /= 2
 	}
 	least := min(timeout/10, time.Second)
-	n.w.Least("time beyond P1's margin, "+n.w.plan.kind(), d-least)
+	kind := n.w.plan.kind()
+	if s.cut {
+		kind += ", expired" // by the servers
+	}
+	n.w.Least("time beyond P1's margin, "+kind, d-least)
 	n.w.Count("losses by the clock", 1)
 	if n.w.plan.exact() && d < least-time.Millisecond {
 		n.w.violate("hooks: another was granted what %v had %v after that had ended, at %.6fs; P1 promises %v",
@@ -288,6 +293,7 @@ func (n *witness) ends(s *holding, cause error) {
 		s.Recipe == "selector"
 	n.lost[s.Path] = s.lost
 	if s.kind.leases == 0 && errors.Is(cause, wire.ErrLapsed) {
+		s.cut = n.w.cutOffNow(s.client)
 		if s.next.IsZero() {
 			n.past[s.thing] = append(n.past[s.thing], s)
 		} else if !n.pardoned(s) {
