@@ -69,7 +69,7 @@ func (p *plan) drawRests(v variant) (drafts []draft) {
 	p.Election = pick(r, 400*time.Millisecond, 100*time.Millisecond, 3*time.Second)
 	p.Pace = pick(r, 0, 0, below(r, time.Millisecond))
 	p.Lag = pick(r, 0, 0, below(r, 50*time.Millisecond))
-	p.PeerDelay = pick(r, 0, 0, below(r, min(p.TickTime/12, 20*time.Millisecond)))
+	p.PeerDelay = pick(r, 0, 0, below(r, min(p.TickTime/12, 50*time.Millisecond)))
 	p.keepUp(p.SessionTimeout)
 
 	// The fault lasts until others have had the lock: the members notice that a link fails, elect, and expire the
@@ -120,8 +120,8 @@ func (p *plan) episode(r *rand.Rand, at, lasts time.Duration) (drafts []draft) {
 		return pick(r, 0, time.Millisecond, below(r, most), below(r, most), below(r, most)).Round(time.Millisecond)
 	}
 	pause := time.Duration(0)
-	if r.IntN(4) == 0 { // what the heartbeat rule leaves for it beyond the promised margin is T/20
-		pause = below(r, min(p.TickTime/4, p.SessionTimeout/50))
+	if r.IntN(4) == 0 {
+		pause = below(r, p.pause())
 		drafts = append(drafts, draft{kind: string(pauseAtGrant), times: milliseconds(pause)})
 	}
 	drafts = append(drafts, draft{
@@ -132,14 +132,14 @@ func (p *plan) episode(r *rand.Rand, at, lasts time.Duration) (drafts []draft) {
 		after: r.IntN(2),
 	})
 	switch r.IntN(6) {
-	case 0:
+	case 0, 1:
 		drafts = append(drafts, draft{
 			kind:  string(stallAtGrant),
 			delay: soon(p.TickTime),
 			times: milliseconds(below(r, p.SessionTimeout/2)),
 			dir:   pick(r, zktest.ToClient, zktest.ToClient, zktest.FromClient, zktest.Both),
 		})
-	case 1:
+	case 2:
 		drafts = append(drafts, draft{
 			kind:   pick(r, string(moveAtGrant), string(moveAtRelease)),
 			delay:  soon(p.TickTime / 2),
@@ -151,6 +151,11 @@ func (p *plan) episode(r *rand.Rand, at, lasts time.Duration) (drafts []draft) {
 		drafts[i].at, drafts[i].lasts = at, lasts
 	}
 	return drafts
+}
+
+// pause is how long the leader may pause, beside the delay between members: by what the clients assume, J.
+func (p *plan) pause() time.Duration {
+	return min(p.TickTime/2, p.SessionTimeout/8-2*p.PeerDelay).Truncate(time.Millisecond)
 }
 
 // links draws faults of the clients' links, at any time.
@@ -175,7 +180,10 @@ func (p *plan) links(r *rand.Rand) (drafts []draft) {
 func milliseconds(d time.Duration) int { return max(int(d.Milliseconds()), 1) }
 
 // exact says whether the plan stays within what promise P1 assumes.
-func (p *plan) exact() bool { return p.Rests }
+func (p *plan) exact() bool {
+	alone := p.Members == 1 && !p.Meddling && p.Rule == "" && !p.Shorter
+	return p.Rests || alone
+}
 
 // kind is the plan's, for figures.
 func (p *plan) kind() string {
