@@ -137,7 +137,7 @@ func (s *fenceState) execute(n int8) {
 
 // fail is an attempt to connect that has failed.
 func (s *fenceState) fail() {
-	if s.phase = down; !s.known && s.all[s.n].lives { // nobody will use what was opened
+	if s.phase = down; !s.known && s.all[s.n].lives { // what was opened is not used
 		s.goes(s.n)
 		s.stray = true
 	}

@@ -179,7 +179,7 @@ func (s *addsState) ends(i int, err error) {
 	case lostRace(err):
 		a.phase, a.done, a.from = toRead, 0, 0
 	default:
-		s.fault = "an error that nobody expects: " + err.Error()
+		s.fault = "an unexpected error: " + err.Error()
 	}
 }
 

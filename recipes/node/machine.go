@@ -8,7 +8,7 @@ type machine struct {
 	stays      bool // closing leaves the node where it is
 	named      bool // the path is known: a sequential node has none before it was made
 	grasp      bool // may take over another session's node
-	unique     bool // nobody else has the path
+	unique     bool // the path has a UUID: no other client makes a node there
 
 	busy    action // what is under way; rest if nothing is
 	waiting bool   // for the end of a pause

@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/recipes/internal/mark"
 )
 
-// The model of an item with a lock path: two consumers, who lock it, handle it, and take it off together with its lock.
+// The model of an item with a lock path: two consumers, which lock it, handle it, and take it off together with its lock.
 // It calls entered, claim.made, finished, drops, mark.Meaning and after; it plays the requests, the servers and sessions.
 //
 // Bounds: one item, connections that end with a request under way (which is executed, or not, or later, until the client
@@ -21,7 +21,7 @@ import (
 //
 // Never: two consumers handle the item at a time; it is off the queue, and its handler has not returned; another's lock
 // is deleted while the item is there; it is handled twice although no session has ended and no consumer has died.
-// Always possible: the item is off the queue, or nobody is left for it, and no lock is left.
+// Always possible: the item is off the queue, or no consumer is left, and no lock is left.
 
 type lockPhase int8
 
@@ -109,7 +109,7 @@ func (s *lockState) execute(i int, phase lockPhase) error {
 		}
 		s.unlock(i)
 		if s.item = false; s.done == 0 {
-			s.fault = "the item is off the queue, and nobody has handled it"
+			s.fault = "the item is off the queue, and was not handled"
 		}
 	case deletes:
 		switch {
@@ -158,7 +158,7 @@ func (s *lockState) answered(i int, err error) {
 		case lost:
 			c.phase = mayFinish
 		case errors.Is(err, framework.ErrNodeDeleted):
-			s.fault = "a lock is lost that nobody has deleted"
+			s.fault = "a lock is lost that was not deleted"
 		default:
 			s.giveBack(i, err)
 		}
