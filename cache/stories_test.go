@@ -59,7 +59,7 @@ func TestTheRootComesAndGoes(t *testing.T) {
 }
 
 func TestAContainerIsReaped(t *testing.T) {
-	for _, profile := range []zktest.Profile{zktest.V38, zktest.V35} {
+	for _, profile := range []zktest.Profile{zktest.V37, zktest.V35} {
 		bubble(t, zktest.Config{Profile: profile, ReapInterval: time.Minute}, func(
 			t *testing.T, srv *zktest.Server, c *framework.Client,
 		) {

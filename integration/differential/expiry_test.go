@@ -42,9 +42,9 @@ func TestWhatIsComparedDoesNotDependOnWhenAnExpiryStrikes(t *testing.T) {
 			},
 		} {
 			t.Run(kind+" "+name, func(t *testing.T) {
-				usual, err := NewHost(startInProcess(t, never, zktest.V384))
+				usual, err := NewHost(startInProcess(t, never, zktest.V39))
 				require.NoError(t, err)
-				odd, err := NewHost(late(startInProcess(t, never, zktest.V384)))
+				odd, err := NewHost(late(startInProcess(t, never, zktest.V39)))
 				require.NoError(t, err)
 				difference, err := Pair{usual, odd}.Difference(ops)
 				require.NoError(t, err)
