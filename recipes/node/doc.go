@@ -34,6 +34,12 @@
 // session timeout: servers do not send all events to clients that may not READ the node. [WithTTL] writes,
 // once in half the TTL.
 //
+// # Rights
+//
+// A keeper, and a claim, needs READ, or else ADMIN, on its own node: without either, servers since 3.8.4 and 3.9.2 do
+// not tell whose node it is. [Keeper.WaitCreated] and [Claim.Release] then fail with framework.ErrNoAuth. With ADMIN
+// alone each exists is followed by a getACL, and a deletion is noticed within about a session timeout.
+//
 // # Curator for Java
 //
 // The nodes are those of PersistentNode and PersistentTtlNode. Where Java's meets a node it takes it for its
