@@ -31,8 +31,7 @@
 //
 // At rest nothing is written. A new node takes a create and an exists, which watches it; SetData takes a
 // setData and an exists; Close a delete; a reconnect an exists. Besides there is an exists about every
-// session timeout: servers do not send all events to clients that may not READ the node. [WithTTL] writes,
-// once in half the TTL.
+// session timeout, since events can get lost. [WithTTL] writes, once in half the TTL.
 //
 // # Rights
 //
