@@ -12,19 +12,19 @@ import (
 type Profile int
 
 const (
-	// V39 is 3.9.5, the default. A connection can have several watch modes on one path, and events carry a zxid.
+	// V39 is 3.9.5, the default. A connection can have several watch modes on one path, and events carry a zxid. A check
+	// outside a multi is unknown to it, as to V38 (since 3.8.5 and 3.9.3).
 	V39 Profile = iota
 	// V38 is 3.8.6. As on all releases before 3.9 a connection has one watch mode per path, so that a one-shot watch
 	// replaces a persistent one. As with V39 (since 3.8.4 and 3.9.2) a client without READ permission on a node gets
 	// no events of that node, although its one-shot watch is consumed, and exists on it is answered with [ErrNoAuth].
 	V38
 	// V380Debian is the 3.8.0 of Debian 12, which has half of the change of 3.8.4: events are dropped, and exists
-	// needs no right.
+	// needs no right. In a multi a create2 is answered without a Stat, as by V36 and V35.
 	V380Debian
 	// V37 is 3.7.2: exists needs no right, and events come whatever the node's ACL says.
 	V37
-	// V36 is 3.6.4, which does not know whoAmI, does not enforce quotas ([Config].EnforceQuota has no effect), and
-	// answers a create2 in a multi without a Stat.
+	// V36 is 3.6.4, which does not know whoAmI, and does not enforce quotas ([Config].EnforceQuota has no effect).
 	V36
 	// V35 is 3.5.10, which also does not know addWatch, setWatches2, multiRead, getEphemerals and
 	// getAllChildrenNumber. As for every unknown operation, the server answers with [ErrUnimplemented], ahead of what
