@@ -14,7 +14,7 @@ import (
 // A member without a quorum says of a session that it has expired. It cannot know that, and the session goes on: the
 // cache asks again (found by the simulation: it waited for the end of the session, which never came).
 func TestAReadOnlyMemberCallsTheSessionExpired(t *testing.T) {
-	for _, profile := range []zktest.Profile{zktest.V38, zktest.V35} {
+	for _, profile := range []zktest.Profile{zktest.V37, zktest.V35} {
 		for _, op := range []zktest.Op{"getData", "getChildren2", "multiRead"} {
 			t.Run(profile.String()+" "+string(op), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {

@@ -36,7 +36,7 @@ func bubble(t *testing.T, cfg zktest.Config, f func(t *testing.T, srv *zktest.Se
 
 // ways are the ways of watching, which all keep the same promises.
 func ways(t *testing.T, f func(t *testing.T, srv *zktest.Server, c *framework.Client)) {
-	for _, profile := range []zktest.Profile{zktest.V38, zktest.V39, zktest.V35} {
+	for _, profile := range []zktest.Profile{zktest.V37, zktest.V39, zktest.V35} {
 		t.Run(profile.String(), func(t *testing.T) { bubble(t, zktest.Config{Profile: profile}, f) })
 	}
 }

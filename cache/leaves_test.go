@@ -48,7 +48,7 @@ func withLeaves(t *testing.T, profile zktest.Profile, fault zktest.Fault,
 
 // What happens to leaves after they were read, and before their watches are set, is not missed.
 func TestLeavesThatChangeBeforeTheirWatchesAreSet(t *testing.T) {
-	for _, profile := range []zktest.Profile{zktest.V35, zktest.V38, zktest.V39} {
+	for _, profile := range []zktest.Profile{zktest.V35, zktest.V37, zktest.V39} {
 		t.Run(profile.String(), func(t *testing.T) {
 			withLeaves(t, profile, zktest.Fault{Action: zktest.Hold},
 				func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
@@ -78,7 +78,7 @@ func TestLeavesWhenTheConnectionIsLost(t *testing.T) {
 
 // A persistent watch that somebody has on a leaf is not replaced, before 3.9, and serves the cache, too.
 func TestLeavesWithPersistentWatches(t *testing.T) {
-	for _, profile := range []zktest.Profile{zktest.V38, zktest.V39} {
+	for _, profile := range []zktest.Profile{zktest.V37, zktest.V39} {
 		t.Run(profile.String(), func(t *testing.T) {
 			bubble(t, zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 				for i := range 10 {

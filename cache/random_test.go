@@ -62,7 +62,7 @@ type writer struct {
 
 func history(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 4711))
-	profile := []zktest.Profile{zktest.V38, zktest.V384, zktest.V39, zktest.V35}[r.IntN(4)]
+	profile := zktest.Profiles()[r.IntN(len(zktest.Profiles()))]
 	w := &writer{Rand: r, srv: zktest.RunT(t, zktest.Config{Profile: profile}),
 		root: []string{"/", "/r", "/deep/root"}[r.IntN(3)], nodes: 5 + r.IntN(60)}
 	opts := []cache.TreeOption{cache.WithBuffer(1 + r.IntN(40))}

@@ -26,19 +26,20 @@ func (e *engine) send(o op, set *framework.WatchSet) {
 			w.got(o, sent{armed, connections}, r)
 		})
 	}
+	view, at := e.reader(path)
 	switch o.kind {
 	case readData:
-		e.view.GetData().Undecompressed().WatchedBy(set).InBackground().ForPath(e.ctx, path).
+		view.GetData().Undecompressed().WatchedBy(set).InBackground().ForPath(e.ctx, at).
 			Then(func(r framework.DataResult, err error) {
 				arrived(&framework.ReadResult{Data: r.Data, Stat: r.Stat, Err: err}, err)
 			})
 	case readList:
-		e.view.GetChildren().WatchedBy(set).InBackground().ForPath(e.ctx, path).
+		view.GetChildren().WatchedBy(set).InBackground().ForPath(e.ctx, at).
 			Then(func(r framework.ChildrenResult, err error) {
 				arrived(&framework.ReadResult{Children: r.Names, Stat: r.Stat, Err: err}, err)
 			})
 	case readStat:
-		e.view.CheckExists().WatchedBy(set).InBackground().ForPath(e.ctx, path).
+		view.CheckExists().WatchedBy(set).InBackground().ForPath(e.ctx, at).
 			Then(func(r framework.ExistsResult, err error) {
 				result := &framework.ReadResult{Err: err}
 				if r.Stat != nil {
@@ -49,6 +50,15 @@ func (e *engine) send(o op, set *framework.WatchSet) {
 				arrived(result, err)
 			})
 	}
+}
+
+// reader returns the view with which path is read, and what it is there. A view with a namespace would create a missing
+// "/", and a cache never writes.
+func (e *engine) reader(path string) (view *framework.Client, at string) {
+	if ns := e.view.Namespace(); path == "/" && ns != "" {
+		return e.view.UsingNamespace(""), "/" + ns
+	}
+	return e.view, path
 }
 
 func (e *engine) gotOne(o op, r *framework.ReadResult) {

@@ -16,7 +16,7 @@ import (
 
 // silent runs f with servers that send no events of a node to a client that may not READ it.
 func silent(t *testing.T, f optionStory) {
-	for _, profile := range []zktest.Profile{zktest.V384, zktest.V39} {
+	for _, profile := range []zktest.Profile{zktest.V38, zktest.V39} {
 		t.Run(profile.String(), func(t *testing.T) { bothWays(t, zktest.Config{Profile: profile}, f) })
 	}
 }
@@ -133,7 +133,7 @@ func TestWhatNobodyToldIsFoundInTheNextSession(t *testing.T) {
 
 // The same for one node: the watch is used up, and the client sets it again with the next connection.
 func TestWhatNobodyTellsOfOneNode(t *testing.T) {
-	for _, profile := range []zktest.Profile{zktest.V384, zktest.V39} {
+	for _, profile := range []zktest.Profile{zktest.V38, zktest.V39} {
 		bubble(t, zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 			create(t, srv, "/n")
 			node := synced(cache.NewNode(c, "/n"))(t)

@@ -62,7 +62,7 @@ func TestContenderACL(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.RunT(t, zktest.Config{SASLUsers: users, Profile: zktest.V384})
+				srv := zktest.RunT(t, zktest.Config{SASLUsers: users, Profile: zktest.V38})
 				client := func(user string) *framework.Client {
 					opts := []framework.Option{framework.WithDialer(srv.Dial), framework.WithRetry(retry.RetryNTimes{})}
 					preset := framework.WithDefaultACL(framework.ContenderACL(identities...)...)
@@ -117,7 +117,7 @@ func TestContenderACL(t *testing.T) {
 func TestWithContenders(t *testing.T) {
 	users := map[string]string{"alice": "a", "bob": "b"}
 	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.RunT(t, zktest.Config{SASLUsers: users, Profile: zktest.V384})
+		srv := zktest.RunT(t, zktest.Config{SASLUsers: users, Profile: zktest.V38})
 		alice, bob, java := framework.SASLIdentity("alice"), framework.SASLIdentity("bob"),
 			framework.SASLIdentity("java")
 		client := func(opts ...framework.Option) *framework.Client {

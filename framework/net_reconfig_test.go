@@ -44,7 +44,7 @@ func follows(t *testing.T, c *Client, config EnsembleConfig) {
 // A member leaves and comes back, in all forms that there are; the client follows. It is what
 // integration/framework does to real servers.
 func TestReconfigOfAnEnsemble(t *testing.T) {
-	for _, profile := range []zktest.Profile{zktest.V35, zktest.V38, zktest.V384, zktest.V39} {
+	for _, profile := range zktest.Profiles() {
 		reconfigurable(t, profile, 0, func(t *testing.T, e *zktest.Ensemble, c *Client) {
 			ctx, s := t.Context(), connected(t, c)
 			config, err := c.GetConfig().ForEnsemble(ctx)
@@ -104,7 +104,7 @@ func TestReconfigOfAnEnsemble(t *testing.T) {
 // learns, too.
 func TestReconfigThatRemovesTheLeader(t *testing.T) {
 	for member := range 3 {
-		reconfigurable(t, zktest.V38, member, func(t *testing.T, e *zktest.Ensemble, c *Client) {
+		reconfigurable(t, zktest.V37, member, func(t *testing.T, e *zktest.Ensemble, c *Client) {
 			s := connected(t, c)
 			less, err := c.Reconfig().Leaving("3").ForEnsemble(t.Context())
 			require.NoError(t, err)
@@ -120,7 +120,7 @@ func TestReconfigThatRemovesTheLeader(t *testing.T) {
 
 // Only who may write the configuration changes it.
 func TestReconfigWithoutTheRight(t *testing.T) {
-	reconfigurable(t, zktest.V38, 0, func(t *testing.T, e *zktest.Ensemble, super *Client) {
+	reconfigurable(t, zktest.V37, 0, func(t *testing.T, e *zktest.Ensemble, super *Client) {
 		c := dial(t, e.Member(0), WithDialer(e.Dial), WithAuth("digest", []byte("user:secret")))
 		_, err := c.Reconfig().Leaving("1").ForEnsemble(t.Context())
 		assert.ErrorIs(t, err, ErrNoAuth)

@@ -217,7 +217,17 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 		o.procedure = functions[CreateResult]{
 			ask:  func(*epoch) *wire.Call { return readCall(jute.OpExists, full) },
 			read: func(int64, []byte) (r CreateResult, err error) { return r, ErrNodeExists },
-			help: cr.after,
+			help: func(err error) step[CreateResult] {
+				if !isThere(err) {
+					return cr.after(err)
+				}
+				if next := cr.after(ErrNodeExists); next != nil {
+					return next
+				}
+				return func(context.Context, *run[CreateResult]) (v CreateResult, again bool, _ error) {
+					return v, false, ErrNodeExists
+				}
+			},
 		}
 	case p != nil:
 		if b.inPlaceOf != nil {

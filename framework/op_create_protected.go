@@ -167,18 +167,30 @@ func (p *protected) find(ctx context.Context, e *epoch) (path string, stat Stat,
 		return "", stat, err
 	}
 	for _, path := range found {
-		var res jute.StatResponse
-		switch err := ask(ctx, e, p.c.expiring(readCall(jute.OpExists, path)), &res); {
+		switch stat, err := p.statOf(ctx, e, path); {
 		case errors.Is(err, ErrNoNode): // the node was made, and somebody has deleted it since
 		case err != nil:
 			return "", stat, err
-		case p.node.mode.ephemeral() && res.Stat.EphemeralOwner != e.wire.ID():
+		case p.node.mode.ephemeral() && stat.EphemeralOwner != e.wire.ID():
 			_ = p.c.core.ops.cleanups.add(cleanup{path: path, version: -1}) // CURATOR-498
 		default:
-			return path, Stat(res.Stat), nil
+			return path, stat, nil
 		}
 	}
 	return "", stat, nil
+}
+
+// statOf returns the Stat of a node that exists, for whoever has READ, or ADMIN: getACL, which tells the same, wants one
+// of them, and exists wants READ, since 3.8.4 and 3.9.2.
+func (p *protected) statOf(ctx context.Context, e *epoch, path string) (Stat, error) {
+	var there jute.StatResponse
+	err := ask(ctx, e, p.c.expiring(readCall(jute.OpExists, path)), &there)
+	if !errors.Is(err, ErrNoAuth) {
+		return Stat(there.Stat), err
+	}
+	var res jute.GetACLResponse
+	err = ask(ctx, e, p.c.expiring(newCall(jute.OpGetACL, &jute.PathRequest{Path: path})), &res)
+	return Stat(res.Stat), err
 }
 
 func (p *protected) answered(err error) { p.apply(createEventOf(err)) }

@@ -49,6 +49,10 @@ func (c *Client) Ensure(ctx context.Context, path string) error {
 	return c.ensure(ctx, "ensure", path, parents{mode: Persistent, asked: 1})
 }
 
+// isThere reports whether the answer to exists says that there is a node: it may be refused without READ (since 3.8.4
+// and 3.9.2), but only if there is one.
+func isThere(err error) bool { return err == nil || errors.Is(err, ErrNoAuth) }
+
 func (c *Client) ensure(ctx context.Context, name, path string, p parents) error {
 	full, err := c.fullPath(path)
 	_, err = foreground(ctx, &operation[struct{}]{
@@ -59,7 +63,7 @@ func (c *Client) ensure(ctx context.Context, name, path string, p parents) error
 			}
 			return c.mkdir(full, p, true)
 		}, help: func(err error) step[struct{}] {
-			if !isAny(err, ErrNodeExists, ErrNoNode) {
+			if !isAny(err, ErrNodeExists, ErrNoNode) && !(full == c.view.chroot && isThere(err)) {
 				return nil
 			}
 			return func(ctx context.Context, r *run[struct{}]) (v struct{}, again bool, failed error) {
@@ -91,7 +95,7 @@ func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (
 			if c.tooDeep(len(below), p) {
 				if err = send(ctx, e, c.expiring(readCall(jute.OpExists, at))); errors.Is(err, ErrNoNode) {
 					return false, c.noParent(at, err)
-				} else if err == nil {
+				} else if isThere(err) {
 					err = ErrNodeExists
 				}
 				break

@@ -52,7 +52,8 @@ type ExistsBuilder struct {
 	watching watching
 }
 
-// CheckExists begins to look whether a node exists. Corresponds to Curator's checkExists.
+// CheckExists begins to look whether a node exists. Servers since 3.8.4 and 3.9.2 want READ permission on the node, else
+// the error matches ErrNoAuth, which says that it exists; earlier ones want none. Corresponds to Curator's checkExists.
 func (c *Client) CheckExists() ExistsBuilder { return ExistsBuilder{c: c} }
 
 // Watching makes the client call f once: when the node is created, changed or deleted, or when the session

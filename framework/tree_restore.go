@@ -209,7 +209,10 @@ func (b RestoreBuilder) above(ctx context.Context, e *epoch, root string) error 
 	chroot, parent := b.c.view.chroot, zkpath.Parent(root)
 	switch {
 	case root == b.c.view.chroot || parent == b.c.view.chroot:
-		return b.c.absent(send(ctx, e, b.c.expiring(readCall(jute.OpExists, chroot))), chroot)
+		if err := send(ctx, e, b.c.expiring(readCall(jute.OpExists, chroot))); !isThere(err) {
+			return b.c.absent(err, chroot)
+		}
+		return nil
 	case parent == "/": // of the root, too
 		return nil
 	}

@@ -56,7 +56,7 @@ func (b WalkBuilder) MaxDepth(levels int) WalkBuilder { b.what.depth = levels; r
 //
 // A node that the client has no permission to read, or whose data cannot be decompressed ([WithCompression]),
 // comes with an error that matches ErrNoAuth or ErrDecompress. The walk goes on, but not below a node that it
-// cannot read. Any other error ends the loop: ErrNoNode if the node at path does not exist, the error of ctx,
+// cannot read. (WithoutData servers before 3.8.4 and 3.9.2 show the Stat of such a node all the same.) Any other error ends the loop: ErrNoNode if the node at path does not exist, the error of ctx,
 // and the errors that every operation can return when the retry policy, which is asked about each flight,
 // has given up.
 //

@@ -129,6 +129,19 @@ func TestDoctorsProbe(t *testing.T) {
 }
 
 // A server that tells nothing by four-letter words hides nothing else, and one that hangs holds nobody up.
+// A root that may not be read is an answer, too.
+func TestDoctorWithoutARightToTheRoot(t *testing.T) {
+	for _, profile := range zktest.Profiles() {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t, zktest.Config{Profile: profile})
+			require.NoError(t, s.SetACL("/", zktest.ACL{Perms: 31 &^ 1, Scheme: "world", ID: "anyone"}))
+			r, err := inspect.Doctor(background, newClient(t, s))
+			require.NoError(t, err)
+			assert.NotContains(t, fmt.Sprint(r.Advice), "no permission", "%v", profile)
+		})
+	}
+}
+
 func TestDoctorOfServersThatDoNotTell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

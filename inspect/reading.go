@@ -120,7 +120,7 @@ func (s servers) unpacked(path string, data []byte) ([]byte, error) {
 	return s.client.Unpacked(path, data)
 }
 
-// participants reads the nodes of entries: exists for each, which needs no right, and then the data of those
+// participants reads the nodes of entries: exists for each, which needs READ since 3.8.4 and 3.9.2, and then the data of those
 // that have some, and not too much. gone says that one of them is not there any more. What is over the limit
 // is counted in more.
 func (r *reading) participants(

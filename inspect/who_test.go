@@ -239,27 +239,37 @@ func TestWhoSaysWhatIsWrong(t *testing.T) {
 
 // What cannot be read hides nothing else.
 func TestWhoMayNotReadEverything(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		private := newClient(t, s, framework.WithAuth("digest", []byte("a:a")),
-			framework.WithDefaultACL(framework.CreatorACL()...))
-		asks := newClient(t, s)
-		require.NoError(t, s.Create("/locks", nil))
-		stand(t, private, "/locks", numbered(java1+"lock-", 0))
-		stand(t, asks, "/locks", numbered(java2+"lock-", 1))
-		line := who(t, asks, "/locks")
-		require.Len(t, line.Holders, 1)
-		assert.ErrorIs(t, line.Holders[0].Err, framework.ErrNoAuth)
-		assert.Equal(t, session(t, private), line.Holders[0].Session, "that needs no right")
-		assert.NoError(t, line.Waiting[0].Err)
-		assert.Contains(t, line.String(), "no permission")
+	for _, profile := range zktest.Profiles() {
+		synctest.Test(t, func(t *testing.T) { mayNotReadEverything(t, zktest.RunT(t, zktest.Config{Profile: profile})) })
+	}
+}
 
-		_, err := private.Create().ForPath(background, "/secret", nil)
-		require.NoError(t, err)
-		_, err = inspect.Who(background, asks, "/secret")
+func mayNotReadEverything(t *testing.T, s *zktest.Server) {
+	private := newClient(t, s, framework.WithAuth("digest", []byte("a:a")),
+		framework.WithDefaultACL(framework.CreatorACL()...))
+	asks := newClient(t, s)
+	require.NoError(t, s.Create("/locks", nil))
+	stand(t, private, "/locks", numbered(java1+"lock-", 0))
+	stand(t, asks, "/locks", numbered(java2+"lock-", 1))
+	line := who(t, asks, "/locks")
+	require.Len(t, line.Holders, 1)
+	assert.ErrorIs(t, line.Holders[0].Err, framework.ErrNoAuth)
+	stat, err := asks.CheckExists().ForPath(background, line.Holders[0].Path)
+	if err == nil { // as before 3.8.4 and 3.9.2, where that needs no right
+		assert.Equal(t, session(t, private), stat.EphemeralOwner)
+		assert.Equal(t, session(t, private), line.Holders[0].Session)
+	} else {
 		assert.ErrorIs(t, err, framework.ErrNoAuth)
-		assert.ErrorContains(t, err, `inspect: who "/secret": `)
-	})
+		assert.Zero(t, line.Holders[0].Session)
+	}
+	assert.NoError(t, line.Waiting[0].Err)
+	assert.Contains(t, line.String(), "no permission")
+
+	_, err = private.Create().ForPath(background, "/secret", nil)
+	require.NoError(t, err)
+	_, err = inspect.Who(background, asks, "/secret")
+	assert.ErrorIs(t, err, framework.ErrNoAuth)
+	assert.ErrorContains(t, err, `inspect: who "/secret": `)
 }
 
 // Bytes of any kind, and as many as a node can have.

@@ -98,6 +98,9 @@ func (s *Server) knows(scheme string) bool {
 
 // fixACL validates a request's ACL and replaces "auth" by the identities that the requester has proved.
 func (s *Server) fixACL(acl []jute.ACL, ids []identity) ([]jute.ACL, Error) {
+	if acl == nil && s.cfg.Profile.is().nullACLFails {
+		return nil, ErrMarshalling
+	}
 	var fixed []jute.ACL
 	for i, a := range acl {
 		if slices.Contains(acl[:i], a) {

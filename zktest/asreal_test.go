@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// Behaviour of a real 3.8.0 that random histories have shown: see integration/differential.
+// Behaviour of a real server that random histories have shown: see integration/differential.
 
 func TestEphemeralsDieInTheOrderOfAHashSet(t *testing.T) {
 	s := RunT(t)
@@ -55,7 +55,7 @@ func TestIdentitiesAreInTheOrderOfAHashSet(t *testing.T) {
 
 // 3.6 to 3.8 look for a watch on the parents, too, and fail on a path that has none.
 func TestCheckWatchesWithoutASlash(t *testing.T) {
-	for profile, want := range map[Profile]Error{V35: ErrNoWatcher, V38: ErrMarshalling, V39: ErrNoWatcher} {
+	for profile, want := range map[Profile]Error{V35: ErrNoWatcher, V36: ErrMarshalling, V38: ErrMarshalling, V39: ErrNoWatcher} {
 		c := newRaw(t, RunT(t, Config{Profile: profile}), 10*time.Second)
 		req := &jute.PathIntRequest{Path: "h", Value: jute.WatcherAny}
 		assert.Equal(t, want, c.code(jute.OpCheckWatches, req), profile)

@@ -3,47 +3,96 @@ package zktest
 import (
 	"log/slog"
 	"time"
+
+	"github.com/go-curator/curator/internal/jute"
 )
 
-// Profile selects the behaviour of a ZooKeeper version where versions differ.
+// Profile selects the release of ZooKeeper to imitate, where releases differ. Each is named after its line, and is
+// like the release that its String says: random histories give the same on both (integration/differential).
 type Profile int
 
 const (
-	// V38 is ZooKeeper 3.6 to 3.8.3, the default: a connection has one watch mode per path, so that a
-	// one-shot watch replaces a persistent one.
-	V38 Profile = iota
-	// V384 is 3.8.4 to 3.8.6, and older versions with the same fix, such as Debian's 3.8.0. It is like V38,
-	// but a client without READ permission on a node gets no events of that node; its one-shot watch is
-	// consumed all the same.
-	V384
-	// V39 is 3.9: a connection can have several watch modes on one path, events carry a zxid, and events are
-	// dropped as in V384.
-	V39
-	// V35 is 3.5, which does not know addWatch, setWatches2, multiRead, whoAmI, getEphemerals and
-	// getAllChildrenNumber. As for every unknown operation, the server closes the connection on these.
+	// V39 is 3.9.5, the default. A connection can have several watch modes on one path, and events carry a zxid. A check
+	// outside a multi is unknown to it, as to V38 (since 3.8.5 and 3.9.3).
+	V39 Profile = iota
+	// V38 is 3.8.6. As on all releases before 3.9 a connection has one watch mode per path, so that a one-shot watch
+	// replaces a persistent one. As with V39 (since 3.8.4 and 3.9.2) a client without READ permission on a node gets
+	// no events of that node, although its one-shot watch is consumed, and exists on it is answered with [ErrNoAuth].
+	V38
+	// V380Debian is the 3.8.0 of Debian 12, which has half of the change of 3.8.4: events are dropped, and exists
+	// needs no right. In a multi a create2 is answered without a Stat, as by V36 and V35.
+	V380Debian
+	// V37 is 3.7.2: exists needs no right, and events come whatever the node's ACL says.
+	V37
+	// V36 is 3.6.4, which does not know whoAmI, and does not enforce quotas ([Config].EnforceQuota has no effect).
+	V36
+	// V35 is 3.5.10, which also does not know addWatch, setWatches2, multiRead, getEphemerals and
+	// getAllChildrenNumber. As for every unknown operation, the server answers with [ErrUnimplemented], ahead of what
+	// is in flight, and closes the connection. The counter of sequential nodes goes on with negative numbers after
+	// 2147483647, where it sticks later.
 	V35
 )
 
-func (p Profile) String() string {
-	switch p {
-	case V38:
-		return "3.8"
-	case V384:
-		return "3.8.4"
-	case V39:
-		return "3.9"
-	case V35:
-		return "3.5"
-	}
-	return "unknown"
+// behaviour is what the code asks of a profile.
+type behaviour struct {
+	release         string
+	unknown         []int32 // operations, among those that later or earlier releases know
+	enforcesQuotas  bool    // if it is told to
+	stackedModes    bool    // of watches
+	ownWatches      bool    // are all that checkWatches looks at
+	eventsNeedRead  bool
+	existsNeedsRead bool
+	keepsCreate2    bool // a create in a multi is answered by its opcode, and one without a known mode fails them all
+	listsNothing    bool // in the answer to a multi on which the server has stumbled, besides the error
+	nullACLFails    bool // instead of being refused
+	nodeFirst       bool // a delete looks for the node before the right to delete it
+
+	counterWraps         bool // of sequential nodes, at its end
+	readsDeleteContainer bool // of a client
 }
 
-func (p Profile) valid() bool         { return p >= V38 && p <= V35 }
-func (p Profile) stackedModes() bool  { return p == V39 }
-func (p Profile) filtersEvents() bool { return p == V384 || p == V39 }
-func (p Profile) version() string {
-	return map[Profile]string{V38: "3.8.0", V384: "3.8.6", V39: "3.9.3", V35: "3.5.10"}[p]
+var behaviours = [...]behaviour{
+	V39: {
+		release: "3.9.5", unknown: []int32{jute.OpCheck}, enforcesQuotas: true, stackedModes: true, ownWatches: true,
+		eventsNeedRead: true, existsNeedsRead: true, keepsCreate2: true, readsDeleteContainer: true,
+	},
+	V38: {
+		release: "3.8.6", unknown: []int32{jute.OpCheck}, enforcesQuotas: true,
+		eventsNeedRead: true, existsNeedsRead: true, keepsCreate2: true, listsNothing: true,
+	},
+	V380Debian: {release: "3.8.0", enforcesQuotas: true, eventsNeedRead: true, listsNothing: true},
+	V37:        {release: "3.7.2", enforcesQuotas: true, keepsCreate2: true, listsNothing: true},
+	V36:        {release: "3.6.4", unknown: []int32{jute.OpWhoAmI}, listsNothing: true},
+	V35: {
+		release: "3.5.10", unknown: []int32{
+			jute.OpMultiRead, jute.OpSetWatches2, jute.OpAddWatch, jute.OpWhoAmI, jute.OpGetEphemerals,
+			jute.OpGetAllChildrenNumber,
+		},
+		ownWatches: true, nodeFirst: true, listsNothing: true, nullACLFails: true, counterWraps: true,
+	},
 }
+
+// Profiles returns all profiles, the newest first.
+func Profiles() []Profile {
+	all := make([]Profile, len(behaviours))
+	for i := range all {
+		all[i] = Profile(i)
+	}
+	return all
+}
+
+// String is the release, such as 3.9.5.
+func (p Profile) String() string {
+	if !p.valid() {
+		return "unknown"
+	}
+	return behaviours[p].release
+}
+
+func (p Profile) valid() bool { return p >= 0 && int(p) < len(behaviours) }
+
+// is returns what the profile, which is valid, does.
+func (p Profile) is() *behaviour { return &behaviours[p] }
 
 // Config is the configuration of a server. The zero value means the defaults.
 type Config struct {
@@ -68,7 +117,7 @@ type Config struct {
 	// EnforceQuota refuses writes beyond a hard quota with [ErrQuotaExceeded] (zookeeper.enforceQuota).
 	// Default: quotas are only counted.
 	EnforceQuota bool
-	// Profile is the version to imitate. Default [V38].
+	// Profile is the release to imitate. Default [V39].
 	Profile Profile
 	// EnsembleConfig is the data of /zookeeper/config. Default "", as on a standalone server; in an ensemble
 	// a list of the members. It is only text: who votes does not depend on it.

@@ -65,6 +65,16 @@ func TestSequenceSticksAtItsEnd(t *testing.T) {
 	assert.Equal(t, "/p/d--2147483648", res.Results[1].Path)
 }
 
+func TestSequenceWrapsOn35(t *testing.T) {
+	s := RunT(t, Config{Profile: V35})
+	c := newRaw(t, s, 10*time.Second)
+	c.create("/p", 0)
+	require.NoError(t, s.SetSequence("/p", 2147483647))
+	assert.Equal(t, "/p/a-2147483647", c.create("/p/a-", jute.ModePersistentSequential))
+	assert.Equal(t, "/p/b--2147483648", c.create("/p/b-", jute.ModePersistentSequential))
+	assert.Equal(t, "/p/c--2147483647", c.create("/p/c-", jute.ModePersistentSequential))
+}
+
 func TestEphemeralsHaveNoChildren(t *testing.T) {
 	s := RunT(t)
 	c := newRaw(t, s, 10*time.Second)
@@ -139,7 +149,7 @@ func TestContainersAndTTLNodesAreReaped(t *testing.T) {
 }
 
 func TestACL(t *testing.T) {
-	s := RunT(t, Config{SuperDigest: digestID([]byte("super:secret"))})
+	s := RunT(t, Config{SuperDigest: digestID([]byte("super:secret")), Profile: V37})
 	owner, stranger := newRaw(t, s, 10*time.Second), newRaw(t, s, 10*time.Second)
 	auth := func(c *raw, scheme, credentials string) Error {
 		return c.code(jute.OpAuth, &jute.AuthPacket{Scheme: scheme, Auth: []byte(credentials)})
@@ -256,23 +266,102 @@ func TestReadsOfManyKinds(t *testing.T) {
 	assert.Equal(t, ErrReconfigDisabled, c.code(jute.OpReconfig, &jute.ReconfigRequest{}))
 }
 
-func TestOldServersCloseOnUnknownOperations(t *testing.T) {
-	ops := []int32{
-		jute.OpAddWatch, jute.OpSetWatches2, jute.OpMultiRead, jute.OpWhoAmI, jute.OpGetEphemerals, 999,
+// What a profile does not know is answered ahead of what is in flight, and closes the connection.
+func TestWhatProfilesDoNotKnow(t *testing.T) {
+	since36 := []int32{
+		jute.OpAddWatch, jute.OpSetWatches2, jute.OpMultiRead, jute.OpGetEphemerals, jute.OpGetAllChildrenNumber,
 	}
-	for _, profile := range []Profile{V35, V38} {
-		s := RunT(t, Config{Profile: profile})
-		for _, op := range ops {
-			c := newRaw(t, s, 10*time.Second)
-			r := c.call(op, &jute.PathIntRequest{Path: "/"}, &jute.SetWatches2{})
-			if profile == V35 || op == 999 {
+	unknown := map[Profile][]int32{
+		V39: {jute.OpCheck}, V38: {jute.OpCheck}, V380Debian: nil, V37: nil, V36: {jute.OpWhoAmI},
+		V35: append(slices.Clone(since36), jute.OpWhoAmI),
+	}
+	for _, profile := range Profiles() {
+		for _, op := range append(slices.Clone(since36), jute.OpWhoAmI, jute.OpCheck, 999) {
+			synctest.Test(t, func(t *testing.T) {
+				e := RunEnsembleT(t, 3, Config{Profile: profile, PeerDelay: time.Second})
+				c := newRaw(t, e.Member(e.Leader()), 10*time.Second)
+				c.send(jute.OpCreate, mk("/a", 0))
+				xid := c.send(op, &jute.PathIntRequest{Path: "/a"}, &jute.SetWatches2{})
+				r, err := c.recv()
+				require.NoError(t, err)
+				if op != 999 && !slices.Contains(unknown[profile], op) {
+					assert.NotEqual(t, xid, r.Xid, "%v %d waits for the create", profile, op)
+					return
+				}
+				assert.Equal(t, xid, r.Xid, "%v %d", profile, op)
 				assert.Equal(t, ErrUnimplemented, Error(r.Err), "%v %d", profile, op)
 				assert.Equal(t, int64(-1), r.Zxid)
 				c.closed()
-			} else {
-				assert.NotEqual(t, ErrUnimplemented, Error(r.Err), "%v %d", profile, op)
-			}
+			})
 		}
+	}
+}
+
+// A node that may not be read exists for everybody, or only for those who may read it.
+func TestExistsNeedsRead(t *testing.T) {
+	secret := ACL{Perms: jute.PermAll, Scheme: "digest", ID: digestID([]byte("u:p"))}
+	for _, profile := range Profiles() {
+		s := RunT(t, Config{Profile: profile})
+		require.NoError(t, s.Create("/a", nil))
+		require.NoError(t, s.SetACL("/a", secret))
+		c := newRaw(t, s, 10*time.Second)
+		needed := profile == V39 || profile == V38
+		want := map[bool]Error{false: ok, true: ErrNoAuth}[needed]
+		assert.Equal(t, want, c.code(jute.OpExists, watch("/a")), "%v", profile)
+		assert.Equal(t, needed, len(s.Watches()) == 0, "%v: what is refused leaves no watch", profile)
+		assert.Equal(t, ErrNoNode, c.code(jute.OpExists, watch("/b")), "%v", profile)
+		c.call(jute.OpAuth, &jute.AuthPacket{Scheme: "digest", Auth: []byte("u:p")})
+		assert.Equal(t, ok, c.code(jute.OpExists, watch("/a")), "%v", profile)
+	}
+}
+
+// A create2 in a multi is answered as such, or as a create.
+func TestCreate2InAMulti(t *testing.T) {
+	for _, profile := range Profiles() {
+		c := newRaw(t, RunT(t, Config{Profile: profile}), 10*time.Second)
+		multi := func(flags int32) (r reply, parts jute.MultiResponse) {
+			good := jute.MultiOp{Op: jute.OpCreate2, Request: mk("/a", 0)}
+			odd := jute.MultiOp{Op: jute.OpCreate2, Request: mk("/b", flags)}
+			r = c.call(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{good, odd}})
+			parts.Asked = 2
+			if r.Err == 0 {
+				r.into(t, &parts)
+			}
+			return r, parts
+		}
+		kept := profile == V39 || profile == V38 || profile == V37
+		if r, parts := multi(9); kept {
+			assert.Equal(t, ErrMarshalling, Error(r.Err), "%v: an unknown mode fails all", profile)
+		} else {
+			assert.Equal(t, ErrBadArguments, Error(parts.Results[1].Err), "%v", profile)
+		}
+		_, parts := multi(jute.ModeEphemeral)
+		want := map[bool]int32{false: jute.OpCreate, true: jute.OpCreate2}[kept]
+		assert.Equal(t, want, parts.Results[1].Op, "%v", profile)
+		assert.Equal(t, kept, parts.Results[1].Stat.EphemeralOwner == c.hello.SessionID, "%v", profile)
+	}
+}
+
+// A 3.9 reads what others misread: whoever sends it deletes a node that he has no right to.
+func TestDeleteContainerOfAClient(t *testing.T) {
+	for _, profile := range Profiles() {
+		s := RunT(t, Config{Profile: profile})
+		c := newRaw(t, s, 10*time.Second)
+		c.create("/e", jute.ModeEphemeral)
+		require.NoError(t, s.Create("/a/b", nil))
+		require.NoError(t, s.SetACL("/a", ACL{Perms: jute.PermRead, Scheme: "world", ID: "anyone"}))
+		for _, attempt := range []struct {
+			path string
+			want Error
+		}{{"/e", ErrBadVersion}, {"/a", ErrNotEmpty}, {"/no", ErrNoNode}, {"/", ErrBadArguments}, {"/a/b", ok}} {
+			want := attempt.want
+			if profile != V39 {
+				want = ErrBadArguments
+			}
+			assert.Equal(t, want, c.code(jute.OpDeleteContainer, &jute.PathRequest{Path: attempt.path}),
+				"%v %s", profile, attempt.path)
+		}
+		assert.Equal(t, profile != V39, s.Exists("/a/b"), "%v", profile)
 	}
 }
 
@@ -318,8 +407,9 @@ func TestQuota(t *testing.T) {
 	}
 }
 
+// Releases that do not know a check outside a multi are in TestWhatProfilesDoNotKnow.
 func TestCheckOutsideAMulti(t *testing.T) {
-	s := RunT(t)
+	s := RunT(t, Config{Profile: V37})
 	c := newRaw(t, s, 10*time.Second)
 	assert.Equal(t, ErrNoNode, c.code(jute.OpCheck, rm("/a")))
 	c.send(jute.OpCheck, rm("/"))

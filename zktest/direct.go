@@ -185,7 +185,7 @@ func (s *Server) Children(path string) ([]string, error) {
 }
 
 // SetSequence makes next the number of the next sequential child of path, without a transaction. As in
-// ZooKeeper the counter stops at 2147483647, and numbers repeat then.
+// ZooKeeper since 3.6 the counter stops at 2147483647, and numbers repeat then; with [V35] they become negative.
 func (s *Server) SetSequence(path string, next int32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

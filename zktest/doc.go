@@ -41,8 +41,8 @@
 //
 // # What it does like the real server
 //
-// Replies were compared byte by byte with recordings of a real 3.8.0, and random histories of all operations
-// with those of a running one.
+// Random histories of all operations, and malformed requests, were compared with those of a running server of each
+// release in [Config].Profile, and replies byte by byte with recordings of Debian's 3.8.0.
 //
 //	sessions      ids; passwords that follow from the ids; bounded timeouts; re-attach, which closes the old
 //	              connection first (even when the password is wrong) and replaces the expiry; expiry in ticks;
@@ -54,15 +54,15 @@
 //	              ping, closeSession, reconfig; unknown ones are answered with -6, and the connection is closed
 //	nodes         persistent, ephemeral, sequential, container, TTL (Config.ExtendedTypes); /zookeeper, its
 //	              quota and config nodes; the order of getChildren is that of Java's HashSet; sequence numbers
-//	              stick at 2147483647
+//	              stick at 2147483647, or wrap (3.5)
 //	watches       data, exists, child, persistent, recursive; events come before the reply of the read that
 //	              shows the change; one mode per connection and path before 3.9, where a one-shot watch
 //	              destroys a persistent one; events dropped for lack of READ since 3.8.4
-//	ACL           world, auth, digest, ip (IPv4), sasl (DIGEST-MD5), the super user; Config.RequireAuth,
+//	ACL           exists needs READ since 3.8.4 and 3.9.2; world, auth, digest, ip (IPv4), sasl (DIGEST-MD5), the super user; Config.RequireAuth,
 //	              Config.RequireSASL
 //	errors        codes, their order of precedence, the layout of failed multis; a failed write takes a zxid,
-//	              too; a check that succeeds outside a multi is never answered; null and negative lengths are
-//	              taken, or stumbled over, as by 3.8
+//	              too; a check outside a multi is unknown, or never answered if it succeeds; null and negative
+//	              lengths are taken, or stumbled over, as by the release
 //	limits        frame length, path rules, quotas (Config.EnforceQuota), connections per address
 //	              (Config.MaxClientConns); no requests are read of a connection for which 4 MiB wait to be
 //	              taken by its client, or 1000 requests for the log
@@ -80,7 +80,7 @@
 //	read-only     Config.ReadOnlyMode: a member without a leader serves reads to those who allow it, refuses
 //	              writes and sync with -119, and drops its clients when there is a leader; with
 //	              Config.LocalSessions it opens sessions, which are its own and end then
-//	versions      Config.Profile: 3.5, 3.8, 3.8.4, 3.9
+//	releases      Config.Profile: 3.9.5, 3.8.6, Debian's 3.8.0, 3.7.2, 3.6.4, 3.5.10
 //
 // # What it does not do
 //

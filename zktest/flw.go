@@ -74,7 +74,7 @@ func (s *Server) mode() string {
 }
 
 func (s *Server) versionLine() string {
-	return s.cfg.Profile.version() + "-zktest, built on 2022-02-25 08:49 UTC"
+	return s.cfg.Profile.String() + "-zktest, built on 2022-02-25 08:49 UTC"
 }
 
 func (s *Server) srvr(b *strings.Builder) {

@@ -29,7 +29,7 @@ var notReplayable = []string{
 
 var recordedTime = regexp.MustCompile(`0000018bcf[0-9a-f]{6}`)
 
-// Requests recorded from a real 3.8.0 are sent again, and every byte of the replies is the same but for
+// Requests recorded from Debian's 3.8.0 are sent again, and every byte of the replies is the same but for
 // times.
 func TestGoldenReplies(t *testing.T) {
 	files, err := filepath.Glob("../internal/jute/testdata/*.hex")
@@ -50,7 +50,7 @@ func replay(t *testing.T, file string) {
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	now := hex.EncodeToString(binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixMilli())))
-	s := RunT(t, Config{ExtendedTypes: true})
+	s := RunT(t, Config{ExtendedTypes: true, Profile: V380Debian})
 	c := newRaw(t, s, 10*time.Second)
 	s.alignWith(text)
 	lines := bufio.NewScanner(bytes.NewReader(text))

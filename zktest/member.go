@@ -136,8 +136,11 @@ func (m *member) own(id, timeout int64, owner *Server) bool {
 // park queues a request that has to wait for the log, and later requests of the same connection. It returns
 // false if the request can be answered at once.
 func (m *member) park(r *request) bool {
-	op, known := operations[r.op]
-	known = known && r.injected == ok && (!op.since36 || m.s.cfg.Profile != V35)
+	op, known := m.s.operation(r.op)
+	if !known && r.injected == ok {
+		return false // it is answered ahead of what is in flight
+	}
+	known = known && r.injected == ok
 	isSync := r.op == jute.OpSync && m.role == following
 	ordered := known && (op.prepare != nil || isSync) && (m.role == leading || m.role == following)
 	if !ordered && len(r.conn.pending) == 0 {

@@ -127,7 +127,7 @@ func TestFourLetterWords(t *testing.T) {
 		"stat": "Clients:\n",
 		"cons": ",to=10000,lcxid=0x1,lzxid=0x2,",
 		"wchs": "Total watches:0",
-		"envi": "zookeeper.version=3.8.0",
+		"envi": "zookeeper.version=3.9.5",
 		"conf": "tickTime=2000",
 		"srvr": "Zxid: 0x2\nMode: standalone\nNode count: 6\n",
 	} {

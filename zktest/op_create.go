@@ -94,7 +94,7 @@ func newStat(zxid, now, owner int64) nodeStat {
 func (s *Server) applyCreate(t *txn, zxid, now int64) *jute.Stat {
 	dir, _ := splitPath(t.path)
 	parent := s.tree.get(dir)
-	if t.cversion > parent.cversion {
+	if t.cversion > parent.cversion || s.cfg.Profile.is().counterWraps {
 		parent.cversion, parent.pzxid = t.cversion, zxid
 	} // else the counter has overflowed: it stays at 2147483647, and sequential names are ties from here on
 	n := &node{nodeStat: newStat(zxid, now, t.owner), data: t.data, acl: t.acl}

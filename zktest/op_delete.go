@@ -17,12 +17,15 @@ func (p *prep) delete(r *jute.PathVersionRequest) (*txn, Error) {
 	if err != ok {
 		return nil, err
 	}
+	n, missing := p.lookup(r.Path)
+	if missing != ok && p.s.cfg.Profile.is().nodeFirst {
+		return nil, missing
+	}
 	if err := p.allowed(parent, jute.PermDelete); err != ok {
 		return nil, err
 	}
-	n, err := p.lookup(r.Path)
-	if err != ok {
-		return nil, err
+	if missing != ok {
+		return nil, missing
 	}
 	switch {
 	case r.Version != -1 && r.Version != n.version:

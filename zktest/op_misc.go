@@ -55,5 +55,19 @@ func (s *Server) closeBySelf(r *request, e *entry) Error {
 	return ok
 }
 
-// deleteContainer is for the reaper. What a client sends is misread by 3.8 so that it can never name a node.
-func (s *Server) deleteContainer(*request, *entry) Error { return ErrBadArguments }
+// deleteContainer is for the reaper, but a server that can read a client's deletes a childless node for it, whatever
+// the ACLs say. Before 3.9 it is misread so that it can never name a node.
+func (s *Server) deleteContainer(r *request, e *entry) Error {
+	if !s.cfg.Profile.is().readsDeleteContainer {
+		return ErrBadArguments
+	}
+	var req jute.PathRequest
+	if err := r.decode(&req); err != ok {
+		return err
+	}
+	r.path = req.Path
+	if _, err := deletable(req.Path); err != ok {
+		return err
+	}
+	return s.prepareReap(e, req.Path)
+}

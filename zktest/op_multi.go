@@ -17,7 +17,7 @@ func (s *Server) multi(r *request, e *entry) Error {
 		return err
 	}
 	if slices.ContainsFunc(ops, func(op jute.MultiOp) bool { return pathOf(op.Request) == jute.Null }) {
-		r.listed = true
+		r.listed = s.cfg.Profile.is().listsNothing
 		return ErrMarshalling
 	}
 	if len(ops) > 0 && isRead(ops[0]) {
@@ -32,7 +32,7 @@ func (s *Server) multi(r *request, e *entry) Error {
 			txns = append(txns, &txn{op: jute.OpError, err: ErrRuntimeInconsistency})
 			continue
 		}
-		kind, rec := multiKind(op)
+		kind, rec := multiKind(op, p.s.cfg.Profile.is().keepsCreate2)
 		if kind == 0 {
 			return ErrMarshalling
 		}
@@ -70,47 +70,61 @@ func multiWritten(_ *request, results []result) jute.Record {
 	return response
 }
 
-// multiKind is what an operation becomes: the server looks at a create's flags, not at its opcode, so that
-// create2 is answered like create and the container flag makes a container (answered like create2, as is a
-// TTL node). 0 means that it makes no sense: TTL flags without a TTL.
-func multiKind(op jute.MultiOp) (int32, jute.Record) {
+// multiKind is what an operation becomes: the server looks at a create's flags first, so that the container flag
+// makes a container (answered like create2, as is a TTL node), and then, if it keeps create2, at its opcode. 0 means
+// that it makes no sense: TTL flags without a TTL.
+func multiKind(op jute.MultiOp, keepsCreate2 bool) (int32, jute.Record) {
 	switch c := op.Request.(type) {
 	case *jute.CreateTTLRequest:
 		if isTTL(c.Flags) {
 			return jute.OpCreateTTL, c
 		}
-		return createKind(c.Flags), &c.CreateRequest
+		return createKind(jute.OpCreate, c.Flags), &c.CreateRequest
 	case *jute.CreateRequest:
-		return createKind(c.Flags), c
+		if keepsCreate2 {
+			return createKind(op.Op, c.Flags), c
+		}
+		return createKind(jute.OpCreate, c.Flags), c
 	}
 	return op.Op, op.Request
 }
 
-func createKind(flags int32) int32 {
+func createKind(op, flags int32) int32 {
 	switch {
 	case flags == jute.ModeContainer:
 		return jute.OpCreateContainer
 	case isTTL(flags):
 		return 0
 	}
-	return jute.OpCreate
+	return op
 }
 
 func decodeMulti(r *request) ([]jute.MultiOp, Error) {
 	var req jute.MultiRequest
-	if err := r.decode(&req); err != ok {
-		return nil, err
-	}
+	bad := r.decode(&req)
 	if len(req.Ops) > 0 {
 		r.path = pathOf(req.Ops[0].Request)
 	}
 	r.parts = partsOf(req.Ops)
+	is := r.conn.s.cfg.Profile.is()
 	for _, op := range req.Ops {
+		if c, create := op.Request.(*jute.CreateRequest); create && is.keepsCreate2 {
+			switch {
+			case c.Flags < jute.ModePersistent || c.Flags >= jute.ModePersistentTTL:
+				return nil, ErrMarshalling
+			case c.ACL == nil:
+				r.listed = is.listsNothing
+				return nil, ErrMarshalling
+			}
+		}
 		if isRead(op) != isRead(req.Ops[0]) {
 			return nil, ErrMarshalling // reads and writes do not mix
 		}
+		if isRead(op) && slices.Contains(is.unknown, jute.OpMultiRead) {
+			return nil, ErrMarshalling
+		}
 	}
-	return req.Ops, ok
+	return req.Ops, bad
 }
 
 // partsOf is what a multi does, for the trace, which does not keep more than its beginning.

@@ -30,7 +30,7 @@ func (s *Server) watch(t *watchTable, c *conn, r *jute.PathWatchRequest) {
 	}
 }
 
-// exists needs no right, and watches an absent node, too.
+// exists watches an absent node, too.
 func (s *Server) exists(r *request) (jute.Record, Error) {
 	var req jute.PathWatchRequest
 	if err := r.decode(&req); err != ok {
@@ -42,8 +42,11 @@ func (s *Server) exists(r *request) (jute.Record, Error) {
 	case strings.IndexByte(req.Path, 0) >= 0:
 		return nil, ErrBadArguments
 	}
-	s.watch(s.dataWatches, r.conn, &req)
 	n := s.tree.get(req.Path)
+	if n != nil && s.cfg.Profile.is().existsNeedsRead && !r.conn.may(s, n.acl, jute.PermRead) {
+		return nil, ErrNoAuth
+	}
+	s.watch(s.dataWatches, r.conn, &req)
 	if n == nil {
 		return nil, ErrNoNode
 	}

@@ -82,7 +82,7 @@ func (s *Server) setWatches(r *request) (jute.Record, Error) {
 
 func (s *Server) addPersistent(c *conn, path string, mode watchMode) {
 	s.dataWatches.add(path, c, mode)
-	if mode != recursive || !s.cfg.Profile.stackedModes() {
+	if mode != recursive || !s.cfg.Profile.is().stackedModes {
 		s.kidWatches.add(path, c, mode)
 	}
 }
@@ -107,7 +107,7 @@ func (s *Server) addWatch(r *request) (jute.Record, Error) {
 // watcherType says which tables and modes a type of checkWatches and removeWatches means.
 func (s *Server) watcherType(value int32) (data, kids watchMode, err Error) {
 	const all = oneShot | persistent | recursive
-	stacked := s.cfg.Profile.stackedModes()
+	stacked := s.cfg.Profile.is().stackedModes
 	switch {
 	case value == jute.WatcherChildren && stacked:
 		return 0, oneShot, ok
@@ -137,8 +137,7 @@ func (s *Server) checkWatches(r *request) (jute.Record, Error) {
 	if err != ok {
 		return nil, err
 	}
-	looksAtParents := s.cfg.Profile != V35 && !s.cfg.Profile.stackedModes()
-	if looksAtParents && req.Path != "" && !strings.Contains(req.Path, "/") {
+	if !s.cfg.Profile.is().ownWatches && req.Path != "" && !strings.Contains(req.Path, "/") {
 		return nil, ErrMarshalling // a flaw of 3.6 to 3.8: it looks for the parent of a path that has none
 	}
 	if s.hasWatch(s.dataWatches, req.Path, r.conn, data) || s.hasWatch(s.kidWatches, req.Path, r.conn, kids) {
@@ -147,12 +146,12 @@ func (s *Server) checkWatches(r *request) (jute.Record, Error) {
 	return nil, ErrNoWatcher
 }
 
-// hasWatch copies a flaw: before 3.9 the server looks whether any client watches the path.
+// hasWatch copies a flaw: 3.6 to 3.8 look whether any client watches the path.
 func (s *Server) hasWatch(t *watchTable, path string, c *conn, modes watchMode) bool {
 	if modes == 0 {
 		return false
 	}
-	if !t.stacked {
+	if !s.cfg.Profile.is().ownWatches {
 		return len(t.paths[path]) > 0
 	}
 	return t.paths[path][c]&modes != 0

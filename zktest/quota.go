@@ -67,7 +67,7 @@ func (s *Server) quotaFor(path string) string {
 
 // checkQuota refuses a write that would exceed a hard limit, when quotas are enforced.
 func (s *Server) checkQuota(path string, bytes, count int64) Error {
-	if !s.cfg.EnforceQuota {
+	if !s.cfg.EnforceQuota || !s.cfg.Profile.is().enforcesQuotas {
 		return ok
 	}
 	at := s.quotaFor(path)

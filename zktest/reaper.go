@@ -77,6 +77,8 @@ func (s *Server) prepareReap(e *entry, path string) Error {
 		return err
 	case n.children > 0:
 		return ErrNotEmpty
+	case s.tree.kind(n.owner) == ownedBySession:
+		return ErrBadVersion
 	}
 	p.noteDelete(path)
 	p.keep()

@@ -58,7 +58,7 @@ func (c *raw) config() (lines []string, version string, stat jute.Stat) {
 }
 
 func TestReconfig(t *testing.T) {
-	for _, profile := range []Profile{V35, V38, V384, V39} {
+	for _, profile := range Profiles() {
 		bubble(t, 3, reconfigurable(profile), func(t *testing.T, e *Ensemble) {
 			leaver, asked := e.Member(0), e.Member(1)
 			nobody, super, there := newRaw(t, asked, 10*time.Second), superRaw(t, asked), newRaw(t, leaver, 10*time.Second)

@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
@@ -37,7 +38,6 @@ type operation struct {
 	serve   func(*Server, *request) (jute.Record, Error)
 	prepare func(*Server, *request, *entry) Error
 	answer  func(*request, []result) jute.Record
-	since36 bool // unknown to 3.5
 }
 
 var operations map[int32]operation
@@ -65,16 +65,22 @@ func init() {
 		jute.OpGetChildren:          {serve: (*Server).getChildren},
 		jute.OpGetChildren2:         {serve: (*Server).getChildren2},
 		jute.OpSync:                 {serve: (*Server).sync},
-		jute.OpMultiRead:            {serve: (*Server).multiRead, since36: true},
-		jute.OpGetEphemerals:        {serve: (*Server).getEphemerals, since36: true},
-		jute.OpGetAllChildrenNumber: {serve: (*Server).getAllChildrenNumber, since36: true},
-		jute.OpWhoAmI:               {serve: (*Server).whoAmI, since36: true},
+		jute.OpMultiRead:            {serve: (*Server).multiRead},
+		jute.OpGetEphemerals:        {serve: (*Server).getEphemerals},
+		jute.OpGetAllChildrenNumber: {serve: (*Server).getAllChildrenNumber},
+		jute.OpWhoAmI:               {serve: (*Server).whoAmI},
 		jute.OpSetWatches:           {serve: (*Server).setWatches},
-		jute.OpSetWatches2:          {serve: (*Server).setWatches, since36: true},
-		jute.OpAddWatch:             {serve: (*Server).addWatch, since36: true},
+		jute.OpSetWatches2:          {serve: (*Server).setWatches},
+		jute.OpAddWatch:             {serve: (*Server).addWatch},
 		jute.OpCheckWatches:         {serve: (*Server).checkWatches},
 		jute.OpRemoveWatches:        {serve: (*Server).removeWatches},
 	}
+}
+
+// operation returns what the server does for an opcode, and reports whether it knows it.
+func (s *Server) operation(op int32) (operation, bool) {
+	found, known := operations[op]
+	return found, known && !slices.Contains(s.cfg.Profile.is().unknown, op)
 }
 
 // submit is the request pipeline. It touches the session first, whatever the request, and drops requests
@@ -96,11 +102,11 @@ func (s *Server) submit(r *request, injected Error) {
 // execute answers a request, or makes sure that it will be answered.
 func (s *Server) execute(r *request) {
 	c := r.conn
-	op, known := operations[r.op]
+	op, known := s.operation(r.op)
 	switch {
 	case r.injected != ok:
 		s.reply(r, r.injected, nil)
-	case !known || op.since36 && s.cfg.Profile == V35:
+	case !known:
 		s.replyAt(r, -1, ErrUnimplemented, nil)
 		c.end(true)
 	case s.readOnly() && r.op == jute.OpCloseSession:

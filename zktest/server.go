@@ -119,7 +119,7 @@ func (s *Server) reset() {
 	s.zxid = 0
 	s.tree = newTree(s.cfg.ExtendedTypes, s.cfg.EnsembleConfig)
 	s.sessions = map[int64]*session{}
-	stacked := s.cfg.Profile.stackedModes()
+	stacked := s.cfg.Profile.is().stackedModes
 	s.dataWatches, s.kidWatches = newWatchTable(stacked), newWatchTable(stacked)
 }
 

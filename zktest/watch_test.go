@@ -91,7 +91,7 @@ func TestPersistentWatches(t *testing.T) {
 }
 
 func TestWatchModesCollideBefore39(t *testing.T) {
-	for profile, want := range map[Profile]int{V38: 1, V384: 1, V39: 3} {
+	for profile, want := range map[Profile]int{V36: 1, V37: 1, V380Debian: 1, V38: 1, V39: 3} {
 		s := RunT(t, Config{Profile: profile})
 		c := newRaw(t, s, 10*time.Second)
 		c.create("/a", 0)
@@ -111,7 +111,7 @@ func TestRemoveWatches(t *testing.T) {
 	check := func(c *raw, path string, kind int32) Error {
 		return c.code(jute.OpCheckWatches, &jute.PathIntRequest{Path: path, Value: kind})
 	}
-	s := RunT(t)
+	s := RunT(t, Config{Profile: V38})
 	c, other := newRaw(t, s, 10*time.Second), newRaw(t, s, 10*time.Second)
 	c.create("/a", 0)
 	c.call(jute.OpGetData, watch("/a"))
@@ -172,7 +172,7 @@ func TestSetWatches(t *testing.T) {
 
 func TestEventsAreFilteredByACL(t *testing.T) {
 	secret := ACL{Perms: jute.PermAll, Scheme: "digest", ID: digestID([]byte("u:p"))}
-	for profile, want := range map[Profile][]string{V38: {"NodeDataChanged /a"}, V384: nil, V39: nil} {
+	for profile, want := range map[Profile][]string{V37: {"NodeDataChanged /a"}, V380Debian: nil, V38: nil, V39: nil} {
 		s := RunT(t, Config{Profile: profile})
 		require.NoError(t, s.Create("/a", nil))
 		c, friend := newRaw(t, s, 10*time.Second), newRaw(t, s, 10*time.Second)

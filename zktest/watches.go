@@ -127,7 +127,7 @@ func (s *Server) trigger(
 ) []*conn {
 	hit := t.fire(path, event)
 	for _, c := range hit {
-		if slices.Contains(except, c) || (s.cfg.Profile.filtersEvents() && !c.may(s, acl, jute.PermRead)) {
+		if slices.Contains(except, c) || (s.cfg.Profile.is().eventsNeedRead && !c.may(s, acl, jute.PermRead)) {
 			continue
 		}
 		s.sendEvent(c, event, path, zxid)
@@ -136,7 +136,7 @@ func (s *Server) trigger(
 }
 
 func (s *Server) sendEvent(c *conn, event int32, path string, zxid int64) {
-	if s.cfg.Profile != V39 {
+	if !s.cfg.Profile.is().stackedModes {
 		zxid = -1
 	}
 	entry := traceEntry{kind: traceEvent, conn: c.id, session: c.sessionID, op: event, path: path}

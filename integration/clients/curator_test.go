@@ -33,7 +33,7 @@ func newPair(t *testing.T) *pair {
 	t.Helper()
 	kit.RanOn(t, "zktest")
 	server := zktest.RunT(t, zktest.Config{TickTime: tick, MaxSessionTimeout: time.Minute, Listen: "127.0.0.1:0",
-		Profile: zktest.V384, ReapInterval: tick})
+		Profile: zktest.V38, ReapInterval: tick})
 	peer := javapeer.Start(t)
 	require.NoError(t, peer.Connect(kit.Context(t), server.Addr(), 10*time.Second))
 	client, _ := kit.Connected(t, server.Addr(), framework.WithSessionTimeout(10*time.Second))

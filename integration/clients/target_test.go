@@ -32,7 +32,7 @@ type target struct {
 
 func onZktest(t *testing.T) target {
 	kit.RanOn(t, "zktest")
-	server := zktest.RunT(t, zktest.Config{TickTime: tick, Listen: "127.0.0.1:0", Profile: zktest.V384,
+	server := zktest.RunT(t, zktest.Config{TickTime: tick, Listen: "127.0.0.1:0", Profile: zktest.V38,
 		ExtendedTypes: true, ReapInterval: tick})
 	return target{
 		name: "zktest", addr: server.Addr(),

@@ -13,7 +13,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-curator/curator/integration/internal/kit"
-	"github.com/go-curator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,9 +34,10 @@ func setting(t *testing.T, name string, otherwise uint64) uint64 {
 
 func startPair(t testing.TB, reap time.Duration) Pair {
 	t.Helper()
-	left, err := NewHost(startReal(t, reap))
+	real := startReal(t, reap)
+	left, err := NewHost(real)
 	require.NoError(t, err)
-	right, err := NewHost(startInProcess(t, reap, zktest.V384))
+	right, err := NewHost(startInProcess(t, reap, profileOf(t, real.node.Version())))
 	require.NoError(t, err)
 	return Pair{left, right}
 }

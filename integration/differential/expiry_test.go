@@ -33,18 +33,19 @@ func TestWhatIsComparedDoesNotDependOnWhenAnExpiryStrikes(t *testing.T) {
 	for _, kind := range []string{expire, vanish} {
 		ops, err := Parse(strings.ReplaceAll(expiries, "KIND", kind))
 		require.NoError(t, err)
-		for name, late := range map[string]func(inProcess) System{
-			"not listed": func(s inProcess) System { return unlisted{s} },
-			"before the answer": func(s inProcess) System {
-				// after the host and two sessions
-				s.Inject(zktest.Fault{Op: zktest.OpConnect, After: 3, Action: zktest.HoldReply})
-				return s
+		for name, late := range map[string]func(inProcess) (*Host, error){
+			"not listed": func(s inProcess) (*Host, error) { return NewHost(unlisted{s}) },
+			"before the answer": func(s inProcess) (*Host, error) {
+				h, err := NewHost(s)
+				// after two sessions
+				s.Inject(zktest.Fault{Op: zktest.OpConnect, After: 2, Action: zktest.HoldReply})
+				return h, err
 			},
 		} {
 			t.Run(kind+" "+name, func(t *testing.T) {
-				usual, err := NewHost(startInProcess(t, never, zktest.V384))
+				usual, err := NewHost(startInProcess(t, never, zktest.V39))
 				require.NoError(t, err)
-				odd, err := NewHost(late(startInProcess(t, never, zktest.V384)))
+				odd, err := late(startInProcess(t, never, zktest.V39))
 				require.NoError(t, err)
 				difference, err := Pair{usual, odd}.Difference(ops)
 				require.NoError(t, err)

@@ -196,7 +196,7 @@ func (h *Host) answers(base int64, op int32, body wire) ([]string, error) {
 	defer c.drop()
 	names := names{base: base, sessions: map[int64]int{hello.SessionID: 1}, times: map[int64]int64{}}
 	frame := jute.Frame(&jute.RequestHeader{Xid: xidOf(op, 1), Op: op}, raw(body))
-	// What is unknown, and closeSession, end the connection, before or after a ping is answered.
+	// What no server knows, and closeSession, end the connection, before or after a ping is answered.
 	if requests()[op] && op != jute.OpPing && op != jute.OpCloseSession {
 		frame = append(frame, jute.Frame(&jute.RequestHeader{Xid: jute.XidPing, Op: jute.OpPing})...)
 	}
@@ -204,6 +204,7 @@ func (h *Host) answers(base int64, op int32, body wire) ([]string, error) {
 		return nil, err
 	}
 	var texts []string
+	closing := false
 	for {
 		frame, err := c.read()
 		if err != nil {
@@ -223,8 +224,12 @@ func (h *Host) answers(base int64, op int32, body wire) ([]string, error) {
 			return nil, err
 		}
 		if header.Xid == jute.XidPing && op != jute.OpPing {
+			if closing {
+				continue
+			}
 			return texts, nil
 		}
+		closing = closes(header)
 		zxid := "a zxid"
 		if header.Zxid <= 0 {
 			zxid = fmt.Sprint(header.Zxid)

@@ -47,7 +47,7 @@ var kinds = map[string]int32{
 	"setWatches2": jute.OpSetWatches2, "whoAmI": jute.OpWhoAmI, "getEphemerals": jute.OpGetEphemerals,
 	"getAllChildrenNumber": jute.OpGetAllChildrenNumber, "auth": jute.OpAuth,
 	"closeSession": jute.OpCloseSession,
-	"reconfig":     jute.OpReconfig, "unknown": 0,
+	"reconfig":     jute.OpReconfig, "deleteContainer": jute.OpDeleteContainer, "unknown": 0,
 }
 
 // Actions of a client that are no requests.
@@ -69,7 +69,7 @@ var actions = []string{cut, attach, expire, vanish, reaped, restart}
 // the old ACL, or the new one if it is slow.
 func (o Op) alone() bool {
 	return slices.Contains(actions, o.Kind) || o.Kind == "auth" || o.Kind == "closeSession" ||
-		o.Kind == "unknown" || o.Kind == "setACL" || o.stumbles()
+		o.Kind == "setACL" || o.stumbles()
 }
 
 // stumbles tells of a multi at which the real server stumbles in the middle: a create with the flags of a TTL
@@ -168,7 +168,7 @@ func (o Op) request(op int32, zxid func(int64) int64) jute.Record {
 		return &jute.SetDataRequest{Path: o.Path, Data: o.bytes(), Version: o.Num}
 	case jute.OpSetACL:
 		return &jute.SetACLRequest{Path: o.Path, ACL: o.acls(), Version: o.Num}
-	case jute.OpGetACL, jute.OpSync, jute.OpGetEphemerals, jute.OpGetAllChildrenNumber:
+	case jute.OpGetACL, jute.OpSync, jute.OpDeleteContainer, jute.OpGetEphemerals, jute.OpGetAllChildrenNumber:
 		return &jute.PathRequest{Path: o.Path}
 	case jute.OpAddWatch, jute.OpCheckWatches, jute.OpRemoveWatches:
 		return &jute.PathIntRequest{Path: o.Path, Value: o.Num}

@@ -105,14 +105,14 @@ var mix = func() []string {
 		"multi": 10, "multiRead": 4, "addWatch": 7,
 		"checkWatches": 3, "removeWatches": 4, "setWatches": 2, "setWatches2": 3, "whoAmI": 2, "getEphemerals": 2,
 		"getAllChildrenNumber": 2,
-		"auth":                 4, "closeSession": 1, "reconfig": 1, "unknown": 1, cut: 2, attach: 5, restart: 3,
+		"auth":                 4, "closeSession": 1, "reconfig": 1, "deleteContainer": 1, "unknown": 1, cut: 2, attach: 5, restart: 3,
 		"quota": 3}
 	var names []string
 	for _, name := range []string{"create", "create2", "createContainer", "createTTL", "delete", "exists",
 		"getData", "setData", "getACL", "setACL",
 		"getChildren", "getChildren2", "sync", "ping", "multi", "multiRead", "addWatch", "checkWatches",
 		"removeWatches", "setWatches", "setWatches2",
-		"whoAmI", "getEphemerals", "getAllChildrenNumber", "auth", "closeSession", "reconfig", "unknown", cut,
+		"whoAmI", "getEphemerals", "getAllChildrenNumber", "auth", "closeSession", "reconfig", "deleteContainer", "unknown", cut,
 		attach, restart, "quota"} {
 		for range weights[name] {
 			names = append(names, name)

@@ -22,7 +22,7 @@ var (
 
 // The histories get somewhere: each operation succeeds, each error is met, each kind of event is heard.
 func TestHistoriesMeetWhatThereIs(t *testing.T) {
-	host, err := NewHost(startInProcess(t, never, zktest.V384))
+	host, err := NewHost(startInProcess(t, never, zktest.V39))
 	require.NoError(t, err)
 	done, failed, heard := map[string]int{}, map[string]int{}, map[string]int{}
 	total, well := 0, 0

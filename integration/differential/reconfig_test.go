@@ -219,7 +219,7 @@ func TestReconfigurationsGiveTheSame(t *testing.T) {
 	super := "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + digest(superUser)
 	real := zkserver.StartEnsemble(t, 3, zkserver.Options{MaxSessionTimeout: maxTimeout,
 		Config: []string{"reconfigEnabled=true"}, JVMFlags: []string{super}})
-	inProcess := zktestcluster.Start(t, 3, zktest.Config{Reconfig: true,
+	inProcess := zktestcluster.Start(t, 3, zktest.Config{Reconfig: true, Profile: profileOf(t, real.Version()),
 		MaxSessionTimeout: maxTimeout, SuperDigest: digest(superUser)})
 	left, right := reconfigurable(t, real), reconfigurable(t, inProcess)
 	done := 0

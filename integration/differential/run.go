@@ -18,18 +18,55 @@ const home = "/h"
 
 // Host runs histories on a server, one at a time.
 type Host struct {
-	system System
-	super  *client // looks at all and sweeps
+	system  System
+	super   *client         // looks at all and sweeps
+	unknown map[string]bool // kinds of requests that the server does not know
 }
 
-// NewHost connects.
+// NewHost connects, and asks which requests the server knows.
 func NewHost(system System) (*Host, error) {
-	h := &Host{system: system, super: &client{}}
+	h := &Host{system: system, super: &client{}, unknown: map[string]bool{"unknown": true}}
 	if _, err := h.super.start(system); err != nil {
 		return nil, err
 	}
+	for kind := range kinds {
+		if err := h.ask(kind); err != nil {
+			return nil, err
+		}
+	}
 	_, err := h.do(Op{Kind: "auth", Auth: [2]string{"digest", superUser}})
 	return h, err
+}
+
+// ask sends a request without a body, and notes it if the server closes the connection upon it.
+func (h *Host) ask(kind string) error {
+	code := kinds[kind]
+	if code == 0 || code == jute.OpAuth || code == jute.OpCloseSession {
+		return nil
+	}
+	h.super.xid++
+	err := h.super.write(jute.Frame(&jute.RequestHeader{Xid: xidOf(code, h.super.xid), Op: code}))
+	if err != nil {
+		return err
+	}
+	frame, err := h.super.read()
+	if err != nil {
+		return err
+	}
+	var header jute.ReplyHeader
+	if err := jute.Unmarshal(frame, &header); err != nil || !closes(header) {
+		return err
+	}
+	h.unknown[kind] = true
+	_, _, err = h.super.connect(h.system, jute.ConnectRequest{Timeout: int32(maxTimeout.Milliseconds()),
+		SessionID: h.super.id, Password: h.super.password, HasReadOnly: true})
+	return err
+}
+
+// closes reports whether the server closes the connection after an answer: it does not know the operation, and says so
+// ahead of what is under way.
+func closes(answer jute.ReplyHeader) bool {
+	return answer.Err == jute.CodeUnimplemented && answer.Zxid == -1
 }
 
 // Close ends the host's session.
@@ -56,7 +93,7 @@ func (h *Host) Run(ops []Op) (outcome Outcome, err error) {
 		names: names{base: created.Zxid, sessions: map[int64]int{}, times: map[int64]int64{}}}
 	defer r.end()
 	for at := 0; at < len(ops); {
-		batch := batchAt(ops[at:])
+		batch := h.batchAt(ops[at:])
 		texts, err := r.batch(batch)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", h.system.Name(), batch[0], err)
@@ -95,10 +132,10 @@ func (r *run) farewell(number int) (string, error) {
 }
 
 // batchAt is how many operations are sent before the first reply is read.
-func batchAt(ops []Op) []Op {
+func (h *Host) batchAt(ops []Op) []Op {
+	alone := func(op Op) bool { return op.alone() || h.unknown[op.Kind] }
 	n := 1
-	for n < len(ops) && ops[n-1].More && ops[n].Session == ops[0].Session && !ops[n-1].alone() &&
-		!ops[n].alone() {
+	for n < len(ops) && ops[n-1].More && ops[n].Session == ops[0].Session && !alone(ops[n-1]) && !alone(ops[n]) {
 		n++
 	}
 	return ops[:n]
@@ -203,7 +240,7 @@ func (r *run) await(c *client, op Op) (string, error) {
 		lines = append(lines, strings.TrimRight(fmt.Sprintf("error %d at %s, xid %s: %s", header.Err,
 			r.names.zxid(header.Zxid), xid,
 			r.names.reply(code, frame[16:])), ": "))
-		if op.Kind == "closeSession" || op.Kind == "unknown" || op.Kind == "auth" && header.Err != 0 {
+		if op.Kind == "closeSession" || closes(header) || op.Kind == "auth" && header.Err != 0 {
 			more, err := r.rest(c)
 			return strings.Join(append(lines, more...), "\n"), err
 		}

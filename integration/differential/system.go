@@ -35,7 +35,7 @@ const (
 
 type real struct{ node *zkserver.Node }
 
-func startReal(t testing.TB, reap time.Duration) System {
+func startReal(t testing.TB, reap time.Duration) real {
 	return real{zkserver.Start(t, zkserver.Options{TickTime: tick, MinSessionTimeout: minTimeout,
 		MaxSessionTimeout: maxTimeout, ExtendedTypes: true,
 		ContainerCheckInterval: reap, JVMFlags: []string{"-Dzookeeper.enforceQuota=true",
@@ -63,6 +63,21 @@ func (r real) word(word string) (string, error) {
 }
 
 type inProcess struct{ *zktest.Server }
+
+// profileOf is the profile of a release, or else of the newest one in the same line.
+func profileOf(t testing.TB, release string) zktest.Profile {
+	t.Helper()
+	profiles := zktest.Profiles() // the newest first
+	line := release[:strings.LastIndexByte(release, '.')+1]
+	at := slices.IndexFunc(profiles, func(p zktest.Profile) bool { return p.String() == release })
+	if at < 0 {
+		at = slices.IndexFunc(profiles, func(p zktest.Profile) bool { return strings.HasPrefix(p.String(), line) })
+	}
+	if at < 0 {
+		t.Fatalf("zktest has no profile for ZooKeeper %s", release)
+	}
+	return profiles[at]
+}
 
 func startInProcess(t testing.TB, reap time.Duration, profile zktest.Profile) inProcess {
 	t.Log("ran on: zktest") // for the report of ../run

@@ -52,7 +52,10 @@ func (r *MultiRequest) Fields(c *Coder) {
 			}
 			r.Ops = append(r.Ops, op)
 		}
-		r.Ops[i].Request.Fields(c)
+		if r.Ops[i].Request.Fields(c); c.reading && c.err != nil {
+			r.Ops = r.Ops[:i] // those that could be read
+			return
+		}
 	}
 }
 

@@ -453,7 +453,7 @@ func TestAFailedReadDoesNotKeepAnothersWatch(t *testing.T) {
 
 // All kinds on one path, on servers where they collide and on one where they do not.
 func TestEveryKindOnOnePath(t *testing.T) {
-	for _, profile := range []zktest.Profile{zktest.V38, zktest.V384, zktest.V39} {
+	for _, profile := range []zktest.Profile{zktest.V37, zktest.V38, zktest.V39} {
 		for _, order := range [][]WatchKind{{Data, Child, Persistent, Recursive},
 			{Recursive, Persistent, Child, Data}, {Persistent, Data, Recursive, Child}} {
 			cfg := zktest.Config{Profile: profile}

@@ -143,8 +143,8 @@ func wrap(path, verb string, err error) error { return queue.Wrap("barrier", pat
 
 // awaitDeletion waits for an event of watch, which is on the node at path, and stops the watch. The end of
 // the watch with its session is an event, too; the caller then reads again. Events can get lost. So from time
-// to time awaitDeletion checks whether the node is gone, or was created again after the transaction since.
-// That needs no permission.
+// to time awaitDeletion checks whether the node is gone, or was created again after the transaction since. Without
+// READ permission newer servers tell only the former.
 func awaitDeletion(
 	ctx context.Context, client *framework.Client, watch *framework.Watch, path string, since int64,
 ) (framework.Event, error) {

@@ -126,18 +126,18 @@ func (m *Member) await(ctx context.Context) (open bool, err error) {
 		found, watch, err = m.view.CheckExists().WithWatch().ForPath(ctx, m.d.ready())
 		return err
 	})
+	if isThere(found, err) {
+		watch.Stop()
+		return true, nil
+	}
 	if err != nil {
 		return false, err
 	}
 	defer watch.Stop()
-	if found != nil {
-		return true, nil
-	}
-	// A newer server sends no event if this client has no READ permission on "ready". To check that the node
-	// exists needs no permission.
+	// A newer server sends no event if this client has no READ permission on "ready".
 	look := func() (framework.Event, bool) {
 		found, err := m.view.CheckExists().ForPath(ctx, m.d.ready())
-		return framework.Event{Type: framework.EventNodeCreated}, err == nil && found != nil
+		return framework.Event{Type: framework.EventNodeCreated}, isThere(found, err)
 	}
 	ev, err := queue.Await(ctx, m.view, watch, m.hold.Context().Done(), queue.PerTimeout(m.view), look)
 	if err != nil { // ctx has ended, but the event may have come at the same time
@@ -157,6 +157,12 @@ func (m *Member) await(ctx context.Context) (open bool, err error) {
 		return false, ev.Err
 	}
 	return false, m.lost()
+}
+
+// isThere reports whether an answer to exists says that there is a node. Without READ permission on it newer servers
+// refuse to answer, but only if there is one.
+func isThere(found *framework.Stat, err error) bool {
+	return err == nil && found != nil || errors.Is(err, framework.ErrNoAuth)
 }
 
 // lookAround lists the members in the background, unless an earlier list of this Double has shown whether

@@ -425,12 +425,6 @@ func TestEnterErrors(t *testing.T) {
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 		require.Equal(t, 1, refused.Hits())
 		clean(t, s)
-		refused = s.Inject(zktest.Fault{Op: "exists", PathPrefix: path + "/ready", Action: zktest.ReplyError,
-			Err: zktest.ErrNoAuth})
-		_, err = barrier.NewDouble(c, path, 2).Enter(background)
-		require.ErrorIs(t, err, framework.ErrNoAuth)
-		require.Equal(t, 1, refused.Hits())
-		clean(t, s)
 
 		s.Stop()
 		synctest.Wait()

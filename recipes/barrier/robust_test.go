@@ -136,7 +136,7 @@ func TestSessionViewEnds(t *testing.T) {
 func TestDroppedEvents(t *testing.T) {
 	const limit = 13 * time.Second // the session timeout and a quarter
 	unreadable := zktest.ACL{Perms: 31 &^ 1, Scheme: "world", ID: "anyone"}
-	for _, profile := range []zktest.Profile{zktest.V384, zktest.V39} {
+	for _, profile := range []zktest.Profile{zktest.V38, zktest.V39} {
 		t.Run(profile.String(), func(t *testing.T) {
 			t.Run("Enter", func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {

@@ -204,7 +204,7 @@ func TestCountWatch(t *testing.T) {
 // looked at again after a session timeout or so, with one read, and that is all that goes on while nothing
 // happens.
 func TestCountWatchWithoutTheEvent(t *testing.T) {
-	for _, profile := range []zktest.Profile{zktest.V384, zktest.V39, zktest.V38} {
+	for _, profile := range []zktest.Profile{zktest.V38, zktest.V39, zktest.V37} {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t, zktest.Config{Profile: profile})
 			count := counter.NewCount(newClient(t, s), path)

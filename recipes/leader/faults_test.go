@@ -155,6 +155,25 @@ func TestSessionOnlyRidesOutRestarts(t *testing.T) {
 	})
 }
 
+// A leader that may not READ its own node, but has ADMIN, leads again when the connection is back.
+func TestRegainsAnUnreadableNode(t *testing.T) {
+	for _, profile := range zktest.Profiles() {
+		t.Run(profile.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t, zktest.Config{Profile: profile})
+				require.NoError(t, s.Create(path, nil))
+				c := newClient(t, s, framework.WithDefaultACL(
+					framework.ACL{Perms: framework.PermAll &^ framework.PermRead, Scheme: "world", ID: "anyone"}))
+				l := join(t, c)
+				term := await(t, l)
+				cut(t, s, c)
+				ended(t, term, leader.ErrSuspended)
+				require.Equal(t, term.FencingToken(), await(t, l).FencingToken(), "of the same node")
+			})
+		})
+	}
+}
+
 // The leader is cut off without a sign. Its term ends before the next one begins, and that is within the
 // session timeout and a second of the last sign of life.
 func TestFailOverAfterACut(t *testing.T) {

@@ -316,6 +316,7 @@ func (l *Latch) regain(grant *queue.Grant) (*Term, error) {
 		var watch *framework.Watch
 		err := queue.ThroughOutages(l.ctx, view, func(ctx context.Context) (err error) {
 			stat, watch, err = view.CheckExists().WithWatch().ForPath(ctx, grant.Path)
+			stat, err = queue.Own(ctx, view, grant.Path, stat, err)
 			return err
 		})
 		if err != nil {

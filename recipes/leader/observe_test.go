@@ -189,7 +189,7 @@ func TestSlowObserver(t *testing.T) {
 // Without READ on the leader's node it is told that somebody leads; without READ on the directory the error
 // is told, until it passes.
 func TestObserveWithoutRights(t *testing.T) {
-	for _, profile := range []zktest.Profile{zktest.V38, zktest.V384} {
+	for _, profile := range []zktest.Profile{zktest.V37, zktest.V38} {
 		synctest.Test(t, func(t *testing.T) {
 			s := zktest.RunT(t, zktest.Config{Profile: profile})
 			require.NoError(t, s.Create(path, nil))

@@ -278,7 +278,7 @@ func TestContainerReaped(t *testing.T) {
 
 // Without the right to read the node ahead the waiter watches the directory.
 func TestNoRightToReadThePredecessor(t *testing.T) {
-	for _, profile := range []zktest.Profile{zktest.V38, zktest.V384} {
+	for _, profile := range []zktest.Profile{zktest.V37, zktest.V38} {
 		t.Run(profile.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := zktest.RunT(t, zktest.Config{Profile: profile})
@@ -330,7 +330,7 @@ func TestNoRightToReadOwnNode(t *testing.T) {
 // The slow check finds out.
 func TestEventThatNeverComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t, zktest.Config{Profile: zktest.V384})
+		s := zktest.RunT(t, zktest.Config{Profile: zktest.V38})
 		a, b := newClient(t, s), newClient(t, s)
 		lock := acquire(t, mutex.New(a, path))
 		waiter := waiting(t, background, mutex.New(b, path))

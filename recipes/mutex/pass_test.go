@@ -220,7 +220,7 @@ func TestMarkWhereSetWatchesBreaksConnections(t *testing.T) {
 // session timeout, and loses its place.
 func TestMarkOfAWaiterThatCannotHear(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t, zktest.Config{Profile: zktest.V384})
+		s := zktest.RunT(t, zktest.Config{Profile: zktest.V38})
 		lock, next, nodes := four(t, s)
 		require.NoError(t, s.SetACL(nodes[2], zktest.ACL{Perms: 1 << 4, Scheme: "world", ID: "anyone"}))
 		require.NoError(t, s.Delete(nodes[2]))

@@ -169,6 +169,7 @@ func (c *Claim) remove(ctx context.Context, again bool) error {
 		}
 	}
 	stat, err := view.CheckExists().ForPath(ctx, c.path)
+	stat, err = queue.Own(ctx, view, c.path, stat, err)
 	if err != nil {
 		return err
 	}
@@ -215,6 +216,9 @@ func (c *Claim) Path() string { return c.path }
 // the node is deleted, after one read that makes sure that it is this claim's. If ctx ends first, the error
 // says so, and the client goes on for as long as the session lives; until then this client cannot claim the
 // name again.
+//
+// Release needs READ, or ADMIN, on the node: without either, servers since 3.8.4 and 3.9.2 do not tell whose it is. The
+// error is then framework.ErrNoAuth, and the node stays until the session ends. (With ADMIN alone there are two reads.)
 //
 // A second Release returns ErrReleased and does nothing. If the claim was lost before, the error is the cause
 // (ErrSessionLost, …): the end of the work was perhaps not protected. Call Release after a loss, too, since

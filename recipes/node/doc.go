@@ -31,8 +31,13 @@
 //
 // At rest nothing is written. A new node takes a create and an exists, which watches it; SetData takes a
 // setData and an exists; Close a delete; a reconnect an exists. Besides there is an exists about every
-// session timeout: servers do not send all events to clients that may not READ the node. [WithTTL] writes,
-// once in half the TTL.
+// session timeout, since events can get lost. [WithTTL] writes, once in half the TTL.
+//
+// # Rights
+//
+// A keeper, and a claim, needs READ, or else ADMIN, on its own node: without either, servers since 3.8.4 and 3.9.2 do
+// not tell whose node it is. [Keeper.WaitCreated] and [Claim.Release] then fail with framework.ErrNoAuth. With ADMIN
+// alone each exists is followed by a getACL, and a deletion is noticed within about a session timeout.
 //
 // # Curator for Java
 //

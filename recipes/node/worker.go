@@ -216,9 +216,11 @@ func (j *job) request(r *result) {
 		}
 		var found framework.ExistsResult
 		found, r.err = queue.Result(view.CheckExists().WithWatch().InBackground().ForPath(ctx, j.path))
-		if r.watch, r.kind = found.Watch, absent; found.Stat != nil {
-			r.kind, r.czxid, r.version = seen, found.Stat.Czxid, found.Stat.Version
-			r.owner = found.Stat.EphemeralOwner
+		var stat *framework.Stat
+		stat, r.err = queue.Own(ctx, view, j.path, found.Stat, r.err)
+		if r.watch, r.kind = found.Watch, absent; stat != nil {
+			r.kind, r.czxid, r.version = seen, stat.Czxid, stat.Version
+			r.owner = stat.EphemeralOwner
 			r.whose = whoseIs(r.owner, j.session.ID(), j.m.persistent, j.former)
 		}
 	case set:
@@ -305,6 +307,7 @@ func (w *worker) ended(r result) event {
 		w.armed.Stop() // after the next one is armed, which costs no request
 		w.armed = r.watch
 	}
+	known := w.lastErr != nil && r.err != nil && w.lastErr.Error() == r.err.Error()
 	switch {
 	case r.err != nil && r.kind != met:
 		w.lastErr = r.err
@@ -331,7 +334,9 @@ func (w *worker) ended(r result) event {
 	case written:
 		r.latest = w.k.wrote(r.sent)
 	case rejected:
-		w.client.Logger().Warn("a node cannot be kept as it should be", "path", w.k.path, "err", r.err)
+		if !known { // else it has been said
+			w.client.Logger().Warn("a node cannot be kept as it should be", "path", w.k.path, "err", r.err)
+		}
 		if r.sent.n > 0 {
 			r.latest = w.k.refused(r.sent, r.err)
 		}

@@ -120,6 +120,9 @@ func (c *consumer) await(ctx context.Context, d time.Duration) error {
 	}
 	path := zkpath.Join(c.q.lockPath, c.backlog.busy)
 	stat, watch, err := c.q.client.CheckExists().WithWatch().ForPath(ctx, path)
+	if errors.Is(err, framework.ErrNoAuth) { // it is there, but this client may not read it
+		return c.list.await(ctx, d, nil)
+	}
 	defer watch.Stop()
 	if err != nil || stat == nil {
 		return c.transient(ctx, err)

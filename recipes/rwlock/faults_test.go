@@ -295,7 +295,7 @@ func TestHandOverWhileDisconnected(t *testing.T) {
 // Without the right to read the node ahead the waiter watches the directory.
 func TestNoRightToReadTheNodeAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t, zktest.Config{Profile: zktest.V384})
+		s := zktest.RunT(t, zktest.Config{Profile: zktest.V38})
 		require.NoError(t, s.Create(path, nil))
 		a := newClient(t, s, framework.WithAuth("digest", []byte("a:a")),
 			framework.WithDefaultACL(framework.CreatorACL()...))

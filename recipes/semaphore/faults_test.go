@@ -377,7 +377,7 @@ func TestLeasesOfADeadSessionCount(t *testing.T) {
 // after a session timeout or so.
 func TestEventThatNeverComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t, zktest.Config{Profile: zktest.V384})
+		s := zktest.RunT(t, zktest.Config{Profile: zktest.V38})
 		a, b := newClient(t, s), newClient(t, s)
 		lease := acquire(t, semaphore.New(a, path, 1), 1)
 		waiter := waiting(t, background, semaphore.New(b, path, 1), 1)

@@ -12,7 +12,7 @@ type Config struct {
 	Count uint64
 	// Members are the sizes of ensembles to choose from. Default 1, 3, 3, 5.
 	Members []int
-	// Profiles are the versions of ZooKeeper to choose from. Default all.
+	// Profiles are the releases of ZooKeeper to choose from. Default all.
 	Profiles []zktest.Profile
 	// SessionTimeouts are those to choose from: the scenario gives its clients [World.SessionTimeout].
 	// Default 6, 10, 20 and 30 s.
@@ -51,7 +51,7 @@ func (c Config) withDefaults() Config {
 		c.Count = 100
 	}
 	defaults(&c.Members, 1, 3, 3, 5)
-	defaults(&c.Profiles, zktest.V38, zktest.V38, zktest.V384, zktest.V39, zktest.V35)
+	defaults(&c.Profiles, zktest.Profiles()...)
 	defaults(&c.SessionTimeouts, 6*time.Second, 10*time.Second, 20*time.Second, 30*time.Second)
 	defaults(&c.Faults, Usual()...)
 	if c.TickTime <= 0 {

@@ -103,7 +103,7 @@ func newPlan(seed uint64, v variant) *plan {
 	}
 	drafts := p.faults(r)
 	r = rand.New(rand.NewPCG(seed, 1<<40)) // what follows does not change what is above
-	p.Profile = pick(r, zktest.V38, zktest.V38, zktest.V384, zktest.V39, zktest.V35)
+	p.Profile = pick(r, zktest.Profiles()...)
 	p.SASL = p.Auth && r.IntN(2) == 0
 	p.ReadOnly = r.IntN(6) == 0
 	p.Pace = pick(r, 0, 0, below(r, time.Millisecond))

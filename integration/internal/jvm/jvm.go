@@ -1,9 +1,10 @@
 // Package jvm finds the Java tools and the jars that the integration tests
 // need. What it looks for is what the setup script next to go.mod provides; the
-// two .jars files are read by both.
+// two .jars files, and zookeeper.version, are read by both.
 package jvm
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -18,6 +19,9 @@ const jarDir = "/usr/share/java"
 
 //go:embed server.jars
 var serverJars string
+
+//go:embed zookeeper.version
+var usual string // release of ZooKeeper
 
 //go:embed curator.jars
 var curatorJars string
@@ -52,9 +56,19 @@ func tool(name string) (string, error) {
 }
 
 // ServerClasspath is the class path of the ZooKeeper server: that of the
-// distribution in ZOOKEEPER_HOME when this is set, else Debian's jars.
+// distribution in ZOOKEEPER_HOME when this is set, else the jars that Maven has
+// fetched of the release ZK_VERSION, else Debian's jars, unless ZK_VERSION asks
+// for another release.
 func ServerClasspath() (string, error) {
 	home := os.Getenv("ZOOKEEPER_HOME")
+	if wanted := os.Getenv("ZK_VERSION"); home == "" && wanted != "debian" {
+		home = filepath.Join(cacheDir(), "zookeeper-jars", cmp.Or(wanted, strings.TrimSpace(usual)))
+		if _, err := os.Stat(home); err != nil && wanted != "" {
+			return "", fmt.Errorf("ZK_VERSION is %s: %s: %w", wanted, home, ErrMissing)
+		} else if err != nil {
+			home = ""
+		}
+	}
 	if home == "" {
 		return jars(serverJars)
 	}
@@ -63,7 +77,14 @@ func ServerClasspath() (string, error) {
 			return filepath.Join(home, "lib", "*") + ":" + filepath.Join(home, "*"), nil
 		}
 	}
-	return "", fmt.Errorf("ZOOKEEPER_HOME is %s: no zookeeper-*.jar in it or in its lib: %w", home, ErrMissing)
+	return "", fmt.Errorf("%s: no zookeeper-*.jar in it or in its lib: %w", home, ErrMissing)
+}
+
+func cacheDir() string {
+	if dir := os.Getenv("XDG_CACHE_HOME"); dir != "" {
+		return dir
+	}
+	return filepath.Join(os.Getenv("HOME"), ".cache")
 }
 
 // CuratorClasspath is the class path of Java Curator with all it needs:

@@ -33,7 +33,7 @@ func backgroundKinds() []kind {
 func backgroundStory(t *testing.T, play func(t *testing.T, s *zktest.Server, k kind)) {
 	for _, k := range backgroundKinds() {
 		t.Run(k.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { play(t, zktest.RunT(t), k) })
+			synctest.Test(t, func(t *testing.T) { play(t, zktest.RunT(t, some(t)), k) })
 		})
 	}
 }

@@ -3,6 +3,7 @@ package recipetest_test
 import (
 	"cmp"
 	"context"
+	"hash/crc32"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -84,11 +85,19 @@ var kinds = []kind{
 	}},
 }
 
+// some is the configuration of a server like one release or another, by the test's name.
+func some(t *testing.T) zktest.Config {
+	all := zktest.Profiles()
+	profile := all[crc32.ChecksumIEEE([]byte(t.Name()))%uint32(len(all))]
+	t.Log("like ZooKeeper", profile)
+	return zktest.Config{Profile: profile}
+}
+
 // story runs with each kind of lock, in a bubble of its own.
 func story(t *testing.T, play func(t *testing.T, s *zktest.Server, k kind)) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { play(t, zktest.RunT(t), k) })
+			synctest.Test(t, func(t *testing.T) { play(t, zktest.RunT(t, some(t)), k) })
 		})
 	}
 }

@@ -70,7 +70,7 @@ func parse(args []string, output io.Writer) (settings, error) {
 	flags.IntVar(&s.members, "members", 1, "how many servers: on the port of -addr and the next ones")
 	flags.BoolVar(&s.trace, "trace", false, "print the trace when ending")
 	flags.StringVar(&c.Listen, "addr", "127.0.0.1:2181", "TCP address to listen on")
-	flags.Func("profile", "version to imitate: 3.5, 3.8, 3.8.4 or 3.9 (default 3.8)",
+	flags.Func("profile", "release to imitate: "+releases()+" (default "+zktest.V39.String()+")",
 		func(name string) error { return profile(&c.Profile, name) })
 	flags.DurationVar(&c.TickTime, "tick", 2*time.Second, "tick time (tickTime)")
 	flags.DurationVar(&c.MinSessionTimeout, "min-session-timeout", 0,
@@ -131,14 +131,22 @@ func parse(args []string, output io.Writer) (settings, error) {
 	return s, nil
 }
 
+func releases() string {
+	var names []string
+	for _, p := range zktest.Profiles() {
+		names = append(names, p.String())
+	}
+	return strings.Join(names, ", ")
+}
+
 func profile(p *zktest.Profile, name string) error {
-	for _, known := range []zktest.Profile{zktest.V35, zktest.V38, zktest.V384, zktest.V39} {
+	for _, known := range zktest.Profiles() {
 		if known.String() == name {
 			*p = known
 			return nil
 		}
 	}
-	return errors.New("unknown version; use 3.5, 3.8, 3.8.4 or 3.9")
+	return errors.New("unknown release; use " + releases())
 }
 
 // servers is a server or an ensemble.

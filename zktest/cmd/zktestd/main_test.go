@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestFlagsBecomeTheConfig(t *testing.T) {
 	s, err := parse([]string{
-		"-members", "3", "-trace", "-addr", "127.0.0.1:0", "-profile", "3.9", "-tick", "500ms",
+		"-members", "3", "-trace", "-addr", "127.0.0.1:0", "-profile", "3.9.5", "-tick", "500ms",
 		"-min-session-timeout", "1s", "-max-session-timeout", "10m",
 		"-max-frame", "4096", "-max-client-conns", "7",
 		"-ttl=false", "-reap", "5s", "-enforce-quota",
