@@ -102,6 +102,8 @@ type Liveness struct {
 
 	connecting bool          // a connect request has no answer
 	attempt    time.Duration // Boot: when the oldest of these was sent
+	doubted    bool          // nothing counts yet that was sent on a connection after some connect request
+	doubt      time.Duration // Boot: when the oldest of these was sent
 	attached   bool          // no write was committed since this connection's connect request
 	attach     time.Duration // Boot: when that was sent
 
@@ -128,8 +130,14 @@ const touchSlots = 16
 
 // Connecting notes that a connect request is sent. Whatever server it reaches may replace the session's timeout.
 func (l *Liveness) Connecting(at Instant) {
-	if l.standing.Timeout != 0 && !l.connecting {
+	if l.standing.Timeout == 0 {
+		return
+	}
+	if !l.connecting {
 		l.connecting, l.attempt = true, at.Boot
+	}
+	if !l.doubted {
+		l.doubted, l.doubt = true, at.Boot
 	}
 }
 
@@ -230,7 +238,11 @@ func (l *Liveness) Left(now Instant) time.Duration {
 	if !l.claimed {
 		return 0
 	}
-	return l.beforeAttempt(now, l.claim+l.standing.Timeout-l.servers.Margin-now.Boot)
+	left := l.claim + l.standing.Timeout - l.servers.Margin - now.Boot
+	if l.doubted { // the server that answered may follow a deposed leader
+		left = min(left, l.doubt+l.lowest-l.servers.Margin-now.Boot)
+	}
+	return left
 }
 
 // SessionLeft returns how long the session lives on here: with holds, as long as these are certain; without, as long as
@@ -239,12 +251,8 @@ func (l *Liveness) SessionLeft(now Instant) time.Duration {
 	if l.holds > 0 {
 		return l.Left(now)
 	}
-	return l.beforeAttempt(now, l.sent+l.standing.Timeout-l.servers.Margin-now.Boot)
-}
-
-// beforeAttempt bounds left by what an unanswered connect request may have done to the session's timeout.
-func (l *Liveness) beforeAttempt(now Instant, left time.Duration) time.Duration {
-	if l.connecting {
+	left := l.sent + l.standing.Timeout - l.servers.Margin - now.Boot
+	if l.connecting { // its request may have made the session's timeout smaller
 		left = min(left, l.attempt+l.lowest-l.servers.Margin-now.Boot)
 	}
 	return left
@@ -370,6 +378,9 @@ func (s Servers) apart(timeout time.Duration) time.Duration {
 func (l *Liveness) raise(to time.Duration) {
 	if !l.claimed || to > l.claim {
 		l.claim, l.claimed = to, true
+	}
+	if to >= l.attach { // the authority has the timeout of this connection
+		l.doubted = false
 	}
 }
 
