@@ -67,7 +67,7 @@ type ledger struct {
 	timeout, offered, lowest int8
 	claim, sent              int8
 	connecting, attached     bool
-	attempt, attach          int8
+	attach                   int8
 	doubted                  bool
 	doubt                    int8
 	alone                    bool
@@ -91,7 +91,7 @@ func (m session) unpack(p *ledger) *Liveness {
 		servers:  m.servers(p.alone),
 		lowest:   time.Duration(p.lowest) * unit, created: time.Duration(m.timeout) * unit, offered: time.Duration(p.offered) * unit,
 		claim: boot(p.claim), claimed: true, sent: boot(p.sent),
-		connecting: p.connecting, attempt: boot(p.attempt), doubted: p.doubted, doubt: boot(p.doubt), attached: p.attached, attach: boot(p.attach),
+		connecting: p.connecting, doubted: p.doubted, doubt: boot(p.doubt), attached: p.attached, attach: boot(p.attach),
 		fresh: of(p.fresh), n: int(p.n),
 	}
 	for i := range l.n {
@@ -107,10 +107,7 @@ func (m session) pack(l *Liveness) (p ledger) {
 	p = ledger{
 		timeout: int8(l.standing.Timeout / unit), offered: int8(l.offered / unit), lowest: int8(l.lowest / unit),
 		claim: rel(l.claim), sent: rel(l.sent), connecting: l.connecting, attached: l.attached, alone: l.servers.Alone,
-		doubted: l.doubted, attempt: longAgo, doubt: longAgo, attach: longAgo, fresh: pair{longAgo, longAgo},
-	}
-	if p.connecting {
-		p.attempt = rel(l.attempt)
+		doubted: l.doubted && l.lowest < max(l.standing.Timeout, l.offered), doubt: longAgo, attach: longAgo, fresh: pair{longAgo, longAgo},
 	}
 	if p.doubted {
 		p.doubt = rel(l.doubt)
@@ -124,11 +121,11 @@ func (m session) pack(l *Liveness) (p ledger) {
 		if i+1 < l.n {
 			next = l.touches[i+1].answered
 		}
-		if t.sent > l.claim || next == t.answered { // else it counts already, and replaces none
+		if t.sent > l.claim || p.doubted || next == t.answered { // else it counts already, and replaces none
 			kept = append(kept, t)
 		}
 	}
-	fresh := l.fresh.sent > l.claim
+	fresh := l.fresh.sent > l.claim || p.doubted
 	for i, t := range kept {
 		p.touches[i] = of(t)
 		replaced := i > 0 && i == len(kept)-1 && kept[i-1].answered == t.answered
@@ -150,7 +147,6 @@ func (p *ledger) pass(m session, asleep bool) {
 	}
 	older(&p.claim)
 	p.sent = max(p.sent-1, int8(-m.timeout)) // beyond any gap that is too long
-	older(&p.attempt)
 	older(&p.doubt)
 	older(&p.attach)
 	if p.fresh.sent != longAgo {
@@ -539,7 +535,7 @@ func TestPackingALivenessChangesNothing(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		m := session{timeout: 8, asked: 6, stale: r.IntN(4), report: r.IntN(3), alone: r.IntN(4) == 0}
-		var clock, attached Instant
+		var clock, sent Instant // now; when the last request was sent
 		live := &Liveness{lowest: 6 * unit}
 		live.Assume(m.servers(false))
 		live.Connected(clock, clock, 8*unit, false)
@@ -567,7 +563,7 @@ func TestPackingALivenessChangesNothing(t *testing.T) {
 			case 2:
 				granted := time.Duration(6+2*r.IntN(2)) * unit
 				both(func(l *Liveness, now Instant) { l.Connecting(now) })
-				if attached = clock; r.IntN(3) > 0 {
+				if sent = clock; r.IntN(3) > 0 {
 					both(func(l *Liveness, now Instant) {
 						l.Connected(now, now, granted, false)
 						if l.Assume(m.servers(false)); m.alone {
@@ -579,7 +575,8 @@ func TestPackingALivenessChangesNothing(t *testing.T) {
 				if live.connecting {
 					break
 				}
-				late := min(time.Duration(r.IntN(3))*unit, clock.Mono-attached.Mono, clock.Boot-attached.Boot)
+				late := min(time.Duration(r.IntN(3))*unit, clock.Mono-sent.Mono, clock.Boot-sent.Boot)
+				sent = Instant{Mono: clock.Mono - late, Boot: clock.Boot - late}
 				proof := Proof(r.IntN(2))
 				both(func(l *Liveness, now Instant) {
 					l.Answer(proof, Instant{Mono: now.Mono - late, Boot: now.Boot - late}, now)

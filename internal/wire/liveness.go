@@ -239,7 +239,7 @@ func (l *Liveness) Left(now Instant) time.Duration {
 		return 0
 	}
 	left := l.claim + l.standing.Timeout - l.servers.Margin - now.Boot
-	if l.doubted { // the server that answered may follow a deposed leader
+	if l.doubted && l.lowest < l.standing.Timeout { // the server that answered may follow a deposed leader
 		left = min(left, l.doubt+l.lowest-l.servers.Margin-now.Boot)
 	}
 	return left
