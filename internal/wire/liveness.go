@@ -92,9 +92,7 @@ type Liveness struct {
 	evasive  bool // the server of this connection was asked and could not answer
 	servers  Servers
 
-	lowest  time.Duration // lowest timeout ever granted or asked for
-	created time.Duration // with which the session was created; 0 before that
-	offered time.Duration // what the last handshake has granted, created at most
+	lowest time.Duration // lowest timeout ever granted or asked for
 
 	claim   time.Duration // Boot: a leader has touched the session then or later
 	claimed bool
@@ -142,9 +140,9 @@ func (l *Liveness) Connecting(at Instant) {
 }
 
 // Connected notes that the connect request sent at sent was answered. granted is the session timeout that the server
-// grants. A session counts for no longer than when it was created: that is what a new leader gives it, or a server that
-// restarts. After a smaller grant, a larger one counts with the first committed write. A member without a quorum
-// (readOnly) has no say about a session that a quorum knows.
+// grants. A session counts for no longer than the least that was ever granted: a new leader, or a server that restarts,
+// gives it the timeout with which it was created; and the member before may yet report a touch with a smaller one. A
+// member without a quorum (readOnly) has no say about a session that a quorum knows.
 func (l *Liveness) Connected(sent, now Instant, granted time.Duration, readOnly bool) {
 	first := l.standing.Timeout == 0
 	if first && readOnly {
@@ -155,10 +153,9 @@ func (l *Liveness) Connected(sent, now Instant, granted time.Duration, readOnly 
 		granted = l.standing.Timeout
 	}
 	if first {
-		l.created, l.standing.Timeout = granted, granted
+		l.standing.Timeout = granted
 	}
-	l.offered = min(granted, l.created)
-	l.standing.Timeout, l.standing.Asked = min(l.standing.Timeout, l.offered), false
+	l.standing.Timeout, l.standing.Asked = min(l.standing.Timeout, granted), false
 	l.evasive, l.servers.Alone, l.n = false, false, 0
 	if readOnly {
 		return
@@ -201,7 +198,6 @@ func (l *Liveness) Answer(p Proof, sent, now Instant) {
 			l.raise(l.attach)
 		}
 		l.attached, l.wrote, l.write = false, true, sent.Boot
-		l.standing.Timeout = max(l.standing.Timeout, l.offered)
 	}
 	if sent.Boot-last > 2*l.heldPing() {
 		l.fresh, l.ripe = touch{sent.Boot, now.Mono}, now.Mono+l.servers.Report

@@ -99,6 +99,19 @@ func TestAConnectRequestCountsUntilALaterOneIsProved(t *testing.T) {
 	}
 }
 
+// 1. A member that grants less has the session in its table. 2. The client connects to a server that grants more, and a
+// write is committed. 3. The first member reports its table: the smaller timeout begins again.
+func TestTheSmallestGrantCounts(t *testing.T) {
+	l := lives()
+	l.Connecting(at(10 * s))
+	l.Connected(at(10*s), at(10*s), 20*s, false)
+	l.Answer(Local, at(11*s), at(11*s))
+	l.Connecting(at(12 * s))
+	l.Connected(at(12*s), at(12*s), 40*s, false)
+	l.Answer(Committed, at(13*s), at(13*s))
+	assert.Equal(t, 12*s+20*s-s-13*s, l.Left(at(13*s)))
+}
+
 // A machine that was suspended has aged, and nothing has been proved meanwhile.
 func TestASuspendedMachine(t *testing.T) {
 	l := lives()
