@@ -25,10 +25,11 @@ import (
 // request under way, delays between members and handling that takes time (explore_test.go has these); a touch lost in
 // a member's table, observer masters, clocks that run apart. They are assumptions of Liveness.
 //
-// Wrong: the session has expired, and something that has been certain at all moments so far is still certain.
+// Wrong: the session has expired, and Left, which has been positive at all moments so far, still is. The margin is 0,
+// so a unit less of Stale or Report is too little. There is nothing that must always be able to happen.
 type session struct {
 	name    string
-	timeout int   // with which the session is created
+	timeout int   // with which the session is created; all times are in units
 	grants  []int // what servers grant to a connect request
 	asked   int   // what the client asks for
 	tick    int
@@ -165,7 +166,7 @@ const (
 	member   place = iota // its leader is the authority, as long as their link lasts
 	leader                // the authority itself
 	minority              // a member that follows a deposed leader
-	deposed               // that leader, which does not know yet
+	deposed               // that leader, which has not noticed yet
 )
 
 var placeNames = []string{"a member", "the leader", "a member of the deposed leader", "the deposed leader"}
@@ -190,14 +191,14 @@ type sessionState struct {
 	granted int8 // to the connection
 	// The member's: when its leader pings it next, how long ago each of the two has received something of the other, the
 	// timeout of a touch that is not reported yet, and which way the link is cut.
-	timer, heard, unheard int8
-	table                 int8
-	down, up              bool // cut: from the leader, to the leader
-	dead                  bool // the connection's server serves no longer
-	reign                 int8 // how long a deposed leader goes on; -1 there is none
-	req, reply            request
-	waits                 bool // the request waits for the leader
-	former, formerTimer   int8 // the table of the member before
+	timer, sinceLeader, sinceMember int8
+	table                           int8
+	down, up                        bool // cut: from the leader, to the leader
+	dead                            bool // the connection's server serves no longer
+	reign                           int8 // how long a deposed leader serves; -1: there is none
+	req, reply                      request
+	waits                           bool // the request waits for the leader
+	former, formerTimer             int8 // the table of the member before
 }
 
 func (m session) model() explore.Model[sessionState] {
@@ -276,7 +277,7 @@ func (m session) client(s sessionState, step func(string, sessionState)) {
 			n.former, n.formerTimer = s.table, s.timer
 		}
 		n.at, n.granted, n.timer = at, int8(granted), int8(timer)
-		n.dead, n.waits, n.down, n.up, n.table, n.heard, n.unheard = false, false, false, false, 0, 0, 0
+		n.dead, n.waits, n.down, n.up, n.table, n.sinceLeader, n.sinceMember = false, false, false, false, 0, 0, 0
 		n.req, n.reply = request{what: asConnect}, request{}
 		m.feed(&n, func(l *Liveness) { l.Connecting(modelNow) })
 		step("the client connects to "+placeNames[at], n)
@@ -339,9 +340,9 @@ func (m session) link(s sessionState, step func(string, sessionState)) {
 		return
 	}
 	ping := func(n sessionState) sessionState { // with the member's answer
-		n.timer, n.heard = int8(m.tick/2), 0
+		n.timer, n.sinceLeader = int8(m.tick/2), 0
 		if !s.up {
-			if n.unheard = 0; s.table != 0 && s.at == member {
+			if n.sinceMember = 0; s.table != 0 && s.at == member {
 				n.expiry = s.table
 			}
 		}
@@ -357,7 +358,7 @@ func (m session) link(s sessionState, step func(string, sessionState)) {
 		step("CUT "+how, n)
 		if s.timer <= 0 && !s.down && n.up {
 			p := ping(s)
-			p.down, p.up, p.expiry, p.unheard = n.down, n.up, s.expiry, s.unheard
+			p.down, p.up, p.expiry, p.sinceMember = n.down, n.up, s.expiry, s.sinceMember
 			step("CUT "+how+", between the leader's ping and the answer", p)
 		}
 	}
@@ -373,10 +374,10 @@ func (m session) link(s sessionState, step func(string, sessionState)) {
 			cut(false, true, "to the leader")
 		}
 	}
-	if int(s.heard) >= m.limit {
+	if int(s.sinceLeader) >= m.limit {
 		step("the member gives up its leader", m.stop(s))
 	}
-	if s.up && !s.down && int(s.unheard) >= m.limit {
+	if s.up && !s.down && int(s.sinceMember) >= m.limit {
 		step("the leader gives up the member", m.stop(s))
 	}
 }
@@ -384,7 +385,7 @@ func (m session) link(s sessionState, step func(string, sessionState)) {
 // stop ends the connection's server. A reply may still be under way.
 func (m session) stop(s sessionState) sessionState {
 	s.dead, s.waits, s.req = true, false, request{}
-	s.timer, s.heard, s.unheard, s.table, s.down, s.up = 0, 0, 0, 0, false, false
+	s.timer, s.sinceLeader, s.sinceMember, s.table, s.down, s.up = 0, 0, 0, 0, false, false
 	return s
 }
 
@@ -422,19 +423,20 @@ func (m session) time(s sessionState, step func(string, sessionState)) {
 	links := (s.at == member || s.at == minority) && !s.dead
 	switch {
 	case m.slow > 0 && (!s.waits && !s.dead && -s.req.boot >= m.slow || -s.reply.boot >= m.slow),
-		links && (int(s.heard) >= m.limit+m.jf || !s.down && int(s.timer) <= -m.j || s.up && !s.down && int(s.unheard) >= m.limit+m.j),
+		links && int(s.sinceLeader) >= m.limit+m.jf,
+		links && !s.down && (int(s.timer) <= -m.j || s.up && int(s.sinceMember) >= m.limit+m.j),
 		s.former != 0 && int(s.formerTimer) <= -m.j:
 		return
 	}
 	pass := func(asleep bool, what string) {
 		n := s
 		if links {
-			n.heard++
+			n.sinceLeader++
 			if !s.down {
 				n.timer--
 			}
 			if s.up && !s.down {
-				n.unheard++
+				n.sinceMember++
 			}
 		}
 		if s.former != 0 {
@@ -540,7 +542,8 @@ func TestPackingALivenessChangesNothing(t *testing.T) {
 		live := &Liveness{lowest: 6 * unit}
 		live.Assume(m.servers(false))
 		live.Connected(clock, clock, 8*unit, false)
-		packed := m.pack(&Liveness{standing: live.standing, servers: live.servers, lowest: live.lowest, claimed: true, claim: modelNow.Boot, sent: modelNow.Boot, fresh: touch{modelNow.Boot, modelNow.Mono},
+		packed := m.pack(&Liveness{standing: live.standing, servers: live.servers, lowest: live.lowest,
+			claimed: true, claim: modelNow.Boot, sent: modelNow.Boot, fresh: touch{modelNow.Boot, modelNow.Mono},
 			touches: [touchSlots]touch{{modelNow.Boot, modelNow.Mono}}, n: 1})
 		both := func(f func(l *Liveness, now Instant)) {
 			before := live.claim

@@ -16,11 +16,13 @@ import (
 // Modelled, in discrete time and every order of events: a client with two requests under way, with any delay; a
 // member with its table of touches; its leader, whose pings come each half tick, up to j late; both with packets
 // under way for up to delta, which also handling takes; a member that gives up its leader up to jf late; a link
-// that is cut at any moment both ways, or one way only (cuts); a leader that leads, or is deposed and does not know
+// that is cut at any moment both ways, or one way only (cuts); a leader that leads, or is deposed and has not noticed
 // (mode). Whether a reply counts the touch is what the shipped Liveness says.
 //
 // Left out: reconnects, session timeouts, Left (explore_session_test.go); clocks that run apart; a touch lost in the
 // member's table; observer masters.
+//
+// Wrong: a touch counts that the authority does not have. There is nothing that must always be able to happen.
 type proof struct {
 	tick, limit   int // a tick, and syncLimit, in units
 	j, jf, delta  int
@@ -40,7 +42,7 @@ const (
 	oneByOne              // each way at a moment of its own
 )
 
-// mode is who is the authority.
+// mode says which leader is the authority.
 type mode int8
 
 const (
@@ -97,8 +99,8 @@ func (q *packets) older() {
 
 type proofState struct {
 	timer                    int8  // until the leader's next round of pings
-	reign                    int8  // how long the leader goes on without a quorum; -1: it has one
-	heard, unheard           uint8 // since the member has received something of the leader, and the reverse
+	reign                    int8  // how long the leader serves without a quorum; -1: it has one
+	sinceLeader, sinceMember uint8 // since the member has received something of the leader, and the reverse
 	down, up                 bool  // cut: from the leader, to the leader
 	dead, dropped            bool  // the member serves no longer; the leader has given it up
 	toMember, toLeader       packets
@@ -129,7 +131,7 @@ func (m proof) model() explore.Model[proofState] {
 		Next: func(s proofState, step func(string, proofState)) {
 			m.next(s, func(what string, n proofState) {
 				if n.down || n.dead {
-					n.timer, n.unheard = 0, 0
+					n.timer, n.sinceMember = 0, 0
 				}
 				if n.up || n.dead {
 					n.table = false
@@ -212,7 +214,7 @@ func (m proof) member(s proofState, step func(string, proofState)) {
 	}
 	if s.toMember[0] != 0 && s.answer == 0 {
 		n := s
-		n.heard = 0
+		n.sinceLeader = 0
 		switch n.toMember.pop() & 7 {
 		case leaderPing:
 			n.answer = tableWithout
@@ -237,7 +239,7 @@ func (m proof) member(s proofState, step func(string, proofState)) {
 			step("the member's connection ends", n)
 		}
 	}
-	if int(s.heard) >= m.limit {
+	if int(s.sinceLeader) >= m.limit {
 		n := s
 		n.dead, n.requests, n.waits, n.toMember, n.toLeader, n.answer = true, packets{}, 0, packets{}, packets{}, 0
 		step("the member gives up its leader", n)
@@ -290,7 +292,7 @@ func (m proof) leader(s proofState, step func(string, proofState)) {
 	}
 	if s.toLeader[0] != 0 {
 		n := s
-		n.unheard = 0
+		n.sinceMember = 0
 		switch kind := n.toLeader.pop() & 7; {
 		case kind == tableWith && s.passed && s.reign < 0:
 			// the authority has touched the session: all that counts from now on is true
@@ -303,7 +305,7 @@ func (m proof) leader(s proofState, step func(string, proofState)) {
 			step("the leader reads a write", n)
 		}
 	}
-	if m.cuts != bothWays && !s.down && int(s.unheard) >= m.limit {
+	if m.cuts != bothWays && !s.down && int(s.sinceMember) >= m.limit {
 		n := s
 		if n.dropped, n.toLeader = true, (packets{}); reaches {
 			n.toMember.add(leaderEnds)
@@ -318,20 +320,20 @@ func (m proof) time(s proofState, step func(string, proofState)) {
 	lives, serves := s.reign != 0 && !s.dropped && !m.atLeader, !s.dead && !m.atLeader
 	switch {
 	case serves && (due(s.toMember[0]) || due(s.answer)),
-		serves && int(s.heard) >= m.limit+m.jf,
+		serves && int(s.sinceLeader) >= m.limit+m.jf,
 		lives && due(s.toLeader[0]),
 		lives && !s.down && !s.dead && int(s.timer) <= -m.j,
-		lives && !s.down && m.cuts != bothWays && int(s.unheard) >= m.limit+m.j:
+		lives && !s.down && m.cuts != bothWays && int(s.sinceMember) >= m.limit+m.j:
 		return
 	}
 	n := s
 	if lives {
 		if n.timer--; m.cuts != bothWays {
-			n.unheard++
+			n.sinceMember++
 		}
 	}
 	if serves {
-		n.heard++
+		n.sinceLeader++
 	}
 	if s.answer != 0 {
 		n.answer += 8
