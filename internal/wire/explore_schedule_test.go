@@ -100,7 +100,7 @@ func (m schedule) model() explore.Model[scheduleState] {
 	m.connect(&s.live)
 	m.plain(&s.live)
 	return explore.Model[scheduleState]{
-		Start: []scheduleState{s}, Next: m.next,
+		Start: []scheduleState{s}, Next: m.next, Most: 2_000_000, // a Liveness is large
 		Wrong: func(s scheduleState) string { return s.wrong },
 		Final: func(s scheduleState) bool { return s.live.holds > 0 },
 	}
@@ -181,9 +181,8 @@ func TestExploreTheSchedule(t *testing.T) {
 	}
 	if os.Getenv("LONG") != "" {
 		models = append(models, []schedule{
-			{timeout: 10 * s, servers: usual(10*s, s/2, 5), steps: 1, moves: true},
-			{timeout: 26 * s, servers: usual(26*s, tick, 5), steps: 1},
-			{timeout: 60 * s, servers: usual(60*s, tick, 5), steps: 1, moves: true},
+			{timeout: 40 * s, servers: usual(40*s, tick, 5), steps: 2},
+			{timeout: 120 * s, servers: usual(120*s, tick, 5), steps: 4},
 		}...)
 	}
 	for _, m := range models {
