@@ -96,6 +96,22 @@ func (s *Session) Connections() uint64 {
 	return s.e.wire.Links()
 }
 
+// Grace returns how long the users of a hold that was lost have to stop, from the end of its context, before a
+// recipe may delete its node without their release: as long as after the loss of a session ([WithFenceGrace]). It is
+// 0 while the hold lasts, after [Hold.End] without a cause, and if the node is gone or goes with its session. For
+// authors of recipes.
+func (h *Hold) Grace() time.Duration {
+	if h.e == nil || h.e.ctx.Err() != nil {
+		return 0
+	}
+	switch why := h.why(); {
+	case why == nil, errors.Is(why, ErrReleased), errors.Is(why, ErrNodeDeleted), errors.Is(why, ErrSessionLost),
+		errors.Is(why, ErrClosed):
+		return 0
+	}
+	return h.e.core.cfg.grace(h.e.wire.Timeout(), nil)
+}
+
 // Zxid returns the last transaction that an answer to this client has shown: every later answer in this session
 // shows the tree as it was then, or later. For authors of recipes.
 func (s *Session) Zxid() int64 {

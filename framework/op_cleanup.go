@@ -211,12 +211,16 @@ func (q *cleanups) search(ctx context.Context, e *epoch, b *job) (time.Duration,
 			return 0, false, err
 		}
 	}
-	if e == b.origin || len(found) > 0 {
+	if searchedOut(e == b.origin, len(found) > 0) {
 		return 0, false, nil
 	}
 	left := b.lost.Add(2 * b.origin.wire.Timeout()).Sub(began)
 	return left, left > 0, nil
 }
+
+// searchedOut reports whether there can be no other node of a create: here says that it ran in the epoch of the
+// search. Else that is not certain before its session is gone.
+func searchedOut(here, found bool) bool { return here || found }
 
 // drain waits until nothing is pending. It returns early if ctx ends, or if there is no connection or no
 // longer a session through which anything could be done.

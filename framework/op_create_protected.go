@@ -127,14 +127,7 @@ func (p *protected) apply(ev nodeEvent) (action nodeAction, full error) {
 }
 
 func (p *protected) recover(ctx context.Context, r *run[CreateResult]) (v CreateResult, _ bool, _ error) {
-	ev := tryHere
-	if p.epoch != r.e {
-		ev = tryElsewhere
-		if p.node.mode.ephemeral() {
-			ev = tryAfterEnd
-		}
-	}
-	if action, _ := p.apply(ev); action != nodeSearch {
+	if action, _ := p.apply(anotherTry(p.epoch == r.e, p.node.mode.ephemeral())); action != nodeSearch {
 		return v, false, nil
 	}
 	path, stat, err := p.find(ctx, r.e)
@@ -154,6 +147,17 @@ func (p *protected) recover(ctx context.Context, r *run[CreateResult]) (v Create
 		*p.inPlaceOf.parent = Stat{}
 	}
 	return p.result(path, stat), true, nil
+}
+
+// anotherTry returns the event of another try, in the session of the last one or in a later session.
+func anotherTry(here, ephemeral bool) nodeEvent {
+	switch {
+	case here:
+		return tryHere
+	case ephemeral:
+		return tryAfterEnd
+	}
+	return tryElsewhere
 }
 
 // find returns the node that an earlier request has made; an empty path if there is none.
@@ -177,15 +181,17 @@ func (p *protected) find(ctx context.Context, e *epoch) (path string, stat Stat,
 	return "", stat, nil
 }
 
-func (p *protected) answered(err error) {
-	ev := createRefused
+func (p *protected) answered(err error) { p.apply(createEventOf(err)) }
+
+// createEventOf returns the event for the outcome of a request.
+func createEventOf(err error) nodeEvent {
 	switch {
 	case err == nil:
-		ev = createDone
+		return createDone
 	case errors.Is(err, ErrOutcomeUnknown):
-		ev = createLost
+		return createLost
 	}
-	p.apply(ev)
+	return createRefused
 }
 
 func (p *protected) late(reply wire.Reply) {
@@ -212,28 +218,46 @@ func (p *protected) failed(err error) error {
 // search returns the full paths of the nodes, in the list's order. There are several only if a create was
 // repeated that should not have been.
 func search(ctx context.Context, e *epoch, parent, guid string, expire expiry) ([]string, error) {
-	write := &wire.Call{Op: jute.OpMulti, Body: jute.Checks(parent)}
-	replies, err := awaitAll(ctx, e, expire(write), expire(readCall(jute.OpGetChildren2, parent)))
+	write, list := searchCalls(parent)
+	replies, err := awaitAll(ctx, e, expire(write), expire(list))
 	if err != nil {
 		return nil, err
 	}
 	wrote, listed := replies[0], replies[1]
-	if err := replyError(wrote); err != nil && !isAny(err, ErrNoNode, ErrNoAuth) {
-		return nil, err
-	}
-	var list jute.Children2Response
-	if err := replied(listed, &list); err != nil {
+	if err := inconclusive(wrote, listed); err != nil {
 		return nil, unlessNoNode(err)
 	}
-	if wrote.Link != listed.Link {
-		return nil, ErrConnectionLoss // the list may come from a member that has not seen the write
+	var children jute.Children2Response
+	if err := decode(listed.Body, children.Fields); err != nil {
+		return nil, err
 	}
 	var found []string
 	prefix := zkpath.Protect(guid, "")
-	for _, name := range list.Children {
+	for _, name := range children.Children {
 		if strings.HasPrefix(name, prefix) {
 			found = append(found, zkpath.Join(parent, name))
 		}
 	}
 	return found, nil
+}
+
+// searchCalls returns the requests of a search.
+func searchCalls(parent string) (write, list *wire.Call) {
+	write = &wire.Call{Op: jute.OpMulti, Body: jute.Checks(parent)}
+	return write, readCall(jute.OpGetChildren2, parent)
+}
+
+// inconclusive returns why the answers to a search do not show what is there, nil if they do. It is ErrNoNode if the
+// parent is not there.
+func inconclusive(wrote, listed wire.Reply) error {
+	if err := replyError(wrote); err != nil && !isAny(err, ErrNoNode, ErrNoAuth) {
+		return err
+	}
+	if err := replyError(listed); err != nil {
+		return err
+	}
+	if wrote.Link != listed.Link {
+		return ErrConnectionLoss // the list may come from a member that has not seen the write
+	}
+	return nil
 }

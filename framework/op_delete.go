@@ -304,17 +304,22 @@ func (g *guaranteed) answered(error) {}
 
 func (g *guaranteed) late(reply wire.Reply) {
 	err := replyError(reply)
-	ev := removalEventOf(err)
-	switch {
-	case g.owed.children && errors.Is(err, ErrNotEmpty):
-		ev = removalBlocked
-	case g.marking:
-		if unmarked(reply) != nil {
-			ev = removalUnfinished
-		}
+	if g.marking {
+		err = unmarked(reply)
 	}
 	g.apply(removalLeft)
-	g.apply(ev) // no caller is left to get ErrCleanupFull
+	g.apply(lateRemoval(err, g.owed.children, g.marking)) // no caller is left to get ErrCleanupFull
+}
+
+// lateRemoval returns the event for an answer that comes after the caller has left.
+func lateRemoval(err error, children, marking bool) removalEvent {
+	switch {
+	case children && errors.Is(err, ErrNotEmpty):
+		return removalBlocked
+	case marking && err != nil:
+		return removalUnfinished
+	}
+	return removalEventOf(err)
 }
 
 func (g *guaranteed) failed(err error) error {

@@ -350,19 +350,20 @@ func WithRule(r Rule) Option {
 }
 
 // WithStaleServerBound sets D: how long a member of an ensemble may go on answering its clients after it has
-// lost its leader, or the leader its quorum. D is (syncLimit + 1.5) × tickTime of the servers, and half a
-// tick more for each observer in between. The client recognises a standalone server, which needs no bound. 0
+// lost its leader, or the leader its quorum. D is (syncLimit + 1.5) × tickTime of the servers; (2 × syncLimit + 1.5) ×
+// tickTime where links between members fail one way and later the other, or five members may be cut apart twice in a row;
+// and a tick more behind an observer master. The client recognises a standalone server, which needs no bound. 0
 // means that members stop answering at once. Default 13 s, for syncLimit=5 and tickTime=2000; for the Docker
-// image (syncLimit=2) 7 s is enough.
+// image (syncLimit=2) 7 s is enough. If tickTime is longer than 2 s, give [WithServerTick], too.
 func WithStaleServerBound(d time.Duration) Option {
 	return checked(d >= 0, func(o *options) { o.bound = d },
 		"WithStaleServerBound", "%v is negative; give (syncLimit + 1.5) × tickTime of the servers", d)
 }
 
-// WithServerTick tells the client the servers' tickTime, which [RuleHeartbeat] uses. Default 2 s, ZooKeeper's
-// default, or more if the server grants a longer timeout than the client asked for. With 2 s, session
-// timeouts from 2.9 s are long enough. Shorter timeouts need this option, because a client cannot find out
-// that the tick is shorter. Never give less than the servers' tickTime.
+// WithServerTick sets the servers' tickTime: a member reports to its leader twice in a tick which sessions have sent
+// something. Default 2 s, ZooKeeper's default, or more if the server grants a longer timeout than the client asked for.
+// With 2 s, session timeouts from 2 s are long enough. Shorter timeouts need this option, because a client cannot find
+// out that the tick is shorter. Never give less than the servers' tickTime.
 func WithServerTick(d time.Duration) Option {
 	return positive(d, "WithServerTick", func(o *options) *time.Duration { return &o.tick })
 }
@@ -372,9 +373,7 @@ func WithServerTick(d time.Duration) Option {
 // before the servers can give the lock to somebody else. (What the client itself does then is a matter of
 // [WithFenceGrace].) 0 means no margin.
 //
-// Default: a tenth of the session timeout, at least 10 ms and at most 1 s. Under [RuleHeartbeat] it is a
-// fortieth, at most 250 ms, since that rule subtracts another eighth, all of which a leader's pause may use
-// up.
+// Default: a tenth of the session timeout, at least 10 ms and at most 1 s.
 func WithSafetyMargin(d time.Duration) Option {
 	return checked(d >= 0, func(o *options) { o.margin = d }, "WithSafetyMargin",
 		"%v is negative; give the longest time that a goroutine waits for a processor, or leave the option "+

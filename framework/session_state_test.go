@@ -90,20 +90,22 @@ func TestMachineEndsBeforeItTells(t *testing.T) {
 	assert.Equal(t, []effect{{doSuspend, StateChange{Epoch: 2}}, {doAnnounce, StateChange{Suspended, 2}}}, todo)
 }
 
+// may are the states that may follow each.
+var may = map[State][]State{
+	NeverConnected: {Connected, ReadOnly},
+	Connected:      {Suspended, Lost, ReadOnly},
+	Reconnected:    {Suspended, Lost, ReadOnly},
+	Suspended:      {Connected, Reconnected, Lost, ReadOnly},
+	ReadOnly:       {Connected, Reconnected, Suspended, Lost},
+	Lost:           {Connected, Reconnected, ReadOnly},
+}
+
 // FuzzMachine feeds any inputs, two bits of epoch and three of kind per byte, and checks what subscribers
 // rely on.
 func FuzzMachine(f *testing.F) {
 	f.Add([]byte{1, 3, 1, 4, 9, 11, 12})
 	f.Add([]byte{2, 1, 4, 10, 9, 5, 9})
 	f.Fuzz(func(t *testing.T, in []byte) {
-		may := map[State][]State{
-			NeverConnected: {Connected, ReadOnly},
-			Connected:      {Suspended, Lost, ReadOnly},
-			Reconnected:    {Suspended, Lost, ReadOnly},
-			Suspended:      {Connected, Reconnected, Lost, ReadOnly},
-			ReadOnly:       {Connected, Reconnected, Suspended, Lost},
-			Lost:           {Connected, Reconnected, ReadOnly},
-		}
 		m := machine{epoch: 1}
 		var last StateChange
 		greetings, live := 0, int64(1)

@@ -163,6 +163,28 @@ func TestTouchesReachTheLeaderEveryHalfTick(t *testing.T) {
 	})
 }
 
+// A session that re-attaches at a follower is touched by the leader, at once, and the follower has nothing to report.
+// A new session is touched by the leader, and reported by each follower.
+func TestWhatAHandshakeTouches(t *testing.T) {
+	bubble(t, 3, Config{}, func(t *testing.T, e *Ensemble) {
+		leader, followers := roles(e)
+		ends := func() time.Duration { return leader.Sessions()[0].Expires + time.Since(leader.started) }
+		time.Sleep(1300 * time.Millisecond)
+		c := newRaw(t, followers[0], 20*time.Second)
+		assert.Equal(t, 22*time.Second, ends())
+		time.Sleep(1100 * time.Millisecond) // the leader pings, every second from here on
+		assert.Equal(t, 24*time.Second, ends())
+		time.Sleep(5400 * time.Millisecond) // 7.8 s
+		n := c.again(followers[1])
+		assert.Equal(t, 28*time.Second, ends())
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, 28*time.Second, ends(), "not reported again")
+		n.call(jute.OpPing)
+		time.Sleep(time.Second)
+		assert.Equal(t, 32*time.Second, ends())
+	})
+}
+
 func TestExpiryDeletesEverywhere(t *testing.T) {
 	bubble(t, 3, Config{}, func(t *testing.T, e *Ensemble) {
 		leader, followers := roles(e)

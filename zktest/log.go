@@ -109,9 +109,7 @@ func (s *Server) opens(e *entry) {
 		s.sessions[e.opens] = ses
 	}
 	ses.timeout, ses.owner = e.timeout, e.at
-	if s.orders() {
-		s.touch(ses, e.timeout)
-	}
+	s.touch(ses, e.timeout) // each follower reports it with its next answer to the leader
 }
 
 // closes ends a session. Its nodes are already deleted.

@@ -220,7 +220,9 @@ func (s *Server) welcome(c *conn, req *jute.ConnectRequest, ses *session, strike
 	}
 	if ses != nil {
 		c.session, c.sessionID, ses.conn, ses.granted = ses, ses.id, c, c.timeout
-		s.touch(ses, c.timeout)
+		if s.member == nil || ses.local { // else the leader has touched it, and this member has nothing to report
+			s.touch(ses, c.timeout)
+		}
 		response = c.hello()
 		entry.session, entry.err = ses.id, ok
 		c.from.owns(ses.id)

@@ -37,7 +37,10 @@ type Result struct {
 }
 
 // Explore visits the states breadth first. It ends with the first wrong one.
-func (m Model[S]) Explore() (r Result) {
+func (m Model[S]) Explore() (r Result) { return m.visit(0) }
+
+// visit is Explore. It ends after first states, if that is not 0.
+func (m Model[S]) visit(first int) (r Result) {
 	most := m.Most
 	if most == 0 {
 		most = 20_000_000
@@ -71,6 +74,9 @@ func (m Model[S]) Explore() (r Result) {
 		if len(states) > most {
 			r.Wrong = fmt.Sprintf("the model has no bounds: more than %d states", most)
 			r.Story = m.story(states, parents, int32(i))
+			return r
+		}
+		if first > 0 && len(states) >= first {
 			return r
 		}
 		m.Next(states[i], func(_ string, next S) {

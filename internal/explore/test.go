@@ -12,7 +12,15 @@ import (
 // replacements of zktest/simulation/bugs, it switches each of bugs on instead: the model must find it (make explore).
 func Test[S comparable](t *testing.T, m Model[S], bugs ...string) {
 	t.Helper()
-	if !withBugs {
+	switch {
+	case withRace && !withBugs:
+		r := m.visit(firstStates)
+		t.Logf("built with the race detector, which finds nothing in a model: the first %d states only", r.States)
+		if r.Wrong != "" {
+			t.Errorf("%s:\n%s", r.Wrong, strings.Join(r.Story, "\n"))
+		}
+		return
+	case !withBugs:
 		begin := time.Now()
 		r := m.Explore()
 		t.Logf("explored %d states, %d steps in %v", r.States, r.Steps, time.Since(begin).Round(time.Millisecond))
@@ -33,10 +41,14 @@ func Test[S comparable](t *testing.T, m Model[S], bugs ...string) {
 	}
 }
 
-// Finds explores a model that has to fail: with a rule that is weaker by one unit, say. Not with the tag mutants.
+// firstStates is how many states are visited with the race detector: with it a state takes twenty times as long.
+const firstStates = 5000
+
+// Finds explores a model that has to fail: with a rule that is weaker by one unit, say. Not with the tag mutants, nor with
+// the race detector.
 func Finds[S comparable](t *testing.T, m Model[S]) {
 	t.Helper()
-	if withBugs {
+	if withBugs || withRace {
 		return
 	}
 	r := m.Explore()

@@ -52,9 +52,14 @@ func (f *fences) all() []Fence {
 	return slices.Clone(f.open)
 }
 
-// tried notes the outcome of closing one. stop is why the connection must not go on; abandoned is why the
+// due returns those that are to be closed before the next session is announced.
+func (f *fences) due() []Fence {
+	return slices.DeleteFunc(f.all(), func(old Fence) bool { return old.abandoned })
+}
+
+// tried notes the outcome of closing one, at a time. stop is why the connection must not go on; abandoned is why the
 // session has just been left to expire.
-func (f *fences) tried(old Fence, err error) (stop, abandoned error) {
+func (f *fences) tried(old Fence, err error, at time.Time) (stop, abandoned error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	i := slices.IndexFunc(f.open, func(other Fence) bool { return other.SessionID == old.SessionID })
@@ -66,7 +71,7 @@ func (f *fences) tried(old Fence, err error) (stop, abandoned error) {
 		return nil, nil
 	}
 	f.open[i].tries++
-	if time.Now().Before(old.Until) || f.open[i].tries < fenceTries {
+	if at.Before(old.Until) || f.open[i].tries < fenceTries {
 		return err, nil
 	}
 	f.open[i].abandoned = true
@@ -84,15 +89,12 @@ func (s *Session) Unfenced() []Fence { return s.fences.all() }
 // earlier session alive. The connection may go on if the error is nil: each is closed, or was tried often
 // enough after its Until.
 func (s *Session) fence(server string) error {
-	for _, f := range s.fences.all() {
-		if f.abandoned {
-			continue
-		}
+	for _, f := range s.fences.due() {
 		err := s.closeOld(s.ctx, f, server)
 		if errors.Is(err, errGone) { // says a server with a quorum
 			err = nil
 		}
-		stop, abandoned := s.fences.tried(f, err)
+		stop, abandoned := s.fences.tried(f, err, time.Now())
 		if abandoned != nil {
 			s.cfg.Logger.Warn("cannot close an earlier session of this client; its nodes stay until it "+
 				"expires",

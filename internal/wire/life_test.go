@@ -463,12 +463,12 @@ func TestFencingIsGivenUp(t *testing.T) {
 		}
 		fs := fences{open: []Fence{f}}
 		for try := range fenceTries {
-			stop, abandoned := fs.tried(f, why)
+			stop, abandoned := fs.tried(f, why, time.Now())
 			last := try == fenceTries-1 && !underWay
 			assert.Equal(t, !last, stop != nil)
 			assert.Equal(t, last, abandoned != nil)
 		}
-		_, _ = fs.tried(f, nil)
+		_, _ = fs.tried(f, nil, time.Now())
 		assert.Empty(t, fs.all())
 	}
 }

@@ -34,10 +34,7 @@ func (r *register) swap(ctx context.Context, from framework.Stat, data []byte) (
 	}()
 	err := r.client.Retry(ctx, s.try, retry.WithRetryable(queue.Transient(r.client)))
 	ended = true
-	if err != nil && (s.doubt || s.lost) && !errors.Is(err, framework.ErrOutcomeUnknown) {
-		err = fmt.Errorf("%w; an earlier try: %w", err, framework.ErrOutcomeUnknown)
-	}
-	return s.stat, err
+	return s.stat, s.outcome(err)
 }
 
 type swap struct {
@@ -46,9 +43,73 @@ type swap struct {
 	data []byte
 	stat framework.Stat // the result
 
-	mark  *ownMark // of the last try
-	doubt bool     // a try with this mark may have been executed
-	lost  bool     // one whose mark is gone may have been
+	mark *ownMark // of the last try
+	doubts
+}
+
+// doubts are which tries of a write may have been executed.
+type doubts struct {
+	doubt bool // one with the present mark
+	lost  bool // one whose mark is gone
+}
+
+// unmarked is what is in doubt when there is no mark any more that could tell.
+func (d doubts) unmarked() doubts { return doubts{lost: d.lost || d.doubt} }
+
+// outcome is the error of the write whose last try ended with err.
+func (d doubts) outcome(err error) error {
+	if err != nil && (d.doubt || d.lost) && !errors.Is(err, framework.ErrOutcomeUnknown) {
+		return fmt.Errorf("%w; an earlier try: %w", err, framework.ErrOutcomeUnknown)
+	}
+	return err
+}
+
+// verdict is what follows from a try.
+type verdict int8
+
+const (
+	written  verdict = iota // the write was executed
+	ends                    // the try ends with its error
+	looks                   // the node has changed, and the mark does not tell by whom: settle
+	forgets                 // the mark is forgotten: errMark
+	unmarked                // the transaction is sent without a mark
+)
+
+// after returns what is in doubt after a try, and what follows. none says that there can be no mark.
+func (d doubts) after(answer mark.Answer, err error, none bool) (doubts, verdict) {
+	switch answer {
+	case mark.Done:
+		return doubts{}, written
+	case mark.Open:
+		d.doubt = d.doubt || errors.Is(err, framework.ErrOutcomeUnknown)
+	case mark.Refused:
+		if !none {
+			d.doubt = false
+		}
+		if (d.lost || d.doubt) && errors.Is(err, framework.ErrBadVersion) {
+			return d, looks
+		}
+	case mark.Gone:
+		return d.unmarked(), forgets
+	case mark.Untaken:
+		return d.unmarked(), unmarked
+	}
+	return d, ends
+}
+
+// compared returns what is in doubt after a look at the node, which was to be changed from what it was to data, and nil
+// if it is as it was. If a try whose mark is gone may have been executed, it looks for what speaks against that.
+func (d doubts) compared(from framework.Stat, data []byte, now content) (doubts, error) {
+	next := now.stat.Version == from.Version+1 && (from.Czxid == 0 || from.Czxid == now.stat.Czxid)
+	switch {
+	case now.stat.Mzxid == from.Mzxid:
+		return d, nil
+	case next && !bytes.Equal(now.data, data):
+		return doubts{}, changed // the change after the one that was read is somebody else's
+	case d.lost, d.doubt:
+		return d, undecided
+	}
+	return d, changed
 }
 
 // errMark says that somebody else has touched the mark, or deleted it, perhaps with the node.
@@ -63,7 +124,7 @@ func (s *swap) try(ctx context.Context) error {
 	}
 	m := s.r.markIn(session)
 	if s.mark != nil && s.mark != m {
-		s.lost, s.doubt = s.lost || s.doubt, false
+		s.doubts = s.unmarked()
 		if err := s.settle(ctx, session); err != nil {
 			return err
 		}
@@ -83,55 +144,38 @@ func (s *swap) write(ctx context.Context, m *ownMark) (again bool, _ error) {
 	view := m.Session.Client()
 	set := view.TransactionOp().SetData().WithVersion(s.from.Version).ForPath(s.r.path, s.data)
 	results, err := view.Transaction(ctx, m.Write(set)...)
-	switch m.Meaning(err, s.doubt) {
-	case mark.Done:
+	var then verdict
+	s.doubts, then = s.after(m.Meaning(err, s.doubt), err, m.None)
+	switch then {
+	case written:
 		m.Written()
-		s.doubt, s.lost = false, false
 		if err == nil {
 			s.stat = results[len(results)-1].Stat
 		} else {
 			s.stat = s.found(ctx, m)
 		}
 		return false, nil
-	case mark.Open:
-		s.doubt = s.doubt || errors.Is(err, framework.ErrOutcomeUnknown)
-	case mark.Refused:
-		if !m.None {
-			s.doubt = false
-		}
-		if (s.lost || s.doubt) && errors.Is(err, framework.ErrBadVersion) {
-			return false, cmp.Or(s.settle(ctx, m.Session), undecided)
-		}
-	case mark.Gone:
+	case looks:
+		return false, cmp.Or(s.settle(ctx, m.Session), undecided)
+	case forgets:
 		s.r.forget()
-		s.lost, s.doubt = s.lost || s.doubt, false
 		return false, errMark
-	case mark.Untaken:
-		s.lost, s.doubt = s.lost || s.doubt, false
+	case unmarked:
 		m.None = true
 		return true, err
 	}
 	return false, err
 }
 
-// settle looks at the node when a mark cannot tell any more. It returns nil if the node is as it was. If a
-// try whose mark is gone may have been executed, it looks for what speaks against that.
+// settle looks at the node when a mark cannot tell any more. It returns nil if the node is as it was.
 func (s *swap) settle(ctx context.Context, session *framework.Session) error {
 	var now content
 	var err error
 	now.data, err = session.Client().GetData().StoringStatIn(&now.stat).ForPath(ctx, s.r.path)
-	next := now.stat.Version == s.from.Version+1 && (s.from.Czxid == 0 || s.from.Czxid == now.stat.Czxid)
-	switch {
-	case err != nil:
-		return err
-	case now.stat.Mzxid == s.from.Mzxid:
-		return nil
-	case next && !bytes.Equal(now.data, s.data):
-		s.lost, s.doubt = false, false // the change after the one that was read is somebody else's
-	case s.lost, s.doubt:
-		return undecided
+	if err == nil {
+		s.doubts, err = s.compared(s.from, s.data, now)
 	}
-	return changed
+	return err
 }
 
 // found returns the Stat that the write has made: the mark was changed by the same transaction. What cannot

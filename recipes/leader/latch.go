@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/apart"
@@ -242,6 +243,7 @@ func (l *Latch) lead(term *Term) {
 	grant := term.grant
 	l.last = grant
 	cause := error(ErrReleased) // also if a hook or the logger panics or ends the goroutine
+	var until time.Time         // when the users of a term that was lost have had the time to stop
 	defer func() {
 		l.deleted = nil
 		defer func() {
@@ -250,10 +252,14 @@ func (l *Latch) lead(term *Term) {
 				close(term.done)
 			}
 		}()
+		if !goneAnyway(cause) {
+			l.line.Client.Pause(l.ctx, time.Until(until))
+		}
 		l.deleted = remove(grant, cause)
 	}()
 	for {
 		cause = l.serve(term)
+		until = time.Now().Add(term.hold.Grace())
 		if !errors.Is(cause, ErrSuspended) {
 			return
 		}

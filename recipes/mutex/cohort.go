@@ -63,8 +63,9 @@ func (c *Cohort) Path() string { return c.m.Path() }
 // or until ctx ends, which takes only this caller out of the line. ctx limits only the wait.
 //
 // If the lock is lost, the callers keep their places in the local line, and the Cohort gets a new node, at
-// the end of the line of the processes, without waiting for the Release of the turn that has ended with
-// the loss. Until it has a node, the retry policy limits the attempts; the error after the last goes to
+// the end of the line of the processes. If the session goes on, as with [framework.SuspendedIsLoss], it first
+// gives the old one back: with the Release of the turn that has ended with the loss, but no later than
+// [framework.WithFenceGrace] after that. Until it has a node, the retry policy limits the attempts; the error after the last goes to
 // all who wait.
 //
 // Re-entry: as [Mutex.Acquire], with the Context of a [Turn] at this path. With the context of a [Lock] at

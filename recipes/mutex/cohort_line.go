@@ -85,7 +85,7 @@ func (l *local) take(ctx context.Context, try bool) (*queue.Turn, error) {
 func (l *local) arrive(from queue.Caller, try bool) (*waiter, *queue.Turn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if try && (l.state.phase == taken || l.waiting.Len() > 0) {
+	if try && (l.state.phase == taken || l.state.phase == ending || l.waiting.Len() > 0) {
 		return nil, nil, errTaken
 	}
 	if l.state.phase == free && l.node.connections != l.node.Session.Connections() {
@@ -205,6 +205,9 @@ func (l *local) certain(now time.Time) bool {
 // what is to be done for those is left to the caller.
 func (l *local) next(e event, more int, valid bool, now time.Time) (todo action) {
 	f := facts{waiting: l.waiting.Len() + more, valid: valid, now: now}
+	if e == onLoss {
+		f.grace = l.node.Hold.Grace()
+	}
 	l.state, todo = l.limits.next(l.state, e, f)
 	switch todo {
 	case start:

@@ -96,6 +96,7 @@ func (l *local) tend(n *node, more *bool) {
 		}
 	}()
 	revoked, lost := l.line.Listen(n.Grant), n.Hold.Context().Done()
+	var over <-chan struct{} // the session, after a loss
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for busy := false; ; {
@@ -114,6 +115,10 @@ func (l *local) tend(n *node, more *bool) {
 		case <-l.kick:
 			continue
 		case <-lost:
+			lost, over = nil, n.Session.Done()
+			l.happens(onLoss)
+		case <-over:
+			over = nil
 			l.happens(onLoss)
 		case <-revoked:
 			revoked = nil
@@ -135,26 +140,18 @@ func (l *local) tend(n *node, more *bool) {
 func (l *local) nextAction(n *node, timer *time.Timer) action {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	todo := l.limits.duty(l.state, n.giving, n.given)
 	switch {
-	case n.given:
-		return stop
-	case n.giving:
-		return nothing
-	case l.state.phase == going:
+	case todo == end:
 		n.giving = true
-		return end
-	case l.limits.idle == 0:
-		return nothing
+	case l.state.phase == ending:
+		timer.Reset(time.Until(l.state.until))
+	case l.state.phase == free:
+		timer.Reset(l.limits.idle - time.Since(l.state.idle))
+	case l.limits.idle > 0: // a turn may end at any time, and does not wake the owner
+		timer.Reset(l.limits.idle)
 	}
-	left := l.limits.idle
-	if l.state.phase == free {
-		left -= time.Since(l.state.idle)
-	}
-	timer.Reset(left)
-	if l.state.others == unknown {
-		return look
-	}
-	return nothing
+	return todo
 }
 
 func (l *local) happens(e event) {

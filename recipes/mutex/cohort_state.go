@@ -10,6 +10,7 @@ const (
 	coming              // the owner gets one: it stands in line, or is about to
 	free                // it has the lock, and no caller has a turn
 	taken               // it has the lock, and a caller has a turn
+	ending              // the lock was lost during a turn, whose users have time to stop
 	going               // the owner is to give it back
 )
 
@@ -31,7 +32,7 @@ const (
 	onGrant                  // the node has the lock
 	onFailure                // it could not be got; those who were told have left
 	onRelease                // the turn has ended
-	onLoss                   // the hold has ended otherwise
+	onLoss                   // the hold has ended otherwise, or now the session, too
 	onAlone                  // a list that has armed a watch shows no other contender
 	onSought                 // it shows one, or the watch has fired
 	onReconnect              // since that list
@@ -64,6 +65,7 @@ type facts struct {
 	waiting int  // callers in the local line; an arriving one counts
 	valid   bool // the hold is certain
 	now     time.Time
+	grace   time.Duration // after a loss: how long the user has to stop before the node is deleted; 0 if it is gone or goes with its session
 }
 
 // state is what a Cohort knows; only next changes it.
@@ -72,6 +74,7 @@ type state struct {
 	turns  int       // since began
 	began  time.Time // the time of this process
 	idle   time.Time // since when it is free
+	until  time.Time // when a lost node is deleted although its user has not released
 	others who
 	stale  bool // reconnected, and not listed since: no turn begins when it is free
 	asked  bool
@@ -99,10 +102,17 @@ func (l limits) next(s state, e event, f facts) (state, action) {
 			s.phase = away
 		}
 	case onRelease:
-		if s.phase == taken {
+		switch s.phase {
+		case taken:
 			return l.rest(s, f)
+		case ending:
+			return s.end()
 		}
 	case onLoss:
+		if s.phase == taken && f.grace > 0 {
+			s.phase, s.until = ending, f.now.Add(f.grace)
+			return s, nothing
+		}
 		return s.end()
 	case onAlone, onSought:
 		s.stale, s.others = false, nobody
@@ -124,7 +134,7 @@ func (l limits) next(s state, e event, f facts) (state, action) {
 			return s.end()
 		}
 	case onTick:
-		if s.phase == free && f.now.Sub(s.idle) >= l.idle {
+		if s.phase == free && f.now.Sub(s.idle) >= l.idle || s.phase == ending && !f.now.Before(s.until) {
 			return s.end()
 		}
 	}
@@ -150,8 +160,24 @@ func (l limits) rest(s state, f facts) (state, action) {
 	return s, nothing
 }
 
+// duty is what the owner of the node has to do: end, look, nothing, or stop, since the node has been given back.
+// giving says that somebody else gives it back, and given that the delete is on its way.
+func (l limits) duty(s state, giving, given bool) action {
+	switch {
+	case given:
+		return stop
+	case giving:
+		return nothing
+	case s.phase == going:
+		return end
+	case s.phase != ending && l.idle > 0 && s.others == unknown:
+		return look
+	}
+	return nothing
+}
+
 func (s state) end() (state, action) {
-	if s.phase != free && s.phase != taken {
+	if s.phase != free && s.phase != taken && s.phase != ending {
 		return s, nothing
 	}
 	s.phase = going

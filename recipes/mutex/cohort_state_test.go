@@ -16,6 +16,8 @@ func TestNextStateOfACohort(t *testing.T) {
 		one   = facts{waiting: 1, valid: true, now: now}
 		over  = facts{waiting: 1, valid: false, now: now}
 		late  = facts{waiting: 1, valid: true, now: now.Add(time.Second)}
+		just  = facts{waiting: 1, now: now.Add(time.Second - 1)}
+		lose  = facts{waiting: 1, now: now, grace: time.Second}
 	)
 	held := func(turns int, w who) state { return state{phase: taken, turns: turns, began: now, others: w} }
 	idle := func(turns int, w who) state {
@@ -23,6 +25,7 @@ func TestNextStateOfACohort(t *testing.T) {
 	}
 	with := func(s state, change func(*state)) state { change(&s); return s }
 	phase := func(p phase) func(*state) { return func(s *state) { s.phase = p } }
+	ended := with(held(1, unknown), func(s *state) { s.phase, s.until = ending, now.Add(time.Second) })
 	stale := with(idle(1, unknown), func(s *state) { s.stale = true })
 	for _, c := range []struct {
 		what  string
@@ -81,6 +84,14 @@ func TestNextStateOfACohort(t *testing.T) {
 		},
 		{"passed on, others wait", kept, held(1, others), onRelease, one, held(2, others), pass},
 		{"the loss", plain, held(1, unknown), onLoss, one, with(held(1, unknown), phase(going)), end},
+		{"the loss in a session that goes on", plain, held(1, unknown), onLoss, lose, ended, nothing},
+		{"the user has stopped", plain, ended, onRelease, over, with(ended, phase(going)), end},
+		{"the user has time to stop", plain, ended, onTick, just, ended, nothing},
+		{"the user has had time to stop", plain, ended, onTick, late, with(ended, phase(going)), end},
+		{"a caller while a user has time to stop", plain, ended, onArrival, one, ended, nothing},
+		{"the session ends meanwhile", plain, ended, onLoss, one, with(ended, phase(going)), end},
+		{"the loss of what is kept, in a session that goes on", kept, idle(1, nobody), onLoss, lose,
+			with(idle(1, nobody), phase(going)), end},
 		{"the loss of what is kept", kept, idle(1, nobody), onLoss, none, with(idle(1, nobody), phase(going)), end},
 		{"the loss of what is given back", plain, state{phase: going}, onLoss, one, state{phase: going}, nothing},
 		{"nobody else", kept, held(1, unknown), onAlone, none, held(1, nobody), nothing},
@@ -140,9 +151,12 @@ func FuzzNextStateOfACohort(f *testing.F) {
 			if e == onArrival {
 				f.waiting++
 			}
+			if e == onLoss {
+				f.grace = time.Duration(b>>3) * time.Second
+			}
 			switch { // what cannot happen
 			case (e == onGrant || e == onFailure) && s.phase != coming, e == onGone && s.phase != going,
-				(e == onAlone || e == onSought || e == onReconnect || e == onTick) && l.idle == 0,
+				(e == onAlone || e == onSought || e == onReconnect) && l.idle == 0,
 				(e == onAlone || e == onSought || e == onReconnect) && s.phase != free && s.phase != taken,
 				e == onReconnect && s.phase != free:
 				continue
@@ -157,6 +171,7 @@ func FuzzNextStateOfACohort(f *testing.F) {
 			case does == pass:
 				require.True(t, f.valid && f.waiting > 0 && s.phase == taken && !s.asked)
 				require.True(t, before.phase != taken || e == onRelease, "two turns at a time")
+				require.NotEqual(t, ending, before.phase, "a turn with what is lost")
 				require.False(t, before.stale && before.phase == free && e == onArrival, "not listed after a reconnect")
 				turns++
 				require.LessOrEqual(t, turns, l.turns)

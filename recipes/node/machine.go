@@ -8,6 +8,7 @@ type machine struct {
 	stays      bool // closing leaves the node where it is
 	named      bool // the path is known: a sequential node has none before it was made
 	grasp      bool // may take over another session's node
+	unique     bool // the path has a UUID: no other client makes a node there
 
 	busy    action // what is under way; rest if nothing is
 	waiting bool   // for the end of a pause
@@ -30,7 +31,7 @@ type machine struct {
 	version  int32 // of the node that is there
 
 	made     bool // something was sent that may have made a node
-	unsure   bool // a node of this session with version 0 may be one that we have made with the latest data
+	unsure   bool // a node of version 0 may be one that we have made with the latest data
 	dirty    bool // the node does not have the latest data
 	failed   bool // a pause is due
 	failures int  // in a row
@@ -192,6 +193,19 @@ func (m machine) leave() action {
 	return look
 }
 
+// careful reports whether a look must see everything that was sent before: a node of ours may be there that a
+// member that lags does not show yet.
+func (m machine) careful() bool { return m.closing || m.unsure }
+
+// recognises reports whether a node of ours that a look has found is certainly the one that a create of unknown
+// outcome has made, with the data of then. A persistent one may be another's.
+func (m machine) recognises(version int32) bool {
+	return m.unsure && version == 0 && (!m.persistent || m.unique)
+}
+
+// leaves reports whether a session that is over may have left a node.
+func (m machine) leaves() bool { return m.made && !m.persistent }
+
 // state is what can be said of our node.
 func (m machine) state() State {
 	switch {
@@ -345,7 +359,7 @@ func (m machine) saw(e event) machine {
 	m.watched, m.version = true, e.version
 	if e.whose == own {
 		if e.czxid != m.mine { // not the one whose create was confirmed
-			m.dirty = m.dirty || !(m.unsure && e.version == 0)
+			m.dirty = m.dirty || !m.recognises(e.version)
 		}
 		m.known, m.mine, m.certain = ours, e.czxid, e.czxid
 		m.grasp, m.unsure, m.target = false, false, 0

@@ -72,6 +72,7 @@ func newWorker(k *Keeper, cfg *config) *worker {
 		stays:      cfg.ttl > 0,
 		named:      w.path != "",
 		grasp:      cfg.takeover == AtStart,
+		unique:     w.path != k.path,
 	}
 	return w
 }
@@ -208,7 +209,7 @@ func (j *job) request(r *result) {
 			ForPath(ctx, path, r.sent.data))
 		r.kind, r.path, r.czxid = created, node.Path, node.Stat.Czxid
 	case look:
-		if j.m.closing || j.m.unsure { // it must not miss what it is after
+		if j.m.careful() {
 			if r.err = catchUp(ctx, view, j.path); r.err != nil {
 				return
 			}
@@ -218,7 +219,7 @@ func (j *job) request(r *result) {
 		if r.watch, r.kind = found.Watch, absent; found.Stat != nil {
 			r.kind, r.czxid, r.version = seen, found.Stat.Czxid, found.Stat.Version
 			r.owner = found.Stat.EphemeralOwner
-			r.whose = j.whose(r.owner)
+			r.whose = whoseIs(r.owner, j.session.ID(), j.m.persistent, j.former)
 		}
 	case set:
 		r.sent = j.k.wanted()
@@ -251,14 +252,14 @@ func unnumbered(mode framework.CreateMode) framework.CreateMode {
 	return mode
 }
 
-// whose says to whom a node with this owner belongs.
-func (j *job) whose(owner int64) whose {
+// whoseIs says to whom a node with this owner belongs, in a session with that id.
+func whoseIs(owner, session int64, persistent bool, earlier []int64) whose {
 	switch {
-	case j.m.persistent && owner == 0, !j.m.persistent && owner == j.session.ID():
+	case persistent && owner == 0, !persistent && owner == session:
 		return own
 	case owner == 0:
 		return nobody
-	case slices.Contains(j.former, owner):
+	case slices.Contains(earlier, owner):
 		return former
 	}
 	return another
@@ -315,7 +316,7 @@ func (w *worker) ended(r result) event {
 	}
 	switch r.kind {
 	case joined:
-		if w.session != nil && w.session.ID() != r.session.ID() && w.m.made && !w.m.persistent {
+		if w.session != nil && w.session.ID() != r.session.ID() && w.m.leaves() {
 			w.former = append(slices.Clone(w.former[max(0, len(w.former)+1-remembered):]), w.session.ID())
 		}
 		w.session = r.session
@@ -324,7 +325,7 @@ func (w *worker) ended(r result) event {
 		r.latest = w.k.wrote(r.sent)
 	case seen:
 		w.other = Status{Other: r.whose != own, Owner: r.owner}
-		if r.whose == own && w.m.unsure && r.version == 0 { // made by a create whose reply was lost
+		if r.whose == own && w.m.recognises(r.version) {
 			w.k.wrote(w.sent)
 		}
 	case written:

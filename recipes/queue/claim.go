@@ -44,23 +44,21 @@ func (q *Queue) claim(ctx context.Context, name string) (_ *claim, data []byte, 
 			creating := c.create(ctx)
 			read = view.GetData().Undecompressed().InBackground().ForPath(ctx, q.item(name))
 			node, failed := queue.Result(creating)
-			switch err = failed; {
-			case err == nil:
+			var then entry
+			doubt, then = entered(failed, doubt)
+			switch err = failed; then {
+			case locked:
 				made, c.czxid = true, node.Stat.Czxid
 				return nil
-			case errors.Is(err, framework.ErrOutcomeUnknown):
-				doubt = true
-				return err
-			case errors.Is(err, framework.ErrNodeExists) && doubt:
+			case asks:
 				if made, failed = c.mine(ctx); made || failed != nil {
 					return failed
 				}
 				doubt = false
 				return err
-			case !errors.Is(err, framework.ErrNoNode):
+			case fails:
 				return err
 			}
-			doubt = false
 			if failed := makeNode(ctx, view, q.lockPath); failed != nil {
 				return failed
 			}
@@ -80,6 +78,31 @@ func (q *Queue) claim(ctx context.Context, name string) (_ *claim, data []byte, 
 	return c, data, err
 }
 
+// entry is what follows from a try to make a lock.
+type entry int8
+
+const (
+	locked entry = iota // the lock is there
+	fails               // the try ends with its error
+	asks                // a lock is there, and may be that of an earlier try
+	lacks               // the directory is missing
+)
+
+// entered returns whether the lock may have been made by a try, or one before it, and what follows.
+func entered(err error, doubt bool) (bool, entry) {
+	switch {
+	case err == nil:
+		return doubt, locked
+	case errors.Is(err, framework.ErrOutcomeUnknown):
+		return true, fails
+	case errors.Is(err, framework.ErrNodeExists) && doubt:
+		return doubt, asks
+	case !errors.Is(err, framework.ErrNoNode):
+		return doubt, fails
+	}
+	return false, lacks
+}
+
 func (c *claim) create(ctx context.Context) *framework.Pending[framework.CreateResult] {
 	return c.session.Client().Create().WithMode(framework.Ephemeral).Uncompressed().InBackground().
 		ForPath(ctx, c.path, []byte(c.guid))
@@ -92,12 +115,15 @@ func (c *claim) mine(ctx context.Context) (bool, error) {
 	switch {
 	case errors.Is(err, framework.ErrNoNode):
 		return false, nil
-	case err == nil && string(lock.Data) == c.guid:
+	case err == nil && c.made(lock.Data):
 		c.czxid = lock.Stat.Czxid
 		return true, nil
 	}
 	return false, err
 }
+
+// made reports whether a lock with these data is this one.
+func (c *claim) made(data []byte) bool { return string(data) == c.guid }
 
 // settle is called when nobody waits for the lock any more, and it is not known whether it was made. To make
 // it once more finds that out; then it is deleted.
@@ -147,26 +173,21 @@ func (c *claim) hold(ctx context.Context) (err error) {
 }
 
 // abandon gives the lock back: the item stays. The client goes on until it is done.
-func (c *claim) abandon() {
-	c.end()
-	c.session.Client().Spawn(c.remove)
-}
+func (c *claim) abandon() { c.giveBack(nil) }
 
-// drop gives the lock of an item back that is gone. Nobody will ever need a lock of that name again, so it
-// does no harm to delete whichever there is.
-func (c *claim) drop() {
-	c.end()
-	queue.Remove(c.session.Client(), c.path)
-}
-
-// giveBack is drop or abandon, as what went wrong says.
+// giveBack is abandon after an error, which may be that the item is gone.
 func (c *claim) giveBack(err error) {
-	if errors.Is(err, framework.ErrNoNode) {
-		c.drop()
+	c.end()
+	if drops(err) {
+		queue.Remove(c.session.Client(), c.path)
 	} else {
-		c.abandon()
+		c.session.Client().Spawn(c.remove)
 	}
 }
+
+// drops reports whether a lock need not be found to be one's own before it is deleted: that of an item that is gone.
+// Nobody will ever need a lock of that name again.
+func drops(err error) bool { return errors.Is(err, framework.ErrNoNode) }
 
 // end ends the hold, before the node is deleted.
 func (c *claim) end() {
@@ -213,23 +234,30 @@ func (c *claim) release(ctx context.Context, view *framework.Client, what ops) e
 		to := view.TransactionOp()
 		all := append([]framework.TransactionOp{to.Delete().ForPath(c.path)}, what(to)...)
 		_, err := view.Transaction(ctx, all...)
-		var refused *framework.TransactionError
-		switch {
-		case err == nil:
-			return nil
-		case !errors.As(err, &refused):
-			doubt = doubt || errors.Is(err, framework.ErrOutcomeUnknown)
-		case refused.Index > 0: // also if it was executed before, and somebody has made the lock once more since
-			return err
-		case errors.Is(err, framework.ErrNoNode) && doubt:
-			return nil // the lock went with an earlier try
-		case errors.Is(err, framework.ErrNoNode):
-			return fmt.Errorf("the lock of an item: %w", framework.ErrNodeDeleted)
-		}
+		doubt, err = finished(err, doubt)
 		return err
 	})
 	if err != nil {
 		c.giveBack(err)
 	}
 	return err
+}
+
+// finished returns whether a try to delete the lock, with other operations, or one before it may have been executed, and
+// the error: nil if one was.
+func finished(err error, doubt bool) (bool, error) {
+	var refused *framework.TransactionError
+	switch {
+	case err == nil:
+		return doubt, nil
+	case !errors.As(err, &refused):
+		return doubt || errors.Is(err, framework.ErrOutcomeUnknown), err
+	case refused.Index > 0: // also if it was executed before, and somebody has made the lock once more since
+		return doubt, err
+	case errors.Is(err, framework.ErrNoNode) && doubt:
+		return doubt, nil // the lock went with an earlier try
+	case errors.Is(err, framework.ErrNoNode):
+		return doubt, fmt.Errorf("the lock of an item: %w", framework.ErrNodeDeleted)
+	}
+	return doubt, err
 }

@@ -177,13 +177,14 @@ func (c *consumer) atMostOnce(ctx context.Context, name string) error {
 		return err
 	}
 	err = c.marker.write(ctx, deletion)
-	if errors.Is(err, framework.ErrOutcomeUnknown) {
+	mine, perhaps := took(err)
+	if perhaps {
 		c.failed(name, data, err)
 		if c.again = true; ctx.Err() == nil && c.q.client.Err() == nil {
 			return nil
 		}
 	}
-	if err != nil {
+	if !mine {
 		return err
 	}
 	for _, item := range items {
@@ -195,6 +196,12 @@ func (c *consumer) atMostOnce(ctx context.Context, name string) error {
 		c.failures = 0
 	}
 	return nil
+}
+
+// took reports whether an item is the consumer's whose delete has ended with err, and else whether it may have been
+// taken off by that.
+func took(err error) (mine, perhaps bool) {
+	return err == nil, errors.Is(err, framework.ErrOutcomeUnknown)
 }
 
 // atLeastOnce locks an item, handles it, and then takes it off the queue.

@@ -45,8 +45,13 @@ func (m *marker) write(ctx context.Context, what ops) error {
 		err = m.client.Retry(ctx, w.try, retry.WithRetryable(queue.Transient(m.client)))
 	}
 	ended = true
-	if err != nil && w.doubt && !errors.Is(err, framework.ErrOutcomeUnknown) {
-		err = fmt.Errorf("%w; an earlier try: %w", err, framework.ErrOutcomeUnknown)
+	return outcome(err, w.doubt)
+}
+
+// outcome is the error of a write whose last try ended with err. In doubt, a try may have been executed.
+func outcome(err error, doubt bool) error {
+	if err != nil && doubt && !errors.Is(err, framework.ErrOutcomeUnknown) {
+		return fmt.Errorf("%w; an earlier try: %w", err, framework.ErrOutcomeUnknown)
 	}
 	return err
 }
@@ -88,30 +93,51 @@ func (w *marked) send(ctx context.Context) (again bool, _ error) {
 	}
 	view := m.Session.Client()
 	_, err := view.Transaction(ctx, m.Write(w.ops(view.TransactionOp())...)...)
-	switch answer := m.Meaning(err, w.doubt); {
-	case answer == mark.Done:
-		w.doubt = false
+	var then verdict
+	w.doubt, then, err = after(m.Meaning(err, w.doubt), err, w.doubt, m.None)
+	switch then {
+	case written:
 		m.Written()
-		return false, nil
+	case remarked:
+		w.begin(m.Session)
+	case unmarked:
+		m.None = true
+	}
+	return then == remarked || then == unmarked, err
+}
+
+// verdict is what follows from a try.
+type verdict int8
+
+const (
+	written  verdict = iota // the write was executed
+	ends                    // the try ends with an error
+	remarked                // it was not executed, and is sent with another mark
+	unmarked                // it was not executed, and is sent without a mark
+)
+
+// after returns whether the write may have been executed after a try, what follows, and the error. none says that
+// there can be no mark.
+func after(answer mark.Answer, err error, doubt, none bool) (bool, verdict, error) {
+	switch {
+	case answer == mark.Done:
+		return false, written, nil
 	case answer == mark.Open:
-		w.doubt = w.doubt || errors.Is(err, framework.ErrOutcomeUnknown)
-		if w.doubt && m.None {
+		doubt = doubt || errors.Is(err, framework.ErrOutcomeUnknown)
+		if doubt && none {
 			err = errUndecidable
 		}
-		return false, err
+		return doubt, ends, err
 	case answer == mark.Refused:
-		w.doubt = false
-		return false, err
-	case w.doubt:
-		return false, errUndecided // somebody has deleted the mark
+		return false, ends, err
+	case doubt:
+		return true, ends, errUndecided // somebody has deleted the mark
 	case answer == mark.Gone:
-		w.begin(m.Session) // somebody has touched it
-		return true, err
+		return false, remarked, err // somebody has touched it
 	case !errors.Is(err, framework.ErrNoAuth):
-		return false, err
+		return false, ends, err
 	}
-	m.None = true
-	return true, err
+	return false, unmarked, err
 }
 
 // make makes the mark.

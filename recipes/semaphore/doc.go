@@ -20,8 +20,9 @@
 //
 // The limit is an agreement: all processes at a path have to use the same limit. [WithSharedCount] keeps the
 // limit in a node, Curator's SharedCount, where it can be changed at any time. When it grows, waiters get
-// leases. When it shrinks, holders keep their leases, and nobody gets another lease until enough of them were
-// released. [Count] reads and sets the limit.
+// leases. When it shrinks, holders keep their leases, a caller that has created its nodes before may still get
+// its own, and nobody else gets a lease until enough of them were released. So there are never more leases than
+// the limit was when the one created last was granted. [Count] reads and sets the limit.
 //
 // # What a lease is worth
 //

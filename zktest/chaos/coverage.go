@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // moments are what a process may have been doing with a right when a fault struck it; for faults of servers,
@@ -56,6 +57,31 @@ func (c coverage) String() string {
 		for _, m := range moments {
 			fmt.Fprintf(&b, "%9d", c[kind+"/"+m])
 		}
+	}
+	return b.String()
+}
+
+// leasts are the smallest times of many runs; see [World.Least].
+type leasts map[string]least
+
+type least struct {
+	time.Duration
+	plan *Plan // of the run that had it
+}
+
+func (l leasts) add(r *Result) {
+	for what, d := range r.Least {
+		if before, noted := l[what]; !noted || d < before.Duration {
+			l[what] = least{d, r.Plan}
+		}
+	}
+}
+
+func (l leasts) String() string {
+	var b strings.Builder
+	for _, what := range slices.Sorted(maps.Keys(l)) {
+		fmt.Fprintf(&b, "\nleast %s: %v (seed %d, session timeout %v)", what, l[what].Duration, l[what].plan.Seed,
+			l[what].plan.SessionTimeout)
 	}
 	return b.String()
 }

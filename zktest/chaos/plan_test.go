@@ -20,3 +20,14 @@ func TestTimeWithoutWatchesIsNotCounted(t *testing.T) {
 	}}
 	assert.Equal(t, 61*time.Second, p.unwatched())
 }
+
+// Of the smallest times of many runs each counts with its run.
+func TestTheLeastOfAllRuns(t *testing.T) {
+	l := leasts{}
+	for seed, d := range []time.Duration{3 * time.Second, -time.Second, 2 * time.Second} {
+		plan := &Plan{Seed: uint64(seed), SessionTimeout: time.Minute}
+		l.add(&Result{Plan: plan, Least: map[string]time.Duration{"margin": d, "rest": -d}})
+	}
+	assert.Equal(t, "\nleast margin: -1s (seed 1, session timeout 1m0s)\nleast rest: -3s (seed 0, session timeout 1m0s)",
+		l.String())
+}

@@ -33,17 +33,18 @@ var standstill = 3 * time.Minute
 
 // Result is what came of a run.
 type Result struct {
-	Plan       *Plan          `json:"plan"`
-	Violations []Violation    `json:"violations,omitempty"`
-	Story      []Line         `json:"story,omitempty"`
-	Trace      []string       `json:"trace,omitempty"` // the servers'
-	Actors     []string       `json:"actors,omitempty"`
-	Coverage   map[string]int `json:"coverage,omitempty"`
-	Counts     map[string]int `json:"counts,omitempty"` // see World.Count
-	Replicas   int            `json:"replicas"`
-	Took       time.Duration  `json:"took"`            // virtual
-	Unfit      bool           `json:"unfit,omitempty"` // its goroutines are still there
-	circles    bool           // it was ended by the wall clock
+	Plan       *Plan                    `json:"plan"`
+	Violations []Violation              `json:"violations,omitempty"`
+	Story      []Line                   `json:"story,omitempty"`
+	Trace      []string                 `json:"trace,omitempty"` // the servers'
+	Actors     []string                 `json:"actors,omitempty"`
+	Coverage   map[string]int           `json:"coverage,omitempty"`
+	Counts     map[string]int           `json:"counts,omitempty"` // see World.Count
+	Least      map[string]time.Duration `json:"least,omitempty"`
+	Replicas   int                      `json:"replicas"`
+	Took       time.Duration            `json:"took"`            // virtual
+	Unfit      bool                     `json:"unfit,omitempty"` // its goroutines are still there
+	circles    bool                     // it was ended by the wall clock
 }
 
 // Test runs the scenario under many schedules of faults, and fails the test at the first that violates what
@@ -105,7 +106,7 @@ func newHunt(t *testing.T, scenario func(w *World), cfg []Config) *hunt {
 		work(t, c, scenario)
 		t.SkipNow() // what comes after it is the parent's
 	}
-	return &hunt{t: t, cfg: c, covered: coverage{}, counts: coverage{}, started: time.Now()}
+	return &hunt{t: t, cfg: c, covered: coverage{}, counts: coverage{}, least: leasts{}, started: time.Now()}
 }
 
 // hunt looks for a schedule that fails.
@@ -121,6 +122,7 @@ type hunt struct {
 	virtual time.Duration
 	covered coverage
 	counts  coverage
+	least   leasts
 	failed  *Result
 }
 
@@ -166,7 +168,7 @@ func (h *hunt) search() *Result {
 			over = true
 		}
 	}
-	h.t.Logf("chaos: %s\n%v", h.summary(), h.covered)
+	h.t.Logf("chaos: %s\n%v%v", h.summary(), h.covered, h.least)
 	return h.failed
 }
 
@@ -177,6 +179,7 @@ func (h *hunt) took(r *Result) {
 	h.virtual += r.Took
 	h.covered.add(r.Coverage)
 	h.counts.add(r.Counts)
+	h.least.add(r)
 	// The lowest seed counts: what several workers find does not depend on which is first.
 	if len(r.Violations) > 0 && (h.failed == nil || r.Plan.Seed < h.failed.Plan.Seed) {
 		h.failed = r
@@ -216,7 +219,9 @@ func (h *hunt) replay(p *Plan) {
 			break
 		}
 	}
-	h.t.Logf("chaos: %v\n%s%s", p, p.schedule(r.Actors), story(r))
+	least := leasts{}
+	least.add(r)
+	h.t.Logf("chaos: %v\n%s%s%v", p, p.schedule(r.Actors), story(r), least)
 	if len(r.Violations) > 0 {
 		h.t.Errorf("chaos: %v", r.Violations[0])
 	}

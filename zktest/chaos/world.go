@@ -48,6 +48,7 @@ type notes struct {
 	story    []Line
 	violated []Violation
 	counts   map[string]int
+	least    map[string]time.Duration
 }
 
 // Line is a line of a run's story.
@@ -109,6 +110,16 @@ func (w *World) Count(what string, n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts[what] += n
+}
+
+// Least notes a time of which the smallest counts, over all schedules: the runner reports it with its seed. A time
+// that shrinks is seen before it is too short.
+func (w *World) Least(what string, d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if least, noted := w.notes.least[what]; !noted || d < least {
+		w.notes.least[what] = d
+	}
 }
 
 func (w *World) tell(actor, format string, args ...any) {
@@ -208,7 +219,7 @@ func run(plan *Plan, cfg Config, scenario func(*World), abandon func(*Result)) *
 		began:   time.Now(),
 		calmed:  make(chan struct{}),
 		driver:  driver{coverage: map[string]int{}},
-		notes:   notes{counts: map[string]int{}},
+		notes:   notes{counts: map[string]int{}, least: map[string]time.Duration{}},
 	}
 	server := plan.server()
 	if cfg.Server != nil {
@@ -322,6 +333,7 @@ func (w *World) result(trace func() []string) *Result {
 		Story:      w.story,
 		Coverage:   w.coverage,
 		Counts:     w.counts,
+		Least:      w.notes.least,
 		Took:       w.Elapsed(),
 		Replicas:   len(w.slots),
 	}

@@ -62,7 +62,7 @@ func (a *actor) live() {
 			continue
 		}
 		a.w.Count("turns", 1)
-		time.Sleep(below(a.r, 200*time.Millisecond))
+		a.idle()
 	}
 	ctx, cancel := context.WithTimeout(a.own(), a.w.plan.ending())
 	defer cancel()

@@ -21,12 +21,14 @@ const (
 
 // custom are the faults that only these works know.
 func custom(s *stage) map[chaos.Kind]func(*chaos.World, chaos.Fault) func() {
-	return map[chaos.Kind]func(*chaos.World, chaos.Fault) func(){
+	kinds := map[chaos.Kind]func(*chaos.World, chaos.Fault) func(){
 		question:  func(_ *chaos.World, f chaos.Fault) func() { return s.w.question(f) },
 		flood:     func(_ *chaos.World, f chaos.Fault) func() { return s.w.burst(f) },
 		swarm:     func(_ *chaos.World, f chaos.Fault) func() { s.w.swarm(f); return nil },
 		wallClock: func(_ *chaos.World, f chaos.Fault) func() { s.w.setWallClock(f.Delay); return nil },
 	}
+	atGrant(s, kinds)
+	return kinds
 }
 
 // question makes a client connect anew to servers that cannot tell it at the moment whether they stand alone.

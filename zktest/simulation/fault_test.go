@@ -23,6 +23,8 @@ type draft struct {
 	action zktest.Action
 	err    zktest.Error
 	after  int
+	times  int
+	all    bool
 	delay  time.Duration
 	dice   int
 }
@@ -313,6 +315,8 @@ func (p *plan) fault(d draft) chaos.Fault {
 		f.Kind = chaos.ReplaceMember
 	case "shorten":
 		f.Kind, f.All = chaos.Shrink, d.dice%2 == 0
+	default: // those that wait for a grant
+		f.Kind, f.Dir, f.After, f.Times, f.All = chaos.Kind(d.kind), d.dir, d.after, d.times, d.all
 	}
 	return f
 }

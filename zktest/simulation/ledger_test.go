@@ -224,6 +224,9 @@ func (l *ledger) use(a *actor, g *grant, guard func() []framework.TransactionOp)
 			3*l.w.plan.SessionTimeout+5*time.Second,
 		),
 	)
+	if l.w.plan.Rests {
+		d = below(a.r, pick(a.r, 100*time.Millisecond, time.Second, l.w.plan.SessionTimeout/4, l.w.plan.SessionTimeout))
+	}
 	if l.w.plan.Meddling && a.r.IntN(4) == 0 {
 		d = 2*l.w.slack() + 2*time.Second
 	}
@@ -231,7 +234,10 @@ func (l *ledger) use(a *actor, g *grant, guard func() []framework.TransactionOp)
 	end := time.Now().Add(d)
 	quiet := a.r.IntN(2) == 0 // relies on the context alone
 	sharp := a.r.IntN(2) == 0 // asks the clock at the very instant at which it may end
-	for time.Now().Before(end) && !l.w.calm() && !a.dead() {
+	for (time.Now().Before(end) || l.w.keptOn(a.id)) && !l.w.calm() && !a.dead() {
+		if !time.Now().Before(end) {
+			end = time.Now().Add(500 * time.Millisecond)
+		}
 		wait := min(below(a.r, 500*time.Millisecond), time.Until(end))
 		if left := g.Remaining(); left > 0 {
 			g.sure = time.Now().Add(left)

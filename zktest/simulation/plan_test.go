@@ -36,6 +36,7 @@ type scheme struct {
 	Before   string        // what else happens before the faults: busy, ghosts
 	Tracks   bool          // clients follow the servers' own list of members
 	Shorter  bool          // servers grant less for a while, in the middle of the faults
+	Rests    bool          // clients do nothing for long before they contend, and faults strike at grants
 	Java     bool          // a peer of Java's kind contends, too
 	Cohorts  []cohort      // of the clients, at the mutex
 	Seldom   bool          // clients but the first one seldom want the mutex
@@ -60,6 +61,7 @@ const (
 // options are what a run of the simulation is told by flags, or by a row of the deliberate bugs.
 type variant struct {
 	works []string // what the clients do; none: as the seed says
+	rests bool     // only plans of rests
 	crowd bool     // several contenders in each client, to which events come one by one
 	still bool     // much happens at one instant: one server, no faults, and only work under a hold takes time
 }
@@ -68,6 +70,10 @@ type variant struct {
 func newPlan(seed uint64, v variant) *plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := &plan{Plan: &chaos.Plan{Seed: seed}}
+	if p.rests(v) {
+		p.schedule(p.drawRests(v))
+		return p.done()
+	}
 	p.Members = pick(r, 1, 1, 3, 3, 3, 5)
 	p.Clients = 2 + r.IntN(4)
 	if r.IntN(40) == 0 {
@@ -125,6 +131,11 @@ func newPlan(seed uint64, v variant) *plan {
 		p.Abreast, p.Pace = 3, time.Millisecond
 	}
 	p.schedule(drafts)
+	return p.done()
+}
+
+// done completes a plan that was drawn.
+func (p *plan) done() *plan {
 	p.Patience = 3*p.ending() + mending // each actor judges its own
 	own, err := json.Marshal(p.scheme)
 	if err != nil {

@@ -21,6 +21,7 @@ var (
 		false,
 		"three contenders in each client, and events that come one by one",
 	)
+	restsFlag     = flag.Bool("rests", false, "clients rest before they contend, and faults strike at grants")
 	stillFlag     = flag.Bool("still", false, "one server, no faults, and nothing that takes time")
 	historiesFlag = flag.String(
 		"histories",
@@ -58,7 +59,7 @@ func works(list string) []string {
 func TestSim(t *testing.T) {
 	setMutant(t, *mutantFlag)
 	defer mutant.Set("")
-	scenario, cfg := simulation(variant{works(*workFlag), *crowdFlag, *stillFlag})
+	scenario, cfg := simulation(variant{works(*workFlag), *restsFlag, *crowdFlag, *stillFlag})
 	if cfg.Count = short; testing.Short() {
 		cfg.Count *= 5 // of which chaos plays a fifth
 	}

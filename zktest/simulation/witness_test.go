@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/recipes/leader"
 )
 
@@ -21,9 +23,10 @@ type witness struct {
 	mu    sync.Mutex
 	terms map[string]context.Context // by their nodes
 	open  map[*holding]bool
-	ids   map[string]int64 // the sessions of all holds, by their nodes
-	lost  map[string]bool  // the nodes of holds that did not end by their release
-	last  map[string]mark  // by what is held
+	ids   map[string]int64      // the sessions of all holds, by their nodes
+	lost  map[string]bool       // the nodes of holds that did not end by their release
+	last  map[string]mark       // by what is held
+	past  map[string][]*holding // lost by the clock, and not granted to another since
 }
 
 // holding is a hold between its hooks.
@@ -38,6 +41,8 @@ type holding struct {
 
 	ended time.Time // zero while it has not
 	lost  bool      // it was lost, not released
+	cut   bool      // then its client could not close what is left of its session
+	next  time.Time // when it was granted to another while it had not ended; zero if it was not
 }
 
 // amiss is a hold that existed beside too many others. The hooks are told of a loss a moment later, at the
@@ -89,6 +94,7 @@ func newWitness(w *world) *witness {
 		ids:   map[string]int64{},
 		lost:  map[string]bool{},
 		last:  map[string]mark{},
+		past:  map[string][]*holding{},
 	}
 }
 
@@ -112,7 +118,13 @@ func (n *witness) hooks(client int) framework.Hooks {
 				client:   client,
 			}
 			n.begins(s)
-			return ctx, func(cause error) { n.ends(s, cause) }
+			n.w.happens(false, client)
+			return ctx, func(cause error) {
+				n.ends(s, cause)
+				if errors.Is(cause, framework.ErrReleased) {
+					n.w.happens(true, client)
+				}
+			}
 		},
 		Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
 			if op.Name == "delete" {
@@ -182,6 +194,44 @@ func (n *witness) begins(s *holding) {
 		n.last[s.thing] = m
 	}
 	n.open[s], n.ids[s.Path] = true, s.SessionID
+	if !pardoned {
+		n.follows(s, beside)
+	}
+}
+
+// follows notes which holds of others a new one comes after. witness.mu is held.
+func (n *witness) follows(s *holding, beside []*holding) {
+	for _, other := range beside {
+		if s.excludes(other) && s.client != other.client && other.next.IsZero() {
+			other.next = s.began
+		}
+	}
+	n.past[s.thing] = slices.DeleteFunc(n.past[s.thing], func(other *holding) bool {
+		if s.excludes(other) && s.client != other.client && !n.pardoned(other) {
+			n.margin(other, s.began.Sub(other.ended))
+		}
+		return s.excludes(other)
+	})
+}
+
+// margin notes how long after a hold's end by the clock another was granted. Promise P1 says how long that is at
+// least.
+func (n *witness) margin(s *holding, d time.Duration) {
+	timeout := n.w.plan.SessionTimeout
+	if n.w.plan.Rule == shrinks || n.w.plan.Shorter {
+		timeout /= 2
+	}
+	least := min(timeout/10, time.Second)
+	kind := n.w.plan.kind()
+	if s.cut {
+		kind += ", expired" // by the servers
+	}
+	n.w.Least("time beyond P1's margin, "+kind, d-least)
+	n.w.Count("losses by the clock", 1)
+	if n.w.plan.exact() && d < least-time.Millisecond {
+		n.w.violate("hooks: another was granted what %v had %v after that had ended, at %.6fs; P1 promises %v",
+			s, d, n.w.at(s.ended).Seconds(), least)
+	}
 }
 
 // session is that of a hold, by its node.
@@ -242,6 +292,14 @@ func (n *witness) ends(s *holding, cause error) {
 	s.ended, s.lost = time.Now(), !errors.Is(cause, framework.ErrReleased) || s.Recipe == "latch" ||
 		s.Recipe == "selector"
 	n.lost[s.Path] = s.lost
+	if s.kind.leases == 0 && errors.Is(cause, wire.ErrLapsed) {
+		s.cut = n.w.cutOffNow(s.client)
+		if s.next.IsZero() {
+			n.past[s.thing] = append(n.past[s.thing], s)
+		} else if !n.pardoned(s) {
+			n.margin(s, s.next.Sub(s.ended))
+		}
+	}
 	n.mu.Unlock()
 	if time.Now().Equal(s.began) && cause != framework.ErrReleased { // it was refused in the end
 		return

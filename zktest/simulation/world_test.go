@@ -38,6 +38,9 @@ type world struct {
 	lives     []int               // how many processes a client has had
 	active    int                 // actors that have not had their last turn
 	histories map[string]*chaos.History
+	traps     []*trap        // faults that wait for a grant
+	keeping   map[int]int    // clients that go on holding what they have
+	walls     map[int][]wall // between clients and members
 }
 
 // stage is where the run of this process is.
@@ -59,6 +62,8 @@ func (s *stage) play(cw *chaos.World) {
 		clients:   make([]*framework.Client, p.Clients),
 		lives:     make([]int, p.Clients),
 		histories: map[string]*chaos.History{},
+		keeping:   map[int]int{},
+		walls:     map[int][]wall{},
 	}
 	s.w = w
 	w.witness = newWitness(w)
@@ -136,7 +141,7 @@ func (w *world) contenders() (n int) {
 func (w *world) live(p *chaos.Process, i int) {
 	life := w.begins(i)
 	defer w.closed.Done()
-	c, err := framework.New(w.ConnectString(), append(w.options(i), framework.WithDialer(p.Dial))...)
+	c, err := framework.New(w.ConnectString(), append(w.options(i), framework.WithDialer(w.dial(p, i)))...)
 	if err != nil {
 		w.violate("client %d: %v", i, err)
 		return

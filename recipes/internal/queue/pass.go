@@ -27,6 +27,10 @@ const armTries = 4
 // passes says that the line is one in which a holder tells the next one.
 func (p *place) passes() bool { return p.Order.exclusive() && p.wasFirst == nil }
 
+// marks reports whether the deletion of a holder's node leaves a mark. If the holder has not waited, its follower rarely
+// depends on a mark.
+func (p *place) marks() bool { return p.waited && p.passes() }
+
 // markSuffix makes the path of a mark from that of its node.
 const markSuffix = "-released"
 
@@ -34,18 +38,18 @@ const markSuffix = "-released"
 // list has just shown what is there; but the own node is read if somebody has written to it, and perhaps replaced it,
 // and if its ACL does not say that its events can be had.
 func (p *place) arm(ctx context.Context, d Decision) (a arming) {
-	if !p.passes() || !d.Sole && !(d.Usual && zkpath.IsOurs(d.Predecessor)) || p.armFailures > armTries {
-		return a
-	}
+	w := beginning{
+		Decision: d, passes: p.passes(), failures: p.armFailures, watched: p.own != nil, changed: p.ownChanged,
+		readable: func() bool { return p.view.ReadsItsOwn(p.path) },
+	}.arms()
 	var own, marks []string
-	switch {
-	case p.own != nil:
-	case p.ownChanged || !p.view.ReadsItsOwn(p.path):
+	switch w.own {
+	case armedByRead:
 		a.read = p.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, p.path)
-	default:
+	case armedUnread:
 		own = []string{p.path}
 	}
-	if !d.Sole {
+	if w.mark {
 		marks = []string{zkpath.Join(p.Dir, d.Predecessor) + markSuffix}
 	}
 	if a.own = len(own) > 0; a.own || len(marks) > 0 {
@@ -53,6 +57,59 @@ func (p *place) arm(ctx context.Context, d Decision) (a arming) {
 	}
 	return a
 }
+
+// beginning is on what it depends which watches a waiter arms besides that of the node ahead.
+type beginning struct {
+	Decision
+	passes   bool        // holders in this line leave marks
+	failures int         // in a row, to arm the watches
+	watched  bool        // the own node has a watch already
+	changed  bool        // the own node was written to, and perhaps replaced
+	readable func() bool // reports whether the client may read the own node; called only if that matters
+}
+
+// watches are those that a waiter arms besides that of the node ahead. Without any, a list follows each event.
+type watches struct {
+	own  ownWatch
+	mark bool
+}
+
+// ownWatch is how a waiter arms the watch of its own node.
+type ownWatch int8
+
+const (
+	notArmed    ownWatch = iota // it is armed already, or not needed
+	armedByRead                 // by a read, which shows whose node it is
+	armedUnread                 // by setWatches
+)
+
+// arms returns the watches to arm. It is a pure function, but for readable.
+func (b beginning) arms() (w watches) {
+	if !b.passes || !b.Sole && !(b.Usual && zkpath.IsOurs(b.Predecessor)) || b.failures > armTries {
+		return w
+	}
+	switch {
+	case b.watched:
+	case b.changed || !b.readable():
+		w.own = armedByRead
+	default:
+		w.own = armedUnread
+	}
+	w.mark = !b.Sole
+	return w
+}
+
+// evidence is what shows, after something has happened ahead of a waiter, whether its turn has come.
+type evidence struct {
+	marked bool // the mark of the node ahead was created: it was the first in line
+	gone   bool // the event of its deletion has come
+	sole   bool // the list has shown nobody else ahead
+	there  bool // the own node has been there since the list: it has a watch, which has not fired
+	same   bool // the connection is that of the list
+}
+
+// turn reports whether the turn has come. If not, the waiter reads a list.
+func (e evidence) turn() bool { return (e.marked || e.gone && e.sole) && e.there && e.same }
 
 // arming is watches that are being armed.
 type arming struct {

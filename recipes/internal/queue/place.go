@@ -58,7 +58,7 @@ func (l *Line) queue(
 		}
 		grant = &Grant{
 			Session: session, Path: p.path, Name: p.name, Czxid: p.czxid, Waited: p.waited,
-			line: l, marks: p.waited && p.passes(),
+			line: l, marks: p.marks(),
 		}
 		var ownWatchAfter time.Duration
 		if p.own != nil {
@@ -166,7 +166,7 @@ func (p *place) turn(ctx context.Context, children []string, wait bool) error {
 		case Refused:
 			return fmt.Errorf("%w (%s)", ErrSequenceExhausted, plain.Text(p.name))
 		case Missing:
-			if again { // this list was asked for when the create was confirmed
+			if d.lost(again) {
 				return errNodeLost
 			}
 		case Wait:

@@ -59,7 +59,7 @@ func (p *place) awaitAhead(
 	case ahead.gone && p.wasFirst != nil:
 		return p.follows(ctx, d), nil
 	case ahead.gone:
-		return p.isTurn(left(ahead.mark))
+		return p.isTurn(evidence{marked: left(ahead.mark)})
 	case !watching:
 		return false, nil
 	}
@@ -81,7 +81,7 @@ func (p *place) awaitAhead(
 			ahead.mark = nil
 			if ev.Type == framework.EventNodeCreated {
 				ahead.node.Watch = nil // its event is on its way: to stop it now might take a request
-				return p.isTurn(true)
+				return p.isTurn(evidence{marked: true})
 			}
 		case ev := <-ahead.events:
 			if ev.Type == framework.EventEnd {
@@ -91,7 +91,7 @@ func (p *place) awaitAhead(
 			if p.wasFirst != nil {
 				return gone && p.follows(ctx, d), nil
 			}
-			return p.isTurn(gone && (d.Sole || left(ahead.mark)))
+			return p.isTurn(evidence{gone: gone, sole: d.Sole, marked: gone && left(ahead.mark)})
 		case <-check.C:
 			looking = p.look(ctx, d.Predecessor)
 		case <-looking.done():
@@ -114,16 +114,15 @@ func (p *place) follows(ctx context.Context, d Decision) bool {
 	return d.Usual && p.wasFirst(ctx, p.session, d.Predecessor)
 }
 
-// isTurn says, after an event of what is watched ahead, whether the turn has come; first says that the node ahead was
-// the first in line, and has gone. Then the own node must have been there since the list: there is a watch on it in
-// the same connection.
-func (p *place) isTurn(first bool) (bool, error) {
+// isTurn reports whether the turn has come, after an event of what is watched ahead.
+func (p *place) isTurn(e evidence) (bool, error) {
 	select {
 	case own := <-Events(p.own): // it came before, or not much later
 		return false, p.ownEvent(own)
 	default:
 	}
-	return first && p.own != nil && p.connections == p.session.Connections(), nil
+	e.there, e.same = p.own != nil, p.connections == p.session.Connections()
+	return e.turn(), nil
 }
 
 // look is how a waiter finds out what no event has told it. Events can get lost, since servers drop those of
@@ -151,17 +150,23 @@ func (l *look) done() <-chan struct{} {
 // seen says whether the list has to be read again, because the node ahead has gone. The error is errNodeLost
 // if the own node has.
 func (l *look) seen() (again bool, err error) {
-	own, err := Result(l.own)
-	if err == nil && (own.Stat == nil || !l.p.isOwn(*own.Stat)) {
+	own, unseen := Result(l.own)
+	lost := unseen == nil && (own.Stat == nil || !l.p.isOwn(*own.Stat))
+	there, unseen := Result(l.there)
+	if again, err = afterLook(lost, unseen == nil && there.Stat == nil); again {
+		l.p.Client.Logger().Warn("the node ahead in the queue is gone, but no watch event came; "+
+			"going on without the event", "path", l.ahead)
+	}
+	return again, err
+}
+
+// afterLook returns what follows from a look: lost says that the own node is gone or another session's, gone that the
+// node ahead is not there.
+func afterLook(lost, gone bool) (again bool, err error) {
+	if lost {
 		return false, errNodeLost
 	}
-	there, err := Result(l.there)
-	if err != nil || there.Stat != nil {
-		return false, nil
-	}
-	l.p.Client.Logger().Warn("the node ahead in the queue is gone, but no watch event came; "+
-		"going on without the event", "path", l.ahead)
-	return true, nil
+	return gone, nil
 }
 
 func ended(why error) error {

@@ -1,0 +1,312 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/explore"
+	"github.com/go-curator/curator/recipes/internal/mark"
+)
+
+// The model of Add: two clients add to one number, each one at a time, with marks. It calls mark.Meaning, doubts.after,
+// compared, unmarked and outcome, and lostRace; it plays the requests, the servers, sessions, and an administrator who
+// deletes marks.
+//
+// Bounds: adds per client, connections that end with a write under way (which is executed, or not, or later, until
+// the client is connected again), sessions that end, marks that are deleted by the administrator, and calls that are
+// given up. The member that is read from lags by at most one change, but not behind what the client has seen.
+//
+// Not modelled: the node's deletion, a mark that others write to, creation of marks with lost replies, overflow.
+//
+// Never, whatever happens: a call is executed twice; a call that returns nil was not executed; a call whose error does
+// not match ErrOutcomeUnknown was executed, or is executed later. Nor is the outcome unknown if nothing but replies is
+// lost. So the administrator's deletion of a mark costs the knowledge, and never the number. Always possible: every
+// call returns.
+
+const adders = 2
+
+type phase int8
+
+const (
+	atRest phase = iota
+	toRead
+	trying  // about to send the write
+	sent    // it is under way
+	away    // its connection has ended
+	goneOff // the call was given up, and its write may still be executed
+)
+
+// adding is a client.
+type adding struct {
+	phase   phase
+	left    int8 // adds still to come, this one included
+	from    int8 // the version that was read; the value is the same as long as everybody adds 1
+	seen    int8 // the highest version seen
+	made    bool // the mark was made, as far as the client knows
+	marked  bool // it is there
+	ahead   int8 // the mark's version minus the one that the next write expects
+	none    bool // there can be no mark
+	renewed bool // the session has changed since the last try
+	later   int8 // a write that may still be executed: 0 none, 1 with the mark, 2 without one
+	d       doubts
+	done    int8 // how often this call was executed
+}
+
+type addsState struct {
+	version int8
+	a       [adders]adding
+	left    struct{ cuts, losses, deletions, leaving int8 }
+	blame   bool // something has happened that may leave an outcome unknown
+	fault   string
+}
+
+func refusedAt(index int, err error) error {
+	return &framework.TransactionError{Index: index, Op: "setData", Err: err}
+}
+
+var (
+	markGone    = refusedAt(0, framework.ErrNoNode)
+	markChanged = refusedAt(0, framework.ErrBadVersion)
+	nodeChanged = refusedAt(1, framework.ErrBadVersion)
+	onlyChanged = refusedAt(0, framework.ErrBadVersion) // without a mark
+	replyLost   = fmt.Errorf("%w: %w", framework.ErrConnectionLoss, framework.ErrOutcomeUnknown)
+)
+
+// execute has the servers execute the write of a client, and returns their answer.
+func (s *addsState) execute(i int, marked bool) error {
+	a := &s.a[i]
+	switch {
+	case marked && !a.marked:
+		return markGone
+	case marked && a.ahead != 0:
+		return markChanged
+	case s.version != a.from && marked:
+		return nodeChanged
+	case s.version != a.from:
+		return onlyChanged
+	case marked:
+		a.ahead++
+	}
+	s.version++
+	if a.done++; a.done > 1 {
+		s.fault = "executed twice"
+	}
+	return nil
+}
+
+// stat is what was read, or would be, of a version.
+func stat(version int8) framework.Stat {
+	return framework.Stat{Version: int32(version), Mzxid: int64(version) + 1, Czxid: 1}
+}
+
+// try begins a try: it looks at the node first if the session has changed.
+func (s *addsState) try(i int, read int8) {
+	a := &s.a[i]
+	a.later = 0
+	if a.renewed {
+		a.renewed = false
+		a.d = a.d.unmarked()
+		if err := s.compare(i, read); err != nil {
+			s.ends(i, err)
+			return
+		}
+	}
+	if !a.none && !a.made {
+		a.made, a.marked, a.ahead = true, true, 0
+	}
+	a.phase = sent
+}
+
+func (s *addsState) compare(i int, read int8) (err error) {
+	a := &s.a[i]
+	a.seen = max(a.seen, read)
+	a.d, err = a.d.compared(stat(a.from), []byte{byte(a.from) + 1}, content{[]byte{byte(read)}, stat(read)})
+	return err
+}
+
+// answered has a client handle the answer to its write. Its member has executed that, and so shows all before it.
+func (s *addsState) answered(i int, err error) {
+	a := &s.a[i]
+	m := mark.Mark{None: a.none}
+	var then verdict
+	a.d, then = a.d.after(m.Meaning(err, a.d.doubt), err, a.none)
+	switch then {
+	case written:
+		a.ahead = 0
+		s.ends(i, nil)
+	case ends:
+		if errors.Is(err, framework.ErrConnectionLoss) {
+			a.phase = away
+			return
+		}
+		s.ends(i, err)
+	case looks:
+		if err := s.compare(i, s.version); err != nil {
+			s.ends(i, err)
+		} else {
+			s.ends(i, undecided)
+		}
+	case forgets:
+		a.made, a.marked = false, false
+		s.ends(i, errMark)
+	}
+}
+
+// ends ends a write with the error of its last try.
+func (s *addsState) ends(i int, err error) {
+	a := &s.a[i]
+	err = a.d.outcome(err)
+	if a.d.doubt {
+		a.made, a.marked = false, false // forgotten
+	}
+	unknown := errors.Is(err, framework.ErrOutcomeUnknown)
+	switch {
+	case err == nil && a.done != 1:
+		s.fault = "it says that it has added, and was not executed"
+	case err != nil && !unknown && (a.done > 0 || a.later != 0):
+		s.fault = "it says that it has not added, and was executed, or may be"
+	case unknown && !s.blame && !a.none:
+		s.fault = "the outcome is unknown, although only a reply was lost"
+	}
+	a.d, a.renewed = doubts{}, false
+	switch {
+	case err == nil, unknown:
+		a.phase, a.done, a.from = atRest, 0, 0
+		a.left--
+	case lostRace(err):
+		a.phase, a.done, a.from = toRead, 0, 0
+	default:
+		s.fault = "an unexpected error: " + err.Error()
+	}
+}
+
+// reads calls f with every version that client i may read.
+func (s addsState) reads(i int, f func(version int8)) {
+	f(s.version)
+	if s.version > 0 && s.version-1 >= s.a[i].seen {
+		f(s.version - 1)
+	}
+}
+
+func (s addsState) next(step func(string, addsState)) {
+	for i := range s.a {
+		a := s.a[i]
+		do := func(what string, f func(s *addsState, a *adding)) {
+			next := s
+			f(&next, &next.a[i])
+			step([adders]string{"A ", "B "}[i]+what, next)
+		}
+		if a.later != 0 {
+			do("is executed after its connection has ended", func(s *addsState, a *adding) {
+				later := a.later
+				a.later = 0
+				_ = s.execute(i, later == 1)
+			})
+		}
+		switch a.phase {
+		case atRest:
+			if a.left > 0 {
+				do("begins", func(_ *addsState, a *adding) { a.phase = toRead })
+			}
+		case toRead:
+			s.reads(i, func(version int8) {
+				do("reads", func(_ *addsState, a *adding) {
+					a.from, a.seen, a.phase = version, version, trying
+				})
+			})
+		case trying:
+			s.reads(i, func(version int8) {
+				do("sends", func(s *addsState, _ *adding) { s.try(i, version) })
+			})
+		case sent:
+			do("is answered", func(s *addsState, a *adding) { s.answered(i, s.execute(i, !a.none)) })
+			if s.left.cuts > 0 {
+				do("is executed, and the reply is lost", func(s *addsState, a *adding) {
+					s.left.cuts--
+					_ = s.execute(i, !a.none)
+					s.answered(i, replyLost)
+				})
+				do("loses the connection before", func(s *addsState, a *adding) {
+					s.left.cuts--
+					if a.later = 1; a.none {
+						a.later = 2
+					}
+					s.answered(i, replyLost)
+				})
+			}
+		case away:
+			s.reads(i, func(version int8) {
+				do("is connected again", func(s *addsState, _ *adding) { s.try(i, version) })
+			})
+			if s.left.losses > 0 {
+				do("is in the next session", func(s *addsState, a *adding) {
+					s.left.losses--
+					s.blame = true
+					a.later, a.made, a.marked, a.ahead = 0, false, false, 0
+					a.renewed, a.phase = true, trying
+				})
+			}
+			if s.left.leaving > 0 {
+				do("is given up", func(s *addsState, a *adding) {
+					s.left.leaving--
+					s.blame = true
+					a.phase = goneOff
+				})
+			}
+		case goneOff: // until the client has another session or connection
+			do("is connected again, after it was given up", func(s *addsState, a *adding) {
+				a.later = 0
+				s.ends(i, replyLost)
+			})
+		}
+		if a.marked && s.left.deletions > 0 {
+			do("loses its mark", func(s *addsState, a *adding) {
+				s.left.deletions--
+				s.blame = true
+				a.marked = false
+			})
+		}
+	}
+}
+
+func adds(without bool, each, cuts, losses, deletions, leaving int8) explore.Model[addsState] {
+	var s addsState
+	for i := range s.a {
+		s.a[i].left = each
+	}
+	s.a[0].none = without
+	s.left.cuts, s.left.losses, s.left.deletions, s.left.leaving = cuts, losses, deletions, leaving
+	return explore.Model[addsState]{
+		Start: []addsState{s},
+		Next:  func(s addsState, step func(string, addsState)) { s.next(step) },
+		Wrong: func(s addsState) string { return s.fault },
+		Final: func(s addsState) bool {
+			for _, a := range s.a {
+				if a.left > 0 || a.phase != atRest {
+					return false
+				}
+			}
+			return true
+		},
+	}
+}
+
+func TestExploreAdd(t *testing.T) {
+	m := adds(false, 2, 3, 2, 1, 1)
+	if os.Getenv("LONG") != "" {
+		m = adds(false, 3, 4, 2, 2, 1)
+	}
+	explore.Test(t, m, "a write repeated blindly after a lost reply")
+}
+
+func TestExploreAddWithLostRepliesOnly(t *testing.T) {
+	explore.Test(t, adds(false, 3, 4, 0, 0, 0), "a write repeated blindly after a lost reply")
+}
+
+// One of the two may have no mark: what it cannot tell it does not say.
+func TestExploreAddWithoutAMark(t *testing.T) {
+	explore.Test(t, adds(true, 2, 3, 1, 0, 1), "a write repeated blindly after a lost reply")
+}
