@@ -763,10 +763,8 @@ func TestAMemberWithASmallerLimitShortensTheTimeEvenUnheard(t *testing.T) {
 			c.start(jute.OpSync)
 			c.await(Connected)
 		}
-		assert.Equal(t, 4*time.Second, c.Timeout(), "until a write is committed")
 		c.do(jute.OpDelete, &jute.PathVersionRequest{Path: "/a"})
-		assert.Equal(t, 20*time.Second, c.Timeout())
-		time.Sleep(2 * steady)
+		assert.Equal(t, 4*time.Second, c.Timeout(), "it may yet report a touch")
 		c.start(jute.OpSync)
 		c.await(Disconnected)
 		synctest.Wait() // a connect request is under way now

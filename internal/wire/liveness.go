@@ -92,9 +92,7 @@ type Liveness struct {
 	evasive  bool // the server of this connection was asked and could not answer
 	servers  Servers
 
-	lowest  time.Duration // lowest timeout ever granted or asked for
-	created time.Duration // with which the session was created; 0 before that
-	offered time.Duration // what the last handshake has granted, created at most
+	lowest time.Duration // lowest timeout ever granted or asked for
 
 	claim   time.Duration // Boot: a leader has touched the session then or later
 	claimed bool
@@ -102,6 +100,8 @@ type Liveness struct {
 
 	connecting bool          // a connect request has no answer
 	attempt    time.Duration // Boot: when the oldest of these was sent
+	doubted    bool          // nothing counts yet that was sent on a connection after some connect request
+	doubt      time.Duration // Boot: when the oldest of these was sent
 	attached   bool          // no write was committed since this connection's connect request
 	attach     time.Duration // Boot: when that was sent
 
@@ -128,15 +128,21 @@ const touchSlots = 16
 
 // Connecting notes that a connect request is sent. Whatever server it reaches may replace the session's timeout.
 func (l *Liveness) Connecting(at Instant) {
-	if l.standing.Timeout != 0 && !l.connecting {
+	if l.standing.Timeout == 0 {
+		return
+	}
+	if !l.connecting {
 		l.connecting, l.attempt = true, at.Boot
+	}
+	if !l.doubted {
+		l.doubted, l.doubt = true, at.Boot
 	}
 }
 
 // Connected notes that the connect request sent at sent was answered. granted is the session timeout that the server
-// grants. A session counts for no longer than when it was created: that is what a new leader gives it, or a server that
-// restarts. After a smaller grant, a larger one counts with the first committed write. A member without a quorum
-// (readOnly) has no say about a session that a quorum knows.
+// grants. A session counts for no longer than the least that was ever granted: a new leader, or a server that restarts,
+// gives it the timeout with which it was created; and the member before may yet report a touch with a smaller one. A
+// member without a quorum (readOnly) has no say about a session that a quorum knows.
 func (l *Liveness) Connected(sent, now Instant, granted time.Duration, readOnly bool) {
 	first := l.standing.Timeout == 0
 	if first && readOnly {
@@ -147,10 +153,9 @@ func (l *Liveness) Connected(sent, now Instant, granted time.Duration, readOnly 
 		granted = l.standing.Timeout
 	}
 	if first {
-		l.created, l.standing.Timeout = granted, granted
+		l.standing.Timeout = granted
 	}
-	l.offered = min(granted, l.created)
-	l.standing.Timeout, l.standing.Asked = min(l.standing.Timeout, l.offered), false
+	l.standing.Timeout, l.standing.Asked = min(l.standing.Timeout, granted), false
 	l.evasive, l.servers.Alone, l.n = false, false, 0
 	if readOnly {
 		return
@@ -193,7 +198,6 @@ func (l *Liveness) Answer(p Proof, sent, now Instant) {
 			l.raise(l.attach)
 		}
 		l.attached, l.wrote, l.write = false, true, sent.Boot
-		l.standing.Timeout = max(l.standing.Timeout, l.offered)
 	}
 	if sent.Boot-last > 2*l.heldPing() {
 		l.fresh, l.ripe = touch{sent.Boot, now.Mono}, now.Mono+l.servers.Report
@@ -230,7 +234,11 @@ func (l *Liveness) Left(now Instant) time.Duration {
 	if !l.claimed {
 		return 0
 	}
-	return l.beforeAttempt(now, l.claim+l.standing.Timeout-l.servers.Margin-now.Boot)
+	left := l.claim + l.standing.Timeout - l.servers.Margin - now.Boot
+	if l.doubted && l.lowest < l.standing.Timeout { // the server that answered may follow a deposed leader
+		left = min(left, l.doubt+l.lowest-l.servers.Margin-now.Boot)
+	}
+	return left
 }
 
 // SessionLeft returns how long the session lives on here: with holds, as long as these are certain; without, as long as
@@ -239,12 +247,8 @@ func (l *Liveness) SessionLeft(now Instant) time.Duration {
 	if l.holds > 0 {
 		return l.Left(now)
 	}
-	return l.beforeAttempt(now, l.sent+l.standing.Timeout-l.servers.Margin-now.Boot)
-}
-
-// beforeAttempt bounds left by what an unanswered connect request may have done to the session's timeout.
-func (l *Liveness) beforeAttempt(now Instant, left time.Duration) time.Duration {
-	if l.connecting {
+	left := l.sent + l.standing.Timeout - l.servers.Margin - now.Boot
+	if l.connecting { // its request may have made the session's timeout smaller
 		left = min(left, l.attempt+l.lowest-l.servers.Margin-now.Boot)
 	}
 	return left
@@ -370,6 +374,9 @@ func (s Servers) apart(timeout time.Duration) time.Duration {
 func (l *Liveness) raise(to time.Duration) {
 	if !l.claimed || to > l.claim {
 		l.claim, l.claimed = to, true
+	}
+	if to >= l.attach { // the authority has the timeout of this connection
+		l.doubted = false
 	}
 }
 

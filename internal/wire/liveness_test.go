@@ -82,6 +82,36 @@ func TestAReconnect(t *testing.T) {
 	assert.Zero(t, l.claim, "another member answers for its own touches only")
 }
 
+// 1. The new leader handles a connect request and grants less; the reply is lost. 2. A deposed leader answers the next
+// request and grants more: that says nothing about what the new leader assumes.
+func TestAConnectRequestCountsUntilALaterOneIsProved(t *testing.T) {
+	for _, p := range []Proof{Committed, Local} {
+		l := lives()
+		l.lowest = 20 * s
+		l.Connecting(at(10 * s))
+		l.Connecting(at(11 * s))
+		l.Connected(at(11*s), at(11*s), 40*s, false)
+		assert.Equal(t, 10*s+20*s-s-12*s, l.Left(at(12*s)))
+		l.Answer(Local, at(24*s), at(24*s))
+		assert.Equal(t, 10*s+20*s-s-24*s, l.Left(at(24*s)))
+		l.Answer(p, at(25*s), at(25*s))
+		assert.Equal(t, 11*s+40*s-s-25*s, l.Left(at(25*s)), "the authority has this connection's timeout")
+	}
+}
+
+// 1. A member that grants less has the session in its table. 2. The client connects to a server that grants more, and a
+// write is committed. 3. The first member reports its table: the smaller timeout begins again.
+func TestTheSmallestGrantCounts(t *testing.T) {
+	l := lives()
+	l.Connecting(at(10 * s))
+	l.Connected(at(10*s), at(10*s), 20*s, false)
+	l.Answer(Local, at(11*s), at(11*s))
+	l.Connecting(at(12 * s))
+	l.Connected(at(12*s), at(12*s), 40*s, false)
+	l.Answer(Committed, at(13*s), at(13*s))
+	assert.Equal(t, 12*s+20*s-s-13*s, l.Left(at(13*s)))
+}
+
 // A machine that was suspended has aged, and nothing has been proved meanwhile.
 func TestASuspendedMachine(t *testing.T) {
 	l := lives()
