@@ -64,7 +64,7 @@ func (p *plan) drawRests(v variant) (drafts []draft) {
 	p.TickTime = pick(r, 500*time.Millisecond, 500*time.Millisecond, time.Second, 2*time.Second)
 	p.SyncLimit = pick(r, 2, 3, 4, 2+r.IntN(9))
 	p.drawTimeout(r)
-	p.Asked, p.Profile = p.SessionTimeout, pick(r, zktest.V38, zktest.V384, zktest.V39, zktest.V35)
+	p.Asked, p.Profile = p.SessionTimeout, pick(r, zktest.V37, zktest.V38, zktest.V39, zktest.V35)
 	p.Loss = pick(r, framework.SessionOnly, framework.SessionOnly, framework.SessionOnly, framework.SuspendedIsLoss)
 	p.Election = pick(r, 400*time.Millisecond, 100*time.Millisecond, 3*time.Second)
 	p.Pace = pick(r, 0, 0, below(r, time.Millisecond))
