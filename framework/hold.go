@@ -72,6 +72,8 @@ type Hold struct {
 	czxid    int64
 	watch    *wire.Watch // the own-node watch that is armed or on its way
 	unlisted bool        // the session has no permission to check the node in a heartbeat
+	blind    bool        // no events come of the node, since the session may not read it
+	watched  bool        // the watch was armed, as far as the session may
 	timer    *time.Timer // for what due does, once the hold is not young any more; nil until it is needed
 }
 
@@ -125,6 +127,7 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 		}
 		if h == nil {
 			h = newHold(s.e, full, opt)
+			h.blind = !s.c.ReadsItsOwn(opt.Path)
 			if time.Since(shown) >= ownWatchAfter { // the hook took long
 				return errUncertain
 			}

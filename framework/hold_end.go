@@ -181,9 +181,11 @@ func (h *Hold) dueIn(d time.Duration) {
 // due is called by the timers. It looks at the own node, or, after the hold's end, removes the watch.
 func (h *Hold) due() {
 	h.mu.Lock()
-	ended, watch := h.cause != nil, h.watch
+	ended, watch, look := h.cause != nil, h.watch, h.blind && h.watched
 	h.mu.Unlock()
 	switch {
+	case !ended && look:
+		h.lookAtNode()
 	case !ended:
 		h.watchNode(false)
 	case watch != nil:
@@ -243,25 +245,77 @@ func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
 		h.lose(ErrNodeDeleted)
 		h.e.wire.Unwatch(w) // armed for the next node of this name
 	case r.Code == jute.CodeOK && jute.Unmarshal(r.Body, &node) == nil:
-		id := h.e.wire.ID() // not while mu is held: see end
-		h.mu.Lock()
-		if h.czxid == 0 {
-			h.czxid = node.Stat.Czxid
-		}
-		same := node.Stat.Czxid == h.czxid && node.Stat.EphemeralOwner == id
-		h.mu.Unlock()
-		if !same {
+		if !h.owns(node.Stat) {
 			h.lose(ErrNodeDeleted)
+		} else if h.watchesBlindly() {
+			h.dueIn(h.e.wire.Validity().Standing().Timeout)
 		}
-	case r.Code == jute.CodeNoAuth:
-		h.e.core.log.Warn("no permission to read the node of our own lock, lease or leadership: its "+
-			"deletion will not be noticed",
-			"epoch", h.e.n, "path", h.path)
+	case r.Code == jute.CodeNoAuth: // since 3.8.4 and 3.9.2 exists needs READ
 		h.disarmed(w)
+		h.mu.Lock()
+		h.blind, h.watched = true, true
+		h.mu.Unlock()
+		h.lookAtNode()
 	default:
 		h.e.core.log.Warn("cannot read the node of our own lock, lease or leadership; trying again",
 			"epoch", h.e.n, "path", h.path, "err", err)
 		h.disarmed(w)
+		h.dueIn(lookAgain) // if the hold has ended meanwhile, it finds nothing to do
+	}
+}
+
+// owns reports whether a node with this Stat is the hold's. The first Stat is, if the caller of [Session.Hold] gave none.
+func (h *Hold) owns(stat jute.Stat) bool {
+	id := h.e.wire.ID() // not while mu is held: see end
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.czxid == 0 {
+		h.czxid = stat.Czxid
+	}
+	return stat.Czxid == h.czxid && stat.EphemeralOwner == id
+}
+
+// watchesBlindly reports whether the watch on the own node may be without effect, since servers send no events of a node
+// that may not be read.
+func (h *Hold) watchesBlindly() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.watched = true
+	return h.blind
+}
+
+// lookAtNode reads the own node's Stat with getACL, which READ or ADMIN allows, and once in a session timeout again:
+// instead of a watch, where the session may not read the node.
+func (h *Hold) lookAtNode() {
+	h.e.wire.Submit(&wire.Call{
+		Op: jute.OpGetACL, Body: jute.Marshal(&jute.PathRequest{Path: h.path}), Done: h.looked,
+	})
+}
+
+// looked handles the answer to lookAtNode's read.
+func (h *Hold) looked(r wire.Reply) {
+	var node jute.GetACLResponse
+	switch err := replyError(r); {
+	case h.why() != nil:
+	case r.Err != nil && h.e.isOver(r.Err):
+		h.lose(h.e.endCause())
+	case r.Err != nil:
+		h.lookAtNode() // is sent on the next connection
+	case r.Code == jute.CodeNoNode:
+		h.lose(ErrNodeDeleted)
+	case r.Code == jute.CodeOK && jute.Unmarshal(r.Body, &node) == nil:
+		if !h.owns(node.Stat) {
+			h.lose(ErrNodeDeleted)
+			return
+		}
+		h.dueIn(h.e.wire.Validity().Standing().Timeout)
+	case r.Code == jute.CodeNoAuth:
+		h.e.core.log.Warn("no permission to read the node of our own lock, lease or leadership: its "+
+			"deletion will not be noticed; give the client READ, or ADMIN, on its own nodes",
+			"epoch", h.e.n, "path", h.path)
+	default:
+		h.e.core.log.Warn("cannot read the node of our own lock, lease or leadership; trying again",
+			"epoch", h.e.n, "path", h.path, "err", err)
 		h.dueIn(lookAgain) // if the hold has ended meanwhile, it finds nothing to do
 	}
 }

@@ -91,10 +91,10 @@ func waitFor(ctx context.Context, d time.Duration, changed <-chan struct{}) erro
 // was deleted meanwhile, somebody else may hold, and a hold that begins now gets no event from which to learn
 // that.
 //
-// The read is repeated as committed's writes are. A session that has no permission to read the node has no
-// way to know.
+// The read is repeated as proven's writes are. A session that may not read the node asks for its ACL, which ADMIN
+// allows, too; without either it has no way to find out.
 func (e *epoch) present(ctx context.Context, path string, opt HoldOptions) error {
-	body := jute.Marshal(&jute.PathWatchRequest{Path: path})
+	op, body := jute.OpExists, jute.Marshal(&jute.PathWatchRequest{Path: path})
 	for refused := 0; ; {
 		e.mu.Lock()
 		over, suspended := e.over, e.suspended && opt.Loss == SuspendedIsLoss
@@ -105,14 +105,23 @@ func (e *epoch) present(ctx context.Context, path string, opt HoldOptions) error
 		case suspended:
 			return ErrSuspended
 		}
-		r, err := e.question(ctx, opt.Loss, jute.OpExists, body)
+		r, err := e.question(ctx, opt.Loss, op, body)
 		if err != nil {
 			return err
 		}
 		var node jute.StatResponse
-		err = replied(r, &node)
+		if op == jute.OpGetACL {
+			var acl jute.GetACLResponse
+			err = replied(r, &acl)
+			node.Stat = acl.Stat
+		} else {
+			err = replied(r, &node)
+		}
 		same := opt.Czxid == 0 || node.Stat.Czxid == opt.Czxid
 		switch {
+		case errors.Is(err, ErrNoAuth) && op == jute.OpExists:
+			op, body = jute.OpGetACL, jute.Marshal(&jute.PathRequest{Path: path})
+			continue
 		case err == nil && same && node.Stat.EphemeralOwner == e.wire.ID(), errors.Is(err, ErrNoAuth):
 			return nil
 		case err == nil, errors.Is(err, ErrNoNode):

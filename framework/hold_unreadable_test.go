@@ -1,0 +1,54 @@
+package framework
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+// A hold whose owner may not READ its node, but has ADMIN, notices that an administrator has deleted it, or replaced
+// it: there is no event, but getACL returns the Stat.
+func TestHoldOfAnUnreadableNodeIsLostWithIt(t *testing.T) {
+	for _, profile := range zktest.Profiles() {
+		for _, again := range []bool{false, true} {
+			t.Run(profile.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					srv := zktest.RunT(t, zktest.Config{Profile: profile})
+					s := connected(t, dial(t, srv, WithDefaultACL(ACL{PermAll &^ PermRead, "world", "anyone"})))
+					h := hold(t, s, "/lock", HoldOptions{})
+					time.Sleep(time.Minute)
+					require.True(t, h.Valid(), "the node is untouched")
+					require.NoError(t, srv.Delete("/lock"))
+					if again { // and another node has its name
+						require.NoError(t, srv.Create("/lock", nil))
+					}
+					time.Sleep(13 * time.Second) // the session timeout and a quarter
+					require.False(t, h.Valid())
+					over(t, h, ErrNodeDeleted)
+				})
+			})
+		}
+	}
+}
+
+// With neither READ nor ADMIN there is no way to find out. The hold goes on, and a log line says what is missing.
+func TestHoldOfANodeThatCannotBeSeenGoesOn(t *testing.T) {
+	for _, profile := range []zktest.Profile{zktest.V39, zktest.V38} {
+		t.Run(profile.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.RunT(t, zktest.Config{Profile: profile})
+				acl := WithDefaultACL(ACL{PermAll &^ (PermRead | PermAdmin), "world", "anyone"})
+				h := hold(t, connected(t, dial(t, srv, acl)), "/lock", HoldOptions{})
+				srv.ResetCounts()
+				time.Sleep(time.Minute)
+				assert.True(t, h.Valid())
+				assert.Equal(t, 1, srv.Counts()["getACL"], "it is refused once")
+			})
+		})
+	}
+}
