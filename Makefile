@@ -43,7 +43,7 @@ sim-mutants: ## deliberate bugs, each of which the simulation must find; BUG=tex
 	scripts/sim mutants
 
 explore: ## every state of the models of the promises, and their deliberate bugs (docs/simulation.md); LONG=1 for a night
-	MODEL="$(MODEL)" scripts/explore
+	scripts/explore
 
 bench: ## every benchmark; BENCH=regexp selects, COUNT (1) repeats
 	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),1) ./...

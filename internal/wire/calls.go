@@ -36,6 +36,16 @@ func newCalls() calls {
 	return calls{xid: firstXid, unknown: map[serverOp]bool{}, patience: p}
 }
 
+// unimplemented returns the call in flight with that xid, if it is not the next to be answered; else nil.
+func (cs *calls) unimplemented(xid int32) *Call {
+	for c := cs.flight.first; c != nil; c = c.next {
+		if c.xid == xid && c != cs.flight.first {
+			return c
+		}
+	}
+	return nil
+}
+
 // eachQueued calls f, which may fail the call that it is given.
 func (cs *calls) eachQueued(f func(*Call)) {
 	for _, c := range []*Call{cs.urgent.first, cs.others.first} {
@@ -268,6 +278,14 @@ func (s *Session) replied(l *link, in incoming) (err error) {
 		switch {
 		case s.links.live != l:
 			return t
+		case in.head.Err == jute.CodeUnimplemented && s.calls.unimplemented(in.head.Xid) != nil:
+			// A server answers an operation that it does not know ahead of those before it, and closes the connection.
+			// The reply proves nothing about the session: it is out of order.
+			c = s.calls.unimplemented(in.head.Xid)
+			c.leave()
+			l.window.used -= c.cost()
+			s.complete(l, c, in, &t)
+			return t
 		case c == nil || c.xid != in.head.Xid:
 			// A server answers in order. If it skipped a request that arms watches again, an answer could
 			// show changes before their events.
@@ -298,7 +316,9 @@ func (s *Session) replied(l *link, in incoming) (err error) {
 // complete takes what an answer that counts says. Session.mu is held.
 func (s *Session) complete(l *link, c *Call, in incoming, t *todo) {
 	code := in.head.Err
-	s.identity.saw(in.head.Zxid)
+	if in.head.Zxid >= 0 { // -1 in the answer to an unknown operation: it says nothing about the server's data
+		s.identity.saw(in.head.Zxid)
+	}
 	if code == jute.CodeUnimplemented {
 		s.calls.unknown[serverOp{l.server, c.Op}] = true
 	}

@@ -1,0 +1,30 @@
+package framework
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+// An unknown operation is answered ahead of those in flight, and the connection ends. That answer counts; only the
+// others' outcome is unknown.
+func TestUnknownOperationBesidesOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := zktest.RunEnsembleT(t, 3, zktest.Config{Profile: zktest.V35, PeerDelay: 100 * time.Millisecond})
+		c, err := New(e.ConnectString(), WithDialer(e.Dial))
+		require.NoError(t, err)
+		defer c.Close()
+		connected(t, c)
+		created := c.Create().WithMode(EphemeralSequential).InBackground().ForPath(t.Context(), "/a-", nil)
+		read := c.MultiRead().InBackground().ForReads(t.Context(), ReadData("/"))
+		_, err = read.Wait(t.Context())
+		assert.ErrorIs(t, err, ErrUnimplemented)
+		_, err = created.Wait(t.Context())
+		assert.ErrorIs(t, err, ErrOutcomeUnknown)
+	})
+}
