@@ -17,7 +17,7 @@ import (
 // participant leads.
 func TestLatchLeavesTheLeaderTimeToStop(t *testing.T) {
 	for policy, grace := range map[framework.LossPolicy]time.Duration{
-		framework.SessionOnly:     200 * time.Millisecond, // a tenth of the timeout, which is shorter already
+		framework.SessionOnly:     180 * time.Millisecond, // a tenth of the timeout, which is shorter already
 		framework.SuspendedIsLoss: time.Second,
 	} {
 		t.Run(policy.String(), func(t *testing.T) {
@@ -25,12 +25,12 @@ func TestLatchLeavesTheLeaderTimeToStop(t *testing.T) {
 				s := zktest.RunT(t, zktest.Config{
 					EnsembleConfig: "server.1=a:2888:3888:participant;0.0.0.0:2181\n" +
 						"server.2=b:2888:3888:participant;0.0.0.0:2181\nversion=100000000",
-					TickTime: time.Second,
+					TickTime: 900 * time.Millisecond,
 				})
 				ca := newClient(t, s)
 				a, b := join(t, ca, leader.WithLossPolicy(policy)), join(t, newClient(t, s))
 				term := await(t, a)
-				s.LimitSessions(2 * time.Second)
+				s.LimitSessions(1800 * time.Millisecond)
 				cut(t, s, ca)
 				<-term.Context().Done()
 				began := time.Now()

@@ -51,7 +51,7 @@ func TestCohortLeavesTheUserOfALostTurnTimeToStop(t *testing.T) {
 		},
 		"nothing can be held any more": {
 			opts: []mutex.Option{mutex.WithLossPolicy(framework.SessionOnly)}, server: ensemble,
-			shorter: 2 * time.Second, cause: framework.ErrTimeoutTooShort, least: 200 * time.Millisecond,
+			shorter: 1800 * time.Millisecond, cause: framework.ErrTimeoutTooShort, least: 180 * time.Millisecond,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestCohortLeavesTheUserOfALostTurnTimeToStop(t *testing.T) {
 var ensemble = zktest.Config{
 	EnsembleConfig: "server.1=a:2888:3888:participant;0.0.0.0:2181\n" +
 		"server.2=b:2888:3888:participant;0.0.0.0:2181\nversion=100000000",
-	TickTime: time.Second,
+	TickTime: 900 * time.Millisecond,
 }
 
 // A caller that comes during the grace waits for it in the local line, and gets a turn with a new node. One that
