@@ -311,8 +311,8 @@ func (h *Hold) looked(r wire.Reply) {
 		h.dueIn(h.e.wire.Validity().Standing().Timeout)
 	case r.Code == jute.CodeNoAuth:
 		h.e.core.log.Warn("no permission to read the node of our own lock, lease or leadership: its "+
-			"deletion will not be noticed; give the client READ, or ADMIN, on its own nodes",
-			"epoch", h.e.n, "path", h.path)
+			"deletion will not be noticed",
+			"epoch", h.e.n, "path", h.path, "needs", "READ, or ADMIN, on its own nodes")
 	default:
 		h.e.core.log.Warn("cannot read the node of our own lock, lease or leadership; trying again",
 			"epoch", h.e.n, "path", h.path, "err", err)
