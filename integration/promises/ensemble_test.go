@@ -73,9 +73,9 @@ var troubles = []trouble{
 		name: "follower cannot send to the leader", holders: 2,
 		strike: func(f *field) (time.Time, error) { return time.Now(), f.servers.CutLink(f.troubled, f.leader) },
 	}, {
-		// What the follower says still counts: when the session has been lost, each try to close it may be taken
-		// for a sign of life.
-		name: "leader cannot send to the follower", fooled: true, holders: 2,
+		// The follower's reports still reach the leader: each try to connect again, as long as the hold is certain, and to
+		// close the session after that, touches the session.
+		name: "leader cannot send to the follower", fooled: true, holders: 2, delay: 2 * time.Second,
 		strike: func(f *field) (time.Time, error) { return time.Now(), f.servers.CutLink(f.leader, f.troubled) },
 	}, {
 		// Nobody notices anything before syncLimit.
