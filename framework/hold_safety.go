@@ -87,7 +87,7 @@ type plan struct {
 	refused error
 }
 
-const heartbeats = 6
+const heartbeats = wire.WritesPerTimeout
 
 // decide works out the plan. It is a pure function.
 func (o *options) decide(timeout time.Duration, standalone bool) plan {
@@ -197,7 +197,7 @@ func notice(timeout time.Duration) time.Duration {
 	return min(max(timeout/10, 10*time.Millisecond), time.Second)
 }
 
-// steady is what a hold does not have less of; see [Safety].
+// steady returns the value of [Safety.Steady].
 func (p plan) steady(timeout time.Duration) time.Duration {
 	if p.refused != nil {
 		return 0

@@ -36,8 +36,8 @@ func newCalls() calls {
 	return calls{xid: firstXid, unknown: map[serverOp]bool{}, patience: p}
 }
 
-// unimplemented returns the call in flight with that xid, if it is not the next to be answered; else nil.
-func (cs *calls) unimplemented(xid int32) *Call {
+// behind returns the call in flight with that xid, if it is not the next to be answered; else nil.
+func (cs *calls) behind(xid int32) *Call {
 	for c := cs.flight.first; c != nil; c = c.next {
 		if c.xid == xid && c != cs.flight.first {
 			return c
@@ -275,16 +275,19 @@ func (s *Session) unqueue(c *Call, cause error, t *todo) {
 func (s *Session) replied(l *link, in incoming) (err error) {
 	s.locked(func() (t todo) {
 		c := s.calls.flight.first
+		var early *Call
+		if in.head.Err == jute.CodeUnimplemented {
+			early = s.calls.behind(in.head.Xid)
+		}
 		switch {
 		case s.links.live != l:
 			return t
-		case in.head.Err == jute.CodeUnimplemented && s.calls.unimplemented(in.head.Xid) != nil:
+		case early != nil:
 			// A server answers an operation that it does not know ahead of those before it, and closes the connection.
 			// The reply proves nothing about the session: it is out of order.
-			c = s.calls.unimplemented(in.head.Xid)
-			c.leave()
-			l.window.used -= c.cost()
-			s.complete(l, c, in, &t)
+			early.leave()
+			l.window.used -= early.cost()
+			s.complete(l, early, in, &t)
 			return t
 		case c == nil || c.xid != in.head.Xid:
 			// A server answers in order. If it skipped a request that arms watches again, an answer could

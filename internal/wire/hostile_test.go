@@ -413,7 +413,7 @@ func TestAServerThatAnswersNoWritesIsLeftInTime(t *testing.T) {
 				}
 			})
 			rule := Servers{Report: 1500 * time.Millisecond, Margin: 250 * time.Millisecond}
-			const every = 10 * time.Second / writesPerTimeout
+			const every = 10 * time.Second / WritesPerTimeout
 			beat := func(s *Session) {
 				s.Submit(&Call{Op: jute.OpMulti, Urgent: true, Patience: every,
 					Body: jute.Marshal(&jute.MultiRequest{})})

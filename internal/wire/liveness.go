@@ -295,7 +295,7 @@ func (l *Liveness) WriteDue(now Instant) (in time.Duration, due bool) {
 	if l.servers.Stale == 0 {
 		next := now.Boot
 		if l.wrote {
-			next = l.write + l.standing.Timeout/writesPerTimeout
+			next = l.write + l.standing.Timeout/WritesPerTimeout
 		}
 		if next -= now.Boot; !due || next < in {
 			in, due = next, true
@@ -304,8 +304,8 @@ func (l *Liveness) WriteDue(now Instant) (in time.Duration, due bool) {
 	return max(in, 0), due
 }
 
-// writesPerTimeout is how many writes are committed for the holds in a session timeout, where only those count.
-const writesPerTimeout = 6
+// WritesPerTimeout is how many writes are committed for the holds in a session timeout, where only those count.
+const WritesPerTimeout = 6
 
 // usable is what is left of the timeout for the client: how often it pings, and when it gives up a silent server,
 // follows from it.
@@ -363,12 +363,12 @@ func (s Servers) Steady(timeout time.Duration) time.Duration {
 	case s.Stale > 0:
 		return left - s.Stale - s.apart(timeout)
 	}
-	return timeout - s.Margin - ping - timeout/writesPerTimeout - s.Report
+	return timeout - s.Margin - ping - timeout/WritesPerTimeout - s.Report
 }
 
 // apart is how far apart the touches are that are kept: the slots reach back as far as a proof takes, and longer.
 func (s Servers) apart(timeout time.Duration) time.Duration {
-	return max(s.Stale, s.Report+timeout/writesPerTimeout) / (touchSlots - 4)
+	return max(s.Stale, s.Report+timeout/WritesPerTimeout) / (touchSlots - 4)
 }
 
 func (l *Liveness) raise(to time.Duration) {
