@@ -1,6 +1,6 @@
 // Package jvm finds the Java tools and the jars that the integration tests
 // need. What it looks for is what the setup script next to go.mod provides; the
-// two .jars files, and zookeeper.version, are read by both.
+// .jars and .version files are read by both.
 package jvm
 
 import (
@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -21,7 +22,10 @@ const jarDir = "/usr/share/java"
 var serverJars string
 
 //go:embed zookeeper.version
-var usual string // release of ZooKeeper
+var zookeeperVersion string // the usual one
+
+//go:embed curator.version
+var curatorVersion string // the usual one
 
 //go:embed curator.jars
 var curatorJars string
@@ -61,16 +65,8 @@ func tool(name string) (string, error) {
 // for another release.
 func ServerClasspath() (string, error) {
 	home := os.Getenv("ZOOKEEPER_HOME")
-	if wanted := os.Getenv("ZK_VERSION"); home == "" && wanted != "debian" {
-		home = filepath.Join(cacheDir(), "zookeeper-jars", cmp.Or(wanted, strings.TrimSpace(usual)))
-		if _, err := os.Stat(home); err != nil && wanted != "" {
-			return "", fmt.Errorf("ZK_VERSION is %s: %s: %w", wanted, home, ErrMissing)
-		} else if err != nil {
-			home = ""
-		}
-	}
 	if home == "" {
-		return jars(serverJars)
+		return released("zookeeper", "ZK_VERSION", zookeeperVersion, serverJars)
 	}
 	for _, pattern := range []string{"lib/zookeeper-*.jar", "zookeeper-*.jar"} {
 		if found, _ := filepath.Glob(filepath.Join(home, pattern)); len(found) > 0 {
@@ -80,20 +76,64 @@ func ServerClasspath() (string, error) {
 	return "", fmt.Errorf("%s: no zookeeper-*.jar in it or in its lib: %w", home, ErrMissing)
 }
 
+// CuratorClasspath is the class path of Java Curator with all it needs:
+// CURATOR_CLASSPATH when this is set, else the jars that Maven has fetched of
+// the release CURATOR_VERSION, else Debian's jars, unless CURATOR_VERSION asks
+// for another release.
+func CuratorClasspath() (string, error) {
+	if cp := os.Getenv("CURATOR_CLASSPATH"); cp != "" {
+		return cp, nil
+	}
+	return released("curator", "CURATOR_VERSION", curatorVersion, curatorJars)
+}
+
+// released returns the class path of the release that a variable asks for, or else the usual one.
+func released(name, variable, usual, debian string) (string, error) {
+	wanted := os.Getenv(variable)
+	if wanted == "debian" {
+		return jars(debian)
+	}
+	dir := filepath.Join(cacheDir(), name+"-jars", cmp.Or(wanted, strings.TrimSpace(usual)), "lib")
+	if _, err := os.Stat(dir); err == nil {
+		return filepath.Join(dir, "*"), nil
+	} else if wanted != "" {
+		return "", fmt.Errorf("%s is %s: %s: %w", variable, wanted, dir, ErrMissing)
+	}
+	return jars(debian)
+}
+
+// ServerVersion is the release of ServerClasspath, as in 3.8.0.
+func ServerVersion() (string, error) { return versionIn("zookeeper", ServerClasspath) }
+
+// CuratorVersion is the release of CuratorClasspath, as in 5.4.0.
+func CuratorVersion() (string, error) { return versionIn("curator-recipes", CuratorClasspath) }
+
+// versionIn returns the version in the name of a jar of a class path. Debian's have links without a version beside it.
+func versionIn(jar string, classpath func() (string, error)) (string, error) {
+	all, err := classpath()
+	if err != nil {
+		return "", err
+	}
+	name := regexp.MustCompile(`^` + jar + `-([0-9][0-9.]*)\.jar$`)
+	for _, entry := range filepath.SplitList(all) {
+		paths, _ := filepath.Glob(entry)
+		for _, path := range paths {
+			if real, err := filepath.EvalSymlinks(path); err == nil {
+				path = real
+			}
+			if found := name.FindStringSubmatch(filepath.Base(path)); found != nil {
+				return found[1], nil
+			}
+		}
+	}
+	return "", fmt.Errorf("no %s-VERSION.jar in %s: %w", jar, all, ErrMissing)
+}
+
 func cacheDir() string {
 	if dir := os.Getenv("XDG_CACHE_HOME"); dir != "" {
 		return dir
 	}
 	return filepath.Join(os.Getenv("HOME"), ".cache")
-}
-
-// CuratorClasspath is the class path of Java Curator with all it needs:
-// CURATOR_CLASSPATH when this is set, else Debian's jars.
-func CuratorClasspath() (string, error) {
-	if cp := os.Getenv("CURATOR_CLASSPATH"); cp != "" {
-		return cp, nil
-	}
-	return jars(curatorJars)
 }
 
 func jars(list string) (string, error) {

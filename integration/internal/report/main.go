@@ -1,7 +1,7 @@
 // Command report reads the output of go test -json, shows progress, the whole output of what failed, what
 // tests log after "figure: ", the tables that they fill after "cell: " (see kit.Cell), and a summary. It
 // fails unless tests were run and all of them passed: a skipped test is a failure, since a missing server
-// must not look like success.
+// must not look like success, unless it says what the release under test lacks (see kit.Needs).
 package main
 
 import (
@@ -29,6 +29,7 @@ type report struct {
 	to                      io.Writer
 	output                  map[string][]string // by package and test
 	passed, failed, skipped int
+	lacking                 int // skipped, since the release lacks what they test
 	packages                int
 	tables                  matrices
 }
@@ -44,6 +45,9 @@ func main() {
 	fmt.Printf("\n%d tests in %d packages: %d passed, %d failed, %d skipped, in %v\n",
 		r.passed+r.failed+r.skipped, r.packages, r.passed, r.failed, r.skipped, time.Since(began).
 			Round(100*time.Millisecond))
+	if r.lacking > 0 {
+		fmt.Printf("!! LEFT OUT: %d tests of what these releases lack, see above\n", r.lacking)
+	}
 	if r.failed+r.skipped > 0 || r.passed == 0 {
 		os.Exit(1)
 	}
@@ -101,17 +105,25 @@ func (r *report) result(e event, key string) {
 		r.ran(e.Package, "seconds", cell{failed: e.Action == "fail", n: int(e.Elapsed + 0.5)})
 		return
 	}
-	r.ran(e.Package, "tests", cell{failed: e.Action != "pass", n: 1})
-	switch e.Action {
-	case "pass":
+	lacking := e.Action == "skip" && strings.Contains(strings.Join(r.output[key], ""), "lacks: ")
+	switch {
+	case lacking:
+		r.lacking++
+		r.show(key)
+	case e.Action == "pass":
 		r.passed++
-	case "fail":
+	case e.Action == "fail":
 		r.failed++
 		r.show(key)
-	case "skip":
+	default:
 		r.skipped++
 		r.show(key)
 	}
+	column := "tests"
+	if lacking {
+		column = "left out"
+	}
+	r.ran(e.Package, column, cell{failed: e.Action != "pass" && !lacking, n: 1})
 	if !strings.Contains(e.Test, "/") {
 		fmt.Fprintf(r.to, "%-4s %7.2fs   %s\n", e.Action, e.Elapsed, e.Test)
 	}

@@ -18,6 +18,8 @@ func TestReport(t *testing.T) {
 {"Action":"fail","Package":"p","Test":"TestB","Elapsed":0}
 {"Action":"output","Package":"p","Test":"TestC","Output":"no server\n"}
 {"Action":"skip","Package":"p","Test":"TestC","Elapsed":0}
+{"Action":"output","Package":"p","Test":"TestD","Output":"    d_test.go:7: lacks: ZooKeeper 3.5.10 has no whoAmI (since 3.7.0)\n"}
+{"Action":"skip","Package":"p","Test":"TestD","Elapsed":0}
 {"Action":"output","Package":"p","Output":"found unexpected goroutines\n"}
 {"Action":"fail","Package":"p","Elapsed":2}
 {"Action":"skip","Package":"q","Elapsed":0}
@@ -30,6 +32,7 @@ not JSON
 	assert.Equal(t, 1, r.passed)
 	assert.Equal(t, 3, r.failed)
 	assert.Equal(t, 1, r.skipped)
+	assert.Equal(t, 1, r.lacking)
 	assert.Equal(t, 1, r.packages)
 	assert.Equal(t, `                 3 ms at most
 pass    1.50s   TestA
@@ -37,6 +40,8 @@ what went wrong
 fail    0.00s   TestB
 no server
 skip    0.00s   TestC
+    d_test.go:7: lacks: ZooKeeper 3.5.10 has no whoAmI (since 3.7.0)
+skip    0.00s   TestD
 found unexpected goroutines
 fail    2.00s p
 x.go:1: syntax error
