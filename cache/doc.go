@@ -79,6 +79,9 @@
 // nodes with 4 KiB of data or more. In a new session everything is compared, too. Only differences are
 // reported.
 //
+// Before the first cache of a session a server is asked whether it has persistent watches: one request, or two before
+// 3.9, which cost no connection.
+//
 // Some servers are too old for that, or report wrong paths to recursive watches (some versions of ClickHouse
 // Keeper do); the cache recognises them at run time. With them it uses one-shot watches: one of the data of
 // each node, and one of the children of each node whose children belong to the cache. To load takes a read

@@ -66,7 +66,7 @@ var (
 	// whether to try again.
 	ErrThrottled = named("throttled by the server")
 	// ErrUnimplemented says that the server does not know the operation. The server also closes the
-	// connection.
+	// connection, except for persistent watches and MultiRead, of which it is asked first.
 	ErrUnimplemented = named("operation not supported by the server")
 	// ErrNotReadOnly says that the connected server has no quorum and serves only reads. If the error also
 	// matches ErrNotConnected, the last server tried has no quorum and does not open read-only sessions

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/zktest"
 )
 
@@ -21,9 +23,13 @@ func TestUnknownOperationBesidesOthers(t *testing.T) {
 		defer c.Close()
 		connected(t, c)
 		created := c.Create().WithMode(EphemeralSequential).InBackground().ForPath(t.Context(), "/a-", nil)
-		read := c.MultiRead().InBackground().ForReads(t.Context(), ReadData("/"))
-		_, err = read.Wait(t.Context())
-		assert.ErrorIs(t, err, ErrUnimplemented)
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		replied := make(chan wire.Reply, 1)
+		s.e.wire.Submit(&wire.Call{Op: jute.OpWhoAmI, Done: func(r wire.Reply) { replied <- r }})
+		r := <-replied
+		assert.NoError(t, r.Err)
+		assert.Equal(t, jute.CodeUnimplemented, r.Code)
 		_, err = created.Wait(t.Context())
 		assert.ErrorIs(t, err, ErrOutcomeUnknown)
 	})

@@ -62,10 +62,10 @@ type MultiReadBuilder struct {
 // between them. They cannot set watches. Unlike other operations, MultiRead does not create the root of the
 // namespace.
 //
-// It needs ZooKeeper 3.6: an older server closes the connection. The error is ErrUnimplemented, or ErrConnectionLoss if
-// other requests were in flight, since the server's answer comes ahead of theirs. The request must fit into the server's packet limit (else ErrTooLarge), and the answer into WithMaxReply (else
-// ErrReplyTooLarge): if you do not know the sizes of the nodes, read few at a time. Curator has no such
-// operation.
+// It needs ZooKeeper 3.6: the error is ErrUnimplemented before. The server is asked first, once
+// in a session, by one request or two. The request must fit into the server's packet limit (else
+// ErrTooLarge), and the answer into WithMaxReply (else ErrReplyTooLarge): if you do not know the sizes of the nodes, read
+// few at a time. Curator has no such operation.
 func (c *Client) MultiRead() MultiReadBuilder { return MultiReadBuilder{c: c} }
 
 // Decompressed decompresses the data, as in [GetDataBuilder]. A read whose data cannot be decompressed fails

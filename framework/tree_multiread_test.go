@@ -108,7 +108,8 @@ func TestMultiReadOnAnOldServer(t *testing.T) {
 			_, err := c.MultiRead().ForReads(t.Context(), ReadData("/"))
 			require.ErrorIs(t, err, ErrUnimplemented)
 		}
-		assert.Equal(t, 1, srv.Counts()["multiRead"], "what the server lacks is remembered")
+		assert.Zero(t, srv.Counts()["multiRead"], "the server is asked first")
+		assert.Equal(t, 2, srv.Counts()["checkWatches"], "what the server lacks is remembered")
 		_, err := c.GetData().ForPath(t.Context(), "/")
 		require.NoError(t, err)
 	})

@@ -307,7 +307,7 @@ func (b AddWatchBuilder) Watching(f func(Event)) AddWatchBuilder { b.fn = f; ret
 // ForPath sets a watch on the node, which need not exist. The watch reports events in order until Stop, or
 // until the session ends, which it reports as EventEnd. It reports EventReset after each reconnect, because
 // servers do not tell persistent watches what they have missed, and when more than [WatchBacklog] events wait
-// to be received. The error is ErrUnimplemented before ZooKeeper 3.6.
+// to be received. The error is ErrUnimplemented before ZooKeeper 3.6, as of [Client.MultiRead].
 func (b AddWatchBuilder) ForPath(ctx context.Context, path string) (*Watch, error) {
 	return foreground(ctx, b.operation(path))
 }

@@ -22,6 +22,7 @@ type calls struct {
 	flight   callList // written, in the order of sending, which is the order of the answers
 	xid      int32    // the last one given
 	unknown  map[serverOp]bool
+	asked    map[string]bool // the servers that have been asked how old they are
 	patience patience
 }
 
@@ -33,7 +34,7 @@ type serverOp struct {
 
 func newCalls() calls {
 	p := patience{watched: true, wake: make(chan struct{}, 1)}
-	return calls{xid: firstXid, unknown: map[serverOp]bool{}, patience: p}
+	return calls{xid: firstXid, unknown: map[serverOp]bool{}, asked: map[string]bool{}, patience: p}
 }
 
 // behind returns the call in flight with that xid, if it is not the next to be answered; else nil.
@@ -218,7 +219,9 @@ func (s *Session) pump(t *todo) {
 	for l := s.links.live; l != nil; {
 		c := s.calls.urgent.first
 		if c == nil && l.window.used < l.window.size {
-			c = s.calls.others.first
+			if c = s.calls.others.first; c != nil && s.asks(l, c) {
+				return
+			}
 		}
 		if c == nil {
 			return

@@ -9,7 +9,7 @@
 //	Session    one epoch: one ZooKeeper session over any number of connections    session.go, config.go
 //	run        dials, and watches the clock                                       run.go
 //	ending     how it ends, and how holds end                                     ending.go
-//	calls      its requests: from Submit to the answer, and how many may be       calls.go, patience.go
+//	calls      its requests: from Submit to the answer, and how many may be       calls.go, patience.go, old.go
 //	           in flight
 //	identity   its id, and sessions that a handshake may have left at a server    identity.go
 //	registry   the watches: one on the server per path and kind                  watches.go, fired.go,

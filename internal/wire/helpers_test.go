@@ -354,13 +354,17 @@ func (p *peer) request() (h jute.RequestHeader, body []byte) {
 	return h, b[8:]
 }
 
-// next is the next request that is no ping; pings are answered.
+// next is the next request that is no ping, and does not ask how old the server is; both are answered.
 func (p *peer) next() (h jute.RequestHeader, body []byte) {
 	for {
-		if h, body = p.request(); h.Op != jute.OpPing {
+		switch h, body = p.request(); h.Op {
+		case jute.OpPing:
+			p.reply(h, 0, 0)
+		case jute.OpCheckWatches:
+			p.reply(h, 1, jute.CodeNoWatcher)
+		default:
 			return h, body
 		}
-		p.reply(h, 0, 0)
 	}
 }
 

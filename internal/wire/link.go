@@ -43,6 +43,7 @@ type link struct {
 	// Guarded by Session.mu.
 	output  output
 	window  window
+	asking  bool // a question of how old the server is has no answer yet
 	pulse   pulse
 	since   int64 // what we had seen before this connection, or before the last that had armed its watches
 	library share

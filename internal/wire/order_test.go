@@ -336,31 +336,59 @@ func TestDoneMaySubmit(t *testing.T) {
 	})
 }
 
-// What an operation lacks is learnt once per server: the question closes the connection.
+// That a server does not know an operation is learnt once per server: it closes the connection.
 func TestUnknownOperationsAreRememberedPerServer(t *testing.T) {
 	onServer(t, zktest.Config{Profile: zktest.V35}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
-		r := c.do(jute.OpMultiRead, &jute.MultiRequest{})
+		r := c.do(jute.OpWhoAmI)
 		answered(t, r, jute.CodeUnimplemented)
 		c.await(Disconnected)
 		c.await(Connected)
 		for range 3 {
-			r = c.do(jute.OpMultiRead, &jute.MultiRequest{})
+			r = c.do(jute.OpWhoAmI)
 			answered(t, r, jute.CodeUnimplemented)
 			assert.True(t, r.Sent.IsZero())
 		}
-		h := listen(Recursive, "/")
-		x, armed := arming(h)
+		assert.Equal(t, 1, srv.Counts()["whoAmI"])
+	})
+}
+
+// What is new in 3.6 costs no connection: the server is asked first. The calls keep their order.
+func TestAnOldServerIsAskedFirst(t *testing.T) {
+	for _, profile := range zktest.Profiles() {
+		t.Run(profile.String(), func(t *testing.T) {
+			onServer(t, zktest.Config{Profile: profile}, func(t *testing.T, srv *zktest.Server) {
+				c := connected(t, srv.Dial)
+				want := map[bool]int32{true: jute.CodeUnimplemented, false: jute.CodeOK}[profile == zktest.V35]
+				for range 2 {
+					x, armed := arming(listen(Recursive, "/"))
+					c.Submit(x)
+					read := c.start(jute.OpMultiRead, &jute.MultiRequest{})
+					created := c.start(jute.OpCreate, creation("/a", jute.ModeEphemeralSequential))
+					require.Equal(t, want, (<-armed).Code)
+					require.Equal(t, want, (<-read).Code)
+					require.Equal(t, jute.CodeOK, (<-created).Code)
+				}
+				assert.Empty(t, c.seen())
+				assert.Equal(t, profile == zktest.V35, len(c.watches.entries) == 0)
+				assert.Equal(t, map[bool]int{true: 1, false: 2}[profile == zktest.V39], srv.Counts()["checkWatches"])
+				assert.Equal(t, 1, srv.Counts()["connect"])
+			})
+		})
+	}
+}
+
+// A question that is lost with its connection is not repeated: servers that are no ZooKeeper may end it for that.
+func TestAQuestionThatIsLostIsNotRepeated(t *testing.T) {
+	onServer(t, zktest.Config{Profile: zktest.V39}, func(t *testing.T, srv *zktest.Server) {
+		c := connected(t, srv.Dial)
+		srv.Inject(zktest.Fault{Op: zktest.OpCheckWatches, Action: zktest.CutBefore})
+		x, armed := arming(listen(Recursive, "/"))
 		c.Submit(x)
-		require.Equal(t, jute.CodeUnimplemented, (<-armed).Code)
+		c.await(Disconnected)
 		c.await(Connected)
-		x, armed = arming(listen(Recursive, "/"))
-		c.Submit(x)
-		require.Equal(t, jute.CodeUnimplemented, (<-armed).Code)
-		assert.Empty(t, c.seen())
-		assert.Equal(t, 1, srv.Counts()["multiRead"])
-		assert.Equal(t, 1, srv.Counts()["addWatch"])
-		assert.Empty(t, c.watches.entries)
+		require.Equal(t, jute.CodeOK, (<-armed).Code)
+		assert.Equal(t, 1, srv.Counts()["checkWatches"])
 	})
 }
 
@@ -369,9 +397,9 @@ func TestUnknownOperationsAreRememberedPerServer(t *testing.T) {
 func TestQueuedUnknownOperationsAreAnswered(t *testing.T) {
 	onServer(t, zktest.Config{Profile: zktest.V35}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
-		c.do(jute.OpMultiRead, &jute.MultiRequest{})
+		c.do(jute.OpWhoAmI)
 		c.await(Disconnected)
-		r := c.start(jute.OpMultiRead, &jute.MultiRequest{})
+		r := c.start(jute.OpWhoAmI)
 		c.await(Connected)
 		assert.Equal(t, jute.CodeUnimplemented, (<-r).Code)
 	})

@@ -1,0 +1,74 @@
+package wire
+
+import "github.com/go-curator/curator/internal/jute"
+
+// Servers before 3.6 close the connection on an operation that they do not know, such as addWatch. So before the first
+// of those on a server that may be so old, it is asked what costs nothing: whether there are watches on a path without a
+// slash, which no watch can have.
+//
+//	type of watcher                  3.5               3.6 to 3.8        3.9
+//	4, which is new in 3.9           MarshallingError  MarshallingError  NoWatcher
+//	3, all types                     NoWatcher         MarshallingError  NoWatcher
+//
+// (From 3.6 to 3.8 a server looks for recursive watches on the parents of a path, and fails when there is no slash.)
+// Meanwhile the other calls wait, so that they keep their order.
+
+// noPath is the path in the questions.
+const noPath = "x"
+
+// newIn36 reports whether an operation is new in 3.6.
+func newIn36(op int32) bool {
+	return op == jute.OpAddWatch || op == jute.OpMultiRead || op == jute.OpSetWatches2
+}
+
+// before36 judges the answer to the question for watchers of a type: whether the server is older than 3.6, and whether
+// that is certain, or one more question is needed. Servers that answer otherwise are not older: they have to be tried.
+func before36(watcherType, code int32) (older, certain bool) {
+	switch {
+	case code == jute.CodeUnimplemented: // before 3.5
+		return true, true
+	case watcherType == jute.WatcherPersistent:
+		return false, code != jute.CodeMarshallingError
+	}
+	return code == jute.CodeNoWatcher, true
+}
+
+// asks reports whether a call has to wait for the answer to a question, which it asks if need be. A question that is
+// lost with its connection is not repeated: it may be why the connection ended. Session.mu is held.
+func (s *Session) asks(l *link, c *Call) bool {
+	if !l.asking && newIn36(c.Op) && !s.calls.asked[l.server] {
+		s.calls.asked[l.server], l.asking = true, true
+		s.ask(l, jute.WatcherPersistent)
+	}
+	return l.asking
+}
+
+// ask sends a question. Session.mu is held.
+func (s *Session) ask(l *link, watcherType int32) {
+	s.write(l, &Call{
+		Op: jute.OpCheckWatches, Body: jute.Marshal(&jute.PathIntRequest{Path: noPath, Value: watcherType}),
+		Done: func(r Reply) {
+			if r.Err != nil {
+				return // the connection is gone
+			}
+			s.locked(func() (t todo) {
+				if s.links.live != l {
+					return t
+				}
+				older, certain := before36(watcherType, r.Code)
+				if !certain {
+					s.ask(l, jute.WatcherAny)
+					return t
+				}
+				if older {
+					for _, op := range []int32{jute.OpAddWatch, jute.OpMultiRead, jute.OpSetWatches2} {
+						s.calls.unknown[serverOp{l.server, op}] = true
+					}
+				}
+				l.asking = false
+				s.pump(&t)
+				return t
+			})
+		},
+	})
+}
