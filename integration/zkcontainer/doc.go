@@ -11,7 +11,7 @@
 //
 // The image is the official [DefaultImage]. The environment variable ZOOKEEPER_IMAGE names another for all,
 // testcontainers.WithImage for one call. Where no registry can be reached, the script integration/image/build
-// makes one from Debian's packages and prints its name.
+// makes one of Debian's packages and of the release of ZooKeeper in ZK_VERSION, and prints its name.
 //
 // # What is left behind
 //
