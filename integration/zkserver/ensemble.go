@@ -61,7 +61,7 @@ func StartEnsemble(t testing.TB, size int, options Options) *Ensemble {
 	}
 	e := &Ensemble{t: t, options: options}
 	for range size {
-		e.members = append(e.members, &member{server: server{dir: t.TempDir()}})
+		e.members = append(e.members, &member{server: server{dir: t.TempDir(), release: options.Version}})
 	}
 	t.Cleanup(e.cleanUp)
 	starting <- struct{}{}
@@ -233,8 +233,17 @@ func (e *Ensemble) ConnectString() string {
 // Addr implements [cluster.Cluster].
 func (e *Ensemble) Addr(i int) string { return e.members[i].clients.Addr() }
 
-// Version is that of the servers, as in 3.8.0.
+// Version is that of the servers as they were first started, as in 3.8.0.
 func (e *Ensemble) Version() string { return e.version }
+
+// SetVersion has a member that is down start with another release the next
+// time: see Options.Version.
+func (e *Ensemble) SetVersion(i int, version string) { e.members[i].release = version }
+
+// VersionOf waits until a member serves, and returns the version it gives.
+func (e *Ensemble) VersionOf(ctx context.Context, i int) (string, error) {
+	return e.members[i].version(ctx)
+}
 
 // FourLetter sends a four-letter command to a member, past its proxy, and
 // returns the answer. It gives up after 300 ms. Safe for concurrent use.

@@ -52,6 +52,7 @@ func (n *Node) setPort(port int) {
 	n.name = "server " + n.addr
 	n.config = n.options.config() + n.options.standalone(port)
 	n.flags = n.options.properties()
+	n.release = n.options.Version
 }
 
 // ConnectString is what a client needs to connect.

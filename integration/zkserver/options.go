@@ -9,6 +9,9 @@ import (
 // Options are the settings of a server. The zero value is a server with a tick
 // of 500 ms, which grants session timeouts of 1 s to 10 s.
 type Options struct {
+	// Version is the release of the servers, such as 3.8.6, whose jars Maven has
+	// fetched; empty means that of ZK_VERSION (see ../setup).
+	Version string
 	// TickTime is the server's unit of time; 0 means 500 ms.
 	TickTime time.Duration
 	// SyncLimit is how many ticks a member of an ensemble waits for its leader,

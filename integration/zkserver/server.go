@@ -34,6 +34,7 @@ type server struct {
 	config  string   // of zoo.cfg, but for the directory
 	flags   []string // of the JVM
 	myid    int      // 0: alone
+	release string   // of Options.Version
 	process atomic.Pointer[child.Process]
 	paused  atomic.Bool
 	logFrom int64 // where the log of the running process begins
@@ -74,6 +75,9 @@ func (s *server) launch() error {
 		return err
 	}
 	classpath, err := jvm.ServerClasspath()
+	if s.release != "" {
+		classpath, err = jvm.ReleaseClasspath(s.release)
+	}
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,9 @@ var serverJars string
 //go:embed zookeeper.version
 var zookeeperVersion string // the usual one
 
+//go:embed upgrade.version
+var upgradeVersion string // the release that is upgraded to the usual one
+
 //go:embed curator.version
 var curatorVersion string // the usual one
 
@@ -74,6 +77,21 @@ func ServerClasspath() (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%s: no zookeeper-*.jar in it or in its lib: %w", home, ErrMissing)
+}
+
+// ReleaseClasspath is the class path of a release of the server that Maven has
+// fetched.
+func ReleaseClasspath(version string) (string, error) {
+	dir := filepath.Join(cacheDir(), "zookeeper-jars", version, "lib")
+	if _, err := os.Stat(dir); err != nil {
+		return "", fmt.Errorf("%s: %w", dir, ErrMissing)
+	}
+	return filepath.Join(dir, "*"), nil
+}
+
+// Upgrade is the releases of the server between which upgrades are tested.
+func Upgrade() (from, to string) {
+	return strings.TrimSpace(upgradeVersion), strings.TrimSpace(zookeeperVersion)
 }
 
 // CuratorClasspath is the class path of Java Curator with all it needs:
