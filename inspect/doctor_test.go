@@ -29,7 +29,7 @@ func TestDoctorOfOneServer(t *testing.T) {
 		s.ResetCounts()
 		r := doctor(t, c)
 		synctest.Wait()
-		assert.Equal(t, map[string]int{"exists": 5, "sync": 5, "getData": 1, "getACL": 1, "multiRead": 1}, requests(s))
+		assert.Equal(t, map[string]int{"checkWatches": 1, "exists": 5, "sync": 5, "getData": 1, "getACL": 1, "multiRead": 1}, requests(s))
 		assert.Equal(t, framework.OpenACL(), r.ACL)
 		assert.True(t, r.QuotasKnown)
 		assert.Empty(t, r.Quotas)
