@@ -120,6 +120,7 @@ func median(loads []loading) loading {
 // times in one process; the largest tree comes first, so that Java's code, also the server's, is compiled for
 // the others.
 func TestLoad(t *testing.T) {
+	kit.Needs(t, kit.PersistentWatches)
 	program := buildLoader(t)
 	node := zkserver.Start(t, zkserver.Options{TickTime: time.Second, JVMFlags: quick})
 	client, _ := kit.Connected(t, node.ConnectString(), framework.WithSessionTimeout(10*time.Second))

@@ -249,6 +249,7 @@ func (s *side) write(t *testing.T, leaves int) {
 
 // All caches of both languages follow one writer, at one server.
 func TestSideBySide(t *testing.T) {
+	kit.Needs(t, kit.PersistentWatches)
 	kit.Interop(t, "caches", kit.Mixed)
 	const leaves = 3_000
 	s := newSide(t, leaves)

@@ -159,6 +159,7 @@ func follows(t *testing.T, c *javapeer.ServiceCache, want ...string) {
 // Instances of either language come, change, lose their sessions and go, and the caches and providers of both
 // show it.
 func TestServicesOfBothLanguages(t *testing.T) {
+	kit.Needs(t, kit.PersistentWatches)
 	t.Parallel()
 	kit.Interop(t, "service discovery", kit.GoToJava, kit.JavaToGo, kit.Mixed)
 	const base = "/services"

@@ -147,6 +147,7 @@ func TestTTLNodes(t *testing.T) {
 
 // Members of both languages see each other come, change and go.
 func TestGroupOfBothLanguages(t *testing.T) {
+	kit.Needs(t, kit.PersistentWatches)
 	t.Parallel()
 	kit.Interop(t, "group", kit.GoToJava, kit.JavaToGo, kit.Mixed)
 	const path = "/members"

@@ -19,6 +19,7 @@ import (
 // Credentials are presented on every connection before anything else, so that watches on protected nodes are
 // armed again with their rights.
 func TestCredentialsThroughReconnect(t *testing.T) {
+	kit.Needs(t, kit.PersistentWatches)
 	t.Parallel()
 	node := server(t, zkserver.Options{})
 	link := proxy.New(t, node.Addr())

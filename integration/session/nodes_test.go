@@ -201,6 +201,7 @@ func TestTransactions(t *testing.T) {
 // Watches of all kinds through a reconnect: what happened in the gap is told, by an event of its own where
 // the server can know, by a reset where it cannot, and afterwards everything works on.
 func TestWatchesThroughReconnect(t *testing.T) {
+	kit.Needs(t, kit.PersistentWatches)
 	t.Parallel()
 	node := server(t, zkserver.Options{})
 	link := proxy.New(t, node.Addr())
