@@ -20,16 +20,9 @@ type Feature struct {
 	since []string // the first release that has it, and the first of each older line that has it, too
 }
 
-// Features of the server.
 var (
 	PersistentWatches = Feature{"persistent watches and MultiRead", zooKeeper, []string{"3.6.0"}}
-	WhoAmI            = Feature{"whoAmI", zooKeeper, []string{"3.7.0"}}
-	ExistsNeedsRead   = Feature{"exists refused without READ", zooKeeper, []string{"3.9.2", "3.8.4"}}
-)
-
-// Features of Java Curator.
-var (
-	// DowngradeInPlace (CURATOR-621): the place of a downgraded read lock is that of the write lock.
+	// DowngradeInPlace (CURATOR-621): the place of Java's downgraded read lock is that of the write lock.
 	DowngradeInPlace = Feature{"downgrades in place", curator, []string{"5.5.0"}}
 )
 
