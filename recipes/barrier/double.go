@@ -89,6 +89,8 @@ type Member struct {
 	name    string            // of the node: a new name for each Enter
 	hold    *framework.Hold
 	left    atomic.Bool
+
+	stranger string // the last node of no session that Leave has waited for
 }
 
 // Context returns the context for the members' work. It ends when the membership is lost, or with Leave, and

@@ -6,13 +6,15 @@ import (
 	"slices"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // Leave ends the membership, and waits until all members that are inside when it begins have left too.
 //
 //   - These include members that do not know yet that the barrier has opened.
-//   - A member that crashes has left when its session ends.
+//   - A member that crashes has left when its session ends. A node of no session is a member until somebody deletes
+//     it, for Java, too; Leave logs it when it waits for it.
 //   - Leave does not wait for members that enter later: they may belong to the next round. (But a member that
 //     it waits for may wait for them.)
 //   - If "ready" is gone when Leave begins, a member with Curator for Java has declared the round over. Leave
@@ -117,7 +119,7 @@ func (m *Member) leave(ctx context.Context) error {
 func (m *Member) outlive(
 	ctx context.Context, target string, since int64, removed *framework.Pending[struct{}],
 ) (gone bool, err error) {
-	watch, gone, err := m.d.watch(ctx, target, since)
+	watch, gone, err := m.watch(ctx, target, since)
 	if removed != nil {
 		if _, failure := queue.Result(removed); failure != nil && err == nil {
 			err = m.d.remove(ctx, m.Path())
@@ -168,15 +170,21 @@ func (m *Member) out(ctx context.Context, inside, open bool) error {
 
 // watch sets a watch on the member name. If gone is true, there is no watch: the node is gone, or was created
 // after the transaction since, by a Java member that has entered again under the same name.
-func (d *Double) watch(
+func (m *Member) watch(
 	ctx context.Context, name string, since int64,
 ) (watch *framework.Watch, gone bool, err error) {
+	d := m.d
 	err = queue.ThroughOutages(ctx, d.client, func(ctx context.Context) (err error) {
 		// Unlike exists, getData leaves no watch on a node that is not there.
 		var node framework.Stat
 		read := d.client.GetData().Undecompressed().StoringStatIn(&node).WithWatch()
 		_, watch, err = read.ForPath(ctx, d.child(name))
 		gone = node.Czxid > since
+		if err == nil && !gone && node.EphemeralOwner == 0 && m.stranger != name {
+			m.stranger = name
+			d.client.Logger().Warn("a member of a double barrier is a node of no session: Leave waits until it is deleted",
+				"path", plain.Text(d.child(name)))
+		}
 		if errors.Is(err, framework.ErrNoAuth) {
 			// A server sends no event for the deletion of a node that the client has no permission to read.
 			// So watch the children of the parent instead.

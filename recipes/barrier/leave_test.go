@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -524,5 +525,22 @@ func TestLeaveUnreadableMembers(t *testing.T) {
 		}
 		out.OK()
 		clean(t, s)
+	})
+}
+
+// Leave waits for a node of no session until somebody deletes it, as Java does, and logs it once.
+func TestLeaveWaitsForANodeOfNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var log recipetest.Log
+		require.NoError(t, s.Create(path+"/zzz", nil))
+		m := enter(t, barrier.NewDouble(newClient(t, s, framework.WithLogger(log.Logger())), path, 2))
+		leaves := leaving(t, background, m).Waits()
+		time.Sleep(5 * time.Minute)
+		require.NoError(t, s.Set(path+"/zzz", []byte("x")))
+		leaves.Waits()
+		require.Equal(t, 1, strings.Count(log.String(), path+"/zzz"), log.String())
+		require.NoError(t, s.Delete(path+"/zzz"))
+		leaves.OK()
 	})
 }

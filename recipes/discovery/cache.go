@@ -204,7 +204,7 @@ func (c *Cache[T]) look() {
 		if before, ok := known[e.name]; ok && before.of(e) {
 			e = before
 		} else {
-			e.instance, e.err = c.discovery.decode(n.Path, n.Data)
+			e.instance, e.err = c.discovery.decode(n.Path, n.Data, n.Stat.EphemeralOwner)
 		}
 		entries = append(entries, e)
 	}

@@ -196,7 +196,7 @@ func (d *Discovery[T]) instances(ctx context.Context, service string) ([]Instanc
 			continue
 		}
 		at := zkpath.Join(path, names[i])
-		instance, corrupt := d.decode(at, result.Data)
+		instance, corrupt := d.decode(at, result.Data, result.Stat.EphemeralOwner)
 		if corrupt != nil {
 			d.report(at, corrupt)
 			continue
@@ -229,18 +229,19 @@ func (d *Discovery[T]) instance(ctx context.Context, service, id string) (i Inst
 	if err != nil {
 		return i, err
 	}
-	data, err := d.client.GetData().Undecompressed().ForPath(ctx, path)
+	var stat framework.Stat
+	data, err := d.client.GetData().Undecompressed().StoringStatIn(&stat).ForPath(ctx, path)
 	if err != nil {
 		return i, err
 	}
-	return d.decode(path, data)
+	return d.decode(path, data, stat.EphemeralOwner)
 }
 
-func (d *Discovery[T]) decode(path string, data []byte) (i Instance[T], err error) {
+func (d *Discovery[T]) decode(path string, data []byte, owner int64) (i Instance[T], err error) {
 	if data, err = d.client.Unpacked(path, data); err != nil {
 		return i, err
 	}
-	return decode[T](data)
+	return decode[T](data, owner)
 }
 
 // report logs what is left out.

@@ -427,3 +427,32 @@ func TestCompressed(t *testing.T) {
 		require.NoError(t, b.Unregister(background))
 	})
 }
+
+// An instance that says that it goes with its process is none in a node of no session: nothing says that the process
+// lives. It is left out, and said so; when its process has registered it, it is there.
+func TestDynamicInstanceOfNoSession(t *testing.T) {
+	in(t, func(t *testing.T, s *zktest.Server) {
+		var log recipetest.Log
+		c := newClient(t, s, framework.WithLogger(log.Logger()))
+		for name, kind := range map[string]string{"a": "DYNAMIC", "b": "STATIC", "c": "DYNAMIC_SEQUENTIAL"} {
+			data := fmt.Sprintf(`{"name":"web","id":%q,"serviceType":%q}`, name, kind)
+			require.NoError(t, s.Create(path+"/"+name, []byte(data)))
+		}
+		seen := watch(t, c)
+		shows(t, seen, "b=")
+		all, err := services(t, c).Instances(background, "web")
+		require.NoError(t, err)
+		assert.Equal(t, "b=", text(all))
+		_, err = services(t, c).Instance(background, "web", "a")
+		require.ErrorIs(t, err, discovery.ErrCorrupt)
+		for _, err := range seen.Failures() {
+			require.ErrorContains(t, err, "no session")
+		}
+		synctest.Wait() // lines are queued
+		assert.Equal(t, 4, strings.Count(log.String(), "a service instance cannot be read and is left out"))
+		require.NoError(t, s.Delete(path+"/a"))
+		r := register(t, newClient(t, s), web("a", "1"))
+		defer r.Unregister(background)
+		shows(t, seen, "a=1 b=")
+	})
+}

@@ -15,7 +15,8 @@ import (
 var (
 	// ErrInvalidInstance says what is wrong with an instance that was to be written. Nothing was written.
 	ErrInvalidInstance = errors.New("the instance cannot be registered")
-	// ErrCorrupt says that the data of a node are no instance, or that its payload is of another type.
+	// ErrCorrupt says that the data of a node are no instance, or that its payload is of another type; or that they
+	// say that the instance is dynamic, and the node belongs to no session, so that it would outlive its process.
 	ErrCorrupt = errors.New("the data are no service instance of this type: look who has written them")
 	// ErrNoInstance says that a provider has no instance to choose.
 	ErrNoInstance = errors.New("no instance of the service can be used")

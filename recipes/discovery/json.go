@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -67,15 +68,15 @@ func unlessZero[V comparable](v V) *V {
 }
 
 // decode reads what a client of any language has written. As Java does, it ignores keys that it does not
-// know, needs none, and takes no other spelling of a key for it.
-func decode[T any](data []byte) (i Instance[T], err error) {
-	if i, err = read[T](data); err != nil {
+// know, needs none, and takes no other spelling of a key for it. owner is the session of the node, 0 for none.
+func decode[T any](data []byte, owner int64) (i Instance[T], err error) {
+	if i, err = read[T](data, owner); err != nil {
 		return Instance[T]{}, fmt.Errorf("%w: %w", ErrCorrupt, plain.Error(err))
 	}
 	return i, nil
 }
 
-func read[T any](data []byte) (i Instance[T], err error) {
+func read[T any](data []byte, owner int64) (i Instance[T], err error) {
 	var fields map[string]json.RawMessage // a struct's keys would match in any case
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return i, err
@@ -84,7 +85,7 @@ func read[T any](data []byte) (i Instance[T], err error) {
 		return i, fmt.Errorf("null")
 	}
 	var ms int64
-	typeName, spec, enabled := Dynamic.String(), wireSpec{}, true
+	typeName, spec, enabled := "", wireSpec{}, true
 	for _, f := range []struct {
 		key  string
 		into any
@@ -103,9 +104,13 @@ func read[T any](data []byte) (i Instance[T], err error) {
 			return i, fmt.Errorf("the port %d", port)
 		}
 	}
-	at := slices.Index(typeNames[:], typeName)
+	at := slices.Index(typeNames[:], cmp.Or(typeName, Dynamic.String()))
 	if at < 0 {
 		return i, fmt.Errorf("serviceType: there is no %q", typeName)
+	}
+	if dynamic := typeName != "" && Type(at) != Static && Type(at) != Permanent; dynamic && owner == 0 {
+		return i, fmt.Errorf("the serviceType is %s, but the node belongs to no session, which would go with the process",
+			typeName)
 	}
 	i.Type, i.RegistrationTime, i.Disabled = Type(at), fromMillis(ms), !enabled
 	if i.URISpec, err = specOf(spec.Parts); err != nil {

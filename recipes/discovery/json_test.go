@@ -28,7 +28,7 @@ func around(payload string) string {
 
 func bothWays[T any](t *testing.T, golden, class string, want Instance[T]) {
 	t.Helper()
-	got, err := decode[T]([]byte(golden))
+	got, err := decode[T]([]byte(golden), 1)
 	require.NoError(t, err)
 	assert.Equal(t, want, got)
 	text, err := encode(want, class)
@@ -114,7 +114,7 @@ func TestReading(t *testing.T) {
 		`{"uriSpec":{"parts":[{"value":"a{b}"}]}}`:       {URISpec: "a{[}b{]}"},
 		`{"uriSpec":{"parts":[{"variable":true},null]}}`: {},
 	} {
-		got, err := decode[any]([]byte(text))
+		got, err := decode[any]([]byte(text), 1)
 		require.NoError(t, err, text)
 		assert.Equal(t, want, got, text)
 	}
@@ -123,10 +123,10 @@ func TestReading(t *testing.T) {
 		`{"serviceType":"dynamic"}`, `{"serviceType":"FOO"}`, `{"serviceType":1}`, `{"enabled":"x"}`,
 		`{"uriSpec":{"parts":[{"value":"{a","variable":true}]}}`, `{"uriSpec":5}`, `{"name":"n"} x`,
 	} {
-		_, err := decode[any]([]byte(text))
+		_, err := decode[any]([]byte(text), 1)
 		require.ErrorIs(t, err, ErrCorrupt, text)
 	}
-	_, err := decode[int]([]byte(around(`"text"`)))
+	_, err := decode[int]([]byte(around(`"text"`)), 1)
 	require.ErrorIs(t, err, ErrCorrupt)
 }
 
@@ -191,20 +191,20 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		raw, err := decode[json.RawMessage](data)
-		if _, other := decode[any](data); err != nil {
+		raw, err := decode[json.RawMessage](data, 1)
+		if _, other := decode[any](data, 1); err != nil {
 			require.ErrorIs(t, err, ErrCorrupt)
 			require.ErrorIs(t, other, ErrCorrupt)
 			return
 		}
-		_, _ = decode[info](data)
-		_, _ = decode[[]string](data)
+		_, _ = decode[info](data, 1)
+		_, _ = decode[[]string](data, 1)
 		text, err := encode(raw, "")
 		if err != nil {
 			require.ErrorIs(t, err, ErrInvalidInstance)
 			return
 		}
-		again, err := decode[json.RawMessage](text)
+		again, err := decode[json.RawMessage](text, 1)
 		require.NoError(t, err)
 		twice, err := encode(again, "")
 		require.NoError(t, err)

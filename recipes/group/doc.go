@@ -11,10 +11,10 @@
 // Whatever a [Group] reports comes with whether it is current: read on the present connection, and after a
 // comparison with everything that changed while there was no connection. Until then the group keeps what it
 // knew. A member whose session is lost, or whose process has died, is a member until the servers end the
-// session.
+// session. A child of the group's node that belongs to no session (a persistent node) is no member; it is logged once.
 //
 // # Curator for Java
 //
-// The nodes are those of GroupMember, which may be in the same group. GroupMember always counts itself; here
-// nobody is a member whose node is not there.
+// The nodes are those of GroupMember, which may be in the same group. GroupMember always counts itself, and every
+// child whatever its kind; here nobody is a member whose node is not there.
 package group

@@ -12,6 +12,7 @@ import (
 	"github.com/go-curator/curator/cache"
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/flow"
+	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/recipes/internal/queue"
 	"github.com/go-curator/curator/recipes/node"
@@ -42,6 +43,7 @@ type Group struct {
 	changed   flow.Signal // a field below has changed
 	members   []Info      // by their Czxid: in the order in which they have joined
 	current   bool
+	strangers map[string]int64 // nodes that belong to no session, by name, with their czxids
 	followers map[*flow.Queue[Event]]struct{}
 	over      error // why nothing changes any more
 }
@@ -173,11 +175,23 @@ func (g *Group) run(ctx context.Context) {
 // look compares what the cache shows with what is known, and tells those who follow. It returns whether that
 // is current.
 func (g *Group) look() (current bool) {
+	current, strangers := g.compare()
+	for _, path := range strangers {
+		g.client.Logger().Warn("a child of a group belongs to no session, so it is not counted as a member",
+			"path", plain.Text(path))
+	}
+	return current
+}
+
+// compare is look; it returns the nodes of no session that are new.
+func (g *Group) compare() (current bool, strangers []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.over != nil {
-		return false
+		return false, nil
 	}
+	reported := g.strangers
+	g.strangers = map[string]int64{}
 	// In this order: what is read then is at least as new as what is said of it.
 	current = g.client.State().State.IsConnected() && g.cache.Progress().Synced && !g.unreadable()
 	known := map[string]Info{}
@@ -186,6 +200,12 @@ func (g *Group) look() (current bool) {
 	}
 	var members []Info
 	for name, n := range g.cache.All() {
+		if n.Stat.EphemeralOwner == 0 {
+			if g.strangers[name] = n.Stat.Czxid; reported[name] != n.Stat.Czxid {
+				strangers = append(strangers, n.Path)
+			}
+			continue
+		}
 		m := Info{ID: name, Czxid: n.Stat.Czxid, SessionID: n.Stat.EphemeralOwner, mzxid: n.Stat.Mzxid}
 		if before := known[name]; before.Czxid == m.Czxid && before.mzxid == m.mzxid {
 			m = before
@@ -208,7 +228,7 @@ func (g *Group) look() (current bool) {
 		g.members, g.current = members, current
 		g.tell(news)
 	}
-	return current
+	return current, strangers
 }
 
 // unreadable says whether the client may not list the members.
@@ -246,7 +266,8 @@ type Member struct {
 // Join makes the process a member of the group at path, in the background, with these data; nil data are the
 // client's default data. Missing parents are made as containers. The id is the name of the member's node: if
 // another session has it, such as that of a predecessor that was killed, the member waits until that is gone,
-// or replaces it at once, with the option node.WithTakeover.
+// or replaces it at once, with the option node.WithTakeover. Options that make a node of no session (a persistent
+// node.WithMode, node.WithTTL) make no member: the node is not counted, also not by this process.
 //
 // Errors, each before anything is started: framework.ErrNoClient, framework.ErrInvalidPath, also if the id
 // cannot be a name, framework.ErrInvalidOption.

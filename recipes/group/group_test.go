@@ -243,8 +243,11 @@ func TestJoinInTheRoomOfAnother(t *testing.T) {
 func TestNoAuthAndLargeData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		require.NoError(t, s.Create(path+"/large", make([]byte, framework.ContenderDataLimit+1)))
 		c := recipetest.Client(t, s)
+		require.NoError(t, s.Create(path, nil))
+		_, err := s.CreateNode(path+"/large", make([]byte, framework.ContenderDataLimit+1), zktest.Ephemeral,
+			recipetest.Session(t, c))
+		require.NoError(t, err)
 		g, err := group.Watch(c, path)
 		require.NoError(t, err)
 		defer g.Close()
@@ -303,5 +306,26 @@ func TestClientClosedAndBadArguments(t *testing.T) {
 		require.ErrorIs(t, m.Leave(background), framework.ErrClosed)
 		_, err = m.WaitFor(background, 0)
 		require.ErrorIs(t, err, framework.ErrClosed)
+	})
+}
+
+// A node of no session is nobody: no process's end takes it away. It is logged once.
+func TestNodesOfNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var log recipetest.Log
+		require.NoError(t, s.Create(path+"/ghost", []byte("x")))
+		a := join(t, recipetest.Client(t, s, framework.WithLogger(log.Logger())), "a")
+		assert.Equal(t, "a=at a true", ids(a.Group))
+		ctx, cancel := context.WithTimeout(background, time.Minute)
+		defer cancel()
+		_, err := a.WaitFor(ctx, 2)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NoError(t, s.Set(path+"/ghost", []byte("y")))
+		b := join(t, recipetest.Client(t, s), "b")
+		assert.Equal(t, "a=at a b=at b true", ids(a.Group))
+		assert.Equal(t, 1, strings.Count(log.String(), path+"/ghost"), log.String())
+		require.NoError(t, b.Leave(background))
+		require.NoError(t, a.Leave(background))
 	})
 }

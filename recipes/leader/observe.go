@@ -42,7 +42,8 @@ func (o Observation) same(p Observation) bool {
 //   - A leader that came and went between two reads is left out, and so is a moment without a leader. A slow
 //     loop body sees fewer changes, and always the latest.
 //   - The leader is the participant whose turn it is. It may not have noticed yet, or may have no connection
-//     until its session ends.
+//     until its session ends. A node of no session (its SessionID is 0) leads until somebody deletes it, for
+//     Curator, too; that is logged.
 //   - While the observer itself has no connection, nothing is yielded, and the last observation may be
 //     outdated.
 //
@@ -121,6 +122,10 @@ func (o observer) report(
 	defer watch.Stop()
 	if *last == nil || !now.same(**last) {
 		*last = &now
+		if now.Leader.Czxid != 0 && now.Leader.SessionID == 0 {
+			o.client.Logger().Warn("the first node of an election is one of no session, which leads until it is deleted",
+				"path", plain.Text(now.Leader.Path))
+		}
 		if !yield(now, nil) {
 			return false
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/zktest"
 )
@@ -310,5 +311,23 @@ func TestObservePackedAndPlain(t *testing.T) {
 		left(t, b)
 		o.stop()
 		clean(t, s)
+	})
+}
+
+// A node of no session leads for as long as nobody deletes it, for Java, too. That is logged once.
+func TestObserveNodeOfNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var log recipetest.Log
+		require.NoError(t, s.Create(path+"/latch-0000000000", []byte("ghost")))
+		seen := observe(t, newClient(t, s, framework.WithLogger(log.Logger())), path)
+		require.Zero(t, seen.next(t, `"ghost"`).Leader.SessionID)
+		a := join(t, newClient(t, s), leader.WithID("a"))
+		time.Sleep(5 * time.Minute)
+		require.Equal(t, 1, strings.Count(log.String(), "of no session"), log.String())
+		require.NoError(t, s.Delete(path+"/latch-0000000000"))
+		seen.next(t, `"a"`)
+		left(t, a)
+		require.Equal(t, 1, strings.Count(log.String(), "of no session"))
 	})
 }

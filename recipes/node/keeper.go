@@ -22,15 +22,19 @@ type Keeper struct {
 	done   chan struct{}          // closed when its goroutine has ended; nil in the zero value
 	left   error                  // why something may be left; set before done is closed
 
-	mu        sync.Mutex
-	changed   flow.Signal // a field below has changed
-	want      content
-	good      content // the last that the node has had; its number is 0 if there was none
-	lapsed    content // the last that was refused, without the data
-	lapse     error   // and why
-	status    Status
-	refusal   error // the reason that does not pass by itself, if there is one
-	over      bool  // the goroutine has ended, or will at once
+	mu      sync.Mutex
+	changed flow.Signal // a field below has changed
+	want    content
+	good    content // the last that the node has had; its number is 0 if there was none
+	lapsed  content // the last that was refused, without the data
+	lapse   error   // and why
+	status  Status
+	refusal error // the reason that does not pass by itself, if there is one
+	over    bool  // the goroutine has ended, or will at once
+
+	touched     bool  // the child that keeps a node with a TTL there was written; true without a TTL
+	untouchable error // why it cannot be
+
 	followers map[*flow.Queue[Status]]struct{}
 }
 
@@ -60,7 +64,7 @@ func NewKeeper(client *framework.Client, path string, data []byte, opts ...Optio
 	}
 	k := &Keeper{
 		client: client, path: path, inbox: flow.NewQueue[eventKind](), done: make(chan struct{}),
-		want: content{bytes.Clone(data), 1}, followers: map[*flow.Queue[Status]]struct{}{},
+		want: content{bytes.Clone(data), 1}, touched: cfg.ttl == 0, followers: map[*flow.Queue[Status]]struct{}{},
 	}
 	w := newWorker(k, cfg)
 	k.status.Path = w.path

@@ -102,7 +102,10 @@ func WithTakeover(t Takeover) Option {
 // writes to a child of it, named "touch", which has that TTL, every half of that time. When nobody does that
 // any more the server deletes the child, and then the node. Watchers of the node see nothing of the writes.
 // Close ends the writes and leaves the node to the server. The node must have no other children, and no other
-// mode. The servers need zookeeper.extendedTypesEnabled.
+// mode. Node and child are made in one transaction, so that there is never one without the other, which the server
+// would not delete. The servers need zookeeper.extendedTypesEnabled: without it nothing is made, and [Keeper.WaitCreated]
+// returns framework.ErrUnimplemented. WaitCreated returns nil once the child was written, too, since the node may be a
+// predecessor's.
 //
 // Corresponds to Curator's PersistentTtlNode.
 func WithTTL(ttl time.Duration) Option {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -126,14 +127,15 @@ func (k *Keeper) Follow(ctx context.Context) iter.Seq2[Status, error] {
 // When ctx ends, the keeper goes on. Then the error matches ctx.Err(), and says what keeps the node from
 // being there. WaitCreated waits through lost connections and lost sessions, and for another session's
 // ephemeral node to go. But if the node cannot be made for a reason that does not pass by itself it returns
-// that: framework.ErrNoAuth, ErrTooLarge, ErrNodeExists if there is a node that belongs to no session, … The
+// that: framework.ErrNoAuth, ErrTooLarge, ErrNodeExists if there is a node that belongs to no session,
+// ErrUnimplemented from a server that knows no TTL ([WithTTL]), … The
 // keeper goes on trying, and the caller can call WaitCreated again. When the keeper has ended, the error is
 // [ErrClosed] or why.
 //
 // Corresponds to PersistentNode.waitForInitialCreate.
 func (k *Keeper) WaitCreated(ctx context.Context) error {
 	return k.wrap("wait created", k.await(ctx, func() (bool, error) {
-		return k.status.State == There, k.refusal
+		return k.status.State == There && k.touched, cmp.Or(k.refusal, k.untouchable)
 	}))
 }
 

@@ -13,20 +13,53 @@ import (
 // touchName is the name of the child whose TTL keeps a node there, as in Curator.
 const touchName = "touch"
 
+// createTouched creates a node with a TTL together with its child, and the parents that are missing, and returns the
+// node's czxid. A server never deletes a container that has had no child, so there must be no moment at which the
+// process can end between the two creates.
+func createTouched(
+	ctx context.Context, view *framework.Client, path string, data []byte, ttl time.Duration,
+) (czxid int64, err error) {
+	to := view.TransactionOp()
+	node := to.Create().WithMode(framework.Container).ForPath(path, data)
+	child := to.Create().WithMode(framework.PersistentTTL).WithTTL(ttl).ForPath(zkpath.Join(path, touchName), nil)
+	results, err := queue.Result(view.TransactionInBackground(ctx, node, child))
+	if errors.Is(err, framework.ErrNoNode) {
+		// A server that knows no TTL says so before it looks at the parents. They must not be made for nothing.
+		if _, err = queue.Result(view.TransactionInBackground(ctx, child)); errors.Is(err, framework.ErrNoNode) {
+			err = view.CreateContainers(ctx, zkpath.Parent(path))
+		}
+		if err == nil {
+			results, err = queue.Result(view.TransactionInBackground(ctx, node, child))
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	return results[0].Stat.Czxid, nil
+}
+
 // touch writes to the child of a node with a TTL, until ctx ends.
 func (k *Keeper) touch(ctx context.Context, ttl time.Duration) {
 	child := zkpath.Join(k.path, touchName)
+	there := func() (bool, error) { return k.status.State == There, k.refusal }
 	for ; ctx.Err() == nil; k.client.Pause(ctx, ttl/2) {
-		if k.WaitCreated(ctx) != nil {
+		if k.await(ctx, there) != nil {
 			continue
 		}
 		_, err := k.client.SetData().ForPath(ctx, child, nil)
-		if errors.Is(err, framework.ErrNoNode) {
+		if errors.Is(err, framework.ErrNoNode) { // the node may be a predecessor's
 			make := k.client.Create().WithMode(framework.PersistentTTL).WithTTL(ttl)
 			_, err = make.ForPath(ctx, child, nil)
 		}
-		if err != nil && ctx.Err() == nil && !queue.Transient(k.client)(err) {
+		refused := err != nil && !queue.Transient(k.client)(err)
+		if refused && ctx.Err() == nil {
 			k.client.Logger().Warn("a node with a TTL cannot be kept", "path", child, "err", err)
+		}
+		if err == nil || refused {
+			k.mu.Lock()
+			k.touched, k.untouchable = err == nil, err
+			k.changed.Fire()
+			k.mu.Unlock()
 		}
 	}
 }

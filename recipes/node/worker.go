@@ -36,6 +36,7 @@ type job struct {
 	action
 	k       *Keeper
 	mode    framework.CreateMode
+	ttl     time.Duration
 	path    string
 	session *framework.Session
 	former  []int64
@@ -104,7 +105,7 @@ func (w *worker) run() {
 			w.end()
 			return
 		default:
-			j := job{a, w.k, w.mode, w.path, w.session, w.former, w.m}
+			j := job{a, w.k, w.mode, w.ttl, w.path, w.session, w.former, w.m}
 			go j.run(ctx, w.results)
 		}
 	}
@@ -197,6 +198,11 @@ func (j *job) request(r *result) {
 	switch j.action {
 	case create:
 		r.sent = j.k.wanted()
+		if j.ttl > 0 {
+			r.kind, r.path = created, j.path
+			r.czxid, r.err = createTouched(ctx, view, j.path, r.sent.data, j.ttl)
+			return
+		}
 		builder, path := view.Create().WithMode(unnumbered(j.mode)), j.path
 		if path == "" {
 			if j.m.persistent { // then the client looks for what a lost session has left, too
