@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -97,7 +98,8 @@ func (h *Hold) Context() context.Context {
 // Hold waits, as long as ctx allows, for what the rule in force needs: the answer whether the server is
 // standalone, and a committed write if the hold would otherwise begin with too little time left, as after a reconnect or
 // a stalled link, and under [RuleHeartbeat] after a long wait. The write is repeated after lost connections and passing
-// refusals. If nothing is missing, Hold returns at once and sends nothing. If that, or a hook, has
+// refusals, and while the servers commit so slowly that no hold could begin. If nothing is missing, Hold returns at once
+// and sends nothing. If that, or a hook, has
 // taken longer than 50 ms, what the caller has found out is old: Hold makes certain that the node is still
 // there, by a read unless a write has shown it. The end of ctx does not end the hold.
 //
@@ -116,7 +118,7 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 	}
 	var h *Hold
 	shown := time.Now() // when an answer has last shown that the node is there; the caller has had the first
-	err = inRounds(func() error {
+	err = inRounds(ctx, func() error {
 		written, err := s.e.certain(ctx, full, opt.Loss)
 		if shown = later(shown, written); err == nil && time.Since(shown) >= ownWatchAfter {
 			err = s.e.present(ctx, full, opt)
@@ -235,20 +237,19 @@ func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) (show
 	return shown, errUncertain // the rule or the connection has changed, or the certainty was over at once
 }
 
-// errUncertain says that a hold is not certain any more although the session goes on.
-var errUncertain = fmt.Errorf("%w: before the grant was complete, the client was no longer certain of its "+
-	"session", ErrTimeoutTooShort)
+// errUncertain says that a hold is not certain any more although the session goes on. It has to be made certain again.
+var errUncertain = errors.New("before the grant was complete, the client was no longer certain of its session")
 
-// certainRounds bounds how often Hold makes sure that a hold is certain. A hold that is never certain long
-// enough to be registered would keep its caller, and the servers, busy for ever.
-const certainRounds = 8
-
-// inRounds repeats try while it returns errUncertain, up to certainRounds times.
-func inRounds(try func() error) (err error) {
-	for n := 0; n == 0 || n < certainRounds && err == errUncertain; n++ {
-		err = try()
+// inRounds repeats try while it returns errUncertain, until ctx ends. Each round but the first makes a write, or waits.
+func inRounds(ctx context.Context, try func() error) (err error) {
+	for {
+		switch err = try(); {
+		case err != errUncertain:
+			return err
+		case ctx.Err() != nil:
+			return fmt.Errorf("%w: %w", leftBy(ctx), err)
+		}
 	}
-	return err
 }
 
 // ready waits until the rule in force is known. It returns nil if that allows a hold.

@@ -12,27 +12,34 @@ import (
 
 // What a hold needs before it is granted, besides the clock: enough time left, and a node that is there.
 
-// provingWrites bounds how many writes a new hold waits for.
+// provingWrites is after how many writes a hold may begin with less time left: as much as the next heartbeat takes.
 const provingWrites = 4
 
 // proven returns nil when a hold would begin with enough time left (see [wire.Liveness]). If there is less, proven makes
 // committed writes: one is enough if little was sent lately, and after a stalled link a second one half a tick and a
-// pause later. It repeats a write whose reply was lost on the next connection: the write changes nothing. Like the
+// pause later. While the servers take too long to commit, a hold would end before its next heartbeat is answered: then no
+// number of writes is enough, and proven goes on until ctx ends. It repeats a write whose reply was lost on the next connection: the write changes nothing. Like the
 // heartbeats, it asks again after a passing refusal, and checks the root if the session has no permission to check the
 // node. shown is when the last write has shown that the node is there.
 func (e *epoch) proven(ctx context.Context, path string, loss LossPolicy) (shown time.Time, err error) {
-	v := e.wire.Validity()
-	for made, refused := 0, 0; made < provingWrites; {
+	v, made, took := e.wire.Validity(), 0, time.Duration(0)
+	defer func() {
+		if err != nil && ctx.Err() != nil && made > 0 {
+			err = fmt.Errorf("%w; the servers take too long to commit a write", err)
+		}
+	}()
+	for refused := 0; ; {
 		e.mu.Lock()
 		over, suspended, changed := e.over, e.suspended && loss == SuspendedIsLoss, e.changed.C()
 		e.mu.Unlock()
 		wait, short := v.Short()
+		rule, _ := e.plan()
 		switch {
 		case over != nil:
 			return shown, over // the session has ended; or the client is closing, and pause does not wait any more
 		case suspended:
 			return shown, ErrSuspended
-		case !short:
+		case !short, made >= provingWrites && v.Remaining() > rule.every+took:
 			return shown, nil
 		case made > 0 && wait > 0:
 			if err := waitFor(ctx, wait, changed); err != nil {
@@ -40,10 +47,12 @@ func (e *epoch) proven(ctx context.Context, path string, loss LossPolicy) (shown
 			}
 			continue
 		}
+		asked := time.Now()
 		r, err := e.question(ctx, loss, jute.OpMulti, jute.Checks(path))
 		if err != nil {
 			return shown, err
 		}
+		took = time.Since(asked)
 		if err = replyError(r); r.Err == nil {
 			_, code := failure(r)
 			err = codeError(code)
@@ -67,10 +76,6 @@ func (e *epoch) proven(ctx context.Context, path string, loss LossPolicy) (shown
 			return shown, err
 		}
 	}
-	if !v.Valid() && !v.Lapsed() {
-		return shown, fmt.Errorf("%w: the servers take too long to commit a write", ErrTimeoutTooShort)
-	}
-	return shown, nil
 }
 
 // waitFor waits for d, for the end of ctx, whose error it returns, or for changed.

@@ -399,3 +399,30 @@ func TestAMemberThatCommitsNothingCostsNoHold(t *testing.T) {
 		})
 	}
 }
+
+// Servers that commit slowly for a while say nothing about the configuration: the caller waits until they are faster.
+func TestHoldOutlastsSlowCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t, zktest.Config{EnsembleConfig: ensemble})
+		c := dial(t, srv, WithSessionTimeout(8*time.Second))
+		s := connected(t, c)
+		_, err := s.Client().Create().WithMode(Ephemeral).ForPath(t.Context(), "/lock", nil)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Second)
+		slow := srv.Inject(zktest.Fault{Op: "multi", Times: -1, Action: zktest.DelayReply, Delay: 3 * time.Second})
+		time.AfterFunc(30*time.Second, slow.Remove)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		_, err = s.Hold(ctx, HoldOptions{Path: "/lock"})
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.NotErrorIs(t, err, ErrTimeoutTooShort)
+		assert.ErrorContains(t, err, "too long to commit")
+
+		began := time.Now()
+		h, err := s.Hold(t.Context(), HoldOptions{Path: "/lock"})
+		require.NoError(t, err)
+		assert.True(t, h.Valid())
+		assert.InDelta(t, 13*time.Second, time.Since(began), float64(4*time.Second))
+		assert.NoError(t, s.Context().Err())
+	})
+}

@@ -98,7 +98,8 @@ func (m *Mutex) Acquire(ctx context.Context) (*Lock, error) {
 
 // TryAcquire is Acquire without waiting in the queue: it returns ErrNotAcquired as soon as it knows that
 // somebody else has the lock or waits for it. It looks first, without a write (see also [WithStaleTry]), and
-// creates its node only if the queue is empty. If somebody else was faster, it removes that node. It
+// creates its node only if the queue is empty. If somebody else was faster, it removes that node. With the same error it
+// ends if it is the first, but the servers commit so slowly that no hold can begin within a session timeout. It
 // re-enters as Acquire does.
 func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, "try to acquire", m.line.TryAcquire)

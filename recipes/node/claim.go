@@ -45,7 +45,8 @@ type Claim struct {
 }
 
 // TryClaim creates the node at path, with these data, and fails with [ErrNotAcquired] if it is there already,
-// whoever has made it, also through this client. It does not wait for that node to go. Nil data are the
+// whoever has made it, also through this client. It does not wait for that node to go. (With the same error it fails if
+// the servers commit so slowly that no right can begin within a session timeout.) Nil data are the
 // client's default data. Missing parents are made as containers. ctx limits only the call: a claim outlives
 // it, and its context has the values of ctx.
 //
@@ -118,8 +119,11 @@ func (c *Claim) create(ctx context.Context, data []byte, cfg claiming) error {
 		return err
 	}
 	c.czxid = stat.Czxid
-	c.hold, err = c.session.Hold(ctx, framework.HoldOptions{
-		Path: c.path, Recipe: "claim", Czxid: c.czxid, Loss: cfg.loss, Values: ctx,
+	err = queue.Holding(ctx, c.session, false, func(ctx context.Context) (err error) {
+		c.hold, err = c.session.Hold(ctx, framework.HoldOptions{
+			Path: c.path, Recipe: "claim", Czxid: c.czxid, Loss: cfg.loss, Values: ctx,
+		})
+		return err
 	})
 	if err == nil {
 		abandoned = nil

@@ -175,13 +175,28 @@ func (c *claim) hold(ctx context.Context) (err error) {
 // abandon gives the lock back: the item stays. The client goes on until it is done.
 func (c *claim) abandon() { c.giveBack(nil) }
 
-// giveBack is abandon after an error, which may be that the item is gone.
-func (c *claim) giveBack(err error) {
+// giveBack is abandon after an error, which may be that the item is gone. The channel is closed when the lock is deleted,
+// or cannot be.
+func (c *claim) giveBack(err error) <-chan struct{} {
 	c.end()
 	if drops(err) {
-		queue.Remove(c.session.Client(), c.path)
-	} else {
-		c.session.Client().Spawn(c.remove)
+		return queue.Remove(c.session.Client(), c.path).Done()
+	}
+	over := make(chan struct{})
+	c.session.Client().Spawn(func(ctx context.Context) {
+		defer close(over)
+		c.remove(ctx)
+	})
+	return over
+}
+
+// giveBackSoon is abandon, and waits for a second at most until the lock is deleted.
+func (c *claim) giveBackSoon() {
+	late := time.NewTimer(finishing)
+	defer late.Stop()
+	select {
+	case <-c.giveBack(nil):
+	case <-late.C:
 	}
 }
 

@@ -33,7 +33,7 @@ type Handler func(ctx context.Context, item []byte) error
 // Consume goes on through lost connections and lost sessions. Its error is ctx's; ErrClosed; ErrSessionLost
 // for the view of a session that has ended; ErrNoAuth without READ, CREATE or DELETE on the nodes;
 // ErrTimeoutTooShort with WithLockPath, as with a mutex; ErrReplyTooLarge if there are too many items to
-// list. If handle panics, so does Consume; the lock is given back first.
+// list. If handle panics, so does Consume; the lock is given back first, for which it waits a second at most.
 func (q *Queue) Consume(ctx context.Context, handle Handler) error {
 	err := q.ready(ctx)
 	if err == nil && handle == nil {
@@ -58,6 +58,7 @@ type consumer struct {
 	marker   marker // at most once
 	failures int    // in a row
 	again    bool   // look again, though nothing has changed
+	stuck    string // a lock that no consumer has made, which the log has
 }
 
 func (c *consumer) run(ctx context.Context) error {
@@ -126,6 +127,11 @@ func (c *consumer) await(ctx context.Context, d time.Duration) error {
 	defer watch.Stop()
 	if err != nil || stat == nil {
 		return c.transient(ctx, err)
+	}
+	if stat.EphemeralOwner == 0 && c.stuck != path {
+		c.stuck = path
+		c.q.client.Logger().Warn("the lock of an item is no ephemeral node, so no consumer has it, and the item is not "+
+			"handled: delete the lock", "path", path)
 	}
 	return c.list.await(ctx, d, watch.C)
 }
@@ -218,8 +224,8 @@ func (c *consumer) atLeastOnce(ctx context.Context, name string) error {
 	}
 	ended := false
 	defer func() {
-		if !ended { // a handler, or a hook, has panicked or ended the goroutine
-			lock.abandon()
+		if !ended { // a handler, or a hook, has panicked or ended the goroutine, and the process may end with it
+			lock.giveBackSoon()
 		}
 	}()
 	err = c.locked(ctx, lock, name, data, err)
@@ -261,6 +267,10 @@ func (c *consumer) locked(ctx context.Context, lock *claim, name string, data []
 		c.backlog.leave(name)
 		lock.abandon()
 	case fate == Requeue:
+		if err := c.q.inOrder(ctx); err != nil {
+			lock.abandon()
+			return err
+		}
 		if err := lock.finish(ctx, c.q.replacement(name, data)); err != nil {
 			return err
 		}

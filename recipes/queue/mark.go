@@ -48,9 +48,13 @@ func (m *marker) write(ctx context.Context, what ops) error {
 	return outcome(err, w.doubt)
 }
 
-// outcome is the error of a write whose last try ended with err. In doubt, a try may have been executed.
+// outcome is the error of a write whose last try ended with err. In doubt, a try may have been executed; else none was
+// sent, or each was refused.
 func outcome(err error, doubt bool) error {
-	if err != nil && doubt && !errors.Is(err, framework.ErrOutcomeUnknown) {
+	switch {
+	case !doubt:
+		return mark.NotSent(err)
+	case err != nil && !errors.Is(err, framework.ErrOutcomeUnknown):
 		return fmt.Errorf("%w; an earlier try: %w", err, framework.ErrOutcomeUnknown)
 	}
 	return err
@@ -92,7 +96,7 @@ func (w *marked) send(ctx context.Context) (again bool, _ error) {
 		}
 	}
 	view := m.Session.Client()
-	_, err := view.Transaction(ctx, m.Write(w.ops(view.TransactionOp())...)...)
+	_, err := queue.Result(view.TransactionInBackground(ctx, m.Write(w.ops(view.TransactionOp())...)...))
 	var then verdict
 	w.doubt, then, err = after(m.Meaning(err, w.doubt), err, w.doubt, m.None)
 	switch then {
@@ -144,10 +148,10 @@ func after(answer mark.Answer, err error, doubt, none bool) (bool, verdict, erro
 func (w *marked) make(ctx context.Context) (err error) {
 	m := w.mark
 	for range 3 { // somebody may delete the directory, as the server does when it is not used any more
-		_, err = m.Create().ForPath(ctx, m.Path, []byte{})
+		_, err = queue.Result(m.Create().InBackground().ForPath(ctx, m.Path, []byte{}))
 		if errors.Is(err, framework.ErrNoNode) {
-			_, err = m.Session.Client().Create().CreatingParentContainersIfNeeded().WithMode(framework.Container).
-				Uncompressed().ForPath(ctx, w.dir, []byte{})
+			_, err = queue.Result(m.Session.Client().Create().CreatingParentContainersIfNeeded().
+				WithMode(framework.Container).Uncompressed().InBackground().ForPath(ctx, w.dir, []byte{}))
 			if queue.Unless(err, framework.ErrNodeExists) == nil {
 				continue
 			}

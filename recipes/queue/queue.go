@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/mark"
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
@@ -113,6 +115,11 @@ const (
 // ErrTooLarge for an item above the servers' limit of about one MiB; ErrBadArguments for an option of another
 // order; ErrNoAuth without CREATE on the queue's node; ErrSequenceExhausted; the errors that every operation
 // can return.
+//
+// If the queue's node was made anew and items were put back into it, as by a restore, its numbers have begun again, and
+// a new item would come before those. The first Put in each session looks for that, with one read of an empty queue's
+// node and a list otherwise, and raises the numbers, for which it needs DELETE, too: by transactions that make and
+// delete nodes, 500 numbers each, while ctx allows.
 func (q *Queue) Put(ctx context.Context, item []byte, opts ...PutOption) error {
 	return wrap(q.path, "put", q.put(ctx, [][]byte{item}, opts))
 }
@@ -218,10 +225,12 @@ type dir struct {
 	path   string
 	err    error // of the constructor: every method returns it
 	pool   *pool
+
+	ordered *atomic.Int64 // the epoch of the last session in which next has been right
 }
 
 func newDir(client *framework.Client, path string) dir {
-	d := dir{client: client, path: path, err: queue.Check(client, path)}
+	d := dir{client: client, path: path, err: queue.Check(client, path), ordered: new(atomic.Int64)}
 	if d.err == nil && path == "/" {
 		d.err = fmt.Errorf("%w %q: a queue needs a path below the root of a namespace, too",
 			framework.ErrInvalidPath, path)
@@ -237,22 +246,29 @@ func (d *dir) marks() string { return d.path + "-marks" }
 func (d *dir) ready(ctx context.Context) error { return queue.Ready(ctx, d.client, d.err) }
 
 // add makes an item's node, and the queue's if there is none.
-func (d *dir) add(ctx context.Context, prefix string, data []byte) error {
+func (d *dir) add(ctx context.Context, prefix string, data []byte) (err error) {
+	if err := d.inOrder(ctx); err != nil {
+		return err
+	}
 	for range 10 {
-		err := d.pool.write(ctx, d.creation(prefix, data))
+		err = d.pool.write(ctx, d.creation(prefix, data))
 		switch {
 		case err == nil, errors.Is(err, framework.ErrOutcomeUnknown):
 			return err
 		case errors.Is(err, framework.ErrNodeExists): // with a number that was given out before
-			return fmt.Errorf("%w: %w", ErrSequenceExhausted, err)
-		case !errors.Is(err, framework.ErrNoNode):
-			return err
-		}
-		if err := makeNode(ctx, d.client, d.path); err != nil {
+			if err := d.catchUp(ctx); err != nil {
+				return err
+			}
+		case errors.Is(err, framework.ErrNoNode):
+			made := d.client.Retry(ctx, func(ctx context.Context) error { return makeNode(ctx, d.client, d.path) })
+			if made != nil {
+				return mark.NotSent(made)
+			}
+		default:
 			return err
 		}
 	}
-	return fmt.Errorf("%w: somebody deletes the queue's node again and again", framework.ErrNoNode)
+	return fmt.Errorf("%w: somebody deletes the queue's node, or puts items, again and again", err)
 }
 
 func (d *dir) creation(prefix string, data []byte) ops {
@@ -278,10 +294,11 @@ func (d *dir) replacement(name string, data []byte) ops {
 	}
 }
 
-// makeNode makes a directory that stays, with parents as containers. It is no container: Curator's consumers
-// do not make one anew that a server has removed.
+// makeNode tries once to make a directory that stays, with parents as containers. It is no container: Curator's consumers
+// do not make one anew that a server has removed. A repeat finds what an earlier try has made.
 func makeNode(ctx context.Context, client *framework.Client, path string) error {
-	_, err := client.Create().CreatingParentContainersIfNeeded().ForPath(ctx, path, nil)
+	create := client.Create().CreatingParentContainersIfNeeded().InBackground()
+	_, err := queue.Result(create.ForPath(ctx, path, nil))
 	return queue.Unless(err, framework.ErrNodeExists)
 }
 

@@ -113,7 +113,7 @@ func (r *Readers) enter(ctx context.Context, try bool) (*queue.Turn, error) {
 	return queue.Told(ctx, line.Client, what, func(ctx context.Context) (*queue.Turn, error) {
 		caller := queue.CallerOf(ctx)
 		if w := r.rw.write.line.Reenter(ctx); w != nil {
-			grant, err := side.beside(ctx, &Lock{&r.rw.write, w})
+			grant, err := side.beside(ctx, &Lock{&r.rw.write, w}, try)
 			if err != nil {
 				return nil, err
 			}

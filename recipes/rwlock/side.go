@@ -49,7 +49,7 @@ func (s *Side) Path() string { return s.line.Dir }
 // ctx belongs to the write lock, the read lock can also fail with ErrNoAuth, if the client lacks READ
 // permission on the write lock's node, and with the cause of the write lock's loss.
 func (s *Side) Acquire(ctx context.Context) (*Lock, error) {
-	return s.acquire(ctx, "acquire", s.line.Acquire)
+	return s.acquire(ctx, "acquire", false)
 }
 
 // TryAcquire is Acquire without waiting in the queue: it returns ErrNotAcquired as soon as it knows that
@@ -57,11 +57,11 @@ func (s *Side) Acquire(ctx context.Context) (*Lock, error) {
 // and creates its node only if it finds nobody. If somebody else was faster, it removes that node. It
 // re-enters and downgrades as Acquire does.
 func (s *Side) TryAcquire(ctx context.Context) (*Lock, error) {
-	return s.acquire(ctx, "try to acquire", s.line.TryAcquire)
+	return s.acquire(ctx, "try to acquire", true)
 }
 
 // acquire re-enters, downgrades or refuses, if ctx belongs to a lock; otherwise it waits in the queue.
-func (s *Side) acquire(ctx context.Context, verb string, wait queue.Waiter) (*Lock, error) {
+func (s *Side) acquire(ctx context.Context, verb string, try bool) (*Lock, error) {
 	err := queue.Ready(ctx, s.line.Client, s.err)
 	if err != nil {
 		return nil, s.wrap(verb, err)
@@ -76,9 +76,12 @@ func (s *Side) acquire(ctx context.Context, verb string, wait queue.Waiter) (*Lo
 	default:
 		handle, err = s.line.Enter(ctx, func(ctx context.Context) (*queue.Grant, error) {
 			if w := s.rw.write.line.Reenter(ctx); w != nil {
-				return s.beside(ctx, &Lock{&s.rw.write, w})
+				return s.beside(ctx, &Lock{&s.rw.write, w}, try)
 			}
-			return wait(ctx)
+			if try {
+				return s.line.TryAcquire(ctx)
+			}
+			return s.line.Acquire(ctx)
 		})
 	}
 	if err != nil {
@@ -120,7 +123,7 @@ const digits = 10
 // It creates the node in a transaction that checks w's node. Otherwise, if an administrator had deleted w and
 // the next writer had the lock, others would see a reader that has no right to the lock. At its end beside
 // releases w, a share of the write lock that keeps its node until then.
-func (s *Side) beside(ctx context.Context, w *Lock) (*queue.Grant, error) {
+func (s *Side) beside(ctx context.Context, w *Lock, try bool) (*queue.Grant, error) {
 	defer func() {
 		_ = w.Release(ctx) // the client deletes it in any case; a loss is reported by its other Locks
 	}()
@@ -152,7 +155,8 @@ func (s *Side) beside(ctx context.Context, w *Lock) (*queue.Grant, error) {
 		return nil, err
 	}
 	grant := &queue.Grant{Session: session, Path: path, Name: name}
-	if err := s.line.Hold(ctx, 0, grant); err != nil {
+	err = queue.Holding(ctx, session, !try, func(ctx context.Context) error { return s.line.Hold(ctx, 0, grant) })
+	if err != nil {
 		return nil, err
 	}
 	grant.Czxid = w.FencingToken() // for callers, and not that of its own node

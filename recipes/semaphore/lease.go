@@ -24,9 +24,11 @@ type Lease struct {
 }
 
 func (s *Semaphore) hold(
-	ctx context.Context, session *framework.Session, nodes []*queue.Grant,
+	ctx context.Context, session *framework.Session, nodes []*queue.Grant, waits bool,
 ) (*Lease, error) {
-	err := s.leases.Hold(ctx, 0, nodes...)
+	err := queue.Holding(ctx, session, waits, func(ctx context.Context) error {
+		return s.leases.Hold(ctx, 0, nodes...)
+	})
 	if errors.Is(err, framework.ErrNodeDeleted) {
 		return nil, errLeaseGone
 	}

@@ -260,7 +260,7 @@ func (s *Semaphore) settle(
 	for fresh := false; ; fresh = true {
 		switch v {
 		case granted:
-			lease, err := s.hold(ctx, session, nodes)
+			lease, err := s.hold(ctx, session, nodes, stays)
 			if !errors.Is(err, framework.ErrSuspended) {
 				return lease, err
 			}

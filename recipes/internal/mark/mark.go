@@ -73,6 +73,33 @@ func (m *Mark) Forget() {
 	}
 }
 
+// NotSent returns the error of a write of which no try was sent, or each was refused: it does not match ErrOutcomeUnknown,
+// though err may, which is about something that the write needs. Then it matches ErrNotConnected instead of
+// ErrConnectionLoss.
+func NotSent(err error) error {
+	if !errors.Is(err, framework.ErrOutcomeUnknown) {
+		return err
+	}
+	return &notSent{err}
+}
+
+type notSent struct{ err error }
+
+func (e *notSent) Error() string {
+	return "not executed, since what it needs could not be made: " + e.err.Error()
+}
+
+// Is is for errors.Is, which does not look into the error.
+func (e *notSent) Is(target error) bool {
+	switch target {
+	case framework.ErrOutcomeUnknown, framework.ErrConnectionLoss, framework.ErrOperationTimeout:
+		return false
+	case framework.ErrNotConnected:
+		return framework.Retryable(e.err)
+	}
+	return errors.Is(e.err, target)
+}
+
 // Answer is what the end of a transaction says about a write and its earlier tries.
 type Answer int8
 

@@ -3,6 +3,7 @@ package queue
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"sync"
@@ -127,6 +128,22 @@ func (l *Line) Hold(ctx context.Context, ownWatchAfter time.Duration, grants ...
 	}
 	all = true
 	return nil
+}
+
+// Holding calls hold, which makes a hold in a session, with ctx. If the caller does not wait, ctx ends no later than in a
+// session timeout: servers that commit so slowly that no hold can begin are a reason for ErrNotAcquired.
+func Holding(ctx context.Context, session *framework.Session, wait bool, hold func(context.Context) error) error {
+	if wait {
+		return hold(ctx)
+	}
+	soon, cancel := context.WithTimeout(ctx, session.Timeout())
+	defer cancel()
+	err := hold(soon)
+	if err != nil && soon.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w: nobody else has it, but the servers take too long to commit a write: no hold can begin",
+			ErrNotAcquired)
+	}
+	return err
 }
 
 // EndAll ends the holds that grants have, also if a hook that hears of one does not return.

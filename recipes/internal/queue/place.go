@@ -64,7 +64,8 @@ func (l *Line) queue(
 		if p.own != nil {
 			ownWatchAfter = -1 // joins ours
 		}
-		switch err = l.Hold(ctx, ownWatchAfter, grant); {
+		err = Holding(ctx, session, wait, func(ctx context.Context) error { return l.Hold(ctx, ownWatchAfter, grant) })
+		switch {
 		case err == nil:
 			granted = true
 			p.own.Stop()

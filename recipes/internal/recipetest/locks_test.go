@@ -618,3 +618,48 @@ func TestForgottenRelease(t *testing.T) {
 		})
 	}
 }
+
+// Servers that commit slowly for half a minute end no waiter; a try says not now.
+func TestSlowCommitsEndNoWaiter(t *testing.T) {
+	const members = "server.1=a:2888:3888;2181\nserver.2=b:2888:3888;2181\nversion=0"
+	story := func(k kind) {
+		t.Run(k.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := some(t)
+				cfg.EnsembleConfig = members
+				s := zktest.RunT(t, cfg)
+				a := recipetest.Client(t, s, framework.WithSessionTimeout(8*time.Second))
+				acquire, try := k.make(a, framework.SessionOnly)
+				held, err := acquire(background)
+				require.NoError(t, err)
+				require.NoError(t, held.Release(background))
+				var slow []*zktest.Injection
+				for _, op := range []zktest.Op{"multi", "create2", "delete"} {
+					slow = append(slow, s.Inject(zktest.Fault{
+						Op: op, Times: -1, Action: zktest.DelayReply, Delay: 3 * time.Second,
+					}))
+				}
+				time.Sleep(10 * time.Second)
+
+				began := time.Now()
+				_, err = try(background)
+				require.ErrorIs(t, err, mutex.ErrNotAcquired)
+				require.ErrorContains(t, err, "too long to commit")
+				require.LessOrEqual(t, time.Since(began), 13*time.Second, "a session timeout after its create")
+
+				waits := recipetest.Begin(t, func() (mutex.Held, error) { return acquire(background) })
+				time.Sleep(30 * time.Second)
+				waits.Waits()
+				for _, fault := range slow {
+					fault.Remove()
+				}
+				time.Sleep(10 * time.Second)
+				require.NoError(t, waits.OK().Release(background))
+				recipetest.Clean(t, s, k.dirs...)
+			})
+		})
+	}
+	for _, k := range kinds {
+		story(k)
+	}
+}

@@ -1,0 +1,99 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/mark"
+	"github.com/go-curator/curator/recipes/internal/queue"
+)
+
+// The numbers of items are those of the queue's node, which begins at 0 when it is made anew. Items that are put back
+// under their old names, by a restore, have larger ones.
+
+// inOrder makes certain, once per session, that the next item gets a number behind those that are there.
+func (d *dir) inOrder(ctx context.Context) error {
+	session, err := d.client.SessionSoon(ctx)
+	if err != nil || d.ordered.Load() == session.Epoch() {
+		return err
+	}
+	now, err := d.client.CheckExists().ForPath(ctx, d.path)
+	if err == nil && now != nil && now.NumChildren > 0 {
+		err = d.catchUp(ctx)
+	}
+	if err == nil || errors.Is(err, framework.ErrNoAuth) { // without READ there is no way to find out
+		err = nil
+		d.ordered.Store(session.Epoch())
+	}
+	return err
+}
+
+// atOnce is how many numbers a transaction uses up.
+const atOnce = 500
+
+// catchUp uses up the numbers that are missing. A transaction whose reply was lost is sent again: it does no harm that
+// numbers are left out.
+func (d *dir) catchUp(ctx context.Context) error {
+	for {
+		var now framework.Stat
+		names, err := d.client.GetChildren().StoringStatIn(&now).ForPath(ctx, d.path)
+		if err != nil {
+			return queue.Unless(err, framework.ErrNoNode)
+		}
+		missing := behind(names, now)
+		if missing > math.MaxInt32 {
+			return fmt.Errorf("%w (of a queue, once its items are taken: they go with the node)", ErrSequenceExhausted)
+		}
+		if missing <= 0 {
+			return nil
+		}
+		d.client.Logger().Info("the numbers of a queue's node have begun anew while items were there; using up those that "+
+			"were given out", "path", d.path, "numbers", missing)
+		for ; missing > 0; missing -= atOnce {
+			err := d.client.Retry(ctx, func(ctx context.Context) error { return d.useUp(ctx, min(missing, atOnce)) })
+			if err = queue.Unless(err, framework.ErrNoNode); errors.Is(err, framework.ErrNoAuth) {
+				return fmt.Errorf("the numbers of the queue's node have begun anew, and an item put now would come before "+
+					"those that are there; to raise the numbers takes CREATE and DELETE: %w", err)
+			}
+			if err != nil {
+				return mark.NotSent(err)
+			}
+		}
+	}
+}
+
+// useUp uses up n numbers: each node that is made takes one, whatever its name.
+func (d *dir) useUp(ctx context.Context, n int64) error {
+	to, path := d.client.TransactionOp(), zkpath.Join(d.path, zkpath.NewGUID())
+	ops := make([]framework.TransactionOp, 0, 2*n)
+	for range n {
+		ops = append(ops, to.Create().Uncompressed().ForPath(path, []byte{}), to.Delete().ForPath(path))
+	}
+	_, err := queue.Result(d.client.TransactionInBackground(ctx, ops...))
+	return err
+}
+
+// behind returns how many numbers have to be used up until the next is larger than those of all items; more than there
+// are if there is no larger one. A node's cversion is twice the number of children ever made, less those that are there,
+// and the next number is how many were made.
+func behind(names []string, node framework.Stat) int64 {
+	next := (int64(uint32(node.Cversion)) + int64(node.NumChildren)) / 2
+	last := int64(-1)
+	for _, name := range names {
+		if !strings.HasPrefix(name, itemPrefix) && !strings.HasPrefix(name, simplePrefix) {
+			continue
+		}
+		if n, ok := zkpath.Sequence(name); ok {
+			last = max(last, n)
+		}
+	}
+	if last >= math.MaxInt32 {
+		return math.MaxInt64
+	}
+	return last + 1 - next
+}

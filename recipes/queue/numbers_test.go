@@ -1,0 +1,153 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/recipes/queue"
+	"github.com/go-curator/curator/zktest"
+)
+
+// A restore puts items back under their names into a node whose numbers begin at 0. A new item comes behind them.
+func TestAPutComesBehindRestoredItems(t *testing.T) {
+	kinds := map[string]struct {
+		prefix string
+		put    func(c *framework.Client) error
+		order  queue.Order
+	}{
+		"fifo": {"queue-", func(c *framework.Client) error {
+			return queue.New(c, path).Put(background, []byte("new"))
+		}, queue.FIFO},
+		"priority": {"queue-100000007", func(c *framework.Client) error {
+			q := queue.New(c, path, queue.WithOrder(queue.ByPriority))
+			return q.Put(background, []byte("new"), queue.Priority(7))
+		}, queue.ByPriority},
+		"id": {"queue-|x|", func(c *framework.Client) error {
+			q := queue.New(c, path, queue.WithOrder(queue.ByID))
+			return q.Put(background, []byte("new"), queue.ID("x"))
+		}, queue.ByID},
+		"delay": {"queue-|00000000|", func(c *framework.Client) error {
+			return queue.New(c, path, queue.WithOrder(queue.ByDelay)).Put(background, []byte("new"))
+		}, queue.ByDelay},
+		"simple": {"qn-", func(c *framework.Client) error {
+			return queue.NewSimple(c, path).Offer(background, []byte("new"))
+		}, 0},
+	}
+	for name, kind := range kinds {
+		for _, items := range [][2]int{{1, 2}, {14, 20}, {700, 1300}} {
+			t.Run(fmt.Sprint(name, items), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := zktest.RunT(t)
+					c := newClient(t, s)
+					require.NoError(t, c.Ensure(background, path))
+					last := ""
+					for n := items[0]; n < items[1]; n++ {
+						last = fmt.Sprintf("%s%010d", kind.prefix, n)
+						_, err := c.Create().ForPath(background, path+"/"+last, []byte("old"))
+						require.NoError(t, err)
+					}
+					require.NoError(t, kind.put(c))
+					names, err := s.Children(path)
+					require.NoError(t, err)
+					require.Len(t, names, items[1]-items[0]+1)
+					for _, name := range names {
+						data, _, _ := s.Get(path + "/" + name)
+						if strings.Contains(string(data), "new") {
+							require.Greater(t, name, last)
+							return
+						}
+					}
+					t.Fatal("the new item is missing: ", names)
+				})
+			})
+		}
+	}
+}
+
+// Making the queue's node can be repeated: a lost reply to it says nothing about the item.
+func TestALostReplyToTheCreateOfTheQueuesNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		lost := s.Inject(zktest.Fault{Op: zktest.OpCreate2, PathPrefix: path, Action: zktest.LoseReply})
+		require.NoError(t, queue.New(c, path).Put(background, []byte("x")))
+		require.Equal(t, 1, lost.Hits())
+
+		lost = s.Inject(zktest.Fault{Op: zktest.OpCreate2, PathPrefix: path + "2", Action: zktest.LoseReply, Times: -1})
+		err := queue.New(c.UsingRetry(framework.WhileConnected(nil)), path+"2").Put(background, []byte("x"))
+		require.Positive(t, lost.Hits())
+		require.NotErrorIs(t, err, framework.ErrOutcomeUnknown)
+		require.ErrorIs(t, err, framework.ErrNotConnected)
+	})
+}
+
+// One call has one retry budget: without a connection a put fails no later than a read.
+func TestAPutWithoutAConnectionFailsAsSoonAsARead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s, framework.WithConnectionTimeout(time.Second), framework.WithSessionTimeout(40*time.Second))
+		q := queue.New(c, path)
+		require.NoError(t, q.Put(background, []byte("x")))
+		s.Stop()
+		began := time.Now()
+		_, err := c.GetData().ForPath(background, path)
+		require.ErrorIs(t, err, framework.ErrNotConnected)
+		read := time.Since(began)
+		began = time.Now()
+		err = q.Put(background, []byte("x"))
+		require.ErrorIs(t, err, framework.ErrNotConnected)
+		require.NotErrorIs(t, err, framework.ErrOutcomeUnknown)
+		require.LessOrEqual(t, time.Since(began), 2*read, "a read took %v", read)
+		require.NoError(t, s.Start())
+	})
+}
+
+// When a handler panics, the lock of its item is deleted before Consume unwinds: the process may be about to end.
+func TestAPanicGivesTheLockBackFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		q := queue.New(c, path, queue.WithLockPath(lockPath))
+		require.NoError(t, q.Put(background, []byte("x")))
+		func() {
+			defer func() {
+				require.NotNil(t, recover())
+				names, err := s.Children(lockPath)
+				require.NoError(t, err)
+				require.Empty(t, names)
+			}()
+			_ = q.Consume(background, func(context.Context, []byte) error { panic("in a handler") })
+		}()
+	})
+}
+
+// A lock that is no ephemeral node stays for ever, and with it its item. The log has it once.
+func TestAPersistentLockOfAnItemIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var log recipetest.Log
+		c := newClient(t, s, framework.WithLogger(log.Logger()))
+		q := queue.New(c, path, queue.WithLockPath(lockPath))
+		require.NoError(t, q.Put(background, []byte("x")))
+		require.NoError(t, c.Ensure(background, lockPath+"/queue-0000000000"))
+		var h handled
+		ctx, cancel := context.WithCancel(background)
+		consumer := recipetest.Begin(t, func() (int, error) { return 0, q.Consume(ctx, h.handle) })
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, strings.Count(log.String(), "no ephemeral node"))
+		require.Empty(t, h.items)
+		require.NoError(t, s.Delete(lockPath+"/queue-0000000000"))
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"x"}, h.items)
+		cancel()
+		consumer.End()
+	})
+}
