@@ -20,7 +20,7 @@ type taking struct {
 
 func (t *taking) flags(f *pflag.FlagSet) {
 	f.BoolVar(&t.try, "try", false, "do not wait: exit with 121 if somebody else has it")
-	f.DurationVar(&t.wait, "wait", 0, "wait at most this long, then exit with 121 (default: for ever)")
+	f.DurationVar(&t.wait, "wait", 0, "wait at most this long, then exit with 121 (0s: as --try; default: for ever)")
 	t.under.flags(f)
 }
 
@@ -33,6 +33,9 @@ func (t *taking) take(
 	}
 	if t.wait < 0 {
 		return usage("--wait %v is negative", t.wait)
+	}
+	if t.wait == 0 && t.cmd.Flags().Changed("wait") {
+		t.try = true
 	}
 	return t.begin(func(ctx context.Context, stop func()) error {
 		h, err := t.acquired(ctx, try, acquire)
