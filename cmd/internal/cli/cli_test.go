@@ -125,6 +125,7 @@ func TestNotAcquired(t *testing.T) {
 	eventually(t, "held", func() bool { return len(b.line()) == 1 })
 	code, _, err := b.runs("lock", path, "--try", "--", "true")
 	assert.Equal(t, 121, code, err)
+	assert.Regexp(t, `; held by session 0x[0-9a-f]+ of 127\.0\.0\.1:\d+, which joined the line \d+s ago, with the data \S+$`, err)
 	for _, wait := range []string{"200ms", "0s"} {
 		code, _, err = b.runs("lock", path, "--wait", wait, "--", "true")
 		assert.Equal(t, 121, code, err)
