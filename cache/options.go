@@ -61,6 +61,9 @@ func configure[O TreeOption](client *framework.Client, root string, cfg config, 
 			return cfg, err
 		}
 	}
+	if cfg.decode == nil && client.Compresses() {
+		cfg.decode = unpacking(client)
+	}
 	switch {
 	case cfg.dataLimit > 0:
 	case cfg.decode != nil:
@@ -106,7 +109,8 @@ func WithoutData() Option { return option(func(c *config) error { c.noData = tru
 // cache keeps the last version that it had of that node, and all other nodes. It tries the node again within
 // a minute when there is more room.
 //
-// Default: 256 MiB with [WithDecoder] or [WithCompressedData]. A cache that keeps data as they are stored has
+// Default: 256 MiB where data are decoded ([WithDecoder], [WithCompressedData], or a client with
+// framework.WithCompression). A cache that keeps data as they are stored has
 // no limit: it needs no more memory for them than the servers do.
 //
 // The number of nodes is not limited: anybody with permission to create nodes below the root makes the cache
@@ -120,7 +124,8 @@ func WithDataLimit(bytes int) Option {
 // compressed or encrypted nodes. f runs on the cache's goroutine, for one node at a time; it must not block
 // and must not use the cache. It may keep or return data itself. When f fails, the node is [Failed], and the
 // cache keeps the last version that it had. [WithDataLimit] limits what f returns. Default: data are kept as
-// they are stored.
+// they are stored. If the client has framework.WithCompression they are decompressed, with its provider, and
+// kept as they are stored only where that is not possible; as in Curator since 5.8.
 func WithDecoder(f func(path string, data []byte) ([]byte, error)) Option {
 	return option(checked(f != nil, func(c *config) {
 		c.decode = func(path string, data []byte, _ int) ([]byte, error) { return f(path, data) }
@@ -130,8 +135,7 @@ func WithDecoder(f func(path string, data []byte) ([]byte, error)) Option {
 // WithCompressedData is a [WithDecoder] for data compressed with gzip, Curator's default: see
 // [framework.Gzip]. Empty data stay empty. A node that cannot be decompressed, or would exceed 8 MiB, is
 // [Failed] with framework.ErrDecompress (and ErrDecompressedTooLarge). A node for which there is no room is
-// Failed with [ErrDataLimit]. Without this option a cache keeps data as they are stored, even if the client
-// has framework.WithCompression. For another codec use WithDecoder(codec.Decompress).
+// Failed with [ErrDataLimit]. For another codec use WithDecoder(codec.Decompress).
 func WithCompressedData() Option {
 	return option(func(c *config) error { c.decode = gunzip; return nil })
 }
@@ -178,7 +182,7 @@ func WithTraversal(traverse func(path string) bool) TreeOption {
 // ErrDataLimit says that there is no room for a node's data: see [WithDataLimit].
 var ErrDataLimit = errors.New("no room for the node's data within the limit of WithDataLimit")
 
-// unpackedLimit is the largest size of one node's decompressed data with WithCompressedData.
+// unpackedLimit is the largest size of one node's decompressed data.
 const unpackedLimit = 8 << 20
 
 // gunzip decompresses data, and stops when there is no room for more.
@@ -187,11 +191,24 @@ func gunzip(path string, data []byte, room int) ([]byte, error) {
 		return data, nil
 	}
 	plain, err := framework.Gzip{Limit: max(1, min(room, unpackedLimit))}.Decompress(path, data)
+	return plain, noRoom(err, room)
+}
+
+// unpacking decompresses data as a client does that compresses by default.
+func unpacking(client *framework.Client) func(path string, data []byte, room int) ([]byte, error) {
+	return func(path string, data []byte, room int) ([]byte, error) {
+		plain, err := client.UnpackedUpTo(path, data, max(1, min(room, unpackedLimit)))
+		return plain, noRoom(err, room)
+	}
+}
+
+// noRoom is the error of decompressing data for which there was this much room.
+func noRoom(err error, room int) error {
 	if room < unpackedLimit && errors.Is(err, framework.ErrDecompressedTooLarge) {
 		// Without figures: an error with a different text each time would be reported each time.
-		err = fmt.Errorf("%w: %w", ErrDataLimit, framework.ErrDecompressedTooLarge)
+		return fmt.Errorf("%w: %w", ErrDataLimit, framework.ErrDecompressedTooLarge)
 	}
-	return plain, err
+	return err
 }
 
 // decode turns the stored data of a node into the data for the cache, if there is room for them.

@@ -296,17 +296,30 @@ func TestCompressedData(t *testing.T) {
 	})
 }
 
-// What a client does by default with the data it reads is not what its caches do.
-func TestCompressedDataOfAClientThatUnpacks(t *testing.T) {
+// A client that decompresses what it reads has caches that do so, too, and take what others have not compressed.
+func TestCachesOfAClientThatCompresses(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
-		packed := zip(t, "data")
+		packed, large := zip(t, "data"), zip(t, strings.Repeat("x", 1000))
 		require.NoError(t, srv.Create("/r", packed))
+		require.NoError(t, srv.Create("/r/plain", []byte("data")))
+		require.NoError(t, srv.Create("/r/empty", nil))
+		require.NoError(t, srv.Create("/r/large", large))
 		c := dial(t, srv, framework.WithCompression())
+		data := func(tree *cache.Cache, path string) string {
+			n, _ := tree.Get(path)
+			return string(n.Data)
+		}
+		asStored := cache.WithDecoder(func(_ string, data []byte) ([]byte, error) { return data, nil })
 		for _, opts := range [][]cache.TreeOption{{}, {cache.WithOneShotWatches()}} {
-			n, _ := open(t, c, "/r", opts...).Get("/r")
-			assert.Equal(t, packed, n.Data)
-			n, _ = open(t, c, "/r", append(opts, cache.WithCompressedData())...).Get("/r")
-			assert.Equal(t, "data", string(n.Data))
+			tree := open(t, c, "/r", opts...)
+			assert.Equal(t, "data", data(tree, "/r"))
+			assert.Equal(t, "data", data(tree, "/r/plain"))
+			assert.Empty(t, data(tree, "/r/empty"))
+			assert.Len(t, data(tree, "/r/large"), 1000)
+			assert.Equal(t, string(packed), data(open(t, c, "/r", append(opts, asStored)...), "/r"))
+			tree = open(t, c, "/r", append(opts, cache.WithDataLimit(100))...)
+			assert.Equal(t, "data", data(tree, "/r"))
+			assert.Empty(t, data(tree, "/r/large"), "there is no room")
 		}
 	})
 }

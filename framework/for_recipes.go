@@ -309,15 +309,30 @@ func (c *Client) Unpacked(path string, data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: they have %d bytes, and the limit is %d",
 			ErrDataTooLarge, len(data), ContenderDataLimit)
 	}
-	full, err := c.fullPath(path)
+	plain, err := c.UnpackedUpTo(path, data, ContenderDataLimit)
 	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDataTooLarge, err)
+	}
+	return plain, nil
+}
+
+// UnpackedUpTo returns data, read Undecompressed, as this client would read them: with [WithCompression]
+// decompressed if possible, and otherwise as they are, since other clients may not compress. Data that would
+// have more bytes than limit when decompressed are ErrDecompressedTooLarge; [WithDecompressedLimit] applies,
+// too. For authors of recipes and caches.
+func (c *Client) UnpackedUpTo(path string, data []byte, limit int) ([]byte, error) {
+	full, err := c.fullPath(path)
+	if err != nil || !c.Compresses() {
 		return data, nil
 	}
-	switch plain, err := c.incomingUpTo(full, data, packDefault, ContenderDataLimit); {
+	switch plain, err := c.incomingUpTo(full, data, packDefault, min(limit, c.core.cfg.decompressed)); {
 	case err == nil:
 		return plain, nil
 	case errors.Is(err, ErrDecompressedTooLarge):
-		return nil, fmt.Errorf("%w: %w", ErrDataTooLarge, err)
+		return nil, err
 	}
 	return data, nil
 }
+
+// Compresses reports whether the client has [WithCompression]. For authors of recipes and caches.
+func (c *Client) Compresses() bool { return c.packs(packDefault) }

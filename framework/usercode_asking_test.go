@@ -107,7 +107,9 @@ var everything = map[string]func(ctx context.Context, c *Client){
 		c.TransactionInBackground(ctx, c.TransactionOp().Check().ForPath("/"))
 	},
 	"TransactionOp":    func(_ context.Context, c *Client) { c.TransactionOp() },
+	"Compresses":       func(_ context.Context, c *Client) { c.Compresses() },
 	"Unpacked":         func(_ context.Context, c *Client) { c.Unpacked("/", nil) },
+	"UnpackedUpTo":     func(_ context.Context, c *Client) { c.UnpackedUpTo("/", nil, 1) },
 	"UsingNamespace":   func(_ context.Context, c *Client) { c.UsingNamespace("ns") },
 	"UsingRetry":       func(_ context.Context, c *Client) { c.UsingRetry(nil) },
 	"WhenStateChanges": func(_ context.Context, c *Client) { c.WhenStateChanges(func() {})() },

@@ -114,7 +114,10 @@ func (r *Report) ask(ctx context.Context, client *framework.Client, reading *rea
 		r.say("the ensemble's configuration cannot be read: %v", err)
 	}
 	r.Members = config.Members
-	if r.ACL, err = client.GetACL().ForPath(ctx, "/"); err != nil && !aboutNode(err) {
+	switch r.ACL, err = client.GetACL().ForPath(ctx, "/"); {
+	case errors.Is(err, framework.ErrNoChroot):
+		r.say("%v", err)
+	case err != nil && !aboutNode(err):
 		r.say("the ACL of / cannot be read: %v", err)
 	}
 	r.quotas(ctx, client, reading.left)

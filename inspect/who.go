@@ -93,8 +93,20 @@ func Who(ctx context.Context, client *framework.Client, path string, opts ...Opt
 		}
 		line, gone, err := r.line(ctx, path, lists[0])
 		if err != nil || !gone || tries == 3 {
+			line.noteChroot(ctx, client)
 			return line, wrap("who", path, err)
 		}
+	}
+}
+
+// noteChroot says of a line that is not there whether the chroot is not, either: with a misspelt one there is
+// nothing anywhere.
+func (l *Line) noteChroot(ctx context.Context, client *framework.Client) {
+	if l.Kind != Nothing {
+		return
+	}
+	if _, err := client.GetACL().ForPath(ctx, "/"); errors.Is(err, framework.ErrNoChroot) {
+		l.Notes = append(l.Notes, err.Error())
 	}
 }
 

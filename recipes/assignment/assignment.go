@@ -83,7 +83,8 @@ func (a *Assignment) plan(ctx context.Context) (map[string]string, error) {
 	if err := a.ready(ctx); err != nil {
 		return nil, err
 	}
-	data, err := a.client.GetData().ForPath(ctx, a.dir())
+	data, err := a.client.GetData().Undecompressed().ForPath(ctx, a.dir())
+	data, err = queue.Unpacked(a.client, a.dir(), data, err)
 	if err != nil && !errors.Is(err, framework.ErrNoNode) {
 		return nil, err
 	}

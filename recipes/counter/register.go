@@ -50,7 +50,8 @@ func (r *register) enter(ctx context.Context) error {
 func (r *register) leave() { <-r.slot }
 
 func (r *register) read(ctx context.Context) (c content, err error) {
-	c.data, err = r.client.GetData().StoringStatIn(&c.stat).ForPath(ctx, r.path)
+	c.data, err = r.client.GetData().Undecompressed().StoringStatIn(&c.stat).ForPath(ctx, r.path)
+	c.data, err = queue.Unpacked(r.client, r.path, c.data, err)
 	return c, err
 }
 

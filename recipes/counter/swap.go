@@ -171,7 +171,8 @@ func (s *swap) write(ctx context.Context, m *ownMark) (again bool, _ error) {
 func (s *swap) settle(ctx context.Context, session *framework.Session) error {
 	var now content
 	var err error
-	now.data, err = session.Client().GetData().StoringStatIn(&now.stat).ForPath(ctx, s.r.path)
+	now.data, err = session.Client().GetData().Undecompressed().StoringStatIn(&now.stat).ForPath(ctx, s.r.path)
+	now.data, err = queue.Unpacked(s.r.client, s.r.path, now.data, err)
 	if err == nil {
 		s.doubts, err = s.compared(s.from, s.data, now)
 	}

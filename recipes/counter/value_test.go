@@ -193,3 +193,23 @@ func TestValueWhileTheServerHangs(t *testing.T) {
 		tidy(t, s, c)
 	})
 }
+
+// Clients that compress read what others have not compressed, and write compressed; Curator's do both.
+func TestValuesOfClientsThatCompress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		packs, plain := newClient(t, s, framework.WithCompression()), newClient(t, s)
+		long := counter.NewLong(packs, path)
+		_, err := counter.NewLong(plain, path).Add(background, 5)
+		require.NoError(t, err)
+		got, err := long.Get(background)
+		require.NoError(t, err)
+		require.EqualValues(t, 5, got.N)
+		_, err = long.Add(background, 2)
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(string(s.Tree()[path].Data), "\x1f\x8b"))
+		got, err = long.Get(background)
+		require.NoError(t, err)
+		require.EqualValues(t, 7, got.N)
+	})
+}

@@ -109,8 +109,9 @@ func (w *watcher) outdated() bool { return w.now.State.IsConnected() && !w.fresh
 func (w *watcher) read(ctx context.Context) (c content, there bool, _ *framework.Watch, _ error) {
 	for {
 		w.fresh = true
-		data, err := result(w, ctx, w.client.GetData().WithWatch().InBackground().ForPath(ctx, w.path))
+		data, err := result(w, ctx, w.client.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, w.path))
 		if !errors.Is(err, framework.ErrNoNode) {
+			data.Data, err = queue.Unpacked(w.client, w.path, data.Data, err)
 			return content{data.Data, data.Stat}, true, data.Watch, err
 		}
 		found, err := result(w, ctx, w.client.CheckExists().WithWatch().InBackground().ForPath(ctx, w.path))

@@ -104,7 +104,7 @@ func entered(err error, doubt bool) (bool, entry) {
 }
 
 func (c *claim) create(ctx context.Context) *framework.Pending[framework.CreateResult] {
-	return c.session.Client().Create().WithMode(framework.Ephemeral).Uncompressed().InBackground().
+	return c.session.Client().Create().WithMode(framework.Ephemeral).InBackground().
 		ForPath(ctx, c.path, []byte(c.guid))
 }
 
@@ -115,11 +115,14 @@ func (c *claim) mine(ctx context.Context) (bool, error) {
 	switch {
 	case errors.Is(err, framework.ErrNoNode):
 		return false, nil
-	case err == nil && c.made(lock.Data):
-		c.czxid = lock.Stat.Czxid
-		return true, nil
+	case err != nil:
+		return false, err
 	}
-	return false, err
+	if guid, err := c.session.Client().Unpacked(c.path, lock.Data); err != nil || !c.made(guid) {
+		return false, nil
+	}
+	c.czxid = lock.Stat.Czxid
+	return true, nil
 }
 
 // made reports whether a lock with these data is this one.

@@ -175,7 +175,7 @@ func (c *consumer) one(ctx context.Context, name string) error {
 func (c *consumer) atMostOnce(ctx context.Context, name string) error {
 	var stat framework.Stat
 	data, err := c.q.client.GetData().Undecompressed().StoringStatIn(&stat).ForPath(ctx, c.q.item(name))
-	items, err := decoded(data, err)
+	items, err := c.q.decoded(name, data, err)
 	deletion := c.q.deletion(name, stat.Version)
 	switch fate, unreadable := c.unreadable(name, data, err); {
 	case unreadable && fate == Delete:
@@ -235,7 +235,7 @@ func (c *consumer) atLeastOnce(ctx context.Context, name string) error {
 
 // locked handles an item that is locked, and was read with an error or none.
 func (c *consumer) locked(ctx context.Context, lock *claim, name string, data []byte, err error) error {
-	items, err := decoded(data, err)
+	items, err := c.q.decoded(name, data, err)
 	fate, unreadable := c.unreadable(name, data, err)
 	if err != nil && !unreadable {
 		lock.giveBack(err)
@@ -304,8 +304,8 @@ func (c *consumer) pause(ctx context.Context) error {
 }
 
 // decoded decodes what was read.
-func decoded(data []byte, err error) ([][]byte, error) {
-	if err != nil {
+func (q *Queue) decoded(name string, data []byte, err error) ([][]byte, error) {
+	if data, err = q.unpacked(name, data, err); err != nil {
 		return nil, err
 	}
 	return decode(data)

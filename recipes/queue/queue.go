@@ -251,7 +251,7 @@ func (d *dir) add(ctx context.Context, prefix string, data []byte) (err error) {
 		return err
 	}
 	for range 10 {
-		err = d.pool.write(ctx, d.creation(prefix, data))
+		err = d.pool.write(ctx, d.addition(prefix, data))
 		switch {
 		case err == nil, errors.Is(err, framework.ErrOutcomeUnknown):
 			return err
@@ -271,11 +271,21 @@ func (d *dir) add(ctx context.Context, prefix string, data []byte) (err error) {
 	return fmt.Errorf("%w: somebody deletes the queue's node, or puts items, again and again", err)
 }
 
-func (d *dir) creation(prefix string, data []byte) ops {
+// addition makes an item, compressed if the client compresses.
+func (d *dir) addition(prefix string, data []byte) ops {
 	return func(to framework.TransactionOps) []framework.TransactionOp {
-		return []framework.TransactionOp{to.Create().WithMode(framework.PersistentSequential).Uncompressed().
+		return []framework.TransactionOp{to.Create().WithMode(framework.PersistentSequential).
 			ForPath(zkpath.Join(d.path, prefix), data)}
 	}
+}
+
+// unpacked returns an item's data as they were put, also if they were not compressed and the client compresses.
+func (d *dir) unpacked(name string, data []byte, err error) ([]byte, error) {
+	data, err = queue.Unpacked(d.client, d.item(name), data, err)
+	if errors.Is(err, framework.ErrDecompressedTooLarge) {
+		err = fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	return data, err
 }
 
 func (d *dir) deletion(name string, version int32) ops {
@@ -287,10 +297,11 @@ func (d *dir) deletion(name string, version int32) ops {
 // item is the path of an item.
 func (d *dir) item(name string) string { return zkpath.Join(d.path, name) }
 
-// replacement puts an item at the end once more.
+// replacement puts an item, with the data that are stored, at the end once more.
 func (d *dir) replacement(name string, data []byte) ops {
 	return func(to framework.TransactionOps) []framework.TransactionOp {
-		return append(d.deletion(name, -1)(to), d.creation(again(name), data)(to)...)
+		return append(d.deletion(name, -1)(to), to.Create().WithMode(framework.PersistentSequential).Uncompressed().
+			ForPath(zkpath.Join(d.path, again(name)), data))
 	}
 }
 

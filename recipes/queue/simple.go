@@ -114,7 +114,7 @@ func (s *Simple) first(
 func (s *Simple) one(ctx context.Context, name string, take bool) ([]byte, error) {
 	var stat framework.Stat
 	item, err := s.client.GetData().Undecompressed().StoringStatIn(&stat).ForPath(ctx, s.item(name))
-	if err == nil && take {
+	if item, err = s.unpacked(name, item, err); err == nil && take {
 		err = s.pool.write(ctx, s.deletion(name, stat.Version))
 	}
 	if err != nil && !errors.Is(err, framework.ErrOutcomeUnknown) {

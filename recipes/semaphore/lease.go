@@ -92,7 +92,8 @@ func (l *Lease) Paths() []string { return each(l.nodes, func(n *queue.Grant) str
 // Data reads the data of the first node: those of [WithLeaseData], unless somebody has changed them since.
 // The error is ErrNoNode if the node is gone. Corresponds to getData of Curator's Lease.
 func (l *Lease) Data(ctx context.Context) ([]byte, error) {
-	data, err := l.view.GetData().ForPath(ctx, l.nodes[0].Path)
+	data, err := l.view.GetData().Undecompressed().ForPath(ctx, l.nodes[0].Path)
+	data, err = queue.Unpacked(l.view, l.nodes[0].Path, data, err)
 	return data, l.s.wrap("lease data", err)
 }
 

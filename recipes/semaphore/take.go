@@ -129,9 +129,10 @@ type pendingLook struct {
 
 // beginLook queues the requests of a look.
 func (s *Semaphore) beginLook(ctx context.Context, view *framework.Client, watch bool) (p pendingLook) {
-	children, data := view.GetChildren().InBackground(), view.GetData().InBackground()
+	children, data := view.GetChildren().InBackground(), view.GetData().Undecompressed().InBackground()
 	if watch {
-		children, data = view.GetChildren().WithWatch().InBackground(), view.GetData().WithWatch().InBackground()
+		children = view.GetChildren().WithWatch().InBackground()
+		data = view.GetData().Undecompressed().WithWatch().InBackground()
 	}
 	p.leases = children.ForPath(ctx, s.leases.Dir)
 	if s.count != nil {
@@ -149,9 +150,10 @@ func (s *Semaphore) endLook(ctx context.Context, p pendingLook) (seen snapshot, 
 	if p.count != nil {
 		node, countErr := p.count.Wait(ctx)
 		seen.watches[1] = node.Watch
+		count, countErr := queue.Unpacked(s.client, s.count.Path(), node.Data, countErr)
 		if err = cmp.Or(err, countErr); err == nil {
 			var n int32
-			n, err = s.count.Decode(node.Data)
+			n, err = s.count.Decode(count)
 			seen.max = max(int(n), 0)
 		}
 	}

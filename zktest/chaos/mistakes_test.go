@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/zktest/chaos"
 )
@@ -216,6 +217,63 @@ func told(mistake bool) func(*chaos.World) {
 	}
 }
 
+// latch leads with a token, which stays the same where it leads again by the same node.
+func latch(w *chaos.World) {
+	right, made := w.Exclusive("lead"), w.Progress("terms")
+	for range 3 {
+		w.Start("leader", func(p *chaos.Process) {
+			client := connect(w, p)
+			defer client.Close()
+			l, err := leader.NewLatch(client, "/lead")
+			require.NoError(w, err)
+			defer l.Close()
+			for {
+				term, err := l.Await(p.Context())
+				if p.Context().Err() != nil {
+					return
+				}
+				if err != nil {
+					pause(p.Context(), time.Second)
+					continue
+				}
+				led := right.GrantedWith(p, term.FencingToken(), term.Context())
+				for n := 0; n < 5 && pause(term.Context(), time.Second) && p.Context().Err() == nil; n++ {
+					led.Use("step %d", n)
+					made.Made(p)
+				}
+				led.Done()
+				if term.Valid() {
+					_ = term.Resign(p.Context())
+				}
+			}
+		})
+	}
+}
+
+// selector leads with a token.
+func selector(w *chaos.World) {
+	right, made := w.Exclusive("lead"), w.Progress("terms")
+	for range 3 {
+		w.Start("leader", func(p *chaos.Process) {
+			client := connect(w, p)
+			defer client.Close()
+			s := leader.NewSelector(client, "/lead", func(ctx context.Context) error {
+				led := right.GrantedWith(p, leader.TermOf(ctx).FencingToken(), ctx)
+				defer led.Done()
+				for n := 0; n < 5 && pause(ctx, time.Second); n++ {
+					led.Use("step %d", n)
+					made.Made(p)
+				}
+				return nil
+			})
+			for p.Context().Err() == nil {
+				_ = s.Run(p.Context())
+				pause(p.Context(), time.Second)
+			}
+		})
+	}
+}
+
 // bare leads with go-zookeeper alone, by an ephemeral node. Its library says that a session has expired
 // only when a server has said so.
 func bare(w *chaos.World) {
@@ -345,6 +403,8 @@ func TestNoMistakes(t *testing.T) {
 		"own-lock":               ownLock{}.service,
 		"heeds-the-context":      suspended(false),
 		"writes-before-it-reads": told(false),
+		"latch":                  latch,
+		"selector":               selector,
 	} {
 		t.Run(name, func(t *testing.T) { chaos.Test(t, service, chaos.Config{Count: few(50)}) })
 	}

@@ -11,8 +11,8 @@ import (
 	"unicode"
 )
 
-// report makes the failing plan shorter, and tells its story.
-func (h *hunt) report(failed *Result) *Failure {
+// report makes the failing plan shorter, and describes what happened. keeps says whether its files are kept.
+func (h *hunt) report(failed *Result, keeps bool) *Failure {
 	var w worker
 	defer w.close()
 	play := func(p *Plan) *Result { return w.play(h.t, p) }
@@ -20,8 +20,9 @@ func (h *hunt) report(failed *Result) *Failure {
 	best, tries := failed, 0
 	short := again
 	if !failed.circles && h.cfg.Shrink > 0 { // the former would take long
-		best, tries = shrink(failed, again.failed == again.n, h.cfg.Shrink, play)
-		short = replays(best.Plan, play)
+		var plans []*Result
+		plans, tries = shrink(failed, again.failed == again.n, h.cfg.Shrink, play)
+		best, short = surest(plans, again, play)
 	}
 	var b strings.Builder
 	v := best.Violations[0]
@@ -49,29 +50,41 @@ func (h *hunt) report(failed *Result) *Failure {
 		)
 	}
 	fmt.Fprintf(&b, "its story, in virtual time:\n%s", story(best))
-	if dir, err := keep(h.t.Name(), best); err != nil {
-		fmt.Fprintf(&b, "its files cannot be kept: %v\n", err)
-	} else {
-		fmt.Fprintf(&b, "kept in %s: plan.json, story.txt, trace.txt (the servers'), sequence.mmd (Mermaid)\n", dir)
-		fmt.Fprintf(&b, "again: go test -run '^%s$' -args -chaos.plan=%s%s\n", h.t.Name(),
-			filepath.Join(dir, "plan.json"), ownFlags())
+	if keeps {
+		if dir, err := keep(h.t.Name(), best); err != nil {
+			fmt.Fprintf(&b, "its files cannot be kept: %v\n", err)
+		} else {
+			fmt.Fprintf(&b, "kept in %s: plan.json, story.txt, trace.txt (the servers'), sequence.mmd (Mermaid)\n", dir)
+			fmt.Fprintf(&b, "again: %s\n", h.command("-chaos.plan="+filepath.Join(dir, "plan.json")))
+		}
 	}
-	fmt.Fprintf(
-		&b,
-		"the seed as it was found: go test -run '^%s$' -args -chaos.seed=%d%s\n",
-		h.t.Name(),
-		failed.Plan.Seed,
-		ownFlags(),
-	)
+	fmt.Fprintf(&b, "the seed as it was found: %s\n", h.command(fmt.Sprintf("-chaos.seed=%d", failed.Plan.Seed)))
 	return &Failure{Violation: v, Plan: best.Plan, Report: b.String(), Runs: h.runs, Replayed: again.failed}
 }
 
-// ownFlags are the test's own, for a command.
-func ownFlags() (s string) {
-	for _, arg := range ownArgs() {
-		s += " " + arg
+// command is what a shell runs to play this test alone, with a flag and those of the test's own.
+func (h *hunt) command(option string) string {
+	words := append([]string{"go", "test", "-run", pattern(h.t), "-args", option}, ownArgs(os.Args[1:])...)
+	for i, word := range words {
+		if strings.Trim(word, shellSafe) != "" {
+			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
 	}
-	return s
+	return strings.Join(words, " ")
+}
+
+// shellSafe are the characters that mean nothing to a shell.
+const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:"
+
+// surest returns the shortest plan that fails as often as the one that was found, and how often it does. The last
+// plan is the shortest, the first the one that was found.
+func surest(plans []*Result, found replayed, play func(*Plan) *Result) (*Result, replayed) {
+	for i := len(plans) - 1; i > 0; i-- {
+		if r := replays(plans[i].Plan, play); r.failed*found.n >= found.failed*r.n {
+			return plans[i], r
+		}
+	}
+	return plans[0], found
 }
 
 // replayed says how often a plan has failed again.
@@ -178,8 +191,8 @@ func plainName(r rune) rune {
 
 // keep writes a run's files.
 func keep(name string, r *Result) (dir string, err error) {
-	dir = filepath.Join(os.TempDir(), "chaos-"+strings.Map(plainName, name)+fmt.Sprintf("-%d", r.Plan.Seed))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	name = "chaos-" + strings.Map(plainName, name) + fmt.Sprintf("-%d-", r.Plan.Seed)
+	if dir, err = os.MkdirTemp("", name); err != nil {
 		return "", err
 	}
 	plan, err := json.MarshalIndent(r.Plan, "", "  ")

@@ -24,8 +24,10 @@ type Right struct {
 	alone  int64    // the largest token of one that does not share
 	token  int64    // of all
 	node   string   // of that
+	holder *Process // of that
 	wants  map[*Process]int
 	last   map[*Replica]time.Duration // when each got or gave it last
+	ended  map[*Process]int           // claims one after the other with a context that had ended
 }
 
 // Exclusive names a right that one process at a time may have.
@@ -39,6 +41,7 @@ func (w *World) Shared(name string, limit int) *Right {
 		limit: max(limit, 1),
 		wants: map[*Process]int{},
 		last:  map[*Replica]time.Duration{},
+		ended: map[*Process]int{},
 	}
 	w.rights = append(w.rights, r)
 	return r
@@ -53,10 +56,11 @@ func (r *Right) ByClock() *Right {
 
 // Claim is what a process believes: that it has the right, or a part of it.
 type Claim struct {
-	// Token is the fencing token; 0: there is none. Tokens have to grow, and one that shares may have that of
-	// its writer.
+	// Token is the fencing token; 0: there is none. Tokens have to grow. One that shares may have that of its
+	// writer, and a process that has the newest may have it again, as a latch does that leads again by its node.
 	Token int64
-	// Until ends with the right, as a lock's Context() does; nil: the service says Done.
+	// Until ends with the right, as a lock's Context() does; nil: the service says Done. It is a violation if
+	// that of three claims of a process one after the other has ended already.
 	Until context.Context
 	// Shared rights exclude only those that are not: readers.
 	Shared bool
@@ -119,6 +123,7 @@ func (r *Right) GrantedWith(p *Process, token int64, until ...context.Context) *
 
 // Claimed is Granted for rights that are shared, have parts, or may be taken away by faults.
 func (r *Right) Claimed(p *Process, c Claim) *Grant {
+	ended := c.Until != nil && c.Until.Err() != nil
 	if !r.byClock {
 		p.gate()
 	}
@@ -129,6 +134,13 @@ func (r *Right) Claimed(p *Process, c Claim) *Grant {
 	}
 	r.mu.Lock()
 	wrong := r.judge(g)
+	if r.ended[p]++; !ended {
+		r.ended[p] = 0
+	}
+	if r.ended[p] == mostEnded {
+		wrong = append(wrong, fmt.Sprintf("takes it for the %dth time with a context that had ended: %v",
+			mostEnded, context.Cause(c.Until)))
+	}
 	r.newest++
 	g.number, g.since = r.newest, r.w.Elapsed()
 	r.held = append(r.held, g)
@@ -152,6 +164,10 @@ func (r *Right) Claimed(p *Process, c Claim) *Grant {
 	}
 	return g
 }
+
+// mostEnded is how many claims one after the other have a context that has ended, if that is a mistake. What has just
+// been acquired may be lost at the same instant; that does not happen again and again.
+const mostEnded = 3
 
 // judge says what is wrong with a new grant beside the others. The right's lock is held.
 func (r *Right) judge(g *Grant) (wrong []string) {
@@ -184,7 +200,8 @@ func (r *Right) judge(g *Grant) (wrong []string) {
 	if g.Token == 0 || r.limit > 1 || removed {
 		return wrong
 	}
-	again := g.Token == r.token && r.node != "" && slices.Contains(g.Nodes, r.node)
+	// A latch that was suspended leads again by the node that it has.
+	again := g.Token == r.token && (r.holder == g.who || r.node != "" && slices.Contains(g.Nodes, r.node))
 	switch {
 	case g.Shared && g.Token < r.alone:
 		wrong = append(wrong, fmt.Sprintf("has it with token %d, and there was %d before", g.Token, r.alone))
@@ -192,7 +209,7 @@ func (r *Right) judge(g *Grant) (wrong []string) {
 		wrong = append(wrong, fmt.Sprintf("has it with token %d, and there was %d before", g.Token, r.token))
 	}
 	if g.Token >= r.token {
-		r.token, r.node = g.Token, ""
+		r.token, r.node, r.holder = g.Token, "", g.who
 		if len(g.Nodes) > 0 {
 			r.node = g.Nodes[0]
 		}

@@ -70,7 +70,7 @@ func Test(t *testing.T, scenario func(w *World), cfg ...Config) {
 	if p != nil {
 		h.replay(p)
 	} else if failed := h.search(); failed != nil {
-		t.Error(h.report(failed).Report)
+		t.Error(h.report(failed, true).Report)
 	}
 }
 
@@ -84,12 +84,12 @@ type Failure struct {
 }
 
 // Find is [Test] for a service that is known to have a mistake: it returns the first schedule that fails, and
-// nil if there is none. It does not fail the test.
+// nil if there is none. It does not fail the test, and keeps no files.
 func Find(t *testing.T, scenario func(w *World), cfg ...Config) *Failure {
 	t.Helper()
 	h := newHunt(t, scenario, cfg)
 	if failed := h.search(); failed != nil {
-		return h.report(failed)
+		return h.report(failed, false)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package chaos
 
 import (
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -8,23 +10,27 @@ import (
 
 // shrinker makes a failing plan shorter.
 type shrinker struct {
-	play  func(*Plan) *Result
-	check string // what has to be violated, still
-	until time.Time
-	sure  bool // the plan fails nearly always: so shall a shorter one
-	tries int
-	best  *Result
+	play    func(*Plan) *Result
+	check   string // what has to be violated, still
+	until   time.Time
+	sure    bool // the plan fails nearly always: so shall a shorter one
+	tries   int
+	best    *Result
+	printed time.Time // when progress was
+	plans   []*Result // each shorter than the one before it
 }
 
 // shrink leaves out, for as long as it may take by the wall clock, what the failure does not need: faults,
-// processes, servers, the exactness of times. What it returns fails with the same violated check.
-func shrink(failed *Result, sure bool, limit time.Duration, play func(*Plan) *Result) (*Result, int) {
+// processes, servers, the exactness of times. It returns the failing plan and then those that it was made into, each
+// shorter than the one before, which all fail with the same violated check, and how many it has tried.
+func shrink(failed *Result, sure bool, limit time.Duration, play func(*Plan) *Result) ([]*Result, int) {
 	s := &shrinker{
 		play:  play,
 		check: failed.Violations[0].Check,
 		until: time.Now().Add(limit),
 		best:  failed,
 		sure:  sure,
+		plans: []*Result{failed},
 	}
 	failed.Plan.name(failed.Replicas)
 	for changed := true; changed && s.going(); {
@@ -34,7 +40,17 @@ func shrink(failed *Result, sure bool, limit time.Duration, play func(*Plan) *Re
 		changed = s.servers() || changed
 		changed = s.times() || changed
 	}
-	return s.best, s.tries
+	return s.plans, s.tries
+}
+
+// progress prints now and then how far it has come.
+func (s *shrinker) progress() {
+	if time.Since(s.printed) < 10*time.Second {
+		return
+	}
+	s.printed = time.Now()
+	fmt.Fprintf(os.Stderr, "  … chaos: a plan fails (%s); making it shorter, for %v more at most: %d tries, %d faults left\n",
+		s.check, time.Until(s.until).Round(time.Second), s.tries, len(s.best.Plan.Faults))
 }
 
 func (s *shrinker) going() bool { return time.Now().Before(s.until) }
@@ -50,10 +66,12 @@ func (s *shrinker) try(change func(p *Plan)) bool {
 			return false
 		}
 		s.tries++
+		s.progress()
 		r := s.play(&p)
 		fails := len(r.Violations) > 0 && r.Violations[0].Check == s.check
 		if fails && (!s.sure || n == 2) {
 			s.best = r
+			s.plans = append(s.plans, r)
 			return true
 		}
 		if !fails && s.sure {

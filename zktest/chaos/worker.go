@@ -29,18 +29,30 @@ const (
 
 // work is the child's part of Test.
 func work(t *testing.T, cfg Config, scenario func(*World)) {
-	in := bufio.NewReader(os.Stdin)
-	for {
-		line, err := in.ReadBytes('\n')
-		if err != nil {
-			return
-		}
+	for line := range asked() {
 		var p Plan
 		if err := json.Unmarshal(line, &p); err != nil {
 			t.Fatalf("chaos: a worker was given no plan: %v", err)
 		}
 		answer(play(t, &p, cfg, scenario))
 	}
+}
+
+// asked yields what the parent asks for. The process ends with its parent, also if a run does not end.
+func asked() <-chan []byte {
+	lines := make(chan []byte)
+	go func() {
+		defer time.AfterFunc(parting, func() { os.Exit(1) })
+		defer close(lines)
+		for in := bufio.NewReader(os.Stdin); ; {
+			line, err := in.ReadBytes('\n')
+			if err != nil {
+				return
+			}
+			lines <- line
+		}
+	}()
+	return lines
 }
 
 // answer sends a run's result to the parent.
@@ -146,12 +158,12 @@ func died(p *Plan, check, text string) *Result {
 }
 
 func (w *worker) start(t *testing.T) (err error) {
-	var names []string
-	for _, part := range strings.Split(t.Name(), "/") {
-		names = append(names, "^"+regexp.QuoteMeta(part)+"$")
+	args := []string{"-test.run=" + pattern(t), "-test.timeout=0", "-test.count=1"}
+	if dir := flag.Lookup("test.gocoverdir"); dir != nil && dir.Value.String() != "" {
+		args = append(args, "-test.gocoverdir="+dir.Value.String()) // what is covered there counts
 	}
-	args := []string{"-test.run=" + strings.Join(names, "/"), "-test.timeout=0", "-test.count=1"}
-	w.cmd = exec.Command(os.Args[0], append(args, ownArgs()...)...)
+	w.cmd = exec.Command(program, append(args, ownArgs(os.Args[1:])...)...)
+	w.cmd.Dir = directory
 	// One processor, and a garbage collector that seldom takes turns: a seed's run is nearly the same each
 	// time.
 	w.cmd.Env = append(os.Environ(), workerEnv+"=1", "GOMAXPROCS=1", "GOGC=1600")
@@ -167,15 +179,47 @@ func (w *worker) start(t *testing.T) (err error) {
 	return w.cmd.Start()
 }
 
-// ownArgs are the flags of the test's own.
-func ownArgs() (args []string) {
-	flag.Visit(func(f *flag.Flag) {
-		if !strings.HasPrefix(f.Name, "test.") && !strings.HasPrefix(f.Name, "chaos.") {
-			args = append(args, fmt.Sprintf("-%s=%v", f.Name, f.Value))
-		}
-	})
-	return args
+// How this process was started. What it was started by may be relative to a directory that a test has left.
+var (
+	program, _   = os.Executable()
+	directory, _ = os.Getwd()
+)
+
+// pattern is the value of -run that selects this test alone.
+func pattern(t *testing.T) string {
+	var names []string
+	for _, part := range strings.Split(t.Name(), "/") {
+		names = append(names, "^"+regexp.QuoteMeta(part)+"$")
+	}
+	return strings.Join(names, "/")
 }
+
+// ownArgs returns the flags of the test's own among a test binary's arguments, and what follows the flags, as they
+// were written: a flag's value need not be what sets it.
+func ownArgs(args []string) (own []string) {
+	for len(args) > 0 {
+		arg := args[0]
+		name := strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-")
+		if name == arg || arg == "-" || arg == "--" {
+			return append(own, args...) // no flags any more
+		}
+		n := 1
+		name, _, valued := strings.Cut(name, "=")
+		if f := flag.Lookup(name); !valued && f != nil && len(args) > 1 {
+			if b, is := f.Value.(interface{ IsBoolFlag() bool }); !is || !b.IsBoolFlag() {
+				n = 2 // its value is the next argument
+			}
+		}
+		if !strings.HasPrefix(name, "test.") && !strings.HasPrefix(name, "chaos.") {
+			own = append(own, args[:n]...)
+		}
+		args = args[n:]
+	}
+	return own
+}
+
+// parting is how long a process may take to end once it is asked for nothing more.
+const parting = 5 * time.Second
 
 // close ends the process.
 func (w *worker) close() {
@@ -183,7 +227,7 @@ func (w *worker) close() {
 		return
 	}
 	_ = w.in.Close() // it ends by itself
-	soon := time.AfterFunc(5*time.Second, func() { _ = w.cmd.Process.Kill() })
+	soon := time.AfterFunc(parting, func() { _ = w.cmd.Process.Kill() })
 	defer soon.Stop()
 	_, _ = io.Copy(io.Discard, w.out)
 	_ = w.cmd.Wait()

@@ -87,8 +87,20 @@ func TestWhatIsViolated(t *testing.T) {
 		}, "right", "1s after its right has ended"},
 		"tokens": {func(w *chaos.World) {
 			r := w.Exclusive("right")
-			process(w, "p", func(p *chaos.Process) { r.GrantedWith(p, 5).Done(); r.GrantedWith(p, 5).Done() })
+			for range 2 {
+				process(w, "p", func(p *chaos.Process) { r.GrantedWith(p, 5).Done() })
+			}
 		}, "right", "with token 5, and there was 5 before"},
+		"always lost already": {func(w *chaos.World) {
+			r := w.Exclusive("right")
+			process(w, "p", func(p *chaos.Process) {
+				for pause(p.Context(), time.Second) {
+					lost, cancel := context.WithCancelCause(p.Context())
+					cancel(errors.New("long ago"))
+					r.Granted(p, lost).Done()
+				}
+			})
+		}, "right", "takes it for the 3th time with a context that had ended: long ago"},
 		"a store refuses the holder": {func(w *chaos.World) {
 			r, store := w.Shared("right", 1), w.Store("store")
 			process(w, "p", func(p *chaos.Process) {

@@ -9,6 +9,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/inspect"
+	"github.com/go-curator/curator/internal/plain"
+	"github.com/go-curator/curator/recipes/mutex"
 )
 
 // taking is a command that takes something once: lock and permit.
@@ -20,7 +23,7 @@ type taking struct {
 
 func (t *taking) flags(f *pflag.FlagSet) {
 	f.BoolVar(&t.try, "try", false, "do not wait: exit with 121 if somebody else has it")
-	f.DurationVar(&t.wait, "wait", 0, "wait at most this long, then exit with 121 (default: for ever)")
+	f.DurationVar(&t.wait, "wait", 0, "wait at most this long, then exit with 121 (0s: as --try; default: for ever)")
 	t.under.flags(f)
 }
 
@@ -33,6 +36,9 @@ func (t *taking) take(
 	}
 	if t.wait < 0 {
 		return usage("--wait %v is negative", t.wait)
+	}
+	if t.wait == 0 && t.cmd.Flags().Changed("wait") {
+		t.try = true
 	}
 	return t.begin(func(ctx context.Context, stop func()) error {
 		h, err := t.acquired(ctx, try, acquire)
@@ -54,16 +60,50 @@ func (t *taking) acquired(
 	ctx context.Context, try, acquire func(context.Context, *framework.Client) (hold, error),
 ) (hold, error) {
 	if t.try {
-		return try(ctx, t.client)
+		h, err := try(ctx, t.client)
+		if errors.Is(err, mutex.ErrNotAcquired) {
+			err = t.heldBy(ctx, err)
+		}
+		return h, err
 	}
+	waiting := ctx
 	if t.wait > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, t.wait)
+		waiting, cancel = context.WithTimeout(ctx, t.wait)
 		defer cancel()
 	}
-	h, err := acquire(ctx, t.patient())
+	h, err := acquire(waiting, t.patient())
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = exit{exitNotAcquired, fmt.Errorf("not acquired within %v: %w", t.wait, err)}
+		err = exit{exitNotAcquired, t.heldBy(ctx, fmt.Errorf("not acquired within %v: %w", t.wait, err))}
 	}
 	return h, err
+}
+
+// heldBy adds to err who holds the path now, if that is known within two seconds.
+func (t *taking) heldBy(ctx context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	line, unknown := inspect.Who(ctx, t.client, t.path)
+	if unknown != nil || len(line.Holders) == 0 {
+		return err
+	}
+	connected, _ := inspect.Connections(ctx, t.client)
+	p := line.Holders[0]
+	by := "session " + session(p.Session)
+	if p.Session == 0 {
+		by = "a node of no session"
+	}
+	if client := connected.By[p.Session].Client; client != "" {
+		by += " of " + plain.Text(client)
+	}
+	if !p.Since.IsZero() {
+		by += ", which joined the line " + age(p.Since) + " ago"
+	}
+	if len(p.Data) > 0 {
+		by += ", with the data " + plain.Text(string(p.Data))
+	}
+	if more := len(line.Holders) - 1; more > 0 {
+		by += fmt.Sprintf(", and %d more", more)
+	}
+	return fmt.Errorf("%w; held by %s", err, by)
 }

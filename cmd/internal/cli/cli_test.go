@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,12 +24,17 @@ func TestExitCodes(t *testing.T) {
 	b := newBed(t)
 	script := b.file("script")
 	require.NoError(t, os.WriteFile(script, []byte("x"), 0o600))
+	plain, wrong := b.file("plain"), b.file("wrong")
+	require.NoError(t, os.WriteFile(plain, []byte("exit $1\n"), 0o700))
+	require.NoError(t, os.WriteFile(wrong, []byte("#!/no/such/shell\n"), 0o700))
 	for _, tt := range []struct {
 		code int
 		err  string
 		args []string
 	}{
 		{0, "", []string{"lock", path, "--", "true"}},
+		{5, "", []string{"lock", path, "--", plain, "5"}},
+		{126, "cannot be run", []string{"lock", path, "--", wrong}},
 		{7, "", []string{"lock", path, "--shared", "--", "sh", "-c", "exit 7"}},
 		{0, "", []string{"permit", "/permits", "--of", "1", "--", "true"}},
 		{9, "", []string{"lead", "/lead", "--", "sh", "-c", "exit 9"}},
@@ -42,6 +48,8 @@ func TestExitCodes(t *testing.T) {
 		{124, "invalid path", []string{"lock", "locks", "--", "true"}},
 		{124, "unknown flag", []string{"lock", path, "--no-such-flag", "--", "true"}},
 		{124, "unknown command", []string{"unlock"}},
+		{124, "write -- before", []string{"set", "/x", "-9"}},
+		{124, "give a second", []string{"once", "/jobs/x", "1", "--wait", "0s", "--", "true"}},
 		{124, "contradict", []string{"lock", path, "--try", "--wait", "1s", "--", "true"}},
 		{124, "contradict", []string{"lock", path, "--shared", "--exclusive", "--", "true"}},
 		{124, "negative", []string{"lock", path, "--jitter", "-1s", "--", "true"}},
@@ -68,6 +76,24 @@ func TestExitCodes(t *testing.T) {
 	assert.Equal(t, 124, code)
 	assert.Contains(t, err, "CURATOR_SESSION_TIMEOUT")
 	b.atRest()
+}
+
+// A command gets the descriptors that the program was started with, under their numbers.
+func TestDescriptorsAreHandedOver(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for fd := 3; fd < 7; fd++ {
+		file := b.file(strconv.Itoa(fd))
+		require.NoError(t, os.WriteFile(file, []byte(strconv.Itoa(fd)+"\n"), 0o600))
+		f, err := os.Open(file)
+		require.NoError(t, err)
+		defer f.Close()
+		b.files = append(b.files, f)
+	}
+	code, out, stderr := b.runs("lock", path, "--", "sh", "-c",
+		"cat <&3; cat <&4; cat <&5; cat <&6; for fd in 7 8 9; do (: <&$fd) 2>/dev/null && echo $fd is open, too; done; true")
+	assert.Zero(t, code, stderr)
+	assert.Equal(t, "3\n4\n5\n6", out)
 }
 
 func TestEnvironment(t *testing.T) {
@@ -99,8 +125,11 @@ func TestNotAcquired(t *testing.T) {
 	eventually(t, "held", func() bool { return len(b.line()) == 1 })
 	code, _, err := b.runs("lock", path, "--try", "--", "true")
 	assert.Equal(t, 121, code, err)
-	code, _, err = b.runs("lock", path, "--wait", "200ms", "--", "true")
-	assert.Equal(t, 121, code, err)
+	assert.Regexp(t, `; held by session 0x[0-9a-f]+ of 127\.0\.0\.1:\d+, which joined the line \d+s ago, with the data \S+$`, err)
+	for _, wait := range []string{"200ms", "0s"} {
+		code, _, err = b.runs("lock", path, "--wait", wait, "--", "true")
+		assert.Equal(t, 121, code, err)
+	}
 	waiting := b.start("lock", path, "--", "true")
 	eventually(t, "waiting", func() bool { return len(b.line()) == 2 })
 	waiting.signal(syscall.SIGINT)

@@ -132,7 +132,8 @@ type bed struct {
 	onto *os.File
 	// whole says that its output is on the terminal, too.
 	whole bool
-	out   *os.File // its standard output, if not a file of its own
+	out   *os.File   // its standard output, if not a file of its own
+	files []*os.File // what it is given beyond standard input, output and error
 }
 
 const path = "/locks/x"
@@ -185,6 +186,7 @@ func (b *bed) start(args ...string) *proc {
 	if b.out != nil {
 		p.cmd.Stdout = b.out
 	}
+	p.cmd.ExtraFiles = b.files
 	require.NoError(b, p.cmd.Start())
 	go func() { defer close(p.done); _ = p.cmd.Wait() }()
 	b.Cleanup(func() {

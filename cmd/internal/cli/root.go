@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/go-curator/curator/cmd/internal/keeper"
+	"github.com/go-curator/curator/cmd/internal/shell"
 )
 
 // Main runs the program and returns its exit code.
@@ -82,7 +83,7 @@ Exit codes:` + exitCodesHelp(),
 	root.Flags().Bool("version", false, "print the program's version") // cobra's own would have -v, too
 	root.SetVersionTemplate("curator {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage("%w: see %s --help", err, cmd.CommandPath())
+		return shell.FlagError(err, cmd.CommandPath()+" --help")
 	})
 	return root
 }

@@ -177,8 +177,11 @@ func TestALateKeeperStartsNothing(t *testing.T) {
 	require.NoError(t, err)
 	defer reports.Close()
 	file := t.TempDir() + "/file"
-	late := exec.Command(os.Args[0], keeper.Arguments(clock.Now()-1, keeper.Grace{Term: 1, Kill: 1}, os.Args[0],
-		[]string{os.Args[0], "__write", file})...)
+	job := keeper.Job{
+		Pipes: keeper.Pipes{Words: 3, Reports: 4}, Until: clock.Now() - 1, Grace: keeper.Grace{Term: 1, Kill: 1},
+		Path: os.Args[0], Command: []string{os.Args[0], "__write", file},
+	}
+	late := exec.Command(os.Args[0], job.Arguments()...)
 	late.ExtraFiles = []*os.File{heard, reported}
 	require.NoError(t, late.Run())
 	heard.Close()

@@ -185,6 +185,9 @@ func (u *under) run(h hold) (run.Outcome, error) {
 		Path: u.program, Args: u.command, Env: u.environment(h), Grace: grace, Signals: u.signals,
 		NoInput: u.scripted(), Every: min(max(grace.Sum()/8, 5*time.Millisecond), 250*time.Millisecond),
 	})
+	if errors.Is(err, run.ErrNotRunnable) {
+		return outcome, exit{exitNotRunnable, err}
+	}
 	if err != nil && !outcome.Told {
 		return outcome, exit{exitFailure, err}
 	}

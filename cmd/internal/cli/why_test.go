@@ -65,6 +65,10 @@ func TestWhyBelowAChrootThatIsNotThere(t *testing.T) {
 	assert.NotZero(t, code, out)
 	assert.Contains(t, err, "the chroot of the connect string does not exist")
 	assert.NotContains(t, err, "--root")
+	for _, args := range [][]string{{"who", "/nope"}, {"doctor"}} {
+		_, out, err := b.runs(args...)
+		assert.Contains(t, out, "the chroot of the connect string does not exist: create /app", "%q: %s", args, err)
+	}
 }
 
 // A root that may not be listed can be replaced by one that may. That is no advice for the path itself.

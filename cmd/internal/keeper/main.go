@@ -4,6 +4,7 @@ package keeper
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -19,18 +20,18 @@ const look = 100 * time.Millisecond
 
 // Main is the keeper's life, and returns the exit status of its process.
 func Main(args []string) int {
-	until, grace, path, command, err := parseArguments(args)
-	reports := os.NewFile(reportsFD, "reports")
-	words := os.NewFile(wordsFD, "words")
+	job, err := parseArguments(args)
+	reports := os.NewFile(job.Reports, "reports")
+	words := os.NewFile(job.Words, "words")
 	if _, missing := reports.Stat(); err != nil || missing != nil {
 		fmt.Fprintf(os.Stderr, "curator: %s is for the program itself\n", Word)
 		return 2
 	}
-	syscall.CloseOnExec(wordsFD)
-	syscall.CloseOnExec(reportsFD)
+	syscall.CloseOnExec(int(job.Words))
+	syscall.CloseOnExec(int(job.Reports))
 	deafen()
 
-	k := keeper{situation: situation{until: until}, grace: grace, reports: reports}
+	k := keeper{situation: situation{until: job.Until}, grace: job.Grace, reports: reports}
 	// The command is killed when the thread that has started it ends: this goroutine keeps its thread.
 	runtime.LockOSThread()
 	Adopt()
@@ -39,7 +40,7 @@ func Main(args []string) int {
 		k.report(Report{Ended: true, Told: true})
 		return 0
 	}
-	if k.pid, err = start(path, command); err != nil {
+	if k.pid, err = start(job.Path, job.Command); err != nil {
 		k.report(Report{Failed: err.Error()})
 		return 0
 	}
@@ -66,10 +67,16 @@ func deafen() {
 	}
 }
 
+// start starts the command, with all descriptors that this process was given. A script that does not begin
+// with "#!" is run by the shell, as by env, nohup and timeout.
 func start(path string, command []string) (int, error) {
-	return syscall.ForkExec(path, command, &syscall.ProcAttr{
-		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: attributes(),
-	})
+	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: attributes()}
+	pid, err := syscall.ForkExec(path, command, attr)
+	if errors.Is(err, syscall.ENOEXEC) {
+		const sh = "/bin/sh"
+		return syscall.ForkExec(sh, append([]string{sh, path}, command[1:]...), attr)
+	}
+	return pid, err
 }
 
 // keeper is the state of the keeper's only loop.

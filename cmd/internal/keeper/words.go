@@ -11,11 +11,12 @@ import (
 // Word is the first argument of a process that is a keeper.
 const Word = "__keep"
 
-// The descriptors of a keeper besides the standard ones.
-const (
-	wordsFD   = 3 // from the parent; its end is the parent's
-	reportsFD = 4 // to the parent
-)
+// Pipes are the descriptors of a keeper's ends of the pipes to its parent. They are not 3 and 4, which are the
+// command's if whoever started the program has given it any (make's jobserver does).
+type Pipes struct {
+	Words   uintptr // from the parent; its end is the parent's
+	Reports uintptr // to the parent
+}
 
 // Until is a word to the keeper: the hold is certain until then. It replaces what was said before.
 func Until(at time.Duration) string { return fmt.Sprintf("until %d\n", max(at, 0)) }
@@ -78,23 +79,40 @@ func ParseReport(line string) (r Report, err error) {
 	return r, err
 }
 
-// Arguments are those of a keeper for a command, which is found at path: until when the hold is certain at
-// first, and its grace.
-func Arguments(until time.Duration, g Grace, path string, command []string) []string {
-	number := func(d time.Duration) string { return strconv.FormatInt(int64(d), 10) }
-	return append([]string{Word, number(until), number(g.Term), number(g.Kill), path}, command...)
+// Job is what a keeper is started with.
+type Job struct {
+	Pipes
+	Until   time.Duration // the hold is certain until then at first
+	Grace   Grace
+	Path    string   // where the command's program is
+	Command []string // its name and arguments
 }
 
-func parseArguments(args []string) (until time.Duration, g Grace, path string, command []string, err error) {
-	if len(args) < 6 || args[0] != Word {
-		return 0, g, "", nil, fmt.Errorf("%s is for the program itself", Word)
+// Arguments are those of the keeper's process.
+func (j Job) Arguments() []string {
+	args := []string{Word}
+	for _, n := range []int64{
+		int64(j.Words), int64(j.Reports), int64(j.Until), int64(j.Grace.Term), int64(j.Grace.Kill),
+	} {
+		args = append(args, strconv.FormatInt(n, 10))
 	}
-	for i, to := range []*time.Duration{&until, &g.Term, &g.Kill} {
-		n, err := strconv.ParseInt(args[i+1], 10, 64)
-		if err != nil || n < 0 {
-			return 0, g, "", nil, fmt.Errorf("%s is for the program itself: %q is not a time", Word, args[i+1])
+	return append(append(args, j.Path), j.Command...)
+}
+
+func parseArguments(args []string) (j Job, err error) {
+	var numbers [5]int64
+	if len(args) < len(numbers)+3 || args[0] != Word {
+		return Job{}, fmt.Errorf("%s is for the program itself", Word)
+	}
+	for i := range numbers {
+		numbers[i], err = strconv.ParseInt(args[i+1], 10, 64)
+		if err != nil || numbers[i] < 0 {
+			return Job{}, fmt.Errorf("%s is for the program itself: %q is no number", Word, args[i+1])
 		}
-		*to = time.Duration(n)
 	}
-	return until, g, args[4], args[5:], nil
+	args = args[len(numbers)+1:]
+	return Job{
+		Pipes: Pipes{Words: uintptr(numbers[0]), Reports: uintptr(numbers[1])}, Until: time.Duration(numbers[2]),
+		Grace: Grace{Term: time.Duration(numbers[3]), Kill: time.Duration(numbers[4])}, Path: args[0], Command: args[1:],
+	}, nil
 }

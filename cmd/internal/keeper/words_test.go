@@ -35,16 +35,16 @@ func TestWords(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	g := Grace{Term: time.Second, Kill: time.Millisecond}
-	until, grace, path, command, err := parseArguments(Arguments(time.Hour, g, "/bin/sh", []string{"sh", "-c", "x"}))
+	want := Job{
+		Pipes: Pipes{Words: 7, Reports: 9}, Until: time.Hour, Grace: Grace{Term: time.Second, Kill: time.Millisecond},
+		Path: "/bin/sh", Command: []string{"sh", "-c", "x"},
+	}
+	got, err := parseArguments(want.Arguments())
 	require.NoError(t, err)
-	assert.Equal(t, time.Hour, until)
-	assert.Equal(t, g, grace)
-	assert.Equal(t, "/bin/sh", path)
-	assert.Equal(t, []string{"sh", "-c", "x"}, command)
-	for _, args := range [][]string{nil, {Word}, {Word, "1", "2", "3", "/bin/sh"}, {Word, "1", "2", "x", "/bin/sh", "sh"},
-		{Word, "-1", "2", "3", "/bin/sh", "sh"}} {
-		_, _, _, _, err := parseArguments(args)
+	assert.Equal(t, want, got)
+	for _, args := range [][]string{nil, {Word}, {Word, "7", "9", "1", "2", "3", "/bin/sh"},
+		{Word, "7", "9", "1", "2", "x", "/bin/sh", "sh"}, {Word, "7", "9", "-1", "2", "3", "/bin/sh", "sh"}} {
+		_, err := parseArguments(args)
 		assert.Error(t, err, args)
 	}
 }

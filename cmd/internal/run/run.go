@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -24,6 +25,9 @@ type Command struct {
 	Every   time.Duration    // how often the keeper is told until when the hold is certain
 	Signals <-chan os.Signal // to be passed on
 }
+
+// ErrNotRunnable is the cause of an error of [Under] if the command's program cannot be executed.
+var ErrNotRunnable = errors.New("cannot be run")
 
 // Outcome says how a command ended.
 type Outcome struct {

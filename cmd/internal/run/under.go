@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/go-curator/curator/cmd/internal/clock"
 	"github.com/go-curator/curator/cmd/internal/keeper"
 )
@@ -77,10 +79,15 @@ func (r *running) start() error {
 		return err
 	}
 	defer reported.Close()
+	job := keeper.Job{Until: r.until, Grace: r.Grace, Path: r.Path, Command: r.Args}
+	if job.Pipes, err = inherited(heard, reported); err != nil {
+		words.Close()
+		reports.Close()
+		return err
+	}
 	r.keeper = &exec.Cmd{
-		Path: self, Args: append([]string{os.Args[0]}, keeper.Arguments(r.until, r.Grace, r.Path, r.Args)...),
+		Path: self, Args: append([]string{os.Args[0]}, job.Arguments()...),
 		Env: r.Env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		ExtraFiles:  []*os.File{heard, reported},
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // no key pressed reaches it
 	}
 	if r.NoInput {
@@ -93,6 +100,18 @@ func (r *running) start() error {
 	}
 	r.words, r.told, r.reports = words, r.until, read(reports)
 	return nil
+}
+
+// inherited makes a keeper inherit its ends of the pipes under the numbers that they have here, which no
+// descriptor has that this process was given for the command. No other process is started meanwhile.
+func inherited(heard, reported *os.File) (keeper.Pipes, error) {
+	pipes := keeper.Pipes{Words: heard.Fd(), Reports: reported.Fd()}
+	for _, fd := range []uintptr{pipes.Words, pipes.Reports} {
+		if _, err := unix.FcntlInt(fd, unix.F_SETFD, 0); err != nil {
+			return keeper.Pipes{}, err
+		}
+	}
+	return pipes, nil
 }
 
 // read reads the keeper's reports until its end, which closes the channel.
@@ -141,7 +160,7 @@ func (r *running) follow() error {
 				r.outcome.Told, r.outcome.Status = clock.Now() >= r.until-r.Grace.Sum(), 128+int(syscall.SIGKILL)
 				return errKeeper
 			case report.Failed != "":
-				return fmt.Errorf("%s: %s", r.Args[0], report.Failed)
+				return fmt.Errorf("%s %w: %s", r.Args[0], ErrNotRunnable, report.Failed)
 			case report.Ended:
 				r.outcome.Status, r.outcome.Told = report.Status, report.Told
 				return nil

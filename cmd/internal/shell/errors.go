@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/go-curator/curator/framework"
 )
@@ -30,6 +31,15 @@ func (e named) Unwrap() []error { return []error{e.name, e.err} }
 
 func usage(format string, args ...any) error { return named{ErrUsage, fmt.Errorf(format, args...)} }
 func no(format string, args ...any) error    { return named{ErrNo, fmt.Errorf(format, args...)} }
+
+// FlagError is the error of a command whose flags cannot be read, as err says; help is where they stand. What looks
+// like a flag and is none may be data, such as -9.
+func FlagError(err error, help string) error {
+	if unknown := new(pflag.NotExistError); errors.As(err, &unknown) {
+		return usage(`%w: see %s; write -- before an argument that begins with "-"`, err, help)
+	}
+	return usage("%w: see %s", err, help)
+}
 
 // form is how a command is written, without its name.
 func form(cmd *cobra.Command) string {

@@ -278,7 +278,7 @@ func (p *prompt) root(out, failed io.Writer) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage("%w: see help %s", err, cmd.Name())
+		return FlagError(err, "help "+cmd.Name())
 	})
 	root.SetIn(p.cmd.InOrStdin())
 	root.SetOut(out)

@@ -46,7 +46,7 @@ func (m *Mark) Serves(session *framework.Session) bool {
 // Create is for making it, with empty data. A node that exists already was made by an earlier try.
 func (m *Mark) Create() framework.CreateBuilder {
 	m.sent = true
-	return m.Session.Client().Create().WithMode(framework.Ephemeral).Uncompressed()
+	return m.Session.Client().Create().WithMode(framework.Ephemeral)
 }
 
 // Write is the transaction for a write: its operations, after the one that changes the mark.
@@ -55,7 +55,7 @@ func (m *Mark) Write(ops ...framework.TransactionOp) []framework.TransactionOp {
 		return ops
 	}
 	to := m.Session.Client().TransactionOp()
-	change := to.SetData().WithVersion(m.version).Uncompressed().ForPath(m.Path, []byte{})
+	change := to.SetData().WithVersion(m.version).ForPath(m.Path, []byte{})
 	return append([]framework.TransactionOp{change}, ops...)
 }
 

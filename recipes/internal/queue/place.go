@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/go-curator/curator/framework"
@@ -274,6 +275,15 @@ func (p *place) seen(children []string, d Decision) framework.Queue {
 // Result waits for an operation that was queued with a context of its own, which bounds it. A caller that
 // stopped waiting earlier would leave behind what the operation brings.
 func Result[T any](p *framework.Pending[T]) (T, error) { return p.Wait(context.Background()) }
+
+// Unpacked returns the data of a node that were read Undecompressed with an error or none, as the client would read
+// them; as they are if the client compresses and they are not compressed.
+func Unpacked(client *framework.Client, path string, data []byte, err error) ([]byte, error) {
+	if err != nil {
+		return data, err
+	}
+	return client.UnpackedUpTo(path, data, math.MaxInt)
+}
 
 // Remove has the client delete a node, and does not wait: the client goes on until it is done or the session
 // has ended.
