@@ -62,7 +62,10 @@ func (d *doing) arguments(cmd *cobra.Command, args []string) error {
 	if dash != 2 || dash == len(args) {
 		return usage("write %s PATH SLOT -- COMMAND [ARGUMENT]…", cmd.CommandPath())
 	}
-	if d.wait < 0 || d.wait == 0 && cmd.Flags().Changed("wait") {
+	if d.wait < 0 {
+		return usage("--wait %v is negative", d.wait)
+	}
+	if d.wait == 0 && cmd.Flags().Changed("wait") {
 		return usage("--wait %v is too short to look whether others run the job: give a second, say, or leave it out "+
 			"to wait for ever", d.wait)
 	}
