@@ -173,7 +173,8 @@ func (a *Assignment) setWeight(ctx context.Context, weight int) error {
 //
 // When ctx ends, Run leaves the group, ends the contexts, and returns as soon as all functions have returned.
 // The client removes the member's node and gives the locks back, in the background. The error then matches
-// ctx.Err() and context.Cause(ctx).
+// ctx.Err() and context.Cause(ctx). While another process has the id ([WithID]) Run waits until the node of that
+// process's session is gone. It logs whose session that is, and the error says so, too, if ctx ends before.
 //
 // Run goes on through lost connections and lost sessions. Other errors: ErrRunning if another Run has not
 // returned yet; framework.ErrNoAuth if the client may not create its member's node or read the plan;
@@ -206,7 +207,7 @@ func (a *Assignment) run(ctx context.Context, f Func) error {
 	}()
 	r := &run{a: a, f: f, working: map[string]*working{}, ended: flow.NewQueue[*working]()}
 	err = r.run(ctx)
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && !(errors.Is(err, ctx.Err()) && errors.Is(err, context.Cause(ctx))) {
 		return a.client.Left(ctx, nil)
 	}
 	return err

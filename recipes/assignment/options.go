@@ -26,7 +26,7 @@ type Option func(*Assignment) error
 
 // WithID sets the member's id: the name of its node, and of the owner in [Assignment.Plan]. It must be unique
 // in the group. A process that comes back with its id within the settle time finds its items as they were;
-// but it waits until the node of its predecessor's session is gone. Default: a random UUID.
+// but it waits until the node of its predecessor's session is gone, which Run logs. Default: a random UUID.
 func WithID(id string) Option {
 	return func(a *Assignment) error {
 		if err := checkName("id", id); err != nil {

@@ -604,3 +604,22 @@ func TestThereAndBack(t *testing.T) {
 		close(free)
 	})
 }
+
+// A second process with the same id waits. It says whose node it waits for, in the log, and in the error of Run.
+func TestAnIDThatAnotherHas(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		var log recipetest.Log
+		a := w.start("a", numbers(1), nil)
+		time.Sleep(time.Second)
+		c := recipetest.Client(t, w.s, framework.WithLogger(log.Logger()))
+		ctx, cancel := context.WithTimeout(background, time.Minute)
+		defer cancel()
+		err := assignment.New(c, path, nil, assignment.WithID("a")).Run(ctx, func(context.Context, assignment.Item) error {
+			return nil
+		})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		owner := fmt.Sprintf("%#x", recipetest.Session(t, a.c))
+		require.ErrorContains(t, err, owner)
+		require.Equal(t, 1, strings.Count(log.String(), "session="+owner), log.String())
+	})
+}

@@ -12,7 +12,8 @@
 //
 //   - It is never mistaken for another's: an ephemeral node counts only if it belongs to the present session.
 //     The node of an earlier session, of this process or of a predecessor, is waited out: it goes with that
-//     session. With [WithTakeover] the keeper replaces it when it starts, once, in one transaction, so that
+//     session. If it is not one of this client's, a warning says whose session it is, and so does [Status].
+//     With [WithTakeover] the keeper replaces it when it starts, once, in one transaction, so that
 //     nobody sees the path without a node. Two keepers of one path never take it from each other for ever.
 //   - A deletion is noticed, also between the create and the watch, and while the connection is away.
 //   - [Keeper.Status] and [Keeper.Follow] tell when the node is there, when it is not, and when that is not

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -743,4 +744,38 @@ func TestTTL(t *testing.T) {
 		s.Reap()
 		assert.False(t, s.Exists(path))
 	})
+}
+
+// A keeper that waits for another session's node says so once, and whose it is. One that waits for its own earlier
+// session does not.
+func TestWarnsOfAnothersNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var log recipetest.Log
+		first, c := newClient(t, s), newClient(t, s, framework.WithLogger(log.Logger()))
+		k := keep(t, first, "a")
+		second, err := node.NewKeeper(c, path, []byte("b"))
+		require.NoError(t, err)
+		time.Sleep(5 * time.Minute)
+		cutOff(t, s, c)
+		time.Sleep(5 * time.Minute)
+		require.NoError(t, k.SetData(background, []byte("c")))
+		synctest.Wait()
+		assert.Equal(t, 1, strings.Count(log.String(), "waiting until it is gone"), log.String())
+		assert.Contains(t, log.String(), fmt.Sprintf("session=%#x", session(t, first)))
+		require.NoError(t, k.Close(background))
+		require.NoError(t, second.WaitCreated(background))
+		s.Expire(session(t, c))
+		require.NoError(t, second.WaitCreated(background))
+		synctest.Wait()
+		assert.Equal(t, 1, strings.Count(log.String(), "waiting until it is gone"), log.String())
+		require.NoError(t, second.Close(background))
+	})
+}
+
+// cutOff ends the client's connection.
+func cutOff(t *testing.T, s *zktest.Server, c *framework.Client) {
+	t.Helper()
+	s.Cut(session(t, c))
+	require.NoError(t, c.WaitConnected(background))
 }

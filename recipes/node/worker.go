@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -27,6 +28,7 @@ type worker struct {
 	former  []int64 // ids of earlier sessions that may have left a node
 	armed   *framework.Watch
 	other   Status  // what is known of another's node
+	warned  int64   // the session whose node has been logged; -1 while there is none
 	lastErr error   // what went wrong last
 	sent    content // with the last create
 }
@@ -60,7 +62,7 @@ const remembered = 8
 
 func newWorker(k *Keeper, cfg *config) *worker {
 	w := &worker{
-		k: k, client: k.client, mode: cfg.mode, ttl: cfg.ttl, path: k.path, results: make(chan result, 1),
+		k: k, client: k.client, mode: cfg.mode, ttl: cfg.ttl, path: k.path, results: make(chan result, 1), warned: -1,
 	}
 	switch {
 	case w.mode == framework.EphemeralSequential, w.mode == framework.PersistentSequential:
@@ -356,10 +358,15 @@ func (w *worker) show() {
 	var refusal error
 	switch s.State {
 	case There:
-		s.Czxid = w.m.mine
+		s.Czxid, w.warned = w.m.mine, -1
 	case Missing:
 		if w.m.known == foreign {
 			s.Other, s.Owner = w.other.Other, w.other.Owner
+			if w.m.todo() != replace && !w.m.old && w.warned != s.Owner {
+				w.warned = s.Owner
+				w.client.Logger().Warn("another's node is in the place of a node to be kept; waiting until it is gone",
+					"path", w.path, "session", fmt.Sprintf("%#x", s.Owner))
+			}
 			if !w.m.fleeting {
 				s.Err = errForeign
 				refusal = s.Err
