@@ -56,7 +56,8 @@ func TestCompressionWithJava(t *testing.T) {
 		assert.Equal(t, "more "+string(data), string(read), name)
 	}
 
-	// The empty value is a fixed one.
+	// The empty value is a fixed one, but for the byte that names the system: newer releases of Curator and of the JDK say
+	// that it is unknown.
 	_, err := c.Create().Compressed().ForPath(ctx, "/go", []byte{})
 	require.NoError(t, err)
 	_, err = peer.Call(ctx, "compressed-create", "/java", "")
@@ -65,6 +66,8 @@ func TestCompressionWithJava(t *testing.T) {
 	require.NoError(t, err)
 	theirs, err := c.GetData().ForPath(ctx, "/java")
 	require.NoError(t, err)
+	const system = 9
+	theirs[system] = ours[system]
 	assert.Equal(t, theirs, ours)
 
 	// Neither reads data that are no gzip, or have something after it.

@@ -126,7 +126,8 @@ func ServerVersion() (string, error) { return versionIn("zookeeper", ServerClass
 // CuratorVersion is the release of CuratorClasspath, as in 5.4.0.
 func CuratorVersion() (string, error) { return versionIn("curator-recipes", CuratorClasspath) }
 
-// versionIn returns the version in the name of a jar of a class path. Debian's have links without a version beside it.
+// versionIn returns the version in the name of a jar of a class path. Debian's have none, but beside each is a link that
+// has.
 func versionIn(jar string, classpath func() (string, error)) (string, error) {
 	all, err := classpath()
 	if err != nil {
@@ -134,11 +135,11 @@ func versionIn(jar string, classpath func() (string, error)) (string, error) {
 	}
 	name := regexp.MustCompile(`^` + jar + `-([0-9][0-9.]*)\.jar$`)
 	for _, entry := range filepath.SplitList(all) {
+		if filepath.Base(entry) == jar+".jar" {
+			entry = filepath.Join(filepath.Dir(entry), jar+"-*.jar")
+		}
 		paths, _ := filepath.Glob(entry)
 		for _, path := range paths {
-			if real, err := filepath.EvalSymlinks(path); err == nil {
-				path = real
-			}
 			if found := name.FindStringSubmatch(filepath.Base(path)); found != nil {
 				return found[1], nil
 			}
