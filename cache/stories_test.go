@@ -296,7 +296,7 @@ func TestCompressedData(t *testing.T) {
 	})
 }
 
-// A client that decompresses what it reads has caches that do so, too, and take what others have not compressed.
+// The caches of a client with WithCompression decompress, and keep data that are not compressed as they are stored.
 func TestCachesOfAClientThatCompresses(t *testing.T) {
 	bubble(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server, _ *framework.Client) {
 		packed, large := zip(t, "data"), zip(t, strings.Repeat("x", 1000))

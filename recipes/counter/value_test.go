@@ -194,7 +194,7 @@ func TestValueWhileTheServerHangs(t *testing.T) {
 	})
 }
 
-// Clients that compress read what others have not compressed, and write compressed; Curator's do both.
+// A client with WithCompression reads compressed and uncompressed values, and writes compressed ones.
 func TestValuesOfClientsThatCompress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

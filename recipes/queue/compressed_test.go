@@ -27,8 +27,8 @@ func isPacked(t *testing.T, s *zktest.Server, dir, prefix string) bool {
 	return bytes.HasPrefix(data, []byte("\x1f\x8b"))
 }
 
-// Clients that compress put compressed items, as Curator's do, and take also what others have not compressed. An item
-// that is put back stays as it is.
+// A client with WithCompression puts compressed items, as Curator does, and takes compressed and uncompressed items.
+// An item that is put back keeps its stored bytes.
 func TestItemsOfClientsThatCompress(t *testing.T) {
 	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
 		packs, plain := newClient(t, s, framework.WithCompression()), newClient(t, s)

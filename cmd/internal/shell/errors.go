@@ -32,8 +32,8 @@ func (e named) Unwrap() []error { return []error{e.name, e.err} }
 func usage(format string, args ...any) error { return named{ErrUsage, fmt.Errorf(format, args...)} }
 func no(format string, args ...any) error    { return named{ErrNo, fmt.Errorf(format, args...)} }
 
-// FlagError is the error of a command whose flags cannot be read, as err says; help is where they stand. What looks
-// like a flag and is none may be data, such as -9.
+// FlagError returns the usage error for flags that cannot be parsed because of err. help names the command that lists
+// the flags. An unknown flag may be data that begin with "-", such as -9, so the error mentions "--".
 func FlagError(err error, help string) error {
 	if unknown := new(pflag.NotExistError); errors.As(err, &unknown) {
 		return usage(`%w: see %s; write -- before an argument that begins with "-"`, err, help)
