@@ -200,8 +200,11 @@ func (r *Right) judge(g *Grant) (wrong []string) {
 	if g.Token == 0 || r.limit > 1 || removed {
 		return wrong
 	}
-	// A latch that was suspended leads again by the node that it has.
-	again := g.Token == r.token && (r.holder == g.who || r.node != "" && slices.Contains(g.Nodes, r.node))
+	// A latch that was suspended leads again by the same node. Where nodes are not named the process decides.
+	again := g.Token == r.token && r.holder == g.who && len(g.Nodes) == 0
+	if r.node != "" {
+		again = g.Token == r.token && slices.Contains(g.Nodes, r.node)
+	}
 	switch {
 	case g.Shared && g.Token < r.alone:
 		wrong = append(wrong, fmt.Sprintf("has it with token %d, and there was %d before", g.Token, r.alone))
