@@ -12,15 +12,16 @@ import (
 
 // What a hold needs before it is granted, besides the clock: enough time left, and a node that is there.
 
-// provingWrites is after how many writes a hold may begin with less time left: as much as the next heartbeat takes.
+// provingWrites is after how many writes a hold may begin with less time left: until the next heartbeat is answered.
 const provingWrites = 4
 
 // proven returns nil when a hold would begin with enough time left (see [wire.Liveness]). If there is less, proven makes
 // committed writes: one is enough if little was sent lately, and after a stalled link a second one half a tick and a
-// pause later. While the servers take too long to commit, a hold would end before its next heartbeat is answered: then no
-// number of writes is enough, and proven goes on until ctx ends. It repeats a write whose reply was lost on the next connection: the write changes nothing. Like the
-// heartbeats, it asks again after a passing refusal, and checks the root if the session has no permission to check the
-// node. shown is when the last write has shown that the node is there.
+// pause later. After provingWrites less is enough: that the next heartbeat, due rule.every after the last write was sent,
+// is answered before the hold would end. While commits take longer than that, proven repeats the write until ctx ends. It
+// also repeats a write whose reply was lost, on the next connection: the write changes nothing. Like the heartbeats, it
+// asks again after a passing refusal, and checks the root if the session has no permission to check the node. shown is
+// when the last write has shown that the node is there.
 func (e *epoch) proven(ctx context.Context, path string, loss LossPolicy) (shown time.Time, err error) {
 	v, made, took := e.wire.Validity(), 0, time.Duration(0)
 	defer func() {
@@ -39,7 +40,7 @@ func (e *epoch) proven(ctx context.Context, path string, loss LossPolicy) (shown
 			return shown, over // the session has ended; or the client is closing, and pause does not wait any more
 		case suspended:
 			return shown, ErrSuspended
-		case !short, made >= provingWrites && v.Remaining() > rule.every+took:
+		case !short, made >= provingWrites && outlastsHeartbeat(v.Remaining(), rule.every, took):
 			return shown, nil
 		case made > 0 && wait > 0:
 			if err := waitFor(ctx, wait, changed); err != nil {
@@ -77,6 +78,11 @@ func (e *epoch) proven(ctx context.Context, path string, loss LossPolicy) (shown
 		}
 	}
 }
+
+// outlastsHeartbeat reports whether a hold that has left when the answer to a write arrives, took after the write was sent,
+// outlasts the answer to the next heartbeat if that takes as long. The heartbeat is sent every after the write was, or at
+// once if that time is over.
+func outlastsHeartbeat(left, every, took time.Duration) bool { return left > max(every, took) }
 
 // waitFor waits for d, for the end of ctx, whose error it returns, or for changed.
 func waitFor(ctx context.Context, d time.Duration, changed <-chan struct{}) error {

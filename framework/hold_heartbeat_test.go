@@ -426,3 +426,19 @@ func TestHoldOutlastsSlowCommits(t *testing.T) {
 		assert.NoError(t, s.Context().Err())
 	})
 }
+
+func TestOutlastsHeartbeat(t *testing.T) {
+	const every = 667 * time.Millisecond // at a timeout of 4 s
+	for _, tt := range []struct {
+		left, took time.Duration
+		want       bool
+	}{
+		{762 * time.Millisecond, 473 * time.Millisecond, true}, // the heartbeat is sent 194 ms later
+		{667 * time.Millisecond, 473 * time.Millisecond, false},
+		{762 * time.Millisecond, 700 * time.Millisecond, true}, // at once
+		{762 * time.Millisecond, 800 * time.Millisecond, false},
+		{0, 0, false},
+	} {
+		assert.Equal(t, tt.want, outlastsHeartbeat(tt.left, every, tt.took), tt)
+	}
+}
