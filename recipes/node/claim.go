@@ -119,7 +119,7 @@ func (c *Claim) create(ctx context.Context, data []byte, cfg claiming) error {
 		return err
 	}
 	c.czxid = stat.Czxid
-	err = queue.Holding(ctx, c.session, false, func(ctx context.Context) (err error) {
+	err = queue.Holding(ctx, c.session, 1, false, func(ctx context.Context) (err error) {
 		c.hold, err = c.session.Hold(ctx, framework.HoldOptions{
 			Path: c.path, Recipe: "claim", Czxid: c.czxid, Loss: cfg.loss, Values: ctx,
 		})

@@ -155,7 +155,7 @@ func (s *Side) beside(ctx context.Context, w *Lock, try bool) (*queue.Grant, err
 		return nil, err
 	}
 	grant := &queue.Grant{Session: session, Path: path, Name: name}
-	err = queue.Holding(ctx, session, !try, func(ctx context.Context) error { return s.line.Hold(ctx, 0, grant) })
+	err = queue.Holding(ctx, session, 1, !try, func(ctx context.Context) error { return s.line.Hold(ctx, 0, grant) })
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ type Lease struct {
 func (s *Semaphore) hold(
 	ctx context.Context, session *framework.Session, nodes []*queue.Grant, waits bool,
 ) (*Lease, error) {
-	err := queue.Holding(ctx, session, waits, func(ctx context.Context) error {
+	err := queue.Holding(ctx, session, len(nodes), waits, func(ctx context.Context) error {
 		return s.leases.Hold(ctx, 0, nodes...)
 	})
 	if errors.Is(err, framework.ErrNodeDeleted) {

@@ -145,7 +145,8 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 
 // TryAcquire is Acquire without waiting. It returns ErrNotAcquired as soon as it knows that fewer than n
 // leases are free, or that somebody is in the queue, perhaps only for the moment that it takes to get leases.
-// If that is so at its first look, it writes nothing. After a lost session it begins again as often as the
+// If that is so at its first look, it writes nothing. It also returns ErrNotAcquired when the servers commit so slowly
+// that no hold can begin within n session timeouts. After a lost session it begins again as often as the
 // retry policy allows, and then returns ErrSessionLost.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 	return s.acquire(ctx, n, "try to acquire", func(ctx context.Context) (*Lease, error) {

@@ -130,13 +130,16 @@ func (l *Line) Hold(ctx context.Context, ownWatchAfter time.Duration, grants ...
 	return nil
 }
 
-// Holding calls hold, which makes a hold in a session, with ctx. If the caller does not wait, ctx ends no later than in a
-// session timeout: servers that commit so slowly that no hold can begin are a reason for ErrNotAcquired.
-func Holding(ctx context.Context, session *framework.Session, wait bool, hold func(context.Context) error) error {
+// Holding calls hold, which makes holds of n nodes in a session, one after the other, with ctx. If the caller does not
+// wait, ctx ends no later than n session timeouts from now: servers that commit so slowly that no hold can begin are a
+// reason for ErrNotAcquired.
+func Holding(
+	ctx context.Context, session *framework.Session, n int, wait bool, hold func(context.Context) error,
+) error {
 	if wait {
 		return hold(ctx)
 	}
-	soon, cancel := context.WithTimeout(ctx, session.Timeout())
+	soon, cancel := context.WithTimeout(ctx, time.Duration(n)*session.Timeout())
 	defer cancel()
 	err := hold(soon)
 	if err != nil && soon.Err() != nil && ctx.Err() == nil {

@@ -65,7 +65,7 @@ func (l *Line) queue(
 		if p.own != nil {
 			ownWatchAfter = -1 // joins ours
 		}
-		err = Holding(ctx, session, wait, func(ctx context.Context) error { return l.Hold(ctx, ownWatchAfter, grant) })
+		err = Holding(ctx, session, 1, wait, func(ctx context.Context) error { return l.Hold(ctx, ownWatchAfter, grant) })
 		switch {
 		case err == nil:
 			granted = true
