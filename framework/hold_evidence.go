@@ -18,12 +18,13 @@ const provingWrites = 4
 // proven returns nil when a hold would begin with enough time left (see [wire.Liveness]). If there is less, proven makes
 // committed writes: one is enough if little was sent lately, and after a stalled link a second one half a tick and a
 // pause later. After provingWrites less is enough: that the next heartbeat, due rule.every after the last write was sent,
-// is answered before the hold would end. While commits take longer than that, proven repeats the write until ctx ends. It
+// is answered before the hold would end, see mayBegin. While commits take longer than
+// that, proven repeats the write until ctx ends. It
 // also repeats a write whose reply was lost, on the next connection: the write changes nothing. Like the heartbeats, it
 // asks again after a passing refusal, and checks the root if the session has no permission to check the node. shown is
 // when the last write has shown that the node is there.
 func (e *epoch) proven(ctx context.Context, path string, loss LossPolicy) (shown time.Time, err error) {
-	v, made, took := e.wire.Validity(), 0, time.Duration(0)
+	v, made, took, began := e.wire.Validity(), 0, time.Duration(0), time.Now()
 	defer func() {
 		if err != nil && ctx.Err() != nil && made > 0 {
 			err = fmt.Errorf("%w; the servers take too long to commit a write", err)
@@ -40,7 +41,8 @@ func (e *epoch) proven(ctx context.Context, path string, loss LossPolicy) (shown
 			return shown, over // the session has ended; or the client is closing, and pause does not wait any more
 		case suspended:
 			return shown, ErrSuspended
-		case !short, made >= provingWrites && outlastsHeartbeat(v.Remaining(), rule.every, took):
+		case !short, made >= provingWrites &&
+			mayBegin(v.Remaining(), rule.every, took, time.Since(began) > v.Standing().Timeout):
 			return shown, nil
 		case made > 0 && wait > 0:
 			if err := waitFor(ctx, wait, changed); err != nil {
@@ -53,7 +55,10 @@ func (e *epoch) proven(ctx context.Context, path string, loss LossPolicy) (shown
 		if err != nil {
 			return shown, err
 		}
-		took = time.Since(asked)
+		before := took
+		if took = time.Since(asked); took < before/2 {
+			began = time.Now() // the servers have become faster
+		}
 		if err = replyError(r); r.Err == nil {
 			_, code := failure(r)
 			err = codeError(code)
@@ -79,10 +84,13 @@ func (e *epoch) proven(ctx context.Context, path string, loss LossPolicy) (shown
 	}
 }
 
-// outlastsHeartbeat reports whether a hold that has left when the answer to a write arrives, took after the write was sent,
-// outlasts the answer to the next heartbeat if that takes as long. The heartbeat is sent every after the write was, or at
-// once if that time is over.
-func outlastsHeartbeat(left, every, took time.Duration) bool { return left > max(every, took) }
+// mayBegin reports whether a hold may begin that has left when the answer to a write arrives, took after the write was
+// sent: it outlasts the answer to the next heartbeat if that takes as long. The heartbeat is sent every after the write was,
+// or at once if that time is over. late says that the servers were as slow as this for a session timeout. They may
+// always be, and it is enough that the answer to a write sent now comes in time.
+func mayBegin(left, every, took time.Duration, late bool) bool {
+	return left > max(every, took) || late && left > 0 && left >= took
+}
 
 // waitFor waits for d, for the end of ctx, whose error it returns, or for changed.
 func waitFor(ctx context.Context, d time.Duration, changed <-chan struct{}) error {

@@ -427,18 +427,19 @@ func TestHoldOutlastsSlowCommits(t *testing.T) {
 	})
 }
 
-func TestOutlastsHeartbeat(t *testing.T) {
+func TestMayBegin(t *testing.T) {
 	const every = 667 * time.Millisecond // at a timeout of 4 s
 	for _, tt := range []struct {
 		left, took time.Duration
-		want       bool
+		late, want bool
 	}{
-		{762 * time.Millisecond, 473 * time.Millisecond, true}, // the heartbeat is sent 194 ms later
-		{667 * time.Millisecond, 473 * time.Millisecond, false},
-		{762 * time.Millisecond, 700 * time.Millisecond, true}, // at once
-		{762 * time.Millisecond, 800 * time.Millisecond, false},
-		{0, 0, false},
+		{762 * time.Millisecond, 473 * time.Millisecond, false, true}, // the heartbeat is sent 194 ms later
+		{667 * time.Millisecond, 473 * time.Millisecond, false, false},
+		{667 * time.Millisecond, 473 * time.Millisecond, true, true},
+		{762 * time.Millisecond, 700 * time.Millisecond, false, true}, // at once
+		{762 * time.Millisecond, 800 * time.Millisecond, false, false},
+		{0, 0, true, false},
 	} {
-		assert.Equal(t, tt.want, outlastsHeartbeat(tt.left, every, tt.took), tt)
+		assert.Equal(t, tt.want, mayBegin(tt.left, every, tt.took, tt.late), tt)
 	}
 }
