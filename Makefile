@@ -1,7 +1,7 @@
 # All targets are thin: plain go commands, or a script of scripts/ that says what it runs.
 .DEFAULT_GOAL := help
 export GOWORK :=
-.PHONY: help curator quickstart test test-short check race fuzz bench bench-peers bench-growth sim sim-mutants explore compare api cross release-check
+.PHONY: help curator quickstart test test-short test-all check race fuzz bench bench-peers bench-growth sim sim-mutants explore compare api cross release-check
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -12,13 +12,16 @@ quickstart: ## workers take turns at a lock, on the embedded server (ARGS="-serv
 curator: ## build the program curator, static, into bin/ (docs/cli.md)
 	CGO_ENABLED=0 go build -C cmd -trimpath -o ../bin/curator ./curator
 
-test: ## all tests: the library on the in-process server, then against real ZooKeeper
-	scripts/test all
+test: ## ten minutes at the most: every module's tests, then every recipe on a real ZooKeeper for a moment, and beside Java Curator
+	scripts/test
 
-test-short: ## only the tests that need nothing but Go
+test-short: ## the first half of it, which needs nothing but Go
 	scripts/test short
 
-race: ## the short tests COUNT times (5), to catch rare interleavings
+test-all: ## the rest (half an hour): race detector, all of integration/, databases, every schedule and state, fuzzing, the release
+	scripts/test all
+
+race: ## test-short with the race detector, COUNT times (5), to catch rare interleavings
 	scripts/test race
 
 check: ## gofmt, go vet, staticcheck, govulncheck, in every module

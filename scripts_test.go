@@ -39,7 +39,7 @@ func TestScriptsUseTheModulesOwnWorkspace(t *testing.T) {
 func TestEveryModuleIsTested(t *testing.T) {
 	text, err := os.ReadFile("scripts/test")
 	require.NoError(t, err)
-	loop := regexp.MustCompile(`(?m)^for dir in \$\((scripts/modules .*)\); do$`).FindSubmatch(text)
+	loop := regexp.MustCompile(`(?m)^\tfor dir in \$\((scripts/modules .*)\); do$`).FindSubmatch(text)
 	require.NotNil(t, loop)
 	found, err := exec.Command("bash", "-c", string(loop[1])).Output()
 	require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,7 +20,7 @@ import (
 
 var (
 	firstSeed = flag.Uint64("seed", 1, "the first seed of the random histories")
-	seeds     = flag.Int("seeds", 0, "how many random histories; 0: 1000, or 40 with -short")
+	seeds     = flag.Int("seeds", 0, "how many random histories; 0: 100, or 1000 with CURATOR_TEST_SCHEDULES=all")
 )
 
 // A writer changes a tree at random, through cuts, expiries, restarts and hangs. In the end the cache is
@@ -28,10 +29,11 @@ var (
 func TestRandomHistories(t *testing.T) {
 	n := *seeds
 	switch {
-	case n == 0 && testing.Short():
-		n = 40
-	case n == 0:
+	case n == 0 && os.Getenv("CURATOR_TEST_SCHEDULES") == "all":
 		n = 1000
+	case n == 0:
+		n = 100
+		t.Logf("figure: %d of 1000 random histories of caches: CURATOR_TEST_SCHEDULES=all plays all", n)
 	}
 	var failed atomic.Bool
 	for seed := *firstSeed; seed < *firstSeed+uint64(n); seed++ {

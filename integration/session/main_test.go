@@ -25,9 +25,6 @@ const (
 	calm  = 15 * time.Second
 )
 
-// slack is what this machine may be late by.
-const slack = 500 * time.Millisecond
-
 func server(t *testing.T, options zkserver.Options) *zkserver.Node {
 	t.Helper()
 	options.TickTime, options.MaxSessionTimeout = tick, calm

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"flag"
 	"fmt"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -13,7 +14,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
 	from        = flag.Uint64("from", 1, "the first seed of the random scripts")
-	count       = flag.Uint64("scripts", 100, "how many random scripts")
+	count       = flag.Uint64("scripts", 0, "how many random scripts; 0: 25, or 200 with CURATOR_TEST_SCHEDULES=all")
 	again       = flag.String("script", "", "one script to be played, as a failure prints it at its end")
 	withLibrary = flag.Bool("library", false, "also use Client.Conn, whose decoder believes any count")
 )
@@ -44,7 +45,15 @@ func TestTheCorpus(t *testing.T) {
 }
 
 func TestRandomScripts(t *testing.T) {
-	for i := range *count {
+	n := *count
+	switch {
+	case n == 0 && os.Getenv("CURATOR_TEST_SCHEDULES") == "all":
+		n = 200
+	case n == 0:
+		n = 25
+		t.Logf("figure: %d of 200 random scripts of a hostile server: CURATOR_TEST_SCHEDULES=all plays all", n)
+	}
+	for i := range n {
 		t.Run(fmt.Sprint(*from+i), func(t *testing.T) { check(t, random(*from+i)) })
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -346,7 +347,7 @@ func looksAfterTheWait(lock *mutex.Lock) bool {
 	return pause(lock.Context(), time.Second) && lock.Valid()
 }
 
-// Each mistake is found soon, by a plan of few faults.
+// Each mistake is found soon, and by a plan of few faults, which takes most of the time and is looked for if all is to be played.
 func TestMistakesAreFound(t *testing.T) {
 	for name, service := range map[string]func(*chaos.World){
 		"ignores-its-context": worker(func(*mutex.Lock) bool { time.Sleep(time.Second); return true }),
@@ -363,21 +364,25 @@ func TestMistakesAreFound(t *testing.T) {
 		"waits-for-the-server-to-tell": bare,
 		"trusts-a-stale-read":          told(true),
 	} {
-		if slow && name != "ignores-its-context" {
-			continue // scripts/test plays all, without the race detector
+		shrink := time.Duration(-1)
+		if all {
+			shrink = time.Hour
 		}
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
 			find := func(from uint64) *chaos.Failure {
 				require.NoError(t, flag.Set("chaos.from", strconv.FormatUint(from, 10)))
 				defer flag.Set("chaos.from", "1")
-				found := chaos.Find(t, service, chaos.Config{Count: 10_000, Patience: 90 * time.Second, Shrink: time.Hour})
+				found := chaos.Find(t, service, chaos.Config{Count: 10_000, Patience: 90 * time.Second, Shrink: shrink})
 				require.NotNil(t, found, "not found")
 				t.Logf("found within %v:\n%s", time.Since(start).Round(time.Millisecond), found.Report)
 				assert.LessOrEqual(t, found.Runs, uint64(200))
 				return found
 			}
 			found := find(1)
+			if !all {
+				return
+			}
 			for range 2 { // which faults do without each other depends on the plan that was found
 				if len(found.Plan.Faults) > 3 {
 					found = find(found.Plan.Seed + 1)
@@ -388,12 +393,17 @@ func TestMistakesAreFound(t *testing.T) {
 	}
 }
 
+// all says that all schedules are played, as by scripts/test all.
+var all = os.Getenv("CURATOR_TEST_SCHEDULES") == "all"
+
 // few is how many schedules a test plays.
-func few(n uint64) uint64 {
-	if slow {
-		return max(n/10, 1)
+func few(t *testing.T, n uint64) uint64 {
+	t.Helper()
+	if all {
+		return n
 	}
-	return n
+	t.Logf("figure: %d of %d schedules of %s: CURATOR_TEST_SCHEDULES=all plays all", n/10, n, t.Name())
+	return n / 10
 }
 
 // The right versions are not.
@@ -406,6 +416,6 @@ func TestNoMistakes(t *testing.T) {
 		"latch":                  latch,
 		"selector":               selector,
 	} {
-		t.Run(name, func(t *testing.T) { chaos.Test(t, service, chaos.Config{Count: few(50)}) })
+		t.Run(name, func(t *testing.T) { chaos.Test(t, service, chaos.Config{Count: few(t, 50)}) })
 	}
 }

@@ -1,16 +1,18 @@
-// Command report reads the output of go test -json, shows progress, the whole output of what failed, what
-// tests log after "figure: ", the tables that they fill after "cell: " (see kit.Cell), and a summary. It
-// fails unless tests were run and all of them passed: a skipped test is a failure, since a missing server
-// must not look like success, unless it says what the release under test lacks (see kit.Needs).
+// Command testreport reads the output of go test -json, of one run or of several one after the other. It shows progress, the
+// whole output of what failed, what tests log after "figure: ", the tables that they fill after "cell: " (kit.Cell in
+// integration), which packages took how long on which servers, the slowest tests, and a summary. Lines that are not JSON
+// are passed on. It fails unless tests were run and all of them passed: a skipped test is a failure, since a missing server must
+// not look like success, unless it says what the release under test lacks (kit.Needs).
 package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"path"
+	"slices"
 	"strings"
 	"time"
 )
@@ -32,7 +34,15 @@ type report struct {
 	lacking                 int // skipped, since the release lacks what they test
 	packages                int
 	tables                  matrices
+	slowest                 []event // results of tests, the slowest first
 }
+
+const (
+	// worthwhile is how many seconds a test or a package has to take to be shown, if it passes.
+	worthwhile = 1
+	// most is how many of the slowest tests are shown.
+	most = 10
+)
 
 func main() {
 	began := time.Now()
@@ -42,6 +52,7 @@ func main() {
 		os.Exit(1)
 	}
 	r.printTables()
+	r.printSlowest()
 	fmt.Printf("\n%d tests in %d packages: %d passed, %d failed, %d skipped, in %v\n",
 		r.passed+r.failed+r.skipped, r.packages, r.passed, r.failed, r.skipped, time.Since(began).
 			Round(100*time.Millisecond))
@@ -101,7 +112,7 @@ func (r *report) result(e event, key string) {
 			r.failed++
 			r.show(e.Package + " ")
 		}
-		fmt.Fprintf(r.to, "%-4s %7.2fs %s\n", e.Action, e.Elapsed, e.Package)
+		fmt.Fprintf(r.to, "%-4s %7.2fs %s\n", e.Action, e.Elapsed, short(e.Package))
 		r.ran(e.Package, "seconds", cell{failed: e.Action == "fail", n: int(e.Elapsed + 0.5)})
 		return
 	}
@@ -124,19 +135,25 @@ func (r *report) result(e event, key string) {
 		column = "left out"
 	}
 	r.ran(e.Package, column, cell{failed: e.Action != "pass" && !lacking, n: 1})
-	if !strings.Contains(e.Test, "/") {
+	delete(r.output, key)
+	if strings.Contains(e.Test, "/") {
+		return
+	}
+	if e.Action != "pass" || e.Elapsed >= worthwhile {
 		fmt.Fprintf(r.to, "%-4s %7.2fs   %s\n", e.Action, e.Elapsed, e.Test)
 	}
-	delete(r.output, key)
+	at, _ := slices.BinarySearchFunc(r.slowest, e, func(a, b event) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
+	r.slowest = slices.Insert(r.slowest, at, e)
+	r.slowest = r.slowest[:min(most, len(r.slowest))]
 }
 
-// whatRan is a table with a line for each package.
+// whatRan is a table with a line for each package that took long or needed servers.
 const whatRan = "What ran: tests, seconds, and how many groups of servers were started"
 
 func (r *report) ran(pkg, column string, c cell) {
 	table := r.tables.table(whatRan)
 	table.columns = appendNew(appendNew(table.columns, "tests"), "seconds")
-	table.add(path.Base(pkg), column, c)
+	table.add(short(pkg), column, c)
 }
 
 // printTables shows what ran, and before that all else.
@@ -146,7 +163,34 @@ func (r *report) printTables() {
 			table.print(r.to)
 		}
 	}
-	r.tables.table(whatRan).print(r.to)
+	ran := r.tables.table(whatRan)
+	ran.rows = slices.DeleteFunc(ran.rows, func(row string) bool {
+		took, over := ran.cells[[2]string{row, "seconds"}]
+		servers := slices.ContainsFunc(ran.columns, func(column string) bool {
+			_, told := ran.cells[[2]string{row, column}]
+			return told && strings.HasPrefix(column, "on ")
+		})
+		return over && !took.failed && took.n < worthwhile && !servers
+	})
+	if len(ran.rows) > 0 {
+		ran.print(r.to)
+	}
+}
+
+func (r *report) printSlowest() {
+	fmt.Fprintf(r.to, "\nThe slowest tests\n")
+	for _, e := range r.slowest {
+		fmt.Fprintf(r.to, "  %7.2fs  %s %s\n", e.Elapsed, short(e.Package), e.Test)
+	}
+}
+
+// short returns the path of a package in the repository.
+func short(pkg string) string {
+	const repository = "github.com/go-curator/curator"
+	if pkg == repository {
+		return "."
+	}
+	return strings.TrimPrefix(pkg, repository+"/")
 }
 
 func (r *report) show(key string) {

@@ -45,8 +45,8 @@ another
   row      12
 
 What ran: tests, seconds, and how many groups of servers were started
-      tests  seconds  on 3 processes
-  q  FAILED        –               1
-  p       2        2               –
+        tests  seconds  on 3 processes
+  m/q  FAILED        –               1
+  m/p       2        2               –
 `, shown.String())
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ func TestReport(t *testing.T) {
 {"Action":"output","Package":"p","Test":"TestA","Output":"of no interest\n"}
 {"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:7: figure: 3 ms at most\n"}
 {"Action":"pass","Package":"p","Test":"TestA","Elapsed":1.5}
+{"Action":"pass","Package":"p","Test":"TestQuick","Elapsed":0.9}
 {"Action":"output","Package":"p","Test":"TestB/sub","Output":"what went wrong\n"}
 {"Action":"fail","Package":"p","Test":"TestB/sub","Elapsed":0}
 {"Action":"fail","Package":"p","Test":"TestB","Elapsed":0}
@@ -29,7 +31,7 @@ not JSON
 	var shown strings.Builder
 	r := &report{to: &shown, output: map[string][]string{}}
 	require.NoError(t, r.read(strings.NewReader(input)))
-	assert.Equal(t, 1, r.passed)
+	assert.Equal(t, 2, r.passed)
 	assert.Equal(t, 3, r.failed)
 	assert.Equal(t, 1, r.skipped)
 	assert.Equal(t, 1, r.lacking)
@@ -46,5 +48,45 @@ found unexpected goroutines
 fail    2.00s p
 x.go:1: syntax error
 not JSON
+`, shown.String())
+}
+
+// A quick package is left out of the table unless it needed servers, and the slowest tests are shown, of all packages.
+func TestTheSlowest(t *testing.T) {
+	var input strings.Builder
+	for i := range 12 {
+		fmt.Fprintf(&input, `{"Action":"pass","Package":"github.com/go-curator/curator/q%d","Test":"TestQ","Elapsed":%d.25}`+"\n",
+			i%2, (i*5)%12)
+	}
+	input.WriteString(`{"Action":"pass","Package":"github.com/go-curator/curator/q0","Test":"TestQ/part","Elapsed":99}
+{"Action":"output","Package":"github.com/go-curator/curator","Test":"TestR","Output":"ran on: one process"}
+{"Action":"pass","Package":"github.com/go-curator/curator","Test":"TestR","Elapsed":0.1}
+{"Action":"pass","Package":"github.com/go-curator/curator","Elapsed":0.1}
+{"Action":"pass","Package":"github.com/go-curator/curator/q0","Elapsed":0.1}
+{"Action":"pass","Package":"github.com/go-curator/curator/q1","Elapsed":12}
+`)
+	var shown strings.Builder
+	r := &report{to: &shown, output: map[string][]string{}}
+	require.NoError(t, r.read(strings.NewReader(input.String())))
+	shown.Reset()
+	r.printTables()
+	r.printSlowest()
+	assert.Equal(t, `
+What ran: tests, seconds, and how many groups of servers were started
+      tests  seconds  on one process
+  q1      6       12               –
+  .       1        0               1
+
+The slowest tests
+    11.25s  q1 TestQ
+    10.25s  q0 TestQ
+     9.25s  q1 TestQ
+     8.25s  q0 TestQ
+     7.25s  q1 TestQ
+     6.25s  q0 TestQ
+     5.25s  q1 TestQ
+     4.25s  q0 TestQ
+     3.25s  q1 TestQ
+     2.25s  q0 TestQ
 `, shown.String())
 }
