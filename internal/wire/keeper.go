@@ -61,11 +61,11 @@ func (l *link) check(at instant, ping, silence time.Duration) (due time.Duration
 		often = s.rest(s.Timeout())
 	}
 	s.locked(func() (t todo) {
-		silent, unheard = elapsed(l.in.last(), at), elapsed(l.pulse.heard, at)
-		if !held { // a server that was not asked is not silent
-			owed := l.owes(at)
-			silent, unheard = min(silent, owed), min(unheard, owed)
+		owed := l.owes(at) // a server that was not asked is not silent
+		if held {
+			owed += ping // with pings this often, silence counts from the last answer; right after a rest, from the first ping
 		}
+		silent, unheard = min(elapsed(l.in.last(), at), owed), min(elapsed(l.pulse.heard, at), owed)
 		if first := s.calls.flight.first; first != nil && s.links.live == l {
 			forgotten = elapsed(first.sent, at)
 		}

@@ -100,6 +100,24 @@ func TestPingsAreFewWhileNothingIsHeld(t *testing.T) {
 	})
 }
 
+// A server is not silent because it was asked nothing during a rest that is longer than the silence that a hold allows:
+// a hold that begins at any moment of the rest pings, and keeps its connection.
+func TestAHoldThatBeginsAfterARestKeepsItsConnection(t *testing.T) {
+	for _, timeout := range []time.Duration{25 * time.Second, 30 * time.Second, 34 * time.Second, 40 * time.Second} {
+		rule := Servers{Report: 3 * time.Second, Stale: 12 * time.Second, Margin: time.Second}
+		rest := rule.Rest(timeout)
+		for begin := rest / 20; begin < rest; begin += rest / 20 {
+			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
+				c := connected(t, srv.Dial, func(cfg *Config) { cfg.Timeout, cfg.Assume = timeout, always(rule) })
+				time.Sleep(2*rest + begin)
+				require.True(t, c.Validity().Hold())
+				time.Sleep(timeout)
+				assert.Empty(t, c.seen(), "T = %v, begun %v after a ping", timeout, begin)
+			})
+		}
+	}
+}
+
 // A ping that is lost, and never answered, does not make a server that answers all others a silent one.
 func TestALostPingIsNoSilence(t *testing.T) {
 	for _, held := range []bool{false, true} {
