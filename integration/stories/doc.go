@@ -1,5 +1,5 @@
-// Package stories runs one suite of stories on every kind of server group: members of zktest over TCP, one
-// real server, three as child processes, three in containers.
+// Package stories runs one suite of stories on every kind of group of real servers: one, three as child
+// processes, three in containers.
 //
 // A group of clients, each first connected to a different member, uses all recipes and caches at once, each
 // at a path of its own (workloads), while one fault follows the other. Always:
