@@ -116,7 +116,7 @@ func (a *actor) expected(ctx context.Context, err error) {
 			framework.ErrNotConnected,
 		),
 		errors.Is(err, framework.ErrReleased),
-		errors.Is(err, framework.ErrTimeoutTooShort),
+		errors.Is(err, framework.ErrTimeoutTooShort) && a.w.plan.shortens(),
 		errors.Is(err, errNotNow),
 		errors.Is(err, framework.ErrClosed) && a.dead(),
 		errors.Is(err, framework.ErrNotReadOnly) && a.w.plan.ReadOnly:

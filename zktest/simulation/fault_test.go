@@ -258,6 +258,8 @@ func (p *plan) fault(d draft) chaos.Fault {
 			f.Times = -1
 		}
 		f.All = d.dice>>4%3 > 0
+	case "commits":
+		f.Kind, f.Op, f.Action, f.Times, f.All = chaos.Strike, d.op, zktest.DelayReply, -1, true
 	case "stop":
 		f.Kind = chaos.StopMember
 	case "pause":

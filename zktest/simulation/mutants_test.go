@@ -92,6 +92,7 @@ var mutants = []struct {
 	{bug: "no own watch while waiting", works: "mutex", within: 1000},
 	{bug: "a member's answer is the leader's", works: "mutex", within: 500},
 	{bug: "time counted from the disconnect", works: "mutex", within: 500},
+	{bug: "slow commits are a timeout that is too short", works: "mutex", within: 500},
 	{bug: "slow pings at rest with the old rule", works: "mutex", within: 500, rests: true},
 	{bug: "the library's last zxid", works: "counter", within: 500},
 	{bug: "no epoch check", works: "", within: 500},

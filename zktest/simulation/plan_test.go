@@ -122,6 +122,7 @@ func newPlan(seed uint64, v variant) *plan {
 	drafts = p.ghosts(rand.New(rand.NewPCG(seed, 1<<43)), drafts)
 	drafts = p.more(rand.New(rand.NewPCG(seed, 1<<44)), drafts)
 	p.cohorts(rand.New(rand.NewPCG(seed, 1<<45)))
+	drafts = p.slowCommits(rand.New(rand.NewPCG(seed, 1<<46)), drafts)
 	if v.still {
 		p.Members, p.Pauses, drafts, p.Meddling, p.Java = 1, chaos.Pauses{
 			Election: p.Election,
@@ -264,6 +265,23 @@ func (p *plan) ghosts(r *rand.Rand, faults []draft) []draft {
 	}
 	return faults
 }
+
+// slowCommits makes every write of every client take a part of the session timeout for half a minute, in one plan of six.
+// Slowness passes: it ends no waiter, and is no error of the configuration.
+func (p *plan) slowCommits(r *rand.Rand, faults []draft) []draft {
+	if r.IntN(6) > 0 {
+		return faults
+	}
+	at := p.Calm + below(r, p.Trouble-p.Calm)
+	takes := p.SessionTimeout/10 + below(r, p.SessionTimeout/3)
+	for _, op := range []zktest.Op{"multi", "create", "create2", "setData", "delete"} {
+		faults = append(faults, draft{kind: "commits", at: at, lasts: 30 * time.Second, op: op, delay: takes})
+	}
+	return faults
+}
+
+// shortens reports whether servers grant less than was asked for, at some time of the plan.
+func (p *plan) shortens() bool { return p.Rule == shrinks || p.Shorter }
 
 // burst is the number of requests of a burst, and window how many of them may be in flight.
 const burst, window = 600, 8
