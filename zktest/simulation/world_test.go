@@ -287,7 +287,8 @@ func (w *world) newest() *zktest.Server {
 
 // nothingLeft checks that clean-ups are done and no watch is left.
 func (w *world) nothingLeft() {
-	time.Sleep(time.Second) // many removals at once wait for room on the connection
+	// Many removals at once wait for room on the connection, and for the writes before them.
+	time.Sleep(time.Second + 3*(w.plan.Lag+w.plan.PeerDelay))
 	synctest.Wait()
 	if n := w.asked.Load(); n != 0 {
 		w.violate("swarm: %d reads have no answer", n)
