@@ -1,7 +1,7 @@
 # All targets are thin: plain go commands, or a script of scripts/ that says what it runs.
 .DEFAULT_GOAL := help
 export GOWORK :=
-.PHONY: help curator quickstart test test-short test-all check race fuzz bench bench-peers bench-growth sim sim-mutants explore compare api cross release-check
+.PHONY: help curator quickstart test test-short test-all check race fuzz bench bench-peers bench-growth sim sim-mutants mutants explore compare api cross release-check
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -41,6 +41,9 @@ fuzz: ## every fuzz target for FUZZTIME (20s) each; FUZZ=regexp selects
 
 sim: ## fault schedules in virtual time for DURATION (5m), or COUNT of them, from seed FROM (1); SEED=n replays one
 	scripts/sim
+
+mutants: ## small bugs planted in packages, which their tests must find: hours; PACKAGES="retry recipes/counter" selects
+	scripts/mutants $(PACKAGES)
 
 sim-mutants: ## deliberate bugs, each of which the simulation must find; BUG=text selects
 	scripts/sim mutants

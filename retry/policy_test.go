@@ -96,6 +96,7 @@ func TestExponentialFormula(t *testing.T) {
 			[]time.Duration{100 * ms, 250 * ms, 250 * ms, 250 * ms}},
 		{"cap of exactly the wait", retry.ExponentialBackoff{Base: 100 * ms, Max: 700 * ms, Retries: 3}, largest,
 			[]time.Duration{100 * ms, 300 * ms, 700 * ms}},
+		{"a cap that is no multiple of the base", retry.ExponentialBackoff{Base: 2, Max: 7, Retries: 3}, largest, []time.Duration{2, 6, 7}},
 		{"no overflow", retry.ExponentialBackoff{Base: math.MaxInt64, Max: math.MaxInt64, Retries: 2}, largest,
 			[]time.Duration{math.MaxInt64, math.MaxInt64}},
 		{"negative cap is the default", retry.ExponentialBackoff{Base: 500 * time.Hour, Max: -1, Retries: 2},
