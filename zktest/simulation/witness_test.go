@@ -132,6 +132,11 @@ func (n *witness) hooks(client int) framework.Hooks {
 			}
 			return nil
 		},
+		State: func(s framework.StateReport) {
+			if (s.Reason == "silent" || s.Reason == "stuck" || s.Reason == "protocol") && n.w.settled() {
+				n.w.violate("hooks: client %d closes a connection with which nothing is wrong: %v", client, s.Err)
+			}
+		},
 	}
 }
 

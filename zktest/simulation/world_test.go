@@ -333,6 +333,11 @@ func (w *world) calm() bool {
 	}
 }
 
+// settled reports whether the faults are over for so long that every client has a session, and a connection that stays.
+func (w *world) settled() bool {
+	return w.calm() && !w.plan.Tracks && w.Elapsed() > w.plan.Trouble+w.plan.bound()+2*w.plan.SessionTimeout+10*time.Second
+}
+
 // violate notes a broken promise. The check's name is the text's first word: a work's, a client, hooks.
 func (w *world) violate(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
