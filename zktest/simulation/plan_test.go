@@ -155,7 +155,7 @@ func (p *plan) cohorts(r *rand.Rand) {
 		var c cohort
 		if r.IntN(3) > 0 {
 			c = cohort{Turns: pick(r, 1, 3, 1000), Long: pick(r, 100*time.Millisecond, 3*time.Second)}
-			c.Idle = pick(r, 0, 0, below(r, 10*time.Second), 24*time.Hour)
+			c.Idle = pick(r, 0, 0, max(below(r, 10*time.Second), time.Millisecond), 24*time.Hour)
 		}
 		p.Cohorts = append(p.Cohorts, c)
 	}
