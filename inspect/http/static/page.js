@@ -222,11 +222,13 @@ function drawHead() {
   let longest = Infinity;
   for (const l of lines.values()) if (l.kind !== 'queue') longest = Math.min(longest, oldest(l.waiting));
   put($('n-lines'), loading ? '–' : number(head.lines));
+  put($('n-lines').previousElementSibling, head?.lines === 1 ? 'line' : 'lines');
   put($('n-held'), loading ? '–' : number(head.held));
   put($('n-waiting'), loading ? '–' : number(head.waiting));
   put($('n-longest'), loading || longest === Infinity ? '–' : length(now() - longest));
   const circles = head?.circles || [];
   put($('n-circles'), loading ? '–' : number(circles.length));
+  put($('n-circles').previousElementSibling, circles.length === 1 ? 'possible deadlock' : 'possible deadlocks');
   $('tile-circles').classList.toggle('bad', circles.length > 0);
   $('circles').hidden = !circles.length;
   const text = JSON.stringify(circles);
