@@ -73,7 +73,8 @@ func (c *Client) Create() CreateBuilder { return CreateBuilder{c: c, orSetVer: -
 // WithMode sets the kind of node. Default [Persistent].
 func (b CreateBuilder) WithMode(mode CreateMode) CreateBuilder { b.node.mode = mode; return b }
 
-// WithTTL says how long a node of a TTL mode lives after its last change, in whole milliseconds.
+// WithTTL says how long a node of a TTL mode lives after its last change, in whole milliseconds, if it has no children
+// then. Servers look for such nodes once a minute (znode.container.checkIntervalMs), so it may live that much longer.
 func (b CreateBuilder) WithTTL(ttl time.Duration) CreateBuilder { b.node.ttl = ttl; return b }
 
 // WithACL sets the node's ACL. Default: the ACL from the client's ACL provider.

@@ -47,7 +47,7 @@ func (b DeleteBuilder) Idempotent() DeleteBuilder { b.again = true; return b }
 
 // Guaranteed makes the client go on with the delete in the background if ForPath fails because the connection
 // was lost or its context ended (even before it began). The client tries until the node is deleted or the
-// server refuses. ForPath returns the error all the same. The background delete keeps the version and
+// server refuses. ForPath returns the error all the same, and it says so. The background delete keeps the version and
 // DeletingChildrenIfNeeded. (Curator forgets both.)
 //
 // Through the view of a session (Session.Client) the client tries only as long as that session lives. That is
@@ -322,9 +322,16 @@ func lateRemoval(err error, children, marking bool) removalEvent {
 	return removalEventOf(err)
 }
 
-func (g *guaranteed) failed(err error) error {
-	if full := g.apply(removalEventOf(err)); full != nil {
+func (g *guaranteed) failed(err error, left bool) error {
+	var full error
+	if !left {
+		full = g.apply(removalEventOf(err))
+	}
+	switch over := errors.Is(err, ErrClosed) || errors.Is(err, ErrSessionLost); {
+	case full != nil:
 		err = fmt.Errorf("%w; %w", err, full)
+	case (left || g.state == removalOwed) && !over:
+		err = fmt.Errorf("%w; the client goes on with the delete", err)
 	}
 	return err
 }

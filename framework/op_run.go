@@ -244,8 +244,8 @@ func (r *run[T]) fail(err error) error {
 	if r.unknown != nil && !errors.Is(err, ErrOutcomeUnknown) && unfinished(err) {
 		err = fmt.Errorf("%w; an earlier try ended with: %w", err, ErrConnectionLoss)
 	}
-	if r.debt != nil && !r.left {
-		err = r.debt.failed(err)
+	if r.debt != nil {
+		err = r.debt.failed(err, r.left)
 	}
 	return opError(r.name, r.path, err)
 }

@@ -111,7 +111,8 @@ const (
 // [WithBound] it waits while the queue is full; if ctx ends meanwhile, the error matches ErrFull.
 //
 // The item is put once or not at all, also when replies are lost. If that cannot be known, as the package's
-// documentation says, the error matches ErrOutcomeUnknown. After any other error it was not put: ctx's;
+// documentation says, the error matches ErrOutcomeUnknown, also when ctx ends while the write is under way. After any
+// other error it was not put: ctx's;
 // ErrTooLarge for an item above the servers' limit of about one MiB; ErrBadArguments for an option of another
 // order; ErrNoAuth without CREATE on the queue's node; ErrSequenceExhausted; the errors that every operation
 // can return.
