@@ -456,3 +456,20 @@ func TestDynamicInstanceOfNoSession(t *testing.T) {
 		shows(t, seen, "a=1 b=")
 	})
 }
+
+// A static instance that is there and may not be overwritten is not registered, and stays.
+func TestAStaticInstanceThatMayNotBeOverwritten(t *testing.T) {
+	in(t, func(t *testing.T, s *zktest.Server) {
+		require.NoError(t, s.Create(path+"/a", []byte(`{"name":"web","id":"a","address":"10.0.0.1"}`)))
+		require.NoError(t, s.SetACL(path+"/a", zktest.ACL{Perms: int32(framework.PermRead), Scheme: "world", ID: "anyone"}))
+		mine := web("a", "mine")
+		mine.Type = discovery.Static
+		_, err := services(t, newClient(t, s)).Register(background, mine)
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		time.Sleep(time.Minute)
+		data, stat, err := s.Get(path + "/a")
+		require.NoError(t, err)
+		assert.Contains(t, string(data), "10.0.0.1")
+		assert.Zero(t, stat.Version)
+	})
+}
