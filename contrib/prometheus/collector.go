@@ -41,7 +41,7 @@ type metrics struct {
 	histogram *prometheus.HistogramVec
 }
 
-// Option changes what [NewCollector] makes.
+// Option changes what [NewCollector] makes. If one is given several times the last counts.
 type Option func(*Collector)
 
 // WithPaths adds metrics per directory: the position in line, the length of the line, the sequence numbers

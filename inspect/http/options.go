@@ -8,7 +8,7 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// Option is an option of [New].
+// Option is an option of [New]. If one is given several times the last counts, unless it says otherwise.
 type Option func(*Page) error
 
 // WithDelete lets people delete the node of a participant: of one that waits for ever, or of a holder that is
@@ -23,7 +23,8 @@ func WithDelete() Option {
 }
 
 // WithHosts refuses requests whose Host header names none of these hosts, with 421: host names or addresses
-// without a port, such as "localhost" or "::1". Default: every host is served, see "Who may see it".
+// without a port, such as "localhost" or "::1". Given several times, all hosts are served. Default: every host is
+// served, see "Who may see it".
 func WithHosts(names ...string) Option {
 	return func(p *Page) error {
 		for _, name := range names {

@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/recipes/node"
 )
 
-// Option changes what [New] makes.
+// Option changes what [New] makes. If one is given several times the last counts.
 type Option func(*config) error
 
 type config struct{ class string }

@@ -112,6 +112,9 @@ func TestDisabledAndFiltered(t *testing.T) {
 		all, some := provider(t, seen), provider(t, seen, discovery.WithFilter(func(i instance) bool { return i.Payload == "1" }))
 		assert.Equal(t, "abab", ids(t, all, 4))
 		assert.Equal(t, "aa", ids(t, some, 2))
+		both := provider(t, seen, discovery.WithFilter(func(i instance) bool { return i.ID != "a" }),
+			discovery.WithFilter(func(i instance) bool { return i.Payload == "1" }))
+		assert.Empty(t, both.Instances(), "filters add")
 		require.NoError(t, a.Update(background, off))
 		shows(t, seen, "a=1 b=2")
 		assert.Equal(t, "bb", ids(t, all, 2))
@@ -132,7 +135,7 @@ func TestProviderArguments(t *testing.T) {
 			discovery.WithDownAfter(1, 0), discovery.WithDownAfter(1, -1), discovery.WithFilter[string](nil),
 			discovery.WithFilter(func(discovery.Instance[int]) bool { return true }),
 		} {
-			_, err := discovery.NewProvider(seen, opt)
+			_, err := discovery.NewProvider(seen, opt, discovery.WithFilter(func(instance) bool { return true }))
 			require.ErrorIs(t, err, framework.ErrInvalidOption)
 		}
 		for _, none := range []*discovery.Provider[string]{nil, {}} {

@@ -26,7 +26,7 @@ var (
 	ErrNodeDeleted = framework.ErrNodeDeleted
 )
 
-// Option changes what [NewKeeper] makes.
+// Option changes what [NewKeeper] makes. If one is given several times the last counts.
 type Option func(*config) error
 
 type config struct {
