@@ -14,7 +14,7 @@ import (
 type Strategy int8
 
 const (
-	// RoundRobin takes one after the other, by the names of their nodes.
+	// RoundRobin takes one after the other, by the names of their nodes, beginning with any.
 	RoundRobin Strategy = iota
 	// Random takes any of them.
 	Random
@@ -158,6 +158,9 @@ func (p *Provider[T]) Instance() (Instance[T], error) {
 			}
 		}
 	case RoundRobin:
+		if p.last == "" {
+			break // else all clients would begin with the same
+		}
 		chosen = usable[0]
 		for _, e := range usable {
 			if e.name > p.last {
