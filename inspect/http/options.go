@@ -3,6 +3,7 @@ package inspecthttp
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 
 	"github.com/go-curator/curator/framework"
@@ -32,8 +33,16 @@ func WithHosts(names ...string) Option {
 				return fmt.Errorf("%w WithHosts: %q is no host name or address without a port",
 					framework.ErrInvalidOption, name)
 			}
-			p.hosts = append(p.hosts, strings.ToLower(name))
+			p.hosts = append(p.hosts, usual(name))
 		}
 		return nil
 	}
+}
+
+// usual returns a host in the form in which hosts are compared: an IP address in its usual form, a name in lower case.
+func usual(host string) string {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return addr.Unmap().String()
+	}
+	return strings.ToLower(host)
 }
