@@ -119,6 +119,11 @@ func WithTTL(ttl time.Duration) Option {
 	}
 }
 
+// Persistent reports whether the node would belong to no session: package group refuses that.
+func (c *config) Persistent() bool {
+	return c.ttl > 0 || c.mode == framework.Persistent || c.mode == framework.PersistentSequential
+}
+
 // check says whether the options go together.
 func (c *config) check() error {
 	if c.ttl == 0 {
