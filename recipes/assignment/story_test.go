@@ -460,6 +460,55 @@ func TestBackInTimeWhileTheWriterHearsNothing(t *testing.T) {
 	})
 }
 
+// A plan that was computed before another was written does not replace that, however late it comes.
+func TestAPlanThatComesLate(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		a := w.start("a", numbers(3), nil)
+		time.Sleep(time.Second)
+		b := w.start("b", nil, nil)
+		time.Sleep(time.Second)
+		late := w.s.Inject(zktest.Fault{Session: recipetest.Session(t, a.c), Op: "setData", Action: zktest.Hold})
+		w.start("c", nil, nil)
+		<-late.Struck() // a writes that c has an item
+		require.NoError(t, b.a.SetItems(background, numbers(4)))
+		late.Release()
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 4, strings.Count(w.owners(), "="), w.owners())
+	})
+}
+
+// What a member has seen before it was cut off is no reason to write a plan when it is back:
+//
+//  1. c leaves, and a sees that, and is cut off.
+//  2. b takes more than before.
+//  3. The settle time is over, and a is back.
+func TestAPlanIsOfWhatWasReadSinceTheReconnect(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		a := w.start("a", numbers(4), nil)
+		time.Sleep(time.Second)
+		b := w.start("b", nil, nil)
+		c := w.start("c", nil, nil)
+		time.Sleep(5 * time.Second)
+		_, stat, err := w.s.Get(members)
+		require.NoError(t, err)
+		id := recipetest.Session(t, a.c)
+		c.leave()
+		synctest.Wait()
+		away := w.s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.Hold})
+		w.s.Cut(id)
+		<-away.Struck()
+		require.NoError(t, b.a.SetWeight(background, 3))
+		time.Sleep(settle + settle/4)
+		away.Release()
+		time.Sleep(5 * time.Second)
+		mine := strings.Count(w.owners(), "=a")
+		require.Equal(t, 1, mine, w.owners())
+		_, again, err := w.s.Get(members)
+		require.NoError(t, err)
+		require.Equal(t, stat.Version+1, again.Version, "the plan was written once")
+	})
+}
+
 // The replies to all writes are lost now and then: all have what they are to have in the end.
 func TestLostReplies(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
