@@ -107,6 +107,10 @@ func TestDownInstances(t *testing.T) {
 		assert.Equal(t, "aba", ids(t, p, 3))
 		p.NoteError(first)
 		assert.Equal(t, "ba", ids(t, p, 2), "it begins again")
+		p.NoteError(first)
+		assert.Equal(t, "bbb", ids(t, p, 3), "down again")
+		time.Sleep(30 * time.Second)
+		assert.Equal(t, "aba", ids(t, p, 3))
 
 		p = provider(t, seen, discovery.WithDownAfter(1, time.Hour))
 		for _, i := range seen.Instances() {
