@@ -128,7 +128,7 @@ func (k *Keeper) SetData(ctx context.Context, data []byte) error {
 // A node that somebody else has made at the path stays, and so does a persistent one that the keeper was not allowed to
 // write. With [WithTTL] Close waits only for the keeper's end.
 //
-// Other errors: that of a server that refuses to delete the node (framework.ErrNoAuth,
+// Other errors: that of a server that refuses to delete the node, or to tell whose it is (framework.ErrNoAuth,
 // framework.ErrNotEmpty), after which an ephemeral node stays until its session ends. framework.ErrClosed if
 // the client was closed before: then the ephemeral nodes go with its session.
 func (k *Keeper) Close(ctx context.Context) error {

@@ -326,6 +326,9 @@ func (m machine) answered(e event) machine {
 		m.known, m.watched = gone, false
 	case met:
 		m.known, m.watched, m.target = doubt, false, 0
+		if did == create && !m.persistent { // the node there is another's, unless one was made before
+			m.made = m.wrote
+		}
 	case failed:
 		m.failed, m.lasting = true, false
 		m.failures++
@@ -381,7 +384,7 @@ func (m machine) refused(did action, e event) machine {
 	case did == replace:
 		m.grasp = false // it waits, as without the permission to take over
 		return m
-	case did == remove:
+	case did == remove, did == look && m.closing:
 		m.over = true
 		return m
 	case did == set && e.latest:
