@@ -52,7 +52,7 @@
 // # What it costs
 //
 // At rest nothing is sent, except one exists per member about once per session timeout. A change of the
-// members costs one write, and of each member one or two reads. An item that moves costs its new owner a
+// members costs one list and one write, and of each member one or two reads. An item that moves costs its new owner a
 // create, a list and two watches, and its old owner a delete; its first owner ever also the creation of its
 // directory.
 //

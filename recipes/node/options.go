@@ -26,7 +26,7 @@ var (
 	ErrNodeDeleted = framework.ErrNodeDeleted
 )
 
-// Option changes what [NewKeeper] makes.
+// Option changes what [NewKeeper] makes. If one is given several times the last counts.
 type Option func(*config) error
 
 type config struct {
@@ -120,6 +120,11 @@ func WithTTL(ttl time.Duration) Option {
 		c.ttl = ttl
 		return nil
 	}
+}
+
+// Persistent reports whether the node would belong to no session: package group refuses that.
+func (c *config) Persistent() bool {
+	return c.ttl > 0 || c.mode == framework.Persistent || c.mode == framework.PersistentSequential
 }
 
 // check says whether the options go together.

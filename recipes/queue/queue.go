@@ -38,7 +38,7 @@ func New(client *framework.Client, path string, opts ...Option) *Queue {
 // Path is the queue's path.
 func (q *Queue) Path() string { return q.path }
 
-// Option configures [New].
+// Option configures [New]. If one is given several times the last counts.
 type Option func(*Queue) error
 
 // WithOrder says which item comes first. Default [FIFO].
