@@ -190,7 +190,9 @@ func (n *Number[T]) now(ctx context.Context) (current[T], error) {
 	if err != nil {
 		return current[T]{}, err
 	}
-	n.reg.prepare(ctx)
+	if err := n.reg.prepare(ctx); err != nil {
+		return current[T]{}, err
+	}
 	c, err := n.reg.readOrMake(ctx, zero)
 	if own && err == nil {
 		n.turns.behind = c.stat.Mzxid != n.known.stat.Mzxid

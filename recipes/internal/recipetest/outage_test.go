@@ -104,13 +104,13 @@ var calls = map[string]struct {
 	}},
 }
 
-// One call has one retry budget: when the server stops, at whatever request of the call, it fails about as soon as a
-// read does. What repeats operations together repeats none that repeats itself.
+// One call has one retry budget: when the server stops, at whatever request of the call, or long before it, it fails about
+// as soon as a read does. What repeats operations together repeats none that repeats itself.
 func TestACallHasOneRetryBudget(t *testing.T) {
 	const timeout = 40 * time.Second
 	for name, what := range calls {
 		t.Run(name, func(t *testing.T) {
-			for after, struck := 0, true; struck; after++ {
+			for after, struck := -1, true; struck; after++ { // -1: the session is lost before
 				synctest.Test(t, func(t *testing.T) {
 					s := zktest.RunT(t)
 					c := recipetest.Client(t, s, framework.WithConnectionTimeout(time.Second),
@@ -119,7 +119,11 @@ func TestACallHasOneRetryBudget(t *testing.T) {
 					require.NoError(t, s.Create("/r", nil))
 					f := what.make(c)
 					synctest.Wait()
-					hung := s.Inject(zktest.Fault{Session: recipetest.Session(t, c), After: after, Action: zktest.Hold})
+					hung := s.Inject(zktest.Fault{Session: recipetest.Session(t, c), After: max(after, 0), Action: zktest.Hold})
+					if after < 0 {
+						s.Stop()
+						time.Sleep(2 * timeout)
+					}
 					ended := make(chan struct{})
 					go func() {
 						select {
@@ -134,7 +138,7 @@ func TestACallHasOneRetryBudget(t *testing.T) {
 					err := f(ctx)
 					took := time.Since(began)
 					close(ended)
-					if struck = hung.Hits() > 0; !struck {
+					if struck = after < 0 || hung.Hits() > 0; !struck {
 						return
 					}
 					if took > 8*time.Second && (!what.waits || took < timeout*5/6) {
