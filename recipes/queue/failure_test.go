@@ -231,6 +231,7 @@ func TestTheEndOfConsumeIsNoFailure(t *testing.T) {
 		})
 		time.Sleep(time.Second)
 		stop()
+		time.Sleep(time.Second) // until the lock is given back
 		after, err := s.Children(path)
 		require.NoError(t, err)
 		require.ElementsMatch(t, before, after)
