@@ -207,11 +207,17 @@ func (s *Session) refuse(c *Call) error {
 		return fmt.Errorf("%w: %w", ErrNotSent, ErrClosed)
 	case s.admission.refused != nil && c.Patience > 0:
 		return fmt.Errorf("%w: %w", ErrNotSent, s.admission.refused)
-	case len(c.Body)+8 > s.cfg.MaxFrame:
-		return fmt.Errorf("%w: %w: it has %d bytes, and the limit is %d",
-			ErrNotSent, ErrTooLarge, len(c.Body)+8, s.cfg.MaxFrame)
 	}
-	return nil
+	return Fits(len(c.Body)+8, s.cfg.MaxFrame)
+}
+
+// Fits returns ErrTooLarge for a request of more bytes than the limit. What is known to be part of a request can be
+// refused before it is copied into one.
+func Fits(bytes, limit int) error {
+	if bytes <= limit {
+		return nil
+	}
+	return fmt.Errorf("%w: %w: it has %d bytes, and the limit is %d", ErrNotSent, ErrTooLarge, bytes, limit)
 }
 
 // pump moves calls from the queue to the connection: urgent ones, and the others while its window is open.

@@ -109,13 +109,13 @@ func (l *Line) holdsAhead(ctx context.Context) bool {
 
 // TryAcquire does not wait: ErrNotAcquired if somebody is ahead. Its first look writes nothing.
 func (l *Line) TryAcquire(ctx context.Context) (grant *Grant, err error) {
-	err = Once(ctx, l.Client, func(ctx context.Context, session *framework.Session) (err error) {
-		if !l.CreatingTry {
-			err = l.precheck(ctx, session)
+	err = Once(ctx, l.Client, func(ctx context.Context, session *framework.Session) error {
+		if l.CreatingTry {
+			return nil
 		}
-		if err == nil {
-			grant, _, err = l.queue(ctx, session, false, nil)
-		}
+		return l.precheck(ctx, session)
+	}, func(ctx context.Context, session *framework.Session) (err error) {
+		grant, _, err = l.queue(ctx, session, false, nil)
 		return err
 	})
 	return grant, err
