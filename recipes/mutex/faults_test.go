@@ -141,9 +141,7 @@ func TestOwnNodeReplacedWhileWaiting(t *testing.T) {
 			require.Equal(t, session(t, b), now[len(now)-1].SessionID)
 			require.NotEqual(t, line[1].Name, now[len(now)-1].Name, "it has begun again")
 			release(t, lock)
-			if s.Exists(line[1].Path) { // the waiter may have removed it when it left its place
-				require.NoError(t, s.Delete(line[1].Path))
-			}
+			require.NoError(t, s.Delete(line[1].Path), "it has not removed what is not its own")
 			release(t, done.End().OK())
 			clean(t, s, path)
 		})

@@ -309,9 +309,7 @@ func TestOwnNodeReplacedInAGap(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(3 * time.Second)
 		release(t, lock)
-		if s.Exists(own) {
-			require.NoError(t, s.Delete(own))
-		}
+		require.NoError(t, s.Delete(own), "it has not removed what is not its own")
 		next := waiter.End().OK()
 		require.NotEqual(t, own, next.Path())
 		release(t, next)
