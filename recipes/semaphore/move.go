@@ -49,7 +49,7 @@ func (s *Semaphore) move(
 	}
 	node := &queue.Grant{Session: place.Session, Path: path, Name: zkpath.Base(path), Czxid: stat.Czxid}
 	defer func() { // also when a hook panics
-		if lease == nil {
+		if lease == nil && !errors.Is(err, errLeaseGone) { // else another client's node may have its name
 			queue.Remove(view, path)
 		}
 	}()

@@ -568,9 +568,13 @@ func TestAdministratorDeletesTheHoldersNode(t *testing.T) {
 				held = k.acquire(t, b)
 				time.Sleep(100 * time.Millisecond)
 			}
-			require.NoError(t, s.Delete(pathOf(held)))
+			node := pathOf(held)
+			require.NoError(t, s.Delete(node))
 			lostBy(t, held, framework.ErrNodeDeleted)
+			other, err := s.CreateNode(node, nil, zktest.Ephemeral, recipetest.Session(t, a))
+			require.NoError(t, err)
 			require.ErrorIs(t, held.Release(background), framework.ErrNodeDeleted)
+			require.NoError(t, s.Delete(other), "the release has not removed what is not its own")
 			k.clean(t, s)
 		}
 	})
