@@ -440,6 +440,7 @@ func TestAdministratorReplacesTheHoldersNode(t *testing.T) {
 			time.Sleep(time.Second)
 			require.ErrorIs(t, context.Cause(lock.Context()), mutex.ErrNodeDeleted)
 			require.ErrorIs(t, lock.Release(background), mutex.ErrNodeDeleted)
+			require.NoError(t, s.Delete(lock.Path()), "the release has not removed what is not its own")
 		}
 	})
 }
