@@ -200,7 +200,7 @@ func (l *Lease) beginRelease() (lost, why error) {
 // there returns the nodes that are not known to be gone: another client's may have the name of one that is. It has to be
 // called before the holds are ended together; that of the first node ends with any of the others.
 func (l *Lease) there() []*queue.Grant {
-	gone := func(n *queue.Grant) bool { return errors.Is(queue.Lost(n.Hold), framework.ErrNodeDeleted) }
+	gone := func(n *queue.Grant) bool { return queue.Lost(n.Hold) == framework.ErrNodeDeleted }
 	there := slices.DeleteFunc(slices.Clone(l.nodes[1:]), gone)
 	if len(there) == len(l.nodes)-1 && gone(l.nodes[0]) {
 		return there

@@ -3,7 +3,6 @@ package queue
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -59,8 +58,9 @@ func (g *Grant) Release(ctx context.Context) (err error) {
 	return nil
 }
 
-// gone reports whether the hold has ended because the node was deleted.
-func (g *Grant) gone() bool { return errors.Is(Lost(g.Hold), framework.ErrNodeDeleted) }
+// gone reports whether the hold has ended because the node was deleted. An error that only matches ErrNodeDeleted may be
+// about another node, such as that of a lock with whose context the hold was to end.
+func (g *Grant) gone() bool { return Lost(g.Hold) == framework.ErrNodeDeleted }
 
 // Deletion is how to delete the node, in its session, once the hold has ended: it tells the waiter after it that the
 // node was the first in line.

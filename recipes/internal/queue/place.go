@@ -44,7 +44,7 @@ func (l *Line) queue(
 	p := &place{Line: l, session: session, view: session.Client().ForRecipes(), wasFirst: wasFirst}
 	granted := false
 	defer func() {
-		if !granted && !errors.Is(err, framework.ErrNodeDeleted) { // else another client's node may have its name
+		if !granted && !errors.Is(err, errNodeLost) { // else another client's node may have its name
 			p.abandon()
 		}
 		p.dirWatch.Stop()
