@@ -30,7 +30,7 @@ func (s *Semaphore) hold(
 	err := queue.Holding(ctx, session, len(nodes), waits, func(ctx context.Context) error {
 		return s.leases.Hold(ctx, 0, nodes...)
 	})
-	if errors.Is(err, framework.ErrNodeDeleted) {
+	if ctx.Err() == nil && errors.Is(err, framework.ErrNodeDeleted) { // else it may be why ctx has ended
 		return nil, errLeaseGone
 	}
 	if err != nil {

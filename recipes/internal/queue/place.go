@@ -71,7 +71,7 @@ func (l *Line) queue(
 			granted = true
 			p.own.Stop()
 			return grant, true, nil
-		case errors.Is(err, framework.ErrNodeDeleted):
+		case ctx.Err() == nil && errors.Is(err, framework.ErrNodeDeleted): // else it may be why ctx has ended
 			return nil, true, errNodeLost
 		case !errors.Is(err, framework.ErrSuspended):
 			return nil, true, err

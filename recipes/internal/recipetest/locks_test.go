@@ -766,3 +766,37 @@ func TestSlowCommitsEndNoWaiter(t *testing.T) {
 		story(k)
 	}
 }
+
+// A caller gives up, with the context of another lock that is lost, while its hold waits for a write: that is no loss of
+// its own node, which is given back.
+func TestGivenUpByAnotherLoss(t *testing.T) {
+	for _, k := range kinds {
+		for _, waits := range []bool{true, false} {
+			t.Run(k.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					cfg := some(t)
+					cfg.EnsembleConfig = "server.1=a:2888:3888;2181\nserver.2=b:2888:3888;2181\nversion=0"
+					s := zktest.RunT(t, cfg)
+					c := recipetest.Client(t, s, framework.WithSessionTimeout(8*time.Second))
+					acquire, how := k.make(c, framework.SessionOnly)
+					if waits {
+						how = acquire
+					}
+					release(t, k.acquire(t, recipetest.Client(t, s))) // the directories are there
+					slow := zktest.Fault{Op: "create2", Times: -1, Action: zktest.DelayReply, Delay: 3 * time.Second}
+					s.Inject(slow) // so a write has to come before the hold
+					time.Sleep(10 * time.Second)
+					ctx, cancel := context.WithCancelCause(background)
+					writing := s.Inject(zktest.Fault{Op: "multi", Session: recipetest.Session(t, c), Action: zktest.Hold})
+					call := recipetest.Begin(t, func() (mutex.Held, error) { return how(ctx) })
+					<-writing.Struck()
+					cancel(framework.ErrNodeDeleted)
+					require.ErrorIs(t, call.End().Err, context.Canceled)
+					writing.Release()
+					time.Sleep(30 * time.Second)
+					k.clean(t, s)
+				})
+			})
+		}
+	}
+}
