@@ -333,6 +333,7 @@ func TestEventThatNeverComes(t *testing.T) {
 		lock := acquire(t, mutex.New(a, path))
 		waiter := waiting(t, background, mutex.New(b, path))
 		require.NoError(t, s.SetACL(lock.Path(), zktest.ACL{Perms: 2, Scheme: "world", ID: "anyone"}))
+		time.Sleep(time.Minute) // it checks again and again
 		release(t, lock)
 		require.True(t, waiter.Pending(), "the server has dropped the event")
 		released := time.Now()

@@ -317,6 +317,42 @@ func TestOwnNodeReplacedInAGap(t *testing.T) {
 	})
 }
 
+// Somebody writes to the node of one that waits, which uses up its watch, and then replaces it. Whose it is shows when it
+// has to be watched again.
+func TestOwnNodeReplacedAfterAWrite(t *testing.T) {
+	for _, of := range []int{1, 3} { // of another session, and of its own
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			lock, next, nodes := four(t, s)
+			line, err := mutex.New(newClient(t, s), path).Participants(background)
+			require.NoError(t, err)
+			require.NoError(t, s.Set(nodes[3], []byte("x")))
+			synctest.Wait()
+			require.NoError(t, s.Delete(nodes[3]))
+			_, err = s.CreateNode(nodes[3], nil, zktest.Ephemeral, line[of].SessionID)
+			require.NoError(t, err)
+			require.NoError(t, s.Delete(nodes[2]))
+			synctest.Wait()
+			names, err := s.Children(path)
+			require.NoError(t, err)
+			require.Len(t, names, 5, "both stand in line again, behind what is not their own")
+			release(t, lock)
+			lock = next[0].End().OK()
+			require.NoError(t, s.Delete(nodes[3]))
+			release(t, lock)
+			for range 2 {
+				synctest.Wait()
+				for _, waiter := range next[1:] {
+					if lock := waiter.Value; !waiter.Pending() && lock.Valid() {
+						release(t, lock)
+					}
+				}
+			}
+			clean(t, s, path)
+		})
+	}
+}
+
 // A recursive watch of the session tells of the mark before the request for it is executed: nothing stays armed.
 func TestMarkBeforeItsWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

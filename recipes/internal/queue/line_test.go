@@ -172,3 +172,24 @@ func TestANodeOfNoSessionAhead(t *testing.T) {
 		require.NoError(t, next.OK().Release(t.Context()))
 	})
 }
+
+// The first leaves between the list and the read: the next one is the holder.
+func TestParticipantsOneOfWhomLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		first, second := r.write(), r.write()
+		line := &queue.Line{Client: r.c, Dir: dir, Order: writeOrder}
+		read := r.s.Inject(zktest.Fault{Op: "getData", PathPrefix: dir, Action: zktest.Hold})
+		call := recipetest.Begin(t, func() ([]queue.Participant, error) { return line.Participants(t.Context(), nil, 1) })
+		<-read.Struck()
+		leaver := <-first
+		require.NoError(t, r.s.Delete(leaver.Path))
+		read.Release()
+		holder := <-second
+		all := call.End().OK()
+		require.Len(t, all, 1)
+		require.Equal(t, holder.Path, all[0].Path)
+		leaver.Abandon()
+		r.release(holder)
+	})
+}
