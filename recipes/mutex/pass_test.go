@@ -353,6 +353,28 @@ func TestOwnNodeReplacedAfterAWrite(t *testing.T) {
 	}
 }
 
+// Somebody writes to the node of one that waits. It watches its node again when it waits for another one, by a read: the
+// write is over, and costs no list at the next release.
+func TestMarkAfterAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		lock, next, nodes := four(t, s)
+		require.NoError(t, s.Set(nodes[3], []byte("x")))
+		synctest.Wait()
+		require.NoError(t, s.Delete(nodes[2])) // its owner goes to the end
+		synctest.Wait()
+		release(t, lock)
+		lock = next[0].End().OK()
+		s.ResetCounts()
+		release(t, lock)
+		lock = next[2].End().OK()
+		require.Zero(t, s.Counts()["getChildren2"])
+		release(t, lock)
+		release(t, next[1].End().OK())
+		clean(t, s, path)
+	})
+}
+
 // A recursive watch of the session tells of the mark before the request for it is executed: nothing stays armed.
 func TestMarkBeforeItsWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
