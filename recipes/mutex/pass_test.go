@@ -343,8 +343,8 @@ func TestOwnNodeReplacedAfterAWrite(t *testing.T) {
 			for range 2 {
 				synctest.Wait()
 				for _, waiter := range next[1:] {
-					if lock := waiter.Value; !waiter.Pending() && lock.Valid() {
-						release(t, lock)
+					if !waiter.Pending() && waiter.Value.Valid() {
+						release(t, waiter.Value)
 					}
 				}
 			}
