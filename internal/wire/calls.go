@@ -356,7 +356,8 @@ func extends(code int32) bool {
 	return true
 }
 
-// isWrite says whether a successful op went through the quorum.
+// isWrite reports whether the answer to a successful op proves that a quorum has committed it, see [Liveness]. A reconfig
+// also changes the tree, but it replaces the quorum, and perhaps the leader, on which that proof rests: it proves nothing.
 func isWrite(op int32) bool {
 	switch op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData,

@@ -54,6 +54,7 @@ type Line struct {
 	OnWait func(Position)
 
 	warnedForeign, warnedNumbers atomic.Bool
+	warnedSessionless            atomic.Int64          // the czxid of the node ahead that the last such warning was about
 	known                        atomic.Pointer[owner] // what owner returns
 }
 
