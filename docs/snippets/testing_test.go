@@ -134,14 +134,6 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-func TestBareInvoices(t *testing.T) {
-	found := chaos.Find(t, bareInvoices, chaos.Config{Count: 10_000, Shrink: -1})
-	require.NotNil(t, found, "go-zookeeper's lock cannot tell that it is lost")
-	t.Log(found.Report)
-	// Two have the lock; or one waits for ever for a node that a lost reply has left.
-	assert.Contains(t, []string{"sending", "stop"}, found.Violation.Check)
-}
-
 // careless is sendInvoices as it was before: it does not look at its context after it has rendered.
 func careless(ctx context.Context, client *framework.Client, mail func(number int)) error {
 	m := mutex.New(client, "/invoices/lock")
