@@ -13,7 +13,7 @@ import (
 // TreeOption is an option of [NewTree]. Every [Option] is a TreeOption, too.
 type TreeOption interface{ apply(*config) error }
 
-// Option is an option of every kind of cache.
+// Option is an option of every kind of cache. If one is given several times the last counts, unless it says otherwise.
 type Option interface {
 	TreeOption
 	general()
@@ -164,10 +164,10 @@ func WithMaxDepth(depth int) TreeOption {
 
 // WithFilter leaves out the nodes for which accept returns false, and all nodes below them. accept is called
 // for every node below the root, on the cache's goroutine: it must not block, must not use the cache, and
-// must always return the same for a path. Default: no node is left out. Corresponds to acceptChild of
-// Curator's TreeCacheSelector.
+// must always return the same for a path. Given several times, a node is kept if all filters accept it. Default: no
+// node is left out. Corresponds to acceptChild of Curator's TreeCacheSelector.
 func WithFilter(accept func(path string) bool) TreeOption {
-	return treeOption(checked(accept != nil, func(c *config) { c.accept = accept },
+	return treeOption(checked(accept != nil, func(c *config) { c.accept = both(c.accept, accept) },
 		"WithFilter: the function is nil; leave the option out"))
 }
 
@@ -175,8 +175,16 @@ func WithFilter(accept func(path string) bool) TreeOption {
 // themselves. The rules of [WithFilter] apply to traverse. Default: nothing is left out. Corresponds to
 // traverseChildren of Curator's TreeCacheSelector.
 func WithTraversal(traverse func(path string) bool) TreeOption {
-	return treeOption(checked(traverse != nil, func(c *config) { c.traverse = traverse },
+	return treeOption(checked(traverse != nil, func(c *config) { c.traverse = both(c.traverse, traverse) },
 		"WithTraversal: the function is nil; leave the option out"))
+}
+
+// both returns a filter that accepts what both accept; first may be nil.
+func both(first, second func(path string) bool) func(path string) bool {
+	if first == nil {
+		return second
+	}
+	return func(path string) bool { return first(path) && second(path) }
 }
 
 // ErrDataLimit says that there is no room for a node's data: see [WithDataLimit].

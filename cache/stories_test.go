@@ -166,6 +166,13 @@ func TestDepthAndFilters(t *testing.T) {
 		some := open(t, c, "/r",
 			cache.WithFilter(func(path string) bool { return !strings.HasSuffix(path, "/tmp") }),
 			cache.WithTraversal(func(path string) bool { return !strings.HasSuffix(path, "/lock") }))
+		adds := open(t, c, "/r", // as those of some
+			cache.WithFilter(func(path string) bool { return path != "/r/tmp" }),
+			cache.WithTraversal(func(path string) bool { return path != "/r/lock" }),
+			cache.WithFilter(func(path string) bool { return path != "/r/a/b" }),
+			cache.WithTraversal(func(path string) bool { return path != "/r/x" }))
+		settle()
+		assert.Equal(t, []string{"/r", "/r/a", "/r/lock", "/r/x"}, keys(adds.All()))
 		check := func(wantSome ...string) {
 			t.Helper()
 			settle()

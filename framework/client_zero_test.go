@@ -20,6 +20,11 @@ import (
 func TestWhatNobodyHasMade(t *testing.T) {
 	ctx := t.Context()
 	for _, c := range []*Client{nil, {}} {
+		h := c.Health()
+		assert.Equal(t, ErrNoClient, h.Err())
+		assert.Equal(t, ErrNoClient, h.Check(time.Hour))
+		assert.NotContains(t, h.String(), "no connection", "there was no time since when there is none")
+		assert.NotContains(t, Health{}.Err().Error(), " for ")
 		for name, call := range everything {
 			assert.NotPanics(t, func() { call(ctx, c) }, name)
 		}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/go-curator/curator/internal/wire"
 )
 
 var (
@@ -147,13 +149,13 @@ func (c *Client) packs(p packing) bool {
 }
 
 // outgoing returns the data to send for a node: the client's default data for nil, compressed if it should
-// be.
+// be. Data that fit in no request are ErrTooLarge.
 func (c *Client) outgoing(full string, data []byte, p packing) ([]byte, error) {
 	if data == nil {
 		data = c.core.cfg.defaultData
 	}
 	if !c.packs(p) {
-		return data, nil
+		return data, c.fits(len(data))
 	}
 	packed, err := c.core.cfg.compression.Compress(full, data)
 	if err != nil {
@@ -162,7 +164,12 @@ func (c *Client) outgoing(full string, data []byte, p packing) ([]byte, error) {
 	if packed == nil {
 		packed = []byte{}
 	}
-	return packed, nil
+	return packed, c.fits(len(packed))
+}
+
+// fits returns ErrTooLarge for data of more bytes than a request can have, before they are copied into one.
+func (c *Client) fits(bytes int) error {
+	return replyError(wire.Reply{Err: wire.Fits(bytes, c.core.cfg.maxFrame)})
 }
 
 // incoming returns a node's data, decompressed if they should be. Empty data are never compressed.

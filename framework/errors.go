@@ -131,9 +131,10 @@ var (
 	// ErrNilContext says that a nil context was passed. For a context without an end pass
 	// context.Background().
 	ErrNilContext = named("nil context: pass context.Background() for a context that never ends")
-	// ErrNoClient says that the client is nil or the zero Client, or that a builder, a recipe or another
-	// value was not made with a client. Every function that can return an error then returns this error at
-	// once; the others do nothing and return zero values.
+	// ErrNoClient says that the client is nil or the zero Client, or that a builder, or what a constructor of a recipe
+	// or a cache has returned, was not made with a client. Every function that can return an error then returns
+	// this error at once; the others do nothing and return zero values. Nil and zero values of recipes, and of what
+	// they return, such as locks, leases and terms, are mistakes in the program: their methods may panic.
 	ErrNoClient = named("the client is nil or the zero Client: make a client with framework.New, and "+
 		"builders and recipes with that client", ErrBadArguments)
 	// ErrCleanupFull says that too many clean-ups are waiting for a connection, so this clean-up was dropped.

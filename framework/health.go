@@ -39,10 +39,10 @@ type Health struct {
 }
 
 // Health returns the state of the client. It sends nothing and never waits. On a session's view, the requests
-// and Safety are those of that session.
+// and Safety are those of that session. That of a nil or zero client has Trouble and Err ErrNoClient.
 func (c *Client) Health() Health {
 	if c.none() {
-		return Health{}
+		return Health{Trouble: ErrNoClient}
 	}
 	e := c.epochView()
 	load := e.wire.Load()
@@ -77,6 +77,8 @@ func (h Health) Check(tolerance time.Duration) error {
 		return ErrClosed
 	case h.State == Connected || h.State == Reconnected:
 		return nil
+	case h.Trouble == ErrNoClient:
+		return h.Trouble
 	}
 	why := map[State]error{ReadOnly: ErrNotReadOnly, Suspended: ErrSuspended, Lost: ErrSessionLost}[h.State]
 	if why == nil {
@@ -85,6 +87,9 @@ func (h Health) Check(tolerance time.Duration) error {
 	away := h.Away
 	if away.IsZero() {
 		away = h.Since
+	}
+	if away.IsZero() {
+		return why // of the zero Health
 	}
 	age := time.Since(away)
 	switch {

@@ -155,15 +155,18 @@ func (e *epoch) present(ctx context.Context, path string, opt HoldOptions) error
 	}
 }
 
-// question sends a request ahead of all that waits, and waits for its answer. The error is ctx's, or why the
-// session has ended. The reply fails at once without a connection if that ends the hold.
+// question sends a request that changes nothing ahead of all that waits, and waits for its answer. The error is ctx's,
+// or why the session has ended. The reply fails at once without a connection if that ends the hold.
 func (e *epoch) question(ctx context.Context, loss LossPolicy, op int32, body []byte) (wire.Reply, error) {
 	call := &wire.Call{Op: op, Body: body, Urgent: true, Patience: e.core.cfg.connectTimeout}
 	if loss == SuspendedIsLoss {
 		call.Patience = 1
 	}
 	r, _, err := await(ctx, e, call, nil)
-	if err == nil && r.Err != nil && e.isOver(r.Err) {
+	if err != nil {
+		return r, leftWaitingFor(ctx, false)
+	}
+	if r.Err != nil && e.isOver(r.Err) {
 		err = e.endCause()
 	}
 	return r, err

@@ -158,3 +158,23 @@ func TestANodeThatIsDeletedWhileAHookRunsIsNotHeld(t *testing.T) {
 		assert.Zero(t, c.Safety().Holds)
 	})
 }
+
+// A caller that gives up while the write is under way has no hold, whatever becomes of the write: the error is its
+// context's alone.
+func TestWhoGivesUpDuringTheWriteHasNoHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		s := connected(t, dial(t, srv, WithRule(RuleHeartbeat)))
+		_, err := s.Client().Create().WithMode(Ephemeral).ForPath(t.Context(), "/lock", nil)
+		require.NoError(t, err)
+		time.Sleep(8 * time.Second) // so long after the last write another one is needed
+		writing := srv.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err = s.Hold(ctx, HoldOptions{Path: "/lock", Loss: SessionOnly})
+		<-writing.Struck()
+		writing.Release()
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.NotErrorIs(t, err, ErrOutcomeUnknown)
+	})
+}

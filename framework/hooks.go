@@ -93,10 +93,10 @@ type Queue struct {
 	// turn. The first waiter of a semaphore may wait for a lease with 0 ahead.
 	Length, Ahead int
 	// Predecessor is the name of the node directly ahead, "" if there is none. The next three fields are set
-	// only for Wait, only if the waiter watches that node (a mutex with long holds may watch the one before),
-	// and only if the session has permission to read it: the session that owns it; its czxid, which is its
-	// fencing token if it holds; and its data, unless they are larger than [ContenderDataLimit]. The data
-	// prove nothing: their owner chose them.
+	// only for Wait, and only if the waiter watches that node, which takes permission to READ it (without it the
+	// waiter watches the directory): the session that owns it; its czxid, which is its fencing token if it
+	// holds; and its data, unless they are larger than [ContenderDataLimit], also decompressed. The data prove
+	// nothing: their owner chose them.
 	Predecessor        string
 	PredecessorSession int64
 	PredecessorToken   int64

@@ -22,6 +22,7 @@ func TestParseConnectString(t *testing.T) {
 		{"[::1]", "[::1]:2181", ""},
 		{"[2001:db8::1]:65535,10.0.0.1/a", "[2001:db8::1]:65535 10.0.0.1:2181", "/a"},
 		{"zk:02181", "zk:2181", ""},
+		{"[FE80::1%Eth0],[2001:DB8:0:0::7]:99", "[fe80::1%Eth0]:2181 [2001:db8::7]:99", ""}, // a zone is a name with case
 	} {
 		servers, chroot, err := parseConnectString(tt.in)
 		require.NoError(t, err, tt.in)

@@ -149,6 +149,7 @@ func parseServer(entry string) (server, why string) {
 		if err != nil || !addr.Is6() || strings.ContainsFunc(host, notPrinted) {
 			return "", "there is no IPv6 address between the brackets"
 		}
+		host = addr.String() // in its usual form, but a zone is a name whose case counts
 	case strings.Count(entry, ":") > 1:
 		return "",
 			`it has several colons; write an IPv6 address in brackets: "[::1]:2181"; separate servers by commas`
@@ -172,7 +173,10 @@ func parseServer(entry string) (server, why string) {
 		return "", fmt.Sprintf("%q is not a port; write a number from 1 to 65535, or leave it out for %s",
 			shortened(port), defaultPort)
 	}
-	return net.JoinHostPort(strings.ToLower(host), strconv.FormatUint(n, 10)), ""
+	if entry[0] != '[' {
+		host = strings.ToLower(host)
+	}
+	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), ""
 }
 
 func notPrinted(r rune) bool { return !unicode.IsPrint(r) }

@@ -98,9 +98,9 @@ type debt[T any] interface {
 	answered(err error)
 	// late gets an answer that came after the caller had left.
 	late(reply wire.Reply)
-	// failed is called when the operation has ended with an error, unless late is still to come. It returns
+	// failed is called when the operation has ended with an error. left says that late is still to come. It returns
 	// the error for the caller.
-	failed(err error) error
+	failed(err error, left bool) error
 }
 
 // when and then are the two halves of a transition in the tables of the state machines.

@@ -73,7 +73,8 @@ func (c *Client) Create() CreateBuilder { return CreateBuilder{c: c, orSetVer: -
 // WithMode sets the kind of node. Default [Persistent].
 func (b CreateBuilder) WithMode(mode CreateMode) CreateBuilder { b.node.mode = mode; return b }
 
-// WithTTL says how long a node of a TTL mode lives after its last change, in whole milliseconds.
+// WithTTL says how long a node of a TTL mode lives after its last change, in whole milliseconds, if it has no children
+// then. Servers look for such nodes once a minute (znode.container.checkIntervalMs), so it may live that much longer.
 func (b CreateBuilder) WithTTL(ttl time.Duration) CreateBuilder { b.node.ttl = ttl; return b }
 
 // WithACL sets the node's ACL. Default: the ACL from the client's ACL provider.
@@ -120,7 +121,7 @@ func (b CreateBuilder) OrSetDataVersion(version int32) CreateBuilder {
 // Idempotent lets a repeat succeed because of an earlier try of this same call. When a try's reply was lost
 // and the repeat fails with ErrNodeExists, the client reads the node. If the node is as that try would have
 // left it (new since the call began, version 0, the same data, of this session if the mode is Ephemeral), the
-// call succeeds. Otherwise it fails with the error of an unknown outcome, as without Idempotent.
+// call succeeds. Otherwise it fails as without Idempotent.
 //
 // A node that existed before the call is ErrNodeExists, whatever its data: of several clients that create one
 // node, one succeeds. There is an exception: somebody else may create exactly the same node while the reply
@@ -153,9 +154,9 @@ func (b CreateBuilder) StoringStatIn(stat *Stat) CreateBuilder { b.stat = stat; 
 //   - Without protection a sequential create is not repeated, because nothing could tell the second node from
 //     the first: the error is ErrConnectionLoss, and there may be a node.
 //   - Any other create is repeated, since there cannot be two nodes of one name. If the repeat fails with
-//     ErrNodeExists, the node may be our own or somebody else's: the error is ErrConnectionLoss, too.
-//     (Curator says NodeExists.) With OrSetData the data are just set; with Idempotent the node is read
-//     first.
+//     ErrNodeExists, the client reads the node, in the same session. If it is older than the call, the error is
+//     ErrNodeExists. Else the node may be our own or somebody else's: the error is ErrConnectionLoss, too, unless
+//     Idempotent finds it to be our own. (Curator says NodeExists.) With OrSetData the data are just set.
 func (b CreateBuilder) ForPath(ctx context.Context, path string, data []byte) (string, error) {
 	r, err := foreground(ctx, b.operation(path, data))
 	return r.Path, err
@@ -303,9 +304,16 @@ func (cr *creation) after(err error) step[CreateResult] {
 	switch {
 	case errors.Is(err, ErrNodeExists) && cr.orSet:
 		return cr.set
-	case errors.Is(err, errAmbiguous) && cr.again:
+	case errors.Is(err, errAmbiguous) && !cr.orSet:
 		return func(ctx context.Context, r *run[CreateResult]) (CreateResult, bool, error) {
-			v, _, err := cr.compare(ctx, r, err, func(stat Stat) bool { return cr.made(stat, r) })
+			refused := false
+			v, _, err := cr.compare(ctx, r, err, func(stat Stat, same bool) bool {
+				refused = r.older(stat.Czxid)
+				return cr.again && same && cr.made(stat, r)
+			})
+			if refused {
+				return r.anew()
+			}
 			return v, false, err
 		}
 	case errors.Is(err, ErrNoNode) && (cr.parents || cr.c.view.namespace != ""):
@@ -356,20 +364,23 @@ func (cr *creation) set(ctx context.Context, r *run[CreateResult]) (v CreateResu
 		return v, true, nil
 	case !errors.Is(err, ErrBadVersion) || r.unknown == nil:
 		return v, false, err
-	case cr.again:
-		v, there, err := cr.compare(ctx, r, &ambiguousError{ErrBadVersion, err}, func(stat Stat) bool {
-			return stat.Version == cr.orSetVer+1 && stat.Mzxid > r.before || cr.made(stat, r)
-		})
-		if !there {
-			return v, true, nil
-		}
-		return v, false, err
 	}
-	return v, false, &ambiguousError{ErrBadVersion, err}
+	refused := false
+	v, there, err := cr.compare(ctx, r, &ambiguousError{ErrBadVersion, err}, func(stat Stat, same bool) bool {
+		refused = notSet(r, stat, cr.orSetVer, same)
+		return cr.again && same && (stat.Version == cr.orSetVer+1 && stat.Mzxid > r.before || cr.made(stat, r))
+	})
+	switch {
+	case refused:
+		return r.anew()
+	case !there && cr.again:
+		return v, true, nil
+	}
+	return v, false, err
 }
 
 func (cr *creation) compare(
-	ctx context.Context, r *run[CreateResult], met error, ours func(Stat) bool,
+	ctx context.Context, r *run[CreateResult], met error, ours func(stat Stat, same bool) bool,
 ) (v CreateResult, there bool, _ error) {
 	stat, there, err := cr.c.compare(ctx, r.e, cr.full, cr.data, met, ours)
 	if err == nil {

@@ -215,7 +215,10 @@ func (p *protected) late(reply wire.Reply) {
 	p.answered(err) // no caller is left to get ErrCleanupFull
 }
 
-func (p *protected) failed(err error) error {
+func (p *protected) failed(err error, left bool) error {
+	if left {
+		return err
+	}
 	if _, full := p.apply(createFailed); full != nil {
 		err = fmt.Errorf("%w; %w", err, full)
 	}

@@ -47,7 +47,7 @@ func (b DeleteBuilder) Idempotent() DeleteBuilder { b.again = true; return b }
 
 // Guaranteed makes the client go on with the delete in the background if ForPath fails because the connection
 // was lost or its context ended (even before it began). The client tries until the node is deleted or the
-// server refuses. ForPath returns the error all the same. The background delete keeps the version and
+// server refuses. ForPath returns the error all the same, and it says so. The background delete keeps the version and
 // DeletingChildrenIfNeeded. (Curator forgets both.)
 //
 // Through the view of a session (Session.Client) the client tries only as long as that session lives. That is
@@ -68,9 +68,10 @@ func (b DeleteBuilder) LeavingMark(suffix string) DeleteBuilder { b.mark = suffi
 //
 // The delete is repeated as the retry policy says. If a repeat after an unknown outcome fails with ErrNoNode,
 // ErrBadVersion or ErrNotEmpty, the node may have been deleted by the first try or by somebody else, and
-// nothing in the tree can tell: the error is ErrConnectionLoss. (Curator says NoNode.) With Idempotent,
-// ErrNoNode is then success; with Quietly, a missing node is success in any case. A repeat without a version
-// may delete a node that somebody created anew in between.
+// nothing in the tree can tell: the error is ErrConnectionLoss. (Curator says NoNode.) But a node that is there, and is
+// older than the call, was not deleted: the client looks for it, in the same session, and the error is then ErrBadVersion
+// or ErrNotEmpty. With Idempotent, ErrNoNode is success; with Quietly, a missing node is success in any case. A repeat
+// without a version may delete a node that somebody created anew in between.
 func (b DeleteBuilder) ForPath(ctx context.Context, path string) error {
 	_, err := foreground(ctx, b.operation(path))
 	return err
@@ -167,6 +168,17 @@ func (x *deletion) after(err error) step[struct{}] {
 	case x.again && errors.Is(refusalOf(err), ErrNoNode):
 		return func(context.Context, *run[struct{}]) (v struct{}, again bool, err error) {
 			return v, false, nil
+		}
+	case errors.Is(err, errAmbiguous) && !errors.Is(refusalOf(err), ErrNoNode):
+		return func(ctx context.Context, r *run[struct{}]) (v struct{}, again bool, _ error) {
+			var res jute.StatResponse
+			switch failed := ask(ctx, r.e, r.c.expiring(readCall(jute.OpExists, x.full)), &res); {
+			case unlessNoNode(failed) != nil:
+				return v, false, notSeen(err, failed)
+			case failed == nil && r.older(res.Stat.Czxid):
+				return r.anew()
+			}
+			return v, false, err
 		}
 	case x.children && errors.Is(err, ErrNotEmpty):
 		return func(ctx context.Context, r *run[struct{}]) (v struct{}, again bool, err error) {
@@ -322,9 +334,16 @@ func lateRemoval(err error, children, marking bool) removalEvent {
 	return removalEventOf(err)
 }
 
-func (g *guaranteed) failed(err error) error {
-	if full := g.apply(removalEventOf(err)); full != nil {
+func (g *guaranteed) failed(err error, left bool) error {
+	var full error
+	if !left {
+		full = g.apply(removalEventOf(err))
+	}
+	switch over := errors.Is(err, ErrClosed) || errors.Is(err, ErrSessionLost); {
+	case full != nil:
 		err = fmt.Errorf("%w; %w", err, full)
+	case (left || g.state == removalOwed) && !over:
+		err = fmt.Errorf("%w; the client goes on with the delete", err)
 	}
 	return err
 }

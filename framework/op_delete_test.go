@@ -153,7 +153,7 @@ func TestGuaranteedDeleteOverAnOutage(t *testing.T) {
 				srv.Stop()
 				synctest.Wait()
 				b := c.Delete().Guaranteed().DeletingChildrenIfNeeded().WithVersion(0)
-				require.Error(t, leave(b, c))
+				require.ErrorContains(t, leave(b, c), "the client goes on with the delete")
 				assert.Equal(t, 1, c.PendingCleanups())
 				require.Error(t, leave(b, c))
 				assert.Equal(t, 1, c.PendingCleanups(), "the same request is kept once")
@@ -200,6 +200,26 @@ func TestGuaranteedDeleteIsStubborn(t *testing.T) {
 		assert.NotContains(t, srv.Tree(), "/a")
 		assert.Zero(t, c.PendingCleanups())
 	}, WithRetry(retry.RetryNTimes{}))
+}
+
+// A caller that leaves while the request is under way is told, too.
+func TestGuaranteedDeleteSaysThatItGoesOn(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		make1(t, c, "/a", "")
+		srv.Delay(0, time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		err := c.Delete().Guaranteed().ForPath(ctx, "/a")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, ErrOutcomeUnknown)
+		assert.ErrorContains(t, err, "the client goes on with the delete")
+		time.Sleep(5 * time.Second)
+		assert.NotContains(t, srv.Tree(), "/a")
+		require.NoError(t, c.Close())
+		err = c.Delete().Guaranteed().ForPath(t.Context(), "/a")
+		require.ErrorIs(t, err, ErrClosed)
+		assert.NotContains(t, err.Error(), "goes on")
+	})
 }
 
 // Through a session's view the wish ends with the session: the next one's node of that name stays.

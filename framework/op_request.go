@@ -158,6 +158,8 @@ func (c *Client) expiring(call *wire.Call) *wire.Call {
 // patient leaves a request in the session's queue for as long as the session lives.
 func patient(call *wire.Call) *wire.Call { return call }
 
+// changesTree reports whether the outcome of a call whose reply is lost is unknown. That is so for a reconfig, too, which
+// proves nothing to the clock of the session (see isWrite in internal/wire).
 func changesTree(call *wire.Call) bool {
 	switch call.Op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete,

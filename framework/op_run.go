@@ -21,7 +21,8 @@ type run[T any] struct {
 	end     func(OperationEnd) // reports the end to the hooks; nil if there are none
 	e       *epoch             // the epoch of the current try
 	unknown *epoch             // the epoch in which a try had an unknown outcome; nil if none had
-	before  int64              // for doubtCompares: the highest zxid known before the first request; -1 until set
+	before  int64              // the highest zxid known before the first request of a write; -1 until set
+	first   *epoch             // the epoch of that request
 	tries   int
 	v       T // the result of the last try in the foreground
 
@@ -149,8 +150,8 @@ func (r *run[T]) send(ctx context.Context) (v T, err error) {
 }
 
 func (r *run[T]) prepare() *wire.Call {
-	if r.doubt == doubtCompares && r.before < 0 {
-		r.before = r.e.wire.MaxZxid()
+	if r.write && r.before < 0 {
+		r.before, r.first = r.e.wire.MaxZxid(), r.e
 	}
 	call := r.request(r.e)
 	call.Patience = r.c.core.cfg.connectTimeout
@@ -210,6 +211,25 @@ func (r *run[T]) doubted(v T, err error) (T, error) {
 	return v, err
 }
 
+// older reports whether a transaction that was read after the refusal of a repeat comes before every try of this call. A
+// node that such a one has made, or changed last, was there, or was not changed, throughout the call: what a try would have
+// done to it was not done, and will not be.
+//
+//  1. Every try has a larger zxid than all that was known before the first.
+//  2. Of a session the servers take nothing any more that comes by an earlier connection, so each try is executed, or
+//     is not, before the repeat is refused.
+//  3. The refusal is a transaction, too, and the read shows the tree as it is after that, at whatever member.
+//
+// In a later session it reports false: an earlier one that could not be closed may still have a try under way.
+func (r *run[T]) older(zxid int64) bool { return zxid <= r.before && r.e == r.first }
+
+// anew continues after it has been proved that no try was executed: there is no doubt any more, and the request is sent
+// again for the server's own answer.
+func (r *run[T]) anew() (v T, again bool, _ error) {
+	r.unknown = nil
+	return v, true, nil
+}
+
 // stepAfter returns the step that may help after an error, or nil.
 func (r *run[T]) stepAfter(err error) step[T] {
 	switch {
@@ -244,8 +264,8 @@ func (r *run[T]) fail(err error) error {
 	if r.unknown != nil && !errors.Is(err, ErrOutcomeUnknown) && unfinished(err) {
 		err = fmt.Errorf("%w; an earlier try ended with: %w", err, ErrConnectionLoss)
 	}
-	if r.debt != nil && !r.left {
-		err = r.debt.failed(err)
+	if r.debt != nil {
+		err = r.debt.failed(err, r.left)
 	}
 	return opError(r.name, r.path, err)
 }

@@ -34,7 +34,7 @@ func (b SetDataBuilder) Uncompressed() SetDataBuilder { b.pack = packNo; return 
 // Idempotent lets a repeat succeed because of an earlier try of this same call. When a try's reply was lost
 // and the repeat fails with ErrBadVersion, the client reads the node. If the node has the next version after
 // the given one, with exactly these data, written since the call began, the call succeeds. Otherwise it fails
-// with the error of an unknown outcome, as without Idempotent.
+// as without Idempotent.
 //
 // If the node did not have the given version in the first place, the error is ErrBadVersion, whatever the
 // data: of several clients that set one version, one succeeds. There is an exception: somebody else may write
@@ -48,9 +48,10 @@ func (b SetDataBuilder) Idempotent() SetDataBuilder { b.again = true; return b }
 // ForPath replaces the data and returns the node's new Stat. Nil data means the client's default data.
 //
 // After an unknown outcome the write is repeated as the retry policy says. With a version it cannot take
-// effect twice. If the repeat fails with ErrBadVersion, the first try may have succeeded: without Idempotent
-// the error is then ErrConnectionLoss (outcome unknown) and not ErrBadVersion. Without a version a repeat may
-// overwrite what somebody else has written in between.
+// effect twice. If the repeat fails with ErrBadVersion, the client reads the node, in the same session. If the node was not
+// changed since the call began, or only to the next version after the given one, with other data, no try was executed, and
+// the error is ErrBadVersion. Else the first try may have succeeded: without Idempotent the error is then
+// ErrConnectionLoss (outcome unknown). Without a version a repeat may overwrite what somebody else has written in between.
 func (b SetDataBuilder) ForPath(ctx context.Context, path string, data []byte) (Stat, error) {
 	return foreground(ctx, b.operation(path, data))
 }
@@ -74,26 +75,37 @@ func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 	}
 	if b.again && b.version != -1 {
 		o.doubt = doubtCompares
-		f.help = func(met error) step[Stat] {
-			if !errors.Is(met, errAmbiguous) {
-				return nil
+	}
+	f.help = func(met error) step[Stat] {
+		if !errors.Is(met, errAmbiguous) {
+			return nil
+		}
+		return func(ctx context.Context, r *run[Stat]) (Stat, bool, error) {
+			refused := false
+			stat, _, err := b.c.compare(ctx, r.e, full, data, met, func(stat Stat, same bool) bool {
+				refused = notSet(r, stat, b.version, same)
+				return b.again && same && stat.Version == b.version+1 && stat.Mzxid > r.before
+			})
+			if refused {
+				return r.anew()
 			}
-			return func(ctx context.Context, r *run[Stat]) (Stat, bool, error) {
-				stat, _, err := b.c.compare(ctx, r.e, full, data, met, func(stat Stat) bool {
-					return stat.Version == b.version+1 && stat.Mzxid > r.before
-				})
-				return stat, false, err
-			}
+			return stat, false, err
 		}
 	}
 	o.procedure = f
 	return o
 }
 
-// compare reads a node after the ambiguous error met. It returns no error if the node has the data and ours
-// accepts its Stat. there is false if the node does not exist.
+// notSet reports whether a node that was read proves that no try has set its data with this version: it was not changed
+// since, or only by the change after that version, which has left other data. same says that the data are the same.
+func notSet[T any](r *run[T], stat Stat, version int32, same bool) bool {
+	return r.older(stat.Mzxid) || r.older(stat.Czxid) && stat.Version == version+1 && !same
+}
+
+// compare reads a node after the ambiguous error met. It returns no error if ours accepts its Stat; same says whether the
+// node has the data. there is false if the node does not exist.
 func (c *Client) compare(
-	ctx context.Context, e *epoch, full string, data []byte, met error, ours func(Stat) bool,
+	ctx context.Context, e *epoch, full string, data []byte, met error, ours func(stat Stat, same bool) bool,
 ) (stat Stat, there bool, _ error) {
 	var res jute.GetDataResponse
 	err := ask(ctx, e, c.expiring(readCall(jute.OpGetData, full)), &res)
@@ -102,7 +114,7 @@ func (c *Client) compare(
 		return stat, false, met // the missing node may have been our own
 	case err != nil:
 		return stat, true, notSeen(met, err)
-	case bytes.Equal(res.Data, data) && ours(Stat(res.Stat)):
+	case ours(Stat(res.Stat), bytes.Equal(res.Data, data)):
 		return Stat(res.Stat), true, nil
 	}
 	return stat, true, met

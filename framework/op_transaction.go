@@ -82,6 +82,7 @@ func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 	}
 	o.path = ops[0].path
 	var req jute.MultiRequest
+	size := 0
 	for i, op := range ops {
 		fault := op.fault
 		if op.c == nil {
@@ -91,6 +92,10 @@ func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 			o.path, o.fault = op.path, &TransactionError{i, op.name, fault}
 		}
 		req.Ops = append(req.Ops, op.op)
+		size += op.size
+	}
+	if o.fault == nil && !c.none() {
+		o.fault = c.fits(size)
 	}
 	o.procedure = functions[txResults]{
 		ask: func(*epoch) *wire.Call { return newCall(jute.OpMulti, &req) }, read: t.decode, help: t.makeRoot,
@@ -175,6 +180,7 @@ type TransactionOp struct {
 	path  string // as given
 	full  string // as the server knows it
 	op    jute.MultiOp
+	size  int // of the data
 	fault error
 }
 
@@ -234,7 +240,7 @@ func (b TransactionCreate) ForPath(path string, data []byte) TransactionOp {
 	if err == nil {
 		data, err = b.c.outgoing(full, data, b.node.pack)
 	}
-	op := TransactionOp{c: b.c, name: "create", path: path, full: full, fault: err}
+	op := TransactionOp{c: b.c, name: "create", path: path, full: full, size: len(data), fault: err}
 	if err == nil {
 		op.op = b.node.request(b.c, full, data)
 	}
@@ -267,7 +273,7 @@ func (b TransactionDelete) ForPath(path string) TransactionOp {
 func versionOp(c *Client, name string, code int32, path string, version int32) TransactionOp {
 	full, err := c.fullPath(path)
 	op := jute.MultiOp{Op: code, Request: &jute.PathVersionRequest{Path: full, Version: version}}
-	return TransactionOp{c, name, path, full, op, err}
+	return TransactionOp{c, name, path, full, op, 0, err}
 }
 
 // TransactionSetData replaces a node's data in a transaction.
@@ -297,7 +303,7 @@ func (b TransactionSetData) ForPath(path string, data []byte) TransactionOp {
 		data, err = b.c.outgoing(full, data, b.pack)
 	}
 	req := &jute.SetDataRequest{Path: full, Data: data, Version: b.version}
-	return TransactionOp{b.c, "setData", path, full, jute.MultiOp{Op: jute.OpSetData, Request: req}, err}
+	return TransactionOp{b.c, "setData", path, full, jute.MultiOp{Op: jute.OpSetData, Request: req}, len(data), err}
 }
 
 // TransactionCheck is a condition in a transaction: the node exists, with the version if one is given. It

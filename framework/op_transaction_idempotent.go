@@ -11,7 +11,8 @@ import (
 
 // IdempotentTransaction is [Client.Transaction], but is also repeated after an unknown outcome. When a try's
 // reply was lost and the repeat is refused, the client reads the nodes. If they are as that try would have
-// left them, all changed by one transaction since the call began, the call succeeds. Otherwise it fails with
+// left them, all changed by one transaction since the call began, the call succeeds. If one of them was not changed since,
+// in the same session, no try was executed, and the refusal is returned. Otherwise it fails with
 // the error of an unknown outcome, as Transaction does. A refusal before any reply was lost is returned,
 // whatever the nodes contain.
 //
@@ -41,14 +42,15 @@ func (c *Client) IdempotentTransaction(
 			return t.makeRoot(err)
 		}
 		return func(ctx context.Context, r *run[txResults]) (v txResults, again bool, _ error) {
-			if by := t.refusedBy(refusalOf(err)); by == nil || !left[by.full].refuses(*by) {
-				return nil, false, err
-			}
 			found, failed := c.look(ctx, r.e, left)
 			switch {
 			case failed != nil:
 				return nil, false, notSeen(err, failed)
-			case !left.by(found, r.before, r.e.wire.ID()):
+			case left.contradicted(found, r.older):
+				return r.anew()
+			}
+			by := t.refusedBy(refusalOf(err))
+			if by == nil || !left[by.full].refuses(*by) || !left.by(found, r.before, r.e.wire.ID()) {
 				return nil, false, err
 			}
 			return t.found(found), false, nil
@@ -182,6 +184,18 @@ func (c *Client) look(ctx context.Context, e *epoch, left marks) (map[string]see
 		found[paths[i]] = seen{err == nil, res.Data, Stat(res.Stat)}
 	}
 	return found, nil
+}
+
+// contradicted reports whether a node found proves that the transaction was not executed: one that it would have made or
+// deleted is older, or one that it would have written was not changed since.
+func (left marks) contradicted(found map[string]seen, older func(zxid int64) bool) bool {
+	for path, m := range left {
+		n := found[path]
+		if n.there && ((m.made || m.gone) && older(n.stat.Czxid) || m.set && older(n.stat.Mzxid)) {
+			return true
+		}
+	}
+	return false
 }
 
 // by reports whether the nodes found are as the transaction has left them. before is the highest zxid known

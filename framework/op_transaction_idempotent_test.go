@@ -82,7 +82,6 @@ func TestIdempotentTransactionForgivesNothingElse(t *testing.T) {
 		plant(t, srv, "/a", "/b")
 		nothing := func() {}
 		for name, err := range map[string]error{
-			"there before":  try(nothing, op.Create().ForPath("/a", []byte("/a"))),
 			"other refusal": try(nothing, op.Check().WithVersion(7).ForPath("/a"), op.Delete().ForPath("/none")),
 			"changed since": try(
 				func() { require.NoError(t, srv.Set("/c", nil)) }, op.Create().ForPath("/c", []byte("x")),
@@ -101,8 +100,10 @@ func TestIdempotentTransactionForgivesNothingElse(t *testing.T) {
 			assert.NotErrorIs(t, err, ErrNoNode, name)
 		}
 
-		// Without anything lost a refusal is a refusal, and it says by what.
-		_, err := c.IdempotentTransaction(ctx, op.Create().ForPath("/a", []byte("/a")))
+		// With the reply to a refusal lost, and without, a refusal is a refusal, and it says by what.
+		err := try(nothing, op.Create().ForPath("/a", []byte("/a")))
+		assert.EqualError(t, err, "transaction /a: operation 0 (create): node already exists")
+		_, err = c.IdempotentTransaction(ctx, op.Create().ForPath("/a", []byte("/a")))
 		assert.EqualError(t, err, "transaction /a: operation 0 (create): node already exists")
 
 		for name, ops := range map[string][]TransactionOp{

@@ -220,6 +220,6 @@ func (r *Report) advise() {
 			p.Ahead.Round(100*time.Millisecond))
 	}
 	if h.Cleanups > 0 {
-		r.say("%d nodes that callers no longer need are not deleted yet", h.Cleanups)
+		r.say("%s not deleted yet", many(h.Cleanups, "node that callers no longer need is", "nodes that callers no longer need are"))
 	}
 }

@@ -164,7 +164,7 @@ func TestDoctorOfServersThatDoNotTell(t *testing.T) {
 		assert.Equal(t, "silent", r.Told[0].Role())
 		connected, err := inspect.Connections(background, c)
 		require.NoError(t, err)
-		assert.Contains(t, connected.Missing, "1 servers of 1 do not tell who is connected")
+		assert.Contains(t, connected.Missing, "1 of 1 server does not tell who is connected")
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
 		_, err = inspect.Servers(ctx, c)

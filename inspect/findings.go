@@ -68,7 +68,7 @@ func (g Graph) Findings(connected Connected) (all []Finding) {
 		say(Unreadable, path, "its children may not be listed: whoever stands there is not seen")
 	}
 	if more := g.UnreadableCount - len(g.Unreadable); more > 0 {
-		say(Unreadable, g.Unreadable[0], "and %d more nodes may not be listed", more)
+		say(Unreadable, g.Unreadable[0], "and %s may not be listed", many(more, "more node", "more nodes"))
 	}
 	if g.Stopped != "" && len(g.Lines) > 0 {
 		say(Unseen, g.Lines[0].Path, "there may be more lines: %s", g.Stopped)
@@ -98,7 +98,7 @@ func (l Line) findings(connected Connected, say func(t Trouble, format string, a
 		if l.ForeignCount > len(names) {
 			more = ", …"
 		}
-		say(Strangers, "%d children take no part: %s%s", l.ForeignCount, strings.Join(names, ", "), more)
+		say(Strangers, "%s no part: %s%s", many(l.ForeignCount, "child takes", "children take"), strings.Join(names, ", "), more)
 	}
 	hidden := 0
 	for _, p := range slices.Concat(l.Holders, l.Waiting) {
@@ -107,7 +107,7 @@ func (l Line) findings(connected Connected, say func(t Trouble, format string, a
 		}
 	}
 	if hidden > 0 {
-		say(Unreadable, "the data of %d participants may not be read", hidden)
+		say(Unreadable, "the data of %s may not be read", many(hidden, "participant", "participants"))
 	}
 	for _, note := range l.Notes {
 		say(Wrong, "%s", plain.Text(note))

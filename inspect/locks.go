@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -54,14 +53,14 @@ func (r *reading) below(ctx context.Context, root string) (Found, error) {
 	level := []string{root}
 	for depth := 0; len(level) > 0; depth++ {
 		if depth > r.depth {
-			f.Stopped = fmt.Sprintf("there is more below %d levels", r.depth)
+			f.Stopped = "there is more below " + many(r.depth, "level", "levels")
 			break
 		}
 		var below []string
 		for len(level) > 0 && f.Stopped == "" {
 			some := level[:min(len(level), flightSize, max(r.left, 0))]
 			if level = level[len(some):]; len(some) == 0 {
-				f.Stopped = fmt.Sprintf("%d nodes were read", r.limits.nodes)
+				f.Stopped = many(r.limits.nodes, "node was read", "nodes were read")
 				break
 			}
 			r.left -= len(some)

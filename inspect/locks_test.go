@@ -106,7 +106,7 @@ func TestLocksIsBounded(t *testing.T) {
 		assert.Equal(t, "100 nodes were read", found.Stopped)
 		assert.Equal(t, map[string]int{"getChildren2": 100}, requests(s))
 		found = locks(t, c, "/", inspect.WithMostDepth(1))
-		assert.Equal(t, "there is more below 1 levels", found.Stopped)
+		assert.Equal(t, "there is more below 1 level", found.Stopped)
 		assert.Empty(t, locks(t, c, "/", inspect.WithMostNodes(2000)).Stopped)
 
 		for i := range 700 {

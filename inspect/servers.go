@@ -320,7 +320,7 @@ func Connections(ctx context.Context, client *framework.Client) (Connected, erro
 	}
 	c := ConnectedTo(servers)
 	if unknown == nil && len(config.Members) > len(servers) {
-		c.missing("%d servers of %d are known to the client", len(servers), len(config.Members))
+		c.missing("%d of %d servers are known to the client", len(servers), len(config.Members))
 	}
 	return c, nil
 }
@@ -340,8 +340,8 @@ func ConnectedTo(servers []Server) Connected {
 		}
 	}
 	if untold > 0 {
-		c.missing("%d servers of %d do not tell who is connected (4lw.commands.whitelist needs cons)", untold,
-			len(servers))
+		c.missing("%d of %s not tell who is connected (4lw.commands.whitelist needs cons)", untold,
+			many(len(servers), "server does", "servers do"))
 	}
 	return c
 }

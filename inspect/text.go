@@ -8,6 +8,14 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
+// many returns a number of things.
+func many(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprint(n, " ", more)
+}
+
 // String is the line as text for people: a first line with the path and the kind, and one for each
 // participant. Its form may change. What is not printable is escaped.
 func (l Line) String() string {
@@ -56,7 +64,7 @@ func (p Participant) String() string {
 	case len(p.Data) > 0:
 		fmt.Fprintf(&b, ", %s", plain.Text(string(p.Data)))
 	case p.DataLength > 0 && p.Err == nil:
-		fmt.Fprintf(&b, ", %d bytes of data", p.DataLength)
+		b.WriteString(", " + many(p.DataLength, "byte of data", "bytes of data"))
 	}
 	if p.Err != nil {
 		fmt.Fprintf(&b, " (%s)", plain.Text(p.Err.Error()))

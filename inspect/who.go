@@ -302,8 +302,8 @@ func (l *Line) note(s shape, holding string) {
 		}
 	}
 	if inLine && strangers > 0 {
-		say("%d foreign children are contenders of another kind: they and these do not see each other, and "+
-			"both may hold", strangers)
+		say("%s of another kind: they and these do not see each other, and both may hold",
+			many(strangers, "foreign child is a contender", "foreign children are contenders"))
 	}
 	if ahead {
 		say("a foreign child sorts before the holder: Java contenders wait for it; delete it")

@@ -223,7 +223,7 @@ func TestWhoSaysWhatIsWrong(t *testing.T) {
 		stand(t, c, "/b", numbered(java1+"lock-", 1<<30), numbered(java2+"lock-", 1<<30+1), numbered(kaz1+"__lock__", 2))
 		line = who(t, c, "/b")
 		require.Len(t, line.Notes, 2)
-		assert.Contains(t, line.Notes[0], "1 foreign children are contenders of another kind")
+		assert.Contains(t, line.Notes[0], "1 foreign child is a contender of another kind")
 		assert.Contains(t, line.Notes[1], "1073741826 of 2147483647 sequence numbers are used up")
 
 		require.NoError(t, s.Create("/c/lock-0000000000", nil))

@@ -15,7 +15,7 @@ import (
 // ErrBadArguments says that [Do] was called with a nil context, function or option. Nothing was attempted.
 var ErrBadArguments = errors.New("retry: bad arguments")
 
-// Option changes how [Do] works.
+// Option changes how [Do] works. If one is given several times the last counts.
 type Option func(*config)
 
 type config struct {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc/resolver"
@@ -96,8 +97,9 @@ func addresses[T any](instances []discovery.Instance[T]) (all []resolver.Address
 		if port == 0 {
 			port = i.SSLPort
 		}
-		at := net.JoinHostPort(i.Address, strconv.Itoa(port))
-		if i.Disabled || i.Address == "" || port == 0 || known[at] {
+		host := strings.Trim(i.Address, "[]") // an IPv6 address may have its brackets
+		at := net.JoinHostPort(host, strconv.Itoa(port))
+		if i.Disabled || host == "" || port == 0 || known[at] {
 			continue
 		}
 		known[at] = true

@@ -142,6 +142,7 @@ func TestAddressesAndEnds(t *testing.T) {
 			{ID: "a", Address: "10.0.0.1", Port: 80, SSLPort: 443}, {ID: "b", Address: "::1", SSLPort: 443},
 			{ID: "c", Address: "10.0.0.1", Port: 80}, {ID: "d", Address: "10.0.0.4"}, {ID: "e", Port: 80},
 			{ID: "f", Address: "10.0.0.6", Port: 80, Disabled: true},
+			{ID: "g", Address: "[::2]", Port: 80},
 		} {
 			defer register(t, s, i).Unregister(background)
 			synctest.Wait()
@@ -150,7 +151,7 @@ func TestAddressesAndEnds(t *testing.T) {
 		for len(cc.states) > 0 {
 			last = <-cc.states
 		}
-		assert.Equal(t, []string{"10.0.0.1:80", "[::1]:443"}, last)
+		assert.Equal(t, []string{"10.0.0.1:80", "[::1]:443", "[::2]:80"}, last)
 		r.Close()
 		assert.Empty(t, cc.errs)
 

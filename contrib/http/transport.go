@@ -9,11 +9,15 @@
 package curatorhttp
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-curator/curator/recipes/discovery"
 )
@@ -21,7 +25,9 @@ import (
 // NewTransport returns a transport that sends each request to an instance that the provider chooses, through
 // base; nil is http.DefaultTransport. The host of the request's URL is not resolved: it stays in the header
 // Host. The scheme says which port is taken: SSLPort for https, if there is one, else Port; without a port it
-// is the scheme's. With https the certificate is checked against the address of the instance.
+// is the scheme's. With https the certificate is checked against the address of the instance. An instance without an
+// address is not used, and the provider is told of it. A redirect of http.Client to another host, whatever the port, is
+// followed there, through base.
 //
 // If base returns an error, and the request's context has not ended, the provider is told of it
 // (discovery.Provider.NoteError). If no connection could be made, nothing was sent: then the request goes to
@@ -43,16 +49,19 @@ type transport[T any] struct {
 }
 
 func (t *transport[T]) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.URL == nil || elsewhere(request) {
+		return sent(t.base, request)
+	}
 	hasBody := request.Body != nil && request.Body != http.NoBody
-	for left := len(t.provider.Instances()); ; left-- {
-		instance, err := t.provider.Instance()
+	for left := len(addressed(t.provider)); ; left-- {
+		instance, err := t.choose()
 		if err != nil {
 			if hasBody {
 				_ = request.Body.Close()
 			}
 			return nil, err
 		}
-		response, err := t.base.RoundTrip(to(request, instance))
+		response, err := sent(t.base, to(request, instance))
 		if err == nil {
 			return response, nil
 		}
@@ -72,9 +81,53 @@ func (t *transport[T]) RoundTrip(request *http.Request) (*http.Response, error) 
 	}
 }
 
+// sent sends the request. Its response names it, as elsewhere needs.
+func sent(base http.RoundTripper, request *http.Request) (*http.Response, error) {
+	response, err := base.RoundTrip(request)
+	if err == nil && response.Request == nil {
+		response.Request = request
+	}
+	return response, err
+}
+
+// serviceKey is for the name of the service in the context of a request to an instance, whose URL names that.
+type serviceKey struct{}
+
+// elsewhere reports whether the request follows a redirect from the service to another host.
+func elsewhere(request *http.Request) bool {
+	first := request
+	for first.Response != nil && first.Response.Request != nil {
+		first = first.Response.Request
+	}
+	service, redirected := first.Context().Value(serviceKey{}).(string)
+	return redirected && first != request && !strings.EqualFold(service, request.URL.Hostname())
+}
+
+// choose returns what the provider chooses. If that has no address, it returns any other instance.
+func (t *transport[T]) choose() (discovery.Instance[T], error) {
+	instance, err := t.provider.Instance()
+	if err != nil || host(instance) != "" {
+		return instance, err
+	}
+	t.provider.NoteError(instance)
+	all := addressed(t.provider)
+	if len(all) == 0 {
+		return instance, fmt.Errorf("%w: none has an address", discovery.ErrNoInstance)
+	}
+	return all[rand.IntN(len(all))], nil
+}
+
+// addressed returns the instances that a request can be sent to.
+func addressed[T any](provider *discovery.Provider[T]) []discovery.Instance[T] {
+	return slices.DeleteFunc(provider.Instances(), func(i discovery.Instance[T]) bool { return host(i) == "" })
+}
+
+// host returns the address, which may be an IPv6 address in brackets, without those.
+func host[T any](i discovery.Instance[T]) string { return strings.Trim(i.Address, "[]") }
+
 // to is the request for an instance.
 func to[T any](request *http.Request, i discovery.Instance[T]) *http.Request {
-	out := request.Clone(request.Context())
+	out := request.Clone(context.WithValue(request.Context(), serviceKey{}, request.URL.Hostname()))
 	if out.Host == "" {
 		out.Host = request.URL.Host
 	}
@@ -82,13 +135,13 @@ func to[T any](request *http.Request, i discovery.Instance[T]) *http.Request {
 	if out.URL.Scheme == "https" && i.SSLPort != 0 {
 		port = i.SSLPort
 	}
-	switch {
+	switch at := host(i); {
 	case port != 0:
-		out.URL.Host = net.JoinHostPort(i.Address, strconv.Itoa(port))
-	case net.ParseIP(i.Address) != nil && net.ParseIP(i.Address).To4() == nil:
-		out.URL.Host = "[" + i.Address + "]"
+		out.URL.Host = net.JoinHostPort(at, strconv.Itoa(port))
+	case strings.Contains(at, ":"):
+		out.URL.Host = "[" + at + "]"
 	default:
-		out.URL.Host = i.Address
+		out.URL.Host = at
 	}
 	return out
 }

@@ -81,7 +81,7 @@ func (i *Instrumentation) Watch(name string, client *framework.Client) (stop fun
 	}
 	registration, err := i.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		h := client.Health()
-		by := metric.WithAttributes(attribute.String("curator.client", name),
+		by := metric.WithAttributes(text("curator.client", name),
 			attribute.String("curator.rule", h.Safety.Rule.String()))
 		for _, f := range of {
 			g, v := f(h)
@@ -95,7 +95,7 @@ func (i *Instrumentation) Watch(name string, client *framework.Client) (stop fun
 	return registration.Unregister, nil
 }
 
-func recipe(name string) attribute.KeyValue { return attribute.String("curator.recipe", name) }
+func recipe(name string) attribute.KeyValue { return text("curator.recipe", name) }
 
 func result(err error) attribute.KeyValue { return attribute.String("curator.result", word(err)) }
 

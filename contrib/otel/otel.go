@@ -20,7 +20,7 @@ type Instrumentation struct {
 	stateChanges                                       metric.Int64Counter
 }
 
-// Option changes what [New] makes.
+// Option changes what [New] makes. If one is given several times the last counts.
 type Option func(*options)
 
 type options struct {

@@ -30,7 +30,7 @@ func (i *Instrumentation) operation(ctx context.Context,
 
 func (i *Instrumentation) acquire(ctx context.Context, a framework.Acquisition) (context.Context,
 	func(error)) {
-	ctx, span := i.tracer.Start(ctx, "curator "+a.Recipe+" acquire",
+	ctx, span := i.tracer.Start(ctx, "curator "+printable(a.Recipe)+" acquire",
 		trace.WithAttributes(text("curator.path", a.Path)))
 	began := time.Now()
 	return ctx, func(err error) {
@@ -52,7 +52,7 @@ func (i *Instrumentation) wait(ctx context.Context, q framework.Queue) func(erro
 	if holder := writtenIn(q.PredecessorData); i.links && holder.IsValid() {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: holder}))
 	}
-	ctx, span := i.tracer.Start(ctx, "curator "+q.Recipe+" wait", options...)
+	ctx, span := i.tracer.Start(ctx, "curator "+printable(q.Recipe)+" wait", options...)
 	began := time.Now()
 	return func(err error) {
 		finish(span, err)
@@ -61,7 +61,7 @@ func (i *Instrumentation) wait(ctx context.Context, q framework.Queue) func(erro
 }
 
 func (i *Instrumentation) hold(ctx context.Context, h framework.HoldInfo) (context.Context, func(error)) {
-	ctx, span := i.tracer.Start(ctx, "curator "+h.Recipe+" hold", trace.WithAttributes(
+	ctx, span := i.tracer.Start(ctx, "curator "+printable(h.Recipe)+" hold", trace.WithAttributes(
 		text("curator.node", h.Path), session("curator.session", h.SessionID),
 		attribute.Int64("curator.token", h.Token),
 		attribute.Int64("curator.epoch", h.Epoch)))

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
@@ -30,7 +32,9 @@ func TestNamesThatOthersHaveChosen(t *testing.T) {
 		evil})(framework.OperationEnd{})
 	_, held := hooks.Hold(context.Background(), framework.HoldInfo{Recipe: "mutex", Path: "/" + evil})
 	held(nil)
-	require.Len(t, spans.Ended(), 3)
+	_, acquired := hooks.Acquire(context.Background(), framework.Acquisition{Recipe: evil, Path: "/" + evil})
+	acquired(nil)
+	require.Len(t, spans.Ended(), 4)
 	for _, span := range spans.Ended() {
 		texts := []string{span.Name(), span.Status().Description}
 		for _, a := range span.Attributes() {
@@ -45,4 +49,38 @@ func TestNamesThatOthersHaveChosen(t *testing.T) {
 			require.Less(t, len(s), 8<<10)
 		}
 	}
+}
+
+// So do the name of a client and that of a recipe in metrics.
+func TestNamesInMetrics(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	observed, err := curatorotel.New(curatorotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
+	require.NoError(t, err)
+	_, acquired := observed.Hooks().Acquire(t.Context(), framework.Acquisition{Recipe: "\xff", Path: "/"})
+	acquired(nil)
+	stop, err := observed.Watch("\xff", nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, stop()) }()
+	var all metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(t.Context(), &all))
+	names := 0
+	check := func(by attribute.Set) {
+		for _, a := range by.ToSlice() {
+			require.True(t, utf8.ValidString(a.Value.AsString()), "%s", a.Key)
+			if a.Value.AsString() == `\xff` {
+				names++
+			}
+		}
+	}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			switch data := m.Data.(type) {
+			case metricdata.Gauge[float64]:
+				check(data.DataPoints[0].Attributes)
+			case metricdata.Histogram[float64]:
+				check(data.DataPoints[0].Attributes)
+			}
+		}
+	}
+	require.Equal(t, 9, names, "eight gauges, and what it took to acquire")
 }

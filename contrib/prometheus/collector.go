@@ -7,10 +7,12 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
@@ -39,14 +41,15 @@ type metrics struct {
 	histogram *prometheus.HistogramVec
 }
 
-// Option changes what [NewCollector] makes.
+// Option changes what [NewCollector] makes. If one is given several times the last counts.
 type Option func(*Collector)
 
 // WithPaths adds metrics per directory: the position in line, the length of the line, the sequence numbers
 // that are left and the foreign children. It also tells the longest wait and the oldest hold of each path apart.
 // label maps a directory to its label "path": the path itself, or, where paths contain order numbers, one of a few
 // values; "" leaves the directory out, also of the longest wait and the oldest hold. The series of a directory exist
-// only while the client holds something there or tries to. Default: no such metrics.
+// only while the client holds something there or tries to. A label that is no valid UTF-8 is escaped, as all labels
+// are. Default: no such metrics.
 func WithPaths(label func(path string) string) Option { return func(c *Collector) { c.paths = label } }
 
 // NewCollector makes a collector without clients. Register it once.
@@ -109,6 +112,7 @@ func histogram(name, help string, by ...string) metrics {
 
 // Hooks returns the hooks for the [framework.WithHooks] of the client with that name (the label "client").
 func (c *Collector) Hooks(client string) framework.Hooks {
+	client = printable(client)
 	c.watched(client)
 	since := func(m metrics, began time.Time, by ...string) {
 		m.histogram.WithLabelValues(labelsOf(client, by)...).Observe(time.Since(began).Seconds())
@@ -116,6 +120,7 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 	return framework.Hooks{
 		Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
 			began := time.Now()
+			op.Name = printable(op.Name)
 			return func(end framework.OperationEnd) {
 				since(c.operations, began, op.Name, Result(end.Err))
 				if end.Attempts > 1 {
@@ -125,6 +130,7 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 		},
 		Acquire: func(ctx context.Context, a framework.Acquisition) (context.Context, func(error)) {
 			began := time.Now()
+			a.Recipe = printable(a.Recipe)
 			c.acquired(client, a.Recipe)
 			inner, over := c.acquiring(ctx, client, a)
 			return inner, func(err error) {
@@ -132,8 +138,12 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 				since(c.acquisitions, began, a.Recipe, Result(err))
 			}
 		},
-		Queue: func(q framework.Queue) { c.seen(client, q) },
+		Queue: func(q framework.Queue) {
+			q.Recipe = printable(q.Recipe)
+			c.seen(client, q)
+		},
 		Wait: func(ctx context.Context, q framework.Queue) func(error) {
+			q.Recipe = printable(q.Recipe)
 			began, waiting := time.Now(), c.waiting.WithLabelValues(client, q.Recipe)
 			waiting.Inc()
 			over := c.present.waiting(c.waitOf(ctx, client, q), q.Node)
@@ -144,6 +154,7 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 			}
 		},
 		Hold: func(ctx context.Context, h framework.HoldInfo) (context.Context, func(error)) {
+			h.Recipe = printable(h.Recipe)
 			began, over := time.Now(), c.holding(ctx, client, h)
 			c.held(client, h.Recipe)
 			return nil, func(cause error) {
@@ -153,12 +164,20 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 			}
 		},
 		State: func(s framework.StateReport) {
-			c.stateChanges.counter.WithLabelValues(client, s.State.String(), s.Reason).Inc()
+			c.stateChanges.counter.WithLabelValues(client, s.State.String(), printable(s.Reason)).Inc()
 		},
 		RoundTrip: func(r framework.RoundTrip) {
-			c.roundTrips.histogram.WithLabelValues(client, r.Kind).Observe(r.Took.Seconds())
+			c.roundTrips.histogram.WithLabelValues(client, printable(r.Kind)).Observe(r.Took.Seconds())
 		},
 	}
+}
+
+// printable returns s, or, if s is no valid UTF-8, which Prometheus panics at, s with that escaped.
+func printable(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return plain.Text(s)
 }
 
 func labelsOf(client string, by []string) []string { return append([]string{client}, by...) }
@@ -166,6 +185,7 @@ func labelsOf(client string, by []string) []string { return append([]string{clie
 // Watch collects the client's gauges under that name until stop is called. Call stop when the client is
 // closed. A client that is watched under a name replaces the previous one.
 func (c *Collector) Watch(name string, client *framework.Client) (stop func()) {
+	name = printable(name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.clients[name] = client

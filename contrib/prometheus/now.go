@@ -151,7 +151,7 @@ func (c *Collector) collectAges(ch chan<- prometheus.Metric) {
 func (c *Collector) kindOf(client, recipe, path string) kind {
 	k := kind{client: client, recipe: recipe}
 	if c.paths != nil {
-		k.label = c.paths(path)
+		k.label = printable(c.paths(path))
 	}
 	return k
 }

@@ -157,7 +157,7 @@ func (c *Collector) seen(client string, q framework.Queue) {
 	if c.paths == nil {
 		return
 	}
-	label := c.paths(q.Path)
+	label := printable(c.paths(q.Path))
 	if label == "" {
 		return
 	}

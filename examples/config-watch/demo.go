@@ -150,6 +150,8 @@ func (d *demo) cleanUp(ctx context.Context) {
 
 // cable is a network that can be unplugged.
 type cable struct {
+	to framework.Dialer
+
 	mu     sync.Mutex
 	pulled bool       // guarded by mu
 	conns  []net.Conn // guarded by mu
@@ -162,7 +164,7 @@ func (c *cable) dial(ctx context.Context, network, addr string) (net.Conn, error
 	if pulled {
 		return nil, errors.New("the network is unplugged")
 	}
-	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	conn, err := c.to(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}

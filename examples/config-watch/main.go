@@ -18,6 +18,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"sync"
@@ -41,10 +42,11 @@ type settings struct {
 	servers, path string
 	watch         bool
 	timeout       time.Duration // of the sessions
+	dial          framework.Dialer
 }
 
 func parse(args []string, out io.Writer) (settings, error) {
-	s := settings{timeout: 4 * time.Second} // the least that ZooKeeper grants with its usual tickTime
+	s := settings{timeout: 30 * time.Second, dial: new(net.Dialer).DialContext}
 	flags := flag.NewFlagSet("config-watch", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.StringVar(&s.servers, "servers", "",
@@ -71,17 +73,16 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if s.servers == "" {
-		cfg := zktest.Config{Listen: "127.0.0.1:0", TickTime: 500 * time.Millisecond}
-		server, err := zktest.NewServer(cfg)
+		server, err := zktest.NewServer(zktest.Config{TickTime: 500 * time.Millisecond})
 		if err != nil {
 			return fmt.Errorf("starting the in-process ZooKeeper: %w", err)
 		}
 		defer server.Close()
-		s.servers, s.timeout = server.Addr(), 2*time.Second
-		fmt.Fprintf(out, "in-process ZooKeeper at %s (give -servers to use your own)\n\n", s.servers)
+		s.servers, s.dial, s.timeout = server.Addr(), server.Dial, 2*time.Second
+		fmt.Fprint(out, "in-process ZooKeeper (give -servers to use your own)\n\n")
 	}
 	out = &lines{out: out}
-	var plug cable
+	plug := cable{to: s.dial}
 	client, err := connect(ctx, s, framework.WithDialer(plug.dial))
 	if err != nil {
 		return err
@@ -97,7 +98,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		return nil
 	}
-	operator, err := connect(ctx, s)
+	operator, err := connect(ctx, s, framework.WithDialer(s.dial))
 	if err != nil {
 		return err
 	}

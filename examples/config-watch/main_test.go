@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestDemonstration(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), nil, &out), &out)
+	synctest.Test(t, func(t *testing.T) { require.NoError(t, run(t.Context(), nil, &out), &out) })
 	assert.Contains(t, out.String(), "keeping what it has: /curator/config-watch/limits: invalid character")
 	assert.Contains(t, out.String(), "followed every change")
 	t.Log(out.String())

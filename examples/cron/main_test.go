@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestDemonstration(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), []string{"-every", "50ms"}, &out), &out)
+	synctest.Test(t, func(t *testing.T) { require.NoError(t, run(t.Context(), []string{"-every", "50ms"}, &out), &out) })
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	assert.GreaterOrEqual(t, len(lines), 3)
 	assert.Equal(t, len(lines), len(slices.Compact(slices.Sorted(slices.Values(lines)))), "none twice:\n%s", &out)

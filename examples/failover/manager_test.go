@@ -188,7 +188,7 @@ func TestMembersInTrouble(t *testing.T) {
 
 func TestDemonstration(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), nil, &out), &out)
+	synctest.Test(t, func(t *testing.T) { require.NoError(t, run(t.Context(), nil, &out), &out) })
 	for _, line := range []string{"first acts", "second waits: first has the lock",
 		"first does not act any more", "second acts"} {
 		assert.Contains(t, out.String(), line)

@@ -12,35 +12,30 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-const (
-	copies = 3
-	// demoTick is the in-process server's; a session timeout is four of them, where the server grants two at
-	// least.
-	demoTick    = 500 * time.Millisecond
-	demoTimeout = 4 * demoTick
-)
+const copies = 3
 
 // demo is a demonstration under way.
 type demo struct {
-	out    io.Writer
-	began  time.Time
-	lines  chan line // what the copies say
-	all    []*process
-	leader *process
+	timeout time.Duration // of the sessions
+	out     io.Writer
+	began   time.Time
+	lines   chan line // what the copies say
+	all     []*process
+	leader  *process
 }
 
 // demonstrate shows three copies, a graceful hand-over and a fail-over, and checks how long they take.
 func demonstrate(ctx context.Context, s settings, out io.Writer) error {
-	server, err := zktest.NewServer(zktest.Config{Listen: "127.0.0.1:0", TickTime: demoTick})
+	server, err := zktest.NewServer(zktest.Config{Listen: "127.0.0.1:0", TickTime: s.timeout / 4}) // it grants two ticks or more
 	if err != nil {
 		return fmt.Errorf("starting the in-process ZooKeeper: %w", err)
 	}
 	defer server.Close()
 	fmt.Fprintf(out, "in-process ZooKeeper at %s ", server.Addr())
 	fmt.Fprintf(out, "(give -servers to run one copy of the service with your own)\n\n")
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute+2*s.timeout)
 	defer cancel()
-	d := &demo{out: out, began: time.Now(), lines: make(chan line, 100)}
+	d := &demo{timeout: s.timeout, out: out, began: time.Now(), lines: make(chan line, 100)}
 	defer d.endAll()
 	for i := range copies {
 		p, err := start(fmt.Sprintf("copy %d", i+1), func(l line) {
@@ -48,7 +43,7 @@ func demonstrate(ctx context.Context, s settings, out io.Writer) error {
 			case d.lines <- l:
 			case <-ctx.Done():
 			}
-		}, "-servers", server.Addr(), "-path", s.path, "-session-timeout", demoTimeout.String(), "-until-eof")
+		}, "-servers", server.Addr(), "-path", s.path, "-session-timeout", s.timeout.String(), "-until-eof")
 		if err != nil {
 			return err
 		}
@@ -102,7 +97,7 @@ func (d *demo) play(ctx context.Context) error {
 		return err
 	}
 	d.say("handed over in %v", at.Sub(asked).Round(time.Millisecond))
-	if took := at.Sub(asked); took > demoTimeout/2 {
+	if took := at.Sub(asked); took > d.timeout/2 {
 		return fmt.Errorf("a graceful hand-over took too long: %v", took)
 	}
 	if former.end(); former.err != nil {
@@ -110,7 +105,7 @@ func (d *demo) play(ctx context.Context) error {
 	}
 
 	former = d.leader
-	d.say("SIGKILL for %s, whose session lasts %v", former.name, demoTimeout)
+	d.say("SIGKILL for %s, whose session lasts %v", former.name, d.timeout)
 	asked = time.Now()
 	if err := former.cmd.Process.Kill(); err != nil {
 		return err
@@ -119,7 +114,7 @@ func (d *demo) play(ctx context.Context) error {
 		return err
 	}
 	d.say("replaced after %v", at.Sub(asked).Round(time.Millisecond))
-	if took := at.Sub(asked); took > demoTimeout+time.Second {
+	if took := at.Sub(asked); took > d.timeout*3/2 {
 		return fmt.Errorf("the leader was killed and replaced only after %v", took)
 	}
 	answer, err := d.healthy(ctx, d.leader)

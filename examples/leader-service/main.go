@@ -59,8 +59,8 @@ func parse(args []string, out io.Writer) (settings, error) {
 		"`address` to serve HTTP at; port 0 is any that is free")
 	flags.StringVar(&s.address, "advertise", "",
 		"`URL` at which the other copies' clients reach this one (default: that of -http)")
-	flags.DurationVar(&s.timeout, "session-timeout", 10*time.Second,
-		"how long after its death a leader is replaced")
+	flags.DurationVar(&s.timeout, "session-timeout", 0,
+		"how long after its death a leader is replaced (default 10s, in the demonstration 2s)")
 	flags.BoolVar(&s.untilEOF, "until-eof", false,
 		"end when standard input does, too: so no copy outlives the demonstration")
 	if err := flags.Parse(args); err != nil {
@@ -68,6 +68,12 @@ func parse(args []string, out io.Writer) (settings, error) {
 	}
 	if flags.NArg() > 0 {
 		return s, fmt.Errorf("unexpected argument %q: there are only flags; see -help", flags.Arg(0))
+	}
+	if s.timeout == 0 {
+		s.timeout = 10 * time.Second
+		if s.servers == "" {
+			s.timeout = 2 * time.Second
+		}
 	}
 	return s, nil
 }

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"net"
 	"sync"
-	"time"
+
+	"github.com/go-curator/curator/framework"
 )
 
 // cable is a worker's network cable, which can be pulled.
 type cable struct {
+	to framework.Dialer
+
 	mu     sync.Mutex
 	pulled bool     // guarded by mu
 	conn   net.Conn // the last one made, guarded by mu
@@ -19,8 +22,7 @@ var errUnplugged = errors.New("the network cable is unplugged")
 
 // dial is a framework.Dialer.
 func (c *cable) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: 5 * time.Second}
-	conn, err := dialer.DialContext(ctx, network, addr)
+	conn, err := c.to(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"sync"
@@ -41,6 +42,7 @@ type settings struct {
 	workers, rounds int
 	path            string
 	timeout         time.Duration // of the sessions
+	dial            framework.Dialer
 }
 
 func parse(args []string, out io.Writer) (settings, error) {
@@ -64,6 +66,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 		return s, fmt.Errorf("-rounds %d: at least one is needed", s.rounds)
 	}
 	s.timeout = 4 * time.Second // the least that ZooKeeper grants with its usual tickTime
+	s.dial = (&net.Dialer{Timeout: 5 * time.Second}).DialContext
 	return s, nil
 }
 
@@ -73,14 +76,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if s.servers == "" {
-		cfg := zktest.Config{Listen: "127.0.0.1:0", TickTime: 500 * time.Millisecond}
-		server, err := zktest.NewServer(cfg)
+		server, err := zktest.NewServer(zktest.Config{TickTime: 500 * time.Millisecond})
 		if err != nil {
 			return fmt.Errorf("starting the in-process ZooKeeper: %w", err)
 		}
 		defer server.Close()
-		s.servers, s.timeout = server.Addr(), 2*time.Second
-		fmt.Fprintf(out, "in-process ZooKeeper at %s (give -servers to use your own)\n", s.servers)
+		s.servers, s.dial, s.timeout = server.Addr(), server.Dial, 2*time.Second
+		fmt.Fprintln(out, "in-process ZooKeeper (give -servers to use your own)")
 	}
 	fmt.Fprintf(out, "%d workers, each with its own session, take turns at the lock %s, %d times each\n\n",
 		s.workers, s.path, s.rounds)
@@ -109,7 +111,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 // work runs one worker.
 func work(ctx context.Context, s settings, l *ledger, worker int) error {
-	var plug cable
+	plug := cable{to: s.dial}
 	client, err := framework.New(s.servers,
 		framework.WithSessionTimeout(s.timeout), framework.WithDialer(plug.dial))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestDemonstration(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), nil, &out), &out)
+	synctest.Test(t, func(t *testing.T) { require.NoError(t, run(t.Context(), nil, &out), &out) })
 	assert.Contains(t, out.String(), `host-1 sees host-1: {"Address":"10.0.0.1:80","Version":"1.0"}`)
 	assert.Contains(t, out.String(), `host-1 sees host-1: {"Address":"10.0.0.1:8080","Version":"1.0"}`)
 	assert.Contains(t, out.String(), `host-2 sees host-2`)

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestDemonstration(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), []string{"-shards", "6"}, &out), &out)
+	synctest.Test(t, func(t *testing.T) { require.NoError(t, run(t.Context(), []string{"-shards", "6"}, &out), &out) })
 	require.Contains(t, out.String(), "the plan: map[blue:2 green:2 red:2]")
 	require.Contains(t, out.String(), "the plan: map[blue:3 green:3]")
 }

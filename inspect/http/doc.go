@@ -8,7 +8,8 @@
 //
 // It shows the lines below a path with their holders and waiters, the last grants of each, who waits for whom
 // drawn as a graph, possible deadlocks, the sessions, and the client's health: state changes, and how long its holds
-// are certain. It reads the lines of Curator for Java, of this library, of kazoo and of go-zookeeper; what it
+// are certain. A participant whose session is silent for more than half of its timeout, or has no connection, is marked
+// if the servers say who is connected (inspect.Connections); the ZooKeeper protocol itself says nothing of other sessions. It reads the lines of Curator for Java, of this library, of kazoo and of go-zookeeper; what it
 // cannot know is in the documentation of package inspect. It corresponds to nothing in Curator.
 //
 // # Who may see it
@@ -39,6 +40,9 @@
 // before the next look is not in a line's history. Each viewer gets what has changed since what it got last,
 // in one message: one that is slow gets fewer messages and delays nobody, and nothing waits for it in memory.
 // A viewer that takes no message for ten seconds is dropped, and its browser comes back.
+//
+// While somebody looks, the servers are asked who is connected every five seconds: one small read, and one connection to
+// each server for the four-letter word cons; once a minute if none of them allows it.
 //
 // At most 1000 lines, and 5000 participants of them, are sent, those that wait longest first; the others are
 // counted. At most 64 viewers are served at once, others get 503.

@@ -60,7 +60,7 @@ type (
 	}
 	head struct {
 		Loading, Lines, Unsent, Held, Waiting, UnreadableCount int
-		Problem, Stopped                                       string
+		Problem, Stopped, Untold                               string
 		Unreadable                                             []string
 		Circles                                                []struct{ Edges []struct{ Path string } }
 	}
@@ -88,8 +88,8 @@ type (
 	participant struct {
 		Key, Name, Session, Data, Error, Library string
 		Length                                   int
-		Since                                    int64
-		Revoked                                  bool
+		Since, Heard                             int64
+		Revoked, Away                            bool
 	}
 )
 

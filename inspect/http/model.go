@@ -70,6 +70,7 @@ type headView struct {
 	Loading int    `json:"loading,omitempty"` // how many nodes are known so far, plus 1; 0 if all are
 	Problem string `json:"problem,omitempty"` // why nothing can be shown
 	Stopped string `json:"stopped,omitempty"` // why not everything is
+	Untold  string `json:"untold,omitempty"`  // why it may not be known which participants are silent
 	// Lines is how many there are, Unsent how many of these are not sent, Held how many of them somebody
 	// holds, Waiting how many participants wait.
 	Lines   int `json:"lines"`
@@ -125,6 +126,8 @@ type partView struct {
 	Revoked bool            `json:"revoked,omitempty"`
 	Since   int64           `json:"since,omitempty"`
 	Error   string          `json:"error,omitempty"`
+	Heard   int64           `json:"heard,omitempty"` // since when its session is silent
+	Away    bool            `json:"away,omitempty"`  // its session has no connection
 }
 
 // grantView is a hold: Seen is when it was seen first, and Ended when it was not there any more; 0 if it is.
@@ -156,12 +159,13 @@ func (m *model) failed(err error, p cache.Progress) screen {
 
 // update is what is shown of a graph. Holds that were not there before are grants; those that were there when
 // everything was seen for the first time began some time before.
-func (m *model) update(g inspect.Graph, p cache.Progress, now time.Time) screen {
+func (m *model) update(g inspect.Graph, p cache.Progress, t told, now time.Time) screen {
 	first := !m.loaded
 	m.loaded = m.loaded || p.Synced
 	s := screen{targets: map[target]string{}}
 	s.head = headView{Since: m.began.UnixMilli(), Lines: len(g.Lines), Stopped: text(g.Stopped, 500),
-		UnreadableCount: g.UnreadableCount}
+		UnreadableCount: g.UnreadableCount,
+		Untold:          text(t.Missing, 300)}
 	if !m.loaded {
 		s.head.Loading = p.Known + 1
 	}
@@ -193,7 +197,7 @@ func (m *model) update(g inspect.Graph, p cache.Progress, now time.Time) screen 
 		}
 		r.kind, r.free = l.Kind, time.Time{}
 		r.note(l, first, now)
-		v := m.view(l, r, shown)
+		v := m.view(l, r, t, shown)
 		for _, part := range slices.Concat(l.Holders[:len(v.Holders)], l.Waiting[:len(v.Waiting)]) {
 			if part.Token != 0 {
 				s.targets[target{r.id, part.Token}] = part.Path
@@ -218,14 +222,14 @@ func (m *model) update(g inspect.Graph, p cache.Progress, now time.Time) screen 
 }
 
 // view is a line with its participants, as many as may be shown.
-func (m *model) view(l inspect.Line, r *remembered, shown int) lineView {
+func (m *model) view(l inspect.Line, r *remembered, t told, shown int) lineView {
 	v := lineView{ID: r.id, Path: text(l.Path, 300), Kind: l.Kind, Held: len(l.Holders),
 		Waits: len(l.Waiting) + l.More, Max: l.Max, Foreign: l.ForeignCount, Grants: slices.Clone(r.grants)}
 	for _, p := range l.Holders[:min(len(l.Holders), shown)] {
-		v.Holders = append(v.Holders, part(p))
+		v.Holders = append(v.Holders, t.part(p))
 	}
 	for _, p := range l.Waiting[:min(len(l.Waiting), shown)] {
-		v.Waiting = append(v.Waiting, part(p))
+		v.Waiting = append(v.Waiting, t.part(p))
 	}
 	for _, name := range l.Foreign[:min(len(l.Foreign), mostForeign)] {
 		v.Names = append(v.Names, text(name, 200))

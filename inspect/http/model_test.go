@@ -41,22 +41,22 @@ func locked(path string, holders ...int) inspect.Line {
 
 func TestGrants(t *testing.T) {
 	m := newModel(start)
-	s := m.update(graph(locked("/l", 1)), cache.Progress{Known: 7}, at(1))
+	s := m.update(graph(locked("/l", 1)), cache.Progress{Known: 7}, told{}, at(1))
 	assert.Equal(t, 8, s.head.Loading)
-	s = m.update(graph(locked("/l", 1)), synced, at(2))
+	s = m.update(graph(locked("/l", 1)), synced, told{}, at(2))
 	assert.Zero(t, s.head.Loading)
 	assert.Equal(t, []grantView{{Who: part(someone(1)), Seen: at(1).UnixMilli(), Before: true}}, s.lines[0].Grants)
 
-	s = m.update(graph(locked("/l", 2)), synced, at(3))
+	s = m.update(graph(locked("/l", 2)), synced, told{}, at(3))
 	assert.Equal(t, at(3).UnixMilli(), s.lines[0].Grants[0].Ended)
 	assert.Equal(t, grantView{Who: part(someone(2)), Seen: at(3).UnixMilli()}, s.lines[0].Grants[1])
 
-	s = m.update(graph(), synced, at(4))
+	s = m.update(graph(), synced, told{}, at(4))
 	assert.Equal(t, at(4).UnixMilli(), s.lines[0].Free)
 	assert.Equal(t, at(4).UnixMilli(), s.lines[0].Grants[1].Ended)
 	assert.Empty(t, s.targets)
 
-	s = m.update(graph(locked("/l", 3)), synced, at(5))
+	s = m.update(graph(locked("/l", 3)), synced, told{}, at(5))
 	assert.Zero(t, s.lines[0].Free)
 	assert.Len(t, s.lines[0].Grants, 3)
 	assert.Equal(t, "/l/p3", s.targets[target{s.lines[0].ID, 3}])
@@ -83,32 +83,32 @@ func deadlock() inspect.Graph {
 // A second look counts only if it is known to be one: the same tree looked at twice is one look.
 func TestASecondLook(t *testing.T) {
 	m := newModel(start)
-	assert.Empty(t, m.update(deadlock(), synced, at(1)).head.Circles)
+	assert.Empty(t, m.update(deadlock(), synced, told{}, at(1)).head.Circles)
 	assert.False(t, m.rings.due(at(5)))
 	assert.True(t, m.rings.due(at(6)))
-	assert.Empty(t, m.update(deadlock(), synced, at(60)).head.Circles, "nobody has asked since")
+	assert.Empty(t, m.update(deadlock(), synced, told{}, at(60)).head.Circles, "nobody has asked since")
 	m.rings.confirm(at(5))
-	assert.Empty(t, m.update(deadlock(), synced, at(61)).head.Circles, "too early")
+	assert.Empty(t, m.update(deadlock(), synced, told{}, at(61)).head.Circles, "too early")
 	m.rings.confirm(at(62))
-	assert.Len(t, m.update(deadlock(), synced, at(63)).head.Circles, 1)
+	assert.Len(t, m.update(deadlock(), synced, told{}, at(63)).head.Circles, 1)
 	assert.False(t, m.rings.due(at(64)), "this was the first look of the next five seconds")
-	assert.Len(t, m.update(deadlock(), synced, at(90)).head.Circles, 1)
-	assert.Empty(t, m.update(graph(), synced, at(91)).head.Circles)
+	assert.Len(t, m.update(deadlock(), synced, told{}, at(90)).head.Circles, 1)
+	assert.Empty(t, m.update(graph(), synced, told{}, at(91)).head.Circles)
 	assert.Equal(t, rings{}, m.rings)
-	m.update(deadlock(), synced, at(92))
+	m.update(deadlock(), synced, told{}, at(92))
 	m.failed(framework.ErrNoAuth, synced)
 	assert.Equal(t, rings{}, m.rings, "nothing is seen")
-	m.update(deadlock(), synced, at(100))
+	m.update(deadlock(), synced, told{}, at(100))
 	m.rings.confirm(at(62))
-	assert.Empty(t, m.update(deadlock(), synced, at(110)).head.Circles, "what was there before was another ring")
+	assert.Empty(t, m.update(deadlock(), synced, told{}, at(110)).head.Circles, "what was there before was another ring")
 }
 
 // Of what was seen before only the rings are kept, not the lines.
 func TestWhatIsKeptOfALook(t *testing.T) {
 	m := newModel(start)
-	m.update(deadlock(), synced, at(1))
+	m.update(deadlock(), synced, told{}, at(1))
 	m.rings.confirm(at(10))
-	m.update(deadlock(), synced, at(10))
+	m.update(deadlock(), synced, told{}, at(10))
 	for _, kept := range []inspect.Graph{m.rings.seen, m.rings.shown} {
 		assert.Empty(t, kept.Lines)
 		assert.Len(t, kept.Edges, 2)
@@ -119,8 +119,8 @@ func TestMembersAndItemsAreNoGrants(t *testing.T) {
 	m := newModel(start)
 	members := locked("/m", 1, 2)
 	members.Kind = inspect.Members
-	assert.Empty(t, m.update(graph(members), synced, at(1)).lines[0].Grants)
-	assert.Empty(t, m.update(graph(), synced, at(2)).lines, "and are forgotten")
+	assert.Empty(t, m.update(graph(members), synced, told{}, at(1)).lines[0].Grants)
+	assert.Empty(t, m.update(graph(), synced, told{}, at(2)).lines, "and are forgotten")
 	assert.Empty(t, m.lines)
 }
 
@@ -134,7 +134,7 @@ func TestManyLines(t *testing.T) {
 		}
 		lines = append(lines, l)
 	}
-	s := m.update(graph(lines...), synced, at(1))
+	s := m.update(graph(lines...), synced, told{}, at(1))
 	assert.Len(t, s.lines, mostLines)
 	assert.Equal(t, 2000, s.head.Unsent)
 	assert.Equal(t, 3000, s.head.Lines)
@@ -142,10 +142,10 @@ func TestManyLines(t *testing.T) {
 	assert.Len(t, s.lines[0].Waiting, leastShown)
 	assert.Equal(t, 50, s.lines[0].Waits)
 	assert.Len(t, m.lines, mostLines)
-	s = m.update(graph(lines[2000:]...), synced, at(2))
+	s = m.update(graph(lines[2000:]...), synced, told{}, at(2))
 	assert.Len(t, m.lines, mostLines+mostFree)
 	assert.Len(t, s.lines, mostLines+mostFree)
-	m.update(graph(), synced, at(3))
+	m.update(graph(), synced, told{}, at(3))
 	assert.Len(t, m.lines, mostFree)
 }
 
@@ -176,7 +176,7 @@ func FuzzModel(f *testing.F) {
 				}
 				lines = append(lines, l)
 			}
-			s := m.update(graph(lines...), synced, at(step))
+			s := m.update(graph(lines...), synced, told{}, at(step))
 			ids := map[int]bool{}
 			for _, l := range s.lines {
 				require.False(t, ids[l.ID], "one line for an id")
@@ -221,4 +221,35 @@ func FuzzModel(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Nothing is said of a session of which the servers have said nothing, or not lately.
+func TestWhatServersDoNotTell(t *testing.T) {
+	asked := at(100)
+	p := inspect.Participant{Session: 1}
+	by := func(silent time.Duration) map[int64]inspect.Connection {
+		return map[int64]inspect.Connection{1: {Session: 1, Timeout: 30 * time.Second, Silent: silent}}
+	}
+	none, some := map[int64]inspect.Connection{}, map[int64]bool{1: true}
+	for name, c := range map[string]struct {
+		t     told
+		after time.Duration
+		since time.Time
+		away  bool
+	}{
+		"nobody was asked":          {told{}, 0, time.Time{}, false},
+		"alive":                     {told{inspect.Connected{By: by(15 * time.Second)}, asked, some}, 0, time.Time{}, false},
+		"silent":                    {told{inspect.Connected{By: by(16 * time.Second)}, asked, some}, 20 * time.Second, at(84), false},
+		"silent, an old answer":     {told{inspect.Connected{By: by(16 * time.Second)}, asked, some}, 21 * time.Second, time.Time{}, false},
+		"silent, others unknown":    {told{inspect.Connected{By: by(16 * time.Second), Missing: "?"}, asked, some}, 0, at(84), false},
+		"not connected":             {told{inspect.Connected{By: none}, asked, some}, 0, time.Time{}, true},
+		"not connected, or unknown": {told{inspect.Connected{By: none, Missing: "?"}, asked, some}, 0, time.Time{}, false},
+		"came after the question":   {told{inspect.Connected{By: none}, asked, nil}, 0, time.Time{}, false},
+	} {
+		since, away := c.t.current(asked.Add(c.after)).quiet(p)
+		assert.Equal(t, c.since, since, name)
+		assert.Equal(t, c.away, away, name)
+	}
+	assert.Equal(t, at(105), told{at: asked}.next())
+	assert.Equal(t, at(160), told{inspect.Connected{By: none, Missing: "?"}, asked, nil}.next())
 }

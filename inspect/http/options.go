@@ -3,12 +3,13 @@ package inspecthttp
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 
 	"github.com/go-curator/curator/framework"
 )
 
-// Option is an option of [New].
+// Option is an option of [New]. If one is given several times the last counts, unless it says otherwise.
 type Option func(*Page) error
 
 // WithDelete lets people delete the node of a participant: of one that waits for ever, or of a holder that is
@@ -23,7 +24,8 @@ func WithDelete() Option {
 }
 
 // WithHosts refuses requests whose Host header names none of these hosts, with 421: host names or addresses
-// without a port, such as "localhost" or "::1". Default: every host is served, see "Who may see it".
+// without a port, such as "localhost" or "::1". Given several times, all hosts are served. Default: every host is
+// served, see "Who may see it".
 func WithHosts(names ...string) Option {
 	return func(p *Page) error {
 		for _, name := range names {
@@ -31,8 +33,16 @@ func WithHosts(names ...string) Option {
 				return fmt.Errorf("%w WithHosts: %q is no host name or address without a port",
 					framework.ErrInvalidOption, name)
 			}
-			p.hosts = append(p.hosts, strings.ToLower(name))
+			p.hosts = append(p.hosts, usual(name))
 		}
 		return nil
 	}
+}
+
+// usual returns a host in the form in which hosts are compared: an IP address in its usual form, a name in lower case.
+func usual(host string) string {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return addr.Unmap().String()
+	}
+	return strings.ToLower(host)
 }

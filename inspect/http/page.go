@@ -113,6 +113,13 @@ func (p *Page) enter() error {
 	return nil
 }
 
+// watched reports whether somebody looks.
+func (p *Page) watched() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.viewers > 0
+}
+
 func (p *Page) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

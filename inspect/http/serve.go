@@ -75,7 +75,7 @@ func (p *Page) served(host string) bool {
 	} else {
 		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	}
-	return slices.Contains(p.hosts, strings.ToLower(host))
+	return slices.Contains(p.hosts, usual(host))
 }
 
 func (p *Page) file(w http.ResponseWriter, r *http.Request, name string) {

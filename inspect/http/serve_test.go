@@ -94,10 +94,11 @@ func TestFilesStandAlone(t *testing.T) {
 func TestHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, zktest.RunT(t))
-		p := newPage(t, c, "/", inspecthttp.WithHosts("localhost", "127.0.0.1", "::1"))
+		p := newPage(t, c, "/", inspecthttp.WithHosts("localhost", "127.0.0.1", "::1", "2001:DB8:0:0::7"))
 		for host, served := range map[string]bool{
 			"localhost": true, "LOCALHOST:80": true, "127.0.0.1:8180": true, "[::1]:8180": true, "[::1]": true,
 			"evil.example": false, "evil.example:8180": false, "localhost.evil.example": false, "": false,
+			"[2001:db8::7]": true, "[2001:0DB8::7]:80": true, "[0:0:0:0:0:0:0:1]": true, "[2001:db8::8]": false,
 			"127.0.0.1.evil.example": false, "localhost:80:80": false,
 		} {
 			for _, path := range []string{"/", "/page.js", "/events", "/delete"} {

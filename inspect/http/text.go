@@ -51,3 +51,13 @@ func part(p inspect.Participant) partView {
 	}
 	return v
 }
+
+// part is a participant with what is known of its session.
+func (t told) part(p inspect.Participant) partView {
+	v := part(p)
+	since, away := t.quiet(p)
+	if v.Away = away; !since.IsZero() {
+		v.Heard = since.UnixMilli()
+	}
+	return v
+}

@@ -3,6 +3,7 @@ package inspecthttp
 import (
 	"bytes"
 	"context"
+	"sync"
 	"time"
 
 	"github.com/go-curator/curator/cache"
@@ -45,6 +46,12 @@ func (p *Page) watch(ctx context.Context) {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	var news question
+	var graph inspect.Graph
+	var connected told
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	answers := make(chan told, 1)
+	ask := time.Now()            // when to ask who is connected; zero while the servers are asked
 	var resting <-chan time.Time // while it is too early for another look
 	due := changed
 	for {
@@ -56,6 +63,11 @@ func (p *Page) watch(ctx context.Context) {
 			if !m.loaded { // how far it is
 				poke(changed)
 			}
+			if now := time.Now(); !ask.IsZero() && !now.Before(ask) && p.watched() {
+				ask = time.Time{}
+				seen := graph
+				asking.Go(func() { answers <- p.connections(ctx, seen) })
+			}
 			if news.answered(ctx, nodes) {
 				m.rings.confirm(news.at)
 				poke(changed)
@@ -63,17 +75,22 @@ func (p *Page) watch(ctx context.Context) {
 				news.ask(ctx, p.client, p.root)
 			}
 			continue
+		case connected = <-answers:
+			ask = connected.next()
+			poke(changed)
+			continue
 		case <-resting:
 			resting, due = nil, changed
 			continue
 		case <-due:
 		}
 		began := time.Now()
-		graph, err := inspect.WhyIn(nodes, inspect.WithMostNodes(mostNodes), inspect.WithMostData(keptData))
+		var err error
+		graph, err = inspect.WhyIn(nodes, inspect.WithMostNodes(mostNodes), inspect.WithMostData(keptData))
 		if progress := nodes.Progress(); err != nil {
 			p.board.put(m.failed(err, progress))
 		} else {
-			p.board.put(m.update(graph, progress, began))
+			p.board.put(m.update(graph, progress, connected.current(began), began))
 		}
 		resting, due = time.After(max(pace, share*time.Since(began))), nil
 	}

@@ -3,10 +3,13 @@ package browser_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -72,6 +75,10 @@ func TestPictures(t *testing.T) {
 	v.dark(false)
 	v.open(s.web.URL + "/")
 	v.has("/shop/locks/stock/berlin", "These sessions wait for each other", "kazoo", "2 hold", "reads", "0 in flight")
+	v.until("the lines of the deadlock come first", `(() => {
+		const dead = [...document.querySelectorAll('.line')].map(e => e.classList.contains('dead'));
+		return dead[0] && dead[1] && !dead.slice(2).includes(true);
+	})()`)
 	light := ask[string](v, "getComputedStyle(document.body).backgroundColor")
 	v.shoot("light")
 	v.dark(true)
@@ -81,13 +88,47 @@ func TestPictures(t *testing.T) {
 	narrow := newViewer(t, 320, 1600)
 	narrow.dark(false)
 	narrow.open(s.web.URL + "/")
-	narrow.has("/shop/locks/stock/berlin")
+	narrow.has("/shop/locks/stock/berlin", "These sessions wait for each other")
 	const beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 	assert.LessOrEqual(t, ask[int](narrow, beyond), 0, "nothing is cut off")
 	narrow.do(chromedp.EmulateViewport(390, 1600))
 	assert.LessOrEqual(t, ask[int](narrow, beyond), 0, "nothing is cut off")
+	narrow.until("the graph fits, and can be read", `(() => {
+		const box = document.querySelector('#graph'), drawing = box.querySelector('svg');
+		return box.scrollWidth <= box.clientWidth && drawing.getBoundingClientRect().width > 0.95 * drawing.viewBox.baseVal.width;
+	})()`)
 	narrow.shoot("narrow")
+	ask[bool](narrow, `(() => { document.querySelector('#graph-box').scrollIntoView(); return true; })()`)
+	narrow.shoot("narrow-graph")
 	narrow.fine()
+}
+
+// A holder whose session has no connection does not look like one that works.
+func TestAHolderWithoutAConnection(t *testing.T) {
+	s := newStage(t)
+	var gone atomic.Bool
+	holder, err := framework.New(s.server.Addr(), framework.WithSessionTimeout(40*time.Second),
+		framework.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if gone.Load() {
+				return nil, errors.New("no route to host")
+			}
+			return s.server.Dial(ctx, network, addr)
+		}))
+	require.NoError(t, err)
+	t.Cleanup(func() { gone.Store(false); _ = holder.Close() })
+	_, err = mutex.New(holder, "/locks/held", mutex.WithNodeData([]byte("gone"))).Acquire(t.Context())
+	require.NoError(t, err)
+	session, err := holder.Session(t.Context())
+	require.NoError(t, err)
+	v := newViewer(t, 1000, 700)
+	v.open(s.web.URL + "/")
+	v.has("/locks/held")
+	assert.NotContains(t, v.text(), "no connection")
+	gone.Store(true)
+	s.server.Cut(session.ID())
+	v.has("no connection")
+	v.shoot("gone")
+	v.fine()
 }
 
 // What happens is on the page within a second, without a reload.

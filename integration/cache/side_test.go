@@ -45,8 +45,8 @@ const flat = "/tree/flat"
 
 func newSide(t *testing.T, leaves int) *side {
 	t.Helper()
-	s := &side{node: zkserver.Start(t, zkserver.Options{})}
-	s.writer, _ = kit.Connected(t, s.node.ConnectString(), framework.WithSessionTimeout(10*time.Second))
+	s := &side{node: zkserver.Start(t, zkserver.Options{MaxSessionTimeout: 30 * time.Second})}
+	s.writer, _ = kit.Connected(t, s.node.ConnectString(), framework.WithSessionTimeout(30*time.Second))
 	grow(t, s.writer, "/tree", leaves)
 	for i := range inDirectory {
 		s.create(t, fmt.Sprintf("%s/node-%d", flat, i), "flat")

@@ -22,7 +22,7 @@ const tick = 200 * time.Millisecond
 // suspension of its own.
 const (
 	brief = 4 * time.Second
-	calm  = 15 * time.Second
+	calm  = 30 * time.Second
 )
 
 func server(t *testing.T, options zkserver.Options) *zkserver.Node {

@@ -207,11 +207,17 @@ func (s *Session) refuse(c *Call) error {
 		return fmt.Errorf("%w: %w", ErrNotSent, ErrClosed)
 	case s.admission.refused != nil && c.Patience > 0:
 		return fmt.Errorf("%w: %w", ErrNotSent, s.admission.refused)
-	case len(c.Body)+8 > s.cfg.MaxFrame:
-		return fmt.Errorf("%w: %w: it has %d bytes, and the limit is %d",
-			ErrNotSent, ErrTooLarge, len(c.Body)+8, s.cfg.MaxFrame)
 	}
-	return nil
+	return Fits(len(c.Body)+8, s.cfg.MaxFrame)
+}
+
+// Fits returns ErrTooLarge for a request of more bytes than the limit. What is known to be part of a request can be
+// refused before it is copied into one.
+func Fits(bytes, limit int) error {
+	if bytes <= limit {
+		return nil
+	}
+	return fmt.Errorf("%w: %w: it has %d bytes, and the limit is %d", ErrNotSent, ErrTooLarge, bytes, limit)
 }
 
 // pump moves calls from the queue to the connection: urgent ones, and the others while its window is open.
@@ -350,7 +356,8 @@ func extends(code int32) bool {
 	return true
 }
 
-// isWrite says whether a successful op went through the quorum.
+// isWrite reports whether the answer to a successful op proves that a quorum has committed it, see [Liveness]. A reconfig
+// also changes the tree, but it replaces the quorum, and perhaps the leader, on which that proof rests: it proves nothing.
 func isWrite(op int32) bool {
 	switch op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData,

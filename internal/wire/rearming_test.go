@@ -67,6 +67,15 @@ func TestRearmedWatches(t *testing.T) {
 		require.Empty(t, r.rearmed(c.Rearm, jute.CodeUnimplemented))
 		r.empty()
 	})
+	t.Run("given up before the answer", func(t *testing.T) {
+		r, set := newTable(t), &WatchSet{}
+		h := listen(Data, "/x")
+		c := r.rearms(set, &h.Watch)
+		assert.Empty(t, r.unwatch(h), "it is not armed yet")
+		require.Empty(t, r.rearmed(c.Rearm, jute.CodeOK))
+		assert.Len(t, r.unneeded("/x"), 1, "the server has armed it")
+		r.empty()
+	})
 	t.Run("where a persistent watch is", func(t *testing.T) {
 		r, set := newTable(t), &WatchSet{}
 		own := r.armed(Persistent, "/x")

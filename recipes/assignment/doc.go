@@ -31,8 +31,9 @@
 //   - The function does not return although its context has ended: the member keeps the item until its
 //     session ends, and the next owner waits. Run does not return either.
 //   - The function returns early, with an error or without: the item's lock is given back, and the member
-//     takes it again after a pause, from a tenth of a second up to ten seconds. The item does not move to
-//     another member for that. Errors are logged.
+//     takes it again after a pause: between 50 and 100 ms, and twice as long after each return in a row, up
+//     to between five and ten seconds; work of a minute ends the series. The item does not move to another
+//     member for that. Errors are logged.
 //   - The plan's node is deleted, or overwritten with something else: the members write the plan that they
 //     have known last. Meanwhile nothing moves.
 //
@@ -51,7 +52,7 @@
 // # What it costs
 //
 // At rest nothing is sent, except one exists per member about once per session timeout. A change of the
-// members costs one write, and of each member one or two reads. An item that moves costs its new owner a
+// members costs one list and one write, and of each member one or two reads. An item that moves costs its new owner a
 // create, a list and two watches, and its old owner a delete; its first owner ever also the creation of its
 // directory.
 //

@@ -2,6 +2,7 @@ package assignment
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,8 +58,10 @@ func TestViewOf(t *testing.T) {
 		"/d/z": node("/d/z", `{"weight":-1}`, 5, 10),
 		"/d/p": node("/d/p", `{"weight":1}`, 0, 3),
 	})
+	slices.Sort(v.names)
 	require.Equal(t, view{
 		members: []member{{"y", 0, 8}, {"x", 3, 9}, {"z", 0, 10}},
+		names:   []string{"p", "x", "y", "z"},
 		owners:  map[string]string{"1": "x"}, exists: true, version: 7, czxid: 1,
 	}, v)
 	require.Equal(t, view{}, viewOf("/d", nil))

@@ -21,7 +21,7 @@ var (
 	ErrBadPlan = errors.New("the node does not contain a plan: look who else writes there")
 )
 
-// Option configures [New].
+// Option configures [New]. If one is given several times the last counts.
 type Option func(*Assignment) error
 
 // WithID sets the member's id: the name of its node, and of the owner in [Assignment.Plan]. It must be unique

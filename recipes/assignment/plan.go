@@ -16,6 +16,7 @@ import (
 // view is the plan and the members, as they were at one moment.
 type view struct {
 	members []member
+	names   []string          // of the directory's children, also of those that are no members
 	owners  map[string]string // by item; nil: there is no plan that can be read
 	exists  bool              // the plan's node does
 	version int32             // of that
@@ -32,6 +33,7 @@ func viewOf(dir string, nodes map[string]cache.Node) (v view) {
 			v.owners, v.err = decode(n.Data)
 			continue
 		}
+		v.names = append(v.names, zkpath.Base(path))
 		if n.Stat.EphemeralOwner != 0 { // another's node is no member
 			v.members = append(v.members, member{zkpath.Base(path), weightOf(n.Data), n.Stat.Czxid})
 		}

@@ -3,6 +3,8 @@ package assignment
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/chance"
 	"github.com/go-curator/curator/internal/flow"
+	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/recipes/internal/queue"
 	"github.com/go-curator/curator/recipes/node"
 )
@@ -188,21 +191,44 @@ func (r *run) current() bool {
 	return r.a.client.State().State.IsConnected() && r.cache.Progress().Synced
 }
 
-// write tries once to replace the plan that was seen.
+// errOutdated says that the members are not those that were seen.
+var errOutdated = errors.New("the members have changed")
+
+// write tries once to replace the plan that was seen, if the members that were seen are those that there are: events
+// may be late, on a connection whose silence is not noticed yet. The version would not tell.
 func (r *run) write(ctx context.Context, owners map[string]string, seen view) error {
+	list, err := r.a.client.GetChildren().InBackground().ForPath(ctx, r.a.dir()).Wait(ctx)
+	if err == nil && !r.same(list.Names, seen.names) {
+		err = errOutdated
+	}
+	if err = queue.Unless(err, framework.ErrNoNode); err != nil {
+		return err
+	}
 	if !seen.exists {
 		_, err := r.a.client.Create().InBackground().ForPath(ctx, r.a.dir(), encode(owners)).Wait(ctx)
 		return err
 	}
-	_, err := r.a.client.SetData().WithVersion(seen.version).InBackground().
+	_, err = r.a.client.SetData().WithVersion(seen.version).InBackground().
 		ForPath(ctx, r.a.dir(), encode(owners)).Wait(ctx)
 	return err
+}
+
+// same reports whether the names of both lists are the same, but for those of nodes that cannot be read.
+func (r *run) same(listed, seen []string) bool {
+	once := map[string]bool{} // in one of them
+	for _, name := range slices.Concat(listed, seen) {
+		once[name] = !once[name]
+	}
+	for path := range r.cache.Failures() {
+		delete(once, zkpath.Base(path))
+	}
+	return !slices.Contains(slices.Collect(maps.Values(once)), true)
 }
 
 // wrote says what follows from an attempt: an error ends Run. Whether the plan fits now, the tree will tell.
 func (r *run) wrote(err error, w *wish) error {
 	r.since = time.Now()
-	conflict := errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNodeExists) ||
+	conflict := errors.Is(err, errOutdated) || errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNodeExists) ||
 		errors.Is(err, framework.ErrNoNode)
 	if err == nil || conflict {
 		r.failures, r.pause = 0, 0

@@ -94,7 +94,8 @@ func TestTraffic(t *testing.T) {
 			"multiRead": 3 + 1 + 2, // its load; the other hears of it; both hear of the plan
 			"setData":   1,         // the plan
 			// Each lock is listed once; its waiter watches the one ahead, and its own.
-			"getChildren2": 3, "getData": 3, "setWatches": 3, "delete": 3,
+			// The members are listed before the plan is written.
+			"getChildren2": 3 + 1, "getData": 3, "setWatches": 3, "delete": 3,
 		}, at)
 	})
 }
@@ -425,6 +426,86 @@ func TestBackInTime(t *testing.T) {
 		_, again, err := w.s.Get(members)
 		require.NoError(t, err)
 		require.Equal(t, stat.Version, again.Version, "the plan was not written")
+	})
+}
+
+// So it does if the member that writes the plan has seen it go, and then nothing, since its connection was silent:
+//
+//  1. b leaves, and a sees that.
+//  2. a's connection becomes silent, and b comes back.
+//  3. The settle time is over, and a wants to write a plan without b.
+//  4. a's connection is as before, before a session timeout is near.
+func TestBackInTimeWhileTheWriterHearsNothing(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		a := w.start("a", numbers(2), nil)
+		time.Sleep(time.Second)
+		b := w.start("b", nil, nil)
+		w.after(settle, "1=a 2=b")
+		_, stat, err := w.s.Get(members)
+		require.NoError(t, err)
+		b.leave()
+		time.Sleep(settle / 4)
+		w.s.BlackHole(recipetest.Session(t, a.c), zktest.Both)
+		time.Sleep(settle / 4)
+		b.begin("b", nil)
+		time.Sleep(settle)
+		w.s.Heal()
+		moves := w.moves()
+		time.Sleep(5 * time.Second)
+		require.Equal(t, "1=a 2=b", w.owners())
+		require.Equal(t, moves, w.moves(), "nothing has moved")
+		_, again, err := w.s.Get(members)
+		require.NoError(t, err)
+		require.Equal(t, stat.Version, again.Version, "the plan was not written")
+	})
+}
+
+// A plan that was computed before another was written does not replace that, however late it comes.
+func TestAPlanThatComesLate(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		a := w.start("a", numbers(3), nil)
+		time.Sleep(time.Second)
+		b := w.start("b", nil, nil)
+		time.Sleep(time.Second)
+		late := w.s.Inject(zktest.Fault{Session: recipetest.Session(t, a.c), Op: "setData", Action: zktest.Hold})
+		w.start("c", nil, nil)
+		<-late.Struck() // a writes that c has an item
+		require.NoError(t, b.a.SetItems(background, numbers(4)))
+		late.Release()
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 4, strings.Count(w.owners(), "="), w.owners())
+	})
+}
+
+// What a member has seen before it was cut off is no reason to write a plan when it is back:
+//
+//  1. c leaves, and a sees that, and is cut off.
+//  2. b takes more than before.
+//  3. The settle time is over, and a is back.
+func TestAPlanIsOfWhatWasReadSinceTheReconnect(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		a := w.start("a", numbers(4), nil)
+		time.Sleep(time.Second)
+		b := w.start("b", nil, nil)
+		c := w.start("c", nil, nil)
+		time.Sleep(5 * time.Second)
+		_, stat, err := w.s.Get(members)
+		require.NoError(t, err)
+		id := recipetest.Session(t, a.c)
+		c.leave()
+		synctest.Wait()
+		away := w.s.Inject(zktest.Fault{Session: id, Op: "connect", Action: zktest.Hold})
+		w.s.Cut(id)
+		<-away.Struck()
+		require.NoError(t, b.a.SetWeight(background, 3))
+		time.Sleep(settle + settle/4)
+		away.Release()
+		time.Sleep(5 * time.Second)
+		mine := strings.Count(w.owners(), "=a")
+		require.Equal(t, 1, mine, w.owners())
+		_, again, err := w.s.Get(members)
+		require.NoError(t, err)
+		require.Equal(t, stat.Version+1, again.Version, "the plan was written once")
 	})
 }
 

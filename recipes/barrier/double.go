@@ -32,7 +32,7 @@ type Double struct {
 	closer closer
 }
 
-// Option changes what [NewDouble] makes.
+// Option changes what [NewDouble] makes. If one is given several times the last counts.
 type Option func(*Double) error
 
 // WithNodeData sets the data of the members' nodes: a host name, say, for people who look at them. Default:

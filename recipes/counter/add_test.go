@@ -458,3 +458,40 @@ func TestTurnsAfterASlowWrite(t *testing.T) {
 	t.Logf("%v for a turn", waited/20)
 	require.Less(t, waited/20, time.Second)
 }
+
+// ErrOverflow is about what the number is, not about what it was when this process wrote last.
+func TestOverflowIsOfThePresentNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		n := counter.NewLong(newClient(t, s), path)
+		require.NoError(t, n.Set(background, math.MaxInt64-5))
+		add(t, n, 1)
+		require.NoError(t, s.Set(path, make([]byte, 8)))
+		require.EqualValues(t, 100, add(t, n, 100))
+		_, err := n.Add(background, math.MaxInt64)
+		require.ErrorIs(t, err, counter.ErrOverflow)
+	})
+}
+
+// A member that lags shows a number that others have set back since.
+func TestOverflowAtAMemberThatLags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := zktest.RunEnsembleT(t, 3)
+		require.NoError(t, e.AwaitSettled(t.Context()))
+		connect := func(at int) *counter.Long {
+			c, err := framework.New(e.Member(at).Addr(), framework.WithDialer(e.Dial), framework.WithSessionTimeout(30*time.Second))
+			require.NoError(t, err)
+			t.Cleanup(func() { assert.NoError(t, c.Close()) })
+			return counter.NewLong(c, path)
+		}
+		lagging := (e.Leader() + 1) % 3
+		near, late := connect(e.Leader()), connect(lagging)
+		require.NoError(t, near.Set(background, math.MaxInt64))
+		_, err := late.Add(background, 1)
+		require.ErrorIs(t, err, counter.ErrOverflow)
+		e.SetLag(lagging, 2*time.Second)
+		require.NoError(t, near.Set(background, 0))
+		require.EqualValues(t, 1, add(t, late, 1))
+		e.SetLag(lagging, 0)
+	})
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/apart"
+	"github.com/go-curator/curator/recipes/internal/mark"
 )
 
 // current is what the number is, as far as the writer knows, and the mark that stood when it learned that.
@@ -88,7 +89,7 @@ func (n *Number[T]) next(ctx context.Context) bool {
 
 // round waits for its turn and then writes what is waiting.
 func (n *Number[T]) round(ctx context.Context) {
-	err := n.turns.wait(ctx)
+	err := mark.NotSent(n.turns.wait(ctx))
 	if ctx.Err() != nil && n.reg.client.Err() == nil {
 		return // all have left; others may have come
 	}
@@ -131,25 +132,26 @@ func (n *Number[T]) add(ctx context.Context) (again bool, _ error) {
 	defer n.reg.leave()
 	now, err := n.now(ctx)
 	if err != nil {
-		return false, err
+		return false, mark.NotSent(err)
 	}
-	sum, some := now.n, false
-	for _, a := range n.batch {
-		next := sum + a.delta
-		if a.err = nil; a.delta != 0 && (next > sum) != (a.delta > 0) {
-			a.err = ErrOverflow
-			continue
+	sum, some := n.sum(now.n)
+	if !some { // nothing is written that would be refused if the number has changed: look what it is
+		n.known = current[T]{}
+		if err = n.reg.client.Sync().ForPath(ctx, n.reg.path); err == nil {
+			now, err = n.now(ctx)
 		}
-		a.sum, sum, some = next, next, true
-	}
-	if !some {
-		return false, nil
+		if err != nil {
+			return false, mark.NotSent(err)
+		}
+		if sum, some = n.sum(now.n); !some {
+			return false, nil
+		}
 	}
 	data, err := n.encode(sum)
 	if err != nil {
 		return false, err
 	}
-	n.known = current[T]{}
+	n.known, n.sent = current[T]{}, true
 	stat, err := n.reg.swap(ctx, now.stat, data)
 	if err == nil && n.reg.mark.standing() && stat.Mzxid != 0 {
 		n.known = current[T]{sum, stat, n.reg.mark}
@@ -160,6 +162,20 @@ func (n *Number[T]) add(ctx context.Context) (again bool, _ error) {
 		n.turns.behind = true
 	}
 	return again, err
+}
+
+// sum adds up the batch, from what the number is. some says that there is something to be written.
+func (n *Number[T]) sum(from T) (sum T, some bool) {
+	sum = from
+	for _, a := range n.batch {
+		next := sum + a.delta
+		if a.err = nil; a.delta != 0 && (next > sum) != (a.delta > 0) {
+			a.err = ErrOverflow
+			continue
+		}
+		a.sum, sum, some = next, next, true
+	}
+	return sum, some
 }
 
 // now returns the number: the one of the last write while the mark of that stands, so that the next write
@@ -174,7 +190,9 @@ func (n *Number[T]) now(ctx context.Context) (current[T], error) {
 	if err != nil {
 		return current[T]{}, err
 	}
-	n.reg.prepare(ctx)
+	if err := n.reg.prepare(ctx); err != nil {
+		return current[T]{}, err
+	}
 	c, err := n.reg.readOrMake(ctx, zero)
 	if own && err == nil {
 		n.turns.behind = c.stat.Mzxid != n.known.stat.Mzxid
@@ -187,7 +205,7 @@ func (n *Number[T]) now(ctx context.Context) (current[T], error) {
 func (n *Number[T]) take() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.batch, n.waiting = n.waiting, nil
+	n.batch, n.waiting, n.sent = n.waiting, nil, false
 	for _, a := range n.batch {
 		a.taken = true
 	}
@@ -214,7 +232,10 @@ func (n *Number[T]) finish(err error) {
 
 func (n *Number[T]) told(batch []*adder[T], err error) {
 	for _, a := range batch {
-		if err != nil {
+		switch {
+		case err != nil && a.err != nil: // it was not in the write
+			a.sum, a.err = 0, mark.NotSent(err)
+		case err != nil:
 			a.sum, a.err = 0, err
 		}
 		close(a.done)
@@ -225,7 +246,11 @@ func (n *Number[T]) told(batch []*adder[T], err error) {
 func (n *Number[T]) abort() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.told(n.batch, fmt.Errorf("%w: %w", apart.ErrNoReturn, framework.ErrOutcomeUnknown))
+	err := error(apart.ErrNoReturn)
+	if n.sent {
+		err = fmt.Errorf("%w: %w", err, framework.ErrOutcomeUnknown)
+	}
+	n.told(n.batch, err)
 	n.told(n.waiting, apart.ErrNoReturn)
 	n.batch, n.waiting, n.callers, n.running = nil, nil, 0, false
 }

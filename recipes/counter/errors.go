@@ -9,11 +9,11 @@ import (
 
 // Errors of this package. Use errors.Is.
 var (
-	// ErrBadValue says that the node contains something else: too few bytes for a number, or what the codec
-	// does not read.
+	// ErrBadValue says that the node contains something else: too few bytes for a number, what the codec does not
+	// read, or, of [IDs], a number that has become less.
 	ErrBadValue = errors.New("the node does not contain a value of this kind: " +
 		"Set it, or look who else writes there")
-	// ErrOverflow says that the sum would not fit into the number. Nothing was added. (Curator's wraps
+	// ErrOverflow says that the sum does not fit into the number, as it is now. Nothing was added. (Curator's wraps
 	// around.)
 	ErrOverflow = errors.New("the sum does not fit into the number: nothing was added")
 )

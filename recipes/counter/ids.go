@@ -3,6 +3,7 @@ package counter
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/go-curator/curator/framework"
 )
@@ -17,17 +18,22 @@ type IDs struct {
 	long      *Long
 	block     int64
 	slot      chan struct{} // room for one: who may touch the rest
-	next, end int64
+	next, end int64         // of the last block; math.MinInt64 before the first
 }
 
 // NewIDs makes IDs that take block numbers at a time.
 func NewIDs(long *Long, block int64) *IDs {
-	return &IDs{long: long, block: block, slot: make(chan struct{}, 1)}
+	return &IDs{long, block, make(chan struct{}, 1), math.MinInt64, math.MinInt64}
 }
 
 // Next returns the next number. Once per block it adds to the Long, while others wait, each until its own
 // context ends; its errors are those of [Number.Add]. After an error that matches ErrOutcomeUnknown a block
 // may be lost; no number is handed out twice.
+//
+// If the Long was deleted, set back or restored from an old dump, so that the next block would begin below the end of the
+// last one, the error is [ErrBadValue], and no number of that block is handed out: [Number.Set] the Long to more than any
+// process has handed out. Each further call takes another block, and succeeds once that is behind the last one. A process
+// that has begun after that cannot know which numbers others were given before.
 func (i *IDs) Next(ctx context.Context) (int64, error) {
 	if i == nil || i.long == nil {
 		return 0, wrap("", "next id", framework.ErrNoClient)
@@ -49,6 +55,10 @@ func (i *IDs) Next(ctx context.Context) (int64, error) {
 		end, err := i.long.Add(ctx, i.block)
 		if err != nil {
 			return 0, err
+		}
+		if begin := end - i.block; begin < i.end {
+			return 0, i.long.wrap("next id", fmt.Errorf("%w: the next block of ids begins at %d, below the end of "+
+				"the last one, %d, and would repeat some: the number was deleted, set back or restored", ErrBadValue, begin, i.end))
 		}
 		i.next, i.end = end-i.block, end
 	}

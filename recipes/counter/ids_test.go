@@ -92,3 +92,54 @@ func TestIDsWait(t *testing.T) {
 		require.Zero(t, first.OK())
 	})
 }
+
+// The number is deleted, set back, or restored from an old dump: Next says so, and no id is handed out again.
+func TestIDsAreNotRepeated(t *testing.T) {
+	for what, back := range map[string]func(s *zktest.Server) error{
+		"deleted":      func(s *zktest.Server) error { return s.Delete(path) },
+		"set back":     func(s *zktest.Server) error { return s.Set(path, []byte{0, 0, 0, 0, 0, 0, 0, 2}) },
+		"set below 0":  func(s *zktest.Server) error { return s.Set(path, []byte{255, 255, 255, 255, 255, 255, 255, 254}) },
+		"without data": func(s *zktest.Server) error { return s.Set(path, nil) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				ids := counter.NewIDs(counter.NewLong(newClient(t, s), path), 3)
+				last, refused := int64(-1), 0
+				for n := range 20 {
+					if n == 5 {
+						time.Sleep(11 * time.Second) // until the mark has gone
+						require.NoError(t, back(s))
+					}
+					id, err := ids.Next(background)
+					if err != nil {
+						require.ErrorIs(t, err, counter.ErrBadValue)
+						require.NotErrorIs(t, err, framework.ErrOutcomeUnknown)
+						require.Zero(t, id)
+						refused++
+						continue
+					}
+					require.Greater(t, id, last)
+					last = id
+				}
+				require.Positive(t, refused)
+				require.Greater(t, last, int64(6), "it goes on behind what was handed out")
+			})
+		})
+	}
+}
+
+// A number may be negative from the beginning.
+func TestIDsOfANegativeNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		long := counter.NewLong(newClient(t, s), path)
+		require.NoError(t, long.Set(background, -2))
+		ids := counter.NewIDs(long, 3)
+		for want := int64(-2); want < 4; want++ {
+			id, err := ids.Next(background)
+			require.NoError(t, err)
+			require.Equal(t, want, id)
+		}
+	})
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -336,4 +338,83 @@ func TestAddersUnderCuts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Before the number is written its node and the mark are made, and the lock is taken. When the reply to that is lost and
+// the retry policy ends, nothing was added.
+func TestLostReplyBeforeTheNumberIsWritten(t *testing.T) {
+	for what, prefix := range map[string]string{"the mark": path + "/_c_", "the number": path, "the lock": "/turns"} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				c := newClient(t, s, framework.WithRetry(retry.RetryOneTime{Sleep: time.Millisecond}))
+				n, other := counter.NewLong(c, path, counter.WithLock("/turns")), counter.NewLong(newClient(t, s), path)
+				races := 0
+				if what == "the lock" { // it is taken after two races that were lost
+					races = 2
+					add(t, n, 0)
+				}
+				lost := s.Inject(zktest.Fault{Session: session(t, c), Op: "create2", PathPrefix: prefix, Action: zktest.LoseReply,
+					Times: -1})
+				hold := s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: zktest.Hold})
+				call := recipetest.Begin(t, func() (int64, error) { return n.Add(background, 1) })
+				for range races {
+					<-hold.Struck()
+					add(t, other, 1)
+					last := hold
+					hold = s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: zktest.Hold})
+					last.Release()
+				}
+				require.Error(t, call.End().Err)
+				require.Positive(t, lost.Hits())
+				require.NotErrorIs(t, call.Err, framework.ErrOutcomeUnknown)
+				require.ErrorIs(t, call.Err, framework.ErrNotConnected)
+				if s.Exists(path) {
+					require.EqualValues(t, races, at(t, s))
+				}
+			})
+		})
+	}
+}
+
+// What does not fit was not added, whatever has become of the write of the others.
+func TestLostReplyToTheWriteOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s, framework.WithRetry(retry.RetryNTimes{}))
+		n := counter.NewLong(c, path)
+		require.NoError(t, n.Set(background, 5))
+		add(t, n, 1)
+		hold := s.Inject(zktest.Fault{Op: "multi", Action: zktest.Hold})
+		first := recipetest.Begin(t, func() (int64, error) { return n.Add(background, 1) }).Waits()
+		<-hold.Struck()
+		fits := recipetest.Begin(t, func() (int64, error) { return n.Add(background, 1) }).Waits()
+		big := recipetest.Begin(t, func() (int64, error) { return n.Add(background, math.MaxInt64) }).Waits()
+		s.Inject(zktest.Fault{Op: "multi", Action: zktest.LoseReply})
+		hold.Release()
+		first.OK()
+		require.ErrorIs(t, fits.End().Err, framework.ErrOutcomeUnknown)
+		require.Error(t, big.End().Err)
+		require.NotErrorIs(t, big.Err, framework.ErrOutcomeUnknown)
+	})
+}
+
+// A hook that ends the goroutine before the number is written has added nothing.
+func TestAHookThatEndsTheGoroutineBeforeTheWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		armed := true
+		c := newClient(t, s, framework.WithHooks(framework.Hooks{
+			Operation: func(_ context.Context, op framework.Operation) func(framework.OperationEnd) {
+				if armed && op.Name == "getData" {
+					armed = false
+					runtime.Goexit()
+				}
+				return nil
+			},
+		}))
+		_, err := counter.NewLong(c, path).Add(background, 1)
+		require.Error(t, err)
+		require.NotErrorIs(t, err, framework.ErrOutcomeUnknown)
+	})
 }

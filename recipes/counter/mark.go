@@ -35,11 +35,13 @@ func (r *register) markIn(session *framework.Session) *ownMark {
 func (m *ownMark) standing() bool { return m != nil && m.Made && m.Session.Context().Err() == nil }
 
 // prepare begins to make the mark for a write that will come, in the flight of the read before it. The caller
-// is in the slot.
-func (r *register) prepare(ctx context.Context) {
-	if session, err := r.client.SessionSoon(ctx); err == nil {
+// is in the slot. An error has been through the retry policy: there is no session.
+func (r *register) prepare(ctx context.Context) error {
+	session, err := r.client.SessionSoon(ctx)
+	if err == nil {
 		r.markIn(session).begin()
 	}
+	return err
 }
 
 func (m *ownMark) begin() {

@@ -28,6 +28,7 @@ type Number[T Integral] struct {
 	stop    context.CancelFunc // ends what the writer does, when all have left; guarded by mu
 
 	known current[T] // the writer's
+	sent  bool       // the batch may have been written; the writer's
 }
 
 // Long is a Number of eight bytes. Corresponds to Curator's DistributedAtomicLong.
@@ -74,7 +75,7 @@ type adder[T Integral] struct {
 //
 // Each delta is added once or not at all, also when replies are lost, as the package's documentation says.
 // If that cannot be known the error matches ErrOutcomeUnknown, also when ctx ends while the write is under
-// way. Other errors: ErrOverflow; ErrBadValue if the node contains something else; ErrNoAuth without READ and
+// way. Other errors: ErrOverflow, if the sum does not fit with what the number is at the time of the call; ErrBadValue if the node contains something else; ErrNoAuth without READ and
 // WRITE on the node; the errors that every operation can return. None of them has added anything.
 //
 // Corresponds to Curator's add, subtract, increment and decrement.

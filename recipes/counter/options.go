@@ -5,7 +5,7 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// Option configures [NewLong] and [NewInteger].
+// Option configures [NewLong] and [NewInteger]. If one is given several times the last counts.
 type Option func(*turns) error
 
 // WithLock has an Add that was overtaken twice in a row take the lock at path before it tries again: in a

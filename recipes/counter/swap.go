@@ -58,7 +58,10 @@ func (d doubts) unmarked() doubts { return doubts{lost: d.lost || d.doubt} }
 
 // outcome is the error of the write whose last try ended with err.
 func (d doubts) outcome(err error) error {
-	if err != nil && (d.doubt || d.lost) && !errors.Is(err, framework.ErrOutcomeUnknown) {
+	switch {
+	case !d.doubt && !d.lost: // no try was sent, or each was refused
+		return mark.NotSent(err)
+	case err != nil && !errors.Is(err, framework.ErrOutcomeUnknown):
 		return fmt.Errorf("%w; an earlier try: %w", err, framework.ErrOutcomeUnknown)
 	}
 	return err
@@ -143,7 +146,7 @@ func (s *swap) try(ctx context.Context) error {
 func (s *swap) write(ctx context.Context, m *ownMark) (again bool, _ error) {
 	view := m.Session.Client()
 	set := view.TransactionOp().SetData().WithVersion(s.from.Version).ForPath(s.r.path, s.data)
-	results, err := view.Transaction(ctx, m.Write(set)...)
+	results, err := queue.Result(view.TransactionInBackground(ctx, m.Write(set)...))
 	var then verdict
 	s.doubts, then = s.after(m.Meaning(err, s.doubt), err, m.None)
 	switch then {
@@ -169,12 +172,10 @@ func (s *swap) write(ctx context.Context, m *ownMark) (again bool, _ error) {
 
 // settle looks at the node when a mark cannot tell any more. It returns nil if the node is as it was.
 func (s *swap) settle(ctx context.Context, session *framework.Session) error {
-	var now content
-	var err error
-	now.data, err = session.Client().GetData().Undecompressed().StoringStatIn(&now.stat).ForPath(ctx, s.r.path)
-	now.data, err = queue.Unpacked(s.r.client, s.r.path, now.data, err)
+	now, err := queue.Result(session.Client().GetData().Undecompressed().InBackground().ForPath(ctx, s.r.path))
+	now.Data, err = queue.Unpacked(s.r.client, s.r.path, now.Data, err)
 	if err == nil {
-		s.doubts, err = s.compared(s.from, s.data, now)
+		s.doubts, err = s.compared(s.from, s.data, content{now.Data, now.Stat})
 	}
 	return err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/recipes/node"
 )
 
-// Option changes what [New] makes.
+// Option changes what [New] makes. If one is given several times the last counts.
 type Option func(*config) error
 
 type config struct{ class string }
@@ -79,7 +79,7 @@ func below(parent, name string) (string, error) {
 	return zkpath.Join(parent, name), nil
 }
 
-// Register makes a node of the instance and waits until it is there. From then on the node is kept, through
+// Register makes a node of the instance and waits until it is there, with these data. From then on the node is kept, through
 // lost connections and lost sessions, until [Registration.Unregister]; it also ends with the client, whose
 // dynamic instances then go.
 //
@@ -87,9 +87,9 @@ func below(parent, name string) (string, error) {
 // instance of the same ID that another session has registered, such as that of a predecessor that was killed,
 // is replaced, in one transaction. Of two that go on living the one that was registered last is there, and
 // the other waits; neither takes it from the other again. A static or permanent instance that is there
-// already is taken over, and gets these data.
+// already is taken over, and gets these data; one that may not be written stays as it is.
 //
-// When Register fails, nothing is left, or the client goes on removing it. Errors: [ErrInvalidInstance];
+// When Register fails, nothing else is left, or the client goes on removing it. Errors: [ErrInvalidInstance];
 // framework.ErrNodeExists if the instance is dynamic, and a static one of the same ID is there;
 // framework.ErrNoAuth and other refusals; ctx's; framework.ErrClosed, framework.ErrNoClient. Register an ID
 // once: two registrations of it through one client share the node.

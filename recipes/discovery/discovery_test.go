@@ -17,6 +17,7 @@ import (
 	"github.com/go-curator/curator/recipes/discovery"
 	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/node"
+	"github.com/go-curator/curator/retry"
 	"github.com/go-curator/curator/zktest"
 )
 
@@ -454,5 +455,46 @@ func TestDynamicInstanceOfNoSession(t *testing.T) {
 		r := register(t, newClient(t, s), web("a", "1"))
 		defer r.Unregister(background)
 		shows(t, seen, "a=1 b=")
+	})
+}
+
+// A static instance that is there and may not be overwritten is not registered, and stays.
+func TestAStaticInstanceThatMayNotBeOverwritten(t *testing.T) {
+	in(t, func(t *testing.T, s *zktest.Server) {
+		require.NoError(t, s.Create(path+"/a", []byte(`{"name":"web","id":"a","address":"10.0.0.1"}`)))
+		require.NoError(t, s.SetACL(path+"/a", zktest.ACL{Perms: int32(framework.PermRead), Scheme: "world", ID: "anyone"}))
+		mine := web("a", "mine")
+		mine.Type = discovery.Static
+		_, err := services(t, newClient(t, s)).Register(background, mine)
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		time.Sleep(time.Minute)
+		data, stat, err := s.Get(path + "/a")
+		require.NoError(t, err)
+		assert.Contains(t, string(data), "10.0.0.1")
+		assert.Zero(t, stat.Version)
+	})
+}
+
+// If one of the instances cannot be read, for whatever reason, all are an error: a part would pass for the whole.
+func TestInstancesAreAllOrAnError(t *testing.T) {
+	in(t, func(t *testing.T, s *zktest.Server) {
+		for _, id := range []string{"a", "b", "c"} {
+			defer register(t, newClient(t, s), web(id, "")).Unregister(background)
+		}
+		d := services(t, newClient(t, s, framework.WithRetry(retry.RetryNTimes{})))
+		lost := s.Inject(zktest.Fault{Op: "getData", PathPrefix: path + "/b", Action: zktest.CutBefore})
+		all, err := d.Instances(background, "web")
+		require.ErrorIs(t, err, framework.ErrConnectionLoss)
+		require.Empty(t, all)
+		lost.Remove()
+		require.NoError(t, s.SetACL(path+"/a", zktest.ACL{Perms: int32(framework.PermAdmin), Scheme: "world", ID: "anyone"}))
+		all, err = d.Instances(background, "web")
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		require.Empty(t, all)
+		require.NoError(t, s.Set(path+"/b", []byte("no instance")))
+		require.NoError(t, s.SetACL(path+"/a", zktest.ACL{Perms: int32(framework.PermAll), Scheme: "world", ID: "anyone"}))
+		all, err = d.Instances(background, "web")
+		require.NoError(t, err)
+		assert.Equal(t, "a= c=", text(all), "what is no instance is left out")
 	})
 }

@@ -214,3 +214,28 @@ func FuzzDecode(f *testing.F) {
 		_ = raw.URI(nil)
 	})
 }
+
+// An IPv6 address is in brackets where a URI has its host.
+func TestURIOfAnIPv6Instance(t *testing.T) {
+	for spec, want := range map[URISpec]string{
+		"{scheme}://{address}:{port}/": "http://[::1]:80/",
+		"//{address}/x":                "//[::1]/x",
+		"//me@{address}/x":             "//me@[::1]/x",
+		"{address}:{port}":             "[::1]:80",
+		"{address}":                    "::1",
+		"http://[{address}]:{port}/":   "http://[::1]:80/",
+		"http://host/?at={address}":    "http://host/?at=::1",
+	} {
+		i := Instance[any]{Address: "::1", Port: 80, URISpec: spec}
+		require.Equal(t, want, i.URI(nil))
+		i.Address = "ad"
+		require.Equal(t, want, i.URI(map[string]string{"address": "::1"}))
+	}
+	const spec = "{scheme}://{address}:{port}/"
+	for address, want := range map[string]string{
+		"[::1]": "http://[::1]:80/", "fe80::1%eth0": "http://[fe80::1%25eth0]:80/", "10.0.0.7": "http://10.0.0.7:80/",
+		"host": "http://host:80/", "": "http://:80/",
+	} {
+		require.Equal(t, want, Instance[any]{Address: address, Port: 80, URISpec: spec}.URI(nil))
+	}
+}

@@ -3,6 +3,7 @@ package discovery
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 type Strategy int8
 
 const (
-	// RoundRobin takes one after the other, by the names of their nodes.
+	// RoundRobin takes one after the other, by the names of their nodes, beginning with any.
 	RoundRobin Strategy = iota
 	// Random takes any of them.
 	Random
@@ -34,13 +35,14 @@ func (s Strategy) String() string {
 }
 
 // ProviderOption changes what [NewProvider] makes.
+// If one is given several times the last counts, unless it says otherwise.
 type ProviderOption func(*providing) error
 
 type providing struct {
 	strategy Strategy
 	errors   int
 	rest     time.Duration
-	filter   any
+	filters  []any // func(Instance[T]) bool each
 }
 
 // WithStrategy says how the provider chooses. Default: [RoundRobin].
@@ -67,13 +69,14 @@ func WithDownAfter(errors int, rest time.Duration) ProviderOption {
 	}
 }
 
-// WithFilter leaves out the instances that keep does not approve. keep must not block.
+// WithFilter leaves out the instances that keep does not approve. keep must not block. Given several times, an instance
+// is used if all of them approve it.
 func WithFilter[T any](keep func(Instance[T]) bool) ProviderOption {
 	return func(p *providing) error {
 		if keep == nil {
 			return fmt.Errorf("%w WithFilter: the function is nil; leave it out", framework.ErrInvalidOption)
 		}
-		p.filter = keep
+		p.filters = append(p.filters, keep)
 		return nil
 	}
 }
@@ -85,7 +88,7 @@ func WithFilter[T any](keep func(Instance[T]) bool) ProviderOption {
 type Provider[T any] struct {
 	cache *Cache[T]
 	providing
-	keep func(Instance[T]) bool
+	keeps []func(Instance[T]) bool
 
 	mu     sync.Mutex
 	last   string // the name of the node that was chosen last
@@ -125,13 +128,13 @@ func NewProvider[T any](c *Cache[T], opts ...ProviderOption) (*Provider[T], erro
 			return nil, wrap(c.path, "new provider", err)
 		}
 	}
-	if p.filter != nil {
-		keep, ok := p.filter.(func(Instance[T]) bool)
+	for _, filter := range p.filters {
+		keep, ok := filter.(func(Instance[T]) bool)
 		if !ok {
 			return nil, wrap(c.path, "new provider", fmt.Errorf("%w WithFilter: it is for another payload: %T",
-				framework.ErrInvalidOption, p.filter))
+				framework.ErrInvalidOption, filter))
 		}
-		p.keep = keep
+		p.keeps = append(p.keeps, keep)
 	}
 	return p, nil
 }
@@ -155,6 +158,9 @@ func (p *Provider[T]) Instance() (Instance[T], error) {
 			}
 		}
 	case RoundRobin:
+		if p.last == "" {
+			break // else all clients would begin with the same
+		}
 		chosen = usable[0]
 		for _, e := range usable {
 			if e.name > p.last {
@@ -167,7 +173,7 @@ func (p *Provider[T]) Instance() (Instance[T], error) {
 	return chosen.instance, nil
 }
 
-// Instances returns the instances that can be used: those that are enabled, that the filter approves, and
+// Instances returns the instances that can be used: those that are enabled, that the filters approve, and
 // that are not down. Corresponds to getAllInstances.
 func (p *Provider[T]) Instances() []Instance[T] {
 	usable, _ := p.usable()
@@ -209,7 +215,7 @@ func (p *Provider[T]) usable() (usable []entry[T], why string) {
 		case e.err != nil:
 		case e.instance.Disabled:
 			disabled++
-		case p.keep != nil && !p.keep(e.instance):
+		case slices.ContainsFunc(p.keeps, func(keep func(Instance[T]) bool) bool { return !keep(e.instance) }):
 			refused++
 		case p.down(e.instance):
 			down++

@@ -3,13 +3,15 @@ package discovery
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 )
 
 // URISpec is the form of an instance's URI: text with fields in braces, such as
 // "{scheme}://{address}:{port}/status". The fields are scheme (https if the instance has an SSL port, else
 // http), name, id, address, port, ssl-port, registration-time-utc, service-type, [ and ] (which stand for
-// braces), and those that [Instance.URI] is given. A field that is not known, or has no value, is empty.
+// braces), and those that [Instance.URI] is given. A field that is not known, or has no value, is empty. Where the URI
+// has its host, an IPv6 address is in brackets; Curator adds none.
 //
 // Corresponds to Curator's UriSpec.
 type URISpec string
@@ -77,16 +79,33 @@ func specOf(parts []part) (URISpec, error) {
 	return URISpec(text.String()), nil
 }
 
+// address is one in a URI: an IPv6 address, which may have its brackets, is in them where the URI has its host, and its
+// zone then has its percent sign escaped.
+func address(a string, host bool) string {
+	bare := strings.Trim(a, "[]")
+	if at, err := netip.ParseAddr(bare); err != nil || !at.Is6() {
+		return a
+	}
+	if !host {
+		return bare
+	}
+	return "[" + strings.Replace(bare, "%", "%25", 1) + "]"
+}
+
 func (u URISpec) build(value func(field string) string) string {
 	parts, err := u.parts()
 	if err != nil {
 		return ""
 	}
 	var text strings.Builder
-	for _, p := range parts {
+	for i, p := range parts {
 		switch {
 		case !p.Variable:
 			text.WriteString(p.Value)
+		case p.Value == "address":
+			before, port := text.String(), i+1 < len(parts) && strings.HasPrefix(parts[i+1].Value, ":")
+			host := before == "" && port || strings.HasSuffix(before, "//") || strings.HasSuffix(before, "@")
+			text.WriteString(address(value(p.Value), host))
 		case p.Value == "[":
 			text.WriteString("{")
 		case p.Value == "]":

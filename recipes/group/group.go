@@ -267,7 +267,7 @@ type Member struct {
 // client's default data. Missing parents are made as containers. The id is the name of the member's node: if
 // another session has it, such as that of a predecessor that was killed, the member waits until that is gone,
 // or replaces it at once, with the option node.WithTakeover. Options that make a node of no session (a persistent
-// node.WithMode, node.WithTTL) make no member: the node is not counted, also not by this process.
+// node.WithMode, node.WithTTL) are refused: no process's end would take the member away.
 //
 // Errors, each before anything is started: framework.ErrNoClient, framework.ErrInvalidPath, also if the id
 // cannot be a name, framework.ErrInvalidOption.
@@ -287,13 +287,23 @@ func join(client *framework.Client, path, id string, data []byte, opts []node.Op
 	if id == "" || strings.Contains(id, "/") {
 		err = fmt.Errorf("%w: the id %q is not a name", framework.ErrInvalidPath, id)
 	} else {
-		m.keeper, err = node.NewKeeper(client, zkpath.Join(path, id), data, opts...)
+		var last node.Option = ephemeralOnly
+		m.keeper, err = node.NewKeeper(client, zkpath.Join(path, id), data, append(slices.Clone(opts), last)...)
 	}
 	if err != nil {
 		_ = g.Close()
 		return nil, err
 	}
 	return m, nil
+}
+
+// ephemeralOnly is a node.Option that refuses those before it if they make a node of no session.
+func ephemeralOnly[C interface{ Persistent() bool }](keeper C) error {
+	if keeper.Persistent() {
+		return fmt.Errorf("%w: a member's node goes with its session; leave out WithTTL, and WithMode if it is persistent",
+			framework.ErrInvalidOption)
+	}
+	return nil
 }
 
 // ID returns the member's id.

@@ -284,8 +284,17 @@ func TestClientClosedAndBadArguments(t *testing.T) {
 		}
 		_, err := group.Join(c, "/", "a", nil)
 		require.ErrorIs(t, err, framework.ErrInvalidPath)
-		_, err = group.Join(c, path, "a", nil, nil)
-		require.ErrorIs(t, err, framework.ErrInvalidOption)
+		for _, opts := range [][]node.Option{
+			{nil}, {node.WithMode(framework.Persistent)}, {node.WithMode(framework.PersistentSequential)}, {node.WithTTL(time.Minute)},
+		} {
+			_, err = group.Join(c, path, "a", nil, opts...)
+			require.ErrorIs(t, err, framework.ErrInvalidOption)
+			assert.False(t, s.Exists(path))
+		}
+		last, err := group.Join(c, path, "b", nil, node.WithMode(framework.Persistent), node.WithMode(framework.EphemeralSequential))
+		require.NoError(t, err, "the last mode counts")
+		require.NoError(t, last.Joined(background))
+		require.NoError(t, last.Leave(background))
 		var none group.Group
 		for _, err := range none.Follow(background) {
 			require.ErrorIs(t, err, framework.ErrNoClient)
@@ -327,5 +336,36 @@ func TestNodesOfNoSession(t *testing.T) {
 		assert.Equal(t, 1, strings.Count(log.String(), path+"/ghost"), log.String())
 		require.NoError(t, b.Leave(background))
 		require.NoError(t, a.Leave(background))
+	})
+}
+
+// A Leave that fails leaves nothing of the view of the group, and the node for the client to remove if that can be.
+func TestLeaveFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := recipetest.Client(t, s)
+		require.NoError(t, s.Create(path, nil))
+		fails := func(why error, before func()) {
+			m, err := group.Join(c, path, "a", nil)
+			require.NoError(t, err)
+			require.NoError(t, m.Joined(background))
+			before()
+			ctx, cancel := context.WithTimeout(background, time.Second)
+			defer cancel()
+			require.ErrorIs(t, m.Leave(ctx), why)
+			_, err = m.WaitFor(background, 0)
+			require.ErrorIs(t, err, cache.ErrClosed)
+		}
+		var away *zktest.Injection
+		fails(context.DeadlineExceeded, func() {
+			away = s.Inject(zktest.Fault{Op: "delete", Action: zktest.Hold})
+		})
+		away.Release()
+		recipetest.Clean(t, s, path)
+		recipetest.Tidy(t, c)
+		fails(framework.ErrNoAuth, func() {
+			require.NoError(t, s.SetACL(path, zktest.ACL{Perms: int32(framework.PermRead), Scheme: "world", ID: "anyone"}))
+		})
+		recipetest.Clean(t, s)
 	})
 }

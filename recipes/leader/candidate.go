@@ -109,9 +109,10 @@ func (c *candidate) current() *Term {
 }
 
 // remove starts the deletion of grant's node after its last term, and does not wait for it. It returns nil if
-// cause says that the node is gone anyway.
+// the node is gone, or goes with its session: cause is ErrNodeDeleted itself then, since one that only matches that may
+// be of the context that ended the term, which is perhaps that of another lock.
 func remove(grant *queue.Grant, cause error) *framework.Pending[struct{}] {
-	if goneAnyway(cause) {
+	if cause == ErrNodeDeleted || grant.Session.Client().Err() != nil {
 		return nil
 	}
 	deletion := grant.Deletion(grant.Session.Client()).InBackground()

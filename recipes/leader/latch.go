@@ -63,6 +63,7 @@ type Latch struct {
 	done    chan struct{}                // closed when the goroutines have ended
 	last    *queue.Grant                 // the node that led last; set before done is closed
 	deleted *framework.Pending[struct{}] // the removal of last, nil if gone anyway; set before done is closed
+	anyway  error                        // why it was gone anyway; set before done is closed
 	mode    CloseMode                    // set before ctx ends, guarded by mu
 }
 
@@ -141,8 +142,10 @@ func (l *Latch) Await(ctx context.Context) (*Term, error) {
 // is called. Leave waits for a listener's function that is running, and for the server to confirm that the
 // node with which the latch led last is deleted. (The node of a latch that waits in the queue is removed in
 // the background.) If ctx ends first, or the connection is lost, the error says so, and the client goes on
-// deleting the node for as long as the session lives. A second Leave waits for the same; the mode of the
-// first applies.
+// deleting the node for as long as the session lives. If that session is lost, and the client has no later one yet, the
+// error is ErrSessionLost: the servers may have the node until they expire the session. framework.ErrClosed says that the
+// client was closed first; its Close has said whether the node is gone. A second Leave waits for the same; the mode of
+// the first applies.
 func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
 	switch {
 	case ctx == nil:
@@ -166,12 +169,17 @@ func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
 // last could not have led.) If the removal failed at its time, perhaps long ago, the client has since retried
 // it in the background. So confirmLast deletes the node once more, to get a confirmation.
 func (l *Latch) confirmLast(ctx context.Context) error {
-	err := confirmed(ctx, l.deleted)
-	if err == nil || ctx.Err() != nil {
-		return err
+	err := l.anyway
+	if err == nil {
+		if err = confirmed(ctx, l.deleted); err == nil || ctx.Err() != nil {
+			return err
+		}
+		err = l.last.Session.Client().Delete().Quietly().Guaranteed().ForPath(ctx, l.last.Path)
 	}
-	err = l.last.Session.Client().Delete().Quietly().Guaranteed().ForPath(ctx, l.last.Path)
-	if goneAnyway(err) {
+	switch {
+	case errors.Is(err, ErrNodeDeleted):
+		return nil
+	case errors.Is(err, ErrSessionLost) && l.line.Client.State().Epoch > l.last.Session.Epoch(): // that has closed it
 		return nil
 	}
 	return err
@@ -245,14 +253,16 @@ func (l *Latch) lead(term *Term) {
 	cause := error(ErrReleased) // also if a hook or the logger panics or ends the goroutine
 	var until time.Time         // when the users of a term that was lost have had the time to stop
 	defer func() {
-		l.deleted = nil
+		l.deleted, l.anyway = nil, nil
 		defer func() {
 			if term != nil {
 				term.deleted = l.deleted
 				close(term.done)
 			}
 		}()
-		if !goneAnyway(cause) {
+		if goneAnyway(cause) {
+			l.anyway = cause
+		} else {
 			l.line.Client.Pause(l.ctx, time.Until(until))
 		}
 		l.deleted = remove(grant, cause)

@@ -2,15 +2,18 @@ package leader_test
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/zktest"
 )
@@ -396,5 +399,102 @@ func TestForeignContenders(t *testing.T) {
 		require.NoError(t, err)
 		_, err = leader.NewLatch(c, path, leader.WithForeignContenders(nil))
 		require.ErrorIs(t, err, framework.ErrInvalidOption)
+	})
+}
+
+// In an outage nobody confirms that the node is gone, and the servers may still have it when the client has given its
+// session up. When a later session has closed that, it is gone.
+func TestLeaveInAnOutage(t *testing.T) {
+	for name, what := range map[string]struct {
+		before, after time.Duration // how long the outage lasts until Leave, and for how long then
+		closed        bool          // the client is
+		want          error
+	}{
+		"it begins":                  {0, time.Hour, false, leader.ErrSessionLost},
+		"the session is lost":        {time.Minute, time.Hour, false, leader.ErrSessionLost},
+		"it was over":                {time.Minute, 0, false, nil},
+		"it is over before the loss": {0, time.Second, false, nil},
+		"the client is closed in it": {0, time.Hour, true, framework.ErrClosed},
+		"the client is closed after": {time.Minute, time.Hour, true, leader.ErrSessionLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.RunT(t)
+				c := newClient(t, s)
+				l := join(t, c, leader.WithLossPolicy(framework.SessionOnly))
+				node := await(t, l).Path()
+				s.Stop()
+				time.Sleep(what.before)
+				if what.closed {
+					_ = c.Close()
+				}
+				if what.after == 0 {
+					require.NoError(t, s.Start())
+					await(t, l)
+					require.False(t, s.Exists(node))
+				} else {
+					timer := time.AfterFunc(what.after, func() { assert.NoError(t, s.Start()) })
+					defer func() {
+						if timer.Stop() {
+							assert.NoError(t, s.Start())
+						}
+					}()
+				}
+				ctx, cancel := context.WithTimeout(background, time.Minute)
+				defer cancel()
+				if err := l.Leave(ctx, leader.Silent); what.want != nil {
+					require.ErrorIs(t, err, what.want)
+				} else {
+					require.NoError(t, err)
+					require.False(t, s.Exists(node))
+				}
+			})
+		})
+	}
+}
+
+// Of two that leave, the first says whether the listener is called.
+func TestTheFirstLeaveSaysTheMode(t *testing.T) {
+	for first, second := range map[leader.CloseMode]leader.CloseMode{
+		leader.Silent: leader.NotifyLeader, leader.NotifyLeader: leader.Silent,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			called := false
+			l := join(t, newClient(t, s), leader.WithListener(leader.Listener{
+				OnLeader:    func(*leader.Term) { time.Sleep(time.Minute) },
+				OnNotLeader: func(*leader.Term, error) { called = true },
+			}))
+			one := recipetest.Begin(t, func() (int, error) { return 0, l.Leave(background, first) }).Waits()
+			two := recipetest.Begin(t, func() (int, error) { return 0, l.Leave(background, second) }).Waits()
+			one.End()
+			two.End()
+			require.NoError(t, errors.Join(one.Err, two.Err))
+			require.Equal(t, first == leader.NotifyLeader, called, "%v, then %v", first, second)
+		})
+	}
+}
+
+// A term that has ended is nobody's, also while its listener still works.
+func TestAwaitWhileTheListenerOfAnEndedTermWorks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		l := join(t, newClient(t, s), leader.WithListener(leader.Listener{
+			OnLeader: func(term *leader.Term) {
+				<-term.Context().Done()
+				time.Sleep(time.Minute)
+			},
+		}))
+		first := await(t, l)
+		go func() { assert.NoError(t, first.Resign(background)) }()
+		synctest.Wait()
+		require.False(t, first.Valid())
+		ctx, cancel := context.WithTimeout(background, 30*time.Second)
+		defer cancel()
+		_, err := l.Await(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		second := await(t, l)
+		require.NotSame(t, first, second)
+		left(t, l)
 	})
 }

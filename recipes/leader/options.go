@@ -38,6 +38,7 @@ var (
 )
 
 // Option changes what [NewLatch] and [NewSelector] make.
+// If one is given several times the last counts, unless it says otherwise.
 type Option func(*config) error
 
 type config struct {
@@ -89,13 +90,13 @@ func WithListener(l Listener) Option {
 // package and of Curator: for the time in which another implementation is being replaced, or for good. A name
 // for which is returns true counts by the ten digits at its end; without them it is no contender's. is may be
 // called at any time, on any goroutine, and must always give the same answer. Default: none; a child with
-// another name blocks nobody.
+// another name blocks nobody. Given several times, a name counts if one of the functions returns true.
 //
 // The others must count the nodes of this package, too, which are named _c_, a UUID, -latch- or -lock- and ten
 // digits, or there are two leaders.
 func WithForeignContenders(is func(name string) bool) Option {
 	return func(c *config) (err error) {
-		c.foreign, err = queue.Foreign(is)
+		c.foreign, err = queue.Foreign(c.foreign, is)
 		return err
 	}
 }

@@ -323,3 +323,26 @@ func TestNested(t *testing.T) {
 		clean(t, s)
 	})
 }
+
+// The context of Run is that of something else that is lost: the term ends with it, and its node is deleted all the same.
+func TestSelectorUnderSomethingThatIsLost(t *testing.T) {
+	for _, lost := range []error{leader.ErrNodeDeleted, leader.ErrSessionLost, framework.ErrClosed} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			ctx, cancel := context.WithCancelCause(background)
+			selector := newSelector(t, newClient(t, s), untilOver)
+			done := make(chan error, 1)
+			go func() { done <- selector.Run(ctx) }()
+			synctest.Wait()
+			require.NotNil(t, selector.Term())
+			next := newSelector(t, newClient(t, s), untilOver)
+			stop := runs(t, next)
+			require.Nil(t, next.Term())
+			cancel(lost)
+			require.ErrorIs(t, <-done, context.Canceled)
+			synctest.Wait()
+			require.NotNil(t, next.Term())
+			require.ErrorIs(t, stop(), context.Canceled)
+		})
+	}
+}

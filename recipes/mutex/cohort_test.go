@@ -224,6 +224,26 @@ func TestCohortWithoutAConnection(t *testing.T) {
 	})
 }
 
+// A turn comes at the moment at which its caller gives up: it is given back.
+func TestCohortTurnComesAsItsCallerGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		m := mutex.NewCohort(newClient(t, s), path)
+		for range 100 { // sometimes the caller is faster
+			turn, err := m.Acquire(background)
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(background)
+			leaver := recipetest.Begin(t, func() (*mutex.Turn, error) { return m.Acquire(ctx) }).Waits()
+			cancel()
+			end(t, turn)
+			if leaver.End().Err == nil {
+				end(t, leaver.Value)
+			}
+			clean(t, s, path)
+		}
+	})
+}
+
 // A caller that gives up leaves alone; when all have, the node goes.
 func TestCohortCallersGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -42,6 +42,13 @@ func TestForeignContenders(t *testing.T) {
 		assert.True(t, m.Contends(line[1].Name))
 		assert.False(t, m.Contends("17"))
 		assert.False(t, mutex.New(c, path).Contends("0000000017"))
+		never := func(string) bool { return false }
+		for _, both := range []*mutex.Mutex{
+			mutex.New(c, path, mutex.WithForeignContenders(never), mutex.WithForeignContenders(digits.MatchString)),
+			mutex.New(c, path, mutex.WithForeignContenders(digits.MatchString), mutex.WithForeignContenders(never)),
+		} {
+			assert.True(t, both.Contends("0000000017"), "those of all options are")
+		}
 
 		require.NoError(t, s.Delete(first))
 		waiter.End()

@@ -216,6 +216,33 @@ func TestMultiLosesALockWhileWaiting(t *testing.T) {
 	})
 }
 
+// slowPart is a lock that is acquired also when the context has ended meanwhile.
+type slowPart struct {
+	*mutex.Mutex
+	meanwhile func()
+}
+
+func (p slowPart) Acquire(context.Context) (*mutex.Lock, error) {
+	p.meanwhile()
+	return p.Mutex.Acquire(background)
+}
+
+// An earlier lock is lost at the moment at which a later one comes: that is given back.
+func TestMultiGetsALockWhenAnEarlierOneIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		x := newTrio(newClient(t, s))
+		all := mutex.NewMulti(mutex.Of(x.a), mutex.Of(slowPart{x.c, func() {
+			time.Sleep(time.Second)
+			require.NoError(t, s.DeleteAll(three[0]))
+			time.Sleep(time.Second)
+		}}))
+		_, err := all.Acquire(background)
+		require.ErrorIs(t, err, mutex.ErrNodeDeleted)
+		cleanThree(t, s)
+	})
+}
+
 // Its context ends with the loss of any of the locks, and says which way.
 func TestMultiEndsWithAnyOfItsLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// Option changes what [New] makes.
+// Option changes what [New] makes. If one is given several times the last counts, unless it says otherwise.
 type Option func(*Mutex) error
 
 // WithLossPolicy says whether a lock outlives a lost connection. Default [framework.SessionOnly]: the lock
@@ -110,13 +110,13 @@ type Position = queue.Position
 // package and of Curator: for the time in which another implementation is being replaced, or for good. A name
 // for which is returns true counts by the ten digits at its end; without them it is no contender's. is may be
 // called at any time, on any goroutine, and must always give the same answer. Default: none; a child with
-// another name blocks nobody.
+// another name blocks nobody. Given several times, a name counts if one of the functions returns true.
 //
 // The others must count the nodes of this package, too, which are named _c_, a UUID, -lock- and ten digits, or two
 // have the lock. Python's kazoo does with extra_lock_patterns=["-lock-"]; its own nodes are those with "__lock__".
 func WithForeignContenders(is func(name string) bool) Option {
 	return func(m *Mutex) (err error) {
-		m.line.Order.Foreign, err = queue.Foreign(is)
+		m.line.Order.Foreign, err = queue.Foreign(m.line.Order.Foreign, is)
 		return err
 	}
 }

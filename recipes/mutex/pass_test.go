@@ -309,12 +309,68 @@ func TestOwnNodeReplacedInAGap(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(3 * time.Second)
 		release(t, lock)
-		if s.Exists(own) {
-			require.NoError(t, s.Delete(own))
-		}
+		require.NoError(t, s.Delete(own), "it has not removed what is not its own")
 		next := waiter.End().OK()
 		require.NotEqual(t, own, next.Path())
 		release(t, next)
+		clean(t, s, path)
+	})
+}
+
+// Somebody writes to the node of one that waits, which uses up its watch, and then replaces it. Whose it is shows when it
+// has to be watched again.
+func TestOwnNodeReplacedAfterAWrite(t *testing.T) {
+	for _, of := range []int{1, 3} { // of another session, and of its own
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			lock, next, nodes := four(t, s)
+			line, err := mutex.New(newClient(t, s), path).Participants(background)
+			require.NoError(t, err)
+			require.NoError(t, s.Set(nodes[3], []byte("x")))
+			synctest.Wait()
+			require.NoError(t, s.Delete(nodes[3]))
+			_, err = s.CreateNode(nodes[3], nil, zktest.Ephemeral, line[of].SessionID)
+			require.NoError(t, err)
+			require.NoError(t, s.Delete(nodes[2]))
+			synctest.Wait()
+			names, err := s.Children(path)
+			require.NoError(t, err)
+			require.Len(t, names, 5, "both stand in line again, behind what is not their own")
+			release(t, lock)
+			lock = next[0].End().OK()
+			require.NoError(t, s.Delete(nodes[3]))
+			release(t, lock)
+			for range 2 {
+				synctest.Wait()
+				for _, waiter := range next[1:] {
+					if !waiter.Pending() && waiter.Value.Valid() {
+						release(t, waiter.Value)
+					}
+				}
+			}
+			clean(t, s, path)
+		})
+	}
+}
+
+// Somebody writes to the node of one that waits. It watches its node again when it waits for another one, by a read: the
+// write is over, and costs no list at the next release.
+func TestMarkAfterAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		lock, next, nodes := four(t, s)
+		require.NoError(t, s.Set(nodes[3], []byte("x")))
+		synctest.Wait()
+		require.NoError(t, s.Delete(nodes[2])) // its owner goes to the end
+		synctest.Wait()
+		release(t, lock)
+		lock = next[0].End().OK()
+		s.ResetCounts()
+		release(t, lock)
+		lock = next[2].End().OK()
+		require.Zero(t, s.Counts()["getChildren2"])
+		release(t, lock)
+		release(t, next[1].End().OK())
 		clean(t, s, path)
 	})
 }

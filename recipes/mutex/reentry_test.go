@@ -98,3 +98,26 @@ func TestTheErrorOfAWaitForOneself(t *testing.T) {
 		release(t, lock)
 	})
 }
+
+// A lock of the view of a session that is over joins nothing, not even what the client holds in the next session.
+func TestNoReentryThroughAViewThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		first, err := c.Session(background)
+		require.NoError(t, err)
+		view := first.Client()
+		s.Expire(first.ID())
+		<-first.Done()
+		lock := acquire(t, mutex.New(c, path))
+		_, err = mutex.New(view, path).Acquire(lock.Context())
+		require.ErrorIs(t, err, mutex.ErrSessionLost)
+		release(t, lock)
+		turn, err := mutex.NewCohort(c, path).Acquire(background)
+		require.NoError(t, err)
+		_, err = mutex.NewCohort(view, path).Acquire(turn.Context())
+		require.ErrorIs(t, err, mutex.ErrSessionLost)
+		require.NoError(t, turn.Release(background))
+		clean(t, s, path)
+	})
+}

@@ -62,6 +62,9 @@ func TestStripes(t *testing.T) {
 		}
 		all, err := theirs.OfAll(keys...).Acquire(background)
 		require.NoError(t, err)
+		for i, part := range all.Parts() {
+			require.Contains(t, part.(*mutex.Lock).Path(), fmt.Sprintf("/stripes/%d/", i), "in one order, whatever that of the keys")
+		}
 		_, err = ours.Of("a").TryAcquire(background)
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)
 		require.NoError(t, all.Release(background))

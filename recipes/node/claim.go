@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// ClaimOption changes what [TryClaim] does.
+// ClaimOption changes what [TryClaim] does. If one is given several times the last counts.
 type ClaimOption func(*claiming) error
 
 type claiming struct{ loss framework.LossPolicy }

@@ -29,6 +29,7 @@ type Keeper struct {
 	lapsed  content // the last that was refused, without the data
 	lapse   error   // and why
 	status  Status
+	written bool  // the node has the data
 	refusal error // the reason that does not pass by itself, if there is one
 	over    bool  // the goroutine has ended, or will at once
 
@@ -124,9 +125,10 @@ func (k *Keeper) SetData(ctx context.Context, data []byte) error {
 // Close takes the node away, for certain, and waits for that: until the server has confirmed that the node is
 // gone, or the keeper has seen that it is. If ctx ends before, the error says so, and the keeper goes on in
 // the background, through lost connections and sessions, until it is done; another Close waits for the same.
-// A node that somebody else has made at the path stays. With [WithTTL] Close waits only for the keeper's end.
+// A node that somebody else has made at the path stays, and so does a persistent one that the keeper was not allowed to
+// write. With [WithTTL] Close waits only for the keeper's end.
 //
-// Other errors: that of a server that refuses to delete the node (framework.ErrNoAuth,
+// Other errors: that of a server that refuses to delete the node, or to tell whose it is (framework.ErrNoAuth,
 // framework.ErrNotEmpty), after which an ephemeral node stays until its session ends. framework.ErrClosed if
 // the client was closed before: then the ephemeral nodes go with its session.
 func (k *Keeper) Close(ctx context.Context) error {

@@ -660,6 +660,50 @@ func TestPersistent(t *testing.T) {
 	})
 }
 
+// WaitCreated waits for the data, too: until then the node is a predecessor's.
+func TestPersistentHasItsDataWhenItIsCreated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		require.NoError(t, s.Create(path, []byte("theirs")))
+		held := s.Inject(zktest.Fault{Session: session(t, c), Op: "setData", Action: zktest.Hold})
+		k, err := node.NewKeeper(c, path, []byte("ours"), node.WithMode(framework.Persistent))
+		require.NoError(t, err)
+		<-held.Struck()
+		created := recipetest.Begin(t, func() (int, error) { return 0, k.WaitCreated(background) }).Waits()
+		held.Release()
+		created.End().OK()
+		data, _, err := s.Get(path)
+		require.NoError(t, err)
+		assert.Equal(t, "ours", string(data))
+		ends(t, s, k)
+	})
+}
+
+// A persistent node that is there already and may not be written is not the keeper's: WaitCreated says so, and Close
+// leaves it, also if it may be deleted.
+func TestPersistentThatMayNotBeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		require.NoError(t, s.Create(path, []byte("theirs")))
+		require.NoError(t, s.SetACL(path, zktest.ACL{Perms: int32(framework.PermRead), Scheme: "world", ID: "anyone"}))
+		k, err := node.NewKeeper(c, path, []byte("ours"), node.WithMode(framework.Persistent))
+		require.NoError(t, err)
+		require.ErrorIs(t, k.WaitCreated(background), framework.ErrNoAuth)
+		require.NoError(t, k.Close(background))
+		has(t, s, 0, "theirs")
+
+		k, err = node.NewKeeper(c, path, []byte("ours"), node.WithMode(framework.Persistent))
+		require.NoError(t, err)
+		require.ErrorIs(t, k.WaitCreated(background), framework.ErrNoAuth)
+		require.NoError(t, s.SetACL(path, zktest.ACL{Perms: int32(framework.PermAll), Scheme: "world", ID: "anyone"}))
+		soon(t, "the keeper's", func() bool { return k.WaitCreated(background) == nil })
+		has(t, s, 0, "ours")
+		ends(t, s, k)
+	})
+}
+
 // The create is not executed, and its outcome unknown; meanwhile somebody else makes the node. The keeper takes it for
 // its own, as always, and sets its data, although the version is that of a new node.
 func TestPersistentMadeByAnotherAfterALostCreate(t *testing.T) {

@@ -30,7 +30,8 @@ type machine struct {
 	fleeting bool  // the other's node is ephemeral
 	version  int32 // of the node that is there
 
-	made     bool // something was sent that may have made a node
+	made     bool // something was sent that may have made the node, or has given it our data
+	wrote    bool // and was perhaps executed
 	unsure   bool // a node of version 0 may be one that we have made with the latest data
 	dirty    bool // the node does not have the latest data
 	failed   bool // a pause is due
@@ -139,7 +140,7 @@ func (m machine) next(e event) (machine, action) {
 			return m, pause
 		}
 	}
-	if a == create || a == replace {
+	if a == create || a == replace || a == set {
 		m.made = true
 	}
 	m.busy = a
@@ -221,6 +222,7 @@ func (m machine) state() State {
 
 func (m machine) after(e event) machine {
 	m.over = m.over || e.final
+	m.wrote = m.wrote || e.kind == created || e.kind == written || e.perhaps && m.busy != look
 	switch e.kind {
 	case connected:
 		if e.epoch >= m.heard {
@@ -324,6 +326,9 @@ func (m machine) answered(e event) machine {
 		m.known, m.watched = gone, false
 	case met:
 		m.known, m.watched, m.target = doubt, false, 0
+		if did == create && !m.persistent { // the node there is another's, unless one was made before
+			m.made = m.wrote
+		}
 	case failed:
 		m.failed, m.lasting = true, false
 		m.failures++
@@ -379,12 +384,14 @@ func (m machine) refused(did action, e event) machine {
 	case did == replace:
 		m.grasp = false // it waits, as without the permission to take over
 		return m
-	case did == remove:
+	case did == remove, did == look && m.closing:
 		m.over = true
 		return m
 	case did == set && e.latest:
 		m.dirty = false // the caller of SetData hears of it
 		return m
+	case did == set:
+		m.made = m.wrote // else it was there before, and stays when the keeper is closed
 	}
 	m.unsure = m.unsure || e.perhaps
 	m.failed, m.lasting = true, true

@@ -92,6 +92,34 @@ func TestAtAMemberThatLags(t *testing.T) {
 	})
 }
 
+// The reply to a create is lost, and the member that the client comes to next lags. The keeper looks after a write, so
+// it finds its node, and neither creates nor writes it again.
+func TestCreatedOnceAtAMemberThatLags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := zktest.RunEnsembleT(t, 3, zktest.Config{})
+		leader := e.Leader()
+		late := (leader + 1) % 3
+		var at atomic.Int64
+		at.Store(int64(leader))
+		c := through(t, e, &at)
+		require.NoError(t, e.Member(leader).Create("/services", nil))
+		time.Sleep(time.Second)
+		e.SetLag(late, 2*time.Second)
+		at.Store(int64(late))
+		lost := e.Member(leader).Inject(zktest.Fault{Op: "create2", PathPrefix: path, Action: zktest.LoseReply})
+		k, err := node.NewKeeper(c, path, []byte("mine"))
+		require.NoError(t, err)
+		<-lost.Struck()
+		require.NoError(t, k.WaitCreated(background))
+		time.Sleep(10 * time.Second)
+		_, stat, err := e.Member(leader).Get(path)
+		require.NoError(t, err)
+		assert.Zero(t, stat.Version, "written again")
+		assert.Zero(t, e.Member(late).Counts()["create2"], "created again")
+		require.NoError(t, k.Close(background))
+	})
+}
+
 // The reply to a claim's delete is lost, and the member that the client comes to next lags: it shows the node
 // still, while another has the name. Its node is not taken for the one that was to be deleted (found by the
 // simulation).

@@ -26,7 +26,7 @@ var (
 	ErrNodeDeleted = framework.ErrNodeDeleted
 )
 
-// Option changes what [NewKeeper] makes.
+// Option changes what [NewKeeper] makes. If one is given several times the last counts.
 type Option func(*config) error
 
 type config struct {
@@ -100,14 +100,17 @@ func WithTakeover(t Takeover) Option {
 
 // WithTTL makes the node one that outlives the process for a while: the node is a container, and the keeper
 // writes to a child of it, named "touch", which has that TTL, every half of that time. When nobody does that
-// any more the server deletes the child, and then the node. Watchers of the node see nothing of the writes.
+// any more the server deletes the child, and then the node, each when it looks for such nodes, once a minute unless
+// it is configured otherwise. Watchers of the node and of its children see nothing of the writes, those with a recursive
+// watch do.
 // Close ends the writes and leaves the node to the server. The node must have no other children, and no other
 // mode. Node and child are made in one transaction, so that there is never one without the other, which the server
 // would not delete. The servers need zookeeper.extendedTypesEnabled: without it nothing is made, and [Keeper.WaitCreated]
 // returns framework.ErrUnimplemented. WaitCreated returns nil once the child was written, too, since the node may be a
 // predecessor's.
 //
-// Corresponds to Curator's PersistentTtlNode.
+// Corresponds to Curator's PersistentTtlNode, whose node is a container with the same child before Curator 5.9.0, and has the
+// mode PERSISTENT_WITH_TTL since.
 func WithTTL(ttl time.Duration) Option {
 	return func(c *config) error {
 		if ttl < 2*time.Millisecond || ttl%time.Millisecond != 0 {
@@ -117,6 +120,11 @@ func WithTTL(ttl time.Duration) Option {
 		c.ttl = ttl
 		return nil
 	}
+}
+
+// Persistent reports whether the node would belong to no session: package group refuses that.
+func (c *config) Persistent() bool {
+	return c.ttl > 0 || c.mode == framework.Persistent || c.mode == framework.PersistentSequential
 }
 
 // check says whether the options go together.

@@ -122,20 +122,20 @@ func (k *Keeper) Follow(ctx context.Context) iter.Seq2[Status, error] {
 	}
 }
 
-// WaitCreated waits until the node is there, at once if it is.
+// WaitCreated waits until the node is there and has the keeper's data, at once if that is so. A persistent node that
+// was there before has them later than [Status] says that it is there.
 //
 // When ctx ends, the keeper goes on. Then the error matches ctx.Err(), and says what keeps the node from
 // being there. WaitCreated waits through lost connections and lost sessions, and for another session's
-// ephemeral node to go. But if the node cannot be made for a reason that does not pass by itself it returns
-// that: framework.ErrNoAuth, ErrTooLarge, ErrNodeExists if there is a node that belongs to no session,
-// ErrUnimplemented from a server that knows no TTL ([WithTTL]), … The
-// keeper goes on trying, and the caller can call WaitCreated again. When the keeper has ended, the error is
-// [ErrClosed] or why.
+// ephemeral node to go. But if the node cannot be made, or a persistent one that is there cannot be written, for a
+// reason that does not pass by itself it returns that: framework.ErrNoAuth, ErrTooLarge, ErrNodeExists if there is a
+// node that belongs to no session, ErrUnimplemented from a server that knows no TTL ([WithTTL]), … The keeper goes on
+// trying, and the caller can call WaitCreated again. When the keeper has ended, the error is [ErrClosed] or why.
 //
 // Corresponds to PersistentNode.waitForInitialCreate.
 func (k *Keeper) WaitCreated(ctx context.Context) error {
 	return k.wrap("wait created", k.await(ctx, func() (bool, error) {
-		return k.status.State == There && k.touched, cmp.Or(k.refusal, k.untouchable)
+		return k.status.State == There && k.written && k.touched, cmp.Or(k.refusal, k.untouchable)
 	}))
 }
 
@@ -171,10 +171,10 @@ func (k *Keeper) await(ctx context.Context, check func() (bool, error)) error {
 }
 
 // show makes s what is known, and tells those who follow.
-func (k *Keeper) show(s Status, refusal error, over bool) {
+func (k *Keeper) show(s Status, written bool, refusal error, over bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.refusal, k.over = refusal, over
+	k.written, k.refusal, k.over = written, refusal, over
 	if !k.status.same(s) {
 		k.status = s
 		for f := range k.followers {

@@ -122,3 +122,41 @@ func TestKeeperOfANodeThatMayNotBeSeen(t *testing.T) {
 		assert.False(t, s.Exists(path))
 	})
 }
+
+// Beside another client's node that may not be seen a keeper ends at once: nothing of its own can be there.
+func TestCloseBesideANodeThatMayNotBeSeen(t *testing.T) {
+	onAll(t, func(t *testing.T, s *zktest.Server, _ zktest.Profile) {
+		theirs := newClient(t, s, allBut(framework.PermRead|framework.PermAdmin))
+		_, err := theirs.Create().WithMode(framework.Ephemeral).ForPath(background, path, nil)
+		require.NoError(t, err)
+		k, err := node.NewKeeper(newClient(t, s), path, nil)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		began := time.Now()
+		require.NoError(t, k.Close(background))
+		assert.Zero(t, time.Since(began))
+		assert.True(t, s.Exists(path))
+	})
+}
+
+// If a node of its own may be there, and whose that is may not be seen, it ends at once, and says what is missing.
+func TestCloseOfANodeThatMayNotBeSeen(t *testing.T) {
+	onAll(t, func(t *testing.T, s *zktest.Server, profile zktest.Profile) {
+		c := newClient(t, s, allBut(framework.PermRead|framework.PermAdmin))
+		k, err := node.NewKeeper(c, path, nil)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		recipetest.Cut(t, s, c) // what is known of the node is in doubt then
+		time.Sleep(time.Second)
+		began := time.Now()
+		err = k.Close(background)
+		assert.Zero(t, time.Since(began))
+		if !existsNeedsRead(profile) {
+			require.NoError(t, err)
+			return
+		}
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		require.NoError(t, c.Close())
+		assert.False(t, s.Exists(path))
+	})
+}

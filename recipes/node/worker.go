@@ -376,7 +376,7 @@ func (w *worker) show() {
 	if w.m.lasting {
 		refusal = w.lastErr
 	}
-	w.k.show(s, refusal, false)
+	w.k.show(s, !w.m.dirty, refusal, false)
 }
 
 // end is the last thing that the goroutine does.
@@ -389,5 +389,5 @@ func (w *worker) end() {
 			why = w.k.left
 		}
 	}
-	w.k.show(Status{State: Missing, Path: w.path, Err: why}, why, true)
+	w.k.show(Status{State: Missing, Path: w.path, Err: why}, false, why, true)
 }

@@ -84,7 +84,7 @@ func New(client *framework.Client, path string, opts ...Option) *Jobs {
 	return j
 }
 
-// Option configures [New].
+// Option configures [New]. If one is given several times the last counts.
 type Option func(*Jobs) error
 
 // AtMostOnce has a slot recorded before its function is called. Default: after it, at least once.

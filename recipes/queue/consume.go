@@ -19,7 +19,7 @@ type Handler func(ctx context.Context, item []byte) error
 // Consume takes items off the queue and has handle handle them, one at a time, on the caller's goroutine,
 // until ctx ends. It takes the next item when handle has returned, so a consumer has no more than it can do;
 // call it from several goroutines for several items at a time. Consumers, of all processes, share the items;
-// each item goes to one of them. A single consumer handles them in the queue's order; several begin them
+// each item is with one of them at a time. A single consumer handles them in the queue's order; several begin them
 // about in that order. It makes the queue's node if there is none, and waits for items.
 //
 // Without [WithLockPath] an item is handled at most once: it is off the queue before handle is called. With
@@ -27,8 +27,10 @@ type Handler func(ctx context.Context, item []byte) error
 // The package's documentation says when an item is handled not at all, or twice.
 //
 // An error of handle, and an item that cannot be read, are dealt with as [OnFailure] says, and do not end
-// Consume; after failures in a row it pauses, for a second at most. When ctx ends, and handle returns nil,
-// the item is handled; if it returns an error the item is left, at its place, to others.
+// Consume; after failures in a row it pauses, for a second at most. If handle fails with one of the items of a
+// [Queue.PutMany], with [WithLockPath] all of them are handled again, and without it the rest is handled. When ctx
+// ends, and handle returns nil, the item is handled; if it returns an error the item is left, at its place, to
+// others with WithLockPath, and is off the queue without it.
 //
 // Consume goes on through lost connections and lost sessions. Its error is ctx's; ErrClosed; ErrSessionLost
 // for the view of a session that has ended; ErrNoAuth without READ, CREATE or DELETE on the nodes;

@@ -52,7 +52,8 @@
 // The outcome of a write whose reply was lost remains unknown, and the error matches
 // framework.ErrOutcomeUnknown, if
 //
-//   - the caller's context or, for a put, the retry policy ends before the connection is back;
+//   - the caller's context ends while the write is under way, or it or, for a put, the retry policy before the
+//     connection is back;
 //   - the session ends, and the mark with it;
 //   - somebody else deletes or changes the mark;
 //   - the server takes no mark: that needs CREATE on the directory of the marks, or on the parent of the

@@ -210,3 +210,83 @@ func TestNoRight(t *testing.T) {
 		require.ErrorIs(t, q.Put(background, nil), framework.ErrNoAuth)
 	})
 }
+
+// The end of Consume is no failure of the handler that it interrupts: OnFailure does not hear of it, and the item stays
+// where it is, before those that came after it.
+func TestTheEndOfConsumeIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		q := queue.New(c, path, queue.WithLockPath(lockPath), queue.OnFailure(func(err *queue.ItemError) queue.Fate {
+			t.Error("a failure: ", err)
+			return queue.Requeue
+		}))
+		put(t, q, "a")
+		put(t, q, "b")
+		before, err := s.Children(path)
+		require.NoError(t, err)
+		stop := consuming(t, q, func(ctx context.Context, _ []byte) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		time.Sleep(time.Second)
+		stop()
+		time.Sleep(time.Second) // until the lock is given back
+		after, err := s.Children(path)
+		require.NoError(t, err)
+		require.ElementsMatch(t, before, after)
+		var h handled
+		stop = consuming(t, q, h.handle)
+		require.Equal(t, []string{"a", "b"}, h.wait(2))
+		stop()
+		tidy(t, s, c)
+	})
+}
+
+// The lock is deleted by hand when the handler has returned, before the item is taken off: that is no success, and the item
+// is handled again at once.
+func TestLockDeletedByHandBeforeTheItem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		q := queue.New(c, path, queue.WithLockPath(lockPath))
+		put(t, q, "a")
+		hold := s.Inject(zktest.Fault{Op: "multi", PathPrefix: lockPath, Action: zktest.Hold})
+		var h handled
+		stop := consuming(t, q, h.handle)
+		<-hold.Struck()
+		require.NoError(t, s.Delete(lockPath+"/queue-0000000000"))
+		hold.Release()
+		time.Sleep(2 * time.Second)
+		require.Equal(t, []string{"a", "a"}, h.all())
+		require.False(t, s.Exists(path+"/queue-0000000000"))
+		stop()
+		tidy(t, s, c)
+	})
+}
+
+// At most once: the items of a node are off the queue together, so one that fails does not keep the handler from the rest.
+func TestTheRestOfABatchAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		failures := 0
+		q := queue.New(c, path, queue.OnFailure(func(err *queue.ItemError) queue.Fate {
+			failures++
+			require.ErrorIs(t, err, errPoison)
+			return queue.Delete
+		}))
+		require.NoError(t, q.PutMany(background, [][]byte{[]byte("a"), []byte("poison"), []byte("b"), []byte("poison"), []byte("c")}))
+		var h handled
+		stop := consuming(t, q, func(ctx context.Context, item []byte) error {
+			if string(item) == "poison" {
+				return errPoison
+			}
+			return h.handle(ctx, item)
+		})
+		require.Equal(t, []string{"a", "b", "c"}, h.wait(3))
+		require.Equal(t, 2, failures)
+		stop()
+		tidy(t, s, c)
+	})
+}

@@ -30,6 +30,7 @@ const (
 )
 
 // PutOption says something about an item that is put: [Priority], [Due] or [ID].
+// If one is given several times the last counts.
 type PutOption func(*placing)
 
 type placing struct {

@@ -38,7 +38,7 @@ func New(client *framework.Client, path string, opts ...Option) *Queue {
 // Path is the queue's path.
 func (q *Queue) Path() string { return q.path }
 
-// Option configures [New].
+// Option configures [New]. If one is given several times the last counts.
 type Option func(*Queue) error
 
 // WithOrder says which item comes first. Default [FIFO].
@@ -111,7 +111,8 @@ const (
 // [WithBound] it waits while the queue is full; if ctx ends meanwhile, the error matches ErrFull.
 //
 // The item is put once or not at all, also when replies are lost. If that cannot be known, as the package's
-// documentation says, the error matches ErrOutcomeUnknown. After any other error it was not put: ctx's;
+// documentation says, the error matches ErrOutcomeUnknown, also when ctx ends while the write is under way. After any
+// other error it was not put: ctx's;
 // ErrTooLarge for an item above the servers' limit of about one MiB; ErrBadArguments for an option of another
 // order; ErrNoAuth without CREATE on the queue's node; ErrSequenceExhausted; the errors that every operation
 // can return.

@@ -9,6 +9,7 @@ import (
 )
 
 // Option changes what [New] and [NewReaders] make. It applies to both sides.
+// If one is given several times the last counts.
 type Option func(*RWLock) error
 
 // WithLossPolicy says whether a lock outlives a lost connection. Default [framework.SessionOnly]: the lock

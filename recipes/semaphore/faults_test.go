@@ -284,6 +284,25 @@ func TestReplyLostAfterCommit(t *testing.T) {
 	}
 }
 
+// One of two creates is refused for a passing reason: it alone is repeated.
+func TestOneCreateIsRepeated(t *testing.T) {
+	for after := range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			sem := semaphore.New(newClient(t, s), path, 3)
+			release(t, acquire(t, sem, 1))
+			s.ResetCounts()
+			s.Inject(zktest.Fault{Op: "create2", After: after, Action: zktest.ReplyError, Err: zktest.ErrThrottledOp})
+			lease := acquire(t, sem, 2)
+			require.Equal(t, 2, lease.Count())
+			require.Equal(t, 2, taken(t, s))
+			require.Equal(t, 3, s.Counts()["create2"])
+			release(t, lease)
+			clean(t, s)
+		})
+	}
+}
+
 // Every request of the first in line may lose its reply, one after the other.
 func TestRepliesLostInLine(t *testing.T) {
 	for _, op := range []string{"sync", "getChildren2", "create2", "getData", "delete"} {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -29,7 +30,7 @@ func (s *Semaphore) hold(
 	err := queue.Holding(ctx, session, len(nodes), waits, func(ctx context.Context) error {
 		return s.leases.Hold(ctx, 0, nodes...)
 	})
-	if errors.Is(err, framework.ErrNodeDeleted) {
+	if ctx.Err() == nil && errors.Is(err, framework.ErrNodeDeleted) { // else it may be why ctx has ended
 		return nil, errLeaseGone
 	}
 	if err != nil {
@@ -133,11 +134,12 @@ func (l *Lease) Release(ctx context.Context) (err error) {
 	if l.released.Swap(true) {
 		return l.s.wrap("release", ErrReleased)
 	}
+	there := l.there()
 	lost, why := l.beginRelease()
 	defer func() {
 		// If a lease was lost, report that and not the deletion: nodes that remain go with the session, or
 		// the client removes them.
-		if err = l.remove(ctx); lost != nil {
+		if err = l.remove(ctx, there); lost != nil {
 			err = lost
 		}
 		err = l.s.wrap("release", err)
@@ -164,10 +166,14 @@ func (l *Lease) ReleaseInBackground(then ...func(err error)) {
 		told.Later(l.view, ErrReleased)
 		return
 	}
+	there := l.there()
 	lost, why := l.beginRelease()
+	if len(there) == 0 {
+		told.Later(l.view, lost)
+	}
 	defer func() { // also if a hook does not return
-		left, result := len(l.nodes), lost
-		for _, node := range l.nodes {
+		left, result := len(there), lost
+		for _, node := range there {
 			queue.Remove(l.view, node.Path).Then(func(_ struct{}, err error) { // one after the other
 				result = cmp.Or(result, err)
 				if left--; left == 0 {
@@ -191,15 +197,26 @@ func (l *Lease) beginRelease() (lost, why error) {
 	return nil, ErrReleased
 }
 
-func (l *Lease) remove(ctx context.Context) (first error) {
+// there returns the nodes that are not known to be gone: another client's may have the name of one that is. It has to be
+// called before the holds are ended together; that of the first node ends with any of the others.
+func (l *Lease) there() []*queue.Grant {
+	gone := func(n *queue.Grant) bool { return queue.Lost(n.Hold) == framework.ErrNodeDeleted }
+	there := slices.DeleteFunc(slices.Clone(l.nodes[1:]), gone)
+	if len(there) == len(l.nodes)-1 && gone(l.nodes[0]) {
+		return there
+	}
+	return slices.Insert(there, 0, l.nodes[0])
+}
+
+func (l *Lease) remove(ctx context.Context, nodes []*queue.Grant) (first error) {
 	quietly := l.view.Delete().Quietly().Guaranteed()
-	deletes := each(l.nodes, func(n *queue.Grant) *framework.Pending[struct{}] {
+	deletes := each(nodes, func(n *queue.Grant) *framework.Pending[struct{}] {
 		return quietly.InBackground().ForPath(ctx, n.Path)
 	})
 	for i, d := range deletes {
 		_, err := queue.Result(d)
 		if framework.Retryable(err) && ctx.Err() == nil { // repeat it as the retry policy says
-			err = quietly.ForPath(ctx, l.nodes[i].Path)
+			err = quietly.ForPath(ctx, nodes[i].Path)
 		}
 		first = cmp.Or(first, err)
 	}
@@ -208,7 +225,7 @@ func (l *Lease) remove(ctx context.Context) (first error) {
 
 func (l *Lease) abandon() {
 	l.cleanup.Stop()
-	defer removeAll(l.view, l.nodes)
+	defer removeAll(l.view, l.there())
 	queue.EndAll(l.nodes, ErrReleased)
 }
 

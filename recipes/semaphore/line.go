@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/go-curator/curator/framework"
@@ -67,7 +68,7 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*
 			place.Abandon()
 		}
 	}()
-	waited := place.Waited
+	waited, read := place.Waited, map[string]bool{}
 	for quiet := (quietTime{}); ; looked = nil {
 		before := seen
 		if looked != place.Session {
@@ -75,11 +76,15 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*
 				return nil, err
 			}
 		}
-		if !seen.same(before) || quiet.length == 0 {
+		unchanged := seen.same(before) && quiet.length > 0
+		if !unchanged {
 			quiet.begin(patience.wait())
 		}
 		if short := seen.room(n); short != nil {
 			waited = true
+			if unchanged {
+				s.readOldest(ctx, place.Session.Client().ForRecipes(), seen, read)
+			}
 			released, err := s.waitAsFirst(ctx, place, seen, n, &quiet)
 			if err != nil && ctx.Err() != nil {
 				return nil, fmt.Errorf("%w; first in the queue: %v", err, short)
@@ -103,6 +108,31 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*
 		}
 		// A caller that had looked before this one joined the queue was faster.
 	}
+}
+
+// readOldest reads the oldest lease that is not in read yet, and adds it there. If it goes with no session, which nobody
+// learns from the list, the log says so, once. The first in the queue calls it about once in a session timeout while
+// nothing changes: as the others are released, a lease of no session becomes the oldest.
+func (s *Semaphore) readOldest(ctx context.Context, view *framework.Client, seen snapshot, read map[string]bool) {
+	oldest, least := "", int64(math.MaxInt64)
+	for _, name := range seen.children {
+		if n, _ := number(name); isLease(name) && !read[name] && n < least {
+			oldest, least = name, n
+		}
+	}
+	if oldest == "" {
+		return
+	}
+	read[oldest] = true
+	path := zkpath.Join(s.leases.Dir, oldest)
+	view.CheckExists().InBackground().ForPath(ctx, path).Then(func(node framework.ExistsResult, err error) {
+		if err != nil || node.Stat == nil || node.Stat.EphemeralOwner != 0 {
+			return
+		}
+		if czxid := node.Stat.Czxid; s.warnedSessionless.Swap(czxid) != czxid {
+			s.client.Logger().Warn("a lease belongs to no session: it is taken until it is deleted", "path", path)
+		}
+	})
 }
 
 // waitAsFirst is await, and reports it.

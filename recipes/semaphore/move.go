@@ -36,7 +36,7 @@ func (s *Semaphore) move(
 		ForPath(ctx, zkpath.Join(s.leases.Dir, leaseName), s.leases.Data)
 	switch {
 	case err == nil:
-	case errors.Is(err, framework.ErrNodeDeleted):
+	case ctx.Err() == nil && errors.Is(err, framework.ErrNodeDeleted): // else it may be why ctx has ended
 		return nil, true, errLineGone
 	case errors.Is(err, framework.ErrNoAuth):
 		s.cannotMove.Store(true)
@@ -49,7 +49,7 @@ func (s *Semaphore) move(
 	}
 	node := &queue.Grant{Session: place.Session, Path: path, Name: zkpath.Base(path), Czxid: stat.Czxid}
 	defer func() { // also when a hook panics
-		if lease == nil {
+		if lease == nil && !errors.Is(err, errLeaseGone) { // else another client's node may have its name
 			queue.Remove(view, path)
 		}
 	}()

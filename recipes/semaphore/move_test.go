@@ -255,3 +255,24 @@ func TestNobodyPassesWhenSomebodyGivesUp(t *testing.T) {
 		})
 	}
 }
+
+// A caller gives up, with the context of another lock that is lost, while the transaction is under way: that is no loss
+// of its own place, which is given back.
+func TestMoveGivenUpByAnotherLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := newClient(t, s)
+		sem := semaphore.New(c, path, 1)
+		lease := acquire(t, semaphore.New(newClient(t, s), path, 1), 1)
+		ctx, cancel := context.WithCancelCause(background)
+		waiter := waiting(t, ctx, sem, 1)
+		fault := s.Inject(zktest.Fault{Session: session(t, c), Op: "multi", Action: zktest.DropRequest})
+		release(t, lease)
+		waiter.Waits()
+		require.Equal(t, 1, fault.Hits())
+		cancel(framework.ErrNodeDeleted)
+		require.ErrorIs(t, waiter.End().Err, context.Canceled)
+		time.Sleep(30 * time.Second)
+		clean(t, s)
+	})
+}

@@ -8,7 +8,7 @@ import (
 	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
-// Option changes what [New] and [NewMutex] make.
+// Option changes what [New] and [NewMutex] make. If one is given several times the last counts.
 type Option func(*Semaphore) error
 
 // WithSharedCount makes the [Count] at path the semaphore's limit. That node must be outside of the

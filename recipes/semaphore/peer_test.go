@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
 )
@@ -220,6 +221,39 @@ func TestCuratorsWaiterAndOurRace(t *testing.T) {
 		ours.Waits()
 		require.NoError(t, lease.release(background))
 		release(t, got(t, ours))
+		clean(t, s)
+	})
+}
+
+// A lease of no session is taken for ever: the first that waits says so in the log, once, also if others hold longer.
+func TestALeaseOfNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var log recipetest.Log
+		c := newClient(t, s, framework.WithLogger(log.Logger()))
+		sem := semaphore.New(c, path, 3)
+		said := func() int { return strings.Count(log.String(), "belongs to no session") }
+		held := acquire(t, sem, 2)
+		stranger, err := s.CreateNode(leases+"/lease-", nil, zktest.PersistentSequential, 0)
+		require.NoError(t, err)
+		waiter, next := waiting(t, background, sem, 1), waiting(t, background, sem, 1)
+		time.Sleep(time.Second)
+		require.Zero(t, said())
+		reads := s.Inject(zktest.Fault{
+			Op: "exists", PathPrefix: leases, Session: session(t, c), Times: -1, Action: zktest.DelayReply, Delay: time.Millisecond,
+		})
+		time.Sleep(5 * time.Minute)
+		require.Equal(t, 1, said())
+		require.Contains(t, log.String(), stranger)
+		require.Equal(t, 3, reads.Hits(), "each lease is read once")
+		release(t, held)
+		release(t, got(t, waiter))
+		release(t, got(t, next))
+		waiter = waiting(t, background, sem, 3)
+		time.Sleep(5 * time.Minute)
+		require.Equal(t, 1, said())
+		require.NoError(t, s.Delete(stranger))
+		release(t, got(t, waiter))
 		clean(t, s)
 	})
 }

@@ -69,10 +69,11 @@ type Semaphore struct {
 	leases queue.Line // the leases, in which nobody waits
 	err    error      // the mistake in New's arguments: every method returns it
 
-	crowded       atomic.Bool // the last to leave the queue had waited in it
-	cannotMove    atomic.Bool // the server has refused to have "leases" written to
-	moved         atomic.Pointer[numbers]
-	warnedForeign atomic.Bool
+	crowded           atomic.Bool // the last to leave the queue had waited in it
+	cannotMove        atomic.Bool // the server has refused to have "leases" written to
+	moved             atomic.Pointer[numbers]
+	warnedForeign     atomic.Bool
+	warnedSessionless atomic.Int64 // the czxid of the lease that the last such warning was about
 }
 
 // New makes the semaphore of max leases at path. The node at path is for this semaphore only: create no other

@@ -11,6 +11,7 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/retry"
 )
 
 // errLeaseGone says that somebody has deleted a lease's node before Acquire knew whether it had the lease.
@@ -24,10 +25,10 @@ func (s *Semaphore) try(ctx context.Context, n int, joins bool) (lease *Lease, e
 	if joins {
 		precheck = s.sharedPrecheck
 	}
-	err = queue.Once(ctx, s.client, func(ctx context.Context, session *framework.Session) (err error) {
-		if err = precheck(ctx, session, n); err == nil {
-			lease, err = s.take(ctx, session, n, false)
-		}
+	err = queue.Once(ctx, s.client, func(ctx context.Context, session *framework.Session) error {
+		return precheck(ctx, session, n)
+	}, func(ctx context.Context, session *framework.Session) (err error) {
+		lease, err = s.take(ctx, session, n, false)
 		return err
 	})
 	return lease, err
@@ -168,14 +169,16 @@ func (s *Semaphore) endLook(ctx context.Context, p pendingLook) (seen snapshot, 
 	return seen, nil
 }
 
-// look takes a snapshot, and creates the shared count if it is missing.
+// look takes a snapshot, and creates the shared count if it is missing. It is repeated as a whole: what it does is tried
+// once.
 func (s *Semaphore) look(ctx context.Context, view *framework.Client, watch bool) (snapshot, error) {
 	for {
 		seen, err := s.endLook(context.Background(), s.beginLook(ctx, view, watch))
 		if s.count == nil || !errors.Is(err, framework.ErrNoNode) {
 			return seen, err
 		}
-		if _, err := NewCount(view, s.count.Path()).CreateIfMissing(ctx, int32(s.max)); err != nil {
+		count := NewCount(view.UsingRetry(retry.RetryNTimes{}), s.count.Path())
+		if _, err := count.CreateIfMissing(ctx, int32(s.max)); err != nil {
 			return snapshot{}, fmt.Errorf("the shared count is missing: %w", err)
 		}
 	}

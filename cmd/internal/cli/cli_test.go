@@ -54,7 +54,7 @@ func TestExitCodes(t *testing.T) {
 		{124, "contradict", []string{"lock", path, "--shared", "--exclusive", "--", "true"}},
 		{124, "negative", []string{"lock", path, "--jitter", "-1s", "--", "true"}},
 		{124, "--of is needed", []string{"permit", path, "--", "true"}},
-		{124, "raise --session-timeout", []string{"lock", path, "--grace", "3s", "--", "true"}},
+		{124, "raise --session-timeout", []string{"lock", path, "--grace", "30s", "--", "true"}},
 		{124, "out of range", []string{"lock", path, "--session-timeout", "0s", "--", "true"}},
 		{124, "no such file", []string{"lock", path, "--sasl-file", b.file("nothing"), "--", "true"}},
 		{124, "does not contain user:password", []string{"lock", path, "--digest-file", script, "--", "true"}},
@@ -154,6 +154,7 @@ func TestSharedAndExclusive(t *testing.T) {
 	assert.Contains(t, err, "a lock of the other kind")
 	reader.signal(syscall.SIGKILL)
 	reader.code()
+	b.expire()
 	b.atRest()
 
 	mutex := b.start(append([]string{"lock", path}, b.writer("mutex")...)...)
@@ -162,6 +163,7 @@ func TestSharedAndExclusive(t *testing.T) {
 	assert.Equal(t, 124, code, err)
 	mutex.signal(syscall.SIGKILL)
 	mutex.code()
+	b.expire()
 	b.atRest()
 }
 
@@ -207,13 +209,16 @@ func TestCredentials(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	srv := zktest.RunT(quiet{t}, zktest.Config{Listen: "127.0.0.1:0", SASLUsers: map[string]string{"alice": "right"}, RequireSASL: true})
-	b.env = []string{"CURATOR_SERVERS=" + srv.Addr(), "CURATOR_CONNECT_TIMEOUT=2s"}
+	b.env = append(b.env, "CURATOR_SERVERS="+srv.Addr())
 	file := b.file("sasl")
-	for password, want := range map[string]int{"right": 0, "wrong": 123} {
-		require.NoError(t, os.WriteFile(file, []byte("alice:"+password+"\n"), 0o600))
-		code, out, err := b.runs("lock", path, "--sasl-file", file, "--", "true")
-		assert.Equal(t, want, code, err)
-		assert.NotContains(t, out+err, password)
+	for _, tt := range []struct {
+		password, patience string
+		code               int
+	}{{"right", "1m", 0}, {"wrong", "2s", 123}} {
+		require.NoError(t, os.WriteFile(file, []byte("alice:"+tt.password+"\n"), 0o600))
+		code, out, err := b.runs("lock", path, "--sasl-file", file, "--connect-timeout", tt.patience, "--", "true")
+		assert.Equal(t, tt.code, code, err)
+		assert.NotContains(t, out+err, tt.password)
 	}
 	b.env = append(b.env, "CURATOR_SASL=alice:right")
 	code, _, err := b.runs("lock", path, "--", "true")
@@ -265,7 +270,6 @@ func TestTheTerminalIsTheCommands(t *testing.T) {
 	eventually(t, "ready", func() bool { return p.stdout() == "ready" })
 	_, err = user.WriteString("\x1a")
 	require.NoError(t, err)
-	time.Sleep(100 * time.Millisecond) // whatever Ctrl-Z does
 	_, err = user.WriteString("hello\n")
 	require.NoError(t, err)
 	assert.Equal(t, 4, p.code())

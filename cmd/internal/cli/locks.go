@@ -173,8 +173,8 @@ func warnings(f inspect.Found) (all []string) {
 		all = append(all, "there may be more: "+f.Stopped+"; give a root further down, or --nodes")
 	}
 	if f.UnreadableCount > 0 {
-		all = append(all, fmt.Sprintf("%d nodes may not be listed, the first is %s", f.UnreadableCount,
-			plain.Text(f.Unreadable[0])))
+		all = append(all, many(f.UnreadableCount, "node", "nodes")+" may not be listed, the first is "+
+			plain.Text(f.Unreadable[0]))
 	}
 	return all
 }

@@ -27,9 +27,7 @@ func TestWithoutAQuorum(t *testing.T) {
 	e.Member(0).Stop()
 	e.Member(1).Pause()
 	defer e.Member(1).Resume()
-	began := time.Now()
-	code, out, err = b.runs("doctor")
-	assert.Less(t, time.Since(began), 12*time.Second, "it does not wait for --connect-timeout, 15 s")
+	code, out, err = b.runs("doctor", "--connect-timeout", "1h") // which it does not wait for
 	assert.Equal(t, 1, code)
 	assert.Empty(t, err)
 	var roles []string

@@ -99,6 +99,7 @@ func TestOnceAndTheWinnerDies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t)
+			b.env = append(b.env, "CURATOR_SESSION_TIMEOUT="+safetyTimeout.String())
 			once := append([]string{"once", job, "v1"}, tt.more...)
 			first := b.start(append(once, b.writer("first")...)...)
 			b.writes("first")

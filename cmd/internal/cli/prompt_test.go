@@ -15,7 +15,7 @@ import (
 // In the prompt relative paths begin at the node that cd has chosen, in every command.
 func TestPromptAtANode(t *testing.T) {
 	t.Parallel()
-	b := newNodeBed(t)
+	b := newBed(t)
 	for _, path := range []string{"/locks", "/locks/orders", "/locks/a\u202eb"} {
 		require.NoError(t, b.srv.Create(path, nil))
 	}
@@ -62,7 +62,7 @@ func TestPromptAtANode(t *testing.T) {
 // Who holds what is seen in the prompt's session; commands are run under holds of it.
 func TestPromptSeesAndRuns(t *testing.T) {
 	t.Parallel()
-	b := newNodeBed(t)
+	b := newBed(t)
 	holder := b.start("lock", path, "--id", "somebody", "--", "sleep", "600")
 	eventually(t, "held", func() bool { return len(b.line()) == 1 })
 	s := b.atPrompt("shell", "--id", "prompted")
@@ -86,7 +86,7 @@ func TestPromptSeesAndRuns(t *testing.T) {
 	s.shows("curator /locks> ")
 	s.types("doctor\r")
 	s.shows("session timeout")
-	s.shows("1m0s asked for")
+	s.shows("30s asked for")
 	s.shows("advice: there is one server alone")
 	s.shows("curator /locks> ")
 	s.types("create x/odd\r")
@@ -149,7 +149,7 @@ func TestPromptSeesAndRuns(t *testing.T) {
 // Lines from a file: a command that is run does not read them, and its status is the shell's.
 func TestScriptsRunCommands(t *testing.T) {
 	t.Parallel()
-	b := newNodeBed(t)
+	b := newBed(t)
 	fed := b.unstarted("shell")
 	lines, err := os.CreateTemp(b.dir, "lines")
 	require.NoError(t, err)

@@ -26,7 +26,7 @@ import (
 // docs/cli.md says how to use these.
 var (
 	safetyRuns    = flag.Int("safety.runs", 1, "how often each thing happens to a holder")
-	safetyTimeout = flag.Duration("safety.timeout", 4*time.Second, "the session timeout of those runs")
+	safetyTimeout = flag.Duration("safety.timeout", 20*time.Second, "the session timeout of those runs")
 )
 
 // figures are those of all runs.
@@ -58,6 +58,7 @@ func (f *figures) log(t *testing.T) {
 // Whatever happens to the holder, the last that its command does is earlier than the first that the next one
 // does. The command ignores TERM.
 func TestACommandIsOverBeforeTheNextBegins(t *testing.T) {
+	t.Parallel()
 	all := &figures{of: map[string][]time.Duration{}, over: map[string][]time.Duration{}}
 	t.Run("runs", func(t *testing.T) { // all of them
 		for range *safetyRuns {
@@ -152,11 +153,12 @@ func TestAnEnsemble(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	ensemble := zktest.RunEnsembleT(quiet{t}, 3, zktest.Config{Listen: "127.0.0.1:0"})
-	b.env = append(b.env, "CURATOR_SERVERS="+ensemble.ConnectString(), "CURATOR_SESSION_TIMEOUT=8s")
+	b.env = append(b.env, "CURATOR_SERVERS="+ensemble.ConnectString(), "CURATOR_SESSION_TIMEOUT=20s")
 	first := b.start(append([]string{"lock", path}, b.writer("first")...)...)
 	b.writes("first")
 	second := b.start(append([]string{"lock", path}, b.writer("second", "50ms")...)...)
-	time.Sleep(2 * time.Second) // for some heartbeats
+	beats := ensemble.Counts()[zktest.OpMulti]
+	eventually(t, "two heartbeats", func() bool { return ensemble.Counts()[zktest.OpMulti] >= beats+2 })
 	first.signal(syscall.SIGSTOP)
 	assert.Zero(t, second.code())
 	one := read(t, b.file("first"))
@@ -352,6 +354,7 @@ func TestLeadersTakeTurns(t *testing.T) {
 func TestALostTermIsNotTheEnd(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
+	b.env = append(b.env, "CURATOR_SESSION_TIMEOUT="+safetyTimeout.String())
 	network := b.throughNetwork()
 	first := b.start(append([]string{"lead", path}, b.writer("first")...)...)
 	b.direct()
@@ -368,6 +371,7 @@ func TestALostTermIsNotTheEnd(t *testing.T) {
 	}
 	first.signal(syscall.SIGKILL)
 	first.code()
+	b.expire()
 	b.atRest()
 	assert.Contains(t, first.stderr(), "waiting for the next term")
 }

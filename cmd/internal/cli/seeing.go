@@ -245,6 +245,14 @@ func columns(to io.Writer, rows [][]string) {
 	_ = w.Flush()
 }
 
+// many returns a number of things.
+func many(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprint(n, " ", more)
+}
+
 // age is how long ago something was by the servers' clock, which may be ahead of ours.
 func age(since time.Time) string {
 	if since.IsZero() {

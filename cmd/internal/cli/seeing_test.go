@@ -318,7 +318,7 @@ func TestDoctor(t *testing.T) {
 	b := newBed(t)
 	screen, p := b.onScreen(150, 30, "doctor", "--probe", "/")
 	assert.Equal(t, 1, p.code())
-	b.shows(screen, "standalone", "500ms", "1s to 1m0s", "4s granted, 4s asked for", "bound: one server alone",
+	b.shows(screen, "standalone", "500ms", "1s to 1m0s", "30s granted, 30s asked for", "bound: one server alone",
 		"world:anyone:cdrwa (everybody may do everything here)", "advice: there is one server alone", "servers' clock")
 	for node := range b.srv.Tree() {
 		assert.NotContains(t, node, "probe")

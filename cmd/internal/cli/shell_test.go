@@ -26,13 +26,6 @@ type typist struct {
 	from int    // what was before has been looked at
 }
 
-// newNodeBed is newBed with a session that outlives a busy machine.
-func newNodeBed(t *testing.T) *bed {
-	b := newBed(t)
-	b.env = append(b.env, "CURATOR_SESSION_TIMEOUT=60s")
-	return b
-}
-
 // atPrompt starts a program, and reads what it shows.
 func (b *bed) atPrompt(args ...string) *typist {
 	b.Helper()
@@ -122,7 +115,7 @@ func (s *typist) prompts() {
 
 func TestPrompt(t *testing.T) {
 	t.Parallel()
-	b := newNodeBed(t)
+	b := newBed(t)
 	s := b.atPrompt("shell")
 	s.shows("connected to " + b.srv.Addr())
 	s.prompts()
@@ -193,7 +186,7 @@ func TestPrompt(t *testing.T) {
 
 func TestPromptCompletes(t *testing.T) {
 	t.Parallel()
-	b := newNodeBed(t)
+	b := newBed(t)
 	for _, path := range []string{"/services", "/services/billing", "/services/billing/a b", "/services/orders",
 		"/services/orders/\u202ex", "/services/orders/\u202ey"} {
 		require.NoError(t, b.srv.Create(path, []byte("data of "+path)))
@@ -227,7 +220,7 @@ func TestPromptCompletes(t *testing.T) {
 
 func TestPromptReconnects(t *testing.T) {
 	t.Parallel()
-	b := newNodeBed(t)
+	b := newBed(t)
 	s := b.atPrompt("shell")
 	s.prompts()
 	s.types("create /e -e\r")
@@ -242,9 +235,7 @@ func TestPromptReconnects(t *testing.T) {
 	s.types("\x15stat /e\r")
 	s.shows("of session 0x")
 	s.prompts()
-	for _, session := range b.srv.Sessions() {
-		b.srv.Expire(session.ID)
-	}
+	b.expire()
 	s.shows("session lost")
 	s.shows("in a new session")
 	s.types("stat /e\r")
@@ -264,7 +255,7 @@ func TestPromptReconnects(t *testing.T) {
 
 func TestPromptEndsWithItsTerminal(t *testing.T) {
 	t.Parallel()
-	b := newNodeBed(t)
+	b := newBed(t)
 	s := b.unread("shell")
 	s.types("create /e -e\r")
 	eventually(t, "created", func() bool { return b.srv.Exists("/e") })
@@ -275,7 +266,7 @@ func TestPromptEndsWithItsTerminal(t *testing.T) {
 
 func TestAsksBeforeATreeIsDeleted(t *testing.T) {
 	t.Parallel()
-	b := newNodeBed(t)
+	b := newBed(t)
 	for _, path := range []string{"/a", "/a/b", "/a/c"} {
 		require.NoError(t, b.srv.Create(path, nil))
 	}
@@ -316,7 +307,7 @@ func TestAsksBeforeATreeIsDeleted(t *testing.T) {
 
 func TestNodeCommandsExitCodes(t *testing.T) {
 	t.Parallel()
-	b := newNodeBed(t)
+	b := newBed(t)
 	for _, tt := range []struct {
 		code int
 		says string
@@ -380,7 +371,7 @@ func TestNodeCommandsExitCodes(t *testing.T) {
 // docs/cli.md names every command for nodes and servers with all its own flags.
 func TestNodeCommandsAreDocumented(t *testing.T) {
 	t.Parallel()
-	b := newNodeBed(t)
+	b := newBed(t)
 	doc, err := os.ReadFile("../../../docs/cli.md")
 	require.NoError(t, err)
 	_, out, _ := b.runs("--help")

@@ -15,7 +15,7 @@ import (
 // terminal.
 func TestEveryCommandOnATerminal(t *testing.T) {
 	t.Parallel()
-	b := newNodeBed(t)
+	b := newBed(t)
 	hostile := "data\x1b]0;owned\x07"
 	require.NoError(t, b.srv.Create("/app", []byte(hostile)))
 	require.NoError(t, b.srv.Create("/locks", nil))

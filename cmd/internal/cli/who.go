@@ -116,9 +116,9 @@ func headline(l inspect.Line) string {
 		}
 		return "number"
 	case inspect.Unknown:
-		return fmt.Sprintf("nothing that is known, with %d children", l.Children)
+		return "nothing that is known, with " + many(l.Children, "child", "children")
 	case inspect.Queue:
-		return fmt.Sprintf("queue of %d items", len(l.Waiting)+l.More)
+		return "queue of " + many(len(l.Waiting)+l.More, "item", "items")
 	}
 	text := fmt.Sprintf("%s, %d hold, %d wait", l.Kind, len(l.Holders), len(l.Waiting))
 	if l.Max > 0 {

@@ -50,7 +50,7 @@ type connection struct {
 func (c *connection) Flags(f *pflag.FlagSet) { f.StringVar(&c.user, "user", "", "credentials") }
 
 func (c *connection) Open(ctx context.Context, _ *cobra.Command) (*framework.Client, error) {
-	opts := []framework.Option{framework.WithSessionTimeout(20 * time.Second),
+	opts := []framework.Option{framework.WithSessionTimeout(30 * time.Second),
 		framework.WithDefaultData([]byte("default data"))}
 	if c.user != "" {
 		opts = append(opts, framework.WithAuth("digest", []byte(c.user)))

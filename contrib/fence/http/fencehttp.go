@@ -68,6 +68,9 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	request = request.Clone(request.Context())
+	if request.Header == nil {
+		request.Header = http.Header{}
+	}
 	request.Header.Set(Token, strconv.FormatInt(token, 10))
 	return t.base.RoundTrip(request)
 }

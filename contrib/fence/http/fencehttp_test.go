@@ -254,3 +254,19 @@ func Example() {
 	// written
 	// 412 Precondition Failed true
 }
+
+type answer struct{ request *http.Request }
+
+func (a *answer) RoundTrip(r *http.Request) (*http.Response, error) {
+	a.request = r
+	return &http.Response{}, nil
+}
+
+// A request that was made by hand may have no header; http.Client gives it one.
+func TestARequestWithoutAHeader(t *testing.T) {
+	base := &answer{}
+	_, err := fencehttp.NewTransport(base, tokenOf).RoundTrip(
+		(&http.Request{}).WithContext(context.WithValue(t.Context(), tokenKey{}, int64(17))))
+	require.NoError(t, err)
+	assert.Equal(t, "17", base.request.Header.Get(fencehttp.Token))
+}

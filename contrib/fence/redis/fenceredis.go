@@ -38,7 +38,7 @@ type Fence struct {
 	prefix string
 }
 
-// Option changes what [New] makes.
+// Option changes what [New] makes. If one is given several times the last counts.
 type Option func(*Fence)
 
 // WithPrefix sets what is in front of the keys in which tokens are kept; they end in the resource, in braces.

@@ -65,7 +65,7 @@ type Fence struct {
 	err     error
 }
 
-// Option changes what [New] makes.
+// Option changes what [New] makes. If one is given several times the last counts.
 type Option func(*config)
 
 type config struct{ table string }

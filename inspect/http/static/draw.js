@@ -18,6 +18,11 @@ export function hue(session) {
 
 export function label(part) { return part.data || part.name; }
 
+export const number = n => (n || 0).toLocaleString('en');
+
+// many is a number of things.
+export const many = (n, one, more) => number(n) + ' ' + (n === 1 ? one : more);
+
 const cut = (s, most) => s.length > most ? s.slice(0, most - 1) + '…' : s;
 const cutFront = (s, most) => s.length > most ? '…' + s.slice(1 - most) : s;
 
@@ -36,8 +41,8 @@ function chosen(lines, dead) {
 }
 
 // drawGraph draws who waits for whom: from the one that waits to the line, from the line to its holders. It
-// returns a drawing, null if nobody waits, and how many lines are not in it.
-export function drawGraph(lines, circles) {
+// returns a drawing, null if nobody waits, and how many lines are not in it. room is the width that there is for it.
+export function drawGraph(lines, circles, room) {
   const dead = new Set(), deadEdges = new Set();
   for (const c of circles || []) for (const e of c.edges) {
     dead.add(e.line);
@@ -49,7 +54,7 @@ export function drawGraph(lines, circles) {
   const nodes = new Map(), edges = [];
   const node = (key, make) => { if (!nodes.has(key)) nodes.set(key, {key, out: [], into: [], ...make}); return nodes.get(key); };
   const person = (l, p) => node(p.session ? 's' + p.session : 'p' + l.id + '/' + p.key + p.name,
-    {kind: 'session', text: cut(label(p), 15), title: label(p) + '\n' + (p.session || ''), hue: hue(p.session || p.name)});
+    {kind: 'session', text: label(p), title: label(p) + '\n' + (p.session || ''), hue: hue(p.session || p.name)});
   const join = (from, to, kind, isDead) => {
     const e = {from, to, kind: isDead ? 'dead' : kind};
     if (from.out.some(o => o.to === to)) return;
@@ -62,20 +67,20 @@ export function drawGraph(lines, circles) {
     return [...new Set([...ranked.slice(0, mostOfEach), ...elsewhere.slice(0, mostOfEach)])];
   };
   for (const l of some) {
-    const lock = node('l' + l.id, {kind: 'lock', text: cutFront(l.path, 16), title: l.path});
+    const lock = node('l' + l.id, {kind: 'lock', text: l.path, title: l.path});
     const waiters = first(l, l.waiting, p => p.session + '>' + l.id);
     const holders = first(l, l.holders, p => l.id + '>' + p.session);
     for (const p of waiters) join(person(l, p), lock, '', deadEdges.has(p.session + '>' + l.id));
     if (l.waits > waiters.length) {
-      join(node('w' + l.id, {kind: 'more', text: '+ ' + (l.waits - waiters.length).toLocaleString()}), lock, '');
+      join(node('w' + l.id, {kind: 'more', text: '+ ' + number(l.waits - waiters.length)}), lock, '');
     }
     for (const p of holders) join(lock, person(l, p), 'has', deadEdges.has(l.id + '>' + p.session));
     if (l.held > holders.length) {
-      join(lock, node('h' + l.id, {kind: 'more', text: '+ ' + (l.held - holders.length).toLocaleString()}), 'has');
+      join(lock, node('h' + l.id, {kind: 'more', text: '+ ' + number(l.held - holders.length)}), 'has');
     }
   }
   layers([...nodes.values()]);
-  return {drawing: paint([...nodes.values()], edges, some, circles), left: all.length - some.length};
+  return {drawing: paint([...nodes.values()], edges, some, circles, room), left: all.length - some.length};
 }
 
 // layers puts each node to the right of those that point to it, except where that goes round in a circle.
@@ -97,9 +102,9 @@ function layers(nodes) {
   for (const n of nodes) if (!n.into.length) n.layer = Math.min(...n.out.map(e => e.to.layer)) - 1;
 }
 
-const wide = 122, high = 26, apart = 36, gap = 8, side = 26;
+const high = 26, gap = 8;
 
-function paint(nodes, edges, some, circles) {
+function paint(nodes, edges, some, circles, room) {
   const columns = [];
   for (const n of nodes) (columns[n.layer] ||= []).push(n);
   const rows = Math.max(...columns.map(c => c?.length || 0));
@@ -113,7 +118,11 @@ function paint(nodes, edges, some, circles) {
     c.sort((a, b) => at.get(a) - at.get(b) || (a.key < b.key ? -1 : 1));
     place(c);
   }
+  // Where there is little room the boxes are narrower, down to seven letters.
+  const [side, apart] = room < 480 ? [16, 18] : [26, 36];
   const rounds = edges.filter(e => e.to.layer <= e.from.layer), margin = rounds.length ? side : 2;
+  const wide = Math.max(56, Math.min(122, Math.floor((room - 2 * margin + apart) / columns.length) - apart));
+  const letters = Math.floor((wide - 8) / 7.3);
   const x = n => margin + n.layer * (wide + apart);
   const width = columns.length * (wide + apart) - apart + 2 * margin, height = tall + rounds.length * 9;
   const lines = edges.map(e => {
@@ -129,12 +138,12 @@ function paint(nodes, edges, some, circles) {
     const g = svg('g', {class: 'node ' + n.kind, transform: `translate(${x(n)} ${n.y})`},
       svg('title', {}, n.title || n.text),
       svg('rect', {width: wide, height: high, rx: n.kind === 'lock' ? 4 : 13}),
-      svg('text', {x: wide / 2, y: 17, 'text-anchor': 'middle'}, n.text));
+      svg('text', {x: wide / 2, y: 17, 'text-anchor': 'middle'}, n.kind === 'lock' ? cutFront(n.text, letters + 1) : cut(n.text, letters)));
     if (n.hue !== undefined) g.style.setProperty('--hue', n.hue);
     return g;
   });
-  const says = `${some.length} lines with those that wait for them and those that hold them` +
-    (circles?.length ? `; ${circles.length} possible deadlocks, listed above the lines` : '') + '. The list of lines says the same.';
+  const says = many(some.length, 'line', 'lines') + ' with those that wait and those that hold' +
+    (circles?.length ? '; ' + many(circles.length, 'possible deadlock', 'possible deadlocks') + ', listed above the lines' : '') + '. The list of lines says the same.';
   const s = svg('svg', {viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': says}, ...lines, ...boxes);
   s.style.width = width + 'px';       // it shrinks to what there is room for,
   s.style.minWidth = 0.74 * width + 'px'; // but not so much that it cannot be read

@@ -1,6 +1,6 @@
 // The page shows what the stream of events says. Nothing of it is ever made markup: text goes into text nodes.
 
-import {drawGraph, drawMargins, drawGrants, hue, label} from './draw.js';
+import {drawGraph, drawMargins, drawGrants, hue, label, many, number} from './draw.js';
 
 const $ = id => document.getElementById(id);
 const lines = new Map(); // by id
@@ -11,7 +11,6 @@ let lost = 0;            // when it broke off
 let limit = 50;          // how many lines are drawn
 
 const now = () => Date.now() + skew;
-const number = n => (n || 0).toLocaleString('en');
 
 function h(tag, props, ...children) {
   const e = document.createElement(tag);
@@ -75,9 +74,11 @@ function partRow(line, p, holds, place) {
   const what = h('span', {class: 'name'}, h('b', {}, label(p)));
   if (p.data) what.title = p.name;
   if (p.error) what.append(h('span', {class: 'chip warn'}, 'cannot be read: ' + p.error));
-  if (p.length) what.append(h('span', {class: 'chip'}, number(p.length) + ' bytes of data'));
+  if (p.length) what.append(h('span', {class: 'chip'}, many(p.length, 'byte of data', 'bytes of data')));
   if (line.kind === 'read-write lock') what.append(h('span', {class: 'chip'}, p.reader ? 'reads' : 'writes'));
   if (p.revoked) what.append(h('span', {class: 'chip warn'}, 'asked to give it up'));
+  if (p.away) what.append(h('span', {class: 'chip bad', title: 'If its process does not come back, its session expires.'}, 'no connection'));
+  if (p.heard) what.append(h('span', {class: 'chip bad'}, ago(p.heard, '', 'nothing heard for ')));
   if (p.library) what.append(h('span', {class: 'chip'}, p.library));
   if (client && p.session && p.session === client.session) what.append(h('span', {class: 'chip own'}, 'this client'));
   if (p.session) what.append(' ', h('button', {type: 'button', class: 'link mono', onclick: () => filterBy(p.session), title: 'Show the lines of this session'}, p.session));
@@ -132,10 +133,13 @@ function makeLine(line) {
   return card;
 }
 
-function updateLine(card, line, again) {
-  const circles = new Set();
-  for (const c of head?.circles || []) for (const e of c.edges) circles.add(e.line);
-  const dead = circles.has(line?.id), own = client?.session;
+// inCircles are the lines of possible deadlocks.
+function inCircles() {
+  return new Set((head?.circles || []).flatMap(c => c.edges.map(e => e.line)));
+}
+
+function updateLine(card, line, again, dead = inCircles().has(line?.id)) {
+  const own = client?.session;
   if (!line || card.line === line && card.isDead === dead && card.own === own && !again) return;
   const fresh = card.line && card.line !== line;
   if (card.own !== own) for (const e of card.querySelectorAll('.part')) e.part = '';
@@ -147,27 +151,28 @@ function updateLine(card, line, again) {
   put(q('h3'), line.path);
   put(q('.kind'), line.kind);
   const sum = [];
-  if (line.held > 1 || line.max) sum.push(number(line.held) + (line.max ? ' of ' + number(line.max) : '') + (line.kind === 'members' ? ' members' : ' hold'));
-  if (line.waits) sum.push(number(line.waits) + (line.kind === 'queue' ? ' items' : line.waits === 1 ? ' waits' : ' wait'));
+  if (line.max) sum.push(number(line.held) + ' of ' + number(line.max) + ' held');
+  else if (line.held > 1) sum.push(number(line.held) + (line.kind === 'members' ? ' members' : ' hold'));
+  if (line.waits) sum.push(line.kind === 'queue' ? many(line.waits, 'item', 'items') : many(line.waits, 'waits', 'wait'));
   if (line.free) q('.sum').replaceChildren(ago(line.free, '', 'free for '));
   else put(q('.sum'), sum.join(' · '));
   const longHolders = line.held > few && line.kind !== 'semaphore' ? holders.slice(0, few) : holders.slice(0, 8);
   fill(q('.holders'), line, longHolders, true, 0, fresh);
   const nobody = q('.nobody');
   nobody.hidden = line.free || longHolders.length === line.held && line.held > 0 || line.kind === 'queue';
-  put(nobody, line.held ? number(line.held - longHolders.length) + ' more hold' : 'nobody holds it');
+  put(nobody, line.held ? many(line.held - longHolders.length, 'more holds', 'more hold') : 'nobody holds it');
   fill(q('.waiters'), line, waiting.slice(0, few), false, 0, fresh);
   const rest = q('.rest');
   rest.hidden = line.waits <= few;
   if (!rest.hidden) {
-    put(rest.firstChild, number(line.waits - few) + ' more ' + (line.kind === 'queue' ? 'items' : 'wait'));
+    put(rest.firstChild, line.kind === 'queue' ? many(line.waits - few, 'more item', 'more items') : many(line.waits - few, 'more waits', 'more wait'));
     fill(rest.children[1], line, rest.open ? waiting.slice(few) : [], false, few, fresh);
     const unsent = q('.unsent');
     unsent.hidden = line.waits <= waiting.length;
-    put(unsent, 'and ' + number(line.waits - waiting.length) + ' more, which are not listed');
+    put(unsent, 'and ' + many(line.waits - waiting.length, 'more, which is not listed', 'more, which are not listed'));
   }
   const notes = [...(line.notes || [])];
-  if (line.foreign) notes.push(number(line.foreign) + ' foreign children: ' + (line.names || []).join(', ') + (line.foreign > (line.names || []).length ? ', …' : ''));
+  if (line.foreign) notes.push(many(line.foreign, 'foreign child', 'foreign children') + ': ' + (line.names || []).join(', ') + (line.foreign > (line.names || []).length ? ', …' : ''));
   q('.notes').hidden = !notes.length;
   q('.notes').replaceChildren(...notes.map(n => h('li', {}, n)));
   const grants = line.grants || [], past = q('.past');
@@ -199,14 +204,15 @@ function drawLines() {
   const words = $('filter').value.toLowerCase().split(/\s+/).filter(Boolean), only = $('only').checked;
   const all = [...lines.values()].filter(l => (!only || l.waits) && matches(l, words));
   const order = orders[$('sort').value] || orders.wait;
-  all.sort((a, b) => (!!a.free - !!b.free) || order(a, b) || (b.free || 0) - (a.free || 0) || (a.path < b.path ? -1 : a.path > b.path ? 1 : a.id - b.id));
-  reconcile($('lines'), all.slice(0, limit), l => l.id, makeLine, (e, l) => updateLine(e, l));
+  const dead = inCircles();
+  all.sort((a, b) => dead.has(b.id) - dead.has(a.id) || (!!a.free - !!b.free) || order(a, b) || (b.free || 0) - (a.free || 0) || (a.path < b.path ? -1 : a.path > b.path ? 1 : a.id - b.id));
+  reconcile($('lines'), all.slice(0, limit), l => l.id, makeLine, (e, l) => updateLine(e, l, false, dead.has(l.id)));
   const more = all.length - limit;
   $('more').hidden = more <= 0;
   put($('more'), 'Show ' + Math.min(50, more) + ' of ' + number(more) + ' more');
   put($('count'), !head || head.loading ? '' :
     all.length === lines.size ? (lines.size ? '' : 'Nobody holds or waits for anything here.') :
-      number(all.length) + ' of ' + number(lines.size) + ' lines');
+      number(all.length) + ' of ' + many(lines.size, 'line', 'lines'));
 }
 
 // What is above and beside the lines
@@ -216,11 +222,13 @@ function drawHead() {
   let longest = Infinity;
   for (const l of lines.values()) if (l.kind !== 'queue') longest = Math.min(longest, oldest(l.waiting));
   put($('n-lines'), loading ? '–' : number(head.lines));
+  put($('n-lines').previousElementSibling, head?.lines === 1 ? 'line' : 'lines');
   put($('n-held'), loading ? '–' : number(head.held));
   put($('n-waiting'), loading ? '–' : number(head.waiting));
   put($('n-longest'), loading || longest === Infinity ? '–' : length(now() - longest));
   const circles = head?.circles || [];
   put($('n-circles'), loading ? '–' : number(circles.length));
+  put($('n-circles').previousElementSibling, circles.length === 1 ? 'possible deadlock' : 'possible deadlocks');
   $('tile-circles').classList.toggle('bad', circles.length > 0);
   $('circles').hidden = !circles.length;
   const text = JSON.stringify(circles);
@@ -234,9 +242,10 @@ function drawHead() {
       c.more ? h('p', {class: 'quiet'}, 'and ' + c.more + ' more') : null)));
   }
   const missing = [];
-  if (head?.unsent) missing.push(number(head.unsent) + ' more lines, which have waited less, are not listed.');
+  if (head?.unsent) missing.push(many(head.unsent, 'more line, which has waited less, is not listed.', 'more lines, which have waited less, are not listed.'));
   if (head?.stopped) missing.push('Not everything was looked at: ' + head.stopped + '.');
-  if (head?.unreadableCount) missing.push(number(head.unreadableCount) + ' nodes cannot be read with this client’s permissions: ' + head.unreadable.join(', ') + (head.unreadableCount > head.unreadable.length ? ', …' : ''));
+  if (head?.unreadableCount) missing.push(many(head.unreadableCount, 'node', 'nodes') + ' cannot be read with this client’s permissions: ' + head.unreadable.join(', ') + (head.unreadableCount > head.unreadable.length ? ', …' : ''));
+  if (head?.untold && lines.size) missing.push('A participant whose process hangs or is cut off is not marked, except by servers that say who is connected: ' + head.untold + '.');
   $('missing').hidden = !missing.length;
   if (drawHead.missing !== missing.join('\n')) $('missing').replaceChildren(...missing.map(m => h('p', {}, m)));
   drawHead.missing = missing.join('\n');
@@ -244,11 +253,11 @@ function drawHead() {
 }
 
 function drawGraphBox() {
-  const {drawing, left} = drawGraph([...lines.values()], head?.circles);
+  const {drawing, left} = drawGraph([...lines.values()], head?.circles, $('graph').clientWidth || $('client').clientWidth);
   $('graph-box').hidden = !drawing;
   if (!drawing) return;
   $('graph').replaceChildren(drawing);
-  put($('graph-note'), 'Left: who waits. Green: who holds.' + (left ? ' ' + number(left) + ' more lines with waiters are not drawn.' : ''));
+  put($('graph-note'), left ? many(left, 'more line with waiters is not drawn.', 'more lines with waiters are not drawn.') : '');
 }
 
 function drawSessions() {
@@ -276,7 +285,7 @@ function drawSessions() {
     h('td', {class: 'num'}, number(s.holds)), h('td', {class: 'num'}, number(s.waits)));
   });
   put($('sessions-note'), !sorted.length ? 'None holds or waits.' :
-    (sorted.length > 12 ? number(sorted.length - 12) + ' more. ' : '') + (unlisted ? 'Those of ' + number(unlisted) + ' participants that are not listed are not counted.' : ''));
+    (sorted.length > 12 ? number(sorted.length - 12) + ' more. ' : '') + (unlisted ? many(unlisted, 'participant that is not listed is not counted.', 'participants that are not listed are not counted.') : ''));
 }
 
 function drawClient() {
@@ -292,7 +301,7 @@ function drawClient() {
   else fact('holds', number(c.holds));
   fact('requests', number(c.inFlight) + ' in flight, ' + number(c.queued) + ' queued');
   if (c.connections > 1) fact('connections', number(c.connections));
-  if (c.cleanups) fact('clean-ups', number(c.cleanups) + ' nodes are still to be deleted');
+  if (c.cleanups) fact('clean-ups', many(c.cleanups, 'node is still to be deleted', 'nodes are still to be deleted'));
   if (c.trouble) fact('trouble', c.trouble);
   $('client').replaceChildren(...facts);
   const held = (c.margins || []).filter(m => m >= 0);
@@ -318,7 +327,7 @@ function drawState() {
   } else if (head?.problem) {
     text = config.root + ': ' + head.problem; pill = 'nothing to show'; state = 'wait';
   } else if (!head || head.loading) {
-    pill = head?.loading > 1 ? 'reading: ' + number(head.loading - 1) + ' nodes' : 'reading'; state = 'wait';
+    pill = head?.loading > 1 ? 'reading: ' + many(head.loading - 1, 'node', 'nodes') : 'reading'; state = 'wait';
   }
   document.body.classList.toggle('stale', bad);
   put(banner, text);
@@ -355,6 +364,7 @@ function filterBy(text) {
 }
 $('tools').addEventListener('submit', e => e.preventDefault());
 for (const id of ['filter', 'sort', 'only']) $(id).addEventListener('input', () => { limit = 50; draw(); });
+new ResizeObserver(() => draw()).observe($('graph'));
 $('more').addEventListener('click', () => { limit += 50; draw(); });
 document.addEventListener('keydown', e => {
   if (e.key === '/' && !e.ctrlKey && !e.metaKey && !e.altKey && !/^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName) && !$('ask').open) {

@@ -61,13 +61,16 @@ func Called[P any](f func(P)) (func(P), error) {
 	return f, nil
 }
 
-// Foreign checks the argument of an option WithForeignContenders.
-func Foreign(is func(name string) bool) (func(name string) bool, error) {
+// Foreign checks the argument of an option WithForeignContenders, and adds it to those that were given before.
+func Foreign(before, is func(name string) bool) (func(name string) bool, error) {
 	if is == nil {
 		return nil, fmt.Errorf("%w WithForeignContenders: the function is nil; leave the option out",
 			framework.ErrInvalidOption)
 	}
-	return is, nil
+	if before == nil {
+		return is, nil
+	}
+	return func(name string) bool { return before(name) || is(name) }, nil
 }
 
 // Ready says whether a method of a recipe may begin. fault is what its constructor has found wrong.

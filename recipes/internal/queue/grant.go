@@ -45,14 +45,22 @@ type Grant struct {
 func (g *Grant) live() bool { return g.held.Load() && g.Hold.Valid() }
 
 // Release ends the hold, deletes the node and waits until the server has confirmed that. When ctx ends first,
-// or the connection is lost, the client goes on.
+// or the connection is lost, the client goes on. A node that is known to be gone is not deleted: another client's may
+// have its name.
 func (g *Grant) Release(ctx context.Context) (err error) {
+	if g.gone() {
+		return nil
+	}
 	defer func() { // also if a hook does not return
 		err = g.Deletion(g.Session.Client()).ForPath(ctx, g.Path)
 	}()
 	g.Hold.End(framework.ErrReleased)
 	return nil
 }
+
+// gone reports whether the hold has ended because the node was deleted. An error that only matches ErrNodeDeleted may be
+// about another node, such as that of a lock with whose context the hold was to end.
+func (g *Grant) gone() bool { return Lost(g.Hold) == framework.ErrNodeDeleted }
 
 // Deletion is how to delete the node, in its session, once the hold has ended: it tells the waiter after it that the
 // node was the first in line.
@@ -65,7 +73,11 @@ func (g *Grant) Deletion(view *framework.Client) framework.DeleteBuilder {
 }
 
 // Abandon ends the hold and has the node deleted, without waiting for that.
-func (g *Grant) Abandon() { g.giveBack() }
+func (g *Grant) Abandon() {
+	if !g.gone() {
+		g.giveBack()
+	}
+}
 
 // Leave ends the hold of a place whose node the caller deletes itself, in a transaction with something else.
 func (g *Grant) Leave() { g.Hold.End(framework.ErrReleased) }
@@ -263,6 +275,10 @@ func (h *Handle) ReleaseInBackground(then *Callback) {
 	}
 	lost := h.Lost()
 	client := h.Grant.Session.Client()
+	if h.Grant.gone() {
+		then.Later(client, lost)
+		return
+	}
 	deleted := h.Grant.giveBack()
 	if lost == nil && !then.wanted() {
 		deleted.IfFailed(func(err error) { then.Call(client, err) })

@@ -54,6 +54,7 @@ type Line struct {
 	OnWait func(Position)
 
 	warnedForeign, warnedNumbers atomic.Bool
+	warnedSessionless            atomic.Int64          // the czxid of the node ahead that the last such warning was about
 	known                        atomic.Pointer[owner] // what owner returns
 }
 
@@ -109,13 +110,13 @@ func (l *Line) holdsAhead(ctx context.Context) bool {
 
 // TryAcquire does not wait: ErrNotAcquired if somebody is ahead. Its first look writes nothing.
 func (l *Line) TryAcquire(ctx context.Context) (grant *Grant, err error) {
-	err = Once(ctx, l.Client, func(ctx context.Context, session *framework.Session) (err error) {
-		if !l.CreatingTry {
-			err = l.precheck(ctx, session)
+	err = Once(ctx, l.Client, func(ctx context.Context, session *framework.Session) error {
+		if l.CreatingTry {
+			return nil
 		}
-		if err == nil {
-			grant, _, err = l.queue(ctx, session, false, nil)
-		}
+		return l.precheck(ctx, session)
+	}, func(ctx context.Context, session *framework.Session) (err error) {
+		grant, _, err = l.queue(ctx, session, false, nil)
 		return err
 	})
 	return grant, err

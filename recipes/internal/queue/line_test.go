@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/zktest"
 )
 
@@ -132,5 +134,62 @@ func TestParticipantsOfALimitedNumber(t *testing.T) {
 		require.Equal(t, 1, r.s.Counts()["getData"])
 		r.release(<-first)
 		r.release(<-second)
+	})
+}
+
+// A node of no session ahead keeps a waiter waiting for ever: the log names it, once for all who come.
+func TestANodeOfNoSessionAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var log recipetest.Log
+		c := recipetest.Client(t, s, framework.WithLogger(log.Logger()))
+		require.NoError(t, s.Create(dir, nil))
+		order := queue.Order{Names: []string{"lock-"}}
+		line := &queue.Line{Client: c, Dir: dir, Name: "lock-", Order: order, Loss: framework.SessionOnly}
+		said := func() int { return strings.Count(log.String(), "one of no session") }
+		wait := func() *recipetest.Call[*queue.Grant] {
+			return recipetest.Begin(t, func() (*queue.Grant, error) { return line.Acquire(t.Context()) }).Waits()
+		}
+		holder, err := line.Acquire(t.Context())
+		require.NoError(t, err)
+		next := wait()
+		require.Zero(t, said(), "behind a contender")
+		for n := range 2 {
+			stranger, err := s.CreateNode(dir+"/lock-", nil, zktest.PersistentSequential, 0)
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			_, err = line.Acquire(ctx)
+			cancel()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			after := wait()
+			require.Equal(t, n+1, said())
+			require.Contains(t, log.String(), stranger)
+			require.NoError(t, s.Delete(stranger))
+			require.NoError(t, holder.Release(t.Context()))
+			holder, next = next.OK(), after
+		}
+		require.NoError(t, holder.Release(t.Context()))
+		require.NoError(t, next.OK().Release(t.Context()))
+	})
+}
+
+// The first leaves between the list and the read: the next one is the holder.
+func TestParticipantsOneOfWhomLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		first, second := r.write(), r.write()
+		line := &queue.Line{Client: r.c, Dir: dir, Order: writeOrder}
+		read := r.s.Inject(zktest.Fault{Op: "getData", PathPrefix: dir, Action: zktest.Hold})
+		call := recipetest.Begin(t, func() ([]queue.Participant, error) { return line.Participants(t.Context(), nil, 1) })
+		<-read.Struck()
+		leaver := <-first
+		require.NoError(t, r.s.Delete(leaver.Path))
+		read.Release()
+		holder := <-second
+		all := call.End().OK()
+		require.Len(t, all, 1)
+		require.Equal(t, holder.Path, all[0].Path)
+		leaver.Abandon()
+		r.release(holder)
 	})
 }

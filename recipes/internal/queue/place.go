@@ -44,7 +44,7 @@ func (l *Line) queue(
 	p := &place{Line: l, session: session, view: session.Client().ForRecipes(), wasFirst: wasFirst}
 	granted := false
 	defer func() {
-		if !granted {
+		if !granted && !errors.Is(err, errNodeLost) { // else another client's node may have its name
 			p.abandon()
 		}
 		p.dirWatch.Stop()
@@ -71,7 +71,7 @@ func (l *Line) queue(
 			granted = true
 			p.own.Stop()
 			return grant, true, nil
-		case errors.Is(err, framework.ErrNodeDeleted):
+		case ctx.Err() == nil && errors.Is(err, framework.ErrNodeDeleted): // else it may be why ctx has ended
 			return nil, true, errNodeLost
 		case !errors.Is(err, framework.ErrSuspended):
 			return nil, true, err
@@ -242,9 +242,18 @@ func (p *place) list(ctx context.Context) (children []string, err error) {
 }
 
 // abandon has the client delete the node, if there is one or may be one. That uses up the watch on it,
-// without a request.
+// without a request. After an event by which the node may have been replaced it is read first.
 func (p *place) abandon() {
-	if p.path != "" {
+	switch {
+	case p.path == "":
+	case p.ownChanged:
+		p.view.CheckExists().InBackground().ForPath(context.Background(), p.path).
+			Then(func(node framework.ExistsResult, err error) {
+				if err != nil || node.Stat != nil && p.isOwn(*node.Stat) {
+					Remove(p.view, p.path)
+				}
+			})
+	default:
 		Remove(p.view, p.path)
 	}
 	if p.creating != nil {

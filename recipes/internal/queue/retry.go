@@ -87,17 +87,23 @@ func Sleep(ctx context.Context, client *framework.Client, d time.Duration) error
 	return nil
 }
 
-// Once runs try in a session as often as the retry policy says: also when its place was lost, in the next
-// session then.
+// Once looks, and takes if that says so, in a session: look as often as the retry policy says. take repeats by itself what
+// may be repeated, so it is called again only when the place was lost, in the next session then.
 func Once(
-	ctx context.Context, client *framework.Client, try func(context.Context, *framework.Session) error,
+	ctx context.Context, client *framework.Client, look, take func(context.Context, *framework.Session) error,
 ) error {
 	return client.Retry(ctx, func(ctx context.Context) error {
 		session, err := client.SessionSoon(ctx)
 		if err != nil {
 			return retry.Permanent(err) // it has been through the policy
 		}
-		return try(ctx, session)
+		if err = look(ctx, session); err != nil {
+			return err
+		}
+		if err = take(ctx, session); err != nil && !PlaceLost(err) {
+			return retry.Permanent(err)
+		}
+		return err
 	}, retry.WithRetryable(func(err error) bool { return PlaceLost(err) || framework.Retryable(err) }))
 }
 

@@ -235,6 +235,10 @@ func (g *Grant) Contenders(ctx context.Context) (c Contenders, err error) {
 // goroutine of the recipes' callbacks.
 func (g *Grant) GiveBack(then func(error)) {
 	view := g.Session.Client().ForRecipes()
+	if g.gone() {
+		view.Later(func() { then(nil) })
+		return
+	}
 	defer func() { // also if a hook does not return
 		g.Deletion(view).InBackground().ForPath(context.Background(), g.Path).
 			Then(func(_ struct{}, err error) { then(err) })

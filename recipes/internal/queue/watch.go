@@ -64,6 +64,7 @@ func (p *place) awaitAhead(
 		return false, nil
 	}
 	p.behind = ahead.node.Stat.EphemeralOwner
+	p.warnSessionless(d.Predecessor, ahead)
 	begin(ahead.node)
 	check := time.NewTimer(Jittered(p.session.Timeout()))
 	defer check.Stop()
@@ -105,6 +106,14 @@ func (p *place) awaitAhead(
 		case <-ctx.Done():
 			return false, p.Client.Left(ctx, nil)
 		}
+	}
+}
+
+// warnSessionless logs, once for a node, that the node ahead goes with no session.
+func (p *place) warnSessionless(name string, a ahead) {
+	if node := a.node.Stat; !a.dir && node.EphemeralOwner == 0 && p.warnedSessionless.Swap(node.Czxid) != node.Czxid {
+		p.Client.Logger().Warn("the node ahead in the queue is one of no session: waiting until it is deleted",
+			"path", zkpath.Join(p.Dir, name))
 	}
 }
 

@@ -3,10 +3,12 @@ package recipetest_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"hash/crc32"
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,7 +18,11 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/recipes/node"
+	"github.com/go-curator/curator/recipes/once"
+	items "github.com/go-curator/curator/recipes/queue"
 	"github.com/go-curator/curator/recipes/rwlock"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
@@ -568,9 +574,13 @@ func TestAdministratorDeletesTheHoldersNode(t *testing.T) {
 				held = k.acquire(t, b)
 				time.Sleep(100 * time.Millisecond)
 			}
-			require.NoError(t, s.Delete(pathOf(held)))
+			node := pathOf(held)
+			require.NoError(t, s.Delete(node))
 			lostBy(t, held, framework.ErrNodeDeleted)
+			other, err := s.CreateNode(node, nil, zktest.Ephemeral, recipetest.Session(t, a))
+			require.NoError(t, err)
 			require.ErrorIs(t, held.Release(background), framework.ErrNodeDeleted)
+			require.NoError(t, s.Delete(other), "the release has not removed what is not its own")
 			k.clean(t, s)
 		}
 	})
@@ -619,6 +629,88 @@ func TestForgottenRelease(t *testing.T) {
 	}
 }
 
+// used is a hold that lasts until the function that a recipe has called returns.
+type used struct {
+	mutex.Held
+	ctx   context.Context
+	leave chan struct{} // closed by Release
+	over  chan error    // what the call returned
+}
+
+func (u used) Context() context.Context { return u.ctx }
+
+func (u used) Release(context.Context) error {
+	close(u.leave)
+	return <-u.over
+}
+
+// using adapts a call that has a function called while it holds something.
+func using(call func(ctx context.Context, f func(context.Context) error) error) acquireFunc {
+	return func(ctx context.Context) (mutex.Held, error) {
+		u, begun := used{leave: make(chan struct{}), over: make(chan error, 1)}, make(chan context.Context, 1)
+		go func() {
+			u.over <- call(ctx, func(ctx context.Context) error {
+				begun <- ctx
+				<-u.leave
+				return nil
+			})
+		}()
+		select {
+		case u.ctx = <-begun:
+			return u, nil
+		case err := <-u.over:
+			return nil, err
+		}
+	}
+}
+
+// slowKinds are what else waits for a hold, or tries, besides locks. What does not wait has no acquire, what does not
+// try has no try.
+var slowKinds = []kind{
+	{name: "claim", dirs: own, make: func(c *framework.Client, _ framework.LossPolicy) (_, try acquireFunc) {
+		return nil, of(func(ctx context.Context) (*node.Claim, error) {
+			return node.TryClaim(ctx, c, lockPath+"/claim", nil)
+		})
+	}},
+	{name: "selector", dirs: own, make: func(c *framework.Client, _ framework.LossPolicy) (acquire, _ acquireFunc) {
+		return using(func(ctx context.Context, f func(context.Context) error) error {
+			return leader.NewSelector(c, lockPath, f).RunOnce(ctx)
+		}), nil
+	}},
+	{name: "once", dirs: []string{lockPath + "/job/lock"}, make: func(
+		c *framework.Client, _ framework.LossPolicy,
+	) (acquire, _ acquireFunc) {
+		jobs, slots := once.New(c, lockPath), 0
+		return using(func(ctx context.Context, f func(context.Context) error) error {
+			slots++
+			_, err := jobs.Do(ctx, "job", once.Named(strconv.Itoa(slots)), func(ctx context.Context, _ once.Run) error {
+				return f(ctx)
+			})
+			return err
+		}), nil
+	}},
+	{name: "consumer", dirs: []string{lockPath + "/items"}, make: func(
+		c *framework.Client, _ framework.LossPolicy,
+	) (acquire, _ acquireFunc) {
+		q := items.New(c, lockPath+"/items", items.WithLockPath(lockPath+"/taken"))
+		put := cmp.Or(q.Put(background, []byte("first")), q.Put(background, []byte("second")))
+		return using(func(ctx context.Context, f func(context.Context) error) error {
+			if put != nil {
+				return put
+			}
+			ctx, cancel := context.WithCancel(ctx)
+			err := q.Consume(ctx, func(held context.Context, _ []byte) error {
+				defer cancel()
+				return f(held)
+			})
+			if errors.Is(err, context.Canceled) {
+				return nil
+			}
+			return err
+		}), nil
+	}},
+}
+
 // Servers that commit slowly for half a minute end no waiter; a try says not now.
 func TestSlowCommitsEndNoWaiter(t *testing.T) {
 	const members = "server.1=a:2888:3888;2181\nserver.2=b:2888:3888;2181\nversion=0"
@@ -630,7 +722,11 @@ func TestSlowCommitsEndNoWaiter(t *testing.T) {
 				s := zktest.RunT(t, cfg)
 				a := recipetest.Client(t, s, framework.WithSessionTimeout(8*time.Second))
 				acquire, try := k.make(a, framework.SessionOnly)
-				held, err := acquire(background)
+				first := acquire
+				if first == nil {
+					first = try
+				}
+				held, err := first(background)
 				require.NoError(t, err)
 				require.NoError(t, held.Release(background))
 				var slow []*zktest.Injection
@@ -641,12 +737,19 @@ func TestSlowCommitsEndNoWaiter(t *testing.T) {
 				}
 				time.Sleep(10 * time.Second)
 
-				began := time.Now()
-				_, err = try(background)
-				require.ErrorIs(t, err, mutex.ErrNotAcquired)
-				require.ErrorContains(t, err, "too long to commit")
-				require.LessOrEqual(t, time.Since(began), 21*time.Second, "a session timeout for each node after its create")
-
+				if try != nil {
+					began := time.Now()
+					_, err = try(background)
+					require.ErrorIs(t, err, mutex.ErrNotAcquired)
+					require.ErrorContains(t, err, "too long to commit")
+					require.LessOrEqual(t, time.Since(began), 21*time.Second, "a session timeout for each node after its create")
+				}
+				if acquire == nil { // again, when the servers are faster
+					acquire = func(ctx context.Context) (mutex.Held, error) {
+						time.Sleep(35 * time.Second)
+						return try(ctx)
+					}
+				}
 				waits := recipetest.Begin(t, func() (mutex.Held, error) { return acquire(background) })
 				time.Sleep(30 * time.Second)
 				waits.Waits()
@@ -659,7 +762,41 @@ func TestSlowCommitsEndNoWaiter(t *testing.T) {
 			})
 		})
 	}
-	for _, k := range kinds {
+	for _, k := range append(slices.Clone(kinds), slowKinds...) {
 		story(k)
+	}
+}
+
+// A caller gives up, with the context of another lock that is lost, while its hold waits for a write: that is no loss of
+// its own node, which is given back.
+func TestGivenUpByAnotherLoss(t *testing.T) {
+	for _, k := range kinds {
+		for _, waits := range []bool{true, false} {
+			t.Run(k.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					cfg := some(t)
+					cfg.EnsembleConfig = "server.1=a:2888:3888;2181\nserver.2=b:2888:3888;2181\nversion=0"
+					s := zktest.RunT(t, cfg)
+					c := recipetest.Client(t, s, framework.WithSessionTimeout(8*time.Second))
+					acquire, how := k.make(c, framework.SessionOnly)
+					if waits {
+						how = acquire
+					}
+					release(t, k.acquire(t, recipetest.Client(t, s))) // the directories are there
+					slow := zktest.Fault{Op: "create2", Times: -1, Action: zktest.DelayReply, Delay: 3 * time.Second}
+					s.Inject(slow) // so a write has to come before the hold
+					time.Sleep(10 * time.Second)
+					ctx, cancel := context.WithCancelCause(background)
+					writing := s.Inject(zktest.Fault{Op: "multi", Session: recipetest.Session(t, c), Action: zktest.Hold})
+					call := recipetest.Begin(t, func() (mutex.Held, error) { return how(ctx) })
+					<-writing.Struck()
+					cancel(framework.ErrNodeDeleted)
+					require.ErrorIs(t, call.End().Err, context.Canceled)
+					writing.Release()
+					time.Sleep(30 * time.Second)
+					k.clean(t, s)
+				})
+			})
+		}
 	}
 }

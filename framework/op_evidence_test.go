@@ -1,0 +1,99 @@
+package framework
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/zktest"
+)
+
+// A list shows what is there only if it came on the connection of the write before it.
+func TestWhenASearchIsConclusive(t *testing.T) {
+	lost := errors.New("lost")
+	for _, c := range []struct {
+		wrote, listed wire.Reply
+		want          error
+	}{
+		{wire.Reply{Link: 1}, wire.Reply{Link: 1}, nil},
+		{wire.Reply{Link: 1, Code: jute.CodeNoNode}, wire.Reply{Link: 1}, nil},
+		{wire.Reply{Link: 1, Code: jute.CodeNoAuth}, wire.Reply{Link: 1}, nil},
+		{wire.Reply{Link: 1}, wire.Reply{Link: 2}, ErrConnectionLoss},
+		{wire.Reply{Link: 1, Code: jute.CodeNoAuth}, wire.Reply{Link: 2}, ErrConnectionLoss},
+		{wire.Reply{Link: 1}, wire.Reply{Link: 1, Code: jute.CodeNoNode}, ErrNoNode},
+		{wire.Reply{Err: lost}, wire.Reply{Link: 1}, lost},
+		{wire.Reply{Link: 1}, wire.Reply{Err: lost}, lost},
+	} {
+		assert.ErrorIs(t, inconclusive(c.wrote, c.listed), c.want, "%+v", c)
+	}
+}
+
+// Nodes as a transaction would have left them, but changed by two, are not its work.
+func TestWhatTwoTransactionsLeaveIsNotOnes(t *testing.T) {
+	left := marks{"/a": {set: true, version: -1}, "/b": {set: true, version: -1}}
+	found := func(a, b int64) map[string]seen {
+		return map[string]seen{"/a": {there: true, stat: Stat{Mzxid: a}}, "/b": {there: true, stat: Stat{Mzxid: b}}}
+	}
+	assert.True(t, left.by(found(7, 7), 5, 1))
+	assert.False(t, left.by(found(7, 8), 5, 1))
+	assert.False(t, left.by(found(7, 4), 5, 1))
+	assert.False(t, left.by(found(4, 4), 5, 1))
+}
+
+// What waits for the clean-ups waits for those under way, and for answers that may become some.
+func TestCleanupsAreIdle(t *testing.T) {
+	q := cleanups{pending: map[cleanup]struct{}{{path: "/a"}: {}}, idle: make(chan struct{})}
+	idle := q.idle
+	q.expect(1)
+	delete(q.pending, cleanup{path: "/a"})
+	q.expect(0)
+	assert.NotNil(t, q.idle, "an answer is awaited")
+	q.pending[cleanup{path: "/b"}] = struct{}{}
+	q.expect(-1)
+	assert.NotNil(t, q.idle, "one is under way")
+	delete(q.pending, cleanup{path: "/b"})
+	q.expect(0)
+	<-idle
+}
+
+// A session that is lost by the clock may live on at the servers. While they do not close it, the next one is not announced
+// before no request of it can be under way any more.
+func TestTheFenceOfALapsedSessionLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		c := dial(t, srv, WithFenceGrace(0))
+		s := connected(t, c)
+		away := srv.Inject(zktest.Fault{Op: "connect", Times: -1, Action: zktest.CutBefore})
+		srv.Cut(s.ID())
+		<-s.Done()
+		lost := time.Now()
+		srv.Inject(zktest.Fault{Op: "closeSession", Session: s.ID(), Times: -1, Action: zktest.CutBefore})
+		away.Remove()
+		require.NoError(t, c.WaitConnected(t.Context()))
+		assert.GreaterOrEqual(t, time.Since(lost), 2*s.Timeout())
+	})
+}
+
+// Close waits for a clean-up, and no longer.
+func TestCloseEndsWithTheLastCleanup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		c := dial(t, srv)
+		connected(t, c)
+		require.NoError(t, srv.Create("/a", nil))
+		deleting := srv.Inject(zktest.Fault{Op: "delete", Action: zktest.Hold})
+		require.NoError(t, c.core.ops.cleanups.add(cleanup{path: "/a", version: -1}))
+		<-deleting.Struck()
+		time.AfterFunc(time.Second, deleting.Release)
+		began := time.Now()
+		require.NoError(t, c.Close())
+		assert.Equal(t, time.Second, time.Since(began))
+		assert.False(t, srv.Exists("/a"))
+	})
+}

@@ -1,0 +1,64 @@
+package inspecthttp
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/go-curator/curator/inspect"
+)
+
+// The servers are asked who is connected every few seconds while somebody looks, and once in a while if they do not
+// say it. An answer counts for so long.
+const askOften, askRarely, answerCounts = 5 * time.Second, time.Minute, 20 * time.Second
+
+// told is what the servers have said about the connections of sessions.
+type told struct {
+	inspect.Connected
+	at    time.Time      // of the answer
+	known map[int64]bool // sessions of participants that were there before the question
+}
+
+// connections asks the servers. It ends with ctx, or when they have answered, or not in time.
+func (p *Page) connections(ctx context.Context, g inspect.Graph) told {
+	t := told{known: map[int64]bool{}}
+	for _, l := range g.Lines {
+		for _, part := range slices.Concat(l.Holders, l.Waiting) {
+			t.known[part.Session] = true
+		}
+	}
+	connected, err := inspect.Connections(ctx, p.client)
+	if t.at = time.Now(); err == nil {
+		t.Connected = connected
+	}
+	return t
+}
+
+// next returns when to ask again.
+func (t told) next() time.Time {
+	if len(t.By) == 0 && t.Missing != "" {
+		return t.at.Add(askRarely)
+	}
+	return t.at.Add(askOften)
+}
+
+// current returns what still counts.
+func (t told) current(now time.Time) told {
+	if now.Sub(t.at) > answerCounts {
+		t.By = nil
+	}
+	return t
+}
+
+// quiet returns since when nothing was heard from a participant's session, the zero time if that is less than half of its
+// timeout, and whether the session has no connection. Both are false of a session of which the servers have said
+// nothing.
+func (t told) quiet(p inspect.Participant) (since time.Time, away bool) {
+	switch c, found := t.By[p.Session]; {
+	case found && c.Timeout > 0 && c.Silent > c.Timeout/2: // as inspect.Silent
+		return t.at.Add(-c.Silent).Round(time.Second), false
+	case !found && t.By != nil && t.Missing == "" && t.known[p.Session] && p.Session != 0:
+		return time.Time{}, true
+	}
+	return time.Time{}, false
+}
