@@ -114,7 +114,7 @@ func TestThePageHasThePlaces(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Put(string(text), some(t).Blocks())
 	require.NoError(t, err)
-	text, err = os.ReadFile("../../../docs/locks-overlaps.md")
+	text, err = os.ReadFile("../../overlaps.md")
 	require.NoError(t, err)
 	_, err = Put(string(text), map[string]string{"overlaps": ""})
 	require.NoError(t, err)
