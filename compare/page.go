@@ -25,7 +25,7 @@ func write(args []string) error {
 		return fmt.Errorf("there are no results in %s: compare run makes them", *results)
 	}
 	for name, blocks := range map[string]map[string]string{
-		"choosing-a-lock.md": r.Blocks(), "locks-overlaps.md": {"overlaps": r.Overlaps()},
+		"choosing-a-lock.md": r.Blocks(), "../compare/counted.md": r.Counted(),
 	} {
 		file := filepath.Join(*docs, name)
 		text, err := os.ReadFile(file)

@@ -19,8 +19,9 @@ import (
 )
 
 // SASLMechanism is a way to log in by SASL. DIGEST-MD5 is built in, see [WithSASLDigest]. Implement
-// SASLMechanism for others, such as GSSAPI (Kerberos), and give it to [WithSASL]. Its methods may be called
-// from several goroutines at once.
+// SASLMechanism for others, such as GSSAPI (Kerberos), and give it to [WithSASL]: a Kerberos library brings a
+// dozen modules, which all importers of this one would inherit. Its methods may be called from several
+// goroutines at once.
 type SASLMechanism interface {
 	// Name returns the mechanism's registered name, for logs and errors. [New] calls it once. (The server's
 	// configuration decides which mechanism is used, and the client must know it.)

@@ -18,9 +18,9 @@ import (
 // The table of the log has every message above DEBUG, with its level, and no other.
 func TestTheLogIsDocumented(t *testing.T) {
 	documented := map[string]string{}
-	for _, line := range strings.Split(read(t, "../observability.md"), "\n") {
+	for _, line := range strings.Split(read(t, "../operating/log.md"), "\n") {
 		cells := strings.Split(line, "|")
-		if len(cells) != 5 {
+		if len(cells) != 6 {
 			continue
 		}
 		level := strings.TrimSpace(cells[2])
@@ -38,7 +38,7 @@ func TestTheLogIsDocumented(t *testing.T) {
 		}))
 	}
 	for message, levels := range logged {
-		assert.Contains(t, levels, documented[message], "docs/observability.md lacks %q", message)
+		assert.Contains(t, levels, documented[message], "docs/operating/log.md lacks %q", message)
 	}
 	for message := range documented {
 		assert.Contains(t, logged, message, "nobody logs it")

@@ -51,7 +51,7 @@ const (
 )
 
 // The bounds are those of a run without faults, on any machine: on a busy one fewer of the contenders meet, which
-// costs an event or a request more (ADRs 0034 and 0061). Tests in virtual time hold the exact figures.
+// costs an event or a request more (ADRs 0005 and 0061). Tests in virtual time hold the exact figures.
 var works = []work{
 	{"free", mutexes(1, 1, 0), all, 3, 0},
 	{"8 sessions", mutexes(8, 8, 0), all, 5, 3},

@@ -92,7 +92,11 @@ func (t table) row(work, peer string, disk bool) string {
 	all := t[key{work, peer, disk}]
 	ratios := t.ratios(work, peer, disk)
 	middle, least, most := ratios[len(ratios)/2], ratios[0], ratios[len(ratios)-1]
-	cells := []string{work, peer, fmt.Sprintf("%.2f (%.2f to %.2f)", middle, least, most)}
+	ratio := fmt.Sprintf("%.2f (%.2f to %.2f)", middle, least, most)
+	if peer == curator {
+		ratio = "1.00"
+	}
+	cells := []string{work, peer, ratio}
 	for _, c := range columns {
 		cell := fmt.Sprintf(c.format, median(all, c.figure))
 		if c.head == "allocations" && peer == curator {
@@ -145,7 +149,9 @@ func (t table) write(dir string) error {
 				if len(t[key{w.name, peer, disk}]) == 0 {
 					continue
 				}
-				made.WriteString(t.row(w.name, peer, disk))
+				if !disk || slices.Contains([]string{curator, ours, library}, peer) { // the others are in the plot
+					made.WriteString(t.row(w.name, peer, disk))
+				}
 				ratios := t.ratios(w.name, peer, disk)
 				bars = append(bars, bar{w.name, peer, ratios[len(ratios)/2]})
 			}

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -132,23 +131,14 @@ func TestAlerts(t *testing.T) {
 
 // Every message that somebody should look at has a row that says what to do.
 func TestLogTable(t *testing.T) {
-	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (?:INFO|WARN|ERROR) \\|.*$")
-	_, table, found := strings.Cut(read(t, "observability.md"), "\n## The log\n")
-	require.True(t, found)
-	table, _, _ = strings.Cut(table, "\n## ")
-	var logged, told []string
-	for _, m := range row.FindAllStringSubmatch(table, -1) {
-		if strings.Contains(m[0], "| WARN |") || strings.Contains(m[0], "| ERROR |") || strings.Contains(m[0], "WARN with") {
-			logged = append(logged, m[1])
+	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (INFO|WARN|ERROR) \\| (.*?)\\| (.*)\\|$")
+	rows := row.FindAllStringSubmatch(read(t, "operating/log.md"), -1)
+	assert.Greater(t, len(rows), 30)
+	for _, m := range rows {
+		if m[2] != "INFO" || strings.Contains(m[3], "WARN with") {
+			assert.NotEmpty(t, strings.TrimSpace(m[4]), m[1])
 		}
 	}
-	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(read(t, "operating/log.md"), -1) {
-		told = append(told, m[1])
-	}
-	slices.Sort(logged)
-	slices.Sort(told)
-	assert.Greater(t, len(logged), 30)
-	assert.Equal(t, logged, told)
 }
 
 // The links between the pages of the kit, and from them, lead somewhere.

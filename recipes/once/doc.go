@@ -19,7 +19,8 @@
 // By default the record is written after the function has returned nil: at least once. If the process dies,
 // or loses its session, before that, or if the function fails, the slot is free for the next one that calls
 // Do, or that waits in it; what the function has done by then is done again. So the function should be one
-// that may run again, or should look for what it has done.
+// that may run again, or should look for what it has done. (A record alone, without the lock, would stay claimed
+// for ever when its process dies, or be taken over by time, which two processes may do.)
 //
 // With [AtMostOnce] the record is written before the function is called, and completed after it. If the
 // process dies in between, or the function fails, nobody does it again, and Do says so: [Begun]. Even then

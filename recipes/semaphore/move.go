@@ -10,7 +10,7 @@ import (
 )
 
 // The first in the queue that wants one lease takes it and leaves the queue in one transaction, whose reply
-// says how many children "leases" has then (docs/adr/0034-a-place-becomes-a-lease.md). If these are at most
+// says how many children "leases" has then (ADR 0005). If these are at most
 // the limit, it has the lease: that is Curator's own rule, at the moment of the commit. If they are more, the
 // lists tell, by the rule of [snapshot.judge]. It is not in the queue any more, so until the lease is within
 // the limit it waits with the node, as the first waiter of Curator for Java does. Nobody passes it: all nodes

@@ -4,6 +4,8 @@
 //	apilist compare OLD NEW CHANGELOG     fails on an incompatible change that the changelog does not name
 //
 // A change is incompatible if a line is gone, or if an interface that users can implement has a method more.
+// The API is a text, as Go's own api/go1.txt: a change is a diff that reviewers see, branches merge, and the comparison needs
+// neither tags nor a network.
 package main
 
 import (

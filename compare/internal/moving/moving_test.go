@@ -8,14 +8,9 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/bradfitz/gomemcache/memcache"
-	"github.com/bsm/redislock"
-	"github.com/go-redsync/redsync/v4"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/goleak"
 
 	"github.com/go-curator/curator/contrib/fence"
@@ -30,25 +25,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
 	errHeld = errors.New("somebody else has the lock")
-	_       = []any{setNX, add, watchdog, redlock, row, getLock, advisory, etcd, guarded, inDatabase}
+	_       = []any{inDatabase}
 )
-
-func setNX(ctx context.Context, rdb *redis.Client, id string, work func(context.Context) error) error {
-	// [redis, before]
-	ok, err := rdb.SetNX(ctx, "orders", id, 4*time.Second).Result()
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return errHeld // ask again after a while
-	}
-	defer releaseIfMine.Run(context.WithoutCancel(ctx), rdb, []string{"orders"}, id)
-	return work(ctx) // has to be done within 4 s
-	// [end]
-}
-
-var releaseIfMine = redis.NewScript(
-	`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end`)
 
 func waits(ctx context.Context, client *framework.Client, work func(context.Context) error) error {
 	// [after]
@@ -74,20 +52,6 @@ func inRedis(ctx context.Context, client *framework.Client, rdb *redis.Client) e
 	// [end]
 }
 
-func add(cache *memcache.Client, id string, work func() error) error {
-	// [memcached, before]
-	err := cache.Add(&memcache.Item{Key: "orders", Value: []byte(id), Expiration: 4})
-	if errors.Is(err, memcache.ErrNotStored) {
-		return errHeld
-	}
-	if err != nil {
-		return err
-	}
-	defer cache.Delete("orders") // somebody else's, if the work took longer than 4 s
-	return work()
-	// [end]
-}
-
 func tries(ctx context.Context, client *framework.Client, work func(context.Context) error) error {
 	orders := mutex.New(client, "/locks/orders")
 	// [after, without waiting]
@@ -100,82 +64,6 @@ func tries(ctx context.Context, client *framework.Client, work func(context.Cont
 	}
 	defer lock.ReleaseInBackground()
 	return work(lock.Context())
-	// [end]
-}
-
-func watchdog(ctx context.Context, rdb *redis.Client, work func(context.Context) error) error {
-	// [watchdog, before]
-	lock, err := redislock.Obtain(ctx, rdb, "orders", 4*time.Second, nil)
-	if err != nil {
-		return err // redislock.ErrNotObtained: ask again
-	}
-	defer func() { _ = lock.Release(context.WithoutCancel(ctx)) }()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		for ctx.Err() == nil {
-			time.Sleep(time.Second)
-			if err := lock.Refresh(ctx, 4*time.Second, nil); err != nil {
-				cancel(err)
-			}
-		}
-	}()
-	return work(ctx)
-	// [end]
-}
-
-func redlock(ctx context.Context, rs *redsync.Redsync, work func(context.Context) error) error {
-	// [redlock, before]
-	orders := rs.NewMutex("orders", redsync.WithExpiry(4*time.Second))
-	if err := orders.LockContext(ctx); err != nil {
-		return err
-	}
-	defer orders.UnlockContext(context.WithoutCancel(ctx))
-	return work(ctx) // has to be done within 4 s
-	// [end]
-}
-
-func row(ctx context.Context, db *sql.DB, id string, work func(context.Context) error) error {
-	// [row, before]
-	if _, err := db.ExecContext(ctx, "INSERT INTO locks (name, owner) VALUES ('orders', ?)", id); err != nil {
-		return err // a duplicate key: somebody else has it, or has died with it
-	}
-	defer db.ExecContext(context.WithoutCancel(ctx), "DELETE FROM locks WHERE name = 'orders' AND owner = ?", id)
-	return work(ctx)
-	// [end]
-}
-
-func getLock(ctx context.Context, db *sql.DB, work func(context.Context) error) error {
-	// [GET_LOCK, before]
-	conn, err := db.Conn(ctx) // the lock is this connection's
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	var got sql.NullInt64
-	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK('orders', 10)").Scan(&got); err != nil {
-		return err
-	}
-	if got.Int64 != 1 {
-		return errHeld
-	}
-	defer conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK('orders')")
-	return work(ctx)
-	// [end]
-}
-
-func advisory(ctx context.Context, db *sql.DB, work func(context.Context) error) error {
-	// [pg_advisory_lock, before]
-	conn, err := db.Conn(ctx) // the lock is this connection's
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if _, err := conn.ExecContext(ctx, "SELECT pg_advisory_lock(hashtext('orders'))"); err != nil {
-		return err
-	}
-	defer conn.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock(hashtext('orders'))")
-	return work(ctx)
 	// [end]
 }
 
@@ -209,23 +97,6 @@ func inDatabase(ctx context.Context, orders *mutex.Mutex, db *sql.DB, write func
 	// [end]
 }
 
-func etcd(ctx context.Context, client *clientv3.Client, total string) error {
-	// [etcd, before]
-	session, err := concurrency.NewSession(client, concurrency.WithTTL(4))
-	if err != nil {
-		return err
-	}
-	defer session.Close()
-	orders := concurrency.NewMutex(session, "/locks/orders")
-	if err := orders.Lock(ctx); err != nil {
-		return err
-	}
-	defer orders.Unlock(context.WithoutCancel(ctx))
-	_, err = client.Txn(ctx).If(orders.IsOwner()).Then(clientv3.OpPut("/orders/total", total)).Commit()
-	return err
-	// [end]
-}
-
 func guarded(ctx context.Context, client *framework.Client, orders *mutex.Mutex, total []byte) error {
 	// [etcd, after]
 	return orders.Do(ctx, func(ctx context.Context) error {
@@ -249,10 +120,9 @@ func TestWhatNeedsNoOtherServers(t *testing.T) {
 
 	worked := 0
 	work := func(ctx context.Context) error { worked++; return ctx.Err() }
-	require.NoError(t, setNX(ctx, rdb, "me", work))
 	require.NoError(t, waits(ctx, client, work))
 	require.NoError(t, tries(ctx, client, work))
-	assert.Equal(t, 3, worked)
+	assert.Equal(t, 2, worked)
 	require.NoError(t, inRedis(ctx, client, rdb))
 	total, err := rdb.Get(ctx, fenceredis.Key("orders", "total")).Int()
 	require.NoError(t, err)

@@ -83,8 +83,12 @@ func Load(dir string) (r Results, err error) {
 
 // Blocks are the parts of the page that are made, by name.
 func (r Results) Blocks() map[string]string {
-	return map[string]string{"checklist": r.checklist(), "holders": r.holders(), "locked": r.lockedOut(), "speed": r.speed(),
-		"ways": r.uses(), "faults": r.faults()}
+	return map[string]string{"checklist": r.checklist(), "holders": r.holders(), "locked": r.lockedOut(), "speed": r.speed()}
+}
+
+// Counted are the made parts of the page about how it was counted.
+func (r Results) Counted() map[string]string {
+	return map[string]string{"ways": r.uses(), "faults": r.faults(), "overlaps": r.overlaps()}
 }
 
 const ending = "<!-- compare: end -->"
@@ -300,8 +304,8 @@ func (r Results) speed() string {
 	return table(rows)
 }
 
-// Overlaps are the proofs: of every way and fault the longest overlap, with the times of both holders.
-func (r Results) Overlaps() string {
+// overlaps are the proofs: of every way and fault the longest overlap, with the times of both holders.
+func (r Results) overlaps() string {
 	rows := [][]string{{"way", "fault", "play", "overlaps", "the longest"}}
 	for _, k := range ways.All {
 		for _, f := range play.Faults {

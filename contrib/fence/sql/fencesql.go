@@ -192,7 +192,9 @@ func unless(err, fine error) error {
 	return err
 }
 
-// statements of a dialect and a table.
+// statements of a dialect and a table. guard is one upsert, which locks the resource's row until the transaction
+// ends: a SELECT … FOR UPDATE would lock nothing while there is no row, and after an INSERT IGNORE two transactions
+// that update the same row deadlock.
 type statements struct {
 	create, mark, version string
 	guard, newest         string

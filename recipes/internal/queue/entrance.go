@@ -12,7 +12,8 @@ import (
 // Entrances are where the goroutines of one client come in, each by a key: the place that they come to, in one
 // session. A newcomer asks something that the server has to answer after it came. If enough of the
 // same are under way already, those that come meanwhile share the next one: n that come at once need not send n
-// requests and have n answers in memory.
+// requests and have n answers in memory. A shared request is queued after the creates of all that share it, and a
+// server executes a session's requests in order, so its answer is worth as much as one's own.
 type Entrances[K comparable, Q any] struct {
 	mu   sync.Mutex
 	all  map[K]*Entrance[K, Q] // those that somebody uses; guarded by mu
