@@ -5,6 +5,7 @@ import (
 	"go/build"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -164,14 +165,21 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	assert.Greater(t, found, 100)
 }
 
-// documents are all that users read.
+// documents are all of the repository.
 func documents(t *testing.T) (files []string) {
-	for _, pattern := range []string{"../../*.md", "../*.md", "../adr/*.md", "../operating/*.md"} {
-		some, err := filepath.Glob(pattern)
-		require.NoError(t, err)
-		require.NotEmpty(t, some, pattern)
-		files = append(files, some...)
-	}
+	require.NoError(t, filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == ".git":
+			return filepath.SkipDir
+		case filepath.Ext(path) == ".md":
+			files = append(files, path)
+		}
+		return nil
+	}))
+	require.Contains(t, files, readme)
+	require.Contains(t, files, "../../docs/README.md")
 	return files
 }
 
