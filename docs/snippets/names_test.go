@@ -89,53 +89,6 @@ func TestEveryRowSaysSomething(t *testing.T) {
 	}
 }
 
-// What the documents name is compiled in uses_test.go, and nothing else is there.
-func TestWhatIsNamedExists(t *testing.T) {
-	var named []string
-	for _, file := range []string{fromCurator, fromGoZookeeper} {
-		named = append(named, ours(read(t, file))...)
-	}
-	slices.Sort(named)
-	named = slices.Compact(named)
-	require.Greater(t, len(named), 200)
-	used := uses(t)
-	assert.Empty(t, without(named, used), "named in a document, and not in uses_test.go")
-	assert.Empty(t, without(used, named), "in uses_test.go, and not named in a document")
-}
-
-// uses lists what uses_test.go refers to, in the form of the documents. The compiler checks that it exists.
-func uses(t *testing.T) (all []string) {
-	file, err := parser.ParseFile(token.NewFileSet(), "uses_test.go", nil, 0)
-	require.NoError(t, err)
-	ast.Inspect(file, func(n ast.Node) bool {
-		s, ok := n.(*ast.SelectorExpr)
-		if !ok {
-			return true
-		}
-		x := s.X
-		if p, ok := x.(*ast.ParenExpr); ok { // (*framework.Client).Close
-			x = p.X.(*ast.StarExpr).X
-		}
-		if c, ok := x.(*ast.CompositeLit); ok { // framework.Health{}.Server
-			x = c.Type
-		}
-		if g, ok := x.(*ast.IndexExpr); ok { // framework.Pending[int]
-			x = g.X
-		}
-		switch x := x.(type) {
-		case *ast.Ident: // framework.New
-			all = append(all, x.Name+"."+s.Sel.Name)
-		case *ast.SelectorExpr:
-			all = append(all, x.X.(*ast.Ident).Name+"."+x.Sel.Name+"."+s.Sel.Name)
-			return false
-		}
-		return false
-	})
-	slices.Sort(all)
-	assert.Empty(t, twice(all), "in uses_test.go twice")
-	return all
-}
-
 var (
 	link       = regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`)
 	unanchored = regexp.MustCompile(`[^a-z0-9_ -]`) // what a heading's anchor leaves out
