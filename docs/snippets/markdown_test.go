@@ -13,6 +13,7 @@ const (
 	fromCurator     = "../from-java-curator.md"
 	fromGoZookeeper = "../from-go-zookeeper.md"
 	readme          = "../../README.md"
+	lost            = "../suspended-and-lost.md"
 )
 
 var span = regexp.MustCompile("`([^`]+)`")

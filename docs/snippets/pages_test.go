@@ -1,0 +1,111 @@
+package snippets
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/zktest"
+)
+
+// The code of docs/suspended-and-lost.md and docs/errors.md.
+
+func keepSettling(ctx context.Context, client *framework.Client, settle func(context.Context) error) error {
+	// [lost: join the line again]
+	orders := mutex.New(client, "/locks/orders")
+	for {
+		err := orders.Do(ctx, func(ctx context.Context) error {
+			return settle(ctx) // ctx ends when the lock is lost, before another process can have it
+		})
+		switch {
+		case errors.Is(err, framework.ErrSessionLost), errors.Is(err, framework.ErrNodeDeleted):
+			// Lost while settle ran: the next turn has to look at what this one has done.
+		case err != nil:
+			return err // of settle, of ctx, or why the lock cannot be acquired
+		}
+	}
+	// [end]
+}
+
+func payIfHeld(lock *mutex.Lock, pay func() error) error {
+	// [lost: before an act]
+	if !lock.Valid() { // asks the clock: right also if the process has just been stopped for a minute
+		return context.Cause(lock.Context())
+	}
+	return pay()
+	// [end]
+}
+
+func logStates(ctx context.Context, client *framework.Client, log func(string, int64)) {
+	// [lost: states]
+	for change := range client.StateChanges(ctx) { // begins with the present state
+		switch change.State {
+		case framework.Suspended:
+			log("no connection; the session may survive", change.Epoch)
+		case framework.Reconnected:
+			log("connected; a new session if the epoch has grown", change.Epoch)
+		case framework.Lost:
+			log("the session is lost, and all its holds have ended", change.Epoch)
+		}
+	}
+	// [end]
+}
+
+func TestSuspendedAndLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.RunT(t)
+		client, err := framework.New(server.Addr(),
+			framework.WithDialer(server.Dial), framework.WithSessionTimeout(10*time.Second))
+		require.NoError(t, err)
+		defer client.Close()
+		require.NoError(t, client.WaitConnected(t.Context()))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		type state struct {
+			text  string
+			epoch int64
+		}
+		var states []state
+		go logStates(ctx, client, func(text string, epoch int64) { states = append(states, state{text[:4], epoch}) })
+
+		turns := 0
+		settled := make(chan error, 1)
+		go func() {
+			settled <- keepSettling(ctx, client, func(ctx context.Context) error {
+				lock := mutex.LockOf(ctx)
+				assert.NoError(t, payIfHeld(lock, func() error { return nil }))
+				turns++
+				<-ctx.Done()
+				if lost := context.Cause(ctx); !errors.Is(lost, context.Canceled) {
+					assert.ErrorIs(t, payIfHeld(lock, func() error { return nil }), framework.ErrSessionLost)
+				}
+				return context.Cause(ctx)
+			})
+		}()
+		time.Sleep(time.Second)
+		server.Cut(0)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, 1, turns, "the lock has survived")
+		require.Equal(t, []state{{"no c", 1}, {"conn", 1}}, states)
+
+		states = nil
+		server.BlackHole(0, zktest.Both)
+		time.Sleep(time.Minute)
+		server.Heal()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, 2, turns, "after the session was lost")
+		assert.Equal(t, []state{{"no c", 1}, {"the ", 1}, {"conn", 2}}, states)
+
+		cancel()
+		assert.ErrorIs(t, <-settled, context.Canceled)
+	})
+}
