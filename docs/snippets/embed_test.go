@@ -37,7 +37,7 @@ func TestSnippetsAreInTheDocuments(t *testing.T) {
 	}
 
 	var shown []string
-	for _, file := range []string{fromCurator, fromGoZookeeper, readme, lost} {
+	for _, file := range []string{fromCurator, fromGoZookeeper, readme, lost, errorsPage} {
 		text := read(t, file)
 		code, known := strings.Count(text, "```go\n"), len(block.FindAllString(text, -1))
 		assert.Equal(t, code, known, "%s: code that is no snippet", file)

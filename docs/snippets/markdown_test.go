@@ -14,6 +14,7 @@ const (
 	fromGoZookeeper = "../from-go-zookeeper.md"
 	readme          = "../../README.md"
 	lost            = "../suspended-and-lost.md"
+	errorsPage      = "../errors.md"
 )
 
 var span = regexp.MustCompile("`([^`]+)`")

@@ -3,6 +3,7 @@ package snippets
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/retry"
 	"github.com/go-curator/curator/zktest"
 )
 
@@ -107,5 +109,51 @@ func TestSuspendedAndLost(t *testing.T) {
 
 		cancel()
 		assert.ErrorIs(t, <-settled, context.Canceled)
+	})
+}
+
+func setChecked(
+	ctx context.Context, client *framework.Client, version int32, data []byte,
+) (what string, err error) {
+	// [errors: a write]
+	_, err = client.SetData().WithVersion(version).ForPath(ctx, "/orders/7", data)
+	switch {
+	case errors.Is(err, framework.ErrOutcomeUnknown):
+		what = "perhaps written: read the node, and look"
+	case errors.Is(err, framework.ErrBadVersion):
+		what = "not written: read the new version, and decide again"
+	case framework.Retryable(err):
+		what = "not written: no server can be reached, and the retry policy allows no further try"
+	}
+	// [end]
+	return what, err
+}
+
+func TestErrorsOfAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.RunT(t)
+		client, err := framework.New(server.Addr(),
+			framework.WithDialer(server.Dial), framework.WithRetry(retry.RetryNTimes{}))
+		require.NoError(t, err)
+		defer client.Close()
+		require.NoError(t, server.Create("/orders/7", nil))
+		set := func(version int32) string {
+			what, err := setChecked(t.Context(), client, version, []byte("paid"))
+			what, _, _ = strings.Cut(what, ":")
+			if err == nil {
+				require.Empty(t, what)
+			}
+			return what
+		}
+		assert.Empty(t, set(0))
+		assert.Equal(t, "not written", set(0))
+		server.Inject(zktest.Fault{Op: "setData", Action: zktest.LoseReply})
+		assert.Equal(t, "perhaps written", set(1))
+		assert.Empty(t, set(2), "it was")
+		server.Stop()
+		synctest.Wait()
+		what, err := setChecked(t.Context(), client, 3, nil)
+		assert.ErrorIs(t, err, framework.ErrNotConnected)
+		assert.Contains(t, what, "no server")
 	})
 }
