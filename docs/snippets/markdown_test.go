@@ -15,6 +15,7 @@ const (
 	readme          = "../../README.md"
 	lost            = "../suspended-and-lost.md"
 	errorsPage      = "../errors.md"
+	realServer      = "../real-zookeeper.md"
 )
 
 var span = regexp.MustCompile("`([^`]+)`")
