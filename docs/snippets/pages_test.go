@@ -3,6 +3,7 @@ package snippets
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,7 +18,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The code of docs/suspended-and-lost.md and docs/errors.md.
+// The code of docs/suspended-and-lost.md and docs/errors.md, and what docs/compatibility.md claims.
 
 func keepSettling(ctx context.Context, client *framework.Client, settle func(context.Context) error) error {
 	// [lost: join the line again]
@@ -156,4 +157,22 @@ func TestErrorsOfAWrite(t *testing.T) {
 		assert.ErrorIs(t, err, framework.ErrNotConnected)
 		assert.Contains(t, what, "no server")
 	})
+}
+
+// The page about compatibility names the releases that are tested, and the profiles of zktest, and the oldest Go.
+func TestCompatibility(t *testing.T) {
+	page := read(t, "../compatibility.md")
+	want := regexp.MustCompile(`\b\d+\.\d+\.\d+\b`).FindAllString(read(t, "../../integration/matrix"), -1)
+	require.Greater(t, len(want), 5)
+	for _, p := range zktest.Profiles() {
+		want = append(want, regexp.MustCompile(`\d+\.\d+\.\d+`).FindString(p.String()))
+	}
+	_, oldest, _ := strings.Cut(read(t, "../../go.mod"), "\ngo ")
+	want = append(want, oldest[:4])
+	for _, version := range want {
+		assert.Contains(t, page, version)
+	}
+	for _, profile := range regexp.MustCompile(`\tV\d+\w*`).FindAllString(read(t, "../../zktest/config.go"), -1) {
+		assert.Contains(t, page, "`zktest."+profile[1:]+"`")
+	}
 }
