@@ -181,5 +181,9 @@ func TestTheChecksFindSomething(t *testing.T) {
 	assert.Equal(t, []string{"A"}, twice([]string{"A", "B", "A", "A"}))
 	assert.Equal(t, []string{"A"}, without([]string{"A", "B"}, []string{"B", "C"}))
 	assert.Equal(t, []string{"#a-node-that-stays"}, headings("text\n## A node that stays\n"))
+	assert.Equal(t, []string{"framework", "Client", "Create"}, symbol.FindStringSubmatch("framework.Client.Create(a)")[1:])
+	framework := typesOf(t)["framework"][0]
+	assert.True(t, has(framework, "Client", "Create") && has(framework, "New", "") && has(framework, "StateChange", "Epoch"))
+	assert.False(t, has(framework, "Client", "Creates") || has(framework, "News", ""))
 	assert.Equal(t, map[string]string{"x": "a\n\n\tb\n"}, marked(t, "\t// [x]\n\ta\n\n\t\tb\n\t// [end]\n"))
 }
