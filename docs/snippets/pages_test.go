@@ -5,6 +5,7 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,16 +76,23 @@ func TestSuspendedAndLost(t *testing.T) {
 			text  string
 			epoch int64
 		}
-		var states []state
-		go logStates(ctx, client, func(text string, epoch int64) { states = append(states, state{text[:4], epoch}) })
+		states := make(chan state, 10)
+		go logStates(ctx, client, func(text string, epoch int64) { states <- state{text[:4], epoch} })
+		announced := func() (all []state) {
+			synctest.Wait()
+			for len(states) > 0 {
+				all = append(all, <-states)
+			}
+			return all
+		}
 
-		turns := 0
+		var turns atomic.Int32
 		settled := make(chan error, 1)
 		go func() {
 			settled <- keepSettling(ctx, client, func(ctx context.Context) error {
 				lock := mutex.LockOf(ctx)
 				assert.NoError(t, payIfHeld(lock, func() error { return nil }))
-				turns++
+				turns.Add(1)
 				<-ctx.Done()
 				if lost := context.Cause(ctx); !errors.Is(lost, context.Canceled) {
 					assert.ErrorIs(t, payIfHeld(lock, func() error { return nil }), framework.ErrSessionLost)
@@ -95,18 +103,15 @@ func TestSuspendedAndLost(t *testing.T) {
 		time.Sleep(time.Second)
 		server.Cut(0)
 		time.Sleep(time.Minute)
-		synctest.Wait()
-		require.Equal(t, 1, turns, "the lock has survived")
-		require.Equal(t, []state{{"no c", 1}, {"conn", 1}}, states)
+		require.Equal(t, []state{{"no c", 1}, {"conn", 1}}, announced())
+		require.EqualValues(t, 1, turns.Load(), "the lock has survived")
 
-		states = nil
 		server.BlackHole(0, zktest.Both)
 		time.Sleep(time.Minute)
 		server.Heal()
 		time.Sleep(time.Minute)
-		synctest.Wait()
-		assert.Equal(t, 2, turns, "after the session was lost")
-		assert.Equal(t, []state{{"no c", 1}, {"the ", 1}, {"conn", 2}}, states)
+		assert.Equal(t, []state{{"no c", 1}, {"the ", 1}, {"conn", 2}}, announced())
+		assert.EqualValues(t, 2, turns.Load(), "after the session was lost")
 
 		cancel()
 		assert.ErrorIs(t, <-settled, context.Canceled)

@@ -22,7 +22,7 @@ import (
 var fenced = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
 
 // symbol is a name in code such as `framework.Client.Create` or `mutex.New(client, path)`.
-var symbol = regexp.MustCompile("^([a-z][a-z0-9]*)\\.([A-Z]\\w*)(?:\\.([A-Z]\\w*))?(?:$|[^\\w.])")
+var symbol = regexp.MustCompile(`^([a-z][a-z0-9]*)\.([A-Z]\w*)(?:\.([A-Z]\w*))?(?:$|[^\w.])`)
 
 // What documents name of a package of this module exists. The change log and the decisions also have names that are gone.
 func TestWhatIsNamedExists(t *testing.T) {
