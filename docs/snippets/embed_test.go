@@ -26,7 +26,7 @@ func TestSnippetsAreInTheDocuments(t *testing.T) {
 	snippets := map[string]string{}
 	files, err := filepath.Glob("*_test.go")
 	require.NoError(t, err)
-	for _, file := range files {
+	for _, file := range append(files, "../../integration/zkcontainer/guide_test.go") {
 		if file == "embed_test.go" || file == "names_test.go" {
 			continue
 		}
@@ -37,7 +37,7 @@ func TestSnippetsAreInTheDocuments(t *testing.T) {
 	}
 
 	var shown []string
-	for _, file := range []string{fromCurator, fromGoZookeeper, readme} {
+	for _, file := range []string{fromCurator, fromGoZookeeper, readme, lost, errorsPage, realServer} {
 		text := read(t, file)
 		code, known := strings.Count(text, "```go\n"), len(block.FindAllString(text, -1))
 		assert.Equal(t, code, known, "%s: code that is no snippet", file)
@@ -62,6 +62,24 @@ func TestJavaIsInTheDocuments(t *testing.T) {
 	require.True(t, found)
 	assert.Equal(t, 1, strings.Count(read(t, fromCurator), "```java\nclass "+class+"```\n"))
 	assert.Equal(t, 1, strings.Count(read(t, fromCurator), "```java\n"))
+}
+
+// The workflow that a document shows is made of what this repository's own uses, and of the image that tests run on.
+func TestTheWorkflowIsInUse(t *testing.T) {
+	_, workflow, found := strings.Cut(read(t, realServer), "```yaml\n")
+	require.True(t, found)
+	workflow, _, _ = strings.Cut(workflow, "```")
+	own := read(t, "../../.github/workflows/ci.yml")
+	used := regexp.MustCompile(`(runs-on: |uses: |go-version: ).*`).FindAllString(workflow, -1)
+	require.Len(t, used, 4)
+	for _, line := range used {
+		assert.Contains(t, own, strings.TrimSuffix(line, "}"))
+	}
+	helper := read(t, "../../integration/zkcontainer/options.go") + read(t, "../../integration/zkcontainer/container.go")
+	for _, name := range []string{"ZOOKEEPER_IMAGE", "zookeeper:3.9"} {
+		assert.Contains(t, read(t, realServer), name)
+		assert.Contains(t, helper, `"`+name+`"`)
+	}
 }
 
 // marked returns what stands between "// [name]" and "// [end]", without its indentation.

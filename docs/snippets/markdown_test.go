@@ -13,6 +13,9 @@ const (
 	fromCurator     = "../from-java-curator.md"
 	fromGoZookeeper = "../from-go-zookeeper.md"
 	readme          = "../../README.md"
+	lost            = "../suspended-and-lost.md"
+	errorsPage      = "../errors.md"
+	realServer      = "../real-zookeeper.md"
 )
 
 var span = regexp.MustCompile("`([^`]+)`")

@@ -5,6 +5,7 @@ import (
 	"go/build"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -88,53 +89,6 @@ func TestEveryRowSaysSomething(t *testing.T) {
 	}
 }
 
-// What the documents name is compiled in uses_test.go, and nothing else is there.
-func TestWhatIsNamedExists(t *testing.T) {
-	var named []string
-	for _, file := range []string{fromCurator, fromGoZookeeper} {
-		named = append(named, ours(read(t, file))...)
-	}
-	slices.Sort(named)
-	named = slices.Compact(named)
-	require.Greater(t, len(named), 200)
-	used := uses(t)
-	assert.Empty(t, without(named, used), "named in a document, and not in uses_test.go")
-	assert.Empty(t, without(used, named), "in uses_test.go, and not named in a document")
-}
-
-// uses lists what uses_test.go refers to, in the form of the documents. The compiler checks that it exists.
-func uses(t *testing.T) (all []string) {
-	file, err := parser.ParseFile(token.NewFileSet(), "uses_test.go", nil, 0)
-	require.NoError(t, err)
-	ast.Inspect(file, func(n ast.Node) bool {
-		s, ok := n.(*ast.SelectorExpr)
-		if !ok {
-			return true
-		}
-		x := s.X
-		if p, ok := x.(*ast.ParenExpr); ok { // (*framework.Client).Close
-			x = p.X.(*ast.StarExpr).X
-		}
-		if c, ok := x.(*ast.CompositeLit); ok { // framework.Health{}.Server
-			x = c.Type
-		}
-		if g, ok := x.(*ast.IndexExpr); ok { // framework.Pending[int]
-			x = g.X
-		}
-		switch x := x.(type) {
-		case *ast.Ident: // framework.New
-			all = append(all, x.Name+"."+s.Sel.Name)
-		case *ast.SelectorExpr:
-			all = append(all, x.X.(*ast.Ident).Name+"."+x.Sel.Name+"."+s.Sel.Name)
-			return false
-		}
-		return false
-	})
-	slices.Sort(all)
-	assert.Empty(t, twice(all), "in uses_test.go twice")
-	return all
-}
-
 var (
 	link       = regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`)
 	unanchored = regexp.MustCompile(`[^a-z0-9_ -]`) // what a heading's anchor leaves out
@@ -164,14 +118,21 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	assert.Greater(t, found, 100)
 }
 
-// documents are all that users read.
+// documents are all of the repository.
 func documents(t *testing.T) (files []string) {
-	for _, pattern := range []string{"../../*.md", "../*.md", "../adr/*.md", "../operating/*.md"} {
-		some, err := filepath.Glob(pattern)
-		require.NoError(t, err)
-		require.NotEmpty(t, some, pattern)
-		files = append(files, some...)
-	}
+	require.NoError(t, filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == ".git":
+			return filepath.SkipDir
+		case filepath.Ext(path) == ".md":
+			files = append(files, path)
+		}
+		return nil
+	}))
+	require.Contains(t, files, readme)
+	require.Contains(t, files, "../../docs/README.md")
 	return files
 }
 
@@ -220,5 +181,9 @@ func TestTheChecksFindSomething(t *testing.T) {
 	assert.Equal(t, []string{"A"}, twice([]string{"A", "B", "A", "A"}))
 	assert.Equal(t, []string{"A"}, without([]string{"A", "B"}, []string{"B", "C"}))
 	assert.Equal(t, []string{"#a-node-that-stays"}, headings("text\n## A node that stays\n"))
+	assert.Equal(t, []string{"framework", "Client", "Create"}, symbol.FindStringSubmatch("framework.Client.Create(a)")[1:])
+	framework := typesOf(t)["framework"][0]
+	assert.True(t, has(framework, "Client", "Create") && has(framework, "New", "") && has(framework, "StateChange", "Epoch"))
+	assert.False(t, has(framework, "Client", "Creates") || has(framework, "News", ""))
 	assert.Equal(t, map[string]string{"x": "a\n\n\tb\n"}, marked(t, "\t// [x]\n\ta\n\n\t\tb\n\t// [end]\n"))
 }

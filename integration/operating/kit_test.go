@@ -140,18 +140,3 @@ func TestLogTable(t *testing.T) {
 		}
 	}
 }
-
-// The links between the pages of the kit, and from them, lead somewhere.
-func TestLinks(t *testing.T) {
-	pages, err := filepath.Glob("../../docs/operating/*.md")
-	require.NoError(t, err)
-	require.NotEmpty(t, pages)
-	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		require.NoError(t, err)
-		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`).FindAllStringSubmatch(string(text), -1) {
-			_, err := os.Stat(filepath.Join(filepath.Dir(page), m[1]))
-			assert.NoError(t, err, page)
-		}
-	}
-}
