@@ -96,7 +96,8 @@ var (
 var (
 	// ErrOutcomeUnknown is matched by every error after which an operation may or may not have been executed.
 	// If an operation's error does not match it, the operation had no effect, except for operations of
-	// several steps, whose documentation says so. The error of a read never matches it.
+	// several steps, whose documentation says so. The error of a read matches it only if the server's answer
+	// does (ErrOperationTimeout, ErrMalformedReply); a read has changed nothing, and can be repeated.
 	ErrOutcomeUnknown = named("the operation may or may not have been executed")
 	// ErrConnectionLoss says that the connection was lost after the request was sent and before the reply
 	// arrived: the outcome is unknown, unless the request was a read.

@@ -155,7 +155,7 @@ func (b CreateBuilder) StoringStatIn(stat *Stat) CreateBuilder { b.stat = stat; 
 //     the first: the error is ErrConnectionLoss, and there may be a node.
 //   - Any other create is repeated, since there cannot be two nodes of one name. If the repeat fails with
 //     ErrNodeExists, the client reads the node, in the same session. If it is older than the call, the error is
-//     ErrNodeExists. Else the node may be our own or somebody else's: the error is ErrConnectionLoss, too, unless
+//     ErrNodeExists. Else the node may be our own or another client's: the error is ErrConnectionLoss, too, unless
 //     Idempotent finds it to be our own. (Curator says NodeExists.) With OrSetData the data are just set.
 func (b CreateBuilder) ForPath(ctx context.Context, path string, data []byte) (string, error) {
 	r, err := foreground(ctx, b.operation(path, data))

@@ -71,7 +71,7 @@ func (b DeleteBuilder) LeavingMark(suffix string) DeleteBuilder { b.mark = suffi
 // nothing in the tree can tell: the error is ErrConnectionLoss. (Curator says NoNode.) But a node that is there, and is
 // older than the call, was not deleted: the client looks for it, in the same session, and the error is then ErrBadVersion
 // or ErrNotEmpty. With Idempotent, ErrNoNode is success; with Quietly, a missing node is success in any case. A repeat
-// without a version may delete a node that somebody created anew in between.
+// without a version may delete a node that another client has created in between.
 func (b DeleteBuilder) ForPath(ctx context.Context, path string) error {
 	_, err := foreground(ctx, b.operation(path))
 	return err

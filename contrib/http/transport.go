@@ -26,7 +26,7 @@ import (
 // base; nil is http.DefaultTransport. The host of the request's URL is not resolved: it stays in the header
 // Host. The scheme says which port is taken: SSLPort for https, if there is one, else Port; without a port it
 // is the scheme's. With https the certificate is checked against the address of the instance. An instance without an
-// address is not used, and the provider is told of it. A redirect of http.Client to another host, whatever the port, is
+// address is not used, and is reported to the provider. A redirect of http.Client to another host, whatever the port, is
 // followed there, through base.
 //
 // If base returns an error, and the request's context has not ended, the provider is told of it

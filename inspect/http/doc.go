@@ -41,7 +41,7 @@
 // in one message: one that is slow gets fewer messages and delays nobody, and nothing waits for it in memory.
 // A viewer that takes no message for ten seconds is dropped, and its browser comes back.
 //
-// While somebody looks, the servers are asked who is connected every five seconds: one small read, and one connection to
+// While a browser shows the page, the servers are asked for their connections every five seconds: one small read, and one connection to
 // each server for the four-letter word cons; once a minute if none of them allows it.
 //
 // At most 1000 lines, and 5000 participants of them, are sent, those that wait longest first; the others are

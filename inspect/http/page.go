@@ -113,7 +113,7 @@ func (p *Page) enter() error {
 	return nil
 }
 
-// watched reports whether somebody looks.
+// watched reports whether a browser shows the page.
 func (p *Page) watched() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // say it. An answer counts for so long.
 const askOften, askRarely, answerCounts = 5 * time.Second, time.Minute, 20 * time.Second
 
-// told is what the servers have said about the connections of sessions.
+// told has the connections of sessions that the servers have reported.
 type told struct {
 	inspect.Connected
 	at    time.Time      // of the answer
@@ -50,7 +50,7 @@ func (t told) current(now time.Time) told {
 	return t
 }
 
-// quiet returns since when nothing was heard from a participant's session, the zero time if that is less than half of its
+// quiet returns since when a participant's session has been silent, the zero time if that is less than half of its
 // timeout, and whether the session has no connection. Both are false of a session of which the servers have said
 // nothing.
 func (t told) quiet(p inspect.Participant) (since time.Time, away bool) {

@@ -52,7 +52,7 @@ func part(p inspect.Participant) partView {
 	return v
 }
 
-// part is a participant with what is known of its session.
+// part is a participant and the state of its session.
 func (t told) part(p inspect.Participant) partView {
 	v := part(p)
 	since, away := t.quiet(p)
