@@ -48,7 +48,7 @@ func likeLatch(ctx context.Context, client *framework.Client, lead func(context.
 		if err != nil {
 			return err
 		}
-		work, cancel := context.WithCancel(term.Context()) // ends with the term, before anybody else leads,
+		work, cancel := context.WithCancel(term.Context()) // ends with the term, before the next leader's,
 		stop := context.AfterFunc(ctx, cancel)             // and with ctx, which a term outlives
 		err = lead(work)
 		if err == nil {

@@ -25,11 +25,10 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// The snippets of docs/from-go-zookeeper.md, each between a line with its name and an end. Both ways of doing
-// a thing stand side by side.
+// The snippets of docs/from-go-zookeeper.md, each between a line with its name and an end, and the code with
+// go-zookeeper that each replaces.
 
 func connectTheirs(servers []string) error {
-	// [connect, go-zookeeper]
 	conn, events, err := zk.Connect(servers, 10*time.Second)
 	if err != nil {
 		return err
@@ -40,7 +39,6 @@ func connectTheirs(servers []string) error {
 			break
 		}
 	}
-	// [end]
 	_, _, err = conn.Get("/")
 	return err
 }
@@ -53,7 +51,7 @@ func connectOurs(ctx context.Context, servers string) error {
 		return err
 	}
 	defer client.Close()
-	if err := client.WaitConnected(ctx); err != nil { // says which servers were tried, and what went wrong
+	if err := client.WaitConnected(ctx); err != nil { // the error names the servers and their failures
 		return err
 	}
 	// [end]
@@ -68,29 +66,27 @@ func TestConnect(t *testing.T) {
 }
 
 func stateTheirs(events <-chan zk.Event, pause, resume, begin func()) {
-	// [states, go-zookeeper]
 	for event := range events { // six slots: what does not fit in is dropped
 		switch event.State {
 		case zk.StateDisconnected:
 			pause()
-		case zk.StateExpired: // only when a server says so: never while none is reachable
+		case zk.StateExpired: // only when a server reports it: never while none is reachable
 			begin()
 		case zk.StateHasSession:
 			resume()
 		}
 	}
-	// [end]
 }
 
 func stateOurs(ctx context.Context, client *framework.Client, pause, resume, begin func()) {
 	// [states, here]
-	for change := range client.StateChanges(ctx) { // complete and in order, however slow the loop is
+	for change := range client.StateChanges(ctx) { // complete and in order, also for a slow loop
 		switch change.State {
 		case framework.Suspended:
 			pause()
 		case framework.Lost: // by the client's own clock, also when no server is reachable
 			begin()
-		case framework.Connected, framework.Reconnected: // change.Epoch says which session
+		case framework.Connected, framework.Reconnected: // change.Epoch numbers the sessions
 			resume()
 		}
 	}
@@ -125,7 +121,6 @@ func TestStates(t *testing.T) {
 }
 
 func createTheirs(conn *zk.Conn) error {
-	// [create, go-zookeeper]
 	for _, parent := range []string{"/services", "/services/search"} {
 		_, err := conn.Create(parent, nil, 0, zk.WorldACL(zk.PermAll))
 		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
@@ -134,7 +129,6 @@ func createTheirs(conn *zk.Conn) error {
 	}
 	path, err := conn.Create("/services/search/a", []byte("10.0.0.7"),
 		zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-	// [end]
 	_ = path
 	return err
 }
@@ -157,16 +151,14 @@ func protectedOurs(ctx context.Context, client *framework.Client) (string, error
 }
 
 func readWriteTheirs(conn *zk.Conn) error {
-	// [read and write, go-zookeeper]
 	data, stat, err := conn.Get("/config")
 	if err != nil {
 		return err
 	}
 	_, err = conn.Set("/config", append(data, '!'), stat.Version)
 	if errors.Is(err, zk.ErrBadVersion) {
-		return errors.New("somebody else was faster")
+		return errors.New("another client was faster")
 	}
-	// [end]
 	return err
 }
 
@@ -180,7 +172,7 @@ func readWriteOurs(ctx context.Context, client *framework.Client) error {
 	_, err = client.SetData().WithVersion(stat.Version).ForPath(ctx, "/config", append(data, '!'))
 	switch {
 	case errors.Is(err, framework.ErrBadVersion): // zk.ErrBadVersion is found, too
-		return errors.New("somebody else was faster")
+		return errors.New("another client was faster")
 	case errors.Is(err, framework.ErrOutcomeUnknown): // the reply was lost: it may be done, or not
 		return err
 	}
@@ -189,7 +181,6 @@ func readWriteOurs(ctx context.Context, client *framework.Client) error {
 }
 
 func existsTheirs(conn *zk.Conn) error {
-	// [exists, children, delete, go-zookeeper]
 	exists, _, err := conn.Exists("/old")
 	if err != nil || !exists {
 		return err
@@ -204,7 +195,6 @@ func existsTheirs(conn *zk.Conn) error {
 		}
 	}
 	err = conn.Delete("/old", -1)
-	// [end]
 	return err
 }
 
@@ -348,7 +338,7 @@ func lockTheirs(conn *zk.Conn, work func()) error {
 	if err := lock.Lock(); err != nil { // cannot be cancelled
 		return err
 	}
-	work() // nobody says when the lock is lost
+	work() // a loss of the lock is not reported
 	err := lock.Unlock()
 	// [end]
 	return err
@@ -358,7 +348,7 @@ func lockOurs(ctx context.Context, client *framework.Client, work func(context.C
 	// [lock, here]
 	orders := mutex.New(client, "/locks/orders")
 	err := orders.Do(ctx, func(ctx context.Context) error {
-		return work(ctx) // ctx ends when the lock is lost, before anybody else can have it
+		return work(ctx) // ctx ends when the lock is lost, before another process can have it
 	})
 	// [end]
 	return err
@@ -395,7 +385,6 @@ func TestLock(t *testing.T) {
 }
 
 func multiTheirs(conn *zk.Conn) error {
-	// [transaction, go-zookeeper]
 	results, err := conn.Multi(
 		&zk.CheckVersionRequest{Path: "/config", Version: 3},
 		&zk.CreateRequest{Path: "/config/next", Data: []byte("x"), Acl: zk.WorldACL(zk.PermAll)},
@@ -404,7 +393,6 @@ func multiTheirs(conn *zk.Conn) error {
 	if err != nil { // which of them was it? Look for results[i].Error
 		return err
 	}
-	// [end]
 	_ = results
 	return nil
 }
@@ -445,12 +433,10 @@ func TestTransaction(t *testing.T) {
 }
 
 func aclTheirs(conn *zk.Conn) error {
-	// [acl, go-zookeeper]
 	if err := conn.AddAuth("digest", []byte("orders:secret")); err != nil {
 		return err
 	}
 	_, err := conn.Create("/private", nil, 0, zk.AuthACL(zk.PermAll))
-	// [end]
 	return err
 }
 
@@ -483,12 +469,10 @@ func TestACL(t *testing.T) {
 }
 
 func tlsTheirs(servers []string, config *tls.Config) (*zk.Conn, <-chan zk.Event, error) {
-	// [tls, go-zookeeper]
 	dial := func(network, address string, timeout time.Duration) (net.Conn, error) {
 		return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, address, config)
 	}
 	conn, events, err := zk.Connect(servers, 10*time.Second, zk.WithDialer(dial))
-	// [end]
 	return conn, events, err
 }
 
@@ -572,7 +556,7 @@ func share(client *framework.Client, legacy func(*zk.Conn) error) error {
 	return err
 }
 
-// What the document says about the shared connection.
+// The document's statements about the shared connection.
 func TestSharedConnection(t *testing.T) {
 	ctx, server, client := serve(t)
 	app := client.UsingNamespace("app")
