@@ -139,7 +139,7 @@ func TestAcquireWithin(t *testing.T) {
 
 // [a node that stays, here]
 
-// stay keeps an ephemeral node at path until ctx ends, and then takes it away. It calls there each time that
+// stay keeps an ephemeral node at path until ctx ends, and then deletes it. It calls there each time that
 // the node has been made.
 func stay(ctx context.Context, client *framework.Client, path string, data []byte, there func()) error {
 	keeper, err := node.NewKeeper(client, path, data) // new PersistentNode(…).start()
@@ -249,8 +249,6 @@ func TestStayAfterAPredecessor(t *testing.T) {
 	})
 }
 
-// [a counter, here]
-
 // hit counts one more, together with all other processes, in Go and Java, and returns how many there are.
 func hit(ctx context.Context, hits *counter.Long) (int64, error) {
 	total, err := hits.Add(ctx, 1) // .increment().postValue()
@@ -259,8 +257,6 @@ func hit(ctx context.Context, hits *counter.Long) (int64, error) {
 	}
 	return total, err // with any other error it was not
 }
-
-// [end]
 
 func TestHit(t *testing.T) {
 	ctx, server, client := serve(t)
