@@ -47,7 +47,7 @@ func inRedis(ctx context.Context, client *framework.Client, rdb *redis.Client) e
 		if err != nil {
 			return err
 		}
-		return fences.Set(ctx, "orders", token, total, 42, 0) // fence.ErrOutdated: somebody else has had the lock
+		return fences.Set(ctx, "orders", token, total, 42, 0) // fence.ErrOutdated: another holder has had the lock
 	})
 	// [end]
 }
@@ -87,7 +87,7 @@ func inDatabase(ctx context.Context, orders *mutex.Mutex, db *sql.DB, write func
 		}
 		defer tx.Rollback() // of one that was not committed
 		if err := fences.Guard(ctx, tx, "orders", token); err != nil {
-			return err // fence.ErrOutdated: somebody else has had the lock
+			return err // fence.ErrOutdated: another holder has had the lock
 		}
 		if err := write(ctx, tx); err != nil {
 			return err
