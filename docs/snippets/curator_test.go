@@ -37,7 +37,6 @@ func likeBuilder(servers string) (*framework.Client, error) {
 }
 
 func likeLatch(ctx context.Context, client *framework.Client, lead func(context.Context) error) error {
-	// [latch, here]
 	latch, err := leader.NewLatch(client, "/leaders/billing", leader.WithID("host-1"))
 	if err != nil {
 		return err
@@ -60,7 +59,6 @@ func likeLatch(ctx context.Context, client *framework.Client, lead func(context.
 			return err // of lead itself, or of ctx
 		}
 	}
-	// [end]
 }
 
 func TestLikeCurator(t *testing.T) {

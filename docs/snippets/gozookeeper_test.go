@@ -242,7 +242,6 @@ func TestOperations(t *testing.T) {
 }
 
 func watchTheirs(conn *zk.Conn, use func([]byte)) error {
-	// [watch, go-zookeeper]
 	for {
 		data, _, changed, err := conn.GetW("/config")
 		if err != nil { // also when the connection is lost just now: begin again, after a pause
@@ -253,7 +252,6 @@ func watchTheirs(conn *zk.Conn, use func([]byte)) error {
 			return event.Err
 		}
 	}
-	// [end]
 }
 
 func watchOurs(ctx context.Context, client *framework.Client, use func([]byte)) error {
