@@ -199,7 +199,6 @@ func existsTheirs(conn *zk.Conn) error {
 }
 
 func existsOurs(ctx context.Context, client *framework.Client) error {
-	// [exists, children, delete, here]
 	stat, err := client.CheckExists().ForPath(ctx, "/old")
 	if err != nil || stat == nil {
 		return err
@@ -209,7 +208,6 @@ func existsOurs(ctx context.Context, client *framework.Client) error {
 		return err
 	}
 	err = client.Delete().DeletingChildrenIfNeeded().ForPath(ctx, "/old")
-	// [end]
 	_ = names
 	return err
 }
@@ -439,7 +437,6 @@ func aclTheirs(conn *zk.Conn) error {
 }
 
 func aclOurs(ctx context.Context, servers string) error {
-	// [acl, here]
 	client, err := framework.New(servers,
 		framework.WithAuth("digest", []byte("orders:secret")), // on every connection, before anything else
 		framework.WithDefaultACL(framework.CreatorACL()...),   // of all nodes that are given no other
@@ -449,7 +446,6 @@ func aclOurs(ctx context.Context, servers string) error {
 	}
 	defer client.Close()
 	_, err = client.Create().ForPath(ctx, "/private", nil)
-	// [end]
 	return err
 }
 
@@ -475,13 +471,11 @@ func tlsTheirs(servers []string, config *tls.Config) (*zk.Conn, <-chan zk.Event,
 }
 
 func tlsOurs(servers, caFile, certFile, keyFile string) (*framework.Client, error) {
-	// [tls, here]
 	client, err := framework.New(servers,
 		// The files are read again for each connection.
 		framework.WithTLSFiles(framework.TLSFiles{CA: caFile, Cert: certFile, Key: keyFile}),
 		// Or framework.WithTLS(config), or framework.WithDialer(dial) for any other way.
 	)
-	// [end]
 	return client, err
 }
 
