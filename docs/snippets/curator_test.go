@@ -116,14 +116,12 @@ func TestLatchThroughALostConnection(t *testing.T) {
 }
 
 func acquireWithin(ctx context.Context, lock *mutex.Mutex) (*mutex.Lock, error) {
-	// [acquire within, here]
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // acquire(10, TimeUnit.SECONDS)
 	defer cancel()
 	held, err := lock.Acquire(ctx)
 	if errors.Is(err, context.DeadlineExceeded) { // false
 		return nil, err
 	}
-	// [end]
 	return held, err
 }
 

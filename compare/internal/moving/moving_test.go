@@ -54,7 +54,6 @@ func inRedis(ctx context.Context, client *framework.Client, rdb *redis.Client) e
 
 func tries(ctx context.Context, client *framework.Client, work func(context.Context) error) error {
 	orders := mutex.New(client, "/locks/orders")
-	// [after, without waiting]
 	lock, err := orders.TryAcquire(ctx)
 	if errors.Is(err, mutex.ErrNotAcquired) {
 		return errHeld
@@ -64,7 +63,6 @@ func tries(ctx context.Context, client *framework.Client, work func(context.Cont
 	}
 	defer lock.ReleaseInBackground()
 	return work(lock.Context())
-	// [end]
 }
 
 // [database, fence]
@@ -98,13 +96,11 @@ func inDatabase(ctx context.Context, orders *mutex.Mutex, db *sql.DB, write func
 }
 
 func guarded(ctx context.Context, client *framework.Client, orders *mutex.Mutex, total []byte) error {
-	// [etcd, after]
 	return orders.Do(ctx, func(ctx context.Context) error {
 		_, err := client.Transaction(ctx, mutex.LockOf(ctx).Guard(), // framework.ErrNoNode: the lock is lost
 			client.TransactionOp().SetData().ForPath("/orders/total", total))
 		return err
 	})
-	// [end]
 }
 
 func TestWhatNeedsNoOtherServers(t *testing.T) {
