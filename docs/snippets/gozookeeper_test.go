@@ -540,8 +540,8 @@ func encrypted(t *testing.T, server *zktest.Server, certificate tls.Certificate)
 func share(client *framework.Client, legacy func(*zk.Conn) error) error {
 	// [share, here]
 	err := legacy(client.Conn()) // ask for it each time: it belongs to one session
-	over := errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, zk.ErrConnectionClosed)
-	if over || errors.Is(err, zk.ErrClosing) {
+	ended := errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, zk.ErrConnectionClosed)
+	if ended || errors.Is(err, zk.ErrClosing) {
 		err = legacy(client.Conn()) // the next session's, if what legacy does may be repeated
 	}
 	// [end]
