@@ -59,6 +59,7 @@ var rules = []rule{
 	{part: "recipes/internal/recipetest", may: []string{"framework", "zktest"}}, // for tests
 	{part: "examples", may: []string{anything}},
 	{part: "docs", may: nil},
+	{part: "docs/snippets/program", may: []string{"framework", "recipes"}}, // the program of README.md
 }
 
 var forRecipes = []string{"internal/apart", "internal/chance", "internal/fencing", "internal/flow", "internal/plain", "recipes/internal/queue",
