@@ -27,13 +27,13 @@ func run(ctx context.Context, servers string) error {
 	client, err := framework.New(servers,
 		framework.WithNamespace("app"), // every path is below /app
 		framework.WithSessionTimeout(30*time.Second),
-		framework.WithLogger(slog.Default())) // without it nothing is logged
+		framework.WithLogger(slog.Default())) // otherwise nothing is logged
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 
-	lock, err := mutex.New(client, "/locks/orders").Acquire(ctx) // waits in line until ctx ends
+	lock, err := mutex.New(client, "/locks/orders").Acquire(ctx) // first come, first served
 	if err != nil {
 		return err
 	}
