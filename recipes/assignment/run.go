@@ -76,7 +76,7 @@ var over = func() context.Context {
 // makeDirectory makes the node for the plan, which stays when there are no members.
 func (r *run) makeDirectory(ctx context.Context) error {
 	client := r.a.client
-	return line.UntilWritten(ctx, client, func(ctx context.Context) error {
+	return line.Outlast(ctx, client, line.ReadOnlyMembers, func(ctx context.Context) error {
 		_, err := client.Create().CreatingParentContainersIfNeeded().ForPath(ctx, r.a.dir(), []byte{})
 		return line.Unless(err, framework.ErrNodeExists)
 	})

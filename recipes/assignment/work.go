@@ -51,7 +51,7 @@ func (r *run) start(item string) {
 func (r *run) work(ctx context.Context, l *line.Line, item string) time.Duration {
 	log := r.a.client.Logger().With("path", l.Dir)
 	var held *line.Handle
-	err := line.UntilWritten(ctx, r.a.client, func(ctx context.Context) (err error) {
+	err := line.Outlast(ctx, r.a.client, line.ReadOnlyMembers, func(ctx context.Context) (err error) {
 		held, err = l.Enter(ctx, l.Acquire)
 		return err
 	})

@@ -94,7 +94,7 @@ func (b *Barrier) Wait(ctx context.Context) (err error) {
 		} else {
 			// No sync here: the first read was fresh, and the client connects only to members that know as
 			// much.
-			err = line.ThroughOutages(ctx, b.client, func(ctx context.Context) error {
+			err = line.Outlast(ctx, b.client, line.Outages, func(ctx context.Context) error {
 				node, err = line.Result(b.read(ctx))
 				return err
 			})

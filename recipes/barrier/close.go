@@ -21,7 +21,7 @@ import (
 // node. Therefore close first marks the node by a change of its data. That changes its version, which is 0
 // for a new node. Then it lists again, and deletes "ready" only with the version of the mark.
 func (d *Double) close(ctx context.Context, abandoned ...string) error {
-	return line.ThroughOutages(ctx, d.client, func(ctx context.Context) error {
+	return line.Outlast(ctx, d.client, line.Outages, func(ctx context.Context) error {
 		for marked := 0; ; marked++ {
 			// On ErrBadVersion another member has marked "ready" after us, and is about to remove it. Look
 			// again, since close must not return before "ready" is gone. Pause before that: to mark it again

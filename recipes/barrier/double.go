@@ -117,7 +117,7 @@ func (d *Double) child(name string) string { return zkpath.Join(d.path, name) }
 // list lists the children of the barrier with client, however long the connection is lost. If the barrier's
 // node is missing, the list is empty.
 func (d *Double) list(ctx context.Context, client *framework.Client) (names []string, err error) {
-	err = line.ThroughOutages(ctx, client, func(ctx context.Context) error {
+	err = line.Outlast(ctx, client, line.Outages, func(ctx context.Context) error {
 		names, err = client.GetChildren().ForPath(ctx, d.path)
 		return line.Unless(err, framework.ErrNoNode)
 	})

@@ -106,7 +106,7 @@ func (m *Member) decide(ctx context.Context, names []string) (open bool, err err
 		return open, nil
 	}
 	create := m.view.Create().InBackground()
-	err = line.ThroughOutages(ctx, m.view, func(ctx context.Context) error {
+	err = line.Outlast(ctx, m.view, line.Outages, func(ctx context.Context) error {
 		_, err := line.Result(create.ForPath(ctx, m.d.ready(), nil))
 		return line.Unless(err, framework.ErrNodeExists)
 	})
@@ -122,7 +122,7 @@ func (m *Member) decide(ctx context.Context, names []string) (open bool, err err
 func (m *Member) await(ctx context.Context) (open bool, err error) {
 	var found *framework.Stat
 	var watch *framework.Watch
-	err = line.ThroughOutages(ctx, m.view, func(ctx context.Context) (err error) {
+	err = line.Outlast(ctx, m.view, line.Outages, func(ctx context.Context) (err error) {
 		found, watch, err = m.view.CheckExists().WithWatch().ForPath(ctx, m.d.ready())
 		return err
 	})

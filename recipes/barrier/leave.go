@@ -145,7 +145,7 @@ func (m *Member) out(ctx context.Context, inside, open bool) error {
 		own, ready := op.ForPath(m.Path()), op.ForPath(m.d.ready())
 		// Safe to repeat: the name of our node is unique, so if the transaction was executed, its repeat
 		// fails as a whole.
-		err := line.ThroughOutages(ctx, m.d.client, func(ctx context.Context) error {
+		err := line.Outlast(ctx, m.d.client, line.Outages, func(ctx context.Context) error {
 			_, err := m.d.client.Transaction(ctx, own, ready)
 			return err
 		})
@@ -174,7 +174,7 @@ func (m *Member) watch(
 	ctx context.Context, name string, since int64,
 ) (watch *framework.Watch, gone bool, err error) {
 	d := m.d
-	err = line.ThroughOutages(ctx, d.client, func(ctx context.Context) (err error) {
+	err = line.Outlast(ctx, d.client, line.Outages, func(ctx context.Context) (err error) {
 		// Unlike exists, getData leaves no watch on a node that is not there.
 		var node framework.Stat
 		read := d.client.GetData().Undecompressed().StoringStatIn(&node).WithWatch()
@@ -205,7 +205,7 @@ func (m *Member) watch(
 }
 
 func (d *Double) remove(ctx context.Context, path string) error {
-	return line.ThroughOutages(ctx, d.client, func(ctx context.Context) error {
+	return line.Outlast(ctx, d.client, line.Outages, func(ctx context.Context) error {
 		return d.client.Delete().Quietly().ForPath(ctx, path)
 	})
 }

@@ -324,7 +324,7 @@ func (l *Latch) regain(grant *line.Grant) (*Term, error) {
 		}
 		var stat *framework.Stat
 		var watch *framework.Watch
-		err := line.ThroughOutages(l.ctx, view, func(ctx context.Context) (err error) {
+		err := line.Outlast(l.ctx, view, line.Outages, func(ctx context.Context) (err error) {
 			stat, watch, err = view.CheckExists().WithWatch().ForPath(ctx, grant.Path)
 			stat, err = line.Own(ctx, view, grant.Path, stat, err)
 			return err

@@ -38,7 +38,7 @@ func (w *job) data(state string) []byte { return []byte(state + w.guid) }
 // look reads the slot's record, however long that takes; Unknown if there is none, or if it is this call's,
 // which has lost the lock after it.
 func (w *job) look(ctx context.Context, slot Slot) (outcome Outcome, _ error) {
-	err := line.ThroughOutages(ctx, w.client, func(ctx context.Context) error {
+	err := line.Outlast(ctx, w.client, line.Outages, func(ctx context.Context) error {
 		data, err := w.client.GetData().Undecompressed().ForPath(ctx, w.node(slot))
 		if err == nil && string(data) != begun+w.guid {
 			outcome = outcomeOf(data)
@@ -50,7 +50,7 @@ func (w *job) look(ctx context.Context, slot Slot) (outcome Outcome, _ error) {
 
 // records lists the slots that have one.
 func (w *job) records(ctx context.Context) (names []string, err error) {
-	err = line.ThroughOutages(ctx, w.client, func(ctx context.Context) error {
+	err = line.Outlast(ctx, w.client, line.Outages, func(ctx context.Context) error {
 		names, err = w.client.GetChildren().ForPath(ctx, w.slots())
 		return line.Unless(err, framework.ErrNoNode)
 	})
@@ -61,7 +61,7 @@ func (w *job) records(ctx context.Context) (names []string, err error) {
 // this call's.
 func (w *job) begin(ctx context.Context, slot Slot) (outcome Outcome, _ error) {
 	view := w.held.Grant.Session.Client()
-	err := line.UntilWritten(ctx, view, func(ctx context.Context) error {
+	err := line.Outlast(ctx, view, line.ReadOnlyMembers, func(ctx context.Context) error {
 		for range 3 { // somebody may delete the directory
 			to := view.TransactionOp()
 			_, err := view.Transaction(ctx, to.Check().ForPath(w.held.Grant.Path),
@@ -101,7 +101,7 @@ func (w *job) record(ctx context.Context, slot Slot) error {
 	w.client.Spawn(func(ctx context.Context) {
 		defer w.recording.Done()
 		defer close(written)
-		err = line.Insist(ctx, w.client, func(ctx context.Context) error {
+		err = line.Outlast(ctx, w.client, line.RefusedCredentials, func(ctx context.Context) error {
 			_, err := w.client.Create().CreatingParentContainersIfNeeded().OrSetData().Uncompressed().
 				ForPath(ctx, w.node(slot), w.data(done))
 			return err

@@ -70,7 +70,7 @@ func (q *Queue) claim(ctx context.Context, name string) (_ *claim, data []byte, 
 	}
 	item, err := line.Result(read)
 	if data = item.Data; err != nil && framework.Retryable(err) {
-		err = line.ThroughOutages(ctx, view, func(ctx context.Context) (err error) {
+		err = line.Outlast(ctx, view, line.Outages, func(ctx context.Context) (err error) {
 			data, err = view.GetData().Undecompressed().ForPath(ctx, q.item(name))
 			return err
 		})
@@ -133,7 +133,7 @@ func (c *claim) made(data []byte) bool { return string(data) == c.guid }
 func (c *claim) settle() {
 	view := c.session.Client()
 	view.Spawn(func(ctx context.Context) {
-		_ = line.Insist(ctx, view, func(ctx context.Context) error {
+		_ = line.Outlast(ctx, view, line.RefusedCredentials, func(ctx context.Context) error {
 			_, err := line.Result(c.create(ctx))
 			return line.Unless(err, framework.ErrNodeExists)
 		})
@@ -151,7 +151,7 @@ func (c *claim) remove(ctx context.Context) {
 	defer m.forget()
 	err := errUndecided
 	for errors.Is(err, errUndecided) && view.Err() == nil {
-		err = line.Insist(ctx, view, func(ctx context.Context) error {
+		err = line.Outlast(ctx, view, line.RefusedCredentials, func(ctx context.Context) error {
 			mine, err := c.mine(ctx)
 			if err != nil || !mine {
 				return err
@@ -248,7 +248,7 @@ var errNotDone = fmt.Errorf("a hook ended the goroutine: %w", framework.ErrOutco
 
 func (c *claim) release(ctx context.Context, view *framework.Client, what ops) error {
 	doubt := false
-	err := line.Insist(ctx, view, func(ctx context.Context) error {
+	err := line.Outlast(ctx, view, line.RefusedCredentials, func(ctx context.Context) error {
 		to := view.TransactionOp()
 		all := append([]framework.TransactionOp{to.Delete().ForPath(c.path)}, what(to)...)
 		_, err := view.Transaction(ctx, all...)

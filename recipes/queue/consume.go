@@ -83,7 +83,7 @@ func (c *consumer) look(ctx context.Context) error {
 	}
 	var locks []string
 	if c.q.lockPath != "" && len(names) > 0 {
-		err = line.ThroughOutages(ctx, c.q.client, func(ctx context.Context) (err error) {
+		err = line.Outlast(ctx, c.q.client, line.Outages, func(ctx context.Context) (err error) {
 			locks, err = c.q.client.GetChildren().ForPath(ctx, c.q.lockPath)
 			return line.Unless(err, framework.ErrNoNode)
 		})

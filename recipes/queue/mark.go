@@ -40,7 +40,7 @@ func (m *marker) write(ctx context.Context, what ops) error {
 	}()
 	var err error
 	if m.patient {
-		err = line.Insist(ctx, m.client, w.try)
+		err = line.Outlast(ctx, m.client, line.RefusedCredentials, w.try)
 	} else {
 		err = m.client.Retry(ctx, w.try, retry.WithRetryable(line.Transient(m.client)))
 	}

@@ -337,7 +337,7 @@ type lister struct {
 // names lists, and watches for what changes after that. The directory is made if there is none.
 func (l *lister) names(ctx context.Context) (names []string, err error) {
 	client := l.dir.client
-	err = line.ThroughOutages(ctx, client, func(ctx context.Context) error {
+	err = line.Outlast(ctx, client, line.Outages, func(ctx context.Context) error {
 		for {
 			list, watch, err := client.GetChildren().WithWatch().ForPath(ctx, l.dir.path)
 			if errors.Is(err, framework.ErrNoNode) {

@@ -393,7 +393,7 @@ func (m lineModel) decided(
 		c.at = granted
 	case line.Wait:
 		ahead := at[slices.Index(names, d.Predecessor)]
-		*c = contender{at: arms, kind: c.kind, ahead: entry{ahead.who, ahead.kind, false}, alone: d.Sole, usual: d.Usual}
+		*c = contender{at: arms, kind: c.kind, ahead: entry{ahead.who, ahead.kind, false}, alone: d.OnlyAhead, usual: d.MarkProves}
 		nearest := 0
 		for j, e := range l.order[:place] {
 			if c.kind == Write || e.kind == Write {

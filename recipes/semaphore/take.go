@@ -189,7 +189,7 @@ func (s *Semaphore) look(ctx context.Context, view *framework.Client, watch bool
 func (s *Semaphore) lookThroughOutages(
 	ctx context.Context, view *framework.Client, watch bool,
 ) (seen snapshot, err error) {
-	err = line.ThroughOutages(ctx, view, func(ctx context.Context) error {
+	err = line.Outlast(ctx, view, line.Outages, func(ctx context.Context) error {
 		seen, err = s.look(ctx, view, watch)
 		return err
 	})

@@ -42,7 +42,7 @@ func TestDecide(t *testing.T) {
 		{
 			"one ahead", mutexOrder, own,
 			[]string{own, node('b', "lock-", 3)},
-			line.Decision{Verdict: line.Wait, Predecessor: node('b', "lock-", 3), Ahead: 1, Sole: true, Usual: true},
+			line.Decision{Verdict: line.Wait, Predecessor: node('b', "lock-", 3), Ahead: 1, OnlyAhead: true, MarkProves: true},
 		},
 		{
 			"contenders with other names", mixedOrder, own,
@@ -61,17 +61,17 @@ func TestDecide(t *testing.T) {
 		{
 			"the nearest of two, whatever the UUID", mutexOrder, own,
 			[]string{node('f', "lock-", 5), own, node('0', "lock-", 6)},
-			line.Decision{Verdict: line.Wait, Predecessor: node('0', "lock-", 6), Ahead: 2, Usual: true},
+			line.Decision{Verdict: line.Wait, Predecessor: node('0', "lock-", 6), Ahead: 2, MarkProves: true},
 		},
 		{
 			"three ahead", mutexOrder, own,
 			[]string{node('f', "lock-", 5), own, node('0', "lock-", 6), node('2', "lock-", 1)},
-			line.Decision{Verdict: line.Wait, Predecessor: node('0', "lock-", 6), Ahead: 3, Usual: true},
+			line.Decision{Verdict: line.Wait, Predecessor: node('0', "lock-", 6), Ahead: 3, MarkProves: true},
 		},
 		{
 			"three ahead, the nearest listed first", mutexOrder, own,
 			[]string{node('0', "lock-", 6), node('2', "lock-", 1), node('f', "lock-", 5), own},
-			line.Decision{Verdict: line.Wait, Predecessor: node('0', "lock-", 6), Ahead: 3, Usual: true},
+			line.Decision{Verdict: line.Wait, Predecessor: node('0', "lock-", 6), Ahead: 3, MarkProves: true},
 		},
 		{
 			"equal numbers ahead: of two that are first neither is", mutexOrder, own,
@@ -105,7 +105,7 @@ func TestDecide(t *testing.T) {
 			"go-zookeeper's names are contenders", mutexOrder, own,
 			[]string{own, "_c_0123456789abcdef0123456789abcdef-lock-0000000002"},
 			line.Decision{Verdict: line.Wait, Predecessor: "_c_0123456789abcdef0123456789abcdef-lock-0000000002",
-				Ahead: 1, Sole: true, Usual: true},
+				Ahead: 1, OnlyAhead: true, MarkProves: true},
 		},
 		{
 			"a contender without a number: Java waits, so do we, and we look again", mutexOrder, own,
@@ -120,7 +120,7 @@ func TestDecide(t *testing.T) {
 		{
 			"equal numbers: as listed", mutexOrder, own,
 			[]string{node('b', "lock-", 7), own},
-			line.Decision{Verdict: line.Wait, Predecessor: node('b', "lock-", 7), Ahead: 1, Sole: true},
+			line.Decision{Verdict: line.Wait, Predecessor: node('b', "lock-", 7), Ahead: 1, OnlyAhead: true},
 		},
 		{"equal numbers: own listed first", mutexOrder, own, []string{own, node('b', "lock-", 7)},
 			line.Decision{Verdict: line.Granted}},
@@ -245,7 +245,7 @@ func FuzzDecide(f *testing.F) {
 		}
 		require.Equal(t, line.Wait, d.Verdict)
 		require.Equal(t, ahead[len(ahead)-1], d.Predecessor)
-		if d.Sole { // then Java, too, sees exactly this one ahead
+		if d.OnlyAhead { // then Java, too, sees exactly this one ahead
 			require.Equal(t, []string{d.Predecessor}, sorted[:at])
 		}
 	})

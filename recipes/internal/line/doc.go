@@ -8,7 +8,7 @@
 // [Line.Reenter] let several callers share one, each with a [Handle].
 //
 // Besides, it has what recipes with and without a line need: [Configure] and [Ready] for arguments,
-// [Attempts] and [ThroughOutages] for failures, [Await] for events, [Do] for work under a lock, [Wrap] for
+// [Attempts] and [Outlast] for failures, [Await] for events, [Do] for work under a lock, [Wrap] for
 // errors.
 //
 // What the line promises to the recipes:
@@ -19,7 +19,7 @@
 //   - A list is believed only if the own node is in it and the server has confirmed the create.
 //   - A grant without a fresh list is given only when a watch, armed while the node ahead existed, has seen
 //     that node deleted, and it was the last one ahead in the order that Java uses over all children: by the own
-//     list, or because its holder has left a mark (pass.go). There was no reconnect since the list, and the own
+//     list, or because its holder has left a mark (arm.go). There was no reconnect since the list, and the own
 //     node, which is watched, is still there. A node that was deleted while another was ahead of it is never
 //     granted; its owner learns that at the latest when it looks, about once per session timeout.
 //   - A caller that leaves the line, for whatever reason, hands its node to the client, which deletes it for

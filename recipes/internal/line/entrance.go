@@ -172,8 +172,8 @@ type listing struct {
 	connections uint64                                       // of the session, before it was asked for
 }
 
-// names waits for a list, until ctx ends.
-func names(ctx context.Context, list *Shared[listing]) (children []string, err error) {
+// namesOf waits for a list, until ctx ends.
+func namesOf(ctx context.Context, list *Shared[listing]) (children []string, err error) {
 	if !list.Asked(ctx) {
 		return nil, flow.Ended(ctx)
 	}

@@ -14,7 +14,7 @@ import (
 // The model of a line. Contenders come, wait, hold, release, give up and come again, in sessions whose members lag.
 //
 // What ships is called: Order.Decide and what its Decision means (lost), which watches a waiter arms (beginning.arms),
-// what an event of its own node and a look mean (ownEvent, afterLook), what else grants (evidence.turn), and who
+// what an event of its own node and a look mean (ownEvent, afterRecheck), what else grants (evidence.first), and who
 // leaves a mark (place.marks). Played are
 //
 //   - the leader: a log of creates, deletions, deletions with a mark, and writes to a node;
@@ -236,7 +236,7 @@ var lineNames = func() (names [mostNodes][kinds]string) {
 
 func numberOf(name string) uint8 { return name[len(name)-1] - '0' + 1 }
 
-var linePlaces = [kinds]*place{
+var linePlaces = [kinds]*waiter{
 	ours:   {Line: &Line{Order: Order{Names: []string{"lock-"}}}},
 	reader: {Line: &Line{Order: Order{Names: []string{"__READ__", "__WRIT__"}, Blockers: "__WRIT__"}}},
 	writer: {Line: &Line{Order: Order{Names: []string{"__READ__", "__WRIT__"}}}},
@@ -585,7 +585,7 @@ func (m *lineOf) contends(s lineState, i int, step func(string, lineState)) {
 			marks := false
 			if p := linePlaces[kind]; p != nil {
 				p.waited = c.Waited
-				marks = p.marks()
+				marks = p.marksRelease()
 			}
 			m.remove(c, marks)
 		})
@@ -743,15 +743,15 @@ func (m *lineOf) listed(s lineState, i int, there uint8, to change) {
 				m.lost(s, c)
 			}
 		case Wait:
-			b := beginning{
+			b := armInput{
 				Decision: d, passes: p.passes(), watched: c.Own != unwatched, changed: c.Changed,
 				readable: func() bool { return true },
 			}
 			if m.unarmed {
 				b.failures = armTries + 1
 			}
-			w := b.arms()
-			c.Waited, c.Pred, c.Sole = true, numberOf(d.Predecessor), d.Sole
+			w := b.watches()
+			c.Waited, c.Pred, c.Sole = true, numberOf(d.Predecessor), d.OnlyAhead
 			c.ArmOwn, c.ArmMark = w.own == armedUnread, w.mark
 			switch {
 			case w.own == armedByRead:
@@ -789,13 +789,13 @@ func (m *lineOf) waits(s lineState, i int, lost bool, to change) {
 	if c.Ahead >= gone {
 		to("gets the event of the node ahead", func(s *lineState, c *contender) {
 			isGone := c.Ahead == gone
-			m.turn(s, c, at, evidence{gone: isGone, sole: c.Sole, marked: isGone && c.Mark == gone})
+			m.turn(s, c, at, evidence{gone: isGone, onlyAhead: c.Sole, marked: isGone && c.Mark == gone})
 		})
 	}
 	if c.Looking && !lost {
 		there := s.nodes(at)
 		to("has looked", func(s *lineState, c *contender) {
-			again, err := afterLook(there&bit(c.Node) == 0, there&bit(c.Pred) == 0)
+			again, err := afterRecheck(there&bit(c.Node) == 0, there&bit(c.Pred) == 0)
 			switch c.Looking = false; {
 			case err != nil:
 				m.lost(s, c)
@@ -808,7 +808,7 @@ func (m *lineOf) waits(s lineState, i int, lost bool, to change) {
 
 // ownEvent has a waiter handle the event of its own node. It reports whether the place is lost.
 func (m *lineOf) ownEvent(s *lineState, c *contender) (lost bool) {
-	p, ev := place{}, framework.Event{Type: framework.EventNodeDataChanged}
+	p, ev := waiter{}, framework.Event{Type: framework.EventNodeDataChanged}
 	if c.Own == gone {
 		ev.Type = framework.EventNodeDeleted
 	}
@@ -822,13 +822,13 @@ func (m *lineOf) ownEvent(s *lineState, c *contender) (lost bool) {
 
 // turn has a waiter conclude what follows from an event.
 func (m *lineOf) turn(s *lineState, c *contender, at uint8, e evidence) {
-	if c.Own >= gone { // place.isTurn handles it first
+	if c.Own >= gone { // waiter.afterEvent handles it first
 		if !m.ownEvent(s, c) {
 			c.list()
 		}
 		return
 	}
-	if e.there, e.same = c.Own != unwatched, c.Same; e.turn() {
+	if e.ownWatched, e.sameConnection = c.Own != unwatched, c.Same; e.first() {
 		m.grant(s, c, at)
 		return
 	}

@@ -75,21 +75,21 @@ type Position struct {
 // nothing is left in the directory.
 func (l *Line) Acquire(ctx context.Context) (*Grant, error) { return l.AcquireAfter(ctx, nil) }
 
-// WasFirst says of the node ahead, which has just been deleted, whether it was the first in line when it
+// FirstBefore says of the node ahead, which has just been deleted, whether it was the first in line when it
 // went. If that is not known it says no.
-type WasFirst func(ctx context.Context, session *framework.Session, name string) bool
+type FirstBefore func(ctx context.Context, session *framework.Session, name string) bool
 
-// AcquireAfter is Acquire for a layout that shows whose turn has come: with wasFirst a waiter reads no list
+// AcquireAfter is Acquire for a layout that shows whose turn has come: with firstBefore a waiter reads no list
 // when the node ahead has gone and was the first. It does not watch its own node for that, so when it is
 // granted its node may be gone. That has to be noticed when the node is put to use.
-func (l *Line) AcquireAfter(ctx context.Context, wasFirst WasFirst) (*Grant, error) {
+func (l *Line) AcquireAfter(ctx context.Context, firstBefore FirstBefore) (*Grant, error) {
 	if !l.NoReentry && l.holdsAhead(ctx) {
 		return nil, ErrSelfWait
 	}
 	session, err := l.Client.SessionSoon(ctx)
 	for attempts := Attempts(0); err == nil; session, err = l.Client.Session(ctx) {
 		began := time.Now()
-		grant, placed, failed := l.queue(ctx, session, true, wasFirst)
+		grant, placed, failed := l.contend(ctx, session, true, firstBefore)
 		if failed == nil {
 			return grant, nil
 		}
@@ -116,7 +116,7 @@ func (l *Line) TryAcquire(ctx context.Context) (grant *Grant, err error) {
 		}
 		return l.precheck(ctx, session)
 	}, func(ctx context.Context, session *framework.Session) (err error) {
-		grant, _, err = l.queue(ctx, session, false, nil)
+		grant, _, err = l.contend(ctx, session, false, nil)
 		return err
 	})
 	return grant, err

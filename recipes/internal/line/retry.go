@@ -10,8 +10,8 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// Transient returns a function for retry.WithRetryable: it says of an error that it is about the way to the
-// servers, or about a session after which the client opens the next one.
+// Transient returns a function for retry.WithRetryable: it reports whether an error is one of the connection, or of a session
+// after which the client opens the next one.
 func Transient(client *framework.Client) func(error) bool {
 	return func(err error) bool {
 		switch {
@@ -24,30 +24,35 @@ func Transient(client *framework.Client) func(error) bool {
 	}
 }
 
-// ThroughOutages repeats op, which must be safe to repeat, until it succeeds, fails for a reason that is not
-// [Transient], or ctx ends, however long the outage: for callers that already have something that outlives
-// it. client is the one that op uses.
-func ThroughOutages(ctx context.Context, client *framework.Client, op func(context.Context) error) error {
+// Beyond is what an operation outlasts: each value also what those before it do.
+type Beyond int8
+
+const (
+	// Outages outlasts what is [Transient]: for callers that have something already that outlives an outage.
+	Outages Beyond = iota
+	// ReadOnlyMembers outlasts that the client is connected to a member that serves only reads: for writes that have to be
+	// done.
+	ReadOnlyMembers
+	// RefusedCredentials outlasts that the servers refuse the client's credentials: for what the client owes to others, such
+	// as the release of a lock, since the session and its nodes may live on.
+	RefusedCredentials
+)
+
+// Outlast repeats op, which must be safe to repeat, until it succeeds, fails for a reason that is not to be outlasted, or ctx
+// ends, however long that takes. client is the one that op uses.
+func Outlast(ctx context.Context, client *framework.Client, beyond Beyond, op func(context.Context) error) error {
+	transient := Transient(client)
 	for failures := 1; ; failures++ {
 		err := op(ctx)
-		if err == nil || ctx.Err() != nil || !Transient(client)(err) {
+		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if err := client.WaitConnected(ctx); err != nil {
-			return err
+		again := transient(err)
+		if again {
+			err = client.WaitConnected(ctx)
+			again = err == nil
 		}
-		if err := Backoff(ctx, client, failures); err != nil {
-			return err
-		}
-	}
-}
-
-// UntilWritten is ThroughOutages for writes that have to be done, and that do not end either because the client is
-// at a member that serves reads only.
-func UntilWritten(ctx context.Context, client *framework.Client, op func(context.Context) error) error {
-	for failures := 1; ; failures++ {
-		err := ThroughOutages(ctx, client, op)
-		if !errors.Is(err, framework.ErrNotReadOnly) || ctx.Err() != nil {
+		if !again && (ctx.Err() != nil || !beyond.outlasts(client, err)) {
 			return err
 		}
 		if err := Backoff(ctx, client, failures); err != nil {
@@ -56,18 +61,9 @@ func UntilWritten(ctx context.Context, client *framework.Client, op func(context
 	}
 }
 
-// Insist is UntilWritten for what the client owes to others, such as a lock that is to be given back: it goes on,
-// too, while the servers refuse the client's credentials, since the session and what it has may live on.
-func Insist(ctx context.Context, client *framework.Client, op func(context.Context) error) error {
-	for failures := 1; ; failures++ {
-		err := UntilWritten(ctx, client, op)
-		if !errors.Is(err, framework.ErrAuthFailed) || ctx.Err() != nil || client.Err() != nil {
-			return err
-		}
-		if err := Backoff(ctx, client, failures); err != nil {
-			return err
-		}
-	}
+func (b Beyond) outlasts(client *framework.Client, err error) bool {
+	return b >= ReadOnlyMembers && errors.Is(err, framework.ErrNotReadOnly) ||
+		b >= RefusedCredentials && errors.Is(err, framework.ErrAuthFailed) && client.Err() == nil
 }
 
 // Backoff is [Sleep] for a random time, the longer the more failures there were in a row, at most a second.

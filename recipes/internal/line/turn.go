@@ -208,7 +208,7 @@ type Contenders struct {
 func (g *Grant) Contenders(ctx context.Context) (c Contenders, err error) {
 	var names []string
 	view := g.Session.Client().ForRecipes()
-	err = ThroughOutages(ctx, view, func(ctx context.Context) (err error) {
+	err = Outlast(ctx, view, Outages, func(ctx context.Context) (err error) {
 		c.Connections = g.Session.Connections()
 		names, c.Watch, err = view.GetChildren().WithWatch().ForPath(ctx, g.line.Dir)
 		return err

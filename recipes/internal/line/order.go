@@ -47,13 +47,13 @@ type Decision struct {
 	Verdict     Verdict
 	Predecessor string // the nearest contender ahead that blocks; set with Wait
 	Ahead       int    // counts the contenders ahead that block
-	// Sole says that the deletion of Predecessor alone makes the owner the first, without another list: it is
+	// OnlyAhead reports whether the deletion of Predecessor alone makes the owner the first, without another list: it is
 	// the only child ahead in Java's order over all children, and no name in the directory is unusual.
-	Sole bool
-	// Usual says that the deletion of Predecessor makes the owner the first if Predecessor was the first for its
+	OnlyAhead bool
+	// MarkProves reports whether the deletion of Predecessor makes the owner the first if Predecessor was the first for its
 	// own owner: no child and no name in the directory is unusual, no contender ahead is of another kind, which
-	// that owner may not know, and nobody ahead has the number of Predecessor or of the owner.
-	Usual bool
+	// that owner may not know, and no contender ahead has the number of Predecessor or of the owner.
+	MarkProves bool
 	// Foreign is a child that is no contender, if there is one; one that Java counts as being ahead is
 	// preferred.
 	Foreign      string
@@ -116,7 +116,7 @@ func (o Order) Decide(own string, children []string) Decision {
 	default:
 		d.Verdict = Wait
 		usual := d.Foreign == "" && !odd && o.exclusive()
-		d.Sole, d.Usual = javaAhead == 1 && usual, usual && !unsure
+		d.OnlyAhead, d.MarkProves = javaAhead == 1 && usual, usual && !unsure
 	}
 	return d
 }
