@@ -86,7 +86,7 @@ func (w *waiter) arm(ctx context.Context) (p predecessor, armed bool, err error)
 	case (again || framework.Retryable(failed)) && ctx.Err() == nil:
 		// The list waits for the connection. But this may have been an overloaded server, which answers the list.
 		w.armFailures++
-		err = Backoff(ctx, w.Client, w.armFailures-1)
+		err = Backoff(ctx, w.Client, int(w.armFailures)-1)
 	default:
 		err = failed
 	}
@@ -104,7 +104,7 @@ type ownArming struct {
 // if another client has written to it, and perhaps replaced it, and if its ACL does not say that its events are sent.
 func (w *waiter) armOwn(ctx context.Context) (a ownArming) {
 	arms := armInput{
-		Decision: w.decision, passes: w.passes(), failures: w.armFailures, watched: w.own != nil, changed: w.ownChanged,
+		Decision: *w.decision, passes: w.passes(), failures: int(w.armFailures), watched: w.own != nil, changed: w.ownChanged,
 		readable: func() bool { return w.view.ReadsItsOwn(w.path) },
 	}.watches()
 	var own, marks []string

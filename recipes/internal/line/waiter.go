@@ -17,28 +17,27 @@ type waiter struct {
 	*Line
 	session     *framework.Session
 	view        *framework.Client // pinned to session
-	waits       bool              // else ErrNotAcquired if a contender is ahead
 	firstBefore FirstBefore       // nil if only the line itself shows whose turn it is
 
 	creating *framework.Pending[framework.CreateResult] // the create, while it is in flight
 	path     string
-	name     string
 	czxid    int64
 
 	names       []string // of the last list, until they are judged
-	confirmed   bool     // the list was requested after the reply to the create
 	connections uint64   // of the session, before the list was requested
 	listing     Shared[listing]
+	decision    *Decision        // of judge: to wait
+	queue       *framework.Queue // the same for the hooks, if there are any
 
-	decision    Decision         // of judge
-	queue       framework.Queue  // the same for the hooks, if there are any
-	waited      bool             // for a predecessor
-	own         *framework.Watch // armed on the own node; nil if it is not
-	ownChanged  bool             // another client has written to the own node
-	armFailures int              // in a row, to arm the watches
-	unreadable  string           // the predecessor that cannot be watched
-	dirWatch    *framework.Watch // instead: armed on the directory by the last list
-	behind      int64            // the session of the predecessor; 0 if it is not known
+	own        *framework.Watch // armed on the own node; nil if it is not
+	unreadable string           // the predecessor that cannot be watched
+	dirWatch   *framework.Watch // instead: armed on the directory by the last list
+
+	waits       bool  // else ErrNotAcquired if a contender is ahead
+	confirmed   bool  // the list was requested after the reply to the create
+	waited      bool  // for a predecessor
+	ownChanged  bool  // another client has written to the own node
+	armFailures int32 // in a row, to arm the watches
 
 	grant *Grant // the result
 }
@@ -62,8 +61,11 @@ func (l *Line) contend(
 	for next := state((*waiter).join); next != nil && err == nil; {
 		next, err = next(w, ctx)
 	}
-	return w.grant, w.name != "", err
+	return w.grant, w.path != "", err
 }
+
+// name returns that of the own node.
+func (w *waiter) name() string { return zkpath.Base(w.path) }
 
 // join creates the node and lists the directory, in one flight unless other goroutines of the client join this line at the
 // same time: these share a list, see [Entrance].
@@ -98,7 +100,7 @@ func (w *waiter) join(ctx context.Context) (state, error) {
 		if !listFirst {
 			awaitList()
 		}
-		w.path, w.name, w.czxid = node.Path, zkpath.Base(node.Path), node.Stat.Czxid
+		w.path, w.czxid = node.Path, node.Stat.Czxid
 		// The list may be an error, or too old: the directory was missing, or the connection was lost in between. Then it
 		// does not have the own node, and judge has the directory listed again.
 		if unlisted == nil {
@@ -110,12 +112,12 @@ func (w *waiter) join(ctx context.Context) (state, error) {
 
 // judge decides by the last list.
 func (w *waiter) judge(context.Context) (state, error) {
-	d := w.Order.Decide(w.name, w.names)
+	d := w.Order.Decide(w.name(), w.names)
 	if d.Verdict != Missing {
-		w.warn(w.name, d)
+		w.warn(w.name(), d)
 		if hooks := w.Client.Hooks(); hooks.Queue != nil {
 			w.queue = w.seen(w.names, d)
-			hooks.Queue(w.queue)
+			hooks.Queue(*w.queue)
 		}
 	}
 	w.names = nil // a waiter keeps no names
@@ -129,29 +131,31 @@ func (w *waiter) judge(context.Context) (state, error) {
 		}
 		return (*waiter).relist, nil
 	default:
-		return nil, fmt.Errorf("%w (%s)", ErrSequenceExhausted, plain.Text(w.name))
+		return nil, fmt.Errorf("%w (%s)", ErrSequenceExhausted, plain.Text(w.name()))
 	}
 	if !w.waits {
 		return nil, notAcquired(d.Predecessor)
 	}
 	if w.OnWait != nil {
-		w.OnWait(Position{Node: w.name, Predecessor: d.Predecessor, Ahead: d.Ahead})
+		w.OnWait(Position{Node: w.name(), Predecessor: d.Predecessor, Ahead: d.Ahead})
 	}
-	w.decision, w.waited = d, true
+	waiting := d // so that d needs no memory when it does not wait
+	w.decision, w.waited = &waiting, true
 	return (*waiter).wait, nil
 }
 
 // wait waits until the predecessor is gone. Then it holds, if that proves that it is the first, or has the directory listed.
 func (w *waiter) wait(ctx context.Context) (next state, err error) {
-	defer func() { err = w.gaveUp(ctx, err) }()
+	var ahead predecessor
+	defer func() { err = w.gaveUp(ctx, ahead.node.Stat.EphemeralOwner, err) }()
 	var reported func(error) // ends the hook Wait
 	defer func() {
 		if reported != nil {
 			reported(err)
 		}
 	}()
-	w.behind = 0
-	ahead, armed, err := w.arm(ctx)
+	var armed bool
+	ahead, armed, err = w.arm(ctx)
 	defer func() { ahead.stop() }()
 	switch {
 	case err != nil:
@@ -161,7 +165,6 @@ func (w *waiter) wait(ctx context.Context) (next state, err error) {
 	case !armed:
 		return (*waiter).relist, nil
 	}
-	w.behind = ahead.node.Stat.EphemeralOwner
 	w.warnSessionless(ahead)
 	reported = w.reportWait(ctx, ahead.node)
 	timer := time.NewTimer(Jittered(w.session.Timeout()))
@@ -261,7 +264,7 @@ func (w *waiter) relist(ctx context.Context) (_ state, err error) {
 // hold makes the first in line a holder.
 func (w *waiter) hold(ctx context.Context) (state, error) {
 	grant := &Grant{
-		Session: w.session, Path: w.path, Name: w.name, Czxid: w.czxid, Waited: w.waited,
+		Session: w.session, Path: w.path, Name: w.name(), Czxid: w.czxid, Waited: w.waited,
 		line: w.Line, marks: w.marksRelease(),
 	}
 	var ownWatchAfter time.Duration
@@ -330,14 +333,14 @@ func (w *waiter) requestListNow(ctx context.Context, list *Shared[listing]) {
 	l.listed = w.view.GetChildren().InBackground().ForPath(list.Context(ctx), w.Dir)
 }
 
-// gaveUp adds to an error, if ctx has ended, what the contender waited for. A caller that acquires again with another
-// context than the lock's waits for itself.
-func (w *waiter) gaveUp(ctx context.Context, err error) error {
+// gaveUp adds to an error, if ctx has ended, what the contender waited for; owner is the predecessor's session, if it is
+// known. A caller that acquires again with another context than the lock's waits for itself.
+func (w *waiter) gaveUp(ctx context.Context, owner int64, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
 	whose := ""
-	if w.behind == w.session.ID() {
+	if owner == w.session.ID() {
 		whose = ", which is of this client"
 		if !w.NoReentry {
 			whose += " (to re-enter a lock, acquire with its Context)"
@@ -353,7 +356,7 @@ func (w *waiter) reportWait(ctx context.Context, predecessor framework.DataResul
 	if hooks.Queue == nil {
 		return nil
 	}
-	q := w.queue
+	q := *w.queue
 	q.PredecessorSession, q.PredecessorToken = predecessor.Stat.EphemeralOwner, predecessor.Stat.Czxid
 	q.PredecessorData, _ = w.view.Unpacked(zkpath.Join(w.Dir, q.Predecessor), predecessor.Data)
 	return hooks.Wait(ctx, q)
@@ -369,8 +372,8 @@ func (w *waiter) warnSessionless(p predecessor) {
 }
 
 // seen returns what a list has shown, for the hooks.
-func (w *waiter) seen(children []string, d Decision) framework.Queue {
-	q := framework.Queue{Recipe: w.Recipe, Path: w.Dir, Node: w.name, Ahead: d.Ahead, Predecessor: d.Predecessor}
+func (w *waiter) seen(children []string, d Decision) *framework.Queue {
+	q := &framework.Queue{Recipe: w.Recipe, Path: w.Dir, Node: w.name(), Ahead: d.Ahead, Predecessor: d.Predecessor}
 	for _, name := range children {
 		if w.Order.Contender(name) {
 			q.Length++
@@ -378,7 +381,7 @@ func (w *waiter) seen(children []string, d Decision) framework.Queue {
 			q.Foreign++
 		}
 	}
-	if number, ok := w.Order.Number(w.name); ok {
+	if number, ok := w.Order.Number(w.name()); ok {
 		q.SequenceLeft = max(Limit-number-1, 0)
 	}
 	return q
