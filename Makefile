@@ -4,7 +4,10 @@ export GOWORK :=
 .PHONY: help curator quickstart test test-short test-all check race fuzz bench bench-peers bench-growth sim sim-mutants mutants explore compare api cross release-check
 
 help: ## show this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+.DEFAULT:
+	@echo "there is no target $@: make help lists all" >&2; exit 2
 
 quickstart: ## workers take turns at a lock, on the embedded server (ARGS="-servers host:port" for a real one)
 	go run ./examples/quickstart $(ARGS)

@@ -26,7 +26,7 @@ func TestSnippetsAreInTheDocuments(t *testing.T) {
 	snippets := map[string]string{}
 	files, err := filepath.Glob("*_test.go")
 	require.NoError(t, err)
-	for _, file := range append(files, "../../integration/zkcontainer/guide_test.go") {
+	for _, file := range append(files, "program/main.go", "../../integration/zkcontainer/guide_test.go") {
 		if file == "embed_test.go" || file == "names_test.go" {
 			continue
 		}

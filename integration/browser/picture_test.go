@@ -58,7 +58,7 @@ func TestTheProgramsPage(t *testing.T) {
 	joins(2, 0, "report-2", "lock", "/shop/prices", "--shared")
 	joins(2, 1, "price-import", "lock", "/shop/prices", "--exclusive")
 
-	v := newViewer(t, 1180, 880)
+	v := newViewer(t, 1180, 744)
 	v.dark(false)
 	v.open(curator.Web("/shop"))
 	for i := range 6 { // a line whose grants are seen

@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/flow"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 	"github.com/go-curator/curator/recipes/node"
 )
 
@@ -53,7 +53,7 @@ func New(client *framework.Client, path string, items []string, opts ...Option) 
 	a := &Assignment{
 		client: client, path: path, id: zkpath.NewGUID(), weight: 1, settle: 500 * time.Millisecond,
 	}
-	if a.err = queue.Configure(client, path, a, opts); a.err == nil {
+	if a.err = line.Configure(client, path, a, opts); a.err == nil {
 		a.err = checkItems(items)
 	}
 	a.now = a.weight
@@ -84,7 +84,7 @@ func (a *Assignment) plan(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	data, err := a.client.GetData().Undecompressed().ForPath(ctx, a.dir())
-	data, err = queue.Unpacked(a.client, a.dir(), data, err)
+	data, err = line.Unpacked(a.client, a.dir(), data, err)
 	if err != nil && !errors.Is(err, framework.ErrNoNode) {
 		return nil, err
 	}
@@ -217,14 +217,14 @@ func (a *Assignment) ready(ctx context.Context) error {
 	if a == nil {
 		return framework.ErrNoClient
 	}
-	return queue.Ready(ctx, a.client, a.err)
+	return line.Ready(ctx, a.client, a.err)
 }
 
 func (a *Assignment) wrap(verb string, err error) error {
 	if a == nil {
-		return queue.Wrap("assignment", "", verb, err)
+		return line.Wrap("assignment", "", verb, err)
 	}
-	return queue.Wrap("assignment", a.path, verb, err)
+	return line.Wrap("assignment", a.path, verb, err)
 }
 
 // wished returns the list that is to be set, nil if there is none, and what tells of the next change.

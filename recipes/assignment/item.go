@@ -6,15 +6,15 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Item is an item that this member has, for as long as the context that the function got with it lasts. Safe
 // for concurrent use. The zero value is an item that nobody has.
 type Item struct {
 	name   string
-	line   *queue.Line
-	handle *queue.Handle
+	line   *line.Line
+	handle *line.Handle
 }
 
 // Name returns the item's name.

@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/internal/chance"
 	"github.com/go-curator/curator/internal/flow"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 	"github.com/go-curator/curator/recipes/node"
 )
 
@@ -76,9 +76,9 @@ var over = func() context.Context {
 // makeDirectory makes the node for the plan, which stays when there are no members.
 func (r *run) makeDirectory(ctx context.Context) error {
 	client := r.a.client
-	return queue.UntilWritten(ctx, client, func(ctx context.Context) error {
+	return line.Outlast(ctx, client, line.ReadOnlyMembers, func(ctx context.Context) error {
 		_, err := client.Create().CreatingParentContainersIfNeeded().ForPath(ctx, r.a.dir(), []byte{})
-		return queue.Unless(err, framework.ErrNodeExists)
+		return line.Unless(err, framework.ErrNodeExists)
 	})
 }
 
@@ -201,7 +201,7 @@ func (r *run) write(ctx context.Context, owners map[string]string, seen view) er
 	if err == nil && !r.same(list.Names, seen.names) {
 		err = errOutdated
 	}
-	if err = queue.Unless(err, framework.ErrNoNode); err != nil {
+	if err = line.Unless(err, framework.ErrNoNode); err != nil {
 		return err
 	}
 	if !seen.exists {
@@ -234,14 +234,14 @@ func (r *run) wrote(err error, w *wish) error {
 		r.failures, r.pause = 0, 0
 		return nil
 	}
-	if queue.Denied(err) && w != nil {
+	if line.Denied(err) && w != nil {
 		r.a.granted(w, err)
 		if w.first {
 			return err
 		}
 		return nil
 	}
-	if queue.Denied(err) {
+	if line.Denied(err) {
 		r.a.client.Logger().Warn("cannot write the plan of an assignment; trying again",
 			"path", r.a.dir(), "err", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/internal/apart"
 	"github.com/go-curator/curator/internal/chance"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // working is an item that this member is to have, or was to have until its function returns.
@@ -32,11 +32,11 @@ func (r *run) start(item string) {
 	r.workers.Go(func() {
 		defer r.ended.Put(w)
 		defer cancel(nil)
-		line := &queue.Line{Client: r.a.client, Recipe: "assignment", Dir: zkpath.Join(r.a.path, "items", item),
-			Name: lockName, Order: queue.Order{Names: []string{lockName}}, Data: []byte(r.a.id),
+		l := &line.Line{Client: r.a.client, Recipe: "assignment", Dir: zkpath.Join(r.a.path, "items", item),
+			Name: lockName, Order: line.Order{Names: []string{lockName}}, Data: []byte(r.a.id),
 			Loss: framework.SessionOnly, NoReentry: true}
 		for failures := 1; ctx.Err() == nil && r.a.client.Err() == nil; failures++ {
-			if lasted := r.work(ctx, line, item); lasted > steady {
+			if lasted := r.work(ctx, l, item); lasted > steady {
 				failures = 1
 			}
 			if ctx.Err() == nil {
@@ -48,11 +48,11 @@ func (r *run) start(item string) {
 
 // work has the item once: it waits for the lock, calls the function, and gives the lock back when that has
 // returned. It returns how long the function has worked.
-func (r *run) work(ctx context.Context, line *queue.Line, item string) time.Duration {
-	log := r.a.client.Logger().With("path", line.Dir)
-	var held *queue.Handle
-	err := queue.UntilWritten(ctx, r.a.client, func(ctx context.Context) (err error) {
-		held, err = line.Enter(ctx, line.Acquire)
+func (r *run) work(ctx context.Context, l *line.Line, item string) time.Duration {
+	log := r.a.client.Logger().With("path", l.Dir)
+	var held *line.Handle
+	err := line.Outlast(ctx, r.a.client, line.ReadOnlyMembers, func(ctx context.Context) (err error) {
+		held, err = l.Enter(ctx, l.Acquire)
 		return err
 	})
 	if err != nil {
@@ -62,8 +62,8 @@ func (r *run) work(ctx context.Context, line *queue.Line, item string) time.Dura
 		return 0
 	}
 	began := time.Now()
-	work, stop := queue.WorkContext(ctx, held.Context())
-	returned := apart.Call(func() { err = r.f(work, Item{item, line, held}) })
+	work, stop := line.WorkContext(ctx, held.Context())
+	returned := apart.Call(func() { err = r.f(work, Item{item, l, held}) })
 	lasted, lost := time.Since(began), work.Err() != nil
 	stop()
 	if !returned {
@@ -72,7 +72,7 @@ func (r *run) work(ctx context.Context, line *queue.Line, item string) time.Dura
 	if err != nil && !lost {
 		log.Warn("the function of an item has failed; it is called again after a pause", "err", err)
 	}
-	if err := queue.ReleaseAfterWork(r.ctx, held.Release); err != nil {
+	if err := line.ReleaseAfterWork(r.ctx, held.Release); err != nil {
 		log.Warn("cannot give an item back; the others wait for the end of this session", "err", err)
 	}
 	return lasted

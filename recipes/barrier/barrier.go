@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 	"github.com/go-curator/curator/retry"
 )
 
@@ -31,7 +31,7 @@ type Barrier struct {
 // New makes the barrier at path. It sends nothing. If an argument is wrong (a nil client, an invalid path or
 // the root), every method returns that error, before it sends anything.
 func New(client *framework.Client, path string) *Barrier {
-	return &Barrier{client, path, queue.Check(client, path)}
+	return &Barrier{client, path, line.Check(client, path)}
 }
 
 // Path returns the barrier's path.
@@ -44,15 +44,15 @@ func (b *Barrier) Path() string { return b.path }
 // whether the barrier was set; ErrNoAuth; ErrClosed; that of ctx; and the errors that every operation can
 // return.
 func (b *Barrier) Set(ctx context.Context) error {
-	err := queue.Ready(ctx, b.client, b.err)
+	err := line.Ready(ctx, b.client, b.err)
 	if err == nil {
 		// Retry sees each attempt: if one attempt created the node and its reply was lost, the next finds the
 		// node, which is success.
 		create := b.client.Create().CreatingParentContainersIfNeeded().InBackground()
 		err = b.client.Retry(ctx, func(ctx context.Context) error {
-			_, err := queue.Result(create.ForPath(ctx, b.path, nil))
-			return queue.Unless(err, framework.ErrNodeExists)
-		}, retry.WithRetryable(queue.Transient(b.client)))
+			_, err := line.Result(create.ForPath(ctx, b.path, nil))
+			return line.Unless(err, framework.ErrNodeExists)
+		}, retry.WithRetryable(line.Transient(b.client)))
 	}
 	return b.wrap("set", err)
 }
@@ -60,7 +60,7 @@ func (b *Barrier) Set(ctx context.Context) error {
 // Remove removes the barrier, so that the waiters go on. If the barrier is not set, Remove returns nil.
 // Errors are those of Set, and ErrNotEmpty if somebody has created nodes below the barrier's node.
 func (b *Barrier) Remove(ctx context.Context) error {
-	err := queue.Ready(ctx, b.client, b.err)
+	err := line.Ready(ctx, b.client, b.err)
 	if err == nil {
 		err = b.client.Delete().Quietly().ForPath(ctx, b.path)
 	}
@@ -79,7 +79,7 @@ func (b *Barrier) Remove(ctx context.Context) error {
 // READ is taken away later, Wait notices the removal within about a session timeout.)
 func (b *Barrier) Wait(ctx context.Context) (err error) {
 	defer func() { err = b.wrap("wait", err) }()
-	if err := queue.Ready(ctx, b.client, b.err); err != nil {
+	if err := line.Ready(ctx, b.client, b.err); err != nil {
 		return err
 	}
 	var first int64 // czxid of the node whose deletion we wait for
@@ -90,12 +90,12 @@ func (b *Barrier) Wait(ctx context.Context) (err error) {
 			err = b.client.Retry(ctx, func(ctx context.Context) error {
 				node, err = b.readFresh(ctx)
 				return err
-			}, retry.WithRetryable(queue.Transient(b.client)))
+			}, retry.WithRetryable(line.Transient(b.client)))
 		} else {
 			// No sync here: the first read was fresh, and the client connects only to members that know as
 			// much.
-			err = queue.ThroughOutages(ctx, b.client, func(ctx context.Context) error {
-				node, err = queue.Result(b.read(ctx))
+			err = line.Outlast(ctx, b.client, line.Outages, func(ctx context.Context) error {
+				node, err = line.Result(b.read(ctx))
 				return err
 			})
 		}
@@ -126,8 +126,8 @@ func (b *Barrier) read(ctx context.Context) *framework.Pending[framework.DataRes
 // not know yet that the barrier was set or removed.
 func (b *Barrier) readFresh(ctx context.Context) (framework.DataResult, error) {
 	synced, reading := b.client.Sync().InBackground().ForPath(ctx, b.path), b.read(ctx)
-	_, stale := queue.Result(synced)
-	node, err := queue.Result(reading)
+	_, stale := line.Result(synced)
+	node, err := line.Result(reading)
 	if stale == nil {
 		return node, err
 	}
@@ -139,7 +139,7 @@ func (b *Barrier) readFresh(ctx context.Context) (framework.DataResult, error) {
 
 func (b *Barrier) wrap(verb string, err error) error { return wrap(b.path, verb, err) }
 
-func wrap(path, verb string, err error) error { return queue.Wrap("barrier", path, verb, err) }
+func wrap(path, verb string, err error) error { return line.Wrap("barrier", path, verb, err) }
 
 // awaitDeletion waits for an event of watch, which is on the node at path, and stops the watch. The end of
 // the watch with its session is an event, too; the caller then reads again. Events can get lost. So from time
@@ -149,7 +149,7 @@ func awaitDeletion(
 	ctx context.Context, client *framework.Client, watch *framework.Watch, path string, since int64,
 ) (framework.Event, error) {
 	defer watch.Stop()
-	return queue.Await(ctx, client, watch, nil, queue.PerTimeout(client), func() (framework.Event, bool) {
+	return line.Await(ctx, client, watch, nil, line.PerTimeout(client), func() (framework.Event, bool) {
 		there, err := client.CheckExists().ForPath(ctx, path) // errors pass, or end the watch, too
 		gone := err == nil && (there == nil || there.Czxid > since)
 		return framework.Event{Type: framework.EventNodeDeleted, Path: path}, gone

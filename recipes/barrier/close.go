@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/apart"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // close removes "ready" for a member whose node is gone, unless others are inside. First it removes the nodes
@@ -21,16 +21,16 @@ import (
 // node. Therefore close first marks the node by a change of its data. That changes its version, which is 0
 // for a new node. Then it lists again, and deletes "ready" only with the version of the mark.
 func (d *Double) close(ctx context.Context, abandoned ...string) error {
-	return queue.ThroughOutages(ctx, d.client, func(ctx context.Context) error {
+	return line.Outlast(ctx, d.client, line.Outages, func(ctx context.Context) error {
 		for marked := 0; ; marked++ {
 			// On ErrBadVersion another member has marked "ready" after us, and is about to remove it. Look
 			// again, since close must not return before "ready" is gone. Pause before that: to mark it again
 			// too soon would keep the other member from removing it.
 			if err := d.tryClose(ctx, abandoned); !errors.Is(err, framework.ErrBadVersion) {
-				return queue.Unless(err, framework.ErrNoNode)
+				return line.Unless(err, framework.ErrNoNode)
 			}
 			if marked > 0 {
-				d.client.Pause(ctx, queue.Jittered(time.Millisecond<<min(marked, 8)))
+				d.client.Pause(ctx, line.Jittered(time.Millisecond<<min(marked, 8)))
 			}
 		}
 	})
@@ -55,8 +55,8 @@ func (d *Double) tryClose(ctx context.Context, abandoned []string) error {
 	}
 	marked := d.client.SetData().InBackground().ForPath(ctx, d.ready(), nil)
 	listed := d.client.GetChildren().InBackground().ForPath(ctx, d.path)
-	mark, err := queue.Result(marked)
-	list, listErr := queue.Result(listed)
+	mark, err := line.Result(marked)
+	list, listErr := line.Result(listed)
 	if errors.Is(err, framework.ErrNoAuth) {
 		mark.Version, err = -1, nil // no permission to write to another member's node: go without the mark
 	}
@@ -84,7 +84,7 @@ func (m *Member) abandonNode() {
 	// us. But this is certain only if the delete was answered. If it was not, our pending create may be
 	// executed after the list, and other members that leave rely on our node, as long as it exists, to close
 	// the barrier.
-	removed := queue.Remove(m.view, m.Path())
+	removed := line.Remove(m.view, m.Path())
 	listed := d.client.ForRecipes().GetChildren().InBackground().ForPath(context.Background(), d.path)
 	removed.Then(func(_ struct{}, err error) {
 		switch {
@@ -144,7 +144,7 @@ func (d *Double) closeForAbandoned(ctx context.Context) {
 		passes := !returned || errors.Is(err, framework.ErrAuthFailed) || errors.Is(err, framework.ErrNotReadOnly)
 		if d.client.Err() == nil && passes {
 			failures++
-			_ = queue.Backoff(ctx, d.client, failures)
+			_ = line.Backoff(ctx, d.client, failures)
 			continue
 		}
 		if err != nil && !errors.Is(err, framework.ErrClosed) {

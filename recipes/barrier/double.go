@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // readyName is the name of the child that exists while a barrier is open. It is part of the contract with
@@ -48,7 +48,7 @@ func WithNodeData(data []byte) Option {
 // it sends anything.
 func NewDouble(client *framework.Client, path string, memberQty int, opts ...Option) *Double {
 	d := &Double{client: client, path: path, qty: memberQty}
-	if d.err = queue.Configure(client, path, d, opts); d.err == nil && memberQty < 1 {
+	if d.err = line.Configure(client, path, d, opts); d.err == nil && memberQty < 1 {
 		d.err = fmt.Errorf("%w: a double barrier for %d members; at least 1 is needed",
 			framework.ErrBadArguments, memberQty)
 	}
@@ -117,9 +117,9 @@ func (d *Double) child(name string) string { return zkpath.Join(d.path, name) }
 // list lists the children of the barrier with client, however long the connection is lost. If the barrier's
 // node is missing, the list is empty.
 func (d *Double) list(ctx context.Context, client *framework.Client) (names []string, err error) {
-	err = queue.ThroughOutages(ctx, client, func(ctx context.Context) error {
+	err = line.Outlast(ctx, client, line.Outages, func(ctx context.Context) error {
 		names, err = client.GetChildren().ForPath(ctx, d.path)
-		return queue.Unless(err, framework.ErrNoNode)
+		return line.Unless(err, framework.ErrNoNode)
 	})
 	return names, err
 }
@@ -178,5 +178,5 @@ func (p *peers) awaitReentry(ctx context.Context, client *framework.Client) erro
 	if wait <= 0 {
 		return nil
 	}
-	return queue.Sleep(ctx, client, wait)
+	return line.Sleep(ctx, client, wait)
 }

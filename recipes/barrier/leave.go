@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/plain"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Leave ends the membership, and waits until all members that are inside when it begins have left too.
@@ -50,7 +50,7 @@ func (m *Member) Leave(ctx context.Context) error {
 	}()
 	m.hold.End(ErrReleased)
 	if err == nil {
-		err = queue.Ready(ctx, m.d.client, nil)
+		err = line.Ready(ctx, m.d.client, nil)
 	}
 	if err == nil {
 		err = m.leave(ctx)
@@ -69,7 +69,7 @@ func (m *Member) Leave(ctx context.Context) error {
 func (m *Member) leave(ctx context.Context) error {
 	var dir framework.Stat
 	names, err := m.d.client.GetChildren().StoringStatIn(&dir).ForPath(ctx, m.d.path)
-	if queue.Unless(err, framework.ErrNoNode) != nil {
+	if line.Unless(err, framework.ErrNoNode) != nil {
 		return err
 	}
 	open, members := split(names)
@@ -121,7 +121,7 @@ func (m *Member) outlive(
 ) (gone bool, err error) {
 	watch, gone, err := m.watch(ctx, target, since)
 	if removed != nil {
-		if _, failure := queue.Result(removed); failure != nil && err == nil {
+		if _, failure := line.Result(removed); failure != nil && err == nil {
 			err = m.d.remove(ctx, m.Path())
 		}
 	}
@@ -145,7 +145,7 @@ func (m *Member) out(ctx context.Context, inside, open bool) error {
 		own, ready := op.ForPath(m.Path()), op.ForPath(m.d.ready())
 		// Safe to repeat: the name of our node is unique, so if the transaction was executed, its repeat
 		// fails as a whole.
-		err := queue.ThroughOutages(ctx, m.d.client, func(ctx context.Context) error {
+		err := line.Outlast(ctx, m.d.client, line.Outages, func(ctx context.Context) error {
 			_, err := m.d.client.Transaction(ctx, own, ready)
 			return err
 		})
@@ -174,7 +174,7 @@ func (m *Member) watch(
 	ctx context.Context, name string, since int64,
 ) (watch *framework.Watch, gone bool, err error) {
 	d := m.d
-	err = queue.ThroughOutages(ctx, d.client, func(ctx context.Context) (err error) {
+	err = line.Outlast(ctx, d.client, line.Outages, func(ctx context.Context) (err error) {
 		// Unlike exists, getData leaves no watch on a node that is not there.
 		var node framework.Stat
 		read := d.client.GetData().Undecompressed().StoringStatIn(&node).WithWatch()
@@ -205,7 +205,7 @@ func (m *Member) watch(
 }
 
 func (d *Double) remove(ctx context.Context, path string) error {
-	return queue.ThroughOutages(ctx, d.client, func(ctx context.Context) error {
+	return line.Outlast(ctx, d.client, line.Outages, func(ctx context.Context) error {
 		return d.client.Delete().Quietly().ForPath(ctx, path)
 	})
 }

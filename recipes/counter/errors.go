@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Errors of this package. Use errors.Is.
@@ -33,4 +33,4 @@ func errorOf(text string, is error) error { return &explained{text, is} }
 func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.is }
 
-func wrap(path, verb string, err error) error { return queue.Wrap("counter", path, verb, err) }
+func wrap(path, verb string, err error) error { return line.Wrap("counter", path, verb, err) }

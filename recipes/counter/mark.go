@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/line"
 	"github.com/go-curator/curator/recipes/internal/mark"
-	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // lingering is how long a mark stays after the last write.
@@ -59,13 +59,13 @@ func (m *ownMark) ready(ctx context.Context) error {
 		case <-ctx.Done():
 			return m.Session.Client().Left(ctx, nil) // the create goes on
 		}
-		_, err := queue.Result(m.making)
+		_, err := line.Result(m.making)
 		m.making = nil
 		switch {
 		case err == nil, errors.Is(err, framework.ErrNodeExists):
 			m.Made, m.Used = true, time.Now()
 		case again && errors.Is(err, framework.ErrNoNode): // the node was made after that
-		case errors.Is(err, framework.ErrNoNode), m.Session.Context().Err() != nil, !queue.Denied(err):
+		case errors.Is(err, framework.ErrNoNode), m.Session.Context().Err() != nil, !line.Denied(err):
 			return err
 		default:
 			m.None = true

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Integral is what numbers are made of.
@@ -51,7 +51,7 @@ func newNumber[T Integral](client *framework.Client, path string, codec Codec[T]
 	n := &Number[T]{Value: NewValue(client, path, codec)}
 	n.turns.client = client
 	if n.reg.err == nil {
-		n.reg.err = queue.Configure(client, path, &n.turns, opts)
+		n.reg.err = line.Configure(client, path, &n.turns, opts)
 	}
 	return n
 }

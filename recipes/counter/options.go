@@ -2,7 +2,7 @@ package counter
 
 import (
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Option configures [NewLong] and [NewInteger]. If one is given several times the last counts.
@@ -16,11 +16,11 @@ type Option func(*turns) error
 // Corresponds to Curator's PromotedToLock.
 func WithLock(path string) Option {
 	return func(t *turns) error {
-		if err := queue.Check(t.client, path); err != nil {
+		if err := line.Check(t.client, path); err != nil {
 			return err
 		}
-		t.line = &queue.Line{Client: t.client, Recipe: "counter", Dir: path, Name: lockName,
-			Order: queue.Order{Names: []string{lockName}}, Loss: framework.SessionOnly}
+		t.line = &line.Line{Client: t.client, Recipe: "counter", Dir: path, Name: lockName,
+			Order: line.Order{Names: []string{lockName}}, Loss: framework.SessionOnly}
 		return nil
 	}
 }

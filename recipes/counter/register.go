@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // register is a node whose data are replaced as a whole: what all types of this package are made of.
@@ -26,7 +26,7 @@ type content struct {
 }
 
 func newRegister(client *framework.Client, path string) *register {
-	return &register{client: client, path: path, err: queue.Check(client, path), slot: make(chan struct{}, 1)}
+	return &register{client: client, path: path, err: line.Check(client, path), slot: make(chan struct{}, 1)}
 }
 
 // ready says whether a method may begin. The zero values of the exported types have no register.
@@ -34,7 +34,7 @@ func (r *register) ready(ctx context.Context) error {
 	if r == nil {
 		return framework.ErrNoClient
 	}
-	return queue.Ready(ctx, r.client, r.err)
+	return line.Ready(ctx, r.client, r.err)
 }
 
 // enter waits for the slot.
@@ -51,7 +51,7 @@ func (r *register) leave() { <-r.slot }
 
 func (r *register) read(ctx context.Context) (c content, err error) {
 	c.data, err = r.client.GetData().Undecompressed().StoringStatIn(&c.stat).ForPath(ctx, r.path)
-	c.data, err = queue.Unpacked(r.client, r.path, c.data, err)
+	c.data, err = line.Unpacked(r.client, r.path, c.data, err)
 	return c, err
 }
 
@@ -66,8 +66,8 @@ func (r *register) make(ctx context.Context, view *framework.Client, data []byte
 	// One attempt at a time, so that a repeat that meets the node of the one before takes it for done.
 	create := view.Create().CreatingParentContainersIfNeeded().InBackground()
 	return view.Retry(ctx, func(ctx context.Context) error {
-		_, err := queue.Result(create.ForPath(ctx, r.path, data))
-		return queue.Unless(err, framework.ErrNodeExists)
+		_, err := line.Result(create.ForPath(ctx, r.path, data))
+		return line.Unless(err, framework.ErrNodeExists)
 	})
 }
 
@@ -88,8 +88,8 @@ func (r *register) readOrMake(ctx context.Context, data []byte) (content, error)
 func (r *register) unchanged(ctx context.Context, mzxid int64) error {
 	synced := r.client.Sync().InBackground().ForPath(ctx, r.path)
 	looking := r.client.CheckExists().InBackground().ForPath(ctx, r.path)
-	_, stale := queue.Result(synced)
-	now, err := queue.Result(looking)
+	_, stale := line.Result(synced)
+	now, err := line.Result(looking)
 	switch {
 	case stale != nil:
 		return stale

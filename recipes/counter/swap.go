@@ -8,8 +8,8 @@ import (
 	"fmt"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/line"
 	"github.com/go-curator/curator/recipes/internal/mark"
-	"github.com/go-curator/curator/recipes/internal/queue"
 	"github.com/go-curator/curator/retry"
 )
 
@@ -32,7 +32,7 @@ func (r *register) swap(ctx context.Context, from framework.Stat, data []byte) (
 			r.forget() // whether the mark has changed is not known
 		}
 	}()
-	err := r.client.Retry(ctx, s.try, retry.WithRetryable(queue.Transient(r.client)))
+	err := r.client.Retry(ctx, s.try, retry.WithRetryable(line.Transient(r.client)))
 	ended = true
 	return s.stat, s.outcome(err)
 }
@@ -146,7 +146,7 @@ func (s *swap) try(ctx context.Context) error {
 func (s *swap) write(ctx context.Context, m *ownMark) (again bool, _ error) {
 	view := m.Session.Client()
 	set := view.TransactionOp().SetData().WithVersion(s.from.Version).ForPath(s.r.path, s.data)
-	results, err := queue.Result(view.TransactionInBackground(ctx, m.Write(set)...))
+	results, err := line.Result(view.TransactionInBackground(ctx, m.Write(set)...))
 	var then verdict
 	s.doubts, then = s.after(m.Meaning(err, s.doubt), err, m.None)
 	switch then {
@@ -172,8 +172,8 @@ func (s *swap) write(ctx context.Context, m *ownMark) (again bool, _ error) {
 
 // settle looks at the node when a mark cannot tell any more. It returns nil if the node is as it was.
 func (s *swap) settle(ctx context.Context, session *framework.Session) error {
-	now, err := queue.Result(session.Client().GetData().Undecompressed().InBackground().ForPath(ctx, s.r.path))
-	now.Data, err = queue.Unpacked(s.r.client, s.r.path, now.Data, err)
+	now, err := line.Result(session.Client().GetData().Undecompressed().InBackground().ForPath(ctx, s.r.path))
+	now.Data, err = line.Unpacked(s.r.client, s.r.path, now.Data, err)
 	if err == nil {
 		s.doubts, err = s.compared(s.from, s.data, content{now.Data, now.Stat})
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/chance"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // inARow is how many writes a process makes one after the other before it pauses for others. A write after an
@@ -19,7 +19,7 @@ const promotion = 2
 // turns decides when the writer tries. It belongs to the writer.
 type turns struct {
 	client *framework.Client
-	line   *queue.Line // the lock's; nil without one
+	line   *line.Line // the lock's; nil without one
 
 	took   time.Duration // about what a write takes that is won
 	losses int           // in a row; half of them count after a win, since a crowd does not end with it
@@ -28,13 +28,13 @@ type turns struct {
 	next   time.Time     // not before that
 	ended  time.Time     // when the last write that was won did
 	behind bool          // when it was looked at last, others had written since our last write
-	held   *queue.Handle // the lock, when it is taken
+	held   *line.Handle  // the lock, when it is taken
 }
 
 // wait waits for the turn.
 func (t *turns) wait(ctx context.Context) error {
 	if pause := time.Until(t.next); pause > 0 {
-		if err := queue.Sleep(ctx, t.client, pause); err != nil {
+		if err := line.Sleep(ctx, t.client, pause); err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ func (t *turns) locked() bool { return t.held != nil }
 
 // unlock gives the lock back; the client goes on with it if it takes long.
 func (t *turns) unlock(ctx context.Context) {
-	err := queue.ReleaseAfterWork(ctx, t.held.Release)
+	err := line.ReleaseAfterWork(ctx, t.held.Release)
 	if err != nil {
 		t.client.Logger().Warn("the lock of a counter is not released; its node stays until the session ends",
 			"path", t.line.Dir, "err", err)

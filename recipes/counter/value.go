@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Value is a value in a node that everybody may read, set and watch. Nothing is read before it is asked for.
@@ -167,7 +167,7 @@ func (v *Value[T]) Update(ctx context.Context, f func(T) (T, error)) (now Seen[T
 		if now, err = v.update(ctx, f); !lostRace(err) {
 			break
 		}
-		err = queue.Backoff(ctx, v.reg.client, failures)
+		err = line.Backoff(ctx, v.reg.client, failures)
 	}
 	return now, v.wrap("update", err)
 }

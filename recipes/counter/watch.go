@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Watch yields the value as it is, and again after each change, until the loop is left or ctx ends: always
@@ -77,11 +77,11 @@ func (v *Value[T]) watch(
 			if err := w.await(ctx, watch); err != nil {
 				return err
 			}
-		case ctx.Err() != nil, !queue.Transient(w.client)(err):
+		case ctx.Err() != nil, !line.Transient(w.client)(err):
 			return err
 		default:
 			failures++
-			if err := queue.Backoff(ctx, w.client, failures); err != nil {
+			if err := line.Backoff(ctx, w.client, failures); err != nil {
 				return err
 			}
 		}
@@ -111,7 +111,7 @@ func (w *watcher) read(ctx context.Context) (c content, there bool, _ *framework
 		w.fresh = true
 		data, err := result(w, ctx, w.client.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, w.path))
 		if !errors.Is(err, framework.ErrNoNode) {
-			data.Data, err = queue.Unpacked(w.client, w.path, data.Data, err)
+			data.Data, err = line.Unpacked(w.client, w.path, data.Data, err)
 			return content{data.Data, data.Stat}, true, data.Watch, err
 		}
 		found, err := result(w, ctx, w.client.CheckExists().WithWatch().InBackground().ForPath(ctx, w.path))
@@ -127,7 +127,7 @@ func result[T any](w *watcher, ctx context.Context, p *framework.Pending[T]) (T,
 	for {
 		select {
 		case <-p.Done():
-			return queue.Result(p)
+			return line.Result(p)
 		case change, more := <-w.states:
 			w.tell(change, more)
 		}
@@ -136,7 +136,7 @@ func result[T any](w *watcher, ctx context.Context, p *framework.Pending[T]) (T,
 
 // await waits until the node may have changed, or there is another connection.
 func (w *watcher) await(ctx context.Context, watch *framework.Watch) error {
-	every := time.NewTimer(queue.PerTimeout(w.client)())
+	every := time.NewTimer(line.PerTimeout(w.client)())
 	defer every.Stop()
 	for !w.outdated() {
 		select {

@@ -11,7 +11,7 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/apart"
 	"github.com/go-curator/curator/internal/flow"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Cache is the instances of one service, in memory. Safe for concurrent use.
@@ -78,7 +78,7 @@ func (c *Cache[T]) WaitSynced(ctx context.Context) error {
 	if c == nil || c.nodes == nil {
 		return wrap("", "wait synced", framework.ErrNoClient)
 	}
-	if err := queue.Ready(ctx, c.discovery.client, nil); err != nil {
+	if err := line.Ready(ctx, c.discovery.client, nil); err != nil {
 		return wrap(c.path, "wait synced", err)
 	}
 	if err := c.nodes.WaitSynced(ctx); err != nil {
@@ -135,7 +135,7 @@ func (c *Cache[T]) Follow(ctx context.Context) iter.Seq2[[]Instance[T], error] {
 			yield(nil, wrap("", "follow", framework.ErrNoClient))
 			return
 		}
-		if err := queue.Ready(ctx, c.discovery.client, nil); err != nil {
+		if err := line.Ready(ctx, c.discovery.client, nil); err != nil {
 			yield(nil, wrap(c.path, "follow", err))
 			return
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 	"github.com/go-curator/curator/recipes/node"
 )
 
@@ -47,20 +47,20 @@ type Discovery[T any] struct {
 // Errors: framework.ErrNoClient, framework.ErrInvalidPath (also for "/"), framework.ErrInvalidOption.
 func New[T any](client *framework.Client, base string, opts ...Option) (*Discovery[T], error) {
 	d := &Discovery[T]{client: client, base: base}
-	if err := queue.Configure(client, base, &d.config, opts); err != nil {
+	if err := line.Configure(client, base, &d.config, opts); err != nil {
 		return nil, wrap(base, "new", err)
 	}
 	return d, nil
 }
 
-func wrap(path, verb string, err error) error { return queue.Wrap("discovery", path, verb, err) }
+func wrap(path, verb string, err error) error { return line.Wrap("discovery", path, verb, err) }
 
 // ready says whether a method may begin.
 func (d *Discovery[T]) ready(ctx context.Context) error {
 	if d == nil {
 		return framework.ErrNoClient
 	}
-	return queue.Ready(ctx, d.client, nil)
+	return line.Ready(ctx, d.client, nil)
 }
 
 // at is the path of a service.
@@ -152,7 +152,7 @@ func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
 		return nil, wrap(d.path(""), "names", err)
 	}
 	names, err := d.client.GetChildren().ForPath(ctx, d.base)
-	if err = queue.Unless(err, framework.ErrNoNode); err != nil {
+	if err = line.Unless(err, framework.ErrNoNode); err != nil {
 		return nil, wrap(d.base, "names", err)
 	}
 	slices.Sort(names)
@@ -178,7 +178,7 @@ func (d *Discovery[T]) instances(ctx context.Context, service string) ([]Instanc
 		return nil, err
 	}
 	names, err := d.client.GetChildren().ForPath(ctx, path)
-	if err = queue.Unless(err, framework.ErrNoNode); err != nil {
+	if err = line.Unless(err, framework.ErrNoNode); err != nil {
 		return nil, err
 	}
 	slices.Sort(names)
@@ -188,7 +188,7 @@ func (d *Discovery[T]) instances(ctx context.Context, service string) ([]Instanc
 	}
 	var all []Instance[T]
 	for i, read := range reads {
-		result, failed := queue.Result(read)
+		result, failed := line.Result(read)
 		if failed != nil {
 			if !errors.Is(failed, framework.ErrNoNode) { // it has gone meanwhile
 				err = failed

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-curator/curator/internal/flow"
 	"github.com/go-curator/curator/internal/plain"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // EventType is what an [Event] reports.
@@ -57,7 +57,7 @@ func (e Event) String() string {
 // An error is the last thing that is yielded: ctx's, framework.ErrClosed, or cache.ErrClosed after Close.
 func (g *Group) Follow(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		if err := queue.Ready(ctx, g.client, nil); err != nil {
+		if err := line.Ready(ctx, g.client, nil); err != nil {
 			yield(Event{}, g.wrap("follow", err))
 			return
 		}
@@ -107,7 +107,7 @@ func (g *Group) unfollow(news *flow.Queue[Event]) {
 	delete(g.followers, news)
 }
 
-func (g *Group) wrap(verb string, err error) error { return queue.Wrap("group", g.path, verb, err) }
+func (g *Group) wrap(verb string, err error) error { return line.Wrap("group", g.path, verb, err) }
 
 // difference is what leads from one set of members to another: first who has left, then who has joined, in
 // order, and then whose data were set.

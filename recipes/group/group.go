@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/internal/flow"
 	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 	"github.com/go-curator/curator/recipes/node"
 )
 
@@ -54,11 +54,11 @@ type Group struct {
 // Errors: framework.ErrNoClient, framework.ErrInvalidPath (also for the root).
 func Watch(client *framework.Client, path string) (*Group, error) {
 	g, err := watch(client, path)
-	return g, queue.Wrap("group", path, "watch", err)
+	return g, line.Wrap("group", path, "watch", err)
 }
 
 func watch(client *framework.Client, path string) (*Group, error) {
-	if err := queue.Check(client, path); err != nil {
+	if err := line.Check(client, path); err != nil {
 		return nil, err
 	}
 	// The events are only what wakes: a few will do.
@@ -105,11 +105,11 @@ func (g *Group) Members() (members []Info, current bool) {
 // group; framework.ErrClosed; cache.ErrClosed after Close.
 func (g *Group) WaitFor(ctx context.Context, n int) ([]Info, error) {
 	members, err := g.waitFor(ctx, n)
-	return members, queue.Wrap("group", g.path, "wait for members", err)
+	return members, line.Wrap("group", g.path, "wait for members", err)
 }
 
 func (g *Group) waitFor(ctx context.Context, n int) ([]Info, error) {
-	if err := queue.Ready(ctx, g.client, nil); err != nil {
+	if err := line.Ready(ctx, g.client, nil); err != nil {
 		return nil, err
 	}
 	for {
@@ -275,7 +275,7 @@ type Member struct {
 // Corresponds to Curator's GroupMember.
 func Join(client *framework.Client, path, id string, data []byte, opts ...node.Option) (*Member, error) {
 	m, err := join(client, path, id, data, opts)
-	return m, queue.Wrap("group", path, "join", err)
+	return m, line.Wrap("group", path, "join", err)
 }
 
 func join(client *framework.Client, path, id string, data []byte, opts []node.Option) (*Member, error) {

@@ -10,12 +10,12 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/chance"
 	"github.com/go-curator/curator/internal/flow"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // candidate is what a latch and a selector have in common: the node in the queue, and what is known of it.
 type candidate struct {
-	line queue.Line
+	line line.Line
 	err  error // the mistake in NewSelector's arguments
 
 	mu       sync.Mutex
@@ -24,7 +24,7 @@ type candidate struct {
 	refusals int         // attempts to join that failed for a reason that does not pass by itself
 	joinErr  error       // why the last attempt to join failed; nil if it did not
 	idle     error       // why this takes no part in the election; nil while it does
-	place    *queue.Position
+	place    *line.Position
 	epoch    int64 // the session in which place is
 
 	role               Role // according to the reading with the number recorded
@@ -37,7 +37,7 @@ func (c *candidate) init(idle error) {
 	if idle == nil {
 		c.role = Unknown
 	}
-	c.line.OnWait = func(p queue.Position) {
+	c.line.OnWait = func(p line.Position) {
 		epoch := c.line.Client.Safety().Epoch
 		c.change(func() { c.place, c.epoch, c.joinErr = &p, epoch, nil })
 	}
@@ -56,9 +56,9 @@ func (c *candidate) change(f func()) {
 // see began.
 func (c *candidate) join(ctx context.Context) (*Term, error) {
 	ref := &termRef{}
-	acquire := func(ctx context.Context) (*queue.Grant, error) { return c.line.Acquire(termValues{ctx, ref}) }
+	acquire := func(ctx context.Context) (*line.Grant, error) { return c.line.Acquire(termValues{ctx, ref}) }
 	what := framework.Acquisition{Recipe: c.line.Recipe, Path: c.line.Dir}
-	grant, err := queue.Told(ctx, c.line.Client, what, acquire, (*queue.Grant).Abandon)
+	grant, err := line.Told(ctx, c.line.Client, what, acquire, (*line.Grant).Abandon)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (c *candidate) current() *Term {
 // remove starts the deletion of grant's node after its last term, and does not wait for it. It returns nil if
 // the node is gone, or goes with its session: cause is ErrNodeDeleted itself then, since one that only matches that may
 // be of the context that ended the term, which is perhaps that of another lock.
-func remove(grant *queue.Grant, cause error) *framework.Pending[struct{}] {
+func remove(grant *line.Grant, cause error) *framework.Pending[struct{}] {
 	if cause == ErrNodeDeleted || grant.Session.Client().Err() != nil {
 		return nil
 	}
@@ -146,7 +146,7 @@ type Participant struct {
 	DataErr          error
 }
 
-func participant(p queue.Participant, first bool) Participant {
+func participant(p line.Participant, first bool) Participant {
 	return Participant{
 		ID: string(p.Data), Leader: first, Name: p.Name, Path: p.Path,
 		SessionID: p.SessionID, Czxid: p.Czxid, Since: p.Since, DataErr: p.DataErr,
@@ -180,7 +180,7 @@ func (c *candidate) Participants(ctx context.Context) ([]Participant, error) {
 
 // Leader returns the first in the queue, which leads or is about to; false if the queue is empty.
 func (c *candidate) Leader(ctx context.Context) (Participant, bool, error) {
-	return queue.First(c.participants(ctx, 1))
+	return line.First(c.participants(ctx, 1))
 }
 
 // Observe is [Observe] for this election.

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/zktest"
 )
@@ -283,7 +283,7 @@ func TestJoiningIsRefused(t *testing.T) {
 		require.True(t, l.HasLeadership(), "without anybody's help")
 		left(t, l)
 
-		require.NoError(t, s.SetSequence(path, queue.Limit))
+		require.NoError(t, s.SetSequence(path, line.Limit))
 		l = join(t, newClient(t, s))
 		_, err := l.Await(background)
 		require.ErrorIs(t, err, leader.ErrSequenceExhausted)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Role is a participant's state in its election.
@@ -84,7 +84,7 @@ type reading struct {
 	number  uint64 // a later reading has a larger number
 	idle    error
 	joinErr error
-	place   *queue.Position
+	place   *line.Position
 	placed  int64 // the session in which place is
 	leading bool
 	state   framework.State

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/apart"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // latchName is the name of a latch's node before the sequence number. It is part of the contract with Curator
@@ -61,7 +61,7 @@ type Latch struct {
 	ctx     context.Context // ends when the latch has to leave
 	cancel  context.CancelFunc
 	done    chan struct{}                // closed when the goroutines have ended
-	last    *queue.Grant                 // the node that led last; set before done is closed
+	last    *line.Grant                  // the node that led last; set before done is closed
 	deleted *framework.Pending[struct{}] // the removal of last, nil if gone anyway; set before done is closed
 	anyway  error                        // why it was gone anyway; set before done is closed
 	mode    CloseMode                    // set before ctx ends, guarded by mu
@@ -316,7 +316,7 @@ func (l *Latch) notifies() bool {
 // regain waits for the connection, and makes a new term if the node still exists. The node is still the first
 // then, since nodes that were created later have larger numbers. One read checks that it is the same node and
 // belongs to this session.
-func (l *Latch) regain(grant *queue.Grant) (*Term, error) {
+func (l *Latch) regain(grant *line.Grant) (*Term, error) {
 	view := grant.Session.Client()
 	for {
 		if err := grant.Session.WaitQuorum(l.ctx); err != nil {
@@ -324,9 +324,9 @@ func (l *Latch) regain(grant *queue.Grant) (*Term, error) {
 		}
 		var stat *framework.Stat
 		var watch *framework.Watch
-		err := queue.ThroughOutages(l.ctx, view, func(ctx context.Context) (err error) {
+		err := line.Outlast(l.ctx, view, line.Outages, func(ctx context.Context) (err error) {
 			stat, watch, err = view.CheckExists().WithWatch().ForPath(ctx, grant.Path)
-			stat, err = queue.Own(ctx, view, grant.Path, stat, err)
+			stat, err = line.Own(ctx, view, grant.Path, stat, err)
 			return err
 		})
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Observation says who leads.
@@ -58,20 +58,20 @@ func (o Observation) same(p Observation) bool {
 // session that has ended; at once for an invalid path or client. The leader's ID is missing if this client
 // has no READ permission on its node, or if it is too long, see [Participant].
 func Observe(ctx context.Context, client *framework.Client, path string) iter.Seq2[Observation, error] {
-	order := queue.Order{Names: []string{latchName, lockName}}
-	return observer{client, path, order, queue.Check(client, path)}.observe(ctx)
+	order := line.Order{Names: []string{latchName, lockName}}
+	return observer{client, path, order, line.Check(client, path)}.observe(ctx)
 }
 
 type observer struct {
 	client *framework.Client
 	dir    string
-	order  queue.Order
+	order  line.Order
 	err    error // the mistake in client or dir
 }
 
 func (o observer) observe(ctx context.Context) iter.Seq2[Observation, error] {
 	return func(yield func(Observation, error) bool) {
-		err := queue.Ready(ctx, o.client, o.err)
+		err := line.Ready(ctx, o.client, o.err)
 		if err == nil {
 			err = o.follow(ctx, yield)
 		}
@@ -99,7 +99,7 @@ func (o observer) follow(ctx context.Context, yield func(Observation, error) boo
 			if over := o.client.Err(); over != nil { // client is the view of a session, which has ended
 				return over
 			}
-			if !queue.Transient(o.client)(err) && !yield(Observation{}, wrap(o.dir, "observe", err)) {
+			if !line.Transient(o.client)(err) && !yield(Observation{}, wrap(o.dir, "observe", err)) {
 				return nil
 			}
 			failures++
@@ -132,7 +132,7 @@ func (o observer) report(
 	}
 	every := func() time.Duration { return checkAgain }
 	look := func() (framework.Event, bool) { return framework.Event{}, !o.unchanged(ctx, now) }
-	_, _ = queue.Await(ctx, o.client, watch, nil, every, look) // the next read shows what happened
+	_, _ = line.Await(ctx, o.client, watch, nil, every, look) // the next read shows what happened
 	return true
 }
 
@@ -201,12 +201,12 @@ func (o observer) look(ctx context.Context) (now Observation, watch *framework.W
 }
 
 func (o observer) read(ctx context.Context, name string) (Observation, *framework.Watch, error) {
-	p := queue.Participant{Name: name, Path: zkpath.Join(o.dir, name)}
+	p := line.Participant{Name: name, Path: zkpath.Join(o.dir, name)}
 	var stat framework.Stat
 	read := o.client.GetData().Undecompressed().StoringStatIn(&stat).WithWatch()
 	data, watch, err := read.ForPath(ctx, p.Path)
 	if err == nil {
-		p = queue.Known(o.client, p, data, stat)
+		p = line.Known(o.client, p, data, stat)
 	} else if why := err; errors.Is(err, framework.ErrReplyTooLarge) {
 		var there *framework.Stat
 		there, watch, err = o.client.CheckExists().WithWatch().ForPath(ctx, p.Path)
@@ -215,7 +215,7 @@ func (o observer) read(ctx context.Context, name string) (Observation, *framewor
 			watch.Stop()
 			err = framework.ErrNoNode
 		case err == nil:
-			p = queue.TooLarge(p, *there, why)
+			p = line.TooLarge(p, *there, why)
 		}
 	}
 	return Observation{Leader: participant(p, true)}, watch, err

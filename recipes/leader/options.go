@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Errors of this package, and the causes with which a term's context ends. Use errors.Is.
@@ -22,15 +22,15 @@ var (
 	ErrNodeDeleted = framework.ErrNodeDeleted
 	// ErrSequenceExhausted says that the sequence numbers below the election's path are used up: delete the
 	// node at that path while nobody uses it.
-	ErrSequenceExhausted = queue.ErrSequenceExhausted
+	ErrSequenceExhausted = line.ErrSequenceExhausted
 	// ErrNotReleased is in the error of a [Selector] whose function has done its work under its term, when
 	// the server then refuses to delete the leader's node (ErrNoAuth). The node stays first in the queue, and
 	// nobody else leads, until the session ends.
-	ErrNotReleased = queue.ErrNotReleased
+	ErrNotReleased = line.ErrNotReleased
 	// ErrSelfWait refuses to run a [Selector] that would wait for itself: its context belongs to the term of
 	// another Selector of the same election, or to a mutex at the same path, which would have to be released
 	// first.
-	ErrSelfWait = queue.ErrSelfWait
+	ErrSelfWait = line.ErrSelfWait
 	// ErrLeft is the error of a [Latch] that has left the election.
 	ErrLeft = errors.New("the latch has left the election: make a new one to join again")
 	// ErrRunning refuses a second Run of a [Selector] while the first has not returned.
@@ -68,7 +68,7 @@ func WithID(id string) Option {
 // term.
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(c *config) (err error) {
-		c.loss, err = queue.Policy(p)
+		c.loss, err = line.Policy(p)
 		return err
 	}
 }
@@ -96,21 +96,21 @@ func WithListener(l Listener) Option {
 // digits, or there are two leaders.
 func WithForeignContenders(is func(name string) bool) Option {
 	return func(c *config) (err error) {
-		c.foreign, err = queue.Foreign(c.foreign, is)
+		c.foreign, err = line.Foreign(c.foreign, is)
 		return err
 	}
 }
 
-// configure checks the arguments of a constructor and fills in line.
-func configure(line *queue.Line, client *framework.Client, path, name string, opts []Option) (config, error) {
+// configure checks the arguments of a constructor and fills in l.
+func configure(l *line.Line, client *framework.Client, path, name string, opts []Option) (config, error) {
 	c := config{loss: framework.SuspendedIsLoss}
-	line.Client, line.Dir, line.Name, line.Order = client, path, name, queue.Order{Names: []string{name}}
-	err := queue.Configure(client, path, &c, opts)
-	line.Loss, line.Order.Foreign = c.loss, c.foreign
+	l.Client, l.Dir, l.Name, l.Order = client, path, name, line.Order{Names: []string{name}}
+	err := line.Configure(client, path, &c, opts)
+	l.Loss, l.Order.Foreign = c.loss, c.foreign
 	if c.id != nil {
-		line.Data = append([]byte{}, *c.id...)
+		l.Data = append([]byte{}, *c.id...)
 	}
 	return c, err
 }
 
-func wrap(path, verb string, err error) error { return queue.Wrap("leader", path, verb, err) }
+func wrap(path, verb string, err error) error { return line.Wrap("leader", path, verb, err) }

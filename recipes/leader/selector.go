@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // lockName is the name of a node before the sequence number. It is that of a mutex, since Curator's
@@ -81,7 +81,7 @@ func (s *Selector) RunOnce(ctx context.Context) error { return s.run(ctx, "run o
 func (s *Selector) Term() *Term { return s.current() }
 
 func (s *Selector) run(ctx context.Context, verb string, again bool) error {
-	if err := queue.Ready(ctx, s.line.Client, s.err); err != nil {
+	if err := line.Ready(ctx, s.line.Client, s.err); err != nil {
 		return s.wrap(verb, err)
 	}
 	if !s.start() {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Term is one period of leadership. It ends once, for one reason, and never comes back. Safe for concurrent
@@ -15,7 +15,7 @@ import (
 type Term struct {
 	client *framework.Client
 	dir    string
-	grant  *queue.Grant
+	grant  *line.Grant
 	hold   *framework.Hold
 	ref    *termRef
 
@@ -60,7 +60,7 @@ func TermOf(ctx context.Context) *Term {
 	return nil
 }
 
-func (c *candidate) newTerm(grant *queue.Grant, hold *framework.Hold, ref *termRef) *Term {
+func (c *candidate) newTerm(grant *line.Grant, hold *framework.Hold, ref *termRef) *Term {
 	term := &Term{
 		client: c.line.Client, dir: c.line.Dir, grant: grant, hold: hold, ref: ref,
 		done: make(chan struct{}),
@@ -161,7 +161,7 @@ func confirmed(ctx context.Context, deleted *framework.Pending[struct{}]) error 
 	return err
 }
 
-// releasedAfterWork waits for the node's removal after the leader's work, as [queue.ReleaseAfterWork] does.
+// releasedAfterWork waits for the node's removal after the leader's work, as [line.ReleaseAfterWork] does.
 func (t *Term) releasedAfterWork(ctx context.Context) error {
-	return queue.ReleaseAfterWork(ctx, func(ctx context.Context) error { return confirmed(ctx, t.deleted) })
+	return line.ReleaseAfterWork(ctx, func(ctx context.Context) error { return confirmed(ctx, t.deleted) })
 }

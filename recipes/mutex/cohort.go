@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Cohort is a lock for many goroutines of a process, or for one that takes it again and again. They stand
@@ -88,32 +88,32 @@ func (c *Cohort) acquire(ctx context.Context, verb string, try bool) (*Turn, err
 		return nil, c.m.wrap(verb, err)
 	}
 	turn := &Turn{m: c.m, turn: t}
-	turn.cleanup = queue.WarnOf(turn, t.By.(*node).dropped)
+	turn.cleanup = line.WarnOf(turn, t.By.(*node).dropped)
 	return turn, nil
 }
 
 // enter re-enters, or stands in line.
-func (c *Cohort) enter(ctx context.Context, try bool) (*queue.Turn, error) {
-	line := &c.m.line
-	if err := queue.Ready(ctx, line.Client, c.m.err); err != nil {
+func (c *Cohort) enter(ctx context.Context, try bool) (*line.Turn, error) {
+	l := &c.m.line
+	if err := line.Ready(ctx, l.Client, c.m.err); err != nil {
 		return nil, err
 	}
-	if t := line.JoinTurn(ctx); t != nil {
+	if t := l.JoinTurn(ctx); t != nil {
 		return t, nil
 	}
-	what := framework.Acquisition{Recipe: line.Recipe, Path: line.Dir}
-	return queue.Told(ctx, line.Client, what, func(ctx context.Context) (*queue.Turn, error) {
-		if self := line.SelfWait(ctx); self != nil && !line.NoReentry {
+	what := framework.Acquisition{Recipe: l.Recipe, Path: l.Dir}
+	return line.Told(ctx, l.Client, what, func(ctx context.Context) (*line.Turn, error) {
+		if self := l.SelfWait(ctx); self != nil && !l.NoReentry {
 			return nil, self
 		}
 		return c.here.take(ctx, try)
-	}, func(t *queue.Turn) { _, _ = letGo(t, false) })
+	}, func(t *line.Turn) { _, _ = letGo(t, false) })
 }
 
 // Do is [Mutex.Do]: it acquires, runs f with a context that ends with ctx or with the turn, and releases.
 // It waits for the release at most a second, and not at all unless the node is given back with it.
 func (c *Cohort) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return queue.Do(ctx, func(ctx context.Context) (*Turn, error) { return c.Acquire(ctx) }, c.m.wrap, f)
+	return line.Do(ctx, func(ctx context.Context) (*Turn, error) { return c.Acquire(ctx) }, c.m.wrap, f)
 }
 
 // Participants is [Mutex.Participants]. A Cohort is one participant, however many callers wait.
@@ -128,7 +128,7 @@ func (c *Cohort) Holder(ctx context.Context) (Participant, bool, error) { return
 // lost. Safe for concurrent use.
 type Turn struct {
 	m        *Mutex
-	turn     *queue.Turn
+	turn     *line.Turn
 	released atomic.Bool
 	cleanup  runtime.Cleanup
 }

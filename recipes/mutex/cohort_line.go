@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // local is the local line of a Cohort, and what its node is at. A goroutine, the owner, gets the node,
 // looks after it and gives it back; it exists while there is a node or somebody who waits for one. The
 // turns pass from caller to caller without it.
 type local struct {
-	line   *queue.Line
+	line   *line.Line
 	limits limits
 
 	// kick wakes the owner: the state has changed. It has room for one.
@@ -30,9 +30,9 @@ type local struct {
 
 // node is a node of the process that has the lock.
 type node struct {
-	*queue.Grant
+	*line.Grant
 	home    *local
-	dropped queue.Dropped // of its turns
+	dropped line.Dropped // of its turns
 
 	sure        time.Time        // until when the hold was certain, by the last look; guarded by home.mu
 	connections uint64           // of the session, before the last list; guarded by home.mu
@@ -48,14 +48,14 @@ type node struct {
 
 // waiter is a caller in the local line.
 type waiter struct {
-	from queue.Caller
+	from line.Caller
 	try  bool          // does not want to wait for others
 	got  chan outcome  // has room for one
 	here *list.Element // nil when it has left the line; guarded by local.mu
 }
 
 type outcome struct {
-	turn *queue.Turn
+	turn *line.Turn
 	err  error
 }
 
@@ -63,8 +63,8 @@ type outcome struct {
 var errTaken = fmt.Errorf("%w: a goroutine of this process has the lock, or waits for it", ErrNotAcquired)
 
 // take gives the caller a turn, after all that stand in the local line.
-func (l *local) take(ctx context.Context, try bool) (*queue.Turn, error) {
-	w, turn, err := l.arrive(queue.CallerOf(ctx), try)
+func (l *local) take(ctx context.Context, try bool) (*line.Turn, error) {
+	w, turn, err := l.arrive(line.CallerOf(ctx), try)
 	if w == nil {
 		return turn, err
 	}
@@ -82,7 +82,7 @@ func (l *local) take(ctx context.Context, try bool) (*queue.Turn, error) {
 }
 
 // arrive gives the caller a turn at once, or puts it in line.
-func (l *local) arrive(from queue.Caller, try bool) (*waiter, *queue.Turn, error) {
+func (l *local) arrive(from line.Caller, try bool) (*waiter, *line.Turn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if try && (l.state.phase == taken || l.state.phase == ending || l.waiting.Len() > 0) {
@@ -127,7 +127,7 @@ func (l *local) remove(w *waiter) {
 // letGo ends one user's part of a turn. It returns how the turn was lost, and, if the node is given back
 // with it and nobody here waits for another, that node. The delete is on its way then. wanted says that
 // the caller wants its result.
-func letGo(t *queue.Turn, wanted bool) (*node, error) {
+func letGo(t *line.Turn, wanted bool) (*node, error) {
 	now := time.Now()
 	last, sure, err := t.Leave(now)
 	if !last {
@@ -172,7 +172,7 @@ func (n *node) giveBack() {
 		n.home.mu.Unlock()
 		watch.Stop() // without a request: the delete has used it up
 		if !wanted {
-			queue.LogRefusal(n.home.line.Client, n.Path, err)
+			line.LogRefusal(n.home.line.Client, n.Path, err)
 		}
 		close(n.gone)
 	})

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/apart"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // own is the owner: it gets nodes, one after the other, as long as somebody wants one. ctx ends when the
@@ -59,7 +59,7 @@ func (l *local) get(ctx context.Context, more *bool) (n *node) {
 	if failed == nil {
 		l.line.Listen(grant)
 		n = &node{Grant: grant, home: l, gone: make(chan struct{})}
-		n.connections, n.dropped = grant.Session.Connections(), queue.DroppedOf(grant.Path, grant.Session)
+		n.connections, n.dropped = grant.Session.Connections(), line.DroppedOf(grant.Path, grant.Session)
 	}
 	err = failed
 	return n
@@ -123,7 +123,7 @@ func (l *local) tend(n *node, more *bool) {
 		case <-revoked:
 			revoked = nil
 			l.happens(onAsked)
-		case <-queue.Events(watch):
+		case <-line.Events(watch):
 			watch = nil
 			l.happens(onSought)
 		case s := <-seen:
@@ -162,7 +162,7 @@ func (l *local) happens(e event) {
 
 // listing is what a look at the line of contenders has shown.
 type listing struct {
-	queue.Contenders
+	line.Contenders
 	err error
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/zktest"
@@ -59,11 +59,11 @@ func TestSequenceNearItsEnd(t *testing.T) {
 		require.NoError(t, s.Create(path, nil))
 		m := mutex.New(newClient(t, s), path)
 		for next, want := range map[int32]error{
-			queue.Limit - 1: nil,
-			queue.Limit:     mutex.ErrSequenceExhausted,
-			math.MaxInt32:   mutex.ErrSequenceExhausted,
-			math.MinInt32:   mutex.ErrSequenceExhausted,
-			-1:              mutex.ErrSequenceExhausted,
+			line.Limit - 1: nil,
+			line.Limit:     mutex.ErrSequenceExhausted,
+			math.MaxInt32:  mutex.ErrSequenceExhausted,
+			math.MinInt32:  mutex.ErrSequenceExhausted,
+			-1:             mutex.ErrSequenceExhausted,
 		} {
 			require.NoError(t, s.SetSequence(path, next))
 			lock, err := m.Acquire(background)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/fencing"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Held is an acquired lock, as far as a [Multi] needs it. [Lock] implements it, and so do the locks of the
@@ -129,20 +129,20 @@ func (m *Multi) Do(ctx context.Context, f func(ctx context.Context) error) error
 		lock, err := m.Acquire(ctx)
 		return allHeld{lock}, err
 	}
-	return queue.Do(ctx, acquire, wrap, f)
+	return line.Do(ctx, acquire, wrap, f)
 }
 
-// allHeld is a MultiLock for [queue.Do]: its Release finds out for each part whether the server refused to
+// allHeld is a MultiLock for [line.Do]: its Release finds out for each part whether the server refused to
 // delete the node.
 type allHeld struct{ *MultiLock }
 
 func (h allHeld) Lost() error { return lost(h.parts) }
 
 func (h allHeld) Release(ctx context.Context) error {
-	return h.release(func(part Held) error { return queue.ReleaseAfterWork(ctx, part.Release) })
+	return h.release(func(part Held) error { return line.ReleaseAfterWork(ctx, part.Release) })
 }
 
-func wrap(verb string, err error) error { return queue.Wrap("multi-lock", "", verb, err) }
+func wrap(verb string, err error) error { return line.Wrap("multi-lock", "", verb, err) }
 
 // MultiLock is the acquired locks of a [Multi]. Safe for concurrent use.
 type MultiLock struct {
@@ -153,7 +153,7 @@ type MultiLock struct {
 }
 
 func (l *MultiLock) add(ctx context.Context, acquire acquireFunc) error {
-	wait, stop := queue.WorkContext(ctx, l.Context()) // ends when an earlier lock is lost
+	wait, stop := line.WorkContext(ctx, l.Context()) // ends when an earlier lock is lost
 	defer stop()
 	part, err := acquire(wait)
 	if lost := lost(l.parts); lost != nil {
@@ -169,7 +169,7 @@ func (l *MultiLock) add(ctx context.Context, acquire acquireFunc) error {
 	life, end := part.Context(), l.ctx.end
 	l.unhook = append(l.unhook, context.AfterFunc(life, func() { end(context.Cause(life)) }))
 	l.parts = append(l.parts, part)
-	l.ctx = &multiContext{queue.CarryFrom(l.ctx.Context, life), end, l.parts}
+	l.ctx = &multiContext{line.CarryFrom(l.ctx.Context, life), end, l.parts}
 	return nil
 }
 

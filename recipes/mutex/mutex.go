@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // lockName is the name of a lock's node before the sequence number. It is part of the contract with Curator
@@ -18,7 +18,7 @@ const lockName = "lock-"
 var (
 	// ErrNotAcquired is what TryAcquire returns when somebody else had the lock, or waited for it, at some
 	// moment before the answer, possibly just before the call. It is the same value in all recipes.
-	ErrNotAcquired = queue.ErrNotAcquired
+	ErrNotAcquired = line.ErrNotAcquired
 	// ErrReleased is what a second Release returns, and the cause of the context of a lock that was released.
 	ErrReleased = framework.ErrReleased
 	// Causes of a lost lock. ErrSessionLost: the session is lost, or may have expired. ErrNodeDeleted:
@@ -29,21 +29,21 @@ var (
 	ErrSuspended   = framework.ErrSuspended
 	// ErrSequenceExhausted says that the sequence numbers below the lock's path are used up: delete the node
 	// at the lock's path while nobody uses the lock.
-	ErrSequenceExhausted = queue.ErrSequenceExhausted
+	ErrSequenceExhausted = line.ErrSequenceExhausted
 	// ErrNotReleased is in the error of Do when the lock protected the work to its end and only the release
 	// failed, since the server refused to delete the node (ErrNoAuth). The lock stays locked until the
 	// session ends.
-	ErrNotReleased = queue.ErrNotReleased
+	ErrNotReleased = line.ErrNotReleased
 	// ErrSelfWait refuses an Acquire that would wait for itself: its context belongs to a lock that would
 	// have to be released first.
-	ErrSelfWait = queue.ErrSelfWait
+	ErrSelfWait = line.ErrSelfWait
 )
 
 // Mutex is a lock at a path. It has no state but its configuration: share one Mutex, or make a new one for
 // each use. Every Acquire waits in the queue with a node of its own, also two calls on the same Mutex. Safe
 // for concurrent use. Corresponds to Curator's InterProcessMutex.
 type Mutex struct {
-	line   queue.Line
+	line   line.Line
 	cohort limits // of NewCohort only
 	err    error  // the mistake in New's arguments: every method returns it
 }
@@ -62,8 +62,8 @@ func New(client *framework.Client, path string, opts ...Option) *Mutex {
 func configure(client *framework.Client, path string, opts []Option) *Mutex {
 	m := &Mutex{}
 	m.line.Client, m.line.Dir, m.line.Name, m.line.Recipe = client, path, lockName, "mutex"
-	m.line.Order, m.line.Loss = queue.Order{Names: []string{lockName}}, framework.SessionOnly
-	m.err = queue.Configure(client, path, m, opts)
+	m.line.Order, m.line.Loss = line.Order{Names: []string{lockName}}, framework.SessionOnly
+	m.err = line.Configure(client, path, m, opts)
 	return m
 }
 
@@ -106,8 +106,8 @@ func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
 }
 
 // acquire re-enters, or waits in the queue.
-func (m *Mutex) acquire(ctx context.Context, verb string, wait queue.Waiter) (*Lock, error) {
-	err := queue.Ready(ctx, m.line.Client, m.err)
+func (m *Mutex) acquire(ctx context.Context, verb string, wait line.Waiter) (*Lock, error) {
+	err := line.Ready(ctx, m.line.Client, m.err)
 	if err != nil {
 		return nil, m.wrap(verb, err)
 	}
@@ -122,7 +122,7 @@ func (m *Mutex) acquire(ctx context.Context, verb string, wait queue.Waiter) (*L
 }
 
 func (m *Mutex) wrap(verb string, err error) error {
-	return queue.Wrap("mutex", m.line.Dir, verb, err)
+	return line.Wrap("mutex", m.line.Dir, verb, err)
 }
 
 // Do acquires the lock, runs f, and releases the lock, also when f panics. The context of f has the values
@@ -137,7 +137,7 @@ func (m *Mutex) wrap(verb string, err error) error {
 // reason.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	var lock *Lock
-	acquire := func(ctx context.Context) (_ *queue.Handle, err error) {
+	acquire := func(ctx context.Context) (_ *line.Handle, err error) {
 		if lock, err = m.Acquire(ctx); err != nil {
 			return nil, err
 		}
@@ -147,7 +147,7 @@ func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error
 	if f != nil {
 		work = func(ctx context.Context) error { return f(context.WithValue(ctx, lockKey{}, lock)) }
 	}
-	return queue.Do(ctx, acquire, m.wrap, work)
+	return line.Do(ctx, acquire, m.wrap, work)
 }
 
 type lockKey struct{}
@@ -169,7 +169,7 @@ func LockOf(ctx context.Context) *Lock {
 //     no permission to read the node.
 //   - DataErr error: why Data is missing. It matches framework.ErrDataTooLarge if the data, compressed or
 //     not, are larger than framework.ContenderDataLimit, or if the data of all participants exceed 16 MiB.
-type Participant = queue.Participant
+type Participant = line.Participant
 
 // Participants returns the holder first and then the waiters, in the order of the queue. It lists the
 // children and then reads each node, 64 in one request. The result may be outdated when it returns. Children
@@ -181,7 +181,7 @@ func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 // Holder returns the first in the queue, which has the lock or is about to get it; false if the queue is
 // empty.
 func (m *Mutex) Holder(ctx context.Context) (Participant, bool, error) {
-	return queue.First(m.participants(ctx, 1))
+	return line.First(m.participants(ctx, 1))
 }
 
 // Contends reports whether a child of the lock's directory with this name is a contender's: see
@@ -197,7 +197,7 @@ func (m *Mutex) participants(ctx context.Context, limit int) ([]Participant, err
 // goroutine may release it.
 type Lock struct {
 	m      *Mutex
-	handle *queue.Handle
+	handle *line.Handle
 }
 
 // Context returns the context for the work that needs the lock. It ends when the lock is lost or released for
@@ -259,7 +259,7 @@ func (l *Lock) Release(ctx context.Context) error {
 // [framework.Pending.Then]): ErrConnectionLoss and ErrNotConnected there mean that the client goes on.
 // Without it only a refusal is logged.
 func (l *Lock) ReleaseInBackground(then ...func(err error)) {
-	l.handle.ReleaseInBackground(&queue.Callback{
+	l.handle.ReleaseInBackground(&line.Callback{
 		Path: l.handle.Grant.Path, Then: then, Wrap: func(err error) error { return l.m.wrap("release", err) },
 	})
 }
@@ -273,7 +273,7 @@ func (l *Lock) ReleaseInBackground(then ...func(err error)) {
 // node; ErrInvalidPath; ErrConnectionLoss if it is unknown whether the request was made; ErrNotConnected;
 // ErrClosed; that of ctx. Corresponds to Curator's Revoker.attemptRevoke.
 func Revoke(ctx context.Context, client *framework.Client, path string) error {
-	return queue.Wrap("mutex", "", "revoke", queue.Revoke(ctx, client, path))
+	return line.Wrap("mutex", "", "revoke", line.Revoke(ctx, client, path))
 }
 
 // Revoked returns a channel that is closed when somebody has asked for this lock with [Revoke] or Curator's

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Option changes what [New] makes. If one is given several times the last counts, unless it says otherwise.
@@ -16,7 +16,7 @@ type Option func(*Mutex) error
 // lock. With [framework.SuspendedIsLoss] the lock ends when the connection is lost (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(m *Mutex) (err error) {
-		m.line.Loss, err = queue.Policy(p)
+		m.line.Loss, err = line.Policy(p)
 		return err
 	}
 }
@@ -55,7 +55,7 @@ func WithoutReentry() Option {
 // no function.
 func OnWait(f func(Position)) Option {
 	return func(m *Mutex) (err error) {
-		m.line.OnWait, err = queue.Called(f)
+		m.line.OnWait, err = line.Called(f)
 		return err
 	}
 }
@@ -104,7 +104,7 @@ func WithKept(idle time.Duration) Option {
 // Position is a place in the queue: struct{ Node, Predecessor string; Ahead int }. Node is the name of the
 // waiter's own node, Predecessor the name of the node right ahead, and Ahead the number of nodes ahead, the
 // holder's included.
-type Position = queue.Position
+type Position = line.Position
 
 // WithForeignContenders says which other names of nodes are contenders' in this directory, besides those of this
 // package and of Curator: for the time in which another implementation is being replaced, or for good. A name
@@ -116,7 +116,7 @@ type Position = queue.Position
 // have the lock. Python's kazoo does with extra_lock_patterns=["-lock-"]; its own nodes are those with "__lock__".
 func WithForeignContenders(is func(name string) bool) Option {
 	return func(m *Mutex) (err error) {
-		m.line.Order.Foreign, err = queue.Foreign(m.line.Order.Foreign, is)
+		m.line.Order.Foreign, err = line.Foreign(m.line.Order.Foreign, is)
 		return err
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // ClaimOption changes what [TryClaim] does. If one is given several times the last counts.
@@ -23,7 +23,7 @@ type claiming struct{ loss framework.LossPolicy }
 // when the connection is lost (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) ClaimOption {
 	return func(c *claiming) (err error) {
-		c.loss, err = queue.Policy(p)
+		c.loss, err = line.Policy(p)
 		return err
 	}
 }
@@ -61,7 +61,7 @@ func TryClaim(
 	ctx context.Context, client *framework.Client, path string, data []byte, opts ...ClaimOption,
 ) (*Claim, error) {
 	c, err := tryClaim(ctx, client, path, data, opts)
-	return c, queue.Wrap("claim", path, "try", err)
+	return c, line.Wrap("claim", path, "try", err)
 }
 
 func tryClaim(
@@ -71,9 +71,9 @@ func tryClaim(
 	cfg.loss = framework.SessionOnly
 	err := check(client, path)
 	if err == nil {
-		err = queue.Configure(client, path, &cfg, opts)
+		err = line.Configure(client, path, &cfg, opts)
 	}
-	if err = queue.Ready(ctx, client, err); err != nil {
+	if err = line.Ready(ctx, client, err); err != nil {
 		return nil, err
 	}
 	r := reserve(client.Place(path))
@@ -81,7 +81,7 @@ func tryClaim(
 		return nil, fmt.Errorf("%w: this client has the node, or is about to", ErrNotAcquired)
 	}
 	what := framework.Acquisition{Recipe: "claim", Path: path}
-	return queue.Told(ctx, client, what, func(ctx context.Context) (*Claim, error) {
+	return line.Told(ctx, client, what, func(ctx context.Context) (*Claim, error) {
 		session, err := client.SessionSoon(ctx)
 		if err != nil {
 			r.free()
@@ -91,7 +91,7 @@ func tryClaim(
 		if err := c.create(ctx, data, cfg); err != nil {
 			return nil, err
 		}
-		c.cleanup = queue.WarnIfDropped(c, path, session)
+		c.cleanup = line.WarnIfDropped(c, path, session)
 		return c, nil
 	}, (*Claim).abandon)
 }
@@ -119,7 +119,7 @@ func (c *Claim) create(ctx context.Context, data []byte, cfg claiming) error {
 		return err
 	}
 	c.czxid = stat.Czxid
-	err = queue.Holding(ctx, c.session, 1, false, func(ctx context.Context) (err error) {
+	err = line.Holding(ctx, c.session, 1, false, func(ctx context.Context) (err error) {
 		c.hold, err = c.session.Hold(ctx, framework.HoldOptions{
 			Path: c.path, Recipe: "claim", Czxid: c.czxid, Loss: cfg.loss, Values: ctx,
 		})
@@ -157,7 +157,7 @@ func (c *Claim) goOnRemoving(ctx context.Context) error {
 		if err == nil || !passes(err) {
 			return err
 		}
-		if err := queue.Backoff(ctx, c.session.Client(), failures); err != nil {
+		if err := line.Backoff(ctx, c.session.Client(), failures); err != nil {
 			return err
 		}
 	}
@@ -173,7 +173,7 @@ func (c *Claim) remove(ctx context.Context, again bool) error {
 		}
 	}
 	stat, err := view.CheckExists().ForPath(ctx, c.path)
-	stat, err = queue.Own(ctx, view, c.path, stat, err)
+	stat, err = line.Own(ctx, view, c.path, stat, err)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (c *Claim) remove(ctx context.Context, again bool) error {
 		return nil
 	}
 	// One attempt: before a repeat it is looked at again.
-	_, err = queue.Result(view.Delete().Quietly().InBackground().ForPath(ctx, c.path))
+	_, err = line.Result(view.Delete().Quietly().InBackground().ForPath(ctx, c.path))
 	return err
 }
 
@@ -228,7 +228,7 @@ func (c *Claim) Path() string { return c.path }
 // (ErrSessionLost, …): the end of the work was perhaps not protected. Call Release after a loss, too, since
 // the node may still exist.
 func (c *Claim) Release(ctx context.Context) error {
-	return queue.Wrap("claim", c.path, "release", c.release(ctx))
+	return line.Wrap("claim", c.path, "release", c.release(ctx))
 }
 
 func (c *Claim) release(ctx context.Context) error {
@@ -241,7 +241,7 @@ func (c *Claim) release(ctx context.Context) error {
 		return ErrReleased
 	}
 	c.cleanup.Stop()
-	lost := queue.Lost(c.hold)
+	lost := line.Lost(c.hold)
 	told := make(chan error, 1)
 	c.giveUp(told)
 	var err error

@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/flow"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Keeper keeps a node where it is, from [NewKeeper] until [Keeper.Close]. Safe for concurrent use.
@@ -55,13 +55,13 @@ func NewKeeper(client *framework.Client, path string, data []byte, opts ...Optio
 	cfg := &config{client: client, mode: framework.Ephemeral}
 	err := check(client, path)
 	if err == nil {
-		err = queue.Configure(client, path, cfg, opts)
+		err = line.Configure(client, path, cfg, opts)
 	}
 	if err == nil {
 		err = cfg.check()
 	}
 	if err != nil {
-		return nil, queue.Wrap("node", path, "new keeper", err)
+		return nil, line.Wrap("node", path, "new keeper", err)
 	}
 	k := &Keeper{
 		client: client, path: path, inbox: flow.NewQueue[eventKind](), done: make(chan struct{}),
@@ -75,7 +75,7 @@ func NewKeeper(client *framework.Client, path string, data []byte, opts ...Optio
 
 // check refuses a path that cannot be that of a node to be made. In a namespace "/" is that of all recipes.
 func check(client *framework.Client, path string) error {
-	err := queue.Check(client, path)
+	err := line.Check(client, path)
 	if err == nil && path == "/" {
 		err = fmt.Errorf(`%w "/": give the path of a node below the namespace`, framework.ErrInvalidPath)
 	}
@@ -154,14 +154,14 @@ func (k *Keeper) ready(ctx context.Context) error {
 	if k == nil || k.done == nil {
 		return framework.ErrNoClient
 	}
-	return queue.Ready(ctx, k.client, nil)
+	return line.Ready(ctx, k.client, nil)
 }
 
 func (k *Keeper) wrap(verb string, err error) error {
 	if k == nil {
-		return queue.Wrap("node", "", verb, err)
+		return line.Wrap("node", "", verb, err)
 	}
-	return queue.Wrap("node", k.path, verb, err)
+	return line.Wrap("node", k.path, verb, err)
 }
 
 // wanted is what the node is to have.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Errors of this package. Use errors.Is.
@@ -14,7 +14,7 @@ var (
 	// ErrClosed is the error of a [Keeper] that was closed.
 	ErrClosed = errors.New("the keeper is closed: make a new one")
 	// ErrNotAcquired says that the node of a [Claim] is there already: somebody else has it.
-	ErrNotAcquired = queue.ErrNotAcquired
+	ErrNotAcquired = line.ErrNotAcquired
 	// ErrReleased is the cause with which a claim's context ends after Release, and the error of a second
 	// Release.
 	ErrReleased = framework.ErrReleased

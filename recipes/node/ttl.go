@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // touchName is the name of the child whose TTL keeps a node there, as in Curator.
@@ -22,14 +22,14 @@ func createTouched(
 	to := view.TransactionOp()
 	node := to.Create().WithMode(framework.Container).ForPath(path, data)
 	child := to.Create().WithMode(framework.PersistentTTL).WithTTL(ttl).ForPath(zkpath.Join(path, touchName), nil)
-	results, err := queue.Result(view.TransactionInBackground(ctx, node, child))
+	results, err := line.Result(view.TransactionInBackground(ctx, node, child))
 	if errors.Is(err, framework.ErrNoNode) {
 		// A server that knows no TTL says so before it looks at the parents. They must not be made for nothing.
-		if _, err = queue.Result(view.TransactionInBackground(ctx, child)); errors.Is(err, framework.ErrNoNode) {
+		if _, err = line.Result(view.TransactionInBackground(ctx, child)); errors.Is(err, framework.ErrNoNode) {
 			err = view.CreateContainers(ctx, zkpath.Parent(path))
 		}
 		if err == nil {
-			results, err = queue.Result(view.TransactionInBackground(ctx, node, child))
+			results, err = line.Result(view.TransactionInBackground(ctx, node, child))
 		}
 	}
 	if err != nil {
@@ -51,7 +51,7 @@ func (k *Keeper) touch(ctx context.Context, ttl time.Duration) {
 			make := k.client.Create().WithMode(framework.PersistentTTL).WithTTL(ttl)
 			_, err = make.ForPath(ctx, child, nil)
 		}
-		refused := err != nil && !queue.Transient(k.client)(err)
+		refused := err != nil && !line.Transient(k.client)(err)
 		if refused && ctx.Err() == nil {
 			k.client.Logger().Warn("a node with a TTL cannot be kept", "path", child, "err", err)
 		}

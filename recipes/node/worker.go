@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/chance"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // worker is the keeper's goroutine: it does what the machine says, one thing at a time, each on a goroutine
@@ -115,7 +115,7 @@ func (w *worker) run() {
 
 // await waits for the next event.
 func (w *worker) await(states *<-chan framework.StateChange, paused, again *time.Timer) event {
-	again.Reset(queue.PerTimeout(w.client)())
+	again.Reset(line.PerTimeout(w.client)())
 	for {
 		select {
 		case r := <-w.results:
@@ -135,7 +135,7 @@ func (w *worker) await(states *<-chan framework.StateChange, paused, again *time
 			if e, tells := w.heard(change); tells {
 				return e
 			}
-		case ev, fired := <-queue.Events(w.armed):
+		case ev, fired := <-line.Events(w.armed):
 			w.armed = nil // used up
 			if fired && ev.Type == framework.EventNodeDeleted {
 				return event{kind: deleted}
@@ -213,7 +213,7 @@ func (j *job) request(r *result) {
 			builder, path = view.Create().WithMode(j.mode).WithProtection(), j.k.path
 		}
 		var node framework.CreateResult
-		node, r.err = queue.Result(builder.CreatingParentContainersIfNeeded().InBackground().
+		node, r.err = line.Result(builder.CreatingParentContainersIfNeeded().InBackground().
 			ForPath(ctx, path, r.sent.data))
 		r.kind, r.path, r.czxid = created, node.Path, node.Stat.Czxid
 	case look:
@@ -223,9 +223,9 @@ func (j *job) request(r *result) {
 			}
 		}
 		var found framework.ExistsResult
-		found, r.err = queue.Result(view.CheckExists().WithWatch().InBackground().ForPath(ctx, j.path))
+		found, r.err = line.Result(view.CheckExists().WithWatch().InBackground().ForPath(ctx, j.path))
 		var stat *framework.Stat
-		stat, r.err = queue.Own(ctx, view, j.path, found.Stat, r.err)
+		stat, r.err = line.Own(ctx, view, j.path, found.Stat, r.err)
 		if r.watch, r.kind = found.Watch, absent; stat != nil {
 			r.kind, r.czxid, r.version = seen, stat.Czxid, stat.Version
 			r.owner = stat.EphemeralOwner
@@ -234,19 +234,19 @@ func (j *job) request(r *result) {
 	case set:
 		r.sent = j.k.wanted()
 		var stat framework.Stat
-		stat, r.err = queue.Result(view.SetData().WithVersion(j.m.version).InBackground().
+		stat, r.err = line.Result(view.SetData().WithVersion(j.m.version).InBackground().
 			ForPath(ctx, j.path, r.sent.data))
 		r.kind, r.version = written, stat.Version
 	case replace:
 		r.sent = j.k.wanted()
 		to := view.TransactionOp()
-		_, r.err = queue.Result(view.TransactionInBackground(ctx,
+		_, r.err = line.Result(view.TransactionInBackground(ctx,
 			to.Delete().WithVersion(j.m.version).ForPath(j.path),
 			to.Create().WithMode(unnumbered(j.mode)).ForPath(j.path, r.sent.data)))
 		r.kind, r.path = created, j.path
 	case remove:
-		_, r.err = queue.Result(view.Delete().WithVersion(j.m.version).InBackground().ForPath(ctx, j.path))
-		r.err = queue.Unless(r.err, framework.ErrNoNode)
+		_, r.err = line.Result(view.Delete().WithVersion(j.m.version).InBackground().ForPath(ctx, j.path))
+		r.err = line.Unless(r.err, framework.ErrNoNode)
 		r.kind = removed
 	}
 }
@@ -295,7 +295,7 @@ func (j *job) meaning(err error) eventKind {
 // catchUp makes the server execute a write. What is read after that is not older than any earlier request of
 // the session whose reply was lost: a member that lags might not show yet what that has made.
 func catchUp(ctx context.Context, view *framework.Client, path string) error {
-	_, err := queue.Result(view.TransactionInBackground(ctx, view.TransactionOp().Check().ForPath(path)))
+	_, err := line.Result(view.TransactionInBackground(ctx, view.TransactionOp().Check().ForPath(path)))
 	if err != nil && !passes(err) && !errors.Is(err, framework.ErrSessionLost) &&
 		!errors.Is(err, framework.ErrClosed) {
 		return nil // a refusal is as good: it comes in the same order

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Errors of this package. Use errors.Is.
@@ -18,7 +18,7 @@ var (
 	// recorded: with the default policy it may be run again for the slot.
 	ErrNotRecorded = errors.New("the function has run, but that is not recorded")
 	// ErrSelfWait refuses a Do within the function of a Do for the same job.
-	ErrSelfWait = queue.ErrSelfWait
+	ErrSelfWait = line.ErrSelfWait
 )
 
 // Outcome is what is known of a slot when Do returns.
@@ -47,7 +47,7 @@ type Run struct {
 	// FencingToken grows from run to run of the job, as that of a mutex.
 	FencingToken int64
 
-	held *queue.Handle
+	held *line.Handle
 }
 
 // Remaining is for how long it is certain that nobody else runs the job, if no server answers from now on; 0
@@ -80,7 +80,7 @@ type Jobs struct {
 // New makes the jobs at path; nothing is sent. If an argument is not valid every Do says so.
 func New(client *framework.Client, path string, opts ...Option) *Jobs {
 	j := &Jobs{client: client, path: path, keep: 100}
-	j.err = queue.Configure(client, path, j, opts)
+	j.err = line.Configure(client, path, j, opts)
 	return j
 }
 
@@ -130,16 +130,16 @@ func (j *Jobs) Do(
 	ctx context.Context, name string, slot Slot, f func(ctx context.Context, run Run) error,
 ) (Outcome, error) {
 	if j == nil {
-		return Unknown, queue.Wrap("once", "", "do", framework.ErrNoClient)
+		return Unknown, line.Wrap("once", "", "do", framework.ErrNoClient)
 	}
 	outcome, err := j.do(ctx, name, slot, f)
-	return outcome, queue.Wrap("once", zkpath.Join(j.path, name), "do "+slot.String(), err)
+	return outcome, line.Wrap("once", zkpath.Join(j.path, name), "do "+slot.String(), err)
 }
 
 func (j *Jobs) do(
 	ctx context.Context, name string, slot Slot, f func(context.Context, Run) error,
 ) (Outcome, error) {
-	err := queue.Ready(ctx, j.client, j.err)
+	err := line.Ready(ctx, j.client, j.err)
 	if err == nil {
 		err = errors.Join(checkName("name", name), slot.check())
 	}
@@ -154,15 +154,15 @@ func (j *Jobs) do(
 	if err != nil || outcome != Unknown {
 		return outcome, err
 	}
-	line := queue.Line{Client: j.client, Recipe: "once", Dir: zkpath.Join(w.dir, "lock"), Name: lockName,
-		Order: queue.Order{Names: []string{lockName}}, Loss: framework.SessionOnly}
+	l := line.Line{Client: j.client, Recipe: "once", Dir: zkpath.Join(w.dir, "lock"), Name: lockName,
+		Order: line.Order{Names: []string{lockName}}, Loss: framework.SessionOnly}
 	for {
-		held, err := line.Enter(ctx, line.Acquire)
+		held, err := l.Enter(ctx, l.Acquire)
 		if err != nil {
 			return Unknown, err
 		}
 		outcome, err = w.turn(ctx, held, slot)
-		if outcome != Unknown || !queue.PlaceLost(err) || ctx.Err() != nil || j.client.Err() != nil {
+		if outcome != Unknown || !line.PlaceLost(err) || ctx.Err() != nil || j.client.Err() != nil {
 			return outcome, err
 		}
 	}
@@ -172,7 +172,7 @@ func (j *Jobs) do(
 const lockName = "lock-"
 
 // turn does what is to be done under the lock, and gives it back.
-func (w *job) turn(ctx context.Context, held *queue.Handle, slot Slot) (outcome Outcome, err error) {
+func (w *job) turn(ctx context.Context, held *line.Handle, slot Slot) (outcome Outcome, err error) {
 	w.held = held
 	defer func() { // also when f panics
 		if refused := w.release(ctx); refused != nil {
@@ -208,7 +208,7 @@ func (w *job) once(ctx context.Context, slot Slot) (Outcome, error) {
 	if lost := w.held.Lost(); lost != nil {
 		return Unknown, lost
 	}
-	work, stop := queue.WorkContext(ctx, w.held.Context())
+	work, stop := line.WorkContext(ctx, w.held.Context())
 	defer stop()
 	err := w.f(work, Run{slot, w.held.Grant.Czxid, w.held})
 	lost := w.held.Lost()

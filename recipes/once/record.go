@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // The data of a record begin with one of these, and then have the id of the call that has written it.
@@ -27,7 +27,7 @@ type job struct {
 	guid string
 	f    func(context.Context, Run) error
 
-	held      *queue.Handle
+	held      *line.Handle
 	recording sync.WaitGroup // records that are being written, before the lock is given back
 }
 
@@ -38,21 +38,21 @@ func (w *job) data(state string) []byte { return []byte(state + w.guid) }
 // look reads the slot's record, however long that takes; Unknown if there is none, or if it is this call's,
 // which has lost the lock after it.
 func (w *job) look(ctx context.Context, slot Slot) (outcome Outcome, _ error) {
-	err := queue.ThroughOutages(ctx, w.client, func(ctx context.Context) error {
+	err := line.Outlast(ctx, w.client, line.Outages, func(ctx context.Context) error {
 		data, err := w.client.GetData().Undecompressed().ForPath(ctx, w.node(slot))
 		if err == nil && string(data) != begun+w.guid {
 			outcome = outcomeOf(data)
 		}
-		return queue.Unless(err, framework.ErrNoNode)
+		return line.Unless(err, framework.ErrNoNode)
 	})
 	return outcome, err
 }
 
 // records lists the slots that have one.
 func (w *job) records(ctx context.Context) (names []string, err error) {
-	err = queue.ThroughOutages(ctx, w.client, func(ctx context.Context) error {
+	err = line.Outlast(ctx, w.client, line.Outages, func(ctx context.Context) error {
 		names, err = w.client.GetChildren().ForPath(ctx, w.slots())
-		return queue.Unless(err, framework.ErrNoNode)
+		return line.Unless(err, framework.ErrNoNode)
 	})
 	return names, err
 }
@@ -61,7 +61,7 @@ func (w *job) records(ctx context.Context) (names []string, err error) {
 // this call's.
 func (w *job) begin(ctx context.Context, slot Slot) (outcome Outcome, _ error) {
 	view := w.held.Grant.Session.Client()
-	err := queue.UntilWritten(ctx, view, func(ctx context.Context) error {
+	err := line.Outlast(ctx, view, line.ReadOnlyMembers, func(ctx context.Context) error {
 		for range 3 { // somebody may delete the directory
 			to := view.TransactionOp()
 			_, err := view.Transaction(ctx, to.Check().ForPath(w.held.Grant.Path),
@@ -80,7 +80,7 @@ func (w *job) begin(ctx context.Context, slot Slot) (outcome Outcome, _ error) {
 			}
 			_, err = view.Create().CreatingParentContainersIfNeeded().WithMode(framework.Container).Uncompressed().
 				ForPath(ctx, w.slots(), []byte{})
-			if err = queue.Unless(err, framework.ErrNodeExists); err != nil {
+			if err = line.Unless(err, framework.ErrNodeExists); err != nil {
 				return err
 			}
 		}
@@ -101,7 +101,7 @@ func (w *job) record(ctx context.Context, slot Slot) error {
 	w.client.Spawn(func(ctx context.Context) {
 		defer w.recording.Done()
 		defer close(written)
-		err = queue.Insist(ctx, w.client, func(ctx context.Context) error {
+		err = line.Outlast(ctx, w.client, line.RefusedCredentials, func(ctx context.Context) error {
 			_, err := w.client.Create().CreatingParentContainersIfNeeded().OrSetData().Uncompressed().
 				ForPath(ctx, w.node(slot), w.data(done))
 			return err
@@ -143,7 +143,7 @@ func (w *job) release(ctx context.Context) error {
 	w.client.Spawn(func(ctx context.Context) {
 		defer close(released)
 		w.recording.Wait()
-		refused = queue.ReleaseAfterWork(ctx, w.held.Release)
+		refused = line.ReleaseAfterWork(ctx, w.held.Release)
 	})
 	select {
 	case <-released:
@@ -171,7 +171,7 @@ func (w *job) tidy(ctx context.Context) {
 	}
 	var records []record
 	for i, name := range names {
-		found, err := queue.Result(looking[i])
+		found, err := line.Result(looking[i])
 		if err != nil {
 			return
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // claim is an item's lock: an ephemeral node with the item's name in the directory of the locks. Whoever
@@ -43,7 +43,7 @@ func (q *Queue) claim(ctx context.Context, name string) (_ *claim, data []byte, 
 		for range 3 { // somebody may delete the directory
 			creating := c.create(ctx)
 			read = view.GetData().Undecompressed().InBackground().ForPath(ctx, q.item(name))
-			node, failed := queue.Result(creating)
+			node, failed := line.Result(creating)
 			var then entry
 			doubt, then = entered(failed, doubt)
 			switch err = failed; then {
@@ -68,9 +68,9 @@ func (q *Queue) claim(ctx context.Context, name string) (_ *claim, data []byte, 
 	if !made {
 		return nil, nil, err
 	}
-	item, err := queue.Result(read)
+	item, err := line.Result(read)
 	if data = item.Data; err != nil && framework.Retryable(err) {
-		err = queue.ThroughOutages(ctx, view, func(ctx context.Context) (err error) {
+		err = line.Outlast(ctx, view, line.Outages, func(ctx context.Context) (err error) {
 			data, err = view.GetData().Undecompressed().ForPath(ctx, q.item(name))
 			return err
 		})
@@ -111,7 +111,7 @@ func (c *claim) create(ctx context.Context) *framework.Pending[framework.CreateR
 // mine says whether the lock that is there is this one.
 func (c *claim) mine(ctx context.Context) (bool, error) {
 	read := c.session.Client().GetData().Undecompressed().InBackground().ForPath(ctx, c.path)
-	lock, err := queue.Result(read)
+	lock, err := line.Result(read)
 	switch {
 	case errors.Is(err, framework.ErrNoNode):
 		return false, nil
@@ -133,9 +133,9 @@ func (c *claim) made(data []byte) bool { return string(data) == c.guid }
 func (c *claim) settle() {
 	view := c.session.Client()
 	view.Spawn(func(ctx context.Context) {
-		_ = queue.Insist(ctx, view, func(ctx context.Context) error {
-			_, err := queue.Result(c.create(ctx))
-			return queue.Unless(err, framework.ErrNodeExists)
+		_ = line.Outlast(ctx, view, line.RefusedCredentials, func(ctx context.Context) error {
+			_, err := line.Result(c.create(ctx))
+			return line.Unless(err, framework.ErrNodeExists)
 		})
 		c.remove(ctx)
 	})
@@ -151,7 +151,7 @@ func (c *claim) remove(ctx context.Context) {
 	defer m.forget()
 	err := errUndecided
 	for errors.Is(err, errUndecided) && view.Err() == nil {
-		err = queue.Insist(ctx, view, func(ctx context.Context) error {
+		err = line.Outlast(ctx, view, line.RefusedCredentials, func(ctx context.Context) error {
 			mine, err := c.mine(ctx)
 			if err != nil || !mine {
 				return err
@@ -183,7 +183,7 @@ func (c *claim) abandon() { c.giveBack(nil) }
 func (c *claim) giveBack(err error) <-chan struct{} {
 	c.end()
 	if drops(err) {
-		return queue.Remove(c.session.Client(), c.path).Done()
+		return line.Remove(c.session.Client(), c.path).Done()
 	}
 	over := make(chan struct{})
 	c.session.Client().Spawn(func(ctx context.Context) {
@@ -248,7 +248,7 @@ var errNotDone = fmt.Errorf("a hook ended the goroutine: %w", framework.ErrOutco
 
 func (c *claim) release(ctx context.Context, view *framework.Client, what ops) error {
 	doubt := false
-	err := queue.Insist(ctx, view, func(ctx context.Context) error {
+	err := line.Outlast(ctx, view, line.RefusedCredentials, func(ctx context.Context) error {
 		to := view.TransactionOp()
 		all := append([]framework.TransactionOp{to.Delete().ForPath(c.path)}, what(to)...)
 		_, err := view.Transaction(ctx, all...)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Handler handles an item. ctx is that of Consume, and with [WithLockPath] ends also when the item's lock is
@@ -83,9 +83,9 @@ func (c *consumer) look(ctx context.Context) error {
 	}
 	var locks []string
 	if c.q.lockPath != "" && len(names) > 0 {
-		err = queue.ThroughOutages(ctx, c.q.client, func(ctx context.Context) (err error) {
+		err = line.Outlast(ctx, c.q.client, line.Outages, func(ctx context.Context) (err error) {
 			locks, err = c.q.client.GetChildren().ForPath(ctx, c.q.lockPath)
-			return queue.Unless(err, framework.ErrNoNode)
+			return line.Unless(err, framework.ErrNoNode)
 		})
 	}
 	c.backlog.list(names, locks)
@@ -145,7 +145,7 @@ func (c *consumer) transient(ctx context.Context, err error) error {
 		return nil
 	case ctx.Err() != nil:
 		return c.q.client.Left(ctx, err)
-	case !queue.Transient(c.q.client)(err) && !queue.PlaceLost(err) && !errors.Is(err, framework.ErrNotReadOnly):
+	case !line.Transient(c.q.client)(err) && !line.PlaceLost(err) && !errors.Is(err, framework.ErrNotReadOnly):
 		return err
 	}
 	if over := c.q.client.Err(); over != nil {
@@ -153,7 +153,7 @@ func (c *consumer) transient(ctx context.Context, err error) error {
 	}
 	c.again = true
 	c.failures++
-	return queue.Backoff(ctx, c.q.client, c.failures)
+	return line.Backoff(ctx, c.q.client, c.failures)
 }
 
 // one handles an item, if no other consumer is faster.
@@ -251,7 +251,7 @@ func (c *consumer) locked(ctx context.Context, lock *claim, name string, data []
 		if err = c.under(ctx, lock, items); err == nil {
 			fate, c.failures = Delete, 0
 		}
-		switch lost := queue.Lost(lock.held); {
+		switch lost := line.Lost(lock.held); {
 		case lost != nil:
 			c.q.client.Logger().Warn("the lock of an item was lost while it was handled: it is handled again",
 				"path", c.q.item(name), "err", lost)
@@ -289,7 +289,7 @@ func (c *consumer) locked(ctx context.Context, lock *claim, name string, data []
 
 // under handles the items of a node under its lock.
 func (c *consumer) under(ctx context.Context, lock *claim, items [][]byte) error {
-	work, stop := queue.WorkContext(ctx, lock.held.Context())
+	work, stop := line.WorkContext(ctx, lock.held.Context())
 	defer stop()
 	for _, item := range items {
 		if err := c.handle(work, item); err != nil {
@@ -302,7 +302,7 @@ func (c *consumer) under(ctx context.Context, lock *claim, items [][]byte) error
 // pause is the pause after failures in a row.
 func (c *consumer) pause(ctx context.Context) error {
 	c.failures++
-	return queue.Backoff(ctx, c.q.client, c.failures)
+	return line.Backoff(ctx, c.q.client, c.failures)
 }
 
 // decoded decodes what was read.

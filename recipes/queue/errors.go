@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/plain"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Errors of this package. Use errors.Is.
@@ -18,7 +18,7 @@ var (
 	// ErrFull says why a Put with [WithBound] waited until its context ended: nothing was put.
 	ErrFull = errors.New("the queue is full: nothing was put")
 	// ErrSequenceExhausted says that the numbers of the queue's node are used up. Nothing was put.
-	ErrSequenceExhausted = queue.ErrSequenceExhausted
+	ErrSequenceExhausted = line.ErrSequenceExhausted
 )
 
 // ItemError says what went wrong with one item; [OnFailure] gets it. Err is what the handler has returned, or
@@ -36,7 +36,7 @@ func (e *ItemError) Error() string { return fmt.Sprintf("item %s: %v", plain.Tex
 // Unwrap returns e.Err.
 func (e *ItemError) Unwrap() error { return e.Err }
 
-func wrap(path, verb string, err error) error { return queue.Wrap("queue", path, verb, err) }
+func wrap(path, verb string, err error) error { return line.Wrap("queue", path, verb, err) }
 
 // The errors of a write of which the marker does not tell whether it was executed. It is not to be repeated,
 // unless something else tells. After errUndecided in a session that goes on, a try that was not executed never

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/line"
 	"github.com/go-curator/curator/recipes/internal/mark"
-	"github.com/go-curator/curator/recipes/internal/queue"
 	"github.com/go-curator/curator/retry"
 )
 
@@ -40,9 +40,9 @@ func (m *marker) write(ctx context.Context, what ops) error {
 	}()
 	var err error
 	if m.patient {
-		err = queue.Insist(ctx, m.client, w.try)
+		err = line.Outlast(ctx, m.client, line.RefusedCredentials, w.try)
 	} else {
-		err = m.client.Retry(ctx, w.try, retry.WithRetryable(queue.Transient(m.client)))
+		err = m.client.Retry(ctx, w.try, retry.WithRetryable(line.Transient(m.client)))
 	}
 	ended = true
 	return outcome(err, w.doubt)
@@ -96,7 +96,7 @@ func (w *marked) send(ctx context.Context) (again bool, _ error) {
 		}
 	}
 	view := m.Session.Client()
-	_, err := queue.Result(view.TransactionInBackground(ctx, m.Write(w.ops(view.TransactionOp())...)...))
+	_, err := line.Result(view.TransactionInBackground(ctx, m.Write(w.ops(view.TransactionOp())...)...))
 	var then verdict
 	w.doubt, then, err = after(m.Meaning(err, w.doubt), err, w.doubt, m.None)
 	switch then {
@@ -148,17 +148,17 @@ func after(answer mark.Answer, err error, doubt, none bool) (bool, verdict, erro
 func (w *marked) make(ctx context.Context) (err error) {
 	m := w.mark
 	for range 3 { // somebody may delete the directory, as the server does when it is not used any more
-		_, err = queue.Result(m.Create().InBackground().ForPath(ctx, m.Path, []byte{}))
+		_, err = line.Result(m.Create().InBackground().ForPath(ctx, m.Path, []byte{}))
 		if errors.Is(err, framework.ErrNoNode) {
-			_, err = queue.Result(m.Session.Client().Create().CreatingParentContainersIfNeeded().
+			_, err = line.Result(m.Session.Client().Create().CreatingParentContainersIfNeeded().
 				WithMode(framework.Container).Uncompressed().InBackground().ForPath(ctx, w.dir, []byte{}))
-			if queue.Unless(err, framework.ErrNodeExists) == nil {
+			if line.Unless(err, framework.ErrNodeExists) == nil {
 				continue
 			}
 		}
 		break
 	}
-	switch err = queue.Unless(err, framework.ErrNodeExists); { // made by a try whose reply was lost
+	switch err = line.Unless(err, framework.ErrNodeExists); { // made by a try whose reply was lost
 	case err == nil:
 		m.Made = true
 	case errors.Is(err, framework.ErrNoAuth):

@@ -9,8 +9,8 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/line"
 	"github.com/go-curator/curator/recipes/internal/mark"
-	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // The numbers of items are those of the queue's node, which begins at 0 when it is made anew. Items that are put back
@@ -43,7 +43,7 @@ func (d *dir) catchUp(ctx context.Context) error {
 		var now framework.Stat
 		names, err := d.client.GetChildren().StoringStatIn(&now).ForPath(ctx, d.path)
 		if err != nil {
-			return queue.Unless(err, framework.ErrNoNode)
+			return line.Unless(err, framework.ErrNoNode)
 		}
 		missing := behind(names, now)
 		if missing > math.MaxInt32 {
@@ -56,7 +56,7 @@ func (d *dir) catchUp(ctx context.Context) error {
 			"were given out", "path", d.path, "numbers", missing)
 		for ; missing > 0; missing -= atOnce {
 			err := d.client.Retry(ctx, func(ctx context.Context) error { return d.useUp(ctx, min(missing, atOnce)) })
-			if err = queue.Unless(err, framework.ErrNoNode); errors.Is(err, framework.ErrNoAuth) {
+			if err = line.Unless(err, framework.ErrNoNode); errors.Is(err, framework.ErrNoAuth) {
 				return fmt.Errorf("the numbers of the queue's node have begun anew, and an item put now would come before "+
 					"those that are there; to raise the numbers takes CREATE and DELETE: %w", err)
 			}
@@ -74,7 +74,7 @@ func (d *dir) useUp(ctx context.Context, n int64) error {
 	for range n {
 		ops = append(ops, to.Create().Uncompressed().ForPath(path, []byte{}), to.Delete().ForPath(path))
 	}
-	_, err := queue.Result(d.client.TransactionInBackground(ctx, ops...))
+	_, err := line.Result(d.client.TransactionInBackground(ctx, ops...))
 	return err
 }
 

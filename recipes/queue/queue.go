@@ -9,8 +9,8 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/line"
 	"github.com/go-curator/curator/recipes/internal/mark"
-	"github.com/go-curator/curator/recipes/internal/queue"
 )
 
 // Queue is a queue of items, which are bytes. Make one and share it. Safe for concurrent use.
@@ -30,7 +30,7 @@ type Queue struct {
 func New(client *framework.Client, path string, opts ...Option) *Queue {
 	q := &Queue{dir: newDir(client, path)}
 	if q.err == nil {
-		q.err = queue.Configure(client, path, q, opts)
+		q.err = line.Configure(client, path, q, opts)
 	}
 	return q
 }
@@ -57,7 +57,7 @@ func WithOrder(o Order) Option {
 // need none. Default: items are taken off before they are handled, at most once.
 func WithLockPath(path string) Option {
 	return func(q *Queue) error {
-		if err := queue.Check(q.client, path); err != nil {
+		if err := line.Check(q.client, path); err != nil {
 			return err
 		}
 		if path == q.path {
@@ -186,7 +186,7 @@ func (q *Queue) remove(ctx context.Context, id string) (removed int, _ error) {
 	}
 	names, err := q.client.GetChildren().ForPath(ctx, q.path)
 	if err != nil {
-		return 0, queue.Unless(err, framework.ErrNoNode)
+		return 0, line.Unless(err, framework.ErrNoNode)
 	}
 	for _, name := range names {
 		if other, _ := splitID(name); other != id || other == name {
@@ -231,7 +231,7 @@ type dir struct {
 }
 
 func newDir(client *framework.Client, path string) dir {
-	d := dir{client: client, path: path, err: queue.Check(client, path), ordered: new(atomic.Int64)}
+	d := dir{client: client, path: path, err: line.Check(client, path), ordered: new(atomic.Int64)}
 	if d.err == nil && path == "/" {
 		d.err = fmt.Errorf("%w %q: a queue needs a path below the root of a namespace, too",
 			framework.ErrInvalidPath, path)
@@ -244,7 +244,7 @@ func newDir(client *framework.Client, path string) dir {
 // Curator's consumers would find, and log, every one of them.
 func (d *dir) marks() string { return d.path + "-marks" }
 
-func (d *dir) ready(ctx context.Context) error { return queue.Ready(ctx, d.client, d.err) }
+func (d *dir) ready(ctx context.Context) error { return line.Ready(ctx, d.client, d.err) }
 
 // add makes an item's node, and the queue's if there is none.
 func (d *dir) add(ctx context.Context, prefix string, data []byte) (err error) {
@@ -282,7 +282,7 @@ func (d *dir) addition(prefix string, data []byte) ops {
 
 // unpacked returns an item's data as they were put, also if they were not compressed and the client compresses.
 func (d *dir) unpacked(name string, data []byte, err error) ([]byte, error) {
-	data, err = queue.Unpacked(d.client, d.item(name), data, err)
+	data, err = line.Unpacked(d.client, d.item(name), data, err)
 	if errors.Is(err, framework.ErrDecompressedTooLarge) {
 		err = fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
@@ -310,8 +310,8 @@ func (d *dir) replacement(name string, data []byte) ops {
 // do not make one anew that a server has removed. A repeat finds what an earlier try has made.
 func makeNode(ctx context.Context, client *framework.Client, path string) error {
 	create := client.Create().CreatingParentContainersIfNeeded().InBackground()
-	_, err := queue.Result(create.ForPath(ctx, path, nil))
-	return queue.Unless(err, framework.ErrNodeExists)
+	_, err := line.Result(create.ForPath(ctx, path, nil))
+	return line.Unless(err, framework.ErrNodeExists)
 }
 
 // unlessGone takes it for no failure that somebody else was faster.
@@ -337,7 +337,7 @@ type lister struct {
 // names lists, and watches for what changes after that. The directory is made if there is none.
 func (l *lister) names(ctx context.Context) (names []string, err error) {
 	client := l.dir.client
-	err = queue.ThroughOutages(ctx, client, func(ctx context.Context) error {
+	err = line.Outlast(ctx, client, line.Outages, func(ctx context.Context) error {
 		for {
 			list, watch, err := client.GetChildren().WithWatch().ForPath(ctx, l.dir.path)
 			if errors.Is(err, framework.ErrNoNode) {
@@ -369,7 +369,7 @@ func (l *lister) changed() bool {
 // await waits for a change of the directory, or another event, or until d is over, if it is not 0; and no
 // longer than about a session timeout, since events get lost.
 func (l *lister) await(ctx context.Context, d time.Duration, other <-chan framework.Event) error {
-	most := queue.PerTimeout(l.dir.client)()
+	most := line.PerTimeout(l.dir.client)()
 	if d == 0 || d > most {
 		d = most
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Simple is a queue of plain bytes, first in, first out. An item is off the queue when it has been returned:
@@ -85,7 +85,7 @@ func (s *Simple) take(ctx context.Context) ([]byte, error) {
 
 func (s *Simple) names(ctx context.Context) ([]string, error) {
 	names, err := s.client.GetChildren().ForPath(ctx, s.path)
-	return names, queue.Unless(err, framework.ErrNoNode)
+	return names, line.Unless(err, framework.ErrNoNode)
 }
 
 // first reads the first item of a list that is still there, and takes it off the queue.

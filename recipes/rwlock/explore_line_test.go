@@ -7,10 +7,10 @@ import (
 
 	"github.com/go-curator/curator/internal/explore"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// The model of the line of readers and writers, with downgrades. Called is Decide of the queue.Order that [New] gives
+// The model of the line of readers and writers, with downgrades. Called is Decide of the line.Order that [New] gives
 // to each side; servers, events and the steps of a waiter (queue.place, Side.beside) are played.
 //
 // Bounds: three clients, each with one caller at a time, who comes again and again as a reader or a writer; two faults: a
@@ -41,7 +41,7 @@ func TestExploreReadWriteLineFinds(t *testing.T) {
 		func(a, b, c contender) bool { return is(a, loses, Read) && is(b, holds, Read) && is(c, granted, Read) },
 	} {
 		m := modelOfLine()
-		m.Final, m.Wrong = nil, func(l line) string {
+		m.Final, m.Wrong = nil, func(l lineState) string {
 			if rare(l.all[0], l.all[1], l.all[2]) {
 				return "reached"
 			}
@@ -50,7 +50,7 @@ func TestExploreReadWriteLineFinds(t *testing.T) {
 		explore.Finds(t, m)
 	}
 	m := modelOfLine()
-	m.Start = []line{{unchecked: true, faults: 1}}
+	m.Start = []lineState{{unchecked: true, faults: 1}}
 	explore.Finds(t, m)
 }
 
@@ -90,7 +90,7 @@ type contender struct {
 }
 
 // line is a state of the model. The number of a node is its place in order, and that of a downgrade's two nodes is the same.
-type line struct {
+type lineState struct {
 	order [4]entry
 	all   [3]contender
 
@@ -109,20 +109,20 @@ const (
 	notInTheList
 )
 
-func modelOfLine() explore.Model[line] {
-	start := line{faults: 3}
+func modelOfLine() explore.Model[lineState] {
+	start := lineState{faults: 3}
 	patient := start
 	patient.patient = true
 	m := lineModel{}
 	rw := New(nil, "/lock")
-	m.orders = [...]queue.Order{Read: rw.read.line.Order, Write: rw.write.line.Order}
+	m.orders = [...]line.Order{Read: rw.read.line.Order, Write: rw.write.line.Order}
 	for i := range m.guids {
 		m.guids[i] = fmt.Sprintf("%08d-0000-0000-0000-000000000000", i)
 	}
-	return explore.Model[line]{
-		Start: []line{start, patient}, Next: m.next, Most: 3_000_000,
-		Wrong: func(l line) string { return l.wrong() },
-		Final: func(l line) bool {
+	return explore.Model[lineState]{
+		Start: []lineState{start, patient}, Next: m.next, Most: 3_000_000,
+		Wrong: func(l lineState) string { return l.wrong() },
+		Final: func(l lineState) bool {
 			idle := !slices.ContainsFunc(l.all[:], func(c contender) bool { return c.at != out })
 			return idle && l.order == [4]entry{}
 		},
@@ -130,13 +130,13 @@ func modelOfLine() explore.Model[line] {
 }
 
 type lineModel struct {
-	orders [3]queue.Order
+	orders [3]line.Order
 	guids  [4]string
 }
 
 func (c contender) works() bool { return c.at == holds || c.at == loses || c.at == lapsed }
 
-func (l line) wrong() string {
+func (l lineState) wrong() string {
 	for i, a := range l.all {
 		for j, b := range l.all {
 			if i != j && a.works() && b.works() && !a.robbed && !b.robbed && (a.kind == Write || a.both) {
@@ -148,7 +148,7 @@ func (l line) wrong() string {
 		"a list with the node is taken for one without"}[l.fault]
 }
 
-func (l *line) remove(e entry) {
+func (l *lineState) remove(e entry) {
 	i := slices.Index(l.order[:], e)
 	copy(l.order[i:], l.order[i+1:])
 	l.order[len(l.order)-1] = entry{}
@@ -166,17 +166,17 @@ func (l *line) remove(e entry) {
 func (e entry) same(o entry) bool { return e.who == o.who && e.kind == o.kind }
 
 // release sends the delete of a node.
-func (l *line) release(who int8, kind Kind) {
+func (l *lineState) release(who int8, kind Kind) {
 	if i := l.find(who, kind); i >= 0 {
 		l.order[i].old = true
 	}
 }
 
-func (l *line) find(who int8, kind Kind) int {
+func (l *lineState) find(who int8, kind Kind) int {
 	return slices.Index(l.order[:], entry{who, kind, false})
 }
 
-func (l *line) size() int {
+func (l *lineState) size() int {
 	if n := slices.Index(l.order[:], entry{}); n >= 0 {
 		return n
 	}
@@ -184,7 +184,7 @@ func (l *line) size() int {
 }
 
 // names are those of the nodes, as a list shows them. The numbers are those of the places.
-func (m lineModel) names(l line) (names []string, at []entry) {
+func (m lineModel) names(l lineState) (names []string, at []entry) {
 	number := 0
 	for i, e := range l.order[:l.size()] {
 		if i == 0 || !l.pair(i-1) {
@@ -201,13 +201,13 @@ func (m lineModel) names(l line) (names []string, at []entry) {
 }
 
 // pair reports whether the nodes at i and i+1 are those of a downgrade.
-func (l line) pair(i int) bool {
+func (l lineState) pair(i int) bool {
 	a, b := l.order[i], l.order[i+1]
 	return a.who == b.who && a.kind == Write && b.kind == Read
 }
 
 // normal returns l with its clients in the order of their first nodes: which is which makes no difference.
-func (l line) normal() line {
+func (l lineState) normal() lineState {
 	who := []int8{1, 2, 3}
 	first := func(w int8) int {
 		if i := slices.IndexFunc(l.order[:], func(e entry) bool { return e.who == w }); i >= 0 {
@@ -231,9 +231,9 @@ func (l line) normal() line {
 	return n
 }
 
-func (m lineModel) next(l line, each func(string, line)) {
-	step := func(what string, next line) { each(what, next.normal()) }
-	try := func(may bool, who int, what string, f func(l *line, c *contender)) {
+func (m lineModel) next(l lineState, each func(string, lineState)) {
+	step := func(what string, next lineState) { each(what, next.normal()) }
+	try := func(may bool, who int, what string, f func(l *lineState, c *contender)) {
 		if may {
 			next := l
 			f(&next, &next.all[who])
@@ -243,8 +243,8 @@ func (m lineModel) next(l line, each func(string, line)) {
 	for i, c := range l.all {
 		who := int8(i + 1)
 		room := l.size() < len(l.order)
-		join := func(kind Kind) func(*line, *contender) {
-			return func(l *line, c *contender) {
+		join := func(kind Kind) func(*lineState, *contender) {
+			return func(l *lineState, c *contender) {
 				*c = contender{at: lists, kind: kind}
 				l.order[l.size()] = entry{who, kind, false}
 			}
@@ -257,13 +257,13 @@ func (m lineModel) next(l line, each func(string, line)) {
 		case lists:
 			m.lists(l, i, step)
 		case arms:
-			try(true, i, "the watch is armed", func(l *line, c *contender) {
+			try(true, i, "the watch is armed", func(l *lineState, c *contender) {
 				if c.at = waits; c.ahead == (entry{}) {
 					*c = contender{at: lists, kind: c.kind}
 				}
 			})
 		case told:
-			try(true, i, "the event", func(l *line, c *contender) {
+			try(true, i, "the event", func(l *lineState, c *contender) {
 				at := lists
 				if (c.alone || c.usual && c.marked) && l.find(who, c.kind) >= 0 {
 					at = granted
@@ -271,7 +271,7 @@ func (m lineModel) next(l line, each func(string, line)) {
 				*c = contender{at: at, kind: c.kind}
 			})
 		case granted:
-			try(true, i, "the hold begins", func(l *line, c *contender) {
+			try(true, i, "the hold begins", func(l *lineState, c *contender) {
 				*c = contender{at: holds, kind: c.kind, robbed: l.find(who, c.kind) < 0}
 				at := l.find(who, c.kind)
 				for j := range l.order[:max(at, 0)] {
@@ -281,7 +281,7 @@ func (m lineModel) next(l line, each func(string, line)) {
 				}
 			})
 		case holds:
-			try(c.kind == Write && !c.both && room && !slices.ContainsFunc(l.order[:], entry{who: who, kind: Read}.same), i, "downgrade", func(l *line, c *contender) {
+			try(c.kind == Write && !c.both && room && !slices.ContainsFunc(l.order[:], entry{who: who, kind: Read}.same), i, "downgrade", func(l *lineState, c *contender) {
 				at := l.find(who, Write)
 				if at < 0 && !l.unchecked {
 					*c = contender{} // the hold ends
@@ -294,15 +294,15 @@ func (m lineModel) next(l line, each func(string, line)) {
 				copy(l.order[at+2:], l.order[at+1:])
 				l.order[at+1] = entry{who, Read, false}
 			})
-			try(c.both, i, "the write lock is released", func(l *line, c *contender) {
+			try(c.both, i, "the write lock is released", func(l *lineState, c *contender) {
 				l.release(who, Write)
 				*c = contender{at: holds, kind: Read, lowered: true, robbed: c.robbed}
 			})
-			try(c.both, i, "the read lock is released", func(l *line, c *contender) {
+			try(c.both, i, "the read lock is released", func(l *lineState, c *contender) {
 				l.release(who, Read)
 				c.both = false
 			})
-			try(c.robbed, i, "the hold ends with its node", func(l *line, c *contender) {
+			try(c.robbed, i, "the hold ends with its node", func(l *lineState, c *contender) {
 				if c.both && l.find(who, Read) >= 0 { // it is the write lock's
 					*c = contender{at: holds, kind: Read, lowered: true}
 					return
@@ -311,18 +311,18 @@ func (m lineModel) next(l line, each func(string, line)) {
 				l.release(who, Read)
 				*c = contender{}
 			})
-			try(l.faults > 0, i, "the hold is lost", func(l *line, c *contender) {
+			try(l.faults > 0, i, "the hold is lost", func(l *lineState, c *contender) {
 				l.faults--
 				c.at = loses
 			})
 		case lapsed:
-			try(true, i, "the user stops", func(l *line, c *contender) { *c = contender{at: fenced} })
+			try(true, i, "the user stops", func(l *lineState, c *contender) { *c = contender{at: fenced} })
 		case fenced:
-			try(none, i, "there is another session", func(l *line, c *contender) { *c = contender{} })
+			try(none, i, "there is another session", func(l *lineState, c *contender) { *c = contender{} })
 		}
 		// Releases, and waiters that give up.
 		gives := c.at == holds && !c.both || c.at == loses || c.at > out && c.at < holds && !l.patient
-		try(gives, i, "goes", func(l *line, c *contender) {
+		try(gives, i, "goes", func(l *lineState, c *contender) {
 			for j := range l.all {
 				if o := &l.all[j]; c.at == holds && o.ahead.same(entry{who, c.kind, false}) {
 					o.marked = true
@@ -332,7 +332,7 @@ func (m lineModel) next(l line, each func(string, line)) {
 			l.release(who, Write)
 			*c = contender{}
 		})
-		try(l.faults > 0 && c.at > out && c.at < loses, i, "the session is lost", func(l *line, c *contender) {
+		try(l.faults > 0 && c.at > out && c.at < loses, i, "the session is lost", func(l *lineState, c *contender) {
 			l.faults--
 			l.release(who, Read)
 			l.release(who, Write)
@@ -342,7 +342,7 @@ func (m lineModel) next(l line, each func(string, line)) {
 				*c = contender{at: fenced}
 			}
 		})
-		try(l.faults > 0 && c.at > lists && c.at < holds, i, "the connection is lost", func(l *line, c *contender) {
+		try(l.faults > 0 && c.at > lists && c.at < holds, i, "the connection is lost", func(l *lineState, c *contender) {
 			l.faults--
 			*c = contender{at: lists, kind: c.kind}
 		})
@@ -350,9 +350,9 @@ func (m lineModel) next(l line, each func(string, line)) {
 	for _, e := range l.order[:l.size()] {
 		by := int(e.who - 1)
 		c := l.all[by]
-		try(e.old && c.at != lapsed, by, "a node is deleted", func(l *line, c *contender) { l.remove(e) })
+		try(e.old && c.at != lapsed, by, "a node is deleted", func(l *lineState, c *contender) { l.remove(e) })
 		try(l.faults > 0 && !e.old && c.at != lapsed, by, "an administrator deletes "+e.kind.String(),
-			func(l *line, c *contender) {
+			func(l *lineState, c *contender) {
 				l.faults--
 				l.remove(e)
 				c.robbed = c.robbed || c.works()
@@ -361,7 +361,7 @@ func (m lineModel) next(l line, each func(string, line)) {
 }
 
 // lists is a list of the directory, read by the server, and what Decide says of it.
-func (m lineModel) lists(l line, i int, step func(string, line)) {
+func (m lineModel) lists(l lineState, i int, step func(string, lineState)) {
 	names, at := m.names(l)
 	c, own := l.all[i], ""
 	place := l.find(int8(i+1), c.kind)
@@ -385,15 +385,15 @@ func (m lineModel) lists(l line, i int, step func(string, line)) {
 }
 
 func (m lineModel) decided(
-	l line, i, place int, own string, names []string, at []entry, step func(string, line),
+	l lineState, i, place int, own string, names []string, at []entry, step func(string, lineState),
 ) {
 	c := &l.all[i]
 	switch d := m.orders[c.kind].Decide(own, names); d.Verdict {
-	case queue.Granted:
+	case line.Granted:
 		c.at = granted
-	case queue.Wait:
+	case line.Wait:
 		ahead := at[slices.Index(names, d.Predecessor)]
-		*c = contender{at: arms, kind: c.kind, ahead: entry{ahead.who, ahead.kind, false}, alone: d.Sole, usual: d.Usual}
+		*c = contender{at: arms, kind: c.kind, ahead: entry{ahead.who, ahead.kind, false}, alone: d.OnlyAhead, usual: d.MarkProves}
 		nearest := 0
 		for j, e := range l.order[:place] {
 			if c.kind == Write || e.kind == Write {

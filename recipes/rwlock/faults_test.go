@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/rwlock"
 	"github.com/go-curator/curator/zktest"
@@ -83,7 +83,7 @@ func TestSequenceNearItsEnd(t *testing.T) {
 		require.NoError(t, s.Create(path, nil))
 		rw := rwlock.New(newClient(t, s), path)
 		for _, side := range sides(rw) {
-			require.NoError(t, s.SetSequence(path, queue.Limit-1))
+			require.NoError(t, s.SetSequence(path, line.Limit-1))
 			writer := acquire(t, background, rw.WriteLock())
 			reader := acquire(t, writer.Context(), rw.ReadLock())
 			require.Equal(t, writer.Node()[len(writer.Node())-10:], reader.Node()[len(reader.Node())-10:])

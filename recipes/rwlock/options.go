@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Option changes what [New] and [NewReaders] make. It applies to both sides.
@@ -17,7 +17,7 @@ type Option func(*RWLock) error
 // lock ends when the connection is lost (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(rw *RWLock) (err error) {
-		rw.read.line.Loss, err = queue.Policy(p)
+		rw.read.line.Loss, err = line.Policy(p)
 		rw.write.line.Loss = p
 		return err
 	}
@@ -52,11 +52,11 @@ func WithRevocation() Option {
 // Default: no function.
 func OnWait(f func(Position)) Option {
 	return func(rw *RWLock) error {
-		if _, err := queue.Called(f); err != nil {
+		if _, err := line.Called(f); err != nil {
 			return err
 		}
 		return rw.each(func(s *Side) {
-			s.line.OnWait = func(p queue.Position) { f(Position{s.kind, p.Node, p.Predecessor, p.Ahead}) }
+			s.line.OnWait = func(p line.Position) { f(Position{s.kind, p.Node, p.Predecessor, p.Ahead}) }
 		})
 	}
 }

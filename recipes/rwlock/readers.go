@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Readers is the read lock for many goroutines of a process: those that read at the same time share a node.
@@ -92,36 +92,36 @@ func (r *Readers) acquire(ctx context.Context, verb string, try bool) (*Reading,
 		return nil, side.wrap(verb, err)
 	}
 	reading := &Reading{side: side, turn: t}
-	reading.cleanup = queue.WarnOf(reading, t.By.(*group).dropped)
+	reading.cleanup = line.WarnOf(reading, t.By.(*group).dropped)
 	return reading, nil
 }
 
 // enter re-enters, refuses, downgrades, or reads with a group.
-func (r *Readers) enter(ctx context.Context, try bool) (*queue.Turn, error) {
+func (r *Readers) enter(ctx context.Context, try bool) (*line.Turn, error) {
 	side := &r.rw.read
-	line := &side.line
-	if err := queue.Ready(ctx, line.Client, side.err); err != nil {
+	l := &side.line
+	if err := line.Ready(ctx, l.Client, side.err); err != nil {
 		return nil, err
 	}
-	if t := line.JoinTurn(ctx); t != nil {
+	if t := l.JoinTurn(ctx); t != nil {
 		return t, nil
 	}
-	if line.Holds(ctx) != nil {
+	if l.Holds(ctx) != nil {
 		return nil, ErrSelfWait
 	}
-	what := framework.Acquisition{Recipe: line.Recipe, Path: line.Dir}
-	return queue.Told(ctx, line.Client, what, func(ctx context.Context) (*queue.Turn, error) {
-		caller := queue.CallerOf(ctx)
+	what := framework.Acquisition{Recipe: l.Recipe, Path: l.Dir}
+	return line.Told(ctx, l.Client, what, func(ctx context.Context) (*line.Turn, error) {
+		caller := line.CallerOf(ctx)
 		if w := r.rw.write.line.Reenter(ctx); w != nil {
 			grant, err := side.beside(ctx, &Lock{&r.rw.write, w}, try)
 			if err != nil {
 				return nil, err
 			}
-			line.Listen(grant)
+			l.Listen(grant)
 			return grant.Turn(caller, time.Time{}, r.here.beside(grant)), nil
 		}
 		return r.here.take(ctx, caller, try)
-	}, func(t *queue.Turn) {
+	}, func(t *line.Turn) {
 		if last, _ := letGo(t); last != nil {
 			last.Abandon()
 		}
@@ -130,7 +130,7 @@ func (r *Readers) enter(ctx context.Context, try bool) (*queue.Turn, error) {
 
 // Do acquires, runs f and releases, as [Side.Do] does.
 func (r *Readers) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return queue.Do(ctx, func(ctx context.Context) (*Reading, error) { return r.Acquire(ctx) },
+	return line.Do(ctx, func(ctx context.Context) (*Reading, error) { return r.Acquire(ctx) },
 		r.rw.read.wrap, f)
 }
 
@@ -138,7 +138,7 @@ func (r *Readers) Do(ctx context.Context, f func(ctx context.Context) error) err
 // is lost, whatever becomes of others with the same node. Safe for concurrent use.
 type Reading struct {
 	side     *Side
-	turn     *queue.Turn
+	turn     *line.Turn
 	released atomic.Bool
 	cleanup  runtime.Cleanup
 }
@@ -212,7 +212,7 @@ func (r *Reading) ReleaseInBackground(then ...func(err error)) {
 		return
 	}
 	client := r.side.line.Client
-	told := &queue.Callback{
+	told := &line.Callback{
 		Path: r.Path(), Then: then, Wrap: func(err error) error { return r.side.wrap("release", err) },
 	}
 	if last == nil {
@@ -223,7 +223,7 @@ func (r *Reading) ReleaseInBackground(then ...func(err error)) {
 }
 
 // letGo returns the grant if it is to be given back, and how it was lost before.
-func (r *Reading) letGo() (last *queue.Grant, err error) {
+func (r *Reading) letGo() (last *line.Grant, err error) {
 	if r.released.Swap(true) {
 		return nil, framework.ErrReleased
 	}
@@ -232,7 +232,7 @@ func (r *Reading) letGo() (last *queue.Grant, err error) {
 }
 
 // letGo ends one user's part of a turn. Its context has ended before the group knows that it has left.
-func letGo(t *queue.Turn) (last *queue.Grant, lost error) {
+func letGo(t *line.Turn) (last *line.Grant, lost error) {
 	left, _, lost := t.Leave(time.Now())
 	if g := t.By.(*group); left && g.leave() {
 		return g.grant, lost

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/internal/apart"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // local is what the callers of a Readers share: the groups that newcomers may join.
 type local struct {
-	line   *queue.Line
+	line   *line.Line
 	limits limits
 
 	mu     sync.Mutex
@@ -24,20 +24,20 @@ type local struct {
 // gives it back.
 type group struct {
 	home    *local
-	acquire queue.Waiter
+	acquire line.Waiter
 	state   state // guarded by home.mu
 
 	settled chan struct{}      // closed when those who wait have the lock, or there is an error
 	err     error              // why they have not; set before
 	stop    context.CancelFunc // of the wait for the lock; nil before it begins; guarded by home.mu
 
-	grant   *queue.Grant  // set before anybody reads
-	dropped queue.Dropped // of its readers, set with grant
-	sure    time.Time     // until when the hold was certain, by the last look; guarded by home.mu
+	grant   *line.Grant  // set before anybody reads
+	dropped line.Dropped // of its readers, set with grant
+	sure    time.Time    // until when the hold was certain, by the last look; guarded by home.mu
 }
 
 // take lets the caller read, with the others of a group.
-func (l *local) take(ctx context.Context, caller queue.Caller, try bool) (*queue.Turn, error) {
+func (l *local) take(ctx context.Context, caller line.Caller, try bool) (*line.Turn, error) {
 	left := ctx.Done() // before the caller is counted: it may be the user's code
 	for again := try; ; again = false {
 		g, first, sure := l.arrive(try)
@@ -92,14 +92,14 @@ func (l *local) arrive(try bool) (g *group, first bool, sure time.Time) {
 }
 
 // beside is a group of one, whose node nobody may join.
-func (l *local) beside(grant *queue.Grant) *group {
+func (l *local) beside(grant *line.Grant) *group {
 	g := &group{home: l, state: state{phase: closed, readers: 1}}
 	g.has(grant)
 	return g
 }
 
-func (g *group) has(grant *queue.Grant) {
-	g.grant, g.dropped = grant, queue.DroppedOf(grant.Path, grant.Session)
+func (g *group) has(grant *line.Grant) {
+	g.grant, g.dropped = grant, line.DroppedOf(grant.Path, grant.Session)
 }
 
 // leave is called once by each caller that has arrived: it gives up, or is done. last says that the group has
@@ -189,7 +189,7 @@ func (g *group) begin(stop context.CancelFunc) bool {
 }
 
 // granted lets those who wait read. It says no if nobody waits, or if it is too late for that.
-func (g *group) granted(grant *queue.Grant) bool {
+func (g *group) granted(grant *line.Grant) bool {
 	l := g.home
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // The names of the nodes before the sequence number. They are part of the contract with Curator for Java.
@@ -24,14 +24,14 @@ var both = []string{readName, writeName}
 var (
 	// ErrNotAcquired is what TryAcquire returns when it would have had to wait for somebody ahead, at some
 	// moment before the answer, possibly just before the call. It is the same value in all recipes.
-	ErrNotAcquired = queue.ErrNotAcquired
+	ErrNotAcquired = line.ErrNotAcquired
 	// ErrUpgrade refuses the write lock to a context that belongs to the read lock only.
 	ErrUpgrade = errors.New("a read lock cannot be upgraded: two readers that both tried would wait for " +
 		"each other forever; release the read lock and acquire with a context that does not come from it, " +
 		"or take the write lock first and downgrade")
 	// ErrSelfWait refuses a read lock with a node of its own to a context that belongs to a shared one, and
 	// the other way round: a writer that waits for the one would be ahead of the other. See [Readers].
-	ErrSelfWait = queue.ErrSelfWait
+	ErrSelfWait = line.ErrSelfWait
 	// ErrReleased is what a second Release returns, and the cause of the context of a lock that was released.
 	ErrReleased = framework.ErrReleased
 	// Causes of a lost lock. ErrSessionLost: the session is lost, or may have expired. ErrNodeDeleted:
@@ -42,11 +42,11 @@ var (
 	ErrSuspended   = framework.ErrSuspended
 	// ErrSequenceExhausted says that the sequence numbers below the lock's path are used up: delete the node
 	// at the lock's path while nobody uses the lock.
-	ErrSequenceExhausted = queue.ErrSequenceExhausted
+	ErrSequenceExhausted = line.ErrSequenceExhausted
 	// ErrNotReleased is in the error of Do when the lock protected the work to its end and only the release
 	// failed, since the server refused to delete the node (ErrNoAuth). The lock stays locked until the
 	// session ends.
-	ErrNotReleased = queue.ErrNotReleased
+	ErrNotReleased = line.ErrNotReleased
 )
 
 // Kind is one of the two locks: the read lock or the write lock.
@@ -92,12 +92,12 @@ func (rw *RWLock) configure(client *framework.Client, path string, opts []Option
 	side := func(s *Side, kind Kind, name, blockers string) {
 		s.rw, s.kind = rw, kind
 		s.line.Client, s.line.Dir, s.line.Name, s.line.Loss = client, path, name, framework.SessionOnly
-		s.line.Recipe, s.line.Order = kind.String()+"-lock", queue.Order{Names: both, Blockers: blockers}
+		s.line.Recipe, s.line.Order = kind.String()+"-lock", line.Order{Names: both, Blockers: blockers}
 	}
 	side(&rw.read, Read, readName, writeName)
 	side(&rw.write, Write, writeName, "")
 	rw.read.line.Shared = true
-	err := queue.Configure(client, path, rw, opts)
+	err := line.Configure(client, path, rw, opts)
 	rw.read.err, rw.write.err = err, err
 }
 
@@ -140,20 +140,20 @@ func (rw *RWLock) Participants(ctx context.Context) ([]Participant, error) {
 // and the read lock of a caller that is about to downgrade. It leaves out the read lock of a downgrade by
 // Curator for Java up to 5.4 if a writer's node is ahead of it.
 func (rw *RWLock) Holders(ctx context.Context) ([]Participant, error) {
-	line, err := rw.Participants(ctx)
+	inLine, err := rw.Participants(ctx)
 	if err != nil {
 		return nil, err
 	}
 	order := rw.write.line.Order
-	first := int64(queue.Limit) // the number of the first writer
-	for _, p := range line {
+	first := int64(line.Limit) // the number of the first writer
+	for _, p := range inLine {
 		if number, ok := order.Number(p.Name); ok && p.Kind == Write {
 			first = min(first, number)
 		}
 	}
 	var holders []Participant
 	readers := false // ahead of that writer
-	for _, p := range line {
+	for _, p := range inLine {
 		number, ok := order.Number(p.Name)
 		readers = readers || ok && p.Kind == Read && number < first
 		if ok && (p.Kind == Read && number <= first || number == first && !readers) {
@@ -164,13 +164,13 @@ func (rw *RWLock) Holders(ctx context.Context) ([]Participant, error) {
 }
 
 func (s *Side) participants(ctx context.Context, names []string) ([]Participant, error) {
-	those := queue.Line{Client: s.line.Client, Dir: s.line.Dir, Order: queue.Order{Names: names}}
-	line, err := those.Participants(ctx, s.err, 0)
+	those := line.Line{Client: s.line.Client, Dir: s.line.Dir, Order: line.Order{Names: names}}
+	inLine, err := those.Participants(ctx, s.err, 0)
 	if err != nil {
-		return nil, queue.Wrap("rwlock", s.line.Dir, "participants", err)
+		return nil, line.Wrap("rwlock", s.line.Dir, "participants", err)
 	}
-	all := make([]Participant, len(line))
-	for i, p := range line {
+	all := make([]Participant, len(inLine))
+	for i, p := range inLine {
 		all[i] = Participant{kindOf(p.Name), p.Name, p.Path, p.Data, p.SessionID, p.Czxid, p.Since, p.DataErr}
 	}
 	return all, nil

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Side is one of the two locks of an [RWLock]. Safe for concurrent use. Corresponds to Curator's ReadLock and
@@ -16,7 +16,7 @@ import (
 type Side struct {
 	rw   *RWLock
 	kind Kind
-	line queue.Line
+	line line.Line
 	err  error // the mistake in New's arguments: every method returns it
 }
 
@@ -62,7 +62,7 @@ func (s *Side) TryAcquire(ctx context.Context) (*Lock, error) {
 
 // acquire re-enters, downgrades or refuses, if ctx belongs to a lock; otherwise it waits in the queue.
 func (s *Side) acquire(ctx context.Context, verb string, try bool) (*Lock, error) {
-	err := queue.Ready(ctx, s.line.Client, s.err)
+	err := line.Ready(ctx, s.line.Client, s.err)
 	if err != nil {
 		return nil, s.wrap(verb, err)
 	}
@@ -74,7 +74,7 @@ func (s *Side) acquire(ctx context.Context, verb string, try bool) (*Lock, error
 	case s.kind == Read && s.line.InTurn(ctx):
 		err = ErrSelfWait
 	default:
-		handle, err = s.line.Enter(ctx, func(ctx context.Context) (*queue.Grant, error) {
+		handle, err = s.line.Enter(ctx, func(ctx context.Context) (*line.Grant, error) {
 			if w := s.rw.write.line.Reenter(ctx); w != nil {
 				return s.beside(ctx, &Lock{&s.rw.write, w}, try)
 			}
@@ -95,7 +95,7 @@ func (s *Side) acquire(ctx context.Context, verb string, try bool) (*Lock, error
 // the lock cannot be acquired, f is not called. The error is that of f. If the lock was lost before f
 // returned, the error is joined with the cause. Do treats the release as Do of a mutex.Mutex does.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return queue.Do(ctx, func(ctx context.Context) (*queue.Handle, error) {
+	return line.Do(ctx, func(ctx context.Context) (*line.Handle, error) {
 		lock, err := s.Acquire(ctx)
 		if err != nil {
 			return nil, err
@@ -111,7 +111,7 @@ func (s *Side) Participants(ctx context.Context) ([]Participant, error) {
 }
 
 func (s *Side) wrap(verb string, err error) error {
-	return queue.Wrap("rwlock", s.line.Dir, verb+" "+s.kind.String(), err)
+	return line.Wrap("rwlock", s.line.Dir, verb+" "+s.kind.String(), err)
 }
 
 // digits is how many digits the server appends to a name.
@@ -123,7 +123,7 @@ const digits = 10
 // It creates the node in a transaction that checks w's node. Otherwise, if an administrator had deleted w and
 // the next writer had the lock, others would see a reader that has no right to the lock. At its end beside
 // releases w, a share of the write lock that keeps its node until then.
-func (s *Side) beside(ctx context.Context, w *Lock, try bool) (*queue.Grant, error) {
+func (s *Side) beside(ctx context.Context, w *Lock, try bool) (*line.Grant, error) {
 	defer func() {
 		_ = w.Release(ctx) // the client deletes it in any case; a loss is reported by its other Locks
 	}()
@@ -136,14 +136,14 @@ func (s *Side) beside(ctx context.Context, w *Lock, try bool) (*queue.Grant, err
 	made, granted := false, false // made: the node exists, or may exist
 	defer func() {
 		if made && !granted {
-			queue.Remove(view, path)
+			line.Remove(view, path)
 		}
 	}()
 	err := view.Retry(ctx, func(ctx context.Context) error {
-		_, err := queue.Result(view.TransactionInBackground(ctx, w.Guard(), create))
+		_, err := line.Result(view.TransactionInBackground(ctx, w.Guard(), create))
 		made = made || err == nil || errors.Is(err, framework.ErrOutcomeUnknown)
 		// The name is unique: an attempt whose reply was lost has created this node.
-		return queue.Unless(err, framework.ErrNodeExists)
+		return line.Unless(err, framework.ErrNodeExists)
 	})
 	if errors.Is(err, framework.ErrNoNode) {
 		w.handle.Grant.Hold.End(ErrNodeDeleted) // it would have noticed a little later
@@ -154,8 +154,8 @@ func (s *Side) beside(ctx context.Context, w *Lock, try bool) (*queue.Grant, err
 	if err != nil {
 		return nil, err
 	}
-	grant := &queue.Grant{Session: session, Path: path, Name: name}
-	err = queue.Holding(ctx, session, 1, !try, func(ctx context.Context) error { return s.line.Hold(ctx, 0, grant) })
+	grant := &line.Grant{Session: session, Path: path, Name: name}
+	err = line.Holding(ctx, session, 1, !try, func(ctx context.Context) error { return s.line.Hold(ctx, 0, grant) })
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (s *Side) beside(ctx context.Context, w *Lock, try bool) (*queue.Grant, err
 // may release it.
 type Lock struct {
 	s      *Side
-	handle *queue.Handle
+	handle *line.Handle
 }
 
 // Kind returns which of the two locks this is.
@@ -224,7 +224,7 @@ func (l *Lock) Release(ctx context.Context) error {
 // ReleaseInBackground is Release for a caller that does not wait, as that of a mutex.Lock: it returns at
 // once, the client goes on until the node is deleted, and then, if given, gets the error.
 func (l *Lock) ReleaseInBackground(then ...func(err error)) {
-	l.handle.ReleaseInBackground(&queue.Callback{
+	l.handle.ReleaseInBackground(&line.Callback{
 		Path: l.handle.Grant.Path, Then: then, Wrap: func(err error) error { return l.s.wrap("release", err) },
 	})
 }
@@ -234,7 +234,7 @@ func (l *Lock) ReleaseInBackground(then ...func(err error)) {
 // [WithRevocation], or with Curator's makeRevocable, notice the request. Corresponds to Curator's
 // Revoker.attemptRevoke.
 func Revoke(ctx context.Context, client *framework.Client, path string) error {
-	return queue.Wrap("rwlock", "", "revoke", queue.Revoke(ctx, client, path))
+	return line.Wrap("rwlock", "", "revoke", line.Revoke(ctx, client, path))
 }
 
 // Revoked returns a channel that is closed when somebody has asked for this lock with [Revoke] or Curator's

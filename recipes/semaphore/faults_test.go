@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
@@ -130,11 +130,11 @@ func TestSequenceNearItsEnd(t *testing.T) {
 		require.NoError(t, s.Create(leases, nil))
 		sem := semaphore.New(newClient(t, s), path, 2)
 		for next, want := range map[int32]error{
-			queue.Limit - 2: nil,
-			queue.Limit - 1: semaphore.ErrSequenceExhausted, // the second one
-			math.MaxInt32:   semaphore.ErrSequenceExhausted,
-			math.MinInt32:   semaphore.ErrSequenceExhausted,
-			-1:              semaphore.ErrSequenceExhausted,
+			line.Limit - 2: nil,
+			line.Limit - 1: semaphore.ErrSequenceExhausted, // the second one
+			math.MaxInt32:  semaphore.ErrSequenceExhausted,
+			math.MinInt32:  semaphore.ErrSequenceExhausted,
+			-1:             semaphore.ErrSequenceExhausted,
 		} {
 			require.NoError(t, s.SetSequence(leases, next))
 			lease, err := sem.Acquire(background, 2)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Lease is one or several leases that were acquired together. It lasts until Release, or until any of the
@@ -18,16 +18,16 @@ import (
 type Lease struct {
 	s        *Semaphore
 	view     *framework.Client // of the session that the nodes belong to
-	nodes    []*queue.Grant    // in the order of their numbers; not changed
+	nodes    []*line.Grant     // in the order of their numbers; not changed
 	unhook   []func() bool     // stops the other holds from ending the first
 	released atomic.Bool
 	cleanup  runtime.Cleanup
 }
 
 func (s *Semaphore) hold(
-	ctx context.Context, session *framework.Session, nodes []*queue.Grant, waits bool,
+	ctx context.Context, session *framework.Session, nodes []*line.Grant, waits bool,
 ) (*Lease, error) {
-	err := queue.Holding(ctx, session, len(nodes), waits, func(ctx context.Context) error {
+	err := line.Holding(ctx, session, len(nodes), waits, func(ctx context.Context) error {
 		return s.leases.Hold(ctx, 0, nodes...)
 	})
 	if ctx.Err() == nil && errors.Is(err, framework.ErrNodeDeleted) { // else it may be why ctx has ended
@@ -43,7 +43,7 @@ func (s *Semaphore) hold(
 		other := n.Hold.Context()
 		l.unhook = append(l.unhook, context.AfterFunc(other, func() { first.End(context.Cause(other)) }))
 	}
-	l.cleanup = queue.WarnIfDropped(l, nodes[0].Path, session)
+	l.cleanup = line.WarnIfDropped(l, nodes[0].Path, session)
 	return l, nil
 }
 
@@ -88,13 +88,13 @@ func (l *Lease) ID() int64 { return l.nodes[0].Czxid }
 func (l *Lease) Nodes() []string { return names(l.nodes) }
 
 // Paths returns the paths of the nodes, one for each lease.
-func (l *Lease) Paths() []string { return each(l.nodes, func(n *queue.Grant) string { return n.Path }) }
+func (l *Lease) Paths() []string { return each(l.nodes, func(n *line.Grant) string { return n.Path }) }
 
 // Data reads the data of the first node: those of [WithLeaseData], unless somebody has changed them since.
 // The error is ErrNoNode if the node is gone. Corresponds to getData of Curator's Lease.
 func (l *Lease) Data(ctx context.Context) ([]byte, error) {
 	data, err := l.view.GetData().Undecompressed().ForPath(ctx, l.nodes[0].Path)
-	data, err = queue.Unpacked(l.view, l.nodes[0].Path, data, err)
+	data, err = line.Unpacked(l.view, l.nodes[0].Path, data, err)
 	return data, l.s.wrap("lease data", err)
 }
 
@@ -102,16 +102,16 @@ func (l *Lease) Data(ctx context.Context) ([]byte, error) {
 // ensemble. With all of them the server executes the transaction only if all the leases' nodes exist at the
 // commit; otherwise the transaction fails with ErrNoNode. No clock is involved.
 func (l *Lease) Guards() []framework.TransactionOp {
-	return each(l.nodes, func(n *queue.Grant) framework.TransactionOp {
+	return each(l.nodes, func(n *line.Grant) framework.TransactionOp {
 		return l.s.client.TransactionOp().Check().ForPath(n.Path)
 	})
 }
 
-func names(nodes []*queue.Grant) []string {
-	return each(nodes, func(n *queue.Grant) string { return n.Name })
+func names(nodes []*line.Grant) []string {
+	return each(nodes, func(n *line.Grant) string { return n.Name })
 }
 
-func each[T any](nodes []*queue.Grant, f func(*queue.Grant) T) []T {
+func each[T any](nodes []*line.Grant, f func(*line.Grant) T) []T {
 	all := make([]T, len(nodes))
 	for i, n := range nodes {
 		all[i] = f(n)
@@ -144,7 +144,7 @@ func (l *Lease) Release(ctx context.Context) (err error) {
 		}
 		err = l.s.wrap("release", err)
 	}()
-	queue.EndAll(l.nodes, why)
+	line.EndAll(l.nodes, why)
 	return nil
 }
 
@@ -159,7 +159,7 @@ func (l *Lease) Release(ctx context.Context) (err error) {
 // [framework.Pending.Then]): ErrConnectionLoss and ErrNotConnected there mean that the client goes on.
 // Without it only a refusal is logged.
 func (l *Lease) ReleaseInBackground(then ...func(err error)) {
-	told := &queue.Callback{
+	told := &line.Callback{
 		Path: l.nodes[0].Path, Then: then, Wrap: func(err error) error { return l.s.wrap("release", err) },
 	}
 	if l.released.Swap(true) {
@@ -174,7 +174,7 @@ func (l *Lease) ReleaseInBackground(then ...func(err error)) {
 	defer func() { // also if a hook does not return
 		left, result := len(there), lost
 		for _, node := range there {
-			queue.Remove(l.view, node.Path).Then(func(_ struct{}, err error) { // one after the other
+			line.Remove(l.view, node.Path).Then(func(_ struct{}, err error) { // one after the other
 				result = cmp.Or(result, err)
 				if left--; left == 0 {
 					told.Call(l.view, result)
@@ -182,7 +182,7 @@ func (l *Lease) ReleaseInBackground(then ...func(err error)) {
 			})
 		}
 	}()
-	queue.EndAll(l.nodes, why)
+	line.EndAll(l.nodes, why)
 }
 
 // beginRelease returns how a lease was lost, if it was, and the cause with which the holds are to end.
@@ -199,8 +199,8 @@ func (l *Lease) beginRelease() (lost, why error) {
 
 // there returns the nodes that are not known to be gone: another client's may have the name of one that is. It has to be
 // called before the holds are ended together; that of the first node ends with any of the others.
-func (l *Lease) there() []*queue.Grant {
-	gone := func(n *queue.Grant) bool { return queue.Lost(n.Hold) == framework.ErrNodeDeleted }
+func (l *Lease) there() []*line.Grant {
+	gone := func(n *line.Grant) bool { return line.Lost(n.Hold) == framework.ErrNodeDeleted }
 	there := slices.DeleteFunc(slices.Clone(l.nodes[1:]), gone)
 	if len(there) == len(l.nodes)-1 && gone(l.nodes[0]) {
 		return there
@@ -208,13 +208,13 @@ func (l *Lease) there() []*queue.Grant {
 	return slices.Insert(there, 0, l.nodes[0])
 }
 
-func (l *Lease) remove(ctx context.Context, nodes []*queue.Grant) (first error) {
+func (l *Lease) remove(ctx context.Context, nodes []*line.Grant) (first error) {
 	quietly := l.view.Delete().Quietly().Guaranteed()
-	deletes := each(nodes, func(n *queue.Grant) *framework.Pending[struct{}] {
+	deletes := each(nodes, func(n *line.Grant) *framework.Pending[struct{}] {
 		return quietly.InBackground().ForPath(ctx, n.Path)
 	})
 	for i, d := range deletes {
-		_, err := queue.Result(d)
+		_, err := line.Result(d)
 		if framework.Retryable(err) && ctx.Err() == nil { // repeat it as the retry policy says
 			err = quietly.ForPath(ctx, nodes[i].Path)
 		}
@@ -226,18 +226,18 @@ func (l *Lease) remove(ctx context.Context, nodes []*queue.Grant) (first error) 
 func (l *Lease) abandon() {
 	l.cleanup.Stop()
 	defer removeAll(l.view, l.there())
-	queue.EndAll(l.nodes, ErrReleased)
+	line.EndAll(l.nodes, ErrReleased)
 }
 
-func removeAll(view *framework.Client, nodes []*queue.Grant) {
+func removeAll(view *framework.Client, nodes []*line.Grant) {
 	for _, node := range nodes {
-		queue.Remove(view, node.Path)
+		line.Remove(view, node.Path)
 	}
 }
 
 func (l *Lease) lost() error {
 	for _, n := range l.nodes {
-		if lost := queue.Lost(n.Hold); lost != nil {
+		if lost := line.Lost(n.Hold); lost != nil {
 			return lost
 		}
 	}

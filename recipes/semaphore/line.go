@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // inLine takes n leases by way of the queue: it waits until it is the first, waits until n leases are free,
@@ -17,7 +17,7 @@ import (
 // rejoins at the end of the queue.
 func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 	patience := patience(firstPatience)
-	for attempts := queue.Attempts(0); ; {
+	for attempts := line.Attempts(0); ; {
 		began := time.Now()
 		lease, err := s.waitInLine(ctx, n, patience)
 		if err == nil {
@@ -137,7 +137,7 @@ func (s *Semaphore) readOldest(ctx context.Context, view *framework.Client, seen
 
 // waitAsFirst is await, and reports it.
 func (s *Semaphore) waitAsFirst(
-	ctx context.Context, place *queue.Grant, seen snapshot, n int, quiet *quietTime,
+	ctx context.Context, place *line.Grant, seen snapshot, n int, quiet *quietTime,
 ) (released bool, err error) {
 	if s.line.OnWait != nil {
 		s.line.OnWait(Position{Node: place.Name})
@@ -160,7 +160,7 @@ func (q *quietTime) begin(length time.Duration) { q.length, q.ends = length, tim
 // await waits for a change since seen, and checks, less and less often, whether it has to step back. released
 // reports that some lease came or went; for the first in the queue, that one was released.
 func (s *Semaphore) await(
-	ctx context.Context, place *queue.Grant, seen snapshot, n int, quiet *quietTime,
+	ctx context.Context, place *line.Grant, seen snapshot, n int, quiet *quietTime,
 ) (released bool, err error) {
 	for {
 		var until *time.Time
@@ -193,7 +193,7 @@ func (s *Semaphore) change(
 ) (changed, error) {
 	// Events can get lost: a server sends none for a node that the client has no permission to read. So a
 	// waiter looks once in about a session timeout.
-	check := time.NewTimer(queue.Jittered(session.Timeout()))
+	check := time.NewTimer(line.Jittered(session.Timeout()))
 	defer check.Stop()
 	var limit <-chan time.Time
 	if until != nil {
@@ -203,8 +203,8 @@ func (s *Semaphore) change(
 	}
 	var event framework.Event
 	select {
-	case event = <-queue.Events(seen.watches[0]):
-	case event = <-queue.Events(seen.watches[1]):
+	case event = <-line.Events(seen.watches[0]):
+	case event = <-line.Events(seen.watches[1]):
 	case <-limit:
 		return nothing, nil
 	case <-check.C:
@@ -250,7 +250,7 @@ const (
 // patience is how long the first in the queue waits, without a change, before it checks whether to step back.
 type patience time.Duration
 
-func (p patience) wait() time.Duration { return queue.Jittered(time.Duration(p)) }
+func (p patience) wait() time.Duration { return line.Jittered(time.Duration(p)) }
 
 func (p patience) longer() patience { return min(2*p, patience(lastPatience)) }
 
@@ -308,7 +308,7 @@ func (s *Semaphore) partsInLine(
 func owners(nodes []*framework.Pending[framework.ExistsResult]) map[int64]int {
 	all := map[int64]int{}
 	for _, n := range nodes {
-		if node, err := queue.Result(n); err == nil && node.Stat != nil && node.Stat.EphemeralOwner != 0 {
+		if node, err := line.Result(n); err == nil && node.Stat != nil && node.Stat.EphemeralOwner != 0 {
 			all[node.Stat.EphemeralOwner]++
 		}
 	}
@@ -317,7 +317,7 @@ func owners(nodes []*framework.Pending[framework.ExistsResult]) map[int64]int {
 
 // giveWay returns errStepBack if the caller, who is the first in the queue, must rejoin at the end: a client
 // behind it already holds leases without which the caller cannot get n.
-func (s *Semaphore) giveWay(ctx context.Context, place *queue.Grant, seen snapshot, n int) error {
+func (s *Semaphore) giveWay(ctx context.Context, place *line.Grant, seen snapshot, n int) error {
 	parts, err := s.partsInLine(ctx, place.Session.Client(), seen)
 	switch {
 	case errors.Is(err, framework.ErrNoNode):

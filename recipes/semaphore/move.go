@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // The first in the queue that wants one lease takes it and leaves the queue in one transaction, whose reply
@@ -26,7 +26,7 @@ func (s *Semaphore) mayMove(seen snapshot, n int) bool {
 // move takes one lease by leaving the place. If the server refuses the transaction, it takes the lease
 // without. The place has to be abandoned then: unless left.
 func (s *Semaphore) move(
-	ctx context.Context, place *queue.Grant, seen snapshot,
+	ctx context.Context, place *line.Grant, seen snapshot,
 ) (lease *Lease, left bool, err error) {
 	place.Leave() // first, since the deletion would end it as a loss
 	view := place.Session.Client().ForRecipes()
@@ -47,14 +47,14 @@ func (s *Semaphore) move(
 	default:
 		return nil, false, err
 	}
-	node := &queue.Grant{Session: place.Session, Path: path, Name: zkpath.Base(path), Czxid: stat.Czxid}
+	node := &line.Grant{Session: place.Session, Path: path, Name: zkpath.Base(path), Czxid: stat.Czxid}
 	defer func() { // also when a hook panics
 		if lease == nil && !errors.Is(err, errLeaseGone) { // else another client's node may have its name
-			queue.Remove(view, path)
+			line.Remove(view, path)
 		}
 	}()
 	s.note(place.Name, node.Name)
-	lease, err = s.settle(ctx, place.Session, []*queue.Grant{node}, s.counted(node.Name, seen.dir), true)
+	lease, err = s.settle(ctx, place.Session, []*line.Grant{node}, s.counted(node.Name, seen.dir), true)
 	return lease, true, err
 }
 
@@ -62,7 +62,7 @@ func (s *Semaphore) move(
 // if that does not tell, because the reply was lost, or because there are other children than leases.
 func (s *Semaphore) counted(name string, dir framework.Stat) verdict {
 	sequence, ok := number(name)
-	if !ok || sequence >= queue.Limit {
+	if !ok || sequence >= line.Limit {
 		return missing
 	}
 	if children := int(dir.NumChildren); children == 0 || children > s.max {

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Option changes what [New] and [NewMutex] make. If one is given several times the last counts.
@@ -26,7 +26,7 @@ func WithSharedCount(path string) Option {
 				framework.ErrBadArguments, s.max, math.MaxInt32)
 		}
 		s.count = NewCount(s.client, path)
-		return queue.Check(s.client, path)
+		return line.Check(s.client, path)
 	}
 }
 
@@ -41,7 +41,7 @@ func WithLeaseData(data []byte) Option {
 // lease. With [framework.SuspendedIsLoss] the lease ends when the connection is lost (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(s *Semaphore) (err error) {
-		s.leases.Loss, err = queue.Policy(p)
+		s.leases.Loss, err = line.Policy(p)
 		return err
 	}
 }
@@ -51,7 +51,7 @@ func WithLossPolicy(p framework.LossPolicy) Option {
 // that acquires, which waits for it. Default: no function.
 func OnWait(f func(Position)) Option {
 	return func(s *Semaphore) (err error) {
-		s.line.OnWait, err = queue.Called(f)
+		s.line.OnWait, err = line.Called(f)
 		return err
 	}
 }
@@ -59,4 +59,4 @@ func OnWait(f func(Position)) Option {
 // Position is a place in the queue: struct{ Node, Predecessor string; Ahead int }. Node is the name of the
 // waiter's own node in the queue, Predecessor the name of the node right ahead ("" for the first), and Ahead
 // the number of waiters ahead. It says nothing about the leases that are taken.
-type Position = queue.Position
+type Position = line.Position

@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/recipes/counter"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // The names below the semaphore's path. They are part of the contract with Curator for Java.
@@ -28,7 +28,7 @@ var (
 	// ErrNotAcquired is what TryAcquire returns when too few leases were free, or when somebody waited in the
 	// queue, at some moment before the answer, possibly just before the call. The message says which of the
 	// two. It is the same value in all recipes.
-	ErrNotAcquired = queue.ErrNotAcquired
+	ErrNotAcquired = line.ErrNotAcquired
 	// ErrTooMany refuses to acquire more leases than the semaphore has.
 	ErrTooMany = errors.New("more leases than the semaphore has: acquire fewer, or raise the maximum in " +
 		"every client of the semaphore")
@@ -45,14 +45,14 @@ var (
 	ErrSuspended   = framework.ErrSuspended
 	// ErrSequenceExhausted says that the sequence numbers below one of the semaphore's nodes, "locks" or
 	// "leases", are used up: delete that node while nobody uses the semaphore.
-	ErrSequenceExhausted = queue.ErrSequenceExhausted
+	ErrSequenceExhausted = line.ErrSequenceExhausted
 	// ErrNotReleased is in the error of Do when the work was done under the lease to its end and only the
 	// release failed, since the server refused to delete the nodes (ErrNoAuth). The lease stays taken until
 	// the session ends.
-	ErrNotReleased = queue.ErrNotReleased
+	ErrNotReleased = line.ErrNotReleased
 	// ErrSelfWait refuses an Acquire that would wait for itself: the lease that its context belongs to leaves
 	// too few others, and would have to be released first.
-	ErrSelfWait = queue.ErrSelfWait
+	ErrSelfWait = line.ErrSelfWait
 )
 
 // Semaphore is a number of leases at a path. Share one Semaphore, or make a new one for each use: one that is
@@ -65,9 +65,9 @@ type Semaphore struct {
 	max    int    // with count: the initial number of a count that is missing
 	count  *Count // nil: the limit is max
 
-	line   queue.Line // the callers that wait for leases
-	leases queue.Line // the leases, in which nobody waits
-	err    error      // the mistake in New's arguments: every method returns it
+	line   line.Line // the callers that wait for leases
+	leases line.Line // the leases, in which nobody waits
+	err    error     // the mistake in New's arguments: every method returns it
 
 	crowded           atomic.Bool // the last to leave the queue had waited in it
 	cannotMove        atomic.Bool // the server has refused to have "leases" written to
@@ -88,7 +88,7 @@ func New(client *framework.Client, path string, max int, opts ...Option) *Semaph
 
 func (s *Semaphore) configure(opts []Option) error {
 	s.leases.Loss = framework.SessionOnly
-	if err := queue.Configure(s.client, s.path, s, opts); err != nil {
+	if err := line.Configure(s.client, s.path, s, opts); err != nil {
 		return err
 	}
 	if s.count == nil && s.max < 1 {
@@ -99,10 +99,10 @@ func (s *Semaphore) configure(opts []Option) error {
 	// A waiter keeps its place in the queue through a lost connection, whatever the loss policy of the
 	// leases.
 	s.line.Client, s.line.Dir, s.line.Name = s.client, zkpath.Join(s.path, locksDir), lockName
-	s.line.Recipe, s.line.Order = recipe+"-line", queue.Order{Names: []string{lockName}}
+	s.line.Recipe, s.line.Order = recipe+"-line", line.Order{Names: []string{lockName}}
 	s.line.Loss = framework.SessionOnly
 	s.leases.Client, s.leases.Dir, s.leases.Name = s.client, zkpath.Join(s.path, leasesDir), leaseName
-	s.leases.Recipe, s.leases.Order = recipe, queue.Order{Names: []string{leaseName}}
+	s.leases.Recipe, s.leases.Order = recipe, line.Order{Names: []string{leaseName}}
 	s.leases.Shared = s.what == semaphoreWhat // and not the lock that is made of one
 	return nil
 }
@@ -137,7 +137,7 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 			return s.inLine(ctx, n)
 		}
 		lease, err := s.try(ctx, n, true)
-		if errors.Is(err, ErrNotAcquired) || queue.PlaceLost(err) {
+		if errors.Is(err, ErrNotAcquired) || line.PlaceLost(err) {
 			return s.inLine(ctx, n)
 		}
 		return lease, err
@@ -158,7 +158,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 func (s *Semaphore) acquire(
 	ctx context.Context, n int, verb string, take func(context.Context) (*Lease, error),
 ) (*Lease, error) {
-	err := queue.Ready(ctx, s.client, s.err)
+	err := line.Ready(ctx, s.client, s.err)
 	switch {
 	case err != nil:
 	case n < 1:
@@ -168,7 +168,7 @@ func (s *Semaphore) acquire(
 	default:
 		var lease *Lease
 		what := framework.Acquisition{Recipe: s.leases.Recipe, Path: s.path}
-		if lease, err = queue.Told(ctx, s.client, what, take, (*Lease).abandon); err == nil {
+		if lease, err = line.Told(ctx, s.client, what, take, (*Lease).abandon); err == nil {
 			return lease, nil
 		}
 		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
@@ -179,7 +179,7 @@ func (s *Semaphore) acquire(
 }
 
 func (s *Semaphore) wrap(verb string, err error) error {
-	return queue.Wrap(s.what, s.path, verb, err)
+	return line.Wrap(s.what, s.path, verb, err)
 }
 
 // Do acquires n leases, runs f, and releases the leases, also when f panics. The context of f has the values
@@ -202,7 +202,7 @@ func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) e
 	if f != nil {
 		work = func(ctx context.Context) error { return f(context.WithValue(ctx, leaseKey{}, lease)) }
 	}
-	return queue.Do(ctx, wait, s.wrap, work)
+	return line.Do(ctx, wait, s.wrap, work)
 }
 
 type leaseKey struct{}
@@ -214,7 +214,7 @@ func LeaseOf(ctx context.Context) *Lease {
 	return lease
 }
 
-// held is a Lease for [queue.Do], with the cause of its loss.
+// held is a Lease for [line.Do], with the cause of its loss.
 type held struct{ *Lease }
 
 func (h held) Lost() error { return h.lost() }
@@ -228,7 +228,7 @@ func (h held) Lost() error { return h.lost() }
 //     this client has no permission to read the node.
 //   - DataErr error: why Data is missing. It matches framework.ErrDataTooLarge if the data, compressed or
 //     not, are larger than framework.ContenderDataLimit, or if the data of all participants exceed 16 MiB.
-type Participant = queue.Participant
+type Participant = line.Participant
 
 // Participants returns the leases that are taken, one element for each, the oldest first. It lists the
 // children and then reads each node, 64 in one request. The result may be outdated when it returns. Curator
@@ -244,7 +244,7 @@ func (s *Semaphore) Waiting(ctx context.Context) ([]Participant, error) {
 	return s.participants(ctx, "waiting", &s.line)
 }
 
-func (s *Semaphore) participants(ctx context.Context, verb string, l *queue.Line) ([]Participant, error) {
+func (s *Semaphore) participants(ctx context.Context, verb string, l *line.Line) ([]Participant, error) {
 	nodes, err := l.Participants(ctx, s.err, 0)
 	return nodes, s.wrap(verb, err)
 }
@@ -253,7 +253,7 @@ func (s *Semaphore) participants(ctx context.Context, verb string, l *queue.Line
 // larger than max. If the shared count's node is missing, Usage creates it.
 func (s *Semaphore) Usage(ctx context.Context) (taken, max int, err error) {
 	var seen snapshot
-	if err = queue.Ready(ctx, s.client, s.err); err == nil {
+	if err = line.Ready(ctx, s.client, s.err); err == nil {
 		err = s.client.Retry(ctx, func(ctx context.Context) (err error) {
 			seen, err = s.look(ctx, s.client, false)
 			return err

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // snapshot is the state of the semaphore in one answer of the server.
@@ -102,7 +102,7 @@ func (s snapshot) judge(own []string) verdict {
 	last := int64(-1)
 	for _, name := range own {
 		n, ok := number(name)
-		if !ok || n >= queue.Limit {
+		if !ok || n >= line.Limit {
 			return exhausted
 		}
 		last = max(last, n)

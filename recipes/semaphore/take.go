@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 	"github.com/go-curator/curator/retry"
 )
 
@@ -25,7 +25,7 @@ func (s *Semaphore) try(ctx context.Context, n int, joins bool) (lease *Lease, e
 	if joins {
 		precheck = s.sharedPrecheck
 	}
-	err = queue.Once(ctx, s.client, func(ctx context.Context, session *framework.Session) error {
+	err = line.Once(ctx, s.client, func(ctx context.Context, session *framework.Session) error {
 		return precheck(ctx, session, n)
 	}, func(ctx context.Context, session *framework.Session) (err error) {
 		lease, err = s.take(ctx, session, n, false)
@@ -41,12 +41,12 @@ func (s *Semaphore) precheck(ctx context.Context, session *framework.Session, n 
 	synced := view.Sync().InBackground().ForPath(ctx, s.path)
 	lined := view.GetChildren().InBackground().ForPath(ctx, s.line.Dir)
 	seen, err := s.look(ctx, view, false)
-	line, lineErr := queue.Result(lined)
-	_, syncErr := queue.Result(synced)
-	if err := cmp.Or(err, syncErr, queue.Unless(lineErr, framework.ErrNoNode)); err != nil {
+	list, lineErr := line.Result(lined)
+	_, syncErr := line.Result(synced)
+	if err := cmp.Or(err, syncErr, line.Unless(lineErr, framework.ErrNoNode)); err != nil {
 		return err
 	}
-	if first := s.line.Order.FirstBlocker(line.Names); first != "" {
+	if first := s.line.Order.FirstBlocker(list.Names); first != "" {
 		return fmt.Errorf("%w: node %s is ahead in the queue", ErrNotAcquired, plain.Text(first))
 	}
 	return seen.room(n)
@@ -54,7 +54,7 @@ func (s *Semaphore) precheck(ctx context.Context, session *framework.Session, n 
 
 // prechecks is where callers that join the queue otherwise come in: those that come at the same time share
 // their prechecks.
-var prechecks queue.Entrances[precheckKey, pendingPrecheck]
+var prechecks line.Entrances[precheckKey, pendingPrecheck]
 
 // precheckKey is the same for those that look at the same nodes, through one client, in one session.
 type precheckKey struct {
@@ -79,15 +79,15 @@ func (s *Semaphore) sharedPrecheck(ctx context.Context, session *framework.Sessi
 	}
 	by := prechecks.Enter(key)
 	defer by.Leave()
-	ask := func(shared *queue.Shared[pendingPrecheck]) {
+	ask := func(shared *line.Shared[pendingPrecheck]) {
 		ctx, p := shared.Context(ctx), &shared.Question
 		synced := view.Sync().InBackground().ForPath(ctx, s.path)
 		p.queued = view.CheckExists().InBackground().ForPath(ctx, s.line.Dir)
 		p.look = s.beginLook(ctx, view, false)
 		p.synced = synced
 	}
-	var own queue.Shared[pendingPrecheck]
-	shared := by.Join(&own, queue.MostAtOnce)
+	var own line.Shared[pendingPrecheck]
+	shared := by.Join(&own, line.MostAtOnce)
 	defer func() {
 		if next := by.Done(shared); next != nil {
 			defer next.WasAsked() // also if a hook does not return
@@ -106,7 +106,7 @@ func (s *Semaphore) sharedPrecheck(ctx context.Context, session *framework.Sessi
 	}
 	_, syncErr := p.synced.Wait(ctx)
 	queued, err := p.queued.Wait(ctx)
-	if err := cmp.Or(syncErr, queue.Unless(err, framework.ErrNoNode)); err != nil {
+	if err := cmp.Or(syncErr, line.Unless(err, framework.ErrNoNode)); err != nil {
 		return err
 	}
 	if queued.Stat != nil && queued.Stat.NumChildren > 0 {
@@ -146,12 +146,12 @@ func (s *Semaphore) beginLook(ctx context.Context, view *framework.Client, watch
 // missing, the error is ErrNoNode.
 func (s *Semaphore) endLook(ctx context.Context, p pendingLook) (seen snapshot, err error) {
 	list, err := p.leases.Wait(ctx)
-	err = queue.Unless(err, framework.ErrNoNode)
+	err = line.Unless(err, framework.ErrNoNode)
 	seen.children, seen.dir, seen.max, seen.watches[0] = list.Names, list.Stat, s.max, list.Watch
 	if p.count != nil {
 		node, countErr := p.count.Wait(ctx)
 		seen.watches[1] = node.Watch
-		count, countErr := queue.Unpacked(s.client, s.count.Path(), node.Data, countErr)
+		count, countErr := line.Unpacked(s.client, s.count.Path(), node.Data, countErr)
 		if err = cmp.Or(err, countErr); err == nil {
 			var n int32
 			n, err = s.count.Decode(count)
@@ -189,7 +189,7 @@ func (s *Semaphore) look(ctx context.Context, view *framework.Client, watch bool
 func (s *Semaphore) lookThroughOutages(
 	ctx context.Context, view *framework.Client, watch bool,
 ) (seen snapshot, err error) {
-	err = queue.ThroughOutages(ctx, view, func(ctx context.Context) error {
+	err = line.Outlast(ctx, view, line.Outages, func(ctx context.Context) error {
 		seen, err = s.look(ctx, view, watch)
 		return err
 	})
@@ -203,7 +203,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int,
 	view := session.Client().ForRecipes()
 	create := view.Create().WithMode(framework.EphemeralSequential).WithProtection().
 		CreatingParentContainersIfNeeded().InBackground()
-	nodes := make([]*queue.Grant, 0, n)
+	nodes := make([]*line.Grant, 0, n)
 	var creates []*framework.Pending[framework.CreateResult] // pending
 	taken := false
 	defer func() { // also when a hook panics
@@ -214,7 +214,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int,
 		for _, c := range creates {
 			c.Then(func(made framework.CreateResult, err error) {
 				if err == nil {
-					queue.Remove(view, made.Path)
+					line.Remove(view, made.Path)
 				}
 			})
 		}
@@ -227,10 +227,10 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int,
 		}
 		look := s.beginLook(ctx, view, false)
 		for _, c := range creates {
-			made, err := queue.Result(c)
+			made, err := line.Result(c)
 			if err == nil {
 				name, czxid := zkpath.Base(made.Path), made.Stat.Czxid
-				nodes = append(nodes, &queue.Grant{Session: session, Path: made.Path, Name: name, Czxid: czxid})
+				nodes = append(nodes, &line.Grant{Session: session, Path: made.Path, Name: name, Czxid: czxid})
 			}
 			first = cmp.Or(first, err)
 		}
@@ -243,7 +243,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int,
 	}
 	// The nodes may be out of order: the first creates may have been repeated, after their parent was
 	// created.
-	slices.SortFunc(nodes, func(a, b *queue.Grant) int { return cmp.Compare(a.Czxid, b.Czxid) })
+	slices.SortFunc(nodes, func(a, b *line.Grant) int { return cmp.Compare(a.Czxid, b.Czxid) })
 	first := missing // the list may be an error or too old, if the parent was missing or the connection was lost
 	if unseen == nil {
 		first = seen.judge(names(nodes))
@@ -257,7 +257,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int,
 // requested together with the creates or from the transaction: if that is missing, further lists tell. If
 // others were faster, the caller waits if it stays, and gets ErrNotAcquired if it does not.
 func (s *Semaphore) settle(
-	ctx context.Context, session *framework.Session, nodes []*queue.Grant, v verdict, stays bool,
+	ctx context.Context, session *framework.Session, nodes []*line.Grant, v verdict, stays bool,
 ) (*Lease, error) {
 	view, names := session.Client().ForRecipes(), names(nodes)
 	var seen snapshot

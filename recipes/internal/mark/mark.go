@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
-	"github.com/go-curator/curator/recipes/internal/queue"
+	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Mark is an ephemeral node. Every write is one transaction that first changes the mark, of the version that
@@ -69,7 +69,7 @@ func (m *Mark) Written() {
 // nothing to forget.
 func (m *Mark) Forget() {
 	if m != nil && m.sent && m.Session.Context().Err() == nil {
-		queue.Remove(m.Session.Client(), m.Path)
+		line.Remove(m.Session.Client(), m.Path)
 	}
 }
 

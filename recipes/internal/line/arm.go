@@ -1,0 +1,307 @@
+package line
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// A waiter is granted by events, without a list (ADR 0061). The event that the predecessor is gone is not enough. It must be
+// certain that
+//
+//   - the predecessor was the first in line when it went: the list has shown no other contender ahead, or its holder has
+//     reported that. The transaction that deletes a holder's node also creates and deletes a mark, a node with a name that
+//     only the two know, and the waiter has a watch for its creation. A waiter that gives up leaves none, and the end of a
+//     session does not either. A mark shows what its holder knows, which may not know contenders of another kind.
+//   - the own node was there: a watch on it, armed before, has not fired.
+//
+// All of it must have happened in the connection of the list: after a reconnect there is a list.
+
+// armTries is how often in a row a waiter tries to arm those watches again. Then it waits without them: perhaps
+// something between the client and the servers breaks connections at setWatches.
+const armTries = 4
+
+// markSuffix makes the path of a mark from that of its node.
+const markSuffix = "-released"
+
+// passes reports whether the line is one in which a holder's deletion leaves a mark for its waiter.
+func (w *waiter) passes() bool { return w.Order.exclusive() && w.firstBefore == nil }
+
+// marksRelease reports whether the deletion of the node, once it is a holder's, leaves a mark. A waiter behind a holder that
+// has not waited rarely depends on a mark.
+func (w *waiter) marksRelease() bool { return w.waited && w.passes() }
+
+// predecessor is what a waiter watches: the predecessor's node, or the directory if that node cannot be watched.
+type predecessor struct {
+	events      <-chan framework.Event
+	isDirectory bool
+	gone        bool                 // there is no such node
+	node        framework.DataResult // as it was read
+	mark        *framework.Watch     // of its mark; nil if there is none
+}
+
+func (p predecessor) stop() {
+	if !p.isDirectory {
+		p.node.Watch.Stop()
+	}
+	p.mark.Stop()
+}
+
+// arm arms the watches of a waiter in one flight, those that make a list unnecessary first. armed is false when the directory
+// has to be listed again. The predecessor's data do not matter: any client may have written anything, packed or not.
+func (w *waiter) arm(ctx context.Context) (p predecessor, armed bool, err error) {
+	if w.unreadable == w.decision.Predecessor {
+		p.events, p.isDirectory = Events(w.dirWatch), true
+		return p, w.dirWatch != nil, nil
+	}
+	w.unreadable = ""
+	own := w.armOwn(ctx)
+	requested := false
+	defer func() {
+		if !requested { // a hook did not return
+			own.forget()
+		}
+	}()
+	full := zkpath.Join(w.Dir, w.decision.Predecessor)
+	read := w.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, full)
+	requested = true
+	mark, again, err := w.armedOwn(ctx, own)
+	node, failed := Result(read)
+	p.mark, p.node, p.events = mark, node, Events(node.Watch)
+	switch {
+	case err != nil:
+	case failed == nil && !again:
+		w.armFailures = 0
+		return p, true, nil
+	case errors.Is(failed, framework.ErrNoAuth), errors.Is(failed, framework.ErrReplyTooLarge):
+		// The list that follows arms a watch on the directory, whose event shows that the node is gone.
+		w.Client.Logger().Warn("cannot read the node ahead in the queue; watching the parent's children instead",
+			"path", full, "err", failed)
+		w.unreadable = w.decision.Predecessor
+	case errors.Is(failed, framework.ErrNoNode):
+		p.gone = true
+	case (again || framework.Retryable(failed)) && ctx.Err() == nil:
+		// The list waits for the connection. But this may have been an overloaded server, which answers the list.
+		w.armFailures++
+		err = Backoff(ctx, w.Client, int(w.armFailures)-1)
+	default:
+		err = failed
+	}
+	return p, false, err
+}
+
+// ownArming is the watches in flight that make a list unnecessary when the predecessor goes.
+type ownArming struct {
+	read    *framework.Pending[framework.DataResult] // of the own node, with a watch
+	watches *framework.Pending[[]*framework.Watch]
+	own     bool // the first of watches is on the own node
+}
+
+// armOwn requests those watches. They need no read, since the list has just shown what is there; but the own node is read
+// if another client has written to it, and perhaps replaced it, and if its ACL does not say that its events are sent.
+func (w *waiter) armOwn(ctx context.Context) (a ownArming) {
+	arms := armInput{
+		Decision: *w.decision, passes: w.passes(), failures: int(w.armFailures), watched: w.own != nil, changed: w.ownChanged,
+		readable: func() bool { return w.view.ReadsItsOwn(w.path) },
+	}.watches()
+	var own, marks []string
+	switch arms.own {
+	case armedByRead:
+		a.read = w.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, w.path)
+	case armedUnread:
+		own = []string{w.path}
+	}
+	if arms.mark {
+		marks = []string{zkpath.Join(w.Dir, w.decision.Predecessor) + markSuffix}
+	}
+	if a.own = len(own) > 0; a.own || len(marks) > 0 {
+		a.watches = w.session.Arm(ctx, w.czxid, own, marks)
+	}
+	return a
+}
+
+// forget has the watches stopped when their requests are answered.
+func (a ownArming) forget() {
+	if a.read != nil {
+		a.read.Then(func(node framework.DataResult, _ error) { node.Watch.Stop() })
+	}
+	if a.watches != nil {
+		a.watches.Then(func(watches []*framework.Watch, _ error) {
+			for _, w := range watches {
+				w.Stop()
+			}
+		})
+	}
+}
+
+// armedOwn waits for the replies. mark, unless it is nil, fires when the predecessor's mark is created. again reports whether
+// a request was lost, for example with its connection, and is to be repeated after a list. If the server refuses, every event
+// ahead is followed by a list.
+func (w *waiter) armedOwn(ctx context.Context, a ownArming) (mark *framework.Watch, again bool, err error) {
+	if a.read != nil {
+		node, failed := Result(a.read)
+		switch {
+		case failed == nil && !w.isOwn(node.Stat):
+			node.Watch.Stop()
+			err = errNodeLost
+		case failed == nil:
+			w.own = node.Watch
+		case errors.Is(failed, framework.ErrNoNode):
+			err = errNodeLost
+		default:
+			err = failed
+		}
+	}
+	if a.watches != nil {
+		watches, failed := Result(a.watches)
+		if failed == nil && a.own {
+			w.own, watches = watches[0], watches[1:]
+		}
+		if failed == nil && len(watches) > 0 {
+			mark = watches[0]
+		}
+		err = cmp.Or(err, failed)
+	}
+	switch {
+	case framework.Retryable(err):
+		return mark, true, nil
+	case PlaceLost(err), errors.Is(err, framework.ErrClosed), ctx.Err() != nil:
+		return mark, false, err
+	}
+	return mark, false, nil
+}
+
+// armInput is what decides which watches a waiter arms besides that of the predecessor.
+type armInput struct {
+	Decision
+	passes   bool        // holders in this line leave marks
+	failures int         // in a row, to arm the watches
+	watched  bool        // the own node has a watch already
+	changed  bool        // the own node was written to, and perhaps replaced
+	readable func() bool // reports whether the client may read the own node; called only if that matters
+}
+
+// armedWatches are those that a waiter arms besides that of the predecessor. Without any, a list follows each event.
+type armedWatches struct {
+	own  ownWatch
+	mark bool
+}
+
+// ownWatch is how a waiter arms the watch of its own node.
+type ownWatch int8
+
+const (
+	notArmed    ownWatch = iota // it is armed already, or not needed
+	armedByRead                 // by a read, which shows whose node it is
+	armedUnread                 // by setWatches
+)
+
+// watches returns the watches to arm. It is a pure function, but for readable.
+func (a armInput) watches() (w armedWatches) {
+	if !a.passes || !a.OnlyAhead && !(a.MarkProves && zkpath.IsOurs(a.Predecessor)) || a.failures > armTries {
+		return w
+	}
+	switch {
+	case a.watched:
+	case a.changed || !a.readable():
+		w.own = armedByRead
+	default:
+		w.own = armedUnread
+	}
+	w.mark = !a.OnlyAhead
+	return w
+}
+
+// evidence is what shows, after an event ahead, whether a waiter is the first in line.
+type evidence struct {
+	marked         bool // the predecessor's mark was created: it was the first in line
+	gone           bool // the event of the predecessor's deletion has come
+	onlyAhead      bool // the list has shown no other contender ahead
+	ownWatched     bool // the own node has been there since the list: its watch has not fired
+	sameConnection bool // as that of the list
+}
+
+// first reports whether the waiter is the first in line. If not, it lists the directory.
+func (e evidence) first() bool {
+	return (e.marked || e.gone && e.onlyAhead) && e.ownWatched && e.sameConnection
+}
+
+// markCreated reports whether the event of a mark's creation has come.
+func markCreated(mark *framework.Watch) bool {
+	select {
+	case ev, ok := <-Events(mark):
+		return ok && ev.Type == framework.EventNodeCreated
+	default:
+		return false
+	}
+}
+
+// recheck is two reads by which a waiter notices what no event has reported. Events can get lost, since servers drop
+// those of nodes that the client may not read. To be safe from that costs two reads per waiter and session timeout.
+type recheck struct {
+	w                *waiter
+	path             string // of the predecessor
+	own, predecessor *framework.Pending[framework.ExistsResult]
+}
+
+func (w *waiter) recheck(ctx context.Context) *recheck {
+	r := &recheck{w: w, path: zkpath.Join(w.Dir, w.decision.Predecessor)}
+	exists := w.view.CheckExists().InBackground()
+	r.own, r.predecessor = exists.ForPath(ctx, w.path), exists.ForPath(ctx, r.path)
+	return r
+}
+
+func (r *recheck) done() <-chan struct{} {
+	if r == nil {
+		return nil
+	}
+	return r.predecessor.Done()
+}
+
+// result reports whether the predecessor is gone. The error is errNodeLost if the own node is.
+func (r *recheck) result() (gone bool, err error) {
+	own, failed := Result(r.own)
+	lost := failed == nil && (own.Stat == nil || !r.w.isOwn(*own.Stat))
+	predecessor, failed := Result(r.predecessor)
+	if gone, err = afterRecheck(lost, failed == nil && predecessor.Stat == nil); gone {
+		r.w.Client.Logger().Warn("the node ahead in the queue is gone, but no watch event came; "+
+			"going on without the event", "path", r.path)
+	}
+	return gone, err
+}
+
+// afterRecheck returns what follows from a recheck: lost reports whether the own node is gone or another session's, gone
+// whether the predecessor is.
+func afterRecheck(lost, gone bool) (relist bool, err error) {
+	if lost {
+		return false, errNodeLost
+	}
+	return gone, nil
+}
+
+// ownEvent handles an event of the own node. After anything but its deletion there is a list before the grant.
+func (w *waiter) ownEvent(ev framework.Event) error {
+	w.own, w.ownChanged = nil, true
+	switch ev.Type {
+	case framework.EventNodeDeleted:
+		return errNodeLost
+	case framework.EventEnd:
+		return sessionEnd(ev.Err)
+	}
+	return nil
+}
+
+func (w *waiter) isOwn(node framework.Stat) bool {
+	return node.Czxid == w.czxid && node.EphemeralOwner == w.session.ID()
+}
+
+// sessionEnd returns why a session has ended.
+func sessionEnd(cause error) error {
+	if cause == nil {
+		return framework.ErrSessionLost
+	}
+	return cause
+}

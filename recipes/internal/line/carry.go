@@ -1,0 +1,92 @@
+package line
+
+import (
+	"context"
+	"iter"
+)
+
+// A context carries what was acquired on the way to it, so that a caller that acquires again with it does not
+// wait for itself. It is a list and not one value per lock: contexts are merged (those of the work and of a
+// lock, those of several locks), and an entry that has ended must not hide one that has not.
+
+// owner is whose grants a context carries: those of any Line of the same client, in whatever view of it, at
+// the same node and with the same name.
+type owner struct {
+	place any
+	name  string
+}
+
+func (l *Line) owner() owner {
+	if known := l.known.Load(); known != nil {
+		return *known
+	}
+	own := &owner{l.Client.Place(l.Dir), l.Name}
+	l.known.Store(own)
+	return *own
+}
+
+type carried struct {
+	owner owner
+	grant *Grant
+	next  *carried
+}
+
+type carryKey struct{}
+
+// carrier is a context that carries a list, and has the values of another.
+type carrier struct {
+	context.Context
+	list *carried
+}
+
+func (c *carrier) Value(key any) any {
+	if key == (carryKey{}) {
+		return c.list
+	}
+	return c.Context.Value(key)
+}
+
+func carriedBy(ctx context.Context) *carried {
+	list, _ := ctx.Value(carryKey{}).(*carried)
+	return list
+}
+
+// CarryFrom returns ctx carrying also what other carries and is still held.
+func CarryFrom(ctx, other context.Context) context.Context {
+	list := carriedBy(ctx)
+	all := list
+	for entry := carriedBy(other); entry != nil; entry = entry.next {
+		if entry.grant.live() && !list.has(entry.grant) {
+			all = &carried{entry.owner, entry.grant, all}
+		}
+	}
+	if all == list {
+		return ctx
+	}
+	return context.WithValue(ctx, carryKey{}, all)
+}
+
+func (list *carried) has(g *Grant) bool {
+	for ; list != nil; list = list.next {
+		if list.grant == g {
+			return true
+		}
+	}
+	return false
+}
+
+// Carried yields the grants of this Line, or one like it, that ctx carries and that are still held, the last
+// first.
+func (l *Line) Carried(ctx context.Context) iter.Seq[*Grant] {
+	return func(yield func(*Grant) bool) {
+		list := carriedBy(ctx)
+		if list == nil {
+			return
+		}
+		for own := l.owner(); list != nil; list = list.next {
+			if list.owner == own && list.grant.live() && !yield(list.grant) {
+				return
+			}
+		}
+	}
+}

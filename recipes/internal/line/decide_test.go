@@ -1,0 +1,252 @@
+package line_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/internal/zkpath"
+	"github.com/go-curator/curator/recipes/internal/line"
+)
+
+var (
+	mutexOrder = line.Order{Names: []string{"lock-"}}
+	writeOrder = line.Order{Names: []string{"__READ__", "__WRIT__"}}
+	mixedOrder = line.Order{Names: []string{"lock-"}, Foreign: func(name string) bool { return name[0] != 'x' }}
+	readOrder  = line.Order{Names: []string{"__READ__", "__WRIT__"}, Blockers: "__WRIT__"}
+)
+
+// node is a contender's name as Curator writes it; the letter stands for the client.
+func node(client rune, kind string, number int) string {
+	return fmt.Sprintf("_c_%s-%s%010d", strings.Repeat(string(client), 8)+"-1111-4111-8111-111111111111", kind,
+		number)
+}
+
+func TestDecide(t *testing.T) {
+	own := node('a', "lock-", 7)
+	for _, c := range []struct {
+		name     string
+		order    line.Order
+		own      string
+		children []string
+		want     line.Decision
+	}{
+		{"alone", mutexOrder, own, []string{own}, line.Decision{Verdict: line.Granted}},
+		{"first of three", mutexOrder, own, []string{node('b', "lock-", 9), own, node('c', "lock-", 8)},
+			line.Decision{Verdict: line.Granted}},
+		{
+			"one ahead", mutexOrder, own,
+			[]string{own, node('b', "lock-", 3)},
+			line.Decision{Verdict: line.Wait, Predecessor: node('b', "lock-", 3), Ahead: 1, OnlyAhead: true, MarkProves: true},
+		},
+		{
+			"contenders with other names", mixedOrder, own,
+			[]string{"0000000005", own, "x-0000000001", "k__lock__0000000006", "k__lock__0000000008", "n"},
+			line.Decision{Verdict: line.Wait, Predecessor: "k__lock__0000000006", Ahead: 2, Foreign: "x-0000000001"},
+		},
+		{
+			"only contenders with other names", mixedOrder, own,
+			[]string{"0000000005", own, "k__lock__0000000006"},
+			line.Decision{Verdict: line.Wait, Predecessor: "k__lock__0000000006", Ahead: 2},
+		},
+		{
+			"a contender with another name comes later", mixedOrder, own, []string{"0000000008", own},
+			line.Decision{Verdict: line.Granted},
+		},
+		{
+			"the nearest of two, whatever the UUID", mutexOrder, own,
+			[]string{node('f', "lock-", 5), own, node('0', "lock-", 6)},
+			line.Decision{Verdict: line.Wait, Predecessor: node('0', "lock-", 6), Ahead: 2, MarkProves: true},
+		},
+		{
+			"three ahead", mutexOrder, own,
+			[]string{node('f', "lock-", 5), own, node('0', "lock-", 6), node('2', "lock-", 1)},
+			line.Decision{Verdict: line.Wait, Predecessor: node('0', "lock-", 6), Ahead: 3, MarkProves: true},
+		},
+		{
+			"three ahead, the nearest listed first", mutexOrder, own,
+			[]string{node('0', "lock-", 6), node('2', "lock-", 1), node('f', "lock-", 5), own},
+			line.Decision{Verdict: line.Wait, Predecessor: node('0', "lock-", 6), Ahead: 3, MarkProves: true},
+		},
+		{
+			"equal numbers ahead: of two that are first neither is", mutexOrder, own,
+			[]string{node('f', "lock-", 5), own, node('0', "lock-", 5), node('2', "lock-", 6)},
+			line.Decision{Verdict: line.Wait, Predecessor: node('2', "lock-", 6), Ahead: 3},
+		},
+		{
+			"equal numbers directly ahead", mutexOrder, own,
+			[]string{node('f', "lock-", 5), own, node('0', "lock-", 6), node('2', "lock-", 6)},
+			line.Decision{Verdict: line.Wait, Predecessor: node('2', "lock-", 6), Ahead: 3},
+		},
+		{"own node not in the list", mutexOrder, own, []string{node('b', "lock-", 3)},
+			line.Decision{Verdict: line.Missing}},
+		{"nothing in the list", mutexOrder, own, nil, line.Decision{Verdict: line.Missing}},
+		{
+			"a foreign child ahead blocks Java, not us", mutexOrder, own,
+			[]string{"0", own, "zzz"},
+			line.Decision{Verdict: line.Granted, Foreign: "0", ForeignAhead: true},
+		},
+		{
+			"a foreign child behind the line", mutexOrder, own,
+			[]string{"config", own, node('b', "lock-", 3)},
+			line.Decision{Verdict: line.Wait, Predecessor: node('b', "lock-", 3), Ahead: 1, Foreign: "config"},
+		},
+		{
+			"kazoo's names are foreign", mutexOrder, own,
+			[]string{own, "0123456789abcdef0123456789abcdef__lock__0000000001"},
+			line.Decision{Verdict: line.Granted, Foreign: "0123456789abcdef0123456789abcdef__lock__0000000001"},
+		},
+		{
+			"go-zookeeper's names are contenders", mutexOrder, own,
+			[]string{own, "_c_0123456789abcdef0123456789abcdef-lock-0000000002"},
+			line.Decision{Verdict: line.Wait, Predecessor: "_c_0123456789abcdef0123456789abcdef-lock-0000000002",
+				Ahead: 1, OnlyAhead: true, MarkProves: true},
+		},
+		{
+			"a contender without a number: Java waits, so do we, and we look again", mutexOrder, own,
+			[]string{own, "lock-"},
+			line.Decision{Verdict: line.Wait, Predecessor: "lock-", Ahead: 1},
+		},
+		{
+			"a contender with a name sorting behind", mutexOrder, own,
+			[]string{own, "lock-x", node('b', "lock-", 3)},
+			line.Decision{Verdict: line.Wait, Predecessor: node('b', "lock-", 3), Ahead: 1},
+		},
+		{
+			"equal numbers: as listed", mutexOrder, own,
+			[]string{node('b', "lock-", 7), own},
+			line.Decision{Verdict: line.Wait, Predecessor: node('b', "lock-", 7), Ahead: 1, OnlyAhead: true},
+		},
+		{"equal numbers: own listed first", mutexOrder, own, []string{own, node('b', "lock-", 7)},
+			line.Decision{Verdict: line.Granted}},
+		{"last number that is accepted", mutexOrder, node('a', "lock-", line.Limit-1),
+			[]string{node('a', "lock-", line.Limit-1)}, line.Decision{Verdict: line.Granted}},
+		{"first number that is refused", mutexOrder, node('a', "lock-", line.Limit),
+			[]string{node('a', "lock-", line.Limit)}, line.Decision{Verdict: line.Refused}},
+		{"the end of the counter", mutexOrder, node('a', "lock-", math.MaxInt32), nil,
+			line.Decision{Verdict: line.Refused}},
+		{"beyond the end", mutexOrder, node('a', "lock-", math.MinInt32), nil,
+			line.Decision{Verdict: line.Refused}},
+		{"minus one", mutexOrder, node('a', "lock-", -1), nil, line.Decision{Verdict: line.Refused}},
+		{"no number at all", mutexOrder, "lock-", []string{"lock-"}, line.Decision{Verdict: line.Refused}},
+
+		{
+			"a writer waits for readers too, and never without a list", writeOrder, node('a', "__WRIT__", 7),
+			[]string{node('a', "__WRIT__", 7), node('b', "__READ__", 3)},
+			line.Decision{Verdict: line.Wait, Predecessor: node('b', "__READ__", 3), Ahead: 1},
+		},
+		{
+			"a downgraded reader beside its own writer: both are ahead", writeOrder, node('a', "__WRIT__", 7),
+			[]string{node('b', "__READ__", 3), node('c', "__WRIT__", 3), node('a', "__WRIT__", 7)},
+			line.Decision{Verdict: line.Wait, Predecessor: node('c', "__WRIT__", 3), Ahead: 2},
+		},
+		{
+			"a reader passes readers", readOrder, node('a', "__READ__", 7),
+			[]string{node('b', "__READ__", 3), node('a', "__READ__", 7), node('c', "__WRIT__", 9)},
+			line.Decision{Verdict: line.Granted},
+		},
+		{
+			"a reader waits for the nearest writer ahead", readOrder, node('a', "__READ__", 7),
+			[]string{node('b', "__WRIT__", 3), node('c', "__READ__", 6), node('d', "__WRIT__", 5),
+				node('a', "__READ__", 7)},
+			line.Decision{Verdict: line.Wait, Predecessor: node('d', "__WRIT__", 5), Ahead: 2},
+		},
+		{
+			"a reader with the digits of its own writer", readOrder, node('a', "__READ__", 7),
+			[]string{node('a', "__WRIT__", 7), node('a', "__READ__", 7)},
+			line.Decision{Verdict: line.Granted},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			assert.Equal(t, c.want, c.order.Decide(c.own, c.children))
+		})
+	}
+}
+
+func TestTaken(t *testing.T) {
+	for _, c := range []struct {
+		order    line.Order
+		children []string
+		want     string
+	}{
+		{mutexOrder, nil, ""},
+		{mutexOrder, []string{"0", "config"}, ""},
+		{mutexOrder, []string{node('b', "lock-", 4), node('c', "lock-", 3)}, node('c', "lock-", 3)},
+		{mutexOrder, []string{"lock-"}, "lock-"},
+		{mutexOrder, []string{"lock-info"}, ""},
+		{readOrder, []string{node('b', "__READ__", 1)}, ""},
+		{readOrder, []string{node('b', "__READ__", 1), node('c', "__WRIT__", 2)}, node('c', "__WRIT__", 2)},
+		{writeOrder, []string{node('b', "__READ__", 1)}, node('b', "__READ__", 1)},
+	} {
+		assert.Equal(t, c.want, c.order.FirstBlocker(c.children), "%v", c.children)
+	}
+}
+
+func TestContenders(t *testing.T) {
+	assert.Equal(t, []string{node('f', "lock-", 1), node('0', "lock-", 2)},
+		mutexOrder.Contenders([]string{"0", node('0', "lock-", 2), "zookeeper", node('f', "lock-", 1)}))
+	number, ok := mutexOrder.Number(node('f', "lock-", 41))
+	assert.True(t, ok)
+	assert.EqualValues(t, 41, number)
+}
+
+// Whatever the names, Decide agrees with the slow way of saying it: sort everything as Java does and look who
+// stands in front.
+func FuzzDecide(f *testing.F) {
+	f.Add(uint8(0), node('a', "lock-", 7), node('b', "lock-", 3)+"\n"+node('a', "lock-", 7)+"\n0")
+	f.Add(uint8(1), node('a', "__WRIT__", 7), node('b', "__READ__", 7)+"\n"+node('a', "__WRIT__", 7)+"\nlock-")
+	f.Add(uint8(2), node('a', "__READ__", 7),
+		node('b', "__WRIT__", 7)+"\n"+node('a', "__READ__", 7)+"\nx__WRIT__")
+	f.Add(uint8(0), "lock-2147483647", "lock-2147483647\nlock--000000001")
+	orders := []line.Order{mutexOrder, writeOrder, readOrder}
+	f.Fuzz(func(t *testing.T, which uint8, own, list string) {
+		order := orders[int(which)%len(orders)]
+		children := strings.Split(list, "\n")
+		slices.Sort(children)
+		children = slices.Compact(children) // names in a directory are unique
+		d := order.Decide(own, children)
+		order.FirstBlocker(children)
+
+		sorted := slices.Clone(children)
+		zkpath.Sort(sorted, order.Names...)
+		at := slices.Index(sorted, own)
+		number, ok := order.Number(own)
+		if !ok || number < 0 || number >= line.Limit {
+			require.Equal(t, line.Refused, d.Verdict)
+			return
+		}
+		if at < 0 {
+			require.Equal(t, line.Missing, d.Verdict)
+			return
+		}
+		blocks := func(name string) bool {
+			if order.Blockers != "" {
+				// a reader does not wait for equal digits
+				tie := order.Decide(own, []string{name, own}).Verdict == line.Granted
+				return strings.Contains(name, order.Blockers) && !tie
+			}
+			return slices.ContainsFunc(order.Names, func(n string) bool { return strings.Contains(name, n) })
+		}
+		var ahead []string
+		for _, name := range sorted[:at] {
+			if blocks(name) {
+				ahead = append(ahead, name)
+			}
+		}
+		require.Equal(t, len(ahead), d.Ahead)
+		if len(ahead) == 0 {
+			require.Equal(t, line.Granted, d.Verdict)
+			return
+		}
+		require.Equal(t, line.Wait, d.Verdict)
+		require.Equal(t, ahead[len(ahead)-1], d.Predecessor)
+		if d.OnlyAhead { // then Java, too, sees exactly this one ahead
+			require.Equal(t, []string{d.Predecessor}, sorted[:at])
+		}
+	})
+}

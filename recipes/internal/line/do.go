@@ -1,0 +1,127 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/fencing"
+)
+
+// ErrNotReleased says that the server refuses to delete the node of something whose work is done: it stays
+// taken until its session ends. It says nothing bad about the work.
+var ErrNotReleased = errors.New("the work was done, but the server refused to release the lock, lease or " +
+	"leadership, which stays taken until the session ends")
+
+// releaseWait is how long Do waits for the server to confirm the release. The client goes on with it after
+// that.
+const releaseWait = time.Second
+
+type Held interface {
+	Context() context.Context
+	Lost() error
+	Release(ctx context.Context) error
+}
+
+// Do acquires, runs f on behalf of ctx, and releases, also when f panics. When acquire fails f is not called.
+//
+// The error is f's, joined with how held was lost if that was before f returned. A loss after that is no
+// error: the work is done, and was protected to its end. Of the release only ErrNotReleased is an error, see
+// [ReleaseAfterWork]. wrap is for the errors that are not f's.
+func Do[H Held](
+	ctx context.Context, acquire func(context.Context) (H, error), wrap func(verb string, err error) error,
+	f func(context.Context) error,
+) (err error) {
+	if f == nil {
+		return wrap("do", fmt.Errorf("%w: the function is nil", framework.ErrBadArguments))
+	}
+	held, err := acquire(ctx)
+	if err != nil {
+		return err
+	}
+	work, stop := WorkContext(ctx, held.Context())
+	defer func() {
+		stop()
+		lost := held.Lost()
+		refused := ReleaseAfterWork(ctx, held.Release)
+		switch {
+		case lost != nil:
+			err = errors.Join(err, wrap("do", fmt.Errorf("the lock or lease was lost before the function "+
+				"returned: %w", lost)))
+		case refused != nil:
+			err = errors.Join(err, wrap("do", refused))
+		}
+	}()
+	return f(work)
+}
+
+// ReleaseAfterWork releases on behalf of ctx, and waits for that until ctx ends, but no longer than a second.
+// An error matches ErrNotReleased: the server has refused. It is no error that the server has not confirmed
+// yet, or that there is no connection, since the client goes on; nor that the session has ended meanwhile.
+func ReleaseAfterWork(ctx context.Context, release func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, releaseWait)
+	defer cancel()
+	err := release(ctx)
+	switch {
+	case err == nil, errors.Is(err, ErrNotReleased):
+		return err
+	case ctx.Err() != nil && !errors.Is(err, framework.ErrCleanupFull), !Denied(err):
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrNotReleased, err)
+}
+
+// Denied says of an error that the server refuses: of a release, that the node stays, and the client does not go
+// on with it. It is none that passes by, and no end of the session.
+func Denied(err error) bool {
+	switch {
+	case err == nil:
+		return false
+	case errors.Is(err, framework.ErrCleanupFull):
+		return true
+	case framework.Retryable(err):
+		return false
+	}
+	for _, fine := range []error{
+		framework.ErrSessionLost, framework.ErrClosed, framework.ErrNodeDeleted, framework.ErrSuspended,
+		framework.ErrTimeoutTooShort, framework.ErrReleased, framework.ErrNotReadOnly,
+		framework.ErrNotConnected, // also with ErrAuthFailed, which is not Retryable
+	} {
+		if errors.Is(err, fine) {
+			return false
+		}
+	}
+	return true
+}
+
+// WorkContext returns the context for work under a hold on behalf of ctx: ctx, carrying also what hold
+// carries, and ending with hold, too. Its Err asks that of hold, which may look at the clock. stop is to be
+// called when the work is done.
+func WorkContext(ctx, hold context.Context) (work context.Context, stop func()) {
+	work, cancel := context.WithCancelCause(CarryFrom(ctx, hold))
+	unhook := context.AfterFunc(hold, func() { cancel(context.Cause(hold)) })
+	return &workContext{work, hold, cancel}, func() { unhook(); cancel(nil) }
+}
+
+type workContext struct {
+	context.Context
+	hold   context.Context
+	cancel context.CancelCauseFunc
+}
+
+func (c *workContext) Err() error {
+	if c.hold.Err() != nil {
+		c.cancel(context.Cause(c.hold))
+	}
+	return c.Context.Err()
+}
+
+// Value implements [context.Context]. The work belongs to the hold, and to those that ctx belongs to.
+func (c *workContext) Value(key any) any {
+	if list, ok := key.(*fencing.List); ok {
+		_ = c.hold.Value(list)
+	}
+	return c.Context.Value(key)
+}

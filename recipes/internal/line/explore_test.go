@@ -1,0 +1,1087 @@
+package line
+
+import (
+	"fmt"
+	"math/bits"
+	"os"
+	"testing"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/explore"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// The model of a line. Contenders come, wait, hold, release, give up and come again, in sessions whose members lag.
+//
+// What ships is called: Order.Decide and what its Decision means (lost), which watches a waiter arms (beginning.arms),
+// what an event of its own node and a look mean (ownEvent, afterRecheck), what else grants (evidence.first), and who
+// leaves a mark (place.marks). Played are
+//
+//   - the leader: a log of creates, deletions, deletions with a mark, and writes to a node;
+//   - a member for each session, which applies the log transaction by transaction. Its position is what the client has
+//     been sent: a delay between them is a member that lags. One-shot watches fire when it passes the transaction,
+//     before any answer that shows it. A write is answered when it has come to the write;
+//   - lost connections: what was not answered fails; a create or a deletion may still be executed as long as the session
+//     is not attached elsewhere, and no longer. The next member may lag, but not behind the last position. setWatches
+//     fires for what it shows as gone or written to; marks are missed. A create is then looked for, after the member has
+//     caught up with a write, and repeated if it is not found, as a protected create does (its own model is
+//     framework's). A deletion is repeated, without a mark;
+//   - lapsed sessions: the client ends their holds, and the leader deletes their nodes some time later. The contenders
+//     begin again in the next session, or the process is dead;
+//   - Java's contender: lists, waits for the next lower child by getData with a watch, and lists again after its event
+//     or a lost connection;
+//   - the administrator, who deletes a node or writes to it.
+//
+// Numbers of nodes that are gone everywhere are used again, since only their order matters.
+//
+// Not modelled: a directory that cannot be read or is missing, events that servers keep back and the look after a
+// session timeout that helps (nothing may depend on it), lists that waiters of one client share, children with unusual
+// names other than one that is always there, a create whose reply is lost twice, what an old session sends after its
+// lapse, a Java client's own mistakes, the clock of a hold (framework has models of it).
+//
+// It must never happen that a grant is given whose node is gone for its client, or behind another that blocks it; that
+// two hold, except if the administrator has deleted the node of one and its client has not been sent the event; that a
+// place is given up whose node is there. From every state all contenders can come to their end, and then no node is
+// left. That needs no fault, no administrator and no contender that gives up, since there are starts without them.
+
+// lineKind is a kind of contender.
+type lineKind byte
+
+const (
+	ours lineKind = iota
+	java
+	reader
+	writer
+	kinds
+)
+
+const (
+	mostNodes = 6
+	mostTxns  = 6
+)
+
+// lineOf are the bounds of a model.
+type lineOf struct {
+	kinds    [3]lineKind
+	sessions [3]uint8 // of the contenders
+	comes    [3]uint8 // how often each comes
+	spare    []spare  // one start for each
+	odd      bool     // there is a child with an unusual name
+	unarmed  bool     // watches cannot be armed any more: lists only
+	markAll  bool     // a rule that is too weak: a contender that gives up leaves a mark, too
+	deaf     bool     // a rule that is too weak: a new connection arms no watches again
+}
+
+// spare counts the faults that may still happen.
+type spare struct {
+	Losses  uint8 // of connections
+	Lapses  uint8 // of sessions
+	Leaves  uint8 // of contenders, before their turn
+	Deletes uint8 // by the administrator
+	Writes  uint8 // by the administrator
+}
+
+// lineState is a state. Positions count the transactions of the log that a member has applied. Sets of nodes are bits.
+type lineState struct {
+	Spare   spare
+	Base    uint8 // the nodes before the log
+	Written uint8 // those that somebody had written to before the log
+	Killed  uint8 // nodes that the administrator has deleted
+	Orphans uint8 // nodes of lapsed sessions
+	Made    uint8 // how many numbers are in use
+	Log     [mostTxns]txn
+	Txns    uint8
+	Owner   [mostNodes]uint8
+	S       [3]lineSession
+	C       [3]contender
+	Bad     fault
+}
+
+// fault is something wrong that a step has done.
+type fault uint8
+
+const (
+	placeGivenUp fault = iota + 1
+	grantedGone
+	grantedBehind
+	numberRefused
+)
+
+func (f fault) String() string {
+	return [...]string{
+		"", "a place was given up whose node is there", "a grant whose node was gone", "a grant behind another",
+		"a number was refused",
+	}[f]
+}
+
+type lineSession struct {
+	At   uint8 // position
+	Lost bool  // no connection
+}
+
+type lineStep uint8
+
+const (
+	stepAway      lineStep = iota
+	stepCreating           // the create is under way
+	stepDoubtful           // its outcome is unknown
+	stepListing            // a list is under way
+	stepArmingOwn          // the read of the own node that arms its watch
+	stepArming             // setWatches
+	stepReading            // of the node ahead, which arms its watch
+	stepWaiting
+	stepHolding
+	stepDeleting
+)
+
+func (s lineStep) String() string {
+	return [...]string{"away", "creating", "doubtful", "listing", "armingOwn", "arming", "reading", "waiting", "holding", "deleting"}[s]
+}
+
+type watchState uint8
+
+const (
+	unwatched watchState = iota
+	armed
+	goneSoon // what setWatches shows, and the client has not yet been sent
+	changedSoon
+	gone    // fired: the node is gone; of a mark: it was created
+	changed // fired: somebody has written to the node
+)
+
+type contender struct {
+	Step             lineStep
+	Comes            uint8 // how often it still comes
+	Node, Pred       uint8 // number + 1
+	Own, Ahead, Mark watchState
+	Sole             bool
+	ArmOwn, ArmMark  bool // what setWatches is about to arm
+	Waited, Changed  bool
+	Same             bool // the connection is that of the list
+	Confirmed        bool // the list was asked for after the create was confirmed
+	Looking          bool
+	Leaves           bool // it has given up while its create is under way
+	Marking, Done    bool // the deletion leaves a mark; it was executed
+}
+
+// txn is a kind and a set of nodes.
+type txn uint8
+
+const (
+	created txn = iota << 6
+	deleted
+	deletedWithMark
+	written
+	txnKind txn = 3 << 6
+)
+
+func (t txn) nodes() uint8 { return uint8(t &^ txnKind) }
+
+// apply returns the nodes after t.
+func (t txn) apply(nodes uint8) uint8 {
+	switch t & txnKind {
+	case created:
+		return nodes | t.nodes()
+	case deleted, deletedWithMark:
+		return nodes &^ t.nodes()
+	}
+	return nodes
+}
+
+// nodes are those at a position.
+func (s *lineState) nodes(at uint8) uint8 {
+	set := s.Base
+	for _, t := range s.Log[:at] {
+		set = t.apply(set)
+	}
+	return set
+}
+
+// last are the nodes at the leader.
+func (s *lineState) last() uint8 { return s.nodes(s.Txns) }
+
+func (s *lineState) commit(t txn) { s.Log[s.Txns], s.Txns = t, s.Txns+1 }
+
+// writtenAt says whether somebody has written to a node before a position.
+func (s *lineState) writtenAt(node uint8, at uint8) bool {
+	is := s.Written&node != 0
+	for _, t := range s.Log[:at] {
+		is = is || t&txnKind == written && t.nodes() == node
+	}
+	return is
+}
+
+// at is the position of a contender's client.
+func (m *lineOf) at(s *lineState, c int) uint8 { return s.S[m.sessions[c]].At }
+
+func bit(number uint8) uint8 { return 1 << (number - 1) }
+
+// lineNames are the nodes' names by number and kind.
+var lineNames = func() (names [mostNodes][kinds]string) {
+	for i := range names {
+		for kind, name := range [...]string{"lock-", "lock-", "__READ__", "__WRIT__"} {
+			version := "8"
+			if lineKind(kind) == java {
+				version = "4"
+			}
+			guid := fmt.Sprintf("%08d-0000-%s000-8000-000000000000", i, version)
+			names[i][kind] = fmt.Sprintf("_c_%s-%s%010d", guid, name, i)
+			if zkpath.IsOurs(names[i][kind]) != (lineKind(kind) != java) {
+				panic(names[i][kind])
+			}
+		}
+	}
+	return names
+}()
+
+func numberOf(name string) uint8 { return name[len(name)-1] - '0' + 1 }
+
+var linePlaces = [kinds]*waiter{
+	ours:   {Line: &Line{Order: Order{Names: []string{"lock-"}}}},
+	reader: {Line: &Line{Order: Order{Names: []string{"__READ__", "__WRIT__"}, Blockers: "__WRIT__"}}},
+	writer: {Line: &Line{Order: Order{Names: []string{"__READ__", "__WRIT__"}}}},
+}
+
+// children are the names of a set of nodes.
+func (m *lineOf) children(s *lineState, set uint8) []string {
+	var buf [mostNodes + 1]string
+	names := buf[:0]
+	for ; set != 0; set &= set - 1 {
+		i := bits.TrailingZeros8(set)
+		names = append(names, lineNames[i][m.kinds[s.Owner[i]]])
+	}
+	if m.odd {
+		names = append(names, "unusual")
+	}
+	return append([]string(nil), names...)
+}
+
+// blockers are those of a set of nodes that have to go before node number may be granted.
+func (m *lineOf) blockers(s *lineState, set, number uint8) (ahead uint8) {
+	own := m.kinds[s.Owner[number-1]]
+	for i := uint8(1); i < number; i++ {
+		if set&bit(i) != 0 && !(own == reader && m.kinds[s.Owner[i-1]] == reader) {
+			ahead |= bit(i)
+		}
+	}
+	return ahead
+}
+
+func (m *lineOf) next(s lineState, step func(string, lineState)) {
+	if s.Bad != 0 {
+		return
+	}
+	done := func(what string, next lineState) {
+		m.tidy(&next)
+		step(what, next)
+	}
+	for i := range s.C {
+		m.contends(s, i, done)
+	}
+	for i := uint8(0); i < 3; i++ {
+		if m.used(i) {
+			m.moves(s, i, done)
+		}
+	}
+	all := s.last()
+	for n := uint8(1); n <= s.Made && s.Txns < mostTxns; n++ {
+		if all&bit(n) == 0 {
+			continue
+		}
+		if s.Spare.Deletes > 0 {
+			next := s
+			next.Spare.Deletes--
+			next.Killed |= bit(n)
+			next.commit(deleted | txn(bit(n)))
+			done(administrates[0][n-1], next)
+		}
+		if s.Spare.Writes > 0 {
+			next := s
+			next.Spare.Writes--
+			next.commit(written | txn(bit(n)))
+			done(administrates[1][n-1], next)
+		}
+	}
+}
+
+var administrates = func() (what [2][mostNodes]string) {
+	for i := range mostNodes {
+		what[0][i] = fmt.Sprintf("the administrator deletes node %d", i+1)
+		what[1][i] = fmt.Sprintf("the administrator writes to node %d", i+1)
+	}
+	return what
+}()
+
+func (m *lineOf) used(session uint8) bool {
+	for c := range m.sessions {
+		if m.sessions[c] == session && (m.comes[c] > 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// moves are the steps of a session and its member.
+func (m *lineOf) moves(s lineState, i uint8, step func(string, lineState)) {
+	who := "session " + string('A'+rune(i)) + ": "
+	se := s.S[i]
+	rearming := m.rearming(&s, i)
+	if rearming && !se.Lost {
+		for j := range s.C {
+			if m.sessions[j] != i {
+				continue
+			}
+			if s.C[j].Own.soon() {
+				next := s
+				next.C[j].Own += gone - goneSoon
+				step(who+"setWatches has the event of an own node", next)
+			}
+			if s.C[j].Ahead.soon() {
+				next := s
+				next.C[j].Ahead += gone - goneSoon
+				step(who+"setWatches has the event of a node ahead", next)
+			}
+		}
+	}
+	if !se.Lost && !rearming && se.At < s.Txns {
+		next := s
+		next.S[i].At++
+		m.sees(&next, i, s.Log[se.At])
+		step(who+"the member applies a transaction", next)
+	}
+	if !se.Lost && s.Spare.Losses > 0 {
+		next := s
+		next.Spare.Losses--
+		next.S[i].Lost = true
+		m.loses(&next, i)
+		step(who+"the connection is lost", next)
+	}
+	if se.Lost {
+		for at := se.At; at <= s.Txns; at++ {
+			next := s
+			next.S[i] = lineSession{At: at}
+			m.attaches(&next, i, se.At)
+			step(who+"attached to another member", next)
+		}
+	}
+	if se.Lost && s.Spare.Lapses > 0 {
+		next := s
+		next.Spare.Lapses--
+		next.S[i].Lost = false
+		m.lapses(&next, i, false)
+		step(who+"lapses, and another begins", next)
+		m.lapses(&next, i, true)
+		step(who+"its process is dead", next)
+	}
+	var dead uint8
+	for n := range mostNodes {
+		if m.sessions[s.Owner[n]] == i {
+			dead |= 1 << n
+		}
+	}
+	if dead &= s.Orphans & s.last(); dead != 0 && s.Txns < mostTxns {
+		next := s
+		next.commit(deleted | txn(dead))
+		step(who+"the leader deletes the nodes of a lapsed session", next)
+	}
+}
+
+func (w watchState) soon() bool { return w == goneSoon || w == changedSoon }
+
+// rearming says whether there are events that setWatches has not yet sent to a session. They come one by one.
+func (m *lineOf) rearming(s *lineState, session uint8) bool {
+	for i := range s.C {
+		if c := &s.C[i]; m.sessions[i] == session && (c.Own.soon() || c.Ahead.soon()) {
+			return true
+		}
+	}
+	return false
+}
+
+// sees delivers the events of a transaction to the contenders of a session.
+func (m *lineOf) sees(s *lineState, session uint8, t txn) {
+	kind := t & txnKind
+	for i := range s.C {
+		c := &s.C[i]
+		if m.sessions[i] != session {
+			continue
+		}
+		fire := func(w *watchState, number uint8) {
+			switch {
+			case number == 0 || *w != armed || t.nodes()&bit(number) == 0:
+			case kind == deleted, kind == deletedWithMark:
+				*w = gone
+			case kind == written:
+				*w = changed
+			}
+		}
+		if kind == deletedWithMark && c.Mark == armed && t.nodes() == bit(c.Pred) {
+			c.Mark = gone
+		}
+		fire(&c.Own, c.Node)
+		fire(&c.Ahead, c.Pred)
+		if c.Step == stepHolding && (kind == deleted || kind == deletedWithMark) && t.nodes()&bit(c.Node) != 0 {
+			c.leave() // the hold is lost
+		}
+	}
+}
+
+// leave ends a contender's turn when nothing is left of it.
+func (c *contender) leave() { *c = contender{Comes: c.Comes} }
+
+// again begins again, at the end of the line.
+func (c *contender) again() { *c = contender{Comes: c.Comes, Step: stepCreating} }
+
+// loses is the loss of a session's connection.
+func (m *lineOf) loses(s *lineState, session uint8) {
+	for i := range s.C {
+		c := &s.C[i]
+		if m.sessions[i] != session {
+			continue
+		}
+		switch c.Step {
+		case stepCreating:
+			c.Step = stepDoubtful
+		case stepListing:
+			c.Confirmed = true // what comes next is another list
+		case stepArmingOwn, stepArming, stepReading:
+			c.list()
+		case stepWaiting:
+			if c.Looking = false; m.kinds[i] == java {
+				c.list() // its watcher gets an event of the loss
+			}
+		}
+	}
+}
+
+// list begins a list.
+func (c *contender) list() {
+	c.Step, c.Same, c.Confirmed = stepListing, true, true
+	c.Pred, c.Ahead, c.Mark, c.Sole, c.Looking, c.ArmOwn, c.ArmMark = 0, unwatched, unwatched, false, false, false, false
+}
+
+// attaches continues a session at another member.
+func (m *lineOf) attaches(s *lineState, session, before uint8) {
+	at := s.S[session].At
+	there := s.nodes(at)
+	for i := range s.C {
+		c := &s.C[i]
+		if m.sessions[i] != session {
+			continue
+		}
+		rearm := func(w *watchState, number uint8) {
+			if number == 0 || m.deaf || *w != armed && !w.soon() {
+				return
+			}
+			switch {
+			case there&bit(number) == 0:
+				*w = goneSoon
+			default:
+				for _, t := range s.Log[before:at] {
+					if t == written|txn(bit(number)) {
+						*w = changedSoon
+					}
+				}
+			}
+		}
+		rearm(&c.Own, c.Node)
+		rearm(&c.Ahead, c.Pred)
+		switch c.Step {
+		case stepListing: // it is asked for now
+			c.Same = true
+		case stepHolding:
+			if there&bit(c.Node) == 0 {
+				c.leave()
+			}
+		case stepDeleting:
+			c.Marking = false // it is repeated
+		default:
+			c.Same = false
+		}
+	}
+}
+
+// lapses ends a session.
+func (m *lineOf) lapses(s *lineState, session uint8, dead bool) {
+	for i := range s.C {
+		c := &s.C[i]
+		if m.sessions[i] != session {
+			continue
+		}
+		if c.Node != 0 {
+			s.Orphans |= bit(c.Node) & s.last()
+		}
+		switch {
+		case dead:
+			*c = contender{}
+		case c.Step == stepAway, c.Step == stepHolding, c.Step == stepDeleting, c.Leaves:
+			c.leave()
+		default:
+			c.again()
+		}
+	}
+}
+
+// contends are the steps of a contender.
+func (m *lineOf) contends(s lineState, i int, step func(string, lineState)) {
+	c, kind, at := s.C[i], m.kinds[i], m.at(&s, i)
+	who := string('a'+rune(i)) + ": "
+	down := s.S[m.sessions[i]].Lost
+	lost := down || m.rearming(&s, m.sessions[i]) // no answer comes
+	// to has f change the contender in a copy of the state.
+	to := func(what string, f func(s *lineState, c *contender)) {
+		next := s
+		f(&next, &next.C[i])
+		step(who+what, next)
+	}
+	if s.Spare.Leaves > 0 && c.Step != stepAway && c.Step < stepHolding && !c.Leaves {
+		to("gives up", func(s *lineState, c *contender) {
+			s.Spare.Leaves--
+			if c.Step == stepCreating || c.Step == stepDoubtful {
+				c.Leaves = true
+				return
+			}
+			m.remove(c, m.markAll && kind != java)
+		})
+	}
+	create := func(s *lineState, c *contender) {
+		s.Owner[s.Made] = uint8(i)
+		s.Made++
+		c.Node = s.Made
+		s.commit(created | txn(bit(c.Node)))
+	}
+	room := s.Txns < mostTxns && s.Made < mostNodes
+	switch c.Step {
+	case stepAway:
+		if c.Comes > 0 && !lost {
+			to("comes", func(_ *lineState, c *contender) { c.Comes--; c.again() })
+		}
+		return
+	case stepCreating:
+		switch {
+		case c.Node == 0 && room:
+			to("its create is executed", create)
+		case c.Node != 0 && !lost && !m.ahead(&s, c.Node, at):
+			m.created(s, i, to)
+		}
+		return
+	case stepDoubtful:
+		switch {
+		case down && c.Node == 0 && room:
+			to("its create is executed late", create)
+		case lost || at < s.Txns:
+		case c.Node == 0 && c.Leaves:
+			to("its node is not found", func(_ *lineState, c *contender) { c.leave() })
+		case c.Node == 0:
+			to("its node is not found, and created again", func(_ *lineState, c *contender) { c.Step = stepCreating })
+		case c.Leaves:
+			to("its node is found", func(_ *lineState, c *contender) { m.remove(c, false) })
+		default:
+			to("its node is found", func(_ *lineState, c *contender) { c.list() })
+		}
+		return
+	case stepHolding:
+		to("releases", func(_ *lineState, c *contender) {
+			marks := false
+			if p := linePlaces[kind]; p != nil {
+				p.waited = c.Waited
+				marks = p.marksRelease()
+			}
+			m.remove(c, marks)
+		})
+		return
+	case stepDeleting:
+		there := s.last()&bit(c.Node) != 0
+		switch {
+		case there && s.Txns < mostTxns:
+			to("its deletion is executed", func(s *lineState, c *contender) {
+				kind := deleted
+				if c.Marking {
+					kind = deletedWithMark
+				}
+				s.commit(kind | txn(bit(c.Node)))
+			})
+		case !there && !lost && at == s.Txns:
+			to("its deletion is confirmed", func(_ *lineState, c *contender) { c.leave() })
+		}
+		return
+	}
+	if lost && c.Step != stepWaiting {
+		return
+	}
+	there := s.nodes(at)
+	switch c.Step {
+	case stepListing:
+		m.listed(s, i, there, to)
+	case stepArmingOwn:
+		to("its own node is read", func(s *lineState, c *contender) {
+			switch {
+			case there&bit(c.Node) == 0:
+				m.lost(s, c)
+			case c.ArmMark:
+				c.Own, c.Step = armed, stepArming
+			default:
+				c.Own, c.Step = armed, stepReading
+			}
+		})
+	case stepArming:
+		to("its watches are armed", func(s *lineState, c *contender) {
+			switch {
+			case !c.ArmOwn:
+			case there&bit(c.Node) == 0:
+				c.Own = gone
+			case s.writtenAt(bit(c.Node), at):
+				c.Own = changed
+			default:
+				c.Own = armed
+			}
+			if c.ArmMark {
+				c.Mark = armed
+			}
+			c.ArmOwn, c.ArmMark, c.Step = false, false, stepReading
+		})
+	case stepReading:
+		to("the node ahead is read", func(s *lineState, c *contender) {
+			switch {
+			case there&bit(c.Pred) != 0:
+				c.Ahead, c.Step = armed, stepWaiting
+			case kind == java:
+				c.list()
+			default:
+				m.turn(s, c, at, evidence{marked: c.Mark == gone})
+			}
+		})
+	case stepWaiting:
+		m.waits(s, i, lost, to)
+	}
+}
+
+// ahead says whether the create of a node is still ahead of a position.
+func (m *lineOf) ahead(s *lineState, number, at uint8) bool {
+	for _, t := range s.Log[at:s.Txns] {
+		if t == created|txn(bit(number)) {
+			return true
+		}
+	}
+	return false
+}
+
+type change = func(what string, f func(s *lineState, c *contender))
+
+// created is the answer to a create.
+func (m *lineOf) created(s lineState, i int, to change) {
+	if s.C[i].Leaves {
+		to("its create is answered too late", func(_ *lineState, c *contender) { m.remove(c, false) })
+		return
+	}
+	to("its create is answered", func(_ *lineState, c *contender) { c.list(); c.Confirmed = false })
+	if m.kinds[i] != java {
+		to("its create is answered after the list", func(s *lineState, c *contender) {
+			d := linePlaces[m.kinds[i]].Order.Decide(m.name(s, c.Node), nil)
+			if c.list(); d.lost(false) {
+				m.lost(s, c)
+			}
+		})
+	}
+}
+
+func (m *lineOf) name(s *lineState, number uint8) string {
+	return lineNames[number-1][m.kinds[s.Owner[number-1]]]
+}
+
+// remove begins the deletion of a contender's node.
+func (m *lineOf) remove(c *contender, marking bool) {
+	*c = contender{Comes: c.Comes, Step: stepDeleting, Node: c.Node, Marking: marking}
+}
+
+// lost is the end of a place whose node is lost. A deletion finds nothing.
+func (m *lineOf) lost(s *lineState, c *contender) {
+	if s.last()&bit(c.Node) != 0 {
+		s.Bad = placeGivenUp
+	}
+	c.again()
+}
+
+// grant makes a contender a holder.
+func (m *lineOf) grant(s *lineState, c *contender, at uint8) {
+	there := s.nodes(at)
+	switch {
+	case there&bit(c.Node) == 0:
+		s.Bad = grantedGone
+	case m.blockers(s, there, c.Node) != 0:
+		s.Bad = grantedBehind
+	}
+	*c = contender{Comes: c.Comes, Step: stepHolding, Node: c.Node, Waited: c.Waited}
+}
+
+// listed is a list for a contender.
+func (m *lineOf) listed(s lineState, i int, there uint8, to change) {
+	c, kind, at := s.C[i], m.kinds[i], m.at(&s, i)
+	if kind == java {
+		to("lists", func(s *lineState, c *contender) {
+			ahead := there & (bit(c.Node) - 1)
+			switch {
+			case there&bit(c.Node) == 0:
+				m.lost(s, c)
+			case ahead == 0:
+				m.grant(s, c, at)
+			default:
+				c.Step, c.Pred = stepReading, uint8(bits.Len8(ahead))
+			}
+		})
+		return
+	}
+	p := linePlaces[kind]
+	d := p.Order.Decide(m.name(&s, c.Node), m.children(&s, there))
+	to("is listed: "+d.Verdict.String(), func(s *lineState, c *contender) {
+		switch d.Verdict {
+		case Granted:
+			m.grant(s, c, at)
+		case Missing:
+			lost := d.lost(c.Confirmed)
+			if c.list(); lost {
+				m.lost(s, c)
+			}
+		case Wait:
+			b := armInput{
+				Decision: d, passes: p.passes(), watched: c.Own != unwatched, changed: c.Changed,
+				readable: func() bool { return true },
+			}
+			if m.unarmed {
+				b.failures = armTries + 1
+			}
+			w := b.watches()
+			c.Waited, c.Pred, c.Sole = true, numberOf(d.Predecessor), d.OnlyAhead
+			c.ArmOwn, c.ArmMark = w.own == armedUnread, w.mark
+			switch {
+			case w.own == armedByRead:
+				c.Step = stepArmingOwn
+			case c.ArmOwn, c.ArmMark:
+				c.Step = stepArming
+			default:
+				c.Step = stepReading
+			}
+		default:
+			s.Bad = numberRefused
+		}
+	})
+}
+
+// waits are the events that a waiter may handle.
+func (m *lineOf) waits(s lineState, i int, lost bool, to change) {
+	c, at := s.C[i], m.at(&s, i)
+	if m.kinds[i] == java {
+		if c.Ahead >= gone {
+			to("gets the event of the node ahead", func(_ *lineState, c *contender) { c.list() })
+		}
+		return
+	}
+	if c.Own >= gone {
+		to("gets the event of its own node", func(s *lineState, c *contender) {
+			if !m.ownEvent(s, c) {
+				c.Looking = true
+			}
+		})
+	}
+	if c.Mark == gone {
+		to("gets the event of the mark", func(s *lineState, c *contender) { m.turn(s, c, at, evidence{marked: true}) })
+	}
+	if c.Ahead >= gone {
+		to("gets the event of the node ahead", func(s *lineState, c *contender) {
+			isGone := c.Ahead == gone
+			m.turn(s, c, at, evidence{gone: isGone, onlyAhead: c.Sole, marked: isGone && c.Mark == gone})
+		})
+	}
+	if c.Looking && !lost {
+		there := s.nodes(at)
+		to("has looked", func(s *lineState, c *contender) {
+			again, err := afterRecheck(there&bit(c.Node) == 0, there&bit(c.Pred) == 0)
+			switch c.Looking = false; {
+			case err != nil:
+				m.lost(s, c)
+			case again:
+				c.list()
+			}
+		})
+	}
+}
+
+// ownEvent has a waiter handle the event of its own node. It reports whether the place is lost.
+func (m *lineOf) ownEvent(s *lineState, c *contender) (lost bool) {
+	p, ev := waiter{}, framework.Event{Type: framework.EventNodeDataChanged}
+	if c.Own == gone {
+		ev.Type = framework.EventNodeDeleted
+	}
+	err := p.ownEvent(ev)
+	c.Own, c.Changed = unwatched, p.ownChanged
+	if err != nil {
+		m.lost(s, c)
+	}
+	return err != nil
+}
+
+// turn has a waiter conclude what follows from an event.
+func (m *lineOf) turn(s *lineState, c *contender, at uint8, e evidence) {
+	if c.Own >= gone { // waiter.afterEvent handles it first
+		if !m.ownEvent(s, c) {
+			c.list()
+		}
+		return
+	}
+	if e.ownWatched, e.sameConnection = c.Own != unwatched, c.Same; e.first() {
+		m.grant(s, c, at)
+		return
+	}
+	c.list()
+}
+
+// tidy forgets what makes no difference any more.
+func (m *lineOf) tidy(s *lineState) {
+	for i := uint8(0); i < 3; i++ { // a session without contenders
+		idle := true
+		for c := range s.C {
+			idle = idle && (m.sessions[c] != i || s.C[c].Step == stepAway && s.C[c].Comes == 0)
+		}
+		if idle {
+			s.S[i] = lineSession{At: s.Txns}
+		}
+	}
+	for s.Txns > 0 && s.S[0].At > 0 && s.S[1].At > 0 && s.S[2].At > 0 {
+		if t := s.Log[0]; t&txnKind == written {
+			s.Written |= t.nodes()
+		}
+		s.Base = s.Log[0].apply(s.Base)
+		copy(s.Log[:], s.Log[1:s.Txns])
+		s.Txns--
+		s.Log[s.Txns] = 0
+		for i := range s.S {
+			s.S[i].At--
+		}
+	}
+	used := s.Base
+	for _, t := range s.Log[:s.Txns] {
+		used |= t.nodes()
+	}
+	for _, c := range s.C {
+		for _, n := range [...]uint8{c.Node, c.Pred} {
+			if n != 0 {
+				used |= bit(n)
+			}
+		}
+	}
+	for n := s.Made; n > 0; n-- {
+		if used&bit(n) == 0 {
+			m.forget(s, n)
+		}
+	}
+}
+
+// forget gives the numbers after n to the nodes that follow.
+func (m *lineOf) forget(s *lineState, n uint8) {
+	low := bit(n) - 1
+	squeeze := func(set uint8) uint8 { return set&low | set>>1&^low }
+	s.Base, s.Written, s.Killed, s.Orphans = squeeze(s.Base), squeeze(s.Written), squeeze(s.Killed), squeeze(s.Orphans)
+	for i, t := range s.Log[:s.Txns] {
+		s.Log[i] = t&txnKind | txn(squeeze(t.nodes()))
+	}
+	copy(s.Owner[n-1:], s.Owner[n:])
+	s.Owner[mostNodes-1] = 0
+	s.Made--
+	for i := range s.C {
+		for _, number := range [...]*uint8{&s.C[i].Node, &s.C[i].Pred} {
+			if *number > n {
+				*number--
+			}
+		}
+	}
+}
+
+func (m *lineOf) wrong(s lineState) string {
+	if s.Bad != 0 {
+		return s.Bad.String()
+	}
+	all := s.last()
+	for i, c := range s.C {
+		if c.Step != stepHolding {
+			continue
+		}
+		switch n := bit(c.Node); {
+		case all&n == 0 && s.Killed&n == 0:
+			return fmt.Sprintf("%c holds without a node", 'a'+i)
+		case all&n != 0 && m.blockers(&s, all, c.Node) != 0:
+			return fmt.Sprintf("%c holds before its turn", 'a'+i)
+		}
+		for j, d := range s.C[:i] {
+			if d.Step == stepHolding && all&bit(c.Node) != 0 && all&bit(d.Node) != 0 &&
+				!(m.kinds[i] == reader && m.kinds[j] == reader) {
+				return fmt.Sprintf("%c and %c hold", 'a'+j, 'a'+i)
+			}
+		}
+	}
+	return ""
+}
+
+func (m *lineOf) final(s lineState) bool {
+	for _, c := range s.C {
+		if c.Step != stepAway || c.Comes > 0 {
+			return false
+		}
+	}
+	return s.last() == 0
+}
+
+func (m *lineOf) model() explore.Model[lineState] {
+	var start []lineState
+	for _, f := range m.spare {
+		s := lineState{Spare: f}
+		for i := range s.C {
+			s.C[i].Comes = m.comes[i]
+		}
+		start = append(start, s)
+	}
+	return explore.Model[lineState]{Start: start, Next: m.next, Wrong: m.wrong, Final: m.final}
+}
+
+// Three contenders of two sessions, two of them of one.
+var lineSessions = [3]uint8{0, 1, 1}
+
+func TestExploreLine(t *testing.T) {
+	m := &lineOf{
+		kinds: [3]lineKind{ours, ours, ours}, sessions: lineSessions, comes: [3]uint8{1, 1, 1},
+		spare: []spare{{}, {Losses: 1}, {Leaves: 1}},
+	}
+	if os.Getenv("LONG") != "" {
+		m.comes[0] = 2
+		m.spare = append(m.spare, spare{Losses: 1, Lapses: 1}, spare{Losses: 1, Leaves: 1}, spare{Deletes: 1, Writes: 1})
+	}
+	explore.Test(t, m.model(), "the node ahead taken for the first")
+}
+
+func TestExploreLineOfOneSession(t *testing.T) {
+	m := &lineOf{
+		kinds: [3]lineKind{ours, ours, ours}, comes: [3]uint8{1, 1, 1},
+		spare: []spare{{Leaves: 1, Writes: 1}, {Losses: 1, Deletes: 1}},
+	}
+	if os.Getenv("LONG") != "" {
+		m.spare = []spare{{Losses: 1, Lapses: 1, Leaves: 1, Deletes: 1, Writes: 1}}
+	}
+	explore.Test(t, m.model(), "the node ahead taken for the first", "no own watch while waiting")
+}
+
+func TestExploreLineOfTwo(t *testing.T) {
+	m := &lineOf{
+		kinds: [3]lineKind{ours, ours}, sessions: [3]uint8{0, 1}, comes: [3]uint8{2, 1},
+		spare: []spare{{}, {Losses: 1, Deletes: 1}, {Losses: 1, Lapses: 1}, {Losses: 2}, {Deletes: 1, Writes: 1}},
+	}
+	if os.Getenv("LONG") != "" {
+		m.comes[1] = 2
+		m.spare = append(m.spare, spare{Losses: 2, Lapses: 1, Deletes: 1}, spare{Losses: 2, Leaves: 1})
+	}
+	explore.Test(t, m.model(), "shortcut after a reconnect", "no own watch while waiting")
+}
+
+func TestExploreLineWithJava(t *testing.T) {
+	m := &lineOf{
+		kinds: [3]lineKind{ours, java, ours}, sessions: lineSessions, comes: [3]uint8{1, 1, 1},
+		spare: []spare{{}, {Losses: 1}, {Leaves: 1}, {Deletes: 1}},
+	}
+	if os.Getenv("LONG") != "" {
+		m.comes[1] = 2
+	}
+	explore.Test(t, m.model(), "no own watch while waiting")
+}
+
+func TestExploreLineOfReaders(t *testing.T) {
+	m := &lineOf{
+		kinds: [3]lineKind{reader, writer, reader}, sessions: lineSessions, comes: [3]uint8{1, 2, 1},
+		spare: []spare{{}, {Losses: 1}},
+	}
+	if os.Getenv("LONG") != "" {
+		m.comes = [3]uint8{2, 2, 1}
+		m.spare = append(m.spare, spare{Leaves: 1}, spare{Deletes: 1})
+	}
+	explore.Test(t, m.model(), "no list in a read-write lock")
+}
+
+func TestExploreLineOfLists(t *testing.T) {
+	for _, m := range []*lineOf{{odd: true}, {unarmed: true}} {
+		m.kinds, m.sessions, m.comes = [3]lineKind{ours, ours, ours}, lineSessions, [3]uint8{1, 1, 1}
+		m.spare = []spare{{}, {Leaves: 1}}
+		explore.Test(t, m.model())
+	}
+}
+
+// A mark of a contender that gives up would make its follower a holder too early. A waiter whose watches are not armed
+// again would wait for ever.
+func TestExploreLineWithWeakerRules(t *testing.T) {
+	for _, m := range []*lineOf{
+		{markAll: true, spare: []spare{{Leaves: 1}}},
+		{deaf: true, spare: []spare{{Losses: 1}}, kinds: [3]lineKind{writer, writer, writer}},
+	} {
+		m.sessions, m.comes = lineSessions, [3]uint8{1, 1, 1}
+		explore.Finds(t, m.model())
+	}
+}
+
+// The models reach what they are about.
+func TestExploreLineReaches(t *testing.T) {
+	line := func(second lineKind, f spare) *lineOf {
+		return &lineOf{
+			kinds: [3]lineKind{ours, second, ours}, sessions: lineSessions, comes: [3]uint8{1, 1, 1}, spare: []spare{f},
+		}
+	}
+	alike, written, alone := line(ours, spare{}), line(ours, spare{Writes: 1}), line(ours, spare{Leaves: 1, Writes: 1})
+	alone.sessions = [3]uint8{}
+	any := func(is func(s *lineState, c *contender) bool) func(lineState) bool {
+		return func(s lineState) bool { return is(&s, &s.C[0]) || is(&s, &s.C[1]) || is(&s, &s.C[2]) }
+	}
+	for _, c := range []struct {
+		name string
+		m    *lineOf
+		is   func(lineState) bool
+	}{
+		{"a waiter that a mark makes the first", alike, any(func(_ *lineState, c *contender) bool {
+			return c.Step == stepWaiting && c.Mark == gone && c.Own == armed && c.Same
+		})},
+		{"a waiter whose event came before the read of the node ahead", alike, any(func(_ *lineState, c *contender) bool {
+			return c.Step == stepReading && c.Mark == gone
+		})},
+		{"one ahead, and no mark to wait for", alike, any(func(_ *lineState, c *contender) bool {
+			return c.Step == stepWaiting && c.Sole && c.Own == armed && c.Ahead == gone && c.Mark == unwatched
+		})},
+		{"a holder whose member has not seen the last release", alike, func(s lineState) bool {
+			return s.C[0].Step == stepWaiting && s.C[1].Step == stepHolding && s.S[0].At < s.Txns && s.C[0].Ahead == armed
+		}},
+		{"a line with Java in the middle", line(java, spare{}), func(s lineState) bool {
+			return s.C[0].Step == stepWaiting && s.C[1].Step == stepWaiting && s.C[1].Pred == s.C[2].Node &&
+				s.C[2].Step == stepHolding && s.C[0].Pred == s.C[1].Node
+		}},
+		{"a create that was executed late", line(ours, spare{Losses: 1}), any(func(s *lineState, c *contender) bool {
+			return c.Step == stepDoubtful && c.Node != 0 && c.Node == s.Made && s.Made == 2
+		})},
+		{"a waiter that looks, since somebody has written to its node", written, any(func(_ *lineState, c *contender) bool {
+			return c.Looking && c.Changed
+		})},
+		{"a waiter that reads its own node again", alone, any(func(_ *lineState, c *contender) bool {
+			return c.Step == stepArmingOwn
+		})},
+		{"a waiter behind a node of its lapsed session", line(ours, spare{Losses: 1, Lapses: 1}), any(func(s *lineState, c *contender) bool {
+			return c.Step == stepWaiting && s.Orphans&bit(c.Pred) != 0
+		})},
+		{"two that hold after a deletion by the administrator", line(ours, spare{Deletes: 1}), func(s lineState) bool {
+			return s.C[0].Step == stepHolding && s.C[1].Step == stepHolding
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			model := c.m.model()
+			model.Wrong = func(s lineState) string {
+				if c.is(s) {
+					return c.name
+				}
+				return ""
+			}
+			model.Final = nil
+			explore.Finds(t, model)
+		})
+	}
+}

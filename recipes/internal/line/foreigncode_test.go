@@ -1,0 +1,137 @@
+package line_test
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/cache"
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/recipes/mutex"
+	"github.com/go-curator/curator/zktest"
+)
+
+// gated is a compression provider that waits, or does whatever else it is told, for data that others have
+// written.
+type gated struct {
+	framework.Gzip
+	at func(data []byte)
+}
+
+func (g gated) Decompress(path string, data []byte) ([]byte, error) {
+	g.at(data)
+	return g.Gzip.Decompress(path, data)
+}
+
+func packed(t *testing.T, s string) []byte {
+	data, err := framework.Gzip{}.Compress("", []byte(s))
+	require.NoError(t, err)
+	return data
+}
+
+// A compression provider that waits for what a stranger has written into a lock's node keeps no cache and no
+// other lock.
+func TestAProviderThatWaitsForARevocation(t *testing.T) {
+	bg := context.Background()
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		free := make(chan struct{})
+		release := sync.OnceFunc(func() { close(free) })
+		defer release()
+		c := recipetest.Client(t, s, framework.WithCompressionProvider(gated{at: func(data []byte) {
+			if string(data) == "wait" {
+				<-free
+			}
+		}}), framework.WithCompression())
+		tree, err := cache.NewTree(c, "/config")
+		require.NoError(t, err)
+		defer tree.Close()
+		lock, err := mutex.New(c, "/a", mutex.WithRevocation()).Acquire(bg)
+		require.NoError(t, err)
+		other, err := mutex.New(c, "/b", mutex.WithRevocation()).Acquire(bg)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, s.Set(lock.Path(), []byte("wait")))
+		synctest.Wait()
+
+		require.NoError(t, s.Create("/config", nil))
+		require.NoError(t, s.Set(other.Path(), packed(t, "__REVOKE__")))
+		time.Sleep(time.Second)
+		require.True(t, tree.Len() > 0, "the cache has stopped")
+		requireAsked(t, other)
+		require.NoError(t, other.Release(bg))
+
+		require.NoError(t, s.Set(lock.Path(), []byte("overwritten")))
+		synctest.Wait()
+		require.NoError(t, s.Set(lock.Path(), packed(t, "__REVOKE__")))
+		synctest.Wait()
+		release()
+		synctest.Wait()
+		requireAsked(t, lock)
+		require.NoError(t, lock.Release(bg))
+	})
+}
+
+func requireAsked(t *testing.T, lock *mutex.Lock) {
+	t.Helper()
+	select {
+	case <-lock.Revoked():
+	default:
+		t.Fatal("the request to give up did not come")
+	}
+}
+
+// One that ends its goroutine is asked again the next time.
+func TestAProviderThatEndsItsGoroutineForARevocation(t *testing.T) {
+	bg := context.Background()
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c := recipetest.Client(t, s, framework.WithCompressionProvider(gated{at: func(data []byte) {
+			if string(data) == "end" {
+				runtime.Goexit()
+			}
+		}}), framework.WithCompression())
+		lock, err := mutex.New(c, "/a", mutex.WithRevocation()).Acquire(bg)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, s.Set(lock.Path(), []byte("end")))
+		synctest.Wait()
+		require.NoError(t, s.Set(lock.Path(), packed(t, "__REVOKE__")))
+		synctest.Wait()
+		requireAsked(t, lock)
+		require.NoError(t, lock.Release(bg))
+	})
+}
+
+// shutHandler is a log handler that does not return.
+type shutHandler struct{ free chan struct{} }
+
+func (h shutHandler) Enabled(context.Context, slog.Level) bool  { return true }
+func (h shutHandler) Handle(context.Context, slog.Record) error { <-h.free; return nil }
+func (h shutHandler) WithAttrs([]slog.Attr) slog.Handler        { return h }
+func (h shutHandler) WithGroup(string) slog.Handler             { return h }
+
+// A log handler that does not return keeps no recipe: here the warning about a foreign node in the line.
+func TestALogHandlerThatDoesNotReturnFromARecipe(t *testing.T) {
+	bg := context.Background()
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		h := shutHandler{make(chan struct{})}
+		defer close(h.free)
+		c := recipetest.Client(t, s, framework.WithLogger(slog.New(h)))
+		require.NoError(t, s.Create("/a", nil))
+		require.NoError(t, s.Create("/a/foreign", nil))
+		ctx, cancel := context.WithTimeout(bg, time.Second)
+		defer cancel()
+		lock, err := mutex.New(c, "/a").Acquire(ctx)
+		require.NoError(t, err)
+		require.NoError(t, lock.Release(ctx))
+	})
+}

@@ -1,0 +1,202 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/plain"
+)
+
+// ErrNotAcquired says that nothing was free and the caller did not want to wait. It is the ErrNotAcquired of
+// every recipe, so that code for several kinds of locks need not ask which it was.
+var ErrNotAcquired = errors.New("not acquired")
+
+// ErrSequenceExhausted says that the sequence numbers of a directory are used up.
+var ErrSequenceExhausted = errors.New("the sequence numbers of the parent node are used up: further nodes " +
+	"would get equal numbers and have no order; delete the parent node while nobody uses it, and the " +
+	"numbers begin again at 0")
+
+// ErrSelfWait refuses to wait for what the caller itself holds.
+var ErrSelfWait = errors.New("the call would wait for itself: its context comes from a lock, lease or " +
+	"leadership that must be released first; release that, or acquire with a context that does not come " +
+	"from it")
+
+// errNodeLost says that somebody else has deleted the own node while it stood in line.
+var errNodeLost = fmt.Errorf("while waiting in the queue: %w", framework.ErrNodeDeleted)
+
+// Line is one kind of contender for one directory: what its nodes are called, and what it waits for. The
+// fields are set before the first use and not changed. Its methods are safe for concurrent use; each call has
+// a place in line of its own.
+type Line struct {
+	Client *framework.Client
+	Recipe string // what the hooks are told
+	Dir    string // the directory; made as a container when it is missing
+	Name   string // what is in front of the own nodes' numbers; it ends in one of Order.Names
+	Order  Order
+	Data   []byte               // of the own nodes; nil: what a hook says, or the client's default data
+	Loss   framework.LossPolicy // the policy of the holds granted
+	Shared bool                 // has holds at the same time: the czxid of their nodes is no fencing token
+	// NoReentry has a caller wait also for what its own context holds, which else is entered once more, or
+	// refused.
+	NoReentry bool
+	// Revocable has grants hear of requests to give them up. See [Line.MakeRevocable].
+	Revocable bool
+	StaleTry  bool // has TryAcquire read what the connected server knows, which may be old
+	// CreatingTry has TryAcquire create its node without a look before, which a holder notices.
+	CreatingTry bool
+	// OnWait, if set, is called with the place in line whenever it becomes known, on the goroutine that
+	// waits.
+	OnWait func(Position)
+
+	warnedForeign, warnedNumbers atomic.Bool
+	warnedSessionless            atomic.Int64          // the czxid of the node ahead that the last such warning was about
+	known                        atomic.Pointer[owner] // what owner returns
+}
+
+// Position is a place in line.
+type Position struct {
+	// Node is the own node's name, Predecessor that of the nearest one ahead that has to go first.
+	Node, Predecessor string
+	Ahead             int // counts those that have to go first
+}
+
+// Acquire waits in line until it is the caller's turn or ctx ends. When the session or the node is lost
+// meanwhile, it begins again at the end of the line, as Curator's retry does. The hold's context has the
+// values of ctx.
+//
+// Errors: ctx's; ErrSelfWait, at once, or with ctx's if NoReentry is set; ErrSequenceExhausted; what the
+// server says to the create or the list (ErrNoAuth, …); ErrNotConnected and ErrConnectionLoss when the
+// retry policy ends before the first place in line; ErrClosed; ErrTimeoutTooShort. Whatever the error,
+// nothing is left in the directory.
+func (l *Line) Acquire(ctx context.Context) (*Grant, error) { return l.AcquireAfter(ctx, nil) }
+
+// FirstBefore says of the node ahead, which has just been deleted, whether it was the first in line when it
+// went. If that is not known it says no.
+type FirstBefore func(ctx context.Context, session *framework.Session, name string) bool
+
+// AcquireAfter is Acquire for a layout that shows whose turn has come: with firstBefore a waiter reads no list
+// when the node ahead has gone and was the first. It does not watch its own node for that, so when it is
+// granted its node may be gone. That has to be noticed when the node is put to use.
+func (l *Line) AcquireAfter(ctx context.Context, firstBefore FirstBefore) (*Grant, error) {
+	if !l.NoReentry && l.holdsAhead(ctx) {
+		return nil, ErrSelfWait
+	}
+	session, err := l.Client.SessionSoon(ctx)
+	for attempts := Attempts(0); err == nil; session, err = l.Client.Session(ctx) {
+		began := time.Now()
+		grant, placed, failed := l.contend(ctx, session, true, firstBefore)
+		if failed == nil {
+			return grant, nil
+		}
+		if err = attempts.Again(ctx, l.Client, l.Dir, time.Since(began), placed, failed); err != nil {
+			break
+		}
+	}
+	if ctx.Err() != nil && l.holdsAhead(ctx) {
+		err = fmt.Errorf("%w: %w", err, ErrSelfWait)
+	}
+	return nil, err
+}
+
+// holdsAhead says whether ctx carries a grant that has to be given up first.
+func (l *Line) holdsAhead(ctx context.Context) bool {
+	return l.Holds(ctx) != nil && l.Order.blocks(l.Name) && l.Client.Err() == nil
+}
+
+// TryAcquire does not wait: ErrNotAcquired if somebody is ahead. Its first look writes nothing.
+func (l *Line) TryAcquire(ctx context.Context) (grant *Grant, err error) {
+	err = Once(ctx, l.Client, func(ctx context.Context, session *framework.Session) error {
+		if l.CreatingTry {
+			return nil
+		}
+		return l.precheck(ctx, session)
+	}, func(ctx context.Context, session *framework.Session) (err error) {
+		grant, _, err = l.contend(ctx, session, false, nil)
+		return err
+	})
+	return grant, err
+}
+
+// Told acquires, and tells the hooks that it begins and how it has ended. If one of them does not return,
+// nobody has what was acquired: then abandon is called.
+func Told[T any](
+	ctx context.Context, client *framework.Client, what framework.Acquisition,
+	acquire func(context.Context) (T, error), abandon func(T),
+) (acquired T, err error) {
+	hooks := client.Hooks()
+	if hooks.Queue == nil { // there are none
+		return acquire(ctx)
+	}
+	ctx, tell := hooks.Acquire(ctx, what)
+	acquired, err = acquire(ctx)
+	told := false
+	defer func() {
+		if !told && err == nil {
+			abandon(acquired)
+		}
+	}()
+	tell(err)
+	told = true
+	return acquired, err
+}
+
+// MakeRevocable makes the Line Revocable.
+func (l *Line) MakeRevocable() {
+	l.Revocable = true
+	if l.Data == nil {
+		l.Data = []byte{} // as Curator does: the data are the revokers'
+	}
+}
+
+// precheck returns ErrNotAcquired if somebody is in line, with one flight and no write.
+func (l *Line) precheck(ctx context.Context, session *framework.Session) error {
+	view := session.Client()
+	var synced *framework.Pending[struct{}]
+	if !l.StaleTry {
+		synced = view.Sync().InBackground().ForPath(ctx, l.Dir)
+	}
+	listed := view.GetChildren().InBackground().ForPath(ctx, l.Dir)
+	if synced != nil {
+		if _, err := Result(synced); err != nil {
+			return err
+		}
+	}
+	list, err := Result(listed)
+	if errors.Is(err, framework.ErrNoNode) {
+		return nil // nobody there
+	}
+	if err != nil {
+		return err
+	}
+	if first := l.Order.FirstBlocker(list.Names); first != "" {
+		return notAcquired(first)
+	}
+	return nil
+}
+
+func notAcquired(ahead string) error {
+	return fmt.Errorf("%w: node %s is ahead in the queue", ErrNotAcquired, plain.Text(ahead))
+}
+
+// warn logs once what is unusual about the directory.
+func (l *Line) warn(own string, d Decision) {
+	log := l.Client.Logger()
+	if d.Foreign != "" && l.warnedForeign.CompareAndSwap(false, true) {
+		attrs := []any{slog.String("path", l.Dir), slog.String("child", d.Foreign)}
+		if d.ForeignAhead {
+			log.Warn("a child of this path is not a contender; this client ignores it, but Java Curator's "+
+				"clients wait for it: delete it", attrs...)
+		} else {
+			log.Warn("a child of this path is not a contender; this client ignores it", attrs...)
+		}
+	}
+	if number, ok := l.Order.Number(own); ok && number >= 1<<30 && l.warnedNumbers.CompareAndSwap(false, true) {
+		log.Warn("half of the sequence numbers of this path are used up; delete its node while nobody uses "+
+			"it, and the numbers begin again at 0", "path", l.Dir, "left", Limit-number)
+	}
+}

@@ -1,0 +1,195 @@
+package line_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/recipes/internal/line"
+	"github.com/go-curator/curator/recipes/internal/recipetest"
+	"github.com/go-curator/curator/zktest"
+)
+
+// rig is a directory with readers and writers, the more demanding kind of line; recipes/mutex tests the plain
+// one.
+type rig struct {
+	t *testing.T
+	s *zktest.Server
+	c *framework.Client
+}
+
+const dir = "/rw"
+
+func newRig(t *testing.T) *rig {
+	s := zktest.RunT(t)
+	c, err := framework.New(s.Addr(), framework.WithDialer(s.Dial), framework.WithSessionTimeout(10*time.Second))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	require.NoError(t, c.WaitConnected(t.Context()))
+	require.NoError(t, s.Create(dir, nil))
+	return &rig{t, s, c}
+}
+
+// join queues a reader or a writer and returns where its grant will be.
+func (r *rig) join(order line.Order, name string) <-chan *line.Grant {
+	r.t.Helper()
+	l := &line.Line{Client: r.c, Dir: dir, Name: name, Order: order, Loss: framework.SessionOnly}
+	granted := make(chan *line.Grant, 1)
+	go func() {
+		grant, err := l.Acquire(context.Background())
+		if err != nil {
+			r.t.Errorf("acquire: %v", err)
+		}
+		granted <- grant
+	}()
+	synctest.Wait()
+	return granted
+}
+
+func (r *rig) read() <-chan *line.Grant  { return r.join(readOrder, "__READ__") }
+func (r *rig) write() <-chan *line.Grant { return r.join(writeOrder, "__WRIT__") }
+
+func (r *rig) release(g *line.Grant) {
+	r.t.Helper()
+	require.NoError(r.t, g.Release(context.Background()))
+	synctest.Wait()
+}
+
+func TestReadersAndWriters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r1, r2 := r.read(), r.read()
+		require.Len(t, r1, 1)
+		require.Len(t, r2, 1, "readers share")
+		w1 := r.write()
+		r3 := r.read()
+		w2 := r.write()
+		r4, r5 := r.read(), r.read()
+		require.Empty(t, w1)
+		require.Empty(t, r3, "a reader does not pass a writer that waits")
+
+		r.release(<-r2) // in any order
+		require.Empty(t, w1)
+		r.s.ResetCounts()
+		r.release(<-r1)
+		require.Len(t, w1, 1)
+		require.Equal(t, 1, r.s.Counts()["getChildren2"], "one is woken, and never takes its turn without a list")
+
+		r.s.ResetCounts()
+		r.release(<-w1)
+		require.Len(t, r3, 1)
+		require.Equal(t, 1, r.s.Counts()["getChildren2"], "the readers behind the second writer sleep on")
+		require.Empty(t, r4)
+		r.release(<-r3)
+		r.release(<-w2)
+		require.Len(t, r4, 1)
+		require.Len(t, r5, 1)
+		r.release(<-r4)
+		r.release(<-r5)
+		require.Empty(t, r.s.Watches())
+		children, err := r.s.Children(dir)
+		require.NoError(t, err)
+		require.Empty(t, children)
+	})
+}
+
+// A downgraded reader carries the digits of its writer: the next writer waits for both.
+func TestWriterBehindADowngrade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		session, err := r.c.Session(t.Context())
+		require.NoError(t, err)
+		g := <-r.write()
+		digits := g.Name[len(g.Name)-10:]
+		reader, err := r.s.CreateNode(dir+"/_c_d93c3b7d-b92f-47f8-97dd-71e653f1e8cf-__READ__"+digits, nil,
+			zktest.Ephemeral, session.ID())
+		require.NoError(t, err)
+		next := r.write()
+		r.release(g)
+		require.Empty(t, next, "the reader is still there")
+		require.NoError(t, r.s.Delete(reader))
+		synctest.Wait()
+		require.Len(t, next, 1)
+		r.release(<-next)
+	})
+}
+
+func TestParticipantsOfALimitedNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		first, second := r.write(), r.write()
+		l := &line.Line{Client: r.c, Dir: dir, Order: writeOrder}
+		all, err := l.Participants(t.Context(), nil, 0)
+		require.NoError(t, err)
+		require.Len(t, all, 2)
+		r.s.ResetCounts()
+		one, err := l.Participants(t.Context(), nil, 1)
+		require.NoError(t, err)
+		require.Equal(t, all[:1], one)
+		require.Equal(t, 1, r.s.Counts()["getData"])
+		r.release(<-first)
+		r.release(<-second)
+	})
+}
+
+// A node of no session ahead keeps a waiter waiting for ever: the log names it, once for all who come.
+func TestANodeOfNoSessionAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		var log recipetest.Log
+		c := recipetest.Client(t, s, framework.WithLogger(log.Logger()))
+		require.NoError(t, s.Create(dir, nil))
+		order := line.Order{Names: []string{"lock-"}}
+		l := &line.Line{Client: c, Dir: dir, Name: "lock-", Order: order, Loss: framework.SessionOnly}
+		said := func() int { return strings.Count(log.String(), "one of no session") }
+		wait := func() *recipetest.Call[*line.Grant] {
+			return recipetest.Begin(t, func() (*line.Grant, error) { return l.Acquire(t.Context()) }).Waits()
+		}
+		holder, err := l.Acquire(t.Context())
+		require.NoError(t, err)
+		next := wait()
+		require.Zero(t, said(), "behind a contender")
+		for n := range 2 {
+			stranger, err := s.CreateNode(dir+"/lock-", nil, zktest.PersistentSequential, 0)
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			_, err = l.Acquire(ctx)
+			cancel()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			after := wait()
+			require.Equal(t, n+1, said())
+			require.Contains(t, log.String(), stranger)
+			require.NoError(t, s.Delete(stranger))
+			require.NoError(t, holder.Release(t.Context()))
+			holder, next = next.OK(), after
+		}
+		require.NoError(t, holder.Release(t.Context()))
+		require.NoError(t, next.OK().Release(t.Context()))
+	})
+}
+
+// The first leaves between the list and the read: the next one is the holder.
+func TestParticipantsOneOfWhomLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		first, second := r.write(), r.write()
+		l := &line.Line{Client: r.c, Dir: dir, Order: writeOrder}
+		read := r.s.Inject(zktest.Fault{Op: "getData", PathPrefix: dir, Action: zktest.Hold})
+		call := recipetest.Begin(t, func() ([]line.Participant, error) { return l.Participants(t.Context(), nil, 1) })
+		<-read.Struck()
+		leaver := <-first
+		require.NoError(t, r.s.Delete(leaver.Path))
+		read.Release()
+		holder := <-second
+		all := call.End().OK()
+		require.Len(t, all, 1)
+		require.Equal(t, holder.Path, all[0].Path)
+		leaver.Abandon()
+		r.release(holder)
+	})
+}

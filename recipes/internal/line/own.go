@@ -1,0 +1,31 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-curator/curator/framework"
+)
+
+// Own completes the answer to an exists, stat and err, of a node that is the caller's own, or that should be. Since
+// ZooKeeper 3.8.4 and 3.9.2 exists needs READ. getACL, which returns the same Stat, needs READ or ADMIN, so Own asks
+// for that if exists was refused. If that is refused, too, the error matches framework.ErrNoAuth and says what is
+// missing: the node is there, but not whose it is.
+func Own(
+	ctx context.Context, view *framework.Client, path string, stat *framework.Stat, err error,
+) (*framework.Stat, error) {
+	if !errors.Is(err, framework.ErrNoAuth) {
+		return stat, err
+	}
+	node, err := Result(view.GetACL().InBackground().ForPath(ctx, path))
+	switch {
+	case err == nil:
+		return &node.Stat, nil
+	case errors.Is(err, framework.ErrNoNode):
+		return nil, nil
+	case errors.Is(err, framework.ErrNoAuth):
+		return nil, fmt.Errorf("%w; a client needs READ, or ADMIN, on its own nodes", err)
+	}
+	return nil, err
+}

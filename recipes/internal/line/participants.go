@@ -1,0 +1,128 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+type Participant struct {
+	// Name is that of the node, Path where it is.
+	Name, Path string
+	Data       []byte // what the participant has put there
+	// SessionID is the participant's session, Czxid the transaction that made the node, Since when that was,
+	// by the server's clock. They are zero when the client may not read the node.
+	SessionID, Czxid int64
+	Since            time.Time
+	// DataErr matches framework.ErrDataTooLarge when Data is missing because it is larger than
+	// framework.ContenderDataLimit, packed or not, or because the data of all participants together are
+	// larger than 16 MiB. The other participants are not affected.
+	DataErr error
+}
+
+const (
+	flightSize = 64       // how many nodes are read at a time, since each may be as large as a server allows
+	dataLimit  = 16 << 20 // how many bytes of data one answer has, in sum
+)
+
+// Participants returns the contenders, first in line first: one list, and then one read for each, flightSize
+// at a time; with limit > 0 it stops at that many. fault is what is wrong with the recipe, as for [Ready]. A
+// missing directory has none, and one that leaves meanwhile is left out. One whose data are too large is
+// listed without them.
+func (l *Line) Participants(ctx context.Context, fault error, limit int) ([]Participant, error) {
+	if err := Ready(ctx, l.Client, fault); err != nil {
+		return nil, err
+	}
+	names, err := l.Client.GetChildren().ForPath(ctx, l.Dir)
+	if err != nil {
+		return nil, Unless(err, framework.ErrNoNode)
+	}
+	names = l.Order.Contenders(names)
+	if limit <= 0 {
+		limit = len(names)
+	}
+	all, left := make([]Participant, 0, min(limit, len(names))), dataLimit
+	for len(names) > 0 && len(all) < limit {
+		flight := names[:min(len(names), flightSize, limit-len(all))]
+		names = names[len(flight):]
+		if all, left, err = l.read(ctx, flight, all, left); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// read appends those of the names that are still there, with at most left bytes of data.
+func (l *Line) read(
+	ctx context.Context, names []string, all []Participant, left int,
+) ([]Participant, int, error) {
+	read := l.Client.GetData().Undecompressed() // one that cannot be unpacked must not hide the others
+	reads := make([]*framework.Pending[framework.DataResult], len(names))
+	for i, name := range names {
+		reads[i] = read.InBackground().ForPath(ctx, zkpath.Join(l.Dir, name))
+	}
+	for i, pending := range reads {
+		p := Participant{Name: names[i], Path: zkpath.Join(l.Dir, names[i])}
+		node, err := Result(pending)
+		if framework.Retryable(err) { // once more, this time as the retry policy says
+			node.Data, err = read.StoringStatIn(&node.Stat).ForPath(ctx, p.Path)
+		}
+		switch {
+		case err == nil:
+			p = Known(l.Client, p, node.Data, node.Stat)
+			if len(p.Data) > left {
+				p.Data = nil
+				p.DataErr = fmt.Errorf("%w: the limit for all participants together is %d bytes",
+					framework.ErrDataTooLarge, dataLimit)
+			}
+			left -= len(p.Data)
+		case errors.Is(err, framework.ErrReplyTooLarge):
+			stat, statErr := l.Client.CheckExists().ForPath(ctx, p.Path)
+			if statErr != nil {
+				return nil, 0, statErr
+			}
+			if stat == nil {
+				continue
+			}
+			p = TooLarge(p, *stat, err)
+		case errors.Is(err, framework.ErrNoAuth):
+		case errors.Is(err, framework.ErrNoNode):
+			continue
+		default:
+			return nil, 0, err
+		}
+		all = append(all, p)
+	}
+	return all, left, nil
+}
+
+// Known is p with what a read of its node, Undecompressed, has found.
+func Known(client *framework.Client, p Participant, data []byte, stat framework.Stat) Participant {
+	p = p.with(stat)
+	p.Data, p.DataErr = client.Unpacked(p.Path, data)
+	return p
+}
+
+// TooLarge is p with the Stat of its node, when a read has failed with why because the data fit in no answer.
+func TooLarge(p Participant, stat framework.Stat, why error) Participant {
+	p = p.with(stat)
+	p.DataErr = fmt.Errorf("%w: %w", framework.ErrDataTooLarge, why)
+	return p
+}
+
+func (p Participant) with(stat framework.Stat) Participant {
+	p.SessionID, p.Czxid, p.Since = stat.EphemeralOwner, stat.Czxid, stat.Created()
+	return p
+}
+
+// First returns the first of a list; false if there is nobody.
+func First[P any](list []P, err error) (first P, found bool, _ error) {
+	if err != nil || len(list) == 0 {
+		return first, false, err
+	}
+	return list[0], true, nil
+}

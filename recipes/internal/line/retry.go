@@ -1,0 +1,191 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/chance"
+	"github.com/go-curator/curator/retry"
+)
+
+// Transient returns a function for retry.WithRetryable: it reports whether an error is one of the connection, or of a session
+// after which the client opens the next one.
+func Transient(client *framework.Client) func(error) bool {
+	return func(err error) bool {
+		switch {
+		case errors.Is(err, framework.ErrClosed):
+			return false
+		case errors.Is(err, framework.ErrSessionLost):
+			return client.Err() == nil // the view of a session has no next one
+		}
+		return framework.Retryable(err)
+	}
+}
+
+// Beyond is what an operation outlasts: each value also what those before it do.
+type Beyond int8
+
+const (
+	// Outages outlasts what is [Transient]: for callers that have something already that outlives an outage.
+	Outages Beyond = iota
+	// ReadOnlyMembers outlasts that the client is connected to a member that serves only reads: for writes that have to be
+	// done.
+	ReadOnlyMembers
+	// RefusedCredentials outlasts that the servers refuse the client's credentials: for what the client owes to others, such
+	// as the release of a lock, since the session and its nodes may live on.
+	RefusedCredentials
+)
+
+// Outlast repeats op, which must be safe to repeat, until it succeeds, fails for a reason that is not to be outlasted, or ctx
+// ends, however long that takes. client is the one that op uses.
+func Outlast(ctx context.Context, client *framework.Client, beyond Beyond, op func(context.Context) error) error {
+	transient := Transient(client)
+	for failures := 1; ; failures++ {
+		err := op(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		again := transient(err)
+		if again {
+			err = client.WaitConnected(ctx)
+			again = err == nil
+		}
+		if !again && (ctx.Err() != nil || !beyond.outlasts(client, err)) {
+			return err
+		}
+		if err := Backoff(ctx, client, failures); err != nil {
+			return err
+		}
+	}
+}
+
+func (b Beyond) outlasts(client *framework.Client, err error) bool {
+	return b >= ReadOnlyMembers && errors.Is(err, framework.ErrNotReadOnly) ||
+		b >= RefusedCredentials && errors.Is(err, framework.ErrAuthFailed) && client.Err() == nil
+}
+
+// Backoff is [Sleep] for a random time, the longer the more failures there were in a row, at most a second.
+func Backoff(ctx context.Context, client *framework.Client, failures int) error {
+	if failures == 0 {
+		return nil
+	}
+	return Sleep(ctx, client, chance.UpTo(min(10*time.Millisecond<<min(failures, 10), time.Second)))
+}
+
+// Sleep waits for d. It returns early when the client closes, and with ctx's error when ctx ends.
+func Sleep(ctx context.Context, client *framework.Client, d time.Duration) error {
+	client.Pause(ctx, d)
+	if ctx.Err() != nil {
+		return client.Left(ctx, nil)
+	}
+	return nil
+}
+
+// Once looks, and takes if that says so, in a session: look as often as the retry policy says. take repeats by itself what
+// may be repeated, so it is called again only when the place was lost, in the next session then.
+func Once(
+	ctx context.Context, client *framework.Client, look, take func(context.Context, *framework.Session) error,
+) error {
+	return client.Retry(ctx, func(ctx context.Context) error {
+		session, err := client.SessionSoon(ctx)
+		if err != nil {
+			return retry.Permanent(err) // it has been through the policy
+		}
+		if err = look(ctx, session); err != nil {
+			return err
+		}
+		if err = take(ctx, session); err != nil && !PlaceLost(err) {
+			return retry.Permanent(err)
+		}
+		return err
+	}, retry.WithRetryable(func(err error) bool { return PlaceLost(err) || framework.Retryable(err) }))
+}
+
+// Attempts counts the attempts of one acquire that have ended soon, in a row: a caller that loses its place
+// goes to the end of the line.
+type Attempts int
+
+// settled is how long an attempt must have lasted for its end not to count as one of a series.
+const settled = 10 * time.Second
+
+// Again is called with the error that has ended an attempt, how long that lasted, and whether it has had a place in
+// line. It returns nil when it is time for the next one: the session or the node was lost, or there is an outage and it
+// was not the first attempt. Else it returns the error of the acquire.
+func (a *Attempts) Again(
+	ctx context.Context, client *framework.Client, path string, lasted time.Duration, placed bool, err error,
+) error {
+	switch {
+	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
+		return client.Left(ctx, err)
+	case ctx.Err() != nil, !PlaceLost(err) && (*a == 0 || !framework.Retryable(err)):
+		return err
+	}
+	if over := client.Err(); over != nil { // the view of a session has no next one
+		return over
+	}
+	if placed {
+		client.Logger().Info("lost the place in the queue; rejoining at the end", "path", path, "err", err)
+	}
+	if lasted > settled {
+		*a = 0
+	}
+	*a++
+	return Backoff(ctx, client, int(*a-1))
+}
+
+// PlaceLost says whether an error is the loss of a session or a node, after which an acquire may begin again.
+func PlaceLost(err error) bool {
+	return errors.Is(err, framework.ErrNodeDeleted) ||
+		errors.Is(err, framework.ErrSessionLost) && !errors.Is(err, framework.ErrClosed)
+}
+
+// Await waits for an event of watch, until ctx ends, which is its error, or until over, if not nil, is
+// closed, which is no event. Events can get lost, since servers drop those of nodes that the client may not
+// read. So after each time that every returns it calls look, and when that finds a change, returns the event
+// that look makes of it.
+func Await(
+	ctx context.Context, client *framework.Client, watch *framework.Watch, over <-chan struct{},
+	every func() time.Duration, look func() (framework.Event, bool),
+) (framework.Event, error) {
+	check := time.NewTimer(every())
+	defer check.Stop()
+	for {
+		select {
+		case event := <-watch.C:
+			return event, nil
+		case <-over:
+			return framework.Event{}, nil
+		case <-ctx.Done():
+			return framework.Event{}, client.Left(ctx, nil)
+		case <-check.C:
+			if event, changed := look(); changed {
+				return event, nil
+			}
+			check.Reset(every())
+		}
+	}
+}
+
+// PerTimeout is an interval for [Await]: about one session timeout, random so that waiters do not look all at
+// the same time.
+func PerTimeout(client *framework.Client) func() time.Duration {
+	return func() time.Duration { return Jittered(client.Safety().SessionTimeout) }
+}
+
+// Jittered returns a random duration around d, or around ten seconds if d is not known.
+func Jittered(d time.Duration) time.Duration {
+	if d <= 0 {
+		d = 10 * time.Second
+	}
+	return chance.Around(d)
+}
+
+// Events is the channel of a watch; without one it is nil, and nothing ever comes.
+func Events(w *framework.Watch) <-chan framework.Event {
+	if w == nil {
+		return nil
+	}
+	return w.C
+}
