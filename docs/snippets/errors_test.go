@@ -31,7 +31,7 @@ func TestEveryErrorHasARow(t *testing.T) {
 	for _, dir := range append(dirs, "../../recipes/internal/line", "../../framework", "../../cache", "../../retry", "../../contrib/fence") {
 		for name, own := range sentinels(t, dir) {
 			full := filepath.Base(dir) + "." + name
-			if strings.HasSuffix(dir, "framework") || strings.HasSuffix(dir, "internal/queue") {
+			if strings.HasSuffix(dir, "framework") || strings.HasSuffix(dir, "internal/line") {
 				full = name
 			}
 			_, itself := named[full]
