@@ -32,8 +32,8 @@ func (w *world) loseParents(after, times int) (undo func()) {
 	}
 }
 
-// strangers are the nodes that belong to no session, by work, in the places of contenders, leases, locks and members: with
-// a number where the recipe has one.
+// strangers are nodes that belong to no session, by work, in the places of contenders, leases, locks and members. Those with
+// a number may belong to a client's session, and to none of its contenders. (In a double barrier a stranger is a member.)
 var strangers = map[string][]string{
 	"mutex":       {"/mutex/_c_stranger-lock-"},
 	"latch":       {"/latch/_c_stranger-latch-"},
@@ -47,11 +47,16 @@ var strangers = map[string][]string{
 	"lockedqueue": {"/itemlocks/queue-0000000007", "/itemlocks/queue-0000000014"},
 	"assignment":  {"/assignment/members/stranger", "/assignment/items/1/_c_stranger-lock-"},
 	"group":       {"/group/stranger"},
+	"queue":       {"/queue/stranger"},
+	"revocation":  {"/revocation/_c_stranger-lock-"},
+	"atmostonce":  {"/atmostonce/job/lock/_c_stranger-lock-"},
 	"claim":       {"/claim/name"},
+	"keeper":      {"/keeper/common"},
+	"discovery":   {"/discovery/web/stranger"},
 }
 
-// stranger puts a node of no session into a directory of one of the works. Those who wait behind it wait until it is
-// deleted, and nobody counts it as one of them.
+// stranger puts a node for which no process stands into a directory of one of the works. Those who wait behind it wait until
+// it is deleted, and nobody counts it as one of them.
 func (w *world) stranger(dice int) (undo func()) {
 	paths := strangers[w.plan.Works[dice%len(w.plan.Works)]]
 	leader := w.newest()
@@ -59,19 +64,23 @@ func (w *world) stranger(dice int) (undo func()) {
 		return nil
 	}
 	place, mode := root+paths[dice>>4%len(paths)], zktest.Persistent
-	if strings.HasSuffix(place, "-") || strings.HasSuffix(place, "_") {
+	if strings.HasSuffix(place, "_") || strings.HasSuffix(place, "-") {
 		mode = zktest.PersistentSequential
 	}
 	if !leader.Exists(path.Dir(place)) {
 		return nil
 	}
-	_, err := leader.CreateNode(place, nil, mode, 0) // after an error it may still come
+	session := w.session(dice >> 12 % w.plan.Clients)
+	if orphan := dice>>8%2 == 0; orphan && mode == zktest.PersistentSequential && session != 0 {
+		mode = zktest.EphemeralSequential // of a client that does not know it
+	}
+	_, err := leader.CreateNode(place, nil, mode, session) // after an error it may still come
 	w.Logf("STRANGER %s: %v", place, err)
 	w.Count("strangers", 1)
 	return func() { go w.without(place) }
 }
 
-// without deletes the nodes of no session at a place, until there has been none for a while.
+// without deletes the strangers at a place, until there has been none for a while.
 func (w *world) without(place string) {
 	for since := time.Now(); time.Since(since) < 5*time.Second; time.Sleep(100 * time.Millisecond) {
 		leader := w.newest()
@@ -83,7 +92,7 @@ func (w *world) without(place string) {
 		for _, name := range names {
 			node := path.Dir(place) + "/" + name
 			_, stat, err := leader.Get(node)
-			if err == nil && stat.EphemeralOwner == 0 && strings.HasPrefix(node, place) {
+			if err == nil && (stat.EphemeralOwner == 0 || strings.Contains(place, "_c_stranger")) && strings.HasPrefix(node, place) {
 				_ = leader.Delete(node)
 				since = time.Now()
 			}

@@ -149,6 +149,7 @@ var mutants = []struct {
 	{bug: "a queue's node is made once", works: "queue", within: 100},
 	{bug: "a node of no session taken for a member", works: "group", within: 100},
 	{bug: "stripes in the caller's order", works: "striped", within: 100},
+	{bug: "a node for which no process stands is passed", works: "mutex", within: 100},
 	{bug: "participants in the order of their names", works: "mutex", within: 100},
 	{bug: "an instance that is down is chosen", works: "discovery", within: 100},
 	{bug: "an item put again after a lost reply", works: "queue", within: 300},

@@ -255,6 +255,7 @@ func (n *ownNode) creations(c *framework.Client, data string) []deed {
 	return []deed{
 		{what: "create", to: to, do: do(c.Create())},
 		{what: "idempotent create", to: to, do: do(c.Create().Idempotent())},
+		{what: "create in a transaction", to: to, do: n.transaction(c, c.TransactionOp().Create().ForPath(n.path, []byte(data)))},
 		{
 			what: "create or set",
 			to:   func(state) (state, error) { return state{data: data, version: unsure}, nil },
@@ -276,6 +277,21 @@ func (n *ownNode) settings(c *framework.Client, data string, version int32) []de
 		}, // twice, perhaps
 		{what: "set of a version", to: to, do: do(c.SetData().WithVersion(version))},
 		{what: "idempotent set of a version", to: to, do: do(c.SetData().WithVersion(version).Idempotent())},
+		{
+			what: "set in a transaction", to: to,
+			do: n.transaction(c, c.TransactionOp().SetData().WithVersion(version).ForPath(n.path, []byte(data))),
+		},
+	}
+}
+
+// transaction executes an operation as an idempotent one.
+func (n *ownNode) transaction(c *framework.Client, op framework.TransactionOp) func(context.Context) (framework.Stat, error) {
+	return func(ctx context.Context) (stat framework.Stat, err error) {
+		results, err := c.IdempotentTransaction(ctx, op)
+		if err == nil {
+			stat = results[0].Stat
+		}
+		return stat, err
 	}
 }
 

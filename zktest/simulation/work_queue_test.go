@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -84,6 +85,9 @@ func (k *queueWork) last(w *world, item string) (last int) {
 	}
 	names, _ := leader.Children(k.path)
 	for _, name := range names {
+		if !strings.HasPrefix(name, "queue-") { // a stranger
+			continue
+		}
 		var n int
 		if _, err := fmt.Sscanf(name[len(name)-10:], "%d", &n); err != nil {
 			w.violate("%s: an item's node is %s", k.name, name)
