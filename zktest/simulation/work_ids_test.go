@@ -87,8 +87,10 @@ func (k *idsWork) setBack(a *actor) {
 		return
 	}
 	k.back = true
-	if a.r.IntN(2) == 0 || leader.Delete(k.path) != nil { // which it cannot with marks below
+	if a.r.IntN(2) == 0 {
 		_ = leader.Set(k.path, make([]byte, 8))
+	} else {
+		_ = leader.DeleteAll(k.path) // with the marks below
 	}
 }
 
