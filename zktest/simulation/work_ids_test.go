@@ -80,13 +80,17 @@ func (k *idsWork) got(a *actor, id int64) {
 
 // setBack deletes the number or sets it back, once, where an administrator meddles.
 func (k *idsWork) setBack(a *actor) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	leader := a.w.newest()
-	if k.back || !a.w.plan.Meddling || a.w.calm() || leader == nil || a.w.Elapsed() < 20*time.Second || a.r.IntN(4) > 0 {
+	if !a.w.plan.Meddling || a.w.calm() || leader == nil || a.w.Elapsed() < 20*time.Second || a.r.IntN(4) > 0 {
 		return
 	}
+	k.mu.Lock()
+	again := k.back
 	k.back = true
+	k.mu.Unlock() // what follows takes until it is committed
+	if again {
+		return
+	}
 	if a.r.IntN(2) == 0 {
 		_ = leader.Set(k.path, make([]byte, 8))
 	} else {

@@ -105,9 +105,10 @@ func (k *queueWork) last(w *world, item string) (last int) {
 
 // behind checks that an item was put behind those that were there: in every session after the queue's numbers began anew.
 func (k *queueWork) behind(a *actor, name string, last int, session int64) {
+	now := sessionOf(a.c)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if now := sessionOf(a.c); session == 0 || session != now || k.before[session] {
+	if session == 0 || session != now || k.before[session] {
 		return
 	}
 	if n := k.last(a.w, name); n >= 0 && n <= last {
@@ -210,6 +211,7 @@ func (k *queueWork) handle(ctx context.Context, a *actor, name string) error {
 
 // begins checks what must hold when an item is handled.
 func (k *queueWork) begins(ctx context.Context, a *actor, name string) {
+	session := sessionOf(a.c)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	item := k.items[name]
@@ -228,7 +230,7 @@ func (k *queueWork) begins(ctx context.Context, a *actor, name string) {
 	case k.locked && item.done && k.lives(a.w, item.session) && !a.w.plan.Meddling:
 		a.w.violate("%s: %s handles %s once more, and the session of %s lives", k.name, by, name, item.by)
 	}
-	item.now, item.by, item.done, item.session = ctx, by, false, sessionOf(a.c)
+	item.now, item.by, item.done, item.session = ctx, by, false, session
 }
 
 // lives says whether a session is there for certain.
