@@ -17,6 +17,10 @@ const (
 	flood     chaos.Kind = "burst"      // a client that holds something asks a distant server for very much
 	wallClock chaos.Kind = "wall clock" // the wall clocks of all machines are set
 	swarm     chaos.Kind = "swarm"      // a client asks for very much, whatever else happens
+
+	lostParents chaos.Kind = "lost parents"       // replies to creates that may be those of directories are lost
+	stranger    chaos.Kind = "stranger"           // a node of no session stands where contenders' and members' do
+	anew        chaos.Kind = "numbers begin anew" // those of the queues, whose items are there
 )
 
 // custom are the faults that only these works know.
@@ -26,6 +30,10 @@ func custom(s *stage) map[chaos.Kind]func(*chaos.World, chaos.Fault) func() {
 		flood:     func(_ *chaos.World, f chaos.Fault) func() { return s.w.burst(f) },
 		swarm:     func(_ *chaos.World, f chaos.Fault) func() { s.w.swarm(f); return nil },
 		wallClock: func(_ *chaos.World, f chaos.Fault) func() { s.w.setWallClock(f.Delay); return nil },
+
+		lostParents: func(_ *chaos.World, f chaos.Fault) func() { return s.w.loseParents(f.After, f.Times) },
+		stranger:    func(_ *chaos.World, f chaos.Fault) func() { return s.w.stranger(f.Times) },
+		anew:        func(*chaos.World, chaos.Fault) func() { s.w.anew(); return nil },
 	}
 	atGrant(s, kinds)
 	return kinds

@@ -307,6 +307,12 @@ func (p *plan) fault(d draft) chaos.Fault {
 		f.Kind, f.Delay = wallClock, -d.delay
 	case "swarm":
 		f.Kind = swarm
+	case "parents":
+		f.Kind, f.Times, f.After = lostParents, 1+d.dice%3, d.dice/3
+	case "stranger":
+		f.Kind, f.Times = stranger, d.dice
+	case "anew":
+		f.Kind = anew
 	case "kill":
 		f.Kind, f.Process = chaos.Kill, d.client%p.Clients
 	case "restart":

@@ -29,12 +29,13 @@ type grant struct {
 	path    string   // of its node
 	more    []string // and of further ones
 	session int64
-	shared  bool      // a reader
-	weight  int       // how many leases
-	token   int64     // 0: it has none
-	passed  bool      // one of several that a node stands for, one after the other
-	first   time.Time // of being seen invalid
-	sure    time.Time // until when it was said to be certain
+	shared  bool                                    // a reader
+	weight  int                                     // how many leases
+	token   int64                                   // 0: it has none
+	passed  bool                                    // one of several that a node stands for, one after the other
+	line    func(context.Context) ([]string, error) // the paths of those in line; nil: it is not asked
+	first   time.Time                               // of being seen invalid
+	sure    time.Time                               // until when it was said to be certain
 
 	recorded bool          // in the history,
 	last     time.Duration // and when it was seen valid last
@@ -263,6 +264,9 @@ func (l *ledger) use(a *actor, g *grant, guard func() []framework.TransactionOp)
 		if a.r.IntN(3) == 0 && guard != nil {
 			l.guarded(a, g, guard()...)
 		}
+		if g.line != nil && a.r.IntN(6) == 0 {
+			l.listed(a, g)
+		}
 	}
 	l.noticed(g)
 	l.save(g)
@@ -320,6 +324,40 @@ func (l *ledger) guarded(a *actor, g *grant, guards ...framework.TransactionOp) 
 		l.w.violate("%s: a transaction of %d has %d results", l.name, len(guards)+1, len(results))
 	default:
 		a.expected(ctx, err)
+	}
+}
+
+// listed checks that the holder of an exclusive thing is the first of those in line, and any holder one of them.
+func (l *ledger) listed(a *actor, g *grant) {
+	ctx, cancel := a.within(2 * time.Second)
+	defer cancel()
+	done := a.timed(ctx, "Participants")
+	valid := g.Valid()
+	line, err := g.line(ctx)
+	done()
+	if err != nil {
+		a.expected(ctx, err)
+		return
+	}
+	if _, away := l.takenAway(g); away || !valid || !g.Valid() {
+		return
+	}
+	switch at := slices.Index(line, g.path); {
+	case at < 0:
+		l.w.violate("%s: %v is valid, and is none of the participants %v", l.name, g, line)
+	case at > 0 && l.exact:
+		l.w.violate("%s: %v is valid, and the first of the participants is %s", l.name, g, line[0])
+	}
+}
+
+// line makes the paths of a recipe's list.
+func line[P any](list func(context.Context) ([]P, error), path func(P) string) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) (paths []string, err error) {
+		all, err := list(ctx)
+		for _, p := range all {
+			paths = append(paths, path(p))
+		}
+		return paths, err
 	}
 }
 

@@ -40,6 +40,8 @@ type scheme struct {
 	Java     bool          // a peer of Java's kind contends, too
 	Cohorts  []cohort      // of the clients, at the mutex
 	Seldom   bool          // clients but the first one seldom want the mutex
+	Bare     bool          // the recipes' directories are not there, and replies to their first creates are lost
+	Restored bool          // items are in the queues, whose numbers begin at 0
 	Works    []string
 }
 
@@ -123,6 +125,7 @@ func newPlan(seed uint64, v variant) *plan {
 	drafts = p.more(rand.New(rand.NewPCG(seed, 1<<44)), drafts)
 	p.cohorts(rand.New(rand.NewPCG(seed, 1<<45)))
 	drafts = p.slowCommits(rand.New(rand.NewPCG(seed, 1<<46)), drafts)
+	drafts = p.found(rand.New(rand.NewPCG(seed, 1<<47)), drafts)
 	if v.still {
 		p.Members, p.Pauses, drafts, p.Meddling, p.Java = 1, chaos.Pauses{
 			Election: p.Election,
@@ -278,6 +281,38 @@ func (p *plan) slowCommits(r *rand.Rand, faults []draft) []draft {
 		faults = append(faults, draft{kind: "commits", at: at, lasts: 30 * time.Second, op: op, delay: takes})
 	}
 	return faults
+}
+
+// found decides what clients find in the tree: directories without which they come, and those in which others' nodes are,
+// or whose numbers begin anew.
+func (p *plan) found(r *rand.Rand, faults []draft) []draft {
+	switch r.IntN(3) {
+	case 0:
+		p.Bare = true
+		faults = append(faults, draft{kind: "parents", lasts: time.Second, dice: r.IntN(12)})
+	case 1:
+		p.Restored = true
+	}
+	for range pick(r, 0, 0, 1, 4) {
+		faults = append(faults, draft{
+			kind: "stranger", at: p.Calm + below(r, p.Trouble-p.Calm), lasts: below(r, 20*time.Second), dice: r.IntN(1 << 20),
+		})
+	}
+	if p.Members == 1 && r.IntN(2) == 0 {
+		faults = append(faults, draft{kind: "anew", at: p.Calm + below(r, p.Trouble-p.Calm)})
+	}
+	return faults
+}
+
+// first is when the first fault comes that is not what clients find.
+func (p *plan) first() time.Duration {
+	at := p.Trouble
+	for _, f := range p.Faults {
+		if f.Kind != lostParents {
+			at = min(at, f.At)
+		}
+	}
+	return at
 }
 
 // shortens reports whether servers grant less than was asked for, at some time of the plan.

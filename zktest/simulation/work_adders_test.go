@@ -11,7 +11,10 @@ import (
 	"github.com/go-curator/curator/recipes/counter"
 )
 
-func init() { kinds["adders"] = newAddersWork }
+func init() {
+	kinds["adders"] = newAddersWork
+	kinds["limits"] = newLimitsWork
+}
 
 // addersWork: all clients add to one number, each through a counter of its own, which their actors share. No
 // addition is executed twice and none is lost: nobody gets the sum of another one, each client's sums grow,
@@ -97,5 +100,77 @@ func (k *addersWork) settle(w *world) {
 	if sum < k.acked || sum > k.acked+k.unknown {
 		w.violate("adders: the number is %d after %d additions and %d unknown outcomes",
 			sum, k.acked, k.unknown)
+	}
+}
+
+// limitsWork: all clients add to one number of 32 bits, and subtract, so much that every other sum does not fit. Who is
+// refused was so by what the number is.
+type limitsWork struct {
+	path string
+
+	mu      sync.Mutex
+	numbers map[*framework.Client]*counter.Integer
+}
+
+// stride is what is added: four numbers fit.
+const stride = 1 << 30
+
+func newLimitsWork(w *world) workload {
+	return &limitsWork{path: root + "/limits", numbers: map[*framework.Client]*counter.Integer{}}
+}
+
+// number is the one that the actors of a client share.
+func (k *limitsWork) number(c *framework.Client) *counter.Integer {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.numbers[c] == nil {
+		k.numbers[c] = counter.NewInteger(c, k.path)
+	}
+	return k.numbers[c]
+}
+
+// is what the number is, and the transaction that has made it so, 0 if that is not known.
+func (k *limitsWork) is(w *world) (n int32, by int64) {
+	leader := w.newest()
+	if leader == nil {
+		return 0, 0
+	}
+	data, stat, err := leader.Get(k.path)
+	if err != nil || len(data) != 4 {
+		return 0, 0
+	}
+	return int32(binary.BigEndian.Uint32(data)), stat.Mzxid
+}
+
+func (k *limitsWork) turn(ctx context.Context, a *actor) error {
+	a.rest()
+	n := k.number(a.c)
+	for range 1 + a.r.IntN(8) {
+		delta := pick(a.r, int32(stride), -stride)
+		_, by := k.is(a.w)
+		done := a.timed(ctx, "Add")
+		sum, err := n.Add(ctx, delta)
+		done()
+		is, still := k.is(a.w)
+		switch fits := int64(is)+int64(delta) == int64(is+delta); {
+		case errors.Is(err, counter.ErrOverflow):
+			if by != 0 && by == still && fits {
+				a.w.violate("limits: client %d: %d does not fit, and the number was %d all the time: %v", a.id, delta, is, err)
+			}
+			a.w.Count("refused sums", 1)
+		case errors.Is(err, framework.ErrOutcomeUnknown):
+			return fmt.Errorf("%w: %w", errNotNow, err)
+		case err != nil:
+			return err
+		case sum%stride != 0 || int64(sum)-int64(delta) != int64(sum-delta):
+			a.w.violate("limits: client %d has added %d, and the sum is %d", a.id, delta, sum)
+		}
+	}
+	return nil
+}
+
+func (k *limitsWork) settle(w *world) {
+	if n, by := k.is(w); by != 0 && n%stride != 0 {
+		w.violate("limits: the number is %d", n)
 	}
 }

@@ -23,7 +23,7 @@ type claimWork struct {
 }
 
 func newClaimWork(w *world) workload {
-	w.must(w.ens.Member(0).Create(root+"/claim", nil))
+	w.directory(root + "/claim")
 	return &claimWork{root + "/claim/name", w.Exclusive("claim").ByClock()}
 }
 

@@ -34,6 +34,8 @@ const commonID = "common"
 type registrar struct {
 	services    *discovery.Discovery[string]
 	cache       *discovery.Cache[string]
+	provider    *discovery.Provider[string] // of instances that are not common
+	down        map[string]time.Time        // from when instances, by their payloads and IDs, are not to be chosen
 	own, common *discovery.Registration[string]
 	made        int
 	last        discovery.Instance[string] // that own must have, when the call had returned
@@ -59,6 +61,12 @@ func (k *discoveryWork) of(a *actor) *registrar {
 		r.services, errs[0] = discovery.New[string](a.c, k.base)
 		r.cache, errs[1] = r.services.Cache("web")
 		a.w.must(errors.Join(errs[:]...))
+		var err error
+		r.down = map[string]time.Time{}
+		r.provider, err = discovery.NewProvider(r.cache, discovery.WithDownAfter(2, resting),
+			discovery.WithStrategy(pick(a.r, discovery.RoundRobin, discovery.Random, discovery.Sticky)),
+			discovery.WithFilter(func(i discovery.Instance[string]) bool { return i.ID != commonID }))
+		a.w.must(err)
 		k.clients[a.c] = r
 	}
 	return r
@@ -86,7 +94,44 @@ func (k *discoveryWork) turn(ctx context.Context, a *actor) (err error) {
 	if err := r.cache.WaitSynced(ctx); err != nil {
 		return err
 	}
+	k.choose(a, r)
 	return nil
+}
+
+// resting is how long an instance is left alone that was down.
+const resting = 5 * time.Second
+
+// choose has the provider choose, and may say that what it has chosen is down. What it chooses is registered, as the cache
+// shows, approved by the filter, and not down.
+func (k *discoveryWork) choose(a *actor, r *registrar) {
+	for range a.r.IntN(4) {
+		before := r.cache.Instances()
+		chosen, err := r.provider.Instance()
+		if after := r.cache.Instances(); !slices.EqualFunc(before, after, same) {
+			continue
+		}
+		usable := slices.DeleteFunc(before, func(i discovery.Instance[string]) bool {
+			return i.ID == commonID || time.Since(r.down[place(i)]) < resting
+		})
+		switch {
+		case errors.Is(err, discovery.ErrNoInstance) && len(usable) == 0:
+		case err != nil:
+			a.w.violate("discovery: client %d's provider chooses none of %v: %v", a.id, usable, err)
+		case !slices.ContainsFunc(usable, func(i discovery.Instance[string]) bool { return same(i, chosen) }):
+			a.w.violate("discovery: client %d's provider chooses %s, which is none of %v", a.id, chosen.ID, usable)
+		case a.r.IntN(3) == 0:
+			r.provider.NoteError(chosen)
+			r.provider.NoteError(chosen)
+			r.down[place(chosen)] = time.Now()
+		}
+	}
+}
+
+func same(i, other discovery.Instance[string]) bool { return place(i) == place(other) }
+
+// place is what an error is about: an instance that registers again is another.
+func place(i discovery.Instance[string]) string {
+	return fmt.Sprint(i.ID, i.Address, i.Port, i.RegistrationTime)
 }
 
 // instance has an ID that was never there.

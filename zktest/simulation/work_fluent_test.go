@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-curator/curator/framework"
@@ -123,9 +124,13 @@ func (n *ownNode) change(ctx context.Context, a *actor) error {
 	case 1:
 		d = pick(a.r, n.deletions(a.c, version)...)
 	}
+	session := sessionOf(a.c)
 	done := a.timed(ctx, "a fluent "+d.what)
 	stat, err := d.do(ctx)
 	done()
+	if n.refuses(d, err) && session != 0 && session == sessionOf(a.c) {
+		a.w.violate("fluent: %s of %s is certainly refused, since that is %v, and came out as %v", d.what, n.path, n.may, err)
+	}
 	if err != nil && d.what == guaranteed {
 		a.expected(ctx, err)
 		for end := time.Now().Add(a.w.plan.Trouble + a.w.plan.ending()); a.c.PendingCleanups() > 0; time.Sleep(100 * time.Millisecond) {
@@ -192,6 +197,15 @@ func (n *ownNode) learn(w *world, d deed, version int32, err error) {
 	n.may = may
 }
 
+// refuses says whether a repeat was refused by a node whose state was known, and the outcome is said to be unknown all the
+// same: the node is older than every try, of which none was executed, as long as the session is the same. (A node that is
+// missing may have been there for an earlier try.)
+func (n *ownNode) refuses(d deed, err error) bool {
+	_, refused := d.to(n.may[0])
+	return len(n.may) == 1 && !n.may[0].absent() && refused != nil && errors.Is(err, framework.ErrOutcomeUnknown) &&
+		strings.Contains(err.Error(), "the repeated request failed") && !strings.Contains(err.Error(), "cannot read the node")
+}
+
 func unique(states []state) (kept []state) {
 	for _, s := range states {
 		if !slices.Contains(kept, s) {
@@ -241,6 +255,7 @@ func (n *ownNode) creations(c *framework.Client, data string) []deed {
 	return []deed{
 		{what: "create", to: to, do: do(c.Create())},
 		{what: "idempotent create", to: to, do: do(c.Create().Idempotent())},
+		{what: "create in a transaction", to: to, do: n.transaction(c, c.TransactionOp().Create().ForPath(n.path, []byte(data)))},
 		{
 			what: "create or set",
 			to:   func(state) (state, error) { return state{data: data, version: unsure}, nil },
@@ -262,6 +277,21 @@ func (n *ownNode) settings(c *framework.Client, data string, version int32) []de
 		}, // twice, perhaps
 		{what: "set of a version", to: to, do: do(c.SetData().WithVersion(version))},
 		{what: "idempotent set of a version", to: to, do: do(c.SetData().WithVersion(version).Idempotent())},
+		{
+			what: "set in a transaction", to: to,
+			do: n.transaction(c, c.TransactionOp().SetData().WithVersion(version).ForPath(n.path, []byte(data))),
+		},
+	}
+}
+
+// transaction executes an operation as an idempotent one.
+func (n *ownNode) transaction(c *framework.Client, op framework.TransactionOp) func(context.Context) (framework.Stat, error) {
+	return func(ctx context.Context) (stat framework.Stat, err error) {
+		results, err := c.IdempotentTransaction(ctx, op)
+		if err == nil {
+			stat = results[0].Stat
+		}
+		return stat, err
 	}
 }
 

@@ -33,7 +33,7 @@ type entry struct {
 
 func newKeeperWork(w *world) workload {
 	k := &keeperWork{dir: root + "/keeper", entries: map[*framework.Client]*entry{}}
-	w.must(w.ens.Member(0).Create(k.dir, nil))
+	w.directory(k.dir)
 	return k
 }
 

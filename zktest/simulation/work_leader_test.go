@@ -14,8 +14,11 @@ func init() {
 }
 
 // lead does what a leader does.
-func lead(a *actor, l *ledger, term *leader.Term) *grant {
-	g := l.granted(a, &grant{hold: term, path: term.Path(), token: term.FencingToken()})
+func lead(
+	a *actor, l *ledger, term *leader.Term, participants func(context.Context) ([]leader.Participant, error),
+) *grant {
+	g := l.granted(a, &grant{hold: term, path: term.Path(), token: term.FencingToken(),
+		line: line(participants, func(p leader.Participant) string { return p.Path })})
 	l.use(a, g, one(term.Guard))
 	return g
 }
@@ -39,7 +42,7 @@ func (k *latchWork) turn(ctx context.Context, a *actor) (err error) {
 		if err != nil {
 			return err
 		}
-		g := lead(a, k.l, term)
+		g := lead(a, k.l, term, latch.Participants)
 		if a.r.IntN(2) == 0 {
 			_ = release(a, k.l, g, term.Resign)
 		}
@@ -68,10 +71,11 @@ type selectorWork struct {
 }
 
 func (k *selectorWork) turn(ctx context.Context, a *actor) error {
-	sel := leader.NewSelector(a.c, k.path, func(ctx context.Context) error {
+	var sel *leader.Selector
+	sel = leader.NewSelector(a.c, k.path, func(ctx context.Context) error {
 		term := leader.TermOf(ctx)
 		a.w.witness.leads(term)
-		lead(a, k.l, term)
+		lead(a, k.l, term, sel.Participants)
 		return nil
 	}, leader.WithLossPolicy(a.w.plan.Loss))
 	return sel.RunOnce(ctx)

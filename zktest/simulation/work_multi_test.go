@@ -2,6 +2,8 @@ package simulation_test
 
 import (
 	"context"
+	"fmt"
+	"path"
 	"sync"
 	"time"
 
@@ -16,6 +18,7 @@ func init() {
 			[]string{root + "/multi-a", root + "/multi-b"},
 		}
 	}
+	kinds["striped"] = newStripedWork
 	kinds["revocation"] = func(w *world) workload {
 		return &revocationWork{
 			l:     newLedger(w, "revocation"),
@@ -34,8 +37,8 @@ type multiWork struct {
 func (k *multiWork) turn(ctx context.Context, a *actor) error {
 	locks := make([]*mutex.Mutex, len(k.paths))
 	parts := make([]mutex.Part, len(k.paths))
-	for i, path := range k.paths {
-		locks[i] = mutex.New(a.c, path, mutex.WithLossPolicy(a.w.plan.Loss))
+	for i, dir := range k.paths {
+		locks[i] = mutex.New(a.c, dir, mutex.WithLossPolicy(a.w.plan.Loss))
 		parts[i] = mutex.Of(locks[i])
 	}
 	if i := a.r.IntN(2 * len(locks)); i < len(locks) && !a.w.calm() { // one alone
@@ -95,6 +98,82 @@ func (k *multiWork) settle(w *world) {
 	for i, l := range k.ledgers {
 		l.settle()
 		w.empty(k.paths[i])
+	}
+}
+
+// stripedWork: locks of one to four of eight keys, which have three stripes. Whoever has a key has its stripe, and whoever
+// waits for several, in whatever order, gets them.
+type stripedWork struct {
+	path    string
+	ledgers map[string]*ledger // by the stripe's path
+}
+
+const stripes = 3
+
+func newStripedWork(w *world) workload {
+	k := &stripedWork{root + "/striped", map[string]*ledger{}}
+	for i := range stripes {
+		k.ledgers[fmt.Sprintf("%s/%d", k.path, i)] = newLedger(w, fmt.Sprint("striped-", i))
+	}
+	return k
+}
+
+func (k *stripedWork) turn(ctx context.Context, a *actor) error {
+	s := mutex.NewStriped(a.c, k.path, stripes, mutex.WithLossPolicy(a.w.plan.Loss))
+	var keys []string
+	want := map[string]bool{}
+	for _, i := range a.r.Perm(8)[:1+a.r.IntN(4)] {
+		keys = append(keys, fmt.Sprint("order ", i))
+		want[s.Of(keys[len(keys)-1]).Path()] = true
+	}
+	if len(keys) == 1 {
+		m := s.Of(keys[0])
+		l := k.ledgers[m.Path()]
+		done := l.wants(ctx, a, "Acquire")
+		lock, err := m.Acquire(ctx)
+		done()
+		if err != nil {
+			return err
+		}
+		g := l.granted(a, &grant{hold: lock, path: lock.Path(), token: lock.FencingToken(), line: holders(a, m)})
+		l.use(a, g, one(lock.Guard))
+		return release(a, l, g, lock.Release)
+	}
+	done := a.timed(ctx, "Acquire")
+	all, err := s.OfAll(keys...).Acquire(ctx)
+	done()
+	if err != nil {
+		return err
+	}
+	var grants []*grant
+	for _, held := range all.Parts() {
+		lock := held.(*mutex.Lock)
+		l := k.ledgers[path.Dir(lock.Path())]
+		grants = append(grants, l.granted(a, &grant{hold: lock, path: lock.Path(), token: lock.FencingToken()}))
+		delete(want, path.Dir(lock.Path()))
+	}
+	if len(want) > 0 {
+		a.w.violate("striped: the locks of %v are there without %v", keys, want)
+	}
+	timer := time.NewTimer(below(a.r, time.Second))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-all.Context().Done():
+	}
+	for _, g := range grants {
+		g.claim.Returning()
+		l := k.ledgers[path.Dir(g.path)]
+		l.noticed(g)
+		l.save(g)
+	}
+	return release(a, k.ledgers[path.Dir(grants[0].path)], grants[0], all.Release)
+}
+
+func (k *stripedWork) settle(w *world) {
+	for dir, l := range k.ledgers {
+		l.settle()
+		w.empty(dir)
 	}
 }
 

@@ -56,7 +56,7 @@ func (k *mutexWork) turn(ctx context.Context, a *actor) error {
 	if err != nil {
 		return notTaken(err, mutex.ErrNotAcquired)
 	}
-	g := k.l.granted(a, &grant{hold: lock, path: lock.Path(), token: lock.FencingToken()})
+	g := k.l.granted(a, &grant{hold: lock, path: lock.Path(), token: lock.FencingToken(), line: holders(a, m)})
 	k.l.use(a, g, one(lock.Guard))
 	return release(a, k.l, g, lock.Release)
 }
@@ -105,9 +105,29 @@ func (k *mutexWork) pass(ctx context.Context, a *actor, m *mutex.Cohort, try boo
 		return notTaken(err, mutex.ErrNotAcquired)
 	}
 	owner := k.count(a, turn)
-	g := k.l.granted(a, &grant{hold: turn, path: turn.Path(), passed: true, owner: owner})
+	g := k.l.granted(a, &grant{hold: turn, path: turn.Path(), passed: true, owner: owner, line: holders(a, m)})
 	k.l.use(a, g, nil)
 	return release(a, k.l, g, turn.Release)
+}
+
+// asked is what a mutex and a cohort can be asked.
+type asked interface {
+	Participants(ctx context.Context) ([]mutex.Participant, error)
+	Holder(ctx context.Context) (mutex.Participant, bool, error)
+}
+
+// holders asks for all or for the first.
+func holders(a *actor, m asked) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
+		if a.r.IntN(2) == 0 {
+			return line(m.Participants, func(p mutex.Participant) string { return p.Path })(ctx)
+		}
+		first, found, err := m.Holder(ctx)
+		if err != nil || !found {
+			return nil, err
+		}
+		return []string{first.Path}, nil
+	}
 }
 
 // count reports a node that has more turns than its share. One that is kept may, while nobody else wants

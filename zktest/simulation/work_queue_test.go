@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +32,7 @@ type queueWork struct {
 	mu     sync.Mutex
 	queues map[*framework.Client]*queue.Queue
 	items  map[string]*queued
+	before map[int64]bool // sessions from before the queue's numbers began anew
 }
 
 // queued is an item.
@@ -47,9 +49,71 @@ type queued struct {
 
 func newQueueWork(w *world, name string, opts ...queue.Option) workload {
 	k := &queueWork{name: name, path: root + "/" + name, opts: opts, locked: len(opts) > 0,
-		queues: map[*framework.Client]*queue.Queue{}, items: map[string]*queued{}}
-	w.must(w.ens.Member(0).Create(k.path, nil))
+		queues: map[*framework.Client]*queue.Queue{}, items: map[string]*queued{}, before: map[int64]bool{}}
+	if !w.plan.Restored {
+		w.directory(k.path)
+		return k
+	}
+	for n := range 20 { // the numbers below 14 were given out, and so was every number that a new item may get
+		name := fmt.Sprint("old-", n)
+		k.items[name] = &queued{put: true}
+		data := append([]byte{0, 1, 0, 1, 1, 0, 0, 0, byte(len(name))}, name...)
+		w.must(w.ens.Member(0).Create(fmt.Sprintf("%s/queue-%010d", k.path, 14+n), append(data, 2)))
+	}
 	return k
+}
+
+// begunAnew lets the numbers of the queue's node begin where those of a restored one do.
+func (k *queueWork) begunAnew(w *world) {
+	m := w.ens.Member(0)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, s := range m.Sessions() {
+		k.before[s.ID] = true
+	}
+	names, err := m.Children(k.path)
+	w.must(err)
+	w.must(m.SetSequence(k.path, int32(len(names))))
+}
+
+// last is the largest number of an item, or that of one item; -1 if there is none or it is not known.
+func (k *queueWork) last(w *world, item string) (last int) {
+	last = -1
+	leader := w.newest()
+	if leader == nil {
+		return last
+	}
+	names, _ := leader.Children(k.path)
+	for _, name := range names {
+		if !strings.HasPrefix(name, "queue-") { // a stranger
+			continue
+		}
+		var n int
+		if _, err := fmt.Sscanf(name[len(name)-10:], "%d", &n); err != nil {
+			w.violate("%s: an item's node is %s", k.name, name)
+		}
+		if item != "" {
+			data, _, err := leader.Get(k.path + "/" + name)
+			if err != nil || string(data[9:len(data)-1]) != item {
+				continue
+			}
+		}
+		last = max(last, n)
+	}
+	return last
+}
+
+// behind checks that an item was put behind those that were there: in every session after the queue's numbers began anew.
+func (k *queueWork) behind(a *actor, name string, last int, session int64) {
+	now := sessionOf(a.c)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if session == 0 || session != now || k.before[session] {
+		return
+	}
+	if n := k.last(a.w, name); n >= 0 && n <= last {
+		a.w.violate("%s: %s was put as number %d, and %d was there", k.name, name, n, last)
+	}
 }
 
 // queue is the one that the actors of a client share.
@@ -81,9 +145,16 @@ func (k *queueWork) turn(ctx context.Context, a *actor) error {
 		name := fmt.Sprintf("%d-%d", a.who, len(k.items))
 		k.items[name] = item
 		k.mu.Unlock()
+		last, session := k.last(a.w, ""), sessionOf(a.c)
 		done := a.timed(ctx, "Put")
 		err := q.Put(ctx, []byte(name))
 		done()
+		if err == nil {
+			k.behind(a, name, last, session)
+		}
+		if errors.Is(err, framework.ErrOutcomeUnknown) && ctx.Err() == nil && a.w.Elapsed() < a.w.plan.first() {
+			a.w.violate("%s: a put of which no reply was lost but those to creates of directories: %v", k.name, err)
+		}
 		k.mu.Lock()
 		item.put = err == nil
 		item.refused = err != nil && !errors.Is(err, framework.ErrOutcomeUnknown)
@@ -140,6 +211,7 @@ func (k *queueWork) handle(ctx context.Context, a *actor, name string) error {
 
 // begins checks what must hold when an item is handled.
 func (k *queueWork) begins(ctx context.Context, a *actor, name string) {
+	session := sessionOf(a.c)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	item := k.items[name]
@@ -158,7 +230,7 @@ func (k *queueWork) begins(ctx context.Context, a *actor, name string) {
 	case k.locked && item.done && k.lives(a.w, item.session) && !a.w.plan.Meddling:
 		a.w.violate("%s: %s handles %s once more, and the session of %s lives", k.name, by, name, item.by)
 	}
-	item.now, item.by, item.done, item.session = ctx, by, false, sessionOf(a.c)
+	item.now, item.by, item.done, item.session = ctx, by, false, session
 }
 
 // lives says whether a session is there for certain.

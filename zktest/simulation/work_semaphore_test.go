@@ -40,7 +40,8 @@ func (k *semaphoreWork) turn(ctx context.Context, a *actor) error {
 	paths := lease.Paths()
 	g := k.l.granted(
 		a,
-		&grant{hold: lease, path: paths[0], more: paths[1:], weight: lease.Count(), token: lease.ID()},
+		&grant{hold: lease, path: paths[0], more: paths[1:], weight: lease.Count(), token: lease.ID(),
+			line: line(s.Participants, func(p semaphore.Participant) string { return p.Path })},
 	)
 	k.l.use(a, g, lease.Guards)
 	return release(a, k.l, g, lease.Release)

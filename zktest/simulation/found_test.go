@@ -1,0 +1,111 @@
+package simulation_test
+
+import (
+	"path"
+	"strings"
+	"time"
+
+	"github.com/go-curator/curator/zktest"
+)
+
+// directory makes one in which a recipe's nodes are, unless the recipe is to do so.
+func (w *world) directory(path string) {
+	if !w.plan.Bare {
+		w.must(w.ens.Member(0).Create(path, nil))
+	}
+}
+
+// loseParents loses the replies to some of the first creates of containers, and of other nodes, at each member.
+func (w *world) loseParents(after, times int) (undo func()) {
+	var lost []*zktest.Injection
+	for _, m := range w.ens.Members() {
+		for _, op := range []zktest.Op{zktest.OpCreateContainer, zktest.OpCreate2} {
+			lost = append(lost, m.Inject(zktest.Fault{
+				Op: op, PathPrefix: root + "/", Action: zktest.LoseReply, After: after, Times: times,
+			}))
+		}
+	}
+	return func() {
+		for _, l := range lost {
+			l.Remove()
+		}
+	}
+}
+
+// strangers are nodes that belong to no session, by work, in the places of contenders, leases, locks and members. Those with
+// a number may belong to a client's session, and to none of its contenders. (In a double barrier a stranger is a member.)
+var strangers = map[string][]string{
+	"mutex":       {"/mutex/_c_stranger-lock-"},
+	"latch":       {"/latch/_c_stranger-latch-"},
+	"selector":    {"/selector/_c_stranger-lock-"},
+	"rwlock":      {"/rwlock/_c_stranger-__READ__", "/rwlock/_c_stranger-__WRIT__"},
+	"readers":     {"/readers/_c_stranger-__READ__", "/readers/_c_stranger-__WRIT__"},
+	"semaphore":   {"/semaphore/leases/_c_stranger-lease-", "/semaphore/locks/_c_stranger-lock-"},
+	"multi":       {"/multi-a/_c_stranger-lock-"},
+	"striped":     {"/striped/1/_c_stranger-lock-"},
+	"once":        {"/once/job/lock/_c_stranger-lock-"},
+	"lockedqueue": {"/itemlocks/queue-0000000007", "/itemlocks/queue-0000000014"},
+	"assignment":  {"/assignment/members/stranger", "/assignment/items/1/_c_stranger-lock-"},
+	"group":       {"/group/stranger"},
+	"queue":       {"/queue/stranger"},
+	"revocation":  {"/revocation/_c_stranger-lock-"},
+	"atmostonce":  {"/atmostonce/job/lock/_c_stranger-lock-"},
+	"claim":       {"/claim/name"},
+	"keeper":      {"/keeper/common"},
+	"discovery":   {"/discovery/web/stranger"},
+}
+
+// stranger puts a node for which no process stands into a directory of one of the works. Those who wait behind it wait until
+// it is deleted, and nobody counts it as one of them.
+func (w *world) stranger(dice int) (undo func()) {
+	paths := strangers[w.plan.Works[dice%len(w.plan.Works)]]
+	leader := w.newest()
+	if leader == nil || len(paths) == 0 {
+		return nil
+	}
+	place, mode := root+paths[dice>>4%len(paths)], zktest.Persistent
+	if strings.HasSuffix(place, "_") || strings.HasSuffix(place, "-") {
+		mode = zktest.PersistentSequential
+	}
+	if !leader.Exists(path.Dir(place)) {
+		return nil
+	}
+	session := w.session(dice >> 12 % w.plan.Clients)
+	if orphan := dice>>8%2 == 0; orphan && mode == zktest.PersistentSequential && session != 0 {
+		mode = zktest.EphemeralSequential // of a client that does not know it
+	}
+	_, err := leader.CreateNode(place, nil, mode, session) // after an error it may still come
+	w.Logf("STRANGER %s: %v", place, err)
+	w.Count("strangers", 1)
+	return func() { go w.without(place) }
+}
+
+// without deletes the strangers at a place, until there has been none for a while.
+func (w *world) without(place string) {
+	for since := time.Now(); time.Since(since) < 5*time.Second; time.Sleep(100 * time.Millisecond) {
+		leader := w.newest()
+		if leader == nil {
+			since = time.Now()
+			continue
+		}
+		names, _ := leader.Children(path.Dir(place))
+		for _, name := range names {
+			node := path.Dir(place) + "/" + name
+			_, stat, err := leader.Get(node)
+			if err == nil && (stat.EphemeralOwner == 0 || strings.Contains(place, "_c_stranger")) && strings.HasPrefix(node, place) {
+				_ = leader.Delete(node)
+				since = time.Now()
+			}
+		}
+	}
+}
+
+// anew lets the numbers of a standalone server's queues begin anew, as a restore does.
+func (w *world) anew() {
+	m := w.ens.Member(0)
+	for _, work := range w.works {
+		if k, ok := work.(*queueWork); ok && m.Exists(k.path) {
+			k.begunAnew(w)
+		}
+	}
+}
