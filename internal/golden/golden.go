@@ -36,7 +36,8 @@ type situations struct {
 }
 
 // Row adds a situation of a kind: its circumstances, names and values in turn, and what is decided then. All situations of
-// a kind have the same circumstances, the most important ones first. It panics if a situation has two decisions.
+// a kind have the same circumstances, the most important ones first. A name may be empty. It panics if a situation has two
+// decisions.
 func (t *Table) Row(kind, decision string, circumstances ...any) {
 	if t.kinds == nil {
 		t.kinds = map[string]*situations{}
