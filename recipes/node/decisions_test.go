@@ -46,7 +46,7 @@ func TestDecisions(t *testing.T) {
 				}
 				for _, steps := range []int{0, patience} {
 					if steps > 0 && m.busy != rest && m.busy != look {
-						break // the number of steps matters in the same way everywhere
+						break // how many requests there were matters in the same way after each
 					}
 					from := m
 					from.steps = steps
