@@ -218,3 +218,26 @@ func difference(want, got string) string {
 	}
 	return strings.Join(out, "\n")
 }
+
+// CompareBlock fails the test if text is not what stands in a file between the lines <!-- name --> and <!-- end name -->. With the
+// flag -update it writes it there instead.
+func CompareBlock(tb testing.TB, file, name, text string) {
+	tb.Helper()
+	all, err := os.ReadFile(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	begin, end := "<!-- "+name+" -->\n", "<!-- end "+name+" -->\n"
+	head, rest, found := strings.Cut(string(all), begin)
+	old, tail, ended := strings.Cut(rest, end)
+	switch {
+	case !found || !ended:
+		tb.Fatalf("%s has no lines %q and %q", file, begin, end)
+	case *update:
+		if err := os.WriteFile(file, []byte(head+begin+text+end+tail), 0o644); err != nil {
+			tb.Fatal(err)
+		}
+	case old != text:
+		tb.Errorf("%s, %s differs (-update writes it anew, if the change is meant):\n%s", file, name, difference(old, text))
+	}
+}
