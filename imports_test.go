@@ -55,6 +55,7 @@ var rules = []rule{
 	{part: "zktest/simulation", may: nil},                                       // nothing but tests, and the program that makes their deliberate bugs
 	{part: "internal/mutant", may: nil},                                         // for those
 	{part: "internal/explore", may: []string{"internal/mutant"}},                // for tests
+	{part: "internal/golden", may: nil},                                         // for tests
 	{part: "internal/hostile", may: nil},                                        // nothing but tests
 	{part: "recipes/internal/recipetest", may: []string{"framework", "zktest"}}, // for tests
 	{part: "examples", may: []string{anything}},

@@ -246,36 +246,6 @@ func TestLeaveAndLateMembers(t *testing.T) {
 	})
 }
 
-func TestLeaveTraffic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		members, _ := enterAll(t, s, 3)
-		time.Sleep(time.Minute)
-		s.ResetCounts()
-		first := leaving(t, background, members[0]).Waits()
-		counts(t, s, "the lowest waits for the highest", map[string]int{"getChildren2": 1, "getData": 1})
-		second := leaving(t, background, members[1]).Waits()
-		counts(t, s, "another deletes its node and waits for the lowest",
-			map[string]int{"getChildren2": 1, "getData": 1, "delete": 1})
-		third := leaving(t, background, members[2])
-		third.OK()
-		first.OK()
-		second.OK()
-		// The third: list, watch, delete, and list to see that "ready" is gone. The lowest: list, and both deletes
-		// in one. The second: list. In Curator these are ten: list, watch, delete; then list and "ready" for each
-		// of the three, and the lowest's own delete.
-		counts(t, s, "the last, and what it sets free",
-			map[string]int{"getChildren2": 4, "getData": 1, "delete": 1, "multi": 1})
-		clean(t, s)
-
-		m := enter(t, barrier.NewDouble(newClient(t, s), path, 1))
-		time.Sleep(time.Second)
-		s.ResetCounts()
-		leaving(t, background, m).OK()
-		counts(t, s, "leave, alone", map[string]int{"getChildren2": 1, "multi": 1})
-	})
-}
-
 // Whoever stops waiting is out all the same, and the others are not held up.
 func TestLeaveCancelled(t *testing.T) {
 	for name, n := range map[string]int{"lowest": 0, "another": 1} {

@@ -1,76 +1,15 @@
 package leader_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/zktest"
 )
-
-// The table of requests per operation.
-func TestTraffic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		require.NoError(t, s.Create(path, nil))
-		ca, cb, cc := newClient(t, s), newClient(t, s), newClient(t, s)
-		synctest.Wait()
-		s.ResetCounts()
-
-		a := join(t, ca)
-		term := await(t, a)
-		counts(t, s, "join, nobody there", map[string]int{"create2": 1, "getChildren2": 1})
-		time.Sleep(time.Minute)
-		counts(t, s, "the watch on the own node", map[string]int{"exists": 1})
-		b := join(t, cb)
-		counts(t, s, "join, somebody leads",
-			map[string]int{"create2": 1, "getChildren2": 1, "getData": 1, "setWatches": 1})
-		require.NoError(t, term.Resign(background))
-		second := await(t, b)
-		counts(t, s, "resign, hand-over to the only follower, stand in line again",
-			map[string]int{"delete": 1, "create2": 1, "getChildren2": 1, "getData": 1, "setWatches": 1})
-
-		cut(t, s, cb)
-		ended(t, second, leader.ErrSuspended)
-		await(t, b)
-		// With each connection the client asks once whether the server stands alone: getData of /zookeeper/config.
-		// And since the last word of the server before was an event, the next one has to catch up: multi.
-		counts(t, s, "reconnect of the leader",
-			map[string]int{"connect": 1, "multi": 1, "getData": 1, "exists": 1})
-		cut(t, s, ca)
-		time.Sleep(time.Second)
-		counts(t, s, "reconnect of a follower", map[string]int{"connect": 1, "getData": 1, "setWatches": 1})
-
-		left(t, b)
-		await(t, a)
-		// Its connection was lost since it listed, so it lists again.
-		counts(t, s, "leave, hand-over to one that was reconnected", map[string]int{"multi": 1, "getChildren2": 1})
-		left(t, a)
-		counts(t, s, "leave", map[string]int{"multi": 1})
-
-		c := join(t, cc, leader.WithLossPolicy(framework.SessionOnly))
-		await(t, c)
-		time.Sleep(time.Second)
-		s.ResetCounts()
-		cut(t, s, cc)
-		time.Sleep(time.Second)
-		require.True(t, c.HasLeadership())
-		counts(t, s, "reconnect of a leader, session only",
-			map[string]int{"connect": 1, "getData": 1, "setWatches": 1})
-		left(t, c)
-
-		sel := leader.NewSelector(ca, path, func(context.Context) error { return nil })
-		s.ResetCounts()
-		require.NoError(t, sel.RunOnce(background))
-		counts(t, s, "selector, one short term", map[string]int{"create2": 1, "getChildren2": 1, "delete": 1})
-		clean(t, s)
-	})
-}
 
 // A clean hand-over takes three times the way to the server and back, at most: the delete, the event, and
 // perhaps a list.

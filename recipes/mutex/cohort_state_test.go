@@ -1,10 +1,14 @@
 package mutex
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/internal/golden"
 )
 
 func TestNextStateOfACohort(t *testing.T) {
@@ -154,11 +158,7 @@ func FuzzNextStateOfACohort(f *testing.F) {
 			if e == onLoss {
 				f.grace = time.Duration(b>>3) * time.Second
 			}
-			switch { // what cannot happen
-			case (e == onGrant || e == onFailure) && s.phase != coming, e == onGone && s.phase != going,
-				(e == onAlone || e == onSought || e == onReconnect) && l.idle == 0,
-				(e == onAlone || e == onSought || e == onReconnect) && s.phase != free && s.phase != taken,
-				e == onReconnect && s.phase != free:
+			if !happens(e, s.phase, l.idle > 0) {
 				continue
 			}
 			before := s
@@ -188,9 +188,112 @@ func FuzzNextStateOfACohort(f *testing.F) {
 	})
 }
 
+// happens reports whether an event can happen in a phase.
+func happens(e event, p phase, kept bool) bool {
+	switch e {
+	case onGrant, onFailure:
+		return p == coming
+	case onGone:
+		return p == going
+	case onAlone, onSought:
+		return kept && (p == free || p == taken)
+	case onReconnect:
+		return kept && p == free
+	}
+	return true
+}
+
 func b2i(b bool) int {
 	if b {
 		return 1
 	}
 	return 0
+}
+
+// What a Cohort does about each event, in every state, with two turns a node; and what the owner of the node has to do.
+func TestDecisionsOfACohort(t *testing.T) {
+	phases, whos := strings.Fields("away coming free taken ending going"), strings.Fields("unknown nobody others")
+	events := strings.Fields("onArrival onLeave onGrant onFailure onRelease onLoss onAlone onSought onReconnect onAsked onTick onGone")
+	actions := strings.Fields("nothing start stop pass look end")
+	began := time.Unix(1000, 0)
+	idle, until := began.Add(time.Second), began.Add(5*time.Second)
+	times := []struct {
+		name string
+		now  time.Time
+	}{{"early", began.Add(4 * time.Second)}, {"over", began.Add(5 * time.Second)}, {"later", began.Add(11 * time.Second)}}
+	var table golden.Table
+	for _, kept := range []bool{false, true} {
+		l := limits{turns: 2, howLong: 5 * time.Second}
+		if kept {
+			l.idle = 10 * time.Second
+		}
+		for p, where := range phases {
+			for w, others := range whos {
+				from := state{phase: phase(p), began: began, idle: idle, until: until, others: who(w)}
+				for n := range 4 {
+					table.Row("owner", actions[l.duty(from, n&1 > 0, n&2 > 0)], "given", n&2 > 0, "giving", n&1 > 0, "", where,
+						"kept", kept, "others", others)
+				}
+				for e, on := range events {
+					if !happens(event(e), from.phase, kept) {
+						continue
+					}
+					for n := range 2 * 2 * 3 * 3 * 2 * 2 * 3 {
+						next := func(of int) int { v := n % of; n /= of; return v }
+						from.stale, from.asked, from.turns = next(2) == 1, next(2) == 1, next(3)
+						f := facts{waiting: next(3), valid: next(2) == 1}
+						if next(2) == 1 {
+							f.grace = time.Second
+						}
+						at := times[next(3)]
+						f.now = at.now
+						to, does := l.next(from, event(e), f)
+						table.Row(where+", "+on, actions[does]+changed(from, to, f, phases, whos),
+							"kept", kept, "waiting", f.waiting, "valid", f.valid, "others", others, "asked", from.asked,
+							"stale", from.stale, "grace", f.grace > 0, "time", at.name, "turns", from.turns)
+					}
+				}
+			}
+		}
+	}
+	table.Compare(t, "cohort")
+}
+
+// changed returns in what a state differs from that before it.
+func changed(from, to state, f facts, phases, whos []string) (text string) {
+	switch to {
+	case from:
+		return ""
+	case state{phase: to.phase}:
+		return ", " + phases[to.phase] + " anew"
+	}
+	base := from
+	if to.began.Equal(f.now) && to.until.IsZero() { // of a grant
+		base, text = state{began: f.now}, " of a new node"
+	}
+	if to.phase != base.phase {
+		text = ", " + phases[to.phase] + text
+	}
+	if to.turns != base.turns {
+		text += fmt.Sprintf(", turn %d", to.turns)
+	}
+	if !to.began.Equal(base.began) {
+		text += ", began now"
+	}
+	if !to.idle.Equal(base.idle) {
+		text += ", idle since now"
+	}
+	if !to.until.Equal(base.until) {
+		text += fmt.Sprintf(", until %v", to.until.Sub(f.now))
+	}
+	if to.others != base.others {
+		text += ", others " + whos[to.others]
+	}
+	if to.stale != base.stale {
+		text += fmt.Sprintf(", stale %v", to.stale)
+	}
+	if to.asked != base.asked {
+		text += fmt.Sprintf(", asked %v", to.asked)
+	}
+	return text
 }

@@ -1,7 +1,6 @@
 package mutex_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -17,70 +16,6 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/zktest"
 )
-
-func TestTraffic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		require.NoError(t, s.Create(path, nil))
-		a, b, c := newClient(t, s), newClient(t, s), newClient(t, s)
-		ma, mb, mc := mutex.New(a, path), mutex.New(b, path), mutex.New(c, path)
-		synctest.Wait()
-		s.ResetCounts()
-
-		first := acquire(t, ma)
-		counts(t, s, "acquire, free", map[string]int{"create2": 1, "getChildren2": 1})
-		time.Sleep(49 * time.Millisecond)
-		counts(t, s, "nothing more for a short hold", map[string]int{})
-		time.Sleep(time.Minute)
-		counts(t, s, "the watch on the own node of a long one", map[string]int{"exists": 1})
-
-		re, err := ma.Acquire(first.Context())
-		require.NoError(t, err)
-		release(t, re)
-		counts(t, s, "re-entry", map[string]int{})
-
-		_, err = mb.TryAcquire(background)
-		require.ErrorIs(t, err, mutex.ErrNotAcquired)
-		counts(t, s, "try, held", map[string]int{"sync": 1, "getChildren2": 1})
-		_, err = mutex.New(b, path, mutex.WithStaleTry()).TryAcquire(background)
-		require.ErrorIs(t, err, mutex.ErrNotAcquired)
-		counts(t, s, "stale try, held", map[string]int{"getChildren2": 1})
-
-		second := waiting(t, background, mb)
-		held := map[string]int{"create2": 1, "getChildren2": 1, "getData": 1, "setWatches": 1}
-		counts(t, s, "acquire, held", held)
-		ctx, cancel := context.WithCancel(background)
-		third := waiting(t, ctx, mc)
-		counts(t, s, "acquire, held and waited for", held)
-		cancel()
-		require.ErrorIs(t, third.End().Err, context.Canceled)
-		counts(t, s, "waiter cancelled", map[string]int{"delete": 1, "removeWatches": 2})
-
-		release(t, first)
-		o := second.End()
-		require.NoError(t, o.Err)
-		counts(t, s, "release and hand-off to the only waiter", map[string]int{"delete": 1})
-		time.Sleep(time.Minute)
-		counts(t, s, "the own-node watch of the waiter goes on", map[string]int{})
-
-		second, third = waiting(t, background, ma), waiting(t, background, mc)
-		s.ResetCounts()
-		release(t, o.Value)
-		o = second.End()
-		counts(t, s, "hand-off to the first of two waiters", map[string]int{"multi": 1})
-		release(t, o.Value)
-		o = third.End()
-		counts(t, s, "hand-off to one that had two ahead when it listed", map[string]int{"multi": 1})
-		release(t, o.Value)
-		counts(t, s, "release after a wait", map[string]int{"multi": 1})
-
-		lock, err := ma.TryAcquire(background)
-		require.NoError(t, err)
-		counts(t, s, "try, free", map[string]int{"sync": 1, "getChildren2": 2, "create2": 1})
-		release(t, lock)
-		clean(t, s, path)
-	})
-}
 
 // Flights: with a delay for each reply, how often a caller waits for one.
 func TestFlights(t *testing.T) {

@@ -84,43 +84,6 @@ func TestLayout(t *testing.T) {
 	})
 }
 
-// What one item costs.
-func TestTraffic(t *testing.T) {
-	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
-		c := newClient(t, s)
-		q := queue.New(c, path, opts...)
-		put(t, q, "first")
-		var h handled
-		stop := consuming(t, q, h.handle)
-		h.wait(1)
-		synctest.Wait()
-		s.ResetCounts()
-		put(t, q, "second")
-		h.wait(2)
-		if opts == nil {
-			// put; listed when it has come, and when it has gone; read and taken off
-			counts(t, s, "one item", map[string]int{"multi": 2, "getChildren2": 2, "getData": 1})
-		} else {
-			// the same, with a list of the locks when there is an item, and the lock
-			counts(t, s, "one item", map[string]int{"multi": 2, "getChildren2": 3, "create2": 1, "getData": 1})
-		}
-		stop()
-		for _, item := range numbered(100) {
-			put(t, q, item)
-		}
-		s.ResetCounts()
-		h.items = nil
-		stop = consuming(t, q, h.handle)
-		require.Equal(t, numbered(100), h.wait(100))
-		stop()
-		synctest.Wait()
-		got := s.Counts()
-		require.Equal(t, 100, got["getData"], "%v", got)
-		require.LessOrEqual(t, got["getChildren2"], 4, "%v", got)
-		tidy(t, s, c)
-	})
-}
-
 func TestPriority(t *testing.T) {
 	eachMode(t, func(t *testing.T, s *zktest.Server, opts []queue.Option) {
 		c := newClient(t, s)

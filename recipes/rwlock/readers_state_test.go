@@ -1,10 +1,14 @@
 package rwlock
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-curator/curator/internal/golden"
 )
 
 func TestNextStateOfReaders(t *testing.T) {
@@ -132,4 +136,58 @@ func FuzzNextStateOfReaders(f *testing.F) {
 			require.Equal(t, s.phase == over, waiting+readers == 0)
 		}
 	})
+}
+
+// What a group does about each event: in every state, with bounds of two.
+func TestDecisionsOfReaders(t *testing.T) {
+	phases, events := strings.Fields("coming open closed over"), strings.Fields("onArrival onTry onGrant onFailure onLeave")
+	actions := strings.Fields("nothing wait read renew stop again end")
+	l, now := limits{joins: 2, howLong: time.Second}, time.Unix(1000, 0)
+	var table golden.Table
+	for p, where := range phases {
+		for e, on := range events {
+			if has := phase(p) == open || phase(p) == closed; has && event(e) == onGrant || phase(p) != coming && event(e) == onFailure {
+				continue // it cannot happen
+			}
+			for n := range 2 * 2 * 2 * 2 * 3 * 3 * 3 {
+				next := func(of int) int { v := n % of; n /= of; return v }
+				certain, asked, late, try := next(2) == 1, next(2) == 1, next(2) == 1, next(2) == 1
+				from := state{phase: phase(p), try: try, waiting: next(3), readers: next(3), joins: next(3), granted: now}
+				if from.phase == coming && from.waiting == 0 && event(e) == onLeave ||
+					(from.phase == open || from.phase == closed) && from.readers == 0 && event(e) == onLeave {
+					continue // there is nobody
+				}
+				f := facts{certain: certain, asked: asked, now: now.Add(time.Second - 1)}
+				if late {
+					f.now = f.now.Add(1)
+				}
+				to, does := l.next(from, event(e), f)
+				changes := actions[does]
+				switch to {
+				case from:
+				case state{phase: over}:
+					changes += ", all is over"
+				case state{phase: open, readers: from.waiting, granted: f.now}:
+					changes += ", open for those who wait"
+				default:
+					require.True(t, to.try == from.try && to.granted.Equal(from.granted))
+					if to.phase != from.phase {
+						changes += ", " + phases[to.phase]
+					}
+					if n := to.waiting - from.waiting; n != 0 {
+						changes += fmt.Sprintf(", waiting %+d", n)
+					}
+					if n := to.readers - from.readers; n != 0 {
+						changes += fmt.Sprintf(", readers %+d", n)
+					}
+					if n := to.joins - from.joins; n != 0 {
+						changes += fmt.Sprintf(", joins %+d", n)
+					}
+				}
+				table.Row(where+", "+on, changes, "certain", certain, "asked", asked, "late", late, "try", try,
+					"joins", from.joins, "waiting", from.waiting, "readers", from.readers)
+			}
+		}
+	}
+	table.Compare(t, "readers")
 }

@@ -11,56 +11,6 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-func TestTraffic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		require.NoError(t, s.Create(path, nil))
-		a, b := rwlock.New(newClient(t, s), path), rwlock.New(newClient(t, s), path)
-		synctest.Wait()
-		s.ResetCounts()
-
-		r1 := acquire(t, background, a.ReadLock())
-		counts(t, s, "read, free", map[string]int{"create2": 1, "getChildren2": 1})
-		r2 := acquire(t, background, b.ReadLock())
-		counts(t, s, "read, beside a reader", map[string]int{"create2": 1, "getChildren2": 1})
-		time.Sleep(time.Minute)
-		counts(t, s, "the watches on the own nodes of long ones", map[string]int{"exists": 2})
-		release(t, r2)
-		counts(t, s, "release", map[string]int{"delete": 1})
-
-		w := waiting(t, background, b.WriteLock())
-		counts(t, s, "write, behind a reader", map[string]int{"create2": 1, "getChildren2": 1, "getData": 1})
-		release(t, r1)
-		writer := w.OK()
-		counts(t, s, "hand-off to a writer", map[string]int{"delete": 1, "getChildren2": 1})
-		r := waiting(t, background, a.ReadLock())
-		counts(t, s, "read, behind a writer", map[string]int{"create2": 1, "getChildren2": 1, "getData": 1})
-		_, err := a.ReadLock().TryAcquire(background)
-		require.ErrorIs(t, err, rwlock.ErrNotAcquired)
-		counts(t, s, "try to read, behind a writer", map[string]int{"sync": 1, "getChildren2": 1})
-
-		reader := acquire(t, writer.Context(), b.ReadLock())
-		counts(t, s, "read, beside the own write lock", map[string]int{"multi": 1})
-		release(t, acquire(t, reader.Context(), b.ReadLock()))
-		release(t, acquire(t, reader.Context(), b.WriteLock()))
-		counts(t, s, "re-entry", map[string]int{})
-		release(t, writer)
-		second := r.OK()
-		counts(t, s, "downgrade: release of the write lock, hand-off to a reader",
-			map[string]int{"delete": 1, "getChildren2": 1})
-		_, err = b.WriteLock().Acquire(reader.Context())
-		require.ErrorIs(t, err, rwlock.ErrUpgrade)
-		counts(t, s, "upgrade", map[string]int{})
-		release(t, reader)
-		release(t, second)
-		counts(t, s, "release of two readers", map[string]int{"delete": 2})
-		writer = acquire(t, background, a.WriteLock())
-		counts(t, s, "write, free", map[string]int{"create2": 1, "getChildren2": 1})
-		release(t, writer)
-		clean(t, s)
-	})
-}
-
 // Flights: with a delay for each reply, how often a caller waits for one.
 func TestFlights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -15,62 +15,6 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-func TestTraffic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		for _, dir := range []string{locks, leases} {
-			require.NoError(t, s.Create(dir, nil))
-		}
-		a, b := newClient(t, s), newClient(t, s)
-		sa, sb := semaphore.New(a, path, 3), semaphore.New(b, path, 3)
-		synctest.Wait()
-		s.ResetCounts()
-
-		first := acquire(t, sa, 1)
-		counts(t, s, "acquire, free: one write", map[string]int{"sync": 1, "exists": 1, "getChildren2": 2, "create2": 1})
-		time.Sleep(49 * time.Millisecond)
-		counts(t, s, "nothing more for a short hold", map[string]int{})
-		time.Sleep(time.Minute)
-		counts(t, s, "the watch on the own node of a long one", map[string]int{"exists": 1})
-		require.Len(t, s.Watches(), 1)
-
-		two := acquire(t, sb, 2)
-		counts(t, s, "two at once", map[string]int{"sync": 1, "exists": 1, "getChildren2": 2, "create2": 2})
-		_, err := sb.TryAcquire(background, 1)
-		require.ErrorIs(t, err, semaphore.ErrNotAcquired)
-		counts(t, s, "try, too few free", map[string]int{"sync": 1, "getChildren2": 2})
-
-		head := waiting(t, background, sa, 2)
-		counts(t, s, "the first in line", map[string]int{"sync": 1, "exists": 1, "getChildren2": 3, "create2": 1})
-		ctx, cancel := context.WithCancel(background)
-		second := waiting(t, ctx, sb, 1)
-		counts(t, s, "the second in line",
-			map[string]int{"sync": 1, "exists": 1, "getChildren2": 2, "create2": 1, "getData": 1})
-		cancel()
-		require.ErrorIs(t, second.End().Err, context.Canceled)
-		counts(t, s, "the second leaves", map[string]int{"delete": 1, "removeWatches": 1})
-
-		release(t, first)
-		head.Waits()
-		counts(t, s, "a release that is not enough", map[string]int{"delete": 1, "getChildren2": 1})
-		release(t, two)
-		lease := got(t, head)
-		counts(t, s, "the first in line gets its leases and leaves the line",
-			map[string]int{"delete": 2 + 1, "getChildren2": 2, "create2": 2})
-		for _, w := range s.Watches() {
-			require.NotEqual(t, zktest.ChildWatch, w.Kind, "no watch is left on the directory")
-		}
-		release(t, lease)
-		counts(t, s, "release", map[string]int{"delete": 2})
-
-		lease, err = sa.TryAcquire(background, 1)
-		require.NoError(t, err)
-		counts(t, s, "try, free", map[string]int{"sync": 1, "getChildren2": 3, "create2": 1})
-		release(t, lease)
-		clean(t, s)
-	})
-}
-
 // The critical path of a free acquire is two flights: with a delay of one second for each reply, two seconds.
 func TestFlights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -106,32 +50,6 @@ func TestFlights(t *testing.T) {
 			require.NoError(t, lease.Release(background))
 			require.Equal(t, time.Second, time.Since(began), name)
 		}
-	})
-}
-
-func TestTrafficOfSharedCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.RunT(t)
-		for _, dir := range []string{locks, leases} {
-			require.NoError(t, s.Create(dir, nil))
-		}
-		c := newClient(t, s)
-		require.NoError(t, semaphore.NewCount(c, countPath).Set(background, 1))
-		sem := semaphore.New(c, path, 1, semaphore.WithSharedCount(countPath))
-		synctest.Wait()
-		s.ResetCounts()
-		lease := acquire(t, sem, 1)
-		counts(t, s, "acquire, free",
-			map[string]int{"sync": 1, "exists": 1, "getChildren2": 2, "getData": 2, "create2": 1})
-		waiter := waiting(t, background, sem, 1)
-		counts(t, s, "first in line",
-			map[string]int{"sync": 1, "exists": 1, "getChildren2": 3, "getData": 2, "create2": 1})
-		release(t, lease)
-		lease = got(t, waiter)
-		counts(t, s, "hand-off: the watch on the count was not used up",
-			map[string]int{"delete": 2, "getChildren2": 2, "getData": 2, "create2": 1, "removeWatches": 1})
-		release(t, lease)
-		clean(t, s)
 	})
 }
 

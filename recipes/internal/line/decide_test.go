@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-curator/curator/internal/golden"
 	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/recipes/internal/line"
 )
@@ -166,6 +167,102 @@ func TestDecide(t *testing.T) {
 			assert.Equal(t, c.want, c.order.Decide(c.own, c.children))
 		})
 	}
+}
+
+// Decide for every list of up to two other children, in any order, and of three, the own node last: children that stand for
+// all there may be.
+func TestDecisions(t *testing.T) {
+	type child struct{ name, node string } // name is what the table says
+	locks := []child{
+		{"3", node('b', "lock-", 3)}, {"3c", node('c', "lock-", 3)}, {"6", node('b', "lock-", 6)}, {"7", node('b', "lock-", 7)},
+		{"9", node('b', "lock-", 9)}, {"noNumber", "lock-"}, {"odd", "lock-x"}, {"negative", "lock--000000001"},
+		{"go-zookeeper", "_c_0123456789abcdef0123456789abcdef-lock-0000000002"}, {"0", "0"}, {"config", "config"},
+		{"digits", "0000000005"}, {"x", "x-0000000001"}, {"kazoo", "k__lock__0000000006"},
+	}
+	both := []child{
+		{"read3", node('b', "__READ__", 3)}, {"write3", node('c', "__WRIT__", 3)}, {"read6", node('b', "__READ__", 6)},
+		{"write5", node('b', "__WRIT__", 5)}, {"read7", node('b', "__READ__", 7)}, {"write7", node('b', "__WRIT__", 7)},
+		{"read9", node('b', "__READ__", 9)}, {"write9", node('b', "__WRIT__", 9)}, {"noNumber", "__READ__"}, {"odd", "__WRIT__x"},
+		{"0", "0"}, {"config", "config"},
+	}
+	none := child{name: "-"}
+	var table golden.Table
+	for _, kind := range []struct {
+		name   string
+		order  line.Order
+		own    string
+		others []child
+	}{
+		{"mutex", mutexOrder, "lock-", locks}, {"mixed", mixedOrder, "lock-", slices.Concat(locks[:1], locks[2:6], locks[9:])},
+		{"writer", writeOrder, "__WRIT__", both}, {"reader", readOrder, "__READ__", both},
+	} {
+		own := node('a', kind.own, 7)
+		short := map[string]string{"": "none"}
+		for _, c := range kind.others {
+			short[c.node] = c.name
+		}
+		row := func(at int, others ...child) { // the own node is there before the one with this index, or is not there
+			var names []string
+			for i, c := range others {
+				if i == at {
+					names = append(names, own)
+				}
+				if c != none {
+					names = append(names, c.node)
+				}
+			}
+			if at == len(others) {
+				names = append(names, own)
+			}
+			d := kind.order.Decide(own, names)
+			text := d.Verdict.String()
+			if d.Verdict == line.Wait {
+				text += fmt.Sprintf(" for %s, %d ahead", short[d.Predecessor], d.Ahead)
+			}
+			if d.OnlyAhead {
+				text += ", sole"
+			}
+			if d.MarkProves {
+				text += ", usual"
+			}
+			if d.Foreign != "" {
+				text += ", foreign " + short[d.Foreign]
+			}
+			if d.ForeignAhead {
+				text += " ahead"
+			}
+			table.Row(fmt.Sprintf("%s, own %s", kind.name, [...]string{"missing", "first", "second", "third", "last"}[at+1]), text,
+				"", others[0].name, "", others[1].name, "", others[2].name)
+		}
+		for i, a := range append([]child{none}, kind.others...) {
+			for j, b := range append([]child{none}, kind.others...) {
+				if a == b && a != none {
+					continue
+				}
+				for at := -1; at <= 2; at++ {
+					row(at, a, b, none)
+				}
+				for k, c := range append([]child{none}, kind.others...) {
+					if i < j && j < k {
+						row(3, a, b, c)
+					}
+				}
+				table.Row(kind.name+", newcomer", short[kind.order.FirstBlocker(named(a.node, b.node))], "", a.name, "", b.name)
+			}
+		}
+		for name, number := range map[string]int{"0": 0, "last": line.Limit - 1, "limit": line.Limit, "max": math.MaxInt32,
+			"min": math.MinInt32, "-1": -1} {
+			own := node('a', kind.own, number)
+			table.Row(kind.name+", number", kind.order.Decide(own, []string{own}).Verdict.String(), "", name)
+		}
+		table.Row(kind.name+", number", kind.order.Decide(kind.own, []string{kind.own}).Verdict.String(), "", "none")
+	}
+	table.Compare(t, "decide")
+}
+
+// named returns the names that are not empty.
+func named(names ...string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
 func TestTaken(t *testing.T) {

@@ -75,6 +75,27 @@ func TestAReplacementWithoutItsPlaceFails(t *testing.T) {
 	assert.ErrorContains(t, err, "found 0 times")
 	_, err = change("+\tthree()\n")
 	assert.ErrorContains(t, err, "nothing to replace")
+	// in a function, also where its lines stand elsewhere, too
+	for name, head := range map[string]string{"f": "func f() {", "(t).f": "func (t) f() {", "(*t).f": "func (x *t[K, V]) f() {"} {
+		source = "package p\n\n" + head + "\n\tone()\n}\n\nfunc g() { one() }\n\nfunc h() {\n\tone()\n}\n"
+		all, err := parse("head\n\n== p " + name + "\n-\tone()\n+\ttwo()\n")
+		require.NoError(t, err)
+		changed, err = apply(source, all)
+		require.NoError(t, err)
+		assert.Contains(t, changed, head+"\n\ttwo()\n}\n\nfunc g() { one() }\n\nfunc h() {\n\tone()\n")
+	}
+	dir := t.TempDir()
+	for name, want := range map[string]string{"f": "", "g": "in 0 files", "h": "in 2 files"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.go"), []byte("package p\n\nfunc f() {}\n\nfunc h() {}\n"), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "b.go"), []byte("package p\n\nfunc h() {}\n"), 0o600))
+		file, err := replacement{place: ".", function: name}.file(dir)
+		if want == "" {
+			assert.NoError(t, err)
+			assert.Equal(t, "./a.go", file)
+		} else {
+			assert.ErrorContains(t, err, want)
+		}
+	}
 	_, err = parse("head\n\n== p.go\nthree()\n")
 	assert.ErrorContains(t, err, "begins with none")
 }

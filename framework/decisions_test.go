@@ -1,0 +1,95 @@
+package framework
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-curator/curator/internal/golden"
+)
+
+// What an operation does about an error, what becomes of the node of a protected create and of a removal that the client does
+// not give up, and what the client's state machine does with an event: all of them, in testdata.
+func TestDecisions(t *testing.T) {
+	var table golden.Table
+	for c, className := range []string{"refused", "final", "session", "way"} {
+		for policy, policyName := range []string{"repeats", "ends", "compares", "searches"} {
+			for n := range 3 * 2 * 2 * 2 * 3 {
+				next := func(of int) int { v := n % of; n /= of; return v }
+				help := next(3)
+				s := situation{class: class(c), policy: inDoubt(policy), helps: help > 0, steps: max(0, help-1) * rounds,
+					unknown: next(2) == 1, pinned: next(2) == 1, background: next(2) == 1, tries: next(3)}
+				table.Row("situation.decide", [...]string{"give up", "take the step", "try again"}[s.decide()],
+					"step", [...]string{"none", "helps", "used up"}[help], "class", className, "background", s.background,
+					"unknown", s.unknown, "policy", policyName, "pinned", s.pinned, "tries", s.tries)
+			}
+		}
+	}
+	table.Compare(t, "operations")
+}
+
+func TestTransitions(t *testing.T) {
+	nodeStates := strings.Fields("absent sent unknown sought soughtElsewhere taken unwanted over")
+	nodeEvents := strings.Fields("sent done refused lost tryHere tryElsewhere tryAfterEnd found notFound searchFailed left failed")
+	nodeActions := strings.Fields("- search rename leaveRename leaveSearch leave")
+	removalStates, removalEvents := strings.Fields("tried awaited owed over"), strings.Fields("done refused unfinished blocked left void")
+	removalActions := strings.Fields("- handOver retry warn")
+	var table golden.Table
+	for s, from := range nodeStates {
+		for ev, event := range nodeEvents {
+			to, action := nodeState(s).next(nodeEvent(ev))
+			table.Row("protected create, "+from, nodeStates[to]+", "+nodeActions[action], "", event)
+		}
+	}
+	for s, from := range removalStates {
+		for ev, event := range removalEvents {
+			to, action := removalState(s).next(removalEvent(ev))
+			table.Row("removal, "+from, removalStates[to]+", "+removalActions[action], "", event)
+		}
+	}
+	table.Compare(t, "removals")
+}
+
+// The states that the machine has announced, and the epochs, are those that can be; the event is of the live epoch, an earlier
+// or a later one.
+func TestTransitionsOfTheConnection(t *testing.T) {
+	kinds := strings.Fields("none attach suspend lose open announce close")
+	const epoch = 5
+	var table golden.Table
+	for in, event := range strings.Fields("connected readOnly disconnected lost close") {
+		for last := NeverConnected; last <= ReadOnly; last++ {
+			for n := range 2 * 2 * 2 * 3 {
+				greeted, closed, past := n%2 == 1, n/2%2 == 1, int64(n/4%2)
+				of := int64(n/8) - 1 // 0: the live one
+				from := machine{epoch: epoch, last: StateChange{last, epoch - past}, greeted: greeted, closed: closed}
+				to, todo := from.next(input{inputKind(in + 1), epoch + of})
+				var does []string
+				for _, e := range todo {
+					text := kinds[e.kind]
+					if e.kind == doAnnounce {
+						text += " " + e.change.State.String()
+					}
+					does = append(does, fmt.Sprintf("%s %+d", text, e.change.Epoch-epoch))
+				}
+				if len(does) == 0 {
+					does = []string{"nothing"}
+				}
+				if to.epoch != from.epoch {
+					does = append(does, fmt.Sprintf("epoch %+d", to.epoch-from.epoch))
+				}
+				if to.last != from.last {
+					does = append(does, fmt.Sprintf("last %v %+d", to.last.State, to.last.Epoch-epoch))
+				}
+				if to.greeted != from.greeted {
+					does = append(does, "greeted")
+				}
+				if to.closed != from.closed {
+					does = append(does, "closed")
+				}
+				table.Row(event, strings.Join(does, ", "), "closed", closed, "epoch", fmt.Sprintf("%+d", of),
+					"last", last, "greeted", greeted, "lastEpoch", -past)
+			}
+		}
+	}
+	table.Compare(t, "connection")
+}

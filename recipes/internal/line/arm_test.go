@@ -1,0 +1,34 @@
+package line
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/go-curator/curator/internal/golden"
+)
+
+// Which watches a waiter arms, and what shows that its turn has come: in every case.
+func TestDecisionsByEvents(t *testing.T) {
+	const ours, javas = "_c_aaaaaaaa-1111-8111-8111-111111111111-lock-0000000003", "_c_aaaaaaaa-1111-4111-8111-111111111111-lock-0000000003"
+	var table golden.Table
+	for n := range 1 << 7 {
+		is := func(bit int) bool { return n>>bit&1 == 1 }
+		for failures := range armTries + 2 {
+			b := armInput{
+				Decision: Decision{Verdict: Wait, OnlyAhead: is(0), MarkProves: is(1), Predecessor: javas, Ahead: 1},
+				passes:   is(2), watched: is(3), changed: is(4), failures: failures,
+				readable: func() bool { return is(5) },
+			}
+			if is(6) {
+				b.Predecessor = ours
+			}
+			w := b.watches()
+			table.Row("watches", fmt.Sprintf("own %s, mark %v", [...]string{"no", "by a read", "unread"}[w.own], w.mark),
+				"passes", b.passes, "failures", failures, "sole", b.OnlyAhead, "usual", b.MarkProves, "ours", is(6),
+				"watched", b.watched, "changed", b.changed, "readable", is(5))
+		}
+		e := evidence{marked: is(0), gone: is(1), onlyAhead: is(2), ownWatched: is(3), sameConnection: is(4)}
+		table.Row("turn", fmt.Sprint(e.first()), "there", e.ownWatched, "same", e.sameConnection, "marked", e.marked, "gone", e.gone, "sole", e.onlyAhead)
+	}
+	table.Compare(t, "events")
+}
