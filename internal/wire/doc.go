@@ -11,6 +11,7 @@
 //	ending     how it ends, and how holds end                                     ending.go
 //	calls      its requests: from Submit to the answer, and how many may be       calls.go, patience.go, old.go
 //	           in flight
+//	ops        the operations: what each changes, proves, returns and arms         ops.go
 //	identity   its id, and sessions that a handshake may have left at a server    identity.go
 //	registry   the watches: one on the server per path and kind                  watches.go, fired.go,
 //	                                                                              rearm.go, watching.go

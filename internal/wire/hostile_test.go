@@ -64,7 +64,7 @@ func TestTheLibraryGetsRightAnswers(t *testing.T) {
 			if err := call(lib); op == jute.OpReconfig {
 				assert.ErrorIs(t, err, zk.ErrReconfigDisabled)
 			} else {
-				require.NoError(t, err, jute.OpName(op))
+				require.NoError(t, err, OpName(op))
 			}
 		}
 		_, err := lib.Multi(&zk.DeleteRequest{Path: "/n/none", Version: -1},
@@ -108,7 +108,7 @@ func TestTheLibrarySurvivesAnyAnswer(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				f := scripted(t, answering(body))
 				c := connected(t, f.Dial)
-				require.Error(t, call(c.Conn()), "%s: %x", jute.OpName(op), body)
+				require.Error(t, call(c.Conn()), "%s: %x", OpName(op), body)
 				assert.ErrorIs(t, c.await(Disconnected).Err, ErrProtocol)
 				c.await(Connected)
 			})

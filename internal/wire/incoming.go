@@ -94,7 +94,7 @@ func (l *link) limit(xid int32) (most int, anySize bool, err error) {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var op int32
+	var code int32
 	switch {
 	case xid == jute.XidNotification:
 		return maxPlain + s.cfg.longestPath, false, nil
@@ -103,7 +103,7 @@ func (l *link) limit(xid int32) (most int, anySize bool, err error) {
 		if !known {
 			return 0, false, errUnasked
 		}
-		op = q.op
+		code = q.op
 	case xid < firstXid:
 		c := s.calls.flight.first
 		for c != nil && c.xid != xid {
@@ -115,13 +115,11 @@ func (l *link) limit(xid int32) (most int, anySize bool, err error) {
 		case c == nil:
 			return 0, false, errUnasked
 		}
-		op = c.Op
+		code = c.Op
 	default:
 		return maxPlain, false, nil
 	}
-	switch op {
-	case jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL, jute.OpMulti, jute.OpMultiRead,
-		jute.OpReconfig, jute.OpGetEphemerals, jute.OpWhoAmI:
+	if ops[code].large {
 		return s.cfg.MaxReply, true, nil
 	}
 	return min(maxPlain+s.cfg.longestPath, s.cfg.MaxReply), false, nil

@@ -244,18 +244,14 @@ func (l *link) forward(h jute.RequestHeader, frame []byte) bool {
 		return false
 	}
 	var again []*watchEntry
-	switch h.Op {
-	case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2:
+	switch kind := ops[h.Op].arms; {
+	case kind == Data, kind == Child:
 		var r jute.PathWatchRequest
 		if jute.Unmarshal(frame[8:], &r) == nil && r.Watch {
 			l.library.watches = true
-			kind := Data
-			if h.Op == jute.OpGetChildren || h.Op == jute.OpGetChildren2 {
-				kind = Child
-			}
 			again = s.watches.shared(again, kind, r.Path)
 		}
-	case jute.OpSetWatches:
+	case h.Op == jute.OpSetWatches:
 		var r jute.SetWatches
 		if jute.Unmarshal(frame[8:], &r) == nil {
 			l.library.watches = true
@@ -323,7 +319,7 @@ func (l *link) answerLibrary(in incoming) error {
 		in.body = nil // it does not look at it
 	default:
 		if err := jute.CheckReply(q.op, q.ops, in.body); err != nil {
-			return fmt.Errorf("%w: cannot decode the answer to %s: %w", ErrProtocol, jute.OpName(q.op), err)
+			return fmt.Errorf("%w: cannot decode the answer to %s: %w", ErrProtocol, OpName(q.op), err)
 		}
 	}
 	lib.deliver(&in.head, rawRecord(in.body))
