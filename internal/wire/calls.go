@@ -11,7 +11,7 @@ import (
 // the connection's output, and replied finds it again when its answer comes.
 
 // firstXid is the first xid of our own requests; they count down from here. ZooKeeper reserves small negative
-// numbers, and the library counts up. The counter is never reset within a session: members match replies to
+// numbers, and a guest counts up. The counter is never reset within a session: members match replies to
 // sessions by (session, xid), also across connections.
 const firstXid int32 = -1000
 

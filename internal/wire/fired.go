@@ -67,7 +67,7 @@ func (r *registry) once(out []delivery, kind WatchKind, ev WatchEvent) []deliver
 			out = append(out, delivery{w, ev})
 		}
 	}
-	e.subs, e.armed, e.library = nil, false, false
+	e.subs, e.armed, e.guest = nil, false, false
 	if e.idle() {
 		r.drop(e)
 	}
