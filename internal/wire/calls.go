@@ -113,6 +113,12 @@ type due struct {
 	event delivery
 }
 
+// delivery is an event on its way to a subscriber.
+type delivery struct {
+	to *Watch
+	ev WatchEvent
+}
+
 func (t *todo) add(d due) {
 	if t.none() {
 		t.first = d
@@ -200,8 +206,8 @@ func (s *Session) Submit(calls ...*Call) {
 
 // refuse says why a call cannot be accepted. The last one is what Close submits.
 func (s *Session) refuse(c *Call) error {
-	switch {
-	case OpName(c.Op) == "":
+	switch _, known := ops[c.Op]; {
+	case !known:
 		return fmt.Errorf("%w: %w: %d", ErrNotSent, ErrNoOperation, c.Op)
 	case s.ending.err != nil:
 		return fmt.Errorf("%w: %w", ErrNotSent, s.ending.seen())

@@ -18,6 +18,7 @@
 //	attempt    from a dialled connection to one that is ready                     handshake.go, login.go
 //	link       one connection: reader, writer, watchdog                           link.go, keeper.go
 //	incoming   a frame from the server, and its limits                            incoming.go
+//	errors     of callers, and why connections end                                api.go, diagnosis.go
 //	Guest      go-zookeeper's requests beside ours (internal/guest)               guest.go
 //	Validity   until when the session is certain to live (promise P1)             validity.go, liveness.go
 //	hosts      the server list and the backoff between passes over it             hosts.go

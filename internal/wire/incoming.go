@@ -34,6 +34,9 @@ var (
 	errNoPath   = fmt.Errorf("%w: an event with an invalid path", ErrProtocol)
 )
 
+// replyHeaderSize is the size of a reply without a body.
+const replyHeaderSize = 16
+
 // incoming is a frame that comes after the handshake.
 type incoming struct {
 	head    jute.ReplyHeader

@@ -13,17 +13,6 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-var (
-	errSilent    = errors.New("no answer from the server")
-	errTrickle   = errors.New("no complete answer from the server")
-	errStuck     = errors.New("the server never answered a request")
-	errSkipped   = errors.New("the server skipped a request")
-	errRefused   = errors.New("handshake failed")
-	errBehind    = errors.New("the servers have older data than this process has seen")
-	errNotListed = errors.New("the server is no longer on the list of servers")
-	errTooOld    = errors.New("the server cannot re-arm persistent watches")
-)
-
 // drainTime is how long a connection is read from after a write to it has failed.
 const drainTime = time.Second
 
