@@ -169,7 +169,7 @@ func (c *Client) Conn() *zk.Conn {
 	if c.none() {
 		return nil
 	}
-	return c.epochView().wire.Conn()
+	return c.epochView().conn()
 }
 
 // UsingRetry returns a view of the client whose operations are repeated as policy says, instead of the policy

@@ -268,6 +268,8 @@ func replyErrorWith(r wire.Reply, loss error) error {
 		return &cutOffError{r.Suspect, r.Suspect > defaultMaxFrame}
 	case sent:
 		return loss
+	case errors.Is(r.Err, wire.ErrNoOperation):
+		return said
 	case errors.Is(r.Err, wire.ErrNotSent):
 		return ErrNotConnected
 	default:

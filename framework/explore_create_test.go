@@ -263,7 +263,7 @@ func (b createBounds) operates(s createState, to func(string, func(*createState)
 		write, _ := searchCalls("/")
 		if s.Step == createWrites {
 			to("the search has written", func(s *createState) {
-				if s.Step, s.Links = createLists, false; changesTree(write) {
+				if s.Step, s.Links = createLists, false; wire.Mutates(write.Op) {
 					s.catchUp()
 				}
 			})
@@ -405,7 +405,7 @@ func (b createBounds) cleans(s createState, to func(string, func(*createState)))
 			to("a clean-up ends with its session", func(s *createState) { s.Search[name] = false })
 		case !s.Lost:
 			to("a clean-up searches", func(s *createState) {
-				if changesTree(write) {
+				if wire.Mutates(write.Op) {
 					s.catchUp()
 				}
 				found := false

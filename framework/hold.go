@@ -120,7 +120,10 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 	shown := time.Now() // when an answer has last shown that the node is there; the caller has had the first
 	err = inRounds(ctx, func() error {
 		written, err := s.e.certain(ctx, full, opt.Loss)
-		if shown = later(shown, written); err == nil && time.Since(shown) >= ownWatchAfter {
+		if !written.IsZero() {
+			shown = written
+		}
+		if err == nil && time.Since(shown) >= ownWatchAfter {
 			err = s.e.present(ctx, full, opt)
 			shown = time.Now()
 		}

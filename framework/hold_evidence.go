@@ -171,10 +171,3 @@ func (e *epoch) question(ctx context.Context, loss LossPolicy, op int32, body []
 	}
 	return r, err
 }
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}

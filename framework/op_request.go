@@ -92,7 +92,7 @@ func (w *waiting) wait(ctx context.Context, e *epoch, call *wire.Call, late late
 	if !w.leave(late) {
 		return <-w.answer, false, nil
 	}
-	return r, true, leftWaitingFor(ctx, changesTree(call))
+	return r, true, leftWaitingFor(ctx, wire.Mutates(call.Op))
 }
 
 // awaitAll sends requests together, over one connection if that lives long enough, and waits for all the
@@ -157,17 +157,6 @@ func (c *Client) expiring(call *wire.Call) *wire.Call {
 
 // patient leaves a request in the session's queue for as long as the session lives.
 func patient(call *wire.Call) *wire.Call { return call }
-
-// changesTree reports whether the outcome of a call whose reply is lost is unknown. That is so for a reconfig, too, which
-// proves nothing to the clock of the session (see isWrite in internal/wire).
-func changesTree(call *wire.Call) bool {
-	switch call.Op {
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete,
-		jute.OpSetData, jute.OpSetACL, jute.OpMulti, jute.OpReconfig:
-		return true
-	}
-	return false
-}
 
 func newCall(op int32, request jute.Record) *wire.Call {
 	return &wire.Call{Op: op, Body: jute.Marshal(request)}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/go-curator/curator/internal/flow"
 	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/wire"
@@ -16,6 +18,7 @@ type epoch struct {
 	n      int64
 	core   *core
 	wire   *wire.Session
+	conn   func() *zk.Conn // go-zookeeper's connection on it, made at the first call
 	ctx    context.Context // ends with the session; its cause is ErrSessionLost or ErrClosed
 	cancel context.CancelCauseFunc
 

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/go-curator/curator/internal/flow"
+	"github.com/go-curator/curator/internal/guest"
 	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/wire"
 )
@@ -148,6 +152,11 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 		return err
 	}
 	e.wire = session
+	common := guest.Config{Server: cfg.Servers[0], Timeout: cfg.Timeout, MaxFrame: cfg.MaxFrame, Logger: cfg.Logger}
+	e.conn = sync.OnceValue(func() *zk.Conn {
+		g := guest.New(session, common)
+		return g.Connect(session.Invite(g))
+	})
 	if !c.setEpoch(e) {
 		e.cancel(ErrClosed)
 		session.Abort(ErrClosed) // Close speaks of the session before, and says that it does not know

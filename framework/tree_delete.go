@@ -29,7 +29,7 @@ func (c *Client) flight(ctx context.Context, calls func() []*wire.Call) (replies
 		replies, err = awaitAll(ctx, e, frames...)
 		for i := 0; err == nil && i < len(replies); i++ {
 			failed := replyError(replies[i])
-			if !changesTree(frames[i]) {
+			if !wire.Mutates(frames[i].Op) {
 				failed = readError(replies[i])
 			}
 			if unfinished(failed) {

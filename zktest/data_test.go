@@ -168,7 +168,7 @@ func TestACL(t *testing.T) {
 		jute.OpCheck:       rm("/private"),
 		jute.OpSetACL:      &jute.SetACLRequest{Path: "/private", ACL: openACL, Version: -1},
 	} {
-		assert.Equal(t, ErrNoAuth, stranger.code(op, rec), jute.OpName(op))
+		assert.Equal(t, ErrNoAuth, stranger.code(op, rec), opName(op))
 	}
 	assert.Equal(t, ok, stranger.code(jute.OpExists, at("/private")))
 	assert.Equal(t, ok, owner.code(jute.OpCreate, mk("/private/a", 0)))

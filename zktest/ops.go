@@ -45,23 +45,52 @@ const (
 	OpCloseSession         Op = "closeSession"
 )
 
-var opByName = map[Op]int32{"": 0, OpConnect: jute.OpCreateSession}
+// opByName has the opcodes. The client has a table of its own (internal/wire/ops.go), with which it is compared.
+var opByName = map[Op]int32{
+	"": 0, OpConnect: jute.OpCreateSession,
+	OpCreate:               jute.OpCreate,
+	OpDelete:               jute.OpDelete,
+	OpExists:               jute.OpExists,
+	OpGetData:              jute.OpGetData,
+	OpSetData:              jute.OpSetData,
+	OpGetACL:               jute.OpGetACL,
+	OpSetACL:               jute.OpSetACL,
+	OpGetChildren:          jute.OpGetChildren,
+	OpSync:                 jute.OpSync,
+	OpPing:                 jute.OpPing,
+	OpGetChildren2:         jute.OpGetChildren2,
+	OpCheck:                jute.OpCheck,
+	OpMulti:                jute.OpMulti,
+	OpCreate2:              jute.OpCreate2,
+	OpReconfig:             jute.OpReconfig,
+	OpCheckWatches:         jute.OpCheckWatches,
+	OpRemoveWatches:        jute.OpRemoveWatches,
+	OpCreateContainer:      jute.OpCreateContainer,
+	OpDeleteContainer:      jute.OpDeleteContainer,
+	OpCreateTTL:            jute.OpCreateTTL,
+	OpMultiRead:            jute.OpMultiRead,
+	OpAuth:                 jute.OpAuth,
+	OpSetWatches:           jute.OpSetWatches,
+	OpSASL:                 jute.OpSASL,
+	OpGetEphemerals:        jute.OpGetEphemerals,
+	OpGetAllChildrenNumber: jute.OpGetAllChildrenNumber,
+	OpSetWatches2:          jute.OpSetWatches2,
+	OpAddWatch:             jute.OpAddWatch,
+	OpWhoAmI:               jute.OpWhoAmI,
+	OpCloseSession:         jute.OpCloseSession,
+}
+
+var nameOfOp = map[int32]Op{}
 
 func init() {
-	for op := int32(1); op < 128; op++ {
-		if name := jute.OpName(op); name != "" {
-			opByName[name] = op
-		}
+	for name, op := range opByName {
+		nameOfOp[op] = name
 	}
-	opByName[jute.OpName(jute.OpCloseSession)] = jute.OpCloseSession
 }
 
 // opName is the name of an opcode.
 func opName(op int32) Op {
-	if op == jute.OpCreateSession {
-		return OpConnect
-	}
-	if name := jute.OpName(op); name != "" && opByName[name] == op {
+	if name := nameOfOp[op]; name != "" {
 		return name
 	}
 	return fmt.Sprintf("op %d", op)

@@ -255,7 +255,7 @@ func TestMalformedRequestsGiveTheSame(t *testing.T) {
 	pair := startPair(t, never)
 	all := malformed()
 	for _, r := range all {
-		name := fmt.Sprintf("%s (%d): %s", jute.OpName(r.op), r.op, r.name)
+		name := fmt.Sprintf("operation %d: %s", r.op, r.name)
 		var said [2][]string
 		for i, host := range []*Host{pair.Left, pair.Right} {
 			created, err := host.do(Op{Kind: "create", Path: home})

@@ -151,7 +151,7 @@ func TestNodesAreThoseOfJava(t *testing.T) {
 	}
 	assert.Equal(t, byJava.seen("/java"), byGo.seen("/go"))
 	for _, entry := range byGo.seen("/go") {
-		t.Logf("%s %+v", jute.OpName(entry.Op), entry.Request)
+		t.Logf("operation %d: %+v", entry.Op, entry.Request)
 	}
 
 	leave()

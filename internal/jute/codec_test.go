@@ -213,13 +213,6 @@ func TestFrameIsLengthAndRecords(t *testing.T) {
 	assert.Equal(t, Marshal(&RequestHeader{1, OpPing}, &PathRequest{"/a"}), f[4:])
 }
 
-func TestOperationsHaveNames(t *testing.T) {
-	for op := range shapes {
-		assert.NotEmpty(t, OpName(op))
-	}
-	assert.Empty(t, OpName(999))
-}
-
 // A server has to tell null from nothing, as Java's does.
 func TestRequestsAreReadAsJavaReadsThem(t *testing.T) {
 	null, none, few := []byte{0xff, 0xff, 0xff, 0xff}, []byte{0, 0, 0, 0}, []byte{0xff, 0xff, 0xff, 0xfe}

@@ -39,21 +39,6 @@ const (
 	OpError                int32 = -1
 )
 
-var opNames = map[int32]string{
-	OpNotification: "notification", OpCreate: "create", OpDelete: "delete", OpExists: "exists",
-	OpGetData: "getData", OpSetData: "setData", OpGetACL: "getACL", OpSetACL: "setACL",
-	OpGetChildren: "getChildren", OpSync: "sync", OpPing: "ping", OpGetChildren2: "getChildren2",
-	OpCheck: "check", OpMulti: "multi", OpCreate2: "create2", OpReconfig: "reconfig",
-	OpCheckWatches: "checkWatches", OpRemoveWatches: "removeWatches", OpCreateContainer: "createContainer",
-	OpDeleteContainer: "deleteContainer", OpCreateTTL: "createTTL", OpMultiRead: "multiRead", OpAuth: "auth",
-	OpSetWatches: "setWatches", OpSASL: "sasl", OpGetEphemerals: "getEphemerals",
-	OpGetAllChildrenNumber: "getAllChildrenNumber", OpSetWatches2: "setWatches2", OpAddWatch: "addWatch",
-	OpWhoAmI: "whoAmI", OpCreateSession: "createSession", OpCloseSession: "closeSession", OpError: "error",
-}
-
-// OpName returns the name of the operation in ZooKeeper's spelling, or "" for an unknown code.
-func OpName(op int32) string { return opNames[op] }
-
 // Reserved xids. Replies to requests carry the request's own xid.
 const (
 	XidNotification int32 = -1

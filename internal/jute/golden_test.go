@@ -149,7 +149,7 @@ func TestRecordedFramesDecodeAndEncodeToTheSameBytes(t *testing.T) {
 	}
 	for op := range shapes {
 		if op != OpCheck { // only inside a multi
-			assert.True(t, seen[op], "no recorded frame of %s", OpName(op))
+			assert.True(t, seen[op], "no recorded frame of operation %d", op)
 		}
 	}
 }

@@ -22,6 +22,8 @@ var (
 	ErrLapsed = errors.New("no answer in time: the server may have expired the session")
 	// ErrClosed says that the session was closed by its owner.
 	ErrClosed = errors.New("closed")
+	// ErrNoOperation says that a call has no row in the table of operations (ops.go); it was not sent.
+	ErrNoOperation = errors.New("the client has no such operation")
 	// ErrTooLarge says that a request is larger than the server's packet limit; it was not sent.
 	ErrTooLarge = errors.New("request larger than the packet limit")
 	// ErrProtocol says that a server sent something that the protocol does not allow. It ends the connection.

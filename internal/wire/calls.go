@@ -11,7 +11,7 @@ import (
 // the connection's output, and replied finds it again when its answer comes.
 
 // firstXid is the first xid of our own requests; they count down from here. ZooKeeper reserves small negative
-// numbers, and the library counts up. The counter is never reset within a session: members match replies to
+// numbers, and a guest counts up. The counter is never reset within a session: members match replies to
 // sessions by (session, xid), also across connections.
 const firstXid int32 = -1000
 
@@ -113,6 +113,12 @@ type due struct {
 	event delivery
 }
 
+// delivery is an event on its way to a subscriber.
+type delivery struct {
+	to *Watch
+	ev WatchEvent
+}
+
 func (t *todo) add(d due) {
 	if t.none() {
 		t.first = d
@@ -200,7 +206,9 @@ func (s *Session) Submit(calls ...*Call) {
 
 // refuse says why a call cannot be accepted. The last one is what Close submits.
 func (s *Session) refuse(c *Call) error {
-	switch {
+	switch _, known := ops[c.Op]; {
+	case !known:
+		return fmt.Errorf("%w: %w: %d", ErrNotSent, ErrNoOperation, c.Op)
 	case s.ending.err != nil:
 		return fmt.Errorf("%w: %w", ErrNotSent, s.ending.seen())
 	case s.ending.closing && (c.Op != jute.OpCloseSession || s.links.live == nil):
@@ -309,7 +317,7 @@ func (s *Session) replied(l *link, in incoming) (err error) {
 		l.hears(at)
 		l.window.answered(c.cost(), elapsed(c.sent, at), s.calls.flight.n, s.calls.others.n > 0)
 		proof := Local
-		if code == jute.CodeOK && isWrite(c.Op) {
+		if code == jute.CodeOK && ops[c.Op].commits {
 			proof = Committed
 		}
 		if !l.readOnly && extends(code) && !s.validity.answer(c.sent, proof) {
@@ -354,17 +362,6 @@ func extends(code int32) bool {
 		return false
 	}
 	return true
-}
-
-// isWrite reports whether the answer to a successful op proves that a quorum has committed it, see [Liveness]. A reconfig
-// also changes the tree, but it replaces the quorum, and perhaps the leader, on which that proof rests: it proves nothing.
-func isWrite(op int32) bool {
-	switch op {
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData,
-		jute.OpSetACL, jute.OpMulti:
-		return true
-	}
-	return false
 }
 
 // window bounds how many calls of a connection may be without an answer. A server answers one client in

@@ -210,7 +210,7 @@ func TestChaos(t *testing.T) {
 			assert.EqualValues(t, c.calls, c.ended.Load(), "every call ends once")
 			// a failed request of the library's is remembered until the next connection
 			for key, e := range c.watches.entries {
-				assert.True(t, e.library && !e.armed && len(e.subs) == 0 && e.pending == 0, "%+v", key)
+				assert.True(t, e.guest && !e.armed && len(e.subs) == 0 && e.pending == 0, "%+v", key)
 			}
 			assert.Empty(t, srv.Watches())
 			assert.NotContains(t, c.seen(), Lost)

@@ -10,6 +10,21 @@ import (
 	"syscall"
 )
 
+// Why a connection ends, or is not made.
+var (
+	errSilent      = errors.New("no answer from the server")
+	errTrickle     = errors.New("no complete answer from the server")
+	errStuck       = errors.New("the server never answered a request")
+	errSkipped     = errors.New("the server skipped a request")
+	errRefused     = errors.New("handshake failed")
+	errBehind      = errors.New("the servers have older data than this process has seen")
+	errNotListed   = errors.New("the server is no longer on the list of servers")
+	errTooOld      = errors.New("the server cannot re-arm persistent watches")
+	errQuorumFound = errors.New("leaving a server without a quorum for one that has a quorum")
+
+	errLoginRequired = fmt.Errorf("%w: the server requires its clients to authenticate", ErrAuthFailed)
+)
+
 // errNotZooKeeper says that something else listens where a server is expected.
 var errNotZooKeeper = errors.New("the answer is not in ZooKeeper's protocol")
 
@@ -32,6 +47,11 @@ func notZooKeeper(head [4]byte, limit int) error {
 // hungUp says that it was the other side that ended a connection.
 func hungUp(err error) bool {
 	return isAny(err, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, syscall.ECONNRESET, syscall.EPIPE)
+}
+
+func timedOut(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // reasons are the words of Reason, the more telling ones first.

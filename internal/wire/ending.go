@@ -15,7 +15,7 @@ import (
 //   - the clock: Validity finds that the time has run out, whoever looks first;
 //   - a server's word: handle (link.go) and the handshake end the session with ErrExpired, or with ErrLapsed if
 //     an answer came too late or nobody but members without a quorum knew the session;
-//   - the owner, or the library: Close, Abort and newGuest end it.
+//   - the owner, or the guest: Close, Abort and Invite end it.
 //
 // All but the first call Session.end, which first ends the validity. Either way the validity has lapsed,
 // which is final, and guard sees it: it calls OnLapse, the only place that does, and then Session.end.
@@ -37,9 +37,9 @@ func (e *ending) seen() error {
 	return fmt.Errorf("%w: %w", ErrSessionLost, e.err)
 }
 
-// detached ends a link: what was in flight on it has an unknown outcome. It returns whether the session is
-// ending, too.
-func (s *Session) detached(l *link, err error) (ending bool) {
+// detached ends a link: what was in flight on it has an unknown outcome. It returns the guest, which has to be told, and
+// whether the session is ending, too.
+func (s *Session) detached(l *link, err error) (guest Guest, ending bool) {
 	var t todo
 	s.mu.Lock()
 	live := s.links.live == l
@@ -52,6 +52,7 @@ func (s *Session) detached(l *link, err error) (ending bool) {
 		}
 		s.failFlight(l, err, large, &t)
 	}
+	guest = s.links.guest
 	if ending = s.ending.closing || s.ending.err != nil; ending {
 		s.calls.eachQueued(func(c *Call) { s.unqueue(c, ErrClosed, &t) }) // there will be no other connection
 	}
@@ -60,7 +61,7 @@ func (s *Session) detached(l *link, err error) (ending bool) {
 		s.events.emit(Event{Kind: Disconnected, SessionID: s.ID(), Server: l.server, Err: err})
 	}
 	t.run()
-	return ending
+	return guest, ending
 }
 
 // suspect is the largest of the calls in flight, if its size may have made the server close the connection: a
@@ -121,7 +122,7 @@ func (s *Session) end(err error) {
 	s.events.emit(Event{Kind: Lost, SessionID: id, Err: err})
 	s.ending.cancel()
 	if guest != nil {
-		guest.leave(last)
+		guest.Ended(errors.Is(err, ErrExpired))
 	}
 	if l != nil {
 		l.close(err)

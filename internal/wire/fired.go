@@ -6,12 +6,6 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// delivery is an event on its way to a subscriber.
-type delivery struct {
-	to *Watch
-	ev WatchEvent
-}
-
 // fired returns the subscribers of a notification, in order; it uses up one-shot watches. parent is the
 // parent of path.
 func (r *registry) fired(typ int32, path, parent string) (out []delivery) {
@@ -67,7 +61,7 @@ func (r *registry) once(out []delivery, kind WatchKind, ev WatchEvent) []deliver
 			out = append(out, delivery{w, ev})
 		}
 	}
-	e.subs, e.armed, e.library = nil, false, false
+	e.subs, e.armed, e.guest = nil, false, false
 	if e.idle() {
 		r.drop(e)
 	}

@@ -1,206 +1,134 @@
 package wire
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/go-curator/curator/internal/jute"
 )
 
-// guest is go-zookeeper's connection, for code with calls of its own. Its requests go over the session's
-// connection, and it never dials: it gets a net.Conn for each link of ours, see libConn; while there is none
-// it waits in its dialer.
-type guest struct {
-	s         *Session
-	conn      *zk.Conn
-	made      chan struct{} // closed when conn is set
-	news      chan struct{} // has a value if there may be a new link
-	connected chan struct{} // closed when the library has had its first connection
-	once      sync.Once     // for connected
-	wg        sync.WaitGroup
-	late      bool // it was made after the session's end
-
-	mu       sync.Mutex
-	timedOut bool // the last attempt has failed: the requests that wait in the library cannot be sent
-	pausing  bool // in the pause that follows
-
-	expired bool // the library has been told so; belongs to its dialer
+// Guest is another client library that shares the session (internal/guest). Its requests go over our connections beside
+// ours, with xids from 0 up, and it never opens one. It is given the number of a connection with all that concerns one.
+type Guest interface {
+	// Serve returns when the guest has ended. If the session has not, it ends then.
+	Serve()
+	// NewLink says that there is another connection. Session.mu is held.
+	NewLink()
+	// Asked returns the operation of a request of the guest's that has no reply yet. Session.mu is held.
+	Asked(link uint64, xid int32) (code int32, known bool)
+	// Answer delivers the reply to a request that the guest has asked; skipped: it was larger than allowed. With an error the
+	// reply is malformed.
+	Answer(link uint64, h jute.ReplyHeader, body []byte, skipped bool) error
+	// Event delivers a watch event. With an error the guest is too far behind.
+	Event(link uint64, h jute.ReplyHeader, ev jute.WatcherEvent) error
+	// Disconnected says that a connection has ended, and why. last: there will be no other. It returns when the guest
+	// sends nothing for that connection any more, at the latest after a moment.
+	Disconnected(link uint64, why error, last bool)
+	// Ended says that the session has ended; expired: by a server's word.
+	Ended(expired bool)
 }
 
-// guestPatience is how long a request of the library's waits for a connection at most, and at least half of
-// that. Then it fails with zk.ErrNoServer.
-const guestPatience = 2 * time.Second
+var errGuestEnded = errors.New("go-zookeeper's connection was closed")
 
-// Conn is go-zookeeper's connection, made at the first call. Its requests share the session and its order,
-// and closing it ends the session.
-func (s *Session) Conn() *zk.Conn { return s.library().conn }
-
-// newGuest makes the guest. After the session's end it is one that is closed; if there is a link, it has been
-// told the session's id.
-func (s *Session) newGuest() *guest {
-	g := &guest{s: s, made: make(chan struct{}), news: make(chan struct{}, 1), connected: make(chan struct{})}
+// Invite makes g the session's guest, once. live ends with the live connection, nil if there is none. invited is false if
+// the session has ended, which g is told.
+func (s *Session) Invite(g Guest) (live <-chan struct{}, invited bool) {
 	s.mu.Lock()
-	l := s.links.live
-	if g.late = s.ending.err != nil; !g.late {
+	err, l := s.ending.err, s.links.live
+	if err == nil {
 		s.links.guest = g
-		s.wg.Add(1)
+		s.wg.Go(func() {
+			g.Serve()
+			s.end(errGuestEnded)
+		})
 	}
 	s.mu.Unlock()
-	conn, events, err := zk.Connect([]string{"session"}, s.cfg.Timeout,
-		zk.WithDialer(g.dial), zk.WithHostProvider(g),
-		zk.WithLogInfo(false), zk.WithLogger(libLogger{s.cfg.Logger}))
-	if err != nil {
-		panic(err) // it refuses only an empty list, and our own Init never fails
+	switch {
+	case err != nil:
+		g.Ended(errors.Is(err, ErrExpired))
+		return nil, false
+	case l != nil:
+		live = l.end.ctx.Done()
 	}
-	g.conn = conn
-	close(g.made)
-	drain := func() {
-		for range events { // closed when the library's loop has ended
-		}
-		g.wg.Wait()
-	}
-	if g.late {
-		drain()
-		return g
-	}
-	go func() {
-		defer s.wg.Done()
-		drain()
-		s.end(errConnClosed) // by its user
-	}()
-	if l != nil {
-		select {
-		case <-g.connected:
-		case <-l.end.ctx.Done():
-		}
-	}
-	return g
+	return live, true
 }
 
-var errConnClosed = errors.New("go-zookeeper's connection was closed")
-
-// dial is the library's dialer: it waits for a link.
-func (g *guest) dial(_, server string, _ time.Duration) (net.Conn, error) {
-	<-g.made
-	g.mu.Lock()
-	g.pausing = false
-	g.mu.Unlock()
-	patience := time.NewTimer(guestPatience)
-	defer patience.Stop()
-	for {
-		if g.late || g.s.ctx.Err() != nil { // a late guest does not wait until others are told of the end
-			return g.deadEnd(), nil
-		}
-		if c, err := g.take(server); c != nil || err != nil {
-			return c, err
-		}
-		select {
-		case <-g.news:
-		case <-g.s.ctx.Done():
-		case <-patience.C:
-			g.mu.Lock()
-			g.timedOut = true
-			g.mu.Unlock()
-			return nil, errNoConnection
-		}
-	}
-}
-
-var errElsewhere = errors.New("the session is connected to another server")
-
-// take gives the library the live link. It gives none if the library has had that link before, for then it is
-// about to end. The library learns the server's name by Next only.
-func (g *guest) take(server string) (net.Conn, error) {
-	s := g.s
+// Live calls f with the live connection, if there is one, and with the session's timeout and id. Session.mu is held.
+func (s *Session) Live(f func(link uint64, server string, timeout time.Duration, id int64)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch l := s.links.live; {
-	case l == nil || l.library.conn != nil:
-		return nil, nil
-	case l.server != server:
-		return nil, errElsewhere
-	default:
-		c := newLibConn(s, l)
-		l.library.conn = c
-		c.welcome(s.validity.timeout(s.identity.timeout), s.identity.id)
-		return c, nil
+	if l := s.links.live; l != nil {
+		f(l.n, l.server, s.validity.timeout(s.identity.timeout), s.identity.id)
 	}
 }
 
-// deadEnd is a connection to nowhere, for a library whose session has ended.
-func (g *guest) deadEnd() net.Conn {
-	expired := errors.Is(g.s.Err(), ErrExpired) && !g.expired // the library dials again
-	if g.expired = g.expired || expired; !expired {
-		g.close(&g.wg)
+// Disconnect ends a connection, if it is the live one.
+func (s *Session) Disconnect(link uint64, why error) {
+	if l := s.live(); l != nil && l.n == link {
+		l.close(why)
 	}
-	return g.s.deadEndConn(expired)
 }
 
-// deadEndConn returns a connection to nowhere for the library after the session's end.
-func (s *Session) deadEndConn(expired bool) net.Conn {
-	c, id := newLibConn(s, nil), max(s.ID(), 1)
-	if expired {
-		id = 0
+// Go runs f on a goroutine that Wait waits for. It is for the guest, until Ended has returned.
+func (s *Session) Go(f func()) { s.wg.Go(f) }
+
+// Forward writes a request of the guest's, and returns false if the connection is not the live one. A watch of the guest's
+// on a path with a persistent one of ours would replace ours on servers before 3.9, so ours is armed again after it.
+func (s *Session) Forward(link uint64, h jute.RequestHeader, body []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.links.live
+	if l == nil || l.n != link {
+		return false
 	}
-	c.welcome(s.cfg.Timeout, id)
-	return c
+	var again []*watchEntry
+	switch kind := ops[h.Op].arms; {
+	case kind == Data, kind == Child:
+		var r jute.PathWatchRequest
+		if jute.Unmarshal(body, &r) == nil && r.Watch {
+			l.guestWatches = true
+			again = s.watches.shared(again, kind, r.Path)
+		}
+	case h.Op == jute.OpSetWatches:
+		var r jute.SetWatches
+		if jute.Unmarshal(body, &r) == nil {
+			l.guestWatches = true
+			again = s.watches.shared(again, Data, append(r.Data, r.Exist...)...)
+			again = s.watches.shared(again, Child, r.Child...)
+			// The guest's zxid may be that of a reply on this connection, and changes in the gap would be lost.
+			binary.BigEndian.PutUint64(body, uint64(l.since))
+		}
+	}
+	l.output.add(h.Xid, h.Op, body)
+	for _, e := range again {
+		body := jute.Marshal(&jute.PathIntRequest{Path: e.key.path, Value: int32(e.mode)})
+		c := &Call{Op: jute.OpAddWatch, Body: body}
+		c.Done = func(r Reply) {
+			s.locked(func() (t todo) {
+				if r.Err == nil {
+					t.reset(e.subs) // between the two anything may have happened
+				}
+				return t
+			})
+		}
+		s.write(l, c)
+	}
+	return true
 }
 
-// leave ends the library after the session's end; last is the session's last link.
-func (g *guest) leave(last *link) {
-	g.mu.Lock()
-	pausing := g.pausing
-	g.mu.Unlock()
-	var lib *libConn
-	if last != nil {
-		lib = last.libConn()
+// answerGuest handles the reply to a request of the guest's.
+func (l *link) answerGuest(in incoming) error {
+	s := l.s
+	s.mu.Lock()
+	s.identity.saw(in.head.Zxid)
+	l.hears(now())
+	g := s.links.guest
+	code, _ := g.Asked(l.n, in.head.Xid)
+	s.mu.Unlock()
+	if err := g.Answer(l.n, in.head, in.body, in.skipped > 0); err != nil {
+		return fmt.Errorf("%w: cannot decode the answer to %s: %w", ErrProtocol, OpName(code), err)
 	}
-	if lib != nil && lib.retire() || pausing {
-		g.close(&g.s.wg)
-	} // else it is in its dialer, or on the way there
-}
-
-// close ends the library's loop. zk.Close blocks for a second unless the loop can still answer, so it is
-// called while the library is on a connection that answers everything, or about to get one. From the
-// library's pause it may take that second.
-func (g *guest) close(wg *sync.WaitGroup) {
-	wg.Go(func() {
-		<-g.made
-		g.conn.Close()
-	})
-}
-
-// The library asks its host provider for a server before each call of its dialer.
-
-func (g *guest) Init([]string) error { return nil }
-func (g *guest) Len() int            { return 1 }
-
-func (g *guest) Connected() { g.once.Do(func() { close(g.connected) }) }
-
-// Next returns the server that we are connected to. retryStart makes the library fail the requests that
-// nobody has been able to send, and sleep for a second.
-func (g *guest) Next() (server string, retryStart bool) {
-	if server = g.s.Server(); server == "" {
-		server = g.s.cfg.Servers[0]
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.pausing = g.timedOut && g.s.ctx.Err() == nil // else nobody would end the pause
-	g.timedOut = false
-	return server, g.pausing
-}
-
-// libLogger passes the library's remarks on as debug messages: it calls connection losses errors, which they
-// are not. Failed attempts to connect are reported by the session.
-type libLogger struct{ log *slog.Logger }
-
-func (l libLogger) Printf(format string, args ...any) {
-	if !strings.HasPrefix(format, "failed to connect to ") {
-		l.log.Debug(fmt.Sprintf(format, args...))
-	}
+	return nil
 }

@@ -109,11 +109,6 @@ func (a *attempt) exchange(req *jute.ConnectRequest, more ...byte) (resp jute.Co
 	return resp, jute.Unmarshal(body, &resp)
 }
 
-func timedOut(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
-}
-
 // unsent is a failed write of which no byte was sent.
 type unsent struct{ error }
 
@@ -131,9 +126,6 @@ func declined(body []byte) error {
 	}
 	return fmt.Errorf("%w: error code %d", errRefused, h.Err)
 }
-
-// replyHeaderSize is the size of a reply without a body.
-const replyHeaderSize = 16
 
 // establish makes the attempt a link. While it runs the session's identity knows that its server may open a
 // session. The error is ErrClosed if the session is being closed and has had no connection.

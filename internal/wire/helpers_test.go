@@ -13,8 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-curator/curator/internal/guest"
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/zktest"
 )
@@ -24,6 +26,7 @@ import (
 // client is a session that remembers its events.
 type client struct {
 	*Session
+	Conn   func() *zk.Conn // of the session's guest, which is made at the first call
 	t      *testing.T
 	events chan Event
 }
@@ -45,6 +48,11 @@ func open(t *testing.T, dial dialer, options ...option) *client {
 	s, err := Open(cfg)
 	require.NoError(t, err)
 	c.Session = s
+	c.Conn = sync.OnceValue(func() *zk.Conn {
+		g := guest.New(s, guest.Config{Server: s.cfg.Servers[0], Timeout: s.cfg.Timeout, MaxFrame: s.cfg.MaxFrame,
+			Logger: s.cfg.Logger})
+		return g.Connect(s.Invite(g))
+	})
 	t.Cleanup(func() {
 		s.Abort(ErrClosed)
 		s.Wait()
@@ -226,6 +234,27 @@ func (c *client) watch(kind WatchKind, path string) *heard {
 	answered(c.t, reply, jute.CodeOK)
 	return h
 }
+
+// loose is a link that goes nowhere, of a session that does not run.
+func loose(t *testing.T) *link {
+	end, other := net.Pipe()
+	t.Cleanup(func() { end.Close(); other.Close() })
+	s := &Session{cfg: Config{Limits: Limits{MaxFrame: 100, MaxReply: 1000}, Timeout: time.Second},
+		validity: newValidity(always(Servers{Alone: true}), time.Second),
+		identity: identity{id: 7}, calls: newCalls(), watches: newRegistry()}
+	l := s.newLink(&attempt{conn: end}, false)
+	s.links.add(l)
+	return l
+}
+
+func requestFrame(xid, op int32, records ...jute.Record) []byte {
+	return jute.Frame(append([]jute.Record{&jute.RequestHeader{Xid: xid, Op: op}}, records...)...)
+}
+
+// rawRecord is bytes that are encoded already.
+type rawRecord []byte
+
+func (r rawRecord) Fields(c *jute.Coder) { c.Raw(r) }
 
 // bubble runs f in virtual time.
 func bubble(t *testing.T, f func(t *testing.T)) {

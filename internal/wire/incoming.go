@@ -3,7 +3,6 @@ package wire
 import (
 	"bufio"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,8 +14,7 @@ import (
 )
 
 // A server can be broken or hostile, and others share the network to it. So no frame is trusted: what an
-// answer is for, and how large that may be, is known before its body is read; and what goes to the library,
-// which believes every count, has passed jute.CheckReply.
+// answer is for, and how large that may be, is known before its body is read.
 const (
 	// defaultMaxReply bounds an answer with data or a list: half a million children with names of sixty
 	// bytes.
@@ -27,9 +25,6 @@ const (
 	// maxPath is the longest path that is believed, unless MaxFrame is larger: a node was created by a
 	// request with the path in it, and a server takes requests of a MiB, its jute.maxbuffer.
 	maxPath = 1 << 20
-	// libBacklog is how many bytes the library may be behind with events. It gets them all again after a
-	// reconnect.
-	libBacklog = 16 << 20
 )
 
 // Reasons to end a connection, all of them ErrProtocol.
@@ -39,7 +34,8 @@ var (
 	errNoPath   = fmt.Errorf("%w: an event with an invalid path", ErrProtocol)
 )
 
-var errSwamped = errors.New("go-zookeeper does not keep up with the watch events")
+// replyHeaderSize is the size of a reply without a body.
+const replyHeaderSize = 16
 
 // incoming is a frame that comes after the handshake.
 type incoming struct {
@@ -94,16 +90,18 @@ func (l *link) limit(xid int32) (most int, anySize bool, err error) {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var op int32
+	var code int32
 	switch {
 	case xid == jute.XidNotification:
 		return maxPlain + s.cfg.longestPath, false, nil
 	case xid >= 0:
-		q, known := l.library.asked[xid]
+		known := false
+		if s.links.guest != nil {
+			code, known = s.links.guest.Asked(l.n, xid)
+		}
 		if !known {
 			return 0, false, errUnasked
 		}
-		op = q.op
 	case xid < firstXid:
 		c := s.calls.flight.first
 		for c != nil && c.xid != xid {
@@ -115,13 +113,11 @@ func (l *link) limit(xid int32) (most int, anySize bool, err error) {
 		case c == nil:
 			return 0, false, errUnasked
 		}
-		op = c.Op
+		code = c.Op
 	default:
 		return maxPlain, false, nil
 	}
-	switch op {
-	case jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL, jute.OpMulti, jute.OpMultiRead,
-		jute.OpReconfig, jute.OpGetEphemerals, jute.OpWhoAmI:
+	if ops[code].large {
 		return s.cfg.MaxReply, true, nil
 	}
 	return min(maxPlain+s.cfg.longestPath, s.cfg.MaxReply), false, nil

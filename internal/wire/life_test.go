@@ -721,7 +721,7 @@ func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
 		},
 	} {
 		t.Run(name, bubbled(func(t *testing.T) {
-			_, l := loose(t)
+			l := loose(t)
 			s := l.s
 			s.validity = newValidity(always(Servers{Alone: true}), 10*time.Second)
 			s.validity.connected(now(), 10*time.Second, false)

@@ -13,18 +13,6 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-var (
-	errLibraryClosed = errors.New("go-zookeeper closed its connection")
-	errSilent        = errors.New("no answer from the server")
-	errTrickle       = errors.New("no complete answer from the server")
-	errStuck         = errors.New("the server never answered a request")
-	errSkipped       = errors.New("the server skipped a request")
-	errRefused       = errors.New("handshake failed")
-	errBehind        = errors.New("the servers have older data than this process has seen")
-	errNotListed     = errors.New("the server is no longer on the list of servers")
-	errTooOld        = errors.New("the server cannot re-arm persistent watches")
-)
-
 // drainTime is how long a connection is read from after a write to it has failed.
 const drainTime = time.Second
 
@@ -41,12 +29,13 @@ type link struct {
 	wg       sync.WaitGroup
 
 	// Guarded by Session.mu.
-	output  output
-	window  window
-	asking  bool // a question of how old the server is has no answer yet
-	pulse   pulse
-	since   int64 // what we had seen before this connection, or before the last that had armed its watches
-	library share
+	output output
+	window window
+	asking bool // a question of how old the server is has no answer yet
+	pulse  pulse
+	since  int64 // what we had seen before this connection, or before the last that had armed its watches
+
+	guestWatches bool // the guest has watches of its own on it: it gets the events, too
 }
 
 // linkEnd is how a link ends.
@@ -137,20 +126,16 @@ func (l *link) close(err error) {
 // err is why the link ends, nil while it does not.
 func (l *link) err() error { return context.Cause(l.end.ctx) }
 
-// reader reads to the end of the link, and returns when everybody knows of it.
+// reader reads to the end of the link, and returns when everybody knows of it, the guest last.
 func (l *link) reader() {
 	l.close(l.read())
 	<-l.end.ctx.Done()
 	l.wg.Wait()
-	ending := l.s.detached(l, l.err())
-	switch lib := l.libConn(); {
-	case lib == nil:
-	case ending:
-		lib.retire()
-	default:
-		lib.fail(l.err())
-	}
+	guest, ending := l.s.detached(l, l.err())
 	close(l.end.gone)
+	if guest != nil {
+		guest.Disconnected(l.n, l.err(), ending)
+	}
 }
 
 func (l *link) read() error {
@@ -187,7 +172,7 @@ func (l *link) handle(in incoming) (err error) {
 	case h.Xid < firstXid:
 		err = l.s.replied(l, in)
 	case h.Xid >= 0:
-		err = l.answerLibrary(in)
+		err = l.answerGuest(in)
 	}
 	switch {
 	case errors.Is(err, ErrLapsed):
@@ -198,7 +183,7 @@ func (l *link) handle(in incoming) (err error) {
 	return err
 }
 
-// event hands a watch event to its subscribers and to the library.
+// event hands a watch event to its subscribers.
 func (l *link) event(in incoming) error {
 	var ev jute.WatcherEvent
 	if err := jute.Unmarshal(in.body, &ev); err != nil {
@@ -207,8 +192,8 @@ func (l *link) event(in incoming) error {
 	if err := l.s.cfg.checkPath(ev.Path); err != nil {
 		return err
 	}
-	if l.s.notified(l, ev) && !l.libConn().push(libBacklog, &in.head, &ev) {
-		return errSwamped
+	if guest := l.s.notified(l, ev); guest != nil {
+		return guest.Event(l.n, in.head, ev)
 	}
 	return nil
 }

@@ -23,9 +23,6 @@ const (
 	maxToken = 128 << 10
 )
 
-var errLoginRequired = fmt.Errorf(
-	"%w: the server requires its clients to authenticate", ErrAuthFailed)
-
 // token is the only field of both SASL records; it is only written.
 type token []byte
 

@@ -16,11 +16,6 @@ import "github.com/go-curator/curator/internal/jute"
 // noPath is the path in the questions.
 const noPath = "x"
 
-// newIn36 reports whether an operation is new in 3.6.
-func newIn36(op int32) bool {
-	return op == jute.OpAddWatch || op == jute.OpMultiRead || op == jute.OpSetWatches2
-}
-
 // before36 judges the answer to the question for watchers of a type: whether the server is older than 3.6, and whether
 // that is certain, or one more question is needed. Servers that answer otherwise are not older: they have to be tried.
 func before36(watcherType, code int32) (older, certain bool) {
@@ -36,7 +31,7 @@ func before36(watcherType, code int32) (older, certain bool) {
 // asks reports whether a call has to wait for the answer to a question, which it asks if need be. A question that is
 // lost with its connection is not repeated: it may be why the connection ended. Session.mu is held.
 func (s *Session) asks(l *link, c *Call) bool {
-	if !l.asking && newIn36(c.Op) && !s.calls.asked[l.server] {
+	if !l.asking && ops[c.Op].from36 && !s.calls.asked[l.server] {
 		s.calls.asked[l.server], l.asking = true, true
 		s.ask(l, jute.WatcherPersistent)
 	}
@@ -61,8 +56,10 @@ func (s *Session) ask(l *link, watcherType int32) {
 					return t
 				}
 				if older {
-					for _, op := range []int32{jute.OpAddWatch, jute.OpMultiRead, jute.OpSetWatches2} {
-						s.calls.unknown[serverOp{l.server, op}] = true
+					for code, op := range ops {
+						if op.from36 {
+							s.calls.unknown[serverOp{l.server, code}] = true
+						}
 					}
 				}
 				l.asking = false

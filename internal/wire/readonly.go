@@ -2,12 +2,9 @@ package wire
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
 )
-
-var errQuorumFound = errors.New("leaving a server without a quorum for one that has a quorum")
 
 const (
 	// seekFrom and seekUpTo bound the pauses between two attempts to find a member with a quorum.

@@ -81,7 +81,7 @@ func (r *registry) rearm(seen int64, limit int) (calls []*Call, gaps []*Watch) {
 	var next *watchEntry
 	for e := r.order.first; e != nil; e = next {
 		next = e.next
-		e.library, e.written = false, e.armed
+		e.guest, e.written = false, e.armed
 		switch {
 		case e.idle() && !e.armed:
 			r.drop(e)

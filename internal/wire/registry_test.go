@@ -388,7 +388,7 @@ func setWatchesOf(t *testing.T, c *Call) (sw jute.SetWatches2) {
 	case jute.OpSetWatches2:
 		require.NoError(t, jute.Unmarshal(c.Body, &sw))
 	default:
-		t.Fatalf("%s re-arms nothing", jute.OpName(c.Op))
+		t.Fatalf("%s re-arms nothing", OpName(c.Op))
 	}
 	return sw
 }

@@ -21,7 +21,6 @@ func (s *Session) dial() {
 			if serversFault(l.err()) {
 				s.hosts.shun(server)
 			}
-			s.awaitLibrary(l.libConn())
 			continue
 		}
 		s.cfg.Logger.Debug("cannot connect", "server", server, "err", err)
@@ -40,25 +39,6 @@ func (s *Session) closing() bool {
 // serversFault says whether a connection was ended because of what its server did, or did not do.
 func serversFault(why error) bool {
 	return isAny(why, errSilent, errTrickle, errStuck, errSkipped, ErrProtocol)
-}
-
-// libraryNotices bounds how long the library is given to notice that a connection has ended, which it does at
-// once.
-const libraryNotices = 100 * time.Millisecond
-
-// awaitLibrary waits until the library has noticed the end of its connection: what it sends before that is
-// lost, even if we are connected again.
-func (s *Session) awaitLibrary(lib *libConn) {
-	if lib == nil {
-		return
-	}
-	timer := time.NewTimer(libraryNotices)
-	defer timer.Stop()
-	select {
-	case <-lib.left:
-	case <-timer.C:
-	case <-s.ctx.Done():
-	}
 }
 
 // sleep waits, and returns false if ctx has ended.

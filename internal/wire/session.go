@@ -14,7 +14,6 @@ type Session struct {
 	hosts    *hosts
 	fences   fences
 	events   events
-	library  func() *guest   // go-zookeeper's connection, made at the first call
 	ctx      context.Context // ends with the session
 	wg       sync.WaitGroup
 
@@ -32,14 +31,14 @@ type links struct {
 	live  *link  // ready for requests; or nil
 	last  *link  // the last one made, live or not
 	n     uint64 // how many there have been
-	guest *guest // is told of each; nil if nobody has asked for go-zookeeper's connection
+	guest Guest  // shares them; nil if there is none
 }
 
 // add makes l the live connection.
 func (ls *links) add(l *link) {
 	ls.live, ls.last, ls.n = l, l, l.n
 	if ls.guest != nil {
-		wake(ls.guest.news)
+		ls.guest.NewLink()
 	}
 }
 
@@ -56,7 +55,6 @@ func Open(cfg Config) (*Session, error) {
 	s.fences.keep(cfg.Fences)
 	s.hosts.shorten, s.hosts.spread, s.hosts.chance = s.halfLeft, cfg.Spread, cfg.Chance
 	s.hosts.lost.t = s.hosts.lost.t.Add(-cfg.Away)
-	s.library = sync.OnceValue(s.newGuest)
 	s.ctx, s.ending.cancel = context.WithCancel(context.Background())
 	s.wg.Go(s.dial)
 	s.wg.Go(s.guard)

@@ -39,13 +39,11 @@ func (v *Validity) at(i instant) Instant {
 	return Instant{Mono: i.t.Sub(v.origin.t), Boot: elapsed(v.origin, i)}
 }
 
-func (v *Validity) now() Instant { return v.at(now()) }
-
 // Remaining is how long a hold of this session is still certain; 0 or less when it is not, or not yet.
 func (v *Validity) Remaining() time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	at := v.now()
+	at := v.at(now())
 	if v.why != nil || v.live.holds > 0 && v.lapseNow(at) {
 		return 0
 	}
@@ -60,14 +58,14 @@ func (v *Validity) Valid() bool { return v.Remaining() > 0 }
 func (v *Validity) Short() (wait time.Duration, short bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.live.Short(v.now())
+	return v.live.Short(v.at(now()))
 }
 
 // WriteDue returns in how long a committed write has to be sent for the holds; see [Liveness.WriteDue].
 func (v *Validity) WriteDue() (in time.Duration, due bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.live.WriteDue(v.now())
+	return v.live.WriteDue(v.at(now()))
 }
 
 // Lapsed says whether the time has run out, or the session has ended in another way. It never becomes false
@@ -75,7 +73,7 @@ func (v *Validity) WriteDue() (in time.Duration, due bool) {
 func (v *Validity) Lapsed() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.lapseNow(v.now())
+	return v.lapseNow(v.at(now()))
 }
 
 // Why is the reason once Lapsed is true: ErrLapsed, or what ended the session before. Until then it is nil.
@@ -108,7 +106,7 @@ func (v *Validity) servers() Servers {
 func (v *Validity) Hold() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	at := v.now()
+	at := v.at(now())
 	if v.live.standing.Timeout == 0 || v.lapseNow(at) || v.live.Left(at) <= 0 {
 		return false
 	}
@@ -124,7 +122,7 @@ func (v *Validity) Hold() bool {
 func (v *Validity) Unhold() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	at := v.now()
+	at := v.at(now())
 	v.lapseNow(at)
 	v.live.Hold(-1, at)
 }
@@ -134,7 +132,7 @@ func (v *Validity) Unhold() {
 func (v *Validity) Answered(verdict Verdict) (again bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.lapseNow(v.now()) {
+	if v.lapseNow(v.at(now())) {
 		return false
 	}
 	again = v.live.Judge(verdict)
@@ -177,7 +175,7 @@ func (v *Validity) lapseIn() (left time.Duration, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.why == nil {
-		left = v.live.SessionLeft(v.now())
+		left = v.live.SessionLeft(v.at(now()))
 	}
 	return left, v.live.standing.Timeout != 0
 }
@@ -188,7 +186,7 @@ func (v *Validity) lapseIn() (left time.Duration, ok bool) {
 func (v *Validity) watch() (wait time.Duration, changed <-chan struct{}, why error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	at := v.now()
+	at := v.at(now())
 	switch {
 	case v.lapseNow(at):
 		return 0, nil, v.why
@@ -212,7 +210,7 @@ func (v *Validity) end(why error) {
 func (v *Validity) answer(sent instant, proof Proof) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	at := v.now()
+	at := v.at(now())
 	if v.lapseNow(at) {
 		return false
 	}
@@ -236,7 +234,7 @@ func (v *Validity) connecting(at instant) {
 func (v *Validity) connected(sent instant, timeout time.Duration, readOnly bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	at := v.now()
+	at := v.at(now())
 	if v.lapseNow(at) {
 		return false
 	}

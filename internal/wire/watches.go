@@ -45,7 +45,7 @@ type watchEntry struct {
 	armed      bool        // there is a watch on the server, or will be after the next reconnect
 	exist      bool        // Data: the node was absent when it was armed
 	served     bool        // one-shot: served from the path's persistent watch
-	library    bool        // one-shot: the library may have a watch of its own there
+	guest      bool        // one-shot: the guest may have a watch of its own there
 	written    bool        // Persistent: a request that arms it has been written to this connection
 	deep       bool        // Persistent: armed as recursive, for all that has come in so far
 }
@@ -241,7 +241,7 @@ func (r *registry) detach(w *Watch, e *watchEntry) {
 }
 
 // idle says that nobody needs the watch.
-func (e *watchEntry) idle() bool { return len(e.subs) == 0 && e.pending == 0 && !e.library }
+func (e *watchEntry) idle() bool { return len(e.subs) == 0 && e.pending == 0 && !e.guest }
 
 func (r *registry) drop(e *watchEntry) {
 	if r.entries[e.key] == e {
@@ -301,11 +301,11 @@ func removal(path string, what int32) *Call {
 	return &Call{Op: jute.OpRemoveWatches, Body: jute.Marshal(&jute.PathIntRequest{Path: path, Value: what})}
 }
 
-// shared notes that the library watches paths, too. It appends the persistent watches at these paths: on
-// servers before 3.9 the library's watches replace them.
+// shared notes that the guest watches paths, too. It appends the persistent watches at these paths: on servers before 3.9
+// the guest's watches replace them.
 func (r *registry) shared(again []*watchEntry, kind WatchKind, paths ...string) []*watchEntry {
 	for _, path := range paths {
-		r.entry(watchKey{path, kind}).library = true
+		r.entry(watchKey{path, kind}).guest = true
 		if p := r.entries[watchKey{path, Persistent}]; p != nil && p.written && !slices.Contains(again, p) {
 			again = append(again, p)
 		}

@@ -125,11 +125,13 @@ func (s *Session) UnwatchPath(set *WatchSet, path string, kinds ...WatchKind) {
 	})
 }
 
-// notified hands a watch event to its subscribers. library says that the library may have some, too.
-func (s *Session) notified(l *link, ev jute.WatcherEvent) (library bool) {
+// notified hands a watch event to its subscribers. It returns the guest if that may have some, too, else nil.
+func (s *Session) notified(l *link, ev jute.WatcherEvent) (guest Guest) {
 	parent := zkpath.Parent(ev.Path)
 	s.locked(func() (t todo) {
-		library = l.library.watches
+		if l.guestWatches {
+			guest = s.links.guest
+		}
 		if s.links.live == l {
 			s.identity.ahead = true
 			t.fire(s.watches.fired(ev.Type, ev.Path, parent)...)
@@ -138,7 +140,7 @@ func (s *Session) notified(l *link, ev jute.WatcherEvent) (library bool) {
 		}
 		return t
 	})
-	return library
+	return guest
 }
 
 // reset tells persistent watches that events may have been missed, if they are still there.

@@ -1,4 +1,4 @@
-package wire
+package guest
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// What the tap assumes of go-zookeeper v1.0.4, without the tap. A new version of the library has to pass here
+// What a guest assumes of go-zookeeper v1.0.4, without the guest. A new version of the library has to pass here
 // first.
 
 // library is a client of the library alone, and what it did with its hooks.
@@ -88,7 +88,7 @@ func (c *noted) Close() error {
 }
 
 // alone starts the library on dial.
-func alone(t *testing.T, dial dialer,
+func alone(t *testing.T, dial func(ctx context.Context, network, addr string) (net.Conn, error),
 	start func(n int) bool) *library {
 	t.Helper()
 	l := &library{t: t, start: start}
@@ -125,13 +125,13 @@ func (l *library) ended() {
 
 func assumed(t *testing.T, f func(t *testing.T, srv *zktest.Server)) {
 	t.Helper()
-	onServer(t, zktest.Config{}, f)
+	synctest.Test(t, func(t *testing.T) { f(t, zktest.RunT(t)) })
 }
 
 func TestAssumeOneFramePerWriteAndTheHandshakeFirst(t *testing.T) {
 	assumed(t, func(t *testing.T, srv *zktest.Server) {
 		l := alone(t, srv.Dial, nil)
-		_, err := l.Create("/a", make([]byte, 100_000), 0, zkWorld)
+		_, err := l.Create("/a", make([]byte, 100_000), 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		var wg sync.WaitGroup
 		for range 50 {
@@ -195,7 +195,7 @@ func TestAssumeTheOrderOfItsHooks(t *testing.T) {
 func TestAssumeXidsAndZxidGoOnAcrossConnections(t *testing.T) {
 	assumed(t, func(t *testing.T, srv *zktest.Server) {
 		l := alone(t, srv.Dial, nil)
-		_, err := l.Create("/a", nil, 0, zkWorld)
+		_, err := l.Create("/a", nil, 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		id := l.SessionID()
 		srv.Cut(0)
@@ -227,7 +227,7 @@ func TestAssumeRetryStartCostsASecondAndFailsWhatWaits(t *testing.T) {
 		assert.Equal(t, time.Second, time.Since(start))
 		l.end()
 	})
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		l := alone(t, func(context.Context, string, string) (net.Conn, error) {
 			time.Sleep(time.Second)
 			return nil, io.EOF
@@ -243,7 +243,7 @@ func TestAssumeRetryStartCostsASecondAndFailsWhatWaits(t *testing.T) {
 // Without retryStart nothing tells a dialling library to stop: so the dialer has to give it a connection that
 // lets it.
 func TestAssumeCloseDoesNotEndDialling(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		dials, agree := 0, false
 		l := alone(t, func(context.Context, string, string) (net.Conn, error) {
@@ -256,8 +256,7 @@ func TestAssumeCloseDoesNotEndDialling(t *testing.T) {
 				mu.Lock()
 				return nil, io.EOF
 			}
-			s := &Session{cfg: Config{Timeout: time.Second, Limits: Limits{MaxFrame: 100}}}
-			return s.deadEndConn(false), nil
+			return New(&session{}, Config{Timeout: time.Second, MaxFrame: 100}).nowhere(false), nil
 		}, nil)
 		time.Sleep(time.Second)
 		start := time.Now()
@@ -273,9 +272,9 @@ func TestAssumeCloseDoesNotEndDialling(t *testing.T) {
 }
 
 func TestAssumeAConnectionThatAnswersEverythingEndsIt(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := &Session{cfg: Config{Timeout: 9 * time.Second, Limits: Limits{MaxFrame: 100}}}
-		l := alone(t, func(context.Context, string, string) (net.Conn, error) { return s.deadEndConn(false), nil },
+	synctest.Test(t, func(t *testing.T) {
+		g := New(&session{}, Config{Timeout: 9 * time.Second, MaxFrame: 100})
+		l := alone(t, func(context.Context, string, string) (net.Conn, error) { return g.nowhere(false), nil },
 			nil)
 		time.Sleep(time.Minute)
 		_, _, err := l.Get("/")
@@ -290,15 +289,15 @@ func TestAssumeAConnectionThatAnswersEverythingEndsIt(t *testing.T) {
 
 // After session 0 the library dials again, and does not close the connection it had.
 func TestAssumeSessionZeroMeansExpired(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		n := 0
-		s := &Session{cfg: Config{Timeout: 9 * time.Second, Limits: Limits{MaxFrame: 100}}}
+		g := New(&session{}, Config{Timeout: 9 * time.Second, MaxFrame: 100})
 		l := alone(t, func(context.Context, string, string) (net.Conn, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			n++
-			return s.deadEndConn(n == 1), nil
+			return g.nowhere(n == 1), nil
 		}, nil)
 		time.Sleep(time.Second)
 		assert.Equal(t, []string{"init one:2181", "next", "StateConnecting", "dial tcp one:2181 1s",
@@ -311,21 +310,20 @@ func TestAssumeSessionZeroMeansExpired(t *testing.T) {
 
 // Frames of ours never reach the library, but if one did it would only say so.
 func TestAssumeForeignXidsAreIgnored(t *testing.T) {
-	onScript(t, func(_ int, p *peer) {
-		p.welcome(9 * time.Second)
-		for {
-			h, _ := p.next()
-			p.send(&jute.ReplyHeader{Xid: firstXid - 1})
-			p.send(&jute.ReplyHeader{Xid: 4711})
-			p.reply(h, 1, 0, &jute.GetDataResponse{})
-			if h.Op == jute.OpCloseSession {
-				return
-			}
+	synctest.Test(t, func(t *testing.T) {
+		s := &session{}
+		g := New(s, Config{Timeout: 9 * time.Second, MaxFrame: 100})
+		c := newConn(g, 1)
+		c.welcome(9*time.Second, 7)
+		s.answer = func(h jute.RequestHeader) {
+			c.deliver(&jute.ReplyHeader{Xid: -1001})
+			c.deliver(&jute.ReplyHeader{Xid: 4711})
+			c.deliver(&jute.ReplyHeader{Xid: h.Xid, Zxid: 1}, &jute.GetDataResponse{})
 		}
-	}, func(t *testing.T, f *fake) {
-		l := alone(t, f.Dial, nil)
+		l := alone(t, func(context.Context, string, string) (net.Conn, error) { return c, nil }, nil)
 		_, _, err := l.Get("/")
 		require.NoError(t, err)
+		c.retire()
 		l.end()
 	})
 }
@@ -355,15 +353,21 @@ func TestAssumeWhatItSendsAgain(t *testing.T) {
 
 // If a read fails, the library closes the connection and dials again.
 func TestAssumeAReadErrorMeansANewConnection(t *testing.T) {
-	onScript(t, func(n int, p *peer) {
-		p.welcome(9 * time.Second)
-		if n > 1 {
-			p.obey()
-		}
-	}, func(t *testing.T, f *fake) {
-		l := alone(t, f.Dial, nil)
+	synctest.Test(t, func(t *testing.T) {
+		g := New(&session{}, Config{Timeout: 9 * time.Second, MaxFrame: 100})
+		dials := make(chan bool, 10)
+		l := alone(t, func(context.Context, string, string) (net.Conn, error) {
+			if dials <- true; len(dials) > 1 {
+				return g.nowhere(false), nil
+			}
+			c := newConn(g, 1)
+			c.welcome(9*time.Second, 7)
+			c.fail(io.EOF)
+			return c, nil
+		}, nil)
 		time.Sleep(time.Second)
-		assert.Len(t, f.dials(), 2)
+		assert.Len(t, dials, 2)
+		assert.Contains(t, l.logged(), "close")
 		l.end()
 	})
 }

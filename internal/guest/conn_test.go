@@ -1,10 +1,11 @@
-package wire
+package guest
 
 import (
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,17 +16,64 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// loose is a libConn with a link that goes nowhere, of a session that does not run.
-func loose(t *testing.T) (*libConn, *link) {
-	end, other := net.Pipe()
-	t.Cleanup(func() { end.Close(); other.Close() })
-	s := &Session{cfg: Config{Limits: Limits{MaxFrame: 100, MaxReply: 1000}, Timeout: time.Second},
-		validity: newValidity(always(Servers{Alone: true}), time.Second),
-		identity: identity{id: 7}, calls: newCalls(), watches: newRegistry()}
-	l := s.newLink(&attempt{conn: end}, false)
-	s.links.add(l)
-	l.library.conn = newLibConn(s, l)
-	return l.library.conn, l
+// session is one whose only connection, number 1, goes nowhere.
+type session struct {
+	answer func(jute.RequestHeader) // called for each request, if set
+
+	mu     sync.Mutex
+	output []byte // the requests that were forwarded
+	why    error  // why the connection has ended
+}
+
+func (s *session) ID() int64      { return 7 }
+func (s *session) Server() string { return "one:2181" }
+func (s *session) Go(f func())    { go f() }
+
+func (s *session) Live(f func(link uint64, server string, timeout time.Duration, id int64)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.why == nil {
+		f(1, "one:2181", time.Second, 7)
+	}
+}
+
+func (s *session) Forward(link uint64, h jute.RequestHeader, body []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.why != nil || link != 1 {
+		return false
+	}
+	s.output = append(s.output, jute.Frame(&h, rawRecord(body))...)
+	if s.answer != nil {
+		s.answer(h)
+	}
+	return true
+}
+
+func (s *session) Disconnect(link uint64, why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.why == nil && link == 1 {
+		s.why = why
+	}
+}
+
+func (s *session) err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.why
+}
+
+// loose is the connection of a library that does not run.
+func loose(t *testing.T) (*conn, *session) {
+	t.Helper()
+	s := &session{}
+	g := New(s, Config{MaxFrame: 100, Timeout: time.Second})
+	taken, err := g.take("one:2181")
+	require.NoError(t, err)
+	c := taken.(*conn)
+	require.NotEmpty(t, frameOf(t, c), "the answer to its connect request")
+	return c, s
 }
 
 func helloFrame(id int64) []byte {
@@ -37,11 +85,11 @@ func requestFrame(xid, op int32, records ...jute.Record) []byte {
 }
 
 func TestLibConnSplitsFramesHoweverTheyAreWritten(t *testing.T) {
-	c, l := loose(t)
+	c, s := loose(t)
 	var all, want []byte
 	all = append(all, helloFrame(0)...)
 	for xid := range int32(20) {
-		f := requestFrame(xid, jute.OpGetData, read("/a"))
+		f := requestFrame(xid, jute.OpGetData, &jute.PathWatchRequest{Path: "/a"})
 		all, want = append(all, f...), append(want, f...)
 	}
 	for i := range all { // one byte at a time
@@ -49,46 +97,42 @@ func TestLibConnSplitsFramesHoweverTheyAreWritten(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 	}
-	assert.Equal(t, want, l.output.buf, "the connect request stays here")
+	assert.Equal(t, want, s.output, "the connect request stays here")
 
-	c, l = loose(t)
+	c, s = loose(t)
 	n, err := c.Write(all)
 	require.NoError(t, err)
 	require.Equal(t, len(all), n)
-	assert.Equal(t, want, l.output.buf)
+	assert.Equal(t, want, s.output)
 }
 
 func TestLibConnKeepsThePingsOfTheLibrary(t *testing.T) {
-	c, l := loose(t)
+	c, s := loose(t)
 	_, err := c.Write(append(helloFrame(0), requestFrame(jute.XidPing, jute.OpPing)...))
 	require.NoError(t, err)
-	assert.Empty(t, l.output.buf)
+	assert.Empty(t, s.output)
 }
 
 func TestLibConnRefusesAForeignSession(t *testing.T) {
-	c, l := loose(t)
+	c, s := loose(t)
 	_, err := c.Write(helloFrame(8))
 	require.Error(t, err)
-	<-l.end.ctx.Done()
+	require.Error(t, s.err())
 	for _, own := range []int64{0, 7} {
-		c, l = loose(t)
+		c, s = loose(t)
 		_, err = c.Write(helloFrame(own))
 		require.NoError(t, err)
-		select {
-		case <-l.end.ctx.Done():
-			t.Fatal("closed")
-		default:
-		}
+		require.NoError(t, s.err(), "the connection goes on")
 	}
 }
 
 func TestLibConnNeverFailsAWrite(t *testing.T) {
-	c, l := loose(t)
+	c, s := loose(t)
 	_, err := c.Write(helloFrame(0))
 	require.NoError(t, err)
-	l.close(io.ErrUnexpectedEOF)
+	s.Disconnect(1, io.ErrUnexpectedEOF)
 	c.fail(io.ErrUnexpectedEOF)
-	for _, frame := range [][]byte{requestFrame(1, jute.OpGetData, read("/")), {0, 0, 0, 0},
+	for _, frame := range [][]byte{requestFrame(1, jute.OpGetData, &jute.PathWatchRequest{Path: "/"}), {0, 0, 0, 0},
 		{0, 0, 0, 3, 1, 2, 3}} {
 		n, err := c.Write(frame)
 		require.NoError(t, err)
@@ -96,12 +140,12 @@ func TestLibConnNeverFailsAWrite(t *testing.T) {
 	}
 	require.NoError(t, c.Close())
 	require.NoError(t, c.Close())
-	_, err = c.Write(requestFrame(2, jute.OpGetData, read("/")))
+	_, err = c.Write(requestFrame(2, jute.OpGetData, &jute.PathWatchRequest{Path: "/"}))
 	require.NoError(t, err)
 	require.NoError(t, c.SetDeadline(time.Now()))
 	require.NoError(t, c.SetReadDeadline(time.Now()))
 	require.NoError(t, c.SetWriteDeadline(time.Now()))
-	_, err = c.Write(requestFrame(3, jute.OpGetData, read("/")))
+	_, err = c.Write(requestFrame(3, jute.OpGetData, &jute.PathWatchRequest{Path: "/"}))
 	require.NoError(t, err, "deadlines do not count")
 	assert.NotEmpty(t, c.LocalAddr().String())
 	assert.NotEmpty(t, c.RemoteAddr().Network())
@@ -144,11 +188,11 @@ func TestLibConnAgreesToEverythingAfterTheEnd(t *testing.T) {
 // The library waits for the answer to closeSession without limit, and only libConn may be left to give it.
 func TestLibConnAnswersAFarewellThatNobodyElseCan(t *testing.T) {
 	for _, dead := range []bool{false, true} {
-		c, l := loose(t)
+		c, s := loose(t)
 		_, err := c.Write(helloFrame(0))
 		require.NoError(t, err)
 		if dead { // and that is not known here yet
-			l.s.links.live = nil
+			s.Disconnect(1, io.EOF)
 		}
 		_, err = c.Write(requestFrame(3, jute.OpCloseSession))
 		require.NoError(t, err)
@@ -158,29 +202,38 @@ func TestLibConnAnswersAFarewellThatNobodyElseCan(t *testing.T) {
 }
 
 func TestLibConnAnswersWhatIsTooLarge(t *testing.T) {
-	c, l := loose(t)
+	c, s := loose(t)
 	_, err := c.Write(append(helloFrame(0),
 		requestFrame(1, jute.OpSetData, &jute.SetDataRequest{Path: "/a", Data: make([]byte, 200)})...))
 	require.NoError(t, err)
 	assert.Equal(t, jute.CodeMarshallingError, replyOf(t, c).Err)
-	assert.Empty(t, l.output.buf)
+	assert.Empty(t, s.output)
 }
 
-// The library writes down the zxid of a reply while it may be reading it for its watches. It is spared that:
-// the tap puts in what is right.
+// The library writes down the zxid of a reply while it may be reading it for its watches. It is spared that: the session
+// puts in what is right.
 func TestTheLibraryLearnsNoZxids(t *testing.T) {
-	c, l := loose(t)
-	ours, theirs := net.Pipe()
-	defer ours.Close()
-	l.in, l.library.asked = newMeter(ours), map[int32]asked{3: {op: jute.OpSync}}
-	go func() {
-		defer theirs.Close()
-		_, _ = theirs.Write(jute.Frame(&jute.ReplyHeader{Xid: 3, Zxid: 99, Err: jute.CodeNoNode},
-			&jute.PathRequest{Path: "/a"}))
-	}()
-	require.ErrorIs(t, l.read(), io.EOF)
+	c, _ := loose(t)
+	_, err := c.Write(append(helloFrame(0), requestFrame(3, jute.OpSync, &jute.PathRequest{Path: "/a"})...))
+	require.NoError(t, err)
+	op, known := c.g.Asked(1, 3)
+	assert.True(t, known)
+	assert.Equal(t, jute.OpSync, op)
+	body := jute.Marshal(&jute.PathRequest{Path: "/a"})
+	require.NoError(t, c.g.Answer(1, jute.ReplyHeader{Xid: 3, Zxid: 99, Err: jute.CodeNoNode}, body, false))
 	assert.Equal(t, jute.Marshal(&jute.ReplyHeader{Xid: 3, Err: jute.CodeNoNode}), frameOf(t, c))
-	assert.EqualValues(t, 99, l.s.MaxZxid())
+	_, known = c.g.Asked(1, 3)
+	assert.False(t, known, "nothing is left to be remembered")
+	assert.Empty(t, c.asked)
+}
+
+// A number that the library used on an earlier connection says nothing about this one.
+func TestTheLibraryHasAskedOnOneConnectionOnly(t *testing.T) {
+	c, _ := loose(t)
+	_, err := c.Write(append(helloFrame(0), requestFrame(3, jute.OpSync, &jute.PathRequest{Path: "/a"})...))
+	require.NoError(t, err)
+	_, known := c.g.Asked(2, 3)
+	assert.False(t, known)
 }
 
 func TestLibConnReadsInAnyPortions(t *testing.T) {
@@ -202,7 +255,7 @@ func TestLibConnReadsInAnyPortions(t *testing.T) {
 }
 
 func TestLibConnReadWaits(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		c, _ := loose(t)
 		got := make(chan error, 2)
 		go func() {

@@ -1,0 +1,318 @@
+// Package guest lets code that is written for go-zookeeper share a session of ours.
+//
+// A [Guest] is go-zookeeper's connection, and the net.Conn that it holds (conn.go). Its requests go over the session's
+// connections, beside ours and in one order with them, and it never dials: it gets a net.Conn for each connection of the
+// session, and waits in its dialer while there is none. It meets a network that never fails a write, never times out and
+// ends when the session's connection has ended.
+//
+// The session meets it as a wire.Guest, and is to it a [Session].
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/go-curator/curator/internal/jute"
+)
+
+// Session is what a guest needs of the session. A connection is named by its number.
+type Session interface {
+	ID() int64
+	// Server is the address of the connected server, "" if none is connected.
+	Server() string
+	// Live calls f with the connection that is ready for requests, if there is one, and with the session's timeout and id.
+	// It cannot end meanwhile: f must not block or call the session.
+	Live(f func(link uint64, server string, timeout time.Duration, id int64))
+	// Forward sends a request. It returns false if the connection is not live any more.
+	Forward(link uint64, h jute.RequestHeader, body []byte) bool
+	// Disconnect ends a connection.
+	Disconnect(link uint64, why error)
+	// Go runs f on a goroutine of the session, which its Wait waits for.
+	Go(f func())
+}
+
+// Config is what a guest has in common with the session.
+type Config struct {
+	Server   string        // that is named while none is connected
+	Timeout  time.Duration // asked for
+	MaxFrame int
+	Logger   *slog.Logger
+}
+
+// Guest is go-zookeeper's connection on a session.
+type Guest struct {
+	s         Session
+	cfg       Config
+	zk        *zk.Conn
+	events    <-chan zk.Event
+	made      chan struct{} // closed when zk and events are set
+	news      chan struct{} // has a value if there may be a new connection
+	connected chan struct{} // closed when the library has had its first connection
+	ended     chan struct{} // closed when the session has ended
+	once      sync.Once     // for connected
+	wg        sync.WaitGroup
+
+	mu       sync.Mutex // taken after the session's own
+	conn     *conn      // the last one that the library was given
+	timedOut bool       // the last attempt has failed: the requests that wait in the library cannot be sent
+	pausing  bool       // in the pause that follows
+	over     bool       // the session has ended,
+	expired  bool       // because the server said so
+
+	toldExpired bool // the library has been told so; belongs to its dialer
+}
+
+// patience is how long a request of the library's waits for a connection at most, and at least half of that. Then it
+// fails with zk.ErrNoServer.
+const patience = 2 * time.Second
+
+// New returns a guest that the session can invite. It connects when [Guest.Connect] is called.
+func New(s Session, cfg Config) *Guest {
+	return &Guest{s: s, cfg: cfg, made: make(chan struct{}), news: make(chan struct{}, 1),
+		connected: make(chan struct{}), ended: make(chan struct{})}
+}
+
+// Connect returns the library's connection. It takes what the session's invitation has returned: live ends with the
+// session's live connection, of which the library is told the session's id before Connect returns; it is nil if there is
+// none. If invited is false the session has ended, and the connection is closed.
+func (g *Guest) Connect(live <-chan struct{}, invited bool) *zk.Conn {
+	conn, events, err := zk.Connect([]string{"session"}, g.cfg.Timeout,
+		zk.WithDialer(g.dial), zk.WithHostProvider(servers{g}),
+		zk.WithLogInfo(false), zk.WithLogger(logger{g.cfg.Logger}))
+	if err != nil {
+		panic(err) // it refuses only an empty list, and our own Init never fails
+	}
+	g.zk, g.events = conn, events
+	close(g.made)
+	switch {
+	case !invited:
+		g.Serve()
+	case live != nil:
+		select {
+		case <-g.connected:
+		case <-live:
+		}
+	}
+	return conn
+}
+
+// Serve returns when the library has ended: its user has closed it, or the session has ended.
+func (g *Guest) Serve() {
+	<-g.made
+	for range g.events { // closed when the library's loop has ended
+	}
+	g.wg.Wait()
+}
+
+// dial is the library's dialer: it waits for a connection of the session.
+func (g *Guest) dial(_, server string, _ time.Duration) (net.Conn, error) {
+	<-g.made
+	g.mu.Lock()
+	g.pausing = false
+	g.mu.Unlock()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		select {
+		case <-g.ended:
+			return g.deadEnd(), nil
+		default:
+		}
+		if c, err := g.take(server); c != nil || err != nil {
+			return c, err
+		}
+		select {
+		case <-g.news:
+		case <-g.ended:
+		case <-timer.C:
+			g.mu.Lock()
+			g.timedOut = true
+			g.mu.Unlock()
+			return nil, errNoConnection
+		}
+	}
+}
+
+var (
+	errElsewhere    = errors.New("the session is connected to another server")
+	errNoConnection = errors.New("no connection in time")
+)
+
+// take returns a net.Conn on the live connection. It returns none if the library has had that connection before, for then
+// it is about to end. The library learns the server's name by Next only.
+func (g *Guest) take(server string) (taken net.Conn, err error) {
+	g.s.Live(func(link uint64, at string, timeout time.Duration, id int64) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		switch {
+		case g.conn != nil && g.conn.link == link:
+		case at != server:
+			err = errElsewhere
+		default:
+			g.conn = newConn(g, link)
+			g.conn.welcome(timeout, id)
+			taken = g.conn
+		}
+	})
+	return taken, err
+}
+
+// deadEnd returns a connection to nowhere, for a library whose session has ended. One whose session has expired is told so
+// first, and dials again.
+func (g *Guest) deadEnd() net.Conn {
+	g.mu.Lock()
+	tell := g.expired && !g.toldExpired
+	g.mu.Unlock()
+	if tell {
+		g.toldExpired = true
+	} else {
+		g.close(g.wg.Go)
+	}
+	return g.nowhere(tell)
+}
+
+// nowhere returns a connection that answers everything, or that says that the session has expired.
+func (g *Guest) nowhere(expired bool) *conn {
+	c, id := newConn(g, 0), int64(0)
+	c.retire()
+	if !expired {
+		id = max(g.s.ID(), 1)
+	}
+	c.welcome(g.cfg.Timeout, id)
+	return c
+}
+
+// close ends the library's loop, on a goroutine that begins with spawn. zk.Close blocks for a second unless the loop can
+// still answer, so it is called while the library is on a connection that answers everything, or about to get one. From
+// the library's pause it may take that second.
+func (g *Guest) close(spawn func(func())) {
+	spawn(func() {
+		<-g.made
+		g.zk.Close()
+	})
+}
+
+// The session calls what follows.
+
+// NewLink is called when there is another connection. It does not block or call the session.
+func (g *Guest) NewLink() {
+	select {
+	case g.news <- struct{}{}:
+	default:
+	}
+}
+
+// on returns the library's connection, if it is on this one of the session's; else nil.
+func (g *Guest) on(link uint64) *conn {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.conn == nil || g.conn.link != link {
+		return nil
+	}
+	return g.conn
+}
+
+// Asked returns the operation of a request of the library's that has no answer yet. It does not block or call the session.
+func (g *Guest) Asked(link uint64, xid int32) (op int32, known bool) {
+	if c := g.on(link); c != nil {
+		return c.operation(xid)
+	}
+	return 0, false
+}
+
+// Answer hands an answer to the library; skipped says that it was too large to be read. An error says that the answer is
+// not one that the library would survive.
+func (g *Guest) Answer(link uint64, h jute.ReplyHeader, body []byte, skipped bool) error {
+	if c := g.on(link); c != nil {
+		return c.answer(h, body, skipped)
+	}
+	return nil
+}
+
+// Event hands a watch event to the library.
+func (g *Guest) Event(link uint64, h jute.ReplyHeader, ev jute.WatcherEvent) error {
+	if c := g.on(link); c != nil && !c.push(backlog, &h, &ev) {
+		return errSwamped
+	}
+	return nil
+}
+
+var errSwamped = errors.New("go-zookeeper does not keep up with the watch events")
+
+// backlog is how many bytes the library may be behind with events. It gets them all again after a reconnect.
+const backlog = 16 << 20
+
+// notices bounds how long the library is given to notice that a connection has ended, which it does at once.
+const notices = 100 * time.Millisecond
+
+// Disconnected ends the library's connection with that of the session; if last, there will be no other. It returns when
+// the library has noticed: what that sends before is lost, even if the session is connected again.
+func (g *Guest) Disconnected(link uint64, why error, last bool) {
+	c := g.on(link)
+	if c == nil {
+		return
+	}
+	if last {
+		c.retire()
+	} else {
+		c.fail(why)
+	}
+	timer := time.NewTimer(notices)
+	defer timer.Stop()
+	select {
+	case <-c.left:
+	case <-timer.C:
+	case <-g.ended:
+	}
+}
+
+// Ended ends the library after the session's end; expired says that the server has said so.
+func (g *Guest) Ended(expired bool) {
+	g.mu.Lock()
+	g.over, g.expired = true, expired
+	c, pausing := g.conn, g.pausing
+	g.mu.Unlock()
+	close(g.ended)
+	if c != nil && c.retire() || pausing {
+		g.close(g.s.Go)
+	} // else it is in its dialer, or on the way there
+}
+
+// servers is what the library asks for a server before each call of its dialer.
+type servers struct{ g *Guest }
+
+func (p servers) Init([]string) error { return nil }
+func (p servers) Len() int            { return 1 }
+
+func (p servers) Connected() { p.g.once.Do(func() { close(p.g.connected) }) }
+
+// Next returns the server that the session is connected to. retryStart makes the library fail the requests that have not
+// been sent, and sleep for a second.
+func (p servers) Next() (server string, retryStart bool) {
+	g := p.g
+	if server = g.s.Server(); server == "" {
+		server = g.cfg.Server
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pausing = g.timedOut && !g.over // else nothing would end the pause
+	g.timedOut = false
+	return server, g.pausing
+}
+
+// logger passes the library's remarks on as debug messages: it calls connection losses errors, which they are not. Failed
+// attempts to connect are reported by the session.
+type logger struct{ log *slog.Logger }
+
+func (l logger) Printf(format string, args ...any) {
+	if !strings.HasPrefix(format, "failed to connect to ") {
+		l.log.Debug(fmt.Sprintf(format, args...))
+	}
+}

@@ -1,0 +1,62 @@
+package wire
+
+import "github.com/go-curator/curator/internal/jute"
+
+// op is an operation of the protocol, as the client takes it. What zktest takes an operation for is a table of its own:
+// with a common one, both would make the same mistake.
+type op struct {
+	name string // in ZooKeeper's spelling
+	// mutates: a request without a reply may have changed something, so its outcome is unknown.
+	mutates bool
+	// commits: a success proves that a quorum has committed it, see [Liveness]. A reconfig mutates and does not commit: it
+	// replaces the quorum, and perhaps the leader, on which that proof rests.
+	commits bool
+	// large: the reply has data or a list, whose size is not known beforehand: up to Limits.MaxReply.
+	large bool
+	// arms is the kind of watch that the request can arm, 0 if it arms none or many.
+	arms WatchKind
+	// from36: servers before 3.6 close the connection on it, see old.go.
+	from36 bool
+}
+
+// ops are the operations that can be sent; without a row, Submit refuses a call with ErrNoOperation. A check is part of a
+// multi, and createSession and deleteContainer are the servers' own.
+var ops = map[int32]op{
+	jute.OpCreate:          {name: "create", mutates: true, commits: true},
+	jute.OpCreate2:         {name: "create2", mutates: true, commits: true},
+	jute.OpCreateContainer: {name: "createContainer", mutates: true, commits: true},
+	jute.OpCreateTTL:       {name: "createTTL", mutates: true, commits: true},
+	jute.OpDelete:          {name: "delete", mutates: true, commits: true},
+	jute.OpSetData:         {name: "setData", mutates: true, commits: true},
+	jute.OpSetACL:          {name: "setACL", mutates: true, commits: true},
+	jute.OpMulti:           {name: "multi", mutates: true, commits: true, large: true},
+	jute.OpReconfig:        {name: "reconfig", mutates: true, large: true},
+
+	jute.OpExists:               {name: "exists", arms: Data},
+	jute.OpGetData:              {name: "getData", large: true, arms: Data},
+	jute.OpGetACL:               {name: "getACL", large: true},
+	jute.OpGetChildren:          {name: "getChildren", large: true, arms: Child},
+	jute.OpGetChildren2:         {name: "getChildren2", large: true, arms: Child},
+	jute.OpMultiRead:            {name: "multiRead", large: true, from36: true},
+	jute.OpGetEphemerals:        {name: "getEphemerals", large: true},
+	jute.OpGetAllChildrenNumber: {name: "getAllChildrenNumber"},
+	jute.OpSync:                 {name: "sync"},
+
+	jute.OpSetWatches:    {name: "setWatches"},
+	jute.OpSetWatches2:   {name: "setWatches2", from36: true},
+	jute.OpAddWatch:      {name: "addWatch", arms: Persistent, from36: true},
+	jute.OpCheckWatches:  {name: "checkWatches"},
+	jute.OpRemoveWatches: {name: "removeWatches"},
+
+	jute.OpPing:         {name: "ping"},
+	jute.OpAuth:         {name: "auth"},
+	jute.OpSASL:         {name: "sasl"},
+	jute.OpWhoAmI:       {name: "whoAmI", large: true},
+	jute.OpCloseSession: {name: "closeSession"},
+}
+
+// OpName returns the name of an operation, "" if it has no row.
+func OpName(code int32) string { return ops[code].name }
+
+// Mutates reports whether the outcome of a request without a reply is unknown.
+func Mutates(code int32) bool { return ops[code].mutates }
