@@ -124,11 +124,11 @@ func (n *ownNode) change(ctx context.Context, a *actor) error {
 	case 1:
 		d = pick(a.r, n.deletions(a.c, version)...)
 	}
-	session := sessionOf(a.c)
+	epoch := a.c.State().Epoch
 	done := a.timed(ctx, "a fluent "+d.what)
 	stat, err := d.do(ctx)
 	done()
-	if n.refuses(d, err) && session != 0 && session == sessionOf(a.c) {
+	if n.refuses(d, err) && epoch == a.c.State().Epoch {
 		a.w.violate("fluent: %s of %s is certainly refused, since that is %v, and came out as %v", d.what, n.path, n.may, err)
 	}
 	if err != nil && d.what == guaranteed {
