@@ -79,16 +79,6 @@ var everyOperation = []struct {
 		"getConfig", "getData", true,
 		func(ctx context.Context, c *Client) error { return errOf(c.GetConfig().ForEnsemble(ctx)) },
 	},
-	{"walk", "multiRead", true, func(ctx context.Context, c *Client) error {
-		for _, err := range c.Walk().MaxDepth(0).ForPath(ctx, "/a") {
-			return err
-		}
-		return nil
-	}},
-	{
-		"deleteRecursively", "delete", true,
-		func(ctx context.Context, c *Client) error { return c.DeleteRecursively(ctx, "/a/g") },
-	},
 	{
 		"createContainers", "createContainer", true,
 		func(ctx context.Context, c *Client) error { return c.CreateContainers(ctx, "/a/c") },
