@@ -37,6 +37,7 @@ var rules = []rule{
 	{part: "internal/jute", may: nil},
 	{part: "internal/wire", may: []string{"internal/chance", "internal/flow", "internal/jute", "internal/zkpath", "retry"}},
 	{part: "framework", may: []string{"internal/apart", "internal/chance", "internal/fencing", "internal/flow", "internal/plain", "internal/wire", "internal/jute", "internal/zkpath", "retry"}},
+	{part: "framework/admin", may: []string{"framework"}},
 	{part: "framework/tree", may: []string{"framework", "internal/plain", "internal/zkpath", "retry"}},
 	{part: "recipes/internal/queue", may: []string{"internal/chance", "internal/fencing", "internal/flow", "internal/plain", "framework", "internal/zkpath", "retry"}},
 	{part: "recipes/internal/mark", may: []string{"framework", "internal/zkpath", "recipes/internal/queue"}},

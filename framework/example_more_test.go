@@ -176,7 +176,7 @@ func ExampleWithEnsembleTracking() {
 	}
 	defer client.Close()
 	ctx := context.Background()
-	config, watch, err := client.GetConfig().WithWatch().ForEnsemble(ctx)
+	config, watch, err := client.WatchConfig(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -195,32 +195,4 @@ func ExampleWithEnsembleTracking() {
 	// Output:
 	// [zk1:2181 zk2:2181] 0
 	// [zk2:2181 zk3:2181]
-}
-
-func ExampleClient_GetConfig() {
-	server, err := zktest.NewServer(zktest.Config{EnsembleConfig: "server.1=zk1:2888:3888:participant;2181\n" +
-		"server.2=zk2:2888:3888:observer;0.0.0.0:2181\nversion=100000000"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
-
-	config, err := client.GetConfig().ForEnsemble(context.Background())
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, m := range config.Members {
-		fmt.Println(m.ID, m.ClientAddress, m.Observer)
-	}
-	_, err = client.Reconfig().Leaving("2").FromConfig(config.Version).ForEnsemble(context.Background())
-	fmt.Println(err) // as on every server that does not set reconfigEnabled=true
-	// Output:
-	// 1 zk1:2181 false
-	// 2 zk2:2181 true
-	// reconfig: reconfiguration is disabled
 }

@@ -31,16 +31,6 @@ func (b BackgroundWithData[B, T]) ForPath(ctx context.Context, path string, data
 	return background(ctx, b.b.operation(path, data))
 }
 
-// BackgroundForEnsemble is [Background] for operations without a path.
-type BackgroundForEnsemble[B interface {
-	operation() *operation[T]
-}, T any] struct{ b B }
-
-// ForEnsemble queues the request.
-func (b BackgroundForEnsemble[B, T]) ForEnsemble(ctx context.Context) *Pending[T] {
-	return background(ctx, b.b.operation())
-}
-
 // background queues an operation's first request and returns.
 func background[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 	var none T

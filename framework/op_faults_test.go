@@ -77,7 +77,7 @@ var everyOperation = []struct {
 	{"ensure", "create", true, func(ctx context.Context, c *Client) error { return c.Ensure(ctx, "/a/f") }},
 	{
 		"getConfig", "getData", true,
-		func(ctx context.Context, c *Client) error { return errOf(c.GetConfig().ForEnsemble(ctx)) },
+		func(ctx context.Context, c *Client) error { return errOf(c.GetConfig(ctx)) },
 	},
 	{
 		"createContainers", "createContainer", true,

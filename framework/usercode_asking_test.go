@@ -47,7 +47,7 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	"ForRecipes":  func(_ context.Context, c *Client) { c.ForRecipes() },
 	"GetACL":      func(ctx context.Context, c *Client) { _, _ = c.GetACL().ForPath(ctx, "/") },
 	"GetChildren": func(ctx context.Context, c *Client) { _, _ = c.GetChildren().ForPath(ctx, "/") },
-	"GetConfig":   func(ctx context.Context, c *Client) { _, _ = c.GetConfig().ForEnsemble(ctx) },
+	"GetConfig":   func(ctx context.Context, c *Client) { _, _ = c.GetConfig(ctx) },
 	"GetData": func(ctx context.Context, c *Client) {
 		c.GetData().InBackground().ForPath(ctx, "/").Then(func(DataResult, error) {})
 	},
@@ -65,7 +65,12 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	"Later":           func(_ context.Context, c *Client) { c.Later(func() {}) },
 	"Pause":           func(ctx context.Context, c *Client) { c.Pause(ctx, time.Hour) },
 	"PendingCleanups": func(_ context.Context, c *Client) { c.PendingCleanups() },
-	"Reconfig":        func(ctx context.Context, c *Client) { _, _ = c.Reconfig().ForEnsemble(ctx) },
+	"Reconfigure":     func(ctx context.Context, c *Client) { _, _ = c.Reconfigure(ctx, nil, nil, nil, -1) },
+	"WatchConfig": func(ctx context.Context, c *Client) {
+		if _, w, err := c.WatchConfig(ctx); err == nil {
+			w.Stop()
+		}
+	},
 	"Retry": func(ctx context.Context, c *Client) {
 		_ = c.Retry(ctx, func(context.Context) error { return nil }, retry.WithRetryable(Retryable))
 	},
