@@ -172,8 +172,7 @@ func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, 
 	case op == nil:
 		return badArguments("the function given to Retry is nil")
 	}
-	policy, op := c.policyFor(op)
-	return retry.Do(ctx, policy, op, append(slices.Clip(c.core.retryable), opts...)...)
+	return retry.Do(ctx, c.policy(), op, append(slices.Clip(c.core.retryable), opts...)...)
 }
 
 // Pause waits for d, or until ctx ends or the client closes. For authors of recipes.

@@ -187,7 +187,7 @@ func (r *run[T]) complete(p *Pending[T], v T, err error) {
 // node has children, those come after whatever was queued meanwhile.) There is one attempt: a lost connection
 // is an error, ErrConnectionLoss or ErrNotConnected, and the retry policy is not asked. Protected creates,
 // guaranteed deletes and Idempotent operations keep their promises all the same. How many there can be at a
-// time is limited: see [WithBackgroundLimit].
+// time is limited: see [ErrBackgroundFull].
 //
 // The context given to ForPath bounds the operation: when it ends, so does the operation, as in the
 // foreground.

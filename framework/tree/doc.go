@@ -5,6 +5,6 @@
 // view's. With the view of a session they end with that session, and else go on in the next.
 //
 // They send hundreds of requests at once, as operations in the background, and then wait for all replies: a flight. A flight
-// that a lost connection has interrupted is repeated as a whole when the retry policy says so, which does no harm. The
-// limit of [framework.WithBackgroundLimit] does not count these operations. Hooks are called for each of them.
+// that a lost connection has interrupted is repeated as a whole when the retry policy says so, which does no harm. They
+// do not count for [framework.ErrBackgroundFull]. Hooks are called for each of them.
 package tree
