@@ -38,6 +38,8 @@ var rules = []rule{
 	{part: "internal/wire", may: []string{"internal/chance", "internal/flow", "internal/jute", "internal/zkpath", "retry"}},
 	{part: "internal/guest", may: []string{"internal/jute"}},
 	{part: "framework", may: []string{"internal/apart", "internal/chance", "internal/fencing", "internal/flow", "internal/guest", "internal/plain", "internal/wire", "internal/jute", "internal/zkpath", "retry"}},
+	{part: "framework/admin", may: []string{"framework"}},
+	{part: "framework/tree", may: []string{"framework", "internal/plain", "internal/zkpath", "retry"}},
 	{part: "recipes/internal/line", may: []string{"internal/chance", "internal/fencing", "internal/flow", "internal/plain", "framework", "internal/zkpath", "retry"}},
 	{part: "recipes/internal/mark", may: []string{"framework", "internal/zkpath", "recipes/internal/line"}},
 	{part: "recipes", may: forRecipes, apart: true},
@@ -48,7 +50,7 @@ var rules = []rule{
 	{part: "recipes/discovery", may: append([]string{"recipes/node", "cache"}, forRecipes...)},
 	{part: "recipes/semaphore", may: append([]string{"recipes/counter"}, forRecipes...)}, // its number of leases
 	{part: "cache", may: []string{"internal/flow", "internal/plain", "framework", "internal/zkpath", "retry"}},
-	{part: "inspect", may: []string{"cache", "framework", "internal/plain", "internal/zkpath"}},
+	{part: "inspect", may: []string{"cache", "framework", "framework/tree", "internal/plain", "internal/zkpath"}},
 	{part: "inspect/http", may: []string{"inspect", "cache", "framework", "internal/flow", "internal/plain", "internal/zkpath"}},
 	// The in-process server shares only the wire format with the client: with more in common they would share their mistakes.
 	{part: "zktest", may: []string{"internal/jute", "internal/plain", "internal/zkpath"}},

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
 
 	"github.com/go-curator/curator/internal/chance"
@@ -192,46 +191,12 @@ func (c *Client) UsingRetry(policy retry.Policy) *Client {
 // ErrThrottled. The caller has to know whether a repeat does harm.
 func Retryable(err error) bool { return transient(err) }
 
-// WhileConnected makes a retry policy, for [WithRetry] and [Client.UsingRetry], that repeats nothing while
-// the client has no connection: an operation that fails then returns its error at once, ErrConnectionLoss or
-// ErrNotConnected. While there is a connection, policy decides; a nil policy repeats nothing.
-// [WithConnectionTimeout] says how long an operation waits for a connection. Curator has no such policy.
-func WhileConnected(policy retry.Policy) retry.Policy { return whileConnected{policy} }
-
-type whileConnected struct{ retry.Policy }
-
-// NewBackOff implements [retry.Policy] for use without a client.
-func (p whileConnected) NewBackOff() backoff.BackOff {
-	if p.Policy == nil {
-		return &backoff.StopBackOff{}
+// policy returns the retry policy of the view.
+func (c *Client) policy() retry.Policy {
+	if c.view.retry != nil {
+		return c.view.retry
 	}
-	return p.Policy.NewBackOff()
-}
-
-// whileConnected wraps op: while there is no connection, its errors are final.
-func (c *Client) whileConnected(op func(ctx context.Context) error) func(ctx context.Context) error {
-	return func(ctx context.Context) error {
-		err := op(ctx)
-		var marked *backoff.PermanentError // a second mark would stay on the error
-		if err != nil && !errors.As(err, &marked) && ctx.Err() == nil &&
-			!c.core.epochLast().wire.Connected() {
-			return retry.Permanent(err)
-		}
-		return err
-	}
-}
-
-// policyFor returns the policy for op, and op as it has to be called with that.
-func (c *Client) policyFor(op func(ctx context.Context) error) (
-	retry.Policy, func(ctx context.Context) error) {
-	policy := c.view.retry
-	if policy == nil {
-		policy = c.core.cfg.retry
-	}
-	if p, only := policy.(whileConnected); only {
-		return p.Policy, c.whileConnected(op)
-	}
-	return policy, op
+	return c.core.cfg.retry
 }
 
 // ready returns the channel that ends the wait before the first retry: with a connection, if err is about

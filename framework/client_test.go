@@ -277,9 +277,6 @@ func TestCloseEndsPauses(t *testing.T) {
 			_, err := s.Client().GetData().ForPath(ctx, "/a")
 			return err
 		},
-		"several": func(ctx context.Context, c *Client, _ *Session) error {
-			return c.DeleteRecursively(ctx, "/a")
-		},
 		"session soon": func(ctx context.Context, c *Client, _ *Session) error {
 			_, err := c.SessionSoon(ctx)
 			return err

@@ -1,9 +1,7 @@
 package framework
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -58,10 +56,8 @@ func TestWhatNobodyHasMade(t *testing.T) {
 		"multiRead":   first(MultiReadBuilder{}.ForReads(ctx, ReadData("/a"))),
 		"addWatch":    first(AddWatchBuilder{}.ForPath(ctx, "/a")),
 		"watches":     first(WatchesBuilder{}.Add().ForPath(ctx, "/a")),
-		"getConfig":   first(GetConfigBuilder{}.ForEnsemble(ctx)),
-		"reconfig":    first(ReconfigBuilder{}.Joining("server.1=a:1:2:participant;1").ForEnsemble(ctx)),
-		"dump":        first(DumpBuilder{}.ForPath(ctx, "/", io.Discard)),
-		"restore":     first(RestoreBuilder{}.ForPath(ctx, "/", &bytes.Buffer{})),
+		"getConfig":   first((&Client{}).GetConfig(ctx)),
+		"reconfig":    first((&Client{}).Reconfigure(ctx, nil, []string{"1"}, nil, -1)),
 		"transaction": first((&Client{}).Transaction(ctx, TransactionOps{}.Create().ForPath("/a", nil),
 			TransactionOp{})),
 		"hold":       first((&Session{}).Hold(ctx, HoldOptions{Path: "/a"})),
@@ -71,9 +67,6 @@ func TestWhatNobodyHasMade(t *testing.T) {
 	} {
 		assert.ErrorIs(t, err, ErrNoClient, name)
 		assert.ErrorIs(t, err, ErrBadArguments, name)
-	}
-	for _, err := range (WalkBuilder{}).ForPath(ctx, "/") {
-		assert.ErrorIs(t, err, ErrNoClient)
 	}
 	for _, op := range []TransactionOp{TransactionOps{}.Delete().ForPath("/a"),
 		TransactionOps{}.SetData().ForPath("/a", nil), TransactionOps{}.Check().ForPath("/a")} {

@@ -63,8 +63,8 @@ func WithCompressionProvider(p CompressionProvider) Option {
 
 // WithDecompressedLimit limits how many bytes of decompressed data one call returns: a [Client.MultiRead], in
 // total over its nodes, or a read of one node. A read for which no room is left fails by itself with
-// ErrDecompressedTooLarge; the others are not affected, nor are smaller ones after it. A [Client.Walk]
-// decompresses one node at a time and keeps none, so there the limit is for each node. [Gzip] stops
+// ErrDecompressedTooLarge; the others are not affected, nor are smaller ones after it. Walk, in
+// package tree, decompresses one node at a time and keeps none, so there the limit is for each node. [Gzip] stops
 // decompressing at the limit. Another [CompressionProvider] runs to its end, and a result that is too large
 // is dropped. Default 64 MiB.
 func WithDecompressedLimit(bytes int) Option {

@@ -307,34 +307,9 @@ func TestDecompressedInSum(t *testing.T) {
 				require.NoError(t, srv.Create("/large", bomb(t, 1001)))
 				_, err = c.GetData().Decompressed().ForPath(ctx, "/large")
 				assert.ErrorIs(t, err, ErrDecompressedTooLarge, "one node is a call, too")
-				nodes := 0
-				for n, err := range c.Walk().ForPath(ctx, "/") {
-					require.NoError(t, err)
-					nodes += len(n.Data)
-				}
-				assert.NotZero(t, nodes)
 			}, WithCompressionProvider(p), WithDecompressedLimit(1000))
 		})
 	}
 	_, err := New("h", WithDecompressedLimit(0))
 	assert.ErrorIs(t, err, ErrInvalidOption)
-}
-
-// A walk keeps nothing of what it has unpacked: there the limit is that of each node.
-func TestDecompressedOnAWalk(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
-		for i, size := range []int{900, 900, 1001, 900} {
-			require.NoError(t, srv.Create(fmt.Sprintf("/r%d", i), bomb(t, size)))
-		}
-		got := map[string]int{}
-		for n, err := range c.Walk().ForPath(t.Context(), "/") {
-			if n.Path == "/r2" {
-				assert.ErrorIs(t, err, ErrDecompressedTooLarge)
-			} else {
-				require.NoError(t, err)
-			}
-			got[n.Path] = len(n.Data)
-		}
-		assert.Equal(t, []int{900, 900, 0, 900}, []int{got["/r0"], got["/r1"], got["/r2"], got["/r3"]})
-	}, WithCompression(), WithDecompressedLimit(1000))
 }

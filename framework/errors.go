@@ -187,11 +187,6 @@ func opError(op, path string, err error) error {
 	return &OpError{op, path, err}
 }
 
-// ServerError is an error code of the server for which this package has no error.
-type ServerError struct{ Code int32 }
-
-func (e *ServerError) Error() string { return "the server reports: " + jute.CodeName(e.Code) }
-
 var codeErrors = map[int32]error{
 	jute.CodeNoNode:                   ErrNoNode,
 	jute.CodeNodeExists:               ErrNodeExists,
@@ -226,7 +221,7 @@ func codeError(code int32) error {
 	if err, ok := codeErrors[code]; ok {
 		return err
 	}
-	return &ServerError{code}
+	return errors.New("the server reports: " + jute.CodeName(code)) // there is no error for this code
 }
 
 var errReadLost = named("connection lost before the reply came", ErrConnectionLoss, zk.ErrConnectionClosed)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"slices"
 	"time"
 
 	"github.com/go-curator/curator/framework"
@@ -200,57 +199,4 @@ func ExampleDeleteBuilder_Guaranteed() {
 	// Output:
 	// true
 	// true <nil>
-}
-
-// A member is taken out of the ensemble and put back, and a client that tracks the ensemble follows.
-func ExampleClient_Reconfig() {
-	ensemble, err := zktest.NewEnsemble(3, zktest.Config{Reconfig: true, // reconfigEnabled=true
-		SuperDigest: framework.DigestACL(framework.PermAll, "super", "secret").ID})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer ensemble.Close()
-	client, err := framework.New(ensemble.ConnectString(), framework.WithDialer(ensemble.Dial),
-		framework.WithAuth("digest", []byte("super:secret")), framework.WithEnsembleTracking())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
-	ctx := context.Background()
-
-	// follow shows a configuration, and waits until the client is connected to one of its members.
-	follow := func(config framework.EnsembleConfig) {
-		for _, m := range config.Members {
-			fmt.Print(m.ID, " ")
-		}
-		members := config.ClientAddresses()
-		for len(client.Servers()) != len(members) || !slices.Contains(members, client.Health().Server) {
-			time.Sleep(time.Millisecond)
-		}
-		fmt.Println("and the client follows")
-	}
-	config, err := client.GetConfig().ForEnsemble(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	follow(config)
-
-	less, err := client.Reconfig().Leaving("1").FromConfig(config.Version).ForEnsemble(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	follow(less)
-	_, err = client.Reconfig().Leaving("2").FromConfig(config.Version).ForEnsemble(ctx)
-	fmt.Println(err) // somebody has changed it since
-
-	again, err := client.Reconfig().Joining("server.1=" + config.Members[0].Spec).ForEnsemble(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	follow(again)
-	// Output:
-	// 1 2 3 and the client follows
-	// 2 3 and the client follows
-	// reconfig: version conflict
-	// 1 2 3 and the client follows
 }

@@ -172,8 +172,7 @@ func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, 
 	case op == nil:
 		return badArguments("the function given to Retry is nil")
 	}
-	policy, op := c.policyFor(op)
-	return retry.Do(ctx, policy, op, append(slices.Clip(c.core.retryable), opts...)...)
+	return retry.Do(ctx, c.policy(), op, append(slices.Clip(c.core.retryable), opts...)...)
 }
 
 // Pause waits for d, or until ctx ends or the client closes. For authors of recipes.
@@ -261,6 +260,18 @@ type place struct {
 	path string
 }
 
+// FullPath returns the path of the node in the whole tree, with chroot and namespace. Errors: ErrInvalidPath,
+// ErrNoClient. For authors of recipes.
+func (c *Client) FullPath(path string) (string, error) { return c.fullPath(path) }
+
+// MaxFrame returns the limit of [WithMaxFrame] for a request, in bytes. For authors of recipes.
+func (c *Client) MaxFrame() int {
+	if c.none() {
+		return 0
+	}
+	return c.core.cfg.maxFrame
+}
+
 // Hooks returns the hooks of [WithHooks] as one value; a recipe calls them to report what it does. Acquire,
 // Wait and NodeData are never nil, and neither are the functions and the context that they return. Queue is
 // nil if there are no hooks: then the recipe need not find out what Queue and Wait report. All other fields
@@ -310,28 +321,27 @@ func (c *Client) Unpacked(path string, data []byte) ([]byte, error) {
 			ErrDataTooLarge, len(data), ContenderDataLimit)
 	}
 	plain, err := c.UnpackedUpTo(path, data, ContenderDataLimit)
-	if err != nil {
+	if errors.Is(err, ErrDecompressedTooLarge) {
 		return nil, fmt.Errorf("%w: %w", ErrDataTooLarge, err)
 	}
 	return plain, nil
 }
 
 // UnpackedUpTo returns data, read Undecompressed, as this client would read them: with [WithCompression]
-// decompressed if possible, and otherwise as they are, since other clients may not compress. Data that would
-// have more bytes than limit when decompressed are ErrDecompressedTooLarge; [WithDecompressedLimit] applies,
-// too. For authors of recipes and caches.
+// decompressed if possible. Data that cannot be decompressed are returned as they are, since other clients may
+// not compress, with an error that matches ErrDecompress. Data that would have more bytes than limit when
+// decompressed are not returned, and the error matches ErrDecompressedTooLarge, too; [WithDecompressedLimit]
+// applies as well. For authors of recipes and caches.
 func (c *Client) UnpackedUpTo(path string, data []byte, limit int) ([]byte, error) {
 	full, err := c.fullPath(path)
 	if err != nil || !c.Compresses() {
 		return data, nil
 	}
-	switch plain, err := c.incomingUpTo(full, data, packDefault, min(limit, c.core.cfg.decompressed)); {
-	case err == nil:
-		return plain, nil
-	case errors.Is(err, ErrDecompressedTooLarge):
-		return nil, err
+	plain, err := c.incomingUpTo(full, data, packDefault, min(limit, c.core.cfg.decompressed))
+	if err != nil && !errors.Is(err, ErrDecompressedTooLarge) {
+		return data, err
 	}
-	return data, nil
+	return plain, err
 }
 
 // Compresses reports whether the client has [WithCompression]. For authors of recipes and caches.

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -270,46 +269,6 @@ func TestTheFirstRetryComesWithTheReconnect(t *testing.T) {
 			assert.Less(t, time.Since(before), 2*time.Second)
 		}, WithRetry(retry.RetryNTimes{Retries: 2, Sleep: 10 * time.Second}))
 	})
-}
-
-// WhileConnected repeats what fails with a connection, and nothing that fails for want of one.
-func TestNothingIsRepeatedWithoutAConnection(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
-		srv.Inject(zktest.Fault{Op: "exists", Action: zktest.ReplyError, Err: zktest.ErrThrottledOp, Times: 3})
-		_, err := c.CheckExists().ForPath(t.Context(), "/")
-		require.NoError(t, err)
-
-		tries := 0
-		count := func(ctx context.Context) error {
-			tries++
-			_, err := c.CheckExists().InBackground().ForPath(ctx, "/").Wait(ctx)
-			return err
-		}
-		srv.Stop()
-		synctest.Wait()
-		before := time.Now()
-		_, err = c.CheckExists().ForPath(t.Context(), "/")
-		require.ErrorIs(t, err, ErrNotConnected)
-		assert.Equal(t, 2*time.Second, time.Since(before), "one wait for a connection")
-		require.ErrorIs(t, c.Retry(t.Context(), count), ErrNotConnected)
-		assert.Equal(t, 1, tries)
-		err = c.Retry(t.Context(), func(ctx context.Context) error { return retry.Permanent(count(ctx)) })
-		require.ErrorIs(t, err, ErrNotConnected)
-		var marked *backoff.PermanentError
-		assert.False(t, errors.As(err, &marked), "a loop around this one decides for itself")
-
-		patient := c.UsingRetry(retry.RetryNTimes{Retries: 1})
-		before = time.Now()
-		_, err = patient.CheckExists().ForPath(t.Context(), "/")
-		require.ErrorIs(t, err, ErrNotConnected)
-		assert.Equal(t, 4*time.Second, time.Since(before))
-	}, WithRetry(
-		WhileConnected(retry.RetryNTimes{Retries: 5, Sleep: time.Second}),
-	), WithConnectionTimeout(2*time.Second), WithSessionTimeout(40*time.Second))
-	assert.Equal(
-		t, time.Second, WhileConnected(retry.RetryOneTime{Sleep: time.Second}).NewBackOff().NextBackOff(),
-	)
-	assert.Negative(t, WhileConnected(nil).NewBackOff().NextBackOff())
 }
 
 // Client.Retry takes what retry.Do takes.

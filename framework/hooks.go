@@ -25,9 +25,8 @@ import (
 // on a caller's goroutine has the same effect; on the client's own goroutines it ends only that hook.
 type Hooks struct {
 	// Operation is called when a builder's operation begins, in the foreground or in the background. The
-	// function that it returns is called when the operation has ended. All tries count as one operation. Two
-	// things are not reported: operations refused for their arguments, and the many requests of helpers that
-	// work on whole subtrees.
+	// function that it returns is called when the operation has ended. All tries count as one operation.
+	// Operations refused for their arguments are not reported.
 	Operation func(ctx context.Context, op Operation) func(OperationEnd)
 	// Acquire is called when a recipe begins to acquire a lock, a lease or leadership. The function that it
 	// returns is called with nil when the recipe has succeeded, or with the error when the recipe gives up.

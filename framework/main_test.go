@@ -56,3 +56,11 @@ func changesOf(t *testing.T, c *Client) (next func(...StateChange)) {
 		}
 	}
 }
+
+// plant makes nodes whose data are their paths.
+func plant(t *testing.T, srv *zktest.Server, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		require.NoError(t, srv.Create(path, []byte(path)))
+	}
+}

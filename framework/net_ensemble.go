@@ -30,7 +30,7 @@ const (
 
 // EnsembleConfig is the configuration on which the members of an ensemble have agreed.
 type EnsembleConfig struct {
-	// Version identifies the configuration, for [ReconfigBuilder.FromConfig].
+	// Version identifies the configuration, for the FromConfig of admin.Reconfig.
 	Version int64
 	// Members are in the order of their ids, at most 1000. A standalone server has none.
 	Members []EnsembleMember
@@ -246,7 +246,7 @@ func (c *core) track() {
 		if err != nil {
 			return // closed
 		}
-		config, watch, err := s.Client().GetConfig().WithWatch().ForEnsemble(ctx)
+		config, watch, err := s.Client().WatchConfig(ctx)
 		if err != nil {
 			if ctx.Err() == nil && !errors.Is(err, ErrSessionLost) {
 				if !transient(err) { // else the log lines of the connection say it

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/internal/jute"
-	"github.com/go-curator/curator/retry"
 	"github.com/go-curator/curator/zktest"
 )
 
@@ -120,83 +119,42 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 func TestGetConfig(t *testing.T) {
 	bubbleOf(t, zktest.Config{EnsembleConfig: ensemble}, func(t *testing.T, srv *zktest.Server, c *Client) {
 		ctx := t.Context()
-		var stat Stat
-		config, err := c.UsingNamespace("team").GetConfig().StoringStatIn(&stat).ForEnsemble(ctx)
+		config, err := c.UsingNamespace("team").GetConfig(ctx)
 		require.NoError(t, err)
 		assert.Equal(t, int64(0x100000000), config.Version)
 		assert.Equal(t, []string{"a:2181", "b:2181"}, config.ClientAddresses())
 		assert.Equal(t, ensemble, string(config.Data))
-		assert.Equal(t, int32(len(ensemble)), stat.DataLength)
 
-		_, watch, err := c.UsingNamespace("team").GetConfig().WithWatch().ForEnsemble(ctx)
+		_, watch, err := c.UsingNamespace("team").WatchConfig(ctx)
 		require.NoError(t, err)
 		require.NoError(t, srv.Set("/zookeeper/config", []byte("version=5")))
 		assert.Equal(t, Event{Type: EventNodeDataChanged, Path: "/zookeeper/config"}, <-watch.C)
-		r, err := c.GetConfig().InBackground().ForEnsemble(ctx).Wait(ctx)
+		config, err = c.GetConfig(ctx)
 		require.NoError(t, err)
-		assert.Equal(t, int64(5), r.Config.Version)
+		assert.Equal(t, int64(5), config.Version)
 	})
-}
-
-func TestReconfig(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
-		ctx := t.Context()
-		member := "server.4=h:2888:3888:participant;2181"
-		_, err := c.Reconfig().Joining(member).ForEnsemble(ctx)
-		assert.ErrorIs(t, err, ErrReconfigDisabled)
-		assert.EqualError(t, err, "reconfig: reconfiguration is disabled")
-		_, err = c.Reconfig().Leaving("4").InBackground().ForEnsemble(ctx).Wait(ctx)
-		assert.ErrorIs(t, err, ErrReconfigDisabled)
-
-		for _, bad := range []ReconfigBuilder{
-			c.Reconfig(), c.Reconfig().FromConfig(3), c.Reconfig().Joining("h:2888:3888"),
-			c.Reconfig().WithNewMembers("server.1="),
-			c.Reconfig().Leaving("server.4"), c.Reconfig().Leaving(""),
-			c.Reconfig().WithNewMembers(member).Joining(member),
-			c.Reconfig().WithNewMembers(member).Leaving("1"), c.Reconfig().Joining(member + "," + member),
-			c.Reconfig().WithNewMembers(member + "\n" + member),
-		} {
-			_, err := bad.ForEnsemble(ctx)
-			assert.ErrorIs(t, err, ErrBadArguments)
-		}
-		for code, want := range map[zktest.Error]error{
-			zktest.Error(jute.CodeReconfigInProgress): ErrReconfigInProgress,
-			zktest.Error(jute.CodeNewConfigNoQuorum):  ErrNewConfigNoQuorum, zktest.ErrBadVersion: ErrBadVersion} {
-			srv.Inject(zktest.Fault{Op: "reconfig", Action: zktest.ReplyError, Err: code})
-			_, err := c.Reconfig().Joining(member).FromConfig(7).ForEnsemble(ctx)
-			assert.ErrorIs(t, err, want)
-		}
-		srv.ResetCounts()
-		srv.Inject(zktest.Fault{Op: "reconfig", Action: zktest.LoseReply})
-		_, err = c.Reconfig().Joining(member).ForEnsemble(ctx)
-		assert.ErrorIs(t, err, ErrConnectionLoss)
-		assert.Equal(t, 1, srv.Counts()["reconfig"], "not repeated: it could undo what others have done since")
-		srv.Inject(zktest.Fault{Op: "reconfig", Action: zktest.ReplyError, Err: zktest.ErrUnimplemented})
-		_, err = c.Reconfig().Joining(member).ForEnsemble(ctx)
-		assert.ErrorIs(t, err, ErrUnimplemented, "as a standalone server that allows it says")
-	}, WithRetry(retry.RetryNTimes{Retries: 2}))
 }
 
 // The server tells the two forms apart by null, which is not the empty string.
 func TestReconfigOnTheWire(t *testing.T) {
 	c := &Client{core: &core{}}
-	frame := func(b ReconfigBuilder) string {
-		op := b.operation()
+	frame := func(r reconfigRequest) string {
+		op := c.reconfigure(&r)
 		require.NoError(t, op.fault)
 		return hex.EncodeToString(op.request(nil).Body)
 	}
 	const null, any = "ffffffff", "ffffffffffffffff"
 	assert.Equal(t, "00000015"+hex.EncodeToString([]byte("server.1=a,server.2=b"))+"00000003"+
 		hex.EncodeToString([]byte("3,4"))+null+any,
-		frame(c.Reconfig().Joining("server.1=a").Joining("server.2=b").Leaving("3", "4")))
+		frame(reconfigRequest{joining: []string{"server.1=a", "server.2=b"}, leaving: []string{"3", "4"}, version: -1}))
 	assert.Equal(t, null+null+"00000015"+hex.EncodeToString([]byte("server.1=a\nserver.2=b"))+"0000000000000007",
-		frame(c.Reconfig().WithNewMembers("server.1=a", "server.2=b").FromConfig(7)))
+		frame(reconfigRequest{members: []string{"server.1=a", "server.2=b"}, version: 7}))
+	assert.ErrorIs(t, c.reconfigure(&reconfigRequest{version: -1}).fault, ErrBadArguments)
 
-	r, err := c.Reconfig().Leaving("2").operation().decode(0,
-		jute.Marshal(&jute.GetDataResponse{Data: []byte(ensemble), Stat: jute.Stat{Version: 3}}))
+	leaves := &reconfigRequest{leaving: []string{"2"}}
+	r, err := c.reconfigure(leaves).decode(0, jute.Marshal(&jute.GetDataResponse{Data: []byte(ensemble)}))
 	require.NoError(t, err)
-	assert.Len(t, r.Config.Members, 2)
-	assert.Equal(t, int32(3), r.Stat.Version)
-	_, err = c.Reconfig().Leaving("2").operation().decode(0, []byte{1})
+	assert.Len(t, r.config.Members, 2)
+	_, err = c.reconfigure(leaves).decode(0, []byte{1})
 	assert.ErrorIs(t, err, ErrMalformedReply)
 }

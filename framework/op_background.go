@@ -31,16 +31,6 @@ func (b BackgroundWithData[B, T]) ForPath(ctx context.Context, path string, data
 	return background(ctx, b.b.operation(path, data))
 }
 
-// BackgroundForEnsemble is [Background] for operations without a path.
-type BackgroundForEnsemble[B interface {
-	operation() *operation[T]
-}, T any] struct{ b B }
-
-// ForEnsemble queues the request.
-func (b BackgroundForEnsemble[B, T]) ForEnsemble(ctx context.Context) *Pending[T] {
-	return background(ctx, b.b.operation())
-}
-
 // background queues an operation's first request and returns.
 func background[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 	var none T
@@ -197,7 +187,7 @@ func (r *run[T]) complete(p *Pending[T], v T, err error) {
 // node has children, those come after whatever was queued meanwhile.) There is one attempt: a lost connection
 // is an error, ErrConnectionLoss or ErrNotConnected, and the retry policy is not asked. Protected creates,
 // guaranteed deletes and Idempotent operations keep their promises all the same. How many there can be at a
-// time is limited: see [WithBackgroundLimit].
+// time is limited: see [ErrBackgroundFull].
 //
 // The context given to ForPath bounds the operation: when it ends, so does the operation, as in the
 // foreground.

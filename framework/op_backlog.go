@@ -2,19 +2,11 @@ package framework
 
 import "fmt"
 
-// ErrBackgroundFull says that too many operations of this client are in the background already, so this one
-// was not sent: see [WithBackgroundLimit]. Wait for some of them and try again.
+// ErrBackgroundFull says that 262144 operations of this client are in the background without an answer, so this
+// one was not sent: each needs memory while it waits, and whatever is queued after it waits for it. Wait for some
+// of them and try again. Operations through the view of a session do not count, nor do guaranteed deletes and the
+// reads of caches: so recipes do not lose what they hold, and a lock can always be released.
 var ErrBackgroundFull = named("too many operations in the background")
-
-// WithBackgroundLimit limits how many operations can be in the background without an answer. Each needs
-// memory while it waits, and whatever is queued after it waits for it. Further operations end with
-// ErrBackgroundFull at once, and nothing of them was sent. Operations through the view of a session do not
-// count, nor do guaranteed deletes and the reads of caches: so recipes do not lose what they hold, and a lock
-// can always be released. n must be at least 1. Default 262144.
-func WithBackgroundLimit(n int) Option {
-	return checked(n >= 1, func(o *options) { o.background = n }, "WithBackgroundLimit",
-		"%d is less than 1", n)
-}
 
 const defaultBackground = 1 << 18
 

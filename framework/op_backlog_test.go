@@ -49,10 +49,5 @@ func TestBackgroundLimit(t *testing.T) {
 			require.NoError(t, err, "there is room again")
 		}
 		assert.Zero(t, c.core.ops.queued.Load())
-	}, WithBackgroundLimit(10))
-}
-
-func TestBackgroundLimitIsChecked(t *testing.T) {
-	_, err := New("server:2181", WithBackgroundLimit(0))
-	require.ErrorIs(t, err, ErrInvalidOption)
+	}, func(o *options) error { o.background = 10; return nil })
 }

@@ -77,17 +77,7 @@ var everyOperation = []struct {
 	{"ensure", "create", true, func(ctx context.Context, c *Client) error { return c.Ensure(ctx, "/a/f") }},
 	{
 		"getConfig", "getData", true,
-		func(ctx context.Context, c *Client) error { return errOf(c.GetConfig().ForEnsemble(ctx)) },
-	},
-	{"walk", "multiRead", true, func(ctx context.Context, c *Client) error {
-		for _, err := range c.Walk().MaxDepth(0).ForPath(ctx, "/a") {
-			return err
-		}
-		return nil
-	}},
-	{
-		"deleteRecursively", "delete", true,
-		func(ctx context.Context, c *Client) error { return c.DeleteRecursively(ctx, "/a/g") },
+		func(ctx context.Context, c *Client) error { return errOf(c.GetConfig(ctx)) },
 	},
 	{
 		"createContainers", "createContainer", true,

@@ -43,12 +43,6 @@ func TestAReadHasNoUnknownOutcome(t *testing.T) {
 			"wait": {"getData", func(ctx context.Context) error {
 				return second(c.GetData().InBackground().ForPath(t.Context(), "/a").Wait(ctx))
 			}},
-			"walk": {"exists", func(ctx context.Context) error {
-				for _, err := range c.Walk().WithoutData().ForPath(ctx, "/a") {
-					return err
-				}
-				return nil
-			}},
 		} {
 			connected(t, c)
 			// not the library's own question after a reconnect

@@ -93,3 +93,23 @@ func TestPersistentParents(t *testing.T) {
 		}
 	})
 }
+
+func TestEnsure(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		ctx := t.Context()
+		require.NoError(t, c.Ensure(ctx, "/a/b/c"))
+		assert.Equal(t, zktest.Persistent, srv.Tree()["/a/b/c"].Mode)
+		assert.Empty(t, srv.Tree()["/a/b/c"].Data, "not even the default data")
+		require.NoError(t, srv.Set("/a/b/c", []byte("x")))
+		srv.ResetCounts()
+		require.NoError(t, c.Ensure(ctx, "/a/b/c"))
+		assert.Equal(t, map[string]int{"create": 1}, writes(srv))
+		assert.Equal(t, "x", string(srv.Tree()["/a/b/c"].Data))
+		require.NoError(t, c.Ensure(ctx, "/"))
+		require.NoError(t, c.UsingNamespace("team").Ensure(ctx, "/d"))
+		assert.Contains(t, srv.Tree(), "/team/d")
+		srv.Inject(zktest.Fault{Op: "create", Action: zktest.LoseReply})
+		require.NoError(t, c.Ensure(ctx, "/e/f"))
+		assert.ErrorIs(t, c.Ensure(ctx, "e"), ErrInvalidPath)
+	}, WithDefaultData([]byte("default")))
+}

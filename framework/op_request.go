@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
-	"github.com/go-curator/curator/retry"
 )
 
 // latecomer gets the answer to a request whose caller has left.
@@ -176,21 +175,4 @@ func setDataCall(full string, data []byte, version int32) *wire.Call {
 func deleteCall(full string, version int32) *wire.Call {
 	req := jute.PathVersionRequest{Path: full, Version: version}
 	return &wire.Call{Op: jute.OpDelete, Body: jute.Encode(req.Fields)}
-}
-
-// repeat runs f as the retry policy says, each time in the then current session.
-func (c *Client) repeat(ctx context.Context, f func(ctx context.Context, e *epoch) error) error {
-	if err := checkContext(ctx); err != nil {
-		return err
-	}
-	err := c.Retry(ctx, func(ctx context.Context) error {
-		e, err := c.epochOf()
-		if err != nil {
-			return err
-		}
-		return f(ctx, e)
-	}, retry.WithRetryable(func(err error) bool {
-		return situation{class: classOf(err), pinned: c.view.epoch != nil}.decide() == tryAgain
-	}))
-	return c.core.explain(err)
 }

@@ -61,8 +61,7 @@ func foreground[T any](ctx context.Context, o *operation[T]) (v T, err error) {
 		}
 	}()
 	if err = r.observe(ctx); err == nil {
-		policy, op := r.c.policyFor(r.attempt)
-		err = retry.Do(ctx, policy, op, r.c.core.retries...)
+		err = retry.Do(ctx, r.c.policy(), r.attempt, r.c.core.retries...)
 	}
 	if err != nil {
 		err = r.fail(err)

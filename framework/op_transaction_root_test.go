@@ -54,9 +54,9 @@ func TestTransactionMakesTheRootOfANamespace(t *testing.T) {
 						assert.Equal(t, zktest.Container, srv.Tree()[path].Mode, name)
 					}
 				}
-				require.NoError(t, root.DeleteRecursively(ctx, "/team"))
-				require.NoError(t, root.DeleteRecursively(ctx, "/other"))
-				require.NoError(t, root.DeleteRecursively(ctx, "/plain"))
+				require.NoError(t, root.Delete().DeletingChildrenIfNeeded().Quietly().ForPath(ctx, "/team"))
+				require.NoError(t, root.Delete().DeletingChildrenIfNeeded().Quietly().ForPath(ctx, "/other"))
+				require.NoError(t, root.Delete().DeletingChildrenIfNeeded().Quietly().ForPath(ctx, "/plain"))
 			}
 			for range 2 {
 				_, err := transact(ctx, one, background, op.Create().ForPath("/x", nil))
@@ -90,7 +90,7 @@ func TestTransactionMakesNothingButTheRoot(t *testing.T) {
 				if name != "create" { // which does as Create does
 					assert.NotContains(t, srv.Tree(), "/app", name)
 				}
-				require.NoError(t, root.DeleteRecursively(ctx, "/app"))
+				require.NoError(t, root.Delete().DeletingChildrenIfNeeded().Quietly().ForPath(ctx, "/app"))
 			}
 			before := srv.Counts()["multi"]
 			_, err := transact(ctx, root, background, root.TransactionOp().Create().ForPath("/none/x", nil))

@@ -75,7 +75,7 @@ type network struct {
 	readOnly bool
 	tracking bool
 	joinable func(host string) bool // nil: see trusted
-	spread   time.Duration
+	spread   time.Duration          // limit of the random pause between a loss and the search, so that not all clients come at once
 }
 
 type limits struct {
@@ -296,20 +296,6 @@ func WithTLS(cfg *tls.Config) Option {
 // local to that server. Without localSessionsEnabled the client cannot connect there and reports
 // ErrNotReadOnly.
 func WithReadOnly() Option { return func(o *options) error { o.readOnly = true; return nil } }
-
-// WithReconnectJitter limits the random pause between the loss of the connection and the search for the next.
-// The pause keeps the clients of a large fleet from arriving at the same instant when a server restarts or
-// the leader changes. It is left out where it would cost the session. 0 means no pause. Default 100 ms.
-//
-// Before each further round through the list of servers there is a longer pause, also random: from about 50
-// ms up to 1 s, half as much more or less. After a round in which a server answered, and refused or dropped
-// the connection, it grows up to 5 s. In a long outage it grows up to a tenth of the outage, at most 5 s, so
-// that many clients do not all come back in one second. If longest is more than that, it is the limit here,
-// too.
-func WithReconnectJitter(longest time.Duration) Option {
-	return checked(longest >= 0, func(o *options) { o.spread = longest }, "WithReconnectJitter",
-		"%v is negative; give 0 or more", longest)
-}
 
 // WithAuth adds a credential that every connection presents before anything else: WithAuth("digest",
 // []byte("user:password")). It can be given several times. (In Curator the last call replaces the earlier

@@ -1,10 +1,8 @@
 package framework
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"reflect"
@@ -41,18 +39,15 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	"Delete": func(ctx context.Context, c *Client) {
 		_ = c.Delete().Guaranteed().ForPath(ctx, "/none")
 	},
-	"DeleteRecursively": func(ctx context.Context, c *Client) { _ = c.DeleteRecursively(ctx, "/none") },
-	"DeleteChildren":    func(ctx context.Context, c *Client) { _ = c.DeleteChildren(ctx, "/none") },
-	"Dump":              func(ctx context.Context, c *Client) { _, _ = c.Dump().ForPath(ctx, "/", io.Discard) },
-	"Ensure":            func(ctx context.Context, c *Client) { _ = c.Ensure(ctx, "/ensured") },
-	"Format":            func(_ context.Context, c *Client) { _ = fmt.Sprintf("%+v", c) },
+	"Ensure": func(ctx context.Context, c *Client) { _ = c.Ensure(ctx, "/ensured") },
+	"Format": func(_ context.Context, c *Client) { _ = fmt.Sprintf("%+v", c) },
 	"FourLetterWord": func(ctx context.Context, c *Client) {
 		_, _ = c.FourLetterWord(ctx, strings.Join(c.Servers(), ","), "ruok")
 	},
 	"ForRecipes":  func(_ context.Context, c *Client) { c.ForRecipes() },
 	"GetACL":      func(ctx context.Context, c *Client) { _, _ = c.GetACL().ForPath(ctx, "/") },
 	"GetChildren": func(ctx context.Context, c *Client) { _, _ = c.GetChildren().ForPath(ctx, "/") },
-	"GetConfig":   func(ctx context.Context, c *Client) { _, _ = c.GetConfig().ForEnsemble(ctx) },
+	"GetConfig":   func(ctx context.Context, c *Client) { _, _ = c.GetConfig(ctx) },
 	"GetData": func(ctx context.Context, c *Client) {
 		c.GetData().InBackground().ForPath(ctx, "/").Then(func(DataResult, error) {})
 	},
@@ -70,9 +65,11 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	"Later":           func(_ context.Context, c *Client) { c.Later(func() {}) },
 	"Pause":           func(ctx context.Context, c *Client) { c.Pause(ctx, time.Hour) },
 	"PendingCleanups": func(_ context.Context, c *Client) { c.PendingCleanups() },
-	"Reconfig":        func(ctx context.Context, c *Client) { _, _ = c.Reconfig().ForEnsemble(ctx) },
-	"Restore": func(ctx context.Context, c *Client) {
-		_, _ = c.Restore().ForPath(ctx, "/", &bytes.Buffer{})
+	"Reconfigure":     func(ctx context.Context, c *Client) { _, _ = c.Reconfigure(ctx, nil, nil, nil, -1) },
+	"WatchConfig": func(ctx context.Context, c *Client) {
+		if _, w, err := c.WatchConfig(ctx); err == nil {
+			w.Stop()
+		}
 	},
 	"Retry": func(ctx context.Context, c *Client) {
 		_ = c.Retry(ctx, func(context.Context) error { return nil }, retry.WithRetryable(Retryable))
@@ -97,6 +94,8 @@ var everything = map[string]func(ctx context.Context, c *Client){
 		cancel()
 		_ = c.Left(ctx, nil)
 	},
+	"FullPath":    func(_ context.Context, c *Client) { _, _ = c.FullPath("/") },
+	"MaxFrame":    func(_ context.Context, c *Client) { c.MaxFrame() },
 	"Place":       func(_ context.Context, c *Client) { c.Place("/") },
 	"ReadsItsOwn": func(_ context.Context, c *Client) { c.ReadsItsOwn("/") },
 	"Sync":        func(ctx context.Context, c *Client) { _ = c.Sync().ForPath(ctx, "/") },
@@ -114,11 +113,6 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	"UsingRetry":       func(_ context.Context, c *Client) { c.UsingRetry(nil) },
 	"WhenStateChanges": func(_ context.Context, c *Client) { c.WhenStateChanges(func() {})() },
 	"WaitConnected":    func(ctx context.Context, c *Client) { _ = c.WaitConnected(ctx) },
-	"Walk": func(ctx context.Context, c *Client) {
-		for range c.Walk().ForPath(ctx, "/") {
-			break
-		}
-	},
 	"Watches": func(ctx context.Context, c *Client) {
 		if w, err := c.Watches().Add().ForPath(ctx, "/"); err == nil {
 			w.Stop()

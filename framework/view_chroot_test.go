@@ -1,9 +1,7 @@
 package framework
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -30,16 +28,9 @@ func below(t *testing.T, srv *zktest.Server, chroot string, opts ...Option) *Cli
 // A chroot with a typing error is not made by anything that makes parents, and every error says what is
 // wrong.
 func TestAMissingChrootIsNeverMade(t *testing.T) {
-	dump := func(t *testing.T, c *Client) *bytes.Buffer {
-		var out bytes.Buffer
-		_, err := c.Dump().ForPath(t.Context(), "/", &out)
-		require.NoError(t, err)
-		return &out
-	}
 	bubble(t, func(t *testing.T, srv *zktest.Server, root *Client) {
 		plant(t, srv, "/prod", "/prod/shop", "/prod/shop/a", "/prod/shop/a/b")
 		good := below(t, srv, "/prod/shop")
-		dumped := dump(t, good).Bytes()
 		paths := func() []string { return slices.Sorted(maps.Keys(srv.Tree())) }
 		before := paths()
 		for _, chroot := range []string{"/prod/shpo", "/neither/of/them"} {
@@ -87,18 +78,6 @@ func TestAMissingChrootIsNeverMade(t *testing.T) {
 					"ensure":           func(ctx context.Context) error { return c.Ensure(ctx, "/x/y") },
 					"ensure root":      func(ctx context.Context) error { return c.Ensure(ctx, "/") },
 					"createContainers": func(ctx context.Context) error { return c.CreateContainers(ctx, "/x") },
-					"restore": func(ctx context.Context) error {
-						_, err := c.Restore().ForPath(ctx, "/", bytes.NewReader(dumped))
-						return err
-					},
-					"restore below": func(ctx context.Context) error {
-						_, err := c.Restore().ForPath(ctx, "/x", bytes.NewReader(dumped))
-						return err
-					},
-					"restore deep": func(ctx context.Context) error {
-						_, err := c.Restore().ForPath(ctx, "/x/y/z", bytes.NewReader(dumped))
-						return err
-					},
 					"transaction": func(ctx context.Context) error {
 						_, err := c.Transaction(ctx, op.Create().ForPath("/x", nil))
 						return err
@@ -116,13 +95,6 @@ func TestAMissingChrootIsNeverMade(t *testing.T) {
 						return err
 					},
 					"delete": func(ctx context.Context) error { return c.Delete().ForPath(ctx, "/x") },
-					"walk": func(ctx context.Context) error {
-						for _, err := range c.Walk().ForPath(ctx, "/x") {
-							return err
-						}
-						return nil
-					},
-					"dump": func(ctx context.Context) error { _, err := c.Dump().ForPath(ctx, "/", io.Discard); return err },
 					"many": func(ctx context.Context) error {
 						res, err := c.MultiRead().ForReads(ctx, ReadData("/x"))
 						require.NoError(t, err)
@@ -171,15 +143,6 @@ func TestTheRootOfAChroot(t *testing.T) {
 		require.NoError(t, c.CreateContainers(ctx, "/"))
 		make1(t, c, "/a/b", "")
 
-		var out bytes.Buffer
-		_, err = c.Dump().ForPath(ctx, "/", &out)
-		require.NoError(t, err)
-		_, err = c.Restore().ForPath(ctx, "/", bytes.NewReader(out.Bytes()))
-		require.NoError(t, err)
-		_, err = c.Restore().ForPath(ctx, "/copy", bytes.NewReader(out.Bytes()))
-		require.NoError(t, err)
-		assert.Contains(t, srv.Tree(), "/prod/shop/copy/a/b")
-
 		paths := func() []string { return slices.Sorted(maps.Keys(srv.Tree())) }
 		before := paths()
 		op := c.TransactionOp()
@@ -187,7 +150,6 @@ func TestTheRootOfAChroot(t *testing.T) {
 			"delete":      c.Delete().ForPath(ctx, "/"),
 			"children":    c.Delete().DeletingChildrenIfNeeded().Quietly().ForPath(ctx, "/"),
 			"guaranteed":  c.Delete().Guaranteed().ForPath(ctx, "/"),
-			"recursively": c.DeleteRecursively(ctx, "/"),
 			"transaction": second(c.Transaction(ctx, op.Delete().ForPath("/"))),
 			"create":      second(c.Transaction(ctx, op.Create().ForPath("/", nil))),
 			"background":  second(c.Delete().InBackground().ForPath(ctx, "/").Wait(ctx)),
@@ -198,8 +160,6 @@ func TestTheRootOfAChroot(t *testing.T) {
 
 		// The root of a namespace is a node as any other.
 		view := c.UsingNamespace("team")
-		make1(t, view, "/x", "")
-		require.NoError(t, view.DeleteRecursively(ctx, "/"))
 		make1(t, view, "/x", "")
 		require.NoError(t, view.Delete().DeletingChildrenIfNeeded().ForPath(ctx, "/"))
 		assert.Equal(t, before, paths())

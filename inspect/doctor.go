@@ -109,7 +109,7 @@ func (r *Report) ask(ctx context.Context, client *framework.Client, reading *rea
 	if r.Syncs, err = measure(func() error { return client.Sync().ForPath(ctx, "/") }); err != nil {
 		r.say("the leader does not answer: %v", err)
 	}
-	config, err := client.GetConfig().ForEnsemble(ctx)
+	config, err := client.GetConfig(ctx)
 	if err != nil {
 		r.say("the ensemble's configuration cannot be read: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/framework/tree"
 )
 
 // Quota limits how many nodes, and how many bytes of data, there are at a path and below it. A limit of -1 is
@@ -26,7 +27,7 @@ const quotaRoot = "/zookeeper/quota"
 func (r *Report) quotas(ctx context.Context, client *framework.Client, most int) {
 	limits, stats := map[string]map[string]int64{}, map[string]map[string]int64{}
 	var order []string
-	for node, err := range client.Walk().ForPath(ctx, quotaRoot) {
+	for node, err := range tree.Walk(client).ForPath(ctx, quotaRoot) {
 		if err != nil {
 			if !errors.Is(err, framework.ErrNoNode) && !errors.Is(err, framework.ErrNoAuth) {
 				r.say("the quotas cannot be read: %v", err)

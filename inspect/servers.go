@@ -313,7 +313,7 @@ type Connected struct {
 // [Servers], of which it asks one word only, "cons".
 func Connections(ctx context.Context, client *framework.Client) (Connected, error) {
 	// First, so that the list of our server has an answer of now: by that is told how old the others' are.
-	config, unknown := client.GetConfig().ForEnsemble(ctx)
+	config, unknown := client.GetConfig(ctx)
 	servers, err := ask(ctx, client, "cons")
 	if err != nil {
 		return Connected{}, err

@@ -78,4 +78,4 @@ func ours(text string) (all []string) {
 }
 
 var identifier = regexp.MustCompile(
-	`^(framework|retry|cache|zktest|mutex|queue|rwlock|semaphore|counter|leader|barrier|node|group|assignment|discovery)\.[A-Za-z]+(\.[A-Za-z]+)?$`)
+	`^(framework|tree|admin|retry|cache|zktest|mutex|queue|rwlock|semaphore|counter|leader|barrier|node|group|assignment|discovery)\.[A-Za-z]+(\.[A-Za-z]+)?$`)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-curator/curator/cache"
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/framework/tree"
 	"github.com/go-curator/curator/recipes/node"
 )
 
@@ -181,7 +182,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 
 // DeleteTree deletes the directory and all keys below it.
 func (s *Store) DeleteTree(ctx context.Context, directory string) error {
-	return missing(s.client.DeleteRecursively(ctx, at(directory)))
+	return missing(tree.Delete(ctx, s.client, at(directory)))
 }
 
 // List returns all keys below the directory, at whatever depth, without the directory itself.
@@ -190,7 +191,7 @@ func (s *Store) List(ctx context.Context, dir string, opts *store.ReadOptions) (
 		return nil, err
 	}
 	pairs := []*store.KVPair{}
-	for n, err := range s.client.Walk().ForPath(ctx, at(dir)) {
+	for n, err := range tree.Walk(s.client).ForPath(ctx, at(dir)) {
 		if err != nil {
 			return nil, missing(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/framework/admin"
 	"github.com/go-curator/curator/integration/internal/kit"
 	"github.com/go-curator/curator/integration/zkserver"
 )
@@ -20,15 +21,15 @@ func TestConfigOfAStandaloneServer(t *testing.T) {
 	node, c := serve(t, zkserver.Options{Config: []string{"reconfigEnabled=true"},
 		JVMFlags: []string{"-Dzookeeper.skipACL=yes"}}, framework.WithEnsembleTracking())
 	ctx := kit.Context(t)
-	config, err := c.GetConfig().ForEnsemble(ctx)
+	config, err := c.GetConfig(ctx)
 	require.NoError(t, err)
 	assert.Empty(t, config.Members)
 	assert.Equal(t, []string{node.Addr()}, c.Servers())
-	_, err = c.Reconfig().Leaving("1").ForEnsemble(ctx)
+	_, err = admin.Reconfig(c).Leaving("1").ForEnsemble(ctx)
 	assert.ErrorIs(t, err, framework.ErrUnimplemented)
 
 	_, refusing := serve(t, zkserver.Options{})
-	_, err = refusing.Reconfig().Leaving("1").ForEnsemble(ctx)
+	_, err = admin.Reconfig(refusing).Leaving("1").ForEnsemble(ctx)
 	assert.ErrorIs(t, err, framework.ErrReconfigDisabled)
 }
 
@@ -48,7 +49,7 @@ func TestReconfigOfAnEnsemble(t *testing.T) {
 			return host == "localhost" || strings.HasPrefix(host, "127.")
 		}))
 
-	config, err := c.GetConfig().ForEnsemble(ctx)
+	config, err := c.GetConfig(ctx)
 	require.NoError(t, err)
 	require.Len(t, config.Members, 3)
 	for i, m := range config.Members {
@@ -76,29 +77,29 @@ func TestReconfigOfAnEnsemble(t *testing.T) {
 		spec[i] = line(i, "")
 	}
 
-	_, err = c.Reconfig().Leaving(fmt.Sprint(leaver + 1)).FromConfig(config.Version + 1000).ForEnsemble(ctx)
+	_, err = admin.Reconfig(c).Leaving(fmt.Sprint(leaver + 1)).FromConfig(config.Version + 1000).ForEnsemble(ctx)
 	assert.ErrorIs(t, err, framework.ErrBadVersion)
-	_, err = c.Reconfig().Joining("server.9=nonsense").ForEnsemble(ctx)
+	_, err = admin.Reconfig(c).Joining("server.9=nonsense").ForEnsemble(ctx)
 	assert.ErrorIs(t, err, framework.ErrBadArguments)
 
 	// It leaves: the session goes on elsewhere.
-	less, err := c.Reconfig().Leaving(fmt.Sprint(leaver + 1)).FromConfig(config.Version).ForEnsemble(ctx)
+	less, err := admin.Reconfig(c).Leaving(fmt.Sprint(leaver + 1)).FromConfig(config.Version).ForEnsemble(ctx)
 	require.NoError(t, err)
 	require.Len(t, less.Members, 2)
 	assert.Greater(t, less.Version, config.Version)
 	servers(less)
 	_, err = s.Client().Create().WithMode(framework.Ephemeral).ForPath(ctx, "/still-the-same-session", nil)
 	require.NoError(t, err)
-	seen, err := c.GetConfig().ForEnsemble(ctx)
+	seen, err := c.GetConfig(ctx)
 	require.NoError(t, err)
 	assert.GreaterOrEqual(t, seen.Version, config.Version)
 
-	// Back, in the background, and all three named.
-	r, err := c.Reconfig().Joining(spec[leaver]).InBackground().ForEnsemble(ctx).Wait(ctx)
+	// Back, and all three named.
+	back, err := admin.Reconfig(c).Joining(spec[leaver]).ForEnsemble(ctx)
 	require.NoError(t, err)
-	assert.Len(t, r.Config.Members, 3)
-	servers(r.Config)
-	all, err := c.Reconfig().WithNewMembers(spec...).FromConfig(r.Config.Version).ForEnsemble(ctx)
+	assert.Len(t, back.Members, 3)
+	servers(back)
+	all, err := admin.Reconfig(c).WithNewMembers(spec...).FromConfig(back.Version).ForEnsemble(ctx)
 	if assert.NoError(t, err) {
 		assert.Len(t, all.Members, 3)
 	}

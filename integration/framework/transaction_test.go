@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/framework/tree"
 	"github.com/go-curator/curator/integration/internal/kit"
 	"github.com/go-curator/curator/integration/zkserver"
 )
@@ -39,8 +40,8 @@ func TestTransactionOfEveryKind(t *testing.T) {
 		var results []framework.TransactionResult
 		var err error
 		if background {
-			require.NoError(t, c.DeleteRecursively(ctx, "/p"))
-			require.NoError(t, c.DeleteRecursively(ctx, "/set"))
+			require.NoError(t, tree.Delete(ctx, c, "/p"))
+			require.NoError(t, tree.Delete(ctx, c, "/set"))
 			create(t, c, "/old", "old")
 			create(t, c, "/set", "set")
 			results, err = c.TransactionInBackground(ctx, ops...).Wait(ctx)

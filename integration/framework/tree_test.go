@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/framework/tree"
 	"github.com/go-curator/curator/integration/internal/kit"
 	"github.com/go-curator/curator/integration/zkserver"
 )
@@ -42,26 +43,26 @@ func TestDumpAndRestoreOfManyNodes(t *testing.T) {
 
 	heard := 0
 	began := time.Now()
-	p, err := c.Restore().WithProgress(func(framework.Progress) { heard++ }).ForPath(ctx, "/big", &text)
+	p, err := tree.Restore(c).WithProgress(func(tree.Progress) { heard++ }).ForPath(ctx, "/big", &text)
 	require.NoError(t, err)
 	kit.Figure(t, "restore of %d nodes: %v", nodes, time.Since(began).Round(time.Millisecond))
-	assert.Equal(t, framework.Progress{Nodes: nodes, Bytes: dirs * leaves * 11}, p)
+	assert.Equal(t, tree.Progress{Nodes: nodes, Bytes: dirs * leaves * 11}, p)
 	assert.Greater(t, heard, 100)
 
 	_, err = c.Create().WithMode(framework.Ephemeral).ForPath(ctx, "/big/d000/here", nil)
 	require.NoError(t, err)
 	var out bytes.Buffer
 	heard, began = 0, time.Now()
-	p, err = c.Dump().WithProgress(func(framework.Progress) { heard++ }).ForPath(ctx, "/big", &out)
+	p, err = tree.Dump(c).WithProgress(func(tree.Progress) { heard++ }).ForPath(ctx, "/big", &out)
 	require.NoError(t, err)
 	kit.Figure(t, "dump of %d nodes with their ACLs: %v, %d bytes", nodes,
 		time.Since(began).Round(time.Millisecond), out.Len())
-	assert.Equal(t, framework.Progress{Nodes: nodes, Bytes: dirs * leaves * 11, Ephemerals: 1}, p)
+	assert.Equal(t, tree.Progress{Nodes: nodes, Bytes: dirs * leaves * 11, Ephemerals: 1}, p)
 	assert.Greater(t, heard, 100)
 
 	began = time.Now()
 	count := 0
-	for n, err := range c.Walk().ForPath(ctx, "/big") {
+	for n, err := range tree.Walk(c).ForPath(ctx, "/big") {
 		require.NoError(t, err)
 		if want := "hello world"; strings.Count(n.Path, "/") == 3 && n.Stat.EphemeralOwner == 0 &&
 			string(n.Data) != want {
@@ -86,7 +87,7 @@ func TestDumpAndRestoreOfManyNodes(t *testing.T) {
 	assert.Len(t, seen, dirs*leaves)
 
 	began = time.Now()
-	require.NoError(t, c.DeleteRecursively(ctx, "/big"))
+	require.NoError(t, tree.Delete(ctx, c, "/big"))
 	kit.Figure(t, "recursive delete of %d nodes: %v", nodes+1, time.Since(began).Round(time.Millisecond))
 	stat, err := c.CheckExists().ForPath(ctx, "/big")
 	require.NoError(t, err)
@@ -116,25 +117,25 @@ func TestDumpOfSpecialNodes(t *testing.T) {
 		ForPath(ctx, "/r/secret", nil)
 	require.NoError(t, err)
 	var out bytes.Buffer
-	p, err := c.Dump().ForPath(ctx, "/r", &out)
+	p, err := tree.Dump(c).ForPath(ctx, "/r", &out)
 	require.NoError(t, err)
-	assert.Equal(t, framework.Progress{Nodes: 5, Bytes: 3, Ephemerals: 1}, p,
+	assert.Equal(t, tree.Progress{Nodes: 5, Bytes: 3, Ephemerals: 1}, p,
 		"containers and TTL nodes are not ephemeral")
 	assert.Contains(t, out.String(), framework.DigestACL(framework.PermAll, "ops", "secret").ID)
 
 	other, _ := kit.Connected(t, node.ConnectString(), framework.WithSessionTimeout(calm))
-	_, err = other.Dump().ForPath(ctx, "/r", &bytes.Buffer{})
+	_, err = tree.Dump(other).ForPath(ctx, "/r", &bytes.Buffer{})
 	assert.ErrorIs(t, err, framework.ErrNoAuth, "the server hides the digest, or the ACL")
 	assert.ErrorContains(t, err, "/r/secret")
-	_, err = other.Dump().WithoutACL().ForPath(ctx, "/r", &bytes.Buffer{})
+	_, err = tree.Dump(other).WithoutACL().ForPath(ctx, "/r", &bytes.Buffer{})
 	assert.NoError(t, err)
 
 	// The root, without what is the server's own, and back where it came from.
 	out.Reset()
-	_, err = c.Dump().ForPath(ctx, "/", &out)
+	_, err = tree.Dump(c).ForPath(ctx, "/", &out)
 	require.NoError(t, err)
 	assert.NotContains(t, out.String(), "zookeeper")
-	p, err = c.Restore().ForPath(ctx, "/", &out)
+	p, err = tree.Restore(c).ForPath(ctx, "/", &out)
 	require.NoError(t, err)
 	assert.Equal(t, p.Nodes, p.Existing)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-curator/curator/cache"
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/framework/tree"
 	"github.com/go-curator/curator/integration/internal/kit"
 	"github.com/go-curator/curator/integration/proxy"
 	"github.com/go-curator/curator/integration/zkserver"
@@ -91,9 +92,9 @@ func TestNodesThatMayNotBeRead(t *testing.T) {
 	_, err = below.Create().ForPath(ctx, "/", nil)
 	assert.ErrorIs(t, err, framework.ErrNodeExists)
 	var dump bytes.Buffer
-	_, err = open.Dump().ForPath(ctx, "/claims", &dump)
+	_, err = tree.Dump(open).ForPath(ctx, "/claims", &dump)
 	require.NoError(t, err)
-	_, err = below.Restore().ForPath(ctx, "/claims", &dump)
+	_, err = tree.Restore(below).ForPath(ctx, "/claims", &dump)
 	assert.NoError(t, err)
 	local, err := cache.NewTree(open.UsingNamespace("nowhere"), "/", cache.WithOneShotWatches())
 	require.NoError(t, err)

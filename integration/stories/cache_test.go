@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-curator/curator/cache"
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/framework/tree"
 	"github.com/go-curator/curator/integration/internal/kit"
 )
 
@@ -171,13 +172,13 @@ func (s *scene) equal(t *testing.T, g *group, all []*copies) {
 	var differ string
 	same := func() bool {
 		ctx := g.ctx
-		tree := map[string]node{}
-		for n, err := range g.clients[0].Walk().ForPath(ctx, s.path) {
+		nodes := map[string]node{}
+		for n, err := range tree.Walk(g.clients[0]).ForPath(ctx, s.path) {
 			if err != nil {
 				differ = err.Error()
 				return false
 			}
-			tree[n.Path] = nodeOf(n.Data, n.Stat)
+			nodes[n.Path] = nodeOf(n.Data, n.Stat)
 		}
 		for who, c := range all {
 			has, played, children := map[string]node{}, map[string]node{}, map[string]node{}
@@ -193,7 +194,7 @@ func (s *scene) equal(t *testing.T, g *group, all []*copies) {
 				children[s.path+"/"+name] = nodeOf(n.Data, n.Stat)
 			}
 			top := map[string]node{}
-			for path, n := range tree {
+			for path, n := range nodes {
 				if len(path) > len(s.path) && childOf.MatchString(path[len(s.path):]) {
 					top[path] = n
 				}
@@ -201,7 +202,7 @@ func (s *scene) equal(t *testing.T, g *group, all []*copies) {
 			for _, pair := range []struct {
 				what       string
 				have, want map[string]node
-			}{{"tree", has, tree}, {"played", played, tree}, {"children", children, top}} {
+			}{{"tree", has, nodes}, {"played", played, nodes}, {"children", children, top}} {
 				if !maps.Equal(pair.have, pair.want) {
 					differ = fmt.Sprintf("the copy (%s) of client %d is\n%v\nand should be\n%v", pair.what, who, pair.have,
 						pair.want)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/framework/tree"
 	"github.com/go-curator/curator/integration/cluster"
 	"github.com/go-curator/curator/integration/internal/kit"
 )
@@ -196,7 +197,7 @@ func (g *group) leave(t *testing.T) {
 		require.NoError(t, client.Close())
 	}
 	last, _ := kit.Connected(t, g.servers.ConnectString(), framework.WithSessionTimeout(timeout))
-	for node, err := range last.Walk().ForPath(kit.Context(t), root) {
+	for node, err := range tree.Walk(last).ForPath(kit.Context(t), root) {
 		require.NoError(t, err)
 		require.Zero(t, node.Stat.EphemeralOwner, node.Path)
 	}
@@ -206,7 +207,7 @@ func (g *group) leave(t *testing.T) {
 func (g *group) leftovers(client *framework.Client, s *scene) (left []string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
 	defer cancel()
-	for node, err := range client.Walk().ForPath(ctx, s.path) {
+	for node, err := range tree.Walk(client).ForPath(ctx, s.path) {
 		if errors.Is(err, framework.ErrNoNode) {
 			return nil, nil
 		}

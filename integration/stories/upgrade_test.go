@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-curator/curator/cache"
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/framework/tree"
 	"github.com/go-curator/curator/integration/internal/jvm"
 	"github.com/go-curator/curator/integration/internal/kit"
 	"github.com/go-curator/curator/integration/zkserver"
@@ -46,9 +47,9 @@ func TestRollingUpgrade(t *testing.T) {
 	require.NoError(t, err)
 	waiter := kit.Call(t, kit.Context(t), mutex.New(dial(), "/lock").Acquire)
 
-	tree, err := cache.NewTree(dial(), "/data")
+	copied, err := cache.NewTree(dial(), "/data")
 	require.NoError(t, err)
-	t.Cleanup(func() { tree.Close() })
+	t.Cleanup(func() { copied.Close() })
 
 	var leading, terms atomic.Int32
 	for i := range 3 {
@@ -123,7 +124,7 @@ func TestRollingUpgrade(t *testing.T) {
 
 	require.NoError(t, writer.Sync().ForPath(ctx, "/data"))
 	there := map[string]string{}
-	for n, err := range writer.Walk().ForPath(ctx, "/data") {
+	for n, err := range tree.Walk(writer).ForPath(ctx, "/data") {
 		require.NoError(t, err)
 		there[n.Path] = fmt.Sprintf("%s, mzxid %d", n.Data, n.Stat.Mzxid)
 		if want, acknowledged := written[n.Path]; acknowledged {
@@ -132,10 +133,10 @@ func TestRollingUpgrade(t *testing.T) {
 		}
 	}
 	assert.Empty(t, written, "acknowledged, and lost")
-	kit.Soon(t, "the cache has all", func() bool { return tree.Len() >= len(there) })
-	require.NoError(t, tree.WaitSynced(ctx))
+	kit.Soon(t, "the cache has all", func() bool { return copied.Len() >= len(there) })
+	require.NoError(t, copied.WaitSynced(ctx))
 	cached := map[string]string{}
-	for path, n := range tree.All() {
+	for path, n := range copied.All() {
 		cached[path] = fmt.Sprintf("%s, mzxid %d", n.Data, n.Stat.Mzxid)
 	}
 	assert.Equal(t, there, cached)

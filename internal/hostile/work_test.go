@@ -290,7 +290,7 @@ func (w *world) foreground(ctx context.Context) {
 				return err
 			}},
 			{"getConfig", func(ctx context.Context) error {
-				_, err := c.GetConfig().ForEnsemble(ctx)
+				_, err := c.GetConfig(ctx)
 				return err
 			}},
 			{"participants", func(ctx context.Context) error {

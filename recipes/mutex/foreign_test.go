@@ -38,16 +38,17 @@ func TestForeignContenders(t *testing.T) {
 		require.Len(t, line, 3)
 		assert.Equal(t, first, line[0].Path)
 		assert.Equal(t, second, line[2].Path)
-		assert.True(t, m.Contends("0000000017"))
-		assert.True(t, m.Contends(line[1].Name))
-		assert.False(t, m.Contends("17"))
-		assert.False(t, mutex.New(c, path).Contends("0000000017"))
+		line, err = mutex.New(c, path).Participants(background)
+		require.NoError(t, err)
+		require.Len(t, line, 1, "without the option")
 		never := func(string) bool { return false }
 		for _, both := range []*mutex.Mutex{
 			mutex.New(c, path, mutex.WithForeignContenders(never), mutex.WithForeignContenders(digits.MatchString)),
 			mutex.New(c, path, mutex.WithForeignContenders(digits.MatchString), mutex.WithForeignContenders(never)),
 		} {
-			assert.True(t, both.Contends("0000000017"), "those of all options are")
+			line, err = both.Participants(background)
+			require.NoError(t, err)
+			require.Len(t, line, 3, "those of all options are")
 		}
 
 		require.NoError(t, s.Delete(first))

@@ -184,10 +184,6 @@ func (m *Mutex) Holder(ctx context.Context) (Participant, bool, error) {
 	return line.First(m.participants(ctx, 1))
 }
 
-// Contends reports whether a child of the lock's directory with this name is a contender's: see
-// [WithForeignContenders].
-func (m *Mutex) Contends(name string) bool { return m.line.Order.Contender(name) }
-
 func (m *Mutex) participants(ctx context.Context, limit int) ([]Participant, error) {
 	line, err := m.line.Participants(ctx, m.err, limit)
 	return line, m.wrap("participants", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/internal/recipetest"
 	"github.com/go-curator/curator/recipes/queue"
+	"github.com/go-curator/curator/retry"
 	"github.com/go-curator/curator/zktest"
 )
 
@@ -82,7 +83,7 @@ func TestALostReplyToTheCreateOfTheQueuesNode(t *testing.T) {
 		require.Equal(t, 1, lost.Hits())
 
 		lost = s.Inject(zktest.Fault{Op: zktest.OpCreate2, PathPrefix: path + "2", Action: zktest.LoseReply, Times: -1})
-		err := queue.New(c.UsingRetry(framework.WhileConnected(nil)), path+"2").Put(background, []byte("x"))
+		err := queue.New(c.UsingRetry(retry.RetryNTimes{}), path+"2").Put(background, []byte("x"))
 		require.Positive(t, lost.Hits())
 		require.NotErrorIs(t, err, framework.ErrOutcomeUnknown)
 		require.ErrorIs(t, err, framework.ErrNotConnected)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-curator/curator/cmd/internal/shell"
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/framework/tree"
 	"github.com/go-curator/curator/zktest"
 )
 
@@ -210,7 +211,7 @@ func TestDumpAndRestore(t *testing.T) {
 	require.NoError(t, b.srv.Set("/deep/down/n500", []byte("other")))
 	require.NoError(t, b.srv.Set("/deep/down/n600", []byte("other")))
 	require.NoError(t, b.srv.Delete("/deep/down/n001"))
-	tree := b.srv.Tree()
+	nodes := b.srv.Tree()
 	out, err := b.runs(string(content), "restore", "/deep/down", "--dry-run")
 	require.ErrorIs(t, err, shell.ErrNo)
 	assert.ErrorContains(t, err, "2 nodes exist with other data")
@@ -223,7 +224,7 @@ func TestDumpAndRestore(t *testing.T) {
 	var steps []struct{ Path, Step string }
 	require.NoError(t, json.Unmarshal([]byte(b.ok("restore", "/x", file, "-n", "-o", "json")), &steps))
 	assert.Len(t, steps, 701)
-	assert.Equal(t, tree, b.srv.Tree(), "nothing of that has changed anything")
+	assert.Equal(t, nodes, b.srv.Tree(), "nothing of that has changed anything")
 
 	_, err = b.runs("", "restore", "/deep/down", file)
 	require.ErrorIs(t, err, shell.ErrNo)
@@ -235,7 +236,7 @@ func TestDumpAndRestore(t *testing.T) {
 
 	lines := strings.SplitAfter(string(content), "\n")
 	_, err = b.runs(strings.Join(lines[:300], ""), "restore", "/cut", "-n")
-	assert.ErrorIs(t, err, framework.ErrInvalidDump, "a dry run reads the dump to its end")
+	assert.ErrorIs(t, err, tree.ErrInvalidDump, "a dry run reads the dump to its end")
 	_, err = b.runs("", "dump", "/none", file)
 	require.Error(t, err)
 	again, err := os.ReadFile(file)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/framework/admin"
 )
 
 // member is a member of the ensemble, in JSON.
@@ -30,7 +31,7 @@ standalone server has no members.`,
 	}
 	out.flag(cmd.Flags())
 	return h.does(cmd, func(ctx context.Context, client *framework.Client, _ []string) error {
-		config, err := client.GetConfig().ForEnsemble(ctx)
+		config, err := client.GetConfig(ctx)
 		if err != nil {
 			return err
 		}
@@ -60,7 +61,7 @@ write /zookeeper/config, which by default only the super user has (--digest-file
 	f.StringArrayVar(&members, "member", nil, "one of all the members, as for --add")
 	f.Int64Var(&from, "from-version", from, "change only this version of the list, which \"config\" prints (-1: any)")
 	return h.does(cmd, func(ctx context.Context, client *framework.Client, _ []string) error {
-		config, err := client.Reconfig().Joining(joining...).Leaving(leaving...).WithNewMembers(members...).
+		config, err := admin.Reconfig(client).Joining(joining...).Leaving(leaving...).WithNewMembers(members...).
 			FromConfig(from).ForEnsemble(ctx)
 		if err != nil {
 			return advised(err,

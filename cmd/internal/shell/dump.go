@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/framework/tree"
 )
 
 func newDump(h host) *cobra.Command {
@@ -30,11 +31,11 @@ A dump is no snapshot: each node is read at its own moment. A file is replaced o
 	}
 	cmd.Flags().BoolVar(&noACL, "no-acl", false, "leave ACLs out; restored nodes are then open to everybody")
 	return h.does(cmd, func(ctx context.Context, client *framework.Client, args []string) error {
-		b := client.Dump()
+		b := tree.Dump(client)
 		if noACL {
 			b = b.WithoutACL()
 		}
-		var p framework.Progress
+		var p tree.Progress
 		err := writing(cmd, args[1:], func(w io.Writer) (err error) {
 			p, err = b.ForPath(ctx, args[0], w)
 			return err
@@ -111,13 +112,13 @@ prints what would be done to each node; it changes nothing, and ends with status
 			return err
 		}
 		defer in.Close()
-		b := client.Restore()
+		b := tree.Restore(client)
 		if overwrite {
 			b = b.Overwriting()
 		}
 		hints := []hint{
 			{framework.ErrNodeExists, "--dry-run lists all such nodes, --overwrite replaces their data and ACLs"},
-			{framework.ErrInvalidDump, "what was restored so far stays"},
+			{tree.ErrInvalidDump, "what was restored so far stays"},
 		}
 		if dry {
 			return dryRestore(ctx, cmd, &out, b, args[0], in)
@@ -139,13 +140,13 @@ prints what would be done to each node; it changes nothing, and ends with status
 }
 
 func dryRestore(
-	ctx context.Context, cmd *cobra.Command, out *output, b framework.RestoreBuilder, path string, in io.Reader,
+	ctx context.Context, cmd *cobra.Command, out *output, b tree.RestoreBuilder, path string, in io.Reader,
 ) error {
 	var steps []planned
 	conflicts := 0
 	w := bufio.NewWriter(stdout(cmd))
-	_, err := b.DryRun(func(path string, step framework.RestoreStep) {
-		if step == framework.RestoreConflict {
+	_, err := b.DryRun(func(path string, step tree.RestoreStep) {
+		if step == tree.RestoreConflict {
 			conflicts++
 		}
 		p := planned{path, step.String()}

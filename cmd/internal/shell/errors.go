@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/framework/tree"
 )
 
 // ErrUsage is matched by the errors of a command that was written wrongly. Nothing was done.
@@ -72,7 +73,7 @@ var answers = []error{
 	framework.ErrNoAuth, framework.ErrInvalidACL, framework.ErrNoChildrenForEphemerals,
 	framework.ErrQuotaExceeded, framework.ErrUnimplemented, framework.ErrReconfigDisabled,
 	framework.ErrReconfigInProgress, framework.ErrNewConfigNoQuorum, framework.ErrDecompress,
-	framework.ErrInvalidDump, framework.ErrSystemPath, framework.ErrTooLarge, framework.ErrReplyTooLarge,
+	tree.ErrInvalidDump, tree.ErrSystemPath, framework.ErrTooLarge, framework.ErrReplyTooLarge,
 }
 
 // advised adds to err what to do about it, by the first hint that fits.

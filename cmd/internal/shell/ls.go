@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/framework/tree"
 )
 
 // child is a node below another, in JSON.
@@ -80,7 +81,7 @@ func children(ctx context.Context, client *framework.Client, path string) (found
 }
 
 func childrenLong(ctx context.Context, client *framework.Client, path string) (found []child, err error) {
-	for node, err := range client.Walk().WithoutData().MaxDepth(1).ForPath(ctx, path) {
+	for node, err := range tree.Walk(client).WithoutData().MaxDepth(1).ForPath(ctx, path) {
 		switch {
 		case errors.Is(err, framework.ErrNoAuth) && node.Path != path:
 			found = append(found, child{Name: base(node.Path), Error: framework.ErrNoAuth.Error()})

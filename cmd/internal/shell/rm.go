@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/framework/tree"
 )
 
 // doomed is a node that a deletion would delete, in JSON.
@@ -73,13 +74,13 @@ deleted, and deletes nothing.`,
 		if stat, err := client.CheckExists().ForPath(ctx, path); err == nil && stat == nil {
 			return fmt.Errorf("%s: %w", name(path), framework.ErrNoNode) // as without --recursive
 		}
-		return client.DeleteRecursively(ctx, path)
+		return tree.Delete(ctx, client, path)
 	})
 }
 
 // below lists a node and everything below it.
 func below(ctx context.Context, client *framework.Client, path string) (found []doomed, err error) {
-	for node, err := range client.Walk().WithoutData().ForPath(ctx, path) {
+	for node, err := range tree.Walk(client).WithoutData().ForPath(ctx, path) {
 		if err != nil {
 			return nil, err
 		}

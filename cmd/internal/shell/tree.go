@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/framework/tree"
 )
 
 // treeNode is a node of a tree, in JSON.
@@ -38,7 +39,7 @@ is read at its own moment. Nodes without permission to read are named, and the s
 		path := rooted(args)
 		var nodes []treeNode
 		unread, w := 0, stdout(cmd)
-		for node, err := range client.Walk().WithoutData().MaxDepth(depth).ForPath(ctx, path) {
+		for node, err := range tree.Walk(client).WithoutData().MaxDepth(depth).ForPath(ctx, path) {
 			n := treeNode{Path: node.Path}
 			switch {
 			case errors.Is(err, framework.ErrNoAuth) && node.Path != path:

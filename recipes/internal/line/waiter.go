@@ -397,7 +397,11 @@ func Unpacked(client *framework.Client, path string, data []byte, err error) ([]
 	if err != nil {
 		return data, err
 	}
-	return client.UnpackedUpTo(path, data, math.MaxInt)
+	plain, err := client.UnpackedUpTo(path, data, math.MaxInt)
+	if errors.Is(err, framework.ErrDecompressedTooLarge) {
+		return nil, err
+	}
+	return plain, nil
 }
 
 // Remove has the client delete a node, and does not wait: the client repeats that until it is done or the session

@@ -20,6 +20,7 @@ import (
 
 	"github.com/go-curator/curator/cache"
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/framework/tree"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/recipes/mutex"
 	"github.com/go-curator/curator/recipes/rwlock"
@@ -153,12 +154,12 @@ func TestWhatOthersHaveWrittenIsPrintable(t *testing.T) {
 					s.error("observe", err)
 					break
 				}
-				for _, err := range c.Walk().ForPath(ctx, "/") {
+				for _, err := range tree.Walk(c).ForPath(ctx, "/") {
 					s.error("walk", err)
 				}
 				try("delete", func() error { return c.Delete().DeletingChildrenIfNeeded().ForPath(ctx, "/deep") })
 				try("dump", func() error {
-					_, err := c.Dump().ForPath(ctx, "/tree", &bytes.Buffer{})
+					_, err := tree.Dump(c).ForPath(ctx, "/tree", &bytes.Buffer{})
 					require.Error(t, err)
 					return err
 				})

@@ -1,4 +1,4 @@
-package framework
+package tree
 
 import (
 	"bufio"
@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/zkpath"
 )
@@ -79,13 +80,13 @@ type Progress struct {
 
 // DumpBuilder writes a subtree to a stream. It is a value: each method returns a changed copy.
 type DumpBuilder struct {
-	c        *Client
+	c        *framework.Client
 	noACL    bool
 	progress func(Progress)
 }
 
-// Dump begins to write a subtree to a stream, for [Client.Restore]. Curator has no such operation.
-func (c *Client) Dump() DumpBuilder { return DumpBuilder{c: c} }
+// Dump begins to write a subtree to a stream, for [Restore]. Curator has no such operation.
+func Dump(c *framework.Client) DumpBuilder { return DumpBuilder{c: c} }
 
 // WithoutACL leaves the ACLs out, which saves a request for each node. Restored nodes then get their ACLs
 // from the restoring client's ACL provider.
@@ -94,7 +95,7 @@ func (b DumpBuilder) WithoutACL() DumpBuilder { b.noACL = true; return b }
 // WithProgress makes ForPath call f now and then, on its own goroutine; ForPath waits for f.
 func (b DumpBuilder) WithProgress(f func(Progress)) DumpBuilder { b.progress = f; return b }
 
-// ForPath writes the node and everything below it to w, in the order of [Client.Walk], and returns what it
+// ForPath writes the node and everything below it to w, in the order of [Walk], and returns what it
 // has written.
 //
 //   - Data are written as they are stored, compressed or not.
@@ -109,7 +110,7 @@ func (b DumpBuilder) WithProgress(f func(Progress)) DumpBuilder { b.progress = f
 //
 // The dump is no snapshot: a node that changes meanwhile is read before or after its change. The retry policy
 // is asked about each flight of requests. A dump that ends with an error is incomplete, and Restore will say
-// so. The error is ErrNoAuth if the client has no permission to read a node, or if the server hides a node's
+// so. The error is framework.ErrNoAuth if the client has no permission to read a node, or if the server hides a node's
 // ACL because the client has no PermAdmin; with WithoutACL permission to read is enough. An error of w ends
 // the dump.
 //
@@ -123,7 +124,7 @@ func (b DumpBuilder) WithProgress(f func(Progress)) DumpBuilder { b.progress = f
 //	{"end":{"nodes":2,"skipped":1}}
 func (b DumpBuilder) ForPath(ctx context.Context, path string, w io.Writer) (Progress, error) {
 	var p Progress
-	full, err := b.c.fullPath(path)
+	v, at, err := look(b.c, path)
 	if err == nil && w == nil {
 		err = badArguments("Dump needs a writer")
 	}
@@ -132,7 +133,7 @@ func (b DumpBuilder) ForPath(ctx context.Context, path string, w io.Writer) (Pro
 		lines := json.NewEncoder(out)
 		lines.SetEscapeHTML(false)
 		if err = lines.Encode(dumpLine{Header: &dumpHeader{dumpVersion, path, !b.noACL}}); err == nil {
-			err = b.nodes(ctx, full, lines.Encode, &p)
+			err = b.nodes(ctx, v, at, lines.Encode, &p)
 		}
 		if err == nil {
 			err = lines.Encode(dumpLine{End: &dumpEnd{p.Nodes, p.Ephemerals}})
@@ -141,20 +142,20 @@ func (b DumpBuilder) ForPath(ctx context.Context, path string, w io.Writer) (Pro
 			err = out.Flush()
 		}
 	}
-	return p, opError("dump", path, b.c.absent(err, full))
+	return p, failed("dump", path, err)
 }
 
-func (b DumpBuilder) nodes(ctx context.Context, root string, encode func(any) error, p *Progress) error {
-	var failed error
-	err := b.c.walk(ctx, root, walking{depth: -1, raw: true, acl: !b.noACL, system: true},
+func (b DumpBuilder) nodes(ctx context.Context, v view, root string, encode func(any) error, p *Progress) error {
+	var ended error
+	err := v.walk(ctx, root, walking{depth: -1, acl: !b.noACL, system: true},
 		func(nodes []walked) (more bool) {
 			for _, n := range nodes {
 				line, err := b.line(n, root)
 				if err != nil {
-					failed = opError("dump", b.c.userPath(n.full), err)
+					ended = failed("dump", v.callers(n.at), err)
 					return false
 				}
-				if failed = encode(line); failed != nil {
+				if ended = encode(line); ended != nil {
 					return false
 				}
 				if line.Skipped != nil {
@@ -169,8 +170,8 @@ func (b DumpBuilder) nodes(ctx context.Context, root string, encode func(any) er
 			}
 			return true
 		})
-	if failed != nil {
-		return failed
+	if ended != nil {
+		return ended
 	}
 	return err
 }
@@ -179,7 +180,7 @@ func (b DumpBuilder) line(n walked, root string) (line dumpLine, err error) {
 	if n.err != nil {
 		return line, n.err
 	}
-	path := "/" + strings.TrimPrefix(strings.TrimPrefix(n.full, root), "/")
+	path := "/" + strings.TrimPrefix(strings.TrimPrefix(n.at, root), "/")
 	if n.Stat.EphemeralOwner != 0 {
 		return dumpLine{Skipped: &dumpSkipped{path, "ephemeral"}}, nil
 	}
@@ -189,12 +190,12 @@ func (b DumpBuilder) line(n walked, root string) (line dumpLine, err error) {
 	for _, a := range n.acl {
 		if a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") { // so the server hides a digest
 			return line, fmt.Errorf("%w: its ACL is shown only to clients with PermAdmin; see WithoutACL",
-				ErrNoAuth)
+				framework.ErrNoAuth)
 		}
-		node.ACL = append(node.ACL, dumpACL(a))
+		node.ACL = append(node.ACL, dumpACL{int32(a.Perms), a.Scheme, a.ID})
 	}
 	if len(node.ACL) == 0 && !b.noACL {
-		return line, fmt.Errorf("%w: a node without an ACL", ErrMalformedReply)
+		return line, fmt.Errorf("%w: a node without an ACL", framework.ErrMalformedReply)
 	}
 	return dumpLine{Node: node}, nil
 }
@@ -215,7 +216,7 @@ func newDumpReader(r io.Reader, maxFrame int) *dumpReader {
 }
 
 func (d *dumpReader) invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: line %d: %s", ErrInvalidDump, d.n, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: line %d: "+format, append([]any{ErrInvalidDump, d.n}, args...)...)
 }
 
 func (d *dumpReader) line() (line dumpLine, err error) {

@@ -1,4 +1,4 @@
-package framework
+package tree
 
 import (
 	"bytes"
@@ -15,20 +15,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/zktest"
 )
 
-// plant makes nodes whose data are their paths.
-func plant(t *testing.T, srv *zktest.Server, paths ...string) {
-	t.Helper()
-	for _, path := range paths {
-		require.NoError(t, srv.Create(path, []byte(path)))
-	}
-}
-
-func walkOf(t *testing.T, c *Client, b WalkBuilder, path string) (paths []string) {
+func walkOf(t *testing.T, c *framework.Client, b WalkBuilder, path string) (paths []string) {
 	t.Helper()
 	for n, err := range b.ForPath(t.Context(), path) {
 		require.NoError(t, err)
@@ -37,73 +30,53 @@ func walkOf(t *testing.T, c *Client, b WalkBuilder, path string) (paths []string
 	return paths
 }
 
-func TestEnsure(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
-		ctx := t.Context()
-		require.NoError(t, c.Ensure(ctx, "/a/b/c"))
-		assert.Equal(t, zktest.Persistent, srv.Tree()["/a/b/c"].Mode)
-		assert.Empty(t, srv.Tree()["/a/b/c"].Data, "not even the default data")
-		require.NoError(t, srv.Set("/a/b/c", []byte("x")))
-		srv.ResetCounts()
-		require.NoError(t, c.Ensure(ctx, "/a/b/c"))
-		assert.Equal(t, map[string]int{"create": 1}, writes(srv))
-		assert.Equal(t, "x", string(srv.Tree()["/a/b/c"].Data))
-		require.NoError(t, c.Ensure(ctx, "/"))
-		require.NoError(t, c.UsingNamespace("team").Ensure(ctx, "/d"))
-		assert.Contains(t, srv.Tree(), "/team/d")
-		srv.Inject(zktest.Fault{Op: "create", Action: zktest.LoseReply})
-		require.NoError(t, c.Ensure(ctx, "/e/f"))
-		assert.ErrorIs(t, c.Ensure(ctx, "e"), ErrInvalidPath)
-	}, WithDefaultData([]byte("default")))
-}
-
 func TestWalk(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		ctx := t.Context()
 		plant(t, srv, "/r", "/r/b", "/r/a", "/r/a/y", "/r/a/x", "/r/b/z", "/r/a/x/deep", "/s")
 		all := []string{"/r", "/r/a", "/r/b", "/r/a/x", "/r/a/y", "/r/b/z", "/r/a/x/deep"}
 		require.NoError(t, c.Sync().ForPath(ctx, "/"))
 		srv.ResetCounts()
-		for n, err := range c.Walk().ForPath(ctx, "/r") {
+		for n, err := range Walk(c).ForPath(ctx, "/r") {
 			require.NoError(t, err)
 			assert.Equal(t, all[0], n.Path)
 			assert.Equal(t, n.Path, string(n.Data))
-			assert.Equal(t, Stat(srv.Tree()[n.Path].Stat), n.Stat)
+			assert.Equal(t, framework.Stat(srv.Tree()[n.Path].Stat), n.Stat)
 			all = all[1:]
 		}
 		assert.Empty(t, all)
-		assert.Equal(t, map[string]int{"checkWatches": 1, "multiRead": 4, "getChildren2": 4}, writes(srv), "leaves are not listed")
-		for n, err := range c.Walk().WithoutData().ForPath(ctx, "/r") {
+		assert.Equal(t, map[string]int{"checkWatches": 1, "multiRead": 4, "getChildren2": 4}, counts(srv), "leaves are not listed")
+		for n, err := range Walk(c).WithoutData().ForPath(ctx, "/r") {
 			require.NoError(t, err)
 			assert.Nil(t, n.Data)
 			assert.NotZero(t, n.Stat.Czxid)
 		}
 		assert.Equal(t, 7, srv.Counts()["exists"])
-		assert.Equal(t, []string{"/r"}, walkOf(t, c, c.Walk().MaxDepth(0), "/r"))
-		assert.Equal(t, []string{"/r", "/r/a", "/r/b"}, walkOf(t, c, c.Walk().MaxDepth(1), "/r"))
+		assert.Equal(t, []string{"/r"}, walkOf(t, c, Walk(c).MaxDepth(0), "/r"))
+		assert.Equal(t, []string{"/r", "/r/a", "/r/b"}, walkOf(t, c, Walk(c).MaxDepth(1), "/r"))
 		assert.Equal(t, []string{"/", "/a", "/b"}, walkOf(t, c.UsingNamespace("r"),
-			c.UsingNamespace("r").Walk().MaxDepth(1), "/"))
-		assert.Contains(t, walkOf(t, c, c.Walk(), "/"), "/zookeeper/quota")
+			Walk(c.UsingNamespace("r")).MaxDepth(1), "/"))
+		assert.Contains(t, walkOf(t, c, Walk(c), "/"), "/zookeeper/quota")
 
-		for n, err := range c.Walk().ForPath(ctx, "/none") {
+		for n, err := range Walk(c).ForPath(ctx, "/none") {
 			assert.Equal(t, "/none", n.Path)
-			assert.ErrorIs(t, err, ErrNoNode)
+			assert.ErrorIs(t, err, framework.ErrNoNode)
 			assert.EqualError(t, err, "walk /none: node does not exist")
 		}
-		for _, err := range c.Walk().ForPath(ctx, "none") {
-			assert.ErrorIs(t, err, ErrInvalidPath)
+		for _, err := range Walk(c).ForPath(ctx, "none") {
+			assert.ErrorIs(t, err, framework.ErrInvalidPath)
 		}
 		var none context.Context
-		for _, err := range c.Walk().ForPath(none, "/r") {
-			assert.ErrorIs(t, err, ErrNilContext)
+		for _, err := range Walk(c).ForPath(none, "/r") {
+			assert.ErrorIs(t, err, framework.ErrNilContext)
 		}
-		for range c.Walk().ForPath(ctx, "/r") {
+		for range Walk(c).ForPath(ctx, "/r") {
 			break // and nothing is left behind: goleak
 		}
 		gone, cancel := context.WithCancel(ctx)
 		defer cancel()
 		var last error
-		for _, err := range c.Walk().ForPath(gone, "/r") {
+		for _, err := range Walk(c).ForPath(gone, "/r") {
 			cancel()
 			last = err
 		}
@@ -113,74 +86,74 @@ func TestWalk(t *testing.T) {
 
 // A server before 3.6 would close the connection on a multiRead.
 func TestWalkOfAnOldServer(t *testing.T) {
-	bubbleOf(t, zktest.Config{Profile: zktest.V35}, func(t *testing.T, srv *zktest.Server, c *Client) {
+	bubbleOf(t, zktest.Config{Profile: zktest.V35}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		plant(t, srv, "/r/a/x", "/r/b")
 		connects := srv.Counts()["connect"]
 		for range 3 {
-			assert.Equal(t, []string{"/r", "/r/a", "/r/b", "/r/a/x"}, walkOf(t, c, c.Walk(), "/r"))
+			assert.Equal(t, []string{"/r", "/r/a", "/r/b", "/r/a/x"}, walkOf(t, c, Walk(c), "/r"))
 		}
 		assert.Equal(t, connects, srv.Counts()["connect"])
 		text, _ := dumped(t, c, "/r")
-		_, err := c.Restore().ForPath(t.Context(), "/s", strings.NewReader(text))
+		_, err := Restore(c).ForPath(t.Context(), "/s", strings.NewReader(text))
 		require.NoError(t, err)
 	})
 }
 
 func TestWalkMeetsClosedDoors(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		plant(t, srv, "/r", "/r/a", "/r/a/x", "/r/b")
 		require.NoError(t, srv.SetACL("/r/a", zktest.ACL{Perms: 31, Scheme: "digest", ID: "nobody:x"}))
 		var seen []string
-		for n, err := range c.Walk().ForPath(t.Context(), "/r") {
+		for n, err := range Walk(c).ForPath(t.Context(), "/r") {
 			if n.Path == "/r/a" {
-				assert.ErrorIs(t, err, ErrNoAuth)
+				assert.ErrorIs(t, err, framework.ErrNoAuth)
 			} else {
 				assert.NoError(t, err)
 			}
 			seen = append(seen, n.Path)
 		}
 		assert.Equal(t, []string{"/r", "/r/a", "/r/b"}, seen, "what is below a closed door is not seen")
-		_, err := c.Dump().ForPath(t.Context(), "/r", io.Discard)
-		assert.ErrorIs(t, err, ErrNoAuth)
+		_, err := Dump(c).ForPath(t.Context(), "/r", io.Discard)
+		assert.ErrorIs(t, err, framework.ErrNoAuth)
 		assert.ErrorContains(t, err, "/r/a")
 	})
 }
 
 func TestWalkThroughATornConnection(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		plant(t, srv, "/r")
 		for i := range 1500 {
 			plant(t, srv, fmt.Sprintf("/r/n%04d", i))
 		}
 		torn := srv.Inject(zktest.Fault{Op: "multiRead", After: 10, Times: 2, Action: zktest.CutBefore})
-		paths := walkOf(t, c, c.Walk(), "/r")
+		paths := walkOf(t, c, Walk(c), "/r")
 		assert.Equal(t, 2, torn.Hits())
 		assert.Len(t, paths, 1501)
 		assert.True(t, slices.IsSorted(paths), "each once, in order")
 		// A session that ends in the middle does not matter, except to its own view.
 		s := connected(t, c)
 		n := 0
-		for _, err := range c.Walk().ForPath(t.Context(), "/r") {
+		for _, err := range Walk(c).ForPath(t.Context(), "/r") {
 			require.NoError(t, err)
 			if n++; n == 1 {
 				srv.Expire(s.ID())
 			}
 		}
 		assert.Equal(t, 1501, n)
-		for _, err := range s.Client().Walk().ForPath(t.Context(), "/r") {
-			assert.ErrorIs(t, err, ErrSessionLost)
+		for _, err := range Walk(s.Client()).ForPath(t.Context(), "/r") {
+			assert.ErrorIs(t, err, framework.ErrSessionLost)
 		}
 	})
 }
 
 func TestDeleteRecursively(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		ctx := t.Context()
-		require.NoError(t, c.DeleteRecursively(ctx, "/none"))
+		require.NoError(t, Delete(ctx, c, "/none"))
 		plant(t, srv, "/leaf", "/keep")
 		srv.ResetCounts()
-		require.NoError(t, c.DeleteRecursively(ctx, "/leaf"))
-		assert.Equal(t, map[string]int{"delete": 1}, writes(srv))
+		require.NoError(t, Delete(ctx, c, "/leaf"))
+		assert.Equal(t, map[string]int{"delete": 1}, counts(srv))
 		plant(t, srv, "/r")
 		for i := range 20 {
 			for j := range 60 {
@@ -189,38 +162,38 @@ func TestDeleteRecursively(t *testing.T) {
 		}
 		srv.ResetCounts()
 		torn := srv.Inject(zktest.Fault{Op: "delete", After: 500, Action: zktest.LoseReply})
-		require.NoError(t, c.DeleteRecursively(ctx, "/r"))
+		require.NoError(t, Delete(ctx, c, "/r"))
 		assert.Equal(t, 1, torn.Hits())
 		assert.Empty(t, srv.Diff(map[string]string{"/keep": "/keep"}))
 		assert.Equal(t, 21, srv.Counts()["getChildren2"], "leaves are not listed")
 
-		assert.ErrorIs(t, c.DeleteRecursively(ctx, "/"), ErrBadArguments)
-		assert.ErrorIs(t, c.DeleteRecursively(ctx, "r"), ErrInvalidPath)
+		assert.ErrorIs(t, Delete(ctx, c, "/"), framework.ErrBadArguments)
+		assert.ErrorIs(t, Delete(ctx, c, "r"), framework.ErrInvalidPath)
 		plant(t, srv, "/team/a/b")
-		require.NoError(t, c.UsingNamespace("team").DeleteRecursively(ctx, "/"))
+		require.NoError(t, Delete(ctx, c.UsingNamespace("team"), "/"))
 		assert.NotContains(t, srv.Tree(), "/team")
 
 		plant(t, srv, "/r/a/closed/b", "/r/z")
 		require.NoError(t, srv.SetACL("/r/a/closed",
-			zktest.ACL{Perms: int32(PermRead), Scheme: "world", ID: "anyone"}))
-		err := c.DeleteRecursively(ctx, "/r")
-		assert.ErrorIs(t, err, ErrNoAuth)
+			zktest.ACL{Perms: int32(framework.PermRead), Scheme: "world", ID: "anyone"}))
+		err := Delete(ctx, c, "/r")
+		assert.ErrorIs(t, err, framework.ErrNoAuth)
 		assert.EqualError(t, err, "delete /r/a/closed/b: no permission")
 	})
 }
 
 func TestDeleteOnlyTheChildren(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		ctx := t.Context()
-		require.NoError(t, c.DeleteChildren(ctx, "/none"))
+		require.NoError(t, DeleteChildren(ctx, c, "/none"))
 		plant(t, srv, "/keep", "/r/a/b/c", "/r/d")
-		require.NoError(t, c.DeleteChildren(ctx, "/r"))
-		require.NoError(t, c.DeleteChildren(ctx, "/r"))
+		require.NoError(t, DeleteChildren(ctx, c, "/r"))
+		require.NoError(t, DeleteChildren(ctx, c, "/r"))
 		assert.Empty(t, srv.Diff(map[string]string{"/keep": "/keep", "/r": ""}))
-		assert.ErrorIs(t, c.DeleteChildren(ctx, "/"), ErrBadArguments)
-		assert.ErrorIs(t, c.DeleteChildren(ctx, "r"), ErrInvalidPath)
+		assert.ErrorIs(t, DeleteChildren(ctx, c, "/"), framework.ErrBadArguments)
+		assert.ErrorIs(t, DeleteChildren(ctx, c, "r"), framework.ErrInvalidPath)
 		plant(t, srv, "/team/a/b")
-		require.NoError(t, c.UsingNamespace("team").DeleteChildren(ctx, "/"))
+		require.NoError(t, DeleteChildren(ctx, c.UsingNamespace("team"), "/"))
 		names, err := srv.Children("/team")
 		require.NoError(t, err)
 		assert.Empty(t, names)
@@ -229,11 +202,11 @@ func TestDeleteOnlyTheChildren(t *testing.T) {
 
 // Others add and delete meanwhile.
 func TestDeleteRecursivelyAmongOthers(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		plant(t, srv, "/r/a/x", "/r/b")
 		hold := srv.Inject(zktest.Fault{Op: "getChildren2", PathPrefix: "/r/a", Action: zktest.HoldReply})
 		got := make(chan error)
-		go func() { got <- c.DeleteRecursively(t.Context(), "/r") }()
+		go func() { got <- Delete(t.Context(), c, "/r") }()
 		<-hold.Struck()
 		plant(t, srv, "/r/a/y/new", "/r/c")
 		require.NoError(t, srv.Delete("/r/a/x"))
@@ -255,34 +228,34 @@ func TestDeleteRecursivelyAmongOthers(t *testing.T) {
 				}
 			}
 		}()
-		go func() { got <- c.DeleteRecursively(t.Context(), "/r") }()
-		assert.ErrorIs(t, <-got, ErrNotEmpty)
+		go func() { got <- Delete(t.Context(), c, "/r") }()
+		assert.ErrorIs(t, <-got, framework.ErrNotEmpty)
 		stopped()
 	})
 }
 
 // roundTrip dumps a subtree.
-func dumped(t *testing.T, c *Client, path string) (string, Progress) {
+func dumped(t *testing.T, c *framework.Client, path string) (string, Progress) {
 	t.Helper()
 	var out bytes.Buffer
-	p, err := c.Dump().ForPath(t.Context(), path, &out)
+	p, err := Dump(c).ForPath(t.Context(), path, &out)
 	require.NoError(t, err)
 	return out.String(), p
 }
 
 func TestDumpAndRestore(t *testing.T) {
-	bubbleOf(t, zktest.Config{ExtendedTypes: true}, func(t *testing.T, srv *zktest.Server, c *Client) {
+	bubbleOf(t, zktest.Config{ExtendedTypes: true}, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		ctx := t.Context()
 		plant(t, srv, "/r", "/r/a", "/r/a/x")
 		require.NoError(t, srv.Set("/r/a", []byte{0, 0xff, '<'}))
-		acl := DigestACL(PermRead|PermAdmin, "ops", "secret")
-		_, err := c.Create().WithACL(acl, ACL{PermAll, "world", "anyone"}).ForPath(ctx, "/r/a/acl", []byte{})
+		acl := framework.DigestACL(framework.PermRead|framework.PermAdmin, "ops", "secret")
+		_, err := c.Create().WithACL(acl, framework.ACL{Perms: framework.PermAll, Scheme: "world", ID: "anyone"}).ForPath(ctx, "/r/a/acl", []byte{})
 		require.NoError(t, err)
-		_, err = c.Create().WithMode(Ephemeral).ForPath(ctx, "/r/a/here", nil)
+		_, err = c.Create().WithMode(framework.Ephemeral).ForPath(ctx, "/r/a/here", nil)
 		require.NoError(t, err)
-		_, err = c.Create().WithMode(Container).ForPath(ctx, "/r/container", nil)
+		_, err = c.Create().WithMode(framework.Container).ForPath(ctx, "/r/container", nil)
 		require.NoError(t, err)
-		_, err = c.Create().WithMode(PersistentTTL).WithTTL(time.Hour).ForPath(ctx, "/r/ttl", []byte("t"))
+		_, err = c.Create().WithMode(framework.PersistentTTL).WithTTL(time.Hour).ForPath(ctx, "/r/ttl", []byte("t"))
 		require.NoError(t, err)
 
 		text, p := dumped(t, c, "/r")
@@ -299,7 +272,7 @@ func TestDumpAndRestore(t *testing.T) {
 		assert.Equal(t, `{"end":{"nodes":6,"skipped":1}}`, lines[8])
 
 		var heard []Progress
-		p, err = c.Restore().WithProgress(func(p Progress) {
+		p, err = Restore(c).WithProgress(func(p Progress) {
 			heard = append(heard, p)
 		}).ForPath(ctx, "/copy/of/r", strings.NewReader(text))
 		require.NoError(t, err)
@@ -314,20 +287,20 @@ func TestDumpAndRestore(t *testing.T) {
 				assert.Equal(t, zktest.Persistent, node.Mode, path)
 			}
 		}
-		assert.Len(t, walkOf(t, c, c.Walk(), "/copy/of/r"), 6)
+		assert.Len(t, walkOf(t, c, Walk(c), "/copy/of/r"), 6)
 
 		// Again: it is there already. Changed: refused, or overwritten.
-		p, err = c.Restore().ForPath(ctx, "/copy/of/r", strings.NewReader(text))
+		p, err = Restore(c).ForPath(ctx, "/copy/of/r", strings.NewReader(text))
 		require.NoError(t, err)
 		assert.Equal(t, int64(6), p.Existing)
 		require.NoError(t, srv.Set("/copy/of/r/a", []byte("changed")))
 		require.NoError(t, srv.SetACL("/copy/of/r/a", zktest.ACL{Perms: 31, Scheme: "world", ID: "anyone"},
 			zktest.ACL{Perms: 1, Scheme: "ip", ID: "10.0.0.1"}))
 		plant(t, srv, "/copy/of/r/more")
-		_, err = c.Restore().ForPath(ctx, "/copy/of/r", strings.NewReader(text))
-		assert.ErrorIs(t, err, ErrNodeExists)
+		_, err = Restore(c).ForPath(ctx, "/copy/of/r", strings.NewReader(text))
+		assert.ErrorIs(t, err, framework.ErrNodeExists)
 		assert.ErrorContains(t, err, "/copy/of/r/a:")
-		_, err = c.Restore().Overwriting().ForPath(ctx, "/copy/of/r", strings.NewReader(text))
+		_, err = Restore(c).Overwriting().ForPath(ctx, "/copy/of/r", strings.NewReader(text))
 		require.NoError(t, err)
 		assert.Equal(t, []byte{0, 0xff, '<'}, srv.Tree()["/copy/of/r/a"].Data)
 		assert.Len(t, srv.Tree()["/copy/of/r/a"].ACL, 1)
@@ -336,23 +309,23 @@ func TestDumpAndRestore(t *testing.T) {
 		// The root of everything, and of a namespace.
 		text, _ = dumped(t, c, "/")
 		assert.NotContains(t, text, "zookeeper")
-		_, err = c.UsingNamespace("team").Restore().ForPath(ctx, "/", strings.NewReader(text))
+		_, err = Restore(c.UsingNamespace("team")).ForPath(ctx, "/", strings.NewReader(text))
 		require.NoError(t, err)
 		assert.Equal(t, "/r/a/x", string(srv.Tree()["/team/r/a/x"].Data))
-		_, err = c.Restore().ForPath(ctx, "/", strings.NewReader(text))
+		_, err = Restore(c).ForPath(ctx, "/", strings.NewReader(text))
 		require.NoError(t, err)
 	})
 }
 
 // A dump has the data as they are stored.
 func TestDumpOfCompressedData(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		ctx := t.Context()
 		_, err := c.Create().ForPath(ctx, "/r", []byte("text"))
 		require.NoError(t, err)
 		plant(t, srv, "/r/plain")
 		text, _ := dumped(t, c, "/r")
-		_, err = c.Restore().ForPath(ctx, "/s", strings.NewReader(text))
+		_, err = Restore(c).ForPath(ctx, "/s", strings.NewReader(text))
 		require.NoError(t, err)
 		data, err := c.GetData().ForPath(ctx, "/s")
 		require.NoError(t, err)
@@ -360,32 +333,32 @@ func TestDumpOfCompressedData(t *testing.T) {
 		assert.Equal(t, "/r/plain", string(srv.Tree()["/s/plain"].Data))
 
 		// A walk unpacks them, and says where it cannot.
-		for n, err := range c.Walk().ForPath(ctx, "/r") {
+		for n, err := range Walk(c).ForPath(ctx, "/r") {
 			if n.Path == "/r/plain" {
-				assert.ErrorIs(t, err, ErrDecompress)
+				assert.ErrorIs(t, err, framework.ErrDecompress)
 			} else {
 				assert.Equal(t, "text", string(n.Data))
 			}
 		}
-	}, WithCompression())
+	}, framework.WithCompression())
 }
 
 func TestRestoreWithoutACL(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		ctx := t.Context()
 		plant(t, srv, "/r/a")
 		require.NoError(t, c.Sync().ForPath(ctx, "/"))
 		var out bytes.Buffer
 		srv.ResetCounts()
-		_, err := c.Dump().WithoutACL().ForPath(ctx, "/r", &out)
+		_, err := Dump(c).WithoutACL().ForPath(ctx, "/r", &out)
 		require.NoError(t, err)
-		assert.Equal(t, map[string]int{"checkWatches": 1, "multiRead": 2, "getChildren2": 1}, writes(srv))
-		_, err = c.Restore().ForPath(ctx, "/s", &out)
+		assert.Equal(t, map[string]int{"checkWatches": 1, "multiRead": 2, "getChildren2": 1}, counts(srv))
+		_, err = Restore(c).ForPath(ctx, "/s", &out)
 		require.NoError(t, err)
-		assert.Equal(t, int32(PermRead), srv.Tree()["/s/a"].ACL[0].Perms, "what the provider says")
-	}, WithACLProvider(func(path string) []ACL {
+		assert.Equal(t, int32(framework.PermRead), srv.Tree()["/s/a"].ACL[0].Perms, "what the provider says")
+	}, framework.WithACLProvider(func(path string) []framework.ACL {
 		if path == "/s/a" {
-			return ReadACL()
+			return framework.ReadACL()
 		}
 		return nil
 	}))
@@ -393,25 +366,25 @@ func TestRestoreWithoutACL(t *testing.T) {
 
 // The server shows digests only to who may administer.
 func TestDumpOfHiddenACLs(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		ctx := t.Context()
 		plant(t, srv, "/r")
-		d := DigestACL(PermAll, "ops", "secret")
+		d := framework.DigestACL(framework.PermAll, "ops", "secret")
 		require.NoError(t, srv.SetACL("/r", zktest.ACL{Perms: 31, Scheme: d.Scheme, ID: d.ID},
 			zktest.ACL{Perms: 1, Scheme: "world", ID: "anyone"}))
-		_, err := c.Dump().ForPath(ctx, "/r", io.Discard)
-		assert.ErrorIs(t, err, ErrNoAuth)
+		_, err := Dump(c).ForPath(ctx, "/r", io.Discard)
+		assert.ErrorIs(t, err, framework.ErrNoAuth)
 		assert.ErrorContains(t, err, "WithoutACL")
-		_, err = c.Dump().WithoutACL().ForPath(ctx, "/r", io.Discard)
+		_, err = Dump(c).WithoutACL().ForPath(ctx, "/r", io.Discard)
 		assert.NoError(t, err)
-		ops := dial(t, srv, WithAuth("digest", []byte("ops:secret")))
+		ops := below(t, srv, "", framework.WithAuth("digest", []byte("ops:secret")))
 		text, _ := dumped(t, ops, "/r")
 		assert.Contains(t, text, d.ID)
 	})
 }
 
 func TestRestoreRefuses(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		ctx := t.Context()
 		plant(t, srv, "/r", "/r/a", "/r/b")
 		text, _ := dumped(t, c, "/r")
@@ -437,30 +410,30 @@ func TestRestoreRefuses(t *testing.T) {
 			"empty acl": strings.Replace(text, `[{"perms":31,"scheme":"world","id":"anyone"}]`, "[]", 1),
 			"long":      lines[0] + `{"node":{"path":"/","data":"` + strings.Repeat("A", 4<<20) + `"}}` + "\n",
 		} {
-			_, err := c.Restore().ForPath(ctx, "/"+strings.ReplaceAll(name, " ", "-"), strings.NewReader(bad))
+			_, err := Restore(c).ForPath(ctx, "/"+strings.ReplaceAll(name, " ", "-"), strings.NewReader(bad))
 			assert.ErrorIs(t, err, ErrInvalidDump, name)
 			assert.ErrorContains(t, err, "line ", name)
 		}
-		_, err := c.Restore().ForPath(ctx, "s", strings.NewReader(text))
-		assert.ErrorIs(t, err, ErrInvalidPath)
-		_, err = c.Restore().ForPath(ctx, "/s", nil)
-		assert.ErrorIs(t, err, ErrBadArguments)
-		_, err = c.Dump().ForPath(ctx, "/r", nil)
-		assert.ErrorIs(t, err, ErrBadArguments)
-		_, err = c.Dump().ForPath(ctx, "/none", io.Discard)
-		assert.ErrorIs(t, err, ErrNoNode)
+		_, err := Restore(c).ForPath(ctx, "s", strings.NewReader(text))
+		assert.ErrorIs(t, err, framework.ErrInvalidPath)
+		_, err = Restore(c).ForPath(ctx, "/s", nil)
+		assert.ErrorIs(t, err, framework.ErrBadArguments)
+		_, err = Dump(c).ForPath(ctx, "/r", nil)
+		assert.ErrorIs(t, err, framework.ErrBadArguments)
+		_, err = Dump(c).ForPath(ctx, "/none", io.Discard)
+		assert.ErrorIs(t, err, framework.ErrNoNode)
 
 		mine := errors.New("mine")
-		_, err = c.Dump().ForPath(ctx, "/r", failing{mine})
+		_, err = Dump(c).ForPath(ctx, "/r", failing{mine})
 		assert.ErrorIs(t, err, mine)
-		_, err = c.Restore().ForPath(ctx, "/s", failing{mine})
+		_, err = Restore(c).ForPath(ctx, "/s", failing{mine})
 		assert.ErrorIs(t, err, mine)
 
 		// A node that cannot be made is named.
 		bad := strings.Replace(text, `"scheme":"world","id":"anyone"}],"version":0,"cversion":0`,
 			`"scheme":"nonsense","id":"x"}],"version":0,"cversion":0`, 1)
-		_, err = c.Restore().ForPath(ctx, "/t", strings.NewReader(bad))
-		assert.ErrorIs(t, err, ErrInvalidACL)
+		_, err = Restore(c).ForPath(ctx, "/t", strings.NewReader(bad))
+		assert.ErrorIs(t, err, framework.ErrInvalidACL)
 		assert.ErrorContains(t, err, "/t/a")
 	})
 }
@@ -472,7 +445,7 @@ func (f failing) Read([]byte) (int, error)  { return 0, f.err }
 
 // Many nodes, large and small, through lost replies; each is there once, whole.
 func TestRestoreThroughLostReplies(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		ctx := t.Context()
 		plant(t, srv, "/r")
 		for i := range 1300 {
@@ -482,15 +455,15 @@ func TestRestoreThroughLostReplies(t *testing.T) {
 		text, p := dumped(t, c, "/r")
 		assert.Equal(t, int64(1302), p.Nodes)
 		srv.ResetCounts()
-		got, err := c.Restore().ForPath(ctx, "/clean", strings.NewReader(text))
+		got, err := Restore(c).ForPath(ctx, "/clean", strings.NewReader(text))
 		require.NoError(t, err)
 		assert.Equal(t, p, got)
 		assert.Less(t, srv.Counts()["multi"], 12)
-		assert.LessOrEqual(t, srv.Counts()["create"], 2)
+		assert.LessOrEqual(t, srv.Counts()["create2"], 2)
 
 		lost := srv.Inject(zktest.Fault{Op: "multi", After: 1, Action: zktest.LoseReply})
-		cut := srv.Inject(zktest.Fault{Op: "create", After: 100, Action: zktest.LoseReply})
-		got, err = c.Restore().ForPath(ctx, "/torn", strings.NewReader(text))
+		cut := srv.Inject(zktest.Fault{Op: "create2", After: 100, Action: zktest.LoseReply})
+		got, err = Restore(c).ForPath(ctx, "/torn", strings.NewReader(text))
 		require.NoError(t, err)
 		assert.Equal(t, 1, lost.Hits())
 		assert.Equal(t, 1, cut.Hits())
@@ -505,26 +478,26 @@ func TestRestoreThroughLostReplies(t *testing.T) {
 
 		late, cancel := context.WithCancel(ctx)
 		cancel()
-		_, err = c.Restore().ForPath(late, "/late", strings.NewReader(text))
+		_, err = Restore(c).ForPath(late, "/late", strings.NewReader(text))
 		assert.ErrorIs(t, err, context.Canceled)
 		assert.NotContains(t, srv.Tree(), "/late")
 	})
 }
 
-// A node that the dump gives no ACL gets none that it did not ask for, least of all the open one.
+// A node that the dump gives no framework.ACL gets none that it did not ask for, least of all the open one.
 func TestRestoreOpensNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		const lines = `{"header":{"version":1,"root":"/r","acl":true}}` + "\n" +
 			`{"node":{"path":"/","data":"L3I="}}` + "\n" + `{"end":{"nodes":1,"skipped":0}}`
-		_, err := c.Restore().ForPath(t.Context(), "/s", strings.NewReader(lines))
+		_, err := Restore(c).ForPath(t.Context(), "/s", strings.NewReader(lines))
 		assert.ErrorIs(t, err, ErrInvalidDump)
 		assert.ErrorContains(t, err, "line 2")
 		assert.NotContains(t, srv.Tree(), "/s")
-		_, err = c.Restore().ForPath(t.Context(), "/s",
+		_, err = Restore(c).ForPath(t.Context(), "/s",
 			strings.NewReader(strings.Replace(lines, `"acl":true`, `"acl":false`, 1)))
 		require.NoError(t, err)
-		assert.Equal(t, int32(PermRead), srv.Tree()["/s"].ACL[0].Perms, "what the provider says")
-	}, WithDefaultACL(ReadACL()...))
+		assert.Equal(t, int32(framework.PermRead), srv.Tree()["/s"].ACL[0].Perms, "what the provider says")
+	}, framework.WithDefaultACL(framework.ReadACL()...))
 }
 
 // What the servers keep for themselves is not restored, wherever the way there leads from.
@@ -535,13 +508,13 @@ func TestRestoreLeavesTheServersAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.RunT(t)
 		plant(t, srv, "/prod")
-		top := below(t, srv, "/")
-		refused := func(c *Client, path, text string) error {
+		top := below(t, srv, "")
+		refused := func(c *framework.Client, path, text string) error {
 			t.Helper()
 			srv.ResetCounts()
-			_, err := c.Restore().Overwriting().ForPath(t.Context(), path, strings.NewReader(text))
+			_, err := Restore(c).Overwriting().ForPath(t.Context(), path, strings.NewReader(text))
 			assert.ErrorIs(t, err, ErrSystemPath)
-			assert.Zero(t, srv.Counts()["multi"]+srv.Counts()["create"]+srv.Counts()["setData"]+
+			assert.Zero(t, srv.Counts()["multi"]+srv.Counts()["create2"]+srv.Counts()["create"]+srv.Counts()["setData"]+
 				srv.Counts()["createContainer"], "nothing is written")
 			return err
 		}
@@ -558,12 +531,12 @@ func TestRestoreLeavesTheServersAlone(t *testing.T) {
 		refused(top.UsingNamespace("zookeeper/quota"), "/", header+root)
 
 		// A node of that name elsewhere, or one with a longer name, is anybody's.
-		for _, c := range []*Client{below(t, srv, "/prod"), top.UsingNamespace("team")} {
-			_, err := c.Restore().Overwriting().ForPath(t.Context(), "/",
+		for _, c := range []*framework.Client{below(t, srv, "/prod"), top.UsingNamespace("team")} {
+			_, err := Restore(c).Overwriting().ForPath(t.Context(), "/",
 				strings.NewReader(header+root+node("/zookeeper")+node("/zookeeper/quota")+`{"end":{"nodes":3}}`))
 			require.NoError(t, err)
 		}
-		_, err := top.Restore().Overwriting().ForPath(t.Context(), "/",
+		_, err := Restore(top).Overwriting().ForPath(t.Context(), "/",
 			strings.NewReader(header+root+node("/zookeepers")+`{"end":{"nodes":2}}`))
 		require.NoError(t, err)
 		for _, path := range []string{"/prod/zookeeper/quota", "/team/zookeeper/quota", "/zookeepers"} {
@@ -574,7 +547,7 @@ func TestRestoreLeavesTheServersAlone(t *testing.T) {
 
 // However long the ACLs are, a transaction is not longer than it may be.
 func TestRestoreOfLongACLs(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		var text strings.Builder
 		fmt.Fprintln(&text, `{"header":{"version":1,"root":"/r","acl":true}}`)
 		const nodes = 41
@@ -587,13 +560,13 @@ func TestRestoreOfLongACLs(t *testing.T) {
 				`{"perms":1,"scheme":"digest","id":"u:%s"}]}}`+"\n", path, strings.Repeat("x", 100_000))
 		}
 		fmt.Fprintf(&text, `{"end":{"nodes":%d}}`, nodes)
-		p, err := c.Restore().ForPath(t.Context(), "/s", strings.NewReader(text.String()))
+		p, err := Restore(c).ForPath(t.Context(), "/s", strings.NewReader(text.String()))
 		require.NoError(t, err)
 		assert.Equal(t, int64(nodes), p.Nodes)
 	})
 }
 
-// Of whatever stream: what is sent lies below the target, is not the servers', has an ACL, and is in
+// Of whatever stream: what is sent lies below the target, is not the servers', has an framework.ACL, and is in
 // transactions that fit.
 func FuzzRestore(f *testing.F) {
 	const header = `{"header":{"version":1,"root":"/r","acl":true}}` + "\n"
@@ -605,25 +578,29 @@ func FuzzRestore(f *testing.F) {
 	f.Add(header + `{"node":{"path":"/","acl":[]}}`)
 	f.Add(header + `{"node":{"path":"/","acl":[{}]},"end":{"nodes":1}}`)
 	f.Add(header + "{\"node\":{\"path\":\"/\",\"version\":99999999999}}\n" + "{\"node\":{\"path\":\"/\xff\"}}")
-	b := RestoreBuilder{c: &Client{core: &core{}}}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, root := range []string{"/", "/copy/of"} {
 			in := newDumpReader(strings.NewReader(text), 1024)
+			r := restore{v: view{chroot: "/", namespace: "/"}, root: root, in: in}
 			err := in.header()
 			for err == nil {
 				var node *dumpNode
 				if node, err = in.next(); node == nil {
 					break
 				}
-				var req *jute.CreateRequest
-				if req, err = b.request(root, node, in); err != nil {
+				var n create
+				if n, err = r.node(node); err != nil {
 					break
 				}
+				req := &jute.CreateRequest{Path: n.at, Data: n.data}
+				for _, a := range n.acl {
+					req.ACL = append(req.ACL, jute.ACL{Perms: int32(a.Perms), Scheme: a.Scheme, ID: a.ID})
+				}
 				require.NoError(t, zkpath.Validate(req.Path, false))
-				require.NotEmpty(t, req.ACL)
+				require.Equal(t, in.acl, len(req.ACL) > 0)
 				require.True(t, root == "/" || req.Path == root || strings.HasPrefix(req.Path, root+"/"), req.Path)
 				require.False(t, req.Path == "/zookeeper" || strings.HasPrefix(req.Path, "/zookeeper/"), req.Path)
-				require.GreaterOrEqual(t, sizeOf(req), len(jute.Marshal(req))+9, "with its header")
+				require.GreaterOrEqual(t, n.size(), len(jute.Marshal(req))+9, "with its header")
 			}
 			if err != nil {
 				require.ErrorIs(t, err, ErrInvalidDump)
@@ -634,7 +611,7 @@ func FuzzRestore(f *testing.F) {
 
 // A dry run tells what the restore does, and does none of it.
 func TestRestoreDryRun(t *testing.T) {
-	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
 		ctx := t.Context()
 		plant(t, srv, "/r", "/r/a", "/r/b", "/r/c")
 		for i := range 600 { // more than one transaction
@@ -651,24 +628,24 @@ func TestRestoreDryRun(t *testing.T) {
 			assert.Equal(t, before, srv.Tree())
 			return steps
 		}
-		for path, step := range plan(c.Restore(), "/deep/copy") {
+		for path, step := range plan(Restore(c), "/deep/copy") {
 			assert.Equal(t, RestoreCreate, step, path)
 		}
-		for path, step := range plan(c.Restore(), "/r") {
+		for path, step := range plan(Restore(c), "/r") {
 			assert.Equal(t, RestoreSame, step, path)
 		}
 		require.NoError(t, srv.Set("/r/a", []byte("changed")))
 		require.NoError(t, srv.Delete("/r/c/599"))
-		steps := plan(c.Restore(), "/r")
+		steps := plan(Restore(c), "/r")
 		assert.Equal(t, RestoreConflict, steps["/r/a"])
 		assert.Equal(t, RestoreSame, steps["/r/b"])
 		assert.Equal(t, RestoreCreate, steps["/r/c/599"])
-		steps = plan(c.Restore().Overwriting(), "/r")
+		steps = plan(Restore(c).Overwriting(), "/r")
 		assert.Equal(t, RestoreOverwrite, steps["/r/a"])
 		assert.Equal(t, RestoreCreate, steps["/r/c/599"])
 		assert.Equal(t, "conflict", RestoreConflict.String())
 
-		none := c.Restore().DryRun(nil)
+		none := Restore(c).DryRun(nil)
 		_, err := none.ForPath(ctx, "/dry", strings.NewReader(text))
 		require.NoError(t, err)
 		assert.False(t, srv.Exists("/dry"), "also without a function")
@@ -678,7 +655,7 @@ func TestRestoreDryRun(t *testing.T) {
 		assert.ErrorIs(t, err, ErrSystemPath)
 		require.NoError(t, srv.SetACL("/r/a", zktest.ACL{Perms: 2, Scheme: "world", ID: "anyone"}))
 		_, err = none.ForPath(ctx, "/r", strings.NewReader(text))
-		assert.ErrorIs(t, err, ErrNoAuth)
+		assert.ErrorIs(t, err, framework.ErrNoAuth)
 		assert.False(t, srv.Exists("/x"))
 	})
 }

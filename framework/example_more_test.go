@@ -1,7 +1,6 @@
 package framework_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,85 +14,6 @@ import (
 	"github.com/go-curator/curator/retry"
 	"github.com/go-curator/curator/zktest"
 )
-
-func ExampleClient_Walk() {
-	client, stop := start()
-	defer stop()
-	ctx := context.Background()
-	for _, path := range []string{"/config/db/host", "/config/db/port", "/config/name"} {
-		if _, err := client.Create().CreatingParentsIfNeeded().ForPath(ctx, path,
-			[]byte("value of "+path)); err != nil {
-			log.Fatal(err)
-		}
-	}
-
-	for node, err := range client.Walk().ForPath(ctx, "/config") {
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Printf("%s %q\n", node.Path, node.Data)
-	}
-	// Output:
-	// /config ""
-	// /config/db ""
-	// /config/name "value of /config/name"
-	// /config/db/host "value of /config/db/host"
-	// /config/db/port "value of /config/db/port"
-}
-
-func ExampleClient_Dump() {
-	client, stop := start()
-	defer stop()
-	ctx := context.Background()
-	if _, err := client.Create().CreatingParentsIfNeeded().ForPath(ctx, "/config/a", []byte("1")); err != nil {
-		log.Fatal(err)
-	}
-
-	var file bytes.Buffer
-	done, err := client.Dump().ForPath(ctx, "/config", &file)
-	fmt.Println(done.Nodes, "nodes", err)
-	header, _, _ := strings.Cut(file.String(), "\n")
-	fmt.Println(header)
-
-	done, err = client.Restore().WithProgress(func(p framework.Progress) {
-		fmt.Println("so far:", p.Nodes)
-	}).ForPath(ctx, "/backup/config", &file)
-	fmt.Println(done.Nodes, "nodes", err)
-	data, err := client.GetData().ForPath(ctx, "/backup/config/a")
-	fmt.Println(string(data), err)
-	// Output:
-	// 2 nodes <nil>
-	// {"header":{"version":1,"root":"/config","acl":true}}
-	// so far: 2
-	// 2 nodes <nil>
-	// 1 <nil>
-}
-
-func ExampleClient_Restore() {
-	client, stop := start()
-	defer stop()
-	_, err := client.Restore().ForPath(context.Background(), "/config",
-		strings.NewReader(`{"header":{"version":1,"root":"/","acl":true}}`))
-	fmt.Println(err)
-	fmt.Println(errors.Is(err, framework.ErrInvalidDump))
-	// Output:
-	// restore /config: invalid dump: line 2: the input ends before the dump is complete
-	// true
-}
-
-func ExampleClient_DeleteRecursively() {
-	client, stop := start()
-	defer stop()
-	ctx := context.Background()
-	if err := client.Ensure(ctx, "/jobs/2024/12/31"); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(client.DeleteRecursively(ctx, "/jobs"))
-	fmt.Println(client.DeleteRecursively(ctx, "/jobs"), "when it is gone already")
-	// Output:
-	// <nil>
-	// <nil> when it is gone already
-}
 
 func ExampleCreateBuilder_Idempotent() {
 	client, stop := start()
@@ -256,7 +176,7 @@ func ExampleWithEnsembleTracking() {
 	}
 	defer client.Close()
 	ctx := context.Background()
-	config, watch, err := client.GetConfig().WithWatch().ForEnsemble(ctx)
+	config, watch, err := client.WatchConfig(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -275,32 +195,4 @@ func ExampleWithEnsembleTracking() {
 	// Output:
 	// [zk1:2181 zk2:2181] 0
 	// [zk2:2181 zk3:2181]
-}
-
-func ExampleClient_GetConfig() {
-	server, err := zktest.NewServer(zktest.Config{EnsembleConfig: "server.1=zk1:2888:3888:participant;2181\n" +
-		"server.2=zk2:2888:3888:observer;0.0.0.0:2181\nversion=100000000"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client, err := framework.New(server.Addr(), framework.WithDialer(server.Dial))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
-
-	config, err := client.GetConfig().ForEnsemble(context.Background())
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, m := range config.Members {
-		fmt.Println(m.ID, m.ClientAddress, m.Observer)
-	}
-	_, err = client.Reconfig().Leaving("2").FromConfig(config.Version).ForEnsemble(context.Background())
-	fmt.Println(err) // as on every server that does not set reconfigEnabled=true
-	// Output:
-	// 1 zk1:2181 false
-	// 2 zk2:2181 true
-	// reconfig: reconfiguration is disabled
 }

@@ -1,0 +1,112 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// rounds limits how often a deletion starts again because others add nodes meanwhile.
+const rounds = 16
+
+// Delete deletes a node and everything below it. It also succeeds if the node does not exist. It is not
+// atomic: others may see the tree partly deleted. Nodes that others delete meanwhile are no error. Nodes that
+// others add meanwhile are deleted, too, up to a limit (then the error matches framework.ErrNotEmpty). Each
+// flight of requests is repeated as the retry policy says. Any other refusal, such as framework.ErrNoAuth,
+// ends the call with part of the tree deleted. After any error it may be called again.
+//
+// It sends hundreds of deletes at a time: one request for a node without children, three for any other node.
+// It keeps the paths of the nodes with children in memory. To delete "/", or the chroot, is
+// framework.ErrBadArguments.
+//
+// To delete a node with a version, or in the background, use [framework.Client.Delete] with
+// DeletingChildrenIfNeeded. Corresponds to Curator's ZKPaths.deleteChildren with deleteSelf, and to
+// ZKUtil.deleteRecursive.
+func Delete(ctx context.Context, c *framework.Client, path string) error {
+	v, at, err := look(c, path)
+	if err == nil && at == "/" {
+		err = errRoot
+	}
+	for n := 0; err == nil && n < rounds; n++ {
+		var left []string
+		if left, err = v.deleteAll(ctx, []string{at}); err != nil || len(left) == 0 {
+			return failed("deleteRecursively", path, err)
+		}
+		err = v.deleteBelow(ctx, at)
+	}
+	if err == nil {
+		err = framework.ErrNotEmpty
+	}
+	return failed("deleteRecursively", path, err)
+}
+
+// DeleteChildren deletes everything below a node, and keeps the node. Otherwise it works like Delete, except
+// that nodes that others add meanwhile may stay. A node that does not exist has nothing below it. Emptying
+// "/" is framework.ErrBadArguments; a chroot can be emptied. Corresponds to Curator's ZKPaths.deleteChildren
+// without deleteSelf.
+func DeleteChildren(ctx context.Context, c *framework.Client, path string) error {
+	v, at, err := look(c, path)
+	if err == nil && at == "/" && v.chroot == "/" {
+		err = errRoot
+	}
+	if err == nil {
+		err = v.deleteBelow(ctx, at)
+	}
+	return failed("deleteChildren", path, err)
+}
+
+// deleteBelow deletes everything that is below a node now; nodes that others add meanwhile may stay.
+func (v view) deleteBelow(ctx context.Context, at string) error {
+	all := []string{at} // nodes with children, parents first
+	for next := 0; next < len(all); {
+		dirs := all[next:min(len(all), next+64)]
+		next += len(dirs)
+		var children []string
+		err := v.lists(ctx, dirs, func(i int, names []string, err error) error {
+			for _, name := range names {
+				children = append(children, zkpath.Join(dirs[i], name))
+			}
+			return failed("getChildren", v.callers(dirs[i]), unlessNoNode(err))
+		})
+		if err != nil {
+			return err
+		}
+		left, err := v.deleteAll(ctx, children)
+		if err != nil {
+			return err
+		}
+		all = append(all, left...)
+	}
+	slices.Reverse(all)
+	_, err := v.deleteAll(ctx, all[:len(all)-1]) // the server executes them in this order, children first
+	return err
+}
+
+// deleteAll deletes nodes in flights, in order, and returns the nodes that it could not delete because they
+// have children.
+func (v view) deleteAll(ctx context.Context, paths []string) (left []string, err error) {
+	for some := range slices.Chunk(paths, flightSize) {
+		var full []string
+		err := v.flight(ctx, func(ctx context.Context) error {
+			full = nil
+			all := queue(some, func(at string) *framework.Pending[struct{}] {
+				return v.Client.Delete().Quietly().InBackground().ForPath(ctx, at)
+			})
+			return await(ctx, all, func(i int, _ struct{}, refused error) error {
+				if errors.Is(refused, framework.ErrNotEmpty) {
+					full = append(full, some[i])
+					return nil
+				}
+				return failed("delete", v.callers(some[i]), refused)
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+		left = append(left, full...)
+	}
+	return left, nil
+}

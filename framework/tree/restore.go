@@ -1,0 +1,365 @@
+package tree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// ErrInvalidDump says that a stream is not a dump, or is not complete. The message says in which line.
+var ErrInvalidDump = errors.New("invalid dump")
+
+// ErrSystemPath says that a restore would write to /zookeeper or below, where the servers keep their
+// configuration and the quotas. Nothing was written there. It is the error of a restore whose target is
+// there; for a dump with a node that would lie there, the error matches [ErrInvalidDump], too.
+var ErrSystemPath = errors.New("/zookeeper belongs to the servers: nothing is restored there")
+
+// RestoreBuilder creates the nodes of a dump. It is a value: each method returns a changed copy.
+type RestoreBuilder struct {
+	c         *framework.Client
+	overwrite bool
+	progress  func(Progress)
+	plan      func(path string, step RestoreStep)
+}
+
+// RestoreStep is what a restore would do to a node, see [RestoreBuilder.DryRun].
+type RestoreStep int8
+
+const (
+	// RestoreCreate says that the node does not exist and would be created.
+	RestoreCreate RestoreStep = iota + 1
+	// RestoreSame says that the node exists with the data of the dump and would stay as it is.
+	RestoreSame
+	// RestoreOverwrite says that the node exists and would get the data and the ACL of the dump.
+	RestoreOverwrite
+	// RestoreConflict says that the node exists with other data, at which the restore would end.
+	RestoreConflict
+)
+
+func (s RestoreStep) String() string {
+	if s < RestoreCreate || s > RestoreConflict {
+		return fmt.Sprintf("RestoreStep(%d)", int8(s))
+	}
+	return [...]string{"create", "same", "overwrite", "conflict"}[s-RestoreCreate]
+}
+
+// Restore begins to create the nodes of a dump, see [Dump]. Curator has no such operation.
+func Restore(c *framework.Client) RestoreBuilder { return RestoreBuilder{c: c} }
+
+// Overwriting sets the data and, if the dump has them, the ACLs of nodes that exist already. Nodes that are
+// not in the dump stay in any case.
+func (b RestoreBuilder) Overwriting() RestoreBuilder { b.overwrite = true; return b }
+
+// DryRun makes ForPath change nothing. It reads the whole dump, and calls f for each node of it, in order and
+// on ForPath's goroutine, with what the restore would do to the node at path if nobody else changed anything.
+// It needs permission to read the nodes that exist. A conflict does not end it. It does not find out what the
+// servers would refuse, such as a create without permission. [Progress] then counts what would be restored.
+func (b RestoreBuilder) DryRun(f func(path string, step RestoreStep)) RestoreBuilder {
+	if f == nil {
+		f = func(string, RestoreStep) {} // still dry
+	}
+	b.plan = f
+	return b
+}
+
+// WithProgress makes ForPath call f now and then, on its own goroutine; ForPath waits for f.
+func (b RestoreBuilder) WithProgress(f func(Progress)) RestoreBuilder { b.progress = f; return b }
+
+// restoreNodes and restoreBytes limit one transaction.
+const (
+	restoreNodes = 500
+	restoreBytes = 256 << 10
+)
+
+// ForPath creates the dump's root at path, which may differ from where it was dumped, and everything below
+// it. Missing parents of path are created as with [framework.Client.Ensure]. ForPath returns what it has created.
+//
+// A node that exists already with the data of the dump counts as restored; its ACL is not compared. A node
+// with other data is framework.ErrNodeExists, unless Overwriting. So a restore that was cut short can be run again.
+//
+// Nodes are created hundreds at a time, in transactions, as long as none of them exists. After a lost
+// connection, about which the retry policy is asked, they are created one by one. The restore is not atomic:
+// when it ends with an error, part of the nodes exist. The stream is read as the restore goes on, so damage
+// (ErrInvalidDump) may be found late. ctx cannot interrupt a Read of r.
+//
+// A dump is not trusted. It can create nodes below path, with any data and ACLs, and nothing else. These are
+// ErrInvalidDump, too:
+//
+//   - A node without an ACL although the header says that the nodes have ACLs: everybody could change it.
+//   - A line longer than two frames (see [framework.WithMaxFrame]) and a mebibyte.
+//   - A node that would lie in /zookeeper, which is [ErrSystemPath], too.
+//
+// The restore keeps one line and a transaction of at most 500 nodes and 256 KiB in memory.
+func (b RestoreBuilder) ForPath(ctx context.Context, path string, r io.Reader) (Progress, error) {
+	var p Progress
+	v, at, err := look(b.c, path)
+	if err == nil && r == nil {
+		err = badArguments("Restore needs a reader")
+	}
+	if err == nil && v.system(at) {
+		err = ErrSystemPath
+	}
+	if err == nil && ctx == nil {
+		err = framework.ErrNilContext
+	}
+	if err == nil {
+		restoring := restore{b, v, at, newDumpReader(r, v.MaxFrame())}
+		err = restoring.run(ctx, path, &p)
+	}
+	return p, failed("restore", path, err)
+}
+
+// restore is a call of [RestoreBuilder.ForPath].
+type restore struct {
+	RestoreBuilder
+	v    view
+	root string
+	in   *dumpReader
+}
+
+// create is a node to be created.
+type create struct {
+	at   string
+	data []byte
+	acl  []framework.ACL // nil: as the client's ACL provider says
+}
+
+func (r restore) run(ctx context.Context, path string, p *Progress) error {
+	if err := r.in.header(); err != nil {
+		return err
+	}
+	if r.plan == nil {
+		if err := r.above(ctx, path); err != nil {
+			return reason(err)
+		}
+	}
+	limit := min(restoreBytes, r.v.MaxFrame()/2)
+	var batch []create
+	size := 0
+	put := func() error {
+		put := r.put
+		if r.plan != nil {
+			put = r.planned
+		}
+		existing, err := put(ctx, batch)
+		if err != nil {
+			return err
+		}
+		for _, n := range batch {
+			p.Bytes += int64(len(n.data))
+		}
+		p.Nodes += int64(len(batch))
+		p.Existing += int64(existing)
+		p.Ephemerals = r.in.skipped
+		batch, size = nil, 0
+		if r.progress != nil {
+			r.progress(*p)
+		}
+		return nil
+	}
+	for {
+		node, err := r.in.next()
+		if err != nil {
+			return err
+		}
+		if node == nil {
+			break
+		}
+		n, err := r.node(node)
+		if err != nil {
+			return err
+		}
+		more := n.size()
+		if len(batch) > 0 && (len(batch) == restoreNodes || size+more > limit) {
+			if err := put(); err != nil {
+				return err
+			}
+		}
+		batch, size = append(batch, n), size+more
+	}
+	if len(batch) > 0 {
+		return put()
+	}
+	p.Ephemerals = r.in.skipped
+	return nil
+}
+
+// node returns what a node of the dump becomes.
+func (r restore) node(node *dumpNode) (create, error) {
+	n := create{at: relocated(r.root, node.Path), data: node.Data}
+	if r.v.system(n.at) {
+		return n, r.in.invalid("%s: %w", relocated(r.v.chroot, n.at), ErrSystemPath)
+	}
+	if r.in.acl && len(node.ACL) == 0 {
+		return n, r.in.invalid("%s has no ACL, though the header says that the dump contains ACLs", node.Path)
+	}
+	if r.in.acl {
+		for _, a := range node.ACL {
+			n.acl = append(n.acl, framework.ACL{Perms: framework.Perm(a.Perms), Scheme: a.Scheme, ID: a.ID})
+		}
+	}
+	if n.data == nil {
+		n.data = []byte{} // nil would be the client's default data
+	}
+	return n, nil
+}
+
+// size returns an upper bound for the length of the create in a transaction, without an ACL of the provider's.
+func (n create) size() int {
+	const fixed, fixedACL = 32, 12
+	size := fixed + len(n.at) + len(n.data)
+	for _, a := range n.acl {
+		size += fixedACL + len(a.Scheme) + len(a.ID)
+	}
+	return size
+}
+
+// above creates the missing parents of the root. It does not create a chroot, but finds out whether that is there.
+func (r restore) above(ctx context.Context, path string) error {
+	parent := zkpath.Parent(r.root)
+	switch {
+	case r.v.chroot == "/" && parent == "/": // of the root, too
+		return nil
+	case path != "/":
+		return r.c.Ensure(ctx, zkpath.Parent(path)) // in the namespace, whose root has an ACL of its own
+	}
+	return r.v.Ensure(ctx, parent)
+}
+
+// put creates nodes, parents first.
+func (r restore) put(ctx context.Context, nodes []create) (existing int, err error) {
+	singly := len(nodes) == 1 || nodes[0].at == "/" // which is there already
+	err = r.v.flight(ctx, func(ctx context.Context) (err error) {
+		if !singly {
+			if singly, err = r.atOnce(ctx, nodes); err != nil || !singly {
+				return err
+			}
+		}
+		existing, err = r.one(ctx, nodes)
+		return err
+	})
+	return existing, err
+}
+
+// atOnce creates nodes in one transaction. singly says that they must be created one by one, because some
+// exist, or may exist, or because they are too large together.
+func (r restore) atOnce(ctx context.Context, nodes []create) (singly bool, err error) {
+	var ops []framework.TransactionOp
+	for _, n := range nodes {
+		b := r.v.TransactionOp().Create().Uncompressed()
+		if n.acl != nil {
+			b = b.WithACL(n.acl...)
+		}
+		ops = append(ops, b.ForPath(n.at, n.data))
+	}
+	_, err = r.v.TransactionInBackground(ctx, ops...).Wait(ctx)
+	var refused *framework.TransactionError
+	switch err = reason(err); {
+	case errors.Is(err, framework.ErrNodeExists), isTooLarge(err):
+		return true, nil
+	case errors.As(err, &refused):
+		return false, failed("create", r.v.callers(nodes[refused.Index].at), refused.Err)
+	}
+	return errors.Is(err, framework.ErrOutcomeUnknown), err
+}
+
+// isTooLarge reports whether a request was not sent because it is too large.
+func isTooLarge(err error) bool {
+	return errors.Is(err, framework.ErrTooLarge) && !errors.Is(err, framework.ErrOutcomeUnknown)
+}
+
+// one creates nodes one by one, in one flight.
+func (r restore) one(ctx context.Context, nodes []create) (existing int, err error) {
+	all := queue(nodes, func(n create) *framework.Pending[framework.CreateResult] {
+		b := r.v.Create().Uncompressed()
+		if n.acl != nil {
+			b = b.WithACL(n.acl...)
+		}
+		return b.InBackground().ForPath(ctx, n.at, n.data)
+	})
+	var there []create
+	err = await(ctx, all, func(i int, _ framework.CreateResult, refused error) error {
+		if errors.Is(refused, framework.ErrNodeExists) {
+			there = append(there, nodes[i])
+			return nil
+		}
+		return failed("create", r.v.callers(nodes[i].at), refused)
+	})
+	if err != nil || len(there) == 0 {
+		return 0, err
+	}
+	if r.overwrite {
+		return len(there), r.overwriteAll(ctx, there)
+	}
+	return len(there), r.compare(ctx, there)
+}
+
+// planned tells plan what would be done to nodes.
+func (r restore) planned(ctx context.Context, nodes []create) (existing int, err error) {
+	steps := make([]RestoreStep, len(nodes))
+	err = r.v.flight(ctx, func(ctx context.Context) error {
+		return await(ctx, r.read(ctx, nodes), func(i int, got framework.DataResult, refused error) error {
+			switch {
+			case errors.Is(refused, framework.ErrNoNode):
+				steps[i] = RestoreCreate
+			case refused != nil:
+				return failed("getData", r.v.callers(nodes[i].at), refused)
+			case r.overwrite:
+				steps[i] = RestoreOverwrite
+			case bytes.Equal(got.Data, nodes[i].data):
+				steps[i] = RestoreSame
+			default:
+				steps[i] = RestoreConflict
+			}
+			return nil
+		})
+	})
+	for i := 0; err == nil && i < len(nodes); i++ {
+		if steps[i] != RestoreCreate {
+			existing++
+		}
+		r.plan(r.v.callers(nodes[i].at), steps[i])
+	}
+	return existing, err
+}
+
+func (r restore) read(ctx context.Context, nodes []create) []*framework.Pending[framework.DataResult] {
+	return queue(nodes, func(n create) *framework.Pending[framework.DataResult] {
+		return r.v.GetData().Undecompressed().InBackground().ForPath(ctx, n.at)
+	})
+}
+
+// compare compares nodes that exist already with the dump.
+func (r restore) compare(ctx context.Context, nodes []create) error {
+	return await(ctx, r.read(ctx, nodes), func(i int, got framework.DataResult, refused error) error {
+		if refused == nil && !bytes.Equal(got.Data, nodes[i].data) {
+			refused = fmt.Errorf("%w: its data differ from the dump's; see Overwriting", framework.ErrNodeExists)
+		}
+		return failed("restore", r.v.callers(nodes[i].at), refused)
+	})
+}
+
+// overwriteAll gives nodes that exist already the data and the ACLs of the dump.
+func (r restore) overwriteAll(ctx context.Context, nodes []create) error {
+	var acls []*framework.Pending[framework.Stat]
+	data := queue(nodes, func(n create) *framework.Pending[framework.Stat] {
+		set := r.v.SetData().Uncompressed().InBackground().ForPath(ctx, n.at, n.data)
+		if n.acl != nil {
+			acls = append(acls, r.v.SetACL().WithACL(n.acl...).InBackground().ForPath(ctx, n.at))
+		}
+		return set
+	})
+	each := func(i int, _ framework.Stat, refused error) error {
+		return failed("restore", r.v.callers(nodes[i].at), refused)
+	}
+	err := await(ctx, data, each)
+	if failed := await(ctx, acls, each); err == nil {
+		err = failed
+	}
+	return err
+}

@@ -1,0 +1,177 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/retry"
+)
+
+// view is the client that the functions of this package send their requests with. It has no namespace, so that a read of
+// the root of one never creates it. Paths are as this view has them, unless a comment calls them the caller's.
+type view struct {
+	*framework.Client
+	chroot    string // "/" if there is none
+	namespace string // "/" if there is none
+}
+
+// look returns the view for a client, and a path of the caller's as the view has it.
+func look(c *framework.Client, path string) (v view, at string, err error) {
+	if _, err = c.FullPath(path); err != nil {
+		return v, "", err
+	}
+	v = view{Client: c.ForRecipes().UsingNamespace(""), namespace: "/" + c.Namespace()}
+	v.chroot, err = v.FullPath("/")
+	return v, relocated(v.namespace, path), err
+}
+
+// relocated returns where the node at path is when the tree's root is put at root.
+func relocated(root, path string) string {
+	switch {
+	case path == "/":
+		return root
+	case root == "/":
+		return path
+	}
+	return root + path
+}
+
+// callers returns a path as the caller has it. A path that is not below the namespace is returned as it is.
+func (v view) callers(at string) string {
+	if v.namespace == "/" {
+		return at
+	}
+	switch rest, ok := strings.CutPrefix(at, v.namespace); {
+	case ok && rest == "":
+		return "/"
+	case ok && rest[0] == '/':
+		return rest
+	}
+	return at
+}
+
+// failed returns the error of an operation on the caller's path; nil for nil. An error that has an operation already
+// is returned as it is.
+func failed(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, named := err.(*framework.OpError); named {
+		return err
+	}
+	return &framework.OpError{Op: op, Path: path, Err: err}
+}
+
+// reason returns the error without the operation and the path with which the framework has wrapped it.
+func reason(err error) error {
+	if op, named := err.(*framework.OpError); named {
+		return op.Err
+	}
+	return err
+}
+
+func badArguments(what string) error { return fmt.Errorf("%w: %s", framework.ErrBadArguments, what) }
+
+// errRoot says that "/" cannot be deleted.
+var errRoot = badArguments("the root of the tree cannot be deleted")
+
+const systemPath = "/zookeeper"
+
+// system reports whether the node at a path belongs to the servers: it is /zookeeper of the whole tree, or below it.
+func (v view) system(at string) bool {
+	full := relocated(v.chroot, at)
+	return full == systemPath || strings.HasPrefix(full, systemPath+"/")
+}
+
+// Requests are sent in flights: many at once, and then all replies are awaited.
+const (
+	flightSize  = 512
+	flightBytes = 8 << 20 // of data in one flight, about: the sizes are known only after reading
+)
+
+// flight calls send, which sends a flight and returns its first error, and repeats that as the retry policy says.
+// Everything in a flight must do no harm when it is repeated.
+func (v view) flight(ctx context.Context, send func(ctx context.Context) error) error {
+	return v.Retry(ctx, send, retry.WithRetryable(func(err error) bool {
+		if errors.Is(err, framework.ErrSessionLost) {
+			return v.Err() == nil // else the view belongs to that session, or the client is closed
+		}
+		return framework.Retryable(err)
+	}))
+}
+
+// queue sends a request in the background for each value. The server executes them in this order.
+func queue[V, T any](each []V, send func(V) *framework.Pending[T]) []*framework.Pending[T] {
+	all := make([]*framework.Pending[T], len(each))
+	for i, value := range each {
+		all[i] = send(value)
+	}
+	return all
+}
+
+// await waits for all replies, and calls each with every one, in order, and with why its request was refused, if it was.
+// It returns the first error that is no refusal, or that each has returned; then each is not called any more.
+func await[T any](ctx context.Context, all []*framework.Pending[T], each func(i int, v T, refused error) error) error {
+	var first error
+	for i, p := range all {
+		v, err := p.Wait(ctx)
+		if first != nil {
+			continue // the replies may still come: a repeat is queued behind them
+		}
+		if err = reason(err); unfinished(err) {
+			first = err
+		} else {
+			first = each(i, v, err)
+		}
+	}
+	return first
+}
+
+// unfinished reports whether an operation has ended without its result and without a refusal.
+func unfinished(err error) bool {
+	return err != nil && (framework.Retryable(err) || isAny(err, framework.ErrSessionLost, framework.ErrClosed,
+		framework.ErrOutcomeUnknown, framework.ErrNotReadOnly, framework.ErrNotConnected, context.Canceled,
+		context.DeadlineExceeded))
+}
+
+func isAny(err error, targets ...error) bool {
+	for _, target := range targets {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+func unlessNoNode(err error) error {
+	if errors.Is(err, framework.ErrNoNode) {
+		return nil
+	}
+	return err
+}
+
+// lists lists nodes in one flight. For each node it calls each with the names of the children, or with why the list
+// was refused. An error returned by each ends it.
+func (v view) lists(ctx context.Context, dirs []string, each func(i int, names []string, refused error) error) error {
+	type list struct {
+		names []string
+		err   error
+	}
+	got := make([]list, len(dirs))
+	err := v.flight(ctx, func(ctx context.Context) error {
+		all := queue(dirs, func(dir string) *framework.Pending[framework.ChildrenResult] {
+			return v.GetChildren().InBackground().ForPath(ctx, dir)
+		})
+		return await(ctx, all, func(i int, r framework.ChildrenResult, refused error) error {
+			got[i] = list{r.Names, refused}
+			return nil
+		})
+	})
+	for i := 0; err == nil && i < len(got); i++ {
+		err = each(i, got[i].names, got[i].err)
+	}
+	return err
+}

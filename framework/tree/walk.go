@@ -1,0 +1,269 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// Node is a node that a walk has read.
+type Node struct {
+	Path string
+	// Data is nil with WithoutData.
+	Data []byte
+	Stat framework.Stat
+}
+
+// WalkBuilder reads a node and everything below it. It is a value: each method returns a changed copy.
+type WalkBuilder struct {
+	c    *framework.Client
+	what walking
+}
+
+// walking says what is read of a subtree.
+type walking struct {
+	depth  int  // levels below the first node; negative: all
+	bare   bool // without data
+	acl    bool
+	system bool // leave /zookeeper out
+}
+
+// Walk begins to read a subtree. Curator has no such operation.
+func Walk(c *framework.Client) WalkBuilder { return WalkBuilder{c: c, what: walking{depth: -1}} }
+
+// WithoutData makes the walk read no data.
+func (b WalkBuilder) WithoutData() WalkBuilder { b.what.bare = true; return b }
+
+// MaxDepth ends the walk this many levels below its first node; 0 reads only that node. Default: no limit, as
+// with a negative number.
+func (b WalkBuilder) MaxDepth(levels int) WalkBuilder { b.what.depth = levels; return b }
+
+// ForPath walks through the subtree: the node itself first, parents before their children, level by level,
+// siblings in the order of their names. Before it yields nodes to the loop it reads hundreds at a time, with
+// few requests: one for 64 nodes ([framework.Client.MultiRead]; one for each node before ZooKeeper 3.6, or
+// WithoutData), and one more for each node that has children. Between two flights of requests nothing runs,
+// and leaving the loop leaves nothing behind. The walk keeps one flight and the paths of one level in memory.
+//
+// The walk is no snapshot: each node is read at its own moment. Nodes that are created or deleted meanwhile
+// may be seen or not. Without changes each node is seen once.
+//
+// A node that the client has no permission to read, or whose data cannot be decompressed
+// ([framework.WithCompression]), comes with an error that matches framework.ErrNoAuth or
+// framework.ErrDecompress. The walk goes on, but not below a node that it cannot read. (WithoutData servers
+// before 3.8.4 and 3.9.2 show the Stat of such a node all the same.) Any other error ends the loop:
+// framework.ErrNoNode if the node at path does not exist, the error of ctx, and the errors that every
+// operation can return when the retry policy, which is asked about each flight, has given up.
+//
+//	for node, err := range tree.Walk(client).ForPath(ctx, "/config") {
+//		if err != nil { … }
+func (b WalkBuilder) ForPath(ctx context.Context, path string) iter.Seq2[Node, error] {
+	return func(yield func(Node, error) bool) {
+		v, at, err := look(b.c, path)
+		left := false
+		if err == nil {
+			err = v.walk(ctx, at, b.what, func(nodes []walked) (more bool) {
+				for _, n := range nodes {
+					n.Path = v.callers(n.at)
+					if n.err == nil {
+						n.Data, n.err = v.unpacked(n.at, n.Data)
+					}
+					if !yield(n.Node, failed("walk", n.Path, n.err)) {
+						left = true
+						return false
+					}
+				}
+				return true
+			})
+		}
+		if err != nil && !left {
+			yield(Node{Path: path}, failed("walk", path, reason(err)))
+		}
+	}
+}
+
+// unpacked decompresses data if the client compresses. There is no more than one node's at a time, for the limit.
+func (v view) unpacked(at string, data []byte) ([]byte, error) {
+	plain, err := v.UnpackedUpTo(at, data, math.MaxInt)
+	if err != nil {
+		return nil, err
+	}
+	return plain, nil
+}
+
+type walked struct {
+	Node
+	at    string
+	depth int
+	acl   []framework.ACL
+	err   error // of this node only: ErrNoAuth, or from decompressing its data
+}
+
+// walk reads a subtree, flight by flight, until it has read all or each returns false.
+func (v view) walk(ctx context.Context, at string, what walking, each func([]walked) bool) error {
+	size := flightSize
+	for queue := []walked{{at: at}}; len(queue) > 0; {
+		flight := queue[:min(size, len(queue))]
+		queue = queue[len(flight):]
+		nodes, bytes, err := v.readNodes(ctx, flight, what)
+		if err != nil {
+			return err
+		}
+		if !each(nodes) {
+			return nil
+		}
+		size = flightSize
+		if bytes > flightBytes {
+			size = max(1, len(flight)*flightBytes/bytes)
+		}
+		below, err := v.listNodes(ctx, nodes, what)
+		if err != nil {
+			return err
+		}
+		queue = append(queue, below...)
+	}
+	return nil
+}
+
+const multiReadSize = 64
+
+// readNodes reads nodes in one flight. It leaves out nodes that no longer exist; that is an error of the first node of all.
+func (v view) readNodes(ctx context.Context, flight []walked, what walking) (nodes []walked, bytes int, err error) {
+	read, err := v.readFlight(ctx, flight, what, !what.bare)
+	if isAny(err, framework.ErrUnimplemented, framework.ErrTooLarge, framework.ErrReplyTooLarge) && !what.bare {
+		read, err = v.readFlight(ctx, flight, what, false) // a server before 3.6, or very long paths, or much data
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, n := range read {
+		switch {
+		case errors.Is(n.err, framework.ErrNoNode) && n.depth > 0:
+			continue
+		case n.err != nil && !errors.Is(n.err, framework.ErrNoAuth):
+			return nil, 0, n.err
+		}
+		bytes += len(n.Data)
+		nodes = append(nodes, n)
+	}
+	return nodes, bytes, nil
+}
+
+// readFlight reads nodes in one flight, many with one request if multi is set. Why a node cannot be read is in its err.
+func (v view) readFlight(ctx context.Context, flight []walked, what walking, multi bool) (read []walked, err error) {
+	err = v.flight(ctx, func(ctx context.Context) error {
+		read = slices.Clone(flight)
+		var acls []*framework.Pending[framework.ACLResult]
+		requestACLs := func() {
+			if what.acl {
+				acls = queue(read, func(n walked) *framework.Pending[framework.ACLResult] {
+					return v.GetACL().InBackground().ForPath(ctx, n.at)
+				})
+			}
+		}
+		data := v.readEach
+		switch {
+		case multi:
+			data = v.readTogether
+		case what.bare:
+			data = v.readStats
+		}
+		err := data(ctx, read, requestACLs)
+		if failed := await(ctx, acls, func(i int, r framework.ACLResult, refused error) error {
+			if read[i].acl = r.ACL; read[i].err == nil {
+				read[i].err = refused
+			}
+			return nil
+		}); err == nil {
+			err = failed
+		}
+		return err
+	})
+	return read, err
+}
+
+// readTogether reads nodes with MultiReads. also sends what belongs to the same flight.
+func (v view) readTogether(ctx context.Context, nodes []walked, also func()) error {
+	chunks := slices.Collect(slices.Chunk(nodes, multiReadSize))
+	all := queue(chunks, func(some []walked) *framework.Pending[framework.MultiReadResult] {
+		reads := make([]framework.Read, len(some))
+		for i, n := range some {
+			reads[i] = framework.ReadData(n.at)
+		}
+		return v.MultiRead().Undecompressed().InBackground().ForReads(ctx, reads...)
+	})
+	also()
+	return await(ctx, all, func(i int, r framework.MultiReadResult, refused error) error {
+		for j, result := range r.Results {
+			n := &chunks[i][j]
+			n.Data, n.Stat, n.err = result.Data, result.Stat, reason(result.Err)
+		}
+		return refused
+	})
+}
+
+// readEach reads each node with a request of its own.
+func (v view) readEach(ctx context.Context, nodes []walked, also func()) error {
+	all := queue(nodes, func(n walked) *framework.Pending[framework.DataResult] {
+		return v.GetData().Undecompressed().InBackground().ForPath(ctx, n.at)
+	})
+	also()
+	return await(ctx, all, func(i int, r framework.DataResult, refused error) error {
+		nodes[i].Data, nodes[i].Stat, nodes[i].err = r.Data, r.Stat, refused
+		return nil
+	})
+}
+
+// readStats reads the Stat of each node, without data.
+func (v view) readStats(ctx context.Context, nodes []walked, also func()) error {
+	all := queue(nodes, func(n walked) *framework.Pending[framework.ExistsResult] {
+		return v.CheckExists().InBackground().ForPath(ctx, n.at)
+	})
+	also()
+	return await(ctx, all, func(i int, r framework.ExistsResult, refused error) error {
+		switch n := &nodes[i]; {
+		case refused != nil:
+			n.err = refused
+		case r.Stat != nil:
+			n.Stat = *r.Stat
+		case n.at == "/":
+			n.err = fmt.Errorf("%w: create %s, or correct the connect string", framework.ErrNoChroot, v.chroot)
+		default:
+			n.err = framework.ErrNoNode
+		}
+		return nil
+	})
+}
+
+func (v view) listNodes(ctx context.Context, nodes []walked, what walking) (below []walked, err error) {
+	var parents []walked
+	var dirs []string
+	for _, n := range nodes {
+		if n.err == nil && n.Stat.NumChildren > 0 && n.depth != what.depth {
+			parents, dirs = append(parents, n), append(dirs, n.at)
+		}
+	}
+	if len(dirs) == 0 {
+		return nil, nil
+	}
+	err = v.lists(ctx, dirs, func(i int, names []string, err error) error {
+		if isAny(err, framework.ErrNoNode, framework.ErrNoAuth) { // since it was read
+			return nil
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			at := zkpath.Join(dirs[i], name)
+			if what.system && relocated(v.chroot, at) == systemPath {
+				continue
+			}
+			below = append(below, walked{at: at, depth: parents[i].depth + 1})
+		}
+		return err
+	})
+	return below, err
+}
