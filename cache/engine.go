@@ -40,6 +40,7 @@ type engine struct {
 	stale   staleStats
 	retries retries
 	showing showing
+	shadow  shadow
 }
 
 func start(cfg config) *engine {
@@ -203,7 +204,7 @@ func (e *engine) begin(w way) {
 	e.way = w
 	e.reads.reset()
 	e.showing.since = time.Time{}
-	e.store.walk(func(n *node) { n.flags &= listed | counting })
+	e.store.walk(func(n *node) { n.flags &= listed | counting; e.step(n, wayBegun)() })
 	e.way.begin()
 	e.load()
 }
@@ -223,6 +224,7 @@ func (e *engine) load() {
 	e.sync.set(false)
 	e.sync.about(e.session)
 	e.store.walk(func(n *node) {
+		defer e.step(n, gapFound)()
 		n.flags |= unproven | doubted
 		if n.flags&listFlying != 0 {
 			n.flags |= listAgain
@@ -257,6 +259,7 @@ func (e *engine) settled() {
 
 // count makes the load wait for a node, until the node has been handled or is gone.
 func (e *engine) count(n *node) {
+	defer e.step(n, loadStarted)()
 	if n.flags&counting == 0 {
 		n.flags |= counting
 		e.reads.awaited++
@@ -272,6 +275,7 @@ func (e *engine) uncount(n *node) {
 
 // forget drops a node that has left the tree. The store calls it, with its lock held.
 func (e *engine) forget(n *node) {
+	defer e.step(n, nodeRemoved)()
 	e.uncount(n)
 	n.flags |= gone
 	delete(e.stale.nodes, n)

@@ -43,7 +43,7 @@ func (w *oneShotWay) reading() {
 		return
 	}
 	if l.since != 0 {
-		e.store.walk(func(n *node) { n.flags &^= leaf })
+		e.store.walk(func(n *node) { n.flags &^= leaf; e.step(n, leafDoubted)() })
 		if len(l.ops) > 0 {
 			e.reads.weight--
 		}

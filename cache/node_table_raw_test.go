@@ -3,20 +3,26 @@ package cache
 // raw is the state of a node as the engine keeps it.
 type raw struct{ flags }
 
-func rawOf(n *node) raw     { return raw{n.flags} }
-func setRaw(n *node, r raw) { n.flags = r.flags }
+func rawOf(n *node) raw { return raw{n.flags} }
+func setRaw(e *engine, n *node, r raw) {
+	n.flags = r.flags
+	if e.shadow.nodes == nil {
+		e.shadow.nodes = map[*node]nodeState{}
+	}
+	e.shadow.nodes[n] = stateOf(r.flags)
+}
 
 func counted(n *node) bool    { return n.flags&counting != 0 }
 func dataInFlight(r raw) bool { return r.flags&(flying|gone) == flying }
 func listInFlight(r raw) bool { return r.flags&(listFlying|gone) == listFlying }
-func doubtParent(s *scene)    { s.store.top.flags |= doubted }
+func doubtParent(s *scene)    { setRaw(s.engine, s.store.top, raw{doubted}) }
 func forgetWatches(s *scene)  { s.way.forget(s.n) }
 
 func queuedOps(n *node) (ops []op) {
 	if n.flags&wanted != 0 {
 		ops = append(ops, op{n, readData})
 	}
-	if n.flags&listWanted != 0 {
+	if n.flags&listWanted_ != 0 {
 		ops = append(ops, op{n, readList})
 	}
 	return ops
@@ -59,11 +65,11 @@ func rowOf(r raw) (out row) {
 		return "inFlight"
 	}
 	out[0] = fetch(wanted, lookOnly, flying, again)
-	out[1] = fetch(listWanted, leaf, listFlying, listAgain)
+	out[1] = fetch(listWanted_, leaf, listFlying, listAgain)
 	switch {
 	case f&doubted != 0:
 		out[2] = "doubtful"
-	case f&proving != 0:
+	case f&proving_ != 0:
 		out[2] = "proving"
 	}
 	for i, bit := range []flags{listed, unproven, counting, watched, watchedList} {
@@ -86,3 +92,5 @@ func wishSteps() []step {
 		{name: "gone", do: func(s *scene) { s.forget(s.n) }},
 	}
 }
+
+func init() { checkStates = true }

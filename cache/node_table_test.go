@@ -80,7 +80,7 @@ func newScene(from *engine, oneShot bool, s step, before raw) *scene {
 	if !s.root {
 		sc.n = e.store.insert(top, "n")
 	}
-	setRaw(sc.n, before)
+	setRaw(e, sc.n, before)
 	for _, o := range queuedOps(sc.n) {
 		e.reads.queue.push(o)
 	}

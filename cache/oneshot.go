@@ -55,6 +55,7 @@ func (w *oneShotWay) stop() {
 func (w *oneShotWay) forget(n *node) {
 	if data, children := n.flags&watched != 0, n.flags&watchedList != 0; data || children {
 		n.flags &^= watched | watchedList
+		w.e.step(n, watchesDropped)()
 		w.unneeded = append(w.unneeded, membership{w.set, w.e.store.path(n), data, children})
 	}
 }
@@ -83,6 +84,7 @@ func (w *oneShotWay) rootRead(_ *framework.ReadResult, old bool) bool {
 	if w.catchingUp && !old {
 		w.catchingUp = false
 		w.e.store.walk(func(n *node) {
+			defer w.e.step(n, loadResumed)()
 			if n.flags&busy != 0 {
 				w.e.count(n)
 			}
@@ -99,6 +101,7 @@ func (w *oneShotWay) children(n *node, stat *framework.Stat, _ bool) {
 	w.e.wantList(n)
 	if w.leaves.now && stat.NumChildren == 0 && len(n.offspring()) == 0 {
 		n.flags |= leaf
+		w.e.step(n, leafFound)()
 	}
 }
 
@@ -157,9 +160,11 @@ func (w *oneShotWay) keepWatch(o op) {
 	if late := n.flags & (again | listAgain); n.flags&gone != 0 || !list && late&again != 0 ||
 		list && late&listAgain != 0 {
 		membership{w.set, w.e.store.path(n), !list, list}.Stop()
+		w.e.step(n, watchSetEvent(list))()
 		return
 	}
 	n.flags |= flagOf(o.kind)
+	w.e.step(n, watchSetEvent(list))()
 }
 
 // hear is the callback of the watches. After a reconnect the server reports a node that was deleted and
@@ -171,16 +176,26 @@ func (w *oneShotWay) hear(ev framework.Event) {
 		case n == nil:
 		case ev.Type == framework.EventNodeChildrenChanged:
 			n.flags &^= watchedList
+			w.e.step(n, listWatchFired)()
 			w.e.wantList(n)
 		case ev.Type == framework.EventNodeDeleted:
 			n.flags &^= watched | watchedList
 			if n.flags&listFlying != 0 {
 				n.flags |= listAgain // the event may have used up the watch that armLeaves is setting
 			}
+			w.e.step(n, bothWatchesFired)()
 			w.e.wantOther(n)
 		default:
 			n.flags &^= watched
+			w.e.step(n, dataWatchFired)()
 			w.e.wantOther(n)
 		}
 	})
+}
+
+func watchSetEvent(list bool) nodeEvent {
+	if list {
+		return listWatchSet
+	}
+	return dataWatchSet
 }

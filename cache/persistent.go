@@ -160,6 +160,7 @@ func (w *persistentWay) touched(path string, created bool) {
 	n := e.store.find(path)
 	if n != nil && created {
 		n.flags |= doubted
+		e.step(n, identityUnproven)()
 	}
 	if n == e.store.top {
 		w.doubt()
@@ -173,6 +174,7 @@ func (w *persistentWay) touched(path string, created bool) {
 	if parent.flags&listFlying != 0 {
 		parent.flags |= listAgain
 	}
+	e.step(parent, listChanged)()
 	if n != nil {
 		e.want(n)
 		if created { // after a deletion not read yet: the parent's Stat has changed once more
@@ -231,8 +233,9 @@ func (w *persistentWay) children(n *node, stat *framework.Stat, same bool) {
 	proven := n.flags&unproven == 0 && w.caughtUp()
 	switch {
 	case n.flags&listed != 0 && (proven || same):
-	case n.flags&(listed|listWanted) == 0 && stat.NumChildren == 0 && len(n.offspring()) == 0:
+	case n.flags&(listed|listWanted_) == 0 && stat.NumChildren == 0 && len(n.offspring()) == 0:
 		n.flags |= listed
+		w.e.step(n, childrenListed)()
 	default:
 		w.e.wantList(n)
 	}

@@ -11,13 +11,13 @@ const (
 	lookOnly                      // … but only to see whether the node has changed
 	flying                        // a read of the data is under way
 	again                         // … and its answer may be older than a later event
-	listWanted                    // the children are to be listed: a list is in the queue
+	listWanted_                   // the children are to be listed: a list is in the queue
 	listFlying                    // a list is under way
 	listAgain                     // … and its answer may be older than a later event
 	listed                        // the children were listed, and events have reported their changes since
 	unproven                      // … unless events were missed after the node was read
 	doubted                       // another node may have this name now, and no read since has shown which
-	proving                       // … and a read that will show it is under way
+	proving_                      // … and a read that will show it is under way
 	counting                      // the load waits for the node
 	gone                          // the node has left the tree
 	leaf                          // the last read has shown no children (leaves.go)
@@ -25,7 +25,7 @@ const (
 	watchedList                   // … and one of the list of children
 
 	// busy says that a read of the node is in the queue or under way.
-	busy = wanted | flying | listWanted | listFlying
+	busy = wanted | flying | listWanted_ | listFlying
 )
 
 type kind uint8
@@ -116,6 +116,7 @@ func (r *reads) reset() {
 
 // want makes the cache read a node's data. An answer to an earlier request is not enough.
 func (e *engine) want(n *node) {
+	defer e.step(n, dataWanted)()
 	switch {
 	case n.flags&gone != 0:
 	case n.flags&flying != 0:
@@ -130,12 +131,14 @@ func (e *engine) want(n *node) {
 
 // wantOther is want for a name that another node may have now.
 func (e *engine) wantOther(n *node) {
+	defer e.step(n, otherPossible)()
 	n.flags |= doubted
 	e.want(n)
 }
 
 // look makes the cache check whether a node has changed.
 func (e *engine) look(n *node) {
+	defer e.step(n, lookWanted)()
 	if n.flags&(gone|wanted|flying) == 0 {
 		n.flags |= lookOnly
 	}
@@ -145,13 +148,14 @@ func (e *engine) look(n *node) {
 // wantList makes the cache list a node's children. An answer to an earlier request is not enough. Until there
 // is a list, an equal Stat does not prove that the children are known.
 func (e *engine) wantList(n *node) {
+	defer e.step(n, listWanted)()
 	n.flags &^= listed | leaf
 	switch {
 	case n.flags&gone != 0:
 	case n.flags&listFlying != 0:
 		n.flags |= listAgain
-	case n.flags&listWanted == 0:
-		n.flags |= listWanted
+	case n.flags&listWanted_ == 0:
+		n.flags |= listWanted_
 		e.reads.queue.push(op{n, readList})
 	}
 }
@@ -165,17 +169,19 @@ func (e *engine) take(statFrom int32) (op, bool) {
 		case !ok:
 			return o, false
 		case n.flags&gone != 0:
-		case o.kind == readList && n.flags&listWanted != 0:
-			n.flags = n.flags&^listWanted | listFlying
+		case o.kind == readList && n.flags&listWanted_ != 0:
+			n.flags = n.flags&^listWanted_ | listFlying
+			e.step(n, listSent)()
 			return o, true
 		case o.kind == readData && n.flags&wanted != 0:
 			if n.flags&lookOnly != 0 && n.live && n.length >= statFrom {
 				o.kind = readStat
 			}
 			if n.flags&doubted != 0 {
-				n.flags = n.flags&^doubted | proving
+				n.flags = n.flags&^doubted | proving_
 			}
 			n.flags = n.flags&^(wanted|lookOnly) | flying
+			e.step(n, dataSent)()
 			return o, true
 		}
 	}
@@ -184,6 +190,7 @@ func (e *engine) take(statFrom int32) (op, bool) {
 // back puts a failed read into the queue again.
 func (e *engine) back(o op) {
 	n := o.n
+	defer e.step(n, [...]nodeEvent{readData: dataFailed, readList: listFailed, readStat: lookFailed}[o.kind])()
 	switch {
 	case n.flags&gone != 0:
 		return
@@ -191,10 +198,10 @@ func (e *engine) back(o op) {
 		n.flags &^= listFlying | listAgain
 		e.wantList(n)
 		return
-	case n.flags&proving != 0:
+	case n.flags&proving_ != 0:
 		n.flags |= doubted
 	}
-	n.flags &^= flying | again | proving
+	n.flags &^= flying | again | proving_
 	e.reread(o)
 }
 

@@ -24,18 +24,21 @@ func (e *engine) got(o op, r *framework.ReadResult) (anew int) {
 	if n.flags&busy == 0 {
 		e.uncount(n)
 	}
+	e.step(n, readHandled)()
 	return anew
 }
 
 func (e *engine) gotNode(o op, r *framework.ReadResult) (anew int) {
 	n, stat, err := o.n, &r.Stat, r.Err
 	old := n.flags&again != 0 // the answer may be older than a later event
-	n.flags &^= flying | again | proving
+	n.flags &^= flying | again | proving_
+	e.step(n, dataReplied)()
 	switch {
 	case n == e.store.top && !e.way.rootRead(r, old):
 		return 0 // everything is read again
 	case err == nil && e.parentUncertain(n):
-		n.flags |= doubted // this read has not shown it, or nodes below would count
+		n.flags |= doubted
+		e.step(n, identityUnproven)() // this read has not shown it, or nodes below would count
 		e.reread(o)
 		return 0
 	case err == nil && o.kind == readStat && !e.knows(n, stat):
@@ -71,7 +74,7 @@ func (e *engine) parentUncertain(n *node) bool {
 		return true
 	}
 	_, unreadable := e.store.failures[p]
-	if p.flags&(doubted|proving) == 0 && (p.live || unreadable) {
+	if p.flags&(doubted|proving_) == 0 && (p.live || unreadable) {
 		return false
 	}
 	if p.flags&(wanted|flying) == 0 {
@@ -91,7 +94,8 @@ func (e *engine) present(n *node, data []byte, stat *framework.Stat) {
 		// new one may have been reported already.
 		unsure := len(n.offspring()) > 0 && e.descends(n)
 		e.store.empty(n)
-		if n.flags &^= listed | unproven; unsure {
+		n.flags &^= listed | unproven
+		if e.step(n, nodeReplaced)(); unsure {
 			e.wantList(n)
 		}
 	}
@@ -110,10 +114,12 @@ func (e *engine) present(n *node, data []byte, stat *framework.Stat) {
 	}
 	if !e.descends(n) || childless(stat) {
 		n.flags |= listed
+		e.step(n, childrenListed)()
 	} else {
 		e.way.children(n, stat, sameKids)
 	}
 	n.flags &^= unproven
+	e.step(n, dataShown)()
 }
 
 // childless reports whether the node is ephemeral: then it never has children.
@@ -129,6 +135,7 @@ func childless(stat *framework.Stat) bool {
 func (e *engine) unreadable(n *node, err error) {
 	if errors.Is(err, framework.ErrNoAuth) {
 		n.flags &^= listed
+		e.step(n, childrenUnproven)()
 		e.way.forget(n)
 	}
 	e.fail(n, err, true)
@@ -145,6 +152,7 @@ func (e *engine) absent(n *node) {
 		e.store.empty(n)
 	}
 	n.flags &^= listed | unproven
+	e.step(n, nodeReplaced)()
 	if e.cfg.createRoot {
 		e.createRoot() // if that fails, the root still counts as failed
 	} else {
@@ -177,9 +185,11 @@ func (e *engine) createRoot() {
 func (e *engine) gotList(n *node, names []string, err error) {
 	old := n.flags&listAgain != 0 // the answer may be older than a later event
 	n.flags &^= listFlying | listAgain
+	e.step(n, listReplied)()
 	switch {
 	case err == nil:
 		n.flags |= listed
+		e.step(n, childrenListed)()
 		added := e.store.merge(n, e.accepted(n, names))
 		e.reads.queue.grow(len(added))
 		for _, k := range added {

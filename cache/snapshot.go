@@ -150,7 +150,8 @@ func (e *engine) adopt(s *Snapshot) {
 	finish := func(d int) { // the node at this depth has all its children
 		n := above[d]
 		if n != nil && n.flags&listed != 0 && names[d] != n.stat().NumChildren {
-			n.flags &^= listed // some were left out by that cache's filter or depth
+			n.flags &^= listed
+			e.step(n, childrenUnproven)() // some were left out by that cache's filter or depth
 		}
 	}
 	for i := range s.nodes {
@@ -182,6 +183,7 @@ func (e *engine) adopt(s *Snapshot) {
 		n.setStat(saved.stat)
 		if saved.listed {
 			n.flags |= listed
+			e.step(n, childrenListed)()
 		}
 	}
 	for d := range slices.Backward(above) {
