@@ -40,7 +40,6 @@ type engine struct {
 	stale   staleStats
 	retries retries
 	showing showing
-	shadow  shadow
 }
 
 func start(cfg config) *engine {
@@ -204,7 +203,7 @@ func (e *engine) begin(w way) {
 	e.way = w
 	e.reads.reset()
 	e.showing.since = time.Time{}
-	e.store.walk(func(n *node) { n.flags &= listed | counting; e.step(n, wayBegun)() })
+	e.store.walk(func(n *node) { e.apply(n, wayBegun) })
 	e.way.begin()
 	e.load()
 }
@@ -223,15 +222,7 @@ func (e *engine) sessionOver() {
 func (e *engine) load() {
 	e.sync.set(false)
 	e.sync.about(e.session)
-	e.store.walk(func(n *node) {
-		defer e.step(n, gapFound)()
-		n.flags |= unproven | doubted
-		if n.flags&listFlying != 0 {
-			n.flags |= listAgain
-		}
-		e.count(n)
-		e.look(n)
-	})
+	e.store.walk(func(n *node) { e.apply(n, gapFound) })
 }
 
 func (e *engine) pump() {
@@ -257,29 +248,11 @@ func (e *engine) settled() {
 	}
 }
 
-// count makes the load wait for a node, until the node has been handled or is gone.
-func (e *engine) count(n *node) {
-	defer e.step(n, loadStarted)()
-	if n.flags&counting == 0 {
-		n.flags |= counting
-		e.reads.awaited++
-	}
-}
-
-func (e *engine) uncount(n *node) {
-	if n.flags&counting != 0 {
-		n.flags &^= counting
-		e.reads.awaited--
-	}
-}
-
 // forget drops a node that has left the tree. The store calls it, with its lock held.
 func (e *engine) forget(n *node) {
-	defer e.step(n, nodeRemoved)()
-	e.uncount(n)
-	n.flags |= gone
-	delete(e.stale.nodes, n)
 	e.way.forget(n)
+	e.apply(n, nodeRemoved)
+	delete(e.stale.nodes, n)
 }
 
 // heard handles a change of the connection; ok is false when there will be no more.
@@ -316,7 +289,7 @@ func (e *engine) timeHasCome() {
 	now := time.Now()
 	if due(&e.stale.at, now) {
 		for n := range e.stale.nodes {
-			e.look(n)
+			e.apply(n, lookWanted)
 		}
 		clear(e.stale.nodes)
 	}

@@ -99,7 +99,7 @@ func (e *engine) retry() {
 	r := &e.retries
 	for n, f := range e.store.failures {
 		if f.again || r.roomier && errors.Is(f.err, ErrDataLimit) {
-			e.want(n)
+			e.apply(n, dataWanted)
 		}
 	}
 	r.roomier = false

@@ -43,12 +43,12 @@ func (w *oneShotWay) reading() {
 		return
 	}
 	if l.since != 0 {
-		e.store.walk(func(n *node) { n.flags &^= leaf; e.step(n, leafDoubted)() })
+		e.store.walk(func(n *node) { e.apply(n, leafDoubted) })
 		if len(l.ops) > 0 {
 			e.reads.weight--
 		}
 		for _, o := range l.ops {
-			e.back(o)
+			e.apply(o.n, listFailed)
 		}
 		l.ops, l.paths, l.bytes = nil, nil, 0
 	}
@@ -58,7 +58,7 @@ func (w *oneShotWay) reading() {
 // collect takes the list of a leaf. A request that is being put together counts as under way.
 func (w *oneShotWay) collect(o op) bool {
 	l, n := &w.leaves, o.n
-	if o.kind != readList || n.flags&leaf == 0 || l.refused || l.since == 0 {
+	if l.refused || l.since == 0 {
 		return false
 	}
 	if len(l.ops) == 0 {
@@ -137,7 +137,7 @@ func (w *oneShotWay) gotLeaves(ops []op, err error) {
 		e.log().Info("cache: the server does not set watches by setWatches; listing leaves", "err", err)
 		l.refused = true
 		for _, o := range ops {
-			e.back(o)
+			e.apply(o.n, listFailed)
 		}
 		return
 	}

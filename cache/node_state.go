@@ -1,263 +1,196 @@
 package cache
 
-// nodeState is what the engine has still to read of a node, and how far it can rely on what it has read. It changes by next only:
-// engine.apply carries out the effects.
+// nodeState is what the engine has still to read of a node, and how far what it has read can be relied on. It changes by next
+// only; engine.apply carries out the effects.
 type nodeState struct {
 	data, list fetch // list: of the names of the children
 	facts      nodeFacts
 }
 
-// fetch is how far the engine has come with reading one part of a node.
+// fetch is how far the engine has come with reading the data of a node, or the list of its children.
 type fetch uint8
 
 const (
 	fetchIdle     fetch = iota // nothing to read
-	fetchLight                 // in the queue, but for less: data: whether they have changed; list: only to set its watch (leaves.go)
+	fetchLight                 // in the queue, for less: data: to see whether they have changed; list: to set its watch (leaves.go)
 	fetchQueued                // in the queue
 	fetchInFlight              // sent, and no event since
-	fetchOutdated              // sent before an event: the reply may be older than that, so it is read once more
+	fetchOutdated              // sent before an event: the reply may be older than that, and the read is sent once more
 )
 
-// nodeFacts are facts that change independently, except that doubtful and proving exclude each other: they say whether the
-// name belongs to the node that was read last (neither), or perhaps to another by now.
+func (f fetch) isQueued() bool { return f == fetchLight || f == fetchQueued }
+func (f fetch) isSent() bool   { return f == fetchInFlight || f == fetchOutdated }
+
+// nodeFacts change independently of each other, but for doubtful and proving, of which at most one is set.
 type nodeFacts uint8
 
 const (
-	childrenKnown nodeFacts = 1 << iota // the children were listed, or there were none, and events have reported their changes since
-	eventsMissed                        // … unless events were missed after the node was read
-	doubtful                            // the name may belong to another node, and no read in flight will show it
-	proving                             // the name may belong to another node, and the read in flight will show it
+	childrenKnown nodeFacts = 1 << iota // the children were listed, or there were none; events have reported their changes since
+	eventsMissed                        // … but for events that may have been missed after the node was read
+	doubtful                            // another node may have this name now, and no read in flight will show which
+	proving                             // … and the read in flight will show it
 	awaited                             // the load waits for the node
 	dataWatch                           // a one-shot watch of the data is set, and has not fired (oneshot.go)
-	listWatch                           // the same for the list of children
+	listWatch                           // … and one of the list of children
 	removed                             // the node has left the tree: nothing changes it any more
 )
 
-// nodeEvent is something that changes the state of a node.
+// nodeEvent is what can happen to a node, or be decided about it.
 type nodeEvent uint8
 
 const (
-	dataWanted    nodeEvent = iota // read the data; a reply to an earlier request is not enough
-	lookWanted                     // find out whether the node has changed
-	otherPossible                  // another node may have the name: read the data to find out
-	listWanted                     // list the children; a reply to an earlier request is not enough
-	leafFound                      // there are no children, so that the list in the queue is only to set its watch
-	leafDoubted                    // there may be children after all
-
-	dataSent // taken from the queue
-	listSent
-	dataReplied // the reply, or its error, is about to be handled
-	listReplied
-	dataFailed // the read failed for a reason that is not in the node: once more
-	lookFailed
-	listFailed
-
-	identityUnproven // the reply does not show which node has the name
-	nodeReplaced     // another node has the name, or none
-	dataShown        // the reply shows the node as it is after all events that were missed
-	childrenListed
-	childrenUnproven // the list may have changed without an event
-
-	listChanged    // an event: a list in flight may be older
-	dataWatchFired // one-shot watches
-	listWatchFired
-	bothWatchesFired
-	dataWatchSet
-	listWatchSet
-	watchesDropped
-
-	gapFound    // events may have been missed: compare the node
-	wayBegun    // a new session, or way of watching: nothing is in flight, no watch is set
-	loadStarted // the load waits for the node
-	loadResumed // the load waits for the node if it is being read
-	readHandled // the load waits no longer, unless there is more to read of the node
-	nodeRemoved
+	dataWanted        nodeEvent = iota // the data are to be read; a reply to an earlier request is not enough
+	lookWanted                         // the node is to be read if it has changed
+	otherPossible                      // another node may have the name: the data are to be read
+	listWanted                         // the children are to be listed; a reply to an earlier request is not enough
+	leafFound                          // a Stat counts no children: the list in the queue is only to set its watch
+	leafDoubted                        // … which is not certain any more
+	dataSent                           // a read was taken from the queue
+	listSent                           //
+	dataReplied                        // the reply, or its error, is about to be handled
+	listReplied                        //
+	dataFailed                         // a read has failed for a reason that is not in the node
+	lookFailed                         //
+	listFailed                         //
+	identityUnproven                   // the reply has not shown which node has the name
+	nodeReplaced                       // another node has the name, or none
+	gapCompared                        // the reply shows the node after all events that may have been missed
+	childrenListed                     // the children are those in the cache
+	childrenUncertain                  // they may have changed without an event
+	listChanged                        // an event: a list in flight may be older
+	dataWatchFired                     // an event has used up a one-shot watch
+	listWatchFired                     //
+	bothWatchesFired                   // … or both, also the one that a list in flight is setting
+	dataWatchSet                       // a reply says that a one-shot watch is set; before dataReplied
+	listWatchSet                       //
+	watchesDropped                     // the one-shot watches are not needed any more
+	gapFound                           // events may have been missed: the node is to be compared
+	wayBegun                           // another way to watch, or session: nothing is in flight, no watch is set
+	loadStarted                        // the load waits for the node
+	loadResumed                        // the load waits for the node if it is to be read
+	readHandled                        // the load has the node, unless there is more to read
+	nodeRemoved                        // the node has left the tree
 )
 
-// nodeEffects is what an event demands of the engine, and what it reports to the caller.
+// fetchMove is what an event does to a fetch.
+type fetchMove uint8
+
+const (
+	stays fetchMove = iota
+	wantWhole
+	wantLight
+	makeLight
+	makeWhole
+	send
+	land
+	repeatWhole
+	repeatLight
+	outdate
+)
+
+// fetchMoves has the moves of a fetch. A light read that is wanted once more, in whatever way, becomes a whole one.
+var fetchMoves = [...][fetchOutdated + 1]fetch{
+	//            idle           light          queued         in flight      outdated
+	stays:       {fetchIdle, fetchLight, fetchQueued, fetchInFlight, fetchOutdated},
+	wantWhole:   {fetchQueued, fetchQueued, fetchQueued, fetchOutdated, fetchOutdated},
+	wantLight:   {fetchLight, fetchQueued, fetchQueued, fetchOutdated, fetchOutdated},
+	makeLight:   {fetchIdle, fetchLight, fetchLight, fetchInFlight, fetchOutdated},
+	makeWhole:   {fetchIdle, fetchQueued, fetchQueued, fetchInFlight, fetchOutdated},
+	send:        {fetchIdle, fetchInFlight, fetchInFlight, fetchInFlight, fetchOutdated},
+	land:        {fetchIdle, fetchIdle, fetchIdle, fetchIdle, fetchIdle},
+	repeatWhole: {fetchQueued, fetchQueued, fetchQueued, fetchQueued, fetchQueued},
+	repeatLight: {fetchLight, fetchLight, fetchLight, fetchLight, fetchLight},
+	outdate:     {fetchIdle, fetchLight, fetchQueued, fetchOutdated, fetchOutdated},
+}
+
+// nodeMoves has what an event does in every state. The rest is in next.
+var nodeMoves = [...]struct {
+	data, list fetchMove
+	clear, set nodeFacts
+}{
+	dataWanted:        {data: wantWhole},
+	lookWanted:        {data: wantLight},
+	otherPossible:     {data: wantWhole, clear: proving, set: doubtful},
+	listWanted:        {list: wantWhole, clear: childrenKnown},
+	leafFound:         {list: makeLight},
+	leafDoubted:       {list: makeWhole},
+	dataSent:          {data: send},
+	listSent:          {list: send},
+	dataReplied:       {data: land, clear: proving},
+	listReplied:       {list: land},
+	dataFailed:        {data: repeatWhole},
+	lookFailed:        {data: repeatLight},
+	listFailed:        {list: repeatWhole, clear: childrenKnown},
+	identityUnproven:  {clear: proving, set: doubtful},
+	nodeReplaced:      {clear: childrenKnown | eventsMissed},
+	gapCompared:       {clear: eventsMissed},
+	childrenListed:    {set: childrenKnown},
+	childrenUncertain: {clear: childrenKnown},
+	listChanged:       {list: outdate},
+	dataWatchFired:    {clear: dataWatch},
+	listWatchFired:    {clear: listWatch},
+	bothWatchesFired:  {list: outdate, clear: dataWatch | listWatch},
+	watchesDropped:    {clear: dataWatch | listWatch},
+	gapFound:          {data: wantLight, list: outdate, clear: proving, set: eventsMissed | doubtful | awaited},
+	wayBegun:          {data: land, list: land, clear: ^(childrenKnown | awaited)},
+	loadStarted:       {set: awaited},
+	nodeRemoved:       {data: land, list: land, clear: ^removed, set: removed},
+}
+
+// nodeEffects are what an event asks of the engine, and what it says about a request.
 type nodeEffects uint8
 
 const (
-	queueData     nodeEffects = 1 << iota // put a read of the data into the queue
-	queueList                             // put a list into the queue
+	queueData     nodeEffects = 1 << iota // a read of the data goes into the queue
+	queueList                             // a list goes into the queue
 	awaitMore                             // the load waits for one node more
 	awaitLess                             // the load waits for one node less
 	nowSent                               // the read that was taken from the queue is still wanted
 	replyOutdated                         // the reply may be older than an event
 )
 
-// next returns the state after an event, and the effects of the event.
-func (s nodeState) next(ev nodeEvent) (nodeState, nodeEffects) {
-	if s.is(removed) {
+// next returns the state after an event, and the event's effects.
+func (s nodeState) next(ev nodeEvent) (after nodeState, effects nodeEffects) {
+	if s.facts&removed != 0 {
 		return s, 0
 	}
-	before, effects := s, nodeEffects(0)
-	switch ev {
-	case dataWanted:
-		s.data = s.data.wanted(fetchQueued)
-	case lookWanted:
-		s.data = s.data.wanted(fetchLight)
-	case otherPossible:
-		s = s.with(doubtful)
-		s.data = s.data.wanted(fetchQueued)
-	case listWanted:
-		s = s.without(childrenKnown)
-		s.list = s.list.wanted(fetchQueued)
-	case leafFound:
-		if s.list == fetchQueued {
-			s.list = fetchLight
-		}
-	case leafDoubted:
-		if s.list == fetchLight {
-			s.list = fetchQueued
-		}
-
-	case dataSent:
-		if s.data.isQueued() {
-			s.data, effects = fetchInFlight, nowSent
-			if s.is(doubtful) {
-				s = s.with(proving)
-			}
-		}
-	case listSent:
-		if s.list.isQueued() {
-			s.list, effects = fetchInFlight, nowSent
-		}
-	case dataReplied:
-		effects = s.data.replied()
-		s.data = fetchIdle
-		s = s.without(proving)
-	case listReplied:
-		effects = s.list.replied()
-		s.list = fetchIdle
-	case dataFailed, lookFailed:
-		if s.is(proving) {
-			s = s.with(doubtful)
-		}
-		s.data = fetchQueued
-		if ev == lookFailed {
-			s.data = fetchLight
-		}
-	case listFailed:
-		s = s.without(childrenKnown)
-		s.list = fetchQueued
-
-	case identityUnproven:
-		s = s.with(doubtful)
-	case nodeReplaced:
-		s = s.without(childrenKnown | eventsMissed)
-	case dataShown:
-		s = s.without(eventsMissed)
-	case childrenListed:
-		s = s.with(childrenKnown)
-	case childrenUnproven:
-		s = s.without(childrenKnown)
-
-	case listChanged:
-		s.list = s.list.changed()
-	case dataWatchFired:
-		s = s.without(dataWatch)
-	case listWatchFired:
-		s = s.without(listWatch)
-	case bothWatchesFired: // also the watch that a list in flight, or armLeaves, is setting
-		s = s.without(dataWatch | listWatch)
-		s.list = s.list.changed()
-	case dataWatchSet:
-		if s.data != fetchOutdated { // else the event may have used it up
-			s = s.with(dataWatch)
-		}
-	case listWatchSet:
-		if s.list != fetchOutdated {
-			s = s.with(listWatch)
-		}
-	case watchesDropped:
-		s = s.without(dataWatch | listWatch)
-
-	case gapFound:
-		s = s.with(eventsMissed).with(doubtful).with(awaited)
-		s.list = s.list.changed()
-		s.data = s.data.wanted(fetchLight)
-	case wayBegun:
-		s = nodeState{facts: s.facts & (childrenKnown | awaited)}
-	case loadStarted:
-		s = s.with(awaited)
-	case loadResumed:
-		if s.busy() {
-			s = s.with(awaited)
-		}
-	case readHandled:
-		if !s.busy() {
-			s = s.without(awaited)
-		}
-	case nodeRemoved:
-		s = nodeState{facts: removed}
+	move := nodeMoves[ev]
+	after = nodeState{fetchMoves[move.data][s.data], fetchMoves[move.list][s.list], s.facts&^move.clear | move.set}
+	switch busy := s.data != fetchIdle || s.list != fetchIdle; { // a read is in the queue or in flight
+	case ev == dataSent && s.data.isQueued() && s.is(doubtful):
+		after.facts ^= doubtful | proving
+	case (ev == dataFailed || ev == lookFailed) && s.is(proving):
+		after.facts ^= doubtful | proving
+	case ev == dataWatchSet && s.data != fetchOutdated: // else the event may have used it up
+		after.facts |= dataWatch
+	case ev == listWatchSet && s.list != fetchOutdated:
+		after.facts |= listWatch
+	case ev == loadResumed && busy:
+		after.facts |= awaited
+	case ev == readHandled && !busy:
+		after.facts &^= awaited
+	case ev == dataReplied && s.data == fetchOutdated, ev == listReplied && s.list == fetchOutdated:
+		effects |= replyOutdated
 	}
-	return s, effects | changesFrom(before, s)
-}
-
-// changesFrom returns the effects of what has changed between two states.
-func changesFrom(before, after nodeState) (effects nodeEffects) {
-	if after.data.isQueued() && !before.data.isQueued() {
-		effects |= queueData
+	for _, part := range [...]struct {
+		before, after fetch
+		queue         nodeEffects
+	}{{s.data, after.data, queueData}, {s.list, after.list, queueList}} {
+		switch queued := part.before.isQueued(); {
+		case !queued && part.after.isQueued():
+			effects |= part.queue
+		case queued && part.after == fetchInFlight:
+			effects |= nowSent
+		}
 	}
-	if after.list.isQueued() && !before.list.isQueued() {
-		effects |= queueList
-	}
-	switch {
-	case after.is(awaited) && !before.is(awaited):
+	switch changed := (s.facts ^ after.facts) & awaited; {
+	case changed&after.facts != 0:
 		effects |= awaitMore
-	case before.is(awaited) && !after.is(awaited):
+	case changed != 0:
 		effects |= awaitLess
 	}
-	return effects
+	return after, effects
 }
 
-// is reports whether one of these facts holds.
-func (s nodeState) is(any nodeFacts) bool { return s.facts&any != 0 }
-
-// with returns s with one fact more.
-func (s nodeState) with(fact nodeFacts) nodeState {
-	if fact&(doubtful|proving) != 0 {
-		s.facts &^= doubtful | proving
-	}
-	s.facts |= fact
-	return s
-}
-
-func (s nodeState) without(facts nodeFacts) nodeState {
-	s.facts &^= facts
-	return s
-}
-
-// busy reports whether a read of the node is in the queue or in flight.
-func (s nodeState) busy() bool { return s.data != fetchIdle || s.list != fetchIdle }
-
-// wanted returns f when a reply to an earlier request is not enough. A new read has the weight as. What is queued already
-// becomes a whole read.
-func (f fetch) wanted(as fetch) fetch {
-	switch f {
-	case fetchIdle:
-		return as
-	case fetchLight:
-		return fetchQueued
-	}
-	return f.changed()
-}
-
-// changed returns f after an event.
-func (f fetch) changed() fetch {
-	if f == fetchInFlight {
-		return fetchOutdated
-	}
-	return f
-}
-
-func (f fetch) isQueued() bool { return f == fetchLight || f == fetchQueued }
-func (f fetch) isSent() bool   { return f == fetchInFlight || f == fetchOutdated }
-
-func (f fetch) replied() nodeEffects {
-	if f == fetchOutdated {
-		return replyOutdated
-	}
-	return 0
-}
+// is reports whether any of these facts holds.
+func (s nodeState) is(facts nodeFacts) bool { return s.facts&facts != 0 }

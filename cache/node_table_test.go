@@ -55,15 +55,15 @@ type scene struct {
 // step is something that happens to the node.
 type step struct {
 	name string
-	when func(raw) bool // nil: in every state of a node in the tree
-	late bool           // also to a node that has left the tree
-	root bool           // the node is the root
-	set  func(*scene)   // what is there before
+	when func(nodeState) bool // nil: in every state of a node in the tree
+	late bool                 // also to a node that has left the tree
+	root bool                 // the node is the root
+	set  func(*scene)         // what is there before
 	do   func(*scene)
 }
 
 // newScene makes an engine in the session of another.
-func newScene(from *engine, oneShot bool, s step, before raw) *scene {
+func newScene(from *engine, oneShot bool, s step, before nodeState) *scene {
 	e := &engine{
 		cfg: config{client: from.cfg.client, root: "/r", maxDepth: -1, dataLimit: 1 << 20, oneShot: oneShot},
 		ctx: from.ctx, store: newStore("/r", false), inbox: from.inbox, session: from.session, view: from.view,
@@ -80,11 +80,14 @@ func newScene(from *engine, oneShot bool, s step, before raw) *scene {
 	if !s.root {
 		sc.n = e.store.insert(top, "n")
 	}
-	setRaw(e, sc.n, before)
-	for _, o := range queuedOps(sc.n) {
-		e.reads.queue.push(o)
+	sc.n.state = before
+	if before.data.isQueued() {
+		e.reads.queue.push(op{sc.n, readData})
 	}
-	if counted(sc.n) {
+	if before.list.isQueued() {
+		e.reads.queue.push(op{sc.n, readList})
+	}
+	if before.is(awaited) {
 		e.reads.awaited++
 	}
 	if s.set != nil {
@@ -108,7 +111,7 @@ func statOf(size int32, children int) framework.Stat {
 }
 
 // play plays a step, and returns the state after it with its effects.
-func play(from *engine, oneShot bool, s step, before raw) (after raw, effects string) {
+func play(from *engine, oneShot bool, s step, before nodeState) (after nodeState, effects string) {
 	sc := newScene(from, oneShot, s, before)
 	e, path := sc.engine, sc.store.path(sc.n)
 	data, list := queueOf(e, sc.n)
@@ -145,17 +148,17 @@ func play(from *engine, oneShot bool, s step, before raw) (after raw, effects st
 		}
 	}
 	if top := e.store.top; top != sc.n {
-		if st := stateText(rawOf(top)); len(st) > 0 {
+		if st := stateText(top.state); len(st) > 0 {
 			add("parent: %s", st)
 		}
 		if now := e.store.find(path); now != nil && now != sc.n {
-			add("new: %s", stateText(rawOf(now)))
+			add("new: %s", stateText(now.state))
 		}
 	}
 	for _, k := range sc.n.offspring() {
-		add("%s: %s", k.name(), stateText(rawOf(k)))
+		add("%s: %s", k.name(), stateText(k.state))
 	}
-	return rawOf(sc.n), strings.Join(out, ", ")
+	return sc.n.state, strings.Join(out, ", ")
 }
 
 func queueOf(e *engine, n *node) (data, list int) {
@@ -178,7 +181,7 @@ var components = row{"data", "list", "identity", "listed", "unproven", "counted"
 
 const gonePart = "gone"
 
-func stateText(r raw) string {
+func stateText(r nodeState) string {
 	var out []string
 	for i, v := range rowOf(r) {
 		if v != "" {
@@ -190,7 +193,7 @@ func stateText(r raw) string {
 
 func walkStates(t *testing.T, b *strings.Builder, from *engine, oneShot bool) {
 	steps := stepsOf(oneShot)
-	seen, queue := map[raw]bool{{}: true}, []raw{{}}
+	seen, queue := map[nodeState]bool{{}: true}, []nodeState{{}}
 	type outcome struct {
 		after   row
 		effects string
@@ -393,10 +396,10 @@ func answerSteps() []step {
 
 func readSteps() []step {
 	take := func(e *scene) {
-		switch o, light, ok := takeOne(e.engine); {
+		switch o, light, ok := e.take(); {
 		case !ok:
 			e.result = "nothing"
-		case light:
+		case light && o.kind == readData:
 			e.result = "light read " + kindName(o)
 		default:
 			e.result = "read " + kindName(o)
@@ -408,7 +411,7 @@ func readSteps() []step {
 			s.reads.queue.push(op{s.n, kind})
 		}
 	}
-	back := func(kind kind) func(*scene) { return func(s *scene) { s.back(op{s.n, kind}) } }
+	back := func(kind kind) func(*scene) { return func(s *scene) { s.apply(s.n, failedRead[kind]) } }
 	return []step{
 		{name: "data taken", late: true, set: only(readData), do: take},
 		{name: "list taken", late: true, set: only(readList), do: take},
@@ -511,14 +514,54 @@ func oneShotSteps() []step {
 			s.reads.queue.push(op{s.n, readList})
 			way(s).leaves.since = 1
 		}, do: func(s *scene) {
-			if o, collected, ok := takeLeaf(way(s)); ok {
-				s.result = fmt.Sprintf("%s collected %t", kindName(o), collected)
+			if o, light, ok := s.take(); ok {
+				s.result = fmt.Sprintf("%s collected %t", kindName(o), light && way(s).collect(o))
 			}
 		}},
 		{name: "first read after a reconnect", set: func(s *scene) { way(s).leaves.since = 1 }, do: func(s *scene) { way(s).reading() }},
-		{name: "forget watches", do: func(s *scene) { forgetWatches(s) }},
+		{name: "forget watches", do: func(s *scene) { s.way.forget(s.n) }},
 		{name: "caught up after a reconnect (root)", root: true, set: func(s *scene) { way(s).catchingUp = true },
 			do: func(s *scene) { way(s).rootRead(&framework.ReadResult{}, false) }},
 		{name: "reconnected (root)", root: true, set: func(s *scene) { s.engine.sync.set(true) }, do: func(s *scene) { way(s).reconnected() }},
+	}
+}
+func dataInFlight(s nodeState) bool { return s.data.isSent() }
+func listInFlight(s nodeState) bool { return s.list.isSent() }
+
+func doubtParent(s *scene) { s.apply(s.store.top, identityUnproven) }
+
+func rowOf(s nodeState) (out row) {
+	if s.is(removed) {
+		return row{gonePart}
+	}
+	fetches := [...]string{"", "light", "queued", "inFlight", "outdated"}
+	out[0], out[1] = fetches[s.data], fetches[s.list]
+	switch {
+	case s.is(doubtful) && s.is(proving):
+		out[2] = "doubtful and proving"
+	case s.is(doubtful):
+		out[2] = "doubtful"
+	case s.is(proving):
+		out[2] = "proving"
+	}
+	for i, fact := range []nodeFacts{childrenKnown, eventsMissed, awaited, dataWatch, listWatch} {
+		if s.is(fact) {
+			out[3+i] = "yes"
+		}
+	}
+	return out
+}
+
+func wishSteps() []step {
+	on := func(ev nodeEvent) func(*scene) { return func(s *scene) { s.apply(s.n, ev) } }
+	return []step{
+		{name: "want", late: true, do: on(dataWanted)},
+		{name: "want another", late: true, do: on(otherPossible)},
+		{name: "look", late: true, do: on(lookWanted)},
+		{name: "want list", late: true, do: on(listWanted)},
+		{name: "count", do: on(loadStarted)},
+		{name: "load (root)", root: true, do: func(s *scene) { s.load() }},
+		{name: "begin (root)", root: true, do: func(s *scene) { s.begin(newOneShotWay(s.engine)) }},
+		{name: "gone", do: func(s *scene) { s.forget(s.n) }},
 	}
 }

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"errors"
-	"math"
 	"time"
 
 	"github.com/go-curator/curator/framework"
@@ -12,7 +11,7 @@ import (
 // but for the children of leaves (leaves.go). After a reconnect the server tells these watches what they have
 // missed.
 //
-// The flags watched and watchedList of a node say that its watch is set and has not fired. A watch may fire
+// The facts dataWatch and listWatch of a node say that its watch is set and has not fired. A watch may fire
 // before the answer of the read that set it has been seen; then the node is to be read again, and that read
 // sets another.
 type oneShotWay struct {
@@ -53,9 +52,8 @@ func (w *oneShotWay) stop() {
 }
 
 func (w *oneShotWay) forget(n *node) {
-	if data, children := n.flags&watched != 0, n.flags&watchedList != 0; data || children {
-		n.flags &^= watched | watchedList
-		w.e.step(n, watchesDropped)()
+	if data, children := n.state.is(dataWatch), n.state.is(listWatch); data || children {
+		w.e.apply(n, watchesDropped)
 		w.unneeded = append(w.unneeded, membership{w.set, w.e.store.path(n), data, children})
 	}
 }
@@ -72,8 +70,8 @@ func (w *oneShotWay) reconnected() {
 	if w.e.sync.is() {
 		w.e.sync.set(false)
 		w.catchingUp = true
-		w.e.count(w.e.store.top)
-		w.e.want(w.e.store.top)
+		w.e.apply(w.e.store.top, loadStarted)
+		w.e.apply(w.e.store.top, dataWanted)
 	}
 	w.e.sync.about(w.e.session)
 }
@@ -83,35 +81,29 @@ func (w *oneShotWay) reconnected() {
 func (w *oneShotWay) rootRead(_ *framework.ReadResult, old bool) bool {
 	if w.catchingUp && !old {
 		w.catchingUp = false
-		w.e.store.walk(func(n *node) {
-			defer w.e.step(n, loadResumed)()
-			if n.flags&busy != 0 {
-				w.e.count(n)
-			}
-		})
+		w.e.store.walk(func(n *node) { w.e.apply(n, loadResumed) })
 	}
 	return true
 }
 
 // children lists the children, also of leaves, because that sets the watch.
 func (w *oneShotWay) children(n *node, stat *framework.Stat, _ bool) {
-	if n.flags&watchedList != 0 {
+	if n.state.is(listWatch) {
 		return
 	}
-	w.e.wantList(n)
+	w.e.apply(n, listWanted)
 	if w.leaves.now && stat.NumChildren == 0 && len(n.offspring()) == 0 {
-		n.flags |= leaf
-		w.e.step(n, leafFound)()
+		w.e.apply(n, leafFound)
 	}
 }
 
 func (w *oneShotWay) pump() {
 	for r := &w.e.reads; r.weight < r.window(true); {
-		o, ok := w.e.take(math.MaxInt32) // a look at the Stat alone would not save the read
+		o, light, ok := w.e.take() // light or not, data are read: a look at the Stat would not save that
 		if !ok {
 			break
 		}
-		if !w.collect(o) {
+		if !light || o.kind != readList || !w.collect(o) {
 			w.read(o)
 		} else if w.leaves.full() {
 			w.armLeaves()
@@ -123,18 +115,18 @@ func (w *oneShotWay) pump() {
 func (w *oneShotWay) read(o op) {
 	w.reading()
 	set := w.set
-	if o.n.flags&flagOf(o.kind) != 0 {
+	if watch, _ := watchOf(o.kind); o.n.state.is(watch) {
 		set = nil // it is set
 	}
 	w.e.send(o, set)
 }
 
-// flagOf is the flag of the watch that a read sets.
-func flagOf(k kind) flags {
+// watchOf returns the watch that a read sets, and the event of its reply.
+func watchOf(k kind) (watch nodeFacts, set nodeEvent) {
 	if k == readList {
-		return watchedList
+		return listWatch, listWatchSet
 	}
-	return watched
+	return dataWatch, dataWatchSet
 }
 
 // got handles the answer to a read. If the root does not exist, it is read once more, by a request that sets
@@ -156,15 +148,10 @@ func (w *oneShotWay) got(o op, s sent, r *framework.ReadResult) {
 // keepWatch notes that a read has set its watch. If something has changed since, the watch may have fired,
 // and the next read sets one in any case.
 func (w *oneShotWay) keepWatch(o op) {
-	n, list := o.n, o.kind == readList
-	if late := n.flags & (again | listAgain); n.flags&gone != 0 || !list && late&again != 0 ||
-		list && late&listAgain != 0 {
-		membership{w.set, w.e.store.path(n), !list, list}.Stop()
-		w.e.step(n, watchSetEvent(list))()
-		return
+	watch, set := watchOf(o.kind)
+	if w.e.apply(o.n, set); !o.n.state.is(watch) {
+		membership{w.set, w.e.store.path(o.n), watch == dataWatch, watch == listWatch}.Stop()
 	}
-	n.flags |= flagOf(o.kind)
-	w.e.step(n, watchSetEvent(list))()
 }
 
 // hear is the callback of the watches. After a reconnect the server reports a node that was deleted and
@@ -175,27 +162,14 @@ func (w *oneShotWay) hear(ev framework.Event) {
 		switch {
 		case n == nil:
 		case ev.Type == framework.EventNodeChildrenChanged:
-			n.flags &^= watchedList
-			w.e.step(n, listWatchFired)()
-			w.e.wantList(n)
+			w.e.apply(n, listWatchFired)
+			w.e.apply(n, listWanted)
 		case ev.Type == framework.EventNodeDeleted:
-			n.flags &^= watched | watchedList
-			if n.flags&listFlying != 0 {
-				n.flags |= listAgain // the event may have used up the watch that armLeaves is setting
-			}
-			w.e.step(n, bothWatchesFired)()
-			w.e.wantOther(n)
+			w.e.apply(n, bothWatchesFired)
+			w.e.apply(n, otherPossible)
 		default:
-			n.flags &^= watched
-			w.e.step(n, dataWatchFired)()
-			w.e.wantOther(n)
+			w.e.apply(n, dataWatchFired)
+			w.e.apply(n, otherPossible)
 		}
 	})
-}
-
-func watchSetEvent(list bool) nodeEvent {
-	if list {
-		return listWatchSet
-	}
-	return dataWatchSet
 }

@@ -158,25 +158,22 @@ func (w *persistentWay) notice(ev framework.Event) {
 func (w *persistentWay) touched(path string, created bool) {
 	e := w.e
 	n := e.store.find(path)
-	if n != nil && created {
-		n.flags |= doubted
-		e.step(n, identityUnproven)()
+	wanted := dataWanted
+	if created {
+		wanted = otherPossible
 	}
 	if n == e.store.top {
 		w.doubt()
-		e.want(n)
+		e.apply(n, wanted)
 		return
 	}
 	parent := e.store.find(zkpath.Parent(path))
 	if parent == nil || !e.descends(parent) {
 		return // a later list of its parent will contain it, or it does not belong here
 	}
-	if parent.flags&listFlying != 0 {
-		parent.flags |= listAgain
-	}
-	e.step(parent, listChanged)()
+	e.apply(parent, listChanged)
 	if n != nil {
-		e.want(n)
+		e.apply(n, wanted)
 		if created { // after a deletion not read yet: the parent's Stat has changed once more
 			e.scheduleStat(parent, true)
 		}
@@ -186,7 +183,7 @@ func (w *persistentWay) touched(path string, created bool) {
 		return // no such node can exist, whatever the server says: it could never be read
 	}
 	if name := zkpath.Base(path); e.accepts(parent, name) {
-		e.want(e.store.insert(parent, name))
+		e.apply(e.store.insert(parent, name), dataWanted)
 	}
 	e.parentChanged(parent, e.store.seen(parent))
 }
@@ -200,7 +197,7 @@ func (w *persistentWay) deleted(path string) {
 		w.doubt()
 	}
 	if n != nil {
-		e.wantOther(n)
+		e.apply(n, otherPossible)
 	}
 	if parent := e.store.find(zkpath.Parent(path)); parent != nil && path != e.cfg.root {
 		e.parentChanged(parent, n != nil)
@@ -212,7 +209,7 @@ func (w *persistentWay) deleted(path string) {
 // paths in other events prove nothing: those events may belong to somebody else's one-shot watches.
 func (w *persistentWay) doubt() {
 	top := w.e.store.top
-	if top.live && top.flags&(wanted|flying|unproven) == 0 && !w.gapOpen && w.suspect == nil {
+	if top.live && top.state.data == fetchIdle && !top.state.is(eventsMissed) && !w.gapOpen && w.suspect == nil {
 		w.suspect = &identity{top.czxid, top.stat().Mzxid}
 	}
 }
@@ -230,14 +227,13 @@ func (w *persistentWay) rootRead(r *framework.ReadResult, old bool) bool {
 // children lists the children if they may have changed. Leaves are not listed, nor are nodes whose children
 // are known. While events may have been missed, a newer Stat may hide such a change.
 func (w *persistentWay) children(n *node, stat *framework.Stat, same bool) {
-	proven := n.flags&unproven == 0 && w.caughtUp()
+	known, proven := n.state.is(childrenKnown), !n.state.is(eventsMissed) && w.caughtUp()
 	switch {
-	case n.flags&listed != 0 && (proven || same):
-	case n.flags&(listed|listWanted_) == 0 && stat.NumChildren == 0 && len(n.offspring()) == 0:
-		n.flags |= listed
-		w.e.step(n, childrenListed)()
+	case known && (proven || same):
+	case !known && !n.state.list.isQueued() && stat.NumChildren == 0 && len(n.offspring()) == 0:
+		w.e.apply(n, childrenListed)
 	default:
-		w.e.wantList(n)
+		w.e.apply(n, listWanted)
 	}
 }
 

@@ -4,30 +4,6 @@ import (
 	"time"
 )
 
-type flags uint16
-
-const (
-	wanted      flags = 1 << iota // the data are to be read: a read is in the queue
-	lookOnly                      // … but only to see whether the node has changed
-	flying                        // a read of the data is under way
-	again                         // … and its answer may be older than a later event
-	listWanted_                   // the children are to be listed: a list is in the queue
-	listFlying                    // a list is under way
-	listAgain                     // … and its answer may be older than a later event
-	listed                        // the children were listed, and events have reported their changes since
-	unproven                      // … unless events were missed after the node was read
-	doubted                       // another node may have this name now, and no read since has shown which
-	proving_                      // … and a read that will show it is under way
-	counting                      // the load waits for the node
-	gone                          // the node has left the tree
-	leaf                          // the last read has shown no children (leaves.go)
-	watched                       // a one-shot watch of the data is set (oneshot.go)
-	watchedList                   // … and one of the list of children
-
-	// busy says that a read of the node is in the queue or under way.
-	busy = wanted | flying | listWanted_ | listFlying
-)
-
 type kind uint8
 
 const (
@@ -36,7 +12,7 @@ const (
 	readStat // exists
 )
 
-// op is a read, in the queue or under way.
+// op is a read, in the queue or in flight.
 type op struct {
 	n    *node
 	kind kind
@@ -114,104 +90,43 @@ func (r *reads) reset() {
 	}
 }
 
-// want makes the cache read a node's data. An answer to an earlier request is not enough.
-func (e *engine) want(n *node) {
-	defer e.step(n, dataWanted)()
-	switch {
-	case n.flags&gone != 0:
-	case n.flags&flying != 0:
-		n.flags |= again
-	case n.flags&wanted != 0:
-		n.flags &^= lookOnly
-	default:
-		n.flags |= wanted
+// apply changes the state of a node by an event, and carries out the effects.
+func (e *engine) apply(n *node, ev nodeEvent) (effects nodeEffects) {
+	n.state, effects = n.state.next(ev)
+	if effects&queueData != 0 {
 		e.reads.queue.push(op{n, readData})
 	}
-}
-
-// wantOther is want for a name that another node may have now.
-func (e *engine) wantOther(n *node) {
-	defer e.step(n, otherPossible)()
-	n.flags |= doubted
-	e.want(n)
-}
-
-// look makes the cache check whether a node has changed.
-func (e *engine) look(n *node) {
-	defer e.step(n, lookWanted)()
-	if n.flags&(gone|wanted|flying) == 0 {
-		n.flags |= lookOnly
-	}
-	e.want(n)
-}
-
-// wantList makes the cache list a node's children. An answer to an earlier request is not enough. Until there
-// is a list, an equal Stat does not prove that the children are known.
-func (e *engine) wantList(n *node) {
-	defer e.step(n, listWanted)()
-	n.flags &^= listed | leaf
-	switch {
-	case n.flags&gone != 0:
-	case n.flags&listFlying != 0:
-		n.flags |= listAgain
-	case n.flags&listWanted_ == 0:
-		n.flags |= listWanted_
+	if effects&queueList != 0 {
 		e.reads.queue.push(op{n, readList})
 	}
+	switch effects & (awaitMore | awaitLess) {
+	case awaitMore:
+		e.reads.awaited++
+	case awaitLess:
+		e.reads.awaited--
+	}
+	return effects
 }
 
-// take takes the next read from the queue, and sets its flags to flying. If the read is only a look and the
-// node has statFrom bytes of data or more, it becomes a readStat.
-func (e *engine) take(statFrom int32) (op, bool) {
+// take takes the next read from the queue, which is to be sent now. light reports whether less than the whole read
+// is enough: see fetchLight.
+func (e *engine) take() (o op, light, ok bool) {
 	for {
-		o, ok := e.reads.queue.pop()
-		switch n := o.n; {
-		case !ok:
-			return o, false
-		case n.flags&gone != 0:
-		case o.kind == readList && n.flags&listWanted_ != 0:
-			n.flags = n.flags&^listWanted_ | listFlying
-			e.step(n, listSent)()
-			return o, true
-		case o.kind == readData && n.flags&wanted != 0:
-			if n.flags&lookOnly != 0 && n.live && n.length >= statFrom {
-				o.kind = readStat
-			}
-			if n.flags&doubted != 0 {
-				n.flags = n.flags&^doubted | proving_
-			}
-			n.flags = n.flags&^(wanted|lookOnly) | flying
-			e.step(n, dataSent)()
-			return o, true
+		if o, ok = e.reads.queue.pop(); !ok {
+			return o, false, false
+		}
+		ev, part := dataSent, o.n.state.data
+		if o.kind == readList {
+			ev, part = listSent, o.n.state.list
+		}
+		if e.apply(o.n, ev)&nowSent != 0 {
+			return o, part == fetchLight, true
 		}
 	}
 }
 
-// back puts a failed read into the queue again.
-func (e *engine) back(o op) {
-	n := o.n
-	defer e.step(n, [...]nodeEvent{readData: dataFailed, readList: listFailed, readStat: lookFailed}[o.kind])()
-	switch {
-	case n.flags&gone != 0:
-		return
-	case o.kind == readList:
-		n.flags &^= listFlying | listAgain
-		e.wantList(n)
-		return
-	case n.flags&proving_ != 0:
-		n.flags |= doubted
-	}
-	n.flags &^= flying | again | proving_
-	e.reread(o)
-}
-
-func (e *engine) reread(o op) {
-	if o.kind == readStat {
-		e.look(o.n)
-	} else {
-		e.want(o.n)
-	}
-}
+// failedRead has the event of a read that has failed for a reason that is not in the node: it is repeated.
+var failedRead = [...]nodeEvent{readData: dataFailed, readList: listFailed, readStat: lookFailed}
 
 // staleAfter is how long a node's Stat may be out of date after children were deleted, so that many deletions
 // cost one read.
@@ -219,25 +134,25 @@ const staleAfter = time.Second
 
 // staleStats are the nodes whose Stat is to be read again soon, because children were created or deleted.
 type staleStats struct {
-	nodes map[*node]bool // true: a read that is under way may not show the change
+	nodes map[*node]bool // true: a read in flight may not show the change
 	at    time.Time
 }
 
 // parentChanged makes the cache read the Stat of a node again whose list of children has changed: with soon,
 // together with the child, otherwise within staleAfter.
 func (e *engine) parentChanged(n *node, soon bool) {
-	if soon && n.flags&(wanted|flying) == 0 && n.live {
-		e.look(n)
+	if soon && n.state.data == fetchIdle && n.live {
+		e.apply(n, lookWanted)
 	} else {
 		e.scheduleStat(n, true)
 	}
 }
 
-// scheduleStat makes the cache read a node's Stat again within staleAfter. heard says that an event, not a
-// read, has shown the change: then a read that is under way may not show it.
+// scheduleStat makes the cache read a node's Stat again within staleAfter. heard reports whether an event, not a
+// read, has shown the change: then a read in flight may not show it.
 func (e *engine) scheduleStat(n *node, heard bool) {
 	if s := &e.stale; n.live && e.store.seen(n) && e.descends(n) {
-		s.nodes[n] = s.nodes[n] || heard && n.flags&flying != 0
+		s.nodes[n] = s.nodes[n] || heard && n.state.data.isSent()
 		if s.at.IsZero() {
 			s.at = time.Now().Add(staleAfter)
 		}

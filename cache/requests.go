@@ -124,7 +124,7 @@ func (e *engine) undelivered(ops []op, many bool, err error) {
 		return
 	}
 	for _, o := range ops {
-		e.back(o)
+		e.apply(o.n, failedRead[o.kind])
 	}
 }
 
@@ -172,9 +172,12 @@ func (w *persistentWay) send() bool {
 	request, reply := 0, 0
 	for len(ops) < r.sizes.nodesPerRead && request < requestLimit && reply < replyTarget &&
 		r.weight+len(singles) < r.window(r.sizes.single) {
-		o, ok := e.take(bigData)
+		o, light, ok := e.take()
 		if !ok {
 			break
+		}
+		if light && o.n.live && o.n.length >= bigData {
+			o.kind = readStat
 		}
 		if r.sizes.single || o.kind == readStat {
 			if singles = append(singles, o); len(ops) == 0 {

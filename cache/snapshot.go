@@ -88,7 +88,7 @@ func (e *engine) snapshot() *Snapshot {
 func (s *Snapshot) add(n *node, depth int32) {
 	at := len(s.nodes)
 	s.nodes = append(s.nodes, savedNode{depth: depth, live: n.live})
-	listed := n.live && n.flags&listed != 0
+	listed := n.live && n.state.is(childrenKnown)
 	for _, k := range n.offspring() {
 		listed = listed && k.live // else its name is missing in the snapshot
 		if k.live || len(k.offspring()) > 0 {
@@ -149,9 +149,8 @@ func (e *engine) adopt(s *Snapshot) {
 	var names []int32       // by depth, how many children the node has in the snapshot
 	finish := func(d int) { // the node at this depth has all its children
 		n := above[d]
-		if n != nil && n.flags&listed != 0 && names[d] != n.stat().NumChildren {
-			n.flags &^= listed
-			e.step(n, childrenUnproven)() // some were left out by that cache's filter or depth
+		if n != nil && n.state.is(childrenKnown) && names[d] != n.stat().NumChildren {
+			e.apply(n, childrenUncertain) // some were left out by that cache's filter or depth
 		}
 	}
 	for i := range s.nodes {
@@ -182,8 +181,7 @@ func (e *engine) adopt(s *Snapshot) {
 		st.setData(n, saved.data)
 		n.setStat(saved.stat)
 		if saved.listed {
-			n.flags |= listed
-			e.step(n, childrenListed)()
+			e.apply(n, childrenListed)
 		}
 	}
 	for d := range slices.Backward(above) {
