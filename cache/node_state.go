@@ -12,7 +12,7 @@ type fetch uint8
 
 const (
 	fetchIdle     fetch = iota // nothing to read
-	fetchLight                 // in the queue, for less: data: to see whether they have changed; list: to set its watch (leaves.go)
+	fetchLight                 // in the queue, for less: data: to see whether they have changed; list: to set its watch (leaves)
 	fetchQueued                // in the queue
 	fetchInFlight              // sent, and no event since
 	fetchOutdated              // sent before an event: the reply may be older than that, and the read is sent once more

@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// persistentWay uses one persistent recursive watch, and reads by MultiRead (requests.go). The server does
+// persistentWay uses one persistent recursive watch, and reads by MultiRead. The server does
 // not tell this watch what it has missed, so after a reconnect the cache asks whether anything has changed.
 type persistentWay struct {
 	e      *engine
@@ -275,4 +275,87 @@ func (w *persistentWay) gotZxid(question int, zxid int64, err error) {
 			w.compare()
 		}
 	}
+}
+
+// pump sends pending reads. When the cache is in sync, reads that are queued while a request is under way go
+// together in the next request.
+func (w *persistentWay) pump() {
+	e, r := w.e, &w.e.reads
+	if w.gapOpen || e.sync.is() && r.weight > 0 && r.queue.len() < r.sizes.nodesPerRead {
+		return
+	}
+	for r.weight < r.window(r.sizes.single) && w.send() {
+	}
+}
+
+// send sends one request with pending reads. It returns false when none can be sent.
+func (w *persistentWay) send() bool {
+	e, r := w.e, &w.e.reads
+	most := min(r.queue.len(), r.sizes.nodesPerRead)
+	ops, many := make([]op, 0, most), make([]framework.Read, 0, most)
+	var singles []op
+	request, reply := 0, 0
+	for len(ops) < r.sizes.nodesPerRead && request < requestLimit && reply < replyTarget &&
+		r.weight+len(singles) < r.window(r.sizes.single) {
+		o, light, ok := e.take()
+		if !ok {
+			break
+		}
+		if light && o.n.live && o.n.length >= bigData {
+			o.kind = readStat
+		}
+		if r.sizes.single || o.kind == readStat {
+			if singles = append(singles, o); len(ops) == 0 {
+				break
+			}
+			continue // nodes above it are read first
+		}
+		ops = append(ops, o)
+		path := e.store.path(o.n)
+		request += len(path) + 24
+		if o.kind == readList {
+			many = append(many, framework.ReadChildren(path))
+			reply += int(o.n.stat().NumChildren) * nameBytes
+		} else {
+			many = append(many, framework.ReadData(path))
+			reply += r.expect(o.n) + statBytes
+		}
+	}
+	if len(ops) > 0 {
+		r.weight += manyWeight
+		e.view.MultiRead().Undecompressed().InBackground().ForReads(e.ctx, many...).
+			Then(func(result framework.MultiReadResult, err error) {
+				e.postFor(w, func() { w.gotMany(ops, result, err) })
+			})
+	}
+	for _, o := range singles {
+		e.send(o, nil)
+	}
+	return len(ops)+len(singles) > 0
+}
+
+func (w *persistentWay) gotMany(ops []op, result framework.MultiReadResult, err error) {
+	e := w.e
+	e.reads.weight -= manyWeight
+	if err != nil {
+		e.undelivered(ops, true, err)
+		return
+	}
+	bytes, nodes := 0, 0
+	for i, o := range ops {
+		if o.kind == readData && result.Results[i].Err == nil {
+			bytes, nodes = bytes+len(result.Results[i].Data), nodes+1
+		}
+	}
+	e.reads.delivered(nodes, bytes)
+	if !w.gapOpen {
+		w.zxid = max(w.zxid, result.Zxid)
+	}
+	anew := 0
+	for i, o := range ops {
+		if anew += e.got(o, &result.Results[i]); e.way != w {
+			return // everything is read again
+		}
+	}
+	e.answered(anew)
 }

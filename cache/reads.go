@@ -166,3 +166,27 @@ func (e *engine) statRead(n *node) {
 		delete(e.stale.nodes, n)
 	}
 }
+
+const (
+	// maxNodesPerRead and replyTarget limit a MultiRead, by its reads and by the expected bytes of the
+	// answer. requestLimit limits the bytes of the request.
+	maxNodesPerRead, replyTarget, requestLimit = 256, 256 << 10, 256 << 10
+	manyWeight                                 = 32 // how much of the window a MultiRead takes
+	// From bigData on, a node is compared by its Stat, in a request of its own, instead of being read.
+	bigData = 4 << 10
+	// Roughly what answers contain besides data.
+	statBytes, nameBytes = 96, 24
+	// mostReadLosses is how many connections lost in a row during a MultiRead can be chance.
+	mostReadLosses = 5
+)
+
+// sizes says how much is read by one request.
+type sizes struct {
+	single       bool // nodes are read one by one: the server has no MultiRead
+	guessed      bool // single is a guess, for this session
+	losses       int  // connections lost in a row during a MultiRead
+	nodesPerRead int  // how many reads a request has at present
+	average      int  // recent average of the bytes of a node's data
+	seen         int  // how many nodes have shown it, up to enough
+	gauged       bool // average is measured, not guessed
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/plain"
 )
 
 // got handles the answer to one read. If events have arrived since the request was sent, the read is in the
@@ -207,4 +208,23 @@ func (e *engine) accepted(n *node, names []string) []string {
 	})
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// decode turns the stored data of a node into the data for the cache, if there is room for them.
+func (e *engine) decode(n *node, data []byte) ([]byte, error) {
+	if e.cfg.noData {
+		return nil, nil
+	}
+	room := e.cfg.dataLimit - e.store.bytes + len(n.data())
+	if e.cfg.decode != nil {
+		decoded, err := e.cfg.decode(e.store.path(n), data, room)
+		if err != nil {
+			return nil, fmt.Errorf("decode: %w", plain.Error(err))
+		}
+		data = decoded
+	}
+	if len(data) > room {
+		return nil, fmt.Errorf("%w: the node has %d bytes", ErrDataLimit, len(data))
+	}
+	return data, nil
 }

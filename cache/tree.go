@@ -141,3 +141,10 @@ func (n *node) depth() (d int) {
 	}
 	return d
 }
+
+func childPath(parent, name string) string {
+	if parent == "/" {
+		return "/" + name
+	}
+	return parent + "/" + name
+}
