@@ -2,6 +2,12 @@ package cache
 
 // nodeState is what the engine has still to read of a node, and how far what it has read can be relied on. It changes by next
 // only; engine.apply carries out the effects.
+//
+// A reply may be older than an event that was handled before it; fetchOutdated notes that:
+//  1. The server executes a read, and replies.
+//  2. Another client changes the node, and the server sends an event.
+//  3. The engine handles the event first, because the callback of the reply was registered too late to be called first.
+//  4. The engine handles the reply, which does not show the change.
 type nodeState struct {
 	data, list fetch // list: of the names of the children
 	facts      nodeFacts

@@ -12,7 +12,7 @@ import (
 // missed.
 //
 // The facts dataWatch and listWatch of a node say that its watch is set and has not fired. A watch may fire
-// before the answer of the read that set it has been seen; then the node is to be read again, and that read
+// before the reply of the read that set it has been seen; then the node is to be read again, and that read
 // sets another.
 type oneShotWay struct {
 	e          *engine
@@ -55,7 +55,7 @@ func (w *oneShotWay) tidy() {
 	w.unneeded = nil
 }
 
-// reconnected reads the root: before the server answers, it tells the watches what they have missed.
+// reconnected reads the root: before the server replies, it tells the watches what they have missed.
 func (w *oneShotWay) reconnected() {
 	if w.e.sync.is() {
 		w.e.sync.set(false)
@@ -68,8 +68,8 @@ func (w *oneShotWay) reconnected() {
 
 // rootRead notes that the watches have been told by now what they have missed. The cache is in sync when
 // those nodes have been read.
-func (w *oneShotWay) rootRead(_ *framework.ReadResult, old bool) bool {
-	if w.catchingUp && !old {
+func (w *oneShotWay) rootRead(_ *framework.ReadResult, outdated bool) bool {
+	if w.catchingUp && !outdated {
 		w.catchingUp = false
 		w.e.store.walk(func(n *node) { w.e.apply(n, loadResumed) })
 	}
@@ -119,7 +119,7 @@ func watchOf(k kind) (watch nodeFacts, set nodeEvent) {
 	return dataWatch, dataWatchSet
 }
 
-// got handles the answer to a read. If the root does not exist, it is read once more, by a request that sets
+// got handles the reply to a read. If the root does not exist, it is read once more, by a request that sets
 // a watch for its creation.
 func (w *oneShotWay) got(o op, s sent, r *framework.ReadResult) {
 	w.leaves.waits--
@@ -135,8 +135,10 @@ func (w *oneShotWay) got(o op, s sent, r *framework.ReadResult) {
 	w.e.gotOne(o, r)
 }
 
-// keepWatch notes that a read has set its watch. If something has changed since, the watch may have fired,
-// and the next read sets one in any case.
+// keepWatch notes that a read has set its watch, unless an event may have used it up:
+//  1. The server executes the read, which sets the watch, and replies.
+//  2. A change fires the watch. The event is handled before the reply, and makes the read outdated.
+//  3. The reply is handled. The read will be sent once more, and set another watch.
 func (w *oneShotWay) keepWatch(o op) {
 	watch, set := watchOf(o.kind)
 	if w.e.apply(o.n, set); !o.n.state.is(watch) {
@@ -169,26 +171,26 @@ func (w *oneShotWay) hear(ev framework.Event) {
 // setWatches: the server fires those whose node has changed since a transaction, and sets the others. Here
 // that request sets watches for the first time, hundreds at once.
 //
-// Nothing is missed: the transaction is one that an answer had shown before the Stats were read. If the
+// Nothing is missed: the transaction is one that a reply had shown before the Stats were read. If the
 // server sets the watch, the list of children has not changed since then, so it still is what the Stat says:
 // empty.
 
 // leaves are nodes without children that wait until watches are set on their lists of children.
 type leaves struct {
-	ops   []op // with their lists under way
+	ops   []op // with their lists in flight
 	paths []string
 	bytes int // of paths
 
 	since       int64  // was executed before the Stat of any leaf was read; 0: all of them have their watches
 	connections uint64 // of the session when since was noted; a server with restored data may have come since
-	now         bool   // the present answer is to a read that was sent after since was noted
-	waits       int    // for so many answers, which may bring more leaves
+	now         bool   // the present reply is to a read that was sent after since was noted
+	waits       int    // for so many replies, which may bring more leaves
 	refused     bool   // by the server: leaves are listed
 }
 
 const (
 	// mostLeaves and mostLeafBytes limit a request. A few leaves are listed instead: a node that was just
-	// created has changed since the last answer, and would have to be listed anyway.
+	// created has changed since the last reply, and would have to be listed anyway.
 	mostLeaves, mostLeafBytes, fewLeaves = 512, 64 << 10, 4
 )
 
@@ -213,7 +215,7 @@ func (w *oneShotWay) reading() {
 	l.connections, l.since = connections, e.session.Zxid()
 }
 
-// collect takes the list of a leaf. A request that is being put together counts as under way.
+// collect takes the list of a leaf. A request that is being put together counts as in flight.
 func (w *oneShotWay) collect(o op) bool {
 	l, n := &w.leaves, o.n
 	if l.refused || l.since == 0 {
@@ -228,10 +230,10 @@ func (w *oneShotWay) collect(o op) bool {
 	return true
 }
 
-// full says that a request is as large as it may be.
+// full reports whether a request is as large as it may be.
 func (l *leaves) full() bool { return len(l.ops) >= mostLeaves || l.bytes >= mostLeafBytes }
 
-// armLeaves sets the watches of the leaves, once there are many, or all answers have come that were under way
+// armLeaves sets the watches of the leaves, once there are many, or all replies have come that were in flight
 // when the first was found.
 func (w *oneShotWay) armLeaves() {
 	e, l, r := w.e, &w.leaves, &w.e.reads

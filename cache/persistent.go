@@ -19,7 +19,7 @@ type persistentWay struct {
 	armed     bool      // the server has confirmed the watch
 	missed    bool      // the watch could not be set at once: load when it is set
 	losses    int       // connections lost in a row while setting the watch
-	zxid      int64     // the server's zxid, of the last answer before which nothing was missed; 0 if unknown
+	zxid      int64     // the server's zxid, of the last reply before which nothing was missed; 0 if unknown
 	gapOpen   bool      // events may have been missed, and the server has been asked for its zxid
 	questions int       // how often the server has been asked
 	againAt   time.Time // when to set the watch, or to ask, again
@@ -214,10 +214,10 @@ func (w *persistentWay) doubt() {
 	}
 }
 
-func (w *persistentWay) rootRead(r *framework.ReadResult, old bool) bool {
+func (w *persistentWay) rootRead(r *framework.ReadResult, outdated bool) bool {
 	suspect := w.suspect
 	w.suspect = nil
-	if suspect == nil || old || r.Err != nil || *suspect != (identity{r.Stat.Czxid, r.Stat.Mzxid}) {
+	if suspect == nil || outdated || r.Err != nil || *suspect != (identity{r.Stat.Czxid, r.Stat.Mzxid}) {
 		return true
 	}
 	w.fallBack("the server's events name the path of the watch instead of the node", true)
@@ -238,7 +238,7 @@ func (w *persistentWay) children(n *node, stat *framework.Stat, same bool) {
 }
 
 // gap handles a reconnect: events may have been missed. If the server has executed nothing since its last
-// answer, none were.
+// reply, none were.
 func (w *persistentWay) gap() {
 	w.e.sync.set(false)
 	w.e.sync.about(w.e.session)
@@ -251,7 +251,7 @@ func (w *persistentWay) gap() {
 	w.askZxid()
 }
 
-// askZxid asks for the server's zxid. The answer to an earlier question may arrive late and says nothing
+// askZxid asks for the server's zxid. The reply to an earlier question may arrive late and says nothing
 // about the last gap.
 func (w *persistentWay) askZxid() {
 	w.questions++
@@ -263,7 +263,7 @@ func (w *persistentWay) askZxid() {
 		})
 }
 
-// gotZxid handles the answer to askZxid. If there is none, it asks again: the connection may never have been
+// gotZxid handles the reply to askZxid. If there is none, it asks again: the connection may never have been
 // lost, while the question was not sent in time. A reconnect meanwhile is a gap with a question of its own.
 func (w *persistentWay) gotZxid(question int, zxid int64, err error) {
 	switch {
@@ -277,7 +277,7 @@ func (w *persistentWay) gotZxid(question int, zxid int64, err error) {
 	}
 }
 
-// pump sends pending reads. When the cache is in sync, reads that are queued while a request is under way go
+// pump sends pending reads. When the cache is in sync, reads that are queued while a request is in flight go
 // together in the next request.
 func (w *persistentWay) pump() {
 	e, r := w.e, &w.e.reads

@@ -19,7 +19,7 @@ type op struct {
 }
 
 const (
-	// window limits the sum of the weights of the requests under way.
+	// window limits the sum of the weights of the requests in flight.
 	window = 256
 	// enough is how many nodes show how large nodes are on average.
 	enough = 8
@@ -27,10 +27,10 @@ const (
 	pauseFirst, pauseMost = 100 * time.Millisecond, 5 * time.Second
 )
 
-// reads are the reads that wait to be sent, and those that were sent and wait for their answers.
+// reads are the reads that wait to be sent, and those that were sent and wait for their replies.
 type reads struct {
 	queue   fifo[op]
-	weight  int   // of the reads under way
+	weight  int   // of the reads in flight
 	awaited int   // how many nodes the load, or the comparison after a gap, waits for
 	sizes   sizes // of requests
 	halted  bool  // the session is over; the notice of its end is still to come
@@ -39,13 +39,13 @@ type reads struct {
 	pause       time.Duration
 }
 
-// newReads begins with a large guess of a node's size: the first answers must not be huge.
+// newReads begins with a large guess of a node's size: the first replies must not be huge.
 func newReads() reads {
 	return reads{sizes: sizes{nodesPerRead: maxNodesPerRead, average: 16 << 10}, pause: pauseFirst}
 }
 
-// rest makes a pause. Each pause is longer, until there is an answer. Requests that fail during a pause were
-// under way before it.
+// rest makes a pause. Each pause is longer, until there is a reply. Requests that fail during a pause were
+// in flight before it.
 func (r *reads) rest() {
 	if r.pausedUntil.IsZero() {
 		r.pausedUntil = time.Now().Add(r.pause)
@@ -53,7 +53,7 @@ func (r *reads) rest() {
 	}
 }
 
-// window returns how much may be under way: little until it is known how large nodes are, or if they are read
+// window returns how much may be in flight: little until it is known how large nodes are, or if they are read
 // one by one, and large.
 func (r *reads) window(single bool) int {
 	if r.sizes.gauged && (!single || r.sizes.average*window <= window/manyWeight*replyTarget) {
@@ -70,7 +70,7 @@ func (r *reads) expect(n *node) int {
 	return r.sizes.average
 }
 
-// delivered learns from an answer how large nodes are; it had the data of this many nodes.
+// delivered notes how large nodes are, by a reply with the data of so many.
 func (r *reads) delivered(nodes, bytes int) {
 	r.pause = pauseFirst
 	if s := &r.sizes; nodes > 0 {
@@ -82,7 +82,7 @@ func (r *reads) delivered(nodes, bytes int) {
 	}
 }
 
-// reset forgets the requests under way: their answers will be ignored.
+// reset forgets the requests in flight: their replies will be ignored.
 func (r *reads) reset() {
 	r.queue, r.weight, r.halted, r.pausedUntil, r.sizes.losses = fifo[op]{}, 0, false, time.Time{}, 0
 	if r.sizes.guessed {
@@ -169,12 +169,12 @@ func (e *engine) statRead(n *node) {
 
 const (
 	// maxNodesPerRead and replyTarget limit a MultiRead, by its reads and by the expected bytes of the
-	// answer. requestLimit limits the bytes of the request.
+	// reply. requestLimit limits the bytes of the request.
 	maxNodesPerRead, replyTarget, requestLimit = 256, 256 << 10, 256 << 10
 	manyWeight                                 = 32 // how much of the window a MultiRead takes
 	// From bigData on, a node is compared by its Stat, in a request of its own, instead of being read.
 	bigData = 4 << 10
-	// Roughly what answers contain besides data.
+	// Roughly what replies contain besides data.
 	statBytes, nameBytes = 96, 24
 	// mostReadLosses is how many connections lost in a row during a MultiRead can be chance.
 	mostReadLosses = 5

@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// got handles the answer to one read. If events have arrived since the request was sent, the read is in the
+// got handles the reply to one read. If events have arrived since the request was sent, the read is in the
 // queue again: got returns how many reads that are, 0 or 1.
 func (e *engine) got(o op, r *framework.ReadResult) (anew int) {
 	n := o.n

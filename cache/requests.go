@@ -8,7 +8,7 @@ import (
 
 // sent is how a read was sent in a request of its own.
 type sent struct {
-	armed       bool   // the answer says that the watch is set
+	armed       bool   // the reply says that the watch is set
 	connections uint64 // of the session, before it was sent
 }
 
@@ -82,7 +82,7 @@ func (e *engine) gotOne(o op, r *framework.ReadResult) {
 	}
 }
 
-// over says whether an error is that of a session that has ended, or of a client that is closed. A member without a
+// over reports whether an error is that of a session that has ended, or of a client that is closed. A member without a
 // quorum may call a living session expired, which the client does not believe.
 func (e *engine) over(err error) bool {
 	return errors.Is(err, framework.ErrClosed) || e.ctx.Err() != nil ||
@@ -102,7 +102,7 @@ func (e *engine) undelivered(ops []op, many bool, err error) {
 	case errors.Is(err, framework.ErrNotConnected):
 		// The reads wait for the next connection in the client's queue.
 	case errors.Is(err, framework.ErrConnectionLoss):
-		// Here, too. If the size of the answer broke the connection, the next answer will be smaller. Some
+		// Here, too. If the size of the reply broke the connection, the next reply will be smaller. Some
 		// servers break the connection at any MultiRead.
 		if s := &r.sizes; many {
 			s.nodesPerRead = max(1, s.nodesPerRead/2)
@@ -115,7 +115,7 @@ func (e *engine) undelivered(ops []op, many bool, err error) {
 	case errors.Is(err, framework.ErrUnimplemented) && !r.sizes.single:
 		e.log().Info("cache: the server has no multiRead; reading nodes one by one")
 		r.sizes.single = true
-	case len(ops) > 1: // the answer may be too large
+	case len(ops) > 1: // the reply may be too large
 		r.sizes.nodesPerRead = max(1, len(ops)/2)
 	default: // to ask again at once would not help
 		for _, o := range ops {
