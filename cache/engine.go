@@ -168,10 +168,9 @@ func (e *engine) do(p post) {
 	}
 }
 
-func (e *engine) post(f func())           { e.inbox.Put(post{f: f}) }
-func (e *engine) postFor(w way, f func()) { e.inbox.Put(post{f: f, way: w}) }
+func (e *engine) post(f func()) { e.inbox.Put(post{f: f}) }
 
-// answer is postFor for an answer that may have set a watch.
+// answer posts a function for a way, with a watch that the reply may have set.
 func (e *engine) answer(w way, watch stopper, f func()) {
 	if !e.inbox.Put(post{f, w, watch}) && watch != nil {
 		watch.Stop()

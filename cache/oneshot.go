@@ -149,7 +149,7 @@ func (w *oneShotWay) keepWatch(o op) {
 // hear is the callback of the watches. After a reconnect the server reports a node that was deleted and
 // created anew as changed. The deletion of a node uses up all its watches.
 func (w *oneShotWay) hear(ev framework.Event) {
-	w.e.postFor(w, func() {
+	w.e.inbox.Put(post{way: w, f: func() {
 		n := w.e.store.find(ev.Path)
 		switch {
 		case n == nil:
@@ -163,7 +163,7 @@ func (w *oneShotWay) hear(ev framework.Event) {
 			w.e.apply(n, dataWatchFired)
 			w.e.apply(n, otherPossible)
 		}
-	})
+	}})
 }
 
 // A node whose Stat counts no children need not be listed, but only a watch of its list of children tells of

@@ -126,20 +126,20 @@ func (w *persistentWay) hear(ev framework.Event) {
 	if u.events.Load() < framework.WatchBacklog && u.bytes.Load()+bytes <= framework.WatchBacklogBytes {
 		u.events.Add(1)
 		u.bytes.Add(bytes)
-		w.e.post(func() {
+		w.e.inbox.Put(post{f: func() {
 			u.events.Add(-1)
 			u.bytes.Add(-bytes)
 			if w.e.way == w {
 				w.notice(ev)
 			}
-		})
+		}})
 		return
 	}
 	if !u.missed.Swap(true) {
-		w.e.postFor(w, func() {
+		w.e.inbox.Put(post{way: w, f: func() {
 			u.missed.Store(false)
 			w.compare()
-		})
+		}})
 	}
 }
 
@@ -259,7 +259,7 @@ func (w *persistentWay) askZxid() {
 	e, question := w.e, w.questions
 	e.view.MultiRead().Undecompressed().InBackground().ForReads(e.ctx, framework.ReadData(e.cfg.root)).
 		Then(func(r framework.MultiReadResult, err error) {
-			e.postFor(w, func() { w.gotZxid(question, r.Zxid, err) })
+			e.inbox.Put(post{way: w, f: func() { w.gotZxid(question, r.Zxid, err) }})
 		})
 }
 
@@ -325,7 +325,7 @@ func (w *persistentWay) send() bool {
 		r.weight += manyWeight
 		e.view.MultiRead().Undecompressed().InBackground().ForReads(e.ctx, many...).
 			Then(func(result framework.MultiReadResult, err error) {
-				e.postFor(w, func() { w.gotMany(ops, result, err) })
+				e.inbox.Put(post{way: w, f: func() { w.gotMany(ops, result, err) }})
 			})
 	}
 	for _, o := range singles {

@@ -169,7 +169,7 @@ func (e *engine) createRoot() {
 	w, view := e.way, e.view
 	e.wg.Go(func() {
 		if err := view.CreateContainers(e.ctx, e.cfg.root); err != nil {
-			e.postFor(w, func() { e.fail(e.store.top, fmt.Errorf("cannot create the root: %w", err), true) })
+			e.inbox.Put(post{way: w, f: func() { e.fail(e.store.top, fmt.Errorf("cannot create the root: %w", err), true) }})
 		}
 	})
 }
