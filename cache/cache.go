@@ -31,14 +31,6 @@ func (c *Cache) Root() string { return c.made().cfg.root }
 // Progress returns how far the load is.
 func (c *Cache) Progress() Progress { return c.made().sync.progress() }
 
-// Progress says how far the load of a cache, or its comparison after a reconnect, is.
-type Progress struct {
-	// Known is how many nodes the cache knows of. It grows while the tree is being discovered.
-	Known  int
-	Loaded int  // how many of those have been read, or need not be
-	Synced bool // whether WaitSynced would return at once
-}
-
 // Get returns the node at path if the cache contains it.
 func (c *Cache) Get(path string) (Node, bool) { return c.made().store.get(path) }
 
@@ -50,6 +42,11 @@ func (c *Cache) All() iter.Seq2[string, Node] { return c.made().store.all() }
 // Children returns the children of the node at path by name, sorted, as they were at the moment when the
 // iteration began.
 func (c *Cache) Children(path string) iter.Seq2[string, Node] { return c.made().store.children(path) }
+
+// Failures returns the nodes that cannot be read or decoded, by path, with the errors of their [Failed]
+// events, as they were at the moment when the iteration began. Parents come first. [Cache.All] has the last
+// version of such a node that could be read, and leaves it out if there is none.
+func (c *Cache) Failures() iter.Seq2[string, error] { return c.made().store.allFailing() }
 
 // common is what all kinds of cache have. Its zero value has ended.
 type common struct{ e *engine }
@@ -103,6 +100,25 @@ func (c *common) WaitSynced(ctx context.Context) error { return c.made().waitSyn
 // then are dropped.
 func (c *common) Events(ctx context.Context) iter.Seq2[Event, error] { return c.made().events(ctx) }
 
+// Snapshot returns what the cache contains now, also after Close. It waits for no server, but for functions
+// of the options that are running; it must not be called from them. The cache does nothing else meanwhile:
+// about 0.1 µs per node. The snapshot takes about 150 bytes per node until it is dropped; data are shared.
+func (c *common) Snapshot() *Snapshot {
+	e := c.made()
+	if e == unmade {
+		return &Snapshot{}
+	}
+	taken := make(chan *Snapshot, 1)
+	e.post(func() { taken <- e.snapshot() })
+	select {
+	case s := <-taken:
+		return s
+	case <-e.ctx.Done():
+		e.wg.Wait()
+		return e.snapshot()
+	}
+}
+
 // Close ends the cache: it stops watching, and streams end with ErrClosed. When Close returns, the cache's
 // goroutines have ended. The nodes in the cache can still be read. Close must not be called from an option's
 // function. Closing again does nothing. The error is always nil.
@@ -135,6 +151,9 @@ func (c *PathChildren) Get(name string) (Node, bool) {
 // All returns the children by name, sorted, as they were when the iteration began.
 func (c *PathChildren) All() iter.Seq2[string, Node] { return c.made().store.children(c.Path()) }
 
+// Failures is like [Cache.Failures]. It includes the parent if that cannot be read. Paths are whole paths.
+func (c *PathChildren) Failures() iter.Seq2[string, error] { return c.made().store.allFailing() }
+
 // Single is a local copy of one node. Safe for concurrent use. Corresponds to Curator's NodeCache.
 type Single struct{ common }
 
@@ -150,3 +169,11 @@ func (c *Single) Path() string { return c.made().cfg.root }
 
 // Get returns the node if it exists.
 func (c *Single) Get() (Node, bool) { return c.made().store.get(c.Path()) }
+
+// Failure returns why the node cannot be read or decoded, or nil.
+func (c *Single) Failure() error {
+	for _, err := range c.made().store.allFailing() {
+		return err
+	}
+	return nil
+}

@@ -164,3 +164,26 @@ func comparePaths(a, b string) int {
 	}
 	return cmp.Compare(len(a), len(b))
 }
+
+// before returns the nodes that readers still see, at the paths that which accepts.
+func (d *deltas) before(which func(path string) bool) (nodes []*Node) {
+	for path, n := range d.nodes {
+		if n.old != nil && which(path) {
+			nodes = append(nodes, n.old)
+		}
+	}
+	return nodes
+}
+
+// hidden returns how many nodes more readers see than the tree has.
+func (d *deltas) hidden() (n int) {
+	for _, d := range d.nodes {
+		if d.old != nil {
+			n++
+		}
+		if d.new != nil {
+			n--
+		}
+	}
+	return n
+}

@@ -107,13 +107,13 @@
 // # Files
 //
 //	cache.go               the kinds of cache; typed.go decoded views; options.go
-//	events.go              what is reported; subscription.go to which subscriber; delta.go merged; filter.go some
-//	follow.go              the list, whenever it has changed
+//	events.go              the events; follow.go their streams; subscription.go their queues; delta.go merges; filter.go
 //	engine.go              the goroutine that owns it all: sessions, loading, time
-//	way.go                 what the two ways of watching have to say: persistent.go, oneshot.go (leaves.go)
-//	reads.go requests.go   what is to be read, and in which requests; replies.go what the answers change
-//	tree.go store.go       the nodes in memory, and who changes them; readers.go reading; fifo.go a queue
-//	show.go                what is kept back, and until when; waiting.go waiting for sync
-//	failures.go            what cannot be read
+//	way.go                 the two ways to watch: persistent.go with its MultiReads, oneshot.go
+//	node_state.go          the state of a node: what is still to be read of it
+//	reads.go requests.go   the queue of reads, and single requests; replies.go the changes that a reply makes
+//	tree.go store.go       the nodes in memory, and their changes; readers.go reading; fifo.go a queue
+//	show.go                which changes are withheld, and until when; waiting.go waiting for sync
+//	failures.go            retrying the nodes that cannot be read
 //	snapshot.go            beginning with what another cache contained; snapshot_format.go in a file
 package cache

@@ -168,10 +168,9 @@ func (e *engine) do(p post) {
 	}
 }
 
-func (e *engine) post(f func())           { e.inbox.Put(post{f: f}) }
-func (e *engine) postFor(w way, f func()) { e.inbox.Put(post{f: f, way: w}) }
+func (e *engine) post(f func()) { e.inbox.Put(post{f: f}) }
 
-// answer is postFor for an answer that may have set a watch.
+// answer posts a function for a way, with a watch that the reply may have set.
 func (e *engine) answer(w way, watch stopper, f func()) {
 	if !e.inbox.Put(post{f, w, watch}) && watch != nil {
 		watch.Stop()
@@ -203,7 +202,7 @@ func (e *engine) begin(w way) {
 	e.way = w
 	e.reads.reset()
 	e.showing.since = time.Time{}
-	e.store.walk(func(n *node) { n.flags &= listed | counting })
+	e.store.walk(func(n *node) { e.apply(n, wayBegun) })
 	e.way.begin()
 	e.load()
 }
@@ -222,14 +221,7 @@ func (e *engine) sessionOver() {
 func (e *engine) load() {
 	e.sync.set(false)
 	e.sync.about(e.session)
-	e.store.walk(func(n *node) {
-		n.flags |= unproven | doubted
-		if n.flags&listFlying != 0 {
-			n.flags |= listAgain
-		}
-		e.count(n)
-		e.look(n)
-	})
+	e.store.walk(func(n *node) { e.apply(n, gapFound) })
 }
 
 func (e *engine) pump() {
@@ -255,27 +247,11 @@ func (e *engine) settled() {
 	}
 }
 
-// count makes the load wait for a node, until the node has been handled or is gone.
-func (e *engine) count(n *node) {
-	if n.flags&counting == 0 {
-		n.flags |= counting
-		e.reads.awaited++
-	}
-}
-
-func (e *engine) uncount(n *node) {
-	if n.flags&counting != 0 {
-		n.flags &^= counting
-		e.reads.awaited--
-	}
-}
-
 // forget drops a node that has left the tree. The store calls it, with its lock held.
 func (e *engine) forget(n *node) {
-	e.uncount(n)
-	n.flags |= gone
-	delete(e.stale.nodes, n)
 	e.way.forget(n)
+	e.apply(n, nodeRemoved)
+	delete(e.stale.nodes, n)
 }
 
 // heard handles a change of the connection; ok is false when there will be no more.
@@ -312,7 +288,7 @@ func (e *engine) timeHasCome() {
 	now := time.Now()
 	if due(&e.stale.at, now) {
 		for n := range e.stale.nodes {
-			e.look(n)
+			e.apply(n, lookWanted)
 		}
 		clear(e.stale.nodes)
 	}

@@ -248,8 +248,8 @@ func TestALateAnswerAboutAParent(t *testing.T) {
 				var asked op
 				var answer framework.Stat
 				c.e.post(func() {
-					c.e.look(c.e.store.top)
-					asked, _ = c.e.take(bigData)
+					c.e.apply(c.e.store.top, lookWanted)
+					asked, _, _ = c.e.take()
 					answer = c.e.store.top.stat()
 				})
 				synctest.Wait()

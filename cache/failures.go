@@ -2,23 +2,11 @@ package cache
 
 import (
 	"errors"
-	"iter"
-	"slices"
 	"time"
 )
 
 // Nodes that cannot be read are tried again after retryFirst, then at growing intervals up to retryMost.
 const retryFirst, retryMost = time.Second, time.Minute
-
-type failure struct {
-	err   error
-	again bool // the node will be tried again
-}
-
-type failedNode struct {
-	path string
-	err  error
-}
 
 // retries says when nodes that could not be read are tried again.
 type retries struct {
@@ -28,45 +16,6 @@ type retries struct {
 	roomier bool          // the cache has fewer bytes since
 
 	complaints complaints
-}
-
-// Failures returns the nodes that cannot be read or decoded, by path, with the errors of their [Failed]
-// events, as they were at the moment when the iteration began. Parents come first. [Cache.All] has the last
-// version of such a node that could be read, and leaves it out if there is none.
-func (c *Cache) Failures() iter.Seq2[string, error] { return c.made().store.allFailing() }
-
-// Failures is like [Cache.Failures]. It includes the parent if that cannot be read. Paths are whole paths.
-func (c *PathChildren) Failures() iter.Seq2[string, error] { return c.made().store.allFailing() }
-
-// Failure returns why the node cannot be read or decoded, or nil.
-func (c *Single) Failure() error {
-	for _, err := range c.made().store.allFailing() {
-		return err
-	}
-	return nil
-}
-
-func (s *store) allFailing() iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		s.mu.RLock()
-		all := s.failing()
-		s.mu.RUnlock()
-		for _, f := range all {
-			if !yield(f.path, f.err) {
-				return
-			}
-		}
-	}
-}
-
-// failing lists the nodes that cannot be read, parents first. mu is held.
-func (s *store) failing() []failedNode {
-	all := make([]failedNode, 0, len(s.failures))
-	for n, f := range s.failures {
-		all = append(all, failedNode{s.path(n), f.err})
-	}
-	slices.SortFunc(all, func(a, b failedNode) int { return comparePaths(a.path, b.path) })
-	return all
 }
 
 func (e *engine) fail(n *node, err error, again bool) {
@@ -99,7 +48,7 @@ func (e *engine) retry() {
 	r := &e.retries
 	for n, f := range e.store.failures {
 		if f.again || r.roomier && errors.Is(f.err, ErrDataLimit) {
-			e.want(n)
+			e.apply(n, dataWanted)
 		}
 	}
 	r.roomier = false

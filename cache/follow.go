@@ -2,8 +2,11 @@ package cache
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"maps"
+
+	"github.com/go-curator/curator/framework"
 )
 
 // Follow returns what a cache contains, whenever that has changed: by path, or by name for a PathChildren.
@@ -44,3 +47,44 @@ func Follow(ctx context.Context, source Source) iter.Seq2[map[string]Node, error
 }
 
 func sameState(a, b Node) bool { return sameNode(a.Stat, b.Stat) && sameData(a.Stat, b.Stat) }
+
+func (e *engine) events(ctx context.Context) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		e.stream(ctx, func() bool { return true }, yield)
+	}
+}
+
+// stream gives events to yield until that returns false, and the error with which the stream ends. Each time
+// that none is waiting it calls settled, which also ends it with false.
+func (e *engine) stream(ctx context.Context, settled func() bool, yield func(Event, error) bool) {
+	if ctx == nil {
+		yield(Event{}, framework.ErrNilContext)
+		return
+	}
+	sub := e.store.subscribe(e.cfg.buffer)
+	defer e.store.unsubscribe(sub)
+	for {
+		if ctx.Err() != nil {
+			yield(Event{}, fmt.Errorf("cache %s: the event subscription has ended: %w",
+				e.cfg.root, e.cfg.client.Left(ctx, nil)))
+			return
+		}
+		ev, ok, over := sub.next()
+		switch {
+		case over != nil:
+			yield(Event{}, over)
+			return
+		case ok:
+			if !yield(ev, nil) {
+				return
+			}
+			continue
+		case !settled():
+			return
+		}
+		select {
+		case <-sub.more:
+		case <-ctx.Done():
+		}
+	}
+}

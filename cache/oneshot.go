@@ -2,18 +2,17 @@ package cache
 
 import (
 	"errors"
-	"math"
 	"time"
 
 	"github.com/go-curator/curator/framework"
 )
 
 // oneShotWay uses one-shot watches: one for each node's data and one for its children. The reads set them,
-// but for the children of leaves (leaves.go). After a reconnect the server tells these watches what they have
+// but for the children of leaves: see leaves. After a reconnect the server tells these watches what they have
 // missed.
 //
-// The flags watched and watchedList of a node say that its watch is set and has not fired. A watch may fire
-// before the answer of the read that set it has been seen; then the node is to be read again, and that read
+// The facts dataWatch and listWatch of a node say that its watch is set and has not fired. A watch may fire
+// before the reply of the read that set it has been seen; then the node is to be read again, and that read
 // sets another.
 type oneShotWay struct {
 	e          *engine
@@ -22,16 +21,6 @@ type oneShotWay struct {
 	catchingUp bool         // the server may be telling the watches what they have missed
 	leaves     leaves
 }
-
-// membership is watches of a node that the set has.
-type membership struct {
-	set            *framework.WatchSet
-	path           string
-	data, children bool
-}
-
-// Stop ends the watches.
-func (m membership) Stop() { m.set.Drop(m.path, m.data, m.children) }
 
 func newOneShotWay(e *engine) *oneShotWay {
 	w := &oneShotWay{e: e}
@@ -53,8 +42,8 @@ func (w *oneShotWay) stop() {
 }
 
 func (w *oneShotWay) forget(n *node) {
-	if data, children := n.flags&watched != 0, n.flags&watchedList != 0; data || children {
-		n.flags &^= watched | watchedList
+	if data, children := n.state.is(dataWatch), n.state.is(listWatch); data || children {
+		w.e.apply(n, watchesDropped)
 		w.unneeded = append(w.unneeded, membership{w.set, w.e.store.path(n), data, children})
 	}
 }
@@ -66,49 +55,45 @@ func (w *oneShotWay) tidy() {
 	w.unneeded = nil
 }
 
-// reconnected reads the root: before the server answers, it tells the watches what they have missed.
+// reconnected reads the root: before the server replies, it tells the watches what they have missed.
 func (w *oneShotWay) reconnected() {
 	if w.e.sync.is() {
 		w.e.sync.set(false)
 		w.catchingUp = true
-		w.e.count(w.e.store.top)
-		w.e.want(w.e.store.top)
+		w.e.apply(w.e.store.top, loadStarted)
+		w.e.apply(w.e.store.top, dataWanted)
 	}
 	w.e.sync.about(w.e.session)
 }
 
 // rootRead notes that the watches have been told by now what they have missed. The cache is in sync when
 // those nodes have been read.
-func (w *oneShotWay) rootRead(_ *framework.ReadResult, old bool) bool {
-	if w.catchingUp && !old {
+func (w *oneShotWay) rootRead(_ *framework.ReadResult, outdated bool) bool {
+	if w.catchingUp && !outdated {
 		w.catchingUp = false
-		w.e.store.walk(func(n *node) {
-			if n.flags&busy != 0 {
-				w.e.count(n)
-			}
-		})
+		w.e.store.walk(func(n *node) { w.e.apply(n, loadResumed) })
 	}
 	return true
 }
 
 // children lists the children, also of leaves, because that sets the watch.
 func (w *oneShotWay) children(n *node, stat *framework.Stat, _ bool) {
-	if n.flags&watchedList != 0 {
+	if n.state.is(listWatch) {
 		return
 	}
-	w.e.wantList(n)
+	w.e.apply(n, listWanted)
 	if w.leaves.now && stat.NumChildren == 0 && len(n.offspring()) == 0 {
-		n.flags |= leaf
+		w.e.apply(n, leafFound)
 	}
 }
 
 func (w *oneShotWay) pump() {
 	for r := &w.e.reads; r.weight < r.window(true); {
-		o, ok := w.e.take(math.MaxInt32) // a look at the Stat alone would not save the read
+		o, light, ok := w.e.take() // light or not, data are read: a look at the Stat would not save that
 		if !ok {
 			break
 		}
-		if !w.collect(o) {
+		if !light || o.kind != readList || !w.collect(o) {
 			w.read(o)
 		} else if w.leaves.full() {
 			w.armLeaves()
@@ -120,21 +105,21 @@ func (w *oneShotWay) pump() {
 func (w *oneShotWay) read(o op) {
 	w.reading()
 	set := w.set
-	if o.n.flags&flagOf(o.kind) != 0 {
+	if watch, _ := watchOf(o.kind); o.n.state.is(watch) {
 		set = nil // it is set
 	}
 	w.e.send(o, set)
 }
 
-// flagOf is the flag of the watch that a read sets.
-func flagOf(k kind) flags {
+// watchOf returns the watch that a read sets, and the event of its reply.
+func watchOf(k kind) (watch nodeFacts, set nodeEvent) {
 	if k == readList {
-		return watchedList
+		return listWatch, listWatchSet
 	}
-	return watched
+	return dataWatch, dataWatchSet
 }
 
-// got handles the answer to a read. If the root does not exist, it is read once more, by a request that sets
+// got handles the reply to a read. If the root does not exist, it is read once more, by a request that sets
 // a watch for its creation.
 func (w *oneShotWay) got(o op, s sent, r *framework.ReadResult) {
 	w.leaves.waits--
@@ -150,37 +135,177 @@ func (w *oneShotWay) got(o op, s sent, r *framework.ReadResult) {
 	w.e.gotOne(o, r)
 }
 
-// keepWatch notes that a read has set its watch. If something has changed since, the watch may have fired,
-// and the next read sets one in any case.
+// keepWatch notes that a read has set its watch, unless an event may have used it up:
+//  1. The server executes the read, which sets the watch, and replies.
+//  2. A change fires the watch. The event is handled before the reply, and makes the read outdated.
+//  3. The reply is handled. The read will be sent once more, and set another watch.
 func (w *oneShotWay) keepWatch(o op) {
-	n, list := o.n, o.kind == readList
-	if late := n.flags & (again | listAgain); n.flags&gone != 0 || !list && late&again != 0 ||
-		list && late&listAgain != 0 {
-		membership{w.set, w.e.store.path(n), !list, list}.Stop()
-		return
+	watch, set := watchOf(o.kind)
+	if w.e.apply(o.n, set); !o.n.state.is(watch) {
+		membership{w.set, w.e.store.path(o.n), watch == dataWatch, watch == listWatch}.Stop()
 	}
-	n.flags |= flagOf(o.kind)
 }
 
 // hear is the callback of the watches. After a reconnect the server reports a node that was deleted and
 // created anew as changed. The deletion of a node uses up all its watches.
 func (w *oneShotWay) hear(ev framework.Event) {
-	w.e.postFor(w, func() {
+	w.e.inbox.Put(post{way: w, f: func() {
 		n := w.e.store.find(ev.Path)
 		switch {
 		case n == nil:
 		case ev.Type == framework.EventNodeChildrenChanged:
-			n.flags &^= watchedList
-			w.e.wantList(n)
+			w.e.apply(n, listWatchFired)
+			w.e.apply(n, listWanted)
 		case ev.Type == framework.EventNodeDeleted:
-			n.flags &^= watched | watchedList
-			if n.flags&listFlying != 0 {
-				n.flags |= listAgain // the event may have used up the watch that armLeaves is setting
-			}
-			w.e.wantOther(n)
+			w.e.apply(n, bothWatchesFired)
+			w.e.apply(n, otherPossible)
 		default:
-			n.flags &^= watched
-			w.e.wantOther(n)
+			w.e.apply(n, dataWatchFired)
+			w.e.apply(n, otherPossible)
 		}
+	}})
+}
+
+// A node whose Stat counts no children need not be listed, but only a watch of its list of children tells of
+// its first child, and only a list sets one. But after a reconnect a client arms all its watches again by
+// setWatches: the server fires those whose node has changed since a transaction, and sets the others. Here
+// that request sets watches for the first time, hundreds at once.
+//
+// Nothing is missed: the transaction is one that a reply had shown before the Stats were read. If the
+// server sets the watch, the list of children has not changed since then, so it still is what the Stat says:
+// empty.
+
+// leaves are nodes without children that wait until watches are set on their lists of children.
+type leaves struct {
+	ops   []op // with their lists in flight
+	paths []string
+	bytes int // of paths
+
+	since       int64  // was executed before the Stat of any leaf was read; 0: all of them have their watches
+	connections uint64 // of the session when since was noted; a server with restored data may have come since
+	now         bool   // the present reply is to a read that was sent after since was noted
+	waits       int    // for so many replies, which may bring more leaves
+	refused     bool   // by the server: leaves are listed
+}
+
+const (
+	// mostLeaves and mostLeafBytes limit a request. A few leaves are listed instead: a node that was just
+	// created has changed since the last reply, and would have to be listed anyway.
+	mostLeaves, mostLeafBytes, fewLeaves = 512, 64 << 10, 4
+)
+
+// reading notes a transaction before a node is read. After a reconnect leaves that were read before are
+// listed.
+func (w *oneShotWay) reading() {
+	e, l := w.e, &w.leaves
+	connections := e.session.Connections()
+	if l.since != 0 && l.connections == connections {
+		return
+	}
+	if l.since != 0 {
+		e.store.walk(func(n *node) { e.apply(n, leafDoubted) })
+		if len(l.ops) > 0 {
+			e.reads.weight--
+		}
+		for _, o := range l.ops {
+			e.apply(o.n, listFailed)
+		}
+		l.ops, l.paths, l.bytes = nil, nil, 0
+	}
+	l.connections, l.since = connections, e.session.Zxid()
+}
+
+// collect takes the list of a leaf. A request that is being put together counts as in flight.
+func (w *oneShotWay) collect(o op) bool {
+	l, n := &w.leaves, o.n
+	if l.refused || l.since == 0 {
+		return false
+	}
+	if len(l.ops) == 0 {
+		l.waits = w.e.reads.weight
+		w.e.reads.weight++
+	}
+	path := w.e.store.path(n)
+	l.ops, l.paths, l.bytes = append(l.ops, o), append(l.paths, path), l.bytes+len(path)+4
+	return true
+}
+
+// full reports whether a request is as large as it may be.
+func (l *leaves) full() bool { return len(l.ops) >= mostLeaves || l.bytes >= mostLeafBytes }
+
+// armLeaves sets the watches of the leaves, once there are many, or all replies have come that were in flight
+// when the first was found.
+func (w *oneShotWay) armLeaves() {
+	e, l, r := w.e, &w.leaves, &w.e.reads
+	idle := r.queue.len() == 0
+	switch {
+	case len(l.ops) == 0:
+		if idle && r.weight == 0 {
+			l.since = 0
+		}
+		return
+	case l.waits > 0 && !l.full():
+		return
+	}
+	ops, paths, set, connections := l.ops, l.paths, w.set, l.connections
+	l.ops, l.paths, l.bytes = nil, nil, 0
+	if len(ops) < fewLeaves {
+		r.weight--
+		for _, o := range ops {
+			e.send(o, set)
+		}
+		return
+	}
+	set.Rearm(e.ctx, l.since, nil, paths).Then(func(_ struct{}, err error) {
+		undo := allOf{}
+		if err == nil {
+			undo = allOf{set, paths}
+		}
+		e.answer(w, undo, func() {
+			r.weight--
+			if err == nil && connections != e.session.Connections() {
+				undo.Stop()
+				err = framework.ErrConnectionLoss // since may be of another history
+			}
+			w.gotLeaves(ops, err)
+		})
 	})
+}
+
+// allOf is the watches of the children of nodes.
+type allOf struct {
+	set   *framework.WatchSet
+	paths []string
+}
+
+func (a allOf) Stop() {
+	for _, path := range a.paths {
+		a.set.Drop(path, false, true)
+	}
+}
+
+func (w *oneShotWay) gotLeaves(ops []op, err error) {
+	e, l := w.e, &w.leaves
+	l.waits--
+	switch passing := errors.Is(err, framework.ErrSessionLost) || errors.Is(err, framework.ErrClosed) ||
+		framework.Retryable(err) || e.ctx.Err() != nil; {
+	case err == nil:
+	case passing: // they are listed
+		e.undelivered(ops, false, err)
+		return
+	default:
+		e.log().Info("cache: the server does not set watches by setWatches; listing leaves", "err", err)
+		l.refused = true
+		for _, o := range ops {
+			e.apply(o.n, listFailed)
+		}
+		return
+	}
+	e.reads.delivered(0, 0)
+	anew := 0
+	for _, o := range ops {
+		w.keepWatch(o)
+		anew += e.got(o, &framework.ReadResult{})
+	}
+	e.answered(anew)
 }

@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
@@ -220,23 +219,4 @@ func noRoom(err error, room int) error {
 		return fmt.Errorf("%w: %w", ErrDataLimit, framework.ErrDecompressedTooLarge)
 	}
 	return err
-}
-
-// decode turns the stored data of a node into the data for the cache, if there is room for them.
-func (e *engine) decode(n *node, data []byte) ([]byte, error) {
-	if e.cfg.noData {
-		return nil, nil
-	}
-	room := e.cfg.dataLimit - e.store.bytes + len(n.data())
-	if e.cfg.decode != nil {
-		decoded, err := e.cfg.decode(e.store.path(n), data, room)
-		if err != nil {
-			return nil, fmt.Errorf("decode: %w", plain.Error(err))
-		}
-		data = decoded
-	}
-	if len(data) > room {
-		return nil, fmt.Errorf("%w: the node has %d bytes", ErrDataLimit, len(data))
-	}
-	return data, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// persistentWay uses one persistent recursive watch, and reads by MultiRead (requests.go). The server does
+// persistentWay uses one persistent recursive watch, and reads by MultiRead. The server does
 // not tell this watch what it has missed, so after a reconnect the cache asks whether anything has changed.
 type persistentWay struct {
 	e      *engine
@@ -19,7 +19,7 @@ type persistentWay struct {
 	armed     bool      // the server has confirmed the watch
 	missed    bool      // the watch could not be set at once: load when it is set
 	losses    int       // connections lost in a row while setting the watch
-	zxid      int64     // the server's zxid, of the last answer before which nothing was missed; 0 if unknown
+	zxid      int64     // the server's zxid, of the last reply before which nothing was missed; 0 if unknown
 	gapOpen   bool      // events may have been missed, and the server has been asked for its zxid
 	questions int       // how often the server has been asked
 	againAt   time.Time // when to set the watch, or to ask, again
@@ -126,20 +126,20 @@ func (w *persistentWay) hear(ev framework.Event) {
 	if u.events.Load() < framework.WatchBacklog && u.bytes.Load()+bytes <= framework.WatchBacklogBytes {
 		u.events.Add(1)
 		u.bytes.Add(bytes)
-		w.e.post(func() {
+		w.e.inbox.Put(post{f: func() {
 			u.events.Add(-1)
 			u.bytes.Add(-bytes)
 			if w.e.way == w {
 				w.notice(ev)
 			}
-		})
+		}})
 		return
 	}
 	if !u.missed.Swap(true) {
-		w.e.postFor(w, func() {
+		w.e.inbox.Put(post{way: w, f: func() {
 			u.missed.Store(false)
 			w.compare()
-		})
+		}})
 	}
 }
 
@@ -158,23 +158,22 @@ func (w *persistentWay) notice(ev framework.Event) {
 func (w *persistentWay) touched(path string, created bool) {
 	e := w.e
 	n := e.store.find(path)
-	if n != nil && created {
-		n.flags |= doubted
+	wanted := dataWanted
+	if created {
+		wanted = otherPossible
 	}
 	if n == e.store.top {
 		w.doubt()
-		e.want(n)
+		e.apply(n, wanted)
 		return
 	}
 	parent := e.store.find(zkpath.Parent(path))
 	if parent == nil || !e.descends(parent) {
 		return // a later list of its parent will contain it, or it does not belong here
 	}
-	if parent.flags&listFlying != 0 {
-		parent.flags |= listAgain
-	}
+	e.apply(parent, listChanged)
 	if n != nil {
-		e.want(n)
+		e.apply(n, wanted)
 		if created { // after a deletion not read yet: the parent's Stat has changed once more
 			e.scheduleStat(parent, true)
 		}
@@ -184,7 +183,7 @@ func (w *persistentWay) touched(path string, created bool) {
 		return // no such node can exist, whatever the server says: it could never be read
 	}
 	if name := zkpath.Base(path); e.accepts(parent, name) {
-		e.want(e.store.insert(parent, name))
+		e.apply(e.store.insert(parent, name), dataWanted)
 	}
 	e.parentChanged(parent, e.store.seen(parent))
 }
@@ -198,7 +197,7 @@ func (w *persistentWay) deleted(path string) {
 		w.doubt()
 	}
 	if n != nil {
-		e.wantOther(n)
+		e.apply(n, otherPossible)
 	}
 	if parent := e.store.find(zkpath.Parent(path)); parent != nil && path != e.cfg.root {
 		e.parentChanged(parent, n != nil)
@@ -210,15 +209,15 @@ func (w *persistentWay) deleted(path string) {
 // paths in other events prove nothing: those events may belong to somebody else's one-shot watches.
 func (w *persistentWay) doubt() {
 	top := w.e.store.top
-	if top.live && top.flags&(wanted|flying|unproven) == 0 && !w.gapOpen && w.suspect == nil {
+	if top.live && top.state.data == fetchIdle && !top.state.is(eventsMissed) && !w.gapOpen && w.suspect == nil {
 		w.suspect = &identity{top.czxid, top.stat().Mzxid}
 	}
 }
 
-func (w *persistentWay) rootRead(r *framework.ReadResult, old bool) bool {
+func (w *persistentWay) rootRead(r *framework.ReadResult, outdated bool) bool {
 	suspect := w.suspect
 	w.suspect = nil
-	if suspect == nil || old || r.Err != nil || *suspect != (identity{r.Stat.Czxid, r.Stat.Mzxid}) {
+	if suspect == nil || outdated || r.Err != nil || *suspect != (identity{r.Stat.Czxid, r.Stat.Mzxid}) {
 		return true
 	}
 	w.fallBack("the server's events name the path of the watch instead of the node", true)
@@ -228,18 +227,18 @@ func (w *persistentWay) rootRead(r *framework.ReadResult, old bool) bool {
 // children lists the children if they may have changed. Leaves are not listed, nor are nodes whose children
 // are known. While events may have been missed, a newer Stat may hide such a change.
 func (w *persistentWay) children(n *node, stat *framework.Stat, same bool) {
-	proven := n.flags&unproven == 0 && w.caughtUp()
+	known, proven := n.state.is(childrenKnown), !n.state.is(eventsMissed) && w.caughtUp()
 	switch {
-	case n.flags&listed != 0 && (proven || same):
-	case n.flags&(listed|listWanted) == 0 && stat.NumChildren == 0 && len(n.offspring()) == 0:
-		n.flags |= listed
+	case known && (proven || same):
+	case !known && !n.state.list.isQueued() && stat.NumChildren == 0 && len(n.offspring()) == 0:
+		w.e.apply(n, childrenListed)
 	default:
-		w.e.wantList(n)
+		w.e.apply(n, listWanted)
 	}
 }
 
 // gap handles a reconnect: events may have been missed. If the server has executed nothing since its last
-// answer, none were.
+// reply, none were.
 func (w *persistentWay) gap() {
 	w.e.sync.set(false)
 	w.e.sync.about(w.e.session)
@@ -252,7 +251,7 @@ func (w *persistentWay) gap() {
 	w.askZxid()
 }
 
-// askZxid asks for the server's zxid. The answer to an earlier question may arrive late and says nothing
+// askZxid asks for the server's zxid. The reply to an earlier question may arrive late and says nothing
 // about the last gap.
 func (w *persistentWay) askZxid() {
 	w.questions++
@@ -260,11 +259,11 @@ func (w *persistentWay) askZxid() {
 	e, question := w.e, w.questions
 	e.view.MultiRead().Undecompressed().InBackground().ForReads(e.ctx, framework.ReadData(e.cfg.root)).
 		Then(func(r framework.MultiReadResult, err error) {
-			e.postFor(w, func() { w.gotZxid(question, r.Zxid, err) })
+			e.inbox.Put(post{way: w, f: func() { w.gotZxid(question, r.Zxid, err) }})
 		})
 }
 
-// gotZxid handles the answer to askZxid. If there is none, it asks again: the connection may never have been
+// gotZxid handles the reply to askZxid. If there is none, it asks again: the connection may never have been
 // lost, while the question was not sent in time. A reconnect meanwhile is a gap with a question of its own.
 func (w *persistentWay) gotZxid(question int, zxid int64, err error) {
 	switch {
@@ -276,4 +275,87 @@ func (w *persistentWay) gotZxid(question int, zxid int64, err error) {
 			w.compare()
 		}
 	}
+}
+
+// pump sends pending reads. When the cache is in sync, reads that are queued while a request is in flight go
+// together in the next request.
+func (w *persistentWay) pump() {
+	e, r := w.e, &w.e.reads
+	if w.gapOpen || e.sync.is() && r.weight > 0 && r.queue.len() < r.sizes.nodesPerRead {
+		return
+	}
+	for r.weight < r.window(r.sizes.single) && w.send() {
+	}
+}
+
+// send sends one request with pending reads. It returns false when none can be sent.
+func (w *persistentWay) send() bool {
+	e, r := w.e, &w.e.reads
+	most := min(r.queue.len(), r.sizes.nodesPerRead)
+	ops, many := make([]op, 0, most), make([]framework.Read, 0, most)
+	var singles []op
+	request, reply := 0, 0
+	for len(ops) < r.sizes.nodesPerRead && request < requestLimit && reply < replyTarget &&
+		r.weight+len(singles) < r.window(r.sizes.single) {
+		o, light, ok := e.take()
+		if !ok {
+			break
+		}
+		if light && o.n.live && o.n.length >= bigData {
+			o.kind = readStat
+		}
+		if r.sizes.single || o.kind == readStat {
+			if singles = append(singles, o); len(ops) == 0 {
+				break
+			}
+			continue // nodes above it are read first
+		}
+		ops = append(ops, o)
+		path := e.store.path(o.n)
+		request += len(path) + 24
+		if o.kind == readList {
+			many = append(many, framework.ReadChildren(path))
+			reply += int(o.n.stat().NumChildren) * nameBytes
+		} else {
+			many = append(many, framework.ReadData(path))
+			reply += r.expect(o.n) + statBytes
+		}
+	}
+	if len(ops) > 0 {
+		r.weight += manyWeight
+		e.view.MultiRead().Undecompressed().InBackground().ForReads(e.ctx, many...).
+			Then(func(result framework.MultiReadResult, err error) {
+				e.inbox.Put(post{way: w, f: func() { w.gotMany(ops, result, err) }})
+			})
+	}
+	for _, o := range singles {
+		e.send(o, nil)
+	}
+	return len(ops)+len(singles) > 0
+}
+
+func (w *persistentWay) gotMany(ops []op, result framework.MultiReadResult, err error) {
+	e := w.e
+	e.reads.weight -= manyWeight
+	if err != nil {
+		e.undelivered(ops, true, err)
+		return
+	}
+	bytes, nodes := 0, 0
+	for i, o := range ops {
+		if o.kind == readData && result.Results[i].Err == nil {
+			bytes, nodes = bytes+len(result.Results[i].Data), nodes+1
+		}
+	}
+	e.reads.delivered(nodes, bytes)
+	if !w.gapOpen {
+		w.zxid = max(w.zxid, result.Zxid)
+	}
+	anew := 0
+	for i, o := range ops {
+		if anew += e.got(o, &result.Results[i]); e.way != w {
+			return // everything is read again
+		}
+	}
+	e.answered(anew)
 }

@@ -75,13 +75,6 @@ func (s *store) kids(path string) []item {
 	return items
 }
 
-func childPath(parent, name string) string {
-	if parent == "/" {
-		return "/" + name
-	}
-	return parent + "/" + name
-}
-
 type item struct {
 	name  string
 	data  []byte
@@ -142,4 +135,54 @@ func (c *cursor) next() *Node {
 	}
 	c.items, c.paths, c.nodes = nil, nil, nil
 	return nil
+}
+
+// before returns the node that readers see at path, if that is not the node in the tree. mu is held.
+func (s *store) before(path string) (n *Node, changed bool) {
+	d := s.draft.nodes[path]
+	return d.old, d.tells()
+}
+
+// shown returns the nodes that readers see, in the order of a walk. mu is held.
+func (s *store) shown() *cursor {
+	c := &cursor{items: s.snapshot(s.top), paths: []string{s.root}}
+	if len(s.draft.nodes) == 0 {
+		return c
+	}
+	nodes := s.draft.before(func(string) bool { return true })
+	for n := c.next(); n != nil; n = c.next() {
+		if !s.draft.nodes[n.Path].tells() {
+			nodes = append(nodes, n)
+		}
+	}
+	slices.SortFunc(nodes, func(a, b *Node) int { return comparePaths(a.Path, b.Path) })
+	return &cursor{nodes: nodes}
+}
+
+type failedNode struct {
+	path string
+	err  error
+}
+
+func (s *store) allFailing() iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		s.mu.RLock()
+		all := s.failing()
+		s.mu.RUnlock()
+		for _, f := range all {
+			if !yield(f.path, f.err) {
+				return
+			}
+		}
+	}
+}
+
+// failing lists the nodes that cannot be read, parents first. mu is held.
+func (s *store) failing() []failedNode {
+	all := make([]failedNode, 0, len(s.failures))
+	for n, f := range s.failures {
+		all = append(all, failedNode{s.path(n), f.err})
+	}
+	slices.SortFunc(all, func(a, b failedNode) int { return comparePaths(a.path, b.path) })
+	return all
 }

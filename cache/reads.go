@@ -4,30 +4,6 @@ import (
 	"time"
 )
 
-type flags uint16
-
-const (
-	wanted      flags = 1 << iota // the data are to be read: a read is in the queue
-	lookOnly                      // … but only to see whether the node has changed
-	flying                        // a read of the data is under way
-	again                         // … and its answer may be older than a later event
-	listWanted                    // the children are to be listed: a list is in the queue
-	listFlying                    // a list is under way
-	listAgain                     // … and its answer may be older than a later event
-	listed                        // the children were listed, and events have reported their changes since
-	unproven                      // … unless events were missed after the node was read
-	doubted                       // another node may have this name now, and no read since has shown which
-	proving                       // … and a read that will show it is under way
-	counting                      // the load waits for the node
-	gone                          // the node has left the tree
-	leaf                          // the last read has shown no children (leaves.go)
-	watched                       // a one-shot watch of the data is set (oneshot.go)
-	watchedList                   // … and one of the list of children
-
-	// busy says that a read of the node is in the queue or under way.
-	busy = wanted | flying | listWanted | listFlying
-)
-
 type kind uint8
 
 const (
@@ -36,14 +12,14 @@ const (
 	readStat // exists
 )
 
-// op is a read, in the queue or under way.
+// op is a read, in the queue or in flight.
 type op struct {
 	n    *node
 	kind kind
 }
 
 const (
-	// window limits the sum of the weights of the requests under way.
+	// window limits the sum of the weights of the requests in flight.
 	window = 256
 	// enough is how many nodes show how large nodes are on average.
 	enough = 8
@@ -51,10 +27,10 @@ const (
 	pauseFirst, pauseMost = 100 * time.Millisecond, 5 * time.Second
 )
 
-// reads are the reads that wait to be sent, and those that were sent and wait for their answers.
+// reads are the reads that wait to be sent, and those that were sent and wait for their replies.
 type reads struct {
 	queue   fifo[op]
-	weight  int   // of the reads under way
+	weight  int   // of the reads in flight
 	awaited int   // how many nodes the load, or the comparison after a gap, waits for
 	sizes   sizes // of requests
 	halted  bool  // the session is over; the notice of its end is still to come
@@ -63,13 +39,13 @@ type reads struct {
 	pause       time.Duration
 }
 
-// newReads begins with a large guess of a node's size: the first answers must not be huge.
+// newReads begins with a large guess of a node's size: the first replies must not be huge.
 func newReads() reads {
 	return reads{sizes: sizes{nodesPerRead: maxNodesPerRead, average: 16 << 10}, pause: pauseFirst}
 }
 
-// rest makes a pause. Each pause is longer, until there is an answer. Requests that fail during a pause were
-// under way before it.
+// rest makes a pause. Each pause is longer, until there is a reply. Requests that fail during a pause were
+// in flight before it.
 func (r *reads) rest() {
 	if r.pausedUntil.IsZero() {
 		r.pausedUntil = time.Now().Add(r.pause)
@@ -77,7 +53,7 @@ func (r *reads) rest() {
 	}
 }
 
-// window returns how much may be under way: little until it is known how large nodes are, or if they are read
+// window returns how much may be in flight: little until it is known how large nodes are, or if they are read
 // one by one, and large.
 func (r *reads) window(single bool) int {
 	if r.sizes.gauged && (!single || r.sizes.average*window <= window/manyWeight*replyTarget) {
@@ -94,7 +70,7 @@ func (r *reads) expect(n *node) int {
 	return r.sizes.average
 }
 
-// delivered learns from an answer how large nodes are; it had the data of this many nodes.
+// delivered notes how large nodes are, by a reply with the data of so many.
 func (r *reads) delivered(nodes, bytes int) {
 	r.pause = pauseFirst
 	if s := &r.sizes; nodes > 0 {
@@ -106,7 +82,7 @@ func (r *reads) delivered(nodes, bytes int) {
 	}
 }
 
-// reset forgets the requests under way: their answers will be ignored.
+// reset forgets the requests in flight: their replies will be ignored.
 func (r *reads) reset() {
 	r.queue, r.weight, r.halted, r.pausedUntil, r.sizes.losses = fifo[op]{}, 0, false, time.Time{}, 0
 	if r.sizes.guessed {
@@ -114,97 +90,43 @@ func (r *reads) reset() {
 	}
 }
 
-// want makes the cache read a node's data. An answer to an earlier request is not enough.
-func (e *engine) want(n *node) {
-	switch {
-	case n.flags&gone != 0:
-	case n.flags&flying != 0:
-		n.flags |= again
-	case n.flags&wanted != 0:
-		n.flags &^= lookOnly
-	default:
-		n.flags |= wanted
+// apply changes the state of a node by an event, and carries out the effects.
+func (e *engine) apply(n *node, ev nodeEvent) (effects nodeEffects) {
+	n.state, effects = n.state.next(ev)
+	if effects&queueData != 0 {
 		e.reads.queue.push(op{n, readData})
 	}
-}
-
-// wantOther is want for a name that another node may have now.
-func (e *engine) wantOther(n *node) {
-	n.flags |= doubted
-	e.want(n)
-}
-
-// look makes the cache check whether a node has changed.
-func (e *engine) look(n *node) {
-	if n.flags&(gone|wanted|flying) == 0 {
-		n.flags |= lookOnly
-	}
-	e.want(n)
-}
-
-// wantList makes the cache list a node's children. An answer to an earlier request is not enough. Until there
-// is a list, an equal Stat does not prove that the children are known.
-func (e *engine) wantList(n *node) {
-	n.flags &^= listed | leaf
-	switch {
-	case n.flags&gone != 0:
-	case n.flags&listFlying != 0:
-		n.flags |= listAgain
-	case n.flags&listWanted == 0:
-		n.flags |= listWanted
+	if effects&queueList != 0 {
 		e.reads.queue.push(op{n, readList})
 	}
+	switch effects & (awaitMore | awaitLess) {
+	case awaitMore:
+		e.reads.awaited++
+	case awaitLess:
+		e.reads.awaited--
+	}
+	return effects
 }
 
-// take takes the next read from the queue, and sets its flags to flying. If the read is only a look and the
-// node has statFrom bytes of data or more, it becomes a readStat.
-func (e *engine) take(statFrom int32) (op, bool) {
+// take takes the next read from the queue, which is to be sent now. light reports whether less than the whole read
+// is enough: see fetchLight.
+func (e *engine) take() (o op, light, ok bool) {
 	for {
-		o, ok := e.reads.queue.pop()
-		switch n := o.n; {
-		case !ok:
-			return o, false
-		case n.flags&gone != 0:
-		case o.kind == readList && n.flags&listWanted != 0:
-			n.flags = n.flags&^listWanted | listFlying
-			return o, true
-		case o.kind == readData && n.flags&wanted != 0:
-			if n.flags&lookOnly != 0 && n.live && n.length >= statFrom {
-				o.kind = readStat
-			}
-			if n.flags&doubted != 0 {
-				n.flags = n.flags&^doubted | proving
-			}
-			n.flags = n.flags&^(wanted|lookOnly) | flying
-			return o, true
+		if o, ok = e.reads.queue.pop(); !ok {
+			return o, false, false
+		}
+		ev, part := dataSent, o.n.state.data
+		if o.kind == readList {
+			ev, part = listSent, o.n.state.list
+		}
+		if e.apply(o.n, ev)&nowSent != 0 {
+			return o, part == fetchLight, true
 		}
 	}
 }
 
-// back puts a failed read into the queue again.
-func (e *engine) back(o op) {
-	n := o.n
-	switch {
-	case n.flags&gone != 0:
-		return
-	case o.kind == readList:
-		n.flags &^= listFlying | listAgain
-		e.wantList(n)
-		return
-	case n.flags&proving != 0:
-		n.flags |= doubted
-	}
-	n.flags &^= flying | again | proving
-	e.reread(o)
-}
-
-func (e *engine) reread(o op) {
-	if o.kind == readStat {
-		e.look(o.n)
-	} else {
-		e.want(o.n)
-	}
-}
+// failedRead has the event of a read that has failed for a reason that is not in the node: it is repeated.
+var failedRead = [...]nodeEvent{readData: dataFailed, readList: listFailed, readStat: lookFailed}
 
 // staleAfter is how long a node's Stat may be out of date after children were deleted, so that many deletions
 // cost one read.
@@ -212,25 +134,25 @@ const staleAfter = time.Second
 
 // staleStats are the nodes whose Stat is to be read again soon, because children were created or deleted.
 type staleStats struct {
-	nodes map[*node]bool // true: a read that is under way may not show the change
+	nodes map[*node]bool // true: a read in flight may not show the change
 	at    time.Time
 }
 
 // parentChanged makes the cache read the Stat of a node again whose list of children has changed: with soon,
 // together with the child, otherwise within staleAfter.
 func (e *engine) parentChanged(n *node, soon bool) {
-	if soon && n.flags&(wanted|flying) == 0 && n.live {
-		e.look(n)
+	if soon && n.state.data == fetchIdle && n.live {
+		e.apply(n, lookWanted)
 	} else {
 		e.scheduleStat(n, true)
 	}
 }
 
-// scheduleStat makes the cache read a node's Stat again within staleAfter. heard says that an event, not a
-// read, has shown the change: then a read that is under way may not show it.
+// scheduleStat makes the cache read a node's Stat again within staleAfter. heard reports whether an event, not a
+// read, has shown the change: then a read in flight may not show it.
 func (e *engine) scheduleStat(n *node, heard bool) {
 	if s := &e.stale; n.live && e.store.seen(n) && e.descends(n) {
-		s.nodes[n] = s.nodes[n] || heard && n.flags&flying != 0
+		s.nodes[n] = s.nodes[n] || heard && n.state.data.isSent()
 		if s.at.IsZero() {
 			s.at = time.Now().Add(staleAfter)
 		}
@@ -243,4 +165,28 @@ func (e *engine) statRead(n *node) {
 	} else {
 		delete(e.stale.nodes, n)
 	}
+}
+
+const (
+	// maxNodesPerRead and replyTarget limit a MultiRead, by its reads and by the expected bytes of the
+	// reply. requestLimit limits the bytes of the request.
+	maxNodesPerRead, replyTarget, requestLimit = 256, 256 << 10, 256 << 10
+	manyWeight                                 = 32 // how much of the window a MultiRead takes
+	// From bigData on, a node is compared by its Stat, in a request of its own, instead of being read.
+	bigData = 4 << 10
+	// Roughly what replies contain besides data.
+	statBytes, nameBytes = 96, 24
+	// mostReadLosses is how many connections lost in a row during a MultiRead can be chance.
+	mostReadLosses = 5
+)
+
+// sizes says how much is read by one request.
+type sizes struct {
+	single       bool // nodes are read one by one: the server has no MultiRead
+	guessed      bool // single is a guess, for this session
+	losses       int  // connections lost in a row during a MultiRead
+	nodesPerRead int  // how many reads a request has at present
+	average      int  // recent average of the bytes of a node's data
+	seen         int  // how many nodes have shown it, up to enough
+	gauged       bool // average is measured, not guessed
 }

@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/plain"
 )
 
-// got handles the answer to one read. If events have arrived since the request was sent, the read is in the
+// got handles the reply to one read. If events have arrived since the request was sent, the read is in the
 // queue again: got returns how many reads that are, 0 or 1.
 func (e *engine) got(o op, r *framework.ReadResult) (anew int) {
 	n := o.n
-	if n.flags&gone != 0 {
+	if n.state.is(removed) {
 		return 0
 	}
 	if o.kind == readList {
@@ -21,43 +22,42 @@ func (e *engine) got(o op, r *framework.ReadResult) (anew int) {
 	} else {
 		anew = e.gotNode(o, r)
 	}
-	if n.flags&busy == 0 {
-		e.uncount(n)
-	}
+	e.apply(n, readHandled)
 	return anew
 }
 
 func (e *engine) gotNode(o op, r *framework.ReadResult) (anew int) {
 	n, stat, err := o.n, &r.Stat, r.Err
-	old := n.flags&again != 0 // the answer may be older than a later event
-	n.flags &^= flying | again | proving
+	outdated := e.apply(n, dataReplied)&replyOutdated != 0
 	switch {
-	case n == e.store.top && !e.way.rootRead(r, old):
+	case n == e.store.top && !e.way.rootRead(r, outdated):
 		return 0 // everything is read again
 	case err == nil && e.parentUncertain(n):
-		n.flags |= doubted // this read has not shown it, or nodes below would count
-		e.reread(o)
+		e.apply(n, identityUnproven) // this read has not shown it, or nodes below would count
+		if o.kind == readStat {
+			e.apply(n, lookWanted)
+		} else {
+			e.apply(n, dataWanted)
+		}
 		return 0
 	case err == nil && o.kind == readStat && !e.knows(n, stat):
-		e.wantOther(n)
+		e.apply(n, otherPossible)
 	case err == nil:
 		e.present(n, r.Data, stat)
 	case !errors.Is(err, framework.ErrNoNode):
 		e.unreadable(n, err)
-	case !old:
+	case !outdated:
 		e.absent(n)
 	case n != e.store.top:
 		n = e.absentThen(n)
 	default: // the root has watches that need another read
-		e.wantOther(n)
+		e.apply(n, otherPossible)
 		return 0
 	}
-	if !old {
-		return 0
+	if outdated && e.apply(n, dataWanted)&queueData != 0 {
+		return 1
 	}
-	before := e.reads.queue.len()
-	e.want(n)
-	return e.reads.queue.len() - before
+	return 0
 }
 
 // parentUncertain reports whether the parent's name may belong to another node by now, so that n may not be
@@ -71,11 +71,11 @@ func (e *engine) parentUncertain(n *node) bool {
 		return true
 	}
 	_, unreadable := e.store.failures[p]
-	if p.flags&(doubted|proving) == 0 && (p.live || unreadable) {
+	if !p.state.is(doubtful|proving) && (p.live || unreadable) {
 		return false
 	}
-	if p.flags&(wanted|flying) == 0 {
-		e.want(p)
+	if p.state.data == fetchIdle {
+		e.apply(p, dataWanted)
 	}
 	return true
 }
@@ -91,8 +91,8 @@ func (e *engine) present(n *node, data []byte, stat *framework.Stat) {
 		// new one may have been reported already.
 		unsure := len(n.offspring()) > 0 && e.descends(n)
 		e.store.empty(n)
-		if n.flags &^= listed | unproven; unsure {
-			e.wantList(n)
+		if e.apply(n, nodeReplaced); unsure {
+			e.apply(n, listWanted)
 		}
 	}
 	e.statRead(n)
@@ -109,11 +109,11 @@ func (e *engine) present(n *node, data []byte, stat *framework.Stat) {
 		e.store.put(n, data, *stat)
 	}
 	if !e.descends(n) || childless(stat) {
-		n.flags |= listed
+		e.apply(n, childrenListed)
 	} else {
 		e.way.children(n, stat, sameKids)
 	}
-	n.flags &^= unproven
+	e.apply(n, gapCompared)
 }
 
 // childless reports whether the node is ephemeral: then it never has children.
@@ -128,7 +128,7 @@ func childless(stat *framework.Stat) bool {
 // be read again, nothing that was known before counts.
 func (e *engine) unreadable(n *node, err error) {
 	if errors.Is(err, framework.ErrNoAuth) {
-		n.flags &^= listed
+		e.apply(n, childrenUncertain)
 		e.way.forget(n)
 	}
 	e.fail(n, err, true)
@@ -144,7 +144,7 @@ func (e *engine) absent(n *node) {
 	if n.live || len(n.offspring()) > 0 {
 		e.store.empty(n)
 	}
-	n.flags &^= listed | unproven
+	e.apply(n, nodeReplaced)
 	if e.cfg.createRoot {
 		e.createRoot() // if that fails, the root still counts as failed
 	} else {
@@ -155,11 +155,11 @@ func (e *engine) absent(n *node) {
 // absentThen removes a node that did not exist when it was read, but may have been created since. It returns
 // the node that replaces it.
 func (e *engine) absentThen(n *node) *node {
-	parent, name, counts := n.up, n.name(), n.flags&counting != 0
+	parent, name, counts := n.up, n.name(), n.state.is(awaited)
 	e.absent(n)
 	n = e.store.insert(parent, name)
 	if counts {
-		e.count(n)
+		e.apply(n, loadStarted)
 	}
 	return n
 }
@@ -169,32 +169,31 @@ func (e *engine) createRoot() {
 	w, view := e.way, e.view
 	e.wg.Go(func() {
 		if err := view.CreateContainers(e.ctx, e.cfg.root); err != nil {
-			e.postFor(w, func() { e.fail(e.store.top, fmt.Errorf("cannot create the root: %w", err), true) })
+			e.inbox.Put(post{way: w, f: func() { e.fail(e.store.top, fmt.Errorf("cannot create the root: %w", err), true) }})
 		}
 	})
 }
 
 func (e *engine) gotList(n *node, names []string, err error) {
-	old := n.flags&listAgain != 0 // the answer may be older than a later event
-	n.flags &^= listFlying | listAgain
+	outdated := e.apply(n, listReplied)&replyOutdated != 0
 	switch {
 	case err == nil:
-		n.flags |= listed
+		e.apply(n, childrenListed)
 		added := e.store.merge(n, e.accepted(n, names))
 		e.reads.queue.grow(len(added))
 		for _, k := range added {
-			if n.flags&counting != 0 {
-				e.count(k)
+			if n.state.is(awaited) {
+				e.apply(k, loadStarted)
 			}
-			e.want(k)
+			e.apply(k, dataWanted)
 		}
 	case errors.Is(err, framework.ErrNoNode):
-		e.want(n) // the read will find that it is gone
+		e.apply(n, dataWanted) // the read will find that it is gone
 	default:
 		e.unreadable(n, err)
 	}
-	if old {
-		e.wantList(n)
+	if outdated {
+		e.apply(n, listWanted)
 	}
 }
 
@@ -209,4 +208,23 @@ func (e *engine) accepted(n *node, names []string) []string {
 	})
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// decode turns the stored data of a node into the data for the cache, if there is room for them.
+func (e *engine) decode(n *node, data []byte) ([]byte, error) {
+	if e.cfg.noData {
+		return nil, nil
+	}
+	room := e.cfg.dataLimit - e.store.bytes + len(n.data())
+	if e.cfg.decode != nil {
+		decoded, err := e.cfg.decode(e.store.path(n), data, room)
+		if err != nil {
+			return nil, fmt.Errorf("decode: %w", plain.Error(err))
+		}
+		data = decoded
+	}
+	if len(data) > room {
+		return nil, fmt.Errorf("%w: the node has %d bytes", ErrDataLimit, len(data))
+	}
+	return data, nil
 }

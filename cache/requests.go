@@ -8,7 +8,7 @@ import (
 
 // sent is how a read was sent in a request of its own.
 type sent struct {
-	armed       bool   // the answer says that the watch is set
+	armed       bool   // the reply says that the watch is set
 	connections uint64 // of the session, before it was sent
 }
 
@@ -82,7 +82,7 @@ func (e *engine) gotOne(o op, r *framework.ReadResult) {
 	}
 }
 
-// over says whether an error is that of a session that has ended, or of a client that is closed. A member without a
+// over reports whether an error is that of a session that has ended, or of a client that is closed. A member without a
 // quorum may call a living session expired, which the client does not believe.
 func (e *engine) over(err error) bool {
 	return errors.Is(err, framework.ErrClosed) || e.ctx.Err() != nil ||
@@ -102,7 +102,7 @@ func (e *engine) undelivered(ops []op, many bool, err error) {
 	case errors.Is(err, framework.ErrNotConnected):
 		// The reads wait for the next connection in the client's queue.
 	case errors.Is(err, framework.ErrConnectionLoss):
-		// Here, too. If the size of the answer broke the connection, the next answer will be smaller. Some
+		// Here, too. If the size of the reply broke the connection, the next reply will be smaller. Some
 		// servers break the connection at any MultiRead.
 		if s := &r.sizes; many {
 			s.nodesPerRead = max(1, s.nodesPerRead/2)
@@ -115,7 +115,7 @@ func (e *engine) undelivered(ops []op, many bool, err error) {
 	case errors.Is(err, framework.ErrUnimplemented) && !r.sizes.single:
 		e.log().Info("cache: the server has no multiRead; reading nodes one by one")
 		r.sizes.single = true
-	case len(ops) > 1: // the answer may be too large
+	case len(ops) > 1: // the reply may be too large
 		r.sizes.nodesPerRead = max(1, len(ops)/2)
 	default: // to ask again at once would not help
 		for _, o := range ops {
@@ -124,110 +124,16 @@ func (e *engine) undelivered(ops []op, many bool, err error) {
 		return
 	}
 	for _, o := range ops {
-		e.back(o)
+		e.apply(o.n, failedRead[o.kind])
 	}
 }
 
-const (
-	// maxNodesPerRead and replyTarget limit a MultiRead, by its reads and by the expected bytes of the
-	// answer. requestLimit limits the bytes of the request.
-	maxNodesPerRead, replyTarget, requestLimit = 256, 256 << 10, 256 << 10
-	manyWeight                                 = 32 // how much of the window a MultiRead takes
-	// From bigData on, a node is compared by its Stat, in a request of its own, instead of being read.
-	bigData = 4 << 10
-	// Roughly what answers contain besides data.
-	statBytes, nameBytes = 96, 24
-	// mostReadLosses is how many connections lost in a row during a MultiRead can be chance.
-	mostReadLosses = 5
-)
-
-// sizes says how much is read by one request.
-type sizes struct {
-	single       bool // nodes are read one by one: the server has no MultiRead
-	guessed      bool // single is a guess, for this session
-	losses       int  // connections lost in a row during a MultiRead
-	nodesPerRead int  // how many reads a request has at present
-	average      int  // recent average of the bytes of a node's data
-	seen         int  // how many nodes have shown it, up to enough
-	gauged       bool // average is measured, not guessed
+// membership is watches of a node that the set has.
+type membership struct {
+	set            *framework.WatchSet
+	path           string
+	data, children bool
 }
 
-// pump sends pending reads. When the cache is in sync, reads that are queued while a request is under way go
-// together in the next request.
-func (w *persistentWay) pump() {
-	e, r := w.e, &w.e.reads
-	if w.gapOpen || e.sync.is() && r.weight > 0 && r.queue.len() < r.sizes.nodesPerRead {
-		return
-	}
-	for r.weight < r.window(r.sizes.single) && w.send() {
-	}
-}
-
-// send sends one request with pending reads. It returns false when none can be sent.
-func (w *persistentWay) send() bool {
-	e, r := w.e, &w.e.reads
-	most := min(r.queue.len(), r.sizes.nodesPerRead)
-	ops, many := make([]op, 0, most), make([]framework.Read, 0, most)
-	var singles []op
-	request, reply := 0, 0
-	for len(ops) < r.sizes.nodesPerRead && request < requestLimit && reply < replyTarget &&
-		r.weight+len(singles) < r.window(r.sizes.single) {
-		o, ok := e.take(bigData)
-		if !ok {
-			break
-		}
-		if r.sizes.single || o.kind == readStat {
-			if singles = append(singles, o); len(ops) == 0 {
-				break
-			}
-			continue // nodes above it are read first
-		}
-		ops = append(ops, o)
-		path := e.store.path(o.n)
-		request += len(path) + 24
-		if o.kind == readList {
-			many = append(many, framework.ReadChildren(path))
-			reply += int(o.n.stat().NumChildren) * nameBytes
-		} else {
-			many = append(many, framework.ReadData(path))
-			reply += r.expect(o.n) + statBytes
-		}
-	}
-	if len(ops) > 0 {
-		r.weight += manyWeight
-		e.view.MultiRead().Undecompressed().InBackground().ForReads(e.ctx, many...).
-			Then(func(result framework.MultiReadResult, err error) {
-				e.postFor(w, func() { w.gotMany(ops, result, err) })
-			})
-	}
-	for _, o := range singles {
-		e.send(o, nil)
-	}
-	return len(ops)+len(singles) > 0
-}
-
-func (w *persistentWay) gotMany(ops []op, result framework.MultiReadResult, err error) {
-	e := w.e
-	e.reads.weight -= manyWeight
-	if err != nil {
-		e.undelivered(ops, true, err)
-		return
-	}
-	bytes, nodes := 0, 0
-	for i, o := range ops {
-		if o.kind == readData && result.Results[i].Err == nil {
-			bytes, nodes = bytes+len(result.Results[i].Data), nodes+1
-		}
-	}
-	e.reads.delivered(nodes, bytes)
-	if !w.gapOpen {
-		w.zxid = max(w.zxid, result.Zxid)
-	}
-	anew := 0
-	for i, o := range ops {
-		if anew += e.got(o, &result.Results[i]); e.way != w {
-			return // everything is read again
-		}
-	}
-	e.answered(anew)
-}
+// Stop ends the watches.
+func (m membership) Stop() { m.set.Drop(m.path, m.data, m.children) }

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"slices"
 	"time"
 
 	"github.com/go-curator/curator/framework"
@@ -11,72 +10,6 @@ import (
 // created; the data have to be read. Shown one by one, these would be states that the tree never had. So the
 // store records the changes while readers go on seeing the earlier state. The engine publishes the record
 // when it knows everything that had happened until some moment.
-
-// before returns the node that readers see at path, if that is not the node in the tree. mu is held.
-func (s *store) before(path string) (n *Node, changed bool) {
-	d := s.draft.nodes[path]
-	return d.old, d.tells()
-}
-
-// shown returns the nodes that readers see, in the order of a walk. mu is held.
-func (s *store) shown() *cursor {
-	c := &cursor{items: s.snapshot(s.top), paths: []string{s.root}}
-	if len(s.draft.nodes) == 0 {
-		return c
-	}
-	nodes := s.draft.before(func(string) bool { return true })
-	for n := c.next(); n != nil; n = c.next() {
-		if !s.draft.nodes[n.Path].tells() {
-			nodes = append(nodes, n)
-		}
-	}
-	slices.SortFunc(nodes, func(a, b *Node) int { return comparePaths(a.Path, b.Path) })
-	return &cursor{nodes: nodes}
-}
-
-// before returns the nodes that readers still see, at the paths that which accepts.
-func (d *deltas) before(which func(path string) bool) (nodes []*Node) {
-	for path, n := range d.nodes {
-		if n.old != nil && which(path) {
-			nodes = append(nodes, n.old)
-		}
-	}
-	return nodes
-}
-
-// hidden returns how many nodes more readers see than the tree has.
-func (d *deltas) hidden() (n int) {
-	for _, d := range d.nodes {
-		if d.old != nil {
-			n++
-		}
-		if d.new != nil {
-			n--
-		}
-	}
-	return n
-}
-
-// recording says whether changes are kept for publish. Once a change is kept, all later ones are. mu is held.
-func (s *store) recording() bool { return s.strict || len(s.subs) > 0 || len(s.draft.nodes) > 0 }
-
-// record says whether changes are recorded even if there are no subscribers.
-func (s *store) record(strict bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.strict = strict
-}
-
-// publish shows readers and subscribers the current tree.
-func (s *store) publish() {
-	events := s.draft.events() // takes long: not under the lock
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.draft = deltas{}
-	for _, ev := range events {
-		s.tell(ev)
-	}
-}
 
 const (
 	// keepMost is how long changes are withheld. If they come too fast for a moment at which everything is

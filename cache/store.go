@@ -332,3 +332,29 @@ func (s *store) unsubscribe(sub *subscription) {
 	defer s.mu.Unlock()
 	delete(s.subs, sub)
 }
+
+// recording says whether changes are kept for publish. Once a change is kept, all later ones are. mu is held.
+func (s *store) recording() bool { return s.strict || len(s.subs) > 0 || len(s.draft.nodes) > 0 }
+
+// record says whether changes are recorded even if there are no subscribers.
+func (s *store) record(strict bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.strict = strict
+}
+
+// publish shows readers and subscribers the current tree.
+func (s *store) publish() {
+	events := s.draft.events() // takes long: not under the lock
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draft = deltas{}
+	for _, ev := range events {
+		s.tell(ev)
+	}
+}
+
+type failure struct {
+	err   error
+	again bool // the node will be tried again
+}

@@ -17,10 +17,10 @@ type node struct {
 	text         string // name and data in one: see pack. Never changed, only replaced
 	up           *node
 	czxid, ctime int64
-	edit         *edit   // nil if the node is as it was created
-	family       *family // nil if it never had children and belongs to no session
-	length       int32   // Stat.DataLength
-	flags        flags   // of the engine's goroutine only
+	edit         *edit     // nil if the node is as it was created
+	family       *family   // nil if it never had children and belongs to no session
+	length       int32     // Stat.DataLength
+	state        nodeState // of the engine's goroutine only
 	live         bool
 }
 
@@ -140,4 +140,11 @@ func (n *node) depth() (d int) {
 		d++
 	}
 	return d
+}
+
+func childPath(parent, name string) string {
+	if parent == "/" {
+		return "/" + name
+	}
+	return parent + "/" + name
 }

@@ -104,3 +104,11 @@ func (e *engine) waitSynced(ctx context.Context) error {
 		}
 	}
 }
+
+// Progress says how far the load of a cache, or its comparison after a reconnect, is.
+type Progress struct {
+	// Known is how many nodes the cache knows of. It grows while the tree is being discovered.
+	Known  int
+	Loaded int  // how many of those have been read, or need not be
+	Synced bool // whether WaitSynced would return at once
+}

@@ -23,17 +23,17 @@ type way interface {
 	reconnected()
 	// caughtUp reports whether every change until now was reported, and every later change will be.
 	caughtUp() bool
-	// asking reports whether it is still unknown if a gap has hidden changes: until then no answer proves
+	// asking reports whether it is still unknown if a gap has hidden changes: until then no reply proves
 	// anything.
 	asking() bool
 
 	// pump sends pending reads, as many as may be sent now.
 	pump()
-	// got handles the answer to engine.send.
+	// got handles the reply to engine.send.
 	got(o op, s sent, r *framework.ReadResult)
-	// rootRead handles the answer to a read of the root, before the engine does; old if the answer may be
+	// rootRead handles the reply to a read of the root, before the engine does; outdated if the reply may be
 	// older than a later event. It returns false if the cache has changed to another way because of it.
-	rootRead(r *framework.ReadResult, old bool) bool
+	rootRead(r *framework.ReadResult, outdated bool) bool
 	// children lists the children of a node that was read, if they are not known. same says that the node's
 	// Stat says the same about them as before.
 	children(n *node, stat *framework.Stat, same bool)

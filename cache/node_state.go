@@ -1,0 +1,202 @@
+package cache
+
+// nodeState is what the engine has still to read of a node, and how far what it has read can be relied on. It changes by next
+// only; engine.apply carries out the effects.
+//
+// A reply may be older than an event that was handled before it; fetchOutdated notes that:
+//  1. The server executes a read, and replies.
+//  2. Another client changes the node, and the server sends an event.
+//  3. The engine handles the event first, because the callback of the reply was registered too late to be called first.
+//  4. The engine handles the reply, which does not show the change.
+type nodeState struct {
+	data, list fetch // list: of the names of the children
+	facts      nodeFacts
+}
+
+// fetch is how far the engine has come with reading the data of a node, or the list of its children.
+type fetch uint8
+
+const (
+	fetchIdle     fetch = iota // nothing to read
+	fetchLight                 // in the queue, for less: data: to see whether they have changed; list: to set its watch (leaves)
+	fetchQueued                // in the queue
+	fetchInFlight              // sent, and no event since
+	fetchOutdated              // sent before an event: the reply may be older than that, and the read is sent once more
+)
+
+func (f fetch) isQueued() bool { return f == fetchLight || f == fetchQueued }
+func (f fetch) isSent() bool   { return f == fetchInFlight || f == fetchOutdated }
+
+// nodeFacts change independently of each other, but for doubtful and proving, of which at most one is set.
+type nodeFacts uint8
+
+const (
+	childrenKnown nodeFacts = 1 << iota // the children were listed, or there were none; events have reported their changes since
+	eventsMissed                        // … but for events that may have been missed after the node was read
+	doubtful                            // another node may have this name now, and no read in flight will show which
+	proving                             // … and the read in flight will show it
+	awaited                             // the load waits for the node
+	dataWatch                           // a one-shot watch of the data is set, and has not fired (oneshot.go)
+	listWatch                           // … and one of the list of children
+	removed                             // the node has left the tree: nothing changes it any more
+)
+
+// nodeEvent is what can happen to a node, or be decided about it.
+type nodeEvent uint8
+
+const (
+	dataWanted        nodeEvent = iota // the data are to be read; a reply to an earlier request is not enough
+	lookWanted                         // the node is to be read if it has changed
+	otherPossible                      // another node may have the name: the data are to be read
+	listWanted                         // the children are to be listed; a reply to an earlier request is not enough
+	leafFound                          // a Stat counts no children: the list in the queue is only to set its watch
+	leafDoubted                        // … which is not certain any more
+	dataSent                           // a read was taken from the queue
+	listSent                           //
+	dataReplied                        // the reply, or its error, is about to be handled
+	listReplied                        //
+	dataFailed                         // a read has failed for a reason that is not in the node
+	lookFailed                         //
+	listFailed                         //
+	identityUnproven                   // the reply has not shown which node has the name
+	nodeReplaced                       // another node has the name, or none
+	gapCompared                        // the reply shows the node after all events that may have been missed
+	childrenListed                     // the children are those in the cache
+	childrenUncertain                  // they may have changed without an event
+	listChanged                        // an event: a list in flight may be older
+	dataWatchFired                     // an event has used up a one-shot watch
+	listWatchFired                     //
+	bothWatchesFired                   // … or both, also the one that a list in flight is setting
+	dataWatchSet                       // a reply says that a one-shot watch is set; before dataReplied
+	listWatchSet                       //
+	watchesDropped                     // the one-shot watches are not needed any more
+	gapFound                           // events may have been missed: the node is to be compared
+	wayBegun                           // another way to watch, or session: nothing is in flight, no watch is set
+	loadStarted                        // the load waits for the node
+	loadResumed                        // the load waits for the node if it is to be read
+	readHandled                        // the load has the node, unless there is more to read
+	nodeRemoved                        // the node has left the tree
+)
+
+// fetchMove is what an event does to a fetch.
+type fetchMove uint8
+
+const (
+	stays fetchMove = iota
+	wantWhole
+	wantLight
+	makeLight
+	makeWhole
+	send
+	land
+	repeatWhole
+	repeatLight
+	outdate
+)
+
+// fetchMoves has the moves of a fetch. A light read that is wanted once more, in whatever way, becomes a whole one.
+var fetchMoves = [...][fetchOutdated + 1]fetch{
+	//            idle           light          queued         in flight      outdated
+	stays:       {fetchIdle, fetchLight, fetchQueued, fetchInFlight, fetchOutdated},
+	wantWhole:   {fetchQueued, fetchQueued, fetchQueued, fetchOutdated, fetchOutdated},
+	wantLight:   {fetchLight, fetchQueued, fetchQueued, fetchOutdated, fetchOutdated},
+	makeLight:   {fetchIdle, fetchLight, fetchLight, fetchInFlight, fetchOutdated},
+	makeWhole:   {fetchIdle, fetchQueued, fetchQueued, fetchInFlight, fetchOutdated},
+	send:        {fetchIdle, fetchInFlight, fetchInFlight, fetchInFlight, fetchOutdated},
+	land:        {fetchIdle, fetchIdle, fetchIdle, fetchIdle, fetchIdle},
+	repeatWhole: {fetchQueued, fetchQueued, fetchQueued, fetchQueued, fetchQueued},
+	repeatLight: {fetchLight, fetchLight, fetchLight, fetchLight, fetchLight},
+	outdate:     {fetchIdle, fetchLight, fetchQueued, fetchOutdated, fetchOutdated},
+}
+
+// nodeMoves has what an event does in every state. The rest is in next.
+var nodeMoves = [...]struct {
+	data, list fetchMove
+	clear, set nodeFacts
+}{
+	dataWanted:        {data: wantWhole},
+	lookWanted:        {data: wantLight},
+	otherPossible:     {data: wantWhole, clear: proving, set: doubtful},
+	listWanted:        {list: wantWhole, clear: childrenKnown},
+	leafFound:         {list: makeLight},
+	leafDoubted:       {list: makeWhole},
+	dataSent:          {data: send},
+	listSent:          {list: send},
+	dataReplied:       {data: land, clear: proving},
+	listReplied:       {list: land},
+	dataFailed:        {data: repeatWhole},
+	lookFailed:        {data: repeatLight},
+	listFailed:        {list: repeatWhole, clear: childrenKnown},
+	identityUnproven:  {clear: proving, set: doubtful},
+	nodeReplaced:      {clear: childrenKnown | eventsMissed},
+	gapCompared:       {clear: eventsMissed},
+	childrenListed:    {set: childrenKnown},
+	childrenUncertain: {clear: childrenKnown},
+	listChanged:       {list: outdate},
+	dataWatchFired:    {clear: dataWatch},
+	listWatchFired:    {clear: listWatch},
+	bothWatchesFired:  {list: outdate, clear: dataWatch | listWatch},
+	watchesDropped:    {clear: dataWatch | listWatch},
+	gapFound:          {data: wantLight, list: outdate, clear: proving, set: eventsMissed | doubtful | awaited},
+	wayBegun:          {data: land, list: land, clear: ^(childrenKnown | awaited)},
+	loadStarted:       {set: awaited},
+	nodeRemoved:       {data: land, list: land, clear: ^removed, set: removed},
+}
+
+// nodeEffects are what an event asks of the engine, and what it says about a request.
+type nodeEffects uint8
+
+const (
+	queueData     nodeEffects = 1 << iota // a read of the data goes into the queue
+	queueList                             // a list goes into the queue
+	awaitMore                             // the load waits for one node more
+	awaitLess                             // the load waits for one node less
+	nowSent                               // the read that was taken from the queue is still wanted
+	replyOutdated                         // the reply may be older than an event
+)
+
+// next returns the state after an event, and the event's effects.
+func (s nodeState) next(ev nodeEvent) (after nodeState, effects nodeEffects) {
+	if s.facts&removed != 0 {
+		return s, 0
+	}
+	move := nodeMoves[ev]
+	after = nodeState{fetchMoves[move.data][s.data], fetchMoves[move.list][s.list], s.facts&^move.clear | move.set}
+	switch busy := s.data != fetchIdle || s.list != fetchIdle; { // a read is in the queue or in flight
+	case ev == dataSent && s.data.isQueued() && s.is(doubtful):
+		after.facts ^= doubtful | proving
+	case (ev == dataFailed || ev == lookFailed) && s.is(proving):
+		after.facts ^= doubtful | proving
+	case ev == dataWatchSet && s.data != fetchOutdated: // else the event may have used it up
+		after.facts |= dataWatch
+	case ev == listWatchSet && s.list != fetchOutdated:
+		after.facts |= listWatch
+	case ev == loadResumed && busy:
+		after.facts |= awaited
+	case ev == readHandled && !busy:
+		after.facts &^= awaited
+	case ev == dataReplied && s.data == fetchOutdated, ev == listReplied && s.list == fetchOutdated:
+		effects |= replyOutdated
+	}
+	for _, part := range [...]struct {
+		before, after fetch
+		queue         nodeEffects
+	}{{s.data, after.data, queueData}, {s.list, after.list, queueList}} {
+		switch queued := part.before.isQueued(); {
+		case !queued && part.after.isQueued():
+			effects |= part.queue
+		case queued && part.after == fetchInFlight:
+			effects |= nowSent
+		}
+	}
+	switch changed := (s.facts ^ after.facts) & awaited; {
+	case changed&after.facts != 0:
+		effects |= awaitMore
+	case changed != 0:
+		effects |= awaitLess
+	}
+	return after, effects
+}
+
+// is reports whether any of these facts holds.
+func (s nodeState) is(facts nodeFacts) bool { return s.facts&facts != 0 }
