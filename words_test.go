@@ -1,0 +1,102 @@
+package curator_test
+
+import (
+	"flag"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var lowerBudgets = flag.Bool("lower", false, "TestWords: lower the budgets of testdata/words.txt to what the comments have")
+
+// Phrases that hide the term or the subject of a sentence (docs/glossary.md has the terms).
+var hiding = regexp.MustCompile(strings.Join([]string{
+	`\b[Ww]hat (is|was|has|had|they|it|the|a|an|others|we|comes|came|can|cannot|must|may|follows|belongs|goes|does|happens|would|becomes|became)\b`,
+	`\bsays? (whether|that|of|so|what|who|how|why|which|when)\b`, // returns, reports whether
+	`\b(is|are) (how|what|when|where|who|whom|why|whose)\b`,
+	`\b(one that|one of which|those that|those who|those of|that of)\b`,
+	`\b([Nn]obody|[Ss]omebody|[Aa]nybody|[Ee]verybody)\b`, // a client, a contender
+	`\b(for|of|in|to|with|by|from|at|on|under) which\b`,
+	`\b(go|goes|going|went) on\b`, // continues
+	`\btells?\b`,                  // reports
+	`\bat once\b`,                 // immediately, at the same time
+	`\b(hears?|heard) of\b`,       // is notified
+	`\b[Oo]f (the )?(user|client|caller|server|session|library|writer|Java|Curator|holder|manager|others?|cache|process|one)'s\b`,
+	`\bof (ours|theirs|yours|its own|one's own|their own)\b`,
+	`\b(is|are|was|were) no [a-z]+`,
+	`\b(anew|[Mm]eanwhile|[Bb]eside|[Pp]erhaps)\b`,
+	`\b(is|are|was|were) to be \w+`,
+}, "|"))
+
+// The comments of a package have no more such phrases than testdata/words.txt allows, per 10,000 words. The budgets only
+// fall: go test -run TestWords . -lower writes lower ones.
+func TestWords(t *testing.T) {
+	const file, least = "testdata/words.txt", 300 // words; a package with fewer belongs to the sum
+	type count struct{ words, phrases int }
+	counts := map[string]count{}
+	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || len(path) > 1 && d.Name()[0] == '.'):
+			return fs.SkipDir
+		case d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		dir := filepath.ToSlash(filepath.Dir(path))
+		for _, group := range parsed.Comments {
+			words := strings.Fields(group.Text())
+			found := len(hiding.FindAllString(strings.Join(words, " "), -1))
+			for _, of := range []string{dir, "all"} {
+				counts[of] = count{counts[of].words + len(words), counts[of].phrases + found}
+			}
+		}
+		return nil
+	}))
+
+	budgets := map[string]int{}
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		var dir string
+		var budget int
+		_, err := fmt.Sscan(line, &dir, &budget)
+		require.NoError(t, err, line)
+		budgets[dir] = budget
+	}
+	var lines []string
+	for _, dir := range slices.Sorted(maps.Keys(counts)) {
+		c := counts[dir]
+		if c.words < least {
+			continue
+		}
+		rate := (c.phrases*10_000 + c.words - 1) / c.words
+		budget, known := budgets[dir]
+		if !known {
+			budget = 40 // a new package's
+		}
+		if *lowerBudgets {
+			lines = append(lines, fmt.Sprintf("%s %d\n", dir, min(rate, max(budget, 40))))
+			continue
+		}
+		assert.LessOrEqual(t, rate, budget, "phrases per 10,000 words in the comments of %s: see docs/glossary.md for the terms", dir)
+	}
+	if *lowerBudgets {
+		require.NoError(t, os.WriteFile(file, []byte(strings.Join(lines, "")), 0o644))
+	}
+}
