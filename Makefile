@@ -27,7 +27,7 @@ test-all: ## the rest (up to an hour): race detector, all of integration/, datab
 race: ## test-short with the race detector, COUNT times (5), to catch rare interleavings
 	scripts/test race
 
-check: ## gofmt, go vet, staticcheck, govulncheck, in every module
+check: ## gofmt, the words of comments, go vet, staticcheck, govulncheck, in every module
 	scripts/check
 
 api: ## the exported API against the last release's (WRITE=write makes it the released one)
