@@ -68,11 +68,11 @@ func refusedAt(index int, err error) error {
 }
 
 var (
-	markGone    = refusedAt(0, framework.ErrNoNode)
-	markChanged = refusedAt(0, framework.ErrBadVersion)
-	nodeChanged = refusedAt(1, framework.ErrBadVersion)
-	onlyChanged = refusedAt(0, framework.ErrBadVersion) // without a mark
-	replyLost   = fmt.Errorf("%w: %w", framework.ErrConnectionLoss, framework.ErrOutcomeUnknown)
+	markGone     = refusedAt(0, framework.ErrNoNode)
+	markChanged  = refusedAt(0, framework.ErrBadVersion)
+	nodeChanged  = refusedAt(1, framework.ErrBadVersion)
+	onlyChanged  = refusedAt(0, framework.ErrBadVersion) // without a mark
+	errReplyLost = fmt.Errorf("%w: %w", framework.ErrConnectionLoss, framework.ErrOutcomeUnknown)
 )
 
 // execute has the servers execute the write of a client, and returns their answer.
@@ -227,14 +227,14 @@ func (s addsState) next(step func(string, addsState)) {
 				do("is executed, and the reply is lost", func(s *addsState, a *adding) {
 					s.left.cuts--
 					_ = s.execute(i, !a.none)
-					s.answered(i, replyLost)
+					s.answered(i, errReplyLost)
 				})
 				do("loses the connection before", func(s *addsState, a *adding) {
 					s.left.cuts--
 					if a.later = 1; a.none {
 						a.later = 2
 					}
-					s.answered(i, replyLost)
+					s.answered(i, errReplyLost)
 				})
 			}
 		case away:
@@ -259,7 +259,7 @@ func (s addsState) next(step func(string, addsState)) {
 		case goneOff: // until the client has another session or connection
 			do("is connected again, after it was given up", func(s *addsState, a *adding) {
 				a.later = 0
-				s.ends(i, replyLost)
+				s.ends(i, errReplyLost)
 			})
 		}
 		if a.marked && s.left.deletions > 0 {

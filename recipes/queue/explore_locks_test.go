@@ -273,12 +273,12 @@ func (s lockState) step(step func(string, lockState)) {
 			do("has its request executed, and the reply lost", func(s *lockState, c *locking) {
 				s.left.cuts--
 				_ = s.execute(i, c.phase)
-				s.answered(i, replyLost)
+				s.answered(i, errReplyLost)
 			})
 			do("loses the connection before", func(s *lockState, c *locking) {
 				s.left.cuts--
 				c.later = c.phase
-				s.answered(i, replyLost)
+				s.answered(i, errReplyLost)
 			})
 		}
 		if c.phase != looksFor && c.phase < hasLeft && s.left.losses > 0 {

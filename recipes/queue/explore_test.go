@@ -78,11 +78,11 @@ func refusedAt(index int, err error) error {
 }
 
 var (
-	markGone    = refusedAt(0, framework.ErrNoNode)
-	markChanged = refusedAt(0, framework.ErrBadVersion)
-	firstGone   = refusedAt(0, framework.ErrNoNode)
-	secondGone  = refusedAt(1, framework.ErrNoNode)
-	replyLost   = fmt.Errorf("%w: %w", framework.ErrConnectionLoss, framework.ErrOutcomeUnknown)
+	markGone     = refusedAt(0, framework.ErrNoNode)
+	markChanged  = refusedAt(0, framework.ErrBadVersion)
+	firstGone    = refusedAt(0, framework.ErrNoNode)
+	secondGone   = refusedAt(1, framework.ErrNoNode)
+	errReplyLost = fmt.Errorf("%w: %w", framework.ErrConnectionLoss, framework.ErrOutcomeUnknown)
 )
 
 // execute has the servers execute the write of a client, and returns their answer.
@@ -212,13 +212,13 @@ func (s onceState) step(step func(string, onceState)) {
 				do("is executed, and the reply is lost", func(s *onceState, _ *writing) {
 					s.left.cuts--
 					_ = s.execute(i)
-					s.answered(i, replyLost)
+					s.answered(i, errReplyLost)
 				})
 				do("loses the connection before", func(s *onceState, c *writing) {
 					s.left.cuts--
 					c.later = true
 					later := *c
-					if s.answered(i, replyLost); c.phase != away { // decided at once, without a mark
+					if s.answered(i, errReplyLost); c.phase != away { // decided at once, without a mark
 						c.later, c.item, c.done, c.phase = true, later.item, later.done, goneOff
 					}
 				})
@@ -238,7 +238,7 @@ func (s onceState) step(step func(string, onceState)) {
 					s.left.leaving--
 					s.blame = true
 					later := *c
-					s.ends(i, replyLost)
+					s.ends(i, errReplyLost)
 					*c = later // the mark is deleted at the next connection
 					c.phase, c.made = goneOff, false
 				})

@@ -24,7 +24,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var (
 	newClient = recipetest.Client
 	session   = recipetest.Session
-	counts    = recipetest.Counts
 )
 
 const (

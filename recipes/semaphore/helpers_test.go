@@ -19,7 +19,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var (
 	newClient = recipetest.Client
 	session   = recipetest.Session
-	counts    = recipetest.Counts
 	sum       = recipetest.Sum
 )
 

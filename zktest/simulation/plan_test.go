@@ -260,7 +260,7 @@ func (p *plan) ghosts(r *rand.Rand, faults []draft) []draft {
 		faults = append(faults, draft{
 			kind:   "away",
 			at:     3*time.Second + below(r, time.Second),
-			lasts:  p.SessionTimeout - p.bound(),
+			lasts:  p.SessionTimeout - min(p.SessionTimeout/20, time.Second/2), // half the margin
 			client: i,
 			dir:    zktest.Both,
 			delay:  p.bound()/4 + below(r, p.bound()/2),

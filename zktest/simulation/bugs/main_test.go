@@ -18,9 +18,13 @@ import (
 func TestEveryBugHasItsPlace(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, overlay("../../..", dir))
-	changed, err := parser.ParseDir(token.NewFileSet(), dir, nil, parser.AllErrors)
+	changed, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	require.NoError(t, err)
 	assert.NotEmpty(t, changed)
+	for _, file := range changed {
+		_, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.AllErrors)
+		assert.NoError(t, err)
+	}
 }
 
 // The simulation or a model looks for every bug that there is, and the simulation for no other.
