@@ -248,22 +248,23 @@ func (p *plan) bursts(r *rand.Rand, faults []draft) []draft {
 }
 
 // ghosts keeps every client away, while nothing else is wrong, just until it has lost its session by the
-// clock. Under the bound rule the old session lives on for a while beside the next, and what was sent in it
-// arrives then.
+// clock. The servers have the old session for the rest of the margin, and what was sent in it
+// arrives then, after the next session was opened.
 func (p *plan) ghosts(r *rand.Rand, faults []draft) []draft {
 	if p.Calm > 0 || p.Members == 1 || p.SessionTimeout < 2*p.bound() || r.IntN(2) > 0 {
 		return faults
 	}
 	p.Before = ghosts
+	margin := min(p.SessionTimeout/10, time.Second)
 	p.calmFor(5*time.Second+2*p.SessionTimeout, faults)
 	for i := range p.Clients {
 		faults = append(faults, draft{
 			kind:   "away",
 			at:     3*time.Second + below(r, time.Second),
-			lasts:  p.SessionTimeout - min(p.SessionTimeout/20, time.Second/2), // half the margin
+			lasts:  p.SessionTimeout - margin/2,
 			client: i,
 			dir:    zktest.Both,
-			delay:  p.bound()/4 + below(r, p.bound()/2),
+			delay:  reconnecting + below(r, margin),
 		})
 	}
 	return faults
