@@ -98,7 +98,7 @@ func (v view) flight(ctx context.Context, send func(ctx context.Context) error) 
 	return v.Retry(ctx, func(ctx context.Context) error {
 		err := send(ctx)
 		if closed := v.Err(); err != nil && errors.Is(closed, framework.ErrClosed) && !errors.Is(err, closed) {
-			err = fmt.Errorf("%w; an earlier request ended with: %w", closed, err) // perhaps with an unknown outcome
+			err = fmt.Errorf("%w; an earlier request ended with: %w", closed, err) // its outcome may be unknown
 		}
 		return err
 	}, retry.WithRetryable(func(err error) bool {
