@@ -50,7 +50,7 @@ func (t *taking) take(
 		release, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		if failed := h.release(release); failed != nil && t.verbose {
-			say(t.cmd.ErrOrStderr(), "%v", failed) // Close goes on with it
+			say(t.cmd.ErrOrStderr(), "%v", failed) // Close retries the deletion
 		}
 		return err
 	})

@@ -25,7 +25,7 @@ const (
 	exitNotFound     = 127
 )
 
-// exitCodes are what help and docs/cli.md say of them.
+// exitCodes are listed in the help and in docs/cli.md.
 var exitCodes = []struct {
 	code, meaning string
 }{
@@ -75,7 +75,7 @@ func (e exit) Unwrap() error { return e.err }
 
 func usage(format string, args ...any) error { return exit{exitUsage, fmt.Errorf(format, args...)} }
 
-// exitOf says with which code, and with which message if any, an error ends the program.
+// exitOf returns the program's exit code for an error, and the message if there is one.
 func exitOf(err error) exit {
 	var known exit
 	var asked run.Asked
