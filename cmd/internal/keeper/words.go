@@ -18,13 +18,13 @@ type Pipes struct {
 	Reports uintptr // to the parent
 }
 
-// Until is a word to the keeper: the hold is certain until then. It replaces what was said before.
+// Until is a word to the keeper: the hold is certain until then. It replaces earlier ones.
 func Until(at time.Duration) string { return fmt.Sprintf("until %d\n", max(at, 0)) }
 
 // Pass is a word to the keeper: this signal is for the command.
 func Pass(s syscall.Signal) string { return fmt.Sprintf("signal %d\n", s) }
 
-// word is what [Until] or [Pass] wrote.
+// word is a parsed [Until] or [Pass].
 type word struct {
 	until  time.Duration
 	signal syscall.Signal // 0 if it is an until
@@ -79,7 +79,7 @@ func ParseReport(line string) (r Report, err error) {
 	return r, err
 }
 
-// Job is what a keeper is started with.
+// Job has the parameters of a keeper.
 type Job struct {
 	Pipes
 	Until   time.Duration // the hold is certain until then at first
@@ -88,7 +88,7 @@ type Job struct {
 	Command []string // its name and arguments
 }
 
-// Arguments are those of the keeper's process.
+// Arguments returns the arguments of the keeper's process.
 func (j Job) Arguments() []string {
 	args := []string{Word}
 	for _, n := range []int64{
