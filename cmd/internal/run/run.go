@@ -15,7 +15,7 @@ type Hold interface {
 	Remaining() time.Duration
 }
 
-// Command is what is run.
+// Command has the program to run, and how.
 type Command struct {
 	Path    string   // of the program
 	Args    []string // its name and arguments
@@ -29,7 +29,7 @@ type Command struct {
 // ErrNotRunnable is the cause of an error of [Under] if the command's program cannot be executed.
 var ErrNotRunnable = errors.New("cannot be run")
 
-// Outcome says how a command ended.
+// Outcome is the end of a command.
 type Outcome struct {
 	Status int       // its exit status, 128 and the signal's number if a signal has ended it
 	Told   bool      // it was told to end, or killed, because the hold was lost or about to be uncertain
