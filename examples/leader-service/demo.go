@@ -19,7 +19,7 @@ type demo struct {
 	timeout time.Duration // of the sessions
 	out     io.Writer
 	began   time.Time
-	lines   chan line // what the copies say
+	lines   chan line // the copies' output
 	all     []*process
 	leader  *process
 }
@@ -129,7 +129,7 @@ func (d *demo) play(ctx context.Context) error {
 	return d.leader.err
 }
 
-// next waits until another copy leads, and prints the output of all copies meanwhile.
+// next waits until another copy leads, and prints the output of all copies until then.
 func (d *demo) next(ctx context.Context) (at time.Time, err error) {
 	for {
 		l, err := d.hear(ctx)
