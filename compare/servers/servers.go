@@ -22,7 +22,7 @@ import (
 	"github.com/go-curator/curator/compare/internal/ways"
 )
 
-// Options are what can be said about a server.
+// Options configure a server.
 type Options struct {
 	Members int  // of ZooKeeper and etcd: 1 or 3
 	Cluster bool // it is a cluster of one, of Redis alone: keys of several slots in one call are refused
@@ -248,7 +248,7 @@ func postgres(dir string) (*single, error) {
 		}}}}, nil)
 }
 
-// postgresBin is where the newest version's programs are; Debian does not put them into PATH.
+// postgresBin returns the directory of the newest version's programs; Debian does not put them into PATH.
 func postgresBin() (string, error) {
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if err == nil && len(found) > 0 {

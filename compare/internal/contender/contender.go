@@ -33,7 +33,7 @@ const (
 // Long is the note of a hold whose length was given.
 const Long = "long"
 
-// Options are what a contender is told at its start.
+// Options are the arguments of a contender.
 type Options struct {
 	Kind   ways.Kind
 	Config ways.Config
@@ -84,7 +84,7 @@ func Run(o Options, commands io.Reader) error {
 	close(c.leave)
 	c.leave = nil
 	c.mu.Unlock()
-	// What does not end with ctx, as go-zookeeper's Lock, ends with the process.
+	// A call that ignores ctx, as go-zookeeper's Lock does, ends with the process.
 	ended := make(chan struct{})
 	go func() {
 		loop.Wait()
@@ -211,7 +211,7 @@ func (c *contender) hold(n int, hold ways.Hold) {
 	c.note(n, ledger.Freed, 0, "")
 }
 
-// act is what is done before the line is written.
+// act executes an act before its line is written.
 func (c *contender) act(hold ways.Hold) (order int64, err error) {
 	if err := hold.Lost(); err != nil {
 		return 0, err

@@ -74,7 +74,7 @@ func (w *row) Try(ctx context.Context) (Hold, error) {
 	}}, nil
 }
 
-// held translates what the server says when others are there.
+// held translates the server's errors for a lock that others hold.
 func held(err error) error {
 	const duplicate, waited, deadlock = 1062, 1205, 1213
 	var answer *mysql.MySQLError
