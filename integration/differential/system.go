@@ -17,7 +17,7 @@ import (
 type System interface {
 	Name() string
 	Dial() (net.Conn, error)
-	// Lives tells whether the server still knows a session, Connected whether it has a connection of it.
+	// Lives reports whether the server still has a session, Connected whether that has a connection.
 	Lives(session int64) (bool, error)
 	Connected(session int64) (bool, error)
 }

@@ -56,7 +56,7 @@ func (c *Candidate) Token(ctx context.Context) (int64, error) {
 	return c.peer.number(ctx, "latch-token", c.name)
 }
 
-// Participants are the ids as Curator tells them, the leader's first.
+// Participants are the ids as Curator returns them, the leader's first.
 func (c *Candidate) Participants(ctx context.Context) ([]string, error) {
 	return c.peer.Call(ctx, c.kind+"-participants", c.name)
 }
@@ -67,7 +67,7 @@ func (c *Candidate) Resign(ctx context.Context) error {
 	return err
 }
 
-// Close closes it; a latch tells its listener if it leads.
+// Close closes it; a latch notifies its listener if it leads.
 func (c *Candidate) Close(ctx context.Context) error {
 	var err error
 	if c.kind == "latch" {

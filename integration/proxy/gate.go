@@ -40,8 +40,7 @@ func (g *gate) leave() {
 	}
 }
 
-// close shuts the gate. Those who have entered go on; the channel is closed
-// when they have left.
+// close shuts the gate. Goroutines that have entered continue; the channel is closed when they have left.
 func (g *gate) close() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()

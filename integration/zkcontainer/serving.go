@@ -19,8 +19,8 @@ const (
 	pollPause = 20 * time.Millisecond
 )
 
-// mode is what the server at addr says it is: standalone, leader, follower, observer; empty unless it serves.
-// Neither an open port nor a line in the log says that.
+// mode returns the mode that the server at addr reports: standalone, leader, follower, observer; empty unless it
+// serves. Neither an open port nor a line in the log proves that it serves.
 func mode(ctx context.Context, addr string) string { return status(ctx, addr, "Mode: ") }
 
 func version(ctx context.Context, addr string) string {
