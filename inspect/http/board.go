@@ -18,7 +18,7 @@ type board struct {
 	mu      sync.Mutex
 	changed flow.Signal
 	number  int64 // of the last change
-	whole   int64 // who has seen less is told everything
+	whole   int64 // a viewer that has received less gets everything
 	head    piece
 	client  piece
 	lines   map[int]piece
@@ -40,7 +40,7 @@ type departure struct {
 // news is a message to a viewer.
 type news struct {
 	Now    int64             `json:"now"`             // by this process's clock, in milliseconds since 1970
-	Whole  bool              `json:"whole,omitempty"` // nothing that was told before counts
+	Whole  bool              `json:"whole,omitempty"` // replaces all earlier messages
 	Config *config           `json:"config,omitempty"`
 	Head   json.RawMessage   `json:"head,omitempty"`
 	Client json.RawMessage   `json:"client,omitempty"`

@@ -58,7 +58,7 @@ type changeView struct {
 	Why   string `json:"why,omitempty"`
 }
 
-// listen takes down the client's state changes until the page is closed.
+// listen records the client's state changes until the page is closed.
 func (p *Page) listen() {
 	for change := range p.client.StateChanges(p.ctx) {
 		v := changeView{State: change.State.String(), Epoch: change.Epoch, At: time.Now().UnixMilli()}

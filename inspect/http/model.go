@@ -282,7 +282,7 @@ func isLock(k inspect.Kind) bool {
 	return slices.Contains([]inspect.Kind{inspect.Mutex, inspect.ReadWriteLock, inspect.Latch, inspect.Semaphore}, k)
 }
 
-// note takes down who holds now, and who does no more.
+// note records the new holders, and the ends of earlier holds.
 func (r *remembered) note(l inspect.Line, before bool, now time.Time) {
 	if !isLock(l.Kind) {
 		return

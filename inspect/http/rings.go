@@ -44,7 +44,7 @@ func (r *rings) confirm(known time.Time) { r.known = known }
 
 // question is a sync to the servers. Events that they sent before its reply have reached the cache by then.
 type question struct {
-	pending *framework.Pending[struct{}] // nil if nothing is asked
+	pending *framework.Pending[struct{}] // nil without a sync in flight
 	at      time.Time                    // when that was asked
 }
 

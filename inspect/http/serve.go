@@ -92,8 +92,8 @@ func (p *Page) file(w http.ResponseWriter, r *http.Request, name string) {
 const (
 	// patience is the time that a viewer has to take a message.
 	patience = 10 * time.Second
-	// quiet is after how long without news a viewer is sent an empty message: so both sides know that the
-	// other one is there.
+	// quiet is the time without news after which a viewer is sent an empty message: it shows each side that the other
+	// is alive.
 	quiet = 15 * time.Second
 )
 

@@ -16,7 +16,7 @@ const askOften, askRarely, answerCounts = 5 * time.Second, time.Minute, 20 * tim
 type told struct {
 	inspect.Connected
 	at    time.Time      // of the answer
-	known map[int64]bool // sessions of participants that were there before the question
+	known map[int64]bool // sessions of participants that existed before the request
 }
 
 // connections asks the servers. It ends with ctx, or when they have answered, or not in time.

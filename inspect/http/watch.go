@@ -51,7 +51,7 @@ func (p *Page) watch(ctx context.Context) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	answers := make(chan told, 1)
-	ask := time.Now()            // when to ask who is connected; zero while the servers are asked
+	ask := time.Now()            // when to ask for the connections; zero while the servers are asked
 	var resting <-chan time.Time // while it is too early for another look
 	due := changed
 	for {
