@@ -13,8 +13,8 @@ import (
 // after each event of the cache. If the cache is in sync, the lines are of one moment. Data are returned as the cache
 // has them: give it a decoder if participants compress theirs.
 //
-// If the cache's client may not read a participant's node, Participant.Err has the error, and its other fields, also
-// Session, are unset: a cache does not ask for them.
+// If the cache's client may not read a participant's node, Participant.Err has the error, and only the node's name is
+// known, not even its session: a cache does not ask for more.
 //
 // Errors: framework.ErrNoClient if c is nil, and the errors of the cache's root: framework.ErrNoNode,
 // framework.ErrNoAuth.

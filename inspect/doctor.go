@@ -67,7 +67,7 @@ func Doctor(ctx context.Context, client *framework.Client, opts ...Option) (Repo
 		return Report{}, fmt.Errorf("inspect: doctor: %w", client.Err())
 	case r.Health.Server != "":
 		r.ask(ctx, client, reading)
-		r.Health = client.Health() // by now the server has said whether it stands alone
+		r.Health = client.Health() // by now the server has reported whether it stands alone
 	}
 	if r.Told, err = Servers(ctx, client); err != nil {
 		return Report{}, fmt.Errorf("inspect: doctor: %w", err)

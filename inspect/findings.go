@@ -20,7 +20,7 @@ const (
 	Silent Trouble = "silent"
 	// Disconnected: a session that others wait for has no connection.
 	Disconnected Trouble = "disconnected"
-	// Revoking: a holder was asked to give it up, and has not yet.
+	// Revoking: a holder was asked to release, and still holds.
 	Revoking Trouble = "revoking"
 	// Strangers: there are foreign children.
 	Strangers Trouble = "foreign children"

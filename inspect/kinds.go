@@ -120,8 +120,8 @@ const (
 	kazooLineSuffix       = "-__lock__" // suffix of the sibling of a kazoo semaphore that has the line for its leases
 )
 
-// parse judges the name of a child. A contender is whatever contains "lock-", as for Curator: it stands in
-// the line, whoever made it.
+// parse judges the name of a child. A contender is every name that contains "lock-", as for Curator: it stands in the
+// line, whichever client made it.
 func parse(name string) entry {
 	of := func(r role, key string) entry { return entry{name, key, r} }
 	switch {

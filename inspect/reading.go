@@ -50,7 +50,7 @@ func read(from source, l limits) *reading {
 	return &reading{source: from, limits: l, left: l.nodes, inLine: l.nodes}
 }
 
-// answer is that to one request: the error is the node's.
+// answer is the reply to one request: the error is the node's.
 type answer[T any] struct {
 	value T
 	err   error

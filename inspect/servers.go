@@ -17,7 +17,7 @@ import (
 // Server is a server's report about itself, from its replies to four-letter words. Its texts come from the server:
 // print them escaped.
 type Server struct {
-	// Address is the server's, as the client knows it.
+	// Address is the server's, as in the client's connect string.
 	Address string
 	// Err is the reason why it does not report its state: it cannot be reached, has no leader, or does not allow
 	// "srvr". Then all fields up to Outstanding are zero.
@@ -111,8 +111,8 @@ type Connection struct {
 	// Server is at one end, and Client, an address, at the other.
 	Server, Client string
 	Session        int64
-	// Timeout is the session's; Silent is for how long at least the server has not answered a request of it,
-	// pings included. A client that lives asks again after a third of Timeout.
+	// Timeout is the session's; Silent is for how long at least the server has not answered a request of it, pings
+	// included. A live client sends the next request after a third of Timeout.
 	Timeout, Silent time.Duration
 }
 
@@ -153,7 +153,8 @@ func ask(ctx context.Context, client *framework.Client, words ...string) ([]Serv
 	return all, nil
 }
 
-// ask asks one server. After a word without any reply it sends no other.
+// ask sends the words to one server, until one other than srvr fails. A word that the server does not allow is
+// skipped.
 func (s *Server) ask(ctx context.Context, client *framework.Client, words []string) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -163,7 +164,7 @@ func (s *Server) ask(ctx context.Context, client *framework.Client, words []stri
 		if err == nil && strings.Contains(text, "not currently serving requests") {
 			err = fmt.Errorf("%w: %s", errNoQuorum, strings.TrimSpace(text))
 		}
-		if err != nil && ctx.Err() != nil { // whatever its connection said when it was closed
+		if err != nil && ctx.Err() != nil { // instead of the error of the closed connection
 			err = ctx.Err()
 		}
 		if isLate(err) {
@@ -312,7 +313,8 @@ type Connected struct {
 // Connections asks all servers of the client for their connections. Requests and errors are as in [Servers], but it
 // sends only one word, "cons".
 func Connections(ctx context.Context, client *framework.Client) (Connected, error) {
-	// First, so that the list of our server has an answer of now: by that is told how old the others' are.
+	// First, so that the list of the connected server has a request of just now: that shows how old the others'
+	// requests are.
 	config, unknown := client.GetConfig(ctx)
 	servers, err := ask(ctx, client, "cons")
 	if err != nil {

@@ -65,8 +65,9 @@ type Participant struct {
 	DataLength int
 	// Revoked reports whether it was asked to release the lock.
 	Revoked bool
-	// Err is the error of reading its data: it matches framework.ErrNoAuth, for example. The other fields are known
-	// all the same.
+	// Err is the error of reading its node: it matches framework.ErrNoAuth, for example. If the servers refuse its
+	// stat, too (since 3.8.4 and 3.9.2 that needs READ), Since, Session and Token are zero; otherwise only Data and
+	// Revoked are unknown.
 	Err error
 }
 
@@ -163,7 +164,7 @@ func (r *reading) fill(
 }
 
 // kazooSemaphore reads a semaphore of kazoo's: the node's data is the number of leases, and the line is at a sibling
-// of the node. A node that only has members of such names is left as it is.
+// of the node. A node that only has members of such names is not changed.
 func (r *reading) kazooSemaphore(ctx context.Context, l Line, s shape) (Line, bool, error) {
 	data, err := r.contents(ctx, l.Path)
 	if err != nil {
