@@ -79,7 +79,7 @@ func (t *taking) acquired(
 	return h, err
 }
 
-// heldBy adds to err who holds the path now, if that is known within two seconds.
+// heldBy adds the path's present holder to err, if that is known within two seconds.
 func (t *taking) heldBy(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

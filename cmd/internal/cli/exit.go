@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// The exit codes of the program itself. A command's own status is returned as it is.
+// The exit codes of the program itself. A command's own status is returned unchanged.
 const (
 	exitNo           = 1 // not of the commands that run a command, whose status it may be
 	exitNotAcquired  = 121

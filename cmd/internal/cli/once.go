@@ -109,7 +109,7 @@ func (d *doing) do() error {
 			if end = d.work(work, r); exitOf(end).code != 0 {
 				return end
 			}
-			var asked context.Context // whoever asks to end does not wait for the record
+			var asked context.Context // a signal that asks to end does not wait for the record
 			asked, heard = d.untilAsked(context.Background())
 			context.AfterFunc(asked, func() { cancel(context.Cause(asked)) })
 			return nil

@@ -30,7 +30,7 @@ type seeing struct {
 	path      string
 	client    *framework.Client
 	connected inspect.Connected
-	asked     time.Time       // when the servers were asked who is connected
+	asked     time.Time       // when the servers were asked for their connections
 	without   *inspect.Report // of a client that the servers do not serve
 }
 
@@ -92,7 +92,7 @@ func (s *seeing) lookBy(
 	return cause(ctx, err)
 }
 
-// once asks one time. The answer is not older than the question.
+// once calls f one time. Its result is not older than the call.
 func (s *seeing) once(ctx context.Context, f func(ctx context.Context) error) error {
 	if err := s.client.Sync().ForPath(ctx, "/"); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (s *seeing) once(ctx context.Context, f func(ctx context.Context) error) er
 	return f(ctx)
 }
 
-// askServers asks who is connected, if that is known of some servers and not of all.
+// askServers asks for the connections, and keeps the result for the output.
 func (s *seeing) askServers(ctx context.Context) (err error) {
 	s.asked = time.Now()
 	s.connected, err = inspect.Connections(ctx, s.client)
@@ -219,7 +219,7 @@ func show(to io.Writer, screen *os.File, text string) error {
 		if r := []rune(line); len(r) > width {
 			line = string(r[:width-1]) + "…"
 		}
-		b.WriteString(line + "\x1b[K\r\n") // and nothing is left of the longer line that was there
+		b.WriteString(line + "\x1b[K\r\n") // and removes the rest of a longer line
 	}
 	b.WriteString("\x1b[J")
 	_, err = io.WriteString(to, b.String())

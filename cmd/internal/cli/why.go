@@ -92,7 +92,7 @@ func (s *seeing) see(ctx context.Context, root string) (l snapshot, err error) {
 		case errors.Is(err, framework.ErrNoChroot):
 			return err
 		case errors.Is(err, framework.ErrNoNode) && l.line.Kind == inspect.Nothing && below(root, s.path):
-			return nil // there is neither; the graph is empty, as it is of a root that has no lines
+			return nil // there is neither; the graph is empty, as for a root that has no lines
 		case errors.Is(err, framework.ErrNoNode):
 			return fmt.Errorf("--root %s does not exist: %w", plain.Text(root), err)
 		case errors.Is(err, framework.ErrNoAuth) && root != s.path:

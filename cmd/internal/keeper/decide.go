@@ -24,7 +24,7 @@ type action int8
 const (
 	wait action = iota
 	term        // send TERM
-	kill        // send KILL, and again until nothing is left
+	kill        // send KILL, repeatedly until all processes have ended
 )
 
 // decide returns the next action and, if that is wait, when to call decide again at the latest. It is a pure

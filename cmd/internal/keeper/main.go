@@ -87,10 +87,10 @@ type keeper struct {
 	early   []syscall.Signal // passed on before the command was started
 	pid     int
 	status  int
-	exited  bool // the command itself is over
-	alone   bool // and so are all that came from it, as far as they are children of this process
+	exited  bool // the command itself has ended
+	alone   bool // and so have all its descendants that are children of this process
 	killed  bool // KILL was sent
-	told    bool // the command was told to end before it did
+	told    bool // the command was sent TERM or KILL before its end
 }
 
 // listen reads the parent's words. The channel is closed at their end, which is the parent's.
@@ -132,7 +132,7 @@ func (k *keeper) mayStart(heard <-chan word) bool {
 	}
 }
 
-// keep returns when nothing of the command is left.
+// keep returns when all processes of the command have ended.
 func (k *keeper) keep(heard <-chan word, reaped <-chan Exit) {
 	timer := time.NewTimer(0)
 	for !k.over() {
@@ -142,11 +142,11 @@ func (k *keeper) keep(heard <-chan word, reaped <-chan Exit) {
 		case kill:
 			k.killed = true
 			Signal(k.pid, syscall.SIGKILL)
-			pause = 10 * time.Millisecond // whoever was just being forked is killed next time
+			pause = 10 * time.Millisecond // a process that was just being forked is killed next time
 		case term:
 			k.termed, k.term = true, now
 			Signal(k.pid, syscall.SIGTERM)
-			Signal(k.pid, syscall.SIGCONT) // who is stopped cannot end
+			Signal(k.pid, syscall.SIGCONT) // a stopped process cannot end
 			continue
 		case wait:
 			pause = min(pause, next-now)

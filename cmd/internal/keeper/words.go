@@ -12,7 +12,7 @@ import (
 const Word = "__keep"
 
 // Pipes are the descriptors of a keeper's ends of the pipes to its parent. They are not 3 and 4, which are the
-// command's if whoever started the program has given it any (make's jobserver does).
+// command's if the program was started with any (make's jobserver does that).
 type Pipes struct {
 	Words   uintptr // from the parent; its end is the parent's
 	Reports uintptr // to the parent
@@ -47,9 +47,9 @@ func parseWord(line string) (word, error) {
 type Report struct {
 	Started int    // the command runs, and this is its process, and the number of its group
 	Failed  string // it could not be started, for this reason
-	Ended   bool   // nothing of it is left
+	Ended   bool   // all its processes have ended
 	Status  int    // its exit status, 128 and the signal's number if a signal has ended it
-	Told    bool   // the keeper has told it to end
+	Told    bool   // the keeper has sent it TERM or KILL
 }
 
 func (r Report) String() string {

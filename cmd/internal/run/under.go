@@ -31,7 +31,7 @@ func Under(hold Hold, c Command) (Outcome, error) {
 	}
 	err := r.follow()
 	r.words.Close()
-	_ = r.keeper.Wait() // it has said everything, or was killed
+	_ = r.keeper.Wait() // it has sent all reports, or was killed
 	if err != nil && r.pid > 0 {
 		finish(r.pid)
 	}

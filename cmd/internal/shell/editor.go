@@ -16,8 +16,8 @@ var (
 	errEnd         = errors.New("end")         // Ctrl-D
 )
 
-// editor reads lines from a terminal. That is golang.org/x/term, which the Go team keeps and which is here
-// already, with completion, a search in the history by Ctrl-R, and Ctrl-C told apart from the end.
+// editor reads lines from a terminal. That is golang.org/x/term, which the Go team maintains and which is a
+// dependency already, with completion, a search in the history by Ctrl-R, and Ctrl-C distinguished from the end.
 type editor struct {
 	in, out  *os.File
 	history  *history

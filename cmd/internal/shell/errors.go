@@ -94,7 +94,7 @@ type advice struct {
 func (a advice) Error() string { return a.err.Error() + "; " + a.do }
 func (a advice) Unwrap() error { return a.err }
 
-// told is the error as the user is told it: with advice, and as an answer if it is one.
+// told returns the error for the user: with advice, and as an answer if it is one.
 func told(err error) error {
 	var already advice
 	if err != nil && !errors.As(err, &already) {
