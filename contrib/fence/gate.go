@@ -65,7 +65,7 @@ func (g *Gate) Enter(
 		delete(r.inside, v)
 		g.leave(resource, r)
 	})
-	// The store is asked within: whoever is newer waits until this one has left.
+	// The store is asked within: a newer token waits until this one has left.
 	if err = g.store.Admit(work, resource, token); err == nil {
 		err = context.Cause(work)
 	} else if work.Err() != nil && ctx.Err() == nil {

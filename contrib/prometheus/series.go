@@ -15,9 +15,8 @@ type place struct{ client, path string }
 // series are the gauges with these labels. Those without a recipe are about the directory.
 type series struct{ client, recipe, label string }
 
-// standing knows which series by path are still needed: they are removed when the last acquisition or hold of
-// their paths is over. Otherwise a process that takes a lock for each order would keep the series of all
-// orders for ever.
+// standing counts the users of the series by path: they are removed after the last acquisition or hold of their
+// paths. Otherwise a process that takes a lock for each order would keep the series of all orders for ever.
 type standing struct {
 	mu    sync.Mutex
 	count map[place]int                 // acquisitions and holds; guarded by mu
@@ -102,7 +101,7 @@ func (p place) contains(path string) bool {
 
 type acquisitionKey struct{ c *Collector }
 
-// acquiring keeps the series of a lock until the acquisition is over.
+// acquiring keeps the series of a lock until the acquisition ends.
 func (c *Collector) acquiring(ctx context.Context, client string,
 	a framework.Acquisition) (inner context.Context, over func(error)) {
 	begun := &acquisition{place{client, a.Path}, wait{kind: c.kindOf(client, a.Recipe, a.Path)}}
@@ -121,7 +120,7 @@ func (c *Collector) acquiring(ctx context.Context, client string,
 	}
 }
 
-// holding keeps them until the hold is over, whose age is collected until then.
+// holding keeps them until the hold ends, and collects its age until then.
 func (c *Collector) holding(ctx context.Context, client string, h framework.HoldInfo) (over func()) {
 	a, found := ctx.Value(acquisitionKey{c}).(*acquisition)
 	if !found {

@@ -79,8 +79,8 @@ return body(keys, argv)`
 // Script is a script with a fence in front of it. Make it once, with [NewScript]. Safe for concurrent use.
 type Script struct{ script *redis.Script }
 
-// NewScript makes a script of Lua that has KEYS and ARGV, and returns a value, as any other; it sees nothing of
-// the fence.
+// NewScript makes a script of Lua that has KEYS and ARGV, and returns a value, as any other; the fence is invisible
+// to it.
 func NewScript(lua string) *Script { return &Script{redis.NewScript(fmt.Sprintf(guard, lua))} }
 
 // Run runs the script if no larger token was seen for the resource, and remembers the token. The same token

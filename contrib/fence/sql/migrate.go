@@ -15,12 +15,11 @@ const schema = 1
 // time would fail there.
 const advisory = 7_203_441_903_115_523
 
-// Migrate makes the table if it is missing, or changes one of an older version of this package; there is one
-// version so far. Several processes may call it at the same time, and again. A table of a newer version is
-// left as it is: [ErrSchema].
+// Migrate makes the table if it is missing, or changes one of an older version of this package; there is one version
+// so far. Several processes may call it at the same time, and again. A table of a newer version is not changed:
+// [ErrSchema].
 //
-// It needs the right to create tables, which Guard does not: call it in your own migrations if services lack
-// that.
+// It needs the right to create tables, which Guard does not: call it in your own migrations if services lack that.
 func (f *Fence) Migrate(ctx context.Context, db *sql.DB) (err error) {
 	if err := f.ready("x", 1); err != nil {
 		return err
