@@ -29,7 +29,7 @@ type Manager struct {
 	// before each step that two managers must not do. token grows from manager to manager, for stores that can
 	// compare it.
 	Act func(ctx context.Context, token int64, valid func() bool) error
-	// Other is told who has the lock, each time that this manager could not take it.
+	// Other is called with the lock's holder, each time that this manager could not take the lock.
 	Other func(Owner)
 }
 

@@ -14,7 +14,7 @@ import (
 
 const copies = 3
 
-// demo is a demonstration under way.
+// demo is a running demonstration.
 type demo struct {
 	timeout time.Duration // of the sessions
 	out     io.Writer
@@ -26,7 +26,8 @@ type demo struct {
 
 // demonstrate shows three copies, a graceful hand-over and a fail-over, and checks how long they take.
 func demonstrate(ctx context.Context, s settings, out io.Writer) error {
-	server, err := zktest.NewServer(zktest.Config{Listen: "127.0.0.1:0", TickTime: s.timeout / 4}) // it grants two ticks or more
+	// A quarter, since the server grants two ticks or more.
+	server, err := zktest.NewServer(zktest.Config{Listen: "127.0.0.1:0", TickTime: s.timeout / 4})
 	if err != nil {
 		return fmt.Errorf("starting the in-process ZooKeeper: %w", err)
 	}

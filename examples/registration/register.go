@@ -28,7 +28,7 @@ func serve(ctx context.Context, client *framework.Client, service, id string, me
 	defer func() {
 		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		_ = member.Leave(leaving) // without a connection the node goes with the session
+		_ = member.Leave(leaving) // without a connection the servers delete the node with the session
 	}()
 	if err := member.Joined(ctx); err != nil {
 		return err

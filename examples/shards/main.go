@@ -122,7 +122,7 @@ func shared(ctx context.Context, a *assignment.Assignment, owners int, out io.Wr
 	}
 }
 
-// lines writes whole lines, whoever writes them.
+// lines writes whole lines, for concurrent writers.
 type lines struct {
 	mu  sync.Mutex
 	out io.Writer
