@@ -187,7 +187,7 @@ func (c *contender) hold(n int, hold ways.Hold) {
 		length = 0
 	}
 	c.note(n, ledger.Begin, 0, note)
-	// Work is so many acts, and not so much time: who is stopped has the rest of it still to do.
+	// Work is a number of acts, not a time: a stopped process still has the rest of it to do.
 	for left, away := int(length/pause), false; left > 0 && !away; left-- {
 		order, err := c.act(hold)
 		if err != nil {

@@ -19,8 +19,8 @@ type Hold struct {
 	Begin time.Duration
 	Last  time.Duration // of the last act; Begin if there was none
 	Acts  []Act
-	Told  time.Duration // when its client said that the lock was lost; 0 if it did not
-	Over  time.Duration // when the critical section ended or was told; 0 if the process did not get there
+	Told  time.Duration // when its client reported the loss; 0 if it did not
+	Over  time.Duration // when the critical section ended or the loss was reported; 0 if the process did not get there
 }
 
 // Act is a piece of work.
@@ -125,7 +125,7 @@ func actsAfter(a, b Hold) (n int) {
 			if act.Order > b.Acts[0].Order && act.At > b.Begin {
 				n++
 			}
-		case act.Order != 0: // b has done nothing that could be out of order
+		case act.Order != 0: // no act of b could be out of order
 		case act.At > b.Begin:
 			n++
 		}

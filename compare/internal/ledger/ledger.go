@@ -20,7 +20,7 @@ type Event string
 // The events, in their order within a hold.
 const (
 	Want    Event = "want"    // a contender asks for the lock
-	Trouble Event = "trouble" // asking failed; it will ask again
+	Trouble Event = "trouble" // the request failed; it will be repeated
 	Begin   Event = "begin"   // the lock was granted, the critical section begins
 	Act     Event = "act"     // work that needs the lock
 	Told    Event = "told"    // the lock's client reports the loss; no act follows
@@ -40,7 +40,7 @@ type Line struct {
 	Who   string
 	Hold  int // counts the holds of Who from 1; 0 outside of one
 	Event Event
-	// Order is the place that the store itself gave to an act, such as a zxid; 0 if it gives none. Where there
+	// Order is the place that the store itself assigned to an act, such as a zxid; 0 if it assigns none. Where there
 	// is an order it decides, and not the stamps.
 	Order int64
 	Note  string

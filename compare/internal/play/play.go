@@ -306,7 +306,7 @@ func (p *play) each(contenders []*party, format string, args ...any) (err error)
 	return err
 }
 
-// someoneHolds finds the victim: who is in a long hold.
+// someoneHolds finds the victim: a contender in a long hold.
 func (p *play) someoneHolds() bool {
 	for _, l := range p.lines {
 		if l.Event != ledger.Begin || l.Note != contender.Long {

@@ -32,7 +32,7 @@ func (f Figures) Fairness() float64 {
 	return float64(f.Fewest) / float64(f.Most)
 }
 
-// Run has n contenders take the lock and give it back, without work, for so long.
+// Run has n contenders take the lock and release it, without work, for so long.
 func Run(kind ways.Kind, c ways.Config, n int, long time.Duration) (f Figures, err error) {
 	opening, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -51,7 +51,7 @@ func Run(kind ways.Kind, c ways.Config, n int, long time.Duration) (f Figures, e
 		}
 		all = append(all, w)
 	}
-	// The turn that is under way at the end is waited for, since not all ways can be interrupted.
+	// A turn that has begun before the end is waited for, since not all ways can be interrupted.
 	over := time.Now().Add(long)
 	var (
 		turning sync.WaitGroup

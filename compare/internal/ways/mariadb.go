@@ -26,7 +26,7 @@ func openMariaDB(ctx context.Context, c Config) (*sql.DB, error) {
 	return db, nil
 }
 
-// row is a row whose name is unique: who has inserted it has the lock.
+// row is a row whose name is unique: the contender that has inserted it holds the lock.
 type row struct {
 	db      *sql.DB
 	config  Config

@@ -38,7 +38,7 @@ type Hold interface {
 	Lost() error
 	// Reenter acquires the lock that the caller has already. ErrNone: the way would wait for itself, or refuse.
 	Reenter(ctx context.Context) error
-	// Release gives the lock back.
+	// Release releases the lock.
 	Release(ctx context.Context) error
 }
 
@@ -164,7 +164,7 @@ var All = []Kind{
 		Open: openAdvisory, Has: Has{"yes (shared)", "no", "<https://www.postgresql.org/docs/15/explicit-locking.html#ADVISORY-LOCKS>"}},
 }
 
-// poll asks again and again until a try ends otherwise than with ErrHeld.
+// poll repeats try until it ends otherwise than with ErrHeld.
 func poll(ctx context.Context, try func(ctx context.Context) (Hold, error)) (Hold, error) {
 	for {
 		hold, err := try(ctx)
