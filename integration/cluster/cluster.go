@@ -43,8 +43,8 @@ type Cluster interface {
 	// Start brings a member that is down back, with its addresses and its data. It returns when it is on its
 	// way: see AwaitServing.
 	Start(i int) error
-	// Pause has a member stand still: its connections stay, new ones are accepted by the system, nothing is
-	// answered.
+	// Pause stops a member with its connections: they stay, new ones are accepted by the system, and there are no
+	// replies.
 	Pause(i int) error
 	// Resume continues a paused member.
 	Resume(i int) error

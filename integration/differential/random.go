@@ -85,8 +85,7 @@ func (g generator) history(length int, operation func() Op) []Op {
 		if g.IntN(2) == 0 { // only runs of one session can be pipelined
 			session = g.IntN(sessions)
 		}
-		// The real server holds a write against what of a quota has been used by the writes that are done, not by
-		// those under way.
+		// The real server checks a write against the usage of a quota by executed writes, not by the ones in flight.
 		ops[i].Session, ops[i].More = session, g.IntN(2) == 0 && !g.quotas
 	}
 	return ops

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Pair is two servers that should not be told apart.
+// Pair is two servers that should be indistinguishable.
 type Pair struct{ Left, Right *Host }
 
 // Close ends both hosts' sessions.

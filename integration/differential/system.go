@@ -22,8 +22,8 @@ type System interface {
 	Connected(session int64) (bool, error)
 }
 
-// What both servers are configured with. The tick is short, so that expiry takes no time; nothing is reaped
-// unless a test wants it.
+// The configuration of both servers. The tick is short, so that expiry takes no time; no node is reaped unless a test
+// wants it.
 const (
 	tick       = 100 * time.Millisecond
 	minTimeout = 2 * tick

@@ -80,7 +80,7 @@ func (c *ServiceCache) Instances(ctx context.Context) ([]string, error) {
 	return c.peer.Call(ctx, "service-cached", c.name)
 }
 
-// Changes counts how often it has said that it has changed.
+// Changes returns how often it has reported a change.
 func (c *ServiceCache) Changes() (n int) {
 	for _, event := range c.peer.Events() {
 		if event.Name == "services" && event.Words[0] == c.name {

@@ -28,13 +28,13 @@ func (p *Peer) candidate(ctx context.Context, kind, name, path, id string) (*Can
 	return &Candidate{peer: p, kind: kind, name: name}, err
 }
 
-// AwaitLeader waits for the next time that the candidate is told that it leads,
-// and returns when it said so. One wait at a time, this one or AwaitFollower.
+// AwaitLeader waits for the next time that the candidate becomes the leader, and returns the time of its report. One
+// wait at a time, this one or AwaitFollower.
 func (c *Candidate) AwaitLeader(ctx context.Context) (time.Time, error) {
 	return c.await(ctx, "leader")
 }
 
-// AwaitFollower waits until it is told that it does not lead any more.
+// AwaitFollower waits until it is notified that it does not lead any more.
 func (c *Candidate) AwaitFollower(ctx context.Context) (time.Time, error) {
 	return c.await(ctx, "follower")
 }

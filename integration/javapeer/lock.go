@@ -62,14 +62,13 @@ func (l *Lock) GoAcquire(limit time.Duration) (wait func(ctx context.Context) (n
 	}
 }
 
-// Release gives the lock back.
+// Release releases the lock.
 func (l *Lock) Release(ctx context.Context) error {
 	_, err := l.peer.Call(ctx, "release", l.name)
 	return err
 }
 
-// Held is Curator's isAcquiredInThisProcess, which says nothing of a lost
-// session.
+// Held is Curator's isAcquiredInThisProcess, which does not consider a lost session.
 func (l *Lock) Held(ctx context.Context) (bool, error) {
 	return l.peer.truth(ctx, "held", l.name)
 }

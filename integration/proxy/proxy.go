@@ -174,8 +174,7 @@ func (p *Proxy) Stats() Stats {
 	}
 }
 
-// Close ends the proxy and its connections and returns when nothing of it runs
-// any more.
+// Close ends the proxy and its connections and returns when all its goroutines have ended.
 func (p *Proxy) Close() {
 	p.listener.Close()
 	p.Cut()

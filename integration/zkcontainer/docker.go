@@ -23,7 +23,7 @@ const (
 	ryukDisabled = "TESTCONTAINERS_RYUK_DISABLED"
 	hostOverride = "TESTCONTAINERS_HOST_OVERRIDE"
 
-	// answerTimeout bounds a question to the daemon that it answers from memory.
+	// answerTimeout bounds a request to the daemon that it answers from memory.
 	answerTimeout = 10 * time.Second
 	// pullTimeout bounds the pull of Ryuk, which has a few megabytes.
 	pullTimeout = time.Minute

@@ -116,8 +116,8 @@ func (e *Ensemble) tryStart(ctx context.Context, i int, id string) error {
 	return nil
 }
 
-// Pause has a member stand still: its connections stay, new ones are accepted by the system, nothing is
-// answered.
+// Pause stops a member with its connections: they stay, new ones are accepted by the system, and there are no
+// replies.
 func (e *Ensemble) Pause(i int) error {
 	return e.do("pause", i, []state{running}, paused, func(ctx context.Context, id string) error {
 		_, err := e.docker.ContainerPause(ctx, id, client.ContainerPauseOptions{})

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// pollTimeout bounds one question. A connection made while the server starts may never be answered.
+	// pollTimeout bounds one request. A connection made while the server starts may never be answered.
 	pollTimeout = 300 * time.Millisecond
-	// pollPause is between two questions.
+	// pollPause is the time between two requests.
 	pollPause = 20 * time.Millisecond
 )
 

@@ -62,7 +62,7 @@ func (b *bare) close() error {
 
 var world = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}
 
-// turn takes the lock and gives it back.
+// turn takes the lock and releases it.
 func (c *conn) turn(dir string, piped bool, held func()) error {
 	created := c.call(jute.OpCreate, &jute.CreateRequest{Path: dir + "/lock-", ACL: world, Flags: 3})
 	list := func() func() ([]byte, error) {

@@ -134,7 +134,7 @@ type Change struct {
 	At time.Time
 }
 
-// States takes down every state of a client.
+// States records every state of a client.
 type States struct {
 	t  testing.TB
 	ch chan Change
