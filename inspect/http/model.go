@@ -129,8 +129,8 @@ type partView struct {
 	Away    bool            `json:"away,omitempty"`  // its session has no connection
 }
 
-// grantView is a hold: Seen is when it was seen first, and Ended when it was not there any more; 0 if it is.
-// Before says that it was there when the page began to watch.
+// grantView is a hold: Seen is the time when it was seen first, and Ended when it no longer existed; 0 if it still
+// does. Before is set if it existed when the page began to watch.
 type grantView struct {
 	Who    partView `json:"who"`
 	Seen   int64    `json:"seen"`
