@@ -174,8 +174,8 @@ func (u *under) patient() *framework.Client {
 	return u.client.UsingRetry(retry.RetryForever{Sleep: time.Second})
 }
 
-// run runs the command under the hold, keeps the hold for as long as --min-hold says, and reports the outcome
-// as the end of the program. It does not release.
+// run runs the command under the hold, keeps the hold for at least --min-hold, and returns the outcome as the end of
+// the program. It does not release.
 func (u *under) run(h hold) (run.Outcome, error) {
 	grace, err := u.fit()
 	if err != nil {

@@ -107,8 +107,8 @@ func listen(words *os.File) <-chan word {
 	return heard
 }
 
-// mayStart waits until there is time for a command: a keeper may come late on a busy machine. It says false
-// when there will be none.
+// mayStart waits until there is time for a command: a keeper may come late on a busy machine. It returns false if
+// there will be none.
 func (k *keeper) mayStart(heard <-chan word) bool {
 	for {
 		switch act, _ := decide(k.situation, k.grace, clock.Now()); act {

@@ -49,7 +49,7 @@ type Report struct {
 	Failed  string // it could not be started, for this reason
 	Ended   bool   // all its processes have ended
 	Status  int    // its exit status, 128 and the signal's number if a signal has ended it
-	Told    bool   // the keeper has sent it TERM or KILL
+	Told    bool   // the keeper has sent it TERM or KILL, or has not started it for lack of time
 }
 
 func (r Report) String() string {

@@ -179,8 +179,8 @@ func (r *running) tell(word string) {
 	_, _ = io.WriteString(r.words, word)
 }
 
-// force does the keeper's work if that is overdue: it kills the command when half of Grace.Kill has passed, and the
-// keeper when the hold's time ended Grace.Kill ago.
+// force does the keeper's work if that is overdue: it kills the command when only half of Grace.Kill remains of the
+// hold's time, and the keeper when that time ended Grace.Kill ago.
 func (r *running) force() {
 	now := clock.Now()
 	if r.pid > 0 && now >= r.until-r.Grace.Kill/2 {

@@ -63,7 +63,7 @@ func (p *prompt) absolute(to string) string {
 	}
 	from := path.Join(p.at, to)
 	if strings.HasSuffix(to, "/") && from != "/" {
-		from += "/" // the slash is part of the name's prefix, as with create --sequential
+		from += "/" // the name follows: from the server with create --sequential, or by completion
 	}
 	return from
 }
