@@ -47,8 +47,8 @@ var (
 	// ErrOutdated means that a larger token was seen for the resource: another client has held the lock since, and
 	// the write was not executed. The error is an [OutdatedError].
 	ErrOutdated = errors.New("the fencing token is outdated")
-	// ErrForgotten means that a [Memory] no longer has the resource's token, and that the given token is smaller than
-	// the largest one that it has forgotten: it may be outdated. The write was not executed. A new hold has a larger
+	// ErrForgotten means that a [Memory] has no token of the resource, and that the given token is smaller than the
+	// largest one that it has forgotten: it may be outdated. The write was not executed. A new hold has a larger
 	// token.
 	ErrForgotten = errors.New("the fencing token may be outdated")
 	// ErrNoHold means that the context belongs to no hold.
@@ -68,7 +68,7 @@ var (
 type OutdatedError struct {
 	Resource string
 	Token    int64 // that was given
-	Newest   int64 // that is known; 0 if the store does not say
+	Newest   int64 // that is known; 0 if the store does not report it
 }
 
 // Error implements error.

@@ -44,7 +44,7 @@ func NewGate(store Store) *Gate { return &Gate{store: store, rooms: map[string]*
 // leave when the work is done, however it has ended.
 //
 // Errors: [ErrOutdated] if a newer token was seen, also while Enter waits; [ErrBadArguments]; the store's error,
-// [ErrForgotten] for example; and the error of ctx. Then leave must not be called.
+// [ErrForgotten] for example; and the error of ctx. Then there is nothing to leave.
 func (g *Gate) Enter(
 	ctx context.Context, resource string, token int64,
 ) (work context.Context, leave func(), err error) {

@@ -29,10 +29,10 @@ type options struct {
 	links   bool
 }
 
-// WithTracerProvider says where the spans go. Default: the global one.
+// WithTracerProvider sets the provider of the spans' tracer. Default: the global one.
 func WithTracerProvider(p trace.TracerProvider) Option { return func(o *options) { o.tracers = p } }
 
-// WithMeterProvider says where the metrics go. Default: the global one.
+// WithMeterProvider sets the provider of the metrics' meter. Default: the global one.
 func WithMeterProvider(p metric.MeterProvider) Option { return func(o *options) { o.meters = p } }
 
 // WithLinks links a wait to the acquisition of the node ahead, if that node names it. For that it writes the trace

@@ -46,8 +46,7 @@ type holders struct {
 // Lock is something that one may have at a time, with tokens that grow: a mutex, an election.
 func Lock() checker.Model { return Semaphore(1) }
 
-// Semaphore is something that up to leases may have at a time. With more than one lease its tokens say
-// nothing.
+// Semaphore is something that up to leases may have at a time. With more than one lease its tokens are not compared.
 func Semaphore(leases int) checker.Model {
 	return model(func(now holders, input any) (bool, holders) {
 		switch op := input.(type) {
