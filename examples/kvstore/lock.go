@@ -102,7 +102,7 @@ func (l *locker) Unlock(ctx context.Context) error {
 	var err error
 	if l.opts.DeleteOnUnlock {
 		err = l.guarded(ctx, held, l.store.client.TransactionOp().Delete().ForPath(at(l.key)))
-		if errors.Is(err, framework.ErrNoNode) { // executed before, or the lock is lost, as Release will say
+		if errors.Is(err, framework.ErrNoNode) { // executed before, or the lock is lost, as Release will report
 			err = nil
 		}
 	}
