@@ -24,9 +24,9 @@ import (
 // limit is for what takes milliseconds on a machine that is not busy.
 const limit = 10 * time.Second
 
-// Step sets the wall clocks of a process and of all its descendants ahead of the machine's by the given number of
-// seconds, or behind it. Processes forked later have the same clock, programs executed later have the machine's. A
-// process is stepped once. Root may step the processes of all, others their own.
+// Step sets the wall clocks of a process and of all its descendants ahead of the machine's, or behind it, in whole
+// seconds. Processes forked later have the same clock, programs executed later have the machine's. A process is
+// stepped once. Root may step the processes of all, others their own.
 func Step(pid int, by time.Duration) error {
 	if runtime.GOARCH != "amd64" {
 		return errors.New("clock: written for amd64 only")

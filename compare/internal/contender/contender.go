@@ -1,11 +1,11 @@
-// Package contender is a process that takes the lock again and again and works under it, so that it can be
-// killed and stopped as a whole. It does what its standard input says, line by line:
+// Package contender is a process that repeatedly takes the lock and works under it, so that it can be killed and
+// stopped as a whole. It executes the lines of its standard input:
 //
 //	next 1.5s   its next hold lasts so long (without a word, a hold lasts for a moment)
 //	leave       its hold ends now
-//	off         it asks for the lock no more
-//	on          it does again
-//	clock       it notes what its wall clock shows
+//	off         it stops taking the lock
+//	on          it takes the lock again
+//	clock       it records the time of its wall clock
 //
 // and ends with its input.
 package contender
@@ -154,7 +154,7 @@ func (c *contender) contend() {
 	}
 }
 
-// wanted waits until the lock is wanted. It says false at the end.
+// wanted waits until the lock is wanted. It returns false at the end.
 func (c *contender) wanted() bool {
 	for {
 		c.mu.Lock()

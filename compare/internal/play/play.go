@@ -379,7 +379,7 @@ func (p *play) await(limit time.Duration, so func() bool) (bool, error) {
 	}
 }
 
-// must is await for an expected event: without it, it fails.
+// must is await, and fails if the event does not come.
 func (p *play) must(limit time.Duration, what string, so func() bool) error {
 	ok, err := p.await(limit, so)
 	if err == nil && !ok {
