@@ -19,7 +19,7 @@ func (p *Peer) Semaphore(ctx context.Context, name, path string, max int) (*Sema
 	return &Semaphore{p, name}, err
 }
 
-// SharedSemaphore makes one with as many leases as the count says.
+// SharedSemaphore makes one whose number of leases is the count.
 func (p *Peer) SharedSemaphore(ctx context.Context, name, path string, count *Count) (*Semaphore, error) {
 	_, err := p.Call(ctx, "semaphore", name, path, count.name)
 	return &Semaphore{p, name}, err

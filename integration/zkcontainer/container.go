@@ -81,7 +81,7 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 var portTaken = regexp.MustCompile(
 	`port is already allocated|address already in use|[Pp]orts are not available`)
 
-// launch runs a container with a published port that it keeps over restarts, and says where that is.
+// launch runs a container with a published port that it keeps over restarts, and returns its address.
 func launch(
 	ctx context.Context, opts ...testcontainers.ContainerCustomizer,
 ) (*testcontainers.DockerContainer, string, error) {

@@ -80,7 +80,7 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// pause waits a little. It says false when ctx has ended.
+// pause waits a little. It returns false when ctx has ended.
 func pause(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():

@@ -261,8 +261,7 @@ func (s *server) log(from int64) string {
 	return string(text[from:])
 }
 
-// until calls check every few milliseconds until it says true or an error, or
-// ctx ends.
+// until calls check every few milliseconds until it returns true or an error, or ctx ends.
 func until(ctx context.Context, check func() (bool, error)) error {
 	for {
 		if done, err := check(); done || err != nil {

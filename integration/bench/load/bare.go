@@ -211,8 +211,8 @@ func (c *conn) call(op int32, request jute.Record) func() ([]byte, error) {
 	}
 }
 
-// watch sets a watch on a node and returns a function that waits until the node is deleted. The function is
-// nil if the node is gone already: then a list must say whose turn it is.
+// watch sets a watch on a node and returns a function that waits until the node is deleted. The function is nil if
+// the node no longer exists: then a list must show whose turn it is.
 func (c *conn) watch(path string) (gone func() error, err error) {
 	event := make(chan struct{})
 	c.mu.Lock()
