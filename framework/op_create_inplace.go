@@ -8,9 +8,9 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// InPlaceOf puts the new node in the place of the one at old, in one transaction that also counts the new
-// node's siblings. It is for layouts in which a node stands for the next one, as a place in a queue does for
-// what its owner waits for. For authors of recipes.
+// InPlaceOf replaces the node at old by the new node, in one transaction that also counts the new node's siblings. It
+// is for layouts in which the owner of a node goes from one role to the next, such as from waiter to holder. For
+// authors of recipes.
 //
 // The transaction deletes the node at old, whatever its version, creates the new one, and sets the parent's
 // data to none, only to get the parent's Stat in the reply. It is the Stat right after the create, so its
@@ -29,14 +29,14 @@ func (b CreateBuilder) InPlaceOf(old string, parent *Stat) CreateBuilder {
 	return b
 }
 
-// inPlace is what InPlaceOf was given.
+// inPlace has the arguments of InPlaceOf.
 type inPlace struct {
 	old    string // as given
 	full   string // as the server knows it
 	parent *Stat
 }
 
-// fault returns what is wrong with the arguments, and notes the full path.
+// fault returns the error of invalid arguments, and sets the full path.
 func (p *inPlace) fault(b CreateBuilder) (err error) {
 	switch {
 	case p.parent == nil:

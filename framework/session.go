@@ -12,8 +12,8 @@ import (
 // Session is one ZooKeeper session of a client; the client numbers its sessions by epoch. Every ephemeral
 // node belongs to one session. Safe for concurrent use.
 //
-// Recipes take a Session, work through its [Session.Client], and call [Session.Hold] for what they are
-// granted. So nothing that begins in one session ends in another.
+// Recipes take a Session, work through its [Session.Client], and call [Session.Hold] for each grant. So nothing that
+// begins in one session ends in another.
 type Session struct {
 	e *epoch
 	c *Client
@@ -37,7 +37,7 @@ func (s *Session) Epoch() int64 {
 	return s.e.n
 }
 
-// ID returns the id by which the servers know the session: the ephemeralOwner of its nodes.
+// ID returns the servers' id of the session, the ephemeralOwner of its nodes.
 func (s *Session) ID() int64 {
 	if s.none() {
 		return 0
@@ -154,16 +154,16 @@ func (c *Client) sessionOf(e *epoch) (s *Session, changed <-chan struct{}) {
 	return s, nil
 }
 
-// InSession runs f in one session. What f does through the client of its [Session] is executed in that
-// session or fails with ErrSessionLost; nothing continues in the next session. f's context ends with ctx and
-// with the session, in that case with the cause ErrSessionLost or ErrClosed.
+// InSession runs f in one session. An operation of f through the client of its [Session] is executed in that session or
+// fails with ErrSessionLost; nothing continues in the next session. f's context ends with ctx and with the session, in
+// that case with the cause ErrSessionLost or ErrClosed.
 //
 // InSession waits for a session as [Client.SessionSoon] does. If the session is alive when f returns, it
 // returns f's error. If the session has ended, it returns an error that matches ErrSessionLost (ErrClosed if
 // the client was closed), whatever f returned: ephemeral nodes that f made are gone, or about to be.
 //
-// If ctx ends meanwhile, f has to remove what it has made, with a context that has not ended: an ephemeral
-// node stays as long as the session.
+// If ctx ends first, f has to remove its nodes, with a context that has not ended: an ephemeral node stays as long as
+// the session.
 //
 // This is Curator's SessionFailRetryLoop with Mode.FAIL. For Mode.RETRY, which runs everything again in the
 // next session, call InSession in a retry.Do that repeats ErrSessionLost; see the example.
