@@ -87,8 +87,8 @@ func (e *engine) knows(n *node, stat *framework.Stat) bool {
 
 func (e *engine) present(n *node, data []byte, stat *framework.Stat) {
 	if n.live && !sameNode(n.stat(), *stat) {
-		// Another node has the name now. What was below the old node was deleted before it; nodes below the
-		// new one may have been reported already.
+		// Another node has the name now. The nodes below the old node were deleted before it; nodes below the new one
+		// may have been reported already.
 		unsure := len(n.offspring()) > 0 && e.descends(n)
 		e.store.empty(n)
 		if e.apply(n, nodeReplaced); unsure {
