@@ -1,4 +1,4 @@
-// Package wire keeps ZooKeeper sessions.
+// Package wire implements ZooKeeper sessions over one or more connections.
 //
 // A session dials, shakes hands, presents credentials and arms its watches again before any other request is
 // sent. It pings at the pace of the rule that keeps promise P1. It repeats nothing by itself. Another client
@@ -23,6 +23,6 @@
 //	Validity   until when the session is certain to live (promise P1)             validity.go, liveness.go
 //	hosts      the server list and the backoff between passes over it             hosts.go
 //
-// Locks: Session.mu guards the owners that Session names below it, and a link's output, window and pulse. It
-// is never held across I/O, a channel wait or a callback, but for the guest's that say so.
+// Locks: Session.mu guards the owners that Session names below it, and a link's output, window and pulse. It is never
+// held across I/O, a channel wait or a callback, except the guest's methods that are documented so.
 package wire

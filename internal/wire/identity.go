@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// identity is who the session is to the servers, and what handshakes may have left there: a session that
-// nobody uses lives on its server until its timeout. Session.mu guards it.
+// identity has the session's id at the servers, and records unused sessions that handshakes may have opened there: they
+// live until their timeouts. Session.mu guards it.
 type identity struct {
 	id       int64 // 0 before the first connection
 	password []byte
@@ -20,11 +20,10 @@ type identity struct {
 	agreed    bool          // a member with a quorum has confirmed the session
 }
 
-// saw notes the zxid of a reply, which is not lower than that of any event before it.
+// saw records the zxid of a reply, which is not lower than the zxid of any event before it.
 func (i *identity) saw(zxid int64) { i.zxid, i.ahead = max(i.zxid, zxid), false }
 
-// beginHandshake is called before a handshake. Only those before the first connection can leave a session
-// that nobody uses.
+// beginHandshake is called before a handshake. Only handshakes before the first connection can leave an unused session.
 func (i *identity) beginHandshake() {
 	if i.id == 0 {
 		i.unsure, i.handshake = true, make(chan struct{})
@@ -52,7 +51,7 @@ func (i *identity) connected(id int64, password []byte, timeout time.Duration, q
 	}
 }
 
-// outlives says whether a session may stay on a server if this one ends without an acknowledgement.
+// outlives reports whether a session may stay on a server if this one ends without an acknowledgement.
 func (i *identity) outlives() bool { return i.agreed || i.strays > 0 || i.handshake != nil && i.unsure }
 
 // noStray notes that the handshake under way has left no session on its server.
@@ -69,7 +68,7 @@ func (s *Session) known() identity {
 	return s.identity
 }
 
-// Agreed says whether a member with a quorum has confirmed the session.
+// Agreed reports whether a member with a quorum has confirmed the session.
 func (s *Session) Agreed() bool { return s.known().agreed }
 
 // Timeout is the session timeout that counts, 0 before the first handshake. See [Standing].
