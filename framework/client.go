@@ -159,9 +159,9 @@ func (c *Client) WaitConnected(ctx context.Context) error {
 // Conn returns a go-zookeeper connection that shares the current session, for code written for that library.
 // The first call makes the connection. Do not close it: that ends the session.
 //
-// The connection belongs to one epoch and is dead when that is over; then call Conn again. While the client
-// is not connected, calls on the connection wait, and fail with zk.ErrNoServer within three seconds. If the
-// session ends while they wait, those calls, and Close of the client, may take up to a second longer.
+// The connection belongs to one epoch and ends with it; then call Conn again. While the client is not connected, calls
+// on the connection wait, and fail with zk.ErrNoServer within three seconds. If the session ends while they wait, those
+// calls, and Close of the client, may take up to a second longer.
 func (c *Client) Conn() *zk.Conn {
 	if c.none() {
 		return nil
@@ -236,8 +236,8 @@ func (c *Client) Close() error {
 //
 //   - All holds end with ErrClosed, before anything else.
 //   - Pending clean-ups are tried for half of the time.
-//   - The session is closed at the server. Operations under way fail with ErrClosed. If the connection is away
-//     each server is tried once, for a second at most.
+//   - The session is closed at the server. Operations in flight fail with ErrClosed. If the connection is away each
+//     server is tried once, for a second at most.
 //   - Subscriptions and watches end.
 //
 // When CloseContext returns, every goroutine of the client has ended. If ctx ends first, the remaining
@@ -246,8 +246,8 @@ func (c *Client) Close() error {
 // If the error is nil, the client's ephemeral nodes are gone. ErrUnacknowledged means that the server did not confirm
 // that: the nodes may stay until the session timeout. This also goes for the nodes of an earlier session that was lost
 // and could not be closed since. A client that has never been connected returns ErrUnacknowledged, too, if a server may
-// have opened a session without the client's knowledge. CloseContext waits for the answer to a handshake under way, and
-// closes the session that the handshake opens.
+// have opened a session without the client's knowledge. CloseContext waits for the answer to a handshake in progress,
+// and closes the session that the handshake opens.
 //
 // Another call waits for the first one, as long as ctx allows, and returns its error.
 func (c *Client) CloseContext(ctx context.Context) error {

@@ -31,17 +31,16 @@
 //
 // [WithHooks] reports what a client does, [Client.Health] how it is doing; see docs/observability.md.
 //
-// A client and everything it hands out is safe for concurrent use unless it says otherwise.
+// A client and everything it returns is safe for concurrent use unless documented otherwise.
 //
 // The files are named by what they belong to:
 //
 //	client.go, options.go, errors.go, health.go
-//	net_       where the servers are, how a connection is made, and why there is none
+//	net_       the servers, connecting, and the reasons for a missing connection
 //	session_   the goroutine that owns the sessions, the state machine, its subscribers
 //	hold_      holds, and the rules that keep them safe
-//	op_        how an operation is run; one file for each
-//	tree_      operations on many nodes or whole subtrees
+//	op_        the execution of operations; one file for each
 //	watch_     watches, view_ chroot and namespace, data_ compression, acl_ ACLs
-//	hooks_     what observers are told; log_ what the log is told, and what is never printed
-//	for_recipes.go   what is exported for authors of recipes
+//	hooks_     the reports to hooks; log_ the log lines, and the secrets that are never printed
+//	for_recipes.go   the API for authors of recipes
 package framework

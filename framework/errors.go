@@ -34,7 +34,7 @@ func (s *sentinel) Is(target error) bool {
 
 func named(text string, also ...error) error { return &sentinel{text, also} }
 
-// knownError matches name and has the text of err, which already contains what name says.
+// knownError matches name and has only the text of err, which contains name's already.
 type knownError struct{ name, err error }
 
 func known(name, err error) error { return &knownError{name, err} }
@@ -83,7 +83,7 @@ var (
 	ErrOperationTimeout = named("operation timed out at the server", ErrOutcomeUnknown)
 	// ErrReconfigDisabled means that the ensemble does not allow reconfiguration.
 	ErrReconfigDisabled = named("reconfiguration is disabled", zk.ErrReconfigDisabled)
-	// ErrReconfigInProgress means that another reconfiguration is under way.
+	// ErrReconfigInProgress means that another reconfiguration is in progress.
 	ErrReconfigInProgress = named("another reconfiguration is in progress")
 	// ErrNewConfigNoQuorum means that too few members of the new configuration are connected and up to date for a
 	// quorum.

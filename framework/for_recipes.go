@@ -130,9 +130,9 @@ func (c *Client) ReadsItsOwn(path string) bool {
 	})
 }
 
-// Ended returns a function that reports whether the session is over. The function keeps neither the session
-// nor its client alive, reads no clock and uses no channel, so that clean-ups of the garbage collector can
-// call it. For authors of recipes.
+// Ended returns a function that reports whether the session has ended. The function keeps neither the session nor its
+// client alive, reads no clock and uses no channel, so that clean-ups of the garbage collector can call it. For authors
+// of recipes.
 func (s *Session) Ended() func() bool {
 	if s.none() {
 		return func() bool { return true }
@@ -192,8 +192,8 @@ func (c *core) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// WhenStateChanges has f called after each change of the state until stop is called, as [Client.Later] does. A call
-// that is queued already may come after stop. For authors of recipes.
+// WhenStateChanges makes the client call f after each change of the state until stop is called, as [Client.Later] does.
+// A call that is queued already may come after stop. For authors of recipes.
 func (c *Client) WhenStateChanges(f func()) (stop func()) {
 	if f == nil || c.none() {
 		return func() {}

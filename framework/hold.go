@@ -116,7 +116,7 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 		return nil, opError("hold", opt.Path, err)
 	}
 	var h *Hold
-	shown := time.Now() // when an answer has last shown that the node is there; the caller has had the first
+	shown := time.Now() // the last proof that the node exists; the first is the caller's
 	err = inRounds(ctx, func() error {
 		written, err := s.e.certain(ctx, full, opt.Loss)
 		if !written.IsZero() {

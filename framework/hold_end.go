@@ -136,8 +136,7 @@ func (h *Hold) leave() {
 	}
 }
 
-// tidy removes the watch after end. In a session that is over it does nothing: the watch ends with the
-// session.
+// tidy removes the watch after end. In a session that has ended it does nothing: the watch ends with the session.
 func (h *Hold) tidy() {
 	h.mu.Lock()
 	watch := h.watch
@@ -319,7 +318,7 @@ func (h *Hold) looked(r wire.Reply) {
 	}
 }
 
-// disarmed notes that w is not on the node any more; false if w is not the hold's current watch.
+// disarmed records that w is not on the node any more; false if w is not the hold's current watch.
 func (h *Hold) disarmed(w *wire.Watch) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

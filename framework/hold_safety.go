@@ -24,7 +24,7 @@ var ErrTimeoutTooShort = named("session timeout too short to hold locks, leases 
 // to D after it has lost its leader. So a request counts once a later one has been answered: a ping or a read that was
 // sent more than D after it, or a write, which a quorum has committed, that was sent more than half a tick and J after
 // it (J is the pause of a leader that is tolerated, T/8, and at most a tick). docs/timeouts.md has the assumptions. The
-// rule says which requests the client sends for that.
+// rule determines the requests that the client sends for that.
 type Rule int8
 
 const (

@@ -82,8 +82,8 @@ func (h lineHandler) WithGroup(name string) slog.Handler {
 	return h
 }
 
-// plainHandler passes only printable text to a user's handler, in messages and in the values of attributes,
-// because others choose the names of nodes and what servers say. Errors stay errors.
+// plainHandler passes only printable text to a user's handler, in messages and in the values of attributes, because
+// other clients choose the names of nodes, and servers send texts. Errors stay errors.
 type plainHandler struct{ to slog.Handler }
 
 // Enabled implements [slog.Handler].

@@ -139,7 +139,7 @@ func (o *outage) begins(now time.Time) {
 	}
 }
 
-// failed notes a failed attempt to connect, and returns whether to log it.
+// failed records a failed attempt to connect, and returns whether to log it.
 func (o *outage) failed(now time.Time, server, reason string) bool {
 	o.begins(now)
 	o.attempts++
@@ -180,7 +180,7 @@ func (o *outage) lasts(now time.Time) time.Duration {
 	return now.Sub(o.since)
 }
 
-// ends notes a connection and returns how long there was none.
+// ends records a connection and returns how long there was none.
 func (o *outage) ends(now time.Time) (away time.Duration) {
 	away = o.lasts(now)
 	*o = outage{}

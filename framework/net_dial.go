@@ -41,8 +41,7 @@ func (c *core) dialer(notBefore time.Time) Dialer {
 	}
 }
 
-// overheard reports whether a connection leaves the machine unencrypted, as far as that can be told of a
-// user's dialer.
+// overheard reports whether a connection leaves the machine unencrypted. It can only guess for a user's dialer.
 func overheard(conn net.Conn) bool {
 	if _, encrypted := conn.(*tls.Conn); encrypted {
 		return false

@@ -45,7 +45,7 @@ type EnsembleConfig struct {
 // ErrInvalidEnsembleConfig with the first reason. A member without a client address is valid.
 func (c EnsembleConfig) Validate() error { return c.fault }
 
-// wrong notes a mistake in the configuration. Only the first is kept.
+// wrong records a mistake in the configuration. Only the first is kept.
 func (c *EnsembleConfig) wrong(format string, args ...any) {
 	if c.fault == nil {
 		c.fault = fmt.Errorf("%w: %s", ErrInvalidEnsembleConfig, fmt.Sprintf(format, args...))
@@ -207,7 +207,7 @@ func notInNames(r rune) bool {
 // set there. The system's authorities are not enough, because they certify names of any owner. Members that are left
 // out are logged as a warning, once for each change.
 //
-// Default: off. (Curator's ensembleTracker is on, and connects to whatever the node says.)
+// Default: off. (Curator's ensembleTracker is on, and connects to any address in the node.)
 func WithEnsembleTracking() Option { return func(o *options) error { o.tracking = true; return nil } }
 
 // WithEnsembleHosts allows the client to connect to hosts that [WithEnsembleTracking] finds in the ensemble's

@@ -31,7 +31,7 @@ type SASLMechanism interface {
 	Start(ctx context.Context, host string) (SASLLogin, error)
 }
 
-// SASLLogin is one login under way. One goroutine uses it.
+// SASLLogin is one login in progress. One goroutine uses it.
 type SASLLogin interface {
 	// Step answers the server's challenge. In the first call challenge is nil, because the client speaks first. If the
 	// mechanism does not send anything first, its response to that is empty (not nil). If the server ends the login

@@ -212,9 +212,9 @@ func (c *Client) Servers() []string {
 // are Suspended and Reconnected, and the session and its holds continue. SetServers does not block. After Close it
 // returns ErrClosed.
 //
-// The servers must belong to the same ensemble. Call SetServers from whatever knows the list, such as a file
-// or a discovery service. With [WithEnsembleTracking] the ensemble's own list replaces the given one at the
-// ensemble's next change. Corresponds to Curator's EnsembleProvider.setConnectionString.
+// The servers must belong to the same ensemble. Call SetServers when the source of the list changes, such as a file or
+// a discovery service. With [WithEnsembleTracking] the ensemble's own list replaces the given one at the ensemble's
+// next change. Corresponds to Curator's EnsembleProvider.setConnectionString.
 func (c *Client) SetServers(connect string) error {
 	if c.none() {
 		return ErrNoClient

@@ -99,13 +99,13 @@ func (q *queued[T]) answered(reply wire.Reply) {
 	})
 }
 
-// leave ends an operation whose context has ended while its first request was under way.
+// leave ends an operation whose context has ended while its first request was in flight.
 func (r *run[T]) leave(ctx context.Context, p *Pending[T]) {
 	r.expect(1)
 	if p.claimed.CompareAndSwap(false, true) {
 		r.disarm()
 		r.complete(p, *new(T), r.leftError(ctx))
-	} else { // the answer is there
+	} else { // the reply has come
 		r.expect(-1)
 	}
 }
@@ -218,7 +218,7 @@ type follower[T any] struct {
 	failed bool // only if it is an error
 }
 
-// Done returns a channel that is closed when the result is there.
+// Done returns a channel that is closed when the operation has ended.
 func (p *Pending[T]) Done() <-chan struct{} {
 	if p.desk == nil {
 		return nil
@@ -235,7 +235,7 @@ func (p *Pending[T]) Done() <-chan struct{} {
 	return p.done
 }
 
-// Ended reports whether the result is there, so that Wait does not wait.
+// Ended reports whether the operation has ended, so that Wait returns immediately.
 func (p *Pending[T]) Ended() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -193,9 +193,9 @@ func (q *cleanups) remove(ctx context.Context, e *epoch, t cleanup) (err error) 
 	return err
 }
 
-// search removes the node of a create with an unknown outcome. In the epoch of the create, a list without the
-// node ends the job. In a later epoch the create may still be under way to a member of the ensemble; then
-// search is repeated once that session is certainly gone.
+// search removes the node of a create with an unknown outcome. In the epoch of the create, a list without the node ends
+// the job. In a later epoch the create may still be in flight to a member of the ensemble; then search is repeated once
+// that session is certainly gone.
 func (q *cleanups) search(ctx context.Context, e *epoch, b *job) (time.Duration, bool, error) {
 	if b.lost.IsZero() && b.origin.ctx.Err() != nil {
 		b.lost = time.Now()

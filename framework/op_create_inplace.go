@@ -21,9 +21,9 @@ import (
 // WRITE permission on it (ErrNoAuth). When the create succeeds, *parent is the Stat in the reply. If the
 // reply was lost and the node was found by its name, *parent is zero.
 //
-// If the node at old is gone, the create fails with ErrNodeDeleted. The node must have protection
-// (ErrBadArguments); its UUID is that of old, if old has one, so whoever knew old recognizes the new node. A
-// missing parent is not created.
+// If the node at old is gone, the create fails with ErrNodeDeleted. The node must have protection (ErrBadArguments);
+// its UUID is that of old, if old has one, so clients that know old recognize the new node. A missing parent is not
+// created.
 func (b CreateBuilder) InPlaceOf(old string, parent *Stat) CreateBuilder {
 	b.inPlaceOf = &inPlace{old: old, parent: parent}
 	return b
@@ -58,7 +58,7 @@ func (p *inPlace) guid() string {
 	return zkpath.NewGUID()
 }
 
-// request makes the transaction with that create. The deletion is first, since its refusal says most.
+// request makes the transaction with that create. The deletion is first, since its refusal is the most specific.
 func (p *inPlace) request(create jute.MultiOp, parent string) *wire.Call {
 	none := &jute.SetDataRequest{Path: parent, Data: []byte{}, Version: p.parent.Version}
 	return newCall(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{

@@ -15,13 +15,13 @@ import (
 type nodeState int8
 
 const (
-	nodeAbsent          nodeState = iota // no request is under way that could make the node
-	nodeSent                             // the create is under way
+	nodeAbsent          nodeState = iota // no request is in flight that could make the node
+	nodeSent                             // the create is in flight
 	nodeUnknown                          // the create's outcome is unknown
 	nodeSought                           // the client looks for the node, in the session of the create
 	nodeSoughtElsewhere                  // the client looks for the node, in a later session
 	nodeTaken                            // the node is the caller's
-	nodeUnwanted                         // the create is under way, and its caller has left
+	nodeUnwanted                         // the create is in flight, and its caller has left
 	nodeOver                             // the operation has ended, and the node is not wanted any more
 )
 

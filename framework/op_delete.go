@@ -236,7 +236,7 @@ type removalState int8
 
 const (
 	removalTried   removalState = iota // the caller waits for the operation
-	removalAwaited                     // the request is under way, and its caller has left
+	removalAwaited                     // the request is in flight, and its caller has left
 	removalOwed                        // the removal is a clean-up
 	removalOver
 )
@@ -295,7 +295,7 @@ type guaranteed struct {
 	c       *Client
 	state   removalState
 	owed    cleanup
-	marking bool // the request also leaves a mark: its refusal says nothing of the delete
+	marking bool // the request also leaves a mark: its refusal need not be the delete's
 }
 
 func (g *guaranteed) apply(ev removalEvent) (full error) {

@@ -29,7 +29,7 @@ type run[T any] struct {
 	background bool
 	told       bool // end has been called, and may not have returned
 	cut        bool // the server has closed the connection because of the request
-	left       bool // the caller left while the request was under way: the debt gets the answer
+	left       bool // the caller left while the request was in flight: the debt gets the answer
 	counted    bool // for the limit of those in the background
 }
 
@@ -188,8 +188,7 @@ func (r *run[T]) judge(reply wire.Reply) (v T, err error) {
 	return v, err
 }
 
-// doubted notes that an outcome is unknown, and marks an error that may be due to the success of an earlier
-// try.
+// doubted records that an outcome is unknown, and marks an error that may be due to the success of an earlier try.
 func (r *run[T]) doubted(v T, err error) (T, error) {
 	var cut *cutOffError
 	if errors.As(err, &cut) {

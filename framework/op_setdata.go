@@ -47,10 +47,10 @@ func (b SetDataBuilder) Idempotent() SetDataBuilder { b.again = true; return b }
 
 // ForPath replaces the data and returns the node's new Stat. Nil data means the client's default data.
 //
-// After an unknown outcome the write is repeated as the retry policy says. With a version it cannot take
-// effect twice. If the repeat fails with ErrBadVersion, the client reads the node, in the same session. If the node was not
-// changed since the call began, or only to the next version after the given one, with other data, no try was executed, and
-// the error is ErrBadVersion. Else the first try may have succeeded: without Idempotent the error is then
+// After an unknown outcome the write is repeated as the retry policy says. With a version it cannot take effect twice.
+// If the repeat fails with ErrBadVersion, the client reads the node, in the same session. If the node was not changed
+// since the call began, or only to the next version after the given one, with other data, no try was executed, and the
+// error is ErrBadVersion. Otherwise the first try may have succeeded: without Idempotent the error is then
 // ErrConnectionLoss (outcome unknown). Without a version a repeat may overwrite the write of another client in between.
 func (b SetDataBuilder) ForPath(ctx context.Context, path string, data []byte) (Stat, error) {
 	return foreground(ctx, b.operation(path, data))

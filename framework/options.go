@@ -352,7 +352,7 @@ func WithServerTick(d time.Duration) Option {
 
 // WithSafetyMargin shortens the time for which a hold is valid. The margin covers the scheduling of this process and
 // the difference between two clocks' rates. It also gives the work under the hold time to stop before the servers can
-// give the lock to somebody else. (See [WithFenceGrace] for the client's own actions after a loss.) 0 means no margin.
+// give the lock to another client. (See [WithFenceGrace] for the client's own actions after a loss.) 0 means no margin.
 //
 // Default: a tenth of the session timeout, at least 10 ms and at most 1 s.
 func WithSafetyMargin(d time.Duration) Option {
@@ -364,7 +364,7 @@ func WithSafetyMargin(d time.Duration) Option {
 // WithFenceGrace sets the pause between the loss of a session and the beginning of the next session. When the next
 // session begins, the client closes the old session at the server, if it may still be alive there, over a second
 // connection. So the locks of the old session are passed on sooner. The pause gives their holders time to stop before
-// the client itself passes them on. Until the pause is over there is no connection. 0 means no pause.
+// the client itself passes them on. There is no connection during the pause. 0 means no pause.
 //
 // Default: a tenth of the session timeout, at least 10 ms and at most 1 s; a quarter of that after a session that a
 // server has reported expired, when other clients have had the locks for a while. [WithSafetyMargin] sets the time that

@@ -70,13 +70,13 @@ func (s *Session) Context() context.Context {
 	return s.e.ctx
 }
 
-// Done is closed when the session is over.
+// Done is closed when the session has ended.
 func (s *Session) Done() <-chan struct{} { return s.Context().Done() }
 
-// WaitQuorum returns nil as soon as the session is connected to a server with a quorum; only then can
-// anything be written or held. (With [WithReadOnly] the client also connects to servers without a quorum.) It
-// returns ErrSessionLost or ErrClosed when the session is over. When ctx ends first, the error matches
-// ErrNotConnected and ctx.Err().
+// WaitQuorum returns nil as soon as the session is connected to a server with a quorum; only then can anything be
+// written or held. (With [WithReadOnly] the client also connects to servers without a quorum.) It returns
+// ErrSessionLost or ErrClosed when the session has ended. When ctx ends first, the error matches ErrNotConnected and
+// ctx.Err().
 func (s *Session) WaitQuorum(ctx context.Context) error {
 	if s.none() {
 		return ErrNoClient

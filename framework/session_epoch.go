@@ -23,7 +23,7 @@ type epoch struct {
 	cancel context.CancelCauseFunc
 
 	// Owned by the manager's goroutine:
-	probing  bool         // a read of configPath is under way
+	probing  bool         // a read of configPath is in flight
 	refusals int          // number of reads of configPath in a row that were refused for a passing reason
 	logged   wire.Servers // the assumptions about the servers as last logged
 
@@ -45,8 +45,8 @@ func (e *epoch) change(f func()) {
 	e.changed.Fire()
 }
 
-// connected reports whether the session has a connection to a member with a quorum. The epoch notes a loss before the
-// loss is announced: code that learns of it from the end of a hold must not be told that the client is connected.
+// connected reports whether the session has a connection to a member with a quorum. The epoch records a loss before the
+// loss is announced: so code that runs at the end of a hold does not find the client connected.
 func (e *epoch) connected() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

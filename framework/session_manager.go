@@ -234,8 +234,8 @@ func (m *manager) lost(log *slog.Logger, e *epoch, ev wire.Event) {
 	log.Warn("session lost, and what was held in it; opening the next one", "err", ev.Err)
 	fences := e.wire.Unfenced()
 	if e.wire.Agreed() {
-		// No request of the session is under way any more after twice its timeout: once for the last request
-		// that a server may have seen, once for that server's own clock.
+		// No request of the session is in flight any more after twice its timeout: once for the last request that a
+		// server may have seen, once for that server's own clock.
 		left, grace := 2*e.wire.Timeout(), m.core.cfg.grace(e.wire.Timeout(), ev.Err)
 		if errors.Is(ev.Err, wire.ErrExpired) {
 			// A leader may call a session expired before the others have agreed, but it does not lead for

@@ -194,7 +194,7 @@ func (b *board) announce(change StateChange) {
 	}
 }
 
-// hear has f called after each change until stop is called. f must never wait.
+// hear calls f after each change until stop is called. f must never wait.
 func (b *board) hear(f func()) (stop func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

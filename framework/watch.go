@@ -21,10 +21,10 @@ const (
 	EventNodeDataChanged
 	// EventNodeChildrenChanged reports that a child was created or deleted.
 	EventNodeChildrenChanged
-	// EventReset says, only to persistent watches, that changes may not have been reported: the connection
-	// was lost and is back, or more than [WatchBacklog] events were waiting to be received. It stands for all
-	// those changes. Events before it report earlier changes; events after it report later changes, or repeat
-	// some. Read again everything that the watch covers. Path is the path of the watch.
+	// EventReset reports, only to persistent watches, that changes may not have been reported: the connection was lost
+	// and is back, or more than [WatchBacklog] events were waiting to be received. It stands for all those changes.
+	// Events before it report earlier changes; events after it report later changes, or repeat some. Read again
+	// everything that the watch covers. Path is the path of the watch.
 	EventReset
 	// EventEnd is the last event of a watch whose session has ended. Err has the reason. To continue watching set a new
 	// watch.
@@ -375,7 +375,7 @@ func (b *backlog) admit(ev Event, root string) (Event, bool) {
 	return ev, true
 }
 
-// received notes that the first waiting event was received.
+// received records that the first waiting event was received.
 func (b *backlog) received(ev Event) {
 	if b.unbounded {
 		return
