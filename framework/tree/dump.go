@@ -42,7 +42,7 @@ type dumpNode struct {
 	Data []byte `json:"data,omitempty"`
 	// ACL is left out only if, by the header, no node has an ACL.
 	ACL []dumpACL `json:"acl,omitempty"`
-	// For people who read the dump.
+	// For human readers of the dump.
 	Version  int32 `json:"version"`
 	Cversion int32 `json:"cversion"`
 	Ctime    int64 `json:"ctime"`

@@ -219,7 +219,7 @@ func (n create) size() int {
 	return size
 }
 
-// above creates the missing parents of the root. It does not create a chroot, but finds out whether that is there.
+// above creates the missing parents of the root. It does not create a chroot, but checks that it exists.
 func (r restore) above(ctx context.Context, path string) error {
 	parent := zkpath.Parent(r.root)
 	switch {
@@ -233,7 +233,7 @@ func (r restore) above(ctx context.Context, path string) error {
 
 // put creates nodes, parents first.
 func (r restore) put(ctx context.Context, nodes []create) (existing int, err error) {
-	singly := len(nodes) == 1 || nodes[0].at == "/" // which is there already
+	singly := len(nodes) == 1 || nodes[0].at == "/" // which exists already
 	err = r.v.flight(ctx, func(ctx context.Context) (err error) {
 		if !singly {
 			if singly, err = r.atOnce(ctx, nodes); err != nil || !singly {
