@@ -35,7 +35,7 @@ type engine struct {
 	batch   []post             // taken from the inbox, to be run now
 	session *framework.Session // nil between sessions
 	view    *framework.Client  // the client view of session
-	way     way                // how the cache learns of changes; answers for another way are ignored
+	way     way                // the method of watching; replies for another way are ignored
 	reads   reads
 	stale   staleStats
 	retries retries

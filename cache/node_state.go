@@ -3,7 +3,7 @@ package cache
 // nodeState has the reads of a node that are still missing, and the reliability of the earlier ones. Only next changes
 // it; engine.apply carries out the effects.
 //
-// A reply may be older than an event that was handled before it; fetchOutdated notes that:
+// A reply may be older than an event that was handled before it; fetchOutdated records that:
 //  1. The server executes a read, and replies.
 //  2. Another client changes the node, and the server sends an event.
 //  3. The engine handles the event first, because the callback of the reply was registered too late to be called first.
@@ -67,7 +67,7 @@ const (
 	dataWatchFired                     // an event has used up a one-shot watch
 	listWatchFired                     //
 	bothWatchesFired                   // … or both, also the watch that a list in flight is setting
-	dataWatchSet                       // a reply says that a one-shot watch is set; before dataReplied
+	dataWatchSet                       // by a reply, a one-shot watch is set; before dataReplied
 	listWatchSet                       //
 	watchesDropped                     // the one-shot watches are not needed any more
 	gapFound                           // events may have been missed: the node has to be compared

@@ -134,7 +134,7 @@ func (w *oneShotWay) got(o op, s sent, r *framework.ReadResult) {
 	w.e.gotOne(o, r)
 }
 
-// keepWatch notes that a read has set its watch, unless an event may have used it up:
+// keepWatch records that a read has set its watch, unless an event may have used it up:
 //  1. The server executes the read, which sets the watch, and replies.
 //  2. A change fires the watch. The event is handled before the reply, and makes the read outdated.
 //  3. The reply is handled. The read will be sent once more, and set another watch.
@@ -192,8 +192,7 @@ const (
 	mostLeaves, mostLeafBytes, fewLeaves = 512, 64 << 10, 4
 )
 
-// reading notes a transaction before a node is read. After a reconnect leaves that were read before are
-// listed.
+// reading records a transaction before a node is read. After a reconnect leaves that were read before are listed.
 func (w *oneShotWay) reading() {
 	e, l := w.e, &w.leaves
 	connections := e.session.Connections()

@@ -12,7 +12,8 @@ import (
 // TreeOption is an option of [NewTree]. Every [Option] is a TreeOption, too.
 type TreeOption interface{ apply(*config) error }
 
-// Option is an option of every kind of cache. If one is given several times the last counts, unless it says otherwise.
+// Option is an option of every kind of cache. If one is given several times the last counts, unless documented
+// otherwise.
 type Option interface {
 	TreeOption
 	general()

@@ -180,7 +180,7 @@ func (w *persistentWay) touched(path string, created bool) {
 		return
 	}
 	if zkpath.Validate(path, false) != nil {
-		return // no such node can exist, whatever the server says: it could never be read
+		return // no such node can exist: it could never be read
 	}
 	if name := zkpath.Base(path); e.accepts(parent, name) {
 		e.apply(e.store.insert(parent, name), dataWanted)
@@ -251,8 +251,8 @@ func (w *persistentWay) gap() {
 	w.askZxid()
 }
 
-// askZxid asks for the server's zxid. The reply to an earlier question may arrive late and says nothing
-// about the last gap.
+// askZxid asks for the server's zxid. Replies to earlier questions may arrive late, and are ignored: they do not cover
+// the last gap.
 func (w *persistentWay) askZxid() {
 	w.questions++
 	w.againAt = time.Time{}

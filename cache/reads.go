@@ -33,7 +33,7 @@ type reads struct {
 	weight  int   // of the reads in flight
 	awaited int   // how many nodes the load, or the comparison after a gap, waits for
 	sizes   sizes // of requests
-	halted  bool  // the session is over; the notice of its end is still to come
+	halted  bool  // the session has ended; the notice of its end is still to come
 
 	pausedUntil time.Time
 	pause       time.Duration
@@ -70,7 +70,7 @@ func (r *reads) expect(n *node) int {
 	return r.sizes.average
 }
 
-// delivered notes how large nodes are, by a reply with the data of so many.
+// delivered records how large nodes are, by a reply with the data of so many.
 func (r *reads) delivered(nodes, bytes int) {
 	r.pause = pauseFirst
 	if s := &r.sizes; nodes > 0 {

@@ -123,9 +123,9 @@ func childless(stat *framework.Stat) bool {
 		uint64(stat.EphemeralOwner)>>56 != ttl
 }
 
-// unreadable notes that a node cannot be read for now. Newer servers send no events of a node to a client
-// without permission to READ it, and the one-shot watches for those events are used up. So when the node can
-// be read again, nothing that was known before counts.
+// unreadable records that a node cannot be read for now. Newer servers send no events of a node to a client without
+// permission to READ it, and the one-shot watches for those events are used up. So when the node can be read again,
+// nothing that was known before counts.
 func (e *engine) unreadable(n *node, err error) {
 	if errors.Is(err, framework.ErrNoAuth) {
 		e.apply(n, childrenUncertain)

@@ -8,8 +8,8 @@ import (
 
 // The server reports a transaction piece by piece: first that one node is gone, then that another was created; the data
 // have to be read. Shown one by one, these would be states that the tree never had. So the store records the changes
-// while readers continue seeing the earlier state. The engine publishes the record when it knows everything that had
-// happened until some moment.
+// while readers continue seeing the earlier state. The engine publishes the record when it has read all changes up to
+// some moment.
 
 const (
 	// keepMost limits the time for which changes are withheld. If they come too fast for a moment when everything is

@@ -23,7 +23,7 @@ type syncState struct {
 	connections uint64
 }
 
-// about notes what at.Synced is about from now on.
+// about sets the session and the number of connections to which at.Synced applies.
 func (s *syncState) about(session *framework.Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,8 +60,8 @@ func (s *syncState) set(synced bool) {
 	}
 }
 
-// progressed notes how many nodes are known, how many of them the load still waits for, and whether the root
-// cannot be read.
+// progressed records how many nodes are known, how many of them the load still waits for, and whether the root cannot
+// be read.
 func (s *syncState) progressed(known, awaited int, root failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,7 +18,7 @@ type way interface {
 	// tidy removes the watches of forgotten nodes. No lock is held.
 	tidy()
 
-	// reconnected notes that the session has a new connection.
+	// reconnected records that the session has a new connection.
 	reconnected()
 	// caughtUp reports whether every change until now was reported, and every later change will be.
 	caughtUp() bool
