@@ -17,7 +17,7 @@ type admission struct {
 	probe   bool    // the next handshake claims to have seen nothing
 
 	askFirst  bool            // a server requires authentication: ask for its verdict first
-	refusedBy map[string]bool // servers that have refused our credentials since the last connection
+	refusedBy map[string]bool // servers that have refused the credentials since the last connection
 	refused   error           // the last of these refusals, if all servers refuse
 }
 
@@ -41,7 +41,7 @@ func (a *admission) hungUp(at instant, servers int, timeout time.Duration, sessi
 	return long
 }
 
-// refuse notes that a server refuses our credentials. all reports whether every server does.
+// refuse records that a server refuses the credentials. all reports whether every server does.
 func (a *admission) refuse(server string, err error, within func(map[string]bool) bool) (all bool) {
 	if a.refusedBy == nil {
 		a.refusedBy = map[string]bool{}
@@ -53,9 +53,9 @@ func (a *admission) refuse(server string, err error, within func(map[string]bool
 	return all
 }
 
-// handshakeFailed notes that a handshake has failed. A session that only a member without a quorum knows of
-// does not lapse: it is given up when it has been refused for long. A session that a quorum knows of has its
-// time; and a server that is silent has refused nothing.
+// handshakeFailed records that a handshake has failed. A session that only a member without a quorum knows does not
+// lapse, so it ends here when it has been refused for long. A session that a quorum knows lapses by the clock; and a
+// silent server has not refused.
 func (s *Session) handshakeFailed(err error) {
 	s.mu.Lock()
 	known := &s.identity
@@ -69,7 +69,7 @@ func (s *Session) handshakeFailed(err error) {
 	}
 }
 
-// loginRequired notes that a server has ended a connection because we had not authenticated.
+// loginRequired records that a server has ended a connection because the client had not authenticated.
 func (s *Session) loginRequired(server string) {
 	s.mu.Lock()
 	s.admission.askFirst = true

@@ -14,10 +14,10 @@ var (
 	// ErrSessionLost means that the session ended before the call was answered. It comes joined with ErrNotSent or
 	// ErrConnectionLost.
 	ErrSessionLost = errors.New("session lost")
-	// ErrExpired is the cause of a Lost event when the server said that the session is gone.
+	// ErrExpired is the cause of a Lost event when a server has reported the session expired.
 	ErrExpired = errors.New("session expired by the server")
-	// ErrLapsed is the cause of a Lost event when our own clock ran out (promise P1), whatever the server may
-	// think.
+	// ErrLapsed is the cause of a Lost event when the session's time has run out by the client's clock (promise P1);
+	// the servers may not have expired it.
 	ErrLapsed = errors.New("no answer in time: the server may have expired the session")
 	// ErrClosed means that the session was closed by its owner.
 	ErrClosed = errors.New("closed")
@@ -59,7 +59,7 @@ const (
 	Regressed
 	// Failed reports that an attempt to connect failed.
 	Failed
-	// Lost is the last event: the session is gone for us.
+	// Lost is the last event: the session has ended here.
 	Lost
 )
 

@@ -10,9 +10,9 @@ import (
 // A call's way: Submit queues it, pump takes it off the queue while the window is open, write puts it into
 // the connection's output, and replied finds it again when its answer comes.
 
-// firstXid is the first xid of our own requests; they count down from here. ZooKeeper reserves small negative
-// numbers, and a guest counts up. The counter is never reset within a session: members match replies to
-// sessions by (session, xid), also across connections.
+// firstXid is the first xid of the session's own requests; they count down from here. ZooKeeper reserves small negative
+// numbers, and a guest counts up. The counter is never reset within a session: members match replies to sessions by
+// (session, xid), also across connections.
 const firstXid int32 = -1000
 
 // calls are a session's requests without an answer. Session.mu guards it.
@@ -287,8 +287,8 @@ func (s *Session) unqueue(c *Call, cause error, t *todo) {
 	t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrNotSent, cause)})
 }
 
-// replied handles the answer to one of our calls. It returns an error if the connection cannot continue: ErrLapsed if
-// the answer came after the session had lapsed, errSkipped if an earlier call was not answered.
+// replied handles the reply to a call of the session. It returns an error if the connection cannot continue: ErrLapsed
+// if the answer came after the session had lapsed, errSkipped if an earlier call was not answered.
 func (s *Session) replied(l *link, in incoming) (err error) {
 	s.locked(func() (t todo) {
 		c := s.calls.flight.first
@@ -364,10 +364,10 @@ func extends(code int32) bool {
 	return true
 }
 
-// window bounds how many calls of a connection may be without an answer. A server answers one client in
-// order, so an urgent call still waits for all that was written before it: in our buffers, on the network, at
-// the server. How long that takes depends on the server, the network and the sizes, so it is measured: the
-// window grows while calls wait and answers come soon, and shrinks when they come late. Session.mu guards it.
+// window limits the calls of a connection in flight. A server answers one client in order, so an urgent call still
+// waits for all that was written before it: in the client's buffers, on the network, at the server. How long that takes
+// depends on the server, the network and the sizes, so it is measured: the window grows while calls wait and replies
+// come soon, and shrinks when they come late. Session.mu guards it.
 type window struct {
 	most  int           // it never grows beyond this
 	size  int           // the present size
@@ -415,6 +415,6 @@ func (w *window) answered(cost int, took time.Duration, flying int, wanted bool)
 	case w.size > windowAtLeast:
 		w.size, w.stale = max(w.size/2, windowAtLeast), flying
 	default:
-		w.base = took // not our doing: the server, or the network, has become slower
+		w.base = took // not caused by this window: the server, or the network, has become slower
 	}
 }

@@ -71,7 +71,7 @@ var reasons = []struct {
 	{"closed", []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, io.ErrClosedPipe, net.ErrClosed}},
 }
 
-// Reason says in a word why a connection or a session has ended, for metrics. It is "" for nil.
+// Reason returns one word for the reason why a connection or a session has ended, for metrics; "" for nil.
 func Reason(err error) string {
 	if err == nil {
 		return ""

@@ -13,13 +13,13 @@
 //	identity   its id, and sessions that a handshake may have left at a server    identity.go
 //	registry   the watches: one on the server per path and kind                  watches.go, fired.go,
 //	                                                                              rearm.go, watching.go
-//	admission  servers that refuse us                                             admission.go
+//	admission  servers that refuse the client                                     admission.go
 //	fences     earlier sessions that may live                                     fence.go
 //	attempt    from a dialled connection to one that is ready                     handshake.go, login.go
 //	link       one connection: reader, writer, watchdog                           link.go, keeper.go
 //	incoming   a frame from the server, and its limits                            incoming.go
 //	errors     of callers, and why connections end                                api.go, diagnosis.go
-//	Guest      go-zookeeper's requests beside ours (internal/guest)               guest.go
+//	Guest      go-zookeeper's requests (internal/guest)                           guest.go
 //	Validity   until when the session is certain to live (promise P1)             validity.go, liveness.go
 //	hosts      the server list and the backoff between passes over it             hosts.go
 //

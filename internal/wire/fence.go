@@ -78,9 +78,8 @@ func (f *fences) tried(old Fence, err error, at time.Time) (stop, abandoned erro
 	return nil, err
 }
 
-// Unfenced returns the earlier sessions that are not known to be closed. Once a member with a quorum has
-// accepted this session, these are the ones that could not be closed, and no request of them is under way any
-// more.
+// Unfenced returns the earlier sessions that are not known to be closed. Once a member with a quorum has accepted this
+// session, these are the ones that could not be closed, and no request of them is in flight any more.
 func (s *Session) Unfenced() []Fence { return s.fences.all() }
 
 // fence closes the earlier sessions, so that nothing of them can happen any more: a write still in a socket would be
@@ -90,7 +89,7 @@ func (s *Session) Unfenced() []Fence { return s.fences.all() }
 func (s *Session) fence(server string) error {
 	for _, f := range s.fences.due() {
 		err := s.closeOld(s.ctx, f, server)
-		if errors.Is(err, errGone) { // says a server with a quorum
+		if errors.Is(err, errGone) { // from a server with a quorum
 			err = nil
 		}
 		stop, abandoned := s.fences.tried(f, err, time.Now())
@@ -140,7 +139,7 @@ func (s *Session) closeUnconnected(ctx context.Context) bool {
 	return false
 }
 
-// errGone is a server's word that it knows no such session.
+// errGone means that the server does not know the session.
 var errGone = errors.New("the server knows no such session")
 
 // closeOld closes a session on a separate connection. nil means that the server has closed it.

@@ -32,8 +32,8 @@ type Guest interface {
 
 var errGuestEnded = errors.New("go-zookeeper's connection was closed")
 
-// Invite makes g the session's guest, once. live ends with the live connection, nil if there is none. invited is false if
-// the session has ended, which g is told.
+// Invite makes g the session's guest, once. live ends with the live connection, nil if there is none. invited is false
+// if the session has ended, which is reported to g.
 func (s *Session) Invite(g Guest) (live <-chan struct{}, invited bool) {
 	s.mu.Lock()
 	err, l := s.ending.err, s.links.live

@@ -64,7 +64,7 @@ type attempt struct {
 	conn   net.Conn
 	in     *meter
 
-	probe, askFirst bool // as admission says
+	probe, askFirst bool // set by admission
 }
 
 // dialOne begins an attempt to connect.
@@ -127,8 +127,8 @@ func declined(body []byte) error {
 	return fmt.Errorf("%w: error code %d", errRefused, h.Err)
 }
 
-// establish makes the attempt a link. While it runs the session's identity knows that its server may open a
-// session. The error is ErrClosed if the session is being closed and has had no connection.
+// establish makes the attempt a link. While it runs the session's identity records that the server may open a session.
+// The error is ErrClosed if the session is being closed and has had no connection.
 func (a *attempt) establish() (*link, error) {
 	s := a.s
 	s.mu.Lock()

@@ -47,7 +47,7 @@ func newHosts(servers []string) *hosts {
 			backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(most),
 			backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0), backoff.WithMaxElapsedTime(0))
 	}
-	h.delay, h.refuses = pauses(time.Second), pauses(longestPause) // a server that refuses, or drops us, is spared
+	h.delay, h.refuses = pauses(time.Second), pauses(longestPause) // for servers that refuse, or drop connections
 	return h
 }
 
@@ -127,7 +127,7 @@ func (h *hosts) pause() time.Duration {
 	return delay.NextBackOff()
 }
 
-// refused notes that a server has answered, but no connection came of it.
+// refused records that a server has answered, but the attempt has failed.
 func (h *hosts) refused() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -225,7 +225,7 @@ func (h *hosts) shun(server string) {
 	h.last = server
 }
 
-// connected notes that there is a connection to the server that next returned last.
+// connected records that there is a connection to the server that next returned last.
 func (h *hosts) connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

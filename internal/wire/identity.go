@@ -14,7 +14,7 @@ type identity struct {
 	zxid     int64         // the highest of any reply, this process's earlier sessions included
 	ahead    bool          // an event has shown a later change, and no reply since then has said which
 
-	handshake chan struct{} // of one before the first connection: closed at its end; nil if none is under way
+	handshake chan struct{} // of a handshake before the first connection: closed at its end; nil if none is in progress
 	unsure    bool          // its server may have opened a session
 	strays    int           // earlier handshakes that ended so
 	agreed    bool          // a member with a quorum has confirmed the session
@@ -42,8 +42,8 @@ func (i *identity) endHandshake() {
 	}
 }
 
-// connected is called when there is a connection. A member without a quorum knows nothing of sessions that
-// the others have opened.
+// connected is called when there is a connection. A member without a quorum does not know the sessions that others have
+// opened.
 func (i *identity) connected(id int64, password []byte, timeout time.Duration, quorum bool) {
 	i.id, i.password, i.timeout, i.unsure = id, password, timeout, false
 	if quorum {
@@ -54,7 +54,7 @@ func (i *identity) connected(id int64, password []byte, timeout time.Duration, q
 // outlives reports whether a session may stay on a server if this one ends without an acknowledgement.
 func (i *identity) outlives() bool { return i.agreed || i.strays > 0 || i.handshake != nil && i.unsure }
 
-// noStray notes that the handshake under way has left no session on its server.
+// noStray records that the handshake in progress has left no session on its server.
 func (s *Session) noStray() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,8 +77,8 @@ func (s *Session) Timeout() time.Duration { return s.validity.timeout(s.known().
 // ID is the session's id, 0 before the first handshake.
 func (s *Session) ID() int64 { return s.known().id }
 
-// Identity is the session's id and password: whoever has them can take the session over or end it. Never log
-// them together.
+// Identity is the session's id and password: a client that has them can take the session over or end it. Never log them
+// together.
 func (s *Session) Identity() (id int64, password []byte) {
 	i := s.known()
 	return i.id, slices.Clone(i.password)

@@ -138,14 +138,13 @@ func (cfg *Config) checkPath(path string) error {
 	return nil
 }
 
-// meter reads a connection and knows when something came in last, and how fast a frame does.
+// meter reads a connection, and measures the time of the last read and the pace of the current frame.
 type meter struct {
 	*bufio.Reader
 	conn net.Conn
 	mu   sync.Mutex
 	at   instant
-	// The frame that is coming in: since when, how many bytes were not here yet then, and how many of them
-	// are.
+	// The current frame: the time of its announcement, the bytes missing then, and those read since.
 	begun     instant
 	want, got int
 }

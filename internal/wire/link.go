@@ -55,22 +55,22 @@ type pulse struct {
 	pings []instant // when the unanswered pings were written, oldest first: they share one xid
 }
 
-// sends notes a request. Session.mu is held.
+// sends records a request. Session.mu is held.
 func (l *link) sends(at instant) {
 	if l.pulse.sent = at; l.pulse.owing.t.IsZero() {
 		l.pulse.owing = at
 	}
 }
 
-// hears notes an answer: whatever is still owed, the server has been there. (Pings share one xid. When one was
-// lost those after it look unanswered, and are not.) Session.mu is held.
+// hears records a reply: the server is alive even if older requests are still unanswered. (Pings share one xid: after a
+// lost ping later ones look unanswered, though they are not.) Session.mu is held.
 func (l *link) hears(at instant) {
 	if l.pulse.heard, l.pulse.owing = at, at; l.s.calls.flight.first == nil {
 		l.pulse.owing = instant{}
 	}
 }
 
-// owes is for how long the server has owed us an answer. Session.mu is held.
+// owes returns the time for which the server has owed a reply. Session.mu is held.
 func (l *link) owes(at instant) time.Duration {
 	if l.pulse.owing.t.IsZero() {
 		return 0

@@ -37,7 +37,7 @@ type Verdict int8
 const (
 	// Alone: it is.
 	Alone Verdict = iota + 1
-	// Member: it is not, or does not say.
+	// Member: it is not, or its answer does not show it.
 	Member
 	// Later: it could not answer now.
 	Later
@@ -126,7 +126,7 @@ type touch struct {
 // touchSlots bounds the touches that are kept; see apart.
 const touchSlots = 16
 
-// Connecting notes that a connect request is sent. Whatever server it reaches may replace the session's timeout.
+// Connecting records that a connect request is sent. Whatever server it reaches may replace the session's timeout.
 func (l *Liveness) Connecting(at Instant) {
 	if l.standing.Timeout == 0 {
 		return
@@ -171,7 +171,7 @@ func (l *Liveness) Connected(sent, now Instant, granted time.Duration, readOnly 
 	l.note(touch{sent.Boot, now.Mono})
 }
 
-// Answer notes that a request sent at sent was answered at now.
+// Answer records that a request sent at sent was answered at now.
 func (l *Liveness) Answer(p Proof, sent, now Instant) {
 	if l.standing.Timeout == 0 {
 		return
@@ -205,7 +205,8 @@ func (l *Liveness) Answer(p Proof, sent, now Instant) {
 	l.note(touch{sent.Boot, now.Mono})
 }
 
-// Judge notes the connected server's answer to the question whether it is standalone, and reports whether to ask again.
+// Judge records the connected server's answer to the question whether it is standalone, and reports whether to ask
+// again.
 func (l *Liveness) Judge(v Verdict) (again bool) {
 	if v == Later {
 		l.evasive = true

@@ -55,7 +55,7 @@ func (r *registry) rearming(c *Call) {
 // armed, its node may have changed, so it is reported as changed.
 func (r *registry) rearmed(a *Rearming, code int32) (fire []delivery) {
 	for _, w := range a.Watches {
-		e := r.entries[keyOf(w)] // it is pending, so it is there
+		e := r.entries[keyOf(w)] // pending, so it exists
 		e.pending--
 		attached := slices.Contains(e.subs, w)
 		switch {

@@ -126,8 +126,8 @@ func (v *Validity) Unhold() {
 	v.live.Hold(-1, at)
 }
 
-// Answered notes the server's answer to the question whether it stands alone, and returns whether to ask
-// again. It must be called before the connection that carried the answer is gone: inside the call's Done.
+// Answered records the server's answer to the question whether it is standalone, and reports whether to ask again. It
+// must be called before the connection that carried the answer is gone: inside the call's Done.
 func (v *Validity) Answered(verdict Verdict) (again bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -220,7 +220,7 @@ func (v *Validity) answer(sent instant, proof Proof) bool {
 	return true
 }
 
-// connecting notes that a connect request is sent.
+// connecting records that a connect request is sent.
 func (v *Validity) connecting(at instant) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

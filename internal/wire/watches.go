@@ -39,7 +39,7 @@ type watchEntry struct {
 	key        watchKey
 	subs       []*Watch
 	prev, next *watchEntry // in the order
-	pending    int32       // calls under way that arm it
+	pending    int32       // calls in flight that arm it
 	recursive  int32       // subscribers, attached or pending, that want the whole subtree
 	mode       int8        // Persistent: as it was last written
 	armed      bool        // there is a watch on the server, or will be after the next reconnect
@@ -114,14 +114,14 @@ func (r *registry) find(path string, kind WatchKind) *watchEntry {
 	return r.entries[watchKey{path, kind}]
 }
 
-// submitting notes which watches a call will arm.
+// submitting records which watches a call will arm.
 func (r *registry) submitting(c *Call) {
 	for _, w := range c.watches() {
 		r.submitted(w)
 	}
 }
 
-// submitted notes that a call will arm w.
+// submitted records that a call will arm w.
 func (r *registry) submitted(w *Watch) {
 	w.attach(r.entry(keyOf(w)))
 	w.entry.pending++
@@ -200,7 +200,7 @@ func (r *registry) answered(c *Call, code int32) (fire []delivery) {
 	return nil
 }
 
-// fresh notes that an entry has got a subscriber.
+// fresh records that an entry has got a subscriber.
 func (r *registry) fresh(e *watchEntry) {
 	if len(e.subs) == 1 {
 		r.order.remove(e)
@@ -301,8 +301,8 @@ func removal(path string, what int32) *Call {
 	return &Call{Op: jute.OpRemoveWatches, Body: jute.Marshal(&jute.PathIntRequest{Path: path, Value: what})}
 }
 
-// shared notes that the guest watches paths, too. It appends the persistent watches at these paths: on servers before 3.9
-// the guest's watches replace them.
+// shared records that the guest watches paths, too. It appends the persistent watches at these paths: on servers before
+// 3.9 the guest's watches replace them.
 func (r *registry) shared(again []*watchEntry, kind WatchKind, paths ...string) []*watchEntry {
 	for _, path := range paths {
 		r.entry(watchKey{path, kind}).guest = true

@@ -125,7 +125,8 @@ func (s *Session) UnwatchPath(set *WatchSet, path string, kinds ...WatchKind) {
 	})
 }
 
-// notified hands a watch event to its subscribers. It returns the guest if that may have some, too, else nil.
+// notified reports a watch event to its subscribers. It returns the guest if it may have a watch there, too, otherwise
+// nil.
 func (s *Session) notified(l *link, ev jute.WatcherEvent) (guest Guest) {
 	parent := zkpath.Parent(ev.Path)
 	s.locked(func() (t todo) {
