@@ -205,7 +205,7 @@ func (c *conn) request(frame []byte, ended bool) {
 	}
 }
 
-// remember notes a request, so that its answer can be checked.
+// remember records a request, so that its answer can be checked.
 func (c *conn) remember(h jute.RequestHeader, body []byte) {
 	q := asked{op: h.Op}
 	if h.Op == jute.OpMulti || h.Op == jute.OpMultiRead {

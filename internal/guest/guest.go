@@ -66,7 +66,7 @@ type Guest struct {
 	over     bool       // the session has ended,
 	expired  bool       // because the server said so
 
-	toldExpired bool // the library has been told so; belongs to its dialer
+	toldExpired bool // the expiry has been reported to the library; used by its dialer
 }
 
 // patience is the longest time for which a request of the library waits for a connection; it waits at least half of
@@ -164,8 +164,8 @@ func (g *Guest) take(server string) (taken net.Conn, err error) {
 	return taken, err
 }
 
-// deadEnd returns a connection to nowhere, for a library whose session has ended. One whose session has expired is told so
-// first, and dials again.
+// deadEnd returns a connection to nowhere, for a library whose session has ended. If the session has expired, the
+// library gets a connection that reports that first, and dials again.
 func (g *Guest) deadEnd() net.Conn {
 	g.mu.Lock()
 	tell := g.expired && !g.toldExpired
