@@ -33,7 +33,8 @@ func (c *Callback) Call(client *framework.Client, err error) {
 	}
 }
 
-// Later is Call for a result that is there already, while the caller is in its call.
+// Later makes the client call Call on its callback goroutine, for a result that is known before ReleaseInBackground
+// returns.
 func (c *Callback) Later(client *framework.Client, err error) {
 	client.Later(func() { c.Call(client, err) })
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/go-curator/curator/internal/fencing"
 )
 
-// ErrNotReleased means that the server refuses to delete the node of something whose work is done: it stays taken until
-// its session ends. It says nothing bad about the work.
+// ErrNotReleased means that the work was done, but the server refuses to delete the hold's node, which stays until its
+// session ends.
 var ErrNotReleased = errors.New("the work was done, but the server refused to release the lock, lease or " +
 	"leadership, which stays taken until the session ends")
 

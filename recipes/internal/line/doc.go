@@ -22,5 +22,5 @@
 //     watched, still exists. A node that was deleted while another was ahead of it is never granted; its owner notices
 //     the deletion at the latest by its recheck, about once per session timeout.
 //   - When a caller leaves the line, for whatever reason, the client deletes its node, and repeats that until it has
-//     succeeded.
+//     succeeded or the session has ended.
 package line

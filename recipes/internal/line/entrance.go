@@ -101,8 +101,8 @@ func (e *Entrance[K, Q]) Leave() {
 	}
 }
 
-// Join returns the question of a newcomer. It is own, which the newcomer has to ask, if fewer than most are
-// under way. Done is called once for each Join.
+// Join returns the request for a newcomer. It is own, which the newcomer has to send, if fewer than most are in flight.
+// Done is called once for each Join.
 func (e *Entrance[K, Q]) Join(own *Shared[Q], most int) *Shared[Q] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -119,8 +119,8 @@ func (e *Entrance[K, Q]) Join(own *Shared[Q], most int) *Shared[Q] {
 	return own
 }
 
-// Done ends a newcomer's use of a question, when it has the answer or has given up. If next is not nil, the caller
-// has to ask that now, and then to call its WasAsked.
+// Done ends a newcomer's use of a request, when it has the reply or has given up. If next is not nil, the caller has to
+// send that now, and then to call its WasAsked.
 func (e *Entrance[K, Q]) Done(s *Shared[Q]) (next *Shared[Q]) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,7 +144,7 @@ func (e *Entrance[K, Q]) Done(s *Shared[Q]) (next *Shared[Q]) {
 // WasAsked wakes all goroutines that share the request.
 func (s *Shared[Q]) WasAsked() { close(s.asked) }
 
-// Asked waits until the question was asked. It is false if ctx has ended.
+// Asked waits until the request was sent. It returns false if ctx has ended.
 func (s *Shared[Q]) Asked(ctx context.Context) bool {
 	if s.asked == nil {
 		return true
@@ -166,9 +166,9 @@ type comers struct {
 	session int64
 }
 
-// listing is a list of the directory for those whose creates were queued before it.
+// listing is a list of the directory for the goroutines whose creates were queued before it.
 type listing struct {
-	listed      *framework.Pending[framework.ChildrenResult] // nil if whoever asked did not return
+	listed      *framework.Pending[framework.ChildrenResult] // nil if the sender did not return
 	connections uint64                                       // of the session, before it was asked for
 }
 

@@ -189,8 +189,8 @@ func (l *Line) Enter(ctx context.Context, wait Waiter) (*Handle, error) {
 	return g.handle(), nil
 }
 
-// Reenter returns one more Handle on the grant that ctx carries. It is nil if ctx carries none that is shared
-// and held, if the Line has NoReentry, or if the client is the view of a session that is over.
+// Reenter returns one more Handle on the grant that ctx carries. It is nil if ctx carries none that is shared and held,
+// if the Line has NoReentry, or if the client is the view of a session that has ended.
 func (l *Line) Reenter(ctx context.Context) *Handle {
 	if g := l.Holds(ctx); g != nil && !l.NoReentry && l.Client.Err() == nil {
 		return g.join()
@@ -234,7 +234,7 @@ func (h *Handle) Revoked() <-chan struct{} { return h.Grant.revoked }
 // Context is the hold's.
 func (h *Handle) Context() context.Context { return h.Grant.Hold.Context() }
 
-// Valid says, from the clock, whether the grant is held and the Handle not released.
+// Valid reports, by the clock, whether the grant is held and the Handle not released.
 func (h *Handle) Valid() bool { return !h.released.Load() && h.Grant.Hold.Valid() }
 
 // Remaining returns the time for which it is Valid if no further reply comes.
@@ -248,8 +248,8 @@ func (h *Handle) Remaining() time.Duration {
 // Lost returns how the grant was lost, nil if it was not.
 func (h *Handle) Lost() error { return Lost(h.Grant.Hold) }
 
-// Release gives the share back, and the grant with the last one. The error is ErrReleased when it was called
-// before, and how the grant was lost, if it was.
+// Release ends the share, and with the last one releases the grant. The error is ErrReleased when it was called before,
+// and how the grant was lost, if it was.
 func (h *Handle) Release(ctx context.Context) error {
 	if ctx == nil {
 		return framework.ErrNilContext
@@ -301,8 +301,8 @@ func (h *Handle) giveUp() (last bool, err error) {
 	return g.count == 0, nil
 }
 
-// WarnIfDropped has the log warn when held, a lock or lease whose node is at path, is garbage collected
-// before its session has ended. Release stops the cleanup that it returns.
+// WarnIfDropped logs a warning when held, a lock or lease whose node is at path, is garbage collected before its
+// session has ended. Release stops the cleanup that it returns.
 func WarnIfDropped[T any](held *T, path string, session *framework.Session) runtime.Cleanup {
 	return WarnOf(held, DroppedOf(path, session))
 }

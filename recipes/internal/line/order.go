@@ -121,12 +121,12 @@ func (o Order) Decide(own string, children []string) Decision {
 	return d
 }
 
-// lost reports whether the own node is gone: it is missing from a list that was asked for after its create was
-// confirmed. The first list may be older.
+// lost reports whether the own node is gone: it is missing from a list that was requested after the create's reply. The
+// first list may be older.
 func (d Decision) lost(confirmed bool) bool { return d.Verdict == Missing && confirmed }
 
-// FirstBlocker returns the first contender that a newcomer would have to wait for, "" if there is none. It
-// may say "" where Decide says Wait later, never the other way round while the list is right.
+// FirstBlocker returns the first contender that a newcomer would have to wait for, "" if there is none. It may return
+// "" where Decide returns Wait later, never the other way round while the list is right.
 func (o Order) FirstBlocker(children []string) string {
 	first, least := "", ""
 	for _, name := range children {

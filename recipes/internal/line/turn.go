@@ -91,7 +91,7 @@ func (t *Turn) Node() *Grant { return &t.grant }
 // Context ends with the turn or the hold.
 func (t *Turn) Context() context.Context { return &t.ctx }
 
-// Valid says, from the clock, whether the turn and the hold last.
+// Valid reports, by the clock, whether the turn and the hold last.
 func (t *Turn) Valid() bool { return t.grant.live() }
 
 // Remaining returns the time for which it is Valid if no further reply comes.
@@ -104,7 +104,7 @@ func (t *Turn) Remaining() time.Duration {
 
 // Lost returns how the hold was lost during the turn, nil if it was not.
 func (t *Turn) Lost() error {
-	t.grant.Hold.Valid() // ends it, if it is over by the clock
+	t.grant.Hold.Valid() // ends it, if its time has run out
 	return Unless(context.Cause(t.ctx.Context), framework.ErrReleased)
 }
 

@@ -317,7 +317,7 @@ func (w *waiter) requestList(ctx context.Context, list *Shared[listing]) {
 	}
 }
 
-// leaveList is called once for each list that was joined, when it is there or not needed any more.
+// leaveList is called once for each list that was joined, when it has come or is not needed any more.
 func (w *waiter) leaveList(ctx context.Context, by *Entrance[comers, listing], list *Shared[listing]) {
 	next := by.Done(list)
 	w.listing = Shared[listing]{} // a waiter keeps no names
@@ -404,8 +404,8 @@ func Unpacked(client *framework.Client, path string, data []byte, err error) ([]
 	return plain, nil
 }
 
-// Remove has the client delete a node, and does not wait: the client repeats that until it is done or the session
-// has ended.
+// Remove makes the client delete a node, and does not wait: the client repeats that until it is done or the session has
+// ended.
 func Remove(view *framework.Client, path string) *framework.Pending[struct{}] {
 	return view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), path)
 }
