@@ -37,8 +37,8 @@ func (m Meddler) Value(key any) any {
 	return m.Context.Value(key)
 }
 
-// NoDeadlock ends the process if the test continues for half a minute of real time. Call it outside the bubble: who
-// waits for a mutex stops the clock in there for ever.
+// NoDeadlock ends the process if the test continues for half a minute of real time. Call it outside the bubble, whose
+// clock stops while a goroutine in it waits for a mutex.
 func NoDeadlock(t *testing.T) {
 	t.Helper()
 	stuck := time.AfterFunc(30*time.Second, func() { panic(t.Name() + ": somebody waits for a mutex for ever") })
