@@ -58,7 +58,7 @@ func (m *Mark) Write(ops ...framework.TransactionOp) []framework.TransactionOp {
 	return append([]framework.TransactionOp{change}, ops...)
 }
 
-// Written notes that a write was executed.
+// Written records that a write was executed.
 func (m *Mark) Written() {
 	m.Used = time.Now()
 	m.version++
