@@ -1,13 +1,12 @@
-// Command compare has processes lock in every way that people lock, beside this library, makes the same faults
-// for all, and counts what happens (docs/choosing-a-lock.md).
+// Command compare has processes take locks in every common way, including this library, makes the same faults for
+// all, and counts the results (docs/choosing-a-lock.md).
 //
 //	compare run [-ways a,b] [-faults a,b] [-tries n] [-parallel n] [-results dir]
 //	compare speed [-ways a,b] [-long 2s] [-results dir]
 //	compare page [-results dir] [-docs dir]
 //	compare ways | faults
 //
-// A run writes one file per way and fault, and plays only those that are not there yet: one that was interrupted
-// goes on.
+// A run writes one file per way and fault, and plays only the missing ones: an interrupted run can be continued.
 package main
 
 import (
@@ -59,7 +58,7 @@ func command(args []string) error {
 	return nil
 }
 
-// contend is what the program runs itself as.
+// contend is the entry point of the contenders' processes.
 func contend(args []string) error {
 	flags := flag.NewFlagSet("contender", flag.ExitOnError)
 	way := flags.String("way", "", "")

@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/compare/internal/page"
 )
 
-// write puts what was counted and measured into the documents.
+// write puts the results into the documents.
 func write(args []string) error {
 	flags := flag.NewFlagSet("page", flag.ExitOnError)
 	results := flags.String("results", "results", "directory with the results")

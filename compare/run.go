@@ -48,7 +48,7 @@ func run(args []string) error {
 	if err := os.MkdirAll(*results, 0o755); err != nil {
 		return err
 	}
-	// The servers run as nobody, and must get to their directories.
+	// The servers run as the user nobody, and must get to their directories.
 	work, err := os.MkdirTemp("", "compare-")
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func ledgerOf(file, dir string, wanted bool) {
 	}
 }
 
-// checked is what holds on any machine, however busy.
+// checked returns an error if the result is wrong on any machine, however busy.
 func checked(r play.Result) error {
 	if r.Holds == 0 {
 		return errors.New("nobody had the lock")

@@ -17,7 +17,7 @@ import (
 	"github.com/go-curator/curator/compare/servers"
 )
 
-// measure measures one way after the other, each in a process of its own.
+// measure measures one way after the other, each in a separate process.
 func measure(args []string) error {
 	flags := flag.NewFlagSet("speed", flag.ExitOnError)
 	which := flags.String("ways", "", "only these")
@@ -82,7 +82,7 @@ func measured(program string, kind ways.Kind, long time.Duration) (text []byte, 
 	return cmd.Output()
 }
 
-// many is what the program runs itself as to measure.
+// many is the entry point of the measuring processes.
 func many(args []string) error {
 	flags := flag.NewFlagSet("many", flag.ExitOnError)
 	way := flags.String("way", "", "")

@@ -51,9 +51,8 @@ type Safety struct {
 	// hold more than the answer of an ensemble's member would.
 	Rule Rule
 	// SessionTimeout is T: the timeout that the server granted or, while there is no session, the timeout
-	// that the client asks for. It is never more than the session was created with, whatever a server grants
-	// on a later connection: a new leader, or a restarted server, knows only that. After a smaller grant, a
-	// larger one counts from the first committed write on.
+	// that the client asks for. It is the shortest that the session was ever granted: a new leader, or a restarted
+	// server, knows only that of its creation, and a member may yet report a request with a shorter one.
 	SessionTimeout time.Duration
 	// Known reports whether a server of this session has answered whether it is standalone. Until then the client takes
 	// the server for a member of an ensemble.

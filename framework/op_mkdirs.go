@@ -49,6 +49,12 @@ func (c *Client) Ensure(ctx context.Context, path string) error {
 	return c.ensure(ctx, "ensure", path, parents{mode: Persistent, asked: 1})
 }
 
+// EnsureParents is Ensure for the missing ancestors of a node, as WithParentLevels allows it, and not for the node.
+// For authors of recipes.
+func (c *Client) EnsureParents(ctx context.Context, path string) error {
+	return c.ensure(ctx, "ensure", zkpath.Parent(path), parents{mode: Persistent})
+}
+
 // isThere reports whether the reply to exists shows that the node exists. That includes ErrNoAuth: servers since 3.8.4
 // and 3.9.2 refuse exists without READ, but only for existing nodes.
 func isThere(err error) bool { return err == nil || errors.Is(err, ErrNoAuth) }
@@ -58,8 +64,8 @@ func (c *Client) ensure(ctx context.Context, name, path string, p parents) error
 	_, err = foreground(ctx, &operation[struct{}]{
 		c: c, opKind: opKind{name: name, write: true}, path: path, fault: err,
 		procedure: functions[struct{}]{read: nothing, ask: func(*epoch) *wire.Call {
-			if full == c.view.chroot {
-				return readCall(jute.OpExists, full) // the chroot is never created, whether or not it exists
+			if full == c.view.chroot || p.asked == 0 { // the chroot is never created, whether or not it exists
+				return readCall(jute.OpExists, full)
 			}
 			return c.mkdir(full, p, true)
 		}, help: func(err error) step[struct{}] {

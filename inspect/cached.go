@@ -9,14 +9,14 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// WhyIn is [Why] for what a cache has: it sends nothing and waits for nobody, so that a page or a gauge can
-// ask again after each event of the cache. The lines are those of one moment, if the cache is in sync. Data
-// are what the cache has: give it a decoder if participants compress theirs.
+// WhyIn is [Why] for the content of a cache. It sends no request and does not block, so a page or a gauge can call it
+// after each event of the cache. If the cache is in sync, the lines are of one moment. Data are returned as the cache
+// has them: give it a decoder if participants compress theirs.
 //
-// A participant that the cache's client may not read has its error in Participant.Err, and nothing else is
-// known of it, not even its session: a cache does not ask.
+// If the cache's client may not read a participant's node, Participant.Err has the error, and only the node's name is
+// known, not even its session: a cache does not ask for more.
 //
-// Errors: framework.ErrNoClient if there is no cache, and those of the cache's root: framework.ErrNoNode,
+// Errors: framework.ErrNoClient if c is nil, and the errors of the cache's root: framework.ErrNoNode,
 // framework.ErrNoAuth.
 func WhyIn(c *cache.Cache, opts ...Option) (Graph, error) {
 	l, err := limited(opts)
@@ -69,7 +69,7 @@ func copyOf(c *cache.Cache) copied {
 	return all
 }
 
-// lists: of a node that cannot be read there is no list. One that can, and fails for its data, has one.
+// lists returns no list for a node that cannot be read. A node whose data alone cannot be decoded has one.
 func (c copied) lists(_ context.Context, paths ...string) ([]answer[framework.ChildrenResult], error) {
 	return answers(c, paths, func(n *copiedNode) (framework.ChildrenResult, error) {
 		if !n.known || errors.Is(n.err, framework.ErrNoAuth) {
@@ -88,7 +88,7 @@ func (c copied) stats(_ context.Context, paths ...string) ([]answer[framework.Ex
 	})
 	for i := range all {
 		if errors.Is(all[i].err, framework.ErrNoNode) {
-			all[i].err = nil // exists says so by having no Stat
+			all[i].err = nil // exists reports a missing node by a nil Stat
 		}
 	}
 	return all, nil

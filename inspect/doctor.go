@@ -12,50 +12,50 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// Report is what [Doctor] has found out about a client and its servers.
+// Report is the result of [Doctor]: the state of a client and its servers.
 type Report struct {
 	// Health is the client's: state, granted session timeout, and the rule that keeps holds safe.
 	Health framework.Health
-	// Servers are those that the client tries; Members those of the ensemble's configuration, if it may be
-	// read: a standalone server has none.
+	// Servers are the addresses that the client tries. Members are the members of the ensemble's configuration, if it
+	// may be read: a standalone server has none.
 	Servers []string
 	Members []framework.EnsembleMember
-	// Told is what the servers say about themselves, in the order of Servers; see [Servers].
+	// Told has the servers' own reports, in the order of Servers; see [Servers].
 	Told []Server
-	// Reads is how long the connected server took to answer, Syncs how long the leader took.
+	// Reads are the round trips to the connected server, Syncs those to the leader.
 	Reads, Syncs RoundTrips
-	// ACL is that of "/", below the client's chroot and namespace: who may do what there; nil if it cannot be
+	// ACL is the ACL of "/", below the client's chroot and namespace: who may do what there; nil if it cannot be
 	// read.
 	ACL []framework.ACL
-	// Quotas are those of the tree; see [Quota]. QuotasKnown is false if they cannot be read: a client with a
-	// chroot or a namespace does not see them.
+	// Quotas are the tree's quotas; see [Quota]. QuotasKnown is false if they cannot be read: a client with a chroot
+	// or a namespace does not see them.
 	Quotas      []Quota
 	QuotasKnown bool
-	// Probe is what a node that was made for it has told; nil without [WithProbe].
+	// Probe has the measurements of [WithProbe]; nil without it.
 	Probe *Probe
-	// Rule says in a sentence what the rule in force means.
+	// Rule explains in a sentence the rule in force.
 	Rule string
-	// Advice are sentences about what is wrong, and what to do about it, the most urgent first. It is empty
-	// if nothing is wrong that can be seen from here.
+	// Advice are sentences about problems and their remedies, the most urgent first. It is empty if the client sees
+	// no problem.
 	Advice []string
 
-	failed error // with which a read has ended
+	failed error // error of the first read that failed
 }
 
 // RoundTrips are the times that some requests took, one after the other. They are zero if none was answered.
 type RoundTrips struct{ Least, Median, Most time.Duration }
 
-// rounds is how many round trips of each kind are measured.
+// rounds is the number of round trips of each kind that are measured.
 const rounds = 5
 
-// Doctor looks at a client and its servers, and says what is wrong with them, as far as that can be seen from
-// here: not the servers' disks. What the servers' configuration says is compared with what the client has been
-// told (framework.WithStaleServerBound), if they tell it: see [Servers].
+// Doctor examines a client and its servers, and reports the problems that a client can see: not the servers' disks,
+// for example. It compares the servers' configuration, if they report it (see [Servers]), with the configuration that
+// was given to the client (framework.WithStaleServerBound).
 //
-// It sends 5 exists, 5 syncs, a getData of the ensemble's configuration, a getACL and, for the quotas, a walk,
-// one after the other; nothing of that if there is no connection. Then it asks the
-// servers, as Servers does, at once. What does not work is in Advice. Options: [WithProbe], [WithMostNodes].
-// Errors: those of ctx, ErrClosed, ErrNoClient, ErrNilContext, ErrInvalidPath.
+// It sends 5 exists, 5 syncs, a getData of the ensemble's configuration, a getACL and, for the quotas, a walk, one
+// after the other; none of these without a connection. Then it asks all servers at the same time, as Servers does.
+// Failures are in Advice. Options: [WithProbe], [WithMostNodes]. Errors: the errors of ctx, ErrClosed, ErrNoClient,
+// ErrNilContext, ErrInvalidPath.
 func Doctor(ctx context.Context, client *framework.Client, opts ...Option) (Report, error) {
 	reading, err := begin(ctx, client, opts)
 	if err != nil {
@@ -67,7 +67,7 @@ func Doctor(ctx context.Context, client *framework.Client, opts ...Option) (Repo
 		return Report{}, fmt.Errorf("inspect: doctor: %w", client.Err())
 	case r.Health.Server != "":
 		r.ask(ctx, client, reading)
-		r.Health = client.Health() // by now the server has said whether it stands alone
+		r.Health = client.Health() // by now the server has reported whether it stands alone
 	}
 	if r.Told, err = Servers(ctx, client); err != nil {
 		return Report{}, fmt.Errorf("inspect: doctor: %w", err)
@@ -79,9 +79,9 @@ func Doctor(ctx context.Context, client *framework.Client, opts ...Option) (Repo
 	return r, nil
 }
 
-// Conclude is what [Doctor] says of a client that the servers do not serve: what follows from its state, from what
-// its servers have told (see [Servers]), and from failed, with which a request of it has ended; nil if none has. It
-// sends nothing and waits for nobody.
+// Conclude returns the report of [Doctor] for a client that the servers do not serve. It is drawn from the client's
+// state, from the servers' reports in told (see [Servers]), and from failed, the error of a request of the client,
+// nil if none has failed. Conclude sends no request and does not block.
 func Conclude(client *framework.Client, told []Server, failed error) Report {
 	r := reportOf(client)
 	r.Told, r.failed = told, failed
@@ -98,7 +98,7 @@ func (r *Report) ask(ctx context.Context, client *framework.Client, reading *rea
 	r.Reads, r.failed = measure(func() error {
 		_, err := client.CheckExists().ForPath(ctx, "/")
 		if errors.Is(err, framework.ErrNoAuth) {
-			return nil // an answer: "/" may be somebody else's
+			return nil // a reply: another client may own "/"
 		}
 		return err
 	})
@@ -145,7 +145,7 @@ func (r *Report) say(format string, args ...any) {
 	r.Advice = append(r.Advice, fmt.Sprintf(format, args...))
 }
 
-// ruleText says what a rule means.
+// ruleText explains a rule.
 func ruleText(s framework.Safety) string {
 	switch {
 	case s.Refused != nil:
@@ -162,7 +162,7 @@ func ruleText(s framework.Safety) string {
 		s.SessionTimeout-s.Bound-s.Margin, s.Bound)
 }
 
-// advise says what can be concluded.
+// advise adds the conclusions to Advice.
 func (r *Report) advise() {
 	h, s := r.Health, r.Health.Safety
 	r.Rule = ruleText(s)

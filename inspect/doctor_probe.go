@@ -11,17 +11,17 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// Probe is what a node that was made for it has told.
+// Probe has the measurements made with a node of [WithProbe].
 type Probe struct {
-	// Write is how long it took to make it.
+	// Write is the time that the create took.
 	Write time.Duration
 	// Ahead is by how much the leader's clock is ahead of this machine's, give or take Within.
 	Ahead, Within time.Duration
 }
 
-// WithProbe has [Doctor] make an ephemeral node in the directory, which must exist, and delete it again: the
-// only way to learn how long a write takes, whether this client may make nodes there, and what the servers'
-// clock says. Default: no node is made.
+// WithProbe has [Doctor] create an ephemeral node in the directory, which must exist, and delete it again. This is
+// the only way to learn how long a write takes, whether this client may create nodes there, and the time of the
+// servers' clock. Default: no node is created.
 func WithProbe(dir string) Option {
 	return func(l *limits) error {
 		var fault *zkpath.Error
@@ -33,7 +33,7 @@ func WithProbe(dir string) Option {
 	}
 }
 
-// probe makes the node. The client goes on deleting it if it cannot at once.
+// probe creates the node. If its deletion fails, the client retries it in the background.
 func probe(ctx context.Context, client *framework.Client, dir string) (*Probe, error) {
 	var stat framework.Stat
 	began := time.Now()

@@ -11,9 +11,8 @@ import (
 	"github.com/go-curator/curator/framework/tree"
 )
 
-// Quota limits how many nodes, and how many bytes of data, there are at a path and below it. A limit of -1 is
-// none. A server refuses what is over a hard limit, if it is told to (zookeeper.enforceQuota), and writes a
-// warning into its log for the others.
+// Quota limits the number of nodes, and of bytes of data, at a path and below it. A limit of -1 means none. A server
+// refuses writes over a hard limit if zookeeper.enforceQuota is set, and logs a warning for the other limits.
 type Quota struct {
 	Path                 string
 	Nodes, Bytes         int64 // in use
@@ -77,7 +76,7 @@ func quotaNumbers(text string) map[string]int64 {
 	return numbers
 }
 
-// nearly says what of the quota is used up to nine tenths or more; "" if nothing is.
+// nearly describes the parts of the quota that are used to nine tenths or more; "" if there are none.
 func (q Quota) nearly() string {
 	for _, l := range []struct {
 		used, most int64

@@ -11,8 +11,8 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// adviseOfReach says what is known of the quorum if no server may serve. Only a server that answers can say that it
-// has none: one that cannot be reached may have one, at which others work.
+// adviseOfReach reports on the quorum if no server may serve. Only a reply can prove that a server has none: a server
+// that this client cannot reach may have a quorum and serve others.
 func (r *Report) adviseOfReach() {
 	without := 0
 	away := map[string]int{}
@@ -42,8 +42,8 @@ func (r *Report) adviseOfReach() {
 	}
 }
 
-// lastAttempt is how the client itself has failed last. It may know more than the servers' silence tells: TLS
-// that is missing, for example. That its time was over says nothing.
+// lastAttempt describes the client's own last failure. It may be more specific than the servers' silence, such as
+// missing TLS. That the client's context has ended explains nothing.
 func (r *Report) lastAttempt() string {
 	err := r.Health.Trouble
 	if err == nil && !errors.Is(r.failed, context.DeadlineExceeded) && !errors.Is(r.failed, context.Canceled) {
@@ -55,10 +55,10 @@ func (r *Report) lastAttempt() string {
 	return "; the client's last attempt: " + plain.Text(err.Error())
 }
 
-// noTLS is why a server cannot be reached with which no encrypted connection can be made.
+// noTLS describes a server with which no encrypted connection can be established.
 const noTLS = "no TLS connection"
 
-// away is why the server cannot be reached.
+// away returns the reason why the server cannot be reached.
 func (s Server) away() string {
 	if errors.Is(s.Err, framework.ErrTLS) {
 		return noTLS
@@ -66,7 +66,7 @@ func (s Server) away() string {
 	return s.Role()
 }
 
-// adviseOfError says what it means that a server does not say how it is, and what to do.
+// adviseOfError explains the failure of a server to report its state, with advice.
 func (r *Report) adviseOfError(s Server) {
 	waited, hurried := "in time", false
 	if l := (late{}); errors.As(s.Err, &l) {

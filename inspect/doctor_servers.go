@@ -8,7 +8,7 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// adviseOfServers says what can be concluded from what the servers tell.
+// adviseOfServers adds the conclusions from the servers' reports.
 func (r *Report) adviseOfServers() {
 	modes := map[string]int{}
 	for _, s := range r.Told {
@@ -27,8 +27,8 @@ func (r *Report) adviseOfServers() {
 	}
 }
 
-// adviseOfBound compares how long a member goes on answering that was cut off from its leader with what the
-// client has been told of that.
+// adviseOfBound compares the time for which a member may still reply after it was cut off from its leader with the
+// bound given to the client.
 func (r *Report) adviseOfBound(s Server) {
 	safety := r.Health.Safety
 	if s.Config == nil || s.Config.SyncLimit == 0 || safety.Standalone || safety.Rule != framework.RuleBound {

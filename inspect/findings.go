@@ -20,7 +20,7 @@ const (
 	Silent Trouble = "silent"
 	// Disconnected: a session that others wait for has no connection.
 	Disconnected Trouble = "disconnected"
-	// Revoking: a holder was asked to give it up, and has not yet.
+	// Revoking: a holder was asked to release, and still holds.
 	Revoking Trouble = "revoking"
 	// Strangers: there are foreign children.
 	Strangers Trouble = "foreign children"
@@ -35,19 +35,19 @@ const (
 // Finding is something that may be why a line does not move.
 type Finding struct {
 	Trouble Trouble
-	// Path is the line's, or the node's; for a deadlock that of its first edge.
+	// Path is the line's, or the node's; for a deadlock, the path of its first edge.
 	Path string
-	// Text is a sentence for people. What is not printable in it is escaped.
+	// Text is a sentence for people. Unprintable characters in it are escaped.
 	Text string
 }
 
 // String is the path and the text. Its form may change.
 func (f Finding) String() string { return plain.Text(f.Path) + ": " + f.Text }
 
-// Findings says what may be why lines do not move: first the possible deadlocks, then line by line, in their
-// order, and at the end what could not be read. connected is what [Connections] has returned; with the zero value
-// nothing is known of the sessions. Of [Graph.Lasting] it does not name rings that were passing. It sends no
-// request.
+// Findings lists the possible reasons why lines do not move: first the possible deadlocks, then line by line, in
+// their order, and at the end the nodes that could not be read. connected is the result of [Connections]; with the
+// zero value nothing is known of the sessions. Of [Graph.Lasting] it does not name rings that were passing. It sends
+// no request.
 func (g Graph) Findings(connected Connected) (all []Finding) {
 	say := func(t Trouble, path, format string, args ...any) {
 		all = append(all, Finding{t, path, fmt.Sprintf(format, args...)})
@@ -77,7 +77,7 @@ func (g Graph) Findings(connected Connected) (all []Finding) {
 }
 
 func (l Line) findings(connected Connected, say func(t Trouble, format string, args ...any)) {
-	if len(l.Waiting) > 0 { // nobody minds the others
+	if len(l.Waiting) > 0 { // the state of the others does not matter
 		for i, p := range slices.Concat(l.Holders, l.Waiting[:1]) {
 			does := "holds"
 			if i >= len(l.Holders) {
@@ -114,7 +114,7 @@ func (l Line) findings(connected Connected, say func(t Trouble, format string, a
 	}
 }
 
-// alive says what is wrong with a participant's session, as far as the servers tell.
+// alive reports problems of a participant's session, as far as the servers have reported them.
 func (p Participant) alive(connected Connected, does string, say func(t Trouble, format string, args ...any)) {
 	if p.Session == 0 || connected.By == nil {
 		return

@@ -12,13 +12,13 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// FollowWho yields what [Who] says of a path, at first and then whenever something there has changed: the
-// server tells, nothing is asked again and again. Changes that come faster than ten a second are put together;
-// the last state is always seen. What is yielded is as new as the change that it is about.
+// FollowWho yields the result of [Who] for a path, first immediately and then after every change there. It uses
+// watches and does not poll. Changes that come faster than ten a second are combined; the last state is always
+// yielded. A result is at least as new as the change that caused it.
 //
-// It keeps a cache of what is below the path. While there is no connection nothing is yielded, and afterwards
-// it goes on. The iteration ends when the loop breaks, and with one error: that of ctx, of Who if it will not
-// go away by waiting (ErrNoAuth, ErrInvalidPath), or ErrClosed. Then nothing of it is left at the server.
+// It keeps a cache of the nodes below the path. Without a connection nothing is yielded; after the reconnect the
+// iteration continues. It ends when the loop breaks, or with one error: the error of ctx, an error of Who that
+// waiting does not remove (ErrNoAuth, ErrInvalidPath), or ErrClosed. Then nothing of it is left at the server.
 func FollowWho(ctx context.Context, client *framework.Client, path string, opts ...Option) iter.Seq2[Line, error] {
 	read := func(ctx context.Context) (Line, error) { return Who(ctx, client, path, opts...) }
 	return follow(ctx, client, "follow who", []string{path, path + kazooLineSuffix}, read, opts)
@@ -33,7 +33,7 @@ func FollowLocks(
 	return follow(ctx, client, "follow locks", []string{root}, read, opts)
 }
 
-// pace is how long after one look the next one begins at the earliest.
+// pace is the least time from the end of one read to the start of the next.
 const pace = 100 * time.Millisecond
 
 func follow[T any](
@@ -58,7 +58,7 @@ func follow[T any](
 			case t.ctx.Err() != nil:
 				yield(none, wrap(what, paths[0], t.ended(ctx, client)))
 				return
-			case err != nil && passes(err): // the connection comes back, and the caches say so
+			case err != nil && passes(err): // after the reconnect the caches report a change
 			case err != nil:
 				yield(none, err)
 				return
@@ -74,13 +74,13 @@ func follow[T any](
 	}
 }
 
-// passes says of an error that it is about the connection, which comes back.
+// passes reports whether an error is about the connection, so that it may go away.
 func passes(err error) bool {
 	return errors.Is(err, framework.ErrNotConnected) || errors.Is(err, framework.ErrConnectionLoss) ||
 		errors.Is(err, framework.ErrSessionLost)
 }
 
-// turns says when it is time to look again.
+// turns signals when to read again.
 type turns struct {
 	ctx     context.Context // ends with the caller's, or with a cache, which is its cause then
 	cancel  context.CancelCauseFunc
@@ -125,7 +125,7 @@ func (t *turns) stop() {
 	t.wg.Wait()
 }
 
-// ended is why it is over.
+// ended returns the error that ends the iteration.
 func (t *turns) ended(ctx context.Context, client *framework.Client) error {
 	if ctx.Err() != nil {
 		return client.Left(ctx, nil)

@@ -8,14 +8,14 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// Kind is what a path is taken for, by its children.
+// Kind classifies a path, by its children.
 type Kind string
 
 // Kinds.
 const (
-	// Nothing: there is no node.
+	// Nothing: the node does not exist.
 	Nothing Kind = "nothing"
-	// Idle: there were children once, and there are none now: a lock that nobody wants, for example.
+	// Idle: there were children once, and there are none now: a lock without contenders, for example.
 	Idle Kind = "idle"
 	// Mutex: a lock, or the election of a leader selector, which writes the same nodes.
 	Mutex Kind = "mutex"
@@ -25,21 +25,21 @@ const (
 	Latch Kind = "leader latch"
 	// Semaphore: those with leases hold, and the others stand in the line for them.
 	Semaphore Kind = "semaphore"
-	// DoubleBarrier: those that are inside hold if it is open, and wait if it is not.
+	// DoubleBarrier: the members inside hold if it is open, and wait if it is not.
 	DoubleBarrier Kind = "double barrier"
 	// Members: nodes with random names. A double barrier that has not opened yet, or a register of services.
 	Members Kind = "members"
-	// Queue: the items wait, in the order in which they are taken.
+	// Queue: the items wait, in the order of their delivery.
 	Queue Kind = "queue"
 	// Number: a counter, whose value is in [Line.Number].
 	Number Kind = "number"
 	// Leaf: a node that never had children. If it is a barrier, it is set.
 	Leaf Kind = "leaf"
-	// Unknown: there are children, none of which is a participant of anything.
+	// Unknown: there are children, but none is a participant of a known kind.
 	Unknown Kind = "unknown"
 )
 
-// Library is what wrote a participant's node, by its name.
+// Library is the client library that wrote a participant's node, judged by its name.
 type Library string
 
 // Libraries. The zero value stands for a name that any could have written.
@@ -66,7 +66,7 @@ func libraryOf(name string) Library {
 	return ""
 }
 
-// startsHex says whether a name begins with a random UUID as Python's uuid4().hex and go-zookeeper write it.
+// startsHex reports whether a name begins with a random UUID as Python's uuid4().hex and go-zookeeper write it.
 func startsHex(name string) bool {
 	if len(name) < 32 {
 		return false
@@ -81,16 +81,16 @@ func startsHex(name string) bool {
 
 func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' }
 
-// isUUID says whether a name is a random UUID and nothing else, as double barriers write it.
+// isUUID reports whether a name is a random UUID and nothing else, as double barriers write it.
 func isUUID(name string) bool {
 	_, _, ok := zkpath.ParseProtected("_c_" + name + "-x")
 	return ok && len(name) == 36
 }
 
-// isMember says whether a name is that of a member: a UUID in either form.
+// isMember reports whether a name belongs to a member: a UUID in either form.
 func isMember(name string) bool { return isUUID(name) || len(name) == 32 && startsHex(name) }
 
-// role is what a child is to those that share its parent.
+// role is the part that a child plays among its siblings.
 type role int
 
 const (
@@ -99,7 +99,7 @@ const (
 	latched          // of a latch: …latch-SEQ
 	reader           // of a read-write lock: …__READ__SEQ
 	writer           // …__WRIT__SEQ
-	kazooLock        // <hex>__lock__SEQ: a contender, or a writer beside readers
+	kazooLock        // <hex>__lock__SEQ: a contender, or a writer among readers
 	kazooReader      // <hex>__rlock__SEQ
 	lease            // of a semaphore: …lease-SEQ
 	member           // a UUID
@@ -108,7 +108,7 @@ const (
 	mark             // of a number that is being written to
 )
 
-// entry is a child with its role and the key by which its clients order the line.
+// entry is a child with its role and the key that orders the line for its clients.
 type entry struct {
 	name, key string
 	role      role
@@ -117,11 +117,11 @@ type entry struct {
 const (
 	readyName             = "ready"
 	leasesName, locksName = "leases", "locks"
-	kazooLineSuffix       = "-__lock__" // beside a kazoo semaphore: the line for its leases
+	kazooLineSuffix       = "-__lock__" // suffix of the sibling of a kazoo semaphore that has the line for its leases
 )
 
-// parse judges the name of a child. A contender is whatever contains "lock-", as for Curator: it stands in
-// the line, whoever made it.
+// parse judges the name of a child. A contender is every name that contains "lock-", as for Curator: it stands in the
+// line, whichever client made it.
 func parse(name string) entry {
 	of := func(r role, key string) entry { return entry{name, key, r} }
 	switch {
@@ -160,8 +160,8 @@ func parse(name string) entry {
 	return of(foreign, "")
 }
 
-// itemKey returns the key by which a queue's items are taken: those of Curator's queues (queue-SEQ, with a
-// priority, a time or an id in between), of SimpleDistributedQueue (qn-SEQ), and of kazoo's (entry-PPP-SEQ).
+// itemKey returns the sort key of a queue's item: of Curator's queues (queue-SEQ, with a priority, a time or an id in
+// between), of SimpleDistributedQueue (qn-SEQ), or of kazoo's (entry-PPP-SEQ).
 func itemKey(name string) (key string, ok bool) {
 	rest, found := strings.CutPrefix(name, "queue-")
 	for _, prefix := range []string{"qn-", "entry-"} {
@@ -192,7 +192,7 @@ func lastTen(name string) (string, bool) {
 	return name[len(name)-10:], true
 }
 
-// shape is what the names of a node's children say.
+// shape is the result of judging the names of a node's children.
 type shape struct {
 	kind             Kind
 	holders, waiting []entry
@@ -202,7 +202,7 @@ type shape struct {
 	open             bool // there is a child ready
 }
 
-// groups are the roles that make a kind together, in the order in which they win if there are equally many.
+// groups are the roles that make a kind together. If several have equally many children, the first wins.
 var groups = []struct {
 	kind  Kind
 	roles []role
@@ -216,7 +216,7 @@ var groups = []struct {
 	{Number, []role{mark}},
 }
 
-// shapeOf judges the names of a node's children. It is a pure function: names come from the tree, and anybody
+// shapeOf judges the names of a node's children. It is a pure function: names come from the tree, where any client
 // may have written them.
 func shapeOf(names []string) shape {
 	s := shape{kind: Unknown}
@@ -268,7 +268,7 @@ func shapeOf(names []string) shape {
 	return s
 }
 
-// turns says of those in line who holds.
+// turns divides the line into holders and waiters.
 func (s *shape) turns(line []entry) {
 	switch s.kind {
 	case Mutex, Latch:
@@ -288,8 +288,8 @@ func (s *shape) turns(line []entry) {
 	}
 }
 
-// readWrite: a writer holds if nobody is ahead, a reader if no writer is. One with the same key is not ahead:
-// that is the writer's own read lock.
+// readWrite: a writer holds if no contender is ahead, a reader if no writer is. A contender with the same key is not
+// ahead: that is the writer's own read lock.
 func (s *shape) readWrite(line []entry) {
 	writers, writerKey := 0, "" // the first
 	for _, e := range line {
@@ -308,10 +308,10 @@ func (s *shape) readWrite(line []entry) {
 	}
 }
 
-// most is how many sequence numbers there are: after the last one the server gives it again.
+// most is the largest sequence number. The server assigns it again to every later node.
 const most = 1<<31 - 1
 
-// numbersUsed is how many sequence numbers are used up, as far as the names show.
+// numbersUsed returns the number of sequence numbers used up, as far as the names show.
 func numbersUsed(line []entry) (used int64) {
 	for _, e := range line {
 		key := e.key

@@ -11,32 +11,31 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// Found is what [Locks] has found.
+// Found is the result of [Locks].
 type Found struct {
-	// Lines are those that somebody holds or waits for: first the one whose first waiter has waited longest,
-	// and at the end those without a waiter, the longest held first.
+	// Lines are the lines with a holder or a waiter: first the line whose first waiter has waited longest, and at the
+	// end the lines without a waiter, the longest held first.
 	Lines []Line
-	// Stopped says why the search has not seen everything: a sentence, or "" if it has.
+	// Stopped is a sentence about why the search is incomplete, or "" if it is complete.
 	Stopped string
-	// Unreadable are nodes whose children may not be listed, at most 20; UnreadableCount is how many there
-	// are.
+	// Unreadable are nodes whose children may not be listed, at most 20; UnreadableCount is the number of all of
+	// them.
 	Unreadable      []string
 	UnreadableCount int
 }
 
-// mostInLine is how many holders, and how many waiters, Locks reads of one line: a long one must not hide the
-// others.
+// mostInLine bounds the holders, and the waiters, that Locks reads of one line: a long line must not hide the others.
 const mostInLine = 500
 
-// Locks finds every line at root and below it: all that has participants with sessions, and queues with
-// items. It does not look into /zookeeper, nor below a participant.
+// Locks finds every line at root and below it: all that has participants with sessions, and queues with items. It
+// does not look into /zookeeper, nor below a participant.
 //
-// Errors: ErrInvalidPath; ErrNoNode if there is no root, and ErrNoAuth if its children may not be listed;
-// those of every read. What cannot be read further down is in Unreadable.
+// Errors: ErrInvalidPath; ErrNoNode if root does not exist, and ErrNoAuth if its children may not be listed; the
+// errors of every read. Unreadable has the nodes further down that cannot be read.
 //
-// It sends one list for each node that is no participant, and for each line what [Who] sends. It stops after
-// [WithMostNodes] nodes and at [WithMostDepth] levels, and says so. Of a line it reads the first 500 holders
-// and the first 500 waiters; [Line.More] counts the others.
+// It sends one list for each node except participants, and for each line the requests of [Who]. It stops after
+// [WithMostNodes] nodes and at [WithMostDepth] levels, and sets Stopped. Of a line it reads the first 500 holders and
+// the first 500 waiters; [Line.More] counts the others.
 func Locks(ctx context.Context, client *framework.Client, root string, opts ...Option) (Found, error) {
 	r, err := begin(ctx, client, opts)
 	if err != nil {
@@ -92,7 +91,7 @@ func (r *reading) below(ctx context.Context, root string) (Found, error) {
 	return f, nil
 }
 
-// look adds the node's line to what was found, if it is one, and returns the children that are worth a look.
+// look adds the node's line to f, if it has one, and returns the children that may have lines below them.
 func (r *reading) look(
 	ctx context.Context, f *Found, path string, list answer[framework.ChildrenResult],
 ) (below []string, err error) {
@@ -130,8 +129,7 @@ func (r *reading) look(
 	return below, nil
 }
 
-// taken says whether the line is one: somebody with a session stands in it, or somebody of whom nothing can
-// be known, or it has items.
+// taken reports whether the line has items, or a participant with a session or with an unreadable node.
 func (l Line) taken() bool {
 	switch l.Kind {
 	case Mutex, ReadWriteLock, Latch, Semaphore, DoubleBarrier, Members:

@@ -6,7 +6,7 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// Option bounds what is read. A later option overrides an earlier one.
+// Option sets a limit of a read, or [WithProbe]. A later option overrides an earlier one.
 type Option func(*limits) error
 
 type limits struct {
@@ -37,15 +37,14 @@ func bounded(name string, n, most int, set func(*limits)) Option {
 	}
 }
 
-// WithMostNodes bounds how many nodes are read: directories, participants, and what is neither. Default
-// 10000, at most a million.
+// WithMostNodes bounds how many nodes are read: directories, participants and others. Default 10000, at most a
+// million.
 func WithMostNodes(n int) Option {
 	return bounded("WithMostNodes", n, 1_000_000, func(l *limits) { l.nodes = n })
 }
 
-// WithMostData bounds the data of a participant that are read: larger ones are left out, and
-// [Participant.DataLength] says how large they are. Default 1 KiB, at most framework.ContenderDataLimit, 64
-// KiB.
+// WithMostData bounds the data of a participant that are read: larger ones are left out, and [Participant.DataLength]
+// has their size. Default 1 KiB, at most framework.ContenderDataLimit, 64 KiB.
 func WithMostData(bytes int) Option {
 	return bounded("WithMostData", bytes, framework.ContenderDataLimit, func(l *limits) { l.data = bytes })
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// flightSize is how many requests are under way at a time.
+// flightSize is the number of requests that may be in flight.
 const flightSize = 64
 
-// reading is one call of this package: what it has read and may read yet.
+// reading is one call of this package, with its source and its limits.
 type reading struct {
 	source
 	limits
@@ -20,8 +20,8 @@ type reading struct {
 	inLine int // the most participants of one line
 }
 
-// source is where a reading looks: at the servers, or at a copy of the tree. The answers are in the order of
-// the paths. It fails as a whole with what concerns no single node.
+// source is read by a reading: the servers, or a copy of the tree. Results are in the order of the paths, each with
+// the error of its node. The returned error concerns no single node, and then there are no results.
 type source interface {
 	lists(ctx context.Context, paths ...string) ([]answer[framework.ChildrenResult], error)
 	stats(ctx context.Context, paths ...string) ([]answer[framework.ExistsResult], error)
@@ -50,15 +50,15 @@ func read(from source, l limits) *reading {
 	return &reading{source: from, limits: l, left: l.nodes, inLine: l.nodes}
 }
 
-// answer is that to one request: the error is the node's.
+// answer is the reply to one request: the error is the node's.
 type answer[T any] struct {
 	value T
 	err   error
 }
 
-// flights asks for all the paths, flightSize at a time. Answers about a node, that it does not exist or may
-// not be read, stand beside it; every other error ends it all. A flight whose connection is lost is repeated
-// as the client's retry policy says.
+// flights sends a request for each path, with at most flightSize in flight. An error about one node, that it does not
+// exist or may not be read, is returned with that node; every other error ends flights. If the connection is lost,
+// the requests of a flight are sent again as the client's retry policy says.
 func flights[T any](
 	ctx context.Context, client *framework.Client, paths []string,
 	ask func(ctx context.Context, path string) *framework.Pending[T],
@@ -91,7 +91,7 @@ func flights[T any](
 	return all, nil
 }
 
-// aboutNode says of an error that it concerns one node, and that others may be read.
+// aboutNode reports whether an error concerns one node only, so that others may be read.
 func aboutNode(err error) bool {
 	for _, about := range []error{framework.ErrNoNode, framework.ErrNoAuth, framework.ErrReplyTooLarge} {
 		if errors.Is(err, about) {
@@ -120,9 +120,9 @@ func (s servers) unpacked(path string, data []byte) ([]byte, error) {
 	return s.client.Unpacked(path, data)
 }
 
-// participants reads the nodes of entries: exists for each, which needs READ since 3.8.4 and 3.9.2, and then the data of those
-// that have some, and not too much. gone says that one of them is not there any more. What is over the limit
-// is counted in more.
+// participants reads the nodes of entries: exists for each, which needs READ since 3.8.4 and 3.9.2, and then the data
+// of the nodes that have some, and not too much. gone reports whether one of them no longer exists. more counts the
+// entries over the limit.
 func (r *reading) participants(
 	ctx context.Context, dir string, entries []entry,
 ) (all []Participant, gone bool, more int, err error) {
@@ -177,7 +177,7 @@ func (r *reading) participants(
 	return all, gone, more, nil
 }
 
-// revocation is what Curator's Revoker and this library's Revoke write into a holder's node.
+// revocation is written into a holder's node by Curator's Revoker and this library's Revoke.
 const revocation = "__REVOKE__"
 
 // kept is data as their owner meant them, if they are still small enough then.

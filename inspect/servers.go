@@ -14,31 +14,31 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// Server is what a server says about itself, in answer to four-letter words. Its texts come from the server:
+// Server is a server's report about itself, from its replies to four-letter words. Its texts come from the server:
 // print them escaped.
 type Server struct {
-	// Address is the server's, as the client knows it.
+	// Address is the server's, as in the client's connect string.
 	Address string
-	// Err is why it does not say how it is: it cannot be reached, has no leader, or does not allow "srvr".
-	// Then all up to Outstanding is zero.
+	// Err is the reason why it does not report its state: it cannot be reached, has no leader, or does not allow
+	// "srvr". Then all fields up to Outstanding are zero.
 	Err error
-	// Mode is what it does in the ensemble: leader, follower, observer, standalone, read-only. See [Server.Role].
+	// Mode is its role in the ensemble: leader, follower, observer, standalone, read-only. See [Server.Role].
 	Mode, Version string
 	// Zxid is the last transaction that it knows: how new its data are. The upper 32 bits are the leader's epoch.
 	Zxid int64
-	// Took is how long the first answer took, with the connection that was made for it. Average and Most are
-	// how long requests take the server, since it was started.
+	// Took is the time of the first reply, including the connect. Average and Most are the server's latencies of
+	// requests since its start.
 	Took, Average, Most time.Duration
 	// Clients are its connections, Outstanding the requests that it has not answered yet.
 	Clients, Outstanding int
 	// Config is its configuration; nil if it does not allow "conf".
 	Config *ServerConfig
-	// Connections are those of its clients; Listed is false if it does not allow "cons".
+	// Connections are the connections of its clients; Listed is false if it does not allow "cons".
 	Connections []Connection
 	Listed      bool
 }
 
-// errNoQuorum says that a server runs and does not serve.
+// errNoQuorum is the error of a server that runs and does not serve.
 var errNoQuorum = errors.New("it has no leader, or is not in the ensemble")
 
 // late is the error of a server that has not answered, and for how long that was waited for.
@@ -47,7 +47,7 @@ type late struct {
 	error
 }
 
-// rounded is how long something has taken, for people. It is never 0.
+// rounded returns a duration rounded for people. It is never 0.
 func rounded(d time.Duration) time.Duration {
 	if tenths := d.Round(100 * time.Millisecond); tenths >= time.Second {
 		return tenths // 999ms, a second less the time it took to ask, counts as a second
@@ -58,26 +58,26 @@ func rounded(d time.Duration) time.Duration {
 func (l late) Error() string { return fmt.Sprintf("no answer within %v: %v", l.after, l.error) }
 func (l late) Unwrap() error { return l.error }
 
-// isLate says whether err is that an answer has not come in time.
+// isLate reports whether err is a timeout.
 func isLate(err error) bool {
 	var timed net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timed) && timed.Timeout()
 }
 
-// MayServe says whether the server may have a quorum that it can serve a client with, as far as it tells: it is false
-// if it says that it has none, and if it cannot be reached.
+// MayServe reports whether the server may have a quorum and serve a client. It is false if the server reports that it
+// has no quorum, or cannot be reached.
 func (s Server) MayServe() bool {
 	return s.Err == nil && s.Mode != "read-only" || errors.Is(s.Err, framework.ErrWordRefused)
 }
 
-// hasNone says whether the server has answered that it has no quorum.
+// hasNone reports whether the server has replied that it has no quorum.
 func (s Server) hasNone() bool {
 	return s.Err == nil && s.Mode == "read-only" || errors.Is(s.Err, errNoQuorum)
 }
 
-// Role is Mode, or why there is none: "no quorum", it runs and is not in an ensemble with a leader; "refused", it
-// takes no connections, so it does not run; "silent", it has not answered in time; "does not tell", it does not
-// allow "srvr"; "unreachable", anything else, which Err says.
+// Role returns Mode or, without one, the reason: "no quorum", it runs and is not in an ensemble with a leader;
+// "refused", it takes no connections, so it does not run; "silent", it has not replied in time; "does not tell", it
+// does not allow "srvr"; "unreachable", anything else, which is in Err.
 func (s Server) Role() string {
 	var code syscall.Errno
 	const windowsRefused = syscall.Errno(10061) // WSAECONNREFUSED
@@ -102,31 +102,31 @@ type ServerConfig struct {
 	MinSessionTimeout, MaxSessionTimeout time.Duration
 	// InitLimit and SyncLimit are in ticks, and 0 on a standalone server.
 	InitLimit, SyncLimit int
-	// MaxClientConnections is the most connections from one address (maxClientCnxns); 0: there is no limit.
+	// MaxClientConnections is the most connections from one address (maxClientCnxns); 0 means unlimited.
 	MaxClientConnections int
 }
 
-// Connection is that of a client to a server.
+// Connection is a client's connection to a server.
 type Connection struct {
 	// Server is at one end, and Client, an address, at the other.
 	Server, Client string
 	Session        int64
-	// Timeout is the session's; Silent is for how long at least the server has not answered a request of it,
-	// pings included. A client that lives asks again after a third of Timeout.
+	// Timeout is the session's; Silent is for how long at least the server has not answered a request of it, pings
+	// included. A live client sends the next request after a third of Timeout.
 	Timeout, Silent time.Duration
 }
 
-// patience is how long a server may take to answer a four-letter word.
+// patience is the time that a server has to reply to a four-letter word.
 const patience = 3 * time.Second
 
-// Servers asks each server of the client how it is, what its configuration is, and who is connected to it. It
-// makes connections of its own, three to each server, as framework.Client.FourLetterWord does: without a
-// session or credentials. A server that does not answer within 3 s is not waited for. Unless
-// 4lw.commands.whitelist says more, a server tells the first of the three only.
+// Servers asks each server of the client for its state, its configuration and its clients' connections. It opens
+// connections, three to each server, as framework.Client.FourLetterWord does: without a session or credentials. It
+// waits at most 3 s for a server. Unless 4lw.commands.whitelist allows more, a server reports the first of the three
+// only.
 //
-// What a server does not tell is in its Err, Config and Listed. Errors: those of ctx, ErrClosed, ErrNoClient,
-// ErrNilContext. With the error of ctx it returns what they have told until then, and of each server that has told
-// nothing that it has not answered.
+// Err, Config and Listed show which parts a server did not report. Errors: the errors of ctx, ErrClosed, ErrNoClient,
+// ErrNilContext. With the error of ctx it returns the reports received until then; a server without one has an Err
+// for that.
 func Servers(ctx context.Context, client *framework.Client) ([]Server, error) {
 	return ask(ctx, client, "srvr", "conf", "cons")
 }
@@ -153,7 +153,8 @@ func ask(ctx context.Context, client *framework.Client, words ...string) ([]Serv
 	return all, nil
 }
 
-// ask asks one server. After one that is not answered at all no other word is asked.
+// ask sends the words to one server, until one other than srvr fails. A word that the server does not allow is
+// skipped.
 func (s *Server) ask(ctx context.Context, client *framework.Client, words []string) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -163,7 +164,7 @@ func (s *Server) ask(ctx context.Context, client *framework.Client, words []stri
 		if err == nil && strings.Contains(text, "not currently serving requests") {
 			err = fmt.Errorf("%w: %s", errNoQuorum, strings.TrimSpace(text))
 		}
-		if err != nil && ctx.Err() != nil { // whatever its connection said when it was closed
+		if err != nil && ctx.Err() != nil { // instead of the error of the closed connection
 			err = ctx.Err()
 		}
 		if isLate(err) {
@@ -300,19 +301,20 @@ func milliseconds(text string) time.Duration {
 	return time.Duration(ms * float64(time.Millisecond))
 }
 
-// Connected is who is connected to the servers, as far as they tell.
+// Connected has the sessions that are connected to the servers, as far as these report them.
 type Connected struct {
-	// By is by session. A session that has moved meanwhile may be in the lists of two servers: then it is the
+	// By is by session. A session that moves between the servers' replies may be in the lists of two: then it is the
 	// connection that was reported last.
 	By map[int64]Connection
-	// Missing is why sessions that are connected may not be in By: a sentence, or "" if all are.
+	// Missing is a sentence about why connected sessions may be absent from By, or "" if none are.
 	Missing string
 }
 
-// Connections asks all servers of the client who is connected to them. Requests and errors are those of
-// [Servers], of which it asks one word only, "cons".
+// Connections asks all servers of the client for their connections. Requests and errors are as in [Servers], but it
+// sends only one word, "cons".
 func Connections(ctx context.Context, client *framework.Client) (Connected, error) {
-	// First, so that the list of our server has an answer of now: by that is told how old the others' are.
+	// First, so that the list of the connected server has a request of just now: that shows how old the others'
+	// requests are.
 	config, unknown := client.GetConfig(ctx)
 	servers, err := ask(ctx, client, "cons")
 	if err != nil {
@@ -325,7 +327,7 @@ func Connections(ctx context.Context, client *framework.Client) (Connected, erro
 	return c, nil
 }
 
-// ConnectedTo puts together what the servers have told.
+// ConnectedTo combines the servers' reports.
 func ConnectedTo(servers []Server) Connected {
 	c := Connected{By: map[int64]Connection{}}
 	untold := 0

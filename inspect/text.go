@@ -16,8 +16,8 @@ func many(n int, one, more string) string {
 	return fmt.Sprint(n, " ", more)
 }
 
-// String is the line as text for people: a first line with the path and the kind, and one for each
-// participant. Its form may change. What is not printable is escaped.
+// String returns the line as text for people: a first line with the path and the kind, and one for each participant.
+// Its form may change. Unprintable characters are escaped.
 func (l Line) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", plain.Text(l.Path), l.Kind)
@@ -47,7 +47,7 @@ func (l Line) String() string {
 	return b.String()
 }
 
-// String is one line of text for people. Its form may change. What is not printable is escaped.
+// String returns one line of text for people. Its form may change. Unprintable characters are escaped.
 func (p Participant) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, ", plain.Text(p.Name))

@@ -15,71 +15,73 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// Line is what is at one path: who holds it, and who waits for it, in order.
+// Line is the state of one path: its holders, and its waiters in order.
 type Line struct {
 	Path string
 	Kind Kind
-	// Holders have it now: one, or several readers, leases, members. See the package's documentation for what
-	// cannot be known.
+	// Holders have it now: one, or several readers, leases, members. See the package's documentation for the limits
+	// of that.
 	Holders []Participant
 	// Waiting are next, the first one first.
 	Waiting []Participant
-	// More is how many participants there are beside these: WithMostNodes was reached.
+	// More is the number of participants that were not read: WithMostNodes was reached.
 	More int
-	// Children is how many children the node has.
+	// Children is the number of the node's children.
 	Children int
-	// Foreign are the names of children that take no part, at most 20; ForeignCount is how many there are.
+	// Foreign are the names of children that take no part, at most 20; ForeignCount is the number of all of them.
 	Foreign      []string
 	ForeignCount int
-	// Max is how many leases there are, as kazoo writes into its semaphore's node; 0 if nobody knows.
+	// Max is the number of leases, as kazoo writes into its semaphore's node; 0 if unknown.
 	Max int
 	// Number is a counter's value, and nil if the node is none.
 	Number *int64
-	// Data are those of a Number or a Leaf, if they are not too many; DataLength is how many they are.
+	// Data are the data of a Number or a Leaf, if they are not too many; DataLength is their length in bytes.
 	Data       []byte
 	DataLength int
-	// NumbersUsed is how many of the path's 2147483647 sequence numbers are used up, as far as the names
-	// tell; 0 if none of them has a number.
+	// NumbersUsed is how many of the path's 2147483647 sequence numbers are used up, as far as the names show; 0 if
+	// none of them has a number.
 	NumbersUsed int64
-	// Notes are sentences for people about what is wrong here.
+	// Notes are sentences for people about problems of this line.
 	Notes []string
 }
 
-// Participant is somebody who holds or waits: a node, and what is known of its owner.
+// Participant is a holder or a waiter: its node, and the known facts about its owner.
 type Participant struct {
-	// Name is that of the node, Path where it is. A name may contain anything.
+	// Name is the name of its node, Path the node's path. A name may contain anything.
 	Name, Path string
-	// Library is what has made the node, judged by its name; "" if any could have.
+	// Library is the library that made the node, judged by its name; "" if any could have.
 	Library Library
-	// Reader says that it shares a read-write lock with other readers.
+	// Reader reports whether it shares a read-write lock with other readers.
 	Reader bool
-	// Since is when it joined the line, by the servers' clock. Session is its owner's session; 0: the node is
-	// not ephemeral, and goes with no session. Token is the fencing token that it has once it holds.
+	// Since is the time at which it joined the line, by the servers' clock. Session is its owner's session; 0 means
+	// that the node is not ephemeral, and stays when its owner's session ends. Token is the fencing token that it has
+	// once it holds.
 	Since   time.Time
 	Session int64
 	Token   int64
-	// Data are what it has put into its node, decompressed if the client would; nil if there are more than
-	// WithMostData allows. DataLength is how many bytes the node has.
+	// Data are the data of its node, decompressed if the client would; nil if there are more than WithMostData
+	// allows. DataLength is the length in bytes of the node's data.
 	Data       []byte
 	DataLength int
-	// Revoked says that somebody asks it to give the lock up.
+	// Revoked reports whether it was asked to release the lock.
 	Revoked bool
-	// Err is why its data cannot be read: it matches framework.ErrNoAuth, for example. The rest is known all
-	// the same.
+	// Err is the error of reading its node: it matches framework.ErrNoAuth, for example. If the servers refuse its
+	// stat, too (since 3.8.4 and 3.9.2 that needs READ), Since, Session and Token are zero; otherwise only Data and
+	// Revoked are unknown.
 	Err error
 }
 
-// mostForeign is how many foreign children are named.
+// mostForeign is the number of foreign children that are named.
 const mostForeign = 20
 
-// Who says what is at a path: its kind, its holders, and who waits for it.
+// Who reads the line at a path: its kind, its holders and its waiters.
 //
-// A path without a node is no error: its kind is [Nothing]. Errors: ErrInvalidPath; ErrNoAuth if the client
-// may not list the path's children; those of every read.
+// A path without a node is not an error: its kind is [Nothing]. Errors: ErrInvalidPath; ErrNoAuth if the client may
+// not list the path's children; the errors of every read.
 //
-// It sends one list (two more for a semaphore, for kazoo's a getData and one more), one exists for each
-// participant, and one getData for each that has data; for a node without children one getData. If a holder
-// leaves meanwhile, it begins again, up to three times.
+// It sends one list (two more for a semaphore, for kazoo's a getData and one more), one exists for each participant,
+// and one getData for each that has data; for a node without children one getData. If a holder leaves between these
+// requests, Who begins again, up to three times.
 func Who(ctx context.Context, client *framework.Client, path string, opts ...Option) (Line, error) {
 	r, err := begin(ctx, client, opts)
 	if err != nil {
@@ -99,8 +101,7 @@ func Who(ctx context.Context, client *framework.Client, path string, opts ...Opt
 	}
 }
 
-// noteChroot says of a line that is not there whether the chroot is not, either: with a misspelt one there is
-// nothing anywhere.
+// noteChroot notes of a missing line whether the chroot is missing as well: below a misspelt one no node exists.
 func (l *Line) noteChroot(ctx context.Context, client *framework.Client) {
 	if l.Kind != Nothing {
 		return
@@ -110,7 +111,7 @@ func (l *Line) noteChroot(ctx context.Context, client *framework.Client) {
 	}
 }
 
-// line makes a line of a node and its children. gone says that a holder has left meanwhile.
+// line makes a line of a node and its children. gone reports whether a holder has left during the read.
 func (r *reading) line(
 	ctx context.Context, path string, list answer[framework.ChildrenResult],
 ) (l Line, gone bool, err error) {
@@ -162,8 +163,8 @@ func (r *reading) fill(
 	return gone, nil
 }
 
-// kazooSemaphore reads a semaphore of kazoo's: the number of leases is the node's data, and the line is
-// beside the node. What only has members of such names is left as it is.
+// kazooSemaphore reads a semaphore of kazoo's: the node's data is the number of leases, and the line is at a sibling
+// of the node. A node that only has members of such names is not changed.
 func (r *reading) kazooSemaphore(ctx context.Context, l Line, s shape) (Line, bool, error) {
 	data, err := r.contents(ctx, l.Path)
 	if err != nil {
@@ -183,8 +184,8 @@ func (r *reading) kazooSemaphore(ctx context.Context, l Line, s shape) (Line, bo
 	return l, gone, err
 }
 
-// semaphore reads the lists of a semaphore of Curator's or this library's. What only has children of these
-// names is none.
+// semaphore reads the lists of a semaphore written by Curator or by this library. A node that only has children of
+// these names is not a semaphore.
 func (r *reading) semaphore(ctx context.Context, l Line, s shape) (Line, bool, error) {
 	dirs := []string{zkpath.Join(l.Path, leasesName)}
 	if s.locks {
@@ -289,7 +290,7 @@ func (l *Line) foreign(names []string) {
 	l.Foreign = slices.Clone(names[:min(len(names), mostForeign)])
 }
 
-// note says what people should know. holding is the holder's key, if a foreign child ahead of it matters.
+// note adds the notes for people. holding is the holder's key, if a foreign child ahead of it matters.
 func (l *Line) note(s shape, holding string) {
 	say := func(format string, args ...any) { l.Notes = append(l.Notes, fmt.Sprintf(format, args...)) }
 	inLine := l.Kind == Mutex || l.Kind == Latch || l.Kind == ReadWriteLock

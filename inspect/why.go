@@ -10,18 +10,18 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// Edge says that one participant of a line waits for another one.
+// Edge is a wait of one participant of a line for another one.
 type Edge struct {
 	Path          string // the line's
 	Waiter, Ahead Participant
-	// Any says that Ahead is one of several of which one has to go: the holders of a semaphore's leases.
+	// Any is set if Ahead is one of several contenders, and the release of any one of them ends the wait: the holders
+	// of a semaphore's leases.
 	Any bool
-	// Election says that they are candidates of a latch. To wait there is what followers do: they go on with
-	// their work.
+	// Election is set if both are candidates of a latch. Waiting is normal for these: they keep working.
 	Election bool
 }
 
-// binds says that nothing but Ahead can end the wait: only such waits make a ring.
+// binds reports whether only Ahead can end the wait: only such waits make a ring.
 func (e Edge) binds() bool { return !e.Any && !e.Election }
 
 // String is a sentence for people. Its form may change.
@@ -30,24 +30,23 @@ func (e Edge) String() string {
 		uint64(e.Waiter.Session), plain.Text(e.Path), uint64(e.Ahead.Session))
 }
 
-// Graph says who waits for whom. Its nodes are sessions: processes, as a rule.
+// Graph has the waits of participants for each other. Its nodes are sessions: processes, as a rule.
 type Graph struct {
 	Found
-	// Edges are in the order of Lines, and within a line in the order of the waiters. Each waits for the one
-	// ahead of it; a writer, and the first in line for a semaphore, for all those that keep it waiting.
+	// Edges are in the order of Lines, and within a line in the order of the waiters. Each waits for its predecessor;
+	// a writer, and the first in line for a semaphore, for every contender that keeps it waiting.
 	Edges []Edge
-	// Circles are sessions that wait for each other in a ring: each edge's Ahead is the next one's Waiter,
-	// and the last one's Ahead is the first one's. It is a deadlock if in each of the processes one thread of
-	// work both holds and waits; it is none if another thread will release what is held. So look again, with
-	// [Graph.Lasting]. Of several rings that overlap only a shortest one is listed. These are in no ring: a
-	// session that waits for itself (two goroutines at one lock), one that could get a lease from somebody
-	// else, a candidate of a latch that waits. A selector's candidates cannot be told from those that wait
-	// for a mutex, and may be in a ring.
+	// Circles are sessions that wait for each other in a ring: each edge's Ahead is the next one's Waiter, and the
+	// last one's Ahead is the first one's. It is a deadlock if in each of the processes one thread of work both holds
+	// and waits; it is not if another thread will release the hold. So look again, with [Graph.Lasting]. Of several
+	// rings that overlap only a shortest one is listed. These are in no ring: a session that waits for itself (two
+	// goroutines at one lock), a session that could get a lease from another holder, a candidate of a latch that
+	// waits. A selector's candidates cannot be distinguished from the waiters of a mutex, and may be in a ring.
 	Circles [][]Edge
 }
 
-// Why reads the lines at root and below it, as [Locks] does, and finds out who waits for whom. Errors and
-// requests are those of Locks. [Graph.Chain] answers why one of them does not move.
+// Why reads the lines at root and below it, as [Locks] does, and finds which session waits for which. Errors and
+// requests are as in Locks. [Graph.Chain] answers why one of the lines does not move.
 func Why(ctx context.Context, client *framework.Client, root string, opts ...Option) (Graph, error) {
 	found, err := Locks(ctx, client, root, opts...)
 	if err != nil {
@@ -86,12 +85,12 @@ func (g Graph) Lasting(earlier Graph) Graph {
 	return lasting
 }
 
-// Rings is what a graph has to be kept of for a later [Graph.Lasting] to find the same circles: the waits of sessions
-// that wait for each other, without the lines, and without what participants say of themselves. It is empty if nobody
-// waits in a ring.
+// Rings returns the part of a graph that a later [Graph.Lasting] needs to find the same circles: the waits of
+// sessions that wait for each other, without the lines and without the participants' data. It is empty if there is no
+// ring of waits.
 func (g Graph) Rings() (kept Graph) {
 	out := binding(g.Edges)
-	group := map[int64]int{} // in which of them a session is, from 1
+	group := map[int64]int{} // the group of a session, from 1
 	for i, sessions := range groupsOf(out) {
 		for s := range sessions {
 			group[s] = i + 1
@@ -108,7 +107,7 @@ func (g Graph) Rings() (kept Graph) {
 	return kept
 }
 
-// wait is what makes an edge the same one in two answers.
+// wait identifies an edge across two results.
 type wait struct {
 	path          string
 	waiter, ahead node
@@ -126,9 +125,9 @@ func (e Edge) wait() wait {
 	return wait{e.Path, of(e.Waiter), of(e.Ahead)}
 }
 
-// Chain is why the line at path does not move: its first waiter waits for a holder, whose session waits at
-// another line, and so on, until somebody waits for nobody, only to be elected, or for a session that is in
-// the chain already. It is empty if nobody waits at path.
+// Chain explains why the line at path does not move: its first waiter waits for a holder, whose session waits at
+// another line, and so on. The last edge waits for a session that waits nowhere, or only to be elected, or that is in
+// the chain already. It is empty if the line at path has no waiter.
 func (g Graph) Chain(path string) (chain []Edge) {
 	i := slices.IndexFunc(g.Edges, func(e Edge) bool { return e.Path == path })
 	been := map[int64]bool{}
@@ -145,7 +144,7 @@ func (g Graph) Chain(path string) (chain []Edge) {
 	return chain
 }
 
-// edges says who waits for whom in one line.
+// edges returns the waits of one line.
 func (l Line) edges() (edges []Edge) {
 	wait := func(waiter, ahead Participant, any bool) {
 		edges = append(edges, Edge{Path: l.Path, Waiter: waiter, Ahead: ahead, Any: any, Election: l.Kind == Latch})

@@ -12,12 +12,12 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// identity is what a connection has proved to be: scheme and id.
+// identity is a scheme and an id that a connection has proved.
 type identity = jute.ClientInfo
 
 var openACL = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}
 
-// may says whether the connection has one of the permissions. A nil ACL allows everything.
+// may reports whether the connection has one of the permissions. A nil ACL allows everything.
 func (c *conn) may(s *Server, acl []jute.ACL, perms int32) bool {
 	return allowed(acl, perms, c.auth)
 }
@@ -55,7 +55,7 @@ func idMatches(scheme, id, aclID string) bool {
 	return false
 }
 
-// ipPrefix reads "10.0.0.1" or "10.0.0.0/8". Like the real provider of 3.8 it knows IPv4 only.
+// ipPrefix reads "10.0.0.1" or "10.0.0.0/8". Like the real provider of 3.8 it accepts IPv4 only.
 func ipPrefix(s string) (netip.Prefix, bool) {
 	host, bits, cut := strings.Cut(s, "/")
 	addr, err := netip.ParseAddr(host)
@@ -85,7 +85,7 @@ func (s *Server) idValid(scheme, id string) bool {
 	return false
 }
 
-// knows says whether the server can judge ids of the scheme.
+// knows reports whether the server has a provider for the scheme.
 func (s *Server) knows(scheme string) bool {
 	switch scheme {
 	case "world", "digest", "ip":
@@ -134,7 +134,7 @@ func (s *Server) fixACL(acl []jute.ACL, ids []identity) ([]jute.ACL, Error) {
 	return fixed, ok
 }
 
-// digestID is the id that "user:password" proves: the user and a hash of both.
+// digestID returns the id that "user:password" proves: the user and a hash of both.
 func digestID(credentials []byte) string {
 	user, _, _ := strings.Cut(string(credentials), ":")
 	sum := sha1.Sum(credentials)
@@ -173,8 +173,8 @@ func (s *Server) authenticate(c *conn, xid int32, d *jute.Coder) {
 	}
 }
 
-// prove keeps the identities in the order of the real server's hash set, in which whoAmI lists them and
-// "auth" names them.
+// prove adds an identity. The identities stay in the order of the real server's hash set: the order of whoAmI's
+// reply and of the entries that replace "auth" in an ACL.
 func (c *conn) prove(id identity) {
 	if slices.Contains(c.auth, id) {
 		return
@@ -183,8 +183,7 @@ func (c *conn) prove(id identity) {
 	slices.SortStableFunc(c.auth, func(a, b identity) int { return cmp.Compare(bucketOf(a), bucketOf(b)) })
 }
 
-// bucketOf is the place of an identity in a hash table of 16: a connection with a dozen identities or more
-// does not happen.
+// bucketOf returns the bucket of an identity in a hash table of 16, which Java enlarges only from 13 identities on.
 func bucketOf(id identity) uint32 {
 	return spread((17*37+javaStringHash(id.Scheme))*37+javaStringHash(id.User)) & 15
 }

@@ -2,9 +2,9 @@ package zktest
 
 import "time"
 
-// link is one direction between two members, with TCP's behaviour. What is sent while it is cut arrives when
-// it is healed, if the receiver still takes it. If the other direction is cut, the acknowledgements are
-// missing: the first message arrives, and after that the sender only repeats it.
+// link is one direction of the network between two members, and behaves like TCP. A message sent while the link is
+// cut arrives when it is healed, if the receiver's side of the bond is still open. While the other direction is cut,
+// acknowledgements are missing: messages sent until patience after the first arrive, later ones wait for the heal.
 type link struct {
 	cut     bool
 	back    *link
@@ -12,7 +12,7 @@ type link struct {
 	unacked time.Time // when the first message without an acknowledgement was sent
 }
 
-// patience is how long a sender goes on sending new messages without an acknowledgement.
+// patience limits how long a sender without acknowledgements still sends new messages.
 const patience = 200 * time.Millisecond
 
 type message struct {
@@ -21,7 +21,7 @@ type message struct {
 	deliver func()
 }
 
-// blocked says whether the next message cannot arrive, however long it waits.
+// blocked reports whether the next message cannot arrive until a link is healed.
 func (l *link) blocked() bool {
 	return l.cut || l.back.cut && l.queue[0].sent.Sub(l.unacked) > patience
 }
@@ -35,11 +35,11 @@ func (l *link) heal() {
 type bond struct {
 	leader, follower *member
 	up, down         bool      // the leader's and the follower's side are open
-	heardUp          time.Time // when the leader last heard of the follower
+	heardUp          time.Time // when the last message of the follower arrived at the leader
 	heardDown        time.Time
 }
 
-// post sends a message. It is delivered by run.
+// post sends a message, which run delivers.
 func (e *Ensemble) post(from, to *member, deliver func()) {
 	l, now := e.links[from.index][to.index], time.Now()
 	if l.back.cut && l.unacked.IsZero() {
@@ -66,7 +66,7 @@ func (b *bond) toLeader(do func(l *member)) {
 	})
 }
 
-// acknowledge tells the leader that the follower has the entry.
+// acknowledge reports to the leader that the follower has the entry.
 func (b *bond) acknowledge(e *entry) {
 	b.toLeader(func(l *member) {
 		e.acks |= b.follower.bit()
@@ -74,7 +74,7 @@ func (b *bond) acknowledge(e *entry) {
 	})
 }
 
-// drop closes the leader's side of the bond. If tell is set, it notifies the follower, over the link.
+// drop closes the leader's side of the bond, and notifies the follower over the link if tell is set.
 func (b *bond) drop(tell bool) {
 	if !b.up {
 		return
@@ -94,7 +94,7 @@ func (b *bond) drop(tell bool) {
 	}
 }
 
-// quit closes the follower's side of the bond.
+// quit closes the follower's side of the bond, and notifies the leader over the link if tell is set.
 func (b *bond) quit(why string, tell bool) {
 	if !b.down {
 		return
@@ -115,7 +115,7 @@ func (b *bond) sound() bool {
 	return b.up && b.down && !paused && b.leader.e.connected(b.leader, b.follower)
 }
 
-// ping asks a follower which sessions it has heard of.
+// ping asks a follower for the sessions that have sent a request since the last ping, and touches them.
 func (b *bond) ping() {
 	b.toFollower(func(f *member) {
 		moved := f.moved

@@ -7,13 +7,13 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// Profile selects the release of ZooKeeper to imitate, where releases differ. Each is named after its line, and is
-// like the release that its String says: random histories give the same on both (integration/differential).
+// Profile selects the release of ZooKeeper to imitate, where releases differ. It is named after a release line; its
+// String is the exact release: random histories give the same replies on both (integration/differential).
 type Profile int
 
 const (
-	// V39 is 3.9.5, the default. A connection can have several watch modes on one path, and events carry a zxid. A check
-	// outside a multi is unknown to it, as to V38 (since 3.8.5 and 3.9.3).
+	// V39 is 3.9.5, the default. A connection can have several watch modes on one path, and events carry a zxid. A
+	// check outside a multi is unknown to it, as to V38 (since 3.8.5 and 3.9.3).
 	V39 Profile = iota
 	// V38 is 3.8.6. As on all releases before 3.9 a connection has one watch mode per path, so that a one-shot watch
 	// replaces a persistent one. As with V39 (since 3.8.4 and 3.9.2) a client without READ permission on a node gets
@@ -22,33 +22,33 @@ const (
 	// V380Debian is the 3.8.0 of Debian 12, which has half of the change of 3.8.4: events are dropped, and exists
 	// needs no right. In a multi a create2 is answered without a Stat, as by V36 and V35.
 	V380Debian
-	// V37 is 3.7.2: exists needs no right, and events come whatever the node's ACL says.
+	// V37 is 3.7.2: exists needs no right, and events are sent whatever the node's ACL.
 	V37
 	// V36 is 3.6.4, which does not know whoAmI, and does not enforce quotas ([Config].EnforceQuota has no effect).
 	V36
 	// V35 is 3.5.10, which also does not know addWatch, setWatches2, multiRead, getEphemerals and
-	// getAllChildrenNumber. As for every unknown operation, the server answers with [ErrUnimplemented], ahead of what
-	// is in flight, and closes the connection. The counter of sequential nodes goes on with negative numbers after
-	// 2147483647, where it sticks later.
+	// getAllChildrenNumber. As for every unknown operation, the server answers with [ErrUnimplemented], ahead of the
+	// requests in flight, and closes the connection. The counter of sequential nodes continues with negative numbers
+	// after 2147483647, where it sticks in later releases.
 	V35
 )
 
-// behaviour is what the code asks of a profile.
+// behaviour has the properties of a profile that the code depends on.
 type behaviour struct {
 	release         string
-	unknown         []int32 // operations, among those that later or earlier releases know
-	enforcesQuotas  bool    // if it is told to
+	unknown         []int32 // operations of other releases that this one does not have
+	enforcesQuotas  bool    // with Config.EnforceQuota
 	stackedModes    bool    // of watches
-	ownWatches      bool    // are all that checkWatches looks at
+	ownWatches      bool    // are all that checkWatches compares
 	eventsNeedRead  bool
 	existsNeedsRead bool
 	keepsCreate2    bool // a create in a multi is answered by its opcode, and one without a known mode fails them all
-	listsNothing    bool // in the answer to a multi on which the server has stumbled, besides the error
+	listsNothing    bool // the reply to a multi that the server failed to process has an empty list besides the error
 	nullACLFails    bool // instead of being refused
 	nodeFirst       bool // a delete looks for the node before the right to delete it
 
-	counterWraps         bool // of sequential nodes, at its end
-	readsDeleteContainer bool // of a client
+	counterWraps         bool // the counter of sequential nodes, after 2147483647
+	readsDeleteContainer bool // when a client sends it
 }
 
 var behaviours = [...]behaviour{
@@ -81,7 +81,7 @@ func Profiles() []Profile {
 	return all
 }
 
-// String is the release, such as 3.9.5.
+// String returns the release, such as 3.9.5.
 func (p Profile) String() string {
 	if !p.valid() {
 		return "unknown"
@@ -91,7 +91,7 @@ func (p Profile) String() string {
 
 func (p Profile) valid() bool { return p >= 0 && int(p) < len(behaviours) }
 
-// is returns what the profile, which is valid, does.
+// is returns the behaviour of a valid profile.
 func (p Profile) is() *behaviour { return &behaviours[p] }
 
 // Config is the configuration of a server. The zero value means the defaults.
@@ -120,12 +120,12 @@ type Config struct {
 	// Profile is the release to imitate. Default [V39].
 	Profile Profile
 	// EnsembleConfig is the data of /zookeeper/config. Default "", as on a standalone server; in an ensemble
-	// a list of the members. It is only text: who votes does not depend on it.
+	// a list of the members. It is only text: which members vote does not depend on it.
 	EnsembleConfig string
-	// Reconfig allows reconfigurations of an ensemble (reconfigEnabled=true) to those who may write
-	// /zookeeper/config: the super user ([Config.SuperDigest]), or whom he has given the right by an ACL. A
-	// server that stands alone then answers with [ErrUnimplemented]. Default: refused with
-	// [ErrReconfigDisabled]. See [NewEnsemble] for what a reconfiguration does. It excludes EnsembleConfig.
+	// Reconfig allows reconfigurations of an ensemble (reconfigEnabled=true) to clients that may write
+	// /zookeeper/config: the super user ([Config.SuperDigest]), and users to whom the super user has given the
+	// right by an ACL. A standalone server then answers with [ErrUnimplemented]. Default: refused with
+	// [ErrReconfigDisabled]. See [NewEnsemble] for the effects of a reconfiguration. It excludes EnsembleConfig.
 	Reconfig bool
 	// RequireAuth makes clients authenticate with the digest scheme (enforce.auth.enabled): any other packet
 	// before that is answered with an error, and the server closes the connection.
@@ -140,8 +140,8 @@ type Config struct {
 	// (zookeeper.DigestAuthenticationProvider.superDigest). Default none.
 	SuperDigest string
 	// MaxClientConns is the most connections from one client address (maxClientCnxns); the server closes any
-	// further connection at once. All clients of the in-memory network have the same address. Default 0: no
-	// limit.
+	// further connection immediately. All clients of the in-memory network have the same address. Default 0:
+	// no limit.
 	MaxClientConns int
 	// Pace is the shortest time between two replies or events of a connection. Default 0: replies and events
 	// sent at one instant can arrive together. With any other value, however short, a client in virtual time
@@ -153,11 +153,11 @@ type Config struct {
 
 	// The fields below are for ensembles.
 
-	// SyncLimit is the number of ticks without a message after which a follower leaves its leader, and a
-	// leader drops a follower. Default 5.
+	// SyncLimit is the number of ticks without a message after which a follower stops following its leader, and
+	// a leader drops a follower. Default 5.
 	SyncLimit int
-	// ElectionTime is how long members without a leader take to elect a leader and to copy its state. Default
-	// 400 ms.
+	// ElectionTime is the time that members without a leader need to elect a leader and to copy its state.
+	// Default 400 ms.
 	ElectionTime time.Duration
 	// Lag is the time from a commit until a follower applies it: its reads are stale by this much. See
 	// [Ensemble.SetLag]. Default 0.

@@ -28,77 +28,75 @@ type conn struct {
 	id   int64    // immutable; grows with each connection
 	nc   net.Conn // immutable
 	host string   // immutable; the client's address without the port
-	from *Host    // immutable; nil: of no host in particular
+	from *Host    // immutable; nil: not from a Host
 
 	session   *session // nil before the handshake and after the session's end
-	sessionID int64    // stays for the trace
+	sessionID int64    // kept for the trace after the session's end
 	timeout   int64    // negotiated, milliseconds
-	old       bool     // the client does not know of read-only servers
+	old       bool     // the client's handshake has no read-only field
 	auth      []identity
-	closed    bool // no request is executed any more, nothing is sent any more
+	closed    bool // no further request is executed, nothing further is sent
 	blocked   Direction
 	delay     time.Duration
-	mute      bool          // what would be sent is lost: an injected fault
-	drowned   bool          // too much is unsent and the connection ends: nothing more is queued
-	holding   *Injection    // what is sent waits for its release
-	late      time.Duration // what is sent is delayed by so much more
+	mute      bool          // replies and events are lost: an injected fault
+	drowned   bool          // too many bytes are unsent: nothing more is queued, and the connection ends
+	holding   *Injection    // replies and events wait for its release
+	late      time.Duration // added to the delay of replies and events
 	received  int64
 	sent      int64
 	since     time.Time
 	answered  time.Time    // when the last reply was sent
-	nonce     string       // of a SASL login under way
-	pending   []*request   // at a member: a write that waits for its turn in the log, and all after it
+	nonce     string       // of a SASL login in progress
+	pending   []*request   // at a member: a write that waits for the log, and all requests after it
 	parked    atomic.Int64 // len(pending), to be read without the lock
 	lastXid   int32
 	lastZxid  int64
 
 	done chan struct{} // closed when closed is set
-	cut  chan struct{} // closed when the end does not wait for what is queued
+	cut  chan struct{} // closed when the connection ends without sending the queue
 	out  outbox
 }
 
-// outLimit and parkLimit say when no more requests of a connection are read: when more bytes than outLimit
-// wait for a client that does not read them, or more requests than parkLimit wait for the ensemble's log.
-// Requests in progress may exceed outLimit, by one reply, or by the replies of the parked ones.
+// The server reads no further request of a connection while more than outLimit bytes wait for its client to read
+// them, or parkLimit requests wait for the ensemble's log. The replies of requests already read may exceed outLimit.
 //
-// drownLimit ends a connection that has more unsent bytes (events count, although other clients cause them),
-// or a multiRead with a longer answer.
+// A connection with more than drownLimit unsent bytes is closed (events count, although other clients cause them), and
+// so is a connection whose multiRead has a longer reply.
 const (
 	outLimit   = 4 << 20
 	parkLimit  = 1000
 	drownLimit = 64 << 20
 )
 
-// greetTime is how long a connection may take for its first frame, as the real server's
-// (zookeeper.nio.sessionlessCnxnTimeout). After that its session's timeout counts.
+// greetTime is the limit for the first frame of a connection, as in the real server
+// (zookeeper.nio.sessionlessCnxnTimeout). After that the session's timeout counts.
 const greetTime = 10 * time.Second
 
-// lingerTime is how long a client whose connection has ended may take to read a piece (64 KiB) of what is
-// still to be sent, before the rest is dropped.
+// lingerTime is the limit for a client whose connection has ended to read each piece (64 KiB) of the queue; after it
+// the rest is dropped.
 const lingerTime = 10 * time.Second
 
-// readAhead bounds the room made for a frame beyond what has arrived of it: at most readAhead, or as much as
-// has arrived.
+// readAhead bounds the memory allocated for a frame beyond the bytes that have arrived: at most readAhead, or as many
+// bytes as have arrived.
 const readAhead = 16 << 10
 
-// outbox is what waits to be written. While the connection lives nothing queued is dropped for lack of room:
-// all replies and events are sent in the end. The outbox is bounded in two ways: the connection's requests
-// are not read while it is full, and the connection ends at drownLimit. It has a lock of its own so that the
-// writer does not contend for the server's.
+// outbox is the queue of replies and events to be written. While the connection lives, none of them is dropped.
+// The outbox is bounded in two ways: the connection's requests are not read while it is full, and the connection ends
+// at drownLimit. It has its own lock, so that the writer does not contend for the server's.
 type outbox struct {
 	mu     sync.Mutex
 	items  []outItem
 	unsent int           // bytes queued, and taken by the writer but not written yet
 	ended  bool          // nothing more is queued
-	last   bool          // but what is queued is still to be sent
+	last   bool          // but the queue is still sent
 	wake   chan struct{} // of capacity 1
-	room   chan struct{} // of capacity 1: the reader may look again
+	room   chan struct{} // of capacity 1: wakes the reader
 }
 
 type outItem struct {
 	frame []byte
-	at    time.Time  // not to be written before
-	hold  *Injection // not to be written before it is released
+	at    time.Time  // earliest time of the write
+	hold  *Injection // whose release the write waits for
 }
 
 func (s *Server) newConn(nc net.Conn) *conn {
@@ -159,7 +157,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// wrote notes that n bytes have left the outbox.
+// wrote subtracts n written bytes.
 func (o *outbox) wrote(n int) {
 	o.mu.Lock()
 	o.unsent -= n
@@ -180,14 +178,14 @@ func (o *outbox) full() bool {
 	return o.unsent > outLimit
 }
 
-// park sets what waits for the log.
+// park sets the requests that wait for the log.
 func (c *conn) park(pending []*request) {
 	c.pending = pending
 	c.parked.Store(int64(len(pending)))
 	signal(c.out.room)
 }
 
-// awaitRoom waits until the connection's next request may be read: false when the connection, or the server,
+// awaitRoom waits until the connection's next request may be read. It returns false if the connection or the server
 // ends first.
 func (c *conn) awaitRoom() bool {
 	for c.out.full() || c.parked.Load() >= parkLimit {
@@ -202,7 +200,7 @@ func (c *conn) awaitRoom() bool {
 	return true
 }
 
-// end closes the connection: with flush after all that is queued is sent, else at once. The session lives on.
+// end closes the connection, with flush after the queue is sent, else immediately. The session stays.
 func (c *conn) end(flush bool) {
 	if c.closed {
 		return
@@ -226,17 +224,17 @@ func (c *conn) end(flush bool) {
 	signal(c.out.wake)
 }
 
-// writeLoop writes what is queued and closes the network connection.
+// writeLoop writes the queue until the connection ends, and closes the network connection.
 func (c *conn) writeLoop() {
 	defer c.s.connDone(c)
 	defer func() { _ = c.nc.Close() }()
 	if c.writeQueued() {
-		c.s.passable(c, ToClient, nil) // a black hole swallows the FIN, too
+		c.s.passable(c, ToClient, nil) // a black hole also swallows the FIN
 	}
 }
 
-// writeQueued writes, several frames at once, until the connection ends. It returns false when the network
-// connection is to be closed at once.
+// writeQueued writes queued frames, several in one write, until the connection ends. It returns false if a write
+// failed: then the network connection is closed without waiting for the end of a black hole.
 func (c *conn) writeQueued() bool {
 	var buf []byte
 	pace := c.s.cfg.Pace
@@ -279,7 +277,7 @@ func (c *conn) writeQueued() bool {
 	}
 }
 
-// take waits for something to write, or the end.
+// take waits for queued items, or for the end.
 func (c *conn) take() (items []outItem, ended bool) {
 	for {
 		c.out.mu.Lock()

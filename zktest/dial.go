@@ -30,7 +30,7 @@ func (s *Server) Dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return s.dial(ctx, network, nil)
 }
 
-// dial is Dial from a host, or from none in particular (nil).
+// dial is Dial from a host, or without one (nil).
 func (s *Server) dial(ctx context.Context, network string, from *Host) (net.Conn, error) {
 	for {
 		if err := ctx.Err(); err != nil {

@@ -7,14 +7,14 @@ import (
 )
 
 // The direct methods change the tree as an administrator would, without a connection and without permission
-// checks. They are transactions with a zxid, and fire watches. They work on a stopped or paused server, too.
+// checks. They are transactions with a zxid, and fire watches. They also work on a stopped or paused server.
 // Errors are of type [Error].
 //
 // In an ensemble the direct methods go to the leader and wait until a majority has the change, for SyncLimit
 // ticks at most. After that time the error is [ErrConnectionLoss], and the change may or may not be made
 // later. Without a leader the error is the same, and nothing is changed.
 
-// head is the server that orders writes: s itself, or the leader of its ensemble.
+// head returns the server that orders writes: s itself, or the leader of its ensemble.
 func (s *Server) head() (*Server, Error) {
 	if s.member == nil {
 		return s, ok
@@ -44,7 +44,7 @@ func (s *Server) do(op int32, session int64, rec jute.Record) (string, Error) {
 	return path, e.err
 }
 
-// Create makes a persistent node that anybody may use, and the parents it lacks.
+// Create makes a persistent node with an ACL that allows everything to all clients, and its missing parents.
 func (s *Server) Create(path string, data []byte) error {
 	s.mu.Lock()
 	defer s.unlock()
@@ -166,7 +166,7 @@ func (s *Server) Get(path string) ([]byte, Stat, error) {
 	return slices.Clone(n.data), n.stat(), nil
 }
 
-// Exists says whether the node exists.
+// Exists reports whether the node exists.
 func (s *Server) Exists(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

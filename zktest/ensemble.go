@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// Ensemble is a group of servers with one ordered log. A leader orders the writes and commits those that a
-// majority has. Every member applies the committed writes, and serves reads of what it has applied. Each
-// member is a [Server], with its own address, faults, counters and trace.
+// Ensemble is a group of servers with one ordered log. A leader orders the writes and commits each as soon as a
+// majority has it. Every member applies the committed writes, and serves reads from the state that it has applied.
+// Each member is a [Server], with its own address, faults, counters and trace.
 //
-// Members are numbered from 0. Its methods are safe for concurrent use.
+// Members are numbered from 0. The methods of an Ensemble are safe for concurrent use.
 type Ensemble struct {
 	cfg     *Config   // a pointer, as in Server
 	members []*Server // immutable
@@ -26,32 +26,31 @@ type Ensemble struct {
 
 	mu      *sync.Mutex // the members' lock
 	closed  bool
-	running bool // run is at work
+	running bool // run is being executed
 	links   [][]*link
 	hosts   []*Host
 	delay   time.Duration
 	epoch   int64
-	electAt time.Time // zero: nobody can be elected, or joined
-	next    time.Time // when the clock goroutine looks again; zero: when it is woken
+	electAt time.Time // zero: no member can be elected, or follow a leader
+	next    time.Time // when clock calls run again; zero: only when it is woken
 
 	applied func(member int, e *entry) // for tests: an entry has been applied
 	copied  func(member, from int)     // for tests: a member has taken over another's state
 }
 
-// NewEnsemble starts an ensemble of size members, the last of which leads. With Config.Listen each has a TCP
-// listener, too: the first at that address, the others at the next ports, or all at free ones if the port is
-// 0. The data of /zookeeper/config lists the members unless Config.EnsembleConfig says otherwise. Close ends
-// it.
+// NewEnsemble starts an ensemble of size members; the last member leads. With Config.Listen each member also has a
+// TCP listener: the first at that address, the others at the next ports, or all at free ports if the port is 0. The
+// data of /zookeeper/config is the list of the members, or Config.EnsembleConfig if it is set. Close ends the ensemble.
 //
-// With [Config.Reconfig] clients can change who of the members votes. Member i has the id i+1. A server runs
-// whether it is in the configuration or not. Without a vote, as an observer or as one that was removed, it
-// still follows the leader and serves clients, but does not count for a majority. A real server that was
-// removed does the same until it is stopped, and needs another list of members before it starts again.
+// With [Config.Reconfig] clients can change which members vote. Member i has the id i+1. A server runs whether it is
+// in the configuration or not. A server without a vote (an observer, or removed from the configuration) still follows
+// the leader and serves clients, but does not count for a majority. A removed real server does the same until it is
+// stopped, and needs another list of members before it starts again.
 //
 // A server that becomes an observer, or stops being one, first drops its leader and its clients. When the
 // leader is removed, or becomes an observer, all members drop their clients, and another leader is elected.
-// Ids without a server can join, too: they count, and never vote. A client address that changes is only
-// written down.
+// Ids without a server can also join: they count for the size of a majority, and never vote. A changed client address
+// only appears in the configuration.
 func NewEnsemble(size int, cfg Config) (*Ensemble, error) {
 	if size < 1 || size > maxMembers {
 		return nil, configError("%d members: between 1 and %d are possible", size, maxMembers)
@@ -109,7 +108,7 @@ func NewEnsemble(size int, cfg Config) (*Ensemble, error) {
 	return e, nil
 }
 
-// portAfter is the address with the n-th next port. Port 0 stays 0, and an address without a port number
+// portAfter returns the address with the n-th next port. Port 0 stays 0, and an address without a port number
 // stays unchanged.
 func portAfter(addr string, n int) string {
 	host, port, err := net.SplitHostPort(addr)
@@ -119,13 +118,12 @@ func portAfter(addr string, n int) string {
 	return addr
 }
 
-// maxMembers is how many servers an ensemble can have.
+// maxMembers is the largest number of servers in an ensemble.
 const maxMembers = 9
 
-// founders is the first configuration, in which all members vote. It has no version unless it can be changed:
-// then it has that of the first epoch, as the real one gets from its first leader. Members that listen may
-// all have the same host, so their ports for each other differ: a member at an address of another could not
-// join again.
+// founders returns the first configuration: all members vote. Its version is 0, or with Config.Reconfig the first
+// epoch, as a real first leader sets it. Members that listen may all have the same host, so their ports for each other
+// differ: a member with the address of another member could not join again.
 func (e *Ensemble) founders() (*membership, error) {
 	c := &membership{}
 	if e.cfg.Reconfig {
@@ -147,7 +145,7 @@ func (e *Ensemble) founders() (*membership, error) {
 	return c, nil
 }
 
-// Close ends all members. No goroutine is left when it returns.
+// Close closes all members. All their goroutines have ended when it returns.
 func (e *Ensemble) Close() {
 	e.mu.Lock()
 	first := !e.closed
@@ -162,20 +160,20 @@ func (e *Ensemble) Close() {
 	e.wg.Wait()
 }
 
-// Size is the number of members.
+// Size returns the number of members.
 func (e *Ensemble) Size() int { return len(e.members) }
 
 // Member returns member i, counted from 0. Its methods work on this member alone: [Server.Stop],
 // [Server.Start], [Server.Pause], [Server.Wipe], [Server.Inject], [Server.BlackHole], [Server.Counts], … .
-// Reads like [Server.Tree] show what it has applied; the direct writes like [Server.Create] go to the leader,
-// whichever member is asked, and fail with [ErrConnectionLoss] when there is none that can commit them.
+// Reads like [Server.Tree] show the state that it has applied; direct writes like [Server.Create] go to the leader,
+// whichever member is used, and fail with [ErrConnectionLoss] when no leader can commit them.
 func (e *Ensemble) Member(i int) *Server { return e.members[i] }
 
 // Members returns all members.
 func (e *Ensemble) Members() []*Server { return slices.Clone(e.members) }
 
-// Leader returns the number of the leader, -1 when there is none. While a former leader has not noticed its
-// end yet, the newer leader's number is returned. A paused leader does not count.
+// Leader returns the number of the leader, and -1 if there is none. While a former leader still leads, it returns the
+// number of the newer one. A paused leader does not count.
 func (e *Ensemble) Leader() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -253,7 +251,7 @@ func (e *Ensemble) Dial(ctx context.Context, network, addr string) (net.Conn, er
 	return s.Dial(ctx, network, addr)
 }
 
-// at is the member with the address.
+// at returns the member with the address.
 func (e *Ensemble) at(network, addr string) (*Server, error) {
 	for _, s := range e.members {
 		if addr == s.name || addr == s.Addr() {
@@ -332,7 +330,7 @@ func (e *Ensemble) clock() {
 	}
 }
 
-// run does all that is due: it delivers messages, applies entries and handles timeouts. The lock is held.
+// run delivers messages, applies entries and handles timeouts, until none is due. The lock is held.
 func (e *Ensemble) run() {
 	if e.running || e.closed {
 		return
@@ -367,7 +365,8 @@ func (e *Ensemble) run() {
 	}
 }
 
-// await waits until an entry is committed; the lock is released meanwhile.
+// await waits until an entry is committed, for SyncLimit ticks at most, and reports whether it is. It releases the lock
+// while it waits.
 func (e *Ensemble) await(entry *entry) bool {
 	e.run()
 	if entry.committed {
@@ -387,7 +386,7 @@ func (e *Ensemble) await(entry *entry) bool {
 	return entry.committed
 }
 
-// deliver delivers the messages that can arrive.
+// deliver delivers the messages that can arrive, and reports whether there were any.
 func (e *Ensemble) deliver(now time.Time) bool {
 	any := false
 	for from := range e.links {
@@ -405,7 +404,7 @@ func (e *Ensemble) deliver(now time.Time) bool {
 	return any
 }
 
-// dueAt is when run has something to do, zero: not before something else happens.
+// dueAt returns the time of the next message, entry or timeout; zero if there is none.
 func (e *Ensemble) dueAt() time.Time {
 	next := e.electAt
 	at := func(t time.Time) {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// The network between the members. Messages on a cut link are sent again, as by TCP: they arrive when the
-// link is healed, unless one end has closed its side by then. A follower leaves its leader, and a leader
-// drops a follower, after SyncLimit ticks without a message; until then both go on serving.
+// The network between the members. Messages on a cut link are sent again, as by TCP: they arrive when the link is
+// healed, unless one end has closed its side by then. A follower stops following its leader, and a leader drops a
+// follower, after SyncLimit ticks without a message; until then both still serve clients.
 
 // Partition cuts the links between a member and the given others, or all others if none are given, in both
 // directions. No end is notified. Clients still reach the member.
@@ -27,9 +27,9 @@ func (e *Ensemble) Partition(member int, others ...int) {
 	}
 }
 
-// CutLink cuts one direction: nothing that member from sends arrives at member to, TCP's acknowledgements
-// included. So the other direction soon stops, too: messages get through only for 200 ms after the first that
-// is not acknowledged.
+// CutLink cuts one direction: no message of member from arrives at member to, and no acknowledgement of TCP. So the
+// other direction soon stops as well: its messages arrive only if they are sent within 200 ms after the first without
+// an acknowledgement.
 func (e *Ensemble) CutLink(from, to int) {
 	e.mu.Lock()
 	defer e.unlock()
@@ -61,10 +61,10 @@ func (e *Ensemble) HealPeers() {
 	e.note(0, "all links healed")
 }
 
-// ResetPeers breaks a member's connection to its leader, or a leader's to its followers, as a reset does:
-// this member notices at once, the other end when the reset reaches it over an open link. After Partition of
-// a leader, ResetPeers of its followers makes them elect another leader without delay, while the old one
-// still believes that it leads.
+// ResetPeers breaks a member's connection to its leader, or a leader's connections to its followers, as a reset does:
+// this member notices it immediately, the other end when the reset reaches it over an open link. After Partition of a
+// leader, ResetPeers of its followers makes them elect another leader without waiting for SyncLimit, while the old
+// leader still leads.
 func (e *Ensemble) ResetPeers(member int) {
 	e.mu.Lock()
 	defer e.unlock()
@@ -77,8 +77,8 @@ func (e *Ensemble) ResetPeers(member int) {
 	}
 }
 
-// SetLag makes a member, as a follower, apply what is committed later by d; see Config.Lag. It applies to
-// what is committed from now on. A leader has no lag.
+// SetLag sets how much later than the commit a member, as a follower, applies a write; see Config.Lag. It holds for
+// writes committed from now on. A leader has no lag.
 func (e *Ensemble) SetLag(member int, d time.Duration) {
 	e.mu.Lock()
 	defer e.unlock()
@@ -94,8 +94,8 @@ func (e *Ensemble) SetPeerDelay(d time.Duration) {
 }
 
 // Heal undoes the faults that can be undone: cut links between members, pauses, stops, black holes, delays,
-// hosts that are down, clock skews, lags beyond the configured one. Injections stay. The error is that of a
-// TCP listener that cannot be opened again.
+// hosts that are down, clock skews, lags beyond the configured one. Injections stay. It returns an error if a TCP
+// listener cannot be opened again.
 func (e *Ensemble) Heal() error {
 	e.HealPeers()
 	e.SetPeerDelay(e.cfg.PeerDelay)

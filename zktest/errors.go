@@ -81,7 +81,7 @@ func (e Error) text() string {
 	return fmt.Sprintf("error %d", int32(e))
 }
 
-// err is e as a Go error: nil for ok.
+// err returns e as a Go error: nil for ok.
 func (e Error) err() error {
 	if e == ok {
 		return nil

@@ -2,9 +2,9 @@ package zktest
 
 import "time"
 
-// Expire ends a session now, as the server does when its timeout is over: one transaction deletes its nodes,
-// then the server closes its connection. An unknown session is ignored. In an ensemble the leader ends the
-// session, whichever member is asked; without a leader nothing happens.
+// Expire ends a session now, as the server does when its timeout is over: one transaction deletes its nodes, then the
+// server closes its connection. An unknown session is ignored. In an ensemble the leader ends the session, whichever
+// member is used; without a leader Expire does nothing.
 func (s *Server) Expire(session int64) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -18,8 +18,8 @@ func (s *Server) Expire(session int64) {
 	}
 }
 
-// Cut closes a session's connection at once, or all connections if session is 0. The sessions live on until
-// they expire.
+// Cut closes a session's connection immediately, or all connections if session is 0. The sessions live until they
+// expire, or their clients reconnect.
 func (s *Server) Cut(session int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,7 +29,7 @@ func (s *Server) Cut(session int64) {
 	}
 }
 
-// connsOf is a session's connection, or all when session is 0.
+// connsOf returns a session's connection, or all connections if session is 0.
 func (s *Server) connsOf(session int64) []*conn {
 	var conns []*conn
 	for c := range s.conns {
@@ -41,7 +41,7 @@ func (s *Server) connsOf(session int64) []*conn {
 }
 
 // Stop acts like the end of the server process: connections are closed, new ones refused. Data and sessions
-// are kept for Start. Nothing expires meanwhile, unless an ensemble goes on without this member.
+// are kept for Start. No session expires until then, except in an ensemble that has a quorum without this member.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.unlock()
@@ -62,9 +62,9 @@ func (s *Server) Stop() {
 	}
 }
 
-// Start serves again after Stop. Every session gets its full timeout again, as when a real server loads them
-// from disk. A member of an ensemble looks for a leader first. The error is that of listening on the former
-// TCP address; without Config.Listen it is nil.
+// Start serves again after Stop. Every session gets its full timeout again, as when a real server loads them from disk.
+// A member of an ensemble first looks for a leader. Start returns an error if the former TCP address cannot be listened
+// on; without Config.Listen it returns nil.
 func (s *Server) Start() error {
 	s.mu.Lock()
 	defer s.unlock()
@@ -96,10 +96,10 @@ func (s *Server) Restart() error {
 	return s.Start()
 }
 
-// Wipe restarts the server with an empty data directory: data and sessions are gone, and zxids start again.
-// As a real server does, it closes the connection of a client that has seen a later zxid without an answer,
-// and tells others that their session has expired. A member of an ensemble copies its leader's state. A
-// stopped server is wiped, too, and stays stopped.
+// Wipe restarts the server with an empty data directory: data and sessions are gone, and zxids start again. As a
+// real server does, it closes the connection of a client that has seen a later zxid without a reply, and replies to
+// others that their session has expired. A member of an ensemble copies its leader's state. A stopped server can be
+// wiped, and stays stopped.
 func (s *Server) Wipe() {
 	s.mu.Lock()
 	defer s.unlock()
@@ -114,11 +114,11 @@ func (s *Server) Wipe() {
 	s.trace.add(traceEntry{kind: traceNote, note: "data wiped"})
 }
 
-// Pause hangs the server like SIGSTOP: connections are accepted, nothing is read or answered, nothing expires
-// until Resume. To the other members of an ensemble it is as silent as to clients; connections stay.
+// Pause hangs the server like SIGSTOP until Resume: connections are accepted, no request is executed, no reply is sent,
+// and no session expires. The other members of an ensemble get no messages from it either; connections stay.
 func (s *Server) Pause() { s.pause(true) }
 
-// Resume ends Pause. Sessions whose time ran out meanwhile expire before any waiting request is read.
+// Resume ends Pause. Sessions whose timeout ended during the pause expire before any waiting request is executed.
 func (s *Server) Resume() { s.pause(false) }
 
 func (s *Server) pause(on bool) {
@@ -142,7 +142,7 @@ func (s *Server) pause(on bool) {
 }
 
 // SkewClock sets the server's clock ahead of the true time by d, or behind if d is negative. Sessions expire
-// by this clock. The jump takes effect at once.
+// by this clock. The jump takes effect immediately.
 func (s *Server) SkewClock(d time.Duration) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -164,8 +164,8 @@ func (s *Server) LimitSessions(most time.Duration) {
 // open, and neither end gets an error. Session 0 means all connections, new ones included; then [Server.Dial]
 // waits. As with lost packets on TCP, the bytes arrive after Heal, if the connection still exists.
 //
-// A client soon leaves a connection that is silent, and the next one is in order. To keep one of several clients
-// away, give it a network of its own, a [Host] of an [Ensemble] of one server:
+// A client soon closes a silent connection, and its next connection is not affected. To keep one of several clients
+// suspended, let it connect from a separate [Host] of an [Ensemble] with one server:
 //
 //	ensemble := zktest.RunEnsembleT(t, 1)
 //	a := ensemble.NewHost("a") // framework.New(ensemble.ConnectString(), framework.WithDialer(a.Dial))
@@ -226,12 +226,12 @@ func (s *Server) HealSession(session int64) {
 	s.openGate()
 }
 
-// blocked says whether the direction is closed by a pause or a black hole.
+// blocked reports whether the direction is closed by a pause or a black hole.
 func (s *Server) blocked(c *conn, dir Direction) bool {
 	return s.paused || (s.blockedAll|c.blocked)&dir != 0 || c.from.holds(s, dir)
 }
 
-// openGate makes all waiting goroutines look again.
+// openGate wakes the goroutines that wait for the end of a pause or black hole; each checks again.
 func (s *Server) openGate() {
 	faulty := s.paused || s.blockedAll != 0
 	for c := range s.running {

@@ -56,7 +56,7 @@ func (s *Server) isro(b *strings.Builder) {
 	}
 }
 
-// mode is the server's role as the words name it.
+// mode returns the server's role as the words name it.
 func (s *Server) mode() string {
 	switch {
 	case s.member == nil:
@@ -104,7 +104,7 @@ func (s *Server) cons(b *strings.Builder) {
 		if c.sessionID != 0 {
 			fmt.Fprintf(b, ",sid=%#x,lop=NA,est=%d,to=%d", c.sessionID, c.since.UnixMilli(), c.timeout)
 			fmt.Fprintf(b, ",lcxid=%#x,lzxid=%#x", uint32(c.lastXid), c.lastZxid)
-			lresp := int64(0) // by a clock that nobody else knows; 0 before the first answer
+			lresp := int64(0) // a real server's is by its own monotonic clock; 0 before the first reply
 			if !c.answered.IsZero() {
 				lresp = c.answered.UnixMilli()
 			}
@@ -182,7 +182,7 @@ func (s *Server) conf(b *strings.Builder) {
 	}
 }
 
-// envi has the version only, which some clients read there.
+// envi has only the version, which some clients read from it.
 func (s *Server) envi(b *strings.Builder) {
 	fmt.Fprintf(b, "Environment:\nzookeeper.version=%s\n", s.versionLine())
 }

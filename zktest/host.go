@@ -10,9 +10,9 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// Host is a machine on which clients of an [Ensemble] run: they connect with its Dial, and its faults strike
-// all their connections, present and future ones. A test that simulates several processes gives each of them
-// its own Host. Its methods are safe for concurrent use.
+// Host is a machine where clients of an [Ensemble] run: they connect with its Dial, and its faults strike all their
+// connections, present and future. A test that simulates several processes gives each its own Host. The methods of a
+// Host are safe for concurrent use.
 type Host struct {
 	e    *Ensemble
 	name string
@@ -55,9 +55,9 @@ func (h *Host) Dialer() func(network, addr string, timeout time.Duration) (net.C
 	}
 }
 
-// Block drops silently what is sent in a direction between the host and the members, or all members when
-// none are given: no reset, no end, and new connections wait. What was sent arrives when the direction is
-// open again, if the connection still exists. Direction 0 opens both.
+// Block silently drops all bytes sent in a direction between the host and the members, or all members if none are
+// given: connections are not closed, and new connections wait. As with lost packets on TCP, the bytes arrive when
+// the direction is open again, if the connection still exists. Direction 0 opens both.
 func (h *Host) Block(dir Direction, members ...int) {
 	note := "blocked"
 	if dir == 0 {
@@ -66,7 +66,7 @@ func (h *Host) Block(dir Direction, members ...int) {
 	h.each(members, note, func(s *Server) { h.blocked[s] = dir })
 }
 
-// Heal opens all that Block and SetDown have closed, and ends Delay.
+// Heal ends Block, SetDown and Delay.
 func (h *Host) Heal() {
 	h.each(nil, "healed", func(s *Server) {
 		delete(h.blocked, s)
@@ -74,8 +74,8 @@ func (h *Host) Heal() {
 	})
 }
 
-// Cut closes the host's connections to the members, or to all members when none are given. The sessions live
-// on until their time is over.
+// Cut closes the host's connections to the members, or to all members when none are given. The sessions
+// live until they expire, or their clients reconnect.
 func (h *Host) Cut(members ...int) {
 	h.each(members, "connections cut", func(s *Server) {
 		for c := range s.conns {
@@ -123,21 +123,20 @@ func (h *Host) Owned(session int64) bool {
 	return h.owned[session]
 }
 
-// HostEvent is something that a member has seen of a host.
+// HostEvent is an entry of a member's trace about a host.
 type HostEvent struct {
 	At      time.Duration // since the ensemble began
 	Member  int
 	Session int64
-	Op      Op     // the request that was answered, or "" for a Note
-	Path    string // of the request; a sequential node's is the one that it was given
-	Parts   string // of a multi, what it does: "check /a, setData /b", perhaps cut short
-	Err     error  // the answer; nil if it was done
+	Op      Op     // the request, or "" for a Note
+	Path    string // of the request; of a sequential node with its number
+	Parts   string // of a multi, its operations: "check /a, setData /b"; it may be cut short
+	Err     error  // of the reply; nil if the request was executed
 	Note    string // the end of a connection or of a session, or a fault that struck one
 }
 
-// Events lists what the members have seen of the host, in the order of time, as far back as their traces go:
-// each keeps about 4000 entries, of all clients together. The host's own faults (Block, Cut, SetDown, Delay)
-// are not listed.
+// Events lists the entries of the members' traces about the host, in the order of time. Each trace keeps about 4000
+// entries, of all clients together. The host's own faults (Block, Cut, SetDown, Delay) are not listed.
 func (h *Host) Events() (events []HostEvent) {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
@@ -178,13 +177,12 @@ func (h *Host) each(members []int, note string, do func(*Server)) {
 	}
 }
 
-// owns notes a session of the host's. The ensemble's lock is held.
+// owns records that a session belongs to the host. The ensemble's lock is held.
 func (h *Host) owns(session int64) {
 	if h != nil {
 		h.owned[session] = true
 	}
 }
 
-// holds says whether the host's network keeps back what a connection sends in a direction. The ensemble's
-// lock is held.
+// holds reports whether Block closes the direction between the host and the server. The ensemble's lock is held.
 func (h *Host) holds(s *Server, dir Direction) bool { return h != nil && h.blocked[s]&dir != 0 }

@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// Action is what a [Fault] does to a request.
+// Action is the effect of a [Fault] on a request.
 type Action uint8
 
 // Actions.
@@ -27,23 +27,24 @@ const (
 	// Hold parks the request until Release; then it is executed if its connection still exists. The
 	// connection's later requests wait for it.
 	Hold
-	// HoldReply executes the request and parks the reply, and all that is sent on the connection after it,
-	// until Release.
+	// HoldReply executes the request and parks the reply, and all later replies and events of the connection, until
+	// Release.
 	HoldReply
-	// DelayReply executes the request; the reply, and all after it, comes later by Fault.Delay.
+	// DelayReply executes the request; its reply, and all later replies and events of the connection, arrive later by
+	// Fault.Delay.
 	DelayReply
 	// HalfHandshake answers a handshake with the first four bytes only, and leaves the connection open. For
 	// [OpConnect].
 	HalfHandshake
 )
 
-// Fault says which requests are affected and how. Empty fields match everything.
+// Fault selects requests, and has the action and its parameters. Empty fields match all requests.
 type Fault struct {
 	Session    int64  // the session, 0 = any
 	Op         Op     // the operation ([OpCreate2], [OpPing], [OpConnect], …), "" = any
 	PathPrefix string // one of the request's paths starts with it, "" = any; a connect has no path
-	After      int    // how many matching requests pass before the first is struck
-	Times      int    // how many requests are struck; 0 = one, negative = all
+	After      int    // the number of matching requests that pass before the first is struck
+	Times      int    // the number of requests to strike; 0 = one, negative = all
 
 	Action Action
 	Err    Error         // of ReplyError
@@ -91,7 +92,7 @@ func (i *Injection) Hits() int {
 // ones are dropped.
 func (i *Injection) Struck() <-chan struct{} { return i.struck }
 
-// Release lets the requests and replies go on that Hold or HoldReply has parked. Later ones are not parked.
+// Release ends the wait of the requests and replies that Hold or HoldReply has parked. Later ones are not parked.
 func (i *Injection) Release() {
 	i.s.mu.Lock()
 	defer i.s.mu.Unlock()
@@ -108,15 +109,15 @@ func (i *Injection) Remove() {
 	i.s.injections = slices.DeleteFunc(i.s.injections, func(j *Injection) bool { return j == i })
 }
 
-// strike is what an injection does to the current request.
+// strike is the effect of an injection on the current request.
 type strike struct {
-	stop, alive bool // the request is done with; the connection goes on
+	stop, alive bool // the request is not executed; the connection stays open
 	err         Error
 	half        bool
 	by          *Injection
 }
 
-// inject finds the fault that strikes a request. The lock is held; it is given up while a request is parked.
+// inject finds the fault that strikes a request. The lock is held; it is released while a request is parked.
 func (s *Server) inject(c *conn, op int32, session int64, body []byte) strike {
 	var paths []string
 	for _, i := range s.injections {
@@ -168,7 +169,7 @@ func (s *Server) strike(i *Injection, c *conn) strike {
 	return st
 }
 
-// park gives up the lock until a request is released and the server is not paused, or its connection ends.
+// park releases the lock until the request is released and the server is not paused, or the connection ends.
 func (s *Server) park(released <-chan struct{}, c *conn) {
 	for {
 		s.mu.Unlock()
@@ -185,7 +186,7 @@ func (s *Server) park(released <-chan struct{}, c *conn) {
 	}
 }
 
-// begin and finish enclose the execution of the request.
+// begin and finish are called before and after the execution of the request.
 func (st strike) begin(c *conn) {
 	if st.by == nil {
 		return
@@ -209,14 +210,15 @@ func (st strike) finish(c *conn) {
 	}
 }
 
-// pause lets the request wait: what is sent meanwhile is not affected.
+// pause ends the effect on the connection while the request waits for the log: other replies and events are not
+// affected.
 func (st strike) pause(c *conn) {
 	if st.by != nil {
 		c.mute, c.holding, c.late = false, nil, 0
 	}
 }
 
-// requestPaths are the paths that a request names.
+// requestPaths returns the paths that a request names.
 func requestPaths(op int32, body []byte) []string {
 	d := jute.NewDecoder(body)
 	switch op {

@@ -95,8 +95,8 @@ func (s *Server) countRequest(session int64, op int32) {
 }
 
 // Counts returns the number of requests received since the start or ResetCounts, by operation: [OpCreate2],
-// [OpGetData], … , and [OpConnect] for handshakes. An unknown operation is named "op N". Requests that a
-// fault then lost are counted, too.
+// [OpGetData], … , and [OpConnect] for handshakes. An unknown operation is named "op N". Requests lost
+// by a fault are also counted.
 func (s *Server) Counts() map[Op]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,8 +135,8 @@ func (s *Server) Bytes() (in, out int64) {
 	return s.bytesIn, s.bytesOut
 }
 
-// Sessions lists the live sessions in the order of their ids. In an ensemble it is what this member knows:
-// Connected means connected to this member, and Expires is meaningful only at the leader.
+// Sessions lists the live sessions in the order of their ids. In an ensemble the list is this member's and may lag
+// behind the leader's: Connected means connected to this member, and Expires is meaningful only at the leader.
 func (s *Server) Sessions() []SessionInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +185,7 @@ func (s *Server) Watches() []WatchInfo {
 	})
 }
 
-// Tree returns all nodes by path, except /zookeeper and what is below it.
+// Tree returns all nodes by path, except /zookeeper and the nodes below it.
 func (s *Server) Tree() map[string]Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,22 +7,22 @@ import "time"
 type entry struct {
 	zxid, now int64
 	txns      []*txn
-	err       Error       // what the requester did wrong: nothing changes, but the entry has its zxid
-	config    *membership // that a reconfiguration makes that of the ensemble, otherwise nil
+	err       Error       // of the reply: nothing changes, but the entry has its zxid
+	config    *membership // a reconfiguration's new configuration, otherwise nil
 
 	opens, timeout int64  // a session that begins
-	opened         func() // called where it was asked for
+	opened         func() // called at the server that the client connected to
 	closes         int64  // a session that ends
 
-	at        *Server       // where it comes from, nil: from within
+	at        *Server       // the server of the client, nil: the leader's own
 	request   *request      // the request that waits for it there
-	acks      uint          // members that have it, one bit each
-	quorums   []*membership // that must have it, each by a majority
+	acks      uint          // the members that have it, one bit each
+	quorums   []*membership // a majority of each must have it
 	committed bool
-	syncs     []func() // to be called when it is committed
+	syncs     []func() // called when it is committed
 }
 
-// order gives an entry to the server that orders writes.
+// order passes an entry to the server that orders writes.
 func (s *Server) order(e *entry, prepare func(*Server, *entry)) {
 	if s.member != nil {
 		s.member.forward(e, prepare)
@@ -31,10 +31,10 @@ func (s *Server) order(e *entry, prepare func(*Server, *entry)) {
 	s.propose(e, func(e *entry) { prepare(s, e) })
 }
 
-// orders says whether this server orders writes.
+// orders reports whether this server orders writes.
 func (s *Server) orders() bool { return s.member == nil || s.member.role == leading }
 
-// propose gives the entry its place in the order.
+// propose gives the entry its zxid, and commits it, or as a leader sends it to the followers.
 func (s *Server) propose(e *entry, prepare func(*entry)) {
 	e.zxid, e.now = s.nextZxid(), time.Now().UnixMilli()
 	prepare(e)
@@ -45,7 +45,7 @@ func (s *Server) propose(e *entry, prepare func(*entry)) {
 	s.commit(e)
 }
 
-// nextZxid is the id of the next transaction.
+// nextZxid returns the id of the next transaction.
 func (s *Server) nextZxid() int64 {
 	if s.member != nil {
 		return s.member.lastLogged() + 1
@@ -66,11 +66,11 @@ func (s *Server) commit(e *entry) {
 	var ended *conn
 	if ses := s.sessions[e.closes]; e.closes != 0 && ses != nil {
 		if ended = ses.conn; ended != nil && e.request != nil && e.request.conn == ended {
-			ended = nil // the client ends it: it still gets the events of that, and an answer
+			ended = nil // the client closes it: it still gets the events of its deleted nodes, and a reply
 		}
 	}
 	if ended != nil {
-		ended.mute = true // it gets no events of the deletion of its own nodes
+		ended.mute = true // it gets no events of its deleted nodes
 	}
 	var results []result
 	for _, t := range e.txns {
@@ -101,7 +101,7 @@ func (s *Server) done(e *entry, results []result) {
 	}
 }
 
-// opens begins a session. A member may know it already, if the client was faster than the log.
+// opens adds a session. A member has it already if the client reconnected to it before the entry was applied there.
 func (s *Server) opens(e *entry) {
 	ses := s.sessions[e.opens]
 	if ses == nil {
@@ -112,7 +112,7 @@ func (s *Server) opens(e *entry) {
 	s.touch(ses, e.timeout) // each follower reports it with its next answer to the leader
 }
 
-// closes ends a session. Its nodes are already deleted.
+// closes removes a session. Its nodes are already deleted.
 func (s *Server) closes(id int64) {
 	ses := s.sessions[id]
 	if ses == nil {

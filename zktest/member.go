@@ -7,14 +7,14 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// role is what a member of an ensemble does.
+// role is a member's state in the ensemble.
 type role uint8
 
 const (
-	looking   role = iota // for a leader; no client is served
+	looking   role = iota // looking for a leader; no client is served
 	following             // a leader
 	leading
-	onlyReads // looking, and serving read-only clients meanwhile
+	onlyReads // looking for a leader, and serving read-only clients
 )
 
 // member is a server's part in an ensemble. It is guarded by the lock that all members share.
@@ -24,23 +24,23 @@ type member struct {
 	index int
 	role  role
 	epoch int64
-	log   []*entry        // accepted, in order, and as far as this member knows not committed
+	log   []*entry        // accepted, in order; this member has not learned that they are committed
 	queue []applying      // committed, in order, to be applied
 	lag   time.Duration   // between the two
 	boss  *bond           // a follower's, to its leader
 	crew  []*bond         // a leader's, to its followers
-	moved map[int64]int64 // a follower's: timeouts of the sessions heard of since the leader last asked
+	moved map[int64]int64 // a follower's: timeouts of the sessions touched since the leader's last ping
 
-	config  *membership // the newest that this member knows to be committed
-	retired bool        // a leader's that the configuration it has committed last does not want as such
+	config  *membership // the newest committed one in this member's log
+	retired bool        // of a leader: the last configuration that it committed gives it no vote
 
-	ahead      map[string]*record // a leader's: what the entries of log will have changed
+	ahead      map[string]*record // a leader's: the nodes that the entries of log will change
 	nextTick   time.Time          // a leader's next ping, zero while nothing depends on it
 	odd        bool               // every second ping it counts its followers
 	readOnlyAt time.Time          // when a looking member begins to serve reads, zero: never
 }
 
-// applying is an entry, or the answer to a sync, that is applied when its time has come.
+// applying is an entry, or the reply to a sync, with the time when it is due.
 type applying struct {
 	at    time.Time
 	entry *entry
@@ -54,8 +54,8 @@ func (m *member) id() int64 { return int64(m.index + 1) }
 // tracks reports whether this member has to expire the session.
 func (m *member) tracks(ses *session) bool { return m.role == leading || ses.local }
 
-// touched records a session for the answer to the leader's next ping, since only by this answer the leader
-// learns that the client is alive.
+// touched records a session for the reply to the leader's next ping: only by this reply the leader learns that the
+// client is alive.
 func (m *member) touched(id, timeout int64) {
 	if m.role == following {
 		m.moved[id] = timeout
@@ -64,7 +64,7 @@ func (m *member) touched(id, timeout int64) {
 
 func (s *Server) readOnly() bool { return s.member != nil && s.member.role == onlyReads }
 
-// lastLogged is the newest transaction in the member's log.
+// lastLogged returns the zxid of the newest transaction in the member's log.
 func (m *member) lastLogged() int64 {
 	if n := len(m.log); n > 0 {
 		return m.log[n-1].zxid
@@ -111,7 +111,7 @@ func (m *member) revalidate(id, timeout int64, done func(*session)) {
 					done(nil)
 					return
 				}
-				if f.s.sessions[id] == nil { // the log is not that far here
+				if f.s.sessions[id] == nil { // the entry that opens it is not applied here yet
 					f.s.sessions[id] = &session{id: id, timeout: timeout}
 				}
 				done(f.s.sessions[id])
@@ -122,7 +122,7 @@ func (m *member) revalidate(id, timeout int64, done func(*session)) {
 	}
 }
 
-// own is a leader's answer to revalidate.
+// own reports, at the leader, whether a session is alive. If it is, own touches it and makes a server its owner.
 func (m *member) own(id, timeout int64, owner *Server) bool {
 	ses := m.s.sessions[id]
 	if ses == nil || ses.closing {
@@ -133,12 +133,12 @@ func (m *member) own(id, timeout int64, owner *Server) bool {
 	return true
 }
 
-// park queues a request that has to wait for the log, and later requests of the same connection. It returns
-// false if the request can be answered at once.
+// park queues a request that has to wait for the log, and later requests of the same connection. It returns false if
+// the request can be answered immediately.
 func (m *member) park(r *request) bool {
 	op, known := m.s.operation(r.op)
 	if !known && r.injected == ok {
-		return false // it is answered ahead of what is in flight
+		return false // it is answered ahead of the requests in flight
 	}
 	known = known && r.injected == ok
 	isSync := r.op == jute.OpSync && m.role == following
@@ -157,7 +157,7 @@ func (m *member) park(r *request) bool {
 	return true
 }
 
-// unpark removes an answered request from the queue, and answers the requests that waited only for it.
+// unpark removes an answered request from the queue, and executes the requests that waited only for it.
 func (m *member) unpark(r *request) {
 	c := r.conn
 	r.pending, r.waits = false, false
@@ -172,8 +172,8 @@ func (m *member) unpark(r *request) {
 	}
 }
 
-// sync sends a sync to the leader. The answer comes back after all entries that the leader had committed, and
-// is given after they are applied. It does not prove that the leader has a quorum.
+// sync sends a sync to the leader. The leader replies after all entries in its log are committed, and the client gets
+// its reply after they are applied here. The reply does not prove that the leader has a quorum.
 func (m *member) sync(r *request) {
 	b := m.boss
 	b.toLeader(func(l *member) {
@@ -200,8 +200,7 @@ func (m *member) sync(r *request) {
 	})
 }
 
-// forward sends an entry to the leader. If the leader is gone, the client does not learn whether the entry
-// was executed.
+// forward sends an entry to the leader. If the connection to the leader ends, the outcome is unknown to the client.
 func (m *member) forward(e *entry, prepare func(*Server, *entry)) {
 	accept := func(l *member) {
 		l.s.propose(e, func(e *entry) {
@@ -218,7 +217,7 @@ func (m *member) forward(e *entry, prepare func(*Server, *entry)) {
 	}
 }
 
-// checkSession refuses a write of a session that has ended, or has moved to another member since.
+// checkSession refuses a write of a session that has ended, or has moved to another member.
 func (m *member) checkSession(e *entry) Error {
 	if e.request == nil || e.request.op == jute.OpCloseSession {
 		return ok
@@ -249,7 +248,7 @@ func (m *member) propose(e *entry) {
 	m.tryCommit()
 }
 
-// tryCommit commits, in order, what a majority has. A leader that has retired commits nothing more.
+// tryCommit commits, in order, the entries that a majority has. A retired leader commits no entry.
 func (m *member) tryCommit() {
 	for len(m.log) > 0 && !m.retired && agreed(m.log[0].quorums, m.log[0].acks) {
 		e := m.log[0]
@@ -283,7 +282,7 @@ func (m *member) apply(e *entry) {
 	}
 }
 
-// enqueue applies something after the member's lag, and after what was enqueued before.
+// enqueue schedules an entry or a sync reply after the member's lag, and after those enqueued earlier.
 func (m *member) enqueue(a applying) {
 	a.at = time.Now().Add(m.lag)
 	if n := len(m.queue); n > 0 && m.queue[n-1].at.After(a.at) {
@@ -292,7 +291,7 @@ func (m *member) enqueue(a applying) {
 	m.queue = append(m.queue, a)
 }
 
-// applyDue applies what is due and says whether there was anything.
+// applyDue applies the entries and sync replies that are due, and reports whether there were any.
 func (m *member) applyDue(now time.Time) bool {
 	any := false
 	for len(m.queue) > 0 && !m.s.paused && !m.queue[0].at.After(now) {
@@ -310,8 +309,8 @@ func (m *member) applyDue(now time.Time) bool {
 	return any
 }
 
-// ephemeralsOf lists the nodes that are deleted with a session: in an ensemble also those whose creation is
-// proposed, but not those whose deletion is. It notes their deletion.
+// ephemeralsOf lists the nodes that are deleted with a session, and records their deletion. In an ensemble it includes
+// nodes whose creation is proposed, and excludes nodes whose deletion is proposed.
 func (s *Server) ephemeralsOf(e *entry) []string {
 	paths := s.tree.ephemeralsOf(e.closes)
 	if s.member == nil {

@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// membership is a configuration of an ensemble: who are its members, and which of them vote. It is never
-// changed, but replaced. Member number i of the Ensemble has the id i+1; other ids are those of members that
-// never run.
+// membership is a configuration of an ensemble: its members, and which of them vote. It is immutable once it is in use.
+// Member i of the Ensemble has the id i+1; members with other ids never run.
 type membership struct {
 	version int64
 	members []memberLine // in the order of their ids
@@ -21,10 +20,10 @@ type membership struct {
 // memberLine is a line "server.ID=…" of a configuration.
 type memberLine struct {
 	id       int64
-	spec     string // what is after the "=", as a server writes it
+	spec     string // the text after the "=", as a server writes it
 	observer bool
-	client   bool     // it says where clients are served
-	addrs    []string // that no other member may have
+	client   bool     // it has an address for clients
+	addrs    []string // no other member may have one of them
 }
 
 func (c *membership) String() string {
@@ -36,7 +35,7 @@ func (c *membership) String() string {
 	return b.String()
 }
 
-// line is that of a member, nil if it is none.
+// line returns the line of a member, nil if it is not in the configuration.
 func (c *membership) line(id int64) *memberLine {
 	for i := range c.members {
 		if c.members[i].id == id {
@@ -51,8 +50,7 @@ func (c *membership) votes(m *member) bool {
 	return line != nil && !line.observer
 }
 
-// observes says whether the member learns without being asked for its vote. One that was removed does not: it
-// goes on as a follower that does not count.
+// observes reports whether the member is an observer. A removed member is not: it stays a follower that does not count.
 func (c *membership) observes(m *member) bool {
 	line := c.line(m.id())
 	return line != nil && line.observer
@@ -67,7 +65,7 @@ func (c *membership) voters() (n int) {
 	return n
 }
 
-// quorum says whether a set of members has a majority of those that vote.
+// quorum reports whether a set of members has a majority of the voters.
 func (c *membership) quorum(set uint) bool {
 	n := 0
 	for _, m := range c.members {
@@ -78,7 +76,7 @@ func (c *membership) quorum(set uint) bool {
 	return n > c.voters()/2
 }
 
-// with is the configuration with a member, instead of the one that has its id.
+// with adds a member, and removes a member with the same id.
 func (c *membership) with(line memberLine) {
 	c.without(line.id)
 	c.members = append(c.members, line)
@@ -89,14 +87,14 @@ func (c *membership) without(id int64) {
 	c.members = slices.DeleteFunc(slices.Clone(c.members), func(m memberLine) bool { return m.id == id })
 }
 
-// clashes says whether two members have an address in common. Java looks up names; here only IP addresses are
-// compared, except those of the machine itself, and wildcards, as there.
+// clashes reports whether two members have an address in common. Java looks up names; here only IP addresses are
+// compared. As in Java, loopback and wildcard addresses do not clash.
 func (m memberLine) clashes(other memberLine) bool {
 	return slices.ContainsFunc(m.addrs, func(addr string) bool { return slices.Contains(other.addrs, addr) })
 }
 
-// parseMember reads "host:port:port[:role][;[host:]port]". What Java notices is refused with ErrBadArguments,
-// what it stumbles over with ErrMarshalling.
+// parseMember reads "host:port:port[:role][;[host:]port]". Mistakes that Java checks for are refused with
+// ErrBadArguments, mistakes that make it fail with ErrMarshalling.
 func parseMember(id int64, spec string) (memberLine, Error) {
 	m := memberLine{id: id}
 	parts := javaSplit(spec, ";")
@@ -122,7 +120,7 @@ func parseMember(id int64, spec string) (memberLine, Error) {
 		}
 		client, m.client = ";"+m.at(words[0], port)+":"+port, true
 	}
-	words, err := hostAndPorts(parts[0]) // of several with "|" the server wants to know nothing, by default
+	words, err := hostAndPorts(parts[0]) // several addresses with "|" are refused by default
 	if err != ok {
 		return m, err
 	}
@@ -150,7 +148,7 @@ func parseMember(id int64, spec string) (memberLine, Error) {
 	return m, ok
 }
 
-// at notes an address, and returns the host as a server writes it.
+// at records an address, and returns the host as a server writes it.
 func (m *memberLine) at(host, port string) string {
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
@@ -196,7 +194,7 @@ func portOf(s string) (string, Error) {
 	return strconv.FormatInt(n, 10), ok
 }
 
-// javaSplit is String.split: without empty parts at the end.
+// javaSplit is Java's String.split, which drops empty parts at the end.
 func javaSplit(s, separator string) []string {
 	parts := strings.Split(s, separator)
 	for len(parts) > 1 && parts[len(parts)-1] == "" {

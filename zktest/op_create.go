@@ -56,7 +56,7 @@ func (p *prep) create(op int32, r *jute.CreateRequest, ttl int64) (*txn, Error) 
 		return nil, err
 	}
 	t := &txn{op: op, path: path, data: r.Data, acl: acl, cversion: parent.cversion + 1}
-	// The opcode decides what is made, not the flags: a plain create with the container flag makes a
+	// The opcode decides the kind of node, not the flags: a plain create with the container flag makes a
 	// persistent node.
 	switch {
 	case op == jute.OpCreateContainer:
@@ -86,7 +86,7 @@ func isSequential(flags int32) bool {
 	return false
 }
 
-// newStat is what a new node begins with.
+// newStat returns the nodeStat of a new node.
 func newStat(zxid, now, owner int64) nodeStat {
 	return nodeStat{czxid: zxid, mzxid: zxid, pzxid: zxid, ctime: now, mtime: now, owner: owner}
 }

@@ -51,8 +51,8 @@ func deletable(path string) (dir string, err Error) {
 	return dir, ok
 }
 
-// applyDelete fires the node's data watches, then its child watches but not twice for one connection, then
-// the parent's child watches.
+// applyDelete fires the node's data watches, then its child watches except of connections that have got the event
+// already, then the parent's child watches.
 func (s *Server) applyDelete(path string, zxid int64) {
 	n := s.tree.nodes[path]
 	dir, _ := splitPath(path)

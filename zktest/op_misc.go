@@ -34,8 +34,8 @@ func (s *Server) whoAmI(r *request) (jute.Record, Error) {
 	return response, ok
 }
 
-// createSession, sent within a session, begins it once more: it lasts for the time in the request until the
-// next request comes, and the answer is that of a handshake.
+// createSession, sent within a session, restarts its timeout, with the time in the request until the next request. The
+// reply is a handshake's.
 func (s *Server) createSession(r *request, _ *entry) Error {
 	var timeout int32
 	if r.body.Int(&timeout); r.body.Err() != nil {
@@ -47,16 +47,16 @@ func (s *Server) createSession(r *request, _ *entry) Error {
 	return ok
 }
 
-// closeBySelf ends a session for its client: the client still gets the events of the deletion of its nodes,
-// then the reply, then the end of the connection.
+// closeBySelf closes a session for its client: the client still gets the events of its deleted nodes and the reply,
+// then the connection is closed.
 func (s *Server) closeBySelf(r *request, e *entry) Error {
 	e.closes = r.conn.sessionID
 	s.prepareClose(e)
 	return ok
 }
 
-// deleteContainer is for the reaper, but a server that can read a client's deletes a childless node for it, whatever
-// the ACLs say. Before 3.9 it is misread so that it can never name a node.
+// deleteContainer is meant for the reaper. A 3.9 server executes a client's request: it deletes a childless node,
+// whatever the ACLs. Earlier servers misread the request, so that it never names a node.
 func (s *Server) deleteContainer(r *request, e *entry) Error {
 	if !s.cfg.Profile.is().readsDeleteContainer {
 		return ErrBadArguments

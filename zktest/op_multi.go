@@ -9,8 +9,8 @@ import (
 
 // multi (14) and multiRead (22).
 
-// multi does all operations under one zxid, or none. In the reply of a failed multi each operation has an
-// error: 0 before the one that failed, its own code, and runtime inconsistency after it.
+// multi executes all operations under one zxid, or none. In the reply of a failed multi each operation has an error: 0
+// before the failed operation, its error for that operation, and runtime inconsistency after it.
 func (s *Server) multi(r *request, e *entry) Error {
 	ops, err := decodeMulti(r)
 	if err != ok {
@@ -38,7 +38,7 @@ func (s *Server) multi(r *request, e *entry) Error {
 		}
 		t, err := p.prepare(kind, rec)
 		if err == ErrMarshalling {
-			return err // no refusal: the server has failed
+			return err // not a refusal: the server fails
 		}
 		if err != ok {
 			failed = err
@@ -70,9 +70,9 @@ func multiWritten(_ *request, results []result) jute.Record {
 	return response
 }
 
-// multiKind is what an operation becomes: the server looks at a create's flags first, so that the container flag
-// makes a container (answered like create2, as is a TTL node), and then, if it keeps create2, at its opcode. 0 means
-// that it makes no sense: TTL flags without a TTL.
+// multiKind returns the opcode and the record that the server executes for an operation. A create's flags decide
+// first: the container flag makes a container (answered like create2, as is a TTL node). Then, if the server keeps
+// create2, the opcode decides. The opcode 0 means TTL flags without a TTL.
 func multiKind(op jute.MultiOp, keepsCreate2 bool) (int32, jute.Record) {
 	switch c := op.Request.(type) {
 	case *jute.CreateTTLRequest:
@@ -127,7 +127,7 @@ func decodeMulti(r *request) ([]jute.MultiOp, Error) {
 	return req.Ops, bad
 }
 
-// partsOf is what a multi does, for the trace, which does not keep more than its beginning.
+// partsOf describes the operations of a multi for the trace, which keeps only the beginning of the text.
 func partsOf(ops []jute.MultiOp) string {
 	var b strings.Builder
 	for i, op := range ops {
@@ -151,8 +151,8 @@ func lengthOf(names []string) (n int) {
 	return n
 }
 
-// multiRead answers each read by itself. The wish for a watch is ignored, as the real server does. A few
-// bytes may ask for a large node many times: an answer above drownLimit ends the connection instead.
+// multiRead answers each read separately. It ignores the watch flag, as the real server does. A small request may
+// ask for a large node many times: a reply above drownLimit ends the connection instead.
 func (s *Server) multiRead(r *request) (jute.Record, Error) {
 	ops, err := decodeMulti(r)
 	if err != ok {

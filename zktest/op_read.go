@@ -30,7 +30,7 @@ func (s *Server) watch(t *watchTable, c *conn, r *jute.PathWatchRequest) {
 	}
 }
 
-// exists watches an absent node, too.
+// exists also watches an absent node.
 func (s *Server) exists(r *request) (jute.Record, Error) {
 	var req jute.PathWatchRequest
 	if err := r.decode(&req); err != ok {

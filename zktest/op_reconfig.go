@@ -9,9 +9,9 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// reconfig (16). What it refuses, and which of several reasons comes first, is as in the real server.
+// reconfig (16). It refuses the same requests as the real server, and of several reasons it gives the same one.
 
-// reconfig is a write to /zookeeper/config which, when it is committed, also counts for who votes.
+// reconfig is a write to /zookeeper/config whose commit also changes the voters.
 func (s *Server) reconfig(r *request, e *entry) Error {
 	var req jute.ReconfigRequest
 	if err := r.decode(&req); err != ok {
@@ -39,7 +39,7 @@ func (s *Server) reconfig(r *request, e *entry) Error {
 	switch {
 	case err != ok:
 		return err
-	case next.voters() < 2: // standaloneEnabled, which is on by default
+	case next.voters() < 2: // as with standaloneEnabled, the default
 		return ErrBadArguments
 	case !next.quorum(m.team()):
 		return ErrNewConfigNoQuorum
@@ -61,18 +61,18 @@ func (s *Server) reconfig(r *request, e *entry) Error {
 	return ok
 }
 
-// configVersion is that of the node's data after a reconfiguration.
+// configVersion is the version of the node's data after a reconfiguration.
 const configVersion = -1
 
-// reconfigured is the new configuration.
+// reconfigured returns the reply: the new configuration.
 func reconfigured(r *request, results []result) jute.Record {
 	r.path = configPath
 	data := r.conn.s.tree.get(configPath).data
 	return &jute.GetDataResponse{Data: data, Stat: *results[0].stat}
 }
 
-// applyReconfig writes the node twice, as the real server does: when the configuration takes effect, and as
-// the transaction. So a persistent watch sees two events.
+// applyReconfig writes the node twice, as the real server does: when the configuration takes effect, and as the
+// transaction. So a persistent watch gets two events.
 func (s *Server) applyReconfig(t *txn, zxid, now int64) *jute.Stat {
 	s.applySetData(t, zxid, now)
 	return s.applySetData(t, zxid, now)
@@ -91,7 +91,7 @@ func listed(list string) (parts []string) {
 	return parts
 }
 
-// change has members leave, and then others join.
+// change removes the leaving members, and then adds the joining ones.
 func (c *membership) change(joining, leaving []string) Error {
 	for _, text := range leaving {
 		id, err := strconv.ParseInt(text, 10, 64)
@@ -128,8 +128,8 @@ func (c *membership) change(joining, leaving []string) Error {
 	return ok
 }
 
-// read reads all the members, one in a line. Groups and weights are refused, although real servers know them.
-// Of several mistakes the first counts, in the order of the keys; in the real server that of a hash table.
+// read reads all the members, one a line. It refuses groups and weights, which real servers support. Of several
+// mistakes it reports the first in the order of the keys; a real server checks them in the order of a hash table.
 func (c *membership) read(text string) Error {
 	properties := map[string]string{}
 	for line := range strings.Lines(text) {

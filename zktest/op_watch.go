@@ -8,9 +8,9 @@ import (
 
 // setWatches (101), setWatches2 (105), addWatch (106), checkWatches (17), removeWatches (18).
 
-// setWatches re-arms a client's watches after a reconnect. What changed since the client's zxid fires at once
-// instead, before the reply; an exists-watch fires when the node exists, whatever its age; persistent watches
-// get no missed events.
+// setWatches re-arms a client's watches after a reconnect. A watch on a node that has changed since the client's zxid
+// fires instead, before the reply; an exists-watch fires when the node exists, whatever its age; persistent watches get
+// no missed events.
 func (s *Server) setWatches(r *request) (jute.Record, Error) {
 	var req jute.SetWatches2
 	if r.op == jute.OpSetWatches {
@@ -104,7 +104,7 @@ func (s *Server) addWatch(r *request) (jute.Record, Error) {
 	return &jute.IntResponse{}, ok
 }
 
-// watcherType says which tables and modes a type of checkWatches and removeWatches means.
+// watcherType returns the modes in each table that a type of checkWatches and removeWatches stands for.
 func (s *Server) watcherType(value int32) (data, kids watchMode, err Error) {
 	const all = oneShot | persistent | recursive
 	stacked := s.cfg.Profile.is().stackedModes
@@ -138,7 +138,7 @@ func (s *Server) checkWatches(r *request) (jute.Record, Error) {
 		return nil, err
 	}
 	if !s.cfg.Profile.is().ownWatches && req.Path != "" && !strings.Contains(req.Path, "/") {
-		return nil, ErrMarshalling // a flaw of 3.6 to 3.8: it looks for the parent of a path that has none
+		return nil, ErrMarshalling // a flaw of 3.6 to 3.8: they look for the parent of a path without one
 	}
 	if s.hasWatch(s.dataWatches, req.Path, r.conn, data) || s.hasWatch(s.kidWatches, req.Path, r.conn, kids) {
 		return nil, ok
@@ -146,7 +146,7 @@ func (s *Server) checkWatches(r *request) (jute.Record, Error) {
 	return nil, ErrNoWatcher
 }
 
-// hasWatch copies a flaw: 3.6 to 3.8 look whether any client watches the path.
+// hasWatch copies a flaw of 3.6 to 3.8, which check whether any client watches the path.
 func (s *Server) hasWatch(t *watchTable, path string, c *conn, modes watchMode) bool {
 	if modes == 0 {
 		return false

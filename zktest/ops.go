@@ -45,7 +45,7 @@ const (
 	OpCloseSession         Op = "closeSession"
 )
 
-// opByName has the opcodes. The client has a table of its own (internal/wire/ops.go), with which it is compared.
+// opByName has the opcodes. A test compares it with the client's table (internal/wire/ops.go).
 var opByName = map[Op]int32{
 	"": 0, OpConnect: jute.OpCreateSession,
 	OpCreate:               jute.OpCreate,
@@ -88,7 +88,7 @@ func init() {
 	}
 }
 
-// opName is the name of an opcode.
+// opName returns the name of an opcode.
 func opName(op int32) Op {
 	if name := nameOfOp[op]; name != "" {
 		return name

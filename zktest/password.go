@@ -6,7 +6,7 @@ import "encoding/binary"
 // ephemeral node shows.
 const passwordSeed = 0xB3415C00
 
-// sessionPassword is what java.util.Random(id ^ passwordSeed).nextBytes gives.
+// sessionPassword returns the bytes of java.util.Random(id ^ passwordSeed).nextBytes.
 func sessionPassword(id int64) []byte {
 	const multiplier, mask = 0x5DEECE66D, 1<<48 - 1
 	state := (uint64(id^passwordSeed) ^ multiplier) & mask

@@ -27,7 +27,7 @@ func splitPath(path string) (dir, name string) {
 	return path[:i], path[i+1:]
 }
 
-// parentOf is the path that gets the child events of path.
+// parentOf returns the path that gets the child events of path.
 func parentOf(path string) string {
 	if dir, _ := splitPath(path); dir != "" {
 		return dir
@@ -61,7 +61,7 @@ func validPath(path string) bool {
 	return true
 }
 
-// parentForWrite is the directory of a node to create, or an error where ZooKeeper cannot even tell it.
+// parentForWrite returns the directory of a node to create, or an error if the path has none.
 func parentForWrite(path string) (string, Error) {
 	if path == jute.Null {
 		return "", ErrMarshalling

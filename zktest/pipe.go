@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// pipeLimit is how much a direction of an in-memory connection holds before a write blocks, like the socket
-// buffers of a TCP connection.
+// pipeLimit is the number of bytes that a direction of an in-memory connection buffers before a write blocks, like the
+// socket buffers of a TCP connection.
 const pipeLimit = 4 << 20
 
 // newPipe returns the two ends of an in-memory connection. Unlike net.Pipe both directions are buffered, and
-// what was written before a Close is still read. All waits are on a sync.Cond, so that they count as blocked
+// bytes written before a Close can still be read. All waits are on a sync.Cond, so that they count as blocked
 // in a testing/synctest bubble.
 func newPipe(client, server net.Addr) (clientEnd, serverEnd net.Conn) {
 	up, down := newHalf(), newHalf()

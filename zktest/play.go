@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Step is a step of a schedule: what happens to an ensemble, and when.
+// Step is a step of a schedule: a function on an ensemble, and its time.
 type Step struct {
 	At   time.Duration // since the schedule began
 	Name string        // for the trace
 	Do   func(e *Ensemble)
 }
 
-// Play runs a schedule: each step at its time, those of one time in the order given. It returns after the
-// last step, or with ctx's error when ctx ends first.
+// Play runs a schedule: each step at its time, steps of the same time in the order given. It returns after the last
+// step, or with ctx's error if ctx ends first.
 func (e *Ensemble) Play(ctx context.Context, steps ...Step) error {
 	start := time.Now()
 	steps = slices.Clone(steps)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// quorums are the configurations by whose majorities a member counts: the one that is committed and, as long
-// as its log has one that is not, that one, too.
+// quorums returns the configurations whose majorities a leader needs: the committed one, and the one in its log that is
+// not committed yet, if any.
 func (m *member) quorums() []*membership {
 	if next := m.pending(); next != nil {
 		return []*membership{m.config, next}
@@ -15,7 +15,7 @@ func (m *member) quorums() []*membership {
 	return []*membership{m.config}
 }
 
-// pending is the newest configuration in the member's log, unless the member knows that it is committed.
+// pending returns the newest configuration in the member's log that the member has not learned to be committed, or nil.
 func (m *member) pending() *membership {
 	for _, e := range slices.Backward(m.log) {
 		if e.config == m.config {
@@ -28,16 +28,16 @@ func (m *member) pending() *membership {
 	return nil
 }
 
-// agreed says whether a set of members has a majority in each of the configurations.
+// agreed reports whether a set of members has a majority in each of the configurations.
 func agreed(quorums []*membership, set uint) bool {
 	return !slices.ContainsFunc(quorums, func(c *membership) bool { return !c.quorum(set) })
 }
 
-// votes says whether the member can lead. A configuration that it has yet to commit may leave it out: then it
-// leads only to commit that.
+// votes reports whether the member can lead. If a configuration in its log that is not committed yet gives it no vote,
+// it leads only to commit that configuration.
 func (m *member) votes() bool { return m.config.votes(m) }
 
-// team is the set of a leader and its followers.
+// team returns the set of a leader and its followers.
 func (m *member) team() uint {
 	set := m.bit()
 	for _, b := range m.crew {
@@ -46,8 +46,8 @@ func (m *member) team() uint {
 	return set
 }
 
-// adopt has a follower learn that a configuration is committed, unless it is nil. It leaves its leader if its
-// own part, or that of the leader, is another one now.
+// adopt sets a follower's committed configuration, unless next is nil. The follower leaves its leader if next makes it
+// an observer, or no longer one, or gives the leader no vote.
 func (m *member) adopt(next *membership) {
 	if next == nil {
 		return
@@ -59,7 +59,7 @@ func (m *member) adopt(next *membership) {
 	}
 	m.applyDue(time.Now())
 	for c := range m.s.conns {
-		c.end(true) // who has asked gets the answer first
+		c.end(true) // after the replies that are queued
 	}
 	m.boss.quit("another part in the ensemble, or another leader, by a reconfiguration", true)
 }
@@ -82,7 +82,7 @@ func (e *Ensemble) connected(a, b *member) bool {
 // alive reports whether the member runs and is not paused.
 func (m *member) alive() bool { return !m.s.stopped && !m.s.closed && !m.s.paused }
 
-// limit returns how long a leader and its follower stay connected without a message.
+// limit returns the time that a leader and its follower stay connected without a message.
 func (m *member) limit() time.Duration { return time.Duration(m.s.cfg.SyncLimit) * m.s.cfg.TickTime }
 
 // leave ends a member's role as follower or leader: clients lose their connections, and it looks for a
@@ -128,9 +128,9 @@ func (m *member) look() {
 	}
 }
 
-// lead makes the member the leader of the members that voted for it. All entries in its log become committed,
-// even if the last leader had not committed them. If one of them is a configuration in which the member has
-// no vote, it steps down as soon as the others have it.
+// lead makes the member the leader of the members that voted for it. All entries in its log become committed, even if
+// the last leader had not committed them. If one of them is a configuration that gives the member no vote, it steps
+// down as soon as the others have it.
 func (m *member) lead(voters []*member) {
 	m.leave("a leader is found") // read-only clients are disconnected
 	m.e.epoch++
@@ -187,16 +187,17 @@ func (m *member) follow(l *member) {
 	}
 }
 
-// hasQuorum tells whether a leader has enough followers as far as it knows.
+// hasQuorum reports whether the followers that a leader is connected to are enough. The leader may not have noticed yet
+// that a connection is lost.
 func (m *member) hasQuorum() bool { return agreed(m.quorums(), m.team()) }
 
-// pings says whether anything depends on a leader's pings.
+// pings reports whether anything depends on a leader's pings.
 func (m *member) pings() bool {
 	broken := func(b *bond) bool { return !b.sound() }
 	return len(m.s.sessions) > 0 || !m.hasQuorum() || slices.ContainsFunc(m.crew, broken)
 }
 
-// timers does what is due by the member's clocks and says whether there was anything.
+// timers handles the member's timeouts that are due, and reports whether there were any.
 func (m *member) timers(now time.Time) bool {
 	switch m.role {
 	case leading:
@@ -216,7 +217,7 @@ func (m *member) timers(now time.Time) bool {
 	return false
 }
 
-// tick starts or stops a leader's pings, whether it can send any or not.
+// tick starts or stops the timer of a leader's pings, even while the leader is paused.
 func (m *member) tick(now time.Time) {
 	switch {
 	case m.role != leading:
@@ -249,7 +250,7 @@ func (m *member) leaderTimers(now time.Time) bool {
 	return true
 }
 
-// dueAt is when timers has something to do; zero means not before something else happens.
+// dueAt returns the time of the member's next timeout; zero if there is none.
 func (m *member) dueAt() time.Time {
 	switch {
 	case !m.alive():
@@ -296,8 +297,8 @@ func (e *Ensemble) leaderFor(m *member) *member {
 	return best
 }
 
-// candidate is a member that a majority votes for, if there is any, and those that follow it then, voters or
-// not.
+// candidate returns a member that a majority votes for, if there is any, and the members that will follow it, with a
+// vote or without.
 func (e *Ensemble) candidate(list []*member) (*member, []*member) {
 	for _, c := range list {
 		set := c.bit()
@@ -315,8 +316,8 @@ func (e *Ensemble) candidate(list []*member) (*member, []*member) {
 	return nil, nil
 }
 
-// elections gives members without a leader a leader, Config.ElectionTime after that became possible: they
-// join a leader that they reach, or else a majority elects one.
+// elections gives members without a leader a leader, Config.ElectionTime after that became possible: they follow a
+// leader that they reach, or else a majority elects one. It reports whether a member has got a leader.
 func (e *Ensemble) elections(now time.Time) bool {
 	list := e.searching()
 	if len(list) == 0 {

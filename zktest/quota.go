@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Quotas live below /zookeeper/quota: for /a the limits are the data of /zookeeper/quota/a/zookeeper_limits,
-// and what is used is kept in zookeeper_stats beside it.
+// Quotas are nodes below /zookeeper/quota: for /a the limits are the data of /zookeeper/quota/a/zookeeper_limits, and
+// the present use is the data of zookeeper_stats next to it.
 const (
 	limitsNode = "zookeeper_limits"
 	statsNode  = "zookeeper_stats"
@@ -29,7 +29,7 @@ func parseTrack(data []byte) track {
 	return t
 }
 
-// limit is the hard limit if there is one, else the soft one, which refuses nothing.
+// limit returns the hard limit if there is one, else the soft one, which refuses no write.
 func (t track) limit(softKey, hardKey string) (n int64, hard bool) {
 	if n, found := t[hardKey]; found && n > -1 {
 		return n, true
@@ -52,7 +52,7 @@ func (t track) bytes() []byte {
 	return []byte(b.String())
 }
 
-// quotaFor is the deepest path at or above path that has limits, or "".
+// quotaFor returns the deepest path at or above path that has limits, or "".
 func (s *Server) quotaFor(path string) string {
 	if s.tree.quotas == 0 {
 		return ""
@@ -126,8 +126,7 @@ func (s *Server) quotaDeleted(path string, n *node) {
 	s.quotaChanged(path, -int64(len(n.data)), -1)
 }
 
-// quotaChanged updates what is used. The stats node changes without a transaction of its own: no version, no
-// watch.
+// quotaChanged updates the stats node. This is not a transaction: its version stays, and no watch fires.
 func (s *Server) quotaChanged(path string, bytes, count int64) {
 	if at := s.quotaFor(path); at != "" {
 		if stats := s.tree.nodes[quotaPath+at+"/"+statsNode]; stats != nil {

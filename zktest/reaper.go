@@ -7,8 +7,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// reapLoop looks every ReapInterval for empty containers and expired TTL nodes. Without any container or TTL
-// node it waits without a timer.
+// reapLoop calls Reap every ReapInterval. Without any container or TTL node it waits without a timer.
 func (s *Server) reapLoop() {
 	defer s.wg.Done()
 	timer := time.NewTimer(time.Hour)
@@ -40,8 +39,8 @@ func (s *Server) wakeReaper() {
 	}
 }
 
-// Reap does at once what the server does every ReapInterval. It deletes containers that have lost their last
-// child, and TTL nodes without children whose data have not been set for longer than their TTL.
+// Reap deletes containers that have lost their last child, and TTL nodes without children whose data have not been set
+// for longer than their TTL. The server does the same every ReapInterval.
 func (s *Server) Reap() {
 	s.mu.Lock()
 	defer s.unlock()
@@ -68,7 +67,7 @@ func (s *Server) Reap() {
 	}
 }
 
-// prepareReap checks again: in an ensemble the node may have changed meanwhile.
+// prepareReap checks the node again: in an ensemble an entry in the log may have changed it since.
 func (s *Server) prepareReap(e *entry, path string) Error {
 	p := s.prepFor(e, 0, nil)
 	n, err := p.lookup(path)
@@ -86,7 +85,7 @@ func (s *Server) prepareReap(e *entry, path string) Error {
 	return ok
 }
 
-// noteDelete notes what a deletion will have done to the node and its parent.
+// noteDelete records the effect of a deletion on the node and its parent.
 func (p *prep) noteDelete(path string) {
 	dir, _ := splitPath(path)
 	if parent, err := p.lookup(dir); err == ok {

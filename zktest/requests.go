@@ -15,11 +15,11 @@ type request struct {
 	path    string // for the trace, once known
 	parts   string // of a multi, for the trace
 
-	injected Error  // an injected fault's answer instead of executing it
+	injected Error  // the reply of an injected fault; the request is not executed
 	pending  bool   // in conn.pending
-	waits    bool   // for its turn in the ensemble's log; otherwise only for the requests before it
-	strike   strike // what an injection does when it is answered
-	listed   bool   // the answer has a body in spite of its error
+	waits    bool   // for its entry in the ensemble's log; otherwise only for the requests before it
+	strike   strike // the effect of an injection on its reply
+	listed   bool   // the reply has a body in spite of its error
 }
 
 // decode reads the request's record.
@@ -30,10 +30,9 @@ func (r *request) decode(rec jute.Record) Error {
 	return ok
 }
 
-// operation is one operation of the protocol. A read has serve, which runs under the server's lock and
-// returns the reply's body and code; a body with an error is sent, too. A write is ordered: prepare fills the
-// entry of the log at the server that orders writes, and answer makes the reply's body of what applying it
-// gave, where the client is.
+// operation is one operation of the protocol. A read has serve, which runs under the server's lock and returns the
+// reply's body and code; a body is sent even with an error. A write is ordered: prepare fills the entry of the log at
+// the server that orders writes, and answer makes the reply's body from the results, at the client's server.
 type operation struct {
 	serve   func(*Server, *request) (jute.Record, Error)
 	prepare func(*Server, *request, *entry) Error
@@ -77,14 +76,14 @@ func init() {
 	}
 }
 
-// operation returns what the server does for an opcode, and reports whether it knows it.
+// operation returns the operation of an opcode, and reports whether the server has it.
 func (s *Server) operation(op int32) (operation, bool) {
 	found, known := operations[op]
 	return found, known && !slices.Contains(s.cfg.Profile.is().unknown, op)
 }
 
-// submit is the request pipeline. It touches the session first, whatever the request, and drops requests
-// without a session unanswered.
+// submit is the request pipeline. It touches the session first, whatever the request. It drops requests without a
+// session, and sends no reply.
 func (s *Server) submit(r *request, injected Error) {
 	c := r.conn
 	if c.session == nil {
@@ -99,7 +98,7 @@ func (s *Server) submit(r *request, injected Error) {
 	s.execute(r)
 }
 
-// execute answers a request, or makes sure that it will be answered.
+// execute answers a request, or orders its entry: then commit answers it.
 func (s *Server) execute(r *request) {
 	c := r.conn
 	op, known := s.operation(r.op)
@@ -112,7 +111,7 @@ func (s *Server) execute(r *request) {
 	case s.readOnly() && r.op == jute.OpCloseSession:
 		if c.session != nil && c.session.local {
 			s.closes(c.sessionID)
-		} // otherwise no member closes it, and it lives on here, too: only the log changes the state
+		} // otherwise the session stays: it can only be closed by the log
 		s.reply(r, ok, nil)
 		c.end(true)
 	case s.readOnly() && (op.prepare != nil || r.op == jute.OpSync):
@@ -125,11 +124,11 @@ func (s *Server) execute(r *request) {
 	}
 }
 
-// written answers a write that has been applied here.
+// written replies to a write that has been applied here.
 func (s *Server) written(e *entry, results []result) {
 	r := e.request
 	if e.err == ErrSessionMoved {
-		r.conn.end(true) // not even an answer
+		r.conn.end(true) // without a reply
 		return
 	}
 	var rec jute.Record

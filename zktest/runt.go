@@ -15,17 +15,16 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// traceTail is how much of the trace a failed test prints.
+// traceTail is the number of trace entries that a failed test prints.
 const traceTail = 100
 
-// RunT starts a server for a test and closes it when the test ends. A failed test prints the last requests,
-// replies and events (of many pings in a row only two), or that no client has connected. Only the first
-// Config counts.
+// RunT starts a server for a test and closes it when the test ends. A failed test prints the last requests, replies and
+// events (of many pings in a row only two), and reports it if no client has connected. Only the first Config counts.
 //
 // With testing/synctest call it inside the bubble, with the bubble's t. Close the clients before the bubble's
 // function returns, or it panics with "deadlock: main bubble goroutine has exited but blocked goroutines
-// remain". Call synctest.Wait before you read what other goroutines have written: to the race detector a
-// time.Sleep is no order.
+// remain". Call synctest.Wait before you read variables that other goroutines have written: a time.Sleep does
+// not order memory accesses for the race detector.
 func RunT(t TB, cfg ...Config) *Server {
 	t.Helper()
 	var c Config
@@ -81,7 +80,7 @@ func logTrace(t TB, trace func() []string, servers ...*Server) {
 
 var isPing = regexp.MustCompile(`^(\[\d+\] )? *[0-9.]+s #\d+ 0x[0-9a-f]+ ping xid=`)
 
-// foldPings leaves two of many pings in a row, the first and the last.
+// foldPings keeps two of many pings in a row, the first and the last.
 func foldPings(lines []string) (kept []string) {
 	for len(lines) > 0 {
 		n := 0
@@ -99,15 +98,14 @@ func foldPings(lines []string) (kept []string) {
 	return kept
 }
 
-// reached says whether anybody has ever connected.
+// reached reports whether any client has ever connected.
 func (s *Server) reached() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lastConn > 0
 }
 
-// whyUnreached is what is mostly the reason: a client without a dialer, which looks for the address in the real
-// network.
+// whyUnreached returns the usual reason: a client without a dialer, which dials the address over the real network.
 func (s *Server) whyUnreached() string {
 	if s.cfg.Listen != "" {
 		return " to " + s.Addr()

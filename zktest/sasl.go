@@ -21,8 +21,8 @@ type saslToken struct{ token []byte }
 
 func (t *saslToken) Fields(c *jute.Coder) { c.Buffer(&t.token) }
 
-// sasl serves one step of a login. Without users it answers like a server without a JAAS section: no error,
-// no token.
+// sasl serves one step of a login. Without SASLUsers it replies like a server without a JAAS section: no error, no
+// token.
 func (s *Server) sasl(r *request) {
 	var said saslToken
 	if r.decode(&said) != ok {
@@ -67,8 +67,7 @@ func (c *conn) loggedIn() bool {
 
 var saslDirective = regexp.MustCompile(`([a-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^",]*))(?:,|$)`)
 
-// checkDigest returns the user that has proved to know the password, and the server's proof that it knows it,
-// too; "" if the proof is wrong.
+// checkDigest returns the user whose proof of the password is right, and the server's own proof; "" if it is wrong.
 func (s *Server) checkDigest(nonce, response string) (user, proof string) {
 	d := map[string]string{}
 	for _, m := range saslDirective.FindAllStringSubmatch(response, -1) {
@@ -96,7 +95,7 @@ func (s *Server) checkDigest(nonce, response string) (user, proof string) {
 	return d["username"], value("")
 }
 
-// narrow is the string in ISO 8859-1 if that can encode it, in UTF-8 otherwise.
+// narrow returns the string in ISO 8859-1 if that can encode it, in UTF-8 otherwise.
 func narrow(s string) string {
 	var b []byte
 	for _, r := range s {

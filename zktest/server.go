@@ -13,7 +13,7 @@ import (
 
 // Server is an in-process ZooKeeper. Its methods are safe for concurrent use.
 type Server struct {
-	cfg     *Config   // a pointer: fmt prints unexported fields without asking them
+	cfg     *Config   // a pointer: fmt does not call the methods of unexported fields
 	name    string    // the in-memory address
 	started time.Time // origin of the server's clock
 	quit    chan struct{}
@@ -89,9 +89,9 @@ func newServer(cfg Config, mu *sync.Mutex, id int64) *Server {
 	return s
 }
 
-// firstSession is where a server's session ids begin, as in the real one: its own number, the milliseconds of
-// its start, and room for 65,536. The caller counts the servers of the process into the milliseconds: those
-// that start at one instant, as they do in virtual time, have ids of their own.
+// firstSession returns a server's first session id, as in the real one: its number, the milliseconds of its start,
+// and 16 bits to count in. The caller adds the count of servers in this process to the milliseconds: so servers that
+// start at the same instant, as in virtual time, have different ids.
 func firstSession(id, milliseconds int64) int64 { return id<<56 | int64(uint64(milliseconds)<<24>>8) }
 
 func (s *Server) start() {
@@ -100,13 +100,13 @@ func (s *Server) start() {
 	go s.reapLoop()
 }
 
-// warn logs while the lock is held. The logger is the user's, and may wait or call the server, so it runs on
-// a goroutine of its own; Close waits for it.
+// warn logs while the lock is held. The user's logger may block or call the server, so it runs on a separate goroutine;
+// Close waits for it.
 func (s *Server) warn(msg string, args ...any) {
 	s.wg.Go(func() { s.cfg.Logger.Warn(msg, args...) })
 }
 
-// unlock ends a section that may have changed what other members of the ensemble have to learn.
+// unlock releases the lock. In an ensemble it first calls run: messages to other members may be due.
 func (s *Server) unlock() {
 	if s.member != nil {
 		s.member.e.run()
@@ -114,7 +114,7 @@ func (s *Server) unlock() {
 	s.mu.Unlock()
 }
 
-// reset gives an empty tree and no sessions.
+// reset makes the tree empty and removes all sessions.
 func (s *Server) reset() {
 	s.zxid = 0
 	s.tree = newTree(s.cfg.ExtendedTypes, s.cfg.EnsembleConfig)
@@ -123,8 +123,8 @@ func (s *Server) reset() {
 	s.dataWatches, s.kidWatches = newWatchTable(stacked), newWatchTable(stacked)
 }
 
-// Close ends the server: connections are closed, and no goroutine of the server is left when it returns. A
-// second Close does nothing.
+// Close ends the server: it closes the connections, and all goroutines of the server have ended when it returns. A
+// second Close has no effect.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if s.closed {
@@ -156,8 +156,8 @@ func (s *Server) Close() {
 	s.wg.Wait()
 }
 
-// serve starts a connection's goroutines; it refuses when the server does not serve. A connection above an
-// address's limit is closed at once.
+// serve starts a connection's goroutines. It returns false if the server is stopped or closed. A connection above its
+// address's limit is closed immediately.
 func (s *Server) serve(nc net.Conn, from *Host) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,7 @@ func (s *Server) serve(nc net.Conn, from *Host) bool {
 	return true
 }
 
-// connDone is the end of one of a connection's two goroutines.
+// connDone records the end of one of a connection's two goroutines.
 func (s *Server) connDone(c *conn) {
 	s.mu.Lock()
 	if s.running[c]--; s.running[c] == 0 {
@@ -189,7 +189,7 @@ func (s *Server) connDone(c *conn) {
 	s.wg.Done()
 }
 
-// lose handles the end of a connection that its reader or writer has found.
+// lose handles the end of a connection that its reader or writer has noticed.
 func (s *Server) lose(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,14 +212,14 @@ func (s *Server) forget(c *conn) {
 	c.session = nil
 }
 
-// Zxid is the last transaction's id.
+// Zxid returns the id of the last transaction that the server has applied.
 func (s *Server) Zxid() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.zxid
 }
 
-// handle executes one request frame. It says whether the connection goes on.
+// handle executes one request frame, and reports whether the connection is still open.
 func (s *Server) handle(c *conn, frame []byte) bool {
 	d := jute.NewRequestDecoder(frame)
 	var h jute.RequestHeader
@@ -269,7 +269,7 @@ func (s *Server) handle(c *conn, frame []byte) bool {
 	return !c.closed
 }
 
-// full says whether the address has as many connections as it may.
+// full reports whether the address has as many connections as MaxClientConns allows.
 func (s *Server) full(host string) bool {
 	if s.cfg.MaxClientConns == 0 {
 		return false
@@ -306,7 +306,7 @@ func (s *Server) enter(c *conn) bool {
 	}
 }
 
-// passable waits until the direction is open: false when the server, or done if not nil, ends first.
+// passable waits until the direction is open. It returns false if the server closes, or done is closed, first.
 func (s *Server) passable(c *conn, dir Direction, done <-chan struct{}) bool {
 	for s.faulty.Load() {
 		s.mu.Lock()

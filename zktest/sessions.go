@@ -12,19 +12,19 @@ import (
 // session is guarded by the server's lock.
 type session struct {
 	id      int64
-	timeout int64 // milliseconds, as of its creation: what a new leader and a restarted server give it
-	granted int64 // milliseconds: by the last handshake, at the server of this copy; 0: by none
+	timeout int64 // milliseconds, as of its creation: the timeout after a restart or an election
+	granted int64 // milliseconds: negotiated by the last handshake at this server; 0: none
 	expires int64 // milliseconds since the server's start; a multiple of the tick
-	conn    *conn // nil while the client is away
+	conn    *conn // nil without a connection to this server
 
 	closing bool // its end is proposed
 
 	// In an ensemble.
-	owner *Server // at the leader: the member that the session was last attached to; nil: not known
+	owner *Server // at the leader: the member that the session was last attached to; nil: unknown
 	local bool    // of a read-only member, not in the log
 }
 
-// now is the server's monotonic clock in milliseconds.
+// now returns the time of the server's monotonic clock in milliseconds.
 func (s *Server) now() int64 { return s.clock().Milliseconds() }
 
 func (s *Server) clock() time.Duration { return time.Since(s.started) + s.skew }
@@ -77,7 +77,7 @@ func (s *Server) expiryLoop() {
 	}
 }
 
-// expireDue expires what is due and returns the time until the next expiry, negative when there is none.
+// expireDue expires the sessions that are due. It returns the time until the next expiry, negative if there is none.
 func (s *Server) expireDue() time.Duration {
 	if s.paused || s.stopped || s.closed {
 		return -1
@@ -131,7 +131,7 @@ func (s *Server) prepareClose(e *entry) {
 	}
 }
 
-// handshake answers the first frame of a connection. It says whether the connection goes on.
+// handshake answers the first frame of a connection, and reports whether the connection is still open.
 func (s *Server) handshake(c *conn, frame []byte) bool {
 	var req jute.ConnectRequest
 	if err := jute.Unmarshal(frame, &req); err != nil {
@@ -163,8 +163,9 @@ func (s *Server) handshake(c *conn, frame []byte) bool {
 	return true
 }
 
-// greet does a handshake. The caller has locked mu, and greet unlocks it. If the answer has to wait for the
-// ensemble, greeted is closed when the answer was given. ahead is true if the client has seen a later zxid.
+// greet executes a handshake. The caller has locked mu, and greet unlocks it. If the reply has to wait for the
+// ensemble, waits is true, and greeted is closed when the reply is sent. greet sets ahead if the client has seen a
+// later zxid.
 func (s *Server) greet(
 	c *conn, req *jute.ConnectRequest, ahead *bool, greeted chan struct{}, size int,
 ) (alive, waits bool) {
@@ -203,8 +204,8 @@ func (s *Server) greet(
 	return !c.closed, !answered && !c.closed
 }
 
-// welcome gives the connection its session and sends the ConnectResponse; nil means that there is no such
-// session.
+// welcome attaches the session to the connection and sends the ConnectResponse. With a nil session it replies that the
+// session has expired.
 func (s *Server) welcome(c *conn, req *jute.ConnectRequest, ses *session, strike strike) {
 	if c.closed {
 		return
@@ -246,7 +247,7 @@ func (s *Server) decline(c *conn, strike strike) {
 	strike.finish(c)
 }
 
-// greeting sends the answer to a handshake.
+// greeting sends the reply to a handshake.
 func (c *conn) greeting(answer jute.Record, strike strike) {
 	reply := jute.Frame(answer)
 	if strike.half {
@@ -255,7 +256,7 @@ func (c *conn) greeting(answer jute.Record, strike strike) {
 	c.send(reply)
 }
 
-// hello tells the client of its session.
+// hello returns the reply to a handshake with the connection's session.
 func (c *conn) hello() *jute.ConnectResponse {
 	return &jute.ConnectResponse{
 		SessionID: c.sessionID, Timeout: int32(c.timeout), Password: sessionPassword(c.sessionID),

@@ -9,8 +9,8 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// traceSize is how many of the last entries are kept, tracePath how many bytes of a path: a request's path
-// may be as long as a frame.
+// The trace keeps the last traceSize entries, and the first tracePath bytes of each path: a request's path may be as
+// long as a frame.
 const (
 	traceSize = 4096
 	tracePath = 512
@@ -31,7 +31,7 @@ type traceEntry struct {
 	conn, session int64
 	xid, op       int32
 	path, note    string
-	parts         string // of a multi: what it does
+	parts         string // of a multi: its operations
 	zxid          int64
 	err           Error
 	from          *Host // of the connection, if it has one
@@ -60,7 +60,7 @@ func (t *trace) add(e traceEntry) {
 	t.next = (t.next + 1) % traceSize
 }
 
-// cut makes a text so short that thousands may be kept.
+// cut shortens a text to tracePath bytes.
 func cut(text string) string {
 	if len(text) <= tracePath {
 		return text

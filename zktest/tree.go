@@ -27,10 +27,10 @@ type node struct {
 	nodeStat
 	data     []byte
 	acl      []jute.ACL        // nil: anyone may do anything
-	children map[string]uint64 // by name; the number tells in which order they came
+	children map[string]uint64 // by name; numbered in the order of creation
 	born     uint64            // children ever
 	table    uint32            // size that Java's hash table of the children would have
-	names    []string          // the children in the order of replies; nil when it must be made anew
+	names    []string          // the children in the order of replies; nil after a change
 }
 
 func (n *node) addChild(name string) {
@@ -71,8 +71,8 @@ func (n *node) list() []string {
 	return n.names
 }
 
-// hashOrder lists the members of a set, each with the number of its insertion, as Java's hash table does: by
-// bucket, then in order of insertion.
+// hashOrder lists the members of a set in the order of Java's hash table: by bucket, then in order of insertion, which
+// their numbers give.
 func hashOrder(members map[string]uint64, table uint32) []string {
 	type place struct {
 		bucket uint32
@@ -114,11 +114,11 @@ func javaStringHash(s string) uint32 {
 // tree is the data. It is guarded by the server's lock.
 type tree struct {
 	nodes      map[string]*node            // "/" and every other path
-	ephemerals map[int64]map[string]uint64 // by session and path; the number tells in which order they came
+	ephemerals map[int64]map[string]uint64 // by session and path; numbered in the order of creation
 	born       uint64                      // ephemerals ever
 	containers map[string]struct{}
 	ttls       map[string]struct{}
-	quotas     int // how many zookeeper_limits nodes there are
+	quotas     int // number of zookeeper_limits nodes
 	extended   bool
 }
 
@@ -154,7 +154,7 @@ func (t *tree) get(path string) *node {
 	return t.nodes[path]
 }
 
-// ownerKind says what an EphemeralOwner means.
+// ownerKind is the meaning of an EphemeralOwner.
 type ownerKind int
 
 const (
@@ -195,7 +195,7 @@ func (t *tree) add(path string, n *node) {
 	}
 }
 
-// remove takes a node away.
+// remove removes a node.
 func (t *tree) remove(path string) {
 	n := t.nodes[path]
 	dir, name := splitPath(path)
@@ -215,8 +215,8 @@ func (t *tree) remove(path string) {
 	}
 }
 
-// ephemeralsOf returns a session's ephemeral nodes in the order in which they are deleted with it: that of a
-// clone of a HashSet, whose table is smaller.
+// ephemeralsOf returns a session's ephemeral nodes in the order of their deletion at the session's end: the order of a
+// cloned HashSet, whose table is smaller.
 func (t *tree) ephemeralsOf(session int64) []string {
 	own := t.ephemerals[session]
 	grown, cloned := uint32(16), uint32(1)
@@ -233,7 +233,7 @@ func (t *tree) ephemeralsOf(session int64) []string {
 	return paths
 }
 
-// countBelow is the number of nodes below path, at any depth.
+// countBelow returns the number of nodes below path, at any depth.
 func (t *tree) countBelow(path string) int {
 	if path == rootPath {
 		return len(t.nodes) - 1
@@ -247,7 +247,7 @@ func (t *tree) countBelow(path string) int {
 	return n
 }
 
-// clone copies the tree for another member. What is never changed in place is shared.
+// clone copies the tree for another member. It shares data, ACLs and lists of names, which are never changed in place.
 func (t *tree) clone() *tree {
 	c := *t
 	c.nodes = make(map[string]*node, len(t.nodes))

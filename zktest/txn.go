@@ -6,13 +6,13 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// A write has two halves, as in the real server: prepare checks it against the state that will be (the tree,
-// overlaid with what earlier operations of the same multi will have done) and gives a transaction; apply
-// changes the tree and fires watches.
+// A write has two halves, as in the real server: prepare checks it against the future state (the tree, overlaid with
+// the effects of earlier operations of the same multi, and in an ensemble of entries in the log) and returns a
+// transaction; apply changes the tree and fires watches.
 
 // txn is a change that has been checked.
 type txn struct {
-	op       int32 // jute.OpCreate …, jute.OpCheck; jute.OpError for what is not done
+	op       int32 // jute.OpCreate …, jute.OpCheck; jute.OpError for an operation of a failed multi
 	path     string
 	data     []byte
 	acl      []jute.ACL
@@ -36,10 +36,10 @@ type prep struct {
 	auth    []identity
 	zxid    int64
 	now     int64
-	ahead   map[string]*record // nodes as this request will have made them; nil if nobody looks at them
+	ahead   map[string]*record // nodes after this request; nil if no later operation reads them
 }
 
-// record is a node as it will be.
+// record is a node in the future state.
 type record struct {
 	nodeStat
 	gone     bool
@@ -60,7 +60,7 @@ func (s *Server) prepFor(e *entry, session int64, auth []identity) *prep {
 	return p
 }
 
-// keep makes what was prepared visible to later requests, in an ensemble.
+// keep makes the future state visible to later requests, in an ensemble.
 func (p *prep) keep() {
 	if p.s.member != nil {
 		maps.Copy(p.s.member.ahead, p.ahead)
@@ -102,7 +102,7 @@ func (p *prep) allowed(rec record, perm int32) Error {
 	return ok
 }
 
-// prepare checks one operation.
+// prepare checks one operation and returns its transaction.
 func (p *prep) prepare(op int32, rec jute.Record) (*txn, Error) {
 	switch r := rec.(type) {
 	case *jute.CreateRequest:
@@ -122,7 +122,7 @@ func (p *prep) prepare(op int32, rec jute.Record) (*txn, Error) {
 	return nil, ErrMarshalling
 }
 
-// write prepares the requests that are one transaction. A write that fails consumes a zxid, too.
+// write prepares a request that is one transaction. A write that fails also consumes a zxid.
 func (s *Server) write(r *request, e *entry) Error {
 	rec := writeRecord(r.op)
 	if err := r.decode(rec); err != ok {
@@ -169,7 +169,7 @@ func writeRecord(op int32) jute.Record {
 	return nil
 }
 
-// pathOf is the path of a request's record, "" where it has none.
+// pathOf returns the path of a request's record, "" if it has none.
 func pathOf(rec any) string {
 	switch r := rec.(type) {
 	case *jute.CreateRequest:
@@ -192,7 +192,7 @@ func pathOf(rec any) string {
 	return ""
 }
 
-// apply changes the tree. What prepare has checked cannot fail.
+// apply changes the tree. It cannot fail: prepare has checked the transaction.
 func (s *Server) apply(t *txn, zxid, now int64) result {
 	res := result{op: t.op, path: t.path, err: t.err}
 	switch t.op {

@@ -6,7 +6,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// watchMode is a set of modes; before 3.9 a connection has one mode per path and table.
+// watchMode is a set of modes; before 3.9 a connection has only one mode per path and table.
 type watchMode uint8
 
 const (
@@ -15,13 +15,12 @@ const (
 	recursive
 )
 
-// watchTable is the data table (data and exists watches) or the child table. Persistent watches stand in
-// both.
+// watchTable is the data table (data and exists watches) or the child table. Persistent watches are in both.
 type watchTable struct {
 	paths     map[string]map[*conn]watchMode
 	conns     map[*conn]map[string]struct{}
-	recursive int  // how many entries are recursive: without any, only the path itself is looked at
-	stacked   bool // modes of one (connection, path) live side by side
+	recursive int  // number of recursive entries: without any, fire checks only the path itself
+	stacked   bool // one connection and path can have several modes
 }
 
 func newWatchTable(stacked bool) *watchTable {
@@ -68,7 +67,7 @@ func (t *watchTable) set(path string, c *conn, old, mode watchMode) {
 	}
 }
 
-// remove removes modes and says whether there were any.
+// remove removes modes and reports whether there were any.
 func (t *watchTable) remove(path string, c *conn, modes watchMode) bool {
 	old := t.paths[path][c]
 	if old&modes == 0 {

@@ -70,7 +70,7 @@ func pair(dir string, o Options) (_ *Pair, err error) {
 // Addrs is the virtual address.
 func (p *Pair) Addrs() []string { return []string{p.front.Addr()} }
 
-// Lag keeps back what the replica is sent, as a network between the two does that is slow for a moment.
+// Lag holds back the data sent to the replica, like a network between the two that is slow for a moment.
 func (p *Pair) Lag() { p.back.Hang(proxy.Both) }
 
 // Promote kills the first, makes the replica the first, and leads the address to it.

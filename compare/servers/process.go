@@ -1,5 +1,5 @@
-// Package servers starts and stops what the ways lock with: real servers from Debian's packages, on loopback,
-// in directories of their own. They do not outlive the program.
+// Package servers starts and stops the servers of the ways: real servers from Debian's packages, on loopback, in
+// separate directories. They do not outlive the program.
 package servers
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/go-curator/curator/compare/internal/clock"
 )
 
-// patience is how long a server may take to serve.
+// patience is the time that a server has to serve.
 const patience = time.Minute
 
 // Server is one or several servers that are one store. Members count from 0. A Server belongs to one goroutine.
@@ -44,7 +44,7 @@ type Server interface {
 	Close() error
 }
 
-// nobody is who servers run as when the program is root: some refuse to be root.
+// nobody is the user of the servers when the program is root: some refuse to be root.
 const nobody = 65534
 
 // process is a server's process, which may be started again.
@@ -52,7 +52,7 @@ type process struct {
 	dir     string // its data are in dir/data
 	argv    []string
 	ready   func(ctx context.Context) error              // asks it once
-	clock   func(ctx context.Context) (time.Time, error) // asks it for the time; nil if it does not tell it
+	clock   func(ctx context.Context) (time.Time, error) // asks it for the time; nil if it cannot report it
 	prepare func(data string) error                      // fills an empty data directory; may be nil
 
 	cmd    *exec.Cmd
@@ -62,8 +62,8 @@ type process struct {
 
 func (p *process) data() string { return filepath.Join(p.dir, "data") }
 
-// start starts it and waits until it is ready. What is left of one that was killed may be in the way for a moment,
-// as PostgreSQL's backends are.
+// start starts it and waits until it is ready. Remains of a killed process may be in the way for a moment, as
+// PostgreSQL's backends are.
 func (p *process) start() error {
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		if err := p.launch(); err != nil {
@@ -215,8 +215,8 @@ func run(dir string, argv ...string) error {
 	return nil
 }
 
-// ports finds free ports, below those that the system gives to connections: a server that is restarted must find
-// its port free.
+// ports finds free ports outside the system's range for connections: a server that is restarted must find its port
+// free.
 func ports(n int) (found []string, err error) {
 	for len(found) < n {
 		port := strconv.Itoa(20000 + rand.IntN(10000))

@@ -22,14 +22,14 @@ import (
 	"github.com/go-curator/curator/compare/internal/ways"
 )
 
-// Options are what can be said about a server.
+// Options configure a server.
 type Options struct {
 	Members int  // of ZooKeeper and etcd: 1 or 3
 	Cluster bool // it is a cluster of one, of Redis alone: keys of several slots in one call are refused
 }
 
-// Start starts servers of a kind in dir and waits until they serve. On an error nothing is left running. As root
-// the servers run as nobody, who has to get to dir.
+// Start starts servers of a kind in dir and waits until they serve. After an error no server is left running. As root
+// the servers run as another user, who has to get to dir.
 func Start(kind ways.Server, dir string, o Options) (Server, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { // and not as their own: they may share it
 		return nil, err
@@ -55,7 +55,7 @@ func Start(kind ways.Server, dir string, o Options) (Server, error) {
 	return nil, fmt.Errorf("there are no servers %q", kind)
 }
 
-// started makes nothing of what could not be started.
+// started returns a nil Server after an error.
 func started[S Server](s S, err error) (Server, error) {
 	if err != nil {
 		return nil, err
@@ -248,7 +248,7 @@ func postgres(dir string) (*single, error) {
 		}}}}, nil)
 }
 
-// postgresBin is where the newest version's programs are; Debian does not put them into PATH.
+// postgresBin returns the directory of the newest version's programs; Debian does not put them into PATH.
 func postgresBin() (string, error) {
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if err == nil && len(found) > 0 {
@@ -298,7 +298,7 @@ func etcd(dir string, n int) (*single, error) {
 	return begun(s, err)
 }
 
-// health asks an etcd how it is. The head of its answer has its time.
+// health asks an etcd for its health. The head of its reply has its time.
 func health(ctx context.Context, addr string) (head http.Header, text []byte, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/health", nil)
 	if err != nil {

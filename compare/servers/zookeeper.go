@@ -49,7 +49,7 @@ func (z *ZooKeeper) Start(i int) error {
 	return z.AwaitServing(ctx)
 }
 
-// Step implements Server. The time of a member is that of a node just made through it, if it leads.
+// Step implements Server. A member's time is read from a node just created through it, if it leads.
 func (z *ZooKeeper) Step(i int, by time.Duration) error {
 	pid, err := z.Pid(i)
 	if err == nil {

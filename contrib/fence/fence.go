@@ -1,10 +1,8 @@
-// Package fence takes the fencing token of a hold to where its work is written, and has late writes refused
-// there.
+// Package fence carries the fencing token of a hold to the stores of its writes, and has late writes refused there.
 //
-// No lock can stop a holder at the moment in which it loses the lock: a process that stands still between its
-// last look at the lock and its write goes on with that write later, whenever that is. A store that remembers
-// the largest token and refuses smaller ones can. The token is a number that grows from holder to holder: the
-// czxid of the lock's node.
+// No lock can stop a holder at the moment of its loss: a process that is paused between its last check of the lock
+// and its write continues with that write later, at any time. A store that remembers the largest token and refuses
+// smaller ones can. The token is a number that grows from holder to holder: the czxid of the lock's node.
 //
 //	var fences = fencesql.New(fencesql.PostgreSQL) // contrib/fence/sql
 //
@@ -15,21 +13,21 @@
 //		tx, err := db.BeginTx(ctx, nil)
 //		…
 //		if err := fences.Guard(ctx, tx, "orders", token); err != nil {
-//			return errors.Join(err, tx.Rollback()) // fence.ErrOutdated: somebody else has had the lock since
+//			return errors.Join(err, tx.Rollback()) // fence.ErrOutdated: another client has held the lock since
 //		}
 //		…
 //	})
 //
-// This module has what all stores share: [From], the errors, [Store] with [Memory], and [Gate] for services.
-// The stores are modules of their own below it: sql, redis, http, grpc; package object is for object stores.
+// This module has the parts that all stores share: [From], the errors, [Store] with [Memory], and [Gate] for
+// services. The stores are separate modules below it: sql, redis, http, grpc; package object is for object stores.
 //
-// A fence refuses what is older than the newest token that it has seen. Before the new holder's first guarded
-// write it has seen none, and the former holder's late write still goes through; that write is then part of
-// what the new holder finds, if it guards before it reads.
+// A fence refuses tokens that are older than the newest token that it has seen. Before the new holder's first guarded
+// write it has not seen the new token, and the former holder's late write still succeeds; the new holder then reads
+// that write, if it guards before it reads.
 //
-// Tokens can be compared only within one ensemble that keeps its data. After moving to another one, or
-// restoring a backup, delete what the fences remember. One resource has one lock: the tokens of two locks say
-// nothing about each other.
+// Tokens can be compared only within one ensemble that keeps its data. After moving to another one, or restoring a
+// backup, delete the tokens that the fences have stored. One resource has one lock: the tokens of two locks cannot be
+// compared.
 //
 // This package has no counterpart in Curator.
 package fence
@@ -46,23 +44,23 @@ import (
 
 // Errors of this package. Use errors.Is.
 var (
-	// ErrOutdated says that a larger token was seen for the resource: somebody else has had the lock since,
-	// and the write was not done. The error is an [OutdatedError].
+	// ErrOutdated means that a larger token was seen for the resource: another client has held the lock since, and
+	// the write was not executed. The error is an [OutdatedError].
 	ErrOutdated = errors.New("the fencing token is outdated")
-	// ErrForgotten says that the resource is one of those that a [Memory] has forgotten, and that the token is
-	// smaller than one that it has forgotten: nobody knows whether it is outdated. The write was not done. A
-	// hold that is acquired anew has a larger token.
+	// ErrForgotten means that a [Memory] has no token of the resource, and that the given token is smaller than the
+	// largest one that it has forgotten: it may be outdated. The write was not executed. A new hold has a larger
+	// token.
 	ErrForgotten = errors.New("the fencing token may be outdated")
-	// ErrNoHold says that the context belongs to no hold.
+	// ErrNoHold means that the context belongs to no hold.
 	ErrNoHold = errors.New("the context belongs to no hold")
-	// ErrNoToken says that the hold has no fencing token, since others may have the same at the same time, or
-	// one after the other with one node: a read lock, leases of a semaphore, the turn of a mutex.Cohort, the
-	// membership in a barrier. The error is a [NoTokenError].
+	// ErrNoToken means that the hold has no fencing token, since others may have the same at the same time, or one
+	// after the other with one node: a read lock, leases of a semaphore, the turn of a mutex.Cohort, the membership
+	// in a barrier. The error is a [NoTokenError].
 	ErrNoToken = errors.New("the hold has no fencing token")
-	// ErrSeveral says that the context belongs to several holds: say which one with [FromLock].
+	// ErrSeveral means that the context belongs to several holds: select one with [FromLock].
 	ErrSeveral = errors.New("the context belongs to several holds")
-	// ErrBadArguments says that a token is not positive, or a resource is not a text of 1 to 255 bytes of
-	// UTF-8 without NUL.
+	// ErrBadArguments means that a token is not positive, or a resource is not a text of 1 to 255 bytes of UTF-8
+	// without NUL.
 	ErrBadArguments = errors.New("bad arguments")
 )
 
@@ -70,7 +68,7 @@ var (
 type OutdatedError struct {
 	Resource string
 	Token    int64 // that was given
-	Newest   int64 // that is known; 0 if the store does not say
+	Newest   int64 // that is known; 0 if the store does not report it
 }
 
 // Error implements error.
@@ -144,7 +142,7 @@ func from(ctx context.Context, lock string) (int64, error) {
 	return hold.Token, nil
 }
 
-// Check says what is wrong with the arguments of a fence: see [ErrBadArguments]. It is for stores.
+// Check returns an error if the arguments of a fence are invalid: see [ErrBadArguments]. It is for stores.
 func Check(resource string, token int64) error {
 	switch {
 	case token <= 0:
@@ -158,11 +156,11 @@ func Check(resource string, token int64) error {
 
 // Store remembers the newest token of each resource.
 type Store interface {
-	// Admit notes the token, or returns an error that matches [ErrOutdated] if it knows a larger one. The same
-	// token again is no error: a holder writes more than once. Of two calls at the same time the later one
-	// sees what the earlier has noted. Safe for concurrent use.
+	// Admit stores the token, or returns an error that matches [ErrOutdated] if a larger one is stored. The same
+	// token again is not an error: a holder writes more than once. Of two calls at the same time the later one sees
+	// the token of the earlier. Safe for concurrent use.
 	//
-	// What follows after Admit may follow late. So Admit alone protects nothing: use it within the
-	// transaction of the write, as the module sql does, or through a [Gate].
+	// A write after Admit may be arbitrarily late. So Admit alone protects nothing: use it within the transaction of
+	// the write, as the module sql does, or through a [Gate].
 	Admit(ctx context.Context, resource string, token int64) error
 }

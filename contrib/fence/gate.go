@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// Gate lets work on a resource begin only if it has the resource's newest token. It is what the middlewares
-// of the modules http and grpc consist of. Safe for concurrent use. It starts nothing.
+// Gate lets work on a resource begin only if it has the resource's newest token. The middlewares of the modules http
+// and grpc are made of it. Safe for concurrent use. It starts nothing.
 //
-// A check before the work is not enough: work that was let in may be slow, and write after a newer holder.
-// Therefore the first with a newer token waits until all with an older one have left; their contexts end, so
-// that this is soon. Those with the same token work at the same time.
+// A check before the work is not enough: work that was let in may be slow, and write after a newer holder. Therefore
+// the first with a newer token waits until all with an older one have left; their contexts end, so that this is soon.
+// Those with the same token work at the same time.
 //
-// A Gate knows only the work in its own process. If several processes serve the same resource, what they
-// write to has to refuse old tokens itself. Besides the store it has memory only for the resources that are
-// worked on or waited for.
+// A Gate knows only the work in its own process. If several processes serve the same resource, the store behind them
+// has to refuse old tokens itself. In addition to the store it has memory only for the resources that are worked on
+// or waited for.
 type Gate struct {
 	store Store
 
@@ -28,7 +28,7 @@ type room struct {
 	newest int64
 	users  int // inside, or waiting to be
 	inside map[*visit]struct{}
-	left   chan struct{} // closed, and replaced, when somebody has left
+	left   chan struct{} // closed, and replaced, after each leave
 }
 
 type visit struct {
@@ -39,12 +39,12 @@ type visit struct {
 // NewGate returns a Gate that remembers tokens in store.
 func NewGate(store Store) *Gate { return &Gate{store: store, rooms: map[string]*room{}} }
 
-// Enter waits until the work with older tokens has left, or ctx ends. The work has to be done with the context
-// that it returns, which ends with ctx, with leave, or with a cause that matches [ErrOutdated] when somebody
-// comes with a newer token. Call leave when the work is done, however it has ended.
+// Enter waits until the work with older tokens has left, or ctx ends. The work has to be done with the returned
+// context. It ends with ctx, with leave, or, when a newer token comes, with a cause that matches [ErrOutdated]. Call
+// leave when the work is done, however it has ended.
 //
-// Errors: [ErrOutdated] if a newer token was seen, also while Enter waits; [ErrBadArguments]; that of the
-// store, [ErrForgotten] for one; and that of ctx. Then there is nothing to leave.
+// Errors: [ErrOutdated] if a newer token was seen, also while Enter waits; [ErrBadArguments]; the store's error,
+// [ErrForgotten] for example; and the error of ctx. Then there is nothing to leave.
 func (g *Gate) Enter(
 	ctx context.Context, resource string, token int64,
 ) (work context.Context, leave func(), err error) {
@@ -65,7 +65,7 @@ func (g *Gate) Enter(
 		delete(r.inside, v)
 		g.leave(resource, r)
 	})
-	// The store is asked within: whoever is newer waits until this one has left.
+	// The store is asked within: a newer token waits until this one has left.
 	if err = g.store.Admit(work, resource, token); err == nil {
 		err = context.Cause(work)
 	} else if work.Err() != nil && ctx.Err() == nil {
@@ -78,7 +78,7 @@ func (g *Gate) Enter(
 	return work, leave, nil
 }
 
-// wait lets v in, or says why not.
+// wait lets v in, or returns the reason for refusing it.
 func (g *Gate) wait(ctx context.Context, resource string, v *visit) (*room, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,7 +93,7 @@ func (g *Gate) wait(ctx context.Context, resource string, v *visit) (*room, erro
 		for older := range r.inside {
 			older.cancel(outdated(resource, older, r))
 		}
-		r.wake() // those who wait with an older one
+		r.wake() // the visits that wait with an older token
 	}
 	for {
 		switch {
@@ -134,7 +134,7 @@ func (r *room) wake() {
 	r.left = make(chan struct{})
 }
 
-// all says whether all who are inside have this token.
+// all reports whether all visits inside have this token.
 func (r *room) all(token int64) bool {
 	for v := range r.inside {
 		if v.token != token {

@@ -7,17 +7,15 @@ import (
 	"sync"
 )
 
-// Memory is a [Store] in the memory of the process, for a limited number of resources. Safe for concurrent
-// use.
+// Memory is a [Store] in the memory of the process, for a limited number of resources. Safe for concurrent use.
 //
-// When it is full, it forgets the resource that was written to least recently, but not the largest token
-// that it has forgotten so far. A resource that it does not know is refused tokens smaller than that one
-// ([ErrForgotten]): so forgetting lets nothing through. The price is that a holder whose hold is older than
-// somebody else's, and who has not written for long, may have to acquire anew; a larger limit makes that
-// rare.
+// When it is full, it forgets the least recently written resource, but not the largest token that it has forgotten so
+// far. A resource that it does not have is refused tokens smaller than that one ([ErrForgotten]): so no late write
+// succeeds. The price is that a holder may have to acquire again if it has not written for long and its hold is older
+// than that of another resource; a larger limit makes that rare.
 //
-// With the process everything is forgotten. Until the current holder has written once, a new process lets the
-// late writes of former holders through. Where that matters, take a store that is kept.
+// All tokens are lost with the process. Until the current holder has written once, a new process lets the late writes
+// of former holders through. Where that matters, use a durable store.
 type Memory struct {
 	limit int
 
@@ -37,7 +35,7 @@ func NewMemory(limit int) *Memory {
 	return &Memory{limit: max(limit, 1), known: map[string]*list.Element{}}
 }
 
-// Admit implements [Store]. It does not block. The error is that of ctx, [ErrBadArguments], [ErrOutdated] or
+// Admit implements [Store]. It does not block. It returns the error of ctx, [ErrBadArguments], [ErrOutdated] or
 // [ErrForgotten].
 func (m *Memory) Admit(ctx context.Context, resource string, token int64) error {
 	if err := Check(resource, token); err != nil {

@@ -3,7 +3,7 @@
 //	connection, err := grpc.NewClient("curator:///web", grpc.WithResolvers(curatorgrpc.NewBuilder(services)),
 //		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}]}`), …)
 //
-// It is a module of its own, so that the library does not bring gRPC to those who do not use it.
+// It is a separate module, so that users of the library do not get gRPC.
 package curatorgrpc
 
 import (
@@ -19,17 +19,17 @@ import (
 	"github.com/go-curator/curator/recipes/discovery"
 )
 
-// Scheme is that of targets: curator:///SERVICE.
+// Scheme is the scheme of targets: curator:///SERVICE.
 const Scheme = "curator"
 
-// NewBuilder returns a builder of resolvers for grpc.WithResolvers. Each connection has a cache of its
-// service's instances (discovery.Cache), and tells its balancer whenever they have changed: at once, without
-// asking. The balancer chooses, retries and leaves alone what does not answer; without a connection to
-// ZooKeeper it goes on with the instances that are known.
+// NewBuilder returns a builder of resolvers for grpc.WithResolvers. Each connection has a cache of its service's
+// instances (discovery.Cache), and updates its balancer immediately after each change, without polling. The balancer
+// chooses, retries and avoids instances that do not answer; without a connection to ZooKeeper it continues with the
+// last known instances.
 //
-// Instances that are disabled, or have no address or no port, are left out. The port is Port, or SSLPort if
-// there is no other. If the service cannot be listed, or the client of services is closed, calls that find no
-// instance fail with that error.
+// Instances that are disabled, or have no address or no port, are left out. The port is Port, or SSLPort if Port is
+// 0. If the service cannot be listed, or the client of services is closed, calls that find no instance fail with that
+// error.
 func NewBuilder[T any](services *discovery.Discovery[T]) resolver.Builder {
 	return builder[T]{services}
 }
@@ -81,7 +81,7 @@ func (r *follower[T]) run(ctx context.Context, cc resolver.ClientConn) {
 	for instances, err := range r.cache.Follow(ctx) {
 		switch {
 		case err == nil:
-			// What the balancer thinks of it does not matter: there is no other answer.
+			// An error of the balancer changes nothing: there are no other addresses.
 			_ = cc.UpdateState(resolver.State{Addresses: addresses(instances)})
 		case ctx.Err() == nil:
 			cc.ReportError(err)
@@ -89,7 +89,7 @@ func (r *follower[T]) run(ctx context.Context, cc resolver.ClientConn) {
 	}
 }
 
-// addresses are those of the instances, each once.
+// addresses returns the addresses of the instances, each once.
 func addresses[T any](instances []discovery.Instance[T]) (all []resolver.Address) {
 	known := map[string]bool{}
 	for _, i := range instances {

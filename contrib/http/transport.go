@@ -5,7 +5,7 @@
 //	client := &http.Client{Transport: curatorhttp.NewTransport(provider, nil)}
 //	response, err := client.Get("http://web/status")
 //
-// It is a module of its own, so that the library does not bring net/http to those who do not use it.
+// It is a separate module, so that users of the library do not get net/http.
 package curatorhttp
 
 import (
@@ -22,18 +22,17 @@ import (
 	"github.com/go-curator/curator/recipes/discovery"
 )
 
-// NewTransport returns a transport that sends each request to an instance that the provider chooses, through
-// base; nil is http.DefaultTransport. The host of the request's URL is not resolved: it stays in the header
-// Host. The scheme says which port is taken: SSLPort for https, if there is one, else Port; without a port it
-// is the scheme's. With https the certificate is checked against the address of the instance. An instance without an
-// address is not used, and is reported to the provider. A redirect of http.Client to another host, whatever the port, is
-// followed there, through base.
+// NewTransport returns a transport that sends each request to an instance that the provider chooses, through base;
+// nil is http.DefaultTransport. The host of the request's URL is not resolved: it stays in the header Host. The
+// scheme selects the port: SSLPort for https, if there is one, else Port; without a port it is the scheme's. With
+// https the certificate is checked against the address of the instance. An instance without an address is not used,
+// and is reported to the provider. A redirect of http.Client to another host, whatever the port, is followed there,
+// through base.
 //
-// If base returns an error, and the request's context has not ended, the provider is told of it
-// (discovery.Provider.NoteError). If no connection could be made, nothing was sent: then the request goes to
-// the next instance, unless it has a body that cannot be read again, once for each instance at most. All
-// other errors are returned: the request may have been executed. Without an instance the error matches
-// discovery.ErrNoInstance.
+// If base returns an error, and the request's context has not ended, the error is reported to the provider
+// (discovery.Provider.NoteError). If no connection could be made, nothing was sent: then the request goes to the next
+// instance, unless it has a body that cannot be read again, once for each instance at most. All other errors are
+// returned: the request may have been executed. Without an instance the error matches discovery.ErrNoInstance.
 //
 // The transport is safe for concurrent use if base is. It starts nothing.
 func NewTransport[T any](provider *discovery.Provider[T], base http.RoundTripper) http.RoundTripper {
@@ -103,7 +102,7 @@ func elsewhere(request *http.Request) bool {
 	return redirected && first != request && !strings.EqualFold(service, request.URL.Hostname())
 }
 
-// choose returns what the provider chooses. If that has no address, it returns any other instance.
+// choose returns the provider's choice or, if that has no address, any other instance.
 func (t *transport[T]) choose() (discovery.Instance[T], error) {
 	instance, err := t.provider.Instance()
 	if err != nil || host(instance) != "" {
@@ -146,7 +145,7 @@ func to[T any](request *http.Request, i discovery.Instance[T]) *http.Request {
 	return out
 }
 
-// unsent says whether there was not even a connection.
+// unsent reports whether there was not even a connection.
 func unsent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"

@@ -27,7 +27,7 @@ func nodeData(ctx context.Context, a framework.Acquisition) []byte {
 	return nil
 }
 
-// writtenIn reads that back. Anybody may have written the data: if they are no trace context, the result is
+// writtenIn reads that back. Any client may have written the data: if they are not a trace context, the result is
 // empty.
 func writtenIn(data []byte) trace.SpanContext {
 	parent, found := bytes.CutPrefix(data, prefix)

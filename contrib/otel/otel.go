@@ -29,18 +29,17 @@ type options struct {
 	links   bool
 }
 
-// WithTracerProvider says where the spans go. Default: the global one.
+// WithTracerProvider sets the provider of the spans' tracer. Default: the global one.
 func WithTracerProvider(p trace.TracerProvider) Option { return func(o *options) { o.tracers = p } }
 
-// WithMeterProvider says where the metrics go. Default: the global one.
+// WithMeterProvider sets the provider of the metrics' meter. Default: the global one.
 func WithMeterProvider(p metric.MeterProvider) Option { return func(o *options) { o.meters = p } }
 
-// WithLinks links a wait to the acquisition of the node ahead, if that node names it. For that it writes the
-// trace context of an acquisition ("traceparent=00-…") into the acquisition's node, for locks whose nodes'
-// data have no other use. All clients that may read the node see the trace's id. Java Curator ignores the
-// data. What the node ahead says is only a claim: a client that may create nodes there can link a wait to any
-// trace. It must be a well-formed W3C trace context with ids that are not zero, and becomes a link, never a
-// parent. Default: off.
+// WithLinks links a wait to the acquisition of the node ahead, if that node names it. For that it writes the trace
+// context of an acquisition ("traceparent=00-…") into the acquisition's node, for locks whose nodes' data have no
+// other use. All clients that may read the node see the trace's id. Java Curator ignores the data. The data of the
+// node ahead are only a claim: a client that may create nodes there can link a wait to any trace. They must be a
+// well-formed W3C trace context with ids that are not zero, and become a link, never a parent. Default: off.
 func WithLinks() Option { return func(o *options) { o.links = true } }
 
 // New makes an Instrumentation. Errors are the meter provider's.

@@ -8,11 +8,11 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// mostText is how many bytes of a text go into a span.
+// mostText is the most bytes of a text in a span.
 const mostText = 1024
 
-// printable is s, or, if others have put into it what is not, s with that escaped: an exporter loses the
-// whole batch for what is no UTF-8.
+// printable returns the first mostText bytes of s, escaped if they are not printable UTF-8: with invalid UTF-8 an
+// exporter loses the whole batch.
 func printable(s string) string {
 	if len(s) > mostText {
 		s = s[:mostText]

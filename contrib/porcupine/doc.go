@@ -1,11 +1,10 @@
-// Package porcupine checks histories of package [chaos] for linearizability, by
-// github.com/anishathalye/porcupine, with models for what this library's users share: a lock or an
-// election, a read-write lock, a semaphore, a counter, a queue.
+// Package porcupine checks histories of package [chaos] for linearizability, by github.com/anishathalye/porcupine,
+// with models of the recipes: a lock or an election, a read-write lock, a semaphore, a counter, a queue.
 //
 //	history := w.History("lock", porcupine.Check(porcupine.Lock()))
 //	…
 //	done := history.Call(p, porcupine.Acquire{By: p.Name(), Token: token})
 //	done(nil)
 //
-// It is a module of its own: importers of the library do not inherit porcupine.
+// It is a separate module: importers of the library do not inherit porcupine.
 package porcupine

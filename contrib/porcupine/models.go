@@ -7,9 +7,8 @@ import (
 	checker "github.com/anishathalye/porcupine"
 )
 
-// Inputs of the models' operations. An operation that is called and of which it is not known whether it was
-// done has no output (see [chaos.History.Call]); the models take a nil output of Add, Push and Pop for
-// unknown.
+// Inputs of the models' operations. An operation with an unknown outcome has no output (see [chaos.History.Call]);
+// the models take a nil output of Add, Push and Pop for unknown.
 type (
 	// Acquire is the beginning of a hold: of a [Lock], a [Semaphore], or, with Shared, of a [RWLock]'s read
 	// side. Its time is from the call to the grant; an attempt that came to nothing is not an operation. Token
@@ -19,8 +18,8 @@ type (
 		Token  int64
 		Shared bool
 	}
-	// Release is the end of a hold. Its time is from the last moment at which it was known to be valid to the
-	// one at which it was given back, or known to be lost.
+	// Release is the end of a hold. Its time is from the last moment at which the hold was known to be valid to its
+	// release, or to the moment at which it was known to be lost.
 	Release struct {
 		By     string
 		Token  int64
@@ -47,8 +46,7 @@ type holders struct {
 // Lock is something that one may have at a time, with tokens that grow: a mutex, an election.
 func Lock() checker.Model { return Semaphore(1) }
 
-// Semaphore is something that up to leases may have at a time. With more than one lease its tokens say
-// nothing.
+// Semaphore is something that up to leases may have at a time. With more than one lease its tokens are not compared.
 func Semaphore(leases int) checker.Model {
 	return model(func(now holders, input any) (bool, holders) {
 		switch op := input.(type) {
@@ -169,7 +167,7 @@ func Counter() checker.Model {
 	}
 }
 
-// Queue is a queue: what is pushed first is popped first.
+// Queue is a queue: values are popped in the order of their pushes.
 func Queue() checker.Model {
 	return checker.Model{
 		Init: func() any { return "" },

@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/zktest/chaos"
 )
 
-// ErrNotLinearizable is what [Check] finds: no order of the operations makes sense.
+// ErrNotLinearizable is returned by [Check]: no order of the operations makes sense.
 var ErrNotLinearizable = errors.New("porcupine: the history is not linearizable")
 
 // limit bounds a check. Histories of one run are short.

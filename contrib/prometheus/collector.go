@@ -34,7 +34,7 @@ type Collector struct {
 	clients map[string]*framework.Client // guarded by mu
 }
 
-// metrics is what a vector of any kind is to us.
+// metrics is a vector of any kind.
 type metrics struct {
 	prometheus.Collector
 	counter   *prometheus.CounterVec
@@ -44,12 +44,12 @@ type metrics struct {
 // Option changes what [NewCollector] makes. If one is given several times the last counts.
 type Option func(*Collector)
 
-// WithPaths adds metrics per directory: the position in line, the length of the line, the sequence numbers
-// that are left and the foreign children. It also tells the longest wait and the oldest hold of each path apart.
-// label maps a directory to its label "path": the path itself, or, where paths contain order numbers, one of a few
-// values; "" leaves the directory out, also of the longest wait and the oldest hold. The series of a directory exist
-// only while the client holds something there or tries to. A label that is no valid UTF-8 is escaped, as all labels
-// are. Default: no such metrics.
+// WithPaths adds metrics per directory: the position in line, the length of the line, the remaining sequence numbers
+// and the foreign children. It also separates the longest wait and the oldest hold by path. label maps a directory to
+// its label "path": the path itself, or, where paths contain order numbers, one of a few values; "" leaves the
+// directory out, also of the longest wait and the oldest hold. The series of a directory exist only while the client
+// holds something there or tries to. A label that is not valid UTF-8 is escaped, as all labels are. Default: no such
+// metrics.
 func WithPaths(label func(path string) string) Option { return func(c *Collector) { c.paths = label } }
 
 // NewCollector makes a collector without clients. Register it once.
@@ -172,7 +172,7 @@ func (c *Collector) Hooks(client string) framework.Hooks {
 	}
 }
 
-// printable returns s, or, if s is no valid UTF-8, which Prometheus panics at, s with that escaped.
+// printable returns s, with invalid UTF-8 escaped: Prometheus panics at it.
 func printable(s string) string {
 	if utf8.ValidString(s) {
 		return s

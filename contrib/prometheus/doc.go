@@ -1,6 +1,6 @@
-// Package curatorprom reports to Prometheus what clients of package framework do: the remaining validity of
-// their holds and the rule that it follows from, latencies, lines, losses and their reasons. The metrics are
-// listed in docs/observability.md.
+// Package curatorprom reports to Prometheus what clients of package framework do: the remaining validity of their
+// holds and the rule that it follows from, latencies, lines, losses and their reasons. The metrics are listed in
+// docs/observability.md.
 //
 //	metrics := curatorprom.NewCollector()
 //	prometheus.MustRegister(metrics)
@@ -8,5 +8,5 @@
 //	…
 //	defer metrics.Watch("orders", client)()
 //
-// It is a module of its own, so that the library does not bring Prometheus to those who do not use it.
+// It is a separate module, so that users of the library do not get Prometheus.
 package curatorprom

@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// kind is whose present waits or holds have one series: the oldest of them is its value. label is that of the path; ""
+// kind identifies a series of present waits or holds: its value is the age of the oldest. label is the path's; ""
 // without [WithPaths].
 type kind struct{ client, recipe, label string }
 
@@ -19,25 +19,25 @@ type wait struct {
 	kind
 	node  string    // its place in line; another one has another node
 	since time.Time // when it began to wait at that place
-	now   int       // how many of its waits go on
+	now   int       // the number of its present waits
 }
 
 // spot is a place in line: its node has no namesake.
 type spot struct{ client, dir, node string }
 
-// hold is one that goes on.
+// hold is a present hold.
 type hold struct {
 	kind
 	since time.Time
 }
 
-// present knows the waits and holds that go on. Each is removed when it ends.
+// present has the present waits and holds. Each is removed when it ends.
 type present struct {
 	mu    sync.Mutex
 	waits map[*wait]struct{} // guarded by mu, and so are the fields of each
 	holds map[*hold]struct{} // guarded by mu
-	// ownerless are those of nodes for which no acquisition stands in line, but a goroutine of a Cohort or Readers for
-	// all its callers. Each is removed when that goroutine has got the node, or does not want it any more.
+	// ownerless has the waits without an acquisition: the node belongs to a goroutine of a Cohort or Readers that
+	// acquires for all its callers. Each is removed when that goroutine has acquired, or gives up.
 	ownerless map[spot]*wait // guarded by mu
 }
 
@@ -45,10 +45,10 @@ func (p *present) init() {
 	p.waits, p.holds, p.ownerless = map[*wait]struct{}{}, map[*hold]struct{}{}, map[spot]*wait{}
 }
 
-// at returns the wait at a place for which there is no acquisition. ctx, that of the hook, ends with what waits there;
-// it may be the user's code, which is asked without the lock.
+// at returns the wait without an acquisition at a place. ctx, the hook's context, ends with the goroutine's attempt;
+// it may be implemented by the user, so its methods are called without the lock.
 func (p *present) at(ctx context.Context, s spot, k kind) *wait {
-	ends := ctx.Done() != nil // else nothing says when to forget it
+	ends := ctx.Done() != nil // without an end the wait could never be removed
 	p.mu.Lock()
 	w, known := p.ownerless[s]
 	if !known {
@@ -68,8 +68,8 @@ func (p *present) at(ctx context.Context, s spot, k kind) *wait {
 	return w
 }
 
-// waiting is called when the acquisition w begins to wait for somebody in front, and over when that has left, or the
-// wait has ended. Its time goes on from one wait to the next, as long as its place is the same.
+// waiting is called when the acquisition w begins to wait for a predecessor, and over when that has left, or the wait
+// has ended. The time is counted across waits, as long as the place is the same.
 func (p *present) waiting(w *wait, node string) (over func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,7 +128,7 @@ func ages(paths bool) (longestWait, oldestHold *prometheus.Desc) {
 		desc("oldest_hold_seconds", "How long what has been held for the longest time has been held so far.", by...)
 }
 
-// collectAges tells how long what goes on has gone on.
+// collectAges reports the ages of the oldest present waits and holds.
 func (c *Collector) collectAges(ch chan<- prometheus.Metric) {
 	waits, holds := c.present.oldest()
 	tell := func(d *prometheus.Desc, of map[kind]time.Time) {

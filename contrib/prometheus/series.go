@@ -9,15 +9,14 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// place is where a client waits in line, or holds something: the path of the lock.
+// place is the path of a lock that a client waits for or holds.
 type place struct{ client, path string }
 
 // series are the gauges with these labels. Those without a recipe are about the directory.
 type series struct{ client, recipe, label string }
 
-// standing knows which series by path are still needed: they are removed when the last acquisition or hold of
-// their paths is over. Otherwise a process that takes a lock for each order would keep the series of all
-// orders for ever.
+// standing counts the users of the series by path: they are removed after the last acquisition or hold of their
+// paths. Otherwise a process that takes a lock for each order would keep the series of all orders for ever.
 type standing struct {
 	mu    sync.Mutex
 	count map[place]int                 // acquisitions and holds; guarded by mu
@@ -36,7 +35,7 @@ func (s *standing) enter(at place) {
 	s.count[at]++
 }
 
-// leave ends it, and calls remove for the series that are no longer needed.
+// leave ends it, and calls remove for the series that have become unused.
 func (s *standing) leave(at place, remove func(series)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,8 +52,8 @@ func (s *standing) leave(at place, remove func(series)) {
 	delete(s.told, at)
 }
 
-// tell calls set if the client waits in that line or holds its lock; the series are removed when that is
-// over. The line is in the directory of the lock, or directly below it.
+// tell calls set if the client waits in that line or holds its lock; the series are removed after the wait and the
+// hold. The line is in the directory of the lock, or directly below it.
 func (s *standing) tell(client, dir string, set func(), all ...series) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +76,7 @@ func (s *standing) tell(client, dir string, set func(), all ...series) {
 	set()
 }
 
-// granted calls set for the series of a recipe there, and of its line if that has a name of its own, as a semaphore's.
+// granted calls set for the series of a recipe there, and of its line if that has a separate name, as a semaphore's.
 func (s *standing) granted(at place, recipe string, set func(series)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,13 +87,13 @@ func (s *standing) granted(at place, recipe string, set func(series)) {
 	}
 }
 
-// acquisition is what the context of one has for its waits and its hold.
+// acquisition has the state of an acquisition for its waits and its hold; it is in their context.
 type acquisition struct {
 	at   place
 	wait wait
 }
 
-// contains says whether something is at the place or below it.
+// contains reports whether a path is at the place or below it.
 func (p place) contains(path string) bool {
 	below, in := strings.CutPrefix(path, p.path)
 	return in && (below == "" || below[0] == '/')
@@ -102,7 +101,7 @@ func (p place) contains(path string) bool {
 
 type acquisitionKey struct{ c *Collector }
 
-// acquiring keeps the series of a lock until the acquisition is over.
+// acquiring keeps the series of a lock until the acquisition ends.
 func (c *Collector) acquiring(ctx context.Context, client string,
 	a framework.Acquisition) (inner context.Context, over func(error)) {
 	begun := &acquisition{place{client, a.Path}, wait{kind: c.kindOf(client, a.Recipe, a.Path)}}
@@ -121,14 +120,14 @@ func (c *Collector) acquiring(ctx context.Context, client string,
 	}
 }
 
-// holding keeps them until the hold is over, whose age is collected until then.
+// holding keeps them until the hold ends, and collects its age until then.
 func (c *Collector) holding(ctx context.Context, client string, h framework.HoldInfo) (over func()) {
 	a, found := ctx.Value(acquisitionKey{c}).(*acquisition)
 	if !found {
 		return c.present.holding(c.kindOf(client, h.Recipe, path.Dir(h.Path)))
 	}
 	k := kind{client, h.Recipe, a.wait.label}
-	if !a.at.contains(h.Path) { // it is that of the lock under which this is held
+	if !a.at.contains(h.Path) { // the acquisition is of an outer lock
 		k = c.kindOf(client, h.Recipe, path.Dir(h.Path))
 	}
 	ended := c.present.holding(k)

@@ -12,7 +12,7 @@ import (
 // changes, repeated tries and round trips from [Collector.Hooks] on, lost holds, acquisitions and waits from the first
 // acquisition of their recipe on. How operations and holds end has too many words for that.
 
-// causes are those that a hold ends with unless a recipe gives one of its own.
+// causes end a hold unless a recipe has its own cause.
 var causes = []error{
 	framework.ErrSessionLost, framework.ErrNodeDeleted, framework.ErrSuspended, framework.ErrTimeoutTooShort,
 }
@@ -36,7 +36,7 @@ var operations = []string{
 // roundTrips are the kinds of [framework.RoundTrip].
 var roundTrips = []string{"ping", "heartbeat"}
 
-// ends are how most acquisitions end, those that alerts ask for among them.
+// ends are the usual results of acquisitions, among them all that alerts use.
 var ends = []error{nil, context.DeadlineExceeded, context.Canceled, mutex.ErrNotAcquired}
 
 // watched makes a client's counters.

@@ -25,7 +25,7 @@ type step struct {
 	says     string
 	do       action
 	config   string
-	nonsense bool // what is in ZooKeeper is refused
+	nonsense bool // the configuration in ZooKeeper is refused
 	offline  bool
 }
 

@@ -1,5 +1,4 @@
-// Config-watch shows a service whose configuration lives in a subtree of ZooKeeper and is applied while it
-// runs.
+// Config-watch shows a service whose configuration lives in a subtree of ZooKeeper and is applied while it runs.
 //
 // With an in-process ZooKeeper, with yours, and only following a configuration until interrupted:
 //
@@ -7,9 +6,9 @@
 //	go run ./examples/config-watch -servers zk1:2181,zk2:2181
 //	go run ./examples/config-watch -servers zk1:2181 -path /config/shop -watch
 //
-// The service keeps a cache of the subtree (service.go is the file to copy). An operator changes values,
-// writes invalid ones, and goes on while the service has no network (demo.go). After each step the program
-// checks the service's configuration, and exits with status 1 if it is wrong.
+// The service keeps a cache of the subtree (service.go is the file to copy). An operator changes values, writes
+// invalid ones, and changes more while the service has no network (demo.go). After each step the program checks the
+// service's configuration, and exits with status 1 if it is wrong.
 package main
 
 import (

@@ -14,18 +14,18 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// config is what the service runs with. It is replaced as a whole and never changed: it can be used without a
-// lock, and never shows half of a change.
+// config is a configuration in use. It is replaced as a whole and never changed: it can be used without a lock, and
+// never shows half of a change.
 type config struct {
 	LogLevel string
 	Limits   limits
-	Features []string // those that are on, sorted
+	Features []string // the enabled ones, sorted
 }
 
 type limits struct{ RequestsPerSecond int }
 
-// String is safe to print on a terminal: the texts are quoted, since anybody who may write the configuration
-// has chosen them.
+// String is safe to print on a terminal: the texts are quoted, since any client that may write the configuration has
+// chosen them.
 func (c *config) String() string {
 	return fmt.Sprintf("log level %q, %d requests/s, features %q",
 		c.LogLevel, c.Limits.RequestsPerSecond, c.Features)
@@ -48,8 +48,8 @@ type service struct {
 
 // status is the service's state.
 type status struct {
-	config  *config // what it runs with; nil until the configuration has been read
-	refused error   // why what is in ZooKeeper is not what it runs with
+	config  *config // in use; nil until the configuration has been read
+	refused error   // why the configuration in ZooKeeper is not in use
 	offline bool
 }
 
@@ -86,8 +86,8 @@ func (s *service) run(ctx context.Context) error {
 	return nil
 }
 
-// connection reports a change of the connection. The service goes on with its configuration, and the cache
-// catches up by itself.
+// connection reports a change of the connection. The service keeps its configuration, and the cache is in sync again
+// after the reconnect.
 func (s *service) connection(state framework.State) {
 	now := s.status()
 	if now.offline == state.IsConnected() {

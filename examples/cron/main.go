@@ -1,7 +1,6 @@
-// Command cron is a service with a job that is done once per slot, in whichever of its processes is the
-// first:
+// Command cron is a service with a job that is executed once per slot, in whichever of its processes is the first:
 //
-//	go run ./examples/cron                          two processes' worth, on a server of its own, for three slots
+//	go run ./examples/cron                          two processes' worth, on an embedded server, for three slots
 //	go run ./examples/cron -servers localhost:2181  one process, until it is interrupted; start several
 //
 // The job itself is in job.go.

@@ -1,6 +1,6 @@
-// Failover is a manager that watches over a database: of several, one at a time acts, and its lock's node says
-// which. Without arguments it is a demonstration on the embedded server: two managers, of which the first one
-// loses its network.
+// Failover is a manager that watches over a database: one of several acts at a time, and the lock's node names it.
+// Without arguments it is a demonstration on the embedded server: there are two managers, and the first one loses its
+// network.
 //
 //	go run ./examples/failover
 //	go run ./examples/failover -servers zk1:2181,zk2:2181,zk3:2181 -session-timeout 3s
@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return manager(client, *path, host, out).Run(ctx)
 }
 
-// manager prints what a real one would do.
+// manager returns a Manager that prints its actions.
 func manager(client *framework.Client, path, host string, out io.Writer) *Manager {
 	var last Owner
 	return &Manager{
@@ -133,7 +133,7 @@ func demonstrate(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// printer lets one wait for what is printed.
+// printer prints, and lets its callers wait for a text to be printed.
 type printer struct {
 	out io.Writer
 

@@ -10,25 +10,26 @@ import (
 	"github.com/go-curator/curator/recipes/node"
 )
 
-// Owner is what the lock's node says of the manager that has it.
+// Owner is the data of the lock's node: the manager that holds the lock.
 type Owner struct {
 	Host  string    `json:"host"`
 	PID   int       `json:"pid"`
 	Since time.Time `json:"since"`
 }
 
-// Manager is one of the processes that watch over a database, of which one at a time may act. The right to act
-// is a claim on one named node, so that operators see in one read who has it.
+// Manager is one of several processes that watch over a database. One at a time may act. The right to act is a claim
+// on one named node, so that operators see its holder in one read.
 type Manager struct {
 	Client *framework.Client
 	Path   string        // of the lock's node
 	Self   Owner         // Since is set when the lock is taken
 	Every  time.Duration // how often a manager without the lock tries to take it
 
-	// Act does what needs the lock, until ctx ends: then another manager may act. It calls valid right before
-	// each step that must not be done by two. token grows from manager to manager, for what can compare it.
+	// Act does the work that needs the lock, until ctx ends: then another manager may act. It calls valid right
+	// before each step that two managers must not do. token grows from manager to manager, for stores that can
+	// compare it.
 	Act func(ctx context.Context, token int64, valid func() bool) error
-	// Other is told who has the lock, each time that this manager could not take it.
+	// Other is called with the lock's holder, each time that this manager could not take the lock.
 	Other func(Owner)
 }
 
@@ -51,7 +52,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// turn tries to take the lock, and acts if that succeeds. What passes is no error: there is another turn.
+// turn tries to take the lock, and acts if that succeeds. It returns nil for transient errors: Run tries again.
 func (m *Manager) turn(ctx context.Context) error {
 	self := m.Self
 	self.Since = time.Now()
@@ -71,19 +72,19 @@ func (m *Manager) turn(ctx context.Context) error {
 	defer func() {
 		releasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = claim.Release(releasing) // what is not released by then the client goes on removing
+		_ = claim.Release(releasing) // if it is not released by then, the client continues in the background
 	}()
 	acting, cancel := context.WithCancel(claim.Context())
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
 	err = m.Act(acting, claim.FencingToken(), claim.Valid)
-	if claim.Context().Err() != nil { // the lock was lost, which is no failure of Act
+	if claim.Context().Err() != nil { // the loss of the lock is not a failure of Act
 		return nil
 	}
 	return err
 }
 
-// tell says who has the lock. Whose node cannot be read is nobody known.
+// tell calls Other with the lock's holder, if its node can be read.
 func (m *Manager) tell(ctx context.Context) error {
 	data, err := m.Client.GetData().ForPath(ctx, m.Path)
 	if errors.Is(err, framework.ErrNoNode) || framework.Retryable(err) {

@@ -34,8 +34,8 @@ type locker struct {
 	held *mutex.Lock // guarded by mu
 }
 
-// Lock waits for the lock until ctx ends, first come, first served. The channel is closed when the lock is
-// lost, before anybody else can have it, or released.
+// Lock waits for the lock until ctx ends, first come, first served. The channel is closed when the lock is lost,
+// before another client can hold it, or released.
 func (l *locker) Lock(ctx context.Context) (<-chan struct{}, error) {
 	held, err := l.mutex.Acquire(ctx)
 	if err != nil {
@@ -54,8 +54,8 @@ func (l *locker) Lock(ctx context.Context) (<-chan struct{}, error) {
 	return held.Context().Done(), nil
 }
 
-// write writes the holder's value to the key, for as long as it is the holder: the guard has the server refuse
-// what comes later.
+// write writes the holder's value to the key, for as long as it is the holder: the guard has the server refuse later
+// writes.
 func (l *locker) write(ctx context.Context, held *mutex.Lock) error {
 	if _, err := l.store.client.Create().CreatingParentsIfNeeded().Idempotent().
 		ForPath(ctx, at(l.key), []byte{}); err != nil && !errors.Is(err, framework.ErrNodeExists) {
@@ -65,8 +65,8 @@ func (l *locker) write(ctx context.Context, held *mutex.Lock) error {
 		ForPath(at(l.key), append([]byte{}, l.opts.Value...)))
 }
 
-// guarded executes op while the lock is held. It may be executed twice: the same is written by nobody else
-// meanwhile.
+// guarded executes op while the lock is held. It may be executed twice: while the lock is held no other client writes
+// the same.
 func (l *locker) guarded(ctx context.Context, held *mutex.Lock, op framework.TransactionOp) error {
 	for {
 		_, err := l.store.client.Transaction(ctx, held.Guard(), op)
@@ -76,7 +76,7 @@ func (l *locker) guarded(ctx context.Context, held *mutex.Lock, op framework.Tra
 	}
 }
 
-// expire gives the lock up when it is no longer renewed.
+// expire releases the lock when it has not been renewed in time.
 func (l *locker) expire(held *mutex.Lock) {
 	select {
 	case <-l.opts.RenewLock:
@@ -90,7 +90,7 @@ func (l *locker) expire(held *mutex.Lock) {
 	}
 }
 
-// Unlock gives the lock back. If it was lost before, the error says how.
+// Unlock releases the lock. If it was lost before, the error has the reason.
 func (l *locker) Unlock(ctx context.Context) error {
 	l.mu.Lock()
 	held := l.held
@@ -102,7 +102,7 @@ func (l *locker) Unlock(ctx context.Context) error {
 	var err error
 	if l.opts.DeleteOnUnlock {
 		err = l.guarded(ctx, held, l.store.client.TransactionOp().Delete().ForPath(at(l.key)))
-		if errors.Is(err, framework.ErrNoNode) { // executed before, or the lock is lost, as Release will say
+		if errors.Is(err, framework.ErrNoNode) { // executed before, or the lock is lost, as Release will report
 			err = nil
 		}
 	}

@@ -25,14 +25,14 @@ const Name = "curator"
 
 func init() { valkeyrie.Register(Name, open) }
 
-// Config is what [valkeyrie.NewStore] takes for this store.
+// Config is this store's argument of [valkeyrie.NewStore].
 type Config struct {
 	Root    string             // the store's part of the tree, such as "apps/orders"; default "valkeyrie"
 	Options []framework.Option // of the client
 }
 
-// Store is a [store.Store]. Safe for concurrent use. LastIndex is the transaction of the last change of a key,
-// so it grows also when a key is deleted and made anew.
+// Store is a [store.Store]. Safe for concurrent use. LastIndex is the transaction of the last change of a key, so it
+// grows also when a key is deleted and created again.
 type Store struct {
 	client *framework.Client
 	work   sync.WaitGroup // watches, and locks that are not renewed
@@ -82,7 +82,7 @@ func pair(key string, value []byte, stat framework.Stat) *store.KVPair {
 // Put writes the key. With a TTL the key is there for as long as this store is open and its process lives, and
 // the session timeout longer, whatever the TTL is: it is kept through lost connections and sessions.
 func (s *Store) Put(ctx context.Context, key string, value []byte, opts *store.WriteOptions) error {
-	value = append([]byte{}, value...) // what is nil would be the client's default data
+	value = append([]byte{}, value...) // nil would mean the client's default data
 	if opts != nil && opts.TTL > 0 {
 		return s.keep(ctx, key, value)
 	}
@@ -132,7 +132,7 @@ func (s *Store) stopKeeping(ctx context.Context, key string) error {
 	return keeper.Close(ctx)
 }
 
-// Get reads the key. With Consistent it sees what anybody has written before the call.
+// Get reads the key. With Consistent it sees all writes that were completed before the call.
 func (s *Store) Get(ctx context.Context, key string, opts *store.ReadOptions) (*store.KVPair, error) {
 	if err := s.catchUp(ctx, key, opts); err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func missing(err error) error {
 	return err
 }
 
-// Exists tells whether the key is there.
+// Exists reports whether the key exists.
 func (s *Store) Exists(ctx context.Context, key string, opts *store.ReadOptions) (bool, error) {
 	_, err := s.Get(ctx, key, opts)
 	if errors.Is(err, store.ErrKeyNotFound) {
@@ -249,8 +249,8 @@ func (s *Store) AtomicDelete(ctx context.Context, key string, previous *store.KV
 	return err == nil, missing(err)
 }
 
-// version returns the version by which the server tells whether the key is still what previous was. Versions
-// begin anew with each node, so the index decides first.
+// version returns the node's version if the key is still the same as previous, for the server to compare. Versions
+// start again from 0 with each node, so the index decides first.
 func (s *Store) version(ctx context.Context, key string, previous *store.KVPair) (int32, error) {
 	stat, err := s.client.CheckExists().ForPath(ctx, at(key))
 	switch {
@@ -264,8 +264,8 @@ func (s *Store) version(ctx context.Context, key string, previous *store.KVPair)
 	return stat.Version, nil
 }
 
-// commit executes op in one transaction with the create of a node of its own. If the reply is lost that node
-// tells whether op was executed, whatever others have written since.
+// commit executes op in one transaction with the create of a marker node. If the reply is lost, the marker shows
+// whether op was executed, whatever others have written since.
 func (s *Store) commit(ctx context.Context, op framework.TransactionOp) (index uint64, err error) {
 	mark := "/writes/" + uuid.NewString()
 	create := s.client.TransactionOp().Create().WithMode(framework.Ephemeral).ForPath(mark, []byte{})
@@ -281,8 +281,8 @@ func (s *Store) commit(ctx context.Context, op framework.TransactionOp) (index u
 	return uint64(stat.Czxid), nil
 }
 
-// Watch yields the key as it is, and after each change, until ctx ends or the store is closed. Of changes in
-// quick succession only the last may be seen. It goes on through lost connections and sessions.
+// Watch yields the key as it is, and after each change, until ctx ends or the store is closed. Of changes in quick
+// succession only the last may be seen. It continues through lost connections and sessions.
 func (s *Store) Watch(ctx context.Context, key string, opts *store.ReadOptions) (<-chan *store.KVPair, error) {
 	if _, err := s.Get(ctx, key, opts); err != nil {
 		return nil, err
@@ -320,7 +320,7 @@ func (s *Store) WatchTree(
 	}), nil
 }
 
-// follow sends what the cache contains whenever that has changed, but nothing for nil.
+// follow sends a view of the cache's content after each change, but nothing for nil.
 func follow[T any](s *Store, ctx context.Context, c cache.Source, view func(map[string]cache.Node) T) <-chan T {
 	out := make(chan T)
 	s.work.Go(func() {

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// isCopy tells a process that it is a copy of the demonstration. Only the test needs it: the program has
-// flags.
+// isCopy is an environment variable that makes a process a copy of the demonstration. Only the test needs it: the
+// program has flags.
 const isCopy = "LEADER_SERVICE_COPY"
 
-// process is a copy of the service in a process of its own.
+// process is a copy of the service in a separate process.
 type process struct {
 	name    string
 	cmd     *exec.Cmd
@@ -26,7 +26,7 @@ type process struct {
 	err     error
 }
 
-// line is a line of a copy's output, with the time at which it was read.
+// line is a line of a copy's output, with the time of its reading.
 type line struct {
 	from *process
 	text string

@@ -14,19 +14,20 @@ import (
 
 const copies = 3
 
-// demo is a demonstration under way.
+// demo is a running demonstration.
 type demo struct {
 	timeout time.Duration // of the sessions
 	out     io.Writer
 	began   time.Time
-	lines   chan line // what the copies say
+	lines   chan line // the copies' output
 	all     []*process
 	leader  *process
 }
 
 // demonstrate shows three copies, a graceful hand-over and a fail-over, and checks how long they take.
 func demonstrate(ctx context.Context, s settings, out io.Writer) error {
-	server, err := zktest.NewServer(zktest.Config{Listen: "127.0.0.1:0", TickTime: s.timeout / 4}) // it grants two ticks or more
+	// A quarter, since the server grants two ticks or more.
+	server, err := zktest.NewServer(zktest.Config{Listen: "127.0.0.1:0", TickTime: s.timeout / 4})
 	if err != nil {
 		return fmt.Errorf("starting the in-process ZooKeeper: %w", err)
 	}
@@ -129,7 +130,7 @@ func (d *demo) play(ctx context.Context) error {
 	return d.leader.err
 }
 
-// next waits until another copy leads, and prints the output of all copies meanwhile.
+// next waits until another copy leads, and prints the output of all copies until then.
 func (d *demo) next(ctx context.Context) (at time.Time, err error) {
 	for {
 		l, err := d.hear(ctx)

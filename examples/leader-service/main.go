@@ -1,4 +1,4 @@
-// Leader-service is an HTTP service with several copies, of which one leads.
+// Leader-service is an HTTP service with several copies and one leader among them.
 //
 // A demonstration with an in-process ZooKeeper, and one copy with yours (start as many as you like):
 //
@@ -11,11 +11,11 @@
 //	GET  /healthz  200 while it leads or follows, 503 if it has known neither for longer than a session lasts
 //	POST /work     what only the leader may do: other copies redirect to it
 //
-// SIGTERM ends a copy with a graceful hand-over: the leader finishes its current job and resigns, and the
-// next copy leads at once. A copy that is killed, or cut off, is replaced when its session ends.
+// SIGTERM ends a copy with a graceful hand-over: the leader finishes its current job and resigns, and the next copy
+// leads immediately. A copy that is killed, or cut off, is replaced when its session ends.
 //
-// The demonstration runs three copies as processes of their own. It ends the leader by SIGTERM and the next
-// one by SIGKILL, and exits with status 1 if the last one does not lead in time.
+// The demonstration runs three copies as separate processes. It ends the leader by SIGTERM and the next one by
+// SIGKILL, and exits with status 1 if the last one does not lead in time.
 package main
 
 import (

@@ -77,8 +77,7 @@ func (c *service) lead(ctx context.Context) error {
 	term := leader.TermOf(ctx)
 	c.say("leading, fencing token %d", term.FencingToken())
 	for job := 1; ctx.Err() == nil; job++ {
-		// Each job is finished even if the term ends meanwhile. The guard still refuses a write that comes
-		// too late.
+		// Each job is finished even if the term ends before it. The guard still refuses a write that comes too late.
 		working, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		err := c.add(working, term, "ticks")
 		stop()
@@ -131,9 +130,9 @@ func (c *service) observe(ctx context.Context) {
 	}
 }
 
-// leader is the address of the copy that leads, "" if there is none, or none is known. Anybody who may stand
-// for election can write anything there, so what is no address is ignored. Clients are sent where it says: an
-// ACL must say who may write there, see docs/security.md.
+// leader returns the address of the leading copy, "" if there is none, or none is known. Any client that may stand
+// for election can write any text there, so a text that is not an address is ignored. Clients are redirected to it:
+// an ACL must restrict its writers, see docs/security.md.
 func (c *service) leader() string {
 	seen := c.seen.Load()
 	if seen == nil {

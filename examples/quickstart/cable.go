@@ -36,7 +36,7 @@ func (c *cable) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return conn, nil
 }
 
-// pull cuts the connection; there is no other one until insert.
+// pull cuts the connection; no other can be made until insert.
 func (c *cable) pull() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

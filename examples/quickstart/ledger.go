@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// held is what the ledger needs of a lock.
+// held is the part of a lock that the ledger needs.
 type held interface {
 	Context() context.Context
 	FencingToken() int64
@@ -18,7 +18,7 @@ type held interface {
 type ledger struct {
 	out      io.Writer
 	began    time.Time
-	unplugAt int // the grant whose holder is to be unplugged
+	unplugAt int // the grant whose holder loses its network
 
 	mu       sync.Mutex
 	grants   int   // guarded by mu
@@ -27,8 +27,7 @@ type ledger struct {
 	previous int   // the worker of last, guarded by mu
 }
 
-// granted records a grant when the worker has got the lock. It returns true if this worker is to be
-// unplugged.
+// granted records a grant when the worker has acquired the lock. It reports whether this worker should be unplugged.
 func (l *ledger) granted(worker int, lock held, waited time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

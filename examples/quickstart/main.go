@@ -1,13 +1,13 @@
-// Quickstart shows workers that take turns at a distributed lock, and what happens when one of them loses its
-// network while it holds the lock.
+// Quickstart shows workers that take turns at a distributed lock, and the loss of the lock by a holder that loses its
+// network.
 //
 //	go run ./examples/quickstart                               # with an in-process ZooKeeper
 //	go run ./examples/quickstart -servers zk1:2181,zk2:2181    # with yours
 //
-// Every worker is a client with a session of its own, like a process of its own. Each grant is printed with
-// its fencing token and the time waited. Midway the holder's network is unplugged: its lock's context ends,
-// then its session, and the next worker takes over. The program checks that there were never two holders, and
-// exits with status 1 if there were.
+// Every worker is a client with its own session, like a separate process. Each grant is printed with its fencing
+// token and the time waited. Midway the holder's network is unplugged: its lock's context ends, then its session, and
+// the next worker takes over. The program checks that there were never two holders, and exits with status 1 if there
+// were.
 package main
 
 import (
@@ -94,7 +94,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	for i := range s.workers {
 		group.Go(func() {
 			if err := work(ctx, s, l, i+1); err != nil {
-				cancel(err) // the others need not go on
+				cancel(err) // the others can stop
 			}
 		})
 	}
@@ -140,7 +140,7 @@ func work(ctx context.Context, s settings, l *ledger, worker int) error {
 		} else {
 			busy(lock.Context(), 30*time.Millisecond)
 		}
-		// If the session was lost, the error says so, and the next round uses a new session.
+		// If the session was lost, Release returns that error, and the next round uses a new session.
 		if err := lock.Release(ctx); err != nil && !errors.Is(err, mutex.ErrSessionLost) {
 			return fmt.Errorf("worker %d: %w", worker, err)
 		}
@@ -158,7 +158,7 @@ func busy(ctx context.Context, d time.Duration) {
 	}
 }
 
-// unplugged shows what a holder without a network sees.
+// unplugged shows the course of a hold without a network.
 func unplugged(ctx context.Context, l *ledger, worker int, plug *cable, lock *mutex.Lock) {
 	l.say("          worker %d holds the lock and is unplugged from the network; "+
 		"it is certain of the lock for %v more", worker, lock.Remaining().Round(time.Millisecond))

@@ -91,7 +91,7 @@ func demonstrate(ctx context.Context, out io.Writer) error {
 	return errors.Join(failures...)
 }
 
-// process runs a process of the service. It prints whom it sees, and goes on until it is stopped.
+// process runs a process of the service. It prints the members that it sees, and runs until it is stopped.
 func process(
 	ctx context.Context, server *zktest.Server, id string, me instance, out io.Writer,
 ) (stop func() error, err error) {

@@ -10,11 +10,11 @@ import (
 	"github.com/go-curator/curator/recipes/node"
 )
 
-// instance is what others need to know of a process of the service.
+// instance describes a process of the service to the others.
 type instance struct{ Address, Version string }
 
 // serve registers the process as one of the service's for as long as work takes, through lost connections and
-// sessions. A process that was killed and started again takes its old place at once.
+// sessions. A process that was killed and started again takes its old place immediately.
 func serve(ctx context.Context, client *framework.Client, service, id string, me instance,
 	work func(ctx context.Context, me *group.Member) error) error {
 	data, err := json.Marshal(me)
@@ -28,7 +28,7 @@ func serve(ctx context.Context, client *framework.Client, service, id string, me
 	defer func() {
 		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		_ = member.Leave(leaving) // without a connection the node goes with the session
+		_ = member.Leave(leaving) // without a connection the servers delete the node with the session
 	}()
 	if err := member.Joined(ctx); err != nil {
 		return err

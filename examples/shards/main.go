@@ -1,7 +1,7 @@
 // Command shards is a service whose processes share a number of shards: each shard is worked on by one process at a
 // time, and moves when processes come and go.
 //
-//	go run ./examples/shards                          three processes' worth, on a server of its own; one of them leaves
+//	go run ./examples/shards                          three processes' worth, on an embedded server; one leaves
 //	go run ./examples/shards -servers localhost:2181  one process, until it is interrupted; start several
 //
 // The work is in shards.go.
@@ -122,7 +122,7 @@ func shared(ctx context.Context, a *assignment.Assignment, owners int, out io.Wr
 	}
 }
 
-// lines writes whole lines, whoever writes them.
+// lines writes whole lines, for concurrent writers.
 type lines struct {
 	mu  sync.Mutex
 	out io.Writer

@@ -4,6 +4,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -55,7 +56,7 @@ func (b ReconfigBuilder) FromConfig(version int64) ReconfigBuilder { b.version =
 // The operation is repeated as the retry policy says if it was certainly not executed. After an unknown outcome it is
 // not repeated: [framework.Client.GetConfig] shows whether it was executed.
 func (b ReconfigBuilder) ForEnsemble(ctx context.Context) (framework.EnsembleConfig, error) {
-	if err := b.fault(); err != nil {
+	if err := b.fault(); err != nil && ctx != nil && !errors.Is(b.c.Err(), framework.ErrNoClient) {
 		return framework.EnsembleConfig{}, &framework.OpError{Op: "reconfig", Err: err}
 	}
 	return b.c.Reconfigure(ctx, b.joining, b.leaving, b.members, b.version)

@@ -198,3 +198,19 @@ func TestReconfigIsRefused(t *testing.T) {
 		assert.ErrorIs(t, err, framework.ErrUnimplemented, "as a standalone server that allows it says")
 	})
 }
+
+// Without a client or a context that is the error, whatever else is wrong.
+func TestReconfigWithoutAClient(t *testing.T) {
+	_, err := Reconfig(nil).ForEnsemble(t.Context())
+	require.ErrorIs(t, err, framework.ErrNoClient)
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		c, err := framework.New(srv.Addr(), framework.WithDialer(srv.Dial))
+		require.NoError(t, err)
+		defer c.Close()
+		_, err = Reconfig(c).ForEnsemble(nil) //nolint:staticcheck // the mistake under test
+		require.ErrorIs(t, err, framework.ErrNilContext)
+		_, err = Reconfig(c).ForEnsemble(t.Context())
+		require.ErrorIs(t, err, framework.ErrBadArguments)
+	})
+}

@@ -244,3 +244,46 @@ func TestRestoreBelowAChrootThatMayNotBeRead(t *testing.T) {
 		})
 	}
 }
+
+// A restore creates no more missing parents than the client allows.
+func TestRestoreCreatesFewParents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.RunT(t)
+		plant(t, srv, "/a", "/a/b")
+		c := below(t, srv, "", framework.WithParentLevels(0))
+		var dump bytes.Buffer
+		_, err := Dump(c).ForPath(t.Context(), "/a", &dump)
+		require.NoError(t, err)
+		_, err = Restore(c).ForPath(t.Context(), "/typo/app", bytes.NewReader(dump.Bytes()))
+		require.ErrorIs(t, err, framework.ErrNoNode)
+		require.False(t, srv.Exists("/typo"))
+		_, err = Restore(c).ForPath(t.Context(), "/app", &dump)
+		require.NoError(t, err)
+	})
+}
+
+// A call whose context has ended reads nothing.
+func TestRestoreWithAnEndedContext(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *zktest.Server, c *framework.Client) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		in, _ := io.Pipe() // to read it is to wait for ever
+		_, err := Restore(c).ForPath(ctx, "/a", in)
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+// After Close the outcome of a delete that was sent is unknown, and the error says so.
+func TestDeleteOfAClosedClient(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *framework.Client) {
+		plant(t, srv, "/a")
+		srv.Inject(zktest.Fault{Op: "delete", Action: zktest.HoldReply})
+		done := make(chan error, 1)
+		go func() { done <- Delete(t.Context(), c, "/a") }()
+		synctest.Wait()
+		_ = c.Close()
+		err := <-done
+		require.ErrorIs(t, err, framework.ErrClosed)
+		require.ErrorIs(t, err, framework.ErrOutcomeUnknown)
+	})
+}

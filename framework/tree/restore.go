@@ -104,8 +104,12 @@ func (b RestoreBuilder) ForPath(ctx context.Context, path string, r io.Reader) (
 	if err == nil && v.system(at) {
 		err = ErrSystemPath
 	}
-	if err == nil && ctx == nil {
+	switch {
+	case err != nil:
+	case ctx == nil:
 		err = framework.ErrNilContext
+	case ctx.Err() != nil:
+		err = v.Left(ctx, nil)
 	}
 	if err == nil {
 		restoring := restore{b, v, at, newDumpReader(r, v.MaxFrame())}
@@ -226,9 +230,9 @@ func (r restore) above(ctx context.Context, path string) error {
 	case r.v.chroot == "/" && parent == "/": // of the root, too
 		return nil
 	case path != "/":
-		return r.c.Ensure(ctx, zkpath.Parent(path)) // in the namespace, whose root has its own ACL
+		return r.c.EnsureParents(ctx, path) // in the namespace, whose root has its own ACL
 	}
-	return r.v.Ensure(ctx, parent)
+	return r.v.EnsureParents(ctx, r.root)
 }
 
 // put creates nodes, parents first.

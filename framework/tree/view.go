@@ -23,7 +23,7 @@ func look(c *framework.Client, path string) (v view, at string, err error) {
 	if _, err = c.FullPath(path); err != nil {
 		return v, "", err
 	}
-	v = view{Client: c.ForRecipes().UsingNamespace(""), namespace: "/" + c.Namespace()}
+	v = view{Client: c.UsingNamespace(""), namespace: "/" + c.Namespace()}
 	v.chroot, err = v.FullPath("/")
 	return v, relocated(v.namespace, path), err
 }
@@ -95,9 +95,18 @@ const (
 // flight calls send, which sends a flight and returns its first error, and repeats that as the retry policy says.
 // Everything in a flight must do no harm when it is repeated.
 func (v view) flight(ctx context.Context, send func(ctx context.Context) error) error {
-	return v.Retry(ctx, send, retry.WithRetryable(func(err error) bool {
-		if errors.Is(err, framework.ErrSessionLost) {
-			return v.Err() == nil // else the view belongs to that session, or the client is closed
+	return v.Retry(ctx, func(ctx context.Context) error {
+		err := send(ctx)
+		if closed := v.Err(); err != nil && errors.Is(closed, framework.ErrClosed) && !errors.Is(err, closed) {
+			err = fmt.Errorf("%w; an earlier request ended with: %w", closed, err) // its outcome may be unknown
+		}
+		return err
+	}, retry.WithRetryable(func(err error) bool {
+		switch {
+		case errors.Is(err, framework.ErrClosed):
+			return false
+		case errors.Is(err, framework.ErrSessionLost):
+			return v.Err() == nil // else the view belongs to that session
 		}
 		return framework.Retryable(err)
 	}))

@@ -9,16 +9,16 @@ import (
 	"github.com/go-curator/curator/internal/flow"
 )
 
-// mostGone is how many lines that are not shown any more are remembered, for viewers that still show them.
+// mostGone is the number of removed lines that are remembered, for viewers that still show them.
 const mostGone = 4096
 
-// board is where the last screen hangs, and what viewers look at. Each change has a number. A viewer says up
-// to which it has seen all, and is told what has changed since: so nothing waits for one that is slow.
+// board holds the last screen for the viewers. Each change has a number. A viewer gives the number up to which it has
+// received all, and receives the changes since then: so a slow viewer delays no other, and nothing is queued for it.
 type board struct {
 	mu      sync.Mutex
 	changed flow.Signal
 	number  int64 // of the last change
-	whole   int64 // who has seen less is told everything
+	whole   int64 // a viewer that has received less gets everything
 	head    piece
 	client  piece
 	lines   map[int]piece
@@ -37,10 +37,10 @@ type departure struct {
 	number int64
 }
 
-// news is what viewers are told.
+// news is a message to a viewer.
 type news struct {
 	Now    int64             `json:"now"`             // by this process's clock, in milliseconds since 1970
-	Whole  bool              `json:"whole,omitempty"` // nothing that was told before counts
+	Whole  bool              `json:"whole,omitempty"` // replaces all earlier messages
 	Config *config           `json:"config,omitempty"`
 	Head   json.RawMessage   `json:"head,omitempty"`
 	Client json.RawMessage   `json:"client,omitempty"`
@@ -48,14 +48,14 @@ type news struct {
 	Gone   []int             `json:"gone,omitempty"` // the ids of lines
 }
 
-// config is what a viewer has to know once.
+// config is sent to a viewer once.
 type config struct {
 	Root   string `json:"root"`
 	Delete bool   `json:"delete"`
 	Token  string `json:"token,omitempty"`
 }
 
-// reset takes everything down but what is known of the client.
+// reset removes all but the client's view.
 func (b *board) reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,7 +68,7 @@ func (b *board) reset() {
 
 // put hangs up a screen in place of the last one. Only one goroutine does that.
 func (b *board) put(s screen) {
-	// What is marshaled has nothing that cannot be: no map, no float, no interface.
+	// json.Marshal cannot fail here: there are no maps, floats or interfaces.
 	head, _ := json.Marshal(s.head)
 	lines := make(map[int]json.RawMessage, len(s.lines))
 	for _, l := range s.lines {
@@ -104,7 +104,7 @@ func (b *board) put(s screen) {
 	}
 }
 
-// putClient hangs up what is known of the client.
+// putClient replaces the client's view.
 func (b *board) putClient(v clientView) {
 	client, _ := json.Marshal(v)
 	b.mu.Lock()
@@ -116,8 +116,8 @@ func (b *board) putClient(v clientView) {
 	}
 }
 
-// since returns what has changed since a number, 0 for a viewer that has seen nothing, and the number of the
-// last change. The channel is closed at the next one.
+// since returns the changes since a number, 0 for a viewer that has received nothing, and the number of the last
+// change. The channel is closed at the next one.
 func (b *board) since(number int64) (n news, last int64, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,10 +13,10 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// deletionTime is how long a deletion may take.
+// deletionTime bounds a deletion.
 const deletionTime = 10 * time.Second
 
-// tokenHeader is where a POST has the page's token. A form of another site cannot set it.
+// tokenHeader is the header of a POST for the page's token. A form of another site cannot set it.
 const tokenHeader = "X-Curator-Token"
 
 // deletion is a POST's body: a participant as viewers name it.
@@ -52,7 +52,7 @@ func (p *Page) delete(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// mayAsk says why a request may not delete anything.
+// mayAsk returns the reason if a request may not delete anything.
 func (p *Page) mayAsk(r *http.Request) (status int, err error) {
 	switch {
 	case !p.mayDelete:
@@ -67,7 +67,7 @@ func (p *Page) mayAsk(r *http.Request) (status int, err error) {
 	return 0, nil
 }
 
-// remove deletes a node if it is the one that was shown.
+// remove deletes a node if its czxid is still the one that was shown.
 func (p *Page) remove(ctx context.Context, path string, czxid int64) (status int, err error) {
 	stat, err := p.client.CheckExists().ForPath(ctx, path)
 	if err == nil && (stat == nil || stat.Czxid != czxid) {

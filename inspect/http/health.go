@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// mostChanges is how many state changes are remembered, mostMargins how many seconds of margins.
+	// mostChanges and mostMargins bound the remembered state changes and seconds of margins.
 	mostChanges, mostMargins = 30, 120
 )
 
-// health is what is known of the client over time.
+// health is the client's history.
 type health struct {
 	mu      sync.Mutex // guards all; taken before the board's
 	session int64
@@ -21,7 +21,7 @@ type health struct {
 	margins []int64      // see clientView
 }
 
-// clientView is how this client is doing. Times are milliseconds since 1970, lengths of time milliseconds.
+// clientView is the state of the page's client. Times are milliseconds since 1970, lengths of time milliseconds.
 type clientView struct {
 	State   string       `json:"state"`
 	Fine    bool         `json:"fine"` // it is connected to a quorum
@@ -58,7 +58,7 @@ type changeView struct {
 	Why   string `json:"why,omitempty"`
 }
 
-// listen takes down the client's state changes until the page is closed.
+// listen records the client's state changes until the page is closed.
 func (p *Page) listen() {
 	for change := range p.client.StateChanges(p.ctx) {
 		v := changeView{State: change.State.String(), Epoch: change.Epoch, At: time.Now().UnixMilli()}

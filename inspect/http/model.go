@@ -14,17 +14,16 @@ const (
 	// mostLines are sent, and mostShown participants of them all; at least leastShown and at most mostOfLine
 	// holders, and as many waiters, of one line.
 	mostLines, mostShown, mostOfLine, leastShown = 1000, 5000, 100, 5
-	// mostFree is how many lines are remembered in which nobody is any more, mostGrants how many grants of
-	// each line.
+	// mostFree bounds the remembered lines without participants, mostGrants the grants of each line.
 	mostFree, mostGrants = 200, 20
-	// mostCircles is how many possible deadlocks are sent, each with mostRing of its edges.
+	// mostCircles bounds the possible deadlocks that are sent, mostRing the edges of each.
 	mostCircles, mostRing = 10, 20
-	// mostNotes is how many notes of one line are sent, mostForeign how many foreign names.
+	// mostNotes bounds the notes of one line that are sent, mostForeign its foreign names.
 	mostNotes, mostForeign = 10, 5
 )
 
-// model turns what there is at one moment into what is shown, and remembers what was there before. It does
-// nothing else: it reads no clock and sends nothing.
+// model converts the graph of one moment into a screen, and keeps the history. It has no side effects: it reads no
+// clock and sends nothing.
 type model struct {
 	began  time.Time
 	loaded bool
@@ -33,14 +32,14 @@ type model struct {
 	rings  rings
 }
 
-// remembered is what is known of a line beside what it is now.
+// remembered is the history of a line.
 type remembered struct {
 	id      int
 	kind    inspect.Kind
-	holders map[holding]int // where the grants of those that hold are, counted from the first of all
+	holders map[holding]int // the number of each current holder's grant, counted from the line's first
 	count   int             // of all grants
 	grants  []grantView     // the last ones
-	free    time.Time       // since when nobody is in it; zero while somebody is
+	free    time.Time       // since when it has no participants; zero while it has some
 }
 
 // holding is a hold: the node's name and the transaction that made it.
@@ -51,7 +50,7 @@ type holding struct {
 
 func newModel(now time.Time) *model { return &model{began: now, lines: map[string]*remembered{}} }
 
-// screen is what is shown at one moment.
+// screen is the page's content at one moment.
 type screen struct {
 	head    headView
 	lines   []lineView
@@ -64,15 +63,15 @@ type target struct {
 	czxid int64
 }
 
-// headView is what is shown above the lines. Times are milliseconds since 1970.
+// headView is the part above the lines. Times are milliseconds since 1970.
 type headView struct {
 	Since   int64  `json:"since"`             // when it was begun to watch
 	Loading int    `json:"loading,omitempty"` // how many nodes are known so far, plus 1; 0 if all are
 	Problem string `json:"problem,omitempty"` // why nothing can be shown
 	Stopped string `json:"stopped,omitempty"` // why not everything is
 	Untold  string `json:"untold,omitempty"`  // why it may not be known which participants are silent
-	// Lines is how many there are, Unsent how many of these are not sent, Held how many of them somebody
-	// holds, Waiting how many participants wait.
+	// Lines counts all lines, Unsent those of them that are not sent, Held the lines with a holder, Waiting the
+	// waiting participants.
 	Lines   int `json:"lines"`
 	Unsent  int `json:"unsent,omitempty"`
 	Held    int `json:"held"`
@@ -103,7 +102,7 @@ type lineView struct {
 	Kind    inspect.Kind `json:"kind"`
 	Holders []partView   `json:"holders,omitempty"`
 	Waiting []partView   `json:"waiting,omitempty"`
-	// Held and Waits are how many there are, also those that are not in Holders and Waiting.
+	// Held and Waits count all, also the participants that are not in Holders and Waiting.
 	Held    int         `json:"held"`
 	Waits   int         `json:"waits"`
 	Max     int         `json:"max,omitempty"`
@@ -111,7 +110,7 @@ type lineView struct {
 	Names   []string    `json:"names,omitempty"` // of some foreign children
 	Notes   []string    `json:"notes,omitempty"`
 	Grants  []grantView `json:"grants,omitempty"` // the last one last
-	Free    int64       `json:"free,omitempty"`   // since when nobody is in it
+	Free    int64       `json:"free,omitempty"`   // since when it has no participants
 }
 
 // partView is a participant.
@@ -130,8 +129,8 @@ type partView struct {
 	Away    bool            `json:"away,omitempty"`  // its session has no connection
 }
 
-// grantView is a hold: Seen is when it was seen first, and Ended when it was not there any more; 0 if it is.
-// Before says that it was there when the page began to watch.
+// grantView is a hold: Seen is the time when it was seen first, and Ended when it no longer existed; 0 if it still
+// does. Before is set if it existed when the page began to watch.
 type grantView struct {
 	Who    partView `json:"who"`
 	Seen   int64    `json:"seen"`
@@ -139,7 +138,7 @@ type grantView struct {
 	Ended  int64    `json:"ended,omitempty"`
 }
 
-// failed is what is shown if there is nothing to be seen.
+// failed returns the screen for an error.
 func (m *model) failed(err error, p cache.Progress) screen {
 	m.rings = rings{} // whatever was seen, it is not known whether it stays
 	head := headView{Since: m.began.UnixMilli()}
@@ -157,8 +156,8 @@ func (m *model) failed(err error, p cache.Progress) screen {
 	return screen{head: head}
 }
 
-// update is what is shown of a graph. Holds that were not there before are grants; those that were there when
-// everything was seen for the first time began some time before.
+// update returns the screen for a graph. New holds are grants; the holds of the first complete graph began at some
+// earlier time.
 func (m *model) update(g inspect.Graph, p cache.Progress, t told, now time.Time) screen {
 	first := !m.loaded
 	m.loaded = m.loaded || p.Synced
@@ -240,7 +239,7 @@ func (m *model) view(l inspect.Line, r *remembered, t told, shown int) lineView 
 	return v
 }
 
-// free remembers which lines nobody is in any more, and returns the last of them.
+// free remembers the lines that have no participants any more, and returns the last of them.
 func (m *model) free(there map[string]bool, now time.Time) (views []lineView) {
 	type gone struct {
 		path string
@@ -252,7 +251,7 @@ func (m *model) free(there map[string]bool, now time.Time) (views []lineView) {
 		case sent:
 			continue
 		case taken:
-			delete(m.lines, path) // nobody looks at it any more
+			delete(m.lines, path) // no viewer is shown it
 			continue
 		}
 		if r.free.IsZero() {
@@ -278,12 +277,12 @@ func (m *model) free(there map[string]bool, now time.Time) (views []lineView) {
 	return views
 }
 
-// isLock says whether to hold a line of this kind is a grant.
+// isLock reports whether a hold of a line of this kind is a grant.
 func isLock(k inspect.Kind) bool {
 	return slices.Contains([]inspect.Kind{inspect.Mutex, inspect.ReadWriteLock, inspect.Latch, inspect.Semaphore}, k)
 }
 
-// note takes down who holds now, and who does no more.
+// note records the new holders, and the ends of earlier holds.
 func (r *remembered) note(l inspect.Line, before bool, now time.Time) {
 	if !isLock(l.Kind) {
 		return

@@ -12,10 +12,10 @@ import (
 // Option is an option of [New]. If one is given several times the last counts, unless it says otherwise.
 type Option func(*Page) error
 
-// WithDelete lets people delete the node of a participant: of one that waits for ever, or of a holder that is
-// dead as far as they know. The page asks for a confirmation. Only nodes that are in a line are deleted, and
-// only as long as they are the same (by czxid and version). Each deletion is logged to the client's logger.
-// Default: the page changes nothing.
+// WithDelete lets people delete the node of a participant: of a waiter that waits for ever, or of a holder that is
+// dead as far as they know. The page asks for a confirmation. Only nodes that are in a line are deleted, and only as
+// long as they are the same (by czxid and version). Each deletion is logged to the client's logger. Default: the page
+// changes nothing.
 func WithDelete() Option {
 	return func(p *Page) error {
 		p.mayDelete = true
@@ -39,7 +39,7 @@ func WithHosts(names ...string) Option {
 	}
 }
 
-// usual returns a host in the form in which hosts are compared: an IP address in its usual form, a name in lower case.
+// usual returns a host in canonical form for comparisons: an IP address in its usual form, a name in lower case.
 func usual(host string) string {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr.Unmap().String()

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// mostViewers is how many viewers are served at once.
+	// mostViewers is the number of viewers that may be served at the same time.
 	mostViewers = 64
-	// linger is how long the cache stays after the last viewer has gone.
+	// linger is the time from the last viewer's end to the cache's.
 	linger = 10 * time.Minute
 )
 
@@ -42,11 +42,11 @@ type Page struct {
 	unwatch context.CancelFunc // nil while nothing is watched
 }
 
-// New makes a page of the lines at root and below it. It sends nothing before somebody looks, and then uses
+// New makes a page of the lines at root and below it. It sends nothing before the first viewer comes, and then uses
 // the client until [Page.Close]; the client is the caller's to close.
 //
-// Errors: framework.ErrNoClient, ErrInvalidPath, ErrInvalidOption. A root that does not exist, or may not be
-// read, is no error: the page says so.
+// Errors: framework.ErrNoClient, ErrInvalidPath, ErrInvalidOption. A root that does not exist, or may not be read, is
+// not an error: the page shows that.
 func New(client *framework.Client, root string, opts ...Option) (*Page, error) {
 	var fault *zkpath.Error
 	switch err := zkpath.Validate(root, false); {
@@ -128,7 +128,7 @@ func (p *Page) leave() {
 	}
 }
 
-// sleep ends the watching if nobody has come since.
+// sleep ends the watching if there is still no viewer.
 func (p *Page) sleep() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,16 +9,16 @@ import (
 	"github.com/go-curator/curator/inspect"
 )
 
-// lasts is how long sessions wait for each other before it is shown. Processes that lock in several goroutines are
-// in a ring now and then, and go on.
+// lasts is the time for which sessions must wait for each other before the ring is shown. Processes that lock in
+// several goroutines are in a ring now and then, and it resolves itself.
 const lasts = 5 * time.Second
 
-// rings tells those that last from those that pass. A tree that nobody has heard of since is the same in every look,
-// so a second look counts only if it is known to be one.
+// rings separates lasting rings from passing ones. Without a reply from the servers the tree looks the same every
+// time, so a second look counts only if the tree is known to be newer.
 type rings struct {
 	seen  inspect.Graph // the rings that the next ones are compared with
 	at    time.Time     // when they were seen; zero if there was none then
-	known time.Time     // what is looked at is not older than this
+	known time.Time     // the tree is not older than this
 	shown inspect.Graph // the rings that were there in two looks that far apart
 }
 
@@ -36,15 +36,15 @@ func (r *rings) lasting(g inspect.Graph, now time.Time) [][]inspect.Edge {
 	return g.Lasting(r.shown).Circles
 }
 
-// due says whether a ring is there of which it is not known yet whether it lasts.
+// due reports whether there is a ring old enough to be looked at again.
 func (r *rings) due(now time.Time) bool { return !r.at.IsZero() && now.Sub(r.at) >= lasts }
 
-// confirm says that what is looked at from now on is not older than this.
+// confirm records that the tree is not older than known.
 func (r *rings) confirm(known time.Time) { r.known = known }
 
-// question asks the servers whether there is news. What they have told before they answer, the cache has been told.
+// question is a sync to the servers. Events that they sent before its reply have reached the cache by then.
 type question struct {
-	pending *framework.Pending[struct{}] // nil if nothing is asked
+	pending *framework.Pending[struct{}] // nil without a sync in flight
 	at      time.Time                    // when that was asked
 }
 
@@ -54,7 +54,7 @@ func (q *question) ask(ctx context.Context, client *framework.Client, root strin
 	}
 }
 
-// answered says whether the cache is known not to be older than the question. It does not wait.
+// answered reports whether the cache is known not to be older than the question. It does not block.
 func (q *question) answered(ctx context.Context, nodes *cache.Cache) bool {
 	if q.pending == nil {
 		return false

@@ -13,7 +13,7 @@ import (
 //go:embed static
 var static embed.FS
 
-// files are what the page consists of, and their types.
+// files are the page's files, and their types.
 var files = map[string]string{
 	"index.html": "text/html; charset=utf-8",
 	"style.css":  "text/css; charset=utf-8",
@@ -28,8 +28,8 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types 'none'"
 
-// ServeHTTP serves the page (GET of the path that it is mounted at, with a slash at the end), its files, its
-// stream of events ("events"), and deletions ("delete"). What they look like may change.
+// ServeHTTP serves the page (GET of the path that it is mounted at, with a slash at the end), its files, its stream
+// of events ("events"), and deletions ("delete"). Their form may change.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
@@ -65,7 +65,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// served says whether requests to this host are answered.
+// served reports whether requests to this host are answered.
 func (p *Page) served(host string) bool {
 	if len(p.hosts) == 0 {
 		return true
@@ -90,15 +90,15 @@ func (p *Page) file(w http.ResponseWriter, r *http.Request, name string) {
 }
 
 const (
-	// patience is how long a viewer may take for a message.
+	// patience is the time that a viewer has to take a message.
 	patience = 10 * time.Second
-	// quiet is after how long without news a viewer is sent an empty message: so both sides know that the
-	// other one is there.
+	// quiet is the time without news after which a viewer is sent an empty message: it shows each side that the other
+	// is alive.
 	quiet = 15 * time.Second
 )
 
-// events is the stream of one viewer: server-sent events, each with what has changed since the last one. It
-// ends with the viewer or the page.
+// events is the stream of one viewer: server-sent events, each with the changes since the last one. It ends with the
+// viewer or the page.
 func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
 		http.Error(w, "Another site's page cannot look at this one.", http.StatusForbidden)

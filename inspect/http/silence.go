@@ -8,15 +8,15 @@ import (
 	"github.com/go-curator/curator/inspect"
 )
 
-// The servers are asked who is connected every few seconds while somebody looks, and once in a while if they do not
-// say it. An answer counts for so long.
+// The servers are asked for their connections every askOften while there is a viewer, and every askRarely if they do
+// not report them. An answer is used for answerCounts.
 const askOften, askRarely, answerCounts = 5 * time.Second, time.Minute, 20 * time.Second
 
 // told has the connections of sessions that the servers have reported.
 type told struct {
 	inspect.Connected
 	at    time.Time      // of the answer
-	known map[int64]bool // sessions of participants that were there before the question
+	known map[int64]bool // sessions of participants that existed before the request
 }
 
 // connections asks the servers. It ends with ctx, or when they have answered, or not in time.
@@ -51,8 +51,8 @@ func (t told) current(now time.Time) told {
 }
 
 // quiet returns since when a participant's session has been silent, the zero time if that is less than half of its
-// timeout, and whether the session has no connection. Both are false of a session of which the servers have said
-// nothing.
+// timeout, and whether the session has no connection. Both are zero if the servers have not reported enough for an
+// answer.
 func (t told) quiet(p inspect.Participant) (since time.Time, away bool) {
 	switch c, found := t.By[p.Session]; {
 	case found && c.Timeout > 0 && c.Silent > c.Timeout/2: // as inspect.Silent

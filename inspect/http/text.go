@@ -25,7 +25,7 @@ func text(s string, most int) string {
 	return s
 }
 
-// sessionText is how a session is called, as servers write it in their logs.
+// sessionText returns a session's id as servers write it in their logs.
 func sessionText(id int64) string {
 	if id == 0 {
 		return ""
@@ -45,7 +45,7 @@ func part(p inspect.Participant) partView {
 	if err := p.Err; err != nil {
 		var op *framework.OpError
 		if errors.As(err, &op) {
-			err = op.Err // the node is named beside it
+			err = op.Err // the node's name is shown with it
 		}
 		v.Error = text(err.Error(), 200)
 	}

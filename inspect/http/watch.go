@@ -14,13 +14,13 @@ const (
 	// pace is the least time between two looks at the cache, and share the part of the time that looks may
 	// take: one in so many.
 	pace, share = 100 * time.Millisecond, 10
-	// mostBytes is how many bytes of data the cache keeps, and keptData how many of one node.
+	// mostBytes bounds the bytes of data that the cache keeps, keptData those of one node.
 	mostBytes, keptData = 64 << 20, 1 << 10
-	// mostNodes is how many nodes are looked at.
+	// mostNodes is the most nodes that are read.
 	mostNodes = 1_000_000
 )
 
-// watch keeps a cache, and puts on the board what it has, until ctx ends. It then leaves the board empty.
+// watch keeps a cache, and puts its content on the board, until ctx ends. It then leaves the board empty.
 func (p *Page) watch(ctx context.Context) {
 	m := newModel(time.Now())
 	defer p.board.reset()
@@ -51,7 +51,7 @@ func (p *Page) watch(ctx context.Context) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	answers := make(chan told, 1)
-	ask := time.Now()            // when to ask who is connected; zero while the servers are asked
+	ask := time.Now()            // when to ask for the connections; zero while the servers are asked
 	var resting <-chan time.Time // while it is too early for another look
 	due := changed
 	for {
@@ -103,10 +103,10 @@ func poke(c chan<- struct{}) {
 	}
 }
 
-// interesting leaves out what belongs to the servers.
+// interesting excludes the servers' own nodes.
 func interesting(path string) bool { return path != "/zookeeper" }
 
-// keep is what the cache keeps of a node's data: nothing of what would not be shown.
+// keep returns the part of a node's data that the cache keeps: none that would not be shown.
 func (p *Page) keep(path string, data []byte) ([]byte, error) {
 	if plain, err := p.client.Unpacked(path, data); err == nil {
 		data = plain

@@ -1,7 +1,7 @@
-// Package bench measures this library beside Curator for Java, go-zookeeper's Lock and bare clients that send
-// the least: the same work on one server, in rounds that take turns, with requests counted at the server. The
-// usual test plays a short round of everything, and fails if a cycle costs this library more requests than it
-// should. `make bench-peers` measures, and writes docs/measured.md.
+// Package bench compares this library with Curator for Java, go-zookeeper's Lock and bare clients that send the
+// least: the same work on one server, in rounds that take turns, with requests counted at the server. The usual test
+// plays a short round of everything, and fails if a cycle costs this library more requests than it should. `make
+// bench-peers` measures, and writes docs/measured.md.
 package bench
 
 import "time"
@@ -16,16 +16,16 @@ type Job struct {
 	Path       string        // of the recipe
 }
 
-// Sample is what happened between two marks.
+// Sample is the work between two marks.
 type Sample struct {
 	Took      time.Duration
 	Cycles    int64           // holds, or additions
-	CPU       time.Duration   // of the client's process
+	CPU       time.Duration   // of the process of the client
 	Bytes     int64           // allocated
-	Objects   int64           // allocated; 0 for Java, which does not tell
+	Objects   int64           // allocated; 0 for Java, which does not report it
 	Overlaps  int64           // grants that came while others held all there is
 	Slowest   int64           // cycles of the contender that had the fewest
-	Fastest   int64           // and of the one that had the most
+	Fastest   int64           // cycles of the contender that had the most
 	HandOvers []time.Duration // sorted: from the begin of a release to the next grant; some thousand samples
 }
 

@@ -1,6 +1,5 @@
-// Package capture records, request by request, how a real server speaks. The
-// recordings are the golden bytes of internal/jute; its testdata/README.md
-// says how to make them anew.
+// Package capture records, request by request, the replies of a real server. The recordings are the golden bytes of
+// internal/jute; its testdata/README.md describes how to record them again.
 package capture
 
 import (
@@ -9,15 +8,14 @@ import (
 	"time"
 )
 
-// recording is one operation's file: its name without .hex, what it shows, and
-// the exchange.
+// recording is one operation's file: its name without .hex, its title, and the exchange.
 type recording struct {
 	name, title string
 	run         func(r *recorder)
 }
 
-// recordings are made in this order on one fresh server. New ones go to the
-// end: the zxids in all later files depend on what was before.
+// recordings are made in this order on one fresh server. New ones go to the end: the zxids in all later files depend
+// on the recordings before.
 var recordings = concat(sessionRecordings, nodeRecordings, readRecordings, transactionRecordings,
 	watchRecordings, accessRecordings, peculiarRecordings)
 
@@ -68,7 +66,7 @@ func (r *recorder) reopen(s session) *conn {
 	return c
 }
 
-// unrecorded does something on a session of its own that is not written down.
+// unrecorded does something in a separate session, without a transcript.
 func (r *recorder) unrecorded(do func(c *conn)) {
 	r.t.Helper()
 	c := dial(r.t, r.addr, nil)

@@ -54,7 +54,7 @@ const (
 
 const ioTimeout = 10 * time.Second
 
-// session is what a server knows of a client.
+// session is a server's record of a client.
 type session struct {
 	id       int64
 	password []byte
@@ -124,9 +124,8 @@ func (c *conn) connect(
 	c.log.add(fmt.Sprintf("ConnectResponse, %d bytes", len(frame)), '<', frame)
 }
 
-// call sends a request and reads up to its reply. The test fails unless the
-// reply carries the error code want; nothing may be recorded that was not
-// understood. It returns what follows the reply header.
+// call sends a request and reads up to its reply. The test fails unless the reply carries the error code want;
+// nothing may be recorded that was not understood. It returns the bytes after the reply header.
 func (c *conn) call(want int32, name string, op int32, request body) []byte {
 	c.t.Helper()
 	c.xid++

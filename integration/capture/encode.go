@@ -2,8 +2,8 @@ package capture
 
 import "encoding/binary"
 
-// body builds what a request carries after its header. It is written without
-// the project's own codec, which is checked against the result.
+// body builds the part of a request after its header. It is written without the project's own codec, which is checked
+// against the result.
 type body []byte
 
 func (b body) bool(v bool) body {

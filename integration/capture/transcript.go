@@ -11,10 +11,9 @@ import (
 
 // transcript is the text of one recording.
 //
-// What changes from run to run is replaced by fixed values of the same width,
-// so that a new recording of an unchanged protocol is the same text: session
-// ids and passwords are numbered, and the times of a Stat become a fixed time
-// plus the zxid beside them, in seconds. All other bytes are the server's.
+// Values that change from run to run are replaced by fixed values of the same width, so that a new recording of an
+// unchanged protocol is the same text: session ids and passwords are numbered, and the times of a Stat become a fixed
+// time plus the zxid of the same record, in seconds. All other bytes are the server's.
 type transcript struct {
 	text     strings.Builder
 	started  time.Time
@@ -43,7 +42,7 @@ func (tr *transcript) add(comment string, direction byte, frame []byte) {
 	fmt.Fprintf(&tr.text, "\n# %s\n%c %s\n", comment, direction, hex.EncodeToString(tr.fixed(frame)))
 }
 
-// knows tells the transcript of a session whose id and password it may meet.
+// knows adds a session whose id and password may occur in the transcript.
 func (tr *transcript) knows(s session) {
 	if tr == nil || s.id == 0 {
 		return

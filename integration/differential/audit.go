@@ -83,7 +83,7 @@ func (h *Host) walk(root string, visit func(path string, children, data, acl ans
 	return nil
 }
 
-// quotaHome is where the quotas of the histories' nodes are.
+// quotaHome is the path of the quotas of the histories' nodes.
 const quotaHome = "/zookeeper/quota" + home
 
 // audit is the text of all that a history has left.

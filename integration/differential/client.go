@@ -16,10 +16,10 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// patience is how long an answer may take. It is never waited out unless something is wrong.
+// patience bounds the wait for a reply. It is never waited out unless something is wrong.
 const patience = 20 * time.Second
 
-// errSilent is what makes a run invalid: a server that neither answers nor closes the connection.
+// errSilent makes a run invalid: a server that neither replies nor closes the connection.
 var errSilent = errors.New("no answer")
 
 // client is a session and its connection, if it has one.

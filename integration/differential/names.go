@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// names turns a server's zxids, times and session ids into what can be compared.
+// names makes a server's zxids, times and session ids comparable.
 type names struct {
 	base     int64
 	sessions map[int64]int
@@ -27,7 +27,7 @@ func (n *names) zxid(z int64) string {
 	return fmt.Sprintf("z%d", z-n.base)
 }
 
-// time is that of its zxid: all that a transaction writes has one time, and a later one has no earlier time.
+// time returns the name of its zxid: all writes of a transaction have one time, and a later one has no earlier time.
 func (n *names) time(zxid, ms int64) string {
 	if known, found := n.times[zxid]; found && known != ms {
 		return fmt.Sprintf("%+d ms", ms-known)
@@ -77,8 +77,7 @@ func data(b []byte) string {
 	return fmt.Sprintf("%q", b)
 }
 
-// reply is the text of what follows the reply header. Nothing a server says is left out: bytes that are not
-// understood are shown.
+// reply is the text of a reply without its header. It omits nothing: bytes that are not understood are shown.
 func (n *names) reply(op int32, body []byte) string {
 	d := jute.NewDecoder(body)
 	text := n.record(op, d)

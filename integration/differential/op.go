@@ -16,12 +16,12 @@ type Op struct {
 	Kind    string  `json:"-"` // see kinds and the actions below
 	Path    string  `json:"path,omitempty"`
 	Data    *string `json:"data,omitempty"` // nil is sent as null
-	// Num is what the request has as a number besides: version, create flags, mode of addWatch, type of watcher,
-	// opcode of unknown.
+	// Num is a further number of the request: version, create flags, mode of addWatch, type of watcher, opcode of
+	// unknown.
 	Num   int32      `json:"num,omitempty"`
 	TTL   int64      `json:"ttl,omitempty"`
 	Watch bool       `json:"watch,omitempty"`
-	ACL   []jute.ACL `json:"acl,omitempty"` // of create: none means everybody may do everything
+	ACL   []jute.ACL `json:"acl,omitempty"` // of create: none means that all may do everything
 	NoACL bool       `json:"noacl,omitempty"`
 	Multi []Op       `json:"multi,omitempty"`
 	Kinds string     `json:"kind,omitempty"` // of an operation inside a multi
@@ -30,7 +30,7 @@ type Op struct {
 	Paths map[string][]string `json:"paths,omitempty"`
 	// Auth is scheme and credentials.
 	Auth [2]string `json:"auth,omitzero"`
-	// More says that the session's next request does not wait for this one's reply.
+	// More means that the session's next request does not wait for this one's reply.
 	More bool `json:"more,omitempty"`
 }
 
@@ -50,7 +50,7 @@ var kinds = map[string]int32{
 	"reconfig":     jute.OpReconfig, "deleteContainer": jute.OpDeleteContainer, "unknown": 0,
 }
 
-// Actions of a client that are no requests.
+// Actions of a client other than requests.
 const (
 	cut = "cut" // closes the connection
 	// re-attaches on a new connection; Num 1: with a wrong password; 2: it has seen a later zxid
@@ -64,17 +64,17 @@ const (
 
 var actions = []string{cut, attach, expire, vanish, reaped, restart}
 
-// alone tells whether an operation may not share the wire with others: what happens outside the request
-// pipeline, or ends it, and setACL, since the real server checks a write that comes right after it against
-// the old ACL, or the new one if it is slow.
+// alone reports whether an operation must not be sent together with others: actions outside the request pipeline, or
+// that end it, and setACL, since the real server checks a write that comes right after it against the old ACL, or the
+// new one if it is slow.
 func (o Op) alone() bool {
 	return slices.Contains(actions, o.Kind) || o.Kind == "auth" || o.Kind == "closeSession" ||
 		o.Kind == "setACL" || o.stumbles()
 }
 
-// stumbles tells of a multi at which the real server stumbles in the middle: a create with the flags of a TTL
-// node but without its opcode. What stands before it is not done, yet for a moment later writes are checked
-// as if it had been.
+// stumbles reports whether the real server fails in the middle of a multi: at a create with the flags of a TTL node
+// but without its opcode. The operations before it are not executed, yet for a moment later writes are checked as if
+// they had been.
 func (o Op) stumbles() bool {
 	return slices.ContainsFunc(o.Multi, func(part Op) bool {
 		return part.Kinds != "createTTL" && (part.Num == jute.ModePersistentTTL ||
@@ -88,7 +88,7 @@ func (o Op) String() string {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(o); err != nil {
-		panic(err) // there is nothing in an Op that JSON cannot tell
+		panic(err) // an Op has only fields that JSON can encode
 	}
 	return fmt.Sprintf("%d %s %s", o.Session, o.Kind, strings.TrimSpace(b.String()))
 }

@@ -58,7 +58,7 @@ func Random(seed uint64) []Op {
 	return g.history(25+g.IntN(36), g.operation)
 }
 
-// RandomExpiry is a history of 15 to 30 such operations in which sessions expire.
+// RandomExpiry is a history of 15 to 30 such operations with sessions that expire.
 func RandomExpiry(seed uint64) []Op {
 	g := newGenerator(seed, 0xdead)
 	left := 2 // expiries take their time
@@ -82,11 +82,10 @@ func (g generator) history(length int, operation func() Op) []Op {
 	}
 	session := 0
 	for i := range ops {
-		if g.IntN(2) == 0 { // runs of one session are what can be pipelined
+		if g.IntN(2) == 0 { // only runs of one session can be pipelined
 			session = g.IntN(sessions)
 		}
-		// The real server holds a write against what of a quota has been used by the writes that are done, not by
-		// those under way.
+		// The real server checks a write against the usage of a quota by executed writes, not by the ones in flight.
 		ops[i].Session, ops[i].More = session, g.IntN(2) == 0 && !g.quotas
 	}
 	return ops
@@ -205,7 +204,7 @@ func (g generator) create(op *Op, kind string) {
 			op.Path += pick(g, "", "-")
 		}
 		if op.Path += pick(g, "", "/", "/s-"); !strings.HasPrefix(op.Path, home+"/") {
-			op.Path = home + "/s-" // nothing is created where nobody sweeps
+			op.Path = home + "/s-" // nodes elsewhere would not be swept
 		}
 	}
 }
@@ -289,7 +288,7 @@ func (g generator) multi(kinds ...string) []Op {
 	return ops
 }
 
-// quota is one of the nodes that make a quota, or a look at what is used.
+// quota creates one of the nodes that make a quota, or reads its usage.
 func (g generator) quota() Op {
 	dir := quotaHome + "/" + pick(g, nodeNames...)
 	switch g.IntN(6) {

@@ -9,11 +9,11 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// Outcome is what the sessions of a history heard: a text for each operation, one for the tree that is left,
-// and one for each session's end.
+// Outcome has the messages that the sessions of a history received: a text for each operation, one for the tree that
+// is left, and one for each session's end.
 type Outcome []string
 
-// home is where all histories live. It is empty when one begins.
+// home is the root of all histories. It is empty when one begins.
 const home = "/h"
 
 // Host runs histories on a server, one at a time.
@@ -63,8 +63,8 @@ func (h *Host) ask(kind string) error {
 	return err
 }
 
-// closes reports whether the server closes the connection after an answer: it does not know the operation, and says so
-// ahead of what is under way.
+// closes reports whether the server closes the connection after this reply: it does not support the operation, and
+// replies ahead of the requests in flight.
 func closes(answer jute.ReplyHeader) bool {
 	return answer.Err == jute.CodeUnimplemented && answer.Zxid == -1
 }
@@ -83,7 +83,7 @@ type run struct {
 	order   []int // sessions, in the order of their first operation
 }
 
-// Run does a history. An error says that there is no outcome: the server is gone, or silent.
+// Run executes a history. After an error there is no outcome: the server is gone, or silent.
 func (h *Host) Run(ops []Op) (outcome Outcome, err error) {
 	created, err := h.do(Op{Kind: "create", Path: home})
 	if err != nil || created.Err != 0 {
@@ -131,7 +131,7 @@ func (r *run) farewell(number int) (string, error) {
 	return text + strings.Join(texts, ""), err
 }
 
-// batchAt is how many operations are sent before the first reply is read.
+// batchAt returns the operations that are sent before the first reply is read.
 func (h *Host) batchAt(ops []Op) []Op {
 	alone := func(op Op) bool { return op.alone() || h.unknown[op.Kind] }
 	n := 1
@@ -271,7 +271,7 @@ func (r *run) rest(c *client) ([]string, error) {
 	}
 }
 
-// action does what is no request.
+// action executes an operation other than a request.
 func (r *run) action(c *client, op Op) (string, error) {
 	hello := jute.ConnectRequest{Timeout: int32(maxTimeout.Milliseconds()), SessionID: c.id,
 		Password: slices.Clone(c.password), HasReadOnly: true}
@@ -302,8 +302,8 @@ func (r *run) action(c *client, op Op) (string, error) {
 	return r.expire(c, op.Kind == vanish, hello)
 }
 
-// expire lets a session expire. What it says does not depend on when that strikes: on a busy machine it may
-// be before the answer to the handshake has come, and long after the session is no longer listed.
+// expire lets a session expire. Its text does not depend on the time of the expiry: on a busy machine the session may
+// expire before the reply to the handshake has come, or long after the server has stopped listing it.
 func (r *run) expire(c *client, vanishes bool, hello jute.ConnectRequest) (string, error) {
 	alive, err := r.host.system.Lives(c.id)
 	if err != nil {
@@ -336,9 +336,9 @@ func (r *run) expire(c *client, vanishes bool, hello jute.ConnectRequest) (strin
 		}
 		text = strings.Join(append([]string{text}, more...), "\n")
 	}
-	// The real server may close a silent connection before it ends its session, closes those of a session that
-	// has ended last, also one that has just come, and does not list a session any more that it is about to end.
-	// Only the transaction says that it has.
+	// The real server may close a silent connection before it ends its session. When it ends a session it closes the
+	// session's last connection, even a new one, and it does not list a session that it is about to end. Only the
+	// transaction proves the end.
 	if err := until(c.id, r.host.system.Lives); err != nil {
 		return "", err
 	}
@@ -355,7 +355,7 @@ func (r *run) welcome(c *client, answer jute.ConnectResponse) string {
 		slices.Equal(answer.Password, c.password), answer.HasReadOnly, answer.ReadOnly)
 }
 
-// until waits until something is no longer true of a session.
+// until waits while holds is true for a session.
 func until(session int64, holds func(session int64) (bool, error)) error {
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		still, err := holds(session)
@@ -368,9 +368,8 @@ func until(session int64, holds func(session int64) (bool, error)) error {
 	}
 }
 
-// reattach connects with a session's id and tells what became of it. A real server now and then closes the
-// connection without an answer when the session has just expired, so a client that may expect an answer asks
-// again.
+// reattach connects with a session's id and returns a text for the outcome. A real server now and then closes the
+// connection without a reply when the session has just expired, so a client that may expect a reply tries again.
 func (r *run) reattach(c *client, hello jute.ConnectRequest) (string, error) {
 	for attempt := 0; ; attempt++ {
 		answer, answered, err := c.connect(r.host.system, hello)

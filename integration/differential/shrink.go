@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Pair is two servers that should not be told apart.
+// Pair is two servers that should be indistinguishable.
 type Pair struct{ Left, Right *Host }
 
 // Close ends both hosts' sessions.
@@ -65,9 +65,9 @@ func said(h *Host, text string) string {
 	return "  " + h.system.Name() + " says\n    " + strings.ReplaceAll(text, "\n", "\n    ")
 }
 
-// Shrink leaves out operations, and makes others simpler, as long as differs says so or until the deadline.
-// It is delta debugging: halves first, then quarters, down to single operations, and again while anything
-// could be left out.
+// Shrink leaves out operations, and simplifies others, as long as differs returns true or until the deadline. It is
+// delta debugging: halves first, then quarters, down to single operations, and again while anything could be left
+// out.
 func Shrink(ops []Op, deadline time.Time, differs func([]Op) bool) []Op {
 	late := func() bool { return time.Now().After(deadline) }
 	for shorter := true; shorter && !late(); {
@@ -96,7 +96,7 @@ func Shrink(ops []Op, deadline time.Time, differs func([]Op) bool) []Op {
 	return ops
 }
 
-// simplify returns what an operation could be replaced by, each one step simpler.
+// simplify returns possible replacements of an operation, each one step simpler.
 func simplify(op Op) []Op {
 	var simpler []Op
 	try := func(change func(*Op)) {

@@ -17,13 +17,13 @@ import (
 type System interface {
 	Name() string
 	Dial() (net.Conn, error)
-	// Lives tells whether the server still knows a session, Connected whether it has a connection of it.
+	// Lives reports whether the server still has a session, Connected whether that has a connection.
 	Lives(session int64) (bool, error)
 	Connected(session int64) (bool, error)
 }
 
-// What both servers are configured with. The tick is short, so that expiry takes no time; nothing is reaped
-// unless a test wants it.
+// The configuration of both servers. The tick is short, so that expiry takes no time; no node is reaped unless a test
+// wants it.
 const (
 	tick       = 100 * time.Millisecond
 	minTimeout = 2 * tick

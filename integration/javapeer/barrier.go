@@ -18,8 +18,7 @@ func (p *Peer) Barrier(ctx context.Context, name, path string) (*Barrier, error)
 	return &Barrier{p, name}, err
 }
 
-// Set sets the barrier. While the same Barrier waits Java lets nobody set or
-// remove it: make another.
+// Set sets the barrier. While a Barrier waits, Java does not allow setting or removing it: make another.
 func (b *Barrier) Set(ctx context.Context) error {
 	_, err := b.peer.Call(ctx, "barrier-set", b.name)
 	return err

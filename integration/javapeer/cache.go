@@ -18,7 +18,7 @@ const (
 type Cache struct {
 	peer *Peer
 	name string
-	// Took is how long it took until it said that it was initialized.
+	// Took is the time until it reported that it was initialized.
 	Took time.Duration
 }
 
@@ -29,8 +29,8 @@ type CachedNode struct {
 	Mzxid   int64
 }
 
-// Cache starts a cache of that kind, known to the peer by name, and waits until it says that it is
-// initialized. It is ErrTimeout, and the cache is there all the same, if that takes longer than limit.
+// Cache starts a cache of that kind, known to the peer by name, and waits until it reports that it is initialized. It
+// returns ErrTimeout, and the cache nevertheless, if that takes longer than limit.
 func (p *Peer) Cache(ctx context.Context, name, kind, path string, limit time.Duration) (*Cache, error) {
 	c := &Cache{peer: p, name: name}
 	nanos, err := p.number(ctx, "cache", name, kind, path, milliseconds(limit))
@@ -62,7 +62,7 @@ func (c *Cache) Nodes(ctx context.Context) (map[string]CachedNode, error) {
 	return nodes, nil
 }
 
-// Size is how many nodes the cache holds.
+// Size returns the number of nodes that the cache holds.
 func (c *Cache) Size(ctx context.Context) (int, error) {
 	n, err := c.peer.number(ctx, "cached-size", c.name)
 	return int(n), err
@@ -74,7 +74,7 @@ func (c *Cache) Close(ctx context.Context) error {
 	return err
 }
 
-// Heap is how many bytes are in use on the peer's heap after garbage collection.
+// Heap returns the bytes in use on the peer's heap after garbage collection.
 func (p *Peer) Heap(ctx context.Context) (int64, error) { return p.number(ctx, "heap") }
 
 // SetCompressed sets the data of a node, compressed as Curator does it.

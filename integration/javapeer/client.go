@@ -35,14 +35,13 @@ func (p *Peer) KillSession(ctx context.Context) error {
 	return err
 }
 
-// Clock is what the peer's wall clock shows.
+// Clock returns the time of the peer's wall clock.
 func (p *Peer) Clock(ctx context.Context) (time.Time, error) {
 	n, err := p.number(ctx, "clock")
 	return time.UnixMilli(n), err
 }
 
-// Create creates a node, with container parents, in a mode of Java's
-// CreateMode, and returns its path.
+// Create creates a node, with container parents, in a mode of CreateMode in Java, and returns its path.
 func (p *Peer) Create(ctx context.Context, path string, data []byte, mode string) (string, error) {
 	return p.word(ctx, "create", path, string(data), mode)
 }
@@ -64,7 +63,7 @@ func (p *Peer) Delete(ctx context.Context, path string) error {
 	return err
 }
 
-// Exists tells whether there is such a node.
+// Exists reports whether the node exists.
 func (p *Peer) Exists(ctx context.Context, path string) (bool, error) {
 	return p.truth(ctx, "exists", path)
 }

@@ -46,8 +46,8 @@ var compiled = sync.OnceValues(func() (string, error) {
 	return dir, compile(dir, classpath, names)
 })
 
-// cacheDir is where classes are kept, and run from later: a directory that is this user's alone. There is no
-// other place to fall back on.
+// cacheDir returns the directory of the compiled classes, which are run from there later: a directory that only this
+// user may access. There is no fallback.
 func cacheDir() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

@@ -23,10 +23,10 @@ func (l *Long) Add(ctx context.Context, delta int64, times int) (int64, error) {
 	return l.peer.number(ctx, "long-add", l.name, strconv.FormatInt(delta, 10), strconv.Itoa(times))
 }
 
-// Get is what Java reads.
+// Get returns the value that Java reads.
 func (l *Long) Get(ctx context.Context) (int64, error) { return l.peer.number(ctx, "long-get", l.name) }
 
-// Initialize says whether there was none yet.
+// Initialize sets n if there is no value yet, and reports whether it did.
 func (l *Long) Initialize(ctx context.Context, n int64) (bool, error) {
 	return l.peer.truth(ctx, "long-initialize", l.name, strconv.FormatInt(n, 10))
 }
@@ -58,14 +58,13 @@ type Value struct {
 	name string
 }
 
-// Value starts one at path, known to the peer by name; seed is what it is if
-// there is none yet.
+// Value starts one at path, known to the peer by name; seed is its value if there is none yet.
 func (p *Peer) Value(ctx context.Context, name, path, seed string) (*Value, error) {
 	_, err := p.Call(ctx, "value", name, path, seed)
 	return &Value{p, name}, err
 }
 
-// Get is what Java believes that it is.
+// Get returns the value that Java has last seen.
 func (v *Value) Get(ctx context.Context) (string, error) {
 	return v.peer.word(ctx, "value-get", v.name)
 }

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Discovery is a ServiceDiscovery of the peer. An instance is told to it field by field, as "port=80"
-// (DiscoveryCommands.java has the keys), and it tells one as SERVICE/ID ADDRESS PORT SSL TYPE TIME ENABLED URI
-// CLASS PAYLOAD, with null for what is not there; CLASS and PAYLOAD are what its payload is to Java.
+// Discovery is a ServiceDiscovery of the peer. The peer is given an instance field by field, as "port=80"
+// (DiscoveryCommands.java has the keys), and returns one as SERVICE/ID ADDRESS PORT SSL TYPE TIME ENABLED URI CLASS
+// PAYLOAD, with null for missing values; CLASS and PAYLOAD are the payload's class and text in Java.
 type Discovery struct {
 	peer *Peer
 	name string
 }
 
-// Discovery starts one below base, known to the peer by name. One that is full writes "enabled", which Java by
-// default does not; one that is watched follows the nodes of its own instances.
+// Discovery starts one below base, known to the peer by name. If it is full it writes "enabled", which Java by
+// default does not; if it is watched it follows the nodes of its instances.
 func (p *Peer) Discovery(ctx context.Context, name, base string, full, watched bool) (*Discovery, error) {
 	_, err := p.Call(ctx, "discovery", name, base, strconv.FormatBool(full), strconv.FormatBool(watched))
 	return &Discovery{p, name}, err
@@ -26,7 +26,7 @@ func (d *Discovery) Register(ctx context.Context, fields ...string) error {
 	return d.say(ctx, "service-register", fields)
 }
 
-// Update changes one that it has registered.
+// Update changes an instance that it has registered.
 func (d *Discovery) Update(ctx context.Context, fields ...string) error {
 	return d.say(ctx, "service-update", fields)
 }
@@ -46,7 +46,7 @@ func (d *Discovery) Names(ctx context.Context) ([]string, error) {
 	return d.peer.Call(ctx, "service-names", d.name)
 }
 
-// Instances are those of a service, read from the server, sorted by text.
+// Instances returns the instances of a service, read from the server, sorted by text.
 func (d *Discovery) Instances(ctx context.Context, service string) ([]string, error) {
 	return d.peer.Call(ctx, "services", d.name, service)
 }
@@ -56,7 +56,7 @@ func (d *Discovery) Instance(ctx context.Context, service, id string) (string, e
 	return d.peer.word(ctx, "service", d.name, service, id)
 }
 
-// Close closes it, which unregisters what it has registered.
+// Close closes it, which unregisters its instances.
 func (d *Discovery) Close(ctx context.Context) error {
 	_, err := d.peer.Call(ctx, "discovery-close", d.name)
 	return err
@@ -75,12 +75,12 @@ func (d *Discovery) Cache(ctx context.Context, name, service string) (*ServiceCa
 	return &ServiceCache{d.peer, name}, err
 }
 
-// Instances are what it shows, sorted by text.
+// Instances returns its instances, sorted by text.
 func (c *ServiceCache) Instances(ctx context.Context) ([]string, error) {
 	return c.peer.Call(ctx, "service-cached", c.name)
 }
 
-// Changes counts how often it has said that it has changed.
+// Changes returns how often it has reported a change.
 func (c *ServiceCache) Changes() (n int) {
 	for _, event := range c.peer.Events() {
 		if event.Name == "services" && event.Words[0] == c.name {
@@ -102,8 +102,8 @@ type ServiceProvider struct {
 	name string
 }
 
-// Provider starts one, known to the peer by name, with a strategy (RoundRobin, Random, Sticky), how many errors
-// within what time make an instance one that is down, and what the ids of the instances have to start with.
+// Provider starts one, known to the peer by name, with a strategy (RoundRobin, Random, Sticky), the number of errors
+// and the time within which they mark an instance as down, and a prefix that the instances' ids must have.
 func (d *Discovery) Provider(
 	ctx context.Context, name, service, strategy string, errors int, within time.Duration, ids string,
 ) (*ServiceProvider, error) {
@@ -122,7 +122,7 @@ func (p *ServiceProvider) All(ctx context.Context) ([]string, error) {
 	return p.peer.Call(ctx, "provide-all", p.name)
 }
 
-// NoteError tells it that an instance did not work; ErrTimeout if it does not know one.
+// NoteError reports to it that an instance did not work; ErrTimeout if it has no such instance.
 func (p *ServiceProvider) NoteError(ctx context.Context, id string) error {
 	_, err := p.peer.Call(ctx, "provider-error", p.name, id)
 	return err

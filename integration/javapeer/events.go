@@ -20,8 +20,8 @@ func (p *Peer) Events() []Event {
 	return append([]Event(nil), p.events...)
 }
 
-// AwaitEvent waits for an event that matches and comes after the first seen
-// ones, and says how many there were up to it: the next wait's seen.
+// AwaitEvent waits for an event that matches and comes after the first seen ones, and returns it with the number of
+// events up to it: the next wait's seen.
 func (p *Peer) AwaitEvent(ctx context.Context, seen int, match func(Event) bool) (Event, int, error) {
 	for {
 		p.mu.Lock()

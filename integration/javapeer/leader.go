@@ -28,13 +28,13 @@ func (p *Peer) candidate(ctx context.Context, kind, name, path, id string) (*Can
 	return &Candidate{peer: p, kind: kind, name: name}, err
 }
 
-// AwaitLeader waits for the next time that the candidate is told that it leads,
-// and returns when it said so. One wait at a time, this one or AwaitFollower.
+// AwaitLeader waits for the next time that the candidate becomes the leader, and returns the time of its report. One
+// wait at a time, this one or AwaitFollower.
 func (c *Candidate) AwaitLeader(ctx context.Context) (time.Time, error) {
 	return c.await(ctx, "leader")
 }
 
-// AwaitFollower waits until it is told that it does not lead any more.
+// AwaitFollower waits until it is notified that it does not lead any more.
 func (c *Candidate) AwaitFollower(ctx context.Context) (time.Time, error) {
 	return c.await(ctx, "follower")
 }
@@ -56,7 +56,7 @@ func (c *Candidate) Token(ctx context.Context) (int64, error) {
 	return c.peer.number(ctx, "latch-token", c.name)
 }
 
-// Participants are the ids as Curator tells them, the leader's first.
+// Participants are the ids as Curator returns them, the leader's first.
 func (c *Candidate) Participants(ctx context.Context) ([]string, error) {
 	return c.peer.Call(ctx, c.kind+"-participants", c.name)
 }
@@ -67,7 +67,7 @@ func (c *Candidate) Resign(ctx context.Context) error {
 	return err
 }
 
-// Close closes it; a latch tells its listener if it leads.
+// Close closes it; a latch notifies its listener if it leads.
 func (c *Candidate) Close(ctx context.Context) error {
 	var err error
 	if c.kind == "latch" {

@@ -16,14 +16,14 @@ type Load struct {
 	name string
 }
 
-// Load starts the contenders of a job, in sessions of their own at server; name is the peer's name for it.
+// Load starts the contenders of a job, in separate sessions at server; name is the peer's name for it.
 func (p *Peer) Load(ctx context.Context, name, server string, job bench.Job) (*Load, error) {
 	_, err := p.Call(ctx, "load", name, server, job.Work, job.Path, strconv.Itoa(job.Sessions),
 		strconv.Itoa(job.Contenders), strconv.Itoa(job.Leases), strconv.FormatInt(job.Hold.Microseconds(), 10))
 	return &Load{p, name}, err
 }
 
-// Mark tells what has happened since the mark before.
+// Mark returns the sample since the previous mark.
 func (l *Load) Mark(ctx context.Context) (s bench.Sample, err error) {
 	words, err := l.peer.Call(ctx, "load-mark", l.name)
 	if err != nil {

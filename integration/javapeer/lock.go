@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Lock is a lock of the peer, one of Curator's InterProcessLock. It is acquired
-// and released on a Java thread of its own, since it belongs to a thread.
+// Lock is a lock of the peer, an InterProcessLock of any kind. It is acquired and released on a separate Java thread,
+// since it belongs to a thread.
 type Lock struct {
 	peer *Peer
 	name string
@@ -56,25 +56,24 @@ func (l *Lock) GoAcquire(limit time.Duration) (wait func(ctx context.Context) (n
 			return "", fmt.Errorf("acquire %s: %w", l.name, err)
 		}
 		if len(got) == 0 {
-			return "", nil // a lock that does not tell its node
+			return "", nil // a lock that does not report its node
 		}
 		return got[0], nil
 	}
 }
 
-// Release gives the lock back.
+// Release releases the lock.
 func (l *Lock) Release(ctx context.Context) error {
 	_, err := l.peer.Call(ctx, "release", l.name)
 	return err
 }
 
-// Held is Curator's isAcquiredInThisProcess, which says nothing of a lost
-// session.
+// Held is Curator's isAcquiredInThisProcess, which does not consider a lost session.
 func (l *Lock) Held(ctx context.Context) (bool, error) {
 	return l.peer.truth(ctx, "held", l.name)
 }
 
-// Token is the czxid of the holder's node, read by the class that docs/from-java-curator.md shows. Only a Mutex
+// Token is the czxid of the node of the holder, read by the class that docs/from-java-curator.md shows. Only a Mutex
 // has it.
 func (l *Lock) Token(ctx context.Context) (int64, error) { return l.peer.number(ctx, "token", l.name) }
 
@@ -84,7 +83,7 @@ func (l *Lock) Participants(ctx context.Context) ([]string, error) {
 	return l.peer.Call(ctx, "participants", l.name)
 }
 
-// Participants are those of the mutex at path.
+// Participants returns the participants of the mutex at path.
 func (p *Peer) Participants(ctx context.Context, path string) ([]string, error) {
 	return p.Call(ctx, "participants", path)
 }

@@ -11,7 +11,7 @@ type Node struct {
 	peer *Peer
 	name string
 	kind string // of its commands
-	// Path is where it is.
+	// Path is the node's path.
 	Path string
 }
 

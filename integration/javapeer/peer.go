@@ -1,9 +1,8 @@
-// Package javapeer runs Java Curator in a process of its own and lets a Go test
-// tell it what to do, so that both can meet at the same nodes.
+// Package javapeer runs Java Curator in a separate process and lets a Go test control it, so that both can meet at
+// the same nodes.
 //
-// A peer is one Java process with one client. Whatever it is asked is answered
-// when it is done; other requests go on meanwhile. The Java side is in
-// integration/java; a new recipe is a class of commands there and a file of
+// A peer is one Java process with one client. It replies to a request when it has executed it; other requests run at
+// the same time. The Java side is in integration/java; a new recipe is a class of commands there and a file of
 // methods on Call here.
 package javapeer
 
@@ -32,7 +31,7 @@ import (
 // time limit.
 var ErrTimeout = errors.New("javapeer: timeout")
 
-// ErrEnded is wrapped by what a peer returns when its process has ended.
+// ErrEnded is wrapped by the errors of a peer whose process has ended.
 var ErrEnded = errors.New("javapeer: the process has ended")
 
 // Error is an exception in the Java program.
@@ -66,9 +65,8 @@ type reply struct {
 	err   error
 }
 
-// Start starts a peer that is not connected yet. It ends with the test. What
-// the program writes to stderr is shown if the test fails. Flags of the JVM come
-// after those for a fast start, and so win.
+// Start starts a peer that is not connected yet. It ends with the test. The program's stderr is shown if the test
+// fails. Flags of the JVM come after the flags for a fast start, and so override them.
 func Start(t testing.TB, flags ...string) *Peer {
 	t.Helper()
 	p, err := start(t.TempDir(), flags...)
@@ -110,8 +108,7 @@ func start(dir string, flags ...string) (*Peer, error) {
 		return nil, err
 	}
 	defer stderr.Close()
-	// Own pipes: those of package exec are closed when the process ends, with
-	// its last words in them.
+	// Own pipes: package exec would close its pipes when the process ends, with its last words in them.
 	stdin, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -134,16 +131,14 @@ func start(dir string, flags ...string) (*Peer, error) {
 	return p, nil
 }
 
-// Call sends a command and waits for the words of its reply. The error is
-// ErrTimeout, an *Error, one that wraps ErrEnded, or that of ctx. When ctx ends
-// the Java side goes on with what it was doing, and its reply is dropped.
+// Call sends a command and waits for the words of its reply. The error is ErrTimeout, an *Error, an error that wraps
+// ErrEnded, or the error of ctx. When ctx ends the Java side finishes its work, and its reply is dropped.
 func (p *Peer) Call(ctx context.Context, command string, arguments ...string) ([]string, error) {
 	return p.Go(command, arguments...)(ctx)
 }
 
-// Go sends a command and does not wait: the function it returns does, as Call
-// would; call it once at most. Commands that run on the same thread of the peer
-// run in the order in which they were sent.
+// Go sends a command and does not wait: the function it returns does, as Call would; call it once at most. Commands
+// that run on the same thread of the peer run in the order of their sending.
 func (p *Peer) Go(command string, arguments ...string) (wait func(ctx context.Context) ([]string, error)) {
 	done := make(chan reply, 1)
 	p.mu.Lock()
@@ -196,8 +191,8 @@ func (p *Peer) Quit(ctx context.Context) error {
 	return err
 }
 
-// Kill ends the process at once, as a crash does; the session is left to
-// expire. It returns when the process is gone. It may be called more than once.
+// Kill ends the process immediately, as a crash does; the session is left to expire. It returns when the process has
+// ended. It may be called more than once.
 func (p *Peer) Kill() {
 	p.process.Kill()
 	p.reader.Wait()
@@ -209,10 +204,10 @@ func (p *Peer) Kill() {
 // Pause stops the process with SIGSTOP, as a long garbage collection does.
 func (p *Peer) Pause() error { return p.process.Signal(syscall.SIGSTOP) }
 
-// Resume lets a paused process go on.
+// Resume continues a paused process.
 func (p *Peer) Resume() error { return p.process.Signal(syscall.SIGCONT) }
 
-// read takes what the process says until it ends.
+// read reads the process's output until it ends.
 func (p *Peer) read(out *os.File) {
 	defer out.Close()
 	lines := bufio.NewScanner(out)

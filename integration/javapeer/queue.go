@@ -19,8 +19,8 @@ func (p *Peer) Queue(ctx context.Context, name, kind, path string) (*Queue, erro
 	return &Queue{p, name}, err
 }
 
-// QueueConsumer makes a consumer, and producer, likewise; lock, if there is
-// one, is its lock path. What it consumes are Items.
+// QueueConsumer makes a consumer, and producer, likewise; lock, if there is one, is its lock path. The consumed items
+// are returned by Items.
 func (p *Peer) QueueConsumer(ctx context.Context, name, kind, path string, lock ...string) (*Queue, error) {
 	_, err := p.Call(ctx, "queue-consumer", append([]string{name, kind, path}, lock...)...)
 	return &Queue{p, name}, err
@@ -45,7 +45,7 @@ func (q *Queue) PutMany(ctx context.Context, items ...string) error {
 	return err
 }
 
-// Remove removes the items with an id, and says how many.
+// Remove removes the items with an id, and returns their number.
 func (q *Queue) Remove(ctx context.Context, id string) (int64, error) {
 	return q.peer.number(ctx, "queue-remove", q.name, id)
 }
@@ -56,7 +56,7 @@ func (q *Queue) Close(ctx context.Context) error {
 	return err
 }
 
-// Items are those that it has consumed, in order.
+// Items returns the consumed items, in order.
 func (q *Queue) Items() (items []string) {
 	for _, event := range q.peer.Events() {
 		if event.Name == "queue" && event.Words[0] == q.name {

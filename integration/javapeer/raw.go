@@ -30,8 +30,8 @@ func (z *ZooKeeper) SessionID(ctx context.Context) (int64, error) {
 	return z.peer.number(ctx, "raw", z.name, "session")
 }
 
-// Await waits for an event of this client after the peer's first seen ones, and says how many of the peer's
-// there were up to it.
+// Await waits for an event of this client after the peer's first seen ones, and returns the number of the peer's
+// events up to it.
 func (z *ZooKeeper) Await(ctx context.Context, seen int, state, kind, path string) (int, error) {
 	_, seen, err := z.peer.AwaitEvent(ctx, seen, func(e Event) bool {
 		return e.Name == "raw" && len(e.Words) == 4 && e.Words[0] == z.name && e.Words[1] == state &&

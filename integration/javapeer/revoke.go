@@ -5,14 +5,13 @@ import (
 	"fmt"
 )
 
-// MakeRevocable is Curator's makeRevocable of a mutex that is to be acquired
-// next. AwaitRevoked waits for a request.
+// MakeRevocable is Curator's makeRevocable of a mutex that will be acquired next. AwaitRevoked waits for a request.
 func (l *Lock) MakeRevocable(ctx context.Context) error {
 	_, err := l.peer.Call(ctx, "revocable", l.name)
 	return err
 }
 
-// AwaitRevoked waits until the first time that somebody has asked for the lock.
+// AwaitRevoked waits for the first request to release the lock.
 func (l *Lock) AwaitRevoked(ctx context.Context) error {
 	_, _, err := l.peer.AwaitEvent(ctx, 0,
 		func(e Event) bool { return e.Name == "revoked" && e.Words[0] == l.name })

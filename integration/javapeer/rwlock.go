@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// ReadWrite makes an InterProcessReadWriteLock on path, known to the peer by
-// name. Its two sides are acquired on threads of their own, so that each waits
-// for the other as for anybody's; see Downgrade.
+// ReadWrite makes an InterProcessReadWriteLock on path, known to the peer by name. Its two sides are acquired on
+// separate threads, so that each waits for the other as for any other contender; see Downgrade.
 func (p *Peer) ReadWrite(ctx context.Context, name, path string) (read, write *Lock, err error) {
 	if _, err := p.Call(ctx, "rwlock", name, path); err != nil {
 		return nil, nil, err

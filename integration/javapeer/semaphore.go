@@ -19,7 +19,7 @@ func (p *Peer) Semaphore(ctx context.Context, name, path string, max int) (*Sema
 	return &Semaphore{p, name}, err
 }
 
-// SharedSemaphore makes one with as many leases as the count says.
+// SharedSemaphore makes one whose number of leases is the count.
 func (p *Peer) SharedSemaphore(ctx context.Context, name, path string, count *Count) (*Semaphore, error) {
 	_, err := p.Call(ctx, "semaphore", name, path, count.name)
 	return &Semaphore{p, name}, err
@@ -50,14 +50,14 @@ type Count struct {
 	name string
 }
 
-// Count starts a SharedCount at path, known to the peer by name, which is not a
-// number; seed is what it is if there is none yet.
+// Count starts a SharedCount at path, known to the peer by name, which is not a number; seed is its value if there is
+// none yet.
 func (p *Peer) Count(ctx context.Context, name, path string, seed int32) (*Count, error) {
 	_, err := p.Call(ctx, "count", name, path, strconv.Itoa(int(seed)))
 	return &Count{p, name}, err
 }
 
-// Get is what Java believes that the count is.
+// Get returns the count that Java has last seen.
 func (c *Count) Get(ctx context.Context) (int32, error) {
 	n, err := c.peer.number(ctx, "count-get", c.name)
 	return int32(n), err

@@ -1,4 +1,4 @@
-// Package operating has the tests of the operator's kit in docs/operating: what the dashboard and the alerts ask for
-// is what contrib/prometheus exports, every message of the log has a row. Package manifests decodes the manifests.
-// Package live plays an incident before a real Prometheus.
+// Package operating has the tests of the operator's kit in docs/operating: the dashboard and the alerts use only
+// metrics that contrib/prometheus exports, every message of the log has a row. Package manifests decodes the
+// manifests. Package live plays an incident before a real Prometheus.
 package operating

@@ -11,8 +11,7 @@ type gate struct {
 	idle    chan struct{} // closed when the last one has passed a shut gate
 }
 
-// enter waits until the gate is open, or done is closed: then it says false.
-// Each enter is followed by a leave.
+// enter waits until the gate is open, or done is closed: then it returns false. Each enter is followed by a leave.
 func (g *gate) enter(done <-chan struct{}) bool {
 	for {
 		g.mu.Lock()
@@ -40,8 +39,7 @@ func (g *gate) leave() {
 	}
 }
 
-// close shuts the gate. Those who have entered go on; the channel is closed
-// when they have left.
+// close shuts the gate. Goroutines that have entered continue; the channel is closed when they have left.
 func (g *gate) close() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()

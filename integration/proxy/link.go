@@ -13,8 +13,7 @@ import (
 type link struct {
 	client  *net.TCPConn
 	aborted chan struct{} // closed when the link is to end without ceremony
-	// broken says that a write has failed: it has taken the error that the read
-	// of the same side would have reported.
+	// broken is set after a failed write: it has taken the error that the read of the same side would have reported.
 	broken atomic.Bool
 
 	mu     sync.Mutex
@@ -26,8 +25,8 @@ func newLink(client *net.TCPConn) *link {
 	return &link{client: client, aborted: make(chan struct{})}
 }
 
-// readUntil reads what the client sends until opened is closed. It says false
-// if the client went away before, or the link was aborted.
+// readUntil reads from the client until opened is closed. It returns false if the client went away before, or the
+// link was aborted.
 func (l *link) readUntil(opened <-chan struct{}) (early []byte, alive bool) {
 	if opened == nil {
 		return nil, true
@@ -74,7 +73,7 @@ func (l *link) onAbort(f func()) (stop func()) {
 	}
 }
 
-// attach gives the link its server side, unless it has been aborted meanwhile.
+// attach gives the link its server side, unless it has been aborted before.
 func (l *link) attach(server *net.TCPConn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,8 +88,7 @@ func (l *link) attach(server *net.TCPConn) bool {
 // abort resets both sides, unless the link has ended already.
 func (l *link) abort() { l.finish(reset) }
 
-// close ends a link whose two ways have ended in order; what is still in the
-// system's buffers will be delivered.
+// close ends a link after an orderly end of both ways; the bytes in the system's buffers will be delivered.
 func (l *link) close() { l.finish(func(conn *net.TCPConn) { conn.Close() }) }
 
 func (l *link) finish(end func(*net.TCPConn)) {
@@ -119,7 +117,7 @@ func (l *link) sever(side Direction) {
 	}
 }
 
-// end tells one side that the other has ended, in order or not.
+// end reports to one side that the other has ended, in order or not.
 func (l *link) end(to *net.TCPConn, orderly bool) {
 	if orderly {
 		to.CloseWrite()
@@ -139,8 +137,7 @@ func (l *link) setWriteDeadline(direction Direction, at time.Time) {
 	}
 }
 
-// reset closes with RST, so that the other end notices at once and no port is
-// kept in TIME_WAIT.
+// reset closes with RST, so that the other end notices immediately and no port is kept in TIME_WAIT.
 func reset(conn *net.TCPConn) {
 	conn.SetLinger(0)
 	conn.Close()

@@ -1,8 +1,8 @@
-// Package proxy puts a TCP relay in front of a server, so that a test can
-// disturb the connection while both ends stay alive.
+// Package proxy puts a TCP relay in front of a server, so that a test can disturb the connection while both ends stay
+// alive.
 //
-// The address never changes. Two kinds of trouble can be made: Cut, where both
-// ends notice at once, and Hang, where nobody is told anything.
+// The address never changes. There are two kinds of faults: Cut, which both ends notice immediately, and Hang, which
+// neither notices.
 package proxy
 
 import (
@@ -65,11 +65,11 @@ func NewTapped(t testing.TB, target string, tap Tap) *Proxy {
 	return p
 }
 
-// Settings are what can be said about a proxy. Addr and Target must be given.
+// Settings configure a proxy. Addr and Target must be given.
 type Settings struct {
-	// Addr is where the proxy listens.
+	// Addr is the proxy's own address.
 	Addr string
-	// Target is where the server does, or will.
+	// Target is the server's address, present or future.
 	Target string
 	// Tap may be nil.
 	Tap Tap
@@ -111,12 +111,10 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Hang is a black hole: when it returns, not a single byte goes the given way
-// any more, and no end of a connection either. Connections stay, and new ones
-// are accepted; while the way to the server is closed the server does not see
-// them. It lasts until Heal, which delivers what was held back, as TCP would:
-// late, and even if its sender has given up meanwhile. Only a connection made
-// and given up during the hang never gets to the server.
+// Hang is a black hole: when it returns, not a single byte goes the given way any more, and no end of a connection
+// either. Connections stay, and new ones are accepted; while the way to the server is closed the server does not see
+// them. It lasts until Heal, which delivers the delayed bytes, as TCP would: late, and even if their sender has given
+// up since. Only a connection made and given up during the hang never gets to the server.
 func (p *Proxy) Hang(way Direction) {
 	for _, direction := range []Direction{ToServer, ToClient} {
 		if way&direction == 0 {
@@ -155,8 +153,8 @@ func (p *Proxy) Heal() {
 
 // Stats are counters since the start.
 type Stats struct {
-	Accepted int64 // connections, those reset at once included
-	Refused  int64 // connections reset at once, by Cut or because the server is down
+	Accepted int64 // connections, including refused ones
+	Refused  int64 // connections reset immediately, by Cut or because the server is down
 	Open     int   // connections now
 	ToServer int64 // bytes
 	ToClient int64 // bytes
@@ -176,8 +174,7 @@ func (p *Proxy) Stats() Stats {
 	}
 }
 
-// Close ends the proxy and its connections and returns when nothing of it runs
-// any more.
+// Close ends the proxy and its connections and returns when all its goroutines have ended.
 func (p *Proxy) Close() {
 	p.listener.Close()
 	p.Cut()
@@ -302,8 +299,7 @@ func (p *Proxy) pump(l *link, direction Direction, early []byte, tap func([]byte
 	}
 }
 
-// forward writes a chunk as far as the gate lets it. It says false when there
-// is no use in going on.
+// forward writes a chunk as far as the gate lets it. It returns false if the link has ended.
 func (p *Proxy) forward(l *link, direction Direction, to *net.TCPConn, chunk []byte, tap func([]byte)) bool {
 	gate := p.gates[direction]
 	for shown := false; len(chunk) > 0; {

@@ -5,8 +5,8 @@ import "strconv"
 // Op is an operation code of the protocol.
 type Op int32
 
-// Operation codes, as in ZooKeeper's ZooDefs.OpCode. Connect is what the
-// handshake is counted as; it has no code on the wire.
+// Operation codes, as in ZooKeeper's ZooDefs.OpCode. Connect stands for the handshake, which has no code in the
+// protocol.
 const (
 	Create               Op = 1
 	Delete               Op = 2

@@ -1,10 +1,7 @@
-// Package wirecount counts the requests that reach a server, so that a test
-// can hold an operation to its price.
+// Package wirecount counts the requests that reach a server, so that a test can check the cost of an operation.
 //
-// It looks at the frames of the protocol, not at any client's own idea of what
-// it sends: what is counted is what the server has to answer. A request is
-// counted before the server sees it, so once its reply is there it has been
-// counted.
+// It reads the frames of the protocol, independently of any client: every request counts that the server has to
+// answer. A request is counted before the server sees it, so once its reply is there it has been counted.
 package wirecount
 
 import (
@@ -23,15 +20,14 @@ type Request struct {
 	Conn int // number of the connection, from 1
 	Xid  int32
 	Op   Op
-	// Path is the path the request begins with; empty for those that begin
-	// with something else, as a multi does.
+	// Path is the path at the start of the request; empty if it starts with something else, as a multi does.
 	Path string
 }
 
 // Requests are in the order of their arrival.
 type Requests []Request
 
-// Counts says how often each operation was requested.
+// Counts returns the number of requests of each operation.
 func (r Requests) Counts() map[Op]int {
 	counts := map[Op]int{}
 	for _, request := range r {
@@ -65,8 +61,8 @@ func (r Requests) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// Counter is a proxy that counts. All its methods are safe for concurrent use,
-// those of the proxy excepted that say otherwise.
+// Counter is a proxy that counts. All its methods are safe for concurrent use, except where the proxy's documentation
+// states otherwise.
 type Counter struct {
 	*proxy.Proxy
 
@@ -111,7 +107,7 @@ func (c *Counter) add(r Request) {
 	c.requests = append(c.requests, r)
 }
 
-// framer cuts what a client sends into frames.
+// framer cuts a client's bytes into frames.
 type framer struct {
 	conn      int
 	count     func(Request)

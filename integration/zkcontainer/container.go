@@ -27,22 +27,22 @@ const (
 	startTimeout = 5 * time.Minute
 )
 
-// ErrNoImage says that the image is neither on the machine nor available.
+// ErrNoImage means that the image is neither on the machine nor available.
 var ErrNoImage = errors.New("zkcontainer: no image of ZooKeeper: where no registry can be reached, export " +
 	"ZOOKEEPER_IMAGE=$(integration/image/build)")
 
-// Container is one ZooKeeper server in a container. Its methods are those of testcontainers, safe as they
-// say; Stop and Start keep the data, and Start returns when the server serves again. Call Terminate, or
-// testcontainers.CleanupContainer before looking at the error of [Run].
+// Container is one ZooKeeper server in a container. It has the methods of testcontainers, which document their safety
+// for concurrent use; Stop and Start keep the data, and Start returns when the server serves again. Call Terminate,
+// or testcontainers.CleanupContainer before looking at the error of [Run].
 type Container struct {
 	*testcontainers.DockerContainer
 	addr string
 }
 
-// Run starts one server and returns when it serves, within five minutes if ctx has no deadline. Options are
-// those of testcontainers and of this package. The client port is published at 127.0.0.1; at all addresses
-// only where Docker's host is not ours (DOCKER_HOST, tests in a container). An error matches [ErrNoDocker] or
-// [ErrNoImage] if that is why; the container may then be nil, which Terminate takes well.
+// Run starts one server and returns when it serves, within five minutes if ctx has no deadline. Options are options
+// of testcontainers and of this package. The client port is published at 127.0.0.1; at all addresses only where
+// Docker's host is another one (DOCKER_HOST, tests in a container). An error matches [ErrNoDocker] or [ErrNoImage] if
+// that is the cause; the container may then be nil, which Terminate accepts.
 func Run(ctx context.Context, opts ...testcontainers.ContainerCustomizer) (*Container, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -61,7 +61,8 @@ func Run(ctx context.Context, opts ...testcontainers.ContainerCustomizer) (*Cont
 // while the server is down. It does not block; ctx is for the likeness to testcontainers' modules.
 func (c *Container) ConnectionString(ctx context.Context) (string, error) { return c.addr, ctx.Err() }
 
-// Terminate removes the container with its data. It is no error if it has gone already, or was never there.
+// Terminate removes the container with its data. A container that was removed before, or never existed, is not an
+// error.
 func (c *Container) Terminate(ctx context.Context, opts ...testcontainers.TerminateOption) error {
 	if c == nil {
 		return nil
@@ -76,11 +77,11 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, startTimeout)
 }
 
-// portTaken are the ways in which Docker says that the port on the host is somebody else's.
+// portTaken matches Docker's messages for a port on the host that another process has.
 var portTaken = regexp.MustCompile(
 	`port is already allocated|address already in use|[Pp]orts are not available`)
 
-// launch runs a container with a published port that it keeps over restarts, and says where that is.
+// launch runs a container with a published port that it keeps over restarts, and returns its address.
 func launch(
 	ctx context.Context, opts ...testcontainers.ContainerCustomizer,
 ) (*testcontainers.DockerContainer, string, error) {
@@ -130,9 +131,9 @@ func launchAt(
 	return made, plain(net.JoinHostPort(name, strconv.Itoa(port))), nil
 }
 
-// publishedTo is the address on Docker's host that a client port is published at. The servers ask nobody who
-// he is, so it is the loopback where we share that with Docker. Where we do not (a daemon on another machine,
-// or tests in a container), it is all addresses: the zero one.
+// publishedTo returns the address on Docker's host for client ports. The servers do not authenticate clients, so it
+// is the loopback if this process shares that with Docker. If not (a daemon on another machine, or tests in a
+// container), it is all addresses: the zero one.
 func publishedTo(ctx context.Context) (netip.Addr, error) {
 	provider, err := testcontainers.NewDockerProvider()
 	if err != nil {
@@ -173,7 +174,7 @@ func publishedAt(host netip.Addr, port int) testcontainers.CustomizeRequestOptio
 	}
 }
 
-// plain spares clients the two addresses of localhost, of which Docker may serve one.
+// plain spares clients the two addresses of localhost, since Docker may serve only one of them.
 func plain(addr string) string {
 	if host, port, err := net.SplitHostPort(addr); err == nil && host == "localhost" {
 		return net.JoinHostPort("127.0.0.1", port)
@@ -184,8 +185,8 @@ func plain(addr string) string {
 // pickPort is a variable for the tests.
 var pickPort = freePort
 
-// freePort is below the ports that systems hand out by themselves, so that nobody gets it by chance while the
-// server is down.
+// freePort returns a port below the system's own range, so that no process gets it by chance while the server is
+// down.
 func freePort() int {
 	const low, high = 20000, 30000
 	for range 100 {
@@ -195,5 +196,5 @@ func freePort() int {
 			return port
 		}
 	}
-	return low + rand.IntN(high-low) // Docker will tell
+	return low + rand.IntN(high-low) // Docker will report the conflict
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/testcontainers/testcontainers-go/log"
 )
 
-// ErrNoDocker says that no Docker daemon answers.
+// ErrNoDocker means that no Docker daemon answers.
 var ErrNoDocker = errors.New("zkcontainer: no Docker daemon answers: start one, as " +
 	"integration/image/ensure-docker does on Debian, or let DOCKER_HOST say where it is")
 
@@ -23,20 +23,20 @@ const (
 	ryukDisabled = "TESTCONTAINERS_RYUK_DISABLED"
 	hostOverride = "TESTCONTAINERS_HOST_OVERRIDE"
 
-	// answerTimeout bounds a question to the daemon that it answers from memory.
+	// answerTimeout bounds a request to the daemon that it answers from memory.
 	answerTimeout = 10 * time.Second
 	// pullTimeout bounds the pull of Ryuk, which has a few megabytes.
 	pullTimeout = time.Minute
 )
 
-// preparing is a mutex that can be waited for under a context; prepared says that there is no more to do.
+// preparing is a mutex that can be waited for under a context; prepared is set after the first prepare.
 var (
 	preparing = make(chan struct{}, 1)
 	prepared  bool // guarded by preparing
 )
 
-// prepare looks, once for the process, whether Docker is there, arranges for what is to be done when the
-// process dies, and removes what others left behind. It must come before any call of testcontainers, which
+// prepare checks, once for the process, that Docker is there, arranges for the clean-up when the process dies, and
+// removes the containers that other processes left behind. It must come before any call of testcontainers, which
 // reads its settings only once.
 func prepare(ctx context.Context) error {
 	select {
@@ -165,7 +165,7 @@ func decideHost(ctx context.Context, docker *client.Client) {
 	}
 }
 
-// haveImage says false only if the daemon says that it has no such image.
+// haveImage returns false only if the daemon replies that it has no such image.
 func haveImage(name string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()

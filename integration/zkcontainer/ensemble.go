@@ -19,12 +19,12 @@ import (
 
 var _ cluster.Cluster = (*Ensemble)(nil)
 
-// Ensemble is a group of servers in containers that form one ZooKeeper; of one member it is a server that is
-// alone. The members talk to each other on a network of their own, and are published to the host by another,
-// so that they can be cut off from each other while clients reach them. Clients come through a proxy for each
-// member, in this process, whose address stays the same for life.
+// Ensemble is a group of servers in containers that form one ZooKeeper; with one member it is a standalone server.
+// The members communicate on a separate network, and are published to the host by another, so that they can be cut
+// off from each other while clients reach them. Clients come through a proxy for each member, in this process, whose
+// address stays the same for life.
 //
-// The faults are described at [cluster.Cluster]. What Docker has to do for them ends within a minute.
+// The faults are described at [cluster.Cluster]. Docker's part of them ends within a minute.
 type Ensemble struct {
 	docker    *testcontainers.DockerClient
 	network   string // its name
@@ -55,8 +55,8 @@ const (
 	paused
 )
 
-// RunEnsemble starts size servers and returns when all serve, within five minutes if ctx has no deadline.
-// Options are those of [Run]; they apply to every member. After an error nothing is left.
+// RunEnsemble starts size servers and returns when all serve, within five minutes if ctx has no deadline. Options are
+// as for [Run]; they apply to every member. After an error nothing is left.
 func RunEnsemble(
 	ctx context.Context, size int, opts ...testcontainers.ContainerCustomizer,
 ) (*Ensemble, error) {
@@ -101,7 +101,7 @@ func (e *Ensemble) start(ctx context.Context, size int) error {
 		starting.Go(func() { errs[i] = e.create(ctx, i) })
 	}
 	starting.Wait()
-	if err := firstOf(errs...); err != nil { // the others tell the same
+	if err := firstOf(errs...); err != nil { // the others have the same cause
 		return err
 	}
 	for _, m := range e.members {
@@ -170,8 +170,8 @@ func (e *Ensemble) servers() string {
 // alias is a member's name on the ensemble's network.
 func alias(i int) string { return fmt.Sprintf("zoo%d", i+1) }
 
-// Terminate ends the proxies and removes the containers, with their data, and the network. It is no error if
-// some have gone already.
+// Terminate ends the proxies and removes the containers, with their data, and the network. Containers that were
+// removed before are not an error.
 func (e *Ensemble) Terminate(ctx context.Context) error {
 	if e == nil {
 		return nil
@@ -201,7 +201,7 @@ func (e *Ensemble) Terminate(ctx context.Context) error {
 	return errors.Join(append(errs, e.docker.Close())...)
 }
 
-// Name tells what it is, for reports: "3 containers, ZooKeeper 3.9.3 (zookeeper:3.9)".
+// Name describes it, for reports: "3 containers, ZooKeeper 3.9.3 (zookeeper:3.9)".
 func (e *Ensemble) Name() string {
 	plural := "s"
 	if len(e.members) == 1 {
@@ -236,7 +236,7 @@ func (e *Ensemble) Container(i int) *testcontainers.DockerContainer {
 // CutClients closes the connections of a member's clients and refuses new ones.
 func (e *Ensemble) CutClients(i int) { e.members[i].proxy.Cut() }
 
-// HangClients swallows what a member and its clients send each other, the given way.
+// HangClients holds back the bytes between a member and its clients, the given way, until HealClients.
 func (e *Ensemble) HangClients(i int, way proxy.Direction) { e.members[i].proxy.Hang(way) }
 
 // HealClients undoes CutClients and HangClients.

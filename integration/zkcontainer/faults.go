@@ -16,7 +16,7 @@ import (
 // faultTimeout bounds what Docker has to do for a fault.
 const faultTimeout = time.Minute
 
-// toContainer is what the daemon does to a container.
+// toContainer is an action of the daemon on a container.
 type toContainer func(ctx context.Context, id string) error
 
 // do has the daemon change a member that is in one of the states given.
@@ -49,7 +49,7 @@ func (e *Ensemble) do(what string, i int, from []state, to state, change toConta
 
 func (s state) String() string { return [...]string{"down", "running", "paused"}[s] }
 
-// Kill ends a member at once, as SIGKILL does, paused or not. It returns when it is gone.
+// Kill ends a member immediately, as SIGKILL does, paused or not. It returns when the member has ended.
 func (e *Ensemble) Kill(i int) error {
 	return e.do("kill", i, []state{running, paused}, down, func(ctx context.Context, id string) error {
 		if _, err := e.docker.ContainerKill(ctx, id, client.ContainerKillOptions{Signal: "KILL"}); err != nil {
@@ -116,8 +116,8 @@ func (e *Ensemble) tryStart(ctx context.Context, i int, id string) error {
 	return nil
 }
 
-// Pause has a member stand still: its connections stay, new ones are accepted by the system, nothing is
-// answered.
+// Pause stops a member with its connections: they stay, new ones are accepted by the system, and there are no
+// replies.
 func (e *Ensemble) Pause(i int) error {
 	return e.do("pause", i, []state{running}, paused, func(ctx context.Context, id string) error {
 		_, err := e.docker.ContainerPause(ctx, id, client.ContainerPauseOptions{})
@@ -125,7 +125,7 @@ func (e *Ensemble) Pause(i int) error {
 	})
 }
 
-// Resume lets a paused member go on.
+// Resume continues a paused member.
 func (e *Ensemble) Resume(i int) error {
 	return e.do("resume", i, []state{paused}, running, func(ctx context.Context, id string) error {
 		_, err := e.docker.ContainerUnpause(ctx, id, client.ContainerUnpauseOptions{})
@@ -173,8 +173,8 @@ func (e *Ensemble) CutLink(from, to int) error {
 		errors.ErrUnsupported)
 }
 
-// HealPeers undoes all Partition. A member may come back with another address on the network, so that
-// connections of before do not go on.
+// HealPeers undoes all Partition. A member may come back with another address on the network, so that earlier
+// connections do not survive.
 func (e *Ensemble) HealPeers() error {
 	var errs []error
 	for i, m := range e.members {

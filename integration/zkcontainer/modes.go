@@ -50,7 +50,7 @@ func (e *Ensemble) AwaitServing(ctx context.Context) error {
 	}
 }
 
-// modes are what the members say they are; empty for those that do not serve or are paused.
+// modes returns the modes that the members report; empty for members that do not serve or are paused.
 func (e *Ensemble) modes(ctx context.Context) []string {
 	modes := make([]string, len(e.members))
 	var asking sync.WaitGroup
@@ -95,7 +95,7 @@ func (e *Ensemble) running() int {
 	return n
 }
 
-// alive is an error with the end of its log if a member has ended that nobody has ended.
+// alive returns an error with the end of its log if a member has ended by itself.
 func (e *Ensemble) alive(ctx context.Context) error {
 	for i := range e.members {
 		container := e.Container(i)

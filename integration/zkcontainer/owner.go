@@ -12,15 +12,15 @@ import (
 // OwnerLabel is on every container and network of this package. Its value names the process that made it.
 const OwnerLabel = "io.github.go-curator.zkcontainer.owner"
 
-// strangersAge is how old must be what belongs to a process that cannot be looked for from here, before it is
-// taken for left behind.
+// strangersAge is the age at which containers of a process that cannot be looked for from here are taken for left
+// behind.
 const strangersAge = 2 * time.Hour
 
 // owner is a process that has made containers.
 type owner struct {
 	home  string // where process ids mean the same as here
 	pid   int
-	start string // tells it from others that had the same id before or after
+	start string // distinguishes it from others that had the same id before or after
 }
 
 var self = sync.OnceValue(func() owner { return owner{home(), os.Getpid(), startOf(os.Getpid())} })
@@ -38,7 +38,7 @@ func parseOwner(value string) (owner, error) {
 	return owner{part[0], pid, part[2]}, err
 }
 
-// gone says whether what the owner made at an instant is left behind.
+// gone reports whether a container that the owner made at an instant is left behind.
 func (o owner) gone(made time.Time) bool {
 	if canTell && o.home != "" && o.home == home() {
 		start := startOf(o.pid)

@@ -22,7 +22,7 @@ var home = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(boot)) + "." + strings.Trim(space, "pid:[]")
 })
 
-// startOf is when a process was started, in ticks since boot; empty if there is none.
+// startOf returns the start time of a process, in ticks since boot; empty if there is none.
 func startOf(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// canTell is false where other processes are not looked for: what they left behind is known by its age alone.
+// canTell is false where other processes are not looked for: then only its age shows that a container was left
+// behind.
 const canTell = false
 
 func home() string {

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// pollTimeout bounds one question. A connection made while the server starts may never be answered.
+	// pollTimeout bounds one request. A connection made while the server starts may never be answered.
 	pollTimeout = 300 * time.Millisecond
-	// pollPause is between two questions.
+	// pollPause is the time between two requests.
 	pollPause = 20 * time.Millisecond
 )
 
-// mode is what the server at addr says it is: standalone, leader, follower, observer; empty unless it serves.
-// Neither an open port nor a line in the log says that.
+// mode returns the mode that the server at addr reports: standalone, leader, follower, observer; empty unless it
+// serves. Neither an open port nor a line in the log proves that it serves.
 func mode(ctx context.Context, addr string) string { return status(ctx, addr, "Mode: ") }
 
 func version(ctx context.Context, addr string) string {
@@ -80,7 +80,7 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// pause waits a little. It says false when ctx has ended.
+// pause waits a little. It returns false when ctx has ended.
 func pause(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():

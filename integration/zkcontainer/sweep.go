@@ -13,10 +13,10 @@ import (
 
 func isNotFound(err error) bool { return errdefs.IsNotFound(err) }
 
-// Sweep removes the containers and networks of this package that processes left behind which have died, says
-// so in testcontainers' log, and returns how many there were. What belongs to processes that cannot be looked
-// for from here (of another machine on the same daemon, of another container, or anywhere but on Linux) goes
-// when it is older than two hours. The first use of this package in a process does it by itself.
+// Sweep removes the containers and networks that dead processes left behind with this package, logs that in
+// testcontainers' log, and returns their number. Containers of processes that cannot be looked for from here (of
+// another machine on the same daemon, of another container, or anywhere but on Linux) are removed when they are older
+// than two hours. The first use of this package in a process does it by itself.
 func Sweep(ctx context.Context) (removed int, err error) {
 	docker, err := newClient(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func Sweep(ctx context.Context) (removed int, err error) {
 			return
 		}
 		if err := do(); err != nil {
-			// Somebody else may be sweeping too.
+			// Another process may be sweeping too.
 			if !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
 				errs = append(errs, fmt.Errorf("zkcontainer: sweep: %s %.12s: %w", kind, id, err))
 			}

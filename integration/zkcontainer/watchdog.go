@@ -5,8 +5,8 @@ import (
 	"os/exec"
 )
 
-// script waits for the end of its input, which comes with the end of the process that started it, however
-// that ends. It looks twice, because what was on its way to the daemon is made all the same.
+// script waits for the end of its input, which comes with the end of the process that started it, however that ends.
+// It looks twice, because requests on their way to the daemon are executed all the same.
 const script = `
 read -r never
 for delay in 0 2; do
@@ -22,8 +22,8 @@ done
 // and never closed: the system does that when this process ends.
 var watchdog *exec.Cmd
 
-// watch starts a process that removes what this one leaves behind. It belongs to nobody here: its life is
-// what comes after ours.
+// watch starts a process that removes the containers that this one leaves behind. It is never waited for: it must
+// outlive this process.
 func watch() error {
 	if _, err := exec.LookPath("docker"); err != nil {
 		return fmt.Errorf("there is neither Ryuk nor a docker command: %w", err)

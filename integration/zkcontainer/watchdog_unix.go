@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// ownSession keeps the signals of the terminal away: an interrupted test is what the watchdog is for.
+// ownSession keeps the signals of the terminal away: the watchdog must survive an interrupted test.
 func ownSession(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return nil

@@ -19,13 +19,11 @@ import (
 	"github.com/go-curator/curator/integration/proxy"
 )
 
-// Ensemble is a [cluster.Cluster] of child processes. It needs Linux, for the
-// sake of addresses like 127.3.2.1.
+// Ensemble is a [cluster.Cluster] of child processes. It needs Linux, for the sake of addresses like 127.3.2.1.
 //
-// All members have one and the same configuration, with host names, as real
-// ensembles have, and it is what clients find in /zookeeper/config. But each
-// member has a hosts file of its own, in which the name of a peer is the
-// address of the proxy on the way from the one to the other:
+// All members have one and the same configuration, with host names, as real ensembles have, and clients find it in
+// /zookeeper/config. But each member has a separate hosts file. It maps the name of a peer to the address of the
+// proxy between the two:
 //
 //	127.net.0.i   where member i listens
 //	127.net.i.j   what member i takes for member j
@@ -180,10 +178,9 @@ func listen(s proxy.Settings) (*proxy.Proxy, error) {
 	return p, nil
 }
 
-// readdress has a member that introduces itself to another (which it does when
-// it connects to the election port) give the address that the other is to know
-// it by, and not the one at which it listens: the other may connect back. Both
-// are equally long.
+// readdress replaces the address that a member sends when it introduces itself to another (which it does when it
+// connects to the election port): instead of its own address it gives the one that the other knows it by, since the
+// other may connect back. Both are equally long.
 func readdress(own, known string) proxy.Tap {
 	return func(int) (toServer, toClient func([]byte)) {
 		introduced := false
@@ -233,7 +230,7 @@ func (e *Ensemble) ConnectString() string {
 // Addr implements [cluster.Cluster].
 func (e *Ensemble) Addr(i int) string { return e.members[i].clients.Addr() }
 
-// Version is that of the servers as they were first started, as in 3.8.0.
+// Version is the release that the servers were first started with, as in 3.8.0.
 func (e *Ensemble) Version() string { return e.version }
 
 // SetVersion has a member that is down start with another release the next
@@ -293,7 +290,7 @@ func (e *Ensemble) AwaitServing(ctx context.Context) error {
 	return nil
 }
 
-// await asks the members what they are until it is good.
+// await asks the members for their modes until good returns true.
 func (e *Ensemble) await(ctx context.Context, good func(modes []string) bool) (modes []string, err error) {
 	modes = make([]string, len(e.members))
 	err = until(ctx, func() (bool, error) {
@@ -359,10 +356,9 @@ func (e *Ensemble) Partition(i int) error {
 	return nil
 }
 
-// PartitionNoticed is Partition, but the others notice at once: their
-// connections to the member are reset, as by a router that says that a network
-// cannot be reached. The member is told nothing. That is the worst that can
-// happen to the clients of a leader: the others have a new one long before.
+// PartitionNoticed is Partition, but the others notice immediately: their connections to the member are reset, as by
+// a router that reports an unreachable network. The member gets no such report. That is the worst fault for the
+// clients of a leader: the others have a new one long before.
 func (e *Ensemble) PartitionNoticed(i int) error {
 	for j, m := range e.members {
 		if j == i {

@@ -55,7 +55,7 @@ func (n *Node) setPort(port int) {
 	n.release = n.options.Version
 }
 
-// ConnectString is what a client needs to connect.
+// ConnectString is the connect string for clients.
 func (n *Node) ConnectString() string { return n.Addr() }
 
 // Addr is the server's host:port; it stays the same over restarts.
@@ -127,15 +127,14 @@ func (n *Node) Restart() {
 	n.Start()
 }
 
-// Pause stops the process with SIGSTOP: connections stay open, the system goes
-// on accepting new ones, and nothing is answered. On Linux no thread of the
-// server runs any more when Pause returns.
+// Pause stops the process with SIGSTOP: connections stay open, the system still accepts new ones, and there are no
+// replies. On Linux no thread of the server runs any more when Pause returns.
 func (n *Node) Pause() {
 	n.t.Helper()
 	n.must(n.pause())
 }
 
-// Resume lets a paused server go on.
+// Resume continues a paused server.
 func (n *Node) Resume() {
 	n.t.Helper()
 	n.must(n.resume())

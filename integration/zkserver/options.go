@@ -9,13 +9,13 @@ import (
 // Options are the settings of a server. The zero value is a server with a tick
 // of 500 ms, which grants session timeouts of 1 s to 10 s.
 type Options struct {
-	// Version is the release of the servers, such as 3.8.6, whose jars Maven has
-	// fetched; empty means that of ZK_VERSION (see ../setup).
+	// Version is the release of the servers, such as 3.8.6, whose jars Maven has fetched; empty means the release of
+	// ZK_VERSION (see ../setup).
 	Version string
 	// TickTime is the server's unit of time; 0 means 500 ms.
 	TickTime time.Duration
-	// SyncLimit is how many ticks a member of an ensemble waits for its leader,
-	// or the leader for a quorum, before it gives up; 0 means 4.
+	// SyncLimit is the time, in ticks, that a member of an ensemble waits for its leader, or the leader for a quorum,
+	// before it gives up; 0 means 4.
 	SyncLimit int
 	// MinSessionTimeout and MaxSessionTimeout bound the session timeout that is
 	// granted; 0 means ZooKeeper's own rule, 2 and 20 ticks.
@@ -31,8 +31,8 @@ type Options struct {
 	Config []string
 }
 
-// AsUsual are the time limits that ensembles usually run with, which are those
-// of ZooKeeper's own sample configuration: a tick of 2 s and a syncLimit of 5.
+// AsUsual are the usual time limits of ensembles, as in ZooKeeper's own sample configuration: a tick of 2 s and a
+// syncLimit of 5.
 func AsUsual() Options { return Options{TickTime: 2 * time.Second, SyncLimit: 5} }
 
 func (o Options) tick() time.Duration {

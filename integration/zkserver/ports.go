@@ -9,15 +9,14 @@ import (
 	"testing"
 )
 
-// Ports below those that systems hand out to outgoing connections: while a
-// server is down, no client's own socket can sit on its port, nor connect to
-// itself by accident.
+// Ports below the system's range for outgoing connections: while a server is down, no client's own socket can sit on
+// its port, nor connect to itself by accident.
 const firstPort, lastPort = 15000, 32000
 
 var handedOut sync.Map // of int: ports of this process, kept by servers that are down
 
-// freePort picks a port at random that nobody listens on. Another process may
-// still be faster: the caller must be ready to pick again.
+// freePort picks a random port without a listener. Another process may still be faster: the caller must be ready to
+// pick again.
 func freePort() (int, error) {
 	for range 1000 {
 		port := firstPort + rand.IntN(lastPort-firstPort)
@@ -34,7 +33,7 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("no free port between %d and %d", firstPort, lastPort)
 }
 
-// FreePort is a port that nobody uses now, for a server's further addresses.
+// FreePort is a port that is not in use now, for a server's further addresses.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	port, err := freePort()

@@ -25,8 +25,7 @@ func (o Options) WithSASL(t testing.TB, users map[string]string) Options {
 	return o
 }
 
-// JAASClient is the flag with which a Java client logs in as the user by SASL
-// DIGEST-MD5.
+// JAASClient is a Java client's flag for logging in as the user by SASL DIGEST-MD5.
 func JAASClient(t testing.TB, user, password string) (flag string) {
 	t.Helper()
 	return JAAS(t, "Client", fmt.Sprintf("  username=%s\n  password=%s", quoteJAAS(user), quoteJAAS(password)))

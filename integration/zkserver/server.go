@@ -52,7 +52,7 @@ func (s *server) running() (*child.Process, error) {
 	return process, s.ended(process)
 }
 
-// ended says whether a process that should be there is not.
+// ended returns an error if a process that should run has ended.
 func (s *server) ended(process *child.Process) error {
 	select {
 	case <-process.Done():
@@ -62,7 +62,7 @@ func (s *server) ended(process *child.Process) error {
 	}
 }
 
-// awake says whether an answer can be expected.
+// awake reports whether a reply can be expected.
 func (s *server) awake() bool { return s.process.Load() != nil && !s.paused.Load() }
 
 // launch starts the process.
@@ -126,10 +126,9 @@ func (s *server) serve(deadline time.Time) error {
 	return err
 }
 
-// awaitServing polls. Neither an open port nor a line in the log means that
-// requests are answered; a mode in the answer to srvr does. That it is this
-// server which answers, and not one that was faster to take the port, is known
-// by its data directory.
+// awaitServing polls. Neither an open port nor a line in the log means that requests are answered; a mode in the
+// answer to srvr does. Its data directory proves that this server answers, and not another one that was faster to
+// take the port.
 func (s *server) awaitServing(deadline time.Time) error {
 	process := s.process.Load()
 	for {
@@ -151,17 +150,16 @@ func (s *server) awaitServing(deadline time.Time) error {
 	}
 }
 
-// mode is what the server says that it is: standalone, leader, follower; empty
-// if it does not serve.
+// mode returns the mode that the server reports: standalone, leader, follower; empty if it does not serve.
 func (s *server) mode() string { return field(poll(s.addr, "srvr"), "Mode: ") }
 
-// isSelf says whether it is this server that answers.
+// isSelf reports whether it is this server that answers.
 func (s *server) isSelf() bool { return strings.HasPrefix(s.home(), s.dataDir()) }
 
-// home is where the server that answers has its data; empty if none does.
+// home returns the data directory of the server that answers; empty if none does.
 func (s *server) home() string { return field(poll(s.addr, "conf"), "dataDir=") }
 
-// version is what a server that serves says it is, as in 3.8.0.
+// version returns the version that a server reports once it serves, as in 3.8.0.
 func (s *server) version(ctx context.Context) (version string, err error) {
 	err = until(ctx, func() (bool, error) {
 		version, _, _ = strings.Cut(field(poll(s.addr, "srvr"), "Zookeeper version: "), "-")
@@ -198,7 +196,7 @@ func (s *server) stop() error {
 			return err
 		}
 	}
-	s.process.Store(nil) // its end is no surprise
+	s.process.Store(nil) // its end is expected
 	if err := process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("%s: SIGTERM: %w", s.name, err)
 	}
@@ -232,7 +230,7 @@ func (s *server) pause() error {
 	return nil
 }
 
-// resume lets a paused server go on.
+// resume continues a paused server.
 func (s *server) resume() error {
 	process, err := s.running()
 	if err != nil {
@@ -263,8 +261,7 @@ func (s *server) log(from int64) string {
 	return string(text[from:])
 }
 
-// until calls check every few milliseconds until it says true or an error, or
-// ctx ends.
+// until calls check every few milliseconds until it returns true or an error, or ctx ends.
 func until(ctx context.Context, check func() (bool, error)) error {
 	for {
 		if done, err := check(); done || err != nil {

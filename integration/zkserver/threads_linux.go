@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// allThreadsStopped tells whether SIGSTOP has reached every thread.
+// allThreadsStopped reports whether SIGSTOP has reached every thread.
 func allThreadsStopped(pid int) bool {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil || len(files) == 0 {

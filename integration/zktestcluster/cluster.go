@@ -17,8 +17,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Ensemble is an in-process one. Killing a member is the same as stopping it: what it has acknowledged it
-// keeps.
+// Ensemble is an in-process one. Killing a member is the same as stopping it: it keeps all acknowledged writes.
 type Ensemble struct {
 	ensemble *zktest.Ensemble
 	members  []*member
@@ -38,8 +37,8 @@ const (
 
 var _ cluster.Cluster = (*Ensemble)(nil)
 
-// Start starts an ensemble and waits until all its members serve. Config.Listen is of no account. It ends
-// with the test, and tells what it was asked if the test has failed.
+// Start starts an ensemble and waits until all its members serve. Config.Listen is ignored. It ends with the test,
+// and logs its requests if the test has failed.
 func Start(t testing.TB, size int, config zktest.Config) *Ensemble {
 	t.Helper()
 	config.Listen = "127.0.0.1:0"
@@ -113,7 +112,7 @@ func (e *Ensemble) AwaitServing(ctx context.Context) error {
 	return nil
 }
 
-// await asks the members what they are until it is good.
+// await asks the members for their modes until good returns true.
 func (e *Ensemble) await(ctx context.Context, good func(modes []string) bool) (modes []string, err error) {
 	modes = make([]string, len(e.members))
 	for {
@@ -131,7 +130,7 @@ func (e *Ensemble) await(ctx context.Context, good func(modes []string) bool) (m
 	}
 }
 
-// mode is what a member says that it is, past its proxy, "" if it does not serve.
+// mode returns the mode that a member reports, past its proxy, "" if it does not serve.
 func (m *member) mode(ctx context.Context) string {
 	if m.state.Load() != running {
 		return ""

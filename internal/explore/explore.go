@@ -1,10 +1,10 @@
-// Package explore visits every state that a model can reach. It reports the shortest way to a state that must not be
-// reached, to one in which nothing can happen although something is unfinished, and to one from which the end cannot
-// be reached any more.
+// Package explore visits every state that a model can reach. It reports the shortest run to a wrong state: a state
+// that must not be reached, a state with unfinished work and no further steps, or a state whose runs never reach the
+// end.
 //
-// A model is made of the functions that ship: it calls the decisions of the library, and plays the server, the network
-// and the other clients around them. What a model says holds within its bounds (so many clients, so many faults), for
-// every order of events.
+// A model is made of the functions that ship: it calls the decisions of the library, and plays the server, the
+// network and the other clients around them. Its results hold within its bounds (so many clients, so many faults),
+// for every order of events.
 //
 // For tests only.
 package explore
@@ -12,34 +12,34 @@ package explore
 import "fmt"
 
 // Model is a transition system. S is a state as a value, without pointers: two states are the same if they are equal.
-// Fewer states are reached if a state forgets what makes no difference any more, and if times are relative to now.
+// To have fewer states, drop facts from S that no longer make a difference, and make times relative to now.
 type Model[S comparable] struct {
-	// Start are the states in which a run may begin.
+	// Start are the states where a run may begin.
 	Start []S
 	// Next calls step for each thing that may happen in s. It must call it in the same order each time.
 	Next func(s S, step func(what string, next S))
 	// Wrong returns why s must not be reached, and "" if it may be.
 	Wrong func(s S) string
-	// Final, if set, reports whether a run may end in s. From every state such a state must be reachable: else a run is
-	// stuck, or goes in circles for ever.
+	// Final, if set, reports whether a run may end in s. Every state must have a run to such a state: otherwise a run
+	// is stuck, or repeats itself for ever.
 	Final func(s S) bool
-	// Most is the largest number of states, as a protection against a model without bounds. Default 20 million.
+	// Most limits the number of states, as a protection against a model without bounds. Default 20 million.
 	Most int
 }
 
-// Result is what an exploration has found.
+// Result is the result of an exploration.
 type Result struct {
 	States, Steps int
-	// Wrong is why the last state of Story must not be reached; "" if there is no such state.
+	// Wrong is the reason against the last state of Story; "" if no state is wrong.
 	Wrong string
-	// Story are the steps of a shortest run to that state.
+	// Story is the steps and states of a shortest run to that state.
 	Story []string
 }
 
 // Explore visits the states breadth first. It ends with the first wrong one.
 func (m Model[S]) Explore() (r Result) { return m.visit(0) }
 
-// visit is Explore. It ends after first states, if that is not 0.
+// visit is Explore, but stops after first states if first is not 0.
 func (m Model[S]) visit(first int) (r Result) {
 	most := m.Most
 	if most == 0 {
@@ -97,9 +97,9 @@ func (m Model[S]) visit(first int) (r Result) {
 	return r
 }
 
-// lost returns the first state from which no final one can be reached, and -1 if there is none.
+// lost returns the first state whose runs never reach a final state, and -1 if there is none.
 func (m Model[S]) lost(states []S, edges [][2]int32) int32 {
-	// Predecessors of each state, in one slice: those of state i are from[begin[i]:begin[i+1]].
+	// from has the predecessors of all states: from[begin[i]:begin[i+1]] are the predecessors of state i.
 	begin := make([]int32, len(states)+1)
 	for _, e := range edges {
 		begin[e[1]+1]++
@@ -138,7 +138,7 @@ func (m Model[S]) lost(states []S, edges [][2]int32) int32 {
 	return -1
 }
 
-// story returns the steps that lead to state i. A step is found again by asking the state before it.
+// story returns the steps that lead to state i. It finds each step with Next of the preceding state.
 func (m Model[S]) story(states []S, parents []int32, i int32) (story []string) {
 	var way []int32
 	for j := i; j >= 0; j = parents[j] {

@@ -8,8 +8,9 @@ import (
 	"github.com/go-curator/curator/internal/mutant"
 )
 
-// Test explores a model and fails with a story if a wrong state is reached. Built with the tag mutants, over the
-// replacements of zktest/simulation/bugs, it switches each of bugs on instead: the model must find it (make explore).
+// Test explores a model and fails with a story if a wrong state is reached. With the race detector it visits only
+// the first states. Built with the tag mutants, over the replacements of zktest/simulation/bugs, it instead switches
+// on each of bugs: the model must find it (make explore).
 func Test[S comparable](t *testing.T, m Model[S], bugs ...string) {
 	t.Helper()
 	switch {
@@ -41,11 +42,11 @@ func Test[S comparable](t *testing.T, m Model[S], bugs ...string) {
 	}
 }
 
-// firstStates is how many states are visited with the race detector: with it a state takes twenty times as long.
+// firstStates limits the states visited with the race detector, which makes a state take twenty times as long.
 const firstStates = 5000
 
-// Finds explores a model that has to fail: with a rule that is weaker by one unit, say. Not with the tag mutants, nor with
-// the race detector.
+// Finds explores a model that must fail, such as one with a rule weaker by one unit. It does nothing with the tag
+// mutants or the race detector.
 func Finds[S comparable](t *testing.T, m Model[S]) {
 	t.Helper()
 	if withBugs || withRace {

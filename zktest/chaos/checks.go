@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// when is when a check is made.
+// when is the time of a check.
 type when int
 
 const (
@@ -28,25 +28,26 @@ type failure struct {
 	err  error
 }
 
-// Always names something that holds at every quiescent moment, when all goroutines wait: f is called after
-// each fault and each second, and until all has settled after the last. It must not wait for anything.
+// Always adds a check that must succeed at every quiescent moment, when all goroutines wait: f is called after each
+// fault and each second, and after the last fault until the checks of Eventually succeed. It must not wait for
+// anything.
 func (w *World) Always(name string, f func() error) {
 	w.checks = append(w.checks, check{name, always, f})
 }
 
-// Eventually names something that comes true after the faults are over, within [Config.Patience], while the
-// service goes on: f is asked ten times a second until it says nil.
+// Eventually adds a check that must succeed within [Config.Patience] after the faults, while the processes still run: f
+// is called ten times a second until it returns nil.
 func (w *World) Eventually(name string, f func() error) {
 	w.checks = append(w.checks, check{name, eventually, f})
 }
 
-// AtRest names something that holds when the faults are over and what was to come true has come true, while
-// the processes still run: f is called once, before they are asked to stop. It may sleep.
+// AtRest adds a check that must succeed after the faults and after the checks of Eventually, while the processes still
+// run: f is called once, before they are asked to stop. It may sleep.
 func (w *World) AtRest(name string, f func() error) {
 	w.checks = append(w.checks, check{name, atRest, f})
 }
 
-// Finally names something that holds in the end, when all processes have stopped and their sessions are over.
+// Finally adds a check that must succeed at the end, when all processes have stopped and their sessions have ended.
 func (w *World) Finally(name string, f func() error) {
 	w.results = append(w.results, func() {
 		if err := f(); err != nil {
@@ -55,7 +56,7 @@ func (w *World) Finally(name string, f func() error) {
 	})
 }
 
-// look makes the checks of these kinds. What always holds and does not is a violation; the others that fail
+// look makes the checks of these kinds. A failure of an always or atRest check is a violation; failures of the others
 // are returned.
 func (w *World) look(kinds ...when) (late []failure) {
 	synctest.Wait()
@@ -79,22 +80,22 @@ func (w *World) look(kinds ...when) (late []failure) {
 	return late
 }
 
-// Progress is what a service does when all is well. Its methods are safe for concurrent use.
+// Progress is an act that a service repeats while no fault prevents it. Its methods are safe for concurrent use.
 type Progress struct {
 	w    *World
 	made map[string]time.Duration
 }
 
-// Progress names something that the service has to go on doing: after the faults are over it must be made
-// once more, by any process, within [Config.Patience].
+// Progress names an act that the service has to repeat: after the faults a process, whichever, must do it once more
+// within [Config.Patience].
 func (w *World) Progress(name string) *Progress { return w.progress(name, false) }
 
-// ProgressOfEach names something that every process has to go on doing, in the same way.
+// ProgressOfEach names an act that every process has to do once more after the faults, within [Config.Patience].
 func (w *World) ProgressOfEach(name string) *Progress { return w.progress(name, true) }
 
 func (w *World) progress(name string, each bool) *Progress {
 	m := &Progress{w: w, made: map[string]time.Duration{}}
-	var calm time.Duration // when it was looked at first
+	var calm time.Duration // the time of the first check
 	w.Eventually(name, func() error {
 		if calm == 0 {
 			calm = w.Elapsed()
@@ -125,7 +126,7 @@ func (w *World) progress(name string, each bool) *Progress {
 	return m
 }
 
-// Made says that the process has made progress.
+// Made records that the process has made progress.
 func (m *Progress) Made(p *Process) {
 	if p.killed() {
 		return
@@ -135,8 +136,8 @@ func (m *Progress) Made(p *Process) {
 	m.made[p.Name()] = m.w.Elapsed()
 }
 
-// SameAsTree says how a copy of the nodes below a path, data by path, differs from the tree at the leader;
-// nil if not at all. It is for [World.Eventually], and for caches.
+// SameAsTree returns an error if a copy of the nodes at and below a path, data by path, differs from the tree at the
+// leader, or if there is no leader. It is meant for caches, in [World.Eventually].
 func (w *World) SameAsTree(root string, copied map[string][]byte) error {
 	leader := w.ens.Leader()
 	if leader < 0 {

@@ -6,9 +6,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Config says among which plans [Test] chooses. The zero value means the defaults.
+// Config limits the plans that [Test] draws. The zero value means the defaults.
 type Config struct {
-	// Count is how many schedules are played unless a flag says otherwise; with -short a fifth. Default 100.
+	// Count is the number of schedules to play unless a flag sets it; with -short a fifth of it. Default 100.
 	Count uint64
 	// Members are the sizes of ensembles to choose from. Default 1, 3, 3, 5.
 	Members []int
@@ -17,32 +17,32 @@ type Config struct {
 	// SessionTimeouts are those to choose from: the scenario gives its clients [World.SessionTimeout].
 	// Default 6, 10, 20 and 30 s.
 	SessionTimeouts []time.Duration
-	// TickTime and SyncLimit are the servers'. Default 2 s and 5 ticks, which are ZooKeeper's; a client that
-	// is told how long a member may be out of date has to be told these.
+	// TickTime and SyncLimit are the servers'. Default 2 s and 5 ticks, which are ZooKeeper's. A client that has
+	// an option for how long a member may be out of date needs these values.
 	TickTime  time.Duration
 	SyncLimit int
-	// Trouble is how long faults may happen: half of it to all of it. Default 2 minutes (virtual).
+	// Trouble limits the time of the faults: a plan's is half of it to all of it. Default 2 minutes (virtual).
 	Trouble time.Duration
-	// Patience is how long after the last fault the service has to make progress, and each of its processes
+	// Patience limits the time for the service to make progress after the last fault, and for each of its processes
 	// to stop. Default 2 minutes and four session timeouts.
 	Patience time.Duration
 	// Faults are the kinds to choose from, each as often as it is listed. Default [Usual]; add [PauseProcess]
-	// if what the service writes to is fenced.
+	// if the service writes to a fenced store.
 	Faults []Kind
 	// Every is the mean time between two faults. Default 1 to 4 s, by the seed.
 	Every time.Duration
 	// Latency is the longest time that a [Store] takes for a write. Default 50 ms.
 	Latency time.Duration
-	// Plan changes a plan that was drawn from its seed, before it is played: it may add faults, and put into
-	// [Plan.Own] what else the seed decides for the scenario.
+	// Plan changes a plan that was drawn from its seed, before it is played: it may add faults, and set [Plan.Own]
+	// to further data that the scenario needs from the seed.
 	Plan func(*Plan)
 	// Server changes the members' configuration, which the plan has made, before they start.
 	Server func(*Plan, *zktest.Config)
-	// Custom are further kinds of faults, by name. A function injects its fault into the world and returns
-	// what undoes it, or nil. Name them in Faults as well.
+	// Custom are further kinds of faults, by name. A function injects its fault into the world and returns a
+	// function that undoes it, or nil. List the kinds in Faults as well.
 	Custom map[Kind]func(*World, Fault) (undo func())
-	// Shrink is how long a failing plan may be made shorter, by the wall clock. Default a minute; with a
-	// negative value it stays as it is.
+	// Shrink limits the time, by the wall clock, for making a failing plan shorter. Default a minute; with a
+	// negative value the plan stays as it is.
 	Shrink time.Duration
 }
 

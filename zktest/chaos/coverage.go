@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// moments are what a process may have been doing with a right when a fault struck it; for faults of servers,
-// what any process was doing.
+// moments are the states of a process towards a right when a fault strikes; for faults of servers, of any process.
 var moments = []string{"held", "entered", "left", "waited", "idle"}
 
-// cover counts a fault with what went on when it happened.
+// cover counts a fault together with the first of the moments that applies.
 func (w *World) cover(f Fault) {
 	did := map[string]bool{}
 	for _, r := range w.rights {
@@ -31,7 +30,7 @@ func (w *World) cover(f Fault) {
 	w.coverage[string(f.Kind)+"/idle"]++
 }
 
-// coverage adds up that of many runs.
+// coverage is the sum of the coverage of many runs.
 type coverage map[string]int
 
 func (c coverage) add(more map[string]int) {
@@ -40,7 +39,7 @@ func (c coverage) add(more map[string]int) {
 	}
 }
 
-// String is a table: how often each kind happened, and while somebody did what with a right.
+// String returns a table: the number of faults by kind and moment.
 func (c coverage) String() string {
 	kinds := map[string]bool{}
 	for k := range c {
@@ -66,7 +65,7 @@ type leasts map[string]least
 
 type least struct {
 	time.Duration
-	plan *Plan // of the run that had it
+	plan *Plan // the plan of its run
 }
 
 func (l leasts) add(r *Result) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// driver is what the goroutine that plays a plan keeps for itself.
+// driver is the state of the goroutine that plays a plan.
 type driver struct {
 	coverage map[string]int
 	acts     []act
@@ -20,7 +20,7 @@ type act struct {
 	do func()
 }
 
-// torment plays the plan's faults, and looks at what must always hold after each, and each second.
+// torment plays the plan's faults, and makes the checks of World.Always after each fault and each second.
 func (w *World) torment() {
 	for _, f := range w.plan.Faults {
 		w.acts = append(w.acts, act{f.At, func() {
@@ -40,7 +40,7 @@ func (w *World) torment() {
 		slices.SortStableFunc(w.acts, func(a, b act) int { return cmp.Compare(a.at, b.at) })
 		next := end
 		if len(w.acts) > 0 {
-			next = min(next, w.acts[0].at) // what would come after the end comes then
+			next = min(next, w.acts[0].at) // acts due after the end are made at the end
 		}
 		if looks {
 			next = min(next, w.Elapsed().Truncate(time.Second)+time.Second)
@@ -58,16 +58,16 @@ func (w *World) torment() {
 	}
 }
 
-// later makes something happen after the present act. What comes after the faults' time comes at its end.
+// later schedules do at d after the present act, at the end of the faults' time at the latest.
 func (w *World) later(d time.Duration, do func()) { w.acts = append(w.acts, act{w.now + d, do}) }
 
-// heal undoes what can be undone, and waits for the processes that start again.
+// heal undoes all faults that can be undone, and waits for the processes that start again.
 func (w *World) heal() {
 	w.ops.heal()
 	w.starting.Wait()
 }
 
-// settle waits until all that has to come true after the faults is true, as long as patience allows.
+// settle waits until the checks of World.Eventually succeed, for the plan's Patience at most.
 func (w *World) settle() {
 	limit := w.Elapsed() + w.plan.Patience
 	for {
@@ -101,7 +101,7 @@ func (w *World) stopAll() {
 	synctest.Wait()
 }
 
-// described is a fault with the name of the process that it strikes.
+// described describes a fault with the name of the process that it strikes.
 func (w *World) described(f Fault) string {
 	names := make([]string, len(w.slots))
 	for i, s := range w.slots {

@@ -10,55 +10,57 @@ import (
 // Kind is a kind of fault.
 type Kind string
 
-// Kinds of faults. Those of a process strike its network or itself, those of a member a server or the network
+// Kinds of faults. Faults of a process strike the process or its network, faults of a member a server or the network
 // between servers.
 const (
 	Cut     Kind = "cut"     // a process's connections are closed
-	Silence Kind = "silence" // nothing arrives from a process, or at it, for a while
-	Away    Kind = "away"    // the same both ways, and for so long that its session may end
-	Slow    Kind = "slow"    // answers for a process come late
-	// Stall: nothing arrives on a process's present connections for a while. New ones work, and what was sent
-	// on the old ones arrives late.
+	Silence Kind = "silence" // no packet arrives from a process, or at it, or both, for a while
+	Away    Kind = "away"    // the same in both directions, and for so long that its session may expire
+	Slow    Kind = "slow"    // replies and events arrive late at a process
+	// Stall: no packet arrives on a process's present connections for a while. New connections work, and the packets of
+	// the old ones arrive late.
 	Stall Kind = "stall"
-	// Ghosts: nor do new ones work, and what was sent arrives by Delay later than the process's return.
+	// Ghosts: like Stall, but new connections do not work either until the end, and the old packets arrive later than
+	// that, by Delay.
 	Ghosts       Kind = "ghosts"
-	Strike       Kind = "strike"        // requests of a process, or of all, or their answers, are lost, parked, refused
-	Kill         Kind = "kill"          // a process ends without a word, and starts again later
+	Strike       Kind = "strike"        // requests of a process, or of all, or their replies, are lost, parked, refused
+	Kill         Kind = "kill"          // a process dies without cleaning up, and starts again later
 	Restart      Kind = "restart"       // a process is asked to stop, and starts again
-	PauseProcess Kind = "pause process" // nothing leaves or reaches a process; then it goes on. Not in Usual
+	PauseProcess Kind = "pause process" // a process's packets and calls of this package wait for a while. Not in Usual
 	ClockStep    Kind = "clock step"    // a process's wall clock ([Process.Now]) is set
 	StopMember   Kind = "stop member"   // a server stops, and starts again
 	PauseMember  Kind = "pause member"  // a server hangs
-	StopLeader   Kind = "stop leader"   // the same for whoever leads
+	StopLeader   Kind = "stop leader"   // the leader stops, and starts again
 	PauseLeader  Kind = "pause leader"
 	Partition    Kind = "partition"   // a member and some others cannot reach each other
-	OneWay       Kind = "one way"     // nothing that a member sends arrives at another
+	OneWay       Kind = "one way"     // no message of a member arrives at another
 	Reset        Kind = "reset"       // a member's connections to others break
-	DeafLeader   Kind = "deaf leader" // nothing that a member sends arrives at whoever leads
+	DeafLeader   Kind = "deaf leader" // no message of a member arrives at the leader
 	Lag          Kind = "lag"         // a member shows old data
 	PeerDelay    Kind = "peer delay"
-	// WipeMember: a server loses its data and gets it back from the others. All else that is wrong with
-	// servers is healed for that.
+	// WipeMember: a server loses its data and copies the leader's. All other faults of servers and networks are undone
+	// first.
 	WipeMember Kind = "wipe member"
 )
 
 // Kinds of changes that operators make to servers, also by mistake. None is in [Usual].
 const (
-	// Shrink: servers grant half the session timeout to those that connect. With All all have to.
+	// Shrink: servers grant half the session timeout at each handshake. With All all clients have to reconnect.
 	Shrink Kind = "shrink timeouts"
-	// Grow: servers that said that they stand alone say that they are an ensemble. With All all connect anew.
+	// Grow: /zookeeper/config, which was a standalone server's, lists the members of an ensemble. With All all clients
+	// have to reconnect.
 	Grow Kind = "grow"
 	// ReplaceMember: a server leaves the configuration, and comes back without its data.
 	ReplaceMember Kind = "replace member"
 	SkewServer    Kind = "skew server" // a server's clock jumps ahead by Delay, for good: sessions end early
-	Expire        Kind = "expire"      // somebody ends a process's session
-	DeleteNode    Kind = "delete node" // somebody deletes ephemeral nodes, with All at the head of a line
+	Expire        Kind = "expire"      // an operator ends a process's session
+	DeleteNode    Kind = "delete node" // an operator deletes ephemeral nodes, with All at the head of a line
 )
 
-// Usual are faults that a correct service survives without a fenced store. [PauseProcess] is not among them:
-// its victim may write what it had checked before. Nor are [SkewServer], [Expire] and [DeleteNode], which
-// take from clients what they rightly believe they have: see [World.Removed]. [Stall], [Ghosts],
-// [DeafLeader], [WipeMember], [ReplaceMember], [Shrink] and [Grow] are there to be added.
+// Usual returns faults that a correct service survives without a fenced store. [PauseProcess] is not among them: a
+// paused process may have checked its hold before the pause, and write after it. Nor are [SkewServer], [Expire] and
+// [DeleteNode]: they remove holds that the client still regards as valid, rightly; see [World.Removed]. [Stall],
+// [Ghosts], [DeafLeader], [WipeMember], [ReplaceMember], [Shrink] and [Grow] can be added.
 func Usual() []Kind {
 	return []Kind{
 		Cut,
@@ -87,7 +89,7 @@ func Usual() []Kind {
 	}
 }
 
-// Fault is one fault and when it happens. Which fields count depends on the kind.
+// Fault is one fault and its time. The fields that count depend on the kind.
 type Fault struct {
 	Kind    Kind             `json:"kind"`
 	At      time.Duration    `json:"at"`    // since the run began
@@ -96,16 +98,16 @@ type Fault struct {
 	Member  int              `json:"member,omitempty"`
 	Other   int              `json:"other,omitempty"` // member
 	Dir     zktest.Direction `json:"dir,omitempty"`
-	Op      zktest.Op        `json:"op,omitempty"` // of a Strike: which requests,
+	Op      zktest.Op        `json:"op,omitempty"` // of a Strike: the requests,
 	Action  zktest.Action    `json:"action,omitempty"`
 	Err     zktest.Error     `json:"err,omitempty"`
 	After   int              `json:"after,omitempty"`
 	Times   int              `json:"times,omitempty"`
-	All     bool             `json:"all,omitempty"` // and of all processes
+	All     bool             `json:"all,omitempty"` // of all processes
 	Delay   time.Duration    `json:"delay,omitempty"`
 }
 
-// ofProcess says whether a kind strikes a process.
+// ofProcess reports whether a kind strikes a process.
 func (k Kind) ofProcess() bool {
 	switch k {
 	case Cut, Silence, Away, Slow, Stall, Ghosts, Strike, Kill, Restart, PauseProcess, ClockStep, Expire:
@@ -114,7 +116,7 @@ func (k Kind) ofProcess() bool {
 	return false
 }
 
-// ofPeers says whether a kind needs several members.
+// ofPeers reports whether a kind needs several members.
 func (k Kind) ofPeers() bool {
 	switch k {
 	case Partition, OneWay, DeafLeader, Reset, Lag, PeerDelay, WipeMember, ReplaceMember, Grow:

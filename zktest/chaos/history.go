@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Never is the time of return of an operation whose outcome is unknown.
+// Never is the value of [Op].Returned of an operation whose outcome is unknown.
 const Never time.Duration = 1<<63 - 1
 
 // Op is an operation of a [History]: it was called at one virtual instant, returned at another, and took
@@ -16,8 +16,7 @@ type Op struct {
 	Called, Returned time.Duration // Returned is Never if the outcome is unknown
 }
 
-// History is what was done to one thing, for a checker of linearizability. Its methods are safe for
-// concurrent use.
+// History is the operations on one object, for a checker of linearizability. Its methods are safe for concurrent use.
 type History struct {
 	w *World
 
@@ -25,8 +24,8 @@ type History struct {
 	ops []*Op
 }
 
-// History makes a history that is given to check in the end. The module contrib/porcupine has such functions,
-// with models.
+// History makes a history and passes it to check at the end of the run. The module contrib/porcupine has such
+// functions, with models.
 func (w *World) History(name string, check func([]Op) error) *History {
 	h := &History{w: w}
 	w.Finally(name, func() error {
@@ -41,8 +40,8 @@ func (w *World) History(name string, check func([]Op) error) *History {
 	return h
 }
 
-// Call notes that a process calls an operation now. The returned function notes its output; as long as it has
-// not been called, the operation's outcome is unknown.
+// Call records that a process calls an operation now. The returned function records its output and its return; until it
+// is called, the operation's outcome is unknown.
 func (h *History) Call(p *Process, input any) (returned func(output any)) {
 	p.gate()
 	op := &Op{Process: p.Name(), Input: input, Called: h.w.Elapsed(), Returned: Never}
@@ -59,9 +58,8 @@ func (h *History) Call(p *Process, input any) (returned func(output any)) {
 	}
 }
 
-// Add notes an operation that was called at some time (see [World.Elapsed]) and has returned now. An
-// operation that turns out to have done nothing need not be added. If the process was killed meanwhile, the
-// operation's outcome is unknown.
+// Add records an operation that was called at some time (see [World.Elapsed]) and has returned now. An operation that
+// was not executed need not be added. If the process has been killed, the operation's outcome is unknown.
 func (h *History) Add(p *Process, called time.Duration, input, output any) {
 	op := &Op{Process: p.Name(), Input: input, Output: output, Called: called, Returned: h.w.Elapsed()}
 	if p.killed() {
@@ -70,7 +68,7 @@ func (h *History) Add(p *Process, called time.Duration, input, output any) {
 	h.add(op)
 }
 
-// Unknown notes an operation that was called at some time, and whose outcome nobody will know.
+// Unknown records an operation that was called at some time, and whose outcome stays unknown.
 func (h *History) Unknown(p *Process, called time.Duration, input any) {
 	h.add(&Op{Process: p.Name(), Input: input, Called: called, Returned: Never})
 }

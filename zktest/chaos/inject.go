@@ -4,7 +4,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// inject makes a fault happen. The function that it returns, if any, undoes it.
+// inject starts a fault. The function that it returns, if not nil, undoes it.
 func (w *World) inject(f Fault) (undo func()) {
 	if custom := w.cfg.Custom[f.Kind]; custom != nil {
 		return custom(w, f)
@@ -125,8 +125,8 @@ func (s *Replica) inject(f Fault) (undo func()) {
 	return nil
 }
 
-// stall keeps back what the present connections carry in a direction, until arrive is called. By then their
-// client may have given them up.
+// stall keeps back the packets of the present connections in a direction until arrive is called. The client may have
+// closed the connections by then.
 func (s *Replica) stall(dir zktest.Direction) (arrive func()) {
 	sessions := s.host.Sessions()
 	each := func(do func(*zktest.Server, int64)) {
@@ -140,7 +140,7 @@ func (s *Replica) stall(dir zktest.Direction) (arrive func()) {
 	return func() { each((*zktest.Server).HealSession) }
 }
 
-// strike injects into the members: a session may move.
+// strike injects the fault into all members, since a session may move.
 func (s *Replica) strike(f Fault) (undo func()) {
 	sessions := s.host.Sessions()
 	if f.All || len(sessions) == 0 {

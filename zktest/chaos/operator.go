@@ -14,22 +14,22 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Removal is what was taken from a process without its doing: somebody deleted a node or ended a session, or
-// a server's clock jumped ahead.
+// Removal is a fault that removed a session or a node of a process: the node was deleted, the session was ended, or a
+// server's clock jumped ahead.
 type Removal struct {
 	At   time.Duration
-	Sure bool // it has happened; else it may have, or not
-	Head bool // no node was ahead of it in its directory: its owner may have had the right
-	jump bool // a clock jumped: the session may have ended by that, but not later
+	Sure bool // it has happened; otherwise its outcome is unknown
+	Head bool // no node was ahead of it in its directory: its owner may have been a holder
+	jump bool // a clock jumped: the session may have ended at that time, but not later
 }
 
-// operator does to servers what operators do, and remembers it.
+// operator makes the changes of operators to servers, and records the removals.
 type operator struct {
 	w       *World
-	most    time.Duration   // that the servers grant, unless a fault says otherwise
-	version int             // of the configuration, as it was changed last
+	most    time.Duration   // largest session timeout, without a fault Shrink
+	version int             // of the configuration, after its last change
 	skews   []time.Duration // of the members' clocks; used by the driver only
-	still   []hangs         // of the members
+	still   []hangs         // of the members: their pauses
 
 	mu       sync.Mutex
 	sessions map[int64]Removal
@@ -47,8 +47,9 @@ func newOperator(w *World, server zktest.Config) *operator {
 	}
 }
 
-// Removed says whether, and when, a session or one of its nodes was removed by a fault ([Expire],
-// [DeleteNode], [SkewServer]). Its owner, who cannot know that at once, knows it after [World.Notice].
+// Removed returns the removal of a session or of one of its nodes by a fault ([Expire], [DeleteNode], [SkewServer]),
+// and reports whether there was one. The owner cannot notice the removal immediately, but must have noticed it after
+// [World.Notice].
 func (w *World) Removed(session int64, nodes ...string) (Removal, bool) {
 	w.ops.mu.Lock()
 	defer w.ops.mu.Unlock()
@@ -61,7 +62,7 @@ func (w *World) Removed(session int64, nodes ...string) (Removal, bool) {
 	return r, ok && !(r.jump && w.Elapsed()-r.At > w.Notice())
 }
 
-// MayHaveEnded says whether a session was ever ended by a fault, or may have been.
+// MayHaveEnded reports whether a fault has ended a session, or may have.
 func (w *World) MayHaveEnded(session int64) bool {
 	w.ops.mu.Lock()
 	defer w.ops.mu.Unlock()
@@ -69,10 +70,13 @@ func (w *World) MayHaveEnded(session int64) bool {
 	return ok
 }
 
-// Notice is the time after which the owner of what a fault has removed must know that. It may learn of it
-// only on its next connection, and until then be connected to a server that does not know it either. A
-// connection that ends with the request that arms its watches again does not count: it keeps the session, and
-// tells nothing.
+// Notice returns the time after which the owner of a session or node must have noticed its removal by a fault. The
+// worst case:
+//
+//  1. The owner is connected to a server that has lost the others and has not applied the removal.
+//  2. It reconnects to another server, and the connection is cut with the request that re-arms its watches: the session
+//     is kept, and no event arrives. This repeats as long as faults strike that request.
+//  3. Its next connection reports the removal.
 func (w *World) Notice() time.Duration {
 	return w.plan.SessionTimeout + 5*time.Second + w.plan.stale() + w.plan.unwatched()
 }
@@ -99,7 +103,7 @@ func (o *operator) expire(id int64) {
 	}
 }
 
-// ends notes that a session is ended, or may be.
+// ends records that a session is ended, or may be.
 func (o *operator) ends(session int64, sure bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -108,7 +112,7 @@ func (o *operator) ends(session int64, sure bool) {
 	}
 }
 
-// jump notes that a server's clock jumps: any session may end early, but need not.
+// jump records that a server's clock jumps: any session may end early, but need not.
 func (o *operator) jump() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -121,8 +125,8 @@ func (o *operator) jump() {
 	}
 }
 
-// delete deletes ephemeral nodes, in the order of their numbers: of n nodes those from first to last, from
-// the end.
+// delete deletes some of the ephemeral nodes, sorted by their numbers: which returns the indexes of the first and the
+// last of them among n. It begins with the last.
 func (o *operator) delete(which func(n int) (first, last int)) {
 	l := o.w.ens.Leader()
 	if l < 0 {
@@ -150,14 +154,13 @@ func (o *operator) delete(which func(n int) (first, last int)) {
 	}
 }
 
-// deletes notes that somebody tries to delete a node, and, when the returned function is called, that it is
-// deleted.
+// deletes records that a node may be deleted. The returned function records that it is deleted.
 func (o *operator) deletes(path string) (sure func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.nodes[path] = Removal{At: o.w.Elapsed(), Head: true}
 	return func() {
-		// A node that is still ahead of it was ahead of it then.
+		// A node ahead of it now was ahead of it at the deletion as well.
 		children, _ := o.w.ens.Member(max(o.w.ens.Leader(), 0)).Children(dirOf(path))
 		ahead := slices.ContainsFunc(children, func(name string) bool {
 			return number(name) >= 0 && number(name) < number(path)
@@ -170,7 +173,7 @@ func (o *operator) deletes(path string) (sure func()) {
 
 func dirOf(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 1)] }
 
-// number is a sequential node's number, -1 if it has none.
+// number returns a sequential node's number, -1 if it has none.
 func number(path string) int {
 	n, err := strconv.Atoi(path[max(len(path)-10, 0):])
 	if err != nil || len(path) < 10 {
@@ -179,7 +182,7 @@ func number(path string) int {
 	return n
 }
 
-// inject makes an operator's fault happen.
+// inject starts an operator's fault. The function that it returns, if not nil, undoes it.
 func (o *operator) inject(f Fault) (undo func()) {
 	e := o.w.ens
 	switch f.Kind {
@@ -192,7 +195,7 @@ func (o *operator) inject(f Fault) (undo func()) {
 	case Grow:
 		o.configure(func(int) bool { return true })
 		if f.All {
-			// A member that does not know it yet would deny it.
+			// A member that has not applied the change would serve the old configuration.
 			time.Sleep(o.w.plan.Lag + 4*o.w.plan.PeerDelay + 10*time.Millisecond)
 			e.Cut(0)
 		}
@@ -200,10 +203,10 @@ func (o *operator) inject(f Fault) (undo func()) {
 		return o.replace(f.Member % e.Size())
 	case SkewServer:
 		o.jump()
-		o.skews[f.Member%e.Size()] += f.Delay // and never back: sessions would live for ever
+		o.skews[f.Member%e.Size()] += f.Delay // never back: that would keep sessions alive
 		e.Member(f.Member % e.Size()).SkewClock(o.skews[f.Member%e.Size()])
 	case DeleteNode:
-		if f.All { // all clients learn of all of it at once, on the next connection
+		if f.All { // all clients notice all deletions together, on the next connection
 			e.Cut(0)
 			o.delete(func(int) (first, last int) { return 0, 1 + f.After%2 })
 			break
@@ -221,7 +224,7 @@ func (o *operator) limit(most time.Duration) {
 	}
 }
 
-// configure says in the ensemble's configuration which members there are.
+// configure writes a configuration with the members that is selects.
 func (o *operator) configure(is func(member int) bool) {
 	var config strings.Builder
 	for i, addr := range o.w.ens.Addrs() {
@@ -232,10 +235,11 @@ func (o *operator) configure(is func(member int) bool) {
 	}
 	o.version++
 	fmt.Fprintf(&config, "version=%x", o.version)
-	_ = o.w.ens.Member(0).Set("/zookeeper/config", []byte(config.String())) // without a leader it stays
+	_ = o.w.ens.Member(0).Set("/zookeeper/config", []byte(config.String())) // no change without a leader
 }
 
-// replace takes a member out of the ensemble. Another with its address and no data comes in its place.
+// replace stops a member and removes it from the configuration. undo wipes its data, if no write is lost by that,
+// starts it and adds it again.
 func (o *operator) replace(member int) (undo func()) {
 	m := o.w.ens.Member(member)
 	o.configure(func(i int) bool { return i != member })
@@ -249,7 +253,8 @@ func (o *operator) replace(member int) (undo func()) {
 	}
 }
 
-// whole says whether all other members run and have what is committed, so that nothing is lost with this one.
+// whole reports whether there is another leader, and all other members have applied as much as it has: then no write is
+// lost with this member's data.
 func (o *operator) whole(but int) bool {
 	leader := o.w.ens.Leader()
 	if leader < 0 || leader == but {
@@ -263,11 +268,11 @@ func (o *operator) whole(but int) bool {
 	return true
 }
 
-// wipe deletes a member's data. On a majority that would lose what is committed, which no client can repair;
-// so all members are whole before and after.
+// wipe deletes a member's data. If a majority lost its data, committed writes would be lost, which no client can
+// repair; so wipe heals the ensemble first, and waits before and after until all members have all writes.
 func (o *operator) wipe(member int) {
 	o.heal()
-	for _, s := range o.w.slots { // what keeps processes from the servers is not the servers' matter
+	for _, s := range o.w.slots { // heal has also opened the networks of the processes: block them again
 		s.mu.Lock()
 		s.setBlocked()
 		s.mu.Unlock()
@@ -285,7 +290,7 @@ func (o *operator) wipe(member int) {
 	settled()
 }
 
-// heal undoes what faults have done to servers and networks, but for their clocks.
+// heal undoes the faults of servers and networks, except jumps of clocks.
 func (o *operator) heal() {
 	for i := range o.still {
 		o.still[i].resumed(time.Now())
@@ -294,15 +299,15 @@ func (o *operator) heal() {
 		o.w.Violate("servers", "do not heal: %v", err)
 	}
 	for i, m := range o.w.ens.Members() {
-		if o.skews[i] != 0 { // a clock that goes back keeps sessions alive, and their nodes
+		if o.skews[i] != 0 { // a clock set back would keep sessions and their nodes alive
 			o.jump()
 			m.SkewClock(o.skews[i])
 		}
 	}
 }
 
-// hangs are when a member was paused. It counts no time meanwhile, and may go on afterwards as if there
-// had been none.
+// hangs are the pauses of a member. It does nothing during a pause, and may continue afterwards as if there had been
+// none.
 type hangs struct {
 	mu    sync.Mutex
 	begun time.Time // zero: it runs
@@ -311,7 +316,7 @@ type hangs struct {
 
 type span struct{ from, to time.Time }
 
-// pause pauses a member; resume lets it go on.
+// pause pauses a member until resume is called.
 func (o *operator) pause(member int) (resume func()) {
 	m, s := o.w.ens.Member(member), &o.still[member]
 	m.Pause()
@@ -326,8 +331,8 @@ func (o *operator) pause(member int) (resume func()) {
 	}
 }
 
-// resumed notes that the member runs. If pauses overlap, the member goes on when the first ends, or when
-// everything is healed.
+// resumed records that the member runs. If pauses overlap, the member runs when the first of them ends, or when the
+// ensemble is healed.
 func (s *hangs) resumed(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -336,8 +341,8 @@ func (s *hangs) resumed(now time.Time) {
 	}
 }
 
-// Ran is how long a server was not paused between two times since the run began. If each server has run for
-// longer than it may be out of date, all of them show at the second time what was true at the first.
+// Ran returns the time that a server was not paused between two times since the run began. If each server has run for
+// longer than it may be out of date, then at the second time all of them serve the state of the first, or a newer one.
 func (w *World) Ran(member int, from, to time.Duration) time.Duration {
 	return w.ops.still[member].ran(w.began.Add(from), w.began.Add(to))
 }
@@ -352,7 +357,7 @@ func (s *hangs) ran(from, to time.Time) time.Duration {
 	return running(spans, from, to)
 }
 
-// running is the time between two instants without the spans, which do not overlap.
+// running returns the time between two instants without the spans, which do not overlap.
 func running(spans []span, from, to time.Time) time.Duration {
 	d := to.Sub(from)
 	for _, s := range spans {

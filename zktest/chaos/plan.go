@@ -11,7 +11,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Plan is all that a seed decides, before the run.
+// Plan is everything about a run that its seed decides.
 type Plan struct {
 	Seed           uint64         `json:"seed"`
 	Members        int            `json:"members"`
@@ -20,7 +20,7 @@ type Plan struct {
 	SyncLimit      int            `json:"syncLimit"`
 	SessionTimeout time.Duration  `json:"sessionTimeout"`
 	Pauses
-	Trouble  time.Duration   `json:"trouble"` // how long faults happen
+	Trouble  time.Duration   `json:"trouble"` // the time of the faults
 	Patience time.Duration   `json:"patience"`
 	Latency  time.Duration   `json:"latency"`
 	Replicas int             `json:"replicas,omitempty"` // only this many of the scenario's start; 0: all
@@ -28,7 +28,7 @@ type Plan struct {
 	Faults   []Fault         `json:"faults"`
 }
 
-// Pauses are the times that the servers take, whatever is wrong.
+// Pauses are times that the servers need, with or without faults.
 type Pauses struct {
 	Election  time.Duration `json:"election"`
 	Lag       time.Duration `json:"lag"`       // of a member behind the leader
@@ -60,7 +60,7 @@ func (p *Plan) String() string {
 	)
 }
 
-// draw makes the plan of a seed.
+// draw returns the plan of a seed.
 func draw(seed uint64, c Config) *Plan {
 	p := drawn(seed, c)
 	if c.Plan != nil {
@@ -141,13 +141,13 @@ var (
 		zktest.ReplyError,
 		zktest.HalfHandshake,
 	}
-	// answers are what a server may say that has done nothing.
+	// answers are errors that a server may send for a request that it has not executed.
 	answers = []zktest.Error{zktest.ErrThrottledOp, zktest.ErrRequestTimeout, zktest.ErrSessionMoved}
 )
 
-// fault draws one.
+// fault draws a fault. It reports false if the fault is not possible.
 func (p *Plan) fault(r *rand.Rand, kind Kind, at time.Duration) (Fault, bool) {
-	// Everything is drawn, whatever the kind needs: so a plan changes little when a kind does.
+	// All fields are drawn, whatever the kind needs: so a plan changes little when a kind changes.
 	f := Fault{
 		Kind:    kind,
 		At:      at.Round(time.Millisecond),
@@ -181,7 +181,7 @@ func (p *Plan) fault(r *rand.Rand, kind Kind, at time.Duration) (Fault, bool) {
 	case Away:
 		if f.Lasts *= 3; r.IntN(
 			2,
-		) == 0 { // for its client the session is over, but for the servers perhaps not yet
+		) == 0 { // lost for its client, but maybe not expired at the servers
 			f.Lasts = p.SessionTimeout*2/3 + below(r, p.SessionTimeout/3+p.TickTime).Round(time.Millisecond)
 		}
 	case ClockStep:
@@ -194,13 +194,13 @@ func (p *Plan) fault(r *rand.Rand, kind Kind, at time.Duration) (Fault, bool) {
 		if f.Action == zktest.HalfHandshake {
 			f.Op = zktest.OpConnect
 		}
-		// "expired" is the answer to a handshake: only for a session that has ended may a server give it.
+		// ReplyError answers a handshake with "session expired", which a server sends only if the session has ended.
 		return f, !(f.Op == zktest.OpConnect && f.Action == zktest.ReplyError)
 	}
 	return f, true
 }
 
-// stale is how long a member may go on answering after it has lost the others.
+// stale returns the longest time that a member without the others may still answer requests.
 func (p *Plan) stale() time.Duration {
 	if p.Members == 1 {
 		return 0
@@ -208,8 +208,7 @@ func (p *Plan) stale() time.Duration {
 	return time.Duration(p.SyncLimit)*p.TickTime + p.TickTime*3/2
 }
 
-// unwatched is how long faults may end one connection after the other with its first request: the one that
-// arms the watches again.
+// unwatched returns the time during which faults may end each connection at its first request, setWatches.
 func (p *Plan) unwatched() (d time.Duration) {
 	for _, f := range p.Faults {
 		arms := f.Op == zktest.OpSetWatches || f.Op == zktest.OpSetWatches2
@@ -220,7 +219,7 @@ func (p *Plan) unwatched() (d time.Duration) {
 	return d
 }
 
-// end is when the last fault is undone.
+// end returns the time when the last fault is undone.
 func (p *Plan) end() (end time.Duration) {
 	for _, f := range p.Faults {
 		end = max(end, f.At+f.Lasts)
@@ -228,7 +227,7 @@ func (p *Plan) end() (end time.Duration) {
 	return end
 }
 
-// server is the members' configuration.
+// server returns the members' configuration.
 func (p *Plan) server() zktest.Config {
 	cfg := zktest.Config{
 		TickTime:     p.TickTime,
@@ -244,7 +243,7 @@ func (p *Plan) server() zktest.Config {
 		),
 		MaxSessionTimeout: max(20*p.TickTime, p.SessionTimeout),
 	}
-	// They say that they stand alone.
+	// /zookeeper/config is a standalone server's.
 	if p.Members == 1 || slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Grow }) {
 		cfg.EnsembleConfig = "version=0"
 	}

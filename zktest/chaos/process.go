@@ -14,26 +14,26 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Why a process's context has ended, as [context.Cause] tells.
+// The causes of the end of a process's context: see [context.Cause].
 var (
 	ErrStopped = errors.New("chaos: the process is asked to stop")
 	ErrKilled  = errors.New("chaos: the process is killed")
 )
 
-// Process is one process of the service, with its own network and clock. When it is killed or restarted, its
-// function is called again with a new one. Its methods are safe for concurrent use.
+// Process is one process of the service, with its own network and clock. After a kill or a restart its function is
+// called again, with a new Process. Its methods are safe for concurrent use.
 type Process struct {
 	w    *World
 	slot *Replica
-	life int // how many came before it
+	life int // the number of processes before it
 	ctx  context.Context
 	end  context.CancelCauseFunc
 	dead chan struct{} // closed when it is killed
 	done chan struct{} // closed when its function has returned
 }
 
-// Replica is a place for a process of the service: one runs there at a time. Its methods are faults by hand,
-// on top of the plan's or instead, for a script (see [World.Script]).
+// Replica is a place for a process of the service: one runs there at a time. Its methods are faults for a script (see
+// [World.Script]), in addition to the plan's faults or instead of them.
 type Replica struct {
 	w    *World
 	n    int
@@ -43,18 +43,17 @@ type Replica struct {
 
 	mu     sync.Mutex
 	life   *Process
-	paused chan struct{}      // nil while it runs; closed when it goes on
+	paused chan struct{}      // nil while it runs; closed at the end of the pause
 	blocks []zktest.Direction // of its network, by faults that may overlap
-	clock  time.Duration      // how far its wall clock is ahead
+	clock  time.Duration      // of its wall clock, relative to the true time
 	quiet  bool               // it is between a kill and its next start
-	away   int                // faults that keep it from connecting,
-	back   chan struct{}      // and what is closed when there are none any more
+	away   int                // number of faults that keep it from connecting,
+	back   chan struct{}      // closed when there are none
 }
 
-// Start adds a process to the service. Its function runs until it returns by itself, which it must, within
-// [Config.Patience], when the process's context ends; it runs again if the process is killed or restarted
-// by a fault. The name, with a number, appears in the story. It is for the scenario: the process starts when
-// that returns.
+// Start adds a process to the service. Its function must return within [Config.Patience] after the end of the
+// process's context; if a fault killed or restarted the process, it is called again. The name, with a number,
+// appears in the story. Only the scenario may call Start: the process starts when the scenario returns.
 func (w *World) Start(name string, body func(p *Process)) *Replica {
 	n := len(w.slots)
 	s := &Replica{w: w, n: n, name: fmt.Sprintf("%s-%d", name, n), body: body}
@@ -66,23 +65,23 @@ func (w *World) Start(name string, body func(p *Process)) *Replica {
 // Cut closes the process's connections.
 func (s *Replica) Cut() { s.host.Cut() }
 
-// Block keeps back what is sent in a direction between the process and the servers, until open is called.
+// Block keeps back the packets in a direction between the process and the servers until open is called.
 func (s *Replica) Block(dir zktest.Direction) (open func()) { return s.block(dir) }
 
-// Slow makes answers for the process come later by d; 0 ends it.
+// Slow delays replies and events for the process by d; 0 ends it.
 func (s *Replica) Slow(d time.Duration) { s.host.Delay(d) }
 
-// Kill ends the process without a word, until start is called.
+// Kill makes the process die without cleaning up; start starts it again.
 func (s *Replica) Kill() (start func()) { return or(s.stop(ErrKilled)) }
 
-// Stop asks the process to stop, until start is called.
+// Stop asks the process to stop; start starts it again.
 func (s *Replica) Stop() (start func()) { return or(s.stop(ErrStopped)) }
 
-// Pause keeps back what the process sends and gets, and makes its calls of this package wait, until resume is
+// Pause keeps back the process's packets in both directions, and makes its calls of this package wait, until resume is
 // called.
 func (s *Replica) Pause() (resume func()) { return or(s.pause()) }
 
-// or is f, or a function that does nothing if there was nothing to do.
+// or returns f, or a function without effect if f is nil.
 func or(f func()) func() {
 	if f == nil {
 		return func() {}
@@ -111,7 +110,7 @@ func (s *Replica) start() {
 	}()
 }
 
-// seen is what the servers have seen of the process, but for what changes nothing.
+// seen returns the entries of the servers' traces about the process, without its reads and pings.
 func (s *Replica) seen() (lines []Line) {
 	for _, ev := range s.host.Events() {
 		text := ev.Note
@@ -144,14 +143,14 @@ func (s *Replica) seen() (lines []Line) {
 	return lines
 }
 
-// now is the process that runs, or ran last.
+// now returns the process that runs, or ran last.
 func (s *Replica) now() *Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.life
 }
 
-// stop ends the process, unless it has been ended, and returns what starts the next.
+// stop ends the process and returns a function that starts the next; nil if the process has been ended already.
 func (s *Replica) stop(cause error) (undo func()) {
 	s.mu.Lock()
 	p := s.life
@@ -174,14 +173,14 @@ func (s *Replica) stop(cause error) (undo func()) {
 			select {
 			case <-p.done:
 				s.start()
-			case <-time.After(s.w.plan.Patience + s.w.plan.Trouble): // the faults may keep it from stopping
+			case <-time.After(s.w.plan.Patience + s.w.plan.Trouble): // faults may delay its stop
 				s.w.stuck(p)
 			}
 		})
 	}
 }
 
-// pause makes nothing leave or reach the process until the returned function is called.
+// pause pauses the process until resume is called. It returns nil if the process is already paused.
 func (s *Replica) pause() (resume func()) {
 	s.mu.Lock()
 	if s.paused != nil {
@@ -200,7 +199,7 @@ func (s *Replica) pause() (resume func()) {
 	}
 }
 
-// block keeps back what is sent in a direction until open is called. Blocks may overlap.
+// block keeps back the packets in a direction until open is called. Blocks may overlap.
 func (s *Replica) block(dir zktest.Direction) (open func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,7 +246,7 @@ func (s *Replica) present(ctx context.Context) error {
 	}
 }
 
-// setBlocked makes the host's network what the blocks say. mu is held: it is the last word that counts.
+// setBlocked applies the blocks to the host's network. mu is held, so that the last change is the last applied.
 func (s *Replica) setBlocked() {
 	var all zktest.Direction
 	for _, dir := range s.blocks {
@@ -277,8 +276,8 @@ func (p *Process) Name() string { return p.slot.name }
 
 func (p *Process) String() string { return p.slot.name }
 
-// Context ends when the process is to stop: its function has to return then. After a kill nothing that the
-// process still does reaches anybody.
+// Context ends when the process has to stop: then its function has to return. After a kill no further act of the
+// process has an effect outside it.
 func (p *Process) Context() context.Context { return p.ctx }
 
 // Dial connects to a server over the process's network.
@@ -301,7 +300,7 @@ func (p *Process) Dialer() func(network, addr string, timeout time.Duration) (ne
 	}
 }
 
-// Now is the process's wall clock, which faults may set. time.Now is the true one.
+// Now returns the time of the process's wall clock, which faults may set. time.Now returns the true time.
 func (p *Process) Now() time.Time {
 	p.slot.mu.Lock()
 	defer p.slot.mu.Unlock()
@@ -317,8 +316,8 @@ func (p *Process) Rand() *rand.Rand {
 // Logf adds a line to the run's story.
 func (p *Process) Logf(format string, args ...any) { p.w.tell(p.Name(), format, args...) }
 
-// Logger is for the process's client, or another part of the process: what it logs at INFO and above is in
-// the run's story.
+// Logger returns a logger for the process, such as for its client: lines at INFO and above are added to the run's
+// story.
 func (p *Process) Logger() *slog.Logger {
 	options := &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 		if len(groups) == 0 && a.Key == slog.TimeKey {

@@ -11,7 +11,7 @@ import (
 	"unicode"
 )
 
-// report makes the failing plan shorter, and describes what happened. keeps says whether its files are kept.
+// report makes the failing plan shorter, and describes its run. With keeps it keeps the run's files.
 func (h *hunt) report(failed *Result, keeps bool) *Failure {
 	var w worker
 	defer w.close()
@@ -19,7 +19,7 @@ func (h *hunt) report(failed *Result, keeps bool) *Failure {
 	again := replays(failed.Plan, play)
 	best, tries := failed, 0
 	short := again
-	if !failed.circles && h.cfg.Shrink > 0 { // the former would take long
+	if !failed.circles && h.cfg.Shrink > 0 { // each replay of a run that the wall clock ended takes long
 		var plans []*Result
 		plans, tries = shrink(failed, again.failed == again.n, h.cfg.Shrink, play)
 		best, short = surest(plans, again, play)
@@ -62,7 +62,8 @@ func (h *hunt) report(failed *Result, keeps bool) *Failure {
 	return &Failure{Violation: v, Plan: best.Plan, Report: b.String(), Runs: h.runs, Replayed: again.failed}
 }
 
-// command is what a shell runs to play this test alone, with a flag and those of the test's own.
+// command returns a shell command that plays this test alone, with a flag and the flags of the test binary that belong
+// to neither package testing nor this package.
 func (h *hunt) command(option string) string {
 	words := append([]string{"go", "test", "-run", pattern(h.t), "-args", option}, ownArgs(os.Args[1:])...)
 	for i, word := range words {
@@ -73,11 +74,11 @@ func (h *hunt) command(option string) string {
 	return strings.Join(words, " ")
 }
 
-// shellSafe are the characters that mean nothing to a shell.
+// shellSafe are characters without a meaning to a shell.
 const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:"
 
-// surest returns the shortest plan that fails as often as the one that was found, and how often it does. The last
-// plan is the shortest, the first the one that was found.
+// surest returns the shortest plan that fails at least as often as the plan that was found, and its replays. plans
+// begin with the plan that was found, and end with the shortest.
 func surest(plans []*Result, found replayed, play func(*Plan) *Result) (*Result, replayed) {
 	for i := len(plans) - 1; i > 0; i-- {
 		if r := replays(plans[i].Plan, play); r.failed*found.n >= found.failed*r.n {
@@ -87,12 +88,12 @@ func surest(plans []*Result, found replayed, play func(*Plan) *Result) (*Result,
 	return plans[0], found
 }
 
-// replayed says how often a plan has failed again.
+// replayed is the number of replays of a plan, and of those that failed.
 type replayed struct{ failed, n int }
 
 func (r replayed) String() string { return fmt.Sprintf("%d of %d replays fail", r.failed, r.n) }
 
-// replays plays a plan ten times, or once if it has to be ended by the wall clock.
+// replays plays a plan ten times, but stops after a run that the wall clock ended.
 func replays(p *Plan, play func(*Plan) *Result) (r replayed) {
 	for r.n < 10 {
 		result := play(p)
@@ -106,11 +107,11 @@ func replays(p *Plan, play func(*Plan) *Result) (r replayed) {
 	return r
 }
 
-// How many lines of a story are shown at its beginning, around each fault, and before and after the first
-// violation. All are in its file.
+// The numbers of lines of a story that a report shows at its beginning, around each fault, and before and after the
+// first violation. The file has all lines.
 const opening, around, before, after = 8, 4, 20, 6
 
-// story is what a reader needs of it.
+// story returns the lines of the story that a report shows.
 func story(r *Result) string {
 	lines := folded(brief(r.Story))
 	wanted := make([]bool, len(lines))
@@ -150,7 +151,7 @@ func story(r *Result) string {
 	return b.String()
 }
 
-// brief leaves out what a process meets when it looks for a server, but for the first time of each search.
+// brief leaves out the failed connections of a process that looks for a server, except the first of each search.
 func brief(lines []Line) (short []Line) {
 	searching := map[string]bool{}
 	for _, l := range lines {
@@ -167,7 +168,7 @@ func brief(lines []Line) (short []Line) {
 	return short
 }
 
-// folded makes one line of what one actor does again and again, with nothing in between.
+// folded makes one line of equal lines of one actor that follow each other.
 func folded(lines []Line) (short []Line) {
 	for i := 0; i < len(lines); {
 		l, n := lines[i], 1
@@ -214,7 +215,7 @@ func keep(name string, r *Result) (dir string, err error) {
 	return dir, nil
 }
 
-// sequence is the story as a Mermaid sequence diagram.
+// sequence returns the story as a Mermaid sequence diagram.
 func sequence(r *Result) string {
 	actors := append([]string{"faults"}, r.Actors...)
 	var b strings.Builder

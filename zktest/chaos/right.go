@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Right is something that only a certain number of processes may have at a time: a lock, an election, a
-// lease. The service tells it what its processes believe. It is a violation if more processes than the limit
-// believe at the same instant that they have it, if one acts under a right that was lost or has passed on, or
-// if tokens do not grow. Its methods are safe for concurrent use.
+// Right is something that only a certain number of processes may hold at a time: a lock, a term, a lease. The
+// service reports to it what its processes believe. It is a violation if more processes than the limit believe at
+// the same instant that they hold it, if a process acts under a right that was lost or has passed to another, or if
+// tokens do not grow. Its methods are safe for concurrent use.
 type Right struct {
 	w       *World
 	name    string
@@ -19,21 +19,21 @@ type Right struct {
 	byClock bool
 
 	mu     sync.Mutex
-	held   []*Grant // by all that believe to have it
+	held   []*Grant // by the processes that believe that they hold it
 	newest int      // number of the last grant
-	alone  int64    // the largest token of one that does not share
-	token  int64    // of all
-	node   string   // of that
-	holder *Process // of that
+	alone  int64    // the largest token of a claim that is not shared
+	token  int64    // the largest token of all claims
+	node   string   // of the claim with that token
+	holder *Process // of the claim with that token
 	wants  map[*Process]int
-	last   map[*Replica]time.Duration // when each got or gave it last
-	ended  map[*Process]int           // claims one after the other with a context that had ended
+	last   map[*Replica]time.Duration // time of the last claim or Done
+	ended  map[*Process]int           // consecutive claims with a context that had ended
 }
 
-// Exclusive names a right that one process at a time may have.
+// Exclusive names a right that one process at a time may hold.
 func (w *World) Exclusive(name string) *Right { return w.Shared(name, 1) }
 
-// Shared names a right that up to limit processes may have at a time: the leases of a semaphore.
+// Shared names a right that up to limit processes may hold at a time: the leases of a semaphore.
 func (w *World) Shared(name string, limit int) *Right {
 	r := &Right{
 		w:     w,
@@ -47,30 +47,31 @@ func (w *World) Shared(name string, limit int) *Right {
 	return r
 }
 
-// ByClock says that holders know of a loss by their clocks: a paused one counts as any other. It returns the
+// ByClock declares that holders notice a loss by their clocks: then a paused holder counts as any other. It returns the
 // right.
 func (r *Right) ByClock() *Right {
 	r.byClock = true
 	return r
 }
 
-// Claim is what a process believes: that it has the right, or a part of it.
+// Claim is the belief of a process that it holds the right, or a part of it.
 type Claim struct {
-	// Token is the fencing token; 0: there is none. Tokens have to grow. One that shares may have that of its
-	// writer, and a process that has the newest may have it again, as a latch does that leads again by its node.
+	// Token is the fencing token; 0: there is none. Tokens have to grow, with two exceptions. A shared claim may have
+	// its writer's token. The process with the newest token may have it again, like a latch that leads again by the
+	// same node.
 	Token int64
-	// Until ends with the right, as a lock's Context() does; nil: the service says Done. It is a violation if
-	// that of three claims of a process one after the other has ended already.
+	// Until ends with the right, as a lock's Context() does; nil: the claim ends with Done. It is a violation if a
+	// process makes three consecutive claims whose Until has already ended.
 	Until context.Context
-	// Shared rights exclude only those that are not: readers.
+	// A Shared claim excludes only claims that are not shared: it is a reader's.
 	Shared bool
-	// Leases is how many of the right's limit are taken; 0: one.
+	// Leases is the claim's part of the right's limit; 0: one.
 	Leases int
-	// Owner: claims of one owner do not exclude one another, as a writer's that becomes a reader. Those of two
-	// do, also if they rest on one node, as goroutines that pass it on. "" is nobody.
+	// Owner: claims of one owner do not exclude each other, such as a writer's that becomes a reader. Claims of two
+	// owners do, even if they rest on one node, as with goroutines that pass a node on. "" means no owner.
 	Owner string
-	// Session and Nodes are what it rests on. A claim may outlive their removal by a fault for a while
-	// ([World.Removed], [World.Notice]), and the claims of one node are one.
+	// The claim rests on Session and Nodes. It may outlive their removal by a fault for [World.Notice] (see
+	// [World.Removed]). Claims of the same node, unless both have an Owner, count as one.
 	Session int64
 	Nodes   []string
 }
@@ -82,15 +83,14 @@ type Grant struct {
 	who    *Process
 	number int
 	since  time.Duration
-	lost   time.Duration // when Until had ended; guarded by the right's lock, like the following
-	gives  bool          // its end is no loss
+	lost   time.Duration // when Until ended; guarded by the right's lock, like the following
+	gives  bool          // Returning was called: the end of Until is not a loss
 	done   bool
 	given  time.Duration // when it was done
-	passed bool          // somebody else has got it since
+	passed bool          // another has claimed the right since
 }
 
-// Wants says that a process begins to wait for the right, for the story and the coverage. The returned
-// function says that it waits no longer.
+// Wants records that a process waits for the right, for the coverage, until the returned function is called.
 func (r *Right) Wants(p *Process) (done func()) {
 	r.mu.Lock()
 	r.wants[p]++
@@ -104,15 +104,15 @@ func (r *Right) Wants(p *Process) (done func()) {
 	})
 }
 
-// Granted says that a process believes that it has the right from now on, until the contexts end, if any are
-// given (such as a lock's Context()), or it says Done. It is a violation if as many others as the limit
-// allows believe it, too. A paused process, which cannot know better, and a killed one do not count.
+// Granted records that a process believes that it holds the right from now on, until the first context given, if
+// any, ends (such as a lock's Context()), or until Done. Further contexts are ignored. It is a violation if as many
+// others as the limit allows also believe it. Paused processes, which cannot notice a loss, and killed processes do
+// not count.
 func (r *Right) Granted(p *Process, until ...context.Context) *Grant {
 	return r.GrantedWith(p, 0, until...)
 }
 
-// GrantedWith is Granted with the right's fencing token: tokens have to grow. For a [Store] the token is what
-// it compares.
+// GrantedWith is Granted with the right's fencing token: tokens have to grow. A [Store] compares these tokens.
 func (r *Right) GrantedWith(p *Process, token int64, until ...context.Context) *Grant {
 	c := Claim{Token: token}
 	if len(until) > 0 {
@@ -121,7 +121,7 @@ func (r *Right) GrantedWith(p *Process, token int64, until ...context.Context) *
 	return r.Claimed(p, c)
 }
 
-// Claimed is Granted for rights that are shared, have parts, or may be taken away by faults.
+// Claimed is Granted for rights that are shared, have parts, or may be removed by faults.
 func (r *Right) Claimed(p *Process, c Claim) *Grant {
 	ended := c.Until != nil && c.Until.Err() != nil
 	if !r.byClock {
@@ -165,17 +165,17 @@ func (r *Right) Claimed(p *Process, c Claim) *Grant {
 	return g
 }
 
-// mostEnded is how many claims one after the other have a context that has ended, if that is a mistake. What has just
-// been acquired may be lost at the same instant; that does not happen again and again.
+// mostEnded is the number of consecutive claims with an ended context that is a violation. A hold may be lost at the
+// instant of its grant, but not several times in succession.
 const mostEnded = 3
 
-// judge says what is wrong with a new grant beside the others. The right's lock is held.
+// judge returns the violations of a new grant, given the others. The right's lock is held.
 func (r *Right) judge(g *Grant) (wrong []string) {
 	var beside []*Grant
 	leases := max(g.Leases, 1)
 	pardoned := g.pardoned()
 	if g.Until != nil && g.Until.Err() != nil {
-		return nil // it may be lost again already
+		return nil // it may already be lost
 	}
 	for _, other := range r.held {
 		if g.one(other) || r.limit == 1 && g.Shared && other.Shared {
@@ -223,7 +223,7 @@ func (r *Right) judge(g *Grant) (wrong []string) {
 	return wrong
 }
 
-// one says whether two grants are of one owner, or are one hold reported twice.
+// one reports whether two grants are of one owner, or are one hold reported twice.
 func (g *Grant) one(other *Grant) bool {
 	if g.Owner != "" && other.Owner != "" {
 		return g.Owner == other.Owner
@@ -231,13 +231,13 @@ func (g *Grant) one(other *Grant) bool {
 	return slices.ContainsFunc(g.Nodes, func(node string) bool { return slices.Contains(other.Nodes, node) })
 }
 
-// pardoned says whether the holder need not know yet that a fault has taken the right away.
+// pardoned reports whether a fault has removed the right, and the holder need not have noticed it yet.
 func (g *Grant) pardoned() bool {
 	removal, removed := g.right.w.Removed(g.Session, g.Nodes...)
 	return removed && (!removal.Sure || g.right.w.Elapsed()-removal.At <= g.right.w.Notice())
 }
 
-// believes says whether the process lives and still takes the right for its own. The right's lock is held.
+// believes reports whether the process runs and still believes that it holds the right. The right's lock is held.
 func (g *Grant) believes() bool {
 	return !g.done && (g.Until == nil || g.Until.Err() == nil) && !g.who.killed() && !g.who.over()
 }
@@ -248,7 +248,7 @@ func (p *Process) pausedNow() bool {
 	return p.slot.paused != nil
 }
 
-// over says whether the process's function has returned.
+// over reports whether the process's function has returned.
 func (p *Process) over() bool {
 	select {
 	case <-p.done:
@@ -276,9 +276,9 @@ func believers(grants []*Grant) string {
 	return s
 }
 
-// Use says that the process does, at this moment, what only a holder may do. It is a violation if its context
-// had ended before, or the right has passed to another since. While the process is paused Use waits: the act
-// comes when it goes on.
+// Use records that the process now does something that only a holder may do. It is a violation if the grant's
+// context ended before, if Done was called before, or if the right has passed to another. While the process is
+// paused Use waits: the act counts at the end of the pause.
 func (g *Grant) Use(format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
 	if !g.act(what) {
@@ -311,7 +311,7 @@ func (g *Grant) Use(format string, args ...any) {
 	}
 }
 
-// act waits for a paused process, and tells the story; it says false if the process is dead.
+// act waits while the process is paused, and adds the act to the story. It returns false if the process is killed.
 func (g *Grant) act(what string) bool {
 	g.who.gate()
 	if g.who.killed() {
@@ -321,15 +321,15 @@ func (g *Grant) act(what string) bool {
 	return true
 }
 
-// Returning says that the process begins to give the right back: its context ends by that, which is no loss.
-// It has the right until then.
+// Returning records that the process begins to release the right. The end of the grant's context is then not a loss.
+// The process still holds the right until the context ends, or until Done.
 func (g *Grant) Returning() {
 	g.right.mu.Lock()
 	defer g.right.mu.Unlock()
 	g.gives = true
 }
 
-// Done says that the process has given the right back, or takes it for lost.
+// Done records that the process has released the right, or regards it as lost.
 func (g *Grant) Done() {
 	r := g.right
 	r.mu.Lock()
@@ -344,7 +344,7 @@ func (g *Grant) Done() {
 	g.who.Logf("DONE with %s", r.name)
 }
 
-// beliefs are those who believe that they have the right, for a report.
+// beliefs describes the grants whose processes believe that they hold the right, for a report.
 func (r *Right) beliefs() (all []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -360,7 +360,7 @@ func (r *Right) beliefs() (all []string) {
 	return all
 }
 
-// moment is what a process is doing with the right, for the coverage.
+// moment returns the state of a process towards the right, one of moments.
 func (r *Right) moment(s *Replica) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -27,11 +27,10 @@ var (
 	timesFlag = flag.Int("chaos.times", 10, "how often a seed or a plan is played again, until it fails")
 )
 
-// standstill is how long a run may take by the wall clock: one in which somebody tries again without a pause
-// never ends.
+// standstill limits a run by the wall clock: a run with an endless retry without a pause would never end.
 var standstill = 3 * time.Minute
 
-// Result is what came of a run.
+// Result is the result of a run.
 type Result struct {
 	Plan       *Plan                    `json:"plan"`
 	Violations []Violation              `json:"violations,omitempty"`
@@ -43,14 +42,13 @@ type Result struct {
 	Least      map[string]time.Duration `json:"least,omitempty"`
 	Replicas   int                      `json:"replicas"`
 	Took       time.Duration            `json:"took"`            // virtual
-	Unfit      bool                     `json:"unfit,omitempty"` // its goroutines are still there
+	Unfit      bool                     `json:"unfit,omitempty"` // some of its goroutines have not ended
 	circles    bool                     // it was ended by the wall clock
 }
 
-// Test runs the scenario under many schedules of faults, and fails the test at the first that violates what
-// must hold, with the shortest schedule that still does. See the package's documentation for what a scenario
-// does and for the flags. Only the first Config counts. A test function calls it, or [Find], once, outside a
-// bubble.
+// Test runs the scenario under many schedules of faults. It fails the test at the first schedule with a violation,
+// and reports the shortest schedule that still has it. See the package's documentation for scenarios and flags. Only
+// the first Config counts. A test function calls it, or [Find], once, outside a bubble.
 func Test(t *testing.T, scenario func(w *World), cfg ...Config) {
 	t.Helper()
 	h := newHunt(t, scenario, cfg)
@@ -74,17 +72,17 @@ func Test(t *testing.T, scenario func(w *World), cfg ...Config) {
 	}
 }
 
-// Failure is a schedule that violates what must hold, made as short as it can be.
+// Failure is a schedule with a violation, made as short as possible.
 type Failure struct {
 	Violation Violation
 	Plan      *Plan
-	Report    string // what Test prints
-	Runs      uint64 // how many schedules were played until it was found
-	Replayed  int    // in how many of ten replays it failed again, as it was found
+	Report    string // the text that Test prints
+	Runs      uint64 // number of schedules played until it was found
+	Replayed  int    // number of the ten replays of the schedule as found that failed again
 }
 
-// Find is [Test] for a service that is known to have a mistake: it returns the first schedule that fails, and
-// nil if there is none. It does not fail the test, and keeps no files.
+// Find is [Test] for a service with a known bug: it returns the first schedule that fails, and nil if there is none. It
+// does not fail the test, and keeps no files.
 func Find(t *testing.T, scenario func(w *World), cfg ...Config) *Failure {
 	t.Helper()
 	h := newHunt(t, scenario, cfg)
@@ -94,7 +92,7 @@ func Find(t *testing.T, scenario func(w *World), cfg ...Config) *Failure {
 	return nil
 }
 
-// newHunt makes a hunt. In a child process it plays what the parent asks for instead, and does not return.
+// newHunt makes a hunt. In a child process it plays the parent's plans instead, and does not return.
 func newHunt(t *testing.T, scenario func(w *World), cfg []Config) *hunt {
 	t.Helper()
 	var c Config
@@ -104,7 +102,7 @@ func newHunt(t *testing.T, scenario func(w *World), cfg []Config) *hunt {
 	c = c.withDefaults()
 	if os.Getenv(workerEnv) != "" {
 		work(t, c, scenario)
-		t.SkipNow() // what comes after it is the parent's
+		t.SkipNow() // only the parent executes the rest of the test
 	}
 	return &hunt{t: t, cfg: c, covered: coverage{}, counts: coverage{}, least: leasts{}, started: time.Now()}
 }
@@ -126,7 +124,7 @@ type hunt struct {
 	failed  *Result
 }
 
-// search plays new seeds until there are enough, or the time is over, or one fails, which it returns.
+// search plays new seeds until the count or the time limit is reached, or one fails. It returns the failed run, or nil.
 func (h *hunt) search() *Result {
 	h.t.Helper()
 	from, count, limit := *fromFlag, *countFlag, *timeFlag
@@ -180,7 +178,7 @@ func (h *hunt) took(r *Result) {
 	h.covered.add(r.Coverage)
 	h.counts.add(r.Counts)
 	h.least.add(r)
-	// The lowest seed counts: what several workers find does not depend on which is first.
+	// The lowest seed counts: so the result depends less on the order of the workers.
 	if len(r.Violations) > 0 && (h.failed == nil || r.Plan.Seed < h.failed.Plan.Seed) {
 		h.failed = r
 	}
@@ -207,7 +205,7 @@ func (h *hunt) summary() string {
 	)
 }
 
-// replay plays a plan again until it fails.
+// replay plays a plan until it fails, -chaos.times times at most.
 func (h *hunt) replay(p *Plan) {
 	h.t.Helper()
 	var w worker

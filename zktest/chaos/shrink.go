@@ -11,18 +11,18 @@ import (
 // shrinker makes a failing plan shorter.
 type shrinker struct {
 	play    func(*Plan) *Result
-	check   string // what has to be violated, still
+	check   string // the violated check of the failed run; a shorter plan must violate the same
 	until   time.Time
-	sure    bool // the plan fails nearly always: so shall a shorter one
+	sure    bool // the plan failed in every replay; a shorter one must fail as surely
 	tries   int
 	best    *Result
-	printed time.Time // when progress was
-	plans   []*Result // each shorter than the one before it
+	printed time.Time // time of the last progress line
+	plans   []*Result // each shorter than its predecessor
 }
 
-// shrink leaves out, for as long as it may take by the wall clock, what the failure does not need: faults,
-// processes, servers, the exactness of times. It returns the failing plan and then those that it was made into, each
-// shorter than the one before, which all fail with the same violated check, and how many it has tried.
+// shrink leaves out faults, processes and servers that the failure does not need, and makes times round, until limit
+// by the wall clock. It returns the runs of the failing plan and of ever shorter plans, which all violate the same
+// check, and the number of its tries.
 func shrink(failed *Result, sure bool, limit time.Duration, play func(*Plan) *Result) ([]*Result, int) {
 	s := &shrinker{
 		play:  play,
@@ -43,7 +43,7 @@ func shrink(failed *Result, sure bool, limit time.Duration, play func(*Plan) *Re
 	return s.plans, s.tries
 }
 
-// progress prints now and then how far it has come.
+// progress prints the state of the search every 10 seconds.
 func (s *shrinker) progress() {
 	if time.Since(s.printed) < 10*time.Second {
 		return
@@ -55,8 +55,8 @@ func (s *shrinker) progress() {
 
 func (s *shrinker) going() bool { return time.Now().Before(s.until) }
 
-// try keeps the plan if it fails: in each of three runs, or in one of three if the failing plan itself does
-// not always.
+// try keeps the changed plan if it fails in each of three runs, or in one of three if the failing plan itself does not
+// always fail.
 func (s *shrinker) try(change func(p *Plan)) bool {
 	p := *s.best.Plan
 	p.Faults = slices.Clone(p.Faults)
@@ -81,7 +81,7 @@ func (s *shrinker) try(change func(p *Plan)) bool {
 	return false
 }
 
-// faults leaves out as many as it can: first halves, then smaller parts, then one by one.
+// faults leaves out as many faults as possible: first halves, then smaller parts, then single ones.
 func (s *shrinker) faults() (changed bool) {
 	for size := (len(s.best.Plan.Faults) + 1) / 2; size >= 1; size /= 2 {
 		for i := 0; i < len(s.best.Plan.Faults) && s.going(); {
@@ -95,8 +95,8 @@ func (s *shrinker) faults() (changed bool) {
 	return changed
 }
 
-// alone tries each fault by itself, at each process, and for as long as the longest fault: the others may only have
-// brought about that it strikes the right process, the one that holds a lock, for example, and for long enough.
+// alone tries each fault without the others, at each process, and for as long as the longest fault. The others may only
+// have caused that the fault strikes the right process, such as the holder of a lock, and for long enough.
 func (s *shrinker) alone() bool {
 	faults, longest := s.best.Plan.Faults, time.Duration(0)
 	if len(faults) < 2 {
@@ -121,8 +121,8 @@ func (s *shrinker) alone() bool {
 	return false
 }
 
-// replicas starts fewer processes, from the end, but one of each name at least. A fault's process is taken
-// modulo their number, so it is named first.
+// replicas leaves out processes, from the end, but keeps one of each name. A fault's process counts modulo their
+// number, so name reduces it first.
 func (s *shrinker) replicas() (changed bool) {
 	for s.going() {
 		n := s.best.Replicas
@@ -146,7 +146,7 @@ func roles(actors []string) (names []string) {
 	return names
 }
 
-// name gives faults the numbers of the processes that they strike.
+// name reduces the Process of each fault to the number of the process that it strikes.
 func (p *Plan) name(replicas int) {
 	for i := range p.Faults {
 		if p.Faults[i].Process %= max(replicas, 1); !p.Faults[i].Kind.ofProcess() {
@@ -177,7 +177,7 @@ func (s *shrinker) servers() (changed bool) {
 	return changed
 }
 
-// times makes faults happen sooner, their times round, and the time of trouble as short as they need.
+// times makes faults earlier, their times round, and Trouble as short as they need.
 func (s *shrinker) times() (changed bool) {
 	if len(s.best.Plan.Faults) > 0 {
 		for first := s.best.Plan.Faults[0].At; first > 2*time.Second; first /= 2 {
@@ -207,7 +207,7 @@ func (s *shrinker) times() (changed bool) {
 	return changed
 }
 
-// rounded is a duration of which a reader keeps one or two digits in mind.
+// rounded rounds a duration to one or two digits.
 func rounded(d time.Duration) time.Duration {
 	switch {
 	case d >= 10*time.Second:

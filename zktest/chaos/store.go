@@ -10,9 +10,9 @@ import (
 // ErrFenced is a [Store]'s refusal of a token that is older than one it has seen.
 var ErrFenced = errors.New("chaos: the store has seen a newer token")
 
-// Store is what a service writes to under a right: a store that remembers the largest fencing token, and
-// refuses smaller ones. A write takes some time, as over a network. It is a violation if the store has to
-// refuse the process that has the right now. Its methods are safe for concurrent use.
+// Store is a store that a service writes to under a right. It remembers the largest fencing token, and refuses
+// smaller ones. A write takes some time, as over a network. It is a violation if the store refuses the process that
+// has the right now. Its methods are safe for concurrent use.
 type Store struct {
 	w    *World
 	name string
@@ -22,7 +22,7 @@ type Store struct {
 	entries []Entry
 }
 
-// Entry is a write that a [Store] has taken.
+// Entry is a write that a [Store] has accepted.
 type Entry struct {
 	At    time.Duration
 	By    string
@@ -61,7 +61,7 @@ func (s *Store) Write(g *Grant, value string) error {
 	return ErrFenced
 }
 
-// Entries lists the writes that the store has taken, in their order.
+// Entries lists the writes that the store has accepted, in their order.
 func (s *Store) Entries() []Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()

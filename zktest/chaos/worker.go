@@ -19,9 +19,8 @@ import (
 	"github.com/go-curator/curator/internal/chance"
 )
 
-// A worker is a child process of the test binary, which plays one plan after the other: it reads them from
-// its standard input, a line each, and answers with a line that begins with marker. Everything else that it
-// prints is the service's own.
+// A worker is a child process of the test binary. It reads plans from its standard input, one a line, and writes the
+// result of each as a line that begins with marker. All other lines that it prints are the service's.
 const (
 	workerEnv = "CURATOR_CHAOS_WORKER"
 	marker    = "\x01chaos "
@@ -38,7 +37,7 @@ func work(t *testing.T, cfg Config, scenario func(*World)) {
 	}
 }
 
-// asked yields what the parent asks for. The process ends with its parent, also if a run does not end.
+// asked returns a channel of the lines from the parent. The process ends after its parent, even if a run does not end.
 func asked() <-chan []byte {
 	lines := make(chan []byte)
 	go func() {
@@ -66,11 +65,11 @@ func answer(r *Result) {
 	}
 	fmt.Printf("\n%s%s\n", marker, out)
 	if r.Unfit {
-		os.Exit(0) // its goroutines are still there
+		os.Exit(0) // some of its goroutines have not ended
 	}
 }
 
-// play runs a plan in a bubble of its own, with all that is random from the seed.
+// play runs a plan in a separate bubble, with all random numbers from the seed.
 func play(t *testing.T, p *Plan, cfg Config, scenario func(*World)) (r *Result) {
 	defer chance.Seed(p.Seed)()
 	defer func() {
@@ -89,7 +88,7 @@ func play(t *testing.T, p *Plan, cfg Config, scenario func(*World)) (r *Result) 
 	return r
 }
 
-// worker is the parent's end. The zero value starts its process when it is needed.
+// worker is the parent's side of a worker. The zero value starts its process when it is needed.
 type worker struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -97,7 +96,8 @@ type worker struct {
 	log *tail
 }
 
-// play has a plan played. A process that dies of it is a violation, and so is one that does not end.
+// play plays a plan in the child process. It is a violation if the process dies, or does not end the run within
+// standstill.
 func (w *worker) play(t *testing.T, p *Plan) *Result {
 	if w.cmd == nil {
 		if err := w.start(t); err != nil {
@@ -141,7 +141,7 @@ func (w *worker) play(t *testing.T, p *Plan) *Result {
 	}
 }
 
-// dead is the result of a plan that the process has not survived.
+// dead returns the result of a plan whose run ended the process.
 func (w *worker) dead(p *Plan, err error) *Result {
 	w.close()
 	text := w.log.text()
@@ -160,12 +160,11 @@ func died(p *Plan, check, text string) *Result {
 func (w *worker) start(t *testing.T) (err error) {
 	args := []string{"-test.run=" + pattern(t), "-test.timeout=0", "-test.count=1"}
 	if dir := flag.Lookup("test.gocoverdir"); dir != nil && dir.Value.String() != "" {
-		args = append(args, "-test.gocoverdir="+dir.Value.String()) // what is covered there counts
+		args = append(args, "-test.gocoverdir="+dir.Value.String()) // so that the child's code coverage counts
 	}
 	w.cmd = exec.Command(program, append(args, ownArgs(os.Args[1:])...)...)
 	w.cmd.Dir = directory
-	// One processor, and a garbage collector that seldom takes turns: a seed's run is nearly the same each
-	// time.
+	// With one processor and a garbage collector that seldom runs, a seed's run is nearly the same each time.
 	w.cmd.Env = append(os.Environ(), workerEnv+"=1", "GOMAXPROCS=1", "GOGC=1600")
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
 		return err
@@ -179,13 +178,13 @@ func (w *worker) start(t *testing.T) (err error) {
 	return w.cmd.Start()
 }
 
-// How this process was started. What it was started by may be relative to a directory that a test has left.
+// The program and the working directory at the start: os.Args[0] may be relative to a directory that a test has left.
 var (
 	program, _   = os.Executable()
 	directory, _ = os.Getwd()
 )
 
-// pattern is the value of -run that selects this test alone.
+// pattern returns the value of -run that selects this test alone.
 func pattern(t *testing.T) string {
 	var names []string
 	for _, part := range strings.Split(t.Name(), "/") {
@@ -194,14 +193,14 @@ func pattern(t *testing.T) string {
 	return strings.Join(names, "/")
 }
 
-// ownArgs returns the flags of the test's own among a test binary's arguments, and what follows the flags, as they
-// were written: a flag's value need not be what sets it.
+// ownArgs returns the arguments of a test binary without the flags of package testing and of this package, exactly as
+// written: the value of a parsed flag may not be valid as its argument.
 func ownArgs(args []string) (own []string) {
 	for len(args) > 0 {
 		arg := args[0]
 		name := strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-")
 		if name == arg || arg == "-" || arg == "--" {
-			return append(own, args...) // no flags any more
+			return append(own, args...) // the end of the flags
 		}
 		n := 1
 		name, _, valued := strings.Cut(name, "=")
@@ -218,7 +217,7 @@ func ownArgs(args []string) (own []string) {
 	return own
 }
 
-// parting is how long a process may take to end once it is asked for nothing more.
+// parting limits the time of a process to end after its standard input is closed.
 const parting = 5 * time.Second
 
 // close ends the process.
@@ -234,7 +233,7 @@ func (w *worker) close() {
 	w.cmd = nil
 }
 
-// tail keeps the last of what a process prints.
+// tail keeps the last tailSize bytes that a process prints.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte

@@ -14,8 +14,8 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// World is one run: an ensemble, the processes of a service, and what must hold. Its methods are safe for
-// concurrent use, except that those that name what must hold are for the scenario alone.
+// World is one run: an ensemble, the processes of a service, and the checks. Its methods are safe for concurrent use,
+// except that only the scenario may call the methods that name checks.
 type World struct {
 	plan  *Plan
 	cfg   Config
@@ -33,18 +33,18 @@ type World struct {
 	notes
 }
 
-// named is what the scenario has named, before the run.
+// named has the processes, rights, checks and scripts that the scenario has added, before the run.
 type named struct {
 	slots   []*Replica
 	rights  []*Right
 	checks  []check
-	results []func() // what is looked at in the end, by the driver
+	results []func() // the checks of Finally, called by the driver
 	scripts []func()
 }
 
-// notes are what has happened.
+// notes are the records of a run.
 type notes struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the following fields
 	story    []Line
 	violated []Violation
 	counts   map[string]int
@@ -58,13 +58,13 @@ type Line struct {
 	Text  string        `json:"text"`
 }
 
-// Violation is something that did not hold.
+// Violation is a failed check.
 type Violation struct {
 	Check   string        `json:"check"` // its name
 	At      time.Duration `json:"at"`
 	Text    string        `json:"text"`
-	Beliefs []string      `json:"beliefs,omitempty"` // who believed that it held what
-	Nodes   []string      `json:"nodes,omitempty"`   // ephemeral ones, and whose they were
+	Beliefs []string      `json:"beliefs,omitempty"` // the processes that believed that they held a right
+	Nodes   []string      `json:"nodes,omitempty"`   // ephemeral nodes and their owners
 }
 
 func (v Violation) String() string {
@@ -77,10 +77,10 @@ func (w *World) ConnectString() string { return w.ens.ConnectString() }
 // Servers lists the servers' addresses.
 func (w *World) Servers() []string { return w.ens.Addrs() }
 
-// Ensemble is the servers, for looking inside and for faults of your own.
+// Ensemble returns the servers, to look inside and for your own faults.
 func (w *World) Ensemble() *zktest.Ensemble { return w.ens }
 
-// SessionTimeout is the session timeout of the run's plan, for the clients.
+// SessionTimeout returns the session timeout of the run's plan, for the clients.
 func (w *World) SessionTimeout() time.Duration { return w.plan.SessionTimeout }
 
 // Plan returns the run's plan.
@@ -90,30 +90,29 @@ func (w *World) Plan() Plan {
 	return p
 }
 
-// Elapsed is the virtual time since the run began.
+// Elapsed returns the virtual time since the run began.
 func (w *World) Elapsed() time.Duration { return time.Since(w.began) }
 
-// Calm is closed when the faults are over.
+// Calm returns a channel that is closed when the faults are over.
 func (w *World) Calm() <-chan struct{} { return w.calmed }
 
-// Script adds faults by hand: f runs beside the plan's faults, from when the processes have been started, and
-// the faults are over when it has returned, too. It uses the methods of [Replica] and of [zktest.Ensemble],
-// and time.Sleep.
+// Script adds faults by hand: f starts after the processes and runs concurrently with the plan's faults. The faults are
+// not over before it has returned. It uses the methods of [Replica] and of [zktest.Ensemble], and time.Sleep.
 func (w *World) Script(f func()) { w.scripts = append(w.scripts, f) }
 
 // Logf adds a line to the run's story.
 func (w *World) Logf(format string, args ...any) { w.tell("scenario", format, args...) }
 
-// Count adds to a figure, which the runner sums up over all schedules and reports: a run in which nothing
-// happened has proven little.
+// Count adds n to a figure, which the runner sums up over all schedules and reports: runs without operations prove
+// little.
 func (w *World) Count(what string, n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts[what] += n
 }
 
-// Least notes a time of which the smallest counts, over all schedules: the runner reports it with its seed. A time
-// that shrinks is seen before it is too short.
+// Least records a time. The runner reports the smallest over all schedules, with its seed: so a time that shrinks is
+// noticed before it is too short.
 func (w *World) Least(what string, d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,10 +127,10 @@ func (w *World) tell(actor, format string, args ...any) {
 	w.story = append(w.story, Line{w.Elapsed(), actor, fmt.Sprintf(format, args...)})
 }
 
-// mostViolations bounds what a run reports: a service may do the same thing wrong for ever.
+// mostViolations limits the violations of a run: a service may repeat the same mistake for ever.
 const mostViolations = 100
 
-// Violate reports that something does not hold; the run goes on. After a hundred reports a run says no more.
+// Violate records a violation; the run continues. Only the first hundred violations of a run are recorded.
 func (w *World) Violate(check, format string, args ...any) {
 	w.mu.Lock()
 	enough := len(w.violated) >= mostViolations
@@ -150,7 +149,7 @@ func (w *World) Violate(check, format string, args ...any) {
 	w.violated = append(w.violated, v)
 }
 
-// ephemerals are the oldest ephemeral nodes, with their owners.
+// ephemerals lists the ten oldest ephemeral nodes, with their owners.
 func (w *World) ephemerals() (nodes []string) {
 	if w.ens == nil || w.ens.Leader() < 0 {
 		return nil
@@ -188,11 +187,11 @@ func (w *World) owner(session int64) string {
 	return fmt.Sprintf("session %#x", session)
 }
 
-// Errorf, FailNow and Helper let assertions that are made for a testing.T take the world instead: a failed
-// one is a violation with the name "assertion".
+// Errorf, FailNow and Helper let assertions that are written for a testing.T take the world instead: a failed assertion
+// is a violation with the name "assertion".
 func (w *World) Errorf(format string, args ...any) { w.Violate("assertion", format, args...) }
 
-// FailNow ends the function that it is called in: the scenario, or that of a process.
+// FailNow ends the scenario, script or process function that calls it.
 func (w *World) FailNow() { panic(errFailNow) }
 
 // Helper does nothing.
@@ -200,7 +199,7 @@ func (w *World) Helper() {}
 
 var errFailNow = errors.New("chaos: an assertion has failed")
 
-// guarded calls f, which an assertion may end.
+// guarded calls f, and recovers the panic of FailNow.
 func guarded(f func()) {
 	defer func() {
 		if r := recover(); r != nil && r != errFailNow {
@@ -210,7 +209,7 @@ func guarded(f func()) {
 	f()
 }
 
-// run plays a plan. It is called in a bubble.
+// run plays a plan. The caller runs in a bubble.
 func run(plan *Plan, cfg Config, scenario func(*World), abandon func(*Result)) *Result {
 	w := &World{
 		plan:    plan,
@@ -252,7 +251,7 @@ func run(plan *Plan, cfg Config, scenario func(*World), abandon func(*Result)) *
 	w.settle()
 	w.look(atRest)
 	w.stopAll()
-	time.Sleep(3*plan.SessionTimeout + plan.stale()) // sessions that were left end
+	time.Sleep(3*plan.SessionTimeout + plan.stale()) // sessions that were not closed expire
 	synctest.Wait()
 	w.nothingLeft()
 	for _, look := range w.results {
@@ -261,7 +260,7 @@ func run(plan *Plan, cfg Config, scenario func(*World), abandon func(*Result)) *
 	return w.result(ens.Trace)
 }
 
-// stuck ends a run with a process that does not stop, whose goroutines cannot be ended.
+// stuck ends a run with a process that does not stop: its goroutines cannot be ended.
 func (w *World) stuck(p *Process) {
 	w.Violate("stop", "%v has not stopped within %v after its context's end", p, w.plan.Patience)
 	r := w.result(w.ens.Trace)
@@ -269,7 +268,8 @@ func (w *World) stuck(p *Process) {
 	w.abandon(r)
 }
 
-// nothingLeft looks for what the service has left at the servers.
+// nothingLeft checks that the service has left no watches, sessions and ephemeral nodes, and that all members have the
+// same data.
 func (w *World) nothingLeft() {
 	ctx, cancel := context.WithTimeout(context.Background(), w.plan.Patience)
 	defer cancel()
@@ -307,7 +307,7 @@ func (w *World) nothingLeft() {
 	}
 }
 
-// differ finds a node in which two trees differ.
+// differ returns the path of a node that differs between two trees, and reports whether there is one.
 func differ(a, b map[string]zktest.Node) (path string, differ bool) {
 	for path, node := range a {
 		if other, there := b[path]; !there || string(node.Data) != string(other.Data) ||
@@ -323,7 +323,7 @@ func differ(a, b map[string]zktest.Node) (path string, differ bool) {
 	return "", false
 }
 
-// result is what came of the run.
+// result returns the result of the run.
 func (w *World) result(trace func() []string) *Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -345,7 +345,7 @@ func (w *World) result(trace func() []string) *Result {
 		if len(w.violated) > 0 {
 			r.Story = append(
 				s.seen(),
-				r.Story...) // ahead of what their answers bring about at the same instant
+				r.Story...) // before lines that the replies have caused at the same instant
 		}
 	}
 	slices.SortStableFunc(r.Story, func(a, b Line) int { return cmp.Compare(a.At, b.At) })

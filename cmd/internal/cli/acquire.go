@@ -50,7 +50,7 @@ func (t *taking) take(
 		release, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		if failed := h.release(release); failed != nil && t.verbose {
-			say(t.cmd.ErrOrStderr(), "%v", failed) // Close goes on with it
+			say(t.cmd.ErrOrStderr(), "%v", failed) // Close retries the deletion
 		}
 		return err
 	})
@@ -79,7 +79,7 @@ func (t *taking) acquired(
 	return h, err
 }
 
-// heldBy adds to err who holds the path now, if that is known within two seconds.
+// heldBy adds the path's present holder to err, if that is known within two seconds.
 func (t *taking) heldBy(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

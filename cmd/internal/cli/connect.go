@@ -17,9 +17,9 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// connection has the options that say which servers to use, and how. Each can be given by a flag or by an
-// environment variable: --tls-ca by CURATOR_TLS_CA. Secrets are read from files or the environment only,
-// since everybody on the machine can read command lines.
+// connection has the options that select the servers and how to connect. Each can be given by a flag or by an
+// environment variable: --tls-ca by CURATOR_TLS_CA. Secrets are read from files or the environment only, since every
+// user of the machine can read command lines.
 type connection struct {
 	servers              string
 	sessionTimeout       time.Duration
@@ -30,7 +30,7 @@ type connection struct {
 	id                   string
 	verbose              bool
 
-	shared *framework.Client // of the prompt in which the command runs; then there are no options
+	shared *framework.Client // of the prompt that runs the command; then no options are offered
 }
 
 func (c *connection) flags(f *pflag.FlagSet) {
@@ -93,9 +93,9 @@ func (c *connection) begin(cmd *cobra.Command, more ...framework.Option) (*frame
 	return framework.New(c.servers, append(options, more...)...)
 }
 
-// close closes a client that open has returned. What is left of the client is removed by that, or by the
-// servers when its session ends. The prompt's client goes on. One that was never connected has nothing to be
-// removed, and may hang at a server that does: the program ends without it.
+// close closes a client that open has returned. That removes the client's nodes, or the servers do when its session
+// ends. The prompt's client stays open. A client that was never connected has no nodes, and its Close may block on a
+// server that hangs: the program ends without it.
 func (c *connection) close(client *framework.Client) {
 	if client != c.shared && client.State().State != framework.NeverConnected {
 		_ = client.Close()
@@ -114,7 +114,7 @@ func (c *connection) drop(client *framework.Client) {
 	_ = client.CloseContext(ctx)
 }
 
-// open returns a client that is connected: the prompt's, or one of its own. The caller closes it with close.
+// open returns a connected client: the prompt's, or a new one. The caller closes it with close.
 func (c *connection) open(ctx context.Context, cmd *cobra.Command) (*framework.Client, error) {
 	if c.shared != nil {
 		return c.shared, nil
@@ -140,12 +140,12 @@ func (c *connection) open(ctx context.Context, cmd *cobra.Command) (*framework.C
 func served(ctx context.Context, client *framework.Client) error {
 	err := client.WaitConnected(ctx)
 	if err == nil {
-		// The first answer shows whether the servers serve this client, and comes after that of the question
-		// which rule keeps holds safe.
+		// The first reply shows whether the servers serve this client. By then the rule that keeps holds safe is
+		// known as well, since its request was sent before.
 		_, err = client.CheckExists().ForPath(ctx, "/")
 	}
 	if errors.Is(err, framework.ErrNoAuth) {
-		return nil // "/" may be somebody else's
+		return nil // another client may own "/"
 	}
 	return err
 }

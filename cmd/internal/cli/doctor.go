@@ -72,7 +72,7 @@ func (s *seeing) doctor(cmd *cobra.Command, probe string) error {
 	})
 }
 
-// report is what doctor has found, or has found already.
+// report returns the result of doctor, or the one that reach has made.
 func (s *seeing) report(ctx context.Context, opts ...inspect.Option) (inspect.Report, error) {
 	if s.without != nil {
 		return *s.without, nil
@@ -80,9 +80,9 @@ func (s *seeing) report(ctx context.Context, opts ...inspect.Option) (inspect.Re
 	return inspect.Doctor(ctx, s.client, opts...)
 }
 
-// reach is open for a client that need not be connected. It waits for --connect-timeout at most, and not so long if no
-// server can be expected to take it. If the servers do not serve it, the report is made of what is known by then: to ask
-// for more would be to wait again for a server that hangs.
+// reach is open for a client that need not be connected. It waits for --connect-timeout at most, and less if no
+// server can be expected to accept it. If the servers do not serve it, the report is made of the facts collected by
+// then: asking for more would mean to wait again for a server that hangs.
 func (s *seeing) reach(ctx context.Context, cmd *cobra.Command) (*framework.Client, error) {
 	if s.shared != nil {
 		return s.shared, nil
@@ -116,9 +116,9 @@ func (s *seeing) reach(ctx context.Context, cmd *cobra.Command) (*framework.Clie
 	return nil, fmt.Errorf("cannot connect: %w", err)
 }
 
-// askAround asks the servers how they are, again and again until ctx ends or there is nothing more to wait for: over says
-// so, or it calls noUse, since no server may serve. It returns what they have told last; what was cut short by the end
-// of ctx counts only if nothing was told before.
+// askAround asks the servers for their states repeatedly, until ctx ends, over is closed, or no server may serve:
+// then it calls noUse. It returns their last reports; reports cut short by the end of ctx count only if there are no
+// others.
 func askAround(ctx context.Context, noUse func(), over <-chan struct{}, client *framework.Client) (told []inspect.Server) {
 	for { // a leader may need a moment to notice that it has lost the others
 		all, err := inspect.Servers(ctx, client)
@@ -158,7 +158,7 @@ func (s *seeing) reportTable(to io.Writer, r inspect.Report) {
 	}
 }
 
-// facts are what is known of a client that is connected.
+// facts lists the facts about a connected client.
 func (s *seeing) facts(to io.Writer, r inspect.Report) {
 	safety := r.Health.Safety
 	facts := [][]string{
@@ -200,7 +200,7 @@ func serverRow(s inspect.Server) []string {
 		strconv.Itoa(s.Clients), tick, limit, most, sessions, plain.Text(s.Version)}
 }
 
-// short leaves out what nobody needs of a time.
+// short rounds a time to a useful precision.
 func short(d time.Duration) string {
 	if d > -time.Second && d < time.Second {
 		return d.Round(10 * time.Microsecond).String()
@@ -215,7 +215,7 @@ func trips(t inspect.RoundTrips) string {
 	return fmt.Sprintf("%v to %v, half within %v", short(t.Least), short(t.Most), short(t.Median))
 }
 
-// rights is an ACL, with what it means if that is all.
+// rights describes an ACL, and explains an entry that permits everything to everyone.
 func rights(acl []framework.ACL) string {
 	if acl == nil {
 		return "?"

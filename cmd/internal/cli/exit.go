@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// The exit codes of the program itself. A command's own status is returned as it is.
+// The exit codes of the program itself. A command's own status is returned unchanged.
 const (
 	exitNo           = 1 // not of the commands that run a command, whose status it may be
 	exitNotAcquired  = 121
@@ -25,7 +25,7 @@ const (
 	exitNotFound     = 127
 )
 
-// exitCodes are what help and docs/cli.md say of them.
+// exitCodes are listed in the help and in docs/cli.md.
 var exitCodes = []struct {
 	code, meaning string
 }{
@@ -75,7 +75,7 @@ func (e exit) Unwrap() error { return e.err }
 
 func usage(format string, args ...any) error { return exit{exitUsage, fmt.Errorf(format, args...)} }
 
-// exitOf says with which code, and with which message if any, an error ends the program.
+// exitOf returns the program's exit code for an error, and the message if there is one.
 func exitOf(err error) exit {
 	var known exit
 	var asked run.Asked

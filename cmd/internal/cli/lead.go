@@ -31,7 +31,7 @@ that of Java's LeaderSelector.`,
 	cmd.Flags().BoolVar(&once, "once", false, "exit after the first term, however it ended")
 	u.flags(cmd.Flags())
 	minHold := cmd.Flags().Lookup("min-hold")
-	minHold.DefValue = "1s" // a command that ends at once is not started a hundred times a second
+	minHold.DefValue = "1s" // so that a command that ends immediately is not started a hundred times a second
 	u.minHold = time.Second
 	return cmd
 }

@@ -75,8 +75,8 @@ func sideOf(
 	}
 }
 
-// alone releases the lock, and says so, if somebody uses its path for a lock of the other kind: the two kinds
-// do not exclude each other. Of two that come together the later one sees the earlier one's node.
+// alone releases the lock and returns an error if the path is also used for a lock of the other kind: the two kinds
+// do not exclude each other. Of two that come at the same time the later one sees the earlier one's node.
 func (h hold) alone(ctx context.Context, client *framework.Client, path, give string, marks ...string) error {
 	names, err := client.GetChildren().ForPath(ctx, path)
 	for _, name := range names {
@@ -89,7 +89,7 @@ func (h hold) alone(ctx context.Context, client *framework.Client, path, give st
 	if err != nil {
 		release, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_ = h.release(release) // Close goes on with it
+		_ = h.release(release) // Close retries the deletion
 	}
 	return err
 }

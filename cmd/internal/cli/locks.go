@@ -138,7 +138,7 @@ func (s *seeing) locksTable(to io.Writer, f inspect.Found) {
 	}
 }
 
-// name is how people know a participant: by its data, or where it is.
+// name returns a participant's name for people: its data, or its address.
 func (s *seeing) name(p inspect.Participant) string {
 	switch client := s.connected.By[p.Session].Client; {
 	case len(p.Data) > 0 && !p.Revoked:
@@ -167,7 +167,7 @@ func first(all []inspect.Participant) (since time.Time) {
 	return since
 }
 
-// warnings say what was not seen.
+// warnings describe the parts of the tree that were not read.
 func warnings(f inspect.Found) (all []string) {
 	if f.Stopped != "" {
 		all = append(all, "there may be more: "+f.Stopped+"; give a root further down, or --nodes")

@@ -55,8 +55,7 @@ or the command fails, nobody runs it again, whether or not it has done anything:
 	return cmd
 }
 
-// arguments takes PATH SLOT -- COMMAND…. Of an interval it is the one that it is now: --jitter may end in the
-// next one.
+// arguments takes PATH SLOT -- COMMAND…. The slot of an interval is fixed here: --jitter may end in the next one.
 func (d *doing) arguments(cmd *cobra.Command, args []string) error {
 	dash := cmd.ArgsLenAtDash()
 	if dash != 2 || dash == len(args) {
@@ -110,7 +109,7 @@ func (d *doing) do() error {
 			if end = d.work(work, r); exitOf(end).code != 0 {
 				return end
 			}
-			var asked context.Context // whoever asks to end does not wait for the record
+			var asked context.Context // a signal that asks to end does not wait for the record
 			asked, heard = d.untilAsked(context.Background())
 			context.AfterFunc(asked, func() { cancel(context.Cause(asked)) })
 			return nil
@@ -122,8 +121,8 @@ func (d *doing) do() error {
 	})
 }
 
-// work runs the command under the job's lock. Only one that has ended by itself, and as it wanted, has done
-// the slot: a signal may have ended it early, whatever its status.
+// work runs the command under the job's lock. The slot is done only if the command has exited with status 0 and was
+// not asked to end: after a signal it may have ended early with any status.
 func (d *doing) work(ctx context.Context, r once.Run) error {
 	h := hold{Hold: runHold{ctx, r}, node: r.Path(), token: r.FencingToken, slot: r.Slot.String()}
 	least, began := d.minHold, time.Now()
@@ -140,7 +139,7 @@ func (d *doing) work(ctx context.Context, r once.Run) error {
 	return end
 }
 
-// ended is the end of the program after the command has run. err is that of Do.
+// ended returns the program's end after the command has run. err is the result of Do.
 func (d *doing) ended(end, err error) error {
 	switch {
 	case exitOf(end).code != 0:

@@ -1,5 +1,5 @@
-// Package cli is the command line of curator: one file for each command, what they share in connect.go
-// (options for the servers), under.go (running under a hold) and exit.go (exit codes).
+// Package cli is the command line of curator: one file for each command; the shared parts are in connect.go (options
+// for the servers), under.go (running under a hold) and exit.go (exit codes).
 package cli
 
 import (
@@ -96,7 +96,7 @@ func none(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// say prints a line for people, in which only a terminal sees colours.
+// say prints a line for people, with colours on a terminal only.
 func say(to io.Writer, format string, args ...any) {
 	name := "curator:"
 	if file, ok := to.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" &&

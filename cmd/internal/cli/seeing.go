@@ -20,7 +20,7 @@ import (
 	"github.com/go-curator/curator/inspect"
 )
 
-// seeing is what the commands that only look have in common: who, locks, why and doctor.
+// seeing is shared by the commands that only read: who, locks, why and doctor.
 type seeing struct {
 	connection
 	output string
@@ -30,7 +30,7 @@ type seeing struct {
 	path      string
 	client    *framework.Client
 	connected inspect.Connected
-	asked     time.Time       // when the servers were asked who is connected
+	asked     time.Time       // when the servers were asked for their connections
 	without   *inspect.Report // of a client that the servers do not serve
 }
 
@@ -55,8 +55,7 @@ func (s *seeing) onePath(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// look connects and calls f with a context that ends when a signal asks to end. watch says that f goes on
-// until then.
+// look connects and calls f with a context that ends when a signal asks to end. watch means that f runs until then.
 func (s *seeing) look(cmd *cobra.Command, watch bool, f func(ctx context.Context) error) error {
 	return s.lookBy(s.open, cmd, watch, f)
 }
@@ -93,7 +92,7 @@ func (s *seeing) lookBy(
 	return cause(ctx, err)
 }
 
-// once asks one time. The answer is not older than the question.
+// once calls f one time. Its result is not older than the call.
 func (s *seeing) once(ctx context.Context, f func(ctx context.Context) error) error {
 	if err := s.client.Sync().ForPath(ctx, "/"); err != nil {
 		return err
@@ -104,14 +103,14 @@ func (s *seeing) once(ctx context.Context, f func(ctx context.Context) error) er
 	return f(ctx)
 }
 
-// askServers asks who is connected, if that is known of some servers and not of all.
+// askServers asks for the connections, and keeps the result for the output.
 func (s *seeing) askServers(ctx context.Context) (err error) {
 	s.asked = time.Now()
 	s.connected, err = inspect.Connections(ctx, s.client)
 	return err
 }
 
-// sessions asks the servers again if there is somebody whose address they may know, but not at every change.
+// sessions asks the servers for connections if they may have a participant's address, but not at every change.
 func (s *seeing) sessions(ctx context.Context, lines ...inspect.Line) {
 	const pause = 5 * time.Second
 	if since := time.Since(s.asked); !s.asked.IsZero() && (since < pause || len(s.connected.By) == 0) {
@@ -129,9 +128,8 @@ func (s *seeing) sessions(ctx context.Context, lines ...inspect.Line) {
 	}
 }
 
-// follow shows each state that is yielded, on a terminal in place of the last one. Ages go on from second to
-// second without a request. seen is called for each state, before table, and prints it as JSON if that is
-// asked for.
+// follow shows each state that is yielded, on a terminal in place of the last one. Ages advance every second without
+// a request. seen is called for each state, before table, and prints it as JSON if that is asked for.
 func follow[T any](
 	ctx context.Context, s *seeing, states func(context.Context) iter.Seq2[T, error], seen func(T) error, table func(io.Writer, T),
 ) error {
@@ -199,8 +197,8 @@ func screenOf(to io.Writer) *os.File {
 	return nil
 }
 
-// show writes text in place of what is on the screen, as much as there is room for. Without a screen it is
-// written after what was written before.
+// show writes text in place of the screen's content, as much as there is room for. Without a screen it is appended to
+// the earlier output.
 func show(to io.Writer, screen *os.File, text string) error {
 	if screen == nil {
 		_, err := io.WriteString(to, text+"\n")
@@ -221,7 +219,7 @@ func show(to io.Writer, screen *os.File, text string) error {
 		if r := []rune(line); len(r) > width {
 			line = string(r[:width-1]) + "…"
 		}
-		b.WriteString(line + "\x1b[K\r\n") // and nothing is left of the longer line that was there
+		b.WriteString(line + "\x1b[K\r\n") // and removes the rest of a longer line
 	}
 	b.WriteString("\x1b[J")
 	_, err = io.WriteString(to, b.String())
@@ -253,7 +251,7 @@ func many(n int, one, more string) string {
 	return fmt.Sprint(n, " ", more)
 }
 
-// age is how long ago something was by the servers' clock, which may be ahead of ours.
+// age returns the time since an event, which the servers' clock has timed: that may be ahead of this machine's.
 func age(since time.Time) string {
 	if since.IsZero() {
 		return "-"

@@ -10,8 +10,8 @@ import (
 	"github.com/go-curator/curator/inspect"
 )
 
-// What the commands that look write as JSON. Sessions are text, since they do not fit into the numbers of
-// other languages; times are in the form of RFC 3339. The names are documented in docs/cli.md, and stay.
+// The JSON of the commands that only read. Sessions are text, since they do not fit into the numbers of other
+// languages; times are in the form of RFC 3339. The names are documented in docs/cli.md, and stay.
 
 type jsonLine struct {
 	Path     string            `json:"path"`
@@ -34,7 +34,7 @@ type jsonParticipant struct {
 	Reader  bool            `json:"reader,omitempty"`
 	Since   *time.Time      `json:"since,omitempty"` // by the servers' clock
 	Session string          `json:"session,omitempty"`
-	Client  string          `json:"client,omitempty"` // its address, if the servers tell
+	Client  string          `json:"client,omitempty"` // its address, if the servers report it
 	Token   int64           `json:"token,omitempty"`
 	Data    string          `json:"data,omitempty"`       // if it is text
 	Bytes   []byte          `json:"dataBase64,omitempty"` // if it is not
@@ -103,7 +103,7 @@ func (s *seeing) print(document any, each ...any) error {
 	return nil
 }
 
-// printChange writes a line of JSON with the time at which it was seen.
+// printChange writes a line of JSON with the present time.
 func (s *seeing) printChange(l jsonLine) error {
 	_, err := io.WriteString(s.cmd.OutOrStdout(), encode(struct {
 		At time.Time `json:"at"`

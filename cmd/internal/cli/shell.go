@@ -36,7 +36,7 @@ func (c *shellConnection) Begin(
 	return c.begin(cmd, opts...)
 }
 
-// promptCommands are those that the prompt has beside its own. They use its client.
+// promptCommands are the prompt's additional commands. They use its client.
 func promptCommands(c shell.Connection, client *framework.Client) []*cobra.Command {
 	own := connection{shared: client}
 	if c, ok := c.(*shellConnection); ok {
@@ -53,7 +53,7 @@ func promptCommands(c shell.Connection, client *framework.Client) []*cobra.Comma
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			err := run(cmd, args)
 			if end, ok := err.(exit); ok && end.code == 0 {
-				return nil // an end like any other, after which the prompt goes on
+				return nil // a normal end: the prompt continues
 			}
 			return err
 		}

@@ -23,7 +23,7 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// under is what all commands that run a command under a hold have in common.
+// under is shared by all commands that run a command under a hold.
 type under struct {
 	connection
 	grace   keeper.Grace
@@ -48,7 +48,7 @@ func (u *under) flags(f *pflag.FlagSet) {
 	u.connection.flags(f)
 }
 
-// hold is what a command is run under.
+// hold is a hold under which a command is run.
 type hold struct {
 	run.Hold
 	node    string
@@ -86,8 +86,8 @@ func (u *under) given(cmd *cobra.Command, path string, command []string) error {
 	return nil
 }
 
-// begin looks for the command, waits for the jitter and connects. f is called with a context that ends when a
-// signal asks to end; stop gives the signals to somebody else. Then the client is closed.
+// begin looks for the command, waits for the jitter and connects. f is called with a context that ends when a signal
+// asks to end; stop ends that handling of signals, for another handler. Then the client is closed.
 func (u *under) begin(f func(ctx context.Context, stop func()) error) (err error) {
 	u.program, err = exec.LookPath(u.command[0])
 	switch {
@@ -139,9 +139,10 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// fit returns the grace, with defaults for what is not given, if the session timeout can give it: what a hold
-// has left while the servers answer must be more, or a command would be told to end for nothing. A quarter of
-// that is for slow answers, and half of it by default.
+// fit returns the grace, with defaults for the parts that are not given, or an error if the session timeout is too
+// short for it: the remaining time of a hold while the servers reply must be longer than the grace, or a command
+// would be asked to end without a reason. A quarter of that remaining time is reserved for slow replies, and the
+// grace is half of it by default.
 func (u *under) fit() (keeper.Grace, error) {
 	g, safety := u.grace, u.client.Safety()
 	if safety.Refused != nil {
@@ -173,8 +174,8 @@ func (u *under) patient() *framework.Client {
 	return u.client.UsingRetry(retry.RetryForever{Sleep: time.Second})
 }
 
-// run runs the command under the hold, keeps the hold for as long as --min-hold says, and reports the outcome
-// as the end of the program. It does not release.
+// run runs the command under the hold, keeps the hold for at least --min-hold, and returns the outcome as the end of
+// the program. It does not release.
 func (u *under) run(h hold) (run.Outcome, error) {
 	grace, err := u.fit()
 	if err != nil {
@@ -205,7 +206,7 @@ func (u *under) run(h hold) (run.Outcome, error) {
 	return outcome, exit{code: outcome.Status}
 }
 
-// scripted says that standard input has the lines of a prompt, which are not for the command.
+// scripted reports whether standard input has the lines of a prompt, which are not for the command.
 func (u *under) scripted() bool { return u.shared != nil && !term.IsTerminal(int(os.Stdin.Fd())) }
 
 // keep keeps the hold for a while, until a signal asks to end, which it returns, or the hold is lost.
@@ -224,7 +225,7 @@ func (u *under) keep(h hold, d time.Duration) os.Signal {
 	return asked.Signal
 }
 
-// environment is that of the command. Of a hold around this one nothing is left in it.
+// environment returns the command's environment. It has no variables of an outer hold.
 func (u *under) environment(h hold) []string {
 	var env []string
 	own := []string{"CURATOR_PATH=", "CURATOR_NODE=", "CURATOR_TOKEN=", "CURATOR_DEADLINE=", "CURATOR_SLOT="}

@@ -94,7 +94,7 @@ func (w *web) serve(cmd *cobra.Command) error {
 		return err
 	case <-ctx.Done():
 	}
-	page.Close() // ends the streams, for which Shutdown would wait
+	page.Close() // ends the streams; Shutdown would wait for them
 	ending, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if server.Shutdown(ending) != nil {
@@ -104,7 +104,7 @@ func (w *web) serve(cmd *cobra.Command) error {
 	return nil
 }
 
-// pageOptions are the page's, and what the user should know of them.
+// pageOptions returns the page's options, and a warning about them for the user.
 func (w *web) pageOptions() (options []inspecthttp.Option, warning string, err error) {
 	host, _, err := net.SplitHostPort(w.listen)
 	if err != nil {

@@ -101,7 +101,7 @@ func (s *seeing) lineTable(to io.Writer, l inspect.Line) {
 	}
 }
 
-// headline says what a line is.
+// headline describes a line.
 func headline(l inspect.Line) string {
 	switch l.Kind {
 	case inspect.Nothing:

@@ -51,16 +51,16 @@ func (s *seeing) why(cmd *cobra.Command, root string) error {
 }
 
 // settles is how long why waits before it calls a ring a possible deadlock. Sessions that lock in several goroutines
-// are in one now and then, for as long as they hold something.
+// are in a ring now and then, until one of them releases.
 const settles = 5 * time.Second
 
-// snapshot is what why sees at once: all that it prints is of one.
+// snapshot is the input of one output: all that why prints is of one snapshot.
 type snapshot struct {
 	line  inspect.Line // at the path
 	graph inspect.Graph
 }
 
-// looks are how it is now, and what of it was there some time ago, too, if that has to be known.
+// looks returns the present state, and the part of it that has lasted for some time, if that is needed.
 func (s *seeing) looks(ctx context.Context, root string) (now snapshot, lasting inspect.Graph, err error) {
 	if now, err = s.see(ctx, root); err != nil || len(now.graph.Circles) == 0 {
 		return now, now.graph, err
@@ -92,7 +92,7 @@ func (s *seeing) see(ctx context.Context, root string) (l snapshot, err error) {
 		case errors.Is(err, framework.ErrNoChroot):
 			return err
 		case errors.Is(err, framework.ErrNoNode) && l.line.Kind == inspect.Nothing && below(root, s.path):
-			return nil // there is neither; the graph is empty, as it is of a root that has no lines
+			return nil // there is neither; the graph is empty, as for a root that has no lines
 		case errors.Is(err, framework.ErrNoNode):
 			return fmt.Errorf("--root %s does not exist: %w", plain.Text(root), err)
 		case errors.Is(err, framework.ErrNoAuth) && root != s.path:
@@ -103,7 +103,7 @@ func (s *seeing) see(ctx context.Context, root string) (l snapshot, err error) {
 	return l, err
 }
 
-// tellWhy says what of the graph concerns the path. What has lasted may be wrong.
+// tellWhy prints the part of the graph that concerns the path. The findings are of lasting.
 func (s *seeing) tellWhy(now snapshot, lasting inspect.Graph) error {
 	line, graph := now.line, now.graph
 	why := jsonWhy{Path: s.path, Lines: []jsonLine{}, Chains: [][]jsonEdge{}, Findings: []jsonFinding{},
@@ -124,7 +124,7 @@ func (s *seeing) tellWhy(now snapshot, lasting inspect.Graph) error {
 			}
 		}
 	}
-	rings := map[string]bool{} // the paths of a ring of which one is concerned
+	rings := map[string]bool{} // the paths of a ring that has a concerned path
 	for _, ring := range lasting.Circles {
 		for _, e := range ring {
 			rings[ring[0].Path] = rings[ring[0].Path] || concerned[e.Path]
@@ -136,7 +136,7 @@ func (s *seeing) tellWhy(now snapshot, lasting inspect.Graph) error {
 			why.Findings = append(why.Findings, jsonFinding{f.Trouble, f.Path, f.Text})
 		}
 	}
-	if len(here) == 0 { // nothing that somebody holds; what is there says itself what is wrong
+	if len(here) == 0 { // no line at the path or below it; the notes of the node describe its problems
 		for _, note := range line.Notes {
 			why.Findings = append(why.Findings, jsonFinding{inspect.Wrong, line.Path, plain.Text(note)})
 		}
@@ -154,7 +154,7 @@ func (s *seeing) tellWhy(now snapshot, lasting inspect.Graph) error {
 	return nil
 }
 
-// below says whether a path is at root or below it.
+// below reports whether a path is at root or below it.
 func below(path, root string) bool {
 	return path == root || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/")
 }
@@ -162,7 +162,7 @@ func below(path, root string) bool {
 type jsonWhy struct {
 	Path     string        `json:"path"`
 	Lines    []jsonLine    `json:"lines"`
-	Chains   [][]jsonEdge  `json:"chains"` // of each line that somebody waits in: who waits for whom
+	Chains   [][]jsonEdge  `json:"chains"` // of each line with waiters: the chain of waits
 	Findings []jsonFinding `json:"findings"`
 	Unknown  string        `json:"connectionsUnknown,omitempty"` // why silent processes may not be seen
 }

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now is the time since some moment in the past, sleep included: on macOS this clock goes on.
+// Now returns the time since some moment in the past, sleep included: on macOS this clock runs during sleep.
 func Now() time.Duration {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)

@@ -1,3 +1,3 @@
-// Package clock reads the clock by which a command's time is counted: the same for all processes of the
-// machine, set by nobody, and going on while the machine sleeps.
+// Package clock reads the clock that times a command: the same for all processes of the machine, not affected by
+// setting the time, and running while the machine sleeps.
 package clock

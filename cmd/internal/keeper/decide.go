@@ -2,16 +2,16 @@ package keeper
 
 import "time"
 
-// Grace is how much of its certain time a hold gives to a command to end in.
+// Grace is the part of a hold's certain time that is reserved for the end of its command.
 type Grace struct {
 	Term time.Duration // between TERM and KILL
 	Kill time.Duration // between KILL and the end of the certain time
 }
 
-// Sum is how long before the end of the certain time a command is told to end.
+// Sum returns how long before the end of the certain time a command is sent TERM.
 func (g Grace) Sum() time.Duration { return g.Term + g.Kill }
 
-// situation is what the keeper knows. Instants are readings of package clock.
+// situation is the input of decide. Instants are readings of package clock.
 type situation struct {
 	until  time.Duration // the hold is certain until then: the last word of the parent counts, later or earlier
 	ending bool          // it is to end, whatever time is left
@@ -24,12 +24,12 @@ type action int8
 const (
 	wait action = iota
 	term        // send TERM
-	kill        // send KILL, and again until nothing is left
+	kill        // send KILL, repeatedly until all processes have ended
 )
 
-// decide says what is to be done now and, if that is nothing, when to ask again at the latest. A pure
-// function. TERM is never taken back: a command that was told to end gets its time for that, no more, and less
-// if the hold's time is over before.
+// decide returns the next action and, if that is wait, when to call decide again at the latest. It is a pure
+// function. TERM is final: a command that has received it gets Term to end, not more, and less if the hold's time
+// ends before.
 func decide(s situation, g Grace, now time.Duration) (action, time.Duration) {
 	last := s.until - g.Kill
 	if s.termed {

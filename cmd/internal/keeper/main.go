@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/cmd/internal/clock"
 )
 
-// look is how often the keeper looks at the clock at least: its timers stand still while the machine sleeps.
+// look bounds the time between two looks at the clock: the keeper's timers stand still while the machine sleeps.
 const look = 100 * time.Millisecond
 
 // Main is the keeper's life, and returns the exit status of its process.
@@ -53,8 +53,8 @@ func Main(args []string) int {
 	return 0
 }
 
-// deafen makes the keeper survive signals that mean the command, or everybody: they are its parent's to pass
-// on. What was ignored from the beginning stays so, for the command inherits it (nohup).
+// deafen makes the keeper survive signals that are sent to the command, or to the whole group: its parent passes them
+// on. Signals that were ignored from the beginning stay ignored, since the command inherits that (nohup).
 func deafen() {
 	drop := make(chan os.Signal, 1)
 	for _, s := range []os.Signal{
@@ -87,10 +87,10 @@ type keeper struct {
 	early   []syscall.Signal // passed on before the command was started
 	pid     int
 	status  int
-	exited  bool // the command itself is over
-	alone   bool // and so are all that came from it, as far as they are children of this process
+	exited  bool // the command itself has ended
+	alone   bool // and so have all its descendants that are children of this process
 	killed  bool // KILL was sent
-	told    bool // the command was told to end before it did
+	told    bool // the command was sent TERM or KILL before its end
 }
 
 // listen reads the parent's words. The channel is closed at their end, which is the parent's.
@@ -107,8 +107,8 @@ func listen(words *os.File) <-chan word {
 	return heard
 }
 
-// mayStart waits until there is time for a command: a keeper may come late on a busy machine. It says false
-// when there will be none.
+// mayStart waits until there is time for a command: a keeper may come late on a busy machine. It returns false if
+// there will be none.
 func (k *keeper) mayStart(heard <-chan word) bool {
 	for {
 		switch act, _ := decide(k.situation, k.grace, clock.Now()); act {
@@ -117,7 +117,7 @@ func (k *keeper) mayStart(heard <-chan word) bool {
 		case kill:
 			return false
 		}
-		select { // a command would be told to end at once; the next word may give it more time
+		select { // a command would be sent TERM immediately; the next word may give it more time
 		case w, ok := <-heard:
 			switch {
 			case !ok:
@@ -132,7 +132,7 @@ func (k *keeper) mayStart(heard <-chan word) bool {
 	}
 }
 
-// keep returns when nothing of the command is left.
+// keep returns when all processes of the command have ended.
 func (k *keeper) keep(heard <-chan word, reaped <-chan Exit) {
 	timer := time.NewTimer(0)
 	for !k.over() {
@@ -142,16 +142,16 @@ func (k *keeper) keep(heard <-chan word, reaped <-chan Exit) {
 		case kill:
 			k.killed = true
 			Signal(k.pid, syscall.SIGKILL)
-			pause = 10 * time.Millisecond // whoever was just being forked is killed next time
+			pause = 10 * time.Millisecond // a process that was just being forked is killed next time
 		case term:
 			k.termed, k.term = true, now
 			Signal(k.pid, syscall.SIGTERM)
-			Signal(k.pid, syscall.SIGCONT) // who is stopped cannot end
+			Signal(k.pid, syscall.SIGCONT) // a stopped process cannot end
 			continue
 		case wait:
 			pause = min(pause, next-now)
 		}
-		if k.alone { // its group is not, and tells nobody when it is
+		if k.alone { // its group is not empty, and its end is not reported to this process
 			pause = min(pause, 20*time.Millisecond)
 		}
 		timer.Reset(pause)
@@ -172,15 +172,15 @@ func (k *keeper) keep(heard <-chan word, reaped <-chan Exit) {
 			}
 			if exit.PID == k.pid {
 				k.status, k.exited, k.told = exit.Status, true, k.termed || k.killed
-				k.ending = true // what it has left behind would go on after the hold
+				k.ending = true // processes that it has started must not outlive the hold
 			}
 			k.alone = !ok || exit.Last
 		}
 	}
 }
 
-// over says whether nothing is left of the command. Once that is so, nobody may be signalled by its number
-// again: it may have become somebody else's.
+// over reports whether all processes of the command have ended. After that its number must not be signalled again:
+// another process may have it.
 func (k *keeper) over() bool { return k.exited && k.alone && Gone(k.pid) }
 
 func (k *keeper) report(r Report) {

@@ -14,9 +14,9 @@ type Exit struct {
 	Last   bool // no child is left
 }
 
-// Reap waits for all children of this process, also for those that it has adopted, and reports the end of
-// each. The channel is closed when there are none left. The process must not wait for its children in any
-// other way. A child that Ctrl-Z has stopped is made to go on: nobody else would do that.
+// Reap waits for all children of this process, also for the adopted ones, and reports the end of each. The channel is
+// closed when there are none left. The process must not wait for its children in any other way. A child that Ctrl-Z
+// has stopped is continued, since no shell would do that.
 func Reap() <-chan Exit {
 	reaped := make(chan Exit, 16)
 	go func() { // it ends with the last child
@@ -49,7 +49,7 @@ func Reap() <-chan Exit {
 	return reaped
 }
 
-// Gone says whether the process group has nobody in it.
+// Gone reports whether the process group is empty.
 func Gone(group int) bool { return errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) }
 
 // Signal sends a signal to the process group and, where they can be found, to all others that descend from

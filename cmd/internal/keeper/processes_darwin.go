@@ -2,7 +2,7 @@ package keeper
 
 import "syscall"
 
-// attributes: a process group of its own. Nothing here ends a process with its parent.
+// attributes: a separate process group. macOS cannot end a process with its parent.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // Adopt does nothing: here who loses its parent goes to launchd.

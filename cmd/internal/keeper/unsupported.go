@@ -2,5 +2,5 @@
 
 package keeper
 
-// Main returns at once: no command is run here.
+// Main returns immediately: commands are not supported here.
 func Main([]string) int { return 2 }

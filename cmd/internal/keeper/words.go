@@ -12,19 +12,19 @@ import (
 const Word = "__keep"
 
 // Pipes are the descriptors of a keeper's ends of the pipes to its parent. They are not 3 and 4, which are the
-// command's if whoever started the program has given it any (make's jobserver does).
+// command's if the program was started with any (make's jobserver does that).
 type Pipes struct {
 	Words   uintptr // from the parent; its end is the parent's
 	Reports uintptr // to the parent
 }
 
-// Until is a word to the keeper: the hold is certain until then. It replaces what was said before.
+// Until is a word to the keeper: the hold is certain until then. It replaces earlier ones.
 func Until(at time.Duration) string { return fmt.Sprintf("until %d\n", max(at, 0)) }
 
 // Pass is a word to the keeper: this signal is for the command.
 func Pass(s syscall.Signal) string { return fmt.Sprintf("signal %d\n", s) }
 
-// word is what [Until] or [Pass] wrote.
+// word is a parsed [Until] or [Pass].
 type word struct {
 	until  time.Duration
 	signal syscall.Signal // 0 if it is an until
@@ -47,9 +47,9 @@ func parseWord(line string) (word, error) {
 type Report struct {
 	Started int    // the command runs, and this is its process, and the number of its group
 	Failed  string // it could not be started, for this reason
-	Ended   bool   // nothing of it is left
+	Ended   bool   // all its processes have ended
 	Status  int    // its exit status, 128 and the signal's number if a signal has ended it
-	Told    bool   // the keeper has told it to end
+	Told    bool   // the keeper has sent it TERM or KILL, or has not started it for lack of time
 }
 
 func (r Report) String() string {
@@ -79,7 +79,7 @@ func ParseReport(line string) (r Report, err error) {
 	return r, err
 }
 
-// Job is what a keeper is started with.
+// Job has the parameters of a keeper.
 type Job struct {
 	Pipes
 	Until   time.Duration // the hold is certain until then at first
@@ -88,7 +88,7 @@ type Job struct {
 	Command []string // its name and arguments
 }
 
-// Arguments are those of the keeper's process.
+// Arguments returns the arguments of the keeper's process.
 func (j Job) Arguments() []string {
 	args := []string{Word}
 	for _, n := range []int64{

@@ -11,8 +11,8 @@ type Asked struct{ Signal os.Signal }
 
 func (a Asked) Error() string { return a.Signal.String() }
 
-// UntilAsked returns a context that ends, with the cause [Asked], when one of the signals asks to end. stop
-// must be called, and returns when the signals are somebody else's to receive. It does not end the context.
+// UntilAsked returns a context that ends, with the cause [Asked], when one of the signals asks to end. stop must be
+// called, and returns when the signals can be received by another goroutine. It does not end the context.
 func UntilAsked(ctx context.Context, signals <-chan os.Signal) (asked context.Context, stop func()) {
 	asked, cancel := context.WithCancelCause(ctx)
 	end, ended := make(chan struct{}), make(chan struct{})
@@ -36,5 +36,5 @@ func UntilAsked(ctx context.Context, signals <-chan os.Signal) (asked context.Co
 	}
 }
 
-// Asks says whether the signal asks to end.
+// Asks reports whether the signal asks to end.
 func Asks(s os.Signal) bool { return slices.Contains(asks, s) }

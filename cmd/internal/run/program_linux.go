@@ -1,4 +1,4 @@
 package run
 
-// program is this program, also when its file was replaced or deleted meanwhile.
+// program returns this program's path, valid also after its file was replaced or deleted.
 func program() (string, error) { return "/proc/self/exe", nil }

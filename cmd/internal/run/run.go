@@ -15,23 +15,23 @@ type Hold interface {
 	Remaining() time.Duration
 }
 
-// Command is what is run.
+// Command has the program to run, and how.
 type Command struct {
 	Path    string   // of the program
 	Args    []string // its name and arguments
 	Env     []string
 	NoInput bool // it gets no standard input
 	Grace   keeper.Grace
-	Every   time.Duration    // how often the keeper is told until when the hold is certain
+	Every   time.Duration    // how often the keeper is sent a new end of the hold's certainty
 	Signals <-chan os.Signal // to be passed on
 }
 
 // ErrNotRunnable is the cause of an error of [Under] if the command's program cannot be executed.
 var ErrNotRunnable = errors.New("cannot be run")
 
-// Outcome says how a command ended.
+// Outcome is the end of a command.
 type Outcome struct {
 	Status int       // its exit status, 128 and the signal's number if a signal has ended it
-	Told   bool      // it was told to end, or killed, because the hold was lost or about to be uncertain
+	Told   bool      // it was asked to end, or killed, because the hold was lost or about to be uncertain
 	Passed os.Signal // the last signal passed on that asks to end: HUP, INT, QUIT, TERM; nil if there was none
 }

@@ -14,9 +14,9 @@ var (
 	passed = append([]os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH}, asks...)
 )
 
-// Signals returns a channel of the signals that a command should get, until stop. A signal that was ignored
-// when the program started stays ignored, by the command, too (nohup). And Ctrl-Z does nothing any more: who
-// is stopped loses the hold.
+// Signals returns a channel of the signals that a command should get, until stop. A signal that was ignored when the
+// program started stays ignored, by the command, too (nohup). And Ctrl-Z does nothing any more: a stopped process
+// loses the hold.
 func Signals() (signals <-chan os.Signal, stop func()) {
 	heard, dropped := make(chan os.Signal, 16), make(chan os.Signal, 1)
 	signal.Notify(dropped, syscall.SIGTSTP)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// foreground gives the terminal, if this process has it in the foreground, to the command's process group: it
-// may read from the terminal, and gets what is typed to interrupt it. back takes the terminal back.
+// foreground gives the terminal, if this process has it in the foreground, to the command's process group: it may
+// read from the terminal, and is interrupted by Ctrl-C. back takes the terminal back.
 func foreground(group int) (back func()) {
 	const terminal = 0 // standard input
 	own := unix.Getpgrp()
@@ -25,7 +25,7 @@ func foreground(group int) (back func()) {
 		if front, err := unix.IoctlGetInt(terminal, unix.TIOCGPGRP); err != nil || front != group {
 			return // the shell has it
 		}
-		signal.Ignore(syscall.SIGTTOU) // which stops those who do this from the background
+		signal.Ignore(syscall.SIGTTOU) // which stops a background process that does the following
 		_ = unix.IoctlSetPointerInt(terminal, unix.TIOCSPGRP, own)
 		signal.Reset(syscall.SIGTTOU)
 	}

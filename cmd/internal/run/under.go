@@ -19,8 +19,9 @@ import (
 	"github.com/go-curator/curator/cmd/internal/keeper"
 )
 
-// Under runs the command under the hold and returns when nothing of it is left, however long that takes. An
-// error says that it was not started, or that its keeper was killed; then what was left of it is killed, too.
+// Under runs the command under the hold and returns when all processes of the command have ended, however long that
+// takes. It returns an error if the command could not be started, or if its keeper was killed; then the remaining
+// processes are killed, too.
 func Under(hold Hold, c Command) (Outcome, error) {
 	r := &running{Command: c, hold: hold}
 	keeper.Adopt() // the command, if the keeper is killed
@@ -30,7 +31,7 @@ func Under(hold Hold, c Command) (Outcome, error) {
 	}
 	err := r.follow()
 	r.words.Close()
-	_ = r.keeper.Wait() // it has said everything, or was killed
+	_ = r.keeper.Wait() // it has sent all reports, or was killed
 	if err != nil && r.pid > 0 {
 		finish(r.pid)
 	}
@@ -46,7 +47,7 @@ type running struct {
 	reports <-chan keeper.Report
 	until   time.Duration // the hold is certain until then, or was
 	lost    bool          // it is not any more
-	told    time.Duration // what the keeper was told last
+	told    time.Duration // the time that the keeper was sent last
 	pid     int           // of the command; 0 until it runs
 	outcome Outcome
 }
@@ -102,8 +103,8 @@ func (r *running) start() error {
 	return nil
 }
 
-// inherited makes a keeper inherit its ends of the pipes under the numbers that they have here, which no
-// descriptor has that this process was given for the command. No other process is started meanwhile.
+// inherited makes a keeper inherit its ends of the pipes under their present numbers: descriptors that this process
+// was given for the command have others. No other process is started between this and the keeper.
 func inherited(heard, reported *os.File) (keeper.Pipes, error) {
 	pipes := keeper.Pipes{Words: heard.Fd(), Reports: reported.Fd()}
 	for _, fd := range []uintptr{pipes.Words, pipes.Reports} {
@@ -129,7 +130,7 @@ func read(from io.ReadCloser) <-chan keeper.Report {
 	return reports
 }
 
-// errKeeper says that a command's keeper has ended before the command.
+// errKeeper is returned if a command's keeper has ended before the command.
 var errKeeper = errors.New("the command's keeper was killed, and the command with it")
 
 func (r *running) follow() error {
@@ -172,14 +173,14 @@ func (r *running) follow() error {
 	}
 }
 
-// tell tells the keeper a word. A keeper that is stopped hears nothing, and is not waited for.
+// tell sends the keeper a word. A stopped keeper does not read it, and is not waited for.
 func (r *running) tell(word string) {
 	_ = r.words.SetWriteDeadline(time.Now().Add(r.Every))
 	_, _ = io.WriteString(r.words, word)
 }
 
-// force does what the keeper should have done already: it kills the command when half of the time for that is
-// over, and the keeper when all of it is.
+// force does the keeper's work if that is overdue: it kills the command when only half of Grace.Kill remains of the
+// hold's time, and the keeper when that time ended Grace.Kill ago.
 func (r *running) force() {
 	now := clock.Now()
 	if r.pid > 0 && now >= r.until-r.Grace.Kill/2 {
@@ -190,7 +191,7 @@ func (r *running) force() {
 	}
 }
 
-// finish kills what a keeper has left, which this process has adopted, and waits for it.
+// finish kills the processes that a keeper has left, which this process has adopted, and waits for their end.
 func finish(group int) {
 	reaped, alone := keeper.Reap(), false
 	for !alone || !keeper.Gone(group) {

@@ -91,7 +91,7 @@ theirs. An entry with the scheme auth and no id ("auth::cdrwa") stands for the c
 	})
 }
 
-// permissions are in the order in which ZooKeeper's tools print them.
+// permissions are in the order of ZooKeeper's tools.
 var permissions = []struct {
 	letter byte
 	perm   framework.Perm
@@ -110,7 +110,7 @@ func letters(perms framework.Perm) string {
 	return s.String()
 }
 
-// parseACL reads entries. The id may contain colons, as those of the scheme digest do.
+// parseACL reads entries. The id may contain colons, as in the scheme digest.
 func parseACL(entries []string) (acl []framework.ACL, err error) {
 	for _, e := range entries {
 		scheme, rest, ok := strings.Cut(e, ":")

@@ -52,8 +52,8 @@ func newPwd(p *prompt) *cobra.Command {
 	}
 }
 
-// absolute is a path from the root. What is not a path at all stays as it is: the command says what is wrong
-// with it.
+// absolute returns a path from the root. Text that is not a path at all stays unchanged: the command reports the
+// error.
 func (p *prompt) absolute(to string) string {
 	if to == "" || strings.HasPrefix(to, "/") {
 		if slices.Contains(strings.Split(to, "/"), "..") {
@@ -63,7 +63,7 @@ func (p *prompt) absolute(to string) string {
 	}
 	from := path.Join(p.at, to)
 	if strings.HasSuffix(to, "/") && from != "/" {
-		from += "/" // what comes after it is still to come, as with create --sequential
+		from += "/" // the name follows: from the server with create --sequential, or by completion
 	}
 	return from
 }

@@ -48,8 +48,8 @@ func (h host) completePath(cmd *cobra.Command, args []string, begun string) ([]s
 	return found, directive | cobra.ShellCompDirectiveNoSpace
 }
 
-// complete completes the line of the prompt up to the cursor: to what all candidates begin with. show lists
-// the candidates if that is no progress. It asks the commands themselves, as a shell does.
+// complete completes the line of the prompt up to the cursor, by the common prefix of all candidates. If that adds no
+// text, show lists the candidates. It asks the commands themselves, as a shell does.
 func (p *prompt) complete(line string) (to, show string) {
 	found, open, err := words(line)
 	if err != nil && len(found) == 0 {
@@ -85,7 +85,7 @@ func (p *prompt) complete(line string) (to, show string) {
 	return line, listed(candidates)
 }
 
-// candidates are what the last word may become, and whether a blank comes after it.
+// candidates returns the possible values of the last word, and whether a blank follows it.
 func (p *prompt) candidates(found []word) (candidates []string, space bool) {
 	args := []string{cobra.ShellCompNoDescRequestCmd}
 	for _, w := range found {
@@ -97,8 +97,7 @@ func (p *prompt) candidates(found []word) (candidates []string, space bool) {
 	if err := root.ExecuteContext(p.ctx); err != nil {
 		return nil, false
 	}
-	// One candidate in a line, and a last line with what is to be done, ":4". A name cannot contain a line
-	// break.
+	// One candidate in a line, and a last line with the directive, ":4". A name cannot contain a line break.
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	directive, _ := strconv.Atoi(strings.TrimPrefix(lines[len(lines)-1], ":"))
 	for _, l := range lines[:len(lines)-1] {
@@ -109,7 +108,7 @@ func (p *prompt) candidates(found []word) (candidates []string, space bool) {
 	return candidates, cobra.ShellCompDirective(directive)&cobra.ShellCompDirectiveNoSpace == 0
 }
 
-// unclosed is quoted, with the quotation left open, since the word goes on.
+// unclosed is quoted without the closing quotation mark, since the word continues.
 func unclosed(s string) string {
 	if q := quoted(s); q != s {
 		return q[:len(q)-1]

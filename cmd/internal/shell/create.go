@@ -11,7 +11,7 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// making is what kind of node is created.
+// making has the options for the kind of node.
 type making struct {
 	ephemeral, sequential, container, parents, hold bool
 
@@ -153,7 +153,7 @@ func hold(ctx context.Context, session *framework.Session, path string) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			select { // there is no connection; the session may come back
+			select { // no connection; the session may still live
 			case <-time.After(100 * time.Millisecond):
 			case <-ctx.Done():
 			}

@@ -75,7 +75,7 @@ func writing(cmd *cobra.Command, file []string, f func(w io.Writer) error) error
 	return err
 }
 
-// planned is what a restore would do to a node, in JSON.
+// planned is a step of a restore with --dry-run, in JSON.
 type planned struct {
 	Path string `json:"path"`
 	Step string `json:"step"`

@@ -16,8 +16,8 @@ var (
 	errEnd         = errors.New("end")         // Ctrl-D
 )
 
-// editor reads lines from a terminal. That is golang.org/x/term, which the Go team keeps and which is here
-// already, with completion, a search in the history by Ctrl-R, and Ctrl-C told apart from the end.
+// editor reads lines from a terminal. That is golang.org/x/term, which the Go team maintains and which is a
+// dependency already, with completion, a search in the history by Ctrl-R, and Ctrl-C distinguished from the end.
 type editor struct {
 	in, out  *os.File
 	history  *history
@@ -26,7 +26,7 @@ type editor struct {
 	mu       sync.Mutex
 	terminal *term.Terminal // guarded by mu; of the line that is being edited, nil between lines
 
-	ahead []byte // what was read beyond the line
+	ahead []byte // read beyond the line
 
 	// Of the line that is being edited: whether Ctrl-C was typed, and what Ctrl-R looks for and has found.
 	interrupted bool
@@ -39,8 +39,8 @@ func newEditor(in, out *os.File, history *history, complete func(string) (string
 	return &editor{in: in, out: out, history: history, complete: complete}
 }
 
-// line reads a line: errInterrupted after Ctrl-C, errEnd after Ctrl-D or when the terminal is gone. When ctx
-// ends it returns at once, and a read of the terminal is left, which takes what is typed next.
+// line reads a line: errInterrupted after Ctrl-C, errEnd after Ctrl-D or when the terminal is gone. When ctx ends it
+// returns immediately, and leaves a read of the terminal behind, which takes the next input.
 func (e *editor) line(ctx context.Context, prompt string) (string, error) {
 	before, err := term.MakeRaw(int(e.in.Fd()))
 	if err != nil {
@@ -94,7 +94,7 @@ func (e *editor) edits(t *term.Terminal) {
 	e.mu.Unlock()
 }
 
-// say prints a line above the one that is being edited.
+// say prints a line above the edited one.
 func (e *editor) say(line string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -105,8 +105,8 @@ func (e *editor) say(line string) {
 	_, _ = io.WriteString(e.out, line+"\n")
 }
 
-// watched notes Ctrl-C, which a Terminal reports like the end. It gives a Terminal one line: what was typed or
-// pasted after that is for the next one.
+// watched records Ctrl-C, which a Terminal reports like the end. It gives a Terminal one line: later input is for the
+// next one.
 type watched struct{ e *editor }
 
 func (w watched) Read(p []byte) (n int, err error) {
@@ -130,7 +130,7 @@ const (
 	keyCtrlR = 18
 )
 
-// key handles what a Terminal does not.
+// key handles the keys that a Terminal does not.
 func (e *editor) key(t *term.Terminal, line string, pos int, key rune) (string, int, bool) {
 	switch {
 	case key == '\t' && e.complete != nil:

@@ -15,13 +15,13 @@ import (
 // ErrUsage is matched by the errors of a command that was written wrongly. Nothing was done.
 var ErrUsage = errors.New("wrong usage")
 
-// ErrNo is matched by the errors with which the servers, or the nodes, say no.
+// ErrNo is matched by the errors that mean that the servers, or the nodes, have answered no.
 var ErrNo = errors.New("no")
 
 // ErrLost is matched by the error of a command whose node was lost while it held it.
 var ErrLost = errors.New("lost")
 
-// ErrFound is the error of a command that has found something wrong, and has printed it: there is no more to say.
+// ErrFound is the error of a command that has found problems, and has printed them: there is nothing to add.
 var ErrFound = errors.New("something is wrong")
 
 // named is an error that matches a name, which its text does not contain.
@@ -42,13 +42,13 @@ func FlagError(err error, help string) error {
 	return usage("%w: see %s", err, help)
 }
 
-// form is how a command is written, without its name.
+// form returns a command's usage, without its name.
 func form(cmd *cobra.Command) string {
 	_, form, _ := strings.Cut(cmd.Use, " ")
 	return form
 }
 
-// hint says what to do about an error.
+// hint is advice about an error.
 type hint struct {
 	about error
 	do    string
@@ -67,7 +67,7 @@ var general = []hint{
 	{framework.ErrOutcomeUnknown, "look before you repeat it"},
 }
 
-// answers are the errors that are the servers' answers to what was asked, rather than faults.
+// answers are the errors that are replies to the user's request, rather than faults.
 var answers = []error{
 	framework.ErrNoNode, framework.ErrNodeExists, framework.ErrBadVersion, framework.ErrNotEmpty,
 	framework.ErrNoAuth, framework.ErrInvalidACL, framework.ErrNoChildrenForEphemerals,
@@ -94,7 +94,7 @@ type advice struct {
 func (a advice) Error() string { return a.err.Error() + "; " + a.do }
 func (a advice) Unwrap() error { return a.err }
 
-// told is the error as the user is told it: with advice, and as an answer if it is one.
+// told returns the error for the user: with advice, and as an answer if it is one.
 func told(err error) error {
 	var already advice
 	if err != nil && !errors.As(err, &already) {

@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// as is the form in which data are printed.
+// as is the form of printed data.
 type as struct {
 	gunzip bool
 	form   string
@@ -54,7 +54,7 @@ func (a *as) Set(s string) error {
 	return nil
 }
 
-// get is how to read data that are printed so.
+// get returns a builder that reads data for this form.
 func (a *as) get(client *framework.Client) framework.GetDataBuilder {
 	if a.gunzip {
 		return client.GetData().Decompressed()

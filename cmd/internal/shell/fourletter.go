@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// answer is what a server says to a four-letter word, in JSON.
+// answer is a server's reply to a four-letter word, in JSON.
 type answer struct {
 	Server string            `json:"server"`
 	Text   string            `json:"text,omitempty"`

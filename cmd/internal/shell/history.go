@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// history is what was typed, oldest first. It is kept in a file, unless there is none. A line that begins
-// with a blank is not kept: that is for secrets.
+// history has the entered lines, oldest first. It is kept in a file, unless there is none. A line that begins with a
+// blank is not kept: that is for secrets.
 type history struct {
 	file  string
 	lines []string
@@ -32,7 +32,7 @@ func historyFile() string {
 	return filepath.Join(dir, "curator", "history")
 }
 
-// newHistory reads the file. What cannot be read or written is not kept, which is no reason not to work.
+// newHistory reads the file. Errors of reading or writing it are ignored: the prompt works without a history.
 func newHistory(file string) *history {
 	h := &history{file: file}
 	if file == "" {

@@ -11,21 +11,21 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// Connection is what a command needs to reach the servers: the options of the program that say how.
+// Connection connects a command to the servers, by the options of the program.
 type Connection interface {
 	// Flags adds the options to a command's.
 	Flags(f *pflag.FlagSet)
 	// Open returns a connected client, which the caller closes.
 	Open(ctx context.Context, cmd *cobra.Command) (*framework.Client, error)
-	// Begin returns a client that is not connected yet, which the caller closes. servers, if there are any,
-	// replace those of the options.
+	// Begin returns a client that is not connected yet, which the caller closes. servers, if there are any, replace
+	// the options' servers.
 	Begin(cmd *cobra.Command, servers []string, opts ...framework.Option) (*framework.Client, error)
 }
 
-// More returns further commands for a prompt, which use its client. c is what has made it.
+// More returns further commands for a prompt, which use its client. c is the connection that has made it.
 type More func(c Connection, client *framework.Client) []*cobra.Command
 
-// host is where a command runs. By itself it has a connection of its own; in the prompt it has the prompt's.
+// host connects commands. A command that runs by itself opens its own connection; in the prompt it uses the prompt's.
 type host struct {
 	connect func() Connection
 	prompt  *prompt // nil outside the prompt
@@ -48,7 +48,7 @@ func (h host) commands() []*cobra.Command {
 	}
 }
 
-// does makes f what the command does. ctx ends when a signal asks to end.
+// does makes f the action of the command. ctx ends when a signal asks to end.
 func (h host) does(
 	cmd *cobra.Command, f func(ctx context.Context, client *framework.Client, args []string) error,
 ) *cobra.Command {
@@ -92,7 +92,7 @@ func untilAsked(ctx context.Context, f func(ctx context.Context) error) error {
 	return err
 }
 
-// takes says how many arguments a command takes. most < 0 means any number.
+// takes checks the number of a command's arguments. most < 0 means any number.
 func takes(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

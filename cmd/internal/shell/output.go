@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// output is how a command prints: a table for people, or JSON.
+// output is the form of a command's output: a table for people, or JSON.
 type output struct{ form string }
 
 func (o *output) flag(f *pflag.FlagSet) {

@@ -46,7 +46,7 @@ sync, through the connected server. The requests are sent one after the other.`,
 		reads, err := measured(count, func() error {
 			_, err := client.CheckExists().ForPath(ctx, "/")
 			if errors.Is(err, framework.ErrNoAuth) {
-				return nil // an answer: "/" may be somebody else's
+				return nil // a reply: another client may own "/"
 			}
 			return err
 		})

@@ -143,7 +143,7 @@ func (p *prompt) running(interrupt context.CancelFunc) {
 	p.mu.Unlock()
 }
 
-// report says what happens to the connection, until done is called.
+// report prints the changes of the connection, until done is called.
 func (p *prompt) report() (done func()) {
 	ctx, stop := context.WithCancel(p.ctx)
 	var wg sync.WaitGroup
@@ -202,7 +202,7 @@ func (p *prompt) edited() error {
 	}
 }
 
-// text is what the prompt is.
+// text returns the prompt's text.
 func (p *prompt) text() string {
 	text := "curator"
 	if p.at != "/" {
@@ -263,7 +263,7 @@ func (p *prompt) execute(line string) error {
 	return root.ExecuteContext(ctx)
 }
 
-// root is the commands of the prompt, new for each line, since flags keep what was given.
+// root returns the commands of the prompt, new for each line, since flags keep their values.
 func (p *prompt) root(out, failed io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "curator",

@@ -18,7 +18,7 @@ func shownOn(out io.Writer, in *os.File) *os.File {
 	return in
 }
 
-// ask puts a question to the terminal that is the command's standard input. Everything but yes is no.
+// ask asks the user at the terminal that is the command's standard input. Everything but yes is no.
 func ask(ctx context.Context, cmd *cobra.Command, question string) error {
 	in := cmd.InOrStdin().(*os.File)
 	answer, err := newEditor(in, shownOn(cmd.ErrOrStderr(), in), nil, nil).line(ctx, question)

@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// most is how many bytes are read for a node. No server takes so many unless it is told to; that it is too
-// much for a request is found before it is sent.
+// most bounds the bytes that are read for a node. No server takes so many by default; the client refuses a request
+// that is too large before it is sent.
 const most = 64 << 20
 
-// source is where the data of a node come from: an argument, a file or standard input.
+// source is the origin of a node's data: an argument, a file or standard input.
 type source struct{ file string }
 
 func (s *source) flag(f *pflag.FlagSet) {

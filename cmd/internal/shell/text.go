@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 )
 
-// text is s as text: what is not printable, other than line breaks and tabs, is escaped as in Go's strings.
+// text returns s as text: unprintable characters other than line breaks and tabs are escaped as in Go's strings.
 func text(s string) string { return escaped(s, "\n\t") }
 
 // name is s as text in one line.
@@ -25,7 +25,7 @@ func escaped(s, but string) string {
 	})
 }
 
-// inJSON is encoded JSON in which what is not printable is escaped as JSON does.
+// inJSON escapes the unprintable characters of encoded JSON, as JSON does.
 func inJSON(s string) string {
 	return replaced(s, "\n\t\r", func(part string) string {
 		r, _ := utf8.DecodeRuneInString(part)
@@ -57,14 +57,14 @@ func replaced(s, but string, by func(part string) string) string {
 	return b.String()
 }
 
-// isTerminal says whether f, a reader or a writer, is a terminal.
+// isTerminal reports whether f, a reader or a writer, is a terminal.
 func isTerminal(f any) bool {
 	file, ok := f.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// safe is a terminal that nothing written to it can control. It is the last guard: what is printed has been
-// escaped as its place requires.
+// safe is a terminal that nothing written to it can control. It is the last guard: output has been escaped before, as
+// its place requires.
 type safe struct {
 	to   io.Writer
 	rest string // the beginning of a rune

@@ -71,7 +71,7 @@ is read at its own moment. Nodes without permission to read are named, and the s
 	})
 }
 
-// drawTree draws nodes, of which the first is the root, each below its parent.
+// drawTree draws nodes, the root first, each below its parent.
 func drawTree(w io.Writer, nodes []treeNode) {
 	root := nodes[0].Path
 	slices.SortFunc(nodes, func(a, b treeNode) int { return comparePaths(a.Path, b.Path) })
@@ -93,7 +93,7 @@ func drawTree(w io.Writer, nodes []treeNode) {
 	}
 }
 
-// comparePaths orders each node directly before what is below it: "/" is less than any other character.
+// comparePaths orders each node directly before its descendants: "/" is less than any other character.
 func comparePaths(a, b string) int {
 	for i := 0; i < min(len(a), len(b)); i++ {
 		switch {

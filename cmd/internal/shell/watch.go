@@ -115,7 +115,7 @@ func changeOf(event cache.Event, form as) change {
 	return ch
 }
 
-// shown is how many bytes of data a line for people contains.
+// shown bounds the bytes of data in a line for people.
 const shown = 200
 
 func (ch change) print(w io.Writer, out *output) error {

@@ -13,10 +13,9 @@ type word struct {
 	start int // where it begins in the line
 }
 
-// words splits a line of the prompt into words. Blanks separate them. 'text' is taken as it is, "text" as in
-// Go's strings, and a backslash takes the next character as it is. open says that the line ends in a word or
-// in a quotation, so that the last word is what is being written. The last word is empty if the line ends
-// with a blank.
+// words splits a line of the prompt into words. Blanks separate them. 'text' is taken as it is, "text" as in Go's
+// strings, and a backslash takes the next character as it is. open reports whether the line ends in a word or in a
+// quotation, so that the last word is still being written. The last word is empty if the line ends with a blank.
 func words(line string) (found []word, open bool, err error) {
 	var value strings.Builder
 	in, start := false, 0
@@ -78,7 +77,7 @@ func words(line string) (found []word, open bool, err error) {
 	return found, in, nil
 }
 
-// quoted is how to write a word, so that words gives it back.
+// quoted quotes a word, so that words returns it unchanged.
 func quoted(s string) string {
 	if s == "" || strings.ContainsAny(s, " \"'\\") || name(s) != s {
 		return strconv.Quote(s)

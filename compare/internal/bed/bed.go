@@ -1,5 +1,5 @@
-// Package bed lets a program use what was written for tests: the servers and peers of the module integration
-// start with a testing.TB, and end with it.
+// Package bed lets a program use test helpers: the servers and peers of the module integration start with a
+// testing.TB, and end with it.
 package bed
 
 import (
@@ -30,10 +30,10 @@ type Bed struct {
 // New returns one whose temporary directories are in dir.
 func New(dir string) *Bed { return &Bed{dir: dir} }
 
-// failure is what Fatal panics with.
+// failure is the value of Fatal's panic.
 type failure struct{ error }
 
-// Try calls f, and returns as an error what would have ended a test.
+// Try calls f, and returns a Fatal of it as an error.
 func (b *Bed) Try(f func()) (err error) {
 	defer func() {
 		switch r := recover().(type) {
@@ -48,7 +48,7 @@ func (b *Bed) Try(f func()) (err error) {
 	return nil
 }
 
-// End does what is left for the end of a test, the last first. After a failure the error has what was logged.
+// End calls the cleanups, the last first. After a failure the error has the log.
 func (b *Bed) End() error {
 	b.mu.Lock()
 	cleanups := b.cleanups
@@ -88,7 +88,7 @@ func (b *Bed) Cleanup(f func()) {
 	b.cleanups = append(b.cleanups, f)
 }
 
-// Log keeps what is said.
+// Log keeps the message for End.
 func (b *Bed) Log(args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,7 +109,7 @@ func (b *Bed) Fatal(args ...any) {
 // Fatalf is Fatal with a format.
 func (b *Bed) Fatalf(format string, args ...any) { b.Fatal(fmt.Sprintf(format, args...)) }
 
-// Failed says whether there was a Fatal.
+// Failed reports whether there was a Fatal.
 func (b *Bed) Failed() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

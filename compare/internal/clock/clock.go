@@ -1,9 +1,9 @@
-// Package clock steps the wall clock of single processes, while the machine's goes on.
+// Package clock steps the wall clock of single processes, and leaves the machine's clock alone.
 //
 // Programs ask for the time in the vDSO, code that the kernel maps into every process: libc does, and so do the JVM
 // and Go, linked statically or not. Step changes a process's own copy of that code, as a debugger sets a breakpoint.
-// What asks for the wall clock is answered with an offset from then on. All else is as after a step of the machine's
-// clock: monotonic clocks go on as they were. What differs is a sleep until a time of day: the kernel ends it by the
+// From then on reads of the wall clock return it with an offset. All else is as after a step of the machine's clock:
+// monotonic clocks continue unchanged. The only difference is a sleep until a time of day: the kernel ends it by the
 // machine's clock.
 package clock
 
@@ -24,9 +24,9 @@ import (
 // limit is for what takes milliseconds on a machine that is not busy.
 const limit = 10 * time.Second
 
-// Step sets the wall clocks of a process and of all that descend from it ahead of the machine's by so many seconds,
-// or behind it. What they fork later has the same clock, what they execute has the machine's. A process is stepped
-// once. Root may step the processes of all, others their own.
+// Step sets the wall clocks of a process and of all its descendants ahead of the machine's, or behind it, in whole
+// seconds. Processes forked later have the same clock, programs executed later have the machine's. A process is
+// stepped once. Root may step the processes of all, others their own.
 func Step(pid int, by time.Duration) error {
 	if runtime.GOARCH != "amd64" {
 		return errors.New("clock: written for amd64 only")
@@ -39,10 +39,10 @@ func Step(pid int, by time.Duration) error {
 	}
 }
 
-// errInside says that a thread is where the code is to be changed.
+// errInside is returned while a thread executes the code that must be changed.
 var errInside = errors.New("clock: a thread asks for the time")
 
-// step stops the process while it changes it and those that it has made.
+// step stops the process while it changes it and its children.
 func step(pid int, by time.Duration) (err error) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return err
@@ -114,8 +114,8 @@ func change(pid int, by time.Duration) error {
 	return nil
 }
 
-// asOwner calls f with the rights of the process's owner to files, with which root gets at its memory also where
-// root may not trace processes of others, as in a container.
+// asOwner calls f with the file access rights of the process's owner. With them root can access its memory even if it
+// may not trace other users' processes, as in a container.
 func asOwner(pid int, f func() error) error {
 	var owner syscall.Stat_t
 	if err := syscall.Stat(fmt.Sprintf("/proc/%d", pid), &owner); err != nil {
@@ -133,7 +133,7 @@ func asOwner(pid int, f func() error) error {
 	return <-done
 }
 
-// mapped is where a process has its vDSO.
+// mapped returns the addresses of a process's vDSO.
 func mapped(pid int) (begin, end int64, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
@@ -202,7 +202,7 @@ func childrenOf(pid int) (children []int, err error) {
 	for _, file := range files {
 		_, parent, err := stat(file)
 		if err != nil || parent != pid {
-			continue // also what has ended meanwhile
+			continue // also if it has ended since
 		}
 		child, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		if err != nil {
@@ -215,7 +215,7 @@ func childrenOf(pid int) (children []int, err error) {
 	return children, nil
 }
 
-// ended says whether a process is there no more, or as good as that.
+// ended reports whether a process has ended, or is a zombie.
 func ended(pid int) bool {
 	state, _, err := stat(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || state == "Z"
@@ -232,8 +232,8 @@ func stat(file string) (state string, parent int, err error) {
 	return state, parent, err
 }
 
-// Await asks somebody for the time until it is the machine's and an offset, and returns an error if it is not after
-// a while.
+// Await calls ask until the returned time is the machine's plus an offset, and returns an error if it is not after a
+// while.
 func Await(ctx context.Context, by time.Duration, ask func(ctx context.Context) (time.Time, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -253,7 +253,7 @@ func Await(ctx context.Context, by time.Duration, ask func(ctx context.Context) 
 	}
 }
 
-// Stepped says whether a time that was just read is the machine's and an offset.
+// Stepped reports whether a time that was just read is the machine's plus an offset.
 func Stepped(now time.Time, by time.Duration) bool {
 	return now.Round(0).Sub(time.Now().Add(by).Round(0)).Abs() < time.Minute
 }

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// piece is text that is to be at a place in the vDSO.
+// piece is machine code for a place in the vDSO.
 type piece struct {
 	at   int64
 	text []byte
 }
 
 const (
-	room = 64 // of a function of ours; at the end of the last page, of which the vDSO does not need all
+	room = 64 // for a function of this package; at the end of the last page, which the vDSO does not fill
 	jump = 5  // bytes of one
 )
 
-// patch returns what has to be written to a vDSO of amd64: functions of ours, and jumps to them where the kernel's
-// begin.
+// patch returns the changes of a vDSO of amd64: this package's functions, and jumps to them at the entries of the
+// kernel's.
 func patch(vdso []byte, by time.Duration) (pieces []piece, err error) {
 	file, err := elf.NewFile(bytes.NewReader(vdso))
 	if err != nil {
@@ -56,7 +56,7 @@ func patch(vdso []byte, by time.Duration) (pieces []piece, err error) {
 	return pieces, nil
 }
 
-// functions do what the kernel's do by a system call, and add seconds to the wall clock.
+// functions do the work of the kernel's by a system call, and add seconds to the wall clock.
 func functions(seconds int64) map[string][]byte {
 	offset := binary.LittleEndian.AppendUint64([]byte{0x48, 0xb9}, uint64(seconds)) // mov rcx, seconds
 	return map[string][]byte{

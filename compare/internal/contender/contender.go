@@ -1,11 +1,11 @@
-// Package contender is a process that takes the lock again and again and works under it, so that it can be
-// killed and stopped as a whole. It does what its standard input says, line by line:
+// Package contender is a process that repeatedly takes the lock and works under it, so that it can be killed and
+// stopped as a whole. It executes the lines of its standard input:
 //
 //	next 1.5s   its next hold lasts so long (without a word, a hold lasts for a moment)
 //	leave       its hold ends now
-//	off         it asks for the lock no more
-//	on          it does again
-//	clock       it notes what its wall clock shows
+//	off         it stops taking the lock
+//	on          it takes the lock again
+//	clock       it records the time of its wall clock
 //
 // and ends with its input.
 package contender
@@ -33,7 +33,7 @@ const (
 // Long is the note of a hold whose length was given.
 const Long = "long"
 
-// Options are what a contender is told at its start.
+// Options are the arguments of a contender.
 type Options struct {
 	Kind   ways.Kind
 	Config ways.Config
@@ -84,7 +84,7 @@ func Run(o Options, commands io.Reader) error {
 	close(c.leave)
 	c.leave = nil
 	c.mu.Unlock()
-	// What does not end with ctx, as go-zookeeper's Lock, ends with the process.
+	// A call that ignores ctx, as go-zookeeper's Lock does, ends with the process.
 	ended := make(chan struct{})
 	go func() {
 		loop.Wait()
@@ -154,7 +154,7 @@ func (c *contender) contend() {
 	}
 }
 
-// wanted waits until the lock is wanted. It says false at the end.
+// wanted waits until the lock is wanted. It returns false at the end.
 func (c *contender) wanted() bool {
 	for {
 		c.mu.Lock()
@@ -187,7 +187,7 @@ func (c *contender) hold(n int, hold ways.Hold) {
 		length = 0
 	}
 	c.note(n, ledger.Begin, 0, note)
-	// Work is so many acts, and not so much time: who is stopped has the rest of it still to do.
+	// Work is a number of acts, not a time: a stopped process still has the rest of it to do.
 	for left, away := int(length/pause), false; left > 0 && !away; left-- {
 		order, err := c.act(hold)
 		if err != nil {
@@ -211,7 +211,7 @@ func (c *contender) hold(n int, hold ways.Hold) {
 	c.note(n, ledger.Freed, 0, "")
 }
 
-// act is what is done before the line is written.
+// act executes an act before its line is written.
 func (c *contender) act(hold ways.Hold) (order int64, err error) {
 	if err := hold.Lost(); err != nil {
 		return 0, err

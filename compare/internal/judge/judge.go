@@ -1,5 +1,5 @@
-// Package judge finds in a ledger what a lock let happen: two holders, work after the loss, times in which
-// nobody had the lock. It is a pure function of the lines.
+// Package judge finds a lock's failures in a ledger: two holders, work after the loss, times without a holder. It is
+// a pure function of the lines.
 package judge
 
 import (
@@ -19,8 +19,8 @@ type Hold struct {
 	Begin time.Duration
 	Last  time.Duration // of the last act; Begin if there was none
 	Acts  []Act
-	Told  time.Duration // when its client said that the lock was lost; 0 if it did not
-	Over  time.Duration // when the critical section ended or was told; 0 if the process did not get there
+	Told  time.Duration // when its client reported the loss; 0 if it did not
+	Over  time.Duration // when the critical section ended or the loss was reported; 0 if the process did not get there
 }
 
 // Act is a piece of work.
@@ -37,8 +37,8 @@ type Overlap struct {
 	Earlier, Later           string
 	EarlierBegin, EarlierEnd time.Duration
 	LaterBegin, LaterEnd     time.Duration
-	Length                   time.Duration // for which both were inside
-	After                    time.Duration // for how long Earlier went on from Later's begin
+	Length                   time.Duration // while both were inside
+	After                    time.Duration // how long Earlier continued after Later's begin
 	Acts                     int           // of Earlier, after Later began
 }
 
@@ -48,26 +48,26 @@ func (o Overlap) String() string {
 		ms(o.EarlierEnd), o.Later, ms(o.LaterBegin), ms(o.LaterEnd), ms(o.Length), o.Acts)
 }
 
-// Verdict is what a ledger shows.
+// Verdict is the judgement of a ledger.
 type Verdict struct {
 	Holds    int
 	Overlaps []Overlap
-	// Of the holds that were lost: how many were told, and did nothing from the next grant on; were told after
-	// they had done something; did something and were never told.
+	// Of the lost holds: the loss was reported and no act followed the next grant; it was reported after such an act;
+	// there were such acts, and the loss was never reported.
 	InTime, Late, Never int
-	// ActsAfterLoss is how many acts the holders did after somebody else's grant.
+	// ActsAfterLoss is the number of acts of holders after another contender's grant.
 	ActsAfterLoss int
-	// Gap is the longest time, from the first fault on, in which nobody held the lock, or only one that could
-	// not work: from the last act before it to the next grant.
+	// Gap is the longest time, from the first fault on, without an act of a holder: from the last act before it to
+	// the next grant.
 	Gap time.Duration
-	// Next is the time from the first fault to the next grant to somebody other than the one that held the lock
-	// when the fault began; 0 if there was none.
+	// Next is the time from the first fault to the next grant to a contender other than the holder at the fault's
+	// begin; 0 if there was none.
 	Next time.Duration
 	// AfterHeal is the number of grants after the last fault was over.
 	AfterHeal int
 }
 
-// Longest is for how long a holder went on at most when somebody else had been granted the lock.
+// Longest returns the longest time for which a holder continued after another contender's grant.
 func (v Verdict) Longest() (longest time.Duration) {
 	for _, o := range v.Overlaps {
 		longest = max(longest, o.After)
@@ -95,7 +95,7 @@ func Judge(lines []ledger.Line) (v Verdict) {
 			if late == 0 {
 				continue
 			}
-			if !worked { // against the first of those who came: each act counts once
+			if !worked { // against the first later hold: each act counts once
 				v.ActsAfterLoss += late
 			}
 			worked = true
@@ -107,7 +107,7 @@ func Judge(lines []ledger.Line) (v Verdict) {
 			v.InTime++
 		case a.Told != 0:
 			v.Late++
-		case worked: // one that was killed did nothing any more, and needed no telling
+		case worked: // a killed holder executed no further acts, and needed no report
 			v.Never++
 		}
 	}
@@ -115,17 +115,17 @@ func Judge(lines []ledger.Line) (v Verdict) {
 	return v
 }
 
-// actsAfter counts a's acts since b's grant, by the store's order where there is one: there b's grant is no
-// later than its first act.
+// actsAfter counts a's acts since b's grant, by the store's order where there is one: there b's grant precedes its
+// first act.
 func actsAfter(a, b Hold) (n int) {
 	for _, act := range a.Acts {
 		switch {
 		case act.Order != 0 && len(b.Acts) > 0 && b.Acts[0].Order != 0:
-			// A store that has lost its data counts anew: its order alone proves nothing.
+			// A store that has lost its data restarts its count: its order alone proves nothing.
 			if act.Order > b.Acts[0].Order && act.At > b.Begin {
 				n++
 			}
-		case act.Order != 0: // b has done nothing that could be out of order
+		case act.Order != 0: // no act of b could be out of order
 		case act.At > b.Begin:
 			n++
 		}
@@ -187,7 +187,7 @@ func (v *Verdict) faults(lines []ledger.Line, holds []Hold) {
 			victim = h.Who
 		}
 	}
-	// The ledger is a row of moments at which somebody proved to have the lock. The gap is between two of them.
+	// The ledger has the moments at which a contender proved to hold the lock. The gap is between two of them.
 	last, end := fault, lines[len(lines)-1].At
 	var moments []time.Duration
 	for _, h := range holds {

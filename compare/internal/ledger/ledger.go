@@ -1,5 +1,5 @@
-// Package ledger is the file in which contenders note what they do under a lock: the critical section of the
-// comparison. All contenders of a play append to one file on one machine.
+// Package ledger is the file where contenders record their acts under a lock: the critical section of the comparison.
+// All contenders of a play append to one file on one machine.
 package ledger
 
 import (
@@ -14,22 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Event is what a line says.
+// Event is the kind of a line.
 type Event string
 
-// The events, in the order in which a hold has them.
+// The events, in their order within a hold.
 const (
 	Want    Event = "want"    // a contender asks for the lock
-	Trouble Event = "trouble" // asking failed; it will ask again
+	Trouble Event = "trouble" // the request failed; it will be repeated
 	Begin   Event = "begin"   // the lock was granted, the critical section begins
 	Act     Event = "act"     // work that needs the lock
-	Told    Event = "told"    // the lock's client says that it is lost; no act follows
+	Told    Event = "told"    // the lock's client reports the loss; no act follows
 	End     Event = "end"     // the critical section ends
 	Freed   Event = "freed"   // the release was confirmed
-	Refused Event = "refused" // the release failed; the note says how
-	Clock   Event = "clock"   // the note says what the wall clock shows, as time.RFC3339
+	Refused Event = "refused" // the release failed; the note has the error
+	Clock   Event = "clock"   // the note has the time of the wall clock, as time.RFC3339
 
-	// Of the one that makes the faults.
+	// Events of the process that makes the faults.
 	Fault Event = "fault" // a fault begins
 	Heal  Event = "heal"  // it ends
 )
@@ -40,7 +40,7 @@ type Line struct {
 	Who   string
 	Hold  int // counts the holds of Who from 1; 0 outside of one
 	Event Event
-	// Order is the place that the store itself gave to an act, such as a zxid; 0 if it gives none. Where there
+	// Order is the place that the store itself assigned to an act, such as a zxid; 0 if it assigns none. Where there
 	// is an order it decides, and not the stamps.
 	Order int64
 	Note  string
@@ -92,7 +92,7 @@ func Parse(text string) (l Line, err error) {
 	return Line{time.Duration(at), fields[1], hold, Event(fields[3]), order, note}, nil
 }
 
-// Reader reads what has been appended so far, again and again. It belongs to one goroutine.
+// Reader reads the lines appended so far, repeatedly. It belongs to one goroutine.
 type Reader struct {
 	file *os.File
 	in   *bufio.Reader
@@ -105,7 +105,7 @@ func Open(path string) (*Reader, error) {
 	return &Reader{file: file, in: bufio.NewReader(file)}, err
 }
 
-// More returns the lines that are new since the last call. None is no error.
+// More returns the lines that are new since the last call, if any.
 func (r *Reader) More() (lines []Line, err error) {
 	for {
 		text, err := r.in.ReadString('\n')

@@ -1,4 +1,4 @@
-// Package page makes the tables and plots of docs/choosing-a-lock.md from what was counted and measured.
+// Package page makes the tables and plots of docs/choosing-a-lock.md from the results.
 package page
 
 import (
@@ -16,14 +16,14 @@ import (
 	"github.com/go-curator/curator/compare/internal/ways"
 )
 
-// Measured is how fast a way is, and what it can do.
+// Measured has a way's speed and capabilities.
 type Measured struct {
 	Way     string
 	Can     speed.Can
 	Figures []speed.Figures
 }
 
-// Results are those of a directory.
+// Results are the results in a directory.
 type Results struct {
 	Plays map[[2]string][]play.Result // by way and fault
 	Speed map[string][]Measured       // by way: of each round
@@ -157,7 +157,8 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%.1f s", d.Seconds())
 }
 
-// holders says where there were two holders, in how many plays, and for how long one went on.
+// holders reports plays with two holders: their number, and the longest time for which one continued after the
+// other's grant.
 func (r Results) holders() string {
 	return r.each(func(all []play.Result) string {
 		n, longest, told := 0, time.Duration(0), ""
@@ -177,7 +178,7 @@ func (r Results) holders() string {
 	})
 }
 
-// lockedOut says how long nobody worked under the lock.
+// lockedOut reports the longest time without work under the lock.
 func (r Results) lockedOut() string {
 	return r.each(func(all []play.Result) string {
 		longest := time.Duration(0)
@@ -185,7 +186,7 @@ func (r Results) lockedOut() string {
 			if p.ForEver {
 				return "**for ever**"
 			}
-			if len(p.Locked) == 0 { // the faults of killed-asking are no single one
+			if len(p.Locked) == 0 { // killed-asking has several faults, each with its own time
 				longest = max(longest, p.Gap)
 			}
 			for _, d := range p.Locked {
@@ -212,7 +213,7 @@ func (r Results) uses() string {
 	return table(rows)
 }
 
-// checklist is what people ask of a lock first.
+// checklist is the table of the properties that people ask about first.
 func (r Results) checklist() string {
 	rows := [][]string{{"way", "exclusive in all plays", "survives a node", "re-entrant", "expires", "non-blocking", "fair",
 		"read-write", "fencing token", "told of loss"}}
@@ -259,7 +260,7 @@ func yes(known, so bool) string {
 	return "no"
 }
 
-// survives is from the plays in which one of several servers was lost.
+// survives is judged by the plays that lost one of several servers.
 func (r Results) survives(k ways.Kind) string {
 	for _, fault := range []string{"one-lost", "promoted"} {
 		if all := r.Plays[[2]string{k.ID, fault}]; len(all) > 0 {

@@ -18,21 +18,21 @@ import (
 type Fault struct {
 	ID    string
 	Title string // for tables
-	What  string // what is done
-	// On says whether a way has what the fault is about.
+	What  string // description
+	// On reports whether the fault applies to a way.
 	On      func(k ways.Kind) bool
 	servers servers.Options
-	// hold is how long the victim's hold is to last; 0: until the fault is over, or, if the lease is not renewed,
-	// a good third of it.
+	// hold returns the length of the victim's hold; nil: until the fault is over, or, if the lease is not renewed, a
+	// good third of it.
 	hold func(lease time.Duration) time.Duration
-	// next is the same for the one that comes after.
+	// next is the same for the next holder.
 	next func(lease time.Duration) time.Duration
 	// begin strikes when the victim has the lock.
 	begin func(p *play) error
-	// lasts is how long it goes on, if nobody else gets the lock before that.
+	// lasts returns the length of the fault, if no other contender gets the lock before that.
 	lasts func(lease time.Duration) time.Duration
-	fixed bool // it goes on for so long in any case
-	// linger is how long it goes on when somebody else has the lock; nil: not at all.
+	fixed bool // it always lasts that long
+	// linger returns how long the fault lasts after another contender gets the lock; nil: not at all.
 	linger func(lease time.Duration) time.Duration
 	spread bool // the contenders begin with different servers
 	end    func(p *play) error
@@ -143,7 +143,7 @@ func FindFault(id string) (Fault, error) {
 	return Fault{}, fmt.Errorf("there is no fault %q: compare faults lists them", id)
 }
 
-// stepVictim steps the holder's clock, and has the holder say what time it is.
+// stepVictim steps the holder's clock, and has the holder report the time.
 func (p *play) stepVictim(by time.Duration) error {
 	asked := ledger.Now()
 	if err := errors.Join(clock.Step(p.victim.cmd.Process.Pid, by), p.victim.say("clock")); err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/go-curator/curator/compare/servers"
 )
 
-// Result is what one play showed.
+// Result is the result of one play.
 type Result struct {
 	Way, Fault string
 	judge.Verdict
-	// ForEver says that nobody got the lock any more when all was well again, for as long as Patience.
+	// ForEver is set if the lock was not granted for as long as Patience after the last fault was over.
 	ForEver bool
 	// Locked are the times that others had to wait for the lock, of killed-asking.
 	Locked []time.Duration
@@ -26,15 +26,14 @@ type Result struct {
 	Took   time.Duration
 }
 
-// Patience is how long nobody must have got the lock, after all is well again, before that is called for ever.
-// go-zookeeper waits for ten timeouts' two thirds, 27 s with a lease of 4 s, for a server that accepts and says
-// nothing.
+// Patience is the time without a grant, after the last fault, that is called for ever. go-zookeeper waits for ten
+// timeouts' two thirds, 27 s with a lease of 4 s, for a server that accepts and does not reply.
 const Patience = 45 * time.Second
 
-// begins is how long the contenders may take until they take turns; a machine may be busy.
+// begins is the time that the contenders have until they take turns; a machine may be busy.
 const begins = 90 * time.Second
 
-// errMissed says that the hold was over when the fault struck.
+// errMissed means that the hold ended before the fault struck.
 var errMissed = errors.New("the hold was over before the fault began")
 
 type play struct {
@@ -45,7 +44,7 @@ type play struct {
 	program string
 
 	server     servers.Server
-	stores     servers.Server // what the way writes to; nil for most
+	stores     servers.Server // where the way's acts write to; nil for most
 	store      string         // its address
 	contenders []*party
 	writer     *ledger.Writer
@@ -58,7 +57,7 @@ type play struct {
 	forever    bool
 }
 
-// Run plays a fault with a way. What it writes stays in dir.
+// Run plays a fault with a way. Its files stay in dir.
 func Run(program, dir string, kind ways.Kind, fault Fault, lease time.Duration) (r Result, err error) {
 	for range 3 {
 		if err = os.RemoveAll(dir); err != nil {
@@ -154,7 +153,7 @@ func (p *play) act() error {
 	}
 	if pair, ok := p.server.(*servers.Pair); ok && p.fault.ID == "promoted" {
 		pair.Lag()
-		time.Sleep(p.lease + p.lease/4) // what the replica knows of is over
+		time.Sleep(p.lease + p.lease/4) // the locks that the replica knows of have expired
 	}
 	for _, c := range p.contenders {
 		if p.fault.spread {
@@ -214,7 +213,7 @@ func (p *play) act() error {
 	if err := p.note(ledger.Heal); err != nil {
 		return err
 	}
-	// Let be seen what the victim and those who came meanwhile do with each other.
+	// Let conflicts between the victim and the later holders appear.
 	time.Sleep(time.Second)
 	if staying && p.fault.ID != "killed" {
 		if err := p.victim.say("leave"); err != nil {
@@ -226,7 +225,7 @@ func (p *play) act() error {
 	return err
 }
 
-// length is how long a hold lasts that nothing was said of: until it is told to end, if its lease is renewed.
+// length returns the length of a hold, by default until it is told to end if its lease is renewed.
 func (p *play) length(said func(time.Duration) time.Duration) (d time.Duration, stays bool) {
 	switch {
 	case said != nil:
@@ -285,7 +284,7 @@ func (p *play) killAsking() error {
 	return nil
 }
 
-// rests says that a contender that was told to ask no more has let go.
+// rests reports whether a contender that was switched off has released.
 func (p *play) rests(c *party, since time.Duration) bool {
 	last := ledger.Line{}
 	for _, l := range p.lines {
@@ -307,7 +306,7 @@ func (p *play) each(contenders []*party, format string, args ...any) (err error)
 	return err
 }
 
-// someoneHolds finds the victim: who is in a long hold.
+// someoneHolds finds the victim: a contender in a long hold.
 func (p *play) someoneHolds() bool {
 	for _, l := range p.lines {
 		if l.Event != ledger.Begin || l.Note != contender.Long {
@@ -380,7 +379,7 @@ func (p *play) await(limit time.Duration, so func() bool) (bool, error) {
 	}
 }
 
-// must is await for what has to come.
+// must is await, and fails if the event does not come.
 func (p *play) must(limit time.Duration, what string, so func() bool) error {
 	ok, err := p.await(limit, so)
 	if err == nil && !ok {

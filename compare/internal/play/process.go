@@ -69,7 +69,7 @@ func start(
 	}
 	c.cmd = exec.Command(program, args...)
 	c.cmd.Stderr = stderr
-	// A group of its own, so that a Java process goes with it.
+	// A separate group, so that a Java process ends with it.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (c *party) kill() error {
 	return err
 }
 
-// died says why a process has ended that was not to.
+// died returns the reason why a process has ended unexpectedly.
 func (c *party) died() error {
 	select {
 	case <-c.ended:

@@ -1,4 +1,4 @@
-// Package speed measures how fast contenders in one process take turns, each with a connection of its own.
+// Package speed measures how fast contenders in one process take turns, each with a separate connection.
 package speed
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/go-curator/curator/compare/internal/ways"
 )
 
-// Figures are what one measurement gives.
+// Figures are the results of one measurement.
 type Figures struct {
 	Contenders   int
 	Long         time.Duration
@@ -32,7 +32,7 @@ func (f Figures) Fairness() float64 {
 	return float64(f.Fewest) / float64(f.Most)
 }
 
-// Run has n contenders take the lock and give it back, without work, for so long.
+// Run has n contenders take the lock and release it, without work, for so long.
 func Run(kind ways.Kind, c ways.Config, n int, long time.Duration) (f Figures, err error) {
 	opening, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -51,7 +51,7 @@ func Run(kind ways.Kind, c ways.Config, n int, long time.Duration) (f Figures, e
 		}
 		all = append(all, w)
 	}
-	// The turn that is under way at the end is waited for, since not all ways can be interrupted.
+	// A turn that has begun before the end is waited for, since not all ways can be interrupted.
 	over := time.Now().Add(long)
 	var (
 		turning sync.WaitGroup
@@ -101,10 +101,10 @@ func turn(w ways.Way) (took time.Duration, err error) {
 	return took, hold.Release(ctx)
 }
 
-// Can is what a way was found to be able to do.
+// Can has a way's capabilities, as tested.
 type Can struct {
 	Reenter bool // a holder acquires the lock again, and keeps it
-	Try     bool // somebody else is told at once that it is held
+	Try     bool // a refusal comes immediately if another contender holds it
 }
 
 // Probe tries it out.

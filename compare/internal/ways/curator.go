@@ -16,10 +16,10 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// ledgerNode is what a guarded hold writes to.
+// ledgerNode is the node for the writes of guarded holds.
 const ledgerNode = "/compare/ledger"
 
-// deciding is who decides whether an act is done.
+// deciding names the party that decides whether an act is executed.
 type deciding int
 
 const (
@@ -121,7 +121,7 @@ func (h guardedLock) Act(ctx context.Context) (order int64, err error) {
 		if err == nil {
 			return results[1].Stat.Mzxid, nil
 		}
-		// What the network did to it is repeated for as long as there is a lock.
+		// A request that the network has lost is repeated for as long as the lock is held.
 		if errors.Is(err, framework.ErrNoNode) || h.Lost() != nil || ctx.Err() != nil {
 			return 0, err
 		}
@@ -138,7 +138,7 @@ type fencedLock struct{ curatorLock }
 var count = fenceredis.NewScript(`return redis.call("INCR", KEYS[1])`)
 
 func (h fencedLock) Act(ctx context.Context) (order int64, err error) {
-	// The store's errors are no reason to go on: it is reached, and answers.
+	// Errors of the store are not repeated: no fault affects it.
 	n, err := h.way.fences.Run(ctx, name, h.lock.FencingToken(), count, []string{fenceredis.Key(name, "acts")})
 	if err != nil {
 		return 0, err

@@ -8,7 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// goZookeeper is the client library on which this one stands, with its own Lock.
+// goZookeeper is the library go-zookeeper, which this one uses, with its own Lock.
 type goZookeeper struct {
 	conn   *zk.Conn
 	reader sync.WaitGroup

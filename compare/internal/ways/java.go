@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/integration/javapeer"
 )
 
-// java is Curator for Java: a process of its own, which does what this one says. It is in the process group of
-// this one: what stops or kills the group stops or kills both.
+// java is Curator for Java: a separate process, which executes this one's commands. It is in the process group of
+// this one: a signal that stops or kills the group stops or kills both.
 type java struct {
 	bed  *bed.Bed
 	peer *javapeer.Peer

@@ -26,7 +26,7 @@ func openMariaDB(ctx context.Context, c Config) (*sql.DB, error) {
 	return db, nil
 }
 
-// row is a row whose name is unique: who has inserted it has the lock.
+// row is a row whose name is unique: the contender that has inserted it holds the lock.
 type row struct {
 	db      *sql.DB
 	config  Config
@@ -74,7 +74,7 @@ func (w *row) Try(ctx context.Context) (Hold, error) {
 	}}, nil
 }
 
-// held translates what the server says when others are there.
+// held translates the server's errors for a lock that others hold.
 func held(err error) error {
 	const duplicate, waited, deadlock = 1062, 1205, 1213
 	var answer *mysql.MySQLError

@@ -181,7 +181,7 @@ func openRedsync(ctx context.Context, c Config) (Way, error) {
 func (w *redlock) Acquire(ctx context.Context) (Hold, error) {
 	mutex := w.redsync.NewMutex(name, redsync.WithExpiry(w.lease))
 	for {
-		err := mutex.LockContext(ctx) // 32 tries, with pauses of its own
+		err := mutex.LockContext(ctx) // 32 tries, with its own pauses
 		var taken *redsync.ErrTaken
 		if errors.As(err, &taken) || errors.Is(err, redsync.ErrFailed) {
 			if ctx.Err() != nil {

@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// ErrHeld is what Try returns if somebody else has the lock.
+// ErrHeld is returned by Try if another contender holds the lock.
 var ErrHeld = errors.New("somebody else has the lock")
 
-// ErrNone is what is returned by what a way does not have.
+// ErrNone is returned for features that a way does not have.
 var ErrNone = errors.New("this way has no such thing")
 
-// name is that of the lock, for all contenders of all ways.
+// name is the name of the lock, for all contenders of all ways.
 const name = "orders"
 
-// again is how long a way that has to ask again and again waits in between.
+// again is the pause between the tries of a way that has to poll.
 const again = 50 * time.Millisecond
 
 // Way is one contender's access to the lock.
 type Way interface {
 	// Acquire waits until it has the lock, or ctx ends.
 	Acquire(ctx context.Context) (Hold, error)
-	// Try returns ErrHeld at once if somebody else has it. It is ErrNone if the way can only wait.
+	// Try returns ErrHeld immediately if another contender holds it. It is ErrNone if the way can only wait.
 	Try(ctx context.Context) (Hold, error)
 	// Close leaves nothing behind.
 	Close() error
@@ -33,32 +33,33 @@ type Way interface {
 
 // Hold is a lock that was granted.
 type Hold interface {
-	// Lost says that the lock is lost, as far as the way's client tells its user: it is asked before each act.
+	// Lost returns an error if the lock is lost, as far as the way's client reports that: it is called before each
+	// act.
 	Lost() error
 	// Reenter acquires the lock that the caller has already. ErrNone: the way would wait for itself, or refuse.
 	Reenter(ctx context.Context) error
-	// Release gives the lock back.
+	// Release releases the lock.
 	Release(ctx context.Context) error
 }
 
-// Clocked is a Way whose lock is another process's: it says what that one's wall clock shows.
+// Clocked is a Way whose lock belongs to another process: Clock returns the wall clock of that one.
 type Clocked interface {
 	Clock(ctx context.Context) (time.Time, error)
 }
 
 // Guarded is a Hold whose acts go through the store that has the lock.
 type Guarded interface {
-	// Act returns the act's place in the order of all. An error says that it was not done.
+	// Act returns the act's place in the order of all. On an error the act was not executed.
 	Act(ctx context.Context) (order int64, err error)
 }
 
-// Config is what a contender knows.
+// Config has the parameters of a contender.
 type Config struct {
 	Servers []string      // host:port
 	Lease   time.Duration // after which a lock whose holder is silent is free; whole seconds
 	ID      string        // of the contender
-	Dir     string        // for files of its own
-	Store   string        // host:port of what is written to, of a way with Kind.Store
+	Dir     string        // for the contender's own files
+	Store   string        // host:port of the store for the acts, of a way with Kind.Store
 }
 
 // Server is the kind of servers that a way needs.
@@ -81,12 +82,12 @@ type Kind struct {
 	ID     string
 	Title  string // for tables
 	Server Server
-	// Store is what a way writes to that has the store decide; "" for the others. The faults leave it alone.
+	// Store is the server of a way's acts, if that decides about them; "" for other ways. The faults leave it alone.
 	Store Server
-	// Lasts says that a hold is meant to last until it is released: something renews it, or nothing ends it. The
-	// others must be done before their lease is over.
+	// Lasts is set if a hold lasts until it is released: it is renewed, or does not expire. Other holds must end
+	// before their lease does.
 	Lasts bool
-	// HasLease says that a silent holder loses the lock after a time.
+	// HasLease is set if a silent holder loses the lock after a time.
 	HasLease bool
 	Use      string // how it is used here, with its library
 	Open     func(ctx context.Context, c Config) (Way, error)
@@ -163,7 +164,7 @@ var All = []Kind{
 		Open: openAdvisory, Has: Has{"yes (shared)", "no", "<https://www.postgresql.org/docs/15/explicit-locking.html#ADVISORY-LOCKS>"}},
 }
 
-// poll asks again and again until a try ends otherwise than with ErrHeld.
+// poll repeats try until it ends otherwise than with ErrHeld.
 func poll(ctx context.Context, try func(ctx context.Context) (Hold, error)) (Hold, error) {
 	for {
 		hold, err := try(ctx)
@@ -178,7 +179,7 @@ func poll(ctx context.Context, try func(ctx context.Context) (Hold, error)) (Hol
 	}
 }
 
-// untold is a hold whose client never says that it is lost, and which cannot be re-entered.
+// untold is a hold whose client never reports a loss, and which cannot be re-entered.
 type untold struct {
 	release func(ctx context.Context) error
 }

@@ -19,19 +19,19 @@ import (
 	"github.com/go-curator/curator/contrib/fence"
 )
 
-// Store is what is written to: logs, one for each resource, behind the fence.
+// Store is the store under test: logs, one for each resource, behind the fence.
 type Store interface {
 	// Append appends an entry to the resource's log, under the fence. The error matches fence.ErrOutdated if
 	// the fence has refused it. It is called by several goroutines.
 	Append(ctx context.Context, resource string, token int64, entry string) error
-	// Log returns the entries in the order in which they were written.
+	// Log returns the entries in the order of their writes.
 	Log(ctx context.Context, resource string) ([]string, error)
 }
 
-// defaultSchedules is how many a Run plays: seconds for a store in memory.
+// defaultSchedules is the number of schedules that a Run plays: seconds for a store in memory.
 const defaultSchedules = 300
 
-// Schedules is how many schedules Run plays: 300, or what the environment's FENCE_SCHEDULES says.
+// Schedules returns the number of schedules that Run plays: 300, or the environment's FENCE_SCHEDULES.
 func Schedules() (int, error) {
 	text := os.Getenv("FENCE_SCHEDULES")
 	if text == "" {
@@ -44,8 +44,8 @@ func Schedules() (int, error) {
 	return n, nil
 }
 
-// Run plays schedules against a store, and fails the test at the first in which a late write got through. The
-// message has its seed: [Play] plays it again.
+// Run plays schedules against a store, and fails the test at the first late write that got through. The message has
+// the schedule's seed: [Play] plays it again.
 func Run(t testing.TB, store Store) {
 	t.Helper()
 	n, err := Schedules()
@@ -84,10 +84,10 @@ func Catches(t testing.TB, unfenced Store) {
 	t.Fatal("20 schedules without a fence, and no late write got through: the schedules test nothing")
 }
 
-// ErrThrough says that a late write got through.
+// ErrThrough means that a late write got through.
 var ErrThrough = errors.New("a late write got through the fence")
 
-// Report is what was played.
+// Report counts the writes of a schedule.
 type Report struct {
 	Writes  int
 	Refused int
@@ -100,13 +100,13 @@ type write struct {
 	entry string
 
 	before int64 // the largest token that had been written when it began
-	meant  int64 // the largest that anybody had begun to write when it was over
+	meant  int64 // the largest token of all writes begun before it ended
 	err    error
 }
 
-// Play plays the schedule of a seed with the resource, which nobody has written to. The error matches
-// [ErrThrough] if a late write got through; any other one says what the fence or the store has done wrong: it
-// refused a write that was not late, for one, or returned an error that is no refusal.
+// Play plays the schedule of a seed with the resource, which must be new. The error matches [ErrThrough] if a late
+// write got through; any other error describes a mistake of the fence or the store, such as the refusal of a write
+// that was not late, or an error other than a refusal.
 func Play(ctx context.Context, store Store, seed uint64, resource string) (Report, error) {
 	steps := plan(rand.New(rand.NewPCG(seed, 0)))
 	var (
@@ -150,7 +150,7 @@ func Play(ctx context.Context, store Store, seed uint64, resource string) (Repor
 	return report, inOrder(log, report.Writes-report.Refused)
 }
 
-// judge says what is wrong with the outcome of one write.
+// judge returns an error if the outcome of one write is wrong.
 func judge(w *write, log []string) error {
 	written := slices.Contains(log, w.entry)
 	switch {
@@ -170,7 +170,7 @@ func judge(w *write, log []string) error {
 	return nil
 }
 
-// inOrder says what is wrong with the log as a whole.
+// inOrder returns an error if the log as a whole is wrong.
 func inOrder(log []string, want int) error {
 	if len(log) != want {
 		return fmt.Errorf("the log has %d entries, and %d were written: %v", len(log), want, log)
@@ -190,9 +190,9 @@ func inOrder(log []string, want int) error {
 	return nil
 }
 
-// plan draws the steps of a schedule. Each is a group of writes that are made at the same time. Two to four
-// holders have the lock one after the other, and write up to three times each. Some writes come any time
-// later, as those of a process that stood still.
+// plan draws the steps of a schedule. Each is a group of writes that are made at the same time. Two to four holders
+// have the lock one after the other, and write up to three times each. Some writes come any time later, like the
+// writes of a paused process.
 func plan(r *rand.Rand) (steps [][]*write) {
 	token := int64(1 + r.IntN(5))
 	var line []*write

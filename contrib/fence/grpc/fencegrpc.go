@@ -11,7 +11,7 @@
 //			return put.GetItem(), ok
 //		})))
 //
-// It is a module of its own, so that others do not get gRPC.
+// It is a separate module, so that others do not get gRPC.
 package fencegrpc
 
 import (
@@ -28,32 +28,31 @@ import (
 	"github.com/go-curator/curator/contrib/fence"
 )
 
-// The keys of metadata. Token is a call's; the others are in the trailer of one that was refused.
+// The keys of metadata. Token is in a call; the others are in the trailer of a refused call.
 const (
 	Token    = "fencing-token"              // a decimal number
 	Newest   = "fencing-token-newest"       // the newest token that is known
-	Resource = "fencing-token-resource-bin" // what it is the token of
+	Resource = "fencing-token-resource-bin" // the token's resource
 )
 
-// Resources names what a call is for, or says that it needs no token: then it goes on as it is. request is nil
-// for a stream.
+// Resources returns the name of a call's resource, or guarded false if the call needs no token: then it passes
+// unchanged. request is nil for a stream.
 type Resources func(ctx context.Context, method string, request any) (name string, guarded bool)
 
-// UnaryServer returns an interceptor that lets calls through the gate. While a call is worked on, one with a
-// newer token for the same resource waits; the context of the former ends, with a cause that matches
-// fence.ErrOutdated, so the handler should heed it. What it does after it has returned is not guarded.
+// UnaryServer returns an interceptor that lets calls through the gate. While a call is worked on, one with a newer
+// token for the same resource waits; the context of the former ends, with a cause that matches fence.ErrOutdated, so
+// the handler should heed it. Work that the handler leaves running after its return is not guarded.
 //
-// The gate knows this process only, and a fence.Memory is empty when the process starts: see there. Where
-// several processes serve the same resource, the handler has to guard its writes itself, such as with
-// contrib/fence/sql.
+// The gate knows this process only, and a fence.Memory is empty when the process starts: see there. Where several
+// processes serve the same resource, the handler has to guard its writes itself, such as with contrib/fence/sql.
 //
-// Codes of calls that are refused: InvalidArgument without a token, with an invalid one, with several, or
-// with a resource that fence.Check refuses; FailedPrecondition if the token is outdated, with [Newest] and
-// [Resource] in the trailer, or may be outdated (fence.ErrForgotten), without them; Unavailable if the gate's
-// store fails; Canceled or DeadlineExceeded if the call's context ends while it waits.
+// Codes of calls that are refused: InvalidArgument without a token, with an invalid one, with several, or with a
+// resource that fence.Check refuses; FailedPrecondition if the token is outdated, with [Newest] and [Resource] in the
+// trailer, or may be outdated (fence.ErrForgotten), without them; Unavailable if the gate's store fails; Canceled or
+// DeadlineExceeded if the call's context ends while it waits.
 //
-// A token is a claim, and not proof: whoever may send one can lock out all others with a large one. Check first
-// who calls.
+// A token is a claim, and not proof: whoever may send one can lock out all others with a large one. Authenticate the
+// caller first.
 func UnaryServer(gate *fence.Gate, resources Resources) grpc.UnaryServerInterceptor {
 	return func(
 		ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
@@ -133,7 +132,7 @@ func refusal(ctx context.Context, err error, trailer func(metadata.MD)) error {
 	return status.Error(code, err.Error())
 }
 
-// Tokens says which token a call has, from its context.
+// Tokens returns the token of a call, from its context.
 type Tokens func(ctx context.Context) (int64, error)
 
 // UnaryClient returns an interceptor that adds the token of the call's context to calls that have none. nil is
@@ -190,10 +189,10 @@ func (s *sentStream) RecvMsg(m any) error {
 	return translated(err, s.token, s.Trailer())
 }
 
-// with adds the token to what is sent.
+// with adds the token to the outgoing metadata.
 func with(ctx context.Context, tokens Tokens) (context.Context, int64, error) {
 	if md, _ := metadata.FromOutgoingContext(ctx); len(md.Get(Token)) > 0 {
-		token, _ := strconv.ParseInt(md.Get(Token)[0], 10, 64) // if it is none the server says so
+		token, _ := strconv.ParseInt(md.Get(Token)[0], 10, 64) // the server refuses an invalid one
 		return ctx, token, nil
 	}
 	if tokens == nil {

@@ -16,7 +16,7 @@
 //		return r.PathValue("id"), true
 //	}, put))
 //
-// It is a module of its own, as the other fences are.
+// It is a separate module, as the other fences are.
 package fencehttp
 
 import (
@@ -29,17 +29,17 @@ import (
 	"github.com/go-curator/curator/contrib/fence"
 )
 
-// The headers. Token is a request's; the others are those of a response that refuses one.
+// The headers. Token is in a request; the others are in a response that refuses one.
 const (
 	Token    = "Fencing-Token"          // a decimal number
 	Newest   = "Fencing-Token-Newest"   // the newest token that is known
 	Resource = "Fencing-Token-Resource" // as a string literal of Go, in ASCII
 )
 
-// NewTransport returns a transport that adds the header [Token] to each request that has none, and sends it
-// through base; nil is http.DefaultTransport. token says which one, from the request's context; nil is
-// fence.From. If it returns an error, nothing is sent and that is the error: do not use the transport for
-// requests that need no lock. Safe for concurrent use if base and token are. It starts nothing.
+// NewTransport returns a transport that adds the header [Token] to each request that has none, and sends it through
+// base; nil is http.DefaultTransport. token returns the token from the request's context; nil is fence.From. If it
+// returns an error, nothing is sent and that is the error: do not use the transport for requests that need no lock.
+// Safe for concurrent use if base and token are. It starts nothing.
 func NewTransport(base http.RoundTripper, token func(context.Context) (int64, error)) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -75,8 +75,8 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return t.base.RoundTrip(request)
 }
 
-// Outdated returns a *fence.OutdatedError if the response is that of a [NewHandler] which has refused the
-// request because its token was outdated, nil if it is not.
+// Outdated returns a *fence.OutdatedError if a [NewHandler] has refused the request because its token was outdated,
+// nil otherwise.
 func Outdated(response *http.Response) error {
 	newest, err := strconv.ParseInt(response.Header.Get(Newest), 10, 64)
 	if err != nil || response.StatusCode != http.StatusPreconditionFailed {
@@ -90,16 +90,15 @@ func Outdated(response *http.Response) error {
 	return fmt.Errorf("fence: %w", e)
 }
 
-// NewHandler returns a handler that lets requests through the gate to next. resource names what a request is
-// for, or says that it needs no token: then it goes to next as it is. While next works for a request, one with
-// a newer token for the same resource waits; the context of the former ends, with a cause that matches
-// fence.ErrOutdated, so next should heed it. What next does after it has returned is not guarded.
+// NewHandler returns a handler that lets requests through the gate to next. resource returns the name of a request's
+// resource, or guarded false if the request needs no token: then it goes to next unchanged. While next works for a
+// request, one with a newer token for the same resource waits; the context of the former ends, with a cause that
+// matches fence.ErrOutdated, so next should heed it. Work that next leaves running after its return is not guarded.
 //
-// The gate knows this process only, and a fence.Memory is empty when the process starts: see there. Where
-// several processes serve the same resource, next has to guard its writes itself, such as with
-// contrib/fence/sql.
+// The gate knows this process only, and a fence.Memory is empty when the process starts: see there. Where several
+// processes serve the same resource, next has to guard its writes itself, such as with contrib/fence/sql.
 //
-// What is refused gets, as plain text,
+// A refused request gets, as plain text,
 //
 //   - 428 Precondition Required without a token, 400 Bad Request with an invalid one, with several, or with a
 //     resource that fence.Check refuses;
@@ -107,8 +106,8 @@ func Outdated(response *http.Response) error {
 //     outdated (fence.ErrForgotten), without them;
 //   - 503 Service Unavailable if the gate's store fails, or the request's context ends while it waits.
 //
-// A token is a claim, and not proof: whoever may send one can lock out all others with a large one. Check first
-// who calls.
+// A token is a claim, and not proof: whoever may send one can lock out all others with a large one. Authenticate the
+// caller first.
 func NewHandler(
 	gate *fence.Gate, resource func(*http.Request) (name string, guarded bool), next http.Handler,
 ) http.Handler {

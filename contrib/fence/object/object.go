@@ -1,10 +1,9 @@
-// Package object fences writes to object stores: those that write an object only if its version is still the
-// one that was read, such as S3 with If-Match, Google Cloud Storage with ifGenerationMatch, and Azure with
-// ETags.
+// Package object fences writes to object stores that can write an object on the condition that its version is
+// unchanged, such as S3 with If-Match, Google Cloud Storage with ifGenerationMatch, and Azure with ETags.
 //
-// The newest token is kept with the object, in its metadata. Each write reads the object, refuses if the token
-// there is larger, and writes on the condition that nothing has changed since. So there is no moment between
-// the look and the write.
+// The newest token is kept with the object, in its metadata. Each write reads the object, refuses if the token there
+// is larger, and writes on the condition that nothing has changed since. So no other write can come between the check
+// and the write.
 package object
 
 import (
@@ -23,11 +22,11 @@ var (
 	ErrChanged  = errors.New("the object has another version")
 )
 
-// Object is an object with what is known of it.
+// Object is an object with its token and its version.
 type Object struct {
 	Data    []byte
 	Token   int64  // of its metadata; 0 if it has none: it was not written through a fence
-	Version string // what the store calls its ETag or generation; never empty for one that exists
+	Version string // the store's ETag or generation; never empty if the object exists
 }
 
 // Store is an object store, as far as a fence needs it. Implementations adapt a client.
@@ -39,20 +38,19 @@ type Store interface {
 	PutIf(ctx context.Context, name string, data []byte, token int64, version string) error
 }
 
-// Write writes an object unless its token is larger than this one: then the error matches
-// [fence.ErrOutdated], and nothing is written. If others write at the same time it tries again, until ctx ends.
-// Another error of PutIf is returned, and the outcome may be unknown then; with the same token and data Write
-// may be repeated.
+// Write writes an object unless its token is larger than the given one: then the error matches [fence.ErrOutdated],
+// and nothing is written. If others write at the same time it tries again, until ctx ends. Another error of PutIf is
+// returned, and the outcome may be unknown then; with the same token and data Write may be repeated.
 //
-// The name of the object is the resource: it is 1 to 255 bytes long. Do not delete objects: the token goes with
-// it, and a late write would make the object again. Write one that is empty.
+// The name of the object is the resource: it is 1 to 255 bytes long. Do not delete objects: the token is deleted with
+// the object, and a late write would create the object again. Write an empty object instead.
 func Write(ctx context.Context, store Store, name string, token int64, data []byte) error {
 	return Update(ctx, store, name, token, func(Object) ([]byte, error) { return data, nil })
 }
 
-// Update is [Write] for data that depend on what is there: change is called with the object, the zero Object
-// if there is none, and again with the new one whenever others were faster. Its error is returned. What it is
-// given is the newest: no write of a former holder comes in between.
+// Update is [Write] for data that depend on the present object: change is called with it, or with the zero Object if
+// there is none, and again with the new one whenever others were faster. An error of change is returned. If the write
+// succeeds, it replaces the object that change was given: no write of a former holder comes in between.
 func Update(
 	ctx context.Context, store Store, name string, token int64, change func(Object) ([]byte, error),
 ) error {

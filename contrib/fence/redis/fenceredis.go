@@ -1,20 +1,20 @@
-// Package fenceredis fences writes to Redis and to servers that speak its protocol: the look at the newest
-// token and the write are one script, which nothing comes between.
+// Package fenceredis fences writes to Redis and to servers that speak its protocol: one script checks the newest
+// token and writes, atomically.
 //
 //	fences := fenceredis.New(client)
 //
 //	token, err := fence.From(ctx)
 //	…
 //	err = fences.Set(ctx, "orders", token, fenceredis.Key("orders", "total"), 42, 0)
-//	if errors.Is(err, fence.ErrOutdated) { … } // somebody else has had the lock since
+//	if errors.Is(err, fence.ErrOutdated) { … } // another client has held the lock since
 //
 // All keys of a call have the resource as their hash tag, so it works in a cluster as it does with one server.
 //
-// The newest token is a key without an expiry next to the data, one for each resource. It is as durable as
-// they are: a replica that is promoted before it has heard of a write knows neither the write nor its token.
-// Do not let Redis evict it: maxmemory-policy must not be one of allkeys-….
+// The newest token is a key without an expiry next to the data, one for each resource. It is as durable as they are:
+// a replica that is promoted before it has received a write has neither the write nor its token. Do not let Redis
+// evict it: maxmemory-policy must not be one of allkeys-….
 //
-// It is a module of its own, so that others do not get go-redis.
+// It is a separate module, so that others do not get go-redis.
 package fenceredis
 
 import (
@@ -29,10 +29,10 @@ import (
 	"github.com/go-curator/curator/contrib/fence"
 )
 
-// DefaultPrefix is in front of the keys in which tokens are kept.
+// DefaultPrefix is the prefix of the tokens' keys.
 const DefaultPrefix = "curator-fence:"
 
-// Fence guards what is written with a client. Safe for concurrent use.
+// Fence guards the writes of a client. Safe for concurrent use.
 type Fence struct {
 	client redis.UniversalClient
 	prefix string
@@ -41,8 +41,8 @@ type Fence struct {
 // Option changes what [New] makes. If one is given several times the last counts.
 type Option func(*Fence)
 
-// WithPrefix sets what is in front of the keys in which tokens are kept; they end in the resource, in braces.
-// Default [DefaultPrefix]. It must not have braces.
+// WithPrefix sets the prefix of the tokens' keys; they end in the resource, in braces. Default [DefaultPrefix]. It
+// must not have braces.
 func WithPrefix(prefix string) Option { return func(f *Fence) { f.prefix = prefix } }
 
 // New makes a Fence. It sends nothing. If an argument is wrong, every method returns an error that matches
@@ -79,8 +79,8 @@ return body(keys, argv)`
 // Script is a script with a fence in front of it. Make it once, with [NewScript]. Safe for concurrent use.
 type Script struct{ script *redis.Script }
 
-// NewScript makes a script of Lua that has KEYS and ARGV, and returns a value, as any other; it sees nothing of
-// the fence.
+// NewScript makes a script of Lua that has KEYS and ARGV, and returns a value, as any other; the fence is invisible
+// to it.
 func NewScript(lua string) *Script { return &Script{redis.NewScript(fmt.Sprintf(guard, lua))} }
 
 // Run runs the script if no larger token was seen for the resource, and remembers the token. The same token
@@ -103,7 +103,7 @@ func (f *Fence) Run(
 		return result, nil
 	}
 	if _, text, ok := strings.Cut(err.Error(), refused); ok {
-		newest, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64) // 0 says that it is not known
+		newest, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64) // 0 if it is not known
 		return nil, fmt.Errorf("fence: %w", &fence.OutdatedError{Resource: resource, Token: token, Newest: newest})
 	}
 	return nil, fmt.Errorf("fence: running a script for %q: %w", resource, err)
@@ -132,7 +132,7 @@ func (f *Fence) check(resource string, token int64, script *Script, keys []strin
 	return fence.Check(resource, token)
 }
 
-// hashTag is what a cluster places a key by, "" for all of it.
+// hashTag returns the part of a key that selects its slot in a cluster, "" for all of it.
 func hashTag(key string) string {
 	_, rest, ok := strings.Cut(key, "{")
 	tag, _, closed := strings.Cut(rest, "}")

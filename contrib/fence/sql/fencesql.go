@@ -14,7 +14,7 @@
 //	// the writes
 //	err = tx.Commit()
 //
-// It is a module of its own. It brings no driver.
+// It is a separate module. It brings no driver.
 package fencesql
 
 import (
@@ -31,7 +31,7 @@ import (
 // Dialect is the SQL of a database.
 type Dialect int8
 
-// The dialects. MySQL is also that of MariaDB.
+// The dialects. MySQL includes MariaDB.
 const (
 	MySQL      Dialect = iota + 1 // from 5.7; MariaDB from 10.3; tables are InnoDB's
 	PostgreSQL                    // from 9.5
@@ -54,7 +54,7 @@ func (d Dialect) String() string {
 // DefaultTable is the name of the table.
 const DefaultTable = "curator_fence"
 
-// ErrSchema says that [Fence.Migrate] has found the table of a newer version of this package.
+// ErrSchema means that [Fence.Migrate] has found the table of a newer version of this package.
 var ErrSchema = errors.New("the table of fencing tokens has a newer schema")
 
 // Fence is a table of the newest token of each resource, with a row for each that was ever guarded. Safe for
@@ -97,18 +97,17 @@ func New(d Dialect, opts ...Option) *Fence {
 	return f
 }
 
-// Guard lets the transaction go on if no larger token was guarded for the resource, and remembers the token.
-// Else the error matches fence.ErrOutdated, a *fence.OutdatedError, and the transaction has to be rolled back.
-// The same token again passes.
+// Guard lets the transaction proceed if no larger token was guarded for the resource, and stores the token. Else the
+// error matches fence.ErrOutdated, a *fence.OutdatedError, and the transaction has to be rolled back. The same token
+// again passes.
 //
-// Make it the first statement of the transaction, so that what is read after it is what the former holders
-// have left. One statement decides. It locks the row of the resource until the transaction ends: a Guard with
-// another token waits for that, and then sees what became of this one. So a transaction that was guarded is
-// committed before a newer one is guarded, or not at all. It holds at every level of isolation from READ
-// COMMITTED on.
+// Make it the first statement of the transaction, so that later reads see the writes of the former holders. One
+// statement decides. It locks the row of the resource until the transaction ends: a Guard with another token waits
+// for that, and then sees whether this transaction was committed. So a transaction that was guarded is committed
+// before a newer one is guarded, or not at all. It holds at every level of isolation from READ COMMITTED on.
 //
-// Other errors are the database's, and the transaction has to be rolled back and may be repeated: a deadlock
-// if several first guards of a resource, or guards of several resources in different orders, meet (MySQL), a
+// Other errors are the database's, and the transaction has to be rolled back and may be repeated: a deadlock if
+// several first guards of a resource, or guards of several resources in different orders, meet (MySQL), a
 // serialization failure at REPEATABLE READ and above (PostgreSQL's 40001), a database that is locked (SQLite).
 //
 // Guard needs SELECT, INSERT and UPDATE on the table.
@@ -134,7 +133,7 @@ func (f *Fence) Guard(ctx context.Context, tx *sql.Tx, resource string, token in
 	if rows == f.sql.passed {
 		return nil
 	}
-	// Refused, or, with MySQL, perhaps the first. The row is locked: it is what the statement has left.
+	// Refused or, with MySQL, possibly the resource's first guard. The row is locked: it has the statement's result.
 	var newest int64
 	if err := tx.QueryRowContext(ctx, f.sql.newest, resource).Scan(&newest); err != nil {
 		return failed("reading the token of", resource, err)
@@ -159,8 +158,8 @@ func failed(verb, resource string, err error) error {
 	return fmt.Errorf("fence: %s %q: %w", verb, resource, err)
 }
 
-// Store returns the table as a store for a fence.Gate: each Admit is a transaction of its own, and waits for
-// those that guard the same resource.
+// Store returns the table as a store for a fence.Gate: each Admit is a separate transaction, and waits for the
+// transactions that guard the same resource.
 func (f *Fence) Store(db *sql.DB) fence.Store { return store{f, db} }
 
 type store struct {
@@ -193,7 +192,7 @@ func unless(err, fine error) error {
 }
 
 // statements of a dialect and a table. guard is one upsert, which locks the resource's row until the transaction
-// ends: a SELECT … FOR UPDATE would lock nothing while there is no row, and after an INSERT IGNORE two transactions
+// ends: a SELECT … FOR UPDATE locks nothing if the row does not exist, and after an INSERT IGNORE two transactions
 // that update the same row deadlock.
 type statements struct {
 	create, mark, version string
@@ -205,9 +204,9 @@ func statementsOf(d Dialect, table string) statements {
 	var s statements
 	switch d {
 	case MySQL:
-		// The names are compared byte by byte. The counter makes each pass a change of the row: a statement
-		// that changes nothing affects 0 rows, or 1, as the client wants it, and so does one that is refused.
-		// The assignments are made from left to right. An INSERT affects 1 row, a change counts as 2.
+		// The names are compared byte by byte. The counter makes each pass a change of the row: a statement that
+		// changes nothing affects 0 rows, or 1, depending on the client's setting, and so does a refused one. The
+		// assignments are made from left to right. An INSERT affects 1 row, a change counts as 2.
 		s.create = `CREATE TABLE IF NOT EXISTS TABLE_ (resource VARBINARY(255) NOT NULL PRIMARY KEY,
 			token BIGINT NOT NULL, guards BIGINT NOT NULL DEFAULT 0) ENGINE=InnoDB`
 		s.mark = `INSERT IGNORE INTO TABLE_ (resource, token) VALUES ('', 1)`

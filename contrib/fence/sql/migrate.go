@@ -7,20 +7,19 @@ import (
 	"fmt"
 )
 
-// schema is the version of the table that this package makes. The row of the empty name, which is no
+// schema is the version of the table that this package makes. The row of the empty name, which is not a valid
 // resource, has the version as its token.
 const schema = 1
 
-// advisory is the key under which PostgreSQL makes the table: two CREATE … IF NOT EXISTS at the same time
-// would fail there.
+// advisory is the key of the lock that PostgreSQL takes to make the table: two CREATE … IF NOT EXISTS at the same
+// time would fail there.
 const advisory = 7_203_441_903_115_523
 
-// Migrate makes the table if it is missing, or changes one of an older version of this package; there is one
-// version so far. Several processes may call it at the same time, and again. A table of a newer version is
-// left as it is: [ErrSchema].
+// Migrate makes the table if it is missing, or changes one of an older version of this package; there is one version
+// so far. Several processes may call it at the same time, and again. A table of a newer version is not changed:
+// [ErrSchema].
 //
-// It needs the right to create tables, which Guard does not: call it in your own migrations if services lack
-// that.
+// It needs the right to create tables, which Guard does not: call it in your own migrations if services lack that.
 func (f *Fence) Migrate(ctx context.Context, db *sql.DB) (err error) {
 	if err := f.ready("x", 1); err != nil {
 		return err
@@ -65,9 +64,9 @@ type migration interface {
 	Rollback() error
 }
 
-// begin begins a transaction that several may begin at the same time. SQLite refuses a transaction, without a
-// wait, that first reads, as CREATE … IF NOT EXISTS does, and then writes while others do: there it takes the
-// right to write at once.
+// begin begins a transaction that several may begin at the same time. SQLite refuses a transaction, without a wait,
+// that first reads, as CREATE … IF NOT EXISTS does, and then writes while others do: there begin takes the right to
+// write immediately.
 func (f *Fence) begin(ctx context.Context, db *sql.DB) (migration, error) {
 	if f.dialect != SQLite {
 		return db.BeginTx(ctx, nil)
@@ -82,8 +81,8 @@ func (f *Fence) begin(ctx context.Context, db *sql.DB) (migration, error) {
 	return &immediate{conn, context.WithoutCancel(ctx)}, nil
 }
 
-// immediate is a transaction on a connection of its own. Its end does not depend on a context: the connection
-// goes back to the pool.
+// immediate is a transaction on a separate connection. Its end does not depend on a context: the connection goes back
+// to the pool.
 type immediate struct {
 	*sql.Conn
 	ctx context.Context

@@ -16,11 +16,11 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// bare is the floor: connections that send what the layout of a mutex takes, and nothing else. It knows no
-// fault, no context, no clean-up and no contenders but its own kind. It shows what the server and the
-// protocol allow, and is no lock to use. A piped one does not wait where an answer changes nothing: it
-// creates and lists in one flight, deletes in the flight of the next create, and takes the deletion of the
-// node before its own for the grant, without a list.
+// bare is the floor: connections that send the requests which the layout of a mutex needs, and nothing else. It
+// handles no faults, no contexts, no clean-up and only contenders of its own kind. It shows the limits of the server
+// and the protocol; do not use it as a lock. A piped one does not wait where a reply changes nothing: it creates and
+// lists in one flight, deletes in the flight of the next create, and takes the deletion of the node before its own
+// for the grant, without a list.
 type bare struct {
 	piped    bool
 	sessions []*conn
@@ -37,7 +37,7 @@ func (b *bare) turns(_ context.Context, job bench.Job) (turns []turn, err error)
 			return nil, err
 		}
 		b.sessions = append(b.sessions, c)
-		for at := range strings.Count(job.Path, "/") { // the directories, each of which may be there
+		for at := range strings.Count(job.Path, "/") { // the directories; each may exist already
 			dir := strings.Join(strings.Split(job.Path, "/")[:at+2], "/")
 			_, err := c.call(jute.OpCreate, &jute.CreateRequest{Path: dir, ACL: world})()
 			if err != nil && !errors.Is(err, errExists) {
@@ -62,7 +62,7 @@ func (b *bare) close() error {
 
 var world = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}
 
-// turn takes the lock and gives it back.
+// turn takes the lock and releases it.
 func (c *conn) turn(dir string, piped bool, held func()) error {
 	created := c.call(jute.OpCreate, &jute.CreateRequest{Path: dir + "/lock-", ACL: world, Flags: 3})
 	list := func() func() ([]byte, error) {
@@ -123,7 +123,7 @@ func (c *conn) turn(dir string, piped bool, held func()) error {
 	return err
 }
 
-// conn is a connection with a session of its own.
+// conn is a connection with a separate session.
 type conn struct {
 	nc   net.Conn
 	done chan struct{} // closed when nothing is read any more
@@ -211,8 +211,8 @@ func (c *conn) call(op int32, request jute.Record) func() ([]byte, error) {
 	}
 }
 
-// watch sets a watch on a node and returns a function that waits until the node is deleted. The function is
-// nil if the node is gone already: then a list must say whose turn it is.
+// watch sets a watch on a node and returns a function that waits until the node is deleted. The function is nil if
+// the node no longer exists: then a list must show whose turn it is.
 func (c *conn) watch(path string) (gone func() error, err error) {
 	event := make(chan struct{})
 	c.mu.Lock()

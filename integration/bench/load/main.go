@@ -32,7 +32,7 @@ var (
 	server = flag.String("server", "", "host:port")
 )
 
-// turn takes one turn: it calls held while it has what it waited for.
+// turn takes one turn: it calls held while it holds.
 type turn func(ctx context.Context, held func()) error
 
 // client makes the turns of a job's contenders.
@@ -109,7 +109,7 @@ type load struct {
 	counts []int64
 }
 
-// state is what a mark compares.
+// state is compared between marks.
 type state struct {
 	at             time.Time
 	cpu            time.Duration
@@ -172,7 +172,7 @@ func (l *load) held() {
 	l.released.Store(int64(time.Since(l.begin)))
 }
 
-// sleep takes as long as it says. Go's own timers add up to a millisecond where nothing else goes on.
+// sleep sleeps precisely. Go's own timers add up to a millisecond in an idle process.
 func sleep(d time.Duration) {
 	left := syscall.NsecToTimespec(d.Nanoseconds())
 	for errors.Is(syscall.Nanosleep(&left, &left), syscall.EINTR) {

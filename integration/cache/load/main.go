@@ -1,6 +1,6 @@
-// Command load loads a cache of a tree as often as it is told to, by a line of input each time, and prints
-// what that took: nanoseconds, nodes, and bytes of heap that the cache has added. It is a process of its own,
-// as Java's caches are, and without the race detector.
+// Command load loads a cache of a tree once for each line of input, and prints the cost: nanoseconds, nodes, and
+// bytes of heap that the cache has added. It is a separate process, as Java's caches are, and without the race
+// detector.
 package main
 
 import (
@@ -56,7 +56,7 @@ func run(servers, root string, opts []cache.Option) error {
 		if err := c.Close(); err != nil {
 			return err
 		}
-		// What the server is told of the end of the watches is not to count for the next load.
+		// The requests that end the watches must not count for the next load.
 		if err := client.Sync().ForPath(ctx, "/"); err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func run(servers, root string, opts []cache.Option) error {
 	return nil
 }
 
-// heap is how many bytes are in use after garbage collection.
+// heap returns the bytes in use after garbage collection.
 func heap() int64 {
 	for range 3 {
 		runtime.GC()

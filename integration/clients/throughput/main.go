@@ -1,11 +1,10 @@
-// Command throughput measures how many operations a second a server does for clients that do not wait for
-// each reply.
+// Command throughput measures how many operations a second a server does for clients that do not wait for each reply.
 //
 //	throughput -serve             be a zktest, print its address, end with the input
 //	throughput -addr HOST:PORT    load a server and print operations per second
 //
-// Each client creates, reads, sets and deletes nodes of its own with 100 bytes of data, and has at most a
-// window of requests under way.
+// Each client creates, reads, sets and deletes its own nodes with 100 bytes of data, and has at most a window of
+// requests in flight.
 package main
 
 import (
@@ -68,7 +67,7 @@ func server() error {
 	return err
 }
 
-// turn is what a client does at a time: batch nodes, four operations each.
+// turn is the number of operations in a client's step: batch nodes, four operations each.
 const (
 	batch = 8
 	turn  = 4 * batch
@@ -193,7 +192,8 @@ func requests(frames []byte, number int, xid int32) []byte {
 	return frames
 }
 
-// reply reads a frame and returns the error code in its header; that of a handshake is no code.
+// reply reads a frame and returns the error code in its header; for the reply to a handshake the result has no
+// meaning.
 func reply(in *bufio.Reader) (code int32, err error) {
 	var head [20]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {

@@ -25,12 +25,11 @@ type Timing struct {
 	SyncLimit int
 }
 
-// patience is how long a member may take to notice that it is cut off: the limit of a leader, an election's
-// back-off, and a busy machine.
+// patience is the time that a member has to notice that it is cut off: the limit of a leader, an election's back-off,
+// and a busy machine.
 func (t Timing) patience() time.Duration { return time.Duration(t.SyncLimit+2)*t.Tick + 5*time.Second }
 
-// Run tells the whole contract to a cluster of three or more. All its members run when it begins and when it
-// ends.
+// Run tests the whole contract with a cluster of three or more. All its members run when it begins and when it ends.
 func Run(t *testing.T, c cluster.Cluster, timing Timing) {
 	require.GreaterOrEqual(t, c.Size(), 3)
 	s := &suite{c: c, timing: timing}
@@ -71,7 +70,7 @@ func (s *suite) roles(t *testing.T) (leader, follower, third int) {
 	return leader, (leader + 1) % s.c.Size(), (leader + 2) % s.c.Size()
 }
 
-// mode is what a member's clients are told that it is; empty if it does not serve.
+// mode returns the role that a member reports to clients; empty if it does not serve.
 func (s *suite) mode(i int) string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -50,8 +50,7 @@ func (p *Process) Pid() int { return p.cmd.Process.Pid }
 // Done is closed when the process has ended and its output has been read.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err waits for the end of the process and says how it ended; nil is exit
-// status 0.
+// Err waits for the end of the process and returns its error; nil is exit status 0.
 func (p *Process) Err() error {
 	<-p.done
 	return p.err

@@ -1,6 +1,5 @@
-// Package jvm finds the Java tools and the jars that the integration tests
-// need. What it looks for is what the setup script next to go.mod provides; the
-// .jars and .version files are read by both.
+// Package jvm finds the Java tools and the jars that the integration tests need. The setup script next to go.mod
+// installs them; the .jars and .version files are read by both.
 package jvm
 
 import (
@@ -15,7 +14,7 @@ import (
 	"strings"
 )
 
-// jarDir is where Debian's Java packages put their jars.
+// jarDir is the directory of the jars of Debian's Java packages.
 const jarDir = "/usr/share/java"
 
 //go:embed server.jars
@@ -62,10 +61,9 @@ func tool(name string) (string, error) {
 	return path, nil
 }
 
-// ServerClasspath is the class path of the ZooKeeper server: that of the
-// distribution in ZOOKEEPER_HOME when this is set, else the jars that Maven has
-// fetched of the release ZK_VERSION, else Debian's jars, unless ZK_VERSION asks
-// for another release.
+// ServerClasspath is the class path of the ZooKeeper server: the distribution in ZOOKEEPER_HOME when this is set,
+// else the jars that Maven has fetched of the release ZK_VERSION, else Debian's jars, unless ZK_VERSION asks for
+// another release.
 func ServerClasspath() (string, error) {
 	home := os.Getenv("ZOOKEEPER_HOME")
 	if home == "" {
@@ -126,8 +124,8 @@ func ServerVersion() (string, error) { return versionIn("zookeeper", ServerClass
 // CuratorVersion is the release of CuratorClasspath, as in 5.4.0.
 func CuratorVersion() (string, error) { return versionIn("curator-recipes", CuratorClasspath) }
 
-// versionIn returns the version in the name of a jar of a class path. Debian's have none, but beside each is a link that
-// has.
+// versionIn returns the version in the name of a jar of a class path. The names of Debian's jars have none, but in
+// the same directory is a link to each whose name has it.
 func versionIn(jar string, classpath func() (string, error)) (string, error) {
 	all, err := classpath()
 	if err != nil {

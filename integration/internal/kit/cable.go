@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/integration/proxy"
 )
 
-// Cable is the network of one client: a way to each member, of its own.
+// Cable is the network of one client: a separate proxy to each member.
 type Cable []*proxy.Proxy
 
 // Plug lays a cable.
@@ -38,7 +38,7 @@ func (c Cable) Hang() {
 	}
 }
 
-// Cut resets what there is and refuses what comes.
+// Cut resets the connections and refuses new ones.
 func (c Cable) Cut() {
 	for _, way := range c {
 		way.Cut()
@@ -52,8 +52,8 @@ func (c Cable) Heal() {
 	}
 }
 
-// ConnectedTo is Connected by a cable of its own, to begin with to a certain member. When the test ends all
-// of the cable works again before the client is closed.
+// ConnectedTo is Connected by a separate cable, to begin with to a certain member. When the test ends all of the
+// cable works again before the client is closed.
 func ConnectedTo(
 	t testing.TB, c cluster.Cluster, member int, opts ...framework.Option,
 ) (*framework.Client, Cable) {

@@ -12,7 +12,7 @@ import (
 	"github.com/go-curator/curator/integration/internal/jvm"
 )
 
-// Feature is what not all releases have that tests may run on. Tests ask for it by [Has] and [Needs], and do not compare
+// Feature is a feature that only some of the tested releases have. Tests use [Has] and [Needs], and do not compare
 // versions.
 type Feature struct {
 	what  string
@@ -22,7 +22,7 @@ type Feature struct {
 
 var (
 	PersistentWatches = Feature{"persistent watches and MultiRead", zooKeeper, []string{"3.6.0"}}
-	// DowngradeInPlace (CURATOR-621): the place of Java's downgraded read lock is that of the write lock.
+	// DowngradeInPlace (CURATOR-621): a read lock that Java downgrades to keeps the place of the write lock.
 	DowngradeInPlace = Feature{"downgrades in place", curator, []string{"5.5.0"}}
 )
 
@@ -69,7 +69,7 @@ func has(f Feature, version string) bool {
 	return false
 }
 
-// numbers are those of a release such as 3.8.0. It panics on anything else.
+// numbers returns the numbers of a release such as 3.8.0. It panics on anything else.
 func numbers(version string) []int {
 	var n []int
 	for word := range strings.SplitSeq(version, ".") {

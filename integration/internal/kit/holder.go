@@ -90,7 +90,7 @@ type Holder struct {
 	*child.Process
 	Token int64
 	Node  string
-	// Lines are what it says further.
+	// Lines has its further output.
 	Lines <-chan []string
 }
 
@@ -144,8 +144,8 @@ func StartHolder(t testing.TB, server, path string, timeout time.Duration) (*Hol
 	}
 }
 
-// Ended waits for the end of the holder's context, and returns when it was and what the first answers of
-// Valid after a pause were.
+// Ended waits for the end of the context of the holder, and returns the time of that and the first results of Valid
+// after a pause.
 func (h *Holder) Ended(t testing.TB) (at time.Time, cause string, valid []string) {
 	t.Helper()
 	limit := time.After(Patience)

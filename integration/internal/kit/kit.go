@@ -1,5 +1,5 @@
-// Package kit is what the tests of the library against real servers have in common: clients that end with the
-// test, and waits that end.
+// Package kit is shared by the tests of the library against real servers: clients that end with the test, and bounded
+// waits.
 package kit
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// Patience is how long a test waits for what must happen. It is never waited out unless something is wrong.
+// Patience bounds a test's wait for an event. It is never waited out unless something is wrong.
 const Patience = 60 * time.Second
 
 // Context ends with the test, and after Patience.
@@ -83,9 +83,9 @@ func Closed[T any](t testing.TB, what string, done <-chan T) time.Time {
 	return time.Now()
 }
 
-// Call runs f on a goroutine of its own and returns where its value will be. If f fails, the channel is
-// closed instead, and the test fails unless ctx has ended before. f must return when its ctx ends, at the
-// latest at the end of the test, which waits for it.
+// Call runs f in a separate goroutine and returns a channel for its value. If f fails, the channel is closed instead,
+// and the test fails unless ctx has ended before. f must return when its ctx ends, at the latest at the end of the
+// test, which waits for it.
 func Call[T any](t testing.TB, ctx context.Context, f func(ctx context.Context) (T, error)) <-chan T {
 	ctx, cancel := context.WithCancel(ctx)
 	got, done := make(chan T, 1), make(chan struct{})
@@ -108,7 +108,7 @@ func Call[T any](t testing.TB, ctx context.Context, f func(ctx context.Context) 
 	return got
 }
 
-// EndOf returns where the time will be at which done was seen to be closed.
+// EndOf returns a channel for the time when done was seen to be closed.
 func EndOf(t testing.TB, done <-chan struct{}) <-chan time.Time {
 	return Call(t, t.Context(), func(ctx context.Context) (time.Time, error) {
 		select {
@@ -128,13 +128,13 @@ func Soon(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Change is a state of a client and when it was heard of.
+// Change is a state of a client and the time of its report.
 type Change struct {
 	framework.StateChange
 	At time.Time
 }
 
-// States takes down every state of a client.
+// States records every state of a client.
 type States struct {
 	t  testing.TB
 	ch chan Change
@@ -153,7 +153,7 @@ func Watch(t testing.TB, client *framework.Client) *States {
 	return s
 }
 
-// Next is the next state, which is to be the one given, and when it was heard of.
+// Next returns the time of the next state's report. The test fails if it is another state than the given one.
 func (s *States) Next(want framework.State, epoch int64) time.Time {
 	s.t.Helper()
 	got := Receive(s.t, fmt.Sprintf("%v in epoch %d", want, epoch), s.ch)
@@ -173,7 +173,7 @@ func (s *States) Until(want framework.State, epoch int64) time.Time {
 	}
 }
 
-// Heard says whether there is a state that Next has not returned yet.
+// Heard reports whether there is a state that Next has not returned yet.
 func (s *States) Heard() bool { return len(s.ch) > 0 }
 
 // EndSession ends a session by a second connection with its id and its password, as an operator or an
@@ -230,7 +230,7 @@ func readFrame(conn net.Conn) ([]byte, error) {
 	return frame, err
 }
 
-// password is what java.util.Random(id ^ 0xB3415C00).nextBytes gives.
+// password returns the result of java.util.Random(id ^ 0xB3415C00).nextBytes.
 func password(id int64) []byte {
 	const multiplier, mask = 0x5DEECE66D, 1<<48 - 1
 	state := (uint64(id^0xB3415C00) ^ multiplier) & mask

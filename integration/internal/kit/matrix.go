@@ -2,8 +2,8 @@ package kit
 
 import "testing"
 
-// Cell tells the report of ../../run something for a table: ok or not, and of how many. What is told of one
-// cell several times is added up, and once not ok it is FAILED. Names have no "|" in them.
+// Cell adds to a table of the report of ../../run: ok or not, and of how many. Several values for one cell are added
+// up, and one that is not ok makes it FAILED. Names have no "|" in them.
 func Cell(t testing.TB, table, row, column string, ok bool, n int) {
 	t.Helper()
 	verdict := "FAILED"
@@ -13,13 +13,13 @@ func Cell(t testing.TB, table, row, column string, ok bool, n int) {
 	t.Logf("cell: %s | %s | %s | %s | %d", table, row, column, verdict, n)
 }
 
-// RanOn tells the report what this test runs on. The servers of package zkserver do it by themselves.
+// RanOn adds the servers of this test to the report. The servers of package zkserver do it by themselves.
 func RanOn(t testing.TB, what string) {
 	t.Helper()
 	t.Log("ran on: " + what)
 }
 
-// Direction says which of the two languages comes after which.
+// Direction is the order of the two languages in a test.
 type Direction string
 
 // The directions of Interop.
@@ -29,8 +29,8 @@ const (
 	Mixed    Direction = "mixed"
 )
 
-// Interop says that this test is one of Go beside Curator for Java, at a recipe, in some directions. The
-// report's matrix tells how it ended.
+// Interop marks this test as one of Go and Curator for Java together, at a recipe, in some directions. The report's
+// matrix has its result.
 func Interop(t testing.TB, recipe string, directions ...Direction) {
 	t.Helper()
 	t.Cleanup(func() {

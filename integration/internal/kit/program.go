@@ -16,7 +16,7 @@ import (
 	"github.com/go-curator/curator/integration/internal/child"
 )
 
-// Program is the built program curator, and the environment in which it runs.
+// Program is the built program curator, and its environment.
 type Program struct {
 	*testing.T
 	file string
@@ -113,13 +113,13 @@ func (p Program) starts(cmd *exec.Cmd) *child.Process {
 	return process
 }
 
-// Line is a line as the program tells it in JSON.
+// Line is a line in the program's JSON.
 type Line struct {
 	Path, Kind       string
 	Holders, Waiting []Participant
 }
 
-// Participant is one that holds or waits.
+// Participant is a holder or a waiter.
 type Participant struct{ Node, Session, Library, Data, Client string }
 
 // Web starts "curator web", and returns where its page is.

@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-// Metric is a number that the server tells in its answer to mntr.
+// Metric is a number of the server's reply to mntr.
 func Metric(t testing.TB, node *zkserver.Node, name string) int {
 	t.Helper()
 	return Metrics(t, node, name)[0]
@@ -41,7 +41,7 @@ func Metrics(t testing.TB, node *zkserver.Node, names ...string) []int {
 	return all
 }
 
-// Watches is how many watches the server keeps for all its clients.
+// Watches returns the number of watches that the server keeps for all its clients.
 func Watches(t testing.TB, node *zkserver.Node) int {
 	t.Helper()
 	return Metric(t, node, "zk_watch_count")

@@ -4,5 +4,5 @@ package private
 
 import "io/fs"
 
-// ours is not to be told here; the user's cache directory is in his profile.
+// ours cannot be decided here; the user's cache directory is in his profile.
 func ours(fs.FileInfo) bool { return true }

@@ -8,11 +8,11 @@ import (
 	"os"
 )
 
-// ErrNotPrivate says that a directory is not this user's alone. The message says what to do.
+// ErrNotPrivate means that other users may access a directory. The message has advice.
 var ErrNotPrivate = errors.New("not a private directory")
 
-// Dir makes the directory, and those above, if it is not there, with mode 0700. It is refused (ErrNotPrivate)
-// if it is a link, somebody else's, or one into which others may write: they could have put anything there.
+// Dir makes the directory, and its parents, if it does not exist, with mode 0700. It is refused (ErrNotPrivate) if it
+// is a link, belongs to another user, or if others may write to it: they could have put anything there.
 func Dir(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return err

@@ -1,22 +1,22 @@
-// Command zktestd is a stand-alone in-memory ZooKeeper for development. Any client can connect to it; nothing
-// is kept when it ends.
+// Command zktestd is a stand-alone in-memory ZooKeeper for development. Any client can connect to it; all data are
+// lost when it ends.
 //
 //	go run github.com/go-curator/curator/zktest/cmd/zktestd -addr 127.0.0.1:2181
 //
 // With -members 3 it is an ensemble, on that port and the next ones. -help lists the flags; the fields of
-// [zktest.Config] say what they do.
+// [zktest.Config] document them.
 //
 //	zktestd -min-session-timeout 1s -max-session-timeout 10m -tick 500ms
 //	zktestd -sasl alice:secret -sasl bob:secret -require-sasl
 //	zktestd -super-digest super:D/InIHSb7yEEbrWz8b9l71RjZJU=
 //	zktestd -members 3 -read-only -local-sessions
 //
-// It is for development, on the loopback, which is its default. An address that others can reach is served
-// with a warning: there is no TLS, and the limits for hostile clients are those of a test server.
+// It is for development, on the loopback, which is its default. It logs a warning if other machines can reach its
+// address: there is no TLS, and its limits for hostile clients are a test server's.
 //
-// Reconfig needs -reconfig. Otherwise it is disabled, as by default on a real server: it is answered with
-// -123. Clients that do not know this code may fail in odd ways: kazoo's reconfig never returns, here as at a
-// real server.
+// Reconfig needs -reconfig. Otherwise it is disabled, as by default on a real server: the reply is the error -123.
+// Clients that do not know this code may fail in odd ways: kazoo's reconfig never returns, here as with a real
+// server.
 package main
 
 import (
@@ -47,11 +47,11 @@ func main() {
 	}
 }
 
-// errFlags says that the flags were not understood. The reason has been printed.
+// errFlags reports invalid flags. The reason has been printed.
 var errFlags = errors.New("zktestd: bad flags")
 
-// maxClientConns is how many connections an address may have unless a flag says otherwise: enough for any
-// test bed, and not enough to take all memory.
+// maxClientConns limits the connections of an address unless a flag sets another limit: enough for any test bed, and
+// not enough to exhaust the memory.
 const maxClientConns = 1000
 
 // settings are the values of the flags.

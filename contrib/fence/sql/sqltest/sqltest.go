@@ -20,15 +20,15 @@ import (
 	fencesql "github.com/go-curator/curator/contrib/fence/sql"
 )
 
-// Database is what is tested.
+// Database is the database under test.
 type Database struct {
 	DB      *sql.DB
 	Dialect fencesql.Dialect
 	// Levels are the levels of isolation to test.
 	Levels []sql.IsolationLevel
-	// Waits says that a second writer waits for the first, so that two transactions can be open at once.
+	// Waits is set if a second writer waits for the first, so that two transactions can be open at the same time.
 	Waits bool
-	// Again says that an error asks for the transaction to be repeated; nil if the database has none.
+	// Again reports whether an error asks for the transaction to be repeated; nil if the database has no such errors.
 	Again func(error) bool
 }
 
@@ -92,7 +92,7 @@ func (b bench) begin(t *testing.T) *sql.Tx {
 	return tx
 }
 
-// once guards in a transaction of its own.
+// once guards in a separate transaction.
 func (b bench) once(t *testing.T, resource string, token int64) error {
 	tx := b.begin(t)
 	if err := b.fences.Guard(t.Context(), tx, resource, token); err != nil {
@@ -138,7 +138,7 @@ func (b bench) names(t *testing.T) {
 	}
 }
 
-// waits has a newer guard wait for an older one that is not committed yet.
+// waits has a newer guard wait for an older, uncommitted one.
 func (b bench) waits(t *testing.T) {
 	for _, first := range []int64{10, 20} { // the other has 15
 		for _, commit := range []bool{true, false} {
@@ -163,7 +163,7 @@ func (b bench) firstInsertion(t *testing.T) {
 	}
 }
 
-// meets has a guard with 15 come while tx is open, and checks what it is told when tx is over.
+// meets calls Guard with 15 while tx is open, and checks its result after the end of tx.
 func (b bench) meets(t *testing.T, tx *sql.Tx, resource string, commit, refused bool) {
 	t.Helper()
 	second := make(chan error, 1)
