@@ -13,9 +13,9 @@ import (
 // [New] makes a Cache like Curator's CuratorCache, [NewTree] makes one like its TreeCache.
 type Cache struct{ common }
 
-// New makes a cache of root and everything below it, begins to load it and returns at once. root need not
-// exist: until it appears, the cache is empty. The error is framework.ErrInvalidPath or
-// framework.ErrInvalidOption. Close the cache when you are done; it also ends with its client.
+// New makes a cache of root and everything below it, begins to load it and returns immediately. root need not exist:
+// until it appears, the cache is empty. The error is framework.ErrInvalidPath or framework.ErrInvalidOption. Close the
+// cache when you are done; it also ends with its client.
 func New(client *framework.Client, root string, opts ...Option) (*Cache, error) {
 	return open[Cache](client, root, config{maxDepth: -1}, opts)
 }
@@ -34,9 +34,9 @@ func (c *Cache) Progress() Progress { return c.made().sync.progress() }
 // Get returns the node at path if the cache contains it.
 func (c *Cache) Get(path string) (Node, bool) { return c.made().store.get(path) }
 
-// All returns all nodes by path, as they were at the moment when the iteration began. A node comes before its
-// children; siblings are sorted by name. The iteration can be repeated, each time with the nodes of that
-// moment. While it lasts it takes about 130 bytes per node, and delays nobody.
+// All returns all nodes by path, as of the beginning of the iteration. A node comes before its children; siblings are
+// sorted by name. The iteration can be repeated, each time with the nodes of that moment. While it lasts it takes about
+// 130 bytes per node; it blocks neither the cache nor other readers.
 func (c *Cache) All() iter.Seq2[string, Node] { return c.made().store.all() }
 
 // Children returns the children of the node at path by name, sorted, as they were at the moment when the
@@ -48,7 +48,7 @@ func (c *Cache) Children(path string) iter.Seq2[string, Node] { return c.made().
 // version of such a node that could be read, and leaves it out if there is none.
 func (c *Cache) Failures() iter.Seq2[string, error] { return c.made().store.allFailing() }
 
-// common is what all kinds of cache have. Its zero value has ended.
+// common has the methods of all kinds of cache. Its zero value has ended.
 type common struct{ e *engine }
 
 func open[C ~struct{ common }, O TreeOption](
@@ -66,43 +66,42 @@ func (c *common) made() *engine { return c.e.made() }
 // Len returns how many nodes the cache contains.
 func (c *common) Len() int { return c.made().store.len() }
 
-// WaitSynced waits until the cache has read everything that exists, and after a reconnect until it has
-// compared everything that may have changed meanwhile. It does not wait for nodes that the client has no
-// permission to read. But if the root is such a node, it returns that error: framework.ErrNoAuth, for
-// example.
+// WaitSynced waits until the cache has read everything that exists, and after a reconnect until it has compared
+// everything that may have changed in between. It does not wait for nodes that the client has no permission to read.
+// But if the root cannot be read, it returns that error: framework.ErrNoAuth, for example.
 //
-// When ctx ends, the error matches ctx.Err(), and says why there is no connection if there is none. When the
-// cache is closed it is ErrClosed, when the client is closed framework.ErrClosed. If the client is the view
-// of a session, it is framework.ErrSessionLost once that session is over.
+// When ctx ends, the error matches ctx.Err() and, without a connection, has the reason for that. When the cache is
+// closed it is ErrClosed, when the client is closed framework.ErrClosed. If the client is the view of a session, it is
+// framework.ErrSessionLost once that session has ended.
 //
-// A cache in sync may still be a moment behind: WaitSynced waits neither for writes that others have just
-// made, nor for reads that they have caused.
+// A cache in sync may still lag behind: WaitSynced waits neither for writes that others have just made, nor for reads
+// that they have caused.
 func (c *common) WaitSynced(ctx context.Context) error { return c.made().waitSynced(ctx) }
 
-// Events returns a stream of events. When the iteration begins, the stream begins with [ConnectionChanged]
-// for the present state of the connection, [Created] for every existing node, parents first, and [Failed] for
-// every node that cannot be read. The changes follow. [Initialized] comes once, when all nodes that existed
-// have been reported. Every iteration is a stream of its own. Node.Path is always the whole path.
+// Events returns a stream of events. When the iteration begins, the stream begins with [ConnectionChanged] for the
+// current state of the connection, [Created] for every existing node, parents first, and [Failed] for every node that
+// cannot be read. The changes follow. [Initialized] comes once, when all nodes that existed have been reported. Every
+// iteration is a separate stream. Node.Path is always the whole path.
 //
 // A stream is ordered and complete: if its Created, Changed and Deleted are applied to an empty map, the map
 // equals the cache. Nodes below a deleted node are reported as deleted before it. A node is reported as
 // created after its parent, unless the parent cannot be read. A node that was deleted and created again is
 // reported as both. If the subscriber keeps up, the stream contains every state that the cache went through.
 //
-// When more events than [WithBuffer], or 16 MiB of them, wait for a subscriber, further events are merged:
-// only the latest state of each path is kept. Then a subscriber may miss states of a node, or the whole node
-// if it was deleted again. Merged deletions come before merged creations. Of the connection's changes only
-// the last is kept, and comes before the deletions; of a node's failures only the last. So a slow subscriber
-// delays nobody, and never more than the buffer and a few states per node wait for it.
+// When more events than [WithBuffer], or 16 MiB of them, wait for a subscriber, further events are merged: only the
+// latest state of each path is kept. Then a subscriber may miss states of a node, or the whole node if it was deleted
+// again. Merged deletions come before merged creations. Of the connection's changes only the last is kept, and comes
+// before the deletions; of a node's failures only the last. So a slow subscriber delays neither the cache nor other
+// subscribers, and never more than the buffer and a few states per node wait for it.
 //
 // The stream ends when the loop breaks. It also ends with one error: when ctx ends (the error matches
 // ctx.Err()), or when the cache ends (with the errors of WaitSynced). Events that have not been received by
 // then are dropped.
 func (c *common) Events(ctx context.Context) iter.Seq2[Event, error] { return c.made().events(ctx) }
 
-// Snapshot returns what the cache contains now, also after Close. It waits for no server, but for functions
-// of the options that are running; it must not be called from them. The cache does nothing else meanwhile:
-// about 0.1 µs per node. The snapshot takes about 150 bytes per node until it is dropped; data are shared.
+// Snapshot returns the contents of the cache, also after Close. It waits for no server, but for functions of the
+// options that are running; it must not be called from them. It blocks the cache for about 0.1 µs per node. The
+// snapshot takes about 150 bytes per node until it is dropped; data are shared.
 func (c *common) Snapshot() *Snapshot {
 	e := c.made()
 	if e == unmade {

@@ -9,11 +9,11 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// delta is what one path still has to report to a subscriber that has fallen behind: the node that the
-// subscriber knows, and the node that exists now.
+// delta is the change of one path that a slow subscriber has not received yet: the node that the subscriber knows, and
+// the node that exists now.
 type delta struct {
 	old, new *Node
-	gone     bool  // the subscriber's node was deleted meanwhile, even if it came back unchanged
+	gone     bool  // the subscriber's node was deleted since, even if it came back unchanged
 	err      error // the error of a later Failed
 }
 
@@ -37,7 +37,7 @@ func same(a, b *Node) bool {
 	return a != nil && b != nil && sameNode(a.Stat, b.Stat) && sameData(a.Stat, b.Stat)
 }
 
-// tells reports whether the delta contains a change of the node, and not only that the node cannot be read.
+// tells reports whether the delta contains a change of the node, and not only a failure to read it.
 func (d delta) tells() bool { return d.old != nil || d.new != nil }
 
 // dies reports whether the node that the subscriber knows is gone.
@@ -54,9 +54,8 @@ func sameData(a, b framework.Stat) bool {
 	return a.Mzxid == b.Mzxid && a.Mtime == b.Mtime && a.Version == b.Version
 }
 
-// deltas is what is kept for a subscriber when its queue is full: the latest state of each path. So it never
-// has more entries than there are nodes, existing nodes and those that the subscriber still believes to
-// exist.
+// deltas has the latest state of each path, for a subscriber whose queue is full. So it never has more entries than
+// there are nodes: existing ones, and deleted ones whose deletion the subscriber has not received.
 type deltas struct {
 	nodes       map[string]delta
 	connection  *framework.StateChange
@@ -74,7 +73,7 @@ func (d *deltas) add(ev Event) {
 			d.nodes = map[string]delta{}
 		}
 		old, known := d.nodes[ev.Path]
-		// a Failed alone says nothing about what the subscriber knows
+		// a Failed alone does not change the node that the subscriber knows
 		if now := old.then(ev, known && old.tells()); now.void() {
 			delete(d.nodes, ev.Path)
 		} else {
@@ -95,9 +94,9 @@ func (d *deltas) forgetFailure(path string) {
 	}
 }
 
-// events returns the deltas as a list of events: first the state of the connection, which comes before the
-// changes that it revealed; then deleted nodes, children before their parents; then new and changed nodes,
-// parents before their children; then the rest. Applied to what the subscriber has, they give what exists.
+// events returns the deltas as a list of events: first the state of the connection, which comes before the changes that
+// it revealed; then deleted nodes, children before their parents; then new and changed nodes, parents before their
+// children; then the rest. Applied to the subscriber's nodes, they give the existing nodes.
 func (d *deltas) events() []Event {
 	paths := slices.SortedFunc(maps.Keys(d.nodes), comparePaths)
 	events := make([]Event, 0, len(paths))
@@ -130,9 +129,8 @@ func (d *deltas) events() []Event {
 	return events
 }
 
-// dead says which of the sorted paths are to be reported as deleted. A subscriber may drop everything below a
-// deleted node. So a node that is back unchanged counts as deleted, too, if a node above it was replaced by
-// another.
+// dead reports which of the sorted paths have to be reported as deleted. A subscriber may drop everything below a
+// deleted node. So a node that is back unchanged counts as deleted, too, if a node above it was replaced by another.
 func (d *deltas) dead(paths []string) []bool {
 	dead := make([]bool, len(paths))
 	above := "" // the topmost deleted node above the next path, if any

@@ -1,4 +1,4 @@
-// Package cache keeps local copies of a node, its children or a subtree, and says what has changed.
+// Package cache keeps local copies of a node, its children or a subtree, and reports changes.
 //
 //	c, err := cache.New(client, "/config")     // root and everything below
 //	defer c.Close()
@@ -24,11 +24,10 @@
 //
 // There are three exceptions:
 //
-//   - Changes may come so fast that for a second there was no moment at which everything was read. Then
-//     changes are shown as they are read, until there is such a moment: each node is in a state that it had,
-//     below a parent that existed, but two nodes may show different moments. With the persistent watch this
-//     takes changes of ever new nodes, more than one per round trip; with one-shot watches it takes changes
-//     of any nodes.
+//   - Changes may come so fast that for a second there was no moment at which everything was read. Then changes are
+//     shown as they are read, until there is such a moment: each node is in a state that it had, below a parent that
+//     existed, but two nodes may show different moments. With the persistent watch this happens only if ever new nodes
+//     change, more than one per round trip; with one-shot watches any nodes suffice.
 //   - The same holds for the first load, and for a comparison after a reconnect that takes longer than a
 //     second.
 //   - The fields of a Stat that describe a node's children are updated separately.
@@ -38,24 +37,24 @@
 // node ends up with the tree. A node is reported after its parent, unless the parent cannot be read. A change
 // of the connection is reported before the changes that it revealed.
 //
-// A node that was deleted and created again, also while there was no connection, is reported as both:
-// Stat.Czxid distinguishes nodes of the same path. The data count as changed when Stat.Mzxid has changed,
-// even if the bytes are the same. Changes of a node's list of children are not reported for that node; its
-// Stat follows within about a second, if the children belong to the cache. ZooKeeper sends no events for
-// changes of the ACL: Stat.Aversion is that of the last read.
+// A node that was deleted and created again, also while there was no connection, is reported as both: Stat.Czxid
+// distinguishes nodes of the same path. The data count as changed when Stat.Mzxid has changed, even if the bytes are
+// the same. Changes of a node's list of children are not reported for that node; its Stat follows within about a
+// second, if the children belong to the cache. ZooKeeper sends no events for changes of the ACL: Stat.Aversion is as of
+// the last read.
 //
 // # Nodes without permission to read
 //
-// A node that the client has no permission to READ is reported as [Failed] with framework.ErrNoAuth. The
-// cache tries it again, first after a second and later once a minute, and keeps what it had of the node. When
-// the node can be read again, it is read, listed and watched as if for the first time.
+// A node that the client has no permission to READ is reported as [Failed] with framework.ErrNoAuth. The cache tries it
+// again, first after a second and later once a minute, and keeps the node's earlier state. When the node can be read
+// again, it is read, listed and watched as if for the first time.
 //
-// Since ZooKeeper 3.8.4 and 3.9.2 (and in older versions with that fix, such as Debian's 3.8.0) a server
-// sends no events of a node to a client without permission to READ it, and never an event for a change of
-// permissions. So a cache that had no reason to read such a node in that time does not know that it has
-// missed something. With the persistent watch it goes on showing earlier data, and misses a new node, until
-// the next change of that node that the client has permission to READ; a deleted node stays until a node is
-// created in its place. A reconnect may reveal this earlier, if it makes the cache compare the tree.
+// Since ZooKeeper 3.8.4 and 3.9.2 (and in older versions with that fix, such as Debian's 3.8.0) a server sends no
+// events of a node to a client without permission to READ it, and never an event for a change of permissions. So a
+// cache that had no reason to read such a node in that time does not notice that it has missed an event. With the
+// persistent watch it continues showing earlier data, and misses a new node, until the next change of that node that
+// the client has permission to READ; a deleted node stays until a node is created in its place. A reconnect may reveal
+// this earlier, if it makes the cache compare the tree.
 //
 // With one-shot watches, and so with [NewNode], an event that was not sent has used up its watch. The list of
 // the parent's children, if the client can read it and it belongs to the cache, still shows nodes that are
@@ -73,36 +72,35 @@
 // together with the parent if it was deleted; nodes that change at the same time share a request. One such
 // request is in flight at a time, unless the waiting reads fill several.
 //
-// After a reconnect in the same session one request finds out whether the server has executed any transaction
-// meanwhile, of any client. If so every node is compared, since a server does not tell persistent watches
-// what they have missed. The comparison takes as few requests as the load, and compares only the Stat of
-// nodes with 4 KiB of data or more. In a new session everything is compared, too. Only differences are
-// reported.
+// After a reconnect in the same session one request finds out whether the server has executed any transaction in
+// between, by any client. If so every node is compared, since a server does not send persistent watches the events that
+// they have missed. The comparison takes as few requests as the load, and compares only the Stat of nodes with 4 KiB of
+// data or more. In a new session everything is compared, too. Only differences are reported.
 //
 // Before the first cache of a session a server is asked whether it has persistent watches: one request, or two before
 // 3.9, which cost no connection.
 //
-// Some servers are too old for that, or report wrong paths to recursive watches (some versions of ClickHouse
-// Keeper do); the cache recognises them at run time. With them it uses one-shot watches: one of the data of
-// each node, and one of the children of each node whose children belong to the cache. To load takes a read
-// per node, a list per node with children, and a request per 512 leaves; to close takes a request per node.
-// After a reconnect in the same session only changed nodes are read, since the server tells one-shot watches
-// what they have missed. [NewNode] always uses one-shot watches, which cost least for one node.
+// Some servers are too old for that, or report wrong paths to recursive watches (some versions of ClickHouse Keeper
+// do); the cache recognises them at run time. With them it uses one-shot watches: one of the data of each node, and one
+// of the children of each node whose children belong to the cache. To load takes a read per node, a list per node with
+// children, and a request per 512 leaves; to close takes a request per node. After a reconnect in the same session only
+// changed nodes are read, since the server fires one-shot watches for changes that they have missed. [NewNode] always
+// uses one-shot watches, which cost least for one node.
 //
 // Reading a cache costs no request. A node with little data takes about 105 bytes of memory with its name, 24
 // more once its data was set, and 48 more if it has or had children or is ephemeral. A one-shot watch takes
 // about 190 bytes: go test -run TestHeapPerNode -v ./cache
 //
-// A cache needs about as much memory as the servers, except for what a decoder makes of the data:
-// [WithDataLimit] limits that. Nothing limits the number of nodes: a hostile client with permission to create
-// nodes below the root can make every cache of it as large as the servers let the tree become.
+// A cache needs about as much memory as the servers, except for decoded data: [WithDataLimit] limits those. Nothing
+// limits the number of nodes: a hostile client with permission to create nodes below the root can make every cache of
+// it as large as the servers let the tree become.
 //
 // # Beginning with a snapshot
 //
-// A cache of a very large tree need not begin empty. [Snapshot] is what a cache contained, and can be written
-// to a file. A new cache that is made [WithSnapshot] has its nodes at once, compares them with the tree as
-// after a reconnect, and reports what differs. Of nodes with 4 KiB of data or more that have not changed only
-// the Stat is read.
+// A cache of a very large tree need not begin empty. [Snapshot] has the contents of a cache at one moment, and can be
+// written to a file. A new cache that is made [WithSnapshot] begins with its nodes, compares them with the tree as
+// after a reconnect, and reports the differences. Of nodes with 4 KiB of data or more that have not changed only the
+// Stat is read.
 //
 // # Files
 //

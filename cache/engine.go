@@ -12,20 +12,20 @@ import (
 	"github.com/go-curator/curator/internal/flow"
 )
 
-// ErrClosed says that the cache was closed.
+// ErrClosed means that the cache was closed.
 var ErrClosed = errors.New("cache closed")
 
 // engine is the goroutine that owns a cache. Other goroutines post functions to it. It waits only for the
 // next post, a change of the connection, the end of the session, or a timer; its own requests run in the
 // background.
 //
-// It relies on this: events and answers come in the order in which the server sent them, except that an
-// answer may be late, because its callback is registered after the request was sent. So if an event arrives
-// while a read is under way, the read's answer may be older than the event, and the node is read again.
+// It relies on this: events and replies come in the order in which the server sent them, except that a reply may be
+// late, because its callback is registered after the request was sent. So if an event arrives while a read is in
+// flight, the reply may be older than the event, and the node is read again.
 type engine struct {
 	cfg    config
 	store  *store
-	ctx    context.Context // ends with the cache; its cause is why the cache ended
+	ctx    context.Context // ends with the cache; its cause is the cache's error
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 	inbox  *flow.Queue[post]
@@ -35,7 +35,7 @@ type engine struct {
 	batch   []post             // taken from the inbox, to be run now
 	session *framework.Session // nil between sessions
 	view    *framework.Client  // the client view of session
-	way     way                // how the cache learns of changes; answers for another way are ignored
+	way     way                // the method of watching; replies for another way are ignored
 	reads   reads
 	stale   staleStats
 	retries retries
@@ -89,7 +89,7 @@ func (e *engine) run() {
 	e.connect()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	defer e.finish() // also if a function of the user's ends the goroutine
+	defer e.finish() // also if a user function ends the goroutine
 	for e.ctx.Err() == nil {
 		var lost <-chan struct{}
 		if e.session != nil {
@@ -126,7 +126,7 @@ func (e *engine) run() {
 	}
 }
 
-// errGoexit is why a cache ended if a function that it called has ended its goroutine.
+// errGoexit is the error of a cache whose goroutine was ended by a function that it called.
 var errGoexit = fmt.Errorf("%w: a filter, a decoder or a hook ended the cache's goroutine by "+
 	"runtime.Goexit (as t.FailNow does)", ErrClosed)
 

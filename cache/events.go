@@ -20,26 +20,25 @@ type Node struct {
 // Name returns the last part of the path.
 func (n Node) Name() string { return zkpath.Base(n.Path) }
 
-// EventType is what an [Event] reports.
+// EventType is the type of an [Event].
 type EventType int8
 
 const (
-	// Created says that the node New now exists at Path. There was none before, or it was reported as
-	// deleted.
+	// Created reports that the node New now exists at Path. Before, no node existed there, or its deletion was
+	// reported.
 	Created EventType = iota + 1
 	Changed           // the data of the node at Path were set; Old and New are the node before and after
 	Deleted           // the node at Path is gone; Old is that node
-	// Initialized says that all nodes that existed at the beginning have been reported. It comes once in a
-	// stream.
+	// Initialized reports that all nodes that existed at the beginning have been reported. It comes once in a stream.
 	Initialized
-	// ConnectionChanged says that the state of the client's connection is now State. The cache keeps its
-	// nodes in every state.
+	// ConnectionChanged reports that the state of the client's connection is now State. The cache keeps its nodes in
+	// every state.
 	ConnectionChanged
-	// Failed says that the node at Path cannot be read or decoded; Err says why. The cache keeps the last
-	// version of the node that it had. It tries the node again: within a minute if the client has no
-	// permission to read it, after its next change if it cannot be decoded, when there is room if there was
-	// none (ErrDataLimit). Failures lists the nodes that fail at present. When a node recovers, there is an
-	// event only if it has changed.
+	// Failed reports that the node at Path cannot be read or decoded; Err has the reason. The cache keeps the last
+	// version of the node that it had. It tries the node again: within a minute if the client has no permission to read
+	// it, after its next change if it cannot be decoded, when there is room again if the data limit was reached
+	// (ErrDataLimit). Failures lists the nodes that fail at present. When a node recovers, there is an event only if it
+	// has changed.
 	Failed
 )
 
@@ -59,8 +58,8 @@ func (t EventType) String() string {
 type Event struct {
 	Type EventType
 	Path string // of the node, for Created, Changed, Deleted and Failed
-	// Old is the node before, for Changed and Deleted. New is the node now, for Created and Changed. Do not
-	// change what they point to.
+	// Old is the node before, for Changed and Deleted. New is the node now, for Created and Changed. Do not change the
+	// nodes.
 	Old, New *Node
 	State    framework.StateChange // set for ConnectionChanged
 	Err      error                 // set for Failed

@@ -8,11 +8,11 @@ import (
 // Nodes that cannot be read are tried again after retryFirst, then at growing intervals up to retryMost.
 const retryFirst, retryMost = time.Second, time.Minute
 
-// retries says when nodes that could not be read are tried again.
+// retries has the times of retries of nodes that could not be read.
 type retries struct {
 	at      time.Time
 	wait    time.Duration // the pause before the next time
-	full    int           // bytes in the cache when there was no room for a node; 0 if there was room
+	full    int           // bytes in the cache when the data limit was reached; 0 if it was not
 	roomier bool          // the cache has fewer bytes since
 
 	complaints complaints
@@ -42,8 +42,8 @@ func (e *engine) retrySoon() {
 	}
 }
 
-// retry tries the nodes again that could not be read and, if there is more room, those for which there was
-// none.
+// retry reads the nodes again that could not be read and, if the cache has become smaller, the nodes that exceeded the
+// data limit.
 func (e *engine) retry() {
 	r := &e.retries
 	for n, f := range e.store.failures {
@@ -55,8 +55,8 @@ func (e *engine) retry() {
 	r.wait = min(2*r.wait, retryMost)
 }
 
-// undecoded notes that the cache does not have a node's current data. If there was no room, they are read
-// again when there is more; otherwise after their next change.
+// undecoded records that the cache does not have a node's current data. If they exceeded the data limit, they are read
+// again when there is room; otherwise after their next change.
 func (e *engine) undecoded(n *node, err error) {
 	if errors.Is(err, ErrDataLimit) {
 		e.retries.full = max(e.retries.full, e.store.bytes)
@@ -64,7 +64,7 @@ func (e *engine) undecoded(n *node, err error) {
 	e.fail(n, err, false)
 }
 
-// retryIfRoomier makes the cache retry the nodes for which there was no room, once there is more.
+// retryIfRoomier makes the cache retry the nodes that exceeded the data limit, once it has become smaller.
 func (e *engine) retryIfRoomier() {
 	if e.store.bytes < e.retries.full {
 		e.retries.full, e.retries.roomier = 0, true
@@ -73,9 +73,9 @@ func (e *engine) retryIfRoomier() {
 }
 
 const (
-	// complaintsMost is how many lines about nodes that cannot be read or decoded a cache logs within
-	// complaintsTime. Anybody with permission to write there could cause any number of them. Events and
-	// Failures report all of them.
+	// complaintsMost limits the lines that a cache logs within complaintsTime about nodes that cannot be read or
+	// decoded. Any client with permission to write there could cause any number of them. Events and Failures report all
+	// of them.
 	complaintsMost = 16
 	complaintsTime = time.Minute
 )

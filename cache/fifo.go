@@ -31,7 +31,7 @@ func (f *fifo[T]) pop() (v T, ok bool) {
 		return v, false
 	}
 	v = f.items[f.head]
-	clear(f.items[f.head : f.head+1]) // so that what it points to can be freed
+	clear(f.items[f.head : f.head+1]) // to free the memory that it refers to
 	f.head++
 	if f.len() == 0 {
 		if f.items, f.head = f.items[:0], 0; cap(f.items) > keptRoom {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Filter returns the events of a stream that all of keep approve, and the stream's error:
+// Filter returns the events of a stream for which all functions of keep return true, and the stream's error:
 //
 //	for event, err := range cache.Filter(c.Events(ctx), cache.OfType(cache.Deleted), cache.Below("/jobs"))
 //
-// A function of the caller's own will do, too. Corresponds to Curator's CuratorCacheListenerBuilder.
+// The caller's own functions can be used as well. Corresponds to Curator's CuratorCacheListenerBuilder.
 func Filter(events iter.Seq2[Event, error], keep ...func(Event) bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 	next:
@@ -43,8 +43,8 @@ func Below(path string) func(Event) bool {
 	}
 }
 
-// AfterInitialized approves the events after Initialized: the changes, and not what was there before. It is
-// for one stream.
+// AfterInitialized approves the events after Initialized: the changes, and not the nodes that existed before. It is for
+// one stream.
 func AfterInitialized() func(Event) bool {
 	initialized := false
 	return func(ev Event) bool {

@@ -9,13 +9,12 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// Follow returns what a cache contains, whenever that has changed: by path, or by name for a PathChildren.
-// The iteration begins as soon as the cache is in sync. From then on it yields the nodes of one moment each
-// time, and the last of them are those that the cache has: a loop that is slow misses states in between, but
-// never the last one. Do not change what is yielded.
+// Follow yields the contents of a cache whenever they have changed: by path, or by name for a PathChildren. The
+// iteration begins as soon as the cache is in sync. From then on it yields the nodes of one moment each time: a slow
+// loop misses states in between, but never the last one. Do not change the yielded maps.
 //
-// While there is no connection nothing is yielded, and after a reconnect only if something has changed:
-// another node, or other data. Use [Cache.Events] to be told what has changed, and of the connection.
+// While there is no connection nothing is yielded, and after a reconnect only if something has changed: another node,
+// or other data. Use [Cache.Events] for the individual changes, and for changes of the connection.
 //
 // The iteration ends when the loop breaks, and with one error when ctx or the cache ends, as Events does.
 func Follow(ctx context.Context, source Source) iter.Seq2[map[string]Node, error] {
@@ -54,8 +53,8 @@ func (e *engine) events(ctx context.Context) iter.Seq2[Event, error] {
 	}
 }
 
-// stream gives events to yield until that returns false, and the error with which the stream ends. Each time
-// that none is waiting it calls settled, which also ends it with false.
+// stream gives events to yield until that returns false, and the error with which the stream ends. Whenever no event is
+// waiting it calls settled, which also ends the stream by returning false.
 func (e *engine) stream(ctx context.Context, settled func() bool, yield func(Event, error) bool) {
 	if ctx == nil {
 		yield(Event{}, framework.ErrNilContext)

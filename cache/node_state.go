@@ -1,9 +1,9 @@
 package cache
 
-// nodeState is what the engine has still to read of a node, and how far what it has read can be relied on. It changes by next
-// only; engine.apply carries out the effects.
+// nodeState has the reads of a node that are still missing, and the reliability of the earlier ones. Only next changes
+// it; engine.apply carries out the effects.
 //
-// A reply may be older than an event that was handled before it; fetchOutdated notes that:
+// A reply may be older than an event that was handled before it; fetchOutdated records that:
 //  1. The server executes a read, and replies.
 //  2. Another client changes the node, and the server sends an event.
 //  3. The engine handles the event first, because the callback of the reply was registered too late to be called first.
@@ -13,7 +13,7 @@ type nodeState struct {
 	facts      nodeFacts
 }
 
-// fetch is how far the engine has come with reading the data of a node, or the list of its children.
+// fetch is the engine's progress in reading the data of a node, or the list of its children.
 type fetch uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 func (f fetch) isQueued() bool { return f == fetchLight || f == fetchQueued }
 func (f fetch) isSent() bool   { return f == fetchInFlight || f == fetchOutdated }
 
-// nodeFacts change independently of each other, but for doubtful and proving, of which at most one is set.
+// nodeFacts change independently of each other, except that at most one of doubtful and proving is set.
 type nodeFacts uint8
 
 const (
@@ -41,14 +41,14 @@ const (
 	removed                             // the node has left the tree: nothing changes it any more
 )
 
-// nodeEvent is what can happen to a node, or be decided about it.
+// nodeEvent is an event of a node, or a decision about it.
 type nodeEvent uint8
 
 const (
-	dataWanted        nodeEvent = iota // the data are to be read; a reply to an earlier request is not enough
-	lookWanted                         // the node is to be read if it has changed
-	otherPossible                      // another node may have the name: the data are to be read
-	listWanted                         // the children are to be listed; a reply to an earlier request is not enough
+	dataWanted        nodeEvent = iota // the data have to be read; a reply to an earlier request is not enough
+	lookWanted                         // the node has to be read if it has changed
+	otherPossible                      // another node may have the name: the data have to be read
+	listWanted                         // the children have to be listed; a reply to an earlier request is not enough
 	leafFound                          // a Stat counts no children: the list in the queue is only to set its watch
 	leafDoubted                        // … which is not certain any more
 	dataSent                           // a read was taken from the queue
@@ -66,19 +66,19 @@ const (
 	listChanged                        // an event: a list in flight may be older
 	dataWatchFired                     // an event has used up a one-shot watch
 	listWatchFired                     //
-	bothWatchesFired                   // … or both, also the one that a list in flight is setting
-	dataWatchSet                       // a reply says that a one-shot watch is set; before dataReplied
+	bothWatchesFired                   // … or both, also the watch that a list in flight is setting
+	dataWatchSet                       // by a reply, a one-shot watch is set; before dataReplied
 	listWatchSet                       //
 	watchesDropped                     // the one-shot watches are not needed any more
-	gapFound                           // events may have been missed: the node is to be compared
+	gapFound                           // events may have been missed: the node has to be compared
 	wayBegun                           // another way to watch, or session: nothing is in flight, no watch is set
 	loadStarted                        // the load waits for the node
-	loadResumed                        // the load waits for the node if it is to be read
+	loadResumed                        // the load waits for the node if it has to be read
 	readHandled                        // the load has the node, unless there is more to read
 	nodeRemoved                        // the node has left the tree
 )
 
-// fetchMove is what an event does to a fetch.
+// fetchMove is the effect of an event on a fetch.
 type fetchMove uint8
 
 const (
@@ -109,7 +109,7 @@ var fetchMoves = [...][fetchOutdated + 1]fetch{
 	outdate:     {fetchIdle, fetchLight, fetchQueued, fetchOutdated, fetchOutdated},
 }
 
-// nodeMoves has what an event does in every state. The rest is in next.
+// nodeMoves has the effects of each event, whatever the state. The rest is in next.
 var nodeMoves = [...]struct {
 	data, list fetchMove
 	clear, set nodeFacts
@@ -143,7 +143,7 @@ var nodeMoves = [...]struct {
 	nodeRemoved:       {data: land, list: land, clear: ^removed, set: removed},
 }
 
-// nodeEffects are what an event asks of the engine, and what it says about a request.
+// nodeEffects are the actions that an event requires of the engine, and its result for a request.
 type nodeEffects uint8
 
 const (

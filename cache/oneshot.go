@@ -7,18 +7,17 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// oneShotWay uses one-shot watches: one for each node's data and one for its children. The reads set them,
-// but for the children of leaves: see leaves. After a reconnect the server tells these watches what they have
+// oneShotWay uses one-shot watches: one for each node's data and one for its children. The reads set them, except for
+// the children of leaves: see leaves. After a reconnect the server fires these watches for changes that they have
 // missed.
 //
-// The facts dataWatch and listWatch of a node say that its watch is set and has not fired. A watch may fire
-// before the reply of the read that set it has been seen; then the node is to be read again, and that read
-// sets another.
+// The facts dataWatch and listWatch of a node mean that its watch is set and has not fired. A watch may fire before the
+// engine handles the reply of the read that set it; then the node is read again, and that read sets another.
 type oneShotWay struct {
 	e          *engine
 	set        *framework.WatchSet
 	unneeded   []membership // watches of nodes that are gone
-	catchingUp bool         // the server may be telling the watches what they have missed
+	catchingUp bool         // the server may still be firing watches for missed changes
 	leaves     leaves
 }
 
@@ -55,7 +54,7 @@ func (w *oneShotWay) tidy() {
 	w.unneeded = nil
 }
 
-// reconnected reads the root: before the server replies, it tells the watches what they have missed.
+// reconnected reads the root: before the server replies to that, it fires the watches for missed changes.
 func (w *oneShotWay) reconnected() {
 	if w.e.sync.is() {
 		w.e.sync.set(false)
@@ -66,8 +65,8 @@ func (w *oneShotWay) reconnected() {
 	w.e.sync.about(w.e.session)
 }
 
-// rootRead notes that the watches have been told by now what they have missed. The cache is in sync when
-// those nodes have been read.
+// rootRead records that the watches have fired for all missed changes. The cache is in sync when those nodes have been
+// read.
 func (w *oneShotWay) rootRead(_ *framework.ReadResult, outdated bool) bool {
 	if w.catchingUp && !outdated {
 		w.catchingUp = false
@@ -135,7 +134,7 @@ func (w *oneShotWay) got(o op, s sent, r *framework.ReadResult) {
 	w.e.gotOne(o, r)
 }
 
-// keepWatch notes that a read has set its watch, unless an event may have used it up:
+// keepWatch records that a read has set its watch, unless an event may have used it up:
 //  1. The server executes the read, which sets the watch, and replies.
 //  2. A change fires the watch. The event is handled before the reply, and makes the read outdated.
 //  3. The reply is handled. The read will be sent once more, and set another watch.
@@ -146,8 +145,8 @@ func (w *oneShotWay) keepWatch(o op) {
 	}
 }
 
-// hear is the callback of the watches. After a reconnect the server reports a node that was deleted and
-// created anew as changed. The deletion of a node uses up all its watches.
+// hear is the callback of the watches. After a reconnect the server reports a node that was deleted and created again
+// as changed. The deletion of a node uses up all its watches.
 func (w *oneShotWay) hear(ev framework.Event) {
 	w.e.inbox.Put(post{way: w, f: func() {
 		n := w.e.store.find(ev.Path)
@@ -166,14 +165,13 @@ func (w *oneShotWay) hear(ev framework.Event) {
 	}})
 }
 
-// A node whose Stat counts no children need not be listed, but only a watch of its list of children tells of
-// its first child, and only a list sets one. But after a reconnect a client arms all its watches again by
-// setWatches: the server fires those whose node has changed since a transaction, and sets the others. Here
-// that request sets watches for the first time, hundreds at once.
+// A node whose Stat counts no children need not be listed. But its first child is reported only to a watch of its list
+// of children, which only a list sets. Here such watches are set without lists, hundreds by one request: the setWatches
+// with which clients arm their watches again after a reconnect. The server fires the watches whose node has changed
+// since a given transaction, and sets the others.
 //
-// Nothing is missed: the transaction is one that a reply had shown before the Stats were read. If the
-// server sets the watch, the list of children has not changed since then, so it still is what the Stat says:
-// empty.
+// No change is missed: a reply had shown the transaction before the Stats were read. If the server sets the watch, the
+// list of children has not changed since then, so it is still empty, as in the Stat.
 
 // leaves are nodes without children that wait until watches are set on their lists of children.
 type leaves struct {
@@ -194,8 +192,7 @@ const (
 	mostLeaves, mostLeafBytes, fewLeaves = 512, 64 << 10, 4
 )
 
-// reading notes a transaction before a node is read. After a reconnect leaves that were read before are
-// listed.
+// reading records a transaction before a node is read. After a reconnect leaves that were read before are listed.
 func (w *oneShotWay) reading() {
 	e, l := w.e, &w.leaves
 	connections := e.session.Connections()

@@ -12,7 +12,8 @@ import (
 // TreeOption is an option of [NewTree]. Every [Option] is a TreeOption, too.
 type TreeOption interface{ apply(*config) error }
 
-// Option is an option of every kind of cache. If one is given several times the last counts, unless it says otherwise.
+// Option is an option of every kind of cache. If one is given several times the last counts, unless documented
+// otherwise.
 type Option interface {
 	TreeOption
 	general()
@@ -103,17 +104,17 @@ func WithBuffer(events int) Option {
 // contain no data either. The cache reads the same from the server. Default: data are kept.
 func WithoutData() Option { return option(func(c *config) error { c.noData = true; return nil }) }
 
-// WithDataLimit limits the bytes of data in the cache, in total over its nodes, after decoding. Events that
-// wait for subscribers do not count. A node for which there is no room is [Failed] with [ErrDataLimit]: the
-// cache keeps the last version that it had of that node, and all other nodes. It tries the node again within
-// a minute when there is more room.
+// WithDataLimit limits the bytes of data in the cache, in total over its nodes, after decoding. Events that wait for
+// subscribers do not count. A node whose data exceed the limit is [Failed] with [ErrDataLimit]: the cache keeps the
+// last version that it had of that node, and all other nodes. It tries the node again within a minute when there is
+// more room.
 //
 // Default: 256 MiB where data are decoded ([WithDecoder], [WithCompressedData], or a client with
-// framework.WithCompression). A cache that keeps data as they are stored has
-// no limit: it needs no more memory for them than the servers do.
+// framework.WithCompression). A cache that keeps data as they are stored has no limit, since it needs no more memory
+// for them than the servers.
 //
-// The number of nodes is not limited: anybody with permission to create nodes below the root makes the cache
-// keep them. See [WithFilter] and [WithMaxDepth].
+// The number of nodes is not limited: the cache keeps all nodes that any client creates below the root. See
+// [WithFilter] and [WithMaxDepth].
 func WithDataLimit(bytes int) Option {
 	return option(checked(bytes >= 1, func(c *config) { c.dataLimit = bytes },
 		"WithDataLimit(%d): give a positive number of bytes, or use WithoutData() to keep no data", bytes))
@@ -131,10 +132,10 @@ func WithDecoder(f func(path string, data []byte) ([]byte, error)) Option {
 	}, "WithDecoder: the function is nil; leave the option out"))
 }
 
-// WithCompressedData is a [WithDecoder] for data compressed with gzip, Curator's default: see
-// [framework.Gzip]. Empty data stay empty. A node that cannot be decompressed, or would exceed 8 MiB, is
-// [Failed] with framework.ErrDecompress (and ErrDecompressedTooLarge). A node for which there is no room is
-// Failed with [ErrDataLimit]. For another codec use WithDecoder(codec.Decompress).
+// WithCompressedData is a [WithDecoder] for data compressed with gzip, Curator's default: see [framework.Gzip]. Empty
+// data stay empty. A node that cannot be decompressed, or would exceed 8 MiB, is [Failed] with framework.ErrDecompress
+// (and ErrDecompressedTooLarge). A node whose data exceed the limit is Failed with [ErrDataLimit]. For another codec
+// use WithDecoder(codec.Decompress).
 func WithCompressedData() Option {
 	return option(func(c *config) error { c.decode = gunzip; return nil })
 }
@@ -161,18 +162,18 @@ func WithMaxDepth(depth int) TreeOption {
 		"WithMaxDepth(%d): 0 is the root alone; leave the option out for no limit", depth))
 }
 
-// WithFilter leaves out the nodes for which accept returns false, and all nodes below them. accept is called
-// for every node below the root, on the cache's goroutine: it must not block, must not use the cache, and
-// must always return the same for a path. Given several times, a node is kept if all filters accept it. Default: no
-// node is left out. Corresponds to acceptChild of Curator's TreeCacheSelector.
+// WithFilter leaves out each node whose path accept rejects by returning false, and all nodes below it. accept is
+// called for every node below the root, on the cache's goroutine: it must not block, must not use the cache, and must
+// always return the same for a path. Given several times, a node is kept if all filters accept it. Default: no node is
+// left out. Corresponds to acceptChild of Curator's TreeCacheSelector.
 func WithFilter(accept func(path string) bool) TreeOption {
 	return treeOption(checked(accept != nil, func(c *config) { c.accept = both(c.accept, accept) },
 		"WithFilter: the function is nil; leave the option out"))
 }
 
-// WithTraversal leaves out everything below the nodes for which traverse returns false, but not those nodes
-// themselves. The rules of [WithFilter] apply to traverse. Default: nothing is left out. Corresponds to
-// traverseChildren of Curator's TreeCacheSelector.
+// WithTraversal leaves out everything below each node whose path traverse rejects by returning false, but not the node
+// itself. The rules of [WithFilter] apply to traverse. Default: nothing is left out. Corresponds to traverseChildren of
+// Curator's TreeCacheSelector.
 func WithTraversal(traverse func(path string) bool) TreeOption {
 	return treeOption(checked(traverse != nil, func(c *config) { c.traverse = both(c.traverse, traverse) },
 		"WithTraversal: the function is nil; leave the option out"))
@@ -186,13 +187,13 @@ func both(first, second func(path string) bool) func(path string) bool {
 	return func(path string) bool { return first(path) && second(path) }
 }
 
-// ErrDataLimit says that there is no room for a node's data: see [WithDataLimit].
+// ErrDataLimit means that a node's data exceed the limit: see [WithDataLimit].
 var ErrDataLimit = errors.New("no room for the node's data within the limit of WithDataLimit")
 
 // unpackedLimit is the largest size of one node's decompressed data.
 const unpackedLimit = 8 << 20
 
-// gunzip decompresses data, and stops when there is no room for more.
+// gunzip decompresses data, and stops when they exceed the room.
 func gunzip(path string, data []byte, room int) ([]byte, error) {
 	if len(data) == 0 {
 		return data, nil
@@ -212,7 +213,7 @@ func unpacking(client *framework.Client) func(path string, data []byte, room int
 	}
 }
 
-// noRoom is the error of decompressing data for which there was this much room.
+// noRoom returns the error of decompressing data, which is ErrDataLimit if the room was the limit.
 func noRoom(err error, room int) error {
 	if room < unpackedLimit && errors.Is(err, framework.ErrDecompressedTooLarge) {
 		// Without figures: an error with a different text each time would be reported each time.

@@ -9,15 +9,15 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// persistentWay uses one persistent recursive watch, and reads by MultiRead. The server does
-// not tell this watch what it has missed, so after a reconnect the cache asks whether anything has changed.
+// persistentWay uses one persistent recursive watch, and reads by MultiRead. The server does not send this watch the
+// events that it has missed, so after a reconnect the cache asks whether anything has changed.
 type persistentWay struct {
 	e      *engine
 	unread unread
 
 	watch     *framework.Watch
 	armed     bool      // the server has confirmed the watch
-	missed    bool      // the watch could not be set at once: load when it is set
+	missed    bool      // the watch was not set at the first try: load when it is set
 	losses    int       // connections lost in a row while setting the watch
 	zxid      int64     // the server's zxid, of the last reply before which nothing was missed; 0 if unknown
 	gapOpen   bool      // events may have been missed, and the server has been asked for its zxid
@@ -26,8 +26,8 @@ type persistentWay struct {
 	suspect   *identity // the root's identity when the server reported a change of the root
 }
 
-// unread counts the events that wait for the cache's goroutine, which may be in the user's decoder. Without a
-// limit, anybody with permission to write below the root could make them any number.
+// unread counts the events that wait for the cache's goroutine, which may be in the user's decoder. Without a limit,
+// any client with permission to write below the root could make them any number.
 type unread struct {
 	events, bytes atomic.Int64
 	missed        atomic.Bool // further events were dropped, and a load is posted that makes up for them
@@ -36,8 +36,8 @@ type unread struct {
 // identity changes with every change of a node.
 type identity struct{ czxid, mzxid int64 }
 
-// mostWatchLosses is how many connections lost in a row while setting the watch can be chance. The MultiRead
-// that is sent together with the watch is given up first: see mostReadLosses.
+// After mostWatchLosses connections lost in a row while setting the watch, the losses are not taken for chance any
+// more. The MultiRead that is sent together with the watch is given up first: see mostReadLosses.
 const mostWatchLosses = 10
 
 func (w *persistentWay) forget(*node)    {}
@@ -82,7 +82,7 @@ func (w *persistentWay) begun(watch *framework.Watch, err error) {
 	case errors.Is(err, framework.ErrUnimplemented):
 		w.fallBack("the server has no persistent watches", true)
 	case w.e.over(err):
-	case errors.Is(err, framework.ErrAuthFailed): // also matches ErrNotConnected, but comes at once
+	case errors.Is(err, framework.ErrAuthFailed): // also matches ErrNotConnected, but comes immediately
 		w.missed, w.againAt = true, time.Now().Add(retryFirst)
 	case lost && w.losses == mostWatchLosses:
 		w.fallBack("the server closes the connection when asked for a persistent watch", false)
@@ -119,8 +119,8 @@ func (w *persistentWay) compare() {
 	w.e.load()
 }
 
-// hear is the callback of the watch; it runs on the callbacks' goroutine. If there is no room for events, one
-// load makes up for them.
+// hear is the callback of the watch; it runs on the callbacks' goroutine. If too many events wait, one load replaces
+// them.
 func (w *persistentWay) hear(ev framework.Event) {
 	u, bytes := &w.unread, int64(len(ev.Path))
 	if u.events.Load() < framework.WatchBacklog && u.bytes.Load()+bytes <= framework.WatchBacklogBytes {
@@ -180,7 +180,7 @@ func (w *persistentWay) touched(path string, created bool) {
 		return
 	}
 	if zkpath.Validate(path, false) != nil {
-		return // no such node can exist, whatever the server says: it could never be read
+		return // no such node can exist: it could never be read
 	}
 	if name := zkpath.Base(path); e.accepts(parent, name) {
 		e.apply(e.store.insert(parent, name), dataWanted)
@@ -188,8 +188,8 @@ func (w *persistentWay) touched(path string, created bool) {
 	e.parentChanged(parent, e.store.seen(parent))
 }
 
-// deleted handles the deletion of a node. The node may exist again: one transaction can delete a node and
-// create it anew, and the server reports that piece by piece. So the node is read, as after any other change.
+// deleted handles the deletion of a node. The node may exist again: one transaction can delete a node and create it
+// again, and the server reports both separately. So the node is read, as after any other change.
 func (w *persistentWay) deleted(path string) {
 	e := w.e
 	n := e.store.find(path)
@@ -204,9 +204,9 @@ func (w *persistentWay) deleted(path string) {
 	}
 }
 
-// doubt notes the root's identity when the server has reported a change of the root. If the next read finds
-// the root unchanged, the server has reported the path of the watch instead of the changed node's. Right
-// paths in other events prove nothing: those events may belong to somebody else's one-shot watches.
+// doubt records the root's identity when the server has reported a change of the root. If the next read finds the root
+// unchanged, the server has reported the path of the watch instead of the changed node's. Correct paths in other events
+// prove nothing: those events may belong to one-shot watches of other users of the client.
 func (w *persistentWay) doubt() {
 	top := w.e.store.top
 	if top.live && top.state.data == fetchIdle && !top.state.is(eventsMissed) && !w.gapOpen && w.suspect == nil {
@@ -251,8 +251,8 @@ func (w *persistentWay) gap() {
 	w.askZxid()
 }
 
-// askZxid asks for the server's zxid. The reply to an earlier question may arrive late and says nothing
-// about the last gap.
+// askZxid asks for the server's zxid. Replies to earlier questions may arrive late, and are ignored: they do not cover
+// the last gap.
 func (w *persistentWay) askZxid() {
 	w.questions++
 	w.againAt = time.Time{}
@@ -263,8 +263,8 @@ func (w *persistentWay) askZxid() {
 		})
 }
 
-// gotZxid handles the reply to askZxid. If there is none, it asks again: the connection may never have been
-// lost, while the question was not sent in time. A reconnect meanwhile is a gap with a question of its own.
+// gotZxid handles the reply to askZxid. After an error it asks again: the request may have failed without a loss of the
+// connection, because it was not sent in time. A reconnect in between is another gap, with a separate question.
 func (w *persistentWay) gotZxid(question int, zxid int64, err error) {
 	switch {
 	case question != w.questions || !w.gapOpen:

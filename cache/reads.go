@@ -21,19 +21,19 @@ type op struct {
 const (
 	// window limits the sum of the weights of the requests in flight.
 	window = 256
-	// enough is how many nodes show how large nodes are on average.
+	// enough is the number of nodes from which the average size is estimated.
 	enough = 8
 
 	pauseFirst, pauseMost = 100 * time.Millisecond, 5 * time.Second
 )
 
-// reads are the reads that wait to be sent, and those that were sent and wait for their replies.
+// reads has the reads that wait to be sent, and the reads in flight.
 type reads struct {
 	queue   fifo[op]
 	weight  int   // of the reads in flight
 	awaited int   // how many nodes the load, or the comparison after a gap, waits for
 	sizes   sizes // of requests
-	halted  bool  // the session is over; the notice of its end is still to come
+	halted  bool  // the session has ended; the notice of its end is still to come
 
 	pausedUntil time.Time
 	pause       time.Duration
@@ -70,7 +70,7 @@ func (r *reads) expect(n *node) int {
 	return r.sizes.average
 }
 
-// delivered notes how large nodes are, by a reply with the data of so many.
+// delivered records how large nodes are, by a reply with the data of so many.
 func (r *reads) delivered(nodes, bytes int) {
 	r.pause = pauseFirst
 	if s := &r.sizes; nodes > 0 {
@@ -108,8 +108,8 @@ func (e *engine) apply(n *node, ev nodeEvent) (effects nodeEffects) {
 	return effects
 }
 
-// take takes the next read from the queue, which is to be sent now. light reports whether less than the whole read
-// is enough: see fetchLight.
+// take takes the next read from the queue, to send it. light is true if less than the whole read is enough: see
+// fetchLight.
 func (e *engine) take() (o op, light, ok bool) {
 	for {
 		if o, ok = e.reads.queue.pop(); !ok {
@@ -128,11 +128,11 @@ func (e *engine) take() (o op, light, ok bool) {
 // failedRead has the event of a read that has failed for a reason that is not in the node: it is repeated.
 var failedRead = [...]nodeEvent{readData: dataFailed, readList: listFailed, readStat: lookFailed}
 
-// staleAfter is how long a node's Stat may be out of date after children were deleted, so that many deletions
-// cost one read.
+// staleAfter limits the time for which a node's Stat may be out of date after children were deleted, so that many
+// deletions cost one read.
 const staleAfter = time.Second
 
-// staleStats are the nodes whose Stat is to be read again soon, because children were created or deleted.
+// staleStats has the nodes whose Stat has to be read again soon, because children were created or deleted.
 type staleStats struct {
 	nodes map[*node]bool // true: a read in flight may not show the change
 	at    time.Time
@@ -172,15 +172,15 @@ const (
 	// reply. requestLimit limits the bytes of the request.
 	maxNodesPerRead, replyTarget, requestLimit = 256, 256 << 10, 256 << 10
 	manyWeight                                 = 32 // how much of the window a MultiRead takes
-	// From bigData on, a node is compared by its Stat, in a request of its own, instead of being read.
+	// From bigData on, a node is compared by its Stat, in a separate request, instead of being read.
 	bigData = 4 << 10
 	// Roughly what replies contain besides data.
 	statBytes, nameBytes = 96, 24
-	// mostReadLosses is how many connections lost in a row during a MultiRead can be chance.
+	// After mostReadLosses connections lost in a row during a MultiRead, the losses are not taken for chance any more.
 	mostReadLosses = 5
 )
 
-// sizes says how much is read by one request.
+// sizes has the sizes of requests.
 type sizes struct {
 	single       bool // nodes are read one by one: the server has no MultiRead
 	guessed      bool // single is a guess, for this session

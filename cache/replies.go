@@ -87,8 +87,8 @@ func (e *engine) knows(n *node, stat *framework.Stat) bool {
 
 func (e *engine) present(n *node, data []byte, stat *framework.Stat) {
 	if n.live && !sameNode(n.stat(), *stat) {
-		// Another node has the name now. What was below the old node was deleted before it; nodes below the
-		// new one may have been reported already.
+		// Another node has the name now. The nodes below the old node were deleted before it; nodes below the new one
+		// may have been reported already.
 		unsure := len(n.offspring()) > 0 && e.descends(n)
 		e.store.empty(n)
 		if e.apply(n, nodeReplaced); unsure {
@@ -123,9 +123,9 @@ func childless(stat *framework.Stat) bool {
 		uint64(stat.EphemeralOwner)>>56 != ttl
 }
 
-// unreadable notes that a node cannot be read for now. Newer servers send no events of a node to a client
-// without permission to READ it, and the one-shot watches for those events are used up. So when the node can
-// be read again, nothing that was known before counts.
+// unreadable records that a node cannot be read for now. Newer servers send no events of a node to a client without
+// permission to READ it, and the one-shot watches for those events are used up. So when the node can be read again,
+// nothing that was known before counts.
 func (e *engine) unreadable(n *node, err error) {
 	if errors.Is(err, framework.ErrNoAuth) {
 		e.apply(n, childrenUncertain)

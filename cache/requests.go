@@ -6,13 +6,13 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// sent is how a read was sent in a request of its own.
+// sent describes a read that was sent in a separate request.
 type sent struct {
-	armed       bool   // the reply says that the watch is set
+	armed       bool   // by the reply, the watch is set
 	connections uint64 // of the session, before it was sent
 }
 
-// send sends a read in a request of its own, with a watch of set unless that is nil.
+// send sends a read in a separate request, with a watch of set unless that is nil.
 func (e *engine) send(o op, set *framework.WatchSet) {
 	e.reads.weight++
 	w, path, connections := e.way, e.store.path(o.n), e.session.Connections()
@@ -52,7 +52,7 @@ func (e *engine) send(o op, set *framework.WatchSet) {
 	}
 }
 
-// reader returns the view with which path is read, and what it is there. A view with a namespace would create a missing
+// reader returns the view for reading path, and the path in that view. A view with a namespace would create a missing
 // "/", and a cache never writes.
 func (e *engine) reader(path string) (view *framework.Client, at string) {
 	if ns := e.view.Namespace(); path == "/" && ns != "" {
@@ -82,8 +82,8 @@ func (e *engine) gotOne(o op, r *framework.ReadResult) {
 	}
 }
 
-// over reports whether an error is that of a session that has ended, or of a client that is closed. A member without a
-// quorum may call a living session expired, which the client does not believe.
+// over reports whether an error means that the session has ended, or the client is closed. ErrSessionLost alone is not
+// enough: a member without a quorum may report a living session expired, which the client ignores.
 func (e *engine) over(err error) bool {
 	return errors.Is(err, framework.ErrClosed) || e.ctx.Err() != nil ||
 		errors.Is(err, framework.ErrSessionLost) && (e.session == nil || e.session.Context().Err() != nil)
@@ -97,7 +97,7 @@ func (e *engine) undelivered(ops []op, many bool, err error) {
 		r.halted = true
 	case errors.Is(err, framework.ErrSessionLost):
 		r.rest()
-	case errors.Is(err, framework.ErrAuthFailed): // also matches ErrNotConnected, but comes at once
+	case errors.Is(err, framework.ErrAuthFailed): // also matches ErrNotConnected, but comes immediately
 		r.rest()
 	case errors.Is(err, framework.ErrNotConnected):
 		// The reads wait for the next connection in the client's queue.
@@ -117,7 +117,7 @@ func (e *engine) undelivered(ops []op, many bool, err error) {
 		r.sizes.single = true
 	case len(ops) > 1: // the reply may be too large
 		r.sizes.nodesPerRead = max(1, len(ops)/2)
-	default: // to ask again at once would not help
+	default: // asking again immediately would not help
 		for _, o := range ops {
 			e.got(o, &framework.ReadResult{Err: err})
 		}

@@ -6,19 +6,19 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// The server reports a transaction piece by piece: first that one node is gone, then that another was
-// created; the data have to be read. Shown one by one, these would be states that the tree never had. So the
-// store records the changes while readers go on seeing the earlier state. The engine publishes the record
-// when it knows everything that had happened until some moment.
+// The server reports a transaction piece by piece: first that one node is gone, then that another was created; the data
+// have to be read. Shown one by one, these would be states that the tree never had. So the store records the changes
+// while readers continue seeing the earlier state. The engine publishes the record when it has read all changes up to
+// some moment.
 
 const (
-	// keepMost is how long changes are withheld. If they come too fast for a moment at which everything is
+	// keepMost limits the time for which changes are withheld. If they come too fast for a moment when everything is
 	// known, they are shown as they are read until there is such a moment.
 	keepMost = time.Second
 	tellMost = time.Second // how long changes wait until the reconnect that revealed them is reported
 )
 
-// showing says what is shown to readers and subscribers, and what is withheld.
+// showing decides which changes are shown to readers and subscribers, and which are withheld.
 type showing struct {
 	loose  bool      // changes are shown as they are read
 	since  time.Time // since when some changes are withheld
@@ -26,21 +26,20 @@ type showing struct {
 	tellAt time.Time // when to show changes even if their connection was not reported
 }
 
-// exact says that the tree in memory is the tree as it was when the last answer was given: everything that
-// the server had reported by then has been read. Only reads for later reports are in the queue: anew of them
-// for nodes in that answer.
+// exact reports whether the tree in memory is the server's tree at the time of the last reply: the changes of all
+// events until then have been read. The queue has only reads for later events: anew of them for nodes in that reply.
 func (e *engine) exact(anew int) bool {
 	r := &e.reads
 	return e.current() && !r.halted && r.weight == 0 && r.queue.len() == anew
 }
 
-// current says that everything that exists, or existed before a gap, has been read.
+// current reports whether everything that exists, or existed before a gap, has been read.
 func (e *engine) current() bool {
 	return e.session != nil && e.way.caughtUp() && e.reads.awaited == 0
 }
 
-// idle says that no request is pending or under way. The cache may still not know everything from before a
-// gap: the watch may not be set yet.
+// idle reports whether no request is queued or in flight. The cache may still lack changes from before a gap: the watch
+// may not be set yet.
 func (e *engine) idle() bool {
 	r := &e.reads
 	return e.session != nil && !e.way.asking() && !r.halted && r.weight == 0 && r.queue.len() == 0
@@ -57,8 +56,8 @@ func (e *engine) answered(anew int) {
 	}
 }
 
-// show publishes the withheld changes, if subscribers know of the connection that revealed them. loose says
-// that some changes are still missing.
+// show publishes the withheld changes, if subscribers have received the connection that revealed them. loose means that
+// some changes are still missing.
 func (e *engine) show(loose bool) {
 	s := &e.showing
 	if len(e.store.draft.nodes) > 0 {
@@ -77,7 +76,7 @@ func (e *engine) show(loose bool) {
 	}
 }
 
-// told is how many connections of a session, numbered by its epoch, have been reported to subscribers:
+// told has the number of connections of a session, numbered by its epoch, that have been reported to subscribers:
 // changes of the connection do not come in one stream with the watch's events.
 type told struct {
 	epoch       int64

@@ -8,20 +8,20 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// ErrSnapshot says that a snapshot is damaged, is none, or does not fit the cache: see [ReadSnapshot] and
+// ErrSnapshot means that a snapshot is damaged, is none, or does not fit the cache: see [ReadSnapshot] and
 // [WithSnapshot].
 var ErrSnapshot = errors.New("unusable snapshot")
 
-// Snapshot is what a cache contained at some moment, for [WithSnapshot]. Take it with Snapshot of a cache,
-// write it with WriteTo, and read it with [ReadSnapshot]. It never changes, and is safe for concurrent use.
-// The data are those of the cache: after a decoder, not encrypted.
+// Snapshot has the contents of a cache at some moment, for [WithSnapshot]. Take it with Snapshot of a cache, write it
+// with WriteTo, and read it with [ReadSnapshot]. It never changes, and is safe for concurrent use. The data are as in
+// the cache: after a decoder, not encrypted.
 type Snapshot struct {
 	root    string
 	keeping keeping
 	nodes   []savedNode // each before its children, siblings by name
 }
 
-// keeping says which data a cache keeps.
+// keeping is the form of the data that a cache keeps.
 type keeping uint8
 
 const (
@@ -46,14 +46,14 @@ type savedNode struct {
 	stat   framework.Stat
 	depth  int32
 	live   bool // false: it could not be read, and only gives nodes below it their path
-	listed bool // the children that follow are those of which the Stat tells
+	listed bool // the nodes that follow are all children that the Stat counts
 }
 
 // Len returns how many nodes the snapshot has, including nodes that could not be read but have nodes below
 // them.
 func (s *Snapshot) Len() int { return len(s.nodes) }
 
-// Root returns the path of the cache's root, as the cache was given it.
+// Root returns the path of the cache's root, as it was given to the constructor.
 func (s *Snapshot) Root() string { return s.root }
 
 // snapshot is called by the cache's goroutine, or after its end.
@@ -84,25 +84,24 @@ func (s *Snapshot) add(n *node, depth int32) {
 	}
 }
 
-// WithSnapshot makes the cache begin with the nodes of a snapshot. They can be read at once, without a
-// connection, and streams of events begin with them. The cache is not in sync until it has compared them with
-// the tree, as after a reconnect. Then events report what differs: nodes that were deleted, created or
-// changed meanwhile. Of nodes with 4 KiB of data or more only the Stat is read if they have not changed;
-// reading smaller ones costs no more than that. A node counts as unchanged if the zxid, time and version of
-// its creation and of its last change are the same; so do not use snapshots of another ensemble whose zxids
-// and times are the same.
+// WithSnapshot makes the cache begin with the nodes of a snapshot. They can be read immediately, without a connection,
+// and streams of events begin with them. The cache is not in sync until it has compared them with the tree, as after a
+// reconnect. Then events report the differences: nodes that were deleted, created or changed since. Of nodes with 4 KiB
+// of data or more only the Stat is read if they have not changed; reading smaller nodes costs no more than their Stat.
+// A node counts as unchanged if the zxid, time and version of its creation and of its last change are the same; so do
+// not use snapshots of another ensemble whose zxids and times are the same.
 //
-// The cache must have the snapshot's root, and keep data as that one did: as they are stored, decoded (by the
-// same decoder), or not at all. There must be room for the data: see [WithDataLimit]. Otherwise the
-// constructor fails with ErrSnapshot and framework.ErrInvalidOption. Filters and the depth may differ;
-// filters are called before the constructor returns. With a nil snapshot the cache loads as usual.
+// The cache must have the snapshot's root, and keep data in the same form: as they are stored, decoded (by the same
+// decoder), or not at all. The data must fit into [WithDataLimit]. Otherwise the constructor fails with ErrSnapshot and
+// framework.ErrInvalidOption. Filters and the depth may differ; filters are called before the constructor returns. With
+// a nil snapshot the cache loads as usual.
 //
 // Corresponds to a CuratorCacheStorage that is filled before Curator's cache is started.
 func WithSnapshot(s *Snapshot) Option {
 	return option(func(c *config) error { c.snapshot = s; return nil })
 }
 
-// usable says why a snapshot does not fit a cache.
+// usable returns an error if a snapshot does not fit a cache.
 func (s *Snapshot) usable(cfg *config) error {
 	bytes := 0
 	for i := range s.nodes {

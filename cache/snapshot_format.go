@@ -115,9 +115,9 @@ func statFields(s *framework.Stat) [11]statField {
 	}
 }
 
-// ReadSnapshot reads a snapshot that [Snapshot.WriteTo] has written, and nothing after it, but may read
-// ahead. The error matches ErrSnapshot if what was written is damaged, incomplete or no snapshot, and
-// otherwise is r's. It uses no more memory than the snapshot has.
+// ReadSnapshot reads a snapshot that [Snapshot.WriteTo] has written, and nothing after it, but may read ahead. The
+// error matches ErrSnapshot if the input is damaged, incomplete or not a snapshot, and otherwise is r's. It uses no
+// more memory than the snapshot.
 //
 //	snapshot, err := cache.ReadSnapshot(file)
 //	if err != nil { log.Print(err) } // snapshot is nil: the cache loads as usual
@@ -189,7 +189,7 @@ func (in *snapshotReader) number(signed bool) (v int64) {
 	return v
 }
 
-// bytes reads so many bytes. Memory grows with what is there, not with what is announced.
+// bytes reads n bytes. Memory grows with the bytes read, not with the announced number.
 func (in *snapshotReader) bytes(n int64) []byte {
 	if in.err != nil {
 		return nil
@@ -257,8 +257,8 @@ func (in *snapshotReader) node(s *Snapshot) bool {
 	return true
 }
 
-// follows says whether a node can come after those that were read: the root first, and then below one of them,
-// after its siblings.
+// follows reports whether a node can come after the nodes read so far: the root comes first, any other node below one
+// of them and after its siblings.
 func (in *snapshotReader) follows(n *savedNode) bool {
 	above, d := len(in.names), int(n.depth)
 	name := "/" + n.name

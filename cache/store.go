@@ -25,7 +25,7 @@ type store struct {
 
 	// Changes since publish. Readers see the state before them, unless nothing is recorded.
 	draft  deltas // guarded by mu
-	strict bool   // record even if there are no subscribers; guarded by mu
+	strict bool   // record even without subscribers; guarded by mu
 
 	bytes int         // of data in the cache; of the engine's goroutine
 	known int         // nodes in the tree, live or not; of the engine's goroutine
@@ -246,7 +246,7 @@ func (s *store) note(ev Event) {
 	s.draft.add(ev)
 }
 
-// tell gives an event to the subscribers. mu is held.
+// tell reports an event to the subscribers. mu is held.
 func (s *store) tell(ev Event) {
 	for sub := range s.subs {
 		sub.put(ev)
@@ -333,10 +333,10 @@ func (s *store) unsubscribe(sub *subscription) {
 	delete(s.subs, sub)
 }
 
-// recording says whether changes are kept for publish. Once a change is kept, all later ones are. mu is held.
+// recording reports whether changes are kept for publish. Once a change is kept, all later ones are. mu is held.
 func (s *store) recording() bool { return s.strict || len(s.subs) > 0 || len(s.draft.nodes) > 0 }
 
-// record says whether changes are recorded even if there are no subscribers.
+// record sets whether changes are recorded even without subscribers.
 func (s *store) record(strict bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,14 +4,14 @@ import (
 	"sync"
 )
 
-// subscription is one stream of events. It begins with the nodes that existed when it was made. Later events
-// wait in a queue; beyond the queue's limit they are merged into deltas. A slow reader delays nobody, and
-// costs no more memory than that.
+// subscription is one stream of events. It begins with the nodes that existed when it was made. Later events wait in a
+// queue; beyond the queue's limit they are merged into deltas. A slow reader delays neither the cache nor other
+// readers, and its memory is limited by that.
 type subscription struct {
 	limit int           // how many events queue may have; bufferBytes limits their bytes
 	more  chan struct{} // 1 slot: there may be something to receive
 
-	// What the reader gets before anything of queue; used by the reader only:
+	// Received before anything of queue; used by the reader only:
 	batch    []Event
 	snapshot *cursor
 
@@ -22,8 +22,7 @@ type subscription struct {
 	over  error       // guarded by mu
 }
 
-// bufferBytes is how many bytes of events can wait for a subscriber before they are merged: a few events with
-// much data count as much as many with little.
+// bufferBytes limits the bytes of events that wait for a subscriber before they are merged, for events with much data.
 const bufferBytes = 16 << 20
 
 // weight returns about how much memory an event keeps from being freed.
@@ -93,7 +92,7 @@ func (s *subscription) next() (ev Event, ok bool, over error) {
 			return ev, false, over
 		}
 		if len(s.batch) > 0 {
-			ev, s.batch[0] = s.batch[0], Event{} // so that what it points to can be freed
+			ev, s.batch[0] = s.batch[0], Event{} // to free the memory that it refers to
 			if s.batch = s.batch[1:]; len(s.batch) == 0 {
 				s.batch = nil // and the array that contained them
 			}

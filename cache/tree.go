@@ -29,7 +29,7 @@ type edit struct {
 	version, aversion int32
 }
 
-// family contains the children, and what a Stat says about children and owner.
+// family has the children, and the Stat's fields about children and owner.
 type family struct {
 	kids               []*node // sorted by name
 	pzxid, owner       int64
@@ -102,7 +102,7 @@ func (n *node) setStat(s framework.Stat) {
 	n.setFamily(n.offspring(), s)
 }
 
-// setFamily stores the children, and what a Stat says about them. The czxid is set already.
+// setFamily stores the children, and the Stat's fields about them. The czxid is set already.
 func (n *node) setFamily(kids []*node, s framework.Stat) {
 	switch {
 	case len(kids) == 0 && s.Pzxid == n.czxid && s.EphemeralOwner == 0 && s.Cversion == 0 &&

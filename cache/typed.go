@@ -25,8 +25,8 @@ func (c *common) entries() iter.Seq2[string, Node]       { return c.made().store
 func (c *PathChildren) lookup(name string) (Node, bool)  { return c.Get(name) }
 func (c *PathChildren) entries() iter.Seq2[string, Node] { return c.All() }
 
-// Typed is a view of a cache with decoded data. It has no state of its own: it decodes data when they are
-// read. Safe for concurrent use if its codec is. Corresponds to Curator's CachedModeledFramework.
+// Typed is a view of a cache with decoded data. It stores nothing: it decodes data when they are read. Safe for
+// concurrent use if its codec is. Corresponds to Curator's CachedModeledFramework.
 type Typed[T any] struct {
 	source Source
 	decode func([]byte) (T, error)

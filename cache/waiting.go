@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/internal/flow"
 )
 
-// syncState says whether the cache is in sync, and how far its load is.
+// syncState reports whether the cache is in sync, and how far its load is.
 type syncState struct {
 	mu      sync.Mutex
 	at      Progress    // guarded by mu
@@ -17,13 +17,13 @@ type syncState struct {
 	over    error       // why the cache has ended; guarded by mu
 	changed flow.Signal // what waits depend on has changed; guarded by mu
 
-	// What at.Synced is about: this session, up to so many connections. The client may have another connection,
-	// or session, of which the cache's goroutine has not heard yet. Guarded by mu.
+	// The session, and its number of connections, to which at.Synced applies. The client may have a newer connection or
+	// session that the cache's goroutine has not handled yet. Guarded by mu.
 	session     *framework.Session
 	connections uint64
 }
 
-// about notes what at.Synced is about from now on.
+// about sets the session and the number of connections to which at.Synced applies.
 func (s *syncState) about(session *framework.Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,7 +31,7 @@ func (s *syncState) about(session *framework.Session) {
 	s.changed.Fire()
 }
 
-// holds says whether the cache is in sync as far as the client has come. mu is held.
+// holds reports whether the cache is in sync as far as the client has come. mu is held.
 func (s *syncState) holds() bool {
 	return s.at.Synced && s.session.Context().Err() == nil && s.session.Connections() == s.connections
 }
@@ -44,7 +44,7 @@ func (s *syncState) progress() Progress {
 	return at
 }
 
-// is says whether the cache is in sync as far as its goroutine has heard.
+// is reports whether the cache is in sync as far as its goroutine has heard.
 func (s *syncState) is() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,8 +60,8 @@ func (s *syncState) set(synced bool) {
 	}
 }
 
-// progressed notes how many nodes are known, how many of them the load still waits for, and whether the root
-// cannot be read.
+// progressed records how many nodes are known, how many of them the load still waits for, and whether the root cannot
+// be read.
 func (s *syncState) progressed(known, awaited int, root failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,10 +105,10 @@ func (e *engine) waitSynced(ctx context.Context) error {
 	}
 }
 
-// Progress says how far the load of a cache, or its comparison after a reconnect, is.
+// Progress is the progress of a cache's load, or of its comparison after a reconnect.
 type Progress struct {
-	// Known is how many nodes the cache knows of. It grows while the tree is being discovered.
+	// Known is the number of nodes that the cache has found. It grows while the tree is being discovered.
 	Known  int
 	Loaded int  // how many of those have been read, or need not be
-	Synced bool // whether WaitSynced would return at once
+	Synced bool // whether WaitSynced would return immediately
 }

@@ -31,10 +31,10 @@ type ACL struct {
 	ID     string
 }
 
-// OpenACL allows everything to everybody. It is the default.
+// OpenACL grants all permissions to every client. It is the default.
 func OpenACL() []ACL { return []ACL{{PermAll, "world", "anyone"}} }
 
-// ReadACL allows everybody to read.
+// ReadACL lets every client read.
 func ReadACL() []ACL { return []ACL{{PermRead, "world", "anyone"}} }
 
 // CreatorACL allows everything to the identities of the client that creates the node, and nothing to others.
@@ -46,9 +46,9 @@ func DigestACL(perms Perm, user, password string) ACL {
 	return ACL{perms, "digest", user + ":" + base64.StdEncoding.EncodeToString(sum[:])}
 }
 
-// ACLProvider returns the ACL for a new node if the operation names none. path is the full path, chroot and
-// namespace included. It may be called from several goroutines at once and must not block. Nil or an empty
-// result means OpenACL. Corresponds to Curator's ACLProvider.
+// ACLProvider returns the ACL for a new node if the operation names none. path is the full path, chroot and namespace
+// included. It may be called from several goroutines concurrently and must not block. Nil or an empty result means
+// OpenACL. Corresponds to Curator's ACLProvider.
 type ACLProvider func(path string) []ACL
 
 var openACL = wireACL(OpenACL())
@@ -61,7 +61,7 @@ func wireACL(acl []ACL) []jute.ACL {
 	return out
 }
 
-// ACLResult is what GetACL returns in the background.
+// ACLResult is the result of GetACL in the background.
 type ACLResult struct {
 	ACL  []ACL
 	Stat Stat
@@ -85,7 +85,7 @@ func (b GetACLBuilder) ForPath(ctx context.Context, path string) ([]ACL, error) 
 	return r.ACL, err
 }
 
-// InBackground makes ForPath return at once.
+// InBackground makes ForPath return immediately.
 func (b GetACLBuilder) InBackground() Background[GetACLBuilder, ACLResult] {
 	return Background[GetACLBuilder, ACLResult]{b}
 }
@@ -137,7 +137,7 @@ func (b SetACLBuilder) ForPath(ctx context.Context, path string) (Stat, error) {
 	return foreground(ctx, b.operation(path))
 }
 
-// InBackground makes ForPath return at once.
+// InBackground makes ForPath return immediately.
 func (b SetACLBuilder) InBackground() Background[SetACLBuilder, Stat] {
 	return Background[SetACLBuilder, Stat]{b}
 }
@@ -160,8 +160,8 @@ func (b SetACLBuilder) operation(path string) *operation[Stat] {
 // Identity is an authenticated client, as ACLs name it.
 type Identity struct{ Scheme, ID string }
 
-// DigestIdentity is a client with WithAuth("digest", []byte("user:password")). Only a hash goes into the
-// tree. Everybody with permission to read an ACL can try passwords against the hash, so use a long password.
+// DigestIdentity is a client with WithAuth("digest", []byte("user:password")). Only a hash goes into the tree. Any
+// client that may read the ACL can try passwords against the hash, so use a long password.
 //
 // It is Identity{"digest", "user:" + base64(sha1("user:password"))}. To grant rights to another service this
 // hash is enough: its password stays with it.
@@ -194,9 +194,8 @@ func X509Identity(subject string) Identity { return Identity{"x509", subject} }
 //     not let a recipe's path lead through another recipe's path, or through a node that a contender has to
 //     delete, such as a barrier.
 //
-// Nobody has permission to change such a parent's ACL or to write its data, whoever created it. The server
-// removes it if it is a container; otherwise only the super user can. A parent that exists already keeps its
-// ACL.
+// No client has permission to change such a parent's ACL or to write its data, not even its creator. The server removes
+// it if it is a container; otherwise only the super user can. A parent that exists already keeps its ACL.
 //
 // self must be an identity that the client proves ([WithAuth], [WithSASL], a client certificate). It must not
 // be shared with others, because it alone has all rights on the client's nodes. Other identities that the
@@ -247,15 +246,15 @@ func grant(perms Perm, to []Identity) (acl []ACL) {
 // creator of a node, and READ, CREATE and DELETE for the contenders. It is for clients that can have only one
 // ACL, such as an ACL provider in Java. Prefer [WithContenders], which gives fewer rights:
 //
-//   - The creator is every identity that its connection has proved. Anybody who shares one of these
-//     identities has all rights on the node, and can change its ACL.
+//   - The creator is every identity that its connection has proved. Every client that shares one of these identities
+//     has all rights on the node, and can change its ACL.
 //   - The first contender creates the parent, with the right to change its ACL. Where that matters let an
 //     administrator create the parent first, as a persistent node.
 //   - Parents further up get CREATE and DELETE for all contenders, too.
 //
-// What WithContenders cannot do ContenderACL cannot do either. Give it to [WithDefaultACL] of every
-// contender's client, with all identities that contend. The creator must have proved an identity ([WithAuth],
-// [WithSASL], a client certificate); otherwise creates fail with ErrInvalidACL.
+// ContenderACL has the limits of WithContenders as well. Give it to [WithDefaultACL] of every contender's client, with
+// all identities that contend. The creator must have proved an identity ([WithAuth], [WithSASL], a client certificate);
+// otherwise creates fail with ErrInvalidACL.
 func ContenderACL(contenders ...Identity) []ACL {
 	return append(CreatorACL(), grant(PermRead|PermCreate|PermDelete, contenders)...)
 }

@@ -27,8 +27,7 @@ type Client struct {
 	last *last // nil in the zero value
 }
 
-// last is what a view has given out last, to be given out again. It is apart from the Client, which may be
-// copied.
+// last caches the values that a view returns. It is apart from the Client, which may be copied.
 type last struct {
 	session atomic.Pointer[Session]
 	recipes atomic.Pointer[Client] // by ForRecipes
@@ -37,7 +36,7 @@ type last struct {
 
 func newClient(c *core, v view) *Client { return &Client{core: c, view: v, last: &last{}} }
 
-// core is what all views of a client share.
+// core is the part of a client that its views share.
 type core struct {
 	epochs
 	servers servers
@@ -60,9 +59,9 @@ type core struct {
 // out if it is 2181. With a chroot every path is below it; the client does not create the chroot
 // (ErrNoChroot).
 //
-// New checks its arguments (ErrInvalidConnectString, ErrInvalidOption, ErrInvalidPath), begins to connect
-// and returns at once; use [Client.WaitConnected] to wait. Close the client when you are done. Corresponds
-// to CuratorFrameworkFactory.builder() with build() and start().
+// New checks its arguments (ErrInvalidConnectString, ErrInvalidOption, ErrInvalidPath), begins to connect and returns
+// immediately; use [Client.WaitConnected] to wait. Close the client when you are done. Corresponds to
+// CuratorFrameworkFactory.builder() with build() and start().
 func New(connect string, opts ...Option) (*Client, error) {
 	servers, chroot, err := parseConnectString(connect)
 	if err != nil {
@@ -105,10 +104,10 @@ func (c *Client) State() StateChange {
 	return now
 }
 
-// StateChanges returns a channel of all state changes from now on, in order and without loss. It begins with
-// the current state if there has been a connection. The channel is closed when ctx ends or the client is
-// closed; changes that have not been received by then are dropped. A slow subscriber delays nobody else. With
-// a nil ctx the channel is closed from the start.
+// StateChanges returns a channel of all state changes from now on, in order and without loss. It begins with the
+// current state if there has been a connection. The channel is closed when ctx ends or the client is closed; changes
+// that have not been received by then are dropped. A slow subscriber delays no other. With a nil ctx the channel is
+// closed from the start.
 //
 // When a state is received its consequences have already happened: at [Lost] every hold of that epoch has
 // ended.
@@ -121,11 +120,10 @@ func (c *Client) StateChanges(ctx context.Context) <-chan StateChange {
 	return c.core.board.subscribe(ctx)
 }
 
-// WaitConnected returns nil as soon as the client is connected: to a server with a quorum or, with
-// [WithReadOnly], to any server. It returns ErrClosed when the client is closed, and on a session's view
-// ErrSessionLost when that session is over. If ctx ends first, the error matches ErrNotConnected and
-// ctx.Err(), and says which servers were tried and what went wrong. Corresponds to Curator's
-// blockUntilConnected.
+// WaitConnected returns nil as soon as the client is connected: to a server with a quorum or, with [WithReadOnly], to
+// any server. It returns ErrClosed when the client is closed, and on a session's view ErrSessionLost when that session
+// has ended. If ctx ends first, the error matches ErrNotConnected and ctx.Err(), and lists the servers tried and the
+// reasons of the failures. Corresponds to Curator's blockUntilConnected.
 func (c *Client) WaitConnected(ctx context.Context) error {
 	if c.none() {
 		return ErrNoClient
@@ -161,9 +159,9 @@ func (c *Client) WaitConnected(ctx context.Context) error {
 // Conn returns a go-zookeeper connection that shares the current session, for code written for that library.
 // The first call makes the connection. Do not close it: that ends the session.
 //
-// The connection belongs to one epoch and is dead when that is over; then call Conn again. While the client
-// is not connected, calls on the connection wait, and fail with zk.ErrNoServer within three seconds. If the
-// session ends while they wait, those calls, and Close of the client, may take up to a second longer.
+// The connection belongs to one epoch and ends with it; then call Conn again. While the client is not connected, calls
+// on the connection wait, and fail with zk.ErrNoServer within three seconds. If the session ends while they wait, those
+// calls, and Close of the client, may take up to a second longer.
 func (c *Client) Conn() *zk.Conn {
 	if c.none() {
 		return nil
@@ -213,8 +211,8 @@ func (c *core) ready(err error) <-chan struct{} {
 	return back
 }
 
-// ErrUnacknowledged says that the server did not confirm the end of the session: the session's ephemeral
-// nodes may stay until the session timeout.
+// ErrUnacknowledged means that the server did not confirm the end of the session: the session's ephemeral nodes may
+// stay until the session timeout.
 var ErrUnacknowledged = named("session close not acknowledged by the server")
 
 type end struct {
@@ -238,18 +236,18 @@ func (c *Client) Close() error {
 //
 //   - All holds end with ErrClosed, before anything else.
 //   - Pending clean-ups are tried for half of the time.
-//   - The session is closed at the server. Operations under way fail with ErrClosed. If the connection is away
-//     each server is tried once, for a second at most.
+//   - The session is closed at the server. Operations in flight fail with ErrClosed. If the connection is away each
+//     server is tried once, for a second at most.
 //   - Subscriptions and watches end.
 //
 // When CloseContext returns, every goroutine of the client has ended. If ctx ends first, the remaining
 // goroutines wind down in the background.
 //
-// If the error is nil, the client's ephemeral nodes are gone. ErrUnacknowledged says that the server did not
-// confirm that: the nodes may stay until the session timeout. This also goes for the nodes of an earlier
-// session that was lost and could not be closed since. A client that has never been connected returns
-// ErrUnacknowledged, too, if a server may have opened a session without the client's knowledge. CloseContext
-// waits for the answer to a handshake under way, and closes the session that the handshake opens.
+// If the error is nil, the client's ephemeral nodes are gone. ErrUnacknowledged means that the server did not confirm
+// that: the nodes may stay until the session timeout. This also goes for the nodes of an earlier session that was lost
+// and could not be closed since. A client that has never been connected returns ErrUnacknowledged, too, if a server may
+// have opened a session without the client's knowledge. CloseContext waits for the answer to a handshake in progress,
+// and closes the session that the handshake opens.
 //
 // Another call waits for the first one, as long as ctx allows, and returns its error.
 func (c *Client) CloseContext(ctx context.Context) error {
@@ -274,7 +272,7 @@ func (c *Client) CloseContext(ctx context.Context) error {
 }
 
 func (c *core) close(ctx context.Context) error {
-	// First all holds end: what follows may pass their locks on to somebody else.
+	// First all holds end: the steps below may pass their locks on to other clients.
 	done := make(chan struct{})
 	c.manager.inbox.Put(func() {
 		c.manager.apply(input{kind: inClose}, "", nil, nil)
@@ -324,7 +322,7 @@ func firstHalf(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, time.Now().Add(time.Until(end)/2))
 }
 
-// closeGrace is how long goroutines may take to end after the context of CloseContext has ended.
+// closeGrace limits how long the goroutines of a client may take to end after the context of CloseContext has ended.
 const closeGrace = 50 * time.Millisecond
 
 // within returns what idle sends, but waits no longer than closeGrace after the end of ctx.

@@ -12,21 +12,19 @@ import (
 )
 
 var (
-	// ErrDecompress says that a node's data are not what the compression provider writes: they are not
-	// compressed, are damaged, or are larger than the provider allows.
+	// ErrDecompress means that the compression provider cannot decompress a node's data: they are not compressed, are
+	// damaged, or are larger than the provider allows.
 	ErrDecompress = named("data cannot be decompressed")
-	// ErrDecompressedTooLarge says that the decompressed data would be larger than the provider allows, or
-	// than the limit for one call allows: see [Gzip] and [WithDecompressedLimit]. It matches ErrDecompress,
-	// too.
+	// ErrDecompressedTooLarge means that the decompressed data would be larger than the provider allows, or than the
+	// limit for one call allows: see [Gzip] and [WithDecompressedLimit]. It matches ErrDecompress, too.
 	ErrDecompressedTooLarge = named("decompressed data would be larger than the limit", ErrDecompress)
 )
 
-// CompressionProvider compresses and decompresses the data of nodes, see [WithCompressionProvider]. path is
-// the full path, chroot and namespace included. Its methods may be called from several goroutines at once,
-// and must not keep or change data. The slices that they return belong to the caller. They should not block:
-// callers wait for them, and so do the other results of background operations that have to be decompressed.
-// An error of Decompress that does not match ErrDecompress is wrapped into one that does. Corresponds to
-// Curator's CompressionProvider.
+// CompressionProvider compresses and decompresses the data of nodes, see [WithCompressionProvider]. path is the full
+// path, chroot and namespace included. Its methods may be called from several goroutines concurrently, and must not
+// keep or change data. The slices that they return belong to the caller. They should not block: callers wait for them,
+// and so do the other results of background operations that have to be decompressed. An error of Decompress that does
+// not match ErrDecompress is wrapped so that it does. Corresponds to Curator's CompressionProvider.
 type CompressionProvider interface {
 	Compress(path string, data []byte) ([]byte, error)
 	Decompress(path string, data []byte) ([]byte, error)
@@ -36,9 +34,9 @@ type CompressionProvider interface {
 // (the bytes may differ where any compressor is free to choose), and reads what that reads: one gzip member
 // with nothing after it. The zero value is ready for use.
 type Gzip struct {
-	// Limit is how many bytes Decompress returns at most; more is ErrDecompressedTooLarge. A compressed
-	// megabyte may expand to a gigabyte, and everybody with permission to write the node can put one there. 0
-	// or less means the default of 8 MiB. [WithDecompressedLimit] limits the total of one call.
+	// Limit is the largest number of bytes that Decompress returns; more is ErrDecompressedTooLarge. A compressed
+	// megabyte may expand to a gigabyte, and every client that may write the node can put one there. 0 or less means
+	// the default of 8 MiB. [WithDecompressedLimit] limits the total of one call.
 	Limit int
 }
 
@@ -61,19 +59,18 @@ func WithCompressionProvider(p CompressionProvider) Option {
 		"WithCompressionProvider", "the provider is nil; leave the option out for gzip")
 }
 
-// WithDecompressedLimit limits how many bytes of decompressed data one call returns: a [Client.MultiRead], in
-// total over its nodes, or a read of one node. A read for which no room is left fails by itself with
-// ErrDecompressedTooLarge; the others are not affected, nor are smaller ones after it. Walk, in
-// package tree, decompresses one node at a time and keeps none, so there the limit is for each node. [Gzip] stops
-// decompressing at the limit. Another [CompressionProvider] runs to its end, and a result that is too large
-// is dropped. Default 64 MiB.
+// WithDecompressedLimit limits how many bytes of decompressed data one call returns: a [Client.MultiRead], in total
+// over its nodes, or a read of one node. A read that exceeds the rest of the limit fails by itself with
+// ErrDecompressedTooLarge; the others are not affected, nor are smaller ones after it. Walk, in package tree,
+// decompresses one node at a time and keeps none, so there the limit is for each node. [Gzip] stops decompressing at
+// the limit. Another [CompressionProvider] runs to its end, and a result that is too large is dropped. Default 64 MiB.
 func WithDecompressedLimit(bytes int) Option {
 	return checked(bytes > 0, func(o *options) { o.decompressed = bytes },
 		"WithDecompressedLimit", "%d bytes is not a positive limit; leave the option out for the default",
 		bytes)
 }
 
-// emptyGzip is what Java writes for no data.
+// emptyGzip is the output of Java's GZIPOutputStream for no data.
 var emptyGzip = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 // gzipWriters keeps gzip writers, which are large and take long to make.
@@ -134,7 +131,7 @@ func notEOF(err error) error {
 	return err
 }
 
-// packing says whether an operation compresses or decompresses data: as the client does by default, or as its
+// packing reports whether an operation compresses or decompresses data: as the client does by default, or as its
 // builder says.
 type packing int8
 

@@ -3,16 +3,16 @@
 //
 // # A client, its sessions and its states
 //
-// [New] makes a [Client], which connects by itself and goes on until [Client.Close]. It always has exactly
-// one session, numbered by an epoch. When a session is lost, the client begins the next; an operation
-// submitted in one session is executed in that session or fails. [Client.StateChanges] reports the changes:
+// [New] makes a [Client], which connects by itself and continues until [Client.Close]. It always has exactly one
+// session, numbered by an epoch. When a session is lost, the client begins the next; an operation submitted in one
+// session is executed in that session or fails. [Client.StateChanges] reports the changes:
 //
 //	Connected ── Suspended ── Reconnected (same epoch)
 //	                 └─ Lost ── Reconnected (next epoch)
 //
-// For correctness use contexts rather than states. The context of a [Session] ends with the session. The
-// context of a [Hold] (a lock, a lease, a term of leadership) ends before the servers can give the lock to
-// somebody else, even if this process was paused or cut off. [Client.Safety] says by which rule; see [Rule].
+// For correctness use contexts rather than states. The context of a [Session] ends with the session. The context of a
+// [Hold] (a lock, a lease, a term of leadership) ends before the servers can give the lock to another client, even if
+// this process was paused or cut off. [Client.Safety] reports the rule in force; see [Rule].
 //
 // # Operations
 //
@@ -22,25 +22,25 @@
 //	create := client.Create().CreatingParentsIfNeeded().WithMode(framework.Ephemeral)
 //	path, err := create.ForPath(ctx, "/services/a", data)
 //
-// InBackground before ForPath queues the request and returns a [Pending] at once. Requests queued by one
-// goroutine are executed in that order.
+// InBackground before ForPath queues the request and returns a [Pending] immediately. Requests queued by one goroutine
+// are executed in that order.
 //
-// Errors say what is known: those that match ErrOutcomeUnknown leave open whether the operation was executed.
-// See [OpError] and the list of errors below. Errors also match those of go-zookeeper (zk.ErrNoNode, …).
+// An error that matches ErrOutcomeUnknown leaves open whether the operation was executed; after any other error it was
+// not (except for operations of several steps). See [OpError] and the list of errors below. Errors also match those of
+// go-zookeeper (zk.ErrNoNode, …).
 //
 // [WithHooks] reports what a client does, [Client.Health] how it is doing; see docs/observability.md.
 //
-// A client and everything it hands out is safe for concurrent use unless it says otherwise.
+// A client and everything it returns is safe for concurrent use unless documented otherwise.
 //
 // The files are named by what they belong to:
 //
 //	client.go, options.go, errors.go, health.go
-//	net_       where the servers are, how a connection is made, and why there is none
+//	net_       the servers, connecting, and the reasons for a missing connection
 //	session_   the goroutine that owns the sessions, the state machine, its subscribers
 //	hold_      holds, and the rules that keep them safe
-//	op_        how an operation is run; one file for each
-//	tree_      operations on many nodes or whole subtrees
+//	op_        the execution of operations; one file for each
 //	watch_     watches, view_ chroot and namespace, data_ compression, acl_ ACLs
-//	hooks_     what observers are told; log_ what the log is told, and what is never printed
-//	for_recipes.go   what is exported for authors of recipes
+//	hooks_     the reports to hooks; log_ the log lines, and the secrets that are never printed
+//	for_recipes.go   the API for authors of recipes
 package framework

@@ -34,7 +34,7 @@ func (s *sentinel) Is(target error) bool {
 
 func named(text string, also ...error) error { return &sentinel{text, also} }
 
-// knownError matches name and has the text of err, which already contains what name says.
+// knownError matches name and has only the text of err, which contains name's already.
 type knownError struct{ name, err error }
 
 func known(name, err error) error { return &knownError{name, err} }
@@ -44,114 +44,110 @@ func (e *knownError) Unwrap() []error { return []error{e.name, e.err} }
 
 // Answers of the server to one operation. The operation was not executed.
 var (
-	// ErrNoNode says that the node, or for a create its parent, does not exist.
+	// ErrNoNode means that the node, or for a create its parent, does not exist.
 	ErrNoNode = named("node does not exist", zk.ErrNoNode)
-	// ErrNodeExists says that the node to be created exists already.
+	// ErrNodeExists means that the node to be created exists already.
 	ErrNodeExists = named("node already exists", zk.ErrNodeExists)
-	// ErrBadVersion says that the node has another version than the one given.
+	// ErrBadVersion means that the node has another version than the one given.
 	ErrBadVersion = named("version conflict", zk.ErrBadVersion)
-	// ErrNotEmpty says that the node to be deleted has children.
+	// ErrNotEmpty means that the node to be deleted has children.
 	ErrNotEmpty = named("node has children", zk.ErrNotEmpty)
-	// ErrNoAuth says that no credential of this client has the permission needed.
+	// ErrNoAuth means that no credential of this client has the permission needed.
 	ErrNoAuth = named("no permission", zk.ErrNoAuth)
-	// ErrInvalidACL says that the server does not accept the ACL.
+	// ErrInvalidACL means that the server does not accept the ACL.
 	ErrInvalidACL = named("invalid ACL", zk.ErrInvalidACL)
-	// ErrNoChildrenForEphemerals says that the parent is ephemeral.
+	// ErrNoChildrenForEphemerals means that the parent is ephemeral.
 	ErrNoChildrenForEphemerals = named("ephemeral nodes cannot have children", zk.ErrNoChildrenForEphemerals)
-	// ErrBadArguments says that the arguments contradict each other, or that the server refuses them.
+	// ErrBadArguments means that the arguments contradict each other, or that the server refuses them.
 	ErrBadArguments = named("bad arguments", zk.ErrBadArguments)
-	// ErrQuotaExceeded says that an enforced quota would be exceeded.
+	// ErrQuotaExceeded means that an enforced quota would be exceeded.
 	ErrQuotaExceeded = named("quota exceeded")
-	// ErrThrottled says that the server was too busy and refused the operation. The retry policy decides
-	// whether to try again.
+	// ErrThrottled means that the server was too busy and refused the operation. The retry policy decides whether to
+	// try again.
 	ErrThrottled = named("throttled by the server")
-	// ErrUnimplemented says that the server does not know the operation. The server also closes the
-	// connection, except for persistent watches and MultiRead, of which it is asked first.
+	// ErrUnimplemented means that the server does not know the operation. The server also closes the connection, except
+	// for persistent watches and MultiRead, where the client first asks whether it knows them.
 	ErrUnimplemented = named("operation not supported by the server")
-	// ErrNotReadOnly says that the connected server has no quorum and serves only reads. If the error also
-	// matches ErrNotConnected, the last server tried has no quorum and does not open read-only sessions
-	// either, see WithReadOnly.
+	// ErrNotReadOnly means that the connected server has no quorum and serves only reads. If the error also matches
+	// ErrNotConnected, the last server tried has no quorum and does not open read-only sessions either, see
+	// WithReadOnly.
 	ErrNotReadOnly = named("the server has no quorum and serves reads only")
-	// ErrSessionMoved says that the session is attached to another server now. The retry policy decides
-	// whether to try again.
+	// ErrSessionMoved means that the session is attached to another server now. The retry policy decides whether to try
+	// again.
 	ErrSessionMoved = named("session moved to another member", zk.ErrSessionMoved)
-	// ErrAuthFailed says that the server refused a credential. While every server refuses, operations fail
-	// with this error at once: they are not executed, and the retry policy is not asked. The client keeps
-	// trying to connect.
+	// ErrAuthFailed means that the server refused a credential. While every server refuses, operations fail with this
+	// error immediately: they are not executed, and the retry policy is not asked. The client keeps trying to connect.
 	ErrAuthFailed = named("authentication failed", zk.ErrAuthFailed)
-	// ErrOperationTimeout says that the server gave up on the operation; the outcome is unknown. The retry
-	// policy decides whether to try again.
+	// ErrOperationTimeout means that the server gave up on the operation; the outcome is unknown. The retry policy
+	// decides whether to try again.
 	ErrOperationTimeout = named("operation timed out at the server", ErrOutcomeUnknown)
-	// ErrReconfigDisabled says that the ensemble does not allow reconfiguration.
+	// ErrReconfigDisabled means that the ensemble does not allow reconfiguration.
 	ErrReconfigDisabled = named("reconfiguration is disabled", zk.ErrReconfigDisabled)
-	// ErrReconfigInProgress says that another reconfiguration is under way.
+	// ErrReconfigInProgress means that another reconfiguration is in progress.
 	ErrReconfigInProgress = named("another reconfiguration is in progress")
-	// ErrNewConfigNoQuorum says that too few members of the new configuration are connected and up to date
-	// for a quorum.
+	// ErrNewConfigNoQuorum means that too few members of the new configuration are connected and up to date for a
+	// quorum.
 	ErrNewConfigNoQuorum = named("too few members of the new configuration are connected and up to date " +
 		"for a quorum")
 )
 
-// What happens between the client and the server.
+// Errors between the client and the server.
 var (
 	// ErrOutcomeUnknown is matched by every error after which an operation may or may not have been executed.
 	// If an operation's error does not match it, the operation had no effect, except for operations of
 	// several steps, whose documentation says so. The error of a read matches it only if the server's answer
 	// does (ErrOperationTimeout, ErrMalformedReply); a read has changed nothing, and can be repeated.
 	ErrOutcomeUnknown = named("the operation may or may not have been executed")
-	// ErrConnectionLoss says that the connection was lost after the request was sent and before the reply
-	// arrived: the outcome is unknown, unless the request was a read.
+	// ErrConnectionLoss means that the connection was lost after the request was sent and before the reply arrived: the
+	// outcome is unknown, unless the request was a read.
 	ErrConnectionLoss = named("connection lost before the reply came: the operation may or may not have been "+
 		"executed",
 		zk.ErrConnectionClosed, ErrOutcomeUnknown)
-	// ErrNotConnected says that there was no connection for the request within the connection timeout. The
-	// request was not executed.
+	// ErrNotConnected means that there was no connection for the request within the connection timeout. The request was
+	// not executed.
 	ErrNotConnected = named("not connected within the connection timeout: the operation was not executed",
 		zk.ErrNoServer)
-	// ErrSessionLost says that the session has ended, or, for operations of a session's view, that another
-	// session has begun.
+	// ErrSessionLost means that the session has ended, or, for operations of a session's view, that another session has
+	// begun.
 	ErrSessionLost = named("session lost", zk.ErrSessionExpired)
-	// ErrClosed says that the client was closed.
+	// ErrClosed means that the client was closed.
 	ErrClosed = named("client closed", zk.ErrClosing)
-	// ErrTooLarge says that the request is larger than the server's packet limit (jute.maxbuffer, 1 MiB
-	// unless configured, see [WithMaxFrame]). The request was not sent, unless the error also matches
-	// ErrOutcomeUnknown. Then it was sent, and the server closed the connection, which is how a server
-	// refuses a request above its own limit; in that case the retry policy is not asked.
+	// ErrTooLarge means that the request is larger than the server's packet limit (jute.maxbuffer, 1 MiB unless
+	// configured, see [WithMaxFrame]). The request was not sent, unless the error also matches ErrOutcomeUnknown. Then
+	// it was sent, and the server closed the connection, as servers do with a request above their own limit; in that
+	// case the request is not retried.
 	ErrTooLarge = named("request larger than the server's packet limit: it was not sent")
-	// ErrReplyTooLarge says that the answer is larger than [WithMaxReply] allows: ask for less, or raise the
-	// limit. The connection goes on, and the retry policy is not asked. A write may have been executed; then
-	// the error also matches ErrOutcomeUnknown.
+	// ErrReplyTooLarge means that the answer is larger than [WithMaxReply] allows: ask for less, or raise the limit.
+	// The connection stays open, and the request is not retried. A write may have been executed; then the error also
+	// matches ErrOutcomeUnknown.
 	ErrReplyTooLarge = named("answer larger than the client allows")
-	// ErrInvalidPath says that the path cannot be that of a node. The message says why.
+	// ErrInvalidPath means that no node can have this path. The message has the reason.
 	ErrInvalidPath = named("invalid path")
-	// ErrMalformedReply says that an answer could not be decoded. The client also closes a connection over
-	// which it received what no server sends: an answer without a request, an event for an invalid path, a
-	// count beyond the frame. The reason for that loss ([StateReport].Err, [Health].Trouble) matches this
-	// error, too.
+	// ErrMalformedReply means that an answer could not be decoded. The client also closes a connection over which it
+	// received a message that no server sends: an answer without a request, an event for an invalid path, a count
+	// beyond the frame. The reason for that loss ([StateReport].Err, [Health].Trouble) matches this error, too.
 	ErrMalformedReply = named("malformed reply", ErrOutcomeUnknown)
-	// ErrNilContext says that a nil context was passed. For a context without an end pass
-	// context.Background().
+	// ErrNilContext means that a nil context was passed. For a context without an end pass context.Background().
 	ErrNilContext = named("nil context: pass context.Background() for a context that never ends")
-	// ErrNoClient says that the client is nil or the zero Client, or that a builder, or what a constructor of a recipe
-	// or a cache has returned, was not made with a client. Every function that can return an error then returns
-	// this error at once; the others do nothing and return zero values. Nil and zero values of recipes, and of what
-	// they return, such as locks, leases and terms, are mistakes in the program: their methods may panic.
+	// ErrNoClient means that the client is nil or the zero Client, or that a builder, a recipe or a cache was not made
+	// with a client. Every function that can return an error then returns this error immediately; the others do nothing
+	// and return zero values. Nil and zero values of recipes, and of what they return, such as locks, leases and terms,
+	// are mistakes in the program: their methods may panic.
 	ErrNoClient = named("the client is nil or the zero Client: make a client with framework.New, and "+
 		"builders and recipes with that client", ErrBadArguments)
-	// ErrCleanupFull says that too many clean-ups are waiting for a connection, so this clean-up was dropped.
-	// It is joined with the error of a guaranteed delete or a protected create, whose node may therefore
-	// stay.
+	// ErrCleanupFull means that too many clean-ups are waiting for a connection, so this clean-up was dropped. It is
+	// joined with the error of a guaranteed delete or a protected create, whose node may therefore stay.
 	ErrCleanupFull = named("too many clean-ups are pending: the client will not try again to delete this " +
 		"node")
 )
 
 // Why a hold, or a watch, has ended.
 var (
-	// ErrSuspended says that the connection was lost. It ends holds whose loss policy is SuspendedIsLoss.
+	// ErrSuspended means that the connection was lost. It ends holds whose loss policy is SuspendedIsLoss.
 	ErrSuspended = named("connection suspended")
-	// ErrNodeDeleted says that somebody else deleted the node of the hold.
+	// ErrNodeDeleted means that the node of the hold was deleted, and not by its holder.
 	ErrNodeDeleted = named("node deleted")
-	// ErrReleased says that the holder has released the hold.
+	// ErrReleased means that the holder has released the hold.
 	ErrReleased = named("released")
 )
 
@@ -165,8 +161,8 @@ type OpError struct {
 	Err  error
 }
 
-// Error returns a printable text. Unprintable characters, in names that others have chosen or in what a
-// server says, are escaped as in Go's string literals. Path itself is not changed.
+// Error returns a printable text. Unprintable characters, in names chosen by other clients or in a server's text, are
+// escaped as in Go's string literals. Path itself is not changed.
 func (e *OpError) Error() string {
 	if e.Path == "" {
 		return e.Op + ": " + plain.Lines(e.Err.Error())
@@ -221,12 +217,12 @@ func codeError(code int32) error {
 	if err, ok := codeErrors[code]; ok {
 		return err
 	}
-	return errors.New("the server reports: " + jute.CodeName(code)) // there is no error for this code
+	return errors.New("the server reports: " + jute.CodeName(code)) // jute has no Go error for this code
 }
 
 var errReadLost = named("connection lost before the reply came", ErrConnectionLoss, zk.ErrConnectionClosed)
 
-// errUnwelcome says that it is useless to wait for a connection.
+// errUnwelcome means that waiting for a connection is useless.
 var errUnwelcome = named("no server accepts the client's credentials: the operation was not executed",
 	ErrAuthFailed, ErrNotConnected)
 
@@ -323,10 +319,9 @@ func badArguments(format string, args ...any) error {
 // defaultMaxFrame is the servers' jute.maxbuffer unless configured.
 const defaultMaxFrame = 0xfffff
 
-// cutOffError says that the server has closed the connection while a large request was under way. That is how
-// a server refuses a request above its limit, but it may have had other reasons. So the request is repeated
-// once. The error is final if the same happens again, or if the request is larger than what servers accept by
-// default.
+// cutOffError means that the server closed the connection while a large request was in flight. A server refuses a
+// request above its limit in this way, but it may have had other reasons. So the request is repeated once. The error is
+// final if the same happens again, or if the request is larger than servers accept by default.
 type cutOffError struct {
 	size  int
 	final bool

@@ -1,7 +1,7 @@
-// This file has what is exported for recipes and caches, those of this module and your own. Programs that
-// only use recipes need none of it. To write a recipe, take a [Session] and do everything through its
-// [Session.Client], so that nothing that begins in one session ends in another. Call [Session.Hold] for what
-// was granted, and repeat operations with [Client.Retry].
+// This file has the API for authors of recipes and caches, in this module and outside. Programs that only use recipes
+// need none of it. To write a recipe, take a [Session] and do everything through its [Session.Client], so that nothing
+// that begins in one session ends in another. Call [Session.Hold] for each grant, and repeat operations with
+// [Client.Retry].
 
 package framework
 
@@ -19,11 +19,11 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// ForRecipes returns a view whose callbacks, those of [Pending.Then] and of Watching, run on another
-// goroutine than the user's callbacks: one after the other, in the order in which operations are answered and
-// watches fire. All recipes and caches of the client share that goroutine, so their callbacks must neither
-// block nor call a function of the user's. The events of the view's persistent watches are not limited by
-// [WatchBacklog], since nothing waits there. For authors of recipes.
+// ForRecipes returns a view whose callbacks ([Pending.Then] and Watching) run on another goroutine than the user's
+// callbacks: one after the other, in the order in which operations are answered and watches fire. All recipes and
+// caches of the client share that goroutine, so their callbacks must neither block nor call a user function. The events
+// of the view's persistent watches are not limited by [WatchBacklog], since nothing waits there. For authors of
+// recipes.
 func (c *Client) ForRecipes() *Client {
 	if c.none() {
 		return &Client{}
@@ -49,9 +49,9 @@ func (c *Client) desk() *desk {
 	return &c.core.ops.desk
 }
 
-// SessionSoon is like [Client.Session], but gives up: it waits for the connection timeout, as often as the
-// retry policy says. Then the error is ErrNotConnected. While every server refuses the client's credentials,
-// it fails with ErrAuthFailed at once. For authors of recipes.
+// SessionSoon is like [Client.Session], but gives up: it waits for the connection timeout, as often as the retry policy
+// says. Then the error is ErrNotConnected. While every server refuses the client's credentials, it fails with
+// ErrAuthFailed immediately. For authors of recipes.
 func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
 	if c.none() {
 		return nil, ErrNoClient
@@ -87,7 +87,7 @@ func (s *Session) As(c *Client) *Session {
 	return &Session{s.e, newClient(s.c.core, v)}
 }
 
-// Connections returns how many connections the session has had. It grows before the first event or result of
+// Connections returns the number of connections that the session has had. It grows before the first event or result of
 // a new connection is delivered: while the number is the same there was no reconnect. For authors of recipes.
 func (s *Session) Connections() uint64 {
 	if s.none() {
@@ -121,8 +121,8 @@ func (s *Session) Zxid() int64 {
 	return s.e.wire.MaxZxid()
 }
 
-// ReadsItsOwn says whether this client may read a node that it creates at path without an ACL of its own, as far as
-// that shows without asking a server: everybody may, or the creator. For authors of recipes.
+// ReadsItsOwn reports whether this client may read a node that it creates at path without an ACL of its own, judged by
+// the ACL alone, without asking a server: it lets every client read, or the creator. For authors of recipes.
 func (c *Client) ReadsItsOwn(path string) bool {
 	full, err := c.fullPath(path)
 	return err == nil && !c.none() && slices.ContainsFunc(c.aclOf(nil, full), func(a jute.ACL) bool {
@@ -130,9 +130,9 @@ func (c *Client) ReadsItsOwn(path string) bool {
 	})
 }
 
-// Ended returns a function that reports whether the session is over. The function keeps neither the session
-// nor its client alive, reads no clock and uses no channel, so that clean-ups of the garbage collector can
-// call it. For authors of recipes.
+// Ended returns a function that reports whether the session has ended. The function keeps neither the session nor its
+// client alive, reads no clock and uses no channel, so that clean-ups of the garbage collector can call it. For authors
+// of recipes.
 func (s *Session) Ended() func() bool {
 	if s.none() {
 		return func() bool { return true }
@@ -160,7 +160,7 @@ func (s *Session) Ended() func() bool {
 //   - By default it repeats op after errors that are [Retryable].
 //   - After the loss of a connection, the first retry waits for the next connection instead of the policy's
 //     time.
-//   - When the client closes, no wait goes on: op is called once more, to return ErrClosed.
+//   - When the client closes, no wait continues: op is called once more, to return ErrClosed.
 //
 // For authors of recipes.
 func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, opts ...retry.Option) error {
@@ -192,8 +192,8 @@ func (c *core) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// WhenStateChanges has f called after each change of the state until stop is called, as [Client.Later] does. A call
-// that is queued already may come after stop. For authors of recipes.
+// WhenStateChanges makes the client call f after each change of the state until stop is called, as [Client.Later] does.
+// A call that is queued already may come after stop. For authors of recipes.
 func (c *Client) WhenStateChanges(f func()) (stop func()) {
 	if f == nil || c.none() {
 		return func() {}
@@ -211,25 +211,24 @@ func (c *Client) Spawn(f func(ctx context.Context)) {
 	c.core.ops.workers.spawn(func() { f(c.core.ops.workers.ctx) })
 }
 
-// Later has f called on the goroutine of the client's callbacks, as [Pending.Then] does with a result that is
-// there already. For authors of recipes.
+// Later makes the client call f on the goroutine of its callbacks, as [Pending.Then] does when the operation has ended
+// already. For authors of recipes.
 func (c *Client) Later(f func()) {
 	if f != nil {
 		c.desk().callbacks.put(f)
 	}
 }
 
-// Err returns why no operation of this client can ever succeed again; nil while one still can. It returns
-// ErrClosed, for the view of a [Session] also ErrSessionLost, and ErrNoClient if there is no client. A recipe
-// that waits for the next session after a loss has to call it, because a view of a lost session can never
-// succeed again. For authors of recipes.
+// Err returns nil while an operation of this client can still succeed. Otherwise it returns ErrClosed, for the view of
+// a [Session] also ErrSessionLost, and ErrNoClient if there is no client. A recipe that waits for the next session
+// after a loss has to call it, because a view of a lost session can never succeed again. For authors of recipes.
 func (c *Client) Err() error {
 	_, err := c.epochOf()
 	return err
 }
 
-// Left returns the error of a wait that ended with ctx. It matches ctx.Err(), context.Cause(ctx), and last,
-// the last failure, which may be nil. If there is no connection, the error says why. For authors of recipes.
+// Left returns the error of a wait that ended with ctx. It matches ctx.Err(), context.Cause(ctx), and last, the last
+// failure, which may be nil. If there is no connection, the error has the reason. For authors of recipes.
 func (c *Client) Left(ctx context.Context, last error) error {
 	err := flow.Ended(ctx)
 	if last != nil {
@@ -272,10 +271,10 @@ func (c *Client) MaxFrame() int {
 	return c.core.cfg.maxFrame
 }
 
-// Hooks returns the hooks of [WithHooks] as one value; a recipe calls them to report what it does. Acquire,
-// Wait and NodeData are never nil, and neither are the functions and the context that they return. Queue is
-// nil if there are no hooks: then the recipe need not find out what Queue and Wait report. All other fields
-// are nil: the client itself calls those hooks. For authors of recipes.
+// Hooks returns the hooks of [WithHooks] as one value; a recipe calls them to report what it does. Acquire, Wait and
+// NodeData are never nil, and neither are the functions and the context that they return. Queue is nil if there are no
+// hooks: then the recipe need not collect the arguments of Queue and Wait. All other fields are nil: the client itself
+// calls those hooks. For authors of recipes.
 func (c *Client) Hooks() Hooks {
 	if c.none() {
 		return noHooks
@@ -292,8 +291,8 @@ func (c *Client) Logger() *slog.Logger {
 	return c.core.ops.log
 }
 
-// CleanupLogger is Logger for clean-ups of the garbage collector: it keeps no part of the client alive. Its
-// lines have a queue of their own. For authors of recipes.
+// CleanupLogger is Logger for clean-ups of the garbage collector: it keeps no part of the client alive. Its lines have
+// their own queue. For authors of recipes.
 func (c *Client) CleanupLogger() *slog.Logger {
 	if c.none() {
 		return slog.New(slog.DiscardHandler)
@@ -301,12 +300,12 @@ func (c *Client) CleanupLogger() *slog.Logger {
 	return c.core.ops.apart
 }
 
-// ContenderDataLimit is how many bytes of data a recipe reads from another participant's node, compressed or
-// not: 64 KiB. Participants put names and addresses there. They must not be able to fill the memory of
-// clients that list the participants.
+// ContenderDataLimit is the limit for the data that a recipe reads from another participant's node, compressed or not:
+// 64 KiB. Participants put names and addresses there. They must not be able to fill the memory of clients that list the
+// participants.
 const ContenderDataLimit = 64 << 10
 
-// ErrDataTooLarge says that a participant's data are larger than ContenderDataLimit, or that the data of all
+// ErrDataTooLarge means that a participant's data are larger than ContenderDataLimit, or that the data of all
 // participants in one answer are larger than the answer may be. The participant is in the queue all the same.
 var ErrDataTooLarge = named("a participant's data are too large to be read")
 

@@ -11,16 +11,17 @@ import (
 
 // Health is the state of a client at one moment, for probes, logs and gauges.
 type Health struct {
-	// StateChange is the last announced state, NeverConnected before the first connection. Since is when it
-	// was announced.
+	// StateChange is the last announced state, NeverConnected before the first connection. Since is the time of that
+	// announcement.
 	StateChange
 	Since time.Time
-	// Away is when the last connection to a server with a quorum was lost, or when the client was made if
-	// there was none yet. It is zero while there is such a connection.
+	// Away is the time at which the last connection to a server with a quorum was lost, or at which the client was made
+	// if there was none yet. It is zero while there is such a connection.
 	Away time.Time
 	// Server is the connected server, "" if there is none.
 	Server string
-	// Trouble is why the last attempt to connect failed or the last connection was lost; nil while connected.
+	// Trouble is the reason why the last attempt to connect failed or the last connection was lost; nil while
+	// connected.
 	Trouble error
 	// Safety contains the rule in force, the remaining validity and the number of holds.
 	Safety Safety
@@ -31,15 +32,15 @@ type Health struct {
 	Cleanups int
 	// Connections counts the connections that the session has had.
 	Connections uint64
-	// Encrypted says that the client makes its connections with TLS: it has WithTLS or WithTLSFiles. What a
-	// dialer of its own does is not known here.
+	// Encrypted reports whether the client makes its connections with TLS: it has WithTLS or WithTLSFiles. The client
+	// does not know whether a custom dialer encrypts.
 	Encrypted bool
-	// Closed says that Close has begun.
+	// Closed reports whether Close has begun.
 	Closed bool
 }
 
-// Health returns the state of the client. It sends nothing and never waits. On a session's view, the requests
-// and Safety are those of that session. That of a nil or zero client has Trouble and Err ErrNoClient.
+// Health returns the state of the client. It sends nothing and never waits. On a session's view, the requests and
+// Safety belong to that session. For a nil or zero client, Trouble is ErrNoClient, and Err returns it.
 func (c *Client) Health() Health {
 	if c.none() {
 		return Health{Trouble: ErrNoClient}
@@ -60,12 +61,12 @@ func (c *Client) Health() Health {
 	return h
 }
 
-// Err returns nil if the client is connected to a quorum. Otherwise the error matches ErrClosed,
-// ErrNotReadOnly (connected to a member without a quorum), ErrSuspended, ErrSessionLost or ErrNotConnected
-// (never connected), says how long the connection has been away, and contains Trouble, such as ErrAuthFailed.
+// Err returns nil if the client is connected to a quorum. Otherwise the error matches ErrClosed, ErrNotReadOnly
+// (connected to a member without a quorum), ErrSuspended, ErrSessionLost or ErrNotConnected (never connected), has the
+// time since the loss of the connection, and contains Trouble, such as ErrAuthFailed.
 //
-// If the granted session timeout is too short to hold anything, that is no error here, because most clients
-// hold nothing: see Safety.Refused.
+// A granted session timeout that is too short to hold anything is not reported here, because most clients hold nothing:
+// see Safety.Refused.
 func (h Health) Err() error { return h.Check(0) }
 
 // Check is Err, but returns nil while the connection has been away for at most tolerance. The time counts

@@ -11,7 +11,7 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// LossPolicy says whether a [Hold] outlives a suspended connection. Corresponds to Curator's
+// LossPolicy reports whether a [Hold] outlives a suspended connection. Corresponds to Curator's
 // ConnectionStateErrorPolicy.
 type LossPolicy int8
 
@@ -19,9 +19,8 @@ const (
 	// SuspendedIsLoss ends the hold as soon as the connection is lost (Curator's
 	// StandardConnectionStateErrorPolicy).
 	SuspendedIsLoss LossPolicy = iota
-	// SessionOnly keeps the hold as long as the session certainly lives (Curator's
-	// SessionConnectionStateErrorPolicy). That is safe here: the client's own clock ends the hold before the
-	// servers can give the lock to somebody else.
+	// SessionOnly keeps the hold as long as the session certainly lives (Curator's SessionConnectionStateErrorPolicy).
+	// That is safe here: the client's own clock ends the hold before the servers can give the lock to another client.
 	SessionOnly
 )
 
@@ -37,17 +36,17 @@ type HoldOptions struct {
 	// Czxid is the zxid of the node's creation. A node with the same name and another czxid is another node.
 	// Default 0: the czxid found when the client first reads the node.
 	Czxid int64
-	// Loss says whether the hold outlives a suspended connection. Default SuspendedIsLoss.
+	// Loss reports whether the hold outlives a suspended connection. Default SuspendedIsLoss.
 	Loss LossPolicy
 	// Values gives the hold's context its values. The end of Values does not end the hold. Default: no
 	// values.
 	Values context.Context
-	// OwnWatchAfter is the age at which the hold begins to watch its node. Default 0 means 50 ms, so that
-	// short holds cost nothing. A negative value means at once; it sends no request if this session has a
-	// watch on the node already. Use a negative value only if the node was read since that watch was set.
+	// OwnWatchAfter is the age at which the hold begins to watch its node. Default 0 means 50 ms, so that short holds
+	// cost nothing. A negative value means immediately; no request is sent if this session has a watch on the node
+	// already. Use a negative value only if the node was read since that watch was set.
 	OwnWatchAfter time.Duration
-	// Shared says that others may hold the same at the same time, as readers do, so that the node's czxid is
-	// no fencing token. Default false.
+	// Shared means that other holds on the same lock may be valid at the same time, as with readers, so that the node's
+	// czxid cannot serve as a fencing token. Default false.
 	Shared bool
 }
 
@@ -62,7 +61,7 @@ type Hold struct {
 	path  string // full
 	name  string // the path as the client sees it
 	loss  LossPolicy
-	alone bool // nobody else may hold the same at the same time
+	alone bool // no other hold on the same lock is valid at the same time
 	ctx   holdContext
 	fail  context.CancelCauseFunc
 	told  func(error) // reports the end to the hooks; nil if there are none; set once
@@ -78,9 +77,9 @@ type Hold struct {
 	timer    *time.Timer // for what due does, once the hold is not young any more; nil until it is needed
 }
 
-// Context returns a context that ends with the hold. context.Cause says why: ErrSuspended, ErrSessionLost,
-// ErrNodeDeleted, ErrReleased, ErrClosed, ErrTimeoutTooShort, or the cause given to End. Its values are those
-// of HoldOptions.Values, and it has no deadline.
+// Context returns a context that ends with the hold. context.Cause returns the reason: ErrSuspended, ErrSessionLost,
+// ErrNodeDeleted, ErrReleased, ErrClosed, ErrTimeoutTooShort, or the cause given to End. It has the values of
+// HoldOptions.Values, and no deadline.
 //
 // Its Err also looks at the clock: after a pause of the process, or of the machine, Err is not nil even if
 // Done has not been closed yet. (Contexts derived with context.WithCancel and the like do not look at the
@@ -92,16 +91,16 @@ func (h *Hold) Context() context.Context {
 	return &h.ctx
 }
 
-// Hold returns a [Hold] on the lock, lease or leadership that the node at opt.Path stands for. The caller
-// must have found out, in this session, that it is granted.
+// Hold returns a [Hold] on the lock, lease or leadership that the node at opt.Path stands for. The caller must have
+// read the grant from the tree in this session.
 //
-// Hold waits, as long as ctx allows, for what the rule in force needs: the answer whether the server is
-// standalone, and a committed write if the hold would otherwise begin with too little time left, as after a reconnect or
-// a stalled link, and under [RuleHeartbeat] after a long wait. The write is repeated after lost connections and passing
-// refusals, and while the servers commit so slowly that no hold could begin. If nothing is missing, Hold returns at once
-// and sends nothing. If that, or a hook, has
-// taken longer than 50 ms, what the caller has found out is old: Hold makes certain that the node is still
-// there, by a read unless a write has shown it. The end of ctx does not end the hold.
+// Hold waits, as long as ctx allows, for the proof that the rule in force needs: the answer whether the server is
+// standalone, and a committed write if the hold would otherwise begin with too little time left, as after a reconnect
+// or a stalled link, and under [RuleHeartbeat] after a long wait. The write is repeated after lost connections and
+// passing refusals, and while the servers commit so slowly that no hold could begin. If the proof is complete, Hold
+// returns immediately and sends nothing. If that, or a hook, has taken longer than 50 ms, the caller's read is
+// outdated: Hold makes certain that the node still exists, by a read unless a write has shown it. The end of ctx does
+// not end the hold.
 //
 // Errors: ErrSessionLost, ErrClosed, ErrSuspended (policy SuspendedIsLoss and no connection), ErrNodeDeleted,
 // ErrTimeoutTooShort, ErrInvalidPath, ErrNilContext, and ctx's.
@@ -117,7 +116,7 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 		return nil, opError("hold", opt.Path, err)
 	}
 	var h *Hold
-	shown := time.Now() // when an answer has last shown that the node is there; the caller has had the first
+	shown := time.Now() // the last proof that the node exists; the first is the caller's
 	err = inRounds(ctx, func() error {
 		written, err := s.e.certain(ctx, full, opt.Loss)
 		if !written.IsZero() {
@@ -155,8 +154,8 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 	return h, nil
 }
 
-// Valid says whether the hold is certain now. It computes that from the clock and does not block. When it
-// returns false, the hold's context has ended.
+// Valid reports whether the hold is certain now. It computes that from the clock and does not block. When it returns
+// false, the hold's context has ended.
 func (h *Hold) Valid() bool {
 	if h.e == nil {
 		return false
@@ -198,7 +197,7 @@ type holdContext struct {
 	h      *Hold
 }
 
-// Value implements [context.Context]. It tells contrib/fence of the hold.
+// Value implements [context.Context]. It lets contrib/fence find the hold.
 func (c *holdContext) Value(key any) any {
 	if list, ok := key.(*fencing.List); ok {
 		h := c.h
@@ -222,8 +221,8 @@ func (c *holdContext) Err() error {
 	return c.Context.Err()
 }
 
-// certain returns nil if a hold made now would be certain, and errUncertain if certain has to be called
-// again. shown is when a write has shown that the node is there; zero if none was needed.
+// certain returns nil if a hold made now would be certain, and errUncertain if certain has to be called again. shown is
+// the time at which a write has shown that the node exists; zero if no write was needed.
 func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) (shown time.Time, err error) {
 	if err = e.ready(ctx, loss); err == nil {
 		shown, err = e.proven(ctx, full, loss)
@@ -237,10 +236,10 @@ func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) (show
 	case v.Lapsed():
 		return shown, e.endCause()
 	}
-	return shown, errUncertain // the rule or the connection has changed, or the certainty was over at once
+	return shown, errUncertain // the rule or the connection has changed, or the certainty ended immediately
 }
 
-// errUncertain says that a hold is not certain any more although the session goes on. It has to be made certain again.
+// errUncertain means that a hold is not certain any more although the session lives: call certain again.
 var errUncertain = errors.New("before the grant was complete, the client was no longer certain of its session")
 
 // inRounds repeats try while it returns errUncertain, until ctx ends. Each round but the first makes a write, or waits.
@@ -332,8 +331,8 @@ func newHold(e *epoch, full string, opt HoldOptions) *Hold {
 		}
 		h.ctx.values, h.told = observer.hold(values, info)
 	}
-	// Not derived from the hook's context: a context asks the one that it is derived from when it ends, and whoever
-	// ends a hold may have a lock.
+	// Not derived from the hook's context: when a derived context ends, it calls its parent, and the goroutine that
+	// ends a hold may have locked a mutex.
 	h.ctx.Context, h.fail = context.WithCancelCause(context.Background())
 	return h
 }

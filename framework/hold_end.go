@@ -9,10 +9,10 @@ import (
 
 // A hold ends once, by the first of these causes that reaches end:
 //
-//   - The session ends (endCause). The session layer makes the end of the session's time final before
-//     anything else learns of it. Next, in any order: Valid sees it (Remaining, the context's Err and every
-//     other cause ask Valid first), and lapsed is called, which takes no lock that others hold for long. Only
-//     then come the manager's endHolds, the end of the watch on the own node, and Lost.
+//   - The session ends (endCause). The session layer makes the end of the session's time final before it reports it.
+//     Next, in any order: Valid sees it (Remaining, the context's Err and every other cause ask Valid first), and
+//     lapsed is called, which takes only locks that are held briefly. Only then come the manager's endHolds, the end of
+//     the watch on the own node, and Lost.
 //   - The connection is lost and the policy is SuspendedIsLoss (suspend): ErrSuspended, before Suspended is
 //     announced.
 //   - The own node is gone, or another node has its name; an event, a read of the node or a heartbeat shows
@@ -27,8 +27,8 @@ func (e *epoch) endHolds(why error) {
 	endAll(why, e.held()...)
 }
 
-// lapsed ends all holds of the epoch as soon as no hold is certain any more. It waits for nobody, whoever
-// else has to learn of the session's end.
+// lapsed ends all holds of the epoch as soon as no hold is certain any more. It waits for none of the others that have
+// to be notified of the session's end.
 func (e *epoch) lapsed() {
 	if holds := e.held(); len(holds) > 0 { // else the epoch may have no session yet
 		endAll(e.endCause(), holds...)
@@ -47,10 +47,10 @@ func (e *epoch) suspend() {
 	endAll(ErrSuspended, lost...)
 }
 
-// End ends the hold. Only the first call has an effect, and its cause becomes that of the context; nil means
-// ErrReleased. End returns at once. The watch on the node is used up when the node is deleted; if the node
-// stays, the client removes the watch. Call End before the node is deleted: somebody else may get the lock as
-// soon as the node is gone.
+// End ends the hold. Only the first call has an effect, and its cause becomes the context's cause; nil means
+// ErrReleased. End returns immediately. The watch on the node is used up when the node is deleted; if the node stays,
+// the client removes the watch. Call End before the node is deleted: another client may get the lock as soon as the
+// node is gone.
 func (h *Hold) End(cause error) {
 	if h.e == nil {
 		return
@@ -66,9 +66,8 @@ func (h *Hold) End(cause error) {
 	}
 }
 
-// lose ends the hold for cause, unless the hold has ended with its session already. After a pause of the
-// process, the client may read consequences of the session's end, such as a deleted node, before anything has
-// looked at the clock.
+// lose ends the hold for cause, unless the hold has ended with its session already. After a pause of the process, the
+// client may read consequences of the session's end, such as a deleted node, before it has checked the clock.
 func (h *Hold) lose(cause error) {
 	if h.Valid() {
 		endAll(cause, h)
@@ -95,8 +94,8 @@ func endAll(cause error, holds ...*Hold) {
 	}
 }
 
-// end returns true to the first caller. It waits only for locks that are held no longer than it takes to look
-// at the holds and at the clock; above all, not for the lock of the session's state.
+// end returns true to the first caller. It takes only locks that are held briefly, to read the holds and the clock, and
+// in particular not the lock of the session's state.
 func (h *Hold) end(cause error) bool {
 	first := h.stop(cause)
 	if first {
@@ -137,8 +136,7 @@ func (h *Hold) leave() {
 	}
 }
 
-// tidy removes the watch after end. In a session that is over it does nothing: the watch ends with the
-// session.
+// tidy removes the watch after end. In a session that has ended it does nothing: the watch ends with the session.
 func (h *Hold) tidy() {
 	h.mu.Lock()
 	watch := h.watch
@@ -162,7 +160,7 @@ const (
 	ownWatchAfter = 50 * time.Millisecond
 	// lookAgain is the pause before the own node is read again after a refusal for a passing reason.
 	lookAgain = time.Second
-	// watchLeft is how long the watch stays on the node after a release: the deletion, which usually follows,
+	// watchLeft is the time for which the watch stays on the node after a release: the deletion, which usually follows,
 	// uses the watch up without a request.
 	watchLeft = time.Second
 )
@@ -260,7 +258,7 @@ func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
 		h.e.core.log.Warn("cannot read the node of our own lock, lease or leadership; trying again",
 			"epoch", h.e.n, "path", h.path, "err", err)
 		h.disarmed(w)
-		h.dueIn(lookAgain) // if the hold has ended meanwhile, it finds nothing to do
+		h.dueIn(lookAgain) // no effect if the hold has ended since
 	}
 }
 
@@ -316,11 +314,11 @@ func (h *Hold) looked(r wire.Reply) {
 	default:
 		h.e.core.log.Warn("cannot read the node of our own lock, lease or leadership; trying again",
 			"epoch", h.e.n, "path", h.path, "err", err)
-		h.dueIn(lookAgain) // if the hold has ended meanwhile, it finds nothing to do
+		h.dueIn(lookAgain) // no effect if the hold has ended since
 	}
 }
 
-// disarmed notes that w is not on the node any more; false if w is not the hold's current watch.
+// disarmed records that w is not on the node any more; false if w is not the hold's current watch.
 func (h *Hold) disarmed(w *wire.Watch) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

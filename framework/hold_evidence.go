@@ -10,19 +10,18 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// What a hold needs before it is granted, besides the clock: enough time left, and a node that is there.
+// The proofs that a hold needs before it is granted, besides the clock: enough time remaining, and an existing node.
 
 // provingWrites is after how many writes a hold may begin with less time left: until the next heartbeat is answered.
 const provingWrites = 4
 
-// proven returns nil when a hold would begin with enough time left (see [wire.Liveness]). If there is less, proven makes
-// committed writes: one is enough if little was sent lately, and after a stalled link a second one half a tick and a
-// pause later. After provingWrites less is enough: that the next heartbeat, due rule.every after the last write was sent,
-// is answered before the hold would end, see mayBegin. While commits take longer than
-// that, proven repeats the write until ctx ends. It
-// also repeats a write whose reply was lost, on the next connection: the write changes nothing. Like the heartbeats, it
-// asks again after a passing refusal, and checks the root if the session has no permission to check the node. shown is
-// when the last write has shown that the node is there.
+// proven returns nil when a hold would begin with enough time left (see [wire.Liveness]). If there is less, proven
+// makes committed writes: one is enough if little was sent lately, and after a stalled link a second one half a tick
+// and a pause later. After provingWrites less is enough: that the next heartbeat, due rule.every after the last write
+// was sent, is answered before the hold would end, see mayBegin. While commits take longer than that, proven repeats
+// the write until ctx ends. It also repeats a write whose reply was lost, on the next connection: the write changes
+// nothing. Like the heartbeats, it asks again after a passing refusal, and checks the root if the session has no
+// permission to check the node. shown is the time at which the last write has shown that the node exists.
 func (e *epoch) proven(ctx context.Context, path string, loss LossPolicy) (shown time.Time, err error) {
 	v, made, took, began := e.wire.Validity(), 0, time.Duration(0), time.Now()
 	defer func() {
@@ -84,10 +83,11 @@ func (e *epoch) proven(ctx context.Context, path string, loss LossPolicy) (shown
 	}
 }
 
-// mayBegin reports whether a hold may begin that has left when the answer to a write arrives, took after the write was
-// sent: it outlasts the answer to the next heartbeat if that takes as long. The heartbeat is sent every after the write was,
-// or at once if that time is over. late says that the servers were as slow as this for a session timeout. They may
-// always be, and it is enough that the answer to a write sent now comes in time.
+// mayBegin reports whether a hold may begin. left is its remaining time when the reply to a write arrives, took after
+// the write was sent. The hold must outlast the reply to the next heartbeat if that takes as long; the heartbeat is
+// sent every after the write was, or immediately if that time has passed. late means that the servers have been as slow
+// as this for a session timeout. They may always be, so it is enough if the reply to a write sent now would come in
+// time.
 func mayBegin(left, every, took time.Duration, late bool) bool {
 	return left > max(every, took) || late && left > 0 && left >= took
 }
@@ -105,13 +105,12 @@ func waitFor(ctx context.Context, d time.Duration, changed <-chan struct{}) erro
 	return nil
 }
 
-// present returns nil if the node is still there. Between what the caller has found out and the grant any
-// time may pass: a server that is asked whether it stands alone may put it off again and again. If the node
-// was deleted meanwhile, somebody else may hold, and a hold that begins now gets no event from which to learn
-// that.
+// present returns nil if the node is still there. Any time may pass between the caller's read and the grant, for
+// example while the server delays its reply to the standalone question. If the node was deleted in that time, another
+// client may hold the lock, and a hold that begins now would get no event for the deletion.
 //
 // The read is repeated as proven's writes are. A session that may not read the node asks for its ACL, which ADMIN
-// allows, too; without either it has no way to find out.
+// allows, too; without either it cannot find out.
 func (e *epoch) present(ctx context.Context, path string, opt HoldOptions) error {
 	op, body := jute.OpExists, jute.Marshal(&jute.PathWatchRequest{Path: path})
 	for refused := 0; ; {
@@ -156,7 +155,7 @@ func (e *epoch) present(ctx context.Context, path string, opt HoldOptions) error
 }
 
 // question sends a request that changes nothing ahead of all that waits, and waits for its answer. The error is ctx's,
-// or why the session has ended. The reply fails at once without a connection if that ends the hold.
+// or why the session has ended. The reply fails immediately without a connection if that ends the hold.
 func (e *epoch) question(ctx context.Context, loss LossPolicy, op int32, body []byte) (wire.Reply, error) {
 	call := &wire.Call{Op: op, Body: body, Urgent: true, Patience: e.core.cfg.connectTimeout}
 	if loss == SuspendedIsLoss {

@@ -68,8 +68,8 @@ func (m *manager) nextToCheck(e *epoch) []*Hold {
 	return now
 }
 
-// batches divides the holds among transactions. It leaves out a hold whose node the session has no permission
-// to check. If no other hold is left, it returns one empty batch, for which check checks the root.
+// batches divides the holds among transactions. It leaves out a hold whose node the session has no permission to check.
+// If no other hold is left, it returns one empty batch; check then checks the root.
 func batches(holds []*Hold) (out [][]*Hold) {
 	var batch []*Hold
 	size := 0
@@ -116,8 +116,7 @@ func (m *manager) check(e *epoch, batch []*Hold) {
 	})
 }
 
-// failure returns which check of a transaction failed, and its code; CodeOK if none did or there is no
-// answer.
+// failure returns the index of the check that failed, and its code; CodeOK if none failed or there is no reply.
 func failure(r wire.Reply) (index int, code int32) {
 	if r.Err != nil {
 		return 0, jute.CodeOK
@@ -142,8 +141,8 @@ func failed(results []jute.MultiResult) (index int, code int32) {
 	return -1, jute.CodeOK
 }
 
-// failed handles a heartbeat whose check at index failed. It ends the hold if its node is gone, then checks
-// the other nodes again: a transaction that fails is no heartbeat.
+// failed handles a heartbeat whose check at index failed. It ends the hold if its node is gone, then checks the other
+// nodes again: a failed transaction does not count as a heartbeat.
 func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 	if index < 0 || index >= len(batch) {
 		m.core.log.Warn("the server answered a heartbeat with an error; the session expires "+

@@ -11,20 +11,20 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// ErrTimeoutTooShort says that the session timeout that the server granted is too short to hold anything
-// safely. The message names the options that decide this.
+// ErrTimeoutTooShort means that the session timeout that the server granted is too short to hold anything safely. The
+// message names the options that decide this.
 var ErrTimeoutTooShort = named("session timeout too short to hold locks, leases or leadership safely")
 
-// Rule is how the client makes sure that a [Hold] ends here before the servers can give the lock to somebody
-// else.
+// Rule is the method by which the client makes sure that a [Hold] ends here before the servers can give the lock to
+// another client.
 //
-// A hold ends one session timeout T, less a margin, after the client sent a request of which it has proof that the
-// servers' clock of the session started again with it. For a standalone server every answered request is that proof.
-// The member of an ensemble reports to its leader which sessions have sent something, twice in a tick, and may go on
-// answering for up to D after it has lost its leader. So a request counts once a later one has been answered: a ping or
-// a read that was sent more than D after it, or a write, which a quorum has committed, that was sent more than half a
-// tick and J after it (J is the pause of a leader that is tolerated, T/8, and at most a tick). docs/timeouts.md has the
-// assumptions. The rule says which requests the client sends for that.
+// A hold ends one session timeout T, less a margin, after the client sent a request that provably restarted the
+// servers' clock of the session. For a standalone server every answered request is that proof. The member of an
+// ensemble reports to its leader which sessions have sent something, twice in a tick, and may continue answering for up
+// to D after it has lost its leader. So a request counts once a later one has been answered: a ping or a read that was
+// sent more than D after it, or a write, which a quorum has committed, that was sent more than half a tick and J after
+// it (J is the pause of a leader that is tolerated, T/8, and at most a tick). docs/timeouts.md has the assumptions. The
+// rule determines the requests that the client sends for that.
 type Rule int8
 
 const (
@@ -54,31 +54,31 @@ type Safety struct {
 	// that the client asks for. It is the shortest that the session was ever granted: a new leader, or a restarted
 	// server, knows only that of its creation, and a member may yet report a request with a shorter one.
 	SessionTimeout time.Duration
-	// Known says that a server of this session has said whether it is standalone. Until then the client takes
+	// Known reports whether a server of this session has answered whether it is standalone. Until then the client takes
 	// the server for a member of an ensemble.
 	Known bool
-	// Standalone says that the server is standalone; then Bound is 0.
+	// Standalone reports whether the server is standalone; then Bound is 0.
 	Standalone bool
 	// Bound is D. Margin is the safety margin, which is also subtracted from T.
 	Bound, Margin time.Duration
 	// Heartbeat is the interval of the heartbeats under RuleHeartbeat, 0 under RuleBound.
 	Heartbeat time.Duration
-	// Remaining is how long a hold stays valid if no further answer arrives; 0 if none could be valid.
+	// Remaining is the time for which a hold stays valid if no further answer arrives; 0 if none could be valid.
 	Remaining time.Duration
-	// Steady is what the Remaining of a hold does not fall below while the servers answer at once: work that
-	// is told to stop when less than that is left is never told so in vain. Slow answers take their delay off
+	// Steady is the value below which the Remaining of a hold does not fall while the servers answer without delay:
+	// work that stops when less than Steady remains is never stopped without need. Slow answers take their delay off
 	// it, under RuleHeartbeat up to three times. A hold that begins when little was sent for a while begins with at
-	// least half of T - D, and has less than Steady for its first seconds: until the write is committed that the
-	// client then sends for it. 0 if nothing can be held.
+	// least half of T - D, and has less than Steady for its first seconds: until the write that the client then sends
+	// for it is committed. 0 if nothing can be held.
 	Steady time.Duration
 	// Holds is the number of current holds.
 	Holds int
-	// Refused is why nothing can be held (it matches ErrTimeoutTooShort); nil if holds are possible.
+	// Refused is the reason why nothing can be held (it matches ErrTimeoutTooShort); nil if holds are possible.
 	Refused error
 }
 
-// plan is what is assumed about the servers, and what follows for the client, for a session timeout and a server. Plans
-// are not stored: what is in force is in [wire.Validity].
+// plan has the assumptions about the servers for a session timeout, and the client's intervals that follow from them.
+// Plans are not stored: [wire.Validity] has the one in force.
 type plan struct {
 	servers wire.Servers
 	bound   time.Duration // D; 0 for a standalone server
@@ -126,8 +126,8 @@ func (o *options) decide(timeout time.Duration, standalone bool) plan {
 	return p
 }
 
-// leastJitter says which part of the session timeout (1/leastJitter) must be left for pauses of a leader
-// under the heartbeat rule.
+// leastJitter is the part of the session timeout (1/leastJitter) that must be left for pauses of a leader under the
+// heartbeat rule.
 const leastJitter = 24
 
 // usualTick is the servers' tickTime unless they are configured otherwise.
@@ -175,9 +175,8 @@ func (o *options) marginOf(timeout time.Duration) time.Duration {
 	return notice(timeout)
 }
 
-// grace returns how long the holders of a lost session have to stop before the client closes what may be left
-// of that session. If a server has called the session expired, hardly anything is left: others have the locks
-// already.
+// grace returns the time that the holders of a lost session have to stop before the client closes that session at the
+// servers. It is shorter if a server has reported the session expired: other clients have the locks by then.
 func (o *options) grace(timeout time.Duration, why error) time.Duration {
 	switch {
 	case o.fenceGrace >= 0:
@@ -190,8 +189,7 @@ func (o *options) grace(timeout time.Duration, why error) time.Duration {
 	return notice(timeout) / 4
 }
 
-// notice returns how long a holder has to stop after a loss before anybody else can have the lock, unless the
-// options say otherwise.
+// notice returns the default of the time that a holder has to stop after a loss before another client can get the lock.
 func notice(timeout time.Duration) time.Duration {
 	return min(max(timeout/10, 10*time.Millisecond), time.Second)
 }
@@ -212,11 +210,11 @@ func (p plan) kind() Rule {
 	return RuleBound
 }
 
-// plan returns the plan of the rule in force. known says that the server of this connection has said whether
-// it is standalone; until then a plan that refuses holds may change in a moment.
+// plan returns the plan of the rule in force. known is true once the server of this connection has answered whether it
+// is standalone; until then a plan that refuses holds may soon change.
 func (e *epoch) plan() (p plan, known bool) {
 	standing, cfg := e.wire.Validity().Standing(), &e.core.cfg
-	timeout := cmp.Or(standing.Timeout, cfg.sessionTimeout) // granted, or asked for while there is no session
+	timeout := cmp.Or(standing.Timeout, cfg.sessionTimeout) // granted, or requested while there is no session
 	return cfg.decide(timeout, standing.Alone && standing.Asked), standing.Asked
 }
 
@@ -241,7 +239,7 @@ func (c *Client) Safety() Safety {
 // Which rule keeps holds safe depends on whether the server stands alone. The manager asks it once per
 // connection, by reading configPath.
 
-// configPath is the node in which an ensemble lists its members. It is outside every chroot.
+// configPath is the node with the list of an ensemble's members. It is outside every chroot.
 const configPath = "/zookeeper/config"
 
 // probe asks the server whether it is standalone, once per connection. The question goes ahead of everything
@@ -292,7 +290,7 @@ func (c *core) refusalPause(n int) time.Duration {
 func (m *manager) tell(e *epoch) {
 	p, known := e.plan()
 	if !known {
-		return // there is another connection by now, whose server has not said anything yet
+		return // the client has another connection by now, whose server has not answered yet
 	}
 	if p.refused != nil {
 		endAll(p.refused, e.held()...)

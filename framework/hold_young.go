@@ -37,7 +37,7 @@ func (y *young) add(h *Hold) {
 	}
 }
 
-// remove takes a hold off, if it is there.
+// remove removes a hold, if present.
 func (y *young) remove(h *Hold) {
 	y.mu.Lock()
 	defer y.mu.Unlock()

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Hooks are functions that a client calls to report what it does, for traces and metrics. A nil function is
-// not called and costs nothing. Install them with [WithHooks]. The modules contrib/otel and
-// contrib/prometheus are ready-made adapters. What can be read at any time has no hook: see [Client.Health].
+// Hooks are functions that a client calls to report what it does, for traces and metrics. A nil function is not called
+// and costs nothing. Install them with [WithHooks]. The modules contrib/otel and contrib/prometheus are ready-made
+// adapters. Values that can be read at any time have no hook: see [Client.Health].
 //
-// State, RoundTrip and the loss of a hold are reported one after the other, on one goroutine that only runs
-// hooks. All other hooks run synchronously, on the caller's goroutine or on one of the client's own. The
-// client holds no lock during a call, and several hooks may run at once.
+// State, RoundTrip and the loss of a hold are reported one after the other, on one goroutine that only runs hooks. All
+// other hooks run synchronously, on the caller's goroutine or on one of the client's goroutines. The client holds no
+// lock during a call, and several hooks may run concurrently.
 //
 // Hooks should neither block nor wait for the client. A hook that blocks delays the caller, the hooks after
 // it, and the background operations that end after the reported operation. It delays neither a session nor a
@@ -33,12 +33,12 @@ type Hooks struct {
 	// The context that it returns must be ctx or derived from ctx: the acquisition continues in that context,
 	// and the hold's context has its values. A nil context means ctx.
 	Acquire func(ctx context.Context, a Acquisition) (context.Context, func(error))
-	// Queue is called each time a recipe has listed the queue in which its node waits: once at first, and
-	// again whenever an event alone does not tell whose turn it is.
+	// Queue is called each time a recipe has listed the queue in which its node waits: once at first, and again
+	// whenever an event alone does not show which contender holds.
 	Queue func(q Queue)
-	// Wait is called when a recipe begins to wait for the node ahead of its own. The function that it returns
-	// is called with nil when a node ahead has left the queue, or with the error that ended the wait. ctx is
-	// the context that Acquire returned.
+	// Wait is called when a recipe begins to wait for the node ahead of its own. The function that it returns is called
+	// with nil when a node ahead was deleted, or with the error that ended the wait. ctx is the context that Acquire
+	// returned.
 	Wait func(ctx context.Context, q Queue) func(error)
 	// Hold is called when a [Hold] begins. The function that it returns is called after the hold's context
 	// has ended, with the cause. The context that Hold returns must be ctx or derived from ctx: the hold's
@@ -49,10 +49,10 @@ type Hooks struct {
 	State func(s StateReport)
 	// RoundTrip is called with the time that a ping or a heartbeat took.
 	RoundTrip func(r RoundTrip)
-	// NodeData returns the data of the node with which a recipe joins the queue. If it returns nil, the
-	// client's default data are used. It is called only where the recipe has no use for the data itself and
-	// no option gives any: never for a semaphore's lease, nor for a read lock under its own write lock.
-	// Everybody with permission to read the node can read the data.
+	// NodeData returns the data of the node with which a recipe joins the queue. If it returns nil, the client's
+	// default data are used. It is called only where neither the recipe itself nor an option sets data: never for a
+	// semaphore's lease, nor for a read lock under its own write lock. Every client that may read the node can read the
+	// data.
 	NodeData func(ctx context.Context, a Acquisition) []byte
 }
 
@@ -62,7 +62,7 @@ type Operation struct {
 	Name string
 	// Path is the path as the caller gave it; of several paths, the first.
 	Path string
-	// Background says that no caller waits for the operation.
+	// Background means that no caller waits for the operation.
 	Background bool
 }
 
@@ -70,13 +70,13 @@ type Operation struct {
 type OperationEnd struct {
 	// Err is the error that the caller gets.
 	Err error
-	// Attempts is how often the operation was tried; 0 if the client was closed or the context had ended.
+	// Attempts is the number of tries; 0 if the client was closed or the context had ended.
 	Attempts int
-	// Epoch is the number of the session in which the last try ran.
+	// Epoch is the session of the last try.
 	Epoch int64
 }
 
-// Acquisition describes what a recipe begins to acquire.
+// Acquisition describes the acquisition that a recipe begins.
 type Acquisition struct {
 	// Recipe is "mutex", "read-lock", "write-lock", "semaphore", "latch", "selector", …
 	Recipe string
@@ -88,8 +88,8 @@ type Acquisition struct {
 type Queue struct {
 	// Recipe is the owner's recipe, Path the parent of the queue's nodes, Node the name of the owner's node.
 	Recipe, Path, Node string
-	// Length is how many nodes wait or hold. Ahead is how many of them go first; 0 when it is the owner's
-	// turn. The first waiter of a semaphore may wait for a lease with 0 ahead.
+	// Length is the number of nodes that wait or hold. Ahead is the number of those before the owner's; 0 when it is
+	// the owner's turn. The first waiter of a semaphore may wait for a lease with 0 ahead.
 	Length, Ahead int
 	// Predecessor is the name of the node directly ahead, "" if there is none. The next three fields are set
 	// only for Wait, and only if the waiter watches that node, which takes permission to READ it (without it the
@@ -102,7 +102,7 @@ type Queue struct {
 	PredecessorData    []byte
 	// Foreign counts the children of Path that do not belong to the queue.
 	Foreign int
-	// SequenceLeft is how many more sequential nodes can be made below Path before Path has to be deleted.
+	// SequenceLeft is the number of sequential nodes that can still be made below Path before Path has to be deleted.
 	SequenceLeft int64
 }
 
@@ -112,7 +112,7 @@ type HoldInfo struct {
 	Recipe, Path string
 	// Token is the fencing token, which is the node's czxid; 0 if not known yet.
 	Token int64
-	// Epoch and SessionID identify the session to which the node belongs.
+	// Epoch and SessionID identify the node's session.
 	Epoch, SessionID int64
 }
 
@@ -121,11 +121,11 @@ type StateReport struct {
 	StateChange
 	// Server is the address of the server that the change is about.
 	Server string
-	// Reason is one word for why the connection or the session was lost: "expired" (the server says so),
-	// "lapsed" (no answer in time), "silent" (the server sent nothing), "stuck" (the server forgot a
-	// request), "protocol" (the server broke the protocol), "unlisted" (the server is no longer on the list),
-	// "quorum" (the client changes to a server that has a quorum), "unauthenticated", "closed" (by the
-	// server), "network". Otherwise it is empty.
+	// Reason is one word for the cause of the loss of the connection or the session: "expired" (reported by the
+	// server), "lapsed" (no answer in time), "silent" (the server sent nothing), "stuck" (the server forgot a request),
+	// "protocol" (the server broke the protocol), "unlisted" (the server was removed from the list), "quorum" (the
+	// client changes to a server that has a quorum), "unauthenticated", "closed" (by the server), "network". Otherwise
+	// it is empty.
 	Reason string
 	// Err is the full reason.
 	Err error
@@ -151,7 +151,7 @@ func (o observer) asOne() Hooks {
 	return Hooks{Acquire: o.acquire, Queue: o.queue, Wait: o.wait, NodeData: o.nodeData}
 }
 
-// noHooks is what asOne returns for a client without hooks.
+// noHooks is the value of asOne for a client without hooks.
 var noHooks = Hooks{
 	Acquire:  func(ctx context.Context, _ Acquisition) (context.Context, func(error)) { return ctx, unheard },
 	Wait:     func(context.Context, Queue) func(error) { return unheard },
@@ -208,8 +208,7 @@ func (o observer) hold(ctx context.Context, info HoldInfo) (context.Context, fun
 // begins is the type of a hook for something that has a context and an end.
 type begins[T any] = func(context.Context, T) (context.Context, func(error))
 
-// nested calls one hook of each of the client's [Hooks], each with the context that the previous hook
-// returned.
+// nested calls the same hook of all the client's [Hooks], each with the context that the previous hook returned.
 func nested[T any](ctx context.Context, o observer, what T, hook func(Hooks) begins[T]) (
 	context.Context, func(error)) {
 	var ends []func(error)

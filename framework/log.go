@@ -14,15 +14,15 @@ import (
 // maxLines limits the log lines that wait for the user's handler. Further lines are dropped and counted.
 const maxLines = 1024
 
-// lines are the log lines on their way to the user's handler. The handler may block or end its goroutine, so
-// it has one of its own.
+// lines are the log lines on their way to the user's handler. The handler may block or end its goroutine, so it runs on
+// a separate one.
 type lines struct {
 	queue            serial
 	waiting, dropped atomic.Int64
 }
 
-// logger returns a logger that writes to handler and never waits. Only the handler can tell whether a line is
-// wanted, and it is asked later.
+// logger returns a logger that writes to handler and never waits. Only the handler decides whether a line is wanted,
+// and it is asked later.
 func (l *lines) logger(handler slog.Handler) *slog.Logger {
 	if handler == slog.DiscardHandler {
 		return slog.New(handler)
@@ -82,8 +82,8 @@ func (h lineHandler) WithGroup(name string) slog.Handler {
 	return h
 }
 
-// plainHandler passes only printable text to a user's handler, in messages and in the values of attributes,
-// because others choose the names of nodes and what servers say. Errors stay errors.
+// plainHandler passes only printable text to a user's handler, in messages and in the values of attributes, because
+// other clients choose the names of nodes, and servers send texts. Errors stay errors.
 type plainHandler struct{ to slog.Handler }
 
 // Enabled implements [slog.Handler].

@@ -41,8 +41,8 @@ func (t *trouble) last() error {
 	return &attemptError{fmt.Errorf("%s: %w", t.server, t.err)}
 }
 
-// attemptError is why an attempt to connect has failed. The attempt has its own time limit, which must not be
-// mistaken for the deadline of a caller's context: so attemptError does not match the context errors.
+// attemptError is the reason why an attempt to connect has failed. The attempt has its own time limit, which must not
+// be mistaken for the deadline of a caller's context: so attemptError does not match the context errors.
 type attemptError struct{ err error }
 
 func (e *attemptError) Error() string {
@@ -55,7 +55,7 @@ func (e *attemptError) Is(target error) bool {
 
 func (e *attemptError) As(target any) bool { return errors.As(e.err, target) }
 
-// awayError is err together with the reason why there was no connection.
+// awayError is err together with the reason for the missing connection.
 type awayError struct {
 	err     error
 	servers string
@@ -77,7 +77,7 @@ func (e *awayError) Unwrap() []error {
 	return []error{e.err, e.last}
 }
 
-// explain adds to the error of a wait why there is no connection. The wait was for a connection, or until a
+// explain adds the reason for the missing connection to the error of a wait. The wait was for a connection, or until a
 // context ended.
 func (c *core) explain(err error) error {
 	var told *awayError
@@ -129,8 +129,7 @@ type outage struct {
 const (
 	// remindFirst and remindMost are the shortest and the longest pause between two reminders.
 	remindFirst, remindMost = time.Minute, 16 * time.Minute
-	// mostChanges is how many changes are logged between two reminders: the reason may change with every
-	// attempt.
+	// mostChanges limits the changes logged between two reminders: the reason may change with every attempt.
 	mostChanges = 10
 )
 
@@ -140,7 +139,7 @@ func (o *outage) begins(now time.Time) {
 	}
 }
 
-// failed notes a failed attempt to connect, and returns whether to log it.
+// failed records a failed attempt to connect, and returns whether to log it.
 func (o *outage) failed(now time.Time, server, reason string) bool {
 	o.begins(now)
 	o.attempts++
@@ -164,8 +163,8 @@ func (o *outage) failed(now time.Time, server, reason string) bool {
 	return true
 }
 
-// changed reports whether a server's reason is news. The reason of a server asked for the first time is no
-// news if another server has given the same reason.
+// changed reports whether a server's reason is worth a log line: it differs from that server's last reason or, for a
+// server tried for the first time, from the reasons of all others.
 func (o *outage) changed(server, reason string) bool {
 	if before, known := o.reasons[server]; known {
 		return before != reason
@@ -181,7 +180,7 @@ func (o *outage) lasts(now time.Time) time.Duration {
 	return now.Sub(o.since)
 }
 
-// ends notes a connection and returns how long there was none.
+// ends records a connection and returns how long there was none.
 func (o *outage) ends(now time.Time) (away time.Duration) {
 	away = o.lasts(now)
 	*o = outage{}

@@ -41,8 +41,7 @@ func (c *core) dialer(notBefore time.Time) Dialer {
 	}
 }
 
-// overheard reports whether a connection leaves the machine unencrypted, as far as that can be told of a
-// user's dialer.
+// overheard reports whether a connection leaves the machine unencrypted. It can only guess for a user's dialer.
 func overheard(conn net.Conn) bool {
 	if _, encrypted := conn.(*tls.Conn); encrypted {
 		return false
@@ -51,7 +50,7 @@ func overheard(conn net.Conn) bool {
 	return ok && !to.IP.IsLoopback()
 }
 
-// connect calls the user's functions: the dialer, and those of a TLS configuration.
+// connect calls user functions: the dialer, and the callbacks of a TLS configuration.
 func (o *options) connect(ctx context.Context, network, addr string, log *slog.Logger) (net.Conn, error) {
 	cfg := o.tlsNow(log)
 	conn, err := o.dial(ctx, network, addr)
@@ -105,8 +104,8 @@ func encrypt(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (
 	return secure, nil
 }
 
-// TLSFiles names PEM files for encrypted connections. The files are read again for each new connection, so
-// renewed certificates need no restart. Existing connections keep the certificates with which they were made.
+// TLSFiles names PEM files for encrypted connections. The files are read again for each new connection, so renewed
+// certificates need no restart. Existing connections keep their certificates.
 type TLSFiles struct {
 	// CA is the file with the certificates of the authorities that may have signed the servers' certificates.
 	// Empty means the system's authorities.
@@ -144,7 +143,7 @@ func WithTLSFiles(files TLSFiles) Option {
 	}
 }
 
-// tlsFiles is the files and what was last read from them.
+// tlsFiles has the names of the files and their contents as last read.
 type tlsFiles struct {
 	TLSFiles
 
@@ -212,7 +211,7 @@ func (f *tlsFiles) parse(ca, cert, key []byte) (*parsed, error) {
 	return p, nil
 }
 
-// config returns base with what the files say now. What is wrong with them is logged.
+// config returns base with the certificates that are in the files now. It logs errors of the files.
 func (f *tlsFiles) config(base *tls.Config, log *slog.Logger) *tls.Config {
 	p, err := f.load()
 	if err != nil {
@@ -245,7 +244,7 @@ func (o *options) check() error {
 	return nil
 }
 
-// encrypts says whether connections are made with TLS.
+// encrypts reports whether connections are made with TLS.
 func (o *options) encrypts() bool { return o.tls != nil || o.tlsFiles != nil }
 
 // tlsNow returns the configuration for a new connection; nil for none.
@@ -256,9 +255,9 @@ func (o *options) tlsNow(log *slog.Logger) *tls.Config {
 	return o.tls
 }
 
-// ErrTLS says that no encrypted connection could be made: one side does not trust, or does not understand,
-// the other. It is found in the errors of callers that wait for a connection. So is, by errors.As, the reason
-// from package crypto/x509, or, for what the server objected to, a *net.OpError whose Op is "remote error".
+// ErrTLS means that no encrypted connection could be made: one side does not trust, or does not understand, the other.
+// It is found in the errors of callers that wait for a connection. So is, by errors.As, the reason from package
+// crypto/x509, or, if the server refused, a *net.OpError whose Op is "remote error".
 var ErrTLS = named("cannot make an encrypted connection")
 
 // tlsTrouble returns TLS errors as ErrTLS, with a hint at what to look at, and other errors as they are.

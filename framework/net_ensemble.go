@@ -15,10 +15,10 @@ import (
 	"github.com/go-curator/curator/internal/apart"
 )
 
-// ErrInvalidEnsembleConfig says that the ensemble's configuration cannot be one that its members have
-// written, so the client does not follow it. The message says why: more than 1000 members or 1 MiB, or a
-// member whose client address is not an address. An address is an IP address without a zone or a name of
-// letters, digits, "-", "_" and ".", at most 253 bytes long, with a port from 1 to 65535.
+// ErrInvalidEnsembleConfig means that the ensemble's members cannot have written this configuration, so the client does
+// not follow it. The message has the reason: more than 1000 members or 1 MiB, or a member whose client address is not
+// an address. An address is an IP address without a zone or a name of letters, digits, "-", "_" and ".", at most 253
+// bytes long, with a port from 1 to 65535.
 var ErrInvalidEnsembleConfig = named("invalid ensemble configuration")
 
 const (
@@ -28,7 +28,7 @@ const (
 	maxConfig = 1 << 20
 )
 
-// EnsembleConfig is the configuration on which the members of an ensemble have agreed.
+// EnsembleConfig is the configuration of an ensemble, as agreed on by its members.
 type EnsembleConfig struct {
 	// Version identifies the configuration, for the FromConfig of admin.Reconfig.
 	Version int64
@@ -45,7 +45,7 @@ type EnsembleConfig struct {
 // ErrInvalidEnsembleConfig with the first reason. A member without a client address is valid.
 func (c EnsembleConfig) Validate() error { return c.fault }
 
-// wrong notes a mistake in the configuration. Only the first is kept.
+// wrong records a mistake in the configuration. Only the first is kept.
 func (c *EnsembleConfig) wrong(format string, args ...any) {
 	if c.fault == nil {
 		c.fault = fmt.Errorf("%w: %s", ErrInvalidEnsembleConfig, fmt.Sprintf(format, args...))
@@ -55,13 +55,13 @@ func (c *EnsembleConfig) wrong(format string, args ...any) {
 // EnsembleMember is a line "server.ID=…" of a configuration.
 type EnsembleMember struct {
 	ID int64
-	// Host is the host at which the other members reach this member, without the ports; the first if there
-	// are several. It is empty if it is neither a name nor an IP address.
+	// Host is this member's host as the other members know it, without the ports; the first if there are several. It is
+	// empty if it is neither a name nor an IP address.
 	Host string
-	// Observer says that the member has no vote. Clients use it all the same.
+	// Observer means that the member has no vote. Clients use it all the same.
 	Observer bool
-	// ClientAddress is where the member serves clients, as host:port. Host stands in for a wildcard. It is
-	// empty if the line has no client address, or nothing that can be an address.
+	// ClientAddress is the member's address for clients, as host:port. Host stands in for a wildcard. It is empty if
+	// the line has no client address, or an invalid one.
 	ClientAddress string
 	// Spec is the text after the "=".
 	Spec string
@@ -80,8 +80,8 @@ func (c EnsembleConfig) ClientAddresses() []string {
 	return slices.Compact(addresses)
 }
 
-// parseEnsembleConfig reads the lines that it understands, ignores others as members do with lines of later
-// versions, and notes what cannot be right.
+// parseEnsembleConfig reads the lines that it understands, ignores others as members do with lines of later versions,
+// and records the first reason why the configuration is invalid.
 func parseEnsembleConfig(data []byte) EnsembleConfig {
 	c := EnsembleConfig{Data: data}
 	if len(data) > maxConfig {
@@ -117,8 +117,8 @@ func (c *EnsembleConfig) add(id int64, spec string) {
 	c.Members = append(c.Members, m)
 }
 
-// parseMember reads "host:port:port[:role][|host:port:port[:role]]…[;[address:]port]". If there is a client
-// address that is invalid, why says so.
+// parseMember reads "host:port:port[:role][|host:port:port[:role]]…[;[address:]port]". why is the reason why a client
+// address is invalid, "" if it is valid or missing.
 func parseMember(id int64, spec string) (m EnsembleMember, why string) {
 	m = EnsembleMember{ID: id, Spec: spec}
 	peers, client, _ := strings.Cut(spec, ";")
@@ -189,25 +189,25 @@ func notInNames(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_')
 }
 
-// WithEnsembleTracking makes the client follow the ensemble's own list of members ([Client.GetConfig]), now
-// and whenever it changes. The list given to [New] or [Client.SetServers] then only serves to find a first
-// member. The client connects to each member's client address or, if that is a wildcard, to the host at which
-// the other members reach it. So the members must list addresses that clients can reach; behind a proxy, a
-// load balancer or a container's network they often do not.
+// WithEnsembleTracking makes the client follow the ensemble's own list of members ([Client.GetConfig]), now and
+// whenever it changes. The list given to [New] or [Client.SetServers] then only serves to find a first member. The
+// client connects to each member's client address or, if that is a wildcard, to the host that the other members use. So
+// the members must list addresses that clients can reach; behind a proxy, a load balancer or a container's network they
+// often do not.
 //
-// When no member of the ensemble's list can be reached, the client also tries the given list, as long as
-// there is no connection. (Of a long ensemble list 16 random members are tried first.) A list without any
-// address is ignored, and so is that of a standalone server, which has none. A list that cannot be right
-// ([EnsembleConfig.Validate]) is not followed: the client keeps its present list and logs a warning.
+// When no member of the ensemble's list can be reached, the client also tries the given list, as long as there is no
+// connection. (Of a long ensemble list 16 random members are tried first.) A list without any address, such as a
+// standalone server's, is ignored. An invalid list ([EnsembleConfig.Validate]) is not followed: the client keeps its
+// present list and logs a warning.
 //
-// Anybody with permission to write /zookeeper/config decides where the client goes, with its session and its
-// credentials. So, unless [WithEnsembleHosts] says otherwise, the client follows only members whose host is
-// in the given list, spelt the same, on any port. It follows all members if each has to prove by TLS that it
-// belongs to the ensemble: with a certificate of an authority that [WithTLSFiles] or the RootCAs of [WithTLS]
-// name, or for the one ServerName that is set there. The system's authorities are not enough, because they
-// certify anybody's name. Members that are left out are logged as a warning, once for each change.
+// Every client that may write /zookeeper/config can decide where this client connects, with its session and its
+// credentials. So, without [WithEnsembleHosts], the client follows only members whose host is in the given list, spelt
+// the same, on any port. It follows all members if each has to prove by TLS that it belongs to the ensemble: with a
+// certificate of an authority that [WithTLSFiles] or the RootCAs of [WithTLS] name, or for the one ServerName that is
+// set there. The system's authorities are not enough, because they certify names of any owner. Members that are left
+// out are logged as a warning, once for each change.
 //
-// Default: off. (Curator's ensembleTracker is on, and connects to whatever the node says.)
+// Default: off. (Curator's ensembleTracker is on, and connects to any address in the node.)
 func WithEnsembleTracking() Option { return func(o *options) error { o.tracking = true; return nil } }
 
 // WithEnsembleHosts allows the client to connect to hosts that [WithEnsembleTracking] finds in the ensemble's
@@ -216,9 +216,9 @@ func WithEnsembleTracking() Option { return func(o *options) error { o.tracking 
 //
 //	framework.WithEnsembleHosts(func(host string) bool { return strings.HasSuffix(host, ".zk.internal") })
 //
-// allow is called with or without TLS, with a name in lower case or an IP address in its usual form, without
-// brackets and port. It is called on a goroutine of its own, should not block, and may be called again for
-// the same host. It has no effect without WithEnsembleTracking, whose documentation describes the default.
+// allow is called with or without TLS, with a name in lower case or an IP address in its usual form, without brackets
+// and port. It is called on a separate goroutine, should not block, and may be called again for the same host. It has
+// no effect without WithEnsembleTracking, whose documentation describes the default.
 func WithEnsembleHosts(allow func(host string) bool) Option {
 	return checked(allow != nil, func(o *options) { o.joinable = allow },
 		"WithEnsembleHosts", "the function is nil; leave the option out to allow only the hosts given to New")
@@ -269,7 +269,7 @@ func (c *core) track() {
 	}
 }
 
-// complaint describes what is wrong with a configuration. The same complaint is logged only once.
+// complaint describes the faults of a configuration. The same complaint is logged only once.
 type complaint struct {
 	version          int64
 	refused, leftOut string
@@ -287,8 +287,8 @@ func (c *core) complain(of complaint) {
 	}
 }
 
-// follow takes over the addresses of a configuration to which the client is allowed to connect. If there are
-// none the list stays as it is.
+// follow takes over the addresses of a configuration to which the client is allowed to connect. If there are none, the
+// list does not change.
 func (c *core) follow(config EnsembleConfig) complaint {
 	if err := config.Validate(); err != nil {
 		return complaint{config.Version, err.Error(), ""}
@@ -335,9 +335,9 @@ func (c *core) trusted() func(host string) bool {
 	}
 }
 
-// provesServers reports whether a server has to prove that it is the user's before the client sends it
-// anything. A certificate of a public authority is no proof: anybody can get one for a name of his own, and
-// write that name into the configuration.
+// provesServers reports whether a server has to prove that it is the user's before the client sends it anything. A
+// certificate of a public authority does not prove it: an attacker can get one for his own name, and write that name
+// into the configuration.
 func (o *options) provesServers() bool {
 	private := o.tls != nil && (o.tls.RootCAs != nil || o.tls.ServerName != "") ||
 		o.tlsFiles != nil && (o.tlsFiles.CA != "" || o.tlsFiles.ServerName != "")

@@ -18,10 +18,9 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// SASLMechanism is a way to log in by SASL. DIGEST-MD5 is built in, see [WithSASLDigest]. Implement
-// SASLMechanism for others, such as GSSAPI (Kerberos), and give it to [WithSASL]: a Kerberos library brings a
-// dozen modules, which all importers of this one would inherit. Its methods may be called from several
-// goroutines at once.
+// SASLMechanism is a way to log in by SASL. DIGEST-MD5 is built in, see [WithSASLDigest]. Implement SASLMechanism for
+// others, such as GSSAPI (Kerberos), and give it to [WithSASL]: a Kerberos library brings a dozen modules, which all
+// importers of this one would inherit. Its methods may be called from several goroutines concurrently.
 type SASLMechanism interface {
 	// Name returns the mechanism's registered name, for logs and errors. [New] calls it once. (The server's
 	// configuration decides which mechanism is used, and the client must know it.)
@@ -32,15 +31,15 @@ type SASLMechanism interface {
 	Start(ctx context.Context, host string) (SASLLogin, error)
 }
 
-// SASLLogin is one login under way. One goroutine uses it.
+// SASLLogin is one login in progress. One goroutine uses it.
 type SASLLogin interface {
-	// Step answers the server's challenge. In the first call challenge is nil, because the client speaks
-	// first. If the mechanism has nothing to say yet, its response to that is empty (not nil). If the server
-	// ends the login without a last message, challenge is nil, too.
+	// Step answers the server's challenge. In the first call challenge is nil, because the client speaks first. If the
+	// mechanism does not send anything first, its response to that is empty (not nil). If the server ends the login
+	// without a last message, challenge is nil, too.
 	//
-	// done says that the mechanism is satisfied; then nothing is sent if response is nil. With an error the
-	// client refuses the server. Callers that wait for a connection find that error together with
-	// [ErrAuthFailed], so it must not contain secrets.
+	// done means that the mechanism is satisfied; then nothing is sent if response is nil. With an error the client
+	// refuses the server. Callers that wait for a connection find that error together with [ErrAuthFailed], so it must
+	// not contain secrets.
 	Step(challenge []byte) (response []byte, done bool, err error)
 }
 
@@ -55,11 +54,10 @@ func WithSASL(m SASLMechanism) Option {
 		"WithSASL", "the mechanism is nil; leave the option out, or use WithSASLDigest")
 }
 
-// WithSASLDigest makes every connection log in by SASL's DIGEST-MD5 (RFC 2831), as a user of the section
-// "Server" in the servers' JAAS configuration. It is the counterpart of a section "Client" with
-// DigestLoginModule in Java. The password does not cross the network, and the server proves that it knows the
-// password, too. What follows the login is neither encrypted nor signed; use [WithTLS] for that. See
-// [WithSASL].
+// WithSASLDigest makes every connection log in by SASL's DIGEST-MD5 (RFC 2831), as a user of the section "Server" in
+// the servers' JAAS configuration. It is the counterpart of a section "Client" with DigestLoginModule in Java. The
+// password does not cross the network, and the server proves that it knows the password, too. The traffic after the
+// login is neither encrypted nor signed; use [WithTLS] for that. See [WithSASL].
 func WithSASLDigest(user, password string) Option {
 	m := &digestMD5{user: user, password: secret(password)}
 	return checked(user != "", func(o *options) {
@@ -206,7 +204,7 @@ func (l *digestLogin) respond(challenge []byte) ([]byte, error) {
 // nc counts the uses of a nonce. There is only one.
 const nc = "00000001"
 
-// proofOf is the RFC's response-value: only those who know user:realm:password can compute it.
+// proofOf returns the RFC's response-value: computing it takes the secret user:realm:password.
 func proofOf(identity, nonce, cnonce, what string) string {
 	inner := md5.Sum([]byte(identity))
 	a1 := hexMD5(string(inner[:]) + ":" + nonce + ":" + cnonce)
@@ -218,8 +216,8 @@ func hexMD5(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// offers says whether a comma-separated list contains the word. An empty list stands for the default, which
-// is the word asked for.
+// offers reports whether a comma-separated list contains the word. An empty list stands for the default, which is the
+// word asked for.
 func offers(list, word string) bool {
 	for w := range strings.SplitSeq(list, ",") {
 		if list == "" || strings.EqualFold(strings.TrimSpace(w), word) {

@@ -15,8 +15,7 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// ErrInvalidConnectString says that the list of servers given to [New] cannot be read. The message says what
-// to write instead.
+// ErrInvalidConnectString means that the list of servers given to [New] cannot be read. The message has the remedy.
 var ErrInvalidConnectString = named("invalid connect string")
 
 const defaultPort = "2181"
@@ -32,7 +31,7 @@ func shortened(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// reason says what is wrong with a path, which may be too long to be shown.
+// reason returns the fault of a path, which may be too long to be shown.
 func reason(err error) string {
 	var fault *zkpath.Error
 	if errors.As(err, &fault) {
@@ -41,7 +40,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// shown returns a connect string for errors, without what is before an "@", which may be a password.
+// shown returns a connect string for errors, without the text before an "@", which may be a password.
 func shown(s string) string {
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		s = "[redacted]" + s[i:]
@@ -49,8 +48,7 @@ func shown(s string) string {
 	return shortened(s)
 }
 
-// parseConnectString is readConnectString, but its error contains no password that somebody has written in
-// front of a host.
+// parseConnectString is readConnectString, but its error does not contain a password in front of a host.
 func parseConnectString(s string) (servers []string, chroot string, err error) {
 	if servers, chroot, err = readConnectString(s); err != nil && strings.Contains(s, "@") {
 		err = fmt.Errorf("%w %q: a host name cannot contain '@' (the text before the '@' is not shown); "+
@@ -198,9 +196,9 @@ func (s *servers) now() (list, further []string) {
 	return s.given, nil
 }
 
-// Servers returns the servers to which the client connects, as host:port: those that it was given or, with
-// [WithEnsembleTracking], those of the ensemble that it follows. When no server of the ensemble's list can be
-// reached it also tries the given servers.
+// Servers returns the servers to which the client connects, as host:port: the given list or, with
+// [WithEnsembleTracking], the ensemble's. When no server of the ensemble's list can be reached it also tries the given
+// servers.
 func (c *Client) Servers() []string {
 	if c.none() {
 		return nil
@@ -209,14 +207,14 @@ func (c *Client) Servers() []string {
 }
 
 // SetServers changes the list of servers of a running client. It takes the same string as [New]:
-// "host1:2181,host2:2181". The chroot may be left out, but must not be another one (ErrInvalidConnectString).
-// If the connected server is not on the new list, the client moves to a server that is, as after a lost
-// connection: the states are Suspended and Reconnected, and the session and its holds go on. SetServers does
-// not block. After Close it returns ErrClosed.
+// "host1:2181,host2:2181". The chroot may be left out, but must not be another one (ErrInvalidConnectString). If the
+// connected server is not on the new list, the client moves to a server that is, as after a lost connection: the states
+// are Suspended and Reconnected, and the session and its holds continue. SetServers does not block. After Close it
+// returns ErrClosed.
 //
-// The servers must belong to the same ensemble. Call SetServers from whatever knows the list, such as a file
-// or a discovery service. With [WithEnsembleTracking] the ensemble's own list replaces the given one at the
-// ensemble's next change. Corresponds to Curator's EnsembleProvider.setConnectionString.
+// The servers must belong to the same ensemble. Call SetServers when the source of the list changes, such as a file or
+// a discovery service. With [WithEnsembleTracking] the ensemble's own list replaces the given one at the ensemble's
+// next change. Corresponds to Curator's EnsembleProvider.setConnectionString.
 func (c *Client) SetServers(connect string) error {
 	if c.none() {
 		return ErrNoClient
@@ -252,7 +250,7 @@ func (c *core) changeServers(change func(*servers)) error {
 	return nil
 }
 
-// maxListed is how many servers a log line or an error names.
+// maxListed limits the servers that a log line or an error names.
 const maxListed = 16
 
 func listed(servers []string, separator string) string {

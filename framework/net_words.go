@@ -12,24 +12,23 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// ErrWordRefused says that a server does not answer a four-letter word. Allow it there by
-// 4lw.commands.whitelist; without that setting a server answers only "srvr".
+// ErrWordRefused means that a server does not answer a four-letter word. Allow it there by 4lw.commands.whitelist;
+// without that setting a server answers only "srvr".
 var ErrWordRefused = named("the server does not answer this four-letter word: allow it by " +
 	"4lw.commands.whitelist")
 
-// mostWords is how many bytes of an answer are read: "cons" has about 250 for each connection.
+// mostWords limits the bytes of a reply: "cons" has about 250 for each connection.
 const mostWords = 16 << 20
 
-// FourLetterWord asks a server, host:port as in [Client.Servers], a four-letter word such as "srvr" or "conf",
-// and returns its answer: text of the server's, not of the client's connection. It makes a connection of its
-// own, by the client's dialer and with its TLS, and sends no credentials and opens no session. It sends the
-// word once, and asks no retry policy.
+// FourLetterWord asks a server, host:port as in [Client.Servers], a four-letter word such as "srvr" or "conf", and
+// returns the reply. It makes a separate connection, by the client's dialer and with its TLS, and sends no credentials
+// and opens no session. It sends the word once, whatever the retry policy.
 //
-// It blocks until the server has answered, at most for the connection timeout, or until ctx ends; Close does
-// not end it. Errors: ErrWordRefused; ErrBadArguments for a word that does not have four letters;
-// ErrReplyTooLarge for an answer of more than 16 MiB; ErrTLS; ErrClosed, if the client was closed before;
-// those of ctx and of the connection, which match context.DeadlineExceeded if no answer came in time. Safe
-// for concurrent use. Corresponds to ZooKeeper's FourLetterWordMain.
+// It blocks until the server has answered, at most for the connection timeout, or until ctx ends; Close does not end
+// it. Errors: ErrWordRefused; ErrBadArguments for a word that does not have four letters; ErrReplyTooLarge for an
+// answer of more than 16 MiB; ErrTLS; ErrClosed, if the client was closed before; the errors of ctx and of the
+// connection, which match context.DeadlineExceeded if no answer came in time. Safe for concurrent use. Corresponds to
+// ZooKeeper's FourLetterWordMain.
 func (c *Client) FourLetterWord(ctx context.Context, server, word string) (string, error) {
 	switch {
 	case c.none():

@@ -9,8 +9,8 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// operation describes an operation of a caller: its request, how the answer is read, and what follows from an
-// error. ForPath makes a new operation each time; a run executes it.
+// operation describes an operation of a caller: its request, how the answer is read, and the next step after an error.
+// ForPath makes a new operation each time; a run executes it.
 type operation[T any] struct {
 	c *Client
 	opKind
@@ -29,12 +29,12 @@ type operation[T any] struct {
 	// ambiguous lists the errors that a repeat after an unknown outcome may get because the earlier try
 	// succeeded.
 	ambiguous []error
-	// debt, if set, cleans up what the operation may leave in the tree when it fails or its caller leaves.
+	// debt, if set, cleans up nodes that the operation may leave behind when it fails or its context ends first.
 	debt debt[T]
 }
 
-// procedure is how an operation is executed. The operations that are called most implement it themselves, in
-// one object with all that they need; the others are [functions].
+// procedure has the parts of an operation's execution. The most frequent operations implement it themselves, in one
+// object, to save allocations; the others are [functions].
 type procedure[T any] interface {
 	// request makes the request of a try; each try needs a new request.
 	request(e *epoch) *wire.Call
@@ -62,18 +62,18 @@ func (f functions[T]) after(err error) step[T] {
 	return f.help(err)
 }
 
-// opKind is what all operations of one name have in common.
+// opKind has the properties that all operations of one name share.
 type opKind struct {
 	name  string // for OpError
 	write bool   // the operation changes the tree: an unknown outcome matters
 	root  bool   // on the root of a namespace, the operation creates a missing root
 }
 
-// step continues after an error. With again, the request is sent once more; otherwise the result of the step
-// is that of the try.
+// step continues after an error. With again, the request is sent once more; otherwise the step's result is the try's
+// result.
 type step[T any] func(ctx context.Context, r *run[T]) (v T, again bool, err error)
 
-// inDoubt says what an operation does after a try with an unknown outcome.
+// inDoubt is the reaction of an operation to a try with an unknown outcome.
 type inDoubt int8
 
 const (
@@ -85,7 +85,7 @@ const (
 	// doubtCompares repeats. After an ambiguous error it looks whether the tree is as the earlier try would
 	// have left it.
 	doubtCompares
-	// doubtSearches first looks for what the earlier try may have made, with debt.recover.
+	// doubtSearches first looks for the node of the earlier try, with debt.recover.
 	doubtSearches
 )
 
@@ -94,12 +94,12 @@ type debt[T any] interface {
 	// recover finds out, before another try, whether an earlier try with an unknown outcome was executed. If
 	// so, done is true and v is the result. Only for doubtSearches.
 	recover(ctx context.Context, r *run[T]) (v T, done bool, err error)
-	// answered gets the outcome of a request for which the caller has waited.
+	// answered receives the outcome of a request whose reply the caller has awaited.
 	answered(err error)
 	// late gets an answer that came after the caller had left.
 	late(reply wire.Reply)
-	// failed is called when the operation has ended with an error. left says that late is still to come. It returns
-	// the error for the caller.
+	// failed is called when the operation has ended with an error. left means that late will still be called. failed
+	// returns the error for the caller.
 	failed(err error, left bool) error
 }
 
@@ -117,12 +117,12 @@ type then[S, A any] struct {
 // rounds limits how often an operation of several steps starts again because others undo its steps.
 const rounds = 16
 
-// class says what an error means for another try.
+// class is the meaning of an error for another try.
 type class int8
 
 const (
 	classRefused class = iota // by the server, or for a mistake: another try would fail in the same way
-	classFinal                // the client is closed, or nobody can tell what a try has done
+	classFinal                // the client is closed, or the outcome of a try cannot be determined
 	classSession              // the session has ended: another try runs in the next one
 	classWay                  // the way to the server has failed, not the operation
 )
@@ -139,7 +139,7 @@ func classOf(err error) class {
 	return classRefused
 }
 
-// situation is all on which it depends what an operation does about an error.
+// situation has all inputs of the decision after an error.
 type situation struct {
 	class      class
 	helps      bool    // there is a step for this error
@@ -151,13 +151,13 @@ type situation struct {
 	tries      int // so far
 }
 
-// decision is what an operation does about an error.
+// decision is the reaction of an operation to an error.
 type decision int8
 
 const (
 	giveUp   decision = iota // report the error
-	takeStep                 // take the step, and perhaps send the request again
-	tryAgain                 // in the foreground when the retry policy says, in the background at once
+	takeStep                 // take the step, and possibly send the request again
+	tryAgain                 // in the foreground as the retry policy says, in the background immediately
 )
 
 // decide is a pure function. The background makes one try, and a second try only to find out about the first.

@@ -45,7 +45,7 @@ func background[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 	p.run = r
 	begun := false
 	defer func() {
-		if !begun { // a function of the user's did not return
+		if !begun { // a user function did not return
 			r.abort()
 		}
 	}()
@@ -99,13 +99,13 @@ func (q *queued[T]) answered(reply wire.Reply) {
 	})
 }
 
-// leave ends an operation whose context has ended while its first request was under way.
+// leave ends an operation whose context has ended while its first request was in flight.
 func (r *run[T]) leave(ctx context.Context, p *Pending[T]) {
 	r.expect(1)
 	if p.claimed.CompareAndSwap(false, true) {
 		r.disarm()
 		r.complete(p, *new(T), r.leftError(ctx))
-	} else { // the answer is there
+	} else { // the reply has come
 		r.expect(-1)
 	}
 }
@@ -140,7 +140,7 @@ func (r *run[T]) arrived(ctx context.Context, p *Pending[T], reply wire.Reply) {
 	})
 }
 
-// carryOn takes the steps that follow from the first answer. It runs on a goroutine of its own.
+// carryOn takes the steps after the first reply. It runs on a separate goroutine.
 func (r *run[T]) carryOn(ctx context.Context, p *Pending[T], v T, err error) {
 	r.settle(p, func() (T, error, bool) {
 		v, err := r.goOn(ctx, v, err)
@@ -155,8 +155,8 @@ func (r *run[T]) carryOn(ctx context.Context, p *Pending[T], v T, err error) {
 	})
 }
 
-// settle completes p with the result of decide if that is settled. If decide does not return, because a
-// function of the user's does not, it completes p with apart.ErrNoReturn.
+// settle completes p with the result of decide if that is settled. If decide does not return, because a user function
+// does not, it completes p with apart.ErrNoReturn.
 func (r *run[T]) settle(p *Pending[T], decide func() (v T, err error, settled bool)) {
 	v, err, settled, returned := *new(T), error(nil), true, false
 	defer func() {
@@ -179,23 +179,21 @@ func (r *run[T]) complete(p *Pending[T], v T, err error) {
 	}
 }
 
-// Pending is the result of a background operation, which may be still to come. Its methods may be called from
-// any goroutine, any number of times.
+// Pending is the future result of a background operation. Its methods may be called from any goroutine, any number of
+// times.
 //
-// The request is queued before ForPath returns the Pending: the server executes the requests that one
-// goroutine queues in their order. (If an operation takes further steps, because a parent is missing or a
-// node has children, those come after whatever was queued meanwhile.) There is one attempt: a lost connection
-// is an error, ErrConnectionLoss or ErrNotConnected, and the retry policy is not asked. Protected creates,
-// guaranteed deletes and Idempotent operations keep their promises all the same. How many there can be at a
-// time is limited: see [ErrBackgroundFull].
+// The request is queued before ForPath returns the Pending: the server executes the requests that one goroutine queues
+// in their order. (If an operation takes further steps, because a parent is missing or a node has children, those come
+// after the requests queued in the meantime.) There is one attempt: a lost connection is an error, ErrConnectionLoss or
+// ErrNotConnected, and the request is not retried. Protected creates, guaranteed deletes and Idempotent operations keep
+// their promises all the same. How many there can be at a time is limited: see [ErrBackgroundFull].
 //
 // The context given to ForPath bounds the operation: when it ends, so does the operation, as in the
 // foreground.
 //
-// Two kinds of answers are handled one after the other, on a goroutine of their own: those that have to be
-// decompressed, and those whose end is reported to [Hooks]. A slow compression provider or hook delays the
-// next of them, but no other result and not the session. Corresponds to Curator's inBackground,
-// BackgroundCallback and CuratorEvent.
+// Two kinds of answers are handled one after the other, on a separate goroutine: compressed data, and the ends of
+// operations that are reported to [Hooks]. A slow compression provider or hook delays the next of them, but no other
+// result and not the session. Corresponds to Curator's inBackground, BackgroundCallback and CuratorEvent.
 type Pending[T any] struct {
 	desk *desk                                         // nil in the zero value
 	run  interface{ leftError(context.Context) error } // nil if nothing was sent
@@ -207,7 +205,7 @@ type Pending[T any] struct {
 	place int           // guarded by mu
 	kept  bool          // the functions in then have a place among the callbacks; guarded by mu
 	ended bool          // guarded by mu
-	done  chan struct{} // closed when the result is there; nil until somebody waits; guarded by mu
+	done  chan struct{} // closed when the operation has ended; nil until a goroutine waits; guarded by mu
 	stop  func() bool   // stops watching the context; guarded by mu
 
 	v   T     // immutable once ended is set
@@ -220,7 +218,7 @@ type follower[T any] struct {
 	failed bool // only if it is an error
 }
 
-// Done returns a channel that is closed when the result is there.
+// Done returns a channel that is closed when the operation has ended.
 func (p *Pending[T]) Done() <-chan struct{} {
 	if p.desk == nil {
 		return nil
@@ -237,7 +235,7 @@ func (p *Pending[T]) Done() <-chan struct{} {
 	return p.done
 }
 
-// Ended says whether the result is there, so that Wait does not wait.
+// Ended reports whether the operation has ended, so that Wait returns immediately.
 func (p *Pending[T]) Ended() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -266,9 +264,8 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	return p.v, p.err
 }
 
-// Then makes the client call f with the result, once, on the goroutine of its callbacks. Callbacks run one
-// after the other, in the order in which operations are answered and watches fire, even if a result takes a
-// while to decompress.
+// Then makes the client call f with the result, once, on the client's callback goroutine. Callbacks run one after the
+// other, in the order in which operations are answered and watches fire, even if a result takes a while to decompress.
 //
 // f may use the client, but must not close it. f should not block, since it delays the other callbacks (and
 // nothing else). Callbacks of operations that have ended run before Close returns. A panic in f ends the
@@ -341,7 +338,7 @@ func (p *Pending[T]) keep() {
 	}
 }
 
-// pass gives up the reserved place if there is no result yet.
+// pass frees the reserved place if there is no result yet.
 func (p *Pending[T]) pass() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -2,10 +2,10 @@ package framework
 
 import "fmt"
 
-// ErrBackgroundFull says that 262144 operations of this client are in the background without an answer, so this
-// one was not sent: each needs memory while it waits, and whatever is queued after it waits for it. Wait for some
-// of them and try again. Operations through the view of a session do not count, nor do guaranteed deletes and the
-// reads of caches: so recipes do not lose what they hold, and a lock can always be released.
+// ErrBackgroundFull means that 262144 operations of this client are in the background without an answer, so this one
+// was not sent: each needs memory while it waits, and delays the requests queued after it. Wait for some of them and
+// try again. Operations through the view of a session do not count, nor do guaranteed deletes and the reads of caches:
+// so recipes do not lose their holds, and a lock can always be released.
 var ErrBackgroundFull = named("too many operations in the background")
 
 const defaultBackground = 1 << 18

@@ -27,7 +27,7 @@ type cleanup struct {
 	children bool
 	guid     string
 	origin   *epoch // with a guid: the epoch in which the create ran
-	bound    *epoch // the epoch whose end deletes the node; nil if the node is not ephemeral
+	bound    *epoch // the epoch whose end deletes the node; nil for other nodes than ephemeral ones
 }
 
 type job struct {
@@ -36,10 +36,9 @@ type job struct {
 	lost  time.Time // when origin was first seen to be over
 }
 
-// cleanups removes nodes that callers have left behind: those of guaranteed deletes that failed, and those of
-// protected creates that nobody waits for any more. It never uses a caller's context. While there is no
-// connection its requests wait in the session's queue, so that they are among the first on the next
-// connection. Failures are repeated with a growing pause.
+// cleanups removes the nodes of failed guaranteed deletes, and of protected creates whose callers have stopped waiting.
+// It never uses a caller's context. While there is no connection its requests wait in the session's queue, so that they
+// are among the first on the next connection. Failures are repeated with a growing pause.
 type cleanups struct {
 	workers *workers
 	current func() *epoch
@@ -55,9 +54,9 @@ type cleanups struct {
 	idle    chan struct{}        // closed when nothing is pending or awaited; nil if nothing waits for that
 }
 
-// PendingCleanups returns how many nodes the client still has to remove, or may have to: those of guaranteed
-// deletes that failed, and those of protected creates whose caller has left, also while the answer is still
-// to come. For metrics.
+// PendingCleanups returns the number of nodes that the client still has to remove, or may have to: of guaranteed
+// deletes that failed, and of protected creates whose callers have stopped waiting, also while the answer is
+// outstanding. For metrics.
 func (c *Client) PendingCleanups() int {
 	if c.none() {
 		return 0
@@ -86,7 +85,7 @@ func (q *cleanups) rest() {
 // add queues a clean-up. It returns ErrCleanupFull if there are too many. It does not block.
 func (q *cleanups) add(t cleanup) error {
 	if q.workers.ctx.Err() != nil {
-		return nil // closed: there is no goroutine left to do it
+		return nil // closed: all goroutines have ended
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -194,9 +193,9 @@ func (q *cleanups) remove(ctx context.Context, e *epoch, t cleanup) (err error) 
 	return err
 }
 
-// search removes the node of a create with an unknown outcome. In the epoch of the create, a list without the
-// node ends the job. In a later epoch the create may still be under way to a member of the ensemble; then
-// search is repeated once that session is certainly gone.
+// search removes the node of a create with an unknown outcome. In the epoch of the create, a list without the node ends
+// the job. In a later epoch the create may still be in flight to a member of the ensemble; then search is repeated once
+// that session is certainly gone.
 func (q *cleanups) search(ctx context.Context, e *epoch, b *job) (time.Duration, bool, error) {
 	if b.lost.IsZero() && b.origin.ctx.Err() != nil {
 		b.lost = time.Now()
@@ -218,12 +217,12 @@ func (q *cleanups) search(ctx context.Context, e *epoch, b *job) (time.Duration,
 	return left, left > 0, nil
 }
 
-// searchedOut reports whether there can be no other node of a create: here says that it ran in the epoch of the
-// search. Else that is not certain before its session is gone.
+// searchedOut reports whether no other node of a create can exist. That is certain if the create ran in the epoch of
+// the search (here) or its node was found; otherwise only after its session has expired.
 func searchedOut(here, found bool) bool { return here || found }
 
-// drain waits until nothing is pending. It returns early if ctx ends, or if there is no connection or no
-// longer a session through which anything could be done.
+// drain waits until nothing is pending. It returns early if ctx ends, or if there is no connection or the session is
+// lost.
 func (q *cleanups) drain(ctx context.Context) {
 	e := q.current()
 	if e == nil || !e.wire.Connected() {

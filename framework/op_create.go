@@ -40,12 +40,12 @@ func (m CreateMode) String() string {
 
 func (m CreateMode) ephemeral() bool { return m == Ephemeral || m == EphemeralSequential }
 
-// sequential says whether the server appends a number to the name.
+// sequential reports whether the server appends a number to the name.
 func (m CreateMode) sequential() bool {
 	return m == PersistentSequential || m == EphemeralSequential || m == PersistentSequentialTTL
 }
 
-// CreateResult is what Create returns in the background.
+// CreateResult is the result of Create in the background.
 type CreateResult struct {
 	// Path is the path of the new node, with the protection prefix and the sequence number.
 	Path string
@@ -73,8 +73,9 @@ func (c *Client) Create() CreateBuilder { return CreateBuilder{c: c, orSetVer: -
 // WithMode sets the kind of node. Default [Persistent].
 func (b CreateBuilder) WithMode(mode CreateMode) CreateBuilder { b.node.mode = mode; return b }
 
-// WithTTL says how long a node of a TTL mode lives after its last change, in whole milliseconds, if it has no children
-// then. Servers look for such nodes once a minute (znode.container.checkIntervalMs), so it may live that much longer.
+// WithTTL sets the time after the last change at which the servers delete a node of a TTL mode, in whole milliseconds,
+// if it has no children then. Servers look for such nodes once a minute (znode.container.checkIntervalMs), so the node
+// may live that much longer.
 func (b CreateBuilder) WithTTL(ttl time.Duration) CreateBuilder { b.node.ttl = ttl; return b }
 
 // WithACL sets the node's ACL. Default: the ACL from the client's ACL provider.
@@ -123,10 +124,10 @@ func (b CreateBuilder) OrSetDataVersion(version int32) CreateBuilder {
 // left it (new since the call began, version 0, the same data, of this session if the mode is Ephemeral), the
 // call succeeds. Otherwise it fails as without Idempotent.
 //
-// A node that existed before the call is ErrNodeExists, whatever its data: of several clients that create one
-// node, one succeeds. There is an exception: somebody else may create exactly the same node while the reply
-// is lost, or so shortly before the call that this client had not learned of it. To tell the nodes apart, put
-// the client's name into the data, or use WithProtection. Idempotent needs permission to read the node.
+// A node that existed before the call is ErrNodeExists, whatever its data: of several clients that create one node, one
+// succeeds. There is an exception: another client may create exactly the same node while the reply is lost, or so
+// shortly before the call that this client had not seen its transaction. To tell the nodes apart, put the client's name
+// into the data, or use WithProtection. Idempotent needs permission to read the node.
 //
 // With OrSetDataVersion it is the set that is idempotent, as with SetData. A sequential create needs
 // WithProtection instead, which makes any create idempotent within its session. Curator's idempotent accepts
@@ -142,28 +143,28 @@ func (b CreateBuilder) Uncompressed() CreateBuilder { b.node.pack = packNo; retu
 // StoringStatIn makes the operation write the node's Stat to stat when it succeeds.
 func (b CreateBuilder) StoringStatIn(stat *Stat) CreateBuilder { b.stat = stat; return b }
 
-// ForPath creates the node and returns its path. With protection and in sequential modes that is not the
-// given path. Nil data means the client's default data. Errors: ErrNodeExists; ErrNoNode if a parent is
-// missing; ErrNoChildrenForEphemerals; and the errors that every operation can return.
+// ForPath creates the node and returns its path. With protection and in sequential modes it differs from the given
+// path. Nil data means the client's default data. Errors: ErrNodeExists; ErrNoNode if a parent is missing;
+// ErrNoChildrenForEphemerals; and the errors that every operation can return.
 //
-// The create is repeated as the retry policy says. What happens after an unknown outcome (the connection was
-// lost before the reply) depends on the builder:
+// The create is repeated as the retry policy says. After an unknown outcome (the connection was lost before the reply)
+// the builder decides:
 //
-//   - With protection the client looks for the node. In the same session the answer is certain. An ephemeral
-//     node of a session that was lost meanwhile does not count, and a new node is created.
+//   - With protection the client looks for the node. In the same session the answer is certain. An ephemeral node of a
+//     session that has been lost since does not count, and a new node is created.
 //   - Without protection a sequential create is not repeated, because nothing could tell the second node from
 //     the first: the error is ErrConnectionLoss, and there may be a node.
 //   - Any other create is repeated, since there cannot be two nodes of one name. If the repeat fails with
 //     ErrNodeExists, the client reads the node, in the same session. If it is older than the call, the error is
-//     ErrNodeExists. Else the node may be our own or another client's: the error is ErrConnectionLoss, too, unless
-//     Idempotent finds it to be our own. (Curator says NodeExists.) With OrSetData the data are just set.
+//     ErrNodeExists. Otherwise the node may be this client's or another's: the error is ErrConnectionLoss, unless
+//     Idempotent finds it to be this client's. (Curator returns NodeExists.) With OrSetData the data are just set.
 func (b CreateBuilder) ForPath(ctx context.Context, path string, data []byte) (string, error) {
 	r, err := foreground(ctx, b.operation(path, data))
 	return r.Path, err
 }
 
-// InBackground makes ForPath return at once. If the reply to a protected create is lost, the client looks for
-// the node when the same session is connected again, and creates it once more if it is not there.
+// InBackground makes ForPath return immediately. If the reply to a protected create is lost, the client looks for the
+// node when the same session is connected again, and creates it once more if it is not there.
 func (b CreateBuilder) InBackground() BackgroundWithData[CreateBuilder, CreateResult] {
 	return BackgroundWithData[CreateBuilder, CreateResult]{b}
 }
@@ -280,8 +281,7 @@ func (cr *creation) decode(_ int64, body []byte) (r CreateResult, err error) {
 	return cr.result(full, stat), nil
 }
 
-// answer reads the answer to the request: the new node's full path, and its Stat, or with InPlaceOf that of its
-// parent.
+// answer decodes the reply: the new node's full path, and its Stat, or with InPlaceOf the parent's Stat.
 func (cr *creation) answer(body []byte) (full string, stat Stat, err error) {
 	if cr.inPlaceOf != nil {
 		return cr.inPlaceOf.decode(body)
@@ -349,8 +349,8 @@ func (cr *creation) mkdirs(ctx context.Context, e *epoch) (again bool, err error
 	return err == nil, err
 }
 
-// set does what OrSetData asks for with a node that exists. If its outcome is unknown, so is that of the
-// whole create, whatever the result of later tries.
+// set sets the data of an existing node, for OrSetData. If its outcome is unknown, the outcome of the whole create is,
+// too, whatever the result of later tries.
 func (cr *creation) set(ctx context.Context, r *run[CreateResult]) (v CreateResult, again bool, err error) {
 	var res jute.StatResponse
 	err = ask(ctx, r.e, cr.c.expiring(setDataCall(cr.full, cr.data, cr.orSetVer)), &res)

@@ -8,9 +8,9 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// InPlaceOf puts the new node in the place of the one at old, in one transaction that also counts the new
-// node's siblings. It is for layouts in which a node stands for the next one, as a place in a queue does for
-// what its owner waits for. For authors of recipes.
+// InPlaceOf replaces the node at old by the new node, in one transaction that also counts the new node's siblings. It
+// is for layouts in which the owner of a node goes from one role to the next, such as from waiter to holder. For
+// authors of recipes.
 //
 // The transaction deletes the node at old, whatever its version, creates the new one, and sets the parent's
 // data to none, only to get the parent's Stat in the reply. It is the Stat right after the create, so its
@@ -21,22 +21,22 @@ import (
 // WRITE permission on it (ErrNoAuth). When the create succeeds, *parent is the Stat in the reply. If the
 // reply was lost and the node was found by its name, *parent is zero.
 //
-// If the node at old is gone, the create fails with ErrNodeDeleted. The node must have protection
-// (ErrBadArguments); its UUID is that of old, if old has one, so whoever knew old recognizes the new node. A
-// missing parent is not created.
+// If the node at old is gone, the create fails with ErrNodeDeleted. The node must have protection (ErrBadArguments);
+// its UUID is that of old, if old has one, so clients that know old recognize the new node. A missing parent is not
+// created.
 func (b CreateBuilder) InPlaceOf(old string, parent *Stat) CreateBuilder {
 	b.inPlaceOf = &inPlace{old: old, parent: parent}
 	return b
 }
 
-// inPlace is what InPlaceOf was given.
+// inPlace has the arguments of InPlaceOf.
 type inPlace struct {
 	old    string // as given
 	full   string // as the server knows it
 	parent *Stat
 }
 
-// fault returns what is wrong with the arguments, and notes the full path.
+// fault returns the error of invalid arguments, and sets the full path.
 func (p *inPlace) fault(b CreateBuilder) (err error) {
 	switch {
 	case p.parent == nil:
@@ -58,7 +58,7 @@ func (p *inPlace) guid() string {
 	return zkpath.NewGUID()
 }
 
-// request makes the transaction with that create. The deletion is first, since its refusal says most.
+// request makes the transaction with that create. The deletion is first, since its refusal is the most specific.
 func (p *inPlace) request(create jute.MultiOp, parent string) *wire.Call {
 	none := &jute.SetDataRequest{Path: parent, Data: []byte{}, Version: p.parent.Version}
 	return newCall(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{

@@ -10,7 +10,7 @@ import (
 // maxTTL is the longest time that fits into the server's encoding of TTL nodes.
 const maxTTL = 0xffffffffff * time.Millisecond
 
-// node is what creates in and outside of transactions have in common.
+// node has the settings that creates share, in and outside of transactions.
 type node struct {
 	mode CreateMode
 	ttl  time.Duration
@@ -46,7 +46,7 @@ func (n node) op() int32 {
 	return jute.OpCreate2
 }
 
-// record is what the request says, without the TTL of those that have one.
+// record returns the request's record, without the TTL of the TTL modes.
 func (n node) record(c *Client, full string, data []byte) jute.CreateRequest {
 	return jute.CreateRequest{Path: full, Data: data, ACL: c.aclOf(n.acl, full), Flags: int32(n.mode)}
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// nodeState is what the client knows of the node of a protected create.
+// nodeState is the client's knowledge of the node of a protected create.
 type nodeState int8
 
 const (
-	nodeAbsent          nodeState = iota // no request is under way that could make the node
-	nodeSent                             // the create is under way
+	nodeAbsent          nodeState = iota // no request is in flight that could make the node
+	nodeSent                             // the create is in flight
 	nodeUnknown                          // the create's outcome is unknown
 	nodeSought                           // the client looks for the node, in the session of the create
 	nodeSoughtElsewhere                  // the client looks for the node, in a later session
 	nodeTaken                            // the node is the caller's
-	nodeUnwanted                         // the create is under way, and its caller has left
-	nodeOver                             // nobody wants the node any more
+	nodeUnwanted                         // the create is in flight, and its caller has left
+	nodeOver                             // the operation has ended, and the node is not wanted any more
 )
 
 type nodeEvent int8
@@ -84,8 +84,8 @@ func (s nodeState) next(ev nodeEvent) (nodeState, nodeAction) {
 	return s, nodeNoAction
 }
 
-// protected is a create that finds its node again after a lost reply, and removes the node when nobody wants
-// it any more. It is the debt of its operation.
+// protected is a create that finds its node again after a lost reply, and removes the node if the caller has stopped
+// waiting for it. It is the debt of its operation.
 type protected struct {
 	creation
 	guid  string
@@ -134,7 +134,7 @@ func (p *protected) recover(ctx context.Context, r *run[CreateResult]) (v Create
 	switch {
 	case err != nil:
 		p.apply(searchFailed)
-		if !errors.Is(err, ErrOutcomeUnknown) { // what was unknown still is
+		if !errors.Is(err, ErrOutcomeUnknown) { // the outcome is still unknown
 			err = fmt.Errorf("%w (looking for the node failed: %w)", ErrConnectionLoss, err)
 		}
 		return v, false, err
@@ -168,7 +168,7 @@ func (p *protected) find(ctx context.Context, e *epoch) (path string, stat Stat,
 	}
 	for _, path := range found {
 		switch stat, err := p.statOf(ctx, e, path); {
-		case errors.Is(err, ErrNoNode): // the node was made, and somebody has deleted it since
+		case errors.Is(err, ErrNoNode): // the node was made, and another client has deleted it since
 		case err != nil:
 			return "", stat, err
 		case p.node.mode.ephemeral() && stat.EphemeralOwner != e.wire.ID():
@@ -180,8 +180,8 @@ func (p *protected) find(ctx context.Context, e *epoch) (path string, stat Stat,
 	return "", stat, nil
 }
 
-// statOf returns the Stat of a node that exists, for whoever has READ, or ADMIN: getACL, which tells the same, wants one
-// of them, and exists wants READ, since 3.8.4 and 3.9.2.
+// statOf returns the Stat of a node that exists, if the client has READ or ADMIN: since 3.8.4 and 3.9.2 exists requires
+// READ, and getACL, whose reply has the same Stat, one of the two.
 func (p *protected) statOf(ctx context.Context, e *epoch, path string) (Stat, error) {
 	var there jute.StatResponse
 	err := ask(ctx, e, p.c.expiring(readCall(jute.OpExists, path)), &there)
@@ -262,8 +262,8 @@ func searchCalls(parent string) (write, list *wire.Call) {
 	return write, readCall(jute.OpGetChildren2, parent)
 }
 
-// inconclusive returns why the answers to a search do not show what is there, nil if they do. It is ErrNoNode if the
-// parent is not there.
+// inconclusive returns the reason why the replies to a search do not show which nodes exist, nil if they do. It is
+// ErrNoNode if the parent does not exist.
 func inconclusive(wrote, listed wire.Reply) error {
 	if err := replyError(wrote); err != nil && !isAny(err, ErrNoNode, ErrNoAuth) {
 		return err

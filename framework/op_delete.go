@@ -26,40 +26,39 @@ type DeleteBuilder struct {
 // Delete begins to delete a node. Corresponds to Curator's delete.
 func (c *Client) Delete() DeleteBuilder { return DeleteBuilder{c: c, version: -1} }
 
-// WithVersion makes the operation fail with ErrBadVersion unless the node has this version. Default -1: any
-// version. A node that was deleted and created anew starts at version 0 again.
+// WithVersion makes the operation fail with ErrBadVersion unless the node has this version. Default -1: any version. A
+// node that was deleted and created again starts at version 0 again.
 func (b DeleteBuilder) WithVersion(version int32) DeleteBuilder { b.version = version; return b }
 
-// DeletingChildrenIfNeeded deletes everything below the node, depth first, if the node turns out to have
-// children. That is not atomic: others may see part of the tree gone. Nodes that others add meanwhile are
-// deleted, too, up to a limit (then the error is ErrNotEmpty). The version applies to the node itself only.
+// DeletingChildrenIfNeeded deletes everything below the node, depth first, if the node turns out to have children. That
+// is not atomic: others may see part of the tree gone. Nodes that others add during the deletion are deleted, too, up
+// to a limit (then the error is ErrNotEmpty). The version applies to the node itself only.
 func (b DeleteBuilder) DeletingChildrenIfNeeded() DeleteBuilder { b.children = true; return b }
 
 // Quietly makes the operation succeed if the node does not exist.
 func (b DeleteBuilder) Quietly() DeleteBuilder { b.quiet = true; return b }
 
-// Idempotent lets a repeat succeed because of an earlier try of this same call: if a try's reply was lost and
-// the repeat fails with ErrNoNode, the call succeeds. A node that did not exist in the first place is
-// ErrNoNode: of several clients that delete one node, one succeeds. (There is an exception: somebody else may
-// delete the node while the reply is lost.) Curator's idempotent is the same as its quietly, which is Quietly
-// here.
+// Idempotent lets a repeat succeed because of an earlier try of this same call: if a try's reply was lost and the
+// repeat fails with ErrNoNode, the call succeeds. A node that did not exist in the first place is ErrNoNode: of several
+// clients that delete one node, one succeeds. (There is an exception: another client may delete the node while the
+// reply is lost.) Curator's idempotent is the same as its quietly, which is Quietly here.
 func (b DeleteBuilder) Idempotent() DeleteBuilder { b.again = true; return b }
 
-// Guaranteed makes the client go on with the delete in the background if ForPath fails because the connection
-// was lost or its context ended (even before it began). The client tries until the node is deleted or the
-// server refuses. ForPath returns the error all the same, and it says so. The background delete keeps the version and
-// DeletingChildrenIfNeeded. (Curator forgets both.)
+// Guaranteed makes the client continue with the delete in the background if ForPath fails because the connection was
+// lost or its context ended (even before it began). The client tries until the node is deleted or the server refuses.
+// ForPath returns the error all the same; its text mentions the background delete. The background delete keeps the
+// version and DeletingChildrenIfNeeded. (Curator forgets both.)
 //
-// Through the view of a session (Session.Client) the client tries only as long as that session lives. That is
-// right for the session's ephemeral nodes: a later session's node of the same name must stay. Otherwise the
-// client tries until it is closed. Corresponds to Curator's guaranteed.
+// Through the view of a session (Session.Client) the client tries only as long as that session lives. That suits the
+// session's ephemeral nodes: a later session's node of the same name must stay. Otherwise the client tries until it is
+// closed. Corresponds to Curator's guaranteed.
 func (b DeleteBuilder) Guaranteed() DeleteBuilder { b.guaranteed = true; return b }
 
-// LeavingMark makes the deletion tell clients that watch for the creation of a mark, the node's path with suffix,
-// that this call has deleted the node. One transaction creates the mark, deletes it, and deletes the node: the mark
-// is never there to be found, but it takes a sequence number of the parent. If the server refuses that, or there is
-// no answer to the first try, the node is deleted without a mark. ErrBadArguments together with WithVersion or
-// DeletingChildrenIfNeeded. For authors of recipes.
+// LeavingMark makes the deletion also fire the watches that other clients have set for the creation of a mark, the
+// node's path with suffix. So they can tell this deletion from others. One transaction creates the mark, deletes it,
+// and deletes the node: no read ever finds the mark, but it takes a sequence number of the parent. If the server
+// refuses that, or there is no answer to the first try, the node is deleted without a mark. ErrBadArguments together
+// with WithVersion or DeletingChildrenIfNeeded. For authors of recipes.
 func (b DeleteBuilder) LeavingMark(suffix string) DeleteBuilder { b.mark = suffix; return b }
 
 // ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and the errors that every
@@ -67,17 +66,17 @@ func (b DeleteBuilder) LeavingMark(suffix string) DeleteBuilder { b.mark = suffi
 // ErrBadArguments for "/", also with a chroot. (The root of a namespace can be deleted.)
 //
 // The delete is repeated as the retry policy says. If a repeat after an unknown outcome fails with ErrNoNode,
-// ErrBadVersion or ErrNotEmpty, the node may have been deleted by the first try or by somebody else, and
-// nothing in the tree can tell: the error is ErrConnectionLoss. (Curator says NoNode.) But a node that is there, and is
-// older than the call, was not deleted: the client looks for it, in the same session, and the error is then ErrBadVersion
-// or ErrNotEmpty. With Idempotent, ErrNoNode is success; with Quietly, a missing node is success in any case. A repeat
+// ErrBadVersion or ErrNotEmpty, the node may have been deleted by the first try or by another client, and nothing in
+// the tree shows which: the error is ErrConnectionLoss. (Curator returns NoNode.) But a node that exists, and is older
+// than the call, was not deleted: the client looks for it, in the same session, and the error is then ErrBadVersion or
+// ErrNotEmpty. With Idempotent, ErrNoNode is success; with Quietly, a missing node is success in any case. A repeat
 // without a version may delete a node that another client has created in between.
 func (b DeleteBuilder) ForPath(ctx context.Context, path string) error {
 	_, err := foreground(ctx, b.operation(path))
 	return err
 }
 
-// InBackground makes ForPath return at once.
+// InBackground makes ForPath return immediately.
 func (b DeleteBuilder) InBackground() Background[DeleteBuilder, struct{}] {
 	return Background[DeleteBuilder, struct{}]{b}
 }
@@ -111,7 +110,7 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	return o
 }
 
-// deleteRefusals are what a repeat of a delete may be refused with because the first try has succeeded.
+// deleteRefusals are the errors of a repeat that may result from the success of the first try.
 var deleteRefusals = []error{ErrNoNode, ErrBadVersion, ErrNotEmpty}
 
 // deletion is the procedure of a [DeleteBuilder].
@@ -128,7 +127,7 @@ func (x *deletion) request(*epoch) *wire.Call {
 		return deleteCall(x.full, x.version)
 	}
 	x.mark = "" // of another try
-	// The mark is open to all: it is never there, and its ACL decides who hears of it.
+	// the mark's ACL is open, because it decides which clients get the event; the mark itself is never visible
 	return newCall(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{
 		{Op: jute.OpCreate, Request: &jute.CreateRequest{Path: mark, ACL: openACL}},
 		{Op: jute.OpDelete, Request: &jute.PathVersionRequest{Path: mark, Version: -1}},
@@ -189,11 +188,10 @@ func (x *deletion) after(err error) step[struct{}] {
 	return nil
 }
 
-// errDeleteRoot says that "/" cannot be deleted. With a chroot "/" is refused, too.
+// errDeleteRoot is the error of a deletion of "/", also with a chroot.
 var errDeleteRoot = badArguments("the root of the tree cannot be deleted")
 
-// deleteChildren deletes everything that is below a node now. Nodes that others delete meanwhile are no
-// error.
+// deleteChildren deletes everything that is below a node now. It skips nodes that others have deleted in the meantime.
 func deleteChildren(ctx context.Context, e *epoch, full string, expire expiry) error {
 	var list jute.Children2Response
 	if err := ask(ctx, e, expire(readCall(jute.OpGetChildren2, full)), &list); err != nil {
@@ -238,7 +236,7 @@ type removalState int8
 
 const (
 	removalTried   removalState = iota // the caller waits for the operation
-	removalAwaited                     // the request is under way, and its caller has left
+	removalAwaited                     // the request is in flight, and its caller has left
 	removalOwed                        // the removal is a clean-up
 	removalOver
 )
@@ -249,7 +247,7 @@ const (
 	removalDone       removalEvent = iota
 	removalRefused                 // by the server
 	removalUnfinished              // not executed, or the outcome is unknown
-	removalBlocked                 // by children, which are to be deleted, too
+	removalBlocked                 // by children, which have to be deleted, too
 	removalLeft                    // the caller has left
 	removalVoid                    // the client is closed, or the node has gone with its session
 )
@@ -297,7 +295,7 @@ type guaranteed struct {
 	c       *Client
 	state   removalState
 	owed    cleanup
-	marking bool // the request also leaves a mark: its refusal says nothing of the delete
+	marking bool // the request also leaves a mark: its refusal need not be the delete's
 }
 
 func (g *guaranteed) apply(ev removalEvent) (full error) {

@@ -55,9 +55,9 @@ func configDecoder(w *Watch) func(int64, []byte) (configResult, error) {
 	}
 }
 
-// Reconfigure sends the request of admin.Reconfig, which says what the lists contain, and returns the new
-// configuration. Lists that are empty are left out. The request is repeated as the retry policy says if it was
-// certainly not executed. For package admin.
+// Reconfigure sends the request of admin.Reconfig and returns the new configuration. See there for the contents of the
+// lists; empty lists are left out. The request is repeated as the retry policy says if it was certainly not executed.
+// For package admin.
 func (c *Client) Reconfigure(ctx context.Context, joining, leaving, members []string, version int64) (EnsembleConfig, error) {
 	r, err := foreground(ctx, c.reconfigure(&reconfigRequest{joining, leaving, members, version}))
 	return r.config, err

@@ -12,17 +12,17 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// parents says how missing ancestors are created. They have no data, as in Curator.
+// parents has the properties of missing ancestors that are created. They have no data, as in Curator.
 type parents struct {
 	mode  CreateMode // Persistent or Container
-	acl   []ACL      // nil: what the client's options say
+	acl   []ACL      // nil: as the client's options say
 	asked int        // how many of the nodes were asked for by name: WithParentLevels does not count them
 }
 
-// WithParentLevels limits how many missing parents of a node one operation creates, recipes and the root of a
-// namespace included; 0: none. So a typing error in a path does not make a tree of its own. Beyond the limit
-// nothing is created, and the error is ErrNoNode. Nodes that [Client.Ensure] and [Client.CreateContainers]
-// are asked for are no parents. It costs one more request when parents are missing. Default: no limit.
+// WithParentLevels limits how many missing parents of a node one operation creates, recipes and the root of a namespace
+// included; 0: none. So a typing error in a path does not create a second tree. Beyond the limit nothing is created,
+// and the error is ErrNoNode. Nodes that [Client.Ensure] and [Client.CreateContainers] are asked for do not count as
+// parents. It costs one more request when parents are missing. Default: no limit.
 func WithParentLevels(levels int) Option {
 	return checked(levels >= 0, func(o *options) { o.parentLevels = &levels },
 		"WithParentLevels", "%d levels; choose 0 for none, or leave the option out for no limit", levels)
@@ -35,16 +35,16 @@ func WithPersistentParents() Option {
 	return func(o *options) error { o.persistentParents = true; return nil }
 }
 
-// CreateContainers creates the node at path and its missing ancestors, as containers: the server deletes them
-// after their last child is gone. Nodes that exist already stay what they are. It is repeated as the retry
-// policy says, which does no harm. Corresponds to Curator's createContainers and EnsureContainers.
+// CreateContainers creates the node at path and its missing ancestors, as containers: the server deletes them after
+// their last child is gone. Nodes that exist already are not changed. It is repeated as the retry policy says, which
+// does no harm. Corresponds to Curator's createContainers and EnsureContainers.
 func (c *Client) CreateContainers(ctx context.Context, path string) error {
 	return c.ensure(ctx, "createContainers", path, parents{mode: Container, asked: 1})
 }
 
-// Ensure creates the node at path and its missing ancestors, as persistent nodes without data. Nodes that
-// exist already stay what they are. If all of them exist, the usual case, it costs one request. It is
-// repeated as the retry policy says, which does no harm. Corresponds to Curator's ZKPaths.mkdirs.
+// Ensure creates the node at path and its missing ancestors, as persistent nodes without data. Nodes that exist already
+// are not changed. If all of them exist, the usual case, it costs one request. It is repeated as the retry policy says,
+// which does no harm. Corresponds to Curator's ZKPaths.mkdirs.
 func (c *Client) Ensure(ctx context.Context, path string) error {
 	return c.ensure(ctx, "ensure", path, parents{mode: Persistent, asked: 1})
 }
@@ -55,8 +55,8 @@ func (c *Client) EnsureParents(ctx context.Context, path string) error {
 	return c.ensure(ctx, "ensure", zkpath.Parent(path), parents{mode: Persistent})
 }
 
-// isThere reports whether the answer to exists says that there is a node: it may be refused without READ (since 3.8.4
-// and 3.9.2), but only if there is one.
+// isThere reports whether the reply to exists shows that the node exists. That includes ErrNoAuth: servers since 3.8.4
+// and 3.9.2 refuse exists without READ, but only for existing nodes.
 func isThere(err error) bool { return err == nil || errors.Is(err, ErrNoAuth) }
 
 func (c *Client) ensure(ctx context.Context, name, path string, p parents) error {
@@ -83,10 +83,10 @@ func (c *Client) ensure(ctx context.Context, name, path string, p parents) error
 	return err
 }
 
-// mkdirs creates the node at the full path and its missing ancestors; the caller has found that one is
-// missing. It goes up to the deepest ancestor that exists, and creates all nodes below that in one flight, so
-// it needs no permission on the ancestors further up. made says that mkdirs created the node itself, and did
-// not find it. If the chroot is missing, it is not created, and mkdirs fails.
+// mkdirs creates the node at the full path and its missing ancestors; the caller has found that one is missing. It goes
+// up to the deepest ancestor that exists, and creates all nodes below that without waiting in between, so it needs no
+// permission on the ancestors further up. made is true if mkdirs created the node itself, and did not find it. If the
+// chroot is missing, it is not created, and mkdirs fails.
 func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (made bool, err error) {
 	for range rounds {
 		var below []string // missing nodes, deepest first
@@ -138,12 +138,12 @@ func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (
 		if !errors.Is(err, ErrNoNode) {
 			return made, err
 		}
-		// Somebody, perhaps the server's reaper, has removed what was just created: start again.
+		// Another client, or the server's removal of empty containers, has deleted a node just created: start again.
 	}
 	return false, err
 }
 
-// tooDeep says that a node above so many missing ones may not be created.
+// tooDeep reports whether WithParentLevels forbids to create a node above so many missing ones.
 func (c *Client) tooDeep(below int, p parents) bool {
 	levels := c.core.cfg.parentLevels
 	return levels != nil && below >= *levels+p.asked
@@ -154,8 +154,7 @@ func (c *Client) noParent(at string, err error) error {
 		"(WithParentLevels): create it first", err, plain.Text(c.userPath(at)), *c.core.cfg.parentLevels)
 }
 
-// mkdir returns the request for one node. nearest says that the node is the requested one, not an ancestor of
-// it.
+// mkdir returns the request for one node. nearest is true for the requested node, false for its ancestors.
 func (c *Client) mkdir(path string, p parents, nearest bool) *wire.Call {
 	acl := p.acl
 	if cfg := &c.core.cfg; acl == nil && cfg.directoryACL != nil {

@@ -37,12 +37,11 @@ type ReadResult struct {
 	// Children are the names of the children, in no particular order, for ReadChildren. Servers send no Stat
 	// with them in a MultiRead.
 	Children []string
-	// Err is why this read failed: an *OpError that matches ErrNoNode or ErrNoAuth. The other reads are not
-	// affected.
+	// Err is the error of this read: an *OpError that matches ErrNoNode or ErrNoAuth. The other reads are not affected.
 	Err error
 }
 
-// MultiReadResult is what MultiRead returns in the background.
+// MultiReadResult is the result of MultiRead in the background.
 type MultiReadResult struct {
 	// Results are in the order of the reads.
 	Results []ReadResult
@@ -68,9 +67,8 @@ type MultiReadBuilder struct {
 // few at a time. Curator has no such operation.
 func (c *Client) MultiRead() MultiReadBuilder { return MultiReadBuilder{c: c} }
 
-// Decompressed decompresses the data, as in [GetDataBuilder]. A read whose data cannot be decompressed fails
-// by itself. So does a read for which [WithDecompressedLimit], which counts all reads together, leaves no
-// room.
+// Decompressed decompresses the data, as in [GetDataBuilder]. A read whose data cannot be decompressed fails by itself.
+// So does a read that exceeds the rest of [WithDecompressedLimit], which counts all reads together.
 func (b MultiReadBuilder) Decompressed() MultiReadBuilder { b.pack = packYes; return b }
 
 // Undecompressed returns the data as they are, as in [GetDataBuilder].
@@ -83,7 +81,7 @@ func (b MultiReadBuilder) ForReads(ctx context.Context, reads ...Read) ([]ReadRe
 	return r.Results, err
 }
 
-// InBackground makes ForReads return at once.
+// InBackground makes ForReads return immediately.
 func (b MultiReadBuilder) InBackground() MultiReadBackground { return MultiReadBackground{b} }
 
 // MultiReadBackground is a MultiReadBuilder whose ForReads does not wait.
@@ -130,7 +128,7 @@ func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 	return o
 }
 
-// unpack decompresses the results for which the limit leaves room. A read without room fails by itself.
+// unpack decompresses the results within the limit. A read that exceeds its rest fails by itself.
 func (b MultiReadBuilder) unpack(results []ReadResult) {
 	left := b.c.core.cfg.decompressed
 	for i := range results {

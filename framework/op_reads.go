@@ -38,7 +38,7 @@ func statDecoder(_ int64, body []byte) (Stat, error) {
 	return Stat(res.Stat), err
 }
 
-// ExistsResult is what CheckExists returns in the background.
+// ExistsResult is the result of CheckExists in the background.
 type ExistsResult struct {
 	// Stat is nil when the node does not exist.
 	Stat *Stat
@@ -52,13 +52,14 @@ type ExistsBuilder struct {
 	watching watching
 }
 
-// CheckExists begins to look whether a node exists. Servers since 3.8.4 and 3.9.2 want READ permission on the node, else
-// the error matches ErrNoAuth, which says that it exists; earlier ones want none. Corresponds to Curator's checkExists.
+// CheckExists begins to look whether a node exists. Servers since 3.8.4 and 3.9.2 require READ permission on the node;
+// without it the error matches ErrNoAuth, which implies that the node exists. Earlier servers require no permission.
+// Corresponds to Curator's checkExists.
 func (c *Client) CheckExists() ExistsBuilder { return ExistsBuilder{c: c} }
 
-// Watching makes the client call f once: when the node is created, changed or deleted, or when the session
-// ends. See [Pending.Then] for where f runs and in which order. f is not called when the read fails. Use
-// WithWatch for a watch that can be stopped.
+// Watching makes the client call f once: when the node is created, changed or deleted, or when the session ends.
+// [Pending.Then] describes the goroutine and the order of calls. f is not called when the read fails. Use WithWatch for
+// a watch that can be stopped.
 func (b ExistsBuilder) Watching(f func(Event)) ExistsBuilder { b.watching = watched(f); return b }
 
 // WithWatch makes ForPath also return a watch for the creation, the next change or the deletion of the node.
@@ -73,7 +74,7 @@ func (b ExistsBuilder) ForPath(ctx context.Context, path string) (*Stat, error) 
 	return r.Stat, err
 }
 
-// InBackground makes ForPath return at once.
+// InBackground makes ForPath return immediately.
 func (b ExistsBuilder) InBackground() Background[ExistsBuilder, ExistsResult] {
 	return Background[ExistsBuilder, ExistsResult]{b}
 }
@@ -111,7 +112,7 @@ func (x *existence) decode(zxid int64, body []byte) (r ExistsResult, err error) 
 
 func (x *existence) after(error) step[ExistsResult] { return nil }
 
-// DataResult is what GetData returns in the background.
+// DataResult is the result of GetData in the background.
 type DataResult struct {
 	Data []byte
 	Stat Stat
@@ -140,9 +141,9 @@ func (b GetDataBuilder) Decompressed() GetDataBuilder { b.pack = packYes; return
 // Undecompressed returns the data as they are, also if the client has [WithCompression].
 func (b GetDataBuilder) Undecompressed() GetDataBuilder { b.pack = packNo; return b }
 
-// Watching makes the client call f once: when the node is changed or deleted, or when the session ends. See
-// [Pending.Then] for where f runs and in which order. f is not called when the read fails. Use WithWatch for
-// a watch that can be stopped.
+// Watching makes the client call f once: when the node is changed or deleted, or when the session ends. [Pending.Then]
+// describes the goroutine and the order of calls. f is not called when the read fails. Use WithWatch for a watch that
+// can be stopped.
 func (b GetDataBuilder) Watching(f func(Event)) GetDataBuilder { b.watching = watched(f); return b }
 
 // WithWatch makes ForPath also return a watch for the next change or the deletion of the node.
@@ -157,7 +158,7 @@ func (b GetDataBuilder) ForPath(ctx context.Context, path string) ([]byte, error
 	return r.Data, err
 }
 
-// InBackground makes ForPath return at once.
+// InBackground makes ForPath return immediately.
 func (b GetDataBuilder) InBackground() Background[GetDataBuilder, DataResult] {
 	return Background[GetDataBuilder, DataResult]{b}
 }
@@ -202,7 +203,7 @@ func (x *reading) decode(_ int64, body []byte) (r DataResult, err error) {
 
 func (x *reading) after(error) step[DataResult] { return nil }
 
-// ChildrenResult is what GetChildren returns in the background.
+// ChildrenResult is the result of GetChildren in the background.
 type ChildrenResult struct {
 	// Names are the names of the children, in no particular order.
 	Names []string
@@ -224,9 +225,9 @@ func (c *Client) GetChildren() GetChildrenBuilder { return GetChildrenBuilder{c:
 // StoringStatIn makes the operation write the node's Stat to stat when it succeeds.
 func (b GetChildrenBuilder) StoringStatIn(stat *Stat) GetChildrenBuilder { b.stat = stat; return b }
 
-// Watching makes the client call f once: when a child is created or deleted, or the node is deleted, or the
-// session ends. See [Pending.Then] for where f runs and in which order. f is not called when the read fails.
-// Use WithWatch for a watch that can be stopped.
+// Watching makes the client call f once: when a child is created or deleted, or the node is deleted, or the session
+// ends. [Pending.Then] describes the goroutine and the order of calls. f is not called when the read fails. Use
+// WithWatch for a watch that can be stopped.
 func (b GetChildrenBuilder) Watching(f func(Event)) GetChildrenBuilder {
 	b.watching = watched(f)
 	return b
@@ -245,7 +246,7 @@ func (b GetChildrenBuilder) ForPath(ctx context.Context, path string) ([]string,
 	return r.Names, err
 }
 
-// InBackground makes ForPath return at once.
+// InBackground makes ForPath return immediately.
 func (b GetChildrenBuilder) InBackground() Background[GetChildrenBuilder, ChildrenResult] {
 	return Background[GetChildrenBuilder, ChildrenResult]{b}
 }
@@ -292,23 +293,23 @@ type Watched[B interface {
 	parts(T) (V, *Watch)
 }, T, V any] struct{ b B }
 
-// ForPath returns what the read returns without a watch, and the watch; neither if there is an error.
-// CheckExists sets the watch whether or not the node exists.
+// ForPath returns the result of the read, and the watch; neither if there is an error. CheckExists sets the watch
+// whether or not the node exists.
 func (b Watched[B, T, V]) ForPath(ctx context.Context, path string) (V, *Watch, error) {
 	r, err := foreground(ctx, b.b.operation(path))
 	v, w := b.b.parts(r)
 	return v, w, err
 }
 
-// InBackground makes ForPath return at once.
+// InBackground makes ForPath return immediately.
 func (b Watched[B, T, V]) InBackground() Background[B, T] { return Background[B, T](b) }
 
 // SyncBuilder lets the connected server catch up with the leader.
 type SyncBuilder struct{ c *Client }
 
-// Sync begins a sync. Later reads of this client see everything that was written before the sync. (The
-// exception is a server whose leader has been deposed and does not know it yet. Only a write of the client's
-// own rules that out.) Corresponds to Curator's sync, which only exists in the background.
+// Sync begins a sync. Later reads of this client see everything that was written before the sync. (The exception is a
+// server whose leader has been deposed and has not noticed yet. Only a write by this client rules that out.)
+// Corresponds to Curator's sync, which only exists in the background.
 func (c *Client) Sync() SyncBuilder { return SyncBuilder{c} }
 
 // ForPath waits until the connected server has caught up. Today's servers ignore the path.
@@ -317,7 +318,7 @@ func (b SyncBuilder) ForPath(ctx context.Context, path string) error {
 	return err
 }
 
-// InBackground makes ForPath return at once: a read queued after the sync sees what the sync has brought.
+// InBackground makes ForPath return immediately: a read queued after the sync is executed after it.
 func (b SyncBuilder) InBackground() Background[SyncBuilder, struct{}] {
 	return Background[SyncBuilder, struct{}]{b}
 }

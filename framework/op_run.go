@@ -13,14 +13,14 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// run is the execution of an operation. The foreground executes it on the caller's goroutine and repeats it
-// as the retry policy says. The background queues the first request and returns. Only if the answer does not
-// settle the operation does a goroutine of the client's continue.
+// run is the execution of an operation. The foreground executes it on the caller's goroutine and repeats it as the
+// retry policy says. The background queues the first request and returns. If the reply does not settle the operation, a
+// goroutine of the client continues it.
 type run[T any] struct {
 	*operation[T]
 	end     func(OperationEnd) // reports the end to the hooks; nil if there are none
 	e       *epoch             // the epoch of the current try
-	unknown *epoch             // the epoch in which a try had an unknown outcome; nil if none had
+	unknown *epoch             // the epoch in which a try had an unknown outcome, or nil
 	before  int64              // the highest zxid known before the first request of a write; -1 until set
 	first   *epoch             // the epoch of that request
 	tries   int
@@ -29,7 +29,7 @@ type run[T any] struct {
 	background bool
 	told       bool // end has been called, and may not have returned
 	cut        bool // the server has closed the connection because of the request
-	left       bool // the caller left while the request was under way: the debt gets the answer
+	left       bool // the caller left while the request was in flight: the debt gets the answer
 	counted    bool // for the limit of those in the background
 }
 
@@ -56,7 +56,7 @@ func foreground[T any](ctx context.Context, o *operation[T]) (v T, err error) {
 	}
 	ended := false
 	defer func() {
-		if !ended { // a function of the user's did not return
+		if !ended { // a user function did not return
 			r.abort()
 		}
 	}()
@@ -71,15 +71,15 @@ func foreground[T any](ctx context.Context, o *operation[T]) (v T, err error) {
 	return r.v, err
 }
 
-// attempt makes a try in the foreground. It marks an error after which there is no other, unless that is
-// marked already: a second mark would stay on it.
+// attempt makes a try in the foreground. It marks an error that ends the tries, unless it is marked already: only one
+// mark is removed.
 func (r *run[T]) attempt(ctx context.Context) (err error) {
 	if err = r.enter(); err == nil {
 		r.v, err = r.try(ctx)
 	}
 	var marked *backoff.PermanentError
 	if err == nil || errors.As(err, &marked) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return err // if ctx has ended the loop says so, and why
+		return err // if ctx has ended, the loop adds that and the cause
 	}
 	if r.decide(err, nil, 0) != tryAgain {
 		return retry.Permanent(err)
@@ -188,8 +188,7 @@ func (r *run[T]) judge(reply wire.Reply) (v T, err error) {
 	return v, err
 }
 
-// doubted notes that an outcome is unknown, and marks an error that may be due to the success of an earlier
-// try.
+// doubted records that an outcome is unknown, and marks an error that may be due to the success of an earlier try.
 func (r *run[T]) doubted(v T, err error) (T, error) {
 	var cut *cutOffError
 	if errors.As(err, &cut) {
@@ -210,20 +209,20 @@ func (r *run[T]) doubted(v T, err error) (T, error) {
 	return v, err
 }
 
-// older reports whether a transaction that was read after the refusal of a repeat comes before every try of this call. A
-// node that such a one has made, or changed last, was there, or was not changed, throughout the call: what a try would have
-// done to it was not done, and will not be.
+// older reports whether a transaction that was read after the refusal of a repeat precedes every try of this call. If
+// it created a node, the node existed throughout the call; if it changed it last, no try has changed it. So no try was
+// executed, and none will be:
 //
 //  1. Every try has a larger zxid than all that was known before the first.
-//  2. Of a session the servers take nothing any more that comes by an earlier connection, so each try is executed, or
-//     is not, before the repeat is refused.
-//  3. The refusal is a transaction, too, and the read shows the tree as it is after that, at whatever member.
+//  2. The servers ignore requests of a session from its earlier connections, so the fate of each try is final before
+//     the repeat is refused.
+//  3. The refusal is a transaction, too, and the read shows the tree after it, at whatever member.
 //
-// In a later session it reports false: an earlier one that could not be closed may still have a try under way.
+// In a later session it reports false: a try of an earlier session that could not be closed may still be executed.
 func (r *run[T]) older(zxid int64) bool { return zxid <= r.before && r.e == r.first }
 
-// anew continues after it has been proved that no try was executed: there is no doubt any more, and the request is sent
-// again for the server's own answer.
+// anew resets the doubt after proof that no try was executed, so that the request is sent again and the server's own
+// reply counts.
 func (r *run[T]) anew() (v T, again bool, _ error) {
 	r.unknown = nil
 	return v, true, nil
@@ -241,7 +240,7 @@ func (r *run[T]) stepAfter(err error) step[T] {
 	return r.after(err)
 }
 
-// decide says what follows from err; step is the step for it, or nil.
+// decide returns the reaction to err; step is the step for it, or nil.
 func (r *run[T]) decide(err error, step step[T], steps int) decision {
 	return situation{
 		class: classOf(err), helps: step != nil, steps: steps, policy: r.doubt,
@@ -269,8 +268,8 @@ func (r *run[T]) fail(err error) error {
 	return opError(r.name, r.path, err)
 }
 
-// abort ends an operation after a function of the user's has ended its goroutine. It does not report the end
-// if the end was just being reported.
+// abort ends an operation after a user function has ended its goroutine. It does not report the end if the end was just
+// being reported.
 func (r *run[T]) abort() {
 	r.disarm()
 	if !r.told {

@@ -36,10 +36,10 @@ func (b SetDataBuilder) Uncompressed() SetDataBuilder { b.pack = packNo; return 
 // the given one, with exactly these data, written since the call began, the call succeeds. Otherwise it fails
 // as without Idempotent.
 //
-// If the node did not have the given version in the first place, the error is ErrBadVersion, whatever the
-// data: of several clients that set one version, one succeeds. There is an exception: somebody else may write
-// exactly the same data while the reply is lost, or so shortly before the call that this client had not
-// learned of it. To tell the writes apart, put the client's name into the data.
+// If the node did not have the given version in the first place, the error is ErrBadVersion, whatever the data: of
+// several clients that set one version, one succeeds. There is an exception: another client may write exactly the same
+// data while the reply is lost, or so shortly before the call that this client had not seen its transaction. To tell
+// the writes apart, put the client's name into the data.
 //
 // Idempotent needs permission to read the node. Without a version it has no effect. Curator's idempotent
 // accepts the next version with the same data, whoever wrote them and when.
@@ -47,16 +47,16 @@ func (b SetDataBuilder) Idempotent() SetDataBuilder { b.again = true; return b }
 
 // ForPath replaces the data and returns the node's new Stat. Nil data means the client's default data.
 //
-// After an unknown outcome the write is repeated as the retry policy says. With a version it cannot take
-// effect twice. If the repeat fails with ErrBadVersion, the client reads the node, in the same session. If the node was not
-// changed since the call began, or only to the next version after the given one, with other data, no try was executed, and
-// the error is ErrBadVersion. Else the first try may have succeeded: without Idempotent the error is then
+// After an unknown outcome the write is repeated as the retry policy says. With a version it cannot take effect twice.
+// If the repeat fails with ErrBadVersion, the client reads the node, in the same session. If the node was not changed
+// since the call began, or only to the next version after the given one, with other data, no try was executed, and the
+// error is ErrBadVersion. Otherwise the first try may have succeeded: without Idempotent the error is then
 // ErrConnectionLoss (outcome unknown). Without a version a repeat may overwrite the write of another client in between.
 func (b SetDataBuilder) ForPath(ctx context.Context, path string, data []byte) (Stat, error) {
 	return foreground(ctx, b.operation(path, data))
 }
 
-// InBackground makes ForPath return at once.
+// InBackground makes ForPath return immediately.
 func (b SetDataBuilder) InBackground() BackgroundWithData[SetDataBuilder, Stat] {
 	return BackgroundWithData[SetDataBuilder, Stat]{b}
 }
@@ -97,13 +97,13 @@ func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 }
 
 // notSet reports whether a node that was read proves that no try has set its data with this version: it was not changed
-// since, or only by the change after that version, which has left other data. same says that the data are the same.
+// since, or only by the change after that version, which has left other data (same is false).
 func notSet[T any](r *run[T], stat Stat, version int32, same bool) bool {
 	return r.older(stat.Mzxid) || r.older(stat.Czxid) && stat.Version == version+1 && !same
 }
 
-// compare reads a node after the ambiguous error met. It returns no error if ours accepts its Stat; same says whether the
-// node has the data. there is false if the node does not exist.
+// compare reads a node after the ambiguous error met. It returns no error if ours accepts its Stat; same reports
+// whether the node has the data. there is false if the node does not exist.
 func (c *Client) compare(
 	ctx context.Context, e *epoch, full string, data []byte, met error, ours func(stat Stat, same bool) bool,
 ) (stat Stat, there bool, _ error) {

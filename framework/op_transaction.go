@@ -20,17 +20,17 @@ type TransactionResult struct {
 	// Stat is the Stat of a node changed by setData, or of a container or TTL node created. For other creates
 	// servers return none.
 	Stat Stat
-	// Err is why this operation made the transaction fail. It is nil for the operations before that, and
-	// ErrNotAttempted for those after it.
+	// Err is set if the transaction failed: the error of the operation that failed, nil for the operations before it,
+	// and ErrNotAttempted for the operations after it.
 	Err error
 }
 
 // ErrNotAttempted is the error of the operations after the operation that made a transaction fail.
 var ErrNotAttempted = named("not attempted: an earlier operation of the transaction failed")
 
-// TransactionError says which operation made a transaction fail. Find it with errors.As.
+// TransactionError is the error of the operation that made a transaction fail. Find it with errors.As.
 type TransactionError struct {
-	// Index is the operation's place, from 0, in the order in which the operations were given.
+	// Index is the operation's index, from 0, among the given operations.
 	Index int
 	// Op is "create", "delete", "setData" or "check".
 	Op  string
@@ -43,17 +43,16 @@ func (e *TransactionError) Error() string {
 
 func (e *TransactionError) Unwrap() error { return e.Err }
 
-// Transaction executes the operations as one: all of them or none, and nobody sees a part. It returns their
-// results in order. A missing root of a namespace is created first, outside the transaction, as for a single
-// operation.
+// Transaction executes the operations atomically: all of them or none, and no client sees a part. It returns their
+// results in order. A missing root of a namespace is created first, outside the transaction, as for a single operation.
 //
 // If the server refuses an operation, the error is an *OpError with that operation's path. It contains a
-// [*TransactionError] with the operation's index, and matches the reason, ErrBadVersion for example. The
-// results then say for each operation what happened. Any other error comes without results.
+// [*TransactionError] with the operation's index, and matches the reason, ErrBadVersion for example. The results then
+// have the outcome of each operation. Any other error comes without results.
 //
-// The transaction is repeated as the retry policy says if it was certainly not executed. After an unknown
-// outcome it is not repeated, since a repeat could fail because the first try succeeded: the error is
-// ErrConnectionLoss. [Client.IdempotentTransaction] is repeated then, too.
+// The transaction is repeated as the retry policy says if it was certainly not executed. After an unknown outcome it is
+// not repeated, since a repeat could fail because the first try succeeded: the error is ErrConnectionLoss.
+// [Client.IdempotentTransaction] repeats in that case, too.
 //
 // The whole request must fit into the server's packet limit, otherwise the error is ErrTooLarge. Without
 // operations the error is ErrBadArguments. Corresponds to Curator's transaction().forOperations.
@@ -103,8 +102,8 @@ func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 	return o
 }
 
-// makeRoot returns the step that creates a missing root of a namespace. It returns nil unless the root is why
-// the transaction was refused, and the refused operation would create the root outside a transaction.
+// makeRoot returns the step that creates a missing root of a namespace. It returns nil unless the transaction was
+// refused for the missing root, and the refused operation would create the root outside a transaction.
 func (t transaction) makeRoot(err error) step[txResults] {
 	op := t.refusedBy(err)
 	if op == nil || !errors.Is(err, ErrNoNode) || op.c.view.namespace == "" ||
@@ -118,7 +117,7 @@ func (t transaction) makeRoot(err error) step[txResults] {
 		case failed != nil:
 			return none, false, failed
 		case made, op.full == prefix, zkpath.Parent(op.full) == prefix:
-			// Somebody else may have created the root meanwhile.
+			// Another client may have created the root in the meantime.
 			return none, true, nil
 		}
 		return none, false, err
@@ -134,8 +133,7 @@ func (t transaction) refusedBy(err error) *TransactionOp {
 	return &t[refused.Index]
 }
 
-// decode returns the results, also those of a refused transaction: its reply has a header that says success,
-// too.
+// decode returns the results, also of a refused transaction, whose reply header reports success, too.
 func (t transaction) decode(_ int64, body []byte) ([]TransactionResult, error) {
 	res := jute.MultiResponse{Asked: len(t)}
 	if err := decode(body, res.Fields); err != nil {
@@ -212,7 +210,7 @@ type TransactionCreate struct {
 // WithMode sets the kind of node. Default [Persistent].
 func (b TransactionCreate) WithMode(mode CreateMode) TransactionCreate { b.node.mode = mode; return b }
 
-// WithTTL says how long a node of a TTL mode lives after its last change, in whole milliseconds.
+// WithTTL sets the time after its last change at which the servers delete a node of a TTL mode, in whole milliseconds.
 func (b TransactionCreate) WithTTL(ttl time.Duration) TransactionCreate { b.node.ttl = ttl; return b }
 
 // WithACL sets the node's ACL. Default: the ACL from the client's ACL provider.

@@ -16,18 +16,17 @@ import (
 // the error of an unknown outcome, as Transaction does. A refusal before any reply was lost is returned,
 // whatever the nodes contain.
 //
-// There is an exception: somebody else may do exactly the same while the reply is lost, or so shortly before
-// the call that this client had not learned of it. To tell the transactions apart, put the client's name into
-// the data of one of the nodes.
+// There is an exception: another client may execute exactly the same transaction while the reply is lost, or so shortly
+// before the call that this client had not seen it. To tell the transactions apart, put the client's name into the data
+// of one of the nodes.
 //
-// A repeat must not take effect after a first try that did. So something in the transaction has to make the
-// server refuse the repeat: the create of a node that stays, the delete of a node that is not created anew,
-// or a version. Otherwise the error is ErrBadArguments. (A delete without a version may meet a node that
-// somebody else has created anew in between.) Sequential creates are ErrBadArguments, too, because their
-// nodes could not be told apart.
+// A repeat must not take effect after a successful first try. So something in the transaction has to make the server
+// refuse the repeat: the create of a node that stays, the delete of a node that is not created again, or a version.
+// Otherwise the error is ErrBadArguments. (A delete without a version may delete a node that another client has
+// re-created in between.) Sequential creates are ErrBadArguments, too, because their nodes could not be told apart.
 //
-// The client needs permission to read the nodes. If a result was found by reading, its Stat is that of the
-// node after the whole transaction. Curator has no such operation.
+// The client needs permission to read the nodes. If a result was found by reading, its Stat is the node's Stat after
+// the whole transaction. Curator has no such operation.
 func (c *Client) IdempotentTransaction(
 	ctx context.Context, ops ...TransactionOp,
 ) ([]TransactionResult, error) {
@@ -75,7 +74,7 @@ func (t transaction) found(nodes map[string]seen) []TransactionResult {
 	return results
 }
 
-// mark is the state in which a transaction leaves a node.
+// mark is the state of a node after a transaction.
 type mark struct {
 	made, gone bool
 	ephemeral  bool
@@ -84,7 +83,7 @@ type mark struct {
 	version    int32 // -1: not known
 }
 
-// marks are the states in which a transaction leaves its nodes, by their full paths.
+// marks has the states of the nodes after a transaction, by their full paths.
 type marks map[string]mark
 
 // marksOf returns the marks of operations, or the reason why the operations cannot be repeated.
@@ -158,7 +157,7 @@ type seen struct {
 	stat  Stat
 }
 
-// look reads the nodes on which a transaction leaves a mark.
+// look reads the nodes that a transaction changes.
 func (c *Client) look(ctx context.Context, e *epoch, left marks) (map[string]seen, error) {
 	var paths []string
 	var calls []*wire.Call
@@ -186,8 +185,8 @@ func (c *Client) look(ctx context.Context, e *epoch, left marks) (map[string]see
 	return found, nil
 }
 
-// contradicted reports whether a node found proves that the transaction was not executed: one that it would have made or
-// deleted is older, or one that it would have written was not changed since.
+// contradicted reports whether a node found proves that the transaction was not executed: a node that it would have
+// made or deleted is older, or a node that it would have written was not changed since.
 func (left marks) contradicted(found map[string]seen, older func(zxid int64) bool) bool {
 	for path, m := range left {
 		n := found[path]

@@ -10,14 +10,14 @@ import (
 	"github.com/go-curator/curator/internal/chance"
 )
 
-// ops is what the operations of all views of a client share: the goroutines of the callbacks, the clean-ups,
+// ops has the parts that the operations of all views of a client share: the goroutines of the callbacks, the clean-ups,
 // and the count of the goroutines that work for operations. The core closes it after its last session.
 type ops struct {
 	log      *slog.Logger // writes to lines
 	apart    *slog.Logger // has its own lines, and refers to nothing of the client
 	workers  workers
 	desk     desk   // for the user's operations
-	own      desk   // for operations of recipes and caches, which never wait for one of the user's
+	own      desk   // for operations of recipes and caches, which never wait for user operations
 	hooks    serial // calls hooks on behalf of goroutines that must not wait
 	lines    lines
 	cleanups cleanups
@@ -59,8 +59,8 @@ type workers struct {
 	idle chan struct{} // nil before close, and closed when the last goroutine has ended; guarded by mu
 }
 
-// spawn runs f on a new goroutine. After close nobody waits for f any more: by then f can only run callbacks
-// of operations on a closed client.
+// spawn runs f on a new goroutine. After close, f is not waited for: by then it can only run callbacks of operations on
+// a closed client.
 func (w *workers) spawn(f func()) {
 	w.mu.Lock()
 	counted := w.idle == nil || w.n > 0
@@ -100,9 +100,9 @@ func (w *workers) close() {
 	<-idle
 }
 
-// serial runs functions one after the other, in the order in which they were put, on a goroutine that lives
-// as long as there are any. put never waits, and never runs a function itself. A function that ends the
-// goroutine (runtime.Goexit) ends only itself: another goroutine continues with the next function.
+// serial runs functions one after the other, in the order of put, on a goroutine that ends when none is left. put never
+// waits, and never runs a function itself. A function that ends the goroutine (runtime.Goexit) ends only itself:
+// another goroutine continues with the next function.
 type serial struct {
 	spawn func(func())
 
@@ -125,7 +125,7 @@ func (s *serial) put(calls ...func()) {
 	s.goOn()
 }
 
-// keep reserves a place in the queue, for fill. Functions put from now on run after those of that place.
+// keep reserves a place in the queue, for fill. Functions put from now on run after the functions of that place.
 func (s *serial) keep() (place int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

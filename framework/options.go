@@ -16,16 +16,15 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// ErrInvalidOption says that an option of [New] has a value that cannot work. The message says which value to
-// give instead.
+// ErrInvalidOption means that an option of [New] has a value that cannot work. The message has the remedy.
 var ErrInvalidOption = named("invalid option")
 
-// Option changes what [New] makes. Leave an option out to get its default.
+// Option configures the client that [New] makes. Leave an option out to get its default.
 //
-// New refuses with ErrInvalidOption: nil options, nil functions and values, empty names and lists, and times
-// and sizes that are not positive. Zero is allowed only where the option says what it means; negative values
-// never are. If an option is given several times the last one counts, unless the option says otherwise.
-// Options copy their arguments.
+// New refuses with ErrInvalidOption: nil options, nil functions and values, empty names and lists, and times and sizes
+// that are not positive. Zero is allowed only where the option documents a meaning of zero; negative values never are.
+// If an option is given several times the last one counts, unless the option says otherwise. Options copy their
+// arguments.
 type Option func(*options) error
 
 // options is the configuration of a client. It does not change once New has returned.
@@ -75,7 +74,7 @@ type network struct {
 	readOnly bool
 	tracking bool
 	joinable func(host string) bool // nil: see trusted
-	spread   time.Duration          // limit of the random pause between a loss and the search, so that not all clients come at once
+	spread   time.Duration          // limits the random pause between a loss and the search, to spread reconnects
 }
 
 type limits struct {
@@ -160,17 +159,17 @@ func WithSessionTimeout(d time.Duration) Option {
 		d)
 }
 
-// WithConnectionTimeout says how long an operation waits for a connection. Then it fails with
-// ErrNotConnected, and the retry policy says whether to try again. The time counts from the operation's
-// beginning, or from the loss of the connection if that is later. Waiting in the queue of a busy connection
-// does not count; that wait ends with the operation's context or the session. Default 15 s.
+// WithConnectionTimeout limits the time for which an operation waits for a connection. Then it fails with
+// ErrNotConnected, and the retry policy decides whether to try again. The time counts from the operation's beginning,
+// or from the loss of the connection if that is later. Waiting in the queue of a busy connection does not count; that
+// wait ends with the operation's context or the session. Default 15 s.
 func WithConnectionTimeout(d time.Duration) Option {
 	return positive(d, "WithConnectionTimeout", func(o *options) *time.Duration { return &o.connectTimeout })
 }
 
-// WithDialTimeout says how long one attempt to connect to one server may take, including name resolution,
-// TLS, and ZooKeeper's handshake with its login. Default: a third of the session timeout, at most 5 s, so
-// that there is time for another server before the session is lost.
+// WithDialTimeout limits the time of one attempt to connect to one server, including name resolution, TLS, and
+// ZooKeeper's handshake with its login. Default: a third of the session timeout, at most 5 s, so that there is time for
+// another server before the session is lost.
 func WithDialTimeout(d time.Duration) Option {
 	return positive(d, "WithDialTimeout", func(o *options) *time.Duration { return &o.dialTimeout })
 }
@@ -179,40 +178,38 @@ func (o *options) dialLimit() time.Duration {
 	return cmp.Or(o.dialTimeout, min(o.sessionTimeout/3, 5*time.Second))
 }
 
-// WithClosingTimeout says how long [Client.Close] may take. Default 5 s.
+// WithClosingTimeout limits the time that [Client.Close] may take. Default 5 s.
 func WithClosingTimeout(d time.Duration) Option {
 	return positive(d, "WithClosingTimeout", func(o *options) *time.Duration { return &o.closeTimeout })
 }
 
-// WithRetry says when a failed operation is tried again. Give retry.RetryNTimes{} to turn retries off.
-// Default: retry.ExponentialBackoff{Base: time.Second, Retries: 3}, which Curator's examples use (Curator has
-// no default).
+// WithRetry sets the policy for repeating failed operations. Give retry.RetryNTimes{} to turn retries off. Default:
+// retry.ExponentialBackoff{Base: time.Second, Retries: 3}, which Curator's examples use (Curator has no default).
 func WithRetry(p retry.Policy) Option {
 	return checked(p != nil, func(o *options) { o.retry = p },
 		"WithRetry", "the policy is nil; give retry.RetryNTimes{} to repeat nothing")
 }
 
-// WithNamespace puts every path of the client below the node ns, as [Client.UsingNamespace] does. ns has no
-// leading slash; "" is no namespace. Default "".
+// WithNamespace puts every path of the client below the node ns, as [Client.UsingNamespace] does. ns has no leading
+// slash; "" means no namespace. Default "".
 func WithNamespace(ns string) Option { return func(o *options) error { o.namespace = ns; return nil } }
 
-// WithMaxFrame tells the client the servers' jute.maxbuffer, in bytes. A larger request fails with
-// ErrTooLarge and is not sent: the server would close the connection. Default 1048575.
+// WithMaxFrame sets the largest request, in bytes: the servers' jute.maxbuffer. A larger request fails with ErrTooLarge
+// and is not sent: the server would close the connection. Default 1048575.
 func WithMaxFrame(bytes int) Option {
 	return checked(bytes >= 1024 && bytes <= math.MaxInt32, func(o *options) { o.maxFrame = bytes },
 		"WithMaxFrame", "%d bytes is out of range; give the servers' jute.maxbuffer, which is 1048575 "+
 			"unless configured", bytes)
 }
 
-// WithMaxReply limits the answer to one request, in bytes. ZooKeeper has no limit of its own. In memory an
-// answer takes up to five times its size (a list of very short names does). If the answer is larger, the
-// operation fails with ErrReplyTooLarge and is not repeated: ask for less, with fewer reads in a
-// [Client.MultiRead] for example, or raise the limit. A node with too many children to list should be split.
+// WithMaxReply limits the answer to one request, in bytes. ZooKeeper itself sets no limit. In memory an answer takes up
+// to five times its size (for a list of very short names). If the answer is larger, the operation fails with
+// ErrReplyTooLarge and is not repeated: ask for less, with fewer reads in a [Client.MultiRead] for example, or raise
+// the limit. A node with too many children to list should be split.
 //
-// The client skips the rest of a larger answer, so the connection, the session and all holds go on. But an
-// answer that takes most of the session timeout to arrive costs the connection. Default 32 MiB, which is the
-// names of half a million children. The limit is never less than [WithMaxFrame]: what can be written can be
-// read.
+// The client skips the rest of a larger answer, so the connection, the session and all holds continue. But an answer
+// that takes most of the session timeout to arrive costs the connection. Default 32 MiB, enough for the names of half a
+// million children. The limit is never less than [WithMaxFrame], so that all data that can be written can be read.
 func WithMaxReply(bytes int) Option {
 	return checked(bytes >= 1024 && bytes <= math.MaxInt32, func(o *options) { o.maxReply = bytes },
 		"WithMaxReply", "%d bytes is out of range; give the size of the largest answer, or leave the "+
@@ -220,35 +217,34 @@ func WithMaxReply(bytes int) Option {
 		bytes)
 }
 
-// WithWindow limits how many requests are in flight at once. A request of more than 16 KiB counts as several.
-// Further requests wait in the client, in order. The client begins with 32, and keeps fewer in flight when
-// they delay answers by more than about a twenty-fourth of the session timeout.
+// WithWindow limits the number of requests in flight. A request of more than 16 KiB counts as several. Further requests
+// wait in the client, in order. The client begins with 32, and keeps fewer in flight when they delay answers by more
+// than about a twenty-fourth of the session timeout.
 //
-// So a program that sends many or large requests does not delay what keeps the session and its holds alive.
-// Three kinds of requests go ahead of all that wait: pings, the writes of [RuleHeartbeat], and the question
-// whether the server is standalone. All other requests keep their order, clean-ups and releases included:
-// what a program has sent under a lock is executed before the lock is released. Default 1000, the server's
-// own limit for all its clients together.
+// So a program that sends many or large requests does not delay the requests that keep the session and its holds alive.
+// Three kinds of requests go ahead of all that wait: pings, the writes of [RuleHeartbeat], and the question whether the
+// server is standalone. All other requests keep their order, clean-ups and releases included: the requests that a
+// program has sent under a lock are executed before the lock is released. Default 1000, the server's own limit for all
+// its clients together.
 func WithWindow(requests int) Option {
 	return checked(requests >= 1, func(o *options) { o.window = requests },
 		"WithWindow", "%d requests are too few; at least one must be allowed", requests)
 }
 
-// WithDefaultData sets the data of nodes that are created without data. That includes the nodes of recipes,
-// except a latch's and those of revocable locks. Missing parents are created empty, as in Curator. nil means
-// no data. Default: no data. (Curator writes the host's IP address.)
+// WithDefaultData sets the data of nodes that are created without data. That includes the nodes of recipes, except a
+// latch's and those of revocable locks. Missing parents are created empty, as in Curator. Default: nil, which means no
+// data. (Curator writes the host's IP address.)
 func WithDefaultData(data []byte) Option {
 	return func(o *options) error { o.defaultData = append([]byte{}, data...); return nil }
 }
 
-// WithLogger sets the logger for what happens to connections and sessions. The keys are server, session (in
-// hex), epoch and err. Passwords and credentials are never logged. Unprintable characters in names that
-// others have chosen are escaped. Default: nothing is logged.
+// WithLogger sets the logger for connections and sessions. The keys are server, session (in hex), epoch and err.
+// Passwords and credentials are never logged. Unprintable characters in names chosen by other clients are escaped.
+// Default: nothing is logged.
 //
-// The lines of the client, its recipes and its caches are queued for the handler in order, and handled on a
-// goroutine of their own, so a handler that blocks delays nobody else. Up to 1024 lines are queued. Further
-// lines are dropped, and a line says how many. Close waits for the earlier lines, as long as its context
-// allows.
+// The lines of the client, its recipes and its caches are queued for the handler in order, and handled on a separate
+// goroutine, so a handler that blocks delays only other lines. Up to 1024 lines are queued. Further lines are dropped,
+// and a line reports their number. Close waits for the earlier lines, as long as its context allows.
 func WithLogger(l *slog.Logger) Option {
 	return checked(l != nil, func(o *options) { o.logger = slog.New(plainHandler{l.Handler()}) },
 		"WithLogger", "the logger is nil; leave the option out to log nothing, or give slog.Default()")
@@ -271,8 +267,8 @@ func WithHooks(h Hooks) Option {
 // Dialer opens a network connection. It must end when ctx does.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// WithDialer sets the function that opens network connections. TLS, if configured, runs over them. Default:
-// TCP with keepalive; each attempt resolves the name anew.
+// WithDialer sets the function that opens network connections. TLS, if configured, runs over them. Default: TCP with
+// keepalive; each attempt resolves the name again.
 func WithDialer(dial Dialer) Option {
 	return checked(dial != nil, func(o *options) { o.dial = dial },
 		"WithDialer", "the dialer is nil; leave the option out for TCP")
@@ -298,9 +294,9 @@ func WithTLS(cfg *tls.Config) Option {
 func WithReadOnly() Option { return func(o *options) error { o.readOnly = true; return nil } }
 
 // WithAuth adds a credential that every connection presents before anything else: WithAuth("digest",
-// []byte("user:password")). It can be given several times. (In Curator the last call replaces the earlier
-// ones.) Credentials are never logged. Without TLS they cross the network in clear, and the log says so
-// once, at the first connection that leaves the machine.
+// []byte("user:password")). It can be given several times. (In Curator the last call replaces the earlier ones.)
+// Credentials are never logged. Without TLS they cross the network in clear, which is logged once, at the first
+// connection that leaves the machine.
 func WithAuth(scheme string, auth []byte) Option {
 	why := ""
 	switch {
@@ -315,7 +311,7 @@ func WithAuth(scheme string, auth []byte) Option {
 	}, "WithAuth", "%s", why)
 }
 
-// WithACLProvider says which ACL a new node gets if the operation names none. [WithDefaultACL] and
+// WithACLProvider sets the source of a new node's ACL if the operation names none. [WithDefaultACL] and
 // [WithContenders] also set this; the last of the three counts. Default: [OpenACL] for all nodes.
 func WithACLProvider(p ACLProvider) Option {
 	return checked(p != nil, func(o *options) { o.aclProvider, o.directoryACL, o.aboveACL = p, nil, nil },
@@ -335,12 +331,12 @@ func WithRule(r Rule) Option {
 		"WithRule", "there is no %v; choose RuleAuto, RuleBound or RuleHeartbeat", r)
 }
 
-// WithStaleServerBound sets D: how long a member of an ensemble may go on answering its clients after it has
-// lost its leader, or the leader its quorum. D is (syncLimit + 1.5) × tickTime of the servers; (2 × syncLimit + 1.5) ×
-// tickTime where links between members fail one way and later the other, or five members may be cut apart twice in a row;
-// and a tick more behind an observer master. The client recognises a standalone server, which needs no bound. 0
-// means that members stop answering at once. Default 13 s, for syncLimit=5 and tickTime=2000; for the Docker
-// image (syncLimit=2) 7 s is enough. If tickTime is longer than 2 s, give [WithServerTick], too.
+// WithStaleServerBound sets D, the longest time for which a member of an ensemble may continue answering its clients
+// after it has lost its leader, or the leader its quorum. D is (syncLimit + 1.5) × tickTime of the servers; (2 ×
+// syncLimit + 1.5) × tickTime where links between members fail one way and later the other, or five members may be cut
+// apart twice in a row; and a tick more behind an observer master. The client recognises a standalone server, which
+// needs no bound. 0 means that members stop answering immediately. Default 13 s, for syncLimit=5 and tickTime=2000; for
+// the Docker image (syncLimit=2) 7 s is enough. If tickTime is longer than 2 s, give [WithServerTick], too.
 func WithStaleServerBound(d time.Duration) Option {
 	return checked(d >= 0, func(o *options) { o.bound = d },
 		"WithStaleServerBound", "%v is negative; give (syncLimit + 1.5) × tickTime of the servers", d)
@@ -354,10 +350,9 @@ func WithServerTick(d time.Duration) Option {
 	return positive(d, "WithServerTick", func(o *options) *time.Duration { return &o.tick })
 }
 
-// WithSafetyMargin shortens the time for which a hold is valid. The margin covers the scheduling of this
-// process and the difference between two clocks' rates. It also gives the work under the hold time to stop
-// before the servers can give the lock to somebody else. (What the client itself does then is a matter of
-// [WithFenceGrace].) 0 means no margin.
+// WithSafetyMargin shortens the time for which a hold is valid. The margin covers the scheduling of this process and
+// the difference between two clocks' rates. It also gives the work under the hold time to stop before the servers can
+// give the lock to another client. (See [WithFenceGrace] for the client's own actions after a loss.) 0 means no margin.
 //
 // Default: a tenth of the session timeout, at least 10 ms and at most 1 s.
 func WithSafetyMargin(d time.Duration) Option {
@@ -366,15 +361,14 @@ func WithSafetyMargin(d time.Duration) Option {
 			"out", d)
 }
 
-// WithFenceGrace sets the pause between the loss of a session and the beginning of the next session. When the
-// next session begins, the client closes what may be left of the old session at the server, over a second
-// connection. So the locks of the old session are passed on sooner. The pause gives their holders time to
-// stop before the client itself lets somebody else have them. Until the pause is over there is no connection.
-// 0 means no pause.
+// WithFenceGrace sets the pause between the loss of a session and the beginning of the next session. When the next
+// session begins, the client closes the old session at the server, if it may still be alive there, over a second
+// connection. So the locks of the old session are passed on sooner. The pause gives their holders time to stop before
+// the client itself passes them on. There is no connection during the pause. 0 means no pause.
 //
-// Default: a tenth of the session timeout, at least 10 ms and at most 1 s; a quarter of that after a session
-// that a server has called expired, when others have had the locks for a while. [WithSafetyMargin] sets how
-// much time holders have if the servers expire the session first.
+// Default: a tenth of the session timeout, at least 10 ms and at most 1 s; a quarter of that after a session that a
+// server has reported expired, when other clients have had the locks for a while. [WithSafetyMargin] sets the time that
+// holders have if the servers expire the session first.
 func WithFenceGrace(d time.Duration) Option {
 	return checked(d >= 0, func(o *options) { o.fenceGrace = d }, "WithFenceGrace", "%v is negative; give "+
 		"0 or more", d)

@@ -12,8 +12,8 @@ import (
 // Session is one ZooKeeper session of a client; the client numbers its sessions by epoch. Every ephemeral
 // node belongs to one session. Safe for concurrent use.
 //
-// Recipes take a Session, work through its [Session.Client], and call [Session.Hold] for what they are
-// granted. So nothing that begins in one session ends in another.
+// Recipes take a Session, work through its [Session.Client], and call [Session.Hold] for each grant. So nothing that
+// begins in one session ends in another.
 type Session struct {
 	e *epoch
 	c *Client
@@ -37,7 +37,7 @@ func (s *Session) Epoch() int64 {
 	return s.e.n
 }
 
-// ID returns the id by which the servers know the session: the ephemeralOwner of its nodes.
+// ID returns the servers' id of the session, the ephemeralOwner of its nodes.
 func (s *Session) ID() int64 {
 	if s.none() {
 		return 0
@@ -70,13 +70,13 @@ func (s *Session) Context() context.Context {
 	return s.e.ctx
 }
 
-// Done is closed when the session is over.
+// Done is closed when the session has ended.
 func (s *Session) Done() <-chan struct{} { return s.Context().Done() }
 
-// WaitQuorum returns nil as soon as the session is connected to a server with a quorum; only then can
-// anything be written or held. (With [WithReadOnly] the client also connects to servers without a quorum.) It
-// returns ErrSessionLost or ErrClosed when the session is over. When ctx ends first, the error matches
-// ErrNotConnected and ctx.Err().
+// WaitQuorum returns nil as soon as the session is connected to a server with a quorum; only then can anything be
+// written or held. (With [WithReadOnly] the client also connects to servers without a quorum.) It returns
+// ErrSessionLost or ErrClosed when the session has ended. When ctx ends first, the error matches ErrNotConnected and
+// ctx.Err().
 func (s *Session) WaitQuorum(ctx context.Context) error {
 	if s.none() {
 		return ErrNoClient
@@ -154,16 +154,16 @@ func (c *Client) sessionOf(e *epoch) (s *Session, changed <-chan struct{}) {
 	return s, nil
 }
 
-// InSession runs f in one session. What f does through the client of its [Session] is executed in that
-// session or fails with ErrSessionLost; nothing continues in the next session. f's context ends with ctx and
-// with the session, in that case with the cause ErrSessionLost or ErrClosed.
+// InSession runs f in one session. An operation of f through the client of its [Session] is executed in that session or
+// fails with ErrSessionLost; nothing continues in the next session. f's context ends with ctx and with the session, in
+// that case with the cause ErrSessionLost or ErrClosed.
 //
 // InSession waits for a session as [Client.SessionSoon] does. If the session is alive when f returns, it
 // returns f's error. If the session has ended, it returns an error that matches ErrSessionLost (ErrClosed if
 // the client was closed), whatever f returned: ephemeral nodes that f made are gone, or about to be.
 //
-// If ctx ends meanwhile, f has to remove what it has made, with a context that has not ended: an ephemeral
-// node stays as long as the session.
+// If ctx ends first, f has to remove its nodes, with a context that has not ended: an ephemeral node stays as long as
+// the session.
 //
 // This is Curator's SessionFailRetryLoop with Mode.FAIL. For Mode.RETRY, which runs everything again in the
 // next session, call InSession in a retry.Do that repeats ErrSessionLost; see the example.

@@ -22,10 +22,10 @@ type epoch struct {
 	ctx    context.Context // ends with the session; its cause is ErrSessionLost or ErrClosed
 	cancel context.CancelCauseFunc
 
-	// Of the manager's goroutine:
-	probing  bool         // a read of configPath is under way
-	refusals int          // how many reads of configPath in a row were refused for a passing reason
-	logged   wire.Servers // what was assumed about the servers when that was logged last
+	// Owned by the manager's goroutine:
+	probing  bool         // a read of configPath is in flight
+	refusals int          // number of reads of configPath in a row that were refused for a passing reason
+	logged   wire.Servers // the assumptions about the servers as last logged
 
 	mu        sync.Mutex  // never held while wire is called
 	changed   flow.Signal // a field below has changed
@@ -45,9 +45,8 @@ func (e *epoch) change(f func()) {
 	e.changed.Fire()
 }
 
-// connected says whether the session has a connection to a member with a quorum. The epoch notes a loss
-// before the loss is announced: code that learns of it from the end of a hold must not be told that the
-// client is connected.
+// connected reports whether the session has a connection to a member with a quorum. The epoch records a loss before the
+// loss is announced: so code that runs at the end of a hold does not find the client connected.
 func (e *epoch) connected() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -64,7 +63,7 @@ func (e *epoch) held() []*Hold {
 	return holds
 }
 
-// isOver says whether a transport error means that the session has ended.
+// isOver reports whether a transport error means that the session has ended.
 func (e *epoch) isOver(err error) bool {
 	return e.ctx.Err() != nil || errors.Is(err, wire.ErrSessionLost) || errors.Is(err, wire.ErrClosed)
 }
@@ -182,7 +181,7 @@ func (c *Client) epochView() *epoch {
 	return c.core.epochLast()
 }
 
-// epochOf returns the epoch in which this view's operations run now.
+// epochOf returns the epoch for this view's operations now.
 func (c *Client) epochOf() (*epoch, error) {
 	if c.none() {
 		return nil, ErrNoClient

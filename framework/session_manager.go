@@ -16,9 +16,8 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// manager is the goroutine that owns the epochs. All events are put into its inbox as functions. It asks the
-// state machine what an event means, and carries that out. It never waits for anything but its inbox and its
-// timers.
+// manager is the goroutine that owns the epochs. All events are put into its inbox as functions. It passes each event
+// to the state machine and carries out the effects. It waits only for its inbox and its timers.
 type manager struct {
 	core  *core
 	inbox *flow.Queue[func()]
@@ -159,7 +158,7 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 	})
 	if !c.setEpoch(e) {
 		e.cancel(ErrClosed)
-		session.Abort(ErrClosed) // Close speaks of the session before, and says that it does not know
+		session.Abort(ErrClosed) // Close reports on the session before this one: ErrUnacknowledged
 		session.Wait()
 		return nil
 	}
@@ -212,7 +211,7 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 	case wire.AuthFailed:
 		ev.Err = refusal(ev.Err)
 		m.tellFailure(log, slog.LevelError, "authentication failed; trying again", ev)
-		e.change(func() {}) // wakes those who do not wait while every server refuses
+		e.change(func() {}) // wakes the waiters that give up while every server refuses
 	case wire.Failed:
 		if !errors.Is(ev.Err, errTooEarly) {
 			ev.Err = refusal(c.readable(ev.Err))
@@ -229,14 +228,14 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 func (m *manager) lost(log *slog.Logger, e *epoch, ev wire.Event) {
 	why := e.endCause()
 	if m.state.closed {
-		e.cancel(why) // nobody needs to wait for the session any more
+		e.cancel(why) // waits for the session end
 		return
 	}
 	log.Warn("session lost, and what was held in it; opening the next one", "err", ev.Err)
 	fences := e.wire.Unfenced()
 	if e.wire.Agreed() {
-		// No request of the session is under way any more after twice its timeout: once for the last request
-		// that a server may have seen, once for that server's own clock.
+		// No request of the session is in flight any more after twice its timeout: once for the last request that a
+		// server may have seen, once for that server's own clock.
 		left, grace := 2*e.wire.Timeout(), m.core.cfg.grace(e.wire.Timeout(), ev.Err)
 		if errors.Is(ev.Err, wire.ErrExpired) {
 			// A leader may call a session expired before the others have agreed, but it does not lead for
@@ -290,7 +289,7 @@ func refusal(err error) error {
 	return err
 }
 
-// readable adds to a connection's error what the operator should look at.
+// readable adds a hint for the operator to a connection's error.
 func (c *core) readable(err error) error {
 	if errors.Is(err, wire.ErrHungUp) && !c.cfg.encrypts() {
 		return fmt.Errorf("%w (perhaps the server is not serving yet, or its secureClientPort was given, "+

@@ -17,17 +17,16 @@ const (
 	NeverConnected State = iota
 	// Connected is announced once in a client's life: for its first connection to a server with a quorum.
 	Connected
-	// Suspended says that the connection is lost. The session may survive; leaders and lock holders should
-	// pause.
+	// Suspended means that the connection is lost. The session may survive; leaders and lock holders should pause.
 	Suspended
-	// Reconnected says that the client is connected again: to the same session or, if the epoch has grown, to
-	// a new session.
+	// Reconnected means that the client is connected again: to the same session or, if the epoch has grown, to a new
+	// session.
 	Reconnected
-	// Lost says that the session is over: its ephemeral nodes and watches are gone, or about to be. No hold
-	// of that epoch is valid any more.
+	// Lost means that the session has ended: its ephemeral nodes and watches are gone, or about to be. No hold of that
+	// epoch is valid any more.
 	Lost
-	// ReadOnly says that the connected server has no quorum: it serves reads, which may be old. This state
-	// occurs only with [WithReadOnly].
+	// ReadOnly means that the connected server has no quorum: it serves reads, which may be old. This state occurs only
+	// with [WithReadOnly].
 	ReadOnly
 )
 
@@ -43,10 +42,10 @@ func nameOf[T ~int8 | ~int32](kind string, v T, names ...string) string {
 	return names[v]
 }
 
-// IsConnected says whether a server can be reached in this state: Connected, Reconnected and ReadOnly.
+// IsConnected reports whether a server can be reached in this state: Connected, Reconnected and ReadOnly.
 func (s State) IsConnected() bool { return s == Connected || s == Reconnected || s == ReadOnly }
 
-// StateChange is a state, and the session in which it began.
+// StateChange is a state and the epoch in which it began.
 type StateChange struct {
 	State State
 	// Epoch counts the client's sessions from 1. When it has grown, the ephemeral nodes of the previous
@@ -56,11 +55,11 @@ type StateChange struct {
 
 func (c StateChange) String() string { return fmt.Sprintf("%v in epoch %d", c.State, c.Epoch) }
 
-// machine is the connection-state machine as a value. It has no side effects: next returns what is to be
-// done, in order.
+// machine is the connection-state machine as a value. It has no side effects: next returns the effects to carry out, in
+// order.
 type machine struct {
 	epoch   int64       // the live epoch, from 1
-	last    StateChange // what was announced last
+	last    StateChange // last announced
 	greeted bool        // Connected has been announced
 	closed  bool
 }
@@ -92,7 +91,7 @@ const (
 	doLose
 	// doOpen: open a session for the epoch.
 	doOpen
-	// doAnnounce: tell the subscribers.
+	// doAnnounce: report the change to the subscribers.
 	doAnnounce
 	// doClose: end everything of the epoch because the client is being closed.
 	doClose
@@ -195,7 +194,7 @@ func (b *board) announce(change StateChange) {
 	}
 }
 
-// hear has f called after each change until stop is called. f must never wait.
+// hear calls f after each change until stop is called. f must never wait.
 func (b *board) hear(f func()) (stop func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// view is how a *Client sees the tree: below which node, and in which epoch.
+// view is the part of the tree that a *Client sees, and the epoch of its operations.
 type view struct {
 	chroot    string       // of the connect string: "" or "/app"; others create and delete it
 	namespace string       // "" or "/ns"
@@ -20,7 +20,7 @@ type view struct {
 	fault     error        // the namespace is not valid: every operation fails with it
 	epoch     *epoch       // nil unless pinned
 	retry     retry.Policy // nil: the client's
-	own       bool         // callbacks are those of recipes, see ForRecipes
+	own       bool         // callbacks run on the goroutine for recipes, see ForRecipes
 }
 
 // newView returns the first view of a client. chroot and namespace may be empty.
@@ -56,11 +56,11 @@ func (v view) within(namespace string) view {
 	return v
 }
 
-// UsingNamespace returns a view of the client in which every path is below the node named ns: given paths are
-// below that node, and returned paths and those of events are relative to it. ns may have several levels
-// ("team/app"). "" gives the view without a namespace; the chroot of the connect string stays. ns replaces
-// the receiver's namespace and does not nest below it. The view shares everything with the client and need
-// not be closed. An invalid ns makes every operation of the view fail with ErrInvalidPath.
+// UsingNamespace returns a view of the client in which every path is below the node named ns: all paths, given,
+// returned and in events, are relative to that node. ns may have several levels ("team/app"). "" gives the view without
+// a namespace; the chroot of the connect string stays. ns replaces the receiver's namespace and does not nest below it.
+// The view shares everything with the client and need not be closed. An invalid ns makes every operation of the view
+// fail with ErrInvalidPath.
 //
 // The namespace's root node is created, as a container, when an operation first fails because the root is
 // missing. Corresponds to Curator's usingNamespace.
@@ -113,8 +113,8 @@ func (c *Client) userPath(full string) string {
 	return full
 }
 
-// root creates the namespace's root node, which may have been deleted since it was last created. made is
-// false if the root exists or there is no namespace.
+// root creates the namespace's root node, which may have been deleted since. made is false if the root exists or there
+// is no namespace.
 func (c *Client) root(ctx context.Context, e *epoch) (made bool, err error) {
 	if c.view.namespace == "" {
 		return false, nil
@@ -122,19 +122,17 @@ func (c *Client) root(ctx context.Context, e *epoch) (made bool, err error) {
 	return c.mkdirs(ctx, e, c.view.prefix, parents{mode: Container})
 }
 
-// ErrNoChroot says that the chroot, the path after the servers in the connect string, does not exist. It
-// matches ErrNoNode, too. A client never creates its chroot: with a misspelt chroot, two programs that mean
-// to share a tree would silently use two. Create the chroot once, with a client without a chroot, by hand, or
-// in the deployment.
+// ErrNoChroot means that the chroot, the path after the servers in the connect string, does not exist. It matches
+// ErrNoNode, too. A client never creates its chroot: with a misspelt chroot, two programs that mean to share a tree
+// would silently use two. Create the chroot once, with a client without a chroot, by hand, or in the deployment.
 var ErrNoChroot = named("the chroot of the connect string does not exist", ErrNoNode, zk.ErrNoNode)
 
 func (c *Client) noChroot() error {
 	return fmt.Errorf("%w: create %s, or correct the connect string", ErrNoChroot, c.view.chroot)
 }
 
-// absent adds the chroot to err if err says that a node does not exist. missing is the full path of that
-// node, or "" if it is not known. A node further down may be missing for any reason; then the chroot is only
-// mentioned.
+// absent adds the chroot to err if err is ErrNoNode. missing is the full path of the missing node, or "" if it is not
+// known. A node below the chroot may be missing for any reason; then the chroot is only mentioned.
 func (c *Client) absent(err error, missing string) error {
 	_, said := err.(*OpError) // an earlier step of several has said it already
 	switch {

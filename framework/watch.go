@@ -13,21 +13,21 @@ import (
 type EventType int8
 
 const (
-	// EventNodeCreated says that the node was created.
+	// EventNodeCreated reports that the node was created.
 	EventNodeCreated EventType = iota + 1
-	// EventNodeDeleted says that the node was deleted.
+	// EventNodeDeleted reports that the node was deleted.
 	EventNodeDeleted
-	// EventNodeDataChanged says that the node's data was set.
+	// EventNodeDataChanged reports that the node's data was set.
 	EventNodeDataChanged
-	// EventNodeChildrenChanged says that a child was created or deleted.
+	// EventNodeChildrenChanged reports that a child was created or deleted.
 	EventNodeChildrenChanged
-	// EventReset says, only to persistent watches, that changes may not have been reported: the connection
-	// was lost and is back, or more than [WatchBacklog] events were waiting to be received. It stands for all
-	// those changes. Events before it report earlier changes; events after it report later changes, or repeat
-	// some. Read again everything that the watch covers. Path is the path of the watch.
+	// EventReset reports, only to persistent watches, that changes may not have been reported: the connection was lost
+	// and is back, or more than [WatchBacklog] events were waiting to be received. It stands for all those changes.
+	// Events before it report earlier changes; events after it report later changes, or repeat some. Read again
+	// everything that the watch covers. Path is the path of the watch.
 	EventReset
-	// EventEnd is the last event of a watch whose session has ended. Err says why. To go on watching set a
-	// new watch.
+	// EventEnd is the last event of a watch whose session has ended. Err has the reason. To continue watching set a new
+	// watch.
 	EventEnd
 )
 
@@ -36,7 +36,7 @@ func (t EventType) String() string {
 		"NodeChildrenChanged", "Reset", "End")
 }
 
-// Event says that something has changed, not what it is now: read the node again.
+// Event reports that a node has changed, but not its new state: read the node again.
 type Event struct {
 	Type EventType
 	// Path is the path of the changed node, relative to the view's namespace and the chroot.
@@ -51,11 +51,11 @@ type Event struct {
 //
 // C and Stop are safe for concurrent use.
 type Watch struct {
-	// C delivers the events in order. It is closed after the first event (one-shot), after EventEnd
-	// (persistent), or by Stop. Events wait in memory for the receiver, for a persistent watch up to
-	// [WatchBacklog] of them. Then one EventReset, last in the queue, stands for the rest. A slow receiver
-	// delays nobody else. Close of the client closes C and drops what has not been received. C is nil if the
-	// watch has a callback, for which the same number of events wait.
+	// C delivers the events in order. It is closed after the first event (one-shot), after EventEnd (persistent), or by
+	// Stop. Events wait in memory for the receiver, for a persistent watch up to [WatchBacklog] of them. Then one
+	// EventReset, last in the queue, stands for the rest. A slow receiver delays no other. Close of the client closes C
+	// and drops the events that have not been received. C is nil if the watch has a callback, whose events wait up to
+	// the same limit.
 	C <-chan Event
 
 	c    *Client
@@ -73,20 +73,20 @@ type Watch struct {
 	closed bool // ch is closed; guarded by mu
 }
 
-// late is what a watch needs whose receiver can fall behind. Most watches are those of waiters, whose receivers cannot.
-// They do without it, and are that much smaller.
+// late has the state of a watch whose receiver can fall behind. Most watches are set by waiters, whose receivers
+// cannot: they do without it, to save memory.
 type late struct {
 	stopped chan struct{} // closed by Stop
-	queue   []Event       // events for which ch had no room; guarded by Watch.mu
-	backlog backlog       // counts the events of queue, or those that wait for fn; guarded by Watch.mu
+	queue   []Event       // events that did not fit into ch; guarded by Watch.mu
+	backlog backlog       // counts the events of queue, or the events that wait for fn; guarded by Watch.mu
 	pumping bool          // a goroutine empties queue and alone sends to ch; guarded by Watch.mu
 }
 
-// watching says which watch a builder sets, if any.
+// watching is the watch that a builder sets, if any.
 type watching struct {
 	wanted bool
 	fn     func(Event)
-	set    *WatchSet // instead of a watch of its own
+	set    *WatchSet // replaces a separate watch
 }
 
 func watched(f func(Event)) watching { return watching{wanted: f != nil, fn: f} }
@@ -270,7 +270,7 @@ func (w *Watch) event(we wire.WatchEvent) (ev Event, ok bool) {
 	return ev, true
 }
 
-// WatchMode says which nodes a persistent watch covers.
+// WatchMode selects the nodes that a persistent watch covers.
 type WatchMode int8
 
 const (
@@ -304,15 +304,15 @@ func (b AddWatchBuilder) WithMode(mode WatchMode) AddWatchBuilder { b.mode = mod
 // [Pending.Then] for where f runs. The Watch then only serves to stop it.
 func (b AddWatchBuilder) Watching(f func(Event)) AddWatchBuilder { b.fn = f; return b }
 
-// ForPath sets a watch on the node, which need not exist. The watch reports events in order until Stop, or
-// until the session ends, which it reports as EventEnd. It reports EventReset after each reconnect, because
-// servers do not tell persistent watches what they have missed, and when more than [WatchBacklog] events wait
-// to be received. The error is ErrUnimplemented before ZooKeeper 3.6, as of [Client.MultiRead].
+// ForPath sets a watch on the node, which need not exist. The watch reports events in order until Stop, or until the
+// session ends, which it reports as EventEnd. It reports EventReset after each reconnect, because servers do not send a
+// persistent watch the events that it has missed, and when more than [WatchBacklog] events wait to be received. The
+// error is ErrUnimplemented before ZooKeeper 3.6, as of [Client.MultiRead].
 func (b AddWatchBuilder) ForPath(ctx context.Context, path string) (*Watch, error) {
 	return foreground(ctx, b.operation(path))
 }
 
-// InBackground makes ForPath return at once.
+// InBackground makes ForPath return immediately.
 func (b AddWatchBuilder) InBackground() Background[AddWatchBuilder, *Watch] {
 	return Background[AddWatchBuilder, *Watch]{b}
 }
@@ -337,17 +337,16 @@ func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
 }
 
 const (
-	// WatchBacklog is how many events of one persistent watch can wait to be received: 16384. Further events
+	// WatchBacklog is the number of events of one persistent watch that can wait to be received: 16384. Further events
 	// become one EventReset.
 	WatchBacklog = 16 << 10
-	// WatchBacklogBytes is how many bytes the paths of those events can have in total: 4 MiB.
+	// WatchBacklogBytes limits the total size of the paths of those events: 4 MiB.
 	WatchBacklogBytes = 4 << 20
 )
 
-// backlog limits the events of a watch that have not been received. Without it, anybody with permission to
-// write below the watched path could fill the memory. The EventReset that stands for the rest is the last
-// waiting event, except for EventEnd. Until it is received no other event is added, since its receiver reads
-// everything again.
+// backlog limits the events of a watch that have not been received. Without it, every client that may write below the
+// watched path could fill the memory. The EventReset that stands for the rest is the last waiting event, except for
+// EventEnd. Until it is received no other event is added, since its receiver reads everything again.
 type backlog struct {
 	unbounded     bool // no limit, because the receiver never waits
 	events, bytes int
@@ -376,7 +375,7 @@ func (b *backlog) admit(ev Event, root string) (Event, bool) {
 	return ev, true
 }
 
-// received notes that the first waiting event was received.
+// received records that the first waiting event was received.
 func (b *backlog) received(ev Event) {
 	if b.unbounded {
 		return

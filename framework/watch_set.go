@@ -8,11 +8,10 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// WatchSet is many one-shot watches of a session with one callback, for a copy of thousands of nodes: each of
-// them takes about 200 bytes of memory, where a [Watch] takes about 500. Reads arm them by WatchedBy,
-// [WatchSet.Rearm] arms many at once. They survive reconnects within the session, as every one-shot watch
-// does, and end with it; the callback is not told of that end. Safe for concurrent use. For authors of
-// caches.
+// WatchSet is many one-shot watches of a session with one callback, for a copy of thousands of nodes: each of them
+// takes about 200 bytes of memory, where a [Watch] takes about 500. Reads arm them by WatchedBy, [WatchSet.Rearm] arms
+// many at once. They survive reconnects within the session, as every one-shot watch does, and end with it, without a
+// call of the callback. Safe for concurrent use. For authors of caches.
 type WatchSet struct {
 	s       *Session
 	members wire.WatchSet
@@ -58,9 +57,9 @@ func (b ExistsBuilder) WatchedBy(set *WatchSet) ExistsBuilder {
 	return b
 }
 
-// Drop ends the set's watches of the node at path: of its data, of its children, or both. If nobody else
-// needs them, they are removed from the server; Drop does not wait for that. A watch whose read has no answer
-// yet is not dropped. If several reads have armed watches of one kind on one path, Drop ends one of them.
+// Drop ends the set's watches of the node at path: of its data, of its children, or both. If no other watch needs them,
+// they are removed from the server; Drop does not wait for that. A watch whose read has no answer yet is not dropped.
+// If several reads have armed watches of one kind on one path, Drop ends one of them.
 func (w *WatchSet) Drop(path string, data, children bool) {
 	full, err := w.path(path)
 	if err != nil {
@@ -76,12 +75,12 @@ func (w *WatchSet) Drop(path string, data, children bool) {
 	w.s.e.wire.UnwatchPath(&w.members, full, kinds...)
 }
 
-// Rearm arms watches on nodes that were read without a watch, all by one request: of the data of some nodes,
-// and of the children of others. since is a [Session.Zxid] from before they were read. A watch whose node has
-// changed since then fires at once, and its callback is called before those of the Pending; so does one that
-// cannot be armed because there is a persistent watch on its path. Any event of the node that comes before
-// the result, also that of another watch, uses the watch up. If the request fails, none is armed. ErrTooLarge
-// if it does not fit into the server's packet limit.
+// Rearm arms watches on nodes that were read without a watch, all by one request: of the data of some nodes, and of the
+// children of others. since is a [Session.Zxid] from before they were read. A watch whose node has changed since then
+// fires immediately, and its callback is called before those of the Pending; so does a watch that cannot be armed
+// because there is a persistent watch on its path. Any event of the node that comes before the result, also that of
+// another watch, uses the watch up. If the request fails, none is armed. ErrTooLarge if it does not fit into the
+// server's packet limit.
 func (w *WatchSet) Rearm(ctx context.Context, since int64, data, children []string) *Pending[struct{}] {
 	o := &operation[struct{}]{opKind: opKind{name: "setWatches"}}
 	a := &rearming{set: w, since: since}
@@ -106,11 +105,11 @@ func (w *WatchSet) Rearm(ctx context.Context, since int64, data, children []stri
 
 func setWatches(*epoch) *wire.Call { return &wire.Call{Op: jute.OpSetWatches} }
 
-// Arm arms one-shot watches without reading the nodes, all by one request: of the data of nodes that are there,
-// and then of nodes that are not, for their creation. since is a [Session.Zxid] from before the nodes were seen:
-// a watch whose node has changed since then fires at once, perhaps before the Pending is done. If the request
-// fails, none is armed. Nothing shows whether the client may read the nodes: newer servers keep the events of
-// those that it may not. For authors of recipes.
+// Arm arms one-shot watches without reading the nodes, all by one request: of the data of existing nodes, and then of
+// missing nodes, for their creation. since is a [Session.Zxid] from before the nodes were seen: a watch whose node has
+// changed since then fires immediately, possibly before the Pending is done. If the request fails, none is armed.
+// Nothing shows whether the client may read the nodes: newer servers do not send the events of nodes that it may not
+// read. For authors of recipes.
 func (s *Session) Arm(ctx context.Context, since int64, there, absent []string) *Pending[[]*Watch] {
 	o := &operation[[]*Watch]{c: s.Client().ForRecipes(), opKind: opKind{name: "setWatches"}}
 	a := &armingAll{since: since, there: len(there)}
@@ -128,7 +127,7 @@ func (s *Session) Arm(ctx context.Context, since int64, there, absent []string) 
 	return background(ctx, o)
 }
 
-// armingAll arms watches of their own by setWatches, the first of them on nodes that are there.
+// armingAll arms single watches by setWatches, the first of them on existing nodes.
 type armingAll struct {
 	since   int64
 	watches []*Watch
@@ -163,7 +162,7 @@ type arming interface {
 	disarm()
 }
 
-// arming returns the watch for the result of a read, and what arms it; both nil if there is to be none.
+// arming returns the watch for the result of a read, and the object that arms it; both nil if none is wanted.
 func (s watching) arming(c *Client, kind wire.WatchKind, full string) (*Watch, arming) {
 	switch {
 	case s.set != nil:

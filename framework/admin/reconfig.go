@@ -53,8 +53,8 @@ func (b ReconfigBuilder) FromConfig(version int64) ReconfigBuilder { b.version =
 // ErrNewConfigNoQuorum, ErrBadArguments, ErrUnimplemented (a standalone server), and the errors that every
 // operation can return.
 //
-// The operation is repeated as the retry policy says if it was certainly not executed. After an unknown
-// outcome it is not repeated: [framework.Client.GetConfig] shows what became of it.
+// The operation is repeated as the retry policy says if it was certainly not executed. After an unknown outcome it is
+// not repeated: [framework.Client.GetConfig] shows whether it was executed.
 func (b ReconfigBuilder) ForEnsemble(ctx context.Context) (framework.EnsembleConfig, error) {
 	if err := b.fault(); err != nil && ctx != nil && !errors.Is(b.c.Err(), framework.ErrNoClient) {
 		return framework.EnsembleConfig{}, &framework.OpError{Op: "reconfig", Err: err}

@@ -9,14 +9,14 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// rounds limits how often a deletion starts again because others add nodes meanwhile.
+// rounds limits how often a deletion starts again because others have added nodes.
 const rounds = 16
 
-// Delete deletes a node and everything below it. It also succeeds if the node does not exist. It is not
-// atomic: others may see the tree partly deleted. Nodes that others delete meanwhile are no error. Nodes that
-// others add meanwhile are deleted, too, up to a limit (then the error matches framework.ErrNotEmpty). Each
-// flight of requests is repeated as the retry policy says. Any other refusal, such as framework.ErrNoAuth,
-// ends the call with part of the tree deleted. After any error it may be called again.
+// Delete deletes a node and everything below it. It also succeeds if the node does not exist. It is not atomic: others
+// may see the tree partly deleted. Nodes that others delete at the same time are skipped. Nodes that others add before
+// the end are deleted, too, up to a limit (then the error matches framework.ErrNotEmpty). Each flight of requests is
+// repeated as the retry policy says. Any other refusal, such as framework.ErrNoAuth, ends the call with part of the
+// tree deleted. After any error it may be called again.
 //
 // It sends hundreds of deletes at a time: one request for a node without children, three for any other node.
 // It keeps the paths of the nodes with children in memory. To delete "/", or the chroot, is
@@ -43,10 +43,10 @@ func Delete(ctx context.Context, c *framework.Client, path string) error {
 	return failed("deleteRecursively", path, err)
 }
 
-// DeleteChildren deletes everything below a node, and keeps the node. Otherwise it works like Delete, except
-// that nodes that others add meanwhile may stay. A node that does not exist has nothing below it. Emptying
-// "/" is framework.ErrBadArguments; a chroot can be emptied. Corresponds to Curator's ZKPaths.deleteChildren
-// without deleteSelf.
+// DeleteChildren deletes everything below a node, and keeps the node. Otherwise it works like Delete, except that nodes
+// added by others during the call may stay. A node that does not exist counts as empty. Emptying "/" is
+// framework.ErrBadArguments; a chroot can be emptied. Corresponds to Curator's ZKPaths.deleteChildren without
+// deleteSelf.
 func DeleteChildren(ctx context.Context, c *framework.Client, path string) error {
 	v, at, err := look(c, path)
 	if err == nil && at == "/" && v.chroot == "/" {
@@ -58,7 +58,7 @@ func DeleteChildren(ctx context.Context, c *framework.Client, path string) error
 	return failed("deleteChildren", path, err)
 }
 
-// deleteBelow deletes everything that is below a node now; nodes that others add meanwhile may stay.
+// deleteBelow deletes everything that is below a node now; nodes that others add later may stay.
 func (v view) deleteBelow(ctx context.Context, at string) error {
 	all := []string{at} // nodes with children, parents first
 	for next := 0; next < len(all); {

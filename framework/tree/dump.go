@@ -40,9 +40,9 @@ type dumpHeader struct {
 type dumpNode struct {
 	Path string `json:"path"` // relative to the root, which is "/"
 	Data []byte `json:"data,omitempty"`
-	// ACL is left out only if the header says that no node has one.
+	// ACL is left out only if, by the header, no node has an ACL.
 	ACL []dumpACL `json:"acl,omitempty"`
-	// For people who read the dump.
+	// For human readers of the dump.
 	Version  int32 `json:"version"`
 	Cversion int32 `json:"cversion"`
 	Ctime    int64 `json:"ctime"`
@@ -67,7 +67,7 @@ type dumpEnd struct {
 
 const dumpVersion = 1
 
-// Progress says how far a dump or a restore has come.
+// Progress is the progress of a dump or a restore.
 type Progress struct {
 	// Nodes counts the nodes written to the stream or to the tree. Bytes is the total length of their data.
 	Nodes, Bytes int64
@@ -95,24 +95,22 @@ func (b DumpBuilder) WithoutACL() DumpBuilder { b.noACL = true; return b }
 // WithProgress makes ForPath call f now and then, on its own goroutine; ForPath waits for f.
 func (b DumpBuilder) WithProgress(f func(Progress)) DumpBuilder { b.progress = f; return b }
 
-// ForPath writes the node and everything below it to w, in the order of [Walk], and returns what it
-// has written.
+// ForPath writes the node and everything below it to w, in the order of [Walk], and returns the numbers written.
 //
 //   - Data are written as they are stored, compressed or not.
-//   - Ephemeral nodes are left out. A line for each says so, and Progress counts them.
+//   - Ephemeral nodes are left out. The stream has a line for each, and Progress counts them.
 //   - /zookeeper, where the servers keep their own nodes, is left out unless path is /zookeeper or below.
 //     Restore does not write there.
-//   - Versions and times are written for information only. A restored node begins at version 0. A restored
-//     parent numbers its next sequential child by the children that it has had since the restore, so that
-//     number may be smaller than those in restored names.
-//   - Servers do not tell that a node is a container or has a TTL. Such a node is restored as a persistent
-//     node.
+//   - Versions and times are written for information only. A restored node begins at version 0. A restored parent
+//     numbers its next sequential child by the children that it has had since the restore, so that number may be
+//     smaller than the numbers in restored names.
+//   - Servers do not report whether a node is a container or has a TTL. Such a node is restored as a persistent node.
 //
-// The dump is no snapshot: a node that changes meanwhile is read before or after its change. The retry policy
-// is asked about each flight of requests. A dump that ends with an error is incomplete, and Restore will say
-// so. The error is framework.ErrNoAuth if the client has no permission to read a node, or if the server hides a node's
-// ACL because the client has no PermAdmin; with WithoutACL permission to read is enough. An error of w ends
-// the dump.
+// The dump is not a snapshot: a node that changes during the dump is read before or after its change. Each flight of
+// requests is repeated as the retry policy says. A dump that ends with an error is incomplete, and Restore will report
+// that. The error is framework.ErrNoAuth if the client has no permission to read a node, or if the server hides a
+// node's ACL because the client has no PermAdmin; with WithoutACL permission to read is enough. An error of w ends the
+// dump.
 //
 // The stream is JSON, one object per line, in UTF-8. Paths are relative to the root of the dump. Data are
 // in base64, and left out if there are none. Every node has its ACL, or, WithoutACL, none has:

@@ -11,12 +11,12 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// ErrInvalidDump says that a stream is not a dump, or is not complete. The message says in which line.
+// ErrInvalidDump means that a stream is not a dump, or is not complete. The message has the line.
 var ErrInvalidDump = errors.New("invalid dump")
 
-// ErrSystemPath says that a restore would write to /zookeeper or below, where the servers keep their
-// configuration and the quotas. Nothing was written there. It is the error of a restore whose target is
-// there; for a dump with a node that would lie there, the error matches [ErrInvalidDump], too.
+// ErrSystemPath means that a restore would write to /zookeeper or below, where the servers keep their configuration and
+// the quotas. Nothing was written there. If the target of the restore is elsewhere, but a node of the dump would lie
+// there, the error matches [ErrInvalidDump], too.
 var ErrSystemPath = errors.New("/zookeeper belongs to the servers: nothing is restored there")
 
 // RestoreBuilder creates the nodes of a dump. It is a value: each method returns a changed copy.
@@ -27,17 +27,17 @@ type RestoreBuilder struct {
 	plan      func(path string, step RestoreStep)
 }
 
-// RestoreStep is what a restore would do to a node, see [RestoreBuilder.DryRun].
+// RestoreStep is the action of a restore on a node, see [RestoreBuilder.DryRun].
 type RestoreStep int8
 
 const (
-	// RestoreCreate says that the node does not exist and would be created.
+	// RestoreCreate means that the node does not exist and would be created.
 	RestoreCreate RestoreStep = iota + 1
-	// RestoreSame says that the node exists with the data of the dump and would stay as it is.
+	// RestoreSame means that the node exists with the data of the dump and would not be changed.
 	RestoreSame
-	// RestoreOverwrite says that the node exists and would get the data and the ACL of the dump.
+	// RestoreOverwrite means that the node exists and would get the data and the ACL of the dump.
 	RestoreOverwrite
-	// RestoreConflict says that the node exists with other data, at which the restore would end.
+	// RestoreConflict means that the node exists with other data, and the restore would end there.
 	RestoreConflict
 )
 
@@ -55,10 +55,10 @@ func Restore(c *framework.Client) RestoreBuilder { return RestoreBuilder{c: c} }
 // not in the dump stay in any case.
 func (b RestoreBuilder) Overwriting() RestoreBuilder { b.overwrite = true; return b }
 
-// DryRun makes ForPath change nothing. It reads the whole dump, and calls f for each node of it, in order and
-// on ForPath's goroutine, with what the restore would do to the node at path if nobody else changed anything.
-// It needs permission to read the nodes that exist. A conflict does not end it. It does not find out what the
-// servers would refuse, such as a create without permission. [Progress] then counts what would be restored.
+// DryRun makes ForPath change nothing. It reads the whole dump, and calls f for each node of it, in order and on
+// ForPath's goroutine, with the step that the restore would take at path if no other client changed anything. It needs
+// permission to read the nodes that exist. A conflict does not end it. It does not find refusals by the servers, such
+// as of a create without permission. [Progress] then counts the nodes that would be restored.
 func (b RestoreBuilder) DryRun(f func(path string, step RestoreStep)) RestoreBuilder {
 	if f == nil {
 		f = func(string, RestoreStep) {} // still dry
@@ -76,21 +76,21 @@ const (
 	restoreBytes = 256 << 10
 )
 
-// ForPath creates the dump's root at path, which may differ from where it was dumped, and everything below
-// it. Missing parents of path are created as with [framework.Client.Ensure]. ForPath returns what it has created.
+// ForPath creates the dump's root at path, which may differ from the path of the dump, and everything below it. Missing
+// parents of path are created as with [framework.Client.Ensure]. ForPath returns the numbers created.
 //
 // A node that exists already with the data of the dump counts as restored; its ACL is not compared. A node
 // with other data is framework.ErrNodeExists, unless Overwriting. So a restore that was cut short can be run again.
 //
-// Nodes are created hundreds at a time, in transactions, as long as none of them exists. After a lost
-// connection, about which the retry policy is asked, they are created one by one. The restore is not atomic:
-// when it ends with an error, part of the nodes exist. The stream is read as the restore goes on, so damage
-// (ErrInvalidDump) may be found late. ctx cannot interrupt a Read of r.
+// Nodes are created hundreds at a time, in transactions, as long as none of them exists. After a lost connection they
+// are created one by one, if the retry policy allows another try. The restore is not atomic: when it ends with an
+// error, part of the nodes exist. The stream is read as the restore continues, so damage (ErrInvalidDump) may be found
+// late. ctx cannot interrupt a Read of r.
 //
 // A dump is not trusted. It can create nodes below path, with any data and ACLs, and nothing else. These are
 // ErrInvalidDump, too:
 //
-//   - A node without an ACL although the header says that the nodes have ACLs: everybody could change it.
+//   - A node without an ACL although by the header the nodes have ACLs: every client could change it.
 //   - A line longer than two frames (see [framework.WithMaxFrame]) and a mebibyte.
 //   - A node that would lie in /zookeeper, which is [ErrSystemPath], too.
 //
@@ -193,7 +193,7 @@ func (r restore) run(ctx context.Context, path string, p *Progress) error {
 	return nil
 }
 
-// node returns what a node of the dump becomes.
+// node returns the node to create for a node of the dump.
 func (r restore) node(node *dumpNode) (create, error) {
 	n := create{at: relocated(r.root, node.Path), data: node.Data}
 	if r.v.system(n.at) {
@@ -223,21 +223,21 @@ func (n create) size() int {
 	return size
 }
 
-// above creates the missing parents of the root. It does not create a chroot, but finds out whether that is there.
+// above creates the missing parents of the root. It does not create a chroot, but checks that it exists.
 func (r restore) above(ctx context.Context, path string) error {
 	parent := zkpath.Parent(r.root)
 	switch {
 	case r.v.chroot == "/" && parent == "/": // of the root, too
 		return nil
 	case path != "/":
-		return r.c.EnsureParents(ctx, path) // in the namespace, whose root has an ACL of its own
+		return r.c.EnsureParents(ctx, path) // in the namespace, whose root has its own ACL
 	}
 	return r.v.EnsureParents(ctx, r.root)
 }
 
 // put creates nodes, parents first.
 func (r restore) put(ctx context.Context, nodes []create) (existing int, err error) {
-	singly := len(nodes) == 1 || nodes[0].at == "/" // which is there already
+	singly := len(nodes) == 1 || nodes[0].at == "/" // which exists already
 	err = r.v.flight(ctx, func(ctx context.Context) (err error) {
 		if !singly {
 			if singly, err = r.atOnce(ctx, nodes); err != nil || !singly {
@@ -250,8 +250,8 @@ func (r restore) put(ctx context.Context, nodes []create) (existing int, err err
 	return existing, err
 }
 
-// atOnce creates nodes in one transaction. singly says that they must be created one by one, because some
-// exist, or may exist, or because they are too large together.
+// atOnce creates nodes in one transaction. singly is true if they must be created one by one, because some exist, or
+// may exist, or because they are too large together.
 func (r restore) atOnce(ctx context.Context, nodes []create) (singly bool, err error) {
 	var ops []framework.TransactionOp
 	for _, n := range nodes {
@@ -303,7 +303,7 @@ func (r restore) one(ctx context.Context, nodes []create) (existing int, err err
 	return len(there), r.compare(ctx, there)
 }
 
-// planned tells plan what would be done to nodes.
+// planned calls plan with the step for each node.
 func (r restore) planned(ctx context.Context, nodes []create) (existing int, err error) {
 	steps := make([]RestoreStep, len(nodes))
 	err = r.v.flight(ctx, func(ctx context.Context) error {

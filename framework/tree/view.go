@@ -18,7 +18,7 @@ type view struct {
 	namespace string // "/" if there is none
 }
 
-// look returns the view for a client, and a path of the caller's as the view has it.
+// look returns the view for a client, and the caller's path in that view.
 func look(c *framework.Client, path string) (v view, at string, err error) {
 	if _, err = c.FullPath(path); err != nil {
 		return v, "", err
@@ -28,7 +28,7 @@ func look(c *framework.Client, path string) (v view, at string, err error) {
 	return v, relocated(v.namespace, path), err
 }
 
-// relocated returns where the node at path is when the tree's root is put at root.
+// relocated returns the path of a node after the tree's root is moved to root.
 func relocated(root, path string) string {
 	switch {
 	case path == "/":
@@ -65,7 +65,7 @@ func failed(op, path string, err error) error {
 	return &framework.OpError{Op: op, Path: path, Err: err}
 }
 
-// reason returns the error without the operation and the path with which the framework has wrapped it.
+// reason returns the error without the operation and path added by the framework.
 func reason(err error) error {
 	if op, named := err.(*framework.OpError); named {
 		return op.Err
@@ -75,7 +75,7 @@ func reason(err error) error {
 
 func badArguments(what string) error { return fmt.Errorf("%w: %s", framework.ErrBadArguments, what) }
 
-// errRoot says that "/" cannot be deleted.
+// errRoot is the error of a deletion of "/".
 var errRoot = badArguments("the root of the tree cannot be deleted")
 
 const systemPath = "/zookeeper"
@@ -86,7 +86,7 @@ func (v view) system(at string) bool {
 	return full == systemPath || strings.HasPrefix(full, systemPath+"/")
 }
 
-// Requests are sent in flights: many at once, and then all replies are awaited.
+// Requests are sent in flights: many are sent, and then all replies are awaited.
 const (
 	flightSize  = 512
 	flightBytes = 8 << 20 // of data in one flight, about: the sizes are known only after reading
@@ -121,8 +121,8 @@ func queue[V, T any](each []V, send func(V) *framework.Pending[T]) []*framework.
 	return all
 }
 
-// await waits for all replies, and calls each with every one, in order, and with why its request was refused, if it was.
-// It returns the first error that is no refusal, or that each has returned; then each is not called any more.
+// await waits for all replies, and calls each with every one, in order, and with the error if its request was refused.
+// It returns the first error that is not a refusal, or that each has returned; then each is not called any more.
 func await[T any](ctx context.Context, all []*framework.Pending[T], each func(i int, v T, refused error) error) error {
 	var first error
 	for i, p := range all {

@@ -26,7 +26,7 @@ type WalkBuilder struct {
 	what walking
 }
 
-// walking says what is read of a subtree.
+// walking has the options of a walk.
 type walking struct {
 	depth  int  // levels below the first node; negative: all
 	bare   bool // without data
@@ -44,21 +44,20 @@ func (b WalkBuilder) WithoutData() WalkBuilder { b.what.bare = true; return b }
 // with a negative number.
 func (b WalkBuilder) MaxDepth(levels int) WalkBuilder { b.what.depth = levels; return b }
 
-// ForPath walks through the subtree: the node itself first, parents before their children, level by level,
-// siblings in the order of their names. Before it yields nodes to the loop it reads hundreds at a time, with
-// few requests: one for 64 nodes ([framework.Client.MultiRead]; one for each node before ZooKeeper 3.6, or
-// WithoutData), and one more for each node that has children. Between two flights of requests nothing runs,
-// and leaving the loop leaves nothing behind. The walk keeps one flight and the paths of one level in memory.
+// ForPath walks through the subtree: the node itself first, parents before their children, level by level, siblings in
+// the order of their names. Before it yields nodes to the loop it reads hundreds at a time, with few requests: one for
+// 64 nodes ([framework.Client.MultiRead]; one for each node before ZooKeeper 3.6, or WithoutData), and one more for
+// each node that has children. Nothing runs between two flights of requests, so the loop can be left at any time. The
+// walk keeps one flight and the paths of one level in memory.
 //
-// The walk is no snapshot: each node is read at its own moment. Nodes that are created or deleted meanwhile
+// The walk is not a snapshot: each node is read at a different time. Nodes that are created or deleted during the walk
 // may be seen or not. Without changes each node is seen once.
 //
-// A node that the client has no permission to read, or whose data cannot be decompressed
-// ([framework.WithCompression]), comes with an error that matches framework.ErrNoAuth or
-// framework.ErrDecompress. The walk goes on, but not below a node that it cannot read. (WithoutData servers
-// before 3.8.4 and 3.9.2 show the Stat of such a node all the same.) Any other error ends the loop:
-// framework.ErrNoNode if the node at path does not exist, the error of ctx, and the errors that every
-// operation can return when the retry policy, which is asked about each flight, has given up.
+// A node that the client has no permission to read, or whose data cannot be decompressed ([framework.WithCompression]),
+// comes with an error that matches framework.ErrNoAuth or framework.ErrDecompress. The walk continues, but not below a
+// node that it cannot read. (WithoutData servers before 3.8.4 and 3.9.2 show the Stat of such a node all the same.) Any
+// other error ends the loop: framework.ErrNoNode if the node at path does not exist, the error of ctx, and, when the
+// retry policy has given up on a flight, the errors that every operation can return.
 //
 //	for node, err := range tree.Walk(client).ForPath(ctx, "/config") {
 //		if err != nil { … }
@@ -87,7 +86,8 @@ func (b WalkBuilder) ForPath(ctx context.Context, path string) iter.Seq2[Node, e
 	}
 }
 
-// unpacked decompresses data if the client compresses. There is no more than one node's at a time, for the limit.
+// unpacked decompresses data if the client compresses. The limit applies to each node, since only one is decompressed
+// at a time.
 func (v view) unpacked(at string, data []byte) ([]byte, error) {
 	plain, err := v.UnpackedUpTo(at, data, math.MaxInt)
 	if err != nil {
@@ -187,7 +187,7 @@ func (v view) readFlight(ctx context.Context, flight []walked, what walking, mul
 	return read, err
 }
 
-// readTogether reads nodes with MultiReads. also sends what belongs to the same flight.
+// readTogether reads nodes with MultiReads. also sends the other requests of the same flight.
 func (v view) readTogether(ctx context.Context, nodes []walked, also func()) error {
 	chunks := slices.Collect(slices.Chunk(nodes, multiReadSize))
 	all := queue(chunks, func(some []walked) *framework.Pending[framework.MultiReadResult] {
@@ -207,7 +207,7 @@ func (v view) readTogether(ctx context.Context, nodes []walked, also func()) err
 	})
 }
 
-// readEach reads each node with a request of its own.
+// readEach reads each node with a separate request.
 func (v view) readEach(ctx context.Context, nodes []walked, also func()) error {
 	all := queue(nodes, func(n walked) *framework.Pending[framework.DataResult] {
 		return v.GetData().Undecompressed().InBackground().ForPath(ctx, n.at)

@@ -2,8 +2,8 @@ package flow
 
 import "sync"
 
-// Queue is an unbounded queue from which one goroutine takes. Put never blocks. The queue has no limit:
-// callers of Put have to limit what they put. Make it with [NewQueue]. Safe for concurrent use.
+// Queue is an unbounded queue with one receiving goroutine. Put never blocks. The queue has no limit: callers of Put
+// have to limit the number of values. Make it with [NewQueue]. Safe for concurrent use.
 //
 // The goroutine waits for More in a select, and then takes all values:
 //
@@ -51,8 +51,8 @@ func (q *Queue[T]) Take() []T {
 	return items
 }
 
-// Close makes every later Put return false. It returns the values that were not taken, so that the caller can
-// release what they refer to.
+// Close makes every later Put return false. It returns the values that were not taken, so that the caller can release
+// their resources.
 func (q *Queue[T]) Close() []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -1,7 +1,7 @@
 package flow
 
-// Signal wakes all goroutines that wait for the next change of some state. The zero value is ready to use.
-// Signal has no lock of its own: the lock that guards the state must guard the Signal, too.
+// Signal wakes all goroutines that wait for the next change of some state. The zero value is ready to use. Signal does
+// not lock: the lock that guards the state must guard the Signal, too.
 //
 // A waiter reads the state and calls C under the lock, waits for the channel without the lock, and reads the
 // state again. So it misses no change.

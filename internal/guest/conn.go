@@ -13,11 +13,11 @@ import (
 )
 
 // conn is the connection that the library holds. Writes never fail and never block, deadlines do not count: when the
-// session's connection ends, Read says so, and that is all the library needs to know. (A write error at the wrong moment
+// session's connection ends, Read returns an error, which is enough for the library. (A write error at the wrong moment
 // deadlocks the library.)
 //
-// After the session has ended conn plays a server that answers everything, so that the library's Close returns at once
-// instead of waiting for a server that it cannot reach.
+// After the session has ended conn plays a server that answers everything, so that the library's Close returns
+// immediately instead of waiting for a server that it cannot reach.
 type conn struct {
 	g    *Guest
 	link uint64 // the session's connection; 0 if there is none
@@ -32,10 +32,10 @@ type conn struct {
 	missed []jute.RequestHeader // written when the session's connection was gone
 	hello  bool                 // the library's connect request has been seen
 	once   sync.Once            // for left
-	left   chan struct{}        // closed when the library has left: what it sends now goes over another
+	left   chan struct{}        // closed when the library has given up this connection for another
 }
 
-// asked is a request of the library's.
+// asked describes a request of the library.
 type asked struct {
 	op  int32
 	ops []int32 // of a multi: the operations that it consists of
@@ -88,7 +88,7 @@ func (c *conn) finish(err error) {
 }
 
 // retire turns the connection into one that answers everything, including requests that were written when the session's
-// connection was gone already. It reports whether the library stays on it: not if it has failed before.
+// connection was gone already. It reports whether the library keeps using it (false if it had failed).
 func (c *conn) retire() (stays bool) {
 	c.mu.Lock()
 	c.ended = true
@@ -205,7 +205,7 @@ func (c *conn) request(frame []byte, ended bool) {
 	}
 }
 
-// remember notes a request, so that its answer can be checked.
+// remember records a request, so that its answer can be checked.
 func (c *conn) remember(h jute.RequestHeader, body []byte) {
 	q := asked{op: h.Op}
 	if h.Op == jute.OpMulti || h.Op == jute.OpMultiRead {

@@ -1,11 +1,11 @@
-// Package guest lets code that is written for go-zookeeper share a session of ours.
+// Package guest lets code that is written for go-zookeeper share a session of package wire.
 //
-// A [Guest] is go-zookeeper's connection, and the net.Conn that it holds (conn.go). Its requests go over the session's
-// connections, beside ours and in one order with them, and it never dials: it gets a net.Conn for each connection of the
-// session, and waits in its dialer while there is none. It meets a network that never fails a write, never times out and
+// A [Guest] is go-zookeeper's connection, and the net.Conn that it holds (conn.go). Its requests share the session's
+// connections, in one order with the session's own requests, and it never dials: its dialer returns a net.Conn for each
+// connection of the session, and waits while there is none. Such a net.Conn never fails a write, never times out, and
 // ends when the session's connection has ended.
 //
-// The session meets it as a wire.Guest, and is to it a [Session].
+// The session calls it through wire.Guest, and it calls the session through [Session].
 package guest
 
 import (
@@ -22,13 +22,13 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// Session is what a guest needs of the session. A connection is named by its number.
+// Session has the methods of the session that a guest calls. A connection is identified by its number.
 type Session interface {
 	ID() int64
 	// Server is the address of the connected server, "" if none is connected.
 	Server() string
-	// Live calls f with the connection that is ready for requests, if there is one, and with the session's timeout and id.
-	// It cannot end meanwhile: f must not block or call the session.
+	// Live calls f with the connection that is ready for requests, if there is one, and with the session's timeout and
+	// id. The connection cannot end before f returns: f must not block or call the session.
 	Live(f func(link uint64, server string, timeout time.Duration, id int64))
 	// Forward sends a request. It returns false if the connection is not live any more.
 	Forward(link uint64, h jute.RequestHeader, body []byte) bool
@@ -38,7 +38,7 @@ type Session interface {
 	Go(f func())
 }
 
-// Config is what a guest has in common with the session.
+// Config has the settings that a guest shares with the session.
 type Config struct {
 	Server   string        // that is named while none is connected
 	Timeout  time.Duration // asked for
@@ -60,17 +60,17 @@ type Guest struct {
 	wg        sync.WaitGroup
 
 	mu       sync.Mutex // taken after the session's own
-	conn     *conn      // the last one that the library was given
+	conn     *conn      // the last connection that the library was given
 	timedOut bool       // the last attempt has failed: the requests that wait in the library cannot be sent
 	pausing  bool       // in the pause that follows
 	over     bool       // the session has ended,
 	expired  bool       // because the server said so
 
-	toldExpired bool // the library has been told so; belongs to its dialer
+	toldExpired bool // the expiry has been reported to the library; used by its dialer
 }
 
-// patience is how long a request of the library's waits for a connection at most, and at least half of that. Then it
-// fails with zk.ErrNoServer.
+// patience is the longest time for which a request of the library waits for a connection; it waits at least half of
+// that. Then it fails with zk.ErrNoServer.
 const patience = 2 * time.Second
 
 // New returns a guest that the session can invite. It connects when [Guest.Connect] is called.
@@ -79,9 +79,9 @@ func New(s Session, cfg Config) *Guest {
 		connected: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// Connect returns the library's connection. It takes what the session's invitation has returned: live ends with the
-// session's live connection, of which the library is told the session's id before Connect returns; it is nil if there is
-// none. If invited is false the session has ended, and the connection is closed.
+// Connect returns the library's connection. It takes what the session's invitation has returned: live is closed when
+// the session's live connection ends, nil if there is none. If there is one, the library learns the session's id from
+// it before Connect returns. If invited is false the session has ended, and the connection is closed.
 func (g *Guest) Connect(live <-chan struct{}, invited bool) *zk.Conn {
 	conn, events, err := zk.Connect([]string{"session"}, g.cfg.Timeout,
 		zk.WithDialer(g.dial), zk.WithHostProvider(servers{g}),
@@ -164,8 +164,8 @@ func (g *Guest) take(server string) (taken net.Conn, err error) {
 	return taken, err
 }
 
-// deadEnd returns a connection to nowhere, for a library whose session has ended. One whose session has expired is told so
-// first, and dials again.
+// deadEnd returns a connection to nowhere, for a library whose session has ended. If the session has expired, the
+// library gets a connection that reports that first, and dials again.
 func (g *Guest) deadEnd() net.Conn {
 	g.mu.Lock()
 	tell := g.expired && !g.toldExpired
@@ -178,7 +178,7 @@ func (g *Guest) deadEnd() net.Conn {
 	return g.nowhere(tell)
 }
 
-// nowhere returns a connection that answers everything, or that says that the session has expired.
+// nowhere returns a connection that answers everything, or that reports the session expired.
 func (g *Guest) nowhere(expired bool) *conn {
 	c, id := newConn(g, 0), int64(0)
 	c.retire()
@@ -199,7 +199,7 @@ func (g *Guest) close(spawn func(func())) {
 	})
 }
 
-// The session calls what follows.
+// The session calls the methods below.
 
 // NewLink is called when there is another connection. It does not block or call the session.
 func (g *Guest) NewLink() {
@@ -209,7 +209,7 @@ func (g *Guest) NewLink() {
 	}
 }
 
-// on returns the library's connection, if it is on this one of the session's; else nil.
+// on returns the library's connection if it belongs to this connection of the session, otherwise nil.
 func (g *Guest) on(link uint64) *conn {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -219,7 +219,7 @@ func (g *Guest) on(link uint64) *conn {
 	return g.conn
 }
 
-// Asked returns the operation of a request of the library's that has no answer yet. It does not block or call the session.
+// Asked returns the operation of a library's request in flight. It does not block or call the session.
 func (g *Guest) Asked(link uint64, xid int32) (op int32, known bool) {
 	if c := g.on(link); c != nil {
 		return c.operation(xid)
@@ -227,8 +227,8 @@ func (g *Guest) Asked(link uint64, xid int32) (op int32, known bool) {
 	return 0, false
 }
 
-// Answer hands an answer to the library; skipped says that it was too large to be read. An error says that the answer is
-// not one that the library would survive.
+// Answer passes a reply to the library; skipped means that it was too large to be read. It returns an error for a reply
+// that the library would not survive.
 func (g *Guest) Answer(link uint64, h jute.ReplyHeader, body []byte, skipped bool) error {
 	if c := g.on(link); c != nil {
 		return c.answer(h, body, skipped)
@@ -246,14 +246,14 @@ func (g *Guest) Event(link uint64, h jute.ReplyHeader, ev jute.WatcherEvent) err
 
 var errSwamped = errors.New("go-zookeeper does not keep up with the watch events")
 
-// backlog is how many bytes the library may be behind with events. It gets them all again after a reconnect.
+// backlog limits the bytes of events that the library has not read. It gets all events again after a reconnect.
 const backlog = 16 << 20
 
-// notices bounds how long the library is given to notice that a connection has ended, which it does at once.
+// notices limits the wait until the library notices that a connection has ended, which usually takes no time.
 const notices = 100 * time.Millisecond
 
-// Disconnected ends the library's connection with that of the session; if last, there will be no other. It returns when
-// the library has noticed: what that sends before is lost, even if the session is connected again.
+// Disconnected ends the library's connection with the session's; if last, there will be no other. It returns when the
+// library has noticed: its requests before that are lost, even if the session is connected again.
 func (g *Guest) Disconnected(link uint64, why error, last bool) {
 	c := g.on(link)
 	if c == nil {
@@ -273,7 +273,7 @@ func (g *Guest) Disconnected(link uint64, why error, last bool) {
 	}
 }
 
-// Ended ends the library after the session's end; expired says that the server has said so.
+// Ended ends the library after the session's end; expired means that a server has reported it expired.
 func (g *Guest) Ended(expired bool) {
 	g.mu.Lock()
 	g.over, g.expired = true, expired
@@ -285,7 +285,7 @@ func (g *Guest) Ended(expired bool) {
 	} // else it is in its dialer, or on the way there
 }
 
-// servers is what the library asks for a server before each call of its dialer.
+// servers is the library's host provider, which it asks for a server before each call of its dialer.
 type servers struct{ g *Guest }
 
 func (p servers) Init([]string) error { return nil }

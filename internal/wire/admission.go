@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-// admission is what is known of servers that refuse us. Session.mu guards it.
+// admission records the servers that refuse this client. Session.mu guards it.
 //
-// Servers refuse for two reasons. Those that close the connection on our handshake do not serve yet, or they
-// are behind what this process has seen: one lagging member, or all of them after their data was wiped. Those
-// that refuse our credentials say so.
+// Servers refuse for two reasons. A server that closes the connection on the handshake does not serve yet, or its data
+// is older than this process has seen: one lagging member, or all of them after their data was wiped. A server that
+// refuses the credentials reports that.
 type admission struct {
 	hangUps int     // handshakes in a row that ended so
 	since   instant // the first of them
 	probe   bool    // the next handshake claims to have seen nothing
 
 	askFirst  bool            // a server requires authentication: ask for its verdict first
-	refusedBy map[string]bool // servers that have refused our credentials since the last connection
+	refusedBy map[string]bool // servers that have refused the credentials since the last connection
 	refused   error           // the last of these refusals, if all servers refuse
 }
 
-// admitted starts anew: there is a connection.
+// admitted resets the record: a server has accepted the client.
 func (a *admission) admitted() {
 	a.hangUps, a.probe = 0, false
 	a.refusedBy, a.refused = nil, nil
 }
 
-// hungUp notes that a server has closed the connection on our handshake. long says that there was nothing
-// else for more handshakes than there are servers, and for the session timeout. Without a session every other
-// handshake then claims nothing: only a server with a quorum accepts it, and only one that is behind had
-// refused the other.
+// hungUp records that a server has closed the connection on the handshake. long is true if all handshakes have ended
+// so, for the session timeout and more handshakes than there are servers. Without a session every other handshake then
+// claims zxid 0: if a server with a quorum accepts it, and had refused the one before, its data is older than this
+// process has seen.
 func (a *admission) hungUp(at instant, servers int, timeout time.Duration, session bool) (long bool) {
 	if a.hangUps == 0 {
 		a.since = at
@@ -41,7 +41,7 @@ func (a *admission) hungUp(at instant, servers int, timeout time.Duration, sessi
 	return long
 }
 
-// refuse notes that a server refuses our credentials. all says whether every server does.
+// refuse records that a server refuses the credentials. all reports whether every server does.
 func (a *admission) refuse(server string, err error, within func(map[string]bool) bool) (all bool) {
 	if a.refusedBy == nil {
 		a.refusedBy = map[string]bool{}
@@ -53,9 +53,9 @@ func (a *admission) refuse(server string, err error, within func(map[string]bool
 	return all
 }
 
-// handshakeFailed notes that a handshake has failed. A session that only a member without a quorum knows of
-// does not lapse: it is given up when it has been refused for long. A session that a quorum knows of has its
-// time; and a server that is silent has refused nothing.
+// handshakeFailed records that a handshake has failed. A session that only a member without a quorum knows does not
+// lapse, so it ends here when it has been refused for long. A session that a quorum knows lapses by the clock; and a
+// silent server has not refused.
 func (s *Session) handshakeFailed(err error) {
 	s.mu.Lock()
 	known := &s.identity
@@ -69,7 +69,7 @@ func (s *Session) handshakeFailed(err error) {
 	}
 }
 
-// loginRequired notes that a server has ended a connection because we had not authenticated.
+// loginRequired records that a server has ended a connection because the client had not authenticated.
 func (s *Session) loginRequired(server string) {
 	s.mu.Lock()
 	s.admission.askFirst = true
@@ -77,7 +77,7 @@ func (s *Session) loginRequired(server string) {
 	s.attemptFailed(server, errLoginRequired)
 }
 
-// attemptFailed tells the owner that an attempt to connect has failed.
+// attemptFailed reports to the owner that an attempt to connect has failed.
 func (s *Session) attemptFailed(server string, err error) {
 	kind := Failed
 	if errors.Is(err, ErrAuthFailed) {
@@ -87,9 +87,9 @@ func (s *Session) attemptFailed(server string, err error) {
 	s.events.emit(Event{Kind: kind, SessionID: s.ID(), Server: server, Err: err})
 }
 
-// authRefused notes that a server refuses our credentials. When all of them do, with no connection in
-// between, calls with Patience fail now, as do those that come until there is a connection. The session goes
-// on dialling: somebody may correct the configuration.
+// authRefused records that a server refuses the credentials. When all servers do, without a connection in between,
+// calls with Patience fail now, and later ones until the next connection. The session continues dialling, for the
+// servers' configuration may be corrected.
 func (s *Session) authRefused(server string, err error) {
 	err = fmt.Errorf("%s: %w", server, err)
 	s.locked(func() (t todo) {
@@ -104,7 +104,7 @@ func (s *Session) authRefused(server string, err error) {
 	})
 }
 
-// Refused is why no server accepts us; nil if that is not known of all of them.
+// Refused returns the reason why no server accepts this client; nil if not all servers are known to refuse.
 func (s *Session) Refused() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,60 +7,59 @@ import (
 
 // Errors of a Reply and of session events. Use errors.Is: they come wrapped.
 var (
-	// ErrNotSent says that a call was never written to a connection: it was certainly not executed.
+	// ErrNotSent means that a call was never written to a connection: it was certainly not executed.
 	ErrNotSent = errors.New("not sent")
-	// ErrConnectionLost says that the connection was lost between a call and its reply: the outcome is
-	// unknown.
+	// ErrConnectionLost means that the connection was lost between a call and its reply: the outcome is unknown.
 	ErrConnectionLost = errors.New("connection lost")
-	// ErrSessionLost says that the session ended before the call was answered. It comes joined with
-	// ErrNotSent or ErrConnectionLost.
+	// ErrSessionLost means that the session ended before the call was answered. It comes joined with ErrNotSent or
+	// ErrConnectionLost.
 	ErrSessionLost = errors.New("session lost")
-	// ErrExpired is the cause of a Lost event when the server said that the session is gone.
+	// ErrExpired is the cause of a Lost event when a server has reported the session expired.
 	ErrExpired = errors.New("session expired by the server")
-	// ErrLapsed is the cause of a Lost event when our own clock ran out (promise P1), whatever the server may
-	// think.
+	// ErrLapsed is the cause of a Lost event when the session's time has run out by the client's clock (promise P1);
+	// the servers may not have expired it.
 	ErrLapsed = errors.New("no answer in time: the server may have expired the session")
-	// ErrClosed says that the session was closed by its owner.
+	// ErrClosed means that the session was closed by its owner.
 	ErrClosed = errors.New("closed")
-	// ErrNoOperation says that a call has no row in the table of operations (ops.go); it was not sent.
+	// ErrNoOperation means that a call has no row in the table of operations (ops.go); it was not sent.
 	ErrNoOperation = errors.New("the client has no such operation")
-	// ErrTooLarge says that a request is larger than the server's packet limit; it was not sent.
+	// ErrTooLarge means that a request is larger than the server's packet limit; it was not sent.
 	ErrTooLarge = errors.New("request larger than the packet limit")
-	// ErrProtocol says that a server sent something that the protocol does not allow. It ends the connection.
+	// ErrProtocol means that a server sent something that the protocol does not allow. It ends the connection.
 	ErrProtocol = errors.New("the server violates ZooKeeper's protocol")
-	// ErrReplyTooLarge says that an answer is larger than MaxReply. It was skipped, and the connection goes
-	// on; the server may have executed the request.
+	// ErrReplyTooLarge means that an answer is larger than MaxReply. It was skipped, and the connection continues; the
+	// server may have executed the request.
 	ErrReplyTooLarge = errors.New("answer larger than allowed")
-	// ErrUnacknowledged says that a session ended without an acknowledgement: its ephemeral nodes may stay
-	// until its timeout.
+	// ErrUnacknowledged means that a session ended without an acknowledgement: its ephemeral nodes may stay until its
+	// timeout.
 	ErrUnacknowledged = errors.New(
 		"session close not acknowledged: ephemeral nodes may stay until the session timeout")
-	// ErrNotReadOnly says that a member without a quorum opens no sessions, not even read-only ones.
+	// ErrNotReadOnly means that a member without a quorum opens no sessions, not even read-only ones.
 	ErrNotReadOnly = errors.New(
 		"the server has lost its quorum and opens no sessions; " +
 			"to open read-only sessions it needs localSessionsEnabled=true")
-	// ErrHungUp says that a server closed the connection instead of answering the handshake.
+	// ErrHungUp means that a server closed the connection instead of answering the handshake.
 	ErrHungUp = errors.New("the server closed the connection without an answer")
-	// ErrAuthFailed says that the server refused a credential.
+	// ErrAuthFailed means that the server refused a credential.
 	ErrAuthFailed = errors.New("authentication failed")
 )
 
-// EventKind is what happened to the session.
+// EventKind is the kind of an [Event].
 type EventKind int8
 
 const (
-	// Connected says that the session is established or re-attached.
+	// Connected reports that the session is established or re-attached.
 	Connected EventKind = iota + 1
-	// Disconnected says that the connection was lost.
+	// Disconnected reports that the connection was lost.
 	Disconnected
-	// AuthFailed says that the server refused a credential, or requires one; the connection is closed.
+	// AuthFailed reports that the server refused a credential, or requires one; the connection is closed.
 	AuthFailed
-	// Regressed says that every server is behind what this process has seen: their data was wiped or
-	// restored. The check is given up.
+	// Regressed reports that the data of every server is older than this process has seen: it was wiped or restored.
+	// The zxid is not checked any more.
 	Regressed
-	// Failed says that an attempt to connect failed.
+	// Failed reports that an attempt to connect failed.
 	Failed
-	// Lost is the last event: the session is gone for us.
+	// Lost is the last event: the session has ended here.
 	Lost
 )
 
@@ -71,9 +70,9 @@ type Event struct {
 	// Timeout is the negotiated session timeout.
 	Timeout time.Duration
 	Server  string
-	// ReadOnly says that the member has no quorum.
+	// ReadOnly means that the member has no quorum.
 	ReadOnly bool
-	// Reattached says that this session was connected before.
+	// Reattached means that this session was connected before.
 	Reattached bool
 	// Err is the reason for Disconnected, AuthFailed, Failed and Lost.
 	Err error
@@ -88,10 +87,9 @@ type Call struct {
 	Watch *Watch
 	// Rearm arms watches by setWatches; Body is made of it.
 	Rearm *Rearming
-	// Patience, if set, is how long the call waits for a connection: from Submit, or from the loss of the
-	// last connection if that is later. Then it fails with ErrNotSent. While every server refuses our
-	// credentials it fails at once, with ErrAuthFailed, too. While there is a connection it waits for its
-	// turn without limit.
+	// Patience, if set, limits the wait for a connection: from Submit, or from the loss of the last connection if that
+	// is later. Then it fails with ErrNotSent. While every server refuses the credentials it fails immediately, with
+	// ErrAuthFailed, too. While there is a connection it waits for its turn without limit.
 	Patience time.Duration
 	// Done is called exactly once, by wire's goroutines or inside Submit, Cancel, Abort; it must not block.
 	// It may call Submit.
@@ -115,12 +113,12 @@ type Reply struct {
 	// Code is the server's error code, 0 for success; only meaningful when Err is nil.
 	Code int32
 	Body []byte
-	// Err is set when there is no answer, or when it was skipped (ErrReplyTooLarge).
+	// Err is set without a reply, or when the reply was skipped (ErrReplyTooLarge).
 	Err error
 	// Suspect is the size of the request, header included, if that may be why the server closed the
 	// connection; else 0.
 	Suspect int
-	// Sent is when the request was written, zero if it was not.
+	// Sent is the time at which the request was written, zero if it was not.
 	Sent time.Time
 	// Link numbers the connection that carried it.
 	Link uint64
@@ -146,18 +144,18 @@ type Watch struct {
 	// Fn is called on wire's goroutines, one call at a time, in order with replies; it must not block. It may
 	// call Submit.
 	Fn func(WatchEvent)
-	// Set, if not nil, is what the watch belongs to: then Fn is nil.
+	// Set, if not nil, is the set of the watch: then Fn is nil.
 	Set *WatchSet
 
 	entry *watchEntry
 	Kind  WatchKind
-	// Absent, for a watch of a Rearming, says that there is no such node: the watch is for its creation.
+	// Absent, for a watch of a Rearming, means that the node does not exist: the watch is for its creation.
 	Absent  bool
 	stopped bool
 }
 
-// WatchSet is a subscriber of many one-shot watches: they share a function, and no Watch needs to be kept to
-// end one. A set may have several watches of one kind on a path, of which it hears as if they were one.
+// WatchSet is a subscriber of many one-shot watches: they share a function, and can be ended without keeping each
+// Watch. If a set has several watches of one kind on a path, it gets their event once.
 type WatchSet struct {
 	// Fn is like Watch.Fn.
 	Fn func(WatchEvent)
@@ -171,9 +169,9 @@ func (w *Watch) call(ev WatchEvent) {
 	}
 }
 
-// Rearming is a request that arms one-shot watches without reading the nodes: setWatches. A watch on a node
-// that has changed since a transaction, or an absent one that is there, fires instead. Its event may come
-// before the answer.
+// Rearming is a request that arms one-shot watches without reading the nodes: setWatches. A watch on a node that has
+// changed since a transaction, or on an absent node that exists now, fires instead. Its event may come before the
+// reply.
 type Rearming struct {
 	// Since is a transaction that the server had executed when the nodes were read.
 	Since   int64
@@ -182,10 +180,10 @@ type Rearming struct {
 
 // Types of WatchEvent beyond ZooKeeper's own.
 const (
-	// EventReset tells a persistent watch that it was armed again after a gap: events may have been missed,
-	// read again.
+	// EventReset reports to a persistent watch that it was armed again after a gap: events may have been missed, read
+	// again.
 	EventReset int32 = 100
-	// EventEnd is a watch's last event: the session has ended, Err says how.
+	// EventEnd is a watch's last event: the session has ended, Err has the cause.
 	EventEnd int32 = 101
 )
 

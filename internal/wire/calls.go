@@ -10,9 +10,9 @@ import (
 // A call's way: Submit queues it, pump takes it off the queue while the window is open, write puts it into
 // the connection's output, and replied finds it again when its answer comes.
 
-// firstXid is the first xid of our own requests; they count down from here. ZooKeeper reserves small negative
-// numbers, and a guest counts up. The counter is never reset within a session: members match replies to
-// sessions by (session, xid), also across connections.
+// firstXid is the first xid of the session's own requests; they count down from here. ZooKeeper reserves small negative
+// numbers, and a guest counts up. The counter is never reset within a session: members match replies to sessions by
+// (session, xid), also across connections.
 const firstXid int32 = -1000
 
 // calls are a session's requests without an answer. Session.mu guards it.
@@ -99,8 +99,8 @@ func (c *Call) leave() {
 	l.n--
 }
 
-// todo collects callbacks that are due once Session.mu is released. The first, which is usually the only one,
-// needs no memory of its own.
+// todo collects callbacks that are due once Session.mu is released. The first, which is usually the only one, needs no
+// allocation.
 type todo struct {
 	first due
 	more  []due
@@ -204,7 +204,7 @@ func (s *Session) Submit(calls ...*Call) {
 	})
 }
 
-// refuse says why a call cannot be accepted. The last one is what Close submits.
+// refuse returns an error if a call cannot be accepted. The last accepted call is that submitted by Close.
 func (s *Session) refuse(c *Call) error {
 	switch _, known := ops[c.Op]; {
 	case !known:
@@ -219,8 +219,8 @@ func (s *Session) refuse(c *Call) error {
 	return Fits(len(c.Body)+8, s.cfg.MaxFrame)
 }
 
-// Fits returns ErrTooLarge for a request of more bytes than the limit. What is known to be part of a request can be
-// refused before it is copied into one.
+// Fits returns ErrTooLarge for a request of more bytes than the limit. So parts of a request can be refused before they
+// are copied into it.
 func Fits(bytes, limit int) error {
 	if bytes <= limit {
 		return nil
@@ -269,8 +269,8 @@ func (s *Session) write(l *link, c *Call) {
 	l.output.add(c.xid, c.Op, c.Body)
 }
 
-// Cancel takes a call back if it has not been written: then its Done is called with ErrNotSent and cause, and
-// Cancel returns true. Otherwise the call goes on: the server may execute it.
+// Cancel takes a call back if it has not been written: then its Done is called with ErrNotSent and cause, and Cancel
+// returns true. Otherwise the call continues: the server may execute it.
 func (s *Session) Cancel(c *Call, cause error) (cancelled bool) {
 	s.locked(func() (t todo) {
 		if cancelled = c.list != nil && c.list != &s.calls.flight; cancelled {
@@ -287,8 +287,8 @@ func (s *Session) unqueue(c *Call, cause error, t *todo) {
 	t.done(c, Reply{Err: fmt.Errorf("%w: %w", ErrNotSent, cause)})
 }
 
-// replied handles the answer to one of our calls. It returns an error if the connection cannot go on:
-// ErrLapsed if the answer came after the session had lapsed, errSkipped if an earlier call was not answered.
+// replied handles the reply to a call of the session. It returns an error if the connection cannot continue: ErrLapsed
+// if the answer came after the session had lapsed, errSkipped if an earlier call was not answered.
 func (s *Session) replied(l *link, in incoming) (err error) {
 	s.locked(func() (t todo) {
 		c := s.calls.flight.first
@@ -333,10 +333,10 @@ func (s *Session) replied(l *link, in incoming) (err error) {
 	return err
 }
 
-// complete takes what an answer that counts says. Session.mu is held.
+// complete handles a reply that counts. Session.mu is held.
 func (s *Session) complete(l *link, c *Call, in incoming, t *todo) {
 	code := in.head.Err
-	if in.head.Zxid >= 0 { // -1 in the answer to an unknown operation: it says nothing about the server's data
+	if in.head.Zxid >= 0 { // -1 in the reply to an unknown operation: not the server's zxid
 		s.identity.saw(in.head.Zxid)
 	}
 	if code == jute.CodeUnimplemented {
@@ -355,7 +355,7 @@ func (s *Session) complete(l *link, c *Call, in incoming, t *todo) {
 	s.pump(t)
 }
 
-// extends says whether a reply with this code shows that the server has touched the session (rule R1).
+// extends reports whether a reply with this code shows that the server has touched the session (rule R1).
 func extends(code int32) bool {
 	switch code {
 	case jute.CodeSessionExpired, jute.CodeSessionMoved, jute.CodeSessionClosedRequireSASL, jute.CodeAuthFailed:
@@ -364,41 +364,41 @@ func extends(code int32) bool {
 	return true
 }
 
-// window bounds how many calls of a connection may be without an answer. A server answers one client in
-// order, so an urgent call still waits for all that was written before it: in our buffers, on the network, at
-// the server. How long that takes depends on the server, the network and the sizes, so it is measured: the
-// window grows while calls wait and answers come soon, and shrinks when they come late. Session.mu guards it.
+// window limits the calls of a connection in flight. A server answers one client in order, so an urgent call still
+// waits for all that was written before it: in the client's buffers, on the network, at the server. How long that takes
+// depends on the server, the network and the sizes, so it is measured: the window grows while calls wait and replies
+// come soon, and shrinks when they come late. Session.mu guards it.
 type window struct {
 	most  int           // it never grows beyond this
-	size  int           // what it is
+	size  int           // the present size
 	used  int           // how much of it is taken
 	base  time.Duration // the shortest time that an answer has taken: the round trip
 	known bool          // there has been an answer
 	late  time.Duration // how much longer than that it may take
-	stale int           // calls of a larger window without an answer: theirs say nothing about the present size
+	stale int           // calls in flight from a larger window: ignore their latency
 }
 
 const (
 	// windowAtFirst and windowAtLeast are a connection's first and smallest window.
 	windowAtFirst = 32
 	windowAtLeast = 8
-	// windowUnit is how many bytes of a request cost one more unit of the window.
+	// windowUnit is the number of bytes of a request that cost one more unit of the window.
 	windowUnit = 16 << 10
-	// windowShare is the fraction of the ping interval by which our own calls may delay answers.
+	// windowShare is the fraction of the ping interval by which this client's calls may delay replies.
 	windowShare = 2
 )
 
-// newWindow is the window of a connection that is pinged so often. Our own calls may delay answers by a share
-// of that.
+// newWindow returns the window of a connection with a ping interval. The client's calls may delay replies by a share of
+// it.
 func newWindow(most int, ping time.Duration) window {
 	return window{most: most, size: min(windowAtFirst, most), late: ping / windowShare}
 }
 
-// cost is how much of the window a call takes.
+// cost returns the units of the window that a call takes.
 func (c *Call) cost() int { return 1 + len(c.Body)/windowUnit }
 
-// answered notes the answer to a call of this cost, and how long it took. flying is how many calls have no
-// answer yet; wanted says that others wait for the window.
+// answered records the reply to a call of this cost, and its latency. flying is the number of calls in flight; wanted
+// means that others wait for the window.
 func (w *window) answered(cost int, took time.Duration, flying int, wanted bool) {
 	w.used -= cost
 	stale := w.stale > 0
@@ -415,6 +415,6 @@ func (w *window) answered(cost int, took time.Duration, flying int, wanted bool)
 	case w.size > windowAtLeast:
 		w.size, w.stale = max(w.size/2, windowAtLeast), flying
 	default:
-		w.base = took // not our doing: the server, or the network, has become slower
+		w.base = took // not caused by this window: the server, or the network, has become slower
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// instant is a reading of the clock by which sessions live (rule R8): Go's monotonic clock, which nobody
-// sets, and how long the machine has slept by then. On most systems Go's clock stands still while the machine
-// sleeps. In a test's bubble it is virtual, and the machine sleeps only if the test says so.
+// instant is a reading of the clock by which sessions live (rule R8): Go's monotonic clock, which is never set, and the
+// time that the machine has slept by then. On most systems Go's clock stands still while the machine sleeps. In a
+// test's bubble it is virtual, and the machine sleeps only if the test says so.
 type instant struct {
 	t     time.Time
 	slept time.Duration
@@ -22,8 +22,8 @@ func now() instant {
 // elapsed is the time between two readings, sleep included.
 func elapsed(from, to instant) time.Duration { return to.t.Sub(from.t) + to.slept - from.slept }
 
-// sleeper counts how long the machine has slept: how far a clock that goes on meanwhile is ahead of one that
-// does not.
+// sleeper measures the time that the machine has slept, as the difference between a clock that continues in sleep and
+// one that stops.
 type sleeper struct {
 	ahead func() time.Duration // of the one clock before the other; 0 if the system has no such clock
 
@@ -35,8 +35,8 @@ type sleeper struct {
 	injected atomic.Int64 // by tests
 }
 
-// longestSleep is the longest sleep that is believed: a machine that starts without a clock of its own is set
-// from 1970 to today.
+// longestSleep is the longest sleep that is believed: a machine without a battery-backed clock is set from 1970 to
+// today.
 const longestSleep = 10 * 365 * 24 * time.Hour
 
 var machine = newSleeper(ahead)
@@ -53,7 +53,7 @@ func newSleeper(ahead func() time.Duration) *sleeper {
 // few times.
 const recent = time.Millisecond
 
-// slept is how long the machine has slept by now; at was read just before.
+// slept returns the time that the machine has slept by now; at was read just before.
 func (s *sleeper) slept(at time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,8 +64,8 @@ func (s *sleeper) slept(at time.Time) time.Duration {
 	return s.total + time.Duration(s.injected.Load())
 }
 
-// undisturbed says that the machine has not slept between two moments: by Go's clock there was hardly any time between
-// them, and the wall clock, which goes on in sleep, says the same.
+// undisturbed reports whether the machine certainly has not slept between two moments: hardly any time has passed by
+// Go's clock, and the same by the wall clock, which continues in sleep.
 func undisturbed(byGo, byWall time.Duration) bool {
 	return byGo.Abs() < recent && (byWall-byGo).Abs() < noise/2
 }

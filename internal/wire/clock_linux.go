@@ -6,19 +6,19 @@ import (
 	"unsafe"
 )
 
-// settable says that somebody may set the clock by which sleep is noticed.
+// settable reports whether the clock that shows sleep can be set.
 const settable = false
 
-// noise is what the difference of the two clocks may vary by. Nothing sleeps for so short a time.
+// noise limits the variation of the difference of the two clocks. No machine sleeps for so short a time.
 const noise = 10 * time.Millisecond
 
 const (
-	clockMonotonic = 1 // stands still while the machine sleeps, and is what Go's clock is
-	clockBoottime  = 7 // goes on
+	clockMonotonic = 1 // stands still while the machine sleeps; the source of Go's monotonic clock
+	clockBoottime  = 7 // continues
 )
 
-// ahead reads the clock that goes on first: a process that is suspended between the two readings sees too
-// little once, never too much.
+// ahead reads the clock that continues first: a process that is suspended between the two readings sees too little
+// once, never too much.
 func ahead() time.Duration {
 	var on, awake syscall.Timespec
 	_, _, err := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&on)), 0)

@@ -4,19 +4,19 @@ package wire
 
 import "time"
 
-// settable says that somebody may set the clock by which sleep is noticed.
+// settable reports whether the clock that shows sleep can be set.
 const settable = true
 
-// noise is what the difference of the two clocks may vary by. A drift counts each time that it has added up
-// to this.
+// noise limits the variation of the difference of the two clocks. A drift counts each time that it has added up to
+// this.
 const noise = 10 * time.Millisecond
 
 var began = time.Now()
 
-// ahead is how far the wall clock is ahead of Go's. Here no clock that goes on while the machine sleeps, and
-// is not set, can be read without C. So a step of the wall clock cannot be told from a sleep, and counts as
-// one unless it is longer than any sleep: needlessly careful, but safe. A clock that is set back changes
-// nothing. In a test's bubble both clocks are virtual, and neither is ever ahead.
+// ahead returns how far the wall clock is ahead of Go's. Here no clock that continues while the machine sleeps, and is
+// not set, can be read without C. So a step of the wall clock cannot be told from a sleep, and counts as one unless it
+// is longer than any sleep: needlessly careful, but safe. A clock that is set back changes nothing. In a test's bubble
+// both clocks are virtual, and neither is ever ahead.
 func ahead() time.Duration {
 	at := time.Now()
 	return at.Round(0).Sub(began.Round(0)) - at.Sub(began)

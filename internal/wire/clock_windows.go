@@ -6,21 +6,21 @@ import (
 	"unsafe"
 )
 
-// settable says that somebody may set the clock by which sleep is noticed.
+// settable reports whether the clock that shows sleep can be set.
 const settable = false
 
-// noise is what the difference of the two clocks may vary by. One of them moves in steps.
+// noise limits the variation of the difference of the two clocks. One of them moves in steps.
 const noise = 50 * time.Millisecond
 
 var (
 	kernel32  = syscall.NewLazyDLL("kernel32.dll")
-	tickCount = kernel32.NewProc("GetTickCount64")             // goes on while the machine sleeps
+	tickCount = kernel32.NewProc("GetTickCount64")             // continues while the machine sleeps
 	awake     = kernel32.NewProc("QueryUnbiasedInterruptTime") // stands still
 	hasClocks = tickCount.Find() == nil && awake.Find() == nil
 )
 
-// ahead reads the clock that goes on first, which moves in steps of 16 ms: it sees too little once, never too
-// much. (If Go's own clock goes on, too, a sleep is counted twice, which is safe.)
+// ahead reads the clock that continues first, which moves in steps of 16 ms: it sees too little once, never too much.
+// (If Go's own clock continues, too, a sleep is counted twice, which is safe.)
 func ahead() time.Duration {
 	if !hasClocks {
 		return 0

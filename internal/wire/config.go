@@ -14,13 +14,13 @@ import (
 	"github.com/go-curator/curator/internal/chance"
 )
 
-// Config says how to keep a session.
+// Config has the settings of a session.
 type Config struct {
-	// Servers are host:port names, resolved anew for every dial.
+	// Servers are host:port names, resolved again for every dial.
 	Servers []string
 	// Spread is the longest random pause between the loss of a connection that held and the next dial.
 	Spread time.Duration
-	// Away is for how long the owner has had no connection already.
+	// Away is the time for which the owner has had no connection already.
 	Away time.Duration
 	// Dial opens a connection. TLS belongs here.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -33,12 +33,12 @@ type Config struct {
 	ReadOnly bool
 	Auth
 	Limits
-	// LastZxid is what the process has already seen in earlier sessions: no member behind it is accepted.
+	// LastZxid is the highest zxid that the process has seen in earlier sessions: no member behind it is accepted.
 	LastZxid int64
-	// Fences are earlier sessions, to be closed before this one is announced. Only the latest few count, see
+	// Fences are earlier sessions, which are closed before this one is announced. Only the latest few count, see
 	// maxFences.
 	Fences []Fence
-	// Assume returns what is assumed about the servers; see [Liveness].
+	// Assume returns the assumptions about the servers; see [Liveness].
 	Assume assumption
 	Logger *slog.Logger
 	// Chance is the source of random pauses and orders; nil for the package's own.
@@ -46,7 +46,7 @@ type Config struct {
 	Hooks
 }
 
-// Auth is how the client authenticates on each connection, before anything else.
+// Auth has the credentials that the client presents on each connection, before anything else.
 type Auth struct {
 	Credentials []Credential
 	// LoginName is the name that Login uses, for errors.

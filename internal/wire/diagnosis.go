@@ -25,10 +25,11 @@ var (
 	errLoginRequired = fmt.Errorf("%w: the server requires its clients to authenticate", ErrAuthFailed)
 )
 
-// errNotZooKeeper says that something else listens where a server is expected.
+// errNotZooKeeper means that the process that listens at a server's address is not ZooKeeper.
 var errNotZooKeeper = errors.New("the answer is not in ZooKeeper's protocol")
 
-// notZooKeeper says what it is, by the first bytes of its answer, which would be the length of a frame.
+// notZooKeeper returns a guess at the other protocol, by the first bytes of the answer, which would be the length of a
+// frame.
 func notZooKeeper(head [4]byte, limit int) error {
 	text := string(head[:])
 	switch {
@@ -44,7 +45,7 @@ func notZooKeeper(head [4]byte, limit int) error {
 		errNotZooKeeper, head, limit)
 }
 
-// hungUp says that it was the other side that ended a connection.
+// hungUp reports whether the other side ended the connection.
 func hungUp(err error) bool {
 	return isAny(err, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, syscall.ECONNRESET, syscall.EPIPE)
 }
@@ -70,7 +71,7 @@ var reasons = []struct {
 	{"closed", []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, io.ErrClosedPipe, net.ErrClosed}},
 }
 
-// Reason says in a word why a connection or a session has ended, for metrics. It is "" for nil.
+// Reason returns one word for the reason why a connection or a session has ended, for metrics; "" for nil.
 func Reason(err error) string {
 	if err == nil {
 		return ""

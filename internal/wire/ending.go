@@ -12,20 +12,20 @@ import (
 
 // How holds end. A hold lives as long as its session's Validity, and every end goes the same way:
 //
-//   - the clock: Validity finds that the time has run out, whoever looks first;
-//   - a server's word: handle (link.go) and the handshake end the session with ErrExpired, or with ErrLapsed if
-//     an answer came too late or nobody but members without a quorum knew the session;
+//   - the clock: Validity finds, at any reading of the clock, that the time has run out;
+//   - a server's reply: handle (link.go) and the handshake end the session with ErrExpired, or with ErrLapsed if a
+//     reply came too late or only members without a quorum knew the session;
 //   - the owner, or the guest: Close, Abort and Invite end it.
 //
-// All but the first call Session.end, which first ends the validity. Either way the validity has lapsed,
-// which is final, and guard sees it: it calls OnLapse, the only place that does, and then Session.end.
+// All but the first call Session.end, which first ends the validity. Either way the validity has lapsed, which is
+// final, and guard notices it: it alone calls OnLapse, and then Session.end.
 
-// ending is how far the session's end has come. Session.mu guards all but cancel.
+// ending has the progress of the session's end. Session.mu guards all but cancel.
 type ending struct {
 	cancel  context.CancelFunc // of Session.ctx
 	closing bool               // Close was called
 	closed  chan struct{}      // closed when the first Close is done; nil if there was none
-	unclean error              // what Close returns
+	unclean error              // the error that Close returns
 	err     error              // set once: why the session has ended
 }
 
@@ -37,8 +37,8 @@ func (e *ending) seen() error {
 	return fmt.Errorf("%w: %w", ErrSessionLost, e.err)
 }
 
-// detached ends a link: what was in flight on it has an unknown outcome. It returns the guest, which has to be told, and
-// whether the session is ending, too.
+// detached ends a link: the calls in flight on it have an unknown outcome. It returns the guest, which has to be
+// notified, and whether the session is ending, too.
 func (s *Session) detached(l *link, err error) (guest Guest, ending bool) {
 	var t todo
 	s.mu.Lock()
@@ -64,8 +64,8 @@ func (s *Session) detached(l *link, err error) (guest Guest, ending bool) {
 	return guest, ending
 }
 
-// suspect is the largest of the calls in flight, if its size may have made the server close the connection: a
-// server answers a request above its jute.maxbuffer by nothing else, and at once. It is nil if none is large.
+// suspect returns the largest of the calls in flight, if its size may have made the server close the connection: to a
+// request above its jute.maxbuffer a server sends no reply, but closes immediately. It is nil if none is large.
 func (cs *calls) suspect() (largest *Call) {
 	at := now()
 	for c := cs.flight.first; c != nil; c = c.next {
@@ -80,7 +80,7 @@ func (cs *calls) suspect() (largest *Call) {
 const (
 	// suspectSize is the least size of a request that a server may refuse by closing the connection.
 	suspectSize = 16 << 10
-	// suspectTime is how soon it does: it reads no more of the request than its length.
+	// suspectTime limits the delay of that close: the server reads only the length of the request.
 	suspectTime = 2 * time.Second
 )
 
@@ -98,8 +98,7 @@ func (s *Session) failFlight(l *link, err error, large *Call, t *todo) {
 	}
 }
 
-// end ends the session, once: first nothing is valid any more, then the owner hears of it, then calls and
-// watches.
+// end ends the session, once: first its validity, then the owner is notified, then the calls and the watches.
 func (s *Session) end(err error) {
 	var t, ends todo
 	s.validity.end(err)
@@ -109,7 +108,7 @@ func (s *Session) end(err error) {
 		return
 	}
 	s.ending.err = err
-	s.wg.Add(1) // whatever else has ended by then, Wait waits for what follows
+	s.wg.Add(1) // whatever else has ended by then, Wait waits for the steps below
 	seen := s.ending.seen()
 	id, l, last, guest := s.identity.id, s.links.live, s.links.last, s.links.guest
 	s.links.live = nil
@@ -137,20 +136,20 @@ func (s *Session) end(err error) {
 	t.run()
 }
 
-// Abort ends the session without telling the server; its ephemeral nodes stay until its timeout. The cause is
-// what the Lost event says.
+// Abort ends the session here without a request to the server; its ephemeral nodes stay until its timeout. The cause
+// becomes the Err of the Lost event.
 func (s *Session) Abort(cause error) { s.end(cause) }
 
-// Close ends the session on the server after everything submitted before, and here in any case, and waits for
-// every goroutine. It returns ErrUnacknowledged if something may be left on a server:
+// Close ends the session on the server after everything submitted before, and here in any case, and waits for every
+// goroutine. It returns ErrUnacknowledged if a session may be left on a server:
 //
-//   - ctx ended first, or there is no connection to a member with a quorum, and none could be made at once: for
-//     a second at most each server is tried once;
-//   - the session had ended before: a leader calls a session expired before the others have agreed, and it
-//     lives on if they do not;
+//   - ctx ended first, or there is no connection to a member with a quorum, and none could be made: each server is
+//     tried once, for a second at most;
+//   - the session had ended before: a leader reports a session expired before a quorum has agreed, and the session
+//     lives on if it does not;
 //   - an earlier session could not be closed;
-//   - the session has had no connection, and a handshake may have opened one. Close waits for the one that is
-//     under way.
+//   - the session has had no connection, and a handshake may have opened one. Close waits for a handshake that is in
+//     flight.
 //
 // A second Close waits for the first, or for its own ctx.
 func (s *Session) Close(ctx context.Context) error {
@@ -183,7 +182,7 @@ func (s *Session) Close(ctx context.Context) error {
 			clean = !unheard && r.Code == jute.CodeOK && s.closeAbandoned(ctx, l.server)
 		case <-ctx.Done():
 		}
-	case handshake != nil: // what comes of it is closed at once
+	case handshake != nil: // a session that it opens is closed immediately
 		select {
 		case <-handshake:
 			s.mu.Lock()
@@ -205,10 +204,10 @@ func (s *Session) Close(ctx context.Context) error {
 	return s.ending.unclean
 }
 
-// outlives says whether something of the session, or of those before it, may be left on a server. mu is held.
+// outlives reports whether something of the session, or of those before it, may be left on a server. mu is held.
 func (s *Session) outlives() bool { return len(s.fences.all()) > 0 || s.identity.outlives() }
 
-// Err says why the session has ended; nil while it has not.
+// Err returns the reason why the session has ended; nil while it has not.
 func (s *Session) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 const (
 	// maxFences bounds how many earlier sessions are remembered.
 	maxFences = 8
-	// fenceTries is how often closing one is tried at least before it is left to expire.
+	// fenceTries is the least number of tries to close an earlier session before it is left to expire.
 	fenceTries = 3
 )
 
@@ -23,8 +23,8 @@ const (
 type Fence struct {
 	SessionID int64
 	Password  []byte
-	// Until is when no request of it can be under way any more. It may live longer: servers that start anew,
-	// or a new leader, give every session its whole timeout again. So it is closed later, too. After
+	// Until is the time from which no request of it can be in flight any more. The session may live longer: restarted
+	// servers, or a new leader, give every session its whole timeout again. So it is closed later, too. After
 	// fenceTries failures it is left to expire, and Close tries once more.
 	Until time.Time
 
@@ -52,13 +52,13 @@ func (f *fences) all() []Fence {
 	return slices.Clone(f.open)
 }
 
-// due returns those that are to be closed before the next session is announced.
+// due returns the sessions to close before the next session is announced.
 func (f *fences) due() []Fence {
 	return slices.DeleteFunc(f.all(), func(old Fence) bool { return old.abandoned })
 }
 
-// tried notes the outcome of closing one, at a time. stop is why the connection must not go on; abandoned is why the
-// session has just been left to expire.
+// tried records the outcome of a try to close an earlier session. stop is the error if the connection must not
+// continue; abandoned is the error if the session has just been left to expire.
 func (f *fences) tried(old Fence, err error, at time.Time) (stop, abandoned error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,20 +78,18 @@ func (f *fences) tried(old Fence, err error, at time.Time) (stop, abandoned erro
 	return nil, err
 }
 
-// Unfenced returns the earlier sessions that are not known to be closed. Once a member with a quorum has
-// accepted this session, these are the ones that could not be closed, and no request of them is under way any
-// more.
+// Unfenced returns the earlier sessions that are not known to be closed. Once a member with a quorum has accepted this
+// session, these are the ones that could not be closed, and no request of them is in flight any more.
 func (s *Session) Unfenced() []Fence { return s.fences.all() }
 
-// fence closes the earlier sessions, so that nothing of them can happen any more: a write still in a socket
-// would be executed as long as its session lives. It uses the server that has just opened a session, and so
-// has a quorum. A server that cannot hear its leader could close nothing, but each attempt would keep the
-// earlier session alive. The connection may go on if the error is nil: each is closed, or was tried often
-// enough after its Until.
+// fence closes the earlier sessions, so that nothing of them can happen any more: a write still in a socket would be
+// executed as long as its session lives. It uses the server that has just opened a session, and so has a quorum. A
+// server that cannot hear its leader could close nothing, but each attempt would keep the earlier session alive. The
+// connection may continue if the error is nil: each is closed, or was tried often enough after its Until.
 func (s *Session) fence(server string) error {
 	for _, f := range s.fences.due() {
 		err := s.closeOld(s.ctx, f, server)
-		if errors.Is(err, errGone) { // says a server with a quorum
+		if errors.Is(err, errGone) { // from a server with a quorum
 			err = nil
 		}
 		stop, abandoned := s.fences.tried(f, err, time.Now())
@@ -107,8 +105,8 @@ func (s *Session) fence(server string) error {
 	return nil
 }
 
-// closeAbandoned tries once more to close the earlier sessions that were left to expire, at the server that
-// has just closed this one. It says whether they are gone.
+// closeAbandoned tries once more to close the earlier sessions that were left to expire, at the server that has just
+// closed this one. It reports whether they are gone.
 func (s *Session) closeAbandoned(ctx context.Context, server string) bool {
 	for _, f := range s.fences.all() {
 		if err := s.closeOld(ctx, f, server); err != nil && !errors.Is(err, errGone) {
@@ -118,13 +116,13 @@ func (s *Session) closeAbandoned(ctx context.Context, server string) bool {
 	return true
 }
 
-// lastWord bounds how long Close looks for a server if there is no connection.
+// lastWord limits the time for which Close looks for a server without a connection.
 const lastWord = time.Second
 
-// closeUnconnected closes this session, which has ended here, if its connection is gone: it tries each server
-// once, and says whether one has closed it. The servers' word that there is no such session is not taken: a
-// leader that has lost its quorum may say so. It is not tried for a session that no quorum has confirmed, and
-// not where earlier ones are left.
+// closeUnconnected closes this session, which has ended here, if its connection is gone: it tries each server once, and
+// reports whether one has closed it. A reply that the session does not exist does not count: it may come from a leader
+// that has lost its quorum. closeUnconnected does nothing for a session that no quorum has confirmed, or if earlier
+// sessions are not closed yet.
 func (s *Session) closeUnconnected(ctx context.Context) bool {
 	i := s.known()
 	if !i.agreed || len(s.fences.all()) > 0 {
@@ -141,10 +139,10 @@ func (s *Session) closeUnconnected(ctx context.Context) bool {
 	return false
 }
 
-// errGone is a server's word that it knows no such session.
+// errGone means that the server does not know the session.
 var errGone = errors.New("the server knows no such session")
 
-// closeOld closes a session on a connection of its own. nil means that the server has closed it.
+// closeOld closes a session on a separate connection. nil means that the server has closed it.
 func (s *Session) closeOld(ctx context.Context, f Fence, server string) error {
 	a, err := s.dialOne(ctx, server)
 	if err != nil {

@@ -9,31 +9,31 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// Guest is another client library that shares the session (internal/guest). Its requests go over our connections beside
-// ours, with xids from 0 up, and it never opens one. It is given the number of a connection with all that concerns one.
+// Guest is another client library that shares the session (internal/guest). Its requests share the session's
+// connections, with xids from 0 up, and it never opens one. The methods identify a connection by its number.
 type Guest interface {
 	// Serve returns when the guest has ended. If the session has not, it ends then.
 	Serve()
-	// NewLink says that there is another connection. Session.mu is held.
+	// NewLink is called for each new connection. Session.mu is held.
 	NewLink()
-	// Asked returns the operation of a request of the guest's that has no reply yet. Session.mu is held.
+	// Asked returns the operation of a guest's request in flight. Session.mu is held.
 	Asked(link uint64, xid int32) (code int32, known bool)
 	// Answer delivers the reply to a request that the guest has asked; skipped: it was larger than allowed. With an error the
 	// reply is malformed.
 	Answer(link uint64, h jute.ReplyHeader, body []byte, skipped bool) error
 	// Event delivers a watch event. With an error the guest is too far behind.
 	Event(link uint64, h jute.ReplyHeader, ev jute.WatcherEvent) error
-	// Disconnected says that a connection has ended, and why. last: there will be no other. It returns when the guest
-	// sends nothing for that connection any more, at the latest after a moment.
+	// Disconnected reports that a connection has ended, and why. last means that there will be no other. It returns
+	// when the guest sends nothing for that connection any more, after a short time at most.
 	Disconnected(link uint64, why error, last bool)
-	// Ended says that the session has ended; expired: by a server's word.
+	// Ended reports that the session has ended; expired means that a server has reported it expired.
 	Ended(expired bool)
 }
 
 var errGuestEnded = errors.New("go-zookeeper's connection was closed")
 
-// Invite makes g the session's guest, once. live ends with the live connection, nil if there is none. invited is false if
-// the session has ended, which g is told.
+// Invite makes g the session's guest, once. live ends with the live connection, nil if there is none. invited is false
+// if the session has ended, which is reported to g.
 func (s *Session) Invite(g Guest) (live <-chan struct{}, invited bool) {
 	s.mu.Lock()
 	err, l := s.ending.err, s.links.live
@@ -74,8 +74,8 @@ func (s *Session) Disconnect(link uint64, why error) {
 // Go runs f on a goroutine that Wait waits for. It is for the guest, until Ended has returned.
 func (s *Session) Go(f func()) { s.wg.Go(f) }
 
-// Forward writes a request of the guest's, and returns false if the connection is not the live one. A watch of the guest's
-// on a path with a persistent one of ours would replace ours on servers before 3.9, so ours is armed again after it.
+// Forward writes a guest's request, and returns false if the connection is not the live one. On servers before 3.9 a
+// guest's watch replaces the session's persistent watch on the same path, so that is armed again after it.
 func (s *Session) Forward(link uint64, h jute.RequestHeader, body []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *Session) Forward(link uint64, h jute.RequestHeader, body []byte) bool {
 			l.guestWatches = true
 			again = s.watches.shared(again, Data, append(r.Data, r.Exist...)...)
 			again = s.watches.shared(again, Child, r.Child...)
-			// The guest's zxid may be that of a reply on this connection, and changes in the gap would be lost.
+			// The guest's zxid may come from a reply on this connection, and changes in the gap would be lost.
 			binary.BigEndian.PutUint64(body, uint64(l.since))
 		}
 	}

@@ -40,7 +40,7 @@ func (s *Session) connect(server string) (*link, error) {
 	return l, nil
 }
 
-// cannotRearm says that there are persistent watches, and that the server is too old to arm them again.
+// cannotRearm reports whether the session has persistent watches that the server is too old to arm again.
 func (s *Session) cannotRearm(server string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *Session) halfLeft(d time.Duration) time.Duration {
 	return d
 }
 
-// attempt is a connection before it is a link: nobody else uses it yet.
+// attempt is a connection before it becomes a link, used by one goroutine only.
 type attempt struct {
 	s      *Session
 	server string
@@ -64,7 +64,7 @@ type attempt struct {
 	conn   net.Conn
 	in     *meter
 
-	probe, askFirst bool // as admission says
+	probe, askFirst bool // set by admission
 }
 
 // dialOne begins an attempt to connect.
@@ -109,13 +109,13 @@ func (a *attempt) exchange(req *jute.ConnectRequest, more ...byte) (resp jute.Co
 	return resp, jute.Unmarshal(body, &resp)
 }
 
-// unsent is a failed write of which no byte was sent.
+// unsent is the error of a write that sent no byte.
 type unsent struct{ error }
 
 func (e unsent) Unwrap() error { return e.error }
 
-// declined reads a refusal in the form of a plain reply, which is shorter than any connect response. So a
-// member without a quorum says that it may not open sessions.
+// declined reads a refusal in the form of a plain reply, which is shorter than any connect response. In this way a
+// member without a quorum refuses to open sessions.
 func declined(body []byte) error {
 	var h jute.ReplyHeader
 	if len(body) != replyHeaderSize || jute.Unmarshal(body, &h) != nil {
@@ -127,8 +127,8 @@ func declined(body []byte) error {
 	return fmt.Errorf("%w: error code %d", errRefused, h.Err)
 }
 
-// establish makes the attempt a link. While it runs the session's identity knows that its server may open a
-// session. The error is ErrClosed if the session is being closed and has had no connection.
+// establish makes the attempt a link. While it runs the session's identity records that the server may open a session.
+// The error is ErrClosed if the session is being closed and has had no connection.
 func (a *attempt) establish() (*link, error) {
 	s := a.s
 	s.mu.Lock()
@@ -168,8 +168,8 @@ func (a *attempt) request() *jute.ConnectRequest {
 	return req
 }
 
-// handshake establishes or re-attaches the session, credentials first, and primes the link's output: watches,
-// then what is queued.
+// handshake establishes or re-attaches the session, credentials first, and primes the link's output: watches, then the
+// queued calls.
 func (a *attempt) handshake() (*link, error) {
 	s := a.s
 	req := a.request()
@@ -180,12 +180,12 @@ func (a *attempt) handshake() (*link, error) {
 		if errors.As(err, new(unsent)) || isAny(err, errRefused, ErrNotReadOnly) {
 			s.noStray()
 		}
-		if !errors.Is(err, ErrNotReadOnly) { // which has nothing to do with what we have seen
+		if !errors.Is(err, ErrNotReadOnly) { // otherwise the refusal does not depend on the zxid
 			s.handshakeFailed(err)
 		}
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
-	if resp.SessionID == 0 || resp.ReadOnly { // none, or one that nobody else knows of
+	if resp.SessionID == 0 || resp.ReadOnly { // none, or one that only this member knows
 		s.noStray()
 	}
 	if resp.SessionID == 0 || resp.Timeout <= 0 {
@@ -205,7 +205,7 @@ func (a *attempt) handshake() (*link, error) {
 	return l, err
 }
 
-// implausible says why a server's grant cannot be accepted.
+// implausible returns an error if a server's grant cannot be accepted.
 func implausible(req *jute.ConnectRequest, resp *jute.ConnectResponse, timeout time.Duration) error {
 	switch {
 	case req.SessionID != 0 && resp.SessionID != req.SessionID:
@@ -219,7 +219,7 @@ func implausible(req *jute.ConnectRequest, resp *jute.ConnectResponse, timeout t
 	return nil
 }
 
-// accept takes what the server has granted: who we are, the earlier sessions' end, the rule, watches.
+// accept takes over the server's grant: the identity, the earlier sessions' end, the rule, watches.
 func (a *attempt) accept(req *jute.ConnectRequest, resp *jute.ConnectResponse, sent instant) (*link, error) {
 	s := a.s
 	timeout := time.Duration(resp.Timeout) * time.Millisecond
@@ -241,7 +241,7 @@ func (a *attempt) accept(req *jute.ConnectRequest, resp *jute.ConnectResponse, s
 	}
 	behind := false
 	if a.probe {
-		// A server that has accepted us without a claim says what the last change was that it has seen.
+		// A server that has accepted a handshake with zxid 0 reveals its last zxid in a reply.
 		h, err := a.ask(jute.OpExists, &jute.PathWatchRequest{Path: "/"})
 		if err != nil {
 			return nil, err
@@ -257,7 +257,7 @@ func (a *attempt) accept(req *jute.ConnectRequest, resp *jute.ConnectResponse, s
 	case s.ending.err != nil:
 		return nil, s.ending.err
 	case s.identity.id == 0 && s.ending.closing:
-		return nil, ErrClosed // Close waits for what becomes of it
+		return nil, ErrClosed // Close waits for this handshake
 	}
 	if behind {
 		s.identity.zxid = 0
@@ -266,13 +266,13 @@ func (a *attempt) accept(req *jute.ConnectRequest, resp *jute.ConnectResponse, s
 	s.identity.connected(resp.SessionID, resp.Password, timeout, !resp.ReadOnly)
 	l := s.newLink(a, resp.ReadOnly)
 	s.links.add(l)
-	wake(s.calls.patience.wake) // nobody waits for a connection now
+	wake(s.calls.patience.wake) // no call waits for a connection now
 	l.prime()
 	return l, nil
 }
 
-// closeUnused closes a new session that nobody is going to use, and says whether the server has done that.
-// Unless Close waits for it, the answer has to come within the time of the attempt.
+// closeUnused closes a new session that will not be used, and reports whether the server has confirmed that. Unless
+// Close waits for it, the reply has to come within the time of the attempt.
 func (a *attempt) closeUnused() bool {
 	a.s.mu.Lock()
 	closing := a.s.ending.closing

@@ -12,10 +12,10 @@ import (
 	"github.com/go-curator/curator/internal/chance"
 )
 
-// hosts says which server to try next, and when: the list in a new random order for every pass, with a short
-// random pause before the first pass if a connection was lost, and a growing, jittered one before each later
-// pass: the longer an outage, the more clients wait for its end, and the longer the time over which they come
-// back. Names are resolved for every dial.
+// hosts decides which server to try next, and when: the list in a new random order for every pass, with a short random
+// pause before the first pass if a connection was lost, and a growing, jittered one before each later pass: the longer
+// an outage, the more clients wait for its end, and the longer the time over which they come back. Names are resolved
+// for every dial.
 type hosts struct {
 	shorten func(time.Duration) time.Duration // a pause, so that there is time for another attempt
 	spread  time.Duration                     // the longest pause before the first pass
@@ -36,8 +36,8 @@ type hosts struct {
 	turn    int                         // of another
 }
 
-// steady is how long a connection must last to have held: a server that accepts and closes at once must not
-// be hammered.
+// steady is how long a connection must last to have held: a server that accepts and closes immediately must not be
+// hammered.
 const steady = time.Second
 
 func newHosts(servers []string) *hosts {
@@ -47,18 +47,18 @@ func newHosts(servers []string) *hosts {
 			backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(most),
 			backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0), backoff.WithMaxElapsedTime(0))
 	}
-	h.delay, h.refuses = pauses(time.Second), pauses(longestPause) // a server that refuses, or drops us, is spared
+	h.delay, h.refuses = pauses(time.Second), pauses(longestPause) // for servers that refuse, or drop connections
 	return h
 }
 
 // longestPause is the longest pause between two passes by itself, half as much more or less.
 const longestPause = 5 * time.Second
 
-// maxPass is how many servers are tried in a pass if there are further ones: so those have their turn soon,
-// however long the list is.
+// maxPass limits the servers tried in a pass if there is a further list, so that its turn comes soon, however long the
+// first list is.
 const maxPass = 16
 
-// all are the servers of both lists, each once.
+// all returns the servers of both lists, each once.
 func (h *hosts) all() []string {
 	all := h.servers
 	for _, s := range h.further {
@@ -76,7 +76,8 @@ func (h *hosts) shuffledAll() []string {
 	return h.shuffled(h.all())
 }
 
-// pass is the servers of the next pass, in order. It begins at once if one is preferred.
+// pass returns the servers of the next pass, in order. atOnce is true if one is preferred: the pass begins without a
+// pause.
 func (h *hosts) pass() (servers []string, atOnce bool) {
 	servers = h.shuffled(h.servers)
 	without := func(server string) []string {
@@ -117,7 +118,7 @@ func (h *hosts) resetPauses() {
 
 // pause is the next one between two passes.
 func (h *hosts) pause() time.Duration {
-	// Nobody announces the end of an outage: a pause prolongs it, but by no more than a tenth, or a second.
+	// The end of an outage is not announced: a pause prolongs it, but by no more than a tenth, or a second.
 	h.delay.MaxInterval = max(min(elapsed(h.lost, now())/10, longestPause), h.spread, time.Second)
 	delay := h.delay
 	if h.refusal {
@@ -126,7 +127,7 @@ func (h *hosts) pause() time.Duration {
 	return delay.NextBackOff()
 }
 
-// refused notes that a server has answered, but no connection came of it.
+// refused records that a server has answered, but the attempt has failed.
 func (h *hosts) refused() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -140,9 +141,9 @@ func (h *hosts) Len() int {
 	return len(h.all())
 }
 
-// set changes the lists, and ends the pass that is going on. Servers that are new on the list are tried
-// without a pause, and so are those of a shorter list if there is a connection: it is given up by us, if at
-// all, and no pass over the list has failed.
+// set changes the lists, and ends the current pass. Servers that are new on the list are tried without a pause. So are
+// the servers of a shorter list if there is a connection: only the client itself may end it, and no pass over the list
+// has failed.
 func (h *hosts) set(servers, further []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -153,7 +154,7 @@ func (h *hosts) set(servers, further []string) {
 	h.servers, h.further, h.left = servers, further, nil
 }
 
-// contains says whether a list has all of another.
+// contains reports whether a list has all of another.
 func contains(list, all []string) bool {
 	return !slices.ContainsFunc(all, func(s string) bool { return !slices.Contains(list, s) })
 }
@@ -188,7 +189,7 @@ func (h *hosts) next() (server string, wait time.Duration) {
 	return server, wait
 }
 
-// within says whether all servers are in the set.
+// within reports whether all servers are in the set.
 func (h *hosts) within(set map[string]bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -209,7 +210,7 @@ func (h *hosts) another(than string) string {
 	return ""
 }
 
-// prefer makes the next pass begin with a server, at once.
+// prefer makes the next pass begin with a server, without a pause.
 func (h *hosts) prefer(server string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -224,7 +225,7 @@ func (h *hosts) shun(server string) {
 	h.last = server
 }
 
-// connected notes that there is a connection to the server that next returned last.
+// connected records that there is a connection to the server that next returned last.
 func (h *hosts) connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

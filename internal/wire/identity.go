@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// identity is who the session is to the servers, and what handshakes may have left there: a session that
-// nobody uses lives on its server until its timeout. Session.mu guards it.
+// identity has the session's id at the servers, and records unused sessions that handshakes may have opened there: they
+// live until their timeouts. Session.mu guards it.
 type identity struct {
 	id       int64 // 0 before the first connection
 	password []byte
@@ -14,17 +14,16 @@ type identity struct {
 	zxid     int64         // the highest of any reply, this process's earlier sessions included
 	ahead    bool          // an event has shown a later change, and no reply since then has said which
 
-	handshake chan struct{} // of one before the first connection: closed at its end; nil if none is under way
+	handshake chan struct{} // of a handshake before the first connection: closed at its end; nil if none is in progress
 	unsure    bool          // its server may have opened a session
 	strays    int           // earlier handshakes that ended so
 	agreed    bool          // a member with a quorum has confirmed the session
 }
 
-// saw notes the zxid of a reply, which is not lower than that of any event before it.
+// saw records the zxid of a reply, which is not lower than the zxid of any event before it.
 func (i *identity) saw(zxid int64) { i.zxid, i.ahead = max(i.zxid, zxid), false }
 
-// beginHandshake is called before a handshake. Only those before the first connection can leave a session
-// that nobody uses.
+// beginHandshake is called before a handshake. Only handshakes before the first connection can leave an unused session.
 func (i *identity) beginHandshake() {
 	if i.id == 0 {
 		i.unsure, i.handshake = true, make(chan struct{})
@@ -43,8 +42,8 @@ func (i *identity) endHandshake() {
 	}
 }
 
-// connected is called when there is a connection. A member without a quorum knows nothing of sessions that
-// the others have opened.
+// connected is called when there is a connection. A member without a quorum does not know the sessions that others have
+// opened.
 func (i *identity) connected(id int64, password []byte, timeout time.Duration, quorum bool) {
 	i.id, i.password, i.timeout, i.unsure = id, password, timeout, false
 	if quorum {
@@ -52,10 +51,10 @@ func (i *identity) connected(id int64, password []byte, timeout time.Duration, q
 	}
 }
 
-// outlives says whether a session may stay on a server if this one ends without an acknowledgement.
+// outlives reports whether a session may stay on a server if this one ends without an acknowledgement.
 func (i *identity) outlives() bool { return i.agreed || i.strays > 0 || i.handshake != nil && i.unsure }
 
-// noStray notes that the handshake under way has left no session on its server.
+// noStray records that the handshake in progress has left no session on its server.
 func (s *Session) noStray() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +68,7 @@ func (s *Session) known() identity {
 	return s.identity
 }
 
-// Agreed says whether a member with a quorum has confirmed the session.
+// Agreed reports whether a member with a quorum has confirmed the session.
 func (s *Session) Agreed() bool { return s.known().agreed }
 
 // Timeout is the session timeout that counts, 0 before the first handshake. See [Standing].
@@ -78,8 +77,8 @@ func (s *Session) Timeout() time.Duration { return s.validity.timeout(s.known().
 // ID is the session's id, 0 before the first handshake.
 func (s *Session) ID() int64 { return s.known().id }
 
-// Identity is the session's id and password: whoever has them can take the session over or end it. Never log
-// them together.
+// Identity is the session's id and password: a client that has them can take the session over or end it. Never log them
+// together.
 func (s *Session) Identity() (id int64, password []byte) {
 	i := s.known()
 	return i.id, slices.Clone(i.password)

@@ -13,14 +13,14 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// A server can be broken or hostile, and others share the network to it. So no frame is trusted: what an
-// answer is for, and how large that may be, is known before its body is read.
+// A server can be broken or hostile, and others share the network to it. So no frame is trusted: the request of a
+// reply, and the largest size that fits it, are known before its body is read.
 const (
 	// defaultMaxReply bounds an answer with data or a list: half a million children with names of sixty
 	// bytes.
 	defaultMaxReply = 32 << 20
-	// maxPlain bounds all other answers, not counting a path, and those of the handshake: a header of 16
-	// bytes, a Stat of 68, a session's password.
+	// maxPlain bounds all other replies, not counting a path, and the handshake's: a header of 16 bytes, a Stat of 68,
+	// a session's password.
 	maxPlain = 4 << 10
 	// maxPath is the longest path that is believed, unless MaxFrame is larger: a node was created by a
 	// request with the path in it, and a server takes requests of a MiB, its jute.maxbuffer.
@@ -41,11 +41,11 @@ const replyHeaderSize = 16
 type incoming struct {
 	head    jute.ReplyHeader
 	body    []byte
-	skipped int // the frame's size, if that is more than is allowed: there is no body then
+	skipped int // the frame's size, if it exceeds the limit: then body is nil
 }
 
-// receive reads a frame. An answer that is too large is skipped, and the connection goes on, if nobody could
-// know its size beforehand.
+// receive reads a frame. A reply that is too large is skipped, and the connection continues, if its size depends on the
+// tree.
 func (l *link) receive() (in incoming, err error) {
 	b, err := l.in.Peek(4)
 	if err != nil {
@@ -84,8 +84,8 @@ func (l *link) receive() (in incoming, err error) {
 	return in, err
 }
 
-// limit is how large a frame with this xid may be. anySize says that it answers with data or a list, whose
-// size nobody knows beforehand.
+// limit returns the largest size of a frame with this xid. anySize means that the reply has data or a list, whose size
+// depends on the tree.
 func (l *link) limit(xid int32) (most int, anySize bool, err error) {
 	s := l.s
 	s.mu.Lock()
@@ -123,8 +123,8 @@ func (l *link) limit(xid int32) (most int, anySize bool, err error) {
 	return min(maxPlain+s.cfg.longestPath, s.cfg.MaxReply), false, nil
 }
 
-// checkPath refuses what is no server's path of a node, whatever its version. It does not look at characters:
-// versions disagree about them.
+// checkPath returns an error for a path that a server of no version sends. It does not look at characters: versions
+// disagree about them.
 func (cfg *Config) checkPath(path string) error {
 	switch {
 	case len(path) > cfg.longestPath:
@@ -138,14 +138,13 @@ func (cfg *Config) checkPath(path string) error {
 	return nil
 }
 
-// meter reads a connection and knows when something came in last, and how fast a frame does.
+// meter reads a connection, and measures the time of the last read and the pace of the current frame.
 type meter struct {
 	*bufio.Reader
 	conn net.Conn
 	mu   sync.Mutex
 	at   instant
-	// The frame that is coming in: since when, how many bytes were not here yet then, and how many of them
-	// are.
+	// The current frame: the time of its announcement, the bytes missing then, and those read since.
 	begun     instant
 	want, got int
 }
@@ -156,14 +155,14 @@ func newMeter(conn net.Conn) *meter {
 	return m
 }
 
-// last is when something came in last.
+// last returns the time of the last read.
 func (m *meter) last() instant {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.at
 }
 
-// expect notes that so many bytes of a frame are to come; 0 says that it is complete. A frame that is shorter
+// expect announces the bytes of a frame that are still missing; 0 means that it is complete. A frame that is shorter
 // than slowFrame need not be announced.
 func (m *meter) expect(bytes int) {
 	m.mu.Lock()
@@ -171,11 +170,11 @@ func (m *meter) expect(bytes int) {
 	m.begun, m.want, m.got = now(), max(bytes-m.Buffered(), 0), 0
 }
 
-// slowFrame is how many bytes a frame must have to be a reason to wait for it.
+// slowFrame is the size in bytes from which a frame is a reason to wait for it.
 const slowFrame = 64 << 10
 
-// rest is how long the frame that is coming in takes from at on, at its present pace. It is false if none is
-// coming in, nothing of it has come, or it is short.
+// rest returns the time from at until the current frame is complete, at its present pace. It returns false without such
+// a frame, if no byte of it has come, or if it is short.
 func (m *meter) rest(at instant) (time.Duration, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -185,8 +184,8 @@ func (m *meter) rest(at instant) (time.Duration, bool) {
 	return time.Duration(float64(elapsed(m.begun, at)) * float64(max(m.want-m.got, 0)) / float64(m.got)), true
 }
 
-// progress is the connection as the meter's buffer reads it: every byte counts, since a large reply on a slow
-// network is no silence. (Whether the frame is ever complete is for the keeper to judge.)
+// progress is the connection as the meter's buffer reads it: every byte counts, since a server that sends a large reply
+// over a slow network is not silent. (Whether the frame is ever complete is for the keeper to judge.)
 type progress struct{ m *meter }
 
 func (p progress) Read(b []byte) (int, error) {
@@ -213,7 +212,7 @@ func readFrame(r io.Reader, limit int) ([]byte, error) {
 	return readBody(r, n)
 }
 
-// believed is how many bytes are allocated on the word of a frame's length alone. Beyond that, memory grows as bytes
+// believed limits the bytes that are allocated for a frame's announced length alone. Beyond that, memory grows as bytes
 // come in. A list of ten thousand waiters takes half of it.
 const believed = 1 << 20
 

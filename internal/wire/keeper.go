@@ -7,15 +7,15 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// pace is how often to ping, and after how much silence to close the connection. A server may grant a month
-// to a client that has asked for ten seconds: then the timeout that was asked for counts.
+// pace returns the ping interval, and the silence after which the connection is closed. A server may grant a month to a
+// client that has requested ten seconds: then the requested timeout counts.
 func (s *Session) pace(granted time.Duration) (ping, silence time.Duration) {
 	ping, silence = s.validity.servers().Pace(granted)
 	often, soon := Servers{Alone: true}.Pace(s.cfg.Timeout)
 	return min(ping, often), min(silence, soon)
 }
 
-// rest is how often to ping while nothing is held; see pace.
+// rest returns the ping interval while nothing is held; see pace.
 func (s *Session) rest(granted time.Duration) time.Duration {
 	return min(s.validity.servers().Rest(granted), Servers{Alone: true}.Rest(s.cfg.Timeout))
 }
@@ -41,7 +41,7 @@ func (l *link) keeper() {
 			return
 		}
 		at := now()
-		late := elapsed(last, at) > 2*ping // the process stood still: what has come in is to be read first
+		late := elapsed(last, at) > 2*ping // the process stood still: read the frames that have come in first
 		last = at
 		var err error
 		if due, err = l.check(at, ping, silence); err != nil && !late {
@@ -51,7 +51,7 @@ func (l *link) keeper() {
 	}
 }
 
-// check pings if it is time, and says when the next ping is due, and why the connection is to be closed.
+// check pings if it is time, and returns when the next ping is due, and an error if the connection has to be closed.
 func (l *link) check(at instant, ping, silence time.Duration) (due time.Duration, err error) {
 	s := l.s
 	var silent, unheard, forgotten, longest time.Duration
@@ -91,17 +91,17 @@ func (l *link) check(at instant, ping, silence time.Duration) (due time.Duration
 	return due, nil
 }
 
-// endsWithin says whether the session lapses within d. A server may go on answering pings while the writes
-// hang that keep the session's holds. The connection is closed as late as there is time for another server:
-// the writes may only be slow, and then they are so everywhere.
+// endsWithin reports whether the session lapses within d. A server may continue answering pings while the writes hang
+// that keep the session's holds. The connection is closed as late as there is time for another server: the writes may
+// only be slow, and then they are so everywhere.
 func (s *Session) endsWithin(d time.Duration) bool {
 	left, ok := s.validity.lapseIn()
 	return ok && left <= d
 }
 
-// worthWaiting says whether the frame that is coming in, perhaps a large answer on a slow network, deserves
-// more patience than a silent server: if at its present pace it is complete before three quarters of the time
-// have passed without an answer, and while there is time for another server.
+// worthWaiting reports whether the frame that is coming in, possibly a large answer on a slow network, deserves more
+// patience than a silent server: if at its present pace it is complete before three quarters of the time have passed
+// without an answer, and while there is time for another server.
 func (l *link) worthWaiting(at instant, silence, unheard time.Duration) bool {
 	left := silence*9/4 - unheard
 	if lapse, ok := l.s.validity.lapseIn(); ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// drainTime is how long a connection is read from after a write to it has failed.
+// drainTime limits the reading from a connection after a write to it has failed.
 const drainTime = time.Second
 
 // link is one live connection. Its goroutines: reader (owner of the end), writer, keeper (pings and
@@ -33,44 +33,44 @@ type link struct {
 	window window
 	asking bool // a question of how old the server is has no answer yet
 	pulse  pulse
-	since  int64 // what we had seen before this connection, or before the last that had armed its watches
+	since  int64 // the highest zxid before this connection, or before the last that had armed its watches
 
-	guestWatches bool // the guest has watches of its own on it: it gets the events, too
+	guestWatches bool // the guest has its own watches on it, and gets the events, too
 }
 
-// linkEnd is how a link ends.
+// linkEnd is the state of a link's end.
 type linkEnd struct {
-	ctx    context.Context // ends when the link is to end; its cause is why
+	ctx    context.Context // ends to end the link; its cause is the reason
 	cancel context.CancelCauseFunc
 	closed atomic.Bool
 	broken atomic.Bool   // a write has failed
-	gone   chan struct{} // closed when the link has ended and everybody knows
+	gone   chan struct{} // closed when the link has ended and all have been notified
 }
 
 // pulse is a connection's signs of life.
 type pulse struct {
-	sent  instant   // when the last request of ours was written
+	sent  instant   // when the last request was written, without the guest's
 	heard instant   // when the last whole answer came in
 	owing instant   // since when the server has owed an answer, as far as is known; zero if it owes none
 	pings []instant // when the unanswered pings were written, oldest first: they share one xid
 }
 
-// sends notes a request. Session.mu is held.
+// sends records a request. Session.mu is held.
 func (l *link) sends(at instant) {
 	if l.pulse.sent = at; l.pulse.owing.t.IsZero() {
 		l.pulse.owing = at
 	}
 }
 
-// hears notes an answer: whatever is still owed, the server has been there. (Pings share one xid. When one was
-// lost those after it look unanswered, and are not.) Session.mu is held.
+// hears records a reply: the server is alive even if older requests are still unanswered. (Pings share one xid: after a
+// lost ping later ones look unanswered, though they are not.) Session.mu is held.
 func (l *link) hears(at instant) {
 	if l.pulse.heard, l.pulse.owing = at, at; l.s.calls.flight.first == nil {
 		l.pulse.owing = instant{}
 	}
 }
 
-// owes is for how long the server has owed us an answer. Session.mu is held.
+// owes returns the time for which the server has owed a reply. Session.mu is held.
 func (l *link) owes(at instant) time.Duration {
 	if l.pulse.owing.t.IsZero() {
 		return 0
@@ -78,7 +78,7 @@ func (l *link) owes(at instant) time.Duration {
 	return elapsed(l.pulse.owing, at)
 }
 
-// output is what the writer has to write.
+// output is the data that the writer has to write.
 type output struct {
 	buf  []byte
 	wake chan struct{}
@@ -123,10 +123,10 @@ func (l *link) close(err error) {
 	}
 }
 
-// err is why the link ends, nil while it does not.
+// err returns the reason why the link ends, nil while it does not.
 func (l *link) err() error { return context.Cause(l.end.ctx) }
 
-// reader reads to the end of the link, and returns when everybody knows of it, the guest last.
+// reader reads to the end of the link, and returns when all have been notified of it, the guest last.
 func (l *link) reader() {
 	l.close(l.read())
 	<-l.end.ctx.Done()
@@ -239,8 +239,7 @@ func (l *link) writer() {
 		if len(b) > 0 { // else the last round has written it
 			if _, err := l.conn.Write(b); err != nil {
 				l.end.broken.Store(true)
-				// The reader reads what the server has said before it closed the connection, and finds the
-				// end.
+				// The reader reads the replies that the server sent before it closed the connection, and finds the end.
 				if l.conn.SetReadDeadline(time.Now().Add(drainTime)) != nil {
 					l.close(err)
 				}

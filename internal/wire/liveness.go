@@ -2,11 +2,11 @@ package wire
 
 import "time"
 
-// Instant is a reading of two clocks since one origin. Boot counts the time in which the machine is suspended: an age by
-// it is never too small. Mono does not count it, and is never set: a span by it is never too long.
+// Instant is a reading of two clocks since one origin. Boot includes the time during which the machine is suspended: an
+// age by it is never too small. Mono does not count it, and is never set: a span by it is never too long.
 type Instant struct{ Mono, Boot time.Duration }
 
-// Proof is what the reply to a request proves about the server that sent it.
+// Proof is the strength of the proof that a reply gives about the server that sent it.
 type Proof int8
 
 const (
@@ -16,18 +16,18 @@ const (
 	Committed
 )
 
-// Servers is what is assumed about the servers of a session.
+// Servers has the assumptions about the servers of a session.
 type Servers struct {
-	// Alone says that the connected server is standalone: it keeps the sessions' time itself.
+	// Alone means that the connected server is standalone: it keeps the sessions' time itself.
 	Alone bool
-	// Report is how long a member takes to report a touch to its leader while the two are in contact: half a tick,
-	// since it reports with its answers to the leader's pings, and J: how late a ping of the leader may be, and the
-	// delay between members.
+	// Report is the longest time that a member takes to report a touch to its leader while the two are in contact: half
+	// a tick, since it reports with its answers to the leader's pings, and J: the delay of a leader's ping, and between
+	// members.
 	Report time.Duration
-	// Stale is D: how long a member may go on answering after its last contact with the leader, and the time of a
-	// report. 0 if it is not known; then only committed writes prove anything.
+	// Stale is D: the longest time for which a member continues answering after its last contact with the leader, and
+	// the time of a report. 0 if it is not known; then only committed writes prove anything.
 	Stale time.Duration
-	// Margin is how long before the servers' earliest expiry a hold ends.
+	// Margin is the time before the servers' earliest expiry at which a hold ends.
 	Margin time.Duration
 }
 
@@ -37,30 +37,30 @@ type Verdict int8
 const (
 	// Alone: it is.
 	Alone Verdict = iota + 1
-	// Member: it is not, or does not say.
+	// Member: it is not, or its answer does not show it.
 	Member
 	// Later: it could not answer now.
 	Later
 )
 
-// Standing is what is known about a session and its server.
+// Standing is the knowledge about a session and its server.
 type Standing struct {
 	// Timeout is T, the session timeout that counts; 0 before the first handshake.
 	Timeout time.Duration
-	// Known says that a server of this session has answered whether it is standalone; Alone is the last answer.
+	// Known means that a server of this session has answered whether it is standalone; Alone is the last answer.
 	Known, Alone bool
-	// Asked says that the server of this connection has answered. Until then it is taken for a member.
+	// Asked means that the server of this connection has answered. Until then it is taken for a member.
 	Asked bool
 }
 
-// Liveness is the rule of promise P1: it works out until when no leader can have expired the session, from the requests
-// that were sent and answered.
+// Liveness is the rule of promise P1: from the requests sent and the replies to them it computes the time until which
+// no leader can have expired the session.
 //
-// A server touches a session when it receives a request of it. The leader expires a session T after the last touch that
-// it knows. A member keeps its touches in a table, which it sends to the leader with its answer to the leader's next
-// ping, every half tick. A member that has lost its leader goes on answering pings, reads and syncs, until syncLimit
-// ticks without a ping have passed. So a touch counts only when it has been reported, and the replies to later requests
-// prove that. For a touch that was sent at u and answered at a, on one connection:
+// A server touches a session when it receives a request of it. The leader expires a session T after the last touch
+// reported to it. A member keeps its touches in a table, which it sends to the leader with its answer to the leader's
+// next ping, every half tick. A member that has lost its leader continues answering pings, reads and syncs, until
+// syncLimit ticks without a ping have passed. So a touch counts only when it has been reported, and the replies to
+// later requests prove that. For a touch that was sent at u and answered at a, on one connection:
 //
 //	a standalone server                                      it counts at once
 //	a later ping, read or sync, sent at t, is answered       it counts if t - a > D
@@ -70,13 +70,13 @@ type Standing struct {
 //	                                                         u - D counts at once (where D is known): the member has
 //	                                                         asked its leader, which may have been deposed since
 //
-// A hold ends at (the latest u that counts) + T - margin. What counts is a fact: no later reply, no other server and no
-// other rule takes it back. It is a proof under these assumptions (J is as Report says, Jf how late a member gives up
-// its leader, δ the delay between members):
+// A hold ends at (the latest u that counts) + T - margin. A touch that counts does so for good: no later reply, no
+// other server and no other rule takes it back. This is a proof under these assumptions (J as in Report, Jf the delay
+// with which a member gives up its leader, δ the delay between members):
 //
 //   - for pings, reads and syncs: J + Jf + 3δ is at most a tick, and J at most half a tick; one link between members
-//     fails, both ways at once or one way. A link that fails one way and later the other way, and five members that are
-//     cut twice in a row, need D = (2·syncLimit + 1.5) ticks.
+//     fails, both ways at the same time or one way. A link that fails one way and later the other way, and five members
+//     that are cut twice in a row, need D = (2·syncLimit + 1.5) ticks.
 //   - for committed writes: J + 2δ is at most the J given here. Nothing else.
 //   - no touch gets lost in a member's table. (ZooKeeper has a race there, of nanoseconds in every half tick.)
 //   - behind an observer master both need tick/2 + J more.
@@ -86,7 +86,7 @@ type Standing struct {
 // its leader has no bound.
 //
 // Liveness is a value: no clock, no lock, no allocation. It is fed by one connection at a time, in the order of the
-// replies. Whoever asks it must have found the deadline in the future each time: a lapse is final (Validity).
+// replies. Once it has reported that the deadline has passed, it must not be asked again: a lapse is final (Validity).
 type Liveness struct {
 	standing Standing
 	evasive  bool // the server of this connection was asked and could not answer
@@ -126,7 +126,7 @@ type touch struct {
 // touchSlots bounds the touches that are kept; see apart.
 const touchSlots = 16
 
-// Connecting notes that a connect request is sent. Whatever server it reaches may replace the session's timeout.
+// Connecting records that a connect request is sent. Whatever server it reaches may replace the session's timeout.
 func (l *Liveness) Connecting(at Instant) {
 	if l.standing.Timeout == 0 {
 		return
@@ -139,10 +139,10 @@ func (l *Liveness) Connecting(at Instant) {
 	}
 }
 
-// Connected notes that the connect request sent at sent was answered. granted is the session timeout that the server
+// Connected records the reply to the connect request sent at sent. granted is the session timeout that the server
 // grants. A session counts for no longer than the least that was ever granted: a new leader, or a server that restarts,
-// gives it the timeout with which it was created; and the member before may yet report a touch with a smaller one. A
-// member without a quorum (readOnly) has no say about a session that a quorum knows.
+// gives it the timeout with which it was created; and the previous member may yet report a touch with a smaller one.
+// The grant of a member without a quorum (readOnly) is ignored for a session that a quorum knows.
 func (l *Liveness) Connected(sent, now Instant, granted time.Duration, readOnly bool) {
 	first := l.standing.Timeout == 0
 	if first && readOnly {
@@ -171,7 +171,7 @@ func (l *Liveness) Connected(sent, now Instant, granted time.Duration, readOnly 
 	l.note(touch{sent.Boot, now.Mono})
 }
 
-// Answer notes that a request sent at sent was answered at now.
+// Answer records that a request sent at sent was answered at now.
 func (l *Liveness) Answer(p Proof, sent, now Instant) {
 	if l.standing.Timeout == 0 {
 		return
@@ -205,7 +205,8 @@ func (l *Liveness) Answer(p Proof, sent, now Instant) {
 	l.note(touch{sent.Boot, now.Mono})
 }
 
-// Judge notes the connected server's answer to the question whether it is standalone, and reports whether to ask again.
+// Judge records the connected server's answer to the question whether it is standalone, and reports whether to ask
+// again.
 func (l *Liveness) Judge(v Verdict) (again bool) {
 	if v == Later {
 		l.evasive = true
@@ -215,7 +216,7 @@ func (l *Liveness) Judge(v Verdict) (again bool) {
 	return false
 }
 
-// Assume sets what is assumed about the servers from now on. What has been counted stays.
+// Assume sets the assumptions about the servers from now on. Touches that have counted still do.
 func (l *Liveness) Assume(s Servers) {
 	if l.servers = s; s.Alone && l.n > 0 {
 		l.raise(l.touches[l.n-1].sent)
@@ -254,9 +255,9 @@ func (l *Liveness) SessionLeft(now Instant) time.Duration {
 	return left
 }
 
-// Short reports whether a hold that began now would have too little time left: less than half of what is left of the
-// timeout after the time that a proof takes. Then a committed write has to come first; it helps if it is sent after
-// wait, which is 0 or less if it helps now.
+// Short reports whether a hold that began now would have too little time left: less than half of the timeout after the
+// time of a proof is deducted. Then a committed write has to come first; it helps if it is sent after wait, which is 0
+// or less if it helps now.
 func (l *Liveness) Short(now Instant) (wait time.Duration, short bool) {
 	left := l.Left(now)
 	if l.servers.Alone {
@@ -280,12 +281,12 @@ func (l *Liveness) enough() time.Duration {
 	return (l.standing.Timeout - lag) / 2
 }
 
-// WriteDue returns in how long a committed write has to be sent for the holds, and false if none has to be. Where D is not
-// known that is every T/6. Else it is once after a time in which little was sent: after a rest, a reconnect, or a
+// WriteDue returns the time until a committed write has to be sent for the holds, and false if none has to be. If D is
+// not known, one is due every T/6. Otherwise one is due after a time with few requests: after a rest, a reconnect, or a
 // stalled link. The first touch after it counts by a write much sooner than by pings. A hold that ends before that time
 // costs no write.
 func (l *Liveness) WriteDue(now Instant) (in time.Duration, due bool) {
-	hopeful := l.standing.Alone && !l.standing.Asked && !l.evasive // its answer comes soon, and may make a write needless
+	hopeful := l.standing.Alone && !l.standing.Asked && !l.evasive // its reply may make a write needless
 	if l.holds == 0 || !l.claimed || l.servers.Alone || hopeful {
 		return 0, false
 	}
@@ -304,11 +305,11 @@ func (l *Liveness) WriteDue(now Instant) (in time.Duration, due bool) {
 	return max(in, 0), due
 }
 
-// WritesPerTimeout is how many writes are committed for the holds in a session timeout, where only those count.
+// WritesPerTimeout is the number of writes committed for the holds in a session timeout, if only writes count.
 const WritesPerTimeout = 6
 
-// usable is what is left of the timeout for the client: how often it pings, and when it gives up a silent server,
-// follows from it.
+// usable returns the part of the timeout that the client can use: the ping interval, and the time after which it gives
+// up a silent server, follow from it.
 func (s Servers) usable(timeout time.Duration) time.Duration {
 	if !s.Alone && timeout > s.Stale {
 		return timeout - s.Stale
@@ -323,7 +324,7 @@ func (s Servers) Pace(timeout time.Duration) (ping, silence time.Duration) {
 	return max(usable/12, time.Millisecond/2), max(usable/3, 2*time.Millisecond)
 }
 
-// heldPing is the pace of the session's pings while something is held.
+// heldPing returns the session's ping interval while something is held.
 func (l *Liveness) heldPing() time.Duration {
 	ping, _ := l.servers.Pace(l.standing.Timeout)
 	return ping
@@ -353,7 +354,8 @@ func (s Servers) Rest(timeout time.Duration) time.Duration {
 	}
 }
 
-// Steady returns what a hold does not have less of while the servers answer at once, once it is older than Report.
+// Steady returns the value below which the time left of a hold older than Report does not fall while the servers answer
+// without delay.
 func (s Servers) Steady(timeout time.Duration) time.Duration {
 	ping, _ := s.Pace(timeout)
 	left := timeout - s.Margin - 2*ping
@@ -366,7 +368,7 @@ func (s Servers) Steady(timeout time.Duration) time.Duration {
 	return timeout - s.Margin - ping - timeout/WritesPerTimeout - s.Report
 }
 
-// apart is how far apart the touches are that are kept: the slots reach back as far as a proof takes, and longer.
+// apart returns the distance of the touches that are kept, so that the slots cover more than the time of a proof.
 func (s Servers) apart(timeout time.Duration) time.Duration {
 	return max(s.Stale, s.Report+timeout/WritesPerTimeout) / (touchSlots - 4)
 }

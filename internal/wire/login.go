@@ -7,9 +7,9 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// LoginStep is one SASL login under way. It answers the server's challenges: the first call has none, since
-// the client speaks first. A nil response sends nothing more. Done says that the login is complete: after a
-// response only the server's outcome is awaited.
+// LoginStep is one SASL login in progress. It answers the server's challenges: the first call has none, since the
+// client speaks first. A nil response sends nothing more. done means that the login is complete: after a response only
+// the server's outcome is awaited.
 type LoginStep func(challenge []byte) (response []byte, done bool, err error)
 
 // loginXid is used by no other request of a session.
@@ -18,8 +18,7 @@ const loginXid = firstXid
 const (
 	// maxSteps bounds a login with a server that never has enough.
 	maxSteps = 20
-	// maxToken bounds what the server may say at once. Kerberos has the largest tokens: Windows allows them
-	// 64 KiB.
+	// maxToken limits one token of the server. Kerberos has the largest tokens: Windows allows them 64 KiB.
 	maxToken = 128 << 10
 )
 
@@ -78,7 +77,7 @@ func (s *Session) credentials() (frames []byte) {
 	return frames
 }
 
-// authRefusal is a server's refusal of what was presented. context, if not empty, says in which step.
+// authRefusal returns the error of a refused credential or login. context, if not empty, names the step.
 func authRefusal(context, what string, code int32) error {
 	if code == jute.CodeAuthFailed {
 		return fmt.Errorf("%w: %sthe server refused %s", ErrAuthFailed, context, what)

@@ -3,15 +3,15 @@ package wire
 import "github.com/go-curator/curator/internal/jute"
 
 // Servers before 3.6 close the connection on an operation that they do not know, such as addWatch. So before the first
-// of those on a server that may be so old, it is asked what costs nothing: whether there are watches on a path without a
-// slash, which no watch can have.
+// such operation on a server that may be so old, the session sends a harmless question: whether there are watches on a
+// path without a slash, which no watch can have.
 //
 //	type of watcher                  3.5               3.6 to 3.8        3.9
 //	4, which is new in 3.9           MarshallingError  MarshallingError  NoWatcher
 //	3, all types                     NoWatcher         MarshallingError  NoWatcher
 //
 // (From 3.6 to 3.8 a server looks for recursive watches on the parents of a path, and fails when there is no slash.)
-// Meanwhile the other calls wait, so that they keep their order.
+// Until the reply the other calls wait, to keep their order.
 
 // noPath is the path in the questions.
 const noPath = "x"

@@ -2,14 +2,14 @@ package wire
 
 import "github.com/go-curator/curator/internal/jute"
 
-// op is an operation of the protocol, as the client takes it. What zktest takes an operation for is a table of its own:
-// with a common one, both would make the same mistake.
+// op has the properties of an operation of the protocol. zktest has a separate table: with a common one, both would
+// make the same mistake.
 type op struct {
 	name string // in ZooKeeper's spelling
 	// mutates: a request without a reply may have changed something, so its outcome is unknown.
 	mutates bool
-	// commits: a success proves that a quorum has committed it, see [Liveness]. A reconfig mutates and does not commit: it
-	// replaces the quorum, and perhaps the leader, on which that proof rests.
+	// commits: a success proves that a quorum has committed it, see [Liveness]. A reconfig mutates and does not commit:
+	// it replaces the quorum, and possibly the leader, that the proof relies on.
 	commits bool
 	// large: the reply has data or a list, whose size is not known beforehand: up to Limits.MaxReply.
 	large bool

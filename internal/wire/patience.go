@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// patience says when calls have waited too long for a connection. A goroutine watches the queue while there
-// is none. Session.mu guards it.
+// patience determines which calls have waited too long for a connection. A goroutine watches the queue while there is
+// none. Session.mu guards it.
 type patience struct {
 	since   time.Time     // when the last connection was lost
 	next    time.Time     // when the first call's patience ends; zero if no call has a limit
 	watched bool          // the goroutine runs
-	wake    chan struct{} // tells it that next is earlier now, or that there is a connection
+	wake    chan struct{} // wakes it: next is earlier now, or there is a connection
 }
 
 var errNoConnection = errors.New("no connection in time")
 
-// settled says that a call and those after it in its list need no look now: none of them has waited long
-// enough at that time, or ends before next. They were submitted in this order, so where all have the same
-// patience the first that goes on waiting settles the others, however many there are.
+// settled reports whether a call and all later ones in its list can be skipped: none of them has waited long enough at
+// that time, or ends before next. The list is in the order of Submit, so if all calls have the same patience, the first
+// one that still waits settles the others, however many they are.
 func (p *patience) settled(c *Call, at time.Time) bool {
 	earliest := p.from(c).Add(c.list.least)
 	return c.list.least == 0 || earliest.After(at) && !p.next.IsZero() && !earliest.Before(p.next)
 }
 
-// from is when a call has begun to wait for a connection.
+// from returns the time from which a call has waited for a connection.
 func (p *patience) from(c *Call) time.Time {
 	if p.since.After(c.queued) {
 		return p.since
@@ -32,13 +32,12 @@ func (p *patience) from(c *Call) time.Time {
 	return c.queued
 }
 
-// ends is when a call that waits for a connection has waited long enough. limited is false if it has no
-// limit.
+// ends returns the time at which a call stops waiting for a connection. limited is false if it has no limit.
 func (p *patience) ends(c *Call) (at time.Time, limited bool) {
 	return p.from(c).Add(c.Patience), c.Patience > 0
 }
 
-// add counts a call that waits. It says whether the goroutine has to look earlier because of it.
+// add counts a call that waits. It reports whether the goroutine has to look earlier because of it.
 func (p *patience) add(c *Call) (earlier bool) {
 	ends, limited := p.ends(c)
 	if earlier = limited && (p.next.IsZero() || ends.Before(p.next)); earlier {

@@ -9,12 +9,11 @@ import (
 // setWatchesLimit keeps re-arming requests small, whatever packet limit the server has.
 const setWatchesLimit = 128 << 10
 
-// setWatchesHead is what a re-arming request has besides paths: header, zxid and the counts of five lists.
+// setWatchesHead is the size of a re-arming request without paths: header, zxid and the counts of five lists.
 const setWatchesHead = 8 + 8 + 5*4
 
-// prime writes what must come before anything else on a new connection: what has this server catch up with the
-// last event, if need be, and requests that arm the watches again. Then come the calls that are queued.
-// Session.mu is held.
+// prime writes the first requests of a new connection: catchUp, if this server may be behind the last event, and the
+// requests that arm the watches again. The queued calls follow. Session.mu is held.
 func (l *link) prime() {
 	s := l.s
 	l.pulse.sent, l.pulse.heard, l.pulse.owing = now(), now(), instant{}
@@ -50,21 +49,21 @@ func (l *link) prime() {
 	}
 }
 
-// catchUp is a write that changes nothing, but goes through the quorum: a server answers it, and what is asked
-// after it, when it has executed all that was committed before. An event does not say from which transaction it
-// comes, so a server that lags takes a client for up to date that has seen an event which it has not; and
-// somebody may hold a lock because of that event. (A sync would do only if the leader is certain to lead.)
+// catchUp is a write that changes nothing, but goes through the quorum: a server replies to it, and to later requests,
+// after it has executed all that was committed before. It is needed because events have no zxid: without it a lagging
+// server would accept a client that has seen a later event, and may hold a lock because of that event. (A sync would do
+// only if the leader is certain to lead.)
 func catchUp() *Call {
 	return &Call{Op: jute.OpMulti, Body: jute.Checks("/")}
 }
 
-// rearm returns the calls that arm every watch anew on a fresh connection, all with one zxid, what we had
-// seen when the watches were last known to be armed: changes since then fire. Persistent watches are not told
-// of changes; their subscribers, which are returned too, are told to read again. No call is longer than
-// limit, if its paths allow.
+// rearm returns the calls that arm every watch again on a new connection. All have the same zxid, the highest when the
+// watches were last known to be armed: changes since then fire one-shot watches. Persistent watches get no events of
+// the gap; their subscribers are returned, too, and have to read again. No call is longer than limit, if its paths
+// allow.
 func (r *registry) rearm(seen int64, limit int) (calls []*Call, gaps []*Watch) {
 	since := seen
-	if r.unarmed > 0 { // what happened before the connection in between has not been told
+	if r.unarmed > 0 { // changes before the connection in between have not been reported
 		since = min(since, r.gapFrom)
 	}
 	var persistent, recursive []string

@@ -6,12 +6,12 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// How watches are armed without reading (Rearming). Their owner has read the nodes, by requests that can set
-// no watch, or not this one. A server fires each watch whose node has changed since then. (That is what it
-// does after a reconnect.) So nothing is missed between the read and this request.
+// How watches are armed without reading (Rearming). Their owner has read the nodes, by requests that can set no watch,
+// or not this one. A server fires each watch whose node has changed since then, as it does after a reconnect. So no
+// change is missed between the read and this request.
 //
-// Such an event comes before the answer. So the watches are attached when the request is written: an event
-// that comes until the answer may be theirs.
+// Such an event comes before the reply. So the watches are attached when the request is written: an event before the
+// reply may belong to them.
 
 // body is the request for all watches but those in without.
 func (a *Rearming) body(without map[*Watch]bool) []byte {
@@ -51,11 +51,11 @@ func (r *registry) rearming(c *Call) {
 	}
 }
 
-// rearmed notes the answer. It returns what the subscribers must be told at once: whether a node has changed
-// is not known if a persistent watch kept its watch from being armed, so it counts as changed.
+// rearmed handles the reply, and returns the events for the subscribers: if a persistent watch kept a watch from being
+// armed, its node may have changed, so it is reported as changed.
 func (r *registry) rearmed(a *Rearming, code int32) (fire []delivery) {
 	for _, w := range a.Watches {
-		e := r.entries[keyOf(w)] // it is pending, so it is there
+		e := r.entries[keyOf(w)] // pending, so it exists
 		e.pending--
 		attached := slices.Contains(e.subs, w)
 		switch {

@@ -36,7 +36,7 @@ func (s *Session) closing() bool {
 	return s.ending.closing
 }
 
-// serversFault says whether a connection was ended because of what its server did, or did not do.
+// serversFault reports whether a connection was ended because of what its server did, or did not do.
 func serversFault(why error) bool {
 	return isAny(why, errSilent, errTrickle, errStuck, errSkipped, ErrProtocol)
 }
@@ -54,9 +54,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// guard waits for the end of the session's time, and is the only caller of OnLapse. Until the owner has been
-// told it takes no lock but that of the validity, which nobody holds for long: however busy the others are,
-// nothing is held for longer than it is certain.
+// guard waits for the end of the session's time, and is the only caller of OnLapse. Until it has notified the owner it
+// takes no lock but the validity's, which is held only briefly: so all holds end in time, however busy the other
+// goroutines are.
 func (s *Session) guard() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

@@ -17,7 +17,7 @@ type Session struct {
 	ctx      context.Context // ends with the session
 	wg       sync.WaitGroup
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	identity  identity
 	admission admission
 	links     links
@@ -42,7 +42,7 @@ func (ls *links) add(l *link) {
 	}
 }
 
-// Open starts to keep a session and returns at once.
+// Open starts to keep a session and returns immediately.
 func Open(cfg Config) (*Session, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (s *Session) SetServers(servers, further []string) {
 	}
 }
 
-// Validity tells until when holds of this session are certain.
+// Validity returns the time limits of this session's holds.
 func (s *Session) Validity() *Validity { return s.validity }
 
 func (s *Session) live() *link {
@@ -81,7 +81,7 @@ func (s *Session) live() *link {
 	return s.links.live
 }
 
-// Connected says whether there is a live connection.
+// Connected reports whether there is a live connection.
 func (s *Session) Connected() bool { return s.live() != nil }
 
 // Server is the address of the connected server, "" if none is connected.
@@ -92,16 +92,15 @@ func (s *Session) Server() string {
 	return ""
 }
 
-// Links is how many connections the session has had so far. It grows before the first event or reply of a new
-// connection is delivered: if it has not changed, everything that was seen meanwhile came over one
-// connection.
+// Links returns the number of connections made so far. It grows before the first event or reply of a new connection is
+// delivered: if two calls return the same number, all events and replies in between came over one connection.
 func (s *Session) Links() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.links.n
 }
 
-// Load is how many calls wait for a connection or for the window, and how many wait for an answer.
+// Load has the numbers of calls that wait for a connection or for the window, and of calls in flight.
 type Load struct{ Queued, InFlight int }
 
 // Load counts the calls that have no answer yet.
@@ -111,12 +110,12 @@ func (s *Session) Load() Load {
 	return Load{s.calls.urgent.n + s.calls.others.n, s.calls.flight.n}
 }
 
-// events are what the owner of a session is told, in order.
+// events reports events to the owner of a session, in order.
 type events struct {
 	to func(Event)
 
 	mu   sync.Mutex // held while to is called, which does not block
-	lost bool       // Lost has been told: nothing follows it
+	lost bool       // Lost has been reported: it is the last event
 }
 
 func (e *events) emit(ev Event) {

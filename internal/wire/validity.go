@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// assumption returns what is assumed about the servers, for a session timeout and whether the connected server is
+// assumption returns the assumptions about the servers, for a session timeout and whether the connected server is
 // standalone. It is a pure function.
 type assumption = func(timeout time.Duration, alone bool) Servers
 
-// Validity says until when the server cannot have expired the session: promise P1. The rule is in [Liveness]; Validity
-// adds the clock, and makes a lapse final: once the time has run out the session is lost for good, whatever reply comes
-// later (R3). Only replies to requests of ours count, from the moment at which they were sent (R1, R2).
+// Validity determines the time until which the server cannot have expired the session: promise P1. The rule is in
+// [Liveness]; Validity adds the clock, and makes a lapse final: once the time has run out the session is lost for good,
+// whatever reply comes later (R3). Only replies to this client's requests count, from the time that the requests were
+// sent (R1, R2).
 //
-// While something is held the session lapses at the very instant at which the hold is not certain any more,
-// whoever looks at the clock first: no hold is ever lost in a session that goes on. What follows is in
-// ending.go.
+// While something is held the session lapses at the instant when the hold is not certain any more, so no hold is ever
+// lost by the clock in a session that continues. The steps after a lapse are in ending.go.
 //
 // Safe for concurrent use.
 type Validity struct {
@@ -34,12 +34,12 @@ func newValidity(assume assumption, asked time.Duration) *Validity {
 	return v
 }
 
-// at converts a reading of the clock for Liveness. Go's own clock is the one that nobody sets.
+// at converts a reading of the clock for Liveness. Go's monotonic clock is never set.
 func (v *Validity) at(i instant) Instant {
 	return Instant{Mono: i.t.Sub(v.origin.t), Boot: elapsed(v.origin, i)}
 }
 
-// Remaining is how long a hold of this session is still certain; 0 or less when it is not, or not yet.
+// Remaining returns the time for which a hold of this session is still certain; 0 or less when it is not, or not yet.
 func (v *Validity) Remaining() time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -50,7 +50,7 @@ func (v *Validity) Remaining() time.Duration {
 	return v.live.Left(at)
 }
 
-// Valid says whether a hold of this session is certain now.
+// Valid reports whether a hold of this session is certain now.
 func (v *Validity) Valid() bool { return v.Remaining() > 0 }
 
 // Short reports whether a hold that began now would have too little time left, and after how long a committed write
@@ -68,8 +68,7 @@ func (v *Validity) WriteDue() (in time.Duration, due bool) {
 	return v.live.WriteDue(v.at(now()))
 }
 
-// Lapsed says whether the time has run out, or the session has ended in another way. It never becomes false
-// again.
+// Lapsed reports whether the time has run out, or the session has ended in another way. It never becomes false again.
 func (v *Validity) Lapsed() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -83,7 +82,7 @@ func (v *Validity) Why() error {
 	return v.why
 }
 
-// Standing returns what is known about the session and its server.
+// Standing returns the knowledge about the session and its server.
 func (v *Validity) Standing() Standing {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -95,7 +94,7 @@ func (v *Validity) timeout(granted time.Duration) time.Duration {
 	return cmp.Or(v.Standing().Timeout, granted)
 }
 
-// servers is what is assumed about the servers now.
+// servers returns the present assumptions about the servers.
 func (v *Validity) servers() Servers {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -111,7 +110,7 @@ func (v *Validity) Hold() bool {
 		return false
 	}
 	ping := v.live.heldPing()
-	rested := at.Boot-v.live.sent > ping // the keeper pings at once
+	rested := at.Boot-v.live.sent > ping // the keeper pings immediately
 	if v.live.Hold(1, at); v.live.holds == 1 && (rested || v.live.Left(at) < ping) {
 		v.signal()
 	}
@@ -127,8 +126,8 @@ func (v *Validity) Unhold() {
 	v.live.Hold(-1, at)
 }
 
-// Answered notes the server's answer to the question whether it stands alone, and returns whether to ask
-// again. It must be called before the connection that carried the answer is gone: inside the call's Done.
+// Answered records the server's answer to the question whether it is standalone, and reports whether to ask again. It
+// must be called before the connection that carried the answer is gone: inside the call's Done.
 func (v *Validity) Answered(verdict Verdict) (again bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -140,7 +139,7 @@ func (v *Validity) Answered(verdict Verdict) (again bool) {
 	return again
 }
 
-// assumed works out what is assumed now that the session's timeout or its server is another one.
+// assumed sets the assumptions for another session timeout or server.
 func (v *Validity) assumed() {
 	s := v.live.standing
 	v.live.Assume(v.assume(s.Timeout, s.Alone && s.Asked))
@@ -153,15 +152,15 @@ func (v *Validity) signal() {
 	v.changed = make(chan struct{})
 }
 
-// held says whether something is held; changed is closed when a hold has begun after a rest, among others.
+// held reports whether something is held; changed is closed when a hold has begun after a rest, among others.
 func (v *Validity) held() (held bool, changed <-chan struct{}) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.live.holds > 0, v.changed
 }
 
-// lapseNow makes a lapse final if the time has run out, for the session and its holds, and wakes guard. It
-// says whether the validity has lapsed.
+// lapseNow makes a lapse final if the time has run out, for the session and its holds, and wakes guard. It reports
+// whether the validity has lapsed.
 func (v *Validity) lapseNow(at Instant) bool {
 	if v.why == nil && v.live.standing.Timeout != 0 && v.live.SessionLeft(at) <= 0 {
 		v.why = ErrLapsed
@@ -221,7 +220,7 @@ func (v *Validity) answer(sent instant, proof Proof) bool {
 	return true
 }
 
-// connecting notes that a connect request is sent.
+// connecting records that a connect request is sent.
 func (v *Validity) connecting(at instant) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -229,8 +228,8 @@ func (v *Validity) connecting(at instant) {
 	v.signal()
 }
 
-// connected notes that the connect request sent at sent was answered; false if that came too late. timeout is what was
-// granted.
+// connected records the reply to the connect request sent at sent; false if it came too late. timeout is the granted
+// session timeout.
 func (v *Validity) connected(sent instant, timeout time.Duration, readOnly bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -19,12 +19,12 @@ type registry struct {
 	entries map[watchKey]*watchEntry
 	order   entryList // oldest arming first: the order of a gap's events within each kind
 	paths   lengths   // of all entries
-	above   lengths   // of the persistent ones, which hear of what is below them
-	lookups int       // how many entries were looked for on behalf of events
+	above   lengths   // of the persistent ones, which get the events of nodes below
+	lookups int       // number of entries looked up for events
 
 	unremoved map[string]bool // paths of watches that the server of this connection would not remove
 	unarmed   int             // requests of the last connection to arm watches again that are not confirmed,
-	gapFrom   int64           // and what we had seen before that connection
+	gapFrom   int64           // and the highest zxid before that connection
 }
 
 // watchKey names a watch on the server. Persistent stands for both persistent kinds.
@@ -39,18 +39,18 @@ type watchEntry struct {
 	key        watchKey
 	subs       []*Watch
 	prev, next *watchEntry // in the order
-	pending    int32       // calls under way that arm it
+	pending    int32       // calls in flight that arm it
 	recursive  int32       // subscribers, attached or pending, that want the whole subtree
 	mode       int8        // Persistent: as it was last written
 	armed      bool        // there is a watch on the server, or will be after the next reconnect
 	exist      bool        // Data: the node was absent when it was armed
 	served     bool        // one-shot: served from the path's persistent watch
-	guest      bool        // one-shot: the guest may have a watch of its own there
+	guest      bool        // one-shot: the guest may have its own watch there
 	written    bool        // Persistent: a request that arms it has been written to this connection
 	deep       bool        // Persistent: armed as recursive, for all that has come in so far
 }
 
-// entryList is a list of entries. It needs no memory of its own for an entry.
+// entryList is a list of entries. It needs no allocation for an entry.
 type entryList struct {
 	first, last *watchEntry
 	n           int
@@ -114,14 +114,14 @@ func (r *registry) find(path string, kind WatchKind) *watchEntry {
 	return r.entries[watchKey{path, kind}]
 }
 
-// submitting notes which watches a call will arm.
+// submitting records which watches a call will arm.
 func (r *registry) submitting(c *Call) {
 	for _, w := range c.watches() {
 		r.submitted(w)
 	}
 }
 
-// submitted notes that a call will arm w.
+// submitted records that a call will arm w.
 func (r *registry) submitted(w *Watch) {
 	w.attach(r.entry(keyOf(w)))
 	w.entry.pending++
@@ -157,7 +157,7 @@ func (r *registry) writing(c *Call) {
 	}
 }
 
-// wanted is the mode in which a persistent watch serves all its subscribers.
+// wanted returns the mode in which a persistent watch serves all its subscribers.
 func (e *watchEntry) wanted() int32 {
 	if e.recursive > 0 {
 		return jute.WatchPersistentRecursive
@@ -165,8 +165,8 @@ func (e *watchEntry) wanted() int32 {
 	return jute.WatchPersistent
 }
 
-// answered attaches the call's watch if its reply says that it is armed. It returns what the subscriber must
-// be told at once. If the watch is not attached, or stopped, the caller looks for what is unneeded.
+// answered attaches the call's watch if by its reply it is armed. It returns the event for the subscriber, if any. If
+// the watch is not attached, or stopped, the caller calls unneeded.
 func (r *registry) answered(c *Call, code int32) (fire []delivery) {
 	w := c.Watch
 	e := w.entry
@@ -200,7 +200,7 @@ func (r *registry) answered(c *Call, code int32) (fire []delivery) {
 	return nil
 }
 
-// fresh notes that an entry has got a subscriber.
+// fresh records that an entry has got a subscriber.
 func (r *registry) fresh(e *watchEntry) {
 	if len(e.subs) == 1 {
 		r.order.remove(e)
@@ -210,7 +210,7 @@ func (r *registry) fresh(e *watchEntry) {
 
 // failed undoes submitted for a call without an answer.
 func (r *registry) failed(w *Watch) {
-	e := r.entries[keyOf(w)] // what is pending stays; w.entry may be nil if w has fired
+	e := r.entries[keyOf(w)] // pending keeps the entry; w.entry may be nil if w has fired
 	e.pending--
 	r.detach(w, e)
 }
@@ -226,7 +226,7 @@ func (r *registry) join(w *Watch) bool {
 	return true
 }
 
-// detach removes w from its entry, and the entry if nobody needs it and no watch is on the server.
+// detach removes w from its entry, and the entry if it is unused and no watch is on the server.
 func (r *registry) detach(w *Watch, e *watchEntry) {
 	if i := slices.Index(e.subs, w); i >= 0 {
 		e.subs = slices.Delete(e.subs, i, i+1)
@@ -240,7 +240,7 @@ func (r *registry) detach(w *Watch, e *watchEntry) {
 	}
 }
 
-// idle says that nobody needs the watch.
+// idle reports whether the watch is unused.
 func (e *watchEntry) idle() bool { return len(e.subs) == 0 && e.pending == 0 && !e.guest }
 
 func (r *registry) drop(e *watchEntry) {
@@ -290,7 +290,7 @@ func (r *registry) unneeded(path string) (calls []*Call) {
 	return calls
 }
 
-// on says whether somebody watches the path, or is about to.
+// on reports whether the path has a watch, or a pending one.
 func (r *registry) on(path string) bool {
 	return slices.ContainsFunc([]WatchKind{Data, Child, Persistent}, func(kind WatchKind) bool {
 		return r.entries[watchKey{path, kind}] != nil
@@ -301,8 +301,8 @@ func removal(path string, what int32) *Call {
 	return &Call{Op: jute.OpRemoveWatches, Body: jute.Marshal(&jute.PathIntRequest{Path: path, Value: what})}
 }
 
-// shared notes that the guest watches paths, too. It appends the persistent watches at these paths: on servers before 3.9
-// the guest's watches replace them.
+// shared records that the guest watches paths, too. It appends the persistent watches at these paths: on servers before
+// 3.9 the guest's watches replace them.
 func (r *registry) shared(again []*watchEntry, kind WatchKind, paths ...string) []*watchEntry {
 	for _, path := range paths {
 		r.entry(watchKey{path, kind}).guest = true
@@ -313,7 +313,7 @@ func (r *registry) shared(again []*watchEntry, kind WatchKind, paths ...string) 
 	return again
 }
 
-// persistent says whether there are persistent watches to be armed again.
+// persistent reports whether there are persistent watches to be armed again.
 func (r *registry) persistent() bool {
 	for k, e := range r.entries {
 		if k.kind == Persistent && e.armed {

@@ -15,7 +15,7 @@ func (s *Session) failWatch(c *Call, t *todo) {
 	}
 }
 
-// answerWatches notes what an answer says about the call's watches.
+// answerWatches handles a reply for the call's watches.
 func (s *Session) answerWatches(c *Call, code int32, t *todo) {
 	switch {
 	case c.Watch != nil:
@@ -30,7 +30,7 @@ func (s *Session) answerWatches(c *Call, code int32, t *todo) {
 	}
 }
 
-// watches are what the call arms.
+// watches returns the watches that the call arms.
 func (c *Call) watches() []*Watch {
 	switch {
 	case c.Watch != nil:
@@ -41,9 +41,9 @@ func (c *Call) watches() []*Watch {
 	return nil
 }
 
-// tidy removes watches that nobody needs from the server. Without a connection there is nothing to do: the
-// next one starts without them. While the session is being closed they go with it: a write after closeSession
-// would break the connection before the answer is read.
+// tidy removes unused watches from the server. Without a connection there is nothing to do: they are not armed on the
+// next one. Nor is there while the session is being closed: the watches end with it, and a write after closeSession
+// would break the connection before the reply is read.
 func (s *Session) tidy(path string, t *todo) {
 	calls := s.watches.unneeded(path)
 	if s.links.live != nil && !s.ending.closing {
@@ -125,7 +125,8 @@ func (s *Session) UnwatchPath(set *WatchSet, path string, kinds ...WatchKind) {
 	})
 }
 
-// notified hands a watch event to its subscribers. It returns the guest if that may have some, too, else nil.
+// notified reports a watch event to its subscribers. It returns the guest if it may have a watch there, too, otherwise
+// nil.
 func (s *Session) notified(l *link, ev jute.WatcherEvent) (guest Guest) {
 	parent := zkpath.Parent(ev.Path)
 	s.locked(func() (t todo) {
@@ -143,7 +144,7 @@ func (s *Session) notified(l *link, ev jute.WatcherEvent) (guest Guest) {
 	return guest
 }
 
-// reset tells persistent watches that events may have been missed, if they are still there.
+// reset reports to persistent watches that still exist that events may have been missed.
 func (t *todo) reset(ws []*Watch) {
 	for _, w := range ws {
 		if w.entry != nil && !w.stopped {

@@ -20,27 +20,28 @@ import (
 //
 // All of it must have happened in the connection of the list: after a reconnect there is a list.
 
-// armTries is how often in a row a waiter tries to arm those watches again. Then it waits without them: perhaps
-// something between the client and the servers breaks connections at setWatches.
+// armTries limits the failures in a row to arm those watches. After that the waiter waits without them: possibly a
+// proxy breaks connections at setWatches.
 const armTries = 4
 
-// markSuffix makes the path of a mark from that of its node.
+// markSuffix follows the path of a node in the path of its mark.
 const markSuffix = "-released"
 
-// passes reports whether the line is one in which a holder's deletion leaves a mark for its waiter.
+// passes reports whether holders in this line leave marks for their waiters.
 func (w *waiter) passes() bool { return w.Order.exclusive() && w.firstBefore == nil }
 
-// marksRelease reports whether the deletion of the node, once it is a holder's, leaves a mark. A waiter behind a holder that
-// has not waited rarely depends on a mark.
+// marksRelease reports whether the deletion of the node leaves a mark after a grant. If the holder has not waited, the
+// waiter behind it rarely needs a mark.
 func (w *waiter) marksRelease() bool { return w.waited && w.passes() }
 
-// predecessor is what a waiter watches: the predecessor's node, or the directory if that node cannot be watched.
+// predecessor has the watches on a waiter's predecessor: on its node, or on the directory if that node cannot be
+// watched.
 type predecessor struct {
 	events      <-chan framework.Event
 	isDirectory bool
-	gone        bool                 // there is no such node
+	gone        bool                 // the node does not exist
 	node        framework.DataResult // as it was read
-	mark        *framework.Watch     // of its mark; nil if there is none
+	mark        *framework.Watch     // of its mark; may be nil
 }
 
 func (p predecessor) stop() {
@@ -50,8 +51,9 @@ func (p predecessor) stop() {
 	p.mark.Stop()
 }
 
-// arm arms the watches of a waiter in one flight, those that make a list unnecessary first. armed is false when the directory
-// has to be listed again. The predecessor's data do not matter: any client may have written anything, packed or not.
+// arm requests the watches of a waiter together, first the watches that make a list unnecessary. armed is false when
+// the directory has to be listed again. The predecessor's data do not matter: any client may have written anything,
+// packed or not.
 func (w *waiter) arm(ctx context.Context) (p predecessor, armed bool, err error) {
 	if w.unreadable == w.decision.Predecessor {
 		p.events, p.isDirectory = Events(w.dirWatch), true
@@ -100,8 +102,9 @@ type ownArming struct {
 	own     bool // the first of watches is on the own node
 }
 
-// armOwn requests those watches. They need no read, since the list has just shown what is there; but the own node is read
-// if another client has written to it, and perhaps replaced it, and if its ACL does not say that its events are sent.
+// armOwn requests those watches. They need no read, since the list has just shown the nodes; but the own node is read
+// if another client has written to it, and possibly replaced it, or if by its ACL the client may lack READ on it,
+// without which no events are sent.
 func (w *waiter) armOwn(ctx context.Context) (a ownArming) {
 	arms := armInput{
 		Decision: *w.decision, passes: w.passes(), failures: int(w.armFailures), watched: w.own != nil, changed: w.ownChanged,
@@ -137,9 +140,9 @@ func (a ownArming) forget() {
 	}
 }
 
-// armedOwn waits for the replies. mark, unless it is nil, fires when the predecessor's mark is created. again reports whether
-// a request was lost, for example with its connection, and is to be repeated after a list. If the server refuses, every event
-// ahead is followed by a list.
+// armedOwn waits for the replies. mark, unless it is nil, fires when the predecessor's mark is created. again reports
+// whether a request was lost, for example with its connection, and has to be repeated after a list. If the server
+// refuses, every event ahead is followed by a list.
 func (w *waiter) armedOwn(ctx context.Context, a ownArming) (mark *framework.Watch, again bool, err error) {
 	if a.read != nil {
 		node, failed := Result(a.read)
@@ -174,23 +177,23 @@ func (w *waiter) armedOwn(ctx context.Context, a ownArming) (mark *framework.Wat
 	return mark, false, nil
 }
 
-// armInput is what decides which watches a waiter arms besides that of the predecessor.
+// armInput has the inputs of the decision which watches a waiter arms besides the predecessor's.
 type armInput struct {
 	Decision
 	passes   bool        // holders in this line leave marks
 	failures int         // in a row, to arm the watches
 	watched  bool        // the own node has a watch already
-	changed  bool        // the own node was written to, and perhaps replaced
+	changed  bool        // the own node was written to, and possibly replaced
 	readable func() bool // reports whether the client may read the own node; called only if that matters
 }
 
-// armedWatches are those that a waiter arms besides that of the predecessor. Without any, a list follows each event.
+// armedWatches are the watches that a waiter arms besides the predecessor's. Without any, a list follows each event.
 type armedWatches struct {
 	own  ownWatch
 	mark bool
 }
 
-// ownWatch is how a waiter arms the watch of its own node.
+// ownWatch is the way in which a waiter arms the watch of its own node.
 type ownWatch int8
 
 const (
@@ -215,13 +218,13 @@ func (a armInput) watches() (w armedWatches) {
 	return w
 }
 
-// evidence is what shows, after an event ahead, whether a waiter is the first in line.
+// evidence has the facts that show, after an event ahead, whether a waiter is the first in line.
 type evidence struct {
 	marked         bool // the predecessor's mark was created: it was the first in line
 	gone           bool // the event of the predecessor's deletion has come
 	onlyAhead      bool // the list has shown no other contender ahead
 	ownWatched     bool // the own node has been there since the list: its watch has not fired
-	sameConnection bool // as that of the list
+	sameConnection bool // the connection has not changed since the list
 }
 
 // first reports whether the waiter is the first in line. If not, it lists the directory.
@@ -239,8 +242,8 @@ func markCreated(mark *framework.Watch) bool {
 	}
 }
 
-// recheck is two reads by which a waiter notices what no event has reported. Events can get lost, since servers drop
-// those of nodes that the client may not read. To be safe from that costs two reads per waiter and session timeout.
+// recheck is two reads by which a waiter notices changes without events. Events can get lost, since servers drop the
+// events of nodes that the client may not read. The safety costs two reads per waiter and session timeout.
 type recheck struct {
 	w                *waiter
 	path             string // of the predecessor
@@ -273,8 +276,8 @@ func (r *recheck) result() (gone bool, err error) {
 	return gone, err
 }
 
-// afterRecheck returns what follows from a recheck: lost reports whether the own node is gone or another session's, gone
-// whether the predecessor is.
+// afterRecheck returns the next step after a recheck: lost means that the own node is gone or belongs to another
+// session, gone that the predecessor's node is gone.
 func afterRecheck(lost, gone bool) (relist bool, err error) {
 	if lost {
 		return false, errNodeLost

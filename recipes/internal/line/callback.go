@@ -6,20 +6,20 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// Callback is what the caller of a ReleaseInBackground has asked to be told.
+// Callback has the functions that receive the result of a ReleaseInBackground.
 type Callback struct {
-	Path string            // of what is released
+	Path string            // of the released node
 	Wrap func(error) error // makes the error the caller's
 	Then []func(error)     // nil ones are not called
 }
 
-// wanted says that somebody has to hear of a success, too.
+// wanted reports whether there is a function for the result.
 func (c *Callback) wanted() bool {
 	return slices.ContainsFunc(c.Then, func(then func(error)) bool { return then != nil })
 }
 
-// Call gives the result to the caller, on the goroutine of the client's callbacks, where it is called. If
-// nobody wants it, the log hears of a node that stays.
+// Call reports the result to the caller's functions. It must be called on the goroutine of the client's callbacks. If
+// there are none, it logs an error after which the node stays.
 func (c *Callback) Call(client *framework.Client, err error) {
 	err = c.Wrap(err)
 	for _, then := range c.Then {
@@ -33,7 +33,8 @@ func (c *Callback) Call(client *framework.Client, err error) {
 	}
 }
 
-// Later is Call for a result that is there already, while the caller is in its call.
+// Later makes the client call Call on its callback goroutine, for a result that is known before ReleaseInBackground
+// returns.
 func (c *Callback) Later(client *framework.Client, err error) {
 	client.Later(func() { c.Call(client, err) })
 }

@@ -5,11 +5,11 @@ import (
 	"iter"
 )
 
-// A context carries what was acquired on the way to it, so that a caller that acquires again with it does not
-// wait for itself. It is a list and not one value per lock: contexts are merged (those of the work and of a
-// lock, those of several locks), and an entry that has ended must not hide one that has not.
+// A context carries the grants that it was derived from, so that a caller that acquires again with it does not wait for
+// itself. They form a list, and are not one value per lock, because contexts are merged (of the work and of a lock, or
+// of several locks), and an entry that has ended must not hide a valid one.
 
-// owner is whose grants a context carries: those of any Line of the same client, in whatever view of it, at
+// owner is the key of the grants in a context. It is common to all Lines of the same client, in whatever view of it, at
 // the same node and with the same name.
 type owner struct {
 	place any

@@ -9,9 +9,8 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// Check refuses a client and a path with which no recipe can be made. The root is refused, too: a recipe
-// takes all children of its directory for its own. In a namespace "/" is the namespace's node, which is
-// allowed.
+// Check returns an error if no recipe can be made with a client and a path. The root is refused, too: a recipe treats
+// all children of its directory as its own. In a namespace "/" is the namespace's node, which is allowed.
 func Check(client *framework.Client, path string) error {
 	if errors.Is(client.Err(), framework.ErrNoClient) {
 		return framework.ErrNoClient
@@ -61,7 +60,7 @@ func Called[P any](f func(P)) (func(P), error) {
 	return f, nil
 }
 
-// Foreign checks the argument of an option WithForeignContenders, and adds it to those that were given before.
+// Foreign checks the argument of an option WithForeignContenders, and combines it with the earlier ones.
 func Foreign(before, is func(name string) bool) (func(name string) bool, error) {
 	if is == nil {
 		return nil, fmt.Errorf("%w WithForeignContenders: the function is nil; leave the option out",
@@ -73,7 +72,7 @@ func Foreign(before, is func(name string) bool) (func(name string) bool, error) 
 	return func(name string) bool { return before(name) || is(name) }, nil
 }
 
-// Ready says whether a method of a recipe may begin. fault is what its constructor has found wrong.
+// Ready returns an error if a method of a recipe must not begin. fault is the error that the constructor has recorded.
 func Ready(ctx context.Context, client *framework.Client, fault error) error {
 	switch {
 	case fault != nil:

@@ -10,13 +10,13 @@ import (
 	"github.com/go-curator/curator/internal/fencing"
 )
 
-// ErrNotReleased says that the server refuses to delete the node of something whose work is done: it stays
-// taken until its session ends. It says nothing bad about the work.
+// ErrNotReleased means that the work was done, but the server refuses to delete the hold's node, which stays until its
+// session ends.
 var ErrNotReleased = errors.New("the work was done, but the server refused to release the lock, lease or " +
 	"leadership, which stays taken until the session ends")
 
-// releaseWait is how long Do waits for the server to confirm the release. The client goes on with it after
-// that.
+// releaseWait limits the time for which Do waits for the server to confirm the release. The client continues with it
+// after that.
 const releaseWait = time.Second
 
 type Held interface {
@@ -27,9 +27,9 @@ type Held interface {
 
 // Do acquires, runs f on behalf of ctx, and releases, also when f panics. When acquire fails f is not called.
 //
-// The error is f's, joined with how held was lost if that was before f returned. A loss after that is no
-// error: the work is done, and was protected to its end. Of the release only ErrNotReleased is an error, see
-// [ReleaseAfterWork]. wrap is for the errors that are not f's.
+// The error is f's, joined with the reason if held was lost before f returned. A later loss is not reported: the work
+// is done, and was protected to its end. Of the release only ErrNotReleased is reported, see [ReleaseAfterWork]. wrap
+// wraps the errors that are not f's.
 func Do[H Held](
 	ctx context.Context, acquire func(context.Context) (H, error), wrap func(verb string, err error) error,
 	f func(context.Context) error,
@@ -57,9 +57,9 @@ func Do[H Held](
 	return f(work)
 }
 
-// ReleaseAfterWork releases on behalf of ctx, and waits for that until ctx ends, but no longer than a second.
-// An error matches ErrNotReleased: the server has refused. It is no error that the server has not confirmed
-// yet, or that there is no connection, since the client goes on; nor that the session has ended meanwhile.
+// ReleaseAfterWork releases on behalf of ctx, and waits for that until ctx ends, but no longer than a second. An error
+// matches ErrNotReleased: the server has refused. It returns nil if the server has not confirmed yet, or without a
+// connection, since the client continues; also if the session has ended.
 func ReleaseAfterWork(ctx context.Context, release func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseWait)
 	defer cancel()
@@ -73,8 +73,8 @@ func ReleaseAfterWork(ctx context.Context, release func(context.Context) error) 
 	return fmt.Errorf("%w: %w", ErrNotReleased, err)
 }
 
-// Denied says of an error that the server refuses: of a release, that the node stays, and the client does not go
-// on with it. It is none that passes by, and no end of the session.
+// Denied reports whether an error is a final refusal by the server: of a release, so that the node stays and the client
+// does not try again. Passing errors and the end of the session are not.
 func Denied(err error) bool {
 	switch {
 	case err == nil:
@@ -96,9 +96,8 @@ func Denied(err error) bool {
 	return true
 }
 
-// WorkContext returns the context for work under a hold on behalf of ctx: ctx, carrying also what hold
-// carries, and ending with hold, too. Its Err asks that of hold, which may look at the clock. stop is to be
-// called when the work is done.
+// WorkContext returns the context for work under a hold on behalf of ctx: ctx, carrying also what hold carries, and
+// ending with hold, too. Its Err also calls hold's Err, which may look at the clock. Call stop when the work is done.
 func WorkContext(ctx, hold context.Context) (work context.Context, stop func()) {
 	work, cancel := context.WithCancelCause(CarryFrom(ctx, hold))
 	unhook := context.AfterFunc(hold, func() { cancel(context.Cause(hold)) })
@@ -118,7 +117,7 @@ func (c *workContext) Err() error {
 	return c.Context.Err()
 }
 
-// Value implements [context.Context]. The work belongs to the hold, and to those that ctx belongs to.
+// Value implements [context.Context]. The work belongs to the hold, and to the holds of ctx.
 func (c *workContext) Value(key any) any {
 	if list, ok := key.(*fencing.List); ok {
 		_ = c.hold.Value(list)

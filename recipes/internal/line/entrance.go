@@ -9,19 +9,19 @@ import (
 	"github.com/go-curator/curator/internal/flow"
 )
 
-// Entrances are where the goroutines of one client come in, each by a key: the place that they come to, in one
-// session. A newcomer asks something that the server has to answer after it came. If enough of the
-// same are under way already, those that come meanwhile share the next one: n that come at once need not send n
-// requests and have n answers in memory. A shared request is queued after the creates of all that share it, and a
-// server executes a session's requests in order, so its answer is worth as much as one's own.
+// Entrances coalesce the requests of a client's goroutines, by a key: the line and the session. Each goroutine needs a
+// reply to a request sent after its create. If enough such requests are in flight already, the goroutines that come
+// until one of them is answered share the next request: n goroutines need not send n requests and have n replies in
+// memory. A shared request is queued after the creates of all that share it, and a server executes a session's requests
+// in order, so its reply is as recent as a separate one.
 type Entrances[K comparable, Q any] struct {
 	mu   sync.Mutex
-	all  map[K]*Entrance[K, Q] // those that somebody uses; guarded by mu
+	all  map[K]*Entrance[K, Q] // the entrances in use; guarded by mu
 	idle sync.Pool
 }
 
-// MostAtOnce is how many questions of one kind a client has under way where a goroutine that shares one would wait
-// longer for its turn: a few goroutines need not wait for each other.
+// MostAtOnce limits the requests of one kind that a client has in flight where sharing makes a goroutine wait longer
+// for its turn: so a few goroutines need not wait for each other.
 const MostAtOnce = 4
 
 // Entrance is one of [Entrances].
@@ -31,23 +31,23 @@ type Entrance[K comparable, Q any] struct {
 	users int // guarded by of.mu
 
 	mu       sync.Mutex
-	underWay int        // were asked, too early for who comes now, and nobody has the answer; guarded by mu
-	next     *Shared[Q] // will be asked when one of them is answered; nil if nobody needs it; guarded by mu
+	underWay int        // requests in flight, sent too early for newcomers; guarded by mu
+	next     *Shared[Q] // will be sent when one of them is answered; nil if not needed; guarded by mu
 }
 
-// Shared is a question of those that came before it was asked.
+// Shared is a request, shared by the goroutines that came before it was sent.
 type Shared[Q any] struct {
 	Question Q             // written when it is asked
-	asked    chan struct{} // closed when it was asked; nil if that was at once
+	asked    chan struct{} // closed when it was sent; nil if it was never shared
 	users    int           // guarded by Entrance.mu
 	underWay bool          // counted as such; guarded by Entrance.mu
 
-	needed context.Context // ends when nobody shares it any more; nil for the own question of one
+	needed context.Context // ends when no goroutine shares it any more; nil if it was never shared
 	leave  func()
 }
 
-// Context is with what to ask the question: the context of the caller for its own, else one that has only its
-// values and goes on until the last of those that share the question has left.
+// Context returns the context for the request: the caller's if it is not shared, otherwise a context with the caller's
+// values that ends when the last goroutine that shares the request has left.
 func (s *Shared[Q]) Context(caller context.Context) context.Context {
 	if s.needed == nil {
 		return caller
@@ -101,8 +101,8 @@ func (e *Entrance[K, Q]) Leave() {
 	}
 }
 
-// Join returns the question of a newcomer. It is own, which the newcomer has to ask, if fewer than most are
-// under way. Done is called once for each Join.
+// Join returns the request for a newcomer. It is own, which the newcomer has to send, if fewer than most are in flight.
+// Done is called once for each Join.
 func (e *Entrance[K, Q]) Join(own *Shared[Q], most int) *Shared[Q] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -119,8 +119,8 @@ func (e *Entrance[K, Q]) Join(own *Shared[Q], most int) *Shared[Q] {
 	return own
 }
 
-// Done ends a newcomer's use of a question, when it has the answer or has given up. If next is not nil, the caller
-// has to ask that now, and then to call its WasAsked.
+// Done ends a newcomer's use of a request, when it has the reply or has given up. If next is not nil, the caller has to
+// send that now, and then to call its WasAsked.
 func (e *Entrance[K, Q]) Done(s *Shared[Q]) (next *Shared[Q]) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -141,10 +141,10 @@ func (e *Entrance[K, Q]) Done(s *Shared[Q]) (next *Shared[Q]) {
 	return next
 }
 
-// WasAsked tells all that share the question.
+// WasAsked wakes all goroutines that share the request.
 func (s *Shared[Q]) WasAsked() { close(s.asked) }
 
-// Asked waits until the question was asked. It is false if ctx has ended.
+// Asked waits until the request was sent. It returns false if ctx has ended.
 func (s *Shared[Q]) Asked(ctx context.Context) bool {
 	if s.asked == nil {
 		return true
@@ -157,18 +157,18 @@ func (s *Shared[Q]) Asked(ctx context.Context) bool {
 	}
 }
 
-// entrances are those of lines.
+// entrances are the entrances of lines.
 var entrances Entrances[comers, listing]
 
-// comers are those that share: goroutines of one client, in one session, in one line.
+// comers is the key of the goroutines that share: of one client, in one session, in one line.
 type comers struct {
 	line    owner
 	session int64
 }
 
-// listing is a list of the directory for those whose creates were queued before it.
+// listing is a list of the directory for the goroutines whose creates were queued before it.
 type listing struct {
-	listed      *framework.Pending[framework.ChildrenResult] // nil if whoever asked did not return
+	listed      *framework.Pending[framework.ChildrenResult] // nil if the sender did not return
 	connections uint64                                       // of the session, before it was asked for
 }
 
@@ -184,5 +184,5 @@ func namesOf(ctx context.Context, list *Shared[listing]) (children []string, err
 	return result.Names, err
 }
 
-// errNotAsked says that the goroutine that had to ask for the others, too, did not return from a hook.
+// errNotAsked means that the goroutine that had to send the shared list did not return from a hook.
 var errNotAsked = fmt.Errorf("the list that was shared was not asked for: %w", framework.ErrNotConnected)

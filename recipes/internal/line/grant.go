@@ -26,15 +26,15 @@ type Grant struct {
 	Path, Name string
 	Czxid      int64
 
-	line  *Line   // nil for a grant beside another
-	marks bool    // the deletion of its node leaves a mark for the one that waits for it
+	line  *Line   // nil for a grant without a place in a line
+	marks bool    // the deletion of its node leaves a mark for the next waiter
 	owner owner   // of line; set with Hold
 	entry carried // of the grant, in the list that the hold's context carries; set with Hold
 	ctx   carrier // of that list; set with Hold, in the last of several grants
 	turn  *Turn   // which carries it instead of the grant that the node has; nil for others
 
-	Waited  bool            // there was somebody ahead
-	held    atomic.Bool     // Hold is set; a hook that is told of the hold has its context before that
+	Waited  bool            // there was a contender ahead
+	held    atomic.Bool     // Hold is set; a hook that reports the hold has its context before that
 	revoked <-chan struct{} // set before shared
 
 	mu     sync.Mutex
@@ -44,9 +44,9 @@ type Grant struct {
 
 func (g *Grant) live() bool { return g.held.Load() && g.Hold.Valid() }
 
-// Release ends the hold, deletes the node and waits until the server has confirmed that. When ctx ends first,
-// or the connection is lost, the client goes on. A node that is known to be gone is not deleted: another client's may
-// have its name.
+// Release ends the hold, deletes the node and waits until the server has confirmed that. When ctx ends first, or the
+// connection is lost, the client continues. A node that is known to be gone is not deleted: another client's may have
+// its name.
 func (g *Grant) Release(ctx context.Context) (err error) {
 	if g.gone() {
 		return nil
@@ -58,12 +58,12 @@ func (g *Grant) Release(ctx context.Context) (err error) {
 	return nil
 }
 
-// gone reports whether the hold has ended because the node was deleted. An error that only matches ErrNodeDeleted may be
-// about another node, such as that of a lock with whose context the hold was to end.
+// gone reports whether the hold has ended because the node was deleted. An error that only matches ErrNodeDeleted may
+// be about another node, such as the node of a lock whose context ends the hold.
 func (g *Grant) gone() bool { return Lost(g.Hold) == framework.ErrNodeDeleted }
 
-// Deletion is how to delete the node, in its session, once the hold has ended: it tells the waiter after it that the
-// node was the first in line.
+// Deletion returns the delete of the node, in its session, for use once the hold has ended: its mark shows the next
+// waiter that the node was the first in line.
 func (g *Grant) Deletion(view *framework.Client) framework.DeleteBuilder {
 	b := view.Delete().Quietly().Guaranteed()
 	if g.marks {
@@ -82,7 +82,7 @@ func (g *Grant) Abandon() {
 // Leave ends the hold of a place whose node the caller deletes itself, in a transaction with something else.
 func (g *Grant) Leave() { g.Hold.End(framework.ErrReleased) }
 
-// giveBack ends the hold and queues the delete. The client goes on with it until it is done.
+// giveBack ends the hold and queues the delete. The client continues with it until it is done.
 func (g *Grant) giveBack() (deleted *framework.Pending[struct{}]) {
 	defer func() { // also if a hook does not return
 		deleted = g.Deletion(g.Session.Client()).InBackground().ForPath(context.Background(), g.Path)
@@ -161,7 +161,7 @@ func Holding(
 	return err
 }
 
-// EndAll ends the holds that grants have, also if a hook that hears of one does not return.
+// EndAll ends the holds that grants have, also if a hook for one of them does not return.
 func EndAll(grants []*Grant, why error) {
 	if len(grants) > 0 {
 		defer EndAll(grants[1:], why)
@@ -174,8 +174,8 @@ func EndAll(grants []*Grant, why error) {
 // Waiter waits for a grant, as [Line.Acquire] and [Line.TryAcquire] do.
 type Waiter func(context.Context) (*Grant, error)
 
-// Enter acquires with wait what can be shared, unless the Line has NoReentry. Before it, [Line.Reenter] tells
-// whether there is something to share already.
+// Enter acquires with wait, and makes the grant sharable, unless the Line has NoReentry. Call [Line.Reenter] first, for
+// a grant that can be shared already.
 func (l *Line) Enter(ctx context.Context, wait Waiter) (*Handle, error) {
 	what := framework.Acquisition{Recipe: l.Recipe, Path: l.Dir}
 	g, err := Told(ctx, l.Client, what, wait, (*Grant).Abandon)
@@ -189,8 +189,8 @@ func (l *Line) Enter(ctx context.Context, wait Waiter) (*Handle, error) {
 	return g.handle(), nil
 }
 
-// Reenter returns one more Handle on the grant that ctx carries. It is nil if ctx carries none that is shared
-// and held, if the Line has NoReentry, or if the client is the view of a session that is over.
+// Reenter returns one more Handle on the grant that ctx carries. It is nil if ctx carries none that is shared and held,
+// if the Line has NoReentry, or if the client is the view of a session that has ended.
 func (l *Line) Reenter(ctx context.Context) *Handle {
 	if g := l.Holds(ctx); g != nil && !l.NoReentry && l.Client.Err() == nil {
 		return g.join()
@@ -228,16 +228,16 @@ type Handle struct {
 	cleanup  runtime.Cleanup
 }
 
-// Revoked is closed when somebody has asked for the grant to be given up; nil if nobody listens.
+// Revoked returns a channel that is closed when the grant is asked to be given up; nil if the Line is not Revocable.
 func (h *Handle) Revoked() <-chan struct{} { return h.Grant.revoked }
 
 // Context is the hold's.
 func (h *Handle) Context() context.Context { return h.Grant.Hold.Context() }
 
-// Valid says, from the clock, whether the grant is held and the Handle not released.
+// Valid reports, by the clock, whether the grant is held and the Handle not released.
 func (h *Handle) Valid() bool { return !h.released.Load() && h.Grant.Hold.Valid() }
 
-// Remaining is how long it is Valid if nothing is heard of the servers any more.
+// Remaining returns the time for which it is Valid if no further reply comes.
 func (h *Handle) Remaining() time.Duration {
 	if h.released.Load() {
 		return 0
@@ -248,8 +248,8 @@ func (h *Handle) Remaining() time.Duration {
 // Lost returns how the grant was lost, nil if it was not.
 func (h *Handle) Lost() error { return Lost(h.Grant.Hold) }
 
-// Release gives the share back, and the grant with the last one. The error is ErrReleased when it was called
-// before, and how the grant was lost, if it was.
+// Release ends the share, and with the last one releases the grant. The error is ErrReleased when it was called before,
+// and how the grant was lost, if it was.
 func (h *Handle) Release(ctx context.Context) error {
 	if ctx == nil {
 		return framework.ErrNilContext
@@ -261,7 +261,7 @@ func (h *Handle) Release(ctx context.Context) error {
 	lost := h.Lost()
 	err = h.Grant.Release(ctx)
 	if lost != nil {
-		return lost // what is left of the node goes with the session, or the client removes it
+		return lost // the node goes with the session, or the client removes it
 	}
 	return err
 }
@@ -287,8 +287,8 @@ func (h *Handle) ReleaseInBackground(then *Callback) {
 	deleted.Then(func(_ struct{}, err error) { then.Call(client, cmp.Or(lost, err)) })
 }
 
-// giveUp gives the share back. last says that it was the last one; the error is ErrReleased when it was
-// called before.
+// giveUp ends the share of this Handle. last reports whether it was the last one; the error is ErrReleased if giveUp
+// was called before.
 func (h *Handle) giveUp() (last bool, err error) {
 	if h.released.Swap(true) {
 		return false, framework.ErrReleased
@@ -301,8 +301,8 @@ func (h *Handle) giveUp() (last bool, err error) {
 	return g.count == 0, nil
 }
 
-// WarnIfDropped has the log warn when held, a lock or lease whose node is at path, is garbage collected
-// before its session has ended. Release stops the cleanup that it returns.
+// WarnIfDropped logs a warning when held, a lock or lease whose node is at path, is garbage collected before its
+// session has ended. Release stops the cleanup that it returns.
 func WarnIfDropped[T any](held *T, path string, session *framework.Session) runtime.Cleanup {
 	return WarnOf(held, DroppedOf(path, session))
 }
@@ -314,19 +314,19 @@ func WarnOf[T any](held *T, what Dropped) runtime.Cleanup {
 
 // warn is called on the collector's goroutine.
 func (d Dropped) warn() {
-	if !d.ended() { // it only warns, since somebody may still work under the context
+	if !d.ended() { // it only warns, since work under the context may continue
 		d.log.Warn("a lock or lease was dropped without Release; it is held until its session ends",
 			"path", d.path)
 	}
 }
 
-// DroppedOf is what the warning needs of something held whose node is at path.
+// DroppedOf returns the data of the warning for a hold whose node is at path.
 func DroppedOf(path string, session *framework.Session) Dropped {
 	return Dropped{path, session.Client().CleanupLogger(), session.Ended()}
 }
 
-// Dropped is what the warning needs. It must not lead to the client: from there the user's hooks might lead
-// to what is held, which would never be collected then.
+// Dropped has the data of the warning. It must not refer to the client: the client refers to user hooks, which may
+// refer to the Handle, so that it would never be collected.
 type Dropped struct {
 	path  string
 	log   *slog.Logger

@@ -12,41 +12,41 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// ErrNotAcquired says that nothing was free and the caller did not want to wait. It is the ErrNotAcquired of
-// every recipe, so that code for several kinds of locks need not ask which it was.
+// ErrNotAcquired means that nothing was free and the caller did not want to wait. It is the ErrNotAcquired of every
+// recipe, so that code for several kinds of locks need not ask which it was.
 var ErrNotAcquired = errors.New("not acquired")
 
-// ErrSequenceExhausted says that the sequence numbers of a directory are used up.
+// ErrSequenceExhausted means that the sequence numbers of a directory are used up.
 var ErrSequenceExhausted = errors.New("the sequence numbers of the parent node are used up: further nodes " +
 	"would get equal numbers and have no order; delete the parent node while nobody uses it, and the " +
 	"numbers begin again at 0")
 
-// ErrSelfWait refuses to wait for what the caller itself holds.
+// ErrSelfWait is the error of a call that would wait for a hold of its caller.
 var ErrSelfWait = errors.New("the call would wait for itself: its context comes from a lock, lease or " +
 	"leadership that must be released first; release that, or acquire with a context that does not come " +
 	"from it")
 
-// errNodeLost says that somebody else has deleted the own node while it stood in line.
+// errNodeLost means that the own node was deleted while it stood in line.
 var errNodeLost = fmt.Errorf("while waiting in the queue: %w", framework.ErrNodeDeleted)
 
-// Line is one kind of contender for one directory: what its nodes are called, and what it waits for. The
-// fields are set before the first use and not changed. Its methods are safe for concurrent use; each call has
-// a place in line of its own.
+// Line is one kind of contender for one directory: the names of its nodes, and the contenders that it waits for. The
+// fields are set before the first use and not changed. Its methods are safe for concurrent use; each call has a
+// separate place in line.
 type Line struct {
 	Client *framework.Client
-	Recipe string // what the hooks are told
+	Recipe string // the name that hooks get
 	Dir    string // the directory; made as a container when it is missing
-	Name   string // what is in front of the own nodes' numbers; it ends in one of Order.Names
+	Name   string // the prefix of the own nodes' numbers; it ends in one of Order.Names
 	Order  Order
-	Data   []byte               // of the own nodes; nil: what a hook says, or the client's default data
+	Data   []byte               // of the own nodes; nil: as a hook returns, or the client's default data
 	Loss   framework.LossPolicy // the policy of the holds granted
-	Shared bool                 // has holds at the same time: the czxid of their nodes is no fencing token
-	// NoReentry has a caller wait also for what its own context holds, which else is entered once more, or
-	// refused.
+	Shared bool                 // has holds at the same time: the czxid of their nodes is not a fencing token
+	// NoReentry makes a caller wait even for the holds in its own context. Otherwise the caller shares them, or gets
+	// ErrSelfWait.
 	NoReentry bool
-	// Revocable has grants hear of requests to give them up. See [Line.MakeRevocable].
+	// Revocable makes grants notice requests to give them up. See [Line.MakeRevocable].
 	Revocable bool
-	StaleTry  bool // has TryAcquire read what the connected server knows, which may be old
+	StaleTry  bool // makes TryAcquire read the connected server's data, which may be old
 	// CreatingTry has TryAcquire create its node without a look before, which a holder notices.
 	CreatingTry bool
 	// OnWait, if set, is called with the place in line whenever it becomes known, on the goroutine that
@@ -60,23 +60,21 @@ type Line struct {
 
 // Position is a place in line.
 type Position struct {
-	// Node is the own node's name, Predecessor that of the nearest one ahead that has to go first.
+	// Node is the name of the own node, Predecessor the predecessor's.
 	Node, Predecessor string
-	Ahead             int // counts those that have to go first
+	Ahead             int // counts the contenders that have to go first
 }
 
-// Acquire waits in line until it is the caller's turn or ctx ends. When the session or the node is lost
-// meanwhile, it begins again at the end of the line, as Curator's retry does. The hold's context has the
-// values of ctx.
+// Acquire waits in line until it is the caller's turn or ctx ends. When the session or the node is lost before that, it
+// begins again at the end of the line, as Curator's retry does. The hold's context has the values of ctx.
 //
-// Errors: ctx's; ErrSelfWait, at once, or with ctx's if NoReentry is set; ErrSequenceExhausted; what the
-// server says to the create or the list (ErrNoAuth, …); ErrNotConnected and ErrConnectionLoss when the
-// retry policy ends before the first place in line; ErrClosed; ErrTimeoutTooShort. Whatever the error,
-// nothing is left in the directory.
+// Errors: ctx's; ErrSelfWait, immediately, or with ctx's if NoReentry is set; ErrSequenceExhausted; the server's
+// refusal of the create or the list (ErrNoAuth, …); ErrNotConnected and ErrConnectionLoss when the retry policy ends
+// before the first place in line; ErrClosed; ErrTimeoutTooShort. Whatever the error, nothing is left in the directory.
 func (l *Line) Acquire(ctx context.Context) (*Grant, error) { return l.AcquireAfter(ctx, nil) }
 
-// FirstBefore says of the node ahead, which has just been deleted, whether it was the first in line when it
-// went. If that is not known it says no.
+// FirstBefore reports whether the node ahead, which has just been deleted, was the first in line then. It returns false
+// if that is not known.
 type FirstBefore func(ctx context.Context, session *framework.Session, name string) bool
 
 // AcquireAfter is Acquire for a layout that shows whose turn has come: with firstBefore a waiter reads no list
@@ -103,12 +101,12 @@ func (l *Line) AcquireAfter(ctx context.Context, firstBefore FirstBefore) (*Gran
 	return nil, err
 }
 
-// holdsAhead says whether ctx carries a grant that has to be given up first.
+// holdsAhead reports whether ctx carries a grant that has to be given up first.
 func (l *Line) holdsAhead(ctx context.Context) bool {
 	return l.Holds(ctx) != nil && l.Order.blocks(l.Name) && l.Client.Err() == nil
 }
 
-// TryAcquire does not wait: ErrNotAcquired if somebody is ahead. Its first look writes nothing.
+// TryAcquire does not wait: it returns ErrNotAcquired if a contender is ahead. Its first look writes nothing.
 func (l *Line) TryAcquire(ctx context.Context) (grant *Grant, err error) {
 	err = Once(ctx, l.Client, func(ctx context.Context, session *framework.Session) error {
 		if l.CreatingTry {
@@ -122,8 +120,8 @@ func (l *Line) TryAcquire(ctx context.Context) (grant *Grant, err error) {
 	return grant, err
 }
 
-// Told acquires, and tells the hooks that it begins and how it has ended. If one of them does not return,
-// nobody has what was acquired: then abandon is called.
+// Told calls acquire between the Acquire hooks, which report its beginning and its end. If a hook does not return, it
+// calls abandon for the acquired value.
 func Told[T any](
 	ctx context.Context, client *framework.Client, what framework.Acquisition,
 	acquire func(context.Context) (T, error), abandon func(T),
@@ -153,7 +151,7 @@ func (l *Line) MakeRevocable() {
 	}
 }
 
-// precheck returns ErrNotAcquired if somebody is in line, with one flight and no write.
+// precheck returns ErrNotAcquired if a contender is in line, after one round trip without a write.
 func (l *Line) precheck(ctx context.Context, session *framework.Session) error {
 	view := session.Client()
 	var synced *framework.Pending[struct{}]
@@ -168,7 +166,7 @@ func (l *Line) precheck(ctx context.Context, session *framework.Session) error {
 	}
 	list, err := Result(listed)
 	if errors.Is(err, framework.ErrNoNode) {
-		return nil // nobody there
+		return nil // no contenders
 	}
 	if err != nil {
 		return err
@@ -183,7 +181,7 @@ func notAcquired(ahead string) error {
 	return fmt.Errorf("%w: node %s is ahead in the queue", ErrNotAcquired, plain.Text(ahead))
 }
 
-// warn logs once what is unusual about the directory.
+// warn logs unusual names in the directory, once.
 func (l *Line) warn(own string, d Decision) {
 	log := l.Client.Logger()
 	if d.Foreign != "" && l.warnedForeign.CompareAndSwap(false, true) {

@@ -17,23 +17,23 @@ const Limit = math.MaxInt32 + 1 - 1<<20
 // firstKey is the sort key of the first node ever created in a directory.
 const firstKey = "0000000000"
 
-// Order says who comes before whom in a directory. Names must hold at least one name.
+// Order is the order of the contenders in a directory. Names must have at least one name.
 type Order struct {
-	// Names are what contenders' nodes have in front of the number: "lock-" for a mutex, "latch-" for a
+	// Names are the prefixes of the number in the names of contenders' nodes: "lock-" for a mutex, "latch-" for a
 	// latch, "__READ__" and "__WRIT__" for a read-write lock, in the order in which Java looks for them.
 	Names []string
 	// Blockers, if set, is the one of Names whose owners block: a reader waits for "__WRIT__" only. Empty:
 	// every contender ahead blocks.
 	Blockers string
-	// Foreign, if set, says which other names are contenders', by the ten digits at their end: those of an
-	// implementation that is neither this one nor Curator. For lines in which every contender blocks.
+	// Foreign, if set, reports which other names, with ten digits at their end, belong to contenders of an
+	// implementation that is neither this one nor Curator. For lines where every contender blocks.
 	Foreign func(name string) bool
 }
 
 type Verdict int8
 
 const (
-	Granted Verdict = iota + 1 // nobody ahead blocks
+	Granted Verdict = iota + 1 // no contender ahead blocks
 	Wait                       // Predecessor has to go first
 	Missing                    // the own node is not in the list, which is older, or the node is gone
 	Refused                    // the own number is at the end of the counter
@@ -54,19 +54,19 @@ type Decision struct {
 	// own owner: no child and no name in the directory is unusual, no contender ahead is of another kind, which
 	// that owner may not know, and no contender ahead has the number of Predecessor or of the owner.
 	MarkProves bool
-	// Foreign is a child that is no contender, if there is one; one that Java counts as being ahead is
+	// Foreign is a child that is not a contender, "" if there is none; a child that Java counts as being ahead is
 	// preferred.
 	Foreign      string
 	ForeignAhead bool // Foreign sorts before the own node: contenders with Curator for Java wait for it
 }
 
-// Decide says what the list of children means for the owner of own. It looks at names only: the caller knows
+// Decide returns the conclusion from a list of children for the owner of own. It looks at names only: the caller knows
 // that the list was read after the node was created, and in the same session.
 //
-// The order is Curator's for Java: by the text after the name, compared as a string, equal ones as listed. A
-// child that has none of the names is no contender and blocks nobody here. Java counts it, so a Java
-// contender may wait where we do not. The other way round, which would make two holders, cannot happen: Java
-// passes nobody that we wait for.
+// The order is Curator's for Java: by the text after the name, compared as a string, equal ones as listed. A child that
+// has none of the names is not a contender, and does not block here. Java counts it, so a Java contender may wait where
+// this one does not. The reverse, which would make two holders, cannot happen: Java waits for every contender that this
+// one waits for.
 func (o Order) Decide(own string, children []string) Decision {
 	ownKey := o.key(own)
 	if number, ok := zkpath.Sequence(ownKey); !ok || number < 0 || number >= Limit {
@@ -121,12 +121,12 @@ func (o Order) Decide(own string, children []string) Decision {
 	return d
 }
 
-// lost reports whether the own node is gone: it is missing from a list that was asked for after its create was
-// confirmed. The first list may be older.
+// lost reports whether the own node is gone: it is missing from a list that was requested after the create's reply. The
+// first list may be older.
 func (d Decision) lost(confirmed bool) bool { return d.Verdict == Missing && confirmed }
 
-// FirstBlocker returns the first contender that a newcomer would have to wait for, "" if there is none. It
-// may say "" where Decide says Wait later, never the other way round while the list is right.
+// FirstBlocker returns the first contender that a newcomer would have to wait for, "" if there is none. It may return
+// "" where Decide returns Wait later, never the other way round while the list is right.
 func (o Order) FirstBlocker(children []string) string {
 	first, least := "", ""
 	for _, name := range children {
@@ -159,7 +159,7 @@ func (o Order) Contenders(children []string) []string {
 // Number returns the sequence number of a contender's node.
 func (o Order) Number(name string) (int64, bool) { return zkpath.Sequence(o.key(name)) }
 
-// exclusive says that every contender waits for all ahead of it.
+// exclusive reports whether every contender waits for all ahead of it.
 func (o Order) exclusive() bool { return len(o.Names) == 1 && o.Blockers == "" }
 
 func (o Order) key(name string) string {
@@ -172,8 +172,8 @@ func (o Order) key(name string) string {
 	return name
 }
 
-// Contender says whether a child is a contender's node, of any client, whatever is in front of the name:
-// Curator's GUID, go-zookeeper's, or nothing.
+// Contender reports whether a child is a contender's node, of any client, whatever is in front of the name: Curator's
+// GUID, go-zookeeper's, or nothing.
 func (o Order) Contender(name string) bool { return o.named(name) || o.foreign(name) }
 
 func (o Order) named(name string) bool {

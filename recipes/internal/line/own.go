@@ -8,10 +8,10 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// Own completes the answer to an exists, stat and err, of a node that is the caller's own, or that should be. Since
-// ZooKeeper 3.8.4 and 3.9.2 exists needs READ. getACL, which returns the same Stat, needs READ or ADMIN, so Own asks
-// for that if exists was refused. If that is refused, too, the error matches framework.ErrNoAuth and says what is
-// missing: the node is there, but not whose it is.
+// Own completes the reply to an exists, stat and err, of a node that should be the caller's. Since ZooKeeper 3.8.4 and
+// 3.9.2 exists needs READ. getACL, which returns the same Stat, needs READ or ADMIN, so Own asks for that if exists was
+// refused. If that is refused, too, the error matches framework.ErrNoAuth and names the missing permission: the node
+// exists, but its owner is not known.
 func Own(
 	ctx context.Context, view *framework.Client, path string, stat *framework.Stat, err error,
 ) (*framework.Stat, error) {

@@ -11,11 +11,11 @@ import (
 )
 
 type Participant struct {
-	// Name is that of the node, Path where it is.
+	// Name is the node's name, Path its path.
 	Name, Path string
-	Data       []byte // what the participant has put there
-	// SessionID is the participant's session, Czxid the transaction that made the node, Since when that was,
-	// by the server's clock. They are zero when the client may not read the node.
+	Data       []byte // as written by the participant
+	// SessionID is the participant's session, Czxid the transaction that created the node, Since the time of that, by
+	// the server's clock. They are zero when the client may not read the node.
 	SessionID, Czxid int64
 	Since            time.Time
 	// DataErr matches framework.ErrDataTooLarge when Data is missing because it is larger than
@@ -29,10 +29,10 @@ const (
 	dataLimit  = 16 << 20 // how many bytes of data one answer has, in sum
 )
 
-// Participants returns the contenders, first in line first: one list, and then one read for each, flightSize
-// at a time; with limit > 0 it stops at that many. fault is what is wrong with the recipe, as for [Ready]. A
-// missing directory has none, and one that leaves meanwhile is left out. One whose data are too large is
-// listed without them.
+// Participants returns the contenders, first in line first: one list, and then one read for each, flightSize at a time;
+// with limit > 0 it stops at that many. fault is the constructor's error, as for [Ready]. A missing directory has no
+// contenders. A contender whose node is deleted before the read is left out; if its data are too large, it is listed
+// without them.
 func (l *Line) Participants(ctx context.Context, fault error, limit int) ([]Participant, error) {
 	if err := Ready(ctx, l.Client, fault); err != nil {
 		return nil, err
@@ -56,11 +56,11 @@ func (l *Line) Participants(ctx context.Context, fault error, limit int) ([]Part
 	return all, nil
 }
 
-// read appends those of the names that are still there, with at most left bytes of data.
+// read appends the contenders of names that still exist, with at most left bytes of data.
 func (l *Line) read(
 	ctx context.Context, names []string, all []Participant, left int,
 ) ([]Participant, int, error) {
-	read := l.Client.GetData().Undecompressed() // one that cannot be unpacked must not hide the others
+	read := l.Client.GetData().Undecompressed() // data that cannot be decompressed must not hide the other contenders
 	reads := make([]*framework.Pending[framework.DataResult], len(names))
 	for i, name := range names {
 		reads[i] = read.InBackground().ForPath(ctx, zkpath.Join(l.Dir, name))
@@ -100,7 +100,7 @@ func (l *Line) read(
 	return all, left, nil
 }
 
-// Known is p with what a read of its node, Undecompressed, has found.
+// Known returns p with the result of a read of its node, Undecompressed.
 func Known(client *framework.Client, p Participant, data []byte, stat framework.Stat) Participant {
 	p = p.with(stat)
 	p.Data, p.DataErr = client.Unpacked(p.Path, data)
@@ -119,7 +119,7 @@ func (p Participant) with(stat framework.Stat) Participant {
 	return p
 }
 
-// First returns the first of a list; false if there is nobody.
+// First returns the first of a list; false if the list is empty.
 func First[P any](list []P, err error) (first P, found bool, _ error) {
 	if err != nil || len(list) == 0 {
 		return first, false, err

@@ -24,22 +24,21 @@ func Transient(client *framework.Client) func(error) bool {
 	}
 }
 
-// Beyond is what an operation outlasts: each value also what those before it do.
+// Beyond is the set of failures that an operation outlasts: each value includes the ones before it.
 type Beyond int8
 
 const (
-	// Outages outlasts what is [Transient]: for callers that have something already that outlives an outage.
+	// Outages outlasts [Transient] errors: for callers that already have a node or a hold that outlives an outage.
 	Outages Beyond = iota
-	// ReadOnlyMembers outlasts that the client is connected to a member that serves only reads: for writes that have to be
-	// done.
+	// ReadOnlyMembers outlasts a connection to a member that serves only reads: for writes that have to be done.
 	ReadOnlyMembers
-	// RefusedCredentials outlasts that the servers refuse the client's credentials: for what the client owes to others, such
-	// as the release of a lock, since the session and its nodes may live on.
+	// RefusedCredentials outlasts that the servers refuse the client's credentials: for operations that other clients
+	// depend on, such as the release of a lock, since the session and its nodes may live on.
 	RefusedCredentials
 )
 
-// Outlast repeats op, which must be safe to repeat, until it succeeds, fails for a reason that is not to be outlasted, or ctx
-// ends, however long that takes. client is the one that op uses.
+// Outlast repeats op, which must be safe to repeat, until it succeeds, fails for a reason that beyond does not include,
+// or ctx ends, however long that takes. client is the client that op uses.
 func Outlast(ctx context.Context, client *framework.Client, beyond Beyond, op func(context.Context) error) error {
 	transient := Transient(client)
 	for failures := 1; ; failures++ {
@@ -83,8 +82,8 @@ func Sleep(ctx context.Context, client *framework.Client, d time.Duration) error
 	return nil
 }
 
-// Once looks, and takes if that says so, in a session: look as often as the retry policy says. take repeats by itself what
-// may be repeated, so it is called again only when the place was lost, in the next session then.
+// Once calls look, and then take if look returns nil, in one session. look is repeated as the retry policy says. take
+// repeats its own requests, so it is called again only when the place in line was lost.
 func Once(
 	ctx context.Context, client *framework.Client, look, take func(context.Context, *framework.Session) error,
 ) error {
@@ -107,12 +106,12 @@ func Once(
 // goes to the end of the line.
 type Attempts int
 
-// settled is how long an attempt must have lasted for its end not to count as one of a series.
+// settled is the length of an attempt from which its end does not count as one of a series.
 const settled = 10 * time.Second
 
-// Again is called with the error that has ended an attempt, how long that lasted, and whether it has had a place in
-// line. It returns nil when it is time for the next one: the session or the node was lost, or there is an outage and it
-// was not the first attempt. Else it returns the error of the acquire.
+// Again waits for the next attempt after err has ended one. lasted is the length of the attempt; placed means that it
+// had a place in line. It returns nil for another attempt: the session or the node was lost, or there is an outage and
+// it was not the first attempt. Otherwise it returns the error of the acquire.
 func (a *Attempts) Again(
 	ctx context.Context, client *framework.Client, path string, lasted time.Duration, placed bool, err error,
 ) error {
@@ -135,16 +134,15 @@ func (a *Attempts) Again(
 	return Backoff(ctx, client, int(*a-1))
 }
 
-// PlaceLost says whether an error is the loss of a session or a node, after which an acquire may begin again.
+// PlaceLost reports whether an error is the loss of a session or a node, after which an acquire may begin again.
 func PlaceLost(err error) bool {
 	return errors.Is(err, framework.ErrNodeDeleted) ||
 		errors.Is(err, framework.ErrSessionLost) && !errors.Is(err, framework.ErrClosed)
 }
 
-// Await waits for an event of watch, until ctx ends, which is its error, or until over, if not nil, is
-// closed, which is no event. Events can get lost, since servers drop those of nodes that the client may not
-// read. So after each time that every returns it calls look, and when that finds a change, returns the event
-// that look makes of it.
+// Await waits for an event of watch, until ctx ends, which is its error, or until over, if not nil, is closed; then it
+// returns the zero Event. Events can get lost, since servers drop the events of nodes that the client may not read. So
+// it also calls look, at the intervals that every returns, and returns its event if look has found a change.
 func Await(
 	ctx context.Context, client *framework.Client, watch *framework.Watch, over <-chan struct{},
 	every func() time.Duration, look func() (framework.Event, bool),

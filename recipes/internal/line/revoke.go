@@ -9,23 +9,23 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// revokeData is what a revoker puts into the holder's node. It is part of the contract with Curator for Java.
+// revokeData is the data that a revoker writes to the holder's node, as in Curator for Java.
 const revokeData = "__REVOKE__"
 
-// readAgain is how long to wait before the node is read again after a failure.
+// readAgain is the pause before the node is read again after a failure.
 const readAgain = time.Second
 
-// Revoke asks the participant whose node is at path to give it up. One that has left already is no error.
+// Revoke asks the participant whose node is at path to give it up. It returns nil if the node is gone already.
 func Revoke(ctx context.Context, client *framework.Client, path string) error {
 	_, err := client.SetData().ForPath(ctx, path, []byte(revokeData))
 	return Unless(err, framework.ErrNoNode)
 }
 
-// Revoked returns a channel that is closed when somebody asks for the node to be given up, or has asked
-// already. It costs one read now, which is not waited for, and one with each change of the data. Nothing has
-// to be stopped: what it waits for ends with the hold, and the watch goes with the node.
+// Revoked returns a channel that is closed when another client asks for the grant to be given up, or has asked already.
+// It costs one read now, which is not waited for, and one with each change of the data. It need not be stopped: it ends
+// with the hold, and the watch goes with the node.
 //
-// Nobody has the grant yet: if a hook does not return, the grant is abandoned.
+// It must be called before the grant is returned: if a hook does not return, the grant is abandoned.
 func (g *Grant) Revoked() <-chan struct{} {
 	r := &revocation{grant: g, asked: make(chan struct{})}
 	reading := false
@@ -62,7 +62,7 @@ func (r *revocation) changed(ev framework.Event) {
 
 func (r *revocation) seen(node framework.DataResult, err error) {
 	switch {
-	case r.done(), errors.Is(err, framework.ErrNoNode): // the hold hears of the latter, too
+	case r.done(), errors.Is(err, framework.ErrNoNode): // in the latter case the hold ends, too
 	case err == nil && string(node.Data) == revokeData:
 		r.ask()
 	case err == nil:
@@ -82,8 +82,8 @@ func (r *revocation) seen(node framework.DataResult, err error) {
 
 func (r *revocation) ask() { r.once.Do(func() { close(r.asked) }) }
 
-// unpack has the data unpacked on a goroutine, since the user's code that unpacks may be slow. Of data that
-// come meanwhile only the latest are unpacked next: the others have been overwritten. What is too large is no
+// unpack decompresses the data on a separate goroutine, since the user's provider may be slow. Of data that come in the
+// meantime only the latest are decompressed next: the others have been overwritten. Data that are too large are not a
 // request.
 func (r *revocation) unpack(data []byte) {
 	if len(data) == 0 || len(data) > framework.ContenderDataLimit {
@@ -114,7 +114,7 @@ func (r *revocation) unpackAll(context.Context) {
 	all = true
 }
 
-// waiting takes what is to be unpacked next; nil, and unpacking is over, if there is nothing.
+// waiting takes the data to decompress next; nil, which ends the decompression, if there are none.
 func (r *revocation) waiting() (data []byte) {
 	over := r.done()
 	r.mu.Lock()
@@ -126,13 +126,13 @@ func (r *revocation) waiting() (data []byte) {
 	return data
 }
 
-// asks says whether packed data are a request. A client that packs everything packs requests, too.
+// asks reports whether packed data are a request. A client that packs everything packs requests, too.
 func (r *revocation) asks(data []byte) bool {
 	plain, err := r.grant.Session.Client().Unpacked(r.grant.Path, data)
 	return err == nil && string(plain) == revokeData
 }
 
-// done says that somebody has asked, or that the hold has ended.
+// done reports whether the request has come, or the hold has ended.
 func (r *revocation) done() bool {
 	select {
 	case <-r.asked:

@@ -14,20 +14,21 @@ import (
 // together if the grant is shared. Its context ends with it, or with the grant's hold, whichever is first,
 // and carries it: an acquire with that context joins.
 type Turn struct {
-	// By is who has given the turn, and hears of its end.
+	// By is the giver of the turn, which is notified of its end.
 	By any
 
 	sure   time.Time // until when the hold was certain, if nothing has ended it before
 	ctx    turnContext
 	cancel context.CancelCauseFunc
-	grant  Grant   // what is carried: the turn's own, which ends with it, and which no Line lets anybody join
+	grant  Grant   // the grant that is carried: it ends with the turn, and no Line lets a caller join it
 	entry  carried // of grant
 
 	mu    sync.Mutex
 	users int // that have not left; guarded by mu
 }
 
-// Caller is who wants a turn, as far as it depends on the caller's context, which may be the user's code.
+// Caller has the needed parts of the caller's context, read before any lock is taken, since its methods may be user
+// code.
 type Caller struct {
 	values  context.Context
 	carried *carried
@@ -41,14 +42,14 @@ func CallerOf(ctx context.Context) Caller {
 	return Caller{context.WithoutCancel(ctx), carriedBy(ctx)}
 }
 
-// trusted is how long a look at the clock is trusted, unless the hold ends: a look costs several times
-// what a turn does. Time in which the process stands still counts, as Go's clock goes on. Only a sleep of
-// the machine does not, and a caller cannot know on which side of a sleep its turn has begun. Its context
-// and Valid always look.
+// trusted is the time for which a look at the clock is trusted, unless the hold ends: a look costs several times as
+// much as a turn. Time during which the process stands still counts, as Go's clock continues. Only a sleep of the
+// machine does not, and a caller cannot know on which side of a sleep its turn has begun. Its context and Valid always
+// look.
 const trusted = 100 * time.Microsecond
 
-// Certain says, from the clock, which shows now, until when the hold is certainly held; the zero time if
-// it is not. last is what it said before, which may still be true.
+// Certain returns the time until which the hold is certain, now being the present time; the zero time if it is not
+// certain. last is its last result, which may still be valid.
 func (g *Grant) Certain(now, last time.Time) time.Time {
 	if now.Before(last) && !g.over() {
 		return last
@@ -59,7 +60,7 @@ func (g *Grant) Certain(now, last time.Time) time.Time {
 	return time.Time{}
 }
 
-// over says whether the hold has ended, without a look at the clock.
+// over reports whether the hold has ended, without a look at the clock.
 func (g *Grant) over() bool {
 	select {
 	case <-g.Hold.Context().Done():
@@ -69,9 +70,8 @@ func (g *Grant) over() bool {
 	}
 }
 
-// Turn gives a turn to a caller, whose values its context has. The hold is certain until sure; the zero time
-// says nothing. Of what excludes others there must be one at a time, until Leave. It calls nothing of the
-// user's.
+// Turn returns a turn for a caller; its context has the caller's values. The hold is certain until sure; the zero time
+// means unknown. For an exclusive grant there must be at most one turn at a time, until Leave. Turn calls no user code.
 func (g *Grant) Turn(caller Caller, sure time.Time, by any) *Turn {
 	t := &Turn{By: by, users: 1, sure: sure}
 	hold := g.Hold.Context()
@@ -91,10 +91,10 @@ func (t *Turn) Node() *Grant { return &t.grant }
 // Context ends with the turn or the hold.
 func (t *Turn) Context() context.Context { return &t.ctx }
 
-// Valid says, from the clock, whether the turn and the hold last.
+// Valid reports, by the clock, whether the turn and the hold last.
 func (t *Turn) Valid() bool { return t.grant.live() }
 
-// Remaining is how long it is Valid if nothing is heard of the servers any more.
+// Remaining returns the time for which it is Valid if no further reply comes.
 func (t *Turn) Remaining() time.Duration {
 	if !t.Valid() {
 		return 0
@@ -104,15 +104,15 @@ func (t *Turn) Remaining() time.Duration {
 
 // Lost returns how the hold was lost during the turn, nil if it was not.
 func (t *Turn) Lost() error {
-	t.grant.Hold.Valid() // ends it, if it is over by the clock
+	t.grant.Hold.Valid() // ends it, if its time has run out
 	return Unless(context.Cause(t.ctx.Context), framework.ErrReleased)
 }
 
 // Revoked is as [Handle.Revoked].
 func (t *Turn) Revoked() <-chan struct{} { return t.grant.revoked }
 
-// Leave is called once by each user. last says that the turn has ended with that, and lost how the hold was
-// lost before; else it is certain until sure.
+// Leave is called once by each user. last means that the turn has ended with this call; then lost is the reason if the
+// hold was lost before, otherwise the hold is certain until sure.
 func (t *Turn) Leave(now time.Time) (last bool, sure time.Time, lost error) {
 	t.mu.Lock()
 	t.users--
@@ -151,7 +151,7 @@ func (l *Line) JoinTurn(ctx context.Context) *Turn {
 	return nil
 }
 
-// InTurn says whether ctx carries a turn of this Line, or one like it, that has not ended.
+// InTurn reports whether ctx carries a turn of this Line, or one like it, that has not ended.
 func (l *Line) InTurn(ctx context.Context) bool {
 	g := l.Holds(ctx)
 	return g != nil && g.turn != nil
@@ -165,7 +165,7 @@ func (l *Line) SelfWait(ctx context.Context) error {
 	return nil
 }
 
-// turnContext is the context of a turn. Its Err looks at the clock, as that of a hold's does.
+// turnContext is the context of a turn. Its Err looks at the clock, as a hold's does.
 type turnContext struct {
 	context.Context // of the hold, until the turn ends
 	values          context.Context
@@ -194,10 +194,10 @@ func (c *turnContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Contenders is what a list of the directory has shown the holder of a grant.
+// Contenders is the holder's knowledge about other contenders, from a list of the directory.
 type Contenders struct {
 	Others bool // there are others in line
-	// Watch fires when somebody comes or goes after the list. It is armed.
+	// Watch fires when a contender joins or leaves after the list. It is armed.
 	Watch *framework.Watch
 	// Connections is as [framework.Session.Connections], from before the list.
 	Connections uint64
@@ -246,8 +246,8 @@ func (g *Grant) GiveBack(then func(error)) {
 	g.Hold.End(framework.ErrReleased)
 }
 
-// Listen makes a grant hear of requests to give it up, if the Line is Revocable. It is called before the
-// grant is shared. If a hook does not return, the grant is abandoned.
+// Listen makes a grant notice requests to give it up, if the Line is Revocable. It is called before the grant is
+// shared. If a hook does not return, the grant is abandoned.
 func (l *Line) Listen(g *Grant) <-chan struct{} {
 	if l.Revocable && g.revoked == nil {
 		g.revoked = g.Revoked()
@@ -258,7 +258,7 @@ func (l *Line) Listen(g *Grant) <-chan struct{} {
 // Asked is as [Handle.Revoked].
 func (g *Grant) Asked() <-chan struct{} { return g.revoked }
 
-// LogRefusal logs the error of a delete that nobody waits for, if the node stays.
+// LogRefusal logs the error of a delete whose caller does not wait, if the node stays.
 func LogRefusal(client *framework.Client, path string, err error) {
 	(&Callback{Path: path, Wrap: func(err error) error { return err }}).Call(client, err)
 }

@@ -42,8 +42,8 @@ type waiter struct {
 	grant *Grant // the result
 }
 
-// state is what a waiter does next: join, then judge; from there grant, or wait; after a wait grant, or relist and judge.
-// A state is a function, which returns the next one; nil ends the wait.
+// state is the next step of a waiter: join, then judge; from there grant, or wait; after a wait grant, or relist and
+// judge. A state is a function, which returns the next one; nil ends the wait.
 type state func(*waiter, context.Context) (state, error)
 
 // contend joins the line in one session, and waits until the contender is granted. placed reports whether it had a node in
@@ -64,11 +64,11 @@ func (l *Line) contend(
 	return w.grant, w.path != "", err
 }
 
-// name returns that of the own node.
+// name returns the name of the own node.
 func (w *waiter) name() string { return zkpath.Base(w.path) }
 
-// join creates the node and lists the directory, in one flight unless other goroutines of the client join this line at the
-// same time: these share a list, see [Entrance].
+// join creates the node and lists the directory, in one round trip unless other goroutines of the client join this line
+// at the same time: these share a list, see [Entrance].
 func (w *waiter) join(ctx context.Context) (state, error) {
 	data := w.Data
 	if data == nil {
@@ -207,8 +207,8 @@ func (w *waiter) wait(ctx context.Context) (next state, err error) {
 	}
 }
 
-// afterEvent returns what follows from an event ahead: gone reports whether the predecessor has been deleted. An event of the
-// own node that came before, or not much later, is handled first.
+// afterEvent returns the next state after an event ahead: gone reports whether the predecessor has been deleted. An
+// event of the own node that came before, or not much later, is handled first.
 func (w *waiter) afterEvent(ctx context.Context, gone bool, e evidence) (state, error) {
 	d := w.decision
 	if w.firstBefore != nil {
@@ -286,8 +286,8 @@ func (w *waiter) hold(ctx context.Context) (state, error) {
 	return (*waiter).relist, w.session.WaitQuorum(ctx)
 }
 
-// remove has the client delete the node, if there is one or may be one. That uses up the watch on it, without a request.
-// After an event by which the node may have been replaced it is read first.
+// remove makes the client delete the node, if it may exist. That uses up the watch on it, without a request. If the
+// node may have been replaced, it is read first.
 func (w *waiter) remove() {
 	switch {
 	case w.path == "":
@@ -310,14 +310,14 @@ func (w *waiter) remove() {
 	}
 }
 
-// requestList requests a list if it is the caller's own, and not one that another waiter requests.
+// requestList requests a list unless another waiter requests it for this one.
 func (w *waiter) requestList(ctx context.Context, list *Shared[listing]) {
 	if list == &w.listing {
 		w.requestListNow(ctx, list)
 	}
 }
 
-// leaveList is called once for each list that was joined, when it is there or not needed any more.
+// leaveList is called once for each list that was joined, when it has come or is not needed any more.
 func (w *waiter) leaveList(ctx context.Context, by *Entrance[comers, listing], list *Shared[listing]) {
 	next := by.Done(list)
 	w.listing = Shared[listing]{} // a waiter keeps no names
@@ -333,8 +333,8 @@ func (w *waiter) requestListNow(ctx context.Context, list *Shared[listing]) {
 	l.listed = w.view.GetChildren().InBackground().ForPath(list.Context(ctx), w.Dir)
 }
 
-// gaveUp adds to an error, if ctx has ended, what the contender waited for; owner is the predecessor's session, if it is
-// known. A caller that acquires again with another context than the lock's waits for itself.
+// gaveUp adds the predecessor to an error, if ctx has ended; owner is the predecessor's session, if it is known. A
+// caller that acquires again with another context than the lock's waits for itself.
 func (w *waiter) gaveUp(ctx context.Context, owner int64, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
@@ -371,7 +371,7 @@ func (w *waiter) warnSessionless(p predecessor) {
 	}
 }
 
-// seen returns what a list has shown, for the hooks.
+// seen returns the content of a list for the hooks.
 func (w *waiter) seen(children []string, d Decision) *framework.Queue {
 	q := &framework.Queue{Recipe: w.Recipe, Path: w.Dir, Node: w.name(), Ahead: d.Ahead, Predecessor: d.Predecessor}
 	for _, name := range children {
@@ -387,8 +387,8 @@ func (w *waiter) seen(children []string, d Decision) *framework.Queue {
 	return q
 }
 
-// Result waits for an operation that was queued with a context of its own, which bounds it. A caller that
-// stopped waiting earlier would leave behind what the operation brings.
+// Result waits for an operation that was queued with a separate context, which bounds it. A caller that stopped waiting
+// earlier would leave the operation's watches behind.
 func Result[T any](p *framework.Pending[T]) (T, error) { return p.Wait(context.Background()) }
 
 // Unpacked returns the data of a node that were read Undecompressed with an error or none, as the client would read
@@ -404,8 +404,8 @@ func Unpacked(client *framework.Client, path string, data []byte, err error) ([]
 	return plain, nil
 }
 
-// Remove has the client delete a node, and does not wait: the client repeats that until it is done or the session
-// has ended.
+// Remove makes the client delete a node, and does not wait: the client repeats that until it is done or the session has
+// ended.
 func Remove(view *framework.Client, path string) *framework.Pending[struct{}] {
 	return view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), path)
 }

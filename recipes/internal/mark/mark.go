@@ -1,4 +1,4 @@
-// Package mark tells whether a write was executed whose reply was lost.
+// Package mark finds out whether a write was executed whose reply was lost.
 package mark
 
 import (
@@ -10,20 +10,20 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// Mark is an ephemeral node. Every write is one transaction that first changes the mark, of the version that
-// the last write has left. So a repeat of a write that was executed is refused because of the mark, and one
-// that was not executed is not: the answer tells which, however often others have written since.
+// Mark is an ephemeral node. Every write is one transaction that first changes the mark, with the version after the
+// last write. So the repeat of a write is refused because of the mark if, and only if, the first try was executed,
+// however often others have written since.
 //
-// The mark is there before the first write. A write that also made it could be repeated, and be accepted,
-// after somebody had deleted the mark. How it is made is its owner's affair, with Create.
+// The mark is created before the first write. A write that also created it could be repeated, and be executed again,
+// after another client had deleted the mark. Its owner creates it, with Create.
 //
 // One goroutine at a time.
 type Mark struct {
 	Session *framework.Session // whose node it is
 	Path    string
 	Made    bool // it was there
-	// None says that the server takes no mark here, for lack of a right: then a write is what it would be
-	// without, and a lost reply may stay unexplained.
+	// None means that the server refuses a mark here, for lack of a permission: then writes go without it, and after a
+	// lost reply the outcome may stay unknown.
 	None bool
 	Used time.Time // when it was last written
 
@@ -31,14 +31,13 @@ type Mark struct {
 	sent    bool  // there may be something to delete
 }
 
-// New is a mark in a directory, of a name that is nobody else's. Nothing is sent.
+// New returns a mark with a unique name in a directory. Nothing is sent.
 func New(session *framework.Session, dir string) *Mark {
 	path := zkpath.Join(dir, zkpath.Protect(zkpath.NewGUID(), "mark"))
 	return &Mark{Session: session, Path: path, Used: time.Now()}
 }
 
-// Serves says whether it can be used in a session. It is false for a mark whose versions are used up, and for
-// nil.
+// Serves reports whether it can be used in a session. It is false for a mark whose versions are used up, and for nil.
 func (m *Mark) Serves(session *framework.Session) bool {
 	return m != nil && m.Session.Epoch() == session.Epoch() && m.version < 1<<30
 }
@@ -49,7 +48,7 @@ func (m *Mark) Create() framework.CreateBuilder {
 	return m.Session.Client().Create().WithMode(framework.Ephemeral)
 }
 
-// Write is the transaction for a write: its operations, after the one that changes the mark.
+// Write returns the transaction for a write: its operations, after the change of the mark.
 func (m *Mark) Write(ops ...framework.TransactionOp) []framework.TransactionOp {
 	if m.None {
 		return ops
@@ -59,23 +58,23 @@ func (m *Mark) Write(ops ...framework.TransactionOp) []framework.TransactionOp {
 	return append([]framework.TransactionOp{change}, ops...)
 }
 
-// Written notes that a write was executed.
+// Written records that a write was executed.
 func (m *Mark) Written() {
 	m.Used = time.Now()
 	m.version++
 }
 
-// Forget gives it up: what is there of it is deleted, by the client, which goes on until it is done. Nil is
-// nothing to forget.
+// Forget ends the use of the mark: if it may exist, the client deletes it, and continues until that is done. m may be
+// nil.
 func (m *Mark) Forget() {
 	if m != nil && m.sent && m.Session.Context().Err() == nil {
 		line.Remove(m.Session.Client(), m.Path)
 	}
 }
 
-// NotSent returns the error of a write of which no try was sent, or each was refused: it does not match ErrOutcomeUnknown,
-// though err may, which is about something that the write needs. Then it matches ErrNotConnected instead of
-// ErrConnectionLoss.
+// NotSent returns the error of a write that was never sent, or was refused at each try, because of err, the failure of
+// an operation that the write needs. It does not match ErrOutcomeUnknown, though err may. Then it matches
+// ErrNotConnected instead of ErrConnectionLoss.
 func NotSent(err error) error {
 	if !errors.Is(err, framework.ErrOutcomeUnknown) {
 		return err
@@ -100,20 +99,20 @@ func (e *notSent) Is(target error) bool {
 	return errors.Is(e.err, target)
 }
 
-// Answer is what the end of a transaction says about a write and its earlier tries.
+// Answer is the conclusion from the end of a transaction about a write and its earlier tries.
 type Answer int8
 
 const (
-	// Done says that it was executed, by this try or by one whose reply was lost.
+	// Done means that the write was executed, by this try or by an earlier one whose reply was lost.
 	Done Answer = iota
-	// Open says that the servers have not refused: the error tells whether it may have been executed.
+	// Open means that the servers have not refused: the error shows whether the write may have been executed.
 	Open
-	// Refused says that its operations were. The mark, if there is one, was as before: no try was executed,
-	// and none ever will be.
+	// Refused means that the write's operations were refused. The mark, if there is one, was as before: no try was
+	// executed, and none ever will be.
 	Refused
-	// Gone says that somebody has changed or deleted the mark: this try was not executed.
+	// Gone means that another client has changed or deleted the mark: this try was not executed.
 	Gone
-	// Untaken says that the servers refuse to change the mark, for lack of a right for example.
+	// Untaken means that the servers refuse to change the mark, for lack of a permission for example.
 	Untaken
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Client connects a client with a session of its own to the server in the bubble. It is closed with the test.
+// Client returns a new client, with a separate session, of the server in the bubble. It is closed with the test.
 func Client(t *testing.T, s *zktest.Server, opts ...framework.Option) *framework.Client {
 	t.Helper()
 	opts = append([]framework.Option{framework.WithDialer(s.Dial),
@@ -102,13 +102,13 @@ func requests(s *zktest.Server) map[string]int {
 	return counts
 }
 
-// Pending says whether from is still empty when everything in the bubble waits.
+// Pending reports whether from is still empty when everything in the bubble waits.
 func Pending[T any](from <-chan T) bool {
 	synctest.Wait()
 	return len(from) == 0
 }
 
-// Closed says whether the channel is closed when nothing in the bubble moves any more.
+// Closed reports whether the channel is closed when nothing in the bubble moves any more.
 func Closed(c <-chan struct{}) bool {
 	synctest.Wait()
 	select {
@@ -126,11 +126,11 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// Call is something that blocks, on a goroutine of its own.
+// Call is a blocking call on a separate goroutine.
 type Call[T any] struct {
 	t *testing.T
 
-	// Done is closed when it has returned. Then Value and Err are what, and At is when.
+	// Done is closed when the call has returned. Then Value and Err are its results, and At is the time of its return.
 	Done  chan struct{}
 	Value T
 	Err   error
@@ -148,7 +148,7 @@ func Begin[T any](t *testing.T, f func() (T, error)) *Call[T] {
 	return c
 }
 
-// Pending says whether it has not returned when nothing in the bubble moves any more.
+// Pending reports whether it has not returned when nothing in the bubble moves any more.
 func (c *Call[T]) Pending() bool { return !Closed(c.Done) }
 
 // Waits asserts that it is Pending.
@@ -183,7 +183,7 @@ func (c *Call[T]) End() *Call[T] {
 	return c
 }
 
-// Log collects what is logged, also on the garbage collector's goroutine. The zero value is ready.
+// Log collects log lines, also from the garbage collector's goroutine. The zero value is ready.
 type Log struct {
 	mu   sync.Mutex
 	text strings.Builder // guarded by mu

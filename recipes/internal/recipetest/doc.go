@@ -1,3 +1,3 @@
-// Package recipetest is what the tests of the recipes share: clients in a bubble, checks of what is left in
-// the end, and the stories that are the same for everything that can be acquired and released.
+// Package recipetest has helpers for the tests of recipes: clients in a bubble, checks for nodes and watches left at
+// the end, and the tests that are the same for everything that can be acquired and released.
 package recipetest

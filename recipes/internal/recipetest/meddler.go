@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Meddler is a context of the user's: whenever it is asked anything it calls Meddle, which may use what has asked.
+// Meddler is a context with user code: each of its methods calls Meddle, which may use the recipe that called the
+// method.
 type Meddler struct {
 	context.Context
 	Meddle func()
@@ -36,8 +37,8 @@ func (m Meddler) Value(key any) any {
 	return m.Context.Value(key)
 }
 
-// NoDeadlock ends the process if the test goes on for half a minute of real time. Call it outside the bubble: who waits
-// for a mutex stops the clock in there for ever.
+// NoDeadlock ends the process if the test continues for half a minute of real time. Call it outside the bubble, whose
+// clock stops while a goroutine in it waits for a mutex.
 func NoDeadlock(t *testing.T) {
 	t.Helper()
 	stuck := time.AfterFunc(30*time.Second, func() { panic(t.Name() + ": somebody waits for a mutex for ever") })

@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Take acquires something. release gives it back.
+// Take acquires a hold; release releases it.
 type Take func(ctx context.Context, random *rand.Rand) (release func(context.Context) error, err error)
 
 // CancelAtRandomMoments lets workers acquire something 50 times each, for at most most each time, so that
