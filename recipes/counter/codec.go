@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Codec is how a value is written into a node and read from it. Both functions are called on any goroutine.
+// Codec encodes a value for a node and decodes it. Both functions are called on any goroutine.
 type Codec[T any] struct {
 	Encode func(T) ([]byte, error)
-	// Decode's error comes as ErrBadValue. It may keep the data, which nobody else has.
+	// Decode may keep the data, which are not shared. Its error is reported as ErrBadValue.
 	Decode func([]byte) (T, error)
 }
 

@@ -261,8 +261,8 @@ func (c *claim) release(ctx context.Context, view *framework.Client, what ops) e
 	return err
 }
 
-// finished returns whether this try to delete the lock, with other operations, or an earlier one may have been executed,
-// and the error: nil if one was executed.
+// finished returns whether this try to delete the lock, with other operations, or an earlier one may have been
+// executed, and the error: nil if one was executed.
 func finished(err error, doubt bool) (bool, error) {
 	var refused *framework.TransactionError
 	switch {
