@@ -18,7 +18,7 @@ type backlog struct {
 	losses        int // lost races for an item, in a row
 }
 
-// list takes a new list of the queue, and of the locks, if there are any.
+// list replaces the backlog with new lists of the queue and of the locks.
 func (b *backlog) list(names, locks []string) {
 	locked := make(map[string]bool, len(locks))
 	for _, name := range locks {
@@ -69,8 +69,7 @@ func (b *backlog) next(now time.Time, random func(n int) int) (name string, wait
 	return name, 0
 }
 
-// until is the time up to a moment in milliseconds since 1970, at most an hour: the end of time must not
-// overflow.
+// until returns the time until a moment in milliseconds since 1970, at most an hour, so that it cannot overflow.
 func until(epoch int64, now time.Time) time.Duration {
 	const most = time.Hour
 	if epoch < now.Add(most).UnixMilli() {

@@ -273,7 +273,7 @@ func finished(err error, doubt bool) (bool, error) {
 	case refused.Index > 0: // also if it was executed before, and another consumer has locked the item since
 		return doubt, err
 	case errors.Is(err, framework.ErrNoNode) && doubt:
-		return doubt, nil // the lock went with an earlier try
+		return doubt, nil // an earlier try deleted the lock
 	case errors.Is(err, framework.ErrNoNode):
 		return doubt, fmt.Errorf("the lock of an item: %w", framework.ErrNodeDeleted)
 	}

@@ -26,11 +26,11 @@ type Handler func(ctx context.Context, item []byte) error
 // item is handled at least once: it is locked, handled, and taken off in one transaction with its lock. The package's
 // documentation lists the cases in which an item is not handled, or handled twice.
 //
-// An error of handle, and an item that cannot be read, are dealt with as [OnFailure] says, and do not end
-// Consume; after failures in a row it pauses, for a second at most. If handle fails with one of the items of a
+// [OnFailure] decides about an item whose handle returned an error, or that cannot be read; neither ends Consume.
+// After failures in a row it pauses, for a second at most. If handle fails with one of the items of a
 // [Queue.PutMany], with [WithLockPath] all of them are handled again, and without it the rest is handled. When ctx
-// ends, and handle returns nil, the item is handled; if it returns an error the item is left, at its place, to
-// others with WithLockPath, and is off the queue without it.
+// ends, and handle returns nil, the item is handled; if it returns an error the item is left, at its place, to others
+// with WithLockPath, and is off the queue without it.
 //
 // Consume continues through lost connections and lost sessions. Its error is ctx's; ErrClosed; ErrSessionLost for the
 // view of a session that has ended; ErrNoAuth without READ, CREATE or DELETE on the nodes; ErrTimeoutTooShort with
@@ -74,7 +74,7 @@ func (c *consumer) run(ctx context.Context) error {
 	}
 }
 
-// look lists what there is.
+// look lists the queue and the locks.
 func (c *consumer) look(ctx context.Context) error {
 	c.again = false
 	names, err := c.list.names(ctx)
@@ -92,7 +92,7 @@ func (c *consumer) look(ctx context.Context) error {
 	return err
 }
 
-// work works the list off, and waits, until there is a reason to look again.
+// work works off the list, and waits, until the queue has to be listed again.
 func (c *consumer) work(ctx context.Context) error {
 	for changed := false; ; {
 		changed = changed || c.list.changed()
@@ -138,7 +138,8 @@ func (c *consumer) await(ctx context.Context, d time.Duration) error {
 	return c.list.await(ctx, d, watch.C)
 }
 
-// transient takes errors of the way to the servers for no reason to end.
+// transient pauses after an error of the connection, which does not end Consume, and returns nil; it returns other
+// errors.
 func (c *consumer) transient(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

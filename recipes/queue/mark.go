@@ -36,7 +36,7 @@ func (m *marker) write(ctx context.Context, what ops) error {
 	ended := false
 	defer func() {
 		if w.doubt || !ended { // a hook may have ended the goroutine
-			m.forget() // whether it has changed is not known
+			m.forget() // the mark may have been changed
 		}
 	}()
 	var err error
@@ -49,8 +49,8 @@ func (m *marker) write(ctx context.Context, what ops) error {
 	return outcome(err, w.doubt)
 }
 
-// outcome is the error of a write whose last try ended with err. In doubt, a try may have been executed; else none was
-// sent, or each was refused.
+// outcome returns the error of a write whose last try ended with err. doubt means that a try may have been executed;
+// otherwise none was sent, or each was refused.
 func outcome(err error, doubt bool) error {
 	switch {
 	case !doubt:
@@ -71,7 +71,7 @@ type marked struct {
 func (w *marked) try(ctx context.Context) error {
 	session, err := w.client.SessionSoon(ctx)
 	if err != nil {
-		return retry.Permanent(err) // it has been through the policy
+		return retry.Permanent(err) // SessionSoon has applied the retry policy
 	}
 	if !w.mark.Serves(session) {
 		if w.doubt {
@@ -168,13 +168,13 @@ func (w *marked) make(ctx context.Context) (err error) {
 	return err
 }
 
-// begin has the next write make a new mark.
+// begin starts a new mark for the next write.
 func (m *marker) begin(session *framework.Session) {
 	m.forget()
 	m.mark = mark.New(session, m.dir)
 }
 
-// forget gives the mark up.
+// forget deletes the mark in the background.
 func (m *marker) forget() {
 	m.mark.Forget()
 	m.mark = nil
@@ -187,7 +187,7 @@ const (
 	abreast = 8
 )
 
-// pool is a producer's markers.
+// pool holds a producer's markers.
 type pool struct {
 	client *framework.Client
 	dir    string
@@ -240,12 +240,12 @@ func (p *pool) giveBack(m *marker) {
 	}
 }
 
-// sweep forgets markers that are not used any more, so that nothing is left by a producer at rest.
+// sweep forgets unused markers, so that an idle producer leaves no nodes.
 func (p *pool) sweep(ctx context.Context) {
 	for wait := lingering; wait > 0; {
 		p.client.Pause(ctx, wait)
 		if p.client.Err() != nil {
-			return // the session's end takes them along
+			return // the marks go with the session
 		}
 		var old []*marker
 		old, wait = p.unused()

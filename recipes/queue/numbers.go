@@ -36,8 +36,7 @@ func (d *dir) inOrder(ctx context.Context) error {
 // atOnce is the number of numbers that one transaction uses up.
 const atOnce = 500
 
-// catchUp uses up the numbers that are missing. A transaction whose reply was lost is sent again: it does no harm that
-// numbers are left out.
+// catchUp uses up the missing numbers. A transaction whose reply was lost is sent again: skipped numbers do no harm.
 func (d *dir) catchUp(ctx context.Context) error {
 	for {
 		var now framework.Stat
@@ -67,7 +66,7 @@ func (d *dir) catchUp(ctx context.Context) error {
 	}
 }
 
-// useUp uses up n numbers: each node that is made takes one, whatever its name.
+// useUp uses up n numbers: each created node takes one, whatever its name.
 func (d *dir) useUp(ctx context.Context, n int64) error {
 	to, path := d.client.TransactionOp(), zkpath.Join(d.path, zkpath.NewGUID())
 	ops := make([]framework.TransactionOp, 0, 2*n)

@@ -33,7 +33,7 @@ const (
 type PutOption func(*placing)
 
 type placing struct {
-	order    Order // that the options are for
+	order    Order // which the options are for
 	priority int32
 	due      time.Time
 	id       string
@@ -52,7 +52,7 @@ func ID(id string) PutOption { return func(p *placing) { p.order, p.id = ByID, i
 
 const itemPrefix = "queue-"
 
-// prefix is the name of an item's node without the number.
+// prefix returns the name of an item's node without the number.
 func (o Order) prefix(opts []PutOption) (string, error) {
 	var p placing
 	for _, opt := range opts {

@@ -35,7 +35,7 @@ func New(client *framework.Client, path string, opts ...Option) *Queue {
 	return q
 }
 
-// Path is the queue's path.
+// Path returns the queue's path.
 func (q *Queue) Path() string { return q.path }
 
 // Option configures [New]. If one is given several times the last counts.
@@ -254,7 +254,7 @@ func (d *dir) add(ctx context.Context, prefix string, data []byte) (err error) {
 		switch {
 		case err == nil, errors.Is(err, framework.ErrOutcomeUnknown):
 			return err
-		case errors.Is(err, framework.ErrNodeExists): // with a number that was given out before
+		case errors.Is(err, framework.ErrNodeExists): // an item has the number already
 			if err := d.catchUp(ctx); err != nil {
 				return err
 			}
@@ -293,10 +293,10 @@ func (d *dir) deletion(name string, version int32) ops {
 	}
 }
 
-// item is the path of an item.
+// item returns the path of an item.
 func (d *dir) item(name string) string { return zkpath.Join(d.path, name) }
 
-// replacement puts an item, with the data that are stored, at the end once more.
+// replacement moves an item, with the stored data, to the end.
 func (d *dir) replacement(name string, data []byte) ops {
 	return func(to framework.TransactionOps) []framework.TransactionOp {
 		return append(d.deletion(name, -1)(to), to.Create().WithMode(framework.PersistentSequential).Uncompressed().
@@ -365,8 +365,8 @@ func (l *lister) changed() bool {
 	}
 }
 
-// await waits for a change of the directory, or another event, or until d is over, if it is not 0; and no
-// longer than about a session timeout, since events get lost.
+// await waits for a change of the directory, another event, or until d has passed, if it is not 0; at most about a
+// session timeout, since events get lost.
 func (l *lister) await(ctx context.Context, d time.Duration, other <-chan framework.Event) error {
 	most := line.PerTimeout(l.dir.client)()
 	if d == 0 || d > most {

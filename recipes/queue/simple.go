@@ -22,7 +22,7 @@ func NewSimple(client *framework.Client, path string) *Simple {
 	return &Simple{newDir(client, path)}
 }
 
-// Path is the queue's path.
+// Path returns the queue's path.
 func (s *Simple) Path() string { return s.path }
 
 const simplePrefix = "qn-"
