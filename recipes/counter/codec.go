@@ -13,7 +13,7 @@ type Codec[T any] struct {
 	Decode func([]byte) (T, error)
 }
 
-// Bytes takes the data as they are: Curator's SharedValue and DistributedAtomicValue.
+// Bytes returns the codec that leaves the data unchanged: Curator's SharedValue and DistributedAtomicValue.
 func Bytes() Codec[[]byte] {
 	return Codec[[]byte]{
 		Encode: func(data []byte) ([]byte, error) { return data, nil },
@@ -21,7 +21,7 @@ func Bytes() Codec[[]byte] {
 	}
 }
 
-// JSON writes and reads T with encoding/json.
+// JSON returns the codec that uses encoding/json.
 func JSON[T any]() Codec[T] {
 	return Codec[T]{
 		Encode: func(v T) ([]byte, error) { return json.Marshal(v) },
@@ -32,7 +32,7 @@ func JSON[T any]() Codec[T] {
 	}
 }
 
-// Like Curator's, numbers do not mind bytes after their own.
+// Like Curator's, numbers ignore extra bytes at the end.
 var (
 	longs  = Codec[int64]{encodeLong, orZero(decodeLong)}
 	ints   = Codec[int32]{encodeInt, orZero(decodeInt)}

@@ -13,7 +13,7 @@ type View[T any] struct {
 	Seen[T]
 	// Missing reports whether the node did not exist.
 	Missing bool
-	// Bad is ErrBadValue while the node contains something else, and nil otherwise.
+	// Bad is ErrBadValue while the node contains no such value, and nil otherwise.
 	Bad error
 	// Current reports whether this was read on the present connection. Otherwise it was read before, and may be out
 	// of date.
@@ -78,7 +78,7 @@ func (v *Value[T]) Follow(ctx context.Context) iter.Seq2[View[T], error] {
 // follow queues the views, until an error ends it.
 func (v *Value[T]) follow(ctx context.Context, views *flow.Queue[View[T]]) error {
 	var last View[T]
-	known := false // there was a first read
+	known := false // after the first read
 	err := v.watch(ctx, func(state framework.StateChange) {
 		if last.State, last.Current = state, false; known {
 			views.Put(last)

@@ -35,7 +35,7 @@ func (r *register) markIn(session *framework.Session) *ownMark {
 func (m *ownMark) standing() bool { return m != nil && m.Made && m.Session.Context().Err() == nil }
 
 // prepare sends the create of the mark for a later write, together with the read before it. The caller is in the
-// slot. An error has exhausted the retry policy: the client has no session.
+// slot. SessionSoon has applied the retry policy to an error: the client has no session then.
 func (r *register) prepare(ctx context.Context) error {
 	session, err := r.client.SessionSoon(ctx)
 	if err == nil {

@@ -69,9 +69,9 @@ type adder[T Integral] struct {
 // Add adds delta, which may be negative, and returns the sum; the number before was the sum minus delta. It makes the
 // node, and missing parents as containers, if there is none.
 //
-// Deltas that are added through one Number at the same time go into one write, in the order of the calls;
-// each Add returns its own sum. When others are faster it tries again, for as long as ctx allows; then it has
-// not been executed. It waits through a lost connection, or for one, as long as the retry policy says.
+// Deltas that are added through one Number at the same time go into one write, in the order of the calls; each Add
+// returns its own sum. When other processes are faster it tries again until ctx ends; then it was not executed. It
+// waits through a lost connection, or for one, as long as the retry policy allows.
 //
 // Each delta is added once or not at all, also when replies are lost, as the package's documentation says. If that
 // cannot be known the error matches ErrOutcomeUnknown, also when ctx ends while the write is in flight. Other errors:

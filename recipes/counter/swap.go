@@ -28,7 +28,7 @@ func (r *register) swap(ctx context.Context, from framework.Stat, data []byte) (
 	ended := false
 	defer func() {
 		if s.doubt || !ended { // a hook may have ended the goroutine
-			r.forget() // whether the mark has changed is not known
+			r.forget() // the mark may have been changed
 		}
 	}()
 	err := r.client.Retry(ctx, s.try, retry.WithRetryable(line.Transient(r.client)))
@@ -55,7 +55,7 @@ type doubts struct {
 // unmarked returns the doubts after the mark that could have resolved them is gone.
 func (d doubts) unmarked() doubts { return doubts{lost: d.lost || d.doubt} }
 
-// outcome is the error of the write whose last try ended with err.
+// outcome returns the error of the write whose last try ended with err.
 func (d doubts) outcome(err error) error {
 	switch {
 	case !d.doubt && !d.lost: // no try was sent, or each was refused
@@ -123,7 +123,7 @@ var errMark = errorOf("what this client keeps below the node was changed or dele
 func (s *swap) try(ctx context.Context) error {
 	session, err := s.r.client.SessionSoon(ctx)
 	if err != nil {
-		return retry.Permanent(err) // it has been through the policy
+		return retry.Permanent(err) // SessionSoon has applied the retry policy
 	}
 	m := s.r.markIn(session)
 	if s.mark != nil && s.mark != m {

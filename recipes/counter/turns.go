@@ -82,7 +82,7 @@ func (t *turns) won(took time.Duration, others bool) {
 // had the time to read it and to write.
 func (t *turns) fresh() bool { return !t.behind || t.wins > 0 && time.Since(t.ended) < t.took }
 
-// pause has the next try wait for a random time, of at most so many writes.
+// pause delays the next try by a random time, at most the duration of so many writes.
 func (t *turns) pause(writes int) {
 	unit := max(t.took, 100*time.Microsecond)
 	t.next = time.Now().Add(min(chance.N(unit*time.Duration(writes)), time.Second))
