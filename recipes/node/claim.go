@@ -192,8 +192,8 @@ func (c *Claim) remove(ctx context.Context, again bool) error {
 // the clock, like Valid; the Err of a derived context does not.
 func (c *Claim) Context() context.Context { return c.held().Context() }
 
-// Valid reports whether the claim certainly holds now, computed from the clock. Call it right before an action that
-// must not happen without it.
+// Valid reports whether the caller certainly holds the name now, computed from the clock. Call it right before an
+// action that must not happen without it.
 func (c *Claim) Valid() bool { return c.held().Valid() }
 
 // Remaining returns how long the claim certainly lasts if no server answers from now on; 0 if it is lost or

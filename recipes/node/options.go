@@ -105,8 +105,8 @@ func WithTakeover(t Takeover) Option {
 // framework.ErrUnimplemented. WaitCreated returns nil once the child was written, too, since the node may be a former
 // process's.
 //
-// Corresponds to Curator's PersistentTtlNode, whose node is a container with the same child before Curator 5.9.0, and has the
-// mode PERSISTENT_WITH_TTL since.
+// Corresponds to Curator's PersistentTtlNode, whose node is a container with the same child before Curator 5.9.0, and
+// has the mode PERSISTENT_WITH_TTL since.
 func WithTTL(ttl time.Duration) Option {
 	return func(c *config) error {
 		if ttl < 2*time.Millisecond || ttl%time.Millisecond != 0 {

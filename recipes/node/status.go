@@ -15,11 +15,11 @@ import (
 type State int8
 
 const (
-	// Unknown: the client is suspended, or the keeper has not looked since it reconnected.
+	// Unknown: the client has no connection, or the keeper has not looked since it was connected.
 	Unknown State = iota
 	// Missing: the node was not there when the keeper looked, or another client's had its path.
 	Missing
-	// There: the node was there when the keeper looked, and its watch has not fired since.
+	// There: the node was there when the keeper looked, and no event has reported its deletion since.
 	There
 )
 
@@ -121,8 +121,8 @@ func (k *Keeper) Follow(ctx context.Context) iter.Seq2[Status, error] {
 	}
 }
 
-// WaitCreated waits until the node is there and has the keeper's data. A persistent node that existed before gets
-// them after [Status] reports There.
+// WaitCreated waits until the node is there and has the keeper's data, and returns immediately if that is so. A
+// persistent node that existed before gets them after [Status] reports There.
 //
 // When ctx ends, the keeper continues. Then the error matches ctx.Err(), and includes the reason why the node is
 // missing. WaitCreated waits through lost connections and lost sessions, and for another session's ephemeral node to

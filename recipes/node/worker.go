@@ -158,7 +158,7 @@ func (w *worker) heard(change framework.StateChange) (e event, tells bool) {
 	case framework.Suspended, framework.ReadOnly:
 		e.kind = suspended
 	case framework.Lost:
-		e.kind, e.final = lost, w.client.Err() != nil // it may be the view of a session
+		e.kind, e.final = lost, w.client.Err() != nil // client may be the view of a session
 	default:
 		return e, false
 	}
@@ -196,7 +196,7 @@ func (j *job) run(ctx context.Context, results chan<- result) {
 
 // request makes one attempt in the session.
 func (j *job) request(r *result) {
-	view, ctx := j.session.Client(), context.Background() // the session ends it
+	view, ctx := j.session.Client(), context.Background() // the requests end with the session
 	switch j.action {
 	case create:
 		r.sent = j.k.wanted()
