@@ -17,7 +17,7 @@ var (
 	// ErrNotRecorded is returned if the function has run and returned nil, but this is not, or not yet, recorded:
 	// with the default policy it may be run again for the slot.
 	ErrNotRecorded = errors.New("the function has run, but that is not recorded")
-	// ErrSelfWait refuses a Do within the function of a Do for the same job.
+	// ErrSelfWait is returned by a Do within the function of a Do for the same job.
 	ErrSelfWait = line.ErrSelfWait
 )
 
@@ -25,7 +25,7 @@ var (
 type Outcome int8
 
 const (
-	// Unknown is the outcome with an error before the function was called.
+	// Unknown is returned with an error before the function was called.
 	Unknown Outcome = iota
 	// Ran means that this call has run the function; Do returns its error.
 	Ran

@@ -120,7 +120,7 @@ func (w *job) record(ctx context.Context, slot Slot) error {
 	return nil
 }
 
-// await waits until c is closed, or until a while after ctx has ended.
+// await waits until c is closed, or until patience has passed after the end of ctx.
 func await(ctx context.Context, c <-chan struct{}) bool {
 	select {
 	case <-c:
