@@ -13,7 +13,7 @@ var (
 	// ErrMoved is the cause of the end of an item's context if the item is planned for another member, or was removed
 	// from the list.
 	ErrMoved = errors.New("the item is to go to another member, or is no longer an item")
-	// ErrRunning refuses a second Run while the first has not returned.
+	// ErrRunning is returned by a second Run while the first has not returned.
 	ErrRunning = errors.New("this assignment is running already: make another one")
 	// ErrNotRunning is returned if Run ends before the list is set.
 	ErrNotRunning = errors.New("the assignment is not running any more")
