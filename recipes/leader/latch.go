@@ -143,7 +143,7 @@ func (l *Latch) Await(ctx context.Context) (*Term, error) {
 // ends first, or the connection is lost, Leave returns that error, and the client keeps trying to delete the node for
 // as long as the session lives. If that session is lost, and the client has no later one yet, the error is
 // ErrSessionLost: the servers may have the node until they expire the session. The error is framework.ErrClosed if
-// the client was closed first; its Close has returned whether the node is gone. A second Leave waits for the same;
+// the client was closed first; its Close has reported whether the node is gone. A second Leave waits for the same;
 // the mode of the first applies.
 func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
 	switch {
@@ -178,7 +178,7 @@ func (l *Latch) confirmLast(ctx context.Context) error {
 	switch {
 	case errors.Is(err, ErrNodeDeleted):
 		return nil
-	case errors.Is(err, ErrSessionLost) && l.line.Client.State().Epoch > l.last.Session.Epoch(): // the later session has ended it
+	case errors.Is(err, ErrSessionLost) && l.line.Client.State().Epoch > l.last.Session.Epoch(): // that has closed it
 		return nil
 	}
 	return err
