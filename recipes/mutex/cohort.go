@@ -137,7 +137,7 @@ type Turn struct {
 // it, and Acquire with it re-enters.
 func (t *Turn) Context() context.Context { return t.turn.Context() }
 
-// Valid reports whether the turn certainly holds now, computed from the clock.
+// Valid reports whether the caller certainly holds the lock now, computed from the clock.
 func (t *Turn) Valid() bool { return !t.released.Load() && t.turn.Valid() }
 
 // Remaining is as [Lock.Remaining].

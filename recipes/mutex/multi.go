@@ -213,7 +213,7 @@ func lost(parts []Held) error {
 	return nil
 }
 
-// Valid reports whether all the locks certainly hold now, computed from the clock.
+// Valid reports whether the caller certainly holds all the locks now, computed from the clock.
 func (l *MultiLock) Valid() bool { return l.Remaining() > 0 }
 
 // Remaining returns how long all the locks certainly last if no server answers from now on; 0 if any of them

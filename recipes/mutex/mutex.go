@@ -202,8 +202,8 @@ type Lock struct {
 // Err of a derived context does not.
 func (l *Lock) Context() context.Context { return l.handle.Context() }
 
-// Valid reports whether the lock certainly holds now, computed from the clock. Call it right before an action that
-// must not happen without the lock, above all after anything that may have taken a long time.
+// Valid reports whether the caller certainly holds the lock now, computed from the clock. Call it right before an
+// action that must not happen without the lock, above all after anything that may have taken a long time.
 func (l *Lock) Valid() bool { return l.handle.Valid() }
 
 // Remaining returns how long the lock certainly lasts if no server answers from now on; 0 if it is lost or released.
