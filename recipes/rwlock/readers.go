@@ -147,7 +147,7 @@ type Reading struct {
 // Release.
 func (r *Reading) Context() context.Context { return r.turn.Context() }
 
-// Valid reports whether the lock certainly holds now, computed from the clock.
+// Valid reports whether the caller certainly holds the lock now, computed from the clock.
 func (r *Reading) Valid() bool { return !r.released.Load() && r.turn.Valid() }
 
 // Remaining is as [Lock.Remaining].

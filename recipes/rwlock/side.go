@@ -183,7 +183,7 @@ func (l *Lock) Kind() Kind { return l.s.kind }
 // lock. Acquire with it re-enters, downgrades, or refuses: see the package's documentation.
 func (l *Lock) Context() context.Context { return l.handle.Context() }
 
-// Valid reports whether the lock certainly holds now, computed from the clock.
+// Valid reports whether the caller certainly holds the lock now, computed from the clock.
 func (l *Lock) Valid() bool { return l.handle.Valid() }
 
 // Remaining returns how long the lock certainly lasts if no server answers from now on; 0 if it is lost or
