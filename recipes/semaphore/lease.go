@@ -54,8 +54,8 @@ func (s *Semaphore) hold(
 // checks the clock, like Valid; the Err of a derived context does not.
 func (l *Lease) Context() context.Context { return l.nodes[0].Hold.Context() }
 
-// Valid reports whether all the leases certainly hold now, computed from the clock. Call it right before an action
-// that must not happen without them.
+// Valid reports whether the caller certainly holds all the leases now, computed from the clock. Call it right before
+// an action that must not happen without them.
 func (l *Lease) Valid() bool {
 	if l.released.Load() {
 		return false
