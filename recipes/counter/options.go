@@ -12,6 +12,8 @@ type Option func(*turns) error
 // every process gets its turn, in order, at the price of the lock's requests. The lock is a mutex of package mutex,
 // with a directory for itself. Correctness does not depend on it: a write without the lock is detected as before.
 // Default: no lock, random pauses.
+//
+// Corresponds to Curator's PromotedToLock.
 func WithLock(path string) Option {
 	return func(t *turns) error {
 		if err := line.Check(t.client, path); err != nil {

@@ -12,6 +12,9 @@ import (
 
 // Value is a value in a node that every client may read, set and watch. It is read only on request. Safe for
 // concurrent use, if its codec is.
+//
+// Corresponds to Curator's SharedValue and DistributedAtomicValue with the codec [Bytes], and shares the node with
+// them: persistent, the data as the codec writes them.
 type Value[T any] struct {
 	reg   *register
 	codec Codec[T]

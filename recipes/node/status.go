@@ -30,7 +30,7 @@ func (s State) String() string {
 	return [...]string{"unknown", "missing", "there"}[s]
 }
 
-// Status is the keeper's last known state of its node. It is about the recent past, and gives no exclusion: the
+// Status is a [Keeper]'s last known state of its node. It is about the recent past, and gives no exclusion: the
 // session may end, and the node be gone, before this process notices. Where that matters use a [Claim].
 type Status struct {
 	State State
