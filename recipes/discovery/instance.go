@@ -58,7 +58,7 @@ type Instance[T any] struct {
 	Port    int    // 0: none
 	SSLPort int    // 0: none
 	Payload T
-	// RegistrationTime is in milliseconds. Register takes the present time if it is zero.
+	// RegistrationTime has a precision of a millisecond. Register takes the present time if it is zero.
 	RegistrationTime time.Time
 	Type             Type
 	URISpec          URISpec
