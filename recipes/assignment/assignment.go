@@ -17,12 +17,12 @@ import (
 // Func works on an item until ctx ends.
 type Func func(ctx context.Context, item Item) error
 
-// Assignment is one member's part in sharing the items at a path. Safe for concurrent use.
+// Assignment is a member that shares the items at a path with other members. Safe for concurrent use.
 type Assignment struct {
 	client *framework.Client
 	path   string
 	id     string
-	weight int // at first
+	weight int // the initial weight
 	settle time.Duration
 	err    error // of the constructor
 
@@ -31,23 +31,23 @@ type Assignment struct {
 	running bool
 	wish    *wish        // the list of items to set; nil: none
 	now     int          // the present weight
-	keeper  *node.Keeper // of the Run that is under way; nil: none, or not yet
+	keeper  *node.Keeper // of the present Run; nil: none, or not yet
 }
 
-// wish is a list of items that is to be set.
+// wish is a list of items to set.
 type wish struct {
 	items []string // sorted, each once; not changed
-	first bool     // that with which Run begins; not changed
-	done  bool     // guarded by mu, as is
+	first bool     // from New or SetItems before Run; not changed
+	done  bool     // guarded by mu, like err
 	err   error    // why it was refused
 }
 
-// New makes a member of the group at path, which shares these items with the others. Nothing is sent before
-// Run. An item is a name, which must be fit for a node: not empty, without "/". The list becomes that of the
-// group when Run starts. nil leaves the group's list as it is; an empty one takes all items away.
+// New returns a member of the group at path, which shares these items with the other members. Nothing is sent before
+// Run. An item is a name that must be valid for a node: not empty, without "/". The list replaces the group's list
+// when Run starts. nil leaves the group's list as it is; an empty one removes all items.
 //
-// If an argument is wrong (a nil client, an invalid path or the root, an item that is no name, a wrong option)
-// every method that returns an error returns that one, before it sends anything: framework.ErrNoClient,
+// If an argument is wrong (a nil client, an invalid path or the root, an item that is not a valid name, a wrong
+// option) every method that returns an error returns it, before it sends anything: framework.ErrNoClient,
 // ErrInvalidPath, ErrBadArguments, ErrInvalidOption.
 func New(client *framework.Client, path string, items []string, opts ...Option) *Assignment {
 	a := &Assignment{
@@ -66,14 +66,14 @@ func New(client *framework.Client, path string, items []string, opts ...Option) 
 // ID returns the member's id.
 func (a *Assignment) ID() string { return a.id }
 
-// dir is the node that has the plan, with the members below it.
+// dir returns the path of the node that has the plan, with the members below it.
 func (a *Assignment) dir() string { return zkpath.Join(a.path, "members") }
 
-// Plan returns which member is to have each item, as far as the connected server knows; the owner is "" while
-// no member takes any. That is no right: the item's lock decides who has the item, which may be another
-// member for a moment. The map is empty if there is no plan yet. No Run is needed.
+// Plan returns the member that each item is planned for, as read from the connected server; the owner is "" while no
+// member accepts items. A plan grants nothing: the item's lock decides which member holds the item, which may be
+// another one for a moment. The map is empty if the group has no plan yet. No Run is needed.
 //
-// Errors: ErrBadPlan, and those of reading a node.
+// Errors: ErrBadPlan, and the errors of reading a node.
 func (a *Assignment) Plan(ctx context.Context) (map[string]string, error) {
 	owners, err := a.plan(ctx)
 	return owners, a.wrap("plan", err)
@@ -95,15 +95,14 @@ func (a *Assignment) plan(ctx context.Context) (map[string]string, error) {
 	return owners, err
 }
 
-// SetItems replaces the list of items, for the whole group. It waits until the list is in the plan, which
-// takes the settle time or a little more, through lost connections and sessions. If another member sets a
-// list at the same time, the one that is set last stays. A call that is overtaken by another of this
-// Assignment returns when that does. Before Run it only replaces the list that was given to New.
+// SetItems replaces the list of items, for the whole group. It waits until the list is in the plan, which takes the
+// settle time or a little more, through lost connections and sessions. If another member sets a list at the same
+// time, the last one set remains. A call that is overtaken by another of this Assignment returns together with that
+// one. Before Run it only replaces the list that was given to New.
 //
-// When ctx ends, Run goes on trying. Errors: ctx's; framework.ErrBadArguments for an item that cannot be the
-// name of a node; ErrNotRunning if Run ends first: the next Run sets the list. framework.ErrTooLarge if the
-// plan would not fit into a request, or another refusal of the server (framework.ErrNoAuth, …); then the
-// group keeps its list.
+// When ctx ends, Run keeps trying. Errors: ctx's; framework.ErrBadArguments for an item that cannot be the name of a
+// node; ErrNotRunning if Run ends first: the next Run sets the list. framework.ErrTooLarge if the plan would not fit
+// into a request, or another refusal of the server (framework.ErrNoAuth, …); then the group keeps its list.
 func (a *Assignment) SetItems(ctx context.Context, items []string) error {
 	return a.wrap("set items", a.setItems(ctx, items))
 }
@@ -140,9 +139,9 @@ func (a *Assignment) setItems(ctx context.Context, items []string) error {
 	return a.wish.err
 }
 
-// SetWeight gives the member another weight, 0 to 1,000,000, as [WithWeight] does. With 0 it gives its items
-// to the others and takes none. While Run is under way it waits until the weight is in the tree, as
-// node.Keeper.SetData does. Errors: framework.ErrBadArguments, and those of node.Keeper.SetData.
+// SetWeight sets the member's weight, 0 to 1,000,000, as [WithWeight] does. With 0 the member releases its items to
+// the others and accepts none. During Run it waits until the weight is in the tree, as node.Keeper.SetData does.
+// Errors: framework.ErrBadArguments, and the errors of node.Keeper.SetData.
 func (a *Assignment) SetWeight(ctx context.Context, weight int) error {
 	return a.wrap("set weight", a.setWeight(ctx, weight))
 }
@@ -165,21 +164,21 @@ func (a *Assignment) setWeight(ctx context.Context, weight int) error {
 	return keeper.SetData(ctx, toJSON(joined{int64(weight)}))
 }
 
-// Run makes the process a member of the group until ctx ends. It calls f for each item that the member gets,
-// each on a goroutine of its own; never twice at a time for one item. The context of f has the values of ctx.
-// It ends with ctx; when the item is to go to another member (the cause is [ErrMoved]); and when the item's
-// lock is lost: the session is over or about to be, or somebody has deleted the lock's node. f should return
-// soon then: the next owner has to wait for it.
+// Run makes the process a member of the group until ctx ends. It calls f for each item that the member holds, each on
+// a separate goroutine; never twice at a time for one item. The context of f has the values of ctx. It ends with ctx;
+// when the item is planned for another member (the cause is [ErrMoved]); and when the item's lock is lost: the
+// session has expired or may expire soon, or another client has deleted the lock's node. f should return soon then:
+// the next owner has to wait for it.
 //
-// When ctx ends, Run leaves the group, ends the contexts, and returns as soon as all functions have returned.
-// The client removes the member's node and gives the locks back, in the background. The error then matches
-// ctx.Err() and context.Cause(ctx). While another process has the id ([WithID]) Run waits until the node of that
-// process's session is gone. It logs whose session that is, and the error says so, too, if ctx ends before.
+// When ctx ends, Run leaves the group, ends the contexts, and returns as soon as all functions have returned. The
+// client deletes the member's node and releases the locks in the background. The error then matches ctx.Err() and
+// context.Cause(ctx). While another process has the id ([WithID]) Run waits until the node of that process's session
+// is gone. It logs that session, and the error includes it if ctx ends before.
 //
-// Run goes on through lost connections and lost sessions. Other errors: ErrRunning if another Run has not
-// returned yet; framework.ErrNoAuth if the client may not create its member's node or read the plan;
-// framework.ErrTooLarge if the list of New is too long; framework.ErrClosed; ErrSessionLost, if client is the
-// view of a session that is over. If f calls runtime.Goexit, it counts as an error of f.
+// Run continues through lost connections and lost sessions. Other errors: ErrRunning if another Run has not returned
+// yet; framework.ErrNoAuth if the client may not create its member's node or read the plan; framework.ErrTooLarge if
+// the list of New is too long; framework.ErrClosed; ErrSessionLost, if client is the view of a session that has
+// ended. If f calls runtime.Goexit, it counts as an error of f.
 func (a *Assignment) Run(ctx context.Context, f Func) error {
 	return a.wrap("run", a.run(ctx, f))
 }
@@ -227,7 +226,7 @@ func (a *Assignment) wrap(verb string, err error) error {
 	return line.Wrap("assignment", a.path, verb, err)
 }
 
-// wished returns the list that is to be set, nil if there is none, and what tells of the next change.
+// wished returns the list to set, nil if there is none, and a channel that is closed at the next change.
 func (a *Assignment) wished() (*wish, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -237,7 +236,7 @@ func (a *Assignment) wished() (*wish, <-chan struct{}) {
 	return a.wish, a.changed.C()
 }
 
-// granted notes that a list stands in the plan, or why it was refused.
+// granted records that the plan has the list, or why the list was refused.
 func (a *Assignment) granted(w *wish, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -7,58 +7,56 @@
 //		return index(ctx, item.Name(), item.FencingToken()) // until ctx ends
 //	})
 //
-// # Who is to have an item, and who has it
+// # Plan and ownership
 //
-// These are two things. A plan in the tree says who is to have each item. It is computed from the members,
-// their weights, the items, and the plan before: each member has its part by weight, rounded down or up, and
-// no more items move than that takes. Any member may write a new plan when the old one no longer fits,
-// provided that it has not changed since it was read.
+// A plan in the tree assigns each item to a member. It is computed from the members, their weights, the items, and
+// the previous plan: each member has its share by weight, rounded down or up, and no more items move than needed for
+// that. Any member may write a new plan when the present one does not fit any more, provided that it has not changed
+// since it was read.
 //
-// Who has an item is decided by the item's own lock, of package mutex's layout. A member that is to have an
-// item queues for its lock; the member that has it ends the function's context, waits until the function has
-// returned, and gives the lock back. So two members with different views of the group never have one item at
-// the same time, and what [Item] and the function's context promise is what a mutex promises: the context
-// ends before the servers can give the item to somebody else, and [Item.FencingToken] grows from owner to
-// owner.
+// The owner of an item is the holder of the item's lock, of package mutex's layout. A member to which the plan
+// assigns an item waits for its lock; the present holder ends the function's context, waits until the function has
+// returned, and releases the lock. So two members with different views of the group never hold one item at the same
+// time, and [Item] and the function's context have the guarantees of a mutex: the context ends before another member
+// can acquire the item, and [Item.FencingToken] grows from owner to owner.
 //
-// # What happens when
+// # Changes and failures
 //
-//   - A member joins: it takes its part from those that have more than theirs. One that leaves (Run's context
-//     ends) gives its items to those that have less, as soon as its functions have returned. One that dies
-//     does the same when its session expires.
-//   - A member is cut off: its functions go on as long as its session certainly lives, and then end. With the
-//     next session it is a member again.
+//   - A member joins: it receives its share from members with more than theirs. When a member leaves (Run's context
+//     ends), its items move to members with less, as soon as its functions have returned. When a member dies, they
+//     move when its session expires.
+//   - A member is suspended: its functions continue as long as its session certainly lives, and then their contexts
+//     end. In its next session it is a member again.
 //   - The function does not return although its context has ended: the member keeps the item until its
 //     session ends, and the next owner waits. Run does not return either.
-//   - The function returns early, with an error or without: the item's lock is given back, and the member
-//     takes it again after a pause: between 50 and 100 ms, and twice as long after each return in a row, up
-//     to between five and ten seconds; work of a minute ends the series. The item does not move to another
-//     member for that. Errors are logged.
-//   - The plan's node is deleted, or overwritten with something else: the members write the plan that they
-//     have known last. Meanwhile nothing moves.
+//   - The function returns early, with an error or without: the item's lock is released, and the member acquires it
+//     again after a pause: between 50 and 100 ms, and twice as long after each return in a row, up to between five
+//     and ten seconds; work of a minute ends the series. The item does not move to another member for that. Errors
+//     are logged.
+//   - The plan's node is deleted, or overwritten with something else: the members write the last plan that they have
+//     read. Until then nothing moves.
 //
-// While all is well, an item that moves is without an owner for about a round trip, from when the former
-// owner has let go. A change of the members is acted upon after the settle time ([WithSettle]), and if the
-// member that should write the plan does not, because it hangs, by the next one after another settle time.
+// Without failures, an item that moves is without an owner for about a round trip after the former owner's release. A
+// new plan is written after the settle time ([WithSettle]), and if the member that should write it hangs, by the next
+// one after another settle time.
 //
 // # Items
 //
-// The list of items is the group's, not a member's: it is part of the plan. It is that of the last member
-// that has set it, with [New], at the start of Run, or with [Assignment.SetItems]. Members with different
-// lists do not fight: each sets its own once. Note that a process with an old list that is started again sets
-// the old list. A member with nil for its list takes that of the group. An item that is no longer in the list
-// is taken from its owner.
+// The list of items belongs to the group, not to a member: it is part of the plan. The last member to set it
+// determines it, with [New], at the start of Run, or with [Assignment.SetItems]. Members with different lists do not
+// compete: each sets its list once. Note that a restarted process with an old list sets the old list. A member with
+// nil for its list uses the group's. An item that was removed from the list is taken from its owner.
 //
-// # What it costs
+// # Requests
 //
 // At rest nothing is sent, except one exists per member about once per session timeout. A change of the
 // members costs one list and one write, and of each member one or two reads. An item that moves costs its new owner a
 // create, a list and two watches, and its old owner a delete; its first owner ever also the creation of its
 // directory.
 //
-// The plan is one node, so all items and their owners together must fit into a request: at ZooKeeper's default
-// limit of 1 MiB some 70,000 items with names like "shard-12345". Think of hundreds or thousands: each is a
-// node and a goroutine of its owner.
+// The plan is one node, so all items and their owners together must fit into a request: at ZooKeeper's default limit
+// of 1 MiB some 70,000 items with names like "shard-12345". Use hundreds or thousands at most: each item is a node,
+// and a goroutine in its owner.
 //
 // Curator has nothing like it; kazoo's SetPartitioner comes nearest. The znodes are in docs/znodes.md.
 package assignment

@@ -9,8 +9,8 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// Item is an item that this member has, for as long as the context that the function got with it lasts. Safe
-// for concurrent use. The zero value is an item that nobody has.
+// Item is an item that this member holds, for as long as the context passed to the function lasts. Safe for
+// concurrent use. The zero value is an item without an owner.
 type Item struct {
 	name   string
 	line   *line.Line
@@ -20,11 +20,11 @@ type Item struct {
 // Name returns the item's name.
 func (i Item) Name() string { return i.name }
 
-// Context returns a context that lasts as long as the item is certainly this member's. The function's own
-// context ends earlier when the item is to go to another member, or when Run's context ends: what has to be
-// finished under the item then can still use this one, until the function returns. context.Cause says why it
-// has ended: framework.ErrSessionLost, ErrNodeDeleted, ErrReleased or ErrClosed. It has no deadline. The zero
-// value's has ended.
+// Context returns a context that lasts as long as the item is certainly this member's. The function's own context
+// ends earlier when the item is planned for another member, or when Run's context ends: until the function returns,
+// work that must be finished while the item is held can still use this one. context.Cause returns the reason of its
+// end: framework.ErrSessionLost, ErrNodeDeleted, ErrReleased or ErrClosed. It has no deadline. The zero value's has
+// ended.
 func (i Item) Context() context.Context {
 	if i.handle == nil {
 		return over
@@ -41,12 +41,12 @@ func (i Item) FencingToken() int64 {
 	return i.handle.Grant.Czxid
 }
 
-// Valid reports whether this member certainly has the item now, computed from the clock. Call it right before
-// an action that must not happen without it, above all after anything that may have taken long.
+// Valid reports whether this member certainly holds the item now, computed from the clock. Call it right before an
+// action that must not happen without it, above all after anything that may have taken a long time.
 func (i Item) Valid() bool { return i.handle != nil && i.handle.Valid() }
 
-// Remaining returns how long the item is certainly this member's if no server answers from now on; 0 if it is
-// lost or given back.
+// Remaining returns for how long this member certainly holds the item if no server answers from now on; 0 if it is
+// lost or released.
 func (i Item) Remaining() time.Duration {
 	if i.handle == nil {
 		return 0
@@ -54,9 +54,9 @@ func (i Item) Remaining() time.Duration {
 	return i.handle.Remaining()
 }
 
-// Guard returns an operation for [framework.Client.Transaction], of any client of the same ensemble. With it
-// the server executes the transaction only if the item's lock is still this one at the commit; otherwise the
-// transaction fails with ErrNoNode. No clock is involved.
+// Guard returns an operation for [framework.Client.Transaction], of any client of the same ensemble. With it the
+// server executes the transaction only if this lock's node still exists at the commit; otherwise the transaction
+// fails with ErrNoNode. No clock is involved.
 func (i Item) Guard() framework.TransactionOp {
 	if i.handle == nil {
 		return (&framework.Client{}).TransactionOp().Check().ForPath("/")

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// step is what a member should do about the plan.
+// step is a member's next action on the plan.
 type step struct {
-	// owners is the plan to be written, if it has been missing for that time; nil: there is nothing to do.
+	// owners is the plan to write, after the plan has not fitted for the time after; nil: nothing to write.
 	owners map[string]string
 	after  time.Duration
-	// granted says that the list of items that was to be set stands in the plan.
+	// granted reports whether the plan has the list of items to set.
 	granted bool
 }
 
-// turns is how many members write one after the other, a settle time apart; all others come last, together.
+// turns is the number of members that write one after the other, a settle time apart; all others come last, together.
 const turns = 4
 
-// next decides what the member self should do: a pure function of what it sees, the plan that it has known
-// last, and the list of items that it is to set, if any. A member that is not in the group does nothing. The
-// one that has joined first writes first; the others come later, in case that it does not.
+// next decides the action of the member self: a pure function of the view, the last plan that the member has read,
+// and the list of items that it has to set, if any. A member that is not in the group does nothing. The first member
+// to have joined writes first; the others write later, in case it does not.
 func next(v view, self string, w *wish, known map[string]string, settle time.Duration) (s step) {
 	rank := slices.IndexFunc(v.members, func(m member) bool { return m.id == self })
 	before := v.owners
@@ -34,7 +34,7 @@ func next(v view, self string, w *wish, known map[string]string, settle time.Dur
 	if s.after = settle; w != nil {
 		items = w.items
 	}
-	if w == nil || w.first { // else nobody but this member knows of it
+	if w == nil || w.first { // otherwise no other member has this list
 		s.after += settle * time.Duration(min(rank, turns))
 	}
 	owners := share(v.members, items, before)

@@ -10,23 +10,23 @@ import (
 
 // Errors of this package. Use errors.Is.
 var (
-	// ErrMoved is the cause with which the context of an item ends when the item is to go to another member,
-	// or is no longer one of the items.
+	// ErrMoved is the cause of the end of an item's context if the item is planned for another member, or was removed
+	// from the list.
 	ErrMoved = errors.New("the item is to go to another member, or is no longer an item")
-	// ErrRunning refuses a second Run while the first has not returned.
+	// ErrRunning is returned by a second Run while the first has not returned.
 	ErrRunning = errors.New("this assignment is running already: make another one")
-	// ErrNotRunning says that Run has ended meanwhile.
+	// ErrNotRunning is returned if Run ends before the list is set.
 	ErrNotRunning = errors.New("the assignment is not running any more")
-	// ErrBadPlan says that the data of the plan's node are not what this package writes.
+	// ErrBadPlan is returned if the data of the plan's node do not have this package's layout.
 	ErrBadPlan = errors.New("the node does not contain a plan: look who else writes there")
 )
 
 // Option configures [New]. If one is given several times the last counts.
 type Option func(*Assignment) error
 
-// WithID sets the member's id: the name of its node, and of the owner in [Assignment.Plan]. It must be unique
-// in the group. A process that comes back with its id within the settle time finds its items as they were;
-// but it waits until the node of its predecessor's session is gone, which Run logs. Default: a random UUID.
+// WithID sets the member's id: the name of its node, and of the owner in [Assignment.Plan]. It must be unique in the
+// group. A process that restarts with its id within the settle time keeps its items; but it waits until the node of
+// its former session is gone, which Run logs. Default: a random UUID.
 func WithID(id string) Option {
 	return func(a *Assignment) error {
 		if err := checkName("id", id); err != nil {
@@ -59,8 +59,8 @@ func checkWeight(weight int) error {
 	return nil
 }
 
-// WithSettle sets how long the plan must not have fitted before a member writes another one: members that
-// come or go within that time are one change. At least a millisecond, at most an hour. Default half a second.
+// WithSettle sets for how long the plan must have been unfit before a member writes another one: all joins and leaves
+// within that time are one change. At least a millisecond, at most an hour. Default half a second.
 func WithSettle(d time.Duration) Option {
 	return func(a *Assignment) error {
 		if d < time.Millisecond || d > time.Hour {

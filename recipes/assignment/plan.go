@@ -13,19 +13,18 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// view is the plan and the members, as they were at one moment.
+// view is the plan and the members at one moment.
 type view struct {
 	members []member
-	names   []string          // of the directory's children, also of those that are no members
-	owners  map[string]string // by item; nil: there is no plan that can be read
-	exists  bool              // the plan's node does
-	version int32             // of that
+	names   []string          // of all the directory's children
+	owners  map[string]string // by item; nil: no plan, or an unreadable one
+	exists  bool              // the plan's node exists
+	version int32             // of the plan's node
 	czxid   int64
 	err     error // why the plan cannot be read
 }
 
-// viewOf reads what the cache of the members' directory contains: the plan are its data, the members its
-// children.
+// viewOf returns the view in the cache of the members' directory: its data are the plan, its children the members.
 func viewOf(dir string, nodes map[string]cache.Node) (v view) {
 	for path, n := range nodes {
 		if path == dir {
@@ -34,7 +33,7 @@ func viewOf(dir string, nodes map[string]cache.Node) (v view) {
 			continue
 		}
 		v.names = append(v.names, zkpath.Base(path))
-		if n.Stat.EphemeralOwner != 0 { // another's node is no member
+		if n.Stat.EphemeralOwner != 0 { // a node without a session is not a member
 			v.members = append(v.members, member{zkpath.Base(path), weightOf(n.Data), n.Stat.Czxid})
 		}
 	}
@@ -42,7 +41,7 @@ func viewOf(dir string, nodes map[string]cache.Node) (v view) {
 	return v
 }
 
-// planned is the JSON of a plan. Items without an owner are below nobody.
+// planned is the JSON of a plan. Items without an owner are below the id "".
 type planned struct {
 	Owners map[string][]string `json:"owners"`
 }
@@ -60,7 +59,7 @@ func encode(owners map[string]string) []byte {
 	return toJSON(p)
 }
 
-// decode reads a plan. nil is none.
+// decode reads a plan. It returns nil without one.
 func decode(data []byte) (map[string]string, error) {
 	if len(data) == 0 {
 		return nil, nil
@@ -85,7 +84,7 @@ func decode(data []byte) (map[string]string, error) {
 	return owners, nil
 }
 
-// weightOf reads a member's weight. Who has another kind of data takes no items.
+// weightOf reads a member's weight. A member with other data takes no items.
 func weightOf(data []byte) int64 {
 	var m joined
 	if json.Unmarshal(data, &m) != nil || m.Weight < 0 || m.Weight > maxWeight {
@@ -96,7 +95,7 @@ func weightOf(data []byte) int64 {
 
 func toJSON(v any) []byte {
 	data, err := json.Marshal(v)
-	if err != nil { // of maps, slices, strings and numbers there is none
+	if err != nil { // maps, slices, strings and numbers cannot fail
 		panic(err)
 	}
 	return data

@@ -17,19 +17,19 @@ import (
 	"github.com/go-curator/curator/recipes/node"
 )
 
-// run is one Run. Its fields belong to the goroutine that has called it.
+// run is one call of Run. Its fields belong to the caller's goroutine.
 type run struct {
 	a        *Assignment
 	f        Func
 	ctx      context.Context // of Run
 	cache    *cache.Cache
 	view     view
-	known    map[string]string   // the plan that was read last
+	known    map[string]string   // the last plan read
 	working  map[string]*working // by item
 	ended    *flow.Queue[*working]
 	workers  sync.WaitGroup
-	since    time.Time     // when the plan was first seen not to fit, or the last attempt to write it ended
-	failures int           // to write it, in a row
+	since    time.Time     // when the plan was first seen to be unfit, or the end of the last attempt to write it
+	failures int           // of writes, in a row
 	pause    time.Duration // after the last of them
 }
 
@@ -42,7 +42,7 @@ func (r *run) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Its node is removed in the background: what ctx has to say about that does not matter.
+	// The node is deleted in the background: the error of the ended context does not matter.
 	leave := func() { _ = keeper.Close(over) }
 	defer leave()
 	if err = keeper.WaitCreated(ctx); err != nil {
@@ -59,21 +59,21 @@ func (r *run) run(ctx context.Context) error {
 	defer r.workers.Wait()
 	defer cancel()
 	err = r.loop(ctx, views, gone)
-	leave() // before the functions return, so that the others can get ready
+	leave() // before the functions return, so that the other members can prepare
 	for _, w := range r.working {
 		w.cancel(err)
 	}
 	return err
 }
 
-// over is a context that has ended, for clean-ups that nobody waits for.
+// over is a context that has ended, for clean-ups in the background.
 var over = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// makeDirectory makes the node for the plan, which stays when there are no members.
+// makeDirectory creates the plan's node, which stays without members.
 func (r *run) makeDirectory(ctx context.Context) error {
 	client := r.a.client
 	return line.Outlast(ctx, client, line.ReadOnlyMembers, func(ctx context.Context) error {
@@ -91,7 +91,7 @@ func (r *run) join() (*node.Keeper, error) {
 	return keeper, err
 }
 
-// follow tells what the tree says, until it cannot any more.
+// follow sends the views of the tree, until an error ends it.
 func (r *run) follow(ctx context.Context, views *flow.Queue[view]) error {
 	if err := r.cache.WaitSynced(ctx); err != nil {
 		return err
@@ -105,12 +105,12 @@ func (r *run) follow(ctx context.Context, views *flow.Queue[view]) error {
 	return nil
 }
 
-// loop does what the tree says, until ctx or the client ends.
+// loop acts on the views, until ctx or the client ends.
 func (r *run) loop(ctx context.Context, views *flow.Queue[view], gone <-chan error) error {
 	due := time.NewTimer(time.Hour)
 	defer due.Stop()
 	written := make(chan error, 1)
-	var writing *wish // the list that is being written
+	var writing *wish // the list in flight
 	busy := false
 	for {
 		w, changed := r.a.wished()
@@ -151,7 +151,7 @@ func (r *run) loop(ctx context.Context, views *flow.Queue[view], gone <-chan err
 	}
 }
 
-// see takes note of what the tree says.
+// see sets the view.
 func (r *run) see(v view) {
 	if v.err != nil && (v.version != r.view.version || v.czxid != r.view.czxid) {
 		r.a.client.Logger().Warn("the plan of an assignment cannot be read; it is written anew",
@@ -162,7 +162,7 @@ func (r *run) see(v view) {
 	}
 }
 
-// due returns the plan that is to be written now, or sets the timer for when it is.
+// due returns the plan to write now, or sets the timer for it.
 func (r *run) due(w *wish, timer *time.Timer) map[string]string {
 	s := next(r.view, r.a.id, w, r.known, r.a.settle)
 	if s.granted {
@@ -176,7 +176,7 @@ func (r *run) due(w *wish, timer *time.Timer) map[string]string {
 		r.since = time.Now()
 	}
 	wait := time.Until(r.since.Add(s.after + r.pause))
-	if wait <= 0 && !r.current() { // what is known may be old: the others are ahead then
+	if wait <= 0 && !r.current() { // the view may be old: then the other members write first
 		r.since, wait = time.Now(), s.after+r.pause
 	}
 	if wait <= 0 {
@@ -186,16 +186,16 @@ func (r *run) due(w *wish, timer *time.Timer) map[string]string {
 	return nil
 }
 
-// current says whether the view is what the connected server has.
+// current reports whether the view is in sync with the connected server.
 func (r *run) current() bool {
 	return r.a.client.State().State.IsConnected() && r.cache.Progress().Synced
 }
 
-// errOutdated says that the members are not those that were seen.
+// errOutdated is the error if the members differ from the view.
 var errOutdated = errors.New("the members have changed")
 
-// write tries once to replace the plan that was seen, if the members that were seen are those that there are: events
-// may be late, on a connection whose silence is not noticed yet. The version would not tell.
+// write tries once to replace the plan of the view, if the members are still the view's. It lists them, since on a
+// connection whose loss is not detected yet events may be late, and a new member does not change the plan's version.
 func (r *run) write(ctx context.Context, owners map[string]string, seen view) error {
 	list, err := r.a.client.GetChildren().InBackground().ForPath(ctx, r.a.dir()).Wait(ctx)
 	if err == nil && !r.same(list.Names, seen.names) {
@@ -213,9 +213,9 @@ func (r *run) write(ctx context.Context, owners map[string]string, seen view) er
 	return err
 }
 
-// same reports whether the names of both lists are the same, but for those of nodes that cannot be read.
+// same reports whether both lists have the same names, apart from nodes that cannot be read.
 func (r *run) same(listed, seen []string) bool {
-	once := map[string]bool{} // in one of them
+	once := map[string]bool{} // true: in one of the lists only
 	for _, name := range slices.Concat(listed, seen) {
 		once[name] = !once[name]
 	}
@@ -225,7 +225,7 @@ func (r *run) same(listed, seen []string) bool {
 	return !slices.Contains(slices.Collect(maps.Values(once)), true)
 }
 
-// wrote says what follows from an attempt: an error ends Run. Whether the plan fits now, the tree will tell.
+// wrote handles the result of an attempt; its error ends Run. The next view shows whether the plan fits now.
 func (r *run) wrote(err error, w *wish) error {
 	r.since = time.Now()
 	conflict := errors.Is(err, errOutdated) || errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNodeExists) ||
@@ -250,12 +250,12 @@ func (r *run) wrote(err error, w *wish) error {
 	return nil
 }
 
-// pauseAfter is the longest pause after so many failures in a row.
+// pauseAfter returns the longest pause after so many failures in a row.
 func pauseAfter(failures int) time.Duration {
 	return min(100*time.Millisecond<<min(failures-1, 7), 10*time.Second)
 }
 
-// assign has the items that this member is to have worked on, and no others.
+// assign starts work on the items that the plan assigns to this member, and cancels all others.
 func (r *run) assign() {
 	for item, w := range r.working {
 		if r.known[item] != r.a.id {

@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// member is one of those among whom the items are shared.
+// member is a member of the group.
 type member struct {
 	id     string
 	weight int64
 	czxid  int64
 }
 
-// nobody is the owner of an item while no member takes any.
+// nobody is the owner of an item while no member accepts items.
 const nobody = ""
 
-// share says which member is to have each of the items: a pure function of what the tree says, so that all
-// members come to the same answer, whatever the order in which they are told.
+// share assigns each item to a member. It is a pure function of the tree's content, so that all members compute the
+// same plan, in whatever order they receive the changes.
 //
-//   - Every item has one owner, a member with a weight above 0. If there is none, nobody has any.
-//   - A member has its part by weight, rounded down or up.
-//   - No other such sharing takes fewer items away from the owners that they had.
+//   - Every item has one owner, a member with a weight above 0. Without such a member no item has an owner.
+//   - A member has its share by weight, rounded down or up.
+//   - No other such plan moves fewer items away from their owners.
 //
-// So a sharing for which the first two hold is not changed. Items that occur twice count once.
+// So a plan with the first two properties is not changed. Items that occur twice count once.
 func share(members []member, items []string, owners map[string]string) map[string]string {
 	members = inOrder(members)
 	items = sorted(items)
@@ -37,7 +37,7 @@ func share(members []member, items []string, owners map[string]string) map[strin
 			free = append(free, item)
 		}
 	}
-	// What is free goes round, one item to each: neighbours do not all go to one member.
+	// Free items are dealt in turn, one to each member, so that neighbours do not all go to one member.
 	for len(free) > 0 {
 		before := len(free)
 		for _, m := range members {
@@ -46,7 +46,7 @@ func share(members []member, items []string, owners map[string]string) map[strin
 				shared[free[0]], free = m.id, free[1:]
 			}
 		}
-		if len(free) == before { // nobody takes any
+		if len(free) == before { // no member accepts more
 			for _, item := range free {
 				shared[item] = nobody
 			}
@@ -56,8 +56,8 @@ func share(members []member, items []string, owners map[string]string) map[strin
 	return shared
 }
 
-// quotas says how many items each member is to have; together all, or none if all weights are 0. Those whose
-// part is rounded up are above all those who have so many: it saves a move.
+// quotas returns the number of items for each member; they add up to all items, or to none if all weights are 0. The
+// shares of members that already have more than theirs rounded down are rounded up first, which saves moves.
 func quotas(members []member, items []string, owners map[string]string) map[string]int64 {
 	var total int64
 	for _, m := range members {
@@ -81,7 +81,7 @@ func quotas(members []member, items []string, owners map[string]string) map[stri
 			up = append(up, m)
 		}
 	}
-	more := func(m member) int { // 0 if it has more than its part rounded down
+	more := func(m member) int { // 0 if the member has more than its share rounded down
 		if has[m.id] > quotas[m.id] {
 			return 0
 		}
@@ -90,13 +90,13 @@ func quotas(members []member, items []string, owners map[string]string) map[stri
 	slices.SortStableFunc(up, func(a, b member) int {
 		return cmp.Or(cmp.Compare(more(a), more(b)), cmp.Compare(rests[b.id], rests[a.id]))
 	})
-	for _, m := range up[:left] { // the rests add up to left times the total, and each is smaller than that
+	for _, m := range up[:left] { // the rests add up to left times the total, and each is smaller than the total
 		quotas[m.id]++
 	}
 	return quotas
 }
 
-// inOrder sorts members as they have joined.
+// inOrder sorts members in the order of joining.
 func inOrder(members []member) []member {
 	members = slices.Clone(members)
 	slices.SortFunc(members, func(a, b member) int {

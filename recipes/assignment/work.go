@@ -12,19 +12,19 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// working is an item that this member is to have, or was to have until its function returns.
+// working is an item that the plan assigns to this member, or did when its function was called.
 type working struct {
 	item   string
 	cancel context.CancelCauseFunc
 }
 
-// lockName is that of package mutex.
+// lockName is package mutex's.
 const lockName = "lock-"
 
-// steady is how long the function must have worked for its end not to count as one of a series.
+// steady is the working time of a function after which its end does not count as one of a series.
 const steady = time.Minute
 
-// start has the item worked on, on a goroutine of its own, until it is cancelled.
+// start starts a goroutine that works on the item until it is cancelled.
 func (r *run) start(item string) {
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	w := &working{item, cancel}
@@ -46,8 +46,8 @@ func (r *run) start(item string) {
 	})
 }
 
-// work has the item once: it waits for the lock, calls the function, and gives the lock back when that has
-// returned. It returns how long the function has worked.
+// work works on the item once: it acquires the lock, calls the function, and releases the lock when the function has
+// returned. It returns the function's working time.
 func (r *run) work(ctx context.Context, l *line.Line, item string) time.Duration {
 	log := r.a.client.Logger().With("path", l.Dir)
 	var held *line.Handle

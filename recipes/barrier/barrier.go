@@ -9,13 +9,13 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// Errors that say how a membership has ended. Use errors.Is.
+// Errors that end a membership. Use errors.Is.
 var (
-	// ErrReleased is what a second Leave returns, and the cause of the context of a member that has left.
+	// ErrReleased is returned by a second Leave, and is the cause of the end of a member's context after Leave.
 	ErrReleased = framework.ErrReleased
-	// ErrSessionLost says that the session was lost, or may have expired, and the membership with it.
+	// ErrSessionLost is the cause if the session was lost, or may have expired, and the membership with it.
 	ErrSessionLost = framework.ErrSessionLost
-	// ErrNodeDeleted says that somebody else has deleted the member's node.
+	// ErrNodeDeleted is the cause if another client has deleted the member's node.
 	ErrNodeDeleted = framework.ErrNodeDeleted
 )
 
@@ -40,9 +40,8 @@ func (b *Barrier) Path() string { return b.path }
 // Set sets the barrier: it creates a persistent node, which stays when this process ends. Missing parents are
 // created as containers. If the barrier is set already, Set returns nil.
 //
-// Set is repeated as the retry policy says. Errors: ErrNotConnected; ErrConnectionLoss if it is unknown
-// whether the barrier was set; ErrNoAuth; ErrClosed; that of ctx; and the errors that every operation can
-// return.
+// Set is repeated by the retry policy. Errors: ErrNotConnected; ErrConnectionLoss if it is unknown whether the
+// barrier was set; ErrNoAuth; ErrClosed; ctx's; and the errors that every operation can return.
 func (b *Barrier) Set(ctx context.Context) error {
 	err := line.Ready(ctx, b.client, b.err)
 	if err == nil {
@@ -57,8 +56,8 @@ func (b *Barrier) Set(ctx context.Context) error {
 	return b.wrap("set", err)
 }
 
-// Remove removes the barrier, so that the waiters go on. If the barrier is not set, Remove returns nil.
-// Errors are those of Set, and ErrNotEmpty if somebody has created nodes below the barrier's node.
+// Remove removes the barrier, so that the waiters return. If the barrier is not set, Remove returns nil. It returns
+// the errors of Set, and ErrNotEmpty if a client has created nodes below the barrier's node.
 func (b *Barrier) Remove(ctx context.Context) error {
 	err := line.Ready(ctx, b.client, b.err)
 	if err == nil {
@@ -67,22 +66,22 @@ func (b *Barrier) Remove(ctx context.Context) error {
 	return b.wrap("remove", err)
 }
 
-// Wait returns nil if the barrier is not set, and otherwise waits until it is removed or ctx ends. A removal
-// counts even if the barrier is set again at once. Wait sees a barrier that was set before the call, also on
-// a server that lags behind. (The exception is a deposed leader that does not know yet that it is deposed,
-// with its followers: see [framework.Client.Sync].)
+// Wait returns nil if the barrier is not set, and otherwise waits until it is removed or ctx ends. A removal counts
+// even if the barrier is set again immediately. Wait sees a barrier that was set before the call, also on a server
+// that lags behind. (The exception is a deposed leader that has not detected yet that it is deposed, with its
+// followers: see [framework.Client.Sync].)
 //
 // For the first read the retry policy limits the attempts; the error after the last is ErrNotConnected or
-// ErrConnectionLoss. From then on Wait waits through lost connections and lost sessions. Other errors: that
-// of ctx; ErrSessionLost if the client is the view of a session; ErrClosed; ErrNoAuth if the client lacks
-// READ permission on the barrier's node, since the server would not send it the event of the removal. (If
-// READ is taken away later, Wait notices the removal within about a session timeout.)
+// ErrConnectionLoss. From then on Wait waits through lost connections and lost sessions. Other errors: ctx's;
+// ErrSessionLost if the client is the view of a session; ErrClosed; ErrNoAuth if the client lacks READ permission on
+// the barrier's node, since the server would not send it the event of the removal. (If READ is revoked later, Wait
+// detects the removal within about a session timeout.)
 func (b *Barrier) Wait(ctx context.Context) (err error) {
 	defer func() { err = b.wrap("wait", err) }()
 	if err := line.Ready(ctx, b.client, b.err); err != nil {
 		return err
 	}
-	var first int64 // czxid of the node whose deletion we wait for
+	var first int64 // czxid of the node whose deletion Wait waits for
 	for {
 		var node framework.DataResult
 		var err error
@@ -92,7 +91,7 @@ func (b *Barrier) Wait(ctx context.Context) (err error) {
 				return err
 			}, retry.WithRetryable(line.Transient(b.client)))
 		} else {
-			// No sync here: the first read was fresh, and the client connects only to members that know as
+			// No sync here: the first read was fresh, and the client connects only to members that have executed as
 			// much.
 			err = line.Outlast(ctx, b.client, line.Outages, func(ctx context.Context) error {
 				node, err = line.Result(b.read(ctx))
@@ -117,13 +116,13 @@ func (b *Barrier) Wait(ctx context.Context) (err error) {
 	}
 }
 
-// read reads the node with a watch. Unlike exists, getData leaves no watch on a node that is not there.
+// read reads the node with a watch. Unlike exists, getData leaves no watch on a missing node.
 func (b *Barrier) read(ctx context.Context) *framework.Pending[framework.DataResult] {
 	return b.client.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, b.path)
 }
 
-// readFresh is the first read, in one flight with a sync. Without the sync a member that lags behind might
-// not know yet that the barrier was set or removed.
+// readFresh is the first read, in flight together with a sync. Without the sync a member that lags behind might not
+// have executed yet that the barrier was set or removed.
 func (b *Barrier) readFresh(ctx context.Context) (framework.DataResult, error) {
 	synced, reading := b.client.Sync().InBackground().ForPath(ctx, b.path), b.read(ctx)
 	_, stale := line.Result(synced)
@@ -141,10 +140,10 @@ func (b *Barrier) wrap(verb string, err error) error { return wrap(b.path, verb,
 
 func wrap(path, verb string, err error) error { return line.Wrap("barrier", path, verb, err) }
 
-// awaitDeletion waits for an event of watch, which is on the node at path, and stops the watch. The end of
-// the watch with its session is an event, too; the caller then reads again. Events can get lost. So from time
-// to time awaitDeletion checks whether the node is gone, or was created again after the transaction since. Without
-// READ permission newer servers tell only the former.
+// awaitDeletion waits for an event of watch, which is on the node at path, and stops the watch. The end of the watch
+// with its session is an event as well; the caller then reads again. Events can get lost. So from time to time
+// awaitDeletion checks whether the node is gone, or was created again after the transaction since. Without READ
+// permission newer servers report only the former.
 func awaitDeletion(
 	ctx context.Context, client *framework.Client, watch *framework.Watch, path string, since int64,
 ) (framework.Event, error) {

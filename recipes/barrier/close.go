@@ -13,19 +13,22 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// close removes "ready" for a member whose node is gone, unless others are inside. First it removes the nodes
-// in abandoned: those of members that gave up.
+// close removes "ready" for a member whose node is gone, unless others are inside. First it deletes the abandoned
+// nodes, of members that gave up.
 //
-// The problem: after our list showed nobody inside, another member may have removed "ready", and the next
-// round may have created it again. Our delete, or its repeat, may arrive late and must not remove the new
-// node. Therefore close first marks the node by a change of its data. That changes its version, which is 0
-// for a new node. Then it lists again, and deletes "ready" only with the version of the mark.
+// A plain delete could open this race:
+//  1. Our list shows no member inside.
+//  2. Another member removes "ready", and the next round creates it again.
+//  3. Our delete of "ready", or its repeat, arrives late, and removes the new node.
+//
+// Therefore close first marks the node by a change of its data. That changes its version, which is 0 for a new node.
+// Then it lists again, and deletes "ready" only with the version of the mark.
 func (d *Double) close(ctx context.Context, abandoned ...string) error {
 	return line.Outlast(ctx, d.client, line.Outages, func(ctx context.Context) error {
 		for marked := 0; ; marked++ {
-			// On ErrBadVersion another member has marked "ready" after us, and is about to remove it. Look
-			// again, since close must not return before "ready" is gone. Pause before that: to mark it again
-			// too soon would keep the other member from removing it.
+			// On ErrBadVersion another member has marked "ready" after us, and is about to remove it. Start over,
+			// since close must not return before "ready" is gone. Pause before that: to mark it again too soon would
+			// keep the other member from removing it.
 			if err := d.tryClose(ctx, abandoned); !errors.Is(err, framework.ErrBadVersion) {
 				return line.Unless(err, framework.ErrNoNode)
 			}
@@ -58,7 +61,7 @@ func (d *Double) tryClose(ctx context.Context, abandoned []string) error {
 	mark, err := line.Result(marked)
 	list, listErr := line.Result(listed)
 	if errors.Is(err, framework.ErrNoAuth) {
-		mark.Version, err = -1, nil // no permission to write to another member's node: go without the mark
+		mark.Version, err = -1, nil // no permission to write to another member's node: proceed without the mark
 	}
 	if err = cmp.Or(err, listErr); err != nil {
 		return err
@@ -69,8 +72,8 @@ func (d *Double) tryClose(ctx context.Context, abandoned []string) error {
 	return d.client.Delete().WithVersion(mark.Version).ForPath(ctx, d.ready())
 }
 
-// abandon starts to delete the node, and to close the barrier if nobody is inside, and does not wait. The
-// client goes on with it, however long no server can be reached, until it is closed.
+// abandon starts to delete the node, and to close the barrier if no member is inside, and does not wait. The client
+// continues in the background, however long no server can be reached, until it is closed.
 func (m *Member) abandon() {
 	defer m.abandonNode() // also if a hook panics or ends the goroutine
 	if m.hold != nil {
@@ -80,10 +83,11 @@ func (m *Member) abandon() {
 
 func (m *Member) abandonNode() {
 	d := m.d
-	// The order matters: our earlier requests, the delete, the list. Then the list shows who is left without
-	// us. But this is certain only if the delete was answered. If it was not, our pending create may be
-	// executed after the list, and other members that leave rely on our node, as long as it exists, to close
-	// the barrier.
+	// The order matters: our earlier requests, the delete, the list. Then the list shows the other members without
+	// ours. But this is certain only if the delete was answered. If it was not:
+	//  1. The list shows other members, which will leave later.
+	//  2. Our pending create is executed after the list.
+	//  3. The members that leave rely on our node, as long as it exists, to close the barrier.
 	removed := line.Remove(m.view, m.Path())
 	listed := d.client.ForRecipes().GetChildren().InBackground().ForPath(context.Background(), d.path)
 	removed.Then(func(_ struct{}, err error) {
@@ -139,7 +143,7 @@ func (d *Double) closeForAbandoned(ctx context.Context) {
 		}
 		var err error
 		returned := apart.Call(func() { err = d.close(ctx, abandoned...) })
-		// These pass by themselves: a hook ended the goroutine, the credentials are wrong, the server has no
+		// These errors pass by themselves: a hook ended the goroutine, the credentials are wrong, the server has no
 		// quorum.
 		passes := !returned || errors.Is(err, framework.ErrAuthFailed) || errors.Is(err, framework.ErrNotReadOnly)
 		if d.client.Err() == nil && passes {

@@ -2,12 +2,12 @@
 // DistributedBarrier and DistributedDoubleBarrier, and shares the barriers with them: the znodes and the
 // rules are the same (docs/znodes.md).
 //
-// A [Barrier] is a gate: while it is set, everybody waits before it.
+// A [Barrier] is a gate: while it is set, every process waits before it.
 //
 //	b := barrier.New(client, "/barriers/migration")
 //	err := b.Set(ctx)    // the process that migrates
 //	err  = b.Remove(ctx)
-//	err  = b.Wait(ctx)   // everybody else
+//	err  = b.Wait(ctx)   // all other processes
 //
 // A [Double] lets a given number of members begin a piece of work together, and end it together.
 //
@@ -22,11 +22,10 @@
 // # Better than Curator
 //
 // Curator's enter can return too early, because the connection was lost for a moment. With its fix for that
-// (unreleased as of 5.9.0) a member that wakes up late, after others have left, can wait for ever. Here Enter
-// returns only when it knows that the barrier was opened. Curator's leave can return while a member is still
-// inside, after another member has crashed; here Leave waits for all members. When a caller gives up, Curator
-// leaves its node and watches on the server; here they are removed. Every blocking call ends with its
-// context.
+// (unreleased as of 5.9.0) a member that wakes up late, after others have left, can wait for ever. Here Enter returns
+// only when the barrier was certainly opened. Curator's leave can return while a member is still inside, after
+// another member has crashed; here Leave waits for all members. When a caller gives up, Curator leaves its node and
+// watches on the server; here they are deleted. Every blocking call ends with its context.
 //
 // # Together with Curator for Java
 //
@@ -34,15 +33,15 @@
 // deadlock among themselves, or with a member that enters the next round too soon. Members of this library
 // follow rules that avoid the second case: see docs/znodes.md.
 //
-// # What the layout does not give
+// # Limits of the layout
 //
-// An open double barrier is open for everybody, as in Curator: the number of members is a threshold, not a
-// limit. A member that enters while others are inside is in at once.
+// An open double barrier is open for all, as in Curator: the number of members is a threshold, not a limit. A member
+// that enters while others are inside is in immediately.
 //
-// The last member to leave closes the barrier. If that member gives up while no server can be reached, its
-// client closes the barrier as soon as a server can be reached. But if the last member inside dies without
-// leaving, or closes its client too early, nobody closes the barrier, and the next round finds it open. Where
-// that matters, give each round a path of its own, or delete the child "ready" while nobody uses the barrier.
+// The last member to leave closes the barrier. If that member gives up while no server can be reached, its client
+// closes the barrier as soon as a server can be reached. But if the last member inside dies without leaving, or
+// closes its client too early, no member closes the barrier, and the next round finds it open. Where that matters,
+// give each round a separate path, or delete the child "ready" while the barrier is not in use.
 //
 // A delayed request to close the barrier could close the next round's barrier by mistake, by deleting its
 // "ready". A member of this library prevents that: it first marks the present "ready", by a change of its

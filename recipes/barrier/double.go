@@ -17,10 +17,10 @@ import (
 // Curator for Java.
 const readyName = "ready"
 
-// Double is a double barrier at a path: its members begin together and end together. Each Enter makes a new
-// member, also two calls on the same Double. A barrier can be used for several rounds. Use the same Double
-// for all of them: it remembers what it knows of the other members. Safe for concurrent use. Corresponds to
-// Curator's DistributedDoubleBarrier.
+// Double is a double barrier at a path: its members begin together and end together. Each Enter makes a new member,
+// also two calls on the same Double. A barrier can be used for several rounds. Use the same Double for all of them:
+// it remembers which clients the other members use. Safe for concurrent use. Corresponds to Curator's
+// DistributedDoubleBarrier.
 type Double struct {
 	client *framework.Client
 	path   string
@@ -32,7 +32,7 @@ type Double struct {
 	closer closer
 }
 
-// Option changes what [NewDouble] makes. If one is given several times the last counts.
+// Option configures [NewDouble]. If one is given several times the last counts.
 type Option func(*Double) error
 
 // WithNodeData sets the data of the members' nodes: a host name, say, for people who look at them. Default:
@@ -58,24 +58,23 @@ func NewDouble(client *framework.Client, path string, memberQty int, opts ...Opt
 // Path returns the barrier's path.
 func (d *Double) Path() string { return d.path }
 
-// Enter joins the barrier and waits until it opens, which is when enough members have joined. A member that
-// joins an open barrier is in at once.
+// Enter joins the barrier and waits until it opens, when enough members have joined. A member that joins an open
+// barrier is in immediately.
 //
-// When ctx ends first, Enter returns at once, and the client removes the node in the background, so that it
-// does not count as a member any more. (In Curator it stays and counts.) The error matches ctx.Err() and
-// context.Cause(ctx). If the barrier opens at the same moment, Enter returns the member instead, since the
-// others have counted it. ctx limits only the wait: the membership outlives it.
+// When ctx ends first, Enter returns immediately, and the client deletes the node in the background, so that it does
+// not count as a member any more. (In Curator it stays and counts.) The error matches ctx.Err() and
+// context.Cause(ctx). If the barrier opens at the same moment, Enter returns the member instead, since the others
+// have counted it. ctx limits only the wait: the membership outlives it.
 //
-// Enter waits until a second after the last Leave of this Double, unless it knows that all members are Go
-// clients. The reason: a Java member that sees nodes of the next round before it has noticed the end of the
-// last waits for ever.
+// Enter waits until a second after the last Leave of this Double, unless all members are known to be Go clients. The
+// reason: a Java member that sees nodes of the next round before the end of the last one waits for ever.
 //
-// Until Enter has created its node, the retry policy limits the attempts; the error after the last is
-// ErrNotConnected or ErrConnectionLoss. From then on it waits through a lost connection. If the session ends,
-// the error is ErrSessionLost; if somebody deletes the node, ErrNodeDeleted. Enter does not go on then, since
-// the barrier may have opened and closed without this member: call Enter again if that makes sense. Other
-// errors: ErrNoAuth; ErrInvalidPath; ErrBadArguments; ErrClosed; framework.ErrTimeoutTooShort. On every error
-// the client removes the node.
+// Until Enter has created its node, the retry policy limits the attempts; the error after the last is ErrNotConnected
+// or ErrConnectionLoss. From then on it waits through a lost connection. If the session ends, the error is
+// ErrSessionLost; if another client deletes the node, ErrNodeDeleted. Enter does not continue then, since the barrier
+// may have opened and closed without this member: call Enter again if that makes sense. Other errors: ErrNoAuth;
+// ErrInvalidPath; ErrBadArguments; ErrClosed; framework.ErrTimeoutTooShort. On every error the client deletes the
+// node.
 func (d *Double) Enter(ctx context.Context) (*Member, error) {
 	m, err := d.enter(ctx)
 	return m, wrap(d.path, "enter", err)
@@ -90,14 +89,14 @@ type Member struct {
 	hold    *framework.Hold
 	left    atomic.Bool
 
-	stranger string // the last node of no session that Leave has waited for
+	stranger string // the last node without a session that Leave has waited for
 }
 
 // Context returns the context for the members' work. It ends when the membership is lost, or with Leave, and
-// context.Cause says why: ErrSessionLost, ErrNodeDeleted, ErrReleased, or framework.ErrClosed. When the
-// session is lost, the context ends before the servers can tell the others that this member is gone. It has
-// the values of the context given to Enter, but neither its end nor its deadline. Its Err also checks the
-// clock; the Err of a derived context does not.
+// context.Cause returns the reason: ErrSessionLost, ErrNodeDeleted, ErrReleased, or framework.ErrClosed. When the
+// session is lost, the context ends before the servers can report to the others that this member is gone. It has the
+// values of the context given to Enter, but neither its end nor its deadline. Its Err also checks the clock; the Err
+// of a derived context does not.
 func (m *Member) Context() context.Context { return m.hold.Context() }
 
 // Path returns the path of the member's node.
@@ -124,25 +123,27 @@ func (d *Double) list(ctx context.Context, client *framework.Client) (names []st
 	return names, err
 }
 
-// split takes "ready" out of the children, in place. All other children, sorted, are members, of any client,
-// for Curator and for us.
+// split removes "ready" from the children, in place. All other children, sorted, are members, of any client, as in
+// Curator.
 func split(names []string) (open bool, members []string) {
 	members = slices.DeleteFunc(names, func(name string) bool { return name == readyName })
 	slices.Sort(members)
 	return len(members) < len(names), members
 }
 
-// reentryDelay is how long Enter waits after a Leave if the barrier may have Java members. A Java member that
-// wakes up after the end of a round lists the children. If it sees two members that have entered again
-// already, it believes that they have not left yet, and waits for them, while they wait for it.
+// reentryDelay is the time that Enter waits after a Leave if the barrier may have Java members. Without it:
+//  1. A Java member wakes up after the end of a round and lists the children.
+//  2. It sees two members that have entered again already, takes them for members that have not left yet, and waits
+//     for them.
+//  3. They wait for it in turn.
 const reentryDelay = time.Second
 
-// peers is what a Double knows about the other members.
+// peers records which clients the other members use.
 type peers struct {
 	mu      sync.Mutex
 	foreign bool      // a member of another client was seen; guarded by mu
 	known   bool      // all members have been seen in one list; guarded by mu
-	left    time.Time // when a member of this Double has last left; guarded by mu
+	left    time.Time // when a member of this Double last left; guarded by mu
 }
 
 func (p *peers) seen(members []string, qty int) {
@@ -166,8 +167,8 @@ func (p *peers) leaving() {
 	p.left = time.Now()
 }
 
-// awaitReentry waits until reentryDelay has passed since the last Leave, unless all members are known to be
-// of this library.
+// awaitReentry waits until reentryDelay has passed since the last Leave, unless all members are known to use this
+// library.
 func (p *peers) awaitReentry(ctx context.Context, client *framework.Client) error {
 	p.mu.Lock()
 	wait := time.Until(p.left.Add(reentryDelay))

@@ -67,7 +67,7 @@ func (d *Double) enter(ctx context.Context) (*Member, error) {
 	}
 }
 
-// join creates the node and lists the children, in one flight.
+// join creates the node and lists the children, both in flight at the same time.
 func (m *Member) join(ctx context.Context) (names []string, czxid int64, err error) {
 	create := m.view.Create().WithMode(framework.Ephemeral).CreatingParentContainersIfNeeded().InBackground()
 	err = m.view.Retry(ctx, func(ctx context.Context) error {
@@ -159,8 +159,8 @@ func (m *Member) await(ctx context.Context) (open bool, err error) {
 	return false, m.lost()
 }
 
-// isThere reports whether an answer to exists says that there is a node. Without READ permission on it newer servers
-// refuse to answer, but only if there is one.
+// isThere reports whether the reply to exists means that the node exists. Without READ permission newer servers
+// refuse the request only if it does.
 func isThere(found *framework.Stat, err error) bool {
 	return err == nil && found != nil || errors.Is(err, framework.ErrNoAuth)
 }

@@ -12,27 +12,27 @@ import (
 
 // Leave ends the membership, and waits until all members that are inside when it begins have left too.
 //
-//   - These include members that do not know yet that the barrier has opened.
-//   - A member that crashes has left when its session ends. A node of no session is a member until somebody deletes
-//     it, for Java, too; Leave logs it when it waits for it.
+//   - These include members that have not received the event of the opening yet.
+//   - A member that crashes has left when its session ends. A node without a session is a member until a client
+//     deletes it, also for Java; Leave logs it when it waits for it.
 //   - Leave does not wait for members that enter later: they may belong to the next round. (But a member that
 //     it waits for may wait for them.)
-//   - If "ready" is gone when Leave begins, a member with Curator for Java has declared the round over. Leave
-//     then waits for nobody.
+//   - If "ready" is gone when Leave begins, a member with Curator for Java has declared the round over. Leave then
+//     waits for no member.
 //
-// When Leave returns nil, "ready" is gone, or members that entered meanwhile are inside; the last of these
-// closes the barrier.
+// When Leave returns nil, "ready" is gone, or members that entered since are inside; the last of these closes the
+// barrier.
 //
-// The member's context ends at once. When ctx ends first, the member has left all the same: as soon as a
-// server can be reached, the client deletes the node, and closes the barrier if nobody is inside, unless the
-// client is closed before that. The error matches ctx.Err() and context.Cause(ctx). For the first list the
-// retry policy limits the attempts; the error after the last is ErrNotConnected or ErrConnectionLoss, and the
-// member has left all the same. From then on Leave waits through lost connections and lost sessions. If the
-// client is the view of a session, the loss of that session ends it with ErrSessionLost.
+// The member's context ends immediately. When ctx ends first, the member has left nevertheless: as soon as a server
+// can be reached, the client deletes the node, and closes the barrier if no member is inside, unless the client is
+// closed before that. The error matches ctx.Err() and context.Cause(ctx). For the first list the retry policy limits
+// the attempts; the error after the last is ErrNotConnected or ErrConnectionLoss, and the member has left
+// nevertheless. From then on Leave waits through lost connections and lost sessions. If the client is the view of a
+// session, the loss of that session ends it with ErrSessionLost.
 //
-// If the membership was lost before, the error is the cause (ErrSessionLost, ErrNodeDeleted), and Leave waits
-// for nobody: the others may have gone on without this member. A second Leave returns ErrReleased and does
-// nothing. If the client is closed meanwhile, the error is ErrClosed.
+// If the membership was lost before, the error is the cause (ErrSessionLost, ErrNodeDeleted), and Leave waits for no
+// member: the others may have left without this one. A second Leave returns ErrReleased and does nothing. If the
+// client is closed first, the error is ErrClosed.
 func (m *Member) Leave(ctx context.Context) error {
 	if ctx == nil {
 		return wrap(m.d.path, "leave", framework.ErrNilContext)
@@ -59,13 +59,13 @@ func (m *Member) Leave(ctx context.Context) error {
 	return wrap(m.d.path, "leave", err)
 }
 
-// leave follows Curator's order, on which Go and Java members of one barrier rely. The member with the first
-// name keeps its node and waits for the member with the last name, until it is alone. The others delete their
-// nodes at once and wait for the first. So no member returns while another member's node exists, and every
-// step wakes as few members as possible.
+// leave follows Curator's order: Go and Java members of one barrier rely on it. The member with the first name keeps
+// its node and waits for the member with the last name, until it is alone. The others delete their nodes immediately
+// and wait for the first. So no member returns while another member's node exists, and every step wakes as few
+// members as possible.
 //
-// Its requests are not bound to the session: if the session ends meanwhile, the node is gone with it, and
-// leave goes on waiting for the others in the next session.
+// Its requests are not bound to the session: if the session ends first, the node is gone with it, and leave continues
+// to wait for the others in the next session.
 func (m *Member) leave(ctx context.Context) error {
 	var dir framework.Stat
 	names, err := m.d.client.GetChildren().StoringStatIn(&dir).ForPath(ctx, m.d.path)
@@ -136,9 +136,9 @@ func (m *Member) outlive(
 	return ev.Type == framework.EventNodeDeleted && ev.Path == m.d.child(target), err
 }
 
-// out removes our node and "ready" in one transaction. So no member of the next round sees the one without
-// the other, and no crash in between leaves the barrier open. If our node is gone already, "ready" may belong
-// to the next round: then close decides.
+// out deletes our node and "ready" in one transaction. So no member of the next round sees only one of them, and no
+// crash in between leaves the barrier open. If our node is gone already, "ready" may belong to the next round: then
+// close decides.
 func (m *Member) out(ctx context.Context, inside, open bool) error {
 	if inside && open {
 		op := m.d.client.TransactionOp().Delete()
@@ -161,21 +161,21 @@ func (m *Member) out(ctx context.Context, inside, open bool) error {
 		}
 	}
 	if open || inside {
-		// Also if "ready" was not there: somebody may have counted our node since, opened the barrier, and given
-		// up, and relies on us to close it.
+		// Also if "ready" was missing: another member may have counted our node since, opened the barrier, and given
+		// up, and then relies on us to close it.
 		return m.d.close(ctx)
 	}
 	return nil
 }
 
-// watch sets a watch on the member name. If gone is true, there is no watch: the node is gone, or was created
-// after the transaction since, by a Java member that has entered again under the same name.
+// watch sets a watch on the member name. If gone is true, watch is nil: the node is gone, or was created after the
+// transaction since, by a Java member that has entered again under the same name.
 func (m *Member) watch(
 	ctx context.Context, name string, since int64,
 ) (watch *framework.Watch, gone bool, err error) {
 	d := m.d
 	err = line.Outlast(ctx, d.client, line.Outages, func(ctx context.Context) (err error) {
-		// Unlike exists, getData leaves no watch on a node that is not there.
+		// Unlike exists, getData leaves no watch on a missing node.
 		var node framework.Stat
 		read := d.client.GetData().Undecompressed().StoringStatIn(&node).WithWatch()
 		_, watch, err = read.ForPath(ctx, d.child(name))

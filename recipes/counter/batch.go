@@ -13,14 +13,14 @@ import (
 	"github.com/go-curator/curator/recipes/internal/mark"
 )
 
-// current is what the number is, as far as the writer knows, and the mark that stood when it learned that.
+// current is the number as the writer last saw it, and the mark that existed then.
 type current[T Integral] struct {
 	n    T
 	stat framework.Stat
 	mark *ownMark
 }
 
-// join has the writer add for a, and starts it if there is none. It exists only while somebody waits.
+// join queues a for the writer, and starts the writer if none runs. The writer runs only while callers wait.
 func (n *Number[T]) join(a *adder[T]) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -32,7 +32,7 @@ func (n *Number[T]) join(a *adder[T]) {
 	}
 }
 
-// quit is called when a's context has ended. It returns nil if a was done all the same.
+// quit is called when a's context has ended. It returns nil if a was finished nevertheless.
 func (n *Number[T]) quit(ctx context.Context, a *adder[T]) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -53,7 +53,7 @@ func (n *Number[T]) quit(ctx context.Context, a *adder[T]) error {
 	return fmt.Errorf("%w: nothing was added", err)
 }
 
-// write is the writer: it writes until nobody waits.
+// write is the writer: it writes until no caller waits.
 func (n *Number[T]) write(ctx context.Context) {
 	ended := false
 	defer func() {
@@ -66,8 +66,8 @@ func (n *Number[T]) write(ctx context.Context) {
 	ended = true
 }
 
-// next does a round with a context that ends when all callers have left. It returns false if nobody waits:
-// then there is no writer any more.
+// next does a round with a context that ends when all callers have left. It returns false if no caller waits: then
+// the writer has ended.
 func (n *Number[T]) next(ctx context.Context) bool {
 	n.mu.Lock()
 	if len(n.waiting) == 0 {
@@ -87,11 +87,11 @@ func (n *Number[T]) next(ctx context.Context) bool {
 	return true
 }
 
-// round waits for its turn and then writes what is waiting.
+// round waits for its turn and then writes the waiting deltas.
 func (n *Number[T]) round(ctx context.Context) {
 	err := mark.NotSent(n.turns.wait(ctx))
 	if ctx.Err() != nil && n.reg.client.Err() == nil {
-		return // all have left; others may have come
+		return // all have left; others may be waiting by now
 	}
 	n.take()
 	var again bool
@@ -111,11 +111,12 @@ func (n *Number[T]) round(ctx context.Context) {
 		n.turns.won(time.Since(began), n.known.stat.NumChildren > 1)
 	}
 	n.finish(err)
-	// Those who have heard may have more to add: let them come before the next round begins.
+	// The callers that were just answered may have more to add: let them join before the next round begins.
 	runtime.Gosched()
 }
 
-// closed is the error of adders whose client is over. The context that has ended is not theirs.
+// closed returns the error for the adders if the client was closed. The context that has ended is the writer's, not
+// theirs.
 func closed(over, err error) error {
 	if errors.Is(err, framework.ErrOutcomeUnknown) {
 		return fmt.Errorf("%w: %w", over, framework.ErrOutcomeUnknown)
@@ -123,8 +124,8 @@ func closed(over, err error) error {
 	return over
 }
 
-// add writes the sum of the batch. again says that it was not executed, because somebody else was faster. A
-// delta that does not fit fails by itself, the others count.
+// add writes the sum of the batch. again means that it was not executed, because another client was faster. A delta
+// that does not fit fails alone; the others are added.
 func (n *Number[T]) add(ctx context.Context) (again bool, _ error) {
 	if err := n.reg.enter(ctx); err != nil {
 		return false, err
@@ -164,7 +165,7 @@ func (n *Number[T]) add(ctx context.Context) (again bool, _ error) {
 	return again, err
 }
 
-// sum adds up the batch, from what the number is. some says that there is something to be written.
+// sum adds up the batch, starting at from. some reports whether any delta has to be written.
 func (n *Number[T]) sum(from T) (sum T, some bool) {
 	sum = from
 	for _, a := range n.batch {
@@ -178,9 +179,9 @@ func (n *Number[T]) sum(from T) (sum T, some bool) {
 	return sum, some
 }
 
-// now returns the number: the one of the last write while the mark of that stands, so that the next write
-// itself finds out whether it is still so. Otherwise it reads. It also reads if others most likely have
-// written since: a write that is refused would be a request, too, with the read still to come.
+// now returns the number: the result of the last write while its mark exists, so that the next write itself shows
+// whether it is still current. Otherwise it reads. It also reads if others have probably written since: then the
+// write would be refused, and cost a request before the read.
 func (n *Number[T]) now(ctx context.Context) (current[T], error) {
 	own := n.known.mark != nil && n.known.mark == n.reg.mark && n.known.mark.standing()
 	if own && n.turns.fresh() {
@@ -201,7 +202,7 @@ func (n *Number[T]) now(ctx context.Context) (current[T], error) {
 	return current[T]{n: seen.N, stat: c.stat}, err
 }
 
-// take takes what is waiting into a write.
+// take moves the waiting adders into the batch.
 func (n *Number[T]) take() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -211,7 +212,8 @@ func (n *Number[T]) take() {
 	}
 }
 
-// putBack is take undone, for a write that was not executed. Those who have left have heard that it might be.
+// putBack reverts take after a write that was not executed. Callers that have left are dropped: they were answered
+// with an unknown outcome.
 func (n *Number[T]) putBack() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -222,7 +224,7 @@ func (n *Number[T]) putBack() {
 	n.waiting, n.batch = append(again, n.waiting...), nil
 }
 
-// finish tells those in the batch what came out; err is for all of them.
+// finish gives the adders in the batch their results; err is for all of them.
 func (n *Number[T]) finish(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

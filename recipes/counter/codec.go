@@ -6,14 +6,14 @@ import (
 	"fmt"
 )
 
-// Codec is how a value is written into a node and read from it. Both functions are called on any goroutine.
+// Codec encodes a value for a node and decodes it. Both functions are called on any goroutine.
 type Codec[T any] struct {
 	Encode func(T) ([]byte, error)
-	// Decode's error comes as ErrBadValue. It may keep the data, which nobody else has.
+	// Decode may keep the data, which are not shared. Its error is reported as ErrBadValue.
 	Decode func([]byte) (T, error)
 }
 
-// Bytes takes the data as they are: Curator's SharedValue and DistributedAtomicValue.
+// Bytes returns the codec that leaves the data unchanged: Curator's SharedValue and DistributedAtomicValue.
 func Bytes() Codec[[]byte] {
 	return Codec[[]byte]{
 		Encode: func(data []byte) ([]byte, error) { return data, nil },
@@ -21,7 +21,7 @@ func Bytes() Codec[[]byte] {
 	}
 }
 
-// JSON writes and reads T with encoding/json.
+// JSON returns the codec that uses encoding/json.
 func JSON[T any]() Codec[T] {
 	return Codec[T]{
 		Encode: func(v T) ([]byte, error) { return json.Marshal(v) },
@@ -32,7 +32,7 @@ func JSON[T any]() Codec[T] {
 	}
 }
 
-// Like Curator's, numbers do not mind bytes after their own.
+// Like Curator's, numbers ignore extra bytes at the end.
 var (
 	longs  = Codec[int64]{encodeLong, orZero(decodeLong)}
 	ints   = Codec[int32]{encodeInt, orZero(decodeInt)}

@@ -9,20 +9,20 @@ import (
 
 // Errors of this package. Use errors.Is.
 var (
-	// ErrBadValue says that the node contains something else: too few bytes for a number, what the codec does not
-	// read, or, of [IDs], a number that has become less.
+	// ErrBadValue is returned if the node does not contain a value of this kind: too few bytes for a number, data
+	// that the codec cannot decode, or, for [IDs], a number that has become smaller.
 	ErrBadValue = errors.New("the node does not contain a value of this kind: " +
 		"Set it, or look who else writes there")
-	// ErrOverflow says that the sum does not fit into the number, as it is now. Nothing was added. (Curator's wraps
+	// ErrOverflow is returned if the sum with the present number does not fit. Nothing was added. (Curator's wraps
 	// around.)
 	ErrOverflow = errors.New("the sum does not fit into the number: nothing was added")
 )
 
-// undecided is the error of a write which nobody can tell any more whether it was executed.
+// undecided is the error of a write if it can no longer be found out whether it was executed.
 var undecided = errorOf("a reply was lost, and what told whether the write was executed is gone",
 	framework.ErrOutcomeUnknown)
 
-// explained is an error with a text of its own that matches others.
+// explained is an error that replaces the text of the error that it wraps.
 type explained struct {
 	text string
 	is   error

@@ -8,27 +8,27 @@ import (
 	"github.com/go-curator/curator/internal/flow"
 )
 
-// View is what is known of a value, and how well.
+// View is a value as last read, the connection's state, and whether the value is up to date.
 type View[T any] struct {
 	Seen[T]
-	// Missing says that there is no node.
+	// Missing reports whether the node did not exist.
 	Missing bool
-	// Bad is ErrBadValue while the node contains something else, and nil otherwise.
+	// Bad is ErrBadValue while the node contains no such value, and nil otherwise.
 	Bad error
-	// Current says that this was read on the connection that there is. Else it is what was read before, and
-	// may be out of date.
+	// Current reports whether this was read on the present connection. Otherwise it was read before, and may be out
+	// of date.
 	Current bool
-	// State is the client's connection state when this was known.
+	// State is the client's connection state at that time.
 	State framework.StateChange
 }
 
-// Follow yields what is known of the value, in order and without loss: first, after each change that was
-// read, and after each change of the connection's state, until the loop is left or ctx ends. Reading does not
-// wait for the loop: what the loop has not taken yet is kept. (What nobody has read cannot be yielded: of
-// several changes while one event is on its way ZooKeeper tells only the last. The Version says how many
-// there were.) Unlike [Value.Watch] it also tells when there is no node, and when the connection is away.
+// Follow yields views of the value, in order and without loss: the first, one after each change that was read, and
+// one after each change of the connection's state, until the loop is left or ctx ends. Reading does not wait for the
+// loop: views that the loop has not taken yet are kept. (Changes that were never read cannot be yielded: of several
+// changes while one event is in flight ZooKeeper reports only the last. The Version shows how many there were.)
+// Unlike [Value.Watch] it also yields when the node is missing, and when the connection is suspended.
 //
-// An error is the last thing that is yielded, as with Watch. Corresponds to Curator's SharedValueListener.
+// The last yield may be an error, as with Watch. Corresponds to Curator's SharedValueListener.
 func (v *Value[T]) Follow(ctx context.Context) iter.Seq2[View[T], error] {
 	return func(yield func(View[T], error) bool) {
 		if err := v.ready(ctx); err != nil {
@@ -46,7 +46,7 @@ func (v *Value[T]) Follow(ctx context.Context) iter.Seq2[View[T], error] {
 		})
 		defer func() {
 			cancel()
-			<-over // nothing is left behind
+			<-over // the goroutine has ended
 		}()
 		show := func() bool {
 			for _, view := range views.Take() {
@@ -75,10 +75,10 @@ func (v *Value[T]) Follow(ctx context.Context) iter.Seq2[View[T], error] {
 	}
 }
 
-// follow puts what it learns into the queue, until it cannot go on.
+// follow queues the views, until an error ends it.
 func (v *Value[T]) follow(ctx context.Context, views *flow.Queue[View[T]]) error {
 	var last View[T]
-	known := false // there was a first read
+	known := false // after the first read
 	err := v.watch(ctx, func(state framework.StateChange) {
 		if last.State, last.Current = state, false; known {
 			views.Put(last)

@@ -8,16 +8,16 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// IDs hands out numbers that nobody else gets, from blocks that it takes of a [Long]: one write for a whole
-// block. Numbers of one IDs grow; those of several are interleaved by blocks. What is left of a block when
-// the process ends is never handed out. Make one and share it. Safe for concurrent use.
+// IDs hands out numbers that no other caller gets, from blocks that it adds to a [Long]: one write for a whole block.
+// Numbers of one IDs grow; the numbers of several are interleaved by blocks. The rest of a block when the process
+// ends is never handed out. Make one and share it. Safe for concurrent use.
 //
-// Corresponds to Curator's CachedAtomicLong, and hands out the same numbers: those from what the Long was up
-// to its new value, without that.
+// Corresponds to Curator's CachedAtomicLong, and hands out the same numbers: from the Long's previous value up to,
+// but not including, its new one.
 type IDs struct {
 	long      *Long
 	block     int64
-	slot      chan struct{} // room for one: who may touch the rest
+	slot      chan struct{} // the right to use next and end
 	next, end int64         // of the last block; math.MinInt64 before the first
 }
 
@@ -26,14 +26,14 @@ func NewIDs(long *Long, block int64) *IDs {
 	return &IDs{long, block, make(chan struct{}, 1), math.MinInt64, math.MinInt64}
 }
 
-// Next returns the next number. Once per block it adds to the Long, while others wait, each until its own
-// context ends; its errors are those of [Number.Add]. After an error that matches ErrOutcomeUnknown a block
-// may be lost; no number is handed out twice.
+// Next returns the next number. Once per block it adds to the Long, while others wait, each until its own context
+// ends; it returns the errors of [Number.Add]. After an error that matches ErrOutcomeUnknown a block may be lost; no
+// number is handed out twice.
 //
-// If the Long was deleted, set back or restored from an old dump, so that the next block would begin below the end of the
-// last one, the error is [ErrBadValue], and no number of that block is handed out: [Number.Set] the Long to more than any
-// process has handed out. Each further call takes another block, and succeeds once that is behind the last one. A process
-// that has begun after that cannot know which numbers others were given before.
+// If the Long was deleted, set back or restored from an old dump, so that the next block would begin below the end of
+// the last one, the error is [ErrBadValue], and no number of that block is handed out: [Number.Set] the Long to more
+// than any process has handed out. Each further call takes another block, and succeeds once that is behind the last
+// one. A process that started later cannot detect which numbers were handed out before.
 func (i *IDs) Next(ctx context.Context) (int64, error) {
 	if i == nil || i.long == nil {
 		return 0, wrap("", "next id", framework.ErrNoClient)

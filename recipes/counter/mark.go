@@ -10,14 +10,14 @@ import (
 	"github.com/go-curator/curator/recipes/internal/mark"
 )
 
-// lingering is how long a mark stays after the last write.
+// lingering is the time that a mark stays after the last write.
 const lingering = 10 * time.Second
 
-// ownMark is the register's mark: an ephemeral child of its node, which every write changes before the node.
-// While it is there the node was not deleted either, so that a version means what it meant.
+// ownMark is the register's mark: an ephemeral child of its node, which every write changes before the node. While
+// the mark exists the node cannot have been deleted, so a version of the node is unambiguous.
 type ownMark struct {
 	*mark.Mark
-	making *framework.Pending[framework.CreateResult] // the create that is under way; nil if none is
+	making *framework.Pending[framework.CreateResult] // the create in flight; nil if none is
 }
 
 // markIn returns the register's mark in a session. The caller is in the slot.
@@ -31,11 +31,11 @@ func (r *register) markIn(session *framework.Session) *ownMark {
 	return r.mark
 }
 
-// standing says whether the mark is there, as far as is known: then nobody has deleted the node.
+// standing reports whether the mark exists, as far as this client has seen: then the node was not deleted.
 func (m *ownMark) standing() bool { return m != nil && m.Made && m.Session.Context().Err() == nil }
 
-// prepare begins to make the mark for a write that will come, in the flight of the read before it. The caller
-// is in the slot. An error has been through the retry policy: there is no session.
+// prepare sends the create of the mark for a later write, together with the read before it. The caller is in the
+// slot. SessionSoon has applied the retry policy to an error: the client has no session then.
 func (r *register) prepare(ctx context.Context) error {
 	session, err := r.client.SessionSoon(ctx)
 	if err == nil {
@@ -50,21 +50,21 @@ func (m *ownMark) begin() {
 	}
 }
 
-// ready waits until the mark is there, or it is known that there can be none.
+// ready waits until the mark exists, or the server has refused it.
 func (m *ownMark) ready(ctx context.Context) error {
 	for again := m.making != nil; !m.Made && !m.None; again = false {
 		m.begin()
 		select {
 		case <-m.making.Done():
 		case <-ctx.Done():
-			return m.Session.Client().Left(ctx, nil) // the create goes on
+			return m.Session.Client().Left(ctx, nil) // the create continues
 		}
 		_, err := line.Result(m.making)
 		m.making = nil
 		switch {
 		case err == nil, errors.Is(err, framework.ErrNodeExists):
 			m.Made, m.Used = true, time.Now()
-		case again && errors.Is(err, framework.ErrNoNode): // the node was made after that
+		case again && errors.Is(err, framework.ErrNoNode): // the node was created after that
 		case errors.Is(err, framework.ErrNoNode), m.Session.Context().Err() != nil, !line.Denied(err):
 			return err
 		default:
@@ -74,7 +74,7 @@ func (m *ownMark) ready(ctx context.Context) error {
 	return nil
 }
 
-// forget gives the mark up.
+// forget deletes the mark in the background.
 func (r *register) forget() {
 	if m := r.mark; m != nil {
 		r.mark = nil

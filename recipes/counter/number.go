@@ -8,24 +8,24 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// Integral is what numbers are made of.
+// Integral is the constraint of numbers.
 type Integral interface{ int32 | int64 }
 
-// Number is a number in a node that everybody may add to. Make one and share it: what is added through one
-// Number at the same time is added in one write. Safe for concurrent use.
+// Number is a number in a node that every client may add to. Make one and share it: deltas that are added through one
+// Number at the same time are added in one write. Safe for concurrent use.
 //
 // Corresponds to Curator's DistributedAtomicNumber, and shares the node with it: persistent, 4 or 8 bytes,
-// big-endian, and none for 0. Its other methods are those of [Value].
+// big-endian, and none for 0. Its other methods are [Value]'s.
 type Number[T Integral] struct {
 	*Value[T]
 	turns turns
 
 	mu      sync.Mutex
 	waiting []*adder[T]        // not yet in a write; guarded by mu
-	batch   []*adder[T]        // in the write that is under way; guarded by mu
-	callers int                // of both, those that have not left; guarded by mu
-	running bool               // there is a writer; guarded by mu
-	stop    context.CancelFunc // ends what the writer does, when all have left; guarded by mu
+	batch   []*adder[T]        // in the write in flight; guarded by mu
+	callers int                // those in waiting and batch that have not left; guarded by mu
+	running bool               // the writer runs; guarded by mu
+	stop    context.CancelFunc // ends the writer's round when all have left; guarded by mu
 
 	known current[T] // the writer's
 	sent  bool       // the batch may have been written; the writer's
@@ -56,27 +56,28 @@ func newNumber[T Integral](client *framework.Client, path string, codec Codec[T]
 	return n
 }
 
-// adder is an Add that waits.
+// adder is a waiting Add.
 type adder[T Integral] struct {
 	delta T
-	taken bool // into a write; guarded by the Number's mu
-	left  bool // its caller has; guarded by the Number's mu
+	taken bool // is in a batch; guarded by the Number's mu
+	left  bool // its caller's context has ended; guarded by the Number's mu
 	done  chan struct{}
 	sum   T
 	err   error
 }
 
-// Add adds delta, which may be negative, and returns the sum: what the number was before is the sum minus
-// delta. It makes the node, and missing parents as containers, if there is none.
+// Add adds delta, which may be negative, and returns the sum; the number before was the sum minus delta. It makes the
+// node, and missing parents as containers, if there is none.
 //
-// Deltas that are added through one Number at the same time go into one write, in the order of the calls;
-// each Add returns its own sum. When others are faster it tries again, for as long as ctx allows; then it has
-// not been executed. It waits through a lost connection, or for one, as long as the retry policy says.
+// Deltas that are added through one Number at the same time go into one write, in the order of the calls; each Add
+// returns its own sum. When other processes are faster it tries again until ctx ends; then it was not executed. It
+// waits through a lost connection, or for one, as long as the retry policy allows.
 //
-// Each delta is added once or not at all, also when replies are lost, as the package's documentation says.
-// If that cannot be known the error matches ErrOutcomeUnknown, also when ctx ends while the write is under
-// way. Other errors: ErrOverflow, if the sum does not fit with what the number is at the time of the call; ErrBadValue if the node contains something else; ErrNoAuth without READ and
-// WRITE on the node; the errors that every operation can return. None of them has added anything.
+// Each delta is added once or not at all, also when replies are lost, as the package's documentation says. If that
+// cannot be known the error matches ErrOutcomeUnknown, also when ctx ends while the write is in flight. Other errors:
+// ErrOverflow, if the sum with the number at the time of the call does not fit; ErrBadValue if the node contains no
+// such number; ErrNoAuth without READ and WRITE on the node; the errors that every operation can return. None of them
+// has added anything.
 //
 // Corresponds to Curator's add, subtract, increment and decrement.
 func (n *Number[T]) Add(ctx context.Context, delta T) (T, error) {

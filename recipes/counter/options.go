@@ -8,10 +8,10 @@ import (
 // Option configures [NewLong] and [NewInteger]. If one is given several times the last counts.
 type Option func(*turns) error
 
-// WithLock has an Add that was overtaken twice in a row take the lock at path before it tries again: in a
-// crowd everybody's turn comes, in order, at the price of the lock's requests. The lock is that of package
-// mutex, a directory of its own. Correctness does not depend on it: a write without the lock is noticed as
-// before. Default: no lock, random pauses.
+// WithLock has an Add that was overtaken twice in a row take the lock at path before it tries again: under contention
+// every process gets its turn, in order, at the price of the lock's requests. The lock is a mutex of package mutex,
+// with a directory for itself. Correctness does not depend on it: a write without the lock is detected as before.
+// Default: no lock, random pauses.
 //
 // Corresponds to Curator's PromotedToLock.
 func WithLock(path string) Option {
@@ -25,5 +25,5 @@ func WithLock(path string) Option {
 	}
 }
 
-// lockName is that of package mutex.
+// lockName is package mutex's.
 const lockName = "lock-"

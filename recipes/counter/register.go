@@ -8,15 +8,15 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// register is a node whose data are replaced as a whole: what all types of this package are made of.
+// register reads and writes a node's data as a whole; all types of this package build on it.
 type register struct {
 	client *framework.Client
 	path   string
 	err    error // of the constructor: every method returns it
 
-	// slot has room for one: who writes with the mark, and so knows what its version means.
+	// slot has room for one: the goroutine that writes with the mark, whose version it tracks.
 	slot chan struct{}
-	mark *ownMark // who is in the slot
+	mark *ownMark // used only by the goroutine in the slot
 }
 
 // content is the data of the node, and the Stat that they came with.
@@ -29,7 +29,7 @@ func newRegister(client *framework.Client, path string) *register {
 	return &register{client: client, path: path, err: line.Check(client, path), slot: make(chan struct{}, 1)}
 }
 
-// ready says whether a method may begin. The zero values of the exported types have no register.
+// ready returns an error if no method can be called. The zero values of the exported types have no register.
 func (r *register) ready(ctx context.Context) error {
 	if r == nil {
 		return framework.ErrNoClient
@@ -55,7 +55,7 @@ func (r *register) read(ctx context.Context) (c content, err error) {
 	return c, err
 }
 
-// write replaces the data, whatever they were. A repeat writes the same.
+// write replaces the data, whatever they were. A repeat writes the same data.
 func (r *register) write(ctx context.Context, data []byte) error {
 	_, err := r.client.Create().CreatingParentContainersIfNeeded().OrSetData().ForPath(ctx, r.path, data)
 	return err
@@ -63,7 +63,7 @@ func (r *register) write(ctx context.Context, data []byte) error {
 
 // make makes the node if there is none, through a view of the client.
 func (r *register) make(ctx context.Context, view *framework.Client, data []byte) error {
-	// One attempt at a time, so that a repeat that meets the node of the one before takes it for done.
+	// One attempt at a time, so that a repeat takes the node of an earlier attempt for success.
 	create := view.Create().CreatingParentContainersIfNeeded().InBackground()
 	return view.Retry(ctx, func(ctx context.Context) error {
 		_, err := line.Result(create.ForPath(ctx, r.path, data))
@@ -84,7 +84,7 @@ func (r *register) readOrMake(ctx context.Context, data []byte) (content, error)
 	}
 }
 
-// unchanged returns nil if the node is as it was when its last change was the transaction mzxid.
+// unchanged returns nil if the node's last change was the transaction mzxid.
 func (r *register) unchanged(ctx context.Context, mzxid int64) error {
 	synced := r.client.Sync().InBackground().ForPath(ctx, r.path)
 	looking := r.client.CheckExists().InBackground().ForPath(ctx, r.path)

@@ -13,13 +13,12 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// swap replaces what was read by data, exactly once, and returns the Stat that the node has got. The caller
-// is in the slot.
+// swap replaces the data that were read, exactly once, and returns the node's new Stat. The caller is in the slot.
 //
-// ErrBadVersion and ErrNoNode, not matching ErrOutcomeUnknown, say that it was not executed and never will
-// be, because the node has changed. An error that matches ErrOutcomeUnknown says that a reply was lost and
-// that nobody can tell any more: the retry policy or ctx ended first; or the session did, with the mark, and
-// the node was changed meanwhile, by this write or by another; or there can be no mark.
+// ErrBadVersion and ErrNoNode, not matching ErrOutcomeUnknown, mean that the write was not executed and never will
+// be, because the node has changed. An error that matches ErrOutcomeUnknown means that a reply was lost and that the
+// outcome can no longer be found out: the retry policy or ctx ended first; or the session ended, with the mark, and
+// the node was changed in between, by this write or by another; or the server refuses the mark.
 func (r *register) swap(ctx context.Context, from framework.Stat, data []byte) (framework.Stat, error) {
 	if from.Version == -1 { // the version overflows to it after four thousand million changes
 		return framework.Stat{}, fmt.Errorf("%w: version -1 stands for any version; use Set",
@@ -29,7 +28,7 @@ func (r *register) swap(ctx context.Context, from framework.Stat, data []byte) (
 	ended := false
 	defer func() {
 		if s.doubt || !ended { // a hook may have ended the goroutine
-			r.forget() // whether the mark has changed is not known
+			r.forget() // the mark may have been changed
 		}
 	}()
 	err := r.client.Retry(ctx, s.try, retry.WithRetryable(line.Transient(r.client)))
@@ -47,16 +46,16 @@ type swap struct {
 	doubts
 }
 
-// doubts are which tries of a write may have been executed.
+// doubts record which tries of a write may have been executed.
 type doubts struct {
 	doubt bool // one with the present mark
 	lost  bool // one whose mark is gone
 }
 
-// unmarked is what is in doubt when there is no mark any more that could tell.
+// unmarked returns the doubts after the mark that could have resolved them is gone.
 func (d doubts) unmarked() doubts { return doubts{lost: d.lost || d.doubt} }
 
-// outcome is the error of the write whose last try ended with err.
+// outcome returns the error of the write whose last try ended with err.
 func (d doubts) outcome(err error) error {
 	switch {
 	case !d.doubt && !d.lost: // no try was sent, or each was refused
@@ -67,18 +66,18 @@ func (d doubts) outcome(err error) error {
 	return err
 }
 
-// verdict is what follows from a try.
+// verdict is the next step after a try.
 type verdict int8
 
 const (
 	written  verdict = iota // the write was executed
 	ends                    // the try ends with its error
-	looks                   // the node has changed, and the mark does not tell by whom: settle
+	looks                   // the node has changed, and the mark does not show by whom: settle
 	forgets                 // the mark is forgotten: errMark
 	unmarked                // the transaction is sent without a mark
 )
 
-// after returns what is in doubt after a try, and what follows. none says that there can be no mark.
+// after returns the doubts after a try, and the next step. none means that the server refuses the mark.
 func (d doubts) after(answer mark.Answer, err error, none bool) (doubts, verdict) {
 	switch answer {
 	case mark.Done:
@@ -100,30 +99,31 @@ func (d doubts) after(answer mark.Answer, err error, none bool) (doubts, verdict
 	return d, ends
 }
 
-// compared returns what is in doubt after a look at the node, which was to be changed from what it was to data, and nil
-// if it is as it was. If a try whose mark is gone may have been executed, it looks for what speaks against that.
+// compared returns the doubts after a read of the node, given its Stat from before the write and the data of the
+// write; the error is nil if the node is unchanged. If a try whose mark is gone may have been executed, other data in
+// the version that the try would have made prove that it was not.
 func (d doubts) compared(from framework.Stat, data []byte, now content) (doubts, error) {
 	next := now.stat.Version == from.Version+1 && (from.Czxid == 0 || from.Czxid == now.stat.Czxid)
 	switch {
 	case now.stat.Mzxid == from.Mzxid:
 		return d, nil
 	case next && !bytes.Equal(now.data, data):
-		return doubts{}, changed // the change after the one that was read is somebody else's
+		return doubts{}, changed // another client made the first change after the read
 	case d.lost, d.doubt:
 		return d, undecided
 	}
 	return d, changed
 }
 
-// errMark says that somebody else has touched the mark, or deleted it, perhaps with the node.
+// errMark is the error if another client has changed or deleted the mark, possibly together with the node.
 var errMark = errorOf("what this client keeps below the node was changed or deleted",
 	framework.ErrBadVersion)
 
-// try writes once, and finds out about the tries before.
+// try writes once, after settling the outcome of earlier tries.
 func (s *swap) try(ctx context.Context) error {
 	session, err := s.r.client.SessionSoon(ctx)
 	if err != nil {
-		return retry.Permanent(err) // it has been through the policy
+		return retry.Permanent(err) // SessionSoon has applied the retry policy
 	}
 	m := s.r.markIn(session)
 	if s.mark != nil && s.mark != m {
@@ -142,7 +142,8 @@ func (s *swap) try(ctx context.Context) error {
 	return err
 }
 
-// write sends the transaction. again says that the server takes no mark, and that it is to be sent without.
+// write sends the transaction. again means that the server refuses the mark, and the transaction has to be sent
+// without.
 func (s *swap) write(ctx context.Context, m *ownMark) (again bool, _ error) {
 	view := m.Session.Client()
 	set := view.TransactionOp().SetData().WithVersion(s.from.Version).ForPath(s.r.path, s.data)
@@ -170,7 +171,7 @@ func (s *swap) write(ctx context.Context, m *ownMark) (again bool, _ error) {
 	return false, err
 }
 
-// settle looks at the node when a mark cannot tell any more. It returns nil if the node is as it was.
+// settle reads the node when a mark can no longer show the outcome. It returns nil if the node is unchanged.
 func (s *swap) settle(ctx context.Context, session *framework.Session) error {
 	now, err := line.Result(session.Client().GetData().Undecompressed().InBackground().ForPath(ctx, s.r.path))
 	now.Data, err = line.Unpacked(s.r.client, s.r.path, now.Data, err)
@@ -180,8 +181,8 @@ func (s *swap) settle(ctx context.Context, session *framework.Session) error {
 	return err
 }
 
-// found returns the Stat that the write has made: the mark was changed by the same transaction. What cannot
-// be learned is zero.
+// found returns the Stat that the write produced, from the mark, which the same transaction changed. Fields that
+// cannot be read are zero.
 func (s *swap) found(ctx context.Context, m *ownMark) framework.Stat {
 	stat := s.from
 	stat.Version++

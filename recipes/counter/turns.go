@@ -9,11 +9,11 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// inARow is how many writes a process makes one after the other before it pauses for others. A write after an
-// own one needs no read, so taking turns in longer bits is cheaper for all.
+// inARow is the number of writes that a process makes one after the other before it pauses for others. A write right
+// after one's own needs no read, so longer turns cost all processes fewer requests.
 const inARow = 32
 
-// promotion is how many races in a row are lost before the lock is taken, if there is one.
+// promotion is the number of races lost in a row after which the lock is taken, if there is one.
 const promotion = 2
 
 // turns decides when the writer tries. It belongs to the writer.
@@ -21,14 +21,14 @@ type turns struct {
 	client *framework.Client
 	line   *line.Line // the lock's; nil without one
 
-	took   time.Duration // about what a write takes that is won
-	losses int           // in a row; half of them count after a win, since a crowd does not end with it
+	took   time.Duration // about the duration of a write that wins
+	losses int           // in a row; a win halves them, since contention does not end with it
 	wins   int           // in a row
-	crowd  bool          // others write, too
-	next   time.Time     // not before that
-	ended  time.Time     // when the last write that was won did
-	behind bool          // when it was looked at last, others had written since our last write
-	held   *line.Handle  // the lock, when it is taken
+	crowd  bool          // others write as well
+	next   time.Time     // the earliest time of the next try
+	ended  time.Time     // the end of the last write that won
+	behind bool          // at the last read, others had written since our last write
+	held   *line.Handle  // the lock, while it is held
 }
 
 // wait waits for the turn.
@@ -52,8 +52,8 @@ func (t *turns) wait(ctx context.Context) error {
 	return err
 }
 
-// lost notes that somebody else was faster. The first time it tries again at once; the more often in a row,
-// the longer it waits, in units of what a write takes.
+// lost records that another client was faster. The first time the writer tries again immediately; the more often in a
+// row, the longer it waits, in units of a write's duration.
 func (t *turns) lost() {
 	t.wins, t.crowd = 0, true
 	t.losses++
@@ -62,15 +62,15 @@ func (t *turns) lost() {
 	}
 }
 
-// won notes that a write of ours was executed, how long it took, and whether others have marks.
+// won records that a write was executed, how long it took, and whether others have marks.
 func (t *turns) won(took time.Duration, others bool) {
 	t.ended = time.Now()
 	if t.took > 0 {
-		took = min(took, t.took*5/4) // one that hangs for a moment does not make the pauses long
+		took = min(took, t.took*5/4) // a single slow write does not make the pauses long
 	}
 	t.took = took
 	if t.losses /= 2; t.line != nil {
-		t.losses = 0 // nobody takes the lock for what an earlier Add has lost
+		t.losses = 0 // losses of an earlier Add do not cause the lock to be taken
 	}
 	if t.wins++; t.wins >= inARow && (others || t.crowd) && !t.locked() {
 		t.wins, t.crowd = 0, false
@@ -78,11 +78,11 @@ func (t *turns) won(took time.Duration, others bool) {
 	}
 }
 
-// fresh says that what was written last is most likely still there: others have not been seen, or have hardly
+// fresh reports whether the last write is probably still the latest: no other writers were seen, or they have hardly
 // had the time to read it and to write.
 func (t *turns) fresh() bool { return !t.behind || t.wins > 0 && time.Since(t.ended) < t.took }
 
-// pause has the next try wait for a random time, of at most so many writes.
+// pause delays the next try by a random time, at most the duration of so many writes.
 func (t *turns) pause(writes int) {
 	unit := max(t.took, 100*time.Microsecond)
 	t.next = time.Now().Add(min(chance.N(unit*time.Duration(writes)), time.Second))
@@ -90,7 +90,7 @@ func (t *turns) pause(writes int) {
 
 func (t *turns) locked() bool { return t.held != nil }
 
-// unlock gives the lock back; the client goes on with it if it takes long.
+// unlock releases the lock; the client continues in the background if that takes long.
 func (t *turns) unlock(ctx context.Context) {
 	err := line.ReleaseAfterWork(ctx, t.held.Release)
 	if err != nil {

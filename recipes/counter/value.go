@@ -10,11 +10,11 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// Value is a value in a node that everybody may read, set and watch. Nothing is read before it is asked for.
-// Safe for concurrent use, if its codec is.
+// Value is a value in a node that every client may read, set and watch. It is read only on request. Safe for
+// concurrent use, if its codec is.
 //
-// Corresponds to Curator's SharedValue and DistributedAtomicValue with the codec [Bytes], and shares the node
-// with them: persistent, the data as the codec writes them.
+// Corresponds to Curator's SharedValue and DistributedAtomicValue with the codec [Bytes], and shares the node with
+// them: persistent, the data as the codec writes them.
 type Value[T any] struct {
 	reg   *register
 	codec Codec[T]
@@ -23,16 +23,15 @@ type Value[T any] struct {
 // Count is a Value that is a number of four bytes, big-endian. Corresponds to Curator's SharedCount.
 type Count = Value[int32]
 
-// Seen is what a value was at one moment.
+// Seen is a value at one moment.
 type Seen[T any] struct {
-	// N is the value: the number, or what the codec has read.
+	// N is the value: the number, or the result of the codec.
 	N T
 	// Version counts the changes of the node since it was made.
 	Version int32
-	// Mzxid is the transaction of the last change: it grows from change to change, also when the node is made
-	// anew.
+	// Mzxid is the transaction of the last change: it grows from change to change, also when the node is recreated.
 	Mzxid int64
-	// Changed is the time of it, by the server's clock.
+	// Changed is the time of the last change, by the server's clock.
 	Changed time.Time
 }
 
@@ -69,10 +68,10 @@ func (v *Value[T]) Get(ctx context.Context) (Seen[T], error) {
 	return seen, v.wrap("get", err)
 }
 
-// Set sets the value to n, whatever it was. It makes the node if there is none, and missing parents as
-// containers. Two at a time leave one of the values; [Value.CompareAndSet] and [Value.Update] are for values
-// that depend on the one before. After a lost reply it is repeated, so that what somebody else has written
-// meanwhile may be overwritten. Corresponds to Curator's setValue and forceSet.
+// Set sets the value to n, whatever it was. It makes the node if there is none, and missing parents as containers. Of
+// two concurrent Sets one value remains; [Value.CompareAndSet] and [Value.Update] are for values that depend on the
+// previous one. After a lost reply it is repeated, so it may overwrite a value that another client has written in
+// between. Corresponds to Curator's setValue and forceSet.
 func (v *Value[T]) Set(ctx context.Context, n T) error {
 	err := v.ready(ctx)
 	if err == nil {
@@ -84,9 +83,9 @@ func (v *Value[T]) Set(ctx context.Context, n T) error {
 	return v.wrap("set", err)
 }
 
-// CreateIfMissing makes the value's node with n in it, and missing parents as containers, if there is none;
-// one that is there is left as it is. It returns what the value is then. Of several at a time one makes it,
-// and all return that one's value. Corresponds to Curator's initialize.
+// CreateIfMissing creates the value's node with n in it, and missing parents as containers, if there is none; an
+// existing node is left as it is. It returns the value then. Of several concurrent calls one creates it, and all
+// return that value. Corresponds to Curator's initialize.
 func (v *Value[T]) CreateIfMissing(ctx context.Context, n T) (seen Seen[T], _ error) {
 	err := v.ready(ctx)
 	if err == nil {
@@ -98,17 +97,17 @@ func (v *Value[T]) CreateIfMissing(ctx context.Context, n T) (seen Seen[T], _ er
 	return seen, v.wrap("create if missing", err)
 }
 
-// CompareAndSet sets the value to n if nobody has changed it since it was seen, and returns what it is then.
-// ErrBadVersion otherwise, also when the node was deleted and made anew since, and for a Seen that was never
-// seen: [Value.CreateIfMissing] is for a value that is not there. ErrNoNode if it is not there any more.
+// CompareAndSet sets the value to n if it has not changed since it was seen, and returns the new value. Otherwise the
+// error is ErrBadVersion, also when the node was deleted and recreated since, and for a zero Seen:
+// [Value.CreateIfMissing] creates a missing value. ErrNoNode if the node is gone.
 //
 // It is executed once or not at all, also when replies are lost, as the package's documentation says. If that
 // cannot be known the error matches ErrOutcomeUnknown: Get again.
 //
-// The servers compare nothing but versions, which begin anew with the node. So it looks first, with a sync in
-// the same flight, whether the node is the one that was seen. If between that and the setting somebody
-// deletes the value and makes it anew up to the same version, it is overwritten all the same: do not delete a
-// value that is used this way.
+// The servers compare only versions, which restart at 0 when a node is recreated. So CompareAndSet first reads, after
+// a sync in flight at the same time, whether the node is the same. If another client deletes the value after that,
+// recreates it and changes it up to the same version, it is overwritten nevertheless: do not delete a value that is
+// used this way.
 func (v *Value[T]) CompareAndSet(ctx context.Context, seen Seen[T], n T) (Seen[T], error) {
 	now, err := v.compareAndSet(ctx, seen, n)
 	return now, v.wrap("compare and set", err)
@@ -141,7 +140,7 @@ func (v *Value[T]) compareAndSet(ctx context.Context, seen Seen[T], n T) (now Se
 	}
 }
 
-// swap replaces what was read by n, which is data.
+// swap replaces the content that was read by n, encoded as data.
 func (v *Value[T]) swap(ctx context.Context, from content, n T, data []byte) (now Seen[T], _ error) {
 	if err := v.reg.enter(ctx); err != nil {
 		return now, err
@@ -154,11 +153,11 @@ func (v *Value[T]) swap(ctx context.Context, from content, n T, data []byte) (no
 	return seenAs(n, stat), nil
 }
 
-// Update reads the value, calls f with it, and sets it to what f returns, if nobody has changed it meanwhile;
-// otherwise again, after a random pause, until ctx ends. It returns what the value is then. An error of f
-// ends it, and nothing is set. f may be called several times, on the caller's goroutine, and its last result
-// is set once or not at all, as with [Value.CompareAndSet]. ErrNoNode if there is no value:
-// [Value.CreateIfMissing]. Corresponds to Curator's trySet.
+// Update reads the value, calls f with it, and sets it to f's result, if it has not changed in between; otherwise it
+// starts over after a random pause, until ctx ends. It returns the new value. An error of f ends it, and nothing is
+// set. f may be called several times, on the caller's goroutine, and its last result is set once or not at all, as
+// with [Value.CompareAndSet]. ErrNoNode if the node is missing: see [Value.CreateIfMissing]. Corresponds to Curator's
+// trySet.
 func (v *Value[T]) Update(ctx context.Context, f func(T) (T, error)) (now Seen[T], err error) {
 	if err = v.ready(ctx); err == nil && f == nil {
 		err = fmt.Errorf("%w: Update without a function", framework.ErrBadArguments)
@@ -189,7 +188,7 @@ func (v *Value[T]) update(ctx context.Context, f func(T) (T, error)) (now Seen[T
 	return v.swap(ctx, from, n, data)
 }
 
-// lostRace says that something was not executed because somebody else was faster.
+// lostRace reports whether a write was not executed because another client was faster.
 func lostRace(err error) bool {
 	return errors.Is(err, framework.ErrBadVersion) && !errors.Is(err, framework.ErrOutcomeUnknown)
 }
@@ -220,7 +219,7 @@ func (v *Value[T]) Decode(data []byte) (T, error) {
 	return seen.N, err
 }
 
-// seen decodes what was read.
+// seen decodes the content of a read.
 func (v *Value[T]) seen(c content, err error) (s Seen[T], _ error) {
 	if err != nil {
 		return s, err

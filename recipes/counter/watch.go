@@ -10,21 +10,19 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// Watch yields the value as it is, and again after each change, until the loop is left or ctx ends: always
-// the latest. Of changes in quick succession, or while the loop is busy, only the last may be seen; it is
-// always seen. [Value.Follow] leaves out less, and tells of the connection. It goes on through lost
-// connections and lost sessions, and while there is no node it waits for one. It runs on the caller's
-// goroutine. It costs one read per change, and one in about a session timeout to be safe from events that get
-// lost.
+// Watch yields the present value, and again after each change, until the loop is left or ctx ends: always the latest.
+// Of changes in quick succession, or while the loop is busy, only the last may be seen; it is always seen.
+// [Value.Follow] omits less, and reports the connection's state. Watch continues through lost connections and lost
+// sessions, and waits while the node is missing. It runs on the caller's goroutine. It costs one read per change, and
+// one about every session timeout, in case an event gets lost.
 //
-// An error is the last thing that is yielded: ctx's, ErrClosed, ErrNoAuth and the like; ErrSessionLost for
-// the view of a session that has ended. But a node that contains something else yields ErrBadValue, and Watch
-// goes on.
+// The last yield may be an error: ctx's, ErrClosed, ErrNoAuth and the like; ErrSessionLost for the view of a session
+// that has ended. But a node that contains no such value yields ErrBadValue, and Watch continues.
 func (v *Value[T]) Watch(ctx context.Context) iter.Seq2[Seen[T], error] {
 	return func(yield func(Seen[T], error) bool) {
 		err := v.ready(ctx)
 		if err == nil {
-			last := int64(-1) // mzxid of what was yielded
+			last := int64(-1) // mzxid of the last yield
 			err = v.watch(ctx, nil, func(c reading) bool {
 				if !c.there || c.stat.Mzxid == last {
 					return true
@@ -40,15 +38,15 @@ func (v *Value[T]) Watch(ctx context.Context) iter.Seq2[Seen[T], error] {
 	}
 }
 
-// reading is what was read, and how far it can be trusted.
+// reading is the result of a read, and whether it is current.
 type reading struct {
 	content
 	there, current bool
 	state          framework.StateChange
 }
 
-// watch calls show with what it reads, first and whenever there may be something new, until show returns
-// false, which is no error. states, if not nil, is called with the client's states in between.
+// watch calls show with each read, first and whenever the node may have changed, until show returns false; then it
+// returns nil. states, if not nil, is called with the client's states in between.
 func (v *Value[T]) watch(
 	ctx context.Context, states func(framework.StateChange), show func(reading) bool,
 ) error {
@@ -92,20 +90,20 @@ func (v *Value[T]) watch(
 type watcher struct {
 	client *framework.Client
 	path   string
-	states <-chan framework.StateChange // nil if nobody wants to know
+	states <-chan framework.StateChange // nil if states are not reported
 	told   func(framework.StateChange)
 
-	now   framework.StateChange // the last state told, or the one that it began with
-	fresh bool                  // no state was told since the last read began
+	now   framework.StateChange // the last state reported, or the initial one
+	fresh bool                  // no state was reported since the last read began
 }
 
-// current says whether what was read last was read on the connection that there is.
+// current reports whether the last read was on the present connection.
 func (w *watcher) current() bool { return w.now.State.IsConnected() && w.fresh }
 
-// outdated says that it is to be read again, since there is another connection.
+// outdated reports whether to read again, since there is another connection.
 func (w *watcher) outdated() bool { return w.now.State.IsConnected() && !w.fresh }
 
-// read reads the node and arms a watch, of its creation if it is not there.
+// read reads the node and arms a watch, of its creation if it is missing.
 func (w *watcher) read(ctx context.Context) (c content, there bool, _ *framework.Watch, _ error) {
 	for {
 		w.fresh = true
@@ -118,11 +116,11 @@ func (w *watcher) read(ctx context.Context) (c content, there bool, _ *framework
 		if err != nil || found.Stat == nil {
 			return content{}, false, found.Watch, err
 		}
-		found.Watch.Stop() // made in between
+		found.Watch.Stop() // created in between
 	}
 }
 
-// result waits for an operation that ends with ctx, and tells of the states meanwhile.
+// result waits for an operation that ends with ctx, and reports the states until then.
 func result[T any](w *watcher, ctx context.Context, p *framework.Pending[T]) (T, error) {
 	for {
 		select {
@@ -156,19 +154,19 @@ func (w *watcher) await(ctx context.Context, watch *framework.Watch) error {
 	return nil
 }
 
-// tell passes a state on. When the client is closed there are no more of them.
+// tell reports a state. The channel closes with the client.
 func (w *watcher) tell(change framework.StateChange, more bool) {
 	switch {
 	case !more:
 		w.states = nil
-	case change != w.now: // it begins with the one that there is
+	case change != w.now: // the channel begins with the present state
 		w.now, w.fresh = change, false
 		w.told(change)
 	}
 }
 
-// tellStates tells of the states that there have been, so that a value that a new connection has revealed
-// comes after the news of the connection.
+// tellStates reports the states so far, so that a value that was read on a new connection is reported after the new
+// connection's state.
 func (w *watcher) tellStates(ctx context.Context) {
 	for w.states != nil && w.now != w.client.State() {
 		select {

@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// Cache is the instances of one service, in memory. Safe for concurrent use.
+// Cache caches the instances of one service in memory. Safe for concurrent use.
 //
 // Corresponds to Curator's ServiceCache.
 type Cache[T any] struct {
@@ -26,12 +26,12 @@ type Cache[T any] struct {
 
 	mu      sync.Mutex
 	changed flow.Signal // a field below has changed
-	tickets int         // given to those who look
-	newest  int         // the ticket of the newest look that is over
-	shown   int         // the ticket of what entries shows, since it has changed
-	entries []entry[T]  // by name; what it points to does not change
+	tickets int         // the number of looks begun
+	newest  int         // the ticket of the newest look that has ended
+	shown   int         // the ticket of the look that set entries, since they have changed
+	entries []entry[T]  // by name; replaced as a whole
 	loaded  bool
-	over    error // why nothing changes any more
+	over    error // the error that has ended the updates
 }
 
 // entry is a child of the service's node.
@@ -39,11 +39,11 @@ type entry[T any] struct {
 	name         string
 	czxid, mzxid int64
 	instance     Instance[T]
-	err          error // why it is none
+	err          error // why it is not an instance
 }
 
-// Cache begins to follow the instances of a service and returns at once. There need not be any. Close it when
-// you are done; it also ends with its client.
+// Cache starts to follow the instances of a service in the background. There may be none yet. Close it when you are
+// done; it also ends with its client.
 //
 // Errors: framework.ErrNoClient, framework.ErrInvalidPath.
 func (d *Discovery[T]) Cache(service string) (*Cache[T], error) {
@@ -71,9 +71,8 @@ func (c *Cache[T]) Close() error {
 	return c.nodes.Close()
 }
 
-// WaitSynced waits until the cache shows what there is, also after a reconnect. Errors: ctx's;
-// framework.ErrNoAuth if the client may not list the instances; framework.ErrClosed; cache.ErrClosed after
-// Close. Corresponds to startImmediate.
+// WaitSynced waits until the cache is in sync, also after a reconnect. Errors: ctx's; framework.ErrNoAuth if the
+// client may not list the instances; framework.ErrClosed; cache.ErrClosed after Close. Corresponds to startImmediate.
 func (c *Cache[T]) WaitSynced(ctx context.Context) error {
 	if c == nil || c.nodes == nil {
 		return wrap("", "wait synced", framework.ErrNoClient)
@@ -88,8 +87,8 @@ func (c *Cache[T]) WaitSynced(ctx context.Context) error {
 	return nil
 }
 
-// Instances returns the instances, also those that are disabled, sorted by the names of their nodes. Without
-// a connection, and after Close, they are those that were known before. It sends nothing.
+// Instances returns the instances, including disabled ones, sorted by the names of their nodes. Without a connection,
+// and after Close, it returns the last known ones. It sends nothing.
 func (c *Cache[T]) Instances() (all []Instance[T]) {
 	entries, _ := c.show()
 	return instancesOf(entries)
@@ -104,9 +103,9 @@ func instancesOf[T any](entries []entry[T]) (all []Instance[T]) {
 	return all
 }
 
-// Failures returns the nodes of the service that are no instances, and why: [ErrCorrupt], or
-// framework.ErrDataTooLarge above framework.ContenderDataLimit. Those that the client may not read come with
-// the server's error.
+// Failures returns the nodes of the service that are not instances, with the reason: [ErrCorrupt], or
+// framework.ErrDataTooLarge above framework.ContenderDataLimit. Nodes that the client may not read come with the
+// server's error.
 func (c *Cache[T]) Failures() iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if c == nil || c.nodes == nil {
@@ -126,9 +125,9 @@ func (c *Cache[T]) Failures() iter.Seq2[string, error] {
 	}
 }
 
-// Follow yields the instances as soon as they are known, and then whenever they have changed. A loop that is
-// slow misses lists in between, but never the last. An error is the last thing that is yielded: ctx's,
-// framework.ErrClosed, or cache.ErrClosed after Close. Corresponds to ServiceCacheListener.cacheChanged.
+// Follow yields the instances as soon as they are known, and then whenever they have changed. A slow loop misses
+// lists in between, but never the last. The last yield may be an error: ctx's, framework.ErrClosed, or
+// cache.ErrClosed after Close. Corresponds to ServiceCacheListener.cacheChanged.
 func (c *Cache[T]) Follow(ctx context.Context) iter.Seq2[[]Instance[T], error] {
 	return func(yield func([]Instance[T], error) bool) {
 		if c == nil || c.nodes == nil {
@@ -166,7 +165,7 @@ func (c *Cache[T]) Follow(ctx context.Context) iter.Seq2[[]Instance[T], error] {
 
 // run looks whenever the nodes have changed.
 func (c *Cache[T]) run(ctx context.Context) {
-	over := apart.ErrNoReturn // a codec of the user's may end this goroutine
+	over := apart.ErrNoReturn // the user's codec may end this goroutine
 	defer func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -184,7 +183,7 @@ func (c *Cache[T]) run(ctx context.Context) {
 	}
 }
 
-// look shows what the nodes say now. No lock is held while the user's codec reads.
+// look updates the entries from the nodes. No lock is held during calls of the user's codec.
 func (c *Cache[T]) look() {
 	c.mu.Lock()
 	c.tickets++
@@ -216,13 +215,13 @@ func (c *Cache[T]) look() {
 
 func byName[T any](a, b entry[T]) int { return cmp.Compare(a.name, b.name) }
 
-// of says whether both were made of one version of one node.
+// of reports whether both entries are from the same version of the same node.
 func (e entry[T]) of(other entry[T]) bool {
 	return e.name == other.name && e.czxid == other.czxid && e.mzxid == other.mzxid
 }
 
-// replace shows entries, unless newer ones are shown, and returns those that are no instances and were not
-// shown before: two goroutines may look at the same time and find the same.
+// replace sets the entries, unless newer ones are set, and returns the new ones that are not instances. Two
+// goroutines may look at the same time and find the same.
 func (c *Cache[T]) replace(ticket int, entries []entry[T]) (corrupt []entry[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,7 +245,7 @@ func (c *Cache[T]) replace(ticket int, entries []entry[T]) (corrupt []entry[T]) 
 	return corrupt
 }
 
-// show returns what is known, and whether anything is.
+// show returns the entries, and whether any were loaded yet.
 func (c *Cache[T]) show() (entries []entry[T], loaded bool) {
 	if c == nil {
 		return nil, false

@@ -14,13 +14,13 @@ import (
 	"github.com/go-curator/curator/recipes/node"
 )
 
-// Option changes what [New] makes. If one is given several times the last counts.
+// Option configures [New]. If one is given several times the last counts.
 type Option func(*config) error
 
 type config struct{ class string }
 
-// WithPayloadClass says which Java class the payload is to Java readers, such as "com.example.Info". Readers
-// here do not need it. It is ignored for a json.RawMessage, and for an object that has an "@class" itself.
+// WithPayloadClass sets the Java class of the payload for Java readers, such as "com.example.Info". Readers here do
+// not need it. It is ignored for a json.RawMessage, and for an object that has an "@class" itself.
 func WithPayloadClass(class string) Option {
 	return func(c *config) error {
 		if class == "" {
@@ -31,8 +31,8 @@ func WithPayloadClass(class string) Option {
 	}
 }
 
-// Discovery is the services below one path. It starts nothing and need not be closed. Safe for concurrent
-// use.
+// Discovery gives access to the services below one path. It starts nothing and need not be closed. Safe for
+// concurrent use.
 //
 // Corresponds to Curator's ServiceDiscovery.
 type Discovery[T any] struct {
@@ -41,7 +41,7 @@ type Discovery[T any] struct {
 	config
 }
 
-// New returns the services below base, whose instances have payloads of type T: see the package's
+// New returns a Discovery of the services below base, whose instances have payloads of type T: see the package's
 // documentation.
 //
 // Errors: framework.ErrNoClient, framework.ErrInvalidPath (also for "/"), framework.ErrInvalidOption.
@@ -55,7 +55,7 @@ func New[T any](client *framework.Client, base string, opts ...Option) (*Discove
 
 func wrap(path, verb string, err error) error { return line.Wrap("discovery", path, verb, err) }
 
-// ready says whether a method may begin.
+// ready returns an error if no method can be called.
 func (d *Discovery[T]) ready(ctx context.Context) error {
 	if d == nil {
 		return framework.ErrNoClient
@@ -63,7 +63,7 @@ func (d *Discovery[T]) ready(ctx context.Context) error {
 	return line.Ready(ctx, d.client, nil)
 }
 
-// at is the path of a service.
+// at returns the path of a service.
 func (d *Discovery[T]) at(service string) (string, error) {
 	if d == nil || d.client == nil {
 		return "", framework.ErrNoClient
@@ -71,7 +71,7 @@ func (d *Discovery[T]) at(service string) (string, error) {
 	return below(d.base, service)
 }
 
-// below is the path of a child whose name somebody has given.
+// below returns the path of a child whose name the caller has given.
 func below(parent, name string) (string, error) {
 	if name == "" || strings.Contains(name, "/") {
 		return "", fmt.Errorf("%w: %q cannot be the name of a node", framework.ErrInvalidPath, name)
@@ -79,20 +79,20 @@ func below(parent, name string) (string, error) {
 	return zkpath.Join(parent, name), nil
 }
 
-// Register makes a node of the instance and waits until it is there, with these data. From then on the node is kept, through
-// lost connections and lost sessions, until [Registration.Unregister]; it also ends with the client, whose
-// dynamic instances then go.
+// Register creates a node for the instance and waits until it is there, with these data. From then on the node is
+// maintained, through lost connections and lost sessions, until [Registration.Unregister]; it also ends with the
+// client, whose dynamic instances then go.
 //
-// Register waits through lost connections and lost sessions until ctx ends, which limits only the call. An
-// instance of the same ID that another session has registered, such as that of a predecessor that was killed,
-// is replaced, in one transaction. Of two that go on living the one that was registered last is there, and
-// the other waits; neither takes it from the other again. A static or permanent instance that is there
-// already is taken over, and gets these data; one that may not be written stays as it is.
+// Register waits through lost connections and lost sessions until ctx ends, which limits only the call. An instance
+// of the same ID that another session has registered, such as a former process's that was killed, is replaced, in one
+// transaction. Of two live processes the last to register has the node, and the other waits; neither replaces the
+// other's node again. An existing static or permanent instance is taken over, and gets these data; if it may not be
+// written it stays as it is.
 //
-// When Register fails, nothing else is left, or the client goes on removing it. Errors: [ErrInvalidInstance];
-// framework.ErrNodeExists if the instance is dynamic, and a static one of the same ID is there;
-// framework.ErrNoAuth and other refusals; ctx's; framework.ErrClosed, framework.ErrNoClient. Register an ID
-// once: two registrations of it through one client share the node.
+// When Register fails, no other node is left, or the client retries its deletion in the background. Errors:
+// [ErrInvalidInstance]; framework.ErrNodeExists if the instance is dynamic, and a static one of the same ID is there;
+// framework.ErrNoAuth and other refusals; ctx's; framework.ErrClosed, framework.ErrNoClient. Register an ID once: two
+// registrations of it through one client share the node.
 func (d *Discovery[T]) Register(ctx context.Context, instance Instance[T]) (*Registration[T], error) {
 	r, err := d.register(ctx, instance)
 	if err != nil {
@@ -101,7 +101,7 @@ func (d *Discovery[T]) Register(ctx context.Context, instance Instance[T]) (*Reg
 	return r, nil
 }
 
-// path is for the text of errors.
+// path returns the path for the text of errors.
 func (d *Discovery[T]) path(service string) string {
 	if d == nil {
 		return ""
@@ -146,7 +146,7 @@ func (d *Discovery[T]) register(ctx context.Context, instance Instance[T]) (*Reg
 // Names returns the names of the services, sorted. A service whose last instance has gone is named until the
 // servers have removed its node, about a minute later. The retry policy limits the attempts.
 //
-// Corresponds to queryForNames, but there it is an error if there is no node at the base path.
+// Corresponds to queryForNames, which however fails if the base path has no node.
 func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
 	if err := d.ready(ctx); err != nil {
 		return nil, wrap(d.path(""), "names", err)
@@ -159,9 +159,9 @@ func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Instances asks for the instances of a service, sorted by the names of their nodes; none is no error. It
-// takes a request for the list, and one for each instance, all at once. Use a [Cache] to ask again and again.
-// What is no instance is left out and logged. The retry policy limits the attempts.
+// Instances reads the instances of a service, sorted by the names of their nodes; an empty result is not an error. It
+// sends a request for the list, and then one for each instance, all in flight together. Use a [Cache] for repeated
+// reads. Nodes that are not instances are left out and logged. The retry policy limits the attempts.
 //
 // Corresponds to queryForInstances.
 func (d *Discovery[T]) Instances(ctx context.Context, service string) ([]Instance[T], error) {
@@ -190,7 +190,7 @@ func (d *Discovery[T]) instances(ctx context.Context, service string) ([]Instanc
 	for i, read := range reads {
 		result, failed := line.Result(read)
 		if failed != nil {
-			if !errors.Is(failed, framework.ErrNoNode) { // it has gone meanwhile
+			if !errors.Is(failed, framework.ErrNoNode) { // the instance is gone by now
 				err = failed
 			}
 			continue
@@ -209,10 +209,10 @@ func (d *Discovery[T]) instances(ctx context.Context, service string) ([]Instanc
 	return all, nil
 }
 
-// Instance asks for one instance. Errors: framework.ErrNoNode if it is not there; [ErrCorrupt]; those of
-// Names. The ID of a [DynamicSequential] instance is here the name of its node.
+// Instance reads one instance. Errors: framework.ErrNoNode if it is missing; [ErrCorrupt]; the errors of Names. The
+// ID of a [DynamicSequential] instance is here the name of its node.
 //
-// Corresponds to queryForInstance, which returns null if it is not there.
+// Corresponds to queryForInstance, which returns null if it is missing.
 func (d *Discovery[T]) Instance(ctx context.Context, service, id string) (Instance[T], error) {
 	i, err := d.instance(ctx, service, id)
 	return i, wrap(d.path(service), "instance", err)
@@ -244,7 +244,7 @@ func (d *Discovery[T]) decode(path string, data []byte, owner int64) (i Instance
 	return decode[T](data, owner)
 }
 
-// report logs what is left out.
+// report logs a node that is left out.
 func (d *Discovery[T]) report(path string, err error) {
 	d.client.Logger().Warn("a service instance cannot be read and is left out", "path", plain.Text(path), "err", err)
 }

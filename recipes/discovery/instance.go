@@ -13,25 +13,25 @@ import (
 
 // Errors of this package. Use errors.Is.
 var (
-	// ErrInvalidInstance says what is wrong with an instance that was to be written. Nothing was written.
+	// ErrInvalidInstance is returned for an instance that cannot be written, with the reason. Nothing was written.
 	ErrInvalidInstance = errors.New("the instance cannot be registered")
-	// ErrCorrupt says that the data of a node are no instance, or that its payload is of another type; or that they
-	// say that the instance is dynamic, and the node belongs to no session, so that it would outlive its process.
+	// ErrCorrupt is returned if the data of a node are not an instance, or its payload is of another type; or if the
+	// instance is dynamic, but the node belongs to no session, so that it would outlive its process.
 	ErrCorrupt = errors.New("the data are no service instance of this type: look who has written them")
-	// ErrNoInstance says that a provider has no instance to choose.
+	// ErrNoInstance is returned if a provider has no instance to choose.
 	ErrNoInstance = errors.New("no instance of the service can be used")
 )
 
-// Type says what becomes of an instance when its process does not unregister it. Corresponds to Curator's
+// Type determines whether an instance outlives its process if that does not unregister it. Corresponds to Curator's
 // ServiceType.
 type Type int8
 
 const (
-	// Dynamic instances are gone when the session is: an ephemeral node.
+	// Dynamic instances end with the session: an ephemeral node.
 	Dynamic Type = iota
 	// Static instances stay: a persistent node.
 	Static
-	// Permanent instances stay, too. Curator's cleaning server deletes old static ones, and not these.
+	// Permanent instances stay, as well. Curator's cleaning server deletes old static ones, but not these.
 	Permanent
 	// DynamicSequential is Dynamic with a number, so that several may have the same ID: an ephemeral
 	// sequential node.
@@ -49,26 +49,25 @@ func (t Type) String() string {
 
 func (t Type) known() bool { return t >= Dynamic && t <= DynamicSequential }
 
-// Instance is one instance of a service. Corresponds to Curator's ServiceInstance. In its JSON what is empty
-// here, except Name and ID, is null.
+// Instance is one instance of a service. Corresponds to Curator's ServiceInstance. In its JSON, empty fields except
+// Name and ID are null.
 type Instance[T any] struct {
 	Name    string // of the service
-	ID      string // of the instance among those of the service; Register makes a UUID if it is empty
+	ID      string // unique in the service; Register makes a UUID if it is empty
 	Address string // a host name or an IP address; nothing is guessed
 	Port    int    // 0: none
 	SSLPort int    // 0: none
 	Payload T
-	// RegistrationTime is in milliseconds. Register takes the present time if it is zero.
+	// RegistrationTime has a precision of a millisecond. Register takes the present time if it is zero.
 	RegistrationTime time.Time
 	Type             Type
 	URISpec          URISpec
-	// Disabled says that the instance is there and is not to be used, as Curator's isEnabled does. Providers
-	// leave it out.
+	// Disabled marks an instance as not to be used, like Curator's isEnabled. Providers leave it out.
 	Disabled bool
 }
 
-// URI is what URISpec makes of the instance; values, which may be nil, replace and add fields. Corresponds to
-// Curator's buildUriSpec.
+// URI returns the URI that URISpec forms for the instance; values, which may be nil, replace and add fields.
+// Corresponds to Curator's buildUriSpec.
 func (i Instance[T]) URI(values map[string]string) string {
 	return i.URISpec.build(func(field string) string {
 		if v, ok := values[field]; ok {
@@ -109,7 +108,7 @@ func (i Instance[T]) field(name string) string {
 	return ""
 }
 
-// millis is a time as Java counts it; the zero time is 0.
+// millis returns a time in Java's milliseconds; the zero time is 0.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -124,7 +123,7 @@ func fromMillis(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// completed is the instance with what Register fills in.
+// completed returns the instance with the fields that Register fills in.
 func (i Instance[T]) completed() Instance[T] {
 	if i.ID == "" {
 		i.ID = zkpath.NewGUID()
@@ -136,7 +135,7 @@ func (i Instance[T]) completed() Instance[T] {
 	return i
 }
 
-// check says what is wrong with an instance that is to be written.
+// check returns an error if an instance cannot be written.
 func (i Instance[T]) check() error {
 	invalid := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %w", ErrInvalidInstance, fmt.Errorf(format, args...))

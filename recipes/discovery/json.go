@@ -15,7 +15,7 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// wire is an instance as Curator's JsonInstanceSerializer writes it: these keys, in this order.
+// wire is an instance in the layout of Curator's JsonInstanceSerializer: these keys, in this order.
 type wire struct {
 	Name             string          `json:"name"`
 	ID               string          `json:"id"`
@@ -33,7 +33,7 @@ type wireSpec struct {
 	Parts []part `json:"parts"`
 }
 
-// encode is the instance's data. class is the Java class of its payload, or empty.
+// encode returns the instance's data. class is the Java class of its payload, or empty.
 func encode[T any](i Instance[T], class string) ([]byte, error) {
 	if err := i.check(); err != nil {
 		return nil, err
@@ -67,8 +67,8 @@ func unlessZero[V comparable](v V) *V {
 	return &v
 }
 
-// decode reads what a client of any language has written. As Java does, it ignores keys that it does not
-// know, needs none, and takes no other spelling of a key for it. owner is the session of the node, 0 for none.
+// decode decodes an instance that a client of any language wrote. As in Java, unknown keys are ignored, none is
+// required, and keys are matched exactly. owner is the session of the node, 0 for none.
 func decode[T any](data []byte, owner int64) (i Instance[T], err error) {
 	if i, err = read[T](data, owner); err != nil {
 		return Instance[T]{}, fmt.Errorf("%w: %w", ErrCorrupt, plain.Error(err))
@@ -94,7 +94,7 @@ func read[T any](data []byte, owner int64) (i Instance[T], err error) {
 		{"registrationTimeUTC", &ms}, {"serviceType", &typeName}, {"uriSpec", &spec}, {"enabled", &enabled},
 	} {
 		if text, ok := fields[f.key]; ok {
-			if err := json.Unmarshal(text, f.into); err != nil { // null leaves what there is
+			if err := json.Unmarshal(text, f.into); err != nil { // null leaves the value unchanged
 				return i, fmt.Errorf("%s: %w", f.key, err)
 			}
 		}
@@ -167,7 +167,7 @@ func encodePayload[T any](payload T, class string) (json.RawMessage, error) {
 	return append(head, text[1:]...), nil
 }
 
-// decodePayload takes off what Jackson says about the type.
+// decodePayload decodes a payload without Jackson's type information.
 func decodePayload[T any](text json.RawMessage, into *T) error {
 	if raw, ok := any(into).(*json.RawMessage); ok {
 		*raw = bytes.Clone(text)
@@ -212,8 +212,8 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
-// asJackson is JSON with the escapes that Jackson makes: control characters in capital letters, and what is
-// above U+FFFF as two surrogates.
+// asJackson returns JSON with Jackson's escapes: control characters with capital hex digits, and code points above
+// U+FFFF as two surrogates.
 func asJackson(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for at := 0; at < len(text); {

@@ -10,15 +10,15 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// Strategy is how a provider chooses among the instances that can be used.
+// Strategy determines how a provider chooses among the usable instances.
 type Strategy int8
 
 const (
-	// RoundRobin takes one after the other, by the names of their nodes, beginning with any.
+	// RoundRobin takes one after the other, by the names of their nodes, beginning with a random one.
 	RoundRobin Strategy = iota
 	// Random takes any of them.
 	Random
-	// Sticky stays with one for as long as that can be used, and then takes any other.
+	// Sticky takes the same one for as long as it is usable, and then any other.
 	Sticky
 )
 
@@ -34,8 +34,8 @@ func (s Strategy) String() string {
 	return fmt.Sprintf("Strategy(%d)", int8(s))
 }
 
-// ProviderOption changes what [NewProvider] makes.
-// If one is given several times the last counts, unless it says otherwise.
+// ProviderOption configures [NewProvider]. If one is given several times the last counts, unless documented
+// otherwise.
 type ProviderOption func(*providing) error
 
 type providing struct {
@@ -45,7 +45,7 @@ type providing struct {
 	filters  []any // func(Instance[T]) bool each
 }
 
-// WithStrategy says how the provider chooses. Default: [RoundRobin].
+// WithStrategy sets how the provider chooses. Default: [RoundRobin].
 func WithStrategy(s Strategy) ProviderOption {
 	return func(p *providing) error {
 		if s < RoundRobin || s > Sticky {
@@ -56,8 +56,8 @@ func WithStrategy(s Strategy) ProviderOption {
 	}
 }
 
-// WithDownAfter says after how many errors an instance is left alone, and how long after the first of them it
-// is tried again. Default: 2 errors, 30 seconds. Corresponds to DownInstancePolicy.
+// WithDownAfter sets after how many errors an instance is down, and how long after the first of them it is tried
+// again. Default: 2 errors, 30 seconds. Corresponds to DownInstancePolicy.
 func WithDownAfter(errors int, rest time.Duration) ProviderOption {
 	return func(p *providing) error {
 		if errors < 1 || rest <= 0 {
@@ -69,8 +69,8 @@ func WithDownAfter(errors int, rest time.Duration) ProviderOption {
 	}
 }
 
-// WithFilter leaves out the instances that keep does not approve. keep must not block. Given several times, an instance
-// is used if all of them approve it.
+// WithFilter leaves out the instances for which keep returns false. keep must not block. Given several times, an
+// instance is used if all of them return true.
 func WithFilter[T any](keep func(Instance[T]) bool) ProviderOption {
 	return func(p *providing) error {
 		if keep == nil {
@@ -81,8 +81,8 @@ func WithFilter[T any](keep func(Instance[T]) bool) ProviderOption {
 	}
 }
 
-// Provider chooses instances out of a [Cache]. It starts nothing and need not be closed; the cache is its
-// caller's. Safe for concurrent use.
+// Provider chooses instances from a [Cache]. It starts nothing and need not be closed; closing the cache is up to the
+// caller. Safe for concurrent use.
 //
 // Corresponds to Curator's ServiceProvider.
 type Provider[T any] struct {
@@ -95,7 +95,7 @@ type Provider[T any] struct {
 	faults map[place]fault
 }
 
-// place is what an error was about: an instance at an address. One that registers again is another.
+// place identifies an instance for counting its errors. Registering again makes a new place.
 type place struct {
 	id, address   string
 	port, sslPort int
@@ -139,8 +139,8 @@ func NewProvider[T any](c *Cache[T], opts ...ProviderOption) (*Provider[T], erro
 	return p, nil
 }
 
-// Instance chooses one of [Provider.Instances]. If there is none the error matches [ErrNoInstance] and says
-// why. It neither waits nor sends anything: wait for the cache first.
+// Instance chooses one of [Provider.Instances]. If there is none the error matches [ErrNoInstance] and includes the
+// reason. It neither waits nor sends anything: wait for the cache first.
 func (p *Provider[T]) Instance() (Instance[T], error) {
 	usable, why := p.usable()
 	if len(usable) == 0 {
@@ -159,7 +159,7 @@ func (p *Provider[T]) Instance() (Instance[T], error) {
 		}
 	case RoundRobin:
 		if p.last == "" {
-			break // else all clients would begin with the same
+			break // otherwise all clients would begin with the same instance
 		}
 		chosen = usable[0]
 		for _, e := range usable {
@@ -173,16 +173,15 @@ func (p *Provider[T]) Instance() (Instance[T], error) {
 	return chosen.instance, nil
 }
 
-// Instances returns the instances that can be used: those that are enabled, that the filters approve, and
-// that are not down. Corresponds to getAllInstances.
+// Instances returns the usable instances: enabled, approved by the filters, and not down. Corresponds to
+// getAllInstances.
 func (p *Provider[T]) Instances() []Instance[T] {
 	usable, _ := p.usable()
 	return instancesOf(usable)
 }
 
-// NoteError says that the instance could not be used. After as many errors as WithDownAfter says it is down:
-// it is not chosen any more, until the time since the first of them has passed, or until it has registered
-// anew.
+// NoteError records that the instance could not be used. After as many errors as set by WithDownAfter it is down: it
+// is not chosen until the time since the first of them has passed, or until it has registered again.
 func (p *Provider[T]) NoteError(i Instance[T]) {
 	if p == nil || p.faults == nil {
 		return
@@ -203,7 +202,7 @@ func (p *Provider[T]) NoteError(i Instance[T]) {
 	p.faults[placeOf(i)] = f
 }
 
-// usable are the instances that can be used, by name, and why there is none.
+// usable returns the usable instances, by name, and the reason for their absence.
 func (p *Provider[T]) usable() (usable []entry[T], why string) {
 	if p == nil || p.cache == nil {
 		return nil, "the provider was not made by NewProvider"

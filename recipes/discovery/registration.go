@@ -9,8 +9,7 @@ import (
 	"github.com/go-curator/curator/recipes/node"
 )
 
-// Registration is an instance that is registered, from [Discovery.Register] until Unregister. Safe for
-// concurrent use.
+// Registration is a registered instance, from [Discovery.Register] until Unregister. Safe for concurrent use.
 type Registration[T any] struct {
 	discovery *Discovery[T]
 	keeper    *node.Keeper
@@ -23,7 +22,7 @@ func (r *Registration[T]) ID() string { return r.first.ID }
 // Path returns the path of its node.
 func (r *Registration[T]) Path() string { return r.keeper.Path() }
 
-// Status says whether its node is there, as node.Keeper.Status does.
+// Status returns the status of its node, as node.Keeper.Status does.
 func (r *Registration[T]) Status() node.Status { return r.keeper.Status() }
 
 // Follow yields the status and all its changes, as node.Keeper.Follow does.
@@ -31,13 +30,13 @@ func (r *Registration[T]) Follow(ctx context.Context) iter.Seq2[node.Status, err
 	return r.keeper.Follow(ctx)
 }
 
-// Update gives the instance other data, now and whenever its node is made anew, and waits until the node has
-// them: through lost connections and lost sessions. When ctx ends, the registration goes on with it. The name
-// and the type cannot be changed, nor can the ID; an empty ID and a zero time stand for what was registered.
+// Update sets the instance's data, now and whenever its node is recreated, and waits until the node has them: through
+// lost connections and lost sessions. When ctx ends, the registration still sets them. The name and the type cannot
+// be changed, nor can the ID; an empty ID and a zero time stand for the registered ones.
 //
-// Errors: [ErrInvalidInstance]; what the server refuses, after which the instance is what it was; ctx's;
-// node.ErrClosed after Unregister; framework.ErrClosed. What other clients write into the node stays there
-// until the next Update, or until the node has to be made anew.
+// Errors: [ErrInvalidInstance]; a refusal of the server, after which the instance is unchanged; ctx's; node.ErrClosed
+// after Unregister; framework.ErrClosed. Data that other clients write into the node stay there until the next
+// Update, or until the node has to be recreated.
 //
 // Corresponds to updateService.
 func (r *Registration[T]) Update(ctx context.Context, instance Instance[T]) error {
@@ -65,13 +64,12 @@ func (r *Registration[T]) update(ctx context.Context, instance Instance[T]) erro
 	return r.keeper.SetData(ctx, data)
 }
 
-// Unregister takes the instance's node away for certain, of whatever type, and waits until the servers have
-// confirmed it. If ctx ends before, the error says so, and the client goes on; another Unregister waits for
-// the same. A successor's node with the same ID stays.
+// Unregister deletes the instance's node for certain, of whatever type, and waits until the servers have confirmed
+// it. If ctx ends before, Unregister returns its error, and the client continues in the background; another
+// Unregister waits for the same. A successor's node with the same ID stays.
 //
-// Other errors: that of a server that refuses to delete the node; framework.ErrClosed if the client was closed
-// before, with whose session dynamic instances go. To leave a static instance in place, do not call
-// Unregister.
+// Other errors: a server's refusal to delete the node; framework.ErrClosed if the client was closed before, with
+// whose session dynamic instances go. To leave a static instance in place, do not call Unregister.
 //
 // Corresponds to unregisterService.
 func (r *Registration[T]) Unregister(ctx context.Context) error {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// URISpec is the form of an instance's URI: text with fields in braces, such as
-// "{scheme}://{address}:{port}/status". The fields are scheme (https if the instance has an SSL port, else
-// http), name, id, address, port, ssl-port, registration-time-utc, service-type, [ and ] (which stand for
-// braces), and those that [Instance.URI] is given. A field that is not known, or has no value, is empty. Where the URI
-// has its host, an IPv6 address is in brackets; Curator adds none.
+// URISpec is the form of an instance's URI: text with fields in braces, such as "{scheme}://{address}:{port}/status".
+// The fields are scheme (https if the instance has an SSL port, else http), name, id, address, port, ssl-port,
+// registration-time-utc, service-type, [ and ] (which stand for braces), and the values given to [Instance.URI]. An
+// unknown field, or one without a value, is empty. In the URI's host, an IPv6 address is in brackets; Curator adds
+// none.
 //
 // Corresponds to Curator's UriSpec.
 type URISpec string
@@ -24,7 +24,7 @@ type part struct {
 
 var errBraces = errors.New("a field ends with its brace, and there is no brace in it")
 
-// parts takes the text apart, as Curator does.
+// parts splits the spec, as Curator does.
 func (u URISpec) parts() (all []part, err error) {
 	all = []part{}
 	for rest := string(u); rest != ""; {
@@ -51,10 +51,10 @@ func (u URISpec) parts() (all []part, err error) {
 	return all, nil
 }
 
-// trimmed is what Java's trim makes of a text.
+// trimmed returns the result of Java's trim.
 func trimmed(s string) string { return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' }) }
 
-// specOf is the text of parts.
+// specOf returns the spec of the parts.
 func specOf(parts []part) (URISpec, error) {
 	var text strings.Builder
 	for _, p := range parts {
@@ -79,8 +79,8 @@ func specOf(parts []part) (URISpec, error) {
 	return URISpec(text.String()), nil
 }
 
-// address is one in a URI: an IPv6 address, which may have its brackets, is in them where the URI has its host, and its
-// zone then has its percent sign escaped.
+// address returns an address for a URI. An IPv6 address, with or without brackets, gets them in the URI's host, where
+// the percent sign of its zone is escaped.
 func address(a string, host bool) string {
 	bare := strings.Trim(a, "[]")
 	if at, err := netip.ParseAddr(bare); err != nil || !at.Is6() {

@@ -10,20 +10,20 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// EventType is what an [Event] reports.
+// EventType is the type of an [Event].
 type EventType int8
 
 const (
-	// Joined says that Member has joined.
+	// Joined means that Member has joined.
 	Joined EventType = iota + 1
-	// Left says that Member, as it was last known, is gone.
+	// Left means that Member, as last read, is gone.
 	Left
-	// Changed says that the data of Member were set.
+	// Changed means that the data of Member were set.
 	Changed
-	// Current says that all that has happened until now has been told.
+	// Current means that all changes until now have been reported.
 	Current
-	// Outdated says that this is not so any more: there is no connection. Until the next Current others may
-	// have come or gone.
+	// Outdated means that the reported members are not current any more: the connection is lost. Until the next
+	// Current other members may have joined or left.
 	Outdated
 )
 
@@ -37,7 +37,7 @@ func (t EventType) String() string {
 // Event is one event of a group.
 type Event struct {
 	Type   EventType
-	Member Info // of Joined, Left and Changed
+	Member Info // for Joined, Left and Changed
 }
 
 // String returns a printable text: unprintable characters, in names that others have chosen, are escaped.
@@ -48,13 +48,13 @@ func (e Event) String() string {
 	return plain.Text(e.Member.ID) + " " + e.Type.String()
 }
 
-// Follow yields what happens, in order: first Joined for every member that is known and Current, if that is
-// so, and then every change that was read, until the loop is left or ctx ends. Applied to an empty set they
-// make the set of members. A member that has left and joined again, also while there was no connection, is
-// reported as both. (A member that came and went between two reads cannot be reported.) The group does not
-// wait for the loop: what the loop has not taken yet is kept.
+// Follow yields events, in order: first Joined for every known member, and Current if they are current, and then
+// every change that was read, until the loop is left or ctx ends. Applied to an empty set they make the set of
+// members. A member that has left and joined again, also without a connection, is reported as both. (A member that
+// joined and left between two reads cannot be reported.) The group does not wait for the loop: events that the loop
+// has not taken yet are kept.
 //
-// An error is the last thing that is yielded: ctx's, framework.ErrClosed, or cache.ErrClosed after Close.
+// The last yield may be an error: ctx's, framework.ErrClosed, or cache.ErrClosed after Close.
 func (g *Group) Follow(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if err := line.Ready(ctx, g.client, nil); err != nil {
@@ -109,8 +109,8 @@ func (g *Group) unfollow(news *flow.Queue[Event]) {
 
 func (g *Group) wrap(verb string, err error) error { return line.Wrap("group", g.path, verb, err) }
 
-// difference is what leads from one set of members to another: first who has left, then who has joined, in
-// order, and then whose data were set.
+// difference returns the events from one set of members to another: first those that left, then those that joined, in
+// order, and then changed data.
 func difference(before, after []Info) (news []Event) {
 	now, then := map[string]Info{}, map[string]Info{}
 	for _, m := range after {

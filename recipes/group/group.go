@@ -18,20 +18,19 @@ import (
 	"github.com/go-curator/curator/recipes/node"
 )
 
-// Info is one member.
+// Info describes one member.
 type Info struct {
 	ID   string
 	Data []byte // shared: do not change it
-	// Czxid is the transaction with which it joined: another one each time. SessionID is the session that its
-	// node belongs to.
+	// Czxid is the transaction in which it joined, a new one each time. SessionID is the session of its node.
 	Czxid, SessionID int64
-	// DataErr says why Data is missing: framework.ErrDataTooLarge if there are more than
+	// DataErr is the reason why Data is missing: framework.ErrDataTooLarge if there are more than
 	// framework.ContenderDataLimit.
 	DataErr error
 	mzxid   int64
 }
 
-// Group is who is in the group at a path. Safe for concurrent use.
+// Group reports the members of the group at a path. Safe for concurrent use.
 type Group struct {
 	client *framework.Client
 	path   string
@@ -41,15 +40,15 @@ type Group struct {
 
 	mu        sync.Mutex
 	changed   flow.Signal // a field below has changed
-	members   []Info      // by their Czxid: in the order in which they have joined
+	members   []Info      // by Czxid: in the order of joining
 	current   bool
 	strangers map[string]int64 // nodes that belong to no session, by name, with their czxids
 	followers map[*flow.Queue[Event]]struct{}
-	over      error // why nothing changes any more
+	over      error // the error that has ended the updates
 }
 
-// Watch begins to follow the group at path and returns at once. The path need not exist. Close the group when
-// you are done; it also ends with its client.
+// Watch starts to follow the group at path in the background. The path need not exist. Close the group when you are
+// done; it also ends with its client.
 //
 // Errors: framework.ErrNoClient, framework.ErrInvalidPath (also for the root).
 func Watch(client *framework.Client, path string) (*Group, error) {
@@ -61,7 +60,7 @@ func watch(client *framework.Client, path string) (*Group, error) {
 	if err := line.Check(client, path); err != nil {
 		return nil, err
 	}
-	// The events are only what wakes: a few will do.
+	// The events only wake the goroutine: a small buffer will do.
 	c, err := cache.NewPathChildren(client, path, cache.WithBuffer(1))
 	if err != nil {
 		return nil, err
@@ -87,9 +86,8 @@ func (g *Group) Close() error {
 	return g.cache.Close()
 }
 
-// Members returns the members in the order in which they have joined, and whether that is current. If it is
-// not, there is no connection, or what has changed meanwhile is still being read: then they are those that
-// were known before.
+// Members returns the members in the order of joining, and whether they are current. They are not current without a
+// connection, and until changes from that time have been read: then they are the last known ones.
 func (g *Group) Members() (members []Info, current bool) {
 	if g.cache == nil {
 		return nil, false
@@ -100,9 +98,9 @@ func (g *Group) Members() (members []Info, current bool) {
 	return slices.Clone(g.members), g.current
 }
 
-// WaitFor waits until there are at least n members, by current knowledge, and returns them. When ctx ends
-// before, the error matches ctx.Err(). Other errors: framework.ErrNoAuth if the client may not read the
-// group; framework.ErrClosed; cache.ErrClosed after Close.
+// WaitFor waits until there are at least n members, while the members are current, and returns them. When ctx ends
+// before, the error matches ctx.Err(). Other errors: framework.ErrNoAuth if the client may not read the group;
+// framework.ErrClosed; cache.ErrClosed after Close.
 func (g *Group) WaitFor(ctx context.Context, n int) ([]Info, error) {
 	members, err := g.waitFor(ctx, n)
 	return members, line.Wrap("group", g.path, "wait for members", err)
@@ -113,7 +111,7 @@ func (g *Group) waitFor(ctx context.Context, n int) ([]Info, error) {
 		return nil, err
 	}
 	for {
-		// First of all what is known is to be current: that may fail for good.
+		// The members have to be current first, which may be impossible.
 		if err := g.cache.WaitSynced(ctx); err != nil {
 			return nil, err
 		}
@@ -138,11 +136,11 @@ func (g *Group) waitFor(ctx context.Context, n int) ([]Info, error) {
 	}
 }
 
-// run looks whenever the cache says that something has changed, and when it is in sync again.
+// run looks whenever the cache reports a change, and when it is in sync again.
 func (g *Group) run(ctx context.Context) {
 	var syncing sync.WaitGroup
 	defer syncing.Wait()
-	waits := make(chan struct{}, 1) // full while somebody waits for sync
+	waits := make(chan struct{}, 1) // full while a goroutine waits for sync
 	var over error
 	for _, err := range g.cache.Events(ctx) {
 		if err != nil {
@@ -172,8 +170,8 @@ func (g *Group) run(ctx context.Context) {
 	g.end(over)
 }
 
-// look compares what the cache shows with what is known, and tells those who follow. It returns whether that
-// is current.
+// look compares the cache with the last known members, and sends the differences to the followers. It reports whether
+// the members are current.
 func (g *Group) look() (current bool) {
 	current, strangers := g.compare()
 	for _, path := range strangers {
@@ -183,7 +181,7 @@ func (g *Group) look() (current bool) {
 	return current
 }
 
-// compare is look; it returns the nodes of no session that are new.
+// compare is look; it returns the new nodes without a session.
 func (g *Group) compare() (current bool, strangers []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -192,7 +190,7 @@ func (g *Group) compare() (current bool, strangers []string) {
 	}
 	reported := g.strangers
 	g.strangers = map[string]int64{}
-	// In this order: what is read then is at least as new as what is said of it.
+	// In this order: then the nodes are at least as new as current claims.
 	current = g.client.State().State.IsConnected() && g.cache.Progress().Synced && !g.unreadable()
 	known := map[string]Info{}
 	for _, m := range g.members {
@@ -231,7 +229,7 @@ func (g *Group) compare() (current bool, strangers []string) {
 	return current, strangers
 }
 
-// unreadable says whether the client may not list the members.
+// unreadable reports whether the client may not list the members.
 func (g *Group) unreadable() bool {
 	for path := range g.cache.Failures() { // parents come first
 		return path == g.path
@@ -239,7 +237,7 @@ func (g *Group) unreadable() bool {
 	return false
 }
 
-// tell gives news to those who follow, and wakes those who wait. mu is held.
+// tell sends events to the followers, and wakes the waiters. mu is held.
 func (g *Group) tell(news []Event) {
 	for f := range g.followers {
 		for _, event := range news {
@@ -256,18 +254,18 @@ func (g *Group) end(why error) {
 	g.changed.Fire()
 }
 
-// Member is a member of a group, which sees the others.
+// Member is a member of a group, with a view of the other members.
 type Member struct {
 	*Group
 	keeper *node.Keeper
 	id     string
 }
 
-// Join makes the process a member of the group at path, in the background, with these data; nil data are the
-// client's default data. Missing parents are made as containers. The id is the name of the member's node: if
-// another session has it, such as that of a predecessor that was killed, the member waits until that is gone,
-// or replaces it at once, with the option node.WithTakeover. Options that make a node of no session (a persistent
-// node.WithMode, node.WithTTL) are refused: no process's end would take the member away.
+// Join makes the process a member of the group at path, in the background, with these data; nil data are the client's
+// default data. Missing parents are made as containers. The id is the name of the member's node: if another session
+// has it, such as a former process's that was killed, the member waits until the node is gone, or replaces it
+// immediately, with the option node.WithTakeover. Options that make a node of no session (a persistent node.WithMode,
+// node.WithTTL) are refused: such a node would not end with the process.
 //
 // Errors, each before anything is started: framework.ErrNoClient, framework.ErrInvalidPath, also if the id
 // cannot be a name, framework.ErrInvalidOption.
@@ -297,7 +295,7 @@ func join(client *framework.Client, path, id string, data []byte, opts []node.Op
 	return m, nil
 }
 
-// ephemeralOnly is a node.Option that refuses those before it if they make a node of no session.
+// ephemeralOnly is a node.Option that refuses the options before it if they make a node of no session.
 func ephemeralOnly[C interface{ Persistent() bool }](keeper C) error {
 	if keeper.Persistent() {
 		return fmt.Errorf("%w: a member's node goes with its session; leave out WithTTL, and WithMode if it is persistent",
@@ -312,15 +310,15 @@ func (m *Member) ID() string { return m.id }
 // Joined waits until the member's node is there, as node.Keeper.WaitCreated does.
 func (m *Member) Joined(ctx context.Context) error { return m.keeper.WaitCreated(ctx) }
 
-// SetData gives the member other data, as node.Keeper.SetData does. Corresponds to GroupMember.setThisData.
+// SetData sets the member's data, as node.Keeper.SetData does. Corresponds to GroupMember.setThisData.
 func (m *Member) SetData(ctx context.Context, data []byte) error { return m.keeper.SetData(ctx, data) }
 
-// Status says whether the member's own node is there, as node.Keeper.Status does.
+// Status returns the status of the member's own node, as node.Keeper.Status does.
 func (m *Member) Status() node.Status { return m.keeper.Status() }
 
-// Leave ends the membership: it takes the member's node away for certain and waits for that, as
-// node.Keeper.Close does, and closes the group. If ctx ends before, the error says so, and the node is
-// removed in the background. Another Leave waits for the same.
+// Leave ends the membership: it deletes the member's node for certain and waits for that, as node.Keeper.Close does,
+// and closes the group. If ctx ends before, Leave returns its error, and the node is deleted in the background.
+// Another Leave waits for the same.
 func (m *Member) Leave(ctx context.Context) error {
 	err := m.keeper.Close(ctx)
 	_ = m.Group.Close()

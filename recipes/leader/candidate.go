@@ -13,23 +13,23 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// candidate is what a latch and a selector have in common: the node in the queue, and what is known of it.
+// candidate is the common part of a latch and a selector: the node in the line, and its state.
 type candidate struct {
 	line line.Line
 	err  error // the mistake in NewSelector's arguments
 
 	mu       sync.Mutex
 	changed  flow.Signal // fired after each change below
-	term     *Term       // the present term, perhaps just ended; nil if none
-	refusals int         // attempts to join that failed for a reason that does not pass by itself
-	joinErr  error       // why the last attempt to join failed; nil if it did not
-	idle     error       // why this takes no part in the election; nil while it does
+	term     *Term       // the present term, which may just have ended; nil if none
+	refusals int         // attempts to join that failed with a lasting refusal
+	joinErr  error       // the error of the last attempt to join; nil if it succeeded
+	idle     error       // why the candidate takes no part in the election; nil while it does
 	place    *line.Position
-	epoch    int64 // the session in which place is
+	epoch    int64 // of the session of place
 
 	role               Role // according to the reading with the number recorded
 	since              time.Time
-	readings, recorded uint64 // begun so far; the number of the one that set role
+	readings, recorded uint64 // begun so far; the number of the reading that set role
 }
 
 func (c *candidate) init(idle error) {
@@ -43,7 +43,7 @@ func (c *candidate) init(idle error) {
 	}
 }
 
-// change runs f under mu, wakes those that wait for changed, and updates the role.
+// change runs f under mu, wakes the waiters for changed, and updates the role.
 func (c *candidate) change(f func()) {
 	c.mu.Lock()
 	f()
@@ -52,8 +52,7 @@ func (c *candidate) change(f func()) {
 	c.Health()
 }
 
-// join waits in the queue until its node is the first. The term that it returns has not been announced yet:
-// see began.
+// join waits in the line until its node is the first. It returns a term that has not been announced yet: see began.
 func (c *candidate) join(ctx context.Context) (*Term, error) {
 	ref := &termRef{}
 	acquire := func(ctx context.Context) (*line.Grant, error) { return c.line.Acquire(termValues{ctx, ref}) }
@@ -97,7 +96,7 @@ func (c *candidate) setIdle(why error) {
 	c.change(func() { c.idle, c.place, c.joinErr = why, nil, nil })
 }
 
-// current returns the present term; nil if there is none, or if it is over.
+// current returns the present term; nil if there is none, or if it has ended.
 func (c *candidate) current() *Term {
 	c.mu.Lock()
 	t := c.term
@@ -108,9 +107,9 @@ func (c *candidate) current() *Term {
 	return t
 }
 
-// remove starts the deletion of grant's node after its last term, and does not wait for it. It returns nil if
-// the node is gone, or goes with its session: cause is ErrNodeDeleted itself then, since one that only matches that may
-// be of the context that ended the term, which is perhaps that of another lock.
+// remove starts the deletion of grant's node after its last term, and does not wait for it. It returns nil if the
+// node is gone, or goes with its session. The former is certain only if cause is ErrNodeDeleted itself: an error that
+// matches it may be the cause of the context that ended the term, and so about the node of another lock.
 func remove(grant *line.Grant, cause error) *framework.Pending[struct{}] {
 	if cause == ErrNodeDeleted || grant.Session.Client().Err() != nil {
 		return nil
@@ -131,15 +130,15 @@ func rejoinDelay(n int) time.Duration {
 	return chance.UpTo(min(100*time.Millisecond<<min(n-1, 10), 10*time.Second))
 }
 
-// Participant is a node of an election: that of the leader or of a waiter, with any client, in Go or Java.
+// Participant is a node of an election, the leader's or a waiter's, of any client, in Go or Java.
 type Participant struct {
-	// ID is the participant's name for itself, see [WithID]; "" if this client has no permission to read the
-	// node. Anybody may have written it: quote it where control characters could do harm.
+	// ID is the participant's name for itself, see [WithID]; "" if this client has no permission to read the node.
+	// Any client may have written it: quote it where control characters could do harm.
 	ID     string
-	Leader bool // it is the first in the queue: it leads, or is about to
-	// The other fields are as in Participant of package mutex. Name and Path are those of the node. SessionID
-	// is the session that owns the node. Czxid is the fencing token of its term. Since is when it joined, by
-	// the server's clock. DataErr says why ID is missing, if it is too long.
+	Leader bool // the first in the line: it leads, or is about to
+	// The other fields are as in Participant of package mutex. Name and Path identify the node. SessionID is the
+	// session that owns the node. Czxid is the fencing token of its term. Since is the time of its joining, by the
+	// server's clock. DataErr is the reason why ID is missing, if it is too long.
 	Name, Path       string
 	SessionID, Czxid int64
 	Since            time.Time
@@ -171,14 +170,14 @@ func (c *candidate) Path() string { return c.line.Dir }
 // HasLeadership reports whether this participant certainly leads now, computed from the clock.
 func (c *candidate) HasLeadership() bool { return c.current() != nil }
 
-// Participants returns the leader first and then the waiters, in the order of the queue. It lists the
-// children and then reads each node, 64 in one request. The result may be outdated when it returns. Errors:
-// those of every read.
+// Participants returns the leader first and then the waiters, in the order of the line. It lists the children and
+// then reads each node, 64 in one request. The result may be outdated when it returns. It returns the errors of every
+// read.
 func (c *candidate) Participants(ctx context.Context) ([]Participant, error) {
 	return c.participants(ctx, 0)
 }
 
-// Leader returns the first in the queue, which leads or is about to; false if the queue is empty.
+// Leader returns the first in the line, which leads or is about to; false if the line is empty.
 func (c *candidate) Leader(ctx context.Context) (Participant, bool, error) {
 	return line.First(c.participants(ctx, 1))
 }

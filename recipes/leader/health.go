@@ -15,8 +15,8 @@ type Role int8
 const (
 	// Idle: takes no part. The latch has left, or the selector is not running.
 	Idle    Role = iota
-	Unknown      // joining the queue, or without a connection
-	// Following: waits in the queue behind others, with a connection.
+	Unknown      // joining the line, or without a connection
+	// Following: waits in the line behind others, with a connection.
 	Following
 	// Leading: certainly leads.
 	Leading
@@ -33,10 +33,10 @@ func (r Role) String() string {
 type Health struct {
 	Role  Role
 	Since time.Time // when this role began
-	// Ahead is set for Following: how many participants were ahead when it last listed the queue. It lists
-	// when it begins to wait, and whenever the participant right ahead leaves.
+	// Ahead is set for Following: the number of participants ahead when it last listed the line. It lists when it
+	// begins to wait, and whenever the participant right ahead leaves.
 	Ahead int
-	// Err is set for Unknown and Idle, and says why.
+	// Err is the reason for the role; set for Unknown and Idle.
 	Err error
 }
 
@@ -51,9 +51,9 @@ func (h Health) String() string {
 	return text
 }
 
-// Check returns nil while the participant leads or follows, and while its role has been Unknown for no longer
-// than tolerance. Otherwise the error says what is wrong. With a tolerance of one session timeout a readiness
-// probe does not flap when a server restarts.
+// Check returns nil while the participant leads or follows, and while its role has been Unknown for no longer than
+// tolerance. Otherwise the error is the reason. With a tolerance of one session timeout a readiness probe does not
+// flap when a server restarts.
 func (h Health) Check(tolerance time.Duration) error {
 	switch h.Role {
 	case Leading, Following:
@@ -69,7 +69,7 @@ func (h Health) Check(tolerance time.Duration) error {
 
 var errJoining = errors.New("still joining the election")
 
-// Health returns the state of the participant, without asking the servers.
+// Health returns the state of the participant, without a request.
 func (c *candidate) Health() Health {
 	// Several goroutines call this at a time, and the user's code may delay one of them. A reading that began
 	// before the last recorded reading is outdated: read again.
@@ -85,7 +85,7 @@ type reading struct {
 	idle    error
 	joinErr error
 	place   *line.Position
-	placed  int64 // the session in which place is
+	placed  int64 // of the session of place
 	leading bool
 	state   framework.State
 	epoch   int64

@@ -31,8 +31,8 @@ type Listener struct {
 	OnNotLeader func(*Term, error) // called at its end, with the cause of its context
 }
 
-// CloseMode says whether OnNotLeader is called when a term ends because the latch leaves the election. The
-// term's context ends in either case. Corresponds to LeaderLatch.CloseMode.
+// CloseMode sets whether OnNotLeader is called when a term ends because the latch leaves the election. The term's
+// context ends in either case. Corresponds to LeaderLatch.CloseMode.
 type CloseMode int8
 
 const (
@@ -62,15 +62,15 @@ type Latch struct {
 	cancel  context.CancelFunc
 	done    chan struct{}                // closed when the goroutines have ended
 	last    *line.Grant                  // the node that led last; set before done is closed
-	deleted *framework.Pending[struct{}] // the removal of last, nil if gone anyway; set before done is closed
+	deleted *framework.Pending[struct{}] // the deletion of last, nil if gone anyway; set before done is closed
 	anyway  error                        // why it was gone anyway; set before done is closed
 	mode    CloseMode                    // set before ctx ends, guarded by mu
 }
 
 // NewLatch joins the election at path in the background. The node at path is for this election only. The
 // latch takes part until Leave or Close, or until the client is closed (or the session ends, if client is the
-// view of a session). It keeps its place in the queue through lost connections. After a lost session or a
-// deleted node it rejoins at the end of the queue. If joining fails (ErrNoAuth, ErrSequenceExhausted, …), it
+// view of a session). It keeps its place in the line through lost connections. After a lost session or a
+// deleted node it rejoins at the end of the line. If joining fails (ErrNoAuth, ErrSequenceExhausted, …), it
 // tries again, less and less often, at last about every 10 s. [Latch.Await] and [Latch.Health] report such
 // failures.
 //
@@ -95,15 +95,14 @@ func NewLatch(client *framework.Client, path string, opts ...Option) (*Latch, er
 	return l, nil
 }
 
-// Await waits until the latch leads and returns the term, at once if the latch leads already. After the term
-// has ended call Await for the next term. ctx limits only the wait: the term outlives it.
+// Await waits until the latch leads and returns the term, immediately if the latch leads already. After the term has
+// ended call Await for the next term. ctx limits only the wait: the term outlives it.
 //
-// When ctx ends, Await returns at once and the latch stays in the queue. The error matches ctx.Err(),
-// context.Cause(ctx), and the failure that keeps the latch from joining, if there is one. Await waits through
-// lost connections and lost sessions. If the latch fails to join while Await waits, for a reason that does
-// not pass by itself (ErrNoAuth, ErrSequenceExhausted, framework.ErrTimeoutTooShort, …), Await returns that
-// reason. The latch goes on trying, and the caller can call Await again. Other errors: ErrLeft;
-// framework.ErrClosed.
+// When ctx ends, Await returns immediately and the latch stays in the line. The error matches ctx.Err(),
+// context.Cause(ctx), and the failure that keeps the latch from joining, if there is one. Await waits through lost
+// connections and lost sessions. If the latch fails to join while Await waits, with a lasting refusal (ErrNoAuth,
+// ErrSequenceExhausted, framework.ErrTimeoutTooShort, …), Await returns that error. The latch keeps trying, and the
+// caller can call Await again. Other errors: ErrLeft; framework.ErrClosed.
 func (l *Latch) Await(ctx context.Context) (*Term, error) {
 	if ctx == nil {
 		return nil, l.wrap("await", framework.ErrNilContext)
@@ -138,14 +137,14 @@ func (l *Latch) Await(ctx context.Context) (*Term, error) {
 	}
 }
 
-// Leave leaves the election for good. The term, if there is one, ends at once; mode says whether OnNotLeader
-// is called. Leave waits for a listener's function that is running, and for the server to confirm that the
-// node with which the latch led last is deleted. (The node of a latch that waits in the queue is removed in
-// the background.) If ctx ends first, or the connection is lost, the error says so, and the client goes on
-// deleting the node for as long as the session lives. If that session is lost, and the client has no later one yet, the
-// error is ErrSessionLost: the servers may have the node until they expire the session. framework.ErrClosed says that the
-// client was closed first; its Close has said whether the node is gone. A second Leave waits for the same; the mode of
-// the first applies.
+// Leave leaves the election for good. The term, if there is one, ends immediately; mode sets whether OnNotLeader is
+// called. Leave waits for a listener's function that is running, and for the server to confirm that the node of the
+// latch's last term is deleted. (The node of a latch that waits in the line is deleted in the background.) If ctx
+// ends first, or the connection is lost, Leave returns that error, and the client keeps trying to delete the node for
+// as long as the session lives. If that session is lost, and the client has no later one yet, the error is
+// ErrSessionLost: the servers may have the node until they expire the session. The error is framework.ErrClosed if
+// the client was closed first; its Close has reported whether the node is gone. A second Leave waits for the same;
+// the mode of the first applies.
 func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
 	switch {
 	case ctx == nil:
@@ -165,9 +164,9 @@ func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
 	return l.wrap("leave", l.confirmLast(ctx))
 }
 
-// confirmLast waits until the node that led last is certainly deleted. (Nodes that led earlier are, or the
-// last could not have led.) If the removal failed at its time, perhaps long ago, the client has since retried
-// it in the background. So confirmLast deletes the node once more, to get a confirmation.
+// confirmLast waits until the node of the last term is certainly deleted. (The nodes of earlier terms are, or the
+// last could not have led.) If the first deletion failed, possibly long ago, the client has since retried it in the
+// background. So confirmLast deletes the node once more, to get a confirmation.
 func (l *Latch) confirmLast(ctx context.Context) error {
 	err := l.anyway
 	if err == nil {
@@ -185,9 +184,9 @@ func (l *Latch) confirmLast(ctx context.Context) error {
 	return err
 }
 
-// Close leaves the election for good, like Leave with Silent, but waits only for a listener's function that
-// is running. The client removes the node in the background, for as long as the session lives. Close returns
-// an error only for the zero Latch (framework.ErrNoClient); calling it again does nothing.
+// Close leaves the election for good, like Leave with Silent, but waits only for a listener's function that is
+// running. The client deletes the node in the background, for as long as the session lives. Close returns an error
+// only for the zero Latch (framework.ErrNoClient); calling it again does nothing.
 func (l *Latch) Close() error {
 	if l.done == nil {
 		return l.wrap("close", framework.ErrNoClient)
@@ -206,8 +205,8 @@ func (l *Latch) leave(mode CloseMode) {
 	l.mu.Unlock()
 }
 
-// run is the latch's goroutine. Every change of the latch's role happens on it, except those that the
-// connection causes. If a hook ends it by runtime.Goexit, another one goes on.
+// run is the latch's goroutine. Every change of the latch's role happens on it, except for changes of the connection.
+// If a hook ends it by runtime.Goexit, another one continues.
 func (l *Latch) run(failures int, stop func()) {
 	over := false
 	defer func() {
@@ -225,8 +224,8 @@ func (l *Latch) run(failures int, stop func()) {
 	close(l.done)
 }
 
-// elect waits in the queue and leads, again and again. It returns ErrLeft when the latch has to leave, or the
-// error with which the client, or the session of its view, has ended.
+// elect waits in the line and leads, again and again. It returns ErrLeft when the latch has to leave, or the error
+// that has ended the client, or the session of its view.
 func (l *Latch) elect() error {
 	for failures := 0; l.ctx.Err() == nil; {
 		term, err := l.join(l.ctx)
@@ -236,7 +235,7 @@ func (l *Latch) elect() error {
 			l.lead(term)
 		case l.ctx.Err() != nil:
 		case errors.Is(err, framework.ErrClosed), errors.Is(err, ErrSessionLost):
-			// The queue returns ErrSessionLost only if the client is the view of that session.
+			// The line returns ErrSessionLost only if the client is the view of that session.
 			return err
 		default:
 			failures++
@@ -246,12 +245,12 @@ func (l *Latch) elect() error {
 	return ErrLeft
 }
 
-// lead serves all terms on one node, and then removes the node.
+// lead serves all terms on one node, and then deletes the node.
 func (l *Latch) lead(term *Term) {
 	grant := term.grant
 	l.last = grant
 	cause := error(ErrReleased) // also if a hook or the logger panics or ends the goroutine
-	var until time.Time         // when the users of a term that was lost have had the time to stop
+	var until time.Time         // the grace of a lost term for its users
 	defer func() {
 		l.deleted, l.anyway = nil, nil
 		defer func() {
@@ -273,7 +272,7 @@ func (l *Latch) lead(term *Term) {
 		if !errors.Is(cause, ErrSuspended) {
 			return
 		}
-		close(term.done) // nobody waits for the listener: a lost term cannot be resigned
+		close(term.done) // no caller waits for the listener: a lost term cannot be resigned
 		term, cause = nil, ErrReleased
 		next, err := l.regain(grant)
 		if err != nil {
@@ -340,7 +339,7 @@ func (l *Latch) regain(grant *line.Grant) (*Term, error) {
 		hold, err := grant.Session.Hold(l.ctx, framework.HoldOptions{
 			Path: grant.Path, Recipe: l.line.Recipe, Czxid: grant.Czxid, Loss: l.line.Loss,
 			Values:        termValues{context.Background(), ref},
-			OwnWatchAfter: -1, // at once: the hold shares the watch that was just set
+			OwnWatchAfter: -1, // immediately: the hold shares the watch that was just set
 		})
 		watch.Stop()
 		if err == nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// Observation says who leads.
+// Observation reports the leader.
 type Observation struct {
-	// Leader is the first in the queue. Its Czxid is the fencing token of its term.
+	// Leader is the first in the line. Its Czxid is the fencing token of its term.
 	Leader Participant
-	Nobody bool // there is no participant; then Leader is empty
+	Nobody bool // the election has no participants; then Leader is empty
 }
 
 func (o Observation) String() string {
@@ -39,24 +39,24 @@ func (o Observation) same(p Observation) bool {
 //
 // Successive observations differ, and their tokens (Czxid) grow.
 //
-//   - A leader that came and went between two reads is left out, and so is a moment without a leader. A slow
-//     loop body sees fewer changes, and always the latest.
-//   - The leader is the participant whose turn it is. It may not have noticed yet, or may have no connection
-//     until its session ends. A node of no session (its SessionID is 0) leads until somebody deletes it, for
-//     Curator, too; that is logged.
+//   - A leader that joined and left between two reads is left out, and so is a moment without a leader. A slow loop
+//     body sees fewer changes, and always the latest.
+//   - The leader is the first participant in the line. It may not have received the event yet, or may have no
+//     connection until its session ends. A node without a session (its SessionID is 0) leads until a client deletes
+//     it, also for Curator; that is logged.
 //   - While the observer itself has no connection, nothing is yielded, and the last observation may be
 //     outdated.
 //
-// It costs one list and one read per change, and one watch on the server: on the leader's node, or on the
-// children of path while there is no participant. Other participants that come and go do not wake it. Every
-// 30 s one read makes sure that no event was lost.
+// It costs one list and one read per change, and one watch on the server: on the leader's node, or on the children of
+// path while the election has no participants. Other participants that join and leave do not wake it. Every 30 s one
+// read checks that no event was lost.
 //
-// Observe goes on through lost connections and lost sessions. If path cannot be read for another reason
-// (ErrNoAuth, …), the error is yielded. If the loop goes on, Observe tries again, less and less often, at
-// last about every 10 s. The sequence ends when the loop breaks, and else after one of these errors: an error
-// that matches ctx.Err(), when ctx ends; framework.ErrClosed; ErrSessionLost, if client is the view of a
-// session that has ended; at once for an invalid path or client. The leader's ID is missing if this client
-// has no READ permission on its node, or if it is too long, see [Participant].
+// Observe continues through lost connections and lost sessions. If path cannot be read for another reason (ErrNoAuth,
+// …), the error is yielded. If the loop continues, Observe tries again, less and less often, at last about every 10
+// s. The sequence ends when the loop breaks, and otherwise after one of these errors: an error that matches
+// ctx.Err(), when ctx ends; framework.ErrClosed; ErrSessionLost, if client is the view of a session that has ended;
+// immediately for an invalid path or client. The leader's ID is missing if this client has no READ permission on its
+// node, or if it is too long, see [Participant].
 func Observe(ctx context.Context, client *framework.Client, path string) iter.Seq2[Observation, error] {
 	order := line.Order{Names: []string{latchName, lockName}}
 	return observer{client, path, order, line.Check(client, path)}.observe(ctx)
@@ -81,8 +81,8 @@ func (o observer) observe(ctx context.Context) iter.Seq2[Observation, error] {
 	}
 }
 
-// follow looks for the leader and waits for a change, again and again. It returns nil when the loop breaks,
-// and an error when ctx or the client ends.
+// follow reads the leader and waits for a change, again and again. It returns nil when the loop breaks, and an error
+// when ctx or the client ends.
 func (o observer) follow(ctx context.Context, yield func(Observation, error) bool) error {
 	var last *Observation
 	for failures := 0; ; {
@@ -132,11 +132,11 @@ func (o observer) report(
 	}
 	every := func() time.Duration { return checkAgain }
 	look := func() (framework.Event, bool) { return framework.Event{}, !o.unchanged(ctx, now) }
-	_, _ = line.Await(ctx, o.client, watch, nil, every, look) // the next read shows what happened
+	_, _ = line.Await(ctx, o.client, watch, nil, every, look) // the next read shows the change
 	return true
 }
 
-// checkAgain is how often an observer reads without an event. Events can get lost: a server sends none for a
+// checkAgain is the interval of an observer's reads without an event. Events can get lost: a server sends none for a
 // node that the client has no permission to read.
 const checkAgain = 30 * time.Second
 
@@ -154,8 +154,8 @@ func (o observer) unchanged(ctx context.Context, seen Observation) bool {
 	return err == nil && (seen.Nobody && len(line) == 0 || len(line) > 0 && line[0] == seen.Leader.Name)
 }
 
-// look finds out who leads, and sets a watch that fires when that changes: on the leader's node, or on
-// o.dir's children while there is no participant or the client has no permission to read the leader's node.
+// look reads the leader, and sets a watch that fires when it changes: on the leader's node, or on o.dir's children
+// while the election has no participants or the client has no permission to read the leader's node.
 func (o observer) look(ctx context.Context) (now Observation, watch *framework.Watch, err error) {
 	for first, onDir := "", false; ; {
 		var names []string

@@ -9,36 +9,35 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// Errors of this package, and the causes with which a term's context ends. Use errors.Is.
+// Errors of this package, and the causes of the end of a term's context. Use errors.Is.
 var (
-	// ErrReleased is the cause when the leader has ended the term itself: by Resign, by leaving the election,
-	// or because the selector's function has returned.
+	// ErrReleased is the cause if the leader has ended the term itself: by Resign, by leaving the election, or
+	// because the selector's function has returned.
 	ErrReleased = framework.ErrReleased
 	// Causes of a lost term. ErrSuspended: the connection is lost, with the policy framework.SuspendedIsLoss.
-	// ErrSessionLost: the session is lost, or may have expired. ErrNodeDeleted: somebody else has deleted the
+	// ErrSessionLost: the session is lost, or may have expired. ErrNodeDeleted: another client has deleted the
 	// leader's node.
 	ErrSuspended   = framework.ErrSuspended
 	ErrSessionLost = framework.ErrSessionLost
 	ErrNodeDeleted = framework.ErrNodeDeleted
-	// ErrSequenceExhausted says that the sequence numbers below the election's path are used up: delete the
-	// node at that path while nobody uses it.
+	// ErrSequenceExhausted is returned if the sequence numbers below the election's path are used up: delete the node
+	// at that path while it is not in use.
 	ErrSequenceExhausted = line.ErrSequenceExhausted
-	// ErrNotReleased is in the error of a [Selector] whose function has done its work under its term, when
-	// the server then refuses to delete the leader's node (ErrNoAuth). The node stays first in the queue, and
-	// nobody else leads, until the session ends.
+	// ErrNotReleased is in the error of a [Selector] whose function has done its work under its term, when the server
+	// then refuses to delete the leader's node (ErrNoAuth). The node stays first in the line, and no other
+	// participant leads, until the session ends.
 	ErrNotReleased = line.ErrNotReleased
-	// ErrSelfWait refuses to run a [Selector] that would wait for itself: its context belongs to the term of
-	// another Selector of the same election, or to a mutex at the same path, which would have to be released
-	// first.
+	// ErrSelfWait is returned for a [Selector] that would wait for itself: its context belongs to the term of another
+	// Selector of the same election, or to a mutex at the same path, which would have to be released first.
 	ErrSelfWait = line.ErrSelfWait
-	// ErrLeft is the error of a [Latch] that has left the election.
+	// ErrLeft is returned after a [Latch] has left the election.
 	ErrLeft = errors.New("the latch has left the election: make a new one to join again")
-	// ErrRunning refuses a second Run of a [Selector] while the first has not returned.
+	// ErrRunning is returned by a second Run of a [Selector] while the first has not returned.
 	ErrRunning = errors.New("the selector is running already")
 )
 
-// Option changes what [NewLatch] and [NewSelector] make.
-// If one is given several times the last counts, unless it says otherwise.
+// Option configures [NewLatch] and [NewSelector]. If one is given several times the last counts, unless documented
+// otherwise.
 type Option func(*config) error
 
 type config struct {
@@ -48,9 +47,9 @@ type config struct {
 	foreign  func(name string) bool
 }
 
-// WithID sets the participant's ID, which [Participant] and [Observe] show: a host name, say, or the address
-// at which the leader can be reached. It need not be unique. Default: "" for a latch, and the client's
-// default data for a selector, both as in Curator.
+// WithID sets the participant's ID, which [Participant] and [Observe] show: a host name, say, or the leader's
+// address. It need not be unique. Default: "" for a latch, and the client's default data for a selector, both as in
+// Curator.
 func WithID(id string) Option {
 	return func(c *config) error {
 		if !utf8.ValidString(id) {
@@ -62,10 +61,9 @@ func WithID(id string) Option {
 	}
 }
 
-// WithLossPolicy says whether a term outlives a lost connection. Default [framework.SuspendedIsLoss], as in
-// Curator: the term ends when the connection is lost (cause ErrSuspended). With [framework.SessionOnly] the
-// term lasts until its session may have expired, by the client's own clock; the restart of one server ends no
-// term.
+// WithLossPolicy sets whether a term outlives a lost connection. Default [framework.SuspendedIsLoss], as in Curator:
+// the term ends when the connection is lost (cause ErrSuspended). With [framework.SessionOnly] the term lasts until
+// its session may have expired, by the client's own clock; the restart of one server ends no term.
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(c *config) (err error) {
 		c.loss, err = line.Policy(p)
@@ -86,14 +84,14 @@ func WithListener(l Listener) Option {
 	}
 }
 
-// WithForeignContenders says which other names of nodes are contenders' in this directory, besides those of this
-// package and of Curator: for the time in which another implementation is being replaced, or for good. A name
-// for which is returns true counts by the ten digits at its end; without them it is no contender's. is may be
-// called at any time, on any goroutine, and must always give the same answer. Default: none; a child with
-// another name blocks nobody. Given several times, a name counts if one of the functions returns true.
+// WithForeignContenders adds names of contenders' nodes in this directory to those of this package and of Curator:
+// while another implementation is being replaced, or for good. If is(name) is true, the name counts by the ten digits
+// at its end; without them it is ignored. is may be called at any time, on any goroutine, and must always return the
+// same result for a name. Default: none; a child with another name is ignored. Given several times, a name counts if
+// one of the functions returns true.
 //
-// The others must count the nodes of this package, too, which are named _c_, a UUID, -latch- or -lock- and ten
-// digits, or there are two leaders.
+// The other implementation must also count the nodes of this package, which are named _c_, a UUID, -latch- or -lock-
+// and ten digits, or there are two leaders.
 func WithForeignContenders(is func(name string) bool) Option {
 	return func(c *config) (err error) {
 		c.foreign, err = line.Foreign(c.foreign, is)

@@ -10,8 +10,8 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// lockName is the name of a node before the sequence number. It is that of a mutex, since Curator's
-// LeaderSelector uses an InterProcessMutex.
+// lockName is the name of a node before the sequence number. It is a mutex's, since Curator's LeaderSelector uses an
+// InterProcessMutex.
 const lockName = "lock-"
 
 var errNotRunning = errors.New("the selector is not running")
@@ -25,13 +25,13 @@ type Selector struct {
 // NewSelector makes a participant of the election at path. The node at path is for this election only.
 // Nothing is sent before Run.
 //
-// lead is the function to run while the selector leads. Its context ends with the term and with the context
-// of Run; context.Cause says why, and [TermOf] returns the term. lead should return soon after its context
-// ends: the selector does not rejoin the election before that. While the session lives, nobody else leads
-// before lead has returned. After the session is lost, somebody else may lead although lead still runs.
+// lead is the function to run while the selector leads. Its context ends with the term and with the context of Run;
+// context.Cause returns the reason, and [TermOf] returns the term. lead should return soon after its context ends:
+// the selector does not rejoin the election before that. While the session lives, no other participant leads before
+// lead has returned. After the session is lost, another may lead although lead still runs.
 //
-// If an argument is wrong (a nil client or function, an invalid path or the root, a wrong option), every
-// method that returns an error returns that one, before it sends anything. Health shows it, too.
+// If an argument is wrong (a nil client or function, an invalid path or the root, a wrong option), every method that
+// returns an error returns it, before it sends anything. Health reports it as well.
 func NewSelector(
 	client *framework.Client, path string, lead func(ctx context.Context) error, opts ...Option,
 ) *Selector {
@@ -52,29 +52,27 @@ func NewSelector(
 	return s
 }
 
-// Run takes part in the election until ctx ends. It waits in the queue, runs the function when it leads,
-// deletes its node when the function has returned, and rejoins at the end of the queue. (That is Curator's
+// Run takes part in the election until ctx ends. It waits in the line, runs the function when it leads,
+// deletes its node when the function has returned, and rejoins at the end of the line. (That is Curator's
 // autoRequeue; [Selector.RunOnce] does not rejoin.)
 //
-// If the function returns an error while its term lasts, Run ends and returns that error. If it returns nil,
-// Run rejoins, and leads again at once if nobody else waits. An error that it returns after the end of its
-// term is only logged. When ctx ends, Run waits for the function to return, and the client removes the node
-// in the background. The error then matches ctx.Err() and context.Cause(ctx).
+// If the function returns an error while its term lasts, Run ends and returns that error. If it returns nil, Run
+// rejoins, and leads again immediately if no other participant waits. An error that it returns after the end of its
+// term is only logged. When ctx ends, Run waits for the function to return, and the client deletes the node in the
+// background. The error then matches ctx.Err() and context.Cause(ctx).
 //
-// Run goes on through lost connections and lost sessions. Other errors: ErrNoAuth if the client lacks CREATE
-// or READ permission on the election's path; ErrSequenceExhausted; framework.ErrTimeoutTooShort;
-// framework.ErrClosed; ErrRunning if another Run has not returned yet.
+// Run continues through lost connections and lost sessions. Other errors: ErrNoAuth if the client lacks CREATE or
+// READ permission on the election's path; ErrSequenceExhausted; framework.ErrTimeoutTooShort; framework.ErrClosed;
+// ErrRunning if another Run has not returned yet.
 func (s *Selector) Run(ctx context.Context) error { return s.run(ctx, "run", true) }
 
-// RunOnce is Run for one term. The error is that of the function; if the term was lost before the function
-// returned, it is joined with the cause. Other errors are those of Run. Call RunOnce again to rejoin the
-// election (Curator's requeue).
+// RunOnce is Run for one term. It returns the function's error, joined with the cause if the term was lost before the
+// function returned, and otherwise the errors of Run. Call RunOnce again to rejoin the election (Curator's requeue).
 //
-// After the function has returned, RunOnce waits at most a second, or until ctx ends, for the server to
-// confirm that the leader's node is deleted. After that, or if the connection is lost, the client goes on
-// deleting the node in the background, and RunOnce does not report that. Only if the server refuses to delete
-// the node is the error joined with ErrNotReleased and the reason. Run does the same when the function's
-// error ends it.
+// After the function has returned, RunOnce waits at most a second, or until ctx ends, for the server to confirm that
+// the leader's node is deleted. After that, or if the connection is lost, the client keeps trying to delete the node
+// in the background, and RunOnce does not report that. Only if the server refuses to delete the node, the error is
+// joined with ErrNotReleased and the reason. Run does the same when the function's error ends it.
 func (s *Selector) RunOnce(ctx context.Context) error { return s.run(ctx, "run once", false) }
 
 // Term returns the present term, nil if there is none: to Resign from outside the function, say.
@@ -105,7 +103,7 @@ func (s *Selector) start() bool {
 	return true
 }
 
-// elect waits in the queue and leads: once, or again and again.
+// elect waits in the line and leads: once, or again and again.
 func (s *Selector) elect(ctx context.Context, again bool) error {
 	for failures := 0; ; {
 		term, err := s.join(ctx)
@@ -145,8 +143,8 @@ func (s *Selector) elect(ctx context.Context, again bool) error {
 	}
 }
 
-// lead runs the function for one term and then removes the node, also when the function panics. ended is why
-// the term ended before the function returned, nil if it did not.
+// lead runs the function for one term and then deletes the node, also when the function panics. ended is the reason
+// why the term ended before the function returned, nil if it did not.
 func (s *Selector) lead(ctx context.Context, term *Term) (err, ended error) {
 	unbind := term.endWith(ctx, func() error { return s.line.Client.Left(ctx, nil) })
 	s.began(term)

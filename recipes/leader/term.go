@@ -10,8 +10,7 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// Term is one period of leadership. It ends once, for one reason, and never comes back. Safe for concurrent
-// use.
+// Term is one period of leadership. It ends once, for one reason, and is final. Safe for concurrent use.
 type Term struct {
 	client *framework.Client
 	dir    string
@@ -19,16 +18,16 @@ type Term struct {
 	hold   *framework.Hold
 	ref    *termRef
 
-	// done is closed when the function or listener has returned and the removal of the node was started.
-	// deleted, set before that, is this removal, nil if there is none to wait for.
+	// done is closed when the function or listener has returned and the deletion of the node was started. deleted,
+	// set before that, is this deletion, nil if there is none to wait for.
 	done    chan struct{}
 	deleted *framework.Pending[struct{}]
 }
 
-// termRef leads from a term's context to the Term. It is set before anybody but a hook has the context.
+// termRef points from a term's context to the Term. It is set before the context is given to any code but hooks.
 type termRef struct{ term atomic.Pointer[Term] }
 
-// termValues is the context from which the context of a term takes its values.
+// termValues provides the values of a term's context.
 type termValues struct {
 	context.Context
 	ref *termRef
@@ -69,11 +68,11 @@ func (c *candidate) newTerm(grant *line.Grant, hold *framework.Hold, ref *termRe
 	return term
 }
 
-// Context returns the context for the leader's work. It ends with the term, and context.Cause says why:
-// ErrSuspended, ErrSessionLost, ErrNodeDeleted, ErrReleased, or framework.ErrClosed. When the session is
-// lost, the context ends before the servers can make somebody else the leader. It has no deadline. It has the
-// values of the context given to Run; for a latch it has none. Its Err also checks the clock, like Valid; the
-// Err of a derived context does not.
+// Context returns the context for the leader's work. It ends with the term, and context.Cause returns the reason:
+// ErrSuspended, ErrSessionLost, ErrNodeDeleted, ErrReleased, or framework.ErrClosed. When the session is lost, the
+// context ends before another participant can become the leader. It has no deadline. It has the values of the context
+// given to Run; for a latch it has none. Its Err also checks the clock, like Valid; the Err of a derived context does
+// not.
 func (t *Term) Context() context.Context { return t.hold.Context() }
 
 // Valid reports whether this term certainly still lasts, computed from the clock. Call it right before an
@@ -101,15 +100,15 @@ func (t *Term) Path() string { return t.grant.Path }
 // Node returns the name of the leader's node.
 func (t *Term) Node() string { return t.grant.Name }
 
-// Resign ends the term and lets the next participant lead. The term's context ends at once. The leader's node
-// is deleted after the function of a selector, or the listener of a latch, has returned. A latch then rejoins
-// at the end of the queue, and so does a selector in Run. Resign waits until the server has confirmed the
-// deletion. If ctx ends first, or the connection is lost, the error says so, and the client goes on deleting
-// the node for as long as the session lives. If ctx belongs to the term, as the context of the selector's
-// function does, Resign does not wait, since it would wait for its own caller.
+// Resign ends the term and lets the next participant lead. The term's context ends immediately. The leader's node is
+// deleted after the function of a selector, or the listener of a latch, has returned. A latch then rejoins at the end
+// of the line, and so does a selector in Run. Resign waits until the server has confirmed the deletion. If ctx ends
+// first, or the connection is lost, Resign returns that error, and the client keeps trying to delete the node for as
+// long as the session lives. If ctx belongs to the term, as the context of the selector's function does, Resign does
+// not wait, since it would wait for its own caller.
 //
-// If the term has ended already, Resign does nothing and returns the cause: ErrReleased, ErrSessionLost, ….
-// (After ErrSuspended a latch keeps its node and may lead again; [Latch.Leave] removes the node.)
+// If the term has ended already, Resign does nothing and returns the cause: ErrReleased, ErrSessionLost, …. (After
+// ErrSuspended a latch keeps its node and may lead again; [Latch.Leave] deletes the node.)
 func (t *Term) Resign(ctx context.Context) error {
 	if ctx == nil {
 		return wrap(t.dir, "resign", framework.ErrNilContext)
@@ -134,7 +133,7 @@ func (t *Term) Resign(ctx context.Context) error {
 }
 
 func (t *Term) cause() error {
-	_ = t.Context().Err() // ends the context if the clock says that the term is over
+	_ = t.Context().Err() // ends the context if the term has ended by the clock
 	return context.Cause(t.Context())
 }
 
@@ -161,7 +160,7 @@ func confirmed(ctx context.Context, deleted *framework.Pending[struct{}]) error 
 	return err
 }
 
-// releasedAfterWork waits for the node's removal after the leader's work, as [line.ReleaseAfterWork] does.
+// releasedAfterWork waits for the node's deletion after the leader's work, as [line.ReleaseAfterWork] does.
 func (t *Term) releasedAfterWork(ctx context.Context) error {
 	return line.ReleaseAfterWork(ctx, func(ctx context.Context) error { return confirmed(ctx, t.deleted) })
 }

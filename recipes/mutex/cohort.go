@@ -13,37 +13,37 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// Cohort is a lock for many goroutines of a process, or for one that takes it again and again. They stand
-// in one local line, and the Cohort has one node for all of them in the line of the processes. The lock
-// passes from one to the next without a request, until other processes have their turn ([WithTurns]). With
-// [WithKept] it also stays with the process while nobody else wants it.
+// Cohort is a lock for many goroutines of a process, or for repeated use by one goroutine. They wait in one local
+// line, and the Cohort has one node for all of them in the line of the processes. The lock passes from one to the
+// next without a request, until other processes have their turn ([WithTurns]). With [WithKept] it also stays with the
+// process while no other contender waits.
 //
-// For other processes a Cohort is a contender like any other: a [Mutex], or Curator's InterProcessMutex, at
-// the same path. Use one Cohort for a path and a client: two of them are two contenders. Safe for concurrent
-// use. It needs no Close: what it does ends with the client.
+// For other processes a Cohort is a contender like any other: a [Mutex], or Curator's InterProcessMutex, at the same
+// path. Use one Cohort for a path and a client: two of them are two contenders. Safe for concurrent use. It needs no
+// Close: it ends with the client.
 //
-// All turns of a node have the same czxid, so it cannot fence off a late write of an earlier turn, and a
-// check that the node exists holds in the next turn, too. Therefore a [Turn] has neither FencingToken nor
-// Guard. Take a Mutex where another system has to refuse the writes of a former holder.
+// All turns of a node have the same czxid, so it cannot fence off a late write of an earlier turn, and a check that
+// the node exists also succeeds in the next turn. Therefore a [Turn] has neither FencingToken nor Guard. Take a Mutex
+// where another system has to refuse the writes of a former holder.
 //
-// Hooks of the client: Acquire is called for each caller, on its goroutine. The others (Queue, Wait, Hold,
-// NodeData) are told of the node, on a goroutine of the client, with a context without the callers'
-// values; one that panics there ends the process. If one of them ends its goroutine, the callers in the
-// local line get an error; one that blocks keeps the node, and so the line, where it is.
+// Hooks of the client: Acquire is called for each caller, on its goroutine. The others (Queue, Wait, Hold, NodeData)
+// are called for the node, on a goroutine of the client, with a context without the callers' values; a panic there
+// ends the process. If a hook ends its goroutine, the callers in the local line get an error; a hook that blocks
+// stops the node, and so the line.
 type Cohort struct {
 	m    *Mutex
 	here local
 }
 
-// defaults of WithTurns.
+// Defaults of WithTurns.
 const (
 	defaultTurns = 1000
 	defaultLong  = 100 * time.Millisecond
 )
 
-// NewCohort makes the lock at path, as [New] does, for goroutines that pass it on. It takes the options of
-// New except [OnWait], and also WithTurns and WithKept. WithNodeData, WithLossPolicy and WithRevocation apply
-// to the node, and so to all turns that it has.
+// NewCohort makes the lock at path, as [New] does, for goroutines that pass it on. It takes the options of New except
+// [OnWait], and also WithTurns and WithKept. WithNodeData, WithLossPolicy and WithRevocation apply to the node, and
+// so to all turns on it.
 func NewCohort(client *framework.Client, path string, opts ...Option) *Cohort {
 	c := &Cohort{m: configure(client, path, opts)}
 	if c.m.err == nil && c.m.line.OnWait != nil {
@@ -62,22 +62,22 @@ func (c *Cohort) Path() string { return c.m.Path() }
 // Acquire waits until it is the caller's turn, first come, first served among the callers of this Cohort,
 // or until ctx ends, which takes only this caller out of the line. ctx limits only the wait.
 //
-// If the lock is lost, the callers keep their places in the local line, and the Cohort gets a new node, at
-// the end of the line of the processes. If the session goes on, as with [framework.SuspendedIsLoss], it first
-// gives the old one back: with the Release of the turn that has ended with the loss, but no later than
-// [framework.WithFenceGrace] after that. Until it has a node, the retry policy limits the attempts; the error after the last goes to
-// all who wait.
+// If the lock is lost, the callers keep their places in the local line, and the Cohort gets a new node, at the end of
+// the line of the processes. If the session continues, as with [framework.SuspendedIsLoss], it first releases the old
+// one: with the Release of the turn that has ended with the loss, but no later than [framework.WithFenceGrace] after
+// that. Until it has a node, the retry policy limits the attempts; the error after the last goes to all waiting
+// callers.
 //
-// Re-entry: as [Mutex.Acquire], with the Context of a [Turn] at this path. With the context of a [Lock] at
-// this path Acquire would wait for itself: the error is ErrSelfWait. So it is for Mutex.Acquire with the
-// context of a Turn.
+// Re-entry: as [Mutex.Acquire], with the Context of a [Turn] at this path. With the context of a [Lock] at this path
+// Acquire would wait for itself: the error is ErrSelfWait. The same applies to Mutex.Acquire with the context of a
+// Turn.
 //
 // Errors: as Mutex.Acquire.
 func (c *Cohort) Acquire(ctx context.Context) (*Turn, error) { return c.acquire(ctx, "acquire", false) }
 
-// TryAcquire is Acquire without waiting for others. It returns ErrNotAcquired at once if a caller of this
-// Cohort has a turn or waits for one, and as soon as it knows that another contender has the lock or waits
-// for it: see [Mutex.TryAcquire], and [WithCreatingTry].
+// TryAcquire is Acquire without waiting for others. It returns ErrNotAcquired immediately if a caller of this Cohort
+// has a turn or waits for one, and as soon as it has read that another contender has the lock or waits for it: see
+// [Mutex.TryAcquire], and [WithCreatingTry].
 func (c *Cohort) TryAcquire(ctx context.Context) (*Turn, error) {
 	return c.acquire(ctx, "try to acquire", true)
 }
@@ -92,7 +92,7 @@ func (c *Cohort) acquire(ctx context.Context, verb string, try bool) (*Turn, err
 	return turn, nil
 }
 
-// enter re-enters, or stands in line.
+// enter re-enters, or waits in line.
 func (c *Cohort) enter(ctx context.Context, try bool) (*line.Turn, error) {
 	l := &c.m.line
 	if err := line.Ready(ctx, l.Client, c.m.err); err != nil {
@@ -110,8 +110,8 @@ func (c *Cohort) enter(ctx context.Context, try bool) (*line.Turn, error) {
 	}, func(t *line.Turn) { _, _ = letGo(t, false) })
 }
 
-// Do is [Mutex.Do]: it acquires, runs f with a context that ends with ctx or with the turn, and releases.
-// It waits for the release at most a second, and not at all unless the node is given back with it.
+// Do is [Mutex.Do]: it acquires, runs f with a context that ends with ctx or with the turn, and releases. It waits
+// for the release at most a second, and not at all unless the node is deleted with it.
 func (c *Cohort) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return line.Do(ctx, func(ctx context.Context) (*Turn, error) { return c.Acquire(ctx) }, c.m.wrap, f)
 }
@@ -133,11 +133,11 @@ type Turn struct {
 	cleanup  runtime.Cleanup
 }
 
-// Context is as [Lock.Context]: it ends with the turn or when the lock is lost, before another process can
-// have it, and Acquire with it re-enters.
+// Context is as [Lock.Context]: it ends with the turn or when the lock is lost, before another process can acquire
+// it, and Acquire with it re-enters.
 func (t *Turn) Context() context.Context { return t.turn.Context() }
 
-// Valid reports whether the caller certainly has the lock now, computed from the clock.
+// Valid reports whether the caller certainly holds the lock now, computed from the clock.
 func (t *Turn) Valid() bool { return !t.released.Load() && t.turn.Valid() }
 
 // Remaining is as [Lock.Remaining].
@@ -154,18 +154,17 @@ func (t *Turn) Path() string { return t.turn.Node().Path }
 // Node returns the name of the Cohort's node.
 func (t *Turn) Node() string { return t.turn.Node().Name }
 
-// Revoked is as [Lock.Revoked]. When somebody has asked for the lock, the Cohort gives its node back with
-// the end of this turn.
+// Revoked is as [Lock.Revoked]. After a request for the lock, the Cohort releases its node at the end of this turn.
 func (t *Turn) Revoked() <-chan struct{} { return t.turn.Revoked() }
 
-// Lost returns how the lock was lost during the turn; nil if it was not.
+// Lost returns the cause of the lock's loss during the turn; nil if it was not lost.
 func (t *Turn) Lost() error { return t.turn.Lost() }
 
-// Release ends the turn. After re-entries only the last Release does so. The next caller of the Cohort has
-// the lock at once, if there is one and other processes do not have their turn first; with [WithKept] it
-// may stay with the process. In both cases nothing is sent, and Release does not wait. Otherwise it waits,
-// as [Lock.Release] does, until the server has confirmed the deletion of the node; if ctx ends first, or
-// the connection is lost, the error says so and the client goes on.
+// Release ends the turn. After re-entries only the last Release does so. The next caller of the Cohort has the lock
+// immediately, if there is one and other processes do not have their turn first; with [WithKept] it may stay with the
+// process. In both cases nothing is sent, and Release does not wait. Otherwise it waits, as [Lock.Release] does,
+// until the server has confirmed the deletion of the node; if ctx ends first, or the connection is lost, Release
+// returns that error and the client continues in the background.
 //
 // A second Release returns ErrReleased. If the lock was lost before, the error is the cause.
 func (t *Turn) Release(ctx context.Context) error {

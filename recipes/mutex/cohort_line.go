@@ -11,9 +11,9 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// local is the local line of a Cohort, and what its node is at. A goroutine, the owner, gets the node,
-// looks after it and gives it back; it exists while there is a node or somebody who waits for one. The
-// turns pass from caller to caller without it.
+// local is the local line of a Cohort, and the state of its node. A goroutine, the owner, acquires the node, watches
+// over it and releases it; it exists while the Cohort has a node or callers that wait for one. The turns pass from
+// caller to caller without it.
 type local struct {
 	line   *line.Line
 	limits limits
@@ -24,11 +24,11 @@ type local struct {
 	mu      sync.Mutex
 	state   state              // guarded by mu
 	waiting list.List          // of *waiter, first in line first; guarded by mu
-	node    *node              // that has the lock, until it is given back; guarded by mu
-	stop    context.CancelFunc // of the owner's wait for the lock; nil while it does not; guarded by mu
+	node    *node              // the node that has the lock, until it is released; guarded by mu
+	stop    context.CancelFunc // cancels the owner's wait for the lock; nil otherwise; guarded by mu
 }
 
-// node is a node of the process that has the lock.
+// node is the process's node while it has the lock.
 type node struct {
 	*line.Grant
 	home    *local
@@ -36,20 +36,20 @@ type node struct {
 
 	sure        time.Time        // until when the hold was certain, by the last look; guarded by home.mu
 	connections uint64           // of the session, before the last list; guarded by home.mu
-	giving      bool             // somebody gives it back; guarded by home.mu
-	given       bool             // the delete is on its way; guarded by home.mu
-	wanted      bool             // somebody wants the result of that; guarded by home.mu
-	answered    bool             // the result is there; guarded by home.mu
+	giving      bool             // a caller or the owner releases it; guarded by home.mu
+	given       bool             // the delete was sent; guarded by home.mu
+	wanted      bool             // a caller waits for the delete's result; guarded by home.mu
+	answered    bool             // the result has arrived; guarded by home.mu
 	watch       *framework.Watch // of the directory, once the owner has left it; guarded by home.mu
 
-	gone chan struct{} // closed when the result is there
-	err  error         // the result, set before
+	gone chan struct{} // closed when the result has arrived
+	err  error         // the result; set before gone is closed
 }
 
 // waiter is a caller in the local line.
 type waiter struct {
 	from line.Caller
-	try  bool          // does not want to wait for others
+	try  bool          // does not wait for other contenders
 	got  chan outcome  // has room for one
 	here *list.Element // nil when it has left the line; guarded by local.mu
 }
@@ -59,10 +59,10 @@ type outcome struct {
 	err  error
 }
 
-// errTaken says that a caller of this process is ahead.
+// errTaken is returned to a try if a caller of this process is ahead.
 var errTaken = fmt.Errorf("%w: a goroutine of this process has the lock, or waits for it", ErrNotAcquired)
 
-// take gives the caller a turn, after all that stand in the local line.
+// take gives the caller a turn, after all earlier callers in the local line.
 func (l *local) take(ctx context.Context, try bool) (*line.Turn, error) {
 	w, turn, err := l.arrive(line.CallerOf(ctx), try)
 	if w == nil {
@@ -81,7 +81,7 @@ func (l *local) take(ctx context.Context, try bool) (*line.Turn, error) {
 	return nil, err
 }
 
-// arrive gives the caller a turn at once, or puts it in line.
+// arrive gives the caller a turn immediately, or puts it in line.
 func (l *local) arrive(from line.Caller, try bool) (*waiter, *line.Turn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,7 +93,7 @@ func (l *local) arrive(from line.Caller, try bool) (*waiter, *line.Turn, error) 
 	}
 	now := time.Now()
 	valid := l.state.phase == free && l.certain(now)
-	if l.next(onArrival, 1, valid, now) == pass { // it was free, and so nobody is ahead
+	if l.next(onArrival, 1, valid, now) == pass { // the node was free, so no caller is ahead
 		return nil, l.node.Turn(from, l.node.sure, l.node), nil
 	}
 	w := &waiter{from: from, try: try, got: make(chan outcome, 1)}
@@ -101,7 +101,7 @@ func (l *local) arrive(from line.Caller, try bool) (*waiter, *line.Turn, error) 
 	return w, nil, nil
 }
 
-// leave takes out of the line a caller that gives up. A turn that it has got meanwhile goes on.
+// leave removes a caller that gives up from the line. A turn that it was given at the same time is ended.
 func (l *local) leave(w *waiter) {
 	l.mu.Lock()
 	if w.here != nil {
@@ -118,15 +118,15 @@ func (l *local) leave(w *waiter) {
 	}
 }
 
-// remove takes a caller out of the line. mu is held.
+// remove removes a caller from the line. mu is held.
 func (l *local) remove(w *waiter) {
 	l.waiting.Remove(w.here)
 	w.here = nil
 }
 
-// letGo ends one user's part of a turn. It returns how the turn was lost, and, if the node is given back
-// with it and nobody here waits for another, that node. The delete is on its way then. wanted says that
-// the caller wants its result.
+// letGo ends one user's share of a turn. It returns the cause of the turn's loss, and the node if the node is
+// released with the turn and no other caller here waits. Its delete was sent then. wanted means that the caller waits
+// for the result.
 func letGo(t *line.Turn, wanted bool) (*node, error) {
 	now := time.Now()
 	last, sure, err := t.Leave(now)
@@ -136,7 +136,7 @@ func letGo(t *line.Turn, wanted bool) (*node, error) {
 	n := t.By.(*node)
 	l := n.home
 	l.mu.Lock()
-	mine := false // to give back; else it passes on, or stays, or was lost
+	mine := false // releases the node; otherwise the turn passes on, or the node stays, or was lost
 	if l.node == n {
 		n.sure = sure
 		mine = l.next(onRelease, 0, err == nil, now) == end
@@ -156,7 +156,7 @@ func letGo(t *line.Turn, wanted bool) (*node, error) {
 	return n, err
 }
 
-// giveBack ends the hold and queues the delete. The owner goes on then.
+// giveBack ends the hold and sends the delete. The owner continues then.
 func (n *node) giveBack() {
 	defer func() { // also if a hook does not return
 		n.home.mu.Lock()
@@ -178,7 +178,7 @@ func (n *node) giveBack() {
 	})
 }
 
-// leave leaves the owner's watch behind, until the delete has used it up.
+// leave hands over the owner's watch, to be stopped after the delete has used it up.
 func (n *node) leave(watch *framework.Watch) {
 	n.home.mu.Lock()
 	over := n.answered
@@ -189,20 +189,20 @@ func (n *node) leave(watch *framework.Watch) {
 	}
 }
 
-// on lets an event happen. mu is held.
+// on applies an event to the state. mu is held.
 func (l *local) on(e event) {
 	now := time.Now()
 	l.next(e, 0, l.node != nil && l.certain(now), now)
 }
 
-// certain says whether the hold is. mu is held.
+// certain reports whether the hold is certain. mu is held.
 func (l *local) certain(now time.Time) bool {
 	l.node.sure = l.node.Certain(now, l.node.sure)
 	return !l.node.sure.IsZero()
 }
 
-// next is on, when it is known whether the hold is certain, and that more callers wait than those in line:
-// what is to be done for those is left to the caller.
+// next is on for a caller that knows whether the hold is certain. more is the number of waiting callers that are not
+// in the line yet; next does not give them a turn.
 func (l *local) next(e event, more int, valid bool, now time.Time) (todo action) {
 	f := facts{waiting: l.waiting.Len() + more, valid: valid, now: now}
 	if e == onLoss {
@@ -228,16 +228,15 @@ func (l *local) next(e event, more int, valid bool, now time.Time) (todo action)
 	return todo
 }
 
-// wake has the owner look at the state.
+// wake wakes the owner.
 func (l *local) wake() {
 	select {
 	case l.kick <- struct{}{}:
-	default: // it will anyway
+	default: // the owner will wake anyway
 	}
 }
 
-// tell gives an error to those in line, or with tries only to those who do not want to wait, and takes them
-// out of it. mu is held.
+// tell removes the callers in line, or only the tries, and returns err to them. mu is held.
 func (l *local) tell(err error, tries bool) {
 	for e := l.waiting.Front(); e != nil; {
 		w := e.Value.(*waiter)
@@ -249,7 +248,7 @@ func (l *local) tell(err error, tries bool) {
 	}
 }
 
-// tries says whether the first in line does not want to wait. mu is held.
+// tries reports whether the first in line is a try. mu is held.
 func (l *local) tries() bool {
 	first := l.waiting.Front()
 	return first != nil && first.Value.(*waiter).try

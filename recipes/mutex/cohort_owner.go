@@ -10,11 +10,10 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// own is the owner: it gets nodes, one after the other, as long as somebody wants one. ctx ends when the
-// client closes.
+// own is the owner: it acquires nodes, one after the other, as long as callers want one. ctx ends when the client
+// closes.
 //
-// A hook may end the goroutine. Then what is deferred goes on as after any error, and another owner takes
-// over.
+// A hook may end the goroutine. Then the deferred functions run as after any error, and another owner takes over.
 func (l *local) own(ctx context.Context) {
 	more := true
 	defer func() {
@@ -29,7 +28,7 @@ func (l *local) own(ctx context.Context) {
 	}
 }
 
-// get gets a node that has the lock; nil if it fails. Then more says whether somebody still wants one.
+// get acquires a node; nil if it fails. Then more reports whether callers still want one.
 func (l *local) get(ctx context.Context, more *bool) (n *node) {
 	attempt, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -45,7 +44,7 @@ func (l *local) get(ctx context.Context, more *bool) (n *node) {
 		switch over := l.line.Client.Err(); {
 		case over != nil:
 			l.tell(over, false)
-		case attempt.Err() == nil: // else those who wanted the node had left before it failed
+		case attempt.Err() == nil: // otherwise the callers had left before the failure
 			l.tell(err, try)
 		}
 		l.on(onFailure)
@@ -65,18 +64,18 @@ func (l *local) get(ctx context.Context, more *bool) (n *node) {
 	return n
 }
 
-// begin says whether the node is for a caller that does not want to wait.
+// begin reports whether the node is for a try.
 func (l *local) begin(stop context.CancelFunc) (try bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stop = stop; l.waiting.Len() == 0 {
-		stop() // who wanted the node has left
+		stop() // the callers have left
 	}
 	return l.tries()
 }
 
-// tend looks after the node until it is to be given back, and gives it back. more says whether somebody
-// wants another one.
+// tend watches over the node until it has to be released, and releases it. more reports whether callers want another
+// one.
 func (l *local) tend(n *node, more *bool) {
 	var watch *framework.Watch // of the directory
 	defer func() {
@@ -135,8 +134,8 @@ func (l *local) tend(n *node, more *bool) {
 	}
 }
 
-// nextAction is what the owner has to do now: end, which gives the node back; stop, when that is done; look; or
-// nothing, until timer fires.
+// nextAction returns the owner's next action: end, which releases the node; stop, after that; look; or nothing, until
+// timer fires.
 func (l *local) nextAction(n *node, timer *time.Timer) action {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,14 +159,14 @@ func (l *local) happens(e event) {
 	l.on(e)
 }
 
-// listing is what a look at the line of contenders has shown.
+// listing is the result of a look at the line of contenders.
 type listing struct {
 	line.Contenders
 	err error
 }
 
-// look lists the contenders, on a goroutine: it lasts as long as the connection is away. When ctx ends,
-// nobody wants the result any more.
+// look lists the contenders, on a goroutine: it lasts as long as the connection is suspended. The end of ctx discards
+// the result.
 func (n *node) look(ctx context.Context, seen chan listing) {
 	n.home.line.Client.Spawn(func(context.Context) {
 		s := listing{err: apart.ErrNoReturn}
@@ -191,7 +190,7 @@ func drain(seen chan listing) (s listing, ok bool) {
 	}
 }
 
-// saw takes a look's result. A node that cannot be watched over cannot be kept.
+// saw handles a look's result. A node that cannot be watched is not kept.
 func (l *local) saw(n *node, s listing) {
 	if errors.Is(s.err, framework.ErrNodeDeleted) {
 		n.Hold.End(framework.ErrNodeDeleted)

@@ -2,85 +2,85 @@ package mutex
 
 import "time"
 
-// phase is where the node of a Cohort is.
+// phase is the phase of a Cohort's node.
 type phase int8
 
 const (
-	away   phase = iota // there is none, and nobody gets one
-	coming              // the owner gets one: it stands in line, or is about to
+	away   phase = iota // no node, and no caller wants one
+	coming              // the owner acquires one: it is in line, or is about to be
 	free                // it has the lock, and no caller has a turn
 	taken               // it has the lock, and a caller has a turn
 	ending              // the lock was lost during a turn, whose users have time to stop
-	going               // the owner is to give it back
+	going               // the owner has to release it
 )
 
-// who says what is known of contenders other than the node itself.
+// who is the knowledge about other contenders.
 type who int8
 
 const (
-	unknown who = iota // nothing: no list has armed a watch yet on this connection
-	nobody             // there was none when the watch was armed, and it has not fired
-	others             // there is one, or was
+	unknown who = iota // no list has armed a watch yet on this connection
+	nobody             // there were none when the watch was armed, and it has not fired
+	others             // there are some, or were
 )
 
-// event is what happens to a Cohort.
+// event is an input of the state machine.
 type event int8
 
 const (
 	onArrival   event = iota // a caller wants a turn
 	onLeave                  // a waiting caller gives up
 	onGrant                  // the node has the lock
-	onFailure                // it could not be got; those who were told have left
+	onFailure                // the node could not be acquired; the callers that got the error have left
 	onRelease                // the turn has ended
-	onLoss                   // the hold has ended otherwise, or now the session, too
+	onLoss                   // the hold was lost, or now the session as well
 	onAlone                  // a list that has armed a watch shows no other contender
-	onSought                 // it shows one, or the watch has fired
-	onReconnect              // since that list
-	onAsked                  // somebody asks for the lock to be given up
+	onSought                 // the list shows another contender, or the watch has fired
+	onReconnect              // the connection is not the one of that list any more
+	onAsked                  // a client asks for the lock to be released
 	onTick                   // time has passed
-	onGone                   // the node has been given back
+	onGone                   // the node has been released
 )
 
-// action is what has to be done then.
+// action is the output of the state machine.
 type action int8
 
 const (
 	nothing action = iota
-	start          // a goroutine that owns the node from now on
-	stop           // getting the node: nobody wants it any more
-	pass           // the turn, to the first caller in line, or to the one that arrives
+	start          // the owner's goroutine
+	stop           // stop acquiring the node: no caller wants it any more
+	pass           // the turn, to the first caller in line, or to the arriving one
 	look           // list the contenders, and watch them
-	end            // give the node back
+	end            // release the node
 )
 
-// limits are what the options say. Without an idle time the node is not kept.
+// limits are set by the options. Without an idle time the node is not kept.
 type limits struct {
 	turns   int
 	howLong time.Duration
 	idle    time.Duration
 }
 
-// facts are what a transition depends on besides the state.
+// facts are the inputs of a transition besides the state and the event.
 type facts struct {
 	waiting int  // callers in the local line; an arriving one counts
 	valid   bool // the hold is certain
 	now     time.Time
-	grace   time.Duration // after a loss: how long the user has to stop before the node is deleted; 0 if it is gone or goes with its session
+	grace   time.Duration // the user's time to stop after a loss; 0 if the node is gone or goes with its session
 }
 
-// state is what a Cohort knows; only next changes it.
+// state is the state of a Cohort; only next changes it.
 type state struct {
 	phase  phase
 	turns  int       // since began
-	began  time.Time // the time of this process
+	began  time.Time // when the node got the lock
 	idle   time.Time // since when it is free
 	until  time.Time // when a lost node is deleted although its user has not released
 	others who
-	stale  bool // reconnected, and not listed since: no turn begins when it is free
+	stale  bool // reconnected, and not listed since: no turn begins while the node is free
 	asked  bool
 }
 
-// next is the next state, and what has to be done.
+// next returns the next state and the action.
 func (l limits) next(s state, e event, f facts) (state, action) {
 	switch e {
 	case onArrival:
@@ -141,14 +141,14 @@ func (l limits) next(s state, e event, f facts) (state, action) {
 	return s, nothing
 }
 
-// rest decides what becomes of a node that nobody has a turn with.
+// rest decides about a node without a turn: to pass it on, keep it, or release it.
 func (l limits) rest(s state, f facts) (state, action) {
 	over := s.turns >= l.turns || f.now.Sub(s.began) >= l.howLong
 	switch {
 	case !f.valid, s.asked, f.waiting > 0 && over && s.others != nobody:
 		return s.end()
 	case f.waiting > 0:
-		if over { // and there is nobody whose time it could be
+		if over { // and no other contender waits
 			s.turns, s.began = 0, f.now
 		}
 		s.phase, s.turns = taken, s.turns+1
@@ -160,8 +160,8 @@ func (l limits) rest(s state, f facts) (state, action) {
 	return s, nothing
 }
 
-// duty is what the owner of the node has to do: end, look, nothing, or stop, since the node has been given back.
-// giving says that somebody else gives it back, and given that the delete is on its way.
+// duty returns the owner's action: end, look, nothing, or stop, since the node has been released. giving means that a
+// caller releases it, and given that the delete was sent.
 func (l limits) duty(s state, giving, given bool) action {
 	switch {
 	case given:

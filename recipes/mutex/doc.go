@@ -16,39 +16,39 @@
 //	defer lock.ReleaseInBackground()
 //	return work(lock.Context())
 //
-// # What a lock is worth
+// # Guarantees of a lock
 //
-// A distributed lock can be lost while it is held: its session ends because the process was stopped for too
-// long, or because the network failed. Curator does not tell the holder. Here [Lock.Context] ends, with a
-// cause, before the servers can give the lock to somebody else, and [Lock.Valid] computes from the clock, at
-// any moment, whether the lock is still certain. Work that looks at neither is not protected. Even work that
-// looks is not protected completely: the process may be stopped after the look and before its request takes
-// effect in another system. Where that matters, send [Lock.FencingToken] with each request and let the other
-// system refuse smaller tokens; if the other system is ZooKeeper, put [Lock.Guard] into the transaction.
+// A distributed lock can be lost while it is held: its session ends because the process was stopped for too long, or
+// because the network failed. Curator does not report that to the holder. Here [Lock.Context] ends, with a cause,
+// before another contender can acquire the lock, and [Lock.Valid] computes from the clock, at any moment, whether the
+// lock is still certain. Work that checks neither is not protected. Even work that does is not protected completely:
+// the process may be stopped after the check and before its request takes effect in another system. Where that
+// matters, send [Lock.FencingToken] with each request and let the other system refuse smaller tokens; if the other
+// system is ZooKeeper, put [Lock.Guard] into the transaction.
 //
-// One case is not covered: an administrator deletes the lock's node. The holder then gets the event at about
-// the same time as the next holder, so that for a moment both believe that they have the lock.
+// One case is not covered: an administrator deletes the lock's node. The holder then gets the event at about the same
+// time as the next holder, so that for a moment both act as holders.
 //
-// A holder reads, with the client that holds, at least what the holders before it have written to ZooKeeper,
+// A holder that reads with the client of its lock sees at least all that earlier holders have written to ZooKeeper,
 // whichever member it reads from (except one without a quorum, see framework.WithReadOnly).
 //
 // # Fairness
 //
-// First come, first served, by the order in which the servers got the requests. When a holder or waiter
-// leaves, only the waiter right after it is woken. A waiter whose session is lost rejoins at the end of the
-// queue, within the same call of Acquire.
+// First come, first served, in the order of the requests' arrival at the servers. When a holder or waiter leaves,
+// only the waiter right after it is woken. A waiter whose session is lost rejoins at the end of the line, within the
+// same call of Acquire.
 //
 // # Several locks, and locks on request
 //
-// [Multi] acquires several locks as one, all or none, under one deadline. With [WithRevocation] a holder
-// learns when somebody asks for the lock ([Revoke], or Curator's Revoker).
+// [Multi] acquires several locks as one, all or none, under one deadline. With [WithRevocation] another client's
+// request for the lock ([Revoke], or Curator's Revoker) is reported to the holder.
 //
-// # Many goroutines, and a lock that is taken again and again
+// # Many goroutines, and repeated use of a lock
 //
-// A [Cohort] has one node for all goroutines of a process: they stand in a local line, and the lock passes
-// between them without a request, until other processes have their turn. With [WithKept] it also stays with
-// the process while nobody else wants it, and taking it again costs no request. What it grants, a [Turn], has
-// no fencing token.
+// A [Cohort] has one node for all goroutines of a process: they wait in a local line, and the lock passes between
+// them without a request, until other processes have their turn. With [WithKept] it also stays with the process while
+// no other contender waits, and acquiring it again costs no request. Its holds, of type [Turn], have no fencing
+// token.
 //
 //	c := mutex.NewCohort(client, "/locks/orders", mutex.WithKept(time.Minute))
 //	err := c.Do(ctx, work)

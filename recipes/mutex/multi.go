@@ -52,11 +52,10 @@ func of[L Held](acquire func(context.Context) (L, error)) acquireFunc {
 
 // Multi is several locks taken as one: all or none. Safe for concurrent use.
 //
-// A Multi acquires its locks one after the other, in the order given, and keeps the earlier ones while it
-// waits for the next. So all that need some of the same locks should name them in the same order. In
-// different orders they can deadlock, until a context ends. Corresponds to Curator's InterProcessMultiLock,
-// whose timeout applies to each lock separately, and which goes on to the next lock after a failure; here ctx
-// limits all of it.
+// A Multi acquires its locks one after the other, in the order given, and holds the earlier ones while it waits for
+// the next. So all callers that need some of the same locks should name them in the same order. In different orders
+// they can deadlock, until a context ends. Corresponds to Curator's InterProcessMultiLock, whose timeout applies to
+// each lock separately, and which continues with the next lock after a failure; here ctx limits all of it.
 type Multi struct {
 	parts []Part
 	err   error // the mistake in NewMulti's arguments: every method returns it
@@ -78,10 +77,10 @@ func NewMulti(parts ...Part) *Multi {
 	return m
 }
 
-// Acquire acquires the locks one after the other, until it has them all or ctx ends. If one fails, or if an
-// earlier lock is lost while it waits for a later one, Acquire releases the locks that it has, in reverse
-// order, and returns an error that says which lock failed. When ctx ends it returns at once, and the client
-// removes the remaining nodes in the background.
+// Acquire acquires the locks one after the other, until it has them all or ctx ends. If one fails, or if an earlier
+// lock is lost while it waits for a later one, Acquire releases the locks that it has, in reverse order, and returns
+// an error that names the failed lock. When ctx ends it returns immediately, and the client deletes the remaining
+// nodes in the background.
 //
 // Each lock re-enters as it does alone, also with the Context of the [MultiLock]. If a lock occurs twice
 // among the parts, its second Acquire re-enters.
@@ -132,8 +131,8 @@ func (m *Multi) Do(ctx context.Context, f func(ctx context.Context) error) error
 	return line.Do(ctx, acquire, wrap, f)
 }
 
-// allHeld is a MultiLock for [line.Do]: its Release finds out for each part whether the server refused to
-// delete the node.
+// allHeld is a MultiLock for [line.Do]: its Release checks for each part whether the server refused to delete the
+// node.
 type allHeld struct{ *MultiLock }
 
 func (h allHeld) Lost() error { return lost(h.parts) }
@@ -173,13 +172,13 @@ func (l *MultiLock) add(ctx context.Context, acquire acquireFunc) error {
 	return nil
 }
 
-// Parts returns the locks in the order in which they were acquired. For FencingToken and Guard assert the
-// type of the lock: *[Lock], say.
+// Parts returns the locks in the order of their acquisition. For FencingToken and Guard assert the type of the lock:
+// *[Lock], say.
 func (l *MultiLock) Parts() []Held { return append([]Held{}, l.parts...) }
 
-// Context returns the context for the work that needs the locks. It ends when any of the locks is lost, or
-// with Release; context.Cause says why. It has the values of the context passed to Acquire, and Acquire with
-// it re-enters each of the locks. Its Err also checks the clock, like Valid.
+// Context returns the context for the work that needs the locks. It ends when any of the locks is lost, or with
+// Release; context.Cause returns the reason. It has the values of the context passed to Acquire, and Acquire with it
+// re-enters each of the locks. Its Err also checks the clock, like Valid.
 func (l *MultiLock) Context() context.Context { return l.ctx }
 
 type multiContext struct {
@@ -214,7 +213,7 @@ func lost(parts []Held) error {
 	return nil
 }
 
-// Valid reports whether the caller certainly has all the locks now, computed from the clock.
+// Valid reports whether the caller certainly holds all the locks now, computed from the clock.
 func (l *MultiLock) Valid() bool { return l.Remaining() > 0 }
 
 // Remaining returns how long all the locks certainly last if no server answers from now on; 0 if any of them
@@ -233,9 +232,9 @@ func (l *MultiLock) Remaining() time.Duration {
 	return least
 }
 
-// Release ends Context and releases all the locks, in reverse order, one after the other, each by its own
-// Release. If one fails, the others are released all the same. The error joins all failures. A second Release
-// returns ErrReleased and does nothing.
+// Release ends Context and releases all the locks, in reverse order, one after the other, each by its own Release. If
+// one fails, the others are released nevertheless. The error joins all failures. A second Release returns ErrReleased
+// and does nothing.
 func (l *MultiLock) Release(ctx context.Context) error {
 	if ctx == nil {
 		return wrap("release", framework.ErrNilContext)
@@ -243,9 +242,9 @@ func (l *MultiLock) Release(ctx context.Context) error {
 	return l.release(func(part Held) error { return part.Release(ctx) })
 }
 
-// ReleaseInBackground is Release for a caller that does not wait: the locks are given back in reverse order,
-// each as its own ReleaseInBackground does. then, if given, gets the errors of all of them, when the last one
-// is known. A part of a type without that method is released on a goroutine of its own.
+// ReleaseInBackground is Release for a caller that does not wait: the locks are released in reverse order, each as
+// its own ReleaseInBackground does. then, if given, gets the errors of all of them, after the last result. A part of
+// a type without that method is released on a separate goroutine.
 func (l *MultiLock) ReleaseInBackground(then ...func(err error)) {
 	tell := func(err error) {
 		for _, f := range then {
@@ -285,7 +284,7 @@ func (l *MultiLock) ReleaseInBackground(then ...func(err error)) {
 	})
 }
 
-// end is true for the first call. It ends the context.
+// end ends the context. It returns true for the first call.
 func (l *MultiLock) end() bool {
 	if l.released.Swap(true) {
 		return false
@@ -311,8 +310,8 @@ func (l *MultiLock) release(give func(Held) error) error {
 	return joined(release(l.parts, give))
 }
 
-// release releases the locks, the last one first. If give panics or ends the goroutine, the other locks are
-// released all the same.
+// release releases the locks, the last one first. If give panics or ends the goroutine, the other locks are released
+// nevertheless.
 func release(parts []Held, give func(Held) error) (failed []error) {
 	if len(parts) == 0 {
 		return nil

@@ -14,34 +14,33 @@ import (
 // for Java.
 const lockName = "lock-"
 
-// Errors of this package, and the causes with which a lock's context ends. Use errors.Is.
+// Errors of this package, and the causes of the end of a lock's context. Use errors.Is.
 var (
-	// ErrNotAcquired is what TryAcquire returns when somebody else had the lock, or waited for it, at some
-	// moment before the answer, possibly just before the call. It is the same value in all recipes.
+	// ErrNotAcquired is returned by TryAcquire if another contender had the lock, or waited for it, at some moment
+	// before the result, possibly just before the call. It is the same value in all recipes.
 	ErrNotAcquired = line.ErrNotAcquired
-	// ErrReleased is what a second Release returns, and the cause of the context of a lock that was released.
+	// ErrReleased is returned by a second Release, and is the cause of the end of a lock's context after Release.
 	ErrReleased = framework.ErrReleased
-	// Causes of a lost lock. ErrSessionLost: the session is lost, or may have expired. ErrNodeDeleted:
-	// somebody else has deleted the lock's node. ErrSuspended: the connection is lost, with the policy
-	// framework.SuspendedIsLoss.
+	// Causes of a lost lock. ErrSessionLost: the session is lost, or may have expired. ErrNodeDeleted: another client
+	// has deleted the lock's node. ErrSuspended: the connection is lost, with the policy framework.SuspendedIsLoss.
 	ErrSessionLost = framework.ErrSessionLost
 	ErrNodeDeleted = framework.ErrNodeDeleted
 	ErrSuspended   = framework.ErrSuspended
-	// ErrSequenceExhausted says that the sequence numbers below the lock's path are used up: delete the node
-	// at the lock's path while nobody uses the lock.
+	// ErrSequenceExhausted is returned if the sequence numbers below the lock's path are used up: delete the node at
+	// the lock's path while the lock is not in use.
 	ErrSequenceExhausted = line.ErrSequenceExhausted
 	// ErrNotReleased is in the error of Do when the lock protected the work to its end and only the release
 	// failed, since the server refused to delete the node (ErrNoAuth). The lock stays locked until the
 	// session ends.
 	ErrNotReleased = line.ErrNotReleased
-	// ErrSelfWait refuses an Acquire that would wait for itself: its context belongs to a lock that would
+	// ErrSelfWait is returned for an Acquire that would wait for itself: its context belongs to a lock that would
 	// have to be released first.
 	ErrSelfWait = line.ErrSelfWait
 )
 
-// Mutex is a lock at a path. It has no state but its configuration: share one Mutex, or make a new one for
-// each use. Every Acquire waits in the queue with a node of its own, also two calls on the same Mutex. Safe
-// for concurrent use. Corresponds to Curator's InterProcessMutex.
+// Mutex is a lock at a path. It has no state but its configuration: share one Mutex, or make a new one for each use.
+// Every Acquire waits in the line with a separate node, also two calls on the same Mutex. Safe for concurrent use.
+// Corresponds to Curator's InterProcessMutex.
 type Mutex struct {
 	line   line.Line
 	cohort limits // of NewCohort only
@@ -70,42 +69,42 @@ func configure(client *framework.Client, path string, opts []Option) *Mutex {
 // Path returns the lock's path.
 func (m *Mutex) Path() string { return m.line.Dir }
 
-// Acquire waits in the queue until it has the lock or ctx ends. ctx limits only the wait: a lock that was
+// Acquire waits in the line until it has the lock or ctx ends. ctx limits only the wait: a lock that was
 // acquired outlives it.
 //
-// Re-entry: if ctx is the Context of a [Lock] at this path that is not lost or released, or is derived from
-// it, Acquire sends nothing and returns at once. The new Lock shares the node of the first one, and keeps the
-// loss policy and revocation with which the first was acquired. The last Release of these Locks releases it.
+// Re-entry: if ctx is the Context of a [Lock] at this path that is not lost or released, or is derived from it,
+// Acquire sends nothing and returns immediately. The new Lock shares the node of the first one, and has the loss
+// policy and revocation of the first. The last Release of these Locks releases it.
 //
-//   - It need not be the same Mutex: one with the same client, or a view of the client whose namespace and
-//     path lead to the same node, will do.
+//   - It need not be the same Mutex: the client must be the same, or a view of it, and namespace and path must lead
+//     to the same node.
 //   - Goroutines that acquire with that context share the lock. It does not exclude them from each other.
-//   - With any other context Acquire waits in the queue. So a caller can wait for itself, unnoticed, for
-//     example with the context of a lock of another client.
+//   - With any other context Acquire waits in the line. So a caller can wait for itself undetected, for example with
+//     the context of a lock of another client.
 //
-// If ctx belongs to a lock made with [WithoutReentry], or to the term of a leader.Selector at this path,
-// Acquire would wait for itself: the error is ErrSelfWait, at once.
+// If ctx belongs to a lock made with [WithoutReentry], or to the term of a leader.Selector at this path, Acquire
+// would wait for itself: the error is ErrSelfWait, immediately.
 //
-// When ctx ends, Acquire returns at once, and the client removes the node in the background. The error
-// matches ctx.Err() and context.Cause(ctx). Until Acquire has a node in the queue, the retry policy limits
-// the attempts; the error after the last is ErrNotConnected or ErrConnectionLoss. From then on Acquire waits
-// through lost connections and lost sessions. Other errors: ErrClosed as soon as the client is closed;
-// ErrNoAuth if the client lacks CREATE or READ permission on the lock's path; ErrSequenceExhausted;
-// framework.ErrTimeoutTooShort if the session timeout is too short for safe locks.
+// When ctx ends, Acquire returns immediately, and the client deletes the node in the background. The error matches
+// ctx.Err() and context.Cause(ctx). Until Acquire has a node in the line, the retry policy limits the attempts; the
+// error after the last is ErrNotConnected or ErrConnectionLoss. From then on Acquire waits through lost connections
+// and lost sessions. Other errors: ErrClosed as soon as the client is closed; ErrNoAuth if the client lacks CREATE or
+// READ permission on the lock's path; ErrSequenceExhausted; framework.ErrTimeoutTooShort if the session timeout is
+// too short for safe locks.
 func (m *Mutex) Acquire(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, "acquire", m.line.Acquire)
 }
 
-// TryAcquire is Acquire without waiting in the queue: it returns ErrNotAcquired as soon as it knows that
-// somebody else has the lock or waits for it. It looks first, without a write (see also [WithStaleTry]), and
-// creates its node only if the queue is empty. If somebody else was faster, it removes that node. With the same error it
-// ends if it is the first, but the servers commit so slowly that no hold can begin within a session timeout. It
-// re-enters as Acquire does.
+// TryAcquire is Acquire without waiting in the line: it returns ErrNotAcquired as soon as it has read that another
+// contender has the lock or waits for it. It reads first, without a write (see also [WithStaleTry]), and creates its
+// node only if the line is empty. If another contender was faster, it deletes that node. The same error is returned
+// if it is the first, but the servers commit so slowly that no hold can begin within a session timeout. It re-enters
+// as Acquire does.
 func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, "try to acquire", m.line.TryAcquire)
 }
 
-// acquire re-enters, or waits in the queue.
+// acquire re-enters, or waits in the line.
 func (m *Mutex) acquire(ctx context.Context, verb string, wait line.Waiter) (*Lock, error) {
 	err := line.Ready(ctx, m.line.Client, m.err)
 	if err != nil {
@@ -129,12 +128,11 @@ func (m *Mutex) wrap(verb string, err error) error {
 // and the deadline of ctx, ends with ctx or with the lock, and re-enters. If the lock cannot be acquired, f
 // is not called.
 //
-// The error is that of f. If the lock was lost before f returned, the error is joined with the cause: the end
-// of f's work was perhaps not protected. A later loss is no error. Do waits at most a second, or until ctx
-// ends, for the server to confirm the release. After that, or if the connection is lost, the client goes on
-// with the release in the background, and Do does not report that. (To know that the lock is free use Acquire
-// and Release.) Only if the server refuses to delete the node is the error joined with ErrNotReleased and the
-// reason.
+// Do returns f's error. If the lock was lost before f returned, the error is joined with the cause: the end of f's
+// work may not have been protected. A later loss is not an error. Do waits at most a second, or until ctx ends, for
+// the server to confirm the release. After that, or if the connection is lost, the client continues the release in
+// the background, and Do does not report that. (To be certain that the lock is free use Acquire and Release.) Only if
+// the server refuses to delete the node, the error is joined with ErrNotReleased and the reason.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	var lock *Lock
 	acquire := func(ctx context.Context) (_ *line.Handle, err error) {
@@ -152,8 +150,8 @@ func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error
 
 type lockKey struct{}
 
-// LockOf returns the lock that [Mutex.Do] has acquired for its function, which was called with ctx or a
-// context from which ctx is derived; with several, that of the innermost Do. So the function can ask for the
+// LockOf returns the lock that [Mutex.Do] has acquired for its function; ctx is the function's context or derived
+// from it. With several Dos, one within the other, it is the innermost one's lock. So the function can use the
 // fencing token. nil outside Do.
 func LockOf(ctx context.Context) *Lock {
 	lock, _ := ctx.Value(lockKey{}).(*Lock)
@@ -165,20 +163,20 @@ func LockOf(ctx context.Context) *Lock {
 //   - Name, Path string: the name and the path of its node.
 //   - Data []byte: the data of the node, see [WithNodeData].
 //   - SessionID int64: the session that owns the node. Czxid int64: its fencing token once it has the lock.
-//     Since time.Time: when it joined the queue, by the server's clock. All three are zero if this client has
+//     Since time.Time: when it joined the line, by the server's clock. All three are zero if this client has
 //     no permission to read the node.
-//   - DataErr error: why Data is missing. It matches framework.ErrDataTooLarge if the data, compressed or
+//   - DataErr error: the reason why Data is missing. It matches framework.ErrDataTooLarge if the data, compressed or
 //     not, are larger than framework.ContenderDataLimit, or if the data of all participants exceed 16 MiB.
 type Participant = line.Participant
 
-// Participants returns the holder first and then the waiters, in the order of the queue. It lists the
+// Participants returns the holder first and then the waiters, in the order of the line. It lists the
 // children and then reads each node, 64 in one request. The result may be outdated when it returns. Children
 // that are not nodes of a lock are left out.
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
 	return m.participants(ctx, 0)
 }
 
-// Holder returns the first in the queue, which has the lock or is about to get it; false if the queue is
+// Holder returns the first in the line, which has the lock or is about to get it; false if the line is
 // empty.
 func (m *Mutex) Holder(ctx context.Context) (Participant, bool, error) {
 	return line.First(m.participants(ctx, 1))
@@ -196,20 +194,20 @@ type Lock struct {
 	handle *line.Handle
 }
 
-// Context returns the context for the work that needs the lock. It ends when the lock is lost or released for
-// the last time, and context.Cause says why: ErrSessionLost, ErrNodeDeleted, ErrSuspended, ErrReleased, or
-// framework.ErrClosed. When the session is lost, the context ends before the servers can give the lock to
-// somebody else. It has the values of the context that the lock was acquired with, but neither its end nor
-// its deadline. Acquire with it re-enters; Locks that share a node by re-entry share the context. Its Err
-// also checks the clock, like Valid; the Err of a derived context does not.
+// Context returns the context for the work that needs the lock. It ends when the lock is lost or released for the
+// last time, and context.Cause returns the reason: ErrSessionLost, ErrNodeDeleted, ErrSuspended, ErrReleased, or
+// framework.ErrClosed. When the session is lost, the context ends before another contender can acquire the lock. It
+// has the values of the context that the lock was acquired with, but neither its end nor its deadline. Acquire with
+// it re-enters; Locks that share a node by re-entry share the context. Its Err also checks the clock, like Valid; the
+// Err of a derived context does not.
 func (l *Lock) Context() context.Context { return l.handle.Context() }
 
-// Valid reports whether the caller certainly has the lock now, computed from the clock. Call it right before
-// an action that must not happen without the lock, above all after anything that may have taken long.
+// Valid reports whether the caller certainly holds the lock now, computed from the clock. Call it right before an
+// action that must not happen without the lock, above all after anything that may have taken a long time.
 func (l *Lock) Valid() bool { return l.handle.Valid() }
 
-// Remaining returns how long the lock certainly lasts if no server answers from now on; 0 if it is lost or
-// released. While the connection works, answers extend the time again and again.
+// Remaining returns how long the lock certainly lasts if no server answers from now on; 0 if it is lost or released.
+// While the connection works, replies extend the time again and again.
 func (l *Lock) Remaining() time.Duration { return l.handle.Remaining() }
 
 // FencingToken returns a number that grows from holder to holder: the czxid of the lock's node. A store that
@@ -225,55 +223,55 @@ func (l *Lock) Guard() framework.TransactionOp {
 	return l.m.line.Client.TransactionOp().Check().ForPath(l.Path())
 }
 
-// Path returns the path of the lock's node, as the client with which this Lock was acquired sees it (without
-// that client's namespace).
+// Path returns the path of the lock's node, as seen by the client that acquired this Lock (without that client's
+// namespace).
 func (l *Lock) Path() string { return zkpath.Join(l.m.line.Dir, l.Node()) }
 
 // Node returns the name of the lock's node.
 func (l *Lock) Node() string { return l.handle.Grant.Name }
 
-// Release releases the lock. After re-entries only the last Release does so. The context ends at once, and
-// the node is deleted by its own, unique name, so that a later holder is not affected. Release waits until
-// the server has confirmed the deletion. If ctx ends first, or the connection is lost, the error says so, and
-// the client goes on deleting the node for as long as the session lives.
+// Release releases the lock. After re-entries only the last Release does so. The context ends immediately, and the
+// node is deleted by its own, unique name, so that a later holder is not affected. Release waits until the server has
+// confirmed the deletion. If ctx ends first, or the connection is lost, Release returns that error, and the client
+// keeps trying to delete the node for as long as the session lives.
 //
-// A second Release of the same Lock returns ErrReleased and does nothing. If the lock was lost before, the
-// error of the last Release is the cause (ErrSessionLost, …): the end of the work was perhaps not protected.
-// Call Release after a loss, too, since the node may still exist.
+// A second Release of the same Lock returns ErrReleased and does nothing. If the lock was lost before, the error of
+// the last Release is the cause (ErrSessionLost, …): the end of the work may not have been protected. Call Release
+// also after a loss, since the node may still exist.
 func (l *Lock) Release(ctx context.Context) error {
 	return l.m.wrap("release", l.handle.Release(ctx))
 }
 
-// ReleaseInBackground is Release for a caller that does not wait: it returns at once, whatever the network
-// does. The context has ended then, and the delete is on its way: what this goroutine asks of the client next
-// goes after it, in the same flight. Until it is done, or the session has ended, the client goes on with it,
-// and Close waits for it as for all clean-ups. So it is what to defer:
+// ReleaseInBackground is Release for a caller that does not wait: it returns immediately, whatever the network does.
+// The context has ended then, and the delete is in flight: the client sends this goroutine's next requests after it,
+// without waiting for its reply. The client retries it until it is executed or the session has ended, and Close waits
+// for it as for all clean-ups. So it is the call to defer:
 //
 //	defer lock.ReleaseInBackground()
 //
-// then, if given, gets the error that Release would return, on the goroutine of the client's callbacks (see
-// [framework.Pending.Then]): ErrConnectionLoss and ErrNotConnected there mean that the client goes on.
-// Without it only a refusal is logged.
+// then, if given, gets the error that Release would return, on the client's goroutine for callbacks (see
+// [framework.Pending.Then]): ErrConnectionLoss and ErrNotConnected there mean that the client continues. Without it
+// only a refusal is logged.
 func (l *Lock) ReleaseInBackground(then ...func(err error)) {
 	l.handle.ReleaseInBackground(&line.Callback{
 		Path: l.handle.Grant.Path, Then: then, Wrap: func(err error) error { return l.m.wrap("release", err) },
 	})
 }
 
-// Revoke asks the participant whose node is at path to release the lock: see [Mutex.Participants] and
-// [Lock.Path]. Only locks made with [WithRevocation], or with Curator's makeRevocable, notice the request,
-// and they decide whether and when to comply. Revoke replaces the node's data; the lock and its Guard are not
-// affected. If the node is gone already, Revoke returns nil.
+// Revoke asks the participant whose node is at path to release the lock: see [Mutex.Participants] and [Lock.Path].
+// Only locks made with [WithRevocation], or with Curator's makeRevocable, receive the request, and they decide
+// whether and when to comply. Revoke replaces the node's data; the lock and its Guard are not affected. If the node
+// is gone already, Revoke returns nil.
 //
-// Revoke is repeated as the retry policy says. Errors: ErrNoAuth if the client lacks WRITE permission on the
-// node; ErrInvalidPath; ErrConnectionLoss if it is unknown whether the request was made; ErrNotConnected;
-// ErrClosed; that of ctx. Corresponds to Curator's Revoker.attemptRevoke.
+// Revoke is repeated by the retry policy. Errors: ErrNoAuth if the client lacks WRITE permission on the node;
+// ErrInvalidPath; ErrConnectionLoss if it is unknown whether the request was made; ErrNotConnected; ErrClosed; ctx's.
+// Corresponds to Curator's Revoker.attemptRevoke.
 func Revoke(ctx context.Context, client *framework.Client, path string) error {
 	return line.Wrap("mutex", "", "revoke", line.Revoke(ctx, client, path))
 }
 
-// Revoked returns a channel that is closed when somebody has asked for this lock with [Revoke] or Curator's
-// Revoker. Without [WithRevocation] the channel is nil and blocks for ever. A request does not release the
-// lock: the holder has to. A request made while this lock was still waiting counts. A request made while the
-// connection is lost is noticed after the reconnect. Locks that share a node by re-entry share the channel.
+// Revoked returns a channel that is closed after a request for this lock with [Revoke] or Curator's Revoker. Without
+// [WithRevocation] the channel is nil and blocks for ever. A request does not release the lock: the holder has to. A
+// request made while this lock was still waiting counts. A request made while the connection is lost is reported
+// after the reconnect. Locks that share a node by re-entry share the channel.
 func (l *Lock) Revoked() <-chan struct{} { return l.handle.Revoked() }

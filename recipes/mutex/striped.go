@@ -8,12 +8,12 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// maxStripes is more than anybody has use for: a stripe that is used costs its directory.
+// maxStripes is more than any use needs: a used stripe costs its directory.
 const maxStripes = 10_000
 
-// Striped is many locks at fixed paths for very many keys: each key belongs to one of them. It is for locks
-// of things that come and go, such as orders: no directory is left of each, and two keys seldom wait for each
-// other. Safe for concurrent use. Curator has no such class.
+// Striped is many locks at fixed paths for very many keys: each key belongs to one of them. It is for locks of
+// short-lived things, such as orders: no directory is left of each, and two keys seldom wait for each other. Safe for
+// concurrent use. Curator has no such class.
 //
 // The stripe of a key is the FNV-1a hash of its bytes, of 32 bits, modulo the number of stripes; its lock is
 // at path/0, path/1, and so on. All processes must use the same number of stripes: with another number they

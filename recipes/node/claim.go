@@ -18,9 +18,9 @@ type ClaimOption func(*claiming) error
 
 type claiming struct{ loss framework.LossPolicy }
 
-// WithLossPolicy says whether a claim outlives a lost connection. Default [framework.SessionOnly]: it lasts
-// until its session may have expired, by the client's own clock. With [framework.SuspendedIsLoss] it ends
-// when the connection is lost (cause ErrSuspended).
+// WithLossPolicy sets whether a claim outlives a lost connection. Default [framework.SessionOnly]: it lasts until its
+// session may have expired, by the client's own clock. With [framework.SuspendedIsLoss] it ends when the connection
+// is lost (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) ClaimOption {
 	return func(c *claiming) (err error) {
 		c.loss, err = line.Policy(p)
@@ -28,35 +28,35 @@ func WithLossPolicy(p framework.LossPolicy) ClaimOption {
 	}
 }
 
-// Claim is a name that one process has at a time: an ephemeral node at a given path, with its owner's data.
-// It lasts until [Claim.Release], or until it is lost. Safe for concurrent use.
+// Claim is a name that one process holds at a time: an ephemeral node at a given path, with its owner's data. It
+// lasts until [Claim.Release], or until it is lost. Safe for concurrent use.
 //
-// Unlike the node of a [Keeper] it is a right, as a lock is: when the session is lost, its context ends
-// before the servers can give the name to somebody else.
+// Unlike the node of a [Keeper] it is exclusive, like a lock: when the session is lost, its context ends before
+// another client can claim the name.
 type Claim struct {
 	session     *framework.Session
-	hold        *framework.Hold // nil while it is not granted
+	hold        *framework.Hold // nil until it is granted
 	path        string
-	czxid       int64 // 0 while it is not known
+	czxid       int64 // 0 while it is unknown
 	reservation *reservation
 
 	released atomic.Bool
 	cleanup  runtime.Cleanup
 }
 
-// TryClaim creates the node at path, with these data, and fails with [ErrNotAcquired] if it is there already,
-// whoever has made it, also through this client. It does not wait for that node to go. (With the same error it fails if
-// the servers commit so slowly that no right can begin within a session timeout.) Nil data are the
-// client's default data. Missing parents are made as containers. ctx limits only the call: a claim outlives
-// it, and its context has the values of ctx.
+// TryClaim creates the node at path, with these data, and fails with [ErrNotAcquired] if it is there already, whoever
+// has made it, also through this client. It does not wait until that node is gone. (It fails with the same error if
+// the servers commit so slowly that no hold can begin within a session timeout.) Nil data are the client's default
+// data. Missing parents are made as containers. ctx limits only the call: a claim outlives it, and its context has
+// the values of ctx.
 //
-// The retry policy limits the attempts; after a lost reply TryClaim finds out whether the node is its own.
-// When it fails, with whatever error, the node is not there, or the client goes on removing it for as long as
-// the session lives. Other errors: framework.ErrNoAuth and other refusals; framework.ErrTimeoutTooShort if
-// the session timeout is too short for a safe right; ErrNotConnected and ErrConnectionLoss; ErrSessionLost;
+// The retry policy limits the attempts; after a lost reply TryClaim reads whether the node is its own. When it fails,
+// with whatever error, either the node does not exist, or the client retries its deletion in the background for as
+// long as the session lives. Other errors: framework.ErrNoAuth and other refusals; framework.ErrTimeoutTooShort if
+// the session timeout is too short for a safe hold; ErrNotConnected and ErrConnectionLoss; ErrSessionLost;
 // framework.ErrClosed; ctx's; framework.ErrNoClient, ErrInvalidPath (also for "/") and ErrInvalidOption.
 //
-// Curator has no such recipe: it is what programs make of create() with EPHEMERAL.
+// Curator has no such recipe: programs call create() with EPHEMERAL.
 func TryClaim(
 	ctx context.Context, client *framework.Client, path string, data []byte, opts ...ClaimOption,
 ) (*Claim, error) {
@@ -96,11 +96,11 @@ func tryClaim(
 	}, (*Claim).abandon)
 }
 
-// create creates the node, and makes the hold. When it fails the reservation ends as soon as nothing of the
-// node can be left.
+// create creates the node and starts the hold. If it fails, the reservation ends as soon as the node cannot exist any
+// more.
 func (c *Claim) create(ctx context.Context, data []byte, cfg claiming) error {
 	c.reservation.endsWith(c.session.Context())
-	abandoned := c.abandon // also when a function of the user's does not return
+	abandoned := c.abandon // also if the user's code does not return
 	defer func() {
 		if abandoned != nil {
 			abandoned()
@@ -110,7 +110,7 @@ func (c *Claim) create(ctx context.Context, data []byte, cfg claiming) error {
 	_, err := c.session.Client().Create().WithMode(framework.Ephemeral).CreatingParentContainersIfNeeded().
 		Idempotent().StoringStatIn(&stat).ForPath(ctx, c.path, data)
 	if err != nil && !errors.Is(err, framework.ErrOutcomeUnknown) {
-		abandoned = c.reservation.free // there is nothing
+		abandoned = c.reservation.free // there is no node
 	}
 	if errors.Is(err, framework.ErrNodeExists) {
 		return fmt.Errorf("%w: the node exists", ErrNotAcquired)
@@ -131,11 +131,11 @@ func (c *Claim) create(ctx context.Context, data []byte, cfg claiming) error {
 	return err
 }
 
-// abandon gives up what may be there, without waiting for that.
+// abandon releases the claim, and deletes the node if it exists, without waiting for that.
 func (c *Claim) abandon() { c.giveUp(make(chan error, 1)) }
 
-// giveUp ends the hold and then removes the node. The client goes on with that until it is done or the
-// session is over, and tells how it has ended.
+// giveUp ends the hold and then deletes the node. The client continues in the background until the node is deleted or
+// the session has ended, and sends the result to told.
 func (c *Claim) giveUp(told chan<- error) {
 	defer c.session.Client().Spawn(func(ctx context.Context) { // also if a hook does not return
 		err := c.goOnRemoving(ctx)
@@ -147,7 +147,7 @@ func (c *Claim) giveUp(told chan<- error) {
 	}
 }
 
-// goOnRemoving removes the node, however long there is no server with a quorum.
+// goOnRemoving deletes the node, retrying for as long as no server with a quorum is reachable.
 func (c *Claim) goOnRemoving(ctx context.Context) error {
 	for failures := 1; ; failures++ {
 		err := c.session.WaitQuorum(ctx)
@@ -163,8 +163,8 @@ func (c *Claim) goOnRemoving(ctx context.Context) error {
 	}
 }
 
-// remove deletes the node, unless another is in its place: names are not unique here. If it has been tried
-// before, a member that lags may still show the node, while another's is there: see catchUp.
+// remove deletes the node, unless another one has the path by now. After an earlier attempt a member that lags may
+// still show this node after another was created: see catchUp.
 func (c *Claim) remove(ctx context.Context, again bool) error {
 	view := c.session.Client()
 	if again || c.czxid == 0 { // after a lost reply
@@ -180,27 +180,27 @@ func (c *Claim) remove(ctx context.Context, again bool) error {
 	if stat == nil || stat.EphemeralOwner != c.session.ID() || c.czxid != 0 && stat.Czxid != c.czxid {
 		return nil
 	}
-	// One attempt: before a repeat it is looked at again.
+	// One attempt: a repeat reads the node again first.
 	_, err = line.Result(view.Delete().Quietly().InBackground().ForPath(ctx, c.path))
 	return err
 }
 
-// Context returns the context for the work that needs the claim. It ends when the claim is lost or released,
-// and context.Cause says why: ErrSessionLost, ErrNodeDeleted, ErrSuspended, ErrReleased, or
-// framework.ErrClosed. When the session is lost, the context ends before the servers can give the name to
-// somebody else. It has the values of the context that was given to [TryClaim], but neither its end nor its
-// deadline. Its Err also checks the clock, like Valid; the Err of a derived context does not.
+// Context returns the context for the work that needs the claim. It ends when the claim is lost or released, and
+// context.Cause returns the reason: ErrSessionLost, ErrNodeDeleted, ErrSuspended, ErrReleased, or
+// framework.ErrClosed. When the session is lost, the context ends before another client can claim the name. It has
+// the values of the context that was given to [TryClaim], but neither its end nor its deadline. Its Err also checks
+// the clock, like Valid; the Err of a derived context does not.
 func (c *Claim) Context() context.Context { return c.held().Context() }
 
-// Valid reports whether the caller certainly has the name now, computed from the clock. Call it right before
-// an action that must not happen without it.
+// Valid reports whether the caller certainly holds the name now, computed from the clock. Call it right before an
+// action that must not happen without it.
 func (c *Claim) Valid() bool { return c.held().Valid() }
 
 // Remaining returns how long the claim certainly lasts if no server answers from now on; 0 if it is lost or
 // released.
 func (c *Claim) Remaining() time.Duration { return c.held().Remaining() }
 
-// held is the hold; that of the zero value has ended.
+// held returns the hold; an ended one for the zero value.
 func (c *Claim) held() *framework.Hold {
 	if c.hold == nil {
 		return &framework.Hold{}
@@ -208,25 +208,25 @@ func (c *Claim) held() *framework.Hold {
 	return c.hold
 }
 
-// FencingToken returns a number that grows from owner to owner: the czxid of the node. A store that remembers
-// the largest token and refuses smaller ones is safe from writes of a former owner. (There is no Guard as
-// locks have it: the next owner's node has the same path.)
+// FencingToken returns a number that grows from owner to owner: the czxid of the node. A store that remembers the
+// largest token and refuses smaller ones is safe from writes of a former owner. (Unlike locks, claims have no Guard:
+// the next owner's node has the same path.)
 func (c *Claim) FencingToken() int64 { return c.czxid }
 
 // Path returns the path of the node.
 func (c *Claim) Path() string { return c.path }
 
-// Release gives the name back. The context ends at once. Release waits until the server has confirmed that
-// the node is deleted, after one read that makes sure that it is this claim's. If ctx ends first, the error
-// says so, and the client goes on for as long as the session lives; until then this client cannot claim the
-// name again.
+// Release releases the name. The context ends immediately. Release waits until the server has confirmed that the node
+// is deleted, after one read to check that it is this claim's. If ctx ends first, Release returns its error, and the
+// client continues for as long as the session lives; until then this client cannot claim the name again.
 //
-// Release needs READ, or ADMIN, on the node: without either, servers since 3.8.4 and 3.9.2 do not tell whose it is. The
-// error is then framework.ErrNoAuth, and the node stays until the session ends. (With ADMIN alone there are two reads.)
+// Release needs READ, or ADMIN, on the node: without either, servers since 3.8.4 and 3.9.2 do not report its owner.
+// The error is then framework.ErrNoAuth, and the node stays until the session ends. (With ADMIN alone there are two
+// reads.)
 //
 // A second Release returns ErrReleased and does nothing. If the claim was lost before, the error is the cause
-// (ErrSessionLost, …): the end of the work was perhaps not protected. Call Release after a loss, too, since
-// the node may still exist.
+// (ErrSessionLost, …): the end of the work may not have been protected. Call Release also after a loss, since the
+// node may still exist.
 func (c *Claim) Release(ctx context.Context) error {
 	return line.Wrap("claim", c.path, "release", c.release(ctx))
 }
@@ -258,8 +258,8 @@ func (c *Claim) release(ctx context.Context) error {
 	return err
 }
 
-// reservations are the places at which this process has claims, or may have: of one client one at a time. A
-// node of the client's session, found after a lost reply, could otherwise be that of another call.
+// reservations are the places at which this process has claims, or may have: at most one per client and path.
+// Otherwise a node of the client's session, found after a lost reply, could belong to another call.
 var reservations = struct {
 	sync.Mutex
 	taken map[any]*reservation
@@ -267,7 +267,7 @@ var reservations = struct {
 
 type reservation struct {
 	place any
-	stop  func() bool // of the hook in the session; guarded by reservations
+	stop  func() bool // removes the hook from the session; guarded by reservations
 }
 
 // reserve returns nil if the place is taken.
@@ -289,7 +289,7 @@ func (r *reservation) endsWith(ctx context.Context) {
 	r.stop = context.AfterFunc(ctx, r.free)
 }
 
-// free lets others have the place. It may be called again.
+// free releases the place. It may be called again.
 func (r *reservation) free() {
 	reservations.Lock()
 	defer reservations.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// Keeper keeps a node where it is, from [NewKeeper] until [Keeper.Close]. Safe for concurrent use.
+// Keeper maintains a node, from [NewKeeper] until [Keeper.Close]. Safe for concurrent use.
 //
 // Corresponds to Curator's PersistentNode.
 type Keeper struct {
@@ -20,34 +20,34 @@ type Keeper struct {
 	path   string                 // as it was given
 	inbox  *flow.Queue[eventKind] // asked and closing
 	done   chan struct{}          // closed when its goroutine has ended; nil in the zero value
-	left   error                  // why something may be left; set before done is closed
+	left   error                  // why the node may be left; set before done is closed
 
 	mu      sync.Mutex
 	changed flow.Signal // a field below has changed
 	want    content
-	good    content // the last that the node has had; its number is 0 if there was none
-	lapsed  content // the last that was refused, without the data
+	good    content // the last data that the node has had; n is 0 if there were none
+	lapsed  content // the last data that were refused, without the data
 	lapse   error   // and why
 	status  Status
 	written bool  // the node has the data
-	refusal error // the reason that does not pass by itself, if there is one
-	over    bool  // the goroutine has ended, or will at once
+	refusal error // the last lasting refusal, if there is one
+	over    bool  // the goroutine has ended, or ends now
 
-	touched     bool  // the child that keeps a node with a TTL there was written; true without a TTL
-	untouchable error // why it cannot be
+	touched     bool  // the child of a node with a TTL was written; true without a TTL
+	untouchable error // why it cannot be written
 
 	followers map[*flow.Queue[Status]]struct{}
 }
 
-// content is data for the node, and their number among all.
+// content is data for the node, and their sequence number.
 type content struct {
 	data []byte
 	n    int64
 }
 
-// NewKeeper begins to keep a node at path, with these data, in the background. Nil data are the client's
-// default data. Missing parents are made as containers. Close it when the node is no longer wanted; it also
-// ends with its client (and with its session, if client is the view of one), whose ephemeral nodes then go.
+// NewKeeper starts a keeper of the node at path, with these data, in the background. Nil data are the client's
+// default data. Missing parents are made as containers. Close it when the node is not wanted any more; it also ends
+// with its client (and with its session, if client is the view of one), whose ephemeral nodes then go.
 //
 // Errors, each before anything is started: framework.ErrNoClient, framework.ErrInvalidPath (also for "/"),
 // framework.ErrInvalidOption.
@@ -73,7 +73,7 @@ func NewKeeper(client *framework.Client, path string, data []byte, opts ...Optio
 	return k, nil
 }
 
-// check refuses a path that cannot be that of a node to be made. In a namespace "/" is that of all recipes.
+// check refuses a path at which no node can be created. In a namespace, all recipes share "/".
 func check(client *framework.Client, path string) error {
 	err := line.Check(client, path)
 	if err == nil && path == "/" {
@@ -86,25 +86,24 @@ func check(client *framework.Client, path string) error {
 // Corresponds to PersistentNode.getActualPath.
 func (k *Keeper) Path() string { return k.Status().Path }
 
-// Data returns the data that the node has, or is to have: those of the last [Keeper.SetData].
+// Data returns the data that the node has, or will have: the data of the last [Keeper.SetData].
 func (k *Keeper) Data() []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return bytes.Clone(k.want.data)
 }
 
-// SetData gives the node other data, now and whenever it is made anew, and waits until the node has them. It
-// waits through lost connections and lost sessions, and while the node is not there. Nil data are the
-// client's default data.
+// SetData sets the node's data, now and whenever it is recreated, and waits until the node has them. It waits through
+// lost connections and lost sessions, and while the node is missing. Nil data are the client's default data.
 //
-// When ctx ends, the keeper goes on with it. With an error that the server gives, or that of data that are
-// too large (framework.ErrNoAuth, framework.ErrTooLarge, …), the keeper goes back to the data that the node
-// has, if it was ever made. A call that is overtaken by another ends as that one does. When the keeper has
-// ended, the error is [ErrClosed] or the reason.
+// When ctx ends, the keeper still sets the data. If the server refuses them, or they are too large
+// (framework.ErrNoAuth, framework.ErrTooLarge, …), the keeper reverts to the data that the node has, if it was ever
+// made. A call that is overtaken by a later one returns with the later one's result. When the keeper has ended, the
+// error is [ErrClosed] or the reason.
 //
-// Others may set the node's data as well. The keeper leaves what they write, until its own next SetData, or
-// until it has to make the node anew. Corresponds to PersistentNode.setData, but there what others have
-// written is overwritten after each reconnect.
+// Other clients may set the node's data as well. The keeper leaves their data until its next SetData, or until it has
+// to recreate the node. Corresponds to PersistentNode.setData, which however overwrites the data of other clients
+// after each reconnect.
 func (k *Keeper) SetData(ctx context.Context, data []byte) error {
 	if err := k.ready(ctx); err != nil {
 		return k.wrap("set data", err)
@@ -122,15 +121,15 @@ func (k *Keeper) SetData(ctx context.Context, data []byte) error {
 	}))
 }
 
-// Close takes the node away, for certain, and waits for that: until the server has confirmed that the node is
-// gone, or the keeper has seen that it is. If ctx ends before, the error says so, and the keeper goes on in
-// the background, through lost connections and sessions, until it is done; another Close waits for the same.
-// A node that somebody else has made at the path stays, and so does a persistent one that the keeper was not allowed to
-// write. With [WithTTL] Close waits only for the keeper's end.
+// Close deletes the node, for certain, and waits until the server has confirmed that the node is gone, or the keeper
+// has seen that it is. If ctx ends before, Close returns its error, and the keeper continues in the background,
+// through lost connections and sessions, until it is done; another Close waits for the same. A node at the path that
+// another client made stays, and so does a persistent one that the keeper was not allowed to write. With [WithTTL]
+// Close waits only for the keeper's end.
 //
-// Other errors: that of a server that refuses to delete the node, or to tell whose it is (framework.ErrNoAuth,
-// framework.ErrNotEmpty), after which an ephemeral node stays until its session ends. framework.ErrClosed if
-// the client was closed before: then the ephemeral nodes go with its session.
+// Other errors: if the server refuses to delete the node, or to report its owner (framework.ErrNoAuth,
+// framework.ErrNotEmpty), after which an ephemeral node stays until its session ends; framework.ErrClosed if the
+// client was closed before: then the ephemeral nodes go with its session.
 func (k *Keeper) Close(ctx context.Context) error {
 	switch {
 	case ctx == nil:
@@ -164,14 +163,14 @@ func (k *Keeper) wrap(verb string, err error) error {
 	return line.Wrap("node", k.path, verb, err)
 }
 
-// wanted is what the node is to have.
+// wanted returns the data that the node should have.
 func (k *Keeper) wanted() content {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.want
 }
 
-// wrote notes that the node has had what was sent. It returns whether that is still what is wanted.
+// wrote records that the node has had the data sent. It reports whether they are still the wanted ones.
 func (k *Keeper) wrote(sent content) (latest bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -180,14 +179,14 @@ func (k *Keeper) wrote(sent content) (latest bool) {
 	return k.want.n == sent.n
 }
 
-// refused notes that the node will not have what was sent, and goes back to what it has had, if there is
-// such. It returns whether that is what is wanted then.
+// refused records that the data sent were refused, and reverts to the last data that the node has had, if there are
+// any. It reports whether those are now the wanted ones.
 func (k *Keeper) refused(sent content, why error) (latest bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.changed.Fire()
 	if sent.n <= k.good.n {
-		return false // what is refused now it has had before
+		return false // the node has had these data, or later ones, before
 	}
 	k.lapsed, k.lapse = content{n: sent.n}, why
 	if k.good.n == 0 || k.want.n != sent.n {

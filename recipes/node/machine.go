@@ -1,53 +1,53 @@
 package node
 
-// machine decides what a keeper does next. It is a value without side effects: next takes an event and
-// returns the machine after it, and what is to be done. One goroutine owns it (worker.go), does one thing at
-// a time, and reports how that ended by another event.
+// machine decides the keeper's next action. It is a value without side effects: next takes an event and returns the
+// machine after it and the action. One goroutine owns it (worker.go), executes one action at a time, and reports its
+// result as another event.
 type machine struct {
-	persistent bool // the node belongs to no session: whoever has made it, it is ours
+	persistent bool // the node belongs to no session: whoever made it, it is ours
 	stays      bool // closing leaves the node where it is
-	named      bool // the path is known: a sequential node has none before it was made
-	grasp      bool // may take over another session's node
+	named      bool // the path is known; before the create of a sequential node it is not
+	grasp      bool // may replace another session's node
 	unique     bool // the path has a UUID: no other client makes a node there
 
-	busy    action // what is under way; rest if nothing is
-	waiting bool   // for the end of a pause
+	busy    action // in flight; rest if none is
+	waiting bool   // until the end of a pause
 	closing bool
-	over    bool // the client is closed, or nothing more can be done
+	over    bool // the client is closed, or no request can succeed any more
 
 	connected bool
 	heard     int64 // the epoch of the last change of the connection
-	joined    bool  // epoch is that of the session in which it works
+	joined    bool  // epoch is the number of the session in use
 	epoch     int64
 
 	known    known
-	watched  bool  // a watch is armed, on what known says
-	mine     int64 // czxid of the node that is ours
-	certain  int64 // czxid of ours when a look has seen it, and armed a watch
-	theirs   int64 // czxid of the other's node
-	target   int64 // czxid of the one that a take-over of unknown outcome was to replace
-	old      bool  // the other's node is one of an earlier session of ours
-	fleeting bool  // the other's node is ephemeral
-	version  int32 // of the node that is there
+	watched  bool  // a watch is armed, on the state in known
+	mine     int64 // czxid of our node
+	certain  int64 // czxid of our node once a look has seen it and armed a watch
+	theirs   int64 // czxid of another client's node
+	target   int64 // theirs at a replace of unknown outcome
+	old      bool  // the other node belongs to an earlier session of this client
+	fleeting bool  // the other node is ephemeral
+	version  int32 // of the present node
 
-	made     bool // something was sent that may have made the node, or has given it our data
-	wrote    bool // and was perhaps executed
-	unsure   bool // a node of version 0 may be one that we have made with the latest data
+	made     bool // a request was sent that may have created the node, or set our data
+	wrote    bool // and may have been executed
+	unsure   bool // a node of version 0 may be our own create with the latest data
 	dirty    bool // the node does not have the latest data
 	failed   bool // a pause is due
 	failures int  // in a row
-	lasting  bool // the last one was a refusal that does not pass by itself
-	steps    int  // requests since it last was at rest
+	lasting  bool // the last failure was a lasting refusal
+	steps    int  // requests since the machine was last at rest
 }
 
-// known is what is known of the node.
+// known is the last known state of the node.
 type known int8
 
 const (
-	blank   known = iota // nothing: an attempt to create it tells
-	doubt                // nothing that still holds: a look tells
+	blank   known = iota // nothing is known: try to create it
+	doubt                // the last state may have changed: look
 	gone                 // it is not there
-	foreign              // another's node is there
+	foreign              // another client's node is there
 	ours
 )
 
@@ -57,10 +57,10 @@ const (
 	rest    action = iota // wait for an event
 	join                  // get the session
 	create                // the node
-	look                  // see whose node is there, and watch it
-	set                   // the latest data, on the version that is known
-	replace               // another's node with ours, in one transaction
-	remove                // our node, of the version that is known
+	look                  // read the node's owner, and watch it
+	set                   // the latest data, at the known version
+	replace               // another client's node with ours, in one transaction
+	remove                // our node, at the known version
 	pause                 // before the next attempt
 	stop                  // end the goroutine
 )
@@ -75,47 +75,47 @@ const (
 	connected eventKind = iota // to a server with a quorum
 	suspended
 	lost     // the session
-	orphaned // its session is over, and what was under way with it
-	joined   // the session is that of epoch
+	orphaned // its session has ended, and the action in flight with it
+	joined   // the session of epoch is there
 	created  // or replaced
 	seen     // a look has found a node
 	absent   // a look has found none
 	written  // data
 	removed
-	met      // refused: the node is not as it was known to be
-	failed   // not executed, or perhaps: to be tried again
-	rejected // refused for a reason that does not pass by itself
-	deleted  // the watch says so
-	stirred  // the watch says something else, or it is time to look
+	met      // refused: the node is not in the expected state
+	failed   // not executed, or outcome unknown: repeat
+	rejected // a lasting refusal
+	deleted  // the watch reports a deletion
+	stirred  // the watch reports another change, or it is time to look
 	due      // the pause is over
 	asked    // there are newer data
 	closing
 )
 
-// whose says to whom a node that was seen belongs.
+// whose is the owner of a node that was seen.
 type whose int8
 
 const (
 	another whose = iota // another session
 	nobody               // no session, and ours would belong to one
 	former               // an earlier session of this client
-	own                  // this session, or no session if that is what is wanted
+	own                  // this session, or no session if the node is persistent
 )
 
-// event is something that has happened. What it has besides kind depends on that.
+// event is an input of the machine. The fields that are set depend on kind.
 type event struct {
 	kind    eventKind
-	epoch   int64 // of the connection's change, or of the session in which an operation was
+	epoch   int64 // of the connection's change, or of the operation's session
 	whose   whose // seen
-	czxid   int64 // created, 0 after a transaction, which does not tell; seen
+	czxid   int64 // seen; created, or 0 after a transaction, which does not return it
 	version int32 // seen, written
-	latest  bool  // created, written: with the latest data; rejected: those that the node has are the latest
-	perhaps bool  // failed, rejected: it may have been executed
-	final   bool  // no operation can succeed any more: the client is closed, or the session of its view is over
+	latest  bool  // created, written: with the latest data; rejected: the node's data are the latest
+	perhaps bool  // failed, rejected: the outcome is unknown
+	final   bool  // no operation can succeed any more: the client is closed, or its view's session has ended
 }
 
-// patience is how many requests may follow each other before there is a pause. Without it two that undo each
-// other's work, or a server that contradicts itself, would be kept busy.
+// patience is the number of requests in a row after which there is a pause. Without it two keepers that undo each
+// other's changes, or a server that contradicts itself, would cause requests without end.
 const patience = 16
 
 func (m machine) next(e event) (machine, action) {
@@ -147,7 +147,7 @@ func (m machine) next(e event) (machine, action) {
 	return m, a
 }
 
-// todo is what is to be done now.
+// todo returns the next action.
 func (m machine) todo() action {
 	switch {
 	case m.busy != rest, m.waiting && !m.over:
@@ -181,33 +181,33 @@ func (m machine) todo() action {
 	return look
 }
 
-// leave is what is to be done to take the node away.
+// leave returns the next action while closing: it deletes the node.
 func (m machine) leave() action {
 	switch {
 	case !m.named, m.known == gone, m.known == foreign && !m.old:
-		return stop // what may be left of a create without a name the client removes
+		return stop // the client deletes the node of an unanswered create without a name
 	case m.known == ours:
 		return remove
 	case m.known == foreign && m.watched:
-		return rest // our own of an earlier session goes with that
+		return rest // the servers delete it with our earlier session
 	}
 	return look
 }
 
-// careful reports whether a look must see everything that was sent before: a node of ours may be there that a
-// member that lags does not show yet.
+// careful reports whether a look must see the effect of all earlier requests: a member that lags may not show our
+// node yet.
 func (m machine) careful() bool { return m.closing || m.unsure }
 
-// recognises reports whether a node of ours that a look has found is certainly the one that a create of unknown
-// outcome has made, with the data of then. A persistent one may be another's.
+// recognises reports whether our node, found by a look, was certainly made by the create of unknown outcome, with its
+// data. A persistent node may be another client's.
 func (m machine) recognises(version int32) bool {
 	return m.unsure && version == 0 && (!m.persistent || m.unique)
 }
 
-// leaves reports whether a session that is over may have left a node.
+// leaves reports whether an ended session may have left a node.
 func (m machine) leaves() bool { return m.made && !m.persistent }
 
-// state is what can be said of our node.
+// state returns the state of our node for Status.
 func (m machine) state() State {
 	switch {
 	case !m.connected || !m.joined:
@@ -232,7 +232,7 @@ func (m machine) after(e event) machine {
 		m = m.disconnected(e.epoch)
 	case deleted:
 		if m.known == ours || m.known == foreign {
-			if m.known = doubt; m.watched { // else it may be about the node before this one
+			if m.known = doubt; m.watched { // otherwise it may be about the previous node
 				m.known = gone
 			}
 		}
@@ -259,7 +259,7 @@ func (m machine) after(e event) machine {
 	return m
 }
 
-// disconnected notes that a connection of that epoch is lost. The watch lasts, but what it says comes later.
+// disconnected records that the connection in that epoch is lost. The watch lasts, but its event comes later.
 func (m machine) disconnected(epoch int64) machine {
 	if epoch >= m.heard {
 		m.heard, m.connected = epoch, false
@@ -278,7 +278,7 @@ func (m machine) doubted() machine {
 	return m
 }
 
-// without forgets what was known in the session that is over.
+// without clears the state that depended on the session that has ended.
 func (m machine) without() machine {
 	m.watched, m.unsure, m.certain, m.target = false, false, 0, 0
 	switch {
@@ -292,7 +292,7 @@ func (m machine) without() machine {
 	return m
 }
 
-// answered notes how what is under way has ended.
+// answered records the result of the action in flight.
 func (m machine) answered(e event) machine {
 	did := m.busy
 	m.busy = rest
@@ -326,7 +326,7 @@ func (m machine) answered(e event) machine {
 		m.known, m.watched = gone, false
 	case met:
 		m.known, m.watched, m.target = doubt, false, 0
-		if did == create && !m.persistent { // the node there is another's, unless one was made before
+		if did == create && !m.persistent { // the node there is another client's, unless an earlier request made it
 			m.made = m.wrote
 		}
 	case failed:
@@ -347,8 +347,8 @@ func (m machine) answered(e event) machine {
 	return m
 }
 
-// late notes how something has ended whose connection had been lost before: known was settled without it, or
-// will be, unless it may have made a node where there was none.
+// late records the result of an action whose connection was lost before. The state does not depend on it, unless the
+// action may have created a node.
 func (m machine) late(did action, e event) machine {
 	if did == create || did == replace {
 		m.unsure = true
@@ -359,11 +359,11 @@ func (m machine) late(did action, e event) machine {
 	return m
 }
 
-// saw notes whose node a look has found.
+// saw records the owner of the node that a look has found.
 func (m machine) saw(e event) machine {
 	m.watched, m.version = true, e.version
 	if e.whose == own {
-		if e.czxid != m.mine { // not the one whose create was confirmed
+		if e.czxid != m.mine { // not the node of the confirmed create
 			m.dirty = m.dirty || !m.recognises(e.version)
 		}
 		m.known, m.mine, m.certain = ours, e.czxid, e.czxid
@@ -371,27 +371,27 @@ func (m machine) saw(e event) machine {
 		return m
 	}
 	if m.target != 0 && e.czxid != m.target {
-		m.grasp = false // the take-over may have been executed: once is enough
+		m.grasp = false // the replace may have been executed, and there is only one
 	}
 	m.known, m.theirs, m.target = foreign, e.czxid, 0
 	m.old, m.fleeting = e.whose == former, e.whose != nobody
 	return m
 }
 
-// refused notes a refusal that does not pass by itself.
+// refused records a lasting refusal.
 func (m machine) refused(did action, e event) machine {
 	switch {
 	case did == replace:
-		m.grasp = false // it waits, as without the permission to take over
+		m.grasp = false // wait, as without WithTakeover
 		return m
 	case did == remove, did == look && m.closing:
 		m.over = true
 		return m
 	case did == set && e.latest:
-		m.dirty = false // the caller of SetData hears of it
+		m.dirty = false // SetData returns the error
 		return m
 	case did == set:
-		m.made = m.wrote // else it was there before, and stays when the keeper is closed
+		m.made = m.wrote // otherwise the node existed before, and stays when the keeper is closed
 	}
 	m.unsure = m.unsure || e.perhaps
 	m.failed, m.lasting = true, true
@@ -399,7 +399,7 @@ func (m machine) refused(did action, e event) machine {
 	return m
 }
 
-// succeeded ends a row of failures.
+// succeeded ends a series of failures.
 func (m machine) succeeded() machine {
 	m.failures, m.lasting = 0, false
 	return m

@@ -11,22 +11,20 @@ import (
 
 // Errors of this package. Use errors.Is.
 var (
-	// ErrClosed is the error of a [Keeper] that was closed.
+	// ErrClosed is returned after a [Keeper] was closed.
 	ErrClosed = errors.New("the keeper is closed: make a new one")
-	// ErrNotAcquired says that the node of a [Claim] is there already: somebody else has it.
+	// ErrNotAcquired is returned if the node of a [Claim] exists already: another holder has the name.
 	ErrNotAcquired = line.ErrNotAcquired
-	// ErrReleased is the cause with which a claim's context ends after Release, and the error of a second
-	// Release.
+	// ErrReleased is the cause of the end of a claim's context after Release, and the error of a second Release.
 	ErrReleased = framework.ErrReleased
 	// Causes of a lost claim. ErrSuspended: the connection is lost, with the policy framework.SuspendedIsLoss.
-	// ErrSessionLost: the session is lost, or may have expired. ErrNodeDeleted: somebody else has deleted the
-	// node.
+	// ErrSessionLost: the session is lost, or may have expired. ErrNodeDeleted: another client has deleted the node.
 	ErrSuspended   = framework.ErrSuspended
 	ErrSessionLost = framework.ErrSessionLost
 	ErrNodeDeleted = framework.ErrNodeDeleted
 )
 
-// Option changes what [NewKeeper] makes. If one is given several times the last counts.
+// Option configures [NewKeeper]. If one is given several times the last counts.
 type Option func(*config) error
 
 type config struct {
@@ -42,8 +40,8 @@ type config struct {
 //
 //   - A persistent node belongs to no session. If there is one already, the keeper takes it for its own and
 //     sets its data, as Curator does. It is deleted by Close, and stays if the process ends without it.
-//   - A sequential node is always protected (see [WithProtection]): after a lost reply nothing else tells it
-//     from others. It keeps its name, with the number, when it has to be made anew, as in Curator.
+//   - A sequential node is always protected (see [WithProtection]): after a lost reply only the protection prefix
+//     identifies it. It keeps its name, with the number, when it has to be recreated, as in Curator.
 func WithMode(mode framework.CreateMode) Option {
 	return func(c *config) error {
 		switch mode {
@@ -61,15 +59,15 @@ func WithMode(mode framework.CreateMode) Option {
 // same. Corresponds to the parameter useProtection of Curator's PersistentNode.
 func WithProtection() Option { return func(c *config) error { c.protected = true; return nil } }
 
-// Takeover says what a [Keeper] does about an ephemeral node of another session at its path.
+// Takeover is the policy of a [Keeper] for an ephemeral node of another session at its path.
 type Takeover int8
 
 const (
-	// Never waits until that node is gone: a predecessor's goes with its session.
+	// Never waits until that node is gone: a former process's goes with its session.
 	Never Takeover = iota
-	// AtStart replaces that node with its own, once, in one transaction: a service that was restarted need not
-	// wait for the end of its old session. Once its node was there the keeper waits like the others. So of two
-	// keepers that both want the path the one that was started last has it.
+	// AtStart replaces that node with its own, once, in one transaction: a restarted service need not wait for the
+	// end of its old session. Once its node was there the keeper waits like the others. So of two keepers at one path
+	// the one that started last has the node.
 	AtStart
 )
 
@@ -83,10 +81,9 @@ func (t Takeover) String() string {
 	return fmt.Sprintf("Takeover(%d)", int8(t))
 }
 
-// WithTakeover says what the keeper does when it starts and another session's ephemeral node is there.
-// Default: [Never]. A node that belongs to no session is never taken over. Curator's PersistentNode, which
-// knows no such policy, takes either for its own and overwrites the data; an ephemeral one is then gone when
-// the other session ends.
+// WithTakeover sets the policy for another session's ephemeral node that exists when the keeper starts. Default:
+// [Never]. A node that belongs to no session is never taken over. Curator's PersistentNode, which has no such policy,
+// takes either for its own and overwrites the data; an ephemeral one is then gone when the other session ends.
 func WithTakeover(t Takeover) Option {
 	return func(c *config) error {
 		if t != Never && t != AtStart {
@@ -98,19 +95,18 @@ func WithTakeover(t Takeover) Option {
 	}
 }
 
-// WithTTL makes the node one that outlives the process for a while: the node is a container, and the keeper
-// writes to a child of it, named "touch", which has that TTL, every half of that time. When nobody does that
-// any more the server deletes the child, and then the node, each when it looks for such nodes, once a minute unless
-// it is configured otherwise. Watchers of the node and of its children see nothing of the writes, those with a recursive
-// watch do.
-// Close ends the writes and leaves the node to the server. The node must have no other children, and no other
-// mode. Node and child are made in one transaction, so that there is never one without the other, which the server
-// would not delete. The servers need zookeeper.extendedTypesEnabled: without it nothing is made, and [Keeper.WaitCreated]
-// returns framework.ErrUnimplemented. WaitCreated returns nil once the child was written, too, since the node may be a
-// predecessor's.
+// WithTTL makes the node outlive the process for a while: the node is a container, and the keeper writes to a child
+// of it, named "touch", which has that TTL, every half of that time. When the writes end the server deletes the
+// child, and then the node, each when it checks for such nodes, once a minute unless it is configured otherwise.
+// Watches of the node and of its children do not fire for the writes; recursive watches do. Close ends the writes and
+// leaves the node to the server. The node must have no other children, and no other mode. Node and child are made in
+// one transaction, so that there is never one without the other, which the server would not delete. The servers need
+// zookeeper.extendedTypesEnabled: without it nothing is made, and [Keeper.WaitCreated] returns
+// framework.ErrUnimplemented. WaitCreated returns nil once the child was written, too, since the node may be a former
+// process's.
 //
-// Corresponds to Curator's PersistentTtlNode, whose node is a container with the same child before Curator 5.9.0, and has the
-// mode PERSISTENT_WITH_TTL since.
+// Corresponds to Curator's PersistentTtlNode, whose node is a container with the same child before Curator 5.9.0, and
+// has the mode PERSISTENT_WITH_TTL since.
 func WithTTL(ttl time.Duration) Option {
 	return func(c *config) error {
 		if ttl < 2*time.Millisecond || ttl%time.Millisecond != 0 {
@@ -127,7 +123,7 @@ func (c *config) Persistent() bool {
 	return c.ttl > 0 || c.mode == framework.Persistent || c.mode == framework.PersistentSequential
 }
 
-// check says whether the options go together.
+// check returns an error if the options contradict each other.
 func (c *config) check() error {
 	if c.ttl == 0 {
 		return nil

@@ -11,15 +11,15 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// State says whether a keeper's node is there.
+// State is the state of a keeper's node.
 type State int8
 
 const (
-	// Unknown: there is no connection, or the keeper has not looked yet since there is one.
+	// Unknown: the client has no connection, or the keeper has not looked since it was connected.
 	Unknown State = iota
-	// Missing: the node was not there when the keeper looked, or another's was in its place.
+	// Missing: the node was not there when the keeper looked, or another client's had its path.
 	Missing
-	// There: the node was there when the keeper looked, and a watch would have told if it had gone.
+	// There: the node was there when the keeper looked, and no event has reported its deletion since.
 	There
 )
 
@@ -30,21 +30,20 @@ func (s State) String() string {
 	return [...]string{"unknown", "missing", "there"}[s]
 }
 
-// Status is what a [Keeper] knows of its node. It is about the recent past, and no right: the session may
-// end, and the node be gone, before this process knows. Where that matters take a [Claim].
+// Status is a [Keeper]'s last known state of its node. It is about the recent past, and gives no exclusion: the
+// session may end, and the node be gone, before this process notices. Where that matters use a [Claim].
 type Status struct {
 	State State
-	// Path is that of the node; empty while the server has not yet given a sequential node its number.
+	// Path is the node's path; empty while the server has not yet given a sequential node its number.
 	Path string
-	// Czxid is the transaction that has made the node, with There. It is another one each time that the node
-	// has been made.
+	// Czxid is, with There, the transaction that created the node. It differs after each recreation.
 	Czxid int64
-	// Other says, with Missing, that another's node is in the place of this one. It has been made by the
-	// session Owner, which is 0 if it belongs to none.
+	// Other reports, with Missing, that another client's node has the path. It was made by the session Owner, which
+	// is 0 if it belongs to none.
 	Other bool
 	Owner int64
-	// Err is what went wrong last, since the node was there last: nil, or the reason for the state, after
-	// which the keeper tries again.
+	// Err is the last error since the node was there last: nil, or the reason for the state, after which the keeper
+	// tries again.
 	Err error
 }
 
@@ -62,26 +61,26 @@ func (s Status) String() string {
 	return text
 }
 
-// same says whether nothing has changed that anybody would want to know.
+// same reports whether no field that callers can see has changed.
 func (s Status) same(other Status) bool {
 	return s.State == other.State && s.Path == other.Path && s.Czxid == other.Czxid && s.Other == other.Other &&
 		s.Owner == other.Owner && fmt.Sprint(s.Err) == fmt.Sprint(other.Err)
 }
 
-// Status returns what is known now. It sends nothing. When the keeper has ended the state is Missing, and Err
-// says why: [ErrClosed] if it was closed.
+// Status returns the present status. It sends nothing. When the keeper has ended the state is Missing, and Err is the
+// reason: [ErrClosed] if it was closed.
 func (k *Keeper) Status() Status {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.status
 }
 
-// Follow yields what is known of the node, in order and without loss: first, and after each change, until the
-// loop is left or ctx ends. A node that was deleted and made anew is Missing in between, or has another
-// Czxid. The keeper does not wait for the loop: what the loop has not taken yet is kept.
+// Follow yields the statuses of the node, in order and without loss: the present one, and one after each change,
+// until the loop is left or ctx ends. A node that was deleted and recreated is Missing in between, or has another
+// Czxid. The keeper does not wait for the loop: statuses that the loop has not taken yet are kept.
 //
-// An error is the last thing that is yielded: ctx's, or that with which the keeper has ended. Corresponds to
-// Curator's PersistentNodeListener.
+// The last yield may be an error: ctx's, or the reason of the keeper's end. Corresponds to Curator's
+// PersistentNodeListener.
 func (k *Keeper) Follow(ctx context.Context) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
 		if err := k.ready(ctx); err != nil {
@@ -115,22 +114,22 @@ func (k *Keeper) Follow(ctx context.Context) iter.Seq2[Status, error] {
 			select {
 			case <-all.More():
 			case <-k.done:
-				over = true // after what was told until then
+				over = true // after the statuses queued so far
 			case <-ctx.Done():
 			}
 		}
 	}
 }
 
-// WaitCreated waits until the node is there and has the keeper's data, at once if that is so. A persistent node that
-// was there before has them later than [Status] says that it is there.
+// WaitCreated waits until the node is there and has the keeper's data, and returns immediately if that is so. A
+// persistent node that existed before gets them after [Status] reports There.
 //
-// When ctx ends, the keeper goes on. Then the error matches ctx.Err(), and says what keeps the node from
-// being there. WaitCreated waits through lost connections and lost sessions, and for another session's
-// ephemeral node to go. But if the node cannot be made, or a persistent one that is there cannot be written, for a
-// reason that does not pass by itself it returns that: framework.ErrNoAuth, ErrTooLarge, ErrNodeExists if there is a
-// node that belongs to no session, ErrUnimplemented from a server that knows no TTL ([WithTTL]), … The keeper goes on
-// trying, and the caller can call WaitCreated again. When the keeper has ended, the error is [ErrClosed] or why.
+// When ctx ends, the keeper continues. Then the error matches ctx.Err(), and includes the reason why the node is
+// missing. WaitCreated waits through lost connections and lost sessions, and for another session's ephemeral node to
+// go. But after a lasting refusal to create the node, or to write an existing persistent one, it returns that error:
+// framework.ErrNoAuth, ErrTooLarge, ErrNodeExists if there is a node that belongs to no session, ErrUnimplemented
+// from a server without TTLs ([WithTTL]), … The keeper keeps trying, and the caller can call WaitCreated again. When
+// the keeper has ended, the error is [ErrClosed] or the reason.
 //
 // Corresponds to PersistentNode.waitForInitialCreate.
 func (k *Keeper) WaitCreated(ctx context.Context) error {
@@ -139,7 +138,7 @@ func (k *Keeper) WaitCreated(ctx context.Context) error {
 	}))
 }
 
-// await waits until check says that it is so, or returns an error. It is called with the lock held.
+// await waits until check, which is called with the lock held, returns true or an error.
 func (k *Keeper) await(ctx context.Context, check func() (bool, error)) error {
 	if err := k.ready(ctx); err != nil {
 		return err
@@ -170,7 +169,7 @@ func (k *Keeper) await(ctx context.Context, check func() (bool, error)) error {
 	}
 }
 
-// show makes s what is known, and tells those who follow.
+// show sets the status and sends it to the followers.
 func (k *Keeper) show(s Status, written bool, refusal error, over bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

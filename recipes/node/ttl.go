@@ -10,12 +10,12 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// touchName is the name of the child whose TTL keeps a node there, as in Curator.
+// touchName is the name of the child whose TTL keeps a node alive, as in Curator.
 const touchName = "touch"
 
-// createTouched creates a node with a TTL together with its child, and the parents that are missing, and returns the
-// node's czxid. A server never deletes a container that has had no child, so there must be no moment at which the
-// process can end between the two creates.
+// createTouched creates a node with a TTL together with its child, and missing parents, and returns the node's czxid.
+// A server never deletes a container that has had no child, so the process must not be able to end between the two
+// creates.
 func createTouched(
 	ctx context.Context, view *framework.Client, path string, data []byte, ttl time.Duration,
 ) (czxid int64, err error) {
@@ -24,7 +24,7 @@ func createTouched(
 	child := to.Create().WithMode(framework.PersistentTTL).WithTTL(ttl).ForPath(zkpath.Join(path, touchName), nil)
 	results, err := line.Result(view.TransactionInBackground(ctx, node, child))
 	if errors.Is(err, framework.ErrNoNode) {
-		// A server that knows no TTL says so before it looks at the parents. They must not be made for nothing.
+		// A server without TTLs refuses the create before it checks the parents. Do not create them in vain.
 		if _, err = line.Result(view.TransactionInBackground(ctx, child)); errors.Is(err, framework.ErrNoNode) {
 			err = view.CreateContainers(ctx, zkpath.Parent(path))
 		}
@@ -47,7 +47,7 @@ func (k *Keeper) touch(ctx context.Context, ttl time.Duration) {
 			continue
 		}
 		_, err := k.client.SetData().ForPath(ctx, child, nil)
-		if errors.Is(err, framework.ErrNoNode) { // the node may be a predecessor's
+		if errors.Is(err, framework.ErrNoNode) { // the node may be a former process's
 			make := k.client.Create().WithMode(framework.PersistentTTL).WithTTL(ttl)
 			_, err = make.ForPath(ctx, child, nil)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// worker is the keeper's goroutine: it does what the machine says, one thing at a time, each on a goroutine
-// of its own, and meanwhile hears of everything else.
+// worker is the keeper's goroutine: it executes the machine's actions, one at a time, each on a separate goroutine,
+// and handles all other events at the same time.
 type worker struct {
 	k       *Keeper
 	client  *framework.Client
@@ -27,13 +27,13 @@ type worker struct {
 	session *framework.Session
 	former  []int64 // ids of earlier sessions that may have left a node
 	armed   *framework.Watch
-	other   Status  // what is known of another's node
-	warned  int64   // the session whose node has been logged; -1 while there is none
-	lastErr error   // what went wrong last
-	sent    content // with the last create
+	other   Status  // state of another client's node
+	warned  int64   // the session whose node was logged; -1 if none was
+	lastErr error   // of the last failed job
+	sent    content // data of the last create
 }
 
-// job is what is to be done, with what was known when it began.
+// job is an action, with the worker's state when it began.
 type job struct {
 	action
 	k       *Keeper
@@ -45,7 +45,7 @@ type job struct {
 	m       machine
 }
 
-// result is how a job has ended.
+// result is the result of a job.
 type result struct {
 	event
 	err     error
@@ -56,8 +56,8 @@ type result struct {
 	watch   *framework.Watch
 }
 
-// remembered is how many earlier sessions are remembered: the client closes those that have ended, or the
-// servers do.
+// remembered is the number of earlier sessions that are remembered: older ones have been closed by the client, or
+// have expired.
 const remembered = 8
 
 func newWorker(k *Keeper, cfg *config) *worker {
@@ -121,7 +121,7 @@ func (w *worker) await(states *<-chan framework.StateChange, paused, again *time
 		case r := <-w.results:
 			return w.ended(r)
 		case <-w.k.inbox.More():
-			// How many have asked does not matter, and after closing nothing else does.
+			// The number of requests does not matter, and closing overrides all others.
 			if all := w.k.inbox.Take(); slices.Contains(all, closing) {
 				return event{kind: closing}
 			} else if len(all) > 0 {
@@ -143,13 +143,13 @@ func (w *worker) await(states *<-chan framework.StateChange, paused, again *time
 			return event{kind: stirred}
 		case <-paused.C:
 			return event{kind: due}
-		case <-again.C: // events can get lost: servers drop those of nodes that the client may not read
+		case <-again.C: // events can get lost: servers drop events of nodes that the client may not read
 			return event{kind: stirred}
 		}
 	}
 }
 
-// heard makes an event of a change of the connection.
+// heard returns the event for a change of the connection.
 func (w *worker) heard(change framework.StateChange) (e event, tells bool) {
 	e.epoch = change.Epoch
 	switch change.State {
@@ -158,14 +158,14 @@ func (w *worker) heard(change framework.StateChange) (e event, tells bool) {
 	case framework.Suspended, framework.ReadOnly:
 		e.kind = suspended
 	case framework.Lost:
-		e.kind, e.final = lost, w.client.Err() != nil // it may be the view of a session
+		e.kind, e.final = lost, w.client.Err() != nil // client may be the view of a session
 	default:
 		return e, false
 	}
 	return e, true
 }
 
-// pausing is how long the pause is.
+// pausing returns the length of the pause.
 func (w *worker) pausing() time.Duration {
 	n := min(max(w.m.failures, 1), 10)
 	if w.m.lasting {
@@ -174,9 +174,9 @@ func (w *worker) pausing() time.Duration {
 	return chance.UpTo(min(10*time.Millisecond<<n, time.Second))
 }
 
-// run does the job, on a goroutine of its own.
+// run does the job, on a separate goroutine.
 func (j *job) run(ctx context.Context, results chan<- result) {
-	// Unless a function of the user's does not return:
+	// The result if the user's code does not return:
 	r := result{event: event{kind: failed}, session: j.session}
 	defer func() { results <- r }()
 	if j.action == join {
@@ -196,7 +196,7 @@ func (j *job) run(ctx context.Context, results chan<- result) {
 
 // request makes one attempt in the session.
 func (j *job) request(r *result) {
-	view, ctx := j.session.Client(), context.Background() // the session ends it
+	view, ctx := j.session.Client(), context.Background() // the requests end with the session
 	switch j.action {
 	case create:
 		r.sent = j.k.wanted()
@@ -207,7 +207,7 @@ func (j *job) request(r *result) {
 		}
 		builder, path := view.Create().WithMode(unnumbered(j.mode)), j.path
 		if path == "" {
-			if j.m.persistent { // then the client looks for what a lost session has left, too
+			if j.m.persistent { // then the client also looks for the node of a lost session
 				view = j.k.client
 			}
 			builder, path = view.Create().WithMode(j.mode).WithProtection(), j.k.path
@@ -251,7 +251,7 @@ func (j *job) request(r *result) {
 	}
 }
 
-// unnumbered is the mode of a node that has its number already.
+// unnumbered returns the mode for a node whose name has its number already.
 func unnumbered(mode framework.CreateMode) framework.CreateMode {
 	switch mode {
 	case framework.EphemeralSequential:
@@ -262,7 +262,7 @@ func unnumbered(mode framework.CreateMode) framework.CreateMode {
 	return mode
 }
 
-// whoseIs says to whom a node with this owner belongs, in a session with that id.
+// whoseIs returns the owner of a node with this ephemeral owner, in a session with that id.
 func whoseIs(owner, session int64, persistent bool, earlier []int64) whose {
 	switch {
 	case persistent && owner == 0, !persistent && owner == session:
@@ -275,7 +275,7 @@ func whoseIs(owner, session int64, persistent bool, earlier []int64) whose {
 	return another
 }
 
-// meaning is the kind of event that an error is.
+// meaning returns the kind of event for an error.
 func (j *job) meaning(err error) eventKind {
 	conflict := errors.Is(err, framework.ErrNodeExists) || errors.Is(err, framework.ErrBadVersion) ||
 		j.action != create && errors.Is(err, framework.ErrNoNode)
@@ -292,8 +292,8 @@ func (j *job) meaning(err error) eventKind {
 	return rejected
 }
 
-// catchUp makes the server execute a write. What is read after that is not older than any earlier request of
-// the session whose reply was lost: a member that lags might not show yet what that has made.
+// catchUp makes the server execute a write. A read after it is not older than the effect of any earlier request of
+// the session whose reply was lost, which a member that lags might not show otherwise.
 func catchUp(ctx context.Context, view *framework.Client, path string) error {
 	_, err := line.Result(view.TransactionInBackground(ctx, view.TransactionOp().Check().ForPath(path)))
 	if err != nil && !passes(err) && !errors.Is(err, framework.ErrSessionLost) &&
@@ -303,13 +303,12 @@ func catchUp(ctx context.Context, view *framework.Client, path string) error {
 	return err
 }
 
-// passes says of an error that it is about the way to servers that can write, or about a server without a
-// quorum.
+// passes reports whether an error concerns the connection to servers that can write, or a server without a quorum.
 func passes(err error) bool {
 	return framework.Retryable(err) || errors.Is(err, framework.ErrNotReadOnly)
 }
 
-// ended makes an event of a result, and keeps what came with it.
+// ended returns the event for a result, and keeps its watch, session and path.
 func (w *worker) ended(r result) event {
 	if r.watch != nil {
 		w.armed.Stop() // after the next one is armed, which costs no request
@@ -342,7 +341,7 @@ func (w *worker) ended(r result) event {
 	case written:
 		r.latest = w.k.wrote(r.sent)
 	case rejected:
-		if !known { // else it has been said
+		if !known { // otherwise it was logged before
 			w.client.Logger().Warn("a node cannot be kept as it should be", "path", w.k.path, "err", r.err)
 		}
 		if r.sent.n > 0 {
@@ -352,7 +351,7 @@ func (w *worker) ended(r result) event {
 	return r.event
 }
 
-// show publishes what is known.
+// show publishes the status.
 func (w *worker) show() {
 	s := Status{State: w.m.state(), Path: w.path, Err: w.lastErr}
 	var refusal error
@@ -379,7 +378,7 @@ func (w *worker) show() {
 	w.k.show(s, !w.m.dirty, refusal, false)
 }
 
-// end is the last thing that the goroutine does.
+// end publishes the final status; the goroutine ends after it.
 func (w *worker) end() {
 	why := error(ErrClosed)
 	if w.m.over {

@@ -14,44 +14,44 @@ import (
 
 // Errors of this package. Use errors.Is.
 var (
-	// ErrNotRecorded says that the function has run and returned nil, and that this is not, or not yet,
-	// recorded: with the default policy it may be run again for the slot.
+	// ErrNotRecorded is returned if the function has run and returned nil, but this is not, or not yet, recorded:
+	// with the default policy it may be run again for the slot.
 	ErrNotRecorded = errors.New("the function has run, but that is not recorded")
-	// ErrSelfWait refuses a Do within the function of a Do for the same job.
+	// ErrSelfWait is returned by a Do within the function of a Do for the same job.
 	ErrSelfWait = line.ErrSelfWait
 )
 
-// Outcome is what is known of a slot when Do returns.
+// Outcome is the state of a slot when Do returns.
 type Outcome int8
 
 const (
-	// Unknown is the outcome with an error before the function was called.
+	// Unknown is returned with an error before the function was called.
 	Unknown Outcome = iota
-	// Ran says that this call has run the function; its error is that of Do.
+	// Ran means that this call has run the function; Do returns its error.
 	Ran
-	// Done says that the function had been run before, and had returned nil.
+	// Done means that the function had been run before, and had returned nil.
 	Done
-	// Begun says, with [AtMostOnce], that somebody had begun, and either is still at it, has failed, or has
-	// died: nobody will do it again.
+	// Begun means, with [AtMostOnce], that another call has begun, and is still running, has failed, or has died: the
+	// slot is not run again.
 	Begun
 )
 
-// String is its name in lower case.
+// String returns the outcome's name in lower case.
 func (o Outcome) String() string {
 	return [...]string{"unknown", "ran", "done", "begun"}[max(0, min(o, Begun))]
 }
 
-// Run is what a function is run for.
+// Run describes one call of a function.
 type Run struct {
 	Slot Slot
-	// FencingToken grows from run to run of the job, as that of a mutex.
+	// FencingToken grows from run to run of the job, like a mutex's.
 	FencingToken int64
 
 	held *line.Handle
 }
 
-// Remaining is for how long it is certain that nobody else runs the job, if no server answers from now on; 0
-// after the function has returned, or if the lock is lost. The function's context ends no later.
+// Remaining returns for how long it is certain that no other process runs the job, if no server answers from now on;
+// 0 after the function has returned, or if the lock is lost. The function's context ends no later.
 func (r Run) Remaining() time.Duration {
 	if r.held == nil {
 		return 0
@@ -59,7 +59,7 @@ func (r Run) Remaining() time.Duration {
 	return r.held.Remaining()
 }
 
-// Path is that of the node that holds the job's lock, "" in the zero value.
+// Path returns the path of the node that holds the job's lock, "" for the zero value.
 func (r Run) Path() string {
 	if r.held == nil {
 		return ""
@@ -77,7 +77,7 @@ type Jobs struct {
 	err        error // of the constructor
 }
 
-// New makes the jobs at path; nothing is sent. If an argument is not valid every Do says so.
+// New returns the jobs at path; nothing is sent. If an argument is not valid every Do returns an error.
 func New(client *framework.Client, path string, opts ...Option) *Jobs {
 	j := &Jobs{client: client, path: path, keep: 100}
 	j.err = line.Configure(client, path, j, opts)
@@ -90,9 +90,9 @@ type Option func(*Jobs) error
 // AtMostOnce has a slot recorded before its function is called. Default: after it, at least once.
 func AtMostOnce() Option { return func(j *Jobs) error { j.atMostOnce = true; return nil } }
 
-// WithCatchUp has Do run the function first for the slots of time that were missed since the last one that
-// has a record, the oldest first, but for no more than the last n of them. An error ends that, and the next
-// Do goes on. Default: missed slots are skipped.
+// WithCatchUp has Do run the function first for the slots of time that were missed since the last recorded slot, the
+// oldest first, but for no more than the last n of them. An error ends that, and the next Do continues. Default:
+// missed slots are skipped.
 func WithCatchUp(n int) Option {
 	return func(j *Jobs) error {
 		if n < 1 {
@@ -103,8 +103,7 @@ func WithCatchUp(n int) Option {
 	}
 }
 
-// WithKeep says how many records of a job are kept, those written last; a quarter more may be there. Default
-// 100.
+// WithKeep sets how many records of a job are kept, the last written ones; a quarter more may exist. Default 100.
 func WithKeep(n int) Option {
 	return func(j *Jobs) error {
 		if n < 1 || n > 10_000 {
@@ -116,16 +115,15 @@ func WithKeep(n int) Option {
 }
 
 // Do runs f for the slot of the named job, unless the slot has a record. If another process runs the job, for
-// whatever slot, Do waits for its turn, through lost connections and sessions, until ctx ends; when the other
-// has done the slot, Do returns [Done]. It runs f once, on the caller's goroutine; with [WithCatchUp] more
-// often, for other slots. The context of f has the values and the deadline of ctx, and ends with ctx or the
-// lock.
+// whatever slot, Do waits for its turn, through lost connections and sessions, until ctx ends; when the other has run
+// the slot, Do returns [Done]. It runs f once, on the caller's goroutine; with [WithCatchUp] more often, for other
+// slots. The context of f has the values and the deadline of ctx, and ends with ctx or the lock.
 //
-// The error is f's, joined with how the lock was lost if that was before f returned, and with ErrNotRecorded
-// if the record cannot be written. When ctx ends before the record is written, Do waits for a second for it;
-// then the client goes on, and the error matches ErrNotRecorded and ctx's. Other errors come before f was
-// called: ctx's; ErrSelfWait; ErrBadArguments for a name or slot that cannot be the name of a node;
-// ErrNoAuth; ErrClosed; those of mutex.Acquire. If f panics, so does Do; the lock is given back first.
+// The error is f's, joined with the cause of the lock's loss if it was lost before f returned, and with
+// ErrNotRecorded if the record cannot be written. When ctx ends before the record is written, Do waits for a second
+// for it; then the client continues in the background, and the error matches ErrNotRecorded and ctx's. Other errors
+// come before f was called: ctx's; ErrSelfWait; ErrBadArguments for a name or slot that cannot be the name of a node;
+// ErrNoAuth; ErrClosed; the errors of mutex.Acquire. If f panics, so does Do; the lock is released first.
 func (j *Jobs) Do(
 	ctx context.Context, name string, slot Slot, f func(ctx context.Context, run Run) error,
 ) (Outcome, error) {
@@ -150,7 +148,7 @@ func (j *Jobs) do(
 		return Unknown, err
 	}
 	w := &job{Jobs: j, dir: zkpath.Join(j.path, name), f: f, guid: zkpath.NewGUID()}
-	outcome, err := w.look(ctx, slot) // most find a record, for one request
+	outcome, err := w.look(ctx, slot) // most callers find a record, for one request
 	if err != nil || outcome != Unknown {
 		return outcome, err
 	}
@@ -168,10 +166,10 @@ func (j *Jobs) do(
 	}
 }
 
-// lockName is that of package mutex.
+// lockName is package mutex's.
 const lockName = "lock-"
 
-// turn does what is to be done under the lock, and gives it back.
+// turn runs the slots under the lock, and releases it.
 func (w *job) turn(ctx context.Context, held *line.Handle, slot Slot) (outcome Outcome, err error) {
 	w.held = held
 	defer func() { // also when f panics
@@ -221,7 +219,7 @@ func (w *job) once(ctx context.Context, slot Slot) (Outcome, error) {
 	return Ran, errors.Join(err, lost)
 }
 
-// outcome is what a record says.
+// outcomeOf returns the outcome that a record contains.
 func outcomeOf(data []byte) Outcome {
 	if strings.HasPrefix(string(data), begun) {
 		return Begun

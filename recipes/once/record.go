@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// The data of a record begin with one of these, and then have the id of the call that has written it.
+// The data of a record begin with one of these, followed by the id of the call that wrote it.
 const (
 	begun = "begun "
 	done  = "done "
@@ -28,15 +28,15 @@ type job struct {
 	f    func(context.Context, Run) error
 
 	held      *line.Handle
-	recording sync.WaitGroup // records that are being written, before the lock is given back
+	recording sync.WaitGroup // records in flight; the lock is released after them
 }
 
 func (w *job) slots() string            { return zkpath.Join(w.dir, "slots") }
 func (w *job) node(slot Slot) string    { return zkpath.Join(w.slots(), slot.name) }
 func (w *job) data(state string) []byte { return []byte(state + w.guid) }
 
-// look reads the slot's record, however long that takes; Unknown if there is none, or if it is this call's,
-// which has lost the lock after it.
+// look reads the slot's record, however long that takes. It returns Unknown if there is none, or if this call wrote
+// it and lost the lock after that.
 func (w *job) look(ctx context.Context, slot Slot) (outcome Outcome, _ error) {
 	err := line.Outlast(ctx, w.client, line.Outages, func(ctx context.Context) error {
 		data, err := w.client.GetData().Undecompressed().ForPath(ctx, w.node(slot))
@@ -48,7 +48,7 @@ func (w *job) look(ctx context.Context, slot Slot) (outcome Outcome, _ error) {
 	return outcome, err
 }
 
-// records lists the slots that have one.
+// records lists the slots that have a record.
 func (w *job) records(ctx context.Context) (names []string, err error) {
 	err = line.Outlast(ctx, w.client, line.Outages, func(ctx context.Context) error {
 		names, err = w.client.GetChildren().ForPath(ctx, w.slots())
@@ -57,12 +57,12 @@ func (w *job) records(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// begin makes the record before the function is called, if the lock is still held. Unknown says that it is
+// begin creates the record before the function is called, if the lock is still held. Unknown means that the record is
 // this call's.
 func (w *job) begin(ctx context.Context, slot Slot) (outcome Outcome, _ error) {
 	view := w.held.Grant.Session.Client()
 	err := line.Outlast(ctx, view, line.ReadOnlyMembers, func(ctx context.Context) error {
-		for range 3 { // somebody may delete the directory
+		for range 3 { // another client may delete the directory
 			to := view.TransactionOp()
 			_, err := view.Transaction(ctx, to.Check().ForPath(w.held.Grant.Path),
 				to.Create().Uncompressed().ForPath(w.node(slot), w.data(begun)))
@@ -89,11 +89,12 @@ func (w *job) begin(ctx context.Context, slot Slot) (outcome Outcome, _ error) {
 	return outcome, err
 }
 
-// patience is how long after its context's end a call waits until what it has begun is written.
+// patience is the time after its context's end for which a call waits until the writes that it has begun are
+// executed.
 const patience = time.Second
 
-// record records that the function has run, which is true whatever has happened to the lock. The client goes
-// on with it when ctx has ended.
+// record records that the function has run, also if the lock was lost. The client continues in the background when
+// ctx has ended.
 func (w *job) record(ctx context.Context, slot Slot) error {
 	err := errors.New("a hook ended the goroutine")
 	written := make(chan struct{})
@@ -119,7 +120,7 @@ func (w *job) record(ctx context.Context, slot Slot) error {
 	return nil
 }
 
-// await waits until c is closed, or until a while after ctx has ended.
+// await waits until c is closed, or until patience has passed after the end of ctx.
 func await(ctx context.Context, c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -136,7 +137,7 @@ func await(ctx context.Context, c <-chan struct{}) bool {
 	}
 }
 
-// release gives the lock back when the records are written. The client goes on with it when ctx has ended.
+// release releases the lock when the records are written. The client continues in the background when ctx has ended.
 func (w *job) release(ctx context.Context) error {
 	var refused error
 	released := make(chan struct{})
@@ -153,8 +154,8 @@ func (w *job) release(ctx context.Context) error {
 	}
 }
 
-// tidy deletes old records when there are a quarter more than are to be kept, the oldest first. It is no harm
-// if that fails: the next one tries again.
+// tidy deletes the oldest records when there are a quarter more than keep. A failure does no harm: the next call
+// tries again.
 func (w *job) tidy(ctx context.Context) {
 	const most = 1000 // at a time
 	names, err := w.client.GetChildren().ForPath(ctx, w.slots())

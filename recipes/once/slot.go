@@ -10,19 +10,19 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// Slot is what a function is run once for. Make one with [Named] or [At].
+// Slot identifies one run of a job. Make one with [Named] or [At].
 type Slot struct {
 	name  string
 	start time.Time
 	every time.Duration // 0: Named
 }
 
-// Named is a slot with a name: any text that can be the name of a node, without "/".
+// Named returns a slot with a name: any text that can be the name of a node, without "/".
 func Named(name string) Slot { return Slot{name: name} }
 
-// At is the slot of intervals of a length that contains t: of hours, the hour. It begins at t rounded down,
-// in UTC, as time.Time.Truncate does; days begin at midnight UTC, and weeks on Monday. All processes must use
-// the same length for a job. An interval of 0 or less is ErrBadArguments when it is used.
+// At returns the slot that contains t, in a series of intervals of a length: of hours, the hour. It begins at t
+// rounded down, in UTC, as time.Time.Truncate does; days begin at midnight UTC, and weeks on Monday. All processes
+// must use the same length for a job. With an interval of 0 or less Do returns ErrBadArguments.
 func At(t time.Time, every time.Duration) Slot {
 	if every <= 0 {
 		return Slot{}
@@ -31,10 +31,10 @@ func At(t time.Time, every time.Duration) Slot {
 	return Slot{start.Format(time.RFC3339Nano), start, every}
 }
 
-// String is its name; of a time it is in the form of RFC 3339.
+// String returns the slot's name; a slot of a time has the form of RFC 3339.
 func (s Slot) String() string { return s.name }
 
-// Time is when the slot of a time begins; the zero time for a name.
+// Time returns the begin of a slot made with At; the zero time for a name.
 func (s Slot) Time() time.Time { return s.start }
 
 func (s Slot) check() error {
@@ -52,8 +52,8 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// missed returns the slots between the last one before s that has a record and s, at most so many, the oldest
-// first. Without a record before s nothing was missed.
+// missed returns the slots between the last recorded one before s and s, at most so many, the oldest first. Without a
+// record before s nothing was missed.
 func (s Slot) missed(records []string, most int) (all []Slot) {
 	if s.every == 0 || most == 0 {
 		return nil

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// backlog is what a consumer knows of the queue: the items of its last list, in order, that it has not tried
-// yet. It does no I/O.
+// backlog is the consumer's state of the queue: the items of its last list, in order, that it has not tried yet. It
+// does no I/O.
 type backlog struct {
 	order Order
 	items []string
-	shun  map[string]bool // left alone by this consumer
-	busy  string          // the first item that somebody else works on; empty if there is none
+	shun  map[string]bool // not tried again by this consumer
+	busy  string          // the first item that another consumer has locked; empty if there is none
 
 	listed, tried int // items in the last list, and how many were tried since
-	losses        int // races for an item that were lost in a row
+	losses        int // lost races for an item, in a row
 }
 
-// list takes a new list of the queue, and of the locks, if there are any.
+// list replaces the backlog with new lists of the queue and of the locks.
 func (b *backlog) list(names, locks []string) {
 	locked := make(map[string]bool, len(locks))
 	for _, name := range locks {
 		locked[name] = true
 	}
-	shun := map[string]bool{} // what is not there any more is forgotten
+	shun := map[string]bool{} // names that are no longer listed are dropped
 	b.items, b.busy, b.tried = b.items[:0], "", 0
 	for _, name := range names {
 		switch {
@@ -41,9 +41,9 @@ func (b *backlog) list(names, locks []string) {
 	b.order.sort(b.items)
 }
 
-// next takes the item out that is to be tried next: the first, or after lost races, one of the first few, so
-// that consumers do not run for the same item each time. Without one it says how long it takes until one is
-// due; 0 if there is none.
+// next removes and returns the item to try next: the first, or after lost races a random one of the first few, so
+// that consumers do not compete for the same item each time. If no item is due, it returns the time until the first
+// one is; 0 if there are no items.
 func (b *backlog) next(now time.Time, random func(n int) int) (name string, wait time.Duration) {
 	due := b.items
 	if b.order == ByDelay {
@@ -69,8 +69,7 @@ func (b *backlog) next(now time.Time, random func(n int) int) (name string, wait
 	return name, 0
 }
 
-// until is the time up to a moment in milliseconds since 1970, at most an hour: the end of time must not
-// overflow.
+// until returns the time until a moment in milliseconds since 1970, at most an hour, so that it cannot overflow.
 func until(epoch int64, now time.Time) time.Duration {
 	const most = time.Hour
 	if epoch < now.Add(most).UnixMilli() {
@@ -79,9 +78,9 @@ func until(epoch int64, now time.Time) time.Duration {
 	return most
 }
 
-// outdated says whether to list again before the next item, when the queue has changed since the last list.
-// What is new in a FIFO comes last. Otherwise it may come first; but a long list is worked off a bit before
-// the next one, so that lists do not cost more than a hundred names an item.
+// outdated reports whether to list again before the next item, given that the queue has changed since the last list.
+// New items of a FIFO come last, so it works off its list first. In other orders a new item may come first; but a
+// hundredth of a long list is worked off before the next list, so that lists cost at most a hundred names an item.
 func (b *backlog) outdated() bool {
 	if b.order == FIFO || b.order == ByID {
 		return len(b.items) == 0
@@ -89,14 +88,14 @@ func (b *backlog) outdated() bool {
 	return b.tried*100 >= b.listed
 }
 
-// won and lost say how a race for an item has ended.
+// won and lost record the result of a race for an item.
 func (b *backlog) won()  { b.losses = 0 }
 func (b *backlog) lost() { b.losses++ }
 
-// leave has the item left alone from now on.
+// leave excludes the item from this consumer's later lists.
 func (b *backlog) leave(name string) { b.shun[name] = true }
 
-// taken says that somebody else works on the item.
+// taken records that another consumer has locked the item.
 func (b *backlog) taken(name string) {
 	if b.busy == "" || name < b.busy {
 		b.busy = name

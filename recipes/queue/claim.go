@@ -11,20 +11,20 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// claim is an item's lock: an ephemeral node with the item's name in the directory of the locks. Whoever
-// makes it handles the item. It is deleted in the transaction that takes the item off: so that transaction is
-// refused if it was executed before, or if the lock was lost.
+// claim is an item's lock: an ephemeral node with the item's name in the directory of the locks. The consumer that
+// created it handles the item. The transaction that deletes the item deletes the lock too, so it is refused if it was
+// executed before, or if the lock was lost.
 type claim struct {
 	q       *Queue
 	session *framework.Session
 	path    string
-	guid    string // the node's data, by which a lock is found to be this one
+	guid    string // the node's data, which identify this lock
 	czxid   int64
 	held    *framework.Hold // nil before hold
 }
 
-// claim makes an item's lock and reads the item, in one flight. ErrNodeExists says that somebody else has the
-// lock. If the claim is not nil the lock was made; the error is that of reading then.
+// claim creates an item's lock and reads the item, both in flight at the same time. ErrNodeExists means that another
+// consumer has the lock. If the claim is not nil the lock was created, and the error is the read's.
 func (q *Queue) claim(ctx context.Context, name string) (_ *claim, data []byte, _ error) {
 	session, err := q.client.SessionSoon(ctx)
 	if err != nil {
@@ -40,7 +40,7 @@ func (q *Queue) claim(ctx context.Context, name string) (_ *claim, data []byte, 
 		}
 	}()
 	err = view.Retry(ctx, func(ctx context.Context) (err error) {
-		for range 3 { // somebody may delete the directory
+		for range 3 { // another client may delete the directory
 			creating := c.create(ctx)
 			read = view.GetData().Undecompressed().InBackground().ForPath(ctx, q.item(name))
 			node, failed := line.Result(creating)
@@ -78,17 +78,17 @@ func (q *Queue) claim(ctx context.Context, name string) (_ *claim, data []byte, 
 	return c, data, err
 }
 
-// entry is what follows from a try to make a lock.
+// entry is the next step after a try to create a lock.
 type entry int8
 
 const (
 	locked entry = iota // the lock is there
 	fails               // the try ends with its error
-	asks                // a lock is there, and may be that of an earlier try
+	asks                // a lock exists, and may have been created by an earlier try
 	lacks               // the directory is missing
 )
 
-// entered returns whether the lock may have been made by a try, or one before it, and what follows.
+// entered returns whether this try or an earlier one may have created the lock, and the next step.
 func entered(err error, doubt bool) (bool, entry) {
 	switch {
 	case err == nil:
@@ -108,7 +108,7 @@ func (c *claim) create(ctx context.Context) *framework.Pending[framework.CreateR
 		ForPath(ctx, c.path, []byte(c.guid))
 }
 
-// mine says whether the lock that is there is this one.
+// mine reports whether the existing lock is this one.
 func (c *claim) mine(ctx context.Context) (bool, error) {
 	read := c.session.Client().GetData().Undecompressed().InBackground().ForPath(ctx, c.path)
 	lock, err := line.Result(read)
@@ -128,8 +128,8 @@ func (c *claim) mine(ctx context.Context) (bool, error) {
 // made reports whether a lock with these data is this one.
 func (c *claim) made(data []byte) bool { return string(data) == c.guid }
 
-// settle is called when nobody waits for the lock any more, and it is not known whether it was made. To make
-// it once more finds that out; then it is deleted.
+// settle is called when no caller waits for the lock any more and it is unknown whether it was created. It sends the
+// create again, which settles that, and then deletes the lock.
 func (c *claim) settle() {
 	view := c.session.Client()
 	view.Spawn(func(ctx context.Context) {
@@ -141,10 +141,10 @@ func (c *claim) settle() {
 	})
 }
 
-// remove deletes the lock, if it is there, and only this one. A delete that is repeated until it succeeds
-// could meet the lock of the next consumer, which has the same name: so it is a write with a marker. If
-// somebody deletes that while the outcome is unknown, no earlier try can be executed any more: then the lock
-// tells, and if it is still there, it is deleted with another marker.
+// remove deletes the lock if it exists, and only this one. A plain delete that is repeated until it succeeds could
+// delete the next consumer's lock, which has the same name, so the delete is a write with a marker. If another client
+// deletes the marker while the outcome is unknown, no earlier try can be executed any more: the lock is read again,
+// and if it still exists it is deleted with another marker.
 func (c *claim) remove(ctx context.Context) {
 	view := c.session.Client()
 	m := marker{client: view, dir: c.q.marks(), patient: true}
@@ -167,7 +167,7 @@ func (c *claim) remove(ctx context.Context) {
 	}
 }
 
-// hold begins to watch over the lock.
+// hold starts the hold of the lock.
 func (c *claim) hold(ctx context.Context) (err error) {
 	c.held, err = c.session.Hold(ctx, framework.HoldOptions{
 		Path: c.path, Recipe: "queue", Czxid: c.czxid, Loss: framework.SessionOnly, Values: ctx,
@@ -175,11 +175,11 @@ func (c *claim) hold(ctx context.Context) (err error) {
 	return err
 }
 
-// abandon gives the lock back: the item stays. The client goes on until it is done.
+// abandon releases the lock: the item stays. The client retries the deletion in the background.
 func (c *claim) abandon() { c.giveBack(nil) }
 
-// giveBack is abandon after an error, which may be that the item is gone. The channel is closed when the lock is deleted,
-// or cannot be.
+// giveBack is abandon after an error, which may be that the item is gone. The channel is closed when the lock was
+// deleted, or cannot be.
 func (c *claim) giveBack(err error) <-chan struct{} {
 	c.end()
 	if drops(err) {
@@ -203,8 +203,8 @@ func (c *claim) giveBackSoon() {
 	}
 }
 
-// drops reports whether a lock need not be found to be one's own before it is deleted: that of an item that is gone.
-// Nobody will ever need a lock of that name again.
+// drops reports whether the lock may be deleted without reading whether it is this one: the item is gone, so no
+// consumer will lock that name again.
 func drops(err error) bool { return errors.Is(err, framework.ErrNoNode) }
 
 // end ends the hold, before the node is deleted.
@@ -214,12 +214,12 @@ func (c *claim) end() {
 	}
 }
 
-// finishing is how long after its context's end a consumer waits until an item that was handled is off the
-// queue. The client goes on after that.
+// finishing is how long, after its context has ended, a consumer waits for a handled item to be taken off the queue.
+// The client continues in the background after that.
 const finishing = time.Second
 
-// finish executes the operations, and gives the lock back, in one transaction. ErrNodeDeleted says that the
-// lock was lost before, so that nothing was executed.
+// finish executes the operations and deletes the lock in one transaction. ErrNodeDeleted means that the lock was lost
+// before, so that nothing was executed.
 func (c *claim) finish(ctx context.Context, what ops) error {
 	c.end()
 	view := c.session.Client()
@@ -261,8 +261,8 @@ func (c *claim) release(ctx context.Context, view *framework.Client, what ops) e
 	return err
 }
 
-// finished returns whether a try to delete the lock, with other operations, or one before it may have been executed, and
-// the error: nil if one was.
+// finished returns whether this try to delete the lock, with other operations, or an earlier one may have been
+// executed, and the error: nil if one was executed.
 func finished(err error, doubt bool) (bool, error) {
 	var refused *framework.TransactionError
 	switch {
@@ -270,10 +270,10 @@ func finished(err error, doubt bool) (bool, error) {
 		return doubt, nil
 	case !errors.As(err, &refused):
 		return doubt || errors.Is(err, framework.ErrOutcomeUnknown), err
-	case refused.Index > 0: // also if it was executed before, and somebody has made the lock once more since
+	case refused.Index > 0: // also if it was executed before, and another consumer has locked the item since
 		return doubt, err
 	case errors.Is(err, framework.ErrNoNode) && doubt:
-		return doubt, nil // the lock went with an earlier try
+		return doubt, nil // an earlier try deleted the lock
 	case errors.Is(err, framework.ErrNoNode):
 		return doubt, fmt.Errorf("the lock of an item: %w", framework.ErrNodeDeleted)
 	}

@@ -12,30 +12,30 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// Handler handles an item. ctx is that of Consume, and with [WithLockPath] ends also when the item's lock is
-// lost: then another consumer may have the item. An error says that it was not handled.
+// Handler handles an item. ctx is Consume's, and with [WithLockPath] ends also when the item's lock is lost: then
+// another consumer may have the item. A returned error means that the item was not handled.
 type Handler func(ctx context.Context, item []byte) error
 
-// Consume takes items off the queue and has handle handle them, one at a time, on the caller's goroutine,
-// until ctx ends. It takes the next item when handle has returned, so a consumer has no more than it can do;
-// call it from several goroutines for several items at a time. Consumers, of all processes, share the items;
-// each item is with one of them at a time. A single consumer handles them in the queue's order; several begin them
-// about in that order. It makes the queue's node if there is none, and waits for items.
+// Consume takes items off the queue and has handle handle them, one at a time, on the caller's goroutine, until ctx
+// ends. It takes the next item when handle has returned, so a consumer takes no more than it can handle; call it from
+// several goroutines for several items at a time. Consumers, of all processes, share the items; each item is with one
+// of them at a time. A single consumer handles them in the queue's order; several begin them about in that order. It
+// makes the queue's node if there is none, and waits for items.
 //
-// Without [WithLockPath] an item is handled at most once: it is off the queue before handle is called. With
-// it an item is handled at least once: it is locked, handled, and taken off in one transaction with its lock.
-// The package's documentation says when an item is handled not at all, or twice.
+// Without [WithLockPath] an item is handled at most once: it is off the queue before handle is called. With it an
+// item is handled at least once: it is locked, handled, and taken off in one transaction with its lock. The package's
+// documentation lists the cases in which an item is not handled, or handled twice.
 //
-// An error of handle, and an item that cannot be read, are dealt with as [OnFailure] says, and do not end
-// Consume; after failures in a row it pauses, for a second at most. If handle fails with one of the items of a
+// [OnFailure] decides about an item whose handle returned an error, or that cannot be read; neither ends Consume.
+// After failures in a row it pauses, for a second at most. If handle fails with one of the items of a
 // [Queue.PutMany], with [WithLockPath] all of them are handled again, and without it the rest is handled. When ctx
-// ends, and handle returns nil, the item is handled; if it returns an error the item is left, at its place, to
-// others with WithLockPath, and is off the queue without it.
+// ends, and handle returns nil, the item is handled; if it returns an error the item is left, at its place, to others
+// with WithLockPath, and is off the queue without it.
 //
-// Consume goes on through lost connections and lost sessions. Its error is ctx's; ErrClosed; ErrSessionLost
-// for the view of a session that has ended; ErrNoAuth without READ, CREATE or DELETE on the nodes;
-// ErrTimeoutTooShort with WithLockPath, as with a mutex; ErrReplyTooLarge if there are too many items to
-// list. If handle panics, so does Consume; the lock is given back first, for which it waits a second at most.
+// Consume continues through lost connections and lost sessions. Its error is ctx's; ErrClosed; ErrSessionLost for the
+// view of a session that has ended; ErrNoAuth without READ, CREATE or DELETE on the nodes; ErrTimeoutTooShort with
+// WithLockPath, as with a mutex; ErrReplyTooLarge if there are too many items to list. If handle panics, so does
+// Consume; the lock is released first, and Consume waits at most a second for that.
 func (q *Queue) Consume(ctx context.Context, handle Handler) error {
 	err := q.ready(ctx)
 	if err == nil && handle == nil {
@@ -59,8 +59,8 @@ type consumer struct {
 	backlog  backlog
 	marker   marker // at most once
 	failures int    // in a row
-	again    bool   // look again, though nothing has changed
-	stuck    string // a lock that no consumer has made, which the log has
+	again    bool   // list again, though no change was reported
+	stuck    string // the path of a lock that no consumer made and that was logged
 }
 
 func (c *consumer) run(ctx context.Context) error {
@@ -74,7 +74,7 @@ func (c *consumer) run(ctx context.Context) error {
 	}
 }
 
-// look lists what there is.
+// look lists the queue and the locks.
 func (c *consumer) look(ctx context.Context) error {
 	c.again = false
 	names, err := c.list.names(ctx)
@@ -92,7 +92,7 @@ func (c *consumer) look(ctx context.Context) error {
 	return err
 }
 
-// work works the list off, and waits, until there is a reason to look again.
+// work works off the list, and waits, until the queue has to be listed again.
 func (c *consumer) work(ctx context.Context) error {
 	for changed := false; ; {
 		changed = changed || c.list.changed()
@@ -115,15 +115,15 @@ func (c *consumer) work(ctx context.Context) error {
 	}
 }
 
-// await waits until there may be something to do. If what is left is in the hands of others it waits for one
-// of these locks, too: if its consumer dies the queue's node does not change.
+// await waits for a change. If other consumers have locked all items left, it also watches one of these locks: when
+// that consumer dies, the queue's node does not change.
 func (c *consumer) await(ctx context.Context, d time.Duration) error {
 	if c.backlog.busy == "" {
 		return c.list.await(ctx, d, nil)
 	}
 	path := zkpath.Join(c.q.lockPath, c.backlog.busy)
 	stat, watch, err := c.q.client.CheckExists().WithWatch().ForPath(ctx, path)
-	if errors.Is(err, framework.ErrNoAuth) { // it is there, but this client may not read it
+	if errors.Is(err, framework.ErrNoAuth) { // the lock exists, but this client may not read it
 		return c.list.await(ctx, d, nil)
 	}
 	defer watch.Stop()
@@ -138,7 +138,8 @@ func (c *consumer) await(ctx context.Context, d time.Duration) error {
 	return c.list.await(ctx, d, watch.C)
 }
 
-// transient takes errors of the way to the servers for no reason to end.
+// transient pauses after an error of the connection, which does not end Consume, and returns nil; it returns other
+// errors.
 func (c *consumer) transient(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -209,8 +210,8 @@ func (c *consumer) atMostOnce(ctx context.Context, name string) error {
 	return nil
 }
 
-// took reports whether an item is the consumer's whose delete has ended with err, and else whether it may have been
-// taken off by that.
+// took reports, from the result of the consumer's delete, whether the item is its own, and otherwise whether the
+// delete may have taken it off the queue.
 func took(err error) (mine, perhaps bool) {
 	return err == nil, errors.Is(err, framework.ErrOutcomeUnknown)
 }
@@ -305,7 +306,7 @@ func (c *consumer) pause(ctx context.Context) error {
 	return line.Backoff(ctx, c.q.client, c.failures)
 }
 
-// decoded decodes what was read.
+// decoded decodes the data of an item's read.
 func (q *Queue) decoded(name string, data []byte, err error) ([][]byte, error) {
 	if data, err = q.unpacked(name, data, err); err != nil {
 		return nil, err
@@ -313,7 +314,7 @@ func (q *Queue) decoded(name string, data []byte, err error) ([][]byte, error) {
 	return decode(data)
 }
 
-// unreadable says whether an error is about one item, and not about the queue, and what becomes of the item.
+// unreadable reports whether an error concerns one item, not the queue, and returns the item's fate.
 func (c *consumer) unreadable(name string, data []byte, err error) (fate Fate, unreadable bool) {
 	if !errors.Is(err, ErrUnreadable) && !errors.Is(err, framework.ErrNoAuth) {
 		return 0, false
@@ -325,7 +326,7 @@ func (c *consumer) unreadable(name string, data []byte, err error) (fate Fate, u
 	return fate, true
 }
 
-// failed asks what becomes of an item.
+// failed returns the fate of an item, from OnFailure if it was given.
 func (c *consumer) failed(name string, data []byte, err error) Fate {
 	failure := &ItemError{c.q.item(name), data, err}
 	if c.q.failure != nil {

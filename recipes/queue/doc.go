@@ -23,8 +23,8 @@
 //     longer be consumed, nor easily be deleted. This library refuses them at 32 MiB
 //     (framework.WithMaxReply). Use [WithBound], well below.
 //   - Every server keeps all items in memory, and writes each put and each take to its disk.
-//   - Each put and each take wakes all consumers that have nothing to do, and each of them lists: ten idle
-//     consumers are ten lists for every item.
+//   - Each put and each take wakes all consumers that have nothing to do, and each of them lists: ten idle consumers
+//     cost ten lists for every item.
 //   - A queue's node numbers 2,147,483,647 items in its life, and no more (ErrSequenceExhausted): at a hundred
 //     a second, eight months.
 //
@@ -33,50 +33,49 @@
 // Without [WithLockPath] an item is taken off the queue before it is handled: at most once. It is lost if the
 // process dies, or its handler fails, after that.
 //
-// With it an item is locked by an ephemeral node while it is handled, and taken off, in one transaction with
-// the lock, when the handler has returned nil: at least once. It is handled again, by this consumer or
-// another, if the handler fails; if the process dies; or if the session or the lock is lost before it is
-// taken off. In the last case the handler's context ends before another consumer can have the item, as that
-// of a lock does (package mutex): a handler that stops then does not work beside another. If a consumer dies
-// the item is free when its session ends.
+// With it an item is locked by an ephemeral node while it is handled, and taken off, in one transaction with the
+// lock, when the handler has returned nil: at least once. It is handled again, by this consumer or another, if the
+// handler fails; if the process dies; or if the session or the lock is lost before it is taken off. In the last case
+// the handler's context ends before another consumer can lock the item, like a lock's (package mutex): a handler that
+// stops then never runs concurrently with another consumer's. If a consumer dies the item is free when its session
+// ends.
 //
 // # Lost replies
 //
-// Puts and takes are executed once or not at all, also when their replies are lost, and the caller learns
-// which. Without a lock path each of these writes is one transaction with a mark, an ephemeral node next to
-// the queue's, which says after a lost reply whether the write was executed: a search for the item could not
-// tell, since somebody may have taken it off meanwhile. With a lock path the lock itself says it. A mark
-// costs no request but those that make and delete it; it is deleted ten seconds after the last put, or when
-// Consume returns.
+// Puts and takes are executed once or not at all, also when their replies are lost, and the result reports which.
+// Without a lock path each of these writes is one transaction with a mark, an ephemeral node next to the queue's,
+// which shows after a lost reply whether the write was executed. A search for the item could not show that, since a
+// consumer may have taken the item off in between. With a lock path the lock itself serves as the mark. A mark costs
+// no request except its creation and its deletion; it is deleted ten seconds after the last put, or when Consume
+// returns.
 //
 // The outcome of a write whose reply was lost remains unknown, and the error matches
 // framework.ErrOutcomeUnknown, if
 //
-//   - the caller's context ends while the write is under way, or it or, for a put, the retry policy before the
-//     connection is back;
+//   - the caller's context ends while the write is in flight; or the context, or for a put the retry policy, ends
+//     before the connection is back;
 //   - the session ends, and the mark with it;
-//   - somebody else deletes or changes the mark;
-//   - the server takes no mark: that needs CREATE on the directory of the marks, or on the parent of the
-//     queue if that directory is missing, and DELETE to remove marks before the session ends.
+//   - another client deletes or changes the mark;
+//   - the server refuses the mark, which needs CREATE on the directory of the marks, or on the parent of the queue if
+//     that directory is missing, and DELETE to remove marks before the session ends.
 //
-// A Put can then be repeated if it does no harm to have the item twice. An item that a consumer may have
-// taken off is not handled by it: that would perhaps be twice. It comes to [OnFailure].
+// A Put can then be repeated if it does no harm to have the item twice. An item that a consumer may have taken off is
+// not handled by it, since another may handle it. It is passed to [OnFailure].
 //
 // # Order
 //
-// A single consumer handles items in order. Several begin about in order: a consumer that loses a race for an
-// item tries one of the next few. Items by priority are in order among those listed last; a consumer lists
-// again after a change, but works off a hundredth of a long list before. Items that are put back go to the
-// end of their priority. Due times are compared with the consumer's clock.
+// A single consumer handles items in order. Several begin about in order: a consumer that loses a race for an item
+// tries one of the next few. Items by priority are in order within the last list; a consumer lists again after a
+// change, but works off a hundredth of a long list before. Items that are put back go to the end of their priority.
+// Due times are compared with the consumer's clock.
 //
 // # Curator for Java
 //
-// Its producers and consumers may use a queue at the same time. All consumers must agree on the lock path.
-// Curator's own processes behave as before: a put may be doubled when a reply is lost; it deletes items that
-// it cannot read; when it puts an item back, that loses its priority or its time; and its consumers with a
-// lock path find an item of a consumer that has died when the queue changes next, while those of this library
-// watch the lock.
+// Its producers and consumers may use a queue at the same time. All consumers must agree on the lock path. Curator's
+// own processes behave as before: a put may be doubled when a reply is lost; it deletes items that it cannot read;
+// when it puts an item back, that loses its priority or its time; and its consumers with a lock path find an item of
+// a consumer that has died when the queue changes next, while this library's consumers watch the lock.
 //
-// Close a queue of Curator's before its client, as docs/from-java-curator.md says: otherwise an item may be
-// handled and left on the queue.
+// Close a Curator queue before its client, as docs/from-java-curator.md says: otherwise an item may be handled and
+// left on the queue.
 package queue

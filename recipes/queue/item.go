@@ -23,8 +23,7 @@ func encode(items [][]byte) []byte {
 	return append(data, opEnd)
 }
 
-// decode returns the items of a node; they are parts of data. What comes after the end is ignored, as in
-// Curator.
+// decode returns the items of a node; they are parts of data. Like Curator it ignores bytes after the end.
 func decode(data []byte) (items [][]byte, _ error) {
 	if len(data) < 4 {
 		return nil, fmt.Errorf("%w: %d bytes", ErrUnreadable, len(data))

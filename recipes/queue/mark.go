@@ -13,29 +13,30 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// marker writes exactly once, with a [mark.Mark] that tells whether a write was executed. Items cannot tell it
-// themselves: their names and data are Curator's, and a consumer may have taken an item away before its
-// producer looks for it. One goroutine at a time.
+// marker writes exactly once, with a [mark.Mark] that shows whether a write was executed. Items cannot show it
+// themselves: their names and data are Curator's, and a consumer may have taken an item away before its producer
+// looks for it. One goroutine at a time.
 type marker struct {
 	client  *framework.Client
 	dir     string
-	patient bool // goes on for as long as the session lasts, and not only as the retry policy says
+	patient bool // retries for as long as the session lasts, not only as the retry policy allows
 
 	mark *mark.Mark // nil: there is none yet
 }
 
-// ops are operations made with those of a session.
+// ops builds operations with a session's TransactionOps.
 type ops func(framework.TransactionOps) []framework.TransactionOp
 
 // write executes all of the operations or none, exactly once. A TransactionError that does not match
-// ErrOutcomeUnknown says that the servers have refused, counting without the marker. An error that matches
-// ErrOutcomeUnknown says that nobody can tell any more: the retry policy or ctx ended first, or the session.
+// ErrOutcomeUnknown is a refusal by the servers, with indexes that do not count the marker. An error that matches
+// ErrOutcomeUnknown means that the outcome can no longer be found out: the retry policy, ctx or the session ended
+// first.
 func (m *marker) write(ctx context.Context, what ops) error {
 	w := marked{marker: m, ops: what}
 	ended := false
 	defer func() {
 		if w.doubt || !ended { // a hook may have ended the goroutine
-			m.forget() // whether it has changed is not known
+			m.forget() // the mark may have been changed
 		}
 	}()
 	var err error
@@ -48,8 +49,8 @@ func (m *marker) write(ctx context.Context, what ops) error {
 	return outcome(err, w.doubt)
 }
 
-// outcome is the error of a write whose last try ended with err. In doubt, a try may have been executed; else none was
-// sent, or each was refused.
+// outcome returns the error of a write whose last try ended with err. doubt means that a try may have been executed;
+// otherwise none was sent, or each was refused.
 func outcome(err error, doubt bool) error {
 	switch {
 	case !doubt:
@@ -70,7 +71,7 @@ type marked struct {
 func (w *marked) try(ctx context.Context) error {
 	session, err := w.client.SessionSoon(ctx)
 	if err != nil {
-		return retry.Permanent(err) // it has been through the policy
+		return retry.Permanent(err) // SessionSoon has applied the retry policy
 	}
 	if !w.mark.Serves(session) {
 		if w.doubt {
@@ -78,7 +79,7 @@ func (w *marked) try(ctx context.Context) error {
 		}
 		w.begin(session)
 	}
-	for range 5 { // somebody may delete what it makes
+	for range 5 { // another client may delete the marks that try makes
 		again, failed := w.send(ctx)
 		if err = failed; !again {
 			break
@@ -87,7 +88,7 @@ func (w *marked) try(ctx context.Context) error {
 	return err
 }
 
-// send sends the transaction. again says that it was not executed and is to be sent in another form.
+// send sends the transaction. again means that it was not executed and has to be sent in another form.
 func (w *marked) send(ctx context.Context) (again bool, _ error) {
 	m := w.mark
 	if !m.Made && !m.None {
@@ -110,7 +111,7 @@ func (w *marked) send(ctx context.Context) (again bool, _ error) {
 	return then == remarked || then == unmarked, err
 }
 
-// verdict is what follows from a try.
+// verdict is the next step after a try.
 type verdict int8
 
 const (
@@ -120,8 +121,8 @@ const (
 	unmarked                // it was not executed, and is sent without a mark
 )
 
-// after returns whether the write may have been executed after a try, what follows, and the error. none says that
-// there can be no mark.
+// after returns whether the write may have been executed after a try, the next step, and the error. none means that
+// the server accepts no mark.
 func after(answer mark.Answer, err error, doubt, none bool) (bool, verdict, error) {
 	switch {
 	case answer == mark.Done:
@@ -135,9 +136,9 @@ func after(answer mark.Answer, err error, doubt, none bool) (bool, verdict, erro
 	case answer == mark.Refused:
 		return false, ends, err
 	case doubt:
-		return true, ends, errUndecided // somebody has deleted the mark
+		return true, ends, errUndecided // another client has deleted the mark
 	case answer == mark.Gone:
-		return false, remarked, err // somebody has touched it
+		return false, remarked, err // another client has changed or deleted it
 	case !errors.Is(err, framework.ErrNoAuth):
 		return false, ends, err
 	}
@@ -147,7 +148,7 @@ func after(answer mark.Answer, err error, doubt, none bool) (bool, verdict, erro
 // make makes the mark.
 func (w *marked) make(ctx context.Context) (err error) {
 	m := w.mark
-	for range 3 { // somebody may delete the directory, as the server does when it is not used any more
+	for range 3 { // the directory may be deleted, also by the server when it is unused
 		_, err = line.Result(m.Create().InBackground().ForPath(ctx, m.Path, []byte{}))
 		if errors.Is(err, framework.ErrNoNode) {
 			_, err = line.Result(m.Session.Client().Create().CreatingParentContainersIfNeeded().
@@ -167,34 +168,34 @@ func (w *marked) make(ctx context.Context) (err error) {
 	return err
 }
 
-// begin has the next write make a new mark.
+// begin starts a new mark for the next write.
 func (m *marker) begin(session *framework.Session) {
 	m.forget()
 	m.mark = mark.New(session, m.dir)
 }
 
-// forget gives the mark up.
+// forget deletes the mark in the background.
 func (m *marker) forget() {
 	m.mark.Forget()
 	m.mark = nil
 }
 
 const (
-	// lingering is how long a producer's marker stays after the last write.
+	// lingering is the time that a producer's marker stays after its last write.
 	lingering = 10 * time.Second
-	// abreast is how many writes of a producer are under way at a time, each with a marker of its own.
+	// abreast is the number of a producer's writes in flight at a time, each with its own marker.
 	abreast = 8
 )
 
-// pool is a producer's markers.
+// pool holds a producer's markers.
 type pool struct {
 	client *framework.Client
 	dir    string
-	slots  chan struct{} // room for abreast: who has a marker
+	slots  chan struct{} // one per marker in use
 
 	mu       sync.Mutex
-	free     []*marker // the one used last at the end; guarded by mu
-	sweeping bool      // a goroutine removes those that are not used; guarded by mu
+	free     []*marker // the most recently used at the end; guarded by mu
+	sweeping bool      // a goroutine removes unused markers; guarded by mu
 }
 
 func newPool(client *framework.Client, dir string) *pool {
@@ -239,12 +240,12 @@ func (p *pool) giveBack(m *marker) {
 	}
 }
 
-// sweep forgets markers that are not used any more, so that nothing is left by a producer at rest.
+// sweep forgets unused markers, so that an idle producer leaves no nodes.
 func (p *pool) sweep(ctx context.Context) {
 	for wait := lingering; wait > 0; {
 		p.client.Pause(ctx, wait)
 		if p.client.Err() != nil {
-			return // the session's end takes them along
+			return // the marks go with the session
 		}
 		var old []*marker
 		old, wait = p.unused()
@@ -254,7 +255,7 @@ func (p *pool) sweep(ctx context.Context) {
 	}
 }
 
-// unused takes out those that have lingered, and says how long the others have left; 0 if there is none.
+// unused removes and returns the markers that have lingered, and the time until the next one has; 0 if none is left.
 func (p *pool) unused() (old []*marker, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

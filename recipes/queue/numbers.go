@@ -13,10 +13,10 @@ import (
 	"github.com/go-curator/curator/recipes/internal/mark"
 )
 
-// The numbers of items are those of the queue's node, which begins at 0 when it is made anew. Items that are put back
+// Items get their numbers from the queue's node, which begins at 0 when it is recreated. Items that were put back
 // under their old names, by a restore, have larger ones.
 
-// inOrder makes certain, once per session, that the next item gets a number behind those that are there.
+// inOrder makes certain, once per session, that the next item gets a larger number than the existing items.
 func (d *dir) inOrder(ctx context.Context) error {
 	session, err := d.client.SessionSoon(ctx)
 	if err != nil || d.ordered.Load() == session.Epoch() {
@@ -26,18 +26,17 @@ func (d *dir) inOrder(ctx context.Context) error {
 	if err == nil && now != nil && now.NumChildren > 0 {
 		err = d.catchUp(ctx)
 	}
-	if err == nil || errors.Is(err, framework.ErrNoAuth) { // without READ there is no way to find out
+	if err == nil || errors.Is(err, framework.ErrNoAuth) { // without READ it cannot find out
 		err = nil
 		d.ordered.Store(session.Epoch())
 	}
 	return err
 }
 
-// atOnce is how many numbers a transaction uses up.
+// atOnce is the number of numbers that one transaction uses up.
 const atOnce = 500
 
-// catchUp uses up the numbers that are missing. A transaction whose reply was lost is sent again: it does no harm that
-// numbers are left out.
+// catchUp uses up the missing numbers. A transaction whose reply was lost is sent again: skipped numbers do no harm.
 func (d *dir) catchUp(ctx context.Context) error {
 	for {
 		var now framework.Stat
@@ -67,7 +66,7 @@ func (d *dir) catchUp(ctx context.Context) error {
 	}
 }
 
-// useUp uses up n numbers: each node that is made takes one, whatever its name.
+// useUp uses up n numbers: each created node takes one, whatever its name.
 func (d *dir) useUp(ctx context.Context, n int64) error {
 	to, path := d.client.TransactionOp(), zkpath.Join(d.path, zkpath.NewGUID())
 	ops := make([]framework.TransactionOp, 0, 2*n)
@@ -78,9 +77,9 @@ func (d *dir) useUp(ctx context.Context, n int64) error {
 	return err
 }
 
-// behind returns how many numbers have to be used up until the next is larger than those of all items; more than there
-// are if there is no larger one. A node's cversion is twice the number of children ever made, less those that are there,
-// and the next number is how many were made.
+// behind returns how many numbers have to be used up until the next is larger than every item's: math.MaxInt64 if
+// none is larger. A node's cversion is twice the number of children ever created, less the number of present ones,
+// and the next number is the number of children ever created.
 func behind(names []string, node framework.Stat) int64 {
 	next := (int64(uint32(node.Cversion)) + int64(node.NumChildren)) / 2
 	last := int64(-1)

@@ -12,8 +12,8 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// Order is what the names of a queue's items say, and so which comes first. All producers and consumers of a
-// queue must agree on it.
+// Order determines the names of a queue's items, and so their order. All producers and consumers of a queue must
+// agree on it.
 type Order int8
 
 const (
@@ -24,17 +24,16 @@ const (
 	ByPriority
 	// ByDelay keeps each item until it is [Due]. Corresponds to Curator's DistributedDelayQueue.
 	ByDelay
-	// ByID is FIFO with a name for each item, by which [Queue.Remove] finds it. Corresponds to Curator's
+	// ByID is FIFO with an id for each item, with which [Queue.Remove] finds it. Corresponds to Curator's
 	// DistributedIdQueue.
 	ByID
 )
 
-// PutOption says something about an item that is put: [Priority], [Due] or [ID].
-// If one is given several times the last counts.
+// PutOption configures one put: [Priority], [Due] or [ID]. If one is given several times the last counts.
 type PutOption func(*placing)
 
 type placing struct {
-	order    Order // that the options are for
+	order    Order // which the options are for
 	priority int32
 	due      time.Time
 	id       string
@@ -43,17 +42,17 @@ type placing struct {
 // Priority is for queues with [ByPriority]: the smaller, the earlier. Without it the priority is 0.
 func Priority(n int32) PutOption { return func(p *placing) { p.order, p.priority = ByPriority, n } }
 
-// Due is for queues with [ByDelay]: the item is not handled before that time, by the consumers' clocks, to
-// the millisecond. Without it the item is due at once. Times before 1970 are 1970.
+// Due is for queues with [ByDelay]: the item is not handled before that time, by the consumers' clocks, to the
+// millisecond. Without it the item is due immediately. Times before 1970 are 1970.
 func Due(t time.Time) PutOption { return func(p *placing) { p.order, p.due = ByDelay, t } }
 
-// ID is for queues with [ByID], which need it. Several items may have the same id. In the name of the node
-// "/" and "|" become "_", so that ids that differ in those only are one.
+// ID is for queues with [ByID], which need it. Several items may have the same id. In the name of the node "/" and
+// "|" become "_", so ids that differ only in those are the same.
 func ID(id string) PutOption { return func(p *placing) { p.order, p.id = ByID, id } }
 
 const itemPrefix = "queue-"
 
-// prefix is the name of an item's node without the number.
+// prefix returns the name of an item's node without the number.
 func (o Order) prefix(opts []PutOption) (string, error) {
 	var p placing
 	for _, opt := range opts {
@@ -96,7 +95,7 @@ func (o Order) prefix(opts []PutOption) (string, error) {
 
 func fixed(id string) string { return strings.NewReplacer("/", "_", "|", "_").Replace(id) }
 
-// again is the prefix of a name, with which an item is put once more.
+// again returns the name without its number, for putting the item again.
 func again(name string) string {
 	const digits = 10
 	n := len(name) - digits
@@ -127,8 +126,8 @@ func (o Order) sort(names []string) {
 	}
 }
 
-// dueAt is when an item is due, in milliseconds since 1970: what is between the last two pipes of its name. A
-// name without it is due at once.
+// dueAt returns the time at which an item is due, in milliseconds since 1970, from between the last two pipes of its
+// name. A name without a time is due immediately.
 func dueAt(name string) int64 {
 	second := strings.LastIndexByte(name, '|')
 	if second < 0 {

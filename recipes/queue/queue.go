@@ -25,7 +25,7 @@ type Queue struct {
 	failure  func(*ItemError) Fate
 }
 
-// New makes the queue at path; nothing is sent. If an argument is not valid every method says so. path must
+// New makes the queue at path; nothing is sent. If an argument is not valid every method returns an error. path must
 // not be the root, nor the root of a namespace: the marks are next to it.
 func New(client *framework.Client, path string, opts ...Option) *Queue {
 	q := &Queue{dir: newDir(client, path)}
@@ -35,13 +35,13 @@ func New(client *framework.Client, path string, opts ...Option) *Queue {
 	return q
 }
 
-// Path is the queue's path.
+// Path returns the queue's path.
 func (q *Queue) Path() string { return q.path }
 
 // Option configures [New]. If one is given several times the last counts.
 type Option func(*Queue) error
 
-// WithOrder says which item comes first. Default [FIFO].
+// WithOrder sets the order of the items. Default [FIFO].
 func WithOrder(o Order) Option {
 	return func(q *Queue) error {
 		if o < FIFO || o > ByID {
@@ -80,9 +80,8 @@ func WithBound(n int) Option {
 	}
 }
 
-// OnFailure has f say what becomes of an item that was not handled. f is called on Consume's goroutine.
-// Default: one that the handler has failed with is put back ([Requeue]), one that cannot be read is left
-// where it is ([Skip]), and the log hears of it.
+// OnFailure has f decide about an item that was not handled. f is called on Consume's goroutine. Default: an item
+// whose handler failed is put back ([Requeue]), an unreadable item is left where it is ([Skip]), and both are logged.
 func OnFailure(f func(*ItemError) Fate) Option {
 	return func(q *Queue) error {
 		if f == nil {
@@ -93,13 +92,13 @@ func OnFailure(f func(*ItemError) Fate) Option {
 	}
 }
 
-// Fate is what becomes of an item that was not handled. Without [WithLockPath] an item whose handler has
-// failed is off the queue already, whatever the fate.
+// Fate is the decision about an item that was not handled. Without [WithLockPath] an item whose handler has failed is
+// off the queue already, whatever the fate.
 type Fate int8
 
 const (
 	// Requeue puts it at the end, as a new item with the same data, and the same priority, due time or id. An
-	// item that cannot be read is not put anew: it is left where it is.
+	// unreadable item is left where it is.
 	Requeue Fate = iota
 	// Skip leaves it where it is. This call of Consume does not try it again; others may.
 	Skip
@@ -108,19 +107,18 @@ const (
 )
 
 // Put puts an item at the end, or where the options say, and makes the queue's node if there is none. With
-// [WithBound] it waits while the queue is full; if ctx ends meanwhile, the error matches ErrFull.
+// [WithBound] it waits while the queue is full; if ctx ends first, the error matches ErrFull.
 //
 // The item is put once or not at all, also when replies are lost. If that cannot be known, as the package's
-// documentation says, the error matches ErrOutcomeUnknown, also when ctx ends while the write is under way. After any
-// other error it was not put: ctx's;
-// ErrTooLarge for an item above the servers' limit of about one MiB; ErrBadArguments for an option of another
-// order; ErrNoAuth without CREATE on the queue's node; ErrSequenceExhausted; the errors that every operation
-// can return.
+// documentation says, the error matches ErrOutcomeUnknown, also when ctx ends while the write is in flight. After any
+// other error it was not put: ctx's; ErrTooLarge for an item above the servers' limit of about one MiB;
+// ErrBadArguments for an option of another order; ErrNoAuth without CREATE on the queue's node; ErrSequenceExhausted;
+// the errors that every operation can return.
 //
-// If the queue's node was made anew and items were put back into it, as by a restore, its numbers have begun again, and
-// a new item would come before those. The first Put in each session looks for that, with one read of an empty queue's
-// node and a list otherwise, and raises the numbers, for which it needs DELETE, too: by transactions that make and
-// delete nodes, 500 numbers each, while ctx allows.
+// If the queue's node was recreated and items were put back into it, as by a restore, its numbers begin at 0 again,
+// and a new item would come before the restored ones. The first Put in each session checks that, with one read of an
+// empty queue's node and a list otherwise, and raises the numbers, which needs DELETE as well: by transactions that
+// make and delete nodes, 500 numbers each, while ctx allows.
 func (q *Queue) Put(ctx context.Context, item []byte, opts ...PutOption) error {
 	return wrap(q.path, "put", q.put(ctx, [][]byte{item}, opts))
 }
@@ -170,9 +168,9 @@ func (q *Queue) room(ctx context.Context) error {
 	}
 }
 
-// Remove takes the items with an id off a queue with [ByID], and says how many. With [WithLockPath] items
-// that somebody handles right now are left. Without it the error matches ErrOutcomeUnknown if it cannot be
-// known whether one was taken off. Corresponds to Curator's remove.
+// Remove takes the items with an id off a queue with [ByID], and returns their number. With [WithLockPath] items that
+// a consumer handles right now are left. Without it the error matches ErrOutcomeUnknown if it cannot be known whether
+// one was taken off. Corresponds to Curator's remove.
 func (q *Queue) Remove(ctx context.Context, id string) (removed int, err error) {
 	if err = q.ready(ctx); err == nil {
 		removed, err = q.remove(ctx, fixed(id))
@@ -227,7 +225,7 @@ type dir struct {
 	err    error // of the constructor: every method returns it
 	pool   *pool
 
-	ordered *atomic.Int64 // the epoch of the last session in which next has been right
+	ordered *atomic.Int64 // the epoch of the last session that has checked the numbers
 }
 
 func newDir(client *framework.Client, path string) dir {
@@ -240,8 +238,8 @@ func newDir(client *framework.Client, path string) dir {
 	return d
 }
 
-// marks is the directory of the nodes that tell whether a write was executed. It is not in the queue's, where
-// Curator's consumers would find, and log, every one of them.
+// marks returns the directory of the marks. It is not below the queue's node, where Curator's consumers would find,
+// and log, every one of them.
 func (d *dir) marks() string { return d.path + "-marks" }
 
 func (d *dir) ready(ctx context.Context) error { return line.Ready(ctx, d.client, d.err) }
@@ -256,7 +254,7 @@ func (d *dir) add(ctx context.Context, prefix string, data []byte) (err error) {
 		switch {
 		case err == nil, errors.Is(err, framework.ErrOutcomeUnknown):
 			return err
-		case errors.Is(err, framework.ErrNodeExists): // with a number that was given out before
+		case errors.Is(err, framework.ErrNodeExists): // an item has the number already
 			if err := d.catchUp(ctx); err != nil {
 				return err
 			}
@@ -272,7 +270,7 @@ func (d *dir) add(ctx context.Context, prefix string, data []byte) (err error) {
 	return fmt.Errorf("%w: somebody deletes the queue's node, or puts items, again and again", err)
 }
 
-// addition makes an item, compressed if the client compresses.
+// addition creates an item, compressed if the client compresses.
 func (d *dir) addition(prefix string, data []byte) ops {
 	return func(to framework.TransactionOps) []framework.TransactionOp {
 		return []framework.TransactionOp{to.Create().WithMode(framework.PersistentSequential).
@@ -295,10 +293,10 @@ func (d *dir) deletion(name string, version int32) ops {
 	}
 }
 
-// item is the path of an item.
+// item returns the path of an item.
 func (d *dir) item(name string) string { return zkpath.Join(d.path, name) }
 
-// replacement puts an item, with the data that are stored, at the end once more.
+// replacement moves an item, with the stored data, to the end.
 func (d *dir) replacement(name string, data []byte) ops {
 	return func(to framework.TransactionOps) []framework.TransactionOp {
 		return append(d.deletion(name, -1)(to), to.Create().WithMode(framework.PersistentSequential).Uncompressed().
@@ -306,15 +304,16 @@ func (d *dir) replacement(name string, data []byte) ops {
 	}
 }
 
-// makeNode tries once to make a directory that stays, with parents as containers. It is no container: Curator's consumers
-// do not make one anew that a server has removed. A repeat finds what an earlier try has made.
+// makeNode tries once to create a persistent directory, with parents as containers. The directory itself is
+// persistent because Curator's consumers do not recreate a container that a server has removed. A repeat finds the
+// node of an earlier try.
 func makeNode(ctx context.Context, client *framework.Client, path string) error {
 	create := client.Create().CreatingParentContainersIfNeeded().InBackground()
 	_, err := line.Result(create.ForPath(ctx, path, nil))
 	return line.Unless(err, framework.ErrNodeExists)
 }
 
-// unlessGone takes it for no failure that somebody else was faster.
+// unlessGone returns nil if another client was faster, which is not a failure.
 func unlessGone(err error) error {
 	if gone(err) {
 		return nil
@@ -322,7 +321,7 @@ func unlessGone(err error) error {
 	return err
 }
 
-// gone says that an item, or its lock, is somebody else's.
+// gone reports whether an item is gone, or another consumer has its lock.
 func gone(err error) bool {
 	return !errors.Is(err, framework.ErrOutcomeUnknown) && (errors.Is(err, framework.ErrNoNode) ||
 		errors.Is(err, framework.ErrNodeExists) || errors.Is(err, framework.ErrBadVersion))
@@ -334,7 +333,7 @@ type lister struct {
 	watch *framework.Watch
 }
 
-// names lists, and watches for what changes after that. The directory is made if there is none.
+// names lists the directory and watches it for later changes. It creates the directory if there is none.
 func (l *lister) names(ctx context.Context) (names []string, err error) {
 	client := l.dir.client
 	err = line.Outlast(ctx, client, line.Outages, func(ctx context.Context) error {
@@ -356,7 +355,7 @@ func (l *lister) names(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// changed says whether the directory has changed since it was listed.
+// changed reports whether the directory has changed since it was listed.
 func (l *lister) changed() bool {
 	select {
 	case <-l.watch.C:
@@ -366,8 +365,8 @@ func (l *lister) changed() bool {
 	}
 }
 
-// await waits for a change of the directory, or another event, or until d is over, if it is not 0; and no
-// longer than about a session timeout, since events get lost.
+// await waits for a change of the directory, another event, or until d has passed, if it is not 0; at most about a
+// session timeout, since events get lost.
 func (l *lister) await(ctx context.Context, d time.Duration, other <-chan framework.Event) error {
 	most := line.PerTimeout(l.dir.client)()
 	if d == 0 || d > most {

@@ -22,13 +22,13 @@ func NewSimple(client *framework.Client, path string) *Simple {
 	return &Simple{newDir(client, path)}
 }
 
-// Path is the queue's path.
+// Path returns the queue's path.
 func (s *Simple) Path() string { return s.path }
 
 const simplePrefix = "qn-"
 
-// Offer puts an item at the end, and makes the queue's node if there is none. Its errors are those of
-// [Queue.Put]: the item is put once or not at all, also when replies are lost.
+// Offer puts an item at the end, and makes the queue's node if there is none. It returns the errors of [Queue.Put]:
+// the item is put once or not at all, also when replies are lost.
 func (s *Simple) Offer(ctx context.Context, item []byte) error {
 	err := s.ready(ctx)
 	if err == nil {

@@ -8,13 +8,12 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// Option changes what [New] and [NewReaders] make. It applies to both sides.
-// If one is given several times the last counts.
+// Option configures [New] and [NewReaders]. It applies to both sides. If one is given several times the last counts.
 type Option func(*RWLock) error
 
-// WithLossPolicy says whether a lock outlives a lost connection. Default [framework.SessionOnly]: the lock
-// lasts until its session may have expired, by the client's own clock. With [framework.SuspendedIsLoss] the
-// lock ends when the connection is lost (cause ErrSuspended).
+// WithLossPolicy sets whether a lock outlives a lost connection. Default [framework.SessionOnly]: the lock lasts
+// until its session may have expired, by the client's own clock. With [framework.SuspendedIsLoss] the lock ends when
+// the connection is lost (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(rw *RWLock) (err error) {
 		rw.read.line.Loss, err = line.Policy(p)
@@ -31,25 +30,24 @@ func WithNodeData(data []byte) Option {
 	}
 }
 
-// WithStaleTry lets [Side.TryAcquire] check the lock without a sync, by what the connected server knows,
-// which may be a little old. That costs one request instead of two, and returns ErrNotAcquired more often for
-// a lock that has just been released. It never acquires a lock that somebody else's lock excludes. Default:
-// off.
+// WithStaleTry lets [Side.TryAcquire] check the lock without a sync, in the state of the connected server, which may
+// be a little old. That costs one request instead of two, and returns ErrNotAcquired more often for a lock that has
+// just been released. It never acquires a lock that another contender's lock excludes. Default: off.
 func WithStaleTry() Option {
 	return func(rw *RWLock) error { return rw.each(func(s *Side) { s.line.StaleTry = true }) }
 }
 
-// WithRevocation lets other clients ask holders to release a lock, with [Revoke] or Curator's Revoker. A
-// holder learns of the request from [Lock.Revoked]. It costs one read per Acquire that does not re-enter, and
-// Acquire does not wait for that read. The nodes are empty unless [WithNodeData] is given; a revocation
-// overwrites their data. Default: off. Corresponds to Curator's makeRevocable.
+// WithRevocation lets other clients ask holders to release a lock, with [Revoke] or Curator's Revoker. [Lock.Revoked]
+// reports the request to the holder. It costs one read per Acquire that does not re-enter, and Acquire does not wait
+// for that read. The nodes are empty unless [WithNodeData] is given; a revocation overwrites their data. Default:
+// off. Corresponds to Curator's makeRevocable.
 func WithRevocation() Option {
 	return func(rw *RWLock) error { return rw.each(func(s *Side) { s.line.MakeRevocable() }) }
 }
 
-// OnWait calls f each time [Side.Acquire] finds out how many nodes ahead it has to wait for: when it begins
-// to wait, and whenever it lists the queue again. f runs on the goroutine that acquires, which waits for it.
-// Default: no function.
+// OnWait calls f each time [Side.Acquire] has counted the nodes ahead that it has to wait for: when it begins to
+// wait, and whenever it lists the line again. f runs on the acquiring goroutine, which waits for it. Default: no
+// function.
 func OnWait(f func(Position)) Option {
 	return func(rw *RWLock) error {
 		if _, err := line.Called(f); err != nil {
@@ -61,11 +59,10 @@ func OnWait(f func(Position)) Option {
 	}
 }
 
-// WithJoins says until when newcomers join those who read: until so many have joined since the node got the
-// lock, or for d from then on. Whoever comes later gets another node, behind the writers that wait. So the
-// readers of a process keep a writer waiting at most d, and the rest of a read, longer than if nobody had
-// joined. Those who had waited for the node with the first do not count. Both are at least 1. Default: 1,000
-// and 100 ms. For [NewReaders] only.
+// WithJoins sets until when callers join a node that has the lock: until so many have joined since the grant, or for
+// d after it. Later callers get another node, behind the waiting writers. So the readers of a process keep a writer
+// waiting at most d, and the rest of a read, longer than without joins. Callers that had waited for the node with the
+// first do not count. Both are at least 1. Default: 1,000 and 100 ms. For [NewReaders] only.
 func WithJoins(joins int, d time.Duration) Option {
 	return func(rw *RWLock) error {
 		if joins < 1 || d < 1 {
@@ -77,7 +74,7 @@ func WithJoins(joins int, d time.Duration) Option {
 	}
 }
 
-// Position is a place in the queue.
+// Position is a place in the line.
 type Position struct {
 	Kind Kind
 	// Node is the name of the waiter's own node. Predecessor is the name of the nearest node ahead that it

@@ -13,34 +13,33 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// Readers is the read lock for many goroutines of a process: those that read at the same time share a node.
-// The first one costs the requests of a read lock, whoever joins it costs none. After a while newcomers get
-// another node ([WithJoins]), so that a stream of readers starves no writer.
+// Readers is the read lock for many goroutines of a process: concurrent readers share a node. The first one costs the
+// requests of a read lock, later ones cost none. After a while new callers get another node ([WithJoins]), so that a
+// stream of readers starves no writer.
 //
-// For other processes, and for writers of this one, each node is a reader like any other: an [RWLock], or
-// Curator's InterProcessReadWriteLock, at the same path. The write lock is that of an RWLock. Use one Readers
-// for a path and a client: two of them share nothing. Safe for concurrent use. It needs no Close: what it
-// does ends with the client.
+// For other processes, and for writers of this one, each node is a reader like any other: an [RWLock], or Curator's
+// InterProcessReadWriteLock, at the same path. The write lock is an RWLock's. Use one Readers for a path and a
+// client: two of them share nothing. Safe for concurrent use. It needs no Close: it ends with the client.
 //
-// Hooks of the client: Acquire is called for each caller, on its goroutine. The others (Queue, Wait, Hold,
-// NodeData) are told of the node, on a goroutine of the client, with a context without the callers' values;
-// one that panics there ends the process. If one of them ends its goroutine, those who wait for that node get
-// an error; one that blocks keeps them waiting. The end of a Hold is told on the goroutine that gives the node
-// back; the Hold of a downgrade on the caller's, with its values.
+// Hooks of the client: Acquire is called for each caller, on its goroutine. The others (Queue, Wait, Hold, NodeData)
+// are called for the node, on a goroutine of the client, with a context without the callers' values; a panic there
+// ends the process. If a hook ends its goroutine, the callers that wait for that node get an error; a hook that
+// blocks keeps them waiting. The end of a Hold is reported on the goroutine that releases the node; the Hold of a
+// downgrade on the caller's, with its values.
 type Readers struct {
 	rw   RWLock
 	here local
 }
 
-// defaults of WithJoins.
+// Defaults of WithJoins.
 const (
 	defaultJoins = 1000
 	defaultLong  = 100 * time.Millisecond
 )
 
-// NewReaders makes the read lock at path, as [New] does, for goroutines that share its nodes. It takes the
-// options of New except [OnWait], and also WithJoins. WithNodeData, WithLossPolicy and WithRevocation apply
-// to the node, and so to all that share it.
+// NewReaders makes the read lock at path, as [New] does, for goroutines that share its nodes. It takes the options of
+// New except [OnWait], and also WithJoins. WithNodeData, WithLossPolicy and WithRevocation apply to the node, and so
+// to all its readers.
 func NewReaders(client *framework.Client, path string, opts ...Option) *Readers {
 	r := &Readers{}
 	r.rw.configure(client, path, opts)
@@ -58,29 +57,28 @@ func NewReaders(client *framework.Client, path string, opts ...Option) *Readers 
 // Path returns the path of the locks.
 func (r *Readers) Path() string { return r.rw.Path() }
 
-// Acquire waits until the caller may read, or until ctx ends, which takes out only this caller. If others of
-// this Readers read, and newcomers may join them, it returns at once. If others wait for writers, it waits
-// with them, in the same place of the queue. Else it waits in the queue for a node of its own, which those
-// who come later may share. ctx limits only the wait.
+// Acquire waits until the caller may read, or until ctx ends, which affects only this caller. If others of this
+// Readers read, and may be joined, it returns immediately. If others wait for writers, it waits with them, at the
+// same place in the line. Otherwise it waits in the line with a new node, which later callers may share. ctx limits
+// only the wait.
 //
-// Until there is a node, the retry policy limits the attempts; the error after the last goes to all who wait
-// for it. When a lock is lost, all who share its node have lost it; whoever comes then gets another node.
+// Until there is a node, the retry policy limits the attempts; the error after the last goes to all callers that wait
+// for it. When a lock is lost, all readers with its node have lost it; later callers get another node.
 //
-// If ctx is the Context of a [Reading] at this path that is not lost or released, or is derived from it,
-// Acquire re-enters: the new Reading is one more share of that one. If ctx belongs to the write lock, Acquire
-// downgrades, as [Side.Acquire] does, with a node that nobody shares. If it belongs to a [Lock] that is a
-// read lock at this path, the error is ErrSelfWait, since the caller might wait for a writer that waits for
-// it; so it is for Acquire of the read lock's Side with the context of a Reading. With that context the error
-// for the write lock is ErrUpgrade.
+// If ctx is the Context of a [Reading] at this path that is not lost or released, or is derived from it, Acquire
+// re-enters: the new Reading is one more share of that one. If ctx belongs to the write lock, Acquire downgrades, as
+// [Side.Acquire] does, with a node that is not shared. If it belongs to a [Lock] that is a read lock at this path,
+// the error is ErrSelfWait, since the caller might wait for a writer that waits for it; the same applies to Acquire
+// of the read lock's Side with the context of a Reading. With that context the error for the write lock is
+// ErrUpgrade.
 //
 // Errors: otherwise as Side.Acquire.
 func (r *Readers) Acquire(ctx context.Context) (*Reading, error) {
 	return r.acquire(ctx, "acquire", false)
 }
 
-// TryAcquire is Acquire without waiting for writers: it returns ErrNotAcquired as soon as it knows that a
-// writer is ahead, at some moment during the call. Callers that try at the same time share what one of them
-// finds out. See [Side.TryAcquire].
+// TryAcquire is Acquire without waiting for writers: it returns ErrNotAcquired as soon as it has read that a writer
+// is ahead, at some moment during the call. Concurrent tries share the result of one of them. See [Side.TryAcquire].
 func (r *Readers) TryAcquire(ctx context.Context) (*Reading, error) {
 	return r.acquire(ctx, "try to acquire", true)
 }
@@ -96,7 +94,7 @@ func (r *Readers) acquire(ctx context.Context, verb string, try bool) (*Reading,
 	return reading, nil
 }
 
-// enter re-enters, refuses, downgrades, or reads with a group.
+// enter re-enters, refuses, downgrades, or joins a group.
 func (r *Readers) enter(ctx context.Context, try bool) (*line.Turn, error) {
 	side := &r.rw.read
 	l := &side.line
@@ -134,8 +132,8 @@ func (r *Readers) Do(ctx context.Context, f func(ctx context.Context) error) err
 		r.rw.read.wrap, f)
 }
 
-// Reading is the read lock while one caller of a [Readers] has it. It lasts until Release, or until the lock
-// is lost, whatever becomes of others with the same node. Safe for concurrent use.
+// Reading is the read lock while one caller of a [Readers] has it. It lasts until Release, or until the lock is lost,
+// independently of others with the same node. Safe for concurrent use.
 type Reading struct {
 	side     *Side
 	turn     *line.Turn
@@ -143,13 +141,13 @@ type Reading struct {
 	cleanup  runtime.Cleanup
 }
 
-// Context is as [Lock.Context], for this Reading alone: it has the values of the context that acquired it,
-// and ends with its release, also if others go on with the same node. When the lock is lost all their
-// contexts end, before a writer can have it. Those that re-enter share one Context, with the values of the
-// first; it ends with the last Release.
+// Context is as [Lock.Context], for this Reading alone: it has the values of the context that acquired it, and ends
+// with its release, also if others continue with the same node. When the lock is lost all their contexts end, before
+// a writer can acquire it. Re-entered Readings share one Context, with the values of the first; it ends with the last
+// Release.
 func (r *Reading) Context() context.Context { return r.turn.Context() }
 
-// Valid reports whether the caller certainly has the lock now, computed from the clock.
+// Valid reports whether the caller certainly holds the lock now, computed from the clock.
 func (r *Reading) Valid() bool { return !r.released.Load() && r.turn.Valid() }
 
 // Remaining is as [Lock.Remaining].
@@ -160,35 +158,34 @@ func (r *Reading) Remaining() time.Duration {
 	return r.turn.Remaining()
 }
 
-// FencingToken is as [Lock.FencingToken] of a read lock. Those who share a node have the same token, which a
-// store may treat like the different ones of readers with nodes of their own: it is larger than those of all
-// writers before any of them, and smaller than those of all writers after the last.
+// FencingToken is as [Lock.FencingToken] of a read lock. Readers with the same node have the same token, which a
+// store may treat like the different ones of readers with separate nodes: it is larger than the tokens of all writers
+// before any of them, and smaller than the tokens of all writers after the last.
 func (r *Reading) FencingToken() int64 { return r.turn.Node().Czxid }
 
-// Guard is as [Lock.Guard]: with it the server executes a transaction only if no other writer can have had
-// the lock since Acquire. It is about the node. So while others go on with the same node, it also lets
-// through what a caller sends that has released its own Reading.
+// Guard is as [Lock.Guard]: with it the server executes a transaction only if no other writer can have had the lock
+// since Acquire. It checks the node. So while others continue with the same node, it also lets through a transaction
+// of a caller that has released its own Reading.
 func (r *Reading) Guard() framework.TransactionOp {
 	return r.side.line.Client.TransactionOp().Check().ForPath(r.Path())
 }
 
-// Path returns the path of the node, as the client with which this Reading was acquired sees it. Others may
-// have the same.
+// Path returns the path of the node, as seen by the client that acquired this Reading. Others may have the same.
 func (r *Reading) Path() string { return zkpath.Join(r.side.line.Dir, r.Node()) }
 
 // Node returns the name of the node. Others may have the same.
 func (r *Reading) Node() string { return r.turn.Node().Name }
 
-// Revoked is as [Lock.Revoked]. When somebody has asked for a node, all that share it hear of that, and
-// nobody joins them any more; the node goes with the last of them.
+// Revoked is as [Lock.Revoked]. After a request for a node, the channels of all its readers are closed, and no caller
+// joins them any more; the last of them deletes the node.
 func (r *Reading) Revoked() <-chan struct{} { return r.turn.Revoked() }
 
-// Lost returns how the lock was lost before the release; nil if it was not.
+// Lost returns the cause of the lock's loss before the release; nil if it was not lost.
 func (r *Reading) Lost() error { return r.turn.Lost() }
 
-// Release ends the Reading. After re-entries only the last Release does so. While others go on with the same
-// node, nothing is sent, and Release does not wait. The last of them waits, as [Lock.Release] does, until the
-// server has confirmed the deletion of the node.
+// Release ends the Reading. After re-entries only the last Release does so. While others continue with the same node,
+// nothing is sent, and Release does not wait. The last of them waits, as [Lock.Release] does, until the server has
+// confirmed the deletion of the node.
 //
 // A second Release returns ErrReleased. If the lock was lost before, the error of the last Release is the
 // cause.
@@ -199,7 +196,7 @@ func (r *Reading) Release(ctx context.Context) error {
 	last, err := r.letGo()
 	if last != nil {
 		refused := last.Release(ctx)
-		err = cmp.Or(err, refused) // after a loss, what is left of the node goes with the session
+		err = cmp.Or(err, refused) // after a loss, a remaining node goes with the session
 	}
 	return r.side.wrap("release", err)
 }
@@ -222,7 +219,7 @@ func (r *Reading) ReleaseInBackground(then ...func(err error)) {
 	last.GiveBack(func(refused error) { told.Later(client, cmp.Or(err, refused)) })
 }
 
-// letGo returns the grant if it is to be given back, and how it was lost before.
+// letGo returns the grant if the caller has to release it, and the cause of an earlier loss.
 func (r *Reading) letGo() (last *line.Grant, err error) {
 	if r.released.Swap(true) {
 		return nil, framework.ErrReleased
@@ -231,7 +228,7 @@ func (r *Reading) letGo() (last *line.Grant, err error) {
 	return letGo(r.turn)
 }
 
-// letGo ends one user's part of a turn. Its context has ended before the group knows that it has left.
+// letGo ends one user's share of a turn. Its context has ended before the group counts it out.
 func letGo(t *line.Turn) (last *line.Grant, lost error) {
 	left, _, lost := t.Leave(time.Now())
 	if g := t.By.(*group); left && g.leave() {

@@ -10,42 +10,42 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// local is what the callers of a Readers share: the groups that newcomers may join.
+// local is the state shared by the callers of a Readers: the groups that callers may join.
 type local struct {
 	line   *line.Line
 	limits limits
 
 	mu     sync.Mutex
-	newest *group // that has the lock or waits for it; nil if nobody may join any; guarded by mu
-	trying *group // that finds out whether it has to wait; nil if there is none; guarded by mu
+	newest *group // the group that has the lock or waits for it; nil if none may be joined; guarded by mu
+	trying *group // the group of tries in flight; nil if there is none; guarded by mu
 }
 
-// group is readers that share a node. A goroutine of the client gets the node; whoever leaves as the last one
-// gives it back.
+// group is a group of readers that share a node. A goroutine of the client acquires the node; the last one to leave
+// releases it.
 type group struct {
 	home    *local
 	acquire line.Waiter
 	state   state // guarded by home.mu
 
-	settled chan struct{}      // closed when those who wait have the lock, or there is an error
-	err     error              // why they have not; set before
+	settled chan struct{}      // closed when the waiters have the lock, or get an error
+	err     error              // their error; set before settled is closed
 	stop    context.CancelFunc // of the wait for the lock; nil before it begins; guarded by home.mu
 
-	grant   *line.Grant  // set before anybody reads
+	grant   *line.Grant  // set before any reader has the lock
 	dropped line.Dropped // of its readers, set with grant
 	sure    time.Time    // until when the hold was certain, by the last look; guarded by home.mu
 }
 
-// take lets the caller read, with the others of a group.
+// take lets the caller read, in a group.
 func (l *local) take(ctx context.Context, caller line.Caller, try bool) (*line.Turn, error) {
-	left := ctx.Done() // before the caller is counted: it may be the user's code
+	left := ctx.Done() // before the caller is counted: Done may be the user's code
 	for again := try; ; again = false {
 		g, first, sure := l.arrive(try)
 		if sure.IsZero() {
 			select {
 			case <-g.settled:
 			case <-left:
-				if g.leave() { // it has got the lock meanwhile
+				if g.leave() { // it has got the lock at the same time
 					g.grant.Abandon()
 				}
 				return nil, l.line.Client.Left(ctx, nil)
@@ -55,14 +55,14 @@ func (l *local) take(ctx context.Context, caller line.Caller, try bool) (*line.T
 		case g.err == nil:
 			return g.grant.Turn(caller, sure, g), nil
 		case again && !first && errors.Is(g.err, ErrNotAcquired):
-			continue // somebody was ahead, but perhaps before this call
+			continue // a writer was ahead, but possibly before this call
 		}
 		return nil, g.err
 	}
 }
 
-// arrive has the caller join a group. If sure is zero it has to wait with the others of it. first says that
-// there are none yet.
+// arrive has the caller join a group. If sure is zero it has to wait with the others of the group. first reports
+// whether it is the first of a new group.
 func (l *local) arrive(try bool) (g *group, first bool, sure time.Time) {
 	e := onArrival
 	if try {
@@ -91,7 +91,7 @@ func (l *local) arrive(try bool) (g *group, first bool, sure time.Time) {
 	return g, true, time.Time{}
 }
 
-// beside is a group of one, whose node nobody may join.
+// beside returns a group of one, whose node is not shared.
 func (l *local) beside(grant *line.Grant) *group {
 	g := &group{home: l, state: state{phase: closed, readers: 1}}
 	g.has(grant)
@@ -102,8 +102,8 @@ func (g *group) has(grant *line.Grant) {
 	g.grant, g.dropped = grant, line.DroppedOf(grant.Path, grant.Session)
 }
 
-// leave is called once by each caller that has arrived: it gives up, or is done. last says that the group has
-// the lock, and that it is to be given back.
+// leave is called once by each caller that has arrived: it gives up, or has read. last reports whether the group has
+// the lock, and has to release it.
 func (g *group) leave() (last bool) {
 	g.home.mu.Lock()
 	defer g.home.mu.Unlock()
@@ -118,7 +118,7 @@ func (g *group) leave() (last bool) {
 	return false
 }
 
-// next lets an event happen. mu is held.
+// next applies an event to the group's state. mu is held.
 func (l *local) next(g *group, e event) (todo action) {
 	f := facts{now: time.Now()}
 	if g.grant != nil && e != onLeave {
@@ -132,7 +132,7 @@ func (l *local) next(g *group, e event) (todo action) {
 	return todo
 }
 
-// forget has nobody join the group any more. mu is held.
+// forget ends joining the group. mu is held.
 func (l *local) forget(g *group) {
 	if l.newest == g {
 		l.newest = nil
@@ -151,8 +151,8 @@ func (g *group) asked() bool {
 	}
 }
 
-// own gets the node, on a goroutine of its own. ctx ends when the client closes. A hook may end the
-// goroutine: then those who wait get an error.
+// own acquires the node, on a separate goroutine. ctx ends when the client closes. A hook may end the goroutine: then
+// the waiters get an error.
 func (g *group) own(ctx context.Context) {
 	err := apart.ErrNoReturn
 	defer func() { g.failed(err) }()
@@ -180,7 +180,7 @@ func (g *group) get(ctx context.Context) error {
 	return nil
 }
 
-// begin says whether somebody waits for the node.
+// begin reports whether callers wait for the node.
 func (g *group) begin(stop context.CancelFunc) bool {
 	g.home.mu.Lock()
 	defer g.home.mu.Unlock()
@@ -188,7 +188,7 @@ func (g *group) begin(stop context.CancelFunc) bool {
 	return g.state.phase == coming
 }
 
-// granted lets those who wait read. It says no if nobody waits, or if it is too late for that.
+// granted lets the waiters read. It returns false if there are none, or if the hold is not certain any more.
 func (g *group) granted(grant *line.Grant) bool {
 	l := g.home
 	l.mu.Lock()
@@ -205,7 +205,7 @@ func (g *group) granted(grant *line.Grant) bool {
 	return true
 }
 
-// failed tells those who wait, if there are any.
+// failed returns err to the waiters, if there are any.
 func (g *group) failed(err error) {
 	g.home.mu.Lock()
 	defer g.home.mu.Unlock()

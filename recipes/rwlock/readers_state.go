@@ -2,64 +2,64 @@ package rwlock
 
 import "time"
 
-// phase is where the node of a group of readers is.
+// phase is the phase of a group's node.
 type phase int8
 
 const (
-	coming phase = iota // it stands in line, or is about to: whoever comes waits with the others
+	coming phase = iota // it is in line, or is about to be: callers that arrive wait with the others
 	open                // it has the lock, and more may join
-	closed              // it has the lock, and nobody may join any more
-	over                // nobody of the group is left, or it could not be got
+	closed              // it has the lock, and cannot be joined any more
+	over                // no reader is left, or the node could not be acquired
 )
 
-// event is what happens to a group.
+// event is an input of the state machine.
 type event int8
 
 const (
 	onArrival event = iota // a caller wants to read
-	onTry                  // a caller wants to read that does not wait for writers
+	onTry                  // a caller wants to read, without waiting for writers
 	onGrant                // the node has the lock
-	onFailure              // it could not be got; those who waited are told
-	onLeave                // a caller that waits gives up, or one that reads is done
+	onFailure              // the node could not be acquired; the waiters get the error
+	onLeave                // a waiting caller gives up, or a reader is done
 )
 
-// action is what has to be done then.
+// action is the output of the state machine.
 type action int8
 
 const (
 	nothing action = iota
 	wait           // with the others, for the node
-	read           // the caller that arrives; with the grant, all who wait
-	renew          // a new group for the caller that arrives
-	stop           // getting the node: nobody wants it any more
-	again          // give the node back and get another one
-	end            // give the node back
+	read           // the arriving caller reads; with the grant, all waiters do
+	renew          // a new group for the arriving caller
+	stop           // stop acquiring the node: no caller wants it any more
+	again          // release the node and acquire another one
+	end            // release the node
 )
 
-// limits are until when newcomers join a node that has the lock.
+// limits bound the joining of a node that has the lock.
 type limits struct {
 	joins   int
 	howLong time.Duration
 }
 
-// facts are what a transition depends on besides the state.
+// facts are the inputs of a transition besides the state and the event.
 type facts struct {
-	certain bool // the hold is
-	asked   bool // somebody asks for the lock to be given up
+	certain bool // the hold is certain
+	asked   bool // a client asks for the lock to be released
 	now     time.Time
 }
 
-// state is what a group knows; only next changes it.
+// state is the state of a group; only next changes it.
 type state struct {
 	phase   phase
-	try     bool // those who wait do not wait for writers
+	try     bool // the waiters do not wait for writers
 	waiting int
 	readers int
-	joins   int       // of the readers: how many have come since
-	granted time.Time // the time of this process
+	joins   int       // the number of readers that joined after the grant
+	granted time.Time // when the node got the lock
 }
 
-// next is the next state, and what has to be done.
+// next returns the next state and the action.
 func (l limits) next(s state, e event, f facts) (state, action) {
 	switch e {
 	case onArrival, onTry:
@@ -80,8 +80,8 @@ func (l limits) next(s state, e event, f facts) (state, action) {
 	return s, nothing
 }
 
-// arrive is for a caller that wants to read. What is closed stays closed: a hold that is not certain is lost,
-// who has asked goes on asking, and the bounds only come nearer.
+// arrive is next for a caller that wants to read. A closed group stays closed: a hold that is not certain is lost, a
+// request for the lock remains, and the bounds only come nearer.
 func (l limits) arrive(s state, try bool, f facts) (state, action) {
 	switch {
 	case s.phase == coming && s.try == try:

@@ -17,31 +17,30 @@ const (
 	writeName = "__WRIT__"
 )
 
-// both is in the order in which Java looks for the names.
+// both has the names in Java's search order.
 var both = []string{readName, writeName}
 
-// Errors of this package, and the causes with which a lock's context ends. Use errors.Is.
+// Errors of this package, and the causes of the end of a lock's context. Use errors.Is.
 var (
-	// ErrNotAcquired is what TryAcquire returns when it would have had to wait for somebody ahead, at some
-	// moment before the answer, possibly just before the call. It is the same value in all recipes.
+	// ErrNotAcquired is returned by TryAcquire if it would have had to wait for another contender, at some moment
+	// before the result, possibly just before the call. It is the same value in all recipes.
 	ErrNotAcquired = line.ErrNotAcquired
-	// ErrUpgrade refuses the write lock to a context that belongs to the read lock only.
+	// ErrUpgrade is returned for the write lock with a context that belongs to the read lock only.
 	ErrUpgrade = errors.New("a read lock cannot be upgraded: two readers that both tried would wait for " +
 		"each other forever; release the read lock and acquire with a context that does not come from it, " +
 		"or take the write lock first and downgrade")
-	// ErrSelfWait refuses a read lock with a node of its own to a context that belongs to a shared one, and
-	// the other way round: a writer that waits for the one would be ahead of the other. See [Readers].
+	// ErrSelfWait is returned for a read lock with a separate node and the context of a shared one, and the other way
+	// round: a writer that waits for the one would be ahead of the other. See [Readers].
 	ErrSelfWait = line.ErrSelfWait
-	// ErrReleased is what a second Release returns, and the cause of the context of a lock that was released.
+	// ErrReleased is returned by a second Release, and is the cause of the end of a lock's context after Release.
 	ErrReleased = framework.ErrReleased
-	// Causes of a lost lock. ErrSessionLost: the session is lost, or may have expired. ErrNodeDeleted:
-	// somebody else has deleted the lock's node. ErrSuspended: the connection is lost, with the policy
-	// framework.SuspendedIsLoss.
+	// Causes of a lost lock. ErrSessionLost: the session is lost, or may have expired. ErrNodeDeleted: another client
+	// has deleted the lock's node. ErrSuspended: the connection is lost, with the policy framework.SuspendedIsLoss.
 	ErrSessionLost = framework.ErrSessionLost
 	ErrNodeDeleted = framework.ErrNodeDeleted
 	ErrSuspended   = framework.ErrSuspended
-	// ErrSequenceExhausted says that the sequence numbers below the lock's path are used up: delete the node
-	// at the lock's path while nobody uses the lock.
+	// ErrSequenceExhausted is returned if the sequence numbers below the lock's path are used up: delete the node at
+	// the lock's path while the lock is not in use.
 	ErrSequenceExhausted = line.ErrSequenceExhausted
 	// ErrNotReleased is in the error of Do when the lock protected the work to its end and only the release
 	// failed, since the server refused to delete the node (ErrNoAuth). The lock stays locked until the
@@ -53,8 +52,8 @@ var (
 type Kind int8
 
 const (
-	Read  Kind = iota + 1 // the lock that many share
-	Write                 // the lock of one alone
+	Read  Kind = iota + 1 // the shared lock
+	Write                 // the exclusive lock
 )
 
 func (k Kind) String() string {
@@ -67,9 +66,9 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", int8(k))
 }
 
-// RWLock is a read lock and a write lock at one path. It has no state but its configuration: share one
-// RWLock, or make a new one for each use. Every Acquire waits in the queue with a node of its own. Safe for
-// concurrent use. Corresponds to Curator's InterProcessReadWriteLock.
+// RWLock is a read lock and a write lock at one path. It has no state but its configuration: share one RWLock, or
+// make a new one for each use. Every Acquire waits in the line with a separate node. Safe for concurrent use.
+// Corresponds to Curator's InterProcessReadWriteLock.
 type RWLock struct {
 	read, write Side
 	sharing     limits // of NewReaders only
@@ -129,16 +128,16 @@ type Participant struct {
 	DataErr          error
 }
 
-// Participants returns the holders and waiters of both locks, in the order of the queue. It lists the
+// Participants returns the holders and waiters of both locks, in the order of the line. It lists the
 // children and then reads each node, 64 in one request. The result may be outdated when it returns. Children
 // that are not nodes of a lock are left out. [Side.Participants] returns one kind only.
 func (rw *RWLock) Participants(ctx context.Context) ([]Participant, error) {
 	return rw.read.participants(ctx, both)
 }
 
-// Holders returns those that have a lock or are about to get it: one writer, or readers, or the write lock
-// and the read lock of a caller that is about to downgrade. It leaves out the read lock of a downgrade by
-// Curator for Java up to 5.4 if a writer's node is ahead of it.
+// Holders returns the participants that have a lock or are about to get it: one writer, or readers, or the write lock
+// and the read lock of a caller that is about to downgrade. It leaves out the read lock of a downgrade by Curator for
+// Java up to 5.4 if a writer's node is ahead of it.
 func (rw *RWLock) Holders(ctx context.Context) ([]Participant, error) {
 	inLine, err := rw.Participants(ctx)
 	if err != nil {

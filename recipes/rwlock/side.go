@@ -26,7 +26,7 @@ func (s *Side) Kind() Kind { return s.kind }
 // Path returns the path of the locks.
 func (s *Side) Path() string { return s.line.Dir }
 
-// Acquire waits in the queue until it has the lock or ctx ends. A reader waits for the writers ahead, a
+// Acquire waits in the line until it has the lock or ctx ends. A reader waits for the writers ahead, a
 // writer for all nodes ahead. ctx limits only the wait: a lock that was acquired outlives it.
 //
 // If ctx is the Context of a [Lock] at this path that is not lost or released, or is derived from it, Acquire
@@ -37,30 +37,30 @@ func (s *Side) Path() string { return s.line.Dir }
 //   - For the read lock, if ctx belongs to the write lock, it acquires the read lock with one request.
 //   - For the write lock, if ctx belongs to the read lock only, the error is ErrUpgrade.
 //
-// If ctx is that of a [Reading], which is a share of a node, the error is ErrSelfWait for the read lock and
+// If ctx is the context of a [Reading], which is a share of a node, the error is ErrSelfWait for the read lock and
 // ErrUpgrade for the write lock.
 //
-// It need not be the same RWLock: one with the same client, or a view of the client whose namespace and path
-// lead to the same node, will do. Goroutines that acquire with that context share the lock; it does not
-// exclude them from each other. With any other context Acquire waits in the queue. So a caller can wait for
-// itself, unnoticed, for example with the context of a lock of another client.
+// It need not be the same RWLock: the client must be the same, or a view of it, and namespace and path must lead to
+// the same node. Goroutines that acquire with that context share the lock; it does not exclude them from each other.
+// With any other context Acquire waits in the line. So a caller can wait for itself undetected, for example with the
+// context of a lock of another client.
 //
-// When ctx ends, Acquire returns at once. For that, and for other errors, see Acquire of a mutex.Mutex. If
-// ctx belongs to the write lock, the read lock can also fail with ErrNoAuth, if the client lacks READ
-// permission on the write lock's node, and with the cause of the write lock's loss.
+// When ctx ends, Acquire returns immediately. For that, and for other errors, see Acquire of a mutex.Mutex. If ctx
+// belongs to the write lock, the read lock can also fail with ErrNoAuth, if the client lacks READ permission on the
+// write lock's node, and with the cause of the write lock's loss.
 func (s *Side) Acquire(ctx context.Context) (*Lock, error) {
 	return s.acquire(ctx, "acquire", false)
 }
 
-// TryAcquire is Acquire without waiting in the queue: it returns ErrNotAcquired as soon as it knows that
-// somebody is ahead whom Acquire would wait for. It looks first, without a write (see also [WithStaleTry]),
-// and creates its node only if it finds nobody. If somebody else was faster, it removes that node. It
-// re-enters and downgrades as Acquire does.
+// TryAcquire is Acquire without waiting in the line: it returns ErrNotAcquired as soon as it has read that a node is
+// ahead that Acquire would wait for. It reads first, without a write (see also [WithStaleTry]), and creates its node
+// only if there is none. If another contender was faster, it deletes that node. It re-enters and downgrades as
+// Acquire does.
 func (s *Side) TryAcquire(ctx context.Context) (*Lock, error) {
 	return s.acquire(ctx, "try to acquire", true)
 }
 
-// acquire re-enters, downgrades or refuses, if ctx belongs to a lock; otherwise it waits in the queue.
+// acquire re-enters, downgrades or refuses, if ctx belongs to a lock; otherwise it waits in the line.
 func (s *Side) acquire(ctx context.Context, verb string, try bool) (*Lock, error) {
 	err := line.Ready(ctx, s.line.Client, s.err)
 	if err != nil {
@@ -90,10 +90,10 @@ func (s *Side) acquire(ctx context.Context, verb string, try bool) (*Lock, error
 	return &Lock{s, handle}, nil
 }
 
-// Do acquires the lock, runs f, and releases the lock, also when f panics. The context of f has the values
-// and the deadline of ctx, ends with ctx or with the lock, and belongs to the lock as [Lock.Context] does. If
-// the lock cannot be acquired, f is not called. The error is that of f. If the lock was lost before f
-// returned, the error is joined with the cause. Do treats the release as Do of a mutex.Mutex does.
+// Do acquires the lock, runs f, and releases the lock, also when f panics. The context of f has the values and the
+// deadline of ctx, ends with ctx or with the lock, and belongs to the lock as [Lock.Context] does. If the lock cannot
+// be acquired, f is not called. Do returns f's error. If the lock was lost before f returned, the error is joined
+// with the cause. Do treats the release as Do of a mutex.Mutex does.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return line.Do(ctx, func(ctx context.Context) (*line.Handle, error) {
 		lock, err := s.Acquire(ctx)
@@ -104,7 +104,7 @@ func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error 
 	}, s.wrap, f)
 }
 
-// Participants returns the holders and waiters of this lock only, in the order of the queue: see
+// Participants returns the holders and waiters of this lock only, in the order of the line: see
 // [RWLock.Participants] and [RWLock.Holders].
 func (s *Side) Participants(ctx context.Context) ([]Participant, error) {
 	return s.participants(ctx, []string{s.line.Name})
@@ -114,15 +114,18 @@ func (s *Side) wrap(verb string, err error) error {
 	return line.Wrap("rwlock", s.line.Dir, verb+" "+s.kind.String(), err)
 }
 
-// digits is how many digits the server appends to a name.
+// digits is the number of digits that the server appends to a name.
 const digits = 10
 
-// beside acquires the read lock for the holder of the write lock w. The new node has the number of w, so
-// every writer behind w is behind it, too. There is nobody to wait for, so beside does not list the queue.
+// beside acquires the read lock for the holder of the write lock w. The new node has the number of w, so every writer
+// behind w is also behind it. It has no writer to wait for, so the line need not be listed.
 //
-// It creates the node in a transaction that checks w's node. Otherwise, if an administrator had deleted w and
-// the next writer had the lock, others would see a reader that has no right to the lock. At its end beside
-// releases w, a share of the write lock that keeps its node until then.
+// The node is created in a transaction that checks w's node. Otherwise this could happen:
+//  1. An administrator deletes w, and the next writer has the lock.
+//  2. beside creates the node, with a number ahead of that writer.
+//  3. Others see a reader without a right to the lock.
+//
+// At its end beside releases w, a share of the write lock that keeps its node until then.
 func (s *Side) beside(ctx context.Context, w *Lock, try bool) (*line.Grant, error) {
 	defer func() {
 		_ = w.Release(ctx) // the client deletes it in any case; a loss is reported by its other Locks
@@ -146,7 +149,7 @@ func (s *Side) beside(ctx context.Context, w *Lock, try bool) (*line.Grant, erro
 		return line.Unless(err, framework.ErrNodeExists)
 	})
 	if errors.Is(err, framework.ErrNoNode) {
-		w.handle.Grant.Hold.End(ErrNodeDeleted) // it would have noticed a little later
+		w.handle.Grant.Hold.End(ErrNodeDeleted) // the hold would have ended a little later
 	}
 	if lost := w.handle.Lost(); err != nil && lost != nil {
 		return nil, fmt.Errorf("the write lock was lost: %w", lost)
@@ -180,17 +183,17 @@ func (l *Lock) Kind() Kind { return l.s.kind }
 // lock. Acquire with it re-enters, downgrades, or refuses: see the package's documentation.
 func (l *Lock) Context() context.Context { return l.handle.Context() }
 
-// Valid reports whether the caller certainly has the lock now, computed from the clock.
+// Valid reports whether the caller certainly holds the lock now, computed from the clock.
 func (l *Lock) Valid() bool { return l.handle.Valid() }
 
 // Remaining returns how long the lock certainly lasts if no server answers from now on; 0 if it is lost or
 // released.
 func (l *Lock) Remaining() time.Duration { return l.handle.Remaining() }
 
-// FencingToken returns a number with which a store can protect itself from former holders: the czxid of the
-// lock's node or, for a read lock acquired under the write lock, of the write lock's node. A writer's token
-// is larger than those of all holders before. A reader's token is larger than those of all writers before;
-// only after a downgrade it equals that of its own write lock. A store should refuse
+// FencingToken returns a number for a store that protects itself from former holders: the czxid of the lock's node
+// or, for a read lock acquired under the write lock, of the write lock's node. A writer's token is larger than the
+// tokens of all holders before. A reader's token is larger than the tokens of all writers before; only after a
+// downgrade it equals its own write lock's token. A store should refuse
 //
 //   - a read whose token is smaller than the largest that came with a write,
 //   - a write whose token is smaller than the largest that came with anything,
@@ -206,8 +209,8 @@ func (l *Lock) Guard() framework.TransactionOp {
 	return l.s.line.Client.TransactionOp().Check().ForPath(l.Path())
 }
 
-// Path returns the path of the lock's node, as the client with which this Lock was acquired sees it (without
-// that client's namespace).
+// Path returns the path of the lock's node, as seen by the client that acquired this Lock (without that client's
+// namespace).
 func (l *Lock) Path() string { return zkpath.Join(l.s.line.Dir, l.Node()) }
 
 // Node returns the name of the lock's node.
@@ -221,23 +224,22 @@ func (l *Lock) Release(ctx context.Context) error {
 	return l.s.wrap("release", l.handle.Release(ctx))
 }
 
-// ReleaseInBackground is Release for a caller that does not wait, as that of a mutex.Lock: it returns at
-// once, the client goes on until the node is deleted, and then, if given, gets the error.
+// ReleaseInBackground is Release for a caller that does not wait, as in a mutex.Lock: it returns immediately, the
+// client continues until the node is deleted, and then, if given, gets the error.
 func (l *Lock) ReleaseInBackground(then ...func(err error)) {
 	l.handle.ReleaseInBackground(&line.Callback{
 		Path: l.handle.Grant.Path, Then: then, Wrap: func(err error) error { return l.s.wrap("release", err) },
 	})
 }
 
-// Revoke asks the participant whose node is at path to release its lock, as mutex.Revoke does: see
-// [RWLock.Holders] and [Lock.Path]. A writer has to ask each holder separately. Only locks made with
-// [WithRevocation], or with Curator's makeRevocable, notice the request. Corresponds to Curator's
-// Revoker.attemptRevoke.
+// Revoke asks the participant whose node is at path to release its lock, as mutex.Revoke does: see [RWLock.Holders]
+// and [Lock.Path]. A writer has to ask each holder separately. Only locks made with [WithRevocation], or with
+// Curator's makeRevocable, receive the request. Corresponds to Curator's Revoker.attemptRevoke.
 func Revoke(ctx context.Context, client *framework.Client, path string) error {
 	return line.Wrap("rwlock", "", "revoke", line.Revoke(ctx, client, path))
 }
 
-// Revoked returns a channel that is closed when somebody has asked for this lock with [Revoke] or Curator's
-// Revoker, as that of a mutex.Lock is. Without [WithRevocation] it is nil. The read lock and the write lock
-// of a downgrade have separate channels, since each has a node of its own.
+// Revoked returns a channel that is closed after a request for this lock with [Revoke] or Curator's Revoker, as in a
+// mutex.Lock. Without [WithRevocation] it is nil. The read lock and the write lock of a downgrade have separate
+// channels, since each has a separate node.
 func (l *Lock) Revoked() <-chan struct{} { return l.handle.Revoked() }

@@ -17,7 +17,7 @@ import (
 // leases is lost. Safe for concurrent use: any goroutine may release it.
 type Lease struct {
 	s        *Semaphore
-	view     *framework.Client // of the session that the nodes belong to
+	view     *framework.Client // the nodes' session's
 	nodes    []*line.Grant     // in the order of their numbers; not changed
 	unhook   []func() bool     // stops the other holds from ending the first
 	released atomic.Bool
@@ -30,14 +30,14 @@ func (s *Semaphore) hold(
 	err := line.Holding(ctx, session, len(nodes), waits, func(ctx context.Context) error {
 		return s.leases.Hold(ctx, 0, nodes...)
 	})
-	if ctx.Err() == nil && errors.Is(err, framework.ErrNodeDeleted) { // else it may be why ctx has ended
+	if ctx.Err() == nil && errors.Is(err, framework.ErrNodeDeleted) { // otherwise it may be the cause of ctx's end
 		return nil, errLeaseGone
 	}
 	if err != nil {
 		return nil, err
 	}
 	l := &Lease{s: s, view: session.Client(), nodes: nodes}
-	// The first hold's context is that of the lease: it ends with any of them.
+	// The first hold's context is the lease's: it ends with any of the holds.
 	first := nodes[0].Hold
 	for _, n := range nodes[1:] {
 		other := n.Hold.Context()
@@ -47,15 +47,15 @@ func (s *Semaphore) hold(
 	return l, nil
 }
 
-// Context returns the context for the work that needs the leases. It ends when any of the leases is lost, or
-// with Release, and context.Cause says why: ErrSessionLost, ErrNodeDeleted, ErrSuspended, ErrReleased, or
-// framework.ErrClosed. When the session is lost, the context ends before the servers can give a lease to
-// somebody else. It has the values of the context that the leases were acquired with, but neither its end nor
-// its deadline. Its Err also checks the clock, like Valid; the Err of a derived context does not.
+// Context returns the context for the work that needs the leases. It ends when any of the leases is lost, or with
+// Release, and context.Cause returns the reason: ErrSessionLost, ErrNodeDeleted, ErrSuspended, ErrReleased, or
+// framework.ErrClosed. When the session is lost, the context ends before another caller can acquire a lease. It has
+// the values of the context that the leases were acquired with, but neither its end nor its deadline. Its Err also
+// checks the clock, like Valid; the Err of a derived context does not.
 func (l *Lease) Context() context.Context { return l.nodes[0].Hold.Context() }
 
-// Valid reports whether the caller certainly has all the leases now, computed from the clock. Call it right
-// before an action that must not happen without them.
+// Valid reports whether the caller certainly holds all the leases now, computed from the clock. Call it right before
+// an action that must not happen without them.
 func (l *Lease) Valid() bool {
 	if l.released.Load() {
 		return false
@@ -80,8 +80,8 @@ func (l *Lease) Remaining() time.Duration {
 // Count returns the number of leases.
 func (l *Lease) Count() int { return len(l.nodes) }
 
-// ID returns a number that no other lease in the ensemble has: the czxid of the first node, as in
-// [Participant]. It is no fencing token, since leases with smaller numbers are valid at the same time.
+// ID returns a number that no other lease in the ensemble has: the czxid of the first node, as in [Participant]. It
+// must not be used as a fencing token, since leases with smaller numbers are valid at the same time.
 func (l *Lease) ID() int64 { return l.nodes[0].Czxid }
 
 // Nodes returns the names of the nodes, one for each lease.
@@ -90,8 +90,8 @@ func (l *Lease) Nodes() []string { return names(l.nodes) }
 // Paths returns the paths of the nodes, one for each lease.
 func (l *Lease) Paths() []string { return each(l.nodes, func(n *line.Grant) string { return n.Path }) }
 
-// Data reads the data of the first node: those of [WithLeaseData], unless somebody has changed them since.
-// The error is ErrNoNode if the node is gone. Corresponds to getData of Curator's Lease.
+// Data reads the data of the first node, as set by [WithLeaseData] unless another client has changed them since. The
+// error is ErrNoNode if the node is gone. Corresponds to getData of Curator's Lease.
 func (l *Lease) Data(ctx context.Context) ([]byte, error) {
 	data, err := l.view.GetData().Undecompressed().ForPath(ctx, l.nodes[0].Path)
 	data, err = line.Unpacked(l.view, l.nodes[0].Path, data, err)
@@ -119,14 +119,14 @@ func each[T any](nodes []*line.Grant, f func(*line.Grant) T) []T {
 	return all
 }
 
-// Release releases all the leases. The context ends at once, and the nodes are deleted, by their own, unique
-// names, in one flight. Release waits until the server has confirmed the deletions. If ctx ends first, or the
-// connection is lost, the error says so, and the client goes on deleting the nodes for as long as the session
-// lives.
+// Release releases all the leases. The context ends immediately, and the nodes are deleted, by their own, unique
+// names, all in flight together. Release waits until the server has confirmed the deletions. If ctx ends first, or
+// the connection is lost, Release returns that error, and the client keeps trying to delete the nodes for as long as
+// the session lives.
 //
 // A second Release returns ErrReleased and does nothing. If a lease was lost before, the error is the cause
-// (ErrSessionLost, …): more holders than the limit were perhaps at work. Call Release after a loss, too,
-// since the nodes may still exist.
+// (ErrSessionLost, …): more holders than the limit may have been at work. Call Release also after a loss, since the
+// nodes may still exist.
 func (l *Lease) Release(ctx context.Context) (err error) {
 	if ctx == nil {
 		return l.s.wrap("release", framework.ErrNilContext)
@@ -137,8 +137,8 @@ func (l *Lease) Release(ctx context.Context) (err error) {
 	there := l.there()
 	lost, why := l.beginRelease()
 	defer func() {
-		// If a lease was lost, report that and not the deletion: nodes that remain go with the session, or
-		// the client removes them.
+		// If a lease was lost, report that and not the deletion: remaining nodes go with the session, or the client
+		// deletes them.
 		if err = l.remove(ctx, there); lost != nil {
 			err = lost
 		}
@@ -148,16 +148,16 @@ func (l *Lease) Release(ctx context.Context) (err error) {
 	return nil
 }
 
-// ReleaseInBackground is Release for a caller that does not wait: it returns at once, whatever the network
-// does. The context has ended then, and the deletes are on their way: what this goroutine asks of the client
-// next goes after them, in the same flight. Until they are done, or the session has ended, the client goes on
-// with them, and Close waits for that as for all clean-ups. So it is what to defer:
+// ReleaseInBackground is Release for a caller that does not wait: it returns immediately, whatever the network does.
+// The context has ended then, and the deletes are in flight: the client sends this goroutine's next requests after
+// them, without waiting for their replies. The client retries them until they are executed or the session has ended,
+// and Close waits for that as for all clean-ups. So it is the call to defer:
 //
 //	defer lease.ReleaseInBackground()
 //
-// then, if given, gets the error that Release would return, on the goroutine of the client's callbacks (see
-// [framework.Pending.Then]): ErrConnectionLoss and ErrNotConnected there mean that the client goes on.
-// Without it only a refusal is logged.
+// then, if given, gets the error that Release would return, on the client's goroutine for callbacks (see
+// [framework.Pending.Then]): ErrConnectionLoss and ErrNotConnected there mean that the client continues. Without it
+// only a refusal is logged.
 func (l *Lease) ReleaseInBackground(then ...func(err error)) {
 	told := &line.Callback{
 		Path: l.nodes[0].Path, Then: then, Wrap: func(err error) error { return l.s.wrap("release", err) },
@@ -185,20 +185,20 @@ func (l *Lease) ReleaseInBackground(then ...func(err error)) {
 	line.EndAll(l.nodes, why)
 }
 
-// beginRelease returns how a lease was lost, if it was, and the cause with which the holds are to end.
+// beginRelease returns the cause of the loss of a lease, if one was lost, and the cause for ending the holds.
 func (l *Lease) beginRelease() (lost, why error) {
 	l.cleanup.Stop()
 	for _, stop := range l.unhook {
 		stop()
 	}
 	if lost = l.lost(); lost != nil {
-		return lost, lost // one may have heard of it before the first one, whose context is the lease's
+		return lost, lost // a later hold may have been ended before the first one, whose context is the lease's
 	}
 	return nil, ErrReleased
 }
 
-// there returns the nodes that are not known to be gone: another client's may have the name of one that is. It has to be
-// called before the holds are ended together; that of the first node ends with any of the others.
+// there returns the nodes that are not known to be gone: a new node of another client may have the name of a deleted
+// one. It has to be called before the holds are ended together, since the first hold ends with any of the others.
 func (l *Lease) there() []*line.Grant {
 	gone := func(n *line.Grant) bool { return line.Lost(n.Hold) == framework.ErrNodeDeleted }
 	there := slices.DeleteFunc(slices.Clone(l.nodes[1:]), gone)
@@ -215,7 +215,7 @@ func (l *Lease) remove(ctx context.Context, nodes []*line.Grant) (first error) {
 	})
 	for i, d := range deletes {
 		_, err := line.Result(d)
-		if framework.Retryable(err) && ctx.Err() == nil { // repeat it as the retry policy says
+		if framework.Retryable(err) && ctx.Err() == nil { // repeat it by the retry policy
 			err = quietly.ForPath(ctx, nodes[i].Path)
 		}
 		first = cmp.Or(first, err)
@@ -244,8 +244,8 @@ func (l *Lease) lost() error {
 	return nil
 }
 
-// waitsForItself reports whether n leases cannot be free before those that ctx belongs to are released. With
-// a shared count it is false, since the count may grow.
+// waitsForItself reports whether n leases cannot be free before the leases of ctx are released. With a shared count
+// it is false, since the count may grow.
 func (s *Semaphore) waitsForItself(ctx context.Context, n int) bool {
 	left := s.max
 	for range s.leases.Carried(ctx) {

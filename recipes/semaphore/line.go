@@ -12,9 +12,9 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// inLine takes n leases by way of the queue: it waits until it is the first, waits until n leases are free,
-// and takes all of them at once. If the session or a node is lost meanwhile, or if it has to step back, it
-// rejoins at the end of the queue.
+// inLine takes n leases by way of the line: it waits until it is the first, waits until n leases are free, and takes
+// all of them together. If the session or a node is lost first, or if it has to step back, it rejoins at the end of
+// the line.
 func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 	patience := patience(firstPatience)
 	for attempts := line.Attempts(0); ; {
@@ -37,8 +37,8 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 	}
 }
 
-// waitInLine is one attempt. If it is the first in the queue and nothing has changed for the time of
-// patience, it checks whether it has to step back (errStepBack).
+// waitInLine is one attempt. If it is the first in the line and nothing has changed for the time of patience, it
+// checks whether it has to step back (errStepBack).
 func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*Lease, error) {
 	var seen snapshot // the last look
 	defer func() { seen.stop() }()
@@ -50,7 +50,7 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*
 		old.stop()
 		return err
 	}
-	var looked *framework.Session // in which nothing has been done since the last look
+	var looked *framework.Session // the session of the last look; nil if that is outdated
 	wasFirst := func(ctx context.Context, session *framework.Session, ahead string) bool {
 		if look(ctx, session) != nil {
 			return false
@@ -106,13 +106,13 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*
 		if !errors.Is(err, ErrNotAcquired) {
 			return lease, err
 		}
-		// A caller that had looked before this one joined the queue was faster.
+		// A caller that had looked before this one joined the line was faster.
 	}
 }
 
-// readOldest reads the oldest lease that is not in read yet, and adds it there. If it goes with no session, which nobody
-// learns from the list, the log says so, once. The first in the queue calls it about once in a session timeout while
-// nothing changes: as the others are released, a lease of no session becomes the oldest.
+// readOldest reads the oldest lease that is not in read yet, and adds it there. If it belongs to no session, which
+// the list does not show, this is logged, once. The first in the line calls it about once in a session timeout while
+// nothing changes: as the others are released, a lease without a session becomes the oldest.
 func (s *Semaphore) readOldest(ctx context.Context, view *framework.Client, seen snapshot, read map[string]bool) {
 	oldest, least := "", int64(math.MaxInt64)
 	for _, name := range seen.children {
@@ -135,7 +135,7 @@ func (s *Semaphore) readOldest(ctx context.Context, view *framework.Client, seen
 	})
 }
 
-// waitAsFirst is await, and reports it.
+// waitAsFirst is await, and reports it to OnWait and the hooks.
 func (s *Semaphore) waitAsFirst(
 	ctx context.Context, place *line.Grant, seen snapshot, n int, quiet *quietTime,
 ) (released bool, err error) {
@@ -149,7 +149,7 @@ func (s *Semaphore) waitAsFirst(
 	return released, err
 }
 
-// quietTime is a period in which every look shows the same snapshot.
+// quietTime is a period during which every look shows the same snapshot.
 type quietTime struct {
 	length time.Duration
 	ends   time.Time
@@ -157,8 +157,8 @@ type quietTime struct {
 
 func (q *quietTime) begin(length time.Duration) { q.length, q.ends = length, time.Now().Add(length) }
 
-// await waits for a change since seen, and checks, less and less often, whether it has to step back. released
-// reports that some lease came or went; for the first in the queue, that one was released.
+// await waits for a change since seen, and checks, less and less often, whether it has to step back. released reports
+// that a lease was created or deleted; the first in the line may take it for a release.
 func (s *Semaphore) await(
 	ctx context.Context, place *line.Grant, seen snapshot, n int, quiet *quietTime,
 ) (released bool, err error) {
@@ -178,21 +178,21 @@ func (s *Semaphore) await(
 	}
 }
 
-// changed is why a wait has ended.
+// changed is the reason for the end of a wait.
 type changed int8
 
 const (
-	nothing       changed = iota // its time is over
-	leasesChanged                // a lease came or went
-	something                    // anything else, or perhaps nothing: look
+	nothing       changed = iota // its time has passed
+	leasesChanged                // a lease was created or deleted
+	something                    // anything else, or possibly nothing: look
 )
 
 // change waits for a reason to look again, until over ends, or until a time if that is not nil.
 func (s *Semaphore) change(
 	ctx context.Context, session *framework.Session, over context.Context, seen snapshot, until *time.Time,
 ) (changed, error) {
-	// Events can get lost: a server sends none for a node that the client has no permission to read. So a
-	// waiter looks once in about a session timeout.
+	// Events can get lost: a server sends none for a node that the client has no permission to read. So a waiter
+	// looks about once in a session timeout.
 	check := time.NewTimer(line.Jittered(session.Timeout()))
 	defer check.Stop()
 	var limit <-chan time.Time
@@ -222,57 +222,59 @@ func (s *Semaphore) change(
 	return something, nil
 }
 
-// Curator for Java takes several leases one by one, and joins the queue for each of them. So a Java client
-// can wait in the queue with a part of the leases that it wants, while the first in the queue waits for that
-// very part: a deadlock, unless one of them steps back. A client of this library can do so, since it has no
-// lease while it waits. To step back is to go to the end of the queue.
+// Curator for Java takes several leases one by one, and joins the line for each of them. So this deadlock is
+// possible:
+//  1. A Java client holds a part of the leases that it wants, and waits in the line for the rest.
+//  2. The first in the line waits for that very part.
 //
-// It steps back only after nothing has changed for a while, and each time this while is longer. The reason: a
-// Java process in which one thread works under a lease and another thread waits looks the same from outside,
-// and must not keep the first in the queue from its turn for ever.
+// One of them has to step back. A client of this library can do so, since it has no lease while it waits. To step
+// back is to go to the end of the line.
+//
+// It steps back only after nothing has changed for a while, and each time this while is longer. The reason: a Java
+// process with one thread that works under a lease and another thread that waits looks the same from outside, and
+// must not keep the first in the line from its turn for ever.
 
-// errStepBack says that the first in the queue has to step back.
+// errStepBack is the error if the first in the line has to step back.
 var errStepBack = errors.New("giving way to a client in the queue that already holds leases")
 
-// errLineGone says that somebody has deleted the queue's parent node, and with it the node of the first.
+// errLineGone is the error if another client has deleted the line's parent node, and with it the node of the first.
 var errLineGone = fmt.Errorf("while waiting in the queue: %w", framework.ErrNodeDeleted)
 
 const (
-	// firstPatience is how long nothing must have changed before the first in the queue steps back for the
-	// first time.
+	// firstPatience is the time without a change after which the first in the line steps back for the first time.
 	firstPatience = 200 * time.Millisecond
 	// lastPatience is the longest such time. Java clients that have a part of their leases may have to wait
 	// that long each time. Java clients that work for longer under their leases can pass the first in the
-	// queue again and again.
+	// line again and again.
 	lastPatience = 30 * time.Second
 )
 
-// patience is how long the first in the queue waits, without a change, before it checks whether to step back.
+// patience is the time without a change after which the first in the line checks whether to step back.
 type patience time.Duration
 
 func (p patience) wait() time.Duration { return line.Jittered(time.Duration(p)) }
 
 func (p patience) longer() patience { return min(2*p, patience(lastPatience)) }
 
-// mayBlock reports whether a caller that wants n leases can be in a deadlock that stepping back resolves:
-// some leases are free, but fewer than n. If none is free, a Java client with a part of its leases cannot go
-// on either. A caller that wants one lease never steps back.
+// mayBlock reports whether a caller that wants n leases can be in a deadlock that stepping back resolves: some leases
+// are free, but fewer than n. If none is free, a Java client with a part of its leases cannot continue either. A
+// caller that wants one lease never steps back.
 func (s snapshot) mayBlock(n int) bool {
 	free := s.max - s.taken()
 	return free > 0 && n > free
 }
 
-// blocked reports whether n leases cannot be free before a waiter in the queue has finished, even if
-// everybody else released all leases. parts is the number of leases that waiters in the queue have.
+// blocked reports whether n leases cannot be free before a waiter in the line has finished, even if all other
+// clients released all leases. parts is the number of leases that waiters in the line have.
 func (s snapshot) blocked(n, parts int) bool { return parts > 0 && s.mayBlock(n) && n > s.max-parts }
 
-// takesParts reports whether the waiter with this node may have leases while it waits: true unless the node
-// is one of this library.
+// takesParts reports whether the waiter with this node may have leases while it waits: true unless the node was made
+// by this library.
 func takesParts(place string) bool { return !zkpath.IsOurs(place) }
 
-// partsInLine counts the leases of sessions that also have a node in the queue, made by a client other than
-// this library. It costs one list; if there are such nodes, also one read for each of them and for each
-// lease, in one flight.
+// partsInLine counts the leases of sessions that also have a node in the line, made by a client other than this
+// library. It costs one list; if there are such nodes, also one read for each of them and for each lease, all in
+// flight together.
 func (s *Semaphore) partsInLine(
 	ctx context.Context, view *framework.Client, seen snapshot,
 ) (parts int, err error) {
@@ -315,8 +317,8 @@ func owners(nodes []*framework.Pending[framework.ExistsResult]) map[int64]int {
 	return all
 }
 
-// giveWay returns errStepBack if the caller, who is the first in the queue, must rejoin at the end: a client
-// behind it already holds leases without which the caller cannot get n.
+// giveWay returns errStepBack if the caller, the first in the line, must rejoin at the end: a client behind it
+// already holds leases without which the caller cannot get n.
 func (s *Semaphore) giveWay(ctx context.Context, place *line.Grant, seen snapshot, n int) error {
 	parts, err := s.partsInLine(ctx, place.Session.Client(), seen)
 	switch {

@@ -9,22 +9,21 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// The first in the queue that wants one lease takes it and leaves the queue in one transaction, whose reply
-// says how many children "leases" has then (ADR 0005). If these are at most
-// the limit, it has the lease: that is Curator's own rule, at the moment of the commit. If they are more, the
-// lists tell, by the rule of [snapshot.judge]. It is not in the queue any more, so until the lease is within
-// the limit it waits with the node, as the first waiter of Curator for Java does. Nobody passes it: all nodes
-// that come later have larger numbers.
+// The first in the line that wants one lease takes it and leaves the line in one transaction, whose reply contains
+// the number of children of "leases" (ADR 0005). If these are at most the limit, the caller has the lease: that is
+// Curator's own rule, at the moment of the commit. If they are more, lists decide, by the rule of [snapshot.judge].
+// The caller is not in the line any more, so until the lease is within the limit it waits with the node, as the
+// first waiter of Curator for Java does. No caller passes it: all later nodes have larger numbers.
 
-// mayMove reports whether a caller that wants n leases can take them with one transaction. One that wants
-// several cannot: it might have to wait with nodes that a Java client in the queue waits for. With a shared
-// count the limit may change before the commit.
+// mayMove reports whether a caller that wants n leases can take them with one transaction. For several it cannot: it
+// might have to wait with nodes that a Java client in the line waits for. With a shared count the limit may change
+// before the commit.
 func (s *Semaphore) mayMove(seen snapshot, n int) bool {
 	return n == 1 && s.count == nil && seen.dir.Czxid != 0 && seen.dir.DataLength == 0 && !s.cannotMove.Load()
 }
 
-// move takes one lease by leaving the place. If the server refuses the transaction, it takes the lease
-// without. The place has to be abandoned then: unless left.
+// move takes one lease by leaving the place. If the server refuses the transaction, it takes the lease without it.
+// Unless left is true, the caller has to abandon the place then.
 func (s *Semaphore) move(
 	ctx context.Context, place *line.Grant, seen snapshot,
 ) (lease *Lease, left bool, err error) {
@@ -36,7 +35,7 @@ func (s *Semaphore) move(
 		ForPath(ctx, zkpath.Join(s.leases.Dir, leaseName), s.leases.Data)
 	switch {
 	case err == nil:
-	case ctx.Err() == nil && errors.Is(err, framework.ErrNodeDeleted): // else it may be why ctx has ended
+	case ctx.Err() == nil && errors.Is(err, framework.ErrNodeDeleted): // otherwise it may be the cause of ctx's end
 		return nil, true, errLineGone
 	case errors.Is(err, framework.ErrNoAuth):
 		s.cannotMove.Store(true)
@@ -49,7 +48,7 @@ func (s *Semaphore) move(
 	}
 	node := &line.Grant{Session: place.Session, Path: path, Name: zkpath.Base(path), Czxid: stat.Czxid}
 	defer func() { // also when a hook panics
-		if lease == nil && !errors.Is(err, errLeaseGone) { // else another client's node may have its name
+		if lease == nil && !errors.Is(err, errLeaseGone) { // otherwise another client's node may have its name
 			line.Remove(view, path)
 		}
 	}()
@@ -58,8 +57,8 @@ func (s *Semaphore) move(
 	return lease, true, err
 }
 
-// counted is what the Stat of "leases" in the reply to the transaction means for the lease made by it; missing
-// if that does not tell, because the reply was lost, or because there are other children than leases.
+// counted returns the verdict on the lease from the Stat of "leases" in the transaction's reply; missing if the Stat
+// does not decide, because the reply was lost, or because "leases" has other children than leases.
 func (s *Semaphore) counted(name string, dir framework.Stat) verdict {
 	sequence, ok := number(name)
 	if !ok || sequence >= line.Limit {
@@ -71,10 +70,10 @@ func (s *Semaphore) counted(name string, dir framework.Stat) verdict {
 	return granted
 }
 
-// numbers are those of a place in the queue and of the lease that came of it.
+// numbers are the sequence numbers of a place in the line and of the lease taken from it.
 type numbers struct{ place, lease int64 }
 
-// note remembers the numbers of a move.
+// note records the numbers of a move.
 func (s *Semaphore) note(place, lease string) {
 	from, ok := s.line.Order.Number(place)
 	to, also := number(lease)
@@ -83,11 +82,10 @@ func (s *Semaphore) note(place, lease string) {
 	}
 }
 
-// allServed reports whether all who have joined the queue since the last move, up to this place, have got
-// their leases: if as many leases have been created as places. Then the place was the first when it went, even
-// if its lease has been released already. Only for a mutex, where nobody creates two leases from one place. If
-// somebody has given up and somebody else has not joined the queue, because it was empty, it may be wrong: a
-// waiter then passes others once.
+// allServed reports whether all who have joined the line since the last move, up to this place, have got their
+// leases: if as many leases have been created as places. Then the place was the first when it went, even if its lease
+// has been released already. Only for a mutex, where one place never creates two leases. It may be wrong if one
+// caller has given up and another has not joined the line, because it was empty: a waiter then passes others once.
 func (s *Semaphore) allServed(place string, seen snapshot) bool {
 	last := s.moved.Load()
 	at, ok := s.line.Order.Number(place)

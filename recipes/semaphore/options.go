@@ -8,13 +8,12 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// Option changes what [New] and [NewMutex] make. If one is given several times the last counts.
+// Option configures [New] and [NewMutex]. If one is given several times the last counts.
 type Option func(*Semaphore) error
 
-// WithSharedCount makes the [Count] at path the semaphore's limit. That node must be outside of the
-// semaphore's path. If the node is missing, it is created with the max of [New], which may then be 0. A count
-// below 0 means a limit of 0. Corresponds to the constructor of Curator's InterProcessSemaphoreV2 that takes
-// a SharedCountReader.
+// WithSharedCount makes the [Count] at path the semaphore's limit. That node must be outside of the semaphore's path.
+// If the node is missing, it is created with the max of [New], which may then be 0. A count below 0 means a limit of
+// 0. Corresponds to the InterProcessSemaphoreV2 constructor with a SharedCountReader.
 func WithSharedCount(path string) Option {
 	return func(s *Semaphore) error {
 		switch {
@@ -31,14 +30,14 @@ func WithSharedCount(path string) Option {
 }
 
 // WithLeaseData sets the data of the lease nodes: a host name, say, for [Semaphore.Participants] to show.
-// Default: the client's default data ([framework.WithDefaultData]), which nodes in the queue always have.
+// Default: the client's default data ([framework.WithDefaultData]), which nodes in the line always have.
 func WithLeaseData(data []byte) Option {
 	return func(s *Semaphore) error { s.leases.Data = append([]byte{}, data...); return nil }
 }
 
-// WithLossPolicy says whether a lease outlives a lost connection. Default [framework.SessionOnly]: the lease
-// lasts until its session may have expired, by the client's own clock; the restart of one server ends no
-// lease. With [framework.SuspendedIsLoss] the lease ends when the connection is lost (cause ErrSuspended).
+// WithLossPolicy sets whether a lease outlives a lost connection. Default [framework.SessionOnly]: the lease lasts
+// until its session may have expired, by the client's own clock; the restart of one server ends no lease. With
+// [framework.SuspendedIsLoss] the lease ends when the connection is lost (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(s *Semaphore) (err error) {
 		s.leases.Loss, err = line.Policy(p)
@@ -46,9 +45,9 @@ func WithLossPolicy(p framework.LossPolicy) Option {
 	}
 }
 
-// OnWait calls f each time an Acquire finds out that it has to wait: in the queue, with the number of waiters
-// ahead, and as the first in the queue, with 0 ahead, when too few leases are free. f runs on the goroutine
-// that acquires, which waits for it. Default: no function.
+// OnWait calls f each time an Acquire has to wait: in the line, with the number of waiters ahead, and as the first
+// in the line, with 0 ahead, when too few leases are free. f runs on the acquiring goroutine, which waits for it.
+// Default: no function.
 func OnWait(f func(Position)) Option {
 	return func(s *Semaphore) (err error) {
 		s.line.OnWait, err = line.Called(f)
@@ -56,7 +55,7 @@ func OnWait(f func(Position)) Option {
 	}
 }
 
-// Position is a place in the queue: struct{ Node, Predecessor string; Ahead int }. Node is the name of the
-// waiter's own node in the queue, Predecessor the name of the node right ahead ("" for the first), and Ahead
-// the number of waiters ahead. It says nothing about the leases that are taken.
+// Position is a place in the line: struct{ Node, Predecessor string; Ahead int }. Node is the name of the waiter's
+// own node in the line, Predecessor the name of the node right ahead ("" for the first), and Ahead the number of
+// waiters ahead. It does not include the leases that are taken.
 type Position = line.Position

@@ -23,41 +23,40 @@ const (
 	semaphoreWhat = "semaphore" // the name of the recipe in errors
 )
 
-// Errors of this package, and the causes with which a lease's context ends. Use errors.Is.
+// Errors of this package, and the causes of the end of a lease's context. Use errors.Is.
 var (
-	// ErrNotAcquired is what TryAcquire returns when too few leases were free, or when somebody waited in the
-	// queue, at some moment before the answer, possibly just before the call. The message says which of the
-	// two. It is the same value in all recipes.
+	// ErrNotAcquired is returned by TryAcquire if too few leases were free, or if another caller waited in the line,
+	// at some moment before the result, possibly just before the call. The message states which of the two. It is the
+	// same value in all recipes.
 	ErrNotAcquired = line.ErrNotAcquired
-	// ErrTooMany refuses to acquire more leases than the semaphore has.
+	// ErrTooMany is returned for more leases than the semaphore has.
 	ErrTooMany = errors.New("more leases than the semaphore has: acquire fewer, or raise the maximum in " +
 		"every client of the semaphore")
-	// ErrBadCount says that the node of a shared count does not contain a number: [counter.ErrBadValue].
+	// ErrBadCount is returned if the node of a shared count does not contain a number: [counter.ErrBadValue].
 	ErrBadCount = counter.ErrBadValue
-	// ErrReleased is what a second Release returns, and the cause of the context of a lease that was
-	// released.
+	// ErrReleased is returned by a second Release, and is the cause of the end of a lease's context after Release.
 	ErrReleased = framework.ErrReleased
-	// Causes of a lost lease. ErrSessionLost: the session is lost, or may have expired. ErrNodeDeleted:
-	// somebody else has deleted a node of the lease. ErrSuspended: the connection is lost, with the policy
+	// Causes of a lost lease. ErrSessionLost: the session is lost, or may have expired. ErrNodeDeleted: another
+	// client has deleted a node of the lease. ErrSuspended: the connection is lost, with the policy
 	// framework.SuspendedIsLoss.
 	ErrSessionLost = framework.ErrSessionLost
 	ErrNodeDeleted = framework.ErrNodeDeleted
 	ErrSuspended   = framework.ErrSuspended
-	// ErrSequenceExhausted says that the sequence numbers below one of the semaphore's nodes, "locks" or
-	// "leases", are used up: delete that node while nobody uses the semaphore.
+	// ErrSequenceExhausted is returned if the sequence numbers below one of the semaphore's nodes, "locks" or
+	// "leases", are used up: delete that node while the semaphore is not in use.
 	ErrSequenceExhausted = line.ErrSequenceExhausted
 	// ErrNotReleased is in the error of Do when the work was done under the lease to its end and only the
 	// release failed, since the server refused to delete the nodes (ErrNoAuth). The lease stays taken until
 	// the session ends.
 	ErrNotReleased = line.ErrNotReleased
-	// ErrSelfWait refuses an Acquire that would wait for itself: the lease that its context belongs to leaves
-	// too few others, and would have to be released first.
+	// ErrSelfWait is returned for an Acquire that would wait for itself: the lease of its context leaves too few
+	// others, and would have to be released first.
 	ErrSelfWait = line.ErrSelfWait
 )
 
-// Semaphore is a number of leases at a path. Share one Semaphore, or make a new one for each use: one that is
-// kept remembers whether its last acquire had to wait, and then needs fewer requests for the next. Safe for
-// concurrent use. Corresponds to Curator's InterProcessSemaphoreV2.
+// Semaphore is a number of leases at a path. Share one Semaphore, or make a new one for each use: a shared one
+// remembers whether its last acquire had to wait, and then needs fewer requests for the next. Safe for concurrent
+// use. Corresponds to Curator's InterProcessSemaphoreV2.
 type Semaphore struct {
 	what   string // for errors
 	client *framework.Client
@@ -66,14 +65,14 @@ type Semaphore struct {
 	count  *Count // nil: the limit is max
 
 	line   line.Line // the callers that wait for leases
-	leases line.Line // the leases, in which nobody waits
+	leases line.Line // the leases, a line without waiters
 	err    error     // the mistake in New's arguments: every method returns it
 
-	crowded           atomic.Bool // the last to leave the queue had waited in it
-	cannotMove        atomic.Bool // the server has refused to have "leases" written to
+	crowded           atomic.Bool // the last to leave the line had waited in it
+	cannotMove        atomic.Bool // the server has refused to write to "leases"
 	moved             atomic.Pointer[numbers]
 	warnedForeign     atomic.Bool
-	warnedSessionless atomic.Int64 // the czxid of the lease that the last such warning was about
+	warnedSessionless atomic.Int64 // the czxid of the lease of the last such warning
 }
 
 // New makes the semaphore of max leases at path. The node at path is for this semaphore only: create no other
@@ -96,14 +95,14 @@ func (s *Semaphore) configure(opts []Option) error {
 			framework.ErrBadArguments, s.max)
 	}
 	recipe := strings.ReplaceAll(s.what, " ", "-")
-	// A waiter keeps its place in the queue through a lost connection, whatever the loss policy of the
+	// A waiter keeps its place in the line through a lost connection, whatever the loss policy of the
 	// leases.
 	s.line.Client, s.line.Dir, s.line.Name = s.client, zkpath.Join(s.path, locksDir), lockName
 	s.line.Recipe, s.line.Order = recipe+"-line", line.Order{Names: []string{lockName}}
 	s.line.Loss = framework.SessionOnly
 	s.leases.Client, s.leases.Dir, s.leases.Name = s.client, zkpath.Join(s.path, leasesDir), leaseName
 	s.leases.Recipe, s.leases.Order = recipe, line.Order{Names: []string{leaseName}}
-	s.leases.Shared = s.what == semaphoreWhat // and not the lock that is made of one
+	s.leases.Shared = s.what == semaphoreWhat // but not the lock made of a semaphore
 	return nil
 }
 
@@ -113,16 +112,16 @@ func (s *Semaphore) Path() string { return s.path }
 // Acquire takes n leases, all or none, and waits for them until ctx ends. ctx limits only the wait: leases
 // that were acquired outlive it. While Acquire waits it has no lease.
 //
-// When ctx ends, Acquire returns at once, and the client removes its nodes in the background. The error
-// matches ctx.Err() and context.Cause(ctx). Until Acquire has a node in the queue, the retry policy limits
-// the attempts; the error after the last is ErrNotConnected or ErrConnectionLoss. From then on Acquire waits
-// through lost connections and lost sessions. After a lost session it rejoins at the end of the queue; if the
-// client is the view of one session, the error is ErrSessionLost.
+// When ctx ends, Acquire returns immediately, and the client deletes its nodes in the background. The error matches
+// ctx.Err() and context.Cause(ctx). Until Acquire has a node in the line, the retry policy limits the attempts; the
+// error after the last is ErrNotConnected or ErrConnectionLoss. From then on Acquire waits through lost connections
+// and lost sessions. After a lost session it rejoins at the end of the line; if the client is the view of one
+// session, the error is ErrSessionLost.
 //
-// If ctx is the context of a [Lease] of the same semaphore, or derived from it, Acquire takes further leases.
-// If too few leases exist besides that lease, the error is ErrSelfWait, at once. (With a shared count, which
-// may grow, Acquire waits.) "The same semaphore" means the same client and the same node, after the namespace
-// is applied; it need not be the same Semaphore.
+// If ctx is the context of a [Lease] of the same semaphore, or derived from it, Acquire takes further leases. If too
+// few leases exist besides that lease, the error is ErrSelfWait, immediately. (With a shared count, which may grow,
+// Acquire waits.) "The same semaphore" means the same client and the same node, after the namespace is applied; it
+// need not be the same Semaphore.
 //
 // Other errors: ErrTooMany if n is larger than max (not with a shared count); ErrBadCount; ErrClosed as soon
 // as the client is closed; ErrNoAuth if the client lacks CREATE or READ permission on the nodes "locks" and
@@ -144,11 +143,11 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	})
 }
 
-// TryAcquire is Acquire without waiting. It returns ErrNotAcquired as soon as it knows that fewer than n
-// leases are free, or that somebody is in the queue, perhaps only for the moment that it takes to get leases.
-// If that is so at its first look, it writes nothing. It also returns ErrNotAcquired when the servers commit so slowly
-// that no hold can begin within n session timeouts. After a lost session it begins again as often as the
-// retry policy allows, and then returns ErrSessionLost.
+// TryAcquire is Acquire without waiting. It returns ErrNotAcquired as soon as it has read that fewer than n leases
+// are free, or that another caller is in the line, possibly only for a moment while it takes leases. If its first
+// read shows that, it writes nothing. It also returns ErrNotAcquired when the servers commit so slowly that no hold
+// can begin within n session timeouts. After a lost session it starts over as often as the retry policy allows, and
+// then returns ErrSessionLost.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 	return s.acquire(ctx, n, "try to acquire", func(ctx context.Context) (*Lease, error) {
 		return s.try(ctx, n, false)
@@ -186,12 +185,11 @@ func (s *Semaphore) wrap(verb string, err error) error {
 // and the deadline of ctx, and ends with ctx or with the lease. If the leases cannot be acquired, f is not
 // called.
 //
-// The error is that of f. If the lease was lost before f returned, the error is joined with the cause: more
-// holders than the limit were perhaps at work. A later loss is no error. Do waits at most a second, or until
-// ctx ends, for the server to confirm the release. After that, or if the connection is lost, the client goes
-// on with the release in the background, and Do does not report that. (To know that the leases are free use
-// Acquire and Release.) Only if the server refuses to delete the nodes is the error joined with
-// ErrNotReleased and the reason.
+// Do returns f's error. If the lease was lost before f returned, the error is joined with the cause: more holders
+// than the limit may have been at work. A later loss is not an error. Do waits at most a second, or until ctx ends,
+// for the server to confirm the release. After that, or if the connection is lost, the client continues the release
+// in the background, and Do does not report that. (To be certain that the leases are free use Acquire and Release.)
+// Only if the server refuses to delete the nodes, the error is joined with ErrNotReleased and the reason.
 func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) error) error {
 	var lease *Lease
 	wait := func(ctx context.Context) (_ held, err error) {
@@ -207,8 +205,8 @@ func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) e
 
 type leaseKey struct{}
 
-// LeaseOf returns the lease that [Semaphore.Do] has acquired for its function, which was called with ctx or a
-// context from which ctx is derived; with several, that of the innermost Do. nil outside Do.
+// LeaseOf returns the lease that [Semaphore.Do] has acquired for its function; ctx is the function's context or
+// derived from it. With several Dos, one within the other, it is the innermost one's lease. nil outside Do.
 func LeaseOf(ctx context.Context) *Lease {
 	lease, _ := ctx.Value(leaseKey{}).(*Lease)
 	return lease
@@ -219,26 +217,26 @@ type held struct{ *Lease }
 
 func (h held) Lost() error { return h.lost() }
 
-// Participant is one lease, or one waiter in the queue, of any client.
+// Participant is one lease, or one waiter in the line, of any client.
 //
 //   - Name, Path string: the name and the path of its node.
 //   - Data []byte: the data of the node, see [WithLeaseData].
-//   - SessionID int64: the session that owns the node. Czxid int64: the number that tells leases apart
-//     ([Lease.ID]). Since time.Time: when the node was created, by the server's clock. All three are zero if
-//     this client has no permission to read the node.
-//   - DataErr error: why Data is missing. It matches framework.ErrDataTooLarge if the data, compressed or
+//   - SessionID int64: the session that owns the node. Czxid int64: the number that identifies the lease
+//     ([Lease.ID]). Since time.Time: when the node was created, by the server's clock. All three are zero if this
+//     client has no permission to read the node.
+//   - DataErr error: the reason why Data is missing. It matches framework.ErrDataTooLarge if the data, compressed or
 //     not, are larger than framework.ContenderDataLimit, or if the data of all participants exceed 16 MiB.
 type Participant = line.Participant
 
-// Participants returns the leases that are taken, one element for each, the oldest first. It lists the
-// children and then reads each node, 64 in one request. The result may be outdated when it returns. Curator
-// for Java creates the lease's node before it waits, so its first waiter is listed, too. So is, rarely, a
-// client of this library that was first in the queue and found others faster.
+// Participants returns the leases that are taken, one element for each, the oldest first. It lists the children and
+// then reads each node, 64 in one request. The result may be outdated when it returns. Curator for Java creates the
+// lease's node before it waits, so its first waiter is listed as well. So is, rarely, a client of this library that
+// was first in the line when others were faster.
 func (s *Semaphore) Participants(ctx context.Context) ([]Participant, error) {
 	return s.participants(ctx, "participants", &s.leases)
 }
 
-// Waiting returns the waiters, in the order of the queue. Every acquire of Curator for Java is in the queue
+// Waiting returns the waiters, in the order of the line. Every acquire of Curator for Java is in the line
 // for a moment, also if leases are free.
 func (s *Semaphore) Waiting(ctx context.Context) ([]Participant, error) {
 	return s.participants(ctx, "waiting", &s.line)

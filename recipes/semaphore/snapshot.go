@@ -10,13 +10,13 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// snapshot is the state of the semaphore in one answer of the server.
+// snapshot is the state of the semaphore in one reply of the server.
 type snapshot struct {
 	children []string       // of the node "leases"
-	dir      framework.Stat // of the node "leases"; zero if there is no such node
+	dir      framework.Stat // of the node "leases"; zero if it is missing
 	max      int
-	// watches are those on the children and on the shared count. Each is nil if it was not asked for, or if
-	// there is no such node.
+	// watches are set on the children and on the shared count. Each is nil if it was not requested, or if its node is
+	// missing.
 	watches [2]*framework.Watch
 }
 
@@ -51,11 +51,11 @@ func (s snapshot) room(n int) error {
 	return nil
 }
 
-// oneTooFew reports whether one lease more would have to be free for n.
+// oneTooFew reports whether exactly one more lease would have to be free for n.
 func (s snapshot) oneTooFew(n int) bool { return n-1 == s.max-s.taken() }
 
-// hasLeaseOf reports whether there is a lease that its owner has taken by leaving this place in the queue:
-// the two have the same UUID.
+// hasLeaseOf reports whether the owner of this place in the line has taken a lease by leaving it: the place and the
+// lease have the same UUID.
 func (s snapshot) hasLeaseOf(place string) bool {
 	guid, _, ok := zkpath.ParseProtected(place)
 	its := func(name string) bool { return strings.HasPrefix(name, zkpath.Protect(guid, leaseName)) }
@@ -66,8 +66,7 @@ func (s snapshot) hasLeaseOf(place string) bool {
 // creates and deletes, so that plus the children it is twice the creates.
 func (s snapshot) created() int64 { return (int64(s.dir.Cversion) + int64(s.dir.NumChildren)) / 2 }
 
-// foreign returns a child that is no lease, "" if there is none. Curator for Java counts such a child as a
-// lease.
+// foreign returns a child that is not a lease, "" if there is none. Curator for Java counts such a child as a lease.
 func (s snapshot) foreign() string {
 	i := slices.IndexFunc(s.children, func(name string) bool { return !isLease(name) })
 	if i < 0 {
@@ -76,14 +75,13 @@ func (s snapshot) foreign() string {
 	return s.children[i]
 }
 
-// verdict is what a snapshot means for a caller that created lease nodes before the snapshot.
+// verdict is the result of a snapshot for a caller that created lease nodes before the snapshot.
 type verdict int8
 
 const (
 	granted verdict = iota + 1 // the nodes are leases
 	full                       // others were faster
-	// missing says that the list does not have all the nodes: the list is older, or somebody has deleted a
-	// node.
+	// missing means that the list lacks one of the nodes: the list is older, or another client has deleted the node.
 	missing
 	exhausted // the sequence numbers below "leases" are used up
 )

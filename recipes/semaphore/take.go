@@ -14,12 +14,12 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// errLeaseGone says that somebody has deleted a lease's node before Acquire knew whether it had the lease.
+// errLeaseGone is the error if another client has deleted a lease's node before Acquire had the lease.
 var errLeaseGone = fmt.Errorf("while the lease was being acquired: %w", framework.ErrNodeDeleted)
 
-// try takes n leases if they are free and the queue is empty; otherwise it returns ErrNotAcquired. It costs
-// two flights, of which the first only reads. It does not join the queue: [snapshot.judge] is safe without,
-// and a caller that loses a race has taken nothing. joins says that the caller joins the queue then.
+// try takes n leases if they are free and the line is empty; otherwise it returns ErrNotAcquired. It costs two round
+// trips; the first only reads. It does not join the line: [snapshot.judge] is safe without it, and a caller that
+// loses a race has taken nothing. joins means that the caller joins the line then.
 func (s *Semaphore) try(ctx context.Context, n int, joins bool) (lease *Lease, err error) {
 	precheck := s.precheck
 	if joins {
@@ -34,8 +34,8 @@ func (s *Semaphore) try(ctx context.Context, n int, joins bool) (lease *Lease, e
 	return lease, err
 }
 
-// precheck returns ErrNotAcquired if the queue is not empty or too few leases are free. It costs one flight
-// and writes nothing.
+// precheck returns ErrNotAcquired if the line is not empty or too few leases are free. It costs one round trip and
+// writes nothing.
 func (s *Semaphore) precheck(ctx context.Context, session *framework.Session, n int) error {
 	view := session.Client()
 	synced := view.Sync().InBackground().ForPath(ctx, s.path)
@@ -52,25 +52,24 @@ func (s *Semaphore) precheck(ctx context.Context, session *framework.Session, n 
 	return seen.room(n)
 }
 
-// prechecks is where callers that join the queue otherwise come in: those that come at the same time share
-// their prechecks.
+// prechecks coalesces the prechecks of callers that join the line otherwise: concurrent callers share one.
 var prechecks line.Entrances[precheckKey, pendingPrecheck]
 
-// precheckKey is the same for those that look at the same nodes, through one client, in one session.
+// precheckKey is equal for callers that read the same nodes, through one client, in one session.
 type precheckKey struct {
 	line, count any
 	session     int64
 }
 
-// pendingPrecheck is a precheck whose answers are pending. It asks only how many are in the queue: a caller that
-// joins it otherwise has to be right about an empty one only.
+// pendingPrecheck is a precheck in flight. It reads only the number of nodes in the line: a caller that joins the
+// line otherwise must only be certain that it is empty.
 type pendingPrecheck struct {
-	synced *framework.Pending[struct{}] // nil if whoever asked did not return
+	synced *framework.Pending[struct{}] // nil if the goroutine that sends did not return
 	queued *framework.Pending[framework.ExistsResult]
 	look   pendingLook
 }
 
-// sharedPrecheck is precheck for a caller that joins the queue otherwise: its error need not say more.
+// sharedPrecheck is precheck for a caller that joins the line otherwise: its error contains no details.
 func (s *Semaphore) sharedPrecheck(ctx context.Context, session *framework.Session, n int) error {
 	view := session.Client()
 	key := precheckKey{line: s.client.Place(s.line.Dir), session: session.ID()}
@@ -122,13 +121,13 @@ func (s *Semaphore) sharedPrecheck(ctx context.Context, session *framework.Sessi
 	return seen.room(n)
 }
 
-// pendingLook is a look whose answers are pending.
+// pendingLook is a look in flight.
 type pendingLook struct {
 	leases *framework.Pending[framework.ChildrenResult]
 	count  *framework.Pending[framework.DataResult] // nil without a shared count
 }
 
-// beginLook queues the requests of a look.
+// beginLook sends the requests of a look.
 func (s *Semaphore) beginLook(ctx context.Context, view *framework.Client, watch bool) (p pendingLook) {
 	children, data := view.GetChildren().InBackground(), view.GetData().Undecompressed().InBackground()
 	if watch {
@@ -142,8 +141,8 @@ func (s *Semaphore) beginLook(ctx context.Context, view *framework.Client, watch
 	return p
 }
 
-// endLook waits for the answers, at most until ctx ends. If the node "leases" is missing, there are no leases. If the shared count is
-// missing, the error is ErrNoNode.
+// endLook waits for the replies, at most until ctx ends. If the node "leases" is missing, the snapshot has no leases.
+// If the shared count is missing, the error is ErrNoNode.
 func (s *Semaphore) endLook(ctx context.Context, p pendingLook) (seen snapshot, err error) {
 	list, err := p.leases.Wait(ctx)
 	err = line.Unless(err, framework.ErrNoNode)
@@ -169,8 +168,8 @@ func (s *Semaphore) endLook(ctx context.Context, p pendingLook) (seen snapshot, 
 	return seen, nil
 }
 
-// look takes a snapshot, and creates the shared count if it is missing. It is repeated as a whole: what it does is tried
-// once.
+// look takes a snapshot, and creates the shared count if it is missing. It is repeated as a whole: each of its
+// requests is tried once.
 func (s *Semaphore) look(ctx context.Context, view *framework.Client, watch bool) (snapshot, error) {
 	for {
 		seen, err := s.endLook(context.Background(), s.beginLook(ctx, view, watch))
@@ -196,9 +195,9 @@ func (s *Semaphore) lookThroughOutages(
 	return seen, err
 }
 
-// take creates n lease nodes, which are leases if they are within the limit. Otherwise it waits with them until
-// they are, if it stays, and returns ErrNotAcquired if it does not. It costs one flight if nothing fails. On
-// an error it has started to remove the nodes.
+// take creates n lease nodes, which are leases if they are within the limit. Otherwise, if it stays, it waits with
+// them until they are; if not, it returns ErrNotAcquired. It costs one round trip if nothing fails. On an error it
+// has started to delete the nodes.
 func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int, stays bool) (*Lease, error) {
 	view := session.Client().ForRecipes()
 	create := view.Create().WithMode(framework.EphemeralSequential).WithProtection().
@@ -241,8 +240,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int,
 	if err != nil {
 		return nil, err
 	}
-	// The nodes may be out of order: the first creates may have been repeated, after their parent was
-	// created.
+	// The nodes may be out of order: the first creates may have been repeated, after their parent was created.
 	slices.SortFunc(nodes, func(a, b *line.Grant) int { return cmp.Compare(a.Czxid, b.Czxid) })
 	first := missing // the list may be an error or too old, if the parent was missing or the connection was lost
 	if unseen == nil {
@@ -253,9 +251,9 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int,
 	return lease, err
 }
 
-// settle makes a lease of the nodes if they are within the limit. v is what is known of that, from the list
-// requested together with the creates or from the transaction: if that is missing, further lists tell. If
-// others were faster, the caller waits if it stays, and gets ErrNotAcquired if it does not.
+// settle makes a lease of the nodes if they are within the limit. v is the verdict so far, from the list in flight
+// with the creates or from the transaction: if it is missing, further lists decide. If others were faster, the caller
+// waits if it stays, and otherwise settle returns ErrNotAcquired.
 func (s *Semaphore) settle(
 	ctx context.Context, session *framework.Session, nodes []*line.Grant, v verdict, stays bool,
 ) (*Lease, error) {
