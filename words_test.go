@@ -1,24 +1,17 @@
 package curator_test
 
 import (
-	"flag"
-	"fmt"
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-var lowerBudgets = flag.Bool("lower", false, "TestWords: lower the budgets of testdata/words.txt to what the comments have")
 
 // Phrases that hide the term or the subject of a sentence (docs/glossary.md has the terms).
 var hiding = regexp.MustCompile(strings.Join([]string{
@@ -39,10 +32,10 @@ var hiding = regexp.MustCompile(strings.Join([]string{
 	`\b(is|are|was|were) to be \w+`,
 }, "|"))
 
-// The comments of a package have no more such phrases than testdata/words.txt allows, per 10,000 words. The budgets only
-// fall: go test -run TestWords . -lower writes lower ones.
+// Comments have few such phrases: at most so many per 10,000 words in a package, and in all packages together.
 func TestWords(t *testing.T) {
-	const file, least = "testdata/words.txt", 300 // words; a package with fewer belongs to the sum
+	const inPackage, inAll = 60, 25 // they only fall
+	const least = 300               // words; a package with fewer counts only for the sum
 	type count struct{ words, phrases int }
 	counts := map[string]count{}
 	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -58,45 +51,23 @@ func TestWords(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		dir := filepath.ToSlash(filepath.Dir(path))
 		for _, group := range parsed.Comments {
 			words := strings.Fields(group.Text())
 			found := len(hiding.FindAllString(strings.Join(words, " "), -1))
-			for _, of := range []string{dir, "all"} {
+			for _, of := range []string{filepath.ToSlash(filepath.Dir(path)), "all packages"} {
 				counts[of] = count{counts[of].words + len(words), counts[of].phrases + found}
 			}
 		}
 		return nil
 	}))
-
-	budgets := map[string]int{}
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	for line := range strings.Lines(string(text)) {
-		var dir string
-		var budget int
-		_, err := fmt.Sscan(line, &dir, &budget)
-		require.NoError(t, err, line)
-		budgets[dir] = budget
-	}
-	var lines []string
-	for _, dir := range slices.Sorted(maps.Keys(counts)) {
-		c := counts[dir]
-		if c.words < least {
-			continue
+	for of, c := range counts {
+		most := inPackage
+		if of == "all packages" {
+			most = inAll
 		}
-		rate := (c.phrases*10_000 + c.words - 1) / c.words
-		budget, known := budgets[dir]
-		if !known {
-			budget = 40 // a new package's
+		if c.words >= least {
+			assert.LessOrEqual(t, c.phrases*10_000/c.words, most,
+				"phrases per 10,000 words in the comments of %s: see docs/glossary.md for the terms", of)
 		}
-		if *lowerBudgets {
-			lines = append(lines, fmt.Sprintf("%s %d\n", dir, min(rate, max(budget, 40))))
-			continue
-		}
-		assert.LessOrEqual(t, rate, budget, "phrases per 10,000 words in the comments of %s: see docs/glossary.md for the terms", dir)
-	}
-	if *lowerBudgets {
-		require.NoError(t, os.WriteFile(file, []byte(strings.Join(lines, "")), 0o644))
 	}
 }

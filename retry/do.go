@@ -26,7 +26,7 @@ type config struct {
 }
 
 // WithRetryable limits which errors are retried: if retryable returns false for op's error, [Do] returns that
-// error at once, unchanged, without asking the policy. Default: every error is retried.
+// error immediately, unchanged, without asking the policy. Default: every error is retried.
 func WithRetryable(retryable func(error) bool) Option {
 	return func(c *config) {
 		if retryable != nil {
@@ -46,7 +46,7 @@ func WithNotify(notify func(err error, wait time.Duration)) Option {
 	}
 }
 
-// WithInterrupt ends retries when done is closed: a wait between attempts ends at once, op is called a last
+// WithInterrupt ends retries when done is closed: a wait between attempts ends immediately, op is called a last
 // time, and [Do] returns what op returns. It is for events that make retries pointless, such as the close of
 // a client: the last call gives op the opportunity to return the proper error. Default: only ctx ends a wait.
 func WithInterrupt(done <-chan struct{}) Option {
@@ -101,12 +101,12 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 	}
 	first := op(ctx)
 	if first == nil {
-		return nil // the usual case, for which nothing was made
+		return nil // the usual case: nothing was made
 	}
 	return again(ctx, policy, b, op, opts, first)
 }
 
-// again continues after the first failure. b is nil if the policy's backoff is to be made now.
+// again continues after the first failure. b is nil until the policy's backoff is made, here.
 func again(ctx context.Context, policy Policy, b backoff.BackOff, op func(ctx context.Context) error,
 	opts []Option, last error) error {
 	c := config{retryable: func(error) bool { return true }, notify: func(error, time.Duration) {}}

@@ -7,7 +7,7 @@
 // that library.
 //
 // All times are [time.Duration]. The number of attempts is one more than the number of retries. The zero
-// value of every policy is usable: the documentation of each field says what 0 means. A negative value means
+// value of every policy is usable: the documentation of each field describes 0. A negative value means
 // the same as 0.
 package retry
 
@@ -33,7 +33,7 @@ type Policy interface {
 //
 //	retry.Backoff(func() backoff.BackOff { return backoff.NewExponentialBackOff() })
 //
-// If the function is nil, or returns nil, there is no retry.
+// If the function is nil, or returns nil, nothing is retried.
 func Backoff(newBackOff func() backoff.BackOff) Policy { return backoffPolicy(newBackOff) }
 
 type backoffPolicy func() backoff.BackOff
@@ -55,7 +55,7 @@ const defaultSleep = time.Second
 // RetryNTimes.
 type RetryNTimes struct {
 	Retries int           // the most retries after the first attempt; 0: no retry
-	Sleep   time.Duration // the wait before each retry; default 0: at once
+	Sleep   time.Duration // the wait before each retry; default 0: none
 }
 
 // NewBackOff implements [Policy].
@@ -177,7 +177,7 @@ func (p ExponentialBackoff) newBackOff(random func(n int64) int64) backoff.BackO
 		retries: min(p.Retries, MaxRetries),
 		wait: func(n int) time.Duration {
 			times := time.Duration(max(1, random(1<<(n+1))))
-			if base > limit/times { // base × times exceeds limit, and perhaps an int64
+			if base > limit/times { // base × times exceeds limit, and may exceed an int64
 				return limit
 			}
 			return base * times

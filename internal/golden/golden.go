@@ -27,7 +27,7 @@ type Table struct {
 	count int
 }
 
-// situations are those of one kind. They are kept as numbers, since there may be a hundred thousand.
+// situations has the situations of one kind, kept as numbers, since there may be a hundred thousand.
 type situations struct {
 	names     []string   // of the circumstances
 	values    [][]string // that each of them has
@@ -35,7 +35,7 @@ type situations struct {
 	decisions []string
 }
 
-// Row adds a situation of a kind: its circumstances, names and values in turn, and what is decided then. All situations of
+// Row adds a situation of a kind: its circumstances, names and values in turn, and the decision. All situations of
 // a kind have the same circumstances, the most important ones first. A name may be empty. It panics if a situation has two
 // decisions.
 func (t *Table) Row(kind, decision string, circumstances ...any) {
@@ -66,7 +66,7 @@ func (t *Table) Row(kind, decision string, circumstances ...any) {
 	}
 }
 
-// index returns the index of a word in all, to which it is added if it is new.
+// index returns the index of a word in all, and adds a new word.
 func index(all *[]string, word string) int {
 	i := slices.Index(*all, word)
 	if i < 0 {
@@ -188,7 +188,7 @@ func (t *Table) Compare(tb testing.TB, name string) {
 	}
 }
 
-// most is how many rows of a difference are shown.
+// most limits the rows of a difference that are shown.
 const most = 20
 
 // difference returns the first lines that only one of two sorted texts has; "" if there is none.

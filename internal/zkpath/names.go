@@ -80,7 +80,7 @@ func IsOurs(name string) bool {
 	return ok && IsOurGUID(guid)
 }
 
-// NewGUID returns a new random UUID in lower case, for which IsOurGUID is true.
+// NewGUID returns a new random UUID in lower case. IsOurGUID returns true for it.
 func NewGUID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails: without randomness the Go runtime ends the program
@@ -135,7 +135,7 @@ func Sequence(name string) (n int64, ok bool) {
 	return 0, false
 }
 
-// SortKey returns the key by which Curator sorts the children of a lock: the part of name after the last
+// SortKey returns Curator's sort key for the children of a lock: the part of name after the last
 // occurrence of lockName ("lock-", "latch-", "__READ__"), or all of name if lockName does not occur. So the
 // protection prefix does not matter, and a child that belongs to no lock has the same place in the queue for
 // every client.

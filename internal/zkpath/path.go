@@ -2,7 +2,7 @@
 // sorts the numbers of sequential nodes, and makes and parses protected names.
 //
 // Everything here is a pure function and safe for concurrent use. Nothing panics, whatever the input: names
-// come from the tree, and anybody may have written them. Corresponds to Curator's ZKPaths, PathUtils and
+// come from the tree, where any client may have written them. Corresponds to Curator's ZKPaths, PathUtils and
 // ProtectedUtils.
 package zkpath
 
@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// Error says that Path cannot be the path of a znode, and why. Find it with errors.As.
+// Error is returned for a Path that cannot be the path of a znode. Find it with errors.As.
 type Error struct {
 	Path   string // as the caller passed it
-	Reason string // what is wrong and what would be right
+	Reason string // the mistake, and a right form
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("invalid path %q: %s", e.Path, e.Reason) }
