@@ -170,8 +170,9 @@ func TestLoad(t *testing.T) {
 		assert.Equal(t, ours.nodes, javas.nodes)
 	})
 	t.Run("one-shot watches", func(t *testing.T) {
-		// One read a node; and at the end, which counts here, one removeWatches.
-		ours, javas := compare(t, 10_000, 3, 1, 2.05, "one-shot")
+		// One read a node; and at the end, which counts here, one removeWatches. Both then wait for the server, so that
+		// other work on the machine decides which is faster (1.0 to 2.4 were seen).
+		ours, javas := compare(t, 10_000, 3, 0.5, 2.05, "one-shot")
 		assert.Equal(t, ours.nodes, javas.nodes)
 		assert.LessOrEqual(t, ours.perNode(), 600.0)
 	})
