@@ -53,7 +53,7 @@ func (b *Barrier) Set(ctx context.Context) error {
 			return line.Unless(err, framework.ErrNodeExists)
 		}, retry.WithRetryable(line.Transient(b.client)))
 	}
-	return b.wrap("set", err)
+	return b.wrapError("set", err)
 }
 
 // Remove removes the barrier, so that the waiters return. If the barrier is not set, Remove returns nil. It returns
@@ -63,7 +63,7 @@ func (b *Barrier) Remove(ctx context.Context) error {
 	if err == nil {
 		err = b.client.Delete().Quietly().ForPath(ctx, b.path)
 	}
-	return b.wrap("remove", err)
+	return b.wrapError("remove", err)
 }
 
 // Wait returns nil if the barrier is not set, and otherwise waits until it is removed or ctx ends. A removal counts
@@ -77,7 +77,7 @@ func (b *Barrier) Remove(ctx context.Context) error {
 // the barrier's node, since the server would not send it the event of the removal. (If READ is revoked later, Wait
 // detects the removal within about a session timeout.)
 func (b *Barrier) Wait(ctx context.Context) (err error) {
-	defer func() { err = b.wrap("wait", err) }()
+	defer func() { err = b.wrapError("wait", err) }()
 	if err := line.Ready(ctx, b.client, b.err); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (b *Barrier) Wait(ctx context.Context) (err error) {
 			// No sync here: the first read was fresh, and the client connects only to members that have executed as
 			// much.
 			err = line.Outlast(ctx, b.client, line.Outages, func(ctx context.Context) error {
-				node, err = line.Result(b.read(ctx))
+				node, err = line.Result(b.readAndWatch(ctx))
 				return err
 			})
 		}
@@ -116,15 +116,15 @@ func (b *Barrier) Wait(ctx context.Context) (err error) {
 	}
 }
 
-// read reads the node with a watch. Unlike exists, getData leaves no watch on a missing node.
-func (b *Barrier) read(ctx context.Context) *framework.Pending[framework.DataResult] {
+// readAndWatch reads the node with a watch. Unlike exists, getData leaves no watch on a missing node.
+func (b *Barrier) readAndWatch(ctx context.Context) *framework.Pending[framework.DataResult] {
 	return b.client.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, b.path)
 }
 
 // readFresh is the first read, in flight together with a sync. Without the sync a member that lags behind might not
 // have executed yet that the barrier was set or removed.
 func (b *Barrier) readFresh(ctx context.Context) (framework.DataResult, error) {
-	synced, reading := b.client.Sync().InBackground().ForPath(ctx, b.path), b.read(ctx)
+	synced, reading := b.client.Sync().InBackground().ForPath(ctx, b.path), b.readAndWatch(ctx)
 	_, stale := line.Result(synced)
 	node, err := line.Result(reading)
 	if stale == nil {
@@ -136,9 +136,9 @@ func (b *Barrier) readFresh(ctx context.Context) (framework.DataResult, error) {
 	return framework.DataResult{}, stale
 }
 
-func (b *Barrier) wrap(verb string, err error) error { return wrap(b.path, verb, err) }
+func (b *Barrier) wrapError(verb string, err error) error { return wrapError(b.path, verb, err) }
 
-func wrap(path, verb string, err error) error { return line.Wrap("barrier", path, verb, err) }
+func wrapError(path, verb string, err error) error { return line.Wrap("barrier", path, verb, err) }
 
 // awaitDeletion waits for an event of watch, which is on the node at path, and stops the watch. The end of the watch
 // with its session is an event as well; the caller then reads again. Events can get lost. So from time to time
@@ -149,8 +149,8 @@ func awaitDeletion(
 ) (framework.Event, error) {
 	defer watch.Stop()
 	return line.Await(ctx, client, watch, nil, line.PerTimeout(client), func() (framework.Event, bool) {
-		there, err := client.CheckExists().ForPath(ctx, path) // errors pass, or end the watch, too
-		gone := err == nil && (there == nil || there.Czxid > since)
+		found, err := client.CheckExists().ForPath(ctx, path) // errors pass, or end the watch, too
+		gone := err == nil && (found == nil || found.Czxid > since)
 		return framework.Event{Type: framework.EventNodeDeleted, Path: path}, gone
 	})
 }

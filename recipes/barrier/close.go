@@ -44,7 +44,7 @@ func (d *Double) tryClose(ctx context.Context, abandoned []string) error {
 	// not executed any more. Other members may have left without closing the barrier, since they saw these
 	// nodes.
 	for _, name := range abandoned {
-		if err := d.client.Delete().Quietly().ForPath(ctx, d.child(name)); err != nil {
+		if err := d.client.Delete().Quietly().ForPath(ctx, d.childPath(name)); err != nil {
 			return err
 		}
 	}
@@ -52,11 +52,11 @@ func (d *Double) tryClose(ctx context.Context, abandoned []string) error {
 	if err != nil {
 		return err
 	}
-	open, members := split(names)
+	open, members := splitReady(names)
 	if !open || len(members) > 0 {
 		return nil
 	}
-	marked := d.client.SetData().InBackground().ForPath(ctx, d.ready(), nil)
+	marked := d.client.SetData().InBackground().ForPath(ctx, d.readyPath(), nil)
 	listed := d.client.GetChildren().InBackground().ForPath(ctx, d.path)
 	mark, err := line.Result(marked)
 	list, listErr := line.Result(listed)
@@ -66,22 +66,22 @@ func (d *Double) tryClose(ctx context.Context, abandoned []string) error {
 	if err = cmp.Or(err, listErr); err != nil {
 		return err
 	}
-	if _, members := split(list.Names); len(members) > 0 {
+	if _, members := splitReady(list.Names); len(members) > 0 {
 		return nil
 	}
-	return d.client.Delete().WithVersion(mark.Version).ForPath(ctx, d.ready())
+	return d.client.Delete().WithVersion(mark.Version).ForPath(ctx, d.readyPath())
 }
 
-// abandon starts to delete the node, and to close the barrier if no member is inside, and does not wait. The client
-// continues in the background, however long no server can be reached, until it is closed.
-func (m *Member) abandon() {
-	defer m.abandonNode() // also if a hook panics or ends the goroutine
+// leaveInBackground starts to delete the node, and to close the barrier if no member is inside, and does not wait. The
+// client continues in the background, however long no server can be reached, until it is closed.
+func (m *Member) leaveInBackground() {
+	defer m.deleteInBackground() // also if a hook panics or ends the goroutine
 	if m.hold != nil {
 		m.hold.End(ErrReleased)
 	}
 }
 
-func (m *Member) abandonNode() {
+func (m *Member) deleteInBackground() {
 	d := m.d
 	// The order matters: our earlier requests, the delete, the list. Then the list shows the other members without
 	// ours. But this is certain only if the delete was answered. If it was not:
@@ -103,7 +103,7 @@ func (m *Member) abandonNode() {
 
 // closeIfLast closes the barrier if list, made after our node's removal, shows no other member.
 func (m *Member) closeIfLast(list framework.ChildrenResult, err error) {
-	open, members := split(list.Names)
+	open, members := splitReady(list.Names)
 	switch {
 	case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrClosed), err == nil && !open:
 	case err == nil && len(members) > 0 && !slices.Contains(members, m.name):
@@ -112,19 +112,19 @@ func (m *Member) closeIfLast(list framework.ChildrenResult, err error) {
 	}
 }
 
-// closer closes a barrier for members that gave up, on a goroutine of the client, until that has succeeded.
-type closer struct {
-	mu        sync.Mutex
-	abandoned []string // nodes that the goroutine has not taken yet; guarded by mu
-	running   bool     // the goroutine exists; guarded by mu
+// backgroundCloser closes a barrier for members that gave up, on a goroutine of the client, until that has succeeded.
+type backgroundCloser struct {
+	mu            sync.Mutex
+	abandoned     []string // nodes that the goroutine has not taken yet; guarded by mu
+	goroutineRuns bool     // the goroutine exists; guarded by mu
 }
 
 // closeLater starts to close the barrier for a member that gave up, and does not wait.
 func (d *Double) closeLater(name string) {
 	c := &d.closer
 	c.mu.Lock()
-	start := !c.running
-	c.abandoned, c.running = append(c.abandoned, name), true
+	start := !c.goroutineRuns
+	c.abandoned, c.goroutineRuns = append(c.abandoned, name), true
 	c.mu.Unlock()
 	if start {
 		d.client.Spawn(d.closeForAbandoned)
@@ -136,7 +136,7 @@ func (d *Double) closeForAbandoned(ctx context.Context) {
 	for c, failures := &d.closer, 0; ; {
 		c.mu.Lock()
 		abandoned = append(abandoned, c.abandoned...)
-		c.abandoned, c.running = nil, len(abandoned) > 0
+		c.abandoned, c.goroutineRuns = nil, len(abandoned) > 0
 		c.mu.Unlock()
 		if len(abandoned) == 0 {
 			return

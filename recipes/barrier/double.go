@@ -28,8 +28,8 @@ type Double struct {
 	data   []byte
 	err    error // the mistake in NewDouble's arguments: Enter returns it
 
-	peers  peers
-	closer closer
+	peers  memberClients
+	closer backgroundCloser
 }
 
 // Option configures [NewDouble]. If one is given several times the last counts.
@@ -77,7 +77,7 @@ func (d *Double) Path() string { return d.path }
 // node.
 func (d *Double) Enter(ctx context.Context) (*Member, error) {
 	m, err := d.enter(ctx)
-	return m, wrap(d.path, "enter", err)
+	return m, wrapError(d.path, "enter", err)
 }
 
 // Member is a member inside a double barrier. Safe for concurrent use: any goroutine may leave.
@@ -87,9 +87,9 @@ type Member struct {
 	view    *framework.Client // pinned to session
 	name    string            // of the node: a new name for each Enter
 	hold    *framework.Hold
-	left    atomic.Bool
+	hasLeft atomic.Bool
 
-	stranger string // the last node without a session that Leave has waited for
+	loggedMember string // the last node without a session that Leave has waited for
 }
 
 // Context returns the context for the members' work. It ends when the membership is lost, or with Leave, and
@@ -100,22 +100,22 @@ type Member struct {
 func (m *Member) Context() context.Context { return m.hold.Context() }
 
 // Path returns the path of the member's node.
-func (m *Member) Path() string { return m.d.child(m.name) }
+func (m *Member) Path() string { return m.d.childPath(m.name) }
 
-func (m *Member) lost() error {
+func (m *Member) lossCause() error {
 	if m.hold.Valid() {
 		return nil
 	}
 	return context.Cause(m.hold.Context())
 }
 
-func (d *Double) ready() string { return d.child(readyName) }
+func (d *Double) readyPath() string { return d.childPath(readyName) }
 
-func (d *Double) child(name string) string { return zkpath.Join(d.path, name) }
+func (d *Double) childPath(name string) string { return zkpath.Join(d.path, name) }
 
-// list lists the children of the barrier with client, however long the connection is lost. If the barrier's
+// listChildren lists the children of the barrier with client, however long the connection is lost. If the barrier's
 // node is missing, the list is empty.
-func (d *Double) list(ctx context.Context, client *framework.Client) (names []string, err error) {
+func (d *Double) listChildren(ctx context.Context, client *framework.Client) (names []string, err error) {
 	err = line.Outlast(ctx, client, line.Outages, func(ctx context.Context) error {
 		names, err = client.GetChildren().ForPath(ctx, d.path)
 		return line.Unless(err, framework.ErrNoNode)
@@ -123,9 +123,9 @@ func (d *Double) list(ctx context.Context, client *framework.Client) (names []st
 	return names, err
 }
 
-// split removes "ready" from the children, in place. All other children, sorted, are members, of any client, as in
-// Curator.
-func split(names []string) (open bool, members []string) {
+// splitReady removes "ready" from the children, in place. All other children, sorted, are members, of any client, as
+// in Curator.
+func splitReady(names []string) (open bool, members []string) {
 	members = slices.DeleteFunc(names, func(name string) bool { return name == readyName })
 	slices.Sort(members)
 	return len(members) < len(names), members
@@ -138,41 +138,41 @@ func split(names []string) (open bool, members []string) {
 //  3. They wait for it in turn.
 const reentryDelay = time.Second
 
-// peers records which clients the other members use.
-type peers struct {
-	mu      sync.Mutex
-	foreign bool      // a member of another client was seen; guarded by mu
-	known   bool      // all members have been seen in one list; guarded by mu
-	left    time.Time // when a member of this Double last left; guarded by mu
+// memberClients records which clients the other members use.
+type memberClients struct {
+	mu         sync.Mutex
+	sawForeign bool      // a member of another client was seen; guarded by mu
+	sawAll     bool      // all members have been seen in one list; guarded by mu
+	lastLeave  time.Time // when a member of this Double last left; guarded by mu
 }
 
-func (p *peers) seen(members []string, qty int) {
+func (p *memberClients) recordMembers(members []string, qty int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	isForeign := func(name string) bool { return !zkpath.IsOurGUID(name) }
-	p.foreign = p.foreign || slices.ContainsFunc(members, isForeign)
-	p.known = p.known || len(members) >= qty
+	p.sawForeign = p.sawForeign || slices.ContainsFunc(members, isForeign)
+	p.sawAll = p.sawAll || len(members) >= qty
 }
 
-// unknown reports whether it is unknown if there are Java members.
-func (p *peers) unknown() bool {
+// isUndecided reports whether it is unknown if there are Java members.
+func (p *memberClients) isUndecided() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.known && !p.foreign
+	return !p.sawAll && !p.sawForeign
 }
 
-func (p *peers) leaving() {
+func (p *memberClients) recordLeave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.left = time.Now()
+	p.lastLeave = time.Now()
 }
 
 // awaitReentry waits until reentryDelay has passed since the last Leave, unless all members are known to use this
 // library.
-func (p *peers) awaitReentry(ctx context.Context, client *framework.Client) error {
+func (p *memberClients) awaitReentry(ctx context.Context, client *framework.Client) error {
 	p.mu.Lock()
-	wait := time.Until(p.left.Add(reentryDelay))
-	if p.known && !p.foreign {
+	wait := time.Until(p.lastLeave.Add(reentryDelay))
+	if p.sawAll && !p.sawForeign {
 		wait = 0
 	}
 	p.mu.Unlock()

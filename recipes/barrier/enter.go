@@ -26,13 +26,13 @@ func (d *Double) enter(ctx context.Context) (*Member, error) {
 		return nil, err
 	}
 	m := &Member{d: d, session: session, view: session.Client().ForRecipes(), name: zkpath.NewGUID()}
-	in := false
+	entered := false
 	defer func() {
-		if !in { // also when a hook, an ACL provider or a retry policy has panicked
-			m.abandon()
+		if !entered { // also when a hook, an ACL provider or a retry policy has panicked
+			m.leaveInBackground()
 		}
 	}()
-	names, czxid, err := m.join(ctx)
+	names, czxid, err := m.createAndList(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -45,30 +45,30 @@ func (d *Double) enter(ctx context.Context) (*Member, error) {
 		return nil, err
 	}
 	for {
-		open, err := m.decide(ctx, names)
+		open, err := m.openIfEnough(ctx, names)
 		if err == nil && !open {
-			if open, err = m.await(ctx); open {
-				m.lookAround()
+			if open, err = m.awaitOpening(ctx); open {
+				m.listMembers()
 			}
 		}
 		if err == nil && open {
-			err = m.lost()
+			err = m.lossCause()
 		}
 		if err != nil {
 			return nil, err
 		}
 		if open {
-			in = true
+			entered = true
 			return m, nil
 		}
-		if names, err = d.list(ctx, m.view); err != nil {
+		if names, err = d.listChildren(ctx, m.view); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// join creates the node and lists the children, both in flight at the same time.
-func (m *Member) join(ctx context.Context) (names []string, czxid int64, err error) {
+// createAndList creates the node and lists the children, both in flight at the same time.
+func (m *Member) createAndList(ctx context.Context) (names []string, czxid int64, err error) {
 	create := m.view.Create().WithMode(framework.Ephemeral).CreatingParentContainersIfNeeded().InBackground()
 	err = m.view.Retry(ctx, func(ctx context.Context) error {
 		created := create.ForPath(ctx, m.Path(), m.d.data)
@@ -88,17 +88,17 @@ func (m *Member) join(ctx context.Context) (names []string, czxid int64, err err
 	// The list may lack the node, or be lost: if the parent had to be created first, the list was made before
 	// the node.
 	if err == nil && !slices.Contains(names, m.name) {
-		names, err = m.d.list(ctx, m.view)
+		names, err = m.d.listChildren(ctx, m.view)
 	}
 	return names, czxid, err
 }
 
-// decide reports whether the barrier is open, and opens it if there are enough members. Only a list with our
+// openIfEnough reports whether the barrier is open, and opens it if there are enough members. Only a list with our
 // own node counts: it was made after our create. So the last member needed for the number sees all of them,
 // and opens the barrier.
-func (m *Member) decide(ctx context.Context, names []string) (open bool, err error) {
-	open, members := split(names)
-	m.d.peers.seen(members, m.d.qty)
+func (m *Member) openIfEnough(ctx context.Context, names []string) (open bool, err error) {
+	open, members := splitReady(names)
+	m.d.peers.recordMembers(members, m.d.qty)
 	switch {
 	case !slices.Contains(members, m.name):
 		return false, errNotListed
@@ -107,7 +107,7 @@ func (m *Member) decide(ctx context.Context, names []string) (open bool, err err
 	}
 	create := m.view.Create().InBackground()
 	err = line.Outlast(ctx, m.view, line.Outages, func(ctx context.Context) error {
-		_, err := line.Result(create.ForPath(ctx, m.d.ready(), nil))
+		_, err := line.Result(create.ForPath(ctx, m.d.readyPath(), nil))
 		return line.Unless(err, framework.ErrNodeExists)
 	})
 	if errors.Is(err, framework.ErrNoNode) {
@@ -116,17 +116,17 @@ func (m *Member) decide(ctx context.Context, names []string) (open bool, err err
 	return err == nil, err
 }
 
-// await waits until the barrier is opened. The event that "ready" was created is enough, even if "ready" is
+// awaitOpening waits until the barrier is opened. The event that "ready" was created is enough, even if "ready" is
 // gone again since: our node existed before the watch was set, so this member was counted. If open is false
 // and err is nil, list again.
-func (m *Member) await(ctx context.Context) (open bool, err error) {
+func (m *Member) awaitOpening(ctx context.Context) (open bool, err error) {
 	var found *framework.Stat
 	var watch *framework.Watch
 	err = line.Outlast(ctx, m.view, line.Outages, func(ctx context.Context) (err error) {
-		found, watch, err = m.view.CheckExists().WithWatch().ForPath(ctx, m.d.ready())
+		found, watch, err = m.view.CheckExists().WithWatch().ForPath(ctx, m.d.readyPath())
 		return err
 	})
-	if isThere(found, err) {
+	if nodeExists(found, err) {
 		watch.Stop()
 		return true, nil
 	}
@@ -135,11 +135,11 @@ func (m *Member) await(ctx context.Context) (open bool, err error) {
 	}
 	defer watch.Stop()
 	// A newer server sends no event if this client has no READ permission on "ready".
-	look := func() (framework.Event, bool) {
-		found, err := m.view.CheckExists().ForPath(ctx, m.d.ready())
-		return framework.Event{Type: framework.EventNodeCreated}, isThere(found, err)
+	checkOpen := func() (framework.Event, bool) {
+		found, err := m.view.CheckExists().ForPath(ctx, m.d.readyPath())
+		return framework.Event{Type: framework.EventNodeCreated}, nodeExists(found, err)
 	}
-	ev, err := line.Await(ctx, m.view, watch, m.hold.Context().Done(), line.PerTimeout(m.view), look)
+	ev, err := line.Await(ctx, m.view, watch, m.hold.Context().Done(), line.PerTimeout(m.view), checkOpen)
 	if err != nil { // ctx has ended, but the event may have come at the same time
 		select {
 		case ev = <-watch.C:
@@ -156,24 +156,24 @@ func (m *Member) await(ctx context.Context) (open bool, err error) {
 	case framework.EventEnd:
 		return false, ev.Err
 	}
-	return false, m.lost()
+	return false, m.lossCause()
 }
 
-// isThere reports whether the reply to exists means that the node exists. Without READ permission newer servers
+// nodeExists reports whether the reply to exists means that the node exists. Without READ permission newer servers
 // refuse the request only if it does.
-func isThere(found *framework.Stat, err error) bool {
+func nodeExists(found *framework.Stat, err error) bool {
 	return err == nil && found != nil || errors.Is(err, framework.ErrNoAuth)
 }
 
-// lookAround lists the members in the background, unless an earlier list of this Double has shown whether
+// listMembers lists the members in the background, unless an earlier list of this Double has shown whether
 // there are Java members.
-func (m *Member) lookAround() {
-	if d := m.d; d.peers.unknown() {
+func (m *Member) listMembers() {
+	if d := m.d; d.peers.isUndecided() {
 		listed := m.view.GetChildren().InBackground().ForPath(context.Background(), d.path)
 		listed.Then(func(list framework.ChildrenResult, err error) {
 			if err == nil {
-				_, members := split(list.Names)
-				d.peers.seen(members, d.qty)
+				_, members := splitReady(list.Names)
+				d.peers.recordMembers(members, d.qty)
 			}
 		})
 	}

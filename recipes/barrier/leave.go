@@ -35,17 +35,17 @@ import (
 // client is closed first, the error is ErrClosed.
 func (m *Member) Leave(ctx context.Context) error {
 	if ctx == nil {
-		return wrap(m.d.path, "leave", framework.ErrNilContext)
+		return wrapError(m.d.path, "leave", framework.ErrNilContext)
 	}
-	if m.left.Swap(true) {
-		return wrap(m.d.path, "leave", ErrReleased)
+	if m.hasLeft.Swap(true) {
+		return wrapError(m.d.path, "leave", ErrReleased)
 	}
-	defer m.d.peers.leaving()
-	err := m.lost()
-	out := false
+	defer m.d.peers.recordLeave()
+	err := m.lossCause()
+	completed := false
 	defer func() {
-		if !out { // also when a hook or a retry policy has panicked
-			m.abandon()
+		if !completed { // also when a hook or a retry policy has panicked
+			m.leaveInBackground()
 		}
 	}()
 	m.hold.End(ErrReleased)
@@ -53,34 +53,34 @@ func (m *Member) Leave(ctx context.Context) error {
 		err = line.Ready(ctx, m.d.client, nil)
 	}
 	if err == nil {
-		err = m.leave(ctx)
+		err = m.leaveInOrder(ctx)
 	}
-	out = err == nil
-	return wrap(m.d.path, "leave", err)
+	completed = err == nil
+	return wrapError(m.d.path, "leave", err)
 }
 
-// leave follows Curator's order: Go and Java members of one barrier rely on it. The member with the first name keeps
-// its node and waits for the member with the last name, until it is alone. The others delete their nodes immediately
-// and wait for the first. So no member returns while another member's node exists, and every step wakes as few
-// members as possible.
+// leaveInOrder follows Curator's order: Go and Java members of one barrier rely on it. The member with the first name
+// keeps its node and waits for the member with the last name, until it is alone. The others delete their nodes
+// immediately and wait for the first. So no member returns while another member's node exists, and every step wakes as
+// few members as possible.
 //
-// Its requests are not bound to the session: if the session ends first, the node is gone with it, and leave continues
-// to wait for the others in the next session.
-func (m *Member) leave(ctx context.Context) error {
+// Its requests are not bound to the session: if the session ends first, the node is gone with it, and leaveInOrder
+// continues to wait for the others in the next session.
+func (m *Member) leaveInOrder(ctx context.Context) error {
 	var dir framework.Stat
 	names, err := m.d.client.GetChildren().StoringStatIn(&dir).ForPath(ctx, m.d.path)
 	if line.Unless(err, framework.ErrNoNode) != nil {
 		return err
 	}
-	open, members := split(names)
+	open, members := splitReady(names)
 	if !slices.Contains(members, m.name) {
 		if m.session.Context().Err() != nil {
 			return context.Cause(m.session.Context())
 		}
 		return errNotListed
 	}
-	m.d.peers.seen(members, m.d.qty)
-	rest := without(members, m.name)
+	m.d.peers.recordMembers(members, m.d.qty)
+	rest := withoutName(members, m.name)
 	if !open {
 		rest = nil
 	}
@@ -95,34 +95,34 @@ func (m *Member) leave(ctx context.Context) error {
 			removed = m.d.client.Delete().Quietly().Guaranteed().InBackground().ForPath(ctx, m.Path())
 			inside = false
 		}
-		gone, err := m.outlive(ctx, target, dir.Pzxid, removed)
+		gone, err := m.awaitMemberGone(ctx, target, dir.Pzxid, removed)
 		if err != nil {
 			return err
 		}
 		if gone {
-			if rest = without(rest, target); len(rest) == 0 {
+			if rest = withoutName(rest, target); len(rest) == 0 {
 				break
 			}
 		}
-		if names, err = m.d.list(ctx, m.d.client); err != nil {
+		if names, err = m.d.listChildren(ctx, m.d.client); err != nil {
 			return err
 		}
-		open, members = split(names)
+		open, members = splitReady(names)
 		rest = slices.DeleteFunc(rest, func(name string) bool { return !slices.Contains(members, name) })
 		inside = inside && slices.Contains(members, m.name)
 	}
-	return m.out(ctx, inside, open)
+	return m.deleteNodeAndReady(ctx, inside, open)
 }
 
-// outlive waits until the member target is gone. Before that it makes sure that removed, the pending removal
+// awaitMemberGone waits until the member target is gone. Before that it makes sure that removed, the pending removal
 // of our own node, has succeeded, since the others wait for it. If gone is false and err is nil, list again.
-func (m *Member) outlive(
+func (m *Member) awaitMemberGone(
 	ctx context.Context, target string, since int64, removed *framework.Pending[struct{}],
 ) (gone bool, err error) {
-	watch, gone, err := m.watch(ctx, target, since)
+	watch, gone, err := m.watchMember(ctx, target, since)
 	if removed != nil {
 		if _, failure := line.Result(removed); failure != nil && err == nil {
-			err = m.d.remove(ctx, m.Path())
+			err = m.d.deleteNode(ctx, m.Path())
 		}
 	}
 	switch {
@@ -132,17 +132,17 @@ func (m *Member) outlive(
 		watch.Stop()
 		return false, err
 	}
-	ev, err := awaitDeletion(ctx, m.d.client, watch, m.d.child(target), since)
-	return ev.Type == framework.EventNodeDeleted && ev.Path == m.d.child(target), err
+	ev, err := awaitDeletion(ctx, m.d.client, watch, m.d.childPath(target), since)
+	return ev.Type == framework.EventNodeDeleted && ev.Path == m.d.childPath(target), err
 }
 
-// out deletes our node and "ready" in one transaction. So no member of the next round sees only one of them, and no
-// crash in between leaves the barrier open. If our node is gone already, "ready" may belong to the next round: then
-// close decides.
-func (m *Member) out(ctx context.Context, inside, open bool) error {
+// deleteNodeAndReady deletes our node and "ready" in one transaction. So no member of the next round sees only one of
+// them, and no crash in between leaves the barrier open. If our node is gone already, "ready" may belong to the next
+// round: then close decides.
+func (m *Member) deleteNodeAndReady(ctx context.Context, inside, open bool) error {
 	if inside && open {
 		op := m.d.client.TransactionOp().Delete()
-		own, ready := op.ForPath(m.Path()), op.ForPath(m.d.ready())
+		own, ready := op.ForPath(m.Path()), op.ForPath(m.d.readyPath())
 		// Safe to repeat: the name of our node is unique, so if the transaction was executed, its repeat
 		// fails as a whole.
 		err := line.Outlast(ctx, m.d.client, line.Outages, func(ctx context.Context) error {
@@ -156,7 +156,7 @@ func (m *Member) out(ctx context.Context, inside, open bool) error {
 		// lost.
 	}
 	if inside {
-		if err := m.d.remove(ctx, m.Path()); err != nil {
+		if err := m.d.deleteNode(ctx, m.Path()); err != nil {
 			return err
 		}
 	}
@@ -168,9 +168,9 @@ func (m *Member) out(ctx context.Context, inside, open bool) error {
 	return nil
 }
 
-// watch sets a watch on the member name. If gone is true, watch is nil: the node is gone, or was created after the
-// transaction since, by a Java member that has entered again under the same name.
-func (m *Member) watch(
+// watchMember sets a watch on the member name. If gone is true, watch is nil: the node is gone, or was created after
+// the transaction since, by a Java member that has entered again under the same name.
+func (m *Member) watchMember(
 	ctx context.Context, name string, since int64,
 ) (watch *framework.Watch, gone bool, err error) {
 	d := m.d
@@ -178,12 +178,12 @@ func (m *Member) watch(
 		// Unlike exists, getData leaves no watch on a missing node.
 		var node framework.Stat
 		read := d.client.GetData().Undecompressed().StoringStatIn(&node).WithWatch()
-		_, watch, err = read.ForPath(ctx, d.child(name))
+		_, watch, err = read.ForPath(ctx, d.childPath(name))
 		gone = node.Czxid > since
-		if err == nil && !gone && node.EphemeralOwner == 0 && m.stranger != name {
-			m.stranger = name
+		if err == nil && !gone && node.EphemeralOwner == 0 && m.loggedMember != name {
+			m.loggedMember = name
 			d.client.Logger().Warn("a member of a double barrier is a node of no session: Leave waits until it is deleted",
-				"path", plain.Text(d.child(name)))
+				"path", plain.Text(d.childPath(name)))
 		}
 		if errors.Is(err, framework.ErrNoAuth) {
 			// A server sends no event for the deletion of a node that the client has no permission to read.
@@ -204,13 +204,13 @@ func (m *Member) watch(
 	return watch, false, err
 }
 
-func (d *Double) remove(ctx context.Context, path string) error {
+func (d *Double) deleteNode(ctx context.Context, path string) error {
 	return line.Outlast(ctx, d.client, line.Outages, func(ctx context.Context) error {
 		return d.client.Delete().Quietly().ForPath(ctx, path)
 	})
 }
 
-// without returns a copy of names without name.
-func without(names []string, name string) []string {
+// withoutName returns a copy of names without name.
+func withoutName(names []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
 }

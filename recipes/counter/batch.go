@@ -13,27 +13,27 @@ import (
 	"github.com/go-curator/curator/recipes/internal/mark"
 )
 
-// current is the number as the writer last saw it, and the mark that existed then.
-type current[T Integral] struct {
+// knownNumber is the number as the writer last saw it, and the mark that existed then.
+type knownNumber[T Integral] struct {
 	n    T
 	stat framework.Stat
 	mark *ownMark
 }
 
-// join queues a for the writer, and starts the writer if none runs. The writer runs only while callers wait.
-func (n *Number[T]) join(a *adder[T]) {
+// enqueueAdd queues a for the writer, and starts the writer if none runs. The writer runs only while callers wait.
+func (n *Number[T]) enqueueAdd(a *pendingAdd[T]) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.waiting = append(n.waiting, a)
-	n.callers++
-	if !n.running {
-		n.running = true
-		n.reg.client.Spawn(n.write)
+	n.waitingAdds = append(n.waitingAdds, a)
+	n.callersWaiting++
+	if !n.writerRuns {
+		n.writerRuns = true
+		n.node.client.Spawn(n.runWriter)
 	}
 }
 
-// quit is called when a's context has ended. It returns nil if a was finished nevertheless.
-func (n *Number[T]) quit(ctx context.Context, a *adder[T]) error {
+// withdrawAdd is called when a's context has ended. It returns nil if a was finished nevertheless.
+func (n *Number[T]) withdrawAdd(ctx context.Context, a *pendingAdd[T]) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	select {
@@ -41,132 +41,132 @@ func (n *Number[T]) quit(ctx context.Context, a *adder[T]) error {
 		return nil
 	default:
 	}
-	a.left = true
-	if n.callers--; n.callers == 0 && n.stop != nil {
-		n.stop()
+	a.callerLeft = true
+	if n.callersWaiting--; n.callersWaiting == 0 && n.stopRound != nil {
+		n.stopRound()
 	}
-	err := n.reg.client.Left(ctx, nil)
-	if a.taken {
+	err := n.node.client.Left(ctx, nil)
+	if a.inBatch {
 		return fmt.Errorf("%w while it was being written: %w", err, framework.ErrOutcomeUnknown)
 	}
-	n.waiting = slices.DeleteFunc(n.waiting, func(other *adder[T]) bool { return a == other })
+	n.waitingAdds = slices.DeleteFunc(n.waitingAdds, func(other *pendingAdd[T]) bool { return a == other })
 	return fmt.Errorf("%w: nothing was added", err)
 }
 
-// write is the writer: it writes until no caller waits.
-func (n *Number[T]) write(ctx context.Context) {
-	ended := false
+// runWriter is the writer: it writes until no caller waits.
+func (n *Number[T]) runWriter(ctx context.Context) {
+	returned := false
 	defer func() {
-		if !ended {
-			n.abort()
+		if !returned {
+			n.abortWriter()
 		}
 	}()
-	for n.next(ctx) {
+	for n.nextRound(ctx) {
 	}
-	ended = true
+	returned = true
 }
 
-// next does a round with a context that ends when all callers have left. It returns false if no caller waits: then
+// nextRound does a round with a context that ends when all callers have left. It returns false if no caller waits: then
 // the writer has ended.
-func (n *Number[T]) next(ctx context.Context) bool {
+func (n *Number[T]) nextRound(ctx context.Context) bool {
 	n.mu.Lock()
-	if len(n.waiting) == 0 {
-		goOn := n.turns.locked()
-		n.running = goOn
+	if len(n.waitingAdds) == 0 {
+		lockHeld := n.turns.holdsLock()
+		n.writerRuns = lockHeld
 		n.mu.Unlock()
-		if goOn {
-			n.turns.unlock(ctx)
+		if lockHeld {
+			n.turns.releaseLock(ctx)
 		}
-		return goOn
+		return lockHeld
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	n.stop = cancel
+	n.stopRound = cancel
 	n.mu.Unlock()
-	n.round(ctx)
+	n.writeRound(ctx)
 	return true
 }
 
-// round waits for its turn and then writes the waiting deltas.
-func (n *Number[T]) round(ctx context.Context) {
-	err := mark.NotSent(n.turns.wait(ctx))
-	if ctx.Err() != nil && n.reg.client.Err() == nil {
+// writeRound waits for its turn and then writes the waiting deltas.
+func (n *Number[T]) writeRound(ctx context.Context) {
+	err := mark.NotSent(n.turns.awaitTurn(ctx))
+	if ctx.Err() != nil && n.node.client.Err() == nil {
 		return // all have left; others may be waiting by now
 	}
-	n.take()
+	n.takeBatch()
 	var again bool
 	began := time.Now()
 	if err == nil {
-		again, err = n.add(ctx)
+		again, err = n.writeBatch(ctx)
 	}
-	if over := n.reg.client.Err(); err != nil && over != nil && ctx.Err() != nil {
-		err, again = closed(over, err), false
+	if closed := n.node.client.Err(); err != nil && closed != nil && ctx.Err() != nil {
+		err, again = closedError(closed, err), false
 	}
 	switch {
 	case again:
-		n.turns.lost()
-		n.putBack()
+		n.turns.recordLoss()
+		n.returnBatch()
 		return
 	case err == nil:
-		n.turns.won(time.Since(began), n.known.stat.NumChildren > 1)
+		n.turns.recordWin(time.Since(began), n.lastKnown.stat.NumChildren > 1)
 	}
-	n.finish(err)
+	n.finishBatch(err)
 	// The callers that were just answered may have more to add: let them join before the next round begins.
 	runtime.Gosched()
 }
 
-// closed returns the error for the adders if the client was closed. The context that has ended is the writer's, not
-// theirs.
-func closed(over, err error) error {
+// closedError returns the error for the waiting adds if the client was closed. The context that has ended is the
+// writer's, not theirs.
+func closedError(closed, err error) error {
 	if errors.Is(err, framework.ErrOutcomeUnknown) {
-		return fmt.Errorf("%w: %w", over, framework.ErrOutcomeUnknown)
+		return fmt.Errorf("%w: %w", closed, framework.ErrOutcomeUnknown)
 	}
-	return over
+	return closed
 }
 
-// add writes the sum of the batch. again means that it was not executed, because another client was faster. A delta
-// that does not fit fails alone; the others are added.
-func (n *Number[T]) add(ctx context.Context) (again bool, _ error) {
-	if err := n.reg.enter(ctx); err != nil {
+// writeBatch writes the sum of the batch. again means that it was not executed, because another client was faster. A
+// delta that does not fit fails alone; the others are added.
+func (n *Number[T]) writeBatch(ctx context.Context) (again bool, _ error) {
+	if err := n.node.acquireSlot(ctx); err != nil {
 		return false, err
 	}
-	defer n.reg.leave()
-	now, err := n.now(ctx)
+	defer n.node.releaseSlot()
+	now, err := n.currentNumber(ctx)
 	if err != nil {
 		return false, mark.NotSent(err)
 	}
-	sum, some := n.sum(now.n)
+	sum, some := n.sumBatch(now.n)
 	if !some { // nothing is written that would be refused if the number has changed: look what it is
-		n.known = current[T]{}
-		if err = n.reg.client.Sync().ForPath(ctx, n.reg.path); err == nil {
-			now, err = n.now(ctx)
+		n.lastKnown = knownNumber[T]{}
+		if err = n.node.client.Sync().ForPath(ctx, n.node.path); err == nil {
+			now, err = n.currentNumber(ctx)
 		}
 		if err != nil {
 			return false, mark.NotSent(err)
 		}
-		if sum, some = n.sum(now.n); !some {
+		if sum, some = n.sumBatch(now.n); !some {
 			return false, nil
 		}
 	}
-	data, err := n.encode(sum)
+	data, err := n.encodeValue(sum)
 	if err != nil {
 		return false, err
 	}
-	n.known, n.sent = current[T]{}, true
-	stat, err := n.reg.swap(ctx, now.stat, data)
-	if err == nil && n.reg.mark.standing() && stat.Mzxid != 0 {
-		n.known = current[T]{sum, stat, n.reg.mark}
+	n.lastKnown, n.maybeSent = knownNumber[T]{}, true
+	stat, err := n.node.writeIfVersion(ctx, now.stat, data)
+	if err == nil && n.node.mark.isPresent() && stat.Mzxid != 0 {
+		n.lastKnown = knownNumber[T]{sum, stat, n.node.mark}
 	}
 	again = !errors.Is(err, framework.ErrOutcomeUnknown) &&
 		(errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNoNode))
 	if again && now.mark != nil {
-		n.turns.behind = true
+		n.turns.overtaken = true
 	}
 	return again, err
 }
 
-// sum adds up the batch, starting at from. some reports whether any delta has to be written.
-func (n *Number[T]) sum(from T) (sum T, some bool) {
+// sumBatch adds up the batch, starting at from. some reports whether any delta has to be written.
+func (n *Number[T]) sumBatch(from T) (sum T, some bool) {
 	sum = from
 	for _, a := range n.batch {
 		next := sum + a.delta
@@ -179,60 +179,60 @@ func (n *Number[T]) sum(from T) (sum T, some bool) {
 	return sum, some
 }
 
-// now returns the number: the result of the last write while its mark exists, so that the next write itself shows
-// whether it is still current. Otherwise it reads. It also reads if others have probably written since: then the
+// currentNumber returns the number: the result of the last write while its mark exists, so that the next write itself
+// shows whether it is still current. Otherwise it reads. It also reads if others have probably written since: then the
 // write would be refused, and cost a request before the read.
-func (n *Number[T]) now(ctx context.Context) (current[T], error) {
-	own := n.known.mark != nil && n.known.mark == n.reg.mark && n.known.mark.standing()
-	if own && n.turns.fresh() {
-		return n.known, nil
+func (n *Number[T]) currentNumber(ctx context.Context) (knownNumber[T], error) {
+	own := n.lastKnown.mark != nil && n.lastKnown.mark == n.node.mark && n.lastKnown.mark.isPresent()
+	if own && n.turns.mayWriteUnread() {
+		return n.lastKnown, nil
 	}
-	zero, err := n.encode(0)
+	zero, err := n.encodeValue(0)
 	if err != nil {
-		return current[T]{}, err
+		return knownNumber[T]{}, err
 	}
-	if err := n.reg.prepare(ctx); err != nil {
-		return current[T]{}, err
+	if err := n.node.prepareMark(ctx); err != nil {
+		return knownNumber[T]{}, err
 	}
-	c, err := n.reg.readOrMake(ctx, zero)
+	c, err := n.node.readOrCreate(ctx, zero)
 	if own && err == nil {
-		n.turns.behind = c.stat.Mzxid != n.known.stat.Mzxid
+		n.turns.overtaken = c.stat.Mzxid != n.lastKnown.stat.Mzxid
 	}
-	seen, err := n.seen(c, err)
-	return current[T]{n: seen.N, stat: c.stat}, err
+	seen, err := n.decodeContent(c, err)
+	return knownNumber[T]{n: seen.N, stat: c.stat}, err
 }
 
-// take moves the waiting adders into the batch.
-func (n *Number[T]) take() {
+// takeBatch moves the waiting adds into the batch.
+func (n *Number[T]) takeBatch() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.batch, n.waiting, n.sent = n.waiting, nil, false
+	n.batch, n.waitingAdds, n.maybeSent = n.waitingAdds, nil, false
 	for _, a := range n.batch {
-		a.taken = true
+		a.inBatch = true
 	}
 }
 
-// putBack reverts take after a write that was not executed. Callers that have left are dropped: they were answered
-// with an unknown outcome.
-func (n *Number[T]) putBack() {
+// returnBatch reverts takeBatch after a write that was not executed. Callers that have left are dropped: they were
+// answered with an unknown outcome.
+func (n *Number[T]) returnBatch() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	again := slices.DeleteFunc(n.batch, func(a *adder[T]) bool { return a.left })
+	again := slices.DeleteFunc(n.batch, func(a *pendingAdd[T]) bool { return a.callerLeft })
 	for _, a := range again {
-		a.taken = false
+		a.inBatch = false
 	}
-	n.waiting, n.batch = append(again, n.waiting...), nil
+	n.waitingAdds, n.batch = append(again, n.waitingAdds...), nil
 }
 
-// finish gives the adders in the batch their results; err is for all of them.
-func (n *Number[T]) finish(err error) {
+// finishBatch gives the adds in the batch their results; err is for all of them.
+func (n *Number[T]) finishBatch(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.told(n.batch, err)
-	n.batch, n.callers = nil, len(n.waiting)
+	n.reportResults(n.batch, err)
+	n.batch, n.callersWaiting = nil, len(n.waitingAdds)
 }
 
-func (n *Number[T]) told(batch []*adder[T], err error) {
+func (n *Number[T]) reportResults(batch []*pendingAdd[T], err error) {
 	for _, a := range batch {
 		switch {
 		case err != nil && a.err != nil: // it was not in the write
@@ -244,15 +244,15 @@ func (n *Number[T]) told(batch []*adder[T], err error) {
 	}
 }
 
-// abort is called when a hook has ended the writer's goroutine.
-func (n *Number[T]) abort() {
+// abortWriter is called when a hook has ended the writer's goroutine.
+func (n *Number[T]) abortWriter() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	err := error(apart.ErrNoReturn)
-	if n.sent {
+	if n.maybeSent {
 		err = fmt.Errorf("%w: %w", err, framework.ErrOutcomeUnknown)
 	}
-	n.told(n.batch, err)
-	n.told(n.waiting, apart.ErrNoReturn)
-	n.batch, n.waiting, n.callers, n.running = nil, nil, 0, false
+	n.reportResults(n.batch, err)
+	n.reportResults(n.waitingAdds, apart.ErrNoReturn)
+	n.batch, n.waitingAdds, n.callersWaiting, n.writerRuns = nil, nil, 0, false
 }

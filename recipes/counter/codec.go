@@ -34,13 +34,13 @@ func JSON[T any]() Codec[T] {
 
 // Like Curator's, numbers ignore extra bytes at the end.
 var (
-	longs  = Codec[int64]{encodeLong, orZero(decodeLong)}
-	ints   = Codec[int32]{encodeInt, orZero(decodeInt)}
-	counts = Codec[int32]{encodeInt, decodeInt}
+	longCodec  = Codec[int64]{encodeLong, emptyAsZero(decodeLong)}
+	intCodec   = Codec[int32]{encodeInt, emptyAsZero(decodeInt)}
+	countCodec = Codec[int32]{encodeInt, decodeInt}
 )
 
-// orZero reads a node without data as 0, as Curator's DistributedAtomicNumber does, and SharedCount does not.
-func orZero[T Integral](decode func([]byte) (T, error)) func([]byte) (T, error) {
+// emptyAsZero reads a node without data as 0, as Curator's DistributedAtomicNumber does, and SharedCount does not.
+func emptyAsZero[T Integral](decode func([]byte) (T, error)) func([]byte) (T, error) {
 	return func(data []byte) (T, error) {
 		if len(data) == 0 {
 			return 0, nil

@@ -18,19 +18,19 @@ var (
 	ErrOverflow = errors.New("the sum does not fit into the number: nothing was added")
 )
 
-// undecided is the error of a write if it can no longer be found out whether it was executed.
-var undecided = errorOf("a reply was lost, and what told whether the write was executed is gone",
+// errUndecided is the error of a write if it can no longer be found out whether it was executed.
+var errUndecided = explainError("a reply was lost, and what told whether the write was executed is gone",
 	framework.ErrOutcomeUnknown)
 
-// explained is an error that replaces the text of the error that it wraps.
-type explained struct {
-	text string
-	is   error
+// explainedError is an error that replaces the text of the error that it wraps.
+type explainedError struct {
+	text    string
+	wrapped error
 }
 
-func errorOf(text string, is error) error { return &explained{text, is} }
+func explainError(text string, wrapped error) error { return &explainedError{text, wrapped} }
 
-func (e *explained) Error() string { return e.text }
-func (e *explained) Unwrap() error { return e.is }
+func (e *explainedError) Error() string { return e.text }
+func (e *explainedError) Unwrap() error { return e.wrapped }
 
-func wrap(path, verb string, err error) error { return line.Wrap("counter", path, verb, err) }
+func wrapError(path, verb string, err error) error { return line.Wrap("counter", path, verb, err) }

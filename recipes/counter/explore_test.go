@@ -11,9 +11,9 @@ import (
 	"github.com/go-curator/curator/recipes/internal/mark"
 )
 
-// The model of Add: two clients add to one number, each one at a time, with marks. It calls mark.Meaning, doubts.after,
-// compared, unmarked and outcome, and lostRace; it plays the requests, the servers, sessions, and an administrator who
-// deletes marks.
+// The model of Add: two clients add to one number, each one at a time, with marks. It calls mark.Meaning,
+// unknownTries.afterWriteAttempt, afterRead, afterMarkLoss and finalError, and lostRace; it plays the requests, the
+// servers, sessions, and an administrator who deletes marks.
 //
 // Bounds: adds per client, connections that end with a write under way (which is executed, or not, or later, until
 // the client is connected again), sessions that end, marks that are deleted by the administrator, and calls that are
@@ -51,7 +51,7 @@ type adding struct {
 	none    bool // there can be no mark
 	renewed bool // the session has changed since the last try
 	later   int8 // a write that may still be executed: 0 none, 1 with the mark, 2 without one
-	d       doubts
+	d       unknownTries
 	done    int8 // how often this call was executed
 }
 
@@ -108,7 +108,7 @@ func (s *addsState) try(i int, read int8) {
 	a.later = 0
 	if a.renewed {
 		a.renewed = false
-		a.d = a.d.unmarked()
+		a.d = a.d.afterMarkLoss()
 		if err := s.compare(i, read); err != nil {
 			s.ends(i, err)
 			return
@@ -123,7 +123,7 @@ func (s *addsState) try(i int, read int8) {
 func (s *addsState) compare(i int, read int8) (err error) {
 	a := &s.a[i]
 	a.seen = max(a.seen, read)
-	a.d, err = a.d.compared(stat(a.from), []byte{byte(a.from) + 1}, content{[]byte{byte(read)}, stat(read)})
+	a.d, err = a.d.afterRead(stat(a.from), []byte{byte(a.from) + 1}, nodeContent{[]byte{byte(read)}, stat(read)})
 	return err
 }
 
@@ -131,35 +131,35 @@ func (s *addsState) compare(i int, read int8) (err error) {
 func (s *addsState) answered(i int, err error) {
 	a := &s.a[i]
 	m := mark.Mark{None: a.none}
-	var then verdict
-	a.d, then = a.d.after(m.Meaning(err, a.d.doubt), err, a.none)
+	var then nextWriteStep
+	a.d, then = a.d.afterWriteAttempt(m.Meaning(err, a.d.withMark), err, a.none)
 	switch then {
-	case written:
+	case writeExecuted:
 		a.ahead = 0
 		s.ends(i, nil)
-	case ends:
+	case attemptEnds:
 		if errors.Is(err, framework.ErrConnectionLoss) {
 			a.phase = away
 			return
 		}
 		s.ends(i, err)
-	case looks:
+	case comparesNode:
 		if err := s.compare(i, s.version); err != nil {
 			s.ends(i, err)
 		} else {
-			s.ends(i, undecided)
+			s.ends(i, errUndecided)
 		}
-	case forgets:
+	case forgetsMark:
 		a.made, a.marked = false, false
-		s.ends(i, errMark)
+		s.ends(i, errMarkGone)
 	}
 }
 
 // ends ends a write with the error of its last try.
 func (s *addsState) ends(i int, err error) {
 	a := &s.a[i]
-	err = a.d.outcome(err)
-	if a.d.doubt {
+	err = a.d.finalError(err)
+	if a.d.withMark {
 		a.made, a.marked = false, false // forgotten
 	}
 	unknown := errors.Is(err, framework.ErrOutcomeUnknown)
@@ -171,7 +171,7 @@ func (s *addsState) ends(i int, err error) {
 	case unknown && !s.blame && !a.none:
 		s.fault = "the outcome is unknown, although only a reply was lost"
 	}
-	a.d, a.renewed = doubts{}, false
+	a.d, a.renewed = unknownTries{}, false
 	switch {
 	case err == nil, unknown:
 		a.phase, a.done, a.from = atRest, 0, 0

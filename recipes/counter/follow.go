@@ -31,22 +31,22 @@ type View[T any] struct {
 // The last yield may be an error, as with Watch. Corresponds to Curator's SharedValueListener.
 func (v *Value[T]) Follow(ctx context.Context) iter.Seq2[View[T], error] {
 	return func(yield func(View[T], error) bool) {
-		if err := v.ready(ctx); err != nil {
-			yield(View[T]{}, v.wrap("follow", err))
+		if err := v.checkReady(ctx); err != nil {
+			yield(View[T]{}, v.wrapError("follow", err))
 			return
 		}
 		inner, cancel := context.WithCancel(ctx)
 		views, ended := flow.NewQueue[View[T]](), make(chan error, 1)
-		over := make(chan struct{})
-		v.reg.client.Spawn(func(closing context.Context) {
-			defer close(over)
+		goroutineEnded := make(chan struct{})
+		v.node.client.Spawn(func(closing context.Context) {
+			defer close(goroutineEnded)
 			stop := context.AfterFunc(closing, cancel)
 			defer stop()
-			ended <- v.follow(inner, views)
+			ended <- v.queueViews(inner, views)
 		})
 		defer func() {
 			cancel()
-			<-over // the goroutine has ended
+			<-goroutineEnded
 		}()
 		show := func() bool {
 			for _, view := range views.Take() {
@@ -64,10 +64,10 @@ func (v *Value[T]) Follow(ctx context.Context) iter.Seq2[View[T], error] {
 				}
 			case err := <-ended:
 				if ctx.Err() != nil {
-					err = v.reg.client.Left(ctx, nil)
+					err = v.node.client.Left(ctx, nil)
 				}
 				if show() {
-					yield(View[T]{}, v.wrap("follow", err))
+					yield(View[T]{}, v.wrapError("follow", err))
 				}
 				return
 			}
@@ -75,31 +75,31 @@ func (v *Value[T]) Follow(ctx context.Context) iter.Seq2[View[T], error] {
 	}
 }
 
-// follow queues the views, until an error ends it.
-func (v *Value[T]) follow(ctx context.Context, views *flow.Queue[View[T]]) error {
+// queueViews queues the views, until an error ends it.
+func (v *Value[T]) queueViews(ctx context.Context, views *flow.Queue[View[T]]) error {
 	var last View[T]
-	known := false // after the first read
-	err := v.watch(ctx, func(state framework.StateChange) {
-		if last.State, last.Current = state, false; known {
+	hasRead := false // after the first read
+	err := v.readEachChange(ctx, func(state framework.StateChange) {
+		if last.State, last.Current = state, false; hasRead {
 			views.Put(last)
 		}
-	}, func(r reading) bool {
-		next := View[T]{Missing: !r.there, Current: r.current, State: r.state}
-		if r.there {
-			if next.Seen, next.Bad = v.seen(r.content, nil); next.Bad != nil {
-				next.Seen = seenAs(next.N, r.stat)
+	}, func(r nodeReading) bool {
+		next := View[T]{Missing: !r.exists, Current: r.current, State: r.state}
+		if r.exists {
+			if next.Seen, next.Bad = v.decodeContent(r.nodeContent, nil); next.Bad != nil {
+				next.Seen = newSeen(next.N, r.stat)
 			}
-			next.Bad = v.wrap("follow", next.Bad)
+			next.Bad = v.wrapError("follow", next.Bad)
 		}
 		same := next.Current == last.Current && next.Missing == last.Missing && next.Mzxid == last.Mzxid
-		if !known || !same {
+		if !hasRead || !same {
 			views.Put(next)
 		}
-		last, known = next, true
+		last, hasRead = next, true
 		return true
 	})
-	if over := v.reg.client.Err(); over != nil {
-		return over
+	if closed := v.node.client.Err(); closed != nil {
+		return closed
 	}
 	return err
 }

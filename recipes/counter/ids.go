@@ -36,20 +36,20 @@ func NewIDs(long *Long, block int64) *IDs {
 // one. A process that started later cannot detect which numbers were handed out before.
 func (i *IDs) Next(ctx context.Context) (int64, error) {
 	if i == nil || i.long == nil {
-		return 0, wrap("", "next id", framework.ErrNoClient)
+		return 0, wrapError("", "next id", framework.ErrNoClient)
 	}
-	err := i.long.ready(ctx)
+	err := i.long.checkReady(ctx)
 	if err == nil && i.block < 1 {
 		err = fmt.Errorf("%w: blocks of %d numbers", framework.ErrBadArguments, i.block)
 	}
 	if err != nil {
-		return 0, i.long.wrap("next id", err)
+		return 0, i.long.wrapError("next id", err)
 	}
 	select {
 	case i.slot <- struct{}{}:
 		defer func() { <-i.slot }()
 	case <-ctx.Done():
-		return 0, i.long.wrap("next id", i.long.reg.client.Left(ctx, nil))
+		return 0, i.long.wrapError("next id", i.long.node.client.Left(ctx, nil))
 	}
 	if i.next == i.end {
 		end, err := i.long.Add(ctx, i.block)
@@ -57,7 +57,7 @@ func (i *IDs) Next(ctx context.Context) (int64, error) {
 			return 0, err
 		}
 		if begin := end - i.block; begin < i.end {
-			return 0, i.long.wrap("next id", fmt.Errorf("%w: the next block of ids begins at %d, below the end of "+
+			return 0, i.long.wrapError("next id", fmt.Errorf("%w: the next block of ids begins at %d, below the end of "+
 				"the last one, %d, and would repeat some: the number was deleted, set back or restored", ErrBadValue, begin, i.end))
 		}
 		i.next, i.end = end-i.block, end

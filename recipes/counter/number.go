@@ -20,15 +20,15 @@ type Number[T Integral] struct {
 	*Value[T]
 	turns turns
 
-	mu      sync.Mutex
-	waiting []*adder[T]        // not yet in a write; guarded by mu
-	batch   []*adder[T]        // in the write in flight; guarded by mu
-	callers int                // those in waiting and batch that have not left; guarded by mu
-	running bool               // the writer runs; guarded by mu
-	stop    context.CancelFunc // ends the writer's round when all have left; guarded by mu
+	mu             sync.Mutex
+	waitingAdds    []*pendingAdd[T]   // not yet in a write; guarded by mu
+	batch          []*pendingAdd[T]   // in the write in flight; guarded by mu
+	callersWaiting int                // those in waitingAdds and batch that have not left; guarded by mu
+	writerRuns     bool               // the writer runs; guarded by mu
+	stopRound      context.CancelFunc // ends the writer's round when all have left; guarded by mu
 
-	known current[T] // the writer's
-	sent  bool       // the batch may have been written; the writer's
+	lastKnown knownNumber[T] // the writer's
+	maybeSent bool           // the batch may have been written; the writer's
 }
 
 // Long is a Number of eight bytes. Corresponds to Curator's DistributedAtomicLong.
@@ -39,31 +39,31 @@ type Integer = Number[int32]
 
 // NewLong makes the number at path, as [NewValue] does.
 func NewLong(client *framework.Client, path string, opts ...Option) *Long {
-	return newNumber(client, path, longs, opts)
+	return newNumber(client, path, longCodec, opts)
 }
 
 // NewInteger makes the number at path, as [NewValue] does.
 func NewInteger(client *framework.Client, path string, opts ...Option) *Integer {
-	return newNumber(client, path, ints, opts)
+	return newNumber(client, path, intCodec, opts)
 }
 
 func newNumber[T Integral](client *framework.Client, path string, codec Codec[T], opts []Option) *Number[T] {
 	n := &Number[T]{Value: NewValue(client, path, codec)}
 	n.turns.client = client
-	if n.reg.err == nil {
-		n.reg.err = line.Configure(client, path, &n.turns, opts)
+	if n.node.err == nil {
+		n.node.err = line.Configure(client, path, &n.turns, opts)
 	}
 	return n
 }
 
-// adder is a waiting Add.
-type adder[T Integral] struct {
-	delta T
-	taken bool // is in a batch; guarded by the Number's mu
-	left  bool // its caller's context has ended; guarded by the Number's mu
-	done  chan struct{}
-	sum   T
-	err   error
+// pendingAdd is a waiting Add.
+type pendingAdd[T Integral] struct {
+	delta      T
+	inBatch    bool // is in a batch; guarded by the Number's mu
+	callerLeft bool // its caller's context has ended; guarded by the Number's mu
+	done       chan struct{}
+	sum        T
+	err        error
 }
 
 // Add adds delta, which may be negative, and returns the sum; the number before was the sum minus delta. It makes the
@@ -82,19 +82,19 @@ type adder[T Integral] struct {
 // Corresponds to Curator's add, subtract, increment and decrement.
 func (n *Number[T]) Add(ctx context.Context, delta T) (T, error) {
 	if n == nil {
-		return 0, wrap("", "add", framework.ErrNoClient)
+		return 0, wrapError("", "add", framework.ErrNoClient)
 	}
-	if err := n.ready(ctx); err != nil {
-		return 0, n.wrap("add", err)
+	if err := n.checkReady(ctx); err != nil {
+		return 0, n.wrapError("add", err)
 	}
-	a := &adder[T]{delta: delta, done: make(chan struct{})}
-	n.join(a)
+	a := &pendingAdd[T]{delta: delta, done: make(chan struct{})}
+	n.enqueueAdd(a)
 	select {
 	case <-a.done:
 	case <-ctx.Done():
-		if err := n.quit(ctx, a); err != nil {
-			return 0, n.wrap("add", err)
+		if err := n.withdrawAdd(ctx, a); err != nil {
+			return 0, n.wrapError("add", err)
 		}
 	}
-	return a.sum, n.wrap("add", a.err)
+	return a.sum, n.wrapError("add", a.err)
 }

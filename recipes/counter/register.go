@@ -8,8 +8,8 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// register reads and writes a node's data as a whole; all types of this package build on it.
-type register struct {
+// valueNode reads and writes a node's data as a whole; all types of this package build on it.
+type valueNode struct {
 	client *framework.Client
 	path   string
 	err    error // of the constructor: every method returns it
@@ -19,26 +19,26 @@ type register struct {
 	mark *ownMark // used only by the goroutine in the slot
 }
 
-// content is the data of the node, and the Stat that they came with.
-type content struct {
+// nodeContent is the data of the node, and the Stat that they came with.
+type nodeContent struct {
 	data []byte
 	stat framework.Stat
 }
 
-func newRegister(client *framework.Client, path string) *register {
-	return &register{client: client, path: path, err: line.Check(client, path), slot: make(chan struct{}, 1)}
+func newValueNode(client *framework.Client, path string) *valueNode {
+	return &valueNode{client: client, path: path, err: line.Check(client, path), slot: make(chan struct{}, 1)}
 }
 
-// ready returns an error if no method can be called. The zero values of the exported types have no register.
-func (r *register) ready(ctx context.Context) error {
+// checkReady returns an error if no method can be called. The zero values of the exported types have no valueNode.
+func (r *valueNode) checkReady(ctx context.Context) error {
 	if r == nil {
 		return framework.ErrNoClient
 	}
 	return line.Ready(ctx, r.client, r.err)
 }
 
-// enter waits for the slot.
-func (r *register) enter(ctx context.Context) error {
+// acquireSlot waits for the slot.
+func (r *valueNode) acquireSlot(ctx context.Context) error {
 	select {
 	case r.slot <- struct{}{}:
 		return nil
@@ -47,22 +47,22 @@ func (r *register) enter(ctx context.Context) error {
 	}
 }
 
-func (r *register) leave() { <-r.slot }
+func (r *valueNode) releaseSlot() { <-r.slot }
 
-func (r *register) read(ctx context.Context) (c content, err error) {
+func (r *valueNode) readContent(ctx context.Context) (c nodeContent, err error) {
 	c.data, err = r.client.GetData().Undecompressed().StoringStatIn(&c.stat).ForPath(ctx, r.path)
 	c.data, err = line.Unpacked(r.client, r.path, c.data, err)
 	return c, err
 }
 
-// write replaces the data, whatever they were. A repeat writes the same data.
-func (r *register) write(ctx context.Context, data []byte) error {
+// overwriteData replaces the data, whatever they were. A repeat writes the same data.
+func (r *valueNode) overwriteData(ctx context.Context, data []byte) error {
 	_, err := r.client.Create().CreatingParentContainersIfNeeded().OrSetData().ForPath(ctx, r.path, data)
 	return err
 }
 
-// make makes the node if there is none, through a view of the client.
-func (r *register) make(ctx context.Context, view *framework.Client, data []byte) error {
+// createNode makes the node if there is none, through a view of the client.
+func (r *valueNode) createNode(ctx context.Context, view *framework.Client, data []byte) error {
 	// One attempt at a time, so that a repeat takes the node of an earlier attempt for success.
 	create := view.Create().CreatingParentContainersIfNeeded().InBackground()
 	return view.Retry(ctx, func(ctx context.Context) error {
@@ -71,12 +71,12 @@ func (r *register) make(ctx context.Context, view *framework.Client, data []byte
 	})
 }
 
-// readOrMake reads the node, after making it if there is none.
-func (r *register) readOrMake(ctx context.Context, data []byte) (content, error) {
+// readOrCreate reads the node, after making it if there is none.
+func (r *valueNode) readOrCreate(ctx context.Context, data []byte) (nodeContent, error) {
 	for {
-		c, err := r.read(ctx)
+		c, err := r.readContent(ctx)
 		if errors.Is(err, framework.ErrNoNode) {
-			if err = r.make(ctx, r.client, data); err == nil {
+			if err = r.createNode(ctx, r.client, data); err == nil {
 				continue
 			}
 		}
@@ -84,8 +84,8 @@ func (r *register) readOrMake(ctx context.Context, data []byte) (content, error)
 	}
 }
 
-// unchanged returns nil if the node's last change was the transaction mzxid.
-func (r *register) unchanged(ctx context.Context, mzxid int64) error {
+// checkUnchanged returns nil if the node's last change was the transaction mzxid.
+func (r *valueNode) checkUnchanged(ctx context.Context, mzxid int64) error {
 	synced := r.client.Sync().InBackground().ForPath(ctx, r.path)
 	looking := r.client.CheckExists().InBackground().ForPath(ctx, r.path)
 	_, stale := line.Result(synced)
@@ -98,9 +98,9 @@ func (r *register) unchanged(ctx context.Context, mzxid int64) error {
 	case now.Stat == nil:
 		return framework.ErrNoNode
 	case now.Stat.Mzxid != mzxid:
-		return changed
+		return errChanged
 	}
 	return nil
 }
 
-var changed = errorOf("it was changed, or made anew, since it was seen", framework.ErrBadVersion)
+var errChanged = explainError("it was changed, or made anew, since it was seen", framework.ErrBadVersion)

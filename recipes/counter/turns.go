@@ -9,93 +9,95 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// inARow is the number of writes that a process makes one after the other before it pauses for others. A write right
-// after one's own needs no read, so longer turns cost all processes fewer requests.
-const inARow = 32
+// mostWinsInRow is the number of writes that a process makes one after the other before it pauses for others. A write
+// right after one's own needs no read, so longer turns cost all processes fewer requests.
+const mostWinsInRow = 32
 
-// promotion is the number of races lost in a row after which the lock is taken, if there is one.
-const promotion = 2
+// lossesBeforeLock is the number of races lost in a row after which the lock is taken, if there is one.
+const lossesBeforeLock = 2
 
 // turns decides when the writer tries. It belongs to the writer.
 type turns struct {
 	client *framework.Client
 	line   *line.Line // the lock's; nil without one
 
-	took   time.Duration // about the duration of a write that wins
-	losses int           // in a row; a win halves them, since contention does not end with it
-	wins   int           // in a row
-	crowd  bool          // others write as well
-	next   time.Time     // the earliest time of the next try
-	ended  time.Time     // the end of the last write that won
-	behind bool          // at the last read, others had written since our last write
-	held   *line.Handle  // the lock, while it is held
+	writeTime   time.Duration // about the duration of a write that wins
+	lossesInRow int           // in a row; a win halves them, since contention does not end with it
+	winsInRow   int           // in a row
+	othersWrite bool          // others write as well
+	notBefore   time.Time     // the earliest time of the next try
+	lastWin     time.Time     // the end of the last write that won
+	overtaken   bool          // at the last read, others had written since our last write
+	lockHandle  *line.Handle  // the lock, while it is held
 }
 
-// wait waits for the turn.
-func (t *turns) wait(ctx context.Context) error {
-	if pause := time.Until(t.next); pause > 0 {
+// awaitTurn waits for the turn.
+func (t *turns) awaitTurn(ctx context.Context) error {
+	if pause := time.Until(t.notBefore); pause > 0 {
 		if err := line.Sleep(ctx, t.client, pause); err != nil {
 			return err
 		}
 	}
-	if t.locked() && (!t.held.Valid() || t.wins >= inARow) {
-		t.unlock(ctx)
-		t.losses = promotion // to the end of the line
+	if t.holdsLock() && (!t.lockHandle.Valid() || t.winsInRow >= mostWinsInRow) {
+		t.releaseLock(ctx)
+		t.lossesInRow = lossesBeforeLock // to the end of the line
 	}
-	if t.line == nil || t.locked() || t.losses < promotion {
+	if t.line == nil || t.holdsLock() || t.lossesInRow < lossesBeforeLock {
 		return nil
 	}
 	held, err := t.line.Enter(ctx, t.line.Acquire)
 	if err == nil {
-		t.held, t.wins = held, 0
+		t.lockHandle, t.winsInRow = held, 0
 	}
 	return err
 }
 
-// lost records that another client was faster. The first time the writer tries again immediately; the more often in a
-// row, the longer it waits, in units of a write's duration.
-func (t *turns) lost() {
-	t.wins, t.crowd = 0, true
-	t.losses++
-	if t.losses > 1 && !t.locked() {
-		t.pause(min(2<<min(t.losses, 5), 2*inARow))
+// recordLoss records that another client was faster. The first time the writer tries again immediately; the more often
+// in a row, the longer it waits, in units of a write's duration.
+func (t *turns) recordLoss() {
+	t.winsInRow, t.othersWrite = 0, true
+	t.lossesInRow++
+	if t.lossesInRow > 1 && !t.holdsLock() {
+		t.delayNext(min(2<<min(t.lossesInRow, 5), 2*mostWinsInRow))
 	}
 }
 
-// won records that a write was executed, how long it took, and whether others have marks.
-func (t *turns) won(took time.Duration, others bool) {
-	t.ended = time.Now()
-	if t.took > 0 {
-		took = min(took, t.took*5/4) // a single slow write does not make the pauses long
+// recordWin records that a write was executed, how long it took, and whether others have marks.
+func (t *turns) recordWin(took time.Duration, others bool) {
+	t.lastWin = time.Now()
+	if t.writeTime > 0 {
+		took = min(took, t.writeTime*5/4) // a single slow write does not make the pauses long
 	}
-	t.took = took
-	if t.losses /= 2; t.line != nil {
-		t.losses = 0 // losses of an earlier Add do not cause the lock to be taken
+	t.writeTime = took
+	if t.lossesInRow /= 2; t.line != nil {
+		t.lossesInRow = 0 // losses of an earlier Add do not cause the lock to be taken
 	}
-	if t.wins++; t.wins >= inARow && (others || t.crowd) && !t.locked() {
-		t.wins, t.crowd = 0, false
-		t.pause(inARow / 2)
+	if t.winsInRow++; t.winsInRow >= mostWinsInRow && (others || t.othersWrite) && !t.holdsLock() {
+		t.winsInRow, t.othersWrite = 0, false
+		t.delayNext(mostWinsInRow / 2)
 	}
 }
 
-// fresh reports whether the last write is probably still the latest: no other writers were seen, or they have hardly
-// had the time to read it and to write.
-func (t *turns) fresh() bool { return !t.behind || t.wins > 0 && time.Since(t.ended) < t.took }
-
-// pause delays the next try by a random time, at most the duration of so many writes.
-func (t *turns) pause(writes int) {
-	unit := max(t.took, 100*time.Microsecond)
-	t.next = time.Now().Add(min(chance.N(unit*time.Duration(writes)), time.Second))
+// mayWriteUnread reports whether the last write is probably still the latest: no other writers were seen, or they have
+// hardly had the time to read it and to write.
+func (t *turns) mayWriteUnread() bool {
+	return !t.overtaken || t.winsInRow > 0 && time.Since(t.lastWin) < t.writeTime
 }
 
-func (t *turns) locked() bool { return t.held != nil }
+// delayNext delays the next try by a random time, at most the duration of so many writes.
+func (t *turns) delayNext(writes int) {
+	unit := max(t.writeTime, 100*time.Microsecond)
+	t.notBefore = time.Now().Add(min(chance.N(unit*time.Duration(writes)), time.Second))
+}
 
-// unlock releases the lock; the client continues in the background if that takes long.
-func (t *turns) unlock(ctx context.Context) {
-	err := line.ReleaseAfterWork(ctx, t.held.Release)
+func (t *turns) holdsLock() bool { return t.lockHandle != nil }
+
+// releaseLock releases the lock; the client continues in the background if that takes long.
+func (t *turns) releaseLock(ctx context.Context) {
+	err := line.ReleaseAfterWork(ctx, t.lockHandle.Release)
 	if err != nil {
 		t.client.Logger().Warn("the lock of a counter is not released; its node stays until the session ends",
 			"path", t.line.Dir, "err", err)
 	}
-	t.held, t.wins = nil, 0
+	t.lockHandle, t.winsInRow = nil, 0
 }

@@ -16,7 +16,7 @@ import (
 // Corresponds to Curator's SharedValue and DistributedAtomicValue with the codec [Bytes], and shares the node with
 // them: persistent, the data as the codec writes them.
 type Value[T any] struct {
-	reg   *register
+	node  *valueNode
 	codec Codec[T]
 }
 
@@ -38,34 +38,36 @@ type Seen[T any] struct {
 // NewValue makes the value at path. It sends nothing. A mistake in the arguments (a nil client, a path that
 // cannot be one or is the root, half a codec) is reported by every method, before anything is sent.
 func NewValue[T any](client *framework.Client, path string, codec Codec[T]) *Value[T] {
-	v := &Value[T]{newRegister(client, path), codec}
-	if v.reg.err == nil && (codec.Encode == nil || codec.Decode == nil) {
-		v.reg.err = fmt.Errorf("%w: a codec needs Encode and Decode", framework.ErrBadArguments)
+	v := &Value[T]{newValueNode(client, path), codec}
+	if v.node.err == nil && (codec.Encode == nil || codec.Decode == nil) {
+		v.node.err = fmt.Errorf("%w: a codec needs Encode and Decode", framework.ErrBadArguments)
 	}
 	return v
 }
 
 // NewCount makes the count at path, as NewValue does. Unlike an [Integer] it does not take a node without
 // data for 0.
-func NewCount(client *framework.Client, path string) *Count { return NewValue(client, path, counts) }
+func NewCount(client *framework.Client, path string) *Count {
+	return NewValue(client, path, countCodec)
+}
 
 // Path returns the value's path.
 func (v *Value[T]) Path() string {
-	if v == nil || v.reg == nil {
+	if v == nil || v.node == nil {
 		return ""
 	}
-	return v.reg.path
+	return v.node.path
 }
 
 // Get reads the value. Errors: ErrNoNode if it was never set; ErrBadValue if its data cannot
 // be decoded; and the errors that every operation can return.
 func (v *Value[T]) Get(ctx context.Context) (Seen[T], error) {
-	if err := v.ready(ctx); err != nil {
-		return Seen[T]{}, v.wrap("get", err)
+	if err := v.checkReady(ctx); err != nil {
+		return Seen[T]{}, v.wrapError("get", err)
 	}
-	c, err := v.reg.read(ctx)
-	seen, err := v.seen(c, err)
-	return seen, v.wrap("get", err)
+	c, err := v.node.readContent(ctx)
+	seen, err := v.decodeContent(c, err)
+	return seen, v.wrapError("get", err)
 }
 
 // Set sets the value to n, whatever it was. It makes the node if there is none, and missing parents as containers. Of
@@ -73,28 +75,28 @@ func (v *Value[T]) Get(ctx context.Context) (Seen[T], error) {
 // previous one. After a lost reply it is repeated, so it may overwrite a value that another client has written in
 // between. Corresponds to Curator's setValue and forceSet.
 func (v *Value[T]) Set(ctx context.Context, n T) error {
-	err := v.ready(ctx)
+	err := v.checkReady(ctx)
 	if err == nil {
 		var data []byte
-		if data, err = v.encode(n); err == nil {
-			err = v.reg.write(ctx, data)
+		if data, err = v.encodeValue(n); err == nil {
+			err = v.node.overwriteData(ctx, data)
 		}
 	}
-	return v.wrap("set", err)
+	return v.wrapError("set", err)
 }
 
 // CreateIfMissing creates the value's node with n in it, and missing parents as containers, if there is none; an
 // existing node is left as it is. It returns the value then. Of several concurrent calls one creates it, and all
 // return that value. Corresponds to Curator's initialize.
 func (v *Value[T]) CreateIfMissing(ctx context.Context, n T) (seen Seen[T], _ error) {
-	err := v.ready(ctx)
+	err := v.checkReady(ctx)
 	if err == nil {
 		var data []byte
-		if data, err = v.encode(n); err == nil {
-			seen, err = v.seen(v.reg.readOrMake(ctx, data))
+		if data, err = v.encodeValue(n); err == nil {
+			seen, err = v.decodeContent(v.node.readOrCreate(ctx, data))
 		}
 	}
-	return seen, v.wrap("create if missing", err)
+	return seen, v.wrapError("create if missing", err)
 }
 
 // CompareAndSet sets the value to n if it has not changed since it was seen, and returns the new value. Otherwise the
@@ -110,47 +112,47 @@ func (v *Value[T]) CreateIfMissing(ctx context.Context, n T) (seen Seen[T], _ er
 // used this way.
 func (v *Value[T]) CompareAndSet(ctx context.Context, seen Seen[T], n T) (Seen[T], error) {
 	now, err := v.compareAndSet(ctx, seen, n)
-	return now, v.wrap("compare and set", err)
+	return now, v.wrapError("compare and set", err)
 }
 
 func (v *Value[T]) compareAndSet(ctx context.Context, seen Seen[T], n T) (now Seen[T], _ error) {
-	if err := v.ready(ctx); err != nil {
+	if err := v.checkReady(ctx); err != nil {
 		return now, err
 	}
 	if seen.Mzxid == 0 && seen.Version != -1 {
 		return now, fmt.Errorf("%w: the value was never seen: Get it first, or CreateIfMissing",
 			framework.ErrBadVersion)
 	}
-	data, err := v.encode(n)
+	data, err := v.encodeValue(n)
 	if err != nil {
 		return now, err
 	}
 	for {
 		if seen.Version != -1 {
-			unchanged := func(ctx context.Context) error { return v.reg.unchanged(ctx, seen.Mzxid) }
-			if err := v.reg.client.Retry(ctx, unchanged); err != nil {
+			unchanged := func(ctx context.Context) error { return v.node.checkUnchanged(ctx, seen.Mzxid) }
+			if err := v.node.client.Retry(ctx, unchanged); err != nil {
 				return now, err
 			}
 		}
-		from := content{stat: framework.Stat{Version: seen.Version, Mzxid: seen.Mzxid}}
-		now, err = v.swap(ctx, from, n, data)
-		if !errors.Is(err, errMark) || !lostRace(err) {
+		from := nodeContent{stat: framework.Stat{Version: seen.Version, Mzxid: seen.Mzxid}}
+		now, err = v.replaceContent(ctx, from, n, data)
+		if !errors.Is(err, errMarkGone) || !lostRace(err) {
 			return now, err
 		}
 	}
 }
 
-// swap replaces the content that was read by n, encoded as data.
-func (v *Value[T]) swap(ctx context.Context, from content, n T, data []byte) (now Seen[T], _ error) {
-	if err := v.reg.enter(ctx); err != nil {
+// replaceContent replaces the content that was read by n, encoded as data.
+func (v *Value[T]) replaceContent(ctx context.Context, from nodeContent, n T, data []byte) (now Seen[T], _ error) {
+	if err := v.node.acquireSlot(ctx); err != nil {
 		return now, err
 	}
-	defer v.reg.leave()
-	stat, err := v.reg.swap(ctx, from.stat, data)
+	defer v.node.releaseSlot()
+	stat, err := v.node.writeIfVersion(ctx, from.stat, data)
 	if err != nil {
 		return now, err
 	}
-	return seenAs(n, stat), nil
+	return newSeen(n, stat), nil
 }
 
 // Update reads the value, calls f with it, and sets it to f's result, if it has not changed in between; otherwise it
@@ -159,21 +161,21 @@ func (v *Value[T]) swap(ctx context.Context, from content, n T, data []byte) (no
 // with [Value.CompareAndSet]. ErrNoNode if the node is missing: see [Value.CreateIfMissing]. Corresponds to Curator's
 // trySet.
 func (v *Value[T]) Update(ctx context.Context, f func(T) (T, error)) (now Seen[T], err error) {
-	if err = v.ready(ctx); err == nil && f == nil {
+	if err = v.checkReady(ctx); err == nil && f == nil {
 		err = fmt.Errorf("%w: Update without a function", framework.ErrBadArguments)
 	}
 	for failures := 0; err == nil; failures++ {
 		if now, err = v.update(ctx, f); !lostRace(err) {
 			break
 		}
-		err = line.Backoff(ctx, v.reg.client, failures)
+		err = line.Backoff(ctx, v.node.client, failures)
 	}
-	return now, v.wrap("update", err)
+	return now, v.wrapError("update", err)
 }
 
 func (v *Value[T]) update(ctx context.Context, f func(T) (T, error)) (now Seen[T], _ error) {
-	from, err := v.reg.read(ctx)
-	seen, err := v.seen(from, err)
+	from, err := v.node.readContent(ctx)
+	seen, err := v.decodeContent(from, err)
 	if err != nil {
 		return now, err
 	}
@@ -181,11 +183,11 @@ func (v *Value[T]) update(ctx context.Context, f func(T) (T, error)) (now Seen[T
 	if err != nil {
 		return now, err
 	}
-	data, err := v.encode(n)
+	data, err := v.encodeValue(n)
 	if err != nil {
 		return now, err
 	}
-	return v.swap(ctx, from, n, data)
+	return v.replaceContent(ctx, from, n, data)
 }
 
 // lostRace reports whether a write was not executed because another client was faster.
@@ -193,16 +195,16 @@ func lostRace(err error) bool {
 	return errors.Is(err, framework.ErrBadVersion) && !errors.Is(err, framework.ErrOutcomeUnknown)
 }
 
-func (v *Value[T]) ready(ctx context.Context) error {
+func (v *Value[T]) checkReady(ctx context.Context) error {
 	if v == nil {
 		return framework.ErrNoClient
 	}
-	return v.reg.ready(ctx)
+	return v.node.checkReady(ctx)
 }
 
-func (v *Value[T]) wrap(verb string, err error) error { return wrap(v.Path(), verb, err) }
+func (v *Value[T]) wrapError(verb string, err error) error { return wrapError(v.Path(), verb, err) }
 
-func (v *Value[T]) encode(n T) ([]byte, error) {
+func (v *Value[T]) encodeValue(n T) ([]byte, error) {
 	data, err := v.codec.Encode(n)
 	switch {
 	case err != nil:
@@ -215,12 +217,12 @@ func (v *Value[T]) encode(n T) ([]byte, error) {
 
 // Decode reads the data of the node as Get does, for a caller that has read the node together with others.
 func (v *Value[T]) Decode(data []byte) (T, error) {
-	seen, err := v.seen(content{data: data}, nil)
+	seen, err := v.decodeContent(nodeContent{data: data}, nil)
 	return seen.N, err
 }
 
-// seen decodes the content of a read.
-func (v *Value[T]) seen(c content, err error) (s Seen[T], _ error) {
+// decodeContent decodes the content of a read.
+func (v *Value[T]) decodeContent(c nodeContent, err error) (s Seen[T], _ error) {
 	if err != nil {
 		return s, err
 	}
@@ -228,9 +230,9 @@ func (v *Value[T]) seen(c content, err error) (s Seen[T], _ error) {
 	if err != nil {
 		return s, fmt.Errorf("%w: %w", ErrBadValue, err)
 	}
-	return seenAs(n, c.stat), nil
+	return newSeen(n, c.stat), nil
 }
 
-func seenAs[T any](n T, stat framework.Stat) Seen[T] {
+func newSeen[T any](n T, stat framework.Stat) Seen[T] {
 	return Seen[T]{n, stat.Version, stat.Mzxid, stat.Modified()}
 }

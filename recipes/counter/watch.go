@@ -20,59 +20,59 @@ import (
 // that has ended. But a node that contains no such value yields ErrBadValue, and Watch continues.
 func (v *Value[T]) Watch(ctx context.Context) iter.Seq2[Seen[T], error] {
 	return func(yield func(Seen[T], error) bool) {
-		err := v.ready(ctx)
+		err := v.checkReady(ctx)
 		if err == nil {
 			last := int64(-1) // mzxid of the last yield
-			err = v.watch(ctx, nil, func(c reading) bool {
-				if !c.there || c.stat.Mzxid == last {
+			err = v.readEachChange(ctx, nil, func(c nodeReading) bool {
+				if !c.exists || c.stat.Mzxid == last {
 					return true
 				}
 				last = c.stat.Mzxid
-				seen, bad := v.seen(c.content, nil)
-				return yield(seen, v.wrap("watch", bad))
+				seen, bad := v.decodeContent(c.nodeContent, nil)
+				return yield(seen, v.wrapError("watch", bad))
 			})
 		}
 		if err != nil {
-			yield(Seen[T]{}, v.wrap("watch", err))
+			yield(Seen[T]{}, v.wrapError("watch", err))
 		}
 	}
 }
 
-// reading is the result of a read, and whether it is current.
-type reading struct {
-	content
-	there, current bool
-	state          framework.StateChange
+// nodeReading is the result of a read, and whether it is current.
+type nodeReading struct {
+	nodeContent
+	exists, current bool
+	state           framework.StateChange
 }
 
-// watch calls show with each read, first and whenever the node may have changed, until show returns false; then it
-// returns nil. states, if not nil, is called with the client's states in between.
-func (v *Value[T]) watch(
-	ctx context.Context, states func(framework.StateChange), show func(reading) bool,
+// readEachChange calls show with each read, first and whenever the node may have changed, until show returns false;
+// then it returns nil. states, if not nil, is called with the client's states in between.
+func (v *Value[T]) readEachChange(
+	ctx context.Context, states func(framework.StateChange), show func(nodeReading) bool,
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w := watcher{client: v.reg.client, path: v.reg.path, told: states}
+	w := valueWatcher{client: v.node.client, path: v.node.path, onState: states}
 	if states != nil {
-		w.states, w.now = w.client.StateChanges(ctx), w.client.State()
+		w.states, w.lastState = w.client.StateChanges(ctx), w.client.State()
 	}
 	// The watch of the last read. It is stopped after the next one is armed, which costs no request.
 	var armed *framework.Watch
 	defer func() { armed.Stop() }()
 	for failures := 0; ; {
-		c, there, watch, err := w.read(ctx)
+		c, exists, watch, err := w.readAndWatch(ctx)
 		armed.Stop()
 		armed = watch
 		switch {
 		case err == nil:
 			failures = 0
-			if w.tellStates(ctx); w.outdated() {
+			if w.drainStates(ctx); w.isOutdated() {
 				continue
 			}
-			if !show(reading{c, there, w.current(), w.now}) {
+			if !show(nodeReading{c, exists, w.isCurrent(), w.lastState}) {
 				return nil
 			}
-			if err := w.await(ctx, watch); err != nil {
+			if err := w.awaitChange(ctx, watch); err != nil {
 				return err
 			}
 		case ctx.Err() != nil, !line.Transient(w.client)(err):
@@ -86,57 +86,57 @@ func (v *Value[T]) watch(
 	}
 }
 
-// watcher reads a node and waits for a reason to read it again.
-type watcher struct {
-	client *framework.Client
-	path   string
-	states <-chan framework.StateChange // nil if states are not reported
-	told   func(framework.StateChange)
+// valueWatcher reads a node and waits for a reason to read it again.
+type valueWatcher struct {
+	client  *framework.Client
+	path    string
+	states  <-chan framework.StateChange // nil if states are not reported
+	onState func(framework.StateChange)
 
-	now   framework.StateChange // the last state reported, or the initial one
-	fresh bool                  // no state was reported since the last read began
+	lastState      framework.StateChange // the last state reported, or the initial one
+	sameConnection bool                  // no state was reported since the last read began
 }
 
-// current reports whether the last read was on the present connection.
-func (w *watcher) current() bool { return w.now.State.IsConnected() && w.fresh }
+// isCurrent reports whether the last read was on the present connection.
+func (w *valueWatcher) isCurrent() bool { return w.lastState.State.IsConnected() && w.sameConnection }
 
-// outdated reports whether to read again, since there is another connection.
-func (w *watcher) outdated() bool { return w.now.State.IsConnected() && !w.fresh }
+// isOutdated reports whether to read again, since there is another connection.
+func (w *valueWatcher) isOutdated() bool { return w.lastState.State.IsConnected() && !w.sameConnection }
 
-// read reads the node and arms a watch, of its creation if it is missing.
-func (w *watcher) read(ctx context.Context) (c content, there bool, _ *framework.Watch, _ error) {
+// readAndWatch reads the node and arms a watch, of its creation if it is missing.
+func (w *valueWatcher) readAndWatch(ctx context.Context) (c nodeContent, exists bool, _ *framework.Watch, _ error) {
 	for {
-		w.fresh = true
-		data, err := result(w, ctx, w.client.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, w.path))
+		w.sameConnection = true
+		data, err := awaitResult(w, ctx, w.client.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, w.path))
 		if !errors.Is(err, framework.ErrNoNode) {
 			data.Data, err = line.Unpacked(w.client, w.path, data.Data, err)
-			return content{data.Data, data.Stat}, true, data.Watch, err
+			return nodeContent{data.Data, data.Stat}, true, data.Watch, err
 		}
-		found, err := result(w, ctx, w.client.CheckExists().WithWatch().InBackground().ForPath(ctx, w.path))
+		found, err := awaitResult(w, ctx, w.client.CheckExists().WithWatch().InBackground().ForPath(ctx, w.path))
 		if err != nil || found.Stat == nil {
-			return content{}, false, found.Watch, err
+			return nodeContent{}, false, found.Watch, err
 		}
 		found.Watch.Stop() // created in between
 	}
 }
 
-// result waits for an operation that ends with ctx, and reports the states until then.
-func result[T any](w *watcher, ctx context.Context, p *framework.Pending[T]) (T, error) {
+// awaitResult waits for an operation that ends with ctx, and reports the states until then.
+func awaitResult[T any](w *valueWatcher, ctx context.Context, p *framework.Pending[T]) (T, error) {
 	for {
 		select {
 		case <-p.Done():
 			return line.Result(p)
 		case change, more := <-w.states:
-			w.tell(change, more)
+			w.reportState(change, more)
 		}
 	}
 }
 
-// await waits until the node may have changed, or there is another connection.
-func (w *watcher) await(ctx context.Context, watch *framework.Watch) error {
+// awaitChange waits until the node may have changed, or there is another connection.
+func (w *valueWatcher) awaitChange(ctx context.Context, watch *framework.Watch) error {
 	every := time.NewTimer(line.PerTimeout(w.client)())
 	defer every.Stop()
-	for !w.outdated() {
+	for !w.isOutdated() {
 		select {
 		case <-watch.C:
 			return nil
@@ -145,7 +145,7 @@ func (w *watcher) await(ctx context.Context, watch *framework.Watch) error {
 		case <-ctx.Done():
 			return w.client.Left(ctx, nil)
 		case change, more := <-w.states:
-			w.tell(change, more)
+			w.reportState(change, more)
 			if !more {
 				return nil
 			}
@@ -154,24 +154,24 @@ func (w *watcher) await(ctx context.Context, watch *framework.Watch) error {
 	return nil
 }
 
-// tell reports a state. The channel closes with the client.
-func (w *watcher) tell(change framework.StateChange, more bool) {
+// reportState reports a state. The channel closes with the client.
+func (w *valueWatcher) reportState(change framework.StateChange, more bool) {
 	switch {
 	case !more:
 		w.states = nil
-	case change != w.now: // the channel begins with the present state
-		w.now, w.fresh = change, false
-		w.told(change)
+	case change != w.lastState: // the channel begins with the present state
+		w.lastState, w.sameConnection = change, false
+		w.onState(change)
 	}
 }
 
-// tellStates reports the states so far, so that a value that was read on a new connection is reported after the new
+// drainStates reports the states so far, so that a value that was read on a new connection is reported after the new
 // connection's state.
-func (w *watcher) tellStates(ctx context.Context) {
-	for w.states != nil && w.now != w.client.State() {
+func (w *valueWatcher) drainStates(ctx context.Context) {
+	for w.states != nil && w.lastState != w.client.State() {
 		select {
 		case change, more := <-w.states:
-			w.tell(change, more)
+			w.reportState(change, more)
 		case <-ctx.Done():
 			return
 		}

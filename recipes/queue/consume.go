@@ -37,47 +37,48 @@ type Handler func(ctx context.Context, item []byte) error
 // WithLockPath, as with a mutex; ErrReplyTooLarge if there are too many items to list. If handle panics, so does
 // Consume; the lock is released first, and Consume waits at most a second for that.
 func (q *Queue) Consume(ctx context.Context, handle Handler) error {
-	err := q.ready(ctx)
+	err := q.checkReady(ctx)
 	if err == nil && handle == nil {
 		err = fmt.Errorf("%w: Consume without a handler", framework.ErrBadArguments)
 	}
 	if err == nil {
-		c := &consumer{q: q, handle: handle, list: lister{dir: &q.dir},
-			backlog: backlog{order: q.order}, marker: marker{client: q.client, dir: q.marks(), patient: true}}
-		defer c.marker.forget()
-		defer c.list.stop()
+		c := &itemConsumer{q: q, handle: handle, lister: itemLister{dir: &q.itemDirectory},
+			backlog: itemBacklog{order: q.order},
+			writer:  markedWriter{client: q.client, markDir: q.marksPath(), untilSessionEnds: true}}
+		defer c.writer.forgetMark()
+		defer c.lister.stop()
 		err = c.run(ctx)
 	}
-	return wrap(q.path, "consume", err)
+	return wrapError(q.path, "consume", err)
 }
 
-// consumer is a call of Consume.
-type consumer struct {
-	q        *Queue
-	handle   Handler
-	list     lister
-	backlog  backlog
-	marker   marker // at most once
-	failures int    // in a row
-	again    bool   // list again, though no change was reported
-	stuck    string // the path of a lock that no consumer made and that was logged
+// itemConsumer is a call of Consume.
+type itemConsumer struct {
+	q             *Queue
+	handle        Handler
+	lister        itemLister
+	backlog       itemBacklog
+	writer        markedWriter // at most once
+	failuresInRow int
+	listAgain     bool   // list again, though no change was reported
+	loggedLock    string // the path of a lock that no consumer made and that was logged
 }
 
-func (c *consumer) run(ctx context.Context) error {
+func (c *itemConsumer) run(ctx context.Context) error {
 	for {
-		if err := c.look(ctx); err != nil {
+		if err := c.listItems(ctx); err != nil {
 			return err
 		}
-		if err := c.work(ctx); err != nil {
+		if err := c.processBacklog(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// look lists the queue and the locks.
-func (c *consumer) look(ctx context.Context) error {
-	c.again = false
-	names, err := c.list.names(ctx)
+// listItems lists the queue and the locks.
+func (c *itemConsumer) listItems(ctx context.Context) error {
+	c.listAgain = false
+	names, err := c.lister.listAndWatch(ctx)
 	if err != nil {
 		return err
 	}
@@ -88,15 +89,15 @@ func (c *consumer) look(ctx context.Context) error {
 			return line.Unless(err, framework.ErrNoNode)
 		})
 	}
-	c.backlog.list(names, locks)
+	c.backlog.replaceItems(names, locks)
 	return err
 }
 
-// work works off the list, and waits, until the queue has to be listed again.
-func (c *consumer) work(ctx context.Context) error {
+// processBacklog works off the list, and waits, until the queue has to be listed again.
+func (c *itemConsumer) processBacklog(ctx context.Context) error {
 	for changed := false; ; {
-		changed = changed || c.list.changed()
-		if c.again || changed && c.backlog.outdated() {
+		changed = changed || c.lister.hasChanged()
+		if c.listAgain || changed && c.backlog.isOutdated() {
 			return nil
 		}
 		name, wait := c.backlog.next(time.Now(), rand.IntN)
@@ -104,43 +105,43 @@ func (c *consumer) work(ctx context.Context) error {
 			return nil
 		}
 		if name == "" {
-			return c.await(ctx, wait)
+			return c.awaitChange(ctx, wait)
 		}
 		if ctx.Err() != nil {
 			return c.q.client.Left(ctx, nil)
 		}
-		if err := c.one(ctx, name); err != nil {
+		if err := c.processItem(ctx, name); err != nil {
 			return err
 		}
 	}
 }
 
-// await waits for a change. If other consumers have locked all items left, it also watches one of these locks: when
-// that consumer dies, the queue's node does not change.
-func (c *consumer) await(ctx context.Context, d time.Duration) error {
-	if c.backlog.busy == "" {
-		return c.list.await(ctx, d, nil)
+// awaitChange waits for a change. If other consumers have locked all items left, it also watches one of these locks:
+// when that consumer dies, the queue's node does not change.
+func (c *itemConsumer) awaitChange(ctx context.Context, d time.Duration) error {
+	if c.backlog.firstLocked == "" {
+		return c.lister.awaitEvent(ctx, d, nil)
 	}
-	path := zkpath.Join(c.q.lockPath, c.backlog.busy)
+	path := zkpath.Join(c.q.lockPath, c.backlog.firstLocked)
 	stat, watch, err := c.q.client.CheckExists().WithWatch().ForPath(ctx, path)
 	if errors.Is(err, framework.ErrNoAuth) { // the lock exists, but this client may not read it
-		return c.list.await(ctx, d, nil)
+		return c.lister.awaitEvent(ctx, d, nil)
 	}
 	defer watch.Stop()
 	if err != nil || stat == nil {
-		return c.transient(ctx, err)
+		return c.pauseIfTransient(ctx, err)
 	}
-	if stat.EphemeralOwner == 0 && c.stuck != path {
-		c.stuck = path
+	if stat.EphemeralOwner == 0 && c.loggedLock != path {
+		c.loggedLock = path
 		c.q.client.Logger().Warn("the lock of an item is no ephemeral node, so no consumer has it, and the item is not "+
 			"handled: delete the lock", "path", path)
 	}
-	return c.list.await(ctx, d, watch.C)
+	return c.lister.awaitEvent(ctx, d, watch.C)
 }
 
-// transient pauses after an error of the connection, which does not end Consume, and returns nil; it returns other
-// errors.
-func (c *consumer) transient(ctx context.Context, err error) error {
+// pauseIfTransient pauses after an error of the connection, which does not end Consume, and returns nil; it returns
+// other errors.
+func (c *itemConsumer) pauseIfTransient(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -149,50 +150,50 @@ func (c *consumer) transient(ctx context.Context, err error) error {
 	case !line.Transient(c.q.client)(err) && !line.PlaceLost(err) && !errors.Is(err, framework.ErrNotReadOnly):
 		return err
 	}
-	if over := c.q.client.Err(); over != nil {
-		return over
+	if closed := c.q.client.Err(); closed != nil {
+		return closed
 	}
-	c.again = true
-	c.failures++
-	return line.Backoff(ctx, c.q.client, c.failures)
+	c.listAgain = true
+	c.failuresInRow++
+	return line.Backoff(ctx, c.q.client, c.failuresInRow)
 }
 
-// one handles an item, if no other consumer is faster.
-func (c *consumer) one(ctx context.Context, name string) error {
+// processItem handles an item, if no other consumer is faster.
+func (c *itemConsumer) processItem(ctx context.Context, name string) error {
 	handle := c.atMostOnce
 	if c.q.lockPath != "" {
 		handle = c.atLeastOnce
 	}
 	err := handle(ctx, name)
 	switch {
-	case gone(err):
-		c.backlog.lost()
+	case isUnavailable(err):
+		c.backlog.recordLoss()
 		return nil
 	case err == nil:
-		c.backlog.won()
+		c.backlog.recordWin()
 	}
-	return c.transient(ctx, err)
+	return c.pauseIfTransient(ctx, err)
 }
 
 // atMostOnce takes an item off the queue, and then handles it.
-func (c *consumer) atMostOnce(ctx context.Context, name string) error {
+func (c *itemConsumer) atMostOnce(ctx context.Context, name string) error {
 	var stat framework.Stat
-	data, err := c.q.client.GetData().Undecompressed().StoringStatIn(&stat).ForPath(ctx, c.q.item(name))
-	items, err := c.q.decoded(name, data, err)
-	deletion := c.q.deletion(name, stat.Version)
-	switch fate, unreadable := c.unreadable(name, data, err); {
+	data, err := c.q.client.GetData().Undecompressed().StoringStatIn(&stat).ForPath(ctx, c.q.itemPath(name))
+	items, err := c.q.decodeNode(name, data, err)
+	deletion := c.q.deleteOperation(name, stat.Version)
+	switch fate, unreadable := c.reportUnreadable(name, data, err); {
 	case unreadable && fate == Delete:
-		return c.marker.write(ctx, deletion)
+		return c.writer.writeOnce(ctx, deletion)
 	case unreadable:
 		return nil
 	case err != nil:
 		return err
 	}
-	err = c.marker.write(ctx, deletion)
-	mine, perhaps := took(err)
-	if perhaps {
-		c.failed(name, data, err)
-		if c.again = true; ctx.Err() == nil && c.q.client.Err() == nil {
+	err = c.writer.writeOnce(ctx, deletion)
+	mine, unknown := takeOutcome(err)
+	if unknown {
+		c.reportFailure(name, data, err)
+		if c.listAgain = true; ctx.Err() == nil && c.q.client.Err() == nil {
 			return nil
 		}
 	}
@@ -201,136 +202,136 @@ func (c *consumer) atMostOnce(ctx context.Context, name string) error {
 	}
 	for _, item := range items {
 		if err := c.handle(ctx, item); err != nil {
-			c.failed(name, data, err)
-			c.pause(ctx)
+			c.reportFailure(name, data, err)
+			c.pauseAfterFailure(ctx)
 			continue
 		}
-		c.failures = 0
+		c.failuresInRow = 0
 	}
 	return nil
 }
 
-// took reports, from the result of the consumer's delete, whether the item is its own, and otherwise whether the
+// takeOutcome reports, from the result of the consumer's delete, whether the item is its own, and otherwise whether the
 // delete may have taken it off the queue.
-func took(err error) (mine, perhaps bool) {
+func takeOutcome(err error) (mine, unknown bool) {
 	return err == nil, errors.Is(err, framework.ErrOutcomeUnknown)
 }
 
 // atLeastOnce locks an item, handles it, and then takes it off the queue.
-func (c *consumer) atLeastOnce(ctx context.Context, name string) error {
-	lock, data, err := c.q.claim(ctx, name)
+func (c *itemConsumer) atLeastOnce(ctx context.Context, name string) error {
+	lock, data, err := c.q.lockAndRead(ctx, name)
 	if lock == nil {
 		if errors.Is(err, framework.ErrNodeExists) {
-			c.backlog.taken(name)
+			c.backlog.recordLocked(name)
 		}
 		return err
 	}
-	ended := false
+	returned := false
 	defer func() {
-		if !ended { // a handler, or a hook, has panicked or ended the goroutine, and the process may end with it
-			lock.giveBackSoon()
+		if !returned { // a handler, or a hook, has panicked or ended the goroutine, and the process may end with it
+			lock.releaseAndWait()
 		}
 	}()
-	err = c.locked(ctx, lock, name, data, err)
-	ended = true
+	err = c.handleLocked(ctx, lock, name, data, err)
+	returned = true
 	return err
 }
 
-// locked handles an item that is locked, and was read with an error or none.
-func (c *consumer) locked(ctx context.Context, lock *claim, name string, data []byte, err error) error {
-	items, err := c.q.decoded(name, data, err)
-	fate, unreadable := c.unreadable(name, data, err)
+// handleLocked handles an item that is locked, and was read with an error or none.
+func (c *itemConsumer) handleLocked(ctx context.Context, lock *itemLock, name string, data []byte, err error) error {
+	items, err := c.q.decodeNode(name, data, err)
+	fate, unreadable := c.reportUnreadable(name, data, err)
 	if err != nil && !unreadable {
-		lock.giveBack(err)
+		lock.releaseAfter(err)
 		return err
 	}
 	if !unreadable {
-		if err := lock.hold(ctx); err != nil {
-			lock.abandon()
+		if err := lock.startHold(ctx); err != nil {
+			lock.releaseLock()
 			return err
 		}
-		if err = c.under(ctx, lock, items); err == nil {
-			fate, c.failures = Delete, 0
+		if err = c.callHandler(ctx, lock, items); err == nil {
+			fate, c.failuresInRow = Delete, 0
 		}
-		switch lost := line.Lost(lock.held); {
+		switch lost := line.Lost(lock.hold); {
 		case lost != nil:
 			c.q.client.Logger().Warn("the lock of an item was lost while it was handled: it is handled again",
-				"path", c.q.item(name), "err", lost)
-			lock.abandon()
+				"path", c.q.itemPath(name), "err", lost)
+			lock.releaseLock()
 			return lost
 		case err != nil && ctx.Err() != nil:
-			lock.abandon()
+			lock.releaseLock()
 			return err
 		case err != nil:
-			fate = c.failed(name, data, err)
+			fate = c.reportFailure(name, data, err)
 		}
 	}
 	switch {
 	case fate == Skip:
-		c.backlog.leave(name)
-		lock.abandon()
+		c.backlog.excludeItem(name)
+		lock.releaseLock()
 	case fate == Requeue:
-		if err := c.q.inOrder(ctx); err != nil {
-			lock.abandon()
+		if err := c.q.ensureOrder(ctx); err != nil {
+			lock.releaseLock()
 			return err
 		}
-		if err := lock.finish(ctx, c.q.replacement(name, data)); err != nil {
+		if err := lock.finishItem(ctx, c.q.replaceOperations(name, data)); err != nil {
 			return err
 		}
 	default:
-		if err := lock.finish(ctx, c.q.deletion(name, -1)); err != nil {
+		if err := lock.finishItem(ctx, c.q.deleteOperation(name, -1)); err != nil {
 			return err
 		}
 	}
 	if err != nil {
-		return c.pause(ctx)
+		return c.pauseAfterFailure(ctx)
 	}
 	return nil
 }
 
-// under handles the items of a node under its lock.
-func (c *consumer) under(ctx context.Context, lock *claim, items [][]byte) error {
-	work, stop := line.WorkContext(ctx, lock.held.Context())
+// callHandler handles the items of a node under its lock.
+func (c *itemConsumer) callHandler(ctx context.Context, lock *itemLock, items [][]byte) error {
+	workContext, stop := line.WorkContext(ctx, lock.hold.Context())
 	defer stop()
 	for _, item := range items {
-		if err := c.handle(work, item); err != nil {
+		if err := c.handle(workContext, item); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pause is the pause after failures in a row.
-func (c *consumer) pause(ctx context.Context) error {
-	c.failures++
-	return line.Backoff(ctx, c.q.client, c.failures)
+// pauseAfterFailure is the pause after failures in a row.
+func (c *itemConsumer) pauseAfterFailure(ctx context.Context) error {
+	c.failuresInRow++
+	return line.Backoff(ctx, c.q.client, c.failuresInRow)
 }
 
-// decoded decodes the data of an item's read.
-func (q *Queue) decoded(name string, data []byte, err error) ([][]byte, error) {
-	if data, err = q.unpacked(name, data, err); err != nil {
+// decodeNode decodes the data of an item's read.
+func (q *Queue) decodeNode(name string, data []byte, err error) ([][]byte, error) {
+	if data, err = q.unpackItem(name, data, err); err != nil {
 		return nil, err
 	}
-	return decode(data)
+	return decodeItems(data)
 }
 
-// unreadable reports whether an error concerns one item, not the queue, and returns the item's fate.
-func (c *consumer) unreadable(name string, data []byte, err error) (fate Fate, unreadable bool) {
+// reportUnreadable reports whether an error concerns one item, not the queue, and returns the item's fate.
+func (c *itemConsumer) reportUnreadable(name string, data []byte, err error) (fate Fate, unreadable bool) {
 	if !errors.Is(err, ErrUnreadable) && !errors.Is(err, framework.ErrNoAuth) {
 		return 0, false
 	}
-	if fate = c.failed(name, data, err); fate != Delete {
+	if fate = c.reportFailure(name, data, err); fate != Delete {
 		fate = Skip
-		c.backlog.leave(name)
+		c.backlog.excludeItem(name)
 	}
 	return fate, true
 }
 
-// failed returns the fate of an item, from OnFailure if it was given.
-func (c *consumer) failed(name string, data []byte, err error) Fate {
-	failure := &ItemError{c.q.item(name), data, err}
-	if c.q.failure != nil {
-		return c.q.failure(failure)
+// reportFailure returns the fate of an item, from OnFailure if it was given.
+func (c *itemConsumer) reportFailure(name string, data []byte, err error) Fate {
+	failure := &ItemError{c.q.itemPath(name), data, err}
+	if c.q.onFailure != nil {
+		return c.q.onFailure(failure)
 	}
 	c.q.client.Logger().Warn("an item of a queue was not handled", "path", failure.Path, "err", err)
 	return Requeue

@@ -10,8 +10,9 @@ import (
 	"github.com/go-curator/curator/recipes/internal/mark"
 )
 
-// The model of an item with a lock path: two consumers, which lock it, handle it, and take it off together with its lock.
-// It calls entered, claim.made, finished, drops, mark.Meaning and after; it plays the requests, the servers and sessions.
+// The model of an item with a lock path: two consumers, which lock it, handle it, and take it off together with its
+// lock. It calls afterLockCreate, itemLock.hasOwnGUID, afterLockDelete, mayDeleteUnread, mark.Meaning and
+// afterWriteAttempt; it plays the requests, the servers and sessions.
 //
 // Bounds: one item, connections that end with a request under way (which is executed, or not, or later, until the client
 // is connected again), sessions that end, consumers that leave (their context ends, so that what they have is given
@@ -79,8 +80,8 @@ func (s *lockState) mine(i int) bool {
 	if s.lock.who == 0 {
 		return false
 	}
-	c := claim{guid: guids[i][s.c[i].guid+2*s.c[i].session]}
-	return c.made([]byte(guids[s.lock.who-1][s.lock.guid+2*s.lock.session]))
+	c := itemLock{guid: guids[i][s.c[i].guid+2*s.c[i].session]}
+	return c.hasOwnGUID([]byte(guids[s.lock.who-1][s.lock.guid+2*s.lock.session]))
 }
 
 // unlock deletes the lock for consumer i.
@@ -134,12 +135,12 @@ func (s *lockState) answered(i int, err error) {
 	lost := errors.Is(err, framework.ErrConnectionLoss)
 	switch c.phase {
 	case claims:
-		var then entry
-		c.doubt, then = entered(err, c.doubt)
+		var then lockCreateStep
+		c.doubt, then = afterLockCreate(err, c.doubt)
 		switch {
-		case then == locked:
+		case then == lockCreated:
 			s.got(i)
-		case then == asks:
+		case then == readLockOwner:
 			c.phase = asksWhose
 		case lost:
 			c.phase = mayHave
@@ -151,7 +152,7 @@ func (s *lockState) answered(i int, err error) {
 			c.phase, c.later = removes, looksFor
 		}
 	case finishes:
-		c.doubt, err = finished(err, c.doubt)
+		c.doubt, err = afterLockDelete(err, c.doubt)
 		switch {
 		case err == nil:
 			s.idle(i)
@@ -163,13 +164,13 @@ func (s *lockState) answered(i int, err error) {
 			s.giveBack(i, err)
 		}
 	case deletes:
-		var then verdict
+		var then nextWriteStep
 		m := mark.Mark{}
-		c.doubt, then, err = after(m.Meaning(err, c.doubt), err, c.doubt, false)
+		c.doubt, then, err = afterWriteAttempt(m.Meaning(err, c.doubt), err, c.doubt, false)
 		switch {
 		case lost:
 			c.phase = mayDelete
-		case then == written, gone(err):
+		case then == writeExecuted, isUnavailable(err):
 			s.idle(i)
 		default:
 			s.fault = "a lock is not deleted: " + err.Error()
@@ -193,7 +194,7 @@ func (s *lockState) got(i int) {
 func (s *lockState) giveBack(i int, err error) {
 	c := &s.c[i]
 	c.doubt, c.ahead = false, 0
-	if c.phase = removes; drops(err) {
+	if c.phase = removes; mayDeleteUnread(err) {
 		c.phase = deletesAny
 	}
 }

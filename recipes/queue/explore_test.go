@@ -11,9 +11,9 @@ import (
 	"github.com/go-curator/curator/recipes/internal/mark"
 )
 
-// The model of a queue without a lock path: a producer puts items, and two consumers take them off, each with a mark. It
-// calls mark.Meaning, after, outcome and took; it plays the requests, the servers, sessions, and an administrator who
-// deletes marks.
+// The model of a queue without a lock path: a producer puts items, and two consumers take them off, each with a mark.
+// It calls mark.Meaning, afterWriteAttempt, finalError and takeOutcome; it plays the requests, the servers, sessions,
+// and an administrator who deletes marks.
 //
 // Bounds: items, connections that end with a write under way (which is executed, or not, or later, until the client is
 // connected again), sessions that end, marks that are deleted, puts that are given up, and consumers that die. One of
@@ -135,13 +135,13 @@ func (s *onceState) try(i int) {
 func (s *onceState) answered(i int, err error) {
 	c := &s.c[i]
 	m := mark.Mark{None: c.none}
-	var then verdict
-	c.doubt, then, err = after(m.Meaning(err, c.doubt), err, c.doubt, c.none)
+	var then nextWriteStep
+	c.doubt, then, err = afterWriteAttempt(m.Meaning(err, c.doubt), err, c.doubt, c.none)
 	switch {
-	case then == written:
+	case then == writeExecuted:
 		c.ahead = 0
 		s.ends(i, nil)
-	case then == remarked:
+	case then == replacesMark:
 		c.made, c.marked = false, false
 		c.phase = trying
 	case errors.Is(err, framework.ErrConnectionLoss):
@@ -155,7 +155,7 @@ func (s *onceState) answered(i int, err error) {
 func (s *onceState) ends(i int, err error) {
 	c := &s.c[i]
 	it := &s.items[c.item]
-	err = outcome(err, c.doubt)
+	err = finalError(err, c.doubt)
 	if c.doubt {
 		c.made, c.marked = false, false // forgotten
 	}
@@ -170,7 +170,7 @@ func (s *onceState) ends(i int, err error) {
 	}
 	if i == producer {
 		s.next++
-	} else if mine, perhaps := took(err); mine {
+	} else if mine, perhaps := takeOutcome(err); mine {
 		if it.handled++; it.handled > 1 {
 			s.fault = "an item is handled twice"
 		}

@@ -8,13 +8,13 @@ import (
 // The data of an item's node, as Curator's ItemSerializer writes them: a version, then each item as an
 // opcode, its length and its bytes, then another opcode. All numbers are big-endian.
 const (
-	version = 0x00010001
-	opItem  = 0x01
-	opEnd   = 0x02
+	layoutVersion = 0x00010001
+	opItem        = 0x01
+	opEnd         = 0x02
 )
 
-func encode(items [][]byte) []byte {
-	data := binary.BigEndian.AppendUint32(nil, version)
+func encodeItems(items [][]byte) []byte {
+	data := binary.BigEndian.AppendUint32(nil, layoutVersion)
 	for _, item := range items {
 		data = append(data, opItem)
 		data = binary.BigEndian.AppendUint32(data, uint32(len(item)))
@@ -23,12 +23,12 @@ func encode(items [][]byte) []byte {
 	return append(data, opEnd)
 }
 
-// decode returns the items of a node; they are parts of data. Like Curator it ignores bytes after the end.
-func decode(data []byte) (items [][]byte, _ error) {
+// decodeItems returns the items of a node; they are parts of data. Like Curator it ignores bytes after the end.
+func decodeItems(data []byte) (items [][]byte, _ error) {
 	if len(data) < 4 {
 		return nil, fmt.Errorf("%w: %d bytes", ErrUnreadable, len(data))
 	}
-	if v := binary.BigEndian.Uint32(data); v != version {
+	if v := binary.BigEndian.Uint32(data); v != layoutVersion {
 		return nil, fmt.Errorf("%w: version %#x", ErrUnreadable, v)
 	}
 	for data = data[4:]; ; {

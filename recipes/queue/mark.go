@@ -13,47 +13,47 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// marker writes exactly once, with a [mark.Mark] that shows whether a write was executed. Items cannot show it
+// markedWriter writes exactly once, with a [mark.Mark] that shows whether a write was executed. Items cannot show it
 // themselves: their names and data are Curator's, and a consumer may have taken an item away before its producer
 // looks for it. One goroutine at a time.
-type marker struct {
-	client  *framework.Client
-	dir     string
-	patient bool // retries for as long as the session lasts, not only as the retry policy allows
+type markedWriter struct {
+	client           *framework.Client
+	markDir          string
+	untilSessionEnds bool // retries for as long as the session lasts, not only as the retry policy allows
 
 	mark *mark.Mark // nil: there is none yet
 }
 
-// ops builds operations with a session's TransactionOps.
-type ops func(framework.TransactionOps) []framework.TransactionOp
+// operationBuilder builds operations with a session's TransactionOps.
+type operationBuilder func(framework.TransactionOps) []framework.TransactionOp
 
-// write executes all of the operations or none, exactly once. A TransactionError that does not match
-// ErrOutcomeUnknown is a refusal by the servers, with indexes that do not count the marker. An error that matches
+// writeOnce executes all of the operations or none, exactly once. A TransactionError that does not match
+// ErrOutcomeUnknown is a refusal by the servers, with indexes that do not count the mark. An error that matches
 // ErrOutcomeUnknown means that the outcome can no longer be found out: the retry policy, ctx or the session ended
 // first.
-func (m *marker) write(ctx context.Context, what ops) error {
-	w := marked{marker: m, ops: what}
-	ended := false
+func (m *markedWriter) writeOnce(ctx context.Context, build operationBuilder) error {
+	w := markedWrite{markedWriter: m, build: build}
+	returned := false
 	defer func() {
-		if w.doubt || !ended { // a hook may have ended the goroutine
-			m.forget() // the mark may have been changed
+		if w.mayBeExecuted || !returned { // a hook may have ended the goroutine
+			m.forgetMark() // the mark may have been changed
 		}
 	}()
 	var err error
-	if m.patient {
-		err = line.Outlast(ctx, m.client, line.RefusedCredentials, w.try)
+	if m.untilSessionEnds {
+		err = line.Outlast(ctx, m.client, line.RefusedCredentials, w.attemptWrite)
 	} else {
-		err = m.client.Retry(ctx, w.try, retry.WithRetryable(line.Transient(m.client)))
+		err = m.client.Retry(ctx, w.attemptWrite, retry.WithRetryable(line.Transient(m.client)))
 	}
-	ended = true
-	return outcome(err, w.doubt)
+	returned = true
+	return finalError(err, w.mayBeExecuted)
 }
 
-// outcome returns the error of a write whose last try ended with err. doubt means that a try may have been executed;
-// otherwise none was sent, or each was refused.
-func outcome(err error, doubt bool) error {
+// finalError returns the error of a write whose last try ended with err. unknown means that a try may have been
+// executed; otherwise none was sent, or each was refused.
+func finalError(err error, unknown bool) error {
 	switch {
-	case !doubt:
+	case !unknown:
 		return mark.NotSent(err)
 	case err != nil && !errors.Is(err, framework.ErrOutcomeUnknown):
 		return fmt.Errorf("%w; an earlier try: %w", err, framework.ErrOutcomeUnknown)
@@ -61,26 +61,26 @@ func outcome(err error, doubt bool) error {
 	return err
 }
 
-// marked is one write.
-type marked struct {
-	*marker
-	ops   ops
-	doubt bool // a try may have been executed
+// markedWrite is one write.
+type markedWrite struct {
+	*markedWriter
+	build         operationBuilder
+	mayBeExecuted bool // a try may have been executed
 }
 
-func (w *marked) try(ctx context.Context) error {
+func (w *markedWrite) attemptWrite(ctx context.Context) error {
 	session, err := w.client.SessionSoon(ctx)
 	if err != nil {
 		return retry.Permanent(err) // SessionSoon has applied the retry policy
 	}
 	if !w.mark.Serves(session) {
-		if w.doubt {
+		if w.mayBeExecuted {
 			return errUndecided
 		}
-		w.begin(session)
+		w.replaceMark(session)
 	}
-	for range 5 { // another client may delete the marks that try makes
-		again, failed := w.send(ctx)
+	for range 5 { // another client may delete the marks that attemptWrite makes
+		again, failed := w.sendTransaction(ctx)
 		if err = failed; !again {
 			break
 		}
@@ -88,71 +88,71 @@ func (w *marked) try(ctx context.Context) error {
 	return err
 }
 
-// send sends the transaction. again means that it was not executed and has to be sent in another form.
-func (w *marked) send(ctx context.Context) (again bool, _ error) {
+// sendTransaction sends the transaction. again means that it was not executed and has to be sent in another form.
+func (w *markedWrite) sendTransaction(ctx context.Context) (again bool, _ error) {
 	m := w.mark
 	if !m.Made && !m.None {
-		if err := w.make(ctx); err != nil {
+		if err := w.createMark(ctx); err != nil {
 			return false, err
 		}
 	}
 	view := m.Session.Client()
-	_, err := line.Result(view.TransactionInBackground(ctx, m.Write(w.ops(view.TransactionOp())...)...))
-	var then verdict
-	w.doubt, then, err = after(m.Meaning(err, w.doubt), err, w.doubt, m.None)
-	switch then {
-	case written:
+	_, err := line.Result(view.TransactionInBackground(ctx, m.Write(w.build(view.TransactionOp())...)...))
+	var step nextWriteStep
+	w.mayBeExecuted, step, err = afterWriteAttempt(m.Meaning(err, w.mayBeExecuted), err, w.mayBeExecuted, m.None)
+	switch step {
+	case writeExecuted:
 		m.Written()
-	case remarked:
-		w.begin(m.Session)
-	case unmarked:
+	case replacesMark:
+		w.replaceMark(m.Session)
+	case omitsMark:
 		m.None = true
 	}
-	return then == remarked || then == unmarked, err
+	return step == replacesMark || step == omitsMark, err
 }
 
-// verdict is the next step after a try.
-type verdict int8
+// nextWriteStep is the next step after a try.
+type nextWriteStep int8
 
 const (
-	written  verdict = iota // the write was executed
-	ends                    // the try ends with an error
-	remarked                // it was not executed, and is sent with another mark
-	unmarked                // it was not executed, and is sent without a mark
+	writeExecuted nextWriteStep = iota // the write was executed
+	attemptEnds                        // the try ends with an error
+	replacesMark                       // it was not executed, and is sent with another mark
+	omitsMark                          // it was not executed, and is sent without a mark
 )
 
-// after returns whether the write may have been executed after a try, the next step, and the error. none means that
-// the server accepts no mark.
-func after(answer mark.Answer, err error, doubt, none bool) (bool, verdict, error) {
+// afterWriteAttempt returns whether the write may have been executed after a try, the next step, and the error. noMark
+// means that the server accepts no mark.
+func afterWriteAttempt(answer mark.Answer, err error, unknown, noMark bool) (bool, nextWriteStep, error) {
 	switch {
 	case answer == mark.Done:
-		return false, written, nil
+		return false, writeExecuted, nil
 	case answer == mark.Open:
-		doubt = doubt || errors.Is(err, framework.ErrOutcomeUnknown)
-		if doubt && none {
+		unknown = unknown || errors.Is(err, framework.ErrOutcomeUnknown)
+		if unknown && noMark {
 			err = errUndecidable
 		}
-		return doubt, ends, err
+		return unknown, attemptEnds, err
 	case answer == mark.Refused:
-		return false, ends, err
-	case doubt:
-		return true, ends, errUndecided // another client has deleted the mark
+		return false, attemptEnds, err
+	case unknown:
+		return true, attemptEnds, errUndecided // another client has deleted the mark
 	case answer == mark.Gone:
-		return false, remarked, err // another client has changed or deleted it
+		return false, replacesMark, err // another client has changed or deleted it
 	case !errors.Is(err, framework.ErrNoAuth):
-		return false, ends, err
+		return false, attemptEnds, err
 	}
-	return false, unmarked, err
+	return false, omitsMark, err
 }
 
-// make makes the mark.
-func (w *marked) make(ctx context.Context) (err error) {
+// createMark makes the mark.
+func (w *markedWrite) createMark(ctx context.Context) (err error) {
 	m := w.mark
 	for range 3 { // the directory may be deleted, also by the server when it is unused
 		_, err = line.Result(m.Create().InBackground().ForPath(ctx, m.Path, []byte{}))
 		if errors.Is(err, framework.ErrNoNode) {
 			_, err = line.Result(m.Session.Client().Create().CreatingParentContainersIfNeeded().
-				WithMode(framework.Container).Uncompressed().InBackground().ForPath(ctx, w.dir, []byte{}))
+				WithMode(framework.Container).Uncompressed().InBackground().ForPath(ctx, w.markDir, []byte{}))
 			if line.Unless(err, framework.ErrNodeExists) == nil {
 				continue
 			}
@@ -168,103 +168,104 @@ func (w *marked) make(ctx context.Context) (err error) {
 	return err
 }
 
-// begin starts a new mark for the next write.
-func (m *marker) begin(session *framework.Session) {
-	m.forget()
-	m.mark = mark.New(session, m.dir)
+// replaceMark starts a new mark for the next write.
+func (m *markedWriter) replaceMark(session *framework.Session) {
+	m.forgetMark()
+	m.mark = mark.New(session, m.markDir)
 }
 
-// forget deletes the mark in the background.
-func (m *marker) forget() {
+// forgetMark deletes the mark in the background.
+func (m *markedWriter) forgetMark() {
 	m.mark.Forget()
 	m.mark = nil
 }
 
 const (
-	// lingering is the time that a producer's marker stays after its last write.
-	lingering = 10 * time.Second
-	// abreast is the number of a producer's writes in flight at a time, each with its own marker.
-	abreast = 8
+	// markIdleTime is the time that a producer's mark stays after its last write.
+	markIdleTime = 10 * time.Second
+	// writesInFlight is the number of a producer's writes in flight at a time, each with its own mark.
+	writesInFlight = 8
 )
 
-// pool holds a producer's markers.
-type pool struct {
-	client *framework.Client
-	dir    string
-	slots  chan struct{} // one per marker in use
+// writerPool holds a producer's writers.
+type writerPool struct {
+	client  *framework.Client
+	markDir string
+	slots   chan struct{} // one per writer in use
 
-	mu       sync.Mutex
-	free     []*marker // the most recently used at the end; guarded by mu
-	sweeping bool      // a goroutine removes unused markers; guarded by mu
+	mu          sync.Mutex
+	freeWriters []*markedWriter // the most recently used at the end; guarded by mu
+	sweeperRuns bool            // a goroutine removes unused writers; guarded by mu
 }
 
-func newPool(client *framework.Client, dir string) *pool {
-	return &pool{client: client, dir: dir, slots: make(chan struct{}, abreast)}
+func newWriterPool(client *framework.Client, dir string) *writerPool {
+	return &writerPool{client: client, markDir: dir, slots: make(chan struct{}, writesInFlight)}
 }
 
-// write is [marker.write] with one of the markers.
-func (p *pool) write(ctx context.Context, what ops) error {
+// writeOnce is [markedWriter.writeOnce] with one of the writers.
+func (p *writerPool) writeOnce(ctx context.Context, build operationBuilder) error {
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
 	case <-ctx.Done():
 		return p.client.Left(ctx, nil)
 	}
-	m := p.take()
-	defer p.giveBack(m)
-	return m.write(ctx, what)
+	m := p.takeWriter()
+	defer p.returnWriter(m)
+	return m.writeOnce(ctx, build)
 }
 
-func (p *pool) take() *marker {
+func (p *writerPool) takeWriter() *markedWriter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if n := len(p.free); n > 0 {
-		m := p.free[n-1]
-		p.free = p.free[:n-1]
+	if n := len(p.freeWriters); n > 0 {
+		m := p.freeWriters[n-1]
+		p.freeWriters = p.freeWriters[:n-1]
 		return m
 	}
-	return &marker{client: p.client, dir: p.dir}
+	return &markedWriter{client: p.client, markDir: p.markDir}
 }
 
-func (p *pool) giveBack(m *marker) {
+func (p *writerPool) returnWriter(m *markedWriter) {
 	if m.mark == nil {
 		return
 	}
 	m.mark.Used = time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.free = append(p.free, m)
-	if !p.sweeping {
-		p.sweeping = true
-		p.client.Spawn(p.sweep)
+	p.freeWriters = append(p.freeWriters, m)
+	if !p.sweeperRuns {
+		p.sweeperRuns = true
+		p.client.Spawn(p.forgetUnused)
 	}
 }
 
-// sweep forgets unused markers, so that an idle producer leaves no nodes.
-func (p *pool) sweep(ctx context.Context) {
-	for wait := lingering; wait > 0; {
+// forgetUnused removes unused writers and their marks, so that an idle producer leaves no nodes.
+func (p *writerPool) forgetUnused(ctx context.Context) {
+	for wait := markIdleTime; wait > 0; {
 		p.client.Pause(ctx, wait)
 		if p.client.Err() != nil {
 			return // the marks go with the session
 		}
-		var old []*marker
-		old, wait = p.unused()
-		for _, m := range old {
-			m.forget()
+		var unused []*markedWriter
+		unused, wait = p.removeUnused()
+		for _, m := range unused {
+			m.forgetMark()
 		}
 	}
 }
 
-// unused removes and returns the markers that have lingered, and the time until the next one has; 0 if none is left.
-func (p *pool) unused() (old []*marker, wait time.Duration) {
+// removeUnused removes and returns the writers that were idle for markIdleTime, and the time until the next one was; 0
+// if none is left.
+func (p *writerPool) removeUnused() (unused []*markedWriter, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.free) > 0 {
-		if wait = lingering - time.Since(p.free[0].mark.Used); wait > 0 {
-			return old, wait
+	for len(p.freeWriters) > 0 {
+		if wait = markIdleTime - time.Since(p.freeWriters[0].mark.Used); wait > 0 {
+			return unused, wait
 		}
-		old, p.free = append(old, p.free[0]), p.free[1:]
+		unused, p.freeWriters = append(unused, p.freeWriters[0]), p.freeWriters[1:]
 	}
-	p.sweeping = false
-	return old, 0
+	p.sweeperRuns = false
+	return unused, 0
 }

@@ -16,35 +16,36 @@ import (
 // Items get their numbers from the queue's node, which begins at 0 when it is recreated. Items that were put back
 // under their old names, by a restore, have larger ones.
 
-// inOrder makes certain, once per session, that the next item gets a larger number than the existing items.
-func (d *dir) inOrder(ctx context.Context) error {
+// ensureOrder makes certain, once per session, that the next item gets a larger number than the existing items.
+func (d *itemDirectory) ensureOrder(ctx context.Context) error {
 	session, err := d.client.SessionSoon(ctx)
-	if err != nil || d.ordered.Load() == session.Epoch() {
+	if err != nil || d.orderedEpoch.Load() == session.Epoch() {
 		return err
 	}
 	now, err := d.client.CheckExists().ForPath(ctx, d.path)
 	if err == nil && now != nil && now.NumChildren > 0 {
-		err = d.catchUp(ctx)
+		err = d.raiseNumbers(ctx)
 	}
 	if err == nil || errors.Is(err, framework.ErrNoAuth) { // without READ it cannot find out
 		err = nil
-		d.ordered.Store(session.Epoch())
+		d.orderedEpoch.Store(session.Epoch())
 	}
 	return err
 }
 
-// atOnce is the number of numbers that one transaction uses up.
-const atOnce = 500
+// numbersPerTransaction is the number of numbers that one transaction uses up.
+const numbersPerTransaction = 500
 
-// catchUp uses up the missing numbers. A transaction whose reply was lost is sent again: skipped numbers do no harm.
-func (d *dir) catchUp(ctx context.Context) error {
+// raiseNumbers uses up the missing numbers. A transaction whose reply was lost is sent again: skipped numbers do no
+// harm.
+func (d *itemDirectory) raiseNumbers(ctx context.Context) error {
 	for {
 		var now framework.Stat
 		names, err := d.client.GetChildren().StoringStatIn(&now).ForPath(ctx, d.path)
 		if err != nil {
 			return line.Unless(err, framework.ErrNoNode)
 		}
-		missing := behind(names, now)
+		missing := missingNumbers(names, now)
 		if missing > math.MaxInt32 {
 			return fmt.Errorf("%w (of a queue, once its items are taken: they go with the node)", ErrSequenceExhausted)
 		}
@@ -53,8 +54,10 @@ func (d *dir) catchUp(ctx context.Context) error {
 		}
 		d.client.Logger().Info("the numbers of a queue's node have begun anew while items were there; using up those that "+
 			"were given out", "path", d.path, "numbers", missing)
-		for ; missing > 0; missing -= atOnce {
-			err := d.client.Retry(ctx, func(ctx context.Context) error { return d.useUp(ctx, min(missing, atOnce)) })
+		for ; missing > 0; missing -= numbersPerTransaction {
+			err := d.client.Retry(ctx, func(ctx context.Context) error {
+				return d.useUpNumbers(ctx, min(missing, numbersPerTransaction))
+			})
 			if err = line.Unless(err, framework.ErrNoNode); errors.Is(err, framework.ErrNoAuth) {
 				return fmt.Errorf("the numbers of the queue's node have begun anew, and an item put now would come before "+
 					"those that are there; to raise the numbers takes CREATE and DELETE: %w", err)
@@ -66,8 +69,8 @@ func (d *dir) catchUp(ctx context.Context) error {
 	}
 }
 
-// useUp uses up n numbers: each created node takes one, whatever its name.
-func (d *dir) useUp(ctx context.Context, n int64) error {
+// useUpNumbers uses up n numbers: each created node takes one, whatever its name.
+func (d *itemDirectory) useUpNumbers(ctx context.Context, n int64) error {
 	to, path := d.client.TransactionOp(), zkpath.Join(d.path, zkpath.NewGUID())
 	ops := make([]framework.TransactionOp, 0, 2*n)
 	for range n {
@@ -77,10 +80,10 @@ func (d *dir) useUp(ctx context.Context, n int64) error {
 	return err
 }
 
-// behind returns how many numbers have to be used up until the next is larger than every item's: math.MaxInt64 if
-// none is larger. A node's cversion is twice the number of children ever created, less the number of present ones,
+// missingNumbers returns how many numbers have to be used up until the next is larger than every item's: math.MaxInt64
+// if none is larger. A node's cversion is twice the number of children ever created, less the number of present ones,
 // and the next number is the number of children ever created.
-func behind(names []string, node framework.Stat) int64 {
+func missingNumbers(names []string, node framework.Stat) int64 {
 	next := (int64(uint32(node.Cversion)) + int64(node.NumChildren)) / 2
 	last := int64(-1)
 	for _, name := range names {

@@ -52,8 +52,8 @@ func ID(id string) PutOption { return func(p *placing) { p.order, p.id = ByID, i
 
 const itemPrefix = "queue-"
 
-// prefix returns the name of an item's node without the number.
-func (o Order) prefix(opts []PutOption) (string, error) {
+// namePrefix returns the name of an item's node without the number.
+func (o Order) namePrefix(opts []PutOption) (string, error) {
 	var p placing
 	for _, opt := range opts {
 		if opt == nil {
@@ -81,7 +81,7 @@ func (o Order) prefix(opts []PutOption) (string, error) {
 		}
 		return fmt.Sprintf("%s|%08X|", itemPrefix, epoch), nil
 	case ByID:
-		id := fixed(p.id)
+		id := escapeID(p.id)
 		if id == "" {
 			return "", fmt.Errorf("%w: a queue ordered by id needs one", framework.ErrBadArguments)
 		}
@@ -93,10 +93,10 @@ func (o Order) prefix(opts []PutOption) (string, error) {
 	return itemPrefix, nil
 }
 
-func fixed(id string) string { return strings.NewReplacer("/", "_", "|", "_").Replace(id) }
+func escapeID(id string) string { return strings.NewReplacer("/", "_", "|", "_").Replace(id) }
 
-// again returns the name without its number, for putting the item again.
-func again(name string) string {
+// withoutNumber returns the name without its number, for putting the item again.
+func withoutNumber(name string) string {
 	const digits = 10
 	n := len(name) - digits
 	if n < len(itemPrefix) || strings.Trim(name[n:], "0123456789") != "" {
@@ -108,12 +108,12 @@ func again(name string) string {
 	return name[:n]
 }
 
-// sort sorts items as Curator's consumers do: as strings, by time only, or without the id.
-func (o Order) sort(names []string) {
+// sortNames sorts items as Curator's consumers do: as strings, by time only, or without the id.
+func (o Order) sortNames(names []string) {
 	switch o {
 	case ByDelay:
 		slices.SortFunc(names, func(a, b string) int {
-			return cmp.Or(cmp.Compare(dueAt(a), dueAt(b)), strings.Compare(a, b))
+			return cmp.Or(cmp.Compare(dueMillis(a), dueMillis(b)), strings.Compare(a, b))
 		})
 	case ByID:
 		slices.SortStableFunc(names, func(a, b string) int {
@@ -126,9 +126,9 @@ func (o Order) sort(names []string) {
 	}
 }
 
-// dueAt returns the time at which an item is due, in milliseconds since 1970, from between the last two pipes of its
-// name. A name without a time is due immediately.
-func dueAt(name string) int64 {
+// dueMillis returns the time at which an item is due, in milliseconds since 1970, from between the last two pipes of
+// its name. A name without a time is due immediately.
+func dueMillis(name string) int64 {
 	second := strings.LastIndexByte(name, '|')
 	if second < 0 {
 		return 0

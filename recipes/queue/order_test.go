@@ -31,13 +31,13 @@ func TestPrefix(t *testing.T) {
 		{ByID, []PutOption{ID("a|b/c")}, "queue-|a_b_c|"},
 		{ByID, []PutOption{ID("ä")}, "queue-|ä|"},
 	} {
-		got, err := c.order.prefix(c.opts)
+		got, err := c.order.namePrefix(c.opts)
 		require.NoError(t, err)
 		require.Equal(t, c.want, got)
-		require.Equal(t, got, again(got+"0000000012"))
+		require.Equal(t, got, withoutNumber(got+"0000000012"))
 	}
 	for _, name := range []string{"queue-", "queue-12", "queue--2147483648", "queue-000000000x", ""} {
-		require.Equal(t, "queue-", again(name), name)
+		require.Equal(t, "queue-", withoutNumber(name), name)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestSort(t *testing.T) {
 		}
 		got := slices.Clone(want)
 		slices.Reverse(got)
-		c.order.sort(got)
+		c.order.sortNames(got)
 		require.Equal(t, want, got)
 	}
 }
@@ -69,44 +69,44 @@ func TestBacklog(t *testing.T) {
 	last := func(n int) int { return n - 1 }
 	now := time.UnixMilli(100)
 
-	b := backlog{order: FIFO}
-	b.list([]string{"queue-2", "foreign", "queue-1", "queue-3", "queue-4"}, []string{"queue-2", "queue-9"})
-	require.Equal(t, "queue-2", b.busy)
-	require.False(t, b.outdated())
+	b := itemBacklog{order: FIFO}
+	b.replaceItems([]string{"queue-2", "foreign", "queue-1", "queue-3", "queue-4"}, []string{"queue-2", "queue-9"})
+	require.Equal(t, "queue-2", b.firstLocked)
+	require.False(t, b.isOutdated())
 	name, _ := b.next(now, last)
 	require.Equal(t, "queue-1", name)
-	b.lost()
+	b.recordLoss()
 	name, _ = b.next(now, last)
 	require.Equal(t, "queue-4", name, "the second of those that are left")
-	b.won()
-	b.leave("queue-3")
-	b.list([]string{"queue-3", "queue-2"}, nil)
-	require.Empty(t, b.busy)
+	b.recordWin()
+	b.excludeItem("queue-3")
+	b.replaceItems([]string{"queue-3", "queue-2"}, nil)
+	require.Empty(t, b.firstLocked)
 	name, _ = b.next(now, first)
 	require.Equal(t, "queue-2", name)
 	name, wait := b.next(now, first)
 	require.Empty(t, name)
 	require.Zero(t, wait)
-	require.True(t, b.outdated())
-	b.list(nil, nil)
-	b.list([]string{"queue-3"}, nil)
+	require.True(t, b.isOutdated())
+	b.replaceItems(nil, nil)
+	b.replaceItems([]string{"queue-3"}, nil)
 	name, _ = b.next(now, first)
 	require.Equal(t, "queue-3", name, "it was gone, and is another one")
 
-	b = backlog{order: ByPriority}
+	b = itemBacklog{order: ByPriority}
 	var names []string
 	for i := range 300 {
 		names = append(names, fmt.Sprintf("queue-%03d", i))
 	}
-	b.list(names, nil)
+	b.replaceItems(names, nil)
 	for range 3 {
-		require.False(t, b.outdated(), "1 of 100")
+		require.False(t, b.isOutdated(), "1 of 100")
 		b.next(now, first)
 	}
-	require.True(t, b.outdated())
+	require.True(t, b.isOutdated())
 
-	b = backlog{order: ByDelay}
-	b.list([]string{"queue-|00000065|1", "queue-|00000064|2", "queue-|7FFFFFFFFFFFFFFF|3"}, nil)
+	b = itemBacklog{order: ByDelay}
+	b.replaceItems([]string{"queue-|00000065|1", "queue-|00000064|2", "queue-|7FFFFFFFFFFFFFFF|3"}, nil)
 	name, _ = b.next(now, first)
 	require.Equal(t, "queue-|00000064|2", name)
 	name, wait = b.next(now, first)
@@ -126,13 +126,13 @@ func TestDecode(t *testing.T) {
 		head + "\x01\x00\x00\x00\x00\x01\x00\x00\x00\x01c\x02":      {"", "c"},
 		head + "\x01\x00\x00\x00\x02ab\x02 and what comes after it": {"ab"},
 	} {
-		items, err := decode([]byte(data))
+		items, err := decodeItems([]byte(data))
 		require.NoError(t, err)
 		require.Equal(t, want, append([]string{}, texts(items)...))
 	}
 	for _, data := range []string{"", "\x00\x01\x00", "\x00\x01\x00\x02\x02", head, head + "\x03", head + "\x01\x00",
 		head + "\x01\x00\x00\x00\x03ab\x02", head + "\x01\xff\xff\xff\xffab\x02", head + "\x01\x00\x00\x00\x02ab"} {
-		_, err := decode([]byte(data))
+		_, err := decodeItems([]byte(data))
 		require.ErrorIs(t, err, ErrUnreadable, "%q", data)
 	}
 }
@@ -149,11 +149,11 @@ func FuzzItems(f *testing.F) {
 	f.Add([]byte("ab"), []byte{})
 	f.Add([]byte("\x00\x01\x00\x01\x01\x00\x00\x00\x02ab\x02"), []byte("c"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		if items, err := decode(a); err == nil {
-			data := encode(items)
+		if items, err := decodeItems(a); err == nil {
+			data := encodeItems(items)
 			require.True(t, bytes.HasPrefix(a, data))
 		}
-		items, err := decode(encode([][]byte{a, b}))
+		items, err := decodeItems(encodeItems([][]byte{a, b}))
 		require.NoError(t, err)
 		require.Equal(t, []string{string(a), string(b)}, texts(items))
 	})
@@ -166,9 +166,9 @@ func FuzzNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b, id string, millis int64) {
 		for order := range ByID + 1 {
 			names := []string{a, b, "queue-0000000001"}
-			order.sort(names)
-			backlog := backlog{order: order}
-			backlog.list(names, []string{a})
+			order.sortNames(names)
+			backlog := itemBacklog{order: order}
+			backlog.replaceItems(names, []string{a})
 			for range names {
 				if name, wait := backlog.next(time.UnixMilli(millis%(1<<50)), func(int) int { return 0 }); name != "" && name == a && a != b &&
 					a != "queue-0000000001" || wait < 0 || wait > time.Hour {
@@ -176,14 +176,14 @@ func FuzzNames(f *testing.F) {
 				}
 			}
 		}
-		if prefix, err := ByID.prefix([]PutOption{ID(id)}); err == nil {
+		if prefix, err := ByID.namePrefix([]PutOption{ID(id)}); err == nil {
 			got, rest := splitID(prefix + "0000000001")
-			require.Equal(t, fixed(id), got)
+			require.Equal(t, escapeID(id), got)
 			require.Equal(t, "queue-0000000001", rest)
 			require.NoError(t, zkpath.Validate("/"+prefix+"0000000001", false))
 		}
-		prefix, err := ByDelay.prefix([]PutOption{Due(time.UnixMilli(millis))})
+		prefix, err := ByDelay.namePrefix([]PutOption{Due(time.UnixMilli(millis))})
 		require.NoError(t, err)
-		require.Equal(t, max(millis, 0), dueAt(prefix+"0000000001"))
+		require.Equal(t, max(millis, 0), dueMillis(prefix+"0000000001"))
 	})
 }

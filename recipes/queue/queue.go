@@ -18,17 +18,17 @@ import (
 // Corresponds to Curator's DistributedQueue, DistributedPriorityQueue, DistributedDelayQueue and
 // DistributedIdQueue, and shares the queue with them: see [WithOrder].
 type Queue struct {
-	dir
-	order    Order
-	lockPath string // empty: at most once
-	bound    int    // 0: none
-	failure  func(*ItemError) Fate
+	itemDirectory
+	order     Order
+	lockPath  string // empty: at most once
+	bound     int    // 0: none
+	onFailure func(*ItemError) Fate
 }
 
 // New makes the queue at path; nothing is sent. If an argument is not valid every method returns an error. path must
 // not be the root, nor the root of a namespace: the marks are next to it.
 func New(client *framework.Client, path string, opts ...Option) *Queue {
-	q := &Queue{dir: newDir(client, path)}
+	q := &Queue{itemDirectory: newItemDirectory(client, path)}
 	if q.err == nil {
 		q.err = line.Configure(client, path, q, opts)
 	}
@@ -87,7 +87,7 @@ func OnFailure(f func(*ItemError) Fate) Option {
 		if f == nil {
 			return fmt.Errorf("%w OnFailure: the function is nil; leave the option out", framework.ErrInvalidOption)
 		}
-		q.failure = f
+		q.onFailure = f
 		return nil
 	}
 }
@@ -120,46 +120,46 @@ const (
 // empty queue's node and a list otherwise, and raises the numbers, which needs DELETE as well: by transactions that
 // make and delete nodes, 500 numbers each, while ctx allows.
 func (q *Queue) Put(ctx context.Context, item []byte, opts ...PutOption) error {
-	return wrap(q.path, "put", q.put(ctx, [][]byte{item}, opts))
+	return wrapError(q.path, "put", q.putItems(ctx, [][]byte{item}, opts))
 }
 
 // PutMany puts several items as one: they share a node, are there together or not at all, and one consumer
 // handles them, one after the other. Otherwise like Put; the limit of one MiB is for all together. Without
 // items it does nothing. Corresponds to Curator's putMulti.
 func (q *Queue) PutMany(ctx context.Context, items [][]byte, opts ...PutOption) error {
-	return wrap(q.path, "put many", q.put(ctx, items, opts))
+	return wrapError(q.path, "put many", q.putItems(ctx, items, opts))
 }
 
-func (q *Queue) put(ctx context.Context, items [][]byte, opts []PutOption) error {
-	if err := q.ready(ctx); err != nil || len(items) == 0 {
+func (q *Queue) putItems(ctx context.Context, items [][]byte, opts []PutOption) error {
+	if err := q.checkReady(ctx); err != nil || len(items) == 0 {
 		return err
 	}
-	prefix, err := q.order.prefix(opts)
+	prefix, err := q.order.namePrefix(opts)
 	if err != nil {
 		return err
 	}
 	if q.bound > 0 {
-		if err := q.room(ctx); err != nil {
+		if err := q.awaitRoom(ctx); err != nil {
 			return err
 		}
 	}
-	return q.add(ctx, prefix, encode(items))
+	return q.addItem(ctx, prefix, encodeItems(items))
 }
 
-// room waits until the queue is not full.
-func (q *Queue) room(ctx context.Context) error {
+// awaitRoom waits until the queue is not full.
+func (q *Queue) awaitRoom(ctx context.Context) error {
 	now, err := q.client.CheckExists().ForPath(ctx, q.path)
 	if err != nil || now == nil || int(now.NumChildren) < q.bound {
 		return err
 	}
-	list := lister{dir: &q.dir}
+	list := itemLister{dir: &q.itemDirectory}
 	defer list.stop()
 	for {
-		names, err := list.names(ctx)
+		names, err := list.listAndWatch(ctx)
 		if err != nil || len(names) < q.bound {
 			return err
 		}
-		if err := list.await(ctx, 0, nil); err != nil {
+		if err := list.awaitEvent(ctx, 0, nil); err != nil {
 			if ctx.Err() != nil {
 				return fmt.Errorf("%w: %w", err, ErrFull)
 			}
@@ -172,13 +172,13 @@ func (q *Queue) room(ctx context.Context) error {
 // a consumer handles right now are left. Without it the error matches ErrOutcomeUnknown if it cannot be known whether
 // one was taken off. Corresponds to Curator's remove.
 func (q *Queue) Remove(ctx context.Context, id string) (removed int, err error) {
-	if err = q.ready(ctx); err == nil {
-		removed, err = q.remove(ctx, fixed(id))
+	if err = q.checkReady(ctx); err == nil {
+		removed, err = q.removeByID(ctx, escapeID(id))
 	}
-	return removed, wrap(q.path, "remove", err)
+	return removed, wrapError(q.path, "remove", err)
 }
 
-func (q *Queue) remove(ctx context.Context, id string) (removed int, _ error) {
+func (q *Queue) removeByID(ctx context.Context, id string) (removed int, _ error) {
 	if q.order != ByID {
 		return 0, fmt.Errorf("%w: the queue is not ordered ByID", framework.ErrBadArguments)
 	}
@@ -203,65 +203,67 @@ func (q *Queue) remove(ctx context.Context, id string) (removed int, _ error) {
 
 func (q *Queue) removeItem(ctx context.Context, name string) (took bool, _ error) {
 	if q.lockPath == "" {
-		err := q.pool.write(ctx, q.deletion(name, -1))
-		return err == nil, unlessGone(err)
+		err := q.writers.writeOnce(ctx, q.deleteOperation(name, -1))
+		return err == nil, unlessUnavailable(err)
 	}
-	c, _, err := q.claim(ctx, name)
-	if c == nil {
-		return false, unlessGone(err)
+	lock, _, err := q.lockAndRead(ctx, name)
+	if lock == nil {
+		return false, unlessUnavailable(err)
 	}
 	if err != nil {
-		c.giveBack(err)
-		return false, unlessGone(err)
+		lock.releaseAfter(err)
+		return false, unlessUnavailable(err)
 	}
-	err = c.finish(ctx, q.deletion(name, -1))
-	return err == nil, unlessGone(err)
+	err = lock.finishItem(ctx, q.deleteOperation(name, -1))
+	return err == nil, unlessUnavailable(err)
 }
 
-// dir is a directory with items.
-type dir struct {
-	client *framework.Client
-	path   string
-	err    error // of the constructor: every method returns it
-	pool   *pool
+// itemDirectory is a directory with items.
+type itemDirectory struct {
+	client  *framework.Client
+	path    string
+	err     error // of the constructor: every method returns it
+	writers *writerPool
 
-	ordered *atomic.Int64 // the epoch of the last session that has checked the numbers
+	orderedEpoch *atomic.Int64 // the epoch of the last session that has checked the numbers
 }
 
-func newDir(client *framework.Client, path string) dir {
-	d := dir{client: client, path: path, err: line.Check(client, path), ordered: new(atomic.Int64)}
+func newItemDirectory(client *framework.Client, path string) itemDirectory {
+	d := itemDirectory{client: client, path: path, err: line.Check(client, path), orderedEpoch: new(atomic.Int64)}
 	if d.err == nil && path == "/" {
 		d.err = fmt.Errorf("%w %q: a queue needs a path below the root of a namespace, too",
 			framework.ErrInvalidPath, path)
 	}
-	d.pool = newPool(client, d.marks())
+	d.writers = newWriterPool(client, d.marksPath())
 	return d
 }
 
-// marks returns the directory of the marks. It is not below the queue's node, where Curator's consumers would find,
+// marksPath returns the directory of the marks. It is not below the queue's node, where Curator's consumers would find,
 // and log, every one of them.
-func (d *dir) marks() string { return d.path + "-marks" }
+func (d *itemDirectory) marksPath() string { return d.path + "-marks" }
 
-func (d *dir) ready(ctx context.Context) error { return line.Ready(ctx, d.client, d.err) }
+func (d *itemDirectory) checkReady(ctx context.Context) error {
+	return line.Ready(ctx, d.client, d.err)
+}
 
-// add makes an item's node, and the queue's if there is none.
-func (d *dir) add(ctx context.Context, prefix string, data []byte) (err error) {
-	if err := d.inOrder(ctx); err != nil {
+// addItem makes an item's node, and the queue's if there is none.
+func (d *itemDirectory) addItem(ctx context.Context, prefix string, data []byte) (err error) {
+	if err := d.ensureOrder(ctx); err != nil {
 		return err
 	}
 	for range 10 {
-		err = d.pool.write(ctx, d.addition(prefix, data))
+		err = d.writers.writeOnce(ctx, d.addOperation(prefix, data))
 		switch {
 		case err == nil, errors.Is(err, framework.ErrOutcomeUnknown):
 			return err
 		case errors.Is(err, framework.ErrNodeExists): // an item has the number already
-			if err := d.catchUp(ctx); err != nil {
+			if err := d.raiseNumbers(ctx); err != nil {
 				return err
 			}
 		case errors.Is(err, framework.ErrNoNode):
-			made := d.client.Retry(ctx, func(ctx context.Context) error { return makeNode(ctx, d.client, d.path) })
-			if made != nil {
-				return mark.NotSent(made)
+			createErr := d.client.Retry(ctx, func(ctx context.Context) error { return createNode(ctx, d.client, d.path) })
+			if createErr != nil {
+				return mark.NotSent(createErr)
 			}
 		default:
 			return err
@@ -270,77 +272,77 @@ func (d *dir) add(ctx context.Context, prefix string, data []byte) (err error) {
 	return fmt.Errorf("%w: somebody deletes the queue's node, or puts items, again and again", err)
 }
 
-// addition creates an item, compressed if the client compresses.
-func (d *dir) addition(prefix string, data []byte) ops {
+// addOperation creates an item, compressed if the client compresses.
+func (d *itemDirectory) addOperation(prefix string, data []byte) operationBuilder {
 	return func(to framework.TransactionOps) []framework.TransactionOp {
 		return []framework.TransactionOp{to.Create().WithMode(framework.PersistentSequential).
 			ForPath(zkpath.Join(d.path, prefix), data)}
 	}
 }
 
-// unpacked returns an item's data as they were put, also if they were not compressed and the client compresses.
-func (d *dir) unpacked(name string, data []byte, err error) ([]byte, error) {
-	data, err = line.Unpacked(d.client, d.item(name), data, err)
+// unpackItem returns an item's data as they were put, also if they were not compressed and the client compresses.
+func (d *itemDirectory) unpackItem(name string, data []byte, err error) ([]byte, error) {
+	data, err = line.Unpacked(d.client, d.itemPath(name), data, err)
 	if errors.Is(err, framework.ErrDecompressedTooLarge) {
 		err = fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	return data, err
 }
 
-func (d *dir) deletion(name string, version int32) ops {
+func (d *itemDirectory) deleteOperation(name string, version int32) operationBuilder {
 	return func(to framework.TransactionOps) []framework.TransactionOp {
-		return []framework.TransactionOp{to.Delete().WithVersion(version).ForPath(d.item(name))}
+		return []framework.TransactionOp{to.Delete().WithVersion(version).ForPath(d.itemPath(name))}
 	}
 }
 
-// item returns the path of an item.
-func (d *dir) item(name string) string { return zkpath.Join(d.path, name) }
+// itemPath returns the path of an item.
+func (d *itemDirectory) itemPath(name string) string { return zkpath.Join(d.path, name) }
 
-// replacement moves an item, with the stored data, to the end.
-func (d *dir) replacement(name string, data []byte) ops {
+// replaceOperations moves an item, with the stored data, to the end.
+func (d *itemDirectory) replaceOperations(name string, data []byte) operationBuilder {
 	return func(to framework.TransactionOps) []framework.TransactionOp {
-		return append(d.deletion(name, -1)(to), to.Create().WithMode(framework.PersistentSequential).Uncompressed().
-			ForPath(zkpath.Join(d.path, again(name)), data))
+		return append(d.deleteOperation(name, -1)(to), to.Create().WithMode(framework.PersistentSequential).Uncompressed().
+			ForPath(zkpath.Join(d.path, withoutNumber(name)), data))
 	}
 }
 
-// makeNode tries once to create a persistent directory, with parents as containers. The directory itself is
+// createNode tries once to create a persistent directory, with parents as containers. The directory itself is
 // persistent because Curator's consumers do not recreate a container that a server has removed. A repeat finds the
 // node of an earlier try.
-func makeNode(ctx context.Context, client *framework.Client, path string) error {
+func createNode(ctx context.Context, client *framework.Client, path string) error {
 	create := client.Create().CreatingParentContainersIfNeeded().InBackground()
 	_, err := line.Result(create.ForPath(ctx, path, nil))
 	return line.Unless(err, framework.ErrNodeExists)
 }
 
-// unlessGone returns nil if another client was faster, which is not a failure.
-func unlessGone(err error) error {
-	if gone(err) {
+// unlessUnavailable returns nil if another client was faster, which is not a failure.
+func unlessUnavailable(err error) error {
+	if isUnavailable(err) {
 		return nil
 	}
 	return err
 }
 
-// gone reports whether an item is gone, or another consumer has its lock.
-func gone(err error) bool {
+// isUnavailable reports whether an item is gone, or another consumer has its lock.
+func isUnavailable(err error) bool {
 	return !errors.Is(err, framework.ErrOutcomeUnknown) && (errors.Is(err, framework.ErrNoNode) ||
 		errors.Is(err, framework.ErrNodeExists) || errors.Is(err, framework.ErrBadVersion))
 }
 
-// lister lists a directory again and again, and waits for changes in between.
-type lister struct {
-	dir   *dir
+// itemLister lists a directory again and again, and waits for changes in between.
+type itemLister struct {
+	dir   *itemDirectory
 	watch *framework.Watch
 }
 
-// names lists the directory and watches it for later changes. It creates the directory if there is none.
-func (l *lister) names(ctx context.Context) (names []string, err error) {
+// listAndWatch lists the directory and watches it for later changes. It creates the directory if there is none.
+func (l *itemLister) listAndWatch(ctx context.Context) (names []string, err error) {
 	client := l.dir.client
 	err = line.Outlast(ctx, client, line.Outages, func(ctx context.Context) error {
 		for {
 			list, watch, err := client.GetChildren().WithWatch().ForPath(ctx, l.dir.path)
 			if errors.Is(err, framework.ErrNoNode) {
-				if err = makeNode(ctx, client, l.dir.path); err == nil {
+				if err = createNode(ctx, client, l.dir.path); err == nil {
 					continue
 				}
 			}
@@ -355,8 +357,8 @@ func (l *lister) names(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// changed reports whether the directory has changed since it was listed.
-func (l *lister) changed() bool {
+// hasChanged reports whether the directory has changed since it was listed.
+func (l *itemLister) hasChanged() bool {
 	select {
 	case <-l.watch.C:
 		return true
@@ -365,12 +367,12 @@ func (l *lister) changed() bool {
 	}
 }
 
-// await waits for a change of the directory, another event, or until d has passed, if it is not 0; at most about a
+// awaitEvent waits for a change of the directory, another event, or until d has passed, if it is not 0; at most about a
 // session timeout, since events get lost.
-func (l *lister) await(ctx context.Context, d time.Duration, other <-chan framework.Event) error {
-	most := line.PerTimeout(l.dir.client)()
-	if d == 0 || d > most {
-		d = most
+func (l *itemLister) awaitEvent(ctx context.Context, d time.Duration, other <-chan framework.Event) error {
+	longestWait := line.PerTimeout(l.dir.client)()
+	if d == 0 || d > longestWait {
+		d = longestWait
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -384,4 +386,4 @@ func (l *lister) await(ctx context.Context, d time.Duration, other <-chan framew
 	return l.dir.client.Err()
 }
 
-func (l *lister) stop() { l.watch.Stop() }
+func (l *itemLister) stop() { l.watch.Stop() }

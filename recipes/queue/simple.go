@@ -15,11 +15,11 @@ import (
 //
 // Corresponds to Curator's SimpleDistributedQueue, and to the queue recipe that comes with ZooKeeper, and
 // shares the queue with them.
-type Simple struct{ dir }
+type Simple struct{ itemDirectory }
 
 // NewSimple makes the queue at path, as [New] does.
 func NewSimple(client *framework.Client, path string) *Simple {
-	return &Simple{newDir(client, path)}
+	return &Simple{newItemDirectory(client, path)}
 }
 
 // Path returns the queue's path.
@@ -30,23 +30,23 @@ const simplePrefix = "qn-"
 // Offer puts an item at the end, and makes the queue's node if there is none. It returns the errors of [Queue.Put]:
 // the item is put once or not at all, also when replies are lost.
 func (s *Simple) Offer(ctx context.Context, item []byte) error {
-	err := s.ready(ctx)
+	err := s.checkReady(ctx)
 	if err == nil {
 		if item == nil {
 			item = []byte{} // nil would be the client's default data
 		}
-		err = s.add(ctx, simplePrefix, item)
+		err = s.addItem(ctx, simplePrefix, item)
 	}
-	return wrap(s.path, "offer", err)
+	return wrapError(s.path, "offer", err)
 }
 
 // Peek returns the first item and leaves it; ErrEmpty if there is none. Corresponds to Curator's peek and
 // element.
 func (s *Simple) Peek(ctx context.Context) (item []byte, err error) {
-	if err = s.ready(ctx); err == nil {
-		item, err = s.first(ctx, s.names, false)
+	if err = s.checkReady(ctx); err == nil {
+		item, err = s.readFirst(ctx, s.listNames, false)
 	}
-	return item, wrap(s.path, "peek", err)
+	return item, wrapError(s.path, "peek", err)
 }
 
 // Poll takes the first item off the queue; ErrEmpty if there is none. It is taken by one caller, also when
@@ -54,42 +54,42 @@ func (s *Simple) Peek(ctx context.Context) (item []byte, err error) {
 // error matches ErrOutcomeUnknown, and the item is returned with it. Corresponds to Curator's poll and
 // remove.
 func (s *Simple) Poll(ctx context.Context) (item []byte, err error) {
-	if err = s.ready(ctx); err == nil {
-		item, err = s.first(ctx, s.names, true)
+	if err = s.checkReady(ctx); err == nil {
+		item, err = s.readFirst(ctx, s.listNames, true)
 	}
-	return item, wrap(s.path, "poll", err)
+	return item, wrapError(s.path, "poll", err)
 }
 
 // Take is Poll that waits for an item until ctx ends, also through lost connections and sessions. Corresponds
 // to Curator's take, and to its poll with a timeout.
 func (s *Simple) Take(ctx context.Context) (item []byte, err error) {
-	if err = s.ready(ctx); err == nil {
-		item, err = s.take(ctx)
+	if err = s.checkReady(ctx); err == nil {
+		item, err = s.awaitFirst(ctx)
 	}
-	return item, wrap(s.path, "take", err)
+	return item, wrapError(s.path, "take", err)
 }
 
-func (s *Simple) take(ctx context.Context) ([]byte, error) {
-	list := lister{dir: &s.dir}
+func (s *Simple) awaitFirst(ctx context.Context) ([]byte, error) {
+	list := itemLister{dir: &s.itemDirectory}
 	defer list.stop()
 	for {
-		item, err := s.first(ctx, list.names, true)
+		item, err := s.readFirst(ctx, list.listAndWatch, true)
 		if !errors.Is(err, ErrEmpty) {
 			return item, err
 		}
-		if err := list.await(ctx, 0, nil); err != nil {
+		if err := list.awaitEvent(ctx, 0, nil); err != nil {
 			return nil, err
 		}
 	}
 }
 
-func (s *Simple) names(ctx context.Context) ([]string, error) {
+func (s *Simple) listNames(ctx context.Context) ([]string, error) {
 	names, err := s.client.GetChildren().ForPath(ctx, s.path)
 	return names, line.Unless(err, framework.ErrNoNode)
 }
 
-// first reads the first item of a list that is still there, and takes it off the queue.
-func (s *Simple) first(
+// readFirst reads the first item of a list that is still there, and takes it off the queue.
+func (s *Simple) readFirst(
 	ctx context.Context, list func(context.Context) ([]string, error), take bool,
 ) ([]byte, error) {
 	for {
@@ -100,8 +100,8 @@ func (s *Simple) first(
 		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, simplePrefix) })
 		slices.Sort(names)
 		for _, name := range names {
-			item, err := s.one(ctx, name, take)
-			if !gone(err) {
+			item, err := s.readItem(ctx, name, take)
+			if !isUnavailable(err) {
 				return item, err
 			}
 		}
@@ -111,11 +111,11 @@ func (s *Simple) first(
 	}
 }
 
-func (s *Simple) one(ctx context.Context, name string, take bool) ([]byte, error) {
+func (s *Simple) readItem(ctx context.Context, name string, take bool) ([]byte, error) {
 	var stat framework.Stat
-	item, err := s.client.GetData().Undecompressed().StoringStatIn(&stat).ForPath(ctx, s.item(name))
-	if item, err = s.unpacked(name, item, err); err == nil && take {
-		err = s.pool.write(ctx, s.deletion(name, stat.Version))
+	item, err := s.client.GetData().Undecompressed().StoringStatIn(&stat).ForPath(ctx, s.itemPath(name))
+	if item, err = s.unpackItem(name, item, err); err == nil && take {
+		err = s.writers.writeOnce(ctx, s.deleteOperation(name, stat.Version))
 	}
 	if err != nil && !errors.Is(err, framework.ErrOutcomeUnknown) {
 		return nil, err

@@ -27,8 +27,8 @@ type Mark struct {
 	None bool
 	Used time.Time // when it was last written
 
-	version int32 // after the last write
-	sent    bool  // there may be something to delete
+	lastVersion  int32 // after the last write
+	maybeCreated bool  // there may be something to delete
 }
 
 // New returns a mark with a unique name in a directory. Nothing is sent.
@@ -39,12 +39,12 @@ func New(session *framework.Session, dir string) *Mark {
 
 // Serves reports whether it can be used in a session. It is false for a mark whose versions are used up, and for nil.
 func (m *Mark) Serves(session *framework.Session) bool {
-	return m != nil && m.Session.Epoch() == session.Epoch() && m.version < 1<<30
+	return m != nil && m.Session.Epoch() == session.Epoch() && m.lastVersion < 1<<30
 }
 
 // Create is for making it, with empty data. A node that exists already was made by an earlier try.
 func (m *Mark) Create() framework.CreateBuilder {
-	m.sent = true
+	m.maybeCreated = true
 	return m.Session.Client().Create().WithMode(framework.Ephemeral)
 }
 
@@ -54,20 +54,20 @@ func (m *Mark) Write(ops ...framework.TransactionOp) []framework.TransactionOp {
 		return ops
 	}
 	to := m.Session.Client().TransactionOp()
-	change := to.SetData().WithVersion(m.version).ForPath(m.Path, []byte{})
+	change := to.SetData().WithVersion(m.lastVersion).ForPath(m.Path, []byte{})
 	return append([]framework.TransactionOp{change}, ops...)
 }
 
 // Written records that a write was executed.
 func (m *Mark) Written() {
 	m.Used = time.Now()
-	m.version++
+	m.lastVersion++
 }
 
 // Forget ends the use of the mark: if it may exist, the client deletes it, and continues until that is done. m may be
 // nil.
 func (m *Mark) Forget() {
-	if m != nil && m.sent && m.Session.Context().Err() == nil {
+	if m != nil && m.maybeCreated && m.Session.Context().Err() == nil {
 		line.Remove(m.Session.Client(), m.Path)
 	}
 }
@@ -79,17 +79,17 @@ func NotSent(err error) error {
 	if !errors.Is(err, framework.ErrOutcomeUnknown) {
 		return err
 	}
-	return &notSent{err}
+	return &notSentError{err}
 }
 
-type notSent struct{ err error }
+type notSentError struct{ err error }
 
-func (e *notSent) Error() string {
+func (e *notSentError) Error() string {
 	return "not executed, since what it needs could not be made: " + e.err.Error()
 }
 
 // Is is for errors.Is, which does not look into the error.
-func (e *notSent) Is(target error) bool {
+func (e *notSentError) Is(target error) bool {
 	switch target {
 	case framework.ErrOutcomeUnknown, framework.ErrConnectionLoss, framework.ErrOperationTimeout:
 		return false
@@ -116,9 +116,9 @@ const (
 	Untaken
 )
 
-// Meaning reads the error of a transaction that Write has made. In doubt, an earlier try with this mark may
+// Meaning reads the error of a transaction that Write has made. unknown means that an earlier try with this mark may
 // have been executed.
-func (m *Mark) Meaning(err error, doubt bool) Answer {
+func (m *Mark) Meaning(err error, unknown bool) Answer {
 	var refused *framework.TransactionError
 	switch {
 	case err == nil:
@@ -127,7 +127,7 @@ func (m *Mark) Meaning(err error, doubt bool) Answer {
 		return Open
 	case m.None || refused.Index > 0:
 		return Refused
-	case doubt && errors.Is(err, framework.ErrBadVersion):
+	case unknown && errors.Is(err, framework.ErrBadVersion):
 		return Done
 	case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrBadVersion):
 		return Gone
