@@ -26,20 +26,20 @@ type Assignment struct {
 	settle time.Duration
 	err    error // of the constructor
 
-	mu      sync.Mutex
-	changed flow.Signal // a field below has changed
-	running bool
-	wish    *wish        // the list of items to set; nil: none
-	now     int          // the present weight
-	keeper  *node.Keeper // of the present Run; nil: none, or not yet
+	mu            sync.Mutex
+	changed       flow.Signal // a field below has changed
+	running       bool
+	itemsRequest  *itemsRequest // the list of items to set; nil: none
+	presentWeight int           // the present weight
+	keeper        *node.Keeper  // of the present Run; nil: none, or not yet
 }
 
-// wish is a list of items to set.
-type wish struct {
-	items []string // sorted, each once; not changed
-	first bool     // from New or SetItems before Run; not changed
-	done  bool     // guarded by mu, like err
-	err   error    // why it was refused
+// itemsRequest is a list of items to set.
+type itemsRequest struct {
+	items        []string // sorted, each once; not changed
+	initialItems bool     // from New or SetItems before Run; not changed
+	completed    bool     // guarded by mu, like err
+	err          error    // why it was refused
 }
 
 // New returns a member of the group at path, which shares these items with the other members. Nothing is sent before
@@ -56,9 +56,9 @@ func New(client *framework.Client, path string, items []string, opts ...Option) 
 	if a.err = line.Configure(client, path, a, opts); a.err == nil {
 		a.err = checkItems(items)
 	}
-	a.now = a.weight
+	a.presentWeight = a.weight
 	if items != nil {
-		a.wish = &wish{items: sorted(items), first: true}
+		a.itemsRequest = &itemsRequest{items: sortedItems(items), initialItems: true}
 	}
 	return a
 }
@@ -66,8 +66,8 @@ func New(client *framework.Client, path string, items []string, opts ...Option) 
 // ID returns the member's id.
 func (a *Assignment) ID() string { return a.id }
 
-// dir returns the path of the node that has the plan, with the members below it.
-func (a *Assignment) dir() string { return zkpath.Join(a.path, "members") }
+// membersPath returns the path of the node that has the plan, with the members below it.
+func (a *Assignment) membersPath() string { return zkpath.Join(a.path, "members") }
 
 // Plan returns the member that each item is planned for, as read from the connected server; the owner is "" while no
 // member accepts items. A plan grants nothing: the item's lock decides which member holds the item, which may be
@@ -75,20 +75,20 @@ func (a *Assignment) dir() string { return zkpath.Join(a.path, "members") }
 //
 // Errors: ErrBadPlan, and the errors of reading a node.
 func (a *Assignment) Plan(ctx context.Context) (map[string]string, error) {
-	owners, err := a.plan(ctx)
-	return owners, a.wrap("plan", err)
+	owners, err := a.readPlan(ctx)
+	return owners, a.wrapError("plan", err)
 }
 
-func (a *Assignment) plan(ctx context.Context) (map[string]string, error) {
-	if err := a.ready(ctx); err != nil {
+func (a *Assignment) readPlan(ctx context.Context) (map[string]string, error) {
+	if err := a.checkReady(ctx); err != nil {
 		return nil, err
 	}
-	data, err := a.client.GetData().Undecompressed().ForPath(ctx, a.dir())
-	data, err = line.Unpacked(a.client, a.dir(), data, err)
+	data, err := a.client.GetData().Undecompressed().ForPath(ctx, a.membersPath())
+	data, err = line.Unpacked(a.client, a.membersPath(), data, err)
 	if err != nil && !errors.Is(err, framework.ErrNoNode) {
 		return nil, err
 	}
-	owners, err := decode(data)
+	owners, err := decodePlan(data)
 	if owners == nil && err == nil {
 		owners = map[string]string{}
 	}
@@ -104,11 +104,11 @@ func (a *Assignment) plan(ctx context.Context) (map[string]string, error) {
 // node; ErrNotRunning if Run ends first: the next Run sets the list. framework.ErrTooLarge if the plan would not fit
 // into a request, or another refusal of the server (framework.ErrNoAuth, …); then the group keeps its list.
 func (a *Assignment) SetItems(ctx context.Context, items []string) error {
-	return a.wrap("set items", a.setItems(ctx, items))
+	return a.wrapError("set items", a.setItems(ctx, items))
 }
 
 func (a *Assignment) setItems(ctx context.Context, items []string) error {
-	err := a.ready(ctx)
+	err := a.checkReady(ctx)
 	if err == nil {
 		err = checkItems(items)
 	}
@@ -117,11 +117,11 @@ func (a *Assignment) setItems(ctx context.Context, items []string) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.wish = &wish{items: sorted(items), first: !a.running}
+	a.itemsRequest = &itemsRequest{items: sortedItems(items), initialItems: !a.running}
 	if a.changed.Fire(); !a.running {
 		return nil
 	}
-	for a.running && !a.wish.done {
+	for a.running && !a.itemsRequest.completed {
 		changed := a.changed.C()
 		a.mu.Unlock()
 		select {
@@ -133,21 +133,21 @@ func (a *Assignment) setItems(ctx context.Context, items []string) error {
 			return err
 		}
 	}
-	if !a.wish.done {
+	if !a.itemsRequest.completed {
 		return ErrNotRunning
 	}
-	return a.wish.err
+	return a.itemsRequest.err
 }
 
 // SetWeight sets the member's weight, 0 to 1,000,000, as [WithWeight] does. With 0 the member releases its items to
 // the others and accepts none. During Run it waits until the weight is in the tree, as node.Keeper.SetData does.
 // Errors: framework.ErrBadArguments, and the errors of node.Keeper.SetData.
 func (a *Assignment) SetWeight(ctx context.Context, weight int) error {
-	return a.wrap("set weight", a.setWeight(ctx, weight))
+	return a.wrapError("set weight", a.setWeight(ctx, weight))
 }
 
 func (a *Assignment) setWeight(ctx context.Context, weight int) error {
-	err := a.ready(ctx)
+	err := a.checkReady(ctx)
 	if err == nil {
 		err = checkWeight(weight)
 	}
@@ -155,13 +155,13 @@ func (a *Assignment) setWeight(ctx context.Context, weight int) error {
 		return err
 	}
 	a.mu.Lock()
-	a.now = weight
+	a.presentWeight = weight
 	keeper := a.keeper
 	a.mu.Unlock()
 	if keeper == nil {
 		return nil
 	}
-	return keeper.SetData(ctx, toJSON(joined{int64(weight)}))
+	return keeper.SetData(ctx, marshalJSON(memberContent{int64(weight)}))
 }
 
 // Run makes the process a member of the group until ctx ends. It calls f for each item that the member holds, each on
@@ -180,11 +180,11 @@ func (a *Assignment) setWeight(ctx context.Context, weight int) error {
 // the list of New is too long; framework.ErrClosed; ErrSessionLost, if client is the view of a session that has
 // ended. If f calls runtime.Goexit, it counts as an error of f.
 func (a *Assignment) Run(ctx context.Context, f Func) error {
-	return a.wrap("run", a.run(ctx, f))
+	return a.wrapError("run", a.runMember(ctx, f))
 }
 
-func (a *Assignment) run(ctx context.Context, f Func) error {
-	err := a.ready(ctx)
+func (a *Assignment) runMember(ctx context.Context, f Func) error {
+	err := a.checkReady(ctx)
 	if err == nil && f == nil {
 		err = fmt.Errorf("%w: Run without a function", framework.ErrBadArguments)
 	}
@@ -204,42 +204,43 @@ func (a *Assignment) run(ctx context.Context, f Func) error {
 		a.running, a.keeper = false, nil
 		a.changed.Fire()
 	}()
-	r := &run{a: a, f: f, working: map[string]*working{}, ended: flow.NewQueue[*working]()}
-	err = r.run(ctx)
+	r := &memberRun{assignment: a, function: f, workers: map[string]*itemWorker{},
+		endedWorkers: flow.NewQueue[*itemWorker]()}
+	err = r.runUntilEnd(ctx)
 	if ctx.Err() != nil && !(errors.Is(err, ctx.Err()) && errors.Is(err, context.Cause(ctx))) {
 		return a.client.Left(ctx, nil)
 	}
 	return err
 }
 
-func (a *Assignment) ready(ctx context.Context) error {
+func (a *Assignment) checkReady(ctx context.Context) error {
 	if a == nil {
 		return framework.ErrNoClient
 	}
 	return line.Ready(ctx, a.client, a.err)
 }
 
-func (a *Assignment) wrap(verb string, err error) error {
+func (a *Assignment) wrapError(verb string, err error) error {
 	if a == nil {
 		return line.Wrap("assignment", "", verb, err)
 	}
 	return line.Wrap("assignment", a.path, verb, err)
 }
 
-// wished returns the list to set, nil if there is none, and a channel that is closed at the next change.
-func (a *Assignment) wished() (*wish, <-chan struct{}) {
+// pendingRequest returns the list to set, nil if there is none, and a channel that is closed at the next change.
+func (a *Assignment) pendingRequest() (*itemsRequest, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.wish == nil || a.wish.done {
+	if a.itemsRequest == nil || a.itemsRequest.completed {
 		return nil, a.changed.C()
 	}
-	return a.wish, a.changed.C()
+	return a.itemsRequest, a.changed.C()
 }
 
-// granted records that the plan has the list, or why the list was refused.
-func (a *Assignment) granted(w *wish, err error) {
+// completeRequest records that the plan has the list, or why the list was refused.
+func (a *Assignment) completeRequest(w *itemsRequest, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	w.done, w.err = true, err
+	w.completed, w.err = true, err
 	a.changed.Fire()
 }

@@ -27,7 +27,7 @@ func (i Item) Name() string { return i.name }
 // ended.
 func (i Item) Context() context.Context {
 	if i.handle == nil {
-		return over
+		return endedContext
 	}
 	return i.handle.Context()
 }

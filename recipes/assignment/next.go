@@ -6,23 +6,26 @@ import (
 	"time"
 )
 
-// step is a member's next action on the plan.
-type step struct {
-	// owners is the plan to write, after the plan has not fitted for the time after; nil: nothing to write.
+// planUpdate is a member's next action on the plan.
+type planUpdate struct {
+	// owners is the plan to write, after the plan has not fitted for the delay; nil: nothing to write.
 	owners map[string]string
-	after  time.Duration
-	// granted reports whether the plan has the list of items to set.
-	granted bool
+	delay  time.Duration
+	// requestMet reports whether the plan has the list of items to set.
+	requestMet bool
 }
 
-// turns is the number of members that write one after the other, a settle time apart; all others come last, together.
-const turns = 4
+// maxDelayedRanks is the number of members that write one after the other, a settle time apart; all others come last,
+// together.
+const maxDelayedRanks = 4
 
-// next decides the action of the member self: a pure function of the view, the last plan that the member has read,
-// and the list of items that it has to set, if any. A member that is not in the group does nothing. The first member
-// to have joined writes first; the others write later, in case it does not.
-func next(v view, self string, w *wish, known map[string]string, settle time.Duration) (s step) {
-	rank := slices.IndexFunc(v.members, func(m member) bool { return m.id == self })
+// nextUpdate decides the action of the member self: a pure function of the view, the last plan that the member has
+// read, and the list of items that it has to set, if any. A member that is not in the group does nothing. The first
+// member to have joined writes first; the others write later, in case it does not.
+func nextUpdate(
+	v treeView, self string, w *itemsRequest, known map[string]string, settle time.Duration,
+) (s planUpdate) {
+	rank := slices.IndexFunc(v.members, func(m groupMember) bool { return m.id == self })
 	before := v.owners
 	if before == nil {
 		before = known
@@ -31,15 +34,15 @@ func next(v view, self string, w *wish, known map[string]string, settle time.Dur
 		return s
 	}
 	items := slices.Collect(maps.Keys(before))
-	if s.after = settle; w != nil {
+	if s.delay = settle; w != nil {
 		items = w.items
 	}
-	if w == nil || w.first { // otherwise no other member has this list
-		s.after += settle * time.Duration(min(rank, turns))
+	if w == nil || w.initialItems { // otherwise no other member has this list
+		s.delay += settle * time.Duration(min(rank, maxDelayedRanks))
 	}
-	owners := share(v.members, items, before)
+	owners := sharePlan(v.members, items, before)
 	if v.owners != nil && maps.Equal(owners, v.owners) {
-		return step{granted: w != nil}
+		return planUpdate{requestMet: w != nil}
 	}
 	s.owners = owners
 	return s

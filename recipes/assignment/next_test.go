@@ -17,41 +17,43 @@ func TestNext(t *testing.T) {
 	two := team(1, 1)
 	fits := map[string]string{"1": "a", "2": "b"}
 	all := map[string]string{"1": "a", "2": "a"}
-	list := func(first bool, items ...string) *wish { return &wish{items: items, first: first} }
+	list := func(first bool, items ...string) *itemsRequest {
+		return &itemsRequest{items: items, initialItems: first}
+	}
 	for name, c := range map[string]struct {
-		view  view
+		view  treeView
 		self  string
-		wish  *wish
+		wish  *itemsRequest
 		known map[string]string
-		want  step
+		want  planUpdate
 	}{
-		"it fits":                             {view{members: two, owners: fits}, "a", nil, fits, step{}},
-		"who is no member does nothing":       {view{members: two, owners: all}, "x", nil, all, step{}},
-		"no plan and no list":                 {view{members: two}, "a", nil, nil, step{}},
-		"the first writes":                    {view{members: two, owners: all}, "a", nil, all, step{owners: fits, after: settle}},
-		"the second later":                    {view{members: two, owners: all}, "b", nil, all, step{owners: fits, after: 2 * settle}},
-		"the plan is gone: it is known":       {view{members: two}, "a", nil, fits, step{owners: fits, after: settle}},
-		"the first list":                      {view{members: two}, "a", list(true, "1", "2"), nil, step{owners: fits, after: settle}},
-		"the first list, of the second":       {view{members: two}, "b", list(true, "1", "2"), nil, step{owners: fits, after: 2 * settle}},
-		"another list":                        {view{members: two, owners: fits}, "b", list(false, "1"), fits, step{owners: map[string]string{"1": "a"}, after: settle}},
-		"that list is there":                  {view{members: two, owners: fits}, "b", list(false, "1", "2"), fits, step{granted: true}},
-		"that list is there, as it was known": {view{members: two}, "a", list(false, "1", "2"), fits, step{owners: fits, after: settle}},
+		"it fits":                             {treeView{members: two, owners: fits}, "a", nil, fits, planUpdate{}},
+		"who is no member does nothing":       {treeView{members: two, owners: all}, "x", nil, all, planUpdate{}},
+		"no plan and no list":                 {treeView{members: two}, "a", nil, nil, planUpdate{}},
+		"the first writes":                    {treeView{members: two, owners: all}, "a", nil, all, planUpdate{owners: fits, delay: settle}},
+		"the second later":                    {treeView{members: two, owners: all}, "b", nil, all, planUpdate{owners: fits, delay: 2 * settle}},
+		"the plan is gone: it is known":       {treeView{members: two}, "a", nil, fits, planUpdate{owners: fits, delay: settle}},
+		"the first list":                      {treeView{members: two}, "a", list(true, "1", "2"), nil, planUpdate{owners: fits, delay: settle}},
+		"the first list, of the second":       {treeView{members: two}, "b", list(true, "1", "2"), nil, planUpdate{owners: fits, delay: 2 * settle}},
+		"another list":                        {treeView{members: two, owners: fits}, "b", list(false, "1"), fits, planUpdate{owners: map[string]string{"1": "a"}, delay: settle}},
+		"that list is there":                  {treeView{members: two, owners: fits}, "b", list(false, "1", "2"), fits, planUpdate{requestMet: true}},
+		"that list is there, as it was known": {treeView{members: two}, "a", list(false, "1", "2"), fits, planUpdate{owners: fits, delay: settle}},
 	} {
-		got := next(c.view, c.self, c.wish, c.known, settle)
+		got := nextUpdate(c.view, c.self, c.wish, c.known, settle)
 		if got.owners == nil {
-			got.after = 0
+			got.delay = 0
 		}
 		require.Equal(t, c.want, got, name)
 	}
-	many := view{members: team(1, 1, 1, 1, 1, 1, 1, 1, 1), owners: all}
-	require.Equal(t, 5*settle, next(many, "i", nil, all, settle).after, "the last ones together")
+	many := treeView{members: team(1, 1, 1, 1, 1, 1, 1, 1, 1), owners: all}
+	require.Equal(t, 5*settle, nextUpdate(many, "i", nil, all, settle).delay, "the last ones together")
 }
 
 func TestViewOf(t *testing.T) {
 	node := func(path, data string, owner, czxid int64) cache.Node {
 		return cache.Node{Path: path, Data: []byte(data), Stat: framework.Stat{EphemeralOwner: owner, Czxid: czxid, Version: 7}}
 	}
-	v := viewOf("/d", map[string]cache.Node{
+	v := viewOfTree("/d", map[string]cache.Node{
 		"/d":   node("/d", `{"owners":{"x":["1"]}}`, 0, 1),
 		"/d/x": node("/d/x", `{"weight":3}`, 5, 9),
 		"/d/y": node("/d/y", `Java was here`, 5, 8),
@@ -59,12 +61,12 @@ func TestViewOf(t *testing.T) {
 		"/d/p": node("/d/p", `{"weight":1}`, 0, 3),
 	})
 	slices.Sort(v.names)
-	require.Equal(t, view{
-		members: []member{{"y", 0, 8}, {"x", 3, 9}, {"z", 0, 10}},
+	require.Equal(t, treeView{
+		members: []groupMember{{"y", 0, 8}, {"x", 3, 9}, {"z", 0, 10}},
 		names:   []string{"p", "x", "y", "z"},
 		owners:  map[string]string{"1": "x"}, exists: true, version: 7, czxid: 1,
 	}, v)
-	require.Equal(t, view{}, viewOf("/d", nil))
+	require.Equal(t, treeView{}, viewOfTree("/d", nil))
 }
 
 func TestDecode(t *testing.T) {
@@ -72,29 +74,29 @@ func TestDecode(t *testing.T) {
 		"[]", "{", "{}", `{"owners":null}`, `{"owners":{"a":["1"],"b":["1"]}}`, `{"owners":{"a":["1","1"]}}`,
 		`{"owners":{"a":["../x"]}}`, `{"owners":{"a":[""]}}`, `{"owners":{"a":["."]}}`, "\xff",
 	} {
-		owners, err := decode([]byte(bad))
+		owners, err := decodePlan([]byte(bad))
 		require.ErrorIs(t, err, ErrBadPlan, bad)
 		require.Nil(t, owners, bad)
 	}
-	owners, err := decode(nil)
+	owners, err := decodePlan(nil)
 	require.NoError(t, err)
 	require.Nil(t, owners)
-	owners, err = decode([]byte(`{"owners":{}}`))
+	owners, err = decodePlan([]byte(`{"owners":{}}`))
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{}, owners)
-	require.Equal(t, `{"owners":{"":["3"],"a":["1","2"]}}`, string(encode(map[string]string{"2": "a", "1": "a", "3": ""})))
+	require.Equal(t, `{"owners":{"":["3"],"a":["1","2"]}}`, string(encodePlan(map[string]string{"2": "a", "1": "a", "3": ""})))
 }
 
 // Whatever is read as a plan is written as one that reads the same.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"owners":{"":["3"],"a":["1","2"]},"later":true}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		owners, err := decode(data)
+		owners, err := decodePlan(data)
 		if err != nil || owners == nil {
 			require.Nil(t, owners)
 			return
 		}
-		again, err := decode(encode(owners))
+		again, err := decodePlan(encodePlan(owners))
 		require.NoError(t, err)
 		require.Equal(t, owners, again)
 	})

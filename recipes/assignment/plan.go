@@ -13,9 +13,9 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// view is the plan and the members at one moment.
-type view struct {
-	members []member
+// treeView is the plan and the members at one moment.
+type treeView struct {
+	members []groupMember
 	names   []string          // of all the directory's children
 	owners  map[string]string // by item; nil: no plan, or an unreadable one
 	exists  bool              // the plan's node exists
@@ -24,20 +24,20 @@ type view struct {
 	err     error // why the plan cannot be read
 }
 
-// viewOf returns the view in the cache of the members' directory: its data are the plan, its children the members.
-func viewOf(dir string, nodes map[string]cache.Node) (v view) {
+// viewOfTree returns the view in the cache of the members' directory: its data are the plan, its children the members.
+func viewOfTree(dir string, nodes map[string]cache.Node) (v treeView) {
 	for path, n := range nodes {
 		if path == dir {
 			v.exists, v.version, v.czxid = true, n.Stat.Version, n.Stat.Czxid
-			v.owners, v.err = decode(n.Data)
+			v.owners, v.err = decodePlan(n.Data)
 			continue
 		}
 		v.names = append(v.names, zkpath.Base(path))
 		if n.Stat.EphemeralOwner != 0 { // a node without a session is not a member
-			v.members = append(v.members, member{zkpath.Base(path), weightOf(n.Data), n.Stat.Czxid})
+			v.members = append(v.members, groupMember{zkpath.Base(path), decodeWeight(n.Data), n.Stat.Czxid})
 		}
 	}
-	v.members = inOrder(v.members)
+	v.members = sortMembers(v.members)
 	return v
 }
 
@@ -46,21 +46,21 @@ type planned struct {
 	Owners map[string][]string `json:"owners"`
 }
 
-// joined is the JSON of a member.
-type joined struct {
+// memberContent is the JSON of a member.
+type memberContent struct {
 	Weight int64 `json:"weight"`
 }
 
-func encode(owners map[string]string) []byte {
+func encodePlan(owners map[string]string) []byte {
 	p := planned{map[string][]string{}}
 	for _, item := range slices.Sorted(maps.Keys(owners)) {
 		p.Owners[owners[item]] = append(p.Owners[owners[item]], item)
 	}
-	return toJSON(p)
+	return marshalJSON(p)
 }
 
-// decode reads a plan. It returns nil without one.
-func decode(data []byte) (map[string]string, error) {
+// decodePlan reads a plan. It returns nil without one.
+func decodePlan(data []byte) (map[string]string, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
@@ -84,16 +84,16 @@ func decode(data []byte) (map[string]string, error) {
 	return owners, nil
 }
 
-// weightOf reads a member's weight. A member with other data takes no items.
-func weightOf(data []byte) int64 {
-	var m joined
+// decodeWeight reads a member's weight. A member with other data takes no items.
+func decodeWeight(data []byte) int64 {
+	var m memberContent
 	if json.Unmarshal(data, &m) != nil || m.Weight < 0 || m.Weight > maxWeight {
 		return 0
 	}
 	return m.Weight
 }
 
-func toJSON(v any) []byte {
+func marshalJSON(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil { // maps, slices, strings and numbers cannot fail
 		panic(err)

@@ -17,82 +17,82 @@ import (
 	"github.com/go-curator/curator/recipes/node"
 )
 
-// run is one call of Run. Its fields belong to the caller's goroutine.
-type run struct {
-	a        *Assignment
-	f        Func
-	ctx      context.Context // of Run
-	cache    *cache.Cache
-	view     view
-	known    map[string]string   // the last plan read
-	working  map[string]*working // by item
-	ended    *flow.Queue[*working]
-	workers  sync.WaitGroup
-	since    time.Time     // when the plan was first seen to be unfit, or the end of the last attempt to write it
-	failures int           // of writes, in a row
-	pause    time.Duration // after the last of them
+// memberRun is one call of Run. Its fields belong to the caller's goroutine.
+type memberRun struct {
+	assignment   *Assignment
+	function     Func
+	ctx          context.Context // of Run
+	cache        *cache.Cache
+	view         treeView
+	lastPlan     map[string]string      // the last plan read
+	workers      map[string]*itemWorker // by item
+	endedWorkers *flow.Queue[*itemWorker]
+	goroutines   sync.WaitGroup
+	unfitSince   time.Time     // when the plan was first seen to be unfit, or the end of the last attempt to write it
+	failures     int           // of writes, in a row
+	pause        time.Duration // after the last of them
 }
 
-func (r *run) run(ctx context.Context) error {
+func (r *memberRun) runUntilEnd(ctx context.Context) error {
 	r.ctx = ctx
 	if err := r.makeDirectory(ctx); err != nil {
 		return err
 	}
-	keeper, err := r.join()
+	keeper, err := r.createMember()
 	if err != nil {
 		return err
 	}
 	// The node is deleted in the background: the error of the ended context does not matter.
-	leave := func() { _ = keeper.Close(over) }
+	leave := func() { _ = keeper.Close(endedContext) }
 	defer leave()
 	if err = keeper.WaitCreated(ctx); err != nil {
 		return err
 	}
-	if r.cache, err = cache.NewTree(r.a.client, r.a.dir(), cache.WithMaxDepth(1)); err != nil {
+	if r.cache, err = cache.NewTree(r.assignment.client, r.assignment.membersPath(), cache.WithMaxDepth(1)); err != nil {
 		return err
 	}
 	defer r.cache.Close()
 
 	following, cancel := context.WithCancel(ctx)
-	views, gone := flow.NewQueue[view](), make(chan error, 1)
-	r.workers.Go(func() { gone <- r.follow(following, views) })
-	defer r.workers.Wait()
+	views, followEnded := flow.NewQueue[treeView](), make(chan error, 1)
+	r.goroutines.Go(func() { followEnded <- r.followTree(following, views) })
+	defer r.goroutines.Wait()
 	defer cancel()
-	err = r.loop(ctx, views, gone)
+	err = r.handleChanges(ctx, views, followEnded)
 	leave() // before the functions return, so that the other members can prepare
-	for _, w := range r.working {
+	for _, w := range r.workers {
 		w.cancel(err)
 	}
 	return err
 }
 
-// over is a context that has ended, for clean-ups in the background.
-var over = func() context.Context {
+// endedContext is a context that has ended, for clean-ups in the background.
+var endedContext = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
 // makeDirectory creates the plan's node, which stays without members.
-func (r *run) makeDirectory(ctx context.Context) error {
-	client := r.a.client
+func (r *memberRun) makeDirectory(ctx context.Context) error {
+	client := r.assignment.client
 	return line.Outlast(ctx, client, line.ReadOnlyMembers, func(ctx context.Context) error {
-		_, err := client.Create().CreatingParentContainersIfNeeded().ForPath(ctx, r.a.dir(), []byte{})
+		_, err := client.Create().CreatingParentContainersIfNeeded().ForPath(ctx, r.assignment.membersPath(), []byte{})
 		return line.Unless(err, framework.ErrNodeExists)
 	})
 }
 
-func (r *run) join() (*node.Keeper, error) {
-	a := r.a
+func (r *memberRun) createMember() (*node.Keeper, error) {
+	a := r.assignment
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	keeper, err := node.NewKeeper(a.client, a.dir()+"/"+a.id, toJSON(joined{int64(a.now)}))
+	keeper, err := node.NewKeeper(a.client, a.membersPath()+"/"+a.id, marshalJSON(memberContent{int64(a.presentWeight)}))
 	a.keeper = keeper
 	return keeper, err
 }
 
-// follow sends the views of the tree, until an error ends it.
-func (r *run) follow(ctx context.Context, views *flow.Queue[view]) error {
+// followTree sends the views of the tree, until an error ends it.
+func (r *memberRun) followTree(ctx context.Context, views *flow.Queue[treeView]) error {
 	if err := r.cache.WaitSynced(ctx); err != nil {
 		return err
 	}
@@ -100,84 +100,84 @@ func (r *run) follow(ctx context.Context, views *flow.Queue[view]) error {
 		if err != nil {
 			return err
 		}
-		views.Put(viewOf(r.a.dir(), nodes))
+		views.Put(viewOfTree(r.assignment.membersPath(), nodes))
 	}
 	return nil
 }
 
-// loop acts on the views, until ctx or the client ends.
-func (r *run) loop(ctx context.Context, views *flow.Queue[view], gone <-chan error) error {
-	due := time.NewTimer(time.Hour)
-	defer due.Stop()
+// handleChanges acts on the views, until ctx or the client ends.
+func (r *memberRun) handleChanges(ctx context.Context, views *flow.Queue[treeView], followEnded <-chan error) error {
+	dueTimer := time.NewTimer(time.Hour)
+	defer dueTimer.Stop()
 	written := make(chan error, 1)
-	var writing *wish // the list in flight
+	var writing *itemsRequest // the list in flight
 	busy := false
 	for {
-		w, changed := r.a.wished()
+		w, changed := r.assignment.pendingRequest()
 		if !busy {
-			if owners := r.due(w, due); owners != nil {
+			if owners := r.planToWrite(w, dueTimer); owners != nil {
 				seen := r.view
 				busy, writing = true, w
-				r.workers.Go(func() { written <- r.write(ctx, owners, seen) })
+				r.goroutines.Go(func() { written <- r.writePlan(ctx, owners, seen) })
 			}
 		}
-		r.assign()
+		r.assignItems()
 		for again := true; again; {
 			again = false
 			select {
 			case <-ctx.Done():
 				return context.Cause(ctx)
-			case err := <-gone:
+			case err := <-followEnded:
 				return err
 			case <-views.More():
 				if all := views.Take(); len(all) > 0 {
-					r.see(all[len(all)-1])
+					r.setView(all[len(all)-1])
 				}
-			case <-r.ended.More():
-				for _, w := range r.ended.Take() {
-					delete(r.working, w.item)
+			case <-r.endedWorkers.More():
+				for _, w := range r.endedWorkers.Take() {
+					delete(r.workers, w.item)
 				}
-				r.assign()
+				r.assignItems()
 				again = true // the plan is the same
 			case err := <-written:
 				busy = false
-				if err := r.wrote(err, writing); err != nil {
+				if err := r.handleWritten(err, writing); err != nil {
 					return err
 				}
 			case <-changed:
-			case <-due.C:
+			case <-dueTimer.C:
 			}
 		}
 	}
 }
 
-// see sets the view.
-func (r *run) see(v view) {
+// setView sets the view.
+func (r *memberRun) setView(v treeView) {
 	if v.err != nil && (v.version != r.view.version || v.czxid != r.view.czxid) {
-		r.a.client.Logger().Warn("the plan of an assignment cannot be read; it is written anew",
-			"path", r.a.dir(), "err", v.err)
+		r.assignment.client.Logger().Warn("the plan of an assignment cannot be read; it is written anew",
+			"path", r.assignment.membersPath(), "err", v.err)
 	}
 	if r.view = v; v.owners != nil {
-		r.known = v.owners
+		r.lastPlan = v.owners
 	}
 }
 
-// due returns the plan to write now, or sets the timer for it.
-func (r *run) due(w *wish, timer *time.Timer) map[string]string {
-	s := next(r.view, r.a.id, w, r.known, r.a.settle)
-	if s.granted {
-		r.a.granted(w, nil)
+// planToWrite returns the plan to write now, or sets the timer for it.
+func (r *memberRun) planToWrite(request *itemsRequest, timer *time.Timer) map[string]string {
+	s := nextUpdate(r.view, r.assignment.id, request, r.lastPlan, r.assignment.settle)
+	if s.requestMet {
+		r.assignment.completeRequest(request, nil)
 	}
 	if s.owners == nil {
-		r.since, r.failures, r.pause = time.Time{}, 0, 0
+		r.unfitSince, r.failures, r.pause = time.Time{}, 0, 0
 		return nil
 	}
-	if r.since.IsZero() {
-		r.since = time.Now()
+	if r.unfitSince.IsZero() {
+		r.unfitSince = time.Now()
 	}
-	wait := time.Until(r.since.Add(s.after + r.pause))
-	if wait <= 0 && !r.current() { // the view may be old: then the other members write first
-		r.since, wait = time.Now(), s.after+r.pause
+	wait := time.Until(r.unfitSince.Add(s.delay + r.pause))
+	if wait <= 0 && !r.isCurrent() { // the view may be old: then the other members write first
+		r.unfitSince, wait = time.Now(), s.delay+r.pause
 	}
 	if wait <= 0 {
 		return s.owners
@@ -186,35 +186,36 @@ func (r *run) due(w *wish, timer *time.Timer) map[string]string {
 	return nil
 }
 
-// current reports whether the view is in sync with the connected server.
-func (r *run) current() bool {
-	return r.a.client.State().State.IsConnected() && r.cache.Progress().Synced
+// isCurrent reports whether the view is in sync with the connected server.
+func (r *memberRun) isCurrent() bool {
+	return r.assignment.client.State().State.IsConnected() && r.cache.Progress().Synced
 }
 
 // errOutdated is the error if the members differ from the view.
 var errOutdated = errors.New("the members have changed")
 
-// write tries once to replace the plan of the view, if the members are still the view's. It lists them, since on a
+// writePlan tries once to replace the plan of the view, if the members are still the view's. It lists them, since on a
 // connection whose loss is not detected yet events may be late, and a new member does not change the plan's version.
-func (r *run) write(ctx context.Context, owners map[string]string, seen view) error {
-	list, err := r.a.client.GetChildren().InBackground().ForPath(ctx, r.a.dir()).Wait(ctx)
-	if err == nil && !r.same(list.Names, seen.names) {
+func (r *memberRun) writePlan(ctx context.Context, owners map[string]string, view treeView) error {
+	list, err := r.assignment.client.GetChildren().InBackground().ForPath(ctx, r.assignment.membersPath()).Wait(ctx)
+	if err == nil && !r.sameMembers(list.Names, view.names) {
 		err = errOutdated
 	}
 	if err = line.Unless(err, framework.ErrNoNode); err != nil {
 		return err
 	}
-	if !seen.exists {
-		_, err := r.a.client.Create().InBackground().ForPath(ctx, r.a.dir(), encode(owners)).Wait(ctx)
+	if !view.exists {
+		_, err := r.assignment.client.Create().InBackground().
+			ForPath(ctx, r.assignment.membersPath(), encodePlan(owners)).Wait(ctx)
 		return err
 	}
-	_, err = r.a.client.SetData().WithVersion(seen.version).InBackground().
-		ForPath(ctx, r.a.dir(), encode(owners)).Wait(ctx)
+	_, err = r.assignment.client.SetData().WithVersion(view.version).InBackground().
+		ForPath(ctx, r.assignment.membersPath(), encodePlan(owners)).Wait(ctx)
 	return err
 }
 
-// same reports whether both lists have the same names, apart from nodes that cannot be read.
-func (r *run) same(listed, seen []string) bool {
+// sameMembers reports whether both lists have the same names, apart from nodes that cannot be read.
+func (r *memberRun) sameMembers(listed, seen []string) bool {
 	once := map[string]bool{} // true: in one of the lists only
 	for _, name := range slices.Concat(listed, seen) {
 		once[name] = !once[name]
@@ -225,46 +226,46 @@ func (r *run) same(listed, seen []string) bool {
 	return !slices.Contains(slices.Collect(maps.Values(once)), true)
 }
 
-// wrote handles the result of an attempt; its error ends Run. The next view shows whether the plan fits now.
-func (r *run) wrote(err error, w *wish) error {
-	r.since = time.Now()
+// handleWritten handles the result of an attempt; its error ends Run. The next view shows whether the plan fits now.
+func (r *memberRun) handleWritten(err error, request *itemsRequest) error {
+	r.unfitSince = time.Now()
 	conflict := errors.Is(err, errOutdated) || errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNodeExists) ||
 		errors.Is(err, framework.ErrNoNode)
 	if err == nil || conflict {
 		r.failures, r.pause = 0, 0
 		return nil
 	}
-	if line.Denied(err) && w != nil {
-		r.a.granted(w, err)
-		if w.first {
+	if line.Denied(err) && request != nil {
+		r.assignment.completeRequest(request, err)
+		if request.initialItems {
 			return err
 		}
 		return nil
 	}
 	if line.Denied(err) {
-		r.a.client.Logger().Warn("cannot write the plan of an assignment; trying again",
-			"path", r.a.dir(), "err", err)
+		r.assignment.client.Logger().Warn("cannot write the plan of an assignment; trying again",
+			"path", r.assignment.membersPath(), "err", err)
 	}
 	r.failures++
-	r.pause = chance.UpTo(pauseAfter(r.failures))
+	r.pause = chance.UpTo(maxPause(r.failures))
 	return nil
 }
 
-// pauseAfter returns the longest pause after so many failures in a row.
-func pauseAfter(failures int) time.Duration {
+// maxPause returns the longest pause after so many failures in a row.
+func maxPause(failures int) time.Duration {
 	return min(100*time.Millisecond<<min(failures-1, 7), 10*time.Second)
 }
 
-// assign starts work on the items that the plan assigns to this member, and cancels all others.
-func (r *run) assign() {
-	for item, w := range r.working {
-		if r.known[item] != r.a.id {
+// assignItems starts work on the items that the plan assigns to this member, and cancels all others.
+func (r *memberRun) assignItems() {
+	for item, w := range r.workers {
+		if r.lastPlan[item] != r.assignment.id {
 			w.cancel(ErrMoved)
 		}
 	}
-	for item, owner := range r.known {
-		if owner == r.a.id && r.working[item] == nil {
-			r.start(item)
+	for item, owner := range r.lastPlan {
+		if owner == r.assignment.id && r.workers[item] == nil {
+			r.startWorker(item)
 		}
 	}
 }

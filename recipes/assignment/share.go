@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// member is a member of the group.
-type member struct {
+// groupMember is a member of the group.
+type groupMember struct {
 	id     string
 	weight int64
 	czxid  int64
 }
 
-// nobody is the owner of an item while no member accepts items.
-const nobody = ""
+// noOwner is the owner of an item while no member accepts items.
+const noOwner = ""
 
-// share assigns each item to a member. It is a pure function of the tree's content, so that all members compute the
+// sharePlan assigns each item to a member. It is a pure function of the tree's content, so that all members compute the
 // same plan, in whatever order they receive the changes.
 //
 //   - Every item has one owner, a member with a weight above 0. Without such a member no item has an owner.
@@ -23,10 +23,10 @@ const nobody = ""
 //   - No other such plan moves fewer items away from their owners.
 //
 // So a plan with the first two properties is not changed. Items that occur twice count once.
-func share(members []member, items []string, owners map[string]string) map[string]string {
-	members = inOrder(members)
-	items = sorted(items)
-	quotas := quotas(members, items, owners)
+func sharePlan(members []groupMember, items []string, owners map[string]string) map[string]string {
+	members = sortMembers(members)
+	items = sortedItems(items)
+	quotas := memberQuotas(members, items, owners)
 	shared := make(map[string]string, len(items))
 	var free []string
 	for _, item := range items {
@@ -48,7 +48,7 @@ func share(members []member, items []string, owners map[string]string) map[strin
 		}
 		if len(free) == before { // no member accepts more
 			for _, item := range free {
-				shared[item] = nobody
+				shared[item] = noOwner
 			}
 			break
 		}
@@ -56,9 +56,9 @@ func share(members []member, items []string, owners map[string]string) map[strin
 	return shared
 }
 
-// quotas returns the number of items for each member; they add up to all items, or to none if all weights are 0. The
-// shares of members that already have more than theirs rounded down are rounded up first, which saves moves.
-func quotas(members []member, items []string, owners map[string]string) map[string]int64 {
+// memberQuotas returns the number of items for each member; they add up to all items, or to none if all weights are
+// 0. The shares of members that already have more than theirs rounded down are rounded up first, which saves moves.
+func memberQuotas(members []groupMember, items []string, owners map[string]string) map[string]int64 {
 	var total int64
 	for _, m := range members {
 		total += m.weight
@@ -72,7 +72,7 @@ func quotas(members []member, items []string, owners map[string]string) map[stri
 		has[owners[item]]++
 	}
 	left, rests := int64(len(items)), map[string]int64{}
-	var up []member
+	var up []groupMember
 	for _, m := range members {
 		part := int64(len(items)) * m.weight
 		quotas[m.id] = part / total
@@ -81,13 +81,13 @@ func quotas(members []member, items []string, owners map[string]string) map[stri
 			up = append(up, m)
 		}
 	}
-	more := func(m member) int { // 0 if the member has more than its share rounded down
+	more := func(m groupMember) int { // 0 if the member has more than its share rounded down
 		if has[m.id] > quotas[m.id] {
 			return 0
 		}
 		return 1
 	}
-	slices.SortStableFunc(up, func(a, b member) int {
+	slices.SortStableFunc(up, func(a, b groupMember) int {
 		return cmp.Or(cmp.Compare(more(a), more(b)), cmp.Compare(rests[b.id], rests[a.id]))
 	})
 	for _, m := range up[:left] { // the rests add up to left times the total, and each is smaller than the total
@@ -96,16 +96,16 @@ func quotas(members []member, items []string, owners map[string]string) map[stri
 	return quotas
 }
 
-// inOrder sorts members in the order of joining.
-func inOrder(members []member) []member {
+// sortMembers sorts members in the order of joining.
+func sortMembers(members []groupMember) []groupMember {
 	members = slices.Clone(members)
-	slices.SortFunc(members, func(a, b member) int {
+	slices.SortFunc(members, func(a, b groupMember) int {
 		return cmp.Or(cmp.Compare(a.czxid, b.czxid), cmp.Compare(a.id, b.id))
 	})
 	return members
 }
 
-// sorted returns the items in order, each once.
-func sorted(items []string) []string {
+// sortedItems returns the items in order, each once.
+func sortedItems(items []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(items)))
 }

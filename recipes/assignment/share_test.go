@@ -11,9 +11,9 @@ import (
 )
 
 // team makes members with these weights, which have joined in this order: a, b, c, …
-func team(weights ...int64) (members []member) {
+func team(weights ...int64) (members []groupMember) {
 	for i, w := range weights {
-		members = append(members, member{string(rune('a' + i)), w, int64(100 + i)})
+		members = append(members, groupMember{string(rune('a' + i)), w, int64(100 + i)})
 	}
 	return members
 }
@@ -27,7 +27,7 @@ func TestShare(t *testing.T) {
 		return owners
 	}
 	for name, c := range map[string]struct {
-		members []member
+		members []groupMember
 		items   []string
 		before  map[string]string
 		want    map[string]string
@@ -47,14 +47,14 @@ func TestShare(t *testing.T) {
 		"one takes no more":  {team(1, 0), []string{"1", "2"}, had("1", "b", "2", "a"), had("1", "a", "2", "a")},
 		"fewer than members": {team(1, 1, 1), []string{"1"}, had("1", "c"), had("1", "c")},
 	} {
-		require.Equal(t, c.want, share(c.members, c.items, c.before), name)
+		require.Equal(t, c.want, sharePlan(c.members, c.items, c.before), name)
 	}
 }
 
 // parts says what is wrong with a sharing, "" if nothing is: every item once, to somebody who takes any, and to
 // each its part by weight, rounded down or up.
-func parts(members []member, items []string, owners map[string]string) string {
-	items = sorted(items)
+func parts(members []groupMember, items []string, owners map[string]string) string {
+	items = sortedItems(items)
 	if !slices.Equal(items, slices.Sorted(maps.Keys(owners))) {
 		return "not the items"
 	}
@@ -66,7 +66,7 @@ func parts(members []member, items []string, owners map[string]string) string {
 		has[owners[item]]++
 	}
 	if total == 0 {
-		if has[nobody] != int64(len(items)) {
+		if has[noOwner] != int64(len(items)) {
 			return "a member that takes none has one"
 		}
 		return ""
@@ -95,7 +95,7 @@ func moves(before, after map[string]string) (n int) {
 }
 
 // fewest tries all sharings.
-func fewest(members []member, items []string, before map[string]string) int {
+func fewest(members []groupMember, items []string, before map[string]string) int {
 	best, owners := len(items), map[string]string{}
 	var try func(i int)
 	try = func(i int) {
@@ -115,7 +115,7 @@ func fewest(members []member, items []string, before map[string]string) int {
 }
 
 // drawn is what a seed makes of weights, items and their owners before, some of them gone.
-func drawn(r *rand.Rand, mostMembers, mostItems int) (members []member, items []string, before map[string]string) {
+func drawn(r *rand.Rand, mostMembers, mostItems int) (members []groupMember, items []string, before map[string]string) {
 	weights := make([]int64, r.IntN(mostMembers+1))
 	for i := range weights {
 		weights[i] = []int64{0, 1, 1, 1, 2, 3, maxWeight}[r.IntN(7)]
@@ -132,15 +132,15 @@ func drawn(r *rand.Rand, mostMembers, mostItems int) (members []member, items []
 
 // Every item once, each member its part, the fewest moves, and then nothing moves any more; also if members and
 // items are told in another order.
-func checkShare(t *testing.T, r *rand.Rand, members []member, items []string, before map[string]string) map[string]string {
+func checkShare(t *testing.T, r *rand.Rand, members []groupMember, items []string, before map[string]string) map[string]string {
 	t.Helper()
-	after := share(members, items, before)
+	after := sharePlan(members, items, before)
 	about := fmt.Sprint(members, before, after)
 	require.Empty(t, parts(members, items, after), about)
-	require.Equal(t, after, share(members, items, after), "settled: %v", about)
+	require.Equal(t, after, sharePlan(members, items, after), "settled: %v", about)
 	r.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
 	r.Shuffle(len(items), func(i, j int) { items[i], items[j] = items[j], items[i] })
-	require.Equal(t, after, share(members, items, before), "in another order: %v", about)
+	require.Equal(t, after, sharePlan(members, items, before), "in another order: %v", about)
 	return after
 }
 
@@ -149,7 +149,7 @@ func TestShareMovesTheFewest(t *testing.T) {
 	for range 3000 {
 		members, items, before := drawn(r, 4, 5)
 		after := checkShare(t, r, members, items, before)
-		if slices.ContainsFunc(members, func(m member) bool { return m.weight > 0 }) {
+		if slices.ContainsFunc(members, func(m groupMember) bool { return m.weight > 0 }) {
 			require.Equal(t, fewest(members, items, before), moves(before, after), "%v %v %v", members, before, after)
 		}
 	}
@@ -162,10 +162,10 @@ func TestShareOfMany(t *testing.T) {
 		items = append(items, fmt.Sprint(i))
 	}
 	ten, eleven := team(slices.Repeat([]int64{1}, 10)...), team(slices.Repeat([]int64{1}, 11)...)
-	before := share(ten, items, nil)
-	after := share(eleven, items, before)
+	before := sharePlan(ten, items, nil)
+	after := sharePlan(eleven, items, before)
 	require.Equal(t, 90, moves(before, after))
-	require.Equal(t, 90, moves(after, share(ten, items, after)))
+	require.Equal(t, 90, moves(after, sharePlan(ten, items, after)))
 }
 
 func FuzzShare(f *testing.F) {
@@ -183,5 +183,5 @@ func TestSizeOfAPlan(t *testing.T) {
 	for i := range 70_000 {
 		owners[fmt.Sprintf("shard-%05d", i)] = fmt.Sprint("member-", i%100)
 	}
-	require.Less(t, len(encode(owners)), 1<<20-1000)
+	require.Less(t, len(encodePlan(owners)), 1<<20-1000)
 }

@@ -18,24 +18,24 @@ import (
 //
 // Corresponds to Curator's ServiceCache.
 type Cache[T any] struct {
-	discovery *Discovery[T]
-	path      string
-	nodes     *cache.PathChildren
-	cancel    context.CancelFunc
-	done      sync.WaitGroup
+	discovery  *Discovery[T]
+	path       string
+	nodes      *cache.PathChildren
+	cancel     context.CancelFunc
+	goroutines sync.WaitGroup
 
-	mu      sync.Mutex
-	changed flow.Signal // a field below has changed
-	tickets int         // the number of looks begun
-	newest  int         // the ticket of the newest look that has ended
-	shown   int         // the ticket of the look that set entries, since they have changed
-	entries []entry[T]  // by name; replaced as a whole
-	loaded  bool
-	over    error // the error that has ended the updates
+	mu           sync.Mutex
+	changed      flow.Signal     // a field below has changed
+	lastTicket   int             // the number of updates begun
+	newestTicket int             // the ticket of the newest update that has ended
+	shownTicket  int             // the ticket of the update that set entries, since they have changed
+	entries      []cacheEntry[T] // by name; replaced as a whole
+	loaded       bool
+	endedErr     error // the error that has ended the updates
 }
 
-// entry is a child of the service's node.
-type entry[T any] struct {
+// cacheEntry is a child of the service's node.
+type cacheEntry[T any] struct {
 	name         string
 	czxid, mzxid int64
 	instance     Instance[T]
@@ -47,17 +47,17 @@ type entry[T any] struct {
 //
 // Errors: framework.ErrNoClient, framework.ErrInvalidPath.
 func (d *Discovery[T]) Cache(service string) (*Cache[T], error) {
-	path, err := d.at(service)
+	path, err := d.servicePath(service)
 	var nodes *cache.PathChildren
 	if err == nil {
 		nodes, err = cache.NewPathChildren(d.client, path)
 	}
 	if err != nil {
-		return nil, wrap(d.path(service), "cache", err)
+		return nil, wrapError(d.pathForErrors(service), "cache", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Cache[T]{discovery: d, path: path, nodes: nodes, cancel: cancel}
-	c.done.Go(func() { c.run(ctx) })
+	c.goroutines.Go(func() { c.followNodes(ctx) })
 	return c, nil
 }
 
@@ -67,7 +67,7 @@ func (c *Cache[T]) Close() error {
 		return nil
 	}
 	c.cancel()
-	c.done.Wait()
+	c.goroutines.Wait()
 	return c.nodes.Close()
 }
 
@@ -75,26 +75,26 @@ func (c *Cache[T]) Close() error {
 // client may not list the instances; framework.ErrClosed; cache.ErrClosed after Close. Corresponds to startImmediate.
 func (c *Cache[T]) WaitSynced(ctx context.Context) error {
 	if c == nil || c.nodes == nil {
-		return wrap("", "wait synced", framework.ErrNoClient)
+		return wrapError("", "wait synced", framework.ErrNoClient)
 	}
 	if err := line.Ready(ctx, c.discovery.client, nil); err != nil {
-		return wrap(c.path, "wait synced", err)
+		return wrapError(c.path, "wait synced", err)
 	}
 	if err := c.nodes.WaitSynced(ctx); err != nil {
-		return wrap(c.path, "wait synced", err)
+		return wrapError(c.path, "wait synced", err)
 	}
-	c.look()
+	c.updateEntries()
 	return nil
 }
 
 // Instances returns the instances, including disabled ones, sorted by the names of their nodes. Without a connection,
 // and after Close, it returns the last known ones. It sends nothing.
 func (c *Cache[T]) Instances() (all []Instance[T]) {
-	entries, _ := c.show()
+	entries, _ := c.loadedEntries()
 	return instancesOf(entries)
 }
 
-func instancesOf[T any](entries []entry[T]) (all []Instance[T]) {
+func instancesOf[T any](entries []cacheEntry[T]) (all []Instance[T]) {
 	for _, e := range entries {
 		if e.err == nil {
 			all = append(all, e.instance)
@@ -116,7 +116,7 @@ func (c *Cache[T]) Failures() iter.Seq2[string, error] {
 				return
 			}
 		}
-		entries, _ := c.show()
+		entries, _ := c.loadedEntries()
 		for _, e := range entries {
 			if e.err != nil && !yield(c.path+"/"+e.name, e.err) {
 				return
@@ -131,26 +131,26 @@ func (c *Cache[T]) Failures() iter.Seq2[string, error] {
 func (c *Cache[T]) Follow(ctx context.Context) iter.Seq2[[]Instance[T], error] {
 	return func(yield func([]Instance[T], error) bool) {
 		if c == nil || c.nodes == nil {
-			yield(nil, wrap("", "follow", framework.ErrNoClient))
+			yield(nil, wrapError("", "follow", framework.ErrNoClient))
 			return
 		}
 		if err := line.Ready(ctx, c.discovery.client, nil); err != nil {
-			yield(nil, wrap(c.path, "follow", err))
+			yield(nil, wrapError(c.path, "follow", err))
 			return
 		}
-		for told := 0; ; {
+		for yieldedTicket := 0; ; {
 			c.mu.Lock()
-			entries, shown, loaded, over, changed := c.entries, c.shown, c.loaded, c.over, c.changed.C()
+			entries, shown, loaded, endedErr, changed := c.entries, c.shownTicket, c.loaded, c.endedErr, c.changed.C()
 			c.mu.Unlock()
-			if over == nil && ctx.Err() != nil {
-				over = c.discovery.client.Left(ctx, nil)
+			if endedErr == nil && ctx.Err() != nil {
+				endedErr = c.discovery.client.Left(ctx, nil)
 			}
 			switch {
-			case over != nil:
-				yield(nil, wrap(c.path, "follow", over))
+			case endedErr != nil:
+				yield(nil, wrapError(c.path, "follow", endedErr))
 				return
-			case loaded && shown != told:
-				if told = shown; !yield(instancesOf(entries), nil) {
+			case loaded && shown != yieldedTicket:
+				if yieldedTicket = shown; !yield(instancesOf(entries), nil) {
 					return
 				}
 				continue
@@ -163,31 +163,31 @@ func (c *Cache[T]) Follow(ctx context.Context) iter.Seq2[[]Instance[T], error] {
 	}
 }
 
-// run looks whenever the nodes have changed.
-func (c *Cache[T]) run(ctx context.Context) {
-	over := apart.ErrNoReturn // the user's codec may end this goroutine
+// followNodes updates the entries whenever the nodes have changed.
+func (c *Cache[T]) followNodes(ctx context.Context) {
+	endedErr := apart.ErrNoReturn // the user's codec may end this goroutine
 	defer func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.over = over
+		c.endedErr = endedErr
 		c.changed.Fire()
 	}()
 	for _, err := range cache.Follow(ctx, c.nodes) {
 		if err != nil {
-			if over = err; ctx.Err() != nil {
-				over = cache.ErrClosed
+			if endedErr = err; ctx.Err() != nil {
+				endedErr = cache.ErrClosed
 			}
 			return
 		}
-		c.look()
+		c.updateEntries()
 	}
 }
 
-// look updates the entries from the nodes. No lock is held during calls of the user's codec.
-func (c *Cache[T]) look() {
+// updateEntries updates the entries from the nodes. No lock is held during calls of the user's codec.
+func (c *Cache[T]) updateEntries() {
 	c.mu.Lock()
-	c.tickets++
-	ticket, known := c.tickets, map[string]entry[T]{}
+	c.lastTicket++
+	ticket, known := c.lastTicket, map[string]cacheEntry[T]{}
 	for _, e := range c.entries {
 		known[e.name] = e
 	}
@@ -197,56 +197,56 @@ func (c *Cache[T]) look() {
 	}
 	c.mu.Unlock()
 
-	var entries []entry[T]
+	var entries []cacheEntry[T]
 	for _, n := range nodes {
-		e := entry[T]{name: n.Name(), czxid: n.Stat.Czxid, mzxid: n.Stat.Mzxid}
-		if before, ok := known[e.name]; ok && before.of(e) {
+		e := cacheEntry[T]{name: n.Name(), czxid: n.Stat.Czxid, mzxid: n.Stat.Mzxid}
+		if before, ok := known[e.name]; ok && before.isSameVersion(e) {
 			e = before
 		} else {
-			e.instance, e.err = c.discovery.decode(n.Path, n.Data, n.Stat.EphemeralOwner)
+			e.instance, e.err = c.discovery.decodeNode(n.Path, n.Data, n.Stat.EphemeralOwner)
 		}
 		entries = append(entries, e)
 	}
-	slices.SortFunc(entries, byName)
-	for _, e := range c.replace(ticket, entries) {
-		c.discovery.report(c.path+"/"+e.name, e.err)
+	slices.SortFunc(entries, compareNames)
+	for _, e := range c.replaceEntries(ticket, entries) {
+		c.discovery.logCorrupt(c.path+"/"+e.name, e.err)
 	}
 }
 
-func byName[T any](a, b entry[T]) int { return cmp.Compare(a.name, b.name) }
+func compareNames[T any](a, b cacheEntry[T]) int { return cmp.Compare(a.name, b.name) }
 
-// of reports whether both entries are from the same version of the same node.
-func (e entry[T]) of(other entry[T]) bool {
+// isSameVersion reports whether both entries are from the same version of the same node.
+func (e cacheEntry[T]) isSameVersion(other cacheEntry[T]) bool {
 	return e.name == other.name && e.czxid == other.czxid && e.mzxid == other.mzxid
 }
 
-// replace sets the entries, unless newer ones are set, and returns the new ones that are not instances. Two
-// goroutines may look at the same time and find the same.
-func (c *Cache[T]) replace(ticket int, entries []entry[T]) (corrupt []entry[T]) {
+// replaceEntries sets the entries, unless newer ones are set, and returns the new ones that are not instances. Two
+// goroutines may update at the same time and find the same.
+func (c *Cache[T]) replaceEntries(ticket int, entries []cacheEntry[T]) (corrupt []cacheEntry[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if ticket < c.newest {
+	if ticket < c.newestTicket {
 		return nil
 	}
-	c.newest = ticket
-	if c.loaded && slices.EqualFunc(entries, c.entries, entry[T].of) {
+	c.newestTicket = ticket
+	if c.loaded && slices.EqualFunc(entries, c.entries, cacheEntry[T].isSameVersion) {
 		return nil
 	}
 	for _, e := range entries {
 		if e.err == nil {
 			continue
 		}
-		if i, found := slices.BinarySearchFunc(c.entries, e, byName); !found || !c.entries[i].of(e) {
+		if i, found := slices.BinarySearchFunc(c.entries, e, compareNames); !found || !c.entries[i].isSameVersion(e) {
 			corrupt = append(corrupt, e)
 		}
 	}
-	c.shown, c.entries, c.loaded = ticket, entries, true
+	c.shownTicket, c.entries, c.loaded = ticket, entries, true
 	c.changed.Fire()
 	return corrupt
 }
 
-// show returns the entries, and whether any were loaded yet.
-func (c *Cache[T]) show() (entries []entry[T], loaded bool) {
+// loadedEntries returns the entries, and whether any were loaded yet.
+func (c *Cache[T]) loadedEntries() (entries []cacheEntry[T], loaded bool) {
 	if c == nil {
 		return nil, false
 	}

@@ -15,14 +15,14 @@ import (
 )
 
 // Option configures [New]. If one is given several times the last counts.
-type Option func(*config) error
+type Option func(*discoveryConfig) error
 
-type config struct{ class string }
+type discoveryConfig struct{ class string }
 
 // WithPayloadClass sets the Java class of the payload for Java readers, such as "com.example.Info". Readers here do
 // not need it. It is ignored for a json.RawMessage, and for an object that has an "@class" itself.
 func WithPayloadClass(class string) Option {
-	return func(c *config) error {
+	return func(c *discoveryConfig) error {
 		if class == "" {
 			return fmt.Errorf("%w WithPayloadClass: a class has a name", framework.ErrInvalidOption)
 		}
@@ -36,9 +36,9 @@ func WithPayloadClass(class string) Option {
 //
 // Corresponds to Curator's ServiceDiscovery.
 type Discovery[T any] struct {
-	client *framework.Client
-	base   string
-	config
+	client   *framework.Client
+	basePath string
+	discoveryConfig
 }
 
 // New returns a Discovery of the services below base, whose instances have payloads of type T: see the package's
@@ -46,33 +46,33 @@ type Discovery[T any] struct {
 //
 // Errors: framework.ErrNoClient, framework.ErrInvalidPath (also for "/"), framework.ErrInvalidOption.
 func New[T any](client *framework.Client, base string, opts ...Option) (*Discovery[T], error) {
-	d := &Discovery[T]{client: client, base: base}
-	if err := line.Configure(client, base, &d.config, opts); err != nil {
-		return nil, wrap(base, "new", err)
+	d := &Discovery[T]{client: client, basePath: base}
+	if err := line.Configure(client, base, &d.discoveryConfig, opts); err != nil {
+		return nil, wrapError(base, "new", err)
 	}
 	return d, nil
 }
 
-func wrap(path, verb string, err error) error { return line.Wrap("discovery", path, verb, err) }
+func wrapError(path, verb string, err error) error { return line.Wrap("discovery", path, verb, err) }
 
-// ready returns an error if no method can be called.
-func (d *Discovery[T]) ready(ctx context.Context) error {
+// checkReady returns an error if no method can be called.
+func (d *Discovery[T]) checkReady(ctx context.Context) error {
 	if d == nil {
 		return framework.ErrNoClient
 	}
 	return line.Ready(ctx, d.client, nil)
 }
 
-// at returns the path of a service.
-func (d *Discovery[T]) at(service string) (string, error) {
+// servicePath returns the path of a service.
+func (d *Discovery[T]) servicePath(service string) (string, error) {
 	if d == nil || d.client == nil {
 		return "", framework.ErrNoClient
 	}
-	return below(d.base, service)
+	return childPath(d.basePath, service)
 }
 
-// below returns the path of a child whose name the caller has given.
-func below(parent, name string) (string, error) {
+// childPath returns the path of a child whose name the caller has given.
+func childPath(parent, name string) (string, error) {
 	if name == "" || strings.Contains(name, "/") {
 		return "", fmt.Errorf("%w: %q cannot be the name of a node", framework.ErrInvalidPath, name)
 	}
@@ -94,27 +94,27 @@ func below(parent, name string) (string, error) {
 // framework.ErrNoAuth and other refusals; ctx's; framework.ErrClosed, framework.ErrNoClient. Register an ID once: two
 // registrations of it through one client share the node.
 func (d *Discovery[T]) Register(ctx context.Context, instance Instance[T]) (*Registration[T], error) {
-	r, err := d.register(ctx, instance)
+	r, err := d.registerInstance(ctx, instance)
 	if err != nil {
-		return nil, wrap(d.path(instance.Name), "register", err)
+		return nil, wrapError(d.pathForErrors(instance.Name), "register", err)
 	}
 	return r, nil
 }
 
-// path returns the path for the text of errors.
-func (d *Discovery[T]) path(service string) string {
+// pathForErrors returns the path for the text of errors.
+func (d *Discovery[T]) pathForErrors(service string) string {
 	if d == nil {
 		return ""
 	}
-	return d.base + "/" + plain.Text(service)
+	return d.basePath + "/" + plain.Text(service)
 }
 
-func (d *Discovery[T]) register(ctx context.Context, instance Instance[T]) (*Registration[T], error) {
-	if err := d.ready(ctx); err != nil {
+func (d *Discovery[T]) registerInstance(ctx context.Context, instance Instance[T]) (*Registration[T], error) {
+	if err := d.checkReady(ctx); err != nil {
 		return nil, err
 	}
-	instance = instance.completed()
-	data, err := encode(instance, d.class)
+	instance = instance.withDefaults()
+	data, err := encodeInstance(instance, d.class)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (d *Discovery[T]) register(ctx context.Context, instance Instance[T]) (*Reg
 	case DynamicSequential:
 		opts = []node.Option{node.WithMode(framework.EphemeralSequential)}
 	}
-	keeper, err := node.NewKeeper(d.client, zkpath.Join(d.base, instance.Name, instance.ID), data, opts...)
+	keeper, err := node.NewKeeper(d.client, zkpath.Join(d.basePath, instance.Name, instance.ID), data, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -135,9 +135,9 @@ func (d *Discovery[T]) register(ctx context.Context, instance Instance[T]) (*Reg
 	instance.Payload = none // is not needed any more
 	r := &Registration[T]{d, keeper, instance}
 	if err := keeper.WaitCreated(ctx); err != nil {
-		gone, cancel := context.WithCancel(ctx)
+		ended, cancel := context.WithCancel(ctx)
 		cancel()
-		_ = keeper.Close(gone) // goes on with it
+		_ = keeper.Close(ended) // goes on with it
 		return nil, err
 	}
 	return r, nil
@@ -148,12 +148,12 @@ func (d *Discovery[T]) register(ctx context.Context, instance Instance[T]) (*Reg
 //
 // Corresponds to queryForNames, which however fails if the base path has no node.
 func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
-	if err := d.ready(ctx); err != nil {
-		return nil, wrap(d.path(""), "names", err)
+	if err := d.checkReady(ctx); err != nil {
+		return nil, wrapError(d.pathForErrors(""), "names", err)
 	}
-	names, err := d.client.GetChildren().ForPath(ctx, d.base)
+	names, err := d.client.GetChildren().ForPath(ctx, d.basePath)
 	if err = line.Unless(err, framework.ErrNoNode); err != nil {
-		return nil, wrap(d.base, "names", err)
+		return nil, wrapError(d.basePath, "names", err)
 	}
 	slices.Sort(names)
 	return names, nil
@@ -165,15 +165,15 @@ func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
 //
 // Corresponds to queryForInstances.
 func (d *Discovery[T]) Instances(ctx context.Context, service string) ([]Instance[T], error) {
-	all, err := d.instances(ctx, service)
-	return all, wrap(d.path(service), "instances", err)
+	all, err := d.readInstances(ctx, service)
+	return all, wrapError(d.pathForErrors(service), "instances", err)
 }
 
-func (d *Discovery[T]) instances(ctx context.Context, service string) ([]Instance[T], error) {
-	if err := d.ready(ctx); err != nil {
+func (d *Discovery[T]) readInstances(ctx context.Context, service string) ([]Instance[T], error) {
+	if err := d.checkReady(ctx); err != nil {
 		return nil, err
 	}
-	path, err := d.at(service)
+	path, err := d.servicePath(service)
 	if err != nil {
 		return nil, err
 	}
@@ -196,9 +196,9 @@ func (d *Discovery[T]) instances(ctx context.Context, service string) ([]Instanc
 			continue
 		}
 		at := zkpath.Join(path, names[i])
-		instance, corrupt := d.decode(at, result.Data, result.Stat.EphemeralOwner)
+		instance, corrupt := d.decodeNode(at, result.Data, result.Stat.EphemeralOwner)
 		if corrupt != nil {
-			d.report(at, corrupt)
+			d.logCorrupt(at, corrupt)
 			continue
 		}
 		all = append(all, instance)
@@ -214,17 +214,17 @@ func (d *Discovery[T]) instances(ctx context.Context, service string) ([]Instanc
 //
 // Corresponds to queryForInstance, which returns null if it is missing.
 func (d *Discovery[T]) Instance(ctx context.Context, service, id string) (Instance[T], error) {
-	i, err := d.instance(ctx, service, id)
-	return i, wrap(d.path(service), "instance", err)
+	i, err := d.readInstance(ctx, service, id)
+	return i, wrapError(d.pathForErrors(service), "instance", err)
 }
 
-func (d *Discovery[T]) instance(ctx context.Context, service, id string) (i Instance[T], err error) {
-	if err := d.ready(ctx); err != nil {
+func (d *Discovery[T]) readInstance(ctx context.Context, service, id string) (i Instance[T], err error) {
+	if err := d.checkReady(ctx); err != nil {
 		return i, err
 	}
-	path, err := d.at(service)
+	path, err := d.servicePath(service)
 	if err == nil {
-		path, err = below(path, id)
+		path, err = childPath(path, id)
 	}
 	if err != nil {
 		return i, err
@@ -234,17 +234,17 @@ func (d *Discovery[T]) instance(ctx context.Context, service, id string) (i Inst
 	if err != nil {
 		return i, err
 	}
-	return d.decode(path, data, stat.EphemeralOwner)
+	return d.decodeNode(path, data, stat.EphemeralOwner)
 }
 
-func (d *Discovery[T]) decode(path string, data []byte, owner int64) (i Instance[T], err error) {
+func (d *Discovery[T]) decodeNode(path string, data []byte, owner int64) (i Instance[T], err error) {
 	if data, err = d.client.Unpacked(path, data); err != nil {
 		return i, err
 	}
-	return decode[T](data, owner)
+	return decodeInstance[T](data, owner)
 }
 
-// report logs a node that is left out.
-func (d *Discovery[T]) report(path string, err error) {
+// logCorrupt logs a node that is left out.
+func (d *Discovery[T]) logCorrupt(path string, err error) {
 	d.client.Logger().Warn("a service instance cannot be read and is left out", "path", plain.Text(path), "err", err)
 }

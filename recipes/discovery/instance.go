@@ -41,13 +41,13 @@ const (
 var typeNames = [...]string{"DYNAMIC", "STATIC", "PERMANENT", "DYNAMIC_SEQUENTIAL"}
 
 func (t Type) String() string {
-	if !t.known() {
+	if !t.isKnown() {
 		return fmt.Sprintf("Type(%d)", int8(t))
 	}
 	return typeNames[t]
 }
 
-func (t Type) known() bool { return t >= Dynamic && t <= DynamicSequential }
+func (t Type) isKnown() bool { return t >= Dynamic && t <= DynamicSequential }
 
 // Instance is one instance of a service. Corresponds to Curator's ServiceInstance. In its JSON, empty fields except
 // Name and ID are null.
@@ -69,15 +69,15 @@ type Instance[T any] struct {
 // URI returns the URI that URISpec forms for the instance; values, which may be nil, replace and add fields.
 // Corresponds to Curator's buildUriSpec.
 func (i Instance[T]) URI(values map[string]string) string {
-	return i.URISpec.build(func(field string) string {
+	return i.URISpec.buildURI(func(field string) string {
 		if v, ok := values[field]; ok {
 			return v
 		}
-		return i.field(field)
+		return i.uriField(field)
 	})
 }
 
-func (i Instance[T]) field(name string) string {
+func (i Instance[T]) uriField(name string) string {
 	port := func(n int) string {
 		if n == 0 {
 			return ""
@@ -101,15 +101,15 @@ func (i Instance[T]) field(name string) string {
 	case "ssl-port":
 		return port(i.SSLPort)
 	case "registration-time-utc":
-		return fmt.Sprint(millis(i.RegistrationTime))
+		return fmt.Sprint(toMillis(i.RegistrationTime))
 	case "service-type":
 		return strings.ToLower(i.Type.String())
 	}
 	return ""
 }
 
-// millis returns a time in Java's milliseconds; the zero time is 0.
-func millis(t time.Time) int64 {
+// toMillis returns a time in Java's milliseconds; the zero time is 0.
+func toMillis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
@@ -123,20 +123,20 @@ func fromMillis(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// completed returns the instance with the fields that Register fills in.
-func (i Instance[T]) completed() Instance[T] {
+// withDefaults returns the instance with the fields that Register fills in.
+func (i Instance[T]) withDefaults() Instance[T] {
 	if i.ID == "" {
 		i.ID = zkpath.NewGUID()
 	}
 	if i.RegistrationTime.IsZero() {
 		i.RegistrationTime = time.Now()
 	}
-	i.RegistrationTime = fromMillis(millis(i.RegistrationTime))
+	i.RegistrationTime = fromMillis(toMillis(i.RegistrationTime))
 	return i
 }
 
-// check returns an error if an instance cannot be written.
-func (i Instance[T]) check() error {
+// checkFields returns an error if an instance cannot be written.
+func (i Instance[T]) checkFields() error {
 	invalid := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %w", ErrInvalidInstance, fmt.Errorf(format, args...))
 	}
@@ -153,10 +153,10 @@ func (i Instance[T]) check() error {
 			return invalid("there is no port %d", port)
 		}
 	}
-	if !i.Type.known() {
+	if !i.Type.isKnown() {
 		return invalid("there is no %v", i.Type)
 	}
-	if _, err := i.URISpec.parts(); err != nil {
+	if _, err := i.URISpec.splitParts(); err != nil {
 		return invalid("%w", err)
 	}
 	return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// wire is an instance in the layout of Curator's JsonInstanceSerializer: these keys, in this order.
-type wire struct {
+// instanceJSON is an instance in the layout of Curator's JsonInstanceSerializer: these keys, in this order.
+type instanceJSON struct {
 	Name             string          `json:"name"`
 	ID               string          `json:"id"`
 	Address          *string         `json:"address"`
@@ -33,33 +33,33 @@ type wireSpec struct {
 	Parts []part `json:"parts"`
 }
 
-// encode returns the instance's data. class is the Java class of its payload, or empty.
-func encode[T any](i Instance[T], class string) ([]byte, error) {
-	if err := i.check(); err != nil {
+// encodeInstance returns the instance's data. class is the Java class of its payload, or empty.
+func encodeInstance[T any](i Instance[T], class string) ([]byte, error) {
+	if err := i.checkFields(); err != nil {
 		return nil, err
 	}
 	payload, err := encodePayload(i.Payload, class)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the payload: %w", ErrInvalidInstance, err)
 	}
-	w := wire{Name: i.Name, ID: i.ID, Payload: payload, Type: i.Type.String(),
-		Address: unlessZero(i.Address), Port: unlessZero(i.Port), SSLPort: unlessZero(i.SSLPort),
-		RegistrationTime: millis(i.RegistrationTime)}
+	w := instanceJSON{Name: i.Name, ID: i.ID, Payload: payload, Type: i.Type.String(),
+		Address: pointerUnlessZero(i.Address), Port: pointerUnlessZero(i.Port), SSLPort: pointerUnlessZero(i.SSLPort),
+		RegistrationTime: toMillis(i.RegistrationTime)}
 	if i.URISpec != "" {
-		parts, _ := i.URISpec.parts() // was checked
+		parts, _ := i.URISpec.splitParts() // was checked
 		w.URISpec = &wireSpec{parts}
 	}
 	if i.Disabled {
 		w.Enabled = new(bool)
 	}
-	text, err := marshal(w)
+	text, err := marshalJSON(w)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidInstance, err)
 	}
-	return asJackson(text), nil
+	return escapeAsJackson(text), nil
 }
 
-func unlessZero[V comparable](v V) *V {
+func pointerUnlessZero[V comparable](v V) *V {
 	var zero V
 	if v == zero {
 		return nil
@@ -67,16 +67,16 @@ func unlessZero[V comparable](v V) *V {
 	return &v
 }
 
-// decode decodes an instance that a client of any language wrote. As in Java, unknown keys are ignored, none is
+// decodeInstance decodes an instance that a client of any language wrote. As in Java, unknown keys are ignored, none is
 // required, and keys are matched exactly. owner is the session of the node, 0 for none.
-func decode[T any](data []byte, owner int64) (i Instance[T], err error) {
-	if i, err = read[T](data, owner); err != nil {
+func decodeInstance[T any](data []byte, owner int64) (i Instance[T], err error) {
+	if i, err = parseInstance[T](data, owner); err != nil {
 		return Instance[T]{}, fmt.Errorf("%w: %w", ErrCorrupt, plain.Error(err))
 	}
 	return i, nil
 }
 
-func read[T any](data []byte, owner int64) (i Instance[T], err error) {
+func parseInstance[T any](data []byte, owner int64) (i Instance[T], err error) {
 	var fields map[string]json.RawMessage // a struct's keys would match in any case
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return i, err
@@ -113,7 +113,7 @@ func read[T any](data []byte, owner int64) (i Instance[T], err error) {
 			typeName)
 	}
 	i.Type, i.RegistrationTime, i.Disabled = Type(at), fromMillis(ms), !enabled
-	if i.URISpec, err = specOf(spec.Parts); err != nil {
+	if i.URISpec, err = joinParts(spec.Parts); err != nil {
 		return i, err
 	}
 	if payload, ok := fields["payload"]; ok {
@@ -136,7 +136,7 @@ func encodePayload[T any](payload T, class string) (json.RawMessage, error) {
 		}
 		return raw, nil
 	}
-	text, err := marshal(payload)
+	text, err := marshalJSON(payload)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func encodePayload[T any](payload T, class string) (json.RawMessage, error) {
 	if class == "" || string(text) == "null" {
 		return text, nil
 	}
-	name, err := marshal(class)
+	name, err := marshalJSON(class)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func decodePayload[T any](text json.RawMessage, into *T) error {
 		if len(pair) == 2 && pair[0][0] == '"' {
 			text = pair[1]
 		}
-	} else if text[0] == '{' && takesAnyKey(reflect.TypeFor[T]()) {
+	} else if text[0] == '{' && acceptsAnyKey(reflect.TypeFor[T]()) {
 		var fields map[string]json.RawMessage
 		if err := json.Unmarshal(text, &fields); err != nil {
 			return err
@@ -194,15 +194,15 @@ func decodePayload[T any](text json.RawMessage, into *T) error {
 	return json.Unmarshal(text, into)
 }
 
-func takesAnyKey(t reflect.Type) bool {
+func acceptsAnyKey(t reflect.Type) bool {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	return t.Kind() == reflect.Map || t.Kind() == reflect.Interface
 }
 
-// marshal is json.Marshal without escapes for HTML, which Java does not make.
-func marshal(v any) ([]byte, error) {
+// marshalJSON is json.Marshal without escapes for HTML, which Java does not make.
+func marshalJSON(v any) ([]byte, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
@@ -212,9 +212,9 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
-// asJackson returns JSON with Jackson's escapes: control characters with capital hex digits, and code points above
-// U+FFFF as two surrogates.
-func asJackson(text []byte) []byte {
+// escapeAsJackson returns JSON with Jackson's escapes: control characters with capital hex digits, and code points
+// above U+FFFF as two surrogates.
+func escapeAsJackson(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for at := 0; at < len(text); {
 		c := text[at]

@@ -28,10 +28,10 @@ func around(payload string) string {
 
 func bothWays[T any](t *testing.T, golden, class string, want Instance[T]) {
 	t.Helper()
-	got, err := decode[T]([]byte(golden), 1)
+	got, err := decodeInstance[T]([]byte(golden), 1)
 	require.NoError(t, err)
 	assert.Equal(t, want, got)
-	text, err := encode(want, class)
+	text, err := encodeInstance(want, class)
 	require.NoError(t, err)
 	assert.Equal(t, golden, string(text))
 }
@@ -92,7 +92,7 @@ func TestGoldenEscapes(t *testing.T) {
 	bothWays(t, around(`"\u0000\u0001\u0002\u0003\u0004\u0005\u0006\u0007\b\t\n\u000B\f\r\u000E\u000F\u0010\u0011\u0012`+
 		`\u0013\u0014\u0015\u0016\u0017\u0018\u0019\u001A\u001B\u001C\u001D\u001E\u001F \"\\/<>&'`+
 		"\u007f\u0080\u2028\u2029\u00e4\u20ac\ufeff\uffff"+`\uD83D\uDE00"`), "", of(text))
-	odd, err := encode(of(json.RawMessage(`"\u00e4\/\ud800\u0022 \u005C"`)), "")
+	odd, err := encodeInstance(of(json.RawMessage(`"\u00e4\/\ud800\u0022 \u005C"`)), "")
 	require.NoError(t, err)
 	assert.Equal(t, around(`"`+"\u00e4"+`\/\uD800\u0022 \u005C"`), string(odd))
 }
@@ -114,7 +114,7 @@ func TestReading(t *testing.T) {
 		`{"uriSpec":{"parts":[{"value":"a{b}"}]}}`:       {URISpec: "a{[}b{]}"},
 		`{"uriSpec":{"parts":[{"variable":true},null]}}`: {},
 	} {
-		got, err := decode[any]([]byte(text), 1)
+		got, err := decodeInstance[any]([]byte(text), 1)
 		require.NoError(t, err, text)
 		assert.Equal(t, want, got, text)
 	}
@@ -123,10 +123,10 @@ func TestReading(t *testing.T) {
 		`{"serviceType":"dynamic"}`, `{"serviceType":"FOO"}`, `{"serviceType":1}`, `{"enabled":"x"}`,
 		`{"uriSpec":{"parts":[{"value":"{a","variable":true}]}}`, `{"uriSpec":5}`, `{"name":"n"} x`,
 	} {
-		_, err := decode[any]([]byte(text), 1)
+		_, err := decodeInstance[any]([]byte(text), 1)
 		require.ErrorIs(t, err, ErrCorrupt, text)
 	}
-	_, err := decode[int]([]byte(around(`"text"`)), 1)
+	_, err := decodeInstance[int]([]byte(around(`"text"`)), 1)
 	require.ErrorIs(t, err, ErrCorrupt)
 }
 
@@ -149,7 +149,7 @@ func TestWritingRefused(t *testing.T) {
 	} {
 		i := good
 		change(&i)
-		_, err := encode(i, "")
+		_, err := encodeInstance(i, "")
 		assert.ErrorIs(t, err, ErrInvalidInstance, "%+v", i)
 	}
 }
@@ -167,7 +167,7 @@ func TestURISpec(t *testing.T) {
 		"[x]":       {{"[x]", false}},
 		"{\tb\x01}": {{"b", true}},
 	} {
-		parts, err := spec.parts()
+		parts, err := spec.splitParts()
 		require.NoError(t, err)
 		assert.Equal(t, want, parts, spec)
 	}
@@ -191,22 +191,22 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		raw, err := decode[json.RawMessage](data, 1)
-		if _, other := decode[any](data, 1); err != nil {
+		raw, err := decodeInstance[json.RawMessage](data, 1)
+		if _, other := decodeInstance[any](data, 1); err != nil {
 			require.ErrorIs(t, err, ErrCorrupt)
 			require.ErrorIs(t, other, ErrCorrupt)
 			return
 		}
-		_, _ = decode[info](data, 1)
-		_, _ = decode[[]string](data, 1)
-		text, err := encode(raw, "")
+		_, _ = decodeInstance[info](data, 1)
+		_, _ = decodeInstance[[]string](data, 1)
+		text, err := encodeInstance(raw, "")
 		if err != nil {
 			require.ErrorIs(t, err, ErrInvalidInstance)
 			return
 		}
-		again, err := decode[json.RawMessage](text, 1)
+		again, err := decodeInstance[json.RawMessage](text, 1)
 		require.NoError(t, err)
-		twice, err := encode(again, "")
+		twice, err := encodeInstance(again, "")
 		require.NoError(t, err)
 		require.Equal(t, string(text), string(twice))
 		raw.Payload, again.Payload = nil, nil

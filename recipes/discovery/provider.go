@@ -36,18 +36,18 @@ func (s Strategy) String() string {
 
 // ProviderOption configures [NewProvider]. If one is given several times the last counts, unless documented
 // otherwise.
-type ProviderOption func(*providing) error
+type ProviderOption func(*providerConfig) error
 
-type providing struct {
-	strategy Strategy
-	errors   int
-	rest     time.Duration
-	filters  []any // func(Instance[T]) bool each
+type providerConfig struct {
+	strategy   Strategy
+	errorLimit int
+	downTime   time.Duration
+	filters    []any // func(Instance[T]) bool each
 }
 
 // WithStrategy sets how the provider chooses. Default: [RoundRobin].
 func WithStrategy(s Strategy) ProviderOption {
-	return func(p *providing) error {
+	return func(p *providerConfig) error {
 		if s < RoundRobin || s > Sticky {
 			return fmt.Errorf("%w WithStrategy: there is no strategy %d", framework.ErrInvalidOption, int8(s))
 		}
@@ -59,12 +59,12 @@ func WithStrategy(s Strategy) ProviderOption {
 // WithDownAfter sets after how many errors an instance is down, and how long after the first of them it is tried
 // again. Default: 2 errors, 30 seconds. Corresponds to DownInstancePolicy.
 func WithDownAfter(errors int, rest time.Duration) ProviderOption {
-	return func(p *providing) error {
+	return func(p *providerConfig) error {
 		if errors < 1 || rest <= 0 {
 			return fmt.Errorf("%w WithDownAfter: %d errors, %v: both must be above zero",
 				framework.ErrInvalidOption, errors, rest)
 		}
-		p.errors, p.rest = errors, rest
+		p.errorLimit, p.downTime = errors, rest
 		return nil
 	}
 }
@@ -72,7 +72,7 @@ func WithDownAfter(errors int, rest time.Duration) ProviderOption {
 // WithFilter leaves out the instances for which keep returns false. keep must not block. Given several times, an
 // instance is used if all of them return true.
 func WithFilter[T any](keep func(Instance[T]) bool) ProviderOption {
-	return func(p *providing) error {
+	return func(p *providerConfig) error {
 		if keep == nil {
 			return fmt.Errorf("%w WithFilter: the function is nil; leave it out", framework.ErrInvalidOption)
 		}
@@ -87,54 +87,55 @@ func WithFilter[T any](keep func(Instance[T]) bool) ProviderOption {
 // Corresponds to Curator's ServiceProvider.
 type Provider[T any] struct {
 	cache *Cache[T]
-	providing
-	keeps []func(Instance[T]) bool
+	providerConfig
+	keepFilters []func(Instance[T]) bool
 
-	mu     sync.Mutex
-	last   string // the name of the node that was chosen last
-	faults map[place]fault
+	mu          sync.Mutex
+	lastChosen  string // the name of the node that was chosen last
+	errorCounts map[instanceKey]instanceErrors
 }
 
-// place identifies an instance for counting its errors. Registering again makes a new place.
-type place struct {
+// instanceKey identifies an instance for counting its errors. Registering again makes a new key.
+type instanceKey struct {
 	id, address   string
 	port, sslPort int
 	registered    int64
 }
 
-func placeOf[T any](i Instance[T]) place {
-	return place{i.ID, i.Address, i.Port, i.SSLPort, millis(i.RegistrationTime)}
+func keyOfInstance[T any](i Instance[T]) instanceKey {
+	return instanceKey{i.ID, i.Address, i.Port, i.SSLPort, toMillis(i.RegistrationTime)}
 }
 
-type fault struct {
-	first time.Time
-	count int
+type instanceErrors struct {
+	firstTime time.Time
+	count     int
 }
 
 // NewProvider makes a provider of the instances in c.
 //
 // Errors: framework.ErrInvalidOption, framework.ErrNoClient if c was not made by [Discovery.Cache].
 func NewProvider[T any](c *Cache[T], opts ...ProviderOption) (*Provider[T], error) {
-	p := &Provider[T]{cache: c, providing: providing{errors: 2, rest: 30 * time.Second}, faults: map[place]fault{}}
+	p := &Provider[T]{cache: c, providerConfig: providerConfig{errorLimit: 2, downTime: 30 * time.Second},
+		errorCounts: map[instanceKey]instanceErrors{}}
 	if c == nil || c.nodes == nil {
-		return nil, wrap("", "new provider", framework.ErrNoClient)
+		return nil, wrapError("", "new provider", framework.ErrNoClient)
 	}
 	for _, opt := range opts {
 		if opt == nil {
-			return nil, wrap(c.path, "new provider",
+			return nil, wrapError(c.path, "new provider",
 				fmt.Errorf("%w: an option is nil; leave it out", framework.ErrInvalidOption))
 		}
-		if err := opt(&p.providing); err != nil {
-			return nil, wrap(c.path, "new provider", err)
+		if err := opt(&p.providerConfig); err != nil {
+			return nil, wrapError(c.path, "new provider", err)
 		}
 	}
 	for _, filter := range p.filters {
 		keep, ok := filter.(func(Instance[T]) bool)
 		if !ok {
-			return nil, wrap(c.path, "new provider", fmt.Errorf("%w WithFilter: it is for another payload: %T",
+			return nil, wrapError(c.path, "new provider", fmt.Errorf("%w WithFilter: it is for another payload: %T",
 				framework.ErrInvalidOption, filter))
 		}
-		p.keeps = append(p.keeps, keep)
+		p.keepFilters = append(p.keepFilters, keep)
 	}
 	return p, nil
 }
@@ -142,9 +143,9 @@ func NewProvider[T any](c *Cache[T], opts ...ProviderOption) (*Provider[T], erro
 // Instance chooses one of [Provider.Instances]. If there is none the error matches [ErrNoInstance] and includes the
 // reason. It neither waits nor sends anything: wait for the cache first.
 func (p *Provider[T]) Instance() (Instance[T], error) {
-	usable, why := p.usable()
+	usable, why := p.usableInstances()
 	if len(usable) == 0 {
-		return Instance[T]{}, wrap(p.where(), "instance", fmt.Errorf("%w: %s", ErrNoInstance, why))
+		return Instance[T]{}, wrapError(p.cachePath(), "instance", fmt.Errorf("%w: %s", ErrNoInstance, why))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,70 +154,70 @@ func (p *Provider[T]) Instance() (Instance[T], error) {
 	case Random:
 	case Sticky:
 		for _, e := range usable {
-			if e.name == p.last {
+			if e.name == p.lastChosen {
 				chosen = e
 			}
 		}
 	case RoundRobin:
-		if p.last == "" {
+		if p.lastChosen == "" {
 			break // otherwise all clients would begin with the same instance
 		}
 		chosen = usable[0]
 		for _, e := range usable {
-			if e.name > p.last {
+			if e.name > p.lastChosen {
 				chosen = e
 				break
 			}
 		}
 	}
-	p.last = chosen.name
+	p.lastChosen = chosen.name
 	return chosen.instance, nil
 }
 
 // Instances returns the usable instances: enabled, approved by the filters, and not down. Corresponds to
 // getAllInstances.
 func (p *Provider[T]) Instances() []Instance[T] {
-	usable, _ := p.usable()
+	usable, _ := p.usableInstances()
 	return instancesOf(usable)
 }
 
 // NoteError records that the instance could not be used. After as many errors as set by WithDownAfter it is down: it
 // is not chosen until the time since the first of them has passed, or until it has registered again.
 func (p *Provider[T]) NoteError(i Instance[T]) {
-	if p == nil || p.faults == nil {
+	if p == nil || p.errorCounts == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	for at, f := range p.faults {
-		if now.Sub(f.first) >= p.rest {
-			delete(p.faults, at)
+	for at, f := range p.errorCounts {
+		if now.Sub(f.firstTime) >= p.downTime {
+			delete(p.errorCounts, at)
 		}
 	}
-	f, ok := p.faults[placeOf(i)]
+	f, ok := p.errorCounts[keyOfInstance(i)]
 	if !ok {
-		f.first = now
+		f.firstTime = now
 	}
 	f.count++
-	p.faults[placeOf(i)] = f
+	p.errorCounts[keyOfInstance(i)] = f
 }
 
-// usable returns the usable instances, by name, and the reason for their absence.
-func (p *Provider[T]) usable() (usable []entry[T], why string) {
+// usableInstances returns the usable instances, by name, and the reason for their absence.
+func (p *Provider[T]) usableInstances() (usable []cacheEntry[T], why string) {
 	if p == nil || p.cache == nil {
 		return nil, "the provider was not made by NewProvider"
 	}
-	entries, loaded := p.cache.show()
+	entries, loaded := p.cache.loadedEntries()
 	disabled, refused, down := 0, 0, 0
 	for _, e := range entries {
 		switch {
 		case e.err != nil:
 		case e.instance.Disabled:
 			disabled++
-		case slices.ContainsFunc(p.keeps, func(keep func(Instance[T]) bool) bool { return !keep(e.instance) }):
+		case slices.ContainsFunc(p.keepFilters, func(keep func(Instance[T]) bool) bool { return !keep(e.instance) }):
 			refused++
-		case p.down(e.instance):
+		case p.isDown(e.instance):
 			down++
 		default:
 			usable = append(usable, e)
@@ -229,14 +230,14 @@ func (p *Provider[T]) usable() (usable []entry[T], why string) {
 		len(instancesOf(entries)), disabled, refused, down)
 }
 
-func (p *Provider[T]) down(i Instance[T]) bool {
+func (p *Provider[T]) isDown(i Instance[T]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f := p.faults[placeOf(i)]
-	return f.count >= p.errors && time.Since(f.first) < p.rest
+	f := p.errorCounts[keyOfInstance(i)]
+	return f.count >= p.errorLimit && time.Since(f.firstTime) < p.downTime
 }
 
-func (p *Provider[T]) where() string {
+func (p *Provider[T]) cachePath() string {
 	if p == nil || p.cache == nil {
 		return ""
 	}

@@ -11,13 +11,13 @@ import (
 
 // Registration is a registered instance, from [Discovery.Register] until Unregister. Safe for concurrent use.
 type Registration[T any] struct {
-	discovery *Discovery[T]
-	keeper    *node.Keeper
-	first     Instance[T] // as it was registered, without its payload
+	discovery  *Discovery[T]
+	keeper     *node.Keeper
+	registered Instance[T] // as it was registered, without its payload
 }
 
 // ID returns the ID of the instance, which Register may have made.
-func (r *Registration[T]) ID() string { return r.first.ID }
+func (r *Registration[T]) ID() string { return r.registered.ID }
 
 // Path returns the path of its node.
 func (r *Registration[T]) Path() string { return r.keeper.Path() }
@@ -41,23 +41,23 @@ func (r *Registration[T]) Follow(ctx context.Context) iter.Seq2[node.Status, err
 // Corresponds to updateService.
 func (r *Registration[T]) Update(ctx context.Context, instance Instance[T]) error {
 	if r == nil || r.keeper == nil {
-		return wrap("", "update", framework.ErrNoClient)
+		return wrapError("", "update", framework.ErrNoClient)
 	}
-	return wrap(r.discovery.path(r.first.Name), "update", r.update(ctx, instance))
+	return wrapError(r.discovery.pathForErrors(r.registered.Name), "update", r.updateInstance(ctx, instance))
 }
 
-func (r *Registration[T]) update(ctx context.Context, instance Instance[T]) error {
+func (r *Registration[T]) updateInstance(ctx context.Context, instance Instance[T]) error {
 	if instance.ID == "" {
-		instance.ID = r.first.ID
+		instance.ID = r.registered.ID
 	}
 	if instance.RegistrationTime.IsZero() {
-		instance.RegistrationTime = r.first.RegistrationTime
+		instance.RegistrationTime = r.registered.RegistrationTime
 	}
-	if instance.Name != r.first.Name || instance.ID != r.first.ID || instance.Type != r.first.Type {
+	if instance.Name != r.registered.Name || instance.ID != r.registered.ID || instance.Type != r.registered.Type {
 		return fmt.Errorf("%w: it is another than the %v %q of %q that was: register that", ErrInvalidInstance,
-			r.first.Type, r.first.ID, r.first.Name)
+			r.registered.Type, r.registered.ID, r.registered.Name)
 	}
-	data, err := encode(instance, r.discovery.class)
+	data, err := encodeInstance(instance, r.discovery.class)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (r *Registration[T]) update(ctx context.Context, instance Instance[T]) erro
 // Corresponds to unregisterService.
 func (r *Registration[T]) Unregister(ctx context.Context) error {
 	if r == nil || r.keeper == nil {
-		return wrap("", "unregister", framework.ErrNoClient)
+		return wrapError("", "unregister", framework.ErrNoClient)
 	}
-	return wrap(r.discovery.path(r.first.Name), "unregister", r.keeper.Close(ctx))
+	return wrapError(r.discovery.pathForErrors(r.registered.Name), "unregister", r.keeper.Close(ctx))
 }

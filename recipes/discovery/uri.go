@@ -24,8 +24,8 @@ type part struct {
 
 var errBraces = errors.New("a field ends with its brace, and there is no brace in it")
 
-// parts splits the spec, as Curator does.
-func (u URISpec) parts() (all []part, err error) {
+// splitParts splits the spec, as Curator does.
+func (u URISpec) splitParts() (all []part, err error) {
 	all = []part{}
 	for rest := string(u); rest != ""; {
 		at := strings.IndexAny(rest, "{}")
@@ -44,18 +44,18 @@ func (u URISpec) parts() (all []part, err error) {
 			return nil, fmt.Errorf("the URI spec %q: %w", string(u), errBraces)
 		}
 		if end > 0 {
-			all = append(all, part{trimmed(rest[:end]), true})
+			all = append(all, part{trimLikeJava(rest[:end]), true})
 		}
 		rest = rest[end+1:]
 	}
 	return all, nil
 }
 
-// trimmed returns the result of Java's trim.
-func trimmed(s string) string { return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' }) }
+// trimLikeJava returns the result of Java's trim.
+func trimLikeJava(s string) string { return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' }) }
 
-// specOf returns the spec of the parts.
-func specOf(parts []part) (URISpec, error) {
+// joinParts returns the spec of the parts.
+func joinParts(parts []part) (URISpec, error) {
 	var text strings.Builder
 	for _, p := range parts {
 		switch {
@@ -72,16 +72,16 @@ func specOf(parts []part) (URISpec, error) {
 			}
 		case strings.ContainsAny(p.Value, "{}"):
 			return "", fmt.Errorf("the field %q of the URI spec: %w", p.Value, errBraces)
-		case trimmed(p.Value) != "":
-			text.WriteString("{" + trimmed(p.Value) + "}")
+		case trimLikeJava(p.Value) != "":
+			text.WriteString("{" + trimLikeJava(p.Value) + "}")
 		}
 	}
 	return URISpec(text.String()), nil
 }
 
-// address returns an address for a URI. An IPv6 address, with or without brackets, gets them in the URI's host, where
-// the percent sign of its zone is escaped.
-func address(a string, host bool) string {
+// uriAddress returns an address for a URI. An IPv6 address, with or without brackets, gets them in the URI's host,
+// where the percent sign of its zone is escaped.
+func uriAddress(a string, host bool) string {
 	bare := strings.Trim(a, "[]")
 	if at, err := netip.ParseAddr(bare); err != nil || !at.Is6() {
 		return a
@@ -92,8 +92,8 @@ func address(a string, host bool) string {
 	return "[" + strings.Replace(bare, "%", "%25", 1) + "]"
 }
 
-func (u URISpec) build(value func(field string) string) string {
-	parts, err := u.parts()
+func (u URISpec) buildURI(value func(field string) string) string {
+	parts, err := u.splitParts()
 	if err != nil {
 		return ""
 	}
@@ -105,7 +105,7 @@ func (u URISpec) build(value func(field string) string) string {
 		case p.Value == "address":
 			before, port := text.String(), i+1 < len(parts) && strings.HasPrefix(parts[i+1].Value, ":")
 			host := before == "" && port || strings.HasSuffix(before, "//") || strings.HasSuffix(before, "@")
-			text.WriteString(address(value(p.Value), host))
+			text.WriteString(uriAddress(value(p.Value), host))
 		case p.Value == "[":
 			text.WriteString("{")
 		case p.Value == "]":

@@ -58,15 +58,15 @@ func (e Event) String() string {
 func (g *Group) Follow(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if err := line.Ready(ctx, g.client, nil); err != nil {
-			yield(Event{}, g.wrap("follow", err))
+			yield(Event{}, g.wrapError("follow", err))
 			return
 		}
 		news := flow.NewQueue[Event]()
-		g.follow(news)
-		defer g.unfollow(news)
+		g.addFollower(news)
+		defer g.removeFollower(news)
 		for {
 			g.mu.Lock()
-			over, changed := g.over, g.changed.C()
+			over, changed := g.endedErr, g.changed.C()
 			g.mu.Unlock()
 			for _, event := range news.Take() {
 				if !yield(event, nil) {
@@ -77,7 +77,7 @@ func (g *Group) Follow(ctx context.Context) iter.Seq2[Event, error] {
 				over = g.client.Left(ctx, nil)
 			}
 			if over != nil {
-				yield(Event{}, g.wrap("follow", over))
+				yield(Event{}, g.wrapError("follow", over))
 				return
 			}
 			select {
@@ -88,11 +88,11 @@ func (g *Group) Follow(ctx context.Context) iter.Seq2[Event, error] {
 	}
 }
 
-func (g *Group) follow(news *flow.Queue[Event]) {
-	g.look()
+func (g *Group) addFollower(news *flow.Queue[Event]) {
+	g.update()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, event := range difference(nil, g.members) {
+	for _, event := range eventsBetween(nil, g.members) {
 		news.Put(event)
 	}
 	if g.current {
@@ -101,29 +101,29 @@ func (g *Group) follow(news *flow.Queue[Event]) {
 	g.followers[news] = struct{}{}
 }
 
-func (g *Group) unfollow(news *flow.Queue[Event]) {
+func (g *Group) removeFollower(news *flow.Queue[Event]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.followers, news)
 }
 
-func (g *Group) wrap(verb string, err error) error { return line.Wrap("group", g.path, verb, err) }
+func (g *Group) wrapError(verb string, err error) error { return line.Wrap("group", g.path, verb, err) }
 
-// difference returns the events from one set of members to another: first those that left, then those that joined, in
-// order, and then changed data.
-func difference(before, after []Info) (news []Event) {
-	now, then := map[string]Info{}, map[string]Info{}
+// eventsBetween returns the events from one set of members to another: first those that left, then those that joined,
+// in order, and then changed data.
+func eventsBetween(before, after []Info) (news []Event) {
+	newByID, oldByID := map[string]Info{}, map[string]Info{}
 	for _, m := range after {
-		now[m.ID] = m
+		newByID[m.ID] = m
 	}
 	for _, m := range before {
-		if then[m.ID] = m; now[m.ID].Czxid != m.Czxid {
+		if oldByID[m.ID] = m; newByID[m.ID].Czxid != m.Czxid {
 			news = append(news, Event{Left, m})
 		}
 	}
 	var changed []Event
 	for _, m := range after {
-		switch old, known := then[m.ID]; {
+		switch old, known := oldByID[m.ID]; {
 		case !known || old.Czxid != m.Czxid:
 			news = append(news, Event{Joined, m})
 		case old.mzxid != m.mzxid:

@@ -32,11 +32,11 @@ type Info struct {
 
 // Group reports the members of the group at a path. Safe for concurrent use.
 type Group struct {
-	client *framework.Client
-	path   string
-	cache  *cache.PathChildren
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	client     *framework.Client
+	path       string
+	cache      *cache.PathChildren
+	cancel     context.CancelFunc
+	goroutines sync.WaitGroup
 
 	mu        sync.Mutex
 	changed   flow.Signal // a field below has changed
@@ -44,7 +44,7 @@ type Group struct {
 	current   bool
 	strangers map[string]int64 // nodes that belong to no session, by name, with their czxids
 	followers map[*flow.Queue[Event]]struct{}
-	over      error // the error that has ended the updates
+	endedErr  error // the error that has ended the updates
 }
 
 // Watch starts to follow the group at path in the background. The path need not exist. Close the group when you are
@@ -52,11 +52,11 @@ type Group struct {
 //
 // Errors: framework.ErrNoClient, framework.ErrInvalidPath (also for the root).
 func Watch(client *framework.Client, path string) (*Group, error) {
-	g, err := watch(client, path)
+	g, err := watchGroup(client, path)
 	return g, line.Wrap("group", path, "watch", err)
 }
 
-func watch(client *framework.Client, path string) (*Group, error) {
+func watchGroup(client *framework.Client, path string) (*Group, error) {
 	if err := line.Check(client, path); err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func watch(client *framework.Client, path string) (*Group, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	g := &Group{client: client, path: path, cache: c, cancel: cancel,
 		followers: map[*flow.Queue[Event]]struct{}{}}
-	g.done.Go(func() { g.run(ctx) })
+	g.goroutines.Go(func() { g.followCache(ctx) })
 	return g, nil
 }
 
@@ -82,7 +82,7 @@ func (g *Group) Close() error {
 		return nil
 	}
 	g.cancel()
-	g.done.Wait()
+	g.goroutines.Wait()
 	return g.cache.Close()
 }
 
@@ -92,7 +92,7 @@ func (g *Group) Members() (members []Info, current bool) {
 	if g.cache == nil {
 		return nil, false
 	}
-	g.look()
+	g.update()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.members), g.current
@@ -102,11 +102,11 @@ func (g *Group) Members() (members []Info, current bool) {
 // before, the error matches ctx.Err(). Other errors: framework.ErrNoAuth if the client may not read the group;
 // framework.ErrClosed; cache.ErrClosed after Close.
 func (g *Group) WaitFor(ctx context.Context, n int) ([]Info, error) {
-	members, err := g.waitFor(ctx, n)
+	members, err := g.waitForMembers(ctx, n)
 	return members, line.Wrap("group", g.path, "wait for members", err)
 }
 
-func (g *Group) waitFor(ctx context.Context, n int) ([]Info, error) {
+func (g *Group) waitForMembers(ctx context.Context, n int) ([]Info, error) {
 	if err := line.Ready(ctx, g.client, nil); err != nil {
 		return nil, err
 	}
@@ -123,10 +123,10 @@ func (g *Group) waitFor(ctx context.Context, n int) ([]Info, error) {
 			return members, nil
 		}
 		g.mu.Lock()
-		over := g.over
+		endedErr := g.endedErr
 		g.mu.Unlock()
-		if over != nil {
-			return nil, over
+		if endedErr != nil {
+			return nil, endedErr
 		}
 		select {
 		case <-changed:
@@ -136,29 +136,29 @@ func (g *Group) waitFor(ctx context.Context, n int) ([]Info, error) {
 	}
 }
 
-// run looks whenever the cache reports a change, and when it is in sync again.
-func (g *Group) run(ctx context.Context) {
+// followCache updates the members whenever the cache reports a change, and when it is in sync again.
+func (g *Group) followCache(ctx context.Context) {
 	var syncing sync.WaitGroup
 	defer syncing.Wait()
 	waits := make(chan struct{}, 1) // full while a goroutine waits for sync
-	var over error
+	var endedErr error
 	for _, err := range g.cache.Events(ctx) {
 		if err != nil {
-			if over = err; ctx.Err() != nil {
-				over = cache.ErrClosed
+			if endedErr = err; ctx.Err() != nil {
+				endedErr = cache.ErrClosed
 			}
 			break
 		}
-		if g.look() {
+		if g.update() {
 			continue
 		}
 		select {
 		case waits <- struct{}{}:
 			syncing.Go(func() {
 				defer func() { <-waits }()
-				for !g.look() && ctx.Err() == nil &&
+				for !g.update() && ctx.Err() == nil &&
 					g.client.WaitConnected(ctx) == nil && g.cache.WaitSynced(ctx) == nil {
-					if g.look() {
+					if g.update() {
 						return
 					}
 					g.client.Pause(ctx, 10*time.Millisecond) // lost again
@@ -167,13 +167,13 @@ func (g *Group) run(ctx context.Context) {
 		default:
 		}
 	}
-	g.end(over)
+	g.endUpdates(endedErr)
 }
 
-// look compares the cache with the last known members, and sends the differences to the followers. It reports whether
+// update compares the cache with the last known members, and sends the differences to the followers. It reports whether
 // the members are current.
-func (g *Group) look() (current bool) {
-	current, strangers := g.compare()
+func (g *Group) update() (current bool) {
+	current, strangers := g.compareCache()
 	for _, path := range strangers {
 		g.client.Logger().Warn("a child of a group belongs to no session, so it is not counted as a member",
 			"path", plain.Text(path))
@@ -181,17 +181,17 @@ func (g *Group) look() (current bool) {
 	return current
 }
 
-// compare is look; it returns the new nodes without a session.
-func (g *Group) compare() (current bool, strangers []string) {
+// compareCache is update; it returns the new nodes without a session.
+func (g *Group) compareCache() (current bool, strangers []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.over != nil {
+	if g.endedErr != nil {
 		return false, nil
 	}
 	reported := g.strangers
 	g.strangers = map[string]int64{}
 	// In this order: then the nodes are at least as new as current claims.
-	current = g.client.State().State.IsConnected() && g.cache.Progress().Synced && !g.unreadable()
+	current = g.client.State().State.IsConnected() && g.cache.Progress().Synced && !g.isUnreadable()
 	known := map[string]Info{}
 	for _, m := range g.members {
 		known[m.ID] = m
@@ -215,7 +215,7 @@ func (g *Group) compare() (current bool, strangers []string) {
 	slices.SortFunc(members, func(a, b Info) int {
 		return cmp.Or(cmp.Compare(a.Czxid, b.Czxid), cmp.Compare(a.ID, b.ID))
 	})
-	news := difference(g.members, members)
+	news := eventsBetween(g.members, members)
 	switch {
 	case current && !g.current:
 		news = append(news, Event{Type: Current})
@@ -224,33 +224,33 @@ func (g *Group) compare() (current bool, strangers []string) {
 	}
 	if len(news) > 0 {
 		g.members, g.current = members, current
-		g.tell(news)
+		g.sendEvents(news)
 	}
 	return current, strangers
 }
 
-// unreadable reports whether the client may not list the members.
-func (g *Group) unreadable() bool {
+// isUnreadable reports whether the client may not list the members.
+func (g *Group) isUnreadable() bool {
 	for path := range g.cache.Failures() { // parents come first
 		return path == g.path
 	}
 	return false
 }
 
-// tell sends events to the followers, and wakes the waiters. mu is held.
-func (g *Group) tell(news []Event) {
-	for f := range g.followers {
+// sendEvents sends events to the followers, and wakes the waiters. mu is held.
+func (g *Group) sendEvents(news []Event) {
+	for follower := range g.followers {
 		for _, event := range news {
-			f.Put(event)
+			follower.Put(event)
 		}
 	}
 	g.changed.Fire()
 }
 
-func (g *Group) end(why error) {
+func (g *Group) endUpdates(endedErr error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.over, g.current = why, false
+	g.endedErr, g.current = endedErr, false
 	g.changed.Fire()
 }
 
@@ -272,12 +272,12 @@ type Member struct {
 //
 // Corresponds to Curator's GroupMember.
 func Join(client *framework.Client, path, id string, data []byte, opts ...node.Option) (*Member, error) {
-	m, err := join(client, path, id, data, opts)
+	m, err := joinGroup(client, path, id, data, opts)
 	return m, line.Wrap("group", path, "join", err)
 }
 
-func join(client *framework.Client, path, id string, data []byte, opts []node.Option) (*Member, error) {
-	g, err := watch(client, path)
+func joinGroup(client *framework.Client, path, id string, data []byte, opts []node.Option) (*Member, error) {
+	g, err := watchGroup(client, path)
 	if err != nil {
 		return nil, err
 	}

@@ -14,15 +14,15 @@ import (
 )
 
 // ClaimOption changes what [TryClaim] does. If one is given several times the last counts.
-type ClaimOption func(*claiming) error
+type ClaimOption func(*claimConfig) error
 
-type claiming struct{ loss framework.LossPolicy }
+type claimConfig struct{ loss framework.LossPolicy }
 
 // WithLossPolicy sets whether a claim outlives a lost connection. Default [framework.SessionOnly]: it lasts until its
 // session may have expired, by the client's own clock. With [framework.SuspendedIsLoss] it ends when the connection
 // is lost (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) ClaimOption {
-	return func(c *claiming) (err error) {
+	return func(c *claimConfig) (err error) {
 		c.loss, err = line.Policy(p)
 		return err
 	}
@@ -67,16 +67,16 @@ func TryClaim(
 func tryClaim(
 	ctx context.Context, client *framework.Client, path string, data []byte, opts []ClaimOption,
 ) (*Claim, error) {
-	var cfg claiming
+	var cfg claimConfig
 	cfg.loss = framework.SessionOnly
-	err := check(client, path)
+	err := checkPath(client, path)
 	if err == nil {
 		err = line.Configure(client, path, &cfg, opts)
 	}
 	if err = line.Ready(ctx, client, err); err != nil {
 		return nil, err
 	}
-	r := reserve(client.Place(path))
+	r := reservePlace(client.Place(path))
 	if r == nil {
 		return nil, fmt.Errorf("%w: this client has the node, or is about to", ErrNotAcquired)
 	}
@@ -84,11 +84,11 @@ func tryClaim(
 	return line.Told(ctx, client, what, func(ctx context.Context) (*Claim, error) {
 		session, err := client.SessionSoon(ctx)
 		if err != nil {
-			r.free()
+			r.freePlace()
 			return nil, err
 		}
 		c := &Claim{session: session, path: path, reservation: r}
-		if err := c.create(ctx, data, cfg); err != nil {
+		if err := c.createAndHold(ctx, data, cfg); err != nil {
 			return nil, err
 		}
 		c.cleanup = line.WarnIfDropped(c, path, session)
@@ -96,10 +96,10 @@ func tryClaim(
 	}, (*Claim).abandon)
 }
 
-// create creates the node and starts the hold. If it fails, the reservation ends as soon as the node cannot exist any
-// more.
-func (c *Claim) create(ctx context.Context, data []byte, cfg claiming) error {
-	c.reservation.endsWith(c.session.Context())
+// createAndHold creates the node and starts the hold. If it fails, the reservation ends as soon as the node cannot
+// exist any more.
+func (c *Claim) createAndHold(ctx context.Context, data []byte, cfg claimConfig) error {
+	c.reservation.freeWhenEnded(c.session.Context())
 	abandoned := c.abandon // also if the user's code does not return
 	defer func() {
 		if abandoned != nil {
@@ -110,7 +110,7 @@ func (c *Claim) create(ctx context.Context, data []byte, cfg claiming) error {
 	_, err := c.session.Client().Create().WithMode(framework.Ephemeral).CreatingParentContainersIfNeeded().
 		Idempotent().StoringStatIn(&stat).ForPath(ctx, c.path, data)
 	if err != nil && !errors.Is(err, framework.ErrOutcomeUnknown) {
-		abandoned = c.reservation.free // there is no node
+		abandoned = c.reservation.freePlace // there is no node
 	}
 	if errors.Is(err, framework.ErrNodeExists) {
 		return fmt.Errorf("%w: the node exists", ErrNotAcquired)
@@ -132,29 +132,29 @@ func (c *Claim) create(ctx context.Context, data []byte, cfg claiming) error {
 }
 
 // abandon releases the claim, and deletes the node if it exists, without waiting for that.
-func (c *Claim) abandon() { c.giveUp(make(chan error, 1)) }
+func (c *Claim) abandon() { c.endAndDelete(make(chan error, 1)) }
 
-// giveUp ends the hold and then deletes the node. The client continues in the background until the node is deleted or
-// the session has ended, and sends the result to told.
-func (c *Claim) giveUp(told chan<- error) {
+// endAndDelete ends the hold and then deletes the node. The client continues in the background until the node is deleted
+// or the session has ended, and sends the result to deleted.
+func (c *Claim) endAndDelete(deleted chan<- error) {
 	defer c.session.Client().Spawn(func(ctx context.Context) { // also if a hook does not return
-		err := c.goOnRemoving(ctx)
-		c.reservation.free()
-		told <- err
+		err := c.deleteWithRetries(ctx)
+		c.reservation.freePlace()
+		deleted <- err
 	})
 	if c.hold != nil {
 		c.hold.End(ErrReleased)
 	}
 }
 
-// goOnRemoving deletes the node, retrying for as long as no server with a quorum is reachable.
-func (c *Claim) goOnRemoving(ctx context.Context) error {
+// deleteWithRetries deletes the node, retrying for as long as no server with a quorum is reachable.
+func (c *Claim) deleteWithRetries(ctx context.Context) error {
 	for failures := 1; ; failures++ {
 		err := c.session.WaitQuorum(ctx)
 		if err == nil {
-			err = c.remove(ctx, failures > 1)
+			err = c.deleteOwnNode(ctx, failures > 1)
 		}
-		if err == nil || !passes(err) {
+		if err == nil || !isTransient(err) {
 			return err
 		}
 		if err := line.Backoff(ctx, c.session.Client(), failures); err != nil {
@@ -163,12 +163,12 @@ func (c *Claim) goOnRemoving(ctx context.Context) error {
 	}
 }
 
-// remove deletes the node, unless another one has the path by now. After an earlier attempt a member that lags may
-// still show this node after another was created: see catchUp.
-func (c *Claim) remove(ctx context.Context, again bool) error {
+// deleteOwnNode deletes the node, unless another one has the path by now. After an earlier attempt a member that lags
+// may still show this node after another was created: see catchUpServer.
+func (c *Claim) deleteOwnNode(ctx context.Context, again bool) error {
 	view := c.session.Client()
 	if again || c.czxid == 0 { // after a lost reply
-		if err := catchUp(ctx, view, c.path); err != nil {
+		if err := catchUpServer(ctx, view, c.path); err != nil {
 			return err
 		}
 	}
@@ -190,18 +190,18 @@ func (c *Claim) remove(ctx context.Context, again bool) error {
 // framework.ErrClosed. When the session is lost, the context ends before another client can claim the name. It has
 // the values of the context that was given to [TryClaim], but neither its end nor its deadline. Its Err also checks
 // the clock, like Valid; the Err of a derived context does not.
-func (c *Claim) Context() context.Context { return c.held().Context() }
+func (c *Claim) Context() context.Context { return c.currentHold().Context() }
 
 // Valid reports whether the caller certainly holds the name now, computed from the clock. Call it right before an
 // action that must not happen without it.
-func (c *Claim) Valid() bool { return c.held().Valid() }
+func (c *Claim) Valid() bool { return c.currentHold().Valid() }
 
 // Remaining returns how long the claim certainly lasts if no server answers from now on; 0 if it is lost or
 // released.
-func (c *Claim) Remaining() time.Duration { return c.held().Remaining() }
+func (c *Claim) Remaining() time.Duration { return c.currentHold().Remaining() }
 
-// held returns the hold; an ended one for the zero value.
-func (c *Claim) held() *framework.Hold {
+// currentHold returns the hold; an ended one for the zero value.
+func (c *Claim) currentHold() *framework.Hold {
 	if c.hold == nil {
 		return &framework.Hold{}
 	}
@@ -242,11 +242,11 @@ func (c *Claim) release(ctx context.Context) error {
 	}
 	c.cleanup.Stop()
 	lost := line.Lost(c.hold)
-	told := make(chan error, 1)
-	c.giveUp(told)
+	deleted := make(chan error, 1)
+	c.endAndDelete(deleted)
 	var err error
 	select {
-	case err = <-told:
+	case err = <-deleted:
 	case <-c.session.Done(): // and the node with it
 		err = context.Cause(c.session.Context())
 	case <-ctx.Done():
@@ -266,12 +266,12 @@ var reservations = struct {
 }{taken: map[any]*reservation{}}
 
 type reservation struct {
-	place any
-	stop  func() bool // removes the hook from the session; guarded by reservations
+	place    any
+	stopHook func() bool // removes the hook from the session; guarded by reservations
 }
 
-// reserve returns nil if the place is taken.
-func reserve(place any) *reservation {
+// reservePlace returns nil if the place is taken.
+func reservePlace(place any) *reservation {
 	reservations.Lock()
 	defer reservations.Unlock()
 	if reservations.taken[place] != nil {
@@ -282,19 +282,19 @@ func reserve(place any) *reservation {
 	return r
 }
 
-// endsWith frees the place when ctx ends.
-func (r *reservation) endsWith(ctx context.Context) {
+// freeWhenEnded frees the place when ctx ends.
+func (r *reservation) freeWhenEnded(ctx context.Context) {
 	reservations.Lock()
 	defer reservations.Unlock()
-	r.stop = context.AfterFunc(ctx, r.free)
+	r.stopHook = context.AfterFunc(ctx, r.freePlace)
 }
 
-// free releases the place. It may be called again.
-func (r *reservation) free() {
+// freePlace releases the place. It may be called again.
+func (r *reservation) freePlace() {
 	reservations.Lock()
 	defer reservations.Unlock()
-	if r.stop != nil {
-		r.stop()
+	if r.stopHook != nil {
+		r.stopHook()
 	}
 	if reservations.taken[r.place] == r {
 		delete(reservations.taken, r.place)

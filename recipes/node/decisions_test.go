@@ -15,12 +15,12 @@ import (
 func TestDecisions(t *testing.T) {
 	type kind struct {
 		event eventKind
-		busy  action
-		known known
+		busy  keeperAction
+		known knownState
 	}
 	type outcome struct {
-		does  action
-		known known
+		does  keeperAction
+		known knownState
 		state State
 	}
 	type sum struct {
@@ -29,33 +29,33 @@ func TestDecisions(t *testing.T) {
 		does map[outcome]bool
 	}
 	all := map[kind]*sum{}
-	for _, fresh := range []machine{
-		{named: true, grasp: true},      // ephemeral, may take over
-		{named: true, persistent: true}, //
-		{unique: true},                  // sequential
+	for _, fresh := range []stateMachine{
+		{pathKnown: true, mayTakeOver: true}, // ephemeral, may take over
+		{pathKnown: true, persistent: true},  //
+		{uniquePath: true},                   // sequential
 	} {
 		fresh = normal(fresh)
-		reached := map[machine]bool{fresh: true}
-		for todo := []machine{fresh}; len(todo) > 0; {
+		reached := map[stateMachine]bool{fresh: true}
+		for todo := []stateMachine{fresh}; len(todo) > 0; {
 			m := todo[len(todo)-1]
 			todo = todo[:len(todo)-1]
 			for _, e := range events(m) {
-				k := kind{e.kind, m.busy, m.known}
+				k := kind{e.kind, m.inFlight, m.known}
 				if all[k] == nil {
 					all[k] = &sum{does: map[outcome]bool{}}
 				}
-				for _, steps := range []int{0, patience} {
-					if steps > 0 && m.busy != rest && m.busy != look {
+				for _, steps := range []int{0, requestsBeforePause} {
+					if steps > 0 && m.inFlight != waitForEvent && m.inFlight != readOwner {
 						break // how many requests there were matters in the same way after each
 					}
 					from := m
-					from.steps = steps
+					from.requestCount = steps
 					next, does := from.next(e)
 					s := all[k]
 					s.n++
 					s.hash += digest(from, e, next, does)
-					s.does[outcome{does, next.known, next.state()}] = true
-					if next = normal(next); !reached[next] && does != stop && !next.over {
+					s.does[outcome{does, next.known, next.nodeState()}] = true
+					if next = normal(next); !reached[next] && does != stopWorker && !next.finished {
 						reached[next] = true
 						todo = append(todo, next)
 					}
@@ -80,7 +80,7 @@ func TestDecisions(t *testing.T) {
 }
 
 // digest is a number for a situation and what follows from it.
-func digest(from machine, e event, to machine, does action) uint64 {
+func digest(from stateMachine, e machineEvent, to stateMachine, does keeperAction) uint64 {
 	b := make([]byte, 0, 128)
 	bits := func(all ...bool) {
 		for len(all) > 0 {
@@ -94,23 +94,23 @@ func digest(from machine, e event, to machine, does action) uint64 {
 			b, all = append(b, one), all[n:]
 		}
 	}
-	for _, m := range []machine{from, to} {
-		bits(m.persistent, m.stays, m.named, m.grasp, m.unique, m.waiting, m.closing, m.over, m.connected, m.joined, m.watched, m.old,
-			m.fleeting, m.made, m.wrote, m.unsure, m.dirty, m.failed, m.lasting)
-		b = append(b, byte(m.busy), byte(m.known), byte(m.heard), byte(m.epoch), byte(m.mine), byte(m.certain), byte(m.theirs),
-			byte(m.target), byte(m.version), byte(m.failures), byte(m.steps))
+	for _, m := range []stateMachine{from, to} {
+		bits(m.persistent, m.outlivesClose, m.pathKnown, m.mayTakeOver, m.uniquePath, m.pausing, m.closing, m.finished, m.connected, m.hasSession, m.watched, m.ofFormerSession,
+			m.otherEphemeral, m.mayHaveCreated, m.mayBeExecuted, m.createUncertain, m.dataOutdated, m.pauseDue, m.lastingRefusal)
+		b = append(b, byte(m.inFlight), byte(m.known), byte(m.connectionEpoch), byte(m.epoch), byte(m.ownCzxid), byte(m.confirmedCzxid), byte(m.foreignCzxid),
+			byte(m.replaceTarget), byte(m.version), byte(m.failures), byte(m.requestCount))
 	}
-	bits(e.latest, e.perhaps, e.final)
-	b = append(b, byte(e.kind), byte(e.epoch), byte(e.whose), byte(e.czxid), byte(e.version), byte(does))
+	bits(e.latestData, e.outcomeUnknown, e.final)
+	b = append(b, byte(e.kind), byte(e.epoch), byte(e.ownedBy), byte(e.czxid), byte(e.version), byte(does))
 	h := fnv.New64a()
 	_, _ = h.Write(b)
 	return h.Sum64()
 }
 
 // normal returns m with the numbers that stand for all others.
-func normal(m machine) machine {
-	m.steps, m.failures, m.version = 0, 0, 0
-	for number, fields := range map[int64][]*int64{7: {&m.mine, &m.certain}, 9: {&m.theirs, &m.target}} {
+func normal(m stateMachine) stateMachine {
+	m.requestCount, m.failures, m.version = 0, 0, 0
+	for number, fields := range map[int64][]*int64{7: {&m.ownCzxid, &m.confirmedCzxid}, 9: {&m.foreignCzxid, &m.replaceTarget}} {
 		for _, f := range fields {
 			if *f != 0 {
 				*f = number
@@ -118,75 +118,75 @@ func normal(m machine) machine {
 		}
 	}
 	if m.epoch > 0 {
-		m.heard, m.epoch = min(m.heard-m.epoch, 1)+1, 1
+		m.connectionEpoch, m.epoch = min(m.connectionEpoch-m.epoch, 1)+1, 1
 	} else {
-		m.heard = min(m.heard, 1)
+		m.connectionEpoch = min(m.connectionEpoch, 1)
 	}
 	return m
 }
 
 // events returns what can happen to m.
-func events(m machine) (all []event) {
-	add := func(e event) { all = append(all, e) }
-	all = []event{{kind: stirred}, {kind: asked}, {kind: closing}, {kind: stirred, final: true}}
-	if m.watched || m.known == doubt {
-		add(event{kind: deleted})
+func events(m stateMachine) (all []machineEvent) {
+	add := func(e machineEvent) { all = append(all, e) }
+	all = []machineEvent{{kind: maybeChanged}, {kind: newDataSet}, {kind: closeRequested}, {kind: maybeChanged, final: true}}
+	if m.watched || m.known == uncertainNode {
+		add(machineEvent{kind: deletionReported})
 	}
-	if m.waiting {
-		add(event{kind: due})
+	if m.pausing {
+		add(machineEvent{kind: pauseEnded})
 	}
 	if !m.connected {
-		add(event{kind: connected, epoch: max(m.heard, 1)})
-		add(event{kind: connected, epoch: m.heard + 1})
+		add(machineEvent{kind: connected, epoch: max(m.connectionEpoch, 1)})
+		add(machineEvent{kind: connected, epoch: m.connectionEpoch + 1})
 	} else {
-		add(event{kind: suspended, epoch: m.heard})
+		add(machineEvent{kind: suspended, epoch: m.connectionEpoch})
 	}
-	if m.heard > 0 {
-		add(event{kind: lost, epoch: m.heard})
+	if m.connectionEpoch > 0 {
+		add(machineEvent{kind: sessionLost, epoch: m.connectionEpoch})
 	}
-	if m.busy == rest {
+	if m.inFlight == waitForEvent {
 		return all
 	}
-	if m.busy == join {
-		return append(all, event{kind: joined, epoch: max(m.heard, 1)})
+	if m.inFlight == joinSession {
+		return append(all, machineEvent{kind: sessionJoined, epoch: max(m.connectionEpoch, 1)})
 	}
-	for _, kind := range []eventKind{orphaned, failed, rejected} {
-		add(event{kind: kind, epoch: m.epoch})
+	for _, kind := range []eventKind{attemptOrphaned, attemptFailed, requestRejected} {
+		add(machineEvent{kind: kind, epoch: m.epoch})
 	}
-	if m.busy != look {
-		add(event{kind: failed, epoch: m.epoch, perhaps: true})
-		add(event{kind: rejected, epoch: m.epoch, perhaps: true})
-		add(event{kind: met, epoch: m.epoch})
+	if m.inFlight != readOwner {
+		add(machineEvent{kind: attemptFailed, epoch: m.epoch, outcomeUnknown: true})
+		add(machineEvent{kind: requestRejected, epoch: m.epoch, outcomeUnknown: true})
+		add(machineEvent{kind: stateConflict, epoch: m.epoch})
 	}
-	switch m.busy {
-	case create, replace:
+	switch m.inFlight {
+	case createNode, replaceNode:
 		for _, latest := range []bool{false, true} {
-			e := event{kind: created, epoch: m.epoch, latest: latest, czxid: 7}
-			if m.busy == replace {
+			e := machineEvent{kind: nodeCreated, epoch: m.epoch, latestData: latest, czxid: 7}
+			if m.inFlight == replaceNode {
 				e.czxid = 0
 			}
 			add(e)
 		}
-	case look:
-		add(event{kind: absent, epoch: m.epoch})
+	case readOwner:
+		add(machineEvent{kind: nodeAbsent, epoch: m.epoch})
 		for version := range int32(2) {
-			for w := another; w <= own; w++ {
+			for w := anotherSession; w <= ownSession; w++ {
 				for czxid := range int64(2) {
-					e := event{kind: seen, epoch: m.epoch, whose: w, czxid: 9 + czxid, version: version}
-					if w == own {
+					e := machineEvent{kind: nodeFound, epoch: m.epoch, ownedBy: w, czxid: 9 + czxid, version: version}
+					if w == ownSession {
 						e.czxid = 7 + czxid
 					}
 					add(e)
 				}
 			}
 		}
-	case set:
+	case setData:
 		for _, latest := range []bool{false, true} {
-			add(event{kind: written, epoch: m.epoch, version: 1, latest: latest})
-			add(event{kind: rejected, epoch: m.epoch, latest: latest})
+			add(machineEvent{kind: dataWritten, epoch: m.epoch, version: 1, latestData: latest})
+			add(machineEvent{kind: requestRejected, epoch: m.epoch, latestData: latest})
 		}
-	case remove:
-		add(event{kind: removed, epoch: m.epoch})
+	case removeNode:
+		add(machineEvent{kind: nodeRemoved, epoch: m.epoch})
 	}
 	return all
 }

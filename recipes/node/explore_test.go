@@ -10,8 +10,8 @@ import (
 	"github.com/go-curator/curator/internal/explore"
 )
 
-// The model of keepers: one or two of them, of clients of their own, at one path. It calls machine.next, whoseIs,
-// job.meaning, careful and leaves; it plays the worker's channels, the sessions, the servers, and an administrator.
+// The model of keepers: one or two of them, of clients of their own, at one path. It calls stateMachine.next,
+// ownerOf, actionAttempt.eventForError, needsCatchUp and mayLeaveNode; it plays the worker's channels, the sessions, the servers, and an administrator.
 //
 // Bounds: so many connections that end (with the request under way not sent, executed later, or executed without a
 // reply), sessions that end, changes by the administrator (deletes the node; makes an ephemeral one of another session
@@ -41,16 +41,16 @@ type standingNode struct {
 	Theirs                bool // made by another
 }
 
-// called is a request of a keeper.
-type called struct {
-	Action  action
+// keeperRequest is a request of a keeper.
+type keeperRequest struct {
+	Action  keeperAction
 	Phase   int8 // 0: none, 1: waits for a connection, 2: sent, 3: there is a reply
 	Epoch   int8
 	Version int8
 	Meant   int8 // the czxid of the node that it is to change
 	Sent    int8 // data
 	Careful bool
-	Reply   event
+	Reply   machineEvent
 	Armed   bool // of a look that was executed: its watch
 	Fired   eventKind
 }
@@ -59,16 +59,16 @@ const noEvent eventKind = -1
 
 // player is a keeper and its client.
 type player struct {
-	M      machine
+	M      stateMachine
 	Epoch  int8 // of the client's session
 	Up     bool
 	Opens  bool // the next connection opens a session
 	Worked int8 // the epoch of the worker's session, 0 before the first
 	Former bool // the session of epoch 1 may have left a node
-	Notes  [4]event
-	Req    called
-	Ghost  called // sent on a connection that has ended: executed later, or never
-	Armed  bool   // the watch that the worker has
+	Notes  [4]machineEvent
+	Req    keeperRequest
+	Ghost  keeperRequest // sent on a connection that has ended: executed later, or never
+	Armed  bool          // the watch that the worker has
 	Fired  eventKind
 	Lags   bool // its member has not seen the last change
 	Want   int8 // data
@@ -105,11 +105,11 @@ type keepersState struct {
 
 // String is for stories.
 func (in keepersState) String() string {
-	w := told.unpack(in)
+	w := latestModel.unpack(in)
 	out := fmt.Sprintf("now %+v before %+v left %+v %s", w.Now, w.Before, w.Left, w.Fault)
-	for i := range told.keepers {
+	for i := range latestModel.keepers {
 		p := w.Players[i]
-		out += fmt.Sprintf("\n      %c: %v,", 'A'+i, p.M.state())
+		out += fmt.Sprintf("\n      %c: %v,", 'A'+i, p.M.nodeState())
 		for _, field := range strings.Fields(fmt.Sprintf("%+v", p)) {
 			if !strings.HasSuffix(strings.TrimRight(field, "}]"), ":false") && !strings.HasSuffix(strings.TrimRight(field, "}]"), ":0") {
 				out += " " + field
@@ -119,8 +119,8 @@ func (in keepersState) String() string {
 	return out
 }
 
-// told is the model that was made last.
-var told *keepersModel
+// latestModel is the model that was made last.
+var latestModel *keepersModel
 
 type keepersModel struct {
 	keepers int8
@@ -164,7 +164,7 @@ func (w *world) normalise() {
 	lags := false
 	for i := range w.Players {
 		p := &w.Players[i]
-		p.M.failures, p.M.steps = 0, 0
+		p.M.failures, p.M.requestCount = 0, 0
 		lags = lags || p.Lags
 	}
 	if !lags {
@@ -195,7 +195,7 @@ func (w *world) normalise() {
 	small(&w.Before.Czxid)
 	for i := range w.Players {
 		p := &w.Players[i]
-		for _, z := range []*int64{&p.M.mine, &p.M.certain, &p.M.theirs, &p.M.target, &p.Req.Reply.czxid} {
+		for _, z := range []*int64{&p.M.ownCzxid, &p.M.confirmedCzxid, &p.M.foreignCzxid, &p.M.replaceTarget, &p.Req.Reply.czxid} {
 			rename(z)
 		}
 		small(&p.Req.Meant)
@@ -207,7 +207,7 @@ func (w *world) normalise() {
 func (w *world) fresh() int8 {
 	most := max(int64(w.Now.Czxid), int64(w.Before.Czxid))
 	for _, p := range w.Players {
-		most = max(most, p.M.mine, p.M.certain, p.M.theirs, p.M.target, p.Req.Reply.czxid,
+		most = max(most, p.M.ownCzxid, p.M.confirmedCzxid, p.M.foreignCzxid, p.M.replaceTarget, p.Req.Reply.czxid,
 			int64(p.Req.Meant), int64(p.Ghost.Meant))
 	}
 	return int8(most + 1)
@@ -234,9 +234,9 @@ func (w *world) catchUp(i int) {
 		return
 	}
 	p.Lags = false
-	kind := stirred
+	kind := maybeChanged
 	if w.Before.Czxid != 0 && w.Before.Czxid != w.Now.Czxid {
-		kind = deleted
+		kind = deletionReported
 	}
 	if p.Armed {
 		p.Armed, p.Fired = false, kind
@@ -247,31 +247,31 @@ func (w *world) catchUp(i int) {
 }
 
 // give has a machine handle an event, and begins what it wants.
-func (w *world) give(i int, e event) {
+func (w *world) give(i int, e machineEvent) {
 	p := &w.Players[i]
-	var a action
+	var a keeperAction
 	p.M, a = p.M.next(e)
 	switch a {
-	case rest, pause:
-	case stop:
+	case waitForEvent, startPause:
+	case stopWorker:
 		if p.Req.Phase != 0 {
 			w.Fault = "a keeper ends while a request is under way"
 		}
-		*p = player{Ended: true, Epoch: p.Epoch, Fired: noEvent, Ghost: p.Ghost, M: machine{persistent: p.M.persistent}}
+		*p = player{Ended: true, Epoch: p.Epoch, Fired: noEvent, Ghost: p.Ghost, M: stateMachine{persistent: p.M.persistent}}
 	default:
 		if p.Req.Phase != 0 {
 			w.Fault = "two requests at a time"
 		}
-		p.Req = called{Action: a, Phase: 1, Epoch: int8(p.M.epoch), Fired: noEvent}
+		p.Req = keeperRequest{Action: a, Phase: 1, Epoch: int8(p.M.epoch), Fired: noEvent}
 		switch a {
-		case look:
-			p.Req.Careful = p.M.careful()
-		case set, remove:
-			p.Req.Version, p.Req.Meant, p.Req.Sent = int8(p.M.version), int8(p.M.mine), p.Want
-		case create, replace:
-			p.Req.Version, p.Req.Meant, p.Req.Sent = int8(p.M.version), int8(p.M.theirs), p.Want
+		case readOwner:
+			p.Req.Careful = p.M.needsCatchUp()
+		case setData, removeNode:
+			p.Req.Version, p.Req.Meant, p.Req.Sent = int8(p.M.version), int8(p.M.ownCzxid), p.Want
+		case createNode, replaceNode:
+			p.Req.Version, p.Req.Meant, p.Req.Sent = int8(p.M.version), int8(p.M.foreignCzxid), p.Want
 		}
-		if a == join {
+		if a == joinSession {
 			break
 		}
 		if p.Req.Epoch != p.Epoch {
@@ -284,31 +284,31 @@ func (w *world) give(i int, e event) {
 
 // fails ends the request with an error.
 func (p *player) fails(err error, perhaps bool) {
-	kind := (&job{action: p.Req.Action}).meaning(err)
-	p.Req.Reply = event{kind: kind, epoch: int64(p.Req.Epoch), perhaps: perhaps}
+	kind := (&actionAttempt{keeperAction: p.Req.Action}).eventForError(err)
+	p.Req.Reply = machineEvent{kind: kind, epoch: int64(p.Req.Epoch), outcomeUnknown: perhaps}
 	p.Req.Phase, p.Req.Armed, p.Req.Fired = 3, false, noEvent
 }
 
 // execute has the servers execute a request of keeper i.
-func (w *world) execute(i int, r *called, lag bool) {
+func (w *world) execute(i int, r *keeperRequest, lag bool) {
 	p := &w.Players[i]
 	session := p.session(int8(i), r.Epoch)
-	e := event{epoch: int64(r.Epoch)}
+	e := machineEvent{epoch: int64(r.Epoch)}
 	refused := func(err error) {
-		e.kind = (&job{action: r.Action}).meaning(err)
+		e.kind = (&actionAttempt{keeperAction: r.Action}).eventForError(err)
 	}
 	switch r.Action {
-	case join:
-		e = event{kind: joined, epoch: int64(p.Epoch)}
-	case create:
+	case joinSession:
+		e = machineEvent{kind: sessionJoined, epoch: int64(p.Epoch)}
+	case createNode:
 		if w.Now.Czxid != 0 {
 			refused(framework.ErrNodeExists)
 			break
 		}
 		w.change(standingNode{Owner: session, Czxid: w.fresh(), Data: r.Sent}, lag)
 		p.Bereft = false
-		e.kind, e.czxid = created, int64(w.Now.Czxid)
-	case look:
+		e.kind, e.czxid = nodeCreated, int64(w.Now.Czxid)
+	case readOwner:
 		if r.Careful {
 			w.catchUp(i)
 		}
@@ -320,22 +320,22 @@ func (w *world) execute(i int, r *called, lag bool) {
 		}
 		r.Armed, r.Fired = true, noEvent
 		if found.Czxid == 0 {
-			e.kind = absent
+			e.kind = nodeAbsent
 			break
 		}
 		var earlier []int64
 		if p.Former {
 			earlier = append(earlier, int64(p.session(int8(i), 1)))
 		}
-		e.kind, e.czxid, e.version = seen, int64(found.Czxid), int32(found.Version)
-		e.whose = whoseIs(int64(found.Owner), int64(1+2*i)+int64(r.Epoch)-1, p.M.persistent, earlier)
-		if e.whose == own && found.Owner != session {
+		e.kind, e.czxid, e.version = nodeFound, int64(found.Czxid), int32(found.Version)
+		e.ownedBy = ownerOf(int64(found.Owner), int64(1+2*i)+int64(r.Epoch)-1, p.M.persistent, earlier)
+		if e.ownedBy == ownSession && found.Owner != session {
 			w.Fault = "another session's node is taken for one's own"
 		}
-	case set, remove, replace:
+	case setData, removeNode, replaceNode:
 		switch {
-		case w.Now.Czxid == 0 && r.Action == remove:
-			e.kind = removed
+		case w.Now.Czxid == 0 && r.Action == removeNode:
+			e.kind = nodeRemoved
 		case w.Now.Czxid == 0:
 			refused(framework.ErrNoNode)
 		case w.Now.Version != r.Version:
@@ -348,29 +348,29 @@ func (w *world) execute(i int, r *called, lag bool) {
 }
 
 // hit is a set, remove or replace that finds a node of its version.
-func (w *world) hit(i int, r *called, session int8, lag bool, e *event) {
+func (w *world) hit(i int, r *keeperRequest, session int8, lag bool, e *machineEvent) {
 	theirs := w.Now.Owner != session && !w.Players[i].Bereft
 	next := standingNode{}
 	switch r.Action {
-	case set:
+	case setData:
 		if theirs {
 			w.Fault = "another's node is written"
 		}
 		next = w.Now
 		next.Version, next.Data = next.Version+1, r.Sent
-		e.kind, e.version = written, int32(next.Version)
-	case remove:
+		e.kind, e.version = dataWritten, int32(next.Version)
+	case removeNode:
 		if theirs {
 			w.Fault = "another's node is deleted"
 		}
-		e.kind = removed
-	case replace:
+		e.kind = nodeRemoved
+	case replaceNode:
 		if w.Now.Owner == 0 && w.Now.Czxid == r.Meant { // else it was another when the keeper looked
 			w.Fault = "a node that belongs to no session is taken over"
 		}
 		w.bereave(i)
 		next = standingNode{Owner: session, Czxid: w.fresh(), Data: r.Sent}
-		e.kind = created
+		e.kind = nodeCreated
 	}
 	w.change(next, lag)
 }
@@ -388,22 +388,22 @@ func (w *world) bereave(i int) {
 // handled has the worker handle the reply.
 func (w *world) handled(i int) {
 	p := &w.Players[i]
-	if p.Req.Reply.kind != joined && p.Req.Action != look && p.Req.Reply.kind != failed && p.Req.Reply.kind != orphaned {
+	if p.Req.Reply.kind != sessionJoined && p.Req.Action != readOwner && p.Req.Reply.kind != attemptFailed && p.Req.Reply.kind != attemptOrphaned {
 		w.catchUp(i) // its member answers after it has seen it
 		p = &w.Players[i]
 	}
 	r := p.Req
-	p.Req = called{Fired: noEvent}
+	p.Req = keeperRequest{Fired: noEvent}
 	e := r.Reply
 	switch e.kind {
-	case joined:
-		if p.Worked != 0 && int64(p.Worked) != e.epoch && p.M.leaves() {
+	case sessionJoined:
+		if p.Worked != 0 && int64(p.Worked) != e.epoch && p.M.mayLeaveNode() {
 			p.Former = true
 		}
 		p.Worked = int8(e.epoch)
-	case created, written:
-		e.latest = r.Sent == p.Want
-	case seen, absent:
+	case nodeCreated, dataWritten:
+		e.latestData = r.Sent == p.Want
+	case nodeFound, nodeAbsent:
 		p.Armed, p.Fired = r.Armed, r.Fired
 	}
 	w.give(i, e)
@@ -416,11 +416,11 @@ func (w *world) cut(i int, executed, reply bool) {
 	if p.Ended {
 		return
 	}
-	p.note(event{kind: suspended, epoch: int64(p.Epoch)})
-	if p.Req.Action == join || p.Req.Phase < 2 {
+	p.note(machineEvent{kind: suspended, epoch: int64(p.Epoch)})
+	if p.Req.Action == joinSession || p.Req.Phase < 2 {
 		return
 	}
-	write := p.Req.Action != look
+	write := p.Req.Action != readOwner
 	switch {
 	case !executed:
 		if write {
@@ -432,9 +432,9 @@ func (w *world) cut(i int, executed, reply bool) {
 	}
 }
 
-func (p *player) note(e event) {
+func (p *player) note(e machineEvent) {
 	for i := range p.Notes {
-		if p.Notes[i] == (event{}) {
+		if p.Notes[i] == (machineEvent{}) {
 			p.Notes[i] = e
 			return
 		}
@@ -442,12 +442,12 @@ func (p *player) note(e event) {
 	panic("too many notes")
 }
 
-func (p *player) room() bool { return p.Notes[len(p.Notes)-2] == (event{}) }
+func (p *player) room() bool { return p.Notes[len(p.Notes)-2] == (machineEvent{}) }
 
 // expire ends keeper i's earlier session at the servers, whose node is there.
 func (w *world) expire(i int, lag bool) {
 	if p := &w.Players[i]; p.Ghost.Epoch < p.Epoch {
-		p.Ghost = called{}
+		p.Ghost = keeperRequest{}
 	}
 	w.change(standingNode{}, lag)
 }
@@ -476,7 +476,7 @@ func (s *keepersModel) inner(w world, step func(string, world)) (some bool) {
 		}
 		if p.Ghost.Phase != 0 {
 			do("executed after its connection's end: "+p.Ghost.Action.String(), func(w *world) {
-				w.Players[i].Ghost = called{}
+				w.Players[i].Ghost = keeperRequest{}
 				ghost := p.Ghost
 				w.execute(i, &ghost, s.lag)
 			})
@@ -490,26 +490,26 @@ func (s *keepersModel) inner(w world, step func(string, world)) (some bool) {
 		if p.Lags {
 			do("its member catches up", func(w *world) { w.catchUp(i) })
 		}
-		if p.Notes[0] != (event{}) {
+		if p.Notes[0] != (machineEvent{}) {
 			do("notes a connection state", func(w *world) {
 				copy(w.Players[i].Notes[:], p.Notes[1:])
-				w.Players[i].Notes[len(p.Notes)-1] = event{}
+				w.Players[i].Notes[len(p.Notes)-1] = machineEvent{}
 				w.give(i, p.Notes[0])
 			})
 		}
 		if p.Fired != noEvent {
 			do("handles the watch's event", func(w *world) {
 				w.Players[i].Fired = noEvent
-				w.give(i, event{kind: p.Fired})
+				w.give(i, machineEvent{kind: p.Fired})
 			})
 		}
-		if p.M.waiting {
-			do("the pause is over", func(w *world) { w.give(i, event{kind: due}) })
+		if p.M.pausing {
+			do("the pause is over", func(w *world) { w.give(i, machineEvent{kind: pauseEnded}) })
 		}
 		switch {
 		case p.Req.Phase == 3:
 			do("handles the reply to "+p.Req.Action.String(), func(w *world) { w.handled(i) })
-		case p.Req.Phase == 2, p.Req.Action == join && p.Req.Phase == 1 && p.Up:
+		case p.Req.Phase == 2, p.Req.Action == joinSession && p.Req.Phase == 1 && p.Up:
 			do("executed: "+p.Req.Action.String(), func(w *world) {
 				r := p.Req
 				w.execute(i, &r, s.lag)
@@ -522,9 +522,9 @@ func (s *keepersModel) inner(w world, step func(string, world)) (some bool) {
 				if p.Opens {
 					w.catchUp(i) // to open a session is a write
 				}
-				p.Up, p.Opens, p.Ghost = true, false, called{}
-				p.note(event{kind: connected, epoch: int64(p.Epoch)})
-				if p.Req.Phase == 1 && p.Req.Action != join {
+				p.Up, p.Opens, p.Ghost = true, false, keeperRequest{}
+				p.note(machineEvent{kind: connected, epoch: int64(p.Epoch)})
+				if p.Req.Phase == 1 && p.Req.Action != joinSession {
 					p.Req.Phase = 2
 				}
 			}
@@ -580,12 +580,12 @@ func (s *keepersModel) outer(w world, step func(string, world)) {
 			do(name+"session over", func(w *world) {
 				w.Left.Losses--
 				p := &w.Players[i]
-				p.note(event{kind: lost, epoch: int64(p.Epoch)})
+				p.note(machineEvent{kind: sessionLost, epoch: int64(p.Epoch)})
 				p.Opens = true
 				if p.Epoch++; p.Armed {
-					p.Armed, p.Fired = false, stirred
+					p.Armed, p.Fired = false, maybeChanged
 				}
-				if p.Req.Phase == 1 && p.Req.Action != join {
+				if p.Req.Phase == 1 && p.Req.Action != joinSession {
 					p.fails(framework.ErrSessionLost, false)
 				}
 			})
@@ -594,11 +594,11 @@ func (s *keepersModel) outer(w world, step func(string, world)) {
 			do(name+"SetData", func(w *world) {
 				w.Left.Sets--
 				w.Players[i].Want++
-				w.give(i, event{kind: asked})
+				w.give(i, machineEvent{kind: newDataSet})
 			})
 		}
 		if !p.M.closing {
-			do(name+"Close", func(w *world) { w.give(i, event{kind: closing}) })
+			do(name+"Close", func(w *world) { w.give(i, machineEvent{kind: closeRequested}) })
 		}
 	}
 	if w.Now.Czxid != 0 && w.Now.Theirs {
@@ -657,9 +657,9 @@ func (s *keepersModel) wrong(w world) string {
 			return "a closed keeper does not end"
 		case w.Now.Czxid == 0:
 			return "no node is there, and it is not being made"
-		case mine && p.M.state() != There, mine && p.M.mine != int64(w.Now.Czxid):
+		case mine && p.M.nodeState() != There, mine && p.M.ownCzxid != int64(w.Now.Czxid):
 			return "its node is there, and the keeper does not say so"
-		case !mine && p.M.state() != Missing:
+		case !mine && p.M.nodeState() != Missing:
 			return "another's node is there, and the keeper does not say so"
 		case !p.Armed:
 			return "the node is not watched"
@@ -673,14 +673,14 @@ func (s *keepersModel) wrong(w world) string {
 // keepers makes the model. The second keeper is there from the start if there are two.
 func keepers(n int8, lag, persistent, grasp bool, left budget) explore.Model[keepersState] {
 	s := &keepersModel{keepers: n, lag: lag, index: map[player]int32{}, faults: []string{""}}
-	told = s
+	latestModel = s
 	w := world{Left: left}
 	for i := range w.Players {
-		w.Players[i] = player{Epoch: 1, Fired: noEvent, Req: called{Fired: noEvent}, Ended: true}
+		w.Players[i] = player{Epoch: 1, Fired: noEvent, Req: keeperRequest{Fired: noEvent}, Ended: true}
 		if i < int(n) {
 			w.Players[i].Ended, w.Players[i].Up, w.Players[i].Want = false, true, 1
-			w.Players[i].M = machine{named: true, persistent: persistent, grasp: grasp}
-			w.Players[i].note(event{kind: connected, epoch: 1})
+			w.Players[i].M = stateMachine{pathKnown: true, persistent: persistent, mayTakeOver: grasp}
+			w.Players[i].note(machineEvent{kind: connected, epoch: 1})
 		}
 	}
 	return explore.Model[keepersState]{

@@ -16,33 +16,33 @@ import (
 //
 // Corresponds to Curator's PersistentNode.
 type Keeper struct {
-	client *framework.Client
-	path   string                 // as it was given
-	inbox  *flow.Queue[eventKind] // asked and closing
-	done   chan struct{}          // closed when its goroutine has ended; nil in the zero value
-	left   error                  // why the node may be left; set before done is closed
+	client   *framework.Client
+	path     string                 // as it was given
+	inbox    *flow.Queue[eventKind] // newDataSet and closeRequested
+	done     chan struct{}          // closed when its goroutine has ended; nil in the zero value
+	closeErr error                  // why the node may be left; set before done is closed
 
-	mu      sync.Mutex
-	changed flow.Signal // a field below has changed
-	want    content
-	good    content // the last data that the node has had; n is 0 if there were none
-	lapsed  content // the last data that were refused, without the data
-	lapse   error   // and why
-	status  Status
-	written bool  // the node has the data
-	refusal error // the last lasting refusal, if there is one
-	over    bool  // the goroutine has ended, or ends now
+	mu              sync.Mutex
+	changed         flow.Signal // a field below has changed
+	wantedContent   nodeContent
+	acceptedContent nodeContent // the last data that the node has had; n is 0 if there were none
+	refusedContent  nodeContent // the last data that were refused, without the data
+	refusedErr      error       // and why
+	status          Status
+	hasData         bool  // the node has the data
+	refusal         error // the last lasting refusal, if there is one
+	finished        bool  // the goroutine has ended, or ends now
 
-	touched     bool  // the child of a node with a TTL was written; true without a TTL
-	untouchable error // why it cannot be written
+	childWritten bool  // the child of a node with a TTL was written; true without a TTL
+	childErr     error // why it cannot be written
 
 	followers map[*flow.Queue[Status]]struct{}
 }
 
-// content is data for the node, and their sequence number.
-type content struct {
-	data []byte
-	n    int64
+// nodeContent is data for the node, and their sequence number.
+type nodeContent struct {
+	data     []byte
+	sequence int64
 }
 
 // NewKeeper starts a keeper of the node at path, with these data, in the background. Nil data are the client's
@@ -52,20 +52,21 @@ type content struct {
 // Errors, each before anything is started: framework.ErrNoClient, framework.ErrInvalidPath (also for "/"),
 // framework.ErrInvalidOption.
 func NewKeeper(client *framework.Client, path string, data []byte, opts ...Option) (*Keeper, error) {
-	cfg := &config{client: client, mode: framework.Ephemeral}
-	err := check(client, path)
+	cfg := &keeperConfig{client: client, mode: framework.Ephemeral}
+	err := checkPath(client, path)
 	if err == nil {
 		err = line.Configure(client, path, cfg, opts)
 	}
 	if err == nil {
-		err = cfg.check()
+		err = cfg.checkOptions()
 	}
 	if err != nil {
 		return nil, line.Wrap("node", path, "new keeper", err)
 	}
 	k := &Keeper{
 		client: client, path: path, inbox: flow.NewQueue[eventKind](), done: make(chan struct{}),
-		want: content{bytes.Clone(data), 1}, touched: cfg.ttl == 0, followers: map[*flow.Queue[Status]]struct{}{},
+		wantedContent: nodeContent{bytes.Clone(data), 1}, childWritten: cfg.ttl == 0,
+		followers: map[*flow.Queue[Status]]struct{}{},
 	}
 	w := newWorker(k, cfg)
 	k.status.Path = w.path
@@ -73,8 +74,8 @@ func NewKeeper(client *framework.Client, path string, data []byte, opts ...Optio
 	return k, nil
 }
 
-// check refuses a path at which no node can be created. In a namespace, all recipes share "/".
-func check(client *framework.Client, path string) error {
+// checkPath refuses a path at which no node can be created. In a namespace, all recipes share "/".
+func checkPath(client *framework.Client, path string) error {
 	err := line.Check(client, path)
 	if err == nil && path == "/" {
 		err = fmt.Errorf(`%w "/": give the path of a node below the namespace`, framework.ErrInvalidPath)
@@ -90,7 +91,7 @@ func (k *Keeper) Path() string { return k.Status().Path }
 func (k *Keeper) Data() []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return bytes.Clone(k.want.data)
+	return bytes.Clone(k.wantedContent.data)
 }
 
 // SetData sets the node's data, now and whenever it is recreated, and waits until the node has them. It waits through
@@ -105,19 +106,19 @@ func (k *Keeper) Data() []byte {
 // to recreate the node. Corresponds to PersistentNode.setData, which however overwrites the data of other clients
 // after each reconnect.
 func (k *Keeper) SetData(ctx context.Context, data []byte) error {
-	if err := k.ready(ctx); err != nil {
-		return k.wrap("set data", err)
+	if err := k.checkReady(ctx); err != nil {
+		return k.wrapError("set data", err)
 	}
 	k.mu.Lock()
-	n := k.want.n + 1
-	k.want = content{bytes.Clone(data), n}
+	n := k.wantedContent.sequence + 1
+	k.wantedContent = nodeContent{bytes.Clone(data), n}
 	k.mu.Unlock()
-	k.inbox.Put(asked)
-	return k.wrap("set data", k.await(ctx, func() (bool, error) {
-		if k.lapsed.n >= n {
-			return false, k.lapse
+	k.inbox.Put(newDataSet)
+	return k.wrapError("set data", k.awaitStatus(ctx, func() (bool, error) {
+		if k.refusedContent.sequence >= n {
+			return false, k.refusedErr
 		}
-		return k.good.n >= n, nil
+		return k.acceptedContent.sequence >= n, nil
 	}))
 }
 
@@ -133,67 +134,67 @@ func (k *Keeper) SetData(ctx context.Context, data []byte) error {
 func (k *Keeper) Close(ctx context.Context) error {
 	switch {
 	case ctx == nil:
-		return k.wrap("close", framework.ErrNilContext)
+		return k.wrapError("close", framework.ErrNilContext)
 	case k == nil || k.done == nil:
-		return k.wrap("close", framework.ErrNoClient)
+		return k.wrapError("close", framework.ErrNoClient)
 	}
-	k.inbox.Put(closing)
+	k.inbox.Put(closeRequested)
 	select {
 	case <-k.done:
-		return k.wrap("close", k.left)
+		return k.wrapError("close", k.closeErr)
 	case <-ctx.Done():
-		return k.wrap("close", k.client.Left(ctx, nil))
+		return k.wrapError("close", k.client.Left(ctx, nil))
 	}
 }
 
 // Done returns a channel that is closed when the keeper has ended: after Close, or with the client.
 func (k *Keeper) Done() <-chan struct{} { return k.done }
 
-func (k *Keeper) ready(ctx context.Context) error {
+func (k *Keeper) checkReady(ctx context.Context) error {
 	if k == nil || k.done == nil {
 		return framework.ErrNoClient
 	}
 	return line.Ready(ctx, k.client, nil)
 }
 
-func (k *Keeper) wrap(verb string, err error) error {
+func (k *Keeper) wrapError(verb string, err error) error {
 	if k == nil {
 		return line.Wrap("node", "", verb, err)
 	}
 	return line.Wrap("node", k.path, verb, err)
 }
 
-// wanted returns the data that the node should have.
-func (k *Keeper) wanted() content {
+// loadWanted returns the data that the node should have.
+func (k *Keeper) loadWanted() nodeContent {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.want
+	return k.wantedContent
 }
 
-// wrote records that the node has had the data sent. It reports whether they are still the wanted ones.
-func (k *Keeper) wrote(sent content) (latest bool) {
+// recordWritten records that the node has had the data sent. It reports whether they are still the wanted ones.
+func (k *Keeper) recordWritten(sent nodeContent) (latest bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.good = sent
+	k.acceptedContent = sent
 	k.changed.Fire()
-	return k.want.n == sent.n
+	return k.wantedContent.sequence == sent.sequence
 }
 
-// refused records that the data sent were refused, and reverts to the last data that the node has had, if there are
-// any. It reports whether those are now the wanted ones.
-func (k *Keeper) refused(sent content, why error) (latest bool) {
+// recordRefused records that the data sent were refused, and reverts to the last data that the node has had, if there
+// are any. It reports whether those are now the wanted ones.
+func (k *Keeper) recordRefused(sent nodeContent, why error) (latest bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.changed.Fire()
-	if sent.n <= k.good.n {
+	if sent.sequence <= k.acceptedContent.sequence {
 		return false // the node has had these data, or later ones, before
 	}
-	k.lapsed, k.lapse = content{n: sent.n}, why
-	if k.good.n == 0 || k.want.n != sent.n {
+	k.refusedContent, k.refusedErr = nodeContent{sequence: sent.sequence}, why
+	if k.acceptedContent.sequence == 0 || k.wantedContent.sequence != sent.sequence {
 		return false
 	}
-	k.want = content{k.good.data, sent.n + 1}
-	k.good = k.want
+	k.wantedContent = nodeContent{k.acceptedContent.data, sent.sequence + 1}
+	k.acceptedContent = k.wantedContent
 	return true
 }
 

@@ -1,71 +1,71 @@
 package node
 
-// machine decides the keeper's next action. It is a value without side effects: next takes an event and returns the
-// machine after it and the action. One goroutine owns it (worker.go), executes one action at a time, and reports its
+// stateMachine decides the keeper's next action. It is a value without side effects: next takes an event and returns
+// the machine after it and the action. One goroutine owns it (worker.go), executes one action at a time, and reports its
 // result as another event.
-type machine struct {
-	persistent bool // the node belongs to no session: whoever made it, it is ours
-	stays      bool // closing leaves the node where it is
-	named      bool // the path is known; before the create of a sequential node it is not
-	grasp      bool // may replace another session's node
-	unique     bool // the path has a UUID: no other client makes a node there
+type stateMachine struct {
+	persistent    bool // the node belongs to no session: whoever made it, it is ours
+	outlivesClose bool // closing leaves the node where it is
+	pathKnown     bool // the path is known; before the create of a sequential node it is not
+	mayTakeOver   bool // may replace another session's node
+	uniquePath    bool // the path has a UUID: no other client makes a node there
 
-	busy    action // in flight; rest if none is
-	waiting bool   // until the end of a pause
-	closing bool
-	over    bool // the client is closed, or no request can succeed any more
+	inFlight keeperAction // in flight; waitForEvent if none is
+	pausing  bool         // until the end of a pause
+	closing  bool
+	finished bool // the client is closed, or no request can succeed any more
 
-	connected bool
-	heard     int64 // the epoch of the last change of the connection
-	joined    bool  // epoch is the number of the session in use
-	epoch     int64
+	connected       bool
+	connectionEpoch int64 // the epoch of the last change of the connection
+	hasSession      bool  // epoch is the number of the session in use
+	epoch           int64
 
-	known    known
-	watched  bool  // a watch is armed, on the state in known
-	mine     int64 // czxid of our node
-	certain  int64 // czxid of our node once a look has seen it and armed a watch
-	theirs   int64 // czxid of another client's node
-	target   int64 // theirs at a replace of unknown outcome
-	old      bool  // the other node belongs to an earlier session of this client
-	fleeting bool  // the other node is ephemeral
-	version  int32 // of the present node
+	known           knownState
+	watched         bool  // a watch is armed, on the state in known
+	ownCzxid        int64 // czxid of our node
+	confirmedCzxid  int64 // czxid of our node once a look has seen it and armed a watch
+	foreignCzxid    int64 // czxid of another client's node
+	replaceTarget   int64 // foreignCzxid at a replace of unknown outcome
+	ofFormerSession bool  // the other node belongs to an earlier session of this client
+	otherEphemeral  bool  // the other node is ephemeral
+	version         int32 // of the present node
 
-	made     bool // a request was sent that may have created the node, or set our data
-	wrote    bool // and may have been executed
-	unsure   bool // a node of version 0 may be our own create with the latest data
-	dirty    bool // the node does not have the latest data
-	failed   bool // a pause is due
-	failures int  // in a row
-	lasting  bool // the last failure was a lasting refusal
-	steps    int  // requests since the machine was last at rest
+	mayHaveCreated  bool // a request was sent that may have created the node, or set our data
+	mayBeExecuted   bool // and may have been executed
+	createUncertain bool // a node of version 0 may be our own create with the latest data
+	dataOutdated    bool // the node does not have the latest data
+	pauseDue        bool // a pause is due
+	failures        int  // in a row
+	lastingRefusal  bool // the last failure was a lasting refusal
+	requestCount    int  // requests since the machine last waited for an event
 }
 
-// known is the last known state of the node.
-type known int8
+// knownState is the last known state of the node.
+type knownState int8
 
 const (
-	blank   known = iota // nothing is known: try to create it
-	doubt                // the last state may have changed: look
-	gone                 // it is not there
-	foreign              // another client's node is there
-	ours
+	unknownNode   knownState = iota // nothing is known: try to create it
+	uncertainNode                   // the last state may have changed: look
+	missingNode                     // it is not there
+	foreignNode                     // another client's node is there
+	ownNode
 )
 
-type action int8
+type keeperAction int8
 
 const (
-	rest    action = iota // wait for an event
-	join                  // get the session
-	create                // the node
-	look                  // read the node's owner, and watch it
-	set                   // the latest data, at the known version
-	replace               // another client's node with ours, in one transaction
-	remove                // our node, at the known version
-	pause                 // before the next attempt
-	stop                  // end the goroutine
+	waitForEvent keeperAction = iota
+	joinSession               // get the session
+	createNode
+	readOwner   // read the node's owner, and watch it
+	setData     // the latest data, at the known version
+	replaceNode // another client's node with ours, in one transaction
+	removeNode  // our node, at the known version
+	startPause  // before the next attempt
+	stopWorker  // end the goroutine
 )
 
-func (a action) String() string {
+func (a keeperAction) String() string {
 	return [...]string{"rest", "join", "create", "look", "set", "replace", "remove", "pause", "stop"}[a]
 }
 
@@ -74,333 +74,334 @@ type eventKind int8
 const (
 	connected eventKind = iota // to a server with a quorum
 	suspended
-	lost     // the session
-	orphaned // its session has ended, and the action in flight with it
-	joined   // the session of epoch is there
-	created  // or replaced
-	seen     // a look has found a node
-	absent   // a look has found none
-	written  // data
-	removed
-	met      // refused: the node is not in the expected state
-	failed   // not executed, or outcome unknown: repeat
-	rejected // a lasting refusal
-	deleted  // the watch reports a deletion
-	stirred  // the watch reports another change, or it is time to look
-	due      // the pause is over
-	asked    // there are newer data
-	closing
+	sessionLost
+	attemptOrphaned // its session has ended, and the action in flight with it
+	sessionJoined   // the session of epoch is there
+	nodeCreated     // or replaced
+	nodeFound       // a look has found a node
+	nodeAbsent      // a look has found none
+	dataWritten
+	nodeRemoved
+	stateConflict    // refused: the node is not in the expected state
+	attemptFailed    // not executed, or outcome unknown: repeat
+	requestRejected  // a lasting refusal
+	deletionReported // the watch reports a deletion
+	maybeChanged     // the watch reports another change, or it is time to look
+	pauseEnded       // the pause is over
+	newDataSet       // there are newer data
+	closeRequested
 )
 
-// whose is the owner of a node that was seen.
-type whose int8
+// nodeOwner is the owner of a node that was seen.
+type nodeOwner int8
 
 const (
-	another whose = iota // another session
-	nobody               // no session, and ours would belong to one
-	former               // an earlier session of this client
-	own                  // this session, or no session if the node is persistent
+	anotherSession nodeOwner = iota // another session
+	noSession                       // no session, and ours would belong to one
+	formerSession                   // an earlier session of this client
+	ownSession                      // this session, or no session if the node is persistent
 )
 
-// event is an input of the machine. The fields that are set depend on kind.
-type event struct {
-	kind    eventKind
-	epoch   int64 // of the connection's change, or of the operation's session
-	whose   whose // seen
-	czxid   int64 // seen; created, or 0 after a transaction, which does not return it
-	version int32 // seen, written
-	latest  bool  // created, written: with the latest data; rejected: the node's data are the latest
-	perhaps bool  // failed, rejected: the outcome is unknown
-	final   bool  // no operation can succeed any more: the client is closed, or its view's session has ended
+// machineEvent is an input of the machine. The fields that are set depend on kind.
+type machineEvent struct {
+	kind           eventKind
+	epoch          int64     // of the connection's change, or of the operation's session
+	ownedBy        nodeOwner // seen
+	czxid          int64     // seen; created, or 0 after a transaction, which does not return it
+	version        int32     // seen, written
+	latestData     bool      // created, written: with the latest data; rejected: the node's data are the latest
+	outcomeUnknown bool      // failed, rejected: the outcome is unknown
+	final          bool      // no operation can succeed any more: the client is closed, or its view's session has ended
 }
 
-// patience is the number of requests in a row after which there is a pause. Without it two keepers that undo each
-// other's changes, or a server that contradicts itself, would cause requests without end.
-const patience = 16
+// requestsBeforePause is the number of requests in a row after which there is a pause. Without it two keepers that undo
+// each other's changes, or a server that contradicts itself, would cause requests without end.
+const requestsBeforePause = 16
 
-func (m machine) next(e event) (machine, action) {
-	m = m.after(e)
-	a := m.todo()
+func (m stateMachine) next(e machineEvent) (stateMachine, keeperAction) {
+	m = m.afterEvent(e)
+	a := m.nextAction()
 	switch a {
-	case rest:
-		if !m.waiting && m.busy == rest && m.connected {
-			m.steps = 0
+	case waitForEvent:
+		if !m.pausing && m.inFlight == waitForEvent && m.connected {
+			m.requestCount = 0
 		}
 		return m, a
-	case pause:
-		m.waiting, m.failed, m.steps = true, false, 0
+	case startPause:
+		m.pausing, m.pauseDue, m.requestCount = true, false, 0
 		return m, a
-	case stop:
+	case stopWorker:
 		return m, a
-	case join:
+	case joinSession:
 	default:
-		if m.steps++; m.steps > patience {
+		if m.requestCount++; m.requestCount > requestsBeforePause {
 			m.failures++
-			m.waiting, m.steps = true, 0
-			return m, pause
+			m.pausing, m.requestCount = true, 0
+			return m, startPause
 		}
 	}
-	if a == create || a == replace || a == set {
-		m.made = true
+	if a == createNode || a == replaceNode || a == setData {
+		m.mayHaveCreated = true
 	}
-	m.busy = a
+	m.inFlight = a
 	return m, a
 }
 
-// todo returns the next action.
-func (m machine) todo() action {
+// nextAction returns the next action.
+func (m stateMachine) nextAction() keeperAction {
 	switch {
-	case m.busy != rest, m.waiting && !m.over:
-		return rest
-	case m.over, m.closing && (m.stays || !m.made):
-		return stop
+	case m.inFlight != waitForEvent, m.pausing && !m.finished:
+		return waitForEvent
+	case m.finished, m.closing && (m.outlivesClose || !m.mayHaveCreated):
+		return stopWorker
 	case !m.connected:
-		return rest
-	case !m.joined:
-		return join
-	case m.failed:
-		return pause
+		return waitForEvent
+	case !m.hasSession:
+		return joinSession
+	case m.pauseDue:
+		return startPause
 	case m.closing:
-		return m.leave()
+		return m.nextCloseAction()
 	}
 	switch m.known {
-	case blank, gone:
-		return create
-	case foreign:
-		if m.watched && m.grasp && m.fleeting {
-			return replace
+	case unknownNode, missingNode:
+		return createNode
+	case foreignNode:
+		if m.watched && m.mayTakeOver && m.otherEphemeral {
+			return replaceNode
 		}
-	case ours:
-		if m.watched && m.dirty {
-			return set
+	case ownNode:
+		if m.watched && m.dataOutdated {
+			return setData
 		}
 	}
 	if m.watched {
-		return rest
+		return waitForEvent
 	}
-	return look
+	return readOwner
 }
 
-// leave returns the next action while closing: it deletes the node.
-func (m machine) leave() action {
+// nextCloseAction returns the next action while closing: it deletes the node.
+func (m stateMachine) nextCloseAction() keeperAction {
 	switch {
-	case !m.named, m.known == gone, m.known == foreign && !m.old:
-		return stop // the client deletes the node of an unanswered create without a name
-	case m.known == ours:
-		return remove
-	case m.known == foreign && m.watched:
-		return rest // the servers delete it with our earlier session
+	case !m.pathKnown, m.known == missingNode, m.known == foreignNode && !m.ofFormerSession:
+		return stopWorker // the client deletes the node of an unanswered create without a name
+	case m.known == ownNode:
+		return removeNode
+	case m.known == foreignNode && m.watched:
+		return waitForEvent // the servers delete it with our earlier session
 	}
-	return look
+	return readOwner
 }
 
-// careful reports whether a look must see the effect of all earlier requests: a member that lags may not show our
+// needsCatchUp reports whether a look must see the effect of all earlier requests: a member that lags may not show our
 // node yet.
-func (m machine) careful() bool { return m.closing || m.unsure }
+func (m stateMachine) needsCatchUp() bool { return m.closing || m.createUncertain }
 
-// recognises reports whether our node, found by a look, was certainly made by the create of unknown outcome, with its
+// isOwnCreate reports whether our node, found by a look, was certainly made by the create of unknown outcome, with its
 // data. A persistent node may be another client's.
-func (m machine) recognises(version int32) bool {
-	return m.unsure && version == 0 && (!m.persistent || m.unique)
+func (m stateMachine) isOwnCreate(version int32) bool {
+	return m.createUncertain && version == 0 && (!m.persistent || m.uniquePath)
 }
 
-// leaves reports whether an ended session may have left a node.
-func (m machine) leaves() bool { return m.made && !m.persistent }
+// mayLeaveNode reports whether an ended session may have left a node.
+func (m stateMachine) mayLeaveNode() bool { return m.mayHaveCreated && !m.persistent }
 
-// state returns the state of our node for Status.
-func (m machine) state() State {
+// nodeState returns the state of our node for Status.
+func (m stateMachine) nodeState() State {
 	switch {
-	case !m.connected || !m.joined:
+	case !m.connected || !m.hasSession:
 		return Unknown
-	case m.known == ours && m.certain != 0:
+	case m.known == ownNode && m.confirmedCzxid != 0:
 		return There
-	case m.known == gone, m.known == foreign, m.lasting:
+	case m.known == missingNode, m.known == foreignNode, m.lastingRefusal:
 		return Missing
 	}
 	return Unknown
 }
 
-func (m machine) after(e event) machine {
-	m.over = m.over || e.final
-	m.wrote = m.wrote || e.kind == created || e.kind == written || e.perhaps && m.busy != look
+func (m stateMachine) afterEvent(e machineEvent) stateMachine {
+	m.finished = m.finished || e.final
+	m.mayBeExecuted = m.mayBeExecuted || e.kind == nodeCreated || e.kind == dataWritten ||
+		e.outcomeUnknown && m.inFlight != readOwner
 	switch e.kind {
 	case connected:
-		if e.epoch >= m.heard {
-			m.heard, m.connected, m.joined = e.epoch, true, false
+		if e.epoch >= m.connectionEpoch {
+			m.connectionEpoch, m.connected, m.hasSession = e.epoch, true, false
 		}
 	case suspended:
-		m = m.disconnected(e.epoch)
-	case deleted:
-		if m.known == ours || m.known == foreign {
-			if m.known = doubt; m.watched { // otherwise it may be about the previous node
-				m.known = gone
+		m = m.withoutConnection(e.epoch)
+	case deletionReported:
+		if m.known == ownNode || m.known == foreignNode {
+			if m.known = uncertainNode; m.watched { // otherwise it may be about the previous node
+				m.known = missingNode
 			}
 		}
 		m.watched = false
-	case stirred:
+	case maybeChanged:
 		m.watched = false
-	case due:
-		m.waiting = false
-	case asked:
-		m.dirty = true
-	case closing:
-		m.closing, m.waiting, m.failed = true, false, false
-	case lost, orphaned:
-		if e.kind == orphaned {
-			m.busy = rest
+	case pauseEnded:
+		m.pausing = false
+	case newDataSet:
+		m.dataOutdated = true
+	case closeRequested:
+		m.closing, m.pausing, m.pauseDue = true, false, false
+	case sessionLost, attemptOrphaned:
+		if e.kind == attemptOrphaned {
+			m.inFlight = waitForEvent
 		}
-		if m = m.disconnected(e.epoch); e.epoch >= m.epoch {
-			m.joined = false
-			m = m.without()
+		if m = m.withoutConnection(e.epoch); e.epoch >= m.epoch {
+			m.hasSession = false
+			m = m.withoutSession()
 		}
 	default:
-		m = m.answered(e)
+		m = m.afterResult(e)
 	}
 	return m
 }
 
-// disconnected records that the connection in that epoch is lost. The watch lasts, but its event comes later.
-func (m machine) disconnected(epoch int64) machine {
-	if epoch >= m.heard {
-		m.heard, m.connected = epoch, false
+// withoutConnection records that the connection in that epoch is lost. The watch lasts, but its event comes later.
+func (m stateMachine) withoutConnection(epoch int64) stateMachine {
+	if epoch >= m.connectionEpoch {
+		m.connectionEpoch, m.connected = epoch, false
 	}
 	if epoch >= m.epoch {
-		m = m.doubted()
+		m = m.markUncertain()
 	}
 	return m
 }
 
-func (m machine) doubted() machine {
+func (m stateMachine) markUncertain() stateMachine {
 	m.watched = false
-	if m.known == ours || m.known == foreign {
-		m.known = doubt
+	if m.known == ownNode || m.known == foreignNode {
+		m.known = uncertainNode
 	}
 	return m
 }
 
-// without clears the state that depended on the session that has ended.
-func (m machine) without() machine {
-	m.watched, m.unsure, m.certain, m.target = false, false, 0, 0
+// withoutSession clears the state that depended on the session that has ended.
+func (m stateMachine) withoutSession() stateMachine {
+	m.watched, m.createUncertain, m.confirmedCzxid, m.replaceTarget = false, false, 0, 0
 	switch {
-	case m.persistent && m.made && m.named:
-		m.known = doubt
+	case m.persistent && m.mayHaveCreated && m.pathKnown:
+		m.known = uncertainNode
 	case m.closing:
-		m.known = doubt
+		m.known = uncertainNode
 	default:
-		m.known, m.mine = blank, 0
+		m.known, m.ownCzxid = unknownNode, 0
 	}
 	return m
 }
 
-// answered records the result of the action in flight.
-func (m machine) answered(e event) machine {
-	did := m.busy
-	m.busy = rest
-	if e.kind == joined {
-		if m.joined = true; e.epoch != m.epoch {
+// afterResult records the result of the action in flight.
+func (m stateMachine) afterResult(e machineEvent) stateMachine {
+	did := m.inFlight
+	m.inFlight = waitForEvent
+	if e.kind == sessionJoined {
+		if m.hasSession = true; e.epoch != m.epoch {
 			m.epoch = e.epoch
-			return m.without()
+			return m.withoutSession()
 		}
-		return m.doubted()
+		return m.markUncertain()
 	}
-	if e.kind == created {
-		m.named = true
+	if e.kind == nodeCreated {
+		m.pathKnown = true
 	}
-	if !m.joined || !m.connected || e.epoch != m.epoch {
-		return m.late(did, e)
+	if !m.hasSession || !m.connected || e.epoch != m.epoch {
+		return m.afterLateResult(did, e)
 	}
 	switch e.kind {
-	case created:
-		m.known, m.watched, m.grasp, m.unsure = ours, false, false, e.czxid == 0
-		m.mine, m.certain, m.version, m.target = e.czxid, 0, 0, 0
-		m.dirty = !e.latest
-		return m.succeeded()
-	case seen:
-		return m.saw(e).succeeded()
-	case absent:
-		m.known, m.watched, m.unsure = gone, false, false
-	case written:
-		m.version, m.dirty = e.version, !e.latest
-		return m.succeeded()
-	case removed:
-		m.known, m.watched = gone, false
-	case met:
-		m.known, m.watched, m.target = doubt, false, 0
-		if did == create && !m.persistent { // the node there is another client's, unless an earlier request made it
-			m.made = m.wrote
+	case nodeCreated:
+		m.known, m.watched, m.mayTakeOver, m.createUncertain = ownNode, false, false, e.czxid == 0
+		m.ownCzxid, m.confirmedCzxid, m.version, m.replaceTarget = e.czxid, 0, 0, 0
+		m.dataOutdated = !e.latestData
+		return m.resetFailures()
+	case nodeFound:
+		return m.recordOwner(e).resetFailures()
+	case nodeAbsent:
+		m.known, m.watched, m.createUncertain = missingNode, false, false
+	case dataWritten:
+		m.version, m.dataOutdated = e.version, !e.latestData
+		return m.resetFailures()
+	case nodeRemoved:
+		m.known, m.watched = missingNode, false
+	case stateConflict:
+		m.known, m.watched, m.replaceTarget = uncertainNode, false, 0
+		if did == createNode && !m.persistent { // the node there is another client's, unless an earlier request made it
+			m.mayHaveCreated = m.mayBeExecuted
 		}
-	case failed:
-		m.failed, m.lasting = true, false
+	case attemptFailed:
+		m.pauseDue, m.lastingRefusal = true, false
 		m.failures++
-		if m.named {
-			m.known, m.watched = doubt, false
+		if m.pathKnown {
+			m.known, m.watched = uncertainNode, false
 		}
-	case rejected:
-		return m.refused(did, e)
+	case requestRejected:
+		return m.recordRefusal(did, e)
 	}
-	if e.perhaps && (did == create || did == replace) {
-		m.unsure = true
-		if did == replace {
-			m.target = m.theirs
-		}
-	}
-	return m
-}
-
-// late records the result of an action whose connection was lost before. The state does not depend on it, unless the
-// action may have created a node.
-func (m machine) late(did action, e event) machine {
-	if did == create || did == replace {
-		m.unsure = true
-		if m.named && e.epoch == m.epoch {
-			m.known, m.watched = doubt, false
+	if e.outcomeUnknown && (did == createNode || did == replaceNode) {
+		m.createUncertain = true
+		if did == replaceNode {
+			m.replaceTarget = m.foreignCzxid
 		}
 	}
 	return m
 }
 
-// saw records the owner of the node that a look has found.
-func (m machine) saw(e event) machine {
+// afterLateResult records the result of an action whose connection was lost before. The state does not depend on it,
+// unless the action may have created a node.
+func (m stateMachine) afterLateResult(did keeperAction, e machineEvent) stateMachine {
+	if did == createNode || did == replaceNode {
+		m.createUncertain = true
+		if m.pathKnown && e.epoch == m.epoch {
+			m.known, m.watched = uncertainNode, false
+		}
+	}
+	return m
+}
+
+// recordOwner records the owner of the node that a look has found.
+func (m stateMachine) recordOwner(e machineEvent) stateMachine {
 	m.watched, m.version = true, e.version
-	if e.whose == own {
-		if e.czxid != m.mine { // not the node of the confirmed create
-			m.dirty = m.dirty || !m.recognises(e.version)
+	if e.ownedBy == ownSession {
+		if e.czxid != m.ownCzxid { // not the node of the confirmed create
+			m.dataOutdated = m.dataOutdated || !m.isOwnCreate(e.version)
 		}
-		m.known, m.mine, m.certain = ours, e.czxid, e.czxid
-		m.grasp, m.unsure, m.target = false, false, 0
+		m.known, m.ownCzxid, m.confirmedCzxid = ownNode, e.czxid, e.czxid
+		m.mayTakeOver, m.createUncertain, m.replaceTarget = false, false, 0
 		return m
 	}
-	if m.target != 0 && e.czxid != m.target {
-		m.grasp = false // the replace may have been executed, and there is only one
+	if m.replaceTarget != 0 && e.czxid != m.replaceTarget {
+		m.mayTakeOver = false // the replace may have been executed, and there is only one
 	}
-	m.known, m.theirs, m.target = foreign, e.czxid, 0
-	m.old, m.fleeting = e.whose == former, e.whose != nobody
+	m.known, m.foreignCzxid, m.replaceTarget = foreignNode, e.czxid, 0
+	m.ofFormerSession, m.otherEphemeral = e.ownedBy == formerSession, e.ownedBy != noSession
 	return m
 }
 
-// refused records a lasting refusal.
-func (m machine) refused(did action, e event) machine {
+// recordRefusal records a lasting refusal.
+func (m stateMachine) recordRefusal(did keeperAction, e machineEvent) stateMachine {
 	switch {
-	case did == replace:
-		m.grasp = false // wait, as without WithTakeover
+	case did == replaceNode:
+		m.mayTakeOver = false // wait, as without WithTakeover
 		return m
-	case did == remove, did == look && m.closing:
-		m.over = true
+	case did == removeNode, did == readOwner && m.closing:
+		m.finished = true
 		return m
-	case did == set && e.latest:
-		m.dirty = false // SetData returns the error
+	case did == setData && e.latestData:
+		m.dataOutdated = false // SetData returns the error
 		return m
-	case did == set:
-		m.made = m.wrote // otherwise the node existed before, and stays when the keeper is closed
+	case did == setData:
+		m.mayHaveCreated = m.mayBeExecuted // otherwise the node existed before, and stays when the keeper is closed
 	}
-	m.unsure = m.unsure || e.perhaps
-	m.failed, m.lasting = true, true
+	m.createUncertain = m.createUncertain || e.outcomeUnknown
+	m.pauseDue, m.lastingRefusal = true, true
 	m.failures++
 	return m
 }
 
-// succeeded ends a series of failures.
-func (m machine) succeeded() machine {
-	m.failures, m.lasting = 0, false
+// resetFailures ends a series of failures.
+func (m stateMachine) resetFailures() stateMachine {
+	m.failures, m.lastingRefusal = 0, false
 	return m
 }

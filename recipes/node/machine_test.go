@@ -10,8 +10,8 @@ import (
 )
 
 // working is a machine in session 1, with nothing under way.
-func working(change func(*machine)) machine {
-	m := machine{named: true, connected: true, heard: 1, joined: true, epoch: 1, made: true}
+func working(change func(*stateMachine)) stateMachine {
+	m := stateMachine{pathKnown: true, connected: true, connectionEpoch: 1, hasSession: true, epoch: 1, mayHaveCreated: true}
 	if change != nil {
 		change(&m)
 	}
@@ -19,108 +19,112 @@ func working(change func(*machine)) machine {
 }
 
 // standing is one whose node is there, with czxid 7.
-func standing(m *machine) {
-	m.known, m.watched, m.mine, m.certain = ours, true, 7, 7
+func standing(m *stateMachine) {
+	m.known, m.watched, m.ownCzxid, m.confirmedCzxid = ownNode, true, 7, 7
 }
 
 func TestMachine(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		from  machine
-		event event
-		then  action
-		known known
+		from  stateMachine
+		event machineEvent
+		then  keeperAction
+		known knownState
 		state State
 	}{
-		{"no connection yet", machine{named: true}, event{kind: stirred}, rest, blank, Unknown},
-		{"connected", machine{named: true}, event{kind: connected, epoch: 1}, join, blank, Unknown},
-		{"a session", machine{named: true, connected: true, heard: 1, busy: join}, event{kind: joined, epoch: 1},
-			create, blank, Unknown},
-		{"made", working(func(m *machine) { m.busy = create }),
-			event{kind: created, epoch: 1, czxid: 7, latest: true}, look, ours, Unknown},
-		{"seen", working(func(m *machine) { m.busy, m.known, m.mine = look, ours, 7 }),
-			event{kind: seen, epoch: 1, whose: own, czxid: 7}, rest, ours, There},
-		{"deleted before the look", working(func(m *machine) { m.busy, m.known, m.mine = look, ours, 7 }),
-			event{kind: absent, epoch: 1}, create, gone, Missing},
-		{"deleted", working(standing), event{kind: deleted}, create, gone, Missing},
+		{"no connection yet", stateMachine{pathKnown: true}, machineEvent{kind: maybeChanged}, waitForEvent, unknownNode, Unknown},
+		{"connected", stateMachine{pathKnown: true}, machineEvent{kind: connected, epoch: 1}, joinSession, unknownNode, Unknown},
+		{"a session", stateMachine{pathKnown: true, connected: true, connectionEpoch: 1, inFlight: joinSession}, machineEvent{kind: sessionJoined, epoch: 1},
+			createNode, unknownNode, Unknown},
+		{"made", working(func(m *stateMachine) { m.inFlight = createNode }),
+			machineEvent{kind: nodeCreated, epoch: 1, czxid: 7, latestData: true}, readOwner, ownNode, Unknown},
+		{"seen", working(func(m *stateMachine) { m.inFlight, m.known, m.ownCzxid = readOwner, ownNode, 7 }),
+			machineEvent{kind: nodeFound, epoch: 1, ownedBy: ownSession, czxid: 7}, waitForEvent, ownNode, There},
+		{"deleted before the look", working(func(m *stateMachine) { m.inFlight, m.known, m.ownCzxid = readOwner, ownNode, 7 }),
+			machineEvent{kind: nodeAbsent, epoch: 1}, createNode, missingNode, Missing},
+		{"deleted", working(standing), machineEvent{kind: deletionReported}, createNode, missingNode, Missing},
 		{"taken over, and the deletion of the other's is heard after that",
-			working(func(m *machine) { m.busy, m.known, m.mine = look, ours, 7 }), event{kind: deleted}, rest, doubt, Unknown},
-		{"changed", working(standing), event{kind: stirred}, look, ours, There},
-		{"other data", working(standing), event{kind: asked}, set, ours, There},
-		{"changed while they are written", working(func(m *machine) { standing(m); m.busy = set }),
-			event{kind: stirred}, rest, ours, There},
-		{"written, and deleted before that was told", working(func(m *machine) { m.busy, m.known = set, gone }),
-			event{kind: written, epoch: 1, latest: true}, create, gone, Missing},
-		{"suspended", working(standing), event{kind: suspended, epoch: 1}, rest, doubt, Unknown},
-		{"back", working(func(m *machine) { m.connected, m.known, m.mine = false, doubt, 7 }),
-			event{kind: connected, epoch: 1}, join, doubt, Unknown},
-		{"back in the session", working(func(m *machine) { m.busy, m.joined, m.known = join, false, doubt }),
-			event{kind: joined, epoch: 1}, look, doubt, Unknown},
-		{"in the next session", working(func(m *machine) { m.busy, m.joined, m.known = join, false, doubt }),
-			event{kind: joined, epoch: 2}, create, blank, Unknown},
-		{"lost", working(standing), event{kind: lost, epoch: 1}, rest, blank, Unknown},
-		{"news of an earlier session", working(func(m *machine) { standing(m); m.epoch, m.heard = 2, 2 }),
-			event{kind: lost, epoch: 1}, rest, ours, There},
+			working(func(m *stateMachine) { m.inFlight, m.known, m.ownCzxid = readOwner, ownNode, 7 }), machineEvent{kind: deletionReported}, waitForEvent, uncertainNode, Unknown},
+		{"changed", working(standing), machineEvent{kind: maybeChanged}, readOwner, ownNode, There},
+		{"other data", working(standing), machineEvent{kind: newDataSet}, setData, ownNode, There},
+		{"changed while they are written", working(func(m *stateMachine) { standing(m); m.inFlight = setData }),
+			machineEvent{kind: maybeChanged}, waitForEvent, ownNode, There},
+		{"written, and deleted before that was told", working(func(m *stateMachine) { m.inFlight, m.known = setData, missingNode }),
+			machineEvent{kind: dataWritten, epoch: 1, latestData: true}, createNode, missingNode, Missing},
+		{"suspended", working(standing), machineEvent{kind: suspended, epoch: 1}, waitForEvent, uncertainNode, Unknown},
+		{"back", working(func(m *stateMachine) { m.connected, m.known, m.ownCzxid = false, uncertainNode, 7 }),
+			machineEvent{kind: connected, epoch: 1}, joinSession, uncertainNode, Unknown},
+		{"back in the session", working(func(m *stateMachine) { m.inFlight, m.hasSession, m.known = joinSession, false, uncertainNode }),
+			machineEvent{kind: sessionJoined, epoch: 1}, readOwner, uncertainNode, Unknown},
+		{"in the next session", working(func(m *stateMachine) { m.inFlight, m.hasSession, m.known = joinSession, false, uncertainNode }),
+			machineEvent{kind: sessionJoined, epoch: 2}, createNode, unknownNode, Unknown},
+		{"lost", working(standing), machineEvent{kind: sessionLost, epoch: 1}, waitForEvent, unknownNode, Unknown},
+		{"news of an earlier session", working(func(m *stateMachine) { standing(m); m.epoch, m.connectionEpoch = 2, 2 }),
+			machineEvent{kind: sessionLost, epoch: 1}, waitForEvent, ownNode, There},
 		{"an operation's session is over, and the next one known",
-			working(func(m *machine) { m.busy, m.heard, m.joined = create, 2, false }),
-			event{kind: orphaned, epoch: 1}, join, blank, Unknown},
-		{"made in a session that is over", working(func(m *machine) { m.busy, m.epoch = create, 2 }),
-			event{kind: created, epoch: 1, czxid: 7}, create, blank, Unknown},
-		{"another's", working(func(m *machine) { m.busy = look }), event{kind: seen, epoch: 1, czxid: 9},
-			rest, foreign, Missing},
-		{"an earlier session's", working(func(m *machine) { m.busy, m.mine = look, 7 }),
-			event{kind: seen, epoch: 1, whose: former, czxid: 7}, rest, foreign, Missing},
-		{"another's, to be taken over", working(func(m *machine) { m.busy, m.grasp = look, true }),
-			event{kind: seen, epoch: 1, czxid: 9}, replace, foreign, Missing},
-		{"nobody's is not", working(func(m *machine) { m.busy, m.grasp = look, true }),
-			event{kind: seen, epoch: 1, whose: nobody, czxid: 9}, rest, foreign, Missing},
+			working(func(m *stateMachine) { m.inFlight, m.connectionEpoch, m.hasSession = createNode, 2, false }),
+			machineEvent{kind: attemptOrphaned, epoch: 1}, joinSession, unknownNode, Unknown},
+		{"made in a session that is over", working(func(m *stateMachine) { m.inFlight, m.epoch = createNode, 2 }),
+			machineEvent{kind: nodeCreated, epoch: 1, czxid: 7}, createNode, unknownNode, Unknown},
+		{"another's", working(func(m *stateMachine) { m.inFlight = readOwner }), machineEvent{kind: nodeFound, epoch: 1, czxid: 9},
+			waitForEvent, foreignNode, Missing},
+		{"an earlier session's", working(func(m *stateMachine) { m.inFlight, m.ownCzxid = readOwner, 7 }),
+			machineEvent{kind: nodeFound, epoch: 1, ownedBy: formerSession, czxid: 7}, waitForEvent, foreignNode, Missing},
+		{"another's, to be taken over", working(func(m *stateMachine) { m.inFlight, m.mayTakeOver = readOwner, true }),
+			machineEvent{kind: nodeFound, epoch: 1, czxid: 9}, replaceNode, foreignNode, Missing},
+		{"nobody's is not", working(func(m *stateMachine) { m.inFlight, m.mayTakeOver = readOwner, true }),
+			machineEvent{kind: nodeFound, epoch: 1, ownedBy: noSession, czxid: 9}, waitForEvent, foreignNode, Missing},
 		{"the same as before a take-over of unknown outcome",
-			working(func(m *machine) { m.busy, m.grasp, m.target = look, true, 9 }),
-			event{kind: seen, epoch: 1, czxid: 9}, replace, foreign, Missing},
+			working(func(m *stateMachine) { m.inFlight, m.mayTakeOver, m.replaceTarget = readOwner, true, 9 }),
+			machineEvent{kind: nodeFound, epoch: 1, czxid: 9}, replaceNode, foreignNode, Missing},
 		{"a new one after a take-over of unknown outcome",
-			working(func(m *machine) { m.busy, m.grasp, m.target = look, true, 9 }),
-			event{kind: seen, epoch: 1, czxid: 11}, rest, foreign, Missing},
-		{"made, after a lost reply", working(func(m *machine) { m.busy, m.unsure = look, true }),
-			event{kind: seen, epoch: 1, whose: own, czxid: 9}, rest, ours, There},
-		{"of our session, and made by somebody else", working(func(m *machine) { m.busy = look }),
-			event{kind: seen, epoch: 1, whose: own, czxid: 9}, set, ours, There},
-		{"it fails", working(func(m *machine) { m.busy = create }), event{kind: failed, epoch: 1, perhaps: true},
-			pause, doubt, Unknown},
-		{"it is refused", working(func(m *machine) { m.busy = create }), event{kind: rejected, epoch: 1},
-			pause, blank, Missing},
-		{"closed before anything was made", machine{named: true}, event{kind: closing}, stop, blank, Unknown},
-		{"closed while it waits", working(func(m *machine) { m.known, m.waiting = gone, true }),
-			event{kind: closing}, stop, gone, Missing},
-		{"closed", working(standing), event{kind: closing}, remove, ours, There},
-		{"closed while it is made", working(func(m *machine) { m.busy = create }), event{kind: closing},
-			rest, blank, Unknown},
-		{"closed, and made then", working(func(m *machine) { m.busy, m.closing = create, true }),
-			event{kind: created, epoch: 1, czxid: 7}, remove, ours, Unknown},
-		{"closed in the next session, which looks", working(func(m *machine) { m.busy, m.closing = join, true }),
-			event{kind: joined, epoch: 2}, look, doubt, Unknown},
-		{"closed, and another's is there", working(func(m *machine) { m.busy, m.closing = look, true }),
-			event{kind: seen, epoch: 1, czxid: 9}, stop, foreign, Missing},
-		{"closed, and our last session's is there", working(func(m *machine) { m.busy, m.closing = look, true }),
-			event{kind: seen, epoch: 1, whose: former, czxid: 9}, rest, foreign, Missing},
+			working(func(m *stateMachine) { m.inFlight, m.mayTakeOver, m.replaceTarget = readOwner, true, 9 }),
+			machineEvent{kind: nodeFound, epoch: 1, czxid: 11}, waitForEvent, foreignNode, Missing},
+		{"made, after a lost reply", working(func(m *stateMachine) { m.inFlight, m.createUncertain = readOwner, true }),
+			machineEvent{kind: nodeFound, epoch: 1, ownedBy: ownSession, czxid: 9}, waitForEvent, ownNode, There},
+		{"of our session, and made by somebody else", working(func(m *stateMachine) { m.inFlight = readOwner }),
+			machineEvent{kind: nodeFound, epoch: 1, ownedBy: ownSession, czxid: 9}, setData, ownNode, There},
+		{"it fails", working(func(m *stateMachine) { m.inFlight = createNode }), machineEvent{kind: attemptFailed, epoch: 1, outcomeUnknown: true},
+			startPause, uncertainNode, Unknown},
+		{"it is refused", working(func(m *stateMachine) { m.inFlight = createNode }), machineEvent{kind: requestRejected, epoch: 1},
+			startPause, unknownNode, Missing},
+		{"closed before anything was made", stateMachine{pathKnown: true}, machineEvent{kind: closeRequested}, stopWorker, unknownNode, Unknown},
+		{"closed while it waits", working(func(m *stateMachine) { m.known, m.pausing = missingNode, true }),
+			machineEvent{kind: closeRequested}, stopWorker, missingNode, Missing},
+		{"closed", working(standing), machineEvent{kind: closeRequested}, removeNode, ownNode, There},
+		{"closed while it is made", working(func(m *stateMachine) { m.inFlight = createNode }), machineEvent{kind: closeRequested},
+			waitForEvent, unknownNode, Unknown},
+		{"closed, and made then", working(func(m *stateMachine) { m.inFlight, m.closing = createNode, true }),
+			machineEvent{kind: nodeCreated, epoch: 1, czxid: 7}, removeNode, ownNode, Unknown},
+		{"closed in the next session, which looks", working(func(m *stateMachine) { m.inFlight, m.closing = joinSession, true }),
+			machineEvent{kind: sessionJoined, epoch: 2}, readOwner, uncertainNode, Unknown},
+		{"closed, and another's is there", working(func(m *stateMachine) { m.inFlight, m.closing = readOwner, true }),
+			machineEvent{kind: nodeFound, epoch: 1, czxid: 9}, stopWorker, foreignNode, Missing},
+		{"closed, and our last session's is there", working(func(m *stateMachine) { m.inFlight, m.closing = readOwner, true }),
+			machineEvent{kind: nodeFound, epoch: 1, ownedBy: formerSession, czxid: 9}, waitForEvent, foreignNode, Missing},
 		{"and then is gone",
-			working(func(m *machine) { m.known, m.old, m.closing, m.watched = foreign, true, true, true }),
-			event{kind: deleted}, stop, gone, Missing},
+			working(func(m *stateMachine) {
+				m.known, m.ofFormerSession, m.closing, m.watched = foreignNode, true, true, true
+			}),
+			machineEvent{kind: deletionReported}, stopWorker, missingNode, Missing},
 		{"a create that has failed after its connection, when the node was known to be gone",
-			working(func(m *machine) { m.busy, m.connected, m.joined, m.known = create, false, false, gone }),
-			event{kind: failed, epoch: 1, perhaps: true}, rest, doubt, Unknown},
-		{"removed", working(func(m *machine) { standing(m); m.busy, m.closing = remove, true }),
-			event{kind: removed, epoch: 1}, stop, gone, Missing},
-		{"not allowed to remove", working(func(m *machine) { standing(m); m.busy, m.closing = remove, true }),
-			event{kind: rejected, epoch: 1}, stop, ours, There},
-		{"the client is closed", working(standing), event{kind: stirred, final: true}, stop, ours, There},
-		{"the client is closed meanwhile", working(func(m *machine) { m.busy = create }),
-			event{kind: stirred, final: true}, rest, blank, Unknown},
+			working(func(m *stateMachine) {
+				m.inFlight, m.connected, m.hasSession, m.known = createNode, false, false, missingNode
+			}),
+			machineEvent{kind: attemptFailed, epoch: 1, outcomeUnknown: true}, waitForEvent, uncertainNode, Unknown},
+		{"removed", working(func(m *stateMachine) { standing(m); m.inFlight, m.closing = removeNode, true }),
+			machineEvent{kind: nodeRemoved, epoch: 1}, stopWorker, missingNode, Missing},
+		{"not allowed to remove", working(func(m *stateMachine) { standing(m); m.inFlight, m.closing = removeNode, true }),
+			machineEvent{kind: requestRejected, epoch: 1}, stopWorker, ownNode, There},
+		{"the client is closed", working(standing), machineEvent{kind: maybeChanged, final: true}, stopWorker, ownNode, There},
+		{"the client is closed meanwhile", working(func(m *stateMachine) { m.inFlight = createNode }),
+			machineEvent{kind: maybeChanged, final: true}, waitForEvent, unknownNode, Unknown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, then := c.from.next(c.event)
 			assert.Equal(t, c.then, then, then.String())
 			assert.Equal(t, c.known, m.known)
-			assert.Equal(t, c.state, m.state())
+			assert.Equal(t, c.state, m.nodeState())
 		})
 	}
 }
@@ -128,7 +132,7 @@ func TestMachine(t *testing.T) {
 // pretend is a tree with one path, a session, and a machine that works on it. What is under way ends when the
 // test says so.
 type pretend struct {
-	m       machine
+	m       stateMachine
 	epoch   int64 // of the session
 	away    bool
 	zxid    int64
@@ -139,28 +143,28 @@ type pretend struct {
 	data    int // number
 	want    int
 	watch   bool
-	events  []event // not yet delivered
-	doing   action
-	with    machine // when doing began
-	sent    int     // data
+	events  []machineEvent // not yet delivered
+	doing   keeperAction
+	with    stateMachine // when doing began
+	sent    int          // data
 	ended   bool
 }
 
-func (p *pretend) give(t testing.TB, e event) {
+func (p *pretend) give(t testing.TB, e machineEvent) {
 	if p.ended {
 		return
 	}
-	var a action
+	var a keeperAction
 	p.m, a = p.m.next(e)
 	switch a {
-	case rest:
-	case stop:
-		require.Equal(t, rest, p.doing, "nothing is under way at the end")
+	case waitForEvent:
+	case stopWorker:
+		require.Equal(t, waitForEvent, p.doing, "nothing is under way at the end")
 		p.ended = true
-	case pause:
-		p.events = append(p.events, event{kind: due})
+	case startPause:
+		p.events = append(p.events, machineEvent{kind: pauseEnded})
 	default:
-		require.Equal(t, rest, p.doing, "one thing at a time")
+		require.Equal(t, waitForEvent, p.doing, "one thing at a time")
 		p.doing, p.with, p.sent = a, p.m, p.want
 	}
 }
@@ -168,77 +172,77 @@ func (p *pretend) give(t testing.TB, e event) {
 func (p *pretend) changed(k eventKind) {
 	if p.watch {
 		p.watch = false
-		p.events = append(p.events, event{kind: k})
+		p.events = append(p.events, machineEvent{kind: k})
 	}
 }
 
 func (p *pretend) drop() {
 	p.node = false
-	p.changed(deleted)
+	p.changed(deletionReported)
 }
 
 func (p *pretend) put(owner int64, data int) {
 	p.zxid++
 	p.node, p.owner, p.czxid, p.version, p.data = true, owner, p.zxid, 0, data
-	p.changed(stirred)
+	p.changed(maybeChanged)
 }
 
 // execute does what is under way, and returns how it ends.
-func (p *pretend) execute() event {
-	e := event{epoch: p.with.epoch, latest: p.sent == p.want}
-	if p.doing == join {
-		return event{kind: joined, epoch: p.epoch}
+func (p *pretend) execute() machineEvent {
+	e := machineEvent{epoch: p.with.epoch, latestData: p.sent == p.want}
+	if p.doing == joinSession {
+		return machineEvent{kind: sessionJoined, epoch: p.epoch}
 	}
 	if p.with.epoch != p.epoch {
-		return event{kind: orphaned, epoch: p.with.epoch}
+		return machineEvent{kind: attemptOrphaned, epoch: p.with.epoch}
 	}
 	mine := p.epoch
 	if p.with.persistent {
 		mine = 0
 	}
 	switch p.doing {
-	case create:
+	case createNode:
 		if p.node {
-			e.kind = met
+			e.kind = stateConflict
 			return e
 		}
 		p.put(mine, p.sent)
-		e.kind, e.czxid = created, p.czxid
-	case look:
-		p.events = slices.DeleteFunc(p.events, func(e event) bool { // of the watch that this one replaces
-			return e.kind == deleted || e.kind == stirred
+		e.kind, e.czxid = nodeCreated, p.czxid
+	case readOwner:
+		p.events = slices.DeleteFunc(p.events, func(e machineEvent) bool { // of the watch that this one replaces
+			return e.kind == deletionReported || e.kind == maybeChanged
 		})
 		if p.watch = true; !p.node {
-			e.kind = absent
+			e.kind = nodeAbsent
 			return e
 		}
-		e.kind, e.czxid, e.version, e.whose = seen, p.czxid, p.version, another
+		e.kind, e.czxid, e.version, e.ownedBy = nodeFound, p.czxid, p.version, anotherSession
 		switch {
 		case p.owner == mine:
-			e.whose = own
+			e.ownedBy = ownSession
 		case p.owner == 0:
-			e.whose = nobody
+			e.ownedBy = noSession
 		case p.owner > 0:
-			e.whose = former
+			e.ownedBy = formerSession
 		}
-	case set, remove, replace:
+	case setData, removeNode, replaceNode:
 		if !p.node || p.version != p.with.version {
-			e.kind = met
+			e.kind = stateConflict
 			return e
 		}
 		switch p.doing {
-		case set:
+		case setData:
 			p.version++
 			p.data = p.sent
-			p.changed(stirred)
-			e.kind, e.version = written, p.version
-		case remove:
+			p.changed(maybeChanged)
+			e.kind, e.version = dataWritten, p.version
+		case removeNode:
 			p.drop()
-			e.kind = removed
-		case replace:
+			e.kind = nodeRemoved
+		case replaceNode:
 			p.drop()
 			p.put(mine, p.sent)
-			e.kind = created
+			e.kind = nodeCreated
 		}
 	}
 	return e
@@ -252,7 +256,7 @@ func (p *pretend) step(t testing.TB, what byte) {
 	case 3, 4, 5:
 		p.deliver(t)
 	case 6: // the reply is lost, with the connection, and perhaps the request before it
-		if p.doing != rest && p.doing != join {
+		if p.doing != waitForEvent && p.doing != joinSession {
 			if what < 128 {
 				p.execute()
 			}
@@ -261,20 +265,20 @@ func (p *pretend) step(t testing.TB, what byte) {
 					p.deliver(t)
 				}
 			}
-			p.doing = rest
-			p.give(t, event{kind: failed, epoch: p.with.epoch, perhaps: true})
+			p.doing = waitForEvent
+			p.give(t, machineEvent{kind: attemptFailed, epoch: p.with.epoch, outcomeUnknown: true})
 		}
 	case 7:
 		p.disconnect()
 	case 8:
 		if p.away {
 			p.away = false
-			p.events = append(p.events, event{kind: connected, epoch: p.epoch})
+			p.events = append(p.events, machineEvent{kind: connected, epoch: p.epoch})
 		}
 	case 9: // the session ends; its node goes now, or later
 		p.away = true
 		p.watch = false
-		p.events = append(p.events, event{kind: lost, epoch: p.epoch})
+		p.events = append(p.events, machineEvent{kind: sessionLost, epoch: p.epoch})
 		p.epoch++
 		if what < 128 {
 			p.expire()
@@ -290,20 +294,20 @@ func (p *pretend) step(t testing.TB, what byte) {
 	case 13:
 		if p.node {
 			p.version++
-			p.changed(stirred)
+			p.changed(maybeChanged)
 		}
 	case 14:
 		p.want++
-		p.give(t, event{kind: asked})
+		p.give(t, machineEvent{kind: newDataSet})
 	case 15:
-		p.give(t, event{kind: stirred})
+		p.give(t, machineEvent{kind: maybeChanged})
 	}
 }
 
 func (p *pretend) disconnect() {
 	if !p.away {
 		p.away = true
-		p.events = append(p.events, event{kind: suspended, epoch: p.epoch})
+		p.events = append(p.events, machineEvent{kind: suspended, epoch: p.epoch})
 	}
 }
 
@@ -315,11 +319,11 @@ func (p *pretend) expire() {
 }
 
 func (p *pretend) finish(t testing.TB) {
-	if p.doing == rest || p.away && p.doing != join && p.with.epoch == p.epoch {
+	if p.doing == waitForEvent || p.away && p.doing != joinSession && p.with.epoch == p.epoch {
 		return
 	}
 	e := p.execute()
-	p.doing = rest
+	p.doing = waitForEvent
 	p.give(t, e)
 }
 
@@ -338,7 +342,7 @@ func (p *pretend) settles(t testing.TB) {
 	}
 	p.expire()
 	for range 300 {
-		if p.doing == rest && len(p.events) == 0 || p.ended {
+		if p.doing == waitForEvent && len(p.events) == 0 || p.ended {
 			return
 		}
 		p.finish(t)
@@ -357,7 +361,7 @@ func lives(t testing.TB, p *pretend, steps []byte) {
 	p.settles(t)
 	foreigner := p.node && (p.owner < 0 || p.owner == 0 && !p.m.persistent)
 	if foreigner {
-		require.Equal(t, Missing, p.m.state())
+		require.Equal(t, Missing, p.m.nodeState())
 		require.True(t, p.watch, "it waits for that to go")
 		p.drop()
 		p.settles(t)
@@ -369,9 +373,9 @@ func lives(t testing.TB, p *pretend, steps []byte) {
 	require.True(t, p.node)
 	require.Equal(t, mine, p.owner)
 	require.Equal(t, p.want, p.data)
-	require.Equal(t, There, p.m.state())
+	require.Equal(t, There, p.m.nodeState())
 	require.True(t, p.watch)
-	p.give(t, event{kind: closing})
+	p.give(t, machineEvent{kind: closeRequested})
 	p.settles(t)
 	require.True(t, p.ended)
 	require.False(t, p.node)
@@ -382,11 +386,11 @@ func dies(t testing.TB, p *pretend, steps []byte) {
 	p.step(t, 8)
 	for i, s := range steps {
 		if i == len(steps)/2 {
-			p.give(t, event{kind: closing})
+			p.give(t, machineEvent{kind: closeRequested})
 		}
 		p.step(t, s)
 	}
-	p.give(t, event{kind: closing})
+	p.give(t, machineEvent{kind: closeRequested})
 	p.settles(t)
 	require.True(t, p.ended)
 	require.False(t, p.node && p.owner == p.epoch)
@@ -394,7 +398,7 @@ func dies(t testing.TB, p *pretend, steps []byte) {
 }
 
 func newPretend(persistent, grasp, theirs bool) *pretend {
-	p := &pretend{m: machine{named: true, persistent: persistent, grasp: grasp}, epoch: 1, away: true, zxid: 1}
+	p := &pretend{m: stateMachine{pathKnown: true, persistent: persistent, mayTakeOver: grasp}, epoch: 1, away: true, zxid: 1}
 	if theirs {
 		p.put(-1, 0)
 	}

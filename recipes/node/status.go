@@ -61,8 +61,8 @@ func (s Status) String() string {
 	return text
 }
 
-// same reports whether no field that callers can see has changed.
-func (s Status) same(other Status) bool {
+// isSame reports whether no field that callers can see has changed.
+func (s Status) isSame(other Status) bool {
 	return s.State == other.State && s.Path == other.Path && s.Czxid == other.Czxid && s.Other == other.Other &&
 		s.Owner == other.Owner && fmt.Sprint(s.Err) == fmt.Sprint(other.Err)
 }
@@ -83,8 +83,8 @@ func (k *Keeper) Status() Status {
 // PersistentNodeListener.
 func (k *Keeper) Follow(ctx context.Context) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
-		if err := k.ready(ctx); err != nil {
-			yield(Status{}, k.wrap("follow", err))
+		if err := k.checkReady(ctx); err != nil {
+			yield(Status{}, k.wrapError("follow", err))
 			return
 		}
 		all := flow.NewQueue[Status]()
@@ -105,10 +105,10 @@ func (k *Keeper) Follow(ctx context.Context) iter.Seq2[Status, error] {
 			}
 			switch {
 			case ctx.Err() != nil:
-				yield(Status{}, k.wrap("follow", k.client.Left(ctx, nil)))
+				yield(Status{}, k.wrapError("follow", k.client.Left(ctx, nil)))
 				return
 			case over:
-				yield(Status{}, k.wrap("follow", k.Status().Err))
+				yield(Status{}, k.wrapError("follow", k.Status().Err))
 				return
 			}
 			select {
@@ -133,20 +133,20 @@ func (k *Keeper) Follow(ctx context.Context) iter.Seq2[Status, error] {
 //
 // Corresponds to PersistentNode.waitForInitialCreate.
 func (k *Keeper) WaitCreated(ctx context.Context) error {
-	return k.wrap("wait created", k.await(ctx, func() (bool, error) {
-		return k.status.State == There && k.written && k.touched, cmp.Or(k.refusal, k.untouchable)
+	return k.wrapError("wait created", k.awaitStatus(ctx, func() (bool, error) {
+		return k.status.State == There && k.hasData && k.childWritten, cmp.Or(k.refusal, k.childErr)
 	}))
 }
 
-// await waits until check, which is called with the lock held, returns true or an error.
-func (k *Keeper) await(ctx context.Context, check func() (bool, error)) error {
-	if err := k.ready(ctx); err != nil {
+// awaitStatus waits until check, which is called with the lock held, returns true or an error.
+func (k *Keeper) awaitStatus(ctx context.Context, check func() (bool, error)) error {
+	if err := k.checkReady(ctx); err != nil {
 		return err
 	}
 	for {
 		k.mu.Lock()
 		done, err := check()
-		over, status, changed := k.over, k.status, k.changed.C()
+		over, status, changed := k.finished, k.status, k.changed.C()
 		k.mu.Unlock()
 		switch {
 		case done:
@@ -169,12 +169,12 @@ func (k *Keeper) await(ctx context.Context, check func() (bool, error)) error {
 	}
 }
 
-// show sets the status and sends it to the followers.
-func (k *Keeper) show(s Status, written bool, refusal error, over bool) {
+// setStatus sets the status and sends it to the followers.
+func (k *Keeper) setStatus(s Status, written bool, refusal error, over bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.written, k.refusal, k.over = written, refusal, over
-	if !k.status.same(s) {
+	k.hasData, k.refusal, k.finished = written, refusal, over
+	if !k.status.isSame(s) {
 		k.status = s
 		for f := range k.followers {
 			f.Put(s)
@@ -183,5 +183,5 @@ func (k *Keeper) show(s Status, written bool, refusal error, over bool) {
 	k.changed.Fire()
 }
 
-var errForeign = fmt.Errorf("there is a node at this path that belongs to no session, so that no session's "+
+var errForeignNode = fmt.Errorf("there is a node at this path that belongs to no session, so that no session's "+
 	"end takes it away: %w", framework.ErrNodeExists)

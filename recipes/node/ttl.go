@@ -13,10 +13,10 @@ import (
 // touchName is the name of the child whose TTL keeps a node alive, as in Curator.
 const touchName = "touch"
 
-// createTouched creates a node with a TTL together with its child, and missing parents, and returns the node's czxid.
+// createTTLNode creates a node with a TTL together with its child, and missing parents, and returns the node's czxid.
 // A server never deletes a container that has had no child, so the process must not be able to end between the two
 // creates.
-func createTouched(
+func createTTLNode(
 	ctx context.Context, view *framework.Client, path string, data []byte, ttl time.Duration,
 ) (czxid int64, err error) {
 	to := view.TransactionOp()
@@ -38,12 +38,12 @@ func createTouched(
 	return results[0].Stat.Czxid, nil
 }
 
-// touch writes to the child of a node with a TTL, until ctx ends.
-func (k *Keeper) touch(ctx context.Context, ttl time.Duration) {
+// touchChild writes to the child of a node with a TTL, until ctx ends.
+func (k *Keeper) touchChild(ctx context.Context, ttl time.Duration) {
 	child := zkpath.Join(k.path, touchName)
 	there := func() (bool, error) { return k.status.State == There, k.refusal }
 	for ; ctx.Err() == nil; k.client.Pause(ctx, ttl/2) {
-		if k.await(ctx, there) != nil {
+		if k.awaitStatus(ctx, there) != nil {
 			continue
 		}
 		_, err := k.client.SetData().ForPath(ctx, child, nil)
@@ -57,7 +57,7 @@ func (k *Keeper) touch(ctx context.Context, ttl time.Duration) {
 		}
 		if err == nil || refused {
 			k.mu.Lock()
-			k.touched, k.untouchable = err == nil, err
+			k.childWritten, k.childErr = err == nil, err
 			k.changed.Fire()
 			k.mu.Unlock()
 		}

@@ -130,16 +130,16 @@ func (j *Jobs) Do(
 	if j == nil {
 		return Unknown, line.Wrap("once", "", "do", framework.ErrNoClient)
 	}
-	outcome, err := j.do(ctx, name, slot, f)
+	outcome, err := j.runJob(ctx, name, slot, f)
 	return outcome, line.Wrap("once", zkpath.Join(j.path, name), "do "+slot.String(), err)
 }
 
-func (j *Jobs) do(
+func (j *Jobs) runJob(
 	ctx context.Context, name string, slot Slot, f func(context.Context, Run) error,
 ) (Outcome, error) {
 	err := line.Ready(ctx, j.client, j.err)
 	if err == nil {
-		err = errors.Join(checkName("name", name), slot.check())
+		err = errors.Join(checkName("name", name), slot.validate())
 	}
 	if err == nil && f == nil {
 		err = fmt.Errorf("%w: Do without a function", framework.ErrBadArguments)
@@ -147,8 +147,8 @@ func (j *Jobs) do(
 	if err != nil {
 		return Unknown, err
 	}
-	w := &job{Jobs: j, dir: zkpath.Join(j.path, name), f: f, guid: zkpath.NewGUID()}
-	outcome, err := w.look(ctx, slot) // most callers find a record, for one request
+	w := &slotExecution{Jobs: j, dir: zkpath.Join(j.path, name), function: f, guid: zkpath.NewGUID()}
+	outcome, err := w.readRecord(ctx, slot) // most callers find a record, for one request
 	if err != nil || outcome != Unknown {
 		return outcome, err
 	}
@@ -159,7 +159,7 @@ func (j *Jobs) do(
 		if err != nil {
 			return Unknown, err
 		}
-		outcome, err = w.turn(ctx, held, slot)
+		outcome, err = w.runUnderLock(ctx, held, slot)
 		if outcome != Unknown || !line.PlaceLost(err) || ctx.Err() != nil || j.client.Err() != nil {
 			return outcome, err
 		}
@@ -169,37 +169,37 @@ func (j *Jobs) do(
 // lockName is package mutex's.
 const lockName = "lock-"
 
-// turn runs the slots under the lock, and releases it.
-func (w *job) turn(ctx context.Context, held *line.Handle, slot Slot) (outcome Outcome, err error) {
+// runUnderLock runs the slots under the lock, and releases it.
+func (w *slotExecution) runUnderLock(ctx context.Context, held *line.Handle, slot Slot) (outcome Outcome, err error) {
 	w.held = held
 	defer func() { // also when f panics
-		if refused := w.release(ctx); refused != nil {
+		if refused := w.releaseLock(ctx); refused != nil {
 			err = errors.Join(err, refused)
 		}
 	}()
-	if outcome, err = w.look(ctx, slot); err != nil || outcome != Unknown {
+	if outcome, err = w.readRecord(ctx, slot); err != nil || outcome != Unknown {
 		return outcome, err
 	}
 	slots := []Slot{slot}
 	if w.catchUp > 0 {
-		names, err := w.records(ctx)
+		names, err := w.listRecords(ctx)
 		if err != nil {
 			return Unknown, err
 		}
-		slots = append(slot.missed(names, w.catchUp), slot)
+		slots = append(slot.missedBefore(names, w.catchUp), slot)
 	}
 	for _, s := range slots {
-		if outcome, err = w.once(ctx, s); err != nil {
+		if outcome, err = w.runSlot(ctx, s); err != nil {
 			return outcome, err
 		}
 	}
 	return outcome, nil
 }
 
-// once runs f for a slot that has no record.
-func (w *job) once(ctx context.Context, slot Slot) (Outcome, error) {
+// runSlot calls the function for a slot that has no record.
+func (w *slotExecution) runSlot(ctx context.Context, slot Slot) (Outcome, error) {
 	if w.atMostOnce {
-		if outcome, err := w.begin(ctx, slot); err != nil || outcome != Unknown {
+		if outcome, err := w.createRecord(ctx, slot); err != nil || outcome != Unknown {
 			return outcome, err
 		}
 	}
@@ -208,20 +208,20 @@ func (w *job) once(ctx context.Context, slot Slot) (Outcome, error) {
 	}
 	work, stop := line.WorkContext(ctx, w.held.Context())
 	defer stop()
-	err := w.f(work, Run{slot, w.held.Grant.Czxid, w.held})
+	err := w.function(work, Run{slot, w.held.Grant.Czxid, w.held})
 	lost := w.held.Lost()
 	if lost != nil {
 		lost = fmt.Errorf("the lock was lost before the function returned: %w", lost)
 	}
 	if err == nil {
-		err = w.record(ctx, slot)
+		err = w.recordSuccess(ctx, slot)
 	}
 	return Ran, errors.Join(err, lost)
 }
 
-// outcomeOf returns the outcome that a record contains.
-func outcomeOf(data []byte) Outcome {
-	if strings.HasPrefix(string(data), begun) {
+// decodeOutcome returns the outcome that a record contains.
+func decodeOutcome(data []byte) Outcome {
+	if strings.HasPrefix(string(data), begunPrefix) {
 		return Begun
 	}
 	return Done

@@ -12,9 +12,9 @@ import (
 
 // Slot identifies one run of a job. Make one with [Named] or [At].
 type Slot struct {
-	name  string
-	start time.Time
-	every time.Duration // 0: Named
+	name     string
+	start    time.Time
+	interval time.Duration // 0: Named
 }
 
 // Named returns a slot with a name: any text that can be the name of a node, without "/".
@@ -37,7 +37,7 @@ func (s Slot) String() string { return s.name }
 // Time returns the begin of a slot made with At; the zero time for a name.
 func (s Slot) Time() time.Time { return s.start }
 
-func (s Slot) check() error {
+func (s Slot) validate() error {
 	if s.name == "" {
 		return fmt.Errorf("%w: a slot without a name, or an interval that is not positive",
 			framework.ErrBadArguments)
@@ -52,10 +52,10 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// missed returns the slots between the last recorded one before s and s, at most so many, the oldest first. Without a
-// record before s nothing was missed.
-func (s Slot) missed(records []string, most int) (all []Slot) {
-	if s.every == 0 || most == 0 {
+// missedBefore returns the slots between the last recorded one before s and s, at most so many, the oldest first.
+// Without a record before s nothing was missed.
+func (s Slot) missedBefore(records []string, most int) (all []Slot) {
+	if s.interval == 0 || most == 0 {
 		return nil
 	}
 	var last time.Time
@@ -67,8 +67,8 @@ func (s Slot) missed(records []string, most int) (all []Slot) {
 	if last.IsZero() {
 		return nil
 	}
-	for t := s.start.Add(-s.every); t.After(last) && len(all) < most; t = t.Add(-s.every) {
-		all = append(all, At(t, s.every))
+	for t := s.start.Add(-s.interval); t.After(last) && len(all) < most; t = t.Add(-s.interval) {
+		all = append(all, At(t, s.interval))
 	}
 	slices.Reverse(all)
 	return all
