@@ -9,39 +9,39 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// delta is the change of one path that a slow subscriber has not received yet: the node that the subscriber knows, and
+// pathChange is the change of one path that a slow subscriber has not received yet: the node that the subscriber knows, and
 // the node that exists now.
-type delta struct {
-	old, new *Node
-	gone     bool  // the subscriber's node was deleted since, even if it came back unchanged
-	err      error // the error of a later Failed
+type pathChange struct {
+	old, new   *Node
+	wasDeleted bool  // the subscriber's node was deleted since, even if it came back unchanged
+	err        error // the error of a later Failed
 }
 
-// then returns the delta with one more event added; known is false for the first event of a path.
-func (d delta) then(ev Event, known bool) delta {
+// withEvent returns the delta with one more event added; known is false for the first event of a path.
+func (d pathChange) withEvent(ev Event, known bool) pathChange {
 	if ev.Type == Failed {
 		d.err = ev.Err
 		return d
 	}
 	if !known {
-		d = delta{old: ev.Old}
+		d = pathChange{old: ev.Old}
 	}
-	return delta{old: d.old, new: ev.New, gone: d.gone || d.old != nil && ev.New == nil}
+	return pathChange{old: d.old, new: ev.New, wasDeleted: d.wasDeleted || d.old != nil && ev.New == nil}
 }
 
-func (d delta) void() bool {
-	return d.err == nil && !d.gone && (d.old == nil && d.new == nil || same(d.old, d.new))
+func (d pathChange) isEmpty() bool {
+	return d.err == nil && !d.wasDeleted && (d.old == nil && d.new == nil || sameVersion(d.old, d.new))
 }
 
-func same(a, b *Node) bool {
+func sameVersion(a, b *Node) bool {
 	return a != nil && b != nil && sameNode(a.Stat, b.Stat) && sameData(a.Stat, b.Stat)
 }
 
-// tells reports whether the delta contains a change of the node, and not only a failure to read it.
-func (d delta) tells() bool { return d.old != nil || d.new != nil }
+// changesNode reports whether the delta contains a change of the node, and not only a failure to read it.
+func (d pathChange) changesNode() bool { return d.old != nil || d.new != nil }
 
-// dies reports whether the node that the subscriber knows is gone.
-func (d delta) dies() bool {
+// deletesNode reports whether the node that the subscriber knows is gone.
+func (d pathChange) deletesNode() bool {
 	return d.old != nil && (d.new == nil || !sameNode(d.old.Stat, d.new.Stat))
 }
 
@@ -54,15 +54,15 @@ func sameData(a, b framework.Stat) bool {
 	return a.Mzxid == b.Mzxid && a.Mtime == b.Mtime && a.Version == b.Version
 }
 
-// deltas has the latest state of each path, for a subscriber whose queue is full. So it never has more entries than
+// mergedChanges has the latest state of each path, for a subscriber whose queue is full. So it never has more entries than
 // there are nodes: existing ones, and deleted ones whose deletion the subscriber has not received.
-type deltas struct {
-	nodes       map[string]delta
+type mergedChanges struct {
+	nodes       map[string]pathChange
 	connection  *framework.StateChange
 	initialized bool
 }
 
-func (d *deltas) add(ev Event) {
+func (d *mergedChanges) addEvent(ev Event) {
 	switch ev.Type {
 	case Initialized:
 		d.initialized = true
@@ -70,11 +70,11 @@ func (d *deltas) add(ev Event) {
 		d.connection = &ev.State
 	default:
 		if d.nodes == nil {
-			d.nodes = map[string]delta{}
+			d.nodes = map[string]pathChange{}
 		}
 		old, known := d.nodes[ev.Path]
 		// a Failed alone does not change the node that the subscriber knows
-		if now := old.then(ev, known && old.tells()); now.void() {
+		if now := old.withEvent(ev, known && old.changesNode()); now.isEmpty() {
 			delete(d.nodes, ev.Path)
 		} else {
 			d.nodes[ev.Path] = now
@@ -82,28 +82,28 @@ func (d *deltas) add(ev Event) {
 	}
 }
 
-func (d *deltas) forgetFailure(path string) {
+func (d *mergedChanges) forgetFailure(path string) {
 	n, known := d.nodes[path]
 	if !known || n.err == nil {
 		return
 	}
-	if n.err = nil; n.void() {
+	if n.err = nil; n.isEmpty() {
 		delete(d.nodes, path)
 	} else {
 		d.nodes[path] = n
 	}
 }
 
-// events returns the deltas as a list of events: first the state of the connection, which comes before the changes that
+// toEvents returns the deltas as a list of events: first the state of the connection, which comes before the changes that
 // it revealed; then deleted nodes, children before their parents; then new and changed nodes, parents before their
 // children; then the rest. Applied to the subscriber's nodes, they give the existing nodes.
-func (d *deltas) events() []Event {
+func (d *mergedChanges) toEvents() []Event {
 	paths := slices.SortedFunc(maps.Keys(d.nodes), comparePaths)
 	events := make([]Event, 0, len(paths))
 	if d.connection != nil {
 		events = append(events, Event{Type: ConnectionChanged, State: *d.connection})
 	}
-	dead := d.dead(paths)
+	dead := d.deletedPaths(paths)
 	for i, path := range slices.Backward(paths) {
 		if dead[i] {
 			events = append(events, Event{Type: Deleted, Path: path, Old: d.nodes[path].old})
@@ -114,7 +114,7 @@ func (d *deltas) events() []Event {
 		case n.new == nil:
 		case n.old == nil || dead[i]:
 			events = append(events, Event{Type: Created, Path: path, New: n.new})
-		case !same(n.old, n.new):
+		case !sameVersion(n.old, n.new):
 			events = append(events, Event{Type: Changed, Path: path, Old: n.old, New: n.new})
 		}
 	}
@@ -129,16 +129,16 @@ func (d *deltas) events() []Event {
 	return events
 }
 
-// dead reports which of the sorted paths have to be reported as deleted. A subscriber may drop everything below a
+// deletedPaths reports which of the sorted paths have to be reported as deleted. A subscriber may drop everything below a
 // deleted node. So a node that is back unchanged counts as deleted, too, if a node above it was replaced by another.
-func (d *deltas) dead(paths []string) []bool {
+func (d *mergedChanges) deletedPaths(paths []string) []bool {
 	dead := make([]bool, len(paths))
 	above := "" // the topmost deleted node above the next path, if any
 	for i, path := range paths {
 		n := d.nodes[path]
 		below := above != "" && (above == "/" || strings.HasPrefix(path, above+"/"))
-		dead[i] = n.dies() || n.gone && below
-		if n.dies() && !below {
+		dead[i] = n.deletesNode() || n.wasDeleted && below
+		if n.deletesNode() && !below {
 			above = path
 		}
 	}
@@ -163,8 +163,8 @@ func comparePaths(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// before returns the nodes that readers still see, at the paths that which accepts.
-func (d *deltas) before(which func(path string) bool) (nodes []*Node) {
+// earlierNodes returns the nodes that readers still see, at the paths that which accepts.
+func (d *mergedChanges) earlierNodes(which func(path string) bool) (nodes []*Node) {
 	for path, n := range d.nodes {
 		if n.old != nil && which(path) {
 			nodes = append(nodes, n.old)
@@ -173,8 +173,8 @@ func (d *deltas) before(which func(path string) bool) (nodes []*Node) {
 	return nodes
 }
 
-// hidden returns how many nodes more readers see than the tree has.
-func (d *deltas) hidden() (n int) {
+// hiddenCount returns how many nodes more readers see than the tree has.
+func (d *mergedChanges) hiddenCount() (n int) {
 	for _, d := range d.nodes {
 		if d.old != nil {
 			n++

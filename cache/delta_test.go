@@ -85,12 +85,12 @@ func TestDeltas(t *testing.T) {
 		{"initialized", []Event{created("/a", 1), {Type: Initialized}, created("/b", 2)},
 			"Created /a 1:1, Created /b 2:2, Initialized"},
 	} {
-		var d deltas
+		var d mergedChanges
 		for _, ev := range tc.in {
-			d.add(ev)
+			d.addEvent(ev)
 		}
 		var got []string
-		for _, ev := range d.events() {
+		for _, ev := range d.toEvents() {
 			text := ev.String()
 			if ev.Type == Failed {
 				text = fmt.Sprintf("Failed %s %v", ev.Path, ev.Err)
@@ -133,19 +133,19 @@ func (m *model) change(path string, op byte) {
 	switch {
 	case op == 0 && n == nil && (path == "/r" || m.tree[zkpath.Parent(path)] != nil):
 		m.tree[path] = version(path, m.zxid, m.zxid)
-		m.sub.put(created(path, m.zxid))
+		m.sub.putEvent(created(path, m.zxid))
 	case op == 1 && n != nil:
 		m.tree[path] = version(path, n.Stat.Czxid, m.zxid)
-		m.sub.put(changed(path, n.Stat.Czxid, n.Stat.Mzxid, m.zxid))
+		m.sub.putEvent(changed(path, n.Stat.Czxid, n.Stat.Mzxid, m.zxid))
 	case op == 2 && n != nil && !hasChild(m.tree, path):
 		delete(m.tree, path)
-		m.sub.put(deleted(path, n.Stat.Czxid, n.Stat.Mzxid))
+		m.sub.putEvent(deleted(path, n.Stat.Czxid, n.Stat.Mzxid))
 	}
 }
 
 // read plays one event back. It must fit to what is known.
 func (m *model) read() bool {
-	ev, ok, err := m.sub.next()
+	ev, ok, err := m.sub.nextEvent()
 	require.NoError(m.t, err)
 	if !ok {
 		return false
@@ -187,8 +187,8 @@ func FuzzSubscription(f *testing.F) {
 			waiting := m.sub.queue.len()
 			require.LessOrEqual(t, waiting, m.sub.limit, "events that wait")
 			require.LessOrEqual(t, len(m.sub.batch), 2*len(modelPaths), "events that were merged")
-			if m.sub.rest != nil {
-				require.LessOrEqual(t, len(m.sub.rest.nodes), len(modelPaths), "nodes that wait")
+			if m.sub.merged != nil {
+				require.LessOrEqual(t, len(m.sub.merged.nodes), len(modelPaths), "nodes that wait")
 			}
 		}
 		for m.read() {
@@ -205,7 +205,7 @@ func TestAStreamThatIsNotRead(t *testing.T) {
 	}
 	assert.Equal(t, 100, m.sub.queue.len())
 	assert.Less(t, cap(m.sub.queue.items), 200)
-	assert.LessOrEqual(t, len(m.sub.rest.nodes), len(modelPaths))
+	assert.LessOrEqual(t, len(m.sub.merged.nodes), len(modelPaths))
 	n := 0
 	for ; m.read(); n++ {
 	}
@@ -233,12 +233,12 @@ func TestABacklogThatWasRead(t *testing.T) {
 			before := HeapInUse()
 			for i := range int64(n) {
 				path := fmt.Sprintf("/r/%d", i)
-				sub.put(Event{Type: Created, Path: path, New: &Node{Path: path, Data: data(),
+				sub.putEvent(Event{Type: Created, Path: path, New: &Node{Path: path, Data: data(),
 					Stat: framework.Stat{Czxid: i + 1}}})
 			}
 			require.Greater(t, HeapInUse()-before, int64(n*size), "this measures something else")
 			for ok := true; ok; {
-				_, ok, _ = sub.next()
+				_, ok, _ = sub.nextEvent()
 			}
 			assert.Less(t, HeapInUse()-before, int64(256<<10))
 			runtime.KeepAlive(sub)

@@ -24,57 +24,57 @@ var ErrClosed = errors.New("cache closed")
 // flight, the reply may be older than the event, and the node is read again.
 type engine struct {
 	cfg    config
-	store  *store
+	store  *nodeStore
 	ctx    context.Context // ends with the cache; its cause is the cache's error
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
-	inbox  *flow.Queue[post]
+	inbox  *flow.Queue[engineCall]
 	sync   syncState
 
 	// Used by the cache's goroutine only:
-	batch   []post             // taken from the inbox, to be run now
-	session *framework.Session // nil between sessions
-	view    *framework.Client  // the client view of session
-	way     way                // the method of watching; replies for another way are ignored
-	reads   reads
-	stale   staleStats
-	retries retries
-	showing showing
+	batch      []engineCall       // taken from the inbox, to be run now
+	session    *framework.Session // nil between sessions
+	view       *framework.Client  // the client view of session
+	strategy   watchStrategy      // the method of watching; replies for another are ignored
+	reads      readScheduler
+	stale      staleStats
+	retries    retrySchedule
+	publishing publishState
 }
 
-func start(cfg config) *engine {
+func startEngine(cfg config) *engine {
 	e := &engine{
-		cfg:     cfg,
-		store:   newStore(cfg.root, cfg.hideRoot),
-		inbox:   flow.NewQueue[post](),
-		reads:   newReads(),
-		stale:   staleStats{nodes: map[*node]bool{}},
-		retries: retries{wait: retryFirst},
-		showing: showing{loose: true},
+		cfg:        cfg,
+		store:      newStore(cfg.root, cfg.hideRoot),
+		inbox:      flow.NewQueue[engineCall](),
+		reads:      newReadScheduler(),
+		stale:      staleStats{nodes: map[*treeNode]bool{}},
+		retries:    retrySchedule{wait: retryFirst},
+		publishing: publishState{loose: true},
 	}
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
-	e.way = e.newWay()
-	e.store.gone = e.forget
-	e.sync.progressed(1, 1, failure{})
+	e.strategy = e.newStrategy()
+	e.store.onRemove = e.forgetNode
+	e.sync.setProgress(1, 1, readFailure{})
 	if cfg.snapshot != nil {
-		e.adopt(cfg.snapshot)
+		e.adoptSnapshot(cfg.snapshot)
 		e.cfg.snapshot = nil
 	}
 	e.wg.Go(e.run)
 	return e
 }
 
-// unmade is the engine of the zero value of a cache: a cache that has ended.
-var unmade = func() *engine {
+// endedEngine is the engine of the zero value of a cache: a cache that has ended.
+var endedEngine = func() *engine {
 	e := &engine{store: newStore("", false), cancel: func(error) {}}
-	e.store.end(framework.ErrNoClient)
-	e.sync.end(framework.ErrNoClient)
+	e.store.endStreams(framework.ErrNoClient)
+	e.sync.endWaits(framework.ErrNoClient)
 	return e
 }()
 
-func (e *engine) made() *engine {
+func (e *engine) orEnded() *engine {
 	if e == nil {
-		return unmade
+		return endedEngine
 	}
 	return e
 }
@@ -86,10 +86,10 @@ func (e *engine) close() {
 
 func (e *engine) run() {
 	states := e.cfg.client.StateChanges(e.ctx)
-	e.connect()
+	e.awaitSession()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	defer e.finish() // also if a user function ends the goroutine
+	defer e.endCache() // also if a user function ends the goroutine
 	for e.ctx.Err() == nil {
 		var lost <-chan struct{}
 		if e.session != nil {
@@ -100,28 +100,28 @@ func (e *engine) run() {
 			// A reconnect is reported before the changes that it revealed.
 			select {
 			case state, ok := <-states:
-				e.heard(state, ok)
+				e.handleState(state, ok)
 			default:
 			}
 			for e.batch = e.inbox.Take(); len(e.batch) > 0; {
 				p := e.batch[0]
 				e.batch = e.batch[1:]
-				e.do(p)
+				e.runCall(p)
 			}
 		case state, ok := <-states:
-			e.heard(state, ok)
+			e.handleState(state, ok)
 		case <-lost:
-			e.sessionOver()
+			e.handleSessionEnd()
 		case <-timer.C:
-			e.timeHasCome()
+			e.handleTimer()
 		case <-e.ctx.Done():
 		}
-		e.way.tidy()
+		e.strategy.removeForgotten()
 		if e.ctx.Err() == nil {
-			e.pump()
-			e.settled()
-			e.retryIfRoomier()
-			e.schedule(timer)
+			e.sendReads()
+			e.updateSync()
+			e.retryIfSmaller()
+			e.scheduleTimer(timer)
 		}
 	}
 }
@@ -130,148 +130,148 @@ func (e *engine) run() {
 var errGoexit = fmt.Errorf("%w: a filter, a decoder or a hook ended the cache's goroutine by "+
 	"runtime.Goexit (as t.FailNow does)", ErrClosed)
 
-// finish ends the cache: it removes its watches from the server, and ends all streams and waits.
-func (e *engine) finish() {
+// endCache ends the cache: it removes its watches from the server, and ends all streams and waits.
+func (e *engine) endCache() {
 	e.cancel(errGoexit) // has no effect if the cache has ended before
 	err := context.Cause(e.ctx)
-	defer e.sync.end(err)
-	defer e.store.end(err)
-	last := e.way
-	last.stop()
-	// Answers that were not handled may have set watches. With a new way these count as foreign and are
+	defer e.sync.endWaits(err)
+	defer e.store.endStreams(err)
+	last := e.strategy
+	last.stopWatching()
+	// Answers that were not handled may have set watches. With a new strategy these count as foreign and are
 	// stopped.
-	e.way = e.newWay()
+	e.strategy = e.newStrategy()
 	for _, p := range append(e.batch, e.inbox.Close()...) {
-		e.do(p)
+		e.runCall(p)
 	}
-	last.tidy()
+	last.removeForgotten()
 }
 
-func (e *engine) log() *slog.Logger { return e.cfg.client.Logger() }
+func (e *engine) logger() *slog.Logger { return e.cfg.client.Logger() }
 
-// post is a function for the engine's goroutine to run.
-type post struct {
-	f     func()
-	way   way     // if not nil, f runs only while the cache still uses this way
-	watch stopper // if not nil, stopped if f does not run
+// engineCall is a function for the engine's goroutine to run.
+type engineCall struct {
+	run      func()
+	strategy watchStrategy // if not nil, called only while the cache still uses it
+	watch    watchStopper  // if not nil, stopped if run is not called
 }
 
-// stopper is a watch, or several.
-type stopper interface{ Stop() }
+// watchStopper is a watch, or several.
+type watchStopper interface{ Stop() }
 
-func (e *engine) do(p post) {
+func (e *engine) runCall(p engineCall) {
 	switch {
-	case p.way == nil || p.way == e.way:
-		p.f()
+	case p.strategy == nil || p.strategy == e.strategy:
+		p.run()
 	case p.watch != nil:
 		p.watch.Stop()
 	}
 }
 
-func (e *engine) post(f func()) { e.inbox.Put(post{f: f}) }
+func (e *engine) postCall(f func()) { e.inbox.Put(engineCall{run: f}) }
 
-// answer posts a function for a way, with a watch that the reply may have set.
-func (e *engine) answer(w way, watch stopper, f func()) {
-	if !e.inbox.Put(post{f, w, watch}) && watch != nil {
+// postReply posts a function for a strategy, with a watch that the reply may have set.
+func (e *engine) postReply(w watchStrategy, watch watchStopper, f func()) {
+	if !e.inbox.Put(engineCall{f, w, watch}) && watch != nil {
 		watch.Stop()
 	}
 }
 
-// connect waits for a session, on another goroutine.
-func (e *engine) connect() {
+// awaitSession waits for a session, on another goroutine.
+func (e *engine) awaitSession() {
 	e.wg.Go(func() {
 		s, err := e.cfg.client.Session(e.ctx)
-		e.post(func() { e.connected(s, err) })
+		e.postCall(func() { e.handleSession(s, err) })
 	})
 }
 
-func (e *engine) connected(s *framework.Session, err error) {
+func (e *engine) handleSession(s *framework.Session, err error) {
 	switch {
 	case e.ctx.Err() != nil: // the cache has ended
 	case err != nil:
 		e.cancel(err)
 	default:
 		e.session, e.view = s, s.Client().ForRecipes()
-		e.showing.told.begin(s)
-		e.begin(e.newWay())
+		e.publishing.reported.startSession(s)
+		e.startStrategy(e.newStrategy())
 	}
 }
 
-// begin starts to watch and to load, in a new session or in another way.
-func (e *engine) begin(w way) {
-	e.way = w
+// startStrategy starts to watch and to load, in a new session or with another strategy.
+func (e *engine) startStrategy(w watchStrategy) {
+	e.strategy = w
 	e.reads.reset()
-	e.showing.since = time.Time{}
-	e.store.walk(func(n *node) { e.apply(n, wayBegun) })
-	e.way.begin()
-	e.load()
+	e.publishing.withheldSince = time.Time{}
+	e.store.walkNodes(func(n *treeNode) { e.applyEvent(n, strategyStarted) })
+	e.strategy.startWatching()
+	e.loadTree()
 }
 
-// sessionOver handles the end of the session. The cache keeps its nodes; they are compared in the next
+// handleSessionEnd handles the end of the session. The cache keeps its nodes; they are compared in the next
 // session.
-func (e *engine) sessionOver() {
-	e.session, e.view, e.way = nil, nil, e.newWay()
+func (e *engine) handleSessionEnd() {
+	e.session, e.view, e.strategy = nil, nil, e.newStrategy()
 	e.reads.reset()
-	e.showing.tellAt = time.Time{} // subscribers wait for the connections of the next session now
-	e.sync.set(false)
-	e.connect()
+	e.publishing.publishAt = time.Time{} // subscribers wait for the connections of the next session now
+	e.sync.setSynced(false)
+	e.awaitSession()
 }
 
-// load makes the cache read every node, or compare it if it was read before, and every node found below.
-func (e *engine) load() {
-	e.sync.set(false)
-	e.sync.about(e.session)
-	e.store.walk(func(n *node) { e.apply(n, gapFound) })
+// loadTree makes the cache read every node, or compare it if it was read before, and every node found below.
+func (e *engine) loadTree() {
+	e.sync.setSynced(false)
+	e.sync.setSession(e.session)
+	e.store.walkNodes(func(n *treeNode) { e.applyEvent(n, gapFound) })
 }
 
-func (e *engine) pump() {
+func (e *engine) sendReads() {
 	if e.session != nil && !e.reads.halted && e.reads.pausedUntil.IsZero() {
-		e.way.pump()
+		e.strategy.sendReads()
 	}
 }
 
-// settled shows the nodes that are complete, and ends the wait for sync if nothing more has to be read.
-func (e *engine) settled() {
-	e.sync.progressed(e.store.known, e.reads.awaited, e.store.failures[e.store.top])
+// updateSync shows the nodes that are complete, and ends the wait for sync if nothing more has to be read.
+func (e *engine) updateSync() {
+	e.sync.setProgress(e.store.nodeCount, e.reads.awaited, e.store.failed[e.store.top])
 	switch kept := len(e.store.draft.nodes) > 0; {
-	case e.exact(0):
-		e.show(false)
-	case e.showing.loose, e.idle():
-		e.show(true)
-	case kept && e.showing.since.IsZero():
-		e.showing.since = time.Now()
+	case e.isTreeExact(0):
+		e.publishChanges(false)
+	case e.publishing.loose, e.isReadIdle():
+		e.publishChanges(true)
+	case kept && e.publishing.withheldSince.IsZero():
+		e.publishing.withheldSince = time.Now()
 	}
-	if e.current() && len(e.store.draft.nodes) == 0 && !e.sync.is() {
-		e.store.loaded()
-		e.sync.set(true)
+	if e.isTreeLoaded() && len(e.store.draft.nodes) == 0 && !e.sync.wasSynced() {
+		e.store.setInitialized()
+		e.sync.setSynced(true)
 	}
 }
 
-// forget drops a node that has left the tree. The store calls it, with its lock held.
-func (e *engine) forget(n *node) {
-	e.way.forget(n)
-	e.apply(n, nodeRemoved)
+// forgetNode drops a node that has left the tree. The store calls it, with its lock held.
+func (e *engine) forgetNode(n *treeNode) {
+	e.strategy.forgetWatches(n)
+	e.applyEvent(n, nodeRemoved)
 	delete(e.stale.nodes, n)
 }
 
-// heard handles a change of the connection; ok is false when there will be no more.
-func (e *engine) heard(state framework.StateChange, ok bool) {
+// handleState handles a change of the connection; ok is false when there will be no more.
+func (e *engine) handleState(state framework.StateChange, ok bool) {
 	if !ok {
 		e.cancel(framework.ErrClosed) // has no effect if the cache has ended before
 		return
 	}
-	e.showing.told.hear(state)
-	e.store.connected(state)
+	e.publishing.reported.countConnection(state)
+	e.store.setConnection(state)
 	again := state.State.IsConnected() && state.State != framework.Connected
 	if again && e.session != nil && state.Epoch == e.session.Epoch() {
-		e.way.reconnected()
+		e.strategy.handleReconnect()
 	}
 }
 
-func (e *engine) schedule(timer *time.Timer) {
+func (e *engine) scheduleTimer(timer *time.Timer) {
 	var next time.Time
 	for _, at := range []time.Time{
-		e.stale.at, e.retries.at, e.way.next(), e.showing.tellAt, e.reads.pausedUntil,
+		e.stale.refreshAt, e.retries.nextAttempt, e.strategy.nextTimer(), e.publishing.publishAt, e.reads.pausedUntil,
 	} {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
@@ -284,28 +284,28 @@ func (e *engine) schedule(timer *time.Timer) {
 	timer.Reset(time.Until(next))
 }
 
-func (e *engine) timeHasCome() {
+func (e *engine) handleTimer() {
 	now := time.Now()
-	if due(&e.stale.at, now) {
+	if clearIfDue(&e.stale.refreshAt, now) {
 		for n := range e.stale.nodes {
-			e.apply(n, lookWanted)
+			e.applyEvent(n, lookWanted)
 		}
 		clear(e.stale.nodes)
 	}
-	if due(&e.retries.at, now) {
-		e.retry()
+	if clearIfDue(&e.retries.nextAttempt, now) {
+		e.retryFailed()
 	}
 	if e.session != nil {
-		e.way.timeHasCome(now)
-		if due(&e.showing.tellAt, now) {
-			e.showing.told.all(e.session)
+		e.strategy.handleTimer(now)
+		if clearIfDue(&e.publishing.publishAt, now) {
+			e.publishing.reported.assumeReported(e.session)
 		}
 	}
-	due(&e.reads.pausedUntil, now)
+	clearIfDue(&e.reads.pausedUntil, now)
 }
 
-// due reports whether the time at has come; if so it clears at.
-func due(at *time.Time, now time.Time) bool {
+// clearIfDue reports whether the time at has come; if so it clears at.
+func clearIfDue(at *time.Time, now time.Time) bool {
 	if at.IsZero() || now.Before(*at) {
 		return false
 	}
@@ -313,15 +313,15 @@ func due(at *time.Time, now time.Time) bool {
 	return true
 }
 
-// descends reports whether a node's children belong to the cache.
-func (e *engine) descends(n *node) bool {
+// includesChildren reports whether a node's children belong to the cache.
+func (e *engine) includesChildren(n *treeNode) bool {
 	if e.cfg.maxDepth >= 0 && n.depth() >= e.cfg.maxDepth {
 		return false
 	}
-	return e.cfg.traverse == nil || e.cfg.traverse(e.store.path(n))
+	return e.cfg.traverse == nil || e.cfg.traverse(e.store.pathOf(n))
 }
 
-// accepts reports whether n's child of that name belongs to the cache, if n descends.
-func (e *engine) accepts(n *node, name string) bool {
-	return e.cfg.accept == nil || e.cfg.accept(childPath(e.store.path(n), name))
+// acceptsChild reports whether n's child of that name belongs to the cache, if n descends.
+func (e *engine) acceptsChild(n *treeNode, name string) bool {
+	return e.cfg.accept == nil || e.cfg.accept(childPath(e.store.pathOf(n), name))
 }

@@ -22,12 +22,12 @@ func TestALateAnswerAboutAnEarlierGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := overheard(t, serverWith(t, "/r"))
 		open := make(chan bool, 1)
-		c.e.post(func() {
-			w := c.e.way.(*persistentWay)
-			w.gap()
-			late := w.questions
-			w.gap()
-			w.gotZxid(late, w.zxid, nil)
+		c.engine.postCall(func() {
+			w := c.engine.strategy.(*persistentStrategy)
+			w.handleGap()
+			late := w.zxidRequests
+			w.handleGap()
+			w.handleZxid(late, w.zxid, nil)
 			open <- w.gapOpen
 		})
 		assert.True(t, <-open, "it is still open what the last gap has hidden")
@@ -45,11 +45,11 @@ func TestAQuestionWithoutAnAnswer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c, _ := overheard(t, serverWith(t, "/r"))
 			asked := make(chan struct{})
-			c.e.post(func() {
-				w := c.e.way.(*persistentWay)
-				w.gap()
-				w.questions++ // the true answer is to another question
-				w.gotZxid(w.questions, 0, err)
+			c.engine.postCall(func() {
+				w := c.engine.strategy.(*persistentStrategy)
+				w.handleGap()
+				w.zxidRequests++ // the true answer is to another question
+				w.handleZxid(w.zxidRequests, 0, err)
 				close(asked)
 			})
 			<-asked
@@ -71,11 +71,11 @@ func TestAConnectionThatIsNotReported(t *testing.T) {
 		require.NoError(t, srv.Create("/r/new", nil))
 		<-hold.Struck()
 		synctest.Wait()
-		c.e.post(func() { c.e.showing.told.connections-- }) // as if the word were still on its way
+		c.engine.postCall(func() { c.engine.publishing.reported.connections-- }) // as if the word were still on its way
 		hold.Release()
 		assert.Empty(t, events())
 		assert.False(t, c.Progress().Synced, "what it has read cannot be seen yet")
-		time.Sleep(tellMost)
+		time.Sleep(reportWait)
 		assert.Equal(t, []string{"Created /r/new"}, events())
 		assert.True(t, c.Progress().Synced)
 	})
@@ -92,12 +92,12 @@ func TestAConnectionThatIsNotReportedInASessionThatEnds(t *testing.T) {
 		require.NoError(t, srv.Create("/r/new", nil))
 		<-hold.Struck()
 		synctest.Wait()
-		c.e.post(func() { c.e.showing.told.connections-- })
+		c.engine.postCall(func() { c.engine.publishing.reported.connections-- })
 		hold.Release()
 		assert.Empty(t, events())
 		refuse := srv.Inject(zktest.Fault{Op: zktest.OpConnect, Action: zktest.CutBefore, After: 1, Times: -1})
 		srv.Expire(srv.Sessions()[0].ID)
-		time.Sleep(10 * tellMost) // does not end while somebody runs in circles
+		time.Sleep(10 * reportWait) // does not end while somebody runs in circles
 		refuse.Remove()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -133,7 +133,7 @@ func TestAChildOfAnotherNodeInALooseCache(t *testing.T) {
 				grow := func() {
 					require.NoError(t, srv.Create(story.above, nil))
 					if story.large != "" {
-						require.NoError(t, srv.Set(story.large, make([]byte, 2*bigData)))
+						require.NoError(t, srv.Set(story.large, make([]byte, 2*largeData)))
 					}
 				}
 				grow()
@@ -147,7 +147,7 @@ func TestAChildOfAnotherNodeInALooseCache(t *testing.T) {
 				require.NoError(t, srv.Create(story.above+"/1", nil))
 				time.Sleep(10 * time.Millisecond)
 				synctest.Wait()
-				c.e.post(c.e.oneByOne)
+				c.engine.postCall(c.engine.oneByOne)
 				if story.refused >= 0 {
 					srv.Inject(refused("/r", story.refused))
 				}
@@ -170,9 +170,9 @@ func TestAChildOfANodeWhoseReadWasRefused(t *testing.T) {
 		srv := zktest.RunT(t, zktest.Config{Pace: time.Millisecond})
 		require.NoError(t, srv.Create("/r", nil))
 		c, events := overheard(t, srv)
-		c.e.post(func() {
-			c.e.oneByOne()
-			c.e.reads.awaited++ // there is something else to be read
+		c.engine.postCall(func() {
+			c.engine.oneByOne()
+			c.engine.reads.awaited++ // there is something else to be read
 		})
 		srv.Inject(refused("/r/new", 0))
 		srv.Delay(0, 50*time.Millisecond)
@@ -186,8 +186,8 @@ func TestAChildOfANodeWhoseReadWasRefused(t *testing.T) {
 
 // oneByOne has an engine read nodes one by one, and show them as they are read.
 func (e *engine) oneByOne() {
-	e.showing.loose, e.reads.sizes.single = true, true
-	e.store.record(false)
+	e.publishing.loose, e.reads.sizes.single = true, true
+	e.store.setStrict(false)
 }
 
 // refused refuses one read below prefix, after that many.
@@ -245,17 +245,17 @@ func TestALateAnswerAboutAParent(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := serverWith(t, "/r/old")
 				c, _ := overheard(t, srv)
-				var asked op
+				var asked nodeRead
 				var answer framework.Stat
-				c.e.post(func() {
-					c.e.apply(c.e.store.top, lookWanted)
-					asked, _, _ = c.e.take()
-					answer = c.e.store.top.stat()
+				c.engine.postCall(func() {
+					c.engine.applyEvent(c.engine.store.top, lookWanted)
+					asked, _, _ = c.engine.takeRead()
+					answer = c.engine.store.top.stat()
 				})
 				synctest.Wait()
 				require.NoError(t, change(srv))
 				synctest.Wait()
-				c.e.post(func() { c.e.got(asked, &framework.ReadResult{Stat: answer}) })
+				c.engine.postCall(func() { c.engine.applyReply(asked, &framework.ReadResult{Stat: answer}) })
 				time.Sleep(3 * time.Second)
 				synctest.Wait()
 				_, want, err := srv.Get("/r")
@@ -270,7 +270,7 @@ func TestALateAnswerAboutAParent(t *testing.T) {
 // When changes come as fast as they can be read the queue is never empty. It takes memory for what stands in
 // it, and not for all that ever did.
 func TestAQueueThatIsNeverEmptyStaysSmall(t *testing.T) {
-	var q fifo[int]
+	var q fifoQueue[int]
 	for i := range 100 {
 		q.push(i)
 	}
@@ -307,21 +307,21 @@ func TestNoticesThatWaitForADecoder(t *testing.T) {
 		}
 		require.NoError(t, srv.Delete("/r/n0"))
 		synctest.Wait()
-		waiting := tree.e.inbox.Take()
+		waiting := tree.engine.inbox.Take()
 		assert.LessOrEqual(t, len(waiting), framework.WatchBacklog+10)
 		for _, p := range waiting {
-			tree.e.inbox.Put(p)
+			tree.engine.inbox.Put(p)
 		}
 		close(free)
 		time.Sleep(5 * time.Second)
 		require.NoError(t, tree.WaitSynced(t.Context()))
-		kids, err := tree.e.cfg.client.GetChildren().ForPath(t.Context(), "/r")
+		kids, err := tree.engine.cfg.client.GetChildren().ForPath(t.Context(), "/r")
 		require.NoError(t, err)
 		assert.Equal(t, len(kids)+1, tree.Len())
 		root, _ := tree.Get("/r")
 		assert.Equal(t, fmt.Sprint(3*framework.WatchBacklog-1), string(root.Data))
-		w := tree.e.way.(*persistentWay)
-		assert.Zero(t, w.unread.events.Load())
-		assert.Zero(t, w.unread.bytes.Load())
+		w := tree.engine.strategy.(*persistentStrategy)
+		assert.Zero(t, w.pending.events.Load())
+		assert.Zero(t, w.pending.bytes.Load())
 	})
 }

@@ -8,91 +8,91 @@ import (
 // Nodes that cannot be read are tried again after retryFirst, then at growing intervals up to retryMost.
 const retryFirst, retryMost = time.Second, time.Minute
 
-// retries has the times of retries of nodes that could not be read.
-type retries struct {
-	at      time.Time
-	wait    time.Duration // the pause before the next time
-	full    int           // bytes in the cache when the data limit was reached; 0 if it was not
-	roomier bool          // the cache has fewer bytes since
+// retrySchedule has the times of retries of nodes that could not be read.
+type retrySchedule struct {
+	nextAttempt time.Time
+	wait        time.Duration // the pause before the next time
+	fullBytes   int           // bytes in the cache when the data limit was reached; 0 if it was not
+	hasRoom     bool          // the cache has fewer bytes since
 
-	complaints complaints
+	failureLog failureLogLimit
 }
 
-func (e *engine) fail(n *node, err error, again bool) {
-	if old, known := e.store.failures[n]; !known || old.err.Error() != err.Error() {
-		e.complain(e.store.path(n), err, again)
-		e.store.failed(n, failure{err, again})
+func (e *engine) recordFailure(n *treeNode, err error, again bool) {
+	if old, known := e.store.failed[n]; !known || old.err.Error() != err.Error() {
+		e.logFailure(e.store.pathOf(n), err, again)
+		e.store.addFailure(n, readFailure{err, again})
 	}
 	if again {
-		e.retrySoon()
+		e.scheduleRetry()
 	}
 }
 
-func (e *engine) recovered(n *node) {
-	if _, was := e.store.failures[n]; was {
-		if e.store.recovered(n); len(e.store.failures) == 0 {
-			e.retries.at, e.retries.wait = time.Time{}, retryFirst
+func (e *engine) clearFailure(n *treeNode) {
+	if _, was := e.store.failed[n]; was {
+		if e.store.deleteFailure(n); len(e.store.failed) == 0 {
+			e.retries.nextAttempt, e.retries.wait = time.Time{}, retryFirst
 		}
 	}
 }
 
-func (e *engine) retrySoon() {
-	if e.retries.at.IsZero() {
-		e.retries.at = time.Now().Add(e.retries.wait)
+func (e *engine) scheduleRetry() {
+	if e.retries.nextAttempt.IsZero() {
+		e.retries.nextAttempt = time.Now().Add(e.retries.wait)
 	}
 }
 
-// retry reads the nodes again that could not be read and, if the cache has become smaller, the nodes that exceeded the
+// retryFailed reads the nodes again that could not be read and, if the cache has become smaller, the nodes that exceeded the
 // data limit.
-func (e *engine) retry() {
+func (e *engine) retryFailed() {
 	r := &e.retries
-	for n, f := range e.store.failures {
-		if f.again || r.roomier && errors.Is(f.err, ErrDataLimit) {
-			e.apply(n, dataWanted)
+	for n, f := range e.store.failed {
+		if f.isRetried || r.hasRoom && errors.Is(f.err, ErrDataLimit) {
+			e.applyEvent(n, dataWanted)
 		}
 	}
-	r.roomier = false
+	r.hasRoom = false
 	r.wait = min(2*r.wait, retryMost)
 }
 
-// undecoded records that the cache does not have a node's current data. If they exceeded the data limit, they are read
+// recordUndecoded records that the cache does not have a node's current data. If they exceeded the data limit, they are read
 // again when there is room; otherwise after their next change.
-func (e *engine) undecoded(n *node, err error) {
+func (e *engine) recordUndecoded(n *treeNode, err error) {
 	if errors.Is(err, ErrDataLimit) {
-		e.retries.full = max(e.retries.full, e.store.bytes)
+		e.retries.fullBytes = max(e.retries.fullBytes, e.store.bytes)
 	}
-	e.fail(n, err, false)
+	e.recordFailure(n, err, false)
 }
 
-// retryIfRoomier makes the cache retry the nodes that exceeded the data limit, once it has become smaller.
-func (e *engine) retryIfRoomier() {
-	if e.store.bytes < e.retries.full {
-		e.retries.full, e.retries.roomier = 0, true
-		e.retrySoon()
+// retryIfSmaller makes the cache retry the nodes that exceeded the data limit, once it has become smaller.
+func (e *engine) retryIfSmaller() {
+	if e.store.bytes < e.retries.fullBytes {
+		e.retries.fullBytes, e.retries.hasRoom = 0, true
+		e.scheduleRetry()
 	}
 }
 
 const (
-	// complaintsMost limits the lines that a cache logs within complaintsTime about nodes that cannot be read or
+	// failureLogMost limits the lines that a cache logs within failureLogTime about nodes that cannot be read or
 	// decoded. Any client with permission to write there could cause any number of them. Events and Failures report all
 	// of them.
-	complaintsMost = 16
-	complaintsTime = time.Minute
+	failureLogMost = 16
+	failureLogTime = time.Minute
 )
 
-type complaints struct {
+type failureLogLimit struct {
 	since time.Time // when the first was logged
-	n     int
+	lines int
 }
 
-// complain logs that a node cannot be read. At the limit it logs once that such lines are left out for a
+// logFailure logs that a node cannot be read. At the limit it logs once that such lines are left out for a
 // while.
-func (e *engine) complain(path string, err error, again bool) {
-	c := &e.retries.complaints
-	if now := time.Now(); c.n == 0 || now.Sub(c.since) >= complaintsTime {
-		*c = complaints{since: now}
+func (e *engine) logFailure(path string, err error, again bool) {
+	c := &e.retries.failureLog
+	if now := time.Now(); c.lines == 0 || now.Sub(c.since) >= failureLogTime {
+		*c = failureLogLimit{since: now}
 	}
-	if c.n++; c.n > complaintsMost {
+	if c.lines++; c.lines > failureLogMost {
 		return
 	}
 	next := "trying again when the node changes"
@@ -102,9 +102,9 @@ func (e *engine) complain(path string, err error, again bool) {
 	case errors.Is(err, ErrDataLimit):
 		next = "trying again when there is room, or the node changes"
 	}
-	e.log().Warn("cache: cannot read a node", "path", path, "err", err, "next", next)
-	if c.n == complaintsMost {
-		e.log().Warn("cache: many nodes cannot be read; further ones are not logged for a while, see Failures",
-			"path", e.cfg.root, "while", complaintsTime)
+	e.logger().Warn("cache: cannot read a node", "path", path, "err", err, "next", next)
+	if c.lines == failureLogMost {
+		e.logger().Warn("cache: many nodes cannot be read; further ones are not logged for a while, see Failures",
+			"path", e.cfg.root, "while", failureLogTime)
 	}
 }

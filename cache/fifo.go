@@ -2,19 +2,19 @@ package cache
 
 import "slices"
 
-// keptRoom is for how many values an empty fifo keeps memory.
-const keptRoom = 16
+// keptCapacity is for how many values an empty queue keeps memory.
+const keptCapacity = 16
 
-// fifo is a queue. Its memory depends on the values in it now, not on all that ever were, even if it is never
+// fifoQueue is a queue. Its memory depends on the values in it now, not on all that ever were, even if it is never
 // empty.
-type fifo[T any] struct {
+type fifoQueue[T any] struct {
 	items []T
 	head  int // items[:head] has been taken
 }
 
-func (f *fifo[T]) len() int { return len(f.items) - f.head }
+func (f *fifoQueue[T]) len() int { return len(f.items) - f.head }
 
-func (f *fifo[T]) push(v T) {
+func (f *fifoQueue[T]) push(v T) {
 	if 2*f.head > len(f.items) {
 		n := copy(f.items, f.items[f.head:])
 		clear(f.items[n:])
@@ -24,9 +24,9 @@ func (f *fifo[T]) push(v T) {
 }
 
 // grow makes room for n more values.
-func (f *fifo[T]) grow(n int) { f.items = slices.Grow(f.items, n) }
+func (f *fifoQueue[T]) grow(n int) { f.items = slices.Grow(f.items, n) }
 
-func (f *fifo[T]) pop() (v T, ok bool) {
+func (f *fifoQueue[T]) pop() (v T, ok bool) {
 	if f.len() == 0 {
 		return v, false
 	}
@@ -34,7 +34,7 @@ func (f *fifo[T]) pop() (v T, ok bool) {
 	clear(f.items[f.head : f.head+1]) // to free the memory that it refers to
 	f.head++
 	if f.len() == 0 {
-		if f.items, f.head = f.items[:0], 0; cap(f.items) > keptRoom {
+		if f.items, f.head = f.items[:0], 0; cap(f.items) > keptCapacity {
 			f.items = nil
 		}
 	}

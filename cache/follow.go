@@ -33,7 +33,7 @@ func Follow(ctx context.Context, source Source) iter.Seq2[map[string]Node, error
 			last = nodes
 			return yield(nodes, nil)
 		}
-		source.made().stream(ctx, settled, func(ev Event, err error) bool {
+		source.engineOrEnded().streamEvents(ctx, settled, func(ev Event, err error) bool {
 			switch ev.Type {
 			case Initialized:
 				loaded = true
@@ -47,20 +47,20 @@ func Follow(ctx context.Context, source Source) iter.Seq2[map[string]Node, error
 
 func sameState(a, b Node) bool { return sameNode(a.Stat, b.Stat) && sameData(a.Stat, b.Stat) }
 
-func (e *engine) events(ctx context.Context) iter.Seq2[Event, error] {
+func (e *engine) eventStream(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		e.stream(ctx, func() bool { return true }, yield)
+		e.streamEvents(ctx, func() bool { return true }, yield)
 	}
 }
 
-// stream gives events to yield until that returns false, and the error with which the stream ends. Whenever no event is
+// streamEvents gives events to yield until that returns false, and the error with which the stream ends. Whenever no event is
 // waiting it calls settled, which also ends the stream by returning false.
-func (e *engine) stream(ctx context.Context, settled func() bool, yield func(Event, error) bool) {
+func (e *engine) streamEvents(ctx context.Context, settled func() bool, yield func(Event, error) bool) {
 	if ctx == nil {
 		yield(Event{}, framework.ErrNilContext)
 		return
 	}
-	sub := e.store.subscribe(e.cfg.buffer)
+	sub := e.store.subscribe(e.cfg.eventBuffer)
 	defer e.store.unsubscribe(sub)
 	for {
 		if ctx.Err() != nil {
@@ -68,7 +68,7 @@ func (e *engine) stream(ctx context.Context, settled func() bool, yield func(Eve
 				e.cfg.root, e.cfg.client.Left(ctx, nil)))
 			return
 		}
-		ev, ok, over := sub.next()
+		ev, ok, over := sub.nextEvent()
 		switch {
 		case over != nil:
 			yield(Event{}, over)
@@ -82,7 +82,7 @@ func (e *engine) stream(ctx context.Context, settled func() bool, yield func(Eve
 			return
 		}
 		select {
-		case <-sub.more:
+		case <-sub.wakeup:
 		case <-ctx.Done():
 		}
 	}

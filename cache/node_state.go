@@ -1,7 +1,7 @@
 package cache
 
 // nodeState has the reads of a node that are still missing, and the reliability of the earlier ones. Only next changes
-// it; engine.apply carries out the effects.
+// it; engine.applyEvent carries out the effects.
 //
 // A reply may be older than an event that was handled before it; fetchOutdated records that:
 //  1. The server executes a read, and replies.
@@ -9,36 +9,36 @@ package cache
 //  3. The engine handles the event first, because the callback of the reply was registered too late to be called first.
 //  4. The engine handles the reply, which does not show the change.
 type nodeState struct {
-	data, list fetch // list: of the names of the children
+	data, list fetchState // list: of the names of the children
 	facts      nodeFacts
 }
 
-// fetch is the engine's progress in reading the data of a node, or the list of its children.
-type fetch uint8
+// fetchState is the engine's progress in reading the data of a node, or the list of its children.
+type fetchState uint8
 
 const (
-	fetchIdle     fetch = iota // nothing to read
-	fetchLight                 // in the queue, for less: data: to see whether they have changed; list: to set its watch (leaves)
-	fetchQueued                // in the queue
-	fetchInFlight              // sent, and no event since
-	fetchOutdated              // sent before an event: the reply may be older than that, and the read is sent once more
+	fetchIdle     fetchState = iota // nothing to read
+	fetchLight                      // in the queue, for less: data: to see whether they have changed; list: to set its watch (leaves)
+	fetchQueued                     // in the queue
+	fetchInFlight                   // sent, and no event since
+	fetchOutdated                   // sent before an event: the reply may be older than that, and the read is sent once more
 )
 
-func (f fetch) isQueued() bool { return f == fetchLight || f == fetchQueued }
-func (f fetch) isSent() bool   { return f == fetchInFlight || f == fetchOutdated }
+func (f fetchState) isQueued() bool { return f == fetchLight || f == fetchQueued }
+func (f fetchState) isSent() bool   { return f == fetchInFlight || f == fetchOutdated }
 
-// nodeFacts change independently of each other, except that at most one of doubtful and proving is set.
+// nodeFacts change independently of each other, except that at most one of identityDoubtful and identityProving is set.
 type nodeFacts uint8
 
 const (
-	childrenKnown nodeFacts = 1 << iota // the children were listed, or there were none; events have reported their changes since
-	eventsMissed                        // … but for events that may have been missed after the node was read
-	doubtful                            // another node may have this name now, and no read in flight will show which
-	proving                             // … and the read in flight will show it
-	awaited                             // the load waits for the node
-	dataWatch                           // a one-shot watch of the data is set, and has not fired (oneshot.go)
-	listWatch                           // … and one of the list of children
-	removed                             // the node has left the tree: nothing changes it any more
+	childrenKnown    nodeFacts = 1 << iota // the children were listed, or there were none; events have reported their changes since
+	eventsMissed                           // … but for events that may have been missed after the node was read
+	identityDoubtful                       // another node may have this name now, and no read in flight will show which
+	identityProving                        // … and the read in flight will show it
+	loadAwaits                             // the load waits for the node
+	dataWatch                              // a one-shot watch of the data is set, and has not fired (oneshot.go)
+	listWatch                              // … and one of the list of children
+	leftTree                               // the node has left the tree: nothing changes it any more
 )
 
 // nodeEvent is an event of a node, or a decision about it.
@@ -71,7 +71,7 @@ const (
 	listWatchSet                       //
 	watchesDropped                     // the one-shot watches are not needed any more
 	gapFound                           // events may have been missed: the node has to be compared
-	wayBegun                           // another way to watch, or session: nothing is in flight, no watch is set
+	strategyStarted                    // another strategy, or session: nothing is in flight, no watch is set
 	loadStarted                        // the load waits for the node
 	loadResumed                        // the load waits for the node if it has to be read
 	readHandled                        // the load has the node, unless there is more to read
@@ -82,31 +82,31 @@ const (
 type fetchMove uint8
 
 const (
-	stays fetchMove = iota
+	keepFetch fetchMove = iota
 	wantWhole
 	wantLight
 	makeLight
 	makeWhole
-	send
-	land
+	sendFetch
+	endFetch
 	repeatWhole
 	repeatLight
-	outdate
+	outdateFetch
 )
 
 // fetchMoves has the moves of a fetch. A light read that is wanted once more, in whatever way, becomes a whole one.
-var fetchMoves = [...][fetchOutdated + 1]fetch{
+var fetchMoves = [...][fetchOutdated + 1]fetchState{
 	//            idle           light          queued         in flight      outdated
-	stays:       {fetchIdle, fetchLight, fetchQueued, fetchInFlight, fetchOutdated},
-	wantWhole:   {fetchQueued, fetchQueued, fetchQueued, fetchOutdated, fetchOutdated},
-	wantLight:   {fetchLight, fetchQueued, fetchQueued, fetchOutdated, fetchOutdated},
-	makeLight:   {fetchIdle, fetchLight, fetchLight, fetchInFlight, fetchOutdated},
-	makeWhole:   {fetchIdle, fetchQueued, fetchQueued, fetchInFlight, fetchOutdated},
-	send:        {fetchIdle, fetchInFlight, fetchInFlight, fetchInFlight, fetchOutdated},
-	land:        {fetchIdle, fetchIdle, fetchIdle, fetchIdle, fetchIdle},
-	repeatWhole: {fetchQueued, fetchQueued, fetchQueued, fetchQueued, fetchQueued},
-	repeatLight: {fetchLight, fetchLight, fetchLight, fetchLight, fetchLight},
-	outdate:     {fetchIdle, fetchLight, fetchQueued, fetchOutdated, fetchOutdated},
+	keepFetch:    {fetchIdle, fetchLight, fetchQueued, fetchInFlight, fetchOutdated},
+	wantWhole:    {fetchQueued, fetchQueued, fetchQueued, fetchOutdated, fetchOutdated},
+	wantLight:    {fetchLight, fetchQueued, fetchQueued, fetchOutdated, fetchOutdated},
+	makeLight:    {fetchIdle, fetchLight, fetchLight, fetchInFlight, fetchOutdated},
+	makeWhole:    {fetchIdle, fetchQueued, fetchQueued, fetchInFlight, fetchOutdated},
+	sendFetch:    {fetchIdle, fetchInFlight, fetchInFlight, fetchInFlight, fetchOutdated},
+	endFetch:     {fetchIdle, fetchIdle, fetchIdle, fetchIdle, fetchIdle},
+	repeatWhole:  {fetchQueued, fetchQueued, fetchQueued, fetchQueued, fetchQueued},
+	repeatLight:  {fetchLight, fetchLight, fetchLight, fetchLight, fetchLight},
+	outdateFetch: {fetchIdle, fetchLight, fetchQueued, fetchOutdated, fetchOutdated},
 }
 
 // nodeMoves has the effects of each event, whatever the state. The rest is in next.
@@ -116,31 +116,31 @@ var nodeMoves = [...]struct {
 }{
 	dataWanted:        {data: wantWhole},
 	lookWanted:        {data: wantLight},
-	otherPossible:     {data: wantWhole, clear: proving, set: doubtful},
+	otherPossible:     {data: wantWhole, clear: identityProving, set: identityDoubtful},
 	listWanted:        {list: wantWhole, clear: childrenKnown},
 	leafFound:         {list: makeLight},
 	leafDoubted:       {list: makeWhole},
-	dataSent:          {data: send},
-	listSent:          {list: send},
-	dataReplied:       {data: land, clear: proving},
-	listReplied:       {list: land},
+	dataSent:          {data: sendFetch},
+	listSent:          {list: sendFetch},
+	dataReplied:       {data: endFetch, clear: identityProving},
+	listReplied:       {list: endFetch},
 	dataFailed:        {data: repeatWhole},
 	lookFailed:        {data: repeatLight},
 	listFailed:        {list: repeatWhole, clear: childrenKnown},
-	identityUnproven:  {clear: proving, set: doubtful},
+	identityUnproven:  {clear: identityProving, set: identityDoubtful},
 	nodeReplaced:      {clear: childrenKnown | eventsMissed},
 	gapCompared:       {clear: eventsMissed},
 	childrenListed:    {set: childrenKnown},
 	childrenUncertain: {clear: childrenKnown},
-	listChanged:       {list: outdate},
+	listChanged:       {list: outdateFetch},
 	dataWatchFired:    {clear: dataWatch},
 	listWatchFired:    {clear: listWatch},
-	bothWatchesFired:  {list: outdate, clear: dataWatch | listWatch},
+	bothWatchesFired:  {list: outdateFetch, clear: dataWatch | listWatch},
 	watchesDropped:    {clear: dataWatch | listWatch},
-	gapFound:          {data: wantLight, list: outdate, clear: proving, set: eventsMissed | doubtful | awaited},
-	wayBegun:          {data: land, list: land, clear: ^(childrenKnown | awaited)},
-	loadStarted:       {set: awaited},
-	nodeRemoved:       {data: land, list: land, clear: ^removed, set: removed},
+	gapFound:          {data: wantLight, list: outdateFetch, clear: identityProving, set: eventsMissed | identityDoubtful | loadAwaits},
+	strategyStarted:   {data: endFetch, list: endFetch, clear: ^(childrenKnown | loadAwaits)},
+	loadStarted:       {set: loadAwaits},
+	nodeRemoved:       {data: endFetch, list: endFetch, clear: ^leftTree, set: leftTree},
 }
 
 // nodeEffects are the actions that an event requires of the engine, and its result for a request.
@@ -157,29 +157,29 @@ const (
 
 // next returns the state after an event, and the event's effects.
 func (s nodeState) next(ev nodeEvent) (after nodeState, effects nodeEffects) {
-	if s.facts&removed != 0 {
+	if s.facts&leftTree != 0 {
 		return s, 0
 	}
 	move := nodeMoves[ev]
 	after = nodeState{fetchMoves[move.data][s.data], fetchMoves[move.list][s.list], s.facts&^move.clear | move.set}
 	switch busy := s.data != fetchIdle || s.list != fetchIdle; { // a read is in the queue or in flight
-	case ev == dataSent && s.data.isQueued() && s.is(doubtful):
-		after.facts ^= doubtful | proving
-	case (ev == dataFailed || ev == lookFailed) && s.is(proving):
-		after.facts ^= doubtful | proving
+	case ev == dataSent && s.data.isQueued() && s.hasAny(identityDoubtful):
+		after.facts ^= identityDoubtful | identityProving
+	case (ev == dataFailed || ev == lookFailed) && s.hasAny(identityProving):
+		after.facts ^= identityDoubtful | identityProving
 	case ev == dataWatchSet && s.data != fetchOutdated: // else the event may have used it up
 		after.facts |= dataWatch
 	case ev == listWatchSet && s.list != fetchOutdated:
 		after.facts |= listWatch
 	case ev == loadResumed && busy:
-		after.facts |= awaited
+		after.facts |= loadAwaits
 	case ev == readHandled && !busy:
-		after.facts &^= awaited
+		after.facts &^= loadAwaits
 	case ev == dataReplied && s.data == fetchOutdated, ev == listReplied && s.list == fetchOutdated:
 		effects |= replyOutdated
 	}
 	for _, part := range [...]struct {
-		before, after fetch
+		before, after fetchState
 		queue         nodeEffects
 	}{{s.data, after.data, queueData}, {s.list, after.list, queueList}} {
 		switch queued := part.before.isQueued(); {
@@ -189,7 +189,7 @@ func (s nodeState) next(ev nodeEvent) (after nodeState, effects nodeEffects) {
 			effects |= nowSent
 		}
 	}
-	switch changed := (s.facts ^ after.facts) & awaited; {
+	switch changed := (s.facts ^ after.facts) & loadAwaits; {
 	case changed&after.facts != 0:
 		effects |= awaitMore
 	case changed != 0:
@@ -198,5 +198,5 @@ func (s nodeState) next(ev nodeEvent) (after nodeState, effects nodeEffects) {
 	return after, effects
 }
 
-// is reports whether any of these facts holds.
-func (s nodeState) is(facts nodeFacts) bool { return s.facts&facts != 0 }
+// hasAny reports whether any of these facts holds.
+func (s nodeState) hasAny(facts nodeFacts) bool { return s.facts&facts != 0 }

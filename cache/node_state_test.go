@@ -60,17 +60,17 @@ func (m *nodeModel) happens(ev nodeEvent) (effects nodeEffects) {
 			return 0
 		}
 	case dataReplied, dataFailed, lookFailed, dataWatchSet:
-		if !m.data.inFlight || ev == dataWatchSet && m.state.is(dataWatch) { // a read sets no watch that is set
+		if !m.data.inFlight || ev == dataWatchSet && m.state.hasAny(dataWatch) { // a read sets no watch that is set
 			return 0
 		}
 	case listReplied, listFailed, listWatchSet:
-		if !m.list.inFlight || ev == listWatchSet && m.state.is(listWatch) {
+		if !m.list.inFlight || ev == listWatchSet && m.state.hasAny(listWatch) {
 			return 0
 		}
 	}
 	before := m.state
 	m.state, effects = before.next(ev)
-	if before.is(removed) {
+	if before.hasAny(leftTree) {
 		require.Equal(m.t, before, m.state, "event %d after the removal", ev)
 		require.Zero(m.t, effects)
 		return 0
@@ -99,7 +99,7 @@ func (m *nodeModel) count(effects nodeEffects) {
 		m.awaited--
 	}
 	want := 0
-	if m.state.is(awaited) {
+	if m.state.hasAny(loadAwaits) {
 		want = 1
 	}
 	require.Equal(m.t, want, m.awaited, "the load waits for it")
@@ -141,19 +141,19 @@ func (m *nodeModel) remember(ev nodeEvent, effects nodeEffects) {
 		l.inFlight = false
 		require.Equal(m.t, l.changed > l.sent, effects&replyOutdated != 0, "the list is older than an event")
 	case dataWatchSet:
-		require.Equal(m.t, d.changed < d.sent, m.state.is(dataWatch), "the watch is set")
+		require.Equal(m.t, d.changed < d.sent, m.state.hasAny(dataWatch), "the watch is set")
 	case listWatchSet:
-		require.Equal(m.t, l.changed < l.sent, m.state.is(listWatch), "the watch is set")
+		require.Equal(m.t, l.changed < l.sent, m.state.hasAny(listWatch), "the watch is set")
 	case bothWatchesFired:
 		l.changed = m.now
-		require.False(m.t, m.state.is(dataWatch|listWatch))
+		require.False(m.t, m.state.hasAny(dataWatch|listWatch))
 	case dataWatchFired:
-		require.False(m.t, m.state.is(dataWatch))
+		require.False(m.t, m.state.hasAny(dataWatch))
 	case listWatchFired:
-		require.False(m.t, m.state.is(listWatch))
+		require.False(m.t, m.state.hasAny(listWatch))
 	case childrenListed:
-		require.True(m.t, m.state.is(childrenKnown))
-	case wayBegun:
+		require.True(m.t, m.state.hasAny(childrenKnown))
+	case strategyStarted:
 		*d, *l, m.doubted = fetched{}, fetched{}, 0
 	case nodeRemoved:
 		*d, *l = fetched{}, fetched{}
@@ -167,13 +167,13 @@ func (m *nodeModel) holds() {
 	require.Equal(t, m.list.queued, s.list.isQueued(), "a list in the queue")
 	require.Equal(t, m.data.inFlight, s.data.isSent(), "a read in flight")
 	require.Equal(t, m.list.inFlight, s.list.isSent(), "a list in flight")
-	if s.is(removed) {
-		require.Equal(t, nodeState{facts: removed}, s)
+	if s.hasAny(leftTree) {
+		require.Equal(t, nodeState{facts: leftTree}, s)
 		return
 	}
-	require.Equal(t, m.doubted > m.proved, s.is(doubtful|proving), "another node may have the name")
-	require.False(t, s.is(doubtful) && s.is(proving))
-	if s.is(proving) {
+	require.Equal(t, m.doubted > m.proved, s.hasAny(identityDoubtful|identityProving), "another node may have the name")
+	require.False(t, s.hasAny(identityDoubtful) && s.hasAny(identityProving))
+	if s.hasAny(identityProving) {
 		require.True(t, s.data.isSent(), "a read that will prove it")
 		require.Greater(t, m.data.sent, m.doubted)
 	}

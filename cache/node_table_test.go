@@ -28,11 +28,11 @@ func TestNodeTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := overheard(t, serverWith(t, "/r"))
 		done := make(chan struct{})
-		c.e.post(func() {
+		c.engine.postCall(func() {
 			defer close(done)
 			for _, oneShot := range []bool{false, true} {
 				fmt.Fprintf(&b, "# %s\n", map[bool]string{false: "Persistent watch", true: "One-shot watches"}[oneShot])
-				walkStates(t, &b, c.e, oneShot)
+				walkStates(t, &b, c.engine, oneShot)
 			}
 		})
 		<-done
@@ -48,7 +48,7 @@ func TestNodeTable(t *testing.T) {
 // scene is an engine with one node whose state is looked at: the root, or /r/n.
 type scene struct {
 	*engine
-	n      *node
+	n      *treeNode
 	result string // of the step
 }
 
@@ -67,27 +67,27 @@ func newScene(from *engine, oneShot bool, s step, before nodeState) *scene {
 	e := &engine{
 		cfg: config{client: from.cfg.client, root: "/r", maxDepth: -1, dataLimit: 1 << 20, oneShot: oneShot},
 		ctx: from.ctx, store: newStore("/r", false), inbox: from.inbox, session: from.session, view: from.view,
-		reads: newReads(), stale: staleStats{nodes: map[*node]bool{}}, showing: showing{loose: true},
+		reads: newReadScheduler(), stale: staleStats{nodes: map[*treeNode]bool{}}, publishing: publishState{loose: true},
 	}
-	e.retries.complaints = complaints{since: time.Now(), n: 2 * complaintsMost} // without logging
-	e.way, e.store.gone = e.newWay(), e.forget
-	if w, ok := e.way.(*persistentWay); ok {
+	e.retries.failureLog = failureLogLimit{since: time.Now(), lines: 2 * failureLogMost} // without logging
+	e.strategy, e.store.onRemove = e.newStrategy(), e.forgetNode
+	if w, ok := e.strategy.(*persistentStrategy); ok {
 		w.armed = true
 	}
 	top := e.store.top
-	e.store.put(top, nil, framework.Stat{Czxid: 1, Ctime: 1, Mzxid: 1, Mtime: 1, Pzxid: 1})
+	e.store.putNode(top, nil, framework.Stat{Czxid: 1, Ctime: 1, Mzxid: 1, Mtime: 1, Pzxid: 1})
 	sc := &scene{engine: e, n: top}
 	if !s.root {
-		sc.n = e.store.insert(top, "n")
+		sc.n = e.store.insertNode(top, "n")
 	}
 	sc.n.state = before
 	if before.data.isQueued() {
-		e.reads.queue.push(op{sc.n, readData})
+		e.reads.queue.push(nodeRead{sc.n, readData})
 	}
 	if before.list.isQueued() {
-		e.reads.queue.push(op{sc.n, readList})
+		e.reads.queue.push(nodeRead{sc.n, readList})
 	}
-	if before.is(awaited) {
+	if before.hasAny(loadAwaits) {
 		e.reads.awaited++
 	}
 	if s.set != nil {
@@ -98,9 +98,9 @@ func newScene(from *engine, oneShot bool, s step, before nodeState) *scene {
 
 // exists makes the node one that was read, with a child of that name unless it is "".
 func (s *scene) exists(size int32, kid string) {
-	s.store.put(s.n, nil, statOf(size, len(kid)))
+	s.store.putNode(s.n, nil, statOf(size, len(kid)))
 	if kid != "" {
-		s.store.insert(s.n, kid)
+		s.store.insertNode(s.n, kid)
 	}
 }
 
@@ -113,7 +113,7 @@ func statOf(size int32, children int) framework.Stat {
 // play plays a step, and returns the state after it with its effects.
 func play(from *engine, oneShot bool, s step, before nodeState) (after nodeState, effects string) {
 	sc := newScene(from, oneShot, s, before)
-	e, path := sc.engine, sc.store.path(sc.n)
+	e, path := sc.engine, sc.store.pathOf(sc.n)
 	data, list := queueOf(e, sc.n)
 	awaited := e.reads.awaited
 	s.do(sc)
@@ -137,7 +137,7 @@ func play(from *engine, oneShot bool, s step, before nodeState) (after nodeState
 	if d := e.reads.awaited - awaited; d != 0 {
 		add("awaited%+d", d)
 	}
-	if w, ok := e.way.(*oneShotWay); ok {
+	if w, ok := e.strategy.(*oneShotStrategy); ok {
 		for _, m := range w.unneeded {
 			if m.path == path && m.data {
 				add("drop data watch")
@@ -151,20 +151,20 @@ func play(from *engine, oneShot bool, s step, before nodeState) (after nodeState
 		if st := stateText(top.state); len(st) > 0 {
 			add("parent: %s", st)
 		}
-		if now := e.store.find(path); now != nil && now != sc.n {
+		if now := e.store.findNode(path); now != nil && now != sc.n {
 			add("new: %s", stateText(now.state))
 		}
 	}
-	for _, k := range sc.n.offspring() {
+	for _, k := range sc.n.children() {
 		add("%s: %s", k.name(), stateText(k.state))
 	}
 	return sc.n.state, strings.Join(out, ", ")
 }
 
-func queueOf(e *engine, n *node) (data, list int) {
+func queueOf(e *engine, n *treeNode) (data, list int) {
 	for _, o := range e.reads.queue.items[e.reads.queue.head:] {
 		switch {
-		case o.n != n:
+		case o.node != n:
 		case o.kind == readList:
 			list++
 		default:
@@ -329,9 +329,9 @@ func stepsOf(oneShot bool) []step {
 	return append(steps, persistentSteps()...)
 }
 
-func answered(kind kind, r framework.ReadResult) func(*scene) {
+func answered(kind readKind, r framework.ReadResult) func(*scene) {
 	return func(s *scene) {
-		anew := s.got(op{s.n, kind}, &r)
+		anew := s.applyReply(nodeRead{s.n, kind}, &r)
 		s.result = strings.TrimPrefix(fmt.Sprintf("anew %d", anew), "anew 0")
 	}
 }
@@ -350,7 +350,7 @@ func answerSteps() []step {
 		return step{name: "data: " + name, when: dataInFlight, late: true, set: set,
 			do: answered(readData, framework.ReadResult{Stat: stat, Data: make([]byte, size)})}
 	}
-	failed := func(name string, kind kind, set func(*scene), err error) step {
+	failed := func(name string, kind readKind, set func(*scene), err error) step {
 		s := step{name: name, when: dataInFlight, late: !errors.Is(err, framework.ErrNoNode), set: set, do: answered(kind, framework.ReadResult{Err: err})}
 		if kind == readList {
 			s.when = listInFlight
@@ -396,7 +396,7 @@ func answerSteps() []step {
 
 func readSteps() []step {
 	take := func(e *scene) {
-		switch o, light, ok := e.take(); {
+		switch o, light, ok := e.takeRead(); {
 		case !ok:
 			e.result = "nothing"
 		case light && o.kind == readData:
@@ -405,13 +405,13 @@ func readSteps() []step {
 			e.result = "read " + kindName(o)
 		}
 	}
-	only := func(kind kind) func(*scene) { // only this read is in the queue
+	only := func(kind readKind) func(*scene) { // only this read is in the queue
 		return func(s *scene) {
-			s.reads.queue = fifo[op]{}
-			s.reads.queue.push(op{s.n, kind})
+			s.reads.queue = fifoQueue[nodeRead]{}
+			s.reads.queue.push(nodeRead{s.n, kind})
 		}
 	}
-	back := func(kind kind) func(*scene) { return func(s *scene) { s.apply(s.n, failedRead[kind]) } }
+	back := func(kind readKind) func(*scene) { return func(s *scene) { s.applyEvent(s.n, failedReadEvents[kind]) } }
 	return []step{
 		{name: "data taken", late: true, set: only(readData), do: take},
 		{name: "list taken", late: true, set: only(readList), do: take},
@@ -421,14 +421,14 @@ func readSteps() []step {
 	}
 }
 
-func kindName(o op) string {
+func kindName(o nodeRead) string {
 	return [...]string{readData: "data", readList: "list", readStat: "stat"}[o.kind]
 }
 
 func persistentSteps() []step {
-	way := func(s *scene) *persistentWay { return s.way.(*persistentWay) }
+	way := func(s *scene) *persistentStrategy { return s.strategy.(*persistentStrategy) }
 	event := func(ev framework.EventType, below string) func(*scene) {
-		return func(s *scene) { way(s).notice(framework.Event{Type: ev, Path: s.store.path(s.n) + below}) }
+		return func(s *scene) { way(s).handleEvent(framework.Event{Type: ev, Path: s.store.pathOf(s.n) + below}) }
 	}
 	live := func(s *scene) { s.exists(10, "kid") }
 	early := func(s *scene) { s.exists(10, ""); way(s).armed = false }
@@ -466,18 +466,18 @@ func persistentSteps() []step {
 }
 
 func oneShotSteps() []step {
-	way := func(s *scene) *oneShotWay { return s.way.(*oneShotWay) }
+	way := func(s *scene) *oneShotStrategy { return s.strategy.(*oneShotStrategy) }
 	event := func(ev framework.EventType) func(*scene) {
 		return func(s *scene) {
-			way(s).hear(framework.Event{Type: ev, Path: s.store.path(s.n)})
+			way(s).enqueueEvent(framework.Event{Type: ev, Path: s.store.pathOf(s.n)})
 			for _, p := range s.inbox.Take() {
-				s.engine.do(p)
+				s.engine.runCall(p)
 			}
 		}
 	}
 	live := func(s *scene) { s.exists(10, "kid") }
 	leaf := func(s *scene) { s.exists(10, "") }
-	got := func(kind kind, armed, now bool, r framework.ReadResult) func(*scene) {
+	got := func(kind readKind, armed, now bool, r framework.ReadResult) func(*scene) {
 		return func(s *scene) {
 			w := way(s)
 			w.leaves.connections = 1
@@ -485,7 +485,7 @@ func oneShotSteps() []step {
 			if now {
 				connections = 1
 			}
-			w.got(op{s.n, kind}, sent{armed: armed, connections: connections}, &r)
+			w.handleReply(nodeRead{s.n, kind}, sentRead{armed: armed, connections: connections}, &r)
 		}
 	}
 	return []step{
@@ -507,45 +507,45 @@ func oneShotSteps() []step {
 			do: got(readStat, true, true, framework.ReadResult{Err: framework.ErrNoNode})},
 		{name: "watches of a leaf set", when: listInFlight, set: leaf, do: func(s *scene) {
 			s.reads.weight++
-			way(s).gotLeaves([]op{{s.n, readList}}, nil)
+			way(s).handleLeaves([]nodeRead{{s.n, readList}}, nil)
 		}},
 		{name: "leaf taken", set: func(s *scene) {
-			s.reads.queue = fifo[op]{}
-			s.reads.queue.push(op{s.n, readList})
-			way(s).leaves.since = 1
+			s.reads.queue = fifoQueue[nodeRead]{}
+			s.reads.queue.push(nodeRead{s.n, readList})
+			way(s).leaves.baseZxid = 1
 		}, do: func(s *scene) {
-			if o, light, ok := s.take(); ok {
-				s.result = fmt.Sprintf("%s collected %t", kindName(o), light && way(s).collect(o))
+			if o, light, ok := s.takeRead(); ok {
+				s.result = fmt.Sprintf("%s collected %t", kindName(o), light && way(s).collectLeaf(o))
 			}
 		}},
-		{name: "first read after a reconnect", set: func(s *scene) { way(s).leaves.since = 1 }, do: func(s *scene) { way(s).reading() }},
-		{name: "forget watches", do: func(s *scene) { s.way.forget(s.n) }},
-		{name: "caught up after a reconnect (root)", root: true, set: func(s *scene) { way(s).catchingUp = true },
-			do: func(s *scene) { way(s).rootRead(&framework.ReadResult{}, false) }},
-		{name: "reconnected (root)", root: true, set: func(s *scene) { s.engine.sync.set(true) }, do: func(s *scene) { way(s).reconnected() }},
+		{name: "first read after a reconnect", set: func(s *scene) { way(s).leaves.baseZxid = 1 }, do: func(s *scene) { way(s).recordBaseZxid() }},
+		{name: "forget watches", do: func(s *scene) { s.strategy.forgetWatches(s.n) }},
+		{name: "caught up after a reconnect (root)", root: true, set: func(s *scene) { way(s).missedPending = true },
+			do: func(s *scene) { way(s).handleRootRead(&framework.ReadResult{}, false) }},
+		{name: "reconnected (root)", root: true, set: func(s *scene) { s.engine.sync.setSynced(true) }, do: func(s *scene) { way(s).handleReconnect() }},
 	}
 }
 func dataInFlight(s nodeState) bool { return s.data.isSent() }
 func listInFlight(s nodeState) bool { return s.list.isSent() }
 
-func doubtParent(s *scene) { s.apply(s.store.top, identityUnproven) }
+func doubtParent(s *scene) { s.applyEvent(s.store.top, identityUnproven) }
 
 func rowOf(s nodeState) (out row) {
-	if s.is(removed) {
+	if s.hasAny(leftTree) {
 		return row{gonePart}
 	}
 	fetches := [...]string{"", "light", "queued", "inFlight", "outdated"}
 	out[0], out[1] = fetches[s.data], fetches[s.list]
 	switch {
-	case s.is(doubtful) && s.is(proving):
+	case s.hasAny(identityDoubtful) && s.hasAny(identityProving):
 		out[2] = "doubtful and proving"
-	case s.is(doubtful):
+	case s.hasAny(identityDoubtful):
 		out[2] = "doubtful"
-	case s.is(proving):
+	case s.hasAny(identityProving):
 		out[2] = "proving"
 	}
-	for i, fact := range []nodeFacts{childrenKnown, eventsMissed, awaited, dataWatch, listWatch} {
-		if s.is(fact) {
+	for i, fact := range []nodeFacts{childrenKnown, eventsMissed, loadAwaits, dataWatch, listWatch} {
+		if s.hasAny(fact) {
 			out[3+i] = "yes"
 		}
 	}
@@ -553,15 +553,15 @@ func rowOf(s nodeState) (out row) {
 }
 
 func wishSteps() []step {
-	on := func(ev nodeEvent) func(*scene) { return func(s *scene) { s.apply(s.n, ev) } }
+	on := func(ev nodeEvent) func(*scene) { return func(s *scene) { s.applyEvent(s.n, ev) } }
 	return []step{
 		{name: "want", late: true, do: on(dataWanted)},
 		{name: "want another", late: true, do: on(otherPossible)},
 		{name: "look", late: true, do: on(lookWanted)},
 		{name: "want list", late: true, do: on(listWanted)},
 		{name: "count", do: on(loadStarted)},
-		{name: "load (root)", root: true, do: func(s *scene) { s.load() }},
-		{name: "begin (root)", root: true, do: func(s *scene) { s.begin(newOneShotWay(s.engine)) }},
-		{name: "gone", do: func(s *scene) { s.forget(s.n) }},
+		{name: "load (root)", root: true, do: func(s *scene) { s.loadTree() }},
+		{name: "begin (root)", root: true, do: func(s *scene) { s.startStrategy(newOneShotStrategy(s.engine)) }},
+		{name: "gone", do: func(s *scene) { s.forgetNode(s.n) }},
 	}
 }

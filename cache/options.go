@@ -19,29 +19,29 @@ type Option interface {
 	general()
 }
 
-type option func(*config) error
+type generalOption func(*config) error
 
-func (o option) apply(c *config) error { return o(c) }
-func (o option) general()              {}
+func (o generalOption) apply(c *config) error { return o(c) }
+func (o generalOption) general()              {}
 
 type treeOption func(*config) error
 
 func (o treeOption) apply(c *config) error { return o(c) }
 
 type config struct {
-	client     *framework.Client
-	root       string
-	hideRoot   bool
-	maxDepth   int // negative: no limit
-	accept     func(path string) bool
-	traverse   func(path string) bool
-	decode     func(path string, data []byte, room int) ([]byte, error) // room is in bytes
-	dataLimit  int                                                      // bytes of data; 0: depends on decode
-	noData     bool
-	createRoot bool
-	oneShot    bool
-	buffer     int
-	snapshot   *Snapshot
+	client      *framework.Client
+	root        string
+	hideRoot    bool
+	maxDepth    int // negative: no limit
+	accept      func(path string) bool
+	traverse    func(path string) bool
+	decode      func(path string, data []byte, room int) ([]byte, error) // room is in bytes
+	dataLimit   int                                                      // bytes of data; 0: depends on decode
+	noData      bool
+	createRoot  bool
+	oneShot     bool
+	eventBuffer int
+	snapshot    *Snapshot
 }
 
 func configure[O TreeOption](client *framework.Client, root string, cfg config, opts []O) (config, error) {
@@ -52,7 +52,7 @@ func configure[O TreeOption](client *framework.Client, root string, cfg config, 
 	if err := zkpath.Validate(root, false); errors.As(err, &fault) {
 		return cfg, fmt.Errorf("cache: %w %q: %s", framework.ErrInvalidPath, fault.Path, fault.Reason)
 	}
-	cfg.client, cfg.root, cfg.buffer = client, root, defaultBuffer
+	cfg.client, cfg.root, cfg.eventBuffer = client, root, defaultBuffer
 	for _, opt := range opts {
 		if any(opt) == nil {
 			return cfg, fmt.Errorf("cache: %w: an option is nil; leave it out", framework.ErrInvalidOption)
@@ -62,7 +62,7 @@ func configure[O TreeOption](client *framework.Client, root string, cfg config, 
 		}
 	}
 	if cfg.decode == nil && client.Compresses() {
-		cfg.decode = unpacking(client)
+		cfg.decode = clientDecoder(client)
 	}
 	switch {
 	case cfg.dataLimit > 0:
@@ -72,13 +72,13 @@ func configure[O TreeOption](client *framework.Client, root string, cfg config, 
 		cfg.dataLimit = math.MaxInt
 	}
 	if cfg.snapshot != nil {
-		return cfg, cfg.snapshot.usable(&cfg)
+		return cfg, cfg.snapshot.checkFits(&cfg)
 	}
 	return cfg, nil
 }
 
-// checked returns a function that calls set if ok, and otherwise returns an error.
-func checked(ok bool, set func(*config), format string, args ...any) func(*config) error {
+// checkOption returns a function that calls set if ok, and otherwise returns an error.
+func checkOption(ok bool, set func(*config), format string, args ...any) func(*config) error {
 	return func(c *config) error {
 		if !ok {
 			return fmt.Errorf("cache: %w: %s", framework.ErrInvalidOption, fmt.Sprintf(format, args...))
@@ -96,13 +96,15 @@ const (
 // WithBuffer sets how many events can wait for a subscriber before they are merged: see [Cache.Events].
 // Default 1024. They are merged earlier when their paths and data exceed 16 MiB in total.
 func WithBuffer(events int) Option {
-	return option(checked(events >= 1, func(c *config) { c.buffer = events },
+	return generalOption(checkOption(events >= 1, func(c *config) { c.eventBuffer = events },
 		"WithBuffer(%d): the buffer must have room for at least one event", events))
 }
 
 // WithoutData makes the cache keep no data, only each node's Stat. A node then costs less memory, and events
 // contain no data either. The cache reads the same from the server. Default: data are kept.
-func WithoutData() Option { return option(func(c *config) error { c.noData = true; return nil }) }
+func WithoutData() Option {
+	return generalOption(func(c *config) error { c.noData = true; return nil })
+}
 
 // WithDataLimit limits the bytes of data in the cache, in total over its nodes, after decoding. Events that wait for
 // subscribers do not count. A node whose data exceed the limit is [Failed] with [ErrDataLimit]: the cache keeps the
@@ -116,7 +118,7 @@ func WithoutData() Option { return option(func(c *config) error { c.noData = tru
 // The number of nodes is not limited: the cache keeps all nodes that any client creates below the root. See
 // [WithFilter] and [WithMaxDepth].
 func WithDataLimit(bytes int) Option {
-	return option(checked(bytes >= 1, func(c *config) { c.dataLimit = bytes },
+	return generalOption(checkOption(bytes >= 1, func(c *config) { c.dataLimit = bytes },
 		"WithDataLimit(%d): give a positive number of bytes, or use WithoutData() to keep no data", bytes))
 }
 
@@ -127,7 +129,7 @@ func WithDataLimit(bytes int) Option {
 // they are stored. If the client has framework.WithCompression they are decompressed, with its provider, and
 // kept as they are stored only where that is not possible; as in Curator since 5.8.
 func WithDecoder(f func(path string, data []byte) ([]byte, error)) Option {
-	return option(checked(f != nil, func(c *config) {
+	return generalOption(checkOption(f != nil, func(c *config) {
 		c.decode = func(path string, data []byte, _ int) ([]byte, error) { return f(path, data) }
 	}, "WithDecoder: the function is nil; leave the option out"))
 }
@@ -137,14 +139,14 @@ func WithDecoder(f func(path string, data []byte) ([]byte, error)) Option {
 // (and ErrDecompressedTooLarge). A node whose data exceed the limit is Failed with [ErrDataLimit]. For another codec
 // use WithDecoder(codec.Decompress).
 func WithCompressedData() Option {
-	return option(func(c *config) error { c.decode = gunzip; return nil })
+	return generalOption(func(c *config) error { c.decode = gunzip; return nil })
 }
 
 // WithRootCreated makes the cache create the root and its missing ancestors, as containers, whenever the root
 // is missing, also after the server has removed it. Default: the cache waits for the root to appear, and
 // never writes.
 func WithRootCreated() Option {
-	return option(func(c *config) error { c.createRoot = true; return nil })
+	return generalOption(func(c *config) error { c.createRoot = true; return nil })
 }
 
 // WithOneShotWatches makes the cache use one-shot watches even if the server has persistent recursive
@@ -152,13 +154,13 @@ func WithRootCreated() Option {
 // changed nodes are read. It pays for few nodes, or large nodes, over a bad connection. Default: a persistent
 // recursive watch if the server has it.
 func WithOneShotWatches() Option {
-	return option(func(c *config) error { c.oneShot = true; return nil })
+	return generalOption(func(c *config) error { c.oneShot = true; return nil })
 }
 
 // WithMaxDepth limits how deep the cache reaches: 0 is the root alone, 1 the root and its children. Default:
 // no limit.
 func WithMaxDepth(depth int) TreeOption {
-	return treeOption(checked(depth >= 0, func(c *config) { c.maxDepth = depth },
+	return treeOption(checkOption(depth >= 0, func(c *config) { c.maxDepth = depth },
 		"WithMaxDepth(%d): 0 is the root alone; leave the option out for no limit", depth))
 }
 
@@ -167,7 +169,7 @@ func WithMaxDepth(depth int) TreeOption {
 // always return the same for a path. Given several times, a node is kept if all filters accept it. Default: no node is
 // left out. Corresponds to acceptChild of Curator's TreeCacheSelector.
 func WithFilter(accept func(path string) bool) TreeOption {
-	return treeOption(checked(accept != nil, func(c *config) { c.accept = both(c.accept, accept) },
+	return treeOption(checkOption(accept != nil, func(c *config) { c.accept = acceptBoth(c.accept, accept) },
 		"WithFilter: the function is nil; leave the option out"))
 }
 
@@ -175,12 +177,12 @@ func WithFilter(accept func(path string) bool) TreeOption {
 // itself. The rules of [WithFilter] apply to traverse. Default: nothing is left out. Corresponds to traverseChildren of
 // Curator's TreeCacheSelector.
 func WithTraversal(traverse func(path string) bool) TreeOption {
-	return treeOption(checked(traverse != nil, func(c *config) { c.traverse = both(c.traverse, traverse) },
+	return treeOption(checkOption(traverse != nil, func(c *config) { c.traverse = acceptBoth(c.traverse, traverse) },
 		"WithTraversal: the function is nil; leave the option out"))
 }
 
-// both returns a filter that accepts what both accept; first may be nil.
-func both(first, second func(path string) bool) func(path string) bool {
+// acceptBoth returns a filter that accepts what both accept; first may be nil.
+func acceptBoth(first, second func(path string) bool) func(path string) bool {
 	if first == nil {
 		return second
 	}
@@ -190,32 +192,32 @@ func both(first, second func(path string) bool) func(path string) bool {
 // ErrDataLimit means that a node's data exceed the limit: see [WithDataLimit].
 var ErrDataLimit = errors.New("no room for the node's data within the limit of WithDataLimit")
 
-// unpackedLimit is the largest size of one node's decompressed data.
-const unpackedLimit = 8 << 20
+// decompressedLimit is the largest size of one node's decompressed data.
+const decompressedLimit = 8 << 20
 
 // gunzip decompresses data, and stops when they exceed the room.
 func gunzip(path string, data []byte, room int) ([]byte, error) {
 	if len(data) == 0 {
 		return data, nil
 	}
-	plain, err := framework.Gzip{Limit: max(1, min(room, unpackedLimit))}.Decompress(path, data)
-	return plain, noRoom(err, room)
+	plain, err := framework.Gzip{Limit: max(1, min(room, decompressedLimit))}.Decompress(path, data)
+	return plain, roomError(err, room)
 }
 
-// unpacking decompresses data as a client does that compresses by default.
-func unpacking(client *framework.Client) func(path string, data []byte, room int) ([]byte, error) {
+// clientDecoder decompresses data as a client does that compresses by default.
+func clientDecoder(client *framework.Client) func(path string, data []byte, room int) ([]byte, error) {
 	return func(path string, data []byte, room int) ([]byte, error) {
-		plain, err := client.UnpackedUpTo(path, data, max(1, min(room, unpackedLimit)))
+		plain, err := client.UnpackedUpTo(path, data, max(1, min(room, decompressedLimit)))
 		if !errors.Is(err, framework.ErrDecompressedTooLarge) {
 			return plain, nil
 		}
-		return plain, noRoom(err, room)
+		return plain, roomError(err, room)
 	}
 }
 
-// noRoom returns the error of decompressing data, which is ErrDataLimit if the room was the limit.
-func noRoom(err error, room int) error {
-	if room < unpackedLimit && errors.Is(err, framework.ErrDecompressedTooLarge) {
+// roomError returns the error of decompressing data, which is ErrDataLimit if the room was the limit.
+func roomError(err error, room int) error {
+	if room < decompressedLimit && errors.Is(err, framework.ErrDecompressedTooLarge) {
 		// Without figures: an error with a different text each time would be reported each time.
 		return fmt.Errorf("%w: %w", ErrDataLimit, framework.ErrDecompressedTooLarge)
 	}

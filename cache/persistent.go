@@ -9,171 +9,171 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// persistentWay uses one persistent recursive watch, and reads by MultiRead. The server does not send this watch the
+// persistentStrategy uses one persistent recursive watch, and reads by MultiRead. The server does not send this watch the
 // events that it has missed, so after a reconnect the cache asks whether anything has changed.
-type persistentWay struct {
-	e      *engine
-	unread unread
+type persistentStrategy struct {
+	engine  *engine
+	pending pendingEvents
 
-	watch     *framework.Watch
-	armed     bool      // the server has confirmed the watch
-	missed    bool      // the watch was not set at the first try: load when it is set
-	losses    int       // connections lost in a row while setting the watch
-	zxid      int64     // the server's zxid, of the last reply before which nothing was missed; 0 if unknown
-	gapOpen   bool      // events may have been missed, and the server has been asked for its zxid
-	questions int       // how often the server has been asked
-	againAt   time.Time // when to set the watch, or to ask, again
-	suspect   *identity // the root's identity when the server reported a change of the root
+	watch        *framework.Watch
+	armed        bool         // the server has confirmed the watch
+	loadWhenSet  bool         // the watch was not set at the first try: load when it is set
+	losses       int          // connections lost in a row while setting the watch
+	zxid         int64        // the server's zxid, of the last reply before which nothing was missed; 0 if unknown
+	gapOpen      bool         // events may have been missed, and the server has been asked for its zxid
+	zxidRequests int          // how often the server has been asked
+	retryAt      time.Time    // when to set the watch, or to ask, again
+	suspect      *nodeVersion // the root's identity when the server reported a change of the root
 }
 
-// unread counts the events that wait for the cache's goroutine, which may be in the user's decoder. Without a limit,
+// pendingEvents counts the events that wait for the cache's goroutine, which may be in the user's decoder. Without a limit,
 // any client with permission to write below the root could make them any number.
-type unread struct {
+type pendingEvents struct {
 	events, bytes atomic.Int64
-	missed        atomic.Bool // further events were dropped, and a load is posted that makes up for them
+	overflowed    atomic.Bool // further events were dropped, and a load is posted that makes up for them
 }
 
-// identity changes with every change of a node.
-type identity struct{ czxid, mzxid int64 }
+// nodeVersion changes with every change of a node.
+type nodeVersion struct{ czxid, mzxid int64 }
 
 // After mostWatchLosses connections lost in a row while setting the watch, the losses are not taken for chance any
 // more. The MultiRead that is sent together with the watch is given up first: see mostReadLosses.
 const mostWatchLosses = 10
 
-func (w *persistentWay) forget(*node)    {}
-func (w *persistentWay) tidy()           {}
-func (w *persistentWay) reconnected()    {} // the watch reports it, as EventReset
-func (w *persistentWay) asking() bool    { return w.gapOpen }
-func (w *persistentWay) caughtUp() bool  { return w.armed && !w.gapOpen }
-func (w *persistentWay) next() time.Time { return w.againAt }
+func (w *persistentStrategy) forgetWatches(*treeNode) {}
+func (w *persistentStrategy) removeForgotten()        {}
+func (w *persistentStrategy) handleReconnect()        {} // the watch reports it, as EventReset
+func (w *persistentStrategy) isGapOpen() bool         { return w.gapOpen }
+func (w *persistentStrategy) allReported() bool       { return w.armed && !w.gapOpen }
+func (w *persistentStrategy) nextTimer() time.Time    { return w.retryAt }
 
-func (w *persistentWay) got(o op, _ sent, r *framework.ReadResult) {
-	w.e.gotOne(o, r)
+func (w *persistentStrategy) handleReply(o nodeRead, _ sentRead, r *framework.ReadResult) {
+	w.engine.handleSingle(o, r)
 }
 
-func (w *persistentWay) timeHasCome(now time.Time) {
+func (w *persistentStrategy) handleTimer(now time.Time) {
 	switch {
-	case !due(&w.againAt, now):
+	case !clearIfDue(&w.retryAt, now):
 	case !w.armed:
-		w.begin()
+		w.startWatching()
 	case w.gapOpen:
-		w.askZxid()
+		w.requestZxid()
 	}
 }
 
-// begin sets the watch. The reads need not wait for it: the server sets it before it executes them.
-func (w *persistentWay) begin() {
-	e := w.e
-	e.view.Watches().Add().WithMode(framework.PersistentRecursiveWatch).Watching(w.hear).
+// startWatching sets the watch. The reads need not wait for it: the server sets it before it executes them.
+func (w *persistentStrategy) startWatching() {
+	e := w.engine
+	e.view.Watches().Add().WithMode(framework.PersistentRecursiveWatch).Watching(w.enqueueEvent).
 		InBackground().ForPath(e.ctx, e.cfg.root).Then(func(watch *framework.Watch, err error) {
-		e.answer(w, watch, func() { w.begun(watch, err) })
+		e.postReply(w, watch, func() { w.handleWatch(watch, err) })
 	})
 }
 
-func (w *persistentWay) begun(watch *framework.Watch, err error) {
+func (w *persistentStrategy) handleWatch(watch *framework.Watch, err error) {
 	lost := errors.Is(err, framework.ErrConnectionLoss)
 	switch {
 	case err == nil:
 		w.watch, w.armed = watch, true
-		w.e.sync.about(w.e.session)
-		if w.missed {
-			w.compare()
+		w.engine.sync.setSession(w.engine.session)
+		if w.loadWhenSet {
+			w.compareTree()
 		}
 	case errors.Is(err, framework.ErrUnimplemented):
-		w.fallBack("the server has no persistent watches", true)
-	case w.e.over(err):
+		w.useOneShot("the server has no persistent watches", true)
+	case w.engine.endsSession(err):
 	case errors.Is(err, framework.ErrAuthFailed): // also matches ErrNotConnected, but comes immediately
-		w.missed, w.againAt = true, time.Now().Add(retryFirst)
+		w.loadWhenSet, w.retryAt = true, time.Now().Add(retryFirst)
 	case lost && w.losses == mostWatchLosses:
-		w.fallBack("the server closes the connection when asked for a persistent watch", false)
+		w.useOneShot("the server closes the connection when asked for a persistent watch", false)
 	case lost, errors.Is(err, framework.ErrNotConnected):
 		if lost {
 			w.losses++
 		}
-		w.missed = true
-		w.begin() // waits for a connection
+		w.loadWhenSet = true
+		w.startWatching() // waits for a connection
 	default:
-		w.e.log().Warn("cache: cannot set the watch; trying again", "path", w.e.cfg.root, "err", err)
-		w.missed, w.againAt = true, time.Now().Add(retryFirst)
+		w.engine.logger().Warn("cache: cannot set the watch; trying again", "path", w.engine.cfg.root, "err", err)
+		w.loadWhenSet, w.retryAt = true, time.Now().Add(retryFirst)
 	}
 }
 
-// fallBack continues with one-shot watches: for good if it is certain that the server needs them, otherwise
+// useOneShot continues with one-shot watches: for good if it is certain that the server needs them, otherwise
 // for this session.
-func (w *persistentWay) fallBack(why string, certain bool) {
-	e := w.e
-	e.log().Warn("cache: using one-shot watches: "+why, "path", e.cfg.root)
-	w.stop()
+func (w *persistentStrategy) useOneShot(why string, certain bool) {
+	e := w.engine
+	e.logger().Warn("cache: using one-shot watches: "+why, "path", e.cfg.root)
+	w.stopWatching()
 	e.cfg.oneShot = certain
-	e.begin(newOneShotWay(e))
+	e.startStrategy(newOneShotStrategy(e))
 }
 
-func (w *persistentWay) stop() {
+func (w *persistentStrategy) stopWatching() {
 	w.watch.Stop()
 	w.watch = nil
 }
 
-// compare makes the cache read or compare everything, because events may have been missed.
-func (w *persistentWay) compare() {
+// compareTree makes the cache read or compare everything, because events may have been missed.
+func (w *persistentStrategy) compareTree() {
 	w.gapOpen, w.suspect = false, nil
-	w.e.load()
+	w.engine.loadTree()
 }
 
-// hear is the callback of the watch; it runs on the callbacks' goroutine. If too many events wait, one load replaces
+// enqueueEvent is the callback of the watch; it runs on the callbacks' goroutine. If too many events wait, one load replaces
 // them.
-func (w *persistentWay) hear(ev framework.Event) {
-	u, bytes := &w.unread, int64(len(ev.Path))
+func (w *persistentStrategy) enqueueEvent(ev framework.Event) {
+	u, bytes := &w.pending, int64(len(ev.Path))
 	if u.events.Load() < framework.WatchBacklog && u.bytes.Load()+bytes <= framework.WatchBacklogBytes {
 		u.events.Add(1)
 		u.bytes.Add(bytes)
-		w.e.inbox.Put(post{f: func() {
+		w.engine.inbox.Put(engineCall{run: func() {
 			u.events.Add(-1)
 			u.bytes.Add(-bytes)
-			if w.e.way == w {
-				w.notice(ev)
+			if w.engine.strategy == w {
+				w.handleEvent(ev)
 			}
 		}})
 		return
 	}
-	if !u.missed.Swap(true) {
-		w.e.inbox.Put(post{way: w, f: func() {
-			u.missed.Store(false)
-			w.compare()
+	if !u.overflowed.Swap(true) {
+		w.engine.inbox.Put(engineCall{strategy: w, run: func() {
+			u.overflowed.Store(false)
+			w.compareTree()
 		}})
 	}
 }
 
-func (w *persistentWay) notice(ev framework.Event) {
+func (w *persistentStrategy) handleEvent(ev framework.Event) {
 	switch ev.Type {
 	case framework.EventReset:
-		w.gap()
+		w.handleGap()
 	case framework.EventNodeCreated, framework.EventNodeDataChanged:
-		w.touched(ev.Path, ev.Type == framework.EventNodeCreated)
+		w.handleChange(ev.Path, ev.Type == framework.EventNodeCreated)
 	case framework.EventNodeDeleted:
-		w.deleted(ev.Path)
+		w.handleDeletion(ev.Path)
 	}
 }
 
-// touched handles the creation of a node or a change of its data.
-func (w *persistentWay) touched(path string, created bool) {
-	e := w.e
-	n := e.store.find(path)
+// handleChange handles the creation of a node or a change of its data.
+func (w *persistentStrategy) handleChange(path string, created bool) {
+	e := w.engine
+	n := e.store.findNode(path)
 	wanted := dataWanted
 	if created {
 		wanted = otherPossible
 	}
 	if n == e.store.top {
-		w.doubt()
-		e.apply(n, wanted)
+		w.suspectRoot()
+		e.applyEvent(n, wanted)
 		return
 	}
-	parent := e.store.find(zkpath.Parent(path))
-	if parent == nil || !e.descends(parent) {
+	parent := e.store.findNode(zkpath.Parent(path))
+	if parent == nil || !e.includesChildren(parent) {
 		return // a later list of its parent will contain it, or it does not belong here
 	}
-	e.apply(parent, listChanged)
+	e.applyEvent(parent, listChanged)
 	if n != nil {
-		e.apply(n, wanted)
+		e.applyEvent(n, wanted)
 		if created { // after a deletion not read yet: the parent's Stat has changed once more
 			e.scheduleStat(parent, true)
 		}
@@ -182,126 +182,126 @@ func (w *persistentWay) touched(path string, created bool) {
 	if zkpath.Validate(path, false) != nil {
 		return // no such node can exist: it could never be read
 	}
-	if name := zkpath.Base(path); e.accepts(parent, name) {
-		e.apply(e.store.insert(parent, name), dataWanted)
+	if name := zkpath.Base(path); e.acceptsChild(parent, name) {
+		e.applyEvent(e.store.insertNode(parent, name), dataWanted)
 	}
-	e.parentChanged(parent, e.store.seen(parent))
+	e.refreshParent(parent, e.store.isVisible(parent))
 }
 
-// deleted handles the deletion of a node. The node may exist again: one transaction can delete a node and create it
+// handleDeletion handles the deletion of a node. The node may exist again: one transaction can delete a node and create it
 // again, and the server reports both separately. So the node is read, as after any other change.
-func (w *persistentWay) deleted(path string) {
-	e := w.e
-	n := e.store.find(path)
+func (w *persistentStrategy) handleDeletion(path string) {
+	e := w.engine
+	n := e.store.findNode(path)
 	if n == e.store.top {
-		w.doubt()
+		w.suspectRoot()
 	}
 	if n != nil {
-		e.apply(n, otherPossible)
+		e.applyEvent(n, otherPossible)
 	}
-	if parent := e.store.find(zkpath.Parent(path)); parent != nil && path != e.cfg.root {
-		e.parentChanged(parent, n != nil)
+	if parent := e.store.findNode(zkpath.Parent(path)); parent != nil && path != e.cfg.root {
+		e.refreshParent(parent, n != nil)
 	}
 }
 
-// doubt records the root's identity when the server has reported a change of the root. If the next read finds the root
+// suspectRoot records the root's identity when the server has reported a change of the root. If the next read finds the root
 // unchanged, the server has reported the path of the watch instead of the changed node's. Correct paths in other events
 // prove nothing: those events may belong to one-shot watches of other users of the client.
-func (w *persistentWay) doubt() {
-	top := w.e.store.top
-	if top.live && top.state.data == fetchIdle && !top.state.is(eventsMissed) && !w.gapOpen && w.suspect == nil {
-		w.suspect = &identity{top.czxid, top.stat().Mzxid}
+func (w *persistentStrategy) suspectRoot() {
+	top := w.engine.store.top
+	if top.live && top.state.data == fetchIdle && !top.state.hasAny(eventsMissed) && !w.gapOpen && w.suspect == nil {
+		w.suspect = &nodeVersion{top.czxid, top.stat().Mzxid}
 	}
 }
 
-func (w *persistentWay) rootRead(r *framework.ReadResult, outdated bool) bool {
+func (w *persistentStrategy) handleRootRead(r *framework.ReadResult, outdated bool) bool {
 	suspect := w.suspect
 	w.suspect = nil
-	if suspect == nil || outdated || r.Err != nil || *suspect != (identity{r.Stat.Czxid, r.Stat.Mzxid}) {
+	if suspect == nil || outdated || r.Err != nil || *suspect != (nodeVersion{r.Stat.Czxid, r.Stat.Mzxid}) {
 		return true
 	}
-	w.fallBack("the server's events name the path of the watch instead of the node", true)
+	w.useOneShot("the server's events name the path of the watch instead of the node", true)
 	return false
 }
 
-// children lists the children if they may have changed. Leaves are not listed, nor are nodes whose children
+// listChildren lists the children if they may have changed. Leaves are not listed, nor are nodes whose children
 // are known. While events may have been missed, a newer Stat may hide such a change.
-func (w *persistentWay) children(n *node, stat *framework.Stat, same bool) {
-	known, proven := n.state.is(childrenKnown), !n.state.is(eventsMissed) && w.caughtUp()
+func (w *persistentStrategy) listChildren(n *treeNode, stat *framework.Stat, same bool) {
+	known, proven := n.state.hasAny(childrenKnown), !n.state.hasAny(eventsMissed) && w.allReported()
 	switch {
 	case known && (proven || same):
-	case !known && !n.state.list.isQueued() && stat.NumChildren == 0 && len(n.offspring()) == 0:
-		w.e.apply(n, childrenListed)
+	case !known && !n.state.list.isQueued() && stat.NumChildren == 0 && len(n.children()) == 0:
+		w.engine.applyEvent(n, childrenListed)
 	default:
-		w.e.apply(n, listWanted)
+		w.engine.applyEvent(n, listWanted)
 	}
 }
 
-// gap handles a reconnect: events may have been missed. If the server has executed nothing since its last
+// handleGap handles a reconnect: events may have been missed. If the server has executed nothing since its last
 // reply, none were.
-func (w *persistentWay) gap() {
-	w.e.sync.set(false)
-	w.e.sync.about(w.e.session)
-	w.suspect, w.e.showing.since = nil, time.Time{}
+func (w *persistentStrategy) handleGap() {
+	w.engine.sync.setSynced(false)
+	w.engine.sync.setSession(w.engine.session)
+	w.suspect, w.engine.publishing.withheldSince = nil, time.Time{}
 	if w.zxid == 0 {
-		w.compare()
+		w.compareTree()
 		return
 	}
 	w.gapOpen = true
-	w.askZxid()
+	w.requestZxid()
 }
 
-// askZxid asks for the server's zxid. Replies to earlier questions may arrive late, and are ignored: they do not cover
+// requestZxid asks for the server's zxid. Replies to earlier questions may arrive late, and are ignored: they do not cover
 // the last gap.
-func (w *persistentWay) askZxid() {
-	w.questions++
-	w.againAt = time.Time{}
-	e, question := w.e, w.questions
+func (w *persistentStrategy) requestZxid() {
+	w.zxidRequests++
+	w.retryAt = time.Time{}
+	e, question := w.engine, w.zxidRequests
 	e.view.MultiRead().Undecompressed().InBackground().ForReads(e.ctx, framework.ReadData(e.cfg.root)).
 		Then(func(r framework.MultiReadResult, err error) {
-			e.inbox.Put(post{way: w, f: func() { w.gotZxid(question, r.Zxid, err) }})
+			e.inbox.Put(engineCall{strategy: w, run: func() { w.handleZxid(question, r.Zxid, err) }})
 		})
 }
 
-// gotZxid handles the reply to askZxid. After an error it asks again: the request may have failed without a loss of the
+// handleZxid handles the reply to requestZxid. After an error it asks again: the request may have failed without a loss of the
 // connection, because it was not sent in time. A reconnect in between is another gap, with a separate question.
-func (w *persistentWay) gotZxid(question int, zxid int64, err error) {
+func (w *persistentStrategy) handleZxid(question int, zxid int64, err error) {
 	switch {
-	case question != w.questions || !w.gapOpen:
+	case question != w.zxidRequests || !w.gapOpen:
 	case errors.Is(err, framework.ErrConnectionLoss), errors.Is(err, framework.ErrNotConnected):
-		w.againAt = time.Now().Add(retryFirst)
+		w.retryAt = time.Now().Add(retryFirst)
 	default:
 		if w.gapOpen = false; err != nil || zxid != w.zxid {
-			w.compare()
+			w.compareTree()
 		}
 	}
 }
 
-// pump sends pending reads. When the cache is in sync, reads that are queued while a request is in flight go
+// sendReads sends pending reads. When the cache is in sync, reads that are queued while a request is in flight go
 // together in the next request.
-func (w *persistentWay) pump() {
-	e, r := w.e, &w.e.reads
-	if w.gapOpen || e.sync.is() && r.weight > 0 && r.queue.len() < r.sizes.nodesPerRead {
+func (w *persistentStrategy) sendReads() {
+	e, r := w.engine, &w.engine.reads
+	if w.gapOpen || e.sync.wasSynced() && r.weight > 0 && r.queue.len() < r.sizes.nodesPerRead {
 		return
 	}
-	for r.weight < r.window(r.sizes.single) && w.send() {
+	for r.weight < r.weightLimit(r.sizes.single) && w.sendBatch() {
 	}
 }
 
-// send sends one request with pending reads. It returns false when none can be sent.
-func (w *persistentWay) send() bool {
-	e, r := w.e, &w.e.reads
+// sendBatch sends one request with pending reads. It returns false when none can be sent.
+func (w *persistentStrategy) sendBatch() bool {
+	e, r := w.engine, &w.engine.reads
 	most := min(r.queue.len(), r.sizes.nodesPerRead)
-	ops, many := make([]op, 0, most), make([]framework.Read, 0, most)
-	var singles []op
+	ops, many := make([]nodeRead, 0, most), make([]framework.Read, 0, most)
+	var singles []nodeRead
 	request, reply := 0, 0
 	for len(ops) < r.sizes.nodesPerRead && request < requestLimit && reply < replyTarget &&
-		r.weight+len(singles) < r.window(r.sizes.single) {
-		o, light, ok := e.take()
+		r.weight+len(singles) < r.weightLimit(r.sizes.single) {
+		o, light, ok := e.takeRead()
 		if !ok {
 			break
 		}
-		if light && o.n.live && o.n.length >= bigData {
+		if light && o.node.live && o.node.length >= largeData {
 			o.kind = readStat
 		}
 		if r.sizes.single || o.kind == readStat {
@@ -311,34 +311,34 @@ func (w *persistentWay) send() bool {
 			continue // nodes above it are read first
 		}
 		ops = append(ops, o)
-		path := e.store.path(o.n)
+		path := e.store.pathOf(o.node)
 		request += len(path) + 24
 		if o.kind == readList {
 			many = append(many, framework.ReadChildren(path))
-			reply += int(o.n.stat().NumChildren) * nameBytes
+			reply += int(o.node.stat().NumChildren) * nameBytes
 		} else {
 			many = append(many, framework.ReadData(path))
-			reply += r.expect(o.n) + statBytes
+			reply += r.expectedBytes(o.node) + statBytes
 		}
 	}
 	if len(ops) > 0 {
-		r.weight += manyWeight
+		r.weight += multiReadWeight
 		e.view.MultiRead().Undecompressed().InBackground().ForReads(e.ctx, many...).
 			Then(func(result framework.MultiReadResult, err error) {
-				e.inbox.Put(post{way: w, f: func() { w.gotMany(ops, result, err) }})
+				e.inbox.Put(engineCall{strategy: w, run: func() { w.handleBatch(ops, result, err) }})
 			})
 	}
 	for _, o := range singles {
-		e.send(o, nil)
+		e.sendSingle(o, nil)
 	}
 	return len(ops)+len(singles) > 0
 }
 
-func (w *persistentWay) gotMany(ops []op, result framework.MultiReadResult, err error) {
-	e := w.e
-	e.reads.weight -= manyWeight
+func (w *persistentStrategy) handleBatch(ops []nodeRead, result framework.MultiReadResult, err error) {
+	e := w.engine
+	e.reads.weight -= multiReadWeight
 	if err != nil {
-		e.undelivered(ops, true, err)
+		e.requeueReads(ops, true, err)
 		return
 	}
 	bytes, nodes := 0, 0
@@ -347,15 +347,15 @@ func (w *persistentWay) gotMany(ops []op, result framework.MultiReadResult, err 
 			bytes, nodes = bytes+len(result.Results[i].Data), nodes+1
 		}
 	}
-	e.reads.delivered(nodes, bytes)
+	e.reads.recordReply(nodes, bytes)
 	if !w.gapOpen {
 		w.zxid = max(w.zxid, result.Zxid)
 	}
 	anew := 0
 	for i, o := range ops {
-		if anew += e.got(o, &result.Results[i]); e.way != w {
+		if anew += e.applyReply(o, &result.Results[i]); e.strategy != w {
 			return // everything is read again
 		}
 	}
-	e.answered(anew)
+	e.publishAnswered(anew)
 }

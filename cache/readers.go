@@ -9,12 +9,12 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-func (s *store) get(path string) (Node, bool) {
+func (s *nodeStore) get(path string) (Node, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	n, changed := s.before(path)
-	if at := s.find(path); !changed && at != nil && s.seen(at) {
-		n = s.view(at)
+	n, changed := s.draftedNode(path)
+	if at := s.findNode(path); !changed && at != nil && s.isVisible(at) {
+		n = s.publicNode(at)
 	}
 	if n == nil {
 		return Node{}, false
@@ -22,16 +22,16 @@ func (s *store) get(path string) (Node, bool) {
 	return *n, true
 }
 
-func (s *store) len() int {
+func (s *nodeStore) len() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.live + s.draft.hidden()
+	return s.live + s.draft.hiddenCount()
 }
 
-func (s *store) all() iter.Seq2[string, Node] {
+func (s *nodeStore) allNodes() iter.Seq2[string, Node] {
 	return func(yield func(string, Node) bool) {
 		s.mu.RLock()
-		c := s.shown()
+		c := s.visibleNodes()
 		s.mu.RUnlock()
 		for n := c.next(); n != nil; n = c.next() {
 			if !yield(n.Path, *n) {
@@ -41,9 +41,9 @@ func (s *store) all() iter.Seq2[string, Node] {
 	}
 }
 
-func (s *store) children(path string) iter.Seq2[string, Node] {
+func (s *nodeStore) childNodes(path string) iter.Seq2[string, Node] {
 	return func(yield func(string, Node) bool) {
-		for _, it := range s.kids(path) {
+		for _, it := range s.childItems(path) {
 			full := childPath(path, it.name)
 			if !yield(full[len(full)-len(it.name):], Node{Path: full, Data: it.data, Stat: it.stat}) {
 				return
@@ -52,30 +52,30 @@ func (s *store) children(path string) iter.Seq2[string, Node] {
 	}
 }
 
-func (s *store) kids(path string) []item {
+func (s *nodeStore) childItems(path string) []snapshotItem {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var kids []*node
-	if n := s.find(path); n != nil {
-		kids = n.offspring()
+	var kids []*treeNode
+	if n := s.findNode(path); n != nil {
+		kids = n.children()
 	}
-	items := make([]item, 0, len(kids))
+	items := make([]snapshotItem, 0, len(kids))
 	for _, k := range kids {
-		if k.live && (len(s.draft.nodes) == 0 || !s.draft.nodes[childPath(path, k.name())].tells()) {
-			items = append(items, item{name: k.name(), data: k.data(), stat: k.stat()})
+		if k.live && (len(s.draft.nodes) == 0 || !s.draft.nodes[childPath(path, k.name())].changesNode()) {
+			items = append(items, snapshotItem{name: k.name(), data: k.data(), stat: k.stat()})
 		}
 	}
-	before := s.draft.before(func(p string) bool { return p != "/" && zkpath.Parent(p) == path })
+	before := s.draft.earlierNodes(func(p string) bool { return p != "/" && zkpath.Parent(p) == path })
 	if len(before) > 0 {
 		for _, n := range before {
-			items = append(items, item{name: n.Name(), data: n.Data, stat: n.Stat})
+			items = append(items, snapshotItem{name: n.Name(), data: n.Data, stat: n.Stat})
 		}
-		slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.name, b.name) })
+		slices.SortFunc(items, func(a, b snapshotItem) int { return strings.Compare(a.name, b.name) })
 	}
 	return items
 }
 
-type item struct {
+type snapshotItem struct {
 	name  string
 	data  []byte
 	stat  framework.Stat
@@ -83,18 +83,18 @@ type item struct {
 	shown bool // false: the node only gives nodes below it their path
 }
 
-// snapshot copies the nodes from n down: each node before its children, siblings by name. mu is held.
-func (s *store) snapshot(n *node) []item {
-	items := make([]item, 0, s.live+1)
-	var add func(n *node, depth int32)
-	add = func(n *node, depth int32) {
-		if !n.live && len(n.offspring()) == 0 {
+// copySubtree copies the nodes from n down: each node before its children, siblings by name. mu is held.
+func (s *nodeStore) copySubtree(n *treeNode) []snapshotItem {
+	items := make([]snapshotItem, 0, s.live+1)
+	var add func(n *treeNode, depth int32)
+	add = func(n *treeNode, depth int32) {
+		if !n.live && len(n.children()) == 0 {
 			return
 		}
-		items = append(items, item{
-			name: n.name(), data: n.data(), stat: n.stat(), depth: depth, shown: s.seen(n),
+		items = append(items, snapshotItem{
+			name: n.name(), data: n.data(), stat: n.stat(), depth: depth, shown: s.isVisible(n),
 		})
-		for _, k := range n.offspring() {
+		for _, k := range n.children() {
 			add(k, depth+1)
 		}
 	}
@@ -102,16 +102,16 @@ func (s *store) snapshot(n *node) []item {
 	return items
 }
 
-// cursor iterates over a snapshot once.
-type cursor struct {
-	items []item   // a snapshot
-	paths []string // by depth, of the nodes above the next one; at first of the snapshot's first item
-	nodes []*Node  // instead of items
+// snapshotCursor iterates over a snapshot once.
+type snapshotCursor struct {
+	items []snapshotItem // a snapshot
+	paths []string       // by depth, of the nodes above the next one; at first of the snapshot's first item
+	nodes []*Node        // instead of items
 }
 
 // next returns the next node; nil at the end. It makes the paths only now: there may be many, and few readers
 // read to the end.
-func (c *cursor) next() *Node {
+func (c *snapshotCursor) next() *Node {
 	if len(c.nodes) > 0 {
 		n := c.nodes[0]
 		c.nodes = c.nodes[1:]
@@ -137,26 +137,26 @@ func (c *cursor) next() *Node {
 	return nil
 }
 
-// before returns the node that readers see at path, if that is not the node in the tree. mu is held.
-func (s *store) before(path string) (n *Node, changed bool) {
+// draftedNode returns the node that readers see at path, if that is not the node in the tree. mu is held.
+func (s *nodeStore) draftedNode(path string) (n *Node, changed bool) {
 	d := s.draft.nodes[path]
-	return d.old, d.tells()
+	return d.old, d.changesNode()
 }
 
-// shown returns the nodes that readers see, in the order of a walk. mu is held.
-func (s *store) shown() *cursor {
-	c := &cursor{items: s.snapshot(s.top), paths: []string{s.root}}
+// visibleNodes returns the nodes that readers see, in the order of a walk. mu is held.
+func (s *nodeStore) visibleNodes() *snapshotCursor {
+	c := &snapshotCursor{items: s.copySubtree(s.top), paths: []string{s.root}}
 	if len(s.draft.nodes) == 0 {
 		return c
 	}
-	nodes := s.draft.before(func(string) bool { return true })
+	nodes := s.draft.earlierNodes(func(string) bool { return true })
 	for n := c.next(); n != nil; n = c.next() {
-		if !s.draft.nodes[n.Path].tells() {
+		if !s.draft.nodes[n.Path].changesNode() {
 			nodes = append(nodes, n)
 		}
 	}
 	slices.SortFunc(nodes, func(a, b *Node) int { return comparePaths(a.Path, b.Path) })
-	return &cursor{nodes: nodes}
+	return &snapshotCursor{nodes: nodes}
 }
 
 type failedNode struct {
@@ -164,10 +164,10 @@ type failedNode struct {
 	err  error
 }
 
-func (s *store) allFailing() iter.Seq2[string, error] {
+func (s *nodeStore) failures() iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		s.mu.RLock()
-		all := s.failing()
+		all := s.sortedFailures()
 		s.mu.RUnlock()
 		for _, f := range all {
 			if !yield(f.path, f.err) {
@@ -177,11 +177,11 @@ func (s *store) allFailing() iter.Seq2[string, error] {
 	}
 }
 
-// failing lists the nodes that cannot be read, parents first. mu is held.
-func (s *store) failing() []failedNode {
-	all := make([]failedNode, 0, len(s.failures))
-	for n, f := range s.failures {
-		all = append(all, failedNode{s.path(n), f.err})
+// sortedFailures lists the nodes that cannot be read, parents first. mu is held.
+func (s *nodeStore) sortedFailures() []failedNode {
+	all := make([]failedNode, 0, len(s.failed))
+	for n, f := range s.failed {
+		all = append(all, failedNode{s.pathOf(n), f.err})
 	}
 	slices.SortFunc(all, func(a, b failedNode) int { return comparePaths(a.path, b.path) })
 	return all

@@ -4,100 +4,100 @@ import (
 	"time"
 )
 
-type kind uint8
+type readKind uint8
 
 const (
-	readData kind = iota
+	readData readKind = iota
 	readList
 	readStat // exists
 )
 
-// op is a read, in the queue or in flight.
-type op struct {
-	n    *node
-	kind kind
+// nodeRead is a read, in the queue or in flight.
+type nodeRead struct {
+	node *treeNode
+	kind readKind
 }
 
 const (
-	// window limits the sum of the weights of the requests in flight.
-	window = 256
-	// enough is the number of nodes from which the average size is estimated.
-	enough = 8
+	// maxWeight limits the sum of the weights of the requests in flight.
+	maxWeight = 256
+	// gaugeSample is the number of nodes from which the average size is estimated.
+	gaugeSample = 8
 
 	pauseFirst, pauseMost = 100 * time.Millisecond, 5 * time.Second
 )
 
-// reads has the reads that wait to be sent, and the reads in flight.
-type reads struct {
-	queue   fifo[op]
-	weight  int   // of the reads in flight
-	awaited int   // how many nodes the load, or the comparison after a gap, waits for
-	sizes   sizes // of requests
-	halted  bool  // the session has ended; the notice of its end is still to come
+// readScheduler has the reads that wait to be sent, and the reads in flight.
+type readScheduler struct {
+	queue   fifoQueue[nodeRead]
+	weight  int          // of the reads in flight
+	awaited int          // how many nodes the load, or the comparison after a gap, waits for
+	sizes   requestSizes // of requests
+	halted  bool         // the session has ended; the notice of its end is still to come
 
 	pausedUntil time.Time
 	pause       time.Duration
 }
 
-// newReads begins with a large guess of a node's size: the first replies must not be huge.
-func newReads() reads {
-	return reads{sizes: sizes{nodesPerRead: maxNodesPerRead, average: 16 << 10}, pause: pauseFirst}
+// newReadScheduler begins with a large guess of a node's size: the first replies must not be huge.
+func newReadScheduler() readScheduler {
+	return readScheduler{sizes: requestSizes{nodesPerRead: maxNodesPerRead, average: 16 << 10}, pause: pauseFirst}
 }
 
-// rest makes a pause. Each pause is longer, until there is a reply. Requests that fail during a pause were
+// startPause makes a pause. Each pause is longer, until there is a reply. Requests that fail during a pause were
 // in flight before it.
-func (r *reads) rest() {
+func (r *readScheduler) startPause() {
 	if r.pausedUntil.IsZero() {
 		r.pausedUntil = time.Now().Add(r.pause)
 		r.pause = min(2*r.pause, pauseMost)
 	}
 }
 
-// window returns how much may be in flight: little until it is known how large nodes are, or if they are read
+// weightLimit returns how much may be in flight: little until it is known how large nodes are, or if they are read
 // one by one, and large.
-func (r *reads) window(single bool) int {
-	if r.sizes.gauged && (!single || r.sizes.average*window <= window/manyWeight*replyTarget) {
-		return window
+func (r *readScheduler) weightLimit(single bool) int {
+	if r.sizes.gauged && (!single || r.sizes.average*maxWeight <= maxWeight/multiReadWeight*replyTarget) {
+		return maxWeight
 	}
-	return manyWeight
+	return multiReadWeight
 }
 
-// expect returns how many bytes a node's data probably have.
-func (r *reads) expect(n *node) int {
+// expectedBytes returns how many bytes a node's data probably have.
+func (r *readScheduler) expectedBytes(n *treeNode) int {
 	if n.live {
 		return int(n.length)
 	}
 	return r.sizes.average
 }
 
-// delivered records how large nodes are, by a reply with the data of so many.
-func (r *reads) delivered(nodes, bytes int) {
+// recordReply records how large nodes are, by a reply with the data of so many.
+func (r *readScheduler) recordReply(nodes, bytes int) {
 	r.pause = pauseFirst
 	if s := &r.sizes; nodes > 0 {
 		s.nodesPerRead = min(s.nodesPerRead+s.nodesPerRead/2+1, maxNodesPerRead)
 		s.average = (s.average + bytes/nodes) / 2
 		s.losses = 0
-		s.seen = min(s.seen+nodes, enough)
-		s.gauged = s.gauged || s.seen == enough
+		s.sampled = min(s.sampled+nodes, gaugeSample)
+		s.gauged = s.gauged || s.sampled == gaugeSample
 	}
 }
 
 // reset forgets the requests in flight: their replies will be ignored.
-func (r *reads) reset() {
-	r.queue, r.weight, r.halted, r.pausedUntil, r.sizes.losses = fifo[op]{}, 0, false, time.Time{}, 0
+func (r *readScheduler) reset() {
+	r.queue, r.weight, r.halted, r.pausedUntil, r.sizes.losses = fifoQueue[nodeRead]{}, 0, false, time.Time{}, 0
 	if r.sizes.guessed {
 		r.sizes.single, r.sizes.guessed = false, false
 	}
 }
 
-// apply changes the state of a node by an event, and carries out the effects.
-func (e *engine) apply(n *node, ev nodeEvent) (effects nodeEffects) {
+// applyEvent changes the state of a node by an event, and carries out the effects.
+func (e *engine) applyEvent(n *treeNode, ev nodeEvent) (effects nodeEffects) {
 	n.state, effects = n.state.next(ev)
 	if effects&queueData != 0 {
-		e.reads.queue.push(op{n, readData})
+		e.reads.queue.push(nodeRead{n, readData})
 	}
 	if effects&queueList != 0 {
-		e.reads.queue.push(op{n, readList})
+		e.reads.queue.push(nodeRead{n, readList})
 	}
 	switch effects & (awaitMore | awaitLess) {
 	case awaitMore:
@@ -108,25 +108,25 @@ func (e *engine) apply(n *node, ev nodeEvent) (effects nodeEffects) {
 	return effects
 }
 
-// take takes the next read from the queue, to send it. light is true if less than the whole read is enough: see
+// takeRead takes the next read from the queue, to send it. light is true if less than the whole read is enough: see
 // fetchLight.
-func (e *engine) take() (o op, light, ok bool) {
+func (e *engine) takeRead() (o nodeRead, light, ok bool) {
 	for {
 		if o, ok = e.reads.queue.pop(); !ok {
 			return o, false, false
 		}
-		ev, part := dataSent, o.n.state.data
+		ev, part := dataSent, o.node.state.data
 		if o.kind == readList {
-			ev, part = listSent, o.n.state.list
+			ev, part = listSent, o.node.state.list
 		}
-		if e.apply(o.n, ev)&nowSent != 0 {
+		if e.applyEvent(o.node, ev)&nowSent != 0 {
 			return o, part == fetchLight, true
 		}
 	}
 }
 
-// failedRead has the event of a read that has failed for a reason that is not in the node: it is repeated.
-var failedRead = [...]nodeEvent{readData: dataFailed, readList: listFailed, readStat: lookFailed}
+// failedReadEvents has the event of a read that has failed for a reason that is not in the node: it is repeated.
+var failedReadEvents = [...]nodeEvent{readData: dataFailed, readList: listFailed, readStat: lookFailed}
 
 // staleAfter limits the time for which a node's Stat may be out of date after children were deleted, so that many
 // deletions cost one read.
@@ -134,15 +134,15 @@ const staleAfter = time.Second
 
 // staleStats has the nodes whose Stat has to be read again soon, because children were created or deleted.
 type staleStats struct {
-	nodes map[*node]bool // true: a read in flight may not show the change
-	at    time.Time
+	nodes     map[*treeNode]bool // true: a read in flight may not show the change
+	refreshAt time.Time
 }
 
-// parentChanged makes the cache read the Stat of a node again whose list of children has changed: with soon,
+// refreshParent makes the cache read the Stat of a node again whose list of children has changed: with soon,
 // together with the child, otherwise within staleAfter.
-func (e *engine) parentChanged(n *node, soon bool) {
+func (e *engine) refreshParent(n *treeNode, soon bool) {
 	if soon && n.state.data == fetchIdle && n.live {
-		e.apply(n, lookWanted)
+		e.applyEvent(n, lookWanted)
 	} else {
 		e.scheduleStat(n, true)
 	}
@@ -150,16 +150,16 @@ func (e *engine) parentChanged(n *node, soon bool) {
 
 // scheduleStat makes the cache read a node's Stat again within staleAfter. heard reports whether an event, not a
 // read, has shown the change: then a read in flight may not show it.
-func (e *engine) scheduleStat(n *node, heard bool) {
-	if s := &e.stale; n.live && e.store.seen(n) && e.descends(n) {
+func (e *engine) scheduleStat(n *treeNode, heard bool) {
+	if s := &e.stale; n.live && e.store.isVisible(n) && e.includesChildren(n) {
 		s.nodes[n] = s.nodes[n] || heard && n.state.data.isSent()
-		if s.at.IsZero() {
-			s.at = time.Now().Add(staleAfter)
+		if s.refreshAt.IsZero() {
+			s.refreshAt = time.Now().Add(staleAfter)
 		}
 	}
 }
 
-func (e *engine) statRead(n *node) {
+func (e *engine) recordStatRead(n *treeNode) {
 	if e.stale.nodes[n] {
 		e.stale.nodes[n] = false
 	} else {
@@ -171,22 +171,22 @@ const (
 	// maxNodesPerRead and replyTarget limit a MultiRead, by its reads and by the expected bytes of the
 	// reply. requestLimit limits the bytes of the request.
 	maxNodesPerRead, replyTarget, requestLimit = 256, 256 << 10, 256 << 10
-	manyWeight                                 = 32 // how much of the window a MultiRead takes
-	// From bigData on, a node is compared by its Stat, in a separate request, instead of being read.
-	bigData = 4 << 10
+	multiReadWeight                            = 32 // how much of maxWeight a MultiRead takes
+	// From largeData on, a node is compared by its Stat, in a separate request, instead of being read.
+	largeData = 4 << 10
 	// Roughly what replies contain besides data.
 	statBytes, nameBytes = 96, 24
 	// After mostReadLosses connections lost in a row during a MultiRead, the losses are not taken for chance any more.
 	mostReadLosses = 5
 )
 
-// sizes has the sizes of requests.
-type sizes struct {
+// requestSizes has the sizes of requests.
+type requestSizes struct {
 	single       bool // nodes are read one by one: the server has no MultiRead
 	guessed      bool // single is a guess, for this session
 	losses       int  // connections lost in a row during a MultiRead
 	nodesPerRead int  // how many reads a request has at present
 	average      int  // recent average of the bytes of a node's data
-	seen         int  // how many nodes have shown it, up to enough
+	sampled      int  // how many nodes have shown it, up to enough
 	gauged       bool // average is measured, not guessed
 }

@@ -6,27 +6,27 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// sent describes a read that was sent in a separate request.
-type sent struct {
+// sentRead describes a read that was sent in a separate request.
+type sentRead struct {
 	armed       bool   // by the reply, the watch is set
 	connections uint64 // of the session, before it was sent
 }
 
-// send sends a read in a separate request, with a watch of set unless that is nil.
-func (e *engine) send(o op, set *framework.WatchSet) {
+// sendSingle sends a read in a separate request, with a watch of set unless that is nil.
+func (e *engine) sendSingle(o nodeRead, set *framework.WatchSet) {
 	e.reads.weight++
-	w, path, connections := e.way, e.store.path(o.n), e.session.Connections()
+	w, path, connections := e.strategy, e.store.pathOf(o.node), e.session.Connections()
 	arrived := func(r *framework.ReadResult, err error) {
-		armed, watch := set != nil && err == nil, stopper(nil)
+		armed, watch := set != nil && err == nil, watchStopper(nil)
 		if armed {
-			watch = membership{set, path, o.kind != readList, o.kind == readList}
+			watch = nodeWatches{set, path, o.kind != readList, o.kind == readList}
 		}
-		e.answer(w, watch, func() {
+		e.postReply(w, watch, func() {
 			e.reads.weight--
-			w.got(o, sent{armed, connections}, r)
+			w.handleReply(o, sentRead{armed, connections}, r)
 		})
 	}
-	view, at := e.reader(path)
+	view, at := e.readerView(path)
 	switch o.kind {
 	case readData:
 		view.GetData().Undecompressed().WatchedBy(set).InBackground().ForPath(e.ctx, at).
@@ -52,53 +52,53 @@ func (e *engine) send(o op, set *framework.WatchSet) {
 	}
 }
 
-// reader returns the view for reading path, and the path in that view. A view with a namespace would create a missing
+// readerView returns the view for reading path, and the path in that view. A view with a namespace would create a missing
 // "/", and a cache never writes.
-func (e *engine) reader(path string) (view *framework.Client, at string) {
+func (e *engine) readerView(path string) (view *framework.Client, at string) {
 	if ns := e.view.Namespace(); path == "/" && ns != "" {
 		return e.view.UsingNamespace(""), "/" + ns
 	}
 	return e.view, path
 }
 
-func (e *engine) gotOne(o op, r *framework.ReadResult) {
+func (e *engine) handleSingle(o nodeRead, r *framework.ReadResult) {
 	if r.Err != nil && !errors.Is(r.Err, framework.ErrNoNode) && !errors.Is(r.Err, framework.ErrNoAuth) {
-		e.undelivered([]op{o}, false, r.Err)
+		e.requeueReads([]nodeRead{o}, false, r.Err)
 		return
 	}
 	if o.kind == readData && r.Err == nil {
-		e.reads.delivered(1, len(r.Data))
+		e.reads.recordReply(1, len(r.Data))
 	} else {
-		e.reads.delivered(0, 0)
+		e.reads.recordReply(0, 0)
 	}
-	if o.kind == readList && r.Err == nil && o.n.live && o.n.czxid == r.Stat.Czxid {
-		stat := o.n.stat()
+	if o.kind == readList && r.Err == nil && o.node.live && o.node.czxid == r.Stat.Czxid {
+		stat := o.node.stat()
 		stat.Cversion, stat.NumChildren, stat.Pzxid = r.Stat.Cversion, r.Stat.NumChildren, r.Stat.Pzxid
-		e.store.putStat(o.n, stat)
+		e.store.putStat(o.node, stat)
 	}
-	w := e.way
-	if anew := e.got(o, r); e.way == w {
-		e.answered(anew)
+	w := e.strategy
+	if anew := e.applyReply(o, r); e.strategy == w {
+		e.publishAnswered(anew)
 	}
 }
 
-// over reports whether an error means that the session has ended, or the client is closed. ErrSessionLost alone is not
+// endsSession reports whether an error means that the session has ended, or the client is closed. ErrSessionLost alone is not
 // enough: a member without a quorum may report a living session expired, which the client ignores.
-func (e *engine) over(err error) bool {
+func (e *engine) endsSession(err error) bool {
 	return errors.Is(err, framework.ErrClosed) || e.ctx.Err() != nil ||
 		errors.Is(err, framework.ErrSessionLost) && (e.session == nil || e.session.Context().Err() != nil)
 }
 
-// undelivered puts reads back into the queue that failed for a reason that is not in the nodes.
-func (e *engine) undelivered(ops []op, many bool, err error) {
+// requeueReads puts reads back into the queue that failed for a reason that is not in the nodes.
+func (e *engine) requeueReads(ops []nodeRead, many bool, err error) {
 	r := &e.reads
 	switch {
-	case e.over(err):
+	case e.endsSession(err):
 		r.halted = true
 	case errors.Is(err, framework.ErrSessionLost):
-		r.rest()
+		r.startPause()
 	case errors.Is(err, framework.ErrAuthFailed): // also matches ErrNotConnected, but comes immediately
-		r.rest()
+		r.startPause()
 	case errors.Is(err, framework.ErrNotConnected):
 		// The reads wait for the next connection in the client's queue.
 	case errors.Is(err, framework.ErrConnectionLoss):
@@ -111,29 +111,29 @@ func (e *engine) undelivered(ops []op, many bool, err error) {
 			}
 		}
 	case framework.Retryable(err):
-		r.rest()
+		r.startPause()
 	case errors.Is(err, framework.ErrUnimplemented) && !r.sizes.single:
-		e.log().Info("cache: the server has no multiRead; reading nodes one by one")
+		e.logger().Info("cache: the server has no multiRead; reading nodes one by one")
 		r.sizes.single = true
 	case len(ops) > 1: // the reply may be too large
 		r.sizes.nodesPerRead = max(1, len(ops)/2)
 	default: // asking again immediately would not help
 		for _, o := range ops {
-			e.got(o, &framework.ReadResult{Err: err})
+			e.applyReply(o, &framework.ReadResult{Err: err})
 		}
 		return
 	}
 	for _, o := range ops {
-		e.apply(o.n, failedRead[o.kind])
+		e.applyEvent(o.node, failedReadEvents[o.kind])
 	}
 }
 
-// membership is watches of a node that the set has.
-type membership struct {
+// nodeWatches is watches of a node that the set has.
+type nodeWatches struct {
 	set            *framework.WatchSet
 	path           string
 	data, children bool
 }
 
 // Stop ends the watches.
-func (m membership) Stop() { m.set.Drop(m.path, m.data, m.children) }
+func (m nodeWatches) Stop() { m.set.Drop(m.path, m.data, m.children) }

@@ -12,83 +12,83 @@ import (
 // some moment.
 
 const (
-	// keepMost limits the time for which changes are withheld. If they come too fast for a moment when everything is
+	// withholdMost limits the time for which changes are withheld. If they come too fast for a moment when everything is
 	// known, they are shown as they are read until there is such a moment.
-	keepMost = time.Second
-	tellMost = time.Second // how long changes wait until the reconnect that revealed them is reported
+	withholdMost = time.Second
+	reportWait   = time.Second // how long changes wait until the reconnect that revealed them is reported
 )
 
-// showing decides which changes are shown to readers and subscribers, and which are withheld.
-type showing struct {
-	loose  bool      // changes are shown as they are read
-	since  time.Time // since when some changes are withheld
-	told   told
-	tellAt time.Time // when to show changes even if their connection was not reported
+// publishState decides which changes are shown to readers and subscribers, and which are withheld.
+type publishState struct {
+	loose         bool      // changes are shown as they are read
+	withheldSince time.Time // since when some changes are withheld
+	reported      reportedConnections
+	publishAt     time.Time // when to show changes even if their connection was not reported
 }
 
-// exact reports whether the tree in memory is the server's tree at the time of the last reply: the changes of all
+// isTreeExact reports whether the tree in memory is the server's tree at the time of the last reply: the changes of all
 // events until then have been read. The queue has only reads for later events: anew of them for nodes in that reply.
-func (e *engine) exact(anew int) bool {
+func (e *engine) isTreeExact(anew int) bool {
 	r := &e.reads
-	return e.current() && !r.halted && r.weight == 0 && r.queue.len() == anew
+	return e.isTreeLoaded() && !r.halted && r.weight == 0 && r.queue.len() == anew
 }
 
-// current reports whether everything that exists, or existed before a gap, has been read.
-func (e *engine) current() bool {
-	return e.session != nil && e.way.caughtUp() && e.reads.awaited == 0
+// isTreeLoaded reports whether everything that exists, or existed before a gap, has been read.
+func (e *engine) isTreeLoaded() bool {
+	return e.session != nil && e.strategy.allReported() && e.reads.awaited == 0
 }
 
-// idle reports whether no request is queued or in flight. The cache may still lack changes from before a gap: the watch
+// isReadIdle reports whether no request is queued or in flight. The cache may still lack changes from before a gap: the watch
 // may not be set yet.
-func (e *engine) idle() bool {
+func (e *engine) isReadIdle() bool {
 	r := &e.reads
-	return e.session != nil && !e.way.asking() && !r.halted && r.weight == 0 && r.queue.len() == 0
+	return e.session != nil && !e.strategy.isGapOpen() && !r.halted && r.weight == 0 && r.queue.len() == 0
 }
 
-// answered shows the changes that an answer has completed.
-func (e *engine) answered(anew int) {
-	s := &e.showing
+// publishAnswered shows the changes that an answer has completed.
+func (e *engine) publishAnswered(anew int) {
+	s := &e.publishing
 	switch {
-	case e.exact(anew):
-		e.show(false)
-	case !s.loose && !s.since.IsZero() && time.Since(s.since) >= keepMost:
-		e.show(true)
+	case e.isTreeExact(anew):
+		e.publishChanges(false)
+	case !s.loose && !s.withheldSince.IsZero() && time.Since(s.withheldSince) >= withholdMost:
+		e.publishChanges(true)
 	}
 }
 
-// show publishes the withheld changes, if subscribers have received the connection that revealed them. loose means that
+// publishChanges publishes the withheld changes, if subscribers have received the connection that revealed them. loose means that
 // some changes are still missing.
-func (e *engine) show(loose bool) {
-	s := &e.showing
+func (e *engine) publishChanges(loose bool) {
+	s := &e.publishing
 	if len(e.store.draft.nodes) > 0 {
-		if e.session != nil && s.told.less(e.session) {
-			if s.tellAt.IsZero() {
-				s.tellAt = time.Now().Add(tellMost)
+		if e.session != nil && s.reported.isBehind(e.session) {
+			if s.publishAt.IsZero() {
+				s.publishAt = time.Now().Add(reportWait)
 			}
 			return
 		}
-		e.store.publish()
+		e.store.publishDraft()
 	}
-	s.since, s.tellAt = time.Time{}, time.Time{}
+	s.withheldSince, s.publishAt = time.Time{}, time.Time{}
 	if s.loose != loose {
 		s.loose = loose
-		e.store.record(!loose)
+		e.store.setStrict(!loose)
 	}
 }
 
-// told has the number of connections of a session, numbered by its epoch, that have been reported to subscribers:
+// reportedConnections has the number of connections of a session, numbered by its epoch, that have been reported to subscribers:
 // changes of the connection do not come in one stream with the watch's events.
-type told struct {
+type reportedConnections struct {
 	epoch       int64
 	connections uint64
 	begun       bool
 }
 
-func (t *told) less(s *framework.Session) bool {
+func (t *reportedConnections) isBehind(s *framework.Session) bool {
 	return t.epoch != s.Epoch() || t.connections < s.Connections()
 }
 
-func (t *told) hear(state framework.StateChange) {
+func (t *reportedConnections) countConnection(state framework.StateChange) {
 	if !state.State.IsConnected() {
 		return
 	}
@@ -98,18 +98,20 @@ func (t *told) hear(state framework.StateChange) {
 	t.connections++
 }
 
-// begin starts with a session. The cache's first session may have had connections before, and the report of
+// startSession starts with a session. The cache's first session may have had connections before, and the report of
 // the last may still be on its way.
-func (t *told) begin(s *framework.Session) {
+func (t *reportedConnections) startSession(s *framework.Session) {
 	if t.begun {
 		return
 	}
 	t.begun = true
 	heard := t.epoch == s.Epoch()
-	if t.all(s); !heard {
+	if t.assumeReported(s); !heard {
 		t.connections--
 	}
 }
 
-// all assumes that subscribers know of all connections.
-func (t *told) all(s *framework.Session) { t.epoch, t.connections = s.Epoch(), s.Connections() }
+// assumeReported assumes that subscribers know of all connections.
+func (t *reportedConnections) assumeReported(s *framework.Session) {
+	t.epoch, t.connections = s.Epoch(), s.Connections()
+}

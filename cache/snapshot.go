@@ -16,28 +16,28 @@ var ErrSnapshot = errors.New("unusable snapshot")
 // with WriteTo, and read it with [ReadSnapshot]. It never changes, and is safe for concurrent use. The data are as in
 // the cache: after a decoder, not encrypted.
 type Snapshot struct {
-	root    string
-	keeping keeping
-	nodes   []savedNode // each before its children, siblings by name
+	root     string
+	dataForm dataForm
+	nodes    []savedNode // each before its children, siblings by name
 }
 
-// keeping is the form of the data that a cache keeps.
-type keeping uint8
+// dataForm is the form of the data that a cache keeps.
+type dataForm uint8
 
 const (
-	keepsStored keeping = iota
-	keepsDecoded
-	keepsNone
+	formStored dataForm = iota
+	formDecoded
+	formNone
 )
 
-func (c *config) keeps() keeping {
+func (c *config) dataForm() dataForm {
 	switch {
 	case c.noData:
-		return keepsNone
+		return formNone
 	case c.decode != nil:
-		return keepsDecoded
+		return formDecoded
 	}
-	return keepsStored
+	return formStored
 }
 
 type savedNode struct {
@@ -56,24 +56,24 @@ func (s *Snapshot) Len() int { return len(s.nodes) }
 // Root returns the path of the cache's root, as it was given to the constructor.
 func (s *Snapshot) Root() string { return s.root }
 
-// snapshot is called by the cache's goroutine, or after its end.
-func (e *engine) snapshot() *Snapshot {
-	s := &Snapshot{root: e.cfg.root, keeping: e.cfg.keeps(), nodes: make([]savedNode, 0, e.store.known)}
-	s.add(e.store.top, 0)
+// takeSnapshot is called by the cache's goroutine, or after its end.
+func (e *engine) takeSnapshot() *Snapshot {
+	s := &Snapshot{root: e.cfg.root, dataForm: e.cfg.dataForm(), nodes: make([]savedNode, 0, e.store.nodeCount)}
+	s.addSubtree(e.store.top, 0)
 	if len(s.nodes) == 1 && !s.nodes[0].live {
 		s.nodes = nil // the root does not exist
 	}
 	return s
 }
 
-func (s *Snapshot) add(n *node, depth int32) {
+func (s *Snapshot) addSubtree(n *treeNode, depth int32) {
 	at := len(s.nodes)
 	s.nodes = append(s.nodes, savedNode{depth: depth, live: n.live})
-	listed := n.live && n.state.is(childrenKnown)
-	for _, k := range n.offspring() {
+	listed := n.live && n.state.hasAny(childrenKnown)
+	for _, k := range n.children() {
 		listed = listed && k.live // else its name is missing in the snapshot
-		if k.live || len(k.offspring()) > 0 {
-			s.add(k, depth+1)
+		if k.live || len(k.children()) > 0 {
+			s.addSubtree(k, depth+1)
 		}
 	}
 	if saved := &s.nodes[at]; n.live {
@@ -98,11 +98,11 @@ func (s *Snapshot) add(n *node, depth int32) {
 //
 // Corresponds to a CuratorCacheStorage that is filled before Curator's cache is started.
 func WithSnapshot(s *Snapshot) Option {
-	return option(func(c *config) error { c.snapshot = s; return nil })
+	return generalOption(func(c *config) error { c.snapshot = s; return nil })
 }
 
-// usable returns an error if a snapshot does not fit a cache.
-func (s *Snapshot) usable(cfg *config) error {
+// checkFits returns an error if a snapshot does not fit a cache.
+func (s *Snapshot) checkFits(cfg *config) error {
 	bytes := 0
 	for i := range s.nodes {
 		bytes += len(s.nodes[i].data)
@@ -111,7 +111,7 @@ func (s *Snapshot) usable(cfg *config) error {
 	switch {
 	case s.root != cfg.root:
 		why = fmt.Sprintf("it is of %q, and the cache of %q", s.root, cfg.root)
-	case s.keeping != cfg.keeps():
+	case s.dataForm != cfg.dataForm():
 		why = "its cache kept data in another way (WithoutData, WithDecoder, WithCompressedData)"
 	case bytes > cfg.dataLimit:
 		why = fmt.Sprintf("it has %d bytes of data, and the limit is %d", bytes, cfg.dataLimit)
@@ -121,16 +121,16 @@ func (s *Snapshot) usable(cfg *config) error {
 	return fmt.Errorf("cache: %w: %w: %s; leave WithSnapshot out", framework.ErrInvalidOption, ErrSnapshot, why)
 }
 
-// adopt fills the empty store with a snapshot's nodes that belong to the cache. It is called before the
+// adoptSnapshot fills the empty store with a snapshot's nodes that belong to the cache. It is called before the
 // cache's goroutine begins.
-func (e *engine) adopt(s *Snapshot) {
+func (e *engine) adoptSnapshot(s *Snapshot) {
 	st := e.store
-	var above []*node       // by depth; nil: does not belong to the cache
+	var above []*treeNode   // by depth; nil: does not belong to the cache
 	var names []int32       // by depth, how many children the node has in the snapshot
 	finish := func(d int) { // the node at this depth has all its children
 		n := above[d]
-		if n != nil && n.state.is(childrenKnown) && names[d] != n.stat().NumChildren {
-			e.apply(n, childrenUncertain) // some were left out by that cache's filter or depth
+		if n != nil && n.state.hasAny(childrenKnown) && names[d] != n.stat().NumChildren {
+			e.applyEvent(n, childrenUncertain) // some were left out by that cache's filter or depth
 		}
 	}
 	for i := range s.nodes {
@@ -144,10 +144,10 @@ func (e *engine) adopt(s *Snapshot) {
 		if d > 0 {
 			parent := above[d-1]
 			names[d-1]++
-			if n = nil; parent != nil && e.descends(parent) && e.accepts(parent, saved.name) {
-				n = &node{up: parent, text: pack(saved.name, nil)}
-				parent.setKids(append(parent.offspring(), n))
-				st.known++
+			if n = nil; parent != nil && e.includesChildren(parent) && e.acceptsChild(parent, saved.name) {
+				n = &treeNode{parent: parent, text: packText(saved.name, nil)}
+				parent.setChildren(append(parent.children(), n))
+				st.nodeCount++
 			}
 		}
 		above, names = append(above, n), append(names, 0)
@@ -155,19 +155,19 @@ func (e *engine) adopt(s *Snapshot) {
 			continue
 		}
 		n.live = true
-		if st.seen(n) {
+		if st.isVisible(n) {
 			st.live++
 		}
 		st.setData(n, saved.data)
 		n.setStat(saved.stat)
 		if saved.listed {
-			e.apply(n, childrenListed)
+			e.applyEvent(n, childrenListed)
 		}
 	}
 	for d := range slices.Backward(above) {
 		finish(d)
 	}
 	// Readers see the snapshot's moment until the comparison is done, or has taken a second.
-	e.showing.loose, st.strict = false, true
-	e.sync.progressed(st.known, st.known, failure{})
+	e.publishing.loose, st.strict = false, true
+	e.sync.setProgress(st.nodeCount, st.nodeCount, readFailure{})
 }

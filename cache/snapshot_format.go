@@ -31,7 +31,7 @@ var snapshotSums = crc64.MakeTable(crc64.ECMA)
 // error. Write to a new file and rename it when it is closed, so that a crash does not leave half a snapshot.
 func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	sum := crc64.New(snapshotSums)
-	out := &counter{w: w}
+	out := &countingWriter{writer: w}
 	b := bufio.NewWriterSize(io.MultiWriter(out, sum), 64<<10)
 	var buf []byte
 	put := func() { // errors stay in b
@@ -43,7 +43,7 @@ func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
 		put()
 		_, _ = b.Write(s)
 	}
-	buf = append(append(buf, snapshotMagic...), byte(s.keeping))
+	buf = append(append(buf, snapshotMagic...), byte(s.dataForm))
 	text([]byte(s.root))
 	for i := range s.nodes {
 		n := &s.nodes[i]
@@ -66,22 +66,22 @@ func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	buf = append(buf, bitEnd)
 	put()
 	if err := b.Flush(); err != nil {
-		return out.n, fmt.Errorf("write the snapshot: %w", err)
+		return out.written, fmt.Errorf("write the snapshot: %w", err)
 	}
 	if _, err := out.Write(binary.BigEndian.AppendUint64(nil, sum.Sum64())); err != nil {
-		return out.n, fmt.Errorf("write the snapshot: %w", err)
+		return out.written, fmt.Errorf("write the snapshot: %w", err)
 	}
-	return out.n, nil
+	return out.written, nil
 }
 
-type counter struct {
-	w io.Writer
-	n int64
+type countingWriter struct {
+	writer  io.Writer
+	written int64
 }
 
-func (c *counter) Write(b []byte) (int, error) {
-	n, err := c.w.Write(b)
-	c.n += int64(n)
+func (c *countingWriter) Write(b []byte) (int, error) {
+	n, err := c.writer.Write(b)
+	c.written += int64(n)
 	return n, err
 }
 
@@ -127,7 +127,7 @@ func ReadSnapshot(r io.Reader) (*Snapshot, error) {
 		return nil, fmt.Errorf("read a snapshot: %w: there is no reader", ErrSnapshot)
 	}
 	in := &snapshotReader{r: bufio.NewReaderSize(r, 64<<10), sum: crc64.New(snapshotSums)}
-	s := in.snapshot()
+	s := in.readSnapshot()
 	if in.err != nil {
 		return nil, fmt.Errorf("read a snapshot: %w", in.err)
 	}
@@ -144,7 +144,7 @@ type snapshotReader struct {
 	names []string // by depth, of the last node and those above it
 }
 
-func (in *snapshotReader) fail(err error) {
+func (in *snapshotReader) recordError(err error) {
 	switch {
 	case in.err != nil:
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -154,8 +154,8 @@ func (in *snapshotReader) fail(err error) {
 	}
 }
 
-func (in *snapshotReader) damaged(what string) {
-	in.fail(fmt.Errorf("%w: %s", ErrSnapshot, what))
+func (in *snapshotReader) recordDamage(what string) {
+	in.recordError(fmt.Errorf("%w: %s", ErrSnapshot, what))
 }
 
 // ReadByte is for varints.
@@ -164,12 +164,12 @@ func (in *snapshotReader) ReadByte() (byte, error) {
 	if err == nil {
 		in.sum.Write([]byte{b})
 	} else {
-		in.fail(err)
+		in.recordError(err)
 	}
 	return b, err
 }
 
-func (in *snapshotReader) number(signed bool) (v int64) {
+func (in *snapshotReader) readNumber(signed bool) (v int64) {
 	if in.err != nil {
 		return 0
 	}
@@ -179,77 +179,77 @@ func (in *snapshotReader) number(signed bool) (v int64) {
 	} else {
 		var u uint64
 		if u, err = binary.ReadUvarint(in); u > math.MaxInt32 {
-			in.damaged("a length is too large")
+			in.recordDamage("a length is too large")
 		}
 		v = int64(u)
 	}
 	if err != nil {
-		in.damaged("a number is too large") // unless ReadByte has failed before
+		in.recordDamage("a number is too large") // unless ReadByte has failed before
 	}
 	return v
 }
 
-// bytes reads n bytes. Memory grows with the bytes read, not with the announced number.
-func (in *snapshotReader) bytes(n int64) []byte {
+// readBytes reads n bytes. Memory grows with the bytes read, not with the announced number.
+func (in *snapshotReader) readBytes(n int64) []byte {
 	if in.err != nil {
 		return nil
 	}
 	in.buf.Reset()
 	if _, err := io.CopyN(&in.buf, in.r, n); err != nil {
-		in.fail(err)
+		in.recordError(err)
 		return nil
 	}
 	in.sum.Write(in.buf.Bytes())
 	return bytes.Clone(in.buf.Bytes())
 }
 
-func (in *snapshotReader) text() []byte { return in.bytes(in.number(false)) }
+func (in *snapshotReader) readText() []byte { return in.readBytes(in.readNumber(false)) }
 
-func (in *snapshotReader) snapshot() *Snapshot {
+func (in *snapshotReader) readSnapshot() *Snapshot {
 	s := &Snapshot{}
-	if string(in.bytes(int64(len(snapshotMagic)))) != snapshotMagic {
-		in.damaged("it does not begin like one")
+	if string(in.readBytes(int64(len(snapshotMagic)))) != snapshotMagic {
+		in.recordDamage("it does not begin like one")
 	}
 	if kept, err := in.ReadByte(); err == nil {
-		s.keeping = keeping(kept)
+		s.dataForm = dataForm(kept)
 	}
-	if s.keeping > keepsNone {
-		in.damaged("it keeps data in an unknown way")
+	if s.dataForm > formNone {
+		in.recordDamage("it keeps data in an unknown way")
 	}
-	if s.root = string(in.text()); in.err == nil && s.root != "" && zkpath.Validate(s.root, false) != nil {
-		in.damaged("its root is no path")
+	if s.root = string(in.readText()); in.err == nil && s.root != "" && zkpath.Validate(s.root, false) != nil {
+		in.recordDamage("its root is no path")
 	}
-	for in.err == nil && in.node(s) {
+	for in.err == nil && in.readNode(s) {
 	}
 	if in.err != nil {
 		return nil
 	}
 	want := in.sum.Sum64()
-	if sum := in.bytes(8); in.err == nil && binary.BigEndian.Uint64(sum) != want {
-		in.damaged("its checksum is wrong")
+	if sum := in.readBytes(8); in.err == nil && binary.BigEndian.Uint64(sum) != want {
+		in.recordDamage("its checksum is wrong")
 	}
 	return s
 }
 
-// node reads a node; false after the last.
-func (in *snapshotReader) node(s *Snapshot) bool {
+// readNode reads a node; false after the last.
+func (in *snapshotReader) readNode(s *Snapshot) bool {
 	bits, err := in.ReadByte()
 	if err != nil || bits == bitEnd {
 		return false
 	}
 	n := savedNode{live: bits&bitLive != 0, listed: bits&bitListed != 0}
-	n.depth = int32(in.number(false))
-	n.name = string(in.text())
-	if in.err == nil && (bits > bitLive|bitListed || !in.follows(&n)) {
-		in.damaged("its nodes are not a tree")
+	n.depth = int32(in.readNumber(false))
+	n.name = string(in.readText())
+	if in.err == nil && (bits > bitLive|bitListed || !in.mayFollow(&n)) {
+		in.recordDamage("its nodes are not a tree")
 	}
 	if n.live {
 		for _, f := range statFields(&n.stat) {
-			if !f.set(in.number(true)) {
-				in.damaged("a number of a Stat is too large")
+			if !f.set(in.readNumber(true)) {
+				in.recordDamage("a number of a Stat is too large")
 			}
 		}
-		if n.data = in.text(); len(n.data) == 0 {
+		if n.data = in.readText(); len(n.data) == 0 {
 			n.data = nil
 		}
 	}
@@ -257,9 +257,9 @@ func (in *snapshotReader) node(s *Snapshot) bool {
 	return true
 }
 
-// follows reports whether a node can come after the nodes read so far: the root comes first, any other node below one
+// mayFollow reports whether a node can come after the nodes read so far: the root comes first, any other node below one
 // of them and after its siblings.
-func (in *snapshotReader) follows(n *savedNode) bool {
+func (in *snapshotReader) mayFollow(n *savedNode) bool {
 	above, d := len(in.names), int(n.depth)
 	name := "/" + n.name
 	switch {

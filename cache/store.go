@@ -8,39 +8,39 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// store contains the copy of the tree, and its subscribers. Only the engine's goroutine changes it, holding
+// nodeStore contains the copy of the tree, and its subscribers. Only the engine's goroutine changes it, holding
 // mu; that goroutine may read without mu.
-type store struct {
+type nodeStore struct {
 	root     string // the path of top
 	hideRoot bool   // readers do not see top
 
-	mu          sync.RWMutex
-	top         *node // never nil; live or not
-	live        int   // nodes that readers see; guarded by mu
-	subs        map[*subscription]struct{}
-	connection  framework.StateChange // the last state; guarded by mu
-	initialized bool                  // guarded by mu
-	ended       error                 // why the cache has ended; guarded by mu
-	failures    map[*node]failure     // the nodes that cannot be read, and why; guarded by mu
+	mu            sync.RWMutex
+	top           *treeNode // never nil; live or not
+	live          int       // nodes that readers see; guarded by mu
+	subscriptions map[*subscription]struct{}
+	connection    framework.StateChange     // the last state; guarded by mu
+	initialized   bool                      // guarded by mu
+	endErr        error                     // why the cache has ended; guarded by mu
+	failed        map[*treeNode]readFailure // the nodes that cannot be read, and why; guarded by mu
 
-	// Changes since publish. Readers see the state before them, unless nothing is recorded.
-	draft  deltas // guarded by mu
-	strict bool   // record even without subscribers; guarded by mu
+	// Changes since publishDraft. Readers see the state before them, unless nothing is recorded.
+	draft  mergedChanges // guarded by mu
+	strict bool          // record even without subscribers; guarded by mu
 
-	bytes int         // of data in the cache; of the engine's goroutine
-	known int         // nodes in the tree, live or not; of the engine's goroutine
-	gone  func(*node) // called for each node that leaves the tree, with mu held
+	bytes     int             // of data in the cache; of the engine's goroutine
+	nodeCount int             // nodes in the tree, live or not; of the engine's goroutine
+	onRemove  func(*treeNode) // called for each node that leaves the tree, with mu held
 }
 
-func newStore(root string, hideRoot bool) *store {
-	return &store{
-		root: root, hideRoot: hideRoot, top: &node{}, known: 1,
-		subs: map[*subscription]struct{}{}, failures: map[*node]failure{},
+func newStore(root string, hideRoot bool) *nodeStore {
+	return &nodeStore{
+		root: root, hideRoot: hideRoot, top: &treeNode{}, nodeCount: 1,
+		subscriptions: map[*subscription]struct{}{}, failed: map[*treeNode]readFailure{},
 	}
 }
 
-// below returns the part of a path under the root, without a leading "/".
-func (s *store) below(path string) (rest string, ok bool) {
+// relativePath returns the part of a path under the root, without a leading "/".
+func (s *nodeStore) relativePath(path string) (rest string, ok bool) {
 	if s.root == "/" {
 		return strings.CutPrefix(path, "/")
 	}
@@ -51,9 +51,9 @@ func (s *store) below(path string) (rest string, ok bool) {
 	return strings.CutPrefix(rest, "/")
 }
 
-// find returns the node at a path, live or not; nil if there is none.
-func (s *store) find(path string) *node {
-	rest, ok := s.below(path)
+// findNode returns the node at a path, live or not; nil if there is none.
+func (s *nodeStore) findNode(path string) *treeNode {
+	rest, ok := s.relativePath(path)
 	if !ok {
 		return nil
 	}
@@ -61,21 +61,21 @@ func (s *store) find(path string) *node {
 	for rest != "" {
 		var name string
 		name, rest, _ = strings.Cut(rest, "/")
-		i, found := n.kid(name)
+		i, found := n.findChild(name)
 		if !found {
 			return nil
 		}
-		n = n.offspring()[i]
+		n = n.children()[i]
 	}
 	return n
 }
 
-func (s *store) path(n *node) string {
-	if n.up == nil {
+func (s *nodeStore) pathOf(n *treeNode) string {
+	if n.parent == nil {
 		return s.root
 	}
 	size := len(s.root)
-	for at := n; at.up != nil; at = at.up {
+	for at := n; at.parent != nil; at = at.parent {
 		size += 1 + len(at.name())
 	}
 	if s.root == "/" {
@@ -83,7 +83,7 @@ func (s *store) path(n *node) string {
 	}
 	b := make([]byte, size)
 	end := size
-	for at := n; at.up != nil; at = at.up {
+	for at := n; at.parent != nil; at = at.parent {
 		name := at.name()
 		end -= len(name)
 		copy(b[end:], name)
@@ -94,47 +94,47 @@ func (s *store) path(n *node) string {
 	return string(b)
 }
 
-// seen reports whether readers see the node.
-func (s *store) seen(n *node) bool { return n.live && !(s.hideRoot && n.up == nil) }
+// isVisible reports whether readers see the node.
+func (s *nodeStore) isVisible(n *treeNode) bool { return n.live && !(s.hideRoot && n.parent == nil) }
 
-func (s *store) view(n *node) *Node {
-	return &Node{Path: s.path(n), Data: n.data(), Stat: n.stat()}
+func (s *nodeStore) publicNode(n *treeNode) *Node {
+	return &Node{Path: s.pathOf(n), Data: n.data(), Stat: n.stat()}
 }
 
-// walk calls f for every node, parents first.
-func (s *store) walk(f func(*node)) { walk(s.top, f) }
+// walkNodes calls f for every node, parents first.
+func (s *nodeStore) walkNodes(f func(*treeNode)) { walkSubtree(s.top, f) }
 
-func walk(n *node, f func(*node)) {
+func walkSubtree(n *treeNode, f func(*treeNode)) {
 	f(n)
-	for _, k := range n.offspring() {
-		walk(k, f)
+	for _, k := range n.children() {
+		walkSubtree(k, f)
 	}
 }
 
-// insert adds a node below n, under a name that n's children do not have.
-func (s *store) insert(n *node, name string) *node {
+// insertNode adds a node below n, under a name that n's children do not have.
+func (s *nodeStore) insertNode(n *treeNode, name string) *treeNode {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i, _ := n.kid(name)
-	k := &node{text: pack(name, nil), up: n}
-	n.setKids(slices.Insert(n.offspring(), i, k))
-	s.known++
+	i, _ := n.findChild(name)
+	k := &treeNode{text: packText(name, nil), parent: n}
+	n.setChildren(slices.Insert(n.children(), i, k))
+	s.nodeCount++
 	return k
 }
 
-// merge makes names (sorted, without duplicates) the names of n's children, and returns the new nodes.
-func (s *store) merge(n *node, names []string) (added []*node) {
+// mergeChildren makes names (sorted, without duplicates) the names of n's children, and returns the new nodes.
+func (s *nodeStore) mergeChildren(n *treeNode, names []string) (added []*treeNode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := n.offspring()
-	kids := make([]*node, 0, max(len(names), len(old)))
-	var lost []*node
+	old := n.children()
+	kids := make([]*treeNode, 0, max(len(names), len(old)))
+	var lost []*treeNode
 	for len(old) > 0 || len(names) > 0 {
 		switch {
 		case len(names) == 0 || len(old) > 0 && old[0].name() < names[0]:
 			lost, old = append(lost, old[0]), old[1:]
 		case len(old) == 0 || names[0] < old[0].name():
-			k := &node{text: pack(names[0], nil), up: n}
+			k := &treeNode{text: packText(names[0], nil), parent: n}
 			kids, added = append(kids, k), append(added, k)
 			names = names[1:]
 		default:
@@ -143,218 +143,220 @@ func (s *store) merge(n *node, names []string) (added []*node) {
 		}
 	}
 	for i := len(lost) - 1; i >= 0; i-- {
-		s.drop(lost[i])
+		s.dropNode(lost[i])
 	}
-	n.setKids(kids)
-	s.known += len(added)
+	n.setChildren(kids)
+	s.nodeCount += len(added)
 	return added
 }
 
-// put stores the result of a read: the node exists, and data are new. If the node was live before, it is the
+// putNode stores the result of a read: the node exists, and data are new. If the node was live before, it is the
 // same node.
-func (s *store) put(n *node, data []byte, stat framework.Stat) {
+func (s *nodeStore) putNode(n *treeNode, data []byte, stat framework.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var old *Node
-	recording := s.recording() && !(s.hideRoot && n.up == nil)
+	recording := s.isRecording() && !(s.hideRoot && n.parent == nil)
 	if n.live && recording {
-		old = s.view(n)
+		old = s.publicNode(n)
 	}
 	if !n.live {
 		n.live = true
-		if s.seen(n) {
+		if s.isVisible(n) {
 			s.live++
 		}
 	}
 	s.setData(n, data)
 	n.setStat(stat)
 	if recording {
-		ev := Event{Type: Created, Old: old, New: s.view(n)}
+		ev := Event{Type: Created, Old: old, New: s.publicNode(n)}
 		if ev.Path = ev.New.Path; old != nil {
 			ev.Type = Changed
 		}
-		s.note(ev)
+		s.recordEvent(ev)
 	}
 }
 
 // putStat stores the result of a look: the same node with the same data.
-func (s *store) putStat(n *node, stat framework.Stat) {
+func (s *nodeStore) putStat(n *treeNode, stat framework.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n.setStat(stat)
 }
 
-// remove removes a node below the root, and everything below that node, from the tree.
-func (s *store) remove(n *node) {
+// removeNode removes a node below the root, and everything below that node, from the tree.
+func (s *nodeStore) removeNode(n *treeNode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drop(n)
-	if i, found := n.up.kid(n.name()); found {
-		kids := slices.Delete(n.up.offspring(), i, i+1)
+	s.dropNode(n)
+	if i, found := n.parent.findChild(n.name()); found {
+		kids := slices.Delete(n.parent.children(), i, i+1)
 		if len(kids) < cap(kids)/4 {
 			kids = slices.Clone(kids)
 		}
-		n.up.setKids(kids)
+		n.parent.setChildren(kids)
 	}
 }
 
-// empty reports a node and everything below it as deleted. The node itself stays in the tree, not live.
-func (s *store) empty(n *node) {
+// clearNode reports a node and everything below it as deleted. The node itself stays in the tree, not live.
+func (s *nodeStore) clearNode(n *treeNode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.fade(n)
+	s.fadeSubtree(n)
 	s.setData(n, nil)
 }
 
 // setData changes a node's data. mu is held.
-func (s *store) setData(n *node, data []byte) {
+func (s *nodeStore) setData(n *treeNode, data []byte) {
 	s.bytes += len(data) - len(n.data())
-	n.text = pack(n.name(), data)
+	n.text = packText(n.name(), data)
 }
 
-// drop does what fade does, and forgets the node. mu is held.
-func (s *store) drop(n *node) {
-	s.fade(n)
+// dropNode does what fadeSubtree does, and forgets the node. mu is held.
+func (s *nodeStore) dropNode(n *treeNode) {
+	s.fadeSubtree(n)
 	s.bytes -= len(n.data())
-	s.known--
-	if _, failed := s.failures[n]; failed {
-		delete(s.failures, n)
-		s.forgetFailure(s.path(n))
+	s.nodeCount--
+	if _, failed := s.failed[n]; failed {
+		delete(s.failed, n)
+		s.forgetFailure(s.pathOf(n))
 	}
-	s.gone(n)
+	s.onRemove(n)
 }
 
-// fade reports a subtree as deleted, the deepest nodes first, and drops the nodes below n. mu is held.
-func (s *store) fade(n *node) {
-	kids := n.offspring()
-	n.setKids(nil)
+// fadeSubtree reports a subtree as deleted, the deepest nodes first, and drops the nodes below n. mu is held.
+func (s *nodeStore) fadeSubtree(n *treeNode) {
+	kids := n.children()
+	n.setChildren(nil)
 	for _, k := range slices.Backward(kids) {
-		s.drop(k)
+		s.dropNode(k)
 	}
-	if s.seen(n) {
+	if s.isVisible(n) {
 		s.live--
-		if s.recording() {
-			old := s.view(n)
-			s.note(Event{Type: Deleted, Path: old.Path, Old: old})
+		if s.isRecording() {
+			old := s.publicNode(n)
+			s.recordEvent(Event{Type: Deleted, Path: old.Path, Old: old})
 		}
 	}
 	n.live = false
 }
 
-// note keeps an event for publish. mu is held.
-func (s *store) note(ev Event) {
-	s.draft.add(ev)
+// recordEvent keeps an event for publishDraft. mu is held.
+func (s *nodeStore) recordEvent(ev Event) {
+	s.draft.addEvent(ev)
 }
 
-// tell reports an event to the subscribers. mu is held.
-func (s *store) tell(ev Event) {
-	for sub := range s.subs {
-		sub.put(ev)
+// broadcast reports an event to the subscribers. mu is held.
+func (s *nodeStore) broadcast(ev Event) {
+	for sub := range s.subscriptions {
+		sub.putEvent(ev)
 	}
 }
 
-func (s *store) connected(state framework.StateChange) {
+func (s *nodeStore) setConnection(state framework.StateChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.connection = state
-	s.tell(Event{Type: ConnectionChanged, State: state})
+	s.broadcast(Event{Type: ConnectionChanged, State: state})
 }
 
-// loaded reports Initialized the first time that everything has been read.
-func (s *store) loaded() {
+// setInitialized reports Initialized the first time that everything has been read.
+func (s *nodeStore) setInitialized() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.initialized {
 		s.initialized = true
-		s.tell(Event{Type: Initialized})
+		s.broadcast(Event{Type: Initialized})
 	}
 }
 
-func (s *store) failed(n *node, f failure) {
+func (s *nodeStore) addFailure(n *treeNode, f readFailure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.failures[n] = f
-	if s.recording() {
-		s.note(Event{Type: Failed, Path: s.path(n), Err: f.err})
+	s.failed[n] = f
+	if s.isRecording() {
+		s.recordEvent(Event{Type: Failed, Path: s.pathOf(n), Err: f.err})
 	}
 }
 
-func (s *store) recovered(n *node) {
+func (s *nodeStore) deleteFailure(n *treeNode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.failures, n)
+	delete(s.failed, n)
 }
 
 // forgetFailure drops pending reports that a node cannot be read, because the node is gone. mu is held.
-func (s *store) forgetFailure(path string) {
+func (s *nodeStore) forgetFailure(path string) {
 	s.draft.forgetFailure(path)
-	for sub := range s.subs {
+	for sub := range s.subscriptions {
 		sub.forgetFailure(path)
 	}
 }
 
-func (s *store) end(err error) {
+func (s *nodeStore) endStreams(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ended = err
-	for sub := range s.subs {
-		sub.end(err)
+	s.endErr = err
+	for sub := range s.subscriptions {
+		sub.endStream(err)
 	}
 }
 
 // subscribe registers a subscriber whose stream begins with the current nodes.
-func (s *store) subscribe(limit int) *subscription {
+func (s *nodeStore) subscribe(limit int) *subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sub := newSubscription(limit)
-	if s.ended != nil {
-		sub.end(s.ended)
+	if s.endErr != nil {
+		sub.endStream(s.endErr)
 		return sub
 	}
 	if s.connection.State != framework.NeverConnected {
 		sub.batch = append(sub.batch, Event{Type: ConnectionChanged, State: s.connection})
 	}
-	sub.snapshot = s.shown()
-	for _, f := range s.failing() {
+	sub.snapshot = s.visibleNodes()
+	for _, f := range s.sortedFailures() {
 		if s.draft.nodes[f.path].err == nil { // otherwise the draft will report it
-			sub.put(Event{Type: Failed, Path: f.path, Err: f.err})
+			sub.putEvent(Event{Type: Failed, Path: f.path, Err: f.err})
 		}
 	}
 	if s.initialized {
-		sub.put(Event{Type: Initialized})
+		sub.putEvent(Event{Type: Initialized})
 	}
-	s.subs[sub] = struct{}{}
+	s.subscriptions[sub] = struct{}{}
 	return sub
 }
 
-func (s *store) unsubscribe(sub *subscription) {
+func (s *nodeStore) unsubscribe(sub *subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.subs, sub)
+	delete(s.subscriptions, sub)
 }
 
-// recording reports whether changes are kept for publish. Once a change is kept, all later ones are. mu is held.
-func (s *store) recording() bool { return s.strict || len(s.subs) > 0 || len(s.draft.nodes) > 0 }
+// isRecording reports whether changes are kept for publishDraft. Once a change is kept, all later ones are. mu is held.
+func (s *nodeStore) isRecording() bool {
+	return s.strict || len(s.subscriptions) > 0 || len(s.draft.nodes) > 0
+}
 
-// record sets whether changes are recorded even without subscribers.
-func (s *store) record(strict bool) {
+// setStrict sets whether changes are recorded even without subscribers.
+func (s *nodeStore) setStrict(strict bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.strict = strict
 }
 
-// publish shows readers and subscribers the current tree.
-func (s *store) publish() {
-	events := s.draft.events() // takes long: not under the lock
+// publishDraft shows readers and subscribers the current tree.
+func (s *nodeStore) publishDraft() {
+	events := s.draft.toEvents() // takes long: not under the lock
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.draft = deltas{}
+	s.draft = mergedChanges{}
 	for _, ev := range events {
-		s.tell(ev)
+		s.broadcast(ev)
 	}
 }
 
-type failure struct {
-	err   error
-	again bool // the node will be tried again
+type readFailure struct {
+	err       error
+	isRetried bool // the node will be tried again
 }

@@ -17,12 +17,12 @@ func TestNamesAndDataInOne(t *testing.T) {
 	for _, size := range []int{0, 1, 127, 128, 254, 255, 256, 70_000} {
 		name := strings.Repeat("n", size)
 		for _, data := range []string{"", "d", strings.Repeat("data", 1000)} {
-			n := &node{text: pack(name, []byte(data))}
+			n := &treeNode{text: packText(name, []byte(data))}
 			assert.Equal(t, name, n.name())
 			assert.Equal(t, data, string(n.data()))
 		}
 	}
-	n := &node{}
+	n := &treeNode{}
 	assert.Empty(t, n.name())
 	assert.Nil(t, n.data())
 }
@@ -35,7 +35,7 @@ func TestStatsAreKeptWhole(t *testing.T) {
 		change(&s)
 		return s
 	}
-	n := &node{}
+	n := &treeNode{}
 	for _, s := range []framework.Stat{
 		created,
 		with(func(s *framework.Stat) { s.Mzxid, s.Mtime, s.Version = 8, 9, 1 }),
@@ -52,17 +52,17 @@ func TestStatsAreKeptWhole(t *testing.T) {
 		n.setStat(s)
 		assert.Equal(t, s, n.stat())
 	}
-	assert.Nil(t, n.edit)
+	assert.Nil(t, n.modified)
 	assert.Nil(t, n.family)
 
-	kid := &node{up: n, text: pack("kid", nil)}
-	n.setKids([]*node{kid})
+	kid := &treeNode{parent: n, text: packText("kid", nil)}
+	n.setChildren([]*treeNode{kid})
 	assert.Equal(t, created, n.stat(), "children that have been heard of do not change it")
 	n.setStat(with(func(s *framework.Stat) { s.Version = 1 }))
-	assert.Equal(t, []*node{kid}, n.offspring())
-	n.setKids(nil)
+	assert.Equal(t, []*treeNode{kid}, n.children())
+	n.setChildren(nil)
 	assert.Nil(t, n.family)
-	assert.LessOrEqual(t, unsafe.Sizeof(node{}), uintptr(64), "there may be hundreds of thousands")
+	assert.LessOrEqual(t, unsafe.Sizeof(treeNode{}), uintptr(64), "there may be hundreds of thousands")
 }
 
 // A cache with a decoder has a limit unless told otherwise.
@@ -90,17 +90,17 @@ func TestASubscriberBehindInBytes(t *testing.T) {
 	sub := newSubscription(1000)
 	stat := framework.Stat{Czxid: 1}
 	old := &Node{Path: "/a", Data: make([]byte, 1<<20), Stat: stat}
-	sub.put(Event{Type: Created, Path: "/a", New: old})
+	sub.putEvent(Event{Type: Created, Path: "/a", New: old})
 	for i := range 500 {
 		stat.Mzxid = int64(i + 2)
 		now := &Node{Path: "/a", Data: make([]byte, 1<<20), Stat: stat}
-		sub.put(Event{Type: Changed, Path: "/a", Old: old, New: now})
+		sub.putEvent(Event{Type: Changed, Path: "/a", Old: old, New: now})
 		old = now
 	}
 	assert.LessOrEqual(t, sub.queue.len(), 16)
 	var last *Node
 	events := 0
-	for ev, ok, _ := sub.next(); ok; ev, ok, _ = sub.next() {
+	for ev, ok, _ := sub.nextEvent(); ok; ev, ok, _ = sub.nextEvent() {
 		if last != nil {
 			assert.Equal(t, last.Stat, ev.Old.Stat, "no step is missing")
 		}
@@ -111,7 +111,7 @@ func TestASubscriberBehindInBytes(t *testing.T) {
 	assert.Less(t, events, 20)
 	assert.Zero(t, sub.bytes)
 
-	sub.put(Event{Type: Changed, Path: "/a", Old: old,
+	sub.putEvent(Event{Type: Changed, Path: "/a", Old: old,
 		New: &Node{Path: "/a", Data: make([]byte, bufferBytes), Stat: stat}})
 	assert.Equal(t, 1, sub.queue.len(), "the first one always has room")
 }
@@ -119,29 +119,29 @@ func TestASubscriberBehindInBytes(t *testing.T) {
 // Nodes that come, cannot be read, and go are not kept for a subscriber that does not read.
 func TestFailuresOfNodesThatAreGoneAreNotKept(t *testing.T) {
 	s := newStore("/r", false)
-	s.gone = func(*node) {}
+	s.onRemove = func(*treeNode) {}
 	sub := s.subscribe(1)
 	for i := range 100 {
-		n := s.insert(s.top, fmt.Sprint(i))
-		s.failed(n, failure{err: assert.AnError})
-		s.publish()
-		s.remove(n)
+		n := s.insertNode(s.top, fmt.Sprint(i))
+		s.addFailure(n, readFailure{err: assert.AnError})
+		s.publishDraft()
+		s.removeNode(n)
 	}
-	require.NotNil(t, sub.rest)
-	assert.Empty(t, sub.rest.nodes)
-	assert.Empty(t, s.failures)
+	require.NotNil(t, sub.merged)
+	assert.Empty(t, sub.merged.nodes)
+	assert.Empty(t, s.failed)
 	assert.Empty(t, s.draft.nodes)
 }
 
 // A subscriber that comes while a failure is kept back hears of it once.
 func TestAFailureThatIsKeptBackIsReportedOnce(t *testing.T) {
 	s := newStore("/r", false)
-	s.record(true)
-	s.failed(s.insert(s.top, "a"), failure{err: assert.AnError})
+	s.setStrict(true)
+	s.addFailure(s.insertNode(s.top, "a"), readFailure{err: assert.AnError})
 	sub := s.subscribe(10)
-	s.publish()
+	s.publishDraft()
 	var got []EventType
-	for ev, ok, _ := sub.next(); ok; ev, ok, _ = sub.next() {
+	for ev, ok, _ := sub.nextEvent(); ok; ev, ok, _ = sub.nextEvent() {
 		got = append(got, ev.Type)
 	}
 	assert.Equal(t, []EventType{Failed}, got)

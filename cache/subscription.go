@@ -8,25 +8,25 @@ import (
 // queue; beyond the queue's limit they are merged into deltas. A slow reader delays neither the cache nor other
 // readers, and its memory is limited by that.
 type subscription struct {
-	limit int           // how many events queue may have; bufferBytes limits their bytes
-	more  chan struct{} // 1 slot: there may be something to receive
+	limit  int           // how many events queue may have; bufferBytes limits their bytes
+	wakeup chan struct{} // 1 slot: there may be something to receive
 
 	// Received before anything of queue; used by the reader only:
 	batch    []Event
-	snapshot *cursor
+	snapshot *snapshotCursor
 
-	mu    sync.Mutex
-	queue fifo[Event] // guarded by mu
-	bytes int         // about the size of the events in queue; guarded by mu
-	rest  *deltas     // the changes after those in queue; guarded by mu
-	over  error       // guarded by mu
+	mu     sync.Mutex
+	queue  fifoQueue[Event] // guarded by mu
+	bytes  int              // about the size of the events in queue; guarded by mu
+	merged *mergedChanges   // the changes after those in queue; guarded by mu
+	endErr error            // guarded by mu
 }
 
 // bufferBytes limits the bytes of events that wait for a subscriber before they are merged, for events with much data.
 const bufferBytes = 16 << 20
 
-// weight returns about how much memory an event keeps from being freed.
-func weight(ev Event) int {
+// eventBytes returns about how much memory an event keeps from being freed.
+func eventBytes(ev Event) int {
 	bytes := len(ev.Path)
 	for _, n := range []*Node{ev.Old, ev.New} {
 		if n != nil {
@@ -36,35 +36,35 @@ func weight(ev Event) int {
 	return bytes
 }
 
-// room reports whether there is room for an event. For the first there always is.
-func (s *subscription) room(bytes int) bool {
+// hasRoom reports whether there is room for an event. For the first there always is.
+func (s *subscription) hasRoom(bytes int) bool {
 	n := s.queue.len()
 	return n == 0 || n < s.limit && s.bytes+bytes <= bufferBytes
 }
 
 func newSubscription(limit int) *subscription {
-	return &subscription{limit: limit, more: make(chan struct{}, 1)}
+	return &subscription{limit: limit, wakeup: make(chan struct{}, 1)}
 }
 
-// put queues an event. It never waits.
-func (s *subscription) put(ev Event) {
+// putEvent queues an event. It never waits.
+func (s *subscription) putEvent(ev Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if bytes := weight(ev); s.rest == nil && s.room(bytes) {
+	if bytes := eventBytes(ev); s.merged == nil && s.hasRoom(bytes) {
 		s.queue.push(ev)
 		s.bytes += bytes
 	} else {
-		if s.rest == nil {
-			s.rest = &deltas{}
+		if s.merged == nil {
+			s.merged = &mergedChanges{}
 		}
-		s.rest.add(ev)
+		s.merged.addEvent(ev)
 	}
-	s.wake()
+	s.wakeReader()
 }
 
-func (s *subscription) wake() {
+func (s *subscription) wakeReader() {
 	select {
-	case s.more <- struct{}{}:
+	case s.wakeup <- struct{}{}:
 	default:
 	}
 }
@@ -74,21 +74,21 @@ func (s *subscription) wake() {
 func (s *subscription) forgetFailure(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.rest != nil {
-		s.rest.forgetFailure(path)
+	if s.merged != nil {
+		s.merged.forgetFailure(path)
 	}
 }
 
-func (s *subscription) end(err error) {
+func (s *subscription) endStream(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over, s.queue, s.bytes, s.rest = err, fifo[Event]{}, 0, nil
-	s.wake()
+	s.endErr, s.queue, s.bytes, s.merged = err, fifoQueue[Event]{}, 0, nil
+	s.wakeReader()
 }
 
-func (s *subscription) next() (ev Event, ok bool, over error) {
+func (s *subscription) nextEvent() (ev Event, ok bool, over error) {
 	for {
-		if over := s.ended(); over != nil {
+		if over := s.endError(); over != nil {
 			return ev, false, over
 		}
 		if len(s.batch) > 0 {
@@ -104,28 +104,28 @@ func (s *subscription) next() (ev Event, ok bool, over error) {
 			}
 			s.snapshot = nil
 		}
-		ev, ok, rest := s.pop()
+		ev, ok, rest := s.popEvent()
 		if rest == nil {
 			return ev, ok, nil
 		}
-		s.batch = rest.events() // without the lock, since it may take long
+		s.batch = rest.toEvents() // without the lock, since it may take long
 	}
 }
 
-func (s *subscription) ended() error {
+func (s *subscription) endError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.over
+	return s.endErr
 }
 
-// pop returns the first event of the queue or, when the queue is empty, the deltas after it.
-func (s *subscription) pop() (ev Event, ok bool, rest *deltas) {
+// popEvent returns the first event of the queue or, when the queue is empty, the deltas after it.
+func (s *subscription) popEvent() (ev Event, ok bool, rest *mergedChanges) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ev, ok = s.queue.pop(); ok {
-		s.bytes -= weight(ev)
+		s.bytes -= eventBytes(ev)
 		return ev, true, nil
 	}
-	rest, s.rest = s.rest, nil
+	rest, s.merged = s.merged, nil
 	return ev, false, rest
 }

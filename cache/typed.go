@@ -13,15 +13,15 @@ import (
 type Source interface {
 	lookup(key string) (Node, bool)
 	entries() iter.Seq2[string, Node]
-	made() *engine
+	engineOrEnded() *engine
 	Len() int
 	WaitSynced(ctx context.Context) error
 	Events(ctx context.Context) iter.Seq2[Event, error]
 	Close() error
 }
 
-func (c *common) lookup(path string) (Node, bool)        { return c.made().store.get(path) }
-func (c *common) entries() iter.Seq2[string, Node]       { return c.made().store.all() }
+func (c *cacheHandle) lookup(path string) (Node, bool)   { return c.engineOrEnded().store.get(path) }
+func (c *cacheHandle) entries() iter.Seq2[string, Node]  { return c.engineOrEnded().store.allNodes() }
 func (c *PathChildren) lookup(name string) (Node, bool)  { return c.Get(name) }
 func (c *PathChildren) entries() iter.Seq2[string, Node] { return c.All() }
 
@@ -64,14 +64,14 @@ func (t *Typed[T]) Get(key string) (Entry[T], bool) {
 	if !ok {
 		return Entry[T]{}, false
 	}
-	return t.entry(n), true
+	return t.decodeEntry(n), true
 }
 
 // All is the cache's All, decoded.
 func (t *Typed[T]) All() iter.Seq2[string, Entry[T]] {
 	return func(yield func(string, Entry[T]) bool) {
 		for key, n := range t.source.entries() {
-			if !yield(key, t.entry(n)) {
+			if !yield(key, t.decodeEntry(n)) {
 				return
 			}
 		}
@@ -91,22 +91,22 @@ func (t *Typed[T]) Close() error { return t.source.Close() }
 func (t *Typed[T]) Events(ctx context.Context) iter.Seq2[TypedEvent[T], error] {
 	return func(yield func(TypedEvent[T], error) bool) {
 		for ev, err := range t.source.Events(ctx) {
-			if !yield(TypedEvent[T]{Event: ev, Old: t.ref(ev.Old), New: t.ref(ev.New)}, err) {
+			if !yield(TypedEvent[T]{Event: ev, Old: t.entryOrNil(ev.Old), New: t.entryOrNil(ev.New)}, err) {
 				return
 			}
 		}
 	}
 }
 
-func (t *Typed[T]) ref(n *Node) *Entry[T] {
+func (t *Typed[T]) entryOrNil(n *Node) *Entry[T] {
 	if n == nil {
 		return nil
 	}
-	entry := t.entry(*n)
+	entry := t.decodeEntry(*n)
 	return &entry
 }
 
-func (t *Typed[T]) entry(n Node) Entry[T] {
+func (t *Typed[T]) decodeEntry(n Node) Entry[T] {
 	v, err := t.decode(n.Data)
 	if err != nil {
 		return Entry[T]{Node: n, Err: fmt.Errorf("decode %s: %w", plain.Text(n.Path), plain.Error(err))}

@@ -13,8 +13,8 @@ import (
 type syncState struct {
 	mu      sync.Mutex
 	at      Progress    // guarded by mu
-	root    error       // why the root cannot be read; guarded by mu
-	over    error       // why the cache has ended; guarded by mu
+	rootErr error       // why the root cannot be read; guarded by mu
+	endErr  error       // why the cache has ended; guarded by mu
 	changed flow.Signal // what waits depend on has changed; guarded by mu
 
 	// The session, and its number of connections, to which at.Synced applies. The client may have a newer connection or
@@ -23,16 +23,16 @@ type syncState struct {
 	connections uint64
 }
 
-// about sets the session and the number of connections to which at.Synced applies.
-func (s *syncState) about(session *framework.Session) {
+// setSession sets the session and the number of connections to which at.Synced applies.
+func (s *syncState) setSession(session *framework.Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.session, s.connections = session, session.Connections()
 	s.changed.Fire()
 }
 
-// holds reports whether the cache is in sync as far as the client has come. mu is held.
-func (s *syncState) holds() bool {
+// isSynced reports whether the cache is in sync as far as the client has come. mu is held.
+func (s *syncState) isSynced() bool {
 	return s.at.Synced && s.session.Context().Err() == nil && s.session.Connections() == s.connections
 }
 
@@ -40,18 +40,18 @@ func (s *syncState) progress() Progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at
-	at.Synced = s.holds()
+	at.Synced = s.isSynced()
 	return at
 }
 
-// is reports whether the cache is in sync as far as its goroutine has heard.
-func (s *syncState) is() bool {
+// wasSynced reports whether the cache is in sync as far as its goroutine has heard.
+func (s *syncState) wasSynced() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.at.Synced
 }
 
-func (s *syncState) set(synced bool) {
+func (s *syncState) setSynced(synced bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.at.Synced != synced {
@@ -60,21 +60,21 @@ func (s *syncState) set(synced bool) {
 	}
 }
 
-// progressed records how many nodes are known, how many of them the load still waits for, and whether the root cannot
+// setProgress records how many nodes are known, how many of them the load still waits for, and whether the root cannot
 // be read.
-func (s *syncState) progressed(known, awaited int, root failure) {
+func (s *syncState) setProgress(known, awaited int, root readFailure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.at.Known, s.at.Loaded = known, max(0, known-awaited)
-	if s.root = nil; root.again { // a root that cannot be decoded has been read
-		s.root = root.err
+	if s.rootErr = nil; root.isRetried { // a root that cannot be decoded has been read
+		s.rootErr = root.err
 	}
 }
 
-func (s *syncState) end(err error) {
+func (s *syncState) endWaits(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over, s.at.Synced = err, false
+	s.endErr, s.at.Synced = err, false
 	s.changed.Fire()
 }
 
@@ -84,8 +84,8 @@ func (e *engine) waitSynced(ctx context.Context) error {
 	}
 	for s := &e.sync; ; {
 		s.mu.Lock()
-		at, root, over, changed := s.at, s.root, s.over, s.changed.C()
-		at.Synced = s.holds()
+		at, root, over, changed := s.at, s.rootErr, s.endErr, s.changed.C()
+		at.Synced = s.isSynced()
 		s.mu.Unlock()
 		switch {
 		case over != nil:

@@ -19,22 +19,22 @@ import (
 // Errors: framework.ErrNoClient if c is nil, and the errors of the cache's root: framework.ErrNoNode,
 // framework.ErrNoAuth.
 func WhyIn(c *cache.Cache, opts ...Option) (Graph, error) {
-	l, err := limited(opts)
+	l, err := applyOptions(opts)
 	if err == nil && c == nil {
 		err = framework.ErrNoClient
 	}
 	if err != nil {
-		return Graph{}, wrap("why in", "", err)
+		return Graph{}, pathError("why in", "", err)
 	}
-	found, err := read(copyOf(c), l).below(context.Background(), c.Root())
+	found, err := newTreeReader(copyTree(c), l).findLines(context.Background(), c.Root())
 	if err != nil {
-		return Graph{}, wrap("why in", c.Root(), err)
+		return Graph{}, pathError("why in", c.Root(), err)
 	}
-	return graphOf(found), nil
+	return buildGraph(found), nil
 }
 
-// copied is a copy of the tree, by path.
-type copied map[string]*copiedNode
+// copiedTree is a copy of the tree, by path.
+type copiedTree map[string]*copiedNode
 
 type copiedNode struct {
 	node     cache.Node
@@ -43,8 +43,8 @@ type copiedNode struct {
 	children []string
 }
 
-func copyOf(c *cache.Cache) copied {
-	all := make(copied, c.Len())
+func copyTree(c *cache.Cache) copiedTree {
+	all := make(copiedTree, c.Len())
 	join := func(path string, n *copiedNode) {
 		all[path] = n
 		if path == c.Root() {
@@ -69,9 +69,9 @@ func copyOf(c *cache.Cache) copied {
 	return all
 }
 
-// lists returns no list for a node that cannot be read. A node whose data alone cannot be decoded has one.
-func (c copied) lists(_ context.Context, paths ...string) ([]answer[framework.ChildrenResult], error) {
-	return answers(c, paths, func(n *copiedNode) (framework.ChildrenResult, error) {
+// listChildren returns no list for a node that cannot be read. A node whose data alone cannot be decoded has one.
+func (c copiedTree) listChildren(_ context.Context, paths ...string) ([]nodeResult[framework.ChildrenResult], error) {
+	return copiedResults(c, paths, func(n *copiedNode) (framework.ChildrenResult, error) {
 		if !n.known || errors.Is(n.err, framework.ErrNoAuth) {
 			return framework.ChildrenResult{}, n.err
 		}
@@ -79,8 +79,8 @@ func (c copied) lists(_ context.Context, paths ...string) ([]answer[framework.Ch
 	}), nil
 }
 
-func (c copied) stats(_ context.Context, paths ...string) ([]answer[framework.ExistsResult], error) {
-	all := answers(c, paths, func(n *copiedNode) (framework.ExistsResult, error) {
+func (c copiedTree) readStats(_ context.Context, paths ...string) ([]nodeResult[framework.ExistsResult], error) {
+	all := copiedResults(c, paths, func(n *copiedNode) (framework.ExistsResult, error) {
 		if !n.known {
 			return framework.ExistsResult{}, n.err
 		}
@@ -94,16 +94,16 @@ func (c copied) stats(_ context.Context, paths ...string) ([]answer[framework.Ex
 	return all, nil
 }
 
-func (c copied) contents(_ context.Context, paths ...string) ([]answer[framework.DataResult], error) {
-	return answers(c, paths, func(n *copiedNode) (framework.DataResult, error) {
+func (c copiedTree) readContents(_ context.Context, paths ...string) ([]nodeResult[framework.DataResult], error) {
+	return copiedResults(c, paths, func(n *copiedNode) (framework.DataResult, error) {
 		return framework.DataResult{Data: n.node.Data, Stat: n.node.Stat}, n.err
 	}), nil
 }
 
-func (c copied) unpacked(_ string, data []byte) ([]byte, error) { return data, nil }
+func (c copiedTree) unpackData(_ string, data []byte) ([]byte, error) { return data, nil }
 
-func answers[T any](c copied, paths []string, of func(*copiedNode) (T, error)) []answer[T] {
-	all := make([]answer[T], len(paths))
+func copiedResults[T any](c copiedTree, paths []string, of func(*copiedNode) (T, error)) []nodeResult[T] {
+	all := make([]nodeResult[T], len(paths))
 	for i, path := range paths {
 		if n := c[path]; n == nil {
 			all[i].err = framework.ErrNoNode

@@ -39,14 +39,14 @@ type Report struct {
 	// no problem.
 	Advice []string
 
-	failed error // error of the first read that failed
+	readErr error // error of the first read that failed
 }
 
 // RoundTrips are the times that some requests took, one after the other. They are zero if none was answered.
 type RoundTrips struct{ Least, Median, Most time.Duration }
 
-// rounds is the number of round trips of each kind that are measured.
-const rounds = 5
+// measuredRounds is the number of round trips of each kind that are measured.
+const measuredRounds = 5
 
 // Doctor examines a client and its servers, and reports the problems that a client can see: not the servers' disks,
 // for example. It compares the servers' configuration, if they report it (see [Servers]), with the configuration that
@@ -57,16 +57,16 @@ const rounds = 5
 // Failures are in Advice. Options: [WithProbe], [WithMostNodes]. Errors: the errors of ctx, ErrClosed, ErrNoClient,
 // ErrNilContext, ErrInvalidPath.
 func Doctor(ctx context.Context, client *framework.Client, opts ...Option) (Report, error) {
-	reading, err := begin(ctx, client, opts)
+	reading, err := newServerReader(ctx, client, opts)
 	if err != nil {
 		return Report{}, fmt.Errorf("inspect: doctor: %w", err)
 	}
-	r := reportOf(client)
+	r := newReport(client)
 	switch {
 	case client.Err() != nil:
 		return Report{}, fmt.Errorf("inspect: doctor: %w", client.Err())
 	case r.Health.Server != "":
-		r.ask(ctx, client, reading)
+		r.measureEnsemble(ctx, client, reading)
 		r.Health = client.Health() // by now the server has reported whether it stands alone
 	}
 	if r.Told, err = Servers(ctx, client); err != nil {
@@ -75,7 +75,7 @@ func Doctor(ctx context.Context, client *framework.Client, opts ...Option) (Repo
 	if err := ctx.Err(); err != nil {
 		return Report{}, fmt.Errorf("inspect: doctor: %w", client.Left(ctx, nil))
 	}
-	r.advise()
+	r.addConclusions()
 	return r, nil
 }
 
@@ -83,54 +83,54 @@ func Doctor(ctx context.Context, client *framework.Client, opts ...Option) (Repo
 // state, from the servers' reports in told (see [Servers]), and from failed, the error of a request of the client,
 // nil if none has failed. Conclude sends no request and does not block.
 func Conclude(client *framework.Client, told []Server, failed error) Report {
-	r := reportOf(client)
-	r.Told, r.failed = told, failed
-	r.advise()
+	r := newReport(client)
+	r.Told, r.readErr = told, failed
+	r.addConclusions()
 	return r
 }
 
-func reportOf(client *framework.Client) Report {
+func newReport(client *framework.Client) Report {
 	return Report{Health: client.Health(), Servers: client.Servers()}
 }
 
-// ask measures, and reads the configuration.
-func (r *Report) ask(ctx context.Context, client *framework.Client, reading *reading) {
-	r.Reads, r.failed = measure(func() error {
+// measureEnsemble measures, and reads the configuration.
+func (r *Report) measureEnsemble(ctx context.Context, client *framework.Client, reading *treeReader) {
+	r.Reads, r.readErr = measureRequest(func() error {
 		_, err := client.CheckExists().ForPath(ctx, "/")
 		if errors.Is(err, framework.ErrNoAuth) {
 			return nil // a reply: another client may own "/"
 		}
 		return err
 	})
-	if r.failed != nil {
+	if r.readErr != nil {
 		return
 	}
 	var err error
-	if r.Syncs, err = measure(func() error { return client.Sync().ForPath(ctx, "/") }); err != nil {
-		r.say("the leader does not answer: %v", err)
+	if r.Syncs, err = measureRequest(func() error { return client.Sync().ForPath(ctx, "/") }); err != nil {
+		r.addAdvice("the leader does not answer: %v", err)
 	}
 	config, err := client.GetConfig(ctx)
 	if err != nil {
-		r.say("the ensemble's configuration cannot be read: %v", err)
+		r.addAdvice("the ensemble's configuration cannot be read: %v", err)
 	}
 	r.Members = config.Members
 	switch r.ACL, err = client.GetACL().ForPath(ctx, "/"); {
 	case errors.Is(err, framework.ErrNoChroot):
-		r.say("%v", err)
-	case err != nil && !aboutNode(err):
-		r.say("the ACL of / cannot be read: %v", err)
+		r.addAdvice("%v", err)
+	case err != nil && !isNodeError(err):
+		r.addAdvice("the ACL of / cannot be read: %v", err)
 	}
-	r.quotas(ctx, client, reading.left)
+	r.readQuotas(ctx, client, reading.nodesLeft)
 	if reading.probe != "" {
-		if r.Probe, err = probe(ctx, client, reading.probe); err != nil {
-			r.say("a node in %s cannot be made and deleted: %v", plain.Text(reading.probe), err)
+		if r.Probe, err = createProbe(ctx, client, reading.probe); err != nil {
+			r.addAdvice("a node in %s cannot be made and deleted: %v", plain.Text(reading.probe), err)
 		}
 	}
 }
 
-func measure(ask func() error) (RoundTrips, error) {
+func measureRequest(ask func() error) (RoundTrips, error) {
 	var took []time.Duration
-	for range rounds {
+	for range measuredRounds {
 		began := time.Now()
 		if err := ask(); err != nil {
 			return RoundTrips{}, err
@@ -138,15 +138,15 @@ func measure(ask func() error) (RoundTrips, error) {
 		took = append(took, time.Since(began))
 	}
 	slices.Sort(took)
-	return RoundTrips{took[0], took[rounds/2], took[rounds-1]}, nil
+	return RoundTrips{took[0], took[measuredRounds/2], took[measuredRounds-1]}, nil
 }
 
-func (r *Report) say(format string, args ...any) {
+func (r *Report) addAdvice(format string, args ...any) {
 	r.Advice = append(r.Advice, fmt.Sprintf(format, args...))
 }
 
-// ruleText explains a rule.
-func ruleText(s framework.Safety) string {
+// explainRule explains a rule.
+func explainRule(s framework.Safety) string {
 	switch {
 	case s.Refused != nil:
 		return "nothing can be held"
@@ -162,37 +162,37 @@ func ruleText(s framework.Safety) string {
 		s.SessionTimeout-s.Bound-s.Margin, s.Bound)
 }
 
-// advise adds the conclusions to Advice.
-func (r *Report) advise() {
+// addConclusions adds the conclusions to Advice.
+func (r *Report) addConclusions() {
 	h, s := r.Health, r.Health.Safety
-	r.Rule = ruleText(s)
+	r.Rule = explainRule(s)
 	asked := r.Advice
 	r.Advice = nil
 	switch err := h.Err(); {
-	case err == nil && r.failed == nil:
+	case err == nil && r.readErr == nil:
 	case len(r.Told) > 0 && !slices.ContainsFunc(r.Told, Server.MayServe):
 		r.adviseOfReach()
 	case err != nil:
-		r.say("the client is not connected to a quorum: %v", err)
+		r.addAdvice("the client is not connected to a quorum: %v", err)
 	default:
-		r.say("the server does not answer reads: %v", r.failed)
+		r.addAdvice("the server does not answer reads: %v", r.readErr)
 	}
 	r.Advice = append(r.Advice, asked...)
 	if s.Refused != nil {
-		r.say("nothing can be held: %v", s.Refused)
+		r.addAdvice("nothing can be held: %v", s.Refused)
 	}
 	for _, t := range []struct {
 		what  string
 		trips RoundTrips
 	}{{"the server", r.Reads}, {"the leader", r.Syncs}} {
 		if most := s.SessionTimeout / 6; t.trips.Most > most && most > 0 {
-			r.say("%s took %v to answer, more than a sixth of the session timeout (%v): sessions will be "+
+			r.addAdvice("%s took %v to answer, more than a sixth of the session timeout (%v): sessions will be "+
 				"lost; ask for a longer one, or look at the servers' disks and load",
 				t.what, t.trips.Most, s.SessionTimeout)
 		}
 	}
 	if s.Standalone {
-		r.say("there is one server alone: while it is down nothing can be locked, and its disk has the " +
+		r.addAdvice("there is one server alone: while it is down nothing can be locked, and its disk has the " +
 			"only copy")
 	}
 	voters := 0
@@ -202,24 +202,24 @@ func (r *Report) advise() {
 		}
 	}
 	if voters > 0 && voters%2 == 0 {
-		r.say("%d members vote: one fewer bears as many failures", voters)
+		r.addAdvice("%d members vote: one fewer bears as many failures", voters)
 	}
 	if len(r.Members) > 1 && len(r.Servers) == 1 {
-		r.say("the client knows one server of %d: when that is down it has no other; name more in the "+
+		r.addAdvice("the client knows one server of %d: when that is down it has no other; name more in the "+
 			"connect string (%s)", len(r.Members), strings.Join(r.Servers, ","))
 	}
 	r.adviseOfServers()
 	for _, q := range r.Quotas {
-		if what := q.nearly(); what != "" {
-			r.say("the quota of %s is nearly used up: %s", plain.Text(q.Path), what)
+		if what := q.describeUsage(); what != "" {
+			r.addAdvice("the quota of %s is nearly used up: %s", plain.Text(q.Path), what)
 		}
 	}
 	if p := r.Probe; p != nil && max(p.Ahead, -p.Ahead) > 5*time.Second+p.Within {
-		r.say("the servers' clock is %v ahead of this machine's: times such as \"since\" and the end of nodes "+
+		r.addAdvice("the servers' clock is %v ahead of this machine's: times such as \"since\" and the end of nodes "+
 			"with a TTL are wrong by that, holds are not; look at their time synchronisation",
 			p.Ahead.Round(100*time.Millisecond))
 	}
 	if h.Cleanups > 0 {
-		r.say("%s not deleted yet", many(h.Cleanups, "node that callers no longer need is", "nodes that callers no longer need are"))
+		r.addAdvice("%s not deleted yet", formatCount(h.Cleanups, "node that callers no longer need is", "nodes that callers no longer need are"))
 	}
 }

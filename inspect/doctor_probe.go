@@ -33,8 +33,8 @@ func WithProbe(dir string) Option {
 	}
 }
 
-// probe creates the node. If its deletion fails, the client retries it in the background.
-func probe(ctx context.Context, client *framework.Client, dir string) (*Probe, error) {
+// createProbe creates the node. If its deletion fails, the client retries it in the background.
+func createProbe(ctx context.Context, client *framework.Client, dir string) (*Probe, error) {
 	var stat framework.Stat
 	began := time.Now()
 	path, err := client.Create().WithMode(framework.EphemeralSequential).WithProtection().StoringStatIn(&stat).

@@ -22,27 +22,27 @@ type Quota struct {
 
 const quotaRoot = "/zookeeper/quota"
 
-// quotas reads the quotas. The walk ends after that many nodes.
-func (r *Report) quotas(ctx context.Context, client *framework.Client, most int) {
+// readQuotas reads the quotas. The walk ends after that many nodes.
+func (r *Report) readQuotas(ctx context.Context, client *framework.Client, most int) {
 	limits, stats := map[string]map[string]int64{}, map[string]map[string]int64{}
 	var order []string
 	for node, err := range tree.Walk(client).ForPath(ctx, quotaRoot) {
 		if err != nil {
 			if !errors.Is(err, framework.ErrNoNode) && !errors.Is(err, framework.ErrNoAuth) {
-				r.say("the quotas cannot be read: %v", err)
+				r.addAdvice("the quotas cannot be read: %v", err)
 			}
 			return
 		}
 		if most--; most < 0 {
-			r.say("there are too many quotas to read them all")
+			r.addAdvice("there are too many quotas to read them all")
 			break
 		}
 		path := strings.TrimPrefix(node.Path, quotaRoot)
 		if of, ok := strings.CutSuffix(path, "/zookeeper_limits"); ok {
-			limits[of] = quotaNumbers(string(node.Data))
+			limits[of] = parseQuota(string(node.Data))
 			order = append(order, of)
 		} else if of, ok := strings.CutSuffix(path, "/zookeeper_stats"); ok {
-			stats[of] = quotaNumbers(string(node.Data))
+			stats[of] = parseQuota(string(node.Data))
 		}
 	}
 	r.QuotasKnown = true
@@ -64,8 +64,8 @@ func (r *Report) quotas(ctx context.Context, client *framework.Client, most int)
 	}
 }
 
-// quotaNumbers reads "count=5,bytes=-1=;byteHardLimit=-1;countHardLimit=7", as the server writes it.
-func quotaNumbers(text string) map[string]int64 {
+// parseQuota reads "count=5,bytes=-1=;byteHardLimit=-1;countHardLimit=7", as the server writes it.
+func parseQuota(text string) map[string]int64 {
 	numbers := map[string]int64{}
 	for _, pair := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ';' }) {
 		key, value, _ := strings.Cut(pair, "=")
@@ -76,8 +76,8 @@ func quotaNumbers(text string) map[string]int64 {
 	return numbers
 }
 
-// nearly describes the parts of the quota that are used to nine tenths or more; "" if there are none.
-func (q Quota) nearly() string {
+// describeUsage describes the parts of the quota that are used to nine tenths or more; "" if there are none.
+func (q Quota) describeUsage() string {
 	for _, l := range []struct {
 		used, most int64
 		what       string

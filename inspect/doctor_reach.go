@@ -17,10 +17,10 @@ func (r *Report) adviseOfReach() {
 	without := 0
 	away := map[string]int{}
 	for _, s := range r.Told {
-		if s.hasNone() {
+		if s.hasNoQuorum() {
 			without++
 		} else {
-			away[s.away()]++
+			away[s.unreachableReason()]++
 		}
 	}
 	var why []string
@@ -31,13 +31,13 @@ func (r *Report) adviseOfReach() {
 	}
 	switch reasons := strings.Join(why, ", "); without {
 	case len(r.Told):
-		r.say("there is no quorum: each server that the client tries answers that it has none (%d)", without)
+		r.addAdvice("there is no quorum: each server that the client tries answers that it has none (%d)", without)
 	case 0:
-		r.say("cannot reach the servers: none that the client tries answers (%s), so whether there is a quorum is not "+
+		r.addAdvice("cannot reach the servers: none that the client tries answers (%s), so whether there is a quorum is not "+
 			"known; ask from another machine, too, which tells whether it is the servers or the way to them%s", reasons,
 			r.lastAttempt())
 	default:
-		r.say("no server with a quorum can be reached: %d answer that they have no quorum; the others cannot be reached "+
+		r.addAdvice("no server with a quorum can be reached: %d answer that they have no quorum; the others cannot be reached "+
 			"(%s), and may have one%s", without, reasons, r.lastAttempt())
 	}
 }
@@ -46,8 +46,8 @@ func (r *Report) adviseOfReach() {
 // missing TLS. That the client's context has ended explains nothing.
 func (r *Report) lastAttempt() string {
 	err := r.Health.Trouble
-	if err == nil && !errors.Is(r.failed, context.DeadlineExceeded) && !errors.Is(r.failed, context.Canceled) {
-		err = r.failed
+	if err == nil && !errors.Is(r.readErr, context.DeadlineExceeded) && !errors.Is(r.readErr, context.Canceled) {
+		err = r.readErr
 	}
 	if err == nil {
 		return ""
@@ -58,8 +58,8 @@ func (r *Report) lastAttempt() string {
 // noTLS describes a server with which no encrypted connection can be established.
 const noTLS = "no TLS connection"
 
-// away returns the reason why the server cannot be reached.
-func (s Server) away() string {
+// unreachableReason returns the reason why the server cannot be reached.
+func (s Server) unreachableReason() string {
 	if errors.Is(s.Err, framework.ErrTLS) {
 		return noTLS
 	}
@@ -69,35 +69,35 @@ func (s Server) away() string {
 // adviseOfError explains the failure of a server to report its state, with advice.
 func (r *Report) adviseOfError(s Server) {
 	waited, hurried := "in time", false
-	if l := (late{}); errors.As(s.Err, &l) {
+	if l := (timeoutError{}); errors.As(s.Err, &l) {
 		waited, hurried = "for "+l.after.String(), l.after < time.Second
 		if hurried {
 			waited = "within " + l.after.String()
 		}
 	}
-	switch what := plain.Text(s.Err.Error()); s.away() {
+	switch what := plain.Text(s.Err.Error()); s.unreachableReason() {
 	case "no quorum":
-		r.say("the server %s runs without a quorum: a majority of the members must run, and reach each other",
+		r.addAdvice("the server %s runs without a quorum: a majority of the members must run, and reach each other",
 			s.Address)
 	case "refused":
-		r.say("the server %s refuses connections: it does not run, or not at this address", s.Address)
+		r.addAdvice("the server %s refuses connections: it does not run, or not at this address", s.Address)
 	case "silent":
 		if hurried {
-			r.say("the server %s has not answered %s: that may be too short a time for it; wait longer", s.Address, waited)
+			r.addAdvice("the server %s has not answered %s: that may be too short a time for it; wait longer", s.Address, waited)
 			break
 		}
 		tls := ""
 		if !r.Health.Encrypted {
 			tls = ", or this port expects TLS (its secureClientPort), and the client uses none"
 		}
-		r.say("the server %s has not answered %s: it hangs, or its machine or the network is away, or a firewall "+
+		r.addAdvice("the server %s has not answered %s: it hangs, or its machine or the network is away, or a firewall "+
 			"is between%s", s.Address, waited, tls)
 	case noTLS:
-		r.say("the server %s cannot be reached through TLS: %s; compare the authorities (CA), the certificates and the "+
+		r.addAdvice("the server %s cannot be reached through TLS: %s; compare the authorities (CA), the certificates and the "+
 			"server's name that the client was given with what the server has", s.Address, what)
 	case "unreachable":
-		r.say("the server %s cannot be reached: %s; look at its name, its address and the way there", s.Address, what)
+		r.addAdvice("the server %s cannot be reached: %s; look at its name, its address and the way there", s.Address, what)
 	default:
-		r.say("the server %s does not say how it is: %s", s.Address, what)
+		r.addAdvice("the server %s does not say how it is: %s", s.Address, what)
 	}
 }

@@ -62,13 +62,13 @@ func (g Graph) Findings(connected Connected) (all []Finding) {
 			"and go on", len(ring), strings.Join(steps, "; "))
 	}
 	for _, l := range g.Lines {
-		l.findings(connected, func(t Trouble, format string, args ...any) { say(t, l.Path, format, args...) })
+		l.lineFindings(connected, func(t Trouble, format string, args ...any) { say(t, l.Path, format, args...) })
 	}
 	for _, path := range g.Unreadable {
 		say(Unreadable, path, "its children may not be listed: whoever stands there is not seen")
 	}
 	if more := g.UnreadableCount - len(g.Unreadable); more > 0 {
-		say(Unreadable, g.Unreadable[0], "and %s may not be listed", many(more, "more node", "more nodes"))
+		say(Unreadable, g.Unreadable[0], "and %s may not be listed", formatCount(more, "more node", "more nodes"))
 	}
 	if g.Stopped != "" && len(g.Lines) > 0 {
 		say(Unseen, g.Lines[0].Path, "there may be more lines: %s", g.Stopped)
@@ -76,14 +76,14 @@ func (g Graph) Findings(connected Connected) (all []Finding) {
 	return all
 }
 
-func (l Line) findings(connected Connected, say func(t Trouble, format string, args ...any)) {
+func (l Line) lineFindings(connected Connected, say func(t Trouble, format string, args ...any)) {
 	if len(l.Waiting) > 0 { // the state of the others does not matter
 		for i, p := range slices.Concat(l.Holders, l.Waiting[:1]) {
 			does := "holds"
 			if i >= len(l.Holders) {
 				does = "is next"
 			}
-			p.alive(connected, does, say)
+			p.sessionFindings(connected, does, say)
 			if i < len(l.Holders) && p.Revoked {
 				say(Revoking, "%s was asked to give it up, and still holds", plain.Text(p.Name))
 			}
@@ -98,7 +98,7 @@ func (l Line) findings(connected Connected, say func(t Trouble, format string, a
 		if l.ForeignCount > len(names) {
 			more = ", …"
 		}
-		say(Strangers, "%s no part: %s%s", many(l.ForeignCount, "child takes", "children take"), strings.Join(names, ", "), more)
+		say(Strangers, "%s no part: %s%s", formatCount(l.ForeignCount, "child takes", "children take"), strings.Join(names, ", "), more)
 	}
 	hidden := 0
 	for _, p := range slices.Concat(l.Holders, l.Waiting) {
@@ -107,15 +107,15 @@ func (l Line) findings(connected Connected, say func(t Trouble, format string, a
 		}
 	}
 	if hidden > 0 {
-		say(Unreadable, "the data of %s may not be read", many(hidden, "participant", "participants"))
+		say(Unreadable, "the data of %s may not be read", formatCount(hidden, "participant", "participants"))
 	}
 	for _, note := range l.Notes {
 		say(Wrong, "%s", plain.Text(note))
 	}
 }
 
-// alive reports problems of a participant's session, as far as the servers have reported them.
-func (p Participant) alive(connected Connected, does string, say func(t Trouble, format string, args ...any)) {
+// sessionFindings reports problems of a participant's session, as far as the servers have reported them.
+func (p Participant) sessionFindings(connected Connected, does string, say func(t Trouble, format string, args ...any)) {
 	if p.Session == 0 || connected.By == nil {
 		return
 	}

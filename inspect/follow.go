@@ -21,7 +21,7 @@ import (
 // waiting does not remove (ErrNoAuth, ErrInvalidPath), or ErrClosed. Then nothing of it is left at the server.
 func FollowWho(ctx context.Context, client *framework.Client, path string, opts ...Option) iter.Seq2[Line, error] {
 	read := func(ctx context.Context) (Line, error) { return Who(ctx, client, path, opts...) }
-	return follow(ctx, client, "follow who", []string{path, path + kazooLineSuffix}, read, opts)
+	return followChanges(ctx, client, "follow who", []string{path, path + kazooLineSuffix}, read, opts)
 }
 
 // FollowLocks yields what [Locks] finds below a root, as [FollowWho] does for a path. It keeps a cache of all
@@ -30,42 +30,42 @@ func FollowLocks(
 	ctx context.Context, client *framework.Client, root string, opts ...Option,
 ) iter.Seq2[Found, error] {
 	read := func(ctx context.Context) (Found, error) { return Locks(ctx, client, root, opts...) }
-	return follow(ctx, client, "follow locks", []string{root}, read, opts)
+	return followChanges(ctx, client, "follow locks", []string{root}, read, opts)
 }
 
-// pace is the least time from the end of one read to the start of the next.
-const pace = 100 * time.Millisecond
+// readInterval is the least time from the end of one read to the start of the next.
+const readInterval = 100 * time.Millisecond
 
-func follow[T any](
+func followChanges[T any](
 	ctx context.Context, client *framework.Client, what string, paths []string,
 	read func(context.Context) (T, error), opts []Option,
 ) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
-		if _, err := begin(ctx, client, opts); err != nil {
+		if _, err := newServerReader(ctx, client, opts); err != nil {
 			yield(none, fmt.Errorf("inspect: %s: %w", what, err))
 			return
 		}
-		var t turns
-		defer t.stop()
-		if err := t.start(ctx, client, paths); err != nil {
-			yield(none, wrap(what, paths[0], err))
+		var t changeSignal
+		defer t.stopWatching()
+		if err := t.startWatching(ctx, client, paths); err != nil {
+			yield(none, pathError(what, paths[0], err))
 			return
 		}
 		for {
 			value, err := read(t.ctx)
 			switch {
 			case t.ctx.Err() != nil:
-				yield(none, wrap(what, paths[0], t.ended(ctx, client)))
+				yield(none, pathError(what, paths[0], t.endError(ctx, client)))
 				return
-			case err != nil && passes(err): // after the reconnect the caches report a change
+			case err != nil && isTransient(err): // after the reconnect the caches report a change
 			case err != nil:
 				yield(none, err)
 				return
 			case !yield(value, nil):
 				return
 			}
-			client.Pause(t.ctx, pace)
+			client.Pause(t.ctx, readInterval)
 			select {
 			case <-t.changed:
 			case <-t.ctx.Done():
@@ -74,14 +74,14 @@ func follow[T any](
 	}
 }
 
-// passes reports whether an error is about the connection, so that it may go away.
-func passes(err error) bool {
+// isTransient reports whether an error is about the connection, so that it may go away.
+func isTransient(err error) bool {
 	return errors.Is(err, framework.ErrNotConnected) || errors.Is(err, framework.ErrConnectionLoss) ||
 		errors.Is(err, framework.ErrSessionLost)
 }
 
-// turns signals when to read again.
-type turns struct {
+// changeSignal signals when to read again.
+type changeSignal struct {
 	ctx     context.Context // ends with the caller's, or with a cache, which is its cause then
 	cancel  context.CancelCauseFunc
 	changed chan struct{} // 1 slot: something at the paths, or the connection, has changed
@@ -89,8 +89,8 @@ type turns struct {
 	wg      sync.WaitGroup
 }
 
-// start begins to watch. stop must be called, also after an error.
-func (t *turns) start(ctx context.Context, client *framework.Client, paths []string) error {
+// startWatching begins to watch. stop must be called, also after an error.
+func (t *changeSignal) startWatching(ctx context.Context, client *framework.Client, paths []string) error {
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	t.changed = make(chan struct{}, 1)
 	for _, path := range paths {
@@ -115,7 +115,7 @@ func (t *turns) start(ctx context.Context, client *framework.Client, paths []str
 	return nil
 }
 
-func (t *turns) stop() {
+func (t *changeSignal) stopWatching() {
 	if t.cancel != nil {
 		t.cancel(nil)
 	}
@@ -125,8 +125,8 @@ func (t *turns) stop() {
 	t.wg.Wait()
 }
 
-// ended returns the error that ends the iteration.
-func (t *turns) ended(ctx context.Context, client *framework.Client) error {
+// endError returns the error that ends the iteration.
+func (t *changeSignal) endError(ctx context.Context, client *framework.Client) error {
 	if ctx.Err() != nil {
 		return client.Left(ctx, nil)
 	}

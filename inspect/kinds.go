@@ -58,16 +58,16 @@ func libraryOf(name string) Library {
 		return Go
 	case protected, isUUID(name):
 		return Java
-	case strings.HasPrefix(name, "_c_") && startsHex(name[3:]):
+	case strings.HasPrefix(name, "_c_") && hasHexPrefix(name[3:]):
 		return GoZookeeper
-	case startsHex(name), strings.HasPrefix(name, "entry-"):
+	case hasHexPrefix(name), strings.HasPrefix(name, "entry-"):
 		return Kazoo
 	}
 	return ""
 }
 
-// startsHex reports whether a name begins with a random UUID as Python's uuid4().hex and go-zookeeper write it.
-func startsHex(name string) bool {
+// hasHexPrefix reports whether a name begins with a random UUID as Python's uuid4().hex and go-zookeeper write it.
+func hasHexPrefix(name string) bool {
 	if len(name) < 32 {
 		return false
 	}
@@ -88,30 +88,30 @@ func isUUID(name string) bool {
 }
 
 // isMember reports whether a name belongs to a member: a UUID in either form.
-func isMember(name string) bool { return isUUID(name) || len(name) == 32 && startsHex(name) }
+func isMember(name string) bool { return isUUID(name) || len(name) == 32 && hasHexPrefix(name) }
 
-// role is the part that a child plays among its siblings.
-type role int
+// childRole is the part that a child plays among its siblings.
+type childRole int
 
 const (
-	foreign     role = iota
-	contender        // of a mutex or an election: …lock-SEQ
-	latched          // of a latch: …latch-SEQ
-	reader           // of a read-write lock: …__READ__SEQ
-	writer           // …__WRIT__SEQ
-	kazooLock        // <hex>__lock__SEQ: a contender, or a writer among readers
-	kazooReader      // <hex>__rlock__SEQ
-	lease            // of a semaphore: …lease-SEQ
-	member           // a UUID
-	ready            // of a double barrier that is open
-	item             // of a queue
-	mark             // of a number that is being written to
+	foreignChild   childRole = iota
+	lockContender            // of a mutex or an election: …lock-SEQ
+	latchCandidate           // of a latch: …latch-SEQ
+	lockReader               // of a read-write lock: …__READ__SEQ
+	lockWriter               // …__WRIT__SEQ
+	kazooLock                // <hex>__lock__SEQ: a contender, or a writer among readers
+	kazooReader              // <hex>__rlock__SEQ
+	leaseNode                // of a semaphore: …lease-SEQ
+	memberNode               // a UUID
+	readyNode                // of a double barrier that is open
+	queueItem                // of a queue
+	counterMark              // of a number that is being written to
 )
 
-// entry is a child with its role and the key that orders the line for its clients.
-type entry struct {
+// childEntry is a child with its role and the key that orders the line for its clients.
+type childEntry struct {
 	name, key string
-	role      role
+	role      childRole
 }
 
 const (
@@ -120,27 +120,27 @@ const (
 	kazooLineSuffix       = "-__lock__" // suffix of the sibling of a kazoo semaphore that has the line for its leases
 )
 
-// parse judges the name of a child. A contender is every name that contains "lock-", as for Curator: it stands in the
+// parseChild judges the name of a child. A contender is every name that contains "lock-", as for Curator: it stands in the
 // line, whichever client made it.
-func parse(name string) entry {
-	of := func(r role, key string) entry { return entry{name, key, r} }
+func parseChild(name string) childEntry {
+	of := func(r childRole, key string) childEntry { return childEntry{name, key, r} }
 	switch {
 	case name == readyName:
-		return of(ready, "")
+		return of(readyNode, "")
 	case isMember(name):
-		return of(member, name)
+		return of(memberNode, name)
 	case strings.Contains(name, "__WRIT__"):
-		return of(writer, zkpath.SortKey(zkpath.SortKey(name, "__READ__"), "__WRIT__"))
+		return of(lockWriter, zkpath.SortKey(zkpath.SortKey(name, "__READ__"), "__WRIT__"))
 	case strings.Contains(name, "__READ__"):
-		return of(reader, zkpath.SortKey(name, "__READ__"))
+		return of(lockReader, zkpath.SortKey(name, "__READ__"))
 	case strings.Contains(name, "lease-"):
-		return of(lease, zkpath.SortKey(name, "lease-"))
+		return of(leaseNode, zkpath.SortKey(name, "lease-"))
 	case strings.Contains(name, "latch-"):
-		return of(latched, zkpath.SortKey(name, "latch-"))
+		return of(latchCandidate, zkpath.SortKey(name, "latch-"))
 	case strings.Contains(name, "lock-"):
-		return of(contender, zkpath.SortKey(name, "lock-"))
+		return of(lockContender, zkpath.SortKey(name, "lock-"))
 	}
-	if startsHex(name) {
+	if hasHexPrefix(name) {
 		r := kazooLock
 		number, found := strings.CutPrefix(name[32:], "__lock__")
 		if !found {
@@ -152,12 +152,12 @@ func parse(name string) entry {
 		}
 	}
 	if key, ok := itemKey(name); ok {
-		return of(item, key)
+		return of(queueItem, key)
 	}
 	if _, rest, ok := zkpath.ParseProtected(name); ok && rest == "mark" {
-		return of(mark, name)
+		return of(counterMark, name)
 	}
-	return of(foreign, "")
+	return of(foreignChild, "")
 }
 
 // itemKey returns the sort key of a queue's item: of Curator's queues (queue-SEQ, with a priority, a time or an id in
@@ -169,7 +169,7 @@ func itemKey(name string) (key string, ok bool) {
 			rest, found = strings.CutPrefix(name, prefix)
 		}
 	}
-	number, numbered := lastTen(rest)
+	number, numbered := sequenceDigits(rest)
 	if !found || !numbered {
 		return "", false
 	}
@@ -184,56 +184,56 @@ func itemKey(name string) (key string, ok bool) {
 	return strconv.FormatUint(1e18+due, 10) + number, true // a time
 }
 
-// lastTen returns the ten digits that the server has put at the end of a name.
-func lastTen(name string) (string, bool) {
+// sequenceDigits returns the ten digits that the server has put at the end of a name.
+func sequenceDigits(name string) (string, bool) {
 	if _, ok := zkpath.Sequence(name); !ok || len(name) < 10 {
 		return "", false
 	}
 	return name[len(name)-10:], true
 }
 
-// shape is the result of judging the names of a node's children.
-type shape struct {
+// lineShape is the result of judging the names of a node's children.
+type lineShape struct {
 	kind             Kind
-	holders, waiting []entry
+	holders, waiting []childEntry
 	foreign          []string
 	leases, locks    bool // there are children of these names, as a semaphore's
 	fromKazoo        bool // all members' names are as kazoo writes them
-	open             bool // there is a child ready
+	hasReady         bool // there is a child ready
 }
 
-// groups are the roles that make a kind together. If several have equally many children, the first wins.
-var groups = []struct {
+// kindRoles are the roles that make a kind together. If several have equally many children, the first wins.
+var kindRoles = []struct {
 	kind  Kind
-	roles []role
+	roles []childRole
 }{
-	{ReadWriteLock, []role{reader, writer}},
-	{Mutex, []role{contender}},
-	{Mutex, []role{kazooLock, kazooReader}},
-	{Latch, []role{latched}},
-	{Members, []role{member}},
-	{Queue, []role{item}},
-	{Number, []role{mark}},
+	{ReadWriteLock, []childRole{lockReader, lockWriter}},
+	{Mutex, []childRole{lockContender}},
+	{Mutex, []childRole{kazooLock, kazooReader}},
+	{Latch, []childRole{latchCandidate}},
+	{Members, []childRole{memberNode}},
+	{Queue, []childRole{queueItem}},
+	{Number, []childRole{counterMark}},
 }
 
-// shapeOf judges the names of a node's children. It is a pure function: names come from the tree, where any client
+// classifyChildren judges the names of a node's children. It is a pure function: names come from the tree, where any client
 // may have written them.
-func shapeOf(names []string) shape {
-	s := shape{kind: Unknown}
+func classifyChildren(names []string) lineShape {
+	s := lineShape{kind: Unknown}
 	if len(names) == 0 {
-		return shape{kind: Leaf}
+		return lineShape{kind: Leaf}
 	}
-	all := make([]entry, len(names))
-	count := map[role]int{}
+	all := make([]childEntry, len(names))
+	count := map[childRole]int{}
 	for i, name := range names {
-		all[i] = parse(name)
+		all[i] = parseChild(name)
 		count[all[i].role]++
 		s.leases = s.leases || name == leasesName
 		s.locks = s.locks || name == locksName
-		s.open = s.open || name == readyName
+		s.hasReady = s.hasReady || name == readyName
 	}
-	largest, roles := 0, []role(nil)
-	for _, g := range groups {
+	largest, roles := 0, []childRole(nil)
+	for _, g := range kindRoles {
 		n := 0
 		for _, r := range g.roles {
 			n += count[r]
@@ -242,41 +242,41 @@ func shapeOf(names []string) shape {
 			largest, roles, s.kind = n, g.roles, g.kind
 		}
 	}
-	if s.kind == Unknown && s.open {
+	if s.kind == Unknown && s.hasReady {
 		s.kind = DoubleBarrier
 	}
-	if s.kind == Members && s.open {
+	if s.kind == Members && s.hasReady {
 		s.kind = DoubleBarrier
 	}
 	if count[kazooReader] > 0 && s.kind == Mutex && roles[0] == kazooLock {
 		s.kind = ReadWriteLock
 	}
-	var line []entry
+	var line []childEntry
 	for _, e := range all {
 		switch {
 		case slices.Contains(roles, e.role):
 			line = append(line, e)
-		case e.role == ready && s.kind == DoubleBarrier:
+		case e.role == readyNode && s.kind == DoubleBarrier:
 		default:
 			s.foreign = append(s.foreign, e.name)
 		}
 	}
-	slices.SortStableFunc(line, func(a, b entry) int { return strings.Compare(a.key, b.key) })
-	others := slices.ContainsFunc(line, func(e entry) bool { return isUUID(e.name) })
+	slices.SortStableFunc(line, func(a, b childEntry) int { return strings.Compare(a.key, b.key) })
+	others := slices.ContainsFunc(line, func(e childEntry) bool { return isUUID(e.name) })
 	s.fromKazoo = s.kind == Members && !others
-	s.turns(line)
+	s.splitLine(line)
 	return s
 }
 
-// turns divides the line into holders and waiters.
-func (s *shape) turns(line []entry) {
+// splitLine divides the line into holders and waiters.
+func (s *lineShape) splitLine(line []childEntry) {
 	switch s.kind {
 	case Mutex, Latch:
 		s.holders, s.waiting = line[:1], line[1:]
 	case ReadWriteLock:
-		s.readWrite(line)
+		s.splitReadWrite(line)
 	case DoubleBarrier:
-		if s.open {
+		if s.hasReady {
 			s.holders = line
 		} else {
 			s.waiting = line
@@ -288,12 +288,12 @@ func (s *shape) turns(line []entry) {
 	}
 }
 
-// readWrite: a writer holds if no contender is ahead, a reader if no writer is. A contender with the same key is not
+// splitReadWrite: a writer holds if no contender is ahead, a reader if no writer is. A contender with the same key is not
 // ahead: that is the writer's own read lock.
-func (s *shape) readWrite(line []entry) {
+func (s *lineShape) splitReadWrite(line []childEntry) {
 	writers, writerKey := 0, "" // the first
 	for _, e := range line {
-		reads := e.role == reader || e.role == kazooReader
+		reads := e.role == lockReader || e.role == kazooReader
 		switch {
 		case reads && (writers == 0 || e.key == writerKey), !reads && e.key == line[0].key && writers == 0:
 			s.holders = append(s.holders, e)
@@ -308,22 +308,22 @@ func (s *shape) readWrite(line []entry) {
 	}
 }
 
-// most is the largest sequence number. The server assigns it again to every later node.
-const most = 1<<31 - 1
+// mostSequences is the largest sequence number. The server assigns it again to every later node.
+const mostSequences = 1<<31 - 1
 
 // numbersUsed returns the number of sequence numbers used up, as far as the names show.
-func numbersUsed(line []entry) (used int64) {
+func numbersUsed(line []childEntry) (used int64) {
 	for _, e := range line {
 		key := e.key
-		if e.role == item {
-			key, _ = lastTen(e.name)
+		if e.role == queueItem {
+			key, _ = sequenceDigits(e.name)
 		}
 		switch n, ok := zkpath.Sequence(key); {
-		case !ok || e.role == member:
+		case !ok || e.role == memberNode:
 		case n < 0:
-			return most // it has run over
+			return mostSequences // it has run over
 		default:
-			used = max(used, min(n+1, most))
+			used = max(used, min(n+1, mostSequences))
 		}
 	}
 	return used

@@ -72,7 +72,7 @@ func TestShapes(t *testing.T) {
 		"a number that is written to": {[]string{java + "mark"}, Number, nil, nil, nil},
 		"a shard of a queue":          {[]string{"queue-" + uuid}, Unknown, nil, nil, []string{"queue-" + uuid}},
 	} {
-		s := shapeOf(c.names)
+		s := classifyChildren(c.names)
 		assert.Equal(t, c.kind, s.kind, name)
 		assert.Equal(t, c.holders, namesOf(s.holders), name)
 		assert.Equal(t, c.waiting, namesOf(s.waiting), name)
@@ -80,7 +80,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-func namesOf(line []entry) (names []string) {
+func namesOf(line []childEntry) (names []string) {
 	for _, e := range line {
 		names = append(names, e.name)
 	}
@@ -109,16 +109,16 @@ func TestLibraries(t *testing.T) {
 
 func TestNumbersUsed(t *testing.T) {
 	for want, names := range map[int64][]string{
-		0:    {"lock-", "x"},
-		8:    {"lock-0000000007", "lock-0000000002"},
-		most: {"lock-2147483647", "lock-0000000001"},
-		12:   {"queue-|a|0000000011"},
+		0:             {"lock-", "x"},
+		8:             {"lock-0000000007", "lock-0000000002"},
+		mostSequences: {"lock-2147483647", "lock-0000000001"},
+		12:            {"queue-|a|0000000011"},
 	} {
-		s := shapeOf(names)
+		s := classifyChildren(names)
 		assert.Equal(t, want, numbersUsed(append(s.holders, s.waiting...)), names)
 	}
-	over := shapeOf([]string{"lock--2147483648"})
-	assert.EqualValues(t, most, numbersUsed(over.holders), "it has run over")
+	over := classifyChildren([]string{"lock--2147483648"})
+	assert.EqualValues(t, mostSequences, numbersUsed(over.holders), "it has run over")
 }
 
 func TestNumbers(t *testing.T) {
@@ -126,12 +126,12 @@ func TestNumbers(t *testing.T) {
 		"42": 42, "-7": -7, "\x00\x00\x00\x07": 7, "\xff\xff\xff\xfe": -2,
 		"\x00\x00\x00\x00\x00\x00\x01\x2d": 301, "12345678": 12345678,
 	} {
-		n, ok := number([]byte(data))
+		n, ok := parseNumber([]byte(data))
 		assert.True(t, ok, "%q", data)
 		assert.Equal(t, want, n, "%q", data)
 	}
 	for _, data := range []string{"", "x", "10.0.0.1", "text", "\x00\x00\x00", "123456789012345678901"} {
-		_, ok := number([]byte(data))
+		_, ok := parseNumber([]byte(data))
 		assert.False(t, ok, "%q", data)
 	}
 }
@@ -143,12 +143,12 @@ func FuzzShape(f *testing.F) {
 	f.Add("queue-|zz|0000000001\nqueue-||0000000001\nqn-0000000001\nentry-")
 	f.Fuzz(func(t *testing.T, text string) {
 		all := strings.Split(text, "\n")
-		s := shapeOf(all)
+		s := classifyChildren(all)
 		in := append(append(namesOf(s.holders), namesOf(s.waiting)...), s.foreign...)
 		aside := 0 // ready, a mark
 		for _, name := range all {
-			r := parse(name).role
-			if r == ready && s.kind == DoubleBarrier || r == mark && s.kind == Number {
+			r := parseChild(name).role
+			if r == readyNode && s.kind == DoubleBarrier || r == counterMark && s.kind == Number {
 				aside++
 			}
 		}

@@ -37,33 +37,33 @@ const mostInLine = 500
 // [WithMostNodes] nodes and at [WithMostDepth] levels, and sets Stopped. Of a line it reads the first 500 holders and
 // the first 500 waiters; [Line.More] counts the others.
 func Locks(ctx context.Context, client *framework.Client, root string, opts ...Option) (Found, error) {
-	r, err := begin(ctx, client, opts)
+	r, err := newServerReader(ctx, client, opts)
 	if err != nil {
-		return Found{}, wrap("locks", root, err)
+		return Found{}, pathError("locks", root, err)
 	}
-	f, err := r.below(ctx, root)
-	return f, wrap("locks", root, err)
+	f, err := r.findLines(ctx, root)
+	return f, pathError("locks", root, err)
 }
 
-// below finds the lines at root and below it.
-func (r *reading) below(ctx context.Context, root string) (Found, error) {
-	r.inLine = min(r.inLine, mostInLine)
+// findLines finds the lines at root and below it.
+func (r *treeReader) findLines(ctx context.Context, root string) (Found, error) {
+	r.mostParticipants = min(r.mostParticipants, mostInLine)
 	var f Found
 	level := []string{root}
 	for depth := 0; len(level) > 0; depth++ {
 		if depth > r.depth {
-			f.Stopped = "there is more below " + many(r.depth, "level", "levels")
+			f.Stopped = "there is more below " + formatCount(r.depth, "level", "levels")
 			break
 		}
 		var below []string
 		for len(level) > 0 && f.Stopped == "" {
-			some := level[:min(len(level), flightSize, max(r.left, 0))]
+			some := level[:min(len(level), requestWindow, max(r.nodesLeft, 0))]
 			if level = level[len(some):]; len(some) == 0 {
-				f.Stopped = many(r.limits.nodes, "node was read", "nodes were read")
+				f.Stopped = formatCount(r.limits.nodes, "node was read", "nodes were read")
 				break
 			}
-			r.left -= len(some)
-			lists, err := r.lists(ctx, some...)
+			r.nodesLeft -= len(some)
+			lists, err := r.listChildren(ctx, some...)
 			if err != nil {
 				return Found{}, err
 			}
@@ -71,7 +71,7 @@ func (r *reading) below(ctx context.Context, root string) (Found, error) {
 				return Found{}, lists[0].err
 			}
 			for i, path := range some {
-				more, err := r.look(ctx, &f, path, lists[i])
+				more, err := r.examineNode(ctx, &f, path, lists[i])
 				if err != nil {
 					return Found{}, err
 				}
@@ -91,9 +91,9 @@ func (r *reading) below(ctx context.Context, root string) (Found, error) {
 	return f, nil
 }
 
-// look adds the node's line to f, if it has one, and returns the children that may have lines below them.
-func (r *reading) look(
-	ctx context.Context, f *Found, path string, list answer[framework.ChildrenResult],
+// examineNode adds the node's line to f, if it has one, and returns the children that may have lines below them.
+func (r *treeReader) examineNode(
+	ctx context.Context, f *Found, path string, list nodeResult[framework.ChildrenResult],
 ) (below []string, err error) {
 	switch {
 	case errors.Is(list.err, framework.ErrNoNode):
@@ -104,21 +104,21 @@ func (r *reading) look(
 		}
 		return nil, nil
 	}
-	s := shapeOf(list.value.Names)
+	s := classifyChildren(list.value.Names)
 	children := list.value.Names
 	if s.kind != Leaf && (s.kind != Unknown || s.leases) {
-		before := r.left
-		line, _, err := r.line(ctx, path, list)
+		before := r.nodesLeft
+		line, _, err := r.readLine(ctx, path, list)
 		if err != nil {
 			return nil, err
 		}
-		if line.taken() {
+		if line.isInUse() {
 			f.Lines = append(f.Lines, line)
 			if children = s.foreign; line.Kind == Semaphore {
 				children = nil
 			}
 		} else {
-			r.left = max(r.left, before-len(children)) // they are listed instead
+			r.nodesLeft = max(r.nodesLeft, before-len(children)) // they are listed instead
 		}
 	}
 	for _, name := range children {
@@ -129,8 +129,8 @@ func (r *reading) look(
 	return below, nil
 }
 
-// taken reports whether the line has items, or a participant with a session or with an unreadable node.
-func (l Line) taken() bool {
+// isInUse reports whether the line has items, or a participant with a session or with an unreadable node.
+func (l Line) isInUse() bool {
 	switch l.Kind {
 	case Mutex, ReadWriteLock, Latch, Semaphore, DoubleBarrier, Members:
 		all := slices.Concat(l.Holders, l.Waiting)

@@ -14,7 +14,7 @@ type limits struct {
 	probe              string
 }
 
-func limited(opts []Option) (limits, error) {
+func applyOptions(opts []Option) (limits, error) {
 	l := limits{nodes: 10_000, data: 1024, depth: 16}
 	for _, o := range opts {
 		if o == nil {
@@ -27,7 +27,7 @@ func limited(opts []Option) (limits, error) {
 	return l, nil
 }
 
-func bounded(name string, n, most int, set func(*limits)) Option {
+func boundedOption(name string, n, most int, set func(*limits)) Option {
 	return func(l *limits) error {
 		if n < 0 || n > most {
 			return fmt.Errorf("%w %s: %d is not from 0 to %d", framework.ErrInvalidOption, name, n, most)
@@ -40,16 +40,16 @@ func bounded(name string, n, most int, set func(*limits)) Option {
 // WithMostNodes bounds how many nodes are read: directories, participants and others. Default 10000, at most a
 // million.
 func WithMostNodes(n int) Option {
-	return bounded("WithMostNodes", n, 1_000_000, func(l *limits) { l.nodes = n })
+	return boundedOption("WithMostNodes", n, 1_000_000, func(l *limits) { l.nodes = n })
 }
 
 // WithMostData bounds the data of a participant that are read: larger ones are left out, and [Participant.DataLength]
 // has their size. Default 1 KiB, at most framework.ContenderDataLimit, 64 KiB.
 func WithMostData(bytes int) Option {
-	return bounded("WithMostData", bytes, framework.ContenderDataLimit, func(l *limits) { l.data = bytes })
+	return boundedOption("WithMostData", bytes, framework.ContenderDataLimit, func(l *limits) { l.data = bytes })
 }
 
 // WithMostDepth bounds how many levels below its root [Locks] looks. Default 16, at most 1000.
 func WithMostDepth(levels int) Option {
-	return bounded("WithMostDepth", levels, 1000, func(l *limits) { l.depth = levels })
+	return boundedOption("WithMostDepth", levels, 1000, func(l *limits) { l.depth = levels })
 }

@@ -41,25 +41,25 @@ type Server struct {
 // errNoQuorum is the error of a server that runs and does not serve.
 var errNoQuorum = errors.New("it has no leader, or is not in the ensemble")
 
-// late is the error of a server that has not answered, and for how long that was waited for.
-type late struct {
+// timeoutError is the error of a server that has not answered, and for how long that was waited for.
+type timeoutError struct {
 	after time.Duration
 	error
 }
 
-// rounded returns a duration rounded for people. It is never 0.
-func rounded(d time.Duration) time.Duration {
+// roundDuration returns a duration rounded for people. It is never 0.
+func roundDuration(d time.Duration) time.Duration {
 	if tenths := d.Round(100 * time.Millisecond); tenths >= time.Second {
 		return tenths // 999ms, a second less the time it took to ask, counts as a second
 	}
 	return max(d.Round(time.Millisecond), time.Millisecond)
 }
 
-func (l late) Error() string { return fmt.Sprintf("no answer within %v: %v", l.after, l.error) }
-func (l late) Unwrap() error { return l.error }
+func (l timeoutError) Error() string { return fmt.Sprintf("no answer within %v: %v", l.after, l.error) }
+func (l timeoutError) Unwrap() error { return l.error }
 
-// isLate reports whether err is a timeout.
-func isLate(err error) bool {
+// isTimeout reports whether err is a timeout.
+func isTimeout(err error) bool {
 	var timed net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timed) && timed.Timeout()
 }
@@ -70,8 +70,8 @@ func (s Server) MayServe() bool {
 	return s.Err == nil && s.Mode != "read-only" || errors.Is(s.Err, framework.ErrWordRefused)
 }
 
-// hasNone reports whether the server has replied that it has no quorum.
-func (s Server) hasNone() bool {
+// hasNoQuorum reports whether the server has replied that it has no quorum.
+func (s Server) hasNoQuorum() bool {
 	return s.Err == nil && s.Mode == "read-only" || errors.Is(s.Err, errNoQuorum)
 }
 
@@ -88,7 +88,7 @@ func (s Server) Role() string {
 		return "no quorum"
 	case errors.Is(s.Err, framework.ErrWordRefused):
 		return "does not tell"
-	case isLate(s.Err):
+	case isTimeout(s.Err):
 		return "silent"
 	case errors.As(s.Err, &code) && (code == syscall.ECONNREFUSED || code == windowsRefused):
 		return "refused"
@@ -116,8 +116,8 @@ type Connection struct {
 	Timeout, Silent time.Duration
 }
 
-// patience is the time that a server has to reply to a four-letter word.
-const patience = 3 * time.Second
+// serverTimeout is the time that a server has to reply to a four-letter word.
+const serverTimeout = 3 * time.Second
 
 // Servers asks each server of the client for its state, its configuration and its clients' connections. It opens
 // connections, three to each server, as framework.Client.FourLetterWord does: without a session or credentials. It
@@ -128,11 +128,11 @@ const patience = 3 * time.Second
 // ErrNilContext. With the error of ctx it returns the reports received until then; a server without one has an Err
 // for that.
 func Servers(ctx context.Context, client *framework.Client) ([]Server, error) {
-	return ask(ctx, client, "srvr", "conf", "cons")
+	return askServers(ctx, client, "srvr", "conf", "cons")
 }
 
-func ask(ctx context.Context, client *framework.Client, words ...string) ([]Server, error) {
-	if _, err := begin(ctx, client, nil); err != nil {
+func askServers(ctx context.Context, client *framework.Client, words ...string) ([]Server, error) {
+	if _, err := newServerReader(ctx, client, nil); err != nil {
 		return nil, fmt.Errorf("inspect: servers: %w", err)
 	}
 	if err := client.Err(); errors.Is(err, framework.ErrClosed) || errors.Is(err, framework.ErrNoClient) {
@@ -144,7 +144,7 @@ func ask(ctx context.Context, client *framework.Client, words ...string) ([]Serv
 	}
 	var wg sync.WaitGroup
 	for i := range all {
-		wg.Go(func() { all[i].ask(ctx, client, words) })
+		wg.Go(func() { all[i].askWords(ctx, client, words) })
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
@@ -153,10 +153,10 @@ func ask(ctx context.Context, client *framework.Client, words ...string) ([]Serv
 	return all, nil
 }
 
-// ask sends the words to one server, until one other than srvr fails. A word that the server does not allow is
+// askWords sends the words to one server, until one other than srvr fails. A word that the server does not allow is
 // skipped.
-func (s *Server) ask(ctx context.Context, client *framework.Client, words []string) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (s *Server) askWords(ctx context.Context, client *framework.Client, words []string) {
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
 	for _, word := range words {
 		began := time.Now()
@@ -167,8 +167,8 @@ func (s *Server) ask(ctx context.Context, client *framework.Client, words []stri
 		if err != nil && ctx.Err() != nil { // instead of the error of the closed connection
 			err = ctx.Err()
 		}
-		if isLate(err) {
-			err = late{rounded(time.Since(began)), err}
+		if isTimeout(err) {
+			err = timeoutError{roundDuration(time.Since(began)), err}
 		}
 		switch refused := errors.Is(err, framework.ErrWordRefused); {
 		case err != nil && word == "srvr":
@@ -197,14 +197,14 @@ func (s *Server) parseState(text string) {
 		case "Mode":
 			s.Mode = value
 		case "Zxid":
-			s.Zxid = transaction(value)
+			s.Zxid = parseZxid(value)
 		case "Connections":
-			s.Clients = count(value)
+			s.Clients = parseCount(value)
 		case "Outstanding":
-			s.Outstanding = count(value)
+			s.Outstanding = parseCount(value)
 		case "Latency min/avg/max":
 			if parts := strings.Split(value, "/"); len(parts) == 3 {
-				s.Average, s.Most = milliseconds(parts[1]), milliseconds(parts[2])
+				s.Average, s.Most = parseMilliseconds(parts[1]), parseMilliseconds(parts[2])
 			}
 		}
 	}
@@ -217,17 +217,17 @@ func parseConfig(text string) *ServerConfig {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		switch key {
 		case "tickTime":
-			c.TickTime = milliseconds(value)
+			c.TickTime = parseMilliseconds(value)
 		case "minSessionTimeout":
-			c.MinSessionTimeout = milliseconds(value)
+			c.MinSessionTimeout = parseMilliseconds(value)
 		case "maxSessionTimeout":
-			c.MaxSessionTimeout = milliseconds(value)
+			c.MaxSessionTimeout = parseMilliseconds(value)
 		case "initLimit":
-			c.InitLimit = count(value)
+			c.InitLimit = parseCount(value)
 		case "syncLimit":
-			c.SyncLimit = count(value)
+			c.SyncLimit = parseCount(value)
 		case "maxClientCnxns":
-			c.MaxClientConnections = count(value)
+			c.MaxClientConnections = parseCount(value)
 		}
 	}
 	if c.TickTime == 0 {
@@ -256,7 +256,7 @@ func parseConnections(server, text string) (all []Connection) {
 				id, _ := strconv.ParseUint(strings.TrimPrefix(value, "0x"), 16, 64)
 				c.Session = int64(id)
 			case "to":
-				c.Timeout = milliseconds(value)
+				c.Timeout = parseMilliseconds(value)
 			case "lresp":
 				at, _ = strconv.ParseInt(value, 10, 64)
 			}
@@ -273,8 +273,8 @@ func parseConnections(server, text string) (all []Connection) {
 	return all
 }
 
-// transaction reads a number as servers write zxids, such as 0x100000002; anything else is 0.
-func transaction(text string) int64 {
+// parseZxid reads a number as servers write zxids, such as 0x100000002; anything else is 0.
+func parseZxid(text string) int64 {
 	digits, hexadecimal := strings.CutPrefix(text, "0x")
 	id, err := strconv.ParseUint(digits, 16, 64)
 	if err != nil || !hexadecimal {
@@ -283,8 +283,8 @@ func transaction(text string) int64 {
 	return int64(id)
 }
 
-// count reads a number that is not negative; anything else is 0.
-func count(text string) int {
+// parseCount reads a number that is not negative; anything else is 0.
+func parseCount(text string) int {
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
 		return 0
@@ -292,8 +292,8 @@ func count(text string) int {
 	return int(n)
 }
 
-// milliseconds reads a time that is not negative and less than a year; anything else is 0.
-func milliseconds(text string) time.Duration {
+// parseMilliseconds reads a time that is not negative and less than a year; anything else is 0.
+func parseMilliseconds(text string) time.Duration {
 	ms, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(ms >= 0 && ms < 3e10) {
 		return 0
@@ -316,13 +316,13 @@ func Connections(ctx context.Context, client *framework.Client) (Connected, erro
 	// First, so that the list of the connected server has a request of just now: that shows how old the others'
 	// requests are.
 	config, unknown := client.GetConfig(ctx)
-	servers, err := ask(ctx, client, "cons")
+	servers, err := askServers(ctx, client, "cons")
 	if err != nil {
 		return Connected{}, err
 	}
 	c := ConnectedTo(servers)
 	if unknown == nil && len(config.Members) > len(servers) {
-		c.missing("%d of %d servers are known to the client", len(servers), len(config.Members))
+		c.setMissing("%d of %d servers are known to the client", len(servers), len(config.Members))
 	}
 	return c, nil
 }
@@ -342,13 +342,13 @@ func ConnectedTo(servers []Server) Connected {
 		}
 	}
 	if untold > 0 {
-		c.missing("%d of %s not tell who is connected (4lw.commands.whitelist needs cons)", untold,
-			many(len(servers), "server does", "servers do"))
+		c.setMissing("%d of %s not tell who is connected (4lw.commands.whitelist needs cons)", untold,
+			formatCount(len(servers), "server does", "servers do"))
 	}
 	return c
 }
 
-func (c *Connected) missing(format string, args ...any) {
+func (c *Connected) setMissing(format string, args ...any) {
 	if c.Missing == "" {
 		c.Missing = fmt.Sprintf(format, args...)
 	}

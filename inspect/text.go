@@ -8,8 +8,8 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// many returns a number of things.
-func many(n int, one, more string) string {
+// formatCount returns a number of things.
+func formatCount(n int, one, more string) string {
 	if n == 1 {
 		return "1 " + one
 	}
@@ -64,7 +64,7 @@ func (p Participant) String() string {
 	case len(p.Data) > 0:
 		fmt.Fprintf(&b, ", %s", plain.Text(string(p.Data)))
 	case p.DataLength > 0 && p.Err == nil:
-		b.WriteString(", " + many(p.DataLength, "byte of data", "bytes of data"))
+		b.WriteString(", " + formatCount(p.DataLength, "byte of data", "bytes of data"))
 	}
 	if p.Err != nil {
 		fmt.Fprintf(&b, " (%s)", plain.Text(p.Err.Error()))

@@ -83,20 +83,20 @@ const mostForeign = 20
 // and one getData for each that has data; for a node without children one getData. If a holder leaves between these
 // requests, Who begins again, up to three times.
 func Who(ctx context.Context, client *framework.Client, path string, opts ...Option) (Line, error) {
-	r, err := begin(ctx, client, opts)
+	r, err := newServerReader(ctx, client, opts)
 	if err != nil {
-		return Line{}, wrap("who", path, err)
+		return Line{}, pathError("who", path, err)
 	}
 	for tries := 1; ; tries++ {
-		r.left = r.limits.nodes
-		lists, err := r.lists(ctx, path)
+		r.nodesLeft = r.limits.nodes
+		lists, err := r.listChildren(ctx, path)
 		if err != nil {
-			return Line{}, wrap("who", path, err)
+			return Line{}, pathError("who", path, err)
 		}
-		line, gone, err := r.line(ctx, path, lists[0])
+		line, gone, err := r.readLine(ctx, path, lists[0])
 		if err != nil || !gone || tries == 3 {
 			line.noteChroot(ctx, client)
-			return line, wrap("who", path, err)
+			return line, pathError("who", path, err)
 		}
 	}
 }
@@ -111,9 +111,9 @@ func (l *Line) noteChroot(ctx context.Context, client *framework.Client) {
 	}
 }
 
-// line makes a line of a node and its children. gone reports whether a holder has left during the read.
-func (r *reading) line(
-	ctx context.Context, path string, list answer[framework.ChildrenResult],
+// readLine makes a line of a node and its children. gone reports whether a holder has left during the read.
+func (r *treeReader) readLine(
+	ctx context.Context, path string, list nodeResult[framework.ChildrenResult],
 ) (l Line, gone bool, err error) {
 	l = Line{Path: path}
 	switch {
@@ -124,38 +124,38 @@ func (r *reading) line(
 		return l, false, list.err
 	}
 	stat := list.value.Stat
-	s := shapeOf(list.value.Names)
+	s := classifyChildren(list.value.Names)
 	l.Kind, l.Children, l.DataLength = s.kind, len(list.value.Names), int(stat.DataLength)
 	switch {
 	case s.kind == Leaf || s.kind == Number:
-		err = r.leaf(ctx, &l, stat)
-		l.foreign(s.foreign)
+		err = r.readLeaf(ctx, &l, stat)
+		l.setForeign(s.foreign)
 		return l, false, err
 	case s.kind == Unknown && s.leases:
-		return r.semaphore(ctx, l, s)
+		return r.readSemaphore(ctx, l, s)
 	case s.fromKazoo && 0 < l.DataLength && l.DataLength < 10:
-		return r.kazooSemaphore(ctx, l, s)
+		return r.readKazooSemaphore(ctx, l, s)
 	}
 	holding := ""
 	if s.kind == Mutex && len(s.holders) > 0 {
 		holding = s.holders[0].key
 	}
-	gone, err = r.fill(ctx, &l, path, path, s.holders, s.waiting)
-	l.foreign(s.foreign)
-	l.note(s, holding)
+	gone, err = r.fillParticipants(ctx, &l, path, path, s.holders, s.waiting)
+	l.setForeign(s.foreign)
+	l.addNotes(s, holding)
 	return l, gone, err
 }
 
-// fill reads the participants of a line. A holder that has gone makes the list that is known worthless.
-func (r *reading) fill(
-	ctx context.Context, l *Line, holdersIn, waitingIn string, holders, waiting []entry,
+// fillParticipants reads the participants of a line. A holder that has gone makes the list that is known worthless.
+func (r *treeReader) fillParticipants(
+	ctx context.Context, l *Line, holdersIn, waitingIn string, holders, waiting []childEntry,
 ) (gone bool, err error) {
 	var more int
-	if l.Holders, gone, more, err = r.participants(ctx, holdersIn, holders); err != nil {
+	if l.Holders, gone, more, err = r.readParticipants(ctx, holdersIn, holders); err != nil {
 		return false, err
 	}
 	l.More += more
-	if l.Waiting, _, more, err = r.participants(ctx, waitingIn, waiting); err != nil {
+	if l.Waiting, _, more, err = r.readParticipants(ctx, waitingIn, waiting); err != nil {
 		return false, err
 	}
 	l.More += more
@@ -163,50 +163,50 @@ func (r *reading) fill(
 	return gone, nil
 }
 
-// kazooSemaphore reads a semaphore of kazoo's: the node's data is the number of leases, and the line is at a sibling
+// readKazooSemaphore reads a semaphore of kazoo's: the node's data is the number of leases, and the line is at a sibling
 // of the node. A node that only has members of such names is not changed.
-func (r *reading) kazooSemaphore(ctx context.Context, l Line, s shape) (Line, bool, error) {
-	data, err := r.contents(ctx, l.Path)
+func (r *treeReader) readKazooSemaphore(ctx context.Context, l Line, s lineShape) (Line, bool, error) {
+	data, err := r.readContents(ctx, l.Path)
 	if err != nil {
 		return l, false, err
 	}
-	var line []entry
+	var line []childEntry
 	if n, err := strconv.Atoi(string(data[0].value.Data)); err == nil && n > 0 {
-		lists, err := r.lists(ctx, l.Path+kazooLineSuffix)
+		lists, err := r.listChildren(ctx, l.Path+kazooLineSuffix)
 		if err != nil {
 			return l, false, err
 		}
-		in := shapeOf(lists[0].value.Names)
+		in := classifyChildren(lists[0].value.Names)
 		l.Kind, l.Max, line = Semaphore, n, append(in.holders, in.waiting...)
 	}
-	gone, err := r.fill(ctx, &l, l.Path, l.Path+kazooLineSuffix, s.holders, line)
-	l.foreign(s.foreign)
+	gone, err := r.fillParticipants(ctx, &l, l.Path, l.Path+kazooLineSuffix, s.holders, line)
+	l.setForeign(s.foreign)
 	return l, gone, err
 }
 
-// semaphore reads the lists of a semaphore written by Curator or by this library. A node that only has children of
+// readSemaphore reads the lists of a semaphore written by Curator or by this library. A node that only has children of
 // these names is not a semaphore.
-func (r *reading) semaphore(ctx context.Context, l Line, s shape) (Line, bool, error) {
+func (r *treeReader) readSemaphore(ctx context.Context, l Line, s lineShape) (Line, bool, error) {
 	dirs := []string{zkpath.Join(l.Path, leasesName)}
 	if s.locks {
 		dirs = append(dirs, zkpath.Join(l.Path, locksName))
 	}
-	lists, err := r.lists(ctx, dirs...)
+	lists, err := r.listChildren(ctx, dirs...)
 	if err != nil {
 		return l, false, err
 	}
-	var leases, line []entry
+	var leases, line []childEntry
 	var others []string
 	for _, name := range lists[0].value.Names {
-		if e := parse(name); e.role == lease {
+		if e := parseChild(name); e.role == leaseNode {
 			leases = append(leases, e)
 		} else {
 			others = append(others, zkpath.Join(leasesName, name)[1:])
 		}
 	}
-	slices.SortStableFunc(leases, func(a, b entry) int { return strings.Compare(a.key, b.key) })
+	slices.SortStableFunc(leases, func(a, b childEntry) int { return strings.Compare(a.key, b.key) })
 	if len(lists) > 1 {
-		in := shapeOf(lists[1].value.Names)
+		in := classifyChildren(lists[1].value.Names)
 		line = append(in.holders, in.waiting...)
 		for _, name := range in.foreign {
 			others = append(others, zkpath.Join(locksName, name)[1:])
@@ -217,28 +217,28 @@ func (r *reading) semaphore(ctx context.Context, l Line, s shape) (Line, bool, e
 	}
 	none := len(leases) == 0 && len(line) == 0
 	if used := lists[0].value.Stat.Cversion > 0; none && (len(others) > 0 || !used) {
-		l.foreign(s.foreign) // directories that are called so by chance
+		l.setForeign(s.foreign) // directories that are called so by chance
 		return l, false, nil
 	}
 	l.Kind = Semaphore
-	gone, err := r.fill(ctx, &l, dirs[0], zkpath.Join(l.Path, locksName), leases, line)
+	gone, err := r.fillParticipants(ctx, &l, dirs[0], zkpath.Join(l.Path, locksName), leases, line)
 	for _, name := range s.foreign {
 		if name != leasesName && name != locksName {
 			others = append(others, name)
 		}
 	}
-	l.foreign(others)
+	l.setForeign(others)
 	for _, list := range lists {
 		if list.err != nil {
 			l.Notes = append(l.Notes, fmt.Sprintf("a part of the semaphore cannot be read: %v", list.err))
 		}
 	}
-	l.note(s, "")
+	l.addNotes(s, "")
 	return l, gone, err
 }
 
-// leaf reads a node without participants: its data are a number, or anything.
-func (r *reading) leaf(ctx context.Context, l *Line, stat framework.Stat) error {
+// readLeaf reads a node without participants: its data are a number, or anything.
+func (r *treeReader) readLeaf(ctx context.Context, l *Line, stat framework.Stat) error {
 	marked := l.Kind == Number
 	if !marked && stat.Cversion > 0 && stat.DataLength == 0 {
 		l.Kind = Idle
@@ -247,7 +247,7 @@ func (r *reading) leaf(ctx context.Context, l *Line, stat framework.Stat) error 
 	if l.DataLength == 0 || l.DataLength > r.limits.data {
 		return nil
 	}
-	got, err := r.contents(ctx, l.Path)
+	got, err := r.readContents(ctx, l.Path)
 	switch {
 	case err != nil:
 		return err
@@ -258,7 +258,7 @@ func (r *reading) leaf(ctx context.Context, l *Line, stat framework.Stat) error 
 		return nil
 	}
 	l.Data = got[0].value.Data
-	if n, ok := number(l.Data); ok || marked {
+	if n, ok := parseNumber(l.Data); ok || marked {
 		if l.Kind = Number; ok {
 			l.Number = &n
 		}
@@ -268,9 +268,9 @@ func (r *reading) leaf(ctx context.Context, l *Line, stat framework.Stat) error 
 	return nil
 }
 
-// number reads a counter: kazoo's is text, others have 8 or 4 bytes, big-endian. Other text is none, such as
+// parseNumber reads a counter: kazoo's is text, others have 8 or 4 bytes, big-endian. Other text is none, such as
 // the address 10.0.0.1, which Curator writes into many nodes and which has 8 bytes.
-func number(data []byte) (int64, bool) {
+func parseNumber(data []byte) (int64, bool) {
 	if n, err := strconv.ParseInt(string(data), 10, 64); err == nil {
 		return n, true
 	}
@@ -283,20 +283,20 @@ func number(data []byte) (int64, bool) {
 	return 0, false
 }
 
-// foreign notes the names of children that take no part.
-func (l *Line) foreign(names []string) {
+// setForeign notes the names of children that take no part.
+func (l *Line) setForeign(names []string) {
 	l.ForeignCount = len(names)
 	slices.Sort(names)
 	l.Foreign = slices.Clone(names[:min(len(names), mostForeign)])
 }
 
-// note adds the notes for people. holding is the holder's key, if a foreign child ahead of it matters.
-func (l *Line) note(s shape, holding string) {
+// addNotes adds the notes for people. holding is the holder's key, if a foreign child ahead of it matters.
+func (l *Line) addNotes(s lineShape, holding string) {
 	say := func(format string, args ...any) { l.Notes = append(l.Notes, fmt.Sprintf(format, args...)) }
 	inLine := l.Kind == Mutex || l.Kind == Latch || l.Kind == ReadWriteLock
 	strangers, ahead := 0, false
 	for _, name := range s.foreign {
-		if r := parse(name).role; contender <= r && r <= kazooReader {
+		if r := parseChild(name).role; lockContender <= r && r <= kazooReader {
 			strangers++
 		} else if holding != "" && name < holding {
 			ahead = true
@@ -304,7 +304,7 @@ func (l *Line) note(s shape, holding string) {
 	}
 	if inLine && strangers > 0 {
 		say("%s of another kind: they and these do not see each other, and both may hold",
-			many(strangers, "foreign child is a contender", "foreign children are contenders"))
+			formatCount(strangers, "foreign child is a contender", "foreign children are contenders"))
 	}
 	if ahead {
 		say("a foreign child sorts before the holder: Java contenders wait for it; delete it")
@@ -315,11 +315,11 @@ func (l *Line) note(s shape, holding string) {
 			break
 		}
 	}
-	if l.NumbersUsed > most/2 {
+	if l.NumbersUsed > mostSequences/2 {
 		say("%d of %d sequence numbers are used up; delete the node while nobody uses it, and they begin "+
-			"again at 0", l.NumbersUsed, int64(most))
+			"again at 0", l.NumbersUsed, int64(mostSequences))
 	}
-	if l.Kind == DoubleBarrier && s.open && l.Children == 1 {
+	if l.Kind == DoubleBarrier && s.hasReady && l.Children == 1 {
 		say("the barrier is open, and nobody is inside: the next round passes at once; delete %s", readyName)
 	}
 }

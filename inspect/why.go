@@ -21,8 +21,8 @@ type Edge struct {
 	Election bool
 }
 
-// binds reports whether only Ahead can end the wait: only such waits make a ring.
-func (e Edge) binds() bool { return !e.Any && !e.Election }
+// mayFormRing reports whether only Ahead can end the wait: only such waits make a ring.
+func (e Edge) mayFormRing() bool { return !e.Any && !e.Election }
 
 // String is a sentence for people. Its form may change.
 func (e Edge) String() string {
@@ -52,15 +52,15 @@ func Why(ctx context.Context, client *framework.Client, root string, opts ...Opt
 	if err != nil {
 		return Graph{}, err
 	}
-	return graphOf(found), nil
+	return buildGraph(found), nil
 }
 
-func graphOf(found Found) Graph {
+func buildGraph(found Found) Graph {
 	g := Graph{Found: found}
 	for _, l := range found.Lines {
-		g.Edges = append(g.Edges, l.edges()...)
+		g.Edges = append(g.Edges, l.waitEdges()...)
 	}
-	g.Circles = circles(g.Edges)
+	g.Circles = findCircles(g.Edges)
 	return g
 }
 
@@ -71,17 +71,17 @@ func graphOf(found Found) Graph {
 //
 // A wait for one of several (Edge.Any) that has become one for the only one is new: the earlier one was in no ring.
 func (g Graph) Lasting(earlier Graph) Graph {
-	bound := make(map[wait]bool, len(earlier.Edges)) // the earlier waits, and whether they could be in a ring
+	bound := make(map[edgeIdentity]bool, len(earlier.Edges)) // the earlier waits, and whether they could be in a ring
 	for _, e := range earlier.Edges {
-		bound[e.wait()] = bound[e.wait()] || e.binds()
+		bound[e.identity()] = bound[e.identity()] || e.mayFormRing()
 	}
 	lasting := Graph{Found: g.Found}
 	for _, e := range g.Edges {
-		if before, there := bound[e.wait()]; there && (before || !e.binds()) {
+		if before, there := bound[e.identity()]; there && (before || !e.mayFormRing()) {
 			lasting.Edges = append(lasting.Edges, e)
 		}
 	}
-	lasting.Circles = circles(lasting.Edges)
+	lasting.Circles = findCircles(lasting.Edges)
 	return lasting
 }
 
@@ -89,9 +89,9 @@ func (g Graph) Lasting(earlier Graph) Graph {
 // sessions that wait for each other, without the lines and without the participants' data. It is empty if there is no
 // ring of waits.
 func (g Graph) Rings() (kept Graph) {
-	out := binding(g.Edges)
+	out := ringEdges(g.Edges)
 	group := map[int64]int{} // the group of a session, from 1
-	for i, sessions := range groupsOf(out) {
+	for i, sessions := range waitingGroups(out) {
 		for s := range sessions {
 			group[s] = i + 1
 		}
@@ -99,30 +99,30 @@ func (g Graph) Rings() (kept Graph) {
 	bare := func(p Participant) Participant { return Participant{Name: p.Name, Token: p.Token, Session: p.Session} }
 	for _, e := range g.Edges {
 		from, to := e.Waiter.Session, e.Ahead.Session
-		if from != to && group[from] > 0 && group[from] == group[to] && e.binds() {
+		if from != to && group[from] > 0 && group[from] == group[to] && e.mayFormRing() {
 			kept.Edges = append(kept.Edges, Edge{Path: e.Path, Waiter: bare(e.Waiter), Ahead: bare(e.Ahead)})
 		}
 	}
-	kept.Circles = circles(kept.Edges)
+	kept.Circles = findCircles(kept.Edges)
 	return kept
 }
 
-// wait identifies an edge across two results.
-type wait struct {
+// edgeIdentity identifies an edge across two results.
+type edgeIdentity struct {
 	path          string
-	waiter, ahead node
+	waiter, ahead nodeIdentity
 }
 
-// node is a node that no later one can be taken for, even of the same name.
-type node struct {
+// nodeIdentity is a node that no later one can be taken for, even of the same name.
+type nodeIdentity struct {
 	name    string
 	czxid   int64
 	session int64
 }
 
-func (e Edge) wait() wait {
-	of := func(p Participant) node { return node{p.Name, p.Token, p.Session} }
-	return wait{e.Path, of(e.Waiter), of(e.Ahead)}
+func (e Edge) identity() edgeIdentity {
+	of := func(p Participant) nodeIdentity { return nodeIdentity{p.Name, p.Token, p.Session} }
+	return edgeIdentity{e.Path, of(e.Waiter), of(e.Ahead)}
 }
 
 // Chain explains why the line at path does not move: its first waiter waits for a holder, whose session waits at
@@ -144,8 +144,8 @@ func (g Graph) Chain(path string) (chain []Edge) {
 	return chain
 }
 
-// edges returns the waits of one line.
-func (l Line) edges() (edges []Edge) {
+// waitEdges returns the waits of one line.
+func (l Line) waitEdges() (edges []Edge) {
 	wait := func(waiter, ahead Participant, any bool) {
 		edges = append(edges, Edge{Path: l.Path, Waiter: waiter, Ahead: ahead, Any: any, Election: l.Kind == Latch})
 	}
@@ -199,32 +199,32 @@ func (l Line) edges() (edges []Edge) {
 	return edges
 }
 
-// circles finds one ring in each group of sessions that wait for each other.
-func circles(edges []Edge) (all [][]Edge) {
-	out := binding(edges)
-	for _, group := range groupsOf(out) {
-		if ring := ringIn(group, out); ring != nil {
+// findCircles finds one ring in each group of sessions that wait for each other.
+func findCircles(edges []Edge) (all [][]Edge) {
+	out := ringEdges(edges)
+	for _, group := range waitingGroups(out) {
+		if ring := shortestRing(group, out); ring != nil {
 			all = append(all, ring)
 		}
 	}
 	return all
 }
 
-// binding are the edges that may be in a ring, by the sessions that wait.
-func binding(edges []Edge) map[int64][]Edge {
+// ringEdges are the edges that may be in a ring, by the sessions that wait.
+func ringEdges(edges []Edge) map[int64][]Edge {
 	out := map[int64][]Edge{}
 	for _, e := range edges {
 		from, to := e.Waiter.Session, e.Ahead.Session
-		if from != 0 && to != 0 && from != to && e.binds() {
+		if from != 0 && to != 0 && from != to && e.mayFormRing() {
 			out[from] = append(out[from], e)
 		}
 	}
 	return out
 }
 
-// groupsOf finds the sessions that reach each other (the strongly connected components, after Tarjan),
+// waitingGroups finds the sessions that reach each other (the strongly connected components, after Tarjan),
 // without recursion: lines are long.
-func groupsOf(out map[int64][]Edge) (found []map[int64]bool) {
+func waitingGroups(out map[int64][]Edge) (found []map[int64]bool) {
 	type frame struct {
 		session int64
 		next    int // of its edges
@@ -275,8 +275,8 @@ func groupsOf(out map[int64][]Edge) (found []map[int64]bool) {
 	return found
 }
 
-// ringIn returns a shortest way from the group's smallest session back to it.
-func ringIn(group map[int64]bool, out map[int64][]Edge) []Edge {
+// shortestRing returns a shortest way from the group's smallest session back to it.
+func shortestRing(group map[int64]bool, out map[int64][]Edge) []Edge {
 	var start int64
 	for s := range group {
 		if start == 0 || s < start {

@@ -36,7 +36,7 @@ func TestEdges(t *testing.T) {
 		"a queue has no locks": {Line{Kind: Queue, Waiting: of(1, 2)}, ""},
 	} {
 		got := ""
-		for _, e := range c.line.edges() {
+		for _, e := range c.line.waitEdges() {
 			if got != "" {
 				got += " "
 			}
@@ -67,7 +67,7 @@ func TestCircles(t *testing.T) {
 			edges = append(edges, Edge{Waiter: of(e[0])[0], Ahead: of(e[1])[0]})
 		}
 		rings := [][]int64{}
-		for _, ring := range circles(edges) {
+		for _, ring := range findCircles(edges) {
 			var sessions []int64
 			for i, e := range ring {
 				sessions = append(sessions, e.Waiter.Session)
@@ -78,9 +78,9 @@ func TestCircles(t *testing.T) {
 		assert.Equal(t, c.want, fmt.Sprint(rings), name)
 	}
 	any := []Edge{{Waiter: of(1)[0], Ahead: of(2)[0], Any: true}, {Waiter: of(2)[0], Ahead: of(1)[0]}}
-	assert.Empty(t, circles(any), "another lease may become free")
+	assert.Empty(t, findCircles(any), "another lease may become free")
 	follows := []Edge{{Waiter: of(1)[0], Ahead: of(2)[0], Election: true}, {Waiter: of(2)[0], Ahead: of(1)[0]}}
-	assert.Empty(t, circles(follows), "a follower goes on with its work")
+	assert.Empty(t, findCircles(follows), "a follower goes on with its work")
 }
 
 // A group has a ring exactly if somebody reaches himself, whatever the graph.
@@ -118,7 +118,7 @@ func TestCirclesOfRandomGraphs(t *testing.T) {
 				groups[smallest] = true
 			}
 		}
-		rings := circles(edges)
+		rings := findCircles(edges)
 		require.Len(t, rings, len(groups), "seed %d: %v", seed, edges)
 		for _, ring := range rings {
 			require.True(t, groups[ring[0].Waiter.Session], "seed %d", seed)
@@ -136,7 +136,7 @@ func TestLastingBesidePassing(t *testing.T) {
 		e.Waiter.Token = czxid
 		return e
 	}
-	graph := func(edges ...Edge) Graph { return Graph{Edges: edges, Circles: circles(edges)} }
+	graph := func(edges ...Edge) Graph { return Graph{Edges: edges, Circles: findCircles(edges)} }
 	first := graph(edge(1, 2, 10), edge(2, 1, 11), edge(2, 3, 12), edge(3, 2, 13))
 	then := graph(edge(1, 2, 20), edge(2, 1, 11), edge(2, 3, 12), edge(3, 2, 13))
 	require.Equal(t, int64(1), then.Circles[0][0].Waiter.Session, "this one it names")
@@ -153,7 +153,7 @@ func TestLastingOfOneOfSeveral(t *testing.T) {
 	edge := func(waiter, ahead int64, any, election bool) Edge {
 		return Edge{Path: "/l", Waiter: of(waiter)[0], Ahead: of(ahead)[0], Any: any, Election: election}
 	}
-	graph := func(edges ...Edge) Graph { return Graph{Edges: edges, Circles: circles(edges)} }
+	graph := func(edges ...Edge) Graph { return Graph{Edges: edges, Circles: findCircles(edges)} }
 	back := edge(2, 1, false, false)
 	for name, c := range map[string]struct {
 		first, then   Edge
@@ -180,7 +180,7 @@ func TestLastingOfASemaphore(t *testing.T) {
 	line := func(holders ...Participant) Graph {
 		semaphore := Line{Path: "/s", Kind: Semaphore, Holders: holders, Waiting: []Participant{holder("w", 3)}}
 		mutex := Line{Path: "/m", Kind: Mutex, Holders: []Participant{holder("h", 3)}, Waiting: []Participant{holder("v", 1)}}
-		return graphOf(Found{Lines: []Line{semaphore, mutex}})
+		return buildGraph(Found{Lines: []Line{semaphore, mutex}})
 	}
 	before, now := line(holder("a", 1), holder("b", 2)), line(holder("a", 1), holder("c", 1))
 	require.Empty(t, before.Circles)
@@ -206,7 +206,7 @@ func TestRings(t *testing.T) {
 		n := 2 + random.IntN(6)
 		shared := waits(random, n)
 		graph := func(edges []Edge) Graph {
-			return Graph{Found: Found{Lines: make([]Line, 3)}, Edges: edges, Circles: circles(edges)}
+			return Graph{Found: Found{Lines: make([]Line, 3)}, Edges: edges, Circles: findCircles(edges)}
 		}
 		earlier := graph(append(waits(random, n), shared...))
 		now := graph(append(waits(random, n), shared...))
@@ -235,8 +235,8 @@ func TestALongChain(t *testing.T) {
 	for i := range int64(20_000) {
 		edges = append(edges, Edge{Waiter: of(i + 2)[0], Ahead: of(i + 1)[0]})
 	}
-	assert.Empty(t, circles(edges))
+	assert.Empty(t, findCircles(edges))
 	edges = append(edges, Edge{Waiter: of(1)[0], Ahead: of(20_001)[0]})
-	require.Len(t, circles(edges), 1)
-	assert.Len(t, circles(edges)[0], 20_001)
+	require.Len(t, findCircles(edges), 1)
+	assert.Len(t, findCircles(edges)[0], 20_001)
 }

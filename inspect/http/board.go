@@ -9,65 +9,65 @@ import (
 	"github.com/go-curator/curator/internal/flow"
 )
 
-// mostGone is the number of removed lines that are remembered, for viewers that still show them.
-const mostGone = 4096
+// mostRemoved is the number of removed lines that are remembered, for viewers that still show them.
+const mostRemoved = 4096
 
-// board holds the last screen for the viewers. Each change has a number. A viewer gives the number up to which it has
+// screenBoard holds the last screen for the viewers. Each change has a number. A viewer gives the number up to which it has
 // received all, and receives the changes since then: so a slow viewer delays no other, and nothing is queued for it.
-type board struct {
+type screenBoard struct {
 	mu      sync.Mutex
 	changed flow.Signal
 	number  int64 // of the last change
 	whole   int64 // a viewer that has received less gets everything
-	head    piece
-	client  piece
-	lines   map[int]piece
-	gone    []departure // in the order of their numbers
-	targets map[target]string
+	head    screenPart
+	client  screenPart
+	lines   map[int]screenPart
+	removed []removedLine // in the order of their numbers
+	targets map[shownNode]string
 }
 
-// piece is a part of the screen as JSON, and the number of its last change.
-type piece struct {
+// screenPart is a part of the screen as JSON, and the number of its last change.
+type screenPart struct {
 	json   json.RawMessage
 	number int64
 }
 
-type departure struct {
+type removedLine struct {
 	line   int
 	number int64
 }
 
-// news is a message to a viewer.
-type news struct {
+// viewerMessage is a message to a viewer.
+type viewerMessage struct {
 	Now    int64             `json:"now"`             // by this process's clock, in milliseconds since 1970
 	Whole  bool              `json:"whole,omitempty"` // replaces all earlier messages
-	Config *config           `json:"config,omitempty"`
+	Config *viewerConfig     `json:"config,omitempty"`
 	Head   json.RawMessage   `json:"head,omitempty"`
 	Client json.RawMessage   `json:"client,omitempty"`
 	Lines  []json.RawMessage `json:"lines,omitempty"`
 	Gone   []int             `json:"gone,omitempty"` // the ids of lines
 }
 
-// config is sent to a viewer once.
-type config struct {
+// viewerConfig is sent to a viewer once.
+type viewerConfig struct {
 	Root   string `json:"root"`
 	Delete bool   `json:"delete"`
 	Token  string `json:"token,omitempty"`
 }
 
-// reset removes all but the client's view.
-func (b *board) reset() {
+// clear removes all but the client's view.
+func (b *screenBoard) clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.number++
 	b.whole = b.number
-	b.head, b.lines, b.gone, b.targets = piece{}, map[int]piece{}, nil, nil
+	b.head, b.lines, b.removed, b.targets = screenPart{}, map[int]screenPart{}, nil, nil
 	b.client.number = b.number
 	b.changed.Fire()
 }
 
-// put hangs up a screen in place of the last one. Only one goroutine does that.
-func (b *board) put(s screen) {
+// putScreen hangs up a screen in place of the last one. Only one goroutine does that.
+func (b *screenBoard) putScreen(s pageScreen) {
 	// json.Marshal cannot fail here: there are no maps, floats or interfaces.
 	head, _ := json.Marshal(s.head)
 	lines := make(map[int]json.RawMessage, len(s.lines))
@@ -77,9 +77,9 @@ func (b *board) put(s screen) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	next, some := b.number+1, false
-	renew := func(p *piece, with json.RawMessage) {
+	renew := func(p *screenPart, with json.RawMessage) {
 		if !bytes.Equal(p.json, with) {
-			*p, some = piece{with, next}, true
+			*p, some = screenPart{with, next}, true
 		}
 	}
 	renew(&b.head, head)
@@ -91,12 +91,12 @@ func (b *board) put(s screen) {
 	for id := range b.lines {
 		if _, there := lines[id]; !there {
 			delete(b.lines, id)
-			b.gone, some = append(b.gone, departure{id, next}), true
+			b.removed, some = append(b.removed, removedLine{id, next}), true
 		}
 	}
-	if over := len(b.gone) - mostGone; over > 0 {
-		b.whole = b.gone[over-1].number
-		b.gone = append([]departure(nil), b.gone[over:]...)
+	if over := len(b.removed) - mostRemoved; over > 0 {
+		b.whole = b.removed[over-1].number
+		b.removed = append([]removedLine(nil), b.removed[over:]...)
 	}
 	if b.targets = s.targets; some {
 		b.number = next
@@ -105,23 +105,23 @@ func (b *board) put(s screen) {
 }
 
 // putClient replaces the client's view.
-func (b *board) putClient(v clientView) {
+func (b *screenBoard) putClient(v clientView) {
 	client, _ := json.Marshal(v)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !bytes.Equal(b.client.json, client) {
 		b.number++
-		b.client = piece{client, b.number}
+		b.client = screenPart{client, b.number}
 		b.changed.Fire()
 	}
 }
 
-// since returns the changes since a number, 0 for a viewer that has received nothing, and the number of the last
+// changesSince returns the changes since a number, 0 for a viewer that has received nothing, and the number of the last
 // change. The channel is closed at the next one.
-func (b *board) since(number int64) (n news, last int64, changed <-chan struct{}) {
+func (b *screenBoard) changesSince(number int64) (n viewerMessage, last int64, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n = news{Now: time.Now().UnixMilli(), Whole: number < b.whole}
+	n = viewerMessage{Now: time.Now().UnixMilli(), Whole: number < b.whole}
 	if n.Whole {
 		number = 0
 	}
@@ -137,7 +137,7 @@ func (b *board) since(number int64) (n news, last int64, changed <-chan struct{}
 		}
 	}
 	if !n.Whole {
-		for _, d := range b.gone {
+		for _, d := range b.removed {
 			if d.number > number {
 				n.Gone = append(n.Gone, d.line)
 			}
@@ -146,8 +146,8 @@ func (b *board) since(number int64) (n news, last int64, changed <-chan struct{}
 	return n, b.number, b.changed.C()
 }
 
-// path returns where a participant that is shown has its node.
-func (b *board) path(t target) (string, bool) {
+// nodePath returns where a participant that is shown has its node.
+func (b *screenBoard) nodePath(t shownNode) (string, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	path, ok := b.targets[t]

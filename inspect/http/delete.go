@@ -19,32 +19,32 @@ const deletionTime = 10 * time.Second
 // tokenHeader is the header of a POST for the page's token. A form of another site cannot set it.
 const tokenHeader = "X-Curator-Token"
 
-// deletion is a POST's body: a participant as viewers name it.
-type deletion struct {
+// deletionRequest is a POST's body: a participant as viewers name it.
+type deletionRequest struct {
 	Line int   `json:"line"`
 	Key  int64 `json:"key,string"`
 }
 
-// delete deletes the node of a participant that is shown.
-func (p *Page) delete(w http.ResponseWriter, r *http.Request) {
-	if status, err := p.mayAsk(r); err != nil {
+// serveDeletion deletes the node of a participant that is shown.
+func (p *Page) serveDeletion(w http.ResponseWriter, r *http.Request) {
+	if status, err := p.checkDeletion(r); err != nil {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	var d deletion
+	var d deletionRequest
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<10)).Decode(&d); err != nil {
 		http.Error(w, "The request names no participant.", http.StatusBadRequest)
 		return
 	}
-	path, shown := p.board.path(target{d.Line, d.Key})
+	path, shown := p.board.nodePath(shownNode{d.Line, d.Key})
 	if !shown {
 		http.Error(w, "This participant is not there any more.", http.StatusNotFound)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), deletionTime)
 	defer cancel()
-	if status, err := p.remove(ctx, path, d.Key); err != nil {
-		http.Error(w, text(err.Error(), 500), status)
+	if status, err := p.deleteNode(ctx, path, d.Key); err != nil {
+		http.Error(w, shownText(err.Error(), 500), status)
 		return
 	}
 	p.client.Logger().Warn("inspect/http: a participant's node was deleted by hand", "path", plain.Text(path),
@@ -52,8 +52,8 @@ func (p *Page) delete(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// mayAsk returns the reason if a request may not delete anything.
-func (p *Page) mayAsk(r *http.Request) (status int, err error) {
+// checkDeletion returns the reason if a request may not delete anything.
+func (p *Page) checkDeletion(r *http.Request) (status int, err error) {
 	switch {
 	case !p.mayDelete:
 		return http.StatusForbidden, errors.New("this page is read-only: its service has not allowed deleting")
@@ -67,8 +67,8 @@ func (p *Page) mayAsk(r *http.Request) (status int, err error) {
 	return 0, nil
 }
 
-// remove deletes a node if its czxid is still the one that was shown.
-func (p *Page) remove(ctx context.Context, path string, czxid int64) (status int, err error) {
+// deleteNode deletes a node if its czxid is still the one that was shown.
+func (p *Page) deleteNode(ctx context.Context, path string, czxid int64) (status int, err error) {
 	stat, err := p.client.CheckExists().ForPath(ctx, path)
 	if err == nil && (stat == nil || stat.Czxid != czxid) {
 		err = framework.ErrNoNode

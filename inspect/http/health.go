@@ -13,8 +13,8 @@ const (
 	mostChanges, mostMargins = 30, 120
 )
 
-// health is the client's history.
-type health struct {
+// clientHistory is the client's history.
+type clientHistory struct {
 	mu      sync.Mutex // guards all; taken before the board's
 	session int64
 	changes []changeView // the last one last
@@ -58,29 +58,31 @@ type changeView struct {
 	Why   string `json:"why,omitempty"`
 }
 
-// listen records the client's state changes until the page is closed.
-func (p *Page) listen() {
+// recordStates records the client's state changes until the page is closed.
+func (p *Page) recordStates() {
 	for change := range p.client.StateChanges(p.ctx) {
 		v := changeView{State: change.State.String(), Epoch: change.Epoch, At: time.Now().UnixMilli()}
-		if trouble := p.client.Health().Trouble; trouble != nil && !good(change.State) {
-			v.Why = text(trouble.Error(), 300)
+		if trouble := p.client.Health().Trouble; trouble != nil && !isConnected(change.State) {
+			v.Why = shownText(trouble.Error(), 300)
 		}
 		p.health.mu.Lock()
 		p.health.changes = append(p.health.changes, v)
 		p.health.changes = p.health.changes[max(0, len(p.health.changes)-mostChanges):]
 		p.health.mu.Unlock()
-		if good(change.State) {
-			p.meet()
+		if isConnected(change.State) {
+			p.recordSession()
 		}
-		p.show(false)
+		p.showClient(false)
 	}
-	p.show(false) // the client may be closed
+	p.showClient(false) // the client may be closed
 }
 
-func good(s framework.State) bool { return s == framework.Connected || s == framework.Reconnected }
+func isConnected(s framework.State) bool {
+	return s == framework.Connected || s == framework.Reconnected
+}
 
-// meet asks for the client's session, which there is, as a rule.
-func (p *Page) meet() {
+// recordSession asks for the client's session, which there is, as a rule.
+func (p *Page) recordSession() {
 	ctx, cancel := context.WithTimeout(p.ctx, time.Second)
 	defer cancel()
 	if s, err := p.client.Session(ctx); err == nil {
@@ -90,15 +92,15 @@ func (p *Page) meet() {
 	}
 }
 
-// feel takes the client's pulse, once a second.
-func (p *Page) feel(ctx context.Context) {
+// recordMargin takes the client's pulse, once a second.
+func (p *Page) recordMargin(ctx context.Context) {
 	if ctx.Err() == nil {
-		p.show(true)
+		p.showClient(true)
 	}
 }
 
-// show puts on the board how the client is doing, and adds to its margins if a second has passed.
-func (p *Page) show(second bool) {
+// showClient puts on the board how the client is doing, and adds to its margins if a second has passed.
+func (p *Page) showClient(second bool) {
 	p.health.mu.Lock()
 	defer p.health.mu.Unlock()
 	h := p.client.Health()
@@ -112,7 +114,7 @@ func (p *Page) show(second bool) {
 		p.health.margins = p.health.margins[max(0, len(p.health.margins)-mostMargins):]
 	}
 	v := clientView{
-		State: h.State.String(), Fine: h.Err() == nil, Epoch: h.Epoch, Server: text(h.Server, 200),
+		State: h.State.String(), Fine: h.Err() == nil, Epoch: h.Epoch, Server: shownText(h.Server, 200),
 		Session: sessionText(p.health.session), Changes: p.health.changes,
 		Rule: s.Rule.String(), Standalone: s.Standalone, Timeout: s.SessionTimeout.Milliseconds(),
 		Bound: s.Bound.Milliseconds(), Margin: s.Margin.Milliseconds(), Heartbeat: s.Heartbeat.Milliseconds(),
@@ -129,10 +131,10 @@ func (p *Page) show(second bool) {
 		v.Away = h.Away.UnixMilli()
 	}
 	if h.Trouble != nil {
-		v.Trouble = text(h.Trouble.Error(), 300)
+		v.Trouble = shownText(h.Trouble.Error(), 300)
 	}
 	if s.Refused != nil {
-		v.Refused = text(s.Refused.Error(), 300)
+		v.Refused = shownText(s.Refused.Error(), 300)
 	}
 	p.board.putClient(v)
 }

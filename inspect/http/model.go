@@ -22,43 +22,45 @@ const (
 	mostNotes, mostForeign = 10, 5
 )
 
-// model converts the graph of one moment into a screen, and keeps the history. It has no side effects: it reads no
+// screenModel converts the graph of one moment into a screen, and keeps the history. It has no side effects: it reads no
 // clock and sends nothing.
-type model struct {
+type screenModel struct {
 	began  time.Time
 	loaded bool
 	last   int // the last id that was given to a line
-	lines  map[string]*remembered
-	rings  rings
+	lines  map[string]*lineHistory
+	rings  ringWatcher
 }
 
-// remembered is the history of a line.
-type remembered struct {
-	id      int
-	kind    inspect.Kind
-	holders map[holding]int // the number of each current holder's grant, counted from the line's first
-	count   int             // of all grants
-	grants  []grantView     // the last ones
-	free    time.Time       // since when it has no participants; zero while it has some
+// lineHistory is the history of a line.
+type lineHistory struct {
+	id        int
+	kind      inspect.Kind
+	holders   map[holdIdentity]int // the number of each current holder's grant, counted from the line's first
+	count     int                  // of all grants
+	grants    []grantView          // the last ones
+	idleSince time.Time            // since when it has no participants; zero while it has some
 }
 
-// holding is a hold: the node's name and the transaction that made it.
-type holding struct {
+// holdIdentity is a hold: the node's name and the transaction that made it.
+type holdIdentity struct {
 	name  string
 	czxid int64
 }
 
-func newModel(now time.Time) *model { return &model{began: now, lines: map[string]*remembered{}} }
-
-// screen is the page's content at one moment.
-type screen struct {
-	head    headView
-	lines   []lineView
-	targets map[target]string // the paths of the nodes that may be deleted
+func newScreenModel(now time.Time) *screenModel {
+	return &screenModel{began: now, lines: map[string]*lineHistory{}}
 }
 
-// target is a participant as viewers name it: the line's id, and the node's czxid.
-type target struct {
+// pageScreen is the page's content at one moment.
+type pageScreen struct {
+	head    headView
+	lines   []lineView
+	targets map[shownNode]string // the paths of the nodes that may be deleted
+}
+
+// shownNode is a participant as viewers name it: the line's id, and the node's czxid.
+type shownNode struct {
 	line  int
 	czxid int64
 }
@@ -89,19 +91,19 @@ type circleView struct {
 }
 
 type edgeView struct {
-	Line   int      `json:"line,omitempty"`
-	Path   string   `json:"path"`
-	Waiter partView `json:"waiter"`
-	Ahead  partView `json:"ahead"`
+	Line   int             `json:"line,omitempty"`
+	Path   string          `json:"path"`
+	Waiter participantView `json:"waiter"`
+	Ahead  participantView `json:"ahead"`
 }
 
 // lineView is a line.
 type lineView struct {
-	ID      int          `json:"id"`
-	Path    string       `json:"path"`
-	Kind    inspect.Kind `json:"kind"`
-	Holders []partView   `json:"holders,omitempty"`
-	Waiting []partView   `json:"waiting,omitempty"`
+	ID      int               `json:"id"`
+	Path    string            `json:"path"`
+	Kind    inspect.Kind      `json:"kind"`
+	Holders []participantView `json:"holders,omitempty"`
+	Waiting []participantView `json:"waiting,omitempty"`
 	// Held and Waits count all, also the participants that are not in Holders and Waiting.
 	Held    int         `json:"held"`
 	Waits   int         `json:"waits"`
@@ -113,8 +115,8 @@ type lineView struct {
 	Free    int64       `json:"free,omitempty"`   // since when it has no participants
 }
 
-// partView is a participant.
-type partView struct {
+// participantView is a participant.
+type participantView struct {
 	Key     int64           `json:"key,string"` // the node's czxid, 0 if unknown
 	Name    string          `json:"name"`
 	Session string          `json:"session,omitempty"`
@@ -132,15 +134,15 @@ type partView struct {
 // grantView is a hold: Seen is the time when it was seen first, and Ended when it no longer existed; 0 if it still
 // does. Before is set if it existed when the page began to watch.
 type grantView struct {
-	Who    partView `json:"who"`
-	Seen   int64    `json:"seen"`
-	Before bool     `json:"before,omitempty"`
-	Ended  int64    `json:"ended,omitempty"`
+	Who    participantView `json:"who"`
+	Seen   int64           `json:"seen"`
+	Before bool            `json:"before,omitempty"`
+	Ended  int64           `json:"ended,omitempty"`
 }
 
-// failed returns the screen for an error.
-func (m *model) failed(err error, p cache.Progress) screen {
-	m.rings = rings{} // whatever was seen, it is not known whether it stays
+// errorScreen returns the screen for an error.
+func (m *screenModel) errorScreen(err error, p cache.Progress) pageScreen {
+	m.rings = ringWatcher{} // whatever was seen, it is not known whether it stays
 	head := headView{Since: m.began.UnixMilli()}
 	switch m.loaded = m.loaded || p.Synced; {
 	case errors.Is(err, framework.ErrNoNode) && !m.loaded:
@@ -151,25 +153,25 @@ func (m *model) failed(err error, p cache.Progress) screen {
 		head.Problem = "This client has no permission to read this node. " +
 			"Give its credentials to the client, or choose another root."
 	default:
-		head.Problem = text(err.Error(), 500)
+		head.Problem = shownText(err.Error(), 500)
 	}
-	return screen{head: head}
+	return pageScreen{head: head}
 }
 
-// update returns the screen for a graph. New holds are grants; the holds of the first complete graph began at some
+// nextScreen returns the screen for a graph. New holds are grants; the holds of the first complete graph began at some
 // earlier time.
-func (m *model) update(g inspect.Graph, p cache.Progress, t told, now time.Time) screen {
+func (m *screenModel) nextScreen(g inspect.Graph, p cache.Progress, t reportedSessions, now time.Time) pageScreen {
 	first := !m.loaded
 	m.loaded = m.loaded || p.Synced
-	s := screen{targets: map[target]string{}}
-	s.head = headView{Since: m.began.UnixMilli(), Lines: len(g.Lines), Stopped: text(g.Stopped, 500),
+	s := pageScreen{targets: map[shownNode]string{}}
+	s.head = headView{Since: m.began.UnixMilli(), Lines: len(g.Lines), Stopped: shownText(g.Stopped, 500),
 		UnreadableCount: g.UnreadableCount,
-		Untold:          text(t.Missing, 300)}
+		Untold:          shownText(t.Missing, 300)}
 	if !m.loaded {
 		s.head.Loading = p.Known + 1
 	}
 	for _, path := range g.Unreadable {
-		s.head.Unreadable = append(s.head.Unreadable, text(path, 300))
+		s.head.Unreadable = append(s.head.Unreadable, shownText(path, 300))
 	}
 	for _, l := range g.Lines {
 		if len(l.Holders) > 0 {
@@ -191,25 +193,25 @@ func (m *model) update(g inspect.Graph, p cache.Progress, t told, now time.Time)
 		r := m.lines[l.Path]
 		if r == nil {
 			m.last++
-			r = &remembered{id: m.last, holders: map[holding]int{}}
+			r = &lineHistory{id: m.last, holders: map[holdIdentity]int{}}
 			m.lines[l.Path] = r
 		}
-		r.kind, r.free = l.Kind, time.Time{}
-		r.note(l, first, now)
-		v := m.view(l, r, t, shown)
+		r.kind, r.idleSince = l.Kind, time.Time{}
+		r.recordHolders(l, first, now)
+		v := m.viewLine(l, r, t, shown)
 		for _, part := range slices.Concat(l.Holders[:len(v.Holders)], l.Waiting[:len(v.Waiting)]) {
 			if part.Token != 0 {
-				s.targets[target{r.id, part.Token}] = part.Path
+				s.targets[shownNode{r.id, part.Token}] = part.Path
 			}
 		}
 		s.lines = append(s.lines, v)
 	}
-	s.lines = append(s.lines, m.free(there, now)...)
-	circles := m.rings.lasting(g, now)
+	s.lines = append(s.lines, m.viewFreeLines(there, now)...)
+	circles := m.rings.lastingCircles(g, now)
 	for _, circle := range circles[:min(len(circles), mostCircles)] {
 		c := circleView{More: max(0, len(circle)-mostRing)}
 		for _, e := range circle[:min(len(circle), mostRing)] {
-			edge := edgeView{Path: text(e.Path, 300), Waiter: part(e.Waiter), Ahead: part(e.Ahead)}
+			edge := edgeView{Path: shownText(e.Path, 300), Waiter: viewParticipant(e.Waiter), Ahead: viewParticipant(e.Ahead)}
 			if r := m.lines[e.Path]; r != nil {
 				edge.Line = r.id
 			}
@@ -220,30 +222,30 @@ func (m *model) update(g inspect.Graph, p cache.Progress, t told, now time.Time)
 	return s
 }
 
-// view is a line with its participants, as many as may be shown.
-func (m *model) view(l inspect.Line, r *remembered, t told, shown int) lineView {
-	v := lineView{ID: r.id, Path: text(l.Path, 300), Kind: l.Kind, Held: len(l.Holders),
+// viewLine is a line with its participants, as many as may be shown.
+func (m *screenModel) viewLine(l inspect.Line, r *lineHistory, t reportedSessions, shown int) lineView {
+	v := lineView{ID: r.id, Path: shownText(l.Path, 300), Kind: l.Kind, Held: len(l.Holders),
 		Waits: len(l.Waiting) + l.More, Max: l.Max, Foreign: l.ForeignCount, Grants: slices.Clone(r.grants)}
 	for _, p := range l.Holders[:min(len(l.Holders), shown)] {
-		v.Holders = append(v.Holders, t.part(p))
+		v.Holders = append(v.Holders, t.viewWithSession(p))
 	}
 	for _, p := range l.Waiting[:min(len(l.Waiting), shown)] {
-		v.Waiting = append(v.Waiting, t.part(p))
+		v.Waiting = append(v.Waiting, t.viewWithSession(p))
 	}
 	for _, name := range l.Foreign[:min(len(l.Foreign), mostForeign)] {
-		v.Names = append(v.Names, text(name, 200))
+		v.Names = append(v.Names, shownText(name, 200))
 	}
 	for _, note := range l.Notes[:min(len(l.Notes), mostNotes)] {
-		v.Notes = append(v.Notes, text(note, 400))
+		v.Notes = append(v.Notes, shownText(note, 400))
 	}
 	return v
 }
 
-// free remembers the lines that have no participants any more, and returns the last of them.
-func (m *model) free(there map[string]bool, now time.Time) (views []lineView) {
+// viewFreeLines remembers the lines that have no participants any more, and returns the last of them.
+func (m *screenModel) viewFreeLines(there map[string]bool, now time.Time) (views []lineView) {
 	type gone struct {
 		path string
-		*remembered
+		*lineHistory
 	}
 	var all []gone
 	for path, r := range m.lines {
@@ -254,48 +256,48 @@ func (m *model) free(there map[string]bool, now time.Time) (views []lineView) {
 			delete(m.lines, path) // no viewer is shown it
 			continue
 		}
-		if r.free.IsZero() {
-			r.free = now
-			r.note(inspect.Line{Kind: r.kind}, false, now)
+		if r.idleSince.IsZero() {
+			r.idleSince = now
+			r.recordHolders(inspect.Line{Kind: r.kind}, false, now)
 		}
 		all = append(all, gone{path, r})
 	}
 	slices.SortFunc(all, func(a, b gone) int {
-		if c := b.free.Compare(a.free); c != 0 {
+		if c := b.idleSince.Compare(a.idleSince); c != 0 {
 			return c
 		}
 		return b.id - a.id
 	})
 	for i, r := range all {
-		if i >= mostFree || !isLock(r.kind) {
+		if i >= mostFree || !recordsGrants(r.kind) {
 			delete(m.lines, r.path)
 			continue
 		}
-		views = append(views, lineView{ID: r.id, Path: text(r.path, 300), Kind: r.kind,
-			Grants: slices.Clone(r.grants), Free: r.free.UnixMilli()})
+		views = append(views, lineView{ID: r.id, Path: shownText(r.path, 300), Kind: r.kind,
+			Grants: slices.Clone(r.grants), Free: r.idleSince.UnixMilli()})
 	}
 	return views
 }
 
-// isLock reports whether a hold of a line of this kind is a grant.
-func isLock(k inspect.Kind) bool {
+// recordsGrants reports whether a hold of a line of this kind is a grant.
+func recordsGrants(k inspect.Kind) bool {
 	return slices.Contains([]inspect.Kind{inspect.Mutex, inspect.ReadWriteLock, inspect.Latch, inspect.Semaphore}, k)
 }
 
-// note records the new holders, and the ends of earlier holds.
-func (r *remembered) note(l inspect.Line, before bool, now time.Time) {
-	if !isLock(l.Kind) {
+// recordHolders records the new holders, and the ends of earlier holds.
+func (r *lineHistory) recordHolders(l inspect.Line, before bool, now time.Time) {
+	if !recordsGrants(l.Kind) {
 		return
 	}
-	holds := map[holding]bool{}
+	holds := map[holdIdentity]bool{}
 	for _, p := range l.Holders {
-		h := holding{p.Name, p.Token}
+		h := holdIdentity{p.Name, p.Token}
 		if holds[h] = true; r.holders[h] > 0 {
 			continue
 		}
 		r.count++
 		r.holders[h] = r.count
-		r.grants = append(r.grants, grantView{Who: part(p), Seen: now.UnixMilli(), Before: before})
+		r.grants = append(r.grants, grantView{Who: viewParticipant(p), Seen: now.UnixMilli(), Before: before})
 	}
 	if over := len(r.grants) - mostGrants; over > 0 {
 		r.grants = slices.Clone(r.grants[over:])

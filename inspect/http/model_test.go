@@ -40,26 +40,26 @@ func locked(path string, holders ...int) inspect.Line {
 }
 
 func TestGrants(t *testing.T) {
-	m := newModel(start)
-	s := m.update(graph(locked("/l", 1)), cache.Progress{Known: 7}, told{}, at(1))
+	m := newScreenModel(start)
+	s := m.nextScreen(graph(locked("/l", 1)), cache.Progress{Known: 7}, reportedSessions{}, at(1))
 	assert.Equal(t, 8, s.head.Loading)
-	s = m.update(graph(locked("/l", 1)), synced, told{}, at(2))
+	s = m.nextScreen(graph(locked("/l", 1)), synced, reportedSessions{}, at(2))
 	assert.Zero(t, s.head.Loading)
-	assert.Equal(t, []grantView{{Who: part(someone(1)), Seen: at(1).UnixMilli(), Before: true}}, s.lines[0].Grants)
+	assert.Equal(t, []grantView{{Who: viewParticipant(someone(1)), Seen: at(1).UnixMilli(), Before: true}}, s.lines[0].Grants)
 
-	s = m.update(graph(locked("/l", 2)), synced, told{}, at(3))
+	s = m.nextScreen(graph(locked("/l", 2)), synced, reportedSessions{}, at(3))
 	assert.Equal(t, at(3).UnixMilli(), s.lines[0].Grants[0].Ended)
-	assert.Equal(t, grantView{Who: part(someone(2)), Seen: at(3).UnixMilli()}, s.lines[0].Grants[1])
+	assert.Equal(t, grantView{Who: viewParticipant(someone(2)), Seen: at(3).UnixMilli()}, s.lines[0].Grants[1])
 
-	s = m.update(graph(), synced, told{}, at(4))
+	s = m.nextScreen(graph(), synced, reportedSessions{}, at(4))
 	assert.Equal(t, at(4).UnixMilli(), s.lines[0].Free)
 	assert.Equal(t, at(4).UnixMilli(), s.lines[0].Grants[1].Ended)
 	assert.Empty(t, s.targets)
 
-	s = m.update(graph(locked("/l", 3)), synced, told{}, at(5))
+	s = m.nextScreen(graph(locked("/l", 3)), synced, reportedSessions{}, at(5))
 	assert.Zero(t, s.lines[0].Free)
 	assert.Len(t, s.lines[0].Grants, 3)
-	assert.Equal(t, "/l/p3", s.targets[target{s.lines[0].ID, 3}])
+	assert.Equal(t, "/l/p3", s.targets[shownNode{s.lines[0].ID, 3}])
 }
 
 // deadlock is two sessions that each hold what the other one waits for, beside many lines.
@@ -82,50 +82,50 @@ func deadlock() inspect.Graph {
 
 // A second look counts only if it is known to be one: the same tree looked at twice is one look.
 func TestASecondLook(t *testing.T) {
-	m := newModel(start)
-	assert.Empty(t, m.update(deadlock(), synced, told{}, at(1)).head.Circles)
-	assert.False(t, m.rings.due(at(5)))
-	assert.True(t, m.rings.due(at(6)))
-	assert.Empty(t, m.update(deadlock(), synced, told{}, at(60)).head.Circles, "nobody has asked since")
-	m.rings.confirm(at(5))
-	assert.Empty(t, m.update(deadlock(), synced, told{}, at(61)).head.Circles, "too early")
-	m.rings.confirm(at(62))
-	assert.Len(t, m.update(deadlock(), synced, told{}, at(63)).head.Circles, 1)
-	assert.False(t, m.rings.due(at(64)), "this was the first look of the next five seconds")
-	assert.Len(t, m.update(deadlock(), synced, told{}, at(90)).head.Circles, 1)
-	assert.Empty(t, m.update(graph(), synced, told{}, at(91)).head.Circles)
-	assert.Equal(t, rings{}, m.rings)
-	m.update(deadlock(), synced, told{}, at(92))
-	m.failed(framework.ErrNoAuth, synced)
-	assert.Equal(t, rings{}, m.rings, "nothing is seen")
-	m.update(deadlock(), synced, told{}, at(100))
-	m.rings.confirm(at(62))
-	assert.Empty(t, m.update(deadlock(), synced, told{}, at(110)).head.Circles, "what was there before was another ring")
+	m := newScreenModel(start)
+	assert.Empty(t, m.nextScreen(deadlock(), synced, reportedSessions{}, at(1)).head.Circles)
+	assert.False(t, m.rings.needsProof(at(5)))
+	assert.True(t, m.rings.needsProof(at(6)))
+	assert.Empty(t, m.nextScreen(deadlock(), synced, reportedSessions{}, at(60)).head.Circles, "nobody has asked since")
+	m.rings.setKnown(at(5))
+	assert.Empty(t, m.nextScreen(deadlock(), synced, reportedSessions{}, at(61)).head.Circles, "too early")
+	m.rings.setKnown(at(62))
+	assert.Len(t, m.nextScreen(deadlock(), synced, reportedSessions{}, at(63)).head.Circles, 1)
+	assert.False(t, m.rings.needsProof(at(64)), "this was the first look of the next five seconds")
+	assert.Len(t, m.nextScreen(deadlock(), synced, reportedSessions{}, at(90)).head.Circles, 1)
+	assert.Empty(t, m.nextScreen(graph(), synced, reportedSessions{}, at(91)).head.Circles)
+	assert.Equal(t, ringWatcher{}, m.rings)
+	m.nextScreen(deadlock(), synced, reportedSessions{}, at(92))
+	m.errorScreen(framework.ErrNoAuth, synced)
+	assert.Equal(t, ringWatcher{}, m.rings, "nothing is seen")
+	m.nextScreen(deadlock(), synced, reportedSessions{}, at(100))
+	m.rings.setKnown(at(62))
+	assert.Empty(t, m.nextScreen(deadlock(), synced, reportedSessions{}, at(110)).head.Circles, "what was there before was another ring")
 }
 
 // Of what was seen before only the rings are kept, not the lines.
 func TestWhatIsKeptOfALook(t *testing.T) {
-	m := newModel(start)
-	m.update(deadlock(), synced, told{}, at(1))
-	m.rings.confirm(at(10))
-	m.update(deadlock(), synced, told{}, at(10))
-	for _, kept := range []inspect.Graph{m.rings.seen, m.rings.shown} {
+	m := newScreenModel(start)
+	m.nextScreen(deadlock(), synced, reportedSessions{}, at(1))
+	m.rings.setKnown(at(10))
+	m.nextScreen(deadlock(), synced, reportedSessions{}, at(10))
+	for _, kept := range []inspect.Graph{m.rings.earlier, m.rings.shown} {
 		assert.Empty(t, kept.Lines)
 		assert.Len(t, kept.Edges, 2)
 	}
 }
 
 func TestMembersAndItemsAreNoGrants(t *testing.T) {
-	m := newModel(start)
+	m := newScreenModel(start)
 	members := locked("/m", 1, 2)
 	members.Kind = inspect.Members
-	assert.Empty(t, m.update(graph(members), synced, told{}, at(1)).lines[0].Grants)
-	assert.Empty(t, m.update(graph(), synced, told{}, at(2)).lines, "and are forgotten")
+	assert.Empty(t, m.nextScreen(graph(members), synced, reportedSessions{}, at(1)).lines[0].Grants)
+	assert.Empty(t, m.nextScreen(graph(), synced, reportedSessions{}, at(2)).lines, "and are forgotten")
 	assert.Empty(t, m.lines)
 }
 
 func TestManyLines(t *testing.T) {
-	m := newModel(start)
+	m := newScreenModel(start)
 	var lines []inspect.Line
 	for i := range 3000 {
 		l := locked(fmt.Sprintf("/l%04d", i), 1)
@@ -134,7 +134,7 @@ func TestManyLines(t *testing.T) {
 		}
 		lines = append(lines, l)
 	}
-	s := m.update(graph(lines...), synced, told{}, at(1))
+	s := m.nextScreen(graph(lines...), synced, reportedSessions{}, at(1))
 	assert.Len(t, s.lines, mostLines)
 	assert.Equal(t, 2000, s.head.Unsent)
 	assert.Equal(t, 3000, s.head.Lines)
@@ -142,10 +142,10 @@ func TestManyLines(t *testing.T) {
 	assert.Len(t, s.lines[0].Waiting, leastShown)
 	assert.Equal(t, 50, s.lines[0].Waits)
 	assert.Len(t, m.lines, mostLines)
-	s = m.update(graph(lines[2000:]...), synced, told{}, at(2))
+	s = m.nextScreen(graph(lines[2000:]...), synced, reportedSessions{}, at(2))
 	assert.Len(t, m.lines, mostLines+mostFree)
 	assert.Len(t, s.lines, mostLines+mostFree)
-	m.update(graph(), synced, told{}, at(3))
+	m.nextScreen(graph(), synced, reportedSessions{}, at(3))
 	assert.Len(t, m.lines, mostFree)
 }
 
@@ -157,9 +157,9 @@ func FuzzModel(f *testing.F) {
 	kinds := []inspect.Kind{inspect.Mutex, inspect.Semaphore, inspect.Members, inspect.Queue, inspect.ReadWriteLock}
 	f.Fuzz(func(t *testing.T, seed uint64, steps uint8) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		m := newModel(start)
-		var b board
-		b.reset()
+		m := newScreenModel(start)
+		var b screenBoard
+		b.clear()
 		shown, seen := map[int]json.RawMessage{}, int64(0)
 		for step := range int(steps % 50) {
 			var lines []inspect.Line
@@ -176,7 +176,7 @@ func FuzzModel(f *testing.F) {
 				}
 				lines = append(lines, l)
 			}
-			s := m.update(graph(lines...), synced, told{}, at(step))
+			s := m.nextScreen(graph(lines...), synced, reportedSessions{}, at(step))
 			ids := map[int]bool{}
 			for _, l := range s.lines {
 				require.False(t, ids[l.ID], "one line for an id")
@@ -193,14 +193,14 @@ func FuzzModel(f *testing.F) {
 				for _, p := range l.Holders {
 					distinct[p.Key] = true
 				}
-				if isLock(l.Kind) {
+				if recordsGrants(l.Kind) {
 					require.LessOrEqual(t, running, len(distinct), "who does not hold has no grant that runs")
 				}
 			}
-			if b.put(s); random.IntN(3) > 0 {
+			if b.putScreen(s); random.IntN(3) > 0 {
 				continue // a slow viewer
 			}
-			n, last, _ := b.since(seen)
+			n, last, _ := b.changesSince(seen)
 			seen = last
 			if n.Whole {
 				clear(shown)
@@ -232,24 +232,24 @@ func TestWhatServersDoNotTell(t *testing.T) {
 	}
 	none, some := map[int64]inspect.Connection{}, map[int64]bool{1: true}
 	for name, c := range map[string]struct {
-		t     told
+		t     reportedSessions
 		after time.Duration
 		since time.Time
 		away  bool
 	}{
-		"nobody was asked":          {told{}, 0, time.Time{}, false},
-		"alive":                     {told{inspect.Connected{By: by(15 * time.Second)}, asked, some}, 0, time.Time{}, false},
-		"silent":                    {told{inspect.Connected{By: by(16 * time.Second)}, asked, some}, 20 * time.Second, at(84), false},
-		"silent, an old answer":     {told{inspect.Connected{By: by(16 * time.Second)}, asked, some}, 21 * time.Second, time.Time{}, false},
-		"silent, others unknown":    {told{inspect.Connected{By: by(16 * time.Second), Missing: "?"}, asked, some}, 0, at(84), false},
-		"not connected":             {told{inspect.Connected{By: none}, asked, some}, 0, time.Time{}, true},
-		"not connected, or unknown": {told{inspect.Connected{By: none, Missing: "?"}, asked, some}, 0, time.Time{}, false},
-		"came after the question":   {told{inspect.Connected{By: none}, asked, nil}, 0, time.Time{}, false},
+		"nobody was asked":          {reportedSessions{}, 0, time.Time{}, false},
+		"alive":                     {reportedSessions{inspect.Connected{By: by(15 * time.Second)}, asked, some}, 0, time.Time{}, false},
+		"silent":                    {reportedSessions{inspect.Connected{By: by(16 * time.Second)}, asked, some}, 20 * time.Second, at(84), false},
+		"silent, an old answer":     {reportedSessions{inspect.Connected{By: by(16 * time.Second)}, asked, some}, 21 * time.Second, time.Time{}, false},
+		"silent, others unknown":    {reportedSessions{inspect.Connected{By: by(16 * time.Second), Missing: "?"}, asked, some}, 0, at(84), false},
+		"not connected":             {reportedSessions{inspect.Connected{By: none}, asked, some}, 0, time.Time{}, true},
+		"not connected, or unknown": {reportedSessions{inspect.Connected{By: none, Missing: "?"}, asked, some}, 0, time.Time{}, false},
+		"came after the question":   {reportedSessions{inspect.Connected{By: none}, asked, nil}, 0, time.Time{}, false},
 	} {
-		since, away := c.t.current(asked.Add(c.after)).quiet(p)
+		since, away := c.t.dropOutdated(asked.Add(c.after)).silentSince(p)
 		assert.Equal(t, c.since, since, name)
 		assert.Equal(t, c.away, away, name)
 	}
-	assert.Equal(t, at(105), told{at: asked}.next())
-	assert.Equal(t, at(160), told{inspect.Connected{By: none, Missing: "?"}, asked, nil}.next())
+	assert.Equal(t, at(105), reportedSessions{repliedAt: asked}.nextRequest())
+	assert.Equal(t, at(160), reportedSessions{inspect.Connected{By: none, Missing: "?"}, asked, nil}.nextRequest())
 }

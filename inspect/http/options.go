@@ -33,14 +33,14 @@ func WithHosts(names ...string) Option {
 				return fmt.Errorf("%w WithHosts: %q is no host name or address without a port",
 					framework.ErrInvalidOption, name)
 			}
-			p.hosts = append(p.hosts, usual(name))
+			p.hosts = append(p.hosts, canonicalHost(name))
 		}
 		return nil
 	}
 }
 
-// usual returns a host in canonical form for comparisons: an IP address in its usual form, a name in lower case.
-func usual(host string) string {
+// canonicalHost returns a host in canonical form for comparisons: an IP address in its usual form, a name in lower case.
+func canonicalHost(host string) string {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr.Unmap().String()
 	}

@@ -15,8 +15,8 @@ import (
 const (
 	// mostViewers is the number of viewers that may be served at the same time.
 	mostViewers = 64
-	// linger is the time from the last viewer's end to the cache's.
-	linger = 10 * time.Minute
+	// idleTime is the time from the last viewer's end to the cache's.
+	idleTime = 10 * time.Minute
 )
 
 // Page is the page, an http.Handler. It answers below whatever path it is mounted at, which must end with a
@@ -28,18 +28,18 @@ type Page struct {
 	hosts     []string
 	token     string // which a POST must have
 
-	board  board
-	health health
+	board  screenBoard
+	health clientHistory
 
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
-	all    sync.WaitGroup // the goroutines
+	ctx        context.Context // ends with Close
+	cancel     context.CancelFunc
+	goroutines sync.WaitGroup // the goroutines
 
-	mu      sync.Mutex // guards the rest
-	closed  bool
-	viewers int
-	rest    *time.Timer        // runs out when the last viewer has been gone for long
-	unwatch context.CancelFunc // nil while nothing is watched
+	mu           sync.Mutex // guards the rest
+	closed       bool
+	viewers      int
+	idleTimer    *time.Timer        // runs out when the last viewer has been gone for long
+	stopWatching context.CancelFunc // nil while nothing is watched
 }
 
 // New makes a page of the lines at root and below it. It sends nothing before the first viewer comes, and then uses
@@ -67,8 +67,8 @@ func New(client *framework.Client, root string, opts ...Option) (*Page, error) {
 		}
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.board.reset()
-	p.all.Go(p.listen)
+	p.board.clear()
+	p.goroutines.Go(p.recordStates)
 	return p, nil
 }
 
@@ -78,62 +78,62 @@ func New(client *framework.Client, root string, opts ...Option) (*Page, error) {
 func (p *Page) Close() {
 	p.mu.Lock()
 	p.closed = true
-	if p.rest != nil {
-		p.rest.Stop()
+	if p.idleTimer != nil {
+		p.idleTimer.Stop()
 	}
 	p.mu.Unlock()
 	p.cancel()
-	p.all.Wait()
+	p.goroutines.Wait()
 }
 
 var (
-	errClosed = errors.New("the page is closed: its service is shutting down")
-	errFull   = fmt.Errorf("%d viewers are served already: close a tab, or come back later", mostViewers)
+	errClosed         = errors.New("the page is closed: its service is shutting down")
+	errTooManyViewers = fmt.Errorf("%d viewers are served already: close a tab, or come back later", mostViewers)
 )
 
-// enter counts a viewer, and begins to watch for the first one.
-func (p *Page) enter() error {
+// addViewer counts a viewer, and begins to watch for the first one.
+func (p *Page) addViewer() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.closed:
 		return errClosed
 	case p.viewers == mostViewers:
-		return errFull
+		return errTooManyViewers
 	}
 	p.viewers++
-	if p.rest != nil {
-		p.rest.Stop()
+	if p.idleTimer != nil {
+		p.idleTimer.Stop()
 	}
-	if p.unwatch == nil {
+	if p.stopWatching == nil {
 		ctx, cancel := context.WithCancel(p.ctx)
-		p.unwatch = cancel
-		p.all.Go(func() { p.watch(ctx) })
+		p.stopWatching = cancel
+		p.goroutines.Go(func() { p.watchTree(ctx) })
 	}
 	return nil
 }
 
-// watched reports whether a browser shows the page.
-func (p *Page) watched() bool {
+// hasViewers reports whether a browser shows the page.
+func (p *Page) hasViewers() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.viewers > 0
 }
 
-func (p *Page) leave() {
+func (p *Page) removeViewer() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.viewers--; p.viewers == 0 && !p.closed {
-		p.rest = time.AfterFunc(linger, p.sleep)
+		p.idleTimer = time.AfterFunc(idleTime, p.stopIfUnwatched)
 	}
 }
 
-// sleep ends the watching if there is still no viewer.
-func (p *Page) sleep() {
+// stopIfUnwatched ends the watching if there is still no viewer.
+func (p *Page) stopIfUnwatched() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.viewers == 0 && p.unwatch != nil {
-		p.unwatch()
-		p.unwatch = nil
+	if p.viewers == 0 && p.stopWatching != nil {
+		p.stopWatching()
+		p.stopWatching = nil
 	}
 }

@@ -11,10 +11,10 @@ import (
 )
 
 //go:embed static
-var static embed.FS
+var staticFiles embed.FS
 
-// files are the page's files, and their types.
-var files = map[string]string{
+// contentTypes are the page's files, and their types.
+var contentTypes = map[string]string{
 	"index.html": "text/html; charset=utf-8",
 	"style.css":  "text/css; charset=utf-8",
 	"page.js":    "text/javascript; charset=utf-8",
@@ -22,9 +22,9 @@ var files = map[string]string{
 	"icon.svg":   "image/svg+xml",
 }
 
-// policy lets the page load its own files and talk to its own address, and nothing else: no script in the
+// securityPolicy lets the page load its own files and talk to its own address, and nothing else: no script in the
 // page's text, no frame around it, and no text made to markup by a script.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+const securityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -32,14 +32,14 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // of events ("events"), and deletions ("delete"). Their form may change.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Security-Policy", securityPolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
-	if !p.served(r.Host) {
+	if !p.isServedHost(r.Host) {
 		http.Error(w, "This page is not served under this host name.", http.StatusMisdirectedRequest)
 		return
 	}
@@ -55,18 +55,18 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch name {
 	case "events":
-		p.events(w, r)
+		p.streamEvents(w, r)
 	case "delete":
-		p.delete(w, r)
+		p.serveDeletion(w, r)
 	case "":
-		p.file(w, r, "index.html")
+		p.serveFile(w, r, "index.html")
 	default:
-		p.file(w, r, name)
+		p.serveFile(w, r, name)
 	}
 }
 
-// served reports whether requests to this host are answered.
-func (p *Page) served(host string) bool {
+// isServedHost reports whether requests to this host are answered.
+func (p *Page) isServedHost(host string) bool {
 	if len(p.hosts) == 0 {
 		return true
 	}
@@ -75,12 +75,12 @@ func (p *Page) served(host string) bool {
 	} else {
 		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	}
-	return slices.Contains(p.hosts, usual(host))
+	return slices.Contains(p.hosts, canonicalHost(host))
 }
 
-func (p *Page) file(w http.ResponseWriter, r *http.Request, name string) {
-	kind, known := files[name]
-	content, err := static.ReadFile("static/" + name)
+func (p *Page) serveFile(w http.ResponseWriter, r *http.Request, name string) {
+	kind, known := contentTypes[name]
+	content, err := staticFiles.ReadFile("static/" + name)
 	if !known || err != nil {
 		http.NotFound(w, r)
 		return
@@ -90,56 +90,56 @@ func (p *Page) file(w http.ResponseWriter, r *http.Request, name string) {
 }
 
 const (
-	// patience is the time that a viewer has to take a message.
-	patience = 10 * time.Second
-	// quiet is the time without news after which a viewer is sent an empty message: it shows each side that the other
+	// writeTimeout is the time that a viewer has to take a message.
+	writeTimeout = 10 * time.Second
+	// keepAlivePeriod is the time without news after which a viewer is sent an empty message: it shows each side that the other
 	// is alive.
-	quiet = 15 * time.Second
+	keepAlivePeriod = 15 * time.Second
 )
 
-// events is the stream of one viewer: server-sent events, each with the changes since the last one. It ends with the
+// streamEvents is the stream of one viewer: server-sent events, each with the changes since the last one. It ends with the
 // viewer or the page.
-func (p *Page) events(w http.ResponseWriter, r *http.Request) {
+func (p *Page) streamEvents(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
 		http.Error(w, "Another site's page cannot look at this one.", http.StatusForbidden)
 		return
 	}
-	if err := p.enter(); err != nil {
+	if err := p.addViewer(); err != nil {
 		w.Header().Set("Retry-After", "5")
-		http.Error(w, text(err.Error(), 200), http.StatusServiceUnavailable)
+		http.Error(w, shownText(err.Error(), 200), http.StatusServiceUnavailable)
 		return
 	}
-	defer p.leave()
+	defer p.removeViewer()
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("X-Accel-Buffering", "no") // nginx would keep it back
 	stream := http.NewResponseController(w)
-	send := func(n news) bool {
+	send := func(n viewerMessage) bool {
 		message, _ := json.Marshal(n)
-		_ = stream.SetWriteDeadline(time.Now().Add(patience)) // not every writer has deadlines
+		_ = stream.SetWriteDeadline(time.Now().Add(writeTimeout)) // not every writer has deadlines
 		_, err := w.Write(slices.Concat([]byte("data: "), message, []byte("\n\n")))
 		return err == nil && stream.Flush() == nil
 	}
 	if r.Method == http.MethodHead {
 		return
 	}
-	p.show(false)
-	greeting := &config{Root: text(p.root, 300), Delete: p.mayDelete}
+	p.showClient(false)
+	greeting := &viewerConfig{Root: shownText(p.root, 300), Delete: p.mayDelete}
 	if p.mayDelete {
 		greeting.Token = p.token
 	}
 	var seen int64
-	silence := time.NewTicker(quiet)
+	silence := time.NewTicker(keepAlivePeriod)
 	defer silence.Stop()
 	for {
-		n, last, changed := p.board.since(seen)
+		n, last, changed := p.board.changesSince(seen)
 		if last > seen || greeting != nil {
 			n.Config = greeting
 			if !send(n) {
 				return
 			}
 			greeting, seen = nil, last
-			silence.Reset(quiet)
+			silence.Reset(keepAlivePeriod)
 		}
 		select {
 		case <-r.Context().Done():
@@ -148,7 +148,7 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-changed:
 		case <-silence.C:
-			if !send(news{Now: time.Now().UnixMilli()}) {
+			if !send(viewerMessage{Now: time.Now().UnixMilli()}) {
 				return
 			}
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// text is s as it may be shown: printable, and at most so many characters.
-func text(s string, most int) string {
+// shownText is s as it may be shown: printable, and at most so many characters.
+func shownText(s string, most int) string {
 	s = plain.Text(s)
 	if len(s) <= most || utf8.RuneCountInString(s) <= most {
 		return s
@@ -33,9 +33,9 @@ func sessionText(id int64) string {
 	return fmt.Sprintf("0x%x", uint64(id))
 }
 
-func part(p inspect.Participant) partView {
-	v := partView{Key: p.Token, Name: text(p.Name, 200), Session: sessionText(p.Session),
-		Data: text(string(p.Data), 200), Library: p.Library, Reader: p.Reader, Revoked: p.Revoked}
+func viewParticipant(p inspect.Participant) participantView {
+	v := participantView{Key: p.Token, Name: shownText(p.Name, 200), Session: sessionText(p.Session),
+		Data: shownText(string(p.Data), 200), Library: p.Library, Reader: p.Reader, Revoked: p.Revoked}
 	if len(p.Data) == 0 {
 		v.Length = p.DataLength
 	}
@@ -47,15 +47,15 @@ func part(p inspect.Participant) partView {
 		if errors.As(err, &op) {
 			err = op.Err // the node's name is shown with it
 		}
-		v.Error = text(err.Error(), 200)
+		v.Error = shownText(err.Error(), 200)
 	}
 	return v
 }
 
-// part is a participant and the state of its session.
-func (t told) part(p inspect.Participant) partView {
-	v := part(p)
-	since, away := t.quiet(p)
+// viewWithSession is a participant and the state of its session.
+func (t reportedSessions) viewWithSession(p inspect.Participant) participantView {
+	v := viewParticipant(p)
+	since, away := t.silentSince(p)
 	if v.Away = away; !since.IsZero() {
 		v.Heard = since.UnixMilli()
 	}

@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// pace is the least time between two looks at the cache, and share the part of the time that looks may
+	// lookInterval is the least time between two looks at the cache, and lookShare the part of the time that looks may
 	// take: one in so many.
-	pace, share = 100 * time.Millisecond, 10
+	lookInterval, lookShare = 100 * time.Millisecond, 10
 	// mostBytes bounds the bytes of data that the cache keeps, keptData those of one node.
 	mostBytes, keptData = 64 << 20, 1 << 10
 	// mostNodes is the most nodes that are read.
 	mostNodes = 1_000_000
 )
 
-// watch keeps a cache, and puts its content on the board, until ctx ends. It then leaves the board empty.
-func (p *Page) watch(ctx context.Context) {
-	m := newModel(time.Now())
-	defer p.board.reset()
-	nodes, err := cache.NewTree(p.client, p.root, cache.WithFilter(interesting), cache.WithDecoder(p.keep),
+// watchTree keeps a cache, and puts its content on the board, until ctx ends. It then leaves the board empty.
+func (p *Page) watchTree(ctx context.Context) {
+	m := newScreenModel(time.Now())
+	defer p.board.clear()
+	nodes, err := cache.NewTree(p.client, p.root, cache.WithFilter(isUserNode), cache.WithDecoder(p.trimData),
 		cache.WithDataLimit(mostBytes))
 	if err != nil {
-		p.board.put(m.failed(err, cache.Progress{}))
+		p.board.putScreen(m.errorScreen(err, cache.Progress{}))
 		<-ctx.Done()
 		return
 	}
@@ -38,19 +38,19 @@ func (p *Page) watch(ctx context.Context) {
 	go func() {
 		defer close(followed)
 		for _, err := range nodes.Events(ctx) { // nil until the end
-			if poke(changed); err != nil {
+			if signalChange(changed); err != nil {
 				return
 			}
 		}
 	}()
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
-	var news question
+	var news syncRequest
 	var graph inspect.Graph
-	var connected told
+	var connected reportedSessions
 	var asking sync.WaitGroup
 	defer asking.Wait()
-	answers := make(chan told, 1)
+	answers := make(chan reportedSessions, 1)
 	ask := time.Now()            // when to ask for the connections; zero while the servers are asked
 	var resting <-chan time.Time // while it is too early for another look
 	due := changed
@@ -59,25 +59,25 @@ func (p *Page) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-second.C:
-			p.feel(ctx)
+			p.recordMargin(ctx)
 			if !m.loaded { // how far it is
-				poke(changed)
+				signalChange(changed)
 			}
-			if now := time.Now(); !ask.IsZero() && !now.Before(ask) && p.watched() {
+			if now := time.Now(); !ask.IsZero() && !now.Before(ask) && p.hasViewers() {
 				ask = time.Time{}
 				seen := graph
-				asking.Go(func() { answers <- p.connections(ctx, seen) })
+				asking.Go(func() { answers <- p.askConnections(ctx, seen) })
 			}
-			if news.answered(ctx, nodes) {
-				m.rings.confirm(news.at)
-				poke(changed)
-			} else if m.rings.due(time.Now()) {
-				news.ask(ctx, p.client, p.root)
+			if news.isAnswered(ctx, nodes) {
+				m.rings.setKnown(news.sentAt)
+				signalChange(changed)
+			} else if m.rings.needsProof(time.Now()) {
+				news.sendSync(ctx, p.client, p.root)
 			}
 			continue
 		case connected = <-answers:
-			ask = connected.next()
-			poke(changed)
+			ask = connected.nextRequest()
+			signalChange(changed)
 			continue
 		case <-resting:
 			resting, due = nil, changed
@@ -88,26 +88,26 @@ func (p *Page) watch(ctx context.Context) {
 		var err error
 		graph, err = inspect.WhyIn(nodes, inspect.WithMostNodes(mostNodes), inspect.WithMostData(keptData))
 		if progress := nodes.Progress(); err != nil {
-			p.board.put(m.failed(err, progress))
+			p.board.putScreen(m.errorScreen(err, progress))
 		} else {
-			p.board.put(m.update(graph, progress, connected.current(began), began))
+			p.board.putScreen(m.nextScreen(graph, progress, connected.dropOutdated(began), began))
 		}
-		resting, due = time.After(max(pace, share*time.Since(began))), nil
+		resting, due = time.After(max(lookInterval, lookShare*time.Since(began))), nil
 	}
 }
 
-func poke(c chan<- struct{}) {
+func signalChange(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// interesting excludes the servers' own nodes.
-func interesting(path string) bool { return path != "/zookeeper" }
+// isUserNode excludes the servers' own nodes.
+func isUserNode(path string) bool { return path != "/zookeeper" }
 
-// keep returns the part of a node's data that the cache keeps: none that would not be shown.
-func (p *Page) keep(path string, data []byte) ([]byte, error) {
+// trimData returns the part of a node's data that the cache keeps: none that would not be shown.
+func (p *Page) trimData(path string, data []byte) ([]byte, error) {
 	if plain, err := p.client.Unpacked(path, data); err == nil {
 		data = plain
 	}
