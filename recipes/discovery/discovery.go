@@ -15,14 +15,14 @@ import (
 )
 
 // Option configures [New]. If one is given several times the last counts.
-type Option func(*discoveryConfig) error
+type Option func(*config) error
 
-type discoveryConfig struct{ class string }
+type config struct{ class string }
 
 // WithPayloadClass sets the Java class of the payload for Java readers, such as "com.example.Info". Readers here do
 // not need it. It is ignored for a json.RawMessage, and for an object that has an "@class" itself.
 func WithPayloadClass(class string) Option {
-	return func(c *discoveryConfig) error {
+	return func(c *config) error {
 		if class == "" {
 			return fmt.Errorf("%w WithPayloadClass: a class has a name", framework.ErrInvalidOption)
 		}
@@ -38,7 +38,7 @@ func WithPayloadClass(class string) Option {
 type Discovery[T any] struct {
 	client   *framework.Client
 	basePath string
-	discoveryConfig
+	config
 }
 
 // New returns a Discovery of the services below base, whose instances have payloads of type T: see the package's
@@ -47,7 +47,7 @@ type Discovery[T any] struct {
 // Errors: framework.ErrNoClient, framework.ErrInvalidPath (also for "/"), framework.ErrInvalidOption.
 func New[T any](client *framework.Client, base string, opts ...Option) (*Discovery[T], error) {
 	d := &Discovery[T]{client: client, basePath: base}
-	if err := line.Configure(client, base, &d.discoveryConfig, opts); err != nil {
+	if err := line.Configure(client, base, &d.config, opts); err != nil {
 		return nil, wrapError(base, "new", err)
 	}
 	return d, nil

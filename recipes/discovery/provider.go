@@ -36,9 +36,9 @@ func (s Strategy) String() string {
 
 // ProviderOption configures [NewProvider]. If one is given several times the last counts, unless documented
 // otherwise.
-type ProviderOption func(*providerConfig) error
+type ProviderOption func(*providing) error
 
-type providerConfig struct {
+type providing struct {
 	strategy   Strategy
 	errorLimit int
 	downTime   time.Duration
@@ -47,7 +47,7 @@ type providerConfig struct {
 
 // WithStrategy sets how the provider chooses. Default: [RoundRobin].
 func WithStrategy(s Strategy) ProviderOption {
-	return func(p *providerConfig) error {
+	return func(p *providing) error {
 		if s < RoundRobin || s > Sticky {
 			return fmt.Errorf("%w WithStrategy: there is no strategy %d", framework.ErrInvalidOption, int8(s))
 		}
@@ -59,7 +59,7 @@ func WithStrategy(s Strategy) ProviderOption {
 // WithDownAfter sets after how many errors an instance is down, and how long after the first of them it is tried
 // again. Default: 2 errors, 30 seconds. Corresponds to DownInstancePolicy.
 func WithDownAfter(errors int, rest time.Duration) ProviderOption {
-	return func(p *providerConfig) error {
+	return func(p *providing) error {
 		if errors < 1 || rest <= 0 {
 			return fmt.Errorf("%w WithDownAfter: %d errors, %v: both must be above zero",
 				framework.ErrInvalidOption, errors, rest)
@@ -72,7 +72,7 @@ func WithDownAfter(errors int, rest time.Duration) ProviderOption {
 // WithFilter leaves out the instances for which keep returns false. keep must not block. Given several times, an
 // instance is used if all of them return true.
 func WithFilter[T any](keep func(Instance[T]) bool) ProviderOption {
-	return func(p *providerConfig) error {
+	return func(p *providing) error {
 		if keep == nil {
 			return fmt.Errorf("%w WithFilter: the function is nil; leave it out", framework.ErrInvalidOption)
 		}
@@ -87,7 +87,7 @@ func WithFilter[T any](keep func(Instance[T]) bool) ProviderOption {
 // Corresponds to Curator's ServiceProvider.
 type Provider[T any] struct {
 	cache *Cache[T]
-	providerConfig
+	providing
 	keepFilters []func(Instance[T]) bool
 
 	mu          sync.Mutex
@@ -115,7 +115,7 @@ type instanceErrors struct {
 //
 // Errors: framework.ErrInvalidOption, framework.ErrNoClient if c was not made by [Discovery.Cache].
 func NewProvider[T any](c *Cache[T], opts ...ProviderOption) (*Provider[T], error) {
-	p := &Provider[T]{cache: c, providerConfig: providerConfig{errorLimit: 2, downTime: 30 * time.Second},
+	p := &Provider[T]{cache: c, providing: providing{errorLimit: 2, downTime: 30 * time.Second},
 		errorCounts: map[instanceKey]instanceErrors{}}
 	if c == nil || c.nodes == nil {
 		return nil, wrapError("", "new provider", framework.ErrNoClient)
@@ -125,7 +125,7 @@ func NewProvider[T any](c *Cache[T], opts ...ProviderOption) (*Provider[T], erro
 			return nil, wrapError(c.path, "new provider",
 				fmt.Errorf("%w: an option is nil; leave it out", framework.ErrInvalidOption))
 		}
-		if err := opt(&p.providerConfig); err != nil {
+		if err := opt(&p.providing); err != nil {
 			return nil, wrapError(c.path, "new provider", err)
 		}
 	}

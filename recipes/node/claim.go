@@ -14,15 +14,15 @@ import (
 )
 
 // ClaimOption changes what [TryClaim] does. If one is given several times the last counts.
-type ClaimOption func(*claimConfig) error
+type ClaimOption func(*claiming) error
 
-type claimConfig struct{ loss framework.LossPolicy }
+type claiming struct{ loss framework.LossPolicy }
 
 // WithLossPolicy sets whether a claim outlives a lost connection. Default [framework.SessionOnly]: it lasts until its
 // session may have expired, by the client's own clock. With [framework.SuspendedIsLoss] it ends when the connection
 // is lost (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) ClaimOption {
-	return func(c *claimConfig) (err error) {
+	return func(c *claiming) (err error) {
 		c.loss, err = line.Policy(p)
 		return err
 	}
@@ -67,7 +67,7 @@ func TryClaim(
 func tryClaim(
 	ctx context.Context, client *framework.Client, path string, data []byte, opts []ClaimOption,
 ) (*Claim, error) {
-	var cfg claimConfig
+	var cfg claiming
 	cfg.loss = framework.SessionOnly
 	err := checkPath(client, path)
 	if err == nil {
@@ -98,7 +98,7 @@ func tryClaim(
 
 // createAndHold creates the node and starts the hold. If it fails, the reservation ends as soon as the node cannot
 // exist any more.
-func (c *Claim) createAndHold(ctx context.Context, data []byte, cfg claimConfig) error {
+func (c *Claim) createAndHold(ctx context.Context, data []byte, cfg claiming) error {
 	c.reservation.freeWhenEnded(c.session.Context())
 	abandoned := c.abandon // also if the user's code does not return
 	defer func() {

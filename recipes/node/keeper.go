@@ -52,7 +52,7 @@ type nodeContent struct {
 // Errors, each before anything is started: framework.ErrNoClient, framework.ErrInvalidPath (also for "/"),
 // framework.ErrInvalidOption.
 func NewKeeper(client *framework.Client, path string, data []byte, opts ...Option) (*Keeper, error) {
-	cfg := &keeperConfig{client: client, mode: framework.Ephemeral}
+	cfg := &config{client: client, mode: framework.Ephemeral}
 	err := checkPath(client, path)
 	if err == nil {
 		err = line.Configure(client, path, cfg, opts)

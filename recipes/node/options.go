@@ -25,9 +25,9 @@ var (
 )
 
 // Option configures [NewKeeper]. If one is given several times the last counts.
-type Option func(*keeperConfig) error
+type Option func(*config) error
 
-type keeperConfig struct {
+type config struct {
 	client    *framework.Client
 	mode      framework.CreateMode
 	protected bool
@@ -43,7 +43,7 @@ type keeperConfig struct {
 //   - A sequential node is always protected (see [WithProtection]): after a lost reply only the protection prefix
 //     identifies it. It keeps its name, with the number, when it has to be recreated, as in Curator.
 func WithMode(mode framework.CreateMode) Option {
-	return func(c *keeperConfig) error {
+	return func(c *config) error {
 		switch mode {
 		case framework.Ephemeral, framework.EphemeralSequential, framework.Persistent,
 			framework.PersistentSequential:
@@ -57,7 +57,7 @@ func WithMode(mode framework.CreateMode) Option {
 
 // WithProtection puts "_c_", a new UUID and "-" in front of the node's name, so that no two keepers have the
 // same. Corresponds to the parameter useProtection of Curator's PersistentNode.
-func WithProtection() Option { return func(c *keeperConfig) error { c.protected = true; return nil } }
+func WithProtection() Option { return func(c *config) error { c.protected = true; return nil } }
 
 // Takeover is the policy of a [Keeper] for an ephemeral node of another session at its path.
 type Takeover int8
@@ -85,7 +85,7 @@ func (t Takeover) String() string {
 // [Never]. A node that belongs to no session is never taken over. Curator's PersistentNode, which has no such policy,
 // takes either for its own and overwrites the data; an ephemeral one is then gone when the other session ends.
 func WithTakeover(t Takeover) Option {
-	return func(c *keeperConfig) error {
+	return func(c *config) error {
 		if t != Never && t != AtStart {
 			return fmt.Errorf("%w WithTakeover: there is no policy %d; choose Never or AtStart",
 				framework.ErrInvalidOption, int8(t))
@@ -108,7 +108,7 @@ func WithTakeover(t Takeover) Option {
 // Corresponds to Curator's PersistentTtlNode, whose node is a container with the same child before Curator 5.9.0, and
 // has the mode PERSISTENT_WITH_TTL since.
 func WithTTL(ttl time.Duration) Option {
-	return func(c *keeperConfig) error {
+	return func(c *config) error {
 		if ttl < 2*time.Millisecond || ttl%time.Millisecond != 0 {
 			return fmt.Errorf("%w WithTTL: %v is not a whole number of milliseconds, two at least",
 				framework.ErrInvalidOption, ttl)
@@ -119,12 +119,12 @@ func WithTTL(ttl time.Duration) Option {
 }
 
 // Persistent reports whether the node would belong to no session: package group refuses that.
-func (c *keeperConfig) Persistent() bool {
+func (c *config) Persistent() bool {
 	return c.ttl > 0 || c.mode == framework.Persistent || c.mode == framework.PersistentSequential
 }
 
 // checkOptions returns an error if the options contradict each other.
-func (c *keeperConfig) checkOptions() error {
+func (c *config) checkOptions() error {
 	if c.ttl == 0 {
 		return nil
 	}

@@ -60,7 +60,7 @@ type attemptResult struct {
 // or have expired.
 const maxFormerSessions = 8
 
-func newWorker(k *Keeper, cfg *keeperConfig) *keeperWorker {
+func newWorker(k *Keeper, cfg *config) *keeperWorker {
 	w := &keeperWorker{
 		keeper: k, client: k.client, mode: cfg.mode, ttl: cfg.ttl, path: k.path,
 		results: make(chan attemptResult, 1), warnedSession: -1,
