@@ -39,8 +39,9 @@ var everything = map[string]func(ctx context.Context, c *Client){
 	"Delete": func(ctx context.Context, c *Client) {
 		_ = c.Delete().Guaranteed().ForPath(ctx, "/none")
 	},
-	"Ensure": func(ctx context.Context, c *Client) { _ = c.Ensure(ctx, "/ensured") },
-	"Format": func(_ context.Context, c *Client) { _ = fmt.Sprintf("%+v", c) },
+	"Ensure":        func(ctx context.Context, c *Client) { _ = c.Ensure(ctx, "/ensured") },
+	"EnsureParents": func(ctx context.Context, c *Client) { _ = c.EnsureParents(ctx, "/ensured/node") },
+	"Format":        func(_ context.Context, c *Client) { _ = fmt.Sprintf("%+v", c) },
 	"FourLetterWord": func(ctx context.Context, c *Client) {
 		_, _ = c.FourLetterWord(ctx, strings.Join(c.Servers(), ","), "ruok")
 	},
