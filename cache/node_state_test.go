@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever happens in whatever order: no reply is taken for current that an event may have overtaken, nor for the proof whose the
-// name is; what is wanted is read, once; and the load waits for no node twice, nor for ever.
+// For any events in any order: a reply that an event may have overtaken is not current, and does not prove which node has the
+// name; each wanted read is sent once; and the load counts each node once, and ends.
 func FuzzNodeState(f *testing.F) {
 	for seed := range uint64(256) {
 		r := rand.New(rand.NewPCG(seed, 38))

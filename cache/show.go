@@ -27,10 +27,10 @@ type publishState struct {
 }
 
 // isTreeExact reports whether the tree in memory is the server's tree at the time of the last reply: the changes of all
-// events until then have been read. The queue has only reads for later events: anew of them for nodes in that reply.
-func (e *engine) isTreeExact(anew int) bool {
+// events until then have been read. The queue has only reads for later events: requeued of them for nodes in that reply.
+func (e *engine) isTreeExact(requeued int) bool {
 	r := &e.reads
-	return e.isTreeLoaded() && !r.halted && r.weight == 0 && r.queue.len() == anew
+	return e.isTreeLoaded() && !r.halted && r.weight == 0 && r.queue.len() == requeued
 }
 
 // isTreeLoaded reports whether everything that exists, or existed before a gap, has been read.

@@ -179,7 +179,7 @@ func poll(ctx context.Context, try func(ctx context.Context) (Hold, error)) (Hol
 	}
 }
 
-// untold is a hold whose client never reports a loss, and which cannot be re-entered.
+// untold is a hold without re-entry, whose client never reports a loss.
 type untold struct {
 	release func(ctx context.Context) error
 }
