@@ -103,10 +103,3 @@ func (s *Session) authRefused(server string, err error) {
 		return t
 	})
 }
-
-// Refused returns the reason why no server accepts this client; nil if not all servers are known to refuse.
-func (s *Session) Refused() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.admission.refused
-}

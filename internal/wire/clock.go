@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,3 +86,16 @@ func (s *sleeper) look() {
 
 // Sleep makes it seem as if the machine had slept for d, in all sessions of the process. For tests.
 func Sleep(d time.Duration) { machine.injected.Add(int64(d)) }
+
+// sleep waits, and returns false if ctx has ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err() == nil
+}

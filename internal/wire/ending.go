@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"time"
 
 	"github.com/go-curator/curator/internal/jute"
 )
@@ -13,7 +12,7 @@ import (
 // How holds end. A hold lives as long as its session's Validity, and every end goes the same way:
 //
 //   - the clock: Validity finds, at any reading of the clock, that the time has run out;
-//   - a server's reply: handle (link.go) and the handshake end the session with ErrExpired, or with ErrLapsed if a
+//   - a server's reply: handleFrame (connection.go) and the handshake end the session with ErrExpired, or with ErrLapsed if a
 //     reply came too late or only members without a quorum knew the session;
 //   - the owner, or the guest: Close, Abort and Invite end it.
 //
@@ -64,33 +63,13 @@ func (s *Session) detached(l *link, err error) (guest Guest, ending bool) {
 	return guest, ending
 }
 
-// suspect returns the largest of the calls in flight, if its size may have made the server close the connection: to a
-// request above its jute.maxbuffer a server sends no reply, but closes immediately. It is nil if none is large.
-func (cs *calls) suspect() (largest *Call) {
-	at := now()
-	for c := cs.flight.first; c != nil; c = c.next {
-		large := len(c.Body) >= suspectSize && elapsed(c.sent, at) <= suspectTime
-		if large && (largest == nil || len(c.Body) > len(largest.Body)) {
-			largest = c
-		}
-	}
-	return largest
-}
-
-const (
-	// suspectSize is the least size of a request that a server may refuse by closing the connection.
-	suspectSize = 16 << 10
-	// suspectTime limits the delay of that close: the server reads only the length of the request.
-	suspectTime = 2 * time.Second
-)
-
 // failFlight fails the calls that were in flight on a link; large is the one whose size may be the reason, or
 // nil. Session.mu is held.
 func (s *Session) failFlight(l *link, err error, large *Call, t *todo) {
 	for c := s.calls.flight.first; c != nil; c = s.calls.flight.first {
 		c.leave()
 		s.failWatch(c, t)
-		r := Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, err), Sent: c.sent.t, Link: l.n}
+		r := c.connectionLost(err, l.n)
 		if c == large {
 			r.Suspect = len(c.Body) + 8
 		}
@@ -114,9 +93,7 @@ func (s *Session) end(err error) {
 	s.links.live = nil
 	s.failFlight(l, seen, nil, &t)
 	s.calls.eachQueued(func(c *Call) { s.unqueue(c, seen, &t) })
-	for _, w := range s.watches.end() {
-		ends.fire(delivery{w, WatchEvent{Type: EventEnd, Path: w.Path, Err: seen}})
-	}
+	ends.fire(s.watches.end(seen)...)
 	s.mu.Unlock()
 	s.events.emit(Event{Kind: Lost, SessionID: id, Err: err})
 	s.ending.cancel()
@@ -206,13 +183,3 @@ func (s *Session) Close(ctx context.Context) error {
 
 // outlives reports whether something of the session, or of those before it, may be left on a server. mu is held.
 func (s *Session) outlives() bool { return len(s.fences.all()) > 0 || s.identity.outlives() }
-
-// Err returns the reason why the session has ended; nil while it has not.
-func (s *Session) Err() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ending.err
-}
-
-// Wait returns when the session has ended and every goroutine of it is gone.
-func (s *Session) Wait() { s.wg.Wait() }

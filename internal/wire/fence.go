@@ -18,25 +18,6 @@ const (
 	fenceTries = 3
 )
 
-// Fence is an earlier session of this client that the client has given up. The client closes it before it
-// announces the next session, so that no request and no ephemeral node of it is left.
-type Fence struct {
-	SessionID int64
-	Password  []byte
-	// Until is the time from which no request of it can be in flight any more. The session may live longer: restarted
-	// servers, or a new leader, give every session its whole timeout again. So it is closed later, too. After
-	// fenceTries failures it is left to expire, and Close tries once more.
-	Until time.Time
-
-	tries     int
-	abandoned bool // left to expire
-}
-
-// Format prints no password, whatever the verb.
-func (f Fence) Format(s fmt.State, _ rune) {
-	fmt.Fprintf(s, "{%#x [redacted] %v}", f.SessionID, f.Until)
-}
-
 // fences are the earlier sessions that are not known to be closed.
 type fences struct {
 	mu   sync.Mutex
@@ -77,10 +58,6 @@ func (f *fences) tried(old Fence, err error, at time.Time) (stop, abandoned erro
 	f.open[i].abandoned = true
 	return nil, err
 }
-
-// Unfenced returns the earlier sessions that are not known to be closed. Once a member with a quorum has accepted this
-// session, these are the ones that could not be closed, and no request of them is in flight any more.
-func (s *Session) Unfenced() []Fence { return s.fences.all() }
 
 // fence closes the earlier sessions, so that nothing of them can happen any more: a write still in a socket would be
 // executed as long as its session lives. It uses the server that has just opened a session, and so has a quorum. A
@@ -124,14 +101,14 @@ const lastWord = time.Second
 // that has lost its quorum. closeUnconnected does nothing for a session that no quorum has confirmed, or if earlier
 // sessions are not closed yet.
 func (s *Session) closeUnconnected(ctx context.Context) bool {
-	i := s.known()
-	if !i.agreed || len(s.fences.all()) > 0 {
+	if !s.Agreed() || len(s.fences.all()) > 0 {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, lastWord)
 	defer cancel()
+	id, password := s.Identity()
 	for _, server := range s.hosts.shuffledAll() {
-		err := s.closeOld(ctx, Fence{SessionID: i.id, Password: i.password}, server)
+		err := s.closeOld(ctx, Fence{SessionID: id, Password: password}, server)
 		if err == nil || errors.Is(err, errGone) || ctx.Err() != nil {
 			return err == nil
 		}

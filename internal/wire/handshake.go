@@ -13,49 +13,6 @@ import (
 // minTimeout is the shortest session timeout that a server can mean.
 const minTimeout = 10 * time.Millisecond
 
-// connect makes a link to the server: the dial, the handshake, credentials, the earlier sessions' end,
-// watches; only then anything else.
-func (s *Session) connect(server string) (*link, error) {
-	if s.cannotRearm(server) {
-		return nil, errTooOld
-	}
-	a, err := s.dialOne(s.ctx, server)
-	if err != nil {
-		return nil, err
-	}
-	stop := context.AfterFunc(s.ctx, func() { a.conn.Close() })
-	defer stop()
-	l, err := a.establish()
-	if err != nil {
-		a.conn.Close()
-		return nil, err
-	}
-	if !stop() { // the session has ended, and the connection is closed
-		close(l.end.gone)
-		return nil, ErrClosed // whatever ended the session, it was not this server's word
-	}
-	a.conn.SetDeadline(time.Time{})
-	l.start(Event{Kind: Connected, SessionID: s.ID(), Timeout: s.Timeout(), Server: server, ReadOnly: l.readOnly,
-		Reattached: l.n > 1})
-	return l, nil
-}
-
-// cannotRearm reports whether the session has persistent watches that the server is too old to arm again.
-func (s *Session) cannotRearm(server string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.calls.unknown[serverOp{server, jute.OpSetWatches2}] && s.watches.persistent()
-}
-
-// halfLeft is d, but at most half of the time that an established session has left: so that there is time for
-// another attempt.
-func (s *Session) halfLeft(d time.Duration) time.Duration {
-	if left, ok := s.validity.lapseIn(); ok {
-		d = min(d, max(left/2, 50*time.Millisecond))
-	}
-	return d
-}
-
 // attempt is a connection before it becomes a link, used by one goroutine only.
 type attempt struct {
 	s      *Session
@@ -82,7 +39,7 @@ func (s *Session) dialOne(ctx context.Context, server string) (*attempt, error) 
 // exchange writes a connect request and reads its response. From here on the connection has a deadline: the
 // limit, or the time after which a silent connection is closed, if that is sooner.
 func (a *attempt) exchange(req *jute.ConnectRequest, more ...byte) (resp jute.ConnectResponse, err error) {
-	_, silence := a.s.validity.servers().Pace(a.s.cfg.Timeout)
+	_, silence := a.s.validity.pace(a.s.cfg.Timeout)
 	limit := a.limit
 	if silent := time.Now().Add(a.s.halfLeft(silence)); silent.Before(limit) {
 		limit = silent
@@ -144,9 +101,6 @@ func (a *attempt) establish() (*link, error) {
 	s.mu.Lock()
 	s.identity.endHandshake()
 	s.mu.Unlock()
-	if err != nil && Reason(err) != "closed" { // a server that just hangs up does not serve yet
-		s.hosts.refused()
-	}
 	return l, err
 }
 
@@ -264,11 +218,25 @@ func (a *attempt) accept(req *jute.ConnectRequest, resp *jute.ConnectResponse, s
 	}
 	s.admission.admitted()
 	s.identity.connected(resp.SessionID, resp.Password, timeout, !resp.ReadOnly)
-	l := s.newLink(a, resp.ReadOnly)
+	l := a.newLink(resp.ReadOnly)
 	s.links.add(l)
 	wake(s.calls.patience.wake) // no call waits for a connection now
-	l.prime()
+	s.primeLink(l)
 	return l, nil
+}
+
+// newLink makes the attempt, which has succeeded, the session's next link. Session.mu is held.
+func (a *attempt) newLink(readOnly bool) *link {
+	s := a.s
+	ping, _ := s.validity.pace(s.effectiveTimeout())
+	l := &link{
+		n: s.links.n + 1, server: a.server, conn: a.conn, in: a.in, readOnly: readOnly,
+		output: output{wake: make(chan struct{}, 1)}, window: newWindow(s.cfg.Window, ping),
+		pulse: pulse{sent: now(), heard: now()},
+	}
+	l.end.gone = make(chan struct{})
+	l.end.ctx, l.end.cancel = context.WithCancelCause(context.Background())
+	return l
 }
 
 // closeUnused closes a new session that will not be used, and reports whether the server has confirmed that. Unless

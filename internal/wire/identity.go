@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"slices"
 	"time"
 )
 
@@ -53,36 +52,3 @@ func (i *identity) connected(id int64, password []byte, timeout time.Duration, q
 
 // outlives reports whether a session may stay on a server if this one ends without an acknowledgement.
 func (i *identity) outlives() bool { return i.agreed || i.strays > 0 || i.handshake != nil && i.unsure }
-
-// noStray records that the handshake in progress has left no session on its server.
-func (s *Session) noStray() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.identity.unsure = false
-}
-
-// known is the identity as it is now.
-func (s *Session) known() identity {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.identity
-}
-
-// Agreed reports whether a member with a quorum has confirmed the session.
-func (s *Session) Agreed() bool { return s.known().agreed }
-
-// Timeout is the session timeout that counts, 0 before the first handshake. See [Standing].
-func (s *Session) Timeout() time.Duration { return s.validity.timeout(s.known().timeout) }
-
-// ID is the session's id, 0 before the first handshake.
-func (s *Session) ID() int64 { return s.known().id }
-
-// Identity is the session's id and password: a client that has them can take the session over or end it. Never log them
-// together.
-func (s *Session) Identity() (id int64, password []byte) {
-	i := s.known()
-	return i.id, slices.Clone(i.password)
-}
-
-// MaxZxid is the highest zxid of any reply.
-func (s *Session) MaxZxid() int64 { return s.known().zxid }

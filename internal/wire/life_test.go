@@ -714,15 +714,14 @@ func TestOurRepliesExtendTheValidityFromTheirSending(t *testing.T) {
 
 // Rule R3: after a pause of the process the answers that were waiting are read before any timer fires.
 func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
-	for name, answer := range map[string]func(l *link, c *Call) bool{
-		"ping": func(l *link, _ *Call) bool { return l.pong(jute.ReplyHeader{}) == nil },
-		"call": func(l *link, c *Call) bool {
-			return l.s.replied(l, incoming{head: jute.ReplyHeader{Xid: c.xid}}) == nil
+	for name, answer := range map[string]func(s *Session, l *link, c *Call) bool{
+		"ping": func(s *Session, l *link, _ *Call) bool { return s.handlePong(l, jute.ReplyHeader{}) == nil },
+		"call": func(s *Session, l *link, c *Call) bool {
+			return s.replied(l, incoming{head: jute.ReplyHeader{Xid: c.xid}}) == nil
 		},
 	} {
 		t.Run(name, bubbled(func(t *testing.T) {
-			l := loose(t)
-			s := l.s
+			s, l := looseLink(t)
 			s.validity = newValidity(always(Servers{Alone: true}), 10*time.Second)
 			s.validity.connected(now(), 10*time.Second, false)
 			l.window = newWindow(10, time.Second)
@@ -730,7 +729,7 @@ func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
 			c, r := call(jute.OpGetData, read("/"))
 			s.Submit(c)
 			time.Sleep(10 * time.Second)
-			require.False(t, answer(l, c))
+			require.False(t, answer(s, l, c))
 			assert.True(t, s.validity.Lapsed())
 			assert.Zero(t, s.validity.Remaining())
 			if name == "call" {

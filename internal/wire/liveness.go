@@ -31,6 +31,10 @@ type Servers struct {
 	Margin time.Duration
 }
 
+// assumption returns the assumptions about the servers, for a session timeout and whether the connected server is
+// standalone. It is a pure function.
+type assumption = func(timeout time.Duration, alone bool) Servers
+
 // Verdict is a server's answer to the question whether it is standalone.
 type Verdict int8
 

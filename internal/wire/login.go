@@ -7,11 +7,6 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// LoginStep is one SASL login in progress. It answers the server's challenges: the first call has none, since the
-// client speaks first. A nil response sends nothing more. done means that the login is complete: after a response only
-// the server's outcome is awaited.
-type LoginStep func(challenge []byte) (response []byte, done bool, err error)
-
 // loginXid is used by no other request of a session.
 const loginXid = firstXid
 

@@ -15,7 +15,7 @@ type op struct {
 	large bool
 	// arms is the kind of watch that the request can arm, 0 if it arms none or many.
 	arms WatchKind
-	// from36: servers before 3.6 close the connection on it, see old.go.
+	// from36: servers before 3.6 close the connection on it, see before36.
 	from36 bool
 }
 

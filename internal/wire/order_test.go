@@ -310,7 +310,7 @@ func TestXidsGoDownAndNeverRepeat(t *testing.T) {
 
 func TestXidsWrapAroundToTheFirst(t *testing.T) {
 	s := &Session{calls: calls{xid: -1 << 31}}
-	l := &link{s: s, output: output{wake: make(chan struct{}, 1)}}
+	l := &link{output: output{wake: make(chan struct{}, 1)}}
 	for _, xid := range []int32{firstXid - 1, firstXid - 2} {
 		c := &Call{Op: jute.OpPing}
 		s.write(l, c)

@@ -17,7 +17,7 @@ func (s *Session) dial() {
 		l, err := s.connect(server)
 		if err == nil {
 			s.hosts.connected()
-			l.reader()
+			s.serveLink(l)
 			if serversFault(l.err()) {
 				s.hosts.shun(server)
 			}
@@ -30,28 +30,39 @@ func (s *Session) dial() {
 	}
 }
 
-func (s *Session) closing() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ending.closing
+// connect makes a link to the server: the dial, the handshake, credentials, the earlier sessions' end,
+// watches; only then anything else.
+func (s *Session) connect(server string) (*link, error) {
+	if s.cannotRearm(server) {
+		return nil, errTooOld
+	}
+	a, err := s.dialOne(s.ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(s.ctx, func() { a.conn.Close() })
+	defer stop()
+	l, err := a.establish()
+	if err != nil {
+		if Reason(err) != "closed" { // a server that just hangs up does not serve yet
+			s.hosts.refused()
+		}
+		a.conn.Close()
+		return nil, err
+	}
+	if !stop() { // the session has ended, and the connection is closed
+		close(l.end.gone)
+		return nil, ErrClosed // whatever ended the session, it was not this server's word
+	}
+	a.conn.SetDeadline(time.Time{})
+	s.startLink(l, Event{Kind: Connected, SessionID: s.ID(), Timeout: s.Timeout(), Server: server, ReadOnly: l.readOnly,
+		Reattached: l.n > 1})
+	return l, nil
 }
 
 // serversFault reports whether a connection was ended because of what its server did, or did not do.
 func serversFault(why error) bool {
 	return isAny(why, errSilent, errTrickle, errStuck, errSkipped, ErrProtocol)
-}
-
-// sleep waits, and returns false if ctx has ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-	}
-	return ctx.Err() == nil
 }
 
 // guard waits for the end of the session's time, and is the only caller of OnLapse. Until it has notified the owner it
@@ -72,4 +83,11 @@ func (s *Session) guard() {
 		s.cfg.OnLapse(why)
 	}
 	s.end(why)
+}
+
+// run starts the session's goroutines.
+func (s *Session) run() {
+	s.wg.Go(s.dial)
+	s.wg.Go(s.guard)
+	s.wg.Go(s.watchPatience)
 }

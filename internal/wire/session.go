@@ -4,6 +4,9 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
 )
 
 // Session is one ZooKeeper session: one epoch. It connects and reconnects by itself until it ends, which it
@@ -34,6 +37,27 @@ type links struct {
 	guest Guest  // shares them; nil if there is none
 }
 
+// Guest is another client library that shares the session (internal/guest). Its requests share the session's
+// connections, with xids from 0 up, and it never opens one. The methods identify a connection by its number.
+type Guest interface {
+	// Serve returns when the guest has ended. If the session has not, it ends then.
+	Serve()
+	// NewLink is called for each new connection. Session.mu is held.
+	NewLink()
+	// Asked returns the operation of a guest's request in flight. Session.mu is held.
+	Asked(link uint64, xid int32) (code int32, known bool)
+	// Answer delivers the reply to a request that the guest has asked; skipped: it was larger than allowed. With an error the
+	// reply is malformed.
+	Answer(link uint64, h jute.ReplyHeader, body []byte, skipped bool) error
+	// Event delivers a watch event. With an error the guest is too far behind.
+	Event(link uint64, h jute.ReplyHeader, ev jute.WatcherEvent) error
+	// Disconnected reports that a connection has ended, and why. last means that there will be no other. It returns
+	// when the guest sends nothing for that connection any more, after a short time at most.
+	Disconnected(link uint64, why error, last bool)
+	// Ended reports that the session has ended; expired means that a server has reported it expired.
+	Ended(expired bool)
+}
+
 // add makes l the live connection.
 func (ls *links) add(l *link) {
 	ls.live, ls.last, ls.n = l, l, l.n
@@ -56,9 +80,7 @@ func Open(cfg Config) (*Session, error) {
 	s.hosts.shorten, s.hosts.spread, s.hosts.chance = s.halfLeft, cfg.Spread, cfg.Chance
 	s.hosts.lost.t = s.hosts.lost.t.Add(-cfg.Away)
 	s.ctx, s.ending.cancel = context.WithCancel(context.Background())
-	s.wg.Go(s.dial)
-	s.wg.Go(s.guard)
-	s.wg.Go(s.watchPatience)
+	s.run()
 	return s, nil
 }
 
@@ -126,4 +148,88 @@ func (e *events) emit(ev Event) {
 	}
 	e.lost = ev.Kind == Lost
 	e.to(ev)
+}
+
+// locked runs f under the session's mutex, and what f returns after it.
+func (s *Session) locked(f func() todo) {
+	s.mu.Lock()
+	t := f()
+	s.mu.Unlock()
+	t.run()
+}
+
+func (s *Session) closing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending.closing
+}
+
+// noStray records that the handshake in progress has left no session on its server.
+func (s *Session) noStray() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.identity.unsure = false
+}
+
+// known is the identity as it is now.
+func (s *Session) known() identity {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.identity
+}
+
+// Agreed reports whether a member with a quorum has confirmed the session.
+func (s *Session) Agreed() bool { return s.known().agreed }
+
+// Timeout returns the session timeout that counts, 0 before the first handshake. See [Standing].
+func (s *Session) Timeout() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.effectiveTimeout()
+}
+
+// effectiveTimeout is Timeout while Session.mu is held.
+func (s *Session) effectiveTimeout() time.Duration { return s.validity.timeout(s.identity.timeout) }
+
+// ID is the session's id, 0 before the first handshake.
+func (s *Session) ID() int64 { return s.known().id }
+
+// Identity is the session's id and password: a client that has them can take the session over or end it. Never log them
+// together.
+func (s *Session) Identity() (id int64, password []byte) {
+	i := s.known()
+	return i.id, slices.Clone(i.password)
+}
+
+// MaxZxid is the highest zxid of any reply.
+func (s *Session) MaxZxid() int64 { return s.known().zxid }
+
+// Err returns the reason why the session has ended; nil while it has not.
+func (s *Session) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending.err
+}
+
+// Wait returns when the session has ended and every goroutine of it is gone.
+func (s *Session) Wait() { s.wg.Wait() }
+
+// Refused returns the reason why no server accepts this client; nil if not all servers are known to refuse.
+func (s *Session) Refused() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.admission.refused
+}
+
+// Unfenced returns the earlier sessions that are not known to be closed. Once a member with a quorum has accepted this
+// session, these are the ones that could not be closed, and no request of them is in flight any more.
+func (s *Session) Unfenced() []Fence { return s.fences.all() }
+
+// halfLeft is d, but at most half of the time that an established session has left: so that there is time for
+// another attempt.
+func (s *Session) halfLeft(d time.Duration) time.Duration {
+	if left, ok := s.validity.lapseIn(); ok {
+		d = min(d, max(left/2, 50*time.Millisecond))
+	}
+	return d
 }

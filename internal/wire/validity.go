@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"sync"
 	"time"
-)
 
-// assumption returns the assumptions about the servers, for a session timeout and whether the connected server is
-// standalone. It is a pure function.
-type assumption = func(timeout time.Duration, alone bool) Servers
+	"github.com/go-curator/curator/internal/flow"
+)
 
 // Validity determines the time until which the server cannot have expired the session: promise P1. The rule is in
 // [Liveness]; Validity adds the clock, and makes a lapse final: once the time has run out the session is lost for good,
@@ -20,16 +18,18 @@ type assumption = func(timeout time.Duration, alone bool) Servers
 //
 // Safe for concurrent use.
 type Validity struct {
+	asked time.Duration // the session timeout that the client requests
+
 	mu      sync.Mutex
 	assume  assumption
 	origin  instant // of the clocks of live
 	live    Liveness
-	why     error         // why it has lapsed; nil if it has not
-	changed chan struct{} // closed and replaced when the time may have become shorter
+	why     error       // why it has lapsed; nil if it has not
+	changed flow.Signal // the time may have become shorter: for guard, which waits for its end, and the keeper
 }
 
 func newValidity(assume assumption, asked time.Duration) *Validity {
-	v := &Validity{assume: assume, origin: now(), live: Liveness{lowest: asked}, changed: make(chan struct{})}
+	v := &Validity{asked: asked, assume: assume, origin: now(), live: Liveness{lowest: asked}}
 	v.live.Assume(assume(asked, false))
 	return v
 }
@@ -101,6 +101,19 @@ func (v *Validity) servers() Servers {
 	return v.live.servers
 }
 
+// pace returns the ping interval while something is held, and the silence after which the connection is closed. A server
+// may grant a month to a client that has requested ten seconds: then the requested timeout counts.
+func (v *Validity) pace(granted time.Duration) (ping, silence time.Duration) {
+	ping, silence = v.servers().Pace(granted)
+	often, soon := Servers{Alone: true}.Pace(v.asked)
+	return min(ping, often), min(silence, soon)
+}
+
+// rest returns the ping interval while nothing is held; see pace.
+func (v *Validity) rest(granted time.Duration) time.Duration {
+	return min(v.servers().Rest(granted), Servers{Alone: true}.Rest(v.asked))
+}
+
 // Hold counts a hold from now on, if one is certain now; otherwise it returns false. Unhold takes it back.
 func (v *Validity) Hold() bool {
 	v.mu.Lock()
@@ -112,7 +125,7 @@ func (v *Validity) Hold() bool {
 	ping := v.live.heldPing()
 	rested := at.Boot-v.live.sent > ping // the keeper pings immediately
 	if v.live.Hold(1, at); v.live.holds == 1 && (rested || v.live.Left(at) < ping) {
-		v.signal()
+		v.changed.Fire()
 	}
 	return true
 }
@@ -143,20 +156,14 @@ func (v *Validity) Answered(verdict Verdict) (again bool) {
 func (v *Validity) assumed() {
 	s := v.live.standing
 	v.live.Assume(v.assume(s.Timeout, s.Alone && s.Asked))
-	v.signal()
-}
-
-// signal wakes guard, which waits for the time's end, and the keeper.
-func (v *Validity) signal() {
-	close(v.changed)
-	v.changed = make(chan struct{})
+	v.changed.Fire()
 }
 
 // held reports whether something is held; changed is closed when a hold has begun after a rest, among others.
 func (v *Validity) held() (held bool, changed <-chan struct{}) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.live.holds > 0, v.changed
+	return v.live.holds > 0, v.changed.C()
 }
 
 // lapseNow makes a lapse final if the time has run out, for the session and its holds, and wakes guard. It reports
@@ -164,7 +171,7 @@ func (v *Validity) held() (held bool, changed <-chan struct{}) {
 func (v *Validity) lapseNow(at Instant) bool {
 	if v.why == nil && v.live.standing.Timeout != 0 && v.live.SessionLeft(at) <= 0 {
 		v.why = ErrLapsed
-		v.signal()
+		v.changed.Fire()
 	}
 	return v.why != nil
 }
@@ -190,9 +197,9 @@ func (v *Validity) watch() (wait time.Duration, changed <-chan struct{}, why err
 	case v.lapseNow(at):
 		return 0, nil, v.why
 	case v.live.standing.Timeout == 0:
-		return time.Hour, v.changed, nil
+		return time.Hour, v.changed.C(), nil
 	}
-	return min(v.live.SessionLeft(at), max(v.live.heldPing(), 50*time.Millisecond)), v.changed, nil
+	return min(v.live.SessionLeft(at), max(v.live.heldPing(), 50*time.Millisecond)), v.changed.C(), nil
 }
 
 // end makes the validity lapse, whatever the clock says.
@@ -202,7 +209,7 @@ func (v *Validity) end(why error) {
 	if v.why == nil {
 		v.why = why
 	}
-	v.signal()
+	v.changed.Fire()
 }
 
 // answer counts the reply to a request sent at sent; false if it came too late (R3).
@@ -225,7 +232,7 @@ func (v *Validity) connecting(at instant) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.live.Connecting(v.at(at))
-	v.signal()
+	v.changed.Fire()
 }
 
 // connected records the reply to the connect request sent at sent; false if it came too late. timeout is the granted

@@ -27,69 +27,7 @@ type registry struct {
 	gapFrom   int64           // and the highest zxid before that connection
 }
 
-// watchKey names a watch on the server. Persistent stands for both persistent kinds.
-type watchKey struct {
-	path string
-	kind WatchKind
-}
-
-// watchEntry is a watch on the server. A cache may have two for each of hundreds of thousands of nodes, so
-// its size matters: 80 bytes.
-type watchEntry struct {
-	key        watchKey
-	subs       []*Watch
-	prev, next *watchEntry // in the order
-	pending    int32       // calls in flight that arm it
-	recursive  int32       // subscribers, attached or pending, that want the whole subtree
-	mode       int8        // Persistent: as it was last written
-	armed      bool        // there is a watch on the server, or will be after the next reconnect
-	exist      bool        // Data: the node was absent when it was armed
-	served     bool        // one-shot: served from the path's persistent watch
-	guest      bool        // one-shot: the guest may have its own watch there
-	written    bool        // Persistent: a request that arms it has been written to this connection
-	deep       bool        // Persistent: armed as recursive, for all that has come in so far
-}
-
-// entryList is a list of entries. It needs no allocation for an entry.
-type entryList struct {
-	first, last *watchEntry
-	n           int
-}
-
-func (l *entryList) push(e *watchEntry) {
-	if e.prev, e.next = l.last, nil; l.last == nil {
-		l.first = e
-	} else {
-		l.last.next = e
-	}
-	l.last = e
-	l.n++
-}
-
-func (l *entryList) remove(e *watchEntry) {
-	if e.prev == nil {
-		l.first = e.next
-	} else {
-		e.prev.next = e.next
-	}
-	if e.next == nil {
-		l.last = e.prev
-	} else {
-		e.next.prev = e.prev
-	}
-	e.prev, e.next = nil, nil
-	l.n--
-}
-
 func newRegistry() registry { return registry{entries: map[watchKey]*watchEntry{}} }
-
-func keyOf(w *Watch) watchKey {
-	kind := w.Kind
-	if kind == Recursive {
-		kind = Persistent
-	}
-	return watchKey{w.Path, kind}
-}
 
 func (r *registry) entry(k watchKey) *watchEntry {
 	e := r.entries[k]
@@ -127,14 +65,6 @@ func (r *registry) submitted(w *Watch) {
 	w.entry.pending++
 }
 
-// attach makes e the entry of w; detach undoes it.
-func (w *Watch) attach(e *watchEntry) {
-	w.entry = e
-	if w.Kind == Recursive {
-		e.recursive++
-	}
-}
-
 // writing sets the watch flag or mode in the body of a call that is about to be written.
 func (r *registry) writing(c *Call) {
 	w := c.Watch
@@ -155,14 +85,6 @@ func (r *registry) writing(c *Call) {
 	if e.served = p != nil && p.written; !e.served {
 		c.Body[len(c.Body)-1] = 1
 	}
-}
-
-// wanted returns the mode in which a persistent watch serves all its subscribers.
-func (e *watchEntry) wanted() int32 {
-	if e.recursive > 0 {
-		return jute.WatchPersistentRecursive
-	}
-	return jute.WatchPersistent
 }
 
 // answered attaches the call's watch if by its reply it is armed. It returns the event for the subscriber, if any. If
@@ -239,9 +161,6 @@ func (r *registry) detach(w *Watch, e *watchEntry) {
 		r.drop(e)
 	}
 }
-
-// idle reports whether the watch is unused.
-func (e *watchEntry) idle() bool { return len(e.subs) == 0 && e.pending == 0 && !e.guest }
 
 func (r *registry) drop(e *watchEntry) {
 	if r.entries[e.key] == e {
@@ -323,11 +242,199 @@ func (r *registry) persistent() bool {
 	return false
 }
 
-// end empties the registry and returns every subscriber.
-func (r *registry) end() (subs []*Watch) {
+// end empties the registry and returns the last event of every subscriber.
+func (r *registry) end(why error) (out []delivery) {
 	for e := r.order.first; e != nil; e = e.next {
-		subs = append(subs, e.subs...)
+		for _, w := range e.subs {
+			out = append(out, delivery{w, WatchEvent{Type: EventEnd, Path: w.Path, Err: why}})
+		}
 	}
 	*r = newRegistry()
-	return subs
+	return out
+}
+
+// fired returns the subscribers of a notification, in order; it uses up one-shot watches. parent is the
+// parent of path.
+func (r *registry) fired(typ int32, path, parent string) (out []delivery) {
+	ev := WatchEvent{Type: typ, Path: path}
+	switch typ {
+	case jute.EventNodeCreated, jute.EventNodeDataChanged:
+		out = r.once(out, Data, ev)
+	case jute.EventNodeDeleted:
+		out = r.once(out, Data, ev)
+		out = r.once(out, Child, ev)
+	case jute.EventNodeChildrenChanged:
+		out = r.once(out, Child, ev)
+	default:
+		return nil
+	}
+	for _, length := range r.above.sorted { // from the node itself upwards
+		at, below := prefix(path, length)
+		if !below {
+			continue
+		}
+		self := length == len(path)
+		e := r.find(at, Persistent)
+		if e == nil {
+			continue
+		}
+		// The server sends a recursive watch no event of a changed list: the parent of a node that was
+		// created or deleted gets it here.
+		children := WatchEvent{Type: jute.EventNodeChildrenChanged, Path: at}
+		derived := e.deep && !self && length == len(parent) && typ != jute.EventNodeDataChanged
+		if derived {
+			out = r.once(out, Child, children)
+		}
+		for _, w := range e.subs {
+			switch {
+			case w.Kind == Recursive && typ != jute.EventNodeChildrenChanged, w.Kind == Persistent && self:
+				out = append(out, delivery{w, ev})
+			case w.Kind == Persistent && derived:
+				out = append(out, delivery{w, children})
+			}
+		}
+	}
+	return out
+}
+
+// once appends the deliveries to the event's one-shot subscribers, and removes them.
+func (r *registry) once(out []delivery, kind WatchKind, ev WatchEvent) []delivery {
+	e := r.find(ev.Path, kind)
+	if e == nil {
+		return out
+	}
+	for i, w := range e.subs {
+		if w.entry = nil; w.Set == nil || i == 0 || e.subs[i-1].Set != w.Set {
+			out = append(out, delivery{w, ev})
+		}
+	}
+	e.subs, e.armed, e.guest = nil, false, false
+	if e.idle() {
+		r.drop(e)
+	}
+	return out
+}
+
+// setWatchesLimit keeps re-arming requests small, whatever packet limit the server has.
+const setWatchesLimit = 128 << 10
+
+// setWatchesHead is the size of a re-arming request without paths: header, zxid and the counts of five lists.
+const setWatchesHead = 8 + 8 + 5*4
+
+// rearm returns the calls that arm every watch again on a new connection. All have the same zxid, the highest when the
+// watches were last known to be armed: changes since then fire one-shot watches. Persistent watches get no events of
+// the gap; their subscribers are returned, too, and have to read again. No call is longer than limit, if its paths
+// allow.
+func (r *registry) rearm(seen int64, limit int) (calls []*Call, gaps []*Watch) {
+	since := seen
+	if r.unarmed > 0 { // changes before the connection in between have not been reported
+		since = min(since, r.gapFrom)
+	}
+	var persistent, recursive []string
+	cur := &jute.SetWatches{RelativeZxid: since}
+	room := min(setWatchesLimit, limit) - setWatchesHead
+	size := 0
+	add := func(list *[]string, path string) {
+		if size += 4 + len(path); size > room && size > 4+len(path) {
+			calls = append(calls, &Call{Op: jute.OpSetWatches, Body: jute.Marshal(cur)})
+			*cur, size = jute.SetWatches{RelativeZxid: since}, 4+len(path)
+		}
+		*list = append(*list, path)
+	}
+	var next *watchEntry
+	for e := r.order.first; e != nil; e = next {
+		next = e.next
+		e.guest, e.written = false, e.armed
+		switch {
+		case e.idle() && !e.armed:
+			r.drop(e)
+		case !e.armed:
+		case e.key.kind == Persistent:
+			e.mode = int8(e.wanted())
+			if e.deep = int32(e.mode) == jute.WatchPersistentRecursive; e.deep {
+				recursive = append(recursive, e.key.path)
+			} else {
+				persistent = append(persistent, e.key.path)
+			}
+			gaps = append(gaps, e.subs...)
+		case e.key.kind == Child:
+			add(&cur.Child, e.key.path)
+		case e.exist:
+			add(&cur.Exist, e.key.path)
+		default:
+			add(&cur.Data, e.key.path)
+		}
+	}
+	if size > 0 {
+		calls = append(calls, &Call{Op: jute.OpSetWatches, Body: jute.Marshal(cur)})
+	}
+	// setWatches2 only where it is needed: servers before 3.6 close the connection on it. It comes last: on
+	// one path it must win.
+	for len(persistent)+len(recursive) > 0 {
+		two := &jute.SetWatches2{SetWatches: jute.SetWatches{RelativeZxid: since}}
+		two.Persistent, persistent = cutStrings(persistent, room/2)
+		if len(persistent) == 0 {
+			two.Recursive, recursive = cutStrings(recursive, room/2)
+		}
+		calls = append(calls, &Call{Op: jute.OpSetWatches2, Body: jute.Marshal(two)})
+	}
+	r.unremoved, r.unarmed, r.gapFrom = map[string]bool{}, len(calls), since
+	return calls, gaps
+}
+
+// How watches are armed without reading (Rearming). Their owner has read the nodes, by requests that can set no watch,
+// or not this one. A server fires each watch whose node has changed since then, as it does after a reconnect. So no
+// change is missed between the read and this request.
+//
+// Such an event comes before the reply. So the watches are attached when the request is written: an event before the
+// reply may belong to them.
+
+// rearming attaches the watches of a call that is about to be written. Those on paths with a persistent watch
+// are left out, since they would replace it.
+func (r *registry) rearming(c *Call) {
+	var without map[*Watch]bool
+	for _, w := range c.Rearm.Watches {
+		p := r.entries[watchKey{w.Path, Persistent}]
+		if w.stopped || p != nil && p.written {
+			if without == nil {
+				without = map[*Watch]bool{}
+			}
+			without[w] = true
+			continue
+		}
+		w.entry.subs = append(w.entry.subs, w)
+		r.fresh(w.entry)
+	}
+	if c.arms = true; len(without) > 0 {
+		c.Body = c.Rearm.body(without)
+	}
+}
+
+// rearmed handles the reply, and returns the events for the subscribers: if a persistent watch kept a watch from being
+// armed, its node may have changed, so it is reported as changed.
+func (r *registry) rearmed(a *Rearming, code int32) (fire []delivery) {
+	for _, w := range a.Watches {
+		e := r.entries[keyOf(w)] // pending, so it exists
+		e.pending--
+		attached := slices.Contains(e.subs, w)
+		switch {
+		case code == jute.CodeOK && attached:
+			e.armed, e.exist = true, w.Absent
+			continue
+		case code == jute.CodeOK && w.entry != nil && !w.stopped:
+			typ := int32(jute.EventNodeDataChanged)
+			if w.Kind == Child {
+				typ = jute.EventNodeChildrenChanged
+			}
+			fire = append(fire, delivery{w, WatchEvent{Type: typ, Path: w.Path}})
+		case code == jute.CodeOK && w.stopped:
+			e.armed = true // it was stopped after the request was written: tidy removes it
+		case code == jute.CodeOK && w.Absent && len(e.subs) == 0:
+			// It was used up by an event from before the request, of a node that is gone again; the server has
+			// armed it. Then, too, tidy removes it.
+			e.armed, e.exist = true, true
+		}
+		r.detach(w, e)
+	}
+	return fire
 }

@@ -6,32 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
-)
-
-// A server can be broken or hostile, and others share the network to it. So no frame is trusted: the request of a
-// reply, and the largest size that fits it, are known before its body is read.
-const (
-	// defaultMaxReply bounds an answer with data or a list: half a million children with names of sixty
-	// bytes.
-	defaultMaxReply = 32 << 20
-	// maxPlain bounds all other replies, not counting a path, and the handshake's: a header of 16 bytes, a Stat of 68,
-	// a session's password.
-	maxPlain = 4 << 10
-	// maxPath is the longest path that is believed, unless MaxFrame is larger: a node was created by a
-	// request with the path in it, and a server takes requests of a MiB, its jute.maxbuffer.
-	maxPath = 1 << 20
-)
-
-// Reasons to end a connection, all of them ErrProtocol.
-var (
-	errUnasked  = fmt.Errorf("%w: an answer to no request of this client", ErrProtocol)
-	errOversize = fmt.Errorf("%w: a frame larger than any valid answer", ErrProtocol)
-	errNoPath   = fmt.Errorf("%w: an event with an invalid path", ErrProtocol)
 )
 
 // replyHeaderSize is the size of a reply without a body.
@@ -44,98 +22,50 @@ type incoming struct {
 	skipped int // the frame's size, if it exceeds the limit: then body is nil
 }
 
-// receive reads a frame. A reply that is too large is skipped, and the connection continues, if its size depends on the
-// tree.
-func (l *link) receive() (in incoming, err error) {
-	b, err := l.in.Peek(4)
+// sizeLimit is the largest size of a frame. anySize means that the reply has data or a list, whose size depends on the
+// tree: if it is larger it is skipped, and the connection continues.
+type sizeLimit struct {
+	most    int
+	anySize bool
+}
+
+// receiveFrame reads a frame, whose limit depends on its xid. maxReply is named in the error about another protocol.
+func (m *meter) receiveFrame(maxReply int, limitOf func(xid int32) (sizeLimit, error)) (in incoming, err error) {
+	b, err := m.Peek(4)
 	if err != nil {
 		return in, err
 	}
 	size := int(int32(binary.BigEndian.Uint32(b)))
 	if size < 0 {
-		return in, notZooKeeper([4]byte(b), l.s.cfg.MaxReply)
+		return in, notZooKeeper([4]byte(b), maxReply)
 	}
 	if size < replyHeaderSize {
 		return in, fmt.Errorf("%w: a frame of %d bytes is too short", ErrProtocol, size)
 	}
-	if b, err = l.in.Peek(4 + replyHeaderSize); err == nil {
+	if b, err = m.Peek(4 + replyHeaderSize); err == nil {
 		err = jute.Decode(b[4:], in.head.Fields)
 	}
 	if err != nil {
 		return in, err
 	}
-	l.in.Discard(len(b))
-	most, anySize, err := l.limit(in.head.Xid)
+	m.Discard(len(b))
+	limit, err := limitOf(in.head.Xid)
 	if size > slowFrame {
-		l.in.expect(size - replyHeaderSize)
-		defer l.in.expect(0)
+		m.expect(size - replyHeaderSize)
+		defer m.expect(0)
 	}
 	switch {
 	case err != nil:
 		return in, err
-	case size <= most:
-		in.body, err = readBody(l.in, size-replyHeaderSize)
-	case anySize:
+	case size <= limit.most:
+		in.body, err = readBody(m, size-replyHeaderSize)
+	case limit.anySize:
 		in.skipped = size
-		_, err = l.in.Discard(size - replyHeaderSize)
+		_, err = m.Discard(size - replyHeaderSize)
 	default:
-		err = fmt.Errorf("%w: it has %d bytes, and the limit is %d", errOversize, size, most)
+		err = fmt.Errorf("%w: it has %d bytes, and the limit is %d", errOversize, size, limit.most)
 	}
 	return in, err
-}
-
-// limit returns the largest size of a frame with this xid. anySize means that the reply has data or a list, whose size
-// depends on the tree.
-func (l *link) limit(xid int32) (most int, anySize bool, err error) {
-	s := l.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var code int32
-	switch {
-	case xid == jute.XidNotification:
-		return maxPlain + s.cfg.longestPath, false, nil
-	case xid >= 0:
-		known := false
-		if s.links.guest != nil {
-			code, known = s.links.guest.Asked(l.n, xid)
-		}
-		if !known {
-			return 0, false, errUnasked
-		}
-	case xid < firstXid:
-		c := s.calls.flight.first
-		for c != nil && c.xid != xid {
-			c = c.next
-		}
-		switch {
-		case s.links.live != l: // the session has ended, and this connection with it
-			return 0, false, ErrClosed
-		case c == nil:
-			return 0, false, errUnasked
-		}
-		code = c.Op
-	default:
-		return maxPlain, false, nil
-	}
-	if ops[code].large {
-		return s.cfg.MaxReply, true, nil
-	}
-	return min(maxPlain+s.cfg.longestPath, s.cfg.MaxReply), false, nil
-}
-
-// checkPath returns an error for a path that a server of no version sends. It does not look at characters: versions
-// disagree about them.
-func (cfg *Config) checkPath(path string) error {
-	switch {
-	case len(path) > cfg.longestPath:
-		return fmt.Errorf("%w: it has %d bytes, and the limit is %d", errNoPath, len(path), cfg.longestPath)
-	case path == "/":
-		return nil
-	case path == "" || path[0] != '/' || path[len(path)-1] == '/' || strings.Contains(path, "//") ||
-		strings.IndexByte(path, 0) >= 0:
-		return fmt.Errorf("%w: %.100q", errNoPath, path)
-	}
-	return nil
 }
 
 // meter reads a connection, and measures the time of the last read and the pace of the current frame.

@@ -30,17 +30,6 @@ func (s *Session) answerWatches(c *Call, code int32, t *todo) {
 	}
 }
 
-// watches returns the watches that the call arms.
-func (c *Call) watches() []*Watch {
-	switch {
-	case c.Watch != nil:
-		return []*Watch{c.Watch}
-	case c.Rearm != nil:
-		return c.Rearm.Watches
-	}
-	return nil
-}
-
 // tidy removes unused watches from the server. Without a connection there is nothing to do: they are not armed on the
 // next one. Nor is there while the session is being closed: the watches end with it, and a write after closeSession
 // would break the connection before the reply is read.
@@ -142,13 +131,4 @@ func (s *Session) notified(l *link, ev jute.WatcherEvent) (guest Guest) {
 		return t
 	})
 	return guest
-}
-
-// reset reports to persistent watches that still exist that events may have been missed.
-func (t *todo) reset(ws []*Watch) {
-	for _, w := range ws {
-		if w.entry != nil && !w.stopped {
-			t.fire(delivery{w, WatchEvent{Type: EventReset, Path: w.Path}})
-		}
-	}
 }
