@@ -31,12 +31,12 @@ type Call struct {
 	// not be urgent: it has to stay in order.
 	Urgent bool
 
-	arms       bool // as written, it arms Watch, or lets a persistent watch serve it
+	armsWatch  bool // as written, it arms Watch, or lets a persistent watch serve it
 	xid        int32
 	list       *callList // where it is: queued or in flight; nil when it has ended
 	prev, next *Call     // there
 	queued     time.Time
-	sent       instant
+	sent       clockReading
 }
 
 // Reply is a call's end.
@@ -56,16 +56,16 @@ type Reply struct {
 	Link uint64
 }
 
-// notSent is the reply of a call that was not written.
-func notSent(cause error) Reply { return Reply{Err: fmt.Errorf("%w: %w", ErrNotSent, cause)} }
+// notSentReply is the reply of a call that was not written.
+func notSentReply(cause error) Reply { return Reply{Err: fmt.Errorf("%w: %w", ErrNotSent, cause)} }
 
-// connectionLost is the reply of a call whose connection was lost, or the session with it.
-func (c *Call) connectionLost(cause error, link uint64) Reply {
+// connectionLostReply is the reply of a call whose connection was lost, or the session with it.
+func (c *Call) connectionLostReply(cause error, link uint64) Reply {
 	return Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, cause), Sent: c.sent.t, Link: link}
 }
 
-// watches returns the watches that the call arms.
-func (c *Call) watches() []*Watch {
+// watchesToArm returns the watches that the call arms.
+func (c *Call) watchesToArm() []*Watch {
 	switch {
 	case c.Watch != nil:
 		return []*Watch{c.Watch}
@@ -75,41 +75,42 @@ func (c *Call) watches() []*Watch {
 	return nil
 }
 
-// calls are a session's requests without an answer. Session.mu guards it.
-type calls struct {
-	urgent   callList // not written yet, in the order of submission: these come first,
-	others   callList // and then these
-	flight   callList // written, in the order of sending, which is the order of the answers
-	xid      int32    // the last one given
-	unknown  map[serverOp]bool
-	asked    map[string]bool // the servers that have been asked how old they are
-	patience patience
+// pendingCalls are a session's requests without an answer. Session.mu guards it.
+type pendingCalls struct {
+	urgent        callList // not written yet, in the order of submission: these come first,
+	ordinary      callList // and then these
+	inFlight      callList // written, in the order of sending, which is the order of the answers
+	xid           int32    // the last one given
+	unknownOps    map[serverOperation]bool
+	probedServers map[string]bool // the servers that have been asked how old they are
+	patience      patienceTimer
 }
 
-// serverOp is an operation that a server does not know.
-type serverOp struct {
+// serverOperation is an operation that a server does not know.
+type serverOperation struct {
 	server string
 	op     int32
 }
 
-func newCalls() calls {
-	p := patience{watched: true, wake: make(chan struct{}, 1)}
-	return calls{xid: firstXid, unknown: map[serverOp]bool{}, asked: map[string]bool{}, patience: p}
+func newPendingCalls() pendingCalls {
+	p := patienceTimer{watched: true, wake: make(chan struct{}, 1)}
+	return pendingCalls{xid: firstXid, unknownOps: map[serverOperation]bool{},
+		probedServers: map[string]bool{}, patience: p}
 }
 
-// behind returns the call in flight with that xid, if it is not the next to be answered; else nil.
-func (cs *calls) behind(xid int32) *Call {
-	for c := cs.flight.first; c != nil; c = c.next {
-		if c.xid == xid && c != cs.flight.first {
+// findBehindFirst returns the call in flight with that xid, if it is not the next to be answered; else nil.
+func (cs *pendingCalls) findBehindFirst(xid int32) *Call {
+	for c := cs.inFlight.first; c != nil; c = c.next {
+		if c.xid == xid && c != cs.inFlight.first {
 			return c
 		}
 	}
 	return nil
 }
 
-// eachQueued calls f, which may fail the call that it is given.
-func (cs *calls) eachQueued(f func(*Call)) {
-	for _, c := range []*Call{cs.urgent.first, cs.others.first} {
+// forEachQueued calls f, which may fail the call that it is given.
+func (cs *pendingCalls) forEachQueued(f func(*Call)) {
+	for _, c := range []*Call{cs.urgent.first, cs.ordinary.first} {
 		for c != nil {
 			following := c.next
 			f(c)
@@ -118,11 +119,11 @@ func (cs *calls) eachQueued(f func(*Call)) {
 	}
 }
 
-// suspect returns the largest of the calls in flight, if its size may have made the server close the connection: to a
-// request above its jute.maxbuffer a server sends no reply, but closes immediately. It is nil if none is large.
-func (cs *calls) suspect() (largest *Call) {
-	at := now()
-	for c := cs.flight.first; c != nil; c = c.next {
+// findSuspect returns the largest of the calls in flight, if its size may have made the server close the connection: to
+// a request above its jute.maxbuffer a server sends no reply, but closes immediately. It is nil if none is large.
+func (cs *pendingCalls) findSuspect() (largest *Call) {
+	at := readClock()
+	for c := cs.inFlight.first; c != nil; c = c.next {
 		large := len(c.Body) >= suspectSize && elapsed(c.sent, at) <= suspectTime
 		if large && (largest == nil || len(c.Body) > len(largest.Body)) {
 			largest = c
@@ -140,17 +141,17 @@ const (
 
 // callList is a FIFO of calls that any call can leave. Session.mu guards it.
 type callList struct {
-	first, last *Call
-	n           int
-	least       time.Duration // no call in it has less Patience, unless it has none; 0 if none has any
+	first, last   *Call
+	count         int
+	leastPatience time.Duration // no call in it has less Patience, unless it has none; 0 if none has any
 }
 
-func (l *callList) push(c *Call) {
-	if l.n == 0 {
-		l.least = 0
+func (l *callList) pushBack(c *Call) {
+	if l.count == 0 {
+		l.leastPatience = 0
 	}
-	if c.Patience > 0 && (l.least == 0 || c.Patience < l.least) {
-		l.least = c.Patience
+	if c.Patience > 0 && (l.leastPatience == 0 || c.Patience < l.leastPatience) {
+		l.leastPatience = c.Patience
 	}
 	c.list, c.prev, c.next = l, l.last, nil
 	if l.last == nil {
@@ -159,11 +160,11 @@ func (l *callList) push(c *Call) {
 		l.last.next = c
 	}
 	l.last = c
-	l.n++
+	l.count++
 }
 
-// leave takes the call off its list.
-func (c *Call) leave() {
+// removeFromList takes the call off its list.
+func (c *Call) removeFromList() {
 	l := c.list
 	if c.prev == nil {
 		l.first = c.next
@@ -176,110 +177,110 @@ func (c *Call) leave() {
 		c.next.prev = c.prev
 	}
 	c.list, c.prev, c.next = nil, nil, nil
-	l.n--
+	l.count--
 }
 
-// patience determines which calls have waited too long for a connection. A goroutine watches the queue while there is
-// none. Session.mu guards it.
-type patience struct {
-	since   time.Time     // when the last connection was lost
-	next    time.Time     // when the first call's patience ends; zero if no call has a limit
-	watched bool          // the goroutine runs
-	wake    chan struct{} // wakes it: next is earlier now, or there is a connection
+// patienceTimer determines which calls have waited too long for a connection. A goroutine watches the queue while there
+// is none. Session.mu guards it.
+type patienceTimer struct {
+	waitsSince time.Time     // when the last connection was lost
+	nextEnd    time.Time     // when the first call's patience ends; zero if no call has a limit
+	watched    bool          // the goroutine runs
+	wake       chan struct{} // wakes it: next is earlier now, or there is a connection
 }
 
-// settled reports whether a call and all later ones in its list can be skipped: none of them has waited long enough at
-// that time, or ends before next. The list is in the order of Submit, so if all calls have the same patience, the first
-// one that still waits settles the others, however many they are.
-func (p *patience) settled(c *Call, at time.Time) bool {
-	earliest := p.from(c).Add(c.list.least)
-	return c.list.least == 0 || earliest.After(at) && !p.next.IsZero() && !earliest.Before(p.next)
+// canSkipFrom reports whether a call and all later ones in its list can be skipped: none of them has waited long enough
+// at that time, or ends before next. The list is in the order of Submit, so if all calls have the same patience, the
+// first one that still waits settles the others, however many they are.
+func (p *patienceTimer) canSkipFrom(c *Call, at time.Time) bool {
+	earliest := p.waitStart(c).Add(c.list.leastPatience)
+	return c.list.leastPatience == 0 || earliest.After(at) && !p.nextEnd.IsZero() && !earliest.Before(p.nextEnd)
 }
 
-// from returns the time from which a call has waited for a connection.
-func (p *patience) from(c *Call) time.Time {
-	if p.since.After(c.queued) {
-		return p.since
+// waitStart returns the time from which a call has waited for a connection.
+func (p *patienceTimer) waitStart(c *Call) time.Time {
+	if p.waitsSince.After(c.queued) {
+		return p.waitsSince
 	}
 	return c.queued
 }
 
-// ends returns the time at which a call stops waiting for a connection. limited is false if it has no limit.
-func (p *patience) ends(c *Call) (at time.Time, limited bool) {
-	return p.from(c).Add(c.Patience), c.Patience > 0
+// waitEnd returns the time at which a call stops waiting for a connection. limited is false if it has no limit.
+func (p *patienceTimer) waitEnd(c *Call) (at time.Time, limited bool) {
+	return p.waitStart(c).Add(c.Patience), c.Patience > 0
 }
 
-// add counts a call that waits. It reports whether the goroutine has to look earlier because of it.
-func (p *patience) add(c *Call) (earlier bool) {
-	ends, limited := p.ends(c)
-	if earlier = limited && (p.next.IsZero() || ends.Before(p.next)); earlier {
-		p.next = ends
+// addWaiting counts a call that waits. It reports whether the goroutine has to look earlier because of it.
+func (p *patienceTimer) addWaiting(c *Call) (earlier bool) {
+	ends, limited := p.waitEnd(c)
+	if earlier = limited && (p.nextEnd.IsZero() || ends.Before(p.nextEnd)); earlier {
+		p.nextEnd = ends
 	}
 	return earlier
 }
 
-// todo collects callbacks that are due once Session.mu is released. The first, which is usually the only one, needs no
-// allocation.
-type todo struct {
-	first due
-	more  []due
+// callbackList collects callbacks that are due once Session.mu is released. The first, which is usually the only one,
+// needs no allocation.
+type callbackList struct {
+	first callback
+	more  []callback
 }
 
-// due is a call that has ended, or an event.
-type due struct {
+// callback is a call that has ended, or an event.
+type callback struct {
 	call  *Call
 	reply Reply
-	event delivery
+	event eventDelivery
 }
 
-func (t *todo) add(d due) {
-	if t.none() {
+func (t *callbackList) addCallback(d callback) {
+	if t.isEmpty() {
 		t.first = d
 	} else {
 		t.more = append(t.more, d)
 	}
 }
 
-func (t *todo) none() bool { return t.first.call == nil && t.first.event.to == nil }
+func (t *callbackList) isEmpty() bool { return t.first.call == nil && t.first.event.to == nil }
 
-func (t *todo) done(c *Call, r Reply) {
+func (t *callbackList) addReply(c *Call, r Reply) {
 	if c.Done != nil {
-		t.add(due{call: c, reply: r})
+		t.addCallback(callback{call: c, reply: r})
 	}
 }
 
-func (t *todo) fire(ds ...delivery) {
+func (t *callbackList) addEvents(ds ...eventDelivery) {
 	for _, d := range ds {
-		t.add(due{event: d})
+		t.addCallback(callback{event: d})
 	}
 }
 
-func (t *todo) run() {
-	if t.none() {
+func (t *callbackList) runAll() {
+	if t.isEmpty() {
 		return
 	}
-	t.first.run()
+	t.first.invoke()
 	for i := range t.more {
-		t.more[i].run()
+		t.more[i].invoke()
 	}
 }
 
-// reset reports to persistent watches that still exist that events may have been missed.
-func (t *todo) reset(ws []*Watch) {
+// addResets reports to persistent watches that still exist that events may have been missed.
+func (t *callbackList) addResets(ws []*Watch) {
 	for _, w := range ws {
 		if w.entry != nil && !w.stopped {
-			t.fire(delivery{w, WatchEvent{Type: EventReset, Path: w.Path}})
+			t.addEvents(eventDelivery{w, WatchEvent{Type: EventReset, Path: w.Path}})
 		}
 	}
 }
 
-func (d *due) run() {
+func (d *callback) invoke() {
 	if d.call != nil {
 		d.call.Done(d.reply)
 	} else {
-		d.event.to.call(d.event.ev)
+		d.event.to.deliver(d.event.ev)
 	}
 }
 
-// cost returns the units of the window that a call takes.
-func (c *Call) cost() int { return 1 + len(c.Body)/windowUnit }
+// windowCost returns the units of the window that a call takes.
+func (c *Call) windowCost() int { return 1 + len(c.Body)/windowUnit }

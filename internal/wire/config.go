@@ -79,12 +79,12 @@ const (
 	// defaultMaxReply bounds an answer with data or a list: half a million children with names of sixty
 	// bytes.
 	defaultMaxReply = 32 << 20
-	// maxPlain bounds all other replies, not counting a path, and the handshake's: a header of 16 bytes, a Stat of 68,
-	// a session's password.
-	maxPlain = 4 << 10
-	// maxPath is the longest path that is believed, unless MaxFrame is larger: a node was created by a
+	// maxPlainReply bounds all other replies, not counting a path, and the handshake's: a header of 16 bytes, a Stat of
+	// 68, a session's password.
+	maxPlainReply = 4 << 10
+	// maxEventPath is the longest path that is believed, unless MaxFrame is larger: a node was created by a
 	// request with the path in it, and a server takes requests of a MiB, its jute.maxbuffer.
-	maxPath = 1 << 20
+	maxEventPath = 1 << 20
 )
 
 // Hooks are called on wire's goroutines. None of them may block.
@@ -133,8 +133,8 @@ type Event struct {
 	Err error
 }
 
-// complete checks the configuration and fills in the defaults.
-func (cfg *Config) complete() error {
+// applyDefaults checks the configuration and fills in the defaults.
+func (cfg *Config) applyDefaults() error {
 	if len(cfg.Servers) == 0 {
 		return errors.New("wire: no servers")
 	}
@@ -142,26 +142,26 @@ func (cfg *Config) complete() error {
 		return fmt.Errorf("wire: session timeout %v is out of range", cfg.Timeout)
 	}
 	cfg.MaxFrame = cmp.Or(cfg.MaxFrame, 0xfffff)
-	cfg.longestPath = max(maxPath, cfg.MaxFrame)
+	cfg.longestPath = max(maxEventPath, cfg.MaxFrame)
 	// An answer may be as large as the largest node that this client can write.
-	cfg.MaxReply = max(cmp.Or(cfg.MaxReply, defaultMaxReply), cfg.MaxFrame+maxPlain)
+	cfg.MaxReply = max(cmp.Or(cfg.MaxReply, defaultMaxReply), cfg.MaxFrame+maxPlainReply)
 	cfg.Window = cmp.Or(cfg.Window, 1000)
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, 5*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return nil
 }
 
-// checkPath returns an error for a path that a server of no version sends. It does not look at characters: versions
-// disagree about them.
-func (cfg *Config) checkPath(path string) error {
+// checkEventPath returns an error for a path that a server of no version sends. It does not look at characters:
+// versions disagree about them.
+func (cfg *Config) checkEventPath(path string) error {
 	switch {
 	case len(path) > cfg.longestPath:
-		return fmt.Errorf("%w: it has %d bytes, and the limit is %d", errNoPath, len(path), cfg.longestPath)
+		return fmt.Errorf("%w: it has %d bytes, and the limit is %d", errInvalidPath, len(path), cfg.longestPath)
 	case path == "/":
 		return nil
 	case path == "" || path[0] != '/' || path[len(path)-1] == '/' || strings.Contains(path, "//") ||
 		strings.IndexByte(path, 0) >= 0:
-		return fmt.Errorf("%w: %.100q", errNoPath, path)
+		return fmt.Errorf("%w: %.100q", errInvalidPath, path)
 	}
 	return nil
 }
@@ -178,8 +178,8 @@ func (c Credential) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "{%s [redacted]
 // MarshalText hides the secret from encoders.
 func (c Credential) MarshalText() ([]byte, error) { return []byte(fmt.Sprint(c)), nil }
 
-// name identifies the credential in errors, by the part that is not secret.
-func (c Credential) name() string {
+// displayName identifies the credential in errors, by the part that is not secret.
+func (c Credential) displayName() string {
 	if user, _, ok := strings.Cut(string(c.Auth), ":"); ok && c.Scheme == "digest" {
 		return fmt.Sprintf("the credential of scheme %q, user %q", c.Scheme, user)
 	}

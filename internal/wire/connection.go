@@ -22,18 +22,18 @@ func (s *Session) startLink(l *link, ev Event) {
 
 // serveLink reads to the end of the link, and returns when all have been notified of it, the guest last.
 func (s *Session) serveLink(l *link) {
-	l.close(s.readFrames(l))
+	l.closeWith(s.readFrames(l))
 	<-l.end.ctx.Done()
 	l.wg.Wait()
-	guest, ending := s.detached(l, l.err())
-	close(l.end.gone)
+	guest, ending := s.detachLink(l, l.endReason())
+	close(l.end.reported)
 	if guest != nil {
-		guest.Disconnected(l.n, l.err(), ending)
+		guest.Disconnected(l.number, l.endReason(), ending)
 	}
 }
 
 func (s *Session) readFrames(l *link) error {
-	limitOf := func(xid int32) (sizeLimit, error) { return s.replyLimit(l, xid) }
+	limitOf := func(xid int32) (frameLimit, error) { return s.replyLimit(l, xid) }
 	for {
 		in, err := l.in.receiveFrame(s.cfg.MaxReply, limitOf)
 		if err == nil && l.end.ctx.Err() != nil { // later frames do not count
@@ -49,15 +49,15 @@ func (s *Session) readFrames(l *link) error {
 }
 
 // handleFrame handles a frame. An error ends the connection.
-func (s *Session) handleFrame(l *link, in incoming) (err error) {
+func (s *Session) handleFrame(l *link, in incomingFrame) (err error) {
 	h := in.head
 	if h.Err == jute.CodeSessionExpired && !l.readOnly {
-		s.end(ErrExpired)
+		s.endSession(ErrExpired)
 		return ErrExpired
 	}
 	lastWord := h.Err == jute.CodeSessionClosedRequireSASL // which may be an answer, too
 	if lastWord {
-		s.loginRequired(l.server)
+		s.requireLogin(l.server)
 	}
 	switch {
 	case h.Xid == jute.XidPing:
@@ -65,13 +65,13 @@ func (s *Session) handleFrame(l *link, in incoming) (err error) {
 	case h.Xid == jute.XidNotification:
 		err = s.handleEvent(l, in)
 	case h.Xid < firstXid:
-		err = s.replied(l, in)
+		err = s.handleReply(l, in)
 	case h.Xid >= 0:
 		err = s.handleGuestReply(l, in)
 	}
 	switch {
 	case errors.Is(err, ErrLapsed):
-		s.end(err)
+		s.endSession(err)
 	case err == nil && lastWord:
 		err = errLoginRequired
 	}
@@ -79,16 +79,16 @@ func (s *Session) handleFrame(l *link, in incoming) (err error) {
 }
 
 // handleEvent hands a watch event to its subscribers.
-func (s *Session) handleEvent(l *link, in incoming) error {
+func (s *Session) handleEvent(l *link, in incomingFrame) error {
 	var ev jute.WatcherEvent
 	if err := jute.Unmarshal(in.body, &ev); err != nil {
 		return fmt.Errorf("%w: cannot decode an event: %w", ErrProtocol, err)
 	}
-	if err := s.cfg.checkPath(ev.Path); err != nil {
+	if err := s.cfg.checkEventPath(ev.Path); err != nil {
 		return err
 	}
-	if guest := s.notified(l, ev); guest != nil {
-		return guest.Event(l.n, in.head, ev)
+	if guest := s.deliverEvent(l, ev); guest != nil {
+		return guest.Event(l.number, in.head, ev)
 	}
 	return nil
 }
@@ -96,18 +96,18 @@ func (s *Session) handleEvent(l *link, in incoming) error {
 // handlePong handles a ping's answer: it belongs to the oldest ping (rule R2). It returns ErrLapsed if the session
 // had lapsed before.
 func (s *Session) handlePong(l *link, h jute.ReplyHeader) error {
-	p, at := &l.pulse, now()
+	p, at := &l.pulse, readClock()
 	s.mu.Lock()
-	if len(p.pings) == 0 {
+	if len(p.unansweredPings) == 0 {
 		s.mu.Unlock()
 		return nil
 	}
-	sent := p.pings[0]
-	p.pings = p.pings[1:]
-	l.pulse.noteReply(at, s.calls.flight.first != nil)
-	alive := l.readOnly || !extends(h.Err) || s.validity.answer(sent, Local)
-	if s.identity.ahead && s.links.live == l {
-		s.identity.saw(h.Zxid)
+	sent := p.unansweredPings[0]
+	p.unansweredPings = p.unansweredPings[1:]
+	l.pulse.recordReply(at, s.calls.inFlight.first != nil)
+	alive := l.readOnly || !extendsSession(h.Err) || s.validity.recordReply(sent, Local)
+	if s.identity.eventsAhead && s.links.live == l {
+		s.identity.recordZxid(h.Zxid)
 	}
 	s.mu.Unlock()
 	if f := s.cfg.OnPong; f != nil {
@@ -136,7 +136,7 @@ func (s *Session) writeOutput(l *link) {
 				l.end.broken.Store(true)
 				// The reader reads the replies that the server sent before it closed the connection, and finds the end.
 				if l.conn.SetReadDeadline(time.Now().Add(drainTime)) != nil {
-					l.close(err)
+					l.closeWith(err)
 				}
 				return
 			}
@@ -148,51 +148,51 @@ func (s *Session) writeOutput(l *link) {
 }
 
 // replyLimit returns the limit of a frame with this xid.
-func (s *Session) replyLimit(l *link, xid int32) (sizeLimit, error) {
+func (s *Session) replyLimit(l *link, xid int32) (frameLimit, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var code int32
 	switch {
 	case xid == jute.XidNotification:
-		return sizeLimit{most: maxPlain + s.cfg.longestPath}, nil
+		return frameLimit{most: maxPlainReply + s.cfg.longestPath}, nil
 	case xid >= 0:
 		known := false
 		if s.links.guest != nil {
-			code, known = s.links.guest.Asked(l.n, xid)
+			code, known = s.links.guest.Asked(l.number, xid)
 		}
 		if !known {
-			return sizeLimit{}, errUnasked
+			return frameLimit{}, errUnrequested
 		}
 	case xid < firstXid:
-		c := s.calls.flight.first
+		c := s.calls.inFlight.first
 		for c != nil && c.xid != xid {
 			c = c.next
 		}
 		switch {
 		case s.links.live != l: // the session has ended, and this connection with it
-			return sizeLimit{}, ErrClosed
+			return frameLimit{}, ErrClosed
 		case c == nil:
-			return sizeLimit{}, errUnasked
+			return frameLimit{}, errUnrequested
 		}
 		code = c.Op
 	default:
-		return sizeLimit{most: maxPlain}, nil
+		return frameLimit{most: maxPlainReply}, nil
 	}
-	if ops[code].large {
-		return sizeLimit{most: s.cfg.MaxReply, anySize: true}, nil
+	if operations[code].large {
+		return frameLimit{most: s.cfg.MaxReply, anySize: true}, nil
 	}
-	return sizeLimit{most: min(maxPlain+s.cfg.longestPath, s.cfg.MaxReply)}, nil
+	return frameLimit{most: min(maxPlainReply+s.cfg.longestPath, s.cfg.MaxReply)}, nil
 }
 
 // handleGuestReply handles the reply to a request of the guest's.
-func (s *Session) handleGuestReply(l *link, in incoming) error {
+func (s *Session) handleGuestReply(l *link, in incomingFrame) error {
 	s.mu.Lock()
-	s.identity.saw(in.head.Zxid)
-	l.pulse.noteReply(now(), s.calls.flight.first != nil)
+	s.identity.recordZxid(in.head.Zxid)
+	l.pulse.recordReply(readClock(), s.calls.inFlight.first != nil)
 	g := s.links.guest
-	code, _ := g.Asked(l.n, in.head.Xid)
+	code, _ := g.Asked(l.number, in.head.Xid)
 	s.mu.Unlock()
-	if err := g.Answer(l.n, in.head, in.body, in.skipped > 0); err != nil {
+	if err := g.Answer(l.number, in.head, in.body, in.skipped > 0); err != nil {
 		return fmt.Errorf("%w: cannot decode the answer to %s: %w", ErrProtocol, OpName(code), err)
 	}
 	return nil
@@ -203,12 +203,12 @@ func (s *Session) handleGuestReply(l *link, in incoming) error {
 func (s *Session) keepAlive(l *link) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	last, due := now(), time.Hour
+	last, due := readClock(), time.Hour
 	for {
-		_, changed := s.validity.held()
-		ping, silence := s.validity.pace(s.Timeout())
+		_, changed := s.validity.holdState()
+		ping, silence := s.validity.pingPace(s.Timeout())
 		wait := min(ping, due)
-		if left, ok := s.validity.lapseIn(); ok && left > silence/4 {
+		if left, ok := s.validity.timeToLapse(); ok && left > silence/4 {
 			wait = min(wait, left-silence/4)
 		}
 		timer.Reset(wait)
@@ -218,43 +218,44 @@ func (s *Session) keepAlive(l *link) {
 		case <-l.end.ctx.Done():
 			return
 		}
-		at := now()
+		at := readClock()
 		late := elapsed(last, at) > 2*ping // the process stood still: read the frames that have come in first
 		last = at
 		var err error
 		if due, err = s.checkPulse(l, at, ping, silence); err != nil && !late {
-			l.close(err)
+			l.closeWith(err)
 			return
 		}
 	}
 }
 
-// checkPulse pings if it is time, and returns when the next ping is due, and an error if the connection has to be closed.
-func (s *Session) checkPulse(l *link, at instant, ping, silence time.Duration) (due time.Duration, err error) {
+// checkPulse pings if it is time, and returns when the next ping is due, and an error if the connection has to be
+// closed.
+func (s *Session) checkPulse(l *link, at clockReading, ping, silence time.Duration) (due time.Duration, err error) {
 	var silent, unheard, forgotten, longest time.Duration
 	often := ping
-	held, _ := s.validity.held()
+	held, _ := s.validity.holdState()
 	if !held {
-		often = s.validity.rest(s.Timeout())
+		often = s.validity.restInterval(s.Timeout())
 	}
-	s.locked(func() (t todo) {
+	s.withLock(func() (t callbackList) {
 		owed := l.pulse.owedFor(at) // a server that was not asked is not silent
 		if held {
 			owed += ping // with pings this often, silence counts from the last answer; right after a rest, from the first ping
 		}
-		silent, unheard = min(elapsed(l.in.last(), at), owed), min(elapsed(l.pulse.heard, at), owed)
-		if first := s.calls.flight.first; first != nil && s.links.live == l {
+		silent, unheard = min(elapsed(l.in.lastRead(), at), owed), min(elapsed(l.pulse.lastReply, at), owed)
+		if first := s.calls.inFlight.first; first != nil && s.links.live == l {
 			forgotten = elapsed(first.sent, at)
 		}
 		longest = min(s.effectiveTimeout(), s.cfg.Timeout)
-		l.window.late = ping / windowShare
-		if elapsed(l.pulse.sent, at) >= often {
-			l.pulse.pings = append(l.pulse.pings, at)
-			l.pulse.noteRequest(at)
-			l.output.add(jute.XidPing, jute.OpPing, nil)
+		l.window.maxDelay = ping / windowShare
+		if elapsed(l.pulse.lastSent, at) >= often {
+			l.pulse.unansweredPings = append(l.pulse.unansweredPings, at)
+			l.pulse.recordRequest(at)
+			l.output.addFrame(jute.XidPing, jute.OpPing, nil)
 		}
-		due = often - elapsed(l.pulse.sent, at)
-		s.removeAgain(&t)
+		due = often - elapsed(l.pulse.lastSent, at)
+		s.retryRemovals(&t)
 		return t
 	})
 	switch {
@@ -262,29 +263,29 @@ func (s *Session) checkPulse(l *link, at instant, ping, silence time.Duration) (
 		return due, fmt.Errorf("%w for %v", errSilent, silent.Round(time.Millisecond))
 	case unheard > silence && !s.isWorthWaiting(l, at, silence, unheard): // however many bytes have come
 		return due, fmt.Errorf("%w for %v", errTrickle, unheard.Round(time.Millisecond))
-	case forgotten > longest, forgotten > silence/4 && s.endsWithin(silence/4):
+	case forgotten > longest, forgotten > silence/4 && s.lapsesWithin(silence/4):
 		return due, errStuck
 	}
 	return due, nil
 }
 
-// endsWithin reports whether the session lapses within d. A server may continue answering pings while the writes hang
+// lapsesWithin reports whether the session lapses within d. A server may continue answering pings while the writes hang
 // that keep the session's holds. The connection is closed as late as there is time for another server: the writes may
 // only be slow, and then they are so everywhere.
-func (s *Session) endsWithin(d time.Duration) bool {
-	left, ok := s.validity.lapseIn()
+func (s *Session) lapsesWithin(d time.Duration) bool {
+	left, ok := s.validity.timeToLapse()
 	return ok && left <= d
 }
 
 // isWorthWaiting reports whether the frame that is coming in, possibly a large answer on a slow network, deserves more
 // patience than a silent server: if at its present pace it is complete before three quarters of the time have passed
 // without an answer, and while there is time for another server.
-func (s *Session) isWorthWaiting(l *link, at instant, silence, unheard time.Duration) bool {
+func (s *Session) isWorthWaiting(l *link, at clockReading, silence, unheard time.Duration) bool {
 	left := silence*9/4 - unheard
-	if lapse, ok := s.validity.lapseIn(); ok {
+	if lapse, ok := s.validity.timeToLapse(); ok {
 		left = min(left, lapse-silence/2)
 	}
-	rest, known := l.in.rest(at)
+	rest, known := l.in.timeToComplete(at)
 	return known && rest <= left
 }
 
@@ -297,11 +298,11 @@ const (
 // seekQuorum looks for a member with a quorum while this one has none, one member at a time, and ends the
 // link when it has found one.
 func (s *Session) seekQuorum(l *link) {
-	for wait := seekFrom; sleep(l.end.ctx, wait); wait = min(2*wait, seekUpTo) {
-		server := s.hosts.another(l.server)
+	for wait := seekFrom; sleepContext(l.end.ctx, wait); wait = min(2*wait, seekUpTo) {
+		server := s.hosts.anotherServer(l.server)
 		if server != "" && s.hasQuorum(l.end.ctx, server) {
-			s.hosts.prefer(server)
-			l.close(errQuorumFound)
+			s.hosts.preferServer(server)
+			l.closeWith(errQuorumFound)
 			return
 		}
 	}

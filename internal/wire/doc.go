@@ -4,17 +4,17 @@
 // sent. It pings at the pace of the rule that keeps promise P1. It repeats nothing by itself. Another client
 // library can share the session as its Guest.
 //
-// Session composes the owners of its state, each in a file that does not know the session:
+// Session composes the owners of its state, most of them in files that do not use the session:
 //
-//	Config     settings, credentials, limits, events                              config.go
-//	calls      requests without an answer, in order; how long they wait           calls.go
-//	registry   the watches: one on the server per path and kind                   watches.go, watch.go
-//	identity   the session's id, and sessions that a handshake may have left      identity.go
-//	hosts      the server list and the backoff between passes over it             hosts.go
-//	link       one connection: its output, window, pulse and end                  link.go, frames.go
-//	Validity   until when the session is certain to live (promise P1)             validity.go, liveness.go, clock.go
-//	ops        the operations: what each changes, proves, returns and arms        ops.go
-//	errors     of callers, and why connections end                                errors.go
+//	Config           settings, credentials, limits, events                              config.go
+//	pendingCalls     requests without an answer, in order; how long they wait           calls.go
+//	watchRegistry    the watches: one on the server per path and kind                   watches.go, watch.go
+//	sessionIdentity  the session's id, and sessions that a handshake may have left      identity.go
+//	hostProvider     the server list and the backoff between passes over it             hosts.go
+//	link             one connection: its output, window, pulse and end                  link.go, frames.go
+//	Validity         until when the session is certain to live (promise P1)             validity.go, liveness.go, clock.go
+//	operations       what each operation changes, proves, returns and arms              ops.go
+//	errors           of callers, and why connections end                                errors.go
 //
 // Its methods are in the file of their part of the work:
 //
@@ -24,9 +24,9 @@
 //	connection.go     the goroutines of a connection: reader, writer, keeper
 //	requests.go       from Submit to the reply, and operations that old servers do not know
 //	subscriptions.go  watches that begin, fire and end
-//	admission.go      servers that refuse the client
-//	fence.go          earlier sessions that may live
-//	ending.go         how the session ends, and how holds end
+//	admission.go      refusalRecord: servers that refuse the client
+//	fence.go          openFences: earlier sessions that may live
+//	ending.go         sessionEnd: how the session ends, and how holds end
 //	guest.go          go-zookeeper's requests (internal/guest)
 //
 // Locks: Session.mu guards the owners that Session names below it, and a link's output, window and pulse. It is never

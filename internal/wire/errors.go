@@ -67,17 +67,17 @@ var (
 
 // Reasons to end a connection, all of them ErrProtocol.
 var (
-	errUnasked  = fmt.Errorf("%w: an answer to no request of this client", ErrProtocol)
-	errOversize = fmt.Errorf("%w: a frame larger than any valid answer", ErrProtocol)
-	errNoPath   = fmt.Errorf("%w: an event with an invalid path", ErrProtocol)
+	errUnrequested = fmt.Errorf("%w: an answer to no request of this client", ErrProtocol)
+	errOversize    = fmt.Errorf("%w: a frame larger than any valid answer", ErrProtocol)
+	errInvalidPath = fmt.Errorf("%w: an event with an invalid path", ErrProtocol)
 )
 
 // errNotZooKeeper means that the process that listens at a server's address is not ZooKeeper.
 var errNotZooKeeper = errors.New("the answer is not in ZooKeeper's protocol")
 
-// notZooKeeper returns a guess at the other protocol, by the first bytes of the answer, which would be the length of a
-// frame.
-func notZooKeeper(head [4]byte, limit int) error {
+// notZooKeeperError returns a guess at the other protocol, by the first bytes of the answer, which would be the length
+// of a frame.
+func notZooKeeperError(head [4]byte, limit int) error {
 	text := string(head[:])
 	switch {
 	case text == "HTTP":
@@ -92,18 +92,18 @@ func notZooKeeper(head [4]byte, limit int) error {
 		errNotZooKeeper, head, limit)
 }
 
-// hungUp reports whether the other side ended the connection.
-func hungUp(err error) bool {
-	return isAny(err, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, syscall.ECONNRESET, syscall.EPIPE)
+// isHangUp reports whether the other side ended the connection.
+func isHangUp(err error) bool {
+	return matchesAny(err, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, syscall.ECONNRESET, syscall.EPIPE)
 }
 
-func timedOut(err error) bool {
+func isTimeout(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// reasons are the words of Reason, the more telling ones first.
-var reasons = []struct {
+// reasonWords are the words of Reason, the more telling ones first.
+var reasonWords = []struct {
 	word string
 	errs []error
 }{
@@ -123,14 +123,14 @@ func Reason(err error) string {
 	if err == nil {
 		return ""
 	}
-	for _, r := range reasons {
-		if isAny(err, r.errs...) {
+	for _, r := range reasonWords {
+		if matchesAny(err, r.errs...) {
 			return r.word
 		}
 	}
 	return "network"
 }
 
-func isAny(err error, targets ...error) bool {
+func matchesAny(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }

@@ -15,29 +15,30 @@ import (
 // replyHeaderSize is the size of a reply without a body.
 const replyHeaderSize = 16
 
-// incoming is a frame that comes after the handshake.
-type incoming struct {
+// incomingFrame is a frame that comes after the handshake.
+type incomingFrame struct {
 	head    jute.ReplyHeader
 	body    []byte
 	skipped int // the frame's size, if it exceeds the limit: then body is nil
 }
 
-// sizeLimit is the largest size of a frame. anySize means that the reply has data or a list, whose size depends on the
+// frameLimit is the largest size of a frame. anySize means that the reply has data or a list, whose size depends on the
 // tree: if it is larger it is skipped, and the connection continues.
-type sizeLimit struct {
+type frameLimit struct {
 	most    int
 	anySize bool
 }
 
 // receiveFrame reads a frame, whose limit depends on its xid. maxReply is named in the error about another protocol.
-func (m *meter) receiveFrame(maxReply int, limitOf func(xid int32) (sizeLimit, error)) (in incoming, err error) {
+func (m *meteredReader) receiveFrame(maxReply int, limitOf func(xid int32) (frameLimit, error)) (
+	in incomingFrame, err error) {
 	b, err := m.Peek(4)
 	if err != nil {
 		return in, err
 	}
 	size := int(int32(binary.BigEndian.Uint32(b)))
 	if size < 0 {
-		return in, notZooKeeper([4]byte(b), maxReply)
+		return in, notZooKeeperError([4]byte(b), maxReply)
 	}
 	if size < replyHeaderSize {
 		return in, fmt.Errorf("%w: a frame of %d bytes is too short", ErrProtocol, size)
@@ -51,8 +52,8 @@ func (m *meter) receiveFrame(maxReply int, limitOf func(xid int32) (sizeLimit, e
 	m.Discard(len(b))
 	limit, err := limitOf(in.head.Xid)
 	if size > slowFrame {
-		m.expect(size - replyHeaderSize)
-		defer m.expect(0)
+		m.expectBytes(size - replyHeaderSize)
+		defer m.expectBytes(0)
 	}
 	switch {
 	case err != nil:
@@ -68,62 +69,63 @@ func (m *meter) receiveFrame(maxReply int, limitOf func(xid int32) (sizeLimit, e
 	return in, err
 }
 
-// meter reads a connection, and measures the time of the last read and the pace of the current frame.
-type meter struct {
+// meteredReader reads a connection, and measures the time of the last read and the pace of the current frame.
+type meteredReader struct {
 	*bufio.Reader
-	conn net.Conn
-	mu   sync.Mutex
-	at   instant
+	conn   net.Conn
+	mu     sync.Mutex
+	readAt clockReading
 	// The current frame: the time of its announcement, the bytes missing then, and those read since.
-	begun     instant
-	want, got int
+	frameBegun              clockReading
+	frameMissing, frameRead int
 }
 
-func newMeter(conn net.Conn) *meter {
-	m := &meter{conn: conn, at: now()}
-	m.Reader = bufio.NewReaderSize(progress{m}, 16<<10)
+func newMeteredReader(conn net.Conn) *meteredReader {
+	m := &meteredReader{conn: conn, readAt: readClock()}
+	m.Reader = bufio.NewReaderSize(progressReader{m}, 16<<10)
 	return m
 }
 
-// last returns the time of the last read.
-func (m *meter) last() instant {
+// lastRead returns the time of the last read.
+func (m *meteredReader) lastRead() clockReading {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.at
+	return m.readAt
 }
 
-// expect announces the bytes of a frame that are still missing; 0 means that it is complete. A frame that is shorter
-// than slowFrame need not be announced.
-func (m *meter) expect(bytes int) {
+// expectBytes announces the bytes of a frame that are still missing; 0 means that it is complete. A frame that is
+// shorter than slowFrame need not be announced.
+func (m *meteredReader) expectBytes(bytes int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.begun, m.want, m.got = now(), max(bytes-m.Buffered(), 0), 0
+	m.frameBegun, m.frameMissing, m.frameRead = readClock(), max(bytes-m.Buffered(), 0), 0
 }
 
 // slowFrame is the size in bytes from which a frame is a reason to wait for it.
 const slowFrame = 64 << 10
 
-// rest returns the time from at until the current frame is complete, at its present pace. It returns false without such
-// a frame, if no byte of it has come, or if it is short.
-func (m *meter) rest(at instant) (time.Duration, bool) {
+// timeToComplete returns the time from at until the current frame is complete, at its present pace. It returns false
+// without such a frame, if no byte of it has come, or if it is short.
+func (m *meteredReader) timeToComplete(at clockReading) (time.Duration, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.want < slowFrame || m.got == 0 {
+	if m.frameMissing < slowFrame || m.frameRead == 0 {
 		return 0, false
 	}
-	return time.Duration(float64(elapsed(m.begun, at)) * float64(max(m.want-m.got, 0)) / float64(m.got)), true
+	missing := max(m.frameMissing-m.frameRead, 0)
+	return time.Duration(float64(elapsed(m.frameBegun, at)) * float64(missing) / float64(m.frameRead)), true
 }
 
-// progress is the connection as the meter's buffer reads it: every byte counts, since a server that sends a large reply
-// over a slow network is not silent. (Whether the frame is ever complete is for the keeper to judge.)
-type progress struct{ m *meter }
+// progressReader is the connection as the meter's buffer reads it: every byte counts, since a server that sends a large
+// reply over a slow network is not silent. (Whether the frame is ever complete is for the keeper to judge.)
+type progressReader struct{ m *meteredReader }
 
-func (p progress) Read(b []byte) (int, error) {
+func (p progressReader) Read(b []byte) (int, error) {
 	n, err := p.m.conn.Read(b)
 	if n > 0 {
 		p.m.mu.Lock()
-		p.m.at = now()
-		p.m.got += n
+		p.m.readAt = readClock()
+		p.m.frameRead += n
 		p.m.mu.Unlock()
 	}
 	return n, err
@@ -137,18 +139,18 @@ func readFrame(r io.Reader, limit int) ([]byte, error) {
 	}
 	n := int(int32(binary.BigEndian.Uint32(h[:])))
 	if n < 0 || n > limit {
-		return nil, notZooKeeper(h, limit)
+		return nil, notZooKeeperError(h, limit)
 	}
 	return readBody(r, n)
 }
 
-// believed limits the bytes that are allocated for a frame's announced length alone. Beyond that, memory grows as bytes
-// come in. A list of ten thousand waiters takes half of it.
-const believed = 1 << 20
+// trustedLength limits the bytes that are allocated for a frame's announced length alone. Beyond that, memory grows as
+// bytes come in. A list of ten thousand waiters takes half of it.
+const trustedLength = 1 << 20
 
 // readBody reads n bytes.
 func readBody(r io.Reader, n int) ([]byte, error) {
-	b := make([]byte, 0, min(n, believed))
+	b := make([]byte, 0, min(n, trustedLength))
 	for len(b) < n {
 		if len(b) == cap(b) {
 			b = append(make([]byte, 0, min(n, 2*len(b))), b...)

@@ -19,7 +19,7 @@ func (s *Session) Invite(g Guest) (live <-chan struct{}, invited bool) {
 		s.links.guest = g
 		s.wg.Go(func() {
 			g.Serve()
-			s.end(errGuestEnded)
+			s.endSession(errGuestEnded)
 		})
 	}
 	s.mu.Unlock()
@@ -38,14 +38,14 @@ func (s *Session) Live(f func(link uint64, server string, timeout time.Duration,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.links.live; l != nil {
-		f(l.n, l.server, s.effectiveTimeout(), s.identity.id)
+		f(l.number, l.server, s.effectiveTimeout(), s.identity.id)
 	}
 }
 
 // Disconnect ends a connection, if it is the live one.
 func (s *Session) Disconnect(link uint64, why error) {
-	if l := s.live(); l != nil && l.n == link {
-		l.close(why)
+	if l := s.liveLink(); l != nil && l.number == link {
+		l.closeWith(why)
 	}
 }
 
@@ -58,40 +58,40 @@ func (s *Session) Forward(link uint64, h jute.RequestHeader, body []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.links.live
-	if l == nil || l.n != link {
+	if l == nil || l.number != link {
 		return false
 	}
 	var again []*watchEntry
-	switch kind := ops[h.Op].arms; {
+	switch kind := operations[h.Op].arms; {
 	case kind == Data, kind == Child:
 		var r jute.PathWatchRequest
 		if jute.Unmarshal(body, &r) == nil && r.Watch {
 			l.guestWatches = true
-			again = s.watches.shared(again, kind, r.Path)
+			again = s.watches.shareWithGuest(again, kind, r.Path)
 		}
 	case h.Op == jute.OpSetWatches:
 		var r jute.SetWatches
 		if jute.Unmarshal(body, &r) == nil {
 			l.guestWatches = true
-			again = s.watches.shared(again, Data, append(r.Data, r.Exist...)...)
-			again = s.watches.shared(again, Child, r.Child...)
+			again = s.watches.shareWithGuest(again, Data, append(r.Data, r.Exist...)...)
+			again = s.watches.shareWithGuest(again, Child, r.Child...)
 			// The guest's zxid may come from a reply on this connection, and changes in the gap would be lost.
-			binary.BigEndian.PutUint64(body, uint64(l.since))
+			binary.BigEndian.PutUint64(body, uint64(l.watchZxid))
 		}
 	}
-	l.output.add(h.Xid, h.Op, body)
+	l.output.addFrame(h.Xid, h.Op, body)
 	for _, e := range again {
 		body := jute.Marshal(&jute.PathIntRequest{Path: e.key.path, Value: int32(e.mode)})
 		c := &Call{Op: jute.OpAddWatch, Body: body}
 		c.Done = func(r Reply) {
-			s.locked(func() (t todo) {
+			s.withLock(func() (t callbackList) {
 				if r.Err == nil {
-					t.reset(e.subs) // between the two anything may have happened
+					t.addResets(e.subscribers) // between the two anything may have happened
 				}
 				return t
 			})
 		}
-		s.write(l, c)
+		s.writeCall(l, c)
 	}
 	return true
 }

@@ -241,9 +241,9 @@ func looseLink(t *testing.T) (*Session, *link) {
 	t.Cleanup(func() { end.Close(); other.Close() })
 	s := &Session{cfg: Config{Limits: Limits{MaxFrame: 100, MaxReply: 1000}, Timeout: time.Second},
 		validity: newValidity(always(Servers{Alone: true}), time.Second),
-		identity: identity{id: 7}, calls: newCalls(), watches: newRegistry()}
-	l := (&attempt{s: s, conn: end}).newLink(false)
-	s.links.add(l)
+		identity: sessionIdentity{id: 7}, calls: newPendingCalls(), watches: newWatchRegistry()}
+	l := (&connectAttempt{s: s, conn: end}).newLink(false)
+	s.links.addLink(l)
 	return s, l
 }
 

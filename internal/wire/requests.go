@@ -7,45 +7,45 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// A call's way: Submit queues it, pump takes it off the queue while the window is open, write puts it into
-// the connection's output, and replied finds it again when its answer comes.
+// A call's way: Submit queues it, sendQueued takes it off the queue while the window is open, writeCall puts it into
+// the connection's output, and handleReply finds it again when its reply comes.
 
 // Submit queues calls. They are written in the order of submission, urgent ones first, as soon as there is a
 // connection and its window is open.
 func (s *Session) Submit(calls ...*Call) {
-	s.locked(func() (t todo) {
+	s.withLock(func() (t callbackList) {
 		at := time.Now()
 		for _, c := range calls {
 			if c.Rearm != nil {
-				c.Op, c.Body = jute.OpSetWatches, c.Rearm.body(nil)
+				c.Op, c.Body = jute.OpSetWatches, c.Rearm.encodeBody(nil)
 			}
-			if err := s.refuse(c); err != nil {
-				t.done(c, Reply{Err: err})
+			if err := s.checkCall(c); err != nil {
+				t.addReply(c, Reply{Err: err})
 				continue
 			}
-			s.watches.submitting(c)
+			s.watches.recordSubmit(c)
 			c.queued = at
-			list := &s.calls.others
+			list := &s.calls.ordinary
 			if c.Urgent {
 				list = &s.calls.urgent
 			}
-			list.push(c)
-			if s.links.live == nil && s.calls.patience.add(c) {
-				wake(s.calls.patience.wake)
+			list.pushBack(c)
+			if s.links.live == nil && s.calls.patience.addWaiting(c) {
+				wakeReceiver(s.calls.patience.wake)
 			}
 		}
-		s.pump(&t)
+		s.sendQueued(&t)
 		return t
 	})
 }
 
-// refuse returns an error if a call cannot be accepted. The last accepted call is that submitted by Close.
-func (s *Session) refuse(c *Call) error {
-	switch _, known := ops[c.Op]; {
+// checkCall returns an error if a call cannot be accepted. The last accepted call is that submitted by Close.
+func (s *Session) checkCall(c *Call) error {
+	switch _, known := operations[c.Op]; {
 	case !known:
 		return fmt.Errorf("%w: %w: %d", ErrNotSent, ErrNoOperation, c.Op)
 	case s.ending.err != nil:
-		return fmt.Errorf("%w: %w", ErrNotSent, s.ending.seen())
+		return fmt.Errorf("%w: %w", ErrNotSent, s.ending.callerError())
 	case s.ending.closing && (c.Op != jute.OpCloseSession || s.links.live == nil):
 		return fmt.Errorf("%w: %w", ErrNotSent, ErrClosed)
 	case s.admission.refused != nil && c.Patience > 0:
@@ -58,7 +58,7 @@ func (s *Session) refuse(c *Call) error {
 func (s *Session) cannotRearm(server string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.calls.unknown[serverOp{server, jute.OpSetWatches2}] && s.watches.persistent()
+	return s.calls.unknownOps[serverOperation{server, jute.OpSetWatches2}] && s.watches.hasPersistent()
 }
 
 // Fits returns ErrTooLarge for a request of more bytes than the limit. So parts of a request can be refused before they
@@ -70,116 +70,116 @@ func Fits(bytes, limit int) error {
 	return fmt.Errorf("%w: %w: it has %d bytes, and the limit is %d", ErrNotSent, ErrTooLarge, bytes, limit)
 }
 
-// pump moves calls from the queue to the connection: urgent ones, and the others while its window is open.
-func (s *Session) pump(t *todo) {
+// sendQueued moves calls from the queue to the connection: urgent ones, and the others while its window is open.
+func (s *Session) sendQueued(t *callbackList) {
 	for l := s.links.live; l != nil; {
 		c := s.calls.urgent.first
 		if c == nil && l.window.used < l.window.size {
-			if c = s.calls.others.first; c != nil && s.asks(l, c) {
+			if c = s.calls.ordinary.first; c != nil && s.mustAwaitProbe(l, c) {
 				return
 			}
 		}
 		if c == nil {
 			return
 		}
-		c.leave()
-		if s.calls.unknown[serverOp{l.server, c.Op}] {
+		c.removeFromList()
+		if s.calls.unknownOps[serverOperation{l.server, c.Op}] {
 			s.answerWatches(c, jute.CodeUnimplemented, t)
-			t.done(c, Reply{Code: jute.CodeUnimplemented, Link: l.n})
+			t.addReply(c, Reply{Code: jute.CodeUnimplemented, Link: l.number})
 			continue
 		}
-		s.write(l, c)
+		s.writeCall(l, c)
 	}
 }
 
-// primeLink writes the first requests of a new connection: catchUp, if this server may be behind the last event, and the
-// requests that arm the watches again. The queued calls follow. Session.mu is held.
+// primeLink writes the first requests of a new connection: catchUpCall, if this server may be behind the last event,
+// and the requests that arm the watches again. The queued calls follow. Session.mu is held.
 func (s *Session) primeLink(l *link) {
-	if s.identity.ahead && !l.readOnly {
-		s.write(l, catchUp())
+	if s.identity.eventsAhead && !l.readOnly {
+		s.writeCall(l, catchUpCall())
 	}
-	calls, gaps := s.watches.rearm(s.identity.zxid, s.cfg.MaxFrame)
-	l.since = s.watches.gapFrom
+	calls, gaps := s.watches.rearmAll(s.identity.zxid, s.cfg.MaxFrame)
+	l.watchZxid = s.watches.gapZxid
 	for i, c := range calls {
 		c.Done = func(r Reply) {
 			switch {
 			case r.Err != nil:
 			case r.Code != jute.CodeOK:
-				l.close(fmt.Errorf("wire: the server did not re-arm the watches: %s", jute.CodeName(r.Code)))
+				l.closeWith(fmt.Errorf("wire: the server did not re-arm the watches: %s", jute.CodeName(r.Code)))
 			default:
-				s.locked(func() (t todo) {
+				s.withLock(func() (t callbackList) {
 					if i == len(calls)-1 {
-						t.reset(gaps)
+						t.addResets(gaps)
 					}
 					if s.links.live == l {
-						s.watches.unarmed--
+						s.watches.unconfirmed--
 					}
 					return t
 				})
 			}
 		}
-		s.write(l, c)
+		s.writeCall(l, c)
 	}
-	var t todo
-	s.pump(&t)
-	if !t.none() {
-		s.wg.Go(t.run) // calls that this server does not know; nothing may be called back under the lock
+	var t callbackList
+	s.sendQueued(&t)
+	if !t.isEmpty() {
+		s.wg.Go(t.runAll) // calls that this server does not know; nothing may be called back under the lock
 	}
 }
 
-// catchUp is a write that changes nothing, but goes through the quorum: a server replies to it, and to later requests,
-// after it has executed all that was committed before. It is needed because events have no zxid: without it a lagging
-// server would accept a client that has seen a later event, and may hold a lock because of that event. (A sync would do
-// only if the leader is certain to lead.)
-func catchUp() *Call {
+// catchUpCall is a write that changes nothing, but goes through the quorum: a server replies to it, and to later
+// requests, after it has executed all that was committed before. It is needed because events have no zxid: without it a
+// lagging server would accept a client that has seen a later event, and may hold a lock because of that event. (A sync
+// would do only if the leader is certain to lead.)
+func catchUpCall() *Call {
 	return &Call{Op: jute.OpMulti, Body: jute.Checks("/")}
 }
 
-// write moves a call to the connection's output, after what its watch needs is set in its body. Its time is
+// writeCall moves a call to the connection's output, after what its watch needs is set in its body. Its time is
 // taken first (rule R2).
-func (s *Session) write(l *link, c *Call) {
+func (s *Session) writeCall(l *link, c *Call) {
 	switch {
 	case c.Watch != nil:
-		s.watches.writing(c)
+		s.watches.prepareWrite(c)
 	case c.Rearm != nil:
-		s.watches.rearming(c)
+		s.watches.attachRearming(c)
 	}
 	if s.calls.xid--; s.calls.xid > firstXid { // wrapped after two billion requests
 		s.calls.xid = firstXid - 1
 	}
-	c.xid, c.sent = s.calls.xid, now()
-	s.calls.flight.push(c)
-	l.pulse.noteRequest(c.sent)
-	l.window.used += c.cost()
-	l.output.add(c.xid, c.Op, c.Body)
+	c.xid, c.sent = s.calls.xid, readClock()
+	s.calls.inFlight.pushBack(c)
+	l.pulse.recordRequest(c.sent)
+	l.window.used += c.windowCost()
+	l.output.addFrame(c.xid, c.Op, c.Body)
 }
 
 // Cancel takes a call back if it has not been written: then its Done is called with ErrNotSent and cause, and Cancel
 // returns true. Otherwise the call continues: the server may execute it.
 func (s *Session) Cancel(c *Call, cause error) (cancelled bool) {
-	s.locked(func() (t todo) {
-		if cancelled = c.list != nil && c.list != &s.calls.flight; cancelled {
-			s.unqueue(c, cause, &t)
+	s.withLock(func() (t callbackList) {
+		if cancelled = c.list != nil && c.list != &s.calls.inFlight; cancelled {
+			s.failQueued(c, cause, &t)
 		}
 		return t
 	})
 	return cancelled
 }
 
-func (s *Session) unqueue(c *Call, cause error, t *todo) {
-	c.leave()
-	s.failWatch(c, t)
-	t.done(c, notSent(cause))
+func (s *Session) failQueued(c *Call, cause error, t *callbackList) {
+	c.removeFromList()
+	s.failWatches(c, t)
+	t.addReply(c, notSentReply(cause))
 }
 
-// replied handles the reply to a call of the session. It returns an error if the connection cannot continue: ErrLapsed
-// if the answer came after the session had lapsed, errSkipped if an earlier call was not answered.
-func (s *Session) replied(l *link, in incoming) (err error) {
-	s.locked(func() (t todo) {
-		c := s.calls.flight.first
+// handleReply handles the reply to a call of the session. It returns an error if the connection cannot continue:
+// ErrLapsed if the answer came after the session had lapsed, errSkipped if an earlier call was not answered.
+func (s *Session) handleReply(l *link, in incomingFrame) (err error) {
+	s.withLock(func() (t callbackList) {
+		c := s.calls.inFlight.first
 		var early *Call
 		if in.head.Err == jute.CodeUnimplemented {
-			early = s.calls.behind(in.head.Xid)
+			early = s.calls.findBehindFirst(in.head.Xid)
 		}
 		switch {
 		case s.links.live != l:
@@ -187,9 +187,9 @@ func (s *Session) replied(l *link, in incoming) (err error) {
 		case early != nil:
 			// A server answers an operation that it does not know ahead of those before it, and closes the connection.
 			// The reply proves nothing about the session: it is out of order.
-			early.leave()
-			l.window.used -= early.cost()
-			s.complete(l, early, in, &t)
+			early.removeFromList()
+			l.window.used -= early.windowCost()
+			s.completeCall(l, early, in, &t)
 			return t
 		case c == nil || c.xid != in.head.Xid:
 			// A server answers in order. If it skipped a request that arms watches again, an answer could
@@ -197,36 +197,36 @@ func (s *Session) replied(l *link, in incoming) (err error) {
 			err = errSkipped
 			return t
 		}
-		c.leave()
-		at, code := now(), in.head.Err
-		l.pulse.noteReply(at, s.calls.flight.first != nil)
-		l.window.answered(c.cost(), elapsed(c.sent, at), s.calls.flight.n, s.calls.others.n > 0)
+		c.removeFromList()
+		at, code := readClock(), in.head.Err
+		l.pulse.recordReply(at, s.calls.inFlight.first != nil)
+		l.window.recordReply(c.windowCost(), elapsed(c.sent, at), s.calls.inFlight.count, s.calls.ordinary.count > 0)
 		proof := Local
-		if code == jute.CodeOK && ops[c.Op].commits {
+		if code == jute.CodeOK && operations[c.Op].commits {
 			proof = Committed
 		}
-		if !l.readOnly && extends(code) && !s.validity.answer(c.sent, proof) {
+		if !l.readOnly && extendsSession(code) && !s.validity.recordReply(c.sent, proof) {
 			err = ErrLapsed
-			s.failWatch(c, &t)
-			t.done(c, c.connectionLost(ErrSessionLost, l.n))
+			s.failWatches(c, &t)
+			t.addReply(c, c.connectionLostReply(ErrSessionLost, l.number))
 			return t
 		}
-		s.complete(l, c, in, &t)
+		s.completeCall(l, c, in, &t)
 		return t
 	})
 	return err
 }
 
-// complete handles a reply that counts. Session.mu is held.
-func (s *Session) complete(l *link, c *Call, in incoming, t *todo) {
+// completeCall handles a reply that counts. Session.mu is held.
+func (s *Session) completeCall(l *link, c *Call, in incomingFrame, t *callbackList) {
 	code := in.head.Err
 	if in.head.Zxid >= 0 { // -1 in the reply to an unknown operation: not the server's zxid
-		s.identity.saw(in.head.Zxid)
+		s.identity.recordZxid(in.head.Zxid)
 	}
 	if code == jute.CodeUnimplemented {
-		s.calls.unknown[serverOp{l.server, c.Op}] = true
+		s.calls.unknownOps[serverOperation{l.server, c.Op}] = true
 	}
-	r := Reply{Zxid: in.head.Zxid, Code: code, Body: in.body, Sent: c.sent.t, Link: l.n}
+	r := Reply{Zxid: in.head.Zxid, Code: code, Body: in.body, Sent: c.sent.t, Link: l.number}
 	if in.skipped > 0 {
 		r.Err = fmt.Errorf("%w: it has %d bytes, and the limit is %d",
 			ErrReplyTooLarge, in.skipped, s.cfg.MaxReply)
@@ -235,12 +235,12 @@ func (s *Session) complete(l *link, c *Call, in incoming, t *todo) {
 		c.Watch.stopped = true // it is armed, but its owner takes the call for failed
 	}
 	s.answerWatches(c, code, t)
-	t.done(c, r)
-	s.pump(t)
+	t.addReply(c, r)
+	s.sendQueued(t)
 }
 
-// extends reports whether a reply with this code shows that the server has touched the session (rule R1).
-func extends(code int32) bool {
+// extendsSession reports whether a reply with this code shows that the server has touched the session (rule R1).
+func extendsSession(code int32) bool {
 	switch code {
 	case jute.CodeSessionExpired, jute.CodeSessionMoved, jute.CodeSessionClosedRequireSASL, jute.CodeAuthFailed:
 		return false
@@ -251,27 +251,27 @@ func extends(code int32) bool {
 // expireQueued fails the calls that have waited too long for a connection, and returns how long until the
 // next ones have. down is false if there is a connection: then the goroutine that asks ends.
 func (s *Session) expireQueued() (wait time.Duration, down bool) {
-	s.locked(func() (t todo) {
+	s.withLock(func() (t callbackList) {
 		p := &s.calls.patience
 		p.watched = s.links.live == nil
 		if wait, down = time.Hour, p.watched; !down {
 			return t
 		}
 		at := time.Now()
-		p.next = time.Time{}
-		for _, l := range []*callList{&s.calls.urgent, &s.calls.others} {
-			for c := l.first; c != nil && !p.settled(c, at); {
+		p.nextEnd = time.Time{}
+		for _, l := range []*callList{&s.calls.urgent, &s.calls.ordinary} {
+			for c := l.first; c != nil && !p.canSkipFrom(c, at); {
 				following := c.next
-				if ends, limited := p.ends(c); limited && !ends.After(at) {
-					s.unqueue(c, errNoConnection, &t)
+				if ends, limited := p.waitEnd(c); limited && !ends.After(at) {
+					s.failQueued(c, errNoConnection, &t)
 				} else {
-					p.add(c)
+					p.addWaiting(c)
 				}
 				c = following
 			}
 		}
-		if !p.next.IsZero() {
-			wait = p.next.Sub(at)
+		if !p.nextEnd.IsZero() {
+			wait = p.nextEnd.Sub(at)
 		}
 		return t
 	})
@@ -296,12 +296,12 @@ func (s *Session) watchPatience() {
 // awaitConnection has the queued calls begin to wait for a connection. Session.mu is held.
 func (s *Session) awaitConnection() {
 	p := &s.calls.patience
-	p.since = time.Now()
+	p.waitsSince = time.Now()
 	if !p.watched {
 		p.watched = true
 		s.wg.Go(s.watchPatience)
 	} else {
-		wake(p.wake)
+		wakeReceiver(p.wake)
 	}
 }
 
@@ -316,12 +316,13 @@ func (s *Session) awaitConnection() {
 // (From 3.6 to 3.8 a server looks for recursive watches on the parents of a path, and fails when there is no slash.)
 // Until the reply the other calls wait, to keep their order.
 
-// noPath is the path in the questions.
-const noPath = "x"
+// probePath is the path in the questions.
+const probePath = "x"
 
-// before36 judges the answer to the question for watchers of a type: whether the server is older than 3.6, and whether
-// that is certain, or one more question is needed. Servers that answer otherwise are not older: they have to be tried.
-func before36(watcherType, code int32) (older, certain bool) {
+// isBefore36 judges the answer to the question for watchers of a type: whether the server is older than 3.6, and
+// whether that is certain, or one more question is needed. Servers that answer otherwise are not older: they have to be
+// tried.
+func isBefore36(watcherType, code int32) (older, certain bool) {
 	switch {
 	case code == jute.CodeUnimplemented: // before 3.5
 		return true, true
@@ -331,42 +332,42 @@ func before36(watcherType, code int32) (older, certain bool) {
 	return code == jute.CodeNoWatcher, true
 }
 
-// asks reports whether a call has to wait for the answer to a question, which it asks if need be. A question that is
-// lost with its connection is not repeated: it may be why the connection ended. Session.mu is held.
-func (s *Session) asks(l *link, c *Call) bool {
-	if !l.asking && ops[c.Op].from36 && !s.calls.asked[l.server] {
-		s.calls.asked[l.server], l.asking = true, true
-		s.ask(l, jute.WatcherPersistent)
+// mustAwaitProbe reports whether a call has to wait for the answer to a question, which it asks if need be. A question
+// that is lost with its connection is not repeated: it may be why the connection ended. Session.mu is held.
+func (s *Session) mustAwaitProbe(l *link, c *Call) bool {
+	if !l.probing && operations[c.Op].from36 && !s.calls.probedServers[l.server] {
+		s.calls.probedServers[l.server], l.probing = true, true
+		s.probeVersion(l, jute.WatcherPersistent)
 	}
-	return l.asking
+	return l.probing
 }
 
-// ask sends a question. Session.mu is held.
-func (s *Session) ask(l *link, watcherType int32) {
-	s.write(l, &Call{
-		Op: jute.OpCheckWatches, Body: jute.Marshal(&jute.PathIntRequest{Path: noPath, Value: watcherType}),
+// probeVersion sends a question. Session.mu is held.
+func (s *Session) probeVersion(l *link, watcherType int32) {
+	s.writeCall(l, &Call{
+		Op: jute.OpCheckWatches, Body: jute.Marshal(&jute.PathIntRequest{Path: probePath, Value: watcherType}),
 		Done: func(r Reply) {
 			if r.Err != nil {
 				return // the connection is gone
 			}
-			s.locked(func() (t todo) {
+			s.withLock(func() (t callbackList) {
 				if s.links.live != l {
 					return t
 				}
-				older, certain := before36(watcherType, r.Code)
+				older, certain := isBefore36(watcherType, r.Code)
 				if !certain {
-					s.ask(l, jute.WatcherAny)
+					s.probeVersion(l, jute.WatcherAny)
 					return t
 				}
 				if older {
-					for code, op := range ops {
+					for code, op := range operations {
 						if op.from36 {
-							s.calls.unknown[serverOp{l.server, code}] = true
+							s.calls.unknownOps[serverOperation{l.server, code}] = true
 						}
 					}
 				}
-				l.asking = false
-				s.pump(&t)
+				l.probing = false
+				s.sendQueued(&t)
 				return t
 			})
 		},

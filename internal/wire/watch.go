@@ -43,7 +43,7 @@ type WatchSet struct {
 	Fn func(WatchEvent)
 }
 
-func (w *Watch) call(ev WatchEvent) {
+func (w *Watch) deliver(ev WatchEvent) {
 	if w.Set != nil {
 		w.Set.Fn(ev)
 	} else {
@@ -60,8 +60,8 @@ type Rearming struct {
 	Watches []*Watch
 }
 
-// body is the request for all watches but those in without.
-func (a *Rearming) body(without map[*Watch]bool) []byte {
+// encodeBody is the request for all watches but those in without.
+func (a *Rearming) encodeBody(without map[*Watch]bool) []byte {
 	req := jute.SetWatches{RelativeZxid: a.Since}
 	for _, w := range a.Watches {
 		switch {
@@ -93,8 +93,8 @@ type WatchEvent struct {
 	Err  error
 }
 
-// delivery is an event on its way to a subscriber.
-type delivery struct {
+// eventDelivery is an event on its way to a subscriber.
+type eventDelivery struct {
 	to *Watch
 	ev WatchEvent
 }
@@ -105,7 +105,7 @@ type watchKey struct {
 	kind WatchKind
 }
 
-func keyOf(w *Watch) watchKey {
+func watchKeyOf(w *Watch) watchKey {
 	kind := w.Kind
 	if kind == Recursive {
 		kind = Persistent
@@ -116,56 +116,56 @@ func keyOf(w *Watch) watchKey {
 // watchEntry is a watch on the server. A cache may have two for each of hundreds of thousands of nodes, so
 // its size matters: 80 bytes.
 type watchEntry struct {
-	key        watchKey
-	subs       []*Watch
-	prev, next *watchEntry // in the order
-	pending    int32       // calls in flight that arm it
-	recursive  int32       // subscribers, attached or pending, that want the whole subtree
-	mode       int8        // Persistent: as it was last written
-	armed      bool        // there is a watch on the server, or will be after the next reconnect
-	exist      bool        // Data: the node was absent when it was armed
-	served     bool        // one-shot: served from the path's persistent watch
-	guest      bool        // one-shot: the guest may have its own watch there
-	written    bool        // Persistent: a request that arms it has been written to this connection
-	deep       bool        // Persistent: armed as recursive, for all that has come in so far
+	key         watchKey
+	subscribers []*Watch
+	prev, next  *watchEntry // in the order
+	pending     int32       // calls in flight that arm it
+	recursive   int32       // subscribers, attached or pending, that want the whole subtree
+	mode        int8        // Persistent: as it was last written
+	armed       bool        // there is a watch on the server, or will be after the next reconnect
+	nodeAbsent  bool        // Data: the node was absent when it was armed
+	isServed    bool        // one-shot: served from the path's persistent watch
+	guestWatch  bool        // one-shot: the guest may have its own watch there
+	written     bool        // Persistent: a request that arms it has been written to this connection
+	armedDeep   bool        // Persistent: armed as recursive, for all that has come in so far
 }
 
-// attach makes e the entry of w; detach undoes it.
-func (w *Watch) attach(e *watchEntry) {
+// attachTo makes e the entry of w; detachWatch undoes it.
+func (w *Watch) attachTo(e *watchEntry) {
 	w.entry = e
 	if w.Kind == Recursive {
 		e.recursive++
 	}
 }
 
-// wanted returns the mode in which a persistent watch serves all its subscribers.
-func (e *watchEntry) wanted() int32 {
+// wantedMode returns the mode in which a persistent watch serves all its subscribers.
+func (e *watchEntry) wantedMode() int32 {
 	if e.recursive > 0 {
 		return jute.WatchPersistentRecursive
 	}
 	return jute.WatchPersistent
 }
 
-// idle reports whether the watch is unused.
-func (e *watchEntry) idle() bool { return len(e.subs) == 0 && e.pending == 0 && !e.guest }
+// isIdle reports whether the watch is unused.
+func (e *watchEntry) isIdle() bool { return len(e.subscribers) == 0 && e.pending == 0 && !e.guestWatch }
 
 // entryList is a list of entries. It needs no allocation for an entry.
 type entryList struct {
 	first, last *watchEntry
-	n           int
+	count       int
 }
 
-func (l *entryList) push(e *watchEntry) {
+func (l *entryList) pushBack(e *watchEntry) {
 	if e.prev, e.next = l.last, nil; l.last == nil {
 		l.first = e
 	} else {
 		l.last.next = e
 	}
 	l.last = e
-	l.n++
+	l.count++
 }
 
-func (l *entryList) remove(e *watchEntry) {
+func (l *entryList) unlinkEntry(e *watchEntry) {
 	if e.prev == nil {
 		l.first = e.next
 	} else {
@@ -177,43 +177,43 @@ func (l *entryList) remove(e *watchEntry) {
 		e.next.prev = e.prev
 	}
 	e.prev, e.next = nil, nil
-	l.n--
+	l.count--
 }
 
-// lengths counts paths by their length. A path that a server names is looked up only if one of its length is
+// pathLengths counts paths by their length. A path that a server names is looked up only if one of its length is
 // registered: otherwise a long path with many names would cost a hash for every node above it, under the
 // session's mutex. Session.mu guards it.
-type lengths struct {
-	n      map[int]int
+type pathLengths struct {
+	counts map[int]int
 	sorted []int // the longest first
 }
 
-func (l *lengths) add(length int) {
-	if l.n == nil {
-		l.n = map[int]int{}
+func (l *pathLengths) addLength(length int) {
+	if l.counts == nil {
+		l.counts = map[int]int{}
 	}
-	if l.n[length]++; l.n[length] == 1 {
+	if l.counts[length]++; l.counts[length] == 1 {
 		at, _ := slices.BinarySearchFunc(l.sorted, length, longerFirst)
 		l.sorted = slices.Insert(l.sorted, at, length)
 	}
 }
 
-func (l *lengths) remove(length int) {
-	if l.n[length]--; l.n[length] > 0 {
+func (l *pathLengths) removeLength(length int) {
+	if l.counts[length]--; l.counts[length] > 0 {
 		return
 	}
-	delete(l.n, length)
+	delete(l.counts, length)
 	if at, found := slices.BinarySearchFunc(l.sorted, length, longerFirst); found {
 		l.sorted = slices.Delete(l.sorted, at, at+1)
 	}
 }
 
-func (l *lengths) has(length int) bool { return l.n[length] > 0 }
+func (l *pathLengths) hasLength(length int) bool { return l.counts[length] > 0 }
 
 func longerFirst(a, b int) int { return b - a }
 
-// prefix is the path of so many bytes that is path or above it, if there is one.
-func prefix(path string, length int) (at string, ok bool) {
+// pathPrefix is the path of so many bytes that is path or above it, if there is one.
+func pathPrefix(path string, length int) (at string, ok bool) {
 	switch {
 	case length > len(path):
 		return "", false
@@ -225,8 +225,8 @@ func prefix(path string, length int) (at string, ok bool) {
 	return path[:length], path[length] == '/'
 }
 
-// cutStrings cuts off what fits into room, but one at least.
-func cutStrings(all []string, room int) (now, later []string) {
+// splitToFit cuts off what fits into room, but one at least.
+func splitToFit(all []string, room int) (now, later []string) {
 	size := 0
 	for i, s := range all {
 		if size += 4 + len(s); size > room && i > 0 {
