@@ -82,7 +82,7 @@ type pendingCalls struct {
 	inFlight      callList // written, in the order of sending, which is the order of the answers
 	xid           int32    // the last one given
 	unknownOps    map[serverOperation]bool
-	probedServers map[string]bool // the servers that have been asked how old they are
+	probedServers map[string]bool // the servers whose version has been probed
 	patience      patienceTimer
 }
 

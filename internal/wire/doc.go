@@ -24,7 +24,7 @@
 //	connection.go     the goroutines of a connection: reader, writer, keeper
 //	requests.go       from Submit to the reply, and operations that old servers do not know
 //	subscriptions.go  watches that begin, fire and end
-//	admission.go      refusalRecord: servers that refuse the client
+//	refusals.go       refusalRecord: servers that refuse the client
 //	fence.go          openFences: earlier sessions that may live
 //	ending.go         sessionEnd: how the session ends, and how holds end
 //	guest.go          go-zookeeper's requests (internal/guest)

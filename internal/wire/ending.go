@@ -88,12 +88,12 @@ func (s *Session) endSession(err error) {
 	}
 	s.ending.err = err
 	s.wg.Add(1) // whatever else has ended by then, Wait waits for the steps below
-	seen := s.ending.callerError()
+	cause := s.ending.callerError()
 	id, l, last, guest := s.identity.id, s.links.live, s.links.last, s.links.guest
 	s.links.live = nil
-	s.failInFlight(l, seen, nil, &t)
-	s.calls.forEachQueued(func(c *Call) { s.failQueued(c, seen, &t) })
-	ends.addEvents(s.watches.endAll(seen)...)
+	s.failInFlight(l, cause, nil, &t)
+	s.calls.forEachQueued(func(c *Call) { s.failQueued(c, cause, &t) })
+	ends.addEvents(s.watches.endAll(cause)...)
 	s.mu.Unlock()
 	s.events.emit(Event{Kind: Lost, SessionID: id, Err: err})
 	s.ending.cancel()

@@ -15,13 +15,13 @@ const minTimeout = 10 * time.Millisecond
 
 // connectAttempt is a connection before it becomes a link, used by one goroutine only.
 type connectAttempt struct {
-	s      *Session
-	server string
-	limit  time.Time // when ZooKeeper's handshake must be complete, a login included
-	conn   net.Conn
-	in     *meteredReader
+	s        *Session
+	server   string
+	deadline time.Time // when ZooKeeper's handshake must be complete, a login included
+	conn     net.Conn
+	in       *meteredReader
 
-	probe, askFirst bool // set by admission
+	probe, verdictFirst bool // as refusalRecord has them
 }
 
 // beginAttempt begins an attempt to connect.
@@ -33,7 +33,7 @@ func (s *Session) beginAttempt(ctx context.Context, server string) (*connectAtte
 	if err != nil {
 		return nil, err
 	}
-	return &connectAttempt{s: s, server: server, limit: limit, conn: conn, in: newMeteredReader(conn)}, nil
+	return &connectAttempt{s: s, server: server, deadline: limit, conn: conn, in: newMeteredReader(conn)}, nil
 }
 
 // exchangeConnect writes a connect request and reads its response. From here on the connection has a deadline: the
@@ -41,7 +41,7 @@ func (s *Session) beginAttempt(ctx context.Context, server string) (*connectAtte
 func (a *connectAttempt) exchangeConnect(req *jute.ConnectRequest, more ...byte) (
 	resp jute.ConnectResponse, err error) {
 	_, silence := a.s.validity.pingPace(a.s.cfg.Timeout)
-	limit := a.limit
+	limit := a.deadline
 	if silent := time.Now().Add(a.s.capToHalfLeft(silence)); silent.Before(limit) {
 		limit = silent
 	}
@@ -110,7 +110,7 @@ func (a *connectAttempt) connectRequest() *jute.ConnectRequest {
 	s := a.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a.probe, a.askFirst = s.admission.probe, s.admission.askFirst
+	a.probe, a.verdictFirst = s.refusals.probe, s.refusals.verdictFirst
 	req := &jute.ConnectRequest{LastZxidSeen: s.identity.zxid, Timeout: int32(s.cfg.Timeout / time.Millisecond),
 		SessionID: s.identity.id, Password: s.identity.password, HasReadOnly: true, ReadOnly: s.cfg.ReadOnly}
 	if a.probe {
@@ -218,7 +218,7 @@ func (a *connectAttempt) acceptGrant(req *jute.ConnectRequest, resp *jute.Connec
 	if behind {
 		s.identity.zxid = 0
 	}
-	s.admission.recordAdmission()
+	s.refusals.recordAdmission()
 	s.identity.recordConnection(resp.SessionID, resp.Password, timeout, !resp.ReadOnly)
 	l := a.newLink(resp.ReadOnly)
 	s.links.addLink(l)

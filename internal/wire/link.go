@@ -26,7 +26,7 @@ type link struct {
 	// Guarded by Session.mu.
 	output    outputBuffer
 	window    requestWindow
-	probing   bool // a question of how old the server is has no answer yet
+	probing   bool // a probe of the server's version has no reply yet
 	pulse     linkPulse
 	watchZxid int64 // the highest zxid before this connection, or before the last that had armed its watches
 

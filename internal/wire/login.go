@@ -28,7 +28,7 @@ func (t saslToken) Fields(c *jute.Coder) { c.Buffer((*[]byte)(&t)) }
 // error is ErrAuthFailed if the server, or the mechanism, refused.
 func (a *connectAttempt) authenticate() error {
 	s := a.s
-	if s.cfg.Login == nil && len(s.cfg.Credentials) == 0 && !a.askFirst {
+	if s.cfg.Login == nil && len(s.cfg.Credentials) == 0 && !a.verdictFirst {
 		return nil
 	}
 	if err := a.loginWithSASL(); err != nil {
@@ -86,8 +86,8 @@ func (a *connectAttempt) loginWithSASL() error {
 	if cfg.Login == nil {
 		return nil
 	}
-	a.conn.SetDeadline(a.limit)
-	ctx, cancel := context.WithDeadline(a.s.ctx, a.limit)
+	a.conn.SetDeadline(a.deadline)
+	ctx, cancel := context.WithDeadline(a.s.ctx, a.deadline)
 	defer cancel()
 	step, err := cfg.Login(ctx, a.server)
 	if err != nil {

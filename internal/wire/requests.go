@@ -48,8 +48,8 @@ func (s *Session) checkCall(c *Call) error {
 		return fmt.Errorf("%w: %w", ErrNotSent, s.ending.callerError())
 	case s.ending.closing && (c.Op != jute.OpCloseSession || s.links.live == nil):
 		return fmt.Errorf("%w: %w", ErrNotSent, ErrClosed)
-	case s.admission.refused != nil && c.Patience > 0:
-		return fmt.Errorf("%w: %w", ErrNotSent, s.admission.refused)
+	case s.refusals.refused != nil && c.Patience > 0:
+		return fmt.Errorf("%w: %w", ErrNotSent, s.refusals.refused)
 	}
 	return Fits(len(c.Body)+8, s.cfg.MaxFrame)
 }
@@ -306,7 +306,7 @@ func (s *Session) awaitConnection() {
 }
 
 // Servers before 3.6 close the connection on an operation that they do not know, such as addWatch. So before the first
-// such operation on a server that may be so old, the session sends a harmless question: whether there are watches on a
+// such operation on a server that may be so old, the session sends a harmless request: whether there are watches on a
 // path without a slash, which no watch can have.
 //
 //	type of watcher                  3.5               3.6 to 3.8        3.9
@@ -316,12 +316,11 @@ func (s *Session) awaitConnection() {
 // (From 3.6 to 3.8 a server looks for recursive watches on the parents of a path, and fails when there is no slash.)
 // Until the reply the other calls wait, to keep their order.
 
-// probePath is the path in the questions.
+// probePath is the path in these requests.
 const probePath = "x"
 
-// isBefore36 judges the answer to the question for watchers of a type: whether the server is older than 3.6, and
-// whether that is certain, or one more question is needed. Servers that answer otherwise are not older: they have to be
-// tried.
+// isBefore36 judges the reply to the request for watchers of a type: whether the server is older than 3.6, and whether
+// that is certain, or one more request is needed. Servers that reply otherwise are not older: they have to be tried.
 func isBefore36(watcherType, code int32) (older, certain bool) {
 	switch {
 	case code == jute.CodeUnimplemented: // before 3.5
@@ -332,8 +331,9 @@ func isBefore36(watcherType, code int32) (older, certain bool) {
 	return code == jute.CodeNoWatcher, true
 }
 
-// mustAwaitProbe reports whether a call has to wait for the answer to a question, which it asks if need be. A question
-// that is lost with its connection is not repeated: it may be why the connection ended. Session.mu is held.
+// mustAwaitProbe reports whether a call has to wait for the reply to a probe of the server's version, and sends the first
+// such probe. One that is lost with its connection is not repeated: it may be why the connection ended. Session.mu is
+// held.
 func (s *Session) mustAwaitProbe(l *link, c *Call) bool {
 	if !l.probing && operations[c.Op].from36 && !s.calls.probedServers[l.server] {
 		s.calls.probedServers[l.server], l.probing = true, true
@@ -342,7 +342,7 @@ func (s *Session) mustAwaitProbe(l *link, c *Call) bool {
 	return l.probing
 }
 
-// probeVersion sends a question. Session.mu is held.
+// probeVersion asks for watchers of a type. Session.mu is held.
 func (s *Session) probeVersion(l *link, watcherType int32) {
 	s.writeCall(l, &Call{
 		Op: jute.OpCheckWatches, Body: jute.Marshal(&jute.PathIntRequest{Path: probePath, Value: watcherType}),

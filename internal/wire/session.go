@@ -20,13 +20,13 @@ type Session struct {
 	ctx      context.Context // ends with the session
 	wg       sync.WaitGroup
 
-	mu        sync.Mutex // guards the fields below
-	identity  sessionIdentity
-	admission refusalRecord
-	links     sessionLinks
-	calls     pendingCalls
-	watches   watchRegistry
-	ending    sessionEnd
+	mu       sync.Mutex // guards the fields below
+	identity sessionIdentity
+	refusals refusalRecord
+	links    sessionLinks
+	calls    pendingCalls
+	watches  watchRegistry
+	ending   sessionEnd
 }
 
 // sessionLinks are a session's connections, one after the other. Session.mu guards it.
@@ -220,7 +220,7 @@ func (s *Session) Wait() { s.wg.Wait() }
 func (s *Session) Refused() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.admission.refused
+	return s.refusals.refused
 }
 
 // Unfenced returns the earlier sessions that are not known to be closed. Once a member with a quorum has accepted this

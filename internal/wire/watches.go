@@ -325,8 +325,8 @@ const setWatchesHead = 8 + 8 + 5*4
 // the watches were last known to be armed: changes since then fire one-shot watches. Persistent watches get no events
 // of the gap; their subscribers are returned, too, and have to read again. No call is longer than limit, if its paths
 // allow.
-func (r *watchRegistry) rearmAll(seen int64, limit int) (calls []*Call, gaps []*Watch) {
-	since := seen
+func (r *watchRegistry) rearmAll(highest int64, limit int) (calls []*Call, gaps []*Watch) {
+	since := highest
 	if r.unconfirmed > 0 { // changes before the connection in between have not been reported
 		since = min(since, r.gapZxid)
 	}

@@ -16,9 +16,9 @@ type refusalRecord struct {
 	hangUpsSince clockReading // the first of them
 	probe        bool         // the next handshake claims to have seen nothing
 
-	askFirst  bool            // a server requires authentication: ask for its verdict first
-	refusedBy map[string]bool // servers that have refused the credentials since the last connection
-	refused   error           // the last of these refusals, if all servers refuse
+	verdictFirst bool            // a server requires authentication: ask for its verdict first
+	refusedBy    map[string]bool // servers that have refused the credentials since the last connection
+	refused      error           // the last of these refusals, if all servers refuse
 }
 
 // recordAdmission resets the record: a server has accepted the client.
@@ -61,7 +61,7 @@ func (s *Session) recordFailedHandshake(err error) {
 	known := &s.identity
 	session, hopeless := known.id != 0, false
 	if !known.quorumConfirmed && known.zxid != 0 && !isTimeout(err) {
-		hopeless = s.admission.recordHangUp(readClock(), s.hosts.Len(), s.cfg.Timeout, session) && session
+		hopeless = s.refusals.recordHangUp(readClock(), s.hosts.Len(), s.cfg.Timeout, session) && session
 	}
 	s.mu.Unlock()
 	if hopeless {
@@ -72,7 +72,7 @@ func (s *Session) recordFailedHandshake(err error) {
 // requireLogin records that a server has ended a connection because the client had not authenticated.
 func (s *Session) requireLogin(server string) {
 	s.mu.Lock()
-	s.admission.askFirst = true
+	s.refusals.verdictFirst = true
 	s.mu.Unlock()
 	s.reportFailedAttempt(server, errLoginRequired)
 }
@@ -93,7 +93,7 @@ func (s *Session) reportFailedAttempt(server string, err error) {
 func (s *Session) recordAuthRefusal(server string, err error) {
 	err = fmt.Errorf("%s: %w", server, err)
 	s.withLock(func() (t callbackList) {
-		if s.admission.recordRefusal(server, err, s.hosts.areAllIn) {
+		if s.refusals.recordRefusal(server, err, s.hosts.areAllIn) {
 			s.calls.forEachQueued(func(c *Call) {
 				if c.Patience > 0 {
 					s.failQueued(c, err, &t)

@@ -44,9 +44,9 @@ func TestAdmissionOfCredentials(t *testing.T) {
 	assert.NoError(t, a.refused)
 	assert.True(t, a.recordRefusal("two", last, all))
 	assert.Equal(t, last, a.refused)
-	a.askFirst = true
+	a.verdictFirst = true
 	a.recordAdmission()
-	assert.Equal(t, refusalRecord{askFirst: true}, a, "what a server wants is not forgotten")
+	assert.Equal(t, refusalRecord{verdictFirst: true}, a, "what a server wants is not forgotten")
 }
 
 func TestWhatHandshakesMayHaveLeft(t *testing.T) {
