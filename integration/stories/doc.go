@@ -1,5 +1,5 @@
-// Package stories runs one suite of stories on every kind of group of real servers: one, three as child processes,
-// three in containers.
+// Package stories is a table of fault × recipe × language, played on every kind of group of real servers: three as child
+// processes, three in containers, and one beside Java.
 //
 // A group of clients, each first connected to a different member, uses all recipes and caches at the same time, each
 // at a separate path (workloads), while one fault follows the other. Always:
@@ -20,12 +20,19 @@
 //
 // and in the end no node is left, and no clean-up pending.
 //
+// On one server a Java process on Curator takes part in the workloads that it has a recipe for: all ways to hold a mutex,
+// the read-write lock, with readers that share nodes, the semaphore, elections, queues, kept nodes, groups and services.
+// What it holds excludes Go's, and the other way round, in the order of their nodes; each is granted what the other has
+// lost. It expires and is killed as well. Only the promises of Curator are demanded of it: it does not notice that it has
+// lost a lock, so its hold counts only while its node exists; it may put an item twice, and without a lock path it may lose
+// one that it has taken, so that it only puts items there; and it may leave the lock of an item until its session ends.
+//
 // A slow disk takes privileges that a test should not need. Instead "stutters" stops the members in short bursts, one
 // after the other: a server with a slow disk or long garbage collections behaves like that.
 //
-// On three processes there are also stories of a few recipes alone: an election through a rolling restart and a
-// leader that is cut off, how soon the next one leads after a resignation or holds after a killed holder, and turns
-// at a lock and at leading under one fault after the other. The worst cases for P1 are in package promises.
+// On three processes there are also stories of a few recipes alone: an election through rolling restarts, how soon the next
+// one leads after a resignation or holds after a killed holder, and a rolling upgrade. The worst cases for P1 are in package
+// promises.
 //
 // The report of ../run has the progress of each workload under each fault: one table for each kind of server.
 package stories
