@@ -96,7 +96,7 @@ func (t *turns) holdsLock() bool { return t.lockHandle != nil }
 func (t *turns) releaseLock(ctx context.Context) {
 	err := line.ReleaseAfterWork(ctx, t.lockHandle.Release)
 	if err != nil {
-		t.client.Logger().Warn("the lock of a counter is not released; its node stays until the session ends",
+		t.client.Logger().Warn("cannot release the lock of a counter; its node stays until the session ends",
 			"path", t.line.Dir, "err", err)
 	}
 	t.lockHandle, t.winsInRow = nil, 0
