@@ -54,7 +54,7 @@ func (h *TurnHandle) release(ctx context.Context) error {
 		return cmp.Or(lost, refused) // after a loss, a remaining node goes with the session
 	}
 	answered := make(chan error, 1)
-	n.giveBack(func(err error) { answered <- err })
+	n.delete(func(err error) { answered <- err })
 	select {
 	case err := <-answered:
 		return err
@@ -75,7 +75,7 @@ func (h *TurnHandle) ReleaseInBackground(then []func(error)) {
 		told.Later(f.line.Client, lost)
 		return
 	}
-	n.giveBack(func(refused error) { told.Later(f.line.Client, cmp.Or(lost, refused)) })
+	n.delete(func(refused error) { told.Later(f.line.Client, cmp.Or(lost, refused)) })
 }
 
 func (h *TurnHandle) front() *Front { return h.By.(*frontNode).front }
@@ -93,7 +93,7 @@ func (h *TurnHandle) end() (*frontNode, error) {
 // Abandon ends a turn, and does not wait for the deletion of its node.
 func (t *Turn) Abandon() {
 	if n, _ := t.end(); n != nil {
-		n.giveBack(nil)
+		n.delete(nil)
 	}
 }
 
@@ -110,7 +110,7 @@ func (t *Turn) end() (last *frontNode, lost error) {
 	case !mine:
 		return nil, lost
 	case n.front.limits.Users > 0 && (others || lost != nil):
-		n.giveBack(nil)
+		n.delete(nil)
 		return nil, lost
 	}
 	return n, lost
