@@ -50,8 +50,8 @@ func newSleepMeter(ahead func() time.Duration) *sleepMeter {
 	return s
 }
 
-// recentReading is the time for which the machine is not asked again: it takes two system calls, and each request reads the
-// clock a few times.
+// recentReading is the time for which the machine is not asked again: it takes two system calls, and each request reads
+// the clock a few times.
 const recentReading = time.Millisecond
 
 // timeAsleep returns the time that the machine has slept by now; at was read just before.

@@ -1,24 +1,12 @@
 package wire
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
 )
-
-// startLink announces the link and starts its goroutines, except for the reader.
-func (s *Session) startLink(l *link, ev Event) {
-	s.events.emit(ev)
-	l.wg.Go(func() { s.writeOutput(l) })
-	l.wg.Go(func() { s.keepAlive(l) })
-	if l.readOnly {
-		l.wg.Go(func() { s.seekQuorum(l) })
-	}
-}
 
 // serveLink reads to the end of the link, and returns when all have been notified of it, the guest last.
 func (s *Session) serveLink(l *link) {
@@ -33,7 +21,7 @@ func (s *Session) serveLink(l *link) {
 }
 
 func (s *Session) readFrames(l *link) error {
-	limitOf := func(xid int32) (frameLimit, error) { return s.replyLimit(l, xid) }
+	limitOf := func(xid int32) (most int, anySize bool, err error) { return s.replyLimit(l, xid) }
 	for {
 		in, err := l.in.receiveFrame(s.cfg.MaxReply, limitOf)
 		if err == nil && l.end.ctx.Err() != nil { // later frames do not count
@@ -147,21 +135,21 @@ func (s *Session) writeOutput(l *link) {
 	}
 }
 
-// replyLimit returns the limit of a frame with this xid.
-func (s *Session) replyLimit(l *link, xid int32) (frameLimit, error) {
+// replyLimit returns the limit of a frame with this xid, see receiveFrame.
+func (s *Session) replyLimit(l *link, xid int32) (most int, anySize bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var code int32
 	switch {
 	case xid == jute.XidNotification:
-		return frameLimit{most: maxPlainReply + s.cfg.longestPath}, nil
+		return maxPlainReply + s.cfg.longestPath, false, nil
 	case xid >= 0:
 		known := false
 		if s.links.guest != nil {
 			code, known = s.links.guest.Asked(l.number, xid)
 		}
 		if !known {
-			return frameLimit{}, errUnrequested
+			return 0, false, errUnrequested
 		}
 	case xid < firstXid:
 		c := s.calls.inFlight.first
@@ -170,18 +158,18 @@ func (s *Session) replyLimit(l *link, xid int32) (frameLimit, error) {
 		}
 		switch {
 		case s.links.live != l: // the session has ended, and this connection with it
-			return frameLimit{}, ErrClosed
+			return 0, false, ErrClosed
 		case c == nil:
-			return frameLimit{}, errUnrequested
+			return 0, false, errUnrequested
 		}
 		code = c.Op
 	default:
-		return frameLimit{most: maxPlainReply}, nil
+		return maxPlainReply, false, nil
 	}
 	if operations[code].large {
-		return frameLimit{most: s.cfg.MaxReply, anySize: true}, nil
+		return s.cfg.MaxReply, true, nil
 	}
-	return frameLimit{most: min(maxPlainReply+s.cfg.longestPath, s.cfg.MaxReply)}, nil
+	return min(maxPlainReply+s.cfg.longestPath, s.cfg.MaxReply), false, nil
 }
 
 // handleGuestReply handles the reply to a request of the guest's.
@@ -287,41 +275,4 @@ func (s *Session) isWorthWaiting(l *link, at clockReading, silence, unheard time
 	}
 	rest, known := l.in.timeToComplete(at)
 	return known && rest <= left
-}
-
-const (
-	// seekFrom and seekUpTo bound the pauses between two attempts to find a member with a quorum.
-	seekFrom = time.Second
-	seekUpTo = 15 * time.Second
-)
-
-// seekQuorum looks for a member with a quorum while this one has none, one member at a time, and ends the
-// link when it has found one.
-func (s *Session) seekQuorum(l *link) {
-	for wait := seekFrom; sleepContext(l.end.ctx, wait); wait = min(2*wait, seekUpTo) {
-		server := s.hosts.anotherServer(l.server)
-		if server != "" && s.hasQuorum(l.end.ctx, server) {
-			s.hosts.preferServer(server)
-			l.closeWith(errQuorumFound)
-			return
-		}
-	}
-}
-
-// hasQuorum asks a member by the four-letter word that every server that can be read-only answers.
-func (s *Session) hasQuorum(ctx context.Context, server string) bool {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout)
-	defer cancel()
-	conn, err := s.cfg.Dial(ctx, "tcp", server)
-	if err != nil {
-		return false
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	if _, err := conn.Write([]byte("isro")); err != nil {
-		return false
-	}
-	answer := make([]byte, 2)
-	_, err = io.ReadFull(conn, answer)
-	return err == nil && string(answer) == "rw"
 }

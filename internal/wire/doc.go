@@ -12,14 +12,14 @@
 //	sessionIdentity  the session's id, and sessions that a handshake may have left      identity.go
 //	hostProvider     the server list and the backoff between passes over it             hosts.go
 //	link             one connection: its output, window, pulse and end                  link.go, frames.go
-//	Validity         until when the session is certain to live (promise P1)             validity.go, liveness.go, clock.go
+//	Validity         until when the session is certain to live (promise P1)             validity.go, liveness.go
 //	operations       what each operation changes, proves, returns and arms              ops.go
 //	errors           of callers, and why connections end                                errors.go
 //
 // Its methods are in the file of their part of the work:
 //
 //	session.go        one epoch: one ZooKeeper session over any number of connections
-//	run.go            dials, and watches the clock
+//	run.go            dials, looks for a quorum, and watches the clock
 //	handshake.go      from a dialled connection to one that is ready; login.go presents the credentials
 //	connection.go     the goroutines of a connection: reader, writer, keeper
 //	requests.go       from Submit to the reply, and operations that old servers do not know

@@ -22,15 +22,10 @@ type incomingFrame struct {
 	skipped int // the frame's size, if it exceeds the limit: then body is nil
 }
 
-// frameLimit is the largest size of a frame. anySize means that the reply has data or a list, whose size depends on the
-// tree: if it is larger it is skipped, and the connection continues.
-type frameLimit struct {
-	most    int
-	anySize bool
-}
-
-// receiveFrame reads a frame, whose limit depends on its xid. maxReply is named in the error about another protocol.
-func (m *meteredReader) receiveFrame(maxReply int, limitOf func(xid int32) (frameLimit, error)) (
+// receiveFrame reads a frame, whose limit depends on its xid. anySize means that the reply has data or a list, whose
+// size depends on the tree: if it is too large it is skipped, and the connection continues. maxReply is named in the
+// error about another protocol.
+func (m *meteredReader) receiveFrame(maxReply int, limitOf func(xid int32) (most int, anySize bool, err error)) (
 	in incomingFrame, err error) {
 	b, err := m.Peek(4)
 	if err != nil {
@@ -50,7 +45,7 @@ func (m *meteredReader) receiveFrame(maxReply int, limitOf func(xid int32) (fram
 		return in, err
 	}
 	m.Discard(len(b))
-	limit, err := limitOf(in.head.Xid)
+	most, anySize, err := limitOf(in.head.Xid)
 	if size > slowFrame {
 		m.expectBytes(size - replyHeaderSize)
 		defer m.expectBytes(0)
@@ -58,13 +53,13 @@ func (m *meteredReader) receiveFrame(maxReply int, limitOf func(xid int32) (fram
 	switch {
 	case err != nil:
 		return in, err
-	case size <= limit.most:
+	case size <= most:
 		in.body, err = readBody(m, size-replyHeaderSize)
-	case limit.anySize:
+	case anySize:
 		in.skipped = size
 		_, err = m.Discard(size - replyHeaderSize)
 	default:
-		err = fmt.Errorf("%w: it has %d bytes, and the limit is %d", errOversize, size, limit.most)
+		err = fmt.Errorf("%w: it has %d bytes, and the limit is %d", errOversize, size, most)
 	}
 	return in, err
 }

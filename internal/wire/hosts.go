@@ -36,13 +36,12 @@ type hostProvider struct {
 	rotation     int                         // the place of the server that anotherServer returned last
 }
 
-// minHeldTime is the time that a connection must last to have held: a server that accepts and closes immediately must not be
-// hammered.
+// minHeldTime is the time that a connection must last to have held: a server that accepts and closes immediately must
+// not be hammered.
 const minHeldTime = time.Second
 
 func newHostProvider(servers []string) *hostProvider {
-	h := &hostProvider{servers: servers, lostAt: readClock(),
-		shorten: func(pause time.Duration) time.Duration { return pause }}
+	h := &hostProvider{servers: servers, lostAt: readClock(), shorten: func(d time.Duration) time.Duration { return d }}
 	pauses := func(most time.Duration) *backoff.ExponentialBackOff {
 		return backoff.NewExponentialBackOff(
 			backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(most),

@@ -331,9 +331,9 @@ func isBefore36(watcherType, code int32) (older, certain bool) {
 	return code == jute.CodeNoWatcher, true
 }
 
-// mustAwaitProbe reports whether a call has to wait for the reply to a probe of the server's version, and sends the first
-// such probe. One that is lost with its connection is not repeated: it may be why the connection ended. Session.mu is
-// held.
+// mustAwaitProbe reports whether a call has to wait for the reply to a probe of the server's version, and sends the
+// first such probe. One that is lost with its connection is not repeated: it may be why the connection ended.
+// Session.mu is held.
 func (s *Session) mustAwaitProbe(l *link, c *Call) bool {
 	if !l.probing && operations[c.Op].from36 && !s.calls.probedServers[l.server] {
 		s.calls.probedServers[l.server], l.probing = true, true

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 )
 
@@ -30,8 +31,8 @@ func (s *Session) dialServers() {
 	}
 }
 
-// connectTo makes a link to the server: the dial, the handshake, credentials, the earlier sessions' end,
-// watches; only then anything else.
+// connectTo makes a link to the server: the dial, the handshake, credentials, the earlier sessions' end, watches; only
+// then anything else. It announces the link and starts its goroutines, except for the reader.
 func (s *Session) connectTo(server string) (*link, error) {
 	if s.cannotRearm(server) {
 		return nil, errTooOld
@@ -55,14 +56,56 @@ func (s *Session) connectTo(server string) (*link, error) {
 		return nil, ErrClosed // whatever ended the session, it was not this server's word
 	}
 	a.conn.SetDeadline(time.Time{})
-	s.startLink(l, Event{Kind: Connected, SessionID: s.ID(), Timeout: s.Timeout(), Server: server, ReadOnly: l.readOnly,
+	s.events.emit(Event{Kind: Connected, SessionID: s.ID(), Timeout: s.Timeout(), Server: server, ReadOnly: l.readOnly,
 		Reattached: l.number > 1})
+	l.wg.Go(func() { s.writeOutput(l) })
+	l.wg.Go(func() { s.keepAlive(l) })
+	if l.readOnly {
+		l.wg.Go(func() { s.seekQuorum(l) })
+	}
 	return l, nil
 }
 
 // isServerFault reports whether a connection was ended because of what its server did, or did not do.
 func isServerFault(why error) bool {
 	return matchesAny(why, errSilent, errTrickle, errStuck, errSkipped, ErrProtocol)
+}
+
+const (
+	// seekFrom and seekUpTo bound the pauses between two attempts to find a member with a quorum.
+	seekFrom = time.Second
+	seekUpTo = 15 * time.Second
+)
+
+// seekQuorum looks for a member with a quorum while this one has none, one member at a time, and ends the
+// link when it has found one.
+func (s *Session) seekQuorum(l *link) {
+	for wait := seekFrom; sleepContext(l.end.ctx, wait); wait = min(2*wait, seekUpTo) {
+		server := s.hosts.anotherServer(l.server)
+		if server != "" && s.hasQuorum(l.end.ctx, server) {
+			s.hosts.preferServer(server)
+			l.closeWith(errQuorumFound)
+			return
+		}
+	}
+}
+
+// hasQuorum asks a member by the four-letter word that every server that can be read-only answers.
+func (s *Session) hasQuorum(ctx context.Context, server string) bool {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout)
+	defer cancel()
+	conn, err := s.cfg.Dial(ctx, "tcp", server)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if _, err := conn.Write([]byte("isro")); err != nil {
+		return false
+	}
+	answer := make([]byte, 2)
+	_, err = io.ReadFull(conn, answer)
+	return err == nil && string(answer) == "rw"
 }
 
 // guardValidity waits for the end of the session's time, and is the only caller of OnLapse. Until it has notified the
@@ -83,11 +126,4 @@ func (s *Session) guardValidity() {
 		s.cfg.OnLapse(why)
 	}
 	s.endSession(why)
-}
-
-// startGoroutines starts the session's goroutines.
-func (s *Session) startGoroutines() {
-	s.wg.Go(s.dialServers)
-	s.wg.Go(s.guardValidity)
-	s.wg.Go(s.watchPatience)
 }

@@ -80,7 +80,9 @@ func Open(cfg Config) (*Session, error) {
 	s.hosts.shorten, s.hosts.spread, s.hosts.chance = s.capToHalfLeft, cfg.Spread, cfg.Chance
 	s.hosts.lostAt.t = s.hosts.lostAt.t.Add(-cfg.Away)
 	s.ctx, s.ending.cancel = context.WithCancel(context.Background())
-	s.startGoroutines()
+	s.wg.Go(s.dialServers)
+	s.wg.Go(s.guardValidity)
+	s.wg.Go(s.watchPatience)
 	return s, nil
 }
 
