@@ -65,7 +65,7 @@ func TestWhoStandsInAMixedLine(t *testing.T) {
 		assert.True(t, who(t, asks, "/locks/orders").Holders[0].Revoked)
 		text := who(t, asks, "/locks/orders").String()
 		assert.Contains(t, text, "/locks/orders: mutex\n  holds  "+holder.Name+", java, session 0x")
-		assert.Contains(t, text, ", asked to give it up\n  waits  "+first.Name+", go, session 0x")
+		assert.Contains(t, text, ", asked to release\n  waits  "+first.Name+", go, session 0x")
 	})
 }
 
@@ -229,11 +229,11 @@ func TestWhoSaysWhatIsWrong(t *testing.T) {
 		require.NoError(t, s.Create("/c/lock-0000000000", nil))
 		line = who(t, c, "/c")
 		assert.Zero(t, line.Holders[0].Session)
-		assert.Equal(t, []string{"the node lock-0000000000 is not ephemeral: it stays until somebody deletes it"},
+		assert.Equal(t, []string{"the node lock-0000000000 is not ephemeral: it stays until it is deleted"},
 			line.Notes)
 
 		require.NoError(t, s.Create("/d/ready", nil))
-		assert.Contains(t, who(t, c, "/d").Notes[0], "the barrier is open, and nobody is inside")
+		assert.Contains(t, who(t, c, "/d").Notes[0], "the barrier is open, and has no members")
 	})
 }
 

@@ -22,7 +22,7 @@ type taking struct {
 }
 
 func (t *taking) flags(f *pflag.FlagSet) {
-	f.BoolVar(&t.try, "try", false, "do not wait: exit with 121 if somebody else has it")
+	f.BoolVar(&t.try, "try", false, "do not wait: exit with 121 if another process holds it")
 	f.DurationVar(&t.wait, "wait", 0, "wait at most this long, then exit with 121 (0s: as --try; default: for ever)")
 	t.under.flags(f)
 }
@@ -91,7 +91,7 @@ func (t *taking) heldBy(ctx context.Context, err error) error {
 	p := line.Holders[0]
 	by := "session " + session(p.Session)
 	if p.Session == 0 {
-		by = "a node of no session"
+		by = "a node that is not ephemeral"
 	}
 	if client := connected.By[p.Session].Client; client != "" {
 		by += " of " + plain.Text(client)

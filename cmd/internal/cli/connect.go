@@ -41,7 +41,7 @@ func (c *connection) flags(f *pflag.FlagSet) {
 	own.StringVar(&c.servers, "servers", "",
 		"host:port of the servers, separated by commas, and a chroot if any: a:2181,b:2181/app")
 	own.DurationVar(&c.sessionTimeout, "session-timeout", 30*time.Second,
-		"how long the servers wait for a silent client before others get what it holds")
+		"how long the servers keep a silent client's session and holds")
 	own.DurationVar(&c.connectTimeout, "connect-timeout", 15*time.Second,
 		"how long to wait for the first connection")
 	own.BoolVar(&c.tls, "tls", false, "encrypt connections; implied by the other TLS options")
@@ -56,8 +56,8 @@ func (c *connection) flags(f *pflag.FlagSet) {
 	own.StringVar(&c.digestFile, "digest-file", "",
 		"`file` with user:password for the digest scheme; or CURATOR_DIGEST=user:password in the environment")
 	own.StringVar(&c.id, "id", "",
-		"what others see in the data of this participant's node (default: the host's name)")
-	own.BoolVarP(&c.verbose, "verbose", "v", false, "say what happens to connection and session")
+		"the id in the data of this participant's node (default: the host's name)")
+	own.BoolVarP(&c.verbose, "verbose", "v", false, "report changes of connection and session")
 	own.VisitAll(func(flag *pflag.Flag) { flag.Usage += " [" + variable(flag.Name) + "]" })
 	f.AddFlagSet(own)
 }
@@ -127,7 +127,7 @@ func (c *connection) open(ctx context.Context, cmd *cobra.Command) (*framework.C
 	defer cancel()
 	if err := served(ctx, client); err != nil {
 		c.drop(client)
-		const hint = `"curator doctor" shows how each server is, and "curator 4lw srvr" what each says`
+		const hint = `"curator doctor" shows the role of each server, and "curator 4lw srvr" its reply`
 		if errors.Is(err, context.DeadlineExceeded) {
 			return nil, fmt.Errorf("cannot connect within %v (--connect-timeout): %w; %s", c.connectTimeout, err, hint)
 		}

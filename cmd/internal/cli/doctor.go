@@ -24,26 +24,26 @@ func newDoctor(c connection) *cobra.Command {
 	var probe string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look at the servers, and say what is wrong with them",
-		Long: `Look at the servers, and say what is wrong with them, and what to do about it: roles, latency, the granted
-session timeout, the rule that keeps holds safe and what it means, tickTime, syncLimit, maxClientCnxns,
-rights, quotas. It exits with 1 if there is advice.
+		Short: "Examine the servers, and report problems",
+		Long: `Examine the servers, and report problems, with advice: roles, latency, the granted session timeout, the
+rule that keeps holds safe and its effect, tickTime, syncLimit, maxClientCnxns, rights, quotas. It exits
+with 1 if there is advice.
 
-It also works when they accept no sessions: then it says, after --connect-timeout at the latest, how each
-server is (ROLE), and that there is no quorum, or which servers cannot be reached, and why. One with the role
-"no quorum" runs, and is not in an ensemble with a leader; "refused" does not run; "silent" has not answered
-for 3 s; "unreachable" is anything else, such as TLS that fails. ZXID is the last transaction that a server
-knows: how new its data are.
+It also works when they accept no sessions: then it prints, after --connect-timeout at the latest, the
+ROLE of each server, and that there is no quorum, or which servers cannot be reached, and why. One with the role
+"no quorum" runs, and is not in an ensemble with a leader; "refused" does not run; "silent" has not replied
+for 3 s; "unreachable" is anything else, such as TLS that fails. ZXID is the last transaction of a server:
+it shows how new its data are.
 
-It only reads, unless --probe names a directory: then it makes an ephemeral node there and deletes it, to
-learn how long a write takes, and what the servers' clock says. What servers do not tell (they tell srvr
-only, unless 4lw.commands.whitelist has conf and cons) is shown as "?".`,
+It only reads, unless --probe names a directory: then it creates an ephemeral node there and deletes it, to
+measure a write and the servers' clock. Values that the servers do not report (they report srvr only,
+unless 4lw.commands.whitelist has conf and cons) are shown as "?".`,
 		Example: `  curator doctor
   curator doctor --probe /locks`,
 		Args: none,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.doctor(cmd, probe) },
 	}
-	cmd.Flags().StringVar(&probe, "probe", "", "`directory` in which a node is made and deleted, to measure it")
+	cmd.Flags().StringVar(&probe, "probe", "", "`directory` in which a node is created and deleted, to measure that")
 	s.flags(cmd.Flags())
 	return cmd
 }
@@ -140,7 +140,7 @@ func askAround(ctx context.Context, noUse func(), over <-chan struct{}, client *
 }
 
 func (s *seeing) reportTable(to io.Writer, r inspect.Report) {
-	rows := [][]string{{"SERVER", "ROLE", "ZXID", "ANSWERED IN", "AVERAGE", "MOST", "CLIENTS", "TICK", "SYNC LIMIT",
+	rows := [][]string{{"SERVER", "ROLE", "ZXID", "REPLIED IN", "AVERAGE", "MOST", "CLIENTS", "TICK", "SYNC LIMIT",
 		"PER ADDRESS", "SESSIONS", "VERSION"}}
 	for _, told := range r.Told {
 		rows = append(rows, serverRow(told))
@@ -154,7 +154,7 @@ func (s *seeing) reportTable(to io.Writer, r inspect.Report) {
 		fmt.Fprintf(to, "advice: %s\n", plain.Text(advice))
 	}
 	if len(r.Advice) == 0 {
-		fmt.Fprintln(to, "nothing is wrong that can be seen from here")
+		fmt.Fprintln(to, "no problems found")
 	}
 }
 
@@ -167,7 +167,7 @@ func (s *seeing) facts(to io.Writer, r inspect.Report) {
 		{"leader", trips(r.Syncs)},
 		{"session timeout", fmt.Sprintf("%v granted, %v asked for", safety.SessionTimeout, s.sessionTimeout)},
 		{"rule", r.Rule},
-		{"a hold has left", fmt.Sprintf("%v at least, while the servers answer", round(safety.Steady))},
+		{"remaining hold", fmt.Sprintf("%v at least, while the servers reply", round(safety.Steady))},
 		{"rights at /", rights(r.ACL)},
 		{"quotas", quotas(r)},
 	}
@@ -210,7 +210,7 @@ func short(d time.Duration) string {
 
 func trips(t inspect.RoundTrips) string {
 	if t == (inspect.RoundTrips{}) {
-		return "no answer"
+		return "no reply"
 	}
 	return fmt.Sprintf("%v to %v, half within %v", short(t.Least), short(t.Most), short(t.Median))
 }
@@ -224,7 +224,7 @@ func rights(acl []framework.ACL) string {
 	for _, a := range acl {
 		text := plain.Text(aclText(a))
 		if a.Scheme == "world" && a.Perms == framework.OpenACL()[0].Perms {
-			text += " (everybody may do everything here)"
+			text += " (all clients have all permissions)"
 		}
 		all = append(all, text)
 	}

@@ -30,10 +30,10 @@ var exitCodes = []struct {
 	code, meaning string
 }{
 	{"0 to 255", "the command's own exit status, if it ended by itself"},
-	{"1", "the answer is no: no such node, another version, no permission; why, doctor: something is wrong"},
-	{"121", "not acquired: somebody else had it with --try, or until --wait was over; the command was not run"},
-	{"122", "lost: the hold was lost or about to be uncertain, and the command was ended before it had ended"},
-	{"123", "cannot connect: no server answered in time, or all refused"},
+	{"1", "a negative result: no such node, another version, no permission; why, doctor: a problem was found"},
+	{"121", "not acquired: held by another process with --try, or until --wait had passed; the command was not run"},
+	{"122", "lost: the hold was lost or about to be uncertain, and the command was terminated"},
+	{"123", "cannot connect: no server replied in time, or all refused"},
 	{"124", "wrong usage: a flag, a path, a file, or a time that the session timeout cannot give"},
 	{"125", "anything else that went wrong in curator"},
 	{"126", "the command was found and cannot be run"},

@@ -19,10 +19,10 @@ func newLocks(c connection) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "locks [ROOT]",
-		Short: "Find every line at a path and below it, the one that has waited longest first",
-		Long: `Find every line at a path (default /) and below it: locks, elections, semaphores, queues and whatever
-else somebody holds or waits for. First comes the one whose first waiter has waited longest, then those for which
-nobody waits. "curator who PATH" shows one of them, "curator why PATH" why it does not move.`,
+		Short: "Find every line at a path and below it, the longest wait first",
+		Long: `Find every line at a path (default /) and below it: locks, elections, semaphores, queues and all
+other kinds with holders or waiters. The line whose first waiter has waited longest is the first; lines
+without waiters are the last. "curator who PATH" shows one of them, "curator why PATH" why it does not move.`,
 		Example: `  curator locks /
   curator locks /shop --watch`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -33,7 +33,7 @@ nobody waits. "curator who PATH" shows one of them, "curator why PATH" why it do
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.locks(cmd, watch) },
 	}
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on, and show every change")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "run until interrupted, and show every change")
 	s.flags(cmd.Flags())
 	s.mostNodes(cmd.Flags())
 	return cmd
@@ -120,7 +120,7 @@ func (s *seeing) printChanges(f inspect.Found, last map[string]string) error {
 // locksTable writes one row for each line.
 func (s *seeing) locksTable(to io.Writer, f inspect.Found) {
 	if len(f.Lines) == 0 {
-		fmt.Fprintf(to, "%s: nobody holds or waits for anything\n", plain.Text(s.path))
+		fmt.Fprintf(to, "%s: no holders, no waiters\n", plain.Text(s.path))
 	} else {
 		rows := [][]string{{"PATH", "KIND", "HOLD", "SINCE", "WAIT", "FOR", "HOLDER"}}
 		for _, l := range f.Lines {
@@ -173,7 +173,7 @@ func warnings(f inspect.Found) (all []string) {
 		all = append(all, "there may be more: "+f.Stopped+"; give a root further down, or --nodes")
 	}
 	if f.UnreadableCount > 0 {
-		all = append(all, many(f.UnreadableCount, "node", "nodes")+" may not be listed, the first is "+
+		all = append(all, many(f.UnreadableCount, "node", "nodes")+" without permission to list, the first is "+
 			plain.Text(f.Unreadable[0]))
 	}
 	return all

@@ -26,22 +26,22 @@ func newOnce(c connection) *cobra.Command {
 	d := doing{under: under{connection: c}}
 	cmd := &cobra.Command{
 		Use:   "once PATH SLOT [flags] -- COMMAND [ARGUMENT]…",
-		Short: "Run a command once for a slot, wherever it is asked for",
-		Long: `Run a command once for a slot, such as an hour or a release, on whichever machine comes first.
+		Short: "Run a command once for a slot, on one machine",
+		Long: `Run a command once for a slot, such as an hour or a release, on the machine that acquires it first.
 
 PATH is the job, below a directory for jobs: /cron/report. SLOT is any text without "/", or @D: the
-interval of that length which it is now, in UTC, as @1h or @24h. All must use the same text, or length.
-The job's lock is held while the command runs, and works as with "curator lock": the command is over
-before anybody else can run the job, for this slot or another one.
+present interval of that length, in UTC, as @1h or @24h. All must use the same text, or length.
+The job's lock is held while the command runs, and works as with "curator lock": the command has ended
+before another process can run the job, for this slot or another one.
 
-When the command has ended with status 0 that is recorded, and all others for the slot exit with 0
-without running it. If it ends with another status, or is ended because the lock was lost, or a signal
-has asked it to end, nothing is recorded: the next one who comes, or waits, runs it again. So it does if
-the machine dies before the command has done anything, or after that and before the record is written:
-at least once. The command should be one that may be done again.
+Status 0 of the command is recorded, and all other processes for the slot exit with 0 without running it.
+If it ends with another status, or is terminated because the lock was lost, or a signal has asked it to
+end, nothing is recorded: the next process, or the next waiter, runs it again. The same happens if the
+machine dies before the command has had an effect, or after that and before the record is written: at
+least once. It must be safe to run the command again.
 
 With --at-most-once the record is written before the command is started. If the machine dies after that,
-or the command fails, nobody runs it again, whether or not it has done anything: all others exit with 121.`,
+or the command fails, no process runs it again, whether or not it has had an effect: all others exit with 121.`,
 		Example: `  curator once /cron/report "$(date +%F)" -- ./report.sh
   curator once /cron/cleanup @1h --jitter 30s -- ./cleanup.sh
   curator once /releases/announce v1.4.0 --at-most-once -- ./announce.sh v1.4.0`,
@@ -65,7 +65,7 @@ func (d *doing) arguments(cmd *cobra.Command, args []string) error {
 		return usage("--wait %v is negative", d.wait)
 	}
 	if d.wait == 0 && cmd.Flags().Changed("wait") {
-		return usage("--wait %v is too short to look whether others run the job: give a second, say, or leave it out "+
+		return usage("--wait %v is too short to find out whether another process runs the job: give a second, say, or leave it out "+
 			"to wait for ever", d.wait)
 	}
 	d.slot = once.Named(args[1])
@@ -161,8 +161,8 @@ func (d *doing) notRun(ctx context.Context, outcome once.Outcome, err error) err
 	case err != nil:
 		return err
 	case outcome == once.Begun:
-		return exit{exitNotAcquired, fmt.Errorf("somebody has begun with the slot %s of %s, and is at it, has failed "+
-			"or has died: nobody runs it again, unless you delete the record", d.slot, d.path)}
+		return exit{exitNotAcquired, fmt.Errorf("another process has begun the slot %s of %s, and runs it, has failed "+
+			"or has died: no process runs it again, unless you delete the record", d.slot, d.path)}
 	case d.verbose:
 		say(d.cmd.ErrOrStderr(), "the slot %s of %s was done before", d.slot, d.path)
 	}

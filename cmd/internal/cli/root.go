@@ -35,13 +35,13 @@ func Main(args []string) int {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "curator",
-		Short: "Run commands under locks, leadership and permits of a ZooKeeper ensemble, and see who holds them",
-		Long: `Run commands under locks, leadership and permits of a ZooKeeper ensemble, and see who holds them, who
-waits, and why nothing moves.
+		Short: "Run commands under locks, leadership and permits of a ZooKeeper ensemble, and show holders and waiters",
+		Long: `Run commands under locks, leadership and permits of a ZooKeeper ensemble, and show holders,
+waiters, and why a line does not move.
 
-A command is over before anybody else can have what it runs under: it is told to end (TERM) while the
+A command has ended before another process can acquire its hold: it is asked to end (TERM) while the
 hold is still certain, and killed (KILL) in time, also when the servers, the network or curator itself
-are gone or hang. Java Curator waits in the same lines, on the same paths.
+fail or hang. Java Curator waits in the same lines, on the same paths.
 
 Servers are given by --servers or CURATOR_SERVERS. To try it out without any:
 
@@ -65,7 +65,7 @@ Exit codes:` + exitCodesHelp(),
 	}
 	root.AddGroup(
 		&cobra.Group{ID: "holds", Title: "Commands that run a command under a hold:"},
-		&cobra.Group{ID: "sees", Title: "Commands that show who holds what:"},
+		&cobra.Group{ID: "sees", Title: "Commands that show holders and waiters:"},
 		&cobra.Group{ID: "nodes", Title: "Commands for nodes and servers:"},
 	)
 	inGroup := func(id string, commands ...*cobra.Command) {

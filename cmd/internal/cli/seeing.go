@@ -35,7 +35,7 @@ type seeing struct {
 }
 
 func (s *seeing) flags(f *pflag.FlagSet) {
-	f.StringVarP(&s.output, "output", "o", "table", "table, json, or jsonl: one line of JSON for each answer")
+	f.StringVarP(&s.output, "output", "o", "table", "table, json, or jsonl: one line of JSON for each result")
 	s.connection.flags(f)
 }
 
@@ -180,7 +180,7 @@ func follow[T any](
 		table(&b, *last)
 		if screen != nil {
 			if state := s.client.State().State; !state.IsConnected() {
-				fmt.Fprintf(&b, "\nnot connected (%v): this is how it was before\n", state)
+				fmt.Fprintf(&b, "\nnot connected (%v): this is the last state before\n", state)
 			}
 		}
 		if err := show(s.cmd.OutOrStdout(), screen, b.String()); err != nil {

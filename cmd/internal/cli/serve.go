@@ -19,8 +19,8 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve an in-memory ZooKeeper for trying things out",
-		Long: `Serve an in-memory ZooKeeper for trying things out. Nothing is kept when it ends, and nothing keeps
-strangers out: it is for development, on the loopback.`,
+		Long: `Serve an in-memory ZooKeeper for trying things out. Its data are lost when it ends, and it
+accepts every client: it is for development, on the loopback.`,
 		Example: `  curator serve
   curator serve --listen 127.0.0.1:3000 --members 3`,
 		Args: none,

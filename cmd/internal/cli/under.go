@@ -42,7 +42,7 @@ func (u *under) flags(f *pflag.FlagSet) {
 	f.DurationVar(&u.grace.Term, "grace", 0,
 		"time between TERM and KILL (default: what the session timeout allows, up to 10s)")
 	f.DurationVar(&u.grace.Kill, "kill-grace", 0,
-		"time between KILL and the end of what is certain (default: up to 500ms)")
+		"time between KILL and the end of the hold (default: up to 500ms)")
 	f.DurationVar(&u.minHold, "min-hold", 0, "keep the hold for at least this long, also if the command ends earlier")
 	f.DurationVar(&u.jitter, "jitter", 0, "wait for a random time up to this before anything else")
 	u.connection.flags(f)
@@ -195,9 +195,9 @@ func (u *under) run(h hold) (run.Outcome, error) {
 	if outcome.Told {
 		why := context.Cause(h.Context())
 		if why == nil {
-			why = errors.New("no server has answered for too long")
+			why = errors.New("no server has replied for too long")
 		}
-		return outcome, exit{exitLost, fmt.Errorf("%s was ended, because the hold of %s was lost or about to be "+
+		return outcome, exit{exitLost, fmt.Errorf("%s was terminated: the hold of %s was lost or about to be "+
 			"uncertain: %w", u.command[0], h.node, why)}
 	}
 	if outcome.Passed == nil {

@@ -27,13 +27,13 @@ func newWeb() *cobra.Command {
 	w := web{root: "/"}
 	cmd := &cobra.Command{
 		Use:   "web [ROOT]",
-		Short: "Show on a page, live, who holds what below a path, who waits and since when",
-		Long: `Show on a page, live, who holds what below a path, who waits and since when: the lines of Java
-Curator, Go and kazoo, the last grants, who waits for whom, possible deadlocks, and how the client is doing.
+		Short: "Show on a page, live, the holders and waiters below a path",
+		Long: `Show on a page, live, the holders and waiters below a path: the lines of Java Curator, Go and kazoo, the
+last grants, the graph of waiters and holders, possible deadlocks, and the state of the client.
 ROOT is / unless it is given; choose one with locks below it, since everything below is kept in memory.
 
-The page is for this machine's users, unless --listen says otherwise. Nothing keeps anybody out who can
-reach that address. The page changes nothing, except with --allow-delete.`,
+The page is for this machine's users, unless --listen gives another address. It has no login: all
+clients that reach that address can see it. The page changes nothing, except with --allow-delete.`,
 		Example: `  curator web /locks
   curator web --listen 127.0.0.1:9000 --allow-delete`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -50,7 +50,7 @@ reach that address. The page changes nothing, except with --allow-delete.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&w.listen, "listen", "127.0.0.1:8180", "address to listen on; port 0 is any that is free")
+	f.StringVar(&w.listen, "listen", "127.0.0.1:8180", "address to listen on; port 0 chooses a free one")
 	f.StringSliceVar(&w.hosts, "host", nil,
 		"`names` under which browsers may ask for the page (default: those of the loopback if it listens there)")
 	f.BoolVar(&w.allowDelete, "allow-delete", false, "let viewers delete participants' nodes, after a confirmation")
@@ -122,9 +122,9 @@ func (w *web) pageOptions() (options []inspecthttp.Option, warning string, err e
 		return nil, "", exit{exitUsage, errors.New("--allow-delete beyond the loopback needs --host: the names " +
 			"under which browsers ask for the page")}
 	case !loopback:
-		warning = "everybody who can reach " + w.listen + " can see the page"
+		warning = "all clients that reach " + w.listen + " can see the page"
 		if w.allowDelete {
-			warning += ", and take locks away"
+			warning += ", and delete participants' nodes"
 		}
 	}
 	if len(hosts) > 0 {

@@ -19,21 +19,21 @@ func newWho(c connection) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "who PATH",
-		Short: "Show who holds what is at a path, and who waits for it",
-		Long: `Show who holds what is at a path, and who waits for it, in order.
+		Short: "Show the holders and waiters at a path",
+		Long: `Show the holders and waiters at a path, in order.
 
-It tells by the nodes what is there: a lock, a read-write lock, a semaphore, an election, a barrier, a
-queue, a counter; those of Java Curator, of this library, of kazoo and of go-zookeeper alike. A mutex may be
-the election of a leader selector, whose nodes have the same names. "Since" is
-when the participant has joined the line, by the servers' clock: when it was granted stands nowhere.
-The client's address is shown if the servers tell it (4lw.commands.whitelist with cons).`,
+It recognizes by the nodes a lock, a read-write lock, a semaphore, an election, a barrier, a queue, a
+counter; those of Java Curator, of this library, of kazoo and of go-zookeeper alike. A mutex may be
+the election of a leader selector, whose nodes have the same names. "Since" is the time when the
+participant joined the line, by the servers' clock: the time of the grant is recorded nowhere.
+The client's address is shown if the servers list it (4lw.commands.whitelist with cons).`,
 		Example: `  curator who /locks/orders
   curator who /locks/orders --watch
   curator who /locks/orders --output json`,
 		Args: s.onePath,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.who(cmd, watch) },
 	}
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on, and show every change")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "run until interrupted, and show every change")
 	s.flags(cmd.Flags())
 	s.mostNodes(cmd.Flags())
 	return cmd
@@ -94,7 +94,7 @@ func (s *seeing) lineTable(to io.Writer, l inspect.Line) {
 		if l.ForeignCount > len(names) {
 			names = append(names, "…")
 		}
-		fmt.Fprintf(to, "%d children take no part: %s\n", l.ForeignCount, strings.Join(names, ", "))
+		fmt.Fprintf(to, "foreign children (%d): %s\n", l.ForeignCount, strings.Join(names, ", "))
 	}
 	for _, note := range l.Notes {
 		fmt.Fprintf(to, "note: %s\n", plain.Text(note))
@@ -107,7 +107,7 @@ func headline(l inspect.Line) string {
 	case inspect.Nothing:
 		return "there is no node"
 	case inspect.Idle:
-		return "nobody holds it, and nobody waits"
+		return "no holder, no waiters"
 	case inspect.Leaf:
 		return "a node that never had children; if it is a barrier, it is set"
 	case inspect.Number:
@@ -116,7 +116,7 @@ func headline(l inspect.Line) string {
 		}
 		return "number"
 	case inspect.Unknown:
-		return "nothing that is known, with " + many(l.Children, "child", "children")
+		return "unknown kind, with " + many(l.Children, "child", "children")
 	case inspect.Queue:
 		return "queue of " + many(len(l.Waiting)+l.More, "item", "items")
 	}
@@ -134,7 +134,7 @@ func (s *seeing) row(does string, p inspect.Participant) []string {
 	data := plain.Text(string(p.Data))
 	switch {
 	case p.Revoked:
-		data = "asked to give it up"
+		data = "asked to release"
 	case p.Err != nil:
 		data = "unreadable: " + plain.Text(p.Err.Error())
 	case p.Data == nil && p.DataLength > 0:

@@ -22,13 +22,13 @@ func newWhy(c connection) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why PATH",
 		Short: "Show why a line does not move",
-		Long: `Show why the line at a path, or the lines below it, do not move: who waits for whom, across locks, and
-what is wrong: processes that wait for each other, a holder whose process is silent or not connected,
-foreign children, sequence numbers nearly used up, nodes that may not be read.
+		Long: `Show why the line at a path, or the lines below it, do not move: the waiters and the holders that they wait
+for, across locks, and problems: processes that wait for each other, a holder whose process is silent or
+not connected, foreign children, sequence numbers nearly used up, nodes without permission to read.
 
-It reads all lines below --root, since a holder may wait for another lock. It exits with 1 if something
-is wrong; that somebody waits is not wrong. If processes wait for each other in a ring it looks again after
-5 s: a ring with the same nodes is a possible deadlock, and any other one is none.`,
+It reads all lines below --root, since a holder may wait for another lock. It exits with 1 if it finds a
+problem; a waiter is not a problem. If processes wait for each other in a ring it reads the nodes again
+after 5 s: a ring with the same nodes is a possible deadlock, any other is not.`,
 		Example: `  curator why /locks/orders
   curator why /locks/orders --root /locks`,
 		Args: s.onePath,
@@ -66,7 +66,7 @@ func (s *seeing) looks(ctx context.Context, root string) (now snapshot, lasting 
 		return now, now.graph, err
 	}
 	if s.output == "table" {
-		say(s.cmd.ErrOrStderr(), "sessions wait for each other; this looks again in %v, since that may pass", settles)
+		say(s.cmd.ErrOrStderr(), "sessions wait for each other; checking again in %v, since that may pass", settles)
 	}
 	select {
 	case <-time.After(settles):
@@ -96,7 +96,7 @@ func (s *seeing) see(ctx context.Context, root string) (l snapshot, err error) {
 		case errors.Is(err, framework.ErrNoNode):
 			return fmt.Errorf("--root %s does not exist: %w", plain.Text(root), err)
 		case errors.Is(err, framework.ErrNoAuth) && root != s.path:
-			return fmt.Errorf("%w; give --root a path that may be listed, such as %s", err, plain.Text(s.path))
+			return fmt.Errorf("%w; give --root a path with permission to list, such as %s", err, plain.Text(s.path))
 		}
 		return err
 	})
@@ -195,7 +195,7 @@ func (s *seeing) jsonEdges(edges []inspect.Edge) (all []jsonEdge) {
 func (s *seeing) who1(p inspect.Participant) string {
 	text := "session " + session(p.Session)
 	if p.Session == 0 {
-		text = "the node " + plain.Text(p.Name) + " of no session"
+		text = "the node " + plain.Text(p.Name) + " that is not ephemeral"
 	}
 	if name := s.name(p); name != text {
 		text += " (" + name + ")"
@@ -221,9 +221,9 @@ func (s *seeing) whyTable(to io.Writer, line inspect.Line, here []inspect.Line, 
 		fmt.Fprintf(to, "%s: %s: %s\n", f.Trouble, plain.Text(f.Path), f.Text)
 	}
 	if len(why.Findings) == 0 {
-		fmt.Fprintln(to, "nothing is wrong that can be seen from here")
+		fmt.Fprintln(to, "no problems found")
 	}
 	if s.connected.Missing != "" {
-		fmt.Fprintf(to, "not seen: processes that are silent or gone: %s\n", plain.Text(s.connected.Missing))
+		fmt.Fprintf(to, "not checked: processes that are silent or not connected: %s\n", plain.Text(s.connected.Missing))
 	}
 }

@@ -14,10 +14,10 @@ import (
 func newACL(h host) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "acl",
-		Short: "Print or replace who may do what with a node",
+		Short: "Print or replace the ACL of a node",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return usage("say what to do: acl get PATH, or acl set PATH ENTRY…")
+			return usage("a command is missing: acl get PATH, or acl set PATH ENTRY…")
 		},
 	}
 	cmd.AddCommand(newACLGet(h), newACLSet(h))
@@ -35,8 +35,8 @@ func newACLGet(h host) *cobra.Command {
 	var out output
 	cmd := &cobra.Command{
 		Use:   "get PATH",
-		Short: "Print who may do what with a node",
-		Long: `Print who may do what with a node, one entry in a line: scheme:id:permissions. The permissions are
+		Short: "Print the ACL of a node",
+		Long: `Print the ACL of a node, one entry in a line: scheme:id:permissions. The permissions are
 c (create children), d (delete children), r (read), w (write) and a (change the ACL).`,
 		Args: takes(1, 1),
 	}
@@ -63,7 +63,7 @@ func newACLSet(h host) *cobra.Command {
 	version := int32(-1)
 	cmd := &cobra.Command{
 		Use:   "set PATH ENTRY…",
-		Short: "Replace who may do what with a node",
+		Short: "Replace the ACL of a node",
 		Long: `Replace all entries of a node's ACL by those given, each as scheme:id:permissions. Nodes below it keep
 theirs. An entry with the scheme auth and no id ("auth::cdrwa") stands for the credentials that
 --digest-file, --sasl-file or the client certificate prove. The permissions are c (create children), d

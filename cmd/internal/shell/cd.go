@@ -14,8 +14,8 @@ import (
 func newCd(p *prompt) *cobra.Command {
 	return &cobra.Command{
 		Use:   "cd [PATH]",
-		Short: "Let relative paths begin at a node",
-		Long: `Let relative paths begin at a node (default /), in all commands of the prompt. ".." is the parent of a
+		Short: "Set the node at which relative paths begin",
+		Long: `Set the node at which relative paths begin (default /), in all commands of the prompt. ".." is the parent of a
 node, as in "cd ..", "ls ../orders".`,
 		Example: "  cd /locks/orders\n  ls\n  cd ..",
 		Args:    takes(0, 1),
@@ -43,7 +43,7 @@ node, as in "cd ..", "ls ../orders".`,
 func newPwd(p *prompt) *cobra.Command {
 	return &cobra.Command{
 		Use:   "pwd",
-		Short: "Print the node that relative paths begin at",
+		Short: "Print the node at which relative paths begin",
 		Args:  takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(stdout(cmd), name(p.at))

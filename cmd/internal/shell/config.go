@@ -24,7 +24,7 @@ func newConfig(h host) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Print the members of the ensemble",
-		Long: `Print the members of the ensemble as the connected server knows them, and the version of that list. A
+		Long: `Print the members of the ensemble as the connected server has them, and the version of that list. A
 standalone server has no members.`,
 		Args:              takes(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -46,7 +46,7 @@ func newReconfig(h host) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reconfig",
 		Short: "Change the members of the ensemble",
-		Long: `Change the members of the ensemble: some join (--add) or leave (--remove), or all are named (--member).
+		Long: `Change the members of the ensemble: add (--add) or remove (--remove) some, or name all (--member).
 Print the new list. The servers have to run with reconfigEnabled=true, and the client needs permission to
 write /zookeeper/config, which by default only the super user has (--digest-file).`,
 		Example: `  curator reconfig --add 'server.4=zk4:2888:3888:participant;2181'
@@ -56,9 +56,9 @@ write /zookeeper/config, which by default only the super user has (--digest-file
 	}
 	f := cmd.Flags()
 	out.flag(f)
-	f.StringArrayVar(&joining, "add", nil, "`server.ID=host:port:port:role;clientPort`: a member that joins, or changes")
-	f.StringArrayVar(&leaving, "remove", nil, "`ID` of a member that leaves")
-	f.StringArrayVar(&members, "member", nil, "one of all the members, as for --add")
+	f.StringArrayVar(&joining, "add", nil, "`server.ID=host:port:port:role;clientPort`: a member to add or to change")
+	f.StringArrayVar(&leaving, "remove", nil, "`ID` of a member to remove")
+	f.StringArrayVar(&members, "member", nil, "a member of the complete new list, as for --add")
 	f.Int64Var(&from, "from-version", from, "change only this version of the list, which \"config\" prints (-1: any)")
 	return h.does(cmd, func(ctx context.Context, client *framework.Client, _ []string) error {
 		config, err := admin.Reconfig(client).Joining(joining...).Leaving(leaving...).WithNewMembers(members...).
@@ -73,7 +73,7 @@ write /zookeeper/config, which by default only the super user has (--digest-file
 				hint{framework.ErrBadArguments, "--add and --member take server.ID=…, --remove an ID; --member " +
 					"excludes both"},
 				hint{framework.ErrNewConfigNoQuorum, "start the new servers first, and let them catch up"},
-				hint{framework.ErrOutcomeUnknown, "\"config\" shows what became of it"})
+				hint{framework.ErrOutcomeUnknown, "\"config\" shows the outcome"})
 		}
 		return printConfig(cmd, &out, config)
 	})

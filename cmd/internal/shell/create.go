@@ -40,7 +40,7 @@ func (m making) mode(inPrompt bool) (framework.CreateMode, error) {
 		return 0, usage("--hold is for --ephemeral nodes: others stay without it")
 	case m.ephemeral && !m.hold && !inPrompt:
 		return 0, usage("an ephemeral node lives only as long as the session that has made it, and this session " +
-			"would end at once: add --hold, which keeps it until it is interrupted, or use \"curator shell\"")
+			"would end immediately: add --hold, which keeps it until it is interrupted, or use \"curator shell\"")
 	case m.ttl > 0 && m.sequential:
 		return framework.PersistentSequentialTTL, nil
 	case m.ttl > 0:
@@ -64,7 +64,7 @@ func newCreate(h host) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create PATH [DATA]",
 		Short: "Create a node",
-		Long: `Create a node, and print its path. An ephemeral node lives as long as the session that has made it: in
+		Long: `Create a node, and print its path. An ephemeral node lives as long as the session that has created it: in
 the prompt ("curator shell") as long as the prompt, elsewhere --hold keeps it until curator is
 interrupted, and ends with status 122 when the node or the session is lost.`,
 		Example: `  curator create /config/app '{"level":3}' --parents
@@ -78,13 +78,13 @@ interrupted, and ends with status 122 when the node or the session is lost.`,
 	f.BoolVarP(&making.ephemeral, "ephemeral", "e", false,
 		"delete it when the session ends: only with --hold, or in the prompt")
 	f.BoolVarP(&making.sequential, "sequential", "s", false, "append a number that grows with each child")
-	f.BoolVar(&making.container, "container", false, "let the servers delete it after its last child is gone")
+	f.BoolVar(&making.container, "container", false, "let the servers delete it after its last child is deleted")
 	f.DurationVar(&making.ttl, "ttl", 0, "let the servers delete it when it has not changed for that long, and "+
 		"has no children (zookeeper.extendedTypesEnabled)")
 	f.BoolVarP(&making.parents, "parents", "p", false, "create missing parents")
 	f.BoolVar(&making.hold, "hold", false, "keep an ephemeral node until curator is interrupted")
 	f.StringArrayVar(&making.acls, "acl", nil, "`scheme:id:permissions`, as for \"acl set\"; may be repeated "+
-		"(default: everybody may do everything)")
+		"(default: all clients have all permissions)")
 	return h.does(cmd, func(ctx context.Context, client *framework.Client, args []string) error {
 		mode, err := making.mode(h.prompt != nil)
 		if err != nil {
@@ -149,7 +149,7 @@ func hold(ctx context.Context, session *framework.Session, path string) error {
 		stat, watch, err := session.Client().CheckExists().WithWatch().ForPath(ctx, path)
 		switch {
 		case session.Context().Err() != nil:
-			return named{ErrLost, fmt.Errorf("%s is gone: %w", name(path), context.Cause(session.Context()))}
+			return named{ErrLost, fmt.Errorf("%s is lost: %w", name(path), context.Cause(session.Context()))}
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
@@ -160,7 +160,7 @@ func hold(ctx context.Context, session *framework.Session, path string) error {
 			continue
 		case stat == nil:
 			watch.Stop()
-			return named{ErrLost, fmt.Errorf("%s is gone: somebody else has deleted it", name(path))}
+			return named{ErrLost, fmt.Errorf("%s is lost: another client has deleted it", name(path))}
 		}
 		select {
 		case <-watch.C:

@@ -21,15 +21,15 @@ func newDump(h host) *cobra.Command {
 		Short: "Write a tree to a file or standard output, for restore",
 		Long: `Write a node and everything below it to a file (readable by its owner only) or to standard output, for
 "restore": one JSON object in a line, with data in base64 and ACLs. Left out are ephemeral nodes, which a
-line names, and /zookeeper, unless PATH is there. What is restored begins at version 0; containers and
-nodes with a TTL become persistent nodes, since servers do not tell what they are.
+line names, and /zookeeper, unless PATH is there. Restored nodes begin at version 0; containers and nodes
+with a TTL become persistent nodes, since servers do not report their kind.
 
 A dump is no snapshot: each node is read at its own moment. A file is replaced only by a complete dump.`,
 		Example: `  curator dump /config config.dump
   curator dump / | gzip > tree.dump.gz`,
 		Args: takes(1, 2),
 	}
-	cmd.Flags().BoolVar(&noACL, "no-acl", false, "leave ACLs out; restored nodes are then open to everybody")
+	cmd.Flags().BoolVar(&noACL, "no-acl", false, "leave ACLs out; all clients then have all permissions on restored nodes")
 	return h.does(cmd, func(ctx context.Context, client *framework.Client, args []string) error {
 		b := tree.Dump(client)
 		if noACL {

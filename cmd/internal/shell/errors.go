@@ -22,7 +22,7 @@ var ErrNo = errors.New("no")
 var ErrLost = errors.New("lost")
 
 // ErrFound is the error of a command that has found problems, and has printed them: there is nothing to add.
-var ErrFound = errors.New("something is wrong")
+var ErrFound = errors.New("problems found")
 
 // named is an error that matches a name, which its text does not contain.
 type named struct{ name, err error }
@@ -57,14 +57,14 @@ type hint struct {
 // general are the hints that hold for every command.
 var general = []hint{
 	{framework.ErrNoAuth, "give credentials with --digest-file or --sasl-file, or CURATOR_DIGEST or " +
-		"CURATOR_SASL; \"acl get PATH\" shows who may do what"},
+		"CURATOR_SASL; \"acl get PATH\" shows the permissions"},
 	{framework.ErrBadVersion, "\"stat PATH\" shows the version now"},
 	{framework.ErrInvalidACL, "\"auth\" needs credentials: --digest-file or CURATOR_DIGEST; an id of the scheme " +
 		"digest is user:hash"},
 	{framework.ErrTooLarge, "the servers' jute.maxbuffer limits a node to 1 MiB unless configured"},
 	{framework.ErrDecompress, "the data are not compressed with gzip: leave \"gunzip\" out"},
 	{framework.ErrQuotaExceeded, "delete what is no longer needed, or raise the quota below /zookeeper/quota"},
-	{framework.ErrOutcomeUnknown, "look before you repeat it"},
+	{framework.ErrOutcomeUnknown, "check whether it was executed before you repeat it"},
 }
 
 // answers are the errors that are replies to the user's request, rather than faults.

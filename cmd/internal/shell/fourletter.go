@@ -28,10 +28,10 @@ func newFourLetter(h host) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "4lw WORD",
 		Short: "Send a four-letter word to the servers: ruok, stat, mntr, conf, cons …",
-		Long: `Send a four-letter word to the servers over a connection of its own, and print what they answer. It also
+		Long: `Send a four-letter word to the servers over a connection of its own, and print the replies. It also
 works when they accept no sessions. Of mntr, conf and envi --output json has the values, too.
 
-Since 3.5.3 servers answer only words on their list (4lw.commands.whitelist=mntr,conf,ruok in zoo.cfg), by
+Since 3.5.3 servers reply only to words on their list (4lw.commands.whitelist=mntr,conf,ruok in zoo.cfg), by
 default only srvr. The status is 1 if a server refuses the word or cannot be reached.`,
 		Example: `  curator 4lw mntr
   curator 4lw ruok --server zk1:2181 --server zk2:2181`,
@@ -43,7 +43,7 @@ default only srvr. The status is 1 if a server refuses the word or cannot be rea
 	}
 	f := cmd.Flags()
 	out.flag(f)
-	f.StringArrayVar(&servers, "server", nil, "`host:port` of a server to ask (default: all of --servers)")
+	f.StringArrayVar(&servers, "server", nil, "`host:port` of a server (default: all of --servers)")
 	f.DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait for each server")
 	if h.prompt != nil {
 		return h.does(cmd, func(ctx context.Context, client *framework.Client, args []string) error {
@@ -114,7 +114,7 @@ func askServers(
 	case failed == 1 && len(answers) == 1:
 		return no("%s: %s", name(servers[0]), name(answers[0].Error))
 	case failed > 0:
-		return no("%d of %d servers did not answer %s", failed, len(servers), word)
+		return no("%d of %d servers did not reply to %s", failed, len(servers), word)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func fourLetter(
 	text, err := client.FourLetterWord(ctx, server, word)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return "", fmt.Errorf("no answer in time (--timeout %v)", timeout)
+		return "", fmt.Errorf("no reply in time (--timeout %v)", timeout)
 	case errors.Is(err, framework.ErrWordRefused):
 		return "", fmt.Errorf("%w: add %s to it in zoo.cfg and restart the server, or ask its AdminServer "+
 			"(http://HOST:8080/commands)", err, word)

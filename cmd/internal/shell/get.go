@@ -15,8 +15,8 @@ func newGet(h host) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get PATH",
 		Short: "Print the data of a node",
-		Long: `Print the data of a node: as they are into a file or a pipe, and as text on a terminal, where what is
-not printable is escaped. With --output json the data are text if they are UTF-8, otherwise base64.`,
+		Long: `Print the data of a node: as they are into a file or a pipe, and as text on a terminal, where
+unprintable characters are escaped. With --output json the data are text if they are UTF-8, otherwise base64.`,
 		Example: `  curator get /config/app
   curator get /config/app --as json
   curator get /config/app --as gunzip,hex

@@ -32,7 +32,7 @@ data, the number of its children, when it was modified, and the session if it is
 		Args:    takes(0, 1),
 	}
 	out.flag(cmd.Flags())
-	cmd.Flags().BoolVarP(&long, "long", "l", false, "say more about each child; reads each")
+	cmd.Flags().BoolVarP(&long, "long", "l", false, "print more about each child; reads each")
 	return h.does(cmd, func(ctx context.Context, client *framework.Client, args []string) error {
 		path := rooted(args)
 		list := children

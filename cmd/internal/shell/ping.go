@@ -31,8 +31,8 @@ func newPing(h host) *cobra.Command {
 	count := 10
 	cmd := &cobra.Command{
 		Use:   "ping",
-		Short: "Print how long the connected server and the leader take to answer",
-		Long: `Print how long the connected server takes to answer a read, and how long the leader takes to answer a
+		Short: "Print how long the connected server and the leader take to reply",
+		Long: `Print how long the connected server takes to reply to a read, and how long the leader takes to reply to a
 sync, through the connected server. The requests are sent one after the other.`,
 		Args:              takes(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -51,11 +51,11 @@ sync, through the connected server. The requests are sent one after the other.`,
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("the server does not answer: %w", err)
+			return fmt.Errorf("the server does not reply: %w", err)
 		}
 		syncs, err := measured(count, func() error { return client.Sync().ForPath(ctx, "/") })
 		if err != nil {
-			return fmt.Errorf("the server answers reads (%v ms), but the leader does not answer: %w", reads.Median, err)
+			return fmt.Errorf("the server replies to reads (%v ms), but the leader does not reply: %w", reads.Median, err)
 		}
 		l := latency{client.Health().Server, reads, syncs}
 		return out.one(cmd, l, func(w io.Writer) {

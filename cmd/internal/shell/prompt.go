@@ -22,7 +22,7 @@ func newShell(connect func() Connection, more More) *cobra.Command {
 		Short: "A prompt in which these commands share one session",
 		Long: `A prompt in which the commands for nodes and servers share one session: ephemeral nodes that are created
 there live until it ends. So do who, locks, why and doctor, and lock, lead, permit and once, which run
-commands of this machine. "cd PATH" makes PATH the node that relative paths begin at, as in "ls orders"
+commands of this machine. "cd PATH" makes PATH the node at which relative paths begin, as in "ls orders"
 and "cd ..".
 
 Tab completes commands, flags and paths; the arrows and Ctrl-R find earlier lines, which are kept in
@@ -153,13 +153,13 @@ func (p *prompt) report() (done func()) {
 		for change := range changes {
 			switch {
 			case change.State == framework.Suspended:
-				p.editor.say("-- connection lost; trying the servers again")
+				p.editor.say("-- connection lost, session suspended; reconnecting")
 			case change.State == framework.Lost:
-				p.editor.say("-- session lost: its ephemeral nodes are gone")
+				p.editor.say("-- session lost, with its ephemeral nodes")
 			case change.State == framework.Reconnected && change.Epoch == epoch:
-				p.editor.say("-- connected again; the session and its ephemeral nodes are still there")
+				p.editor.say("-- reconnected; the session and its ephemeral nodes still exist")
 			case change.State == framework.Reconnected:
-				p.editor.say("-- connected again, in a new session")
+				p.editor.say("-- reconnected, in a new session")
 			case change.State == framework.ReadOnly:
 				p.editor.say("-- connected to a server without a quorum: nothing can be written")
 			}

@@ -24,9 +24,9 @@ func newRm(h host) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm PATH",
 		Short: "Delete a node, or a tree",
-		Long: `Delete a node; with --recursive everything below it, too. Before a tree is deleted curator says how
-much that is and asks; without a terminal it deletes no tree unless --yes says so. A tree is not deleted
-at once: others may see part of it gone, and what they add meanwhile is deleted, too.
+		Long: `Delete a node; with --recursive everything below it, too. Before a tree is deleted curator prints
+the number of nodes and asks; without a terminal it needs --yes. A tree is not deleted atomically: other
+clients may see a part of it deleted, and nodes that they add in the meantime are deleted, too.
 
 With --version nothing is deleted if the node has another version. --dry-run prints what would be
 deleted, and deletes nothing.`,

@@ -18,7 +18,7 @@ func newSet(h host) *cobra.Command {
 		Use:   "set PATH [DATA]",
 		Short: "Replace the data of a node",
 		Long: `Replace the data of a node that exists, and print its new version. With --version it is replaced only
-if nobody else has changed it since that version. Any bytes can be stored.`,
+if no other client has changed it since that version. Any bytes can be stored.`,
 		Example: `  curator set /config/app '{"level":3}'
   curator set /config/app --file app.json --version 7
   gzip -c app.json | curator set /config/app --file -`,

@@ -14,9 +14,9 @@ func newStat(h host) *cobra.Command {
 	var out output
 	cmd := &cobra.Command{
 		Use:   "stat PATH",
-		Short: "Print what the servers know of a node besides its data",
-		Long: `Print what the servers know of a node besides its data: versions, times, transactions and the session
-if it is ephemeral. The status is 1 if the node does not exist.`,
+		Short: "Print the stat of a node",
+		Long: `Print the stat of a node: versions, times, transactions and the session if it is ephemeral. The status
+is 1 if the node does not exist.`,
 		Example: "  curator stat /config/app\n  curator stat /config/app >/dev/null && echo it exists",
 		Args:    takes(1, 1),
 	}

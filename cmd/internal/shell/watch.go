@@ -32,7 +32,7 @@ func newWatch(h host) *cobra.Command {
 		Use:   "watch PATH",
 		Short: "Print changes of a node and of everything below it as they come",
 		Long: `Print changes of a node and of everything below it as they come, until it is interrupted. The node
-need not exist. When all is known that exists, it says so on standard error; from then on each change is
+need not exist. When it has read all nodes, it prints that on standard error; from then on each change is
 printed, also those that happened while there was no connection. Of changes that follow one another
 faster than they can be read only the last is printed. Changes of an ACL are not reported.
 
