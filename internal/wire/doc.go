@@ -13,6 +13,7 @@
 //	hostProvider     the server list and the backoff between passes over it             hosts.go
 //	link             one connection: its output, window, pulse and end                  link.go, frames.go
 //	Validity         until when the session is certain to live (promise P1)             validity.go, liveness.go
+//	clockReading     the clock by which sessions live: sleep of the machine counts      clock.go
 //	operations       what each operation changes, proves, returns and arms              ops.go
 //	errors           of callers, and why connections end                                errors.go
 //

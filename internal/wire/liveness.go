@@ -112,7 +112,7 @@ type Liveness struct {
 	touches     [touchSlots]serverTouch // of this connection, not counted yet, oldest first
 	touchCount  int
 	firstTouch  serverTouch   // the first touch after the last gap that was too long for a hold
-	countsAfter time.Duration // Mono: a committed write counts fresh if it was sent later
+	countsAfter time.Duration // Mono: a committed write counts firstTouch if it was sent later
 
 	hasWritten bool
 	lastWrite  time.Duration // Boot: when the last committed write was sent
