@@ -75,7 +75,7 @@ func (c *Cohort) acquire(ctx context.Context, verb string, try bool) (*Turn, err
 		return nil, c.m.wrap(verb, err)
 	}
 	turn := &Turn{}
-	turn.handle.Init(t)
+	turn.handle.Init(&c.front, t)
 	return turn, nil
 }
 

@@ -77,7 +77,7 @@ func (r *Readers) acquire(ctx context.Context, verb string, try bool) (*Reading,
 		return nil, side.wrap(verb, err)
 	}
 	reading := &Reading{side: side}
-	reading.handle.Init(t)
+	reading.handle.Init(&r.front, t)
 	return reading, nil
 }
 

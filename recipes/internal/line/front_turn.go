@@ -14,13 +14,14 @@ import (
 // document its methods.
 type TurnHandle struct {
 	*Turn
+	front    *Front // of the caller's recipe; after a re-entry not always that of the node
 	released atomic.Bool
 	cleanup  runtime.Cleanup
 }
 
-// Init makes the zero TurnHandle that of t.
-func (h *TurnHandle) Init(t *Turn) {
-	h.Turn = t
+// Init makes the zero TurnHandle one of t, for a caller of f.
+func (h *TurnHandle) Init(f *Front, t *Turn) {
+	h.front, h.Turn = f, t
 	h.cleanup = WarnOf(h, t.By.(*frontNode).dropped)
 }
 
@@ -38,7 +39,7 @@ func (h *TurnHandle) Remaining() time.Duration {
 // Release ends the share. If the node goes with it, and no other caller waits for the next node, it waits until the server
 // has confirmed the deletion. The error is ErrReleased when it was called before, and how the hold was lost, if it was.
 func (h *TurnHandle) Release(ctx context.Context) error {
-	return h.front().wrap("release", h.release(ctx))
+	return h.front.wrap("release", h.release(ctx))
 }
 
 func (h *TurnHandle) release(ctx context.Context) error {
@@ -59,7 +60,7 @@ func (h *TurnHandle) release(ctx context.Context) error {
 	case err := <-answered:
 		return err
 	case <-ctx.Done():
-		return n.front.line.Client.Left(ctx, nil)
+		return h.front.line.Client.Left(ctx, nil)
 	}
 }
 
@@ -69,7 +70,7 @@ func (h *TurnHandle) ReleaseInBackground(then []func(error)) {
 	if n == nil && len(then) == 0 {
 		return
 	}
-	f := h.front()
+	f := h.front
 	told := &Callback{Path: h.Node().Path, Then: then, Wrap: func(err error) error { return f.wrap("release", err) }}
 	if n == nil {
 		told.Later(f.line.Client, lost)
@@ -77,8 +78,6 @@ func (h *TurnHandle) ReleaseInBackground(then []func(error)) {
 	}
 	n.delete(func(refused error) { told.Later(f.line.Client, cmp.Or(lost, refused)) })
 }
-
-func (h *TurnHandle) front() *Front { return h.By.(*frontNode).front }
 
 // end ends the share. The node is returned if the caller has to delete it and may wait for that; the error is as that of
 // Release.
