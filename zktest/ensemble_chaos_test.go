@@ -40,7 +40,7 @@ func TestEnsembleChaos(t *testing.T) {
 // history checks that members apply one log, each from its beginning or from another member's copy of it.
 type history struct {
 	t      *testing.T
-	log    []*entry
+	log    []*logEntry
 	at     []int               // how far each member is
 	proofs map[int64]time.Time // until when a session cannot be over, for all that its client knows
 }
@@ -49,7 +49,7 @@ func watchHistory(t *testing.T, e *Ensemble) *history {
 	h := &history{t: t, at: make([]int, e.Size()), proofs: map[int64]time.Time{}}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.applied = func(member int, entry *entry) {
+	e.applied = func(member int, entry *logEntry) {
 		if h.at[member] == len(h.log) {
 			h.log = append(h.log, entry)
 			if entry.closes != 0 && entry.request == nil {

@@ -17,13 +17,13 @@ func newMan() *cobra.Command {
 		Example: "  curator man /usr/local/share/man/man1",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usage("one directory is needed: write %s DIRECTORY", cmd.CommandPath())
+				return usageError("one directory is needed: write %s DIRECTORY", cmd.CommandPath())
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
-				return usage("%w", err)
+				return usageError("%w", err)
 			}
 			version := "(devel)"
 			if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {

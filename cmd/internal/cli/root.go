@@ -25,9 +25,9 @@ func Main(args []string) int {
 	}
 	root := newRoot()
 	root.SetArgs(args)
-	end := exitOf(root.ExecuteContext(context.Background()))
+	end := programExitOf(root.ExecuteContext(context.Background()))
 	if end.err != nil {
-		say(root.ErrOrStderr(), "%v", end.err)
+		printLine(root.ErrOrStderr(), "%v", end.err)
 	}
 	return end.code
 }
@@ -55,9 +55,9 @@ Exit codes:` + exitCodesHelp(),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-					return usage("unknown command %q: do you mean %s? See curator --help", args[0], strings.Join(near, " or "))
+					return usageError("unknown command %q: do you mean %s? See curator --help", args[0], strings.Join(near, " or "))
 				}
-				return usage("unknown command %q: see curator --help", args[0])
+				return usageError("unknown command %q: see curator --help", args[0])
 			}
 			return nil
 		},
@@ -74,8 +74,8 @@ Exit codes:` + exitCodesHelp(),
 		}
 		root.AddCommand(commands...)
 	}
-	inGroup("holds", newLock(connection{}), newLead(connection{}), newPermit(connection{}), newOnce(connection{}))
-	inGroup("sees", newWho(connection{}), newLocks(connection{}), newWhy(connection{}), newDoctor(connection{}), newWeb())
+	inGroup("holds", newLock(clientConnection{}), newLead(clientConnection{}), newPermit(clientConnection{}), newOnce(clientConnection{}))
+	inGroup("sees", newWho(clientConnection{}), newLocks(clientConnection{}), newWhy(clientConnection{}), newDoctor(clientConnection{}), newWeb())
 	root.AddCommand(nodeCommands()...)
 	root.AddCommand(newServe(), newMan(), newVersion())
 	info, _ := debug.ReadBuildInfo()
@@ -88,16 +88,16 @@ Exit codes:` + exitCodesHelp(),
 	return root
 }
 
-// none refuses arguments.
-func none(cmd *cobra.Command, args []string) error {
+// noArguments refuses arguments.
+func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage("%s takes no arguments, but got %q", cmd.CommandPath(), args[0])
+		return usageError("%s takes no arguments, but got %q", cmd.CommandPath(), args[0])
 	}
 	return nil
 }
 
-// say prints a line for people, with colours on a terminal only.
-func say(to io.Writer, format string, args ...any) {
+// printLine prints a line for people, with colours on a terminal only.
+func printLine(to io.Writer, format string, args ...any) {
 	name := "curator:"
 	if file, ok := to.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" &&
 		os.Getenv("TERM") != "dumb" {
