@@ -15,23 +15,24 @@
 //     once.AtMostOnce it is called once,
 //   - an item of an assignment has one owner,
 //   - when a fault is over every client is served again in bounded time; the caches, and the trees made from their
-//     events, become equal to the tree; and kept nodes, members and service instances are there, of the present
-//     sessions and with their last data, and seen by all,
+//     events, become equal to the tree; and kept nodes, members and service instances exist, in the present sessions and
+//     with their last data, and all clients see them,
 //
 // and in the end no node is left, and no clean-up pending.
 //
-// On one server a Java process on Curator takes part in the workloads that it has a recipe for: all ways to hold a mutex,
-// the read-write lock, with readers that share nodes, the semaphore, elections, queues, kept nodes, groups and services.
-// What it holds excludes Go's, and the other way round, in the order of their nodes; each is granted what the other has
-// lost. It expires and is killed as well. Only the promises of Curator are demanded of it: it does not notice that it has
-// lost a lock, so its hold counts only while its node exists; it may put an item twice, and without a lock path it may lose
-// one that it has taken, so that it only puts items there; and it may leave the lock of an item until its session ends.
+// On one server a Java process on Curator takes part in each workload for whose recipe there is a class of Curator: all ways
+// to hold a mutex, the read-write lock, also with readers that share nodes, the semaphore, elections, queues, kept nodes,
+// groups and services. Holds of Go and Java exclude each other, in the order of their nodes, and each is granted a lock that
+// the other has lost. Java's session expires, too, and its process is killed. Java keeps only the promises of Curator: since
+// it does not notice the loss of a lock, its hold counts only while its node exists; since it may put an item twice, its
+// items may be handled twice; since it may lose an item without a lock path, it consumes only with one; and there it may
+// leave an item's lock until its session ends.
 //
 // A slow disk takes privileges that a test should not need. Instead "stutters" stops the members in short bursts, one
 // after the other: a server with a slow disk or long garbage collections behaves like that.
 //
 // On three processes there are also stories of a few recipes alone: an election through rolling restarts, how soon the next
-// one leads after a resignation or holds after a killed holder, and a rolling upgrade. The worst cases for P1 are in package
+// leader follows a resignation, and the next holder a killed one, and a rolling upgrade. The worst cases for P1 are in package
 // promises.
 //
 // The report of ../run has the progress of each workload under each fault: one table for each kind of server.
