@@ -14,11 +14,24 @@ import (
 // its result.
 type Background[B interface {
 	operation(path string) *operation[T]
-}, T any] struct{ b B }
+}, T any] struct {
+	b    B
+	most int
+}
+
+// Shared makes ForPath share the request with other goroutines of the same session. It is for reads of one node that
+// many goroutines need at the same time, each after a request of its own, without a watch. As long as so many equal
+// reads are in flight, sent too early for this one, ForPath waits with those that come until one of them is answered,
+// for a request that is made then, for all of them: n goroutines need not send n requests, nor have n answers in memory.
+// It is sent after what they have queued before, so its answer is as recent as that to a request of one's own, which is
+// reported to hooks; the shared one is not. For authors of recipes.
+func (b Background[B, T]) Shared(most int) Background[B, T] { b.most = most; return b }
 
 // ForPath queues the request.
 func (b Background[B, T]) ForPath(ctx context.Context, path string) *Pending[T] {
-	return background(ctx, b.b.operation(path))
+	o := b.b.operation(path)
+	o.most = b.most
+	return background(ctx, o)
 }
 
 // BackgroundWithData is [Background] for operations that write data.
@@ -43,13 +56,21 @@ func background[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 		return p
 	}
 	p.run = r
-	begun := false
+	begun, sent := false, false
 	defer func() {
+		if !sent {
+			r.leaveLane()
+		}
 		if !begun { // a user function did not return
 			r.abort()
 		}
 	}()
-	if err = r.observe(ctx); err == nil {
+	if r.enterLane(); r.rides {
+		err = checkContext(ctx)
+	} else {
+		err = r.observe(ctx)
+	}
+	if err == nil && r.tries == 0 {
 		err = r.enter()
 	}
 	if err == nil {
@@ -62,13 +83,20 @@ func background[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 	}
 
 	call := r.prepare()
-	begun = true
+	begun, sent = true, true
 	call.Done = q.answered
 	e := r.e
-	e.wire.Submit(call)
+	if r.rides {
+		e.lanes.wait(e, r.lane(), rider{call, q})
+	} else {
+		e.wire.Submit(call)
+	}
 	if ctx.Done() != nil {
 		p.watch(context.AfterFunc(ctx, func() {
-			if !e.wire.Cancel(call, context.Cause(ctx)) { // else Done gets the answer
+			if r.rides {
+				e.lanes.cancel(r.lane(), call)
+			}
+			if r.rides || !e.wire.Cancel(call, context.Cause(ctx)) { // else Done gets the answer
 				r.leave(ctx, p)
 			}
 		}))
@@ -87,6 +115,7 @@ type queued[T any] struct {
 func (q *queued[T]) answered(reply wire.Reply) {
 	q.discount()
 	r, p := &q.run, &q.Pending
+	r.leaveLane()
 	if r.end == nil && !r.lengthy {
 		r.arrived(q.ctx, p, reply)
 		return

@@ -31,6 +31,10 @@ type run[T any] struct {
 	cut        bool // the server has closed the connection because of the request
 	left       bool // the caller left while the request was in flight: the debt gets the answer
 	counted    bool // for the limit of those in the background
+	entered    bool // its request is in a lane
+	rides      bool // it waits in a lane, or shares a request
+
+	decoded *any // the answer as others who share the request have decoded it
 }
 
 // begin makes r the run of an operation. If nothing can be sent, it returns an error.
@@ -169,7 +173,7 @@ func (r *run[T]) disarm() {
 func (r *run[T]) judge(reply wire.Reply) (v T, err error) {
 	switch {
 	case reply.Err == nil && reply.Code == jute.CodeOK:
-		v, err = r.decode(reply.Zxid, reply.Body)
+		v, err = r.decodeOnce(reply)
 	case r.write:
 		err = replyError(reply)
 	default:
