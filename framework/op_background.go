@@ -16,16 +16,8 @@ type Background[B interface {
 	operation(path string) *operation[T]
 }, T any] struct {
 	b    B
-	most int
+	most int // with Shared; else 0
 }
-
-// Shared makes ForPath share the request with other goroutines of the same session. It is for reads of one node that
-// many goroutines need at the same time, each after a request of its own, without a watch. As long as so many equal
-// reads are in flight, sent too early for this one, ForPath waits with those that come until one of them is answered,
-// for a request that is made then, for all of them: n goroutines need not send n requests, nor have n answers in memory.
-// It is sent after what they have queued before, so its answer is as recent as that to a request of one's own, which is
-// reported to hooks; the shared one is not. For authors of recipes.
-func (b Background[B, T]) Shared(most int) Background[B, T] { b.most = most; return b }
 
 // ForPath queues the request.
 func (b Background[B, T]) ForPath(ctx context.Context, path string) *Pending[T] {
@@ -56,21 +48,16 @@ func background[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 		return p
 	}
 	p.run = r
-	begun, sent := false, false
+	if o.most > 0 && q.rides(ctx) {
+		return p
+	}
+	begun := false
 	defer func() {
-		if !sent {
-			r.leaveLane()
-		}
 		if !begun { // a user function did not return
 			r.abort()
 		}
 	}()
-	if r.enterLane(); r.rides {
-		err = checkContext(ctx)
-	} else {
-		err = r.observe(ctx)
-	}
-	if err == nil && r.tries == 0 {
+	if err = r.observe(ctx); err == nil && !r.entered {
 		err = r.enter()
 	}
 	if err == nil {
@@ -83,20 +70,13 @@ func background[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 	}
 
 	call := r.prepare()
-	begun, sent = true, true
+	begun = true
 	call.Done = q.answered
 	e := r.e
-	if r.rides {
-		e.lanes.wait(e, r.lane(), rider{call, q})
-	} else {
-		e.wire.Submit(call)
-	}
+	e.wire.Submit(call)
 	if ctx.Done() != nil {
 		p.watch(context.AfterFunc(ctx, func() {
-			if r.rides {
-				e.lanes.cancel(r.lane(), call)
-			}
-			if r.rides || !e.wire.Cancel(call, context.Cause(ctx)) { // else Done gets the answer
+			if !e.wire.Cancel(call, context.Cause(ctx)) { // else Done gets the answer
 				r.leave(ctx, p)
 			}
 		}))
@@ -113,9 +93,10 @@ type queued[T any] struct {
 
 // answered is the first request's Done function.
 func (q *queued[T]) answered(reply wire.Reply) {
-	q.discount()
 	r, p := &q.run, &q.Pending
-	r.leaveLane()
+	if r.counted {
+		r.c.core.ops.queued.Add(-1)
+	}
 	if r.end == nil && !r.lengthy {
 		r.arrived(q.ctx, p, reply)
 		return
@@ -202,6 +183,9 @@ func (r *run[T]) settle(p *Pending[T], decide func() (v T, err error, settled bo
 }
 
 func (r *run[T]) complete(p *Pending[T], v T, err error) {
+	if r.entered {
+		r.leaveLane()
+	}
 	defer p.complete(v, err) // also if the hook does not return
 	if r.end != nil {
 		r.done(err)

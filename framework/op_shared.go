@@ -1,13 +1,23 @@
 package framework
 
 import (
+	"context"
 	"slices"
 	"sync"
 
+	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// lanes are the reads of a session that goroutines share, see [Background.Shared].
+// Shared makes ForPath share the request with other goroutines of the same session, for a read that many goroutines need
+// at the same time, each after a request of its own. While most requests for the same read are in flight, sent too early
+// for this caller, the callers that come until one of them ends share the next one: n goroutines need not send n requests
+// and have n answers in memory. The client sends it after what they have queued before, and a server executes a session's
+// requests in order, so its answer is as recent as a separate one. An operation that shares a request is not reported to
+// [Hooks]. A write, a read with a watch, and one that decompresses data share nothing. For authors of recipes.
+func (b Background[B, T]) Shared(most int) Background[B, T] { b.most = most; return b }
+
+// lanes has the reads of a session that goroutines share.
 type lanes struct {
 	mu  sync.Mutex
 	all map[laneKey]lane // guarded by mu
@@ -15,50 +25,38 @@ type lanes struct {
 
 type laneKey struct{ name, prefix, path string }
 
-// lane is equal reads. It exists while one of them is in flight.
+// lane is one read. It exists while a request for it is in flight.
 type lane struct {
-	flying int
-	riders []rider // share the next one, which is sent when one of them is answered
+	flying int     // how many
+	riders []rider // share the next one
 }
 
-// rider is an operation that waits for a request of others.
-type rider struct {
-	call *wire.Call
-	op   interface{ ride(wire.Reply, *any) }
+// rider is an operation that shares a request: a *queued.
+type rider interface {
+	request() *wire.Call
+	// ride takes the answer. decoded is empty, or as another rider has decoded it.
+	ride(reply wire.Reply, decoded *any)
 }
 
-// enter counts a request that is about to be sent, unless most are in flight.
-func (ls *lanes) enter(key laneKey, most int) bool {
+// enter counts a request that r is about to send. If most are in flight already, it makes r share the next one, and
+// returns false.
+func (ls *lanes) enter(key laneKey, most int, r rider) (sends bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.all[key]
-	if l.flying >= most {
-		return false
+	if sends = l.flying < most; sends {
+		l.flying++
+	} else {
+		l.riders = append(l.riders, r)
 	}
-	if l.flying++; ls.all == nil {
+	if ls.all == nil {
 		ls.all = map[laneKey]lane{}
 	}
 	ls.all[key] = l
-	return true
+	return sends
 }
 
-// wait makes r share the next request.
-func (ls *lanes) wait(e *epoch, key laneKey, r rider) {
-	ls.mu.Lock()
-	l := ls.all[key]
-	late := l.flying == 0 // all were answered meanwhile
-	if late {
-		l.flying = 1
-	}
-	l.riders = append(l.riders, r)
-	ls.all[key] = l
-	ls.mu.Unlock()
-	if late {
-		ls.leave(e, key)
-	}
-}
-
-// leave is called when a request has been answered, or was not sent after all. It sends the next one.
+// leave is called when a request has ended. It sends the next one.
 func (ls *lanes) leave(e *epoch, key laneKey) {
 	ls.mu.Lock()
 	l := ls.all[key]
@@ -73,63 +71,67 @@ func (ls *lanes) leave(e *epoch, key laneKey) {
 	if len(riders) == 0 {
 		return
 	}
-	call := *riders[0].call // not that itself, which its operation may cancel
+	call := riders[0].request()
 	call.Done = func(r wire.Reply) {
 		ls.leave(e, key)
 		var decoded any
 		for _, rider := range riders {
-			rider.op.ride(r, &decoded)
+			rider.ride(r, &decoded)
 		}
 	}
-	e.wire.Submit(&call)
+	e.wire.Submit(call)
 }
 
-// cancel takes an operation back that waits. It returns false if its request was sent.
-func (ls *lanes) cancel(key laneKey, call *wire.Call) bool {
+// cancel removes a rider, unless its request was sent.
+func (ls *lanes) cancel(key laneKey, r rider) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.all[key]
-	i := slices.IndexFunc(l.riders, func(r rider) bool { return r.call == call })
-	if i < 0 {
-		return false
+	if l, ok := ls.all[key]; ok {
+		l.riders = slices.DeleteFunc(l.riders, func(other rider) bool { return other == r })
+		ls.all[key] = l
 	}
-	l.riders = slices.Delete(l.riders, i, i+1)
-	ls.all[key] = l
-	return true
 }
 
 func (r *run[T]) lane() laneKey { return laneKey{r.name, r.c.view.prefix, r.path} }
 
-// enterLane decides whether a read with Shared sends its own request.
-func (r *run[T]) enterLane() {
-	if r.most > 0 && r.enter() == nil {
-		r.entered = r.e.lanes.enter(r.lane(), r.most)
-		r.rides = !r.entered
-	}
-}
-
-// leaveLane is called when its own request was answered, or when there will be none.
+// leaveLane is called when the operation's own request has ended, or is not sent after all.
 func (r *run[T]) leaveLane() {
-	if r.entered {
-		r.entered = false
-		r.e.lanes.leave(r.e, r.lane())
-	}
+	r.entered = false
+	r.e.lanes.leave(r.e, r.lane())
 }
 
-// ride takes the answer to a shared request. A list of n names is not decoded n times: decoded has the result of the
-// first.
+// rides reports whether the operation shares a request. If not, it has to send its own.
+func (q *queued[T]) rides(ctx context.Context) bool {
+	r, p := &q.run, &q.Pending
+	if r.write || r.watch != nil || r.lengthy || checkContext(ctx) != nil || r.enter() != nil {
+		return false
+	}
+	if r.e.lanes.enter(r.lane(), r.most, q) {
+		r.entered = true
+		return false
+	}
+	if ctx.Done() != nil {
+		p.watch(context.AfterFunc(ctx, func() {
+			r.e.lanes.cancel(r.lane(), q)
+			r.leave(ctx, p)
+		}))
+	}
+	return true
+}
+
+func (q *queued[T]) request() *wire.Call { return q.run.prepare() }
+
 func (q *queued[T]) ride(reply wire.Reply, decoded *any) {
-	if !q.run.lengthy {
+	if reply.Err == nil && reply.Code == jute.CodeOK {
 		q.run.decoded = decoded
 	}
-	q.answered(reply)
+	q.run.arrived(q.ctx, &q.Pending, reply)
 }
 
+// decodeOnce decodes a shared answer for all riders: a list of n names is not decoded n times.
 func (r *run[T]) decodeOnce(reply wire.Reply) (v T, err error) {
 	decoded := r.decoded
-	if r.decoded = nil; decoded == nil {
-		return r.decode(reply.Zxid, reply.Body)
-	}
+	r.decoded = nil
 	v, known := (*decoded).(T)
 	if !known {
 		if v, err = r.decode(reply.Zxid, reply.Body); err == nil {

@@ -54,7 +54,8 @@ func (s *Semaphore) precheck(ctx context.Context, session *framework.Session, n 
 
 // sharedPrecheck is precheck for a caller that joins the line otherwise: concurrent callers share its requests, and its
 // error contains no details. It reads only the number of nodes in the line, since the caller must only be certain that
-// it is empty.
+// it is empty. Each request is shared by itself, so the reads may follow, instead of the own sync, one that was in flight
+// when the caller came. That is early enough: [snapshot.judge] is safe without a precheck.
 func (s *Semaphore) sharedPrecheck(ctx context.Context, session *framework.Session, n int) error {
 	view := session.Client()
 	synced := view.Sync().InBackground().Shared(line.MostAtOnce).ForPath(ctx, s.path)
