@@ -87,7 +87,7 @@ func (b GetACLBuilder) ForPath(ctx context.Context, path string) ([]ACL, error) 
 
 // InBackground makes ForPath return immediately.
 func (b GetACLBuilder) InBackground() Background[GetACLBuilder, ACLResult] {
-	return Background[GetACLBuilder, ACLResult]{b}
+	return Background[GetACLBuilder, ACLResult]{b: b}
 }
 
 func (b GetACLBuilder) operation(path string) *operation[ACLResult] {
@@ -139,7 +139,7 @@ func (b SetACLBuilder) ForPath(ctx context.Context, path string) (Stat, error) {
 
 // InBackground makes ForPath return immediately.
 func (b SetACLBuilder) InBackground() Background[SetACLBuilder, Stat] {
-	return Background[SetACLBuilder, Stat]{b}
+	return Background[SetACLBuilder, Stat]{b: b}
 }
 
 func (b SetACLBuilder) operation(path string) *operation[Stat] {

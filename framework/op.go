@@ -20,6 +20,7 @@ type operation[T any] struct {
 
 	procedure[T]
 	lengthy bool // decode takes long
+	most    int  // with Shared; else 0
 	// empty, if set, is the result when the server answers ErrNoNode.
 	empty *T
 	// watch, if set, is armed by the request, and disarmed when the request fails.

@@ -14,11 +14,16 @@ import (
 // its result.
 type Background[B interface {
 	operation(path string) *operation[T]
-}, T any] struct{ b B }
+}, T any] struct {
+	b    B
+	most int // with Shared; else 0
+}
 
 // ForPath queues the request.
 func (b Background[B, T]) ForPath(ctx context.Context, path string) *Pending[T] {
-	return background(ctx, b.b.operation(path))
+	o := b.b.operation(path)
+	o.most = b.most
+	return background(ctx, o)
 }
 
 // BackgroundWithData is [Background] for operations that write data.
@@ -43,13 +48,16 @@ func background[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 		return p
 	}
 	p.run = r
+	if o.most > 0 && q.rides(ctx) {
+		return p
+	}
 	begun := false
 	defer func() {
 		if !begun { // a user function did not return
 			r.abort()
 		}
 	}()
-	if err = r.observe(ctx); err == nil {
+	if err = r.observe(ctx); err == nil && !r.entered {
 		err = r.enter()
 	}
 	if err == nil {
@@ -85,8 +93,10 @@ type queued[T any] struct {
 
 // answered is the first request's Done function.
 func (q *queued[T]) answered(reply wire.Reply) {
-	q.discount()
 	r, p := &q.run, &q.Pending
+	if r.counted {
+		r.c.core.ops.queued.Add(-1)
+	}
 	if r.end == nil && !r.lengthy {
 		r.arrived(q.ctx, p, reply)
 		return
@@ -173,6 +183,9 @@ func (r *run[T]) settle(p *Pending[T], decide func() (v T, err error, settled bo
 }
 
 func (r *run[T]) complete(p *Pending[T], v T, err error) {
+	if r.entered {
+		r.leaveLane()
+	}
 	defer p.complete(v, err) // also if the hook does not return
 	if r.end != nil {
 		r.done(err)

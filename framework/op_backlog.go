@@ -23,10 +23,3 @@ func (q *queued[T]) admit() error {
 	}
 	return nil
 }
-
-// discount is called once with the end of the first request.
-func (q *queued[T]) discount() {
-	if q.run.counted {
-		q.run.c.core.ops.queued.Add(-1)
-	}
-}

@@ -78,7 +78,7 @@ func (b DeleteBuilder) ForPath(ctx context.Context, path string) error {
 
 // InBackground makes ForPath return immediately.
 func (b DeleteBuilder) InBackground() Background[DeleteBuilder, struct{}] {
-	return Background[DeleteBuilder, struct{}]{b}
+	return Background[DeleteBuilder, struct{}]{b: b}
 }
 
 func (b DeleteBuilder) operation(path string) *operation[struct{}] {

@@ -76,7 +76,7 @@ func (b ExistsBuilder) ForPath(ctx context.Context, path string) (*Stat, error) 
 
 // InBackground makes ForPath return immediately.
 func (b ExistsBuilder) InBackground() Background[ExistsBuilder, ExistsResult] {
-	return Background[ExistsBuilder, ExistsResult]{b}
+	return Background[ExistsBuilder, ExistsResult]{b: b}
 }
 
 func (b ExistsBuilder) parts(r ExistsResult) (*Stat, *Watch) { return r.Stat, r.Watch }
@@ -160,7 +160,7 @@ func (b GetDataBuilder) ForPath(ctx context.Context, path string) ([]byte, error
 
 // InBackground makes ForPath return immediately.
 func (b GetDataBuilder) InBackground() Background[GetDataBuilder, DataResult] {
-	return Background[GetDataBuilder, DataResult]{b}
+	return Background[GetDataBuilder, DataResult]{b: b}
 }
 
 func (b GetDataBuilder) parts(r DataResult) ([]byte, *Watch) { return r.Data, r.Watch }
@@ -248,7 +248,7 @@ func (b GetChildrenBuilder) ForPath(ctx context.Context, path string) ([]string,
 
 // InBackground makes ForPath return immediately.
 func (b GetChildrenBuilder) InBackground() Background[GetChildrenBuilder, ChildrenResult] {
-	return Background[GetChildrenBuilder, ChildrenResult]{b}
+	return Background[GetChildrenBuilder, ChildrenResult]{b: b}
 }
 
 func (b GetChildrenBuilder) parts(r ChildrenResult) ([]string, *Watch) { return r.Names, r.Watch }
@@ -302,7 +302,7 @@ func (b Watched[B, T, V]) ForPath(ctx context.Context, path string) (V, *Watch, 
 }
 
 // InBackground makes ForPath return immediately.
-func (b Watched[B, T, V]) InBackground() Background[B, T] { return Background[B, T](b) }
+func (b Watched[B, T, V]) InBackground() Background[B, T] { return Background[B, T]{b: b.b} }
 
 // SyncBuilder lets the connected server catch up with the leader.
 type SyncBuilder struct{ c *Client }
@@ -320,7 +320,7 @@ func (b SyncBuilder) ForPath(ctx context.Context, path string) error {
 
 // InBackground makes ForPath return immediately: a read queued after the sync is executed after it.
 func (b SyncBuilder) InBackground() Background[SyncBuilder, struct{}] {
-	return Background[SyncBuilder, struct{}]{b}
+	return Background[SyncBuilder, struct{}]{b: b}
 }
 
 func (b SyncBuilder) operation(path string) *operation[struct{}] {

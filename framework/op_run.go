@@ -31,6 +31,8 @@ type run[T any] struct {
 	cut        bool // the server has closed the connection because of the request
 	left       bool // the caller left while the request was in flight: the debt gets the answer
 	counted    bool // for the limit of those in the background
+	entered    bool // its request is in a lane
+	decoded    *any // its answer, decoded for all who share it; nil if none do
 }
 
 // begin makes r the run of an operation. If nothing can be sent, it returns an error.
@@ -169,7 +171,11 @@ func (r *run[T]) disarm() {
 func (r *run[T]) judge(reply wire.Reply) (v T, err error) {
 	switch {
 	case reply.Err == nil && reply.Code == jute.CodeOK:
-		v, err = r.decode(reply.Zxid, reply.Body)
+		if r.decoded != nil {
+			v, err = r.decodeOnce(reply)
+		} else {
+			v, err = r.decode(reply.Zxid, reply.Body)
+		}
 	case r.write:
 		err = replyError(reply)
 	default:
@@ -271,6 +277,9 @@ func (r *run[T]) fail(err error) error {
 // abort ends an operation after a user function has ended its goroutine. It does not report the end if the end was just
 // being reported.
 func (r *run[T]) abort() {
+	if r.entered {
+		r.leaveLane()
+	}
 	r.disarm()
 	if !r.told {
 		r.done(r.fail(apart.ErrNoReturn))

@@ -35,6 +35,7 @@ type epoch struct {
 	holds     map[*Hold]struct{}
 
 	young young
+	lanes lanes
 }
 
 // change runs f with the lock held and wakes the goroutines that wait for a change.

@@ -314,7 +314,7 @@ func (b AddWatchBuilder) ForPath(ctx context.Context, path string) (*Watch, erro
 
 // InBackground makes ForPath return immediately.
 func (b AddWatchBuilder) InBackground() Background[AddWatchBuilder, *Watch] {
-	return Background[AddWatchBuilder, *Watch]{b}
+	return Background[AddWatchBuilder, *Watch]{b: b}
 }
 
 func (b AddWatchBuilder) operation(path string) *operation[*Watch] {

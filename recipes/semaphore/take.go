@@ -52,66 +52,24 @@ func (s *Semaphore) precheck(ctx context.Context, session *framework.Session, n 
 	return seen.room(n)
 }
 
-// prechecks coalesces the prechecks of callers that join the line otherwise: concurrent callers share one.
-var prechecks line.Entrances[precheckKey, pendingPrecheck]
-
-// precheckKey is equal for callers that read the same nodes, through one client, in one session.
-type precheckKey struct {
-	line, count any
-	session     int64
-}
-
-// pendingPrecheck is a precheck in flight. It reads only the number of nodes in the line: a caller that joins the
-// line otherwise must only be certain that it is empty.
-type pendingPrecheck struct {
-	synced *framework.Pending[struct{}] // nil if the goroutine that sends did not return
-	queued *framework.Pending[framework.ExistsResult]
-	look   pendingLook
-}
-
-// sharedPrecheck is precheck for a caller that joins the line otherwise: its error contains no details.
+// sharedPrecheck is precheck for a caller that joins the line otherwise: concurrent callers share its requests, and its
+// error contains no details. It reads only the number of nodes in the line, since the caller must only be certain that
+// it is empty. Each request is shared by itself, so the reads may follow, instead of the own sync, one that was in flight
+// when the caller came. That is early enough: [snapshot.judge] is safe without a precheck.
 func (s *Semaphore) sharedPrecheck(ctx context.Context, session *framework.Session, n int) error {
 	view := session.Client()
-	key := precheckKey{line: s.client.Place(s.line.Dir), session: session.ID()}
-	if s.count != nil {
-		key.count = s.client.Place(s.count.Path())
-	}
-	by := prechecks.Enter(key)
-	defer by.Leave()
-	ask := func(shared *line.Shared[pendingPrecheck]) {
-		ctx, p := shared.Context(ctx), &shared.Question
-		synced := view.Sync().InBackground().ForPath(ctx, s.path)
-		p.queued = view.CheckExists().InBackground().ForPath(ctx, s.line.Dir)
-		p.look = s.beginLook(ctx, view, false)
-		p.synced = synced
-	}
-	var own line.Shared[pendingPrecheck]
-	shared := by.Join(&own, line.MostAtOnce)
-	defer func() {
-		if next := by.Done(shared); next != nil {
-			defer next.WasAsked() // also if a hook does not return
-			ask(next)
-		}
-	}()
-	if shared == &own {
-		ask(shared)
-	}
-	p := &shared.Question
-	if !shared.Asked(ctx) {
-		return s.client.Left(ctx, nil)
-	}
-	if p.synced == nil {
-		return ErrNotAcquired
-	}
-	_, syncErr := p.synced.Wait(ctx)
-	queued, err := p.queued.Wait(ctx)
+	synced := view.Sync().InBackground().Shared(line.MostAtOnce).ForPath(ctx, s.path)
+	lined := view.CheckExists().InBackground().Shared(line.MostAtOnce).ForPath(ctx, s.line.Dir)
+	look := s.beginLook(ctx, view, false, line.MostAtOnce)
+	_, syncErr := line.Result(synced)
+	queued, err := line.Result(lined)
 	if err := cmp.Or(syncErr, line.Unless(err, framework.ErrNoNode)); err != nil {
 		return err
 	}
 	if queued.Stat != nil && queued.Stat.NumChildren > 0 {
 		return ErrNotAcquired
 	}
-	seen, err := s.endLook(ctx, p.look)
+	seen, err := s.endLook(look)
 	if s.count != nil && errors.Is(err, framework.ErrNoNode) {
 		seen, err = s.look(ctx, view, false)
 	}
@@ -127,9 +85,10 @@ type pendingLook struct {
 	count  *framework.Pending[framework.DataResult] // nil without a shared count
 }
 
-// beginLook sends the requests of a look.
-func (s *Semaphore) beginLook(ctx context.Context, view *framework.Client, watch bool) (p pendingLook) {
-	children, data := view.GetChildren().InBackground(), view.GetData().Undecompressed().InBackground()
+// beginLook sends the requests of a look. Unless share is 0, concurrent callers share them.
+func (s *Semaphore) beginLook(ctx context.Context, view *framework.Client, watch bool, share int) (p pendingLook) {
+	children := view.GetChildren().InBackground().Shared(share)
+	data := view.GetData().Undecompressed().InBackground().Shared(share)
 	if watch {
 		children = view.GetChildren().WithWatch().InBackground()
 		data = view.GetData().Undecompressed().WithWatch().InBackground()
@@ -141,14 +100,14 @@ func (s *Semaphore) beginLook(ctx context.Context, view *framework.Client, watch
 	return p
 }
 
-// endLook waits for the replies, at most until ctx ends. If the node "leases" is missing, the snapshot has no leases.
+// endLook waits for the replies. If the node "leases" is missing, the snapshot has no leases.
 // If the shared count is missing, the error is ErrNoNode.
-func (s *Semaphore) endLook(ctx context.Context, p pendingLook) (seen snapshot, err error) {
-	list, err := p.leases.Wait(ctx)
+func (s *Semaphore) endLook(p pendingLook) (seen snapshot, err error) {
+	list, err := line.Result(p.leases)
 	err = line.Unless(err, framework.ErrNoNode)
 	seen.children, seen.dir, seen.max, seen.watches[0] = list.Names, list.Stat, s.max, list.Watch
 	if p.count != nil {
-		node, countErr := p.count.Wait(ctx)
+		node, countErr := line.Result(p.count)
 		seen.watches[1] = node.Watch
 		count, countErr := line.Unpacked(s.client, s.count.Path(), node.Data, countErr)
 		if err = cmp.Or(err, countErr); err == nil {
@@ -172,7 +131,7 @@ func (s *Semaphore) endLook(ctx context.Context, p pendingLook) (seen snapshot, 
 // requests is tried once.
 func (s *Semaphore) look(ctx context.Context, view *framework.Client, watch bool) (snapshot, error) {
 	for {
-		seen, err := s.endLook(context.Background(), s.beginLook(ctx, view, watch))
+		seen, err := s.endLook(s.beginLook(ctx, view, watch, 0))
 		if s.count == nil || !errors.Is(err, framework.ErrNoNode) {
 			return seen, err
 		}
@@ -224,7 +183,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int,
 		for range n - len(nodes) {
 			creates = append(creates, create.ForPath(ctx, zkpath.Join(s.leases.Dir, leaseName), s.leases.Data))
 		}
-		look := s.beginLook(ctx, view, false)
+		look := s.beginLook(ctx, view, false, 0)
 		for _, c := range creates {
 			made, err := line.Result(c)
 			if err == nil {
@@ -234,7 +193,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int,
 			first = cmp.Or(first, err)
 		}
 		creates = nil
-		seen, unseen = s.endLook(context.Background(), look)
+		seen, unseen = s.endLook(look)
 		return first
 	})
 	if err != nil {

@@ -24,6 +24,10 @@ func Transient(client *framework.Client) func(error) bool {
 	}
 }
 
+// MostAtOnce limits the requests of one kind that a client has in flight where sharing makes a goroutine wait longer
+// for its turn: so a few goroutines need not wait for each other.
+const MostAtOnce = 4
+
 // Beyond is the set of failures that an operation outlasts: each value includes the ones before it.
 type Beyond int8
 

@@ -23,9 +23,8 @@ type waiter struct {
 	path     string
 	czxid    int64
 
-	names       []string // of the last list, until they are judged
-	connections uint64   // of the session, before the list was requested
-	listing     Shared[listing]
+	names       []string         // of the last list, until they are judged
+	connections uint64           // of the session, before the list was requested
 	decision    *Decision        // of judge: to wait
 	queue       *framework.Queue // the same for the hooks, if there are any
 
@@ -68,7 +67,7 @@ func (l *Line) contend(
 func (w *waiter) name() string { return zkpath.Base(w.path) }
 
 // join creates the node and lists the directory, in one round trip unless other goroutines of the client join this line
-// at the same time: these share a list, see [Entrance].
+// at the same time: these share a list.
 func (w *waiter) join(ctx context.Context) (state, error) {
 	data := w.Data
 	if data == nil {
@@ -76,38 +75,27 @@ func (w *waiter) join(ctx context.Context) (state, error) {
 	}
 	create := w.view.Create().WithMode(framework.EphemeralSequential).WithProtection().
 		CreatingParentContainersIfNeeded().InBackground()
-	by := entrances.Enter(comers{w.owner(), w.session.ID()})
-	defer by.Leave()
 	return (*waiter).judge, w.Client.Retry(ctx, func(ctx context.Context) error {
 		w.creating = create.ForPath(ctx, zkpath.Join(w.Dir, w.Name), data)
-		list := by.Join(&w.listing, 1)
-		defer w.leaveList(ctx, by, list)
-		w.requestList(ctx, list)
-		var names []string
-		var unlisted error
-		awaitList := func() { names, unlisted = namesOf(ctx, list) }
-		// The own list is answered after the create, so to wait for the list first is to wait once, unless the create was
-		// not even sent.
-		listFirst := list == &w.listing && !w.creating.Ended()
-		if listFirst {
-			awaitList()
-		}
+		w.connections = w.session.Connections()
+		listed := w.requestList(ctx, 1)
 		node, err := Result(w.creating)
 		w.creating = nil
 		if err != nil {
 			return err
 		}
-		if !listFirst {
-			awaitList()
-		}
 		w.path, w.czxid = node.Path, node.Stat.Czxid
 		// The list may be an error, or too old: the directory was missing, or the connection was lost in between. Then it
 		// does not have the own node, and judge has the directory listed again.
-		if unlisted == nil {
-			w.names, w.connections = names, list.Question.connections
-		}
+		list, _ := Result(listed)
+		w.names = list.Names
 		return nil
 	})
+}
+
+// requestList requests a list that the client's waiters share, if this many have been requested already.
+func (w *waiter) requestList(ctx context.Context, most int) *framework.Pending[framework.ChildrenResult] {
+	return w.view.GetChildren().InBackground().Shared(most).ForPath(ctx, w.Dir)
 }
 
 // judge decides by the last list.
@@ -236,25 +224,16 @@ func (w *waiter) afterEvent(ctx context.Context, gone bool, e evidence) (state, 
 func (w *waiter) relist(ctx context.Context) (_ state, err error) {
 	w.dirWatch.Stop()
 	w.dirWatch, w.confirmed = nil, true
-	if w.unreadable != "" {
-		err = Outlast(ctx, w.view, Outages, func(ctx context.Context) (err error) {
-			w.connections = w.session.Connections()
+	err = Outlast(ctx, w.view, Outages, func(ctx context.Context) (err error) {
+		w.connections = w.session.Connections()
+		if w.unreadable != "" {
 			w.names, w.dirWatch, err = w.view.GetChildren().WithWatch().ForPath(ctx, w.Dir)
 			return err
-		})
-	} else {
-		by := entrances.Enter(comers{w.owner(), w.session.ID()})
-		defer by.Leave()
-		err = Outlast(ctx, w.view, Outages, func(ctx context.Context) (err error) {
-			list := by.Join(&w.listing, MostAtOnce)
-			defer w.leaveList(ctx, by, list)
-			w.requestList(ctx, list)
-			if w.names, err = namesOf(ctx, list); err == nil {
-				w.connections = list.Question.connections
-			}
-			return err
-		})
-	}
+		}
+		list, err := Result(w.requestList(ctx, MostAtOnce))
+		w.names = list.Names
+		return err
+	})
 	if errors.Is(err, framework.ErrNoNode) {
 		err = errNodeLost // the directory is gone, and the own node with it
 	}
@@ -308,29 +287,6 @@ func (w *waiter) remove() {
 			}
 		})
 	}
-}
-
-// requestList requests a list unless another waiter requests it for this one.
-func (w *waiter) requestList(ctx context.Context, list *Shared[listing]) {
-	if list == &w.listing {
-		w.requestListNow(ctx, list)
-	}
-}
-
-// leaveList is called once for each list that was joined, when it has come or is not needed any more.
-func (w *waiter) leaveList(ctx context.Context, by *Entrance[comers, listing], list *Shared[listing]) {
-	next := by.Done(list)
-	w.listing = Shared[listing]{} // a waiter keeps no names
-	if next != nil {
-		defer next.WasAsked() // also if a hook does not return
-		w.requestListNow(ctx, next)
-	}
-}
-
-func (w *waiter) requestListNow(ctx context.Context, list *Shared[listing]) {
-	l := &list.Question
-	l.connections = w.session.Connections()
-	l.listed = w.view.GetChildren().InBackground().ForPath(list.Context(ctx), w.Dir)
 }
 
 // gaveUp adds the predecessor to an error, if ctx has ended; owner is the predecessor's session, if it is known. A
