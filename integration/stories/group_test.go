@@ -108,9 +108,12 @@ func assemble(t *testing.T, servers cluster.Cluster, beside bool) *group {
 	return g
 }
 
+// withJava reports whether Java takes part in a workload.
+func (s *scene) withJava() bool { return s.g.beside && s.java != nil }
+
 // served are those of whom goOn demands that they go on.
 func (s *scene) served() int {
-	if s.g.beside && s.java != nil && !s.slow {
+	if s.withJava() && !s.slow {
 		return clients + 1
 	}
 	return clients

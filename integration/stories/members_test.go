@@ -111,7 +111,7 @@ func keepers(g *group, s *scene) part {
 	s.settled = func(t *testing.T) {
 		setting.Lock()
 		defer setting.Unlock()
-		if g.beside {
+		if s.withJava() {
 			kit.Soon(t, "Java's node is there", func() bool {
 				var stat framework.Stat
 				data, err := g.watcher.GetData().StoringStatIn(&stat).ForPath(kit.Context(t), javaPath)
@@ -171,7 +171,7 @@ func groups(g *group, s *scene) part {
 		require.NoError(s.t, err)
 	}
 	var theirs javas
-	s.java = func(ctx context.Context, p *guest) {
+	java := func(ctx context.Context, p *guest) {
 		member, err := p.Member(ctx, s.name, s.path, "member-java", "0")
 		if err != nil {
 			return
@@ -182,22 +182,25 @@ func groups(g *group, s *scene) part {
 		})
 		theirs.set(ctx, s, &moving, func(data string) error { return member.Set(context.Background(), data) })
 	}
+	if kit.Has(s.t, kit.PersistentWatches) { // Java's caches have no other watches
+		s.java = java
+	}
 	s.settled = func(t *testing.T) {
 		moving.Lock()
 		defer moving.Unlock()
 		var want []string // ID=DATA of SESSION
 		text := func(id, data string, session int64) string { return fmt.Sprintf("%s=%s of %#x", id, data, session) }
-		var java []string
+		var toJava []string // without sessions
 		for who := range clients {
 			id := fmt.Sprint("member-", who)
 			want = append(want, text(id, members[who].data, sessionOf(t, g.clients[who])))
-			java = append(java, id+"="+members[who].data)
+			toJava = append(toJava, id+"="+members[who].data)
 		}
-		if g.beside {
+		if s.withJava() {
 			session, err := g.guest.SessionID(kit.Context(t))
 			require.NoError(t, err)
 			want = append(want, text("member-java", theirs.data, session))
-			theirs.shows(t, append(java, "member-java="+theirs.data))
+			theirs.shows(t, append(toJava, "member-java="+theirs.data))
 		}
 		slices.Sort(want)
 		for _, m := range members {
@@ -263,7 +266,7 @@ func services(g *group, s *scene) part {
 		})
 	}
 	var theirs javas
-	s.java = func(ctx context.Context, p *guest) {
+	java := func(ctx context.Context, p *guest) {
 		services, err := p.Discovery(ctx, s.name, s.path, false, false)
 		if err != nil {
 			return
@@ -291,6 +294,9 @@ func services(g *group, s *scene) part {
 			return services.Update(context.Background(), fields...)
 		})
 	}
+	if kit.Has(s.t, kit.PersistentWatches) {
+		s.java = java
+	}
 	s.settled = func(t *testing.T) {
 		changing.Lock()
 		defer changing.Unlock()
@@ -298,7 +304,7 @@ func services(g *group, s *scene) part {
 		for who := range clients {
 			want = append(want, id(who)+"="+now[who])
 		}
-		if g.beside {
+		if s.withJava() {
 			want = append(want, "instance-java="+theirs.data)
 			theirs.shows(t, want)
 		}

@@ -166,7 +166,7 @@ func (q *items) round(ctx context.Context, own *queue.Queue, who int, name strin
 // handled waits until an item that was put has been handled.
 func (q *items) handled(ctx context.Context, who int, name string) {
 	patience := kit.Patience
-	if q.s.g.beside && q.locked {
+	if q.s.withJava() && q.locked {
 		patience = timeout
 	}
 	select {
