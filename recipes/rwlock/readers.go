@@ -111,7 +111,7 @@ func (r *Readers) enter(ctx context.Context, try bool) (*line.Turn, error) {
 	return line.Told(ctx, l.Client, what, func(ctx context.Context) (*line.Turn, error) {
 		caller := line.CallerOf(ctx)
 		if w := r.rw.write.line.Reenter(ctx); w != nil {
-			grant, err := side.beside(ctx, &Lock{&r.rw.write, w}, try)
+			grant, err := side.beside(ctx, &Lock{w, &r.rw.write}, try)
 			if err != nil {
 				return nil, err
 			}

@@ -75,6 +75,19 @@ func (list *carried) has(g *Grant) bool {
 	return false
 }
 
+// Carries reports whether ctx carries the grant.
+func (g *Grant) Carries(ctx context.Context) bool { return carriedBy(ctx).has(g) }
+
+// Owner returns the owner of the innermost grant that ctx carries, ended or not, with an owner of the type T.
+func Owner[T any](ctx context.Context) (owner T) {
+	for entry := carriedBy(ctx); entry != nil; entry = entry.next {
+		if owner, ok := entry.grant.Owner.(T); ok {
+			return owner
+		}
+	}
+	return owner
+}
+
 // Carried yields the grants of this Line, or one like it, that ctx carries and that are still held, the last
 // first.
 func (l *Line) Carried(ctx context.Context) iter.Seq[*Grant] {

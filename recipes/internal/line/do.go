@@ -25,6 +25,12 @@ type Held interface {
 	Release(ctx context.Context) error
 }
 
+// HeldShare is a Share for [Do].
+type HeldShare struct{ *Share }
+
+func (h HeldShare) Lost() error                       { return Lost(h.grant.Hold) }
+func (h HeldShare) Release(ctx context.Context) error { return Release(ctx, h.Share) }
+
 // Do acquires, runs f on behalf of ctx, and releases, also when f panics. When acquire fails f is not called.
 //
 // The error is f's, joined with the reason if held was lost before f returned. A later loss is not reported: the work

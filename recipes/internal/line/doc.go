@@ -5,7 +5,7 @@
 // [Order.Decide] is a pure function: it returns the conclusion from a list of children for the owner of a node. [Line]
 // sends the requests: it creates, lists and watches, begins again when the session or the node is lost, and removes
 // everything when the caller gives up. A [Grant] is a granted place in line. [Line.Enter] and [Line.Reenter] let
-// several callers share one, each with a [Handle].
+// several callers share one, each with a [Share].
 //
 // It also has helpers for recipes with and without a line: [Configure] and [Ready] for arguments, [Attempts] and
 // [Outlast] for failures, [Await] for events, [Do] for work under a lock, [Wrap] for errors.

@@ -80,8 +80,7 @@ func (g *Grant) Turn(caller Caller, sure time.Time, by any) *Turn {
 	t.grant.Session, t.grant.Hold = g.Session, g.Hold
 	t.grant.Path, t.grant.Name, t.grant.Czxid = g.Path, g.Name, g.Czxid
 	t.grant.turn, t.grant.revoked = t, g.revoked
-	t.grant.held.Store(true)
-	t.entry = carried{g.owner, &t.grant, caller.carried}
+	t.entry = carried{g.entry.owner, &t.grant, caller.carried}
 	return t
 }
 
@@ -108,7 +107,7 @@ func (t *Turn) Lost() error {
 	return Unless(context.Cause(t.ctx.Context), framework.ErrReleased)
 }
 
-// Revoked is as [Handle.Revoked].
+// Revoked is as [Revoked].
 func (t *Turn) Revoked() <-chan struct{} { return t.grant.revoked }
 
 // Leave is called once by each user. last means that the turn has ended with this call; then lost is the reason if the
@@ -117,7 +116,9 @@ func (t *Turn) Leave(now time.Time) (last bool, sure time.Time, lost error) {
 	t.mu.Lock()
 	t.users--
 	if last = t.users == 0; last {
-		t.grant.held.Store(false)
+		t.grant.mu.Lock()
+		t.grant.ended = true
+		t.grant.mu.Unlock()
 	}
 	t.mu.Unlock()
 	if last {
@@ -255,7 +256,7 @@ func (l *Line) Listen(g *Grant) <-chan struct{} {
 	return g.revoked
 }
 
-// Asked is as [Handle.Revoked].
+// Asked is as [Revoked].
 func (g *Grant) Asked() <-chan struct{} { return g.revoked }
 
 // LogRefusal logs the error of a delete whose caller does not wait, if the node stays.
