@@ -65,7 +65,7 @@ func (r *memberRun) workOnce(ctx context.Context, l *line.Line, item string) tim
 	work, stop := line.WorkContext(ctx, held.Context())
 	returned := apart.Call(func() { err = r.function(work, Item{item, held}) })
 	lasted, lost := time.Since(began), work.Err() != nil
-	stop()
+	stop(nil)
 	if !returned {
 		err = fmt.Errorf("the function of the item did not return: %w", apart.ErrNoReturn)
 	}

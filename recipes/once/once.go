@@ -207,7 +207,7 @@ func (w *slotExecution) runSlot(ctx context.Context, slot Slot) (Outcome, error)
 		return Unknown, lost
 	}
 	work, stop := line.WorkContext(ctx, w.held.Context())
-	defer stop()
+	defer stop(nil)
 	err := w.function(work, Run{slot, line.GrantOf(w.held.Share).Czxid, w.held.Share})
 	lost := w.held.Lost()
 	if lost != nil {

@@ -51,19 +51,15 @@ func carriedBy(ctx context.Context) *carried {
 	return list
 }
 
-// CarryFrom returns ctx carrying also what other carries and is still held.
-func CarryFrom(ctx, other context.Context) context.Context {
-	list := carriedBy(ctx)
+// with returns the list with those of other that are still held.
+func (list *carried) with(other *carried) *carried {
 	all := list
-	for entry := carriedBy(other); entry != nil; entry = entry.next {
-		if entry.grant.live() && !list.has(entry.grant) {
-			all = &carried{entry.owner, entry.grant, all}
+	for ; other != nil; other = other.next {
+		if other.grant.live() && !list.has(other.grant) {
+			all = &carried{other.owner, other.grant, all}
 		}
 	}
-	if all == list {
-		return ctx
-	}
-	return context.WithValue(ctx, carryKey{}, all)
+	return all
 }
 
 func (list *carried) has(g *Grant) bool {
