@@ -16,17 +16,17 @@ type owner struct {
 	name  string
 }
 
-func (l *Line) owner() owner {
-	if known := l.known.Load(); known != nil {
-		return *known
+func (l *Line) owner() *owner {
+	own := l.known.Load()
+	if own == nil {
+		own = &owner{l.Client.Place(l.Dir), l.Name}
+		l.known.Store(own)
 	}
-	own := &owner{l.Client.Place(l.Dir), l.Name}
-	l.known.Store(own)
-	return *own
+	return own
 }
 
 type carried struct {
-	owner owner
+	owner *owner
 	grant *Grant
 	next  *carried
 }
@@ -93,7 +93,7 @@ func (l *Line) Carried(ctx context.Context) iter.Seq[*Grant] {
 			return
 		}
 		for own := l.owner(); list != nil; list = list.next {
-			if list.owner == own && list.grant.live() && !yield(list.grant) {
+			if *list.owner == *own && list.grant.live() && !yield(list.grant) {
 				return
 			}
 		}

@@ -24,19 +24,18 @@ type Grant struct {
 	// Owner is found from a context of the grant, see [Owner]. It is set before any is given away.
 	Owner any
 
-	line  *Line   // nil for a grant without a place in a line
-	marks bool    // the deletion of its node leaves a mark for the next waiter
-	ctx   carrier // set with Hold
-	entry carried // of the grant, in the list that ctx carries; set with Hold
-	turn  *Turn   // which carries it instead of the grant that the node has; nil for others
-
-	Waited  bool            // there was a contender ahead
+	line    *Line           // nil for a grant without a place in a line
+	ctx     carrier         // set with Hold
+	entry   carried         // of the grant, in the list that ctx carries; set with Hold
+	turn    *Turn           // which carries it instead of the grant that the node has; nil for others
 	revoked <-chan struct{} // set before shared
+	Waited  bool            // there was a contender ahead
+	marks   bool            // the deletion of its node leaves a mark for the next waiter
 
-	mu     sync.Mutex
 	shared bool // callers may join; guarded by mu
-	count  int  // Shares that were not released; guarded by mu
 	ended  bool // the last one was released: nobody joins, and the hold is about to end; guarded by mu
+	mu     sync.Mutex
+	count  int // Shares that were not released; guarded by mu
 }
 
 // Context ends with the hold, and carries the grant.

@@ -89,7 +89,7 @@ func (l *Line) join(g *Grant) (s *Share, ended bool) {
 }
 
 func (l *Line) share(g *Grant) *Share {
-	s := l.ShareOf(g)
+	s := &Share{grant: g, line: l}
 	s.cleanup = WarnIfDropped(s, g.Path, g.Session)
 	return s
 }
@@ -163,7 +163,7 @@ func (s *Share) leave() (last bool, err error) {
 // WarnIfDropped logs a warning when held, a lock or lease whose node is at path, is garbage collected before its
 // session has ended. Release stops the cleanup that it returns.
 func WarnIfDropped[T any](held *T, path string, session *framework.Session) runtime.Cleanup {
-	return WarnOf(held, DroppedOf(path, session))
+	return runtime.AddCleanup(held, Dropped.warn, DroppedOf(path, session))
 }
 
 // WarnOf is WarnIfDropped, for several that are held one after the other.

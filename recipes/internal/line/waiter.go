@@ -76,7 +76,7 @@ func (w *waiter) join(ctx context.Context) (state, error) {
 	}
 	create := w.view.Create().WithMode(framework.EphemeralSequential).WithProtection().
 		CreatingParentContainersIfNeeded().InBackground()
-	by := entrances.Enter(comers{w.owner(), w.session.ID()})
+	by := entrances.Enter(comers{*w.owner(), w.session.ID()})
 	defer by.Leave()
 	return (*waiter).judge, w.Client.Retry(ctx, func(ctx context.Context) error {
 		w.creating = create.ForPath(ctx, zkpath.Join(w.Dir, w.Name), data)
@@ -243,7 +243,7 @@ func (w *waiter) relist(ctx context.Context) (_ state, err error) {
 			return err
 		})
 	} else {
-		by := entrances.Enter(comers{w.owner(), w.session.ID()})
+		by := entrances.Enter(comers{*w.owner(), w.session.ID()})
 		defer by.Leave()
 		err = Outlast(ctx, w.view, Outages, func(ctx context.Context) (err error) {
 			list := by.Join(&w.listing, MostAtOnce)
