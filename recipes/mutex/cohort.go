@@ -1,12 +1,7 @@
 package mutex
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"runtime"
-	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-curator/curator/framework"
@@ -31,28 +26,20 @@ import (
 // ends the process. If a hook ends its goroutine, the callers in the local line get an error; a hook that blocks
 // stops the node, and so the line.
 type Cohort struct {
-	m    *Mutex
-	here local
+	m     *Mutex
+	front line.Front
 }
-
-// Defaults of WithTurns.
-const (
-	defaultTurns = 1000
-	defaultLong  = 100 * time.Millisecond
-)
 
 // NewCohort makes the lock at path, as [New] does, for goroutines that pass it on. It takes the options of New except
 // [OnWait], and also WithTurns and WithKept. WithNodeData, WithLossPolicy and WithRevocation apply to the node, and
 // so to all turns on it.
 func NewCohort(client *framework.Client, path string, opts ...Option) *Cohort {
 	c := &Cohort{m: configure(client, path, opts)}
-	if c.m.err == nil && c.m.line.OnWait != nil {
-		c.m.err = fmt.Errorf("%w OnWait: the callers of a Cohort have no node of their own; leave it out",
-			framework.ErrInvalidOption)
+	limits := c.m.cohort
+	limits.Users = 1
+	if err := c.front.Init(&c.m.line, limits, "Cohort", c.m.wrap); c.m.err == nil {
+		c.m.err = err
 	}
-	c.here.line, c.here.limits, c.here.kick = &c.m.line, c.m.cohort, make(chan struct{}, 1)
-	c.here.limits.turns = cmp.Or(c.here.limits.turns, defaultTurns)
-	c.here.limits.howLong = cmp.Or(c.here.limits.howLong, defaultLong)
 	return c
 }
 
@@ -87,8 +74,8 @@ func (c *Cohort) acquire(ctx context.Context, verb string, try bool) (*Turn, err
 	if err != nil {
 		return nil, c.m.wrap(verb, err)
 	}
-	turn := &Turn{m: c.m, turn: t}
-	turn.cleanup = line.WarnOf(turn, t.By.(*node).dropped)
+	turn := &Turn{}
+	turn.handle.Init(t)
 	return turn, nil
 }
 
@@ -106,8 +93,8 @@ func (c *Cohort) enter(ctx context.Context, try bool) (*line.Turn, error) {
 		if self := l.SelfWait(ctx); self != nil && !l.NoReentry {
 			return nil, self
 		}
-		return c.here.take(ctx, try)
-	}, func(t *line.Turn) { _, _ = letGo(t, false) })
+		return c.front.Take(ctx, try)
+	}, (*line.Turn).Abandon)
 }
 
 // Do is [Mutex.Do]: it acquires, runs f with a context that ends with ctx or with the turn, and releases. It waits
@@ -126,39 +113,29 @@ func (c *Cohort) Holder(ctx context.Context) (Participant, bool, error) { return
 
 // Turn is the lock while one caller of a [Cohort] has it. It lasts until Release, or until the lock is
 // lost. Safe for concurrent use.
-type Turn struct {
-	m        *Mutex
-	turn     *line.Turn
-	released atomic.Bool
-	cleanup  runtime.Cleanup
-}
+type Turn struct{ handle line.TurnHandle }
 
 // Context is as [Lock.Context]: it ends with the turn or when the lock is lost, before another process can acquire
 // it, and Acquire with it re-enters.
-func (t *Turn) Context() context.Context { return t.turn.Context() }
+func (t *Turn) Context() context.Context { return t.handle.Context() }
 
 // Valid reports whether the caller certainly holds the lock now, computed from the clock.
-func (t *Turn) Valid() bool { return !t.released.Load() && t.turn.Valid() }
+func (t *Turn) Valid() bool { return t.handle.Valid() }
 
 // Remaining is as [Lock.Remaining].
-func (t *Turn) Remaining() time.Duration {
-	if t.released.Load() {
-		return 0
-	}
-	return t.turn.Remaining()
-}
+func (t *Turn) Remaining() time.Duration { return t.handle.Remaining() }
 
 // Path returns the path of the Cohort's node, Node its name. Other turns have the same.
-func (t *Turn) Path() string { return t.turn.Node().Path }
+func (t *Turn) Path() string { return t.handle.Node().Path }
 
 // Node returns the name of the Cohort's node.
-func (t *Turn) Node() string { return t.turn.Node().Name }
+func (t *Turn) Node() string { return t.handle.Node().Name }
 
 // Revoked is as [Lock.Revoked]. After a request for the lock, the Cohort releases its node at the end of this turn.
-func (t *Turn) Revoked() <-chan struct{} { return t.turn.Revoked() }
+func (t *Turn) Revoked() <-chan struct{} { return t.handle.Revoked() }
 
 // Lost returns the cause of the lock's loss during the turn; nil if it was not lost.
-func (t *Turn) Lost() error { return t.turn.Lost() }
+func (t *Turn) Lost() error { return t.handle.Lost() }
 
 // Release ends the turn. After re-entries only the last Release does so. The next caller of the Cohort has the lock
 // immediately, if there is one and other processes do not have their turn first; with [WithKept] it may stay with the
@@ -167,52 +144,8 @@ func (t *Turn) Lost() error { return t.turn.Lost() }
 // returns that error and the client continues in the background.
 //
 // A second Release returns ErrReleased. If the lock was lost before, the error is the cause.
-func (t *Turn) Release(ctx context.Context) error {
-	if ctx == nil {
-		return t.m.wrap("release", framework.ErrNilContext)
-	}
-	n, err := t.letGo(true)
-	if err != nil || n == nil {
-		return t.m.wrap("release", err)
-	}
-	select {
-	case <-n.gone:
-		return t.m.wrap("release", n.err)
-	case <-ctx.Done():
-		return t.m.wrap("release", t.m.line.Client.Left(ctx, nil))
-	}
-}
+func (t *Turn) Release(ctx context.Context) error { return t.handle.Release(ctx) }
 
 // ReleaseInBackground is Release for a caller that does not wait, as [Lock.ReleaseInBackground]; then, if
 // given, gets the error.
-func (t *Turn) ReleaseInBackground(then ...func(err error)) {
-	then = slices.DeleteFunc(slices.Clone(then), func(f func(error)) bool { return f == nil })
-	n, err := t.letGo(len(then) > 0)
-	if len(then) == 0 {
-		return
-	}
-	client := t.m.line.Client
-	tell := func(err error) {
-		client.Later(func() {
-			for _, f := range then {
-				f(t.m.wrap("release", err))
-			}
-		})
-	}
-	if n == nil || err != nil {
-		tell(err)
-		return
-	}
-	client.Spawn(func(context.Context) {
-		<-n.gone
-		tell(n.err)
-	})
-}
-
-func (t *Turn) letGo(wanted bool) (*node, error) {
-	if t.released.Swap(true) {
-		return nil, framework.ErrReleased
-	}
-	t.cleanup.Stop()
-	return letGo(t.turn, wanted)
-}
+func (t *Turn) ReleaseInBackground(then ...func(err error)) { t.handle.ReleaseInBackground(then) }

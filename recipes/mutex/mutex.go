@@ -41,8 +41,8 @@ var (
 // Corresponds to Curator's InterProcessMutex.
 type Mutex struct {
 	line   line.Line
-	cohort limits // of NewCohort only
-	err    error  // the mistake in New's arguments: every method returns it
+	cohort line.Limits // of NewCohort only
+	err    error       // the mistake in New's arguments: every method returns it
 }
 
 // New makes the lock at path. The node at path is for this lock only: create no other children below it. New
@@ -50,7 +50,7 @@ type Mutex struct {
 // method returns that error, before it sends anything.
 func New(client *framework.Client, path string, opts ...Option) *Mutex {
 	m := configure(client, path, opts)
-	if m.err == nil && m.cohort != (limits{}) {
+	if m.err == nil && m.cohort != (line.Limits{}) {
 		m.err = fmt.Errorf("%w: WithTurns and WithKept are for NewCohort", framework.ErrInvalidOption)
 	}
 	return m

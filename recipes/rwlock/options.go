@@ -69,7 +69,7 @@ func WithJoins(joins int, d time.Duration) Option {
 			return fmt.Errorf("%w WithJoins: %d joins and %v; both must be at least 1",
 				framework.ErrInvalidOption, joins, d)
 		}
-		rw.sharing = limits{joins, d}
+		rw.sharing = line.Limits{Turns: joins, For: d}
 		return nil
 	}
 }

@@ -1,11 +1,7 @@
 package rwlock
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-curator/curator/framework"
@@ -27,15 +23,9 @@ import (
 // blocks keeps them waiting. The end of a Hold is reported on the goroutine that releases the node; the Hold of a
 // downgrade on the caller's, with its values.
 type Readers struct {
-	rw   RWLock
-	here local
+	rw    RWLock
+	front line.Front
 }
-
-// Defaults of WithJoins.
-const (
-	defaultJoins = 1000
-	defaultLong  = 100 * time.Millisecond
-)
 
 // NewReaders makes the read lock at path, as [New] does, for goroutines that share its nodes. It takes the options of
 // New except [OnWait], and also WithJoins. WithNodeData, WithLossPolicy and WithRevocation apply to the node, and so
@@ -44,13 +34,9 @@ func NewReaders(client *framework.Client, path string, opts ...Option) *Readers 
 	r := &Readers{}
 	r.rw.configure(client, path, opts)
 	side := &r.rw.read
-	if side.err == nil && side.line.OnWait != nil {
-		side.err = fmt.Errorf("%w OnWait: the callers of a Readers have no node of their own; leave it out",
-			framework.ErrInvalidOption)
+	if err := r.front.Init(&side.line, r.rw.sharing, "Readers", side.wrap); side.err == nil {
+		side.err = err
 	}
-	r.here.line, r.here.limits = &side.line, r.rw.sharing
-	r.here.limits.joins = cmp.Or(r.here.limits.joins, defaultJoins)
-	r.here.limits.howLong = cmp.Or(r.here.limits.howLong, defaultLong)
 	return r
 }
 
@@ -78,7 +64,8 @@ func (r *Readers) Acquire(ctx context.Context) (*Reading, error) {
 }
 
 // TryAcquire is Acquire without waiting for writers: it returns ErrNotAcquired as soon as it has read that a writer
-// is ahead, at some moment during the call. Concurrent tries share the result of one of them. See [Side.TryAcquire].
+// is ahead, at some moment during the call, and immediately if others of this Readers wait for a writer. Concurrent
+// tries share the result of one of them. See [Side.TryAcquire].
 func (r *Readers) TryAcquire(ctx context.Context) (*Reading, error) {
 	return r.acquire(ctx, "try to acquire", true)
 }
@@ -89,12 +76,12 @@ func (r *Readers) acquire(ctx context.Context, verb string, try bool) (*Reading,
 	if err != nil {
 		return nil, side.wrap(verb, err)
 	}
-	reading := &Reading{side: side, turn: t}
-	reading.cleanup = line.WarnOf(reading, t.By.(*group).dropped)
+	reading := &Reading{side: side}
+	reading.handle.Init(t)
 	return reading, nil
 }
 
-// enter re-enters, refuses, downgrades, or joins a group.
+// enter re-enters, refuses, downgrades, or gives a turn.
 func (r *Readers) enter(ctx context.Context, try bool) (*line.Turn, error) {
 	side := &r.rw.read
 	l := &side.line
@@ -116,14 +103,10 @@ func (r *Readers) enter(ctx context.Context, try bool) (*line.Turn, error) {
 				return nil, err
 			}
 			l.Listen(grant)
-			return grant.Turn(caller, time.Time{}, r.here.beside(grant)), nil
+			return r.front.Apart(grant, caller), nil
 		}
-		return r.here.take(ctx, caller, try)
-	}, func(t *line.Turn) {
-		if last, _ := letGo(t); last != nil {
-			last.Abandon()
-		}
-	})
+		return r.front.Take(ctx, try)
+	}, (*line.Turn).Abandon)
 }
 
 // Do acquires, runs f and releases, as [Side.Do] does.
@@ -135,33 +118,26 @@ func (r *Readers) Do(ctx context.Context, f func(ctx context.Context) error) err
 // Reading is the read lock while one caller of a [Readers] has it. It lasts until Release, or until the lock is lost,
 // independently of others with the same node. Safe for concurrent use.
 type Reading struct {
-	side     *Side
-	turn     *line.Turn
-	released atomic.Bool
-	cleanup  runtime.Cleanup
+	side   *Side
+	handle line.TurnHandle
 }
 
 // Context is as [Lock.Context], for this Reading alone: it has the values of the context that acquired it, and ends
 // with its release, also if others continue with the same node. When the lock is lost all their contexts end, before
 // a writer can acquire it. Re-entered Readings share one Context, with the values of the first; it ends with the last
 // Release.
-func (r *Reading) Context() context.Context { return r.turn.Context() }
+func (r *Reading) Context() context.Context { return r.handle.Context() }
 
 // Valid reports whether the caller certainly holds the lock now, computed from the clock.
-func (r *Reading) Valid() bool { return !r.released.Load() && r.turn.Valid() }
+func (r *Reading) Valid() bool { return r.handle.Valid() }
 
 // Remaining is as [Lock.Remaining].
-func (r *Reading) Remaining() time.Duration {
-	if r.released.Load() {
-		return 0
-	}
-	return r.turn.Remaining()
-}
+func (r *Reading) Remaining() time.Duration { return r.handle.Remaining() }
 
 // FencingToken is as [Lock.FencingToken] of a read lock. Readers with the same node have the same token, which a
 // store may treat like the different ones of readers with separate nodes: it is larger than the tokens of all writers
 // before any of them, and smaller than the tokens of all writers after the last.
-func (r *Reading) FencingToken() int64 { return r.turn.Node().Czxid }
+func (r *Reading) FencingToken() int64 { return r.handle.Node().Czxid }
 
 // Guard is as [Lock.Guard]: with it the server executes a transaction only if no other writer can have had the lock
 // since Acquire. It checks the node. So while others continue with the same node, it also lets through a transaction
@@ -174,14 +150,14 @@ func (r *Reading) Guard() framework.TransactionOp {
 func (r *Reading) Path() string { return zkpath.Join(r.side.line.Dir, r.Node()) }
 
 // Node returns the name of the node. Others may have the same.
-func (r *Reading) Node() string { return r.turn.Node().Name }
+func (r *Reading) Node() string { return r.handle.Node().Name }
 
 // Revoked is as [Lock.Revoked]. After a request for a node, the channels of all its readers are closed, and no caller
 // joins them any more; the last of them deletes the node.
-func (r *Reading) Revoked() <-chan struct{} { return r.turn.Revoked() }
+func (r *Reading) Revoked() <-chan struct{} { return r.handle.Revoked() }
 
 // Lost returns the cause of the lock's loss before the release; nil if it was not lost.
-func (r *Reading) Lost() error { return r.turn.Lost() }
+func (r *Reading) Lost() error { return r.handle.Lost() }
 
 // Release ends the Reading. After re-entries only the last Release does so. While others continue with the same node,
 // nothing is sent, and Release does not wait. The last of them waits, as [Lock.Release] does, until the server has
@@ -189,50 +165,8 @@ func (r *Reading) Lost() error { return r.turn.Lost() }
 //
 // A second Release returns ErrReleased. If the lock was lost before, the error of the last Release is the
 // cause.
-func (r *Reading) Release(ctx context.Context) error {
-	if ctx == nil {
-		return r.side.wrap("release", framework.ErrNilContext)
-	}
-	last, err := r.letGo()
-	if last != nil {
-		refused := last.Release(ctx)
-		err = cmp.Or(err, refused) // after a loss, a remaining node goes with the session
-	}
-	return r.side.wrap("release", err)
-}
+func (r *Reading) Release(ctx context.Context) error { return r.handle.Release(ctx) }
 
 // ReleaseInBackground is Release for a caller that does not wait, as [Lock.ReleaseInBackground]; then, if
 // given, gets the error.
-func (r *Reading) ReleaseInBackground(then ...func(err error)) {
-	last, err := r.letGo()
-	if last == nil && len(then) == 0 {
-		return
-	}
-	client := r.side.line.Client
-	told := &line.Callback{
-		Path: r.Path(), Then: then, Wrap: func(err error) error { return r.side.wrap("release", err) },
-	}
-	if last == nil {
-		told.Later(client, err)
-		return
-	}
-	last.GiveBack(func(refused error) { told.Later(client, cmp.Or(err, refused)) })
-}
-
-// letGo returns the grant if the caller has to release it, and the cause of an earlier loss.
-func (r *Reading) letGo() (last *line.Grant, err error) {
-	if r.released.Swap(true) {
-		return nil, framework.ErrReleased
-	}
-	r.cleanup.Stop()
-	return letGo(r.turn)
-}
-
-// letGo ends one user's share of a turn. Its context has ended before the group counts it out.
-func letGo(t *line.Turn) (last *line.Grant, lost error) {
-	left, _, lost := t.Leave(time.Now())
-	if g := t.By.(*group); left && g.leave() {
-		return g.grant, lost
-	}
-	return nil, lost
-}
+func (r *Reading) ReleaseInBackground(then ...func(err error)) { r.handle.ReleaseInBackground(then) }

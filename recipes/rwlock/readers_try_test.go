@@ -39,12 +39,21 @@ func TestReadersTry(t *testing.T) {
 		s.ResetCounts()
 
 		lock := acquire(t, background, rw.WriteLock())
+		refused := func(what string, requests map[string]int) {
+			t.Helper()
+			s.ResetCounts()
+			_, err := try().Returned()
+			require.ErrorIs(t, err, rwlock.ErrNotAcquired)
+			require.ErrorContains(t, err, lock.Node())
+			counts(t, s, what, requests)
+		}
+		refused("try, behind a writer", map[string]int{"sync": 1, "getChildren2": 1})
 		waiter := beginReading(t, background, r).Waits()
+		refused("try, while others here wait behind a writer", map[string]int{})
+		release(t, lock)
+		done(t, waiter.OK())
+		lock = acquire(t, background, rw.WriteLock())
 		s.ResetCounts()
-		_, err := try().Returned()
-		require.ErrorIs(t, err, rwlock.ErrNotAcquired)
-		require.ErrorContains(t, err, lock.Node())
-		counts(t, s, "try, behind a writer", map[string]int{"sync": 1, "getChildren2": 1})
 
 		// Whoever comes while another finds out asks once more, if the answer is no: the two share that.
 		s.Delay(0, time.Millisecond)
@@ -62,9 +71,43 @@ func TestReadersTry(t *testing.T) {
 		s.Delay(0, 0)
 		counts(t, s, "three, of which two have come later", map[string]int{"sync": 2, "getChildren2": 2})
 		release(t, lock)
-		done(t, waiter.OK())
 		clean(t, s)
 	})
+}
+
+// A try that comes before it is known whether a writer is ahead of those who wait finds that out with them.
+func TestReadersTryBesideOthers(t *testing.T) {
+	for _, writes := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.RunT(t)
+			require.NoError(t, s.Create(path, nil))
+			rw := rwlock.New(newClient(t, s), path)
+			r := rwlock.NewReaders(newClient(t, s), path)
+			var lock *rwlock.Lock
+			if writes {
+				lock = acquire(t, background, rw.WriteLock())
+			}
+			creates := s.Inject(zktest.Fault{Op: "create2", Action: zktest.Hold})
+			waiter := beginReading(t, background, r)
+			<-creates.Struck()
+			s.ResetCounts()
+			try := recipetest.Begin(t, func() (*rwlock.Reading, error) { return r.TryAcquire(background) }).Waits()
+			counts(t, s, "try, while the node is created", map[string]int{})
+			creates.Release()
+			if !writes {
+				require.Equal(t, waiter.End().OK().Node(), try.End().OK().Node())
+				done(t, waiter.OK(), try.OK())
+				clean(t, s)
+				return
+			}
+			require.ErrorIs(t, try.End().Err, rwlock.ErrNotAcquired)
+			require.ErrorContains(t, try.Err, lock.Node())
+			waiter.Waits()
+			release(t, lock)
+			done(t, waiter.OK())
+			clean(t, s)
+		})
+	}
 }
 
 // Somebody who tries after the writer has left gets the lock, also while another is told that it is there.

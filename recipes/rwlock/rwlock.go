@@ -71,7 +71,7 @@ func (k Kind) String() string {
 // Corresponds to Curator's InterProcessReadWriteLock.
 type RWLock struct {
 	read, write Side
-	sharing     limits // of NewReaders only
+	sharing     line.Limits // of NewReaders only
 }
 
 // New makes the locks at path. The node at path is for these locks only: create no other children below it.
@@ -80,7 +80,7 @@ type RWLock struct {
 func New(client *framework.Client, path string, opts ...Option) *RWLock {
 	rw := &RWLock{}
 	rw.configure(client, path, opts)
-	if rw.read.err == nil && rw.sharing != (limits{}) {
+	if rw.read.err == nil && rw.sharing != (line.Limits{}) {
 		err := fmt.Errorf("%w: WithJoins is for NewReaders", framework.ErrInvalidOption)
 		rw.read.err, rw.write.err = err, err
 	}

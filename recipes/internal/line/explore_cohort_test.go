@@ -1,4 +1,4 @@
-package mutex
+package line
 
 import (
 	"os"
@@ -9,12 +9,12 @@ import (
 	"github.com/go-curator/curator/internal/explore"
 )
 
-// The model of a [Cohort], and of what it keeps ([WithKept]). Called are limits.next and limits.duty; what is around
-// them (cohort_line.go, cohort_owner.go), the servers, the connection and a contender of another client are played.
+// The model of a [Front] whose callers have the lock in turn (mutex.Cohort), and of a kept lock. Called are Limits.next and
+// Limits.duty; what is around them (front.go), the servers, the connection and a contender of another client are played.
 //
 // Bounds: two callers at a time, three for a night, who come again and again, and so does one contender of another
 // client; two turns; two units of time for turns, for keeping, and for the grace; two faults: the connection is lost,
-// the session is lost, an administrator deletes the node, or somebody asks for the lock to be given up. Time passes at any moment: the event
+// the session is lost, an administrator deletes the node, or somebody asks for the lock to be given up. Time passes at any moment: the frontEvent
 // of a timer may be late, but not early.
 //
 // A lost connection ends the hold, or the hold goes on, as the policy says; a watch is armed again. A lost session
@@ -30,9 +30,9 @@ import (
 // contender waits and the news is not on its way. Final: nothing is left. If callers and contender never give up, it is
 // reached only when each has had the lock.
 func TestExploreCohort(t *testing.T) {
-	each(t, func(t *testing.T, l limits, strict bool) {
+	each(t, func(t *testing.T, l Limits, strict bool) {
 		bugs := []string{"turns never end", "a turn for all who come"}
-		if l.idle > 0 {
+		if l.Idle > 0 {
 			bugs = append(bugs, "kept from those who wait")
 		}
 		if strict {
@@ -42,16 +42,16 @@ func TestExploreCohort(t *testing.T) {
 	})
 }
 
-func each(t *testing.T, f func(t *testing.T, l limits, strict bool)) {
+func each(t *testing.T, f func(t *testing.T, l Limits, strict bool)) {
 	for _, c := range []struct {
 		name   string
-		l      limits
+		l      Limits
 		strict bool
 	}{
-		{"kept", limits{turns: 2, howLong: 2, idle: 2}, false},
-		{"kept until suspended", limits{turns: 2, howLong: 2, idle: 2}, true},
-		{"not kept", limits{turns: 2, howLong: 2}, false},
-		{"not kept, until suspended", limits{turns: 2, howLong: 2}, true},
+		{"kept", Limits{Users: 1, Turns: 2, For: 2, Idle: 2}, false},
+		{"kept until suspended", Limits{Users: 1, Turns: 2, For: 2, Idle: 2}, true},
+		{"not kept", Limits{Users: 1, Turns: 2, For: 2}, false},
+		{"not kept, until suspended", Limits{Users: 1, Turns: 2, For: 2}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) { f(t, c.l, c.strict) })
 	}
@@ -59,7 +59,7 @@ func each(t *testing.T, f func(t *testing.T, l limits, strict bool)) {
 
 // A grace that is shorter than a user needs is not enough, and what is rare is reached.
 func TestExploreCohortFinds(t *testing.T) {
-	each(t, func(t *testing.T, l limits, strict bool) {
+	each(t, func(t *testing.T, l Limits, strict bool) {
 		m := modelOfCohort(l, strict)
 		reach := func(rare func(cohort) bool) {
 			t.Helper()
@@ -74,15 +74,15 @@ func TestExploreCohortFinds(t *testing.T) {
 		}
 		reach(func(c cohort) bool { return c.former > 0 && c.attempt == entering })
 		reach(func(c cohort) bool { return c.patient && c.lost && c.meddled && c.waiting > 0 && c.line[0] == theirs })
-		if l.idle > 0 && !strict {
-			reach(func(c cohort) bool { return c.phase == free && c.stale && c.waiting > 0 })
+		if l.Idle > 0 && !strict {
+			reach(func(c cohort) bool { return c.phase == nodeFree && c.stale && c.waiting > 0 })
 		}
-		if l.idle > 0 {
-			reach(func(c cohort) bool { return c.phase == taken && c.others == others && c.served == 2 })
+		if l.Idle > 0 {
+			reach(func(c cohort) bool { return c.phase == nodeFull && c.others == othersSome && c.served == 2 })
 			reach(func(c cohort) bool { return c.list == sawNone && c.watch == fired })
 		}
 		if strict {
-			reach(func(c cohort) bool { return c.phase == ending && c.user == stopped && c.waiting > 0 })
+			reach(func(c cohort) bool { return c.lostIn && c.user == stopped && c.waiting > 0 })
 			m.Start = slices.Clone(m.Start)
 			for i := range m.Start {
 				m.Start[i].grace--
@@ -109,7 +109,7 @@ type (
 	answer  int8
 	watched int8
 	entry   int8
-	fault   int8
+	misstep int8
 )
 
 const (
@@ -142,21 +142,21 @@ const (
 )
 
 const (
-	unwatched watched = iota
-	armed
-	fired // the event is on its way
+	noWatch watched = iota
+	isArmed
+	fired // the frontEvent is on its way
 )
 
 const (
 	nowhere entry = iota
-	ours          // of the attempt or the hold
+	ourNode       // of the attempt or the hold
 	old           // its delete is on its way
 	theirs        // of the other client
 	doomed        // of a session that is lost
 )
 
 const (
-	fine fault = iota
+	fine misstep = iota
 	twoTurns
 	turnAfterLoss
 	turnUnlisted
@@ -166,11 +166,12 @@ const (
 
 // cohort is a state of the model.
 type cohort struct {
-	// What limits.next has returned. Times are relative to now, and 0 where they mean nothing.
-	phase              phase
+	// What Limits.next has returned. Times are relative to now, and 0 where they mean nothing.
+	phase              frontPhase
 	turns              int8
-	others             who
+	others             frontOthers
 	stale, asked       bool
+	lostIn             bool // the hold was lost during the turn, whose user has time to stop
 	began, free, until int8
 
 	waiting int8 // callers in the local line
@@ -178,16 +179,16 @@ type cohort struct {
 	rest    int8 // how long a late user is at work
 	former  int8 // the same, of a user whose node the Cohort has done with
 
-	attempt       attempt
-	unwanted      bool // the attempt is to be stopped
-	hold          held
-	unseen        bool // the owner has not seen its end
-	giving, given bool
-	awake         bool // the owner is about to look at the state
-	list          answer
-	listOld       bool // the answer is of the connection before
-	watch         watched
-	again         bool // there is another connection than that of the last list
+	attempt  attempt
+	unwanted bool // the attempt is to be stopped
+	hold     held
+	unseen   bool // the owner has not seen its end
+	giving   bool // a caller deletes the node
+	awake    bool // the owner is about to look at the state
+	list     answer
+	listOld  bool // the answer is of the connection before
+	watch    watched
+	again    bool // there is another connection than that of the last list
 
 	line   [4]entry
 	away   bool // there is no connection
@@ -199,16 +200,16 @@ type cohort struct {
 	faults  int8 // that may come
 	meddled bool // an administrator has deleted the node of the hold
 	served  int8 // turns since others may wait
-	fault   fault
+	fault   misstep
 }
 
 type cohortModel struct {
-	limits limits
+	limits Limits
 	strict bool
 	most   int8
 }
 
-func modelOfCohort(l limits, strict bool) explore.Model[cohort] {
+func modelOfCohort(l Limits, strict bool) explore.Model[cohort] {
 	m := cohortModel{l, strict, callers()}
 	start := cohort{grace: stopsIn, faults: 2}
 	if os.Getenv("LONG") != "" {
@@ -228,7 +229,7 @@ func (m cohortModel) wrong(c cohort) string {
 			"others wait for too long"}[c.fault]
 	case c.line[0] == theirs && (atWork && !c.meddled || c.former > 0):
 		return "a user is at work, and another client has the lock"
-	case c.phase == free && c.hold == live && !c.meddled && c.at(theirs) >= 0 && !c.away && !c.awake &&
+	case c.phase == nodeFree && c.hold == live && !c.meddled && c.at(theirs) >= 0 && !c.away && !c.awake &&
 		c.list == noList && c.watch != fired:
 		return "what is kept stays so, although another client waits"
 	}
@@ -236,7 +237,7 @@ func (m cohortModel) wrong(c cohort) string {
 }
 
 func (m cohortModel) final(c cohort) bool {
-	return c.phase == away && c.waiting == 0 && c.attempt == idle && c.hold == none && c.line == [4]entry{} &&
+	return c.phase == nodeNone && c.waiting == 0 && c.attempt == idle && c.hold == none && c.line == [4]entry{} &&
 		c.user == absent && c.former == 0
 }
 
@@ -247,7 +248,7 @@ func (c *cohort) change(f func(line []entry) []entry) {
 	line := f(slices.DeleteFunc(slices.Clone(c.line[:]), func(n entry) bool { return n == nowhere }))
 	c.line = [4]entry{}
 	copy(c.line[:], line)
-	if c.watch == armed {
+	if c.watch == isArmed {
 		c.watch = fired
 	}
 }
@@ -272,43 +273,54 @@ func (c *cohort) end(how held) {
 
 var now = time.Unix(1000, 0)
 
-// on is local.next.
-func (m cohortModel) on(c *cohort, e event, more int8) action {
-	s := state{
+// state is what Limits.next has returned.
+func (c *cohort) state() frontState {
+	s := frontState{
 		phase: c.phase, turns: int(c.turns), others: c.others, stale: c.stale, asked: c.asked,
 		began: now.Add(-time.Duration(c.began)), idle: now.Add(-time.Duration(c.free)),
-		until: now.Add(time.Duration(c.until)),
 	}
-	f := facts{waiting: int(c.waiting + more), valid: c.hold == live, now: now}
+	if c.phase == nodeFull {
+		s.users = 1
+	}
+	if c.lostIn {
+		s.until = now.Add(time.Duration(c.until))
+	}
+	return s
+}
+
+// on is Front.next.
+func (m cohortModel) on(c *cohort, e frontEvent, more int8) frontAction {
+	s := c.state()
+	f := frontFacts{waiting: int(c.waiting + more), valid: c.hold == live, now: now}
 	if e == onLoss && c.hold == suspended {
 		f.grace = time.Duration(c.grace)
 	}
 	before := *c
 	s, todo := m.limits.next(s, e, f)
 	c.phase, c.turns, c.others, c.stale, c.asked = s.phase, int8(s.turns), s.others, s.stale, s.asked
-	c.began, c.free, c.until = 0, 0, 0
+	c.began, c.free, c.until, c.lostIn = 0, 0, 0, false
 	switch s.phase {
-	case free:
-		c.began, c.free = age(now.Sub(s.began), m.limits.howLong), age(now.Sub(s.idle), m.limits.idle)
-	case taken:
-		c.began = age(now.Sub(s.began), m.limits.howLong)
-	case ending:
-		c.until = age(s.until.Sub(now), stopsIn)
-	case away, coming, going:
-		c.turns, c.others, c.stale, c.asked = 0, unknown, false, false
+	case nodeFree:
+		c.began, c.free = age(now.Sub(s.began), m.limits.For), age(now.Sub(s.idle), m.limits.Idle)
+	case nodeFull:
+		if c.began = age(now.Sub(s.began), m.limits.For); !s.until.IsZero() {
+			c.began, c.lostIn, c.until = 0, true, age(s.until.Sub(now), stopsIn)
+		}
+	case nodeNone, nodeComing, nodeLeaving:
+		c.turns, c.others, c.stale, c.asked = 0, othersUnknown, false, false
 	}
 	switch todo {
-	case start:
+	case startOwner:
 		m.attempt(c)
-	case stop:
+	case stopOwner:
 		c.unwanted = true
-	case look, end:
+	case listContenders, retireNode:
 		c.awake = true
-	case pass:
+	case serveCallers:
 		if more == 0 {
 			c.waiting--
 		}
-		if c.served++; c.others == nobody {
+		if c.served++; c.others == othersNone {
 			c.served = 0
 		}
 		switch {
@@ -318,9 +330,9 @@ func (m cohortModel) on(c *cohort, e event, more int8) action {
 			c.fault = turnAfterLoss
 		case e == onArrival && c.again:
 			c.fault = turnUnlisted
-		case int(c.served) > m.limits.turns:
+		case int(c.served) > m.limits.Turns:
 			c.fault = tooManyTurns
-		case e == onRelease && c.others != nobody && time.Duration(before.began) >= m.limits.howLong:
+		case e == onRelease && c.others != othersNone && time.Duration(before.began) >= m.limits.For:
 			c.fault = tooLongTurns
 		}
 		c.user = works
@@ -330,34 +342,33 @@ func (m cohortModel) on(c *cohort, e event, more int8) action {
 
 func age(d, most time.Duration) int8 { return int8(max(0, min(d, most))) }
 
-// attempt is local.begin.
+// attempt is Front.begin.
 func (m cohortModel) attempt(c *cohort) { c.attempt, c.unwanted = entering, c.waiting == 0 }
 
-// failed is the end of local.get after an error.
+// failed is the end of Front.get after an error.
 func (m cohortModel) failed(c *cohort) {
 	if c.attempt = idle; !c.unwanted {
 		c.waiting = 0
 	}
-	m.over(c, onFailure)
-}
-
-func (m cohortModel) over(c *cohort, e event) {
-	if m.on(c, e, 0); c.phase != away {
-		m.attempt(c)
-	}
+	m.on(c, onFailure, 0)
 	if c.attempt == idle {
 		c.unwanted = false
 	}
 }
 
-// giveBack is node.giveBack.
-func (c *cohort) giveBack() {
+// giveBack is frontNode.giveBack. The owner has nothing to do with the node then.
+func (m cohortModel) giveBack(c *cohort) {
 	c.end(dead)
-	c.unseen = false
-	if i := c.at(ours); i >= 0 {
+	if i := c.at(ourNode); i >= 0 {
 		c.line[i] = old
 	}
-	c.given, c.awake = true, true
+	if c.former = 0; !c.meddled {
+		c.former = c.rest
+	}
+	c.user, c.rest = absent, 0
+	c.hold, c.unseen, c.giving, c.awake, c.meddled = none, false, false, false, false
+	c.list, c.listOld, c.watch, c.again, c.served = noList, false, noWatch, false, 0
+	m.on(c, onDeletion, 0)
 }
 
 func (m cohortModel) next(c cohort, step func(string, cohort)) {
@@ -382,47 +393,47 @@ func (m cohortModel) calls(c cohort, try tryStep) {
 	if c.user != absent {
 		here++
 	}
-	try(here < m.most, "a caller comes", func(c *cohort) { // local.arrive
-		if c.phase == free && c.again {
+	try(here < m.most, "a caller comes", func(c *cohort) { // Front.arrive
+		if c.phase == nodeFree && c.again {
 			m.on(c, onReconnect, 0)
 		}
-		if m.on(c, onArrival, 1) != pass {
+		if m.on(c, onArrival, 1) != serveCallers {
 			c.waiting++
 		}
 		if c.attempt == entering && c.waiting == 1 {
 			c.unwanted = false // the owner looks when the caller is in line
 		}
 	})
-	try(c.waiting > 0 && !c.patient, "a caller gives up", func(c *cohort) { // local.leave
+	try(c.waiting > 0 && !c.patient, "a caller gives up", func(c *cohort) { // Front.giveUp
 		c.waiting--
-		m.on(c, onLeave, 0)
+		m.on(c, onGiveUp, 0)
 	})
 	try(c.user == late, "the user of a lost turn stops", func(c *cohort) { c.user, c.rest = stopped, 0 })
-	try(c.user != absent, "the user releases", func(c *cohort) { // letGo
+	try(c.user != absent, "the user releases", func(c *cohort) { // Turn.end
 		c.user, c.rest = absent, 0
-		if m.on(c, onRelease, 0) == end {
+		if m.on(c, onRelease, 0) == retireNode {
 			c.giving = true
 		}
 	})
-	try(c.giving && !c.given, "the delete is sent", (*cohort).giveBack)
+	try(c.giving, "the delete is sent", m.giveBack)
 }
 
-// gets is local.get, of the owner.
+// gets is Front.get.
 func (m cohortModel) gets(c cohort, try tryStep) {
 	connected := !c.away && !c.lost
 	try(c.attempt == entering && connected && c.line[3] == nowhere, "our node is made", func(c *cohort) {
-		c.join(ours)
+		c.join(ourNode)
 		c.attempt = inLine
 	})
 	try(c.attempt == entering && (!connected || c.unwanted), "no node is made", m.failed)
 	try(c.attempt == inLine && c.unwanted, "the wait ends", func(c *cohort) {
-		if i := c.at(ours); i >= 0 {
+		if i := c.at(ourNode); i >= 0 {
 			c.line[i] = old
 		}
 		m.failed(c)
 	})
-	try(c.attempt == inLine && c.at(ours) < 0, "the place is lost", func(c *cohort) { c.attempt = entering })
-	try(c.attempt == inLine && connected && c.line[0] == ours, "it is our turn", func(c *cohort) {
+	try(c.attempt == inLine && c.at(ourNode) < 0, "the place is lost", func(c *cohort) { c.attempt = entering })
+	try(c.attempt == inLine && connected && c.line[0] == ourNode, "it is our turn", func(c *cohort) {
 		c.attempt, c.hold = granted, live
 	})
 	try(c.attempt == granted, "the owner has the node", func(c *cohort) {
@@ -432,35 +443,25 @@ func (m cohortModel) gets(c cohort, try tryStep) {
 	})
 }
 
-// tends is local.tend, of the owner.
+// tends is Front.tend.
 func (m cohortModel) tends(c cohort, try tryStep) {
 	if c.hold == none || c.attempt != idle {
 		return
 	}
 	if c.awake {
-		switch todo := m.limits.duty(state{phase: c.phase, others: c.others}, c.giving, c.given); {
-		case todo == stop:
-			try(true, "the owner has done with the node", func(c *cohort) {
-				if c.former = 0; !c.meddled {
-					c.former = c.rest
-				}
-				c.user, c.rest = absent, 0
-				c.hold, c.unseen, c.giving, c.given, c.awake, c.meddled = none, false, false, false, false, false
-				c.list, c.listOld, c.watch, c.again, c.served = noList, false, unwatched, false, 0
-				m.over(c, onGone)
-			})
-		case todo == end:
-			try(true, "the owner gives the node back", func(c *cohort) { c.giving = true; c.giveBack() })
-		case todo == look && c.list == noList:
+		switch todo := m.limits.duty(c.state(), c.giving, false); {
+		case todo == retireNode:
+			try(true, "the owner deletes the node", m.giveBack)
+		case todo == listContenders && c.list == noList:
 			try(true, "the owner looks", func(c *cohort) {
-				c.watch, c.list, c.awake = unwatched, asked, false
+				c.watch, c.list, c.awake = noWatch, asked, false
 			})
 		default:
 			try(true, "the owner waits", func(c *cohort) { c.awake = false })
 		}
 		return
 	}
-	happens := func(may bool, what string, e event) {
+	happens := func(may bool, what string, e frontEvent) {
 		try(may, what, func(c *cohort) {
 			m.on(c, e, 0)
 			c.awake = true
@@ -471,26 +472,26 @@ func (m cohortModel) tends(c cohort, try tryStep) {
 		m.on(c, onLoss, 0)
 	})
 	try(c.watch == fired && c.list == noList && (!c.away || c.hold == dead), "the watch's event", func(c *cohort) {
-		c.watch, c.awake = unwatched, true
-		m.on(c, onSought, 0)
+		c.watch, c.awake = noWatch, true
+		m.on(c, onOthers, 0)
 	})
-	try(c.list > asked || c.list == asked && c.hold != live, "the list's answer", func(c *cohort) { // local.saw
+	try(c.list > asked || c.list == asked && c.hold != live, "the list's answer", func(c *cohort) { // Front.listed
 		if c.list == sawNothing {
 			c.end(dead)
 		}
-		e := onSought
+		e := onOthers
 		if c.list == sawNone {
 			e = onAlone
 		}
 		c.again, c.list, c.listOld, c.awake = c.listOld, noList, false, true
 		m.on(c, e, 0)
 	})
-	happens(c.phase == free && time.Duration(c.free) >= m.limits.idle || c.phase == ending && c.until == 0,
-		"a timer", onTick)
+	happens(c.phase == nodeFree && time.Duration(c.free) >= m.limits.Idle || c.lostIn && c.until == 0,
+		"a timer", onTimer)
 	try(c.faults > 0 && c.hold == live, "somebody asks for the lock", func(c *cohort) {
 		c.faults--
 		c.awake = true
-		m.on(c, onAsked, 0)
+		m.on(c, onRevocation, 0)
 	})
 }
 
@@ -500,12 +501,12 @@ func (m cohortModel) plays(c cohort, try tryStep) {
 	try(c.list == asked && connected, "the list is read", func(c *cohort) {
 		c.listOld = false
 		switch {
-		case c.at(ours) < 0:
+		case c.at(ourNode) < 0:
 			c.list = sawNothing
 		case c.at(theirs) >= 0 || c.at(old) >= 0:
-			c.list, c.watch = sawOthers, armed
+			c.list, c.watch = sawOthers, isArmed
 		default:
-			c.list, c.watch = sawNone, armed
+			c.list, c.watch = sawNone, isArmed
 		}
 	})
 	try(connected && c.at(old) >= 0, "a delete is executed", func(c *cohort) {
@@ -522,7 +523,7 @@ func (m cohortModel) plays(c cohort, try tryStep) {
 		}
 	})
 	try(c.faults > 0 && connected && c.list > asked, "the connection is lost, and the list's answer", func(c *cohort) {
-		c.list, c.watch = asked, unwatched
+		c.list, c.watch = asked, noWatch
 		if c.faults, c.away = c.faults-1, true; m.strict && c.hold == live {
 			c.end(suspended)
 		}
@@ -536,29 +537,29 @@ func (m cohortModel) plays(c cohort, try tryStep) {
 		if c.hold != none {
 			c.end(dead)
 		}
-		if c.watch == armed {
+		if c.watch == isArmed {
 			c.watch = fired
 		}
 		for i, n := range c.line {
-			if n == ours || n == old {
+			if n == ourNode || n == old {
 				c.line[i], c.remain = doomed, stopsIn
 			}
 		}
 	})
 	try(c.lost && c.remain == 0 && c.at(doomed) >= 0, "the servers end it", func(c *cohort) { c.remove(doomed) })
 	try(c.lost && c.at(doomed) < 0, "there is another session", func(c *cohort) { c.away, c.lost = false, false })
-	try(c.faults > 0 && c.at(ours) >= 0, "an administrator deletes our node", func(c *cohort) {
+	try(c.faults > 0 && c.at(ourNode) >= 0, "an administrator deletes our node", func(c *cohort) {
 		c.faults, c.meddled = c.faults-1, c.hold != none
-		c.remove(ours)
+		c.remove(ourNode)
 	})
-	try(c.hold == live && c.at(ours) < 0 && connected, "the hold ends with its node", func(c *cohort) { c.end(dead) })
+	try(c.hold == live && c.at(ourNode) < 0 && connected, "the hold ends with its node", func(c *cohort) { c.end(dead) })
 	try(true, "time passes", func(c *cohort) {
-		c.began = min(c.began+1, int8(m.limits.howLong))
-		c.free = min(c.free+1, int8(m.limits.idle))
-		if c.phase != free {
+		c.began = min(c.began+1, int8(m.limits.For))
+		c.free = min(c.free+1, int8(m.limits.Idle))
+		if c.phase != nodeFree {
 			c.free = 0
 		}
-		if c.phase != free && c.phase != taken {
+		if c.phase != nodeFree && c.phase != nodeFull {
 			c.began = 0
 		}
 		c.until, c.former, c.remain = max(c.until-1, 0), max(c.former-1, 0), max(c.remain-1, 0)

@@ -1,0 +1,220 @@
+package line
+
+import "time"
+
+// Limits bound the use of one node by the callers of a [Front].
+type Limits struct {
+	Users int           // who may have it at a time; 0: any number
+	Turns int           // before other contenders have theirs
+	For   time.Duration // the same, from the grant
+	Idle  time.Duration // how long it is kept without a user; 0: not at all. Only with Users
+}
+
+// frontPhase is the phase of the node that the callers of a Front can get.
+type frontPhase int8
+
+const (
+	nodeNone    frontPhase = iota // there is none, and no caller wants one
+	nodeComing                    // the owner acquires it: it is in line, or is about to be
+	nodeFree                      // it has the lock, and room for a user
+	nodeFull                      // it has the lock, or had it, and as many users as may have it
+	nodeLeaving                   // no caller gets it any more, and its delete is not queued yet
+)
+
+// frontOthers is the knowledge about contenders of other processes.
+type frontOthers int8
+
+const (
+	othersUnknown frontOthers = iota // on this connection no list has armed a watch yet
+	othersNone                       // there were none when the watch was armed, and it has not fired
+	othersSome                       // there are some, or were
+)
+
+// frontEvent is an input of the state machine.
+type frontEvent int8
+
+const (
+	onArrival    frontEvent = iota // a caller wants a turn
+	onGiveUp                       // a waiting caller gives up
+	onGrant                        // the node has the lock
+	onFailure                      // the node could not be acquired; the callers that got the error are not in line any more
+	onRelease                      // a turn has ended
+	onLoss                         // the hold was lost, or now the session as well
+	onAlone                        // a list that has armed a watch shows no other contender
+	onOthers                       // a list shows another contender, or the watch has fired
+	onReconnect                    // the connection is not the one of that list any more
+	onRevocation                   // a client asks for the lock to be released
+	onTimer                        // time has passed
+	onDeletion                     // the delete of the node is queued
+)
+
+// frontAction is the output of the state machine.
+type frontAction int8
+
+const (
+	doNothing      frontAction = iota
+	startOwner                 // the goroutine that acquires a node
+	stopOwner                  // no caller wants the node any more
+	serveCallers               // give turns to those who wait, as many as may have one, or to the arriving caller
+	listContenders             // and watch them
+	retireNode                 // its users, if it has any, take it along, or else it is deleted
+	refuseTries                // the callers that do not wait for others, or the arriving one
+)
+
+// frontFacts are the inputs of a transition besides the state and the event.
+type frontFacts struct {
+	waiting int  // callers in line; an arriving one counts
+	try     bool // the arriving one does not wait for others
+	valid   bool // the hold is certain
+	now     time.Time
+	grace   time.Duration // the user's time to stop after a loss; 0 if the node is gone or goes with its session
+}
+
+// frontState is the state of a Front; only next changes it.
+type frontState struct {
+	phase  frontPhase
+	users  int       // of the node
+	turns  int       // since began; of any number of users only the ones after the grant
+	began  time.Time // when the node got the lock
+	idle   time.Time // since when it has no user
+	until  time.Time // when a lost node is deleted although its user has not released; otherwise zero
+	others frontOthers
+	stale  bool // reconnected, and not listed since: no turn begins while the node is free
+	asked  bool // for the lock
+}
+
+// next returns the next state and the action.
+func (l Limits) next(s frontState, e frontEvent, x frontFacts) (frontState, frontAction) {
+	switch e {
+	case onArrival:
+		switch {
+		case x.try && (s.phase == nodeComing && s.others == othersSome || l.Users > 0 && (s.phase == nodeFull || x.waiting > 1)):
+			return s, refuseTries
+		case s.phase == nodeNone:
+			s.phase = nodeComing
+			return s, startOwner
+		case s.phase == nodeFree && (!s.stale || !x.valid):
+			return l.serve(s, x)
+		}
+	case onGiveUp:
+		if s.phase == nodeComing && x.waiting == 0 {
+			return s, stopOwner
+		}
+	case onGrant:
+		s, todo := l.serve(frontState{began: x.now}, x)
+		if l.Users == 0 {
+			s.turns = 0
+		}
+		return s, todo
+	case onFailure, onDeletion:
+		if x.waiting > 0 {
+			return frontState{phase: nodeComing}, startOwner
+		}
+		return frontState{}, doNothing
+	case onRelease:
+		switch {
+		case s.users == 0: // it has been released
+		case s.users > 1:
+			s.users--
+		case l.Users == 0:
+			return s.retire(x)
+		default:
+			s.users = 0
+			return l.serve(s, x)
+		}
+	case onLoss:
+		if s.phase == nodeFull && s.until.IsZero() && x.grace > 0 {
+			s.until = x.now.Add(x.grace)
+			return s, doNothing
+		}
+		return s.forfeit(x)
+	case onAlone, onOthers:
+		s.stale, s.others = false, othersNone
+		if e == onOthers {
+			s.others = othersSome
+		}
+		switch {
+		case s.phase == nodeComing:
+			return s, refuseTries
+		case s.phase == nodeFree && (e == onOthers || x.waiting > 0):
+			return l.serve(s, x)
+		}
+	case onReconnect:
+		if s.others != othersSome {
+			s.others = othersUnknown
+		}
+		s.stale = s.others == othersUnknown
+		return s, listContenders
+	case onRevocation:
+		s.asked = true
+		if s.phase == nodeFree && s.users == 0 {
+			return s.retire(x)
+		}
+	case onTimer:
+		if s.phase == nodeFree && x.now.Sub(s.idle) >= l.Idle || !s.until.IsZero() && !x.now.Before(s.until) {
+			return s.forfeit(x)
+		}
+	}
+	return s, doNothing
+}
+
+// serve decides about a node that has room: to give it to those who wait, to keep it, or to retire it.
+func (l Limits) serve(s frontState, x frontFacts) (frontState, frontAction) {
+	over := s.turns >= l.Turns || x.now.Sub(s.began) >= l.For
+	switch {
+	case !x.valid, !s.until.IsZero(), s.asked, x.waiting > 0 && over && s.others != othersNone:
+		return s.retire(x)
+	case x.waiting > 0:
+		if over { // and no other contender waits
+			s.turns, s.began = 0, x.now
+		}
+		served := x.waiting
+		if s.phase = nodeFree; l.Users > 0 {
+			s.phase, served = nodeFull, 1
+		}
+		s.users, s.turns = s.users+served, s.turns+served
+		return s, serveCallers
+	case l.Idle == 0 || s.others == othersSome:
+		return s.retire(x)
+	}
+	s.phase, s.idle = nodeFree, x.now
+	return s, doNothing
+}
+
+// retire ends a node for those who come. It belongs to its users then, and goes with the last of them; without any it is
+// deleted before there is another one.
+func (s frontState) retire(x frontFacts) (frontState, frontAction) {
+	switch {
+	case s.users == 0:
+		s.phase = nodeLeaving
+		return s, retireNode
+	case x.waiting > 0:
+		return frontState{phase: nodeComing}, retireNode
+	}
+	return frontState{}, retireNode
+}
+
+// forfeit is retire after a loss, or when the time is up: the node is deleted whether it has a user or not.
+func (s frontState) forfeit(x frontFacts) (frontState, frontAction) {
+	if s.phase != nodeFree && s.phase != nodeFull {
+		return s, doNothing
+	}
+	s.users = 0
+	return s.retire(x)
+}
+
+// duty returns the owner's action: to retire the node, to list the contenders, nothing, or stopOwner, since the node's
+// delete is queued. giving means that a caller deletes it.
+func (l Limits) duty(s frontState, giving, deleted bool) frontAction {
+	switch {
+	case deleted:
+		return stopOwner
+	case giving:
+		return doNothing
+	case s.phase == nodeLeaving:
+		return retireNode
+	case s.until.IsZero() && l.Idle > 0 && s.others == othersUnknown:
+		return listContenders
+	}
+	return doNothing
+}
