@@ -108,7 +108,7 @@ func (m *Mutex) acquire(ctx context.Context, verb string, wait line.Waiter) (*Lo
 	if err != nil {
 		return nil, m.wrap(verb, err)
 	}
-	s := m.line.Reenter(ctx)
+	s := m.line.Reenter(ctx, false)
 	if s == nil {
 		s, err = m.line.Enter(ctx, wait)
 	}

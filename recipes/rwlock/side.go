@@ -65,7 +65,7 @@ func (s *Side) acquire(ctx context.Context, verb string, try bool) (*Lock, error
 	if err != nil {
 		return nil, s.wrap(verb, err)
 	}
-	entered := s.line.Reenter(ctx)
+	entered := s.line.Reenter(ctx, false)
 	switch {
 	case entered != nil:
 	case s.kind == Write && s.rw.read.line.Holds(ctx) != nil:
@@ -74,7 +74,7 @@ func (s *Side) acquire(ctx context.Context, verb string, try bool) (*Lock, error
 		err = ErrSelfWait
 	default:
 		entered, err = s.line.Enter(ctx, func(ctx context.Context) (*line.Grant, error) {
-			if w := s.rw.write.line.Reenter(ctx); w != nil {
+			if w := s.rw.write.line.Reenter(ctx, false); w != nil {
 				return s.beside(ctx, &Lock{w, &s.rw.write}, try)
 			}
 			if try {

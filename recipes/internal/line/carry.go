@@ -3,6 +3,8 @@ package line
 import (
 	"context"
 	"iter"
+
+	"github.com/go-curator/curator/internal/fencing"
 )
 
 // A context carries the grants that it was derived from, so that a caller that acquires again with it does not wait for
@@ -33,15 +35,38 @@ type carried struct {
 
 type carryKey struct{}
 
-// carrier is a context that carries a list, and has the values of another.
-type carrier struct {
+// grantContext is the context of a grant: that of its hold or, for a turn, one that ends before. It carries a list.
+type grantContext struct {
 	context.Context
-	list *carried
+	grant *Grant
+	list  *carried
 }
 
-func (c *carrier) Value(key any) any {
+// Err implements [context.Context]. It looks at the clock, as that of the hold's context does.
+func (c *grantContext) Err() error {
+	err := c.Context.Err()
+	if err == nil && c.grant.turn != nil {
+		c.grant.Hold.Valid()
+		err = c.Context.Err()
+	}
+	return err
+}
+
+// Value implements [context.Context].
+func (c *grantContext) Value(key any) any {
 	if key == (carryKey{}) {
 		return c.list
+	}
+	t := c.grant.turn
+	if t == nil {
+		return c.Context.Value(key)
+	}
+	list, ok := key.(*fencing.List)
+	if ok { // all turns of the node have its czxid
+		list.Add(fencing.Hold{Path: t.Path, Shared: true, Context: c})
+	}
+	if v := t.values.Value(key); v != nil || ok {
+		return v
 	}
 	return c.Context.Value(key)
 }

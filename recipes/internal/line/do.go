@@ -28,7 +28,7 @@ type Held interface {
 // HeldShare is a Share for [Do].
 type HeldShare struct{ *Share }
 
-func (h HeldShare) Lost() error                       { return Lost(h.grant.Hold) }
+func (h HeldShare) Lost() error                       { return h.grant.Lost() }
 func (h HeldShare) Release(ctx context.Context) error { return Release(ctx, h.Share) }
 
 // Do acquires, runs f on behalf of ctx, and releases, also when f panics. When acquire fails f is not called.

@@ -25,9 +25,9 @@ type Grant struct {
 	Owner any
 
 	line    *Line           // nil for a grant without a place in a line
-	ctx     carrier         // set with Hold
+	ctx     grantContext    // set with Hold
 	entry   carried         // of the grant, in the list that ctx carries; set with Hold
-	turn    *Turn           // which carries it instead of the grant that the node has; nil for others
+	turn    *Turn           // which it is of; nil for others
 	revoked <-chan struct{} // set before shared
 	Waited  bool            // there was a contender ahead
 	marks   bool            // the deletion of its node leaves a mark for the next waiter
@@ -40,6 +40,12 @@ type Grant struct {
 
 // Context ends with the hold, and carries the grant.
 func (g *Grant) Context() context.Context { return &g.ctx }
+
+// Lost returns how the grant was lost, nil if it is still held or was released.
+func (g *Grant) Lost() error {
+	g.Hold.Valid() // ends it, if its time has run out
+	return Unless(context.Cause(g.ctx.Context), framework.ErrReleased)
+}
 
 func (g *Grant) live() bool {
 	g.mu.Lock()
@@ -133,7 +139,7 @@ func (l *Line) Hold(ctx context.Context, ownWatchAfter time.Duration, grants ...
 		list = &g.entry
 	}
 	for _, g := range grants {
-		g.ctx = carrier{g.Hold.Context(), list}
+		g.ctx = grantContext{g.Hold.Context(), g, list}
 	}
 	all = true
 	return nil

@@ -59,9 +59,10 @@ func (l *Line) Enter(ctx context.Context, wait Waiter) (*Share, error) {
 	return l.share(g), nil
 }
 
-// Reenter returns one more Share of the grant that ctx carries. It is nil if ctx carries none that is shared and held,
-// if the Line has NoReentry, or if the client is the view of a session that has ended.
-func (l *Line) Reenter(ctx context.Context) *Share {
+// Reenter returns one more Share of the grant that ctx carries: of a turn, for the callers of a [Front], or of another. It
+// is nil if ctx carries none that is shared and held, if the Line has NoReentry, or if the client is the view of a session
+// that has ended.
+func (l *Line) Reenter(ctx context.Context, turn bool) *Share {
 	if l.NoReentry {
 		return nil
 	}
@@ -69,7 +70,7 @@ func (l *Line) Reenter(ctx context.Context) *Share {
 		if l.Client.Err() != nil {
 			break
 		}
-		if s, ended := l.join(g); !ended {
+		if s, ended := l.join(g, turn); !ended {
 			return s
 		}
 	}
@@ -78,10 +79,10 @@ func (l *Line) Reenter(ctx context.Context) *Share {
 
 // join returns one more Share. It is nil if the grant is not shared. ended reports whether the last Share was released
 // in the meantime.
-func (l *Line) join(g *Grant) (s *Share, ended bool) {
+func (l *Line) join(g *Grant, turn bool) (s *Share, ended bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.shared && !g.ended {
+	if g.shared && !g.ended && turn == (g.turn != nil) {
 		g.count++
 		s = l.share(g)
 	}
@@ -114,26 +115,39 @@ func Release(ctx context.Context, s *Share) error {
 	if ctx == nil {
 		return framework.ErrNilContext
 	}
-	last, lost := s.leave()
-	if !last {
-		return lost
+	g := s.grant
+	switch last, err := s.leave(); {
+	case !last:
+		return err
+	case g.turn != nil:
+		return g.turn.release(ctx)
 	}
-	err := s.grant.Release(ctx)
+	lost := g.Lost()
+	err := g.Release(ctx)
 	return cmp.Or(lost, err) // after a loss, the node goes with the session, or the client removes it
 }
 
-// ReleaseInBackground is Release for a caller that does not wait: then gets its error, wrapped with wrap.
+// ReleaseInBackground is Release for a caller that does not wait: the functions get its error, wrapped with wrap.
 func ReleaseInBackground(s *Share, wrap func(verb string, err error) error, functions []func(error)) {
-	then := &Callback{
+	g, then := s.grant, &Callback{
 		Path: s.grant.Path, Then: functions, Wrap: func(err error) error { return wrap("release", err) },
 	}
-	client := s.grant.Session.Client()
-	last, lost := s.leave()
-	if !last || s.grant.gone() {
+	client := g.Session.Client()
+	last, err := s.leave()
+	switch {
+	case !last:
+		then.Later(client, err)
+		return
+	case g.turn != nil:
+		g.turn.releaseInBackground(then)
+		return
+	}
+	lost := g.Lost()
+	if g.gone() {
 		then.Later(client, lost)
 		return
 	}
-	deleted := s.grant.giveBack()
+	deleted := g.giveBack()
 	if lost == nil && !then.wanted() {
 		deleted.IfFailed(func(err error) { then.Call(client, err) })
 		return
@@ -141,8 +155,8 @@ func ReleaseInBackground(s *Share, wrap func(verb string, err error) error, func
 	deleted.Then(func(_ struct{}, err error) { then.Call(client, cmp.Or(lost, err)) })
 }
 
-// leave ends the Share. last reports whether it was the last one, so that the grant has to be released; then the error
-// is how it was lost. Otherwise the error is ErrReleased if leave was called before.
+// leave ends the Share. last reports whether it was the last one of the grant, which has to be released then. The error
+// is ErrReleased if leave was called before.
 func (s *Share) leave() (last bool, err error) {
 	if s.released.Swap(true) {
 		return false, framework.ErrReleased
@@ -150,44 +164,30 @@ func (s *Share) leave() (last bool, err error) {
 	s.cleanup.Stop()
 	g := s.grant
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.count--
 	g.ended = g.count == 0
-	last = g.ended
-	g.mu.Unlock()
-	if last {
-		err = Lost(g.Hold)
-	}
-	return last, err
+	return g.ended, nil
 }
 
 // WarnIfDropped logs a warning when held, a lock or lease whose node is at path, is garbage collected before its
 // session has ended. Release stops the cleanup that it returns.
 func WarnIfDropped[T any](held *T, path string, session *framework.Session) runtime.Cleanup {
-	return runtime.AddCleanup(held, Dropped.warn, DroppedOf(path, session))
+	// It must not refer to the client: the client refers to user hooks, which may refer to the Share, so that it would never
+	// be collected.
+	return runtime.AddCleanup(held, dropped.warn, dropped{path, session.Client().CleanupLogger(), session.Ended()})
 }
 
-// WarnOf is WarnIfDropped, for several that are held one after the other.
-func WarnOf[T any](held *T, what Dropped) runtime.Cleanup {
-	return runtime.AddCleanup(held, Dropped.warn, what)
+type dropped struct {
+	path  string
+	log   *slog.Logger
+	ended func() bool
 }
 
 // warn is called on the collector's goroutine.
-func (d Dropped) warn() {
+func (d dropped) warn() {
 	if !d.ended() { // it only warns, since work under the context may continue
 		d.log.Warn("a lock or lease was dropped without Release; it is held until its session ends",
 			"path", d.path)
 	}
-}
-
-// DroppedOf returns the data of the warning for a hold whose node is at path.
-func DroppedOf(path string, session *framework.Session) Dropped {
-	return Dropped{path, session.Client().CleanupLogger(), session.Ended()}
-}
-
-// Dropped has the data of the warning. It must not refer to the client: the client refers to user hooks, which may
-// refer to the Share, so that it would never be collected.
-type Dropped struct {
-	path  string
-	log   *slog.Logger
-	ended func() bool
 }
