@@ -1,12 +1,17 @@
 package line
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // Grant is a place in line whose turn has come. Its node stays until Release or Abandon, or the end of the
@@ -56,13 +61,15 @@ func (g *Grant) live() bool {
 
 // Release ends the hold, deletes the node and waits until the server has confirmed that. When ctx ends first, or the
 // connection is lost, the client continues. A node that is known to be gone is not deleted: another client's may have
-// its name.
+// its name. The error is how the grant was lost, if it was: then the node goes with the session, or the client removes it.
 func (g *Grant) Release(ctx context.Context) (err error) {
-	if g.gone() {
-		return nil
+	lost := g.Lost()
+	if lost == framework.ErrNodeDeleted {
+		return lost
 	}
 	defer func() { // also if a hook does not return
 		err = g.Deletion(g.Session.Client()).ForPath(ctx, g.Path)
+		err = cmp.Or(lost, err)
 	}()
 	g.Hold.End(framework.ErrReleased)
 	return nil
@@ -177,5 +184,183 @@ func EndAll(grants []*Grant, why error) {
 		if hold := grants[0].Hold; hold != nil {
 			hold.End(why)
 		}
+	}
+}
+
+// Share is one caller's share of a grant. The types that the recipes' Acquire returns embed one, so it has only the
+// methods that they all have; the package's functions do the rest.
+type Share struct {
+	grant    *Grant
+	line     *Line // the caller's
+	released atomic.Bool
+	cleanup  runtime.Cleanup
+}
+
+// Context is the grant's.
+func (s *Share) Context() context.Context { return s.grant.Context() }
+
+// Valid reports, by the clock, whether the grant is held and the Share not released.
+func (s *Share) Valid() bool { return !s.released.Load() && s.grant.Hold.Valid() }
+
+// Remaining returns the time for which it is Valid if no further reply comes.
+func (s *Share) Remaining() time.Duration {
+	if s.released.Load() {
+		return 0
+	}
+	return s.grant.Hold.Remaining()
+}
+
+// Path returns the path of the node, as the caller's client sees it.
+func (s *Share) Path() string { return zkpath.Join(s.line.Dir, s.grant.Name) }
+
+// Node returns the name of the node.
+func (s *Share) Node() string { return s.grant.Name }
+
+// Waiter waits for a grant, as [Line.Acquire] and [Line.TryAcquire] do.
+type Waiter func(context.Context) (*Grant, error)
+
+// Enter acquires with wait, and makes the grant sharable, unless the Line has NoReentry. Call [Line.Reenter] first, for
+// a grant that can be shared already.
+func (l *Line) Enter(ctx context.Context, wait Waiter) (*Share, error) {
+	what := framework.Acquisition{Recipe: l.Recipe, Path: l.Dir}
+	g, err := Told(ctx, l.Client, what, wait, (*Grant).Abandon)
+	if err != nil {
+		return nil, err
+	}
+	l.Listen(g)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shared, g.count = !l.NoReentry, 1
+	return l.share(g), nil
+}
+
+// Reenter returns one more Share of the grant that ctx carries: of a turn, for the callers of a [Front], or of another. It
+// is nil if ctx carries none that is shared and held, if the Line has NoReentry, or if the client is the view of a session
+// that has ended.
+func (l *Line) Reenter(ctx context.Context, turn bool) *Share {
+	if l.NoReentry {
+		return nil
+	}
+	for g := range l.Carried(ctx) {
+		if l.Client.Err() != nil {
+			break
+		}
+		if s, ended := l.join(g, turn); !ended {
+			return s
+		}
+	}
+	return nil
+}
+
+// join returns one more Share. It is nil if the grant is not shared. ended reports whether the last Share was released
+// in the meantime.
+func (l *Line) join(g *Grant, turn bool) (s *Share, ended bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shared && !g.ended && turn == (g.turn != nil) {
+		g.count++
+		s = l.share(g)
+	}
+	return s, g.ended
+}
+
+func (l *Line) share(g *Grant) *Share {
+	s := &Share{grant: g, line: l}
+	s.cleanup = WarnIfDropped(s, g.Path, g.Session)
+	return s
+}
+
+// ShareOf returns a Share that is not counted, and is never released, of a grant that nobody else can join.
+func (l *Line) ShareOf(g *Grant) *Share { return &Share{grant: g, line: l} }
+
+// GrantOf returns the grant that a Share is of.
+func GrantOf(s *Share) *Grant { return s.grant }
+
+// Revoked returns a channel that is closed when the grant is asked to be given up; nil if the Line is not Revocable.
+func Revoked(s *Share) <-chan struct{} { return s.grant.revoked }
+
+// Guard returns an operation that succeeds only if the node exists.
+func Guard(s *Share) framework.TransactionOp {
+	return s.line.Client.TransactionOp().Check().ForPath(s.Path())
+}
+
+// Release ends a Share, and with the last one releases the grant. The error is ErrReleased when it was called before,
+// and how the grant was lost, if it was.
+func Release(ctx context.Context, s *Share) error {
+	if ctx == nil {
+		return framework.ErrNilContext
+	}
+	g := s.grant
+	switch last, err := s.leave(); {
+	case !last:
+		return err
+	case g.turn != nil:
+		return g.turn.release(ctx)
+	}
+	return g.Release(ctx)
+}
+
+// ReleaseInBackground is Release for a caller that does not wait: the functions get its error, wrapped with wrap.
+func ReleaseInBackground(s *Share, wrap func(verb string, err error) error, functions []func(error)) {
+	g, then := s.grant, &Callback{
+		Path: s.grant.Path, Then: functions, Wrap: func(err error) error { return wrap("release", err) },
+	}
+	client := g.Session.Client()
+	last, err := s.leave()
+	switch {
+	case !last:
+		then.Later(client, err)
+		return
+	case g.turn != nil:
+		g.turn.releaseInBackground(then)
+		return
+	}
+	lost := g.Lost()
+	if g.gone() {
+		then.Later(client, lost)
+		return
+	}
+	deleted := g.giveBack()
+	if lost == nil && !then.wanted() {
+		deleted.IfFailed(func(err error) { then.Call(client, err) })
+		return
+	}
+	deleted.Then(func(_ struct{}, err error) { then.Call(client, cmp.Or(lost, err)) })
+}
+
+// leave ends the Share. last reports whether it was the last one of the grant, which has to be released then. The error
+// is ErrReleased if leave was called before.
+func (s *Share) leave() (last bool, err error) {
+	if s.released.Swap(true) {
+		return false, framework.ErrReleased
+	}
+	s.cleanup.Stop()
+	g := s.grant
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.count--
+	g.ended = g.count == 0
+	return g.ended, nil
+}
+
+// WarnIfDropped logs a warning when held, a lock or lease whose node is at path, is garbage collected before its
+// session has ended. Release stops the cleanup that it returns.
+func WarnIfDropped[T any](held *T, path string, session *framework.Session) runtime.Cleanup {
+	// It must not refer to the client: the client refers to user hooks, which may refer to the Share, so that it would never
+	// be collected.
+	return runtime.AddCleanup(held, dropped.warn, dropped{path, session.Client().CleanupLogger(), session.Ended()})
+}
+
+type dropped struct {
+	path  string
+	log   *slog.Logger
+	ended func() bool
+}
+
+// warn is called on the collector's goroutine.
+func (d dropped) warn() {
+	if !d.ended() { // it only warns, since work under the context may continue
+		d.log.Warn("a lock or lease was dropped without Release; it is held until its session ends",
+			"path", d.path)
 	}
 }

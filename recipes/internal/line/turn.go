@@ -104,8 +104,8 @@ func (t *Turn) release(ctx context.Context) error {
 	case n == nil:
 		return lost
 	case n.front.limits.Users == 0:
-		refused := n.Release(ctx)
-		return cmp.Or(lost, refused) // after a loss, a remaining node goes with the session
+		err := n.Release(ctx)
+		return cmp.Or(lost, err)
 	}
 	answered := make(chan error, 1)
 	n.giveBack(func(err error) { answered <- err })
