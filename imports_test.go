@@ -40,7 +40,7 @@ var rules = []rule{
 	{part: "framework", may: []string{"internal/apart", "internal/chance", "internal/fencing", "internal/flow", "internal/guest", "internal/plain", "internal/wire", "internal/jute", "internal/zkpath", "retry"}},
 	{part: "framework/admin", may: []string{"framework"}},
 	{part: "framework/tree", may: []string{"framework", "internal/plain", "internal/zkpath", "retry"}},
-	{part: "recipes/internal/line", may: []string{"internal/chance", "internal/fencing", "internal/flow", "internal/plain", "framework", "internal/zkpath", "retry"}},
+	{part: "recipes/internal/line", may: []string{"internal/apart", "internal/chance", "internal/fencing", "internal/flow", "internal/plain", "framework", "internal/zkpath", "retry"}},
 	{part: "recipes/internal/mark", may: []string{"framework", "internal/zkpath", "recipes/internal/line"}},
 	{part: "recipes", may: forRecipes, apart: true},
 	{part: "recipes/counter", may: forRecipes},

@@ -306,7 +306,7 @@ func (m cohortModel) on(c *cohort, e frontEvent, more int8) frontAction {
 		if c.began = age(now.Sub(s.began), m.limits.For); !s.until.IsZero() {
 			c.began, c.lostIn, c.until = 0, true, age(s.until.Sub(now), stopsIn)
 		}
-	case nodeNone, nodeComing, nodeLeaving:
+	case nodeNone, nodeComing, nodeEnding:
 		c.turns, c.others, c.stale, c.asked = 0, othersUnknown, false, false
 	}
 	switch todo {
@@ -356,7 +356,7 @@ func (m cohortModel) failed(c *cohort) {
 	}
 }
 
-// giveBack is frontNode.giveBack. The owner has nothing to do with the node then.
+// giveBack is frontNode.delete. The owner has nothing to do with the node then.
 func (m cohortModel) giveBack(c *cohort) {
 	c.end(dead)
 	if i := c.at(ourNode); i >= 0 {

@@ -222,7 +222,7 @@ func (m readersModel) on(r *readers, e frontEvent, more int8, try bool) frontAct
 		b.reads += r.waits + r.tries + more
 		r.waits, r.tries, r.newer = 0, 0, 0
 	case retireNode:
-		if s.phase == nodeLeaving {
+		if s.phase == nodeEnding {
 			break
 		}
 		r.all[r.own-1].users, r.own = before, 0

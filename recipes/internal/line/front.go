@@ -62,16 +62,16 @@ type frontNode struct {
 	connections uint64           // of the session, before the last list; guarded by front.mu
 	listing     bool             // a list is on its way; guarded by front.mu
 	watch       *framework.Watch // of the directory, armed with the last list; guarded by front.mu
-	giving      bool             // a caller deletes it; guarded by front.mu
+	deleting    bool             // a caller deletes it; guarded by front.mu
 	users       int              // of a node that the Front has retired; guarded by front.mu
 }
 
 // frontCaller is a caller in line.
 type frontCaller struct {
-	try    bool // does not wait for other contenders
-	number int  // counts the callers that have joined
-	got    chan frontTurn
-	place  *list.Element // nil when it is not in line any more; guarded by Front.mu
+	try    bool           // does not wait for other contenders
+	number int            // counts the callers that have joined the line
+	got    chan frontTurn // has room for one
+	place  *list.Element  // nil when it is not in line any more; guarded by Front.mu
 }
 
 // frontTurn is what a caller gets.
@@ -139,7 +139,7 @@ func (f *Front) arrive(try bool) (w *frontCaller, t frontTurn) {
 	return w, t
 }
 
-// refusal is the error of a try that is not even sent. mu is held.
+// refusal is the error of a try that sends no request. mu is held.
 func (f *Front) refusal() error {
 	if f.limits.Users == 0 { // callers do not wait for each other
 		return notAcquired(f.ahead)
@@ -169,7 +169,7 @@ func (f *Front) giveUp(w *frontCaller) {
 		if t.node != nil {
 			now := time.Now()
 			if last, _ := f.release(t.node, t.node.Certain(now, t.sure), now); last {
-				t.node.giveBack(nil)
+				t.node.delete(nil)
 			}
 		}
 	default:
@@ -191,7 +191,7 @@ func (f *Front) release(n *frontNode, sure, now time.Time) (last, others bool) {
 	case f.node == n:
 		n.sure = sure
 		last = f.next(onRelease, frontFacts{waiting: f.waiting.Len(), valid: !sure.IsZero(), now: now}) == retireNode
-		n.giving = last
+		n.deleting = last
 	case n.users > 0: // retired
 		n.users--
 		last = n.users == 0
@@ -233,7 +233,7 @@ func (f *Front) next(e frontEvent, x frontFacts) (todo frontAction) {
 			f.answer(f.waiting.Front(), frontTurn{node: f.node, sure: f.node.sure})
 		}
 	case retireNode:
-		if f.state.phase == nodeLeaving {
+		if f.state.phase == nodeEnding {
 			f.node.wake()
 			break
 		}
@@ -285,7 +285,7 @@ func (f *Front) own(ctx context.Context) {
 	switch n, todo := f.get(ctx); {
 	case n == nil:
 	case todo == retireNode:
-		n.giveBack(nil)
+		n.delete(nil)
 	case f.limits.Users > 0:
 		defer f.unwatch(ctx, n)
 		f.tend(n)
@@ -311,7 +311,7 @@ func (f *Front) get(ctx context.Context) (n *frontNode, todo frontAction) {
 			f.fail(over, false, 0)
 		case attempt.Err() != nil: // the callers had left before the failure
 		case try && errors.Is(err, ErrNotAcquired):
-			f.fail(err, true, first) // for later ones that may have been so before their call
+			f.fail(err, true, first) // what was seen may be older than the calls of later ones
 		default:
 			f.fail(err, try, f.arrived)
 		}
@@ -362,7 +362,7 @@ func (f *Front) tend(n *frontNode) {
 		case stopOwner:
 			return
 		case retireNode:
-			n.giveBack(nil)
+			n.delete(nil)
 			return
 		case listContenders:
 			watch.Stop()
@@ -393,7 +393,7 @@ func (f *Front) tend(n *frontNode) {
 func (f *Front) duty(n *frontNode, timer *time.Timer) (todo frontAction, watch *framework.Watch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	todo, watch = f.limits.duty(f.state, n.giving, f.node != n), n.watch
+	todo, watch = f.limits.duty(f.state, n.deleting, f.node != n), n.watch
 	if todo == listContenders {
 		if n.listing {
 			todo = doNothing
@@ -451,8 +451,8 @@ func (n *frontNode) wake() {
 	}
 }
 
-// giveBack ends the hold and queues the delete; then gets its result. Without it a refusal is logged.
-func (n *frontNode) giveBack(then func(error)) {
+// delete ends the hold and queues the delete; then gets its result. Without it a refusal is logged.
+func (n *frontNode) delete(then func(error)) {
 	if then == nil {
 		then = func(err error) { LogRefusal(n.front.line.Client, n.Path, err) }
 	}

@@ -2,7 +2,7 @@ package line
 
 import "time"
 
-// Limits bound the use of one node by the callers of a [Front].
+// Limits bound the use of a node by the callers of a [Front].
 type Limits struct {
 	Users int           // who may have it at a time; 0: any number
 	Turns int           // before other contenders have theirs
@@ -14,11 +14,11 @@ type Limits struct {
 type frontPhase int8
 
 const (
-	nodeNone    frontPhase = iota // there is none, and no caller wants one
-	nodeComing                    // the owner acquires it: it is in line, or is about to be
-	nodeFree                      // it has the lock, and room for a user
-	nodeFull                      // it has the lock, or had it, and as many users as may have it
-	nodeLeaving                   // no caller gets it any more, and its delete is not queued yet
+	nodeNone   frontPhase = iota // there is none, and no caller wants one
+	nodeComing                   // the owner acquires it: it is in line, or is about to be
+	nodeFree                     // it has the lock, and room for a user
+	nodeFull                     // it has the lock, or had it, and as many users as may have it
+	nodeEnding                   // no caller gets it any more, and its delete is not queued yet
 )
 
 // frontOthers is the knowledge about contenders of other processes.
@@ -57,7 +57,7 @@ const (
 	stopOwner                  // no caller wants the node any more
 	serveCallers               // give turns to those who wait, as many as may have one, or to the arriving caller
 	listContenders             // and watch them
-	retireNode                 // its users, if it has any, take it along, or else it is deleted
+	retireNode                 // it belongs to its users from now on; without any it is to be deleted
 	refuseTries                // the callers that do not wait for others, or the arriving one
 )
 
@@ -181,12 +181,12 @@ func (l Limits) serve(s frontState, x frontFacts) (frontState, frontAction) {
 	return s, doNothing
 }
 
-// retire ends a node for those who come. It belongs to its users then, and goes with the last of them; without any it is
+// retire ends a node for later callers. It belongs to its users then, and the last of them deletes it; without any it is
 // deleted before there is another one.
 func (s frontState) retire(x frontFacts) (frontState, frontAction) {
 	switch {
 	case s.users == 0:
-		s.phase = nodeLeaving
+		s.phase = nodeEnding
 		return s, retireNode
 	case x.waiting > 0:
 		return frontState{phase: nodeComing}, retireNode
@@ -204,14 +204,14 @@ func (s frontState) forfeit(x frontFacts) (frontState, frontAction) {
 }
 
 // duty returns the owner's action: to retire the node, to list the contenders, nothing, or stopOwner, since the node's
-// delete is queued. giving means that a caller deletes it.
-func (l Limits) duty(s frontState, giving, deleted bool) frontAction {
+// delete is queued. deleting means that a caller deletes it.
+func (l Limits) duty(s frontState, deleting, deleted bool) frontAction {
 	switch {
 	case deleted:
 		return stopOwner
-	case giving:
+	case deleting:
 		return doNothing
-	case s.phase == nodeLeaving:
+	case s.phase == nodeEnding:
 		return retireNode
 	case s.until.IsZero() && l.Idle > 0 && s.others == othersUnknown:
 		return listContenders

@@ -38,7 +38,7 @@ func TestNextStateOfAFront(t *testing.T) {
 	shared := func(users, turns int) frontState {
 		return frontState{phase: nodeFree, users: users, turns: turns, began: now}
 	}
-	leaving := func(s frontState) frontState { s.phase, s.users = nodeLeaving, 0; return s }
+	leaving := func(s frontState) frontState { s.phase, s.users = nodeEnding, 0; return s }
 	at := func(s frontState) frontState { s.idle = now; return s }
 	behind := frontState{phase: nodeComing, others: othersSome}
 	ended := with(held(1, othersUnknown), func(s *frontState) { s.until = now.Add(time.Second) })
@@ -56,22 +56,22 @@ func TestNextStateOfAFront(t *testing.T) {
 		{"the first caller", plain, phase(nodeNone), onArrival, one, phase(nodeComing), startOwner},
 		{"a caller while the node is in line", plain, phase(nodeComing), onArrival, one, phase(nodeComing), doNothing},
 		{"a caller while another has a turn", plain, held(1, othersUnknown), onArrival, one, held(1, othersUnknown), doNothing},
-		{"a caller while the node is deleted", plain, phase(nodeLeaving), onArrival, one, phase(nodeLeaving), doNothing},
+		{"a caller while the node is deleted", plain, phase(nodeEnding), onArrival, one, phase(nodeEnding), doNothing},
 		{"a caller gets what is kept", kept, idle(1, othersNone), onArrival, one, at(held(2, othersNone)), serveCallers},
 		{"it is lost", kept, idle(1, othersNone), onArrival, over, leaving(idle(1, othersNone)), retireNode},
 		{"reconnected, and not listed", kept, stale, onArrival, one, stale, doNothing},
 		{"reconnected, and lost", kept, stale, onArrival, over, leaving(stale), retireNode},
 		{"a try while another has a turn", plain, held(1, othersUnknown), onArrival, tries, held(1, othersUnknown), refuseTries},
 		{"a try while another waits", plain, phase(nodeComing), onArrival, later, phase(nodeComing), refuseTries},
-		{"a try while the node is deleted", plain, phase(nodeLeaving), onArrival, tries, phase(nodeLeaving), doNothing},
+		{"a try while the node is deleted", plain, phase(nodeEnding), onArrival, tries, phase(nodeEnding), doNothing},
 		{"a try while a user has time to stop", plain, ended, onArrival, tries, ended, refuseTries},
 		{"not the last one gives up", plain, phase(nodeComing), onGiveUp, one, phase(nodeComing), doNothing},
 		{"the last one gives up", plain, phase(nodeComing), onGiveUp, none, phase(nodeComing), stopOwner},
 		{"one gives up while another has a turn", plain, held(1, othersUnknown), onGiveUp, none, held(1, othersUnknown), doNothing},
 		{"the grant", plain, phase(nodeComing), onGrant, three, held(1, othersUnknown), serveCallers},
-		{"the grant that no caller wants", plain, phase(nodeComing), onGrant, none, frontState{phase: nodeLeaving, began: now}, retireNode},
+		{"the grant that no caller wants", plain, phase(nodeComing), onGrant, none, frontState{phase: nodeEnding, began: now}, retireNode},
 		{"the grant that no caller wants, kept", kept, phase(nodeComing), onGrant, none, idle(0, othersUnknown), doNothing},
-		{"the grant that is lost already", any, phase(nodeComing), onGrant, over, frontState{phase: nodeLeaving, began: now}, retireNode},
+		{"the grant that is lost already", any, phase(nodeComing), onGrant, over, frontState{phase: nodeEnding, began: now}, retireNode},
 		{"a failure", plain, phase(nodeComing), onFailure, none, phase(nodeNone), doNothing},
 		{"a failure, and another came", plain, phase(nodeComing), onFailure, one, phase(nodeComing), startOwner},
 		{"passed on", plain, held(1, othersUnknown), onRelease, one, held(2, othersUnknown), serveCallers},
@@ -95,7 +95,7 @@ func TestNextStateOfAFront(t *testing.T) {
 		{"the session ends meanwhile", plain, ended, onLoss, one, leaving(ended), retireNode},
 		{"the loss of what is kept, in a session that continues", kept, idle(1, othersNone), onLoss, lose, leaving(idle(1, othersNone)), retireNode},
 		{"the loss of what is kept", kept, idle(1, othersNone), onLoss, none, leaving(idle(1, othersNone)), retireNode},
-		{"the loss of what is deleted", plain, phase(nodeLeaving), onLoss, one, phase(nodeLeaving), doNothing},
+		{"the loss of what is deleted", plain, phase(nodeEnding), onLoss, one, phase(nodeEnding), doNothing},
 		{"no other contender", kept, held(1, othersUnknown), onAlone, none, held(1, othersNone), doNothing},
 		{"no other contender, and one waits for that", kept, stale, onAlone, one, at(held(2, othersNone)), serveCallers},
 		{"another comes during a turn", kept, held(1, othersNone), onOthers, none, held(1, othersSome), doNothing},
@@ -193,9 +193,9 @@ func FuzzNextStateOfAFront(f *testing.F) {
 			require.LessOrEqual(t, s.users*l.Users, 1)
 			require.Equal(t, s.phase == nodeFull, l.Users == 1 && s.users == 1)
 			if does == retireNode {
-				require.True(t, s.phase == nodeLeaving || together && before.users > 0)
+				require.True(t, s.phase == nodeEnding || together && before.users > 0)
 			} else {
-				require.Equal(t, before.phase == nodeLeaving && e != onDeletion, s.phase == nodeLeaving)
+				require.Equal(t, before.phase == nodeEnding && e != onDeletion, s.phase == nodeEnding)
 			}
 		}
 	})
@@ -207,7 +207,7 @@ func happens(e frontEvent, s frontState, l Limits) bool {
 	case onGrant, onFailure:
 		return s.phase == nodeComing
 	case onDeletion:
-		return s.phase == nodeLeaving
+		return s.phase == nodeEnding
 	case onAlone:
 		return l.Idle > 0 && (s.phase == nodeFree || s.phase == nodeFull)
 	case onOthers:
@@ -238,7 +238,7 @@ func (c oldCohort) now() frontState {
 	case "free":
 		s.phase = nodeFree
 	case "going":
-		s.phase = nodeLeaving
+		s.phase = nodeEnding
 	case "ending":
 		s.until = c.until
 		fallthrough

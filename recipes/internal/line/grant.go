@@ -295,7 +295,7 @@ func Release(ctx context.Context, s *Share) error {
 	case !last:
 		return err
 	case g.turn != nil:
-		return g.turn.release(ctx)
+		return g.turn.release(ctx, s.line.Client)
 	}
 	return g.Release(ctx)
 }
@@ -312,7 +312,7 @@ func ReleaseInBackground(s *Share, wrap func(verb string, err error) error, func
 		then.Later(client, err)
 		return
 	case g.turn != nil:
-		g.turn.releaseInBackground(then)
+		g.turn.releaseInBackground(s.line.Client, then)
 		return
 	}
 	lost := g.Lost()

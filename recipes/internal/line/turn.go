@@ -90,15 +90,15 @@ func (t *Turn) end() (last *frontNode, lost error) {
 	case !mine:
 		return nil, lost
 	case n.front.limits.Users > 0 && (others || lost != nil):
-		n.giveBack(nil)
+		n.delete(nil)
 		return nil, lost
 	}
 	return n, lost
 }
 
 // release ends a turn. If the node goes with it, and no other caller waits for the next node, it waits until the server
-// has confirmed the deletion.
-func (t *Turn) release(ctx context.Context) error {
+// has confirmed the deletion. client is the caller's.
+func (t *Turn) release(ctx context.Context, client *framework.Client) error {
 	n, lost := t.end()
 	switch {
 	case n == nil:
@@ -108,31 +108,30 @@ func (t *Turn) release(ctx context.Context) error {
 		return cmp.Or(lost, err)
 	}
 	answered := make(chan error, 1)
-	n.giveBack(func(err error) { answered <- err })
+	n.delete(func(err error) { answered <- err })
 	select {
 	case err := <-answered:
 		return err
 	case <-ctx.Done():
-		return n.front.line.Client.Left(ctx, nil)
+		return client.Left(ctx, nil)
 	}
 }
 
 // releaseInBackground is release for a caller that does not wait: then gets its error.
-func (t *Turn) releaseInBackground(then *Callback) {
-	client := t.node.front.line.Client
+func (t *Turn) releaseInBackground(client *framework.Client, then *Callback) {
 	n, lost := t.end()
 	if n == nil {
 		then.Later(client, lost)
 		return
 	}
-	n.giveBack(func(refused error) { then.Later(client, cmp.Or(lost, refused)) })
+	n.delete(func(refused error) { then.Later(client, cmp.Or(lost, refused)) })
 }
 
 // AbandonTurn ends a Share of a turn, and does not wait for the deletion of the node.
 func AbandonTurn(s *Share) {
 	if last, _ := s.leave(); last {
 		if n, _ := s.grant.turn.end(); n != nil {
-			n.giveBack(nil)
+			n.delete(nil)
 		}
 	}
 }
