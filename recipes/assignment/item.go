@@ -5,16 +5,14 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
 // Item is an item that this member holds, for as long as the context passed to the function lasts. Safe for
 // concurrent use. The zero value is an item without an owner.
 type Item struct {
-	name   string
-	line   *line.Line
-	handle *line.Handle
+	name  string
+	share *line.Share
 }
 
 // Name returns the item's name.
@@ -26,48 +24,48 @@ func (i Item) Name() string { return i.name }
 // end: framework.ErrSessionLost, ErrNodeDeleted, ErrReleased or ErrClosed. It has no deadline. The zero value's has
 // ended.
 func (i Item) Context() context.Context {
-	if i.handle == nil {
+	if i.share == nil {
 		return endedContext
 	}
-	return i.handle.Context()
+	return i.share.Context()
 }
 
 // FencingToken returns a number that grows from owner to owner of the item: the czxid of its lock's node. A
 // store that remembers the largest token of each item and refuses smaller ones is safe from a former owner.
 func (i Item) FencingToken() int64 {
-	if i.handle == nil {
+	if i.share == nil {
 		return 0
 	}
-	return i.handle.Grant.Czxid
+	return line.GrantOf(i.share).Czxid
 }
 
 // Valid reports whether this member certainly holds the item now, computed from the clock. Call it right before an
 // action that must not happen without it, above all after anything that may have taken a long time.
-func (i Item) Valid() bool { return i.handle != nil && i.handle.Valid() }
+func (i Item) Valid() bool { return i.share != nil && i.share.Valid() }
 
 // Remaining returns for how long this member certainly holds the item if no server answers from now on; 0 if it is
 // lost or released.
 func (i Item) Remaining() time.Duration {
-	if i.handle == nil {
+	if i.share == nil {
 		return 0
 	}
-	return i.handle.Remaining()
+	return i.share.Remaining()
 }
 
 // Guard returns an operation for [framework.Client.Transaction], of any client of the same ensemble. With it the
 // server executes the transaction only if this lock's node still exists at the commit; otherwise the transaction
 // fails with ErrNoNode. No clock is involved.
 func (i Item) Guard() framework.TransactionOp {
-	if i.handle == nil {
+	if i.share == nil {
 		return (&framework.Client{}).TransactionOp().Check().ForPath("/")
 	}
-	return i.line.Client.TransactionOp().Check().ForPath(i.Path())
+	return line.Guard(i.share)
 }
 
 // Path returns the path of the lock's node.
 func (i Item) Path() string {
-	if i.handle == nil {
+	if i.share == nil {
 		return ""
 	}
-	return zkpath.Join(i.line.Dir, i.handle.Grant.Name)
+	return i.share.Path()
 }

@@ -50,7 +50,7 @@ func (r *memberRun) startWorker(item string) {
 // has returned. It returns the function's working time.
 func (r *memberRun) workOnce(ctx context.Context, l *line.Line, item string) time.Duration {
 	log := r.assignment.client.Logger().With("path", l.Dir)
-	var held *line.Handle
+	var held *line.Share
 	err := line.Outlast(ctx, r.assignment.client, line.ReadOnlyMembers, func(ctx context.Context) (err error) {
 		held, err = l.Enter(ctx, l.Acquire)
 		return err
@@ -63,16 +63,16 @@ func (r *memberRun) workOnce(ctx context.Context, l *line.Line, item string) tim
 	}
 	began := time.Now()
 	work, stop := line.WorkContext(ctx, held.Context())
-	returned := apart.Call(func() { err = r.function(work, Item{item, l, held}) })
+	returned := apart.Call(func() { err = r.function(work, Item{item, held}) })
 	lasted, lost := time.Since(began), work.Err() != nil
-	stop()
+	stop(nil)
 	if !returned {
 		err = fmt.Errorf("the function of the item did not return: %w", apart.ErrNoReturn)
 	}
 	if err != nil && !lost {
 		log.Warn("the function of an item failed; calling it again after a pause", "err", err)
 	}
-	if err := line.ReleaseAfterWork(r.ctx, held.Release); err != nil {
+	if err := line.ReleaseAfterWork(r.ctx, line.HeldShare{Share: held}.Release); err != nil {
 		log.Warn("cannot release an item; the other members wait until this session ends", "err", err)
 	}
 	return lasted

@@ -28,7 +28,7 @@ type turns struct {
 	notBefore   time.Time     // the earliest time of the next try
 	lastWin     time.Time     // the end of the last write that won
 	overtaken   bool          // at the last read, others had written since our last write
-	lockHandle  *line.Handle  // the lock, while it is held
+	lockShare   *line.Share   // the lock, while it is held
 }
 
 // awaitTurn waits for the turn.
@@ -38,7 +38,7 @@ func (t *turns) awaitTurn(ctx context.Context) error {
 			return err
 		}
 	}
-	if t.holdsLock() && (!t.lockHandle.Valid() || t.winsInRow >= mostWinsInRow) {
+	if t.holdsLock() && (!t.lockShare.Valid() || t.winsInRow >= mostWinsInRow) {
 		t.releaseLock(ctx)
 		t.lossesInRow = lossesBeforeLock // to the end of the line
 	}
@@ -47,7 +47,7 @@ func (t *turns) awaitTurn(ctx context.Context) error {
 	}
 	held, err := t.line.Enter(ctx, t.line.Acquire)
 	if err == nil {
-		t.lockHandle, t.winsInRow = held, 0
+		t.lockShare, t.winsInRow = held, 0
 	}
 	return err
 }
@@ -90,14 +90,14 @@ func (t *turns) delayNext(writes int) {
 	t.notBefore = time.Now().Add(min(chance.N(unit*time.Duration(writes)), time.Second))
 }
 
-func (t *turns) holdsLock() bool { return t.lockHandle != nil }
+func (t *turns) holdsLock() bool { return t.lockShare != nil }
 
 // releaseLock releases the lock; the client continues in the background if that takes long.
 func (t *turns) releaseLock(ctx context.Context) {
-	err := line.ReleaseAfterWork(ctx, t.lockHandle.Release)
+	err := line.ReleaseAfterWork(ctx, line.HeldShare{Share: t.lockShare}.Release)
 	if err != nil {
 		t.client.Logger().Warn("cannot release the lock of a counter; its node stays until the session ends",
 			"path", t.line.Dir, "err", err)
 	}
-	t.lockHandle, t.winsInRow = nil, 0
+	t.lockShare, t.winsInRow = nil, 0
 }

@@ -54,14 +54,12 @@ func (c *candidate) change(f func()) {
 
 // join waits in the line until its node is the first. It returns a term that has not been announced yet: see began.
 func (c *candidate) join(ctx context.Context) (*Term, error) {
-	ref := &termRef{}
-	acquire := func(ctx context.Context) (*line.Grant, error) { return c.line.Acquire(termValues{ctx, ref}) }
 	what := framework.Acquisition{Recipe: c.line.Recipe, Path: c.line.Dir}
-	grant, err := line.Told(ctx, c.line.Client, what, acquire, (*line.Grant).Abandon)
+	grant, err := line.Told(ctx, c.line.Client, what, c.line.Acquire, (*line.Grant).Abandon)
 	if err != nil {
 		return nil, err
 	}
-	return c.newTerm(grant, grant.Hold, ref), nil
+	return c.newTerm(grant), nil
 }
 
 func (c *candidate) began(t *Term) {

@@ -268,7 +268,7 @@ func (l *Latch) lead(term *Term) {
 	}()
 	for {
 		cause = l.serve(term)
-		until = time.Now().Add(term.hold.Grace())
+		until = time.Now().Add(term.grant.Hold.Grace())
 		if !errors.Is(cause, ErrSuspended) {
 			return
 		}
@@ -289,7 +289,7 @@ func (l *Latch) serve(term *Term) error {
 	defer func() {
 		if !over {
 			defer l.clearTerm()
-			term.hold.End(ErrReleased)
+			term.grant.Hold.End(ErrReleased)
 		}
 	}()
 	l.began(term)
@@ -335,15 +335,10 @@ func (l *Latch) regain(grant *line.Grant) (*Term, error) {
 			watch.Stop()
 			return nil, ErrNodeDeleted
 		}
-		ref := &termRef{}
-		hold, err := grant.Session.Hold(l.ctx, framework.HoldOptions{
-			Path: grant.Path, Recipe: l.line.Recipe, Czxid: grant.Czxid, Loss: l.line.Loss,
-			Values:        termValues{context.Background(), ref},
-			OwnWatchAfter: -1, // immediately: the hold shares the watch that was just set
-		})
+		again, err := grant.Again(l.ctx, -1) // immediately: the hold shares the watch that was just set
 		watch.Stop()
 		if err == nil {
-			return l.newTerm(grant, hold, ref), nil
+			return l.newTerm(again), nil
 		}
 		if !errors.Is(err, ErrSuspended) {
 			return nil, err

@@ -158,7 +158,7 @@ func (s *Selector) lead(ctx context.Context, term *Term) (err, ended error) {
 			defer func() { term.deleted = remove(term.grant, term.cause()) }()
 			s.ended(term)
 		}()
-		term.hold.End(ErrReleased)
+		term.grant.Hold.End(ErrReleased)
 	}()
 	return s.call(term.Context()), nil
 }

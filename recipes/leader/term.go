@@ -3,20 +3,28 @@ package leader
 import (
 	"context"
 	"errors"
-	"sync/atomic"
-	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// Term is one period of leadership. It ends once, for one reason, and is final. Safe for concurrent use.
+// Term is one period of leadership. It ends once, for one reason, and is final. Safe for concurrent use. It has these
+// methods besides those below:
+//
+//   - Context() context.Context returns the context for the leader's work. It ends with the term, and context.Cause
+//     returns the reason: ErrSuspended, ErrSessionLost, ErrNodeDeleted, ErrReleased, or framework.ErrClosed. When the
+//     session is lost, the context ends before another participant can become the leader. It has no deadline. It has
+//     the values of the context given to Run; for a latch it has none. Its Err also checks the clock, like Valid; the
+//     Err of a derived context does not.
+//   - Valid() bool reports whether this term certainly still lasts, computed from the clock. Call it right before an
+//     action that only the leader is allowed to take.
+//   - Remaining() time.Duration returns how long the term certainly lasts if no server answers from now on; 0 if it has
+//     ended.
+//   - Path() string and Node() string return the path and the name of the leader's node.
 type Term struct {
-	client *framework.Client
-	dir    string
-	grant  *line.Grant
-	hold   *framework.Hold
-	ref    *termRef
+	*share
+	line  *line.Line
+	grant *line.Grant // of this term: a latch may have several on one node
 
 	// done is closed when the function or listener has returned and the deletion of the node was started. deleted,
 	// set before that, is this deletion, nil if there is none to wait for.
@@ -24,27 +32,7 @@ type Term struct {
 	deleted *framework.Pending[struct{}]
 }
 
-// termRef points from a term's context to the Term. It is set before the context is given to any code but hooks.
-type termRef struct{ term atomic.Pointer[Term] }
-
-// termValues provides the values of a term's context.
-type termValues struct {
-	context.Context
-	ref *termRef
-}
-
-type (
-	termKey struct{}
-	refKey  struct{ ref *termRef }
-)
-
-func (c termValues) Value(key any) any {
-	switch key {
-	case termKey{}, refKey{c.ref}:
-		return c.ref
-	}
-	return c.Context.Value(key)
-}
+type share = line.Share
 
 // TermOf returns the term that ctx belongs to, nil if there is none. ctx is the context of a [Term], as a
 // Selector's function gets it, or derived from one. If it belongs to several terms, the innermost is
@@ -53,34 +41,14 @@ func TermOf(ctx context.Context) *Term {
 	if ctx == nil {
 		return nil
 	}
-	if ref, _ := ctx.Value(termKey{}).(*termRef); ref != nil {
-		return ref.term.Load()
-	}
-	return nil
+	return line.Owner[*Term](ctx)
 }
 
-func (c *candidate) newTerm(grant *line.Grant, hold *framework.Hold, ref *termRef) *Term {
-	term := &Term{
-		client: c.line.Client, dir: c.line.Dir, grant: grant, hold: hold, ref: ref,
-		done: make(chan struct{}),
-	}
-	ref.term.Store(term)
+func (c *candidate) newTerm(grant *line.Grant) *Term {
+	term := &Term{c.line.ShareOf(grant), &c.line, grant, make(chan struct{}), nil}
+	grant.Owner = term
 	return term
 }
-
-// Context returns the context for the leader's work. It ends with the term, and context.Cause returns the reason:
-// ErrSuspended, ErrSessionLost, ErrNodeDeleted, ErrReleased, or framework.ErrClosed. When the session is lost, the
-// context ends before another participant can become the leader. It has no deadline. It has the values of the context
-// given to Run; for a latch it has none. Its Err also checks the clock, like Valid; the Err of a derived context does
-// not.
-func (t *Term) Context() context.Context { return t.hold.Context() }
-
-// Valid reports whether this term certainly still lasts, computed from the clock. Call it right before an
-// action that only the leader is allowed to take.
-func (t *Term) Valid() bool { return t.hold.Valid() }
-
-// Remaining returns how long the term certainly lasts if no server answers from now on; 0 if it has ended.
-func (t *Term) Remaining() time.Duration { return t.hold.Remaining() }
 
 // FencingToken returns a number that grows from leader to leader: the czxid of the leader's node. A store
 // that remembers the largest token and refuses smaller ones is safe from writes of a former leader.
@@ -90,15 +58,7 @@ func (t *Term) FencingToken() int64 { return t.grant.Czxid }
 // Guard returns an operation for [framework.Client.Transaction], of any client of the same ensemble. With it
 // the server executes the transaction only if the leader's node exists at the commit; otherwise the
 // transaction fails with ErrNoNode. No clock is involved.
-func (t *Term) Guard() framework.TransactionOp {
-	return t.client.TransactionOp().Check().ForPath(t.grant.Path)
-}
-
-// Path returns the path of the leader's node.
-func (t *Term) Path() string { return t.grant.Path }
-
-// Node returns the name of the leader's node.
-func (t *Term) Node() string { return t.grant.Name }
+func (t *Term) Guard() framework.TransactionOp { return line.Guard(t.share) }
 
 // Resign ends the term and lets the next participant lead. The term's context ends immediately. The leader's node is
 // deleted after the function of a selector, or the listener of a latch, has returned. A latch then rejoins at the end
@@ -111,25 +71,25 @@ func (t *Term) Node() string { return t.grant.Name }
 // ErrSuspended a latch keeps its node and may lead again; [Latch.Leave] deletes the node.)
 func (t *Term) Resign(ctx context.Context) error {
 	if ctx == nil {
-		return wrap(t.dir, "resign", framework.ErrNilContext)
+		return wrap(t.line.Dir, "resign", framework.ErrNilContext)
 	}
-	if !t.hold.Valid() {
-		return wrap(t.dir, "resign", t.cause())
+	if !t.Valid() {
+		return wrap(t.line.Dir, "resign", t.cause())
 	}
-	t.hold.End(ErrReleased)
+	t.grant.Hold.End(ErrReleased)
 	<-t.Context().Done()
 	if cause := t.cause(); !errors.Is(cause, ErrReleased) {
-		return wrap(t.dir, "resign", cause) // the term was lost at the same moment
+		return wrap(t.line.Dir, "resign", cause) // the term was lost at the same moment
 	}
-	if ctx.Value(refKey{t.ref}) != nil {
+	if t.grant.Carries(ctx) {
 		return nil
 	}
 	select {
 	case <-t.done:
 	case <-ctx.Done():
-		return wrap(t.dir, "resign", t.client.Left(ctx, nil))
+		return wrap(t.line.Dir, "resign", t.line.Client.Left(ctx, nil))
 	}
-	return wrap(t.dir, "resign", confirmed(ctx, t.deleted))
+	return wrap(t.line.Dir, "resign", confirmed(ctx, t.deleted))
 }
 
 func (t *Term) cause() error {
@@ -143,7 +103,7 @@ func (t *Term) endWith(ctx context.Context, cause func() error) (unbind func()) 
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
-		t.hold.End(cause())
+		t.grant.Hold.End(cause())
 	})
 	return func() {
 		if !stop() {

@@ -2,7 +2,6 @@ package mutex
 
 import (
 	"context"
-	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/internal/line"
@@ -37,7 +36,7 @@ func NewCohort(client *framework.Client, path string, opts ...Option) *Cohort {
 	c := &Cohort{m: configure(client, path, opts)}
 	limits := c.m.cohort
 	limits.Users = 1
-	if err := c.front.Init(&c.m.line, limits, "Cohort", c.m.wrap); c.m.err == nil {
+	if err := c.front.Init(&c.m.line, limits, "Cohort"); c.m.err == nil {
 		c.m.err = err
 	}
 	return c
@@ -74,27 +73,25 @@ func (c *Cohort) acquire(ctx context.Context, verb string, try bool) (*Turn, err
 	if err != nil {
 		return nil, c.m.wrap(verb, err)
 	}
-	turn := &Turn{}
-	turn.handle.Init(&c.front, t)
-	return turn, nil
+	return &Turn{t, c.m}, nil
 }
 
 // enter re-enters, or waits in line.
-func (c *Cohort) enter(ctx context.Context, try bool) (*line.Turn, error) {
+func (c *Cohort) enter(ctx context.Context, try bool) (*share, error) {
 	l := &c.m.line
 	if err := line.Ready(ctx, l.Client, c.m.err); err != nil {
 		return nil, err
 	}
-	if t := l.JoinTurn(ctx); t != nil {
+	if t := l.Reenter(ctx, true); t != nil {
 		return t, nil
 	}
 	what := framework.Acquisition{Recipe: l.Recipe, Path: l.Dir}
-	return line.Told(ctx, l.Client, what, func(ctx context.Context) (*line.Turn, error) {
+	return line.Told(ctx, l.Client, what, func(ctx context.Context) (*share, error) {
 		if self := l.SelfWait(ctx); self != nil && !l.NoReentry {
 			return nil, self
 		}
 		return c.front.Take(ctx, try)
-	}, (*line.Turn).Abandon)
+	}, line.AbandonTurn)
 }
 
 // Do is [Mutex.Do]: it acquires, runs f with a context that ends with ctx or with the turn, and releases. It waits
@@ -112,30 +109,23 @@ func (c *Cohort) Participants(ctx context.Context) ([]Participant, error) {
 func (c *Cohort) Holder(ctx context.Context) (Participant, bool, error) { return c.m.Holder(ctx) }
 
 // Turn is the lock while one caller of a [Cohort] has it. It lasts until Release, or until the lock is
-// lost. Safe for concurrent use.
-type Turn struct{ handle line.TurnHandle }
-
-// Context is as [Lock.Context]: it ends with the turn or when the lock is lost, before another process can acquire
-// it, and Acquire with it re-enters.
-func (t *Turn) Context() context.Context { return t.handle.Context() }
-
-// Valid reports whether the caller certainly holds the lock now, computed from the clock.
-func (t *Turn) Valid() bool { return t.handle.Valid() }
-
-// Remaining is as [Lock.Remaining].
-func (t *Turn) Remaining() time.Duration { return t.handle.Remaining() }
-
-// Path returns the path of the Cohort's node, Node its name. Other turns have the same.
-func (t *Turn) Path() string { return t.handle.Node().Path }
-
-// Node returns the name of the Cohort's node.
-func (t *Turn) Node() string { return t.handle.Node().Name }
+// lost. Safe for concurrent use. It has these methods besides those below:
+//
+//   - Context() context.Context is as Context of a [Lock]: it ends with the turn or when the lock is lost, before another
+//     process can acquire it, and Acquire with it re-enters.
+//   - Valid() bool reports whether the caller certainly holds the lock now, computed from the clock. Remaining()
+//     time.Duration is as Remaining of a Lock.
+//   - Path() string and Node() string return the path and the name of the Cohort's node. Other turns have the same.
+type Turn struct {
+	*share
+	m *Mutex
+}
 
 // Revoked is as [Lock.Revoked]. After a request for the lock, the Cohort releases its node at the end of this turn.
-func (t *Turn) Revoked() <-chan struct{} { return t.handle.Revoked() }
+func (t *Turn) Revoked() <-chan struct{} { return line.Revoked(t.share) }
 
 // Lost returns the cause of the lock's loss during the turn; nil if it was not lost.
-func (t *Turn) Lost() error { return t.handle.Lost() }
+func (t *Turn) Lost() error { return line.GrantOf(t.share).Lost() }
 
 // Release ends the turn. After re-entries only the last Release does so. The next caller of the Cohort has the lock
 // immediately, if there is one and other processes do not have their turn first; with [WithKept] it may stay with the
@@ -144,8 +134,12 @@ func (t *Turn) Lost() error { return t.handle.Lost() }
 // returns that error and the client continues in the background.
 //
 // A second Release returns ErrReleased. If the lock was lost before, the error is the cause.
-func (t *Turn) Release(ctx context.Context) error { return t.handle.Release(ctx) }
+func (t *Turn) Release(ctx context.Context) error {
+	return t.m.wrap("release", line.Release(ctx, t.share))
+}
 
 // ReleaseInBackground is Release for a caller that does not wait, as [Lock.ReleaseInBackground]; then, if
 // given, gets the error.
-func (t *Turn) ReleaseInBackground(then ...func(err error)) { t.handle.ReleaseInBackground(then) }
+func (t *Turn) ReleaseInBackground(then ...func(err error)) {
+	line.ReleaseInBackground(t.share, t.m.wrap, then)
+}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/fencing"
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
@@ -102,8 +101,7 @@ func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) acquire
 	case ctx == nil:
 		return nil, wrap(verb, framework.ErrNilContext)
 	}
-	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	l := &MultiLock{ctx: &multiContext{life, end, nil}}
+	l := &MultiLock{}
 	complete := false
 	defer func() { // also when a part panics
 		if !complete {
@@ -115,6 +113,7 @@ func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) acquire
 			return nil, fmt.Errorf("multi-lock: %s part %d of %d: %w", verb, i+1, len(m.parts), err)
 		}
 	}
+	l.ctx, l.stop = line.WorkContext(context.WithoutCancel(ctx), l.holds...)
 	complete = true
 	return l, nil
 }
@@ -135,7 +134,7 @@ func (m *Multi) Do(ctx context.Context, f func(ctx context.Context) error) error
 // node.
 type allHeld struct{ *MultiLock }
 
-func (h allHeld) Lost() error { return lost(h.parts) }
+func (h allHeld) Lost() error { return lost(h.holds) }
 
 func (h allHeld) Release(ctx context.Context) error {
 	return h.release(func(part Held) error { return line.ReleaseAfterWork(ctx, part.Release) })
@@ -146,16 +145,17 @@ func wrap(verb string, err error) error { return line.Wrap("multi-lock", "", ver
 // MultiLock is the acquired locks of a [Multi]. Safe for concurrent use.
 type MultiLock struct {
 	parts    []Held
-	ctx      *multiContext // ends with any of parts; Acquire with it re-enters them
-	unhook   []func() bool // stops the parts from ending ctx
+	holds    []context.Context       // theirs
+	ctx      context.Context         // ends with any of parts; Acquire with it re-enters them
+	stop     context.CancelCauseFunc // ends ctx; nil until all parts are acquired
 	released atomic.Bool
 }
 
 func (l *MultiLock) add(ctx context.Context, acquire acquireFunc) error {
-	wait, stop := line.WorkContext(ctx, l.Context()) // ends when an earlier lock is lost
-	defer stop()
+	wait, stop := line.WorkContext(ctx, l.holds...) // ends when an earlier lock is lost
+	defer stop(nil)
 	part, err := acquire(wait)
-	if lost := lost(l.parts); lost != nil {
+	if lost := lost(l.holds); lost != nil {
 		// The loss may have ended acquire, with an error that looks as if ctx had ended.
 		if err == nil {
 			_ = part.Release(ctx)
@@ -165,10 +165,7 @@ func (l *MultiLock) add(ctx context.Context, acquire acquireFunc) error {
 	if err != nil {
 		return err
 	}
-	life, end := part.Context(), l.ctx.end
-	l.unhook = append(l.unhook, context.AfterFunc(life, func() { end(context.Cause(life)) }))
-	l.parts = append(l.parts, part)
-	l.ctx = &multiContext{line.CarryFrom(l.ctx.Context, life), end, l.parts}
+	l.parts, l.holds = append(l.parts, part), append(l.holds, part.Context())
 	return nil
 }
 
@@ -181,33 +178,10 @@ func (l *MultiLock) Parts() []Held { return append([]Held{}, l.parts...) }
 // re-enters each of the locks. Its Err also checks the clock, like Valid.
 func (l *MultiLock) Context() context.Context { return l.ctx }
 
-type multiContext struct {
-	context.Context
-	end   context.CancelCauseFunc
-	parts []Held
-}
-
-func (c *multiContext) Err() error {
-	if lost := lost(c.parts); lost != nil {
-		c.end(lost)
-	}
-	return c.Context.Err()
-}
-
-// Value implements [context.Context]. The work belongs to all of the locks.
-func (c *multiContext) Value(key any) any {
-	if list, ok := key.(*fencing.List); ok {
-		for _, part := range c.parts {
-			_ = part.Context().Value(list)
-		}
-	}
-	return c.Context.Value(key)
-}
-
-func lost(parts []Held) error {
-	for _, part := range parts {
-		if part.Context().Err() != nil {
-			return context.Cause(part.Context())
+func lost(holds []context.Context) error {
+	for _, hold := range holds {
+		if hold.Err() != nil {
+			return context.Cause(hold)
 		}
 	}
 	return nil
@@ -289,9 +263,8 @@ func (l *MultiLock) end() bool {
 	if l.released.Swap(true) {
 		return false
 	}
-	l.ctx.end(ErrReleased)
-	for _, unhook := range l.unhook {
-		unhook()
+	if l.stop != nil {
+		l.stop(ErrReleased)
 	}
 	return true
 }

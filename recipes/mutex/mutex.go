@@ -3,10 +3,8 @@ package mutex
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
@@ -110,14 +108,14 @@ func (m *Mutex) acquire(ctx context.Context, verb string, wait line.Waiter) (*Lo
 	if err != nil {
 		return nil, m.wrap(verb, err)
 	}
-	handle := m.line.Reenter(ctx)
-	if handle == nil {
-		handle, err = m.line.Enter(ctx, wait)
+	s := m.line.Reenter(ctx, false)
+	if s == nil {
+		s, err = m.line.Enter(ctx, wait)
 	}
 	if err != nil {
 		return nil, m.wrap(verb, err)
 	}
-	return &Lock{m, handle}, nil
+	return &Lock{s, m}, nil
 }
 
 func (m *Mutex) wrap(verb string, err error) error {
@@ -135,11 +133,11 @@ func (m *Mutex) wrap(verb string, err error) error {
 // the server refuses to delete the node, the error is joined with ErrNotReleased and the reason.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	var lock *Lock
-	acquire := func(ctx context.Context) (_ *line.Handle, err error) {
-		if lock, err = m.Acquire(ctx); err != nil {
-			return nil, err
+	acquire := func(ctx context.Context) (held line.HeldShare, err error) {
+		if lock, err = m.Acquire(ctx); err == nil {
+			held.Share = lock.share
 		}
-		return lock.handle, nil
+		return held, err
 	}
 	work := f
 	if f != nil {
@@ -188,47 +186,37 @@ func (m *Mutex) participants(ctx context.Context, limit int) ([]Participant, err
 }
 
 // Lock is an acquired lock. It lasts until Release, or until the lock is lost. Safe for concurrent use: any
-// goroutine may release it.
+// goroutine may release it. It has these methods besides those below:
+//
+//   - Context() context.Context returns the context for the work that needs the lock. It ends when the lock is lost or
+//     released for the last time, and context.Cause returns the reason: ErrSessionLost, ErrNodeDeleted, ErrSuspended,
+//     ErrReleased, or framework.ErrClosed. When the session is lost, the context ends before another contender can
+//     acquire the lock. It has the values of the context that the lock was acquired with, but neither its end nor its
+//     deadline. Acquire with it re-enters; Locks that share a node by re-entry share the context. Its Err also checks
+//     the clock, like Valid; the Err of a derived context does not.
+//   - Valid() bool reports whether the caller certainly holds the lock now, computed from the clock. Call it right
+//     before an action that must not happen without the lock, above all after anything that may have taken a long time.
+//   - Remaining() time.Duration returns how long the lock certainly lasts if no server answers from now on; 0 if it is
+//     lost or released. While the connection works, replies extend the time again and again.
+//   - Path() string returns the path of the lock's node, as seen by the client that acquired this Lock (without that
+//     client's namespace). Node() string returns the name of that node.
 type Lock struct {
-	m      *Mutex
-	handle *line.Handle
+	*share
+	m *Mutex
 }
 
-// Context returns the context for the work that needs the lock. It ends when the lock is lost or released for the
-// last time, and context.Cause returns the reason: ErrSessionLost, ErrNodeDeleted, ErrSuspended, ErrReleased, or
-// framework.ErrClosed. When the session is lost, the context ends before another contender can acquire the lock. It
-// has the values of the context that the lock was acquired with, but neither its end nor its deadline. Acquire with
-// it re-enters; Locks that share a node by re-entry share the context. Its Err also checks the clock, like Valid; the
-// Err of a derived context does not.
-func (l *Lock) Context() context.Context { return l.handle.Context() }
-
-// Valid reports whether the caller certainly holds the lock now, computed from the clock. Call it right before an
-// action that must not happen without the lock, above all after anything that may have taken a long time.
-func (l *Lock) Valid() bool { return l.handle.Valid() }
-
-// Remaining returns how long the lock certainly lasts if no server answers from now on; 0 if it is lost or released.
-// While the connection works, replies extend the time again and again.
-func (l *Lock) Remaining() time.Duration { return l.handle.Remaining() }
+type share = line.Share
 
 // FencingToken returns a number that grows from holder to holder: the czxid of the lock's node. A store that
 // remembers the largest token and refuses smaller ones is safe from writes of a former holder. Locks that
 // share a node by re-entry have the same token. Tokens grow as long as the ensemble keeps its data: after
 // restoring a backup, or moving to another ensemble, they may be smaller.
-func (l *Lock) FencingToken() int64 { return l.handle.Grant.Czxid }
+func (l *Lock) FencingToken() int64 { return line.GrantOf(l.share).Czxid }
 
 // Guard returns an operation for [framework.Client.Transaction], of any client of the same ensemble. With it
 // the server executes the transaction only if the lock's node exists at the commit; otherwise the transaction
 // fails with ErrNoNode. No clock is involved.
-func (l *Lock) Guard() framework.TransactionOp {
-	return l.m.line.Client.TransactionOp().Check().ForPath(l.Path())
-}
-
-// Path returns the path of the lock's node, as seen by the client that acquired this Lock (without that client's
-// namespace).
-func (l *Lock) Path() string { return zkpath.Join(l.m.line.Dir, l.Node()) }
-
-// Node returns the name of the lock's node.
-func (l *Lock) Node() string { return l.handle.Grant.Name }
+func (l *Lock) Guard() framework.TransactionOp { return line.Guard(l.share) }
 
 // Release releases the lock. After re-entries only the last Release does so. The context ends immediately, and the
 // node is deleted by its own, unique name, so that a later holder is not affected. Release waits until the server has
@@ -239,7 +227,7 @@ func (l *Lock) Node() string { return l.handle.Grant.Name }
 // the last Release is the cause (ErrSessionLost, …): the end of the work may not have been protected. Call Release
 // also after a loss, since the node may still exist.
 func (l *Lock) Release(ctx context.Context) error {
-	return l.m.wrap("release", l.handle.Release(ctx))
+	return l.m.wrap("release", line.Release(ctx, l.share))
 }
 
 // ReleaseInBackground is Release for a caller that does not wait: it returns immediately, whatever the network does.
@@ -253,9 +241,7 @@ func (l *Lock) Release(ctx context.Context) error {
 // [framework.Pending.Then]): ErrConnectionLoss and ErrNotConnected there mean that the client continues. Without it
 // only a refusal is logged.
 func (l *Lock) ReleaseInBackground(then ...func(err error)) {
-	l.handle.ReleaseInBackground(&line.Callback{
-		Path: l.handle.Grant.Path, Then: then, Wrap: func(err error) error { return l.m.wrap("release", err) },
-	})
+	line.ReleaseInBackground(l.share, l.m.wrap, then)
 }
 
 // Revoke asks the participant whose node is at path to release the lock: see [Mutex.Participants] and [Lock.Path].
@@ -274,4 +260,4 @@ func Revoke(ctx context.Context, client *framework.Client, path string) error {
 // [WithRevocation] the channel is nil and blocks for ever. A request does not release the lock: the holder has to. A
 // request made while this lock was still waiting counts. A request made while the connection is lost is reported
 // after the reconnect. Locks that share a node by re-entry share the channel.
-func (l *Lock) Revoked() <-chan struct{} { return l.handle.Revoked() }
+func (l *Lock) Revoked() <-chan struct{} { return line.Revoked(l.share) }

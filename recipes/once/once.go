@@ -47,7 +47,7 @@ type Run struct {
 	// FencingToken grows from run to run of the job, like a mutex's.
 	FencingToken int64
 
-	held *line.Handle
+	held *line.Share
 }
 
 // Remaining returns for how long it is certain that no other process runs the job, if no server answers from now on;
@@ -64,7 +64,7 @@ func (r Run) Path() string {
 	if r.held == nil {
 		return ""
 	}
-	return r.held.Grant.Path
+	return r.held.Path()
 }
 
 // Jobs are the jobs below a path, each with a name. Make one and share it. Safe for concurrent use.
@@ -159,7 +159,7 @@ func (j *Jobs) runJob(
 		if err != nil {
 			return Unknown, err
 		}
-		outcome, err = w.runUnderLock(ctx, held, slot)
+		outcome, err = w.runUnderLock(ctx, line.HeldShare{Share: held}, slot)
 		if outcome != Unknown || !line.PlaceLost(err) || ctx.Err() != nil || j.client.Err() != nil {
 			return outcome, err
 		}
@@ -170,7 +170,7 @@ func (j *Jobs) runJob(
 const lockName = "lock-"
 
 // runUnderLock runs the slots under the lock, and releases it.
-func (w *slotExecution) runUnderLock(ctx context.Context, held *line.Handle, slot Slot) (outcome Outcome, err error) {
+func (w *slotExecution) runUnderLock(ctx context.Context, held line.HeldShare, slot Slot) (outcome Outcome, err error) {
 	w.held = held
 	defer func() { // also when f panics
 		if refused := w.releaseLock(ctx); refused != nil {
@@ -207,8 +207,8 @@ func (w *slotExecution) runSlot(ctx context.Context, slot Slot) (Outcome, error)
 		return Unknown, lost
 	}
 	work, stop := line.WorkContext(ctx, w.held.Context())
-	defer stop()
-	err := w.function(work, Run{slot, w.held.Grant.Czxid, w.held})
+	defer stop(nil)
+	err := w.function(work, Run{slot, line.GrantOf(w.held.Share).Czxid, w.held.Share})
 	lost := w.held.Lost()
 	if lost != nil {
 		lost = fmt.Errorf("the lock was lost before the function returned: %w", lost)

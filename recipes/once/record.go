@@ -27,7 +27,7 @@ type slotExecution struct {
 	guid     string
 	function func(context.Context, Run) error
 
-	held            *line.Handle
+	held            line.HeldShare
 	recordsInFlight sync.WaitGroup // records in flight; the lock is released after them
 }
 
@@ -60,11 +60,11 @@ func (w *slotExecution) listRecords(ctx context.Context) (names []string, err er
 // createRecord creates the record before the function is called, if the lock is still held. Unknown means that the
 // record is this call's.
 func (w *slotExecution) createRecord(ctx context.Context, slot Slot) (outcome Outcome, _ error) {
-	view := w.held.Grant.Session.Client()
+	view := line.GrantOf(w.held.Share).Session.Client()
 	err := line.Outlast(ctx, view, line.ReadOnlyMembers, func(ctx context.Context) error {
 		for range 3 { // another client may delete the directory
 			to := view.TransactionOp()
-			_, err := view.Transaction(ctx, to.Check().ForPath(w.held.Grant.Path),
+			_, err := view.Transaction(ctx, to.Check().ForPath(line.GrantOf(w.held.Share).Path),
 				to.Create().Uncompressed().ForPath(w.recordPath(slot), w.recordData(begunPrefix)))
 			var refused *framework.TransactionError
 			switch {

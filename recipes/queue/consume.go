@@ -292,7 +292,7 @@ func (c *itemConsumer) handleLocked(ctx context.Context, lock *itemLock, name st
 // callHandler handles the items of a node under its lock.
 func (c *itemConsumer) callHandler(ctx context.Context, lock *itemLock, items [][]byte) error {
 	workContext, stop := line.WorkContext(ctx, lock.hold.Context())
-	defer stop()
+	defer stop(nil)
 	for _, item := range items {
 		if err := c.handle(workContext, item); err != nil {
 			return err

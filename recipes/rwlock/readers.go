@@ -2,10 +2,8 @@ package rwlock
 
 import (
 	"context"
-	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
@@ -34,7 +32,7 @@ func NewReaders(client *framework.Client, path string, opts ...Option) *Readers 
 	r := &Readers{}
 	r.rw.configure(client, path, opts)
 	side := &r.rw.read
-	if err := r.front.Init(&side.line, r.rw.sharing, "Readers", side.wrap); side.err == nil {
+	if err := r.front.Init(&side.line, r.rw.sharing, "Readers"); side.err == nil {
 		side.err = err
 	}
 	return r
@@ -76,29 +74,27 @@ func (r *Readers) acquire(ctx context.Context, verb string, try bool) (*Reading,
 	if err != nil {
 		return nil, side.wrap(verb, err)
 	}
-	reading := &Reading{side: side}
-	reading.handle.Init(&r.front, t)
-	return reading, nil
+	return &Reading{t, side}, nil
 }
 
 // enter re-enters, refuses, downgrades, or gives a turn.
-func (r *Readers) enter(ctx context.Context, try bool) (*line.Turn, error) {
+func (r *Readers) enter(ctx context.Context, try bool) (*share, error) {
 	side := &r.rw.read
 	l := &side.line
 	if err := line.Ready(ctx, l.Client, side.err); err != nil {
 		return nil, err
 	}
-	if t := l.JoinTurn(ctx); t != nil {
+	if t := l.Reenter(ctx, true); t != nil {
 		return t, nil
 	}
 	if l.Holds(ctx) != nil {
 		return nil, ErrSelfWait
 	}
 	what := framework.Acquisition{Recipe: l.Recipe, Path: l.Dir}
-	return line.Told(ctx, l.Client, what, func(ctx context.Context) (*line.Turn, error) {
+	return line.Told(ctx, l.Client, what, func(ctx context.Context) (*share, error) {
 		caller := line.CallerOf(ctx)
-		if w := r.rw.write.line.Reenter(ctx); w != nil {
-			grant, err := side.beside(ctx, &Lock{&r.rw.write, w}, try)
+		if w := r.rw.write.line.Reenter(ctx, false); w != nil {
+			grant, err := side.beside(ctx, &Lock{w, &r.rw.write}, try)
 			if err != nil {
 				return nil, err
 			}
@@ -106,7 +102,7 @@ func (r *Readers) enter(ctx context.Context, try bool) (*line.Turn, error) {
 			return r.front.Apart(grant, caller), nil
 		}
 		return r.front.Take(ctx, try)
-	}, (*line.Turn).Abandon)
+	}, line.AbandonTurn)
 }
 
 // Do acquires, runs f and releases, as [Side.Do] does.
@@ -116,48 +112,37 @@ func (r *Readers) Do(ctx context.Context, f func(ctx context.Context) error) err
 }
 
 // Reading is the read lock while one caller of a [Readers] has it. It lasts until Release, or until the lock is lost,
-// independently of others with the same node. Safe for concurrent use.
+// independently of others with the same node. Safe for concurrent use. It has these methods besides those below:
+//
+//   - Context() context.Context is as Context of a [Lock], for this Reading alone: it has the values of the context that
+//     acquired it, and ends with its release, also if others continue with the same node. When the lock is lost all their
+//     contexts end, before a writer can acquire it. Re-entered Readings share one Context, with the values of the first;
+//     it ends with the last Release.
+//   - Valid() bool reports whether the caller certainly holds the lock now, computed from the clock. Remaining()
+//     time.Duration is as Remaining of a Lock.
+//   - Path() string returns the path of the node, as seen by the client that acquired this Reading, and Node() string
+//     its name. Others may have the same.
 type Reading struct {
-	side   *Side
-	handle line.TurnHandle
+	*share
+	side *Side
 }
-
-// Context is as [Lock.Context], for this Reading alone: it has the values of the context that acquired it, and ends
-// with its release, also if others continue with the same node. When the lock is lost all their contexts end, before
-// a writer can acquire it. Re-entered Readings share one Context, with the values of the first; it ends with the last
-// Release.
-func (r *Reading) Context() context.Context { return r.handle.Context() }
-
-// Valid reports whether the caller certainly holds the lock now, computed from the clock.
-func (r *Reading) Valid() bool { return r.handle.Valid() }
-
-// Remaining is as [Lock.Remaining].
-func (r *Reading) Remaining() time.Duration { return r.handle.Remaining() }
 
 // FencingToken is as [Lock.FencingToken] of a read lock. Readers with the same node have the same token, which a
 // store may treat like the different ones of readers with separate nodes: it is larger than the tokens of all writers
 // before any of them, and smaller than the tokens of all writers after the last.
-func (r *Reading) FencingToken() int64 { return r.handle.Node().Czxid }
+func (r *Reading) FencingToken() int64 { return line.GrantOf(r.share).Czxid }
 
 // Guard is as [Lock.Guard]: with it the server executes a transaction only if no other writer can have had the lock
 // since Acquire. It checks the node. So while others continue with the same node, it also lets through a transaction
 // of a caller that has released its own Reading.
-func (r *Reading) Guard() framework.TransactionOp {
-	return r.side.line.Client.TransactionOp().Check().ForPath(r.Path())
-}
-
-// Path returns the path of the node, as seen by the client that acquired this Reading. Others may have the same.
-func (r *Reading) Path() string { return zkpath.Join(r.side.line.Dir, r.Node()) }
-
-// Node returns the name of the node. Others may have the same.
-func (r *Reading) Node() string { return r.handle.Node().Name }
+func (r *Reading) Guard() framework.TransactionOp { return line.Guard(r.share) }
 
 // Revoked is as [Lock.Revoked]. After a request for a node, the channels of all its readers are closed, and no caller
 // joins them any more; the last of them deletes the node.
-func (r *Reading) Revoked() <-chan struct{} { return r.handle.Revoked() }
+func (r *Reading) Revoked() <-chan struct{} { return line.Revoked(r.share) }
 
 // Lost returns the cause of the lock's loss before the release; nil if it was not lost.
-func (r *Reading) Lost() error { return r.handle.Lost() }
+func (r *Reading) Lost() error { return line.GrantOf(r.share).Lost() }
 
 // Release ends the Reading. After re-entries only the last Release does so. While others continue with the same node,
 // nothing is sent, and Release does not wait. The last of them waits, as [Lock.Release] does, until the server has
@@ -165,8 +150,12 @@ func (r *Reading) Lost() error { return r.handle.Lost() }
 //
 // A second Release returns ErrReleased. If the lock was lost before, the error of the last Release is the
 // cause.
-func (r *Reading) Release(ctx context.Context) error { return r.handle.Release(ctx) }
+func (r *Reading) Release(ctx context.Context) error {
+	return r.side.wrap("release", line.Release(ctx, r.share))
+}
 
 // ReleaseInBackground is Release for a caller that does not wait, as [Lock.ReleaseInBackground]; then, if
 // given, gets the error.
-func (r *Reading) ReleaseInBackground(then ...func(err error)) { r.handle.ReleaseInBackground(then) }
+func (r *Reading) ReleaseInBackground(then ...func(err error)) {
+	line.ReleaseInBackground(r.share, r.side.wrap, then)
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/internal/zkpath"
@@ -66,17 +65,17 @@ func (s *Side) acquire(ctx context.Context, verb string, try bool) (*Lock, error
 	if err != nil {
 		return nil, s.wrap(verb, err)
 	}
-	handle := s.line.Reenter(ctx)
+	entered := s.line.Reenter(ctx, false)
 	switch {
-	case handle != nil:
+	case entered != nil:
 	case s.kind == Write && s.rw.read.line.Holds(ctx) != nil:
 		err = ErrUpgrade
 	case s.kind == Read && s.line.InTurn(ctx):
 		err = ErrSelfWait
 	default:
-		handle, err = s.line.Enter(ctx, func(ctx context.Context) (*line.Grant, error) {
-			if w := s.rw.write.line.Reenter(ctx); w != nil {
-				return s.beside(ctx, &Lock{&s.rw.write, w}, try)
+		entered, err = s.line.Enter(ctx, func(ctx context.Context) (*line.Grant, error) {
+			if w := s.rw.write.line.Reenter(ctx, false); w != nil {
+				return s.beside(ctx, &Lock{w, &s.rw.write}, try)
 			}
 			if try {
 				return s.line.TryAcquire(ctx)
@@ -87,7 +86,7 @@ func (s *Side) acquire(ctx context.Context, verb string, try bool) (*Lock, error
 	if err != nil {
 		return nil, s.wrap(verb, err)
 	}
-	return &Lock{s, handle}, nil
+	return &Lock{entered, s}, nil
 }
 
 // Do acquires the lock, runs f, and releases the lock, also when f panics. The context of f has the values and the
@@ -95,12 +94,12 @@ func (s *Side) acquire(ctx context.Context, verb string, try bool) (*Lock, error
 // be acquired, f is not called. Do returns f's error. If the lock was lost before f returned, the error is joined
 // with the cause. Do treats the release as Do of a mutex.Mutex does.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return line.Do(ctx, func(ctx context.Context) (*line.Handle, error) {
+	return line.Do(ctx, func(ctx context.Context) (held line.HeldShare, err error) {
 		lock, err := s.Acquire(ctx)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			held.Share = lock.share
 		}
-		return lock.handle, nil
+		return held, err
 	}, s.wrap, f)
 }
 
@@ -130,7 +129,8 @@ func (s *Side) beside(ctx context.Context, w *Lock, try bool) (*line.Grant, erro
 	defer func() {
 		_ = w.Release(ctx) // the client deletes it in any case; a loss is reported by its other Locks
 	}()
-	session, number := w.handle.Grant.Session.As(s.line.Client), w.Node()[len(w.Node())-digits:]
+	writer := line.GrantOf(w.share)
+	session, number := writer.Session.As(s.line.Client), w.Node()[len(w.Node())-digits:]
 	view := session.Client()
 	name := zkpath.Protect(zkpath.NewGUID(), readName+number)
 	path := zkpath.Join(s.line.Dir, name)
@@ -149,9 +149,9 @@ func (s *Side) beside(ctx context.Context, w *Lock, try bool) (*line.Grant, erro
 		return line.Unless(err, framework.ErrNodeExists)
 	})
 	if errors.Is(err, framework.ErrNoNode) {
-		w.handle.Grant.Hold.End(ErrNodeDeleted) // the hold would have ended a little later
+		writer.Hold.End(ErrNodeDeleted) // the hold would have ended a little later
 	}
-	if lost := w.handle.Lost(); err != nil && lost != nil {
+	if lost := line.Lost(writer.Hold); err != nil && lost != nil {
 		return nil, fmt.Errorf("the write lock was lost: %w", lost)
 	}
 	if err != nil {
@@ -169,26 +169,25 @@ func (s *Side) beside(ctx context.Context, w *Lock, try bool) (*line.Grant, erro
 
 // Lock is an acquired read lock or write lock. It lasts until Release, or until the lock is lost. For its
 // methods see also mutex.Lock: here the differences are documented. Safe for concurrent use: any goroutine
-// may release it.
+// may release it. It has these methods besides those below:
+//
+//   - Context() context.Context returns the context for the work that needs the lock. It ends, with a cause, when the
+//     lock is lost or released for the last time. The context of a read lock acquired under the write lock outlives the
+//     write lock. Acquire with it re-enters, downgrades, or refuses: see the package's documentation.
+//   - Valid() bool reports whether the caller certainly holds the lock now, computed from the clock.
+//   - Remaining() time.Duration returns how long the lock certainly lasts if no server answers from now on; 0 if it is
+//     lost or released.
+//   - Path() string returns the path of the lock's node, as seen by the client that acquired this Lock (without that
+//     client's namespace). Node() string returns the name of that node.
 type Lock struct {
-	s      *Side
-	handle *line.Handle
+	*share
+	s *Side
 }
+
+type share = line.Share
 
 // Kind returns which of the two locks this is.
 func (l *Lock) Kind() Kind { return l.s.kind }
-
-// Context returns the context for the work that needs the lock. It ends, with a cause, when the lock is lost
-// or released for the last time. The context of a read lock acquired under the write lock outlives the write
-// lock. Acquire with it re-enters, downgrades, or refuses: see the package's documentation.
-func (l *Lock) Context() context.Context { return l.handle.Context() }
-
-// Valid reports whether the caller certainly holds the lock now, computed from the clock.
-func (l *Lock) Valid() bool { return l.handle.Valid() }
-
-// Remaining returns how long the lock certainly lasts if no server answers from now on; 0 if it is lost or
-// released.
-func (l *Lock) Remaining() time.Duration { return l.handle.Remaining() }
 
 // FencingToken returns a number for a store that protects itself from former holders: the czxid of the lock's node
 // or, for a read lock acquired under the write lock, of the write lock's node. A writer's token is larger than the
@@ -200,36 +199,25 @@ func (l *Lock) Remaining() time.Duration { return l.handle.Remaining() }
 //
 // and should not compare the tokens of reads with each other, since readers have the lock together. After
 // restoring a backup of the ensemble, or moving to another ensemble, tokens may be smaller.
-func (l *Lock) FencingToken() int64 { return l.handle.Grant.Czxid }
+func (l *Lock) FencingToken() int64 { return line.GrantOf(l.share).Czxid }
 
 // Guard returns an operation for [framework.Client.Transaction], of any client of the same ensemble. With it
 // the server executes the transaction only if the lock's node exists at the commit; otherwise the transaction
 // fails with ErrNoNode.
-func (l *Lock) Guard() framework.TransactionOp {
-	return l.s.line.Client.TransactionOp().Check().ForPath(l.Path())
-}
-
-// Path returns the path of the lock's node, as seen by the client that acquired this Lock (without that client's
-// namespace).
-func (l *Lock) Path() string { return zkpath.Join(l.s.line.Dir, l.Node()) }
-
-// Node returns the name of the lock's node.
-func (l *Lock) Node() string { return l.handle.Grant.Name }
+func (l *Lock) Guard() framework.TransactionOp { return line.Guard(l.share) }
 
 // Release releases the lock, as Release of a mutex.Lock does. After re-entries only the last Release deletes
 // the node. A second Release of the same Lock returns ErrReleased. If the lock was lost before, the error of
 // the last Release is the cause. The read lock and the write lock of a downgrade are released separately, in
 // any order.
 func (l *Lock) Release(ctx context.Context) error {
-	return l.s.wrap("release", l.handle.Release(ctx))
+	return l.s.wrap("release", line.Release(ctx, l.share))
 }
 
 // ReleaseInBackground is Release for a caller that does not wait, as in a mutex.Lock: it returns immediately, the
 // client continues until the node is deleted, and then, if given, gets the error.
 func (l *Lock) ReleaseInBackground(then ...func(err error)) {
-	l.handle.ReleaseInBackground(&line.Callback{
-		Path: l.handle.Grant.Path, Then: then, Wrap: func(err error) error { return l.s.wrap("release", err) },
-	})
+	line.ReleaseInBackground(l.share, l.s.wrap, then)
 }
 
 // Revoke asks the participant whose node is at path to release its lock, as mutex.Revoke does: see [RWLock.Holders]
@@ -242,4 +230,4 @@ func Revoke(ctx context.Context, client *framework.Client, path string) error {
 // Revoked returns a channel that is closed after a request for this lock with [Revoke] or Curator's Revoker, as in a
 // mutex.Lock. Without [WithRevocation] it is nil. The read lock and the write lock of a downgrade have separate
 // channels, since each has a separate node.
-func (l *Lock) Revoked() <-chan struct{} { return l.handle.Revoked() }
+func (l *Lock) Revoked() <-chan struct{} { return line.Revoked(l.share) }

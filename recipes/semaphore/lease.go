@@ -52,7 +52,7 @@ func (s *Semaphore) hold(
 // framework.ErrClosed. When the session is lost, the context ends before another caller can acquire a lease. It has
 // the values of the context that the leases were acquired with, but neither its end nor its deadline. Its Err also
 // checks the clock, like Valid; the Err of a derived context does not.
-func (l *Lease) Context() context.Context { return l.nodes[0].Hold.Context() }
+func (l *Lease) Context() context.Context { return l.nodes[0].Context() }
 
 // Valid reports whether the caller certainly holds all the leases now, computed from the clock. Call it right before
 // an action that must not happen without them.

@@ -36,5 +36,7 @@ func (c *Callback) Call(client *framework.Client, err error) {
 // Later makes the client call Call on its callback goroutine, for a result that is known before ReleaseInBackground
 // returns.
 func (c *Callback) Later(client *framework.Client, err error) {
-	client.Later(func() { c.Call(client, err) })
+	if c.wanted() || Denied(err) {
+		client.Later(func() { c.Call(client, err) })
+	}
 }

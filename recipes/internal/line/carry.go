@@ -3,6 +3,8 @@ package line
 import (
 	"context"
 	"iter"
+
+	"github.com/go-curator/curator/internal/fencing"
 )
 
 // A context carries the grants that it was derived from, so that a caller that acquires again with it does not wait for
@@ -16,32 +18,55 @@ type owner struct {
 	name  string
 }
 
-func (l *Line) owner() owner {
-	if known := l.known.Load(); known != nil {
-		return *known
+func (l *Line) owner() *owner {
+	own := l.known.Load()
+	if own == nil {
+		own = &owner{l.Client.Place(l.Dir), l.Name}
+		l.known.Store(own)
 	}
-	own := &owner{l.Client.Place(l.Dir), l.Name}
-	l.known.Store(own)
-	return *own
+	return own
 }
 
 type carried struct {
-	owner owner
+	owner *owner
 	grant *Grant
 	next  *carried
 }
 
 type carryKey struct{}
 
-// carrier is a context that carries a list, and has the values of another.
-type carrier struct {
+// grantContext is the context of a grant: that of its hold or, for a turn, one that ends before. It carries a list.
+type grantContext struct {
 	context.Context
-	list *carried
+	grant *Grant
+	list  *carried
 }
 
-func (c *carrier) Value(key any) any {
+// Err implements [context.Context]. It looks at the clock, as that of the hold's context does.
+func (c *grantContext) Err() error {
+	err := c.Context.Err()
+	if err == nil && c.grant.turn != nil {
+		c.grant.Hold.Valid()
+		err = c.Context.Err()
+	}
+	return err
+}
+
+// Value implements [context.Context].
+func (c *grantContext) Value(key any) any {
 	if key == (carryKey{}) {
 		return c.list
+	}
+	t := c.grant.turn
+	if t == nil {
+		return c.Context.Value(key)
+	}
+	list, ok := key.(*fencing.List)
+	if ok { // all turns of the node have its czxid
+		list.Add(fencing.Hold{Path: t.Path, Shared: true, Context: c})
+	}
+	if v := t.values.Value(key); v != nil || ok {
+		return v
 	}
 	return c.Context.Value(key)
 }
@@ -51,19 +76,15 @@ func carriedBy(ctx context.Context) *carried {
 	return list
 }
 
-// CarryFrom returns ctx carrying also what other carries and is still held.
-func CarryFrom(ctx, other context.Context) context.Context {
-	list := carriedBy(ctx)
+// with returns the list with those of other that are still held.
+func (list *carried) with(other *carried) *carried {
 	all := list
-	for entry := carriedBy(other); entry != nil; entry = entry.next {
-		if entry.grant.live() && !list.has(entry.grant) {
-			all = &carried{entry.owner, entry.grant, all}
+	for ; other != nil; other = other.next {
+		if other.grant.live() && !list.has(other.grant) {
+			all = &carried{other.owner, other.grant, all}
 		}
 	}
-	if all == list {
-		return ctx
-	}
-	return context.WithValue(ctx, carryKey{}, all)
+	return all
 }
 
 func (list *carried) has(g *Grant) bool {
@@ -75,6 +96,19 @@ func (list *carried) has(g *Grant) bool {
 	return false
 }
 
+// Carries reports whether ctx carries the grant.
+func (g *Grant) Carries(ctx context.Context) bool { return carriedBy(ctx).has(g) }
+
+// Owner returns the owner of the innermost grant that ctx carries, ended or not, with an owner of the type T.
+func Owner[T any](ctx context.Context) (owner T) {
+	for entry := carriedBy(ctx); entry != nil; entry = entry.next {
+		if owner, ok := entry.grant.Owner.(T); ok {
+			return owner
+		}
+	}
+	return owner
+}
+
 // Carried yields the grants of this Line, or one like it, that ctx carries and that are still held, the last
 // first.
 func (l *Line) Carried(ctx context.Context) iter.Seq[*Grant] {
@@ -84,7 +118,7 @@ func (l *Line) Carried(ctx context.Context) iter.Seq[*Grant] {
 			return
 		}
 		for own := l.owner(); list != nil; list = list.next {
-			if list.owner == own && list.grant.live() && !yield(list.grant) {
+			if *list.owner == *own && list.grant.live() && !yield(list.grant) {
 				return
 			}
 		}

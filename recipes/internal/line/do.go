@@ -25,6 +25,12 @@ type Held interface {
 	Release(ctx context.Context) error
 }
 
+// HeldShare is a Share for [Do].
+type HeldShare struct{ *Share }
+
+func (h HeldShare) Lost() error                       { return h.grant.Lost() }
+func (h HeldShare) Release(ctx context.Context) error { return Release(ctx, h.Share) }
+
 // Do acquires, runs f on behalf of ctx, and releases, also when f panics. When acquire fails f is not called.
 //
 // The error is f's, joined with the reason if held was lost before f returned. A later loss is not reported: the work
@@ -43,7 +49,7 @@ func Do[H Held](
 	}
 	work, stop := WorkContext(ctx, held.Context())
 	defer func() {
-		stop()
+		stop(nil)
 		lost := held.Lost()
 		refused := ReleaseAfterWork(ctx, held.Release)
 		switch {
@@ -96,31 +102,47 @@ func Denied(err error) bool {
 	return true
 }
 
-// WorkContext returns the context for work under a hold on behalf of ctx: ctx, carrying also what hold carries, and
-// ending with hold, too. Its Err also calls hold's Err, which may look at the clock. Call stop when the work is done.
-func WorkContext(ctx, hold context.Context) (work context.Context, stop func()) {
-	work, cancel := context.WithCancelCause(CarryFrom(ctx, hold))
-	unhook := context.AfterFunc(hold, func() { cancel(context.Cause(hold)) })
-	return &workContext{work, hold, cancel}, func() { unhook(); cancel(nil) }
+// WorkContext returns the context for work under holds on behalf of ctx: ctx, carrying also what the holds carry, and
+// ending with any of them, too. Its Err also calls theirs, which may look at the clock. Call stop, with the cause, when
+// the work is done.
+func WorkContext(ctx context.Context, holds ...context.Context) (work context.Context, stop context.CancelCauseFunc) {
+	w := &workContext{holds: holds, list: carriedBy(ctx)}
+	w.Context, w.end = context.WithCancelCause(ctx)
+	stop = w.end
+	for _, hold := range holds {
+		w.list = w.list.with(carriedBy(hold))
+		unhook, others := context.AfterFunc(hold, func() { w.end(context.Cause(hold)) }), stop
+		stop = func(cause error) { unhook(); others(cause) }
+	}
+	return w, stop
 }
 
 type workContext struct {
 	context.Context
-	hold   context.Context
-	cancel context.CancelCauseFunc
+	holds []context.Context
+	list  *carried
+	end   context.CancelCauseFunc
 }
 
+// Err implements [context.Context].
 func (c *workContext) Err() error {
-	if c.hold.Err() != nil {
-		c.cancel(context.Cause(c.hold))
+	for _, hold := range c.holds {
+		if hold.Err() != nil {
+			c.end(context.Cause(hold))
+		}
 	}
 	return c.Context.Err()
 }
 
-// Value implements [context.Context]. The work belongs to the hold, and to the holds of ctx.
+// Value implements [context.Context]. The work belongs to the holds, and to those of ctx.
 func (c *workContext) Value(key any) any {
-	if list, ok := key.(*fencing.List); ok {
-		_ = c.hold.Value(list)
+	switch key := key.(type) {
+	case carryKey:
+		return c.list
+	case *fencing.List:
+		for _, hold := range c.holds {
+			_ = hold.Value(key)
+		}
 	}
 	return c.Context.Value(key)
 }

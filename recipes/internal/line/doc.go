@@ -5,8 +5,8 @@
 // [Order.Decide] is a pure function: it returns the conclusion from a list of children for the owner of a node. [Line]
 // sends the requests: it creates, lists and watches, begins again when the session or the node is lost, and removes
 // everything when the caller gives up. A [Grant] is a granted place in line. [Line.Enter] and [Line.Reenter] let
-// several callers share one, each with a [Handle]. A [Front] lets the callers of a process use one grant in turn, or
-// together, as its pure function Limits.next decides; each has a [TurnHandle].
+// several callers share one, each with a [Share]. A [Front] lets the callers of a process use one grant in turn, or
+// together, as its pure function Limits.next decides; each has a [Turn].
 //
 // It also has helpers for recipes with and without a line: [Configure] and [Ready] for arguments, [Attempts] and
 // [Outlast] for failures, [Await] for events, [Do] for work under a lock, [Wrap] for errors.

@@ -19,7 +19,6 @@ import (
 type Front struct {
 	line   *Line
 	limits Limits
-	wrap   func(verb string, err error) error // for the errors of releases
 
 	mu      sync.Mutex
 	state   frontState         // guarded by mu
@@ -30,15 +29,15 @@ type Front struct {
 	ahead   string             // the name of the node that the owner waits for; guarded by mu
 }
 
-// Init makes the zero Front that of l, whose OnWait it may set. Limits that are zero are the defaults; wrap wraps the errors of
-// releases. recipe is in the error for a line with an OnWait.
-func (f *Front) Init(l *Line, limits Limits, recipe string, wrap func(verb string, err error) error) error {
+// Init makes the zero Front that of l, whose OnWait it may set. Limits that are zero are the defaults. recipe is in the error
+// for a line with an OnWait.
+func (f *Front) Init(l *Line, limits Limits, recipe string) error {
 	if l.OnWait != nil {
 		return fmt.Errorf("%w OnWait: the callers of a %s have no node of their own; leave it out",
 			framework.ErrInvalidOption, recipe)
 	}
 	limits.Turns, limits.For = cmp.Or(limits.Turns, 1000), cmp.Or(limits.For, 100*time.Millisecond)
-	if f.line, f.limits, f.wrap = l, limits, wrap; limits.Users == 0 {
+	if f.line, f.limits = l, limits; limits.Users == 0 {
 		l.OnWait = f.waits
 	}
 	return nil
@@ -55,10 +54,9 @@ func (f *Front) waits(p Position) {
 // frontNode is a node that has, or had, the lock.
 type frontNode struct {
 	*Grant
-	front   *Front
-	dropped Dropped       // of its users' handles
-	kick    chan struct{} // wakes the owner: the state has changed. It has room for one; nil if there is no owner
-	gone    chan struct{} // closed when the delete has been answered; nil if there is no owner
+	front *Front
+	kick  chan struct{} // wakes the owner: the state has changed. It has room for one; nil if there is no owner
+	gone  chan struct{} // closed when the delete has been answered; nil if there is no owner
 
 	sure        time.Time        // until when the hold was certain, by the last look; guarded by front.mu
 	connections uint64           // of the session, before the last list; guarded by front.mu
@@ -88,7 +86,7 @@ var errTaken = fmt.Errorf("%w: a goroutine of this process has the lock, or wait
 
 // Take gives the caller a turn after all earlier callers, or together with them. With try it does not wait for other
 // contenders.
-func (f *Front) Take(ctx context.Context, try bool) (*Turn, error) {
+func (f *Front) Take(ctx context.Context, try bool) (*Share, error) {
 	from, left := CallerOf(ctx), ctx.Done() // before the caller counts: this may be the user's code
 	w, t := f.arrive(try)
 	if w != nil {
@@ -105,14 +103,14 @@ func (f *Front) Take(ctx context.Context, try bool) (*Turn, error) {
 	if t.err != nil {
 		return nil, t.err
 	}
-	return t.node.Turn(from, t.sure, t.node), nil
+	return t.node.turn(from, t.sure), nil
 }
 
 // Apart returns the caller's turn with a grant that no other caller gets.
-func (f *Front) Apart(g *Grant, from Caller) *Turn {
+func (f *Front) Apart(g *Grant, from Caller) *Share {
 	n := f.newNode(g)
 	n.users = 1
-	return g.Turn(from, time.Time{}, n)
+	return n.turn(from, time.Time{})
 }
 
 // arrive gives the caller a turn or an error immediately, or puts it in line.
@@ -345,7 +343,7 @@ func (f *Front) begin(stop context.CancelFunc) (try bool, first int) {
 }
 
 func (f *Front) newNode(g *Grant) *frontNode {
-	n := &frontNode{Grant: g, front: f, dropped: DroppedOf(g.Path, g.Session)}
+	n := &frontNode{Grant: g, front: f}
 	if f.limits.Users > 0 {
 		n.connections, n.kick, n.gone = g.Session.Connections(), make(chan struct{}, 1), make(chan struct{})
 	}

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/go-curator/curator/framework"
+	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // Grant is a place in line whose turn has come. Its node stays until Release or Abandon, or the end of the
-// session. Callers can share it, each with a [Handle].
+// session. Callers can have it together, each with a [Share].
 //
-// The hold's context carries it: a caller that acquires with that context joins, instead of standing in line,
-// or is at least not made to wait for itself.
+// Its context carries it: a caller that acquires with that context joins, instead of standing in line, or is at least
+// not made to wait for itself.
 type Grant struct {
 	Session *framework.Session
 	Hold    *framework.Hold
@@ -25,34 +26,50 @@ type Grant struct {
 	// another, that one's node.
 	Path, Name string
 	Czxid      int64
+	// Owner is found from a context of the grant, see [Owner]. It is set before any is given away.
+	Owner any
 
-	line  *Line   // nil for a grant without a place in a line
-	marks bool    // the deletion of its node leaves a mark for the next waiter
-	owner owner   // of line; set with Hold
-	entry carried // of the grant, in the list that the hold's context carries; set with Hold
-	ctx   carrier // of that list; set with Hold, in the last of several grants
-	turn  *Turn   // which carries it instead of the grant that the node has; nil for others
-
-	Waited  bool            // there was a contender ahead
-	held    atomic.Bool     // Hold is set; a hook that reports the hold has its context before that
+	line    *Line           // nil for a grant without a place in a line
+	ctx     grantContext    // set with Hold
+	entry   carried         // of the grant, in the list that ctx carries; set with Hold
+	turn    *Turn           // which it is of; nil for others
 	revoked <-chan struct{} // set before shared
+	Waited  bool            // there was a contender ahead
+	marks   bool            // the deletion of its node leaves a mark for the next waiter
 
+	shared bool // callers may join; guarded by mu
+	ended  bool // the last one was released: nobody joins, and the hold is about to end; guarded by mu
 	mu     sync.Mutex
-	shared bool // others may join; guarded by mu
-	count  int  // Handles that were not released; guarded by mu
+	count  int // Shares that were not released; guarded by mu
 }
 
-func (g *Grant) live() bool { return g.held.Load() && g.Hold.Valid() }
+// Context ends with the hold, and carries the grant.
+func (g *Grant) Context() context.Context { return &g.ctx }
+
+// Lost returns how the grant was lost, nil if it is still held or was released.
+func (g *Grant) Lost() error {
+	g.Hold.Valid() // ends it, if its time has run out
+	return Unless(context.Cause(g.ctx.Context), framework.ErrReleased)
+}
+
+func (g *Grant) live() bool {
+	g.mu.Lock()
+	ended := g.ended
+	g.mu.Unlock()
+	return !ended && g.Hold.Valid()
+}
 
 // Release ends the hold, deletes the node and waits until the server has confirmed that. When ctx ends first, or the
 // connection is lost, the client continues. A node that is known to be gone is not deleted: another client's may have
-// its name.
+// its name. The error is how the grant was lost, if it was: then the node goes with the session, or the client removes it.
 func (g *Grant) Release(ctx context.Context) (err error) {
-	if g.gone() {
-		return nil
+	lost := g.Lost()
+	if lost == framework.ErrNodeDeleted {
+		return lost
 	}
 	defer func() { // also if a hook does not return
 		err = g.Deletion(g.Session.Client()).ForPath(ctx, g.Path)
+		err = cmp.Or(lost, err)
 	}()
 	g.Hold.End(framework.ErrReleased)
 	return nil
@@ -112,14 +129,6 @@ func (l *Line) Holds(ctx context.Context) *Grant {
 // carry the grants. ownWatchAfter is as in framework.HoldOptions.
 func (l *Line) Hold(ctx context.Context, ownWatchAfter time.Duration, grants ...*Grant) error {
 	own, list, all := l.owner(), carriedBy(ctx), false
-	for i, g := range grants {
-		g.entry = carried{own, g, list}
-		list = &g.entry
-		if i == len(grants)-1 {
-			g.ctx = carrier{ctx, list}
-			ctx = &g.ctx
-		}
-	}
 	defer func() { // also when a hook panics
 		if !all {
 			EndAll(grants, framework.ErrReleased)
@@ -133,10 +142,11 @@ func (l *Line) Hold(ctx context.Context, ownWatchAfter time.Duration, grants ...
 		if err != nil {
 			return err
 		}
-		g.Hold, g.owner = hold, own
+		g.Hold, g.entry = hold, carried{own, g, list}
+		list = &g.entry
 	}
 	for _, g := range grants {
-		g.held.Store(true)
+		g.ctx = grantContext{g.Hold.Context(), g, list}
 	}
 	all = true
 	return nil
@@ -161,6 +171,12 @@ func Holding(
 	return err
 }
 
+// Again returns the grant of the same place, whose hold has ended, with a new hold.
+func (g *Grant) Again(ctx context.Context, ownWatchAfter time.Duration) (*Grant, error) {
+	again := &Grant{Session: g.Session, Path: g.Path, Name: g.Name, Czxid: g.Czxid, line: g.line, marks: g.marks}
+	return again, g.line.Hold(ctx, ownWatchAfter, again)
+}
+
 // EndAll ends the holds that grants have, also if a hook for one of them does not return.
 func EndAll(grants []*Grant, why error) {
 	if len(grants) > 0 {
@@ -171,12 +187,41 @@ func EndAll(grants []*Grant, why error) {
 	}
 }
 
+// Share is one caller's share of a grant. The types that the recipes' Acquire returns embed one, so it has only the
+// methods that they all have; the package's functions do the rest.
+type Share struct {
+	grant    *Grant
+	line     *Line // the caller's
+	released atomic.Bool
+	cleanup  runtime.Cleanup
+}
+
+// Context is the grant's.
+func (s *Share) Context() context.Context { return s.grant.Context() }
+
+// Valid reports, by the clock, whether the grant is held and the Share not released.
+func (s *Share) Valid() bool { return !s.released.Load() && s.grant.Hold.Valid() }
+
+// Remaining returns the time for which it is Valid if no further reply comes.
+func (s *Share) Remaining() time.Duration {
+	if s.released.Load() {
+		return 0
+	}
+	return s.grant.Hold.Remaining()
+}
+
+// Path returns the path of the node, as the caller's client sees it.
+func (s *Share) Path() string { return zkpath.Join(s.line.Dir, s.grant.Name) }
+
+// Node returns the name of the node.
+func (s *Share) Node() string { return s.grant.Name }
+
 // Waiter waits for a grant, as [Line.Acquire] and [Line.TryAcquire] do.
 type Waiter func(context.Context) (*Grant, error)
 
 // Enter acquires with wait, and makes the grant sharable, unless the Line has NoReentry. Call [Line.Reenter] first, for
 // a grant that can be shared already.
-func (l *Line) Enter(ctx context.Context, wait Waiter) (*Handle, error) {
+func (l *Line) Enter(ctx context.Context, wait Waiter) (*Share, error) {
 	what := framework.Acquisition{Recipe: l.Recipe, Path: l.Dir}
 	g, err := Told(ctx, l.Client, what, wait, (*Grant).Abandon)
 	if err != nil {
@@ -186,100 +231,96 @@ func (l *Line) Enter(ctx context.Context, wait Waiter) (*Handle, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.shared, g.count = !l.NoReentry, 1
-	return g.handle(), nil
+	return l.share(g), nil
 }
 
-// Reenter returns one more Handle on the grant that ctx carries. It is nil if ctx carries none that is shared and held,
-// if the Line has NoReentry, or if the client is the view of a session that has ended.
-func (l *Line) Reenter(ctx context.Context) *Handle {
-	if g := l.Holds(ctx); g != nil && !l.NoReentry && l.Client.Err() == nil {
-		return g.join()
+// Reenter returns one more Share of the grant that ctx carries: of a turn, for the callers of a [Front], or of another. It
+// is nil if ctx carries none that is shared and held, if the Line has NoReentry, or if the client is the view of a session
+// that has ended.
+func (l *Line) Reenter(ctx context.Context, turn bool) *Share {
+	if l.NoReentry {
+		return nil
+	}
+	for g := range l.Carried(ctx) {
+		if l.Client.Err() != nil {
+			break
+		}
+		if s, ended := l.join(g, turn); !ended {
+			return s
+		}
 	}
 	return nil
 }
 
-// join returns one more Handle. It is nil if the grant is not shared, or if the last one was released: then
-// join waits for the hold to end, which is about to.
-func (g *Grant) join() *Handle {
+// join returns one more Share. It is nil if the grant is not shared. ended reports whether the last Share was released
+// in the meantime.
+func (l *Line) join(g *Grant, turn bool) (s *Share, ended bool) {
 	g.mu.Lock()
-	shared := g.shared
-	if shared && g.count > 0 {
-		defer g.mu.Unlock()
+	defer g.mu.Unlock()
+	if g.shared && !g.ended && turn == (g.turn != nil) {
 		g.count++
-		return g.handle()
+		s = l.share(g)
 	}
-	g.mu.Unlock()
-	if shared {
-		<-g.Hold.Context().Done()
-	}
-	return nil
+	return s, g.ended
 }
 
-func (g *Grant) handle() *Handle {
-	h := &Handle{Grant: g}
-	h.cleanup = WarnIfDropped(h, g.Path, g.Session)
-	return h
+func (l *Line) share(g *Grant) *Share {
+	s := &Share{grant: g, line: l}
+	s.cleanup = WarnIfDropped(s, g.Path, g.Session)
+	return s
 }
 
-// Handle is one caller's share of a grant. The locks of the recipes consist of one, and document its methods.
-type Handle struct {
-	Grant    *Grant
-	released atomic.Bool
-	cleanup  runtime.Cleanup
-}
+// ShareOf returns a Share that is not counted, and is never released, of a grant that nobody else can join.
+func (l *Line) ShareOf(g *Grant) *Share { return &Share{grant: g, line: l} }
+
+// GrantOf returns the grant that a Share is of.
+func GrantOf(s *Share) *Grant { return s.grant }
 
 // Revoked returns a channel that is closed when the grant is asked to be given up; nil if the Line is not Revocable.
-func (h *Handle) Revoked() <-chan struct{} { return h.Grant.revoked }
+func Revoked(s *Share) <-chan struct{} { return s.grant.revoked }
 
-// Context is the hold's.
-func (h *Handle) Context() context.Context { return h.Grant.Hold.Context() }
-
-// Valid reports, by the clock, whether the grant is held and the Handle not released.
-func (h *Handle) Valid() bool { return !h.released.Load() && h.Grant.Hold.Valid() }
-
-// Remaining returns the time for which it is Valid if no further reply comes.
-func (h *Handle) Remaining() time.Duration {
-	if h.released.Load() {
-		return 0
-	}
-	return h.Grant.Hold.Remaining()
+// Guard returns an operation that succeeds only if the node exists.
+func Guard(s *Share) framework.TransactionOp {
+	return s.line.Client.TransactionOp().Check().ForPath(s.Path())
 }
 
-// Lost returns how the grant was lost, nil if it was not.
-func (h *Handle) Lost() error { return Lost(h.Grant.Hold) }
-
-// Release ends the share, and with the last one releases the grant. The error is ErrReleased when it was called before,
+// Release ends a Share, and with the last one releases the grant. The error is ErrReleased when it was called before,
 // and how the grant was lost, if it was.
-func (h *Handle) Release(ctx context.Context) error {
+func Release(ctx context.Context, s *Share) error {
 	if ctx == nil {
 		return framework.ErrNilContext
 	}
-	last, err := h.giveUp()
-	if !last {
+	g := s.grant
+	switch last, err := s.leave(); {
+	case !last:
 		return err
+	case g.turn != nil:
+		return g.turn.release(ctx, s.line.Client)
 	}
-	lost := h.Lost()
-	err = h.Grant.Release(ctx)
-	if lost != nil {
-		return lost // the node goes with the session, or the client removes it
-	}
-	return err
+	return g.Release(ctx)
 }
 
-// ReleaseInBackground is Release for a caller that does not wait: then gets its error.
-func (h *Handle) ReleaseInBackground(then *Callback) {
-	last, err := h.giveUp()
-	if !last {
-		then.Later(h.Grant.Session.Client(), err)
+// ReleaseInBackground is Release for a caller that does not wait: the functions get its error, wrapped with wrap.
+func ReleaseInBackground(s *Share, wrap func(verb string, err error) error, functions []func(error)) {
+	g, then := s.grant, &Callback{
+		Path: s.grant.Path, Then: functions, Wrap: func(err error) error { return wrap("release", err) },
+	}
+	client := g.Session.Client()
+	last, err := s.leave()
+	switch {
+	case !last:
+		then.Later(client, err)
+		return
+	case g.turn != nil:
+		g.turn.releaseInBackground(s.line.Client, then)
 		return
 	}
-	lost := h.Lost()
-	client := h.Grant.Session.Client()
-	if h.Grant.gone() {
+	lost := g.Lost()
+	if g.gone() {
 		then.Later(client, lost)
 		return
 	}
-	deleted := h.Grant.giveBack()
+	deleted := g.giveBack()
 	if lost == nil && !then.wanted() {
 		deleted.IfFailed(func(err error) { then.Call(client, err) })
 		return
@@ -287,48 +328,39 @@ func (h *Handle) ReleaseInBackground(then *Callback) {
 	deleted.Then(func(_ struct{}, err error) { then.Call(client, cmp.Or(lost, err)) })
 }
 
-// giveUp ends the share of this Handle. last reports whether it was the last one; the error is ErrReleased if giveUp
-// was called before.
-func (h *Handle) giveUp() (last bool, err error) {
-	if h.released.Swap(true) {
+// leave ends the Share. last reports whether it was the last one of the grant, which has to be released then. The error
+// is ErrReleased if leave was called before.
+func (s *Share) leave() (last bool, err error) {
+	if s.released.Swap(true) {
 		return false, framework.ErrReleased
 	}
-	h.cleanup.Stop()
-	g := h.Grant
+	s.cleanup.Stop()
+	g := s.grant
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.count--
-	return g.count == 0, nil
+	g.ended = g.count == 0
+	return g.ended, nil
 }
 
 // WarnIfDropped logs a warning when held, a lock or lease whose node is at path, is garbage collected before its
 // session has ended. Release stops the cleanup that it returns.
 func WarnIfDropped[T any](held *T, path string, session *framework.Session) runtime.Cleanup {
-	return WarnOf(held, DroppedOf(path, session))
+	// It must not refer to the client: the client refers to user hooks, which may refer to the Share, so that it would never
+	// be collected.
+	return runtime.AddCleanup(held, dropped.warn, dropped{path, session.Client().CleanupLogger(), session.Ended()})
 }
 
-// WarnOf is WarnIfDropped, for several that are held one after the other.
-func WarnOf[T any](held *T, what Dropped) runtime.Cleanup {
-	return runtime.AddCleanup(held, Dropped.warn, what)
+type dropped struct {
+	path  string
+	log   *slog.Logger
+	ended func() bool
 }
 
 // warn is called on the collector's goroutine.
-func (d Dropped) warn() {
+func (d dropped) warn() {
 	if !d.ended() { // it only warns, since work under the context may continue
 		d.log.Warn("a lock or lease was dropped without Release; it is held until its session ends",
 			"path", d.path)
 	}
-}
-
-// DroppedOf returns the data of the warning for a hold whose node is at path.
-func DroppedOf(path string, session *framework.Session) Dropped {
-	return Dropped{path, session.Client().CleanupLogger(), session.Ended()}
-}
-
-// Dropped has the data of the warning. It must not refer to the client: the client refers to user hooks, which may
-// refer to the Handle, so that it would never be collected.
-type Dropped struct {
-	path  string
-	log   *slog.Logger
-	ended func() bool
 }

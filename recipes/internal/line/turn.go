@@ -1,30 +1,23 @@
 package line
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/fencing"
 )
 
-// Turn is the use that one caller makes of a grant which several callers have, one after the other, or
-// together if the grant is shared. Its context ends with it, or with the grant's hold, whichever is first,
-// and carries it: an acquire with that context joins.
+// Turn is the use that one caller makes of the node of a [Front], which several callers have, one after the other or
+// together. It is a grant whose context ends with it, or with the node's hold, whichever is first. Only callers of the
+// Front join it: in another line a caller with its context would wait for itself.
 type Turn struct {
-	// By is the giver of the turn, which is notified of its end.
-	By any
-
-	sure   time.Time // until when the hold was certain, if nothing has ended it before
-	ctx    turnContext
+	Grant
+	node   *frontNode
+	sure   time.Time       // until when the hold was certain, if nothing has ended it before
+	values context.Context // those of the caller
 	cancel context.CancelCauseFunc
-	grant  Grant   // the grant that is carried: it ends with the turn, and no Line lets a caller join it
-	entry  carried // of grant
-
-	mu    sync.Mutex
-	users int // that have not left; guarded by mu
 }
 
 // Caller has the needed parts of the caller's context, read before any lock is taken, since its methods may be user
@@ -70,85 +63,77 @@ func (g *Grant) over() bool {
 	}
 }
 
-// Turn returns a turn for a caller; its context has the caller's values. The hold is certain until sure; the zero time
-// means unknown. For an exclusive grant there must be at most one turn at a time, until Leave. Turn calls no user code.
-func (g *Grant) Turn(caller Caller, sure time.Time, by any) *Turn {
-	t := &Turn{By: by, users: 1, sure: sure}
-	hold := g.Hold.Context()
+// turn returns a caller's Share of a new turn; its context has the caller's values. The hold is certain until sure; the
+// zero time means unknown. turn calls no user code.
+func (n *frontNode) turn(caller Caller, sure time.Time) *Share {
+	t := &Turn{node: n, sure: sure, values: caller.values}
+	t.Session, t.Hold, t.Path, t.Name, t.Czxid, t.revoked = n.Session, n.Hold, n.Path, n.Name, n.Czxid, n.revoked
+	t.turn, t.shared, t.count = t, true, 1
+	t.entry = carried{n.entry.owner, &t.Grant, caller.carried}
+	hold := n.Hold.Context()
+	t.ctx = grantContext{grant: &t.Grant, list: &t.entry}
 	t.ctx.Context, t.cancel = context.WithCancelCause(hold)
-	t.ctx.turn, t.ctx.values = t, caller.values
-	t.grant.Session, t.grant.Hold = g.Session, g.Hold
-	t.grant.Path, t.grant.Name, t.grant.Czxid = g.Path, g.Name, g.Czxid
-	t.grant.turn, t.grant.revoked = t, g.revoked
-	t.grant.held.Store(true)
-	t.entry = carried{g.owner, &t.grant, caller.carried}
-	return t
+	return n.front.line.share(&t.Grant)
 }
 
-// Node is the grant as the turn sees it.
-func (t *Turn) Node() *Grant { return &t.grant }
-
-// Context ends with the turn or the hold.
-func (t *Turn) Context() context.Context { return &t.ctx }
-
-// Valid reports, by the clock, whether the turn and the hold last.
-func (t *Turn) Valid() bool { return t.grant.live() }
-
-// Remaining returns the time for which it is Valid if no further reply comes.
-func (t *Turn) Remaining() time.Duration {
-	if !t.Valid() {
-		return 0
+// end ends a turn that its last user has left. The node is returned if the caller has to delete it and may wait for
+// that; lost is how the hold was lost, if it was.
+func (t *Turn) end() (last *frontNode, lost error) {
+	now, n := time.Now(), t.node
+	sure := t.Certain(now, t.sure)
+	if sure.IsZero() {
+		lost = t.Lost()
 	}
-	return t.grant.Hold.Remaining()
-}
-
-// Lost returns how the hold was lost during the turn, nil if it was not.
-func (t *Turn) Lost() error {
-	t.grant.Hold.Valid() // ends it, if its time has run out
-	return Unless(context.Cause(t.ctx.Context), framework.ErrReleased)
-}
-
-// Revoked is as [Handle.Revoked].
-func (t *Turn) Revoked() <-chan struct{} { return t.grant.revoked }
-
-// Leave is called once by each user. last means that the turn has ended with this call; then lost is the reason if the
-// hold was lost before, otherwise the hold is certain until sure.
-func (t *Turn) Leave(now time.Time) (last bool, sure time.Time, lost error) {
-	t.mu.Lock()
-	t.users--
-	if last = t.users == 0; last {
-		t.grant.held.Store(false)
+	t.cancel(framework.ErrReleased)
+	mine, others := n.front.release(n, sure, now)
+	switch {
+	case !mine:
+		return nil, lost
+	case n.front.limits.Users > 0 && (others || lost != nil):
+		n.delete(nil)
+		return nil, lost
 	}
-	t.mu.Unlock()
-	if last {
-		if sure = t.grant.Certain(now, t.sure); sure.IsZero() {
-			lost = t.Lost()
+	return n, lost
+}
+
+// release ends a turn. If the node goes with it, and no other caller waits for the next node, it waits until the server
+// has confirmed the deletion. client is the caller's.
+func (t *Turn) release(ctx context.Context, client *framework.Client) error {
+	n, lost := t.end()
+	switch {
+	case n == nil:
+		return lost
+	case n.front.limits.Users == 0:
+		err := n.Release(ctx)
+		return cmp.Or(lost, err)
+	}
+	answered := make(chan error, 1)
+	n.delete(func(err error) { answered <- err })
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		return client.Left(ctx, nil)
+	}
+}
+
+// releaseInBackground is release for a caller that does not wait: then gets its error.
+func (t *Turn) releaseInBackground(client *framework.Client, then *Callback) {
+	n, lost := t.end()
+	if n == nil {
+		then.Later(client, lost)
+		return
+	}
+	n.delete(func(refused error) { then.Later(client, cmp.Or(lost, refused)) })
+}
+
+// AbandonTurn ends a Share of a turn, and does not wait for the deletion of the node.
+func AbandonTurn(s *Share) {
+	if last, _ := s.leave(); last {
+		if n, _ := s.grant.turn.end(); n != nil {
+			n.delete(nil)
 		}
-		t.cancel(framework.ErrReleased)
 	}
-	return last, sure, lost
-}
-
-func (t *Turn) join() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.users == 0 {
-		return false
-	}
-	t.users++
-	return true
-}
-
-// JoinTurn returns the turn that ctx carries, with one more user, nil if it carries none, or the Line has
-// NoReentry.
-func (l *Line) JoinTurn(ctx context.Context) *Turn {
-	if l.NoReentry || carriedBy(ctx) == nil || l.Client.Err() != nil {
-		return nil
-	}
-	if g := l.Holds(ctx); g != nil && g.turn != nil && g.turn.join() {
-		return g.turn
-	}
-	return nil
 }
 
 // InTurn reports whether ctx carries a turn of this Line, or one like it, that has not ended.
@@ -163,35 +148,6 @@ func (l *Line) SelfWait(ctx context.Context) error {
 		return ErrSelfWait
 	}
 	return nil
-}
-
-// turnContext is the context of a turn. Its Err looks at the clock, as a hold's does.
-type turnContext struct {
-	context.Context // of the hold, until the turn ends
-	values          context.Context
-	turn            *Turn
-}
-
-func (c *turnContext) Err() error {
-	if err := c.Context.Err(); err != nil {
-		return err
-	}
-	c.turn.grant.Hold.Valid()
-	return c.Context.Err()
-}
-
-func (c *turnContext) Value(key any) any {
-	if list, ok := key.(*fencing.List); ok { // all turns of the node have its czxid
-		list.Add(fencing.Hold{Path: c.turn.grant.Path, Shared: true, Context: c})
-		return c.values.Value(key)
-	}
-	if key == (carryKey{}) {
-		return &c.turn.entry
-	}
-	if v := c.values.Value(key); v != nil {
-		return v
-	}
-	return c.Context.Value(key)
 }
 
 // Contenders is the holder's knowledge about other contenders, from a list of the directory.
@@ -255,7 +211,7 @@ func (l *Line) Listen(g *Grant) <-chan struct{} {
 	return g.revoked
 }
 
-// Asked is as [Handle.Revoked].
+// Asked is as [Revoked].
 func (g *Grant) Asked() <-chan struct{} { return g.revoked }
 
 // LogRefusal logs the error of a delete whose caller does not wait, if the node stays.
