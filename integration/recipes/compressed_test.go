@@ -1,4 +1,4 @@
-package mixed
+package recipes
 
 import (
 	"bytes"
@@ -84,7 +84,7 @@ func (c *compressing) stored(pattern string) (node string, data []byte) {
 func isGzip(data []byte) bool { return bytes.HasPrefix(data, []byte("\x1f\x8b\x08")) }
 
 // consume returns the first item that q yields.
-func consume(ctx context.Context, q *queue.Queue) (item string, err error) {
+func consumeCompressed(ctx context.Context, q *queue.Queue) (item string, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	took := false
@@ -436,7 +436,7 @@ func (c *compressing) queue(name string, lock ...string) compressedRow {
 		}
 		return q.Put(c.ctx, "of Java")
 	}, [2]string{"of Go", "of Java"}, func(at string) (string, error) {
-		return consume(c.ctx, ours(at))
+		return consumeCompressed(c.ctx, ours(at))
 	}, func(at string) (string, error) {
 		var path []string
 		for _, suffix := range lock {
@@ -509,7 +509,7 @@ func (c *compressing) uncompressedItems(t *testing.T) {
 		theirs, err := c.java.QueueConsumer(ctx, at, "fifo", at, lock...)
 		require.NoError(t, err)
 		kit.Soon(t, "an item in Java", func() bool { return len(theirs.Items()) > 0 })
-		item, err := consume(ctx, ours) // before Close, which may leave the lock of an item that Java tries
+		item, err := consumeCompressed(ctx, ours) // before Close, which may leave the lock of an item that Java tries
 		require.NoError(t, err, at)
 		assert.Equal(t, "plain", item, at)
 		assert.Equal(t, []string{"compressed"}, theirs.Items(), at)
