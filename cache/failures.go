@@ -95,16 +95,16 @@ func (e *engine) logFailure(path string, err error, again bool) {
 	if c.lines++; c.lines > failureLogMost {
 		return
 	}
-	next := "trying again when the node changes"
+	next := "retrying when the node changes"
 	switch {
 	case again:
-		next = "trying again soon, and once a minute"
+		next = "retrying soon, and once a minute"
 	case errors.Is(err, ErrDataLimit):
-		next = "trying again when there is room, or the node changes"
+		next = "retrying when there is room, or the node changes"
 	}
 	e.logger().Warn("cache: cannot read a node", "path", path, "err", err, "next", next)
 	if c.lines == failureLogMost {
-		e.logger().Warn("cache: many nodes cannot be read; further ones are not logged for a while, see Failures",
+		e.logger().Warn("cache: cannot read many nodes; not logging further ones for a while, see Failures",
 			"path", e.cfg.root, "while", failureLogTime)
 	}
 }

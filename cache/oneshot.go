@@ -291,7 +291,7 @@ func (w *oneShotStrategy) handleLeaves(ops []nodeRead, err error) {
 		e.requeueReads(ops, false, err)
 		return
 	default:
-		e.logger().Info("cache: the server does not set watches by setWatches; listing leaves", "err", err)
+		e.logger().Info("cache: the server refuses setWatches; listing the children of leaf nodes instead", "err", err)
 		l.refused = true
 		for _, o := range ops {
 			e.applyEvent(o.node, listFailed)

@@ -93,7 +93,7 @@ func (w *persistentStrategy) handleWatch(watch *framework.Watch, err error) {
 		w.loadWhenSet = true
 		w.startWatching() // waits for a connection
 	default:
-		w.engine.logger().Warn("cache: cannot set the watch; trying again", "path", w.engine.cfg.root, "err", err)
+		w.engine.logger().Warn("cache: cannot set the watch; retrying", "path", w.engine.cfg.root, "err", err)
 		w.loadWhenSet, w.retryAt = true, time.Now().Add(retryFirst)
 	}
 }

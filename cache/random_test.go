@@ -20,7 +20,7 @@ import (
 
 var (
 	firstSeed = flag.Uint64("seed", 1, "the first seed of the random histories")
-	seeds     = flag.Int("seeds", 0, "how many random histories; 0: 100, or 1000 with CURATOR_TEST_SCHEDULES=all")
+	seeds     = flag.Int("seeds", 0, "how many random histories; 0: 100, 30 with -short, 1000 with CURATOR_TEST_SCHEDULES=all")
 )
 
 // A writer changes a tree at random, through cuts, expiries, restarts and hangs. In the end the cache is
@@ -32,7 +32,9 @@ func TestRandomHistories(t *testing.T) {
 	case n == 0 && os.Getenv("CURATOR_TEST_SCHEDULES") == "all":
 		n = 1000
 	case n == 0:
-		n = 100
+		if n = 100; testing.Short() {
+			n = 30
+		}
 		t.Logf("figure: %d of 1000 random histories of caches: CURATOR_TEST_SCHEDULES=all plays all", n)
 	}
 	var failed atomic.Bool

@@ -113,7 +113,7 @@ func (e *engine) requeueReads(ops []nodeRead, many bool, err error) {
 	case framework.Retryable(err):
 		r.startPause()
 	case errors.Is(err, framework.ErrUnimplemented) && !r.sizes.single:
-		e.logger().Info("cache: the server has no multiRead; reading nodes one by one")
+		e.logger().Info("cache: the server does not support multiRead; reading nodes one by one")
 		r.sizes.single = true
 	case len(ops) > 1: // the reply may be too large
 		r.sizes.nodesPerRead = max(1, len(ops)/2)

@@ -31,6 +31,10 @@ func (l slowLine) Write(b []byte) (int, error) {
 // A client's own requests, however many, cost it neither its session nor what it holds: what keeps them alive
 // goes in front, and not much is under way at once.
 func TestABurstOfOnesOwnCostsNoHold(t *testing.T) {
+	many := 100_000
+	if testing.Short() {
+		many /= 2
+	}
 	reads := func(n int) func(c *Client) []*Pending[DataResult] {
 		return func(c *Client) (all []*Pending[DataResult]) {
 			for range n {
@@ -59,7 +63,7 @@ func TestABurstOfOnesOwnCostsNoHold(t *testing.T) {
 		"a server 25 ms away, and a small window": {
 			delay: 25 * time.Millisecond, burst: reads(15_000), opts: []Option{WithWindow(100)},
 		},
-		"a server 25 ms away": {delay: 25 * time.Millisecond, burst: reads(100_000)},
+		"a server 25 ms away": {delay: 25 * time.Millisecond, burst: reads(many)},
 		"a server that takes 2 ms for each": {
 			cfg: zktest.Config{Pace: 2 * time.Millisecond}, burst: reads(5_000),
 		},

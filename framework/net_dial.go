@@ -215,7 +215,7 @@ func (f *tlsFiles) parse(ca, cert, key []byte) (*parsed, error) {
 func (f *tlsFiles) config(base *tls.Config, log *slog.Logger) *tls.Config {
 	p, err := f.load()
 	if err != nil {
-		log.Warn("cannot load the TLS files; still using what was loaded before", "err", err)
+		log.Warn("cannot load the TLS files; still using the certificates loaded before", "err", err)
 	}
 	cfg := &tls.Config{}
 	if base != nil {

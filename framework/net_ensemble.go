@@ -250,7 +250,7 @@ func (c *core) track() {
 		if err != nil {
 			if ctx.Err() == nil && !errors.Is(err, ErrSessionLost) {
 				if !transient(err) { // else the log lines of the connection say it
-					c.log.Warn("cannot read the ensemble's configuration; trying again", "err", err)
+					c.log.Warn("cannot read the ensemble's configuration; retrying", "err", err)
 				}
 				c.pause(ctx, c.cfg.connectTimeout)
 			}
@@ -281,8 +281,8 @@ func (c *core) complain(of complaint) {
 		c.log.Warn("ignoring an invalid ensemble configuration; keeping the list of servers",
 			"version", fmt.Sprintf("%x", of.version), "err", of.refused)
 	case of.leftOut != "":
-		c.log.Warn("ignoring hosts of the ensemble's configuration that this client was not given; see "+
-			"WithEnsembleHosts",
+		c.log.Warn("ignoring hosts of the ensemble's configuration that this client may not connect to; "+
+			"see WithEnsembleHosts",
 			"version", fmt.Sprintf("%x", of.version), "hosts", of.leftOut)
 	}
 }

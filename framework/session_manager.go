@@ -78,7 +78,7 @@ func (m *manager) apply(in input, server string, why error, fences []wire.Fence)
 			m.lose(e, why)
 		case doOpen:
 			if err := m.open(do.change.Epoch, e, fences); err != nil {
-				m.core.log.Error("cannot open a session; the client stays without one",
+				m.core.log.Error("cannot open a session; the client stays without a session",
 					"epoch", do.change.Epoch, "err", err)
 			}
 		case doAnnounce:
@@ -204,22 +204,22 @@ func (m *manager) session(e *epoch, ev wire.Event) {
 		ev.Err = refusal(c.readable(ev.Err))
 		c.trouble.note(ev.Server, ev.Err)
 		if m.outage.begins(time.Now()); !m.state.closed {
-			log.Warn("disconnected; trying to reconnect", "err", ev.Err)
+			log.Warn("connection lost, session suspended; reconnecting", "err", ev.Err)
 		}
 		m.apply(input{inDisconnected, e.n}, ev.Server, ev.Err, nil)
 		m.probe(e)
 	case wire.AuthFailed:
 		ev.Err = refusal(ev.Err)
-		m.tellFailure(log, slog.LevelError, "authentication failed; trying again", ev)
+		m.tellFailure(log, slog.LevelError, "authentication failed; retrying", ev)
 		e.change(func() {}) // wakes the waiters that give up while every server refuses
 	case wire.Failed:
 		if !errors.Is(ev.Err, errTooEarly) {
 			ev.Err = refusal(c.readable(ev.Err))
-			m.tellFailure(log, slog.LevelWarn, "cannot connect; trying again", ev)
+			m.tellFailure(log, slog.LevelWarn, "cannot connect; retrying", ev)
 		}
 	case wire.Regressed:
-		log.Warn("every server has older data than this client has seen: the data was wiped or restored; " +
-			"fencing tokens may be smaller from now on")
+		log.Warn("every server's last zxid is below the highest that this client has seen: the data was wiped or " +
+			"restored; fencing tokens may be smaller from now on")
 	case wire.Lost:
 		m.lost(log, e, ev)
 	}
@@ -231,7 +231,7 @@ func (m *manager) lost(log *slog.Logger, e *epoch, ev wire.Event) {
 		e.cancel(why) // waits for the session end
 		return
 	}
-	log.Warn("session lost, and what was held in it; opening the next one", "err", ev.Err)
+	log.Warn("session lost, with all its holds; opening a new session", "err", ev.Err)
 	fences := e.wire.Unfenced()
 	if e.wire.Agreed() {
 		// No request of the session is in flight any more after twice its timeout: once for the last request that a

@@ -165,7 +165,7 @@ func TestAnOutageIsTold(t *testing.T) {
 		failures := containing(lines, "connect", "refused")
 		assert.Len(t, containing(failures, "level=DEBUG"), attempts, "each attempt once")
 		require.Len(t, containing(lines, "level=WARN"), 1, "%v", lines)
-		assert.Contains(t, containing(lines, "level=WARN")[0], `msg="cannot connect; trying again"`)
+		assert.Contains(t, containing(lines, "level=WARN")[0], `msg="cannot connect; retrying"`)
 
 		mu.Lock()
 		fault = errors.New("no route to host")
@@ -190,7 +190,7 @@ func TestAnOutageIsTold(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		warned = containing(take(), "level=WARN")
 		require.Len(t, warned, 2)
-		assert.Contains(t, warned[0], `msg="disconnected; trying to reconnect"`)
+		assert.Contains(t, warned[0], `msg="connection lost, session suspended; reconnecting"`)
 		assert.Contains(t, warned[1], "refused")
 		require.NoError(t, srv.Start())
 		require.NoError(t, c.WaitConnected(t.Context()))

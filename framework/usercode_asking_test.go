@@ -284,8 +284,8 @@ func TestWhatTheClientCallsMayAskItEverything(t *testing.T) {
 		for _, where := range []string{"operation", "operation ended", "hold", "hold ended", "state", "round trip",
 			"OnStateChange", "dialer", "login", "codec", "ACL provider",
 			"log: cannot close an earlier session of this client; its nodes stay until it expires",
-			"log: session lost, and what was held in it; opening the next one",
-			"log: disconnected; trying to reconnect"} {
+			"log: session lost, with all its holds; opening a new session",
+			"log: connection lost, session suspended; reconnecting"} {
 			assert.Positive(t, a.asked(where), "%s was never called", where)
 		}
 	})

@@ -107,7 +107,7 @@ func (r *Report) measureEnsemble(ctx context.Context, client *framework.Client, 
 	}
 	var err error
 	if r.Syncs, err = measureRequest(func() error { return client.Sync().ForPath(ctx, "/") }); err != nil {
-		r.addAdvice("the leader does not answer: %v", err)
+		r.addAdvice("the leader does not reply: %v", err)
 	}
 	config, err := client.GetConfig(ctx)
 	if err != nil {
@@ -123,7 +123,7 @@ func (r *Report) measureEnsemble(ctx context.Context, client *framework.Client, 
 	r.readQuotas(ctx, client, reading.nodesLeft)
 	if reading.probe != "" {
 		if r.Probe, err = createProbe(ctx, client, reading.probe); err != nil {
-			r.addAdvice("a node in %s cannot be made and deleted: %v", plain.Text(reading.probe), err)
+			r.addAdvice("a node in %s cannot be created and deleted: %v", plain.Text(reading.probe), err)
 		}
 	}
 }
@@ -149,16 +149,16 @@ func (r *Report) addAdvice(format string, args ...any) {
 func explainRule(s framework.Safety) string {
 	switch {
 	case s.Refused != nil:
-		return "nothing can be held"
+		return "no hold can be granted"
 	case s.Rule == framework.RuleHeartbeat:
-		return fmt.Sprintf("heartbeat: while something is held, the client writes every %v, and gives its "+
-			"holds up if the ensemble does not confirm that in time", s.Heartbeat)
+		return fmt.Sprintf("heartbeat: while the client holds something, it writes every %v, and loses its "+
+			"holds unless the ensemble replies in time", s.Heartbeat)
 	case s.Standalone:
-		return fmt.Sprintf("bound: one server alone; holds end %v after the last request that was answered",
+		return fmt.Sprintf("bound: standalone server; holds are lost %v after the last request that got a reply",
 			s.SessionTimeout-s.Margin)
 	}
-	return fmt.Sprintf("bound: holds end %v after the last request that was answered, since a member may "+
-		"go on answering for %v (WithStaleServerBound) after it was cut off from the others",
+	return fmt.Sprintf("bound: holds are lost %v after the last request that got a reply, since a member may "+
+		"reply for %v (WithStaleServerBound) after it has lost its leader",
 		s.SessionTimeout-s.Bound-s.Margin, s.Bound)
 }
 
@@ -175,24 +175,24 @@ func (r *Report) addConclusions() {
 	case err != nil:
 		r.addAdvice("the client is not connected to a quorum: %v", err)
 	default:
-		r.addAdvice("the server does not answer reads: %v", r.readErr)
+		r.addAdvice("the server does not reply to reads: %v", r.readErr)
 	}
 	r.Advice = append(r.Advice, asked...)
 	if s.Refused != nil {
-		r.addAdvice("nothing can be held: %v", s.Refused)
+		r.addAdvice("no hold can be granted: %v", s.Refused)
 	}
 	for _, t := range []struct {
 		what  string
 		trips RoundTrips
 	}{{"the server", r.Reads}, {"the leader", r.Syncs}} {
 		if most := s.SessionTimeout / 6; t.trips.Most > most && most > 0 {
-			r.addAdvice("%s took %v to answer, more than a sixth of the session timeout (%v): sessions will be "+
-				"lost; ask for a longer one, or look at the servers' disks and load",
+			r.addAdvice("%s took %v to reply, more than a sixth of the session timeout (%v): sessions will be "+
+				"lost; ask for a longer timeout, or check the servers' disks and load",
 				t.what, t.trips.Most, s.SessionTimeout)
 		}
 	}
 	if s.Standalone {
-		r.addAdvice("there is one server alone: while it is down nothing can be locked, and its disk has the " +
+		r.addAdvice("the server is standalone: while it is down no lock can be acquired, and its disk has the " +
 			"only copy")
 	}
 	voters := 0
@@ -202,10 +202,10 @@ func (r *Report) addConclusions() {
 		}
 	}
 	if voters > 0 && voters%2 == 0 {
-		r.addAdvice("%d members vote: one fewer bears as many failures", voters)
+		r.addAdvice("%d voting members tolerate no more failures than one fewer", voters)
 	}
 	if len(r.Members) > 1 && len(r.Servers) == 1 {
-		r.addAdvice("the client knows one server of %d: when that is down it has no other; name more in the "+
+		r.addAdvice("the client knows one server of %d: while that is down it cannot connect; name more in the "+
 			"connect string (%s)", len(r.Members), strings.Join(r.Servers, ","))
 	}
 	r.adviseOfServers()
@@ -216,7 +216,7 @@ func (r *Report) addConclusions() {
 	}
 	if p := r.Probe; p != nil && max(p.Ahead, -p.Ahead) > 5*time.Second+p.Within {
 		r.addAdvice("the servers' clock is %v ahead of this machine's: times such as \"since\" and the end of nodes "+
-			"with a TTL are wrong by that, holds are not; look at their time synchronisation",
+			"with a TTL are wrong by that, holds are not; check their time synchronisation",
 			p.Ahead.Round(100*time.Millisecond))
 	}
 	if h.Cleanups > 0 {

@@ -35,8 +35,8 @@ func TestDoctorOfAMisconfiguredEnsemble(t *testing.T) {
 		}
 		assert.Equal(t, map[string]int{"leader": 1, "follower": 2}, modes)
 		require.Len(t, r.Advice, 3, "one for each server: %q", r.Advice)
-		assert.Contains(t, r.Advice[0], "may go on answering for 23s after it was cut off ((syncLimit 10 + 1.5) × "+
-			"tickTime 2s), and the client reckons with 13s")
+		assert.Contains(t, r.Advice[0], "may reply for 23s after it has lost its leader ((syncLimit 10 + 1.5) × "+
+			"tickTime 2s), and the client assumes 13s")
 
 		for range 8 { // with the client's own nine
 			other, err := framework.New(e.Addrs()[0], framework.WithDialer(e.Dial))
@@ -44,7 +44,7 @@ func TestDoctorOfAMisconfiguredEnsemble(t *testing.T) {
 			t.Cleanup(func() { require.NoError(t, other.Close()) })
 			require.NoError(t, other.WaitConnected(t.Context()))
 		}
-		assert.Contains(t, fmt.Sprint(doctor(t, c).Advice), "of the 10 that it takes from one address (maxClientCnxns)")
+		assert.Contains(t, fmt.Sprint(doctor(t, c).Advice), "of the 10 that it allows for one address (maxClientCnxns)")
 
 		e.Member(e.Leader()).Stop()
 		time.Sleep(10 * time.Second)
@@ -122,7 +122,7 @@ func TestDoctorsProbe(t *testing.T) {
 		r, err = inspect.Doctor(background, c, inspect.WithProbe("/nowhere"))
 		require.NoError(t, err)
 		assert.Nil(t, r.Probe)
-		assert.Contains(t, fmt.Sprint(r.Advice), "a node in /nowhere cannot be made")
+		assert.Contains(t, fmt.Sprint(r.Advice), "a node in /nowhere cannot be created")
 		_, err = inspect.Doctor(background, c, inspect.WithProbe("nowhere"))
 		assert.ErrorIs(t, err, framework.ErrInvalidPath)
 	})
@@ -160,11 +160,11 @@ func TestDoctorOfServersThatDoNotTell(t *testing.T) {
 		r := doctor(t, c)
 		assert.Equal(t, 3*time.Second, time.Since(began))
 		assert.NotZero(t, r.Rule)
-		assert.Contains(t, fmt.Sprint(r.Advice), "has not answered for 3s: it hangs")
+		assert.Contains(t, fmt.Sprint(r.Advice), "has not replied for 3s: it hangs")
 		assert.Equal(t, "silent", r.Told[0].Role())
 		connected, err := inspect.Connections(background, c)
 		require.NoError(t, err)
-		assert.Contains(t, connected.Missing, "1 of 1 server does not tell who is connected")
+		assert.Contains(t, connected.Missing, "1 of 1 server does not list the connections")
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
 		_, err = inspect.Servers(ctx, c)

@@ -31,13 +31,13 @@ func (r *Report) adviseOfReach() {
 	}
 	switch reasons := strings.Join(why, ", "); without {
 	case len(r.Told):
-		r.addAdvice("there is no quorum: each server that the client tries answers that it has none (%d)", without)
+		r.addAdvice("there is no quorum: each server that the client tries replies that it has none (%d)", without)
 	case 0:
-		r.addAdvice("cannot reach the servers: none that the client tries answers (%s), so whether there is a quorum is not "+
-			"known; ask from another machine, too, which tells whether it is the servers or the way to them%s", reasons,
+		r.addAdvice("cannot reach the servers: none that the client tries replies (%s), so it is unknown whether there is "+
+			"a quorum; try from another machine, too: that shows whether the servers fail or the network%s", reasons,
 			r.lastAttempt())
 	default:
-		r.addAdvice("no server with a quorum can be reached: %d answer that they have no quorum; the others cannot be reached "+
+		r.addAdvice("no server with a quorum can be reached: %d reply that they have no quorum; the others cannot be reached "+
 			"(%s), and may have one%s", without, reasons, r.lastAttempt())
 	}
 }
@@ -83,21 +83,21 @@ func (r *Report) adviseOfError(s Server) {
 		r.addAdvice("the server %s refuses connections: it does not run, or not at this address", s.Address)
 	case "silent":
 		if hurried {
-			r.addAdvice("the server %s has not answered %s: that may be too short a time for it; wait longer", s.Address, waited)
+			r.addAdvice("the server %s has not replied %s: that may be too short a time for it; wait longer", s.Address, waited)
 			break
 		}
 		tls := ""
 		if !r.Health.Encrypted {
 			tls = ", or this port expects TLS (its secureClientPort), and the client uses none"
 		}
-		r.addAdvice("the server %s has not answered %s: it hangs, or its machine or the network is away, or a firewall "+
-			"is between%s", s.Address, waited, tls)
+		r.addAdvice("the server %s has not replied %s: it hangs, its machine or the network is down, or a firewall drops "+
+			"the packets%s", s.Address, waited, tls)
 	case noTLS:
 		r.addAdvice("the server %s cannot be reached through TLS: %s; compare the authorities (CA), the certificates and the "+
 			"server's name that the client was given with what the server has", s.Address, what)
 	case "unreachable":
-		r.addAdvice("the server %s cannot be reached: %s; look at its name, its address and the way there", s.Address, what)
+		r.addAdvice("the server %s cannot be reached: %s; check its name, its address and the network", s.Address, what)
 	default:
-		r.addAdvice("the server %s does not say how it is: %s", s.Address, what)
+		r.addAdvice("the server %s does not report its state: %s", s.Address, what)
 	}
 }

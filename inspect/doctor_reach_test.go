@@ -69,14 +69,14 @@ func TestDoctorThatReachesNobody(t *testing.T) {
 			func(t *testing.T) framework.Dialer { s := zktest.RunT(t); s.Stop(); return s.Dial }, nil,
 			"(refused: 2)", "refuses connections: it does not run, or not at this address",
 		},
-		"silent": {hanging, nil, "(silent: 2)", "has not answered for 3s: it hangs, or its machine or the network is away"},
+		"silent": {hanging, nil, "(silent: 2)", "has not replied for 3s: it hangs, its machine or the network is down"},
 		"a handshake that hangs": {
 			hanging, []framework.Option{framework.WithTLS(&tls.Config{})},
-			"(silent: 2)", "has not answered for 3s: it hangs, or its machine or the network is away, or a firewall is between",
+			"(silent: 2)", "has not replied for 3s: it hangs, its machine or the network is down, or a firewall drops the packets",
 		},
 		"a port that wants TLS": {
 			wantingTLS, nil, "(silent: 2)",
-			"a firewall is between, or this port expects TLS (its secureClientPort), and the client uses none",
+			"a firewall drops the packets, or this port expects TLS (its secureClientPort), and the client uses none",
 		},
 		"a port without TLS": {
 			func(t *testing.T) framework.Dialer { return zktest.RunT(t).Dial },
@@ -95,8 +95,8 @@ func TestDoctorThatReachesNobody(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := doctor(t, reaching(t, "a:1,b:1", test.dial(t), test.opts...))
 				require.Len(t, r.Advice, 3, "%q", r.Advice)
-				assert.Contains(t, r.Advice[0], "cannot reach the servers: none that the client tries answers "+test.why)
-				assert.Contains(t, r.Advice[0], "whether there is a quorum is not known")
+				assert.Contains(t, r.Advice[0], "cannot reach the servers: none that the client tries replies "+test.why)
+				assert.Contains(t, r.Advice[0], "it is unknown whether there is a quorum")
 				assert.NotContains(t, r.Advice[0], "there is no quorum")
 				if trouble := r.Health.Trouble; trouble != nil {
 					assert.True(t, strings.HasSuffix(r.Advice[0], "; the client's last attempt: "+trouble.Error()), r.Advice[0])
@@ -120,14 +120,14 @@ func TestDoctorThatReachesAPart(t *testing.T) {
 		e.Member(1).Pause()
 		time.Sleep(time.Minute)
 		r := doctor(t, c)
-		assert.Contains(t, r.Advice[0], "no server with a quorum can be reached: 1 answer that they have no quorum; the others "+
+		assert.Contains(t, r.Advice[0], "no server with a quorum can be reached: 1 reply that they have no quorum; the others "+
 			"cannot be reached (refused: 1, silent: 1), and may have one; the client's last attempt: ")
 		e.Member(1).Resume()
 		e.Member(1).Stop()
 		alone := reaching(t, e.Addrs()[2], e.Dial)
 		time.Sleep(time.Second)
 		r = doctor(t, alone)
-		assert.Contains(t, r.Advice[0], "there is no quorum: each server that the client tries answers that it has none (1)")
+		assert.Contains(t, r.Advice[0], "there is no quorum: each server that the client tries replies that it has none (1)")
 	})
 }
 
@@ -155,20 +155,20 @@ func TestServersUntilTheEnd(t *testing.T) {
 			assert.Equal(t, s.Address == "fine:1", s.MayServe())
 		}
 		assert.Equal(t, map[string]string{"fine:1": "standalone", "away:1": "silent"}, modes)
-		assert.Contains(t, fmt.Sprint(inspect.Conclude(c, told, nil).Advice), "the server away:1 has not answered for 1s: it hangs")
+		assert.Contains(t, fmt.Sprint(inspect.Conclude(c, told, nil).Advice), "the server away:1 has not replied for 1s: it hangs")
 
 		almost, cancel := context.WithTimeout(background, 999*time.Millisecond) // a second, less what it took to begin
 		defer cancel()
 		told, err = inspect.Servers(almost, c)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Contains(t, fmt.Sprint(inspect.Conclude(c, told, nil).Advice), "the server away:1 has not answered for 1s: it hangs")
+		assert.Contains(t, fmt.Sprint(inspect.Conclude(c, told, nil).Advice), "the server away:1 has not replied for 1s: it hangs")
 
 		moment, cancel := context.WithTimeout(background, time.Millisecond)
 		defer cancel()
 		told, err = inspect.Servers(moment, c)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		advice := fmt.Sprint(inspect.Conclude(c, told, nil).Advice)
-		assert.Contains(t, advice, "the server away:1 has not answered within 1ms: ")
+		assert.Contains(t, advice, "the server away:1 has not replied within 1ms: ")
 		assert.NotContains(t, advice, "it hangs", "it had no time to answer")
 	})
 }
@@ -184,7 +184,7 @@ func TestConclude(t *testing.T) {
 		r := inspect.Conclude(c, told, errors.New("late"))
 		synctest.Wait()
 		assert.Empty(t, requests(s))
-		assert.Equal(t, "the server does not answer reads: late", r.Advice[0])
+		assert.Equal(t, "the server does not reply to reads: late", r.Advice[0])
 		assert.Equal(t, s.Addr(), r.Health.Server)
 		assert.Equal(t, told, r.Told)
 		assert.NotEmpty(t, r.Rule)

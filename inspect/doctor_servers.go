@@ -16,14 +16,14 @@ func (r *Report) adviseOfServers() {
 		case s.Err != nil:
 			r.adviseOfError(s)
 		case s.Mode == "read-only":
-			r.addAdvice("the server %s has lost the others, and serves reads only", s.Address)
+			r.addAdvice("the server %s has no quorum, and serves reads only", s.Address)
 		}
 		r.adviseOfBound(s)
 		r.adviseOfConnections(s)
 	}
 	if modes["standalone"] > 1 || modes["standalone"] == 1 && len(r.Told) > 1 {
-		r.addAdvice("%d of the servers that the client tries are no ensemble, but stand alone: what one of them has "+
-			"locked, another one gives away; name servers of one ensemble only", modes["standalone"])
+		r.addAdvice("%d of the client's servers are standalone, not members of one ensemble: a lock held at one of them can "+
+			"be acquired at another; name servers of one ensemble only", modes["standalone"])
 	}
 }
 
@@ -36,8 +36,8 @@ func (r *Report) adviseOfBound(s Server) {
 	}
 	longest := s.Config.TickTime*time.Duration(s.Config.SyncLimit) + s.Config.TickTime*3/2
 	if longest > safety.Bound {
-		r.addAdvice("the server %s may go on answering for %v after it was cut off ((syncLimit %d + 1.5) × tickTime "+
-			"%v), and the client reckons with %v: a hold may overlap with the next one; give "+
+		r.addAdvice("the server %s may reply for %v after it has lost its leader ((syncLimit %d + 1.5) × tickTime "+
+			"%v), and the client assumes %v: a hold may overlap with the next one; give "+
 			"WithStaleServerBound(%v), or lower syncLimit", s.Address, longest, s.Config.SyncLimit,
 			s.Config.TickTime, safety.Bound, longest)
 	}
@@ -60,7 +60,7 @@ func (r *Report) adviseOfConnections(s Server) {
 		}
 	}
 	if n, most := from[busiest], s.Config.MaxClientConnections; busiest != "" && n*5 >= most*4 {
-		r.addAdvice("the server %s has %d connections from %s, of the %d that it takes from one address "+
+		r.addAdvice("the server %s has %d connections from %s, of the %d that it allows for one address "+
 			"(maxClientCnxns): further clients there are refused; share clients, or raise it", s.Address, n,
 			plain.Text(busiest), most)
 	}

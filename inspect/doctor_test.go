@@ -37,9 +37,9 @@ func TestDoctorOfOneServer(t *testing.T) {
 		assert.Equal(t, "standalone", r.Told[0].Mode)
 		assert.Equal(t, []string{s.Addr()}, r.Servers)
 		assert.Empty(t, r.Members)
-		assert.Equal(t, "bound: one server alone; holds end 29s after the last request that was answered", r.Rule)
+		assert.Equal(t, "bound: standalone server; holds are lost 29s after the last request that got a reply", r.Rule)
 		assert.Equal(t, 30*time.Second, r.Health.Safety.SessionTimeout)
-		assert.Equal(t, []string{"there is one server alone: while it is down nothing can be locked, and its disk has " +
+		assert.Equal(t, []string{"the server is standalone: while it is down no lock can be acquired, and its disk has " +
 			"the only copy"}, r.Advice)
 	})
 }
@@ -60,19 +60,19 @@ func TestDoctorOfAnEnsemble(t *testing.T) {
 		assert.Empty(t, r.Advice)
 		assert.Len(t, r.Members, 3)
 		assert.Len(t, r.Servers, 3)
-		assert.Equal(t, "bound: holds end 16s after the last request that was answered, since a member may go on "+
-			"answering for 13s (WithStaleServerBound) after it was cut off from the others", r.Rule)
+		assert.Equal(t, "bound: holds are lost 16s after the last request that got a reply, since a member may "+
+			"reply for 13s (WithStaleServerBound) after it has lost its leader", r.Rule)
 		assert.Zero(t, r.Reads.Most)
 
 		far := connect(e.Addrs()[(e.Leader()+1)%3], 10*time.Second)
 		r = doctor(t, far)
-		assert.Contains(t, r.Rule, "heartbeat: while something is held, the client writes every ")
+		assert.Contains(t, r.Rule, "heartbeat: while the client holds something, it writes every ")
 		require.Len(t, r.Advice, 1)
 		assert.Contains(t, r.Advice[0], "the client knows one server of 3")
 
 		e.SetPeerDelay(900 * time.Millisecond)
 		r = doctor(t, far)
-		assert.Contains(t, fmt.Sprint(r.Advice), "the leader took 1.8s to answer, more than a sixth of")
+		assert.Contains(t, fmt.Sprint(r.Advice), "the leader took 1.8s to reply, more than a sixth of")
 		assert.Zero(t, r.Reads.Most)
 		e.SetPeerDelay(0)
 	})
@@ -88,7 +88,7 @@ func TestDoctorWithoutAConnection(t *testing.T) {
 		began := time.Now()
 		r := doctor(t, c)
 		assert.Zero(t, time.Since(began))
-		assert.Contains(t, r.Advice[0], "cannot reach the servers: none that the client tries answers (refused: 1)")
+		assert.Contains(t, r.Advice[0], "cannot reach the servers: none that the client tries replies (refused: 1)")
 		assert.Zero(t, r.Reads)
 		require.NoError(t, s.Start())
 		require.NoError(t, c.WaitConnected(background))
@@ -124,7 +124,7 @@ func TestDoctorOfATimeoutThatIsTooShort(t *testing.T) {
 		require.NoError(t, c.WaitConnected(t.Context()))
 		synctest.Wait()
 		r := doctor(t, c)
-		assert.Equal(t, "nothing can be held", r.Rule)
-		assert.Contains(t, r.Advice[0], "nothing can be held: ")
+		assert.Equal(t, "no hold can be granted", r.Rule)
+		assert.Contains(t, r.Advice[0], "no hold can be granted: ")
 	})
 }

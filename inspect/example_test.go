@@ -194,6 +194,6 @@ func ExampleDoctor() {
 		fmt.Println("-", advice)
 	}
 	// Output:
-	// bound: one server alone; holds end 39s after the last request that was answered
-	// - there is one server alone: while it is down nothing can be locked, and its disk has the only copy
+	// bound: standalone server; holds are lost 39s after the last request that got a reply
+	// - the server is standalone: while it is down no lock can be acquired, and its disk has the only copy
 }

@@ -59,16 +59,16 @@ func (g Graph) Findings(connected Connected) (all []Finding) {
 		}
 		say(Deadlock, ring[0].Path, "%d sessions wait for each other: %s. They wait for ever if each holds and "+
 			"waits in the same thread of work; a process that locks in several goroutines or threads can show this "+
-			"and go on", len(ring), strings.Join(steps, "; "))
+			"without a deadlock", len(ring), strings.Join(steps, "; "))
 	}
 	for _, l := range g.Lines {
 		l.lineFindings(connected, func(t Trouble, format string, args ...any) { say(t, l.Path, format, args...) })
 	}
 	for _, path := range g.Unreadable {
-		say(Unreadable, path, "its children may not be listed: whoever stands there is not seen")
+		say(Unreadable, path, "no permission to list the children: participants there are not shown")
 	}
 	if more := g.UnreadableCount - len(g.Unreadable); more > 0 {
-		say(Unreadable, g.Unreadable[0], "and %s may not be listed", formatCount(more, "more node", "more nodes"))
+		say(Unreadable, g.Unreadable[0], "and no permission to list %s", formatCount(more, "more node", "more nodes"))
 	}
 	if g.Stopped != "" && len(g.Lines) > 0 {
 		say(Unseen, g.Lines[0].Path, "there may be more lines: %s", g.Stopped)
@@ -85,7 +85,7 @@ func (l Line) lineFindings(connected Connected, say func(t Trouble, format strin
 			}
 			p.sessionFindings(connected, does, say)
 			if i < len(l.Holders) && p.Revoked {
-				say(Revoking, "%s was asked to give it up, and still holds", plain.Text(p.Name))
+				say(Revoking, "%s was asked to release, and still holds", plain.Text(p.Name))
 			}
 		}
 	}
@@ -98,7 +98,7 @@ func (l Line) lineFindings(connected Connected, say func(t Trouble, format strin
 		if l.ForeignCount > len(names) {
 			more = ", …"
 		}
-		say(Strangers, "%s no part: %s%s", formatCount(l.ForeignCount, "child takes", "children take"), strings.Join(names, ", "), more)
+		say(Strangers, "%s: %s%s", formatCount(l.ForeignCount, "foreign child", "foreign children"), strings.Join(names, ", "), more)
 	}
 	hidden := 0
 	for _, p := range slices.Concat(l.Holders, l.Waiting) {
@@ -107,7 +107,7 @@ func (l Line) lineFindings(connected Connected, say func(t Trouble, format strin
 		}
 	}
 	if hidden > 0 {
-		say(Unreadable, "the data of %s may not be read", formatCount(hidden, "participant", "participants"))
+		say(Unreadable, "no permission to read the data of %s", formatCount(hidden, "participant", "participants"))
 	}
 	for _, note := range l.Notes {
 		say(Wrong, "%s", plain.Text(note))
@@ -122,10 +122,10 @@ func (p Participant) sessionFindings(connected Connected, does string, say func(
 	c, found := connected.By[p.Session]
 	switch {
 	case !found && connected.Missing == "":
-		say(Disconnected, "%s %s, and its session %#x has no connection: if its process does not come back, "+
-			"the servers expire it within its session timeout", plain.Text(p.Name), does, uint64(p.Session))
+		say(Disconnected, "%s %s, and its session %#x has no connection: unless its process reconnects, "+
+			"the session expires within its timeout", plain.Text(p.Name), does, uint64(p.Session))
 	case found && c.Timeout > 0 && c.Silent > c.Timeout/2:
-		say(Silent, "%s %s, and its process at %s is silent: its session %#x was not heard of for %v, and "+
+		say(Silent, "%s %s, and its process at %s is silent: its session %#x has sent no request for %v, and "+
 			"expires after %v", plain.Text(p.Name), does, plain.Text(c.Client), uint64(p.Session),
 			c.Silent.Round(100*time.Millisecond), c.Timeout)
 	}

@@ -29,7 +29,9 @@ const (
 	DoubleBarrier Kind = "double barrier"
 	// Members: nodes with random names. A double barrier that has not opened yet, or a register of services.
 	Members Kind = "members"
-	// Queue: the items wait, in the order of their delivery.
+	// Queue: the items wait, in the order of their delivery, each since it was put or put back; the tree records neither
+	// how often an item was tried nor items that were given up. A queue's lock path is shown as a Queue, too: of the
+	// items that are being handled, each with the session of the consumer that holds its lock.
 	Queue Kind = "queue"
 	// Number: a counter, whose value is in [Line.Number].
 	Number Kind = "number"

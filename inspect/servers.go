@@ -41,7 +41,7 @@ type Server struct {
 // errNoQuorum is the error of a server that runs and does not serve.
 var errNoQuorum = errors.New("it has no leader, or is not in the ensemble")
 
-// timeoutError is the error of a server that has not answered, and for how long that was waited for.
+// timeoutError is the error of a server that has not replied, and the time for which that was awaited.
 type timeoutError struct {
 	after time.Duration
 	error
@@ -55,7 +55,7 @@ func roundDuration(d time.Duration) time.Duration {
 	return max(d.Round(time.Millisecond), time.Millisecond)
 }
 
-func (l timeoutError) Error() string { return fmt.Sprintf("no answer within %v: %v", l.after, l.error) }
+func (l timeoutError) Error() string { return fmt.Sprintf("no reply within %v: %v", l.after, l.error) }
 func (l timeoutError) Unwrap() error { return l.error }
 
 // isTimeout reports whether err is a timeout.
@@ -76,7 +76,7 @@ func (s Server) hasNoQuorum() bool {
 }
 
 // Role returns Mode or, without one, the reason: "no quorum", it runs and is not in an ensemble with a leader;
-// "refused", it takes no connections, so it does not run; "silent", it has not replied in time; "does not tell", it
+// "refused", it takes no connections, so it does not run; "silent", it has not replied in time; "not whitelisted", it
 // does not allow "srvr"; "unreachable", anything else, which is in Err.
 func (s Server) Role() string {
 	var code syscall.Errno
@@ -87,7 +87,7 @@ func (s Server) Role() string {
 	case errors.Is(s.Err, errNoQuorum):
 		return "no quorum"
 	case errors.Is(s.Err, framework.ErrWordRefused):
-		return "does not tell"
+		return "not whitelisted"
 	case isTimeout(s.Err):
 		return "silent"
 	case errors.As(s.Err, &code) && (code == syscall.ECONNREFUSED || code == windowsRefused):
@@ -322,7 +322,7 @@ func Connections(ctx context.Context, client *framework.Client) (Connected, erro
 	}
 	c := ConnectedTo(servers)
 	if unknown == nil && len(config.Members) > len(servers) {
-		c.setMissing("%d of %d servers are known to the client", len(servers), len(config.Members))
+		c.setMissing("the client knows %d of %d servers", len(servers), len(config.Members))
 	}
 	return c, nil
 }
@@ -342,7 +342,7 @@ func ConnectedTo(servers []Server) Connected {
 		}
 	}
 	if untold > 0 {
-		c.setMissing("%d of %s not tell who is connected (4lw.commands.whitelist needs cons)", untold,
+		c.setMissing("%d of %s not list the connections (4lw.commands.whitelist needs cons)", untold,
 			formatCount(len(servers), "server does", "servers do"))
 	}
 	return c

@@ -58,7 +58,7 @@ func TestConnectedTo(t *testing.T) {
 	})
 	assert.Equal(t, map[int64]Connection{1: at("b", 1, 0), 2: at("a", 2, 0)}, c.By)
 	assert.Empty(t, c.Missing)
-	assert.Equal(t, "1 of 2 servers do not tell who is connected (4lw.commands.whitelist needs cons)",
+	assert.Equal(t, "1 of 2 servers do not list the connections (4lw.commands.whitelist needs cons)",
 		ConnectedTo([]Server{{Listed: true}, {}}).Missing)
 }
 

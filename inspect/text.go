@@ -60,7 +60,7 @@ func (p Participant) String() string {
 	fmt.Fprintf(&b, "session %#x, since %s", uint64(p.Session), p.Since.UTC().Format(time.RFC3339))
 	switch {
 	case p.Revoked:
-		b.WriteString(", asked to give it up")
+		b.WriteString(", asked to release")
 	case len(p.Data) > 0:
 		fmt.Fprintf(&b, ", %s", plain.Text(string(p.Data)))
 	case p.DataLength > 0 && p.Err == nil:

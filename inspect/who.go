@@ -303,7 +303,7 @@ func (l *Line) addNotes(s lineShape, holding string) {
 		}
 	}
 	if inLine && strangers > 0 {
-		say("%s of another kind: they and these do not see each other, and both may hold",
+		say("%s of another kind: the two kinds do not exclude each other, and both may hold",
 			formatCount(strangers, "foreign child is a contender", "foreign children are contenders"))
 	}
 	if ahead {
@@ -311,15 +311,15 @@ func (l *Line) addNotes(s lineShape, holding string) {
 	}
 	for _, p := range slices.Concat(l.Holders, l.Waiting) {
 		if inLine && p.Session == 0 && p.Token != 0 {
-			say("the node %s is not ephemeral: it stays until somebody deletes it", plain.Text(p.Name))
+			say("the node %s is not ephemeral: it stays until it is deleted", plain.Text(p.Name))
 			break
 		}
 	}
 	if l.NumbersUsed > mostSequences/2 {
-		say("%d of %d sequence numbers are used up; delete the node while nobody uses it, and they begin "+
-			"again at 0", l.NumbersUsed, int64(mostSequences))
+		say("%d of %d sequence numbers are used up; delete the node while no client uses it, and they restart "+
+			"at 0", l.NumbersUsed, int64(mostSequences))
 	}
 	if l.Kind == DoubleBarrier && s.hasReady && l.Children == 1 {
-		say("the barrier is open, and nobody is inside: the next round passes at once; delete %s", readyName)
+		say("the barrier is open, and has no members: the next round does not wait; delete %s", readyName)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/go-curator/curator/recipes/counter"
 	"github.com/go-curator/curator/recipes/leader"
 	"github.com/go-curator/curator/recipes/mutex"
+	workqueue "github.com/go-curator/curator/recipes/queue"
 	"github.com/go-curator/curator/recipes/rwlock"
 	"github.com/go-curator/curator/recipes/semaphore"
 	"github.com/go-curator/curator/zktest"
@@ -65,7 +66,7 @@ func TestWhoStandsInAMixedLine(t *testing.T) {
 		assert.True(t, who(t, asks, "/locks/orders").Holders[0].Revoked)
 		text := who(t, asks, "/locks/orders").String()
 		assert.Contains(t, text, "/locks/orders: mutex\n  holds  "+holder.Name+", java, session 0x")
-		assert.Contains(t, text, ", asked to give it up\n  waits  "+first.Name+", go, session 0x")
+		assert.Contains(t, text, ", asked to release\n  waits  "+first.Name+", go, session 0x")
 	})
 }
 
@@ -208,6 +209,55 @@ func TestWhoReadsOthersNodes(t *testing.T) {
 	})
 }
 
+// A queue shows since when each item has waited, and its lock path whose session holds an item's lock. An item that is put
+// back begins again, and nothing else is left of the failure.
+func TestWhoShowsAQueueWithLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		producer, consumer, asks := newClient(t, s), newClient(t, s), newClient(t, s)
+		items := workqueue.New(consumer, "/mail", workqueue.WithLockPath("/mail-locks"))
+		put := time.Now()
+		require.NoError(t, workqueue.New(producer, "/mail").Put(background, []byte("letter")))
+		time.Sleep(time.Hour)
+		taken := time.Now()
+		tried := make(chan struct{})
+		wait(t, func(ctx context.Context) {
+			first := true
+			err := items.Consume(ctx, func(ctx context.Context, _ []byte) error {
+				if !first {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				first = false
+				<-tried
+				return errors.New("cannot be delivered")
+			})
+			assert.ErrorIs(t, err, context.Canceled)
+		})
+		synctest.Wait()
+		waits := who(t, asks, "/mail")
+		require.Len(t, waits.Waiting, 1)
+		assert.WithinDuration(t, put, waits.Waiting[0].Since, time.Millisecond)
+		locks := who(t, asks, "/mail-locks")
+		assert.Equal(t, inspect.Queue, locks.Kind)
+		assert.Equal(t, names(waits.Waiting), names(locks.Waiting))
+		assert.Equal(t, session(t, consumer), locks.Waiting[0].Session)
+		assert.WithinDuration(t, taken, locks.Waiting[0].Since, time.Millisecond)
+
+		time.Sleep(time.Hour)
+		failed := time.Now()
+		close(tried)
+		synctest.Wait()
+		time.Sleep(time.Minute) // between two tries
+		waits = who(t, asks, "/mail")
+		require.Len(t, waits.Waiting, 1)
+		assert.WithinDuration(t, failed, waits.Waiting[0].Since, time.Millisecond)
+		assert.Equal(t, "letter", string(waits.Waiting[0].Data[9:15]))
+		assert.Equal(t, names(waits.Waiting), names(who(t, asks, "/mail-locks").Waiting))
+		assert.Empty(t, waits.Notes)
+	})
+}
+
 // What keeps a line from moving is said.
 func TestWhoSaysWhatIsWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -229,11 +279,11 @@ func TestWhoSaysWhatIsWrong(t *testing.T) {
 		require.NoError(t, s.Create("/c/lock-0000000000", nil))
 		line = who(t, c, "/c")
 		assert.Zero(t, line.Holders[0].Session)
-		assert.Equal(t, []string{"the node lock-0000000000 is not ephemeral: it stays until somebody deletes it"},
+		assert.Equal(t, []string{"the node lock-0000000000 is not ephemeral: it stays until it is deleted"},
 			line.Notes)
 
 		require.NoError(t, s.Create("/d/ready", nil))
-		assert.Contains(t, who(t, c, "/d").Notes[0], "the barrier is open, and nobody is inside")
+		assert.Contains(t, who(t, c, "/d").Notes[0], "the barrier is open, and has no members")
 	})
 }
 

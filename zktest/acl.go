@@ -12,18 +12,18 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// identity is a scheme and an id that a connection has proved.
-type identity = jute.ClientInfo
+// provedIdentity is a scheme and an id that a connection has proved.
+type provedIdentity = jute.ClientInfo
 
 var openACL = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}
 
-// may reports whether the connection has one of the permissions. A nil ACL allows everything.
-func (c *conn) may(s *Server, acl []jute.ACL, perms int32) bool {
-	return allowed(acl, perms, c.auth)
+// hasPermission reports whether the connection has one of the permissions. A nil ACL allows everything.
+func (c *clientConn) hasPermission(s *Server, acl []jute.ACL, perms int32) bool {
+	return aclAllows(acl, perms, c.auth)
 }
 
-func allowed(acl []jute.ACL, perms int32, ids []identity) bool {
-	if len(acl) == 0 || slices.ContainsFunc(ids, func(id identity) bool { return id.Scheme == "super" }) {
+func aclAllows(acl []jute.ACL, perms int32, ids []provedIdentity) bool {
+	if len(acl) == 0 || slices.ContainsFunc(ids, func(id provedIdentity) bool { return id.Scheme == "super" }) {
 		return true
 	}
 	for _, a := range acl {
@@ -48,15 +48,15 @@ func idMatches(scheme, id, aclID string) bool {
 	case "digest", "sasl":
 		return id == aclID
 	case "ip":
-		prefix, valid := ipPrefix(aclID)
+		prefix, valid := parseIPPrefix(aclID)
 		addr, err := netip.ParseAddr(id)
 		return valid && err == nil && prefix.Contains(addr)
 	}
 	return false
 }
 
-// ipPrefix reads "10.0.0.1" or "10.0.0.0/8". Like the real provider of 3.8 it accepts IPv4 only.
-func ipPrefix(s string) (netip.Prefix, bool) {
+// parseIPPrefix reads "10.0.0.1" or "10.0.0.0/8". Like the real provider of 3.8 it accepts IPv4 only.
+func parseIPPrefix(s string) (netip.Prefix, bool) {
 	host, bits, cut := strings.Cut(s, "/")
 	addr, err := netip.ParseAddr(host)
 	if err != nil || !addr.Is4() {
@@ -71,7 +71,7 @@ func ipPrefix(s string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(addr, n), true
 }
 
-func (s *Server) idValid(scheme, id string) bool {
+func (s *Server) isValidID(scheme, id string) bool {
 	switch scheme {
 	case "digest":
 		// Like Java's split, which drops empty parts at the end.
@@ -79,14 +79,14 @@ func (s *Server) idValid(scheme, id string) bool {
 	case "sasl":
 		return len(s.cfg.SASLUsers) > 0 // else the server has no such provider
 	case "ip":
-		_, valid := ipPrefix(id)
+		_, valid := parseIPPrefix(id)
 		return valid
 	}
 	return false
 }
 
-// knows reports whether the server has a provider for the scheme.
-func (s *Server) knows(scheme string) bool {
+// hasAuthProvider reports whether the server has a provider for the scheme.
+func (s *Server) hasAuthProvider(scheme string) bool {
 	switch scheme {
 	case "world", "digest", "ip":
 		return true
@@ -96,9 +96,9 @@ func (s *Server) knows(scheme string) bool {
 	return false
 }
 
-// fixACL validates a request's ACL and replaces "auth" by the identities that the requester has proved.
-func (s *Server) fixACL(acl []jute.ACL, ids []identity) ([]jute.ACL, Error) {
-	if acl == nil && s.cfg.Profile.is().nullACLFails {
+// resolveACL validates a request's ACL and replaces "auth" by the identities that the requester has proved.
+func (s *Server) resolveACL(acl []jute.ACL, ids []provedIdentity) ([]jute.ACL, Error) {
+	if acl == nil && s.cfg.Profile.behaviour().nullACLFails {
 		return nil, ErrMarshalling
 	}
 	var fixed []jute.ACL
@@ -120,9 +120,9 @@ func (s *Server) fixACL(acl []jute.ACL, ids []identity) ([]jute.ACL, Error) {
 			if !proved {
 				return nil, ErrInvalidACL
 			}
-		case a.ID == jute.Null && s.knows(a.Scheme):
+		case a.ID == jute.Null && s.hasAuthProvider(a.Scheme):
 			return nil, ErrMarshalling
-		case s.idValid(a.Scheme, a.ID):
+		case s.isValidID(a.Scheme, a.ID):
 			fixed = append(fixed, a)
 		default:
 			return nil, ErrInvalidACL
@@ -134,8 +134,8 @@ func (s *Server) fixACL(acl []jute.ACL, ids []identity) ([]jute.ACL, Error) {
 	return fixed, ok
 }
 
-// digestID returns the id that "user:password" proves: the user and a hash of both.
-func digestID(credentials []byte) string {
+// digestUserID returns the id that "user:password" proves: the user and a hash of both.
+func digestUserID(credentials []byte) string {
 	user, _, _ := strings.Cut(string(credentials), ":")
 	sum := sha1.Sum(credentials)
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
@@ -143,51 +143,54 @@ func digestID(credentials []byte) string {
 
 // authenticate serves auth (100), which is answered before the request pipeline: it does not touch the
 // session.
-func (s *Server) authenticate(c *conn, xid int32, d *jute.Coder) {
+func (s *Server) authenticate(c *clientConn, xid int32, d *jute.Coder) {
 	var p jute.AuthPacket
 	p.Fields(d)
 	if d.Err() != nil {
-		c.end(false)
+		c.closeConn(false)
 		return
 	}
 	result := ok
 	switch {
 	case p.Scheme == "digest" && p.Auth != nil:
-		id := digestID(p.Auth)
+		id := digestUserID(p.Auth)
 		if s.cfg.SuperDigest != "" && id == s.cfg.SuperDigest {
-			c.prove(identity{Scheme: "super"})
+			c.addIdentity(provedIdentity{Scheme: "super"})
 		}
-		c.prove(identity{Scheme: "digest", User: id})
+		c.addIdentity(provedIdentity{Scheme: "digest", User: id})
 	case p.Scheme == "ip":
-		c.prove(identity{Scheme: "ip", User: c.host})
+		c.addIdentity(provedIdentity{Scheme: "ip", User: c.host})
 	default:
 		result = ErrAuthFailed
 	}
-	s.trace.add(traceEntry{
+	s.trace.addEntry(traceEntry{
 		kind: traceReply, conn: c.id, session: c.sessionID,
 		xid: xid, op: jute.OpAuth, path: p.Scheme, err: result,
 	})
-	c.send(jute.Frame(&jute.ReplyHeader{Xid: xid, Err: int32(result)}))
+	c.queueFrame(jute.Frame(&jute.ReplyHeader{Xid: xid, Err: int32(result)}))
 	if result != ok {
-		c.end(true)
+		c.closeConn(true)
 	}
 }
 
-// prove adds an identity. The identities stay in the order of the real server's hash set: the order of whoAmI's
-// reply and of the entries that replace "auth" in an ACL.
-func (c *conn) prove(id identity) {
+// addIdentity adds an identity. The identities stay in the order of the real server's hash set: the order of
+// whoAmI's reply and of the entries that replace "auth" in an ACL.
+func (c *clientConn) addIdentity(id provedIdentity) {
 	if slices.Contains(c.auth, id) {
 		return
 	}
 	c.auth = append(c.auth, id)
-	slices.SortStableFunc(c.auth, func(a, b identity) int { return cmp.Compare(bucketOf(a), bucketOf(b)) })
+	slices.SortStableFunc(c.auth, func(a, b provedIdentity) int {
+		return cmp.Compare(identityBucket(a), identityBucket(b))
+	})
 }
 
-// bucketOf returns the bucket of an identity in a hash table of 16, which Java enlarges only from 13 identities on.
-func bucketOf(id identity) uint32 {
-	return spread((17*37+javaStringHash(id.Scheme))*37+javaStringHash(id.User)) & 15
+// identityBucket returns the bucket of an identity in a hash table of 16, which Java enlarges only from 13
+// identities on.
+func identityBucket(id provedIdentity) uint32 {
+	return spreadHash((17*37+javaStringHash(id.Scheme))*37+javaStringHash(id.User)) & 15
 }
 
-func (c *conn) provedDigest() bool {
-	return slices.ContainsFunc(c.auth, func(id identity) bool { return id.Scheme == "digest" })
+func (c *clientConn) hasProvedDigest() bool {
+	return slices.ContainsFunc(c.auth, func(id provedIdentity) bool { return id.Scheme == "digest" })
 }

@@ -48,8 +48,8 @@ func TestIdentitiesAreInTheOrderOfAHashSet(t *testing.T) {
 	var acl jute.GetACLResponse
 	c.call(jute.OpGetACL, &jute.PathRequest{Path: "/mine"}).into(t, &acl)
 	assert.Equal(t, []jute.ACL{
-		{Perms: jute.PermAll, Scheme: "digest", ID: digestID([]byte("super:secret"))},
-		{Perms: jute.PermAll, Scheme: "digest", ID: digestID([]byte("u:p"))},
+		{Perms: jute.PermAll, Scheme: "digest", ID: digestUserID([]byte("super:secret"))},
+		{Perms: jute.PermAll, Scheme: "digest", ID: digestUserID([]byte("u:p"))},
 	}, acl.ACL)
 }
 

@@ -33,8 +33,8 @@ const (
 	V35
 )
 
-// behaviour has the properties of a profile that the code depends on.
-type behaviour struct {
+// releaseBehaviour has the properties of a profile that the code depends on.
+type releaseBehaviour struct {
 	release         string
 	unknown         []int32 // operations of other releases that this one does not have
 	enforcesQuotas  bool    // with Config.EnforceQuota
@@ -51,7 +51,7 @@ type behaviour struct {
 	readsDeleteContainer bool // when a client sends it
 }
 
-var behaviours = [...]behaviour{
+var behaviours = [...]releaseBehaviour{
 	V39: {
 		release: "3.9.5", unknown: []int32{jute.OpCheck}, enforcesQuotas: true, stackedModes: true, ownWatches: true,
 		eventsNeedRead: true, existsNeedsRead: true, keepsCreate2: true, readsDeleteContainer: true,
@@ -83,16 +83,16 @@ func Profiles() []Profile {
 
 // String returns the release, such as 3.9.5.
 func (p Profile) String() string {
-	if !p.valid() {
+	if !p.isValid() {
 		return "unknown"
 	}
 	return behaviours[p].release
 }
 
-func (p Profile) valid() bool { return p >= 0 && int(p) < len(behaviours) }
+func (p Profile) isValid() bool { return p >= 0 && int(p) < len(behaviours) }
 
-// is returns the behaviour of a valid profile.
-func (p Profile) is() *behaviour { return &behaviours[p] }
+// behaviour returns the behaviour of a valid profile.
+func (p Profile) behaviour() *releaseBehaviour { return &behaviours[p] }
 
 // Config is the configuration of a server. The zero value means the defaults.
 type Config struct {
@@ -214,7 +214,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, configError("Pace, ElectionTime, Lag and PeerDelay must not be negative")
 	case c.Reconfig && c.EnsembleConfig != "":
 		return c, configError("Reconfig needs the true list of members: leave out EnsembleConfig")
-	case !c.Profile.valid():
+	case !c.Profile.isValid():
 		return c, configError("unknown Profile %d", int(c.Profile))
 	}
 	return c, nil

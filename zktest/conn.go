@@ -21,20 +21,20 @@ const (
 	Both = FromClient | ToClient
 )
 
-// conn is a client's connection: a reader that executes requests one after the other, and a writer. Fields
+// clientConn is a client's connection: a reader that executes requests one after the other, and a writer. Fields
 // without a remark are guarded by the server's lock.
-type conn struct {
+type clientConn struct {
 	s    *Server
 	id   int64    // immutable; grows with each connection
 	nc   net.Conn // immutable
 	host string   // immutable; the client's address without the port
 	from *Host    // immutable; nil: not from a Host
 
-	session   *session // nil before the handshake and after the session's end
-	sessionID int64    // kept for the trace after the session's end
-	timeout   int64    // negotiated, milliseconds
-	old       bool     // the client's handshake has no read-only field
-	auth      []identity
+	session   *sessionRecord // nil before the handshake and after the session's end
+	sessionID int64          // kept for the trace after the session's end
+	timeout   int64          // negotiated, milliseconds
+	old       bool           // the client's handshake has no read-only field
+	auth      []provedIdentity
 	closed    bool // no further request is executed, nothing further is sent
 	blocked   Direction
 	delay     time.Duration
@@ -45,16 +45,16 @@ type conn struct {
 	received  int64
 	sent      int64
 	since     time.Time
-	answered  time.Time    // when the last reply was sent
-	nonce     string       // of a SASL login in progress
-	pending   []*request   // at a member: a write that waits for the log, and all requests after it
-	parked    atomic.Int64 // len(pending), to be read without the lock
+	answered  time.Time        // when the last reply was sent
+	nonce     string           // of a SASL login in progress
+	pending   []*clientRequest // at a member: a write that waits for the log, and all requests after it
+	parked    atomic.Int64     // len(pending), to be read without the lock
 	lastXid   int32
 	lastZxid  int64
 
 	done chan struct{} // closed when closed is set
 	cut  chan struct{} // closed when the connection ends without sending the queue
-	out  outbox
+	out  outgoingQueue
 }
 
 // The server reads no further request of a connection while more than outLimit bytes wait for its client to read
@@ -80,12 +80,12 @@ const lingerTime = 10 * time.Second
 // bytes as have arrived.
 const readAhead = 16 << 10
 
-// outbox is the queue of replies and events to be written. While the connection lives, none of them is dropped.
-// The outbox is bounded in two ways: the connection's requests are not read while it is full, and the connection ends
-// at drownLimit. It has its own lock, so that the writer does not contend for the server's.
-type outbox struct {
+// outgoingQueue is the queue of replies and events to be written. While the connection lives, none of them is
+// dropped. The outbox is bounded in two ways: the connection's requests are not read while it is full, and the
+// connection ends at drownLimit. It has its own lock, so that the writer does not contend for the server's.
+type outgoingQueue struct {
 	mu     sync.Mutex
-	items  []outItem
+	items  []outgoingFrame
 	unsent int           // bytes queued, and taken by the writer but not written yet
 	ended  bool          // nothing more is queued
 	last   bool          // but the queue is still sent
@@ -93,32 +93,32 @@ type outbox struct {
 	room   chan struct{} // of capacity 1: wakes the reader
 }
 
-type outItem struct {
+type outgoingFrame struct {
 	frame []byte
 	at    time.Time  // earliest time of the write
 	hold  *Injection // whose release the write waits for
 }
 
-func (s *Server) newConn(nc net.Conn) *conn {
+func (s *Server) newClientConn(nc net.Conn) *clientConn {
 	host, _, err := net.SplitHostPort(nc.RemoteAddr().String())
 	if err != nil {
 		host = nc.RemoteAddr().String()
 	}
 	s.lastConn++
-	return &conn{
+	return &clientConn{
 		s: s, since: time.Now(), id: s.lastConn, nc: nc, host: host,
-		auth: []identity{{Scheme: "ip", User: host}},
+		auth: []provedIdentity{{Scheme: "ip", User: host}},
 		done: make(chan struct{}), cut: make(chan struct{}),
-		out: outbox{wake: make(chan struct{}, 1), room: make(chan struct{}, 1)},
+		out: outgoingQueue{wake: make(chan struct{}, 1), room: make(chan struct{}, 1)},
 	}
 }
 
-// send queues a frame. It never blocks.
-func (c *conn) send(frame []byte) {
+// queueFrame queues a frame. It never blocks.
+func (c *clientConn) queueFrame(frame []byte) {
 	if c.closed || c.mute || c.drowned {
 		return
 	}
-	item := outItem{frame: frame, hold: c.holding}
+	item := outgoingFrame{frame: frame, hold: c.holding}
 	d := max(c.delay, c.s.delayAll)
 	if c.from != nil {
 		d = max(d, c.from.delay)
@@ -135,60 +135,60 @@ func (c *conn) send(frame []byte) {
 	unsent := c.out.unsent
 	c.out.mu.Unlock()
 	if unsent > drownLimit {
-		c.drown(unsent)
+		c.closeOverfull(unsent)
 	}
-	signal(c.out.wake)
+	wakeWaiter(c.out.wake)
 }
 
-// drown makes the writer close the connection, since too much is unsent. It does not close it here: the
+// closeOverfull makes the writer close the connection, since too much is unsent. It does not close it here: the
 // caller may be iterating over the watches, which closing changes.
-func (c *conn) drown(unsent int) {
+func (c *clientConn) closeOverfull(unsent int) {
 	c.drowned = true
-	c.s.warn("closing the connection: its client does not read the answers",
+	c.s.logWarning("closing the connection: its client does not read the answers",
 		"conn", c.id, "bytes", unsent)
 	_ = c.nc.SetWriteDeadline(time.Now())
 }
 
-// signal wakes the goroutine that waits for c, or will wait for it.
-func signal(c chan<- struct{}) {
+// wakeWaiter wakes the goroutine that waits for c, or will wait for it.
+func wakeWaiter(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// wrote subtracts n written bytes.
-func (o *outbox) wrote(n int) {
+// subtractWritten subtracts n written bytes.
+func (o *outgoingQueue) subtractWritten(n int) {
 	o.mu.Lock()
 	o.unsent -= n
 	o.mu.Unlock()
-	signal(o.room)
+	wakeWaiter(o.room)
 }
 
-// lingers reports whether the connection has ended but queued frames are still being sent.
-func (o *outbox) lingers() bool {
+// isDraining reports whether the connection has ended but queued frames are still being sent.
+func (o *outgoingQueue) isDraining() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.last
 }
 
-func (o *outbox) full() bool {
+func (o *outgoingQueue) isFull() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.unsent > outLimit
 }
 
-// park sets the requests that wait for the log.
-func (c *conn) park(pending []*request) {
+// setParked sets the requests that wait for the log.
+func (c *clientConn) setParked(pending []*clientRequest) {
 	c.pending = pending
 	c.parked.Store(int64(len(pending)))
-	signal(c.out.room)
+	wakeWaiter(c.out.room)
 }
 
 // awaitRoom waits until the connection's next request may be read. It returns false if the connection or the server
 // ends first.
-func (c *conn) awaitRoom() bool {
-	for c.out.full() || c.parked.Load() >= parkLimit {
+func (c *clientConn) awaitRoom() bool {
+	for c.out.isFull() || c.parked.Load() >= parkLimit {
 		select {
 		case <-c.out.room:
 		case <-c.done:
@@ -200,15 +200,15 @@ func (c *conn) awaitRoom() bool {
 	return true
 }
 
-// end closes the connection, with flush after the queue is sent, else immediately. The session stays.
-func (c *conn) end(flush bool) {
+// closeConn closes the connection, with flush after the queue is sent, else immediately. The session stays.
+func (c *clientConn) closeConn(flush bool) {
 	if c.closed {
 		return
 	}
 	c.closed = true
-	c.park(nil)
+	c.setParked(nil)
 	close(c.done)
-	c.s.forget(c)
+	c.s.removeConn(c)
 	c.out.mu.Lock()
 	c.out.ended, c.out.last = true, flush
 	if !flush {
@@ -221,31 +221,31 @@ func (c *conn) end(flush bool) {
 		close(c.cut)
 		_ = c.nc.SetWriteDeadline(time.Now()) // frees a writer whose peer does not read
 	}
-	signal(c.out.wake)
+	wakeWaiter(c.out.wake)
 }
 
 // writeLoop writes the queue until the connection ends, and closes the network connection.
-func (c *conn) writeLoop() {
-	defer c.s.connDone(c)
+func (c *clientConn) writeLoop() {
+	defer c.s.loopEnded(c)
 	defer func() { _ = c.nc.Close() }()
 	if c.writeQueued() {
-		c.s.passable(c, ToClient, nil) // a black hole also swallows the FIN
+		c.s.awaitOpen(c, ToClient, nil) // a black hole also swallows the FIN
 	}
 }
 
 // writeQueued writes queued frames, several in one write, until the connection ends. It returns false if a write
 // failed: then the network connection is closed without waiting for the end of a black hole.
-func (c *conn) writeQueued() bool {
+func (c *clientConn) writeQueued() bool {
 	var buf []byte
 	pace := c.s.cfg.Pace
 	var next time.Time // the earliest instant for another frame
 	for {
-		items, ended := c.take()
+		items, ended := c.awaitFrames()
 		for len(items) > 0 {
 			if items[0].at.Before(next) {
 				items[0].at = next
 			}
-			if !c.due(items[0]) || !c.s.passable(c, ToClient, c.cut) {
+			if !c.awaitDue(items[0]) || !c.s.awaitOpen(c, ToClient, c.cut) {
 				return true
 			}
 			buf = buf[:0]
@@ -259,14 +259,14 @@ func (c *conn) writeQueued() bool {
 					break
 				}
 			}
-			if c.out.lingers() {
+			if c.out.isDraining() {
 				_ = c.nc.SetWriteDeadline(time.Now().Add(lingerTime))
 			}
 			if _, err := c.nc.Write(buf); err != nil {
-				c.s.lose(c)
+				c.s.connectionEnded(c)
 				return false
 			}
-			c.out.wrote(len(buf))
+			c.out.subtractWritten(len(buf))
 			if pace > 0 {
 				next = time.Now().Add(pace)
 			}
@@ -277,8 +277,8 @@ func (c *conn) writeQueued() bool {
 	}
 }
 
-// take waits for queued items, or for the end.
-func (c *conn) take() (items []outItem, ended bool) {
+// awaitFrames waits for queued items, or for the end.
+func (c *clientConn) awaitFrames() (items []outgoingFrame, ended bool) {
 	for {
 		c.out.mu.Lock()
 		items, c.out.items, ended = c.out.items, nil, c.out.ended
@@ -294,9 +294,9 @@ func (c *conn) take() (items []outItem, ended bool) {
 	}
 }
 
-// due waits until the item's delay or hold is over. It returns false if the connection is cut or the server
+// awaitDue waits until the item's delay or hold is over. It returns false if the connection is cut or the server
 // ends first.
-func (c *conn) due(item outItem) bool {
+func (c *clientConn) awaitDue(item outgoingFrame) bool {
 	if item.hold != nil {
 		select {
 		case <-item.hold.released:
@@ -322,9 +322,9 @@ func (c *conn) due(item outItem) bool {
 }
 
 // readLoop reads frames and executes them, until the connection ends.
-func (c *conn) readLoop() {
-	defer c.s.connDone(c)
-	defer c.s.lose(c)
+func (c *clientConn) readLoop() {
+	defer c.s.loopEnded(c)
+	defer c.s.connectionEnded(c)
 	r := bufio.NewReaderSize(c.nc, 8<<10)
 	var buf []byte
 	_ = c.nc.SetReadDeadline(time.Now().Add(greetTime))
@@ -333,19 +333,19 @@ func (c *conn) readLoop() {
 		if first {
 			_ = c.nc.SetReadDeadline(time.Time{})
 		}
-		if !c.s.passable(c, FromClient, c.done) || err != nil {
+		if !c.s.awaitOpen(c, FromClient, c.done) || err != nil {
 			return
 		}
 		switch {
 		case word != "":
-			c.s.fourLetters(c, word)
+			c.s.serveFourLetterWord(c, word)
 			return
 		case first:
 			if !c.s.handshake(c, frame) {
 				return
 			}
 		default:
-			if !c.s.handle(c, frame) {
+			if !c.s.handleFrame(c, frame) {
 				return
 			}
 		}
@@ -354,12 +354,12 @@ func (c *conn) readLoop() {
 
 // readFrame reads one frame into *buf. In a connection's first four bytes a four-letter word may stand
 // instead of a length.
-func (c *conn) readFrame(r *bufio.Reader, buf *[]byte, first bool) (frame []byte, word string, err error) {
+func (c *clientConn) readFrame(r *bufio.Reader, buf *[]byte, first bool) (frame []byte, word string, err error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, "", err
 	}
-	if first && knownWord(string(head[:])) {
+	if first && isFourLetterWord(string(head[:])) {
 		return nil, string(head[:]), nil
 	}
 	n := int(int32(binary.BigEndian.Uint32(head[:])))
@@ -367,13 +367,13 @@ func (c *conn) readFrame(r *bufio.Reader, buf *[]byte, first bool) (frame []byte
 		c.s.cfg.Logger.Warn("closing the connection: frame length out of range", "conn", c.id, "length", n)
 		return nil, "", io.ErrUnexpectedEOF
 	}
-	frame, err = fill(r, (*buf)[:0], n)
+	frame, err = appendBytes(r, (*buf)[:0], n)
 	*buf = frame
 	return frame, "", err
 }
 
-// fill appends n bytes to the empty frame. It makes room as bytes arrive, not as the client claims.
-func fill(r io.Reader, frame []byte, n int) ([]byte, error) {
+// appendBytes appends n bytes to the empty frame. It makes room as bytes arrive, not as the client claims.
+func appendBytes(r io.Reader, frame []byte, n int) ([]byte, error) {
 	for len(frame) < n {
 		have := len(frame)
 		if have == cap(frame) {

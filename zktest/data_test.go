@@ -149,7 +149,7 @@ func TestContainersAndTTLNodesAreReaped(t *testing.T) {
 }
 
 func TestACL(t *testing.T) {
-	s := RunT(t, Config{SuperDigest: digestID([]byte("super:secret")), Profile: V37})
+	s := RunT(t, Config{SuperDigest: digestUserID([]byte("super:secret")), Profile: V37})
 	owner, stranger := newRaw(t, s, 10*time.Second), newRaw(t, s, 10*time.Second)
 	auth := func(c *raw, scheme, credentials string) Error {
 		return c.code(jute.OpAuth, &jute.AuthPacket{Scheme: scheme, Auth: []byte(credentials)})
@@ -183,7 +183,7 @@ func TestACL(t *testing.T) {
 
 	shown := mk("/shown", 0)
 	shown.ACL = []ACL{
-		{Perms: jute.PermAll, Scheme: "digest", ID: digestID([]byte("u:p"))},
+		{Perms: jute.PermAll, Scheme: "digest", ID: digestUserID([]byte("u:p"))},
 		{Perms: jute.PermRead, Scheme: "world", ID: "anyone"},
 	}
 	require.Equal(t, ok, owner.code(jute.OpCreate, shown))
@@ -191,7 +191,7 @@ func TestACL(t *testing.T) {
 	stranger.call(jute.OpGetACL, &jute.PathRequest{Path: "/shown"}).into(t, &acl)
 	assert.Equal(t, "u:x", acl.ACL[0].ID, "the hash is hidden from those without ADMIN")
 	owner.call(jute.OpGetACL, &jute.PathRequest{Path: "/shown"}).into(t, &acl)
-	assert.Equal(t, digestID([]byte("u:p")), acl.ACL[0].ID)
+	assert.Equal(t, digestUserID([]byte("u:p")), acl.ACL[0].ID)
 
 	require.Equal(t, ok, auth(stranger, "digest", "super:secret"))
 	assert.Equal(t, ok, stranger.code(jute.OpGetData, at("/private")))
@@ -299,7 +299,7 @@ func TestWhatProfilesDoNotKnow(t *testing.T) {
 
 // A node that may not be read exists for everybody, or only for those who may read it.
 func TestExistsNeedsRead(t *testing.T) {
-	secret := ACL{Perms: jute.PermAll, Scheme: "digest", ID: digestID([]byte("u:p"))}
+	secret := ACL{Perms: jute.PermAll, Scheme: "digest", ID: digestUserID([]byte("u:p"))}
 	for _, profile := range Profiles() {
 		s := RunT(t, Config{Profile: profile})
 		require.NoError(t, s.Create("/a", nil))

@@ -27,17 +27,17 @@ var clientPort atomic.Int32
 // A stopped or closed server refuses (ECONNREFUSED); a paused one accepts and stays silent; a black hole for
 // all connections makes Dial wait until Heal or the end of ctx, whose error it then returns.
 func (s *Server) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	return s.dial(ctx, network, nil)
+	return s.dialFrom(ctx, network, nil)
 }
 
-// dial is Dial from a host, or without one (nil).
-func (s *Server) dial(ctx context.Context, network string, from *Host) (net.Conn, error) {
+// dialFrom is Dial from a host, or without one (nil).
+func (s *Server) dialFrom(ctx context.Context, network string, from *Host) (net.Conn, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, dialError(network, err)
 		}
 		s.mu.Lock()
-		blocked, gate := (s.blockedAll != 0 || from.holds(s, Both)) && !s.closed, s.gate
+		blocked, gate := (s.blockedAll != 0 || from.isBlocking(s, Both)) && !s.closed, s.gate
 		down := from != nil && from.down
 		s.mu.Unlock()
 		if down {
@@ -54,7 +54,7 @@ func (s *Server) dial(ctx context.Context, network string, from *Host) (net.Conn
 	}
 	client := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 32768 + int(clientPort.Add(1))&0x3fff}
 	clientEnd, serverEnd := newPipe(client, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2181})
-	if !s.serve(serverEnd, from) {
+	if !s.serveConn(serverEnd, from) {
 		return nil, dialError(network, syscall.ECONNREFUSED)
 	}
 	return clientEnd, nil
@@ -73,7 +73,7 @@ func (s *Server) Dialer() func(network, addr string, timeout time.Duration) (net
 	}
 }
 
-func (s *Server) listen(addr string) error {
+func (s *Server) openListener(addr string) error {
 	s.mu.Lock()
 	err := s.listenLocked(addr)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Server) listenLocked(addr string) error {
 			if err != nil {
 				return // closed by Stop or Close
 			}
-			if !s.serve(nc, nil) {
+			if !s.serveConn(nc, nil) {
 				_ = nc.Close()
 			}
 		}

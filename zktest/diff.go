@@ -30,7 +30,7 @@ func (s *Server) Diff(want map[string]string, ignore ...string) string {
 		}
 	}
 	for path := range have {
-		if _, expected := want[path]; !expected && !hasBelow(want, path) {
+		if _, expected := want[path]; !expected && !hasDescendant(want, path) {
 			lines = append(lines, "+ "+path)
 		}
 	}
@@ -38,7 +38,7 @@ func (s *Server) Diff(want map[string]string, ignore ...string) string {
 	return strings.Join(lines, "\n")
 }
 
-func hasBelow(want map[string]string, top string) bool {
+func hasDescendant(want map[string]string, top string) bool {
 	for path := range want {
 		if strings.HasPrefix(path, top+"/") {
 			return true

@@ -14,31 +14,31 @@ import (
 // ticks at most. After that time the error is [ErrConnectionLoss], and the change may or may not be made
 // later. Without a leader the error is the same, and nothing is changed.
 
-// head returns the server that orders writes: s itself, or the leader of its ensemble.
-func (s *Server) head() (*Server, Error) {
+// orderingServer returns the server that orders writes: s itself, or the leader of its ensemble.
+func (s *Server) orderingServer() (*Server, Error) {
 	if s.member == nil {
 		return s, ok
 	}
-	if l := s.member.e.leader(); l != nil {
+	if l := s.member.e.leadingServer(); l != nil {
 		return l, ok
 	}
 	return nil, ErrConnectionLoss
 }
 
-// do executes one write and returns the path.
-func (s *Server) do(op int32, session int64, rec jute.Record) (string, Error) {
+// writeDirectly executes one write and returns the path.
+func (s *Server) writeDirectly(op int32, session int64, rec jute.Record) (string, Error) {
 	var path string
-	e := &entry{}
-	s.propose(e, func(e *entry) {
-		p := s.prepFor(e, session, []identity{{Scheme: "super"}})
-		t, err := p.prepare(op, rec)
+	e := &logEntry{}
+	s.proposeEntry(e, func(e *logEntry) {
+		p := s.preparationFor(e, session, []provedIdentity{{Scheme: "super"}})
+		t, err := p.prepareOperation(op, rec)
 		if e.err = err; err == ok {
-			p.keep()
-			e.txns, path = []*txn{t}, t.path
-			s.trace.add(traceEntry{kind: traceReply, op: op, path: t.path, zxid: p.zxid})
+			p.publishFuture()
+			e.txns, path = []*transaction{t}, t.path
+			s.trace.addEntry(traceEntry{kind: traceReply, op: op, path: t.path, zxid: p.zxid})
 		}
 	})
-	if s.member != nil && e.err == ok && !s.member.e.await(e) {
+	if s.member != nil && e.err == ok && !s.member.e.awaitCommit(e) {
 		return "", ErrConnectionLoss
 	}
 	return path, e.err
@@ -51,26 +51,26 @@ func (s *Server) Create(path string, data []byte) error {
 	if !validPath(path) {
 		return ErrBadArguments
 	}
-	s, err := s.head()
+	s, err := s.orderingServer()
 	if err != ok {
 		return err
 	}
 	if err := s.createParents(path); err != ok {
 		return err
 	}
-	_, err = s.do(jute.OpCreate, 0, &jute.CreateRequest{Path: path, Data: data, ACL: openACL})
-	return err.err()
+	_, err = s.writeDirectly(jute.OpCreate, 0, &jute.CreateRequest{Path: path, Data: data, ACL: openACL})
+	return err.asError()
 }
 
 func (s *Server) createParents(path string) Error {
 	dir := parentOf(path)
-	if s.tree.get(dir) != nil {
+	if s.tree.lookup(dir) != nil {
 		return ok
 	}
 	if err := s.createParents(dir); err != ok {
 		return err
 	}
-	_, err := s.do(jute.OpCreate, 0, &jute.CreateRequest{Path: dir, Data: []byte{}, ACL: openACL})
+	_, err := s.writeDirectly(jute.OpCreate, 0, &jute.CreateRequest{Path: dir, Data: []byte{}, ACL: openACL})
 	return err
 }
 
@@ -80,7 +80,7 @@ func (s *Server) createParents(path string) Error {
 func (s *Server) CreateNode(path string, data []byte, mode Mode, session int64) (string, error) {
 	s.mu.Lock()
 	defer s.unlock()
-	s, err := s.head()
+	s, err := s.orderingServer()
 	if err != ok {
 		return "", err
 	}
@@ -92,66 +92,66 @@ func (s *Server) CreateNode(path string, data []byte, mode Mode, session int64) 
 		op = jute.OpCreateContainer
 	}
 	req := &jute.CreateRequest{Path: path, Data: data, ACL: openACL, Flags: int32(mode)}
-	path, err = s.do(op, session, req)
-	return path, err.err()
+	path, err = s.writeDirectly(op, session, req)
+	return path, err.asError()
 }
 
 // Set sets a node's data, whatever its version.
 func (s *Server) Set(path string, data []byte) error {
 	s.mu.Lock()
 	defer s.unlock()
-	s, err := s.head()
+	s, err := s.orderingServer()
 	if err != ok {
 		return err
 	}
-	_, err = s.do(jute.OpSetData, 0, &jute.SetDataRequest{Path: path, Data: data, Version: -1})
-	return err.err()
+	_, err = s.writeDirectly(jute.OpSetData, 0, &jute.SetDataRequest{Path: path, Data: data, Version: -1})
+	return err.asError()
 }
 
 // SetACL sets a node's ACL.
 func (s *Server) SetACL(path string, acl ...ACL) error {
 	s.mu.Lock()
 	defer s.unlock()
-	s, err := s.head()
+	s, err := s.orderingServer()
 	if err != ok {
 		return err
 	}
-	_, err = s.do(jute.OpSetACL, 0, &jute.SetACLRequest{Path: path, ACL: acl, Version: -1})
-	return err.err()
+	_, err = s.writeDirectly(jute.OpSetACL, 0, &jute.SetACLRequest{Path: path, ACL: acl, Version: -1})
+	return err.asError()
 }
 
 // Delete removes a node without children.
 func (s *Server) Delete(path string) error {
 	s.mu.Lock()
 	defer s.unlock()
-	s, err := s.head()
+	s, err := s.orderingServer()
 	if err != ok {
 		return err
 	}
-	_, err = s.do(jute.OpDelete, 0, &jute.PathVersionRequest{Path: path, Version: -1})
-	return err.err()
+	_, err = s.writeDirectly(jute.OpDelete, 0, &jute.PathVersionRequest{Path: path, Version: -1})
+	return err.asError()
 }
 
 // DeleteAll deletes a node and all nodes below it, children first, each in a separate transaction.
 func (s *Server) DeleteAll(path string) error {
 	s.mu.Lock()
 	defer s.unlock()
-	s, err := s.head()
+	s, err := s.orderingServer()
 	if err != ok {
 		return err
 	}
-	return s.deleteAll(path).err()
+	return s.deleteSubtree(path).asError()
 }
 
-func (s *Server) deleteAll(path string) Error {
-	if n := s.tree.get(path); n != nil && !specialPath(path) {
-		for _, name := range n.list() {
-			if err := s.deleteAll(path + "/" + name); err != ok {
+func (s *Server) deleteSubtree(path string) Error {
+	if n := s.tree.lookup(path); n != nil && !specialPath(path) {
+		for _, name := range n.childNames() {
+			if err := s.deleteSubtree(path + "/" + name); err != ok {
 				return err
 			}
 		}
 	}
-	_, err := s.do(jute.OpDelete, 0, &jute.PathVersionRequest{Path: path, Version: -1})
+	_, err := s.writeDirectly(jute.OpDelete, 0, &jute.PathVersionRequest{Path: path, Version: -1})
 	return err
 }
 
@@ -159,29 +159,29 @@ func (s *Server) deleteAll(path string) Error {
 func (s *Server) Get(path string) ([]byte, Stat, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.tree.get(path)
+	n := s.tree.lookup(path)
 	if n == nil {
 		return nil, Stat{}, ErrNoNode
 	}
-	return slices.Clone(n.data), n.stat(), nil
+	return slices.Clone(n.data), n.clientStat(), nil
 }
 
 // Exists reports whether the node exists.
 func (s *Server) Exists(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.tree.get(path) != nil
+	return s.tree.lookup(path) != nil
 }
 
 // Children returns the names of a node's children, sorted.
 func (s *Server) Children(path string) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.tree.get(path)
+	n := s.tree.lookup(path)
 	if n == nil {
 		return nil, ErrNoNode
 	}
-	return slices.Sorted(slices.Values(n.list())), nil
+	return slices.Sorted(slices.Values(n.childNames())), nil
 }
 
 // SetSequence makes next the number of the next sequential child of path, without a transaction. As in
@@ -194,7 +194,7 @@ func (s *Server) SetSequence(path string, next int32) error {
 		all = s.member.e.members
 	}
 	for _, s := range all {
-		n := s.tree.get(path)
+		n := s.tree.lookup(path)
 		if n == nil {
 			return ErrNoNode
 		}

@@ -27,15 +27,15 @@ type Ensemble struct {
 	mu      *sync.Mutex // the members' lock
 	closed  bool
 	running bool // run is being executed
-	links   [][]*link
+	links   [][]*memberLink
 	hosts   []*Host
 	delay   time.Duration
 	epoch   int64
 	electAt time.Time // zero: no member can be elected, or follow a leader
 	next    time.Time // when clock calls run again; zero: only when it is woken
 
-	applied func(member int, e *entry) // for tests: an entry has been applied
-	copied  func(member, from int)     // for tests: a member has taken over another's state
+	applied func(member int, e *logEntry) // for tests: an entry has been applied
+	copied  func(member, from int)        // for tests: a member has taken over another's state
 }
 
 // NewEnsemble starts an ensemble of size members; the last member leads. With Config.Listen each member also has a
@@ -65,17 +65,17 @@ func NewEnsemble(size int, cfg Config) (*Ensemble, error) {
 	}
 	for i := range size {
 		s := newServer(cfg, e.mu, int64(i+1))
-		s.member = &member{e: e, s: s, index: i, lag: cfg.Lag}
+		s.member = &ensembleMember{e: e, s: s, index: i, lag: cfg.Lag}
 		e.members = append(e.members, s)
 		if cfg.Listen != "" {
-			if err := s.listen(portAfter(cfg.Listen, i)); err != nil {
+			if err := s.openListener(portAfter(cfg.Listen, i)); err != nil {
 				e.Close()
 				return nil, err
 			}
 		}
-		row := make([]*link, size)
+		row := make([]*memberLink, size)
 		for j := range row {
-			row[j] = &link{}
+			row[j] = &memberLink{}
 		}
 		e.links = append(e.links, row)
 	}
@@ -84,27 +84,27 @@ func NewEnsemble(size int, cfg Config) (*Ensemble, error) {
 			l.back = e.links[j][i]
 		}
 	}
-	first, err := e.founders()
+	first, err := e.foundingMembership()
 	if err != nil {
 		e.Close()
 		return nil, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var voters []*member
+	var voters []*ensembleMember
 	for _, s := range e.members {
 		if s.cfg.EnsembleConfig == "" {
 			s.cfg.EnsembleConfig = first.String()
 		}
-		s.reset()
+		s.clearState()
 		s.member.config = first
 		voters = append(voters, s.member)
 	}
-	voters[size-1].lead(voters[:size-1])
+	voters[size-1].becomeLeader(voters[:size-1])
 	for _, s := range e.members {
 		s.start()
 	}
-	e.wg.Go(e.clock)
+	e.wg.Go(e.timerLoop)
 	return e, nil
 }
 
@@ -121,10 +121,10 @@ func portAfter(addr string, n int) string {
 // maxMembers is the largest number of servers in an ensemble.
 const maxMembers = 9
 
-// founders returns the first configuration: all members vote. Its version is 0, or with Config.Reconfig the first
-// epoch, as a real first leader sets it. Members that listen may all have the same host, so their ports for each other
-// differ: a member with the address of another member could not join again.
-func (e *Ensemble) founders() (*membership, error) {
+// foundingMembership returns the first configuration: all members vote. Its version is 0, or with Config.Reconfig
+// the first epoch, as a real first leader sets it. Members that listen may all have the same host, so their ports
+// for each other differ: a member with the address of another member could not join again.
+func (e *Ensemble) foundingMembership() (*membership, error) {
 	c := &membership{}
 	if e.cfg.Reconfig {
 		c.version = 1 << 32
@@ -140,7 +140,7 @@ func (e *Ensemble) founders() (*membership, error) {
 		if bad != ok {
 			return nil, fmt.Errorf("zktest: member %d at %s: %w", i, addr, bad)
 		}
-		c.with(line)
+		c.withMember(line)
 	}
 	return c, nil
 }
@@ -177,16 +177,16 @@ func (e *Ensemble) Members() []*Server { return slices.Clone(e.members) }
 func (e *Ensemble) Leader() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if l := e.leader(); l != nil {
+	if l := e.leadingServer(); l != nil {
 		return l.member.index
 	}
 	return -1
 }
 
-func (e *Ensemble) leader() *Server {
+func (e *Ensemble) leadingServer() *Server {
 	var best *Server
 	for _, s := range e.members {
-		if m := s.member; m.role == leading && !m.retired && m.alive() && (best == nil || m.epoch > best.member.epoch) {
+		if m := s.member; m.role == leading && !m.retired && m.isRunning() && (best == nil || m.epoch > best.member.epoch) {
 			best = s
 		}
 	}
@@ -197,7 +197,7 @@ func (e *Ensemble) leader() *Server {
 // committed writes. If ctx ends before that, it returns the error of ctx.
 func (e *Ensemble) AwaitSettled(ctx context.Context) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		if e.settled() {
+		if e.isSettled() {
 			return nil
 		}
 		select {
@@ -209,10 +209,10 @@ func (e *Ensemble) AwaitSettled(ctx context.Context) error {
 	}
 }
 
-func (e *Ensemble) settled() bool {
+func (e *Ensemble) isSettled() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l := e.leader()
+	l := e.leadingServer()
 	if l == nil || len(l.member.log) > 0 {
 		return false
 	}
@@ -221,7 +221,7 @@ func (e *Ensemble) settled() bool {
 		if s.stopped || s.closed || s == l {
 			continue
 		}
-		follows := m.role == following && m.boss.sound() && m.boss.leader == l.member
+		follows := m.role == following && m.boss.carriesPings() && m.boss.leader == l.member
 		if !follows || s.zxid != l.zxid || len(m.queue) > 0 {
 			return false
 		}
@@ -244,15 +244,15 @@ func (e *Ensemble) Addrs() []string {
 // Dial connects in memory to the member with the address addr; see [Server.Dial]. If no member has that
 // address, Dial returns an error.
 func (e *Ensemble) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	s, err := e.at(network, addr)
+	s, err := e.memberAt(network, addr)
 	if err != nil {
 		return nil, err
 	}
 	return s.Dial(ctx, network, addr)
 }
 
-// at returns the member with the address.
-func (e *Ensemble) at(network, addr string) (*Server, error) {
+// memberAt returns the member with the address.
+func (e *Ensemble) memberAt(network, addr string) (*Server, error) {
 	for _, s := range e.members {
 		if addr == s.name || addr == s.Addr() {
 			return s, nil
@@ -292,7 +292,7 @@ func (e *Ensemble) Trace() []string {
 	var lines []line
 	e.mu.Lock()
 	for i, s := range e.members {
-		for _, entry := range s.trace.inOrder() {
+		for _, entry := range s.trace.oldestFirst() {
 			entry.at += s.started.Sub(e.members[0].started)
 			lines = append(lines, line{entry.at, i, entry.String()})
 		}
@@ -306,13 +306,13 @@ func (e *Ensemble) Trace() []string {
 	return texts
 }
 
-// clock calls run when there is something to do at a later time.
-func (e *Ensemble) clock() {
+// timerLoop calls run when there is something to do at a later time.
+func (e *Ensemble) timerLoop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		e.mu.Lock()
-		e.run()
+		e.runDue()
 		next := e.next
 		e.mu.Unlock()
 		timer.Stop()
@@ -330,8 +330,8 @@ func (e *Ensemble) clock() {
 	}
 }
 
-// run delivers messages, applies entries and handles timeouts, until none is due. The lock is held.
-func (e *Ensemble) run() {
+// runDue delivers messages, applies entries and handles timeouts, until none is due. The lock is held.
+func (e *Ensemble) runDue() {
 	if e.running || e.closed {
 		return
 	}
@@ -339,22 +339,22 @@ func (e *Ensemble) run() {
 	defer func() { e.running = false }()
 	now := time.Now()
 	for again := true; again; {
-		again = e.deliver(now)
+		again = e.deliverMessages(now)
 		for _, s := range e.members {
-			again = s.member.applyDue(now) || again
+			again = s.member.applyDueEntries(now) || again
 		}
 		if again {
 			continue // messages come before timeouts
 		}
 		for _, s := range e.members {
-			s.member.tick(now)
+			s.member.adjustPingTimer(now)
 		}
 		for _, s := range e.members {
-			again = s.member.timers(now) || again
+			again = s.member.runTimers(now) || again
 		}
-		again = e.elections(now) || again
+		again = e.runElections(now) || again
 	}
-	next := e.dueAt()
+	next := e.nextDueTime()
 	sooner := !next.IsZero() && (e.next.IsZero() || next.Before(e.next))
 	e.next = next
 	if sooner {
@@ -365,17 +365,17 @@ func (e *Ensemble) run() {
 	}
 }
 
-// await waits until an entry is committed, for SyncLimit ticks at most, and reports whether it is. It releases the lock
-// while it waits.
-func (e *Ensemble) await(entry *entry) bool {
-	e.run()
+// awaitCommit waits until an entry is committed, for SyncLimit ticks at most, and reports whether it is. It
+// releases the lock while it waits.
+func (e *Ensemble) awaitCommit(entry *logEntry) bool {
+	e.runDue()
 	if entry.committed {
 		return true
 	}
 	committed := make(chan struct{})
 	entry.syncs = append(entry.syncs, func() { close(committed) })
 	e.mu.Unlock()
-	timer := time.NewTimer(e.members[0].member.limit())
+	timer := time.NewTimer(e.members[0].member.silenceLimit())
 	defer timer.Stop()
 	select {
 	case <-committed:
@@ -386,12 +386,12 @@ func (e *Ensemble) await(entry *entry) bool {
 	return entry.committed
 }
 
-// deliver delivers the messages that can arrive, and reports whether there were any.
-func (e *Ensemble) deliver(now time.Time) bool {
+// deliverMessages delivers the messages that can arrive, and reports whether there were any.
+func (e *Ensemble) deliverMessages(now time.Time) bool {
 	any := false
 	for from := range e.links {
 		for to, l := range e.links[from] {
-			for len(l.queue) > 0 && !l.blocked() && !e.members[to].paused && !l.queue[0].at.After(now) {
+			for len(l.queue) > 0 && !l.isBlocked() && !e.members[to].paused && !l.queue[0].at.After(now) {
 				m := l.queue[0]
 				if l.queue = l.queue[1:]; len(l.queue) == 0 {
 					l.queue = nil
@@ -404,8 +404,8 @@ func (e *Ensemble) deliver(now time.Time) bool {
 	return any
 }
 
-// dueAt returns the time of the next message, entry or timeout; zero if there is none.
-func (e *Ensemble) dueAt() time.Time {
+// nextDueTime returns the time of the next message, entry or timeout; zero if there is none.
+func (e *Ensemble) nextDueTime() time.Time {
 	next := e.electAt
 	at := func(t time.Time) {
 		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
@@ -413,12 +413,12 @@ func (e *Ensemble) dueAt() time.Time {
 		}
 	}
 	for i, s := range e.members {
-		at(s.member.dueAt())
+		at(s.member.nextTimeout())
 		if len(s.member.queue) > 0 && !s.paused {
 			at(s.member.queue[0].at)
 		}
 		for j, l := range e.links[i] {
-			if len(l.queue) > 0 && !l.blocked() && !e.members[j].paused {
+			if len(l.queue) > 0 && !l.isBlocked() && !e.members[j].paused {
 				at(l.queue[0].at)
 			}
 		}

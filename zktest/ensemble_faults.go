@@ -21,8 +21,8 @@ func (e *Ensemble) Partition(member int, others ...int) {
 	}
 	for _, other := range others {
 		if other != member {
-			e.cut(member, other)
-			e.cut(other, member)
+			e.cutDirection(member, other)
+			e.cutDirection(other, member)
 		}
 	}
 }
@@ -33,20 +33,20 @@ func (e *Ensemble) Partition(member int, others ...int) {
 func (e *Ensemble) CutLink(from, to int) {
 	e.mu.Lock()
 	defer e.unlock()
-	e.cut(from, to)
+	e.cutDirection(from, to)
 }
 
-func (e *Ensemble) cut(from, to int) {
+func (e *Ensemble) cutDirection(from, to int) {
 	e.links[from][to].cut = true
-	e.note(from, fmt.Sprintf("cut: nothing of member %d arrives at member %d", from, to))
+	e.traceText(from, fmt.Sprintf("cut: nothing of member %d arrives at member %d", from, to))
 }
 
 // HealLink opens one direction again.
 func (e *Ensemble) HealLink(from, to int) {
 	e.mu.Lock()
 	defer e.unlock()
-	e.links[from][to].heal()
-	e.note(from, fmt.Sprintf("healed: from member %d to member %d", from, to))
+	e.links[from][to].healDirection()
+	e.traceText(from, fmt.Sprintf("healed: from member %d to member %d", from, to))
 }
 
 // HealPeers opens all links between members.
@@ -55,10 +55,10 @@ func (e *Ensemble) HealPeers() {
 	defer e.unlock()
 	for from := range e.links {
 		for _, l := range e.links[from] {
-			l.heal()
+			l.healDirection()
 		}
 	}
-	e.note(0, "all links healed")
+	e.traceText(0, "all links healed")
 }
 
 // ResetPeers breaks a member's connection to its leader, or a leader's connections to its followers, as a reset does:
@@ -70,10 +70,10 @@ func (e *Ensemble) ResetPeers(member int) {
 	defer e.unlock()
 	m := e.members[member].member
 	if b := m.boss; b != nil {
-		b.quit("connection reset", true)
+		b.closeFollowerSide("connection reset", true)
 	}
 	for _, b := range m.crew {
-		b.drop(true)
+		b.closeLeaderSide(true)
 	}
 }
 
@@ -129,10 +129,10 @@ func (e *Ensemble) Cut(session int64) {
 }
 
 func (e *Ensemble) unlock() {
-	e.run()
+	e.runDue()
 	e.mu.Unlock()
 }
 
-func (e *Ensemble) note(member int, text string) {
-	e.members[member].trace.add(traceEntry{kind: traceNote, note: text})
+func (e *Ensemble) traceText(member int, text string) {
+	e.members[member].trace.addEntry(traceEntry{kind: traceNote, note: text})
 }

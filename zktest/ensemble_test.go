@@ -583,7 +583,7 @@ func TestEnsembleWordsAndConfig(t *testing.T) {
 		assert.Contains(t, word(t, leader, "mntr"), "zk_synced_followers\t2")
 		assert.Contains(t, word(t, followers[0], "mntr"), "zk_server_state\tfollower")
 		assert.Equal(t, "rw", word(t, followers[0], "isro"))
-		config := string(leader.tree.get(configPath).data)
+		config := string(leader.tree.lookup(configPath).data)
 		for i, addr := range strings.Split(e.ConnectString(), ",") {
 			assert.Contains(t, config, "server."+string(rune('1'+i))+"=")
 			assert.Contains(t, config, ":participant;"+addr+"\n")

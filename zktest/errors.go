@@ -72,17 +72,17 @@ var errorTexts = map[Error]string{
 	ErrThrottledOp:              "throttled",
 }
 
-func (e Error) Error() string { return "zktest: " + e.text() }
+func (e Error) Error() string { return "zktest: " + e.description() }
 
-func (e Error) text() string {
+func (e Error) description() string {
 	if s, found := errorTexts[e]; found {
 		return fmt.Sprintf("%s (%d)", s, int32(e))
 	}
 	return fmt.Sprintf("error %d", int32(e))
 }
 
-// err returns e as a Go error: nil for ok.
-func (e Error) err() error {
+// asError returns e as a Go error: nil for ok.
+func (e Error) asError() error {
 	if e == ok {
 		return nil
 	}

@@ -8,13 +8,13 @@ import "time"
 func (s *Server) Expire(session int64) {
 	s.mu.Lock()
 	defer s.unlock()
-	s, err := s.head()
+	s, err := s.orderingServer()
 	if err != ok {
 		return
 	}
 	if ses := s.sessions[session]; ses != nil && !ses.closing {
-		s.trace.add(traceEntry{kind: traceNote, session: session, note: "session expired by Expire"})
-		s.expire(ses)
+		s.trace.addEntry(traceEntry{kind: traceNote, session: session, note: "session expired by Expire"})
+		s.expireSession(ses)
 	}
 }
 
@@ -23,15 +23,15 @@ func (s *Server) Expire(session int64) {
 func (s *Server) Cut(session int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range s.connsOf(session) {
-		c.note("connection cut")
-		c.end(false)
+	for _, c := range s.connsOfSession(session) {
+		c.traceText("connection cut")
+		c.closeConn(false)
 	}
 }
 
-// connsOf returns a session's connection, or all connections if session is 0.
-func (s *Server) connsOf(session int64) []*conn {
-	var conns []*conn
+// connsOfSession returns a session's connection, or all connections if session is 0.
+func (s *Server) connsOfSession(session int64) []*clientConn {
+	var conns []*clientConn
 	for c := range s.conns {
 		if session == 0 || c.sessionID == session {
 			conns = append(conns, c)
@@ -49,16 +49,16 @@ func (s *Server) Stop() {
 		return
 	}
 	s.stopped = true
-	s.trace.add(traceEntry{kind: traceNote, note: "server stops"})
+	s.trace.addEntry(traceEntry{kind: traceNote, note: "server stops"})
 	if s.listener != nil {
 		_ = s.listener.Close() // does not block
 		s.listener = nil
 	}
 	for c := range s.conns {
-		c.end(false)
+		c.closeConn(false)
 	}
 	if s.member != nil {
-		s.member.leave("the process ends")
+		s.member.resignRole("the process ends")
 	}
 }
 
@@ -77,13 +77,13 @@ func (s *Server) Start() error {
 		}
 	}
 	s.stopped = false
-	s.trace.add(traceEntry{kind: traceNote, note: "server starts"})
+	s.trace.addEntry(traceEntry{kind: traceNote, note: "server starts"})
 	if s.member != nil {
-		s.member.look()
+		s.member.searchLeader()
 		return nil
 	}
 	for _, ses := range s.sessions {
-		s.touch(ses, ses.timeout)
+		s.touchSession(ses, ses.timeout)
 	}
 	s.wakeExpiry()
 	s.wakeReaper()
@@ -104,24 +104,24 @@ func (s *Server) Wipe() {
 	s.mu.Lock()
 	defer s.unlock()
 	for c := range s.conns {
-		c.end(false)
+		c.closeConn(false)
 	}
 	if s.member != nil {
-		s.member.leave("the data are wiped")
+		s.member.resignRole("the data are wiped")
 		s.member.log, s.member.epoch = nil, 0
 	}
-	s.reset()
-	s.trace.add(traceEntry{kind: traceNote, note: "data wiped"})
+	s.clearState()
+	s.trace.addEntry(traceEntry{kind: traceNote, note: "data wiped"})
 }
 
 // Pause hangs the server like SIGSTOP until Resume: connections are accepted, no request is executed, no reply is sent,
 // and no session expires. The other members of an ensemble get no messages from it either; connections stay.
-func (s *Server) Pause() { s.pause(true) }
+func (s *Server) Pause() { s.setPaused(true) }
 
 // Resume ends Pause. Sessions whose timeout ended during the pause expire before any waiting request is executed.
-func (s *Server) Resume() { s.pause(false) }
+func (s *Server) Resume() { s.setPaused(false) }
 
-func (s *Server) pause(on bool) {
+func (s *Server) setPaused(on bool) {
 	s.mu.Lock()
 	defer s.unlock()
 	if s.paused == on {
@@ -132,13 +132,13 @@ func (s *Server) pause(on bool) {
 	if !on {
 		note = "server resumes"
 	}
-	s.trace.add(traceEntry{kind: traceNote, note: note})
+	s.trace.addEntry(traceEntry{kind: traceNote, note: note})
 	if !on {
 		s.expireDue()
 		s.wakeExpiry()
 		s.wakeReaper()
 	}
-	s.openGate()
+	s.wakeBlocked()
 }
 
 // SkewClock sets the server's clock ahead of the true time by d, or behind if d is negative. Sessions expire
@@ -147,7 +147,7 @@ func (s *Server) SkewClock(d time.Duration) {
 	s.mu.Lock()
 	defer s.unlock()
 	s.skew = d
-	s.trace.add(traceEntry{kind: traceNote, note: "clock skewed by " + d.String()})
+	s.trace.addEntry(traceEntry{kind: traceNote, note: "clock skewed by " + d.String()})
 	s.expireDue()
 	s.wakeExpiry()
 }
@@ -157,7 +157,7 @@ func (s *Server) LimitSessions(most time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cfg.MaxSessionTimeout = max(most, s.cfg.MinSessionTimeout)
-	s.trace.add(traceEntry{kind: traceNote, note: "sessions limited to " + most.String()})
+	s.trace.addEntry(traceEntry{kind: traceNote, note: "sessions limited to " + most.String()})
 }
 
 // BlackHole drops everything sent in direction dir of the session's present connection. The connection stays
@@ -178,12 +178,12 @@ func (s *Server) BlackHole(session int64, dir Direction) {
 	if session == 0 {
 		s.blockedAll |= dir
 	} else {
-		for _, c := range s.connsOf(session) {
+		for _, c := range s.connsOfSession(session) {
 			c.blocked |= dir
 		}
 	}
-	s.trace.add(traceEntry{kind: traceNote, session: session, note: "black hole"})
-	s.openGate()
+	s.trace.addEntry(traceEntry{kind: traceNote, session: session, note: "black hole"})
+	s.wakeBlocked()
 }
 
 // Delay makes replies and events of a session's present connection, or of all connections when session is 0,
@@ -195,7 +195,7 @@ func (s *Server) Delay(session int64, d time.Duration) {
 		s.delayAll = d
 		return
 	}
-	for _, c := range s.connsOf(session) {
+	for _, c := range s.connsOfSession(session) {
 		c.delay = d
 	}
 }
@@ -208,8 +208,8 @@ func (s *Server) Heal() {
 	for c := range s.running {
 		c.blocked, c.delay = 0, 0
 	}
-	s.trace.add(traceEntry{kind: traceNote, note: "healed"})
-	s.openGate()
+	s.trace.addEntry(traceEntry{kind: traceNote, note: "healed"})
+	s.wakeBlocked()
 }
 
 // HealSession ends the black holes and delays of one session's connections. That includes connections that
@@ -222,20 +222,20 @@ func (s *Server) HealSession(session int64) {
 			c.blocked, c.delay = 0, 0
 		}
 	}
-	s.trace.add(traceEntry{kind: traceNote, session: session, note: "healed"})
-	s.openGate()
+	s.trace.addEntry(traceEntry{kind: traceNote, session: session, note: "healed"})
+	s.wakeBlocked()
 }
 
-// blocked reports whether the direction is closed by a pause or a black hole.
-func (s *Server) blocked(c *conn, dir Direction) bool {
-	return s.paused || (s.blockedAll|c.blocked)&dir != 0 || c.from.holds(s, dir)
+// isBlocked reports whether the direction is closed by a pause or a black hole.
+func (s *Server) isBlocked(c *clientConn, dir Direction) bool {
+	return s.paused || (s.blockedAll|c.blocked)&dir != 0 || c.from.isBlocking(s, dir)
 }
 
-// openGate wakes the goroutines that wait for the end of a pause or black hole; each checks again.
-func (s *Server) openGate() {
+// wakeBlocked wakes the goroutines that wait for the end of a pause or black hole; each checks again.
+func (s *Server) wakeBlocked() {
 	faulty := s.paused || s.blockedAll != 0
 	for c := range s.running {
-		faulty = faulty || c.blocked != 0 || c.from.holds(s, Both)
+		faulty = faulty || c.blocked != 0 || c.from.isBlocking(s, Both)
 	}
 	s.faulty.Store(faulty)
 	close(s.gate)

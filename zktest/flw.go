@@ -10,32 +10,32 @@ import (
 var words = map[string]func(*Server, *strings.Builder){
 	"ruok": func(_ *Server, b *strings.Builder) { b.WriteString("imok") },
 	"isro": (*Server).isro,
-	"srvr": serving((*Server).srvr),
-	"stat": serving((*Server).stat4),
-	"mntr": serving((*Server).mntr),
-	"cons": serving((*Server).cons),
-	"wchs": serving((*Server).wchs),
+	"srvr": ifServing((*Server).srvr),
+	"stat": ifServing((*Server).stat4),
+	"mntr": ifServing((*Server).mntr),
+	"cons": ifServing((*Server).cons),
+	"wchs": ifServing((*Server).wchs),
 	"conf": (*Server).conf,
 	"envi": (*Server).envi,
 }
 
-func knownWord(w string) bool { return words[w] != nil }
+func isFourLetterWord(w string) bool { return words[w] != nil }
 
-// fourLetters answers a four-letter word and closes the connection.
-func (s *Server) fourLetters(c *conn, word string) {
-	if !s.enter(c) {
+// serveFourLetterWord answers a four-letter word and closes the connection.
+func (s *Server) serveFourLetterWord(c *clientConn, word string) {
+	if !s.lockWhenOpen(c) {
 		return
 	}
 	defer s.mu.Unlock()
 	var b strings.Builder
 	words[word](s, &b)
-	c.send([]byte(b.String()))
-	c.end(true)
+	c.queueFrame([]byte(b.String()))
+	c.closeConn(true)
 }
 
-// serving wraps the answer to a four-letter word: a member without a leader answers that it is not serving
+// ifServing wraps the answer to a four-letter word: a member without a leader answers that it is not serving
 // requests.
-func serving(word func(*Server, *strings.Builder)) func(*Server, *strings.Builder) {
+func ifServing(word func(*Server, *strings.Builder)) func(*Server, *strings.Builder) {
 	return func(s *Server, b *strings.Builder) {
 		if s.member != nil && s.member.role == looking {
 			b.WriteString("This ZooKeeper instance is not currently serving requests\n")
@@ -47,7 +47,7 @@ func serving(word func(*Server, *strings.Builder)) func(*Server, *strings.Builde
 
 func (s *Server) isro(b *strings.Builder) {
 	switch {
-	case s.readOnly():
+	case s.isReadOnly():
 		b.WriteString("ro")
 	case s.member != nil && s.member.role == looking:
 		b.WriteString("null")
@@ -56,14 +56,14 @@ func (s *Server) isro(b *strings.Builder) {
 	}
 }
 
-// mode returns the server's role as the words name it.
-func (s *Server) mode() string {
+// modeName returns the server's role as the words name it.
+func (s *Server) modeName() string {
 	switch {
 	case s.member == nil:
 		return "standalone"
 	case s.member.role == leading:
 		return "leader"
-	case s.member.role == following && s.member.config.observes(s.member):
+	case s.member.role == following && s.member.config.hasObserver(s.member):
 		return "observer"
 	case s.member.role == following:
 		return "follower"
@@ -79,27 +79,27 @@ func (s *Server) versionLine() string {
 
 func (s *Server) srvr(b *strings.Builder) {
 	fmt.Fprintf(b, "Zookeeper version: %s\n", s.versionLine())
-	s.numbers(b)
+	s.writeCounters(b)
 }
 
-func (s *Server) numbers(b *strings.Builder) {
+func (s *Server) writeCounters(b *strings.Builder) {
 	b.WriteString("Latency min/avg/max: 0/0.0/0\n")
 	fmt.Fprintf(b, "Received: %d\nSent: %d\nConnections: %d\n", s.received, s.sent, len(s.conns))
 	b.WriteString("Outstanding: 0\n")
-	fmt.Fprintf(b, "Zxid: %#x\nMode: %s\nNode count: %d\n", s.zxid, s.mode(), len(s.tree.nodes)+1)
+	fmt.Fprintf(b, "Zxid: %#x\nMode: %s\nNode count: %d\n", s.zxid, s.modeName(), len(s.tree.nodes)+1)
 }
 
 func (s *Server) stat4(b *strings.Builder) {
 	fmt.Fprintf(b, "Zookeeper version: %s\nClients:\n", s.versionLine())
-	for _, c := range s.openConns() {
+	for _, c := range s.openClientConns() {
 		fmt.Fprintf(b, " /%s[1](queued=0,recved=%d,sent=%d)\n", c.nc.RemoteAddr(), c.received, c.sent)
 	}
 	b.WriteString("\n")
-	s.numbers(b)
+	s.writeCounters(b)
 }
 
 func (s *Server) cons(b *strings.Builder) {
-	for _, c := range s.openConns() {
+	for _, c := range s.openClientConns() {
 		fmt.Fprintf(b, " /%s[1](queued=0,recved=%d,sent=%d", c.nc.RemoteAddr(), c.received, c.sent)
 		if c.sessionID != 0 {
 			fmt.Fprintf(b, ",sid=%#x,lop=NA,est=%d,to=%d", c.sessionID, c.since.UnixMilli(), c.timeout)
@@ -115,9 +115,9 @@ func (s *Server) cons(b *strings.Builder) {
 	b.WriteString("\n")
 }
 
-func (s *Server) openConns() []*conn {
-	conns := s.connsOf(0)
-	slices.SortFunc(conns, func(a, b *conn) int { return int(a.id - b.id) })
+func (s *Server) openClientConns() []*clientConn {
+	conns := s.connsOfSession(0)
+	slices.SortFunc(conns, func(a, b *clientConn) int { return int(a.id - b.id) })
 	return conns
 }
 
@@ -131,7 +131,7 @@ func (s *Server) mntr(b *strings.Builder) {
 	}
 	line := func(name string, value any) { fmt.Fprintf(b, "zk_%s\t%v\n", name, value) }
 	line("version", s.versionLine())
-	line("server_state", s.mode())
+	line("server_state", s.modeName())
 	line("avg_latency", "0.0")
 	line("max_latency", 0)
 	line("min_latency", 0)
@@ -140,7 +140,7 @@ func (s *Server) mntr(b *strings.Builder) {
 	line("num_alive_connections", len(s.conns))
 	line("outstanding_requests", 0)
 	line("znode_count", len(s.tree.nodes)+1)
-	line("watch_count", s.dataWatches.count()+s.kidWatches.count())
+	line("watch_count", s.dataWatches.countWatches()+s.kidWatches.countWatches())
 	line("ephemerals_count", ephemerals)
 	line("approximate_data_size", size)
 	line("global_sessions", len(s.sessions))
@@ -152,7 +152,7 @@ func (s *Server) mntr(b *strings.Builder) {
 }
 
 func (s *Server) wchs(b *strings.Builder) {
-	conns := map[*conn]struct{}{}
+	conns := map[*clientConn]struct{}{}
 	paths := map[string]struct{}{}
 	for _, t := range []*watchTable{s.dataWatches, s.kidWatches} {
 		for c := range t.conns {
@@ -162,7 +162,7 @@ func (s *Server) wchs(b *strings.Builder) {
 			paths[path] = struct{}{}
 		}
 	}
-	watches := s.dataWatches.count() + s.kidWatches.count()
+	watches := s.dataWatches.countWatches() + s.kidWatches.countWatches()
 	fmt.Fprintf(b, "%d connections watching %d paths\nTotal watches:%d\n", len(conns), len(paths), watches)
 }
 

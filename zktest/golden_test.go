@@ -103,5 +103,5 @@ func (s *Server) alignWith(text []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.zxid = zxid
-	s.tree.get(rootPath).cversion = 3
+	s.tree.lookup(rootPath).cversion = 3
 }

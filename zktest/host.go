@@ -39,11 +39,11 @@ func (h *Host) Name() string { return h.name }
 // Dial connects to the member with the address, as [Ensemble.Dial] does, and is refused while the host is
 // down.
 func (h *Host) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	s, err := h.e.at(network, addr)
+	s, err := h.e.memberAt(network, addr)
 	if err != nil {
 		return nil, err
 	}
-	return s.dial(ctx, network, h)
+	return s.dialFrom(ctx, network, h)
 }
 
 // Dialer returns Dial in the form that go-zookeeper's WithDialer wants.
@@ -63,12 +63,12 @@ func (h *Host) Block(dir Direction, members ...int) {
 	if dir == 0 {
 		note = "open again"
 	}
-	h.each(members, note, func(s *Server) { h.blocked[s] = dir })
+	h.forEachMember(members, note, func(s *Server) { h.blocked[s] = dir })
 }
 
 // Heal ends Block, SetDown and Delay.
 func (h *Host) Heal() {
-	h.each(nil, "healed", func(s *Server) {
+	h.forEachMember(nil, "healed", func(s *Server) {
 		delete(h.blocked, s)
 		h.delay, h.down = 0, false
 	})
@@ -77,10 +77,10 @@ func (h *Host) Heal() {
 // Cut closes the host's connections to the members, or to all members when none are given. The sessions
 // live until they expire, or their clients reconnect.
 func (h *Host) Cut(members ...int) {
-	h.each(members, "connections cut", func(s *Server) {
+	h.forEachMember(members, "connections cut", func(s *Server) {
 		for c := range s.conns {
 			if c.from == h {
-				c.end(false)
+				c.closeConn(false)
 			}
 		}
 	})
@@ -141,7 +141,7 @@ func (h *Host) Events() (events []HostEvent) {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
 	for i, s := range h.e.members {
-		for _, entry := range s.trace.inOrder() {
+		for _, entry := range s.trace.oldestFirst() {
 			if entry.from != h && (entry.from != nil || entry.kind != traceNote || !h.owned[entry.session]) {
 				continue
 			}
@@ -164,25 +164,26 @@ func (h *Host) Events() (events []HostEvent) {
 	return events
 }
 
-func (h *Host) each(members []int, note string, do func(*Server)) {
+func (h *Host) forEachMember(members []int, note string, do func(*Server)) {
 	h.e.mu.Lock()
 	defer h.e.unlock()
 	for i, s := range h.e.members {
 		if len(members) > 0 && !slices.Contains(members, i) {
 			continue
 		}
-		s.trace.add(traceEntry{kind: traceNote, note: h.name + ": " + note})
+		s.trace.addEntry(traceEntry{kind: traceNote, note: h.name + ": " + note})
 		do(s)
-		s.openGate()
+		s.wakeBlocked()
 	}
 }
 
-// owns records that a session belongs to the host. The ensemble's lock is held.
-func (h *Host) owns(session int64) {
+// recordSession records that a session belongs to the host. The ensemble's lock is held.
+func (h *Host) recordSession(session int64) {
 	if h != nil {
 		h.owned[session] = true
 	}
 }
 
-// holds reports whether Block closes the direction between the host and the server. The ensemble's lock is held.
-func (h *Host) holds(s *Server, dir Direction) bool { return h != nil && h.blocked[s]&dir != 0 }
+// isBlocking reports whether Block closes the direction between the host and the server. The ensemble's lock is
+// held.
+func (h *Host) isBlocking(s *Server, dir Direction) bool { return h != nil && h.blocked[s]&dir != 0 }

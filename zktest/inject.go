@@ -109,16 +109,16 @@ func (i *Injection) Remove() {
 	i.s.injections = slices.DeleteFunc(i.s.injections, func(j *Injection) bool { return j == i })
 }
 
-// strike is the effect of an injection on the current request.
-type strike struct {
+// injectionEffect is the effect of an injection on the current request.
+type injectionEffect struct {
 	stop, alive bool // the request is not executed; the connection stays open
 	err         Error
 	half        bool
 	by          *Injection
 }
 
-// inject finds the fault that strikes a request. The lock is held; it is released while a request is parked.
-func (s *Server) inject(c *conn, op int32, session int64, body []byte) strike {
+// injectFault finds the fault that strikes a request. The lock is held; it is released while a request is parked.
+func (s *Server) injectFault(c *clientConn, op int32, session int64, body []byte) injectionEffect {
 	var paths []string
 	for _, i := range s.injections {
 		f := &i.fault
@@ -127,7 +127,7 @@ func (s *Server) inject(c *conn, op int32, session int64, body []byte) strike {
 		}
 		if f.PathPrefix != "" {
 			if paths == nil {
-				paths = requestPaths(op, body)
+				paths = namedPaths(op, body)
 			}
 			affected := func(path string) bool { return strings.HasPrefix(path, f.PathPrefix) }
 			if !slices.ContainsFunc(paths, affected) {
@@ -143,14 +143,14 @@ func (s *Server) inject(c *conn, op int32, session int64, body []byte) strike {
 		default:
 		}
 		note := fmt.Sprintf("fault: %s strikes %s", f.Action, opName(op))
-		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: session, note: note, from: c.from})
-		return s.strike(i, c)
+		s.trace.addEntry(traceEntry{kind: traceNote, conn: c.id, session: session, note: note, from: c.from})
+		return s.newEffect(i, c)
 	}
-	return strike{}
+	return injectionEffect{}
 }
 
-func (s *Server) strike(i *Injection, c *conn) strike {
-	st := strike{by: i}
+func (s *Server) newEffect(i *Injection, c *clientConn) injectionEffect {
+	st := injectionEffect{by: i}
 	switch i.fault.Action {
 	case DropRequest:
 		st.stop, st.alive = true, true
@@ -163,14 +163,14 @@ func (s *Server) strike(i *Injection, c *conn) strike {
 	case HalfHandshake:
 		st.half = true
 	case Hold:
-		s.park(i.released, c)
+		s.parkRequest(i.released, c)
 		st.stop = c.closed
 	}
 	return st
 }
 
-// park releases the lock until the request is released and the server is not paused, or the connection ends.
-func (s *Server) park(released <-chan struct{}, c *conn) {
+// parkRequest releases the lock until the request is released and the server is not paused, or the connection ends.
+func (s *Server) parkRequest(released <-chan struct{}, c *clientConn) {
 	for {
 		s.mu.Unlock()
 		select {
@@ -186,8 +186,8 @@ func (s *Server) park(released <-chan struct{}, c *conn) {
 	}
 }
 
-// begin and finish are called before and after the execution of the request.
-func (st strike) begin(c *conn) {
+// beforeExecution and finish are called before and after the execution of the request.
+func (st injectionEffect) beforeExecution(c *clientConn) {
 	if st.by == nil {
 		return
 	}
@@ -201,25 +201,25 @@ func (st strike) begin(c *conn) {
 	}
 }
 
-func (st strike) finish(c *conn) {
+func (st injectionEffect) afterExecution(c *clientConn) {
 	if st.by == nil {
 		return
 	}
 	if c.mute, c.holding, c.late = false, nil, 0; st.by.fault.Action == LoseReply {
-		c.end(true)
+		c.closeConn(true)
 	}
 }
 
-// pause ends the effect on the connection while the request waits for the log: other replies and events are not
-// affected.
-func (st strike) pause(c *conn) {
+// suspendEffect ends the effect on the connection while the request waits for the log: other replies and events are
+// not affected.
+func (st injectionEffect) suspendEffect(c *clientConn) {
 	if st.by != nil {
 		c.mute, c.holding, c.late = false, nil, 0
 	}
 }
 
-// requestPaths returns the paths that a request names.
-func requestPaths(op int32, body []byte) []string {
+// namedPaths returns the paths that a request names.
+func namedPaths(op int32, body []byte) []string {
 	d := jute.NewDecoder(body)
 	switch op {
 	case jute.OpCreateSession, jute.OpPing, jute.OpAuth, jute.OpSASL, jute.OpCloseSession, jute.OpWhoAmI:
@@ -229,7 +229,7 @@ func requestPaths(op int32, body []byte) []string {
 		req.Fields(d)
 		paths := []string{}
 		for _, part := range req.Ops {
-			paths = append(paths, pathOf(part.Request))
+			paths = append(paths, recordPath(part.Request))
 		}
 		return paths
 	case jute.OpSetWatches, jute.OpSetWatches2:

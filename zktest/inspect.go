@@ -149,7 +149,7 @@ func (s *Server) Sessions() []SessionInfo {
 			ID:         ses.id,
 			Timeout:    time.Duration(cmp.Or(ses.granted, ses.timeout)) * time.Millisecond,
 			Connected:  ses.conn != nil,
-			Expires:    time.Duration(ses.expires)*time.Millisecond - s.clock(),
+			Expires:    time.Duration(ses.expires)*time.Millisecond - s.elapsedTime(),
 			Ephemerals: slices.Sorted(slices.Values(s.tree.ephemeralsOf(ses.id))),
 		})
 	}
@@ -199,12 +199,12 @@ func (s *Server) Tree() map[string]Node {
 	return dump
 }
 
-func (s *Server) describe(n *node) Node {
-	d := Node{Data: slices.Clone(n.data), Stat: n.stat(), ACL: slices.Clone(n.acl)}
+func (s *Server) describe(n *treeNode) Node {
+	d := Node{Data: slices.Clone(n.data), Stat: n.clientStat(), ACL: slices.Clone(n.acl)}
 	if d.ACL == nil {
 		d.ACL = slices.Clone(openACL)
 	}
-	switch s.tree.kind(n.owner) {
+	switch s.tree.kindOfOwner(n.owner) {
 	case ownedBySession:
 		d.Mode = Ephemeral
 	case ownedAsContainer:

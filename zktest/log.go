@@ -2,11 +2,11 @@ package zktest
 
 import "time"
 
-// entry is a transaction in the order of the log. A standalone server applies it as soon as it is prepared;
+// logEntry is a transaction in the order of the log. A standalone server applies it as soon as it is prepared;
 // in an ensemble the leader prepares it, and each member applies it when it is committed there.
-type entry struct {
+type logEntry struct {
 	zxid, now int64
-	txns      []*txn
+	txns      []*transaction
 	err       Error       // of the reply: nothing changes, but the entry has its zxid
 	config    *membership // a reconfiguration's new configuration, otherwise nil
 
@@ -14,35 +14,35 @@ type entry struct {
 	opened         func() // called at the server that the client connected to
 	closes         int64  // a session that ends
 
-	at        *Server       // the server of the client, nil: the leader's own
-	request   *request      // the request that waits for it there
-	acks      uint          // the members that have it, one bit each
-	quorums   []*membership // a majority of each must have it
+	at        *Server        // the server of the client, nil: the leader's own
+	request   *clientRequest // the request that waits for it there
+	acks      uint           // the members that have it, one bit each
+	quorums   []*membership  // a majority of each must have it
 	committed bool
 	syncs     []func() // called when it is committed
 }
 
-// order passes an entry to the server that orders writes.
-func (s *Server) order(e *entry, prepare func(*Server, *entry)) {
+// passToOrderer passes an entry to the server that orders writes.
+func (s *Server) passToOrderer(e *logEntry, prepare func(*Server, *logEntry)) {
 	if s.member != nil {
-		s.member.forward(e, prepare)
+		s.member.forwardEntry(e, prepare)
 		return
 	}
-	s.propose(e, func(e *entry) { prepare(s, e) })
+	s.proposeEntry(e, func(e *logEntry) { prepare(s, e) })
 }
 
-// orders reports whether this server orders writes.
-func (s *Server) orders() bool { return s.member == nil || s.member.role == leading }
+// ordersWrites reports whether this server orders writes.
+func (s *Server) ordersWrites() bool { return s.member == nil || s.member.role == leading }
 
-// propose gives the entry its zxid, and commits it, or as a leader sends it to the followers.
-func (s *Server) propose(e *entry, prepare func(*entry)) {
+// proposeEntry gives the entry its zxid, and commits it, or as a leader sends it to the followers.
+func (s *Server) proposeEntry(e *logEntry, prepare func(*logEntry)) {
 	e.zxid, e.now = s.nextZxid(), time.Now().UnixMilli()
 	prepare(e)
 	if s.member != nil {
-		s.member.propose(e)
+		s.member.proposeToFollowers(e)
 		return
 	}
-	s.commit(e)
+	s.commitEntry(e)
 }
 
 // nextZxid returns the id of the next transaction.
@@ -53,17 +53,17 @@ func (s *Server) nextZxid() int64 {
 	return s.zxid + 1
 }
 
-// commit applies an entry and answers the request that waits for it here.
-func (s *Server) commit(e *entry) {
+// commitEntry applies an entry and answers the request that waits for it here.
+func (s *Server) commitEntry(e *logEntry) {
 	here := e.at == s && e.request != nil && (s.member == nil || e.request.waits && !e.request.conn.closed)
 	if here {
-		e.request.strike.begin(e.request.conn)
+		e.request.strike.beforeExecution(e.request.conn)
 	}
 	s.zxid = e.zxid
 	if e.opens != 0 {
-		s.opens(e)
+		s.addSession(e)
 	}
-	var ended *conn
+	var ended *clientConn
 	if ses := s.sessions[e.closes]; e.closes != 0 && ses != nil {
 		if ended = ses.conn; ended != nil && e.request != nil && e.request.conn == ended {
 			ended = nil // the client closes it: it still gets the events of its deleted nodes, and a reply
@@ -72,48 +72,49 @@ func (s *Server) commit(e *entry) {
 	if ended != nil {
 		ended.mute = true // it gets no events of its deleted nodes
 	}
-	var results []result
+	var results []applyResult
 	for _, t := range e.txns {
-		results = append(results, s.apply(t, e.zxid, e.now))
+		results = append(results, s.applyTransaction(t, e.zxid, e.now))
 	}
 	if e.closes != 0 {
-		s.closes(e.closes)
+		s.removeSession(e.closes)
 	}
 	if ended != nil {
-		ended.end(false)
+		ended.closeConn(false)
 	}
 	if e.opened != nil && e.at == s {
 		e.opened()
 	}
 	if here {
-		s.done(e, results)
+		s.replyToWaiter(e, results)
 	}
 }
 
-// done answers a request whose entry has been applied, and the requests that came in after it.
-func (s *Server) done(e *entry, results []result) {
+// replyToWaiter answers a request whose entry has been applied, and the requests that came in after it.
+func (s *Server) replyToWaiter(e *logEntry, results []applyResult) {
 	r := e.request
-	s.written(e, results)
+	s.replyToWrite(e, results)
 	if s.member != nil {
 		strike := r.strike
-		s.member.unpark(r)
-		strike.finish(r.conn)
+		s.member.unparkRequest(r)
+		strike.afterExecution(r.conn)
 	}
 }
 
-// opens adds a session. A member has it already if the client reconnected to it before the entry was applied there.
-func (s *Server) opens(e *entry) {
+// addSession adds a session. A member has it already if the client reconnected to it before the entry was applied
+// there.
+func (s *Server) addSession(e *logEntry) {
 	ses := s.sessions[e.opens]
 	if ses == nil {
-		ses = &session{id: e.opens, expires: 1 << 62}
+		ses = &sessionRecord{id: e.opens, expires: 1 << 62}
 		s.sessions[e.opens] = ses
 	}
 	ses.timeout, ses.owner = e.timeout, e.at
-	s.touch(ses, e.timeout) // each follower reports it with its next answer to the leader
+	s.touchSession(ses, e.timeout) // each follower reports it with its next answer to the leader
 }
 
-// closes removes a session. Its nodes are already deleted.
-func (s *Server) closes(id int64) {
+// removeSession removes a session. Its nodes are already deleted.
+func (s *Server) removeSession(id int64) {
 	ses := s.sessions[id]
 	if ses == nil {
 		return

@@ -7,65 +7,67 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// role is a member's state in the ensemble.
-type role uint8
+// memberRole is a member's state in the ensemble.
+type memberRole uint8
 
 const (
-	looking   role = iota // looking for a leader; no client is served
-	following             // a leader
+	looking   memberRole = iota // looking for a leader; no client is served
+	following                   // a leader
 	leading
 	onlyReads // looking for a leader, and serving read-only clients
 )
 
-// member is a server's part in an ensemble. It is guarded by the lock that all members share.
-type member struct {
+// ensembleMember is a server's part in an ensemble. It is guarded by the lock that all members share.
+type ensembleMember struct {
 	e     *Ensemble
 	s     *Server
 	index int
-	role  role
+	role  memberRole
 	epoch int64
-	log   []*entry        // accepted, in order; this member has not learned that they are committed
-	queue []applying      // committed, in order, to be applied
-	lag   time.Duration   // between the two
-	boss  *bond           // a follower's, to its leader
-	crew  []*bond         // a leader's, to its followers
-	moved map[int64]int64 // a follower's: timeouts of the sessions touched since the leader's last ping
+	log   []*logEntry      // accepted, in order; this member has not learned that they are committed
+	queue []scheduledEntry // committed, in order, to be applied
+	lag   time.Duration    // between the two
+	boss  *followerConn    // a follower's, to its leader
+	crew  []*followerConn  // a leader's, to its followers
+	moved map[int64]int64  // a follower's: timeouts of the sessions touched since the leader's last ping
 
 	config  *membership // the newest committed one in this member's log
 	retired bool        // of a leader: the last configuration that it committed gives it no vote
 
-	ahead      map[string]*record // a leader's: the nodes that the entries of log will change
-	nextTick   time.Time          // a leader's next ping, zero while nothing depends on it
-	odd        bool               // every second ping it counts its followers
-	readOnlyAt time.Time          // when a looking member begins to serve reads, zero: never
+	ahead      map[string]*futureNode // a leader's: the nodes that the entries of log will change
+	nextTick   time.Time              // a leader's next ping, zero while nothing depends on it
+	odd        bool                   // every second ping it counts its followers
+	readOnlyAt time.Time              // when a looking member begins to serve reads, zero: never
 }
 
-// applying is an entry, or the reply to a sync, with the time when it is due.
-type applying struct {
+// scheduledEntry is an entry, or the reply to a sync, with the time when it is due.
+type scheduledEntry struct {
 	at    time.Time
-	entry *entry
+	entry *logEntry
 	then  func()
 }
 
-func (m *member) bit() uint { return 1 << m.index }
+func (m *ensembleMember) indexBit() uint { return 1 << m.index }
 
-func (m *member) id() int64 { return int64(m.index + 1) }
+func (m *ensembleMember) serverID() int64 { return int64(m.index + 1) }
 
-// tracks reports whether this member has to expire the session.
-func (m *member) tracks(ses *session) bool { return m.role == leading || ses.local }
+// expiresSession reports whether this member has to expire the session.
+func (m *ensembleMember) expiresSession(ses *sessionRecord) bool {
+	return m.role == leading || ses.local
+}
 
-// touched records a session for the reply to the leader's next ping: only by this reply the leader learns that the
-// client is alive.
-func (m *member) touched(id, timeout int64) {
+// recordTouch records a session for the reply to the leader's next ping: only by this reply the leader learns that
+// the client is alive.
+func (m *ensembleMember) recordTouch(id, timeout int64) {
 	if m.role == following {
 		m.moved[id] = timeout
 	}
 }
 
-func (s *Server) readOnly() bool { return s.member != nil && s.member.role == onlyReads }
+func (s *Server) isReadOnly() bool { return s.member != nil && s.member.role == onlyReads }
 
 // lastLogged returns the zxid of the newest transaction in the member's log.
-func (m *member) lastLogged() int64 {
+func (m *ensembleMember) lastLogged() int64 {
 	if n := len(m.log); n > 0 {
 		return m.log[n-1].zxid
 	}
@@ -77,8 +79,8 @@ func (m *member) lastLogged() int64 {
 	return m.s.zxid
 }
 
-// welcomes reports whether this member can serve the client now.
-func (m *member) welcomes(c *conn, req *jute.ConnectRequest) bool {
+// canServe reports whether this member can serve the client now.
+func (m *ensembleMember) canServe(c *clientConn, req *jute.ConnectRequest) bool {
 	note := ""
 	switch {
 	case m.role == looking:
@@ -88,31 +90,31 @@ func (m *member) welcomes(c *conn, req *jute.ConnectRequest) bool {
 	default:
 		return true
 	}
-	m.s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: req.SessionID, note: note})
+	m.s.trace.addEntry(traceEntry{kind: traceNote, conn: c.id, session: req.SessionID, note: note})
 	return false
 }
 
 // revalidate asks the leader whether a session is alive. If it is, that touches the session and makes this
 // member its owner.
-func (m *member) revalidate(id, timeout int64, done func(*session)) {
+func (m *ensembleMember) revalidate(id, timeout int64, done func(*sessionRecord)) {
 	switch m.role {
 	case leading:
-		if !m.own(id, timeout, m.s) {
+		if !m.claimSession(id, timeout, m.s) {
 			done(nil)
 			return
 		}
 		done(m.s.sessions[id])
 	case following:
 		b := m.boss
-		b.toLeader(func(l *member) {
-			valid := l.own(id, timeout, m.s)
-			b.toFollower(func(f *member) {
+		b.sendToLeader(func(l *ensembleMember) {
+			valid := l.claimSession(id, timeout, m.s)
+			b.sendToFollower(func(f *ensembleMember) {
 				if !valid {
 					done(nil)
 					return
 				}
 				if f.s.sessions[id] == nil { // the entry that opens it is not applied here yet
-					f.s.sessions[id] = &session{id: id, timeout: timeout}
+					f.s.sessions[id] = &sessionRecord{id: id, timeout: timeout}
 				}
 				done(f.s.sessions[id])
 			})
@@ -122,21 +124,22 @@ func (m *member) revalidate(id, timeout int64, done func(*session)) {
 	}
 }
 
-// own reports, at the leader, whether a session is alive. If it is, own touches it and makes a server its owner.
-func (m *member) own(id, timeout int64, owner *Server) bool {
+// claimSession reports, at the leader, whether a session is alive. If it is, own touches it and makes a server its
+// owner.
+func (m *ensembleMember) claimSession(id, timeout int64, owner *Server) bool {
 	ses := m.s.sessions[id]
 	if ses == nil || ses.closing {
 		return false
 	}
 	ses.owner = owner
-	m.s.touch(ses, timeout)
+	m.s.touchSession(ses, timeout)
 	return true
 }
 
-// park queues a request that has to wait for the log, and later requests of the same connection. It returns false if
-// the request can be answered immediately.
-func (m *member) park(r *request) bool {
-	op, known := m.s.operation(r.op)
+// parkRequest queues a request that has to wait for the log, and later requests of the same connection. It returns
+// false if the request can be answered immediately.
+func (m *ensembleMember) parkRequest(r *clientRequest) bool {
+	op, known := m.s.findOperation(r.op)
 	if !known && r.injected == ok {
 		return false // it is answered ahead of the requests in flight
 	}
@@ -146,49 +149,49 @@ func (m *member) park(r *request) bool {
 	if !ordered && len(r.conn.pending) == 0 {
 		return false
 	}
-	r.conn.park(append(r.conn.pending, r))
+	r.conn.setParked(append(r.conn.pending, r))
 	r.pending, r.waits = true, ordered
 	switch {
 	case isSync && ordered:
-		m.sync(r)
+		m.forwardSync(r)
 	case ordered:
-		m.s.execute(r)
+		m.s.executeRequest(r)
 	}
 	return true
 }
 
-// unpark removes an answered request from the queue, and executes the requests that waited only for it.
-func (m *member) unpark(r *request) {
+// unparkRequest removes an answered request from the queue, and executes the requests that waited only for it.
+func (m *ensembleMember) unparkRequest(r *clientRequest) {
 	c := r.conn
 	r.pending, r.waits = false, false
-	c.park(slices.DeleteFunc(c.pending, func(q *request) bool { return q == r }))
+	c.setParked(slices.DeleteFunc(c.pending, func(q *clientRequest) bool { return q == r }))
 	for len(c.pending) > 0 && !c.pending[0].waits {
 		q := c.pending[0]
 		q.pending = false
-		c.park(c.pending[1:])
-		q.strike.begin(c)
-		m.s.execute(q)
-		q.strike.finish(c)
+		c.setParked(c.pending[1:])
+		q.strike.beforeExecution(c)
+		m.s.executeRequest(q)
+		q.strike.afterExecution(c)
 	}
 }
 
-// sync sends a sync to the leader. The leader replies after all entries in its log are committed, and the client gets
-// its reply after they are applied here. The reply does not prove that the leader has a quorum.
-func (m *member) sync(r *request) {
+// forwardSync sends a sync to the leader. The leader replies after all entries in its log are committed, and the
+// client gets its reply after they are applied here. The reply does not prove that the leader has a quorum.
+func (m *ensembleMember) forwardSync(r *clientRequest) {
 	b := m.boss
-	b.toLeader(func(l *member) {
+	b.sendToLeader(func(l *ensembleMember) {
 		back := func() {
-			b.toFollower(func(f *member) {
-				f.enqueue(applying{then: func() {
+			b.sendToFollower(func(f *ensembleMember) {
+				f.scheduleEntry(scheduledEntry{then: func() {
 					if r.conn.closed {
 						return
 					}
 					strike := r.strike
-					strike.begin(r.conn)
+					strike.beforeExecution(r.conn)
 					rec, err := f.s.sync(r)
-					f.s.reply(r, err, rec)
-					f.unpark(r)
-					strike.finish(r.conn)
+					f.s.replyNow(r, err, rec)
+					f.unparkRequest(r)
+					strike.afterExecution(r.conn)
 				}})
 			})
 		}
@@ -200,10 +203,11 @@ func (m *member) sync(r *request) {
 	})
 }
 
-// forward sends an entry to the leader. If the connection to the leader ends, the outcome is unknown to the client.
-func (m *member) forward(e *entry, prepare func(*Server, *entry)) {
-	accept := func(l *member) {
-		l.s.propose(e, func(e *entry) {
+// forwardEntry sends an entry to the leader. If the connection to the leader ends, the outcome is unknown to the
+// client.
+func (m *ensembleMember) forwardEntry(e *logEntry, prepare func(*Server, *logEntry)) {
+	accept := func(l *ensembleMember) {
+		l.s.proposeEntry(e, func(e *logEntry) {
 			if e.err = l.checkSession(e); e.err == ok {
 				prepare(l.s, e)
 			}
@@ -213,12 +217,12 @@ func (m *member) forward(e *entry, prepare func(*Server, *entry)) {
 	case leading:
 		accept(m)
 	case following:
-		m.boss.toLeader(accept)
+		m.boss.sendToLeader(accept)
 	}
 }
 
 // checkSession refuses a write of a session that has ended, or has moved to another member.
-func (m *member) checkSession(e *entry) Error {
+func (m *ensembleMember) checkSession(e *logEntry) Error {
 	if e.request == nil || e.request.op == jute.OpCloseSession {
 		return ok
 	}
@@ -234,23 +238,23 @@ func (m *member) checkSession(e *entry) Error {
 	return ok
 }
 
-// propose sends a leader's new entry to its followers.
-func (m *member) propose(e *entry) {
+// proposeToFollowers sends a leader's new entry to its followers.
+func (m *ensembleMember) proposeToFollowers(e *logEntry) {
 	m.log = append(m.log, e)
-	e.acks |= m.bit()
-	e.quorums = m.quorums()
+	e.acks |= m.indexBit()
+	e.quorums = m.requiredMajorities()
 	for _, b := range m.crew {
-		b.toFollower(func(f *member) {
+		b.sendToFollower(func(f *ensembleMember) {
 			f.log = append(f.log, e)
-			b.acknowledge(e)
+			b.acknowledgeEntry(e)
 		})
 	}
 	m.tryCommit()
 }
 
 // tryCommit commits, in order, the entries that a majority has. A retired leader commits no entry.
-func (m *member) tryCommit() {
-	for len(m.log) > 0 && !m.retired && agreed(m.log[0].quorums, m.log[0].acks) {
+func (m *ensembleMember) tryCommit() {
+	for len(m.log) > 0 && !m.retired && hasAllMajorities(m.log[0].quorums, m.log[0].acks) {
 		e := m.log[0]
 		m.log = m.log[1:]
 		if len(m.log) == 0 {
@@ -259,14 +263,14 @@ func (m *member) tryCommit() {
 		}
 		e.committed = true
 		if e.config != nil {
-			m.config, m.retired = e.config, !e.config.votes(m)
+			m.config, m.retired = e.config, !e.config.hasVoter(m)
 		}
-		m.apply(e)
+		m.applyEntry(e)
 		for _, b := range m.crew {
-			b.toFollower(func(f *member) {
+			b.sendToFollower(func(f *ensembleMember) {
 				f.log = f.log[1:] // it is e: proposals and commits come in the same order
-				f.enqueue(applying{entry: e})
-				f.adopt(e.config)
+				f.scheduleEntry(scheduledEntry{entry: e})
+				f.adoptMembership(e.config)
 			})
 		}
 		for _, back := range e.syncs {
@@ -275,15 +279,15 @@ func (m *member) tryCommit() {
 	}
 }
 
-func (m *member) apply(e *entry) {
-	m.s.commit(e)
+func (m *ensembleMember) applyEntry(e *logEntry) {
+	m.s.commitEntry(e)
 	if m.e.applied != nil {
 		m.e.applied(m.index, e)
 	}
 }
 
-// enqueue schedules an entry or a sync reply after the member's lag, and after those enqueued earlier.
-func (m *member) enqueue(a applying) {
+// scheduleEntry schedules an entry or a sync reply after the member's lag, and after those enqueued earlier.
+func (m *ensembleMember) scheduleEntry(a scheduledEntry) {
 	a.at = time.Now().Add(m.lag)
 	if n := len(m.queue); n > 0 && m.queue[n-1].at.After(a.at) {
 		a.at = m.queue[n-1].at
@@ -291,8 +295,8 @@ func (m *member) enqueue(a applying) {
 	m.queue = append(m.queue, a)
 }
 
-// applyDue applies the entries and sync replies that are due, and reports whether there were any.
-func (m *member) applyDue(now time.Time) bool {
+// applyDueEntries applies the entries and sync replies that are due, and reports whether there were any.
+func (m *ensembleMember) applyDueEntries(now time.Time) bool {
 	any := false
 	for len(m.queue) > 0 && !m.s.paused && !m.queue[0].at.After(now) {
 		a := m.queue[0]
@@ -300,7 +304,7 @@ func (m *member) applyDue(now time.Time) bool {
 			m.queue = nil
 		}
 		if a.entry != nil {
-			m.apply(a.entry)
+			m.applyEntry(a.entry)
 		} else {
 			a.then()
 		}
@@ -311,7 +315,7 @@ func (m *member) applyDue(now time.Time) bool {
 
 // ephemeralsOf lists the nodes that are deleted with a session, and records their deletion. In an ensemble it includes
 // nodes whose creation is proposed, and excludes nodes whose deletion is proposed.
-func (s *Server) ephemeralsOf(e *entry) []string {
+func (s *Server) ephemeralsOf(e *logEntry) []string {
 	paths := s.tree.ephemeralsOf(e.closes)
 	if s.member == nil {
 		return paths
@@ -326,10 +330,10 @@ func (s *Server) ephemeralsOf(e *entry) []string {
 	}
 	slices.Sort(more)
 	paths = append(paths, more...)
-	p := s.prepFor(e, 0, nil)
+	p := s.preparationFor(e, 0, nil)
 	for _, path := range paths {
-		p.noteDelete(path)
+		p.recordDeletion(path)
 	}
-	p.keep()
+	p.publishFuture()
 	return paths
 }

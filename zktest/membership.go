@@ -35,8 +35,8 @@ func (c *membership) String() string {
 	return b.String()
 }
 
-// line returns the line of a member, nil if it is not in the configuration.
-func (c *membership) line(id int64) *memberLine {
+// lineOf returns the line of a member, nil if it is not in the configuration.
+func (c *membership) lineOf(id int64) *memberLine {
 	for i := range c.members {
 		if c.members[i].id == id {
 			return &c.members[i]
@@ -45,14 +45,15 @@ func (c *membership) line(id int64) *memberLine {
 	return nil
 }
 
-func (c *membership) votes(m *member) bool {
-	line := c.line(m.id())
+func (c *membership) hasVoter(m *ensembleMember) bool {
+	line := c.lineOf(m.serverID())
 	return line != nil && !line.observer
 }
 
-// observes reports whether the member is an observer. A removed member is not: it stays a follower that does not count.
-func (c *membership) observes(m *member) bool {
-	line := c.line(m.id())
+// hasObserver reports whether the member is an observer. A removed member is not: it stays a follower that does not
+// count.
+func (c *membership) hasObserver(m *ensembleMember) bool {
+	line := c.lineOf(m.serverID())
 	return line != nil && line.observer
 }
 
@@ -65,8 +66,8 @@ func (c *membership) voters() (n int) {
 	return n
 }
 
-// quorum reports whether a set of members has a majority of the voters.
-func (c *membership) quorum(set uint) bool {
+// hasMajority reports whether a set of members has a majority of the voters.
+func (c *membership) hasMajority(set uint) bool {
 	n := 0
 	for _, m := range c.members {
 		if !m.observer && m.id >= 1 && m.id <= maxMembers && set&(1<<(m.id-1)) != 0 {
@@ -76,20 +77,20 @@ func (c *membership) quorum(set uint) bool {
 	return n > c.voters()/2
 }
 
-// with adds a member, and removes a member with the same id.
-func (c *membership) with(line memberLine) {
-	c.without(line.id)
+// withMember adds a member, and removes a member with the same id.
+func (c *membership) withMember(line memberLine) {
+	c.withoutMember(line.id)
 	c.members = append(c.members, line)
 	slices.SortFunc(c.members, func(a, b memberLine) int { return cmp.Compare(a.id, b.id) })
 }
 
-func (c *membership) without(id int64) {
+func (c *membership) withoutMember(id int64) {
 	c.members = slices.DeleteFunc(slices.Clone(c.members), func(m memberLine) bool { return m.id == id })
 }
 
-// clashes reports whether two members have an address in common. Java looks up names; here only IP addresses are
-// compared. As in Java, loopback and wildcard addresses do not clash.
-func (m memberLine) clashes(other memberLine) bool {
+// sharesAddress reports whether two members have an address in common. Java looks up names; here only IP addresses
+// are compared. As in Java, loopback and wildcard addresses do not clash.
+func (m memberLine) sharesAddress(other memberLine) bool {
 	return slices.ContainsFunc(m.addrs, func(addr string) bool { return slices.Contains(other.addrs, addr) })
 }
 
@@ -114,11 +115,11 @@ func parseMember(id int64, spec string) (memberLine, Error) {
 		case len(words) > 2:
 			return m, ErrBadArguments
 		}
-		port, err := portOf(words[1])
+		port, err := parsePort(words[1])
 		if err != ok {
 			return m, err
 		}
-		client, m.client = ";"+m.at(words[0], port)+":"+port, true
+		client, m.client = ";"+m.recordAddress(words[0], port)+":"+port, true
 	}
 	words, err := hostAndPorts(parts[0]) // several addresses with "|" are refused by default
 	if err != ok {
@@ -129,7 +130,7 @@ func parseMember(id int64, spec string) (memberLine, Error) {
 	}
 	var ports [2]string
 	for i := range ports {
-		if ports[i], err = portOf(words[1+i]); err != ok {
+		if ports[i], err = parsePort(words[1+i]); err != ok {
 			return m, err
 		}
 	}
@@ -143,13 +144,13 @@ func parseMember(id int64, spec string) (memberLine, Error) {
 	if m.observer = role == "observer"; !m.observer && role != "participant" {
 		return m, ErrBadArguments
 	}
-	m.at(words[0], ports[1])
-	m.spec = fmt.Sprintf("%s:%s:%s:%s%s", m.at(words[0], ports[0]), ports[0], ports[1], role, client)
+	m.recordAddress(words[0], ports[1])
+	m.spec = fmt.Sprintf("%s:%s:%s:%s%s", m.recordAddress(words[0], ports[0]), ports[0], ports[1], role, client)
 	return m, ok
 }
 
-// at records an address, and returns the host as a server writes it.
-func (m *memberLine) at(host, port string) string {
+// recordAddress records an address, and returns the host as a server writes it.
+func (m *memberLine) recordAddress(host, port string) string {
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
 		return cmp.Or(host, "localhost")
@@ -183,7 +184,7 @@ func hostAndPorts(s string) ([]string, Error) {
 	return append([]string{host}, javaSplit(rest[1:], ":")...), ok
 }
 
-func portOf(s string) (string, Error) {
+func parsePort(s string) (string, Error) {
 	n, err := strconv.ParseInt(s, 10, 32)
 	if err != nil {
 		return "", ErrBadArguments

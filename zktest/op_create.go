@@ -10,7 +10,7 @@ import (
 
 // create checks in the server's order: mode, TTL, path, ACL, parent, right, final name, existence, ephemeral
 // parent, quota.
-func (p *prep) create(op int32, r *jute.CreateRequest, ttl int64) (*txn, Error) {
+func (p *preparation) create(op int32, r *jute.CreateRequest, ttl int64) (*transaction, Error) {
 	if r.Flags < jute.ModePersistent || r.Flags > jute.ModePersistentSequentialTTL {
 		return nil, ErrBadArguments
 	}
@@ -28,7 +28,7 @@ func (p *prep) create(op int32, r *jute.CreateRequest, ttl int64) (*txn, Error) 
 	if err != ok {
 		return nil, err
 	}
-	acl, err := p.s.fixACL(r.ACL, p.auth)
+	acl, err := p.s.resolveACL(r.ACL, p.auth)
 	if err != ok {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (p *prep) create(op int32, r *jute.CreateRequest, ttl int64) (*txn, Error) 
 	if err != ok {
 		return nil, err
 	}
-	if err := p.allowed(parent, jute.PermCreate); err != ok {
+	if err := p.checkPermission(parent, jute.PermCreate); err != ok {
 		return nil, err
 	}
 	path := r.Path
@@ -49,13 +49,13 @@ func (p *prep) create(op int32, r *jute.CreateRequest, ttl int64) (*txn, Error) 
 	if _, err := p.lookup(path); err == ok {
 		return nil, ErrNodeExists
 	}
-	if p.s.tree.kind(parent.owner) == ownedBySession {
+	if p.s.tree.kindOfOwner(parent.owner) == ownedBySession {
 		return nil, ErrNoChildrenForEphemerals
 	}
 	if err := p.s.checkQuota(path, int64(len(r.Data)), 1); err != ok {
 		return nil, err
 	}
-	t := &txn{op: op, path: path, data: r.Data, acl: acl, cversion: parent.cversion + 1}
+	t := &transaction{op: op, path: path, data: r.Data, acl: acl, cversion: parent.cversion + 1}
 	// The opcode decides the kind of node, not the flags: a plain create with the container flag makes a
 	// persistent node.
 	switch {
@@ -69,8 +69,8 @@ func (p *prep) create(op int32, r *jute.CreateRequest, ttl int64) (*txn, Error) 
 	parent.children++
 	parent.cversion = t.cversion // overflows within one multi; applyCreate does not
 	parent.pzxid = p.zxid
-	p.note(dir, parent)
-	p.note(path, record{nodeStat: newStat(p.zxid, p.now, t.owner), acl: acl, size: len(r.Data)})
+	p.recordFuture(dir, parent)
+	p.recordFuture(path, futureNode{storedStat: newStoredStat(p.zxid, p.now, t.owner), acl: acl, size: len(r.Data)})
 	return t, ok
 }
 
@@ -86,25 +86,25 @@ func isSequential(flags int32) bool {
 	return false
 }
 
-// newStat returns the nodeStat of a new node.
-func newStat(zxid, now, owner int64) nodeStat {
-	return nodeStat{czxid: zxid, mzxid: zxid, pzxid: zxid, ctime: now, mtime: now, owner: owner}
+// newStoredStat returns the storedStat of a new node.
+func newStoredStat(zxid, now, owner int64) storedStat {
+	return storedStat{czxid: zxid, mzxid: zxid, pzxid: zxid, ctime: now, mtime: now, owner: owner}
 }
 
-func (s *Server) applyCreate(t *txn, zxid, now int64) *jute.Stat {
+func (s *Server) applyCreate(t *transaction, zxid, now int64) *jute.Stat {
 	dir, _ := splitPath(t.path)
-	parent := s.tree.get(dir)
-	if t.cversion > parent.cversion || s.cfg.Profile.is().counterWraps {
+	parent := s.tree.lookup(dir)
+	if t.cversion > parent.cversion || s.cfg.Profile.behaviour().counterWraps {
 		parent.cversion, parent.pzxid = t.cversion, zxid
 	} // else the counter has overflowed: it stays at 2147483647, and sequential names are ties from here on
-	n := &node{nodeStat: newStat(zxid, now, t.owner), data: t.data, acl: t.acl}
-	s.tree.add(t.path, n)
-	if t.owner == ownerContainer || s.tree.kind(t.owner) == ownedAsTTL {
+	n := &treeNode{storedStat: newStoredStat(zxid, now, t.owner), data: t.data, acl: t.acl}
+	s.tree.addNode(t.path, n)
+	if t.owner == ownerContainer || s.tree.kindOfOwner(t.owner) == ownedAsTTL {
 		s.wakeReaper()
 	}
-	stat := n.stat()
+	stat := n.clientStat()
 	s.quotaCreated(t.path, n)
-	s.trigger(s.dataWatches, jute.EventNodeCreated, t.path, zxid, n.acl, nil)
-	s.trigger(s.kidWatches, jute.EventNodeChildrenChanged, parentOf(t.path), zxid, parent.acl, nil)
+	s.triggerWatches(s.dataWatches, jute.EventNodeCreated, t.path, zxid, n.acl, nil)
+	s.triggerWatches(s.kidWatches, jute.EventNodeChildrenChanged, parentOf(t.path), zxid, parent.acl, nil)
 	return &stat
 }

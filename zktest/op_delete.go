@@ -8,8 +8,8 @@ import (
 
 // delete (2). deleteContainer (20) is the reaper's.
 
-func (p *prep) delete(r *jute.PathVersionRequest) (*txn, Error) {
-	dir, err := deletable(r.Path)
+func (p *preparation) delete(r *jute.PathVersionRequest) (*transaction, Error) {
+	dir, err := parseDeletePath(r.Path)
 	if err != ok {
 		return nil, err
 	}
@@ -18,10 +18,10 @@ func (p *prep) delete(r *jute.PathVersionRequest) (*txn, Error) {
 		return nil, err
 	}
 	n, missing := p.lookup(r.Path)
-	if missing != ok && p.s.cfg.Profile.is().nodeFirst {
+	if missing != ok && p.s.cfg.Profile.behaviour().nodeFirst {
 		return nil, missing
 	}
-	if err := p.allowed(parent, jute.PermDelete); err != ok {
+	if err := p.checkPermission(parent, jute.PermDelete); err != ok {
 		return nil, err
 	}
 	if missing != ok {
@@ -35,12 +35,12 @@ func (p *prep) delete(r *jute.PathVersionRequest) (*txn, Error) {
 	}
 	parent.children--
 	parent.pzxid = p.zxid
-	p.note(dir, parent)
-	p.note(r.Path, record{gone: true})
-	return &txn{op: jute.OpDelete, path: r.Path}, ok
+	p.recordFuture(dir, parent)
+	p.recordFuture(r.Path, futureNode{gone: true})
+	return &transaction{op: jute.OpDelete, path: r.Path}, ok
 }
 
-func deletable(path string) (dir string, err Error) {
+func parseDeletePath(path string) (dir string, err Error) {
 	if path == jute.Null {
 		return "", ErrMarshalling
 	}
@@ -56,11 +56,11 @@ func deletable(path string) (dir string, err Error) {
 func (s *Server) applyDelete(path string, zxid int64) {
 	n := s.tree.nodes[path]
 	dir, _ := splitPath(path)
-	parent := s.tree.get(dir)
-	s.tree.remove(path)
+	parent := s.tree.lookup(dir)
+	s.tree.removeNode(path)
 	parent.pzxid = max(parent.pzxid, zxid)
 	s.quotaDeleted(path, n)
-	told := s.trigger(s.dataWatches, jute.EventNodeDeleted, path, zxid, n.acl, nil)
-	s.trigger(s.kidWatches, jute.EventNodeDeleted, path, zxid, n.acl, told)
-	s.trigger(s.kidWatches, jute.EventNodeChildrenChanged, parentOf(path), zxid, parent.acl, nil)
+	told := s.triggerWatches(s.dataWatches, jute.EventNodeDeleted, path, zxid, n.acl, nil)
+	s.triggerWatches(s.kidWatches, jute.EventNodeDeleted, path, zxid, n.acl, told)
+	s.triggerWatches(s.kidWatches, jute.EventNodeChildrenChanged, parentOf(path), zxid, parent.acl, nil)
 }

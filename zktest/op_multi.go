@@ -11,32 +11,32 @@ import (
 
 // multi executes all operations under one zxid, or none. In the reply of a failed multi each operation has an error: 0
 // before the failed operation, its error for that operation, and runtime inconsistency after it.
-func (s *Server) multi(r *request, e *entry) Error {
+func (s *Server) multi(r *clientRequest, e *logEntry) Error {
 	ops, err := decodeMulti(r)
 	if err != ok {
 		return err
 	}
-	if slices.ContainsFunc(ops, func(op jute.MultiOp) bool { return pathOf(op.Request) == jute.Null }) {
-		r.listed = s.cfg.Profile.is().listsNothing
+	if slices.ContainsFunc(ops, func(op jute.MultiOp) bool { return recordPath(op.Request) == jute.Null }) {
+		r.listed = s.cfg.Profile.behaviour().listsNothing
 		return ErrMarshalling
 	}
-	if len(ops) > 0 && isRead(ops[0]) {
+	if len(ops) > 0 && isReadOperation(ops[0]) {
 		return ErrMarshalling
 	}
-	p := s.newPrep(r, e)
-	p.ahead = map[string]*record{}
-	txns := make([]*txn, 0, len(ops))
+	p := s.newPreparation(r, e)
+	p.ahead = map[string]*futureNode{}
+	txns := make([]*transaction, 0, len(ops))
 	failed := ok
 	for _, op := range ops {
 		if failed != ok {
-			txns = append(txns, &txn{op: jute.OpError, err: ErrRuntimeInconsistency})
+			txns = append(txns, &transaction{op: jute.OpError, err: ErrRuntimeInconsistency})
 			continue
 		}
-		kind, rec := multiKind(op, p.s.cfg.Profile.is().keepsCreate2)
+		kind, rec := multiKind(op, p.s.cfg.Profile.behaviour().keepsCreate2)
 		if kind == 0 {
 			return ErrMarshalling
 		}
-		t, err := p.prepare(kind, rec)
+		t, err := p.prepareOperation(kind, rec)
 		if err == ErrMarshalling {
 			return err // not a refusal: the server fails
 		}
@@ -45,17 +45,17 @@ func (s *Server) multi(r *request, e *entry) Error {
 			for _, earlier := range txns {
 				earlier.op, earlier.err = jute.OpError, ok
 			}
-			t = &txn{op: jute.OpError, err: err}
+			t = &transaction{op: jute.OpError, err: err}
 		}
 		txns = append(txns, t)
 	}
 	if e.txns = txns; failed == ok {
-		p.keep()
+		p.publishFuture()
 	}
 	return ok
 }
 
-func multiWritten(_ *request, results []result) jute.Record {
+func multiReply(_ *clientRequest, results []applyResult) jute.Record {
 	response := &jute.MultiResponse{}
 	for _, res := range results {
 		part := jute.MultiResult{Op: res.op, Err: int32(res.err), Path: res.path}
@@ -99,14 +99,14 @@ func createKind(op, flags int32) int32 {
 	return op
 }
 
-func decodeMulti(r *request) ([]jute.MultiOp, Error) {
+func decodeMulti(r *clientRequest) ([]jute.MultiOp, Error) {
 	var req jute.MultiRequest
-	bad := r.decode(&req)
+	bad := r.decodeRecord(&req)
 	if len(req.Ops) > 0 {
-		r.path = pathOf(req.Ops[0].Request)
+		r.path = recordPath(req.Ops[0].Request)
 	}
-	r.parts = partsOf(req.Ops)
-	is := r.conn.s.cfg.Profile.is()
+	r.parts = describeMulti(req.Ops)
+	is := r.conn.s.cfg.Profile.behaviour()
 	for _, op := range req.Ops {
 		if c, create := op.Request.(*jute.CreateRequest); create && is.keepsCreate2 {
 			switch {
@@ -117,24 +117,24 @@ func decodeMulti(r *request) ([]jute.MultiOp, Error) {
 				return nil, ErrMarshalling
 			}
 		}
-		if isRead(op) != isRead(req.Ops[0]) {
+		if isReadOperation(op) != isReadOperation(req.Ops[0]) {
 			return nil, ErrMarshalling // reads and writes do not mix
 		}
-		if isRead(op) && slices.Contains(is.unknown, jute.OpMultiRead) {
+		if isReadOperation(op) && slices.Contains(is.unknown, jute.OpMultiRead) {
 			return nil, ErrMarshalling
 		}
 	}
 	return req.Ops, bad
 }
 
-// partsOf describes the operations of a multi for the trace, which keeps only the beginning of the text.
-func partsOf(ops []jute.MultiOp) string {
+// describeMulti describes the operations of a multi for the trace, which keeps only the beginning of the text.
+func describeMulti(ops []jute.MultiOp) string {
 	var b strings.Builder
 	for i, op := range ops {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(opName(op.Op) + " " + pathOf(op.Request))
+		b.WriteString(opName(op.Op) + " " + recordPath(op.Request))
 		if b.Len() > tracePath {
 			break
 		}
@@ -142,9 +142,11 @@ func partsOf(ops []jute.MultiOp) string {
 	return b.String()
 }
 
-func isRead(op jute.MultiOp) bool { return op.Op == jute.OpGetData || op.Op == jute.OpGetChildren }
+func isReadOperation(op jute.MultiOp) bool {
+	return op.Op == jute.OpGetData || op.Op == jute.OpGetChildren
+}
 
-func lengthOf(names []string) (n int) {
+func totalLength(names []string) (n int) {
 	for _, name := range names {
 		n += len(name)
 	}
@@ -153,7 +155,7 @@ func lengthOf(names []string) (n int) {
 
 // multiRead answers each read separately. It ignores the watch flag, as the real server does. A small request may
 // ask for a large node many times: a reply above drownLimit ends the connection instead.
-func (s *Server) multiRead(r *request) (jute.Record, Error) {
+func (s *Server) multiRead(r *clientRequest) (jute.Record, Error) {
 	ops, err := decodeMulti(r)
 	if err != ok {
 		return nil, err
@@ -165,19 +167,19 @@ func (s *Server) multiRead(r *request) (jute.Record, Error) {
 			return response, ErrMarshalling
 		}
 		part := jute.MultiResult{Op: op.Op}
-		n, err := s.readable(r.conn, req.Path)
+		n, err := s.readableNode(r.conn, req.Path)
 		switch {
 		case err != ok:
 			part = jute.MultiResult{Op: jute.OpError, Err: int32(err)}
 		case op.Op == jute.OpGetData:
-			part.Data, part.Stat = n.data, n.stat()
+			part.Data, part.Stat = n.data, n.clientStat()
 		default:
-			part.Children = n.list()
+			part.Children = n.childNames()
 		}
 		response.Results = append(response.Results, part)
-		if size += len(part.Data) + lengthOf(part.Children); size > drownLimit {
-			s.warn("closing the connection: the answer to a multiRead would be too long", "conn", r.conn.id)
-			r.conn.end(true)
+		if size += len(part.Data) + totalLength(part.Children); size > drownLimit {
+			s.logWarning("closing the connection: the answer to a multiRead would be too long", "conn", r.conn.id)
+			r.conn.closeConn(true)
 			return nil, ErrMarshalling
 		}
 	}

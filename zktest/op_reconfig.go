@@ -12,9 +12,9 @@ import (
 // reconfig (16). It refuses the same requests as the real server, and of several reasons it gives the same one.
 
 // reconfig is a write to /zookeeper/config whose commit also changes the voters.
-func (s *Server) reconfig(r *request, e *entry) Error {
+func (s *Server) reconfig(r *clientRequest, e *logEntry) Error {
 	var req jute.ReconfigRequest
-	if err := r.decode(&req); err != ok {
+	if err := r.decodeRecord(&req); err != ok {
 		return err
 	}
 	m := s.member
@@ -23,7 +23,7 @@ func (s *Server) reconfig(r *request, e *entry) Error {
 		return ErrReconfigDisabled
 	case m == nil:
 		return ErrUnimplemented
-	case m.pending() != nil:
+	case m.pendingMembership() != nil:
 		return ErrReconfigInProgress
 	case req.CurConfigID != -1 && req.CurConfigID != m.config.version:
 		return ErrBadVersion
@@ -31,55 +31,55 @@ func (s *Server) reconfig(r *request, e *entry) Error {
 	next := &membership{version: e.zxid}
 	var err Error
 	if req.NewMembers != jute.Null {
-		err = next.read(strings.ReplaceAll(req.NewMembers, ",", "\n"))
+		err = next.parseMembers(strings.ReplaceAll(req.NewMembers, ",", "\n"))
 	} else {
 		next.members = m.config.members
-		err = next.change(listed(req.Joining), listed(req.Leaving))
+		err = next.applyReconfig(splitMemberList(req.Joining), splitMemberList(req.Leaving))
 	}
 	switch {
 	case err != ok:
 		return err
 	case next.voters() < 2: // as with standaloneEnabled, the default
 		return ErrBadArguments
-	case !next.quorum(m.team()):
+	case !next.hasMajority(m.followerSet()):
 		return ErrNewConfigNoQuorum
 	}
-	p := s.newPrep(r, e)
+	p := s.newPreparation(r, e)
 	n, err := p.lookup(configPath)
 	if err != ok {
 		return err
 	}
-	if err := p.allowed(n, jute.PermWrite); err != ok {
+	if err := p.checkPermission(n, jute.PermWrite); err != ok {
 		return err
 	}
 	data := []byte(next.String())
 	n.version, n.mzxid, n.mtime, n.size = configVersion, p.zxid, p.now, len(data)
-	p.note(configPath, n)
-	p.keep()
+	p.recordFuture(configPath, n)
+	p.publishFuture()
 	e.config = next
-	e.txns = []*txn{{op: jute.OpReconfig, path: configPath, data: data, cversion: configVersion}}
+	e.txns = []*transaction{{op: jute.OpReconfig, path: configPath, data: data, cversion: configVersion}}
 	return ok
 }
 
 // configVersion is the version of the node's data after a reconfiguration.
 const configVersion = -1
 
-// reconfigured returns the reply: the new configuration.
-func reconfigured(r *request, results []result) jute.Record {
+// reconfigReply returns the reply: the new configuration.
+func reconfigReply(r *clientRequest, results []applyResult) jute.Record {
 	r.path = configPath
-	data := r.conn.s.tree.get(configPath).data
+	data := r.conn.s.tree.lookup(configPath).data
 	return &jute.GetDataResponse{Data: data, Stat: *results[0].stat}
 }
 
 // applyReconfig writes the node twice, as the real server does: when the configuration takes effect, and as the
 // transaction. So a persistent watch gets two events.
-func (s *Server) applyReconfig(t *txn, zxid, now int64) *jute.Stat {
+func (s *Server) applyReconfig(t *transaction, zxid, now int64) *jute.Stat {
 	s.applySetData(t, zxid, now)
 	return s.applySetData(t, zxid, now)
 }
 
-// listed splits a list as Java's servers do. A null list is an empty one.
-func listed(list string) (parts []string) {
+// splitMemberList splits a list as Java's servers do. A null list is an empty one.
+func splitMemberList(list string) (parts []string) {
 	if list == jute.Null {
 		return nil
 	}
@@ -91,14 +91,14 @@ func listed(list string) (parts []string) {
 	return parts
 }
 
-// change removes the leaving members, and then adds the joining ones.
-func (c *membership) change(joining, leaving []string) Error {
+// applyReconfig removes the leaving members, and then adds the joining ones.
+func (c *membership) applyReconfig(joining, leaving []string) Error {
 	for _, text := range leaving {
 		id, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			return ErrMarshalling
 		}
-		c.without(id)
+		c.withoutMember(id)
 	}
 	for _, text := range joining {
 		parts := strings.Split(text, "=")
@@ -119,21 +119,22 @@ func (c *membership) change(joining, leaving []string) Error {
 		if !line.client {
 			return ErrBadArguments
 		}
-		c.without(id)
-		if slices.ContainsFunc(c.members, line.clashes) {
+		c.withoutMember(id)
+		if slices.ContainsFunc(c.members, line.sharesAddress) {
 			return ErrBadArguments
 		}
-		c.with(line)
+		c.withMember(line)
 	}
 	return ok
 }
 
-// read reads all the members, one a line. It refuses groups and weights, which real servers support. Of several
-// mistakes it reports the first in the order of the keys; a real server checks them in the order of a hash table.
-func (c *membership) read(text string) Error {
+// parseMembers reads all the members, one a line. It refuses groups and weights, which real servers support. Of
+// several mistakes it reports the first in the order of the keys; a real server checks them in the order of a hash
+// table.
+func (c *membership) parseMembers(text string) Error {
 	properties := map[string]string{}
 	for line := range strings.Lines(text) {
-		if key, value := property(line); key != "" {
+		if key, value := parseProperty(line); key != "" {
 			properties[key] = value
 		}
 	}
@@ -159,7 +160,7 @@ func (c *membership) read(text string) Error {
 		if bad != ok {
 			return bad
 		}
-		c.with(line)
+		c.withMember(line)
 	}
 	if observers := len(c.members) - c.voters(); c.voters() < 2 && observers > 0 {
 		return ErrMarshalling
@@ -167,8 +168,8 @@ func (c *membership) read(text string) Error {
 	return ok
 }
 
-// property reads a line as Java's Properties do, but for escapes.
-func property(line string) (key, value string) {
+// parseProperty reads a line as Java's Properties do, but for escapes.
+func parseProperty(line string) (key, value string) {
 	line = strings.TrimLeft(strings.TrimRight(line, "\r\n"), " \t\f")
 	if line == "" || line[0] == '#' || line[0] == '!' {
 		return "", ""

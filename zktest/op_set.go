@@ -4,7 +4,7 @@ import "github.com/go-curator/curator/internal/jute"
 
 // setData (5), setACL (7), check (13).
 
-func (p *prep) setData(r *jute.SetDataRequest) (*txn, Error) {
+func (p *preparation) setData(r *jute.SetDataRequest) (*transaction, Error) {
 	if !validPath(r.Path) {
 		return nil, ErrBadArguments
 	}
@@ -12,7 +12,7 @@ func (p *prep) setData(r *jute.SetDataRequest) (*txn, Error) {
 	if err != ok {
 		return nil, err
 	}
-	if err := p.allowed(n, jute.PermWrite); err != ok {
+	if err := p.checkPermission(n, jute.PermWrite); err != ok {
 		return nil, err
 	}
 	if err := p.s.checkQuota(r.Path, int64(len(r.Data)-n.size), 0); err != ok {
@@ -23,25 +23,25 @@ func (p *prep) setData(r *jute.SetDataRequest) (*txn, Error) {
 	}
 	n.version++
 	n.mzxid, n.mtime, n.size = p.zxid, p.now, len(r.Data)
-	p.note(r.Path, n)
-	return &txn{op: jute.OpSetData, path: r.Path, data: r.Data, cversion: n.version}, ok
+	p.recordFuture(r.Path, n)
+	return &transaction{op: jute.OpSetData, path: r.Path, data: r.Data, cversion: n.version}, ok
 }
 
-func (s *Server) applySetData(t *txn, zxid, now int64) *jute.Stat {
-	n := s.tree.get(t.path)
+func (s *Server) applySetData(t *transaction, zxid, now int64) *jute.Stat {
+	n := s.tree.lookup(t.path)
 	before := len(n.data)
 	n.data, n.version, n.mzxid, n.mtime = t.data, t.cversion, zxid, now
-	stat := n.stat()
+	stat := n.clientStat()
 	s.quotaChanged(t.path, int64(len(n.data)-before), 0)
-	s.trigger(s.dataWatches, jute.EventNodeDataChanged, t.path, zxid, n.acl, nil)
+	s.triggerWatches(s.dataWatches, jute.EventNodeDataChanged, t.path, zxid, n.acl, nil)
 	return &stat
 }
 
-func (p *prep) setACL(r *jute.SetACLRequest) (*txn, Error) {
+func (p *preparation) setACL(r *jute.SetACLRequest) (*transaction, Error) {
 	if !validPath(r.Path) {
 		return nil, ErrBadArguments
 	}
-	acl, err := p.s.fixACL(r.ACL, p.auth)
+	acl, err := p.s.resolveACL(r.ACL, p.auth)
 	if err != ok {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (p *prep) setACL(r *jute.SetACLRequest) (*txn, Error) {
 	if err != ok {
 		return nil, err
 	}
-	if err := p.allowed(n, jute.PermAdmin); err != ok {
+	if err := p.checkPermission(n, jute.PermAdmin); err != ok {
 		return nil, err
 	}
 	if r.Version != -1 && r.Version != n.aversion {
@@ -57,11 +57,11 @@ func (p *prep) setACL(r *jute.SetACLRequest) (*txn, Error) {
 	}
 	n.aversion++
 	n.acl = acl
-	p.note(r.Path, n)
-	return &txn{op: jute.OpSetACL, path: r.Path, acl: acl, cversion: n.aversion}, ok
+	p.recordFuture(r.Path, n)
+	return &transaction{op: jute.OpSetACL, path: r.Path, acl: acl, cversion: n.aversion}, ok
 }
 
-func (p *prep) check(r *jute.PathVersionRequest) (*txn, Error) {
+func (p *preparation) check(r *jute.PathVersionRequest) (*transaction, Error) {
 	if !validPath(r.Path) {
 		return nil, ErrBadArguments
 	}
@@ -69,11 +69,11 @@ func (p *prep) check(r *jute.PathVersionRequest) (*txn, Error) {
 	if err != ok {
 		return nil, err
 	}
-	if err := p.allowed(n, jute.PermRead); err != ok {
+	if err := p.checkPermission(n, jute.PermRead); err != ok {
 		return nil, err
 	}
 	if r.Version != -1 && r.Version != n.version {
 		return nil, ErrBadVersion
 	}
-	return &txn{op: jute.OpCheck, path: r.Path}, ok
+	return &transaction{op: jute.OpCheck, path: r.Path}, ok
 }

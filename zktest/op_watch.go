@@ -11,13 +11,13 @@ import (
 // setWatches re-arms a client's watches after a reconnect. A watch on a node that has changed since the client's zxid
 // fires instead, before the reply; an exists-watch fires when the node exists, whatever its age; persistent watches get
 // no missed events.
-func (s *Server) setWatches(r *request) (jute.Record, Error) {
+func (s *Server) setWatches(r *clientRequest) (jute.Record, Error) {
 	var req jute.SetWatches2
 	if r.op == jute.OpSetWatches {
-		if err := r.decode(&req.SetWatches); err != ok {
+		if err := r.decodeRecord(&req.SetWatches); err != ok {
 			return nil, err
 		}
-	} else if err := r.decode(&req); err != ok {
+	} else if err := r.decodeRecord(&req); err != ok {
 		return nil, err
 	}
 	// The real server fails when it reaches a null path.
@@ -26,7 +26,7 @@ func (s *Server) setWatches(r *request) (jute.Record, Error) {
 		return nil, ErrMarshalling
 	}
 	for _, path := range req.Data {
-		switch n := s.tree.get(path); {
+		switch n := s.tree.lookup(path); {
 		case path == jute.Null:
 			return nil, ErrMarshalling
 		case n == nil:
@@ -34,7 +34,7 @@ func (s *Server) setWatches(r *request) (jute.Record, Error) {
 		case n.mzxid > req.RelativeZxid:
 			s.sendEvent(c, jute.EventNodeDataChanged, path, -1)
 		default:
-			s.dataWatches.add(path, c, oneShot)
+			s.dataWatches.addWatch(path, c, oneShot)
 		}
 	}
 	if req.Exist == nil {
@@ -44,17 +44,17 @@ func (s *Server) setWatches(r *request) (jute.Record, Error) {
 		switch {
 		case path == jute.Null:
 			return nil, ErrMarshalling
-		case s.tree.get(path) != nil:
+		case s.tree.lookup(path) != nil:
 			s.sendEvent(c, jute.EventNodeCreated, path, -1)
 		default:
-			s.dataWatches.add(path, c, oneShot)
+			s.dataWatches.addWatch(path, c, oneShot)
 		}
 	}
 	if req.Child == nil {
 		return nil, ErrMarshalling
 	}
 	for _, path := range req.Child {
-		switch n := s.tree.get(path); {
+		switch n := s.tree.lookup(path); {
 		case path == jute.Null:
 			return nil, ErrMarshalling
 		case n == nil:
@@ -62,7 +62,7 @@ func (s *Server) setWatches(r *request) (jute.Record, Error) {
 		case n.pzxid > req.RelativeZxid:
 			s.sendEvent(c, jute.EventNodeChildrenChanged, path, -1)
 		default:
-			s.kidWatches.add(path, c, oneShot)
+			s.kidWatches.addWatch(path, c, oneShot)
 		}
 	}
 	if r.op == jute.OpSetWatches2 && req.Persistent == nil {
@@ -80,17 +80,17 @@ func (s *Server) setWatches(r *request) (jute.Record, Error) {
 	return nil, ok
 }
 
-func (s *Server) addPersistent(c *conn, path string, mode watchMode) {
-	s.dataWatches.add(path, c, mode)
-	if mode != recursive || !s.cfg.Profile.is().stackedModes {
-		s.kidWatches.add(path, c, mode)
+func (s *Server) addPersistent(c *clientConn, path string, mode watchMode) {
+	s.dataWatches.addWatch(path, c, mode)
+	if mode != recursive || !s.cfg.Profile.behaviour().stackedModes {
+		s.kidWatches.addWatch(path, c, mode)
 	}
 }
 
 // addWatch's reply has a body, the code 0.
-func (s *Server) addWatch(r *request) (jute.Record, Error) {
+func (s *Server) addWatch(r *clientRequest) (jute.Record, Error) {
 	var req jute.PathIntRequest
-	if err := r.decode(&req); err != ok {
+	if err := r.decodeRecord(&req); err != ok {
 		return nil, err
 	}
 	switch r.path = req.Path; req.Value {
@@ -107,7 +107,7 @@ func (s *Server) addWatch(r *request) (jute.Record, Error) {
 // watcherType returns the modes in each table that a type of checkWatches and removeWatches stands for.
 func (s *Server) watcherType(value int32) (data, kids watchMode, err Error) {
 	const all = oneShot | persistent | recursive
-	stacked := s.cfg.Profile.is().stackedModes
+	stacked := s.cfg.Profile.behaviour().stackedModes
 	switch {
 	case value == jute.WatcherChildren && stacked:
 		return 0, oneShot, ok
@@ -127,9 +127,9 @@ func (s *Server) watcherType(value int32) (data, kids watchMode, err Error) {
 	return 0, 0, ErrMarshalling
 }
 
-func (s *Server) checkWatches(r *request) (jute.Record, Error) {
+func (s *Server) checkWatches(r *clientRequest) (jute.Record, Error) {
 	var req jute.PathIntRequest
-	if err := r.decode(&req); err != ok {
+	if err := r.decodeRecord(&req); err != ok {
 		return nil, err
 	}
 	r.path = req.Path
@@ -137,7 +137,7 @@ func (s *Server) checkWatches(r *request) (jute.Record, Error) {
 	if err != ok {
 		return nil, err
 	}
-	if !s.cfg.Profile.is().ownWatches && req.Path != "" && !strings.Contains(req.Path, "/") {
+	if !s.cfg.Profile.behaviour().ownWatches && req.Path != "" && !strings.Contains(req.Path, "/") {
 		return nil, ErrMarshalling // a flaw of 3.6 to 3.8: they look for the parent of a path without one
 	}
 	if s.hasWatch(s.dataWatches, req.Path, r.conn, data) || s.hasWatch(s.kidWatches, req.Path, r.conn, kids) {
@@ -147,19 +147,19 @@ func (s *Server) checkWatches(r *request) (jute.Record, Error) {
 }
 
 // hasWatch copies a flaw of 3.6 to 3.8, which check whether any client watches the path.
-func (s *Server) hasWatch(t *watchTable, path string, c *conn, modes watchMode) bool {
+func (s *Server) hasWatch(t *watchTable, path string, c *clientConn, modes watchMode) bool {
 	if modes == 0 {
 		return false
 	}
-	if !s.cfg.Profile.is().ownWatches {
+	if !s.cfg.Profile.behaviour().ownWatches {
 		return len(t.paths[path]) > 0
 	}
 	return t.paths[path][c]&modes != 0
 }
 
-func (s *Server) removeWatches(r *request) (jute.Record, Error) {
+func (s *Server) removeWatches(r *clientRequest) (jute.Record, Error) {
 	var req jute.PathIntRequest
-	if err := r.decode(&req); err != ok {
+	if err := r.decodeRecord(&req); err != ok {
 		return nil, err
 	}
 	r.path = req.Path
@@ -167,8 +167,8 @@ func (s *Server) removeWatches(r *request) (jute.Record, Error) {
 	if err != ok {
 		return nil, err
 	}
-	fromData := s.dataWatches.remove(req.Path, r.conn, data)
-	fromKids := s.kidWatches.remove(req.Path, r.conn, kids)
+	fromData := s.dataWatches.removeModes(req.Path, r.conn, data)
+	fromKids := s.kidWatches.removeModes(req.Path, r.conn, kids)
 	if !fromData && !fromKids {
 		return nil, ErrNoWatcher
 	}

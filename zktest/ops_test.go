@@ -33,7 +33,7 @@ func TestTheTablesOfOperationsAgree(t *testing.T) {
 		assert.Equal(t, code, opByName[name])
 		changes := served.prepare != nil && code != jute.OpCloseSession // which has one outcome, whatever its reply
 		assert.Equal(t, changes, wire.Mutates(code), name)
-		assert.Equal(t, pathsOf(code), requestPaths(code, bodyOf(code)), name)
+		assert.Equal(t, pathsOf(code), namedPaths(code, bodyOf(code)), name)
 	}
 }
 

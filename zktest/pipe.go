@@ -17,83 +17,83 @@ const pipeLimit = 4 << 20
 // bytes written before a Close can still be read. All waits are on a sync.Cond, so that they count as blocked
 // in a testing/synctest bubble.
 func newPipe(client, server net.Addr) (clientEnd, serverEnd net.Conn) {
-	up, down := newHalf(), newHalf()
-	clientEnd = &pipeEnd{in: down, out: up, local: client, remote: server}
-	serverEnd = &pipeEnd{in: up, out: down, local: server, remote: client}
+	up, down := newPipeDirection(), newPipeDirection()
+	clientEnd = &pipeEndpoint{in: down, out: up, local: client, remote: server}
+	serverEnd = &pipeEndpoint{in: up, out: down, local: server, remote: client}
 	return clientEnd, serverEnd
 }
 
-type pipeEnd struct {
-	in, out       *half
+type pipeEndpoint struct {
+	in, out       *pipeDirection
 	local, remote net.Addr
 }
 
-func (p *pipeEnd) Read(b []byte) (int, error) {
+func (p *pipeEndpoint) Read(b []byte) (int, error) {
 	n, err := p.in.read(b)
-	return n, p.wrap("read", err)
+	return n, p.wrapTimeout("read", err)
 }
 
-func (p *pipeEnd) Write(b []byte) (int, error) {
+func (p *pipeEndpoint) Write(b []byte) (int, error) {
 	n, err := p.out.write(b)
-	return n, p.wrap("write", err)
+	return n, p.wrapTimeout("write", err)
 }
 
-func (p *pipeEnd) wrap(op string, err error) error {
+func (p *pipeEndpoint) wrapTimeout(op string, err error) error {
 	if err == nil || err == io.EOF {
 		return err
 	}
 	return &net.OpError{Op: op, Net: "tcp", Source: p.local, Addr: p.remote, Err: err}
 }
 
-func (p *pipeEnd) Close() error {
-	p.in.close(func(h *half) { h.readerGone, h.buf = true, nil })
-	p.out.close(func(h *half) { h.writerGone = true })
+func (p *pipeEndpoint) Close() error {
+	p.in.close(func(h *pipeDirection) { h.readerGone, h.buf = true, nil })
+	p.out.close(func(h *pipeDirection) { h.writerGone = true })
 	return nil
 }
 
-func (p *pipeEnd) LocalAddr() net.Addr  { return p.local }
-func (p *pipeEnd) RemoteAddr() net.Addr { return p.remote }
+func (p *pipeEndpoint) LocalAddr() net.Addr  { return p.local }
+func (p *pipeEndpoint) RemoteAddr() net.Addr { return p.remote }
 
-func (p *pipeEnd) SetDeadline(t time.Time) error {
+func (p *pipeEndpoint) SetDeadline(t time.Time) error {
 	p.in.setDeadline(&p.in.readBy, t)
 	p.out.setDeadline(&p.out.writeBy, t)
 	return nil
 }
 
-func (p *pipeEnd) SetReadDeadline(t time.Time) error {
+func (p *pipeEndpoint) SetReadDeadline(t time.Time) error {
 	p.in.setDeadline(&p.in.readBy, t)
 	return nil
 }
 
-func (p *pipeEnd) SetWriteDeadline(t time.Time) error {
+func (p *pipeEndpoint) SetWriteDeadline(t time.Time) error {
 	p.out.setDeadline(&p.out.writeBy, t)
 	return nil
 }
 
-// half is one direction.
-type half struct {
+// pipeDirection is one direction.
+type pipeDirection struct {
 	mu                     sync.Mutex
 	changed                sync.Cond
 	buf                    []byte
 	off                    int // buf[:off] has been read
 	readerGone, writerGone bool
-	readBy, writeBy        deadline
+	readBy, writeBy        pipeDeadline
 }
 
-func newHalf() *half {
-	h := &half{}
+func newPipeDirection() *pipeDirection {
+	h := &pipeDirection{}
 	h.changed.L = &h.mu
 	return h
 }
 
-func (h *half) read(b []byte) (int, error) {
+func (h *pipeDirection) read(b []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for {
 		switch {
 		case h.readerGone:
 			return 0, net.ErrClosed
-		case h.readBy.over():
+		case h.readBy.hasPassed():
 			return 0, os.ErrDeadlineExceeded
 		case len(b) == 0:
 			return 0, nil
@@ -111,7 +111,7 @@ func (h *half) read(b []byte) (int, error) {
 	}
 }
 
-func (h *half) write(b []byte) (int, error) {
+func (h *pipeDirection) write(b []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	done := 0
@@ -121,7 +121,7 @@ func (h *half) write(b []byte) (int, error) {
 			return done, net.ErrClosed
 		case h.readerGone:
 			return done, syscall.EPIPE
-		case h.writeBy.over():
+		case h.writeBy.hasPassed():
 			return done, os.ErrDeadlineExceeded
 		}
 		if room := pipeLimit - (len(h.buf) - h.off); room > 0 {
@@ -140,38 +140,38 @@ func (h *half) write(b []byte) (int, error) {
 	}
 }
 
-func (h *half) close(mark func(*half)) {
+func (h *pipeDirection) close(mark func(*pipeDirection)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	mark(h)
 	if h.readerGone {
 		h.off = 0
-		h.readBy.stop()
+		h.readBy.stopTimer()
 	}
 	if h.writerGone {
-		h.writeBy.stop()
+		h.writeBy.stopTimer()
 	}
 	h.changed.Broadcast()
 }
 
-// deadline is a moment and the timer that wakes the waiters when it comes.
-type deadline struct {
+// pipeDeadline is a moment and the timer that wakes the waiters when it comes.
+type pipeDeadline struct {
 	at    time.Time
 	timer *time.Timer
 }
 
-func (d *deadline) over() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
+func (d *pipeDeadline) hasPassed() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
 
-func (d *deadline) stop() {
+func (d *pipeDeadline) stopTimer() {
 	if d.timer != nil {
 		d.timer.Stop()
 	}
 }
 
-func (h *half) setDeadline(d *deadline, t time.Time) {
+func (h *pipeDirection) setDeadline(d *pipeDeadline, t time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	d.stop()
+	d.stopTimer()
 	if d.at = t; (d == &h.readBy && h.readerGone) || (d == &h.writeBy && h.writerGone) {
 		return
 	}

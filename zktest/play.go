@@ -29,7 +29,7 @@ func (e *Ensemble) Play(ctx context.Context, steps ...Step) error {
 			return err
 		}
 		e.mu.Lock()
-		e.note(0, "schedule: "+step.Name)
+		e.traceText(0, "schedule: "+step.Name)
 		e.mu.Unlock()
 		step.Do(e)
 	}

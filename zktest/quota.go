@@ -14,12 +14,12 @@ const (
 	statsNode  = "zookeeper_stats"
 )
 
-// track is the data of a limits or stats node: "count=3,bytes=7", and hard limits after it as
+// quotaRecord is the data of a limits or stats node: "count=3,bytes=7", and hard limits after it as
 // "=;byteHardLimit=9;countHardLimit=5".
-type track map[string]int64
+type quotaRecord map[string]int64
 
-func parseTrack(data []byte) track {
-	t := track{"count": -1, "bytes": -1}
+func parseQuotaRecord(data []byte) quotaRecord {
+	t := quotaRecord{"count": -1, "bytes": -1}
 	for pair := range strings.FieldsFuncSeq(string(data), func(r rune) bool { return r == ',' || r == ';' }) {
 		key, value, _ := strings.Cut(strings.TrimSuffix(pair, "="), "=")
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
@@ -29,15 +29,15 @@ func parseTrack(data []byte) track {
 	return t
 }
 
-// limit returns the hard limit if there is one, else the soft one, which refuses no write.
-func (t track) limit(softKey, hardKey string) (n int64, hard bool) {
+// effectiveLimit returns the hard limit if there is one, else the soft one, which refuses no write.
+func (t quotaRecord) effectiveLimit(softKey, hardKey string) (n int64, hard bool) {
 	if n, found := t[hardKey]; found && n > -1 {
 		return n, true
 	}
 	return t[softKey], false
 }
 
-func (t track) bytes() []byte {
+func (t quotaRecord) encodeRecord() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "count=%d,bytes=%d", t["count"], t["bytes"])
 	var more []string
@@ -52,8 +52,8 @@ func (t track) bytes() []byte {
 	return []byte(b.String())
 }
 
-// quotaFor returns the deepest path at or above path that has limits, or "".
-func (s *Server) quotaFor(path string) string {
+// quotaPathOf returns the deepest path at or above path that has limits, or "".
+func (s *Server) quotaPathOf(path string) string {
 	if s.tree.quotas == 0 {
 		return ""
 	}
@@ -67,10 +67,10 @@ func (s *Server) quotaFor(path string) string {
 
 // checkQuota refuses a write that would exceed a hard limit, when quotas are enforced.
 func (s *Server) checkQuota(path string, bytes, count int64) Error {
-	if !s.cfg.EnforceQuota || !s.cfg.Profile.is().enforcesQuotas {
+	if !s.cfg.EnforceQuota || !s.cfg.Profile.behaviour().enforcesQuotas {
 		return ok
 	}
-	at := s.quotaFor(path)
+	at := s.quotaPathOf(path)
 	if at == "" {
 		return ok
 	}
@@ -78,36 +78,36 @@ func (s *Server) checkQuota(path string, bytes, count int64) Error {
 	if node.data == nil {
 		return ErrMarshalling // the real server fails on data that is null
 	}
-	limits, used := parseTrack(node.data), track{}
+	limits, used := parseQuotaRecord(node.data), quotaRecord{}
 	if stats := s.tree.nodes[quotaPath+at+"/"+statsNode]; stats != nil {
-		used = parseTrack(stats.data)
+		used = parseQuotaRecord(stats.data)
 	}
-	limit, hard := limits.limit("count", "countHardLimit")
+	limit, hard := limits.effectiveLimit("count", "countHardLimit")
 	if hard && count != 0 && used["count"]+count > limit {
 		return ErrQuotaExceeded
 	}
-	limit, hard = limits.limit("bytes", "byteHardLimit")
+	limit, hard = limits.effectiveLimit("bytes", "byteHardLimit")
 	if hard && bytes != 0 && used["bytes"]+bytes > limit {
 		return ErrQuotaExceeded
 	}
 	return ok
 }
 
-func (s *Server) quotaCreated(path string, n *node) {
+func (s *Server) quotaCreated(path string, n *treeNode) {
 	if dir, name := splitPath(path); strings.HasPrefix(dir, quotaPath+"/") {
 		switch name {
 		case limitsNode:
 			s.tree.quotas++
 		case statsNode:
-			used := track{"count": 0, "bytes": 0}
+			used := quotaRecord{"count": 0, "bytes": 0}
 			s.countTree(strings.TrimPrefix(dir, quotaPath), used)
-			n.data = used.bytes()
+			n.data = used.encodeRecord()
 		}
 	}
 	s.quotaChanged(path, int64(len(n.data)), 1)
 }
 
-func (s *Server) countTree(path string, used track) {
+func (s *Server) countTree(path string, used quotaRecord) {
 	n := s.tree.nodes[path]
 	if n == nil {
 		return
@@ -119,7 +119,7 @@ func (s *Server) countTree(path string, used track) {
 	}
 }
 
-func (s *Server) quotaDeleted(path string, n *node) {
+func (s *Server) quotaDeleted(path string, n *treeNode) {
 	if dir, name := splitPath(path); name == limitsNode && strings.HasPrefix(dir, quotaPath+"/") {
 		s.tree.quotas--
 	}
@@ -128,12 +128,12 @@ func (s *Server) quotaDeleted(path string, n *node) {
 
 // quotaChanged updates the stats node. This is not a transaction: its version stays, and no watch fires.
 func (s *Server) quotaChanged(path string, bytes, count int64) {
-	if at := s.quotaFor(path); at != "" {
+	if at := s.quotaPathOf(path); at != "" {
 		if stats := s.tree.nodes[quotaPath+at+"/"+statsNode]; stats != nil {
-			used := parseTrack(stats.data)
+			used := parseQuotaRecord(stats.data)
 			used["bytes"] += bytes
 			used["count"] += count
-			stats.data = used.bytes()
+			stats.data = used.encodeRecord()
 		}
 	}
 }

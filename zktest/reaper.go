@@ -14,7 +14,7 @@ func (s *Server) reapLoop() {
 	defer timer.Stop()
 	for {
 		s.mu.Lock()
-		idle := s.paused || s.stopped || !s.orders() || len(s.tree.containers)+len(s.tree.ttls) == 0
+		idle := s.paused || s.stopped || !s.ordersWrites() || len(s.tree.containers)+len(s.tree.ttls) == 0
 		s.mu.Unlock()
 		timer.Stop()
 		var due <-chan time.Time
@@ -44,7 +44,7 @@ func (s *Server) wakeReaper() {
 func (s *Server) Reap() {
 	s.mu.Lock()
 	defer s.unlock()
-	if s.paused || s.stopped || s.closed || !s.orders() {
+	if s.paused || s.stopped || s.closed || !s.ordersWrites() {
 		return
 	}
 	now := time.Now().UnixMilli()
@@ -62,36 +62,36 @@ func (s *Server) Reap() {
 	}
 	slices.Sort(due)
 	for _, path := range due {
-		s.trace.add(traceEntry{kind: traceNote, note: "reaps " + path})
-		s.propose(&entry{}, func(e *entry) { e.err = s.prepareReap(e, path) })
+		s.trace.addEntry(traceEntry{kind: traceNote, note: "reaps " + path})
+		s.proposeEntry(&logEntry{}, func(e *logEntry) { e.err = s.prepareReap(e, path) })
 	}
 }
 
 // prepareReap checks the node again: in an ensemble an entry in the log may have changed it since.
-func (s *Server) prepareReap(e *entry, path string) Error {
-	p := s.prepFor(e, 0, nil)
+func (s *Server) prepareReap(e *logEntry, path string) Error {
+	p := s.preparationFor(e, 0, nil)
 	n, err := p.lookup(path)
 	switch {
 	case err != ok:
 		return err
 	case n.children > 0:
 		return ErrNotEmpty
-	case s.tree.kind(n.owner) == ownedBySession:
+	case s.tree.kindOfOwner(n.owner) == ownedBySession:
 		return ErrBadVersion
 	}
-	p.noteDelete(path)
-	p.keep()
-	e.txns = []*txn{{op: jute.OpDeleteContainer, path: path}}
+	p.recordDeletion(path)
+	p.publishFuture()
+	e.txns = []*transaction{{op: jute.OpDeleteContainer, path: path}}
 	return ok
 }
 
-// noteDelete records the effect of a deletion on the node and its parent.
-func (p *prep) noteDelete(path string) {
+// recordDeletion records the effect of a deletion on the node and its parent.
+func (p *preparation) recordDeletion(path string) {
 	dir, _ := splitPath(path)
 	if parent, err := p.lookup(dir); err == ok {
 		parent.children--
 		parent.pzxid = p.zxid
-		p.note(dir, parent)
+		p.recordFuture(dir, parent)
 	}
-	p.note(path, record{gone: true})
+	p.recordFuture(path, futureNode{gone: true})
 }

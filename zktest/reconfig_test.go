@@ -37,7 +37,7 @@ func (r *change) Fields(c *jute.Coder) {
 }
 
 func reconfigurable(profile Profile) Config {
-	return Config{Reconfig: true, SuperDigest: digestID([]byte("super:secret")), Profile: profile}
+	return Config{Reconfig: true, SuperDigest: digestUserID([]byte("super:secret")), Profile: profile}
 }
 
 // superRaw is a session of the super user.
@@ -331,16 +331,16 @@ func TestReconfigBackAtAnyAddress(t *testing.T) {
 			addr := net.JoinHostPort(host, strconv.Itoa(2181+i))
 			e.members = append(e.members, &Server{listenAddr: addr})
 		}
-		c, err := e.founders()
+		c, err := e.foundingMembership()
 		require.NoError(t, err)
 		for _, m := range c.members {
 			again := &membership{members: c.members}
-			assert.Equal(t, ok, again.change([]string{fmt.Sprintf("server.%d=%s", m.id, m.spec)}, nil), m.spec)
+			assert.Equal(t, ok, again.applyReconfig([]string{fmt.Sprintf("server.%d=%s", m.id, m.spec)}, nil), m.spec)
 		}
 	}
 	// Ports that the system chooses, on an address of this machine that others reach if it has one.
 	e := RunEnsembleT(t, 3, Config{
-		Reconfig: true, SuperDigest: digestID([]byte("super:secret")),
+		Reconfig: true, SuperDigest: digestUserID([]byte("super:secret")),
 		Listen: net.JoinHostPort(ownAddress(t), "0"), Logger: slog.New(slog.DiscardHandler),
 	})
 	c := superRaw(t, e.Member(1))

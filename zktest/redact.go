@@ -11,7 +11,7 @@ const redacted = "[redacted]"
 // Format prints the configuration without the passwords of SASLUsers and the hash of SuperDigest, whatever
 // the verb. (fmt does not call it for a Config in an unexported field of your struct.)
 func (c Config) Format(f fmt.State, verb rune) {
-	fmt.Fprintf(f, fmt.FormatString(f, verb), bare(c.redacted()))
+	fmt.Fprintf(f, fmt.FormatString(f, verb), plainConfig(c.redacted()))
 }
 
 // LogValue does the same for structured logs.
@@ -20,8 +20,8 @@ func (c Config) LogValue() slog.Value { return slog.StringValue(fmt.Sprintf("%+v
 // MarshalText does the same for encoders.
 func (c Config) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%+v", c), nil }
 
-// bare is a Config that fmt prints as a struct.
-type bare Config
+// plainConfig is a Config that fmt prints as a struct.
+type plainConfig Config
 
 func (c Config) redacted() Config {
 	users := make(map[string]string, len(c.SASLUsers))

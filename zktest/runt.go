@@ -67,8 +67,8 @@ func logTrace(t TB, trace func() []string, servers ...*Server) {
 	if !t.Failed() {
 		return
 	}
-	if !slices.ContainsFunc(servers, (*Server).reached) {
-		t.Logf("zktest: no client has connected%s", servers[0].whyUnreached())
+	if !slices.ContainsFunc(servers, (*Server).hadClient) {
+		t.Logf("zktest: no client has connected%s", servers[0].unreachedReason())
 	}
 	lines := trace()
 	t.Logf("zktest: the last of %d trace entries:", len(lines))
@@ -98,15 +98,16 @@ func foldPings(lines []string) (kept []string) {
 	return kept
 }
 
-// reached reports whether any client has ever connected.
-func (s *Server) reached() bool {
+// hadClient reports whether any client has ever connected.
+func (s *Server) hadClient() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lastConn > 0
 }
 
-// whyUnreached returns the usual reason: a client without a dialer, which dials the address over the real network.
-func (s *Server) whyUnreached() string {
+// unreachedReason returns the usual reason: a client without a dialer, which dials the address over the real
+// network.
+func (s *Server) unreachedReason() string {
 	if s.cfg.Listen != "" {
 		return " to " + s.Addr()
 	}

@@ -21,42 +21,42 @@ type saslToken struct{ token []byte }
 
 func (t *saslToken) Fields(c *jute.Coder) { c.Buffer(&t.token) }
 
-// sasl serves one step of a login. Without SASLUsers it replies like a server without a JAAS section: no error, no
-// token.
-func (s *Server) sasl(r *request) {
+// serveLogin serves one step of a login. Without SASLUsers it replies like a server without a JAAS section: no
+// error, no token.
+func (s *Server) serveLogin(r *clientRequest) {
 	var said saslToken
-	if r.decode(&said) != ok {
-		r.conn.end(false)
+	if r.decodeRecord(&said) != ok {
+		r.conn.closeConn(false)
 		return
 	}
 	c := r.conn
 	switch {
-	case len(s.cfg.SASLUsers) == 0 || c.loggedIn():
-		s.replyAt(r, 0, ok, &saslToken{})
+	case len(s.cfg.SASLUsers) == 0 || c.isLoggedIn():
+		s.replyWithZxid(r, 0, ok, &saslToken{})
 	case c.nonce == "" && len(said.token) == 0:
 		var nonce [20]byte
 		rand.Read(nonce[:]) // never fails
 		c.nonce = hex.EncodeToString(nonce[:])
-		s.replyAt(r, 0, ok, &saslToken{fmt.Appendf(nil,
+		s.replyWithZxid(r, 0, ok, &saslToken{fmt.Appendf(nil,
 			`realm="%s",nonce="%s",charset=utf-8,algorithm=md5-sess`, saslRealm, c.nonce)})
 	default:
 		user, proof := s.checkDigest(c.nonce, string(said.token))
 		c.nonce = ""
 		if user != "" {
-			c.prove(identity{Scheme: "sasl", User: user})
-			s.replyAt(r, 0, ok, &saslToken{[]byte("rspauth=" + proof)})
+			c.addIdentity(provedIdentity{Scheme: "sasl", User: user})
+			s.replyWithZxid(r, 0, ok, &saslToken{[]byte("rspauth=" + proof)})
 			return
 		}
 		err := ErrAuthFailed
 		if s.cfg.RequireSASL {
 			err = ErrSessionClosedRequireAuth
 		}
-		s.replyAt(r, 0, err, &saslToken{})
-		c.end(true)
+		s.replyWithZxid(r, 0, err, &saslToken{})
+		c.closeConn(true)
 	}
 }
 
-func (c *conn) loggedIn() bool {
+func (c *clientConn) isLoggedIn() bool {
 	for _, id := range c.auth {
 		if id.Scheme == "sasl" {
 			return true
@@ -78,7 +78,7 @@ func (s *Server) checkDigest(nonce, response string) (user, proof string) {
 	if !known || !fresh || d["realm"] != saslRealm || d["digest-uri"] != "zookeeper/"+saslRealm {
 		return "", ""
 	}
-	secret := md5.Sum([]byte(narrow(d["username"]) + ":" + saslRealm + ":" + narrow(password)))
+	secret := md5.Sum([]byte(encodeLatin1(d["username"]) + ":" + saslRealm + ":" + encodeLatin1(password)))
 	digest := func(s string) string {
 		sum := md5.Sum([]byte(s))
 		return hex.EncodeToString(sum[:])
@@ -95,8 +95,8 @@ func (s *Server) checkDigest(nonce, response string) (user, proof string) {
 	return d["username"], value("")
 }
 
-// narrow returns the string in ISO 8859-1 if that can encode it, in UTF-8 otherwise.
-func narrow(s string) string {
+// encodeLatin1 returns the string in ISO 8859-1 if that can encode it, in UTF-8 otherwise.
+func encodeLatin1(s string) string {
 	var b []byte
 	for _, r := range s {
 		if r > 0xff {

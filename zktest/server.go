@@ -23,7 +23,7 @@ type Server struct {
 	expiryWake chan struct{}
 	reaperWake chan struct{}
 
-	member *member // nil: standalone; immutable
+	member *ensembleMember // nil: standalone; immutable
 
 	// mu guards the rest. It is never held across I/O or a wait. The members of an ensemble share one.
 	mu              *sync.Mutex
@@ -36,19 +36,19 @@ type Server struct {
 
 	listener    net.Listener
 	listenAddr  string
-	conns       map[*conn]struct{} // open
-	running     map[*conn]int      // goroutines of connections, open or not
+	conns       map[*clientConn]struct{} // open
+	running     map[*clientConn]int      // goroutines of connections, open or not
 	lastConn    int64
-	sessions    map[int64]*session
+	sessions    map[int64]*sessionRecord
 	nextSession int64
 	zxid        int64 // of the last transaction applied
 	skew        time.Duration
-	tree        *tree
+	tree        *nodeTree
 	dataWatches *watchTable
 	kidWatches  *watchTable
 	counts      map[int32]int
 	countsOf    map[int64]map[int32]int
-	trace       trace
+	trace       traceBuffer
 	received    int64 // packets
 	sent        int64
 	bytesIn     int64
@@ -65,7 +65,7 @@ func NewServer(cfg Config) (*Server, error) {
 	}
 	s := newServer(cfg, new(sync.Mutex), 1)
 	if cfg.Listen != "" {
-		if err := s.listen(cfg.Listen); err != nil {
+		if err := s.openListener(cfg.Listen); err != nil {
 			return nil, err
 		}
 	}
@@ -80,12 +80,12 @@ func newServer(cfg Config, mu *sync.Mutex, id int64) *Server {
 		cfg: &cfg, mu: mu, name: fmt.Sprintf("192.0.2.%d:2181", (n-1)%254+1), started: time.Now(),
 		quit: make(chan struct{}), gate: make(chan struct{}),
 		expiryWake: make(chan struct{}, 1), reaperWake: make(chan struct{}, 1),
-		conns: map[*conn]struct{}{}, running: map[*conn]int{},
+		conns: map[*clientConn]struct{}{}, running: map[*clientConn]int{},
 		counts: map[int32]int{}, countsOf: map[int64]map[int32]int{},
 	}
 	s.trace.start = s.started
 	s.nextSession = firstSession(id, s.started.UnixMilli()+n)
-	s.reset()
+	s.clearState()
 	return s
 }
 
@@ -100,26 +100,26 @@ func (s *Server) start() {
 	go s.reapLoop()
 }
 
-// warn logs while the lock is held. The user's logger may block or call the server, so it runs on a separate goroutine;
-// Close waits for it.
-func (s *Server) warn(msg string, args ...any) {
+// logWarning logs while the lock is held. The user's logger may block or call the server, so it runs on a separate
+// goroutine; Close waits for it.
+func (s *Server) logWarning(msg string, args ...any) {
 	s.wg.Go(func() { s.cfg.Logger.Warn(msg, args...) })
 }
 
 // unlock releases the lock. In an ensemble it first calls run: messages to other members may be due.
 func (s *Server) unlock() {
 	if s.member != nil {
-		s.member.e.run()
+		s.member.e.runDue()
 	}
 	s.mu.Unlock()
 }
 
-// reset makes the tree empty and removes all sessions.
-func (s *Server) reset() {
+// clearState makes the tree empty and removes all sessions.
+func (s *Server) clearState() {
 	s.zxid = 0
-	s.tree = newTree(s.cfg.ExtendedTypes, s.cfg.EnsembleConfig)
-	s.sessions = map[int64]*session{}
-	stacked := s.cfg.Profile.is().stackedModes
+	s.tree = newNodeTree(s.cfg.ExtendedTypes, s.cfg.EnsembleConfig)
+	s.sessions = map[int64]*sessionRecord{}
+	stacked := s.cfg.Profile.behaviour().stackedModes
 	s.dataWatches, s.kidWatches = newWatchTable(stacked), newWatchTable(stacked)
 }
 
@@ -134,13 +134,13 @@ func (s *Server) Close() {
 	}
 	s.closed = true
 	if s.member != nil {
-		s.member.leave("the server closes")
+		s.member.resignRole("the server closes")
 	}
 	close(s.quit)
 	listener := s.listener
 	s.listener = nil
 	for c := range s.conns {
-		c.end(false)
+		c.closeConn(false)
 	}
 	open := make([]net.Conn, 0, len(s.running))
 	for c := range s.running {
@@ -156,18 +156,18 @@ func (s *Server) Close() {
 	s.wg.Wait()
 }
 
-// serve starts a connection's goroutines. It returns false if the server is stopped or closed. A connection above its
-// address's limit is closed immediately.
-func (s *Server) serve(nc net.Conn, from *Host) bool {
+// serveConn starts a connection's goroutines. It returns false if the server is stopped or closed. A connection
+// above its address's limit is closed immediately.
+func (s *Server) serveConn(nc net.Conn, from *Host) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.stopped {
 		return false
 	}
-	c := s.newConn(nc)
+	c := s.newClientConn(nc)
 	c.from = from
-	if s.full(c.host) {
-		c.note("refused: too many connections from " + c.host)
+	if s.atConnLimit(c.host) {
+		c.traceText("refused: too many connections from " + c.host)
 		_ = nc.Close() // does not block
 		return true
 	}
@@ -179,8 +179,8 @@ func (s *Server) serve(nc net.Conn, from *Host) bool {
 	return true
 }
 
-// connDone records the end of one of a connection's two goroutines.
-func (s *Server) connDone(c *conn) {
+// loopEnded records the end of one of a connection's two goroutines.
+func (s *Server) loopEnded(c *clientConn) {
 	s.mu.Lock()
 	if s.running[c]--; s.running[c] == 0 {
 		delete(s.running, c)
@@ -189,20 +189,20 @@ func (s *Server) connDone(c *conn) {
 	s.wg.Done()
 }
 
-// lose handles the end of a connection that its reader or writer has noticed.
-func (s *Server) lose(c *conn) {
+// connectionEnded handles the end of a connection that its reader or writer has noticed.
+func (s *Server) connectionEnded(c *clientConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !c.closed {
-		s.trace.add(traceEntry{
+		s.trace.addEntry(traceEntry{
 			kind: traceNote, conn: c.id, session: c.sessionID, from: c.from, note: "connection closed",
 		})
 	}
-	c.end(false)
+	c.closeConn(false)
 }
 
-// forget removes a connection from the state: its watches are removed, its session stays.
-func (s *Server) forget(c *conn) {
+// removeConn removes a connection from the state: its watches are removed, its session stays.
+func (s *Server) removeConn(c *clientConn) {
 	delete(s.conns, c)
 	s.dataWatches.removeConn(c)
 	s.kidWatches.removeConn(c)
@@ -219,15 +219,15 @@ func (s *Server) Zxid() int64 {
 	return s.zxid
 }
 
-// handle executes one request frame, and reports whether the connection is still open.
-func (s *Server) handle(c *conn, frame []byte) bool {
+// handleFrame executes one request frame, and reports whether the connection is still open.
+func (s *Server) handleFrame(c *clientConn, frame []byte) bool {
 	d := jute.NewRequestDecoder(frame)
 	var h jute.RequestHeader
 	if h.Fields(d); d.Err() != nil {
 		s.cfg.Logger.Warn("malformed request header", "conn", c.id)
 		return false
 	}
-	if !s.enter(c) {
+	if !s.lockWhenOpen(c) {
 		return false
 	}
 	defer s.unlock()
@@ -238,39 +238,39 @@ func (s *Server) handle(c *conn, frame []byte) bool {
 	s.received++
 	s.bytesIn += int64(len(frame)) + 4
 	s.countRequest(c.sessionID, h.Op)
-	var strike strike
+	var strike injectionEffect
 	if len(s.injections) > 0 {
-		if strike = s.inject(c, h.Op, c.sessionID, frame[8:]); strike.stop {
+		if strike = s.injectFault(c, h.Op, c.sessionID, frame[8:]); strike.stop {
 			return strike.alive
 		}
 	}
-	strike.begin(c)
-	r := &request{conn: c, xid: h.Xid, op: h.Op, body: d}
+	strike.beforeExecution(c)
+	r := &clientRequest{conn: c, xid: h.Xid, op: h.Op, body: d}
 	switch {
 	case h.Op == jute.OpAuth && strike.err == ok:
 		s.authenticate(c, h.Xid, d)
 	case h.Op == jute.OpSASL:
-		s.sasl(r)
-	case s.cfg.RequireAuth && !c.provedDigest() || s.cfg.RequireSASL && !c.loggedIn():
-		s.replyAt(r, 0, ErrSessionClosedRequireAuth, nil)
-		c.end(true)
+		s.serveLogin(r)
+	case s.cfg.RequireAuth && !c.hasProvedDigest() || s.cfg.RequireSASL && !c.isLoggedIn():
+		s.replyWithZxid(r, 0, ErrSessionClosedRequireAuth, nil)
+		c.closeConn(true)
 	default:
-		s.submit(r, strike.err)
+		s.submitRequest(r, strike.err)
 	}
 	if s.member != nil {
-		s.member.e.run()
+		s.member.e.runDue()
 	}
 	if r.pending {
 		r.strike = strike
-		strike.pause(c)
+		strike.suspendEffect(c)
 	} else {
-		strike.finish(c)
+		strike.afterExecution(c)
 	}
 	return !c.closed
 }
 
-// full reports whether the address has as many connections as MaxClientConns allows.
-func (s *Server) full(host string) bool {
+// atConnLimit reports whether the address has as many connections as MaxClientConns allows.
+func (s *Server) atConnLimit(host string) bool {
 	if s.cfg.MaxClientConns == 0 {
 		return false
 	}
@@ -283,16 +283,16 @@ func (s *Server) full(host string) bool {
 	return n >= s.cfg.MaxClientConns
 }
 
-// enter takes the lock as soon as the connection's input may pass. It returns false, without the lock, when
+// lockWhenOpen takes the lock as soon as the connection's input may pass. It returns false, without the lock, when
 // the connection is closed.
-func (s *Server) enter(c *conn) bool {
+func (s *Server) lockWhenOpen(c *clientConn) bool {
 	for {
 		s.mu.Lock()
 		if c.closed {
 			s.mu.Unlock()
 			return false
 		}
-		if !s.blocked(c, FromClient) {
+		if !s.isBlocked(c, FromClient) {
 			return true
 		}
 		gate := s.gate
@@ -306,11 +306,11 @@ func (s *Server) enter(c *conn) bool {
 	}
 }
 
-// passable waits until the direction is open. It returns false if the server closes, or done is closed, first.
-func (s *Server) passable(c *conn, dir Direction, done <-chan struct{}) bool {
+// awaitOpen waits until the direction is open. It returns false if the server closes, or done is closed, first.
+func (s *Server) awaitOpen(c *clientConn, dir Direction, done <-chan struct{}) bool {
 	for s.faulty.Load() {
 		s.mu.Lock()
-		blocked, gate := s.blocked(c, dir), s.gate
+		blocked, gate := s.isBlocked(c, dir), s.gate
 		s.mu.Unlock()
 		if !blocked {
 			break

@@ -9,13 +9,13 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// session is guarded by the server's lock.
-type session struct {
+// sessionRecord is guarded by the server's lock.
+type sessionRecord struct {
 	id      int64
-	timeout int64 // milliseconds, as of its creation: the timeout after a restart or an election
-	granted int64 // milliseconds: negotiated by the last handshake at this server; 0: none
-	expires int64 // milliseconds since the server's start; a multiple of the tick
-	conn    *conn // nil without a connection to this server
+	timeout int64       // milliseconds, as of its creation: the timeout after a restart or an election
+	granted int64       // milliseconds: negotiated by the last handshake at this server; 0: none
+	expires int64       // milliseconds since the server's start; a multiple of the tick
+	conn    *clientConn // nil without a connection to this server
 
 	closing bool // its end is proposed
 
@@ -24,21 +24,21 @@ type session struct {
 	local bool    // of a read-only member, not in the log
 }
 
-// now returns the time of the server's monotonic clock in milliseconds.
-func (s *Server) now() int64 { return s.clock().Milliseconds() }
+// nowMillis returns the time of the server's monotonic clock in milliseconds.
+func (s *Server) nowMillis() int64 { return s.elapsedTime().Milliseconds() }
 
-func (s *Server) clock() time.Duration { return time.Since(s.started) + s.skew }
+func (s *Server) elapsedTime() time.Duration { return time.Since(s.started) + s.skew }
 
-// touch restarts a session's timeout. The session expires at the first tick strictly after now + timeout, as
+// touchSession restarts a session's timeout. The session expires at the first tick strictly after now + timeout, as
 // in Java's ExpiryQueue. That can be earlier than before: a client that re-attaches with a smaller timeout
 // gets that timeout.
-func (s *Server) touch(ses *session, timeout int64) {
-	if s.member != nil && !s.member.tracks(ses) {
-		s.member.touched(ses.id, timeout)
+func (s *Server) touchSession(ses *sessionRecord, timeout int64) {
+	if s.member != nil && !s.member.expiresSession(ses) {
+		s.member.recordTouch(ses.id, timeout)
 		return
 	}
 	tick := s.cfg.TickTime.Milliseconds()
-	expires := ((s.now()+timeout)/tick + 1) * tick
+	expires := ((s.nowMillis()+timeout)/tick + 1) * tick
 	earlier := expires < ses.expires
 	ses.expires = expires
 	if earlier {
@@ -82,10 +82,10 @@ func (s *Server) expireDue() time.Duration {
 	if s.paused || s.stopped || s.closed {
 		return -1
 	}
-	now, next := s.now(), int64(-1)
-	var due []*session
+	now, next := s.nowMillis(), int64(-1)
+	var due []*sessionRecord
 	for _, ses := range s.sessions {
-		if ses.closing || s.member != nil && !s.member.tracks(ses) {
+		if ses.closing || s.member != nil && !s.member.expiresSession(ses) {
 			continue
 		}
 		if ses.expires <= now {
@@ -94,51 +94,51 @@ func (s *Server) expireDue() time.Duration {
 			next = ses.expires
 		}
 	}
-	slices.SortFunc(due, func(a, b *session) int {
+	slices.SortFunc(due, func(a, b *sessionRecord) int {
 		return cmp.Or(cmp.Compare(a.expires, b.expires), cmp.Compare(a.id, b.id))
 	})
 	for _, ses := range due {
-		s.trace.add(traceEntry{kind: traceNote, session: ses.id, note: "session expires"})
-		s.expire(ses)
+		s.trace.addEntry(traceEntry{kind: traceNote, session: ses.id, note: "session expires"})
+		s.expireSession(ses)
 	}
 	if next < 0 {
 		return -1
 	}
-	return max(time.Duration(next)*time.Millisecond-s.clock(), 0)
+	return max(time.Duration(next)*time.Millisecond-s.elapsedTime(), 0)
 }
 
-// expire ends a session whose timeout is over. One transaction deletes its nodes, then the server closes its
+// expireSession ends a session whose timeout is over. One transaction deletes its nodes, then the server closes its
 // connection; replies and events not written yet are lost.
-func (s *Server) expire(ses *session) {
+func (s *Server) expireSession(ses *sessionRecord) {
 	if ses.local {
 		c := ses.conn
-		s.closes(ses.id)
+		s.removeSession(ses.id)
 		if c != nil {
-			c.end(false)
+			c.closeConn(false)
 		}
 		return
 	}
-	s.propose(&entry{closes: ses.id}, func(e *entry) { s.prepareClose(e) })
+	s.proposeEntry(&logEntry{closes: ses.id}, func(e *logEntry) { s.prepareClose(e) })
 }
 
 // prepareClose makes the transaction that ends the session.
-func (s *Server) prepareClose(e *entry) {
+func (s *Server) prepareClose(e *logEntry) {
 	if ses := s.sessions[e.closes]; ses != nil {
 		ses.closing = true
 	}
 	for _, path := range s.ephemeralsOf(e) {
-		e.txns = append(e.txns, &txn{op: jute.OpDelete, path: path})
+		e.txns = append(e.txns, &transaction{op: jute.OpDelete, path: path})
 	}
 }
 
 // handshake answers the first frame of a connection, and reports whether the connection is still open.
-func (s *Server) handshake(c *conn, frame []byte) bool {
+func (s *Server) handshake(c *clientConn, frame []byte) bool {
 	var req jute.ConnectRequest
 	if err := jute.Unmarshal(frame, &req); err != nil {
 		s.cfg.Logger.Warn("malformed connect request", "conn", c.id, "err", err)
 		return false
 	}
-	if !s.enter(c) {
+	if !s.lockWhenOpen(c) {
 		return false
 	}
 	ahead := false
@@ -149,7 +149,7 @@ func (s *Server) handshake(c *conn, frame []byte) bool {
 		}
 	}()
 	greeted := make(chan struct{})
-	alive, waits := s.greet(c, &req, &ahead, greeted, len(frame))
+	alive, waits := s.executeHandshake(c, &req, &ahead, greeted, len(frame))
 	if !waits {
 		return alive
 	}
@@ -163,57 +163,57 @@ func (s *Server) handshake(c *conn, frame []byte) bool {
 	return true
 }
 
-// greet executes a handshake. The caller has locked mu, and greet unlocks it. If the reply has to wait for the
-// ensemble, waits is true, and greeted is closed when the reply is sent. greet sets ahead if the client has seen a
-// later zxid.
-func (s *Server) greet(
-	c *conn, req *jute.ConnectRequest, ahead *bool, greeted chan struct{}, size int,
+// executeHandshake executes a handshake. The caller has locked mu, and greet unlocks it. If the reply has to wait
+// for the ensemble, waits is true, and greeted is closed when the reply is sent. greet sets ahead if the client has
+// seen a later zxid.
+func (s *Server) executeHandshake(
+	c *clientConn, req *jute.ConnectRequest, ahead *bool, greeted chan struct{}, size int,
 ) (alive, waits bool) {
 	defer s.unlock()
 	c.received++
 	s.received++
 	s.bytesIn += int64(size) + 4
 	s.countRequest(req.SessionID, jute.OpCreateSession)
-	strike := s.inject(c, jute.OpCreateSession, req.SessionID, nil)
+	strike := s.injectFault(c, jute.OpCreateSession, req.SessionID, nil)
 	switch {
 	case strike.stop:
 		return strike.alive, false
-	case s.member != nil && !s.member.welcomes(c, req):
+	case s.member != nil && !s.member.canServe(c, req):
 		return false, false
 	case req.LastZxidSeen > s.zxid:
 		note := "refused: the client has seen a later zxid"
-		s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: req.SessionID, note: note})
+		s.trace.addEntry(traceEntry{kind: traceNote, conn: c.id, session: req.SessionID, note: note})
 		*ahead = true
 		return false, false
 	}
 	least, most := s.cfg.MinSessionTimeout.Milliseconds(), s.cfg.MaxSessionTimeout.Milliseconds()
 	c.timeout = min(max(int64(req.Timeout), least), most)
 	answered := false
-	s.attach(c, req, strike.err != ok, func(ses *session) {
+	s.attachSession(c, req, strike.err != ok, func(ses *sessionRecord) {
 		answered = true
 		close(greeted)
-		s.welcome(c, req, ses, strike)
+		s.acceptHandshake(c, req, ses, strike)
 	}, func() {
 		answered = true
 		close(greeted)
-		s.decline(c, strike)
+		s.refuseHandshake(c, strike)
 	})
 	if s.member != nil {
-		s.member.e.run()
+		s.member.e.runDue()
 	}
 	return !c.closed, !answered && !c.closed
 }
 
-// welcome attaches the session to the connection and sends the ConnectResponse. With a nil session it replies that the
-// session has expired.
-func (s *Server) welcome(c *conn, req *jute.ConnectRequest, ses *session, strike strike) {
+// acceptHandshake attaches the session to the connection and sends the ConnectResponse. With a nil session it
+// replies that the session has expired.
+func (s *Server) acceptHandshake(c *clientConn, req *jute.ConnectRequest, ses *sessionRecord, strike injectionEffect) {
 	if c.closed {
 		return
 	}
-	strike.begin(c)
+	strike.beforeExecution(c)
 	c.old = !req.HasReadOnly
 	response := &jute.ConnectResponse{
-		Password: make([]byte, 16), HasReadOnly: req.HasReadOnly, ReadOnly: s.readOnly(),
+		Password: make([]byte, 16), HasReadOnly: req.HasReadOnly, ReadOnly: s.isReadOnly(),
 	}
 	entry := traceEntry{
 		kind: traceReply, conn: c.id, session: req.SessionID, from: c.from,
@@ -222,68 +222,68 @@ func (s *Server) welcome(c *conn, req *jute.ConnectRequest, ses *session, strike
 	if ses != nil {
 		c.session, c.sessionID, ses.conn, ses.granted = ses, ses.id, c, c.timeout
 		if s.member == nil || ses.local { // else the leader has touched it, and this member has nothing to report
-			s.touch(ses, c.timeout)
+			s.touchSession(ses, c.timeout)
 		}
-		response = c.hello()
+		response = c.handshakeReply()
 		entry.session, entry.err = ses.id, ok
-		c.from.owns(ses.id)
+		c.from.recordSession(ses.id)
 	}
-	s.trace.add(entry)
-	c.greeting(response, strike)
+	s.trace.addEntry(entry)
+	c.sendHandshakeReply(response, strike)
 	if ses == nil {
-		c.end(true)
+		c.closeConn(true)
 	}
-	strike.finish(c)
+	strike.afterExecution(c)
 }
 
-// decline refuses to open a session: it answers the handshake with an error reply, as a member without a
+// refuseHandshake refuses to open a session: it answers the handshake with an error reply, as a member without a
 // quorum answers other requests.
-func (s *Server) decline(c *conn, strike strike) {
-	strike.begin(c)
+func (s *Server) refuseHandshake(c *clientConn, strike injectionEffect) {
+	strike.beforeExecution(c)
 	entry := traceEntry{kind: traceReply, conn: c.id, op: jute.OpCreateSession, zxid: s.zxid}
 	entry.err = ErrNotReadOnly
-	s.trace.add(entry)
-	c.greeting(&jute.ReplyHeader{Zxid: s.zxid, Err: int32(ErrNotReadOnly)}, strike)
-	strike.finish(c)
+	s.trace.addEntry(entry)
+	c.sendHandshakeReply(&jute.ReplyHeader{Zxid: s.zxid, Err: int32(ErrNotReadOnly)}, strike)
+	strike.afterExecution(c)
 }
 
-// greeting sends the reply to a handshake.
-func (c *conn) greeting(answer jute.Record, strike strike) {
+// sendHandshakeReply sends the reply to a handshake.
+func (c *clientConn) sendHandshakeReply(answer jute.Record, strike injectionEffect) {
 	reply := jute.Frame(answer)
 	if strike.half {
 		reply = reply[:4]
 	}
-	c.send(reply)
+	c.queueFrame(reply)
 }
 
-// hello returns the reply to a handshake with the connection's session.
-func (c *conn) hello() *jute.ConnectResponse {
+// handshakeReply returns the reply to a handshake with the connection's session.
+func (c *clientConn) handshakeReply() *jute.ConnectResponse {
 	return &jute.ConnectResponse{
 		SessionID: c.sessionID, Timeout: int32(c.timeout), Password: sessionPassword(c.sessionID),
-		HasReadOnly: !c.old, ReadOnly: c.s.readOnly(),
+		HasReadOnly: !c.old, ReadOnly: c.s.isReadOnly(),
 	}
 }
 
-// attach finds or opens the connection's session and calls done with it, or with nil if the session does not
+// attachSession finds or opens the connection's session and calls done with it, or with nil if the session does not
 // exist. In an ensemble done may be called after attach has returned. A member that cannot open a session
 // calls declined instead.
-func (s *Server) attach(
-	c *conn, req *jute.ConnectRequest, refuse bool, done func(*session), declined func(),
+func (s *Server) attachSession(
+	c *clientConn, req *jute.ConnectRequest, refuse bool, done func(*sessionRecord), declined func(),
 ) {
 	switch {
 	case refuse:
 		done(nil)
-	case req.SessionID == 0 && s.readOnly() && !s.cfg.LocalSessions && s.cfg.Profile != V35:
+	case req.SessionID == 0 && s.isReadOnly() && !s.cfg.LocalSessions && s.cfg.Profile != V35:
 		declined()
 	case req.SessionID == 0:
 		id := s.nextSession
 		s.nextSession++
-		s.open(id, c.timeout, func() { done(s.sessions[id]) })
+		s.openSession(id, c.timeout, func() { done(s.sessions[id]) })
 	default:
 		ses := s.sessions[req.SessionID]
 		if ses != nil && ses.conn != nil { // closed first, even when the password turns out to be wrong
-			ses.conn.note("connection closed: the session re-attaches")
-			ses.conn.end(false)
+			ses.conn.traceText("connection closed: the session re-attaches")
+			ses.conn.closeConn(false)
 		}
 		switch {
 		case !bytes.Equal(req.Password, sessionPassword(req.SessionID)):
@@ -296,12 +296,12 @@ func (s *Server) attach(
 	}
 }
 
-// open begins a session, which is a transaction.
-func (s *Server) open(id, timeout int64, done func()) {
-	if s.readOnly() {
-		s.sessions[id] = &session{id: id, timeout: timeout, expires: 1 << 62, local: true}
+// openSession begins a session, which is a transaction.
+func (s *Server) openSession(id, timeout int64, done func()) {
+	if s.isReadOnly() {
+		s.sessions[id] = &sessionRecord{id: id, timeout: timeout, expires: 1 << 62, local: true}
 		done()
 		return
 	}
-	s.order(&entry{opens: id, timeout: timeout, at: s, opened: done}, func(*Server, *entry) {})
+	s.passToOrderer(&logEntry{opens: id, timeout: timeout, at: s, opened: done}, func(*Server, *logEntry) {})
 }

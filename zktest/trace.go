@@ -37,21 +37,21 @@ type traceEntry struct {
 	from          *Host // of the connection, if it has one
 }
 
-// trace is a ring, guarded by the server's lock.
-type trace struct {
+// traceBuffer is a ring, guarded by the server's lock.
+type traceBuffer struct {
 	start   time.Time
 	entries []traceEntry
 	next    int
 }
 
-// note adds a line about the connection to the trace.
-func (c *conn) note(text string) {
-	c.s.trace.add(traceEntry{kind: traceNote, conn: c.id, session: c.sessionID, note: text})
+// traceText adds a line about the connection to the trace.
+func (c *clientConn) traceText(text string) {
+	c.s.trace.addEntry(traceEntry{kind: traceNote, conn: c.id, session: c.sessionID, note: text})
 }
 
-func (t *trace) add(e traceEntry) {
+func (t *traceBuffer) addEntry(e traceEntry) {
 	e.at = time.Since(t.start)
-	e.path, e.parts = cut(e.path), cut(e.parts)
+	e.path, e.parts = truncateText(e.path), truncateText(e.parts)
 	if len(t.entries) < traceSize {
 		t.entries = append(t.entries, e)
 		return
@@ -60,23 +60,23 @@ func (t *trace) add(e traceEntry) {
 	t.next = (t.next + 1) % traceSize
 }
 
-// cut shortens a text to tracePath bytes.
-func cut(text string) string {
+// truncateText shortens a text to tracePath bytes.
+func truncateText(text string) string {
 	if len(text) <= tracePath {
 		return text
 	}
 	return strings.ToValidUTF8(strings.Clone(text[:tracePath]), "") + "…"
 }
 
-// inOrder copies the entries, oldest first.
-func (t *trace) inOrder() []traceEntry {
+// oldestFirst copies the entries, oldest first.
+func (t *traceBuffer) oldestFirst() []traceEntry {
 	return append(append(make([]traceEntry, 0, len(t.entries)), t.entries[t.next:]...), t.entries[:t.next]...)
 }
 
 // String is printable: clients choose the paths.
-func (e traceEntry) String() string { return plain.Text(e.line()) }
+func (e traceEntry) String() string { return plain.Text(e.formatLine()) }
 
-func (e traceEntry) line() string {
+func (e traceEntry) formatLine() string {
 	who := fmt.Sprintf("%11.6fs #%d %#x", e.at.Seconds(), e.conn, e.session)
 	switch e.kind {
 	case traceEvent:
@@ -88,7 +88,7 @@ func (e traceEntry) line() string {
 	if e.parts != "" {
 		path = "[" + e.parts + "]"
 	}
-	return fmt.Sprintf("%s %s xid=%d %s -> zxid=%d %s", who, opName(e.op), e.xid, path, e.zxid, e.err.text())
+	return fmt.Sprintf("%s %s xid=%d %s -> zxid=%d %s", who, opName(e.op), e.xid, path, e.zxid, e.err.description())
 }
 
 func eventName(event int32) string {
@@ -109,7 +109,7 @@ func eventName(event int32) string {
 // time since the server's start, the number of the connection, and the session.
 func (s *Server) Trace() []string {
 	s.mu.Lock()
-	entries := s.trace.inOrder()
+	entries := s.trace.oldestFirst()
 	s.mu.Unlock()
 	lines := make([]string, len(entries))
 	for i, e := range entries {

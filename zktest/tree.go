@@ -17,14 +17,14 @@ const (
 	maxTTL         int64 = 1<<40 - 1
 )
 
-// nodeStat is the stored part of a Stat. cversion counts creates only; see node.stat.
-type nodeStat struct {
+// storedStat is the stored part of a Stat. cversion counts creates only; see treeNode.clientStat.
+type storedStat struct {
 	czxid, mzxid, ctime, mtime, pzxid, owner int64
 	version, cversion, aversion              int32
 }
 
-type node struct {
-	nodeStat
+type treeNode struct {
+	storedStat
 	data     []byte
 	acl      []jute.ACL        // nil: anyone may do anything
 	children map[string]uint64 // by name; numbered in the order of creation
@@ -33,7 +33,7 @@ type node struct {
 	names    []string          // the children in the order of replies; nil after a change
 }
 
-func (n *node) addChild(name string) {
+func (n *treeNode) addChild(name string) {
 	if n.children == nil {
 		n.children, n.table = map[string]uint64{}, 8
 	}
@@ -45,14 +45,14 @@ func (n *node) addChild(name string) {
 	}
 }
 
-func (n *node) removeChild(name string) {
+func (n *treeNode) removeChild(name string) {
 	delete(n.children, name)
 	n.names = nil
 }
 
-// stat is the node's Stat as clients see it. Their cversion counts changes, so deletes are added: twice the
+// clientStat is the node's Stat as clients see it. Their cversion counts changes, so deletes are added: twice the
 // creates, less the present children. The owners of containers and TTL nodes are not shown.
-func (n *node) stat() jute.Stat {
+func (n *treeNode) clientStat() jute.Stat {
 	children := int32(len(n.children))
 	return jute.Stat{
 		Czxid: n.czxid, Mzxid: n.mzxid, Pzxid: n.pzxid, Ctime: n.ctime, Mtime: n.mtime,
@@ -61,9 +61,9 @@ func (n *node) stat() jute.Stat {
 	}
 }
 
-// list returns the children's names in the order of Java's HashSet: by hash bucket, then in order of
+// childNames returns the children's names in the order of Java's HashSet: by hash bucket, then in order of
 // creation. It is not sorted, so that a client that forgets to sort fails. The caller must not change it.
-func (n *node) list() []string {
+func (n *treeNode) childNames() []string {
 	if n.names != nil || len(n.children) == 0 {
 		return n.names
 	}
@@ -94,9 +94,9 @@ func hashOrder(members map[string]uint64, table uint32) []string {
 }
 
 // javaHash is String.hashCode, spread as HashMap does.
-func javaHash(s string) uint32 { return spread(javaStringHash(s)) }
+func javaHash(s string) uint32 { return spreadHash(javaStringHash(s)) }
 
-func spread(h uint32) uint32 { return h ^ h>>16 }
+func spreadHash(h uint32) uint32 { return h ^ h>>16 }
 
 func javaStringHash(s string) uint32 {
 	var h uint32
@@ -111,9 +111,9 @@ func javaStringHash(s string) uint32 {
 	return h
 }
 
-// tree is the data. It is guarded by the server's lock.
-type tree struct {
-	nodes      map[string]*node            // "/" and every other path
+// nodeTree is the data. It is guarded by the server's lock.
+type nodeTree struct {
+	nodes      map[string]*treeNode        // "/" and every other path
 	ephemerals map[int64]map[string]uint64 // by session and path; numbered in the order of creation
 	born       uint64                      // ephemerals ever
 	containers map[string]struct{}
@@ -122,10 +122,10 @@ type tree struct {
 	extended   bool
 }
 
-func newTree(extended bool, ensembleConfig string) *tree {
+func newNodeTree(extended bool, ensembleConfig string) *nodeTree {
 	readOnly := []jute.ACL{{Perms: jute.PermRead, Scheme: "world", ID: "anyone"}}
-	t := &tree{
-		nodes: map[string]*node{
+	t := &nodeTree{
+		nodes: map[string]*treeNode{
 			rootPath:   {},
 			procPath:   {},
 			quotaPath:  {},
@@ -146,8 +146,8 @@ func newTree(extended bool, ensembleConfig string) *tree {
 	return t
 }
 
-// get returns the node, or nil. The empty path is an alias of the root, as in the real server.
-func (t *tree) get(path string) *node {
+// lookup returns the node, or nil. The empty path is an alias of the root, as in the real server.
+func (t *nodeTree) lookup(path string) *treeNode {
 	if path == "" {
 		path = rootPath
 	}
@@ -164,7 +164,7 @@ const (
 	ownedAsTTL
 )
 
-func (t *tree) kind(owner int64) ownerKind {
+func (t *nodeTree) kindOfOwner(owner int64) ownerKind {
 	switch {
 	case owner == 0:
 		return ownedByNone
@@ -176,12 +176,12 @@ func (t *tree) kind(owner int64) ownerKind {
 	return ownedBySession
 }
 
-// add puts a node below its parent; the caller has checked both.
-func (t *tree) add(path string, n *node) {
+// addNode puts a node below its parent; the caller has checked both.
+func (t *nodeTree) addNode(path string, n *treeNode) {
 	dir, name := splitPath(path)
-	t.get(dir).addChild(name)
+	t.lookup(dir).addChild(name)
 	t.nodes[path] = n
-	switch t.kind(n.owner) {
+	switch t.kindOfOwner(n.owner) {
 	case ownedAsContainer:
 		t.containers[path] = struct{}{}
 	case ownedAsTTL:
@@ -195,13 +195,13 @@ func (t *tree) add(path string, n *node) {
 	}
 }
 
-// remove removes a node.
-func (t *tree) remove(path string) {
+// removeNode removes a node.
+func (t *nodeTree) removeNode(path string) {
 	n := t.nodes[path]
 	dir, name := splitPath(path)
-	t.get(dir).removeChild(name)
+	t.lookup(dir).removeChild(name)
 	delete(t.nodes, path)
-	switch t.kind(n.owner) {
+	switch t.kindOfOwner(n.owner) {
 	case ownedAsContainer:
 		delete(t.containers, path)
 	case ownedAsTTL:
@@ -217,7 +217,7 @@ func (t *tree) remove(path string) {
 
 // ephemeralsOf returns a session's ephemeral nodes in the order of their deletion at the session's end: the order of a
 // cloned HashSet, whose table is smaller.
-func (t *tree) ephemeralsOf(session int64) []string {
+func (t *nodeTree) ephemeralsOf(session int64) []string {
 	own := t.ephemerals[session]
 	grown, cloned := uint32(16), uint32(1)
 	for int(grown) < (len(own)*4+2)/3 {
@@ -234,7 +234,7 @@ func (t *tree) ephemeralsOf(session int64) []string {
 }
 
 // countBelow returns the number of nodes below path, at any depth.
-func (t *tree) countBelow(path string) int {
+func (t *nodeTree) countBelow(path string) int {
 	if path == rootPath {
 		return len(t.nodes) - 1
 	}
@@ -248,9 +248,9 @@ func (t *tree) countBelow(path string) int {
 }
 
 // clone copies the tree for another member. It shares data, ACLs and lists of names, which are never changed in place.
-func (t *tree) clone() *tree {
+func (t *nodeTree) clone() *nodeTree {
 	c := *t
-	c.nodes = make(map[string]*node, len(t.nodes))
+	c.nodes = make(map[string]*treeNode, len(t.nodes))
 	c.ephemerals = make(map[int64]map[string]uint64, len(t.ephemerals))
 	c.containers, c.ttls = maps.Clone(t.containers), maps.Clone(t.ttls)
 	for path, n := range t.nodes {

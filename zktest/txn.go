@@ -10,8 +10,8 @@ import (
 // the effects of earlier operations of the same multi, and in an ensemble of entries in the log) and returns a
 // transaction; apply changes the tree and fires watches.
 
-// txn is a change that has been checked.
-type txn struct {
+// transaction is a change that has been checked.
+type transaction struct {
 	op       int32 // jute.OpCreate …, jute.OpCheck; jute.OpError for an operation of a failed multi
 	path     string
 	data     []byte
@@ -21,89 +21,89 @@ type txn struct {
 	err      Error
 }
 
-// result is the result of apply.
-type result struct {
+// applyResult is the result of apply.
+type applyResult struct {
 	op   int32
 	path string
 	stat *jute.Stat
 	err  Error
 }
 
-// prep prepares the operations of one request under one zxid.
-type prep struct {
+// preparation prepares the operations of one request under one zxid.
+type preparation struct {
 	s       *Server
 	session int64
-	auth    []identity
+	auth    []provedIdentity
 	zxid    int64
 	now     int64
-	ahead   map[string]*record // nodes after this request; nil if no later operation reads them
+	ahead   map[string]*futureNode // nodes after this request; nil if no later operation reads them
 }
 
-// record is a node in the future state.
-type record struct {
-	nodeStat
+// futureNode is a node in the future state.
+type futureNode struct {
+	storedStat
 	gone     bool
 	children int
 	acl      []jute.ACL
 	size     int
 }
 
-func (s *Server) newPrep(r *request, e *entry) *prep {
-	return s.prepFor(e, r.conn.sessionID, r.conn.auth)
+func (s *Server) newPreparation(r *clientRequest, e *logEntry) *preparation {
+	return s.preparationFor(e, r.conn.sessionID, r.conn.auth)
 }
 
-func (s *Server) prepFor(e *entry, session int64, auth []identity) *prep {
-	p := &prep{s: s, session: session, auth: auth, zxid: e.zxid, now: e.now}
+func (s *Server) preparationFor(e *logEntry, session int64, auth []provedIdentity) *preparation {
+	p := &preparation{s: s, session: session, auth: auth, zxid: e.zxid, now: e.now}
 	if s.member != nil {
-		p.ahead = map[string]*record{}
+		p.ahead = map[string]*futureNode{}
 	}
 	return p
 }
 
-// keep makes the future state visible to later requests, in an ensemble.
-func (p *prep) keep() {
+// publishFuture makes the future state visible to later requests, in an ensemble.
+func (p *preparation) publishFuture() {
 	if p.s.member != nil {
 		maps.Copy(p.s.member.ahead, p.ahead)
 	}
 }
 
-func (p *prep) lookup(path string) (record, Error) {
+func (p *preparation) lookup(path string) (futureNode, Error) {
 	if rec, found := p.ahead[path]; found {
 		if rec.gone {
-			return record{}, ErrNoNode
+			return futureNode{}, ErrNoNode
 		}
 		return *rec, ok
 	}
 	if p.s.member != nil {
 		if rec, found := p.s.member.ahead[path]; found {
 			if rec.gone {
-				return record{}, ErrNoNode
+				return futureNode{}, ErrNoNode
 			}
 			return *rec, ok
 		}
 	}
-	n := p.s.tree.get(path)
+	n := p.s.tree.lookup(path)
 	if n == nil {
-		return record{}, ErrNoNode
+		return futureNode{}, ErrNoNode
 	}
-	return record{nodeStat: n.nodeStat, children: len(n.children), acl: n.acl, size: len(n.data)}, ok
+	return futureNode{storedStat: n.storedStat, children: len(n.children), acl: n.acl, size: len(n.data)}, ok
 }
 
-func (p *prep) note(path string, rec record) {
+func (p *preparation) recordFuture(path string, rec futureNode) {
 	if p.ahead != nil {
 		p.ahead[path] = &rec
 	}
 }
 
-func (p *prep) allowed(rec record, perm int32) Error {
-	if !allowed(rec.acl, perm, p.auth) {
+func (p *preparation) checkPermission(rec futureNode, perm int32) Error {
+	if !aclAllows(rec.acl, perm, p.auth) {
 		return ErrNoAuth
 	}
 	return ok
 }
 
-// prepare checks one operation and returns its transaction.
-func (p *prep) prepare(op int32, rec jute.Record) (*txn, Error) {
+// prepareOperation checks one operation and returns its transaction.
+func (p *preparation) prepareOperation(op int32, rec jute.Record) (*transaction, Error) {
 	switch r := rec.(type) {
 	case *jute.CreateRequest:
 		return p.create(op, r, -1)
@@ -122,24 +122,24 @@ func (p *prep) prepare(op int32, rec jute.Record) (*txn, Error) {
 	return nil, ErrMarshalling
 }
 
-// write prepares a request that is one transaction. A write that fails also consumes a zxid.
-func (s *Server) write(r *request, e *entry) Error {
-	rec := writeRecord(r.op)
-	if err := r.decode(rec); err != ok {
+// prepareWrite prepares a request that is one transaction. A write that fails also consumes a zxid.
+func (s *Server) prepareWrite(r *clientRequest, e *logEntry) Error {
+	rec := decodeWrite(r.op)
+	if err := r.decodeRecord(rec); err != ok {
 		return err
 	}
-	r.path = pathOf(rec)
-	p := s.newPrep(r, e)
-	t, err := p.prepare(r.op, rec)
+	r.path = recordPath(rec)
+	p := s.newPreparation(r, e)
+	t, err := p.prepareOperation(r.op, rec)
 	if err != ok {
 		return err
 	}
-	p.keep()
-	e.txns = []*txn{t}
+	p.publishFuture()
+	e.txns = []*transaction{t}
 	return ok
 }
 
-func written(r *request, results []result) jute.Record {
+func writePathReply(r *clientRequest, results []applyResult) jute.Record {
 	res := results[0]
 	r.path = res.path
 	switch r.op {
@@ -153,7 +153,7 @@ func written(r *request, results []result) jute.Record {
 	return nil
 }
 
-func writeRecord(op int32) jute.Record {
+func decodeWrite(op int32) jute.Record {
 	switch op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer:
 		return &jute.CreateRequest{}
@@ -169,8 +169,8 @@ func writeRecord(op int32) jute.Record {
 	return nil
 }
 
-// pathOf returns the path of a request's record, "" if it has none.
-func pathOf(rec any) string {
+// recordPath returns the path of a request's record, "" if it has none.
+func recordPath(rec any) string {
 	switch r := rec.(type) {
 	case *jute.CreateRequest:
 		return r.Path
@@ -192,9 +192,9 @@ func pathOf(rec any) string {
 	return ""
 }
 
-// apply changes the tree. It cannot fail: prepare has checked the transaction.
-func (s *Server) apply(t *txn, zxid, now int64) result {
-	res := result{op: t.op, path: t.path, err: t.err}
+// applyTransaction changes the tree. It cannot fail: prepare has checked the transaction.
+func (s *Server) applyTransaction(t *transaction, zxid, now int64) applyResult {
+	res := applyResult{op: t.op, path: t.path, err: t.err}
 	switch t.op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		res.stat = s.applyCreate(t, zxid, now)
@@ -205,9 +205,9 @@ func (s *Server) apply(t *txn, zxid, now int64) result {
 	case jute.OpReconfig:
 		res.stat = s.applyReconfig(t, zxid, now)
 	case jute.OpSetACL:
-		n := s.tree.get(t.path)
+		n := s.tree.lookup(t.path)
 		n.acl, n.aversion = t.acl, t.cversion
-		stat := n.stat()
+		stat := n.clientStat()
 		res.stat = &stat
 	}
 	return res

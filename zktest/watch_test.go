@@ -171,7 +171,7 @@ func TestSetWatches(t *testing.T) {
 }
 
 func TestEventsAreFilteredByACL(t *testing.T) {
-	secret := ACL{Perms: jute.PermAll, Scheme: "digest", ID: digestID([]byte("u:p"))}
+	secret := ACL{Perms: jute.PermAll, Scheme: "digest", ID: digestUserID([]byte("u:p"))}
 	for profile, want := range map[Profile][]string{V37: {"NodeDataChanged /a"}, V380Debian: nil, V38: nil, V39: nil} {
 		s := RunT(t, Config{Profile: profile})
 		require.NoError(t, s.Create("/a", nil))

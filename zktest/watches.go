@@ -17,19 +17,19 @@ const (
 
 // watchTable is the data table (data and exists watches) or the child table. Persistent watches are in both.
 type watchTable struct {
-	paths     map[string]map[*conn]watchMode
-	conns     map[*conn]map[string]struct{}
+	paths     map[string]map[*clientConn]watchMode
+	conns     map[*clientConn]map[string]struct{}
 	recursive int  // number of recursive entries: without any, fire checks only the path itself
 	stacked   bool // one connection and path can have several modes
 }
 
 func newWatchTable(stacked bool) *watchTable {
 	return &watchTable{
-		paths: map[string]map[*conn]watchMode{}, conns: map[*conn]map[string]struct{}{}, stacked: stacked,
+		paths: map[string]map[*clientConn]watchMode{}, conns: map[*clientConn]map[string]struct{}{}, stacked: stacked,
 	}
 }
 
-func (t *watchTable) add(path string, c *conn, mode watchMode) {
+func (t *watchTable) addWatch(path string, c *clientConn, mode watchMode) {
 	if c.closed {
 		return
 	}
@@ -38,17 +38,17 @@ func (t *watchTable) add(path string, c *conn, mode watchMode) {
 		mode |= old
 	}
 	if t.paths[path] == nil {
-		t.paths[path] = map[*conn]watchMode{}
+		t.paths[path] = map[*clientConn]watchMode{}
 	}
 	if t.conns[c] == nil {
 		t.conns[c] = map[string]struct{}{}
 	}
 	t.conns[c][path] = struct{}{}
-	t.set(path, c, old, mode)
+	t.setModes(path, c, old, mode)
 }
 
-// set changes an entry's modes; none removes it.
-func (t *watchTable) set(path string, c *conn, old, mode watchMode) {
+// setModes changes an entry's modes; none removes it.
+func (t *watchTable) setModes(path string, c *clientConn, old, mode watchMode) {
 	if old&recursive != 0 {
 		t.recursive--
 	}
@@ -67,23 +67,23 @@ func (t *watchTable) set(path string, c *conn, old, mode watchMode) {
 	}
 }
 
-// remove removes modes and reports whether there were any.
-func (t *watchTable) remove(path string, c *conn, modes watchMode) bool {
+// removeModes removes modes and reports whether there were any.
+func (t *watchTable) removeModes(path string, c *clientConn, modes watchMode) bool {
 	old := t.paths[path][c]
 	if old&modes == 0 {
 		return false
 	}
-	t.set(path, c, old, old&^modes)
+	t.setModes(path, c, old, old&^modes)
 	return true
 }
 
-func (t *watchTable) removeConn(c *conn) {
+func (t *watchTable) removeConn(c *clientConn) {
 	for path := range t.conns[c] {
-		t.set(path, c, t.paths[path][c], 0)
+		t.setModes(path, c, t.paths[path][c], 0)
 	}
 }
 
-func (t *watchTable) count() int {
+func (t *watchTable) countWatches() int {
 	n := 0
 	for _, conns := range t.paths {
 		n += len(conns)
@@ -91,10 +91,10 @@ func (t *watchTable) count() int {
 	return n
 }
 
-// fire returns the connections that get an event at path, in the order of connecting, and consumes one-shot
+// fireWatches returns the connections that get an event at path, in the order of connecting, and consumes one-shot
 // watches. Recursive watches get all events but child changes.
-func (t *watchTable) fire(path string, event int32) []*conn {
-	var hit []*conn
+func (t *watchTable) fireWatches(path string, event int32) []*clientConn {
+	var hit []*clientConn
 	for at := path; ; at = parentOf(at) {
 		for c, mode := range t.paths[at] {
 			switch {
@@ -108,25 +108,25 @@ func (t *watchTable) fire(path string, event int32) []*conn {
 			}
 			hit = append(hit, c)
 			if mode&oneShot != 0 {
-				t.set(at, c, mode, mode&^oneShot)
+				t.setModes(at, c, mode, mode&^oneShot)
 			}
 		}
 		if t.recursive == 0 || at == rootPath || at == "" {
 			break
 		}
 	}
-	slices.SortFunc(hit, func(a, b *conn) int { return int(a.id - b.id) })
+	slices.SortFunc(hit, func(a, b *clientConn) int { return int(a.id - b.id) })
 	return hit
 }
 
-// trigger fires the table's watches on path and sends the event to all but those in except. It returns the
+// triggerWatches fires the table's watches on path and sends the event to all but those in except. It returns the
 // connections that watched.
-func (s *Server) trigger(
-	t *watchTable, event int32, path string, zxid int64, acl []jute.ACL, except []*conn,
-) []*conn {
-	hit := t.fire(path, event)
+func (s *Server) triggerWatches(
+	t *watchTable, event int32, path string, zxid int64, acl []jute.ACL, except []*clientConn,
+) []*clientConn {
+	hit := t.fireWatches(path, event)
 	for _, c := range hit {
-		if slices.Contains(except, c) || (s.cfg.Profile.is().eventsNeedRead && !c.may(s, acl, jute.PermRead)) {
+		if slices.Contains(except, c) || (s.cfg.Profile.behaviour().eventsNeedRead && !c.hasPermission(s, acl, jute.PermRead)) {
 			continue
 		}
 		s.sendEvent(c, event, path, zxid)
@@ -134,14 +134,14 @@ func (s *Server) trigger(
 	return hit
 }
 
-func (s *Server) sendEvent(c *conn, event int32, path string, zxid int64) {
-	if !s.cfg.Profile.is().stackedModes {
+func (s *Server) sendEvent(c *clientConn, event int32, path string, zxid int64) {
+	if !s.cfg.Profile.behaviour().stackedModes {
 		zxid = -1
 	}
 	entry := traceEntry{kind: traceEvent, conn: c.id, session: c.sessionID, op: event, path: path}
 	entry.zxid = s.zxid
-	s.trace.add(entry)
-	c.send(jute.Frame(
+	s.trace.addEntry(entry)
+	c.queueFrame(jute.Frame(
 		&jute.ReplyHeader{Xid: jute.XidNotification, Zxid: zxid},
 		&jute.WatcherEvent{Type: event, State: jute.StateSyncConnected, Path: path},
 	))

@@ -38,7 +38,7 @@ func (p *Page) serveDeletion(w http.ResponseWriter, r *http.Request) {
 	}
 	path, shown := p.board.nodePath(shownNode{d.Line, d.Key})
 	if !shown {
-		http.Error(w, "This participant is not there any more.", http.StatusNotFound)
+		http.Error(w, "The participant's node no longer exists.", http.StatusNotFound)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), deletionTime)
@@ -47,7 +47,7 @@ func (p *Page) serveDeletion(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, shownText(err.Error(), 500), status)
 		return
 	}
-	p.client.Logger().Warn("inspect/http: a participant's node was deleted by hand", "path", plain.Text(path),
+	p.client.Logger().Warn("inspect/http: deleted a participant's node for a viewer", "path", plain.Text(path),
 		"czxid", d.Key, "from", plain.Text(r.RemoteAddr))
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -80,13 +80,13 @@ func (p *Page) deleteNode(ctx context.Context, path string, czxid int64) (status
 	case err == nil:
 		return 0, nil
 	case errors.Is(err, framework.ErrNoNode):
-		return http.StatusNotFound, errors.New("this participant is not there any more")
+		return http.StatusNotFound, errors.New("the participant's node no longer exists")
 	case errors.Is(err, framework.ErrBadVersion):
-		return http.StatusConflict, errors.New("its data were just changed: it is alive; look again")
+		return http.StatusConflict, errors.New("its data have just changed, so its process is alive: load the page again")
 	case errors.Is(err, framework.ErrNoAuth):
 		return http.StatusForbidden, errors.New("this client has no permission to delete the node")
 	case errors.Is(err, framework.ErrNotEmpty):
 		return http.StatusConflict, errors.New("the node has children")
 	}
-	return http.StatusServiceUnavailable, fmt.Errorf("not known to be deleted: %w", err)
+	return http.StatusServiceUnavailable, fmt.Errorf("the node may still exist: %w", err)
 }

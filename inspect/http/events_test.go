@@ -219,7 +219,7 @@ func TestTheRoot(t *testing.T) {
 		s := zktest.RunT(t)
 		c := newClient(t, s)
 		v := look(t, newPage(t, c, "/missing"))
-		assert.Contains(t, v.top().Problem, "no such node")
+		assert.Contains(t, v.top().Problem, "does not exist")
 		stand(t, c, "/missing/lock/"+name+"0", "here")
 		v.settle()
 		assert.Empty(t, v.top().Problem)

@@ -148,7 +148,7 @@ func (m *screenModel) errorScreen(err error, p cache.Progress) pageScreen {
 	case errors.Is(err, framework.ErrNoNode) && !m.loaded:
 		head.Loading = p.Known + 1
 	case errors.Is(err, framework.ErrNoNode):
-		head.Problem = "There is no such node. The page goes on when somebody creates it."
+		head.Problem = "The node does not exist. The page continues when it is created."
 	case errors.Is(err, framework.ErrNoAuth):
 		head.Problem = "This client has no permission to read this node. " +
 			"Give its credentials to the client, or choose another root."

@@ -88,7 +88,7 @@ func (p *Page) Close() {
 
 var (
 	errClosed         = errors.New("the page is closed: its service is shutting down")
-	errTooManyViewers = fmt.Errorf("%d viewers are served already: close a tab, or come back later", mostViewers)
+	errTooManyViewers = fmt.Errorf("%d viewers are served already: close a tab, or retry later", mostViewers)
 )
 
 // addViewer counts a viewer, and begins to watch for the first one.

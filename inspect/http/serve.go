@@ -101,7 +101,7 @@ const (
 // viewer or the page.
 func (p *Page) streamEvents(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
-		http.Error(w, "Another site's page cannot look at this one.", http.StatusForbidden)
+		http.Error(w, "Requests from pages of other sites are refused.", http.StatusForbidden)
 		return
 	}
 	if err := p.addViewer(); err != nil {

@@ -306,7 +306,7 @@ func TestWithoutItsService(t *testing.T) {
 	v.open(s.web.URL + "/")
 	v.has("the last", "live")
 	s.page.Close()
-	v.has("page disconnected", "Below is what was known then", "the last")
+	v.has("page disconnected", "The state below is from then", "the last")
 	v.shoot("disconnected")
 }
 

@@ -162,7 +162,7 @@ func TestTheProgramLooksAtARealServer(t *testing.T) {
 	require.NotNil(t, report.ClockAheadMs)
 	assert.Less(t, max(*report.ClockAheadMs, -*report.ClockAheadMs), 10_000.0, "it is this machine's clock")
 	require.Len(t, report.Advice, 1)
-	assert.Contains(t, report.Advice[0], "one server alone")
+	assert.Contains(t, report.Advice[0], "the server is standalone")
 
 	holder := curator.Starts("lock", "/locks/a", "--session-timeout", "30s", "--", "sleep", "600")
 	stands := func(n int) {

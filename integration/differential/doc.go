@@ -9,7 +9,7 @@
 // A history with a difference is shrunk: operations are left out and simplified as long as the difference remains.
 // The rest is printed as a script, one operation a line, which [Parse] reads. Scripts worth keeping are in testdata.
 //
-//	CURATOR_DIFFERENTIAL_SEED    the first seed, default 1
-//	CURATOR_DIFFERENTIAL_COUNT   how many random histories, default 10000
+//	CURATOR_DIFFERENTIAL_SEED    the first seed; by default one for each day
+//	CURATOR_DIFFERENTIAL_COUNT   how many random histories, default 4000
 //	CURATOR_DIFFERENTIAL_SCRIPT  a file with a script to be run instead
 package differential

@@ -16,7 +16,8 @@ final class Connection {
 
     Connection(Peer peer) {
         this.peer = peer;
-        peer.command("connect", this::connect);
+        peer.command("connect", arguments -> connect(arguments, false));
+        peer.command("connect-compressing", arguments -> connect(arguments, true));
         peer.command("session", arguments -> Words.of(zooKeeper().getSessionId()));
         peer.command("kill-session", arguments -> killSession());
         peer.command("clock", arguments -> Words.of(System.currentTimeMillis()));
@@ -35,7 +36,7 @@ final class Connection {
         }
     }
 
-    private Words connect(Words arguments) throws Exception {
+    private Words connect(Words arguments, boolean compressing) throws Exception {
         connectString = arguments.text(0);
         CuratorFrameworkFactory.Builder builder = CuratorFrameworkFactory.builder()
             .connectString(connectString)
@@ -46,6 +47,9 @@ final class Connection {
             .ensembleTracker(false);
         if (arguments.size() > 2) { // a login by digest, and the ids of those it shares locks with
             builder.authorization("digest", arguments.bytes(2)).aclProvider(new Contenders(arguments.from(3)));
+        }
+        if (compressing) { // by reflection: it does not exist before Curator 5.8
+            CuratorFrameworkFactory.Builder.class.getMethod("enableCompression").invoke(builder);
         }
         client = builder.build();
         client.getConnectionStateListenable()

@@ -23,6 +23,12 @@ func (p *Peer) ConnectAs(
 	return err
 }
 
+// ConnectCompressing is Connect with Curator's enableCompression, which Curator has since 5.8.
+func (p *Peer) ConnectCompressing(ctx context.Context, connectString string, sessionTimeout time.Duration) error {
+	_, err := p.Call(ctx, "connect-compressing", connectString, milliseconds(sessionTimeout))
+	return err
+}
+
 // SessionID is the id of the current session.
 func (p *Peer) SessionID(ctx context.Context) (int64, error) {
 	return p.number(ctx, "session")

@@ -22,7 +22,7 @@ import (
 // some of which they have waited for, and that follower is cut off from its leader within a second. The leader does not
 // know yet that the sessions have sent something.
 //
-// Each ensemble is cut twice, or CURATOR_TEST_REPEAT times.
+// The ensemble is cut once, or CURATOR_TEST_REPEAT times.
 func TestHoldsThatBeginAfterARest(t *testing.T) {
 	t.Parallel()
 	servers := zkserver.StartEnsemble(t, 3, zkserver.AsUsual())
@@ -69,10 +69,10 @@ func cutAfterRests(t *testing.T, servers *zkserver.Ensemble, round int) []*reste
 		ready   sync.WaitGroup // the holders hold, and the next contenders wait
 		begin   = make(chan struct{})
 		cut     = make(chan struct{})
-		errs    = make(chan error, 100)
+		errs    = make(chan error, 200)
 	)
 	for _, timeout := range []time.Duration{20 * time.Second, 30 * time.Second, 40 * time.Second} {
-		for i := range 12 {
+		for i := range 24 {
 			r := &rested{timeout: timeout, waits: i%2 == 0}
 			all = append(all, r)
 			ready.Add(1)

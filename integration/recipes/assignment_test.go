@@ -3,17 +3,14 @@ package recipes
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/integration/internal/kit"
-	"github.com/go-curator/curator/integration/proxy"
 	"github.com/go-curator/curator/recipes/assignment"
 )
 
@@ -91,74 +88,6 @@ func some(n int) (items []string) {
 		items = append(items, fmt.Sprint("item-", i))
 	}
 	return items
-}
-
-// Members join, leave, and are cut off for good; what they had goes to the others.
-func TestItemsAreShared(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := newSharers(t)
-	items := some(12)
-	ways := map[string]*proxy.Proxy{}
-	client := func(id string) *framework.Client {
-		ways[id] = proxy.New(t, w.node.ConnectString())
-		client, _ := kit.Connected(t, ways[id].Addr())
-		t.Cleanup(ways[id].Heal)
-		return client
-	}
-	s.join(client("a"), "a", items)
-	s.soon(map[string]int{"a": 12})
-	s.join(client("b"), "b", nil)
-	s.join(client("c"), "c", nil)
-	s.soon(map[string]int{"a": 4, "b": 4, "c": 4})
-	leave := s.join(client("d"), "d", nil)
-	s.soon(map[string]int{"a": 3, "b": 3, "c": 3, "d": 3})
-	leave()
-	s.soon(map[string]int{"a": 4, "b": 4, "c": 4})
-	ways["a"].Hang(proxy.Both) // which has joined first
-	s.soon(map[string]int{"b": 6, "c": 6})
-	ways["a"].Heal()
-	s.soon(map[string]int{"a": 4, "b": 4, "c": 4})
-	ways["b"].Cut()
-	ways["c"].Cut()
-	s.soon(map[string]int{"a": 12})
-}
-
-// Connections are cut, and sessions end, at any moment for ten seconds; then all is as it should be.
-func TestItemsAreSharedUnderFaults(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := newSharers(t)
-	items := some(10)
-	ids := []string{"a", "b", "c", "d", "e"}
-	var ways []*proxy.Proxy
-	for _, id := range ids {
-		way := proxy.New(t, w.node.ConnectString())
-		client, _ := kit.Connected(t, way.Addr())
-		t.Cleanup(way.Heal)
-		s.join(client, id, items)
-		ways = append(ways, way)
-	}
-	s.soon(map[string]int{"a": 2, "b": 2, "c": 2, "d": 2, "e": 2})
-	seed := uint64(time.Now().UnixNano())
-	t.Log("seed", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
-		way := ways[r.IntN(len(ways))]
-		switch r.IntN(4) {
-		case 0:
-			way.Cut()
-		case 1:
-			way.Hang([]proxy.Direction{proxy.Both, proxy.ToClient, proxy.ToServer}[r.IntN(3)])
-		default:
-			way.Heal()
-		}
-		time.Sleep(time.Duration(r.IntN(400)) * time.Millisecond)
-	}
-	for _, way := range ways {
-		way.Heal()
-	}
-	s.soon(map[string]int{"a": 2, "b": 2, "c": 2, "d": 2, "e": 2})
 }
 
 // An item's lock is Curator's mutex: what a Java process has nobody else has, and the item is taken when it is free.

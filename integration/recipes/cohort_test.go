@@ -2,8 +2,6 @@ package recipes
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,67 +13,6 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 	"github.com/go-curator/curator/recipes/mutex"
 )
-
-// Goroutines that pass the lock on, those of a process that also keeps it, and Java, at one path: never
-// two at once, and all get their turns.
-func TestCohortsWithJava(t *testing.T) {
-	t.Parallel()
-	kit.Interop(t, "mutex", kit.Mixed)
-	const rounds, path = 25, "/locks/cohort"
-	node := zkserver.Start(t, zkserver.Options{TickTime: tick})
-	ctx := kit.Context(t)
-	var (
-		holders atomic.Int32
-		passed  atomic.Int32
-		last    atomic.Value // the node that had the last turn
-		all     sync.WaitGroup
-	)
-	turn := func(who, node string) {
-		assert.EqualValues(t, 1, holders.Add(1), "%s holds, and so does somebody else", who)
-		if before, _ := last.Swap(node).(string); before == node {
-			passed.Add(1)
-		}
-		time.Sleep(time.Millisecond)
-		holders.Add(-1)
-	}
-	for name, opts := range map[string][]mutex.Option{
-		"one":     {mutex.WithTurns(5, time.Second)},
-		"another": {mutex.WithTurns(100, 10*time.Millisecond)},
-		"a third": {mutex.WithTurns(3, time.Second), mutex.WithKept(time.Minute)},
-	} {
-		client, _ := kit.Connected(t, node.ConnectString())
-		m := mutex.NewCohort(client, path, opts...)
-		for range 4 {
-			all.Go(func() {
-				for range rounds {
-					lock, err := m.Acquire(ctx)
-					if !assert.NoError(t, err, name) {
-						return
-					}
-					turn(name, lock.Node())
-					assert.NoError(t, lock.Release(ctx), name)
-				}
-			})
-		}
-	}
-	for _, name := range []string{"java 1", "java 2"} {
-		java := javaParty(t, name, node.ConnectString(), path)
-		all.Go(func() {
-			for range rounds {
-				node, err := java.acquire(ctx)
-				if !assert.NoError(t, err, name) {
-					return
-				}
-				turn(name, node)
-				assert.NoError(t, java.release(ctx), name)
-			}
-		})
-	}
-	all.Wait()
-	assert.Positive(t, passed.Load())
-	kit.Figure(t, "%d turns of Go and Java, %d of them passed on inside a process, never two at once",
-		14*rounds, passed.Load())
-}
 
 // What a Go process keeps without using it Java gets at once, and the other way round nothing changes.
 // Java's acquire without a wait fails once, and is noticed.

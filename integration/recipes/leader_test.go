@@ -13,7 +13,6 @@ import (
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/integration/internal/kit"
 	"github.com/go-curator/curator/integration/javapeer"
-	"github.com/go-curator/curator/integration/proxy"
 	"github.com/go-curator/curator/recipes/leader"
 )
 
@@ -206,109 +205,6 @@ func elect(t *testing.T, w *world, path string, layout []string, line ...*candid
 		require.NoError(t, c.close(ctx))
 	}
 	w.gone(t, path)
-}
-
-// A leader whose process dies, or who is cut off, is followed by the other language when its session has
-// expired; and not before a leader here knows.
-func TestLeadersDie(t *testing.T) {
-	t.Parallel()
-	kit.Interop(t, "leader latch", kit.GoToJava, kit.JavaToGo)
-	kit.Interop(t, "leader selector", kit.GoToJava, kit.JavaToGo)
-	const timeout = 2 * time.Second
-	w := newWorld(t)
-	ctx := kit.Context(t)
-	dying := w.java(t, timeout)
-	link := proxy.New(t, w.node.Addr())
-	cut, _ := kit.Connected(t, link.Addr(), framework.WithSessionTimeout(timeout))
-
-	// Java leads at two paths, Go at two others.
-	javaLatches, err := dying.Latch(ctx, "latch", "/die/java-latch", "java")
-	require.NoError(t, err)
-	_, err = javaLatches.AwaitLeader(ctx)
-	require.NoError(t, err)
-	javaSelects, err := dying.Selector(ctx, "selector", "/die/java-selector", "java")
-	require.NoError(t, err)
-	_, err = javaSelects.AwaitLeader(ctx)
-	require.NoError(t, err)
-	latch, err := leader.NewLatch(cut, "/die/go-latch", leader.WithID("go"),
-		leader.WithLossPolicy(framework.SessionOnly))
-	require.NoError(t, err)
-	defer latch.Close()
-	term, err := latch.Await(ctx)
-	require.NoError(t, err)
-	led := make(chan *leader.Term, 2)
-	var owner sync.WaitGroup
-	run, stop := context.WithCancel(ctx)
-	defer owner.Wait()
-	defer stop()
-	selectorAt := func(client *framework.Client, path string, opts ...leader.Option) {
-		s := leader.NewSelector(client, path, func(ctx context.Context) error {
-			led <- leader.TermOf(ctx)
-			<-ctx.Done()
-			return nil
-		}, opts...)
-		owner.Go(func() { assert.ErrorIs(t, s.Run(run), context.Canceled) })
-	}
-	selectorAt(cut, "/die/go-selector", leader.WithLossPolicy(framework.SessionOnly))
-	selected := kit.Receive(t, "the selector's term", led)
-
-	// The others wait.
-	heir, err := leader.NewLatch(w.client, "/die/java-latch", leader.WithID("heir"))
-	require.NoError(t, err)
-	defer heir.Close()
-	selectorAt(w.client, "/die/java-selector")
-	javaLatch, err := w.peer.Latch(ctx, "heir latch", "/die/go-latch", "heir")
-	require.NoError(t, err)
-	javaSelector, err := w.peer.Selector(ctx, "heir selector", "/die/go-selector", "heir")
-	require.NoError(t, err)
-	for _, path := range []string{"/die/java-latch", "/die/java-selector", "/die/go-latch", "/die/go-selector"} {
-		w.count(t, path, 2)
-	}
-
-	within := func(what string, took time.Duration) {
-		t.Logf("%s: followed after %v, session timeout %v", what, took.Round(time.Millisecond), timeout)
-		assert.Greater(t, took, timeout/2, what)
-		assert.Less(t, took, timeout+kit.Slack(), what)
-	}
-	dying.Kill()
-	died := time.Now()
-	_, err = heir.Await(ctx)
-	require.NoError(t, err)
-	within("Java's latch", time.Since(died))
-	kit.Receive(t, "the selector's term", led)
-	within("Java's selector", time.Since(died))
-
-	oneEnd, otherEnd := kit.EndOf(t, term.Context().Done()), kit.EndOf(t, selected.Context().Done())
-	link.Cut()
-	died = time.Now()
-	end := kit.Receive(t, "the end of a term", oneEnd)
-	if other := kit.Receive(t, "the end of the other term", otherEnd); other.After(end) {
-		end = other
-	}
-	for name, c := range map[string]*javapeer.Candidate{"the latch": javaLatch, "the selector": javaSelector} {
-		at, err := c.AwaitLeader(ctx)
-		require.NoError(t, err)
-		within(name, at.Sub(died))
-		assert.Positive(t, at.Sub(end), "the term of %s ends before Java leads", name)
-		t.Logf("%s: the term ended %v before Java led", name, at.Sub(end))
-	}
-
-	// Back again it stands behind Java, and leads when Java leaves.
-	link.Heal()
-	w.count(t, "/die/go-latch", 2)
-	w.count(t, "/die/go-selector", 2)
-	require.NoError(t, javaLatch.Close(ctx))
-	again, err := latch.Await(ctx)
-	require.NoError(t, err)
-	assert.Greater(t, again.FencingToken(), term.FencingToken())
-	require.NoError(t, javaSelector.Close(ctx))
-	assert.Greater(t, kit.Receive(t, "the selector's next term", led).FencingToken(), selected.FencingToken())
-
-	stop()
-	owner.Wait()
-	require.NoError(t, latch.Leave(ctx, leader.Silent))
-	require.NoError(t, heir.Leave(ctx, leader.Silent))
-	w.gone(t, "/die")
 }
 
 // A Java leader that loses its session hears of it, and stands in line behind its successor here.

@@ -2,8 +2,6 @@ package recipes
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"sync"
@@ -23,14 +21,6 @@ import (
 const tick = 200 * time.Millisecond
 
 func TestMain(m *testing.M) {
-	kit.Hold()
-	if server := os.Getenv(holderServer); server != "" {
-		if err := holdEverything(server); err != nil {
-			fmt.Println("error:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -148,81 +147,6 @@ func TestTurnsWithJava(t *testing.T) {
 	}
 	kit.Figure(t, "%d turns of %d parties, Go and Java, in %v, never two at once", len(turns), len(parties),
 		turns[len(turns)-1].to.Sub(turns[0].from).Round(time.Millisecond))
-}
-
-// A holder whose process dies blocks the others until its session expires, and no longer; in both directions.
-func TestHolderIsKilled(t *testing.T) {
-	t.Parallel()
-	const timeout = 2 * time.Second
-	node := zkserver.Start(t, zkserver.Options{TickTime: tick})
-	within := func(t *testing.T, took time.Duration) {
-		t.Helper()
-		t.Logf("granted %v after the death, session timeout %v", took, timeout)
-		assert.Greater(t, took, timeout/2)
-		assert.Less(t, took, 2*timeout+kit.Slack())
-	}
-	t.Run("Java dies", func(t *testing.T) {
-		kit.Interop(t, "mutex", kit.JavaToGo)
-		t.Parallel()
-		ctx := kit.Context(t)
-		peer, lock := javaLock(t, node.ConnectString(), "/killed/java", timeout)
-		theirs, err := lock.Acquire(ctx, javapeer.Forever)
-		require.NoError(t, err)
-		c := &contender{t: t}
-		c.client, _ = kit.Connected(t, node.ConnectString())
-		granted := c.queue(ctx, "/killed/java")
-		peer.Kill()
-		died := time.Now()
-		ours := kit.Receive(t, "the lock", granted)
-		within(t, time.Since(died))
-		assert.Greater(t, number(ours.Node()), number(theirs))
-		assert.True(t, ours.Valid())
-		require.NoError(t, ours.Release(ctx))
-	})
-	t.Run("Go dies", func(t *testing.T) {
-		kit.Interop(t, "mutex", kit.GoToJava)
-		t.Parallel()
-		ctx := kit.Context(t)
-		held, err := kit.StartHolder(t, node.Addr(), "/killed/go", timeout)
-		require.NoError(t, err)
-		peer, lock := javaLock(t, node.ConnectString(), "/killed/go", timeout)
-		granted := lock.GoAcquire(javapeer.Forever)
-		kit.Soon(t, "Java is in line", func() bool {
-			line, err := peer.Participants(ctx, "/killed/go")
-			return assert.NoError(t, err) && len(line) == 2
-		})
-		require.NoError(t, held.Signal(syscall.SIGKILL))
-		died := time.Now()
-		theirs, err := granted(ctx)
-		require.NoError(t, err)
-		within(t, time.Since(died))
-		assert.Greater(t, number(theirs), number(held.Node))
-		require.NoError(t, lock.Release(ctx))
-	})
-	t.Run("Go is cut off", func(t *testing.T) { // and knows in time that Java may have the lock
-		kit.Interop(t, "mutex", kit.GoToJava)
-		t.Parallel()
-		ctx := kit.Context(t)
-		_, lock := javaLock(t, node.ConnectString(), "/killed/cut", timeout)
-		a := counted(t, node)
-		ours, err := mutex.New(a.client, "/killed/cut").Acquire(ctx)
-		require.NoError(t, err)
-		granted := lock.GoAcquire(javapeer.Forever)
-		kit.Soon(t, "Java is in line", func() bool {
-			line, err := lock.Participants(ctx)
-			return assert.NoError(t, err) && len(line) == 2
-		})
-		ended := kit.EndOf(t, ours.Context().Done())
-		a.link.Cut()
-		_, err = granted(ctx)
-		at := time.Now()
-		require.NoError(t, err)
-		margin := at.Sub(kit.Receive(t, "the end of the context", ended))
-		t.Logf("our context ended %v before Java had the lock", margin)
-		assert.Positive(t, margin)
-		require.NoError(t, lock.Release(ctx))
-		a.link.Heal()
-	})
 }
 
 // Children that belong to no lock disturb nobody here, and Java as documented. go-zookeeper's own lock stands

@@ -198,14 +198,6 @@ func TestGroupOfBothLanguages(t *testing.T) {
 		require.Equal(t, "2", string(m.Data))
 	}
 
-	killed := w.java(t, 6*time.Second)
-	_, err = killed.Member(ctx, "m", path, "killed", "1")
-	require.NoError(t, err)
-	until("killed joined")
-	sees("go=2 java=2 killed=1")
-	killed.Kill()
-	until("killed left")
-	sees("go=2 java=2")
 	for _, id := range []string{"go", "java"} {
 		require.NoError(t, w.client.Delete().ForPath(ctx, path+"/"+id))
 		until(id + " left")

@@ -181,6 +181,7 @@ func TestQueueOfBothLanguages(t *testing.T) {
 	const producers, consumers, each = 3, 2, 50
 	for _, lock := range []string{"", "/shared/locks"} {
 		t.Run(fmt.Sprintf("lock path %q", lock), func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			ctx := long(t)
 			const path = "/shared/queue"

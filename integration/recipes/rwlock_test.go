@@ -2,8 +2,6 @@ package recipes
 
 import (
 	"context"
-	"math/rand/v2"
-	"sync"
 	"testing"
 	"time"
 
@@ -34,20 +32,6 @@ func goGuest(client *framework.Client, path, name string) *guest {
 			return nil, err
 		}
 		return lock.Release, nil
-	}}
-}
-
-// sharing is a guest that reads together with others of its process.
-func sharing(r *rwlock.Readers, g *guest) *guest {
-	return &guest{g.name, func(ctx context.Context, kind rwlock.Kind) (release, error) {
-		if kind == rwlock.Write {
-			return g.acquire(ctx, kind)
-		}
-		reading, err := r.Acquire(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return reading.Release, nil
 	}}
 }
 
@@ -125,65 +109,6 @@ func TestReadersAndWritersInLine(t *testing.T) {
 		unlock, line = releases[0], line[together:]
 	}
 	require.NoError(t, unlock(ctx))
-	w.gone(t, "/rw")
-}
-
-// Readers and writers of both languages come and go at random: no writer ever meets anybody, readers do meet,
-// and everybody's turn comes.
-func TestReadersAndWritersAtRandom(t *testing.T) {
-	t.Parallel()
-	kit.Interop(t, "read-write lock", kit.Mixed)
-	const rounds = 30
-	const path = "/rw/random"
-	w := newWorld(t)
-	ctx := kit.Context(t)
-	second := w.golang(t)
-	guests := []*guest{
-		goGuest(w.client, path, "go 1"), goGuest(w.client, path, "go 2"), goGuest(second, path, "go 3"),
-		javaGuest(t, w.peer, path, "java 1"), javaGuest(t, w.peer, path, "java 2"),
-		javaGuest(t, w.peer, path, "java 3"),
-	}
-	shared := rwlock.NewReaders(second, path, rwlock.WithJoins(3, 20*time.Millisecond))
-	for _, name := range []string{"go 4, sharing", "go 5, sharing", "go 6, sharing"} {
-		guests = append(guests, sharing(shared, goGuest(second, path, name)))
-	}
-	const alone = 100
-	var all, readers diary
-	var running sync.WaitGroup
-	for i, g := range guests {
-		dice := rand.New(rand.NewPCG(1, uint64(i)))
-		running.Go(func() {
-			for range rounds {
-				s := span{who: g.name, weight: 1}
-				kind := rwlock.Read
-				if dice.IntN(3) == 0 {
-					kind, s.weight = rwlock.Write, alone
-				}
-				release, err := g.acquire(ctx, kind)
-				if !assert.NoError(t, err, g.name) {
-					return
-				}
-				s.from = time.Now()
-				_, err = w.client.CheckExists().ForPath(ctx, path) // a round trip's time
-				assert.NoError(t, err)
-				s.to = time.Now()
-				all.add(s)
-				if kind == rwlock.Read {
-					readers.add(s)
-				}
-				if !assert.NoError(t, release(ctx), g.name) {
-					return
-				}
-			}
-		})
-	}
-	running.Wait()
-	assert.Len(t, all.spans, rounds*len(guests))
-	assert.Equal(t, alone, all.most(), "a writer is alone")
-	assert.Greater(t, readers.most(), 1, "readers meet")
-	kit.Figure(t, "%d read and %d write locks of Go and Java at random: up to %d readers together, no writer "+
-		"with anybody",
-		len(readers.spans), len(all.spans)-len(readers.spans), readers.most())
 	w.gone(t, "/rw")
 }
 

@@ -42,12 +42,11 @@ func javaBorrower(s *javapeer.Semaphore, name string) *borrower {
 	}}
 }
 
-// Go and Java take one or two of three leases each: never more than three are out, three are, and everybody's
-// turn comes.
+// Go and Java have leases side by side, with the same nodes; of each one waits, and is granted what the other returns.
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	kit.Interop(t, "semaphore", kit.Mixed)
-	const rounds, leases = 25, 3
+	const leases = 3
 	const path = "/leases/three"
 	w := newWorld(t)
 	ctx := kit.Context(t)
@@ -94,35 +93,6 @@ func TestLeases(t *testing.T) {
 	require.NoError(t, kit.Receive(t, "our lease", goWaits)(ctx))
 	require.NoError(t, javaHas(ctx))
 
-	var out diary
-	var running sync.WaitGroup
-	for i, b := range borrowers {
-		running.Go(func() {
-			for round := range rounds {
-				n := 1 + (round+i)%2
-				if i > 3 {
-					n = 1 // Java takes them one by one: of three who want two each has one, and waits forever
-				}
-				release, err := b.acquire(ctx, n)
-				if !assert.NoError(t, err, b.name) {
-					return
-				}
-				from := time.Now()
-				_, err = w.client.CheckExists().ForPath(ctx, path) // a round trip's time
-				assert.NoError(t, err)
-				out.add(span{b.name, n, from, time.Now()})
-				if !assert.NoError(t, release(ctx), b.name) {
-					return
-				}
-			}
-		})
-	}
-	running.Wait()
-	assert.Len(t, out.spans, rounds*len(borrowers))
-	assert.LessOrEqual(t, out.most(), leases)
-	assert.Greater(t, out.most(), 1)
-	kit.Figure(t, "%d times one or two leases of three to Go and Java: never more than %d out", len(out.spans),
-		out.most())
 	w.gone(t, "/leases")
 }
 

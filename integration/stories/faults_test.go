@@ -20,10 +20,12 @@ type fault struct {
 	// three says that a single server cannot have it.
 	three bool
 	make  func(t *testing.T, g *group)
+	// java says that it happens to the Java process.
+	java bool
 }
 
 var faults = []fault{
-	{"leader killed", true, false, func(t *testing.T, g *group) {
+	{name: "leader killed", few: true, make: func(t *testing.T, g *group) {
 		leading, _ := g.roles(t)
 		require.NoError(t, g.servers.Kill(leading))
 		if g.servers.Size() > 1 {
@@ -33,26 +35,26 @@ var faults = []fault{
 		}
 		require.NoError(t, g.servers.Start(leading))
 	}},
-	{"member hangs", true, true, func(t *testing.T, g *group) {
+	{name: "member hangs", few: true, three: true, make: func(t *testing.T, g *group) {
 		_, follower := g.roles(t)
 		require.NoError(t, g.servers.Pause(follower))
 		g.goOn(t)
 		require.NoError(t, g.servers.Resume(follower))
 	}},
-	{"leader hangs", false, false, func(t *testing.T, g *group) {
+	{name: "leader hangs", make: func(t *testing.T, g *group) {
 		leading, _ := g.roles(t)
 		require.NoError(t, g.servers.Pause(leading))
 		g.holdOn(stale + tick)
 		require.NoError(t, g.servers.Resume(leading))
 	}},
-	{"follower partitioned", true, true, func(t *testing.T, g *group) {
+	{name: "follower partitioned", few: true, three: true, make: func(t *testing.T, g *group) {
 		_, follower := g.roles(t)
 		require.NoError(t, g.servers.Partition(follower))
 		g.holdOn(stale)
 		g.goOn(t)
 		require.NoError(t, g.servers.HealPeers())
 	}},
-	{"leader partitioned", false, true, func(t *testing.T, g *group) {
+	{name: "leader partitioned", three: true, make: func(t *testing.T, g *group) {
 		leading, _ := g.roles(t)
 		require.NoError(t, g.servers.Partition(leading))
 		g.holdOn(stale)
@@ -62,7 +64,7 @@ var faults = []fault{
 		require.NoError(t, g.servers.HealPeers())
 	}},
 	// All clients of a member lose their connections. Of a single server these are all.
-	{"clients cut", false, false, func(t *testing.T, g *group) {
+	{name: "clients cut", make: func(t *testing.T, g *group) {
 		leading, _ := g.roles(t)
 		g.servers.CutClients(leading)
 		if g.servers.Size() > 1 {
@@ -72,18 +74,18 @@ var faults = []fault{
 		}
 		g.servers.HealClients(leading)
 	}},
-	{"clients hang", true, false, func(t *testing.T, g *group) {
+	{name: "clients hang", few: true, make: func(t *testing.T, g *group) {
 		_, follower := g.roles(t)
 		g.servers.HangClients(follower, proxy.Both)
 		g.holdOn(stale)
 		g.servers.HealClients(follower)
 	}},
-	{"rolling restart", false, false, func(t *testing.T, g *group) {
+	{name: "rolling restart", make: func(t *testing.T, g *group) {
 		require.NoError(t, cluster.RollingRestart(kit.Context(t), g.servers, true))
 	}},
 	// The network of one client hangs until its session has ended. It gives back nothing of what it holds, and
 	// others are granted all that.
-	{"session expires", false, false, func(t *testing.T, g *group) {
+	{name: "session expires", make: func(t *testing.T, g *group) {
 		epoch := g.clients[0].State().Epoch
 		letGo := g.grabs(t, 0)
 		g.cables[0].Hang()
@@ -92,14 +94,39 @@ var faults = []fault{
 		g.cables[0].Heal()
 		kit.Soon(t, "the next session", func() bool { return g.clients[0].State().Epoch > epoch })
 	}},
-	{"data wiped", true, true, func(t *testing.T, g *group) {
+	// It has no connection, and has given up what it held: with one its holds would overlap with the next for as long as the
+	// event takes.
+	{name: "session ended by another", make: func(t *testing.T, g *group) {
+		epoch := g.clients[1].State().Epoch
+		session := sessionOf(t, g.clients[1])
+		g.cables[1].Hang()
+		time.Sleep(timeout - stale + tick)
+		kit.EndSession(t, g.servers.Addr(0), session)
+		g.cables[1].Heal()
+		kit.Soon(t, "the next session", func() bool { return g.clients[1].State().Epoch > epoch })
+	}},
+	{name: "Java's session expires", java: true, make: func(t *testing.T, g *group) {
+		letGo := g.grabs(t, java)
+		g.wire.Hang()
+		g.servedBut(t, java)
+		letGo()
+		g.wire.Heal()
+	}},
+	{name: "Java killed", java: true, make: func(t *testing.T, g *group) {
+		letGo := g.grabs(t, java)
+		g.killGuest()
+		letGo()
+		g.servedBut(t, java)
+		g.invite(t)
+	}},
+	{name: "data wiped", few: true, three: true, make: func(t *testing.T, g *group) {
 		_, follower := g.roles(t)
 		require.NoError(t, g.servers.Kill(follower))
 		require.NoError(t, g.servers.Wipe(follower))
 		require.NoError(t, g.servers.Start(follower))
 	}},
 	// As with a slow disk: see the package's documentation.
-	{"stutters", false, false, func(t *testing.T, g *group) {
+	{name: "stutters", make: func(t *testing.T, g *group) {
 		for end, i := time.Now().Add(3*time.Second), 0; time.Now().Before(end); i = (i + 1) % g.servers.Size() {
 			err := g.servers.Pause(i)
 			time.Sleep(120 * time.Millisecond)

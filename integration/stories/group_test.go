@@ -25,7 +25,7 @@ const (
 	timeout   = 6 * time.Second
 	// stale is (syncLimit + 1.5) ticks: how long a member may go on answering that has lost its leader.
 	stale = (2*syncLimit + 3) * tick / 2
-	// clients are in every group, and each takes part in every workload.
+	// clients are in every group, and each takes part in every workload. One group has a Java process, too.
 	clients = 3
 	root    = "/stories"
 )
@@ -36,6 +36,7 @@ var workloads = []struct {
 	begin func(*group, *scene) part
 }{
 	{"mutex", mutexes},
+	{"mutex, all ways", ways},
 	{"read-write lock", rwlocks},
 	{"semaphore", semaphores},
 	{"multi-lock", multis},
@@ -61,10 +62,15 @@ type group struct {
 	clients []*framework.Client
 	cables  []kit.Cable
 	scenes  []*scene
-	cling   [clients]atomic.Bool // clients that give nothing back
-	ctx     context.Context      // ends when they are to stop
+	cling   [clients + 1]atomic.Bool // clients that give nothing back
+	ctx     context.Context          // ends when they are to stop
 	stop    context.CancelFunc
 	work    sync.WaitGroup
+
+	beside  bool // Java takes part
+	guest   *guest
+	wire    kit.Cable         // of Java
+	watcher *framework.Client // which looks for Java's nodes
 }
 
 // rules tell a client what kind of servers it has.
@@ -76,9 +82,12 @@ func rules() []framework.Option {
 }
 
 // assemble has clients connect and begin with all workloads. The last client's network never fails by itself.
-func assemble(t *testing.T, servers cluster.Cluster) *group {
+func assemble(t *testing.T, servers cluster.Cluster, beside bool) *group {
 	t.Helper()
 	g := &group{t: t, servers: servers}
+	if beside {
+		g.expect(t)
+	}
 	for who := range clients {
 		client, cable := kit.ConnectedTo(t, servers, who, rules()...)
 		g.clients, g.cables = append(g.clients, client), append(g.cables, cable)
@@ -93,19 +102,28 @@ func assemble(t *testing.T, servers cluster.Cluster) *group {
 		}
 		g.scenes = append(g.scenes, s)
 	}
+	if beside {
+		g.invite(t)
+	}
 	return g
+}
+
+// served are those of whom goOn demands that they go on.
+func (s *scene) served() int {
+	if s.g.beside && s.java != nil && !s.slow {
+		return clients + 1
+	}
+	return clients
 }
 
 // goOn waits until everybody has been served once more in every workload. One round may have been under way.
 func (g *group) goOn(t *testing.T) {
 	t.Helper()
-	targets := map[*scene][clients]int64{}
+	targets := map[*scene][]int64{}
 	for _, s := range g.scenes {
-		var target [clients]int64
-		for who := range target {
-			target[who] = s.rounds[who].Load() + 2
+		for who := range s.served() {
+			targets[s] = append(targets[s], s.rounds[who].Load()+2)
 		}
-		targets[s] = target
 	}
 	for end := time.Now().Add(kit.Patience); ; time.Sleep(5 * time.Millisecond) {
 		var waiting []string
@@ -144,17 +162,24 @@ func (g *group) grabs(t *testing.T, who int) (letGo func()) {
 	t.Helper()
 	g.cling[who].Store(true)
 	for _, s := range g.scenes {
-		kit.Soon(t, s.name+" is held", func() bool { return !s.held || s.holds[who].Load() > 0 })
+		if s.held && who < s.served() {
+			kit.Soon(t, s.name+" is held", func() bool { return s.holds[who].Load() > 0 })
+		}
 	}
 	return func() { g.cling[who].Store(false) }
 }
 
-// servedBut waits until all others have been granted what one may still believe to hold.
+// servedBut waits until others have been granted what one may still believe to hold: another client, and Java.
 func (g *group) servedBut(t *testing.T, but int) {
 	t.Helper()
 	for _, s := range g.scenes {
-		if s.held {
-			other := (but + 1) % clients
+		if !s.held || but >= s.served() {
+			continue
+		}
+		for _, other := range []int{(but + 1) % clients, java} {
+			if other == but || other >= s.served() {
+				continue
+			}
 			before := s.rounds[other].Load()
 			kit.Soon(t, s.name+" is granted to another", func() bool { return s.rounds[other].Load() > before })
 		}
@@ -181,9 +206,15 @@ func (g *group) roles(t *testing.T) (leading, follower int) {
 // leave has all stop, and makes sure that nothing is left but empty directories.
 func (g *group) leave(t *testing.T) {
 	t.Helper()
+	if g.beside {
+		g.dismiss(t)
+	}
 	g.stop()
 	g.work.Wait()
 	for _, s := range g.scenes {
+		if s.over != nil {
+			s.over()
+		}
 		for end := time.Now().Add(kit.Patience); ; time.Sleep(10 * time.Millisecond) {
 			left, err := g.leftovers(g.clients[0], s)
 			if err == nil && len(left) == 0 {

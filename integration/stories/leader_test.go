@@ -3,6 +3,7 @@ package stories
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/recipes/leader"
@@ -20,6 +21,21 @@ func participant(who int) []leader.Option {
 func latches(g *group, s *scene) part {
 	s.held = true
 	r := &register{capacity: 1}
+	s.java = func(ctx context.Context, p *guest) {
+		for n := 0; ctx.Err() == nil; n++ {
+			latch, err := p.Latch(ctx, fmt.Sprint(s.name, n), s.path, "java")
+			if err != nil {
+				pause(ctx, 20*time.Millisecond)
+				continue
+			}
+			_, err = latch.AwaitLeader(ctx)
+			led := err == nil && s.leads(ctx, p, r)
+			if latch.Close(context.Background()) == nil && led {
+				s.done(java)
+			}
+			think(ctx)
+		}
+	}
 	return func(ctx context.Context, who int) {
 		latch, err := leader.NewLatch(g.clients[who], s.path, participant(who)...)
 		if !s.fine(ctx, err) {
@@ -43,6 +59,23 @@ func latches(g *group, s *scene) part {
 func selectors(g *group, s *scene) part {
 	s.held = true
 	r := &register{capacity: 1}
+	s.java = func(ctx context.Context, p *guest) {
+		selector, err := p.Selector(ctx, s.name, s.path, "java")
+		if err != nil {
+			return
+		}
+		for ctx.Err() == nil {
+			if _, err := selector.AwaitLeader(ctx); err != nil {
+				return
+			}
+			led := s.leads(ctx, p, r)
+			if selector.Resign(context.Background()) == nil && led {
+				s.done(java)
+			}
+			think(ctx)
+		}
+		_ = selector.Close(context.Background())
+	}
 	return func(ctx context.Context, who int) {
 		lead := func(ctx context.Context) error {
 			term := leader.TermOf(ctx)

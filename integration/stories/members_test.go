@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -39,6 +40,52 @@ func sessionOf(t *testing.T, c *framework.Client) int64 {
 	return session.ID()
 }
 
+// javas is what Java has set last, and what it sees.
+type javas struct {
+	mu   sync.Mutex
+	data string
+	sees func(ctx context.Context) ([]string, error)
+}
+
+func (j *javas) begin(sees func(ctx context.Context) ([]string, error)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.data, j.sees = "0", sees
+}
+
+// set has Java set something, again and again. What it has not been able to set because there was nothing for a moment,
+// it sets with what it makes next. While changing is locked nothing is set.
+func (j *javas) set(ctx context.Context, s *scene, changing *sync.RWMutex, set func(data string) error) {
+	for n := 1; ctx.Err() == nil; n++ {
+		changing.RLock()
+		data := strconv.Itoa(n)
+		j.mu.Lock()
+		j.data = data
+		j.mu.Unlock()
+		if set(data) == nil {
+			s.done(java)
+		}
+		changing.RUnlock()
+		think(ctx)
+	}
+}
+
+// shows waits until Java sees what there is.
+func (j *javas) shows(t *testing.T, want []string) {
+	t.Helper()
+	j.mu.Lock()
+	sees := j.sees
+	j.mu.Unlock()
+	slices.Sort(want)
+	var got []string
+	kit.Soon(t, fmt.Sprint("Java sees ", want), func() bool {
+		var err error
+		got, err = sees(kit.Context(t))
+		slices.Sort(got)
+		return err == nil && slices.Equal(got, want)
+	})
+}
+
 // keepers has everybody keep a node of his own, whose data grow, and all keep one more at the same path. When
 // nothing goes on all own nodes are there, of the present sessions and with the last data, and one of the
 // clients has the common one.
@@ -51,9 +98,30 @@ func keepers(g *group, s *scene) part {
 		common[who], errs[1] = keeping.NewKeeper(g.clients[who], s.path+"/common", nil)
 		require.NoError(s.t, errors.Join(errs[:]...))
 	}
+	var theirs javas
+	javaPath := s.path + "/own-java"
+	s.java = func(ctx context.Context, p *guest) {
+		kept, err := p.Node(ctx, s.name, javaPath, "EPHEMERAL", false, "0")
+		if err != nil {
+			return // it is killed
+		}
+		theirs.begin(nil)
+		theirs.set(ctx, s, &setting, func(data string) error { return kept.Set(context.Background(), data) })
+	}
 	s.settled = func(t *testing.T) {
 		setting.Lock()
 		defer setting.Unlock()
+		if g.beside {
+			kit.Soon(t, "Java's node is there", func() bool {
+				var stat framework.Stat
+				data, err := g.watcher.GetData().StoringStatIn(&stat).ForPath(kit.Context(t), javaPath)
+				if err != nil || string(data) != theirs.data {
+					return false
+				}
+				session, err := g.guest.SessionID(kit.Context(t))
+				return err == nil && stat.EphemeralOwner == session
+			})
+		}
 		for who, keeper := range own {
 			kit.Soon(t, "a kept node is there", func() bool {
 				var stat framework.Stat
@@ -102,20 +170,45 @@ func groups(g *group, s *scene) part {
 		members[who], err = join(who, 0)
 		require.NoError(s.t, err)
 	}
+	var theirs javas
+	s.java = func(ctx context.Context, p *guest) {
+		member, err := p.Member(ctx, s.name, s.path, "member-java", "0")
+		if err != nil {
+			return
+		}
+		theirs.begin(func(ctx context.Context) ([]string, error) {
+			all, err := member.All(ctx)
+			return strings.Fields(all), err
+		})
+		theirs.set(ctx, s, &moving, func(data string) error { return member.Set(context.Background(), data) })
+	}
 	s.settled = func(t *testing.T) {
 		moving.Lock()
 		defer moving.Unlock()
+		var want []string // ID=DATA of SESSION
+		text := func(id, data string, session int64) string { return fmt.Sprintf("%s=%s of %#x", id, data, session) }
+		var java []string
+		for who := range clients {
+			id := fmt.Sprint("member-", who)
+			want = append(want, text(id, members[who].data, sessionOf(t, g.clients[who])))
+			java = append(java, id+"="+members[who].data)
+		}
+		if g.beside {
+			session, err := g.guest.SessionID(kit.Context(t))
+			require.NoError(t, err)
+			want = append(want, text("member-java", theirs.data, session))
+			theirs.shows(t, append(java, "member-java="+theirs.data))
+		}
+		slices.Sort(want)
 		for _, m := range members {
 			kit.Soon(t, "all see the same members", func() bool {
+				var got []string
 				all, current := m.Members()
-				good := current && len(all) == clients
-				for who := range clients {
-					good = good && slices.ContainsFunc(all, func(i membership.Info) bool {
-						return i.ID == fmt.Sprint("member-", who) && string(i.Data) == members[who].data &&
-							i.SessionID == sessionOf(t, g.clients[who])
-					})
+				for _, i := range all {
+					got = append(got, text(i.ID, string(i.Data), i.SessionID))
 				}
-				return good
+				slices.Sort(got)
+				return current && slices.Equal(got, want)
 			})
 		}
 	}
@@ -153,38 +246,77 @@ type joined struct {
 func services(g *group, s *scene) part {
 	s.dirs = regexp.MustCompile(`^/web$`)
 	var changing sync.RWMutex // held for writing when nobody is to change anything
-	var caches [clients]*discovery.Cache[int]
-	var all [clients]*discovery.Discovery[int]
-	var now [clients]int
+	var caches [clients]*discovery.Cache[string]
+	var all [clients]*discovery.Discovery[string]
+	var now [clients]string
 	for who := range clients {
 		var errs [2]error
-		all[who], errs[0] = discovery.New[int](g.clients[who], s.path)
+		all[who], errs[0] = discovery.New[string](g.clients[who], s.path)
 		caches[who], errs[1] = all[who].Cache("web")
 		require.NoError(s.t, errors.Join(errs[:]...))
 		s.t.Cleanup(func() { assert.NoError(s.t, caches[who].Close()) })
 	}
 	id := func(who int) string { return fmt.Sprint("instance-", who) }
-	shows := func(c *discovery.Cache[int], who, n int) bool {
-		return slices.ContainsFunc(c.Instances(), func(i discovery.Instance[int]) bool {
-			return i.ID == id(who) && i.Payload == n
+	shows := func(c *discovery.Cache[string], who int, payload string) bool {
+		return slices.ContainsFunc(c.Instances(), func(i discovery.Instance[string]) bool {
+			return i.ID == id(who) && i.Payload == payload
+		})
+	}
+	var theirs javas
+	s.java = func(ctx context.Context, p *guest) {
+		services, err := p.Discovery(ctx, s.name, s.path, false, false)
+		if err != nil {
+			return
+		}
+		cache, err := services.Cache(ctx, s.name+" cache", "web")
+		if err != nil {
+			return
+		}
+		theirs.begin(func(ctx context.Context) (all []string, err error) {
+			texts, err := cache.Instances(ctx)
+			for _, text := range texts {
+				words := strings.Fields(text)
+				all = append(all, strings.TrimPrefix(words[0], "web/")+"="+words[len(words)-1])
+			}
+			return all, err
+		})
+		registered := false
+		theirs.set(ctx, s, &changing, func(data string) error {
+			fields := []string{"name=web", "id=instance-java", "time=5", "text=" + data}
+			if !registered {
+				err := services.Register(context.Background(), fields...)
+				registered = err == nil
+				return err
+			}
+			return services.Update(context.Background(), fields...)
 		})
 	}
 	s.settled = func(t *testing.T) {
 		changing.Lock()
 		defer changing.Unlock()
+		var want []string
+		for who := range clients {
+			want = append(want, id(who)+"="+now[who])
+		}
+		if g.beside {
+			want = append(want, "instance-java="+theirs.data)
+			theirs.shows(t, want)
+		}
+		slices.Sort(want)
 		for _, c := range caches {
 			kit.Soon(t, "all caches show what is registered", func() bool {
-				good := len(c.Instances()) == clients
-				for who := range clients {
-					good = good && shows(c, who, now[who])
+				var got []string
+				for _, i := range c.Instances() {
+					got = append(got, i.ID+"="+i.Payload)
 				}
-				return good
+				slices.Sort(got)
+				return slices.Equal(got, want)
 			})
 		}
 	}
 	return func(ctx context.Context, who int) {
-		instance := discovery.Instance[int]{Name: "web", ID: id(who), Address: "127.0.0.1", Port: 80}
-		var mine *discovery.Registration[int]
+		instance := discovery.Instance[string]{Name: "web", ID: id(who), Address: "127.0.0.1", Port: 80}
+		var mine *discovery.Registration[string]
 		for n := 1; ctx.Err() == nil; n++ {
 			changing.RLock()
 			var err error
@@ -192,15 +324,15 @@ func services(g *group, s *scene) part {
 				parting(s, "unregister", mine.Unregister)
 				mine = nil
 			}
-			instance.Payload = n
+			instance.Payload = strconv.Itoa(n)
 			for mine == nil && ctx.Err() == nil {
 				if mine, err = all[who].Register(ctx, instance); !s.fine(ctx, err) {
 					mine = nil
 				}
 			}
 			if mine != nil && s.fine(ctx, mine.Update(ctx, instance)) {
-				now[who] = n
-				for ctx.Err() == nil && !shows(caches[who], who, n) {
+				now[who] = instance.Payload
+				for ctx.Err() == nil && !shows(caches[who], who, instance.Payload) {
 					pause(ctx, 5*time.Millisecond)
 				}
 				s.done(who)

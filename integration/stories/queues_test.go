@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/integration/internal/kit"
+	"github.com/go-curator/curator/integration/javapeer"
 	"github.com/go-curator/curator/recipes/queue"
 )
 
@@ -21,6 +22,7 @@ type items struct {
 
 	mu   sync.Mutex
 	all  map[string]*item
+	late []string     // items whose time has come when all have stopped
 	over atomic.Int64 // clients that put no more
 }
 
@@ -65,6 +67,7 @@ func (q *items) handle(ctx context.Context, data []byte) error {
 	twice := i.handled > 1
 	q.mu.Unlock()
 	switch {
+	case isJavas(name):
 	case twice && !q.locked:
 		q.s.fail("%s was handled twice", name)
 	case twice && before.Err() == nil && ctx.Err() == nil:
@@ -89,10 +92,24 @@ func (q *items) handle(ctx context.Context, data []byte) error {
 // queues has everybody put items into a queue and consume it. A round is done when an item that was put has
 // been handled, by whomever. Without a lock path none is handled twice, and none lost but those of which the
 // consumer says that nobody can know. With one none is lost, and none handled by two at a time.
+//
+// Java puts items, too, and with a lock path it consumes. If the reply to the creation of an item's lock is lost it
+// leaves the lock for as long as its session lasts: such items are handled at last.
 func queues(locked bool) func(g *group, s *scene) part {
 	return func(g *group, s *scene) part {
 		s.dirs = regexp.MustCompile(`^/(queue|locks|queue-marks)$`)
 		q := &items{s: s, locked: locked, all: map[string]*item{}}
+		s.slow = true
+		s.java = q.java
+		s.over = func() {
+			for _, name := range q.late {
+				select {
+				case <-q.of(name).done:
+				default:
+					s.fail("%s was put and not handled", name)
+				}
+			}
+		}
 		return func(ctx context.Context, who int) {
 			opts := []queue.Option{queue.OnFailure(func(err *queue.ItemError) queue.Fate {
 				switch {
@@ -143,12 +160,70 @@ func (q *items) round(ctx context.Context, own *queue.Queue, who int, name strin
 	if errors.Is(err, framework.ErrOutcomeUnknown) || !q.s.fine(ctx, err) {
 		return // a lost session may leave it open
 	}
-	i := q.of(name)
+	q.handled(ctx, who, name)
+}
+
+// handled waits until an item that was put has been handled.
+func (q *items) handled(ctx context.Context, who int, name string) {
+	patience := kit.Patience
+	if q.s.g.beside && q.locked {
+		patience = timeout
+	}
 	select {
-	case <-i.done:
+	case <-q.of(name).done:
 		q.s.done(who)
 	case <-ctx.Done():
-	case <-time.After(kit.Patience):
-		q.s.fail("%s was put and not handled: %s", name, own.Path())
+	case <-time.After(patience):
+		if patience == kit.Patience {
+			q.s.fail("%s was put and not handled", name)
+			return
+		}
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.late = append(q.late, name)
+	}
+}
+
+func (q *items) java(ctx context.Context, p *guest) {
+	open := func() (*javapeer.Queue, error) { return p.Queue(ctx, q.s.name, "fifo", q.s.path+"/queue") }
+	if q.locked {
+		open = func() (*javapeer.Queue, error) {
+			return p.QueueConsumer(ctx, q.s.name, "fifo", q.s.path+"/queue", q.s.path+"/locks")
+		}
+	}
+	own, err := open()
+	if err != nil {
+		return // it is killed
+	}
+	consumed := func() {
+		for _, name := range own.Items() {
+			q.settle(name)
+		}
+	}
+	defer consumed()
+	for n := 0; ctx.Err() == nil; n++ {
+		name := fmt.Sprintf("java %d %d", p.Pid(), n)
+		if err := own.Put(context.Background(), name); err == nil {
+			putting, stop := context.WithTimeout(ctx, timeout)
+			for putting.Err() == nil && !q.settled(name) {
+				consumed()
+				pause(putting, 20*time.Millisecond)
+			}
+			stop()
+			if q.settled(name) {
+				q.s.done(java)
+			}
+		}
+		consumed()
+		think(ctx)
+	}
+}
+
+func (q *items) settled(name string) bool {
+	select {
+	case <-q.of(name).done:
+		return true
+	default:
+		return false
 	}
 }

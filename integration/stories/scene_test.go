@@ -24,10 +24,16 @@ type scene struct {
 	held bool
 	// settled, if there is one, makes sure that all is in order when nothing goes on.
 	settled func(t *testing.T)
+	// over, if there is one, makes sure that all is in order when all have stopped.
+	over func()
+	// java, if there is one, is what a Java process does until ctx ends, or it is killed.
+	java func(ctx context.Context, p *guest)
+	// slow says that Java may be held up by itself, for as long as its session lasts.
+	slow bool
 
-	rounds [clients]atomic.Int64 // done by each
-	holds  [clients]atomic.Int64 // what each has now
-	wrong  atomic.Int64          // things that must not be
+	rounds [clients + 1]atomic.Int64 // done by each
+	holds  [clients + 1]atomic.Int64 // what each has now
+	wrong  atomic.Int64              // things that must not be
 }
 
 // part is what one client does until ctx ends.

@@ -14,9 +14,12 @@ import (
 	"github.com/go-curator/curator/integration/zkserver"
 )
 
-func TestOnOneServer(t *testing.T) {
+// On one server Java takes part.
+func TestBesideJava(t *testing.T) {
 	t.Parallel()
-	tell(t, zkserver.StartEnsemble(t, 1, zkserver.Options{TickTime: tick, SyncLimit: syncLimit}), false)
+	interop(t)
+	tell(t, zkserver.StartEnsemble(t, 1, zkserver.Options{TickTime: tick, SyncLimit: syncLimit,
+		ContainerCheckInterval: tick}), with{java: true})
 }
 
 func threeServers(t *testing.T) *zkserver.Ensemble {
@@ -26,7 +29,7 @@ func threeServers(t *testing.T) *zkserver.Ensemble {
 
 func TestOnThreeServers(t *testing.T) {
 	t.Parallel()
-	tell(t, threeServers(t), false)
+	tell(t, threeServers(t), with{})
 }
 
 func TestInContainers(t *testing.T) {
@@ -40,19 +43,27 @@ func TestInContainers(t *testing.T) {
 	require.NoError(t, err)
 	kit.RanOn(t, "3 containers")
 	t.Cleanup(func() { assert.NoError(t, servers.Terminate(context.Background())) })
-	tell(t, servers, true)
+	tell(t, servers, with{few: true})
 }
 
-// tell has the clients do everything while everything goes wrong, one thing after the other. With few these
-// are not quite all.
-func tell(t *testing.T, servers cluster.Cluster, few bool) {
-	began := time.Now()
-	g := assemble(t, servers)
+// with is what a suite has.
+type with struct {
+	few  bool // not all faults
+	java bool // a Java process, and faults of its own
+}
+
+// tell has the clients do everything while everything goes wrong, one thing after the other.
+func tell(t *testing.T, servers cluster.Cluster, w with) {
+	began, on := time.Now(), servers.Name()
+	if w.java {
+		on += ", beside Java"
+	}
+	g := assemble(t, servers, w.java)
 	if !t.Run("begin", g.goOn) {
 		return
 	}
 	for _, fault := range faults {
-		if few && !fault.few || fault.three && servers.Size() < 3 {
+		if w.few && !fault.few || fault.three && servers.Size() < 3 || fault.java && !w.java {
 			continue
 		}
 		before, wrong := map[*scene]int{}, map[*scene]int64{}
@@ -80,7 +91,7 @@ func tell(t *testing.T, servers cluster.Cluster, few bool) {
 			continue
 		}
 		for _, s := range g.scenes {
-			table := "Rounds in which everybody did everything through faults, on " + servers.Name()
+			table := "Rounds in which everybody did everything through faults, on " + on
 			kit.Cell(t, table, s.name, fault.name, s.wrong.Load() == wrong[s], s.total()-before[s])
 		}
 		if !whole || t.Failed() {
@@ -92,6 +103,6 @@ func tell(t *testing.T, servers cluster.Cluster, few bool) {
 	for _, s := range g.scenes {
 		rounds += s.total()
 	}
-	kit.Figure(t, "stories on %s: %d rounds in %v", servers.Name(), rounds,
+	kit.Figure(t, "stories on %s: %d rounds in %v", on, rounds,
 		time.Since(began).Round(100*time.Millisecond))
 }

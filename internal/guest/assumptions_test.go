@@ -256,7 +256,7 @@ func TestAssumeCloseDoesNotEndDialling(t *testing.T) {
 				mu.Lock()
 				return nil, io.EOF
 			}
-			return New(&session{}, Config{Timeout: time.Second, MaxFrame: 100}).nowhere(false), nil
+			return New(&session{}, Config{Timeout: time.Second, MaxFrame: 100}).retiredConn(false), nil
 		}, nil)
 		time.Sleep(time.Second)
 		start := time.Now()
@@ -274,7 +274,7 @@ func TestAssumeCloseDoesNotEndDialling(t *testing.T) {
 func TestAssumeAConnectionThatAnswersEverythingEndsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := New(&session{}, Config{Timeout: 9 * time.Second, MaxFrame: 100})
-		l := alone(t, func(context.Context, string, string) (net.Conn, error) { return g.nowhere(false), nil },
+		l := alone(t, func(context.Context, string, string) (net.Conn, error) { return g.retiredConn(false), nil },
 			nil)
 		time.Sleep(time.Minute)
 		_, _, err := l.Get("/")
@@ -297,7 +297,7 @@ func TestAssumeSessionZeroMeansExpired(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			n++
-			return g.nowhere(n == 1), nil
+			return g.retiredConn(n == 1), nil
 		}, nil)
 		time.Sleep(time.Second)
 		assert.Equal(t, []string{"init one:2181", "next", "StateConnecting", "dial tcp one:2181 1s",
@@ -313,17 +313,17 @@ func TestAssumeForeignXidsAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &session{}
 		g := New(s, Config{Timeout: 9 * time.Second, MaxFrame: 100})
-		c := newConn(g, 1)
-		c.welcome(9*time.Second, 7)
+		c := newLibraryConn(g, 1)
+		c.sendWelcome(9*time.Second, 7)
 		s.answer = func(h jute.RequestHeader) {
-			c.deliver(&jute.ReplyHeader{Xid: -1001})
-			c.deliver(&jute.ReplyHeader{Xid: 4711})
-			c.deliver(&jute.ReplyHeader{Xid: h.Xid, Zxid: 1}, &jute.GetDataResponse{})
+			c.deliverFrame(&jute.ReplyHeader{Xid: -1001})
+			c.deliverFrame(&jute.ReplyHeader{Xid: 4711})
+			c.deliverFrame(&jute.ReplyHeader{Xid: h.Xid, Zxid: 1}, &jute.GetDataResponse{})
 		}
 		l := alone(t, func(context.Context, string, string) (net.Conn, error) { return c, nil }, nil)
 		_, _, err := l.Get("/")
 		require.NoError(t, err)
-		c.retire()
+		c.retireConn()
 		l.end()
 	})
 }
@@ -358,11 +358,11 @@ func TestAssumeAReadErrorMeansANewConnection(t *testing.T) {
 		dials := make(chan bool, 10)
 		l := alone(t, func(context.Context, string, string) (net.Conn, error) {
 			if dials <- true; len(dials) > 1 {
-				return g.nowhere(false), nil
+				return g.retiredConn(false), nil
 			}
-			c := newConn(g, 1)
-			c.welcome(9*time.Second, 7)
-			c.fail(io.EOF)
+			c := newLibraryConn(g, 1)
+			c.sendWelcome(9*time.Second, 7)
+			c.failReads(io.EOF)
 			return c, nil
 		}, nil)
 		time.Sleep(time.Second)

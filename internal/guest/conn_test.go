@@ -65,13 +65,13 @@ func (s *session) err() error {
 }
 
 // loose is the connection of a library that does not run.
-func loose(t *testing.T) (*conn, *session) {
+func loose(t *testing.T) (*libraryConn, *session) {
 	t.Helper()
 	s := &session{}
 	g := New(s, Config{MaxFrame: 100, Timeout: time.Second})
-	taken, err := g.take("one:2181")
+	taken, err := g.takeConn("one:2181")
 	require.NoError(t, err)
-	c := taken.(*conn)
+	c := taken.(*libraryConn)
 	require.NotEmpty(t, frameOf(t, c), "the answer to its connect request")
 	return c, s
 }
@@ -131,7 +131,7 @@ func TestLibConnNeverFailsAWrite(t *testing.T) {
 	_, err := c.Write(helloFrame(0))
 	require.NoError(t, err)
 	s.Disconnect(1, io.ErrUnexpectedEOF)
-	c.fail(io.ErrUnexpectedEOF)
+	c.failReads(io.ErrUnexpectedEOF)
 	for _, frame := range [][]byte{requestFrame(1, jute.OpGetData, &jute.PathWatchRequest{Path: "/"}), {0, 0, 0, 0},
 		{0, 0, 0, 3, 1, 2, 3}} {
 		n, err := c.Write(frame)
@@ -172,7 +172,7 @@ func TestLibConnAgreesToEverythingAfterTheEnd(t *testing.T) {
 	c, _ := loose(t)
 	_, err := c.Write(helloFrame(0))
 	require.NoError(t, err)
-	c.retire()
+	c.retireConn()
 	for xid, op := range []int32{jute.OpGetData, jute.OpSetWatches, jute.OpMulti} {
 		_, err = c.Write(requestFrame(int32(xid), op))
 		require.NoError(t, err)
@@ -196,7 +196,7 @@ func TestLibConnAnswersAFarewellThatNobodyElseCan(t *testing.T) {
 		}
 		_, err = c.Write(requestFrame(3, jute.OpCloseSession))
 		require.NoError(t, err)
-		c.retire()
+		c.retireConn()
 		assert.Equal(t, jute.ReplyHeader{Xid: 3}, replyOf(t, c))
 	}
 }
@@ -238,7 +238,7 @@ func TestTheLibraryHasAskedOnOneConnectionOnly(t *testing.T) {
 
 func TestLibConnReadsInAnyPortions(t *testing.T) {
 	c, _ := loose(t)
-	c.deliver(&jute.ReplyHeader{Xid: 5})
+	c.deliverFrame(&jute.ReplyHeader{Xid: 5})
 	one := make([]byte, 1)
 	for range 4 + 16 {
 		n, err := c.Read(one)
@@ -246,9 +246,9 @@ func TestLibConnReadsInAnyPortions(t *testing.T) {
 		require.Equal(t, 1, n)
 	}
 	why := errors.New("why")
-	c.deliver(&jute.ReplyHeader{Xid: 6})
-	c.fail(why)
-	c.fail(io.EOF)
+	c.deliverFrame(&jute.ReplyHeader{Xid: 6})
+	c.failReads(why)
+	c.failReads(io.EOF)
 	assert.EqualValues(t, 6, replyOf(t, c).Xid, "what was delivered is read first")
 	_, err := c.Read(one)
 	assert.Equal(t, why, err, "the first reason counts")
@@ -267,7 +267,7 @@ func TestLibConnReadWaits(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		require.Empty(t, got)
-		c.deliver(&jute.ReplyHeader{Xid: 1})
+		c.deliverFrame(&jute.ReplyHeader{Xid: 1})
 		require.NoError(t, <-got)
 		require.NoError(t, c.Close())
 		require.ErrorIs(t, <-got, net.ErrClosed)

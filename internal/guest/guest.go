@@ -48,34 +48,34 @@ type Config struct {
 
 // Guest is go-zookeeper's connection on a session.
 type Guest struct {
-	s         Session
-	cfg       Config
-	zk        *zk.Conn
-	events    <-chan zk.Event
-	made      chan struct{} // closed when zk and events are set
-	news      chan struct{} // has a value if there may be a new connection
-	connected chan struct{} // closed when the library has had its first connection
-	ended     chan struct{} // closed when the session has ended
-	once      sync.Once     // for connected
-	wg        sync.WaitGroup
+	s             Session
+	cfg           Config
+	zk            *zk.Conn
+	events        <-chan zk.Event
+	connMade      chan struct{} // closed when zk and events are set
+	newLink       chan struct{} // has a value if there may be a new connection
+	connected     chan struct{} // closed when the library has had its first connection
+	ended         chan struct{} // closed when the session has ended
+	connectedOnce sync.Once     // for connected
+	wg            sync.WaitGroup
 
-	mu       sync.Mutex // taken after the session's own
-	conn     *conn      // the last connection that the library was given
-	timedOut bool       // the last attempt has failed: the requests that wait in the library cannot be sent
-	pausing  bool       // in the pause that follows
-	over     bool       // the session has ended,
-	expired  bool       // because the server said so
+	mu           sync.Mutex   // taken after the session's own
+	lastConn     *libraryConn // the last connection that the library was given
+	timedOut     bool         // the last attempt has failed: the requests that wait in the library cannot be sent
+	pausing      bool         // in the pause that follows
+	sessionEnded bool         // the session has ended,
+	expired      bool         // because the server said so
 
-	toldExpired bool // the expiry has been reported to the library; used by its dialer
+	expiryReported bool // the expiry has been reported to the library; used by its dialer
 }
 
-// patience is the longest time for which a request of the library waits for a connection; it waits at least half of
+// maxConnWait is the longest time for which a request of the library waits for a connection; it waits at least half of
 // that. Then it fails with zk.ErrNoServer.
-const patience = 2 * time.Second
+const maxConnWait = 2 * time.Second
 
 // New returns a guest that the session can invite. It connects when [Guest.Connect] is called.
 func New(s Session, cfg Config) *Guest {
-	return &Guest{s: s, cfg: cfg, made: make(chan struct{}), news: make(chan struct{}, 1),
+	return &Guest{s: s, cfg: cfg, connMade: make(chan struct{}), newLink: make(chan struct{}, 1),
 		connected: make(chan struct{}), ended: make(chan struct{})}
 }
 
@@ -84,13 +84,13 @@ func New(s Session, cfg Config) *Guest {
 // it before Connect returns. If invited is false the session has ended, and the connection is closed.
 func (g *Guest) Connect(live <-chan struct{}, invited bool) *zk.Conn {
 	conn, events, err := zk.Connect([]string{"session"}, g.cfg.Timeout,
-		zk.WithDialer(g.dial), zk.WithHostProvider(servers{g}),
-		zk.WithLogInfo(false), zk.WithLogger(logger{g.cfg.Logger}))
+		zk.WithDialer(g.dialSession), zk.WithHostProvider(sessionServer{g}),
+		zk.WithLogInfo(false), zk.WithLogger(debugLogger{g.cfg.Logger}))
 	if err != nil {
 		panic(err) // it refuses only an empty list, and our own Init never fails
 	}
 	g.zk, g.events = conn, events
-	close(g.made)
+	close(g.connMade)
 	switch {
 	case !invited:
 		g.Serve()
@@ -105,31 +105,31 @@ func (g *Guest) Connect(live <-chan struct{}, invited bool) *zk.Conn {
 
 // Serve returns when the library has ended: its user has closed it, or the session has ended.
 func (g *Guest) Serve() {
-	<-g.made
+	<-g.connMade
 	for range g.events { // closed when the library's loop has ended
 	}
 	g.wg.Wait()
 }
 
-// dial is the library's dialer: it waits for a connection of the session.
-func (g *Guest) dial(_, server string, _ time.Duration) (net.Conn, error) {
-	<-g.made
+// dialSession is the library's dialer: it waits for a connection of the session.
+func (g *Guest) dialSession(_, server string, _ time.Duration) (net.Conn, error) {
+	<-g.connMade
 	g.mu.Lock()
 	g.pausing = false
 	g.mu.Unlock()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(maxConnWait)
 	defer timer.Stop()
 	for {
 		select {
 		case <-g.ended:
-			return g.deadEnd(), nil
+			return g.connAfterEnd(), nil
 		default:
 		}
-		if c, err := g.take(server); c != nil || err != nil {
+		if c, err := g.takeConn(server); c != nil || err != nil {
 			return c, err
 		}
 		select {
-		case <-g.news:
+		case <-g.newLink:
 		case <-g.ended:
 		case <-timer.C:
 			g.mu.Lock()
@@ -145,56 +145,56 @@ var (
 	errNoConnection = errors.New("no connection in time")
 )
 
-// take returns a net.Conn on the live connection. It returns none if the library has had that connection before, for then
-// it is about to end. The library learns the server's name by Next only.
-func (g *Guest) take(server string) (taken net.Conn, err error) {
+// takeConn returns a net.Conn on the live connection. It returns none if the library has had that connection before,
+// for then it is about to end. The library learns the server's name by Next only.
+func (g *Guest) takeConn(server string) (taken net.Conn, err error) {
 	g.s.Live(func(link uint64, at string, timeout time.Duration, id int64) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		switch {
-		case g.conn != nil && g.conn.link == link:
+		case g.lastConn != nil && g.lastConn.link == link:
 		case at != server:
 			err = errElsewhere
 		default:
-			g.conn = newConn(g, link)
-			g.conn.welcome(timeout, id)
-			taken = g.conn
+			g.lastConn = newLibraryConn(g, link)
+			g.lastConn.sendWelcome(timeout, id)
+			taken = g.lastConn
 		}
 	})
 	return taken, err
 }
 
-// deadEnd returns a connection to nowhere, for a library whose session has ended. If the session has expired, the
+// connAfterEnd returns a connection to nowhere, for a library whose session has ended. If the session has expired, the
 // library gets a connection that reports that first, and dials again.
-func (g *Guest) deadEnd() net.Conn {
+func (g *Guest) connAfterEnd() net.Conn {
 	g.mu.Lock()
-	tell := g.expired && !g.toldExpired
+	tell := g.expired && !g.expiryReported
 	g.mu.Unlock()
 	if tell {
-		g.toldExpired = true
+		g.expiryReported = true
 	} else {
-		g.close(g.wg.Go)
+		g.closeLibrary(g.wg.Go)
 	}
-	return g.nowhere(tell)
+	return g.retiredConn(tell)
 }
 
-// nowhere returns a connection that answers everything, or that reports the session expired.
-func (g *Guest) nowhere(expired bool) *conn {
-	c, id := newConn(g, 0), int64(0)
-	c.retire()
+// retiredConn returns a connection that answers everything, or that reports the session expired.
+func (g *Guest) retiredConn(expired bool) *libraryConn {
+	c, id := newLibraryConn(g, 0), int64(0)
+	c.retireConn()
 	if !expired {
 		id = max(g.s.ID(), 1)
 	}
-	c.welcome(g.cfg.Timeout, id)
+	c.sendWelcome(g.cfg.Timeout, id)
 	return c
 }
 
-// close ends the library's loop, on a goroutine that begins with spawn. zk.Close blocks for a second unless the loop can
-// still answer, so it is called while the library is on a connection that answers everything, or about to get one. From
-// the library's pause it may take that second.
-func (g *Guest) close(spawn func(func())) {
+// closeLibrary ends the library's loop, on a goroutine that begins with spawn. zk.Close blocks for a second unless the
+// loop can still answer, so it is called while the library is on a connection that answers everything, or about to get
+// one. From the library's pause it may take that second.
+func (g *Guest) closeLibrary(spawn func(func())) {
 	spawn(func() {
-		<-g.made
+		<-g.connMade
 		g.zk.Close()
 	})
 }
@@ -204,25 +204,25 @@ func (g *Guest) close(spawn func(func())) {
 // NewLink is called when there is another connection. It does not block or call the session.
 func (g *Guest) NewLink() {
 	select {
-	case g.news <- struct{}{}:
+	case g.newLink <- struct{}{}:
 	default:
 	}
 }
 
-// on returns the library's connection if it belongs to this connection of the session, otherwise nil.
-func (g *Guest) on(link uint64) *conn {
+// connOf returns the library's connection if it belongs to this connection of the session, otherwise nil.
+func (g *Guest) connOf(link uint64) *libraryConn {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.conn == nil || g.conn.link != link {
+	if g.lastConn == nil || g.lastConn.link != link {
 		return nil
 	}
-	return g.conn
+	return g.lastConn
 }
 
 // Asked returns the operation of a library's request in flight. It does not block or call the session.
 func (g *Guest) Asked(link uint64, xid int32) (op int32, known bool) {
-	if c := g.on(link); c != nil {
-		return c.operation(xid)
+	if c := g.connOf(link); c != nil {
+		return c.operationOf(xid)
 	}
 	return 0, false
 }
@@ -230,44 +230,44 @@ func (g *Guest) Asked(link uint64, xid int32) (op int32, known bool) {
 // Answer passes a reply to the library; skipped means that it was too large to be read. It returns an error for a reply
 // that the library would not survive.
 func (g *Guest) Answer(link uint64, h jute.ReplyHeader, body []byte, skipped bool) error {
-	if c := g.on(link); c != nil {
-		return c.answer(h, body, skipped)
+	if c := g.connOf(link); c != nil {
+		return c.passReply(h, body, skipped)
 	}
 	return nil
 }
 
 // Event hands a watch event to the library.
 func (g *Guest) Event(link uint64, h jute.ReplyHeader, ev jute.WatcherEvent) error {
-	if c := g.on(link); c != nil && !c.push(backlog, &h, &ev) {
-		return errSwamped
+	if c := g.connOf(link); c != nil && !c.pushFrame(maxBacklog, &h, &ev) {
+		return errBacklog
 	}
 	return nil
 }
 
-var errSwamped = errors.New("go-zookeeper does not keep up with the watch events")
+var errBacklog = errors.New("go-zookeeper does not keep up with the watch events")
 
-// backlog limits the bytes of events that the library has not read. It gets all events again after a reconnect.
-const backlog = 16 << 20
+// maxBacklog limits the bytes of events that the library has not read. It gets all events again after a reconnect.
+const maxBacklog = 16 << 20
 
-// notices limits the wait until the library notices that a connection has ended, which usually takes no time.
-const notices = 100 * time.Millisecond
+// noticeTime limits the wait until the library notices that a connection has ended, which usually takes no time.
+const noticeTime = 100 * time.Millisecond
 
 // Disconnected ends the library's connection with the session's; if last, there will be no other. It returns when the
 // library has noticed: its requests before that are lost, even if the session is connected again.
 func (g *Guest) Disconnected(link uint64, why error, last bool) {
-	c := g.on(link)
+	c := g.connOf(link)
 	if c == nil {
 		return
 	}
 	if last {
-		c.retire()
+		c.retireConn()
 	} else {
-		c.fail(why)
+		c.failReads(why)
 	}
-	timer := time.NewTimer(notices)
+	timer := time.NewTimer(noticeTime)
 	defer timer.Stop()
 	select {
-	case <-c.left:
+	case <-c.abandoned:
 	case <-timer.C:
 	case <-g.ended:
 	}
@@ -276,42 +276,42 @@ func (g *Guest) Disconnected(link uint64, why error, last bool) {
 // Ended ends the library after the session's end; expired means that a server has reported it expired.
 func (g *Guest) Ended(expired bool) {
 	g.mu.Lock()
-	g.over, g.expired = true, expired
-	c, pausing := g.conn, g.pausing
+	g.sessionEnded, g.expired = true, expired
+	c, pausing := g.lastConn, g.pausing
 	g.mu.Unlock()
 	close(g.ended)
-	if c != nil && c.retire() || pausing {
-		g.close(g.s.Go)
+	if c != nil && c.retireConn() || pausing {
+		g.closeLibrary(g.s.Go)
 	} // else it is in its dialer, or on the way there
 }
 
-// servers is the library's host provider, which it asks for a server before each call of its dialer.
-type servers struct{ g *Guest }
+// sessionServer is the library's host provider, which it asks for a server before each call of its dialer.
+type sessionServer struct{ g *Guest }
 
-func (p servers) Init([]string) error { return nil }
-func (p servers) Len() int            { return 1 }
+func (p sessionServer) Init([]string) error { return nil }
+func (p sessionServer) Len() int            { return 1 }
 
-func (p servers) Connected() { p.g.once.Do(func() { close(p.g.connected) }) }
+func (p sessionServer) Connected() { p.g.connectedOnce.Do(func() { close(p.g.connected) }) }
 
-// Next returns the server that the session is connected to. retryStart makes the library fail the requests that have not
-// been sent, and sleep for a second.
-func (p servers) Next() (server string, retryStart bool) {
+// Next returns the server that the session is connected to. retryStart makes the library fail the requests that have
+// not been sent, and sleep for a second.
+func (p sessionServer) Next() (server string, retryStart bool) {
 	g := p.g
 	if server = g.s.Server(); server == "" {
 		server = g.cfg.Server
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.pausing = g.timedOut && !g.over // else nothing would end the pause
+	g.pausing = g.timedOut && !g.sessionEnded // else nothing would end the pause
 	g.timedOut = false
 	return server, g.pausing
 }
 
-// logger passes the library's remarks on as debug messages: it calls connection losses errors, which they are not. Failed
-// attempts to connect are reported by the session.
-type logger struct{ log *slog.Logger }
+// debugLogger passes the library's remarks on as debug messages: it calls connection losses errors, which they are not.
+// Failed attempts to connect are reported by the session.
+type debugLogger struct{ log *slog.Logger }
 
-func (l logger) Printf(format string, args ...any) {
+func (l debugLogger) Printf(format string, args ...any) {
 	if !strings.HasPrefix(format, "failed to connect to ") {
 		l.log.Debug(fmt.Sprintf(format, args...))
 	}

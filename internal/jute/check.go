@@ -16,15 +16,15 @@ func CheckReply(op int32, asked []int32, body []byte) error {
 	switch {
 	case op == OpMulti, op == OpMultiRead:
 		d.skipResults(asked)
-	case !d.skip(op):
+	case !d.skipReply(op):
 		return fmt.Errorf("jute: a reply to the unknown operation %d", op)
 	}
 	return d.err
 }
 
-// skip reads past the reply to op, or past the result of op in the reply of a multi, which has the same
+// skipReply reads past the reply to op, or past the result of op in the reply of a multi, which has the same
 // layout. It returns false if op is unknown.
-func (d *Coder) skip(op int32) bool {
+func (d *Coder) skipReply(op int32) bool {
 	switch op {
 	case OpDelete, OpCheck, OpPing, OpAuth, OpSetWatches, OpSetWatches2, OpCheckWatches, OpRemoveWatches,
 		OpDeleteContainer, OpCloseSession:
@@ -32,24 +32,24 @@ func (d *Coder) skip(op int32) bool {
 		d.skipString()
 	case OpCreate2, OpCreateContainer, OpCreateTTL:
 		d.skipString()
-		d.take(statSize)
+		d.takeBytes(statSize)
 	case OpExists, OpSetData, OpSetACL:
-		d.take(statSize)
+		d.takeBytes(statSize)
 	case OpGetData, OpReconfig:
 		d.skipBuffer()
-		d.take(statSize)
+		d.takeBytes(statSize)
 	case OpGetACL:
 		d.skipACL()
-		d.take(statSize)
+		d.takeBytes(statSize)
 	case OpGetChildren, OpGetEphemerals:
 		d.skipStrings()
 	case OpGetChildren2:
 		d.skipStrings()
-		d.take(statSize)
+		d.takeBytes(statSize)
 	case OpAddWatch, OpGetAllChildrenNumber:
-		d.take(4)
+		d.takeBytes(4)
 	case OpWhoAmI:
-		for range d.countOf(8) {
+		for range d.readCount(8) {
 			d.skipString()
 			d.skipString()
 		}
@@ -62,46 +62,46 @@ func (d *Coder) skip(op int32) bool {
 // statSize is the length of an encoded Stat in bytes.
 const statSize = 68
 
-// length reads a length or count; null (-1) is an error.
-func (d *Coder) length() int {
+// readLength reads a length or count; null (-1) is an error.
+func (d *Coder) readLength() int {
 	var n int32
 	d.Int(&n)
 	if n < 0 {
-		d.fail(fmt.Errorf("%w: %d", ErrLength, n))
+		d.failWith(fmt.Errorf("%w: %d", ErrLength, n))
 		return 0
 	}
 	return int(n)
 }
 
-func (d *Coder) skipString() { d.take(d.length()) }
+func (d *Coder) skipString() { d.takeBytes(d.readLength()) }
 
 func (d *Coder) skipBuffer() {
 	var n int32
 	if d.Int(&n); n < -1 {
-		d.fail(fmt.Errorf("%w: buffer of %d bytes", ErrLength, n))
+		d.failWith(fmt.Errorf("%w: buffer of %d bytes", ErrLength, n))
 	}
-	d.take(int(max(n, 0)))
+	d.takeBytes(int(max(n, 0)))
 }
 
-// countOf reads the count of a vector whose elements have at least size bytes each; null (-1) is an error.
-func (d *Coder) countOf(size int) int {
-	n := d.length()
+// readCount reads the count of a vector whose elements have at least size bytes each; null (-1) is an error.
+func (d *Coder) readCount(size int) int {
+	n := d.readLength()
 	if n > len(d.buf)/size {
-		d.fail(fmt.Errorf("%w: vector of %d elements in %d bytes", ErrLength, n, len(d.buf)))
+		d.failWith(fmt.Errorf("%w: vector of %d elements in %d bytes", ErrLength, n, len(d.buf)))
 		return 0
 	}
 	return n
 }
 
 func (d *Coder) skipStrings() {
-	for range d.countOf(4) {
+	for range d.readCount(4) {
 		d.skipString()
 	}
 }
 
 func (d *Coder) skipACL() {
-	for range d.countOf(12) {
-		d.take(4)
+	for range d.readCount(12) {
+		d.takeBytes(4)
 		d.skipString()
 		d.skipString()
 	}
@@ -115,18 +115,18 @@ func (d *Coder) skipResults(asked []int32) {
 		case d.err != nil:
 			return
 		case h.Done && n < len(asked):
-			d.fail(fmt.Errorf("%w: %d results for %d operations", ErrLength, n, len(asked)))
+			d.failWith(fmt.Errorf("%w: %d results for %d operations", ErrLength, n, len(asked)))
 			return
 		case h.Done && errs && !failed:
-			d.fail(fmt.Errorf("%w: there are errors, but none has a code", errStrange))
+			d.failWith(fmt.Errorf("%w: there are errors, but none has a code", errStrange))
 			return
 		case h.Done:
 			return
 		case n == len(asked):
-			d.fail(tooManyResults(n))
+			d.failWith(tooManyResults(n))
 			return
-		case h.Type != OpError && kind(h.Type) != kind(asked[n]):
-			d.fail(fmt.Errorf("%w: type %d for operation %d", errStrange, h.Type, asked[n]))
+		case h.Type != OpError && createKind(h.Type) != createKind(asked[n]):
+			d.failWith(fmt.Errorf("%w: type %d for operation %d", errStrange, h.Type, asked[n]))
 			return
 		}
 		switch h.Type {
@@ -135,16 +135,16 @@ func (d *Coder) skipResults(asked []int32) {
 			errs, failed = true, failed || h.Err != CodeOK
 		case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpSetData, OpGetData, OpGetChildren, OpDelete,
 			OpCheck:
-			d.skip(h.Type)
+			d.skipReply(h.Type)
 		default:
-			d.fail(strangeResult(h.Type))
+			d.failWith(strangeResult(h.Type))
 		}
 	}
 }
 
-// kind maps all create operations to OpCreate. A server may answer a create in a multi with the type of
+// createKind maps all create operations to OpCreate. A server may answer a create in a multi with the type of
 // another create, depending on the node and on the server.
-func kind(op int32) int32 {
+func createKind(op int32) int32 {
 	switch op {
 	case OpCreate2, OpCreateContainer, OpCreateTTL:
 		return OpCreate

@@ -104,17 +104,17 @@ func (c *Coder) Err() error { return c.err }
 // Rest returns the bytes written so far, or the bytes not read yet. It does not consume them.
 func (c *Coder) Rest() []byte { return c.buf }
 
-func (c *Coder) fail(err error) {
+func (c *Coder) failWith(err error) {
 	if c.err == nil {
 		c.err = err
 	}
 	c.buf = nil
 }
 
-// take consumes and returns n bytes. If fewer are left, that is an error, and it returns nil.
-func (c *Coder) take(n int) []byte {
+// takeBytes consumes and returns n bytes. If fewer are left, that is an error, and it returns nil.
+func (c *Coder) takeBytes(n int) []byte {
 	if c.err == nil && n > len(c.buf) {
-		c.fail(fmt.Errorf("%w: %d bytes wanted, %d left", ErrShort, n, len(c.buf)))
+		c.failWith(fmt.Errorf("%w: %d bytes wanted, %d left", ErrShort, n, len(c.buf)))
 	}
 	if c.err != nil {
 		return nil
@@ -128,7 +128,7 @@ func (c *Coder) take(n int) []byte {
 func (c *Coder) Int(v *int32) {
 	if !c.reading {
 		c.buf = binary.BigEndian.AppendUint32(c.buf, uint32(*v))
-	} else if b := c.take(4); b != nil {
+	} else if b := c.takeBytes(4); b != nil {
 		*v = int32(binary.BigEndian.Uint32(b))
 	} else {
 		*v = 0
@@ -139,7 +139,7 @@ func (c *Coder) Int(v *int32) {
 func (c *Coder) Long(v *int64) {
 	if !c.reading {
 		c.buf = binary.BigEndian.AppendUint64(c.buf, uint64(*v))
-	} else if b := c.take(8); b != nil {
+	} else if b := c.takeBytes(8); b != nil {
 		*v = int64(binary.BigEndian.Uint64(b))
 	} else {
 		*v = 0
@@ -150,7 +150,7 @@ func (c *Coder) Long(v *int64) {
 func (c *Coder) Bool(v *bool) {
 	switch {
 	case c.reading:
-		b := c.take(1)
+		b := c.takeBytes(1)
 		*v = b != nil && b[0] != 0
 	case *v:
 		c.buf = append(c.buf, 1)
@@ -171,9 +171,9 @@ func (c *Coder) Buffer(v *[]byte) {
 		return
 	}
 	if n < -1 {
-		c.fail(fmt.Errorf("%w: buffer of %d bytes", ErrLength, n))
+		c.failWith(fmt.Errorf("%w: buffer of %d bytes", ErrLength, n))
 	}
-	b := c.take(int(max(n, 0)))
+	b := c.takeBytes(int(max(n, 0)))
 	if *v = nil; c.err == nil && n >= 0 {
 		*v = append([]byte{}, b...)
 	}
@@ -188,20 +188,20 @@ func (c *Coder) String(v *string) {
 		return
 	}
 	if n < -1 {
-		c.fail(fmt.Errorf("%w: string of %d bytes", ErrLength, n))
+		c.failWith(fmt.Errorf("%w: string of %d bytes", ErrLength, n))
 	}
-	if *v = string(c.take(int(max(n, 0)))); n == -1 && c.asJava {
+	if *v = string(c.takeBytes(int(max(n, 0)))); n == -1 && c.asJava {
 		*v = Null
 	}
 }
 
 // Strings is a vector of strings.
 func (c *Coder) Strings(v *[]string) {
-	vector(c, v, 4, func(s *string, c *Coder) { c.String(s) })
+	codeVector(c, v, 4, func(s *string, c *Coder) { c.String(s) })
 }
 
-// vector is a count and that many elements, of at least size bytes each. A count of -1 is null.
-func vector[T any](c *Coder, v *[]T, size int, element func(*T, *Coder)) {
+// codeVector is a count and that many elements, of at least size bytes each. A count of -1 is null.
+func codeVector[T any](c *Coder, v *[]T, size int, element func(*T, *Coder)) {
 	n := int32(len(*v))
 	if c.Int(&n); c.reading {
 		*v = nil
@@ -209,7 +209,7 @@ func vector[T any](c *Coder, v *[]T, size int, element func(*T, *Coder)) {
 		case c.err != nil, n == -1, n == 0 && !c.asJava:
 			return
 		case n < 0 && !c.asJava, int(n) > len(c.buf)/size:
-			c.fail(fmt.Errorf("%w: vector of %d elements in %d bytes", ErrLength, n, len(c.buf)))
+			c.failWith(fmt.Errorf("%w: vector of %d elements in %d bytes", ErrLength, n, len(c.buf)))
 			return
 		}
 		*v = make([]T, max(n, 0))
@@ -222,9 +222,9 @@ func vector[T any](c *Coder, v *[]T, size int, element func(*T, *Coder)) {
 	}
 }
 
-// trailing is a bool in the last byte of a record, which old peers leave out. there says whether the byte
+// codeTrailing is a bool in the last byte of a record, which old peers leave out. there says whether the byte
 // exists.
-func (c *Coder) trailing(there, v *bool) {
+func (c *Coder) codeTrailing(there, v *bool) {
 	if c.reading {
 		*there = len(c.buf) > 0
 	}

@@ -84,7 +84,7 @@ func read[T any](d *Coder, field func(*Coder, *T)) (v T) {
 	return v
 }
 
-func acl(d *Coder, v *[]ACL) { vector(d, v, 12, (*ACL).Fields) }
+func acl(d *Coder, v *[]ACL) { codeVector(d, v, 12, (*ACL).Fields) }
 
 func TestDecodingUndoesEncoding(t *testing.T) {
 	for _, s := range samples {

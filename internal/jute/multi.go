@@ -45,9 +45,9 @@ func (r *MultiRequest) Fields(c *Coder) {
 			return
 		}
 		if c.reading {
-			op := MultiOp{h.Type, requestOf(h.Type)}
+			op := MultiOp{h.Type, newRequest(h.Type)}
 			if op.Request == nil {
-				c.fail(fmt.Errorf("jute: operation %d cannot be part of a multi", h.Type))
+				c.failWith(fmt.Errorf("jute: operation %d cannot be part of a multi", h.Type))
 				return
 			}
 			r.Ops = append(r.Ops, op)
@@ -59,8 +59,8 @@ func (r *MultiRequest) Fields(c *Coder) {
 	}
 }
 
-// requestOf returns an empty request record for op inside a multi, nil if op cannot be part of a multi.
-func requestOf(op int32) Record {
+// newRequest returns an empty request record for op inside a multi, nil if op cannot be part of a multi.
+func newRequest(op int32) Record {
 	switch op {
 	case OpCreate, OpCreate2, OpCreateContainer:
 		return &CreateRequest{}
@@ -115,7 +115,7 @@ func (r *MultiResponse) Fields(c *Coder) {
 			h = MultiHeader{Type: r.Results[i].Op, Err: r.Results[i].Err}
 		}
 		if h.Fields(c); c.reading && !h.Done && i == r.Asked {
-			c.fail(tooManyResults(r.Asked))
+			c.failWith(tooManyResults(r.Asked))
 		}
 		switch {
 		case c.err != nil:
@@ -126,12 +126,12 @@ func (r *MultiResponse) Fields(c *Coder) {
 		case c.reading:
 			r.Results = append(r.Results, MultiResult{Op: h.Type, Err: h.Err})
 		}
-		r.Results[i].fields(c)
+		r.Results[i].codeFields(c)
 	}
 }
 
-// fields reads or writes the fields after the header.
-func (r *MultiResult) fields(c *Coder) {
+// codeFields reads or writes the fields after the header.
+func (r *MultiResult) codeFields(c *Coder) {
 	switch r.Op {
 	case OpError:
 		c.Int(&r.Err)
@@ -150,7 +150,7 @@ func (r *MultiResult) fields(c *Coder) {
 	case OpDelete, OpCheck:
 	default:
 		if c.reading {
-			c.fail(strangeResult(r.Op))
+			c.failWith(strangeResult(r.Op))
 		}
 	}
 }

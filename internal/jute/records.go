@@ -31,7 +31,7 @@ func (r *ConnectRequest) Fields(c *Coder) {
 	c.Int(&r.Timeout)
 	c.Long(&r.SessionID)
 	c.Buffer(&r.Password)
-	c.trailing(&r.HasReadOnly, &r.ReadOnly)
+	c.codeTrailing(&r.HasReadOnly, &r.ReadOnly)
 }
 
 // ConnectResponse is the first frame from the server. SessionID 0 and Timeout 0 say that the session has
@@ -50,7 +50,7 @@ func (r *ConnectResponse) Fields(c *Coder) {
 	c.Int(&r.Timeout)
 	c.Long(&r.SessionID)
 	c.Buffer(&r.Password)
-	c.trailing(&r.HasReadOnly, &r.ReadOnly)
+	c.codeTrailing(&r.HasReadOnly, &r.ReadOnly)
 }
 
 // Stat is a node's metadata. Times are milliseconds since 1970.
@@ -95,7 +95,7 @@ type CreateRequest struct {
 func (r *CreateRequest) Fields(c *Coder) {
 	c.String(&r.Path)
 	c.Buffer(&r.Data)
-	vector(c, &r.ACL, 12, (*ACL).Fields)
+	codeVector(c, &r.ACL, 12, (*ACL).Fields)
 	c.Int(&r.Flags)
 }
 
@@ -183,7 +183,7 @@ type GetACLResponse struct {
 	Stat Stat
 }
 
-func (r *GetACLResponse) Fields(c *Coder) { vector(c, &r.ACL, 12, (*ACL).Fields); r.Stat.Fields(c) }
+func (r *GetACLResponse) Fields(c *Coder) { codeVector(c, &r.ACL, 12, (*ACL).Fields); r.Stat.Fields(c) }
 
 // SetACLRequest serves setACL (7).
 type SetACLRequest struct {
@@ -194,7 +194,7 @@ type SetACLRequest struct {
 
 func (r *SetACLRequest) Fields(c *Coder) {
 	c.String(&r.Path)
-	vector(c, &r.ACL, 12, (*ACL).Fields)
+	codeVector(c, &r.ACL, 12, (*ACL).Fields)
 	c.Int(&r.Version)
 }
 
@@ -275,4 +275,4 @@ func (r *ClientInfo) Fields(c *Coder) { c.String(&r.Scheme); c.String(&r.User) }
 // WhoAmIResponse is the reply of whoAmI (107).
 type WhoAmIResponse struct{ Info []ClientInfo }
 
-func (r *WhoAmIResponse) Fields(c *Coder) { vector(c, &r.Info, 8, (*ClientInfo).Fields) }
+func (r *WhoAmIResponse) Fields(c *Coder) { codeVector(c, &r.Info, 8, (*ClientInfo).Fields) }

@@ -19,7 +19,7 @@ func (l *callList) all(t *testing.T) (calls []*Call) {
 		calls = append(calls, c)
 	}
 	require.Same(t, prev, l.last)
-	require.Equal(t, len(calls), l.n)
+	require.Equal(t, len(calls), l.count)
 	return calls
 }
 
@@ -32,17 +32,17 @@ func TestCallListIsAFIFOThatAnyCallCanLeave(t *testing.T) {
 		switch n := random.IntN(5); {
 		case n < 3 || len(want) == 0:
 			c := &Call{}
-			l.push(c)
+			l.pushBack(c)
 			want = append(want, c)
 		case n == 3:
 			i := random.IntN(len(want))
-			want[i].leave()
+			want[i].removeFromList()
 			require.Nil(t, want[i].next)
 			require.Nil(t, want[i].prev)
 			want = slices.Delete(want, i, i+1)
 		default:
 			require.Same(t, want[0], l.first)
-			l.first.leave()
+			l.first.removeFromList()
 			want = want[1:]
 		}
 		require.True(t, slices.Equal(want, l.all(t)))

@@ -142,7 +142,7 @@ func (c *chaos) leave() {
 // calm waits until the session has a connection that lasts.
 func (c *chaos) calm() {
 	for range 100 {
-		time.Sleep(2 * steady)
+		time.Sleep(2 * minHeldTime)
 		if r := c.sync(); r.Err == nil && c.Connected() {
 			return
 		}
@@ -210,7 +210,7 @@ func TestChaos(t *testing.T) {
 			assert.EqualValues(t, c.calls, c.ended.Load(), "every call ends once")
 			// a failed request of the library's is remembered until the next connection
 			for key, e := range c.watches.entries {
-				assert.True(t, e.guest && !e.armed && len(e.subs) == 0 && e.pending == 0, "%+v", key)
+				assert.True(t, e.guestWatch && !e.armed && len(e.subscribers) == 0 && e.pending == 0, "%+v", key)
 			}
 			assert.Empty(t, srv.Watches())
 			assert.NotContains(t, c.seen(), Lost)

@@ -6,20 +6,20 @@ import (
 	"unsafe"
 )
 
-// settable reports whether the clock that shows sleep can be set.
-const settable = false
+// sleepClockSettable reports whether the clock that shows sleep can be set.
+const sleepClockSettable = false
 
-// noise limits the variation of the difference of the two clocks. No machine sleeps for so short a time.
-const noise = 10 * time.Millisecond
+// clockNoise limits the variation of the difference of the two clocks. No machine sleeps for so short a time.
+const clockNoise = 10 * time.Millisecond
 
 const (
 	clockMonotonic = 1 // stands still while the machine sleeps; the source of Go's monotonic clock
 	clockBoottime  = 7 // continues
 )
 
-// ahead reads the clock that continues first: a process that is suspended between the two readings sees too little
+// clockLead reads the clock that continues first: a process that is suspended between the two readings sees too little
 // once, never too much.
-func ahead() time.Duration {
+func clockLead() time.Duration {
 	var on, awake syscall.Timespec
 	_, _, err := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&on)), 0)
 	if err == 0 {

@@ -13,38 +13,38 @@ import (
 
 func TestSleepIsCountedByTheClockThatGoesOn(t *testing.T) {
 	var at time.Duration
-	s := newSleeper(func() time.Duration { return at })
+	s := newSleepMeter(func() time.Duration { return at })
 	when := time.Now()
 	slept := func() time.Duration {
-		when = when.Add(recent)
-		return s.slept(when)
+		when = when.Add(recentReading)
+		return s.timeAsleep(when)
 	}
 	assert.Zero(t, slept())
-	at = noise
+	at = clockNoise
 	assert.Zero(t, slept(), "two clocks are never read at one instant")
 	at = 8 * time.Hour
 	assert.Equal(t, 8*time.Hour, slept())
-	at += noise / 2
+	at += clockNoise / 2
 	assert.Equal(t, 8*time.Hour, slept())
 	at += time.Minute
-	assert.Equal(t, 8*time.Hour+time.Minute+noise/2, slept())
+	assert.Equal(t, 8*time.Hour+time.Minute+clockNoise/2, slept())
 	at += 40 * 365 * 24 * time.Hour
-	assert.Equal(t, 8*time.Hour+time.Minute+noise/2, slept(), "a clock that was set from 1970 to today")
+	assert.Equal(t, 8*time.Hour+time.Minute+clockNoise/2, slept(), "a clock that was set from 1970 to today")
 	at += time.Second
-	assert.Equal(t, 8*time.Hour+time.Minute+noise/2+time.Second, slept())
+	assert.Equal(t, 8*time.Hour+time.Minute+clockNoise/2+time.Second, slept())
 }
 
 func TestTheMachineIsAskedOnceAMoment(t *testing.T) {
 	asked := 0
-	s := newSleeper(func() time.Duration { asked++; return 0 })
+	s := newSleepMeter(func() time.Duration { asked++; return 0 })
 	asked = 0
 	at := time.Now()
 	for range 10 {
-		s.slept(at)
+		s.timeAsleep(at)
 	}
-	s.slept(at.Add(recent - 1))
+	s.timeAsleep(at.Add(recentReading - 1))
 	assert.Equal(t, 1, asked)
-	s.slept(at.Add(recent))
+	s.timeAsleep(at.Add(recentReading))
 	assert.Equal(t, 2, asked)
 }
 
@@ -54,33 +54,33 @@ func TestInSleepTheWallClockGoesOn(t *testing.T) {
 		awake        bool
 	}{
 		{0, 0, true},
-		{recent - 1, recent - 1, true},
-		{1 - recent, 1 - recent, true}, // another goroutine has asked since
-		{recent, recent, false},
-		{-recent, -recent, false},
-		{0, noise, false},
-		{recent / 2, 8 * time.Hour, false},
-		{recent / 2, -time.Second, false}, // somebody has set it back, perhaps after a sleep
+		{recentReading - 1, recentReading - 1, true},
+		{1 - recentReading, 1 - recentReading, true}, // another goroutine has asked since
+		{recentReading, recentReading, false},
+		{-recentReading, -recentReading, false},
+		{0, clockNoise, false},
+		{recentReading / 2, 8 * time.Hour, false},
+		{recentReading / 2, -time.Second, false}, // somebody has set it back, perhaps after a sleep
 		{time.Hour, 0, false},
 	} {
-		assert.Equal(t, tt.awake, undisturbed(tt.byGo, tt.byWall), "%v, %v", tt.byGo, tt.byWall)
+		assert.Equal(t, tt.awake, isUndisturbed(tt.byGo, tt.byWall), "%v, %v", tt.byGo, tt.byWall)
 	}
 }
 
 // The machine's own clocks: nothing is ever ahead in a bubble, and outside it sleeps for no longer than the
 // test takes.
 func TestTheMachinesClocks(t *testing.T) {
-	before, wall := now(), time.Now()
+	before, wall := readClock(), time.Now()
 	for range 1000 {
-		assert.GreaterOrEqual(t, elapsed(before, now()), time.Duration(0))
+		assert.GreaterOrEqual(t, elapsed(before, readClock()), time.Duration(0))
 	}
-	assert.LessOrEqual(t, elapsed(before, now()), time.Since(wall)+time.Minute)
+	assert.LessOrEqual(t, elapsed(before, readClock()), time.Since(wall)+time.Minute)
 	synctest.Test(t, func(t *testing.T) {
-		from := now()
+		from := readClock()
 		time.Sleep(24 * time.Hour)
-		assert.Equal(t, 24*time.Hour, elapsed(from, now()))
+		assert.Equal(t, 24*time.Hour, elapsed(from, readClock()))
 		Sleep(time.Hour)
-		assert.Equal(t, 25*time.Hour, elapsed(from, now()))
+		assert.Equal(t, 25*time.Hour, elapsed(from, readClock()))
 	})
 }
 

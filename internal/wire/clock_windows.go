@@ -6,11 +6,11 @@ import (
 	"unsafe"
 )
 
-// settable reports whether the clock that shows sleep can be set.
-const settable = false
+// sleepClockSettable reports whether the clock that shows sleep can be set.
+const sleepClockSettable = false
 
-// noise limits the variation of the difference of the two clocks. One of them moves in steps.
-const noise = 50 * time.Millisecond
+// clockNoise limits the variation of the difference of the two clocks. One of them moves in steps.
+const clockNoise = 50 * time.Millisecond
 
 var (
 	kernel32  = syscall.NewLazyDLL("kernel32.dll")
@@ -19,9 +19,9 @@ var (
 	hasClocks = tickCount.Find() == nil && awake.Find() == nil
 )
 
-// ahead reads the clock that continues first, which moves in steps of 16 ms: it sees too little once, never too much.
-// (If Go's own clock continues, too, a sleep is counted twice, which is safe.)
-func ahead() time.Duration {
+// clockLead reads the clock that continues first, which moves in steps of 16 ms: it sees too little once, never too
+// much. (If Go's own clock continues, too, a sleep is counted twice, which is safe.)
+func clockLead() time.Duration {
 	if !hasClocks {
 		return 0
 	}

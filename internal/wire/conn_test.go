@@ -37,7 +37,7 @@ func TestTheLibraryKeepsWorking(t *testing.T) {
 			if err != nil { // it may have been under way
 				c.await(Connected)
 			}
-			time.Sleep(2 * steady)
+			time.Sleep(2 * minHeldTime)
 		}
 		_, _, err = conn.Children("/")
 		require.NoError(t, err)
@@ -139,7 +139,7 @@ func TestLibraryWatchesAreNotLostBehindQueuedRequests(t *testing.T) {
 			require.NoError(t, srv.Start())
 			wg.Wait()
 			c.await(Connected)
-			time.Sleep(2 * steady)
+			time.Sleep(2 * minHeldTime)
 			require.Len(t, changed, 1, "round %d", round)
 		}
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"time"
 
 	"github.com/go-curator/curator/internal/jute"
 )
@@ -13,95 +12,75 @@ import (
 // How holds end. A hold lives as long as its session's Validity, and every end goes the same way:
 //
 //   - the clock: Validity finds, at any reading of the clock, that the time has run out;
-//   - a server's reply: handle (link.go) and the handshake end the session with ErrExpired, or with ErrLapsed if a
-//     reply came too late or only members without a quorum knew the session;
+//   - a server's reply: handleFrame (connection.go) and the handshake end the session with ErrExpired, or with
+//     ErrLapsed if a reply came too late or only members without a quorum knew the session;
 //   - the owner, or the guest: Close, Abort and Invite end it.
 //
-// All but the first call Session.end, which first ends the validity. Either way the validity has lapsed, which is
-// final, and guard notices it: it alone calls OnLapse, and then Session.end.
+// All but the first call endSession, which first ends the validity. Either way the validity has lapsed, which is
+// final, and guardValidity notices it: it alone calls OnLapse, and then endSession.
 
-// ending has the progress of the session's end. Session.mu guards all but cancel.
-type ending struct {
-	cancel  context.CancelFunc // of Session.ctx
-	closing bool               // Close was called
-	closed  chan struct{}      // closed when the first Close is done; nil if there was none
-	unclean error              // the error that Close returns
-	err     error              // set once: why the session has ended
+// sessionEnd has the progress of the session's end. Session.mu guards all but cancel.
+type sessionEnd struct {
+	cancel   context.CancelFunc // of Session.ctx
+	closing  bool               // Close was called
+	closed   chan struct{}      // closed when the first Close is done; nil if there was none
+	closeErr error              // the error that Close returns
+	err      error              // set once: why the session has ended
 }
 
-// seen is the session's end as callers see it.
-func (e *ending) seen() error {
+// callerError is the session's end as callers see it.
+func (e *sessionEnd) callerError() error {
 	if errors.Is(e.err, ErrClosed) {
 		return ErrClosed
 	}
 	return fmt.Errorf("%w: %w", ErrSessionLost, e.err)
 }
 
-// detached ends a link: the calls in flight on it have an unknown outcome. It returns the guest, which has to be
+// detachLink ends a link: the calls in flight on it have an unknown outcome. It returns the guest, which has to be
 // notified, and whether the session is ending, too.
-func (s *Session) detached(l *link, err error) (guest Guest, ending bool) {
-	var t todo
+func (s *Session) detachLink(l *link, err error) (guest Guest, ending bool) {
+	var t callbackList
 	s.mu.Lock()
 	live := s.links.live == l
 	if live {
 		s.links.live = nil
 		s.awaitConnection()
 		var large *Call
-		if (hungUp(err) || l.end.broken.Load()) && !errors.Is(err, net.ErrClosed) {
-			large = s.calls.suspect()
+		if (isHangUp(err) || l.end.broken.Load()) && !errors.Is(err, net.ErrClosed) {
+			large = s.calls.findSuspect()
 		}
-		s.failFlight(l, err, large, &t)
+		s.failInFlight(l, err, large, &t)
 	}
 	guest = s.links.guest
 	if ending = s.ending.closing || s.ending.err != nil; ending {
-		s.calls.eachQueued(func(c *Call) { s.unqueue(c, ErrClosed, &t) }) // there will be no other connection
+		s.calls.forEachQueued(func(c *Call) { s.failQueued(c, ErrClosed, &t) }) // there will be no other connection
 	}
 	s.mu.Unlock()
 	if live {
 		s.events.emit(Event{Kind: Disconnected, SessionID: s.ID(), Server: l.server, Err: err})
 	}
-	t.run()
+	t.runAll()
 	return guest, ending
 }
 
-// suspect returns the largest of the calls in flight, if its size may have made the server close the connection: to a
-// request above its jute.maxbuffer a server sends no reply, but closes immediately. It is nil if none is large.
-func (cs *calls) suspect() (largest *Call) {
-	at := now()
-	for c := cs.flight.first; c != nil; c = c.next {
-		large := len(c.Body) >= suspectSize && elapsed(c.sent, at) <= suspectTime
-		if large && (largest == nil || len(c.Body) > len(largest.Body)) {
-			largest = c
-		}
-	}
-	return largest
-}
-
-const (
-	// suspectSize is the least size of a request that a server may refuse by closing the connection.
-	suspectSize = 16 << 10
-	// suspectTime limits the delay of that close: the server reads only the length of the request.
-	suspectTime = 2 * time.Second
-)
-
-// failFlight fails the calls that were in flight on a link; large is the one whose size may be the reason, or
+// failInFlight fails the calls that were in flight on a link; large is the one whose size may be the reason, or
 // nil. Session.mu is held.
-func (s *Session) failFlight(l *link, err error, large *Call, t *todo) {
-	for c := s.calls.flight.first; c != nil; c = s.calls.flight.first {
-		c.leave()
-		s.failWatch(c, t)
-		r := Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, err), Sent: c.sent.t, Link: l.n}
+func (s *Session) failInFlight(l *link, err error, large *Call, t *callbackList) {
+	for c := s.calls.inFlight.first; c != nil; c = s.calls.inFlight.first {
+		c.removeFromList()
+		s.failWatches(c, t)
+		r := c.connectionLostReply(err, l.number)
 		if c == large {
 			r.Suspect = len(c.Body) + 8
 		}
-		t.done(c, r)
+		t.addReply(c, r)
 	}
 }
 
-// end ends the session, once: first its validity, then the owner is notified, then the calls and the watches.
-func (s *Session) end(err error) {
-	var t, ends todo
-	s.validity.end(err)
+// endSession ends the session, once: first its validity, then the owner is notified, then the calls and the watches.
+func (s *Session) endSession(err error) {
+	var t, ends callbackList
+	s.validity.lapseWith(err)
 	s.mu.Lock()
 	if s.ending.err != nil {
 		s.mu.Unlock()
@@ -109,14 +88,12 @@ func (s *Session) end(err error) {
 	}
 	s.ending.err = err
 	s.wg.Add(1) // whatever else has ended by then, Wait waits for the steps below
-	seen := s.ending.seen()
+	cause := s.ending.callerError()
 	id, l, last, guest := s.identity.id, s.links.live, s.links.last, s.links.guest
 	s.links.live = nil
-	s.failFlight(l, seen, nil, &t)
-	s.calls.eachQueued(func(c *Call) { s.unqueue(c, seen, &t) })
-	for _, w := range s.watches.end() {
-		ends.fire(delivery{w, WatchEvent{Type: EventEnd, Path: w.Path, Err: seen}})
-	}
+	s.failInFlight(l, cause, nil, &t)
+	s.calls.forEachQueued(func(c *Call) { s.failQueued(c, cause, &t) })
+	ends.addEvents(s.watches.endAll(cause)...)
 	s.mu.Unlock()
 	s.events.emit(Event{Kind: Lost, SessionID: id, Err: err})
 	s.ending.cancel()
@@ -124,21 +101,21 @@ func (s *Session) end(err error) {
 		guest.Ended(errors.Is(err, ErrExpired))
 	}
 	if l != nil {
-		l.close(err)
+		l.closeWith(err)
 	}
 	s.wg.Go(func() {
 		if last != nil {
-			<-last.end.gone // it may be delivering an event at this moment: the end comes last
+			<-last.end.reported // it may be delivering an event at this moment: the end comes last
 		}
-		ends.run()
+		ends.runAll()
 	})
 	s.wg.Done()
-	t.run()
+	t.runAll()
 }
 
 // Abort ends the session here without a request to the server; its ephemeral nodes stay until its timeout. The cause
 // becomes the Err of the Lost event.
-func (s *Session) Abort(cause error) { s.end(cause) }
+func (s *Session) Abort(cause error) { s.endSession(cause) }
 
 // Close ends the session on the server after everything submitted before, and here in any case, and waits for every
 // goroutine. It returns ErrUnacknowledged if a session may be left on a server:
@@ -155,8 +132,8 @@ func (s *Session) Abort(cause error) { s.end(cause) }
 func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.ending.closing && s.ending.err == nil
-	if !s.ending.closing && s.outlives() {
-		s.ending.unclean = ErrUnacknowledged
+	if !s.ending.closing && s.mayLeaveSession() {
+		s.ending.closeErr = ErrUnacknowledged
 	}
 	s.ending.closing = true
 	if first {
@@ -186,12 +163,12 @@ func (s *Session) Close(ctx context.Context) error {
 		select {
 		case <-handshake:
 			s.mu.Lock()
-			clean = !s.outlives()
+			clean = !s.mayLeaveSession()
 			s.mu.Unlock()
 		case <-ctx.Done():
 		}
 	}
-	s.end(ErrClosed)
+	s.endSession(ErrClosed)
 	s.wg.Wait()
 	if unheard && !clean {
 		clean = s.closeUnconnected(ctx)
@@ -199,20 +176,12 @@ func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if clean {
-		s.ending.unclean = nil
+		s.ending.closeErr = nil
 	}
-	return s.ending.unclean
+	return s.ending.closeErr
 }
 
-// outlives reports whether something of the session, or of those before it, may be left on a server. mu is held.
-func (s *Session) outlives() bool { return len(s.fences.all()) > 0 || s.identity.outlives() }
-
-// Err returns the reason why the session has ended; nil while it has not.
-func (s *Session) Err() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ending.err
+// mayLeaveSession reports whether something of the session, or of those before it, may be left on a server. mu is held.
+func (s *Session) mayLeaveSession() bool {
+	return len(s.fences.listOpen()) > 0 || s.identity.mayOutlive()
 }
-
-// Wait returns when the session has ended and every goroutine of it is gone.
-func (s *Session) Wait() { s.wg.Wait() }

@@ -8,9 +8,10 @@ import (
 	"github.com/go-curator/curator/internal/explore"
 )
 
-// The model of what is left of a client's sessions. It calls fences.keep, due and tried, and identity.beginHandshake,
-// endHandshake, connected and outlives; it plays the servers, the network, Session.fence, Session.Close and the owner,
-// who passes the sessions that have ended to the next one (framework's manager.lost).
+// The model of what is left of a client's sessions. It calls openFences.keepNewest, dueForClosing and recordTry, and
+// sessionIdentity.beginHandshake, endHandshake, recordConnection and mayOutlive; it plays the servers, the network,
+// closeEarlierSessions, Session.Close and the owner, who passes the sessions that have ended to the next one
+// (framework's manager.lost).
 //
 // Bounds: three sessions, three handshakes whose answer is lost, three attempts to close a session that fail (executed
 // or not), one member without a quorum. A request that was written to a connection is executed at any time while its
@@ -53,8 +54,8 @@ type fenceState struct {
 	n     int8 // the client's session, from 0
 	phase linkPhase
 	all   [sessions]ours
-	// stray: a session lives that a handshake has opened whose answer was lost. Nothing was sent in it. Close speaks of it
-	// while the session that it was to become has had no connection to a quorum.
+	// stray: a session lives that a handshake has opened whose answer was lost. Nothing was sent in it. Close speaks of
+	// it while the session that it was to become has had no connection to a quorum.
 	stray bool
 	left  [sessions]left
 
@@ -71,8 +72,8 @@ type fenceState struct {
 var errFence = errors.New("no answer")
 
 // identity is the client's, as a value of the code that ships.
-func (s *fenceState) identity() *identity {
-	i := &identity{agreed: s.agreed, unsure: s.unsure, strays: int(s.strays)}
+func (s *fenceState) identity() *sessionIdentity {
+	i := &sessionIdentity{quorumConfirmed: s.agreed, maybeOpened: s.unsure, straySessions: int(s.strays)}
 	if s.known {
 		i.id = int64(s.n) + 1
 	}
@@ -83,11 +84,11 @@ func (s *fenceState) identity() *identity {
 }
 
 // with has f change the identity.
-func (s *fenceState) with(f func(i *identity)) {
+func (s *fenceState) with(f func(i *sessionIdentity)) {
 	i := s.identity()
 	f(i)
-	s.known, s.agreed, s.unsure = i.id != 0, i.agreed, i.unsure
-	s.handshaking, s.strays = i.handshake != nil, int8(min(i.strays, 2))
+	s.known, s.agreed, s.unsure = i.id != 0, i.quorumConfirmed, i.maybeOpened
+	s.handshaking, s.strays = i.handshake != nil, int8(min(i.straySessions, 2))
 }
 
 // until is Fence.Until: 1 while it is to come, -1 after it. Now is 0.
@@ -98,8 +99,8 @@ func (s *fenceState) until(n int8) time.Time {
 	return time.Unix(1, 0)
 }
 
-func (s *fenceState) fences() *fences {
-	f := &fences{}
+func (s *fenceState) fences() *openFences {
+	f := &openFences{}
 	for n, l := range s.left {
 		if l.is {
 			f.open = append(f.open, Fence{
@@ -110,7 +111,7 @@ func (s *fenceState) fences() *fences {
 	return f
 }
 
-func (s *fenceState) keep(f *fences) {
+func (s *fenceState) keep(f *openFences) {
 	s.left = [sessions]left{}
 	for _, old := range f.open {
 		s.left[old.SessionID-1] = left{true, old.abandoned, int8(min(old.tries, fenceTries))}
@@ -119,7 +120,7 @@ func (s *fenceState) keep(f *fences) {
 
 // due is the next session that is to be closed, and -1 if there is none.
 func (s *fenceState) due() int8 {
-	if due := s.fences().due(); len(due) > 0 {
+	if due := s.fences().dueForClosing(); len(due) > 0 {
 		return int8(due[0].SessionID) - 1
 	}
 	return -1
@@ -141,7 +142,7 @@ func (s *fenceState) fail() {
 		s.goes(s.n)
 		s.stray = true
 	}
-	s.with((*identity).endHandshake)
+	s.with((*sessionIdentity).endHandshake)
 }
 
 // connect is what accept does when all is fenced.
@@ -155,18 +156,18 @@ func (s *fenceState) connect() {
 		}
 	}
 	s.phase = up
-	s.with(func(i *identity) { i.connected(int64(s.n)+1, nil, 0, true) })
-	s.with((*identity).endHandshake)
+	s.with(func(i *sessionIdentity) { i.recordConnection(int64(s.n)+1, nil, 0, true) })
+	s.with((*sessionIdentity).endHandshake)
 }
 
 // over has the client open its next session.
 func (s *fenceState) over() {
 	f := s.fences()
-	all := f.all()
+	all := f.listOpen()
 	if s.agreed {
 		all = append(all, Fence{SessionID: int64(s.n) + 1})
 	}
-	f.keep(all)
+	f.keepNewest(all)
 	s.keep(f)
 	s.stray = false
 	s.phase, s.known, s.local, s.agreed, s.unsure, s.handshaking, s.strays = down, false, false, false, false, false, 0
@@ -231,11 +232,11 @@ func (s fenceState) handshake(do func(string, func(s *fenceState))) {
 	case down:
 		do("begins a handshake", func(s *fenceState) {
 			s.phase = greeting
-			s.with((*identity).beginHandshake)
+			s.with((*sessionIdentity).beginHandshake)
 		})
 	case greeting:
 		do("the request is not sent", func(s *fenceState) {
-			s.unsure = false // noStray
+			s.unsure = false // clearStray
 			s.fail()
 		})
 		if s.lost > 0 {
@@ -252,10 +253,10 @@ func (s fenceState) handshake(do func(string, func(s *fenceState))) {
 			do("a member without a quorum answers", func(s *fenceState) {
 				s.ro--
 				s.local = !s.known
-				s.unsure = false // noStray
+				s.unsure = false // clearStray
 				s.phase = upReadOnly
-				s.with(func(i *identity) { i.connected(int64(s.n)+1, nil, 0, false) })
-				s.with((*identity).endHandshake)
+				s.with(func(i *sessionIdentity) { i.recordConnection(int64(s.n)+1, nil, 0, false) })
+				s.with((*sessionIdentity).endHandshake)
 			})
 		}
 		switch {
@@ -285,7 +286,7 @@ func (s fenceState) fence(do func(string, func(s *fenceState))) {
 	}
 	try := func(s *fenceState, err error) (stop error) {
 		f := s.fences()
-		stop, _ = f.tried(Fence{SessionID: int64(n) + 1, Until: s.until(n)}, err, time.Unix(0, 0))
+		stop, _ = f.recordTry(Fence{SessionID: int64(n) + 1, Until: s.until(n)}, err, time.Unix(0, 0))
 		s.keep(f)
 		return stop
 	}
@@ -311,7 +312,7 @@ func (s fenceState) fence(do func(string, func(s *fenceState))) {
 
 // close is Session.Close.
 func (s fenceState) close(do func(string, func(s *fenceState))) {
-	nothing := func(s *fenceState) bool { return len(s.fences().all()) == 0 && !s.identity().outlives() }
+	nothing := func(s *fenceState) bool { return len(s.fences().listOpen()) == 0 && !s.identity().mayOutlive() }
 	switch s.phase {
 	case up:
 		do("Close, acknowledged", func(s *fenceState) {
@@ -319,11 +320,11 @@ func (s fenceState) close(do func(string, func(s *fenceState))) {
 				s.execute(s.n)
 			}
 			s.goes(s.n)
-			s.closed(len(s.fences().all()) == 0)
+			s.closed(len(s.fences().listOpen()) == 0)
 		})
-		if len(s.fences().all()) > 0 {
+		if len(s.fences().listOpen()) > 0 {
 			do("Close, acknowledged, and so for those left to expire", func(s *fenceState) {
-				for _, f := range s.fences().all() {
+				for _, f := range s.fences().listOpen() {
 					s.goes(int8(f.SessionID) - 1)
 				}
 				s.goes(s.n)

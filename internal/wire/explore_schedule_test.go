@@ -45,16 +45,16 @@ func (m schedule) pass(l *Liveness) {
 	oldest := m.now().Boot - 3*m.timeout
 	older := func(d *time.Duration) { *d = max(*d-m.step(), oldest) }
 	older(&l.claim)
-	older(&l.sent)
-	older(&l.attach)
-	older(&l.attempt)
-	older(&l.doubt)
-	older(&l.fresh.sent)
-	older(&l.fresh.answered)
-	older(&l.ripe)
-	older(&l.write)
-	older(&l.since)
-	for i := range l.n {
+	older(&l.lastSent)
+	older(&l.attachSent)
+	older(&l.connectSent)
+	older(&l.doubtedFrom)
+	older(&l.firstTouch.sent)
+	older(&l.firstTouch.answered)
+	older(&l.countsAfter)
+	older(&l.lastWrite)
+	older(&l.heldSince)
+	for i := range l.touchCount {
 		older(&l.touches[i].sent)
 		older(&l.touches[i].answered)
 	}
@@ -62,21 +62,21 @@ func (m schedule) pass(l *Liveness) {
 
 // plain forgets what makes no difference any more.
 func (m schedule) plain(l *Liveness) {
-	clear(l.touches[l.n:])
+	clear(l.touches[l.touchCount:])
 	if !l.connecting {
-		l.attempt = 0
+		l.connectSent = 0
 	}
 	if !l.doubted {
-		l.doubt = 0
+		l.doubtedFrom = 0
 	}
-	if !l.attached && !l.doubted {
-		l.attach = 0
+	if !l.attachUnproven && !l.doubted {
+		l.attachSent = 0
 	}
 	if l.holds == 0 {
-		l.since = 0
+		l.heldSince = 0
 	}
-	if l.fresh.sent <= l.claim {
-		l.fresh, l.ripe = touch{sent: l.claim}, 0
+	if l.firstTouch.sent <= l.claim {
+		l.firstTouch, l.countsAfter = serverTouch{sent: l.claim}, 0
 	}
 }
 
@@ -96,7 +96,7 @@ func (m schedule) connect(l *Liveness) {
 }
 
 func (m schedule) model() explore.Model[scheduleState] {
-	s := scheduleState{live: Liveness{lowest: m.timeout}}
+	s := scheduleState{live: Liveness{lowestTimeout: m.timeout}}
 	m.connect(&s.live)
 	m.plain(&s.live)
 	return explore.Model[scheduleState]{
@@ -131,7 +131,7 @@ func (m schedule) next(s scheduleState, step func(string, scheduleState)) {
 	if s.live.holds > 0 {
 		pace, _ = m.servers.Pace(m.timeout)
 	}
-	if now.Boot-s.live.sent >= pace {
+	if now.Boot-s.live.lastSent >= pace {
 		n := s
 		n.live.Answer(Local, now, now)
 		n.writes = 0
@@ -148,7 +148,7 @@ func (m schedule) next(s scheduleState, step func(string, scheduleState)) {
 		n := s
 		switch {
 		case !short:
-			if n.live.Hold(1, now); n.live.Left(now) < n.live.enough() {
+			if n.live.Hold(1, now); n.live.Left(now) < n.live.minHoldTime() {
 				n.wrong = "a hold is granted with too little left"
 			}
 			n.writes = 0

@@ -86,16 +86,16 @@ func (m session) servers(alone bool) Servers {
 // unpack returns the Liveness of which p is kept.
 func (m session) unpack(p *ledger) *Liveness {
 	boot := func(i int8) time.Duration { return instantAt(i, 0).Boot }
-	of := func(p pair) touch { return touch{boot(p.sent), boot(p.answered)} }
+	of := func(p pair) serverTouch { return serverTouch{boot(p.sent), boot(p.answered)} }
 	l := &Liveness{
-		standing: Standing{Timeout: time.Duration(p.timeout) * unit},
-		servers:  m.servers(p.alone),
-		lowest:   time.Duration(p.lowest) * unit,
-		claim:    boot(p.claim), claimed: true, sent: boot(p.sent),
-		connecting: p.connecting, doubted: p.doubted, doubt: boot(p.doubt), attached: p.attached, attach: boot(p.attach),
-		fresh: of(p.fresh), n: int(p.n),
+		standing:      Standing{Timeout: time.Duration(p.timeout) * unit},
+		servers:       m.servers(p.alone),
+		lowestTimeout: time.Duration(p.lowest) * unit,
+		claim:         boot(p.claim), claimed: true, lastSent: boot(p.sent),
+		connecting: p.connecting, doubted: p.doubted, doubtedFrom: boot(p.doubt), attachUnproven: p.attached, attachSent: boot(p.attach),
+		firstTouch: of(p.fresh), touchCount: int(p.n),
 	}
-	for i := range l.n {
+	for i := range l.touchCount {
 		l.touches[i] = of(p.touches[i])
 	}
 	return l
@@ -104,36 +104,36 @@ func (m session) unpack(p *ledger) *Liveness {
 // pack is the reverse of unpack. It forgets what makes no difference any more.
 func (m session) pack(l *Liveness) (p ledger) {
 	rel := func(d time.Duration) int8 { return int8(d/unit - origin) }
-	of := func(t touch) pair { return pair{rel(t.sent), rel(t.answered)} }
+	of := func(t serverTouch) pair { return pair{rel(t.sent), rel(t.answered)} }
 	p = ledger{
-		timeout: int8(l.standing.Timeout / unit), lowest: int8(l.lowest / unit),
-		claim: rel(l.claim), sent: rel(l.sent), connecting: l.connecting, attached: l.attached, alone: l.servers.Alone,
-		doubted: l.doubted && l.lowest < l.standing.Timeout, doubt: longAgo, attach: longAgo, fresh: pair{longAgo, longAgo},
+		timeout: int8(l.standing.Timeout / unit), lowest: int8(l.lowestTimeout / unit),
+		claim: rel(l.claim), sent: rel(l.lastSent), connecting: l.connecting, attached: l.attachUnproven, alone: l.servers.Alone,
+		doubted: l.doubted && l.lowestTimeout < l.standing.Timeout, doubt: longAgo, attach: longAgo, fresh: pair{longAgo, longAgo},
 	}
 	if p.doubted {
-		p.doubt = rel(l.doubt)
+		p.doubt = rel(l.doubtedFrom)
 	}
-	if p.attached && l.attach > l.claim || p.doubted {
-		p.attach = rel(l.attach)
+	if p.attached && l.attachSent > l.claim || p.doubted {
+		p.attach = rel(l.attachSent)
 	}
-	var kept []touch
-	for i, t := range l.touches[:l.n] {
+	var kept []serverTouch
+	for i, t := range l.touches[:l.touchCount] {
 		next := modelNow.Mono
-		if i+1 < l.n {
+		if i+1 < l.touchCount {
 			next = l.touches[i+1].answered
 		}
 		if t.sent > l.claim || p.doubted || next == t.answered { // else it counts already, and replaces none
 			kept = append(kept, t)
 		}
 	}
-	fresh := l.fresh.sent > l.claim || p.doubted
+	fresh := l.firstTouch.sent > l.claim || p.doubted
 	for i, t := range kept {
 		p.touches[i] = of(t)
 		replaced := i > 0 && i == len(kept)-1 && kept[i-1].answered == t.answered
-		fresh = fresh && (replaced || t.answered > l.fresh.answered || t.sent < l.fresh.sent)
+		fresh = fresh && (replaced || t.answered > l.firstTouch.answered || t.sent < l.firstTouch.sent)
 	}
 	if p.n = int8(len(kept)); fresh {
-		p.fresh = of(l.fresh)
+		p.fresh = of(l.firstTouch)
 	}
 	return p
 }
@@ -202,7 +202,7 @@ type sessionState struct {
 }
 
 func (m session) model() explore.Model[sessionState] {
-	l := &Liveness{lowest: time.Duration(m.asked) * unit}
+	l := &Liveness{lowestTimeout: time.Duration(m.asked) * unit}
 	l.Assume(m.servers(false))
 	l.Connected(modelNow, modelNow, time.Duration(m.timeout)*unit, false)
 	s := sessionState{live: m.pack(l), expiry: int8(m.timeout), granted: int8(m.timeout), timer: int8(m.tick / 2), reign: -1}
@@ -539,12 +539,12 @@ func TestPackingALivenessChangesNothing(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		m := session{timeout: 8, asked: 6, stale: r.IntN(4), report: r.IntN(3), alone: r.IntN(4) == 0}
 		var clock, sent Instant // now; when the last request was sent
-		live := &Liveness{lowest: 6 * unit}
+		live := &Liveness{lowestTimeout: 6 * unit}
 		live.Assume(m.servers(false))
 		live.Connected(clock, clock, 8*unit, false)
-		packed := m.pack(&Liveness{standing: live.standing, servers: live.servers, lowest: live.lowest,
-			claimed: true, claim: modelNow.Boot, sent: modelNow.Boot, fresh: touch{modelNow.Boot, modelNow.Mono},
-			touches: [touchSlots]touch{{modelNow.Boot, modelNow.Mono}}, n: 1})
+		packed := m.pack(&Liveness{standing: live.standing, servers: live.servers, lowestTimeout: live.lowestTimeout,
+			claimed: true, claim: modelNow.Boot, lastSent: modelNow.Boot, firstTouch: serverTouch{modelNow.Boot, modelNow.Mono},
+			touches: [touchSlots]serverTouch{{modelNow.Boot, modelNow.Mono}}, touchCount: 1})
 		both := func(f func(l *Liveness, now Instant)) {
 			before := live.claim
 			f(live, clock)

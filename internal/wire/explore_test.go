@@ -115,7 +115,7 @@ type proofState struct {
 // received age units ago.
 func (m proof) counts(kind Proof, age uint8) bool {
 	const touched = 10 * unit // and answered at once
-	l := Liveness{lowest: time.Hour}
+	l := Liveness{lowestTimeout: time.Hour}
 	l.Assume(Servers{Report: time.Duration(m.report) * unit, Stale: time.Duration(m.stale) * unit})
 	l.Connected(Instant{}, Instant{}, time.Hour, false)
 	at := func(d time.Duration) Instant { return Instant{d, d} }

@@ -18,48 +18,29 @@ const (
 	fenceTries = 3
 )
 
-// Fence is an earlier session of this client that the client has given up. The client closes it before it
-// announces the next session, so that no request and no ephemeral node of it is left.
-type Fence struct {
-	SessionID int64
-	Password  []byte
-	// Until is the time from which no request of it can be in flight any more. The session may live longer: restarted
-	// servers, or a new leader, give every session its whole timeout again. So it is closed later, too. After
-	// fenceTries failures it is left to expire, and Close tries once more.
-	Until time.Time
-
-	tries     int
-	abandoned bool // left to expire
-}
-
-// Format prints no password, whatever the verb.
-func (f Fence) Format(s fmt.State, _ rune) {
-	fmt.Fprintf(s, "{%#x [redacted] %v}", f.SessionID, f.Until)
-}
-
-// fences are the earlier sessions that are not known to be closed.
-type fences struct {
+// openFences are the earlier sessions that are not known to be closed.
+type openFences struct {
 	mu   sync.Mutex
 	open []Fence
 }
 
-// keep takes the newest ones.
-func (f *fences) keep(all []Fence) { f.open = slices.Clone(all[max(0, len(all)-maxFences):]) }
+// keepNewest takes the newest ones.
+func (f *openFences) keepNewest(all []Fence) { f.open = slices.Clone(all[max(0, len(all)-maxFences):]) }
 
-func (f *fences) all() []Fence {
+func (f *openFences) listOpen() []Fence {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.open)
 }
 
-// due returns the sessions to close before the next session is announced.
-func (f *fences) due() []Fence {
-	return slices.DeleteFunc(f.all(), func(old Fence) bool { return old.abandoned })
+// dueForClosing returns the sessions to close before the next session is announced.
+func (f *openFences) dueForClosing() []Fence {
+	return slices.DeleteFunc(f.listOpen(), func(old Fence) bool { return old.abandoned })
 }
 
-// tried records the outcome of a try to close an earlier session. stop is the error if the connection must not
+// recordTry records the outcome of a try to close an earlier session. stop is the error if the connection must not
 // continue; abandoned is the error if the session has just been left to expire.
-func (f *fences) tried(old Fence, err error, at time.Time) (stop, abandoned error) {
+func (f *openFences) recordTry(old Fence, err error, at time.Time) (stop, abandoned error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	i := slices.IndexFunc(f.open, func(other Fence) bool { return other.SessionID == old.SessionID })
@@ -78,21 +59,17 @@ func (f *fences) tried(old Fence, err error, at time.Time) (stop, abandoned erro
 	return nil, err
 }
 
-// Unfenced returns the earlier sessions that are not known to be closed. Once a member with a quorum has accepted this
-// session, these are the ones that could not be closed, and no request of them is in flight any more.
-func (s *Session) Unfenced() []Fence { return s.fences.all() }
-
-// fence closes the earlier sessions, so that nothing of them can happen any more: a write still in a socket would be
-// executed as long as its session lives. It uses the server that has just opened a session, and so has a quorum. A
-// server that cannot hear its leader could close nothing, but each attempt would keep the earlier session alive. The
-// connection may continue if the error is nil: each is closed, or was tried often enough after its Until.
-func (s *Session) fence(server string) error {
-	for _, f := range s.fences.due() {
-		err := s.closeOld(s.ctx, f, server)
-		if errors.Is(err, errGone) { // from a server with a quorum
+// closeEarlierSessions closes the earlier sessions, so that nothing of them can happen any more: a write still in a
+// socket would be executed as long as its session lives. It uses the server that has just opened a session, and so has
+// a quorum. A server that cannot hear its leader could close nothing, but each attempt would keep the earlier session
+// alive. The connection may continue if the error is nil: each is closed, or was tried often enough after its Until.
+func (s *Session) closeEarlierSessions(server string) error {
+	for _, f := range s.fences.dueForClosing() {
+		err := s.closeSeparately(s.ctx, f, server)
+		if errors.Is(err, errUnknownSession) { // from a server with a quorum
 			err = nil
 		}
-		stop, abandoned := s.fences.tried(f, err, time.Now())
+		stop, abandoned := s.fences.recordTry(f, err, time.Now())
 		if abandoned != nil {
 			s.cfg.Logger.Warn("cannot close an earlier session of this client; its nodes stay until it "+
 				"expires",
@@ -108,43 +85,43 @@ func (s *Session) fence(server string) error {
 // closeAbandoned tries once more to close the earlier sessions that were left to expire, at the server that has just
 // closed this one. It reports whether they are gone.
 func (s *Session) closeAbandoned(ctx context.Context, server string) bool {
-	for _, f := range s.fences.all() {
-		if err := s.closeOld(ctx, f, server); err != nil && !errors.Is(err, errGone) {
+	for _, f := range s.fences.listOpen() {
+		if err := s.closeSeparately(ctx, f, server); err != nil && !errors.Is(err, errUnknownSession) {
 			return false
 		}
 	}
 	return true
 }
 
-// lastWord limits the time for which Close looks for a server without a connection.
-const lastWord = time.Second
+// closeSearchTime limits the time for which Close looks for a server without a connection.
+const closeSearchTime = time.Second
 
 // closeUnconnected closes this session, which has ended here, if its connection is gone: it tries each server once, and
 // reports whether one has closed it. A reply that the session does not exist does not count: it may come from a leader
 // that has lost its quorum. closeUnconnected does nothing for a session that no quorum has confirmed, or if earlier
 // sessions are not closed yet.
 func (s *Session) closeUnconnected(ctx context.Context) bool {
-	i := s.known()
-	if !i.agreed || len(s.fences.all()) > 0 {
+	if !s.Agreed() || len(s.fences.listOpen()) > 0 {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, lastWord)
+	ctx, cancel := context.WithTimeout(ctx, closeSearchTime)
 	defer cancel()
-	for _, server := range s.hosts.shuffledAll() {
-		err := s.closeOld(ctx, Fence{SessionID: i.id, Password: i.password}, server)
-		if err == nil || errors.Is(err, errGone) || ctx.Err() != nil {
+	id, password := s.Identity()
+	for _, server := range s.hosts.shuffledServers() {
+		err := s.closeSeparately(ctx, Fence{SessionID: id, Password: password}, server)
+		if err == nil || errors.Is(err, errUnknownSession) || ctx.Err() != nil {
 			return err == nil
 		}
 	}
 	return false
 }
 
-// errGone means that the server does not know the session.
-var errGone = errors.New("the server knows no such session")
+// errUnknownSession means that the server does not know the session.
+var errUnknownSession = errors.New("the server knows no such session")
 
-// closeOld closes a session on a separate connection. nil means that the server has closed it.
-func (s *Session) closeOld(ctx context.Context, f Fence, server string) error {
-	a, err := s.dialOne(ctx, server)
+// closeSeparately closes a session on a separate connection. nil means that the server has closed it.
+func (s *Session) closeSeparately(ctx context.Context, f Fence, server string) error {
+	a, err := s.beginAttempt(ctx, server)
 	if err != nil {
 		return err
 	}
@@ -153,34 +130,34 @@ func (s *Session) closeOld(ctx context.Context, f Fence, server string) error {
 	// The request claims to have seen nothing: a member that is behind can close a session, too. All goes in
 	// one write: if the answers are lost, a request that only attached the session would have kept it alive.
 	// Only a login takes several.
-	bye := append(s.credentials(), jute.Frame(&jute.RequestHeader{Xid: askXid, Op: jute.OpCloseSession})...)
+	bye := append(s.credentialFrames(), jute.Frame(&jute.RequestHeader{Xid: askXid, Op: jute.OpCloseSession})...)
 	with := bye
 	if s.cfg.Login != nil {
 		with = nil
 	}
-	resp, err := a.exchange(&jute.ConnectRequest{Timeout: int32(s.cfg.Timeout / time.Millisecond),
+	resp, err := a.exchangeConnect(&jute.ConnectRequest{Timeout: int32(s.cfg.Timeout / time.Millisecond),
 		SessionID: f.SessionID, Password: f.Password, HasReadOnly: true}, with...)
 	if err != nil {
 		return fmt.Errorf("handshake: %w", err)
 	}
 	if resp.SessionID == 0 {
-		return errGone
+		return errUnknownSession
 	}
 	if s.cfg.Login != nil {
-		if err := a.login(); err != nil {
+		if err := a.loginWithSASL(); err != nil {
 			return err
 		}
 		if _, err := a.conn.Write(bye); err != nil {
 			return err
 		}
 	}
-	h, err := a.answer()
+	h, err := a.awaitReply()
 	switch {
 	case err != nil:
 	case h.Err == jute.CodeSessionClosedRequireSASL:
 		err = errLoginRequired
 	case h.Err == jute.CodeSessionExpired:
-		return errGone
+		return errUnknownSession
 	case resp.ReadOnly:
 		err = fmt.Errorf("%w: the server has no quorum", errRefused)
 	case h.Err != jute.CodeOK:

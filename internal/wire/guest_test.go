@@ -166,7 +166,7 @@ func TestTheGuestIsLetInAgainAfterEachLoss(t *testing.T) {
 			_, _, err := conn.Get("/n")
 			require.NoError(t, err)
 			require.Equal(t, jute.CodeOK, c.do(jute.OpDelete, &jute.PathIntRequest{Path: "/n", Value: -1}).Code)
-			time.Sleep(2 * steady)
+			time.Sleep(2 * minHeldTime)
 		}
 		assert.EqualValues(t, 31, c.Links())
 	})

@@ -13,95 +13,53 @@ import (
 // minTimeout is the shortest session timeout that a server can mean.
 const minTimeout = 10 * time.Millisecond
 
-// connect makes a link to the server: the dial, the handshake, credentials, the earlier sessions' end,
-// watches; only then anything else.
-func (s *Session) connect(server string) (*link, error) {
-	if s.cannotRearm(server) {
-		return nil, errTooOld
-	}
-	a, err := s.dialOne(s.ctx, server)
-	if err != nil {
-		return nil, err
-	}
-	stop := context.AfterFunc(s.ctx, func() { a.conn.Close() })
-	defer stop()
-	l, err := a.establish()
-	if err != nil {
-		a.conn.Close()
-		return nil, err
-	}
-	if !stop() { // the session has ended, and the connection is closed
-		close(l.end.gone)
-		return nil, ErrClosed // whatever ended the session, it was not this server's word
-	}
-	a.conn.SetDeadline(time.Time{})
-	l.start(Event{Kind: Connected, SessionID: s.ID(), Timeout: s.Timeout(), Server: server, ReadOnly: l.readOnly,
-		Reattached: l.n > 1})
-	return l, nil
+// connectAttempt is a connection before it becomes a link, used by one goroutine only.
+type connectAttempt struct {
+	s        *Session
+	server   string
+	deadline time.Time // when ZooKeeper's handshake must be complete, a login included
+	conn     net.Conn
+	in       *meteredReader
+
+	probe, verdictFirst bool // as refusalRecord has them
 }
 
-// cannotRearm reports whether the session has persistent watches that the server is too old to arm again.
-func (s *Session) cannotRearm(server string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.calls.unknown[serverOp{server, jute.OpSetWatches2}] && s.watches.persistent()
-}
-
-// halfLeft is d, but at most half of the time that an established session has left: so that there is time for
-// another attempt.
-func (s *Session) halfLeft(d time.Duration) time.Duration {
-	if left, ok := s.validity.lapseIn(); ok {
-		d = min(d, max(left/2, 50*time.Millisecond))
-	}
-	return d
-}
-
-// attempt is a connection before it becomes a link, used by one goroutine only.
-type attempt struct {
-	s      *Session
-	server string
-	limit  time.Time // when ZooKeeper's handshake must be complete, a login included
-	conn   net.Conn
-	in     *meter
-
-	probe, askFirst bool // set by admission
-}
-
-// dialOne begins an attempt to connect.
-func (s *Session) dialOne(ctx context.Context, server string) (*attempt, error) {
-	limit := time.Now().Add(s.halfLeft(s.cfg.ConnectTimeout))
+// beginAttempt begins an attempt to connect.
+func (s *Session) beginAttempt(ctx context.Context, server string) (*connectAttempt, error) {
+	limit := time.Now().Add(s.capToHalfLeft(s.cfg.ConnectTimeout))
 	ctx, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
 	conn, err := s.cfg.Dial(ctx, "tcp", server)
 	if err != nil {
 		return nil, err
 	}
-	return &attempt{s: s, server: server, limit: limit, conn: conn, in: newMeter(conn)}, nil
+	return &connectAttempt{s: s, server: server, deadline: limit, conn: conn, in: newMeteredReader(conn)}, nil
 }
 
-// exchange writes a connect request and reads its response. From here on the connection has a deadline: the
+// exchangeConnect writes a connect request and reads its response. From here on the connection has a deadline: the
 // limit, or the time after which a silent connection is closed, if that is sooner.
-func (a *attempt) exchange(req *jute.ConnectRequest, more ...byte) (resp jute.ConnectResponse, err error) {
-	_, silence := a.s.validity.servers().Pace(a.s.cfg.Timeout)
-	limit := a.limit
-	if silent := time.Now().Add(a.s.halfLeft(silence)); silent.Before(limit) {
+func (a *connectAttempt) exchangeConnect(req *jute.ConnectRequest, more ...byte) (
+	resp jute.ConnectResponse, err error) {
+	_, silence := a.s.validity.pingPace(a.s.cfg.Timeout)
+	limit := a.deadline
+	if silent := time.Now().Add(a.s.capToHalfLeft(silence)); silent.Before(limit) {
 		limit = silent
 	}
 	a.conn.SetDeadline(limit)
 	if n, err := a.conn.Write(append(jute.Frame(req), more...)); err != nil {
 		if n == 0 {
-			err = unsent{err}
+			err = unsentError{err}
 		}
 		return resp, err
 	}
-	body, err := readFrame(a.in, maxPlain)
+	body, err := readFrame(a.in, maxPlainReply)
 	switch {
-	case hungUp(err):
+	case isHangUp(err):
 		err = fmt.Errorf("%w: %w", ErrHungUp, err)
-	case timedOut(err):
+	case isTimeout(err):
 		err = fmt.Errorf("%w: is it a ZooKeeper server? (%w)", errSilent, err)
 	case err == nil:
-		err = declined(body)
+		err = parseRefusal(body)
 	}
 	if err != nil {
 		return resp, err
@@ -109,14 +67,14 @@ func (a *attempt) exchange(req *jute.ConnectRequest, more ...byte) (resp jute.Co
 	return resp, jute.Unmarshal(body, &resp)
 }
 
-// unsent is the error of a write that sent no byte.
-type unsent struct{ error }
+// unsentError is the error of a write that sent no byte.
+type unsentError struct{ error }
 
-func (e unsent) Unwrap() error { return e.error }
+func (e unsentError) Unwrap() error { return e.error }
 
-// declined reads a refusal in the form of a plain reply, which is shorter than any connect response. In this way a
+// parseRefusal reads a refusal in the form of a plain reply, which is shorter than any connect response. In this way a
 // member without a quorum refuses to open sessions.
-func declined(body []byte) error {
+func parseRefusal(body []byte) error {
 	var h jute.ReplyHeader
 	if len(body) != replyHeaderSize || jute.Unmarshal(body, &h) != nil {
 		return nil
@@ -127,9 +85,9 @@ func declined(body []byte) error {
 	return fmt.Errorf("%w: error code %d", errRefused, h.Err)
 }
 
-// establish makes the attempt a link. While it runs the session's identity records that the server may open a session.
-// The error is ErrClosed if the session is being closed and has had no connection.
-func (a *attempt) establish() (*link, error) {
+// establishLink makes the attempt a link. While it runs the session's identity records that the server may open a
+// session. The error is ErrClosed if the session is being closed and has had no connection.
+func (a *connectAttempt) establishLink() (*link, error) {
 	s := a.s
 	s.mu.Lock()
 	unwanted := s.identity.id == 0 && s.ending.closing
@@ -140,22 +98,19 @@ func (a *attempt) establish() (*link, error) {
 	if unwanted {
 		return nil, ErrClosed
 	}
-	l, err := a.handshake()
+	l, err := a.performHandshake()
 	s.mu.Lock()
 	s.identity.endHandshake()
 	s.mu.Unlock()
-	if err != nil && Reason(err) != "closed" { // a server that just hangs up does not serve yet
-		s.hosts.refused()
-	}
 	return l, err
 }
 
-// request is the connect request.
-func (a *attempt) request() *jute.ConnectRequest {
+// connectRequest is the connect request.
+func (a *connectAttempt) connectRequest() *jute.ConnectRequest {
 	s := a.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a.probe, a.askFirst = s.admission.probe, s.admission.askFirst
+	a.probe, a.verdictFirst = s.refusals.probe, s.refusals.verdictFirst
 	req := &jute.ConnectRequest{LastZxidSeen: s.identity.zxid, Timeout: int32(s.cfg.Timeout / time.Millisecond),
 		SessionID: s.identity.id, Password: s.identity.password, HasReadOnly: true, ReadOnly: s.cfg.ReadOnly}
 	if a.probe {
@@ -168,25 +123,25 @@ func (a *attempt) request() *jute.ConnectRequest {
 	return req
 }
 
-// handshake establishes or re-attaches the session, credentials first, and primes the link's output: watches, then the
-// queued calls.
-func (a *attempt) handshake() (*link, error) {
+// performHandshake establishes or re-attaches the session, credentials first, and primes the link's output: watches,
+// then the queued calls.
+func (a *connectAttempt) performHandshake() (*link, error) {
 	s := a.s
-	req := a.request()
-	sent := now()
-	s.validity.connecting(sent)
-	resp, err := a.exchange(req)
+	req := a.connectRequest()
+	sent := readClock()
+	s.validity.recordConnecting(sent)
+	resp, err := a.exchangeConnect(req)
 	if err != nil {
-		if errors.As(err, new(unsent)) || isAny(err, errRefused, ErrNotReadOnly) {
-			s.noStray()
+		if errors.As(err, new(unsentError)) || matchesAny(err, errRefused, ErrNotReadOnly) {
+			s.clearStray()
 		}
 		if !errors.Is(err, ErrNotReadOnly) { // otherwise the refusal does not depend on the zxid
-			s.handshakeFailed(err)
+			s.recordFailedHandshake(err)
 		}
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
 	if resp.SessionID == 0 || resp.ReadOnly { // none, or one that only this member knows
-		s.noStray()
+		s.clearStray()
 	}
 	if resp.SessionID == 0 || resp.Timeout <= 0 {
 		if req.SessionID == 0 {
@@ -195,18 +150,18 @@ func (a *attempt) handshake() (*link, error) {
 		if resp.ReadOnly && s.Agreed() { // it may have missed that the session was opened
 			return nil, fmt.Errorf("%w: a member without a quorum does not know the session", errRefused)
 		}
-		s.end(ErrExpired)
+		s.endSession(ErrExpired)
 		return nil, ErrExpired
 	}
-	l, err := a.accept(req, &resp, sent)
-	if err != nil && req.SessionID == 0 && !resp.ReadOnly && a.closeUnused() {
-		s.noStray()
+	l, err := a.acceptGrant(req, &resp, sent)
+	if err != nil && req.SessionID == 0 && !resp.ReadOnly && a.closeUnusedSession() {
+		s.clearStray()
 	}
 	return l, err
 }
 
-// implausible returns an error if a server's grant cannot be accepted.
-func implausible(req *jute.ConnectRequest, resp *jute.ConnectResponse, timeout time.Duration) error {
+// checkGrant returns an error if a server's grant cannot be accepted.
+func checkGrant(req *jute.ConnectRequest, resp *jute.ConnectResponse, timeout time.Duration) error {
 	switch {
 	case req.SessionID != 0 && resp.SessionID != req.SessionID:
 		return fmt.Errorf("%w: the server confirmed session %#x instead of %#x",
@@ -219,11 +174,12 @@ func implausible(req *jute.ConnectRequest, resp *jute.ConnectResponse, timeout t
 	return nil
 }
 
-// accept takes over the server's grant: the identity, the earlier sessions' end, the rule, watches.
-func (a *attempt) accept(req *jute.ConnectRequest, resp *jute.ConnectResponse, sent instant) (*link, error) {
+// acceptGrant takes over the server's grant: the identity, the earlier sessions' end, the rule, watches.
+func (a *connectAttempt) acceptGrant(req *jute.ConnectRequest, resp *jute.ConnectResponse, sent clockReading) (
+	*link, error) {
 	s := a.s
 	timeout := time.Duration(resp.Timeout) * time.Millisecond
-	if err := implausible(req, resp, timeout); err != nil {
+	if err := checkGrant(req, resp, timeout); err != nil {
 		return nil, err
 	}
 	// Before the answer counts: a session that cannot be used any more has to lapse.
@@ -231,18 +187,18 @@ func (a *attempt) accept(req *jute.ConnectRequest, resp *jute.ConnectResponse, s
 		return nil, err
 	}
 	if !resp.ReadOnly {
-		if err := s.fence(a.server); err != nil {
+		if err := s.closeEarlierSessions(a.server); err != nil {
 			return nil, err
 		}
 	}
-	if !s.validity.connected(sent, timeout, resp.ReadOnly) {
-		s.end(ErrLapsed)
+	if !s.validity.recordConnected(sent, timeout, resp.ReadOnly) {
+		s.endSession(ErrLapsed)
 		return nil, ErrLapsed
 	}
 	behind := false
 	if a.probe {
 		// A server that has accepted a handshake with zxid 0 reveals its last zxid in a reply.
-		h, err := a.ask(jute.OpExists, &jute.PathWatchRequest{Path: "/"})
+		h, err := a.makeRequest(jute.OpExists, &jute.PathWatchRequest{Path: "/"})
 		if err != nil {
 			return nil, err
 		}
@@ -262,18 +218,32 @@ func (a *attempt) accept(req *jute.ConnectRequest, resp *jute.ConnectResponse, s
 	if behind {
 		s.identity.zxid = 0
 	}
-	s.admission.admitted()
-	s.identity.connected(resp.SessionID, resp.Password, timeout, !resp.ReadOnly)
-	l := s.newLink(a, resp.ReadOnly)
-	s.links.add(l)
-	wake(s.calls.patience.wake) // no call waits for a connection now
-	l.prime()
+	s.refusals.recordAdmission()
+	s.identity.recordConnection(resp.SessionID, resp.Password, timeout, !resp.ReadOnly)
+	l := a.newLink(resp.ReadOnly)
+	s.links.addLink(l)
+	wakeReceiver(s.calls.patience.wake) // no call waits for a connection now
+	s.primeLink(l)
 	return l, nil
 }
 
-// closeUnused closes a new session that will not be used, and reports whether the server has confirmed that. Unless
-// Close waits for it, the reply has to come within the time of the attempt.
-func (a *attempt) closeUnused() bool {
+// newLink makes the attempt, which has succeeded, the session's next link. Session.mu is held.
+func (a *connectAttempt) newLink(readOnly bool) *link {
+	s := a.s
+	ping, _ := s.validity.pingPace(s.effectiveTimeout())
+	l := &link{
+		number: s.links.count + 1, server: a.server, conn: a.conn, in: a.in, readOnly: readOnly,
+		output: outputBuffer{wake: make(chan struct{}, 1)}, window: newRequestWindow(s.cfg.Window, ping),
+		pulse: linkPulse{lastSent: readClock(), lastReply: readClock()},
+	}
+	l.end.reported = make(chan struct{})
+	l.end.ctx, l.end.cancel = context.WithCancelCause(context.Background())
+	return l
+}
+
+// closeUnusedSession closes a new session that will not be used, and reports whether the server has confirmed that.
+// Unless Close waits for it, the reply has to come within the time of the attempt.
+func (a *connectAttempt) closeUnusedSession() bool {
 	a.s.mu.Lock()
 	closing := a.s.ending.closing
 	a.s.mu.Unlock()
@@ -281,26 +251,26 @@ func (a *attempt) closeUnused() bool {
 	if closing {
 		a.conn.SetReadDeadline(time.Now().Add(a.s.cfg.ConnectTimeout))
 	}
-	h, err := a.ask(jute.OpCloseSession)
+	h, err := a.makeRequest(jute.OpCloseSession)
 	return err == nil && h.Err == jute.CodeOK
 }
 
 // askXid is used by no other request of a session: members match replies to sessions by (session, xid).
 const askXid = firstXid + 1
 
-// ask makes one request and waits for its reply.
-func (a *attempt) ask(op int32, records ...jute.Record) (h jute.ReplyHeader, err error) {
+// makeRequest makes one request and waits for its reply.
+func (a *connectAttempt) makeRequest(op int32, records ...jute.Record) (h jute.ReplyHeader, err error) {
 	request := jute.Frame(append([]jute.Record{&jute.RequestHeader{Xid: askXid, Op: op}}, records...)...)
 	if _, err := a.conn.Write(request); err != nil {
 		return h, err
 	}
-	return a.answer()
+	return a.awaitReply()
 }
 
-// answer waits for the reply to the request of ask.
-func (a *attempt) answer() (h jute.ReplyHeader, err error) {
+// awaitReply waits for the reply to the request of ask.
+func (a *connectAttempt) awaitReply() (h jute.ReplyHeader, err error) {
 	for {
-		frame, err := readFrame(a.in, maxPlain)
+		frame, err := readFrame(a.in, maxPlainReply)
 		if err != nil {
 			return h, err
 		}

@@ -235,16 +235,16 @@ func (c *client) watch(kind WatchKind, path string) *heard {
 	return h
 }
 
-// loose is a link that goes nowhere, of a session that does not run.
-func loose(t *testing.T) *link {
+// looseLink returns a link that goes nowhere, of a session that does not run.
+func looseLink(t *testing.T) (*Session, *link) {
 	end, other := net.Pipe()
 	t.Cleanup(func() { end.Close(); other.Close() })
 	s := &Session{cfg: Config{Limits: Limits{MaxFrame: 100, MaxReply: 1000}, Timeout: time.Second},
 		validity: newValidity(always(Servers{Alone: true}), time.Second),
-		identity: identity{id: 7}, calls: newCalls(), watches: newRegistry()}
-	l := s.newLink(&attempt{conn: end}, false)
-	s.links.add(l)
-	return l
+		identity: sessionIdentity{id: 7}, calls: newPendingCalls(), watches: newWatchRegistry()}
+	l := (&connectAttempt{s: s, conn: end}).newLink(false)
+	s.links.addLink(l)
+	return s, l
 }
 
 func requestFrame(xid, op int32, records ...jute.Record) []byte {

@@ -157,8 +157,8 @@ func TestWhatNoServerSaysEndsTheConnection(t *testing.T) {
 		"an empty name":        event("/a//b"),
 		"a slash at the end":   event("/a/"),
 		"a null character":     event("/a/\x00"),
-		"a path too long":      event("/a/" + strings.Repeat("b", maxPath)),
-		"a path much too long": event("/a" + strings.Repeat("/b", 2*maxPath)),
+		"a path too long":      event("/a/" + strings.Repeat("b", maxEventPath)),
+		"a path much too long": event("/a" + strings.Repeat("/b", 2*maxEventPath)),
 		"half an event": func(p *peer, _, _ jute.RequestHeader) {
 			p.send(&jute.ReplyHeader{Xid: jute.XidNotification})
 		},
@@ -179,7 +179,7 @@ func TestWhatNoServerSaysEndsTheConnection(t *testing.T) {
 		})
 	}
 	// some of them older servers have
-	for _, path := range []string{"/", "/a", "/a/\u007f", "/a/\ufffd", "/a/" + strings.Repeat("b", maxPath-3)} {
+	for _, path := range []string{"/", "/a", "/a/\u007f", "/a/\ufffd", "/a/" + strings.Repeat("b", maxEventPath-3)} {
 		assert.NoError(t, broken(t, event(path)))
 	}
 }
@@ -337,7 +337,7 @@ func TestATricklingServerIsLeftInTime(t *testing.T) {
 			start := time.Now()
 			if every >= 300*time.Millisecond { // else pongs are complete in time
 				why := c.await(Disconnected).Err
-				ping, most := c.validity.servers().Pace(10 * time.Second)
+				ping, most := c.validity.assumedServers().Pace(10 * time.Second)
 				assert.LessOrEqual(t, time.Since(start), most+2*ping+every, "%v: no later than a silent one: %v", every,
 					why)
 			}
@@ -361,7 +361,7 @@ func TestATricklingHandshakeEndsInTime(t *testing.T) {
 					p.welcome(10 * time.Second)
 					if login {
 						h, _ := p.next()
-						p.reply(h, 1, 0, token(nil))
+						p.reply(h, 1, 0, saslToken(nil))
 					}
 					p.obey()
 					return

@@ -21,11 +21,11 @@ func names(n int) (servers []string) {
 
 func TestHostsPassWithoutAPauseFirst(t *testing.T) {
 	for n := 1; n <= 5; n++ {
-		h := newHosts(names(n))
+		h := newHostProvider(names(n))
 		require.Equal(t, n, h.Len())
 		var pass []string
 		for range n {
-			server, pause := h.next()
+			server, pause := h.nextServer()
 			assert.Zero(t, pause)
 			pass = append(pass, server)
 		}
@@ -34,17 +34,17 @@ func TestHostsPassWithoutAPauseFirst(t *testing.T) {
 }
 
 func TestHostsPauseLongerAndLongerBetweenPasses(t *testing.T) {
-	t.Run("out of reach", func(t *testing.T) { pauses(t, time.Second, func(*hosts) {}) })
-	t.Run("refusing", func(t *testing.T) { pauses(t, 5*time.Second, (*hosts).refused) })
+	t.Run("out of reach", func(t *testing.T) { pauses(t, time.Second, func(*hostProvider) {}) })
+	t.Run("refusing", func(t *testing.T) { pauses(t, 5*time.Second, (*hostProvider).recordRefusal) })
 }
 
-func pauses(t *testing.T, most time.Duration, each func(h *hosts)) {
-	h := newHosts(names(3))
+func pauses(t *testing.T, most time.Duration, each func(h *hostProvider)) {
+	h := newHostProvider(names(3))
 	var pauses []time.Duration
 	for pass := range 14 {
 		var seen []string
 		for i := range 3 {
-			server, pause := h.next()
+			server, pause := h.nextServer()
 			seen = append(seen, server)
 			each(h)
 			if i > 0 {
@@ -67,14 +67,14 @@ func TestHostsJitter(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	orders := map[string]bool{}
 	for range 20 {
-		h := newHosts(names(4))
+		h := newHostProvider(names(4))
 		order := ""
 		for range 4 {
-			server, _ := h.next()
+			server, _ := h.nextServer()
 			order += server
 		}
 		orders[order] = true
-		_, pause := h.next()
+		_, pause := h.nextServer()
 		seen[pause] = true
 	}
 	assert.Greater(t, len(seen), 10, "clients do not come back in step")
@@ -83,17 +83,17 @@ func TestHostsJitter(t *testing.T) {
 
 func TestASteadyConnectionIsForgiven(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		h := newHosts(names(2))
+		h := newHostProvider(names(2))
 		for range 20 {
-			h.next()
+			h.nextServer()
 		}
-		h.connected()
-		time.Sleep(steady)
+		h.recordConnection()
+		time.Sleep(minHeldTime)
 		for range 2 {
-			_, pause := h.next()
+			_, pause := h.nextServer()
 			assert.Zero(t, pause, "a lost connection is replaced at once")
 		}
-		_, pause := h.next()
+		_, pause := h.nextServer()
 		assert.LessOrEqual(t, pause, 75*time.Millisecond, "and the back-off starts anew")
 	})
 }
@@ -102,13 +102,13 @@ func TestASteadyConnectionIsForgiven(t *testing.T) {
 func TestAFlappingServerIsNotHammered(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for _, n := range []int{1, 3} {
-			h := newHosts(names(n))
+			h := newHostProvider(names(n))
 			start, dials := time.Now(), 0
 			for time.Since(start) < time.Minute {
-				_, pause := h.next()
+				_, pause := h.nextServer()
 				time.Sleep(pause)
 				dials++
-				h.connected()
+				h.recordConnection()
 				time.Sleep(10 * time.Millisecond)
 			}
 			assert.Less(t, dials, 30, "%d servers", n)
@@ -152,27 +152,27 @@ func spreads(t *testing.T, servers int) {
 	const longest = 500 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		seen := map[time.Duration]bool{}
-		h := newHosts(names(servers))
+		h := newHostProvider(names(servers))
 		h.spread = longest
-		_, pause := h.next()
+		_, pause := h.nextServer()
 		assert.Zero(t, pause, "nothing was lost yet")
 		for range 50 {
-			h.connected()
-			time.Sleep(steady)
-			_, pause := h.next()
+			h.recordConnection()
+			time.Sleep(minHeldTime)
+			_, pause := h.nextServer()
 			assert.LessOrEqual(t, pause, longest)
 			seen[pause] = true
 			for range servers - 1 {
-				_, pause = h.next()
+				_, pause = h.nextServer()
 				assert.Zero(t, pause, "within the pass")
 			}
 		}
 		assert.Greater(t, len(seen), 40)
 
 		h.shorten = func(d time.Duration) time.Duration { return min(d, time.Millisecond) }
-		h.connected()
-		time.Sleep(steady)
-		_, pause = h.next()
+		h.recordConnection()
+		time.Sleep(minHeldTime)
+		_, pause = h.nextServer()
 		assert.LessOrEqual(t, pause, time.Millisecond, "there is a session to be kept")
 	})
 }
@@ -180,9 +180,9 @@ func spreads(t *testing.T, servers int) {
 // The longer an outage, the more clients wait for its end: what they come back in grows, up to a tenth of the
 // outage, and 5 s.
 func TestPausesGrowWithTheOutage(t *testing.T) {
-	longest := func(h *hosts) (pause time.Duration) {
+	longest := func(h *hostProvider) (pause time.Duration) {
 		for range 200 { // the back-off grows, and no time passes
-			_, wait := h.next()
+			_, wait := h.nextServer()
 			pause = max(pause, wait)
 		}
 		return pause
@@ -192,7 +192,7 @@ func TestPausesGrowWithTheOutage(t *testing.T) {
 		assert.Greater(t, pause, want*5/4)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		h := newHosts(names(1))
+		h := newHostProvider(names(1))
 		for _, c := range []struct{ passes, want time.Duration }{
 			{5 * time.Second, time.Second}, {15 * time.Second, 2 * time.Second}, {10 * time.Second, 3 * time.Second},
 			{time.Hour, 5 * time.Second},
@@ -200,8 +200,8 @@ func TestPausesGrowWithTheOutage(t *testing.T) {
 			time.Sleep(c.passes)
 			near(t, c.want, longest(h))
 		}
-		h.connected()
-		time.Sleep(steady)
+		h.recordConnection()
+		time.Sleep(minHeldTime)
 		near(t, time.Second, longest(h))
 		h.spread = 7 * time.Second
 		near(t, 7*time.Second, longest(h))
@@ -209,116 +209,116 @@ func TestPausesGrowWithTheOutage(t *testing.T) {
 }
 
 func TestHostsOfANewList(t *testing.T) {
-	h := newHosts(names(3))
-	h.next()
-	h.set([]string{"other:2181"}, nil)
+	h := newHostProvider(names(3))
+	h.nextServer()
+	h.setServers([]string{"other:2181"}, nil)
 	assert.Equal(t, 1, h.Len())
-	server, _ := h.next()
+	server, _ := h.nextServer()
 	assert.Equal(t, "other:2181", server, "at once, in the middle of a pass")
 
 	for range 10 {
-		h.next()
+		h.nextServer()
 	}
-	h.set(names(2), nil)
-	_, pause := h.next()
+	h.setServers(names(2), nil)
+	_, pause := h.nextServer()
 	assert.Zero(t, pause, "nobody has tried these yet")
 	for range 10 {
-		h.next()
+		h.nextServer()
 	}
-	h.set(names(1), nil)
-	_, pause = h.next()
+	h.setServers(names(1), nil)
+	_, pause = h.nextServer()
 	assert.NotZero(t, pause, "these have failed")
 }
 
 // After a pass that failed the whole further list is tried first; a pass over the other is never longer
-// than maxPass.
+// than maxServersPerPass.
 func TestHostsFallBack(t *testing.T) {
-	h := newHosts(names(1))
+	h := newHostProvider(names(1))
 	next := func(n int) (pass []string) {
 		for range n {
-			server, _ := h.next()
+			server, _ := h.nextServer()
 			pass = append(pass, server)
 		}
 		return pass
 	}
-	h.set(names(100), []string{"a:1", "b:1"})
+	h.setServers(names(100), []string{"a:1", "b:1"})
 	assert.Equal(t, 102, h.Len())
 	for range 3 {
-		assert.Subset(t, names(100), next(maxPass), "the list alone")
+		assert.Subset(t, names(100), next(maxServersPerPass), "the list alone")
 		for range 5 {
 			assert.ElementsMatch(t, []string{"a:1", "b:1"}, next(2))
-			assert.Subset(t, names(100), next(maxPass))
+			assert.Subset(t, names(100), next(maxServersPerPass))
 		}
-		h.set([]string{"other:1"}, nil)
+		h.setServers([]string{"other:1"}, nil)
 		assert.Equal(t, []string{"other:1", "other:1"}, next(2))
-		h.set(names(100), []string{"a:1", "b:1"})
+		h.setServers(names(100), []string{"a:1", "b:1"})
 	}
 
-	h.set([]string{"c:1", "d:1"}, []string{"d:1", "e:1"})
+	h.setServers([]string{"c:1", "d:1"}, []string{"d:1", "e:1"})
 	assert.ElementsMatch(t, []string{"c:1", "d:1"}, next(2))
 	assert.ElementsMatch(t, []string{"d:1", "e:1"}, next(2))
 	assert.Equal(t, []string{"c:1"}, next(1), "each once")
 	assert.Equal(t, []string{"c:1", "d:1"}, h.servers, "not changed in place")
 
-	assert.False(t, h.within(map[string]bool{"c:1": true, "d:1": true}), "the other has not refused us")
-	assert.True(t, h.within(map[string]bool{"c:1": true, "d:1": true, "e:1": true}))
-	h.set([]string{"c:1"}, []string{"e:1"})
-	assert.Equal(t, "e:1", h.another("c:1"))
-	h.prefer("e:1")
+	assert.False(t, h.areAllIn(map[string]bool{"c:1": true, "d:1": true}), "the other has not refused us")
+	assert.True(t, h.areAllIn(map[string]bool{"c:1": true, "d:1": true, "e:1": true}))
+	h.setServers([]string{"c:1"}, []string{"e:1"})
+	assert.Equal(t, "e:1", h.anotherServer("c:1"))
+	h.preferServer("e:1")
 	assert.Equal(t, []string{"e:1"}, next(1))
 }
 
 // A server that leaves the list is given up by us. Even if the connection to it was young, the rest of the list
 // is tried first, at once: not the further list, on which it still is.
 func TestHostsOfAShorterListWhileConnected(t *testing.T) {
-	h := newHosts([]string{"a:1", "b:1", "c:1"})
-	h.set([]string{"a:1", "b:1", "c:1"}, []string{"a:1"})
-	h.next()
-	h.connected()
-	h.set([]string{"b:1", "c:1"}, []string{"a:1"})
+	h := newHostProvider([]string{"a:1", "b:1", "c:1"})
+	h.setServers([]string{"a:1", "b:1", "c:1"}, []string{"a:1"})
+	h.nextServer()
+	h.recordConnection()
+	h.setServers([]string{"b:1", "c:1"}, []string{"a:1"})
 	var pass []string
 	for range 2 {
-		server, pause := h.next()
+		server, pause := h.nextServer()
 		assert.Zero(t, pause)
 		pass = append(pass, server)
 	}
 	assert.ElementsMatch(t, []string{"b:1", "c:1"}, pass)
-	server, _ := h.next()
+	server, _ := h.nextServer()
 	assert.Equal(t, "a:1", server)
 }
 
 // The same list again changes nothing: a server that accepts and drops at once is not hammered.
 func TestHostsOfTheSameList(t *testing.T) {
-	h := newHosts([]string{"a:1"})
-	h.next()
+	h := newHostProvider([]string{"a:1"})
+	h.nextServer()
 	for range 5 {
-		h.connected()
-		h.set([]string{"a:1"}, nil)
-		_, pause := h.next()
+		h.recordConnection()
+		h.setServers([]string{"a:1"}, nil)
+		_, pause := h.nextServer()
 		assert.NotZero(t, pause)
 	}
 }
 
 // A server whose connection was closed for its fault is tried after the others, once.
 func TestHostsShun(t *testing.T) {
-	h := newHosts(names(5))
+	h := newHostProvider(names(5))
 	for range 20 {
-		one, _ := h.next()
-		h.connected()
-		h.shun(one)
+		one, _ := h.nextServer()
+		h.recordConnection()
+		h.avoidServer(one)
 		var pass []string
 		for range 10 {
-			server, _ := h.next()
+			server, _ := h.nextServer()
 			pass = append(pass, server)
 		}
 		assert.Equal(t, one, pass[4])
 		assert.ElementsMatch(t, names(5), pass[:5])
 		assert.ElementsMatch(t, names(5), pass[5:])
-		h.connected()
+		h.recordConnection()
 	}
-	h.shun("gone:1")
+	h.avoidServer("gone:1")
 	for range 5 {
-		server, _ := h.next()
+		server, _ := h.nextServer()
 		assert.Contains(t, names(5), server)
 	}
 }

@@ -1,88 +1,56 @@
 package wire
 
 import (
-	"slices"
 	"time"
 )
 
-// identity has the session's id at the servers, and records unused sessions that handshakes may have opened there: they
-// live until their timeouts. Session.mu guards it.
-type identity struct {
-	id       int64 // 0 before the first connection
-	password []byte
-	timeout  time.Duration // granted by the last handshake
-	zxid     int64         // the highest of any reply, this process's earlier sessions included
-	ahead    bool          // an event has shown a later change, and no reply since then has said which
+// sessionIdentity has the session's id at the servers, and records unused sessions that handshakes may have opened
+// there: they live until their timeouts. Session.mu guards it.
+type sessionIdentity struct {
+	id          int64 // 0 before the first connection
+	password    []byte
+	timeout     time.Duration // granted by the last handshake
+	zxid        int64         // the highest of any reply, this process's earlier sessions included
+	eventsAhead bool          // an event has shown a later change, and no reply since then has said which
 
-	handshake chan struct{} // of a handshake before the first connection: closed at its end; nil if none is in progress
-	unsure    bool          // its server may have opened a session
-	strays    int           // earlier handshakes that ended so
-	agreed    bool          // a member with a quorum has confirmed the session
+	handshake       chan struct{} // closed at the end of a handshake before the first connection; nil if there is none
+	maybeOpened     bool          // its server may have opened a session
+	straySessions   int           // earlier handshakes that ended so
+	quorumConfirmed bool          // a member with a quorum has confirmed the session
 }
 
-// saw records the zxid of a reply, which is not lower than the zxid of any event before it.
-func (i *identity) saw(zxid int64) { i.zxid, i.ahead = max(i.zxid, zxid), false }
+// recordZxid records the zxid of a reply, which is not lower than the zxid of any event before it.
+func (i *sessionIdentity) recordZxid(zxid int64) { i.zxid, i.eventsAhead = max(i.zxid, zxid), false }
 
 // beginHandshake is called before a handshake. Only handshakes before the first connection can leave an unused session.
-func (i *identity) beginHandshake() {
+func (i *sessionIdentity) beginHandshake() {
 	if i.id == 0 {
-		i.unsure, i.handshake = true, make(chan struct{})
+		i.maybeOpened, i.handshake = true, make(chan struct{})
 	}
 }
 
 // endHandshake is called after a handshake.
-func (i *identity) endHandshake() {
+func (i *sessionIdentity) endHandshake() {
 	if i.handshake == nil {
 		return
 	}
 	close(i.handshake)
 	i.handshake = nil
-	if i.unsure {
-		i.strays++
+	if i.maybeOpened {
+		i.straySessions++
 	}
 }
 
-// connected is called when there is a connection. A member without a quorum does not know the sessions that others have
-// opened.
-func (i *identity) connected(id int64, password []byte, timeout time.Duration, quorum bool) {
-	i.id, i.password, i.timeout, i.unsure = id, password, timeout, false
+// recordConnection is called when there is a connection. A member without a quorum does not know the sessions that
+// others have opened.
+func (i *sessionIdentity) recordConnection(id int64, password []byte, timeout time.Duration, quorum bool) {
+	i.id, i.password, i.timeout, i.maybeOpened = id, password, timeout, false
 	if quorum {
-		i.strays, i.agreed = 0, true
+		i.straySessions, i.quorumConfirmed = 0, true
 	}
 }
 
-// outlives reports whether a session may stay on a server if this one ends without an acknowledgement.
-func (i *identity) outlives() bool { return i.agreed || i.strays > 0 || i.handshake != nil && i.unsure }
-
-// noStray records that the handshake in progress has left no session on its server.
-func (s *Session) noStray() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.identity.unsure = false
+// mayOutlive reports whether a session may stay on a server if this one ends without an acknowledgement.
+func (i *sessionIdentity) mayOutlive() bool {
+	return i.quorumConfirmed || i.straySessions > 0 || i.handshake != nil && i.maybeOpened
 }
-
-// known is the identity as it is now.
-func (s *Session) known() identity {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.identity
-}
-
-// Agreed reports whether a member with a quorum has confirmed the session.
-func (s *Session) Agreed() bool { return s.known().agreed }
-
-// Timeout is the session timeout that counts, 0 before the first handshake. See [Standing].
-func (s *Session) Timeout() time.Duration { return s.validity.timeout(s.known().timeout) }
-
-// ID is the session's id, 0 before the first handshake.
-func (s *Session) ID() int64 { return s.known().id }
-
-// Identity is the session's id and password: a client that has them can take the session over or end it. Never log them
-// together.
-func (s *Session) Identity() (id int64, password []byte) {
-	i := s.known()
-	return i.id, slices.Clone(i.password)
-}
-
-// MaxZxid is the highest zxid of any reply.
-func (s *Session) MaxZxid() int64 { return s.known().zxid }

@@ -64,7 +64,7 @@ func TestASilentServerIsGivenUpAndTheSessionLostInTime(t *testing.T) {
 					assert.GreaterOrEqual(t, time.Until(c.deadline()), (10*time.Second-rule.Stale)/2-rule.Margin, "pinged at the pace")
 					silence(srv)
 					synctest.Wait()
-					left, _ := c.Validity().lapseIn()
+					left, _ := c.Validity().timeToLapse()
 					at, start := time.Now().Add(left), time.Now()
 					ev := c.await(Disconnected)
 					assert.LessOrEqual(t, time.Since(start), most+pause+ping)
@@ -479,15 +479,15 @@ func TestFencingIsGivenUp(t *testing.T) {
 		if underWay {
 			f.Until = f.Until.Add(time.Hour)
 		}
-		fs := fences{open: []Fence{f}}
+		fs := openFences{open: []Fence{f}}
 		for try := range fenceTries {
-			stop, abandoned := fs.tried(f, why, time.Now())
+			stop, abandoned := fs.recordTry(f, why, time.Now())
 			last := try == fenceTries-1 && !underWay
 			assert.Equal(t, !last, stop != nil)
 			assert.Equal(t, last, abandoned != nil)
 		}
-		_, _ = fs.tried(f, nil, time.Now())
-		assert.Empty(t, fs.all())
+		_, _ = fs.recordTry(f, nil, time.Now())
+		assert.Empty(t, fs.listOpen())
 	}
 }
 
@@ -714,23 +714,22 @@ func TestOurRepliesExtendTheValidityFromTheirSending(t *testing.T) {
 
 // Rule R3: after a pause of the process the answers that were waiting are read before any timer fires.
 func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
-	for name, answer := range map[string]func(l *link, c *Call) bool{
-		"ping": func(l *link, _ *Call) bool { return l.pong(jute.ReplyHeader{}) == nil },
-		"call": func(l *link, c *Call) bool {
-			return l.s.replied(l, incoming{head: jute.ReplyHeader{Xid: c.xid}}) == nil
+	for name, answer := range map[string]func(s *Session, l *link, c *Call) bool{
+		"ping": func(s *Session, l *link, _ *Call) bool { return s.handlePong(l, jute.ReplyHeader{}) == nil },
+		"call": func(s *Session, l *link, c *Call) bool {
+			return s.handleReply(l, incomingFrame{head: jute.ReplyHeader{Xid: c.xid}}) == nil
 		},
 	} {
 		t.Run(name, bubbled(func(t *testing.T) {
-			l := loose(t)
-			s := l.s
+			s, l := looseLink(t)
 			s.validity = newValidity(always(Servers{Alone: true}), 10*time.Second)
-			s.validity.connected(now(), 10*time.Second, false)
-			l.window = newWindow(10, time.Second)
-			l.pulse.pings = []instant{now()}
+			s.validity.recordConnected(readClock(), 10*time.Second, false)
+			l.window = newRequestWindow(10, time.Second)
+			l.pulse.unansweredPings = []clockReading{readClock()}
 			c, r := call(jute.OpGetData, read("/"))
 			s.Submit(c)
 			time.Sleep(10 * time.Second)
-			require.False(t, answer(l, c))
+			require.False(t, answer(s, l, c))
 			assert.True(t, s.validity.Lapsed())
 			assert.Zero(t, s.validity.Remaining())
 			if name == "call" {

@@ -31,6 +31,10 @@ type Servers struct {
 	Margin time.Duration
 }
 
+// assumption returns the assumptions about the servers, for a session timeout and whether the connected server is
+// standalone. It is a pure function.
+type assumption = func(timeout time.Duration, alone bool) Servers
+
 // Verdict is a server's answer to the question whether it is standalone.
 type Verdict int8
 
@@ -82,48 +86,48 @@ type Standing struct {
 //   - behind an observer master both need tick/2 + J more.
 //   - clocks run at one rate, up to the margin.
 //
-// A sync is no stronger than a ping: a leader that has lost its quorum answers it. A member that is blocked in a write to
-// its leader has no bound.
+// A sync is no stronger than a ping: a leader that has lost its quorum answers it. A member that is blocked in a write
+// to its leader has no bound.
 //
 // Liveness is a value: no clock, no lock, no allocation. It is fed by one connection at a time, in the order of the
 // replies. Once it has reported that the deadline has passed, it must not be asked again: a lapse is final (Validity).
 type Liveness struct {
-	standing Standing
-	evasive  bool // the server of this connection was asked and could not answer
-	servers  Servers
+	standing      Standing
+	evasiveServer bool // the server of this connection was asked and could not answer
+	servers       Servers
 
-	lowest time.Duration // lowest timeout ever granted or asked for
+	lowestTimeout time.Duration // lowest timeout ever granted or asked for
 
-	claim   time.Duration // Boot: a leader has touched the session then or later
-	claimed bool
-	sent    time.Duration // Boot: when the last answered request was sent
+	claim    time.Duration // Boot: a leader has touched the session then or later
+	claimed  bool
+	lastSent time.Duration // Boot: when the last answered request was sent
 
-	connecting bool          // a connect request has no answer
-	attempt    time.Duration // Boot: when the oldest of these was sent
-	doubted    bool          // nothing counts yet that was sent on a connection after some connect request
-	doubt      time.Duration // Boot: when the oldest of these was sent
-	attached   bool          // no write was committed since this connection's connect request
-	attach     time.Duration // Boot: when that was sent
+	connecting     bool          // a connect request has no answer
+	connectSent    time.Duration // Boot: when the oldest of these was sent
+	doubted        bool          // nothing counts yet that was sent on a connection after some connect request
+	doubtedFrom    time.Duration // Boot: when the oldest of these was sent
+	attachUnproven bool          // no write was committed since this connection's connect request
+	attachSent     time.Duration // Boot: when that was sent
 
-	touches [touchSlots]touch // of this connection, not counted yet, oldest first
-	n       int
-	fresh   touch         // the first touch after the last gap that was too long for a hold
-	ripe    time.Duration // Mono: a committed write counts fresh if it was sent later
+	touches     [touchSlots]serverTouch // of this connection, not counted yet, oldest first
+	touchCount  int
+	firstTouch  serverTouch   // the first touch after the last gap that was too long for a hold
+	countsAfter time.Duration // Mono: a committed write counts firstTouch if it was sent later
 
-	wrote bool
-	write time.Duration // Boot: when the last committed write was sent
+	hasWritten bool
+	lastWrite  time.Duration // Boot: when the last committed write was sent
 
-	holds int
-	since time.Duration // Boot: when the first of holds began
+	holds     int
+	heldSince time.Duration // Boot: when the first of holds began
 }
 
-// touch is an answered request.
-type touch struct {
+// serverTouch is an answered request.
+type serverTouch struct {
 	sent     time.Duration // Boot
 	answered time.Duration // Mono
 }
 
-// touchSlots bounds the touches that are kept; see apart.
+// touchSlots bounds the touches that are kept; see touchDistance.
 const touchSlots = 16
 
 // Connecting records that a connect request is sent. Whatever server it reaches may replace the session's timeout.
@@ -132,10 +136,10 @@ func (l *Liveness) Connecting(at Instant) {
 		return
 	}
 	if !l.connecting {
-		l.connecting, l.attempt = true, at.Boot
+		l.connecting, l.connectSent = true, at.Boot
 	}
 	if !l.doubted {
-		l.doubted, l.doubt = true, at.Boot
+		l.doubted, l.doubtedFrom = true, at.Boot
 	}
 }
 
@@ -148,7 +152,7 @@ func (l *Liveness) Connected(sent, now Instant, granted time.Duration, readOnly 
 	if first && readOnly {
 		return // no quorum knows the session: nothing in it is ever valid, and nothing can lapse
 	}
-	l.lowest = min(l.lowest, granted)
+	l.lowestTimeout = min(l.lowestTimeout, granted)
 	if readOnly {
 		granted = l.standing.Timeout
 	}
@@ -156,19 +160,19 @@ func (l *Liveness) Connected(sent, now Instant, granted time.Duration, readOnly 
 		l.standing.Timeout = granted
 	}
 	l.standing.Timeout, l.standing.Asked = min(l.standing.Timeout, granted), false
-	l.evasive, l.servers.Alone, l.n = false, false, 0
+	l.evasiveServer, l.servers.Alone, l.touchCount = false, false, 0
 	if readOnly {
 		return
 	}
-	l.connecting, l.attached, l.attach = false, !first, sent.Boot
-	l.fresh, l.ripe = touch{sent.Boot, now.Mono}, now.Mono-1 // any committed write proves it
+	l.connecting, l.attachUnproven, l.attachSent = false, !first, sent.Boot
+	l.firstTouch, l.countsAfter = serverTouch{sent.Boot, now.Mono}, now.Mono-1 // any committed write proves it
 	switch {
 	case first:
-		l.raise(sent.Boot)
+		l.raiseClaim(sent.Boot)
 	case l.servers.Stale > 0:
-		l.raise(sent.Boot - l.servers.Stale)
+		l.raiseClaim(sent.Boot - l.servers.Stale)
 	}
-	l.note(touch{sent.Boot, now.Mono})
+	l.keepTouch(serverTouch{sent.Boot, now.Mono})
 }
 
 // Answer records that a request sent at sent was answered at now.
@@ -176,40 +180,40 @@ func (l *Liveness) Answer(p Proof, sent, now Instant) {
 	if l.standing.Timeout == 0 {
 		return
 	}
-	last, reported := l.sent, sent.Mono-l.servers.Stale // a touch that was answered before has been reported
+	last, reported := l.lastSent, sent.Mono-l.servers.Stale // a touch that was answered before has been reported
 	switch {
 	case l.servers.Alone:
-		l.raise(sent.Boot)
+		l.raiseClaim(sent.Boot)
 	case p == Committed:
 		reported = sent.Mono - l.servers.Report
 	case l.servers.Stale == 0:
 		reported = 0
 	}
 	counted := 0
-	for ; counted < l.n && l.touches[counted].answered < reported; counted++ {
-		l.raise(l.touches[counted].sent)
+	for ; counted < l.touchCount && l.touches[counted].answered < reported; counted++ {
+		l.raiseClaim(l.touches[counted].sent)
 	}
-	l.n = copy(l.touches[:], l.touches[counted:l.n])
-	if l.fresh.answered < reported { // it may not be among the touches any more
-		l.raise(l.fresh.sent)
+	l.touchCount = copy(l.touches[:], l.touches[counted:l.touchCount])
+	if l.firstTouch.answered < reported { // it may not be among the touches any more
+		l.raiseClaim(l.firstTouch.sent)
 	}
 	if p == Committed {
-		if l.attached {
-			l.raise(l.attach)
+		if l.attachUnproven {
+			l.raiseClaim(l.attachSent)
 		}
-		l.attached, l.wrote, l.write = false, true, sent.Boot
+		l.attachUnproven, l.hasWritten, l.lastWrite = false, true, sent.Boot
 	}
-	if sent.Boot-last > 2*l.heldPing() {
-		l.fresh, l.ripe = touch{sent.Boot, now.Mono}, now.Mono+l.servers.Report
+	if sent.Boot-last > 2*l.heldPingInterval() {
+		l.firstTouch, l.countsAfter = serverTouch{sent.Boot, now.Mono}, now.Mono+l.servers.Report
 	}
-	l.note(touch{sent.Boot, now.Mono})
+	l.keepTouch(serverTouch{sent.Boot, now.Mono})
 }
 
 // Judge records the connected server's answer to the question whether it is standalone, and reports whether to ask
 // again.
 func (l *Liveness) Judge(v Verdict) (again bool) {
 	if v == Later {
-		l.evasive = true
+		l.evasiveServer = true
 		return true
 	}
 	l.standing.Known, l.standing.Alone, l.standing.Asked = true, v == Alone, true
@@ -218,15 +222,15 @@ func (l *Liveness) Judge(v Verdict) (again bool) {
 
 // Assume sets the assumptions about the servers from now on. Touches that have counted still do.
 func (l *Liveness) Assume(s Servers) {
-	if l.servers = s; s.Alone && l.n > 0 {
-		l.raise(l.touches[l.n-1].sent)
+	if l.servers = s; s.Alone && l.touchCount > 0 {
+		l.raiseClaim(l.touches[l.touchCount-1].sent)
 	}
 }
 
 // Hold counts holds: more is 1 or -1.
 func (l *Liveness) Hold(more int, now Instant) {
 	if l.holds += more; l.holds == 1 && more > 0 {
-		l.since = now.Boot
+		l.heldSince = now.Boot
 	}
 }
 
@@ -236,8 +240,8 @@ func (l *Liveness) Left(now Instant) time.Duration {
 		return 0
 	}
 	left := l.claim + l.standing.Timeout - l.servers.Margin - now.Boot
-	if l.doubted && l.lowest < l.standing.Timeout { // the server that answered may follow a deposed leader
-		left = min(left, l.doubt+l.lowest-l.servers.Margin-now.Boot)
+	if l.doubted && l.lowestTimeout < l.standing.Timeout { // the server that answered may follow a deposed leader
+		left = min(left, l.doubtedFrom+l.lowestTimeout-l.servers.Margin-now.Boot)
 	}
 	return left
 }
@@ -248,9 +252,9 @@ func (l *Liveness) SessionLeft(now Instant) time.Duration {
 	if l.holds > 0 {
 		return l.Left(now)
 	}
-	left := l.sent + l.standing.Timeout - l.servers.Margin - now.Boot
+	left := l.lastSent + l.standing.Timeout - l.servers.Margin - now.Boot
 	if l.connecting { // its request may have made the session's timeout smaller
-		left = min(left, l.attempt+l.lowest-l.servers.Margin-now.Boot)
+		left = min(left, l.connectSent+l.lowestTimeout-l.servers.Margin-now.Boot)
 	}
 	return left
 }
@@ -263,17 +267,17 @@ func (l *Liveness) Short(now Instant) (wait time.Duration, short bool) {
 	if l.servers.Alone {
 		return 0, left <= 0
 	}
-	if left > 0 && left >= l.enough() {
+	if left > 0 && left >= l.minHoldTime() {
 		return 0, false
 	}
-	if !l.attached && l.n > 0 {
+	if !l.attachUnproven && l.touchCount > 0 {
 		wait = l.touches[0].answered + l.servers.Report + 1 - now.Mono
 	}
 	return wait, true
 }
 
-// enough is the least that a hold must have left when it begins.
-func (l *Liveness) enough() time.Duration {
+// minHoldTime is the least that a hold must have left when it begins.
+func (l *Liveness) minHoldTime() time.Duration {
 	lag := l.servers.Stale
 	if lag == 0 {
 		lag = l.servers.Report
@@ -286,17 +290,17 @@ func (l *Liveness) enough() time.Duration {
 // stalled link. The first touch after it counts by a write much sooner than by pings. A hold that ends before that time
 // costs no write.
 func (l *Liveness) WriteDue(now Instant) (in time.Duration, due bool) {
-	hopeful := l.standing.Alone && !l.standing.Asked && !l.evasive // its reply may make a write needless
+	hopeful := l.standing.Alone && !l.standing.Asked && !l.evasiveServer // its reply may make a write needless
 	if l.holds == 0 || !l.claimed || l.servers.Alone || hopeful {
 		return 0, false
 	}
-	if l.claim < l.fresh.sent {
-		in, due = max(l.ripe+1-now.Mono, l.since+l.servers.Report-now.Boot), true
+	if l.claim < l.firstTouch.sent {
+		in, due = max(l.countsAfter+1-now.Mono, l.heldSince+l.servers.Report-now.Boot), true
 	}
 	if l.servers.Stale == 0 {
 		next := now.Boot
-		if l.wrote {
-			next = l.write + l.standing.Timeout/WritesPerTimeout
+		if l.hasWritten {
+			next = l.lastWrite + l.standing.Timeout/WritesPerTimeout
 		}
 		if next -= now.Boot; !due || next < in {
 			in, due = next, true
@@ -308,9 +312,9 @@ func (l *Liveness) WriteDue(now Instant) (in time.Duration, due bool) {
 // WritesPerTimeout is the number of writes committed for the holds in a session timeout, if only writes count.
 const WritesPerTimeout = 6
 
-// usable returns the part of the timeout that the client can use: the ping interval, and the time after which it gives
-// up a silent server, follow from it.
-func (s Servers) usable(timeout time.Duration) time.Duration {
+// usableTime returns the part of the timeout that the client can use: the ping interval, and the time after which it
+// gives up a silent server, follow from it.
+func (s Servers) usableTime(timeout time.Duration) time.Duration {
 	if !s.Alone && timeout > s.Stale {
 		return timeout - s.Stale
 	}
@@ -320,20 +324,20 @@ func (s Servers) usable(timeout time.Duration) time.Duration {
 // Pace returns how often a session sends something at least while something is held, and after how much silence its
 // connection is closed, so that there is time to find another before the session lapses.
 func (s Servers) Pace(timeout time.Duration) (ping, silence time.Duration) {
-	usable := s.usable(timeout)
+	usable := s.usableTime(timeout)
 	return max(usable/12, time.Millisecond/2), max(usable/3, 2*time.Millisecond)
 }
 
-// heldPing returns the session's ping interval while something is held.
-func (l *Liveness) heldPing() time.Duration {
+// heldPingInterval returns the session's ping interval while something is held.
+func (l *Liveness) heldPingInterval() time.Duration {
 	ping, _ := l.servers.Pace(l.standing.Timeout)
 	return ping
 }
 
 // Rest returns how often a session pings while nothing is held. It is as seldom as a hold allows that begins right
-// before the next ping, and without a write: it has enough left, see enough. (In the last hundredth of the timeout before
-// the ping a write comes first.) With pings every R, the last touch that counts by them is up to (n+1)·R old, where
-// n·R > D: n is as small as possible.
+// before the next ping, and without a write: it has enough left, see minHoldTime. (In the last hundredth of the timeout
+// before the ping a write comes first.) With pings every R, the last touch that counts by them is up to (n+1)·R old,
+// where n·R > D: n is as small as possible.
 func (s Servers) Rest(timeout time.Duration) time.Duration {
 	ping, silence := s.Pace(timeout)
 	switch {
@@ -342,7 +346,7 @@ func (s Servers) Rest(timeout time.Duration) time.Duration {
 	case s.Stale == 0:
 		return max(timeout/6, ping)
 	}
-	oldest := timeout - s.Margin - s.usable(timeout)/2 + timeout/100
+	oldest := timeout - s.Margin - s.usableTime(timeout)/2 + timeout/100
 	for n := time.Duration(1); ; n++ {
 		rest := oldest / (n + 1)
 		if rest <= ping {
@@ -363,35 +367,37 @@ func (s Servers) Steady(timeout time.Duration) time.Duration {
 	case s.Alone:
 		return left
 	case s.Stale > 0:
-		return left - s.Stale - s.apart(timeout)
+		return left - s.Stale - s.touchDistance(timeout)
 	}
 	return timeout - s.Margin - ping - timeout/WritesPerTimeout - s.Report
 }
 
-// apart returns the distance of the touches that are kept, so that the slots cover more than the time of a proof.
-func (s Servers) apart(timeout time.Duration) time.Duration {
+// touchDistance returns the distance of the touches that are kept, so that the slots cover more than the time of a
+// proof.
+func (s Servers) touchDistance(timeout time.Duration) time.Duration {
 	return max(s.Stale, s.Report+timeout/WritesPerTimeout) / (touchSlots - 4)
 }
 
-func (l *Liveness) raise(to time.Duration) {
+func (l *Liveness) raiseClaim(to time.Duration) {
 	if !l.claimed || to > l.claim {
 		l.claim, l.claimed = to, true
 	}
-	if to >= l.attach { // the authority has the timeout of this connection
+	if to >= l.attachSent { // the authority has the timeout of this connection
 		l.doubted = false
 	}
 }
 
-// note keeps a touch. The last one is replaced while it is less than apart after the one before it, so that the slots
-// reach back far enough.
-func (l *Liveness) note(t touch) {
-	l.sent = max(l.sent, t.sent)
+// keepTouch keeps a touch. The last one is replaced while it is less than touchDistance after the one before it, so
+// that the slots reach back far enough.
+func (l *Liveness) keepTouch(t serverTouch) {
+	l.lastSent = max(l.lastSent, t.sent)
+	n := l.touchCount
 	switch {
-	case l.n >= 2 && l.touches[l.n-1].answered-l.touches[l.n-2].answered < l.servers.apart(l.standing.Timeout):
-		l.n--
-	case l.n == touchSlots:
-		l.n = copy(l.touches[:], l.touches[1:])
+	case n >= 2 && l.touches[n-1].answered-l.touches[n-2].answered < l.servers.touchDistance(l.standing.Timeout):
+		l.touchCount--
+	case l.touchCount == touchSlots:
+		l.touchCount = copy(l.touches[:], l.touches[1:])
 	}
-	l.touches[l.n] = t
-	l.n++
+	l.touches[l.touchCount] = t
+	l.touchCount++
 }

@@ -16,7 +16,7 @@ func at(d time.Duration) Instant { return Instant{d, d} }
 
 // lives is a session that was created at 0 with a timeout of 40 s, on a member of an ensemble with the usual tick.
 func lives() *Liveness {
-	l := &Liveness{lowest: 40 * s}
+	l := &Liveness{lowestTimeout: 40 * s}
 	l.Assume(Servers{Report: 3 * s, Stale: 13 * s, Margin: s})
 	l.Connecting(at(0))
 	l.Connected(at(0), at(0), 40*s, false)
@@ -87,7 +87,7 @@ func TestAReconnect(t *testing.T) {
 func TestAConnectRequestCountsUntilALaterOneIsProved(t *testing.T) {
 	for _, p := range []Proof{Committed, Local} {
 		l := lives()
-		l.lowest = 20 * s
+		l.lowestTimeout = 20 * s
 		l.Connecting(at(10 * s))
 		l.Connecting(at(11 * s))
 		l.Connected(at(11*s), at(11*s), 40*s, false)
@@ -146,11 +146,11 @@ func TestTouchesInAFixedSpace(t *testing.T) {
 			for d := every; d < 60*s; d += every {
 				l.Answer(Local, at(d), at(d))
 				if d > 30*s && stale > 0 {
-					require.LessOrEqual(t, d-l.claim, 13*s+l.servers.apart(40*s)+2*every)
+					require.LessOrEqual(t, d-l.claim, 13*s+l.servers.touchDistance(40*s)+2*every)
 				}
 				if every >= s && d > 30*s {
 					l.Answer(Committed, at(d+1), at(d+1))
-					require.LessOrEqual(t, d-l.claim, 3*s+l.servers.apart(40*s)+2*every)
+					require.LessOrEqual(t, d-l.claim, 3*s+l.servers.touchDistance(40*s)+2*every)
 				}
 			}
 		}
@@ -199,7 +199,7 @@ func life(servers Servers, timeout time.Duration, created bool) (grant, dip, ste
 	step := held / 128
 	grant, dip, steady = timeout, timeout, timeout
 	for phase := time.Duration(0); phase < rest; phase += rest / 16 {
-		l := Liveness{lowest: timeout}
+		l := Liveness{lowestTimeout: timeout}
 		l.Assume(servers)
 		l.Connected(at(0), at(0), timeout, false)
 		l.Judge(Member)
@@ -234,7 +234,7 @@ func life(servers Servers, timeout time.Duration, created bool) (grant, dip, ste
 					writes++
 				}
 			}
-			if now-l.sent >= held {
+			if now-l.lastSent >= held {
 				l.Answer(Local, at(now), at(now))
 			}
 		}

@@ -7,11 +7,6 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// LoginStep is one SASL login in progress. It answers the server's challenges: the first call has none, since the
-// client speaks first. A nil response sends nothing more. done means that the login is complete: after a response only
-// the server's outcome is awaited.
-type LoginStep func(challenge []byte) (response []byte, done bool, err error)
-
 // loginXid is used by no other request of a session.
 const loginXid = firstXid
 
@@ -22,29 +17,29 @@ const (
 	maxToken = 128 << 10
 )
 
-// token is the only field of both SASL records; it is only written.
-type token []byte
+// saslToken is the only field of both SASL records; it is only written.
+type saslToken []byte
 
-func (t token) Fields(c *jute.Coder) { c.Buffer((*[]byte)(&t)) }
+func (t saslToken) Fields(c *jute.Coder) { c.Buffer((*[]byte)(&t)) }
 
 // authenticate logs in and presents the credentials, before the server hears anything else on a connection. A
 // ping asks for its verdict: so a connection that is refused is never announced, and no request is lost with
 // it. That costs a round trip, and is left out if there is nothing to present and no server has objected. The
 // error is ErrAuthFailed if the server, or the mechanism, refused.
-func (a *attempt) authenticate() error {
+func (a *connectAttempt) authenticate() error {
 	s := a.s
-	if s.cfg.Login == nil && len(s.cfg.Credentials) == 0 && !a.askFirst {
+	if s.cfg.Login == nil && len(s.cfg.Credentials) == 0 && !a.verdictFirst {
 		return nil
 	}
-	if err := a.login(); err != nil {
+	if err := a.loginWithSASL(); err != nil {
 		return err
 	}
 	ping := jute.Frame(&jute.RequestHeader{Xid: jute.XidPing, Op: jute.OpPing})
-	if _, err := a.conn.Write(append(s.credentials(), ping...)); err != nil {
+	if _, err := a.conn.Write(append(s.credentialFrames(), ping...)); err != nil {
 		return err
 	}
 	for answered := 0; ; {
-		frame, err := readFrame(a.in, maxPlain)
+		frame, err := readFrame(a.in, maxPlainReply)
 		if err != nil {
 			return fmt.Errorf("authentication: %w", err)
 		}
@@ -54,12 +49,12 @@ func (a *attempt) authenticate() error {
 		}
 		switch {
 		case h.Err == jute.CodeSessionExpired:
-			s.end(ErrExpired)
+			s.endSession(ErrExpired)
 			return ErrExpired
 		case h.Err == jute.CodeSessionClosedRequireSASL:
 			return errLoginRequired
 		case h.Xid == jute.XidAuth && h.Err != jute.CodeOK && answered < len(s.cfg.Credentials):
-			return authRefusal("", s.cfg.Credentials[answered].name(), h.Err)
+			return authRefusalError("", s.cfg.Credentials[answered].displayName(), h.Err)
 		case h.Xid == jute.XidAuth:
 			answered++
 		case h.Xid == jute.XidPing:
@@ -68,8 +63,8 @@ func (a *attempt) authenticate() error {
 	}
 }
 
-// credentials are the frames that present them.
-func (s *Session) credentials() (frames []byte) {
+// credentialFrames are the frames that present them.
+func (s *Session) credentialFrames() (frames []byte) {
 	for _, c := range s.cfg.Credentials {
 		frames = append(frames, jute.Frame(&jute.RequestHeader{Xid: jute.XidAuth, Op: jute.OpAuth},
 			&jute.AuthPacket{Scheme: c.Scheme, Auth: c.Auth})...)
@@ -77,22 +72,22 @@ func (s *Session) credentials() (frames []byte) {
 	return frames
 }
 
-// authRefusal returns the error of a refused credential or login. context, if not empty, names the step.
-func authRefusal(context, what string, code int32) error {
+// authRefusalError returns the error of a refused credential or login. context, if not empty, names the step.
+func authRefusalError(context, what string, code int32) error {
 	if code == jute.CodeAuthFailed {
 		return fmt.Errorf("%w: %sthe server refused %s", ErrAuthFailed, context, what)
 	}
 	return fmt.Errorf("%w: %sthe server refused %s: %s", ErrAuthFailed, context, what, jute.CodeName(code))
 }
 
-// login logs in by SASL, if that is configured.
-func (a *attempt) login() error {
+// loginWithSASL logs in by SASL, if that is configured.
+func (a *connectAttempt) loginWithSASL() error {
 	cfg := &a.s.cfg
 	if cfg.Login == nil {
 		return nil
 	}
-	a.conn.SetDeadline(a.limit)
-	ctx, cancel := context.WithDeadline(a.s.ctx, a.limit)
+	a.conn.SetDeadline(a.deadline)
+	ctx, cancel := context.WithDeadline(a.s.ctx, a.deadline)
 	defer cancel()
 	step, err := cfg.Login(ctx, a.server)
 	if err != nil {
@@ -105,7 +100,7 @@ func (a *attempt) login() error {
 			return fmt.Errorf("%w: SASL: %w", ErrAuthFailed, err)
 		}
 		if response != nil {
-			if challenge, err = a.present(response); err != nil {
+			if challenge, err = a.exchangeToken(response); err != nil {
 				return err
 			}
 		}
@@ -120,9 +115,9 @@ func (a *attempt) login() error {
 	return fmt.Errorf("%w: SASL: the login is not done after %d steps", ErrAuthFailed, maxSteps)
 }
 
-// present sends a token and returns the server's, nil for none.
-func (a *attempt) present(response []byte) ([]byte, error) {
-	frame := jute.Frame(&jute.RequestHeader{Xid: loginXid, Op: jute.OpSASL}, token(response))
+// exchangeToken sends a token and returns the server's, nil for none.
+func (a *connectAttempt) exchangeToken(response []byte) ([]byte, error) {
+	frame := jute.Frame(&jute.RequestHeader{Xid: loginXid, Op: jute.OpSASL}, saslToken(response))
 	if _, err := a.conn.Write(frame); err != nil {
 		return nil, err
 	}
@@ -139,10 +134,10 @@ func (a *attempt) present(response []byte) ([]byte, error) {
 		switch {
 		case h.Xid != loginXid:
 		case h.Err == jute.CodeSessionExpired:
-			a.s.end(ErrExpired)
+			a.s.endSession(ErrExpired)
 			return nil, ErrExpired
 		case h.Err != jute.CodeOK:
-			return nil, authRefusal("SASL: ", "the login of "+a.s.cfg.LoginName, h.Err)
+			return nil, authRefusalError("SASL: ", "the login of "+a.s.cfg.LoginName, h.Err)
 		default:
 			var challenge []byte
 			d.Buffer(&challenge)

@@ -126,11 +126,11 @@ func TestLoginBeforeAnythingElse(t *testing.T) {
 					}
 					switch h.Op {
 					case jute.OpSASL:
-						assert.Equal(t, jute.Marshal(token(words[said])), body)
+						assert.Equal(t, jute.Marshal(saslToken(words[said])), body)
 						if said+1 < len(words) {
-							p.reply(h, 0, 0, token(words[said+1]))
+							p.reply(h, 0, 0, saslToken(words[said+1]))
 						} else {
-							p.reply(h, 0, 0, token(nil))
+							p.reply(h, 0, 0, saslToken(nil))
 						}
 						said += 2
 					case jute.OpSync:
@@ -186,10 +186,10 @@ func TestRefusedLogins(t *testing.T) {
 					}
 					assert.Equal(t, jute.OpSASL, h.Op)
 					if string(body[4:]) == "no" {
-						p.reply(h, 0, jute.CodeAuthFailed, token(nil))
+						p.reply(h, 0, jute.CodeAuthFailed, saslToken(nil))
 						return
 					}
-					p.reply(h, 0, 0, token("more"))
+					p.reply(h, 0, 0, saslToken("more"))
 				}
 			})
 			c := open(t, f.Dial, func(cfg *Config) { cfg.Login = login })
@@ -248,7 +248,7 @@ func TestFencingWithALogin(t *testing.T) {
 					ops[n] = append(ops[n], h.Op)
 				}
 				if h.Op == jute.OpSASL {
-					p.reply(h, 0, 0, token("fine"))
+					p.reply(h, 0, 0, saslToken("fine"))
 				} else {
 					p.reply(h, 1, 0)
 				}

@@ -2,9 +2,9 @@ package wire
 
 import "github.com/go-curator/curator/internal/jute"
 
-// op has the properties of an operation of the protocol. zktest has a separate table: with a common one, both would
-// make the same mistake.
-type op struct {
+// operation has the properties of an operation of the protocol. zktest has a separate table: with a common one, both
+// would make the same mistake.
+type operation struct {
 	name string // in ZooKeeper's spelling
 	// mutates: a request without a reply may have changed something, so its outcome is unknown.
 	mutates bool
@@ -15,13 +15,13 @@ type op struct {
 	large bool
 	// arms is the kind of watch that the request can arm, 0 if it arms none or many.
 	arms WatchKind
-	// from36: servers before 3.6 close the connection on it, see old.go.
+	// from36: servers before 3.6 close the connection on it, see isBefore36.
 	from36 bool
 }
 
-// ops are the operations that can be sent; without a row, Submit refuses a call with ErrNoOperation. A check is part of a
-// multi, and createSession and deleteContainer are the servers' own.
-var ops = map[int32]op{
+// operations are the operations that can be sent; without a row, Submit refuses a call with ErrNoOperation. A check is
+// part of a multi, and createSession and deleteContainer are the servers' own.
+var operations = map[int32]operation{
 	jute.OpCreate:          {name: "create", mutates: true, commits: true},
 	jute.OpCreate2:         {name: "create2", mutates: true, commits: true},
 	jute.OpCreateContainer: {name: "createContainer", mutates: true, commits: true},
@@ -56,7 +56,7 @@ var ops = map[int32]op{
 }
 
 // OpName returns the name of an operation, "" if it has no row.
-func OpName(code int32) string { return ops[code].name }
+func OpName(code int32) string { return operations[code].name }
 
 // Mutates reports whether the outcome of a request without a reply is unknown.
-func Mutates(code int32) bool { return ops[code].mutates }
+func Mutates(code int32) bool { return operations[code].mutates }

@@ -26,7 +26,7 @@ func TestNothingIsSentWithoutARow(t *testing.T) {
 
 func TestTheTableOfOperationsAgreesWithItself(t *testing.T) {
 	names := map[string]bool{}
-	for code, op := range ops {
+	for code, op := range operations {
 		assert.NotEmpty(t, op.name, code)
 		assert.False(t, names[op.name], op.name)
 		names[op.name] = true

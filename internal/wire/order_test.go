@@ -309,11 +309,11 @@ func TestXidsGoDownAndNeverRepeat(t *testing.T) {
 }
 
 func TestXidsWrapAroundToTheFirst(t *testing.T) {
-	s := &Session{calls: calls{xid: -1 << 31}}
-	l := &link{s: s, output: output{wake: make(chan struct{}, 1)}}
+	s := &Session{calls: pendingCalls{xid: -1 << 31}}
+	l := &link{output: outputBuffer{wake: make(chan struct{}, 1)}}
 	for _, xid := range []int32{firstXid - 1, firstXid - 2} {
 		c := &Call{Op: jute.OpPing}
-		s.write(l, c)
+		s.writeCall(l, c)
 		assert.Equal(t, xid, c.xid)
 	}
 }

@@ -16,9 +16,9 @@ func (r *table) rearms(set *WatchSet, watches ...*Watch) *Call {
 		w.Set = set
 	}
 	c := &Call{Op: jute.OpSetWatches, Rearm: &Rearming{Since: 7, Watches: watches}}
-	c.Body = c.Rearm.body(nil)
-	r.submitting(c)
-	r.rearming(c)
+	c.Body = c.Rearm.encodeBody(nil)
+	r.recordSubmit(c)
+	r.attachRearming(c)
 	return c
 }
 
@@ -36,7 +36,7 @@ func TestRearmedWatches(t *testing.T) {
 		c := r.rearms(set, a, b, other)
 		assert.Equal(t, jute.SetWatches{RelativeZxid: 7, Data: []string{"/x", "/x"},
 			Child: []string{"/x"}}, bodyOf(t, c))
-		require.Empty(t, r.rearmed(c.Rearm, jute.CodeOK))
+		require.Empty(t, r.recordRearmed(c.Rearm, jute.CodeOK))
 		assert.Len(t, r.fired(jute.EventNodeDataChanged, "/x"), 1)
 		assert.Len(t, r.fired(jute.EventNodeDataChanged, "/x"), 0)
 		assert.Len(t, r.fired(jute.EventNodeDeleted, "/x"), 1)
@@ -46,8 +46,8 @@ func TestRearmedWatches(t *testing.T) {
 		r, set := newTable(t), &WatchSet{}
 		c := r.rearms(set, data(), child())
 		assert.Len(t, r.fired(jute.EventNodeChildrenChanged, "/x"), 1)
-		require.Empty(t, r.rearmed(c.Rearm, jute.CodeOK))
-		calls, _ := r.rearm(9, 1<<20)
+		require.Empty(t, r.recordRearmed(c.Rearm, jute.CodeOK))
+		calls, _ := r.rearmAll(9, 1<<20)
 		require.Len(t, calls, 1)
 		assert.Equal(t, []string{"/x"}, bodyOf(t, calls[0]).Data)
 		assert.Empty(t, bodyOf(t, calls[0]).Child, "that one has fired")
@@ -56,15 +56,15 @@ func TestRearmedWatches(t *testing.T) {
 		r, set := newTable(t), &WatchSet{}
 		c := r.rearms(set, data(), child())
 		assert.Len(t, r.fired(jute.EventNodeChildrenChanged, "/x"), 1)
-		for _, w := range c.watches() {
-			r.failed(w)
+		for _, w := range c.watchesToArm() {
+			r.dropPending(w)
 		}
 		r.empty()
 	})
 	t.Run("refused", func(t *testing.T) {
 		r, set := newTable(t), &WatchSet{}
 		c := r.rearms(set, data(), child())
-		require.Empty(t, r.rearmed(c.Rearm, jute.CodeUnimplemented))
+		require.Empty(t, r.recordRearmed(c.Rearm, jute.CodeUnimplemented))
 		r.empty()
 	})
 	t.Run("given up before the answer", func(t *testing.T) {
@@ -72,8 +72,8 @@ func TestRearmedWatches(t *testing.T) {
 		h := listen(Data, "/x")
 		c := r.rearms(set, &h.Watch)
 		assert.Empty(t, r.unwatch(h), "it is not armed yet")
-		require.Empty(t, r.rearmed(c.Rearm, jute.CodeOK))
-		assert.Len(t, r.unneeded("/x"), 1, "the server has armed it")
+		require.Empty(t, r.recordRearmed(c.Rearm, jute.CodeOK))
+		assert.Len(t, r.dropUnused("/x"), 1, "the server has armed it")
 		r.empty()
 	})
 	t.Run("where a persistent watch is", func(t *testing.T) {
@@ -82,9 +82,9 @@ func TestRearmedWatches(t *testing.T) {
 		a, free := child(), &Watch{Kind: Child, Path: "/free"}
 		c := r.rearms(set, a, free)
 		assert.Equal(t, []string{"/free"}, bodyOf(t, c).Child)
-		fire := r.rearmed(c.Rearm, jute.CodeOK)
+		fire := r.recordRearmed(c.Rearm, jute.CodeOK)
 		require.Len(t, fire, 1, "whether the node has changed is not known")
-		assert.Equal(t, delivery{a, WatchEvent{Type: jute.EventNodeChildrenChanged, Path: "/x"}}, fire[0])
+		assert.Equal(t, eventDelivery{a, WatchEvent{Type: jute.EventNodeChildrenChanged, Path: "/x"}}, fire[0])
 		assert.Len(t, r.fired(jute.EventNodeChildrenChanged, "/free"), 1)
 		assert.Len(t, r.unwatch(own), 1)
 		r.empty()
@@ -94,8 +94,8 @@ func TestRearmedWatches(t *testing.T) {
 		a, b := data(), &Watch{Kind: Data, Path: "/absent", Absent: true}
 		c := r.rearms(set, a, b)
 		assert.Equal(t, jute.SetWatches{RelativeZxid: 7, Data: []string{"/x"}, Exist: []string{"/absent"}}, bodyOf(t, c))
-		require.Empty(t, r.rearmed(c.Rearm, jute.CodeOK))
-		calls, _ := r.rearm(9, 1<<20)
+		require.Empty(t, r.recordRearmed(c.Rearm, jute.CodeOK))
+		calls, _ := r.rearmAll(9, 1<<20)
 		require.Len(t, calls, 1)
 		assert.Equal(t, []string{"/absent"}, bodyOf(t, calls[0]).Exist, "of another connection, too")
 		assert.Equal(t, []string{"/x"}, bodyOf(t, calls[0]).Data)
@@ -108,7 +108,7 @@ func TestRearmedWatches(t *testing.T) {
 		own := r.armed(Data, "/x")
 		a := data()
 		c := r.rearms(set, a)
-		require.Empty(t, r.rearmed(c.Rearm, jute.CodeOK))
+		require.Empty(t, r.recordRearmed(c.Rearm, jute.CodeOK))
 		assert.Equal(t, append(watches(own), nameOf(a)), heardBy(r.fired(jute.EventNodeDataChanged, "/x")))
 		r.empty()
 	})

@@ -115,7 +115,7 @@ func TestMissedEventsComeBeforeTheReplyOfAnyQueuedRead(t *testing.T) {
 			require.Equal(t, "event", order[0], "round %d", round)
 			require.Len(t, order, 41)
 			c.await(Connected)
-			time.Sleep(2 * steady)
+			time.Sleep(2 * minHeldTime)
 		}
 	})
 }
@@ -356,7 +356,7 @@ func TestAServerWithoutSetWatches2IsAvoided(t *testing.T) {
 		}
 		for range 20 {
 			c.sync()
-			time.Sleep(2 * steady)
+			time.Sleep(2 * minHeldTime)
 		}
 		r := c.do(jute.OpGetData, read("/"))
 		require.NoError(t, r.Err)
@@ -603,7 +603,7 @@ func TestCallsFailWhenTheLibraryGivesTheConnectionUp(t *testing.T) {
 			require.NoError(t, c.Conn().AddAuth("digest", []byte("a:b")))
 			c.do(jute.OpSync)
 			c.await(Connected)
-			time.Sleep(2 * steady) // then the next dial comes without a pause
+			time.Sleep(2 * minHeldTime) // then the next dial comes without a pause
 			r := c.do(jute.OpGetData, read("/"))
 			require.ErrorContains(t, r.Err, "go-zookeeper closed its connection")
 			c.await(Connected)

@@ -16,21 +16,21 @@ import (
 
 // table is a registry driven by hand: submit, write and answer are separate steps.
 type table struct {
-	registry
+	watchRegistry
 	t *testing.T
 }
 
-func newTable(t *testing.T) *table { return &table{newRegistry(), t} }
+func newTable(t *testing.T) *table { return &table{newWatchRegistry(), t} }
 
 func (r *table) submit(h *heard) *Call {
 	c, _ := arming(h)
-	r.submitted(&h.Watch)
+	r.addPending(&h.Watch)
 	return c
 }
 
 func (r *table) written(h *heard) *Call {
 	c := r.submit(h)
-	r.writing(c)
+	r.prepareWrite(c)
 	return c
 }
 
@@ -43,37 +43,37 @@ func (r *table) write(kind WatchKind, path string) (*heard, *Call) {
 func (r *table) exists(path string) (*heard, *Call) {
 	h := listen(Data, path)
 	c := &Call{Op: jute.OpExists, Body: jute.Marshal(read(path)), Watch: &h.Watch}
-	r.submitted(&h.Watch)
-	r.writing(c)
+	r.addPending(&h.Watch)
+	r.prepareWrite(c)
 	return h, c
 }
 
 func (r *table) armed(kind WatchKind, path string) *heard {
 	h := listen(kind, path)
-	require.Empty(r.t, r.answered(r.written(h), jute.CodeOK))
+	require.Empty(r.t, r.recordReply(r.written(h), jute.CodeOK))
 	return h
 }
 
 // unwatch is what Session.Unwatch does.
 func (r *table) unwatch(h *heard) []*Call {
 	h.stopped = true
-	if e := h.entry; e != nil && slices.Contains(e.subs, &h.Watch) {
-		r.detach(&h.Watch, e)
-		return r.unneeded(h.Path)
+	if e := h.entry; e != nil && slices.Contains(e.subscribers, &h.Watch) {
+		r.detachWatch(&h.Watch, e)
+		return r.dropUnused(h.Path)
 	}
 	return nil
 }
 
-func (r *table) fired(typ int32, path string) []delivery {
-	return r.registry.fired(typ, path, zkpath.Parent(path))
+func (r *table) fired(typ int32, path string) []eventDelivery {
+	return r.watchRegistry.fireWatches(typ, path, zkpath.Parent(path))
 }
 
 func (r *table) empty() {
 	r.t.Helper()
 	assert.Empty(r.t, r.entries)
-	assert.Empty(r.t, r.paths.n)
-	assert.Empty(r.t, r.above.sorted)
-	assert.Zero(r.t, r.order.n)
+	assert.Empty(r.t, r.paths.counts)
+	assert.Empty(r.t, r.persistentPaths.sorted)
+	assert.Zero(r.t, r.order.count)
 }
 
 func flagOf(c *Call) byte { return c.Body[len(c.Body)-1] }
@@ -90,7 +90,7 @@ func namesOf(ws []*Watch) (names []string) {
 	return names
 }
 
-func heardBy(ds []delivery) (who []string) {
+func heardBy(ds []eventDelivery) (who []string) {
 	for _, d := range ds {
 		who = append(who, nameOf(d.to))
 	}
@@ -104,7 +104,7 @@ func watches(hs ...*heard) (who []string) {
 	return who
 }
 
-func heardAs(ds []delivery, h *heard) (evs []WatchEvent) {
+func heardAs(ds []eventDelivery, h *heard) (evs []WatchEvent) {
 	for _, d := range ds {
 		if d.to == &h.Watch {
 			evs = append(evs, d.ev)
@@ -117,7 +117,7 @@ func TestOneServerWatchServesManySubscribers(t *testing.T) {
 	r := newTable(t)
 	a := r.armed(Data, "/x")
 	b := listen(Data, "/x")
-	require.True(t, r.join(&b.Watch))
+	require.True(t, r.joinArmed(&b.Watch))
 	c := r.armed(Data, "/x")
 	assert.Empty(t, r.unwatch(a), "others need it")
 	assert.Equal(t, watches(b, c), heardBy(r.fired(jute.EventNodeDataChanged, "/x")))
@@ -139,17 +139,17 @@ func TestKindsAndPathsAreApart(t *testing.T) {
 func TestJoinNeedsAnArmedWatch(t *testing.T) {
 	r := newTable(t)
 	late := listen(Data, "/x")
-	assert.False(t, r.join(&late.Watch))
+	assert.False(t, r.joinArmed(&late.Watch))
 	_, call := r.write(Data, "/x")
-	assert.False(t, r.join(&late.Watch), "not before the reply")
-	r.answered(call, jute.CodeOK)
-	assert.True(t, r.join(&late.Watch))
+	assert.False(t, r.joinArmed(&late.Watch), "not before the reply")
+	r.recordReply(call, jute.CodeOK)
+	assert.True(t, r.joinArmed(&late.Watch))
 	deep := listen(Recursive, "/p")
 	r.armed(Persistent, "/p")
-	assert.False(t, r.join(&deep.Watch), "a persistent watch does not see the subtree")
+	assert.False(t, r.joinArmed(&deep.Watch), "a persistent watch does not see the subtree")
 	shallow := listen(Persistent, "/r")
 	r.armed(Recursive, "/r")
-	assert.True(t, r.join(&shallow.Watch))
+	assert.True(t, r.joinArmed(&shallow.Watch))
 }
 
 func TestTheLastSubscriberRemovesTheWatch(t *testing.T) {
@@ -175,7 +175,7 @@ func TestAWatchIsNotRemovedWhileItIsBeingArmed(t *testing.T) {
 	a := r.armed(Data, "/x")
 	b, c := r.write(Data, "/x")
 	assert.Empty(t, r.unwatch(a), "b arms it at this moment")
-	require.Empty(t, r.answered(c, jute.CodeOK))
+	require.Empty(t, r.recordReply(c, jute.CodeOK))
 	assert.Equal(t, watches(b), heardBy(r.fired(jute.EventNodeDataChanged, "/x")))
 	r.empty()
 }
@@ -184,8 +184,8 @@ func TestStopBeforeTheReply(t *testing.T) {
 	r := newTable(t)
 	a, c := r.write(Data, "/x")
 	require.Empty(t, r.unwatch(a))
-	require.Empty(t, r.answered(c, jute.CodeOK))
-	calls := r.unneeded("/x")
+	require.Empty(t, r.recordReply(c, jute.CodeOK))
+	calls := r.dropUnused("/x")
 	require.Len(t, calls, 1, "armed for nobody: off the server with it")
 	r.empty()
 }
@@ -195,30 +195,30 @@ func TestStopBeforeTheWriteArmsNothing(t *testing.T) {
 	a := listen(Data, "/x")
 	c := r.submit(a)
 	require.Empty(t, r.unwatch(a))
-	r.writing(c)
+	r.prepareWrite(c)
 	assert.Zero(t, flagOf(c))
-	require.Empty(t, r.answered(c, jute.CodeOK))
-	assert.Empty(t, r.unneeded("/x"), "there is nothing to remove")
+	require.Empty(t, r.recordReply(c, jute.CodeOK))
+	assert.Empty(t, r.dropUnused("/x"), "there is nothing to remove")
 	r.empty()
 }
 
 func TestAnErrorArmsNothing(t *testing.T) {
 	for _, kind := range []WatchKind{Data, Child, Persistent, Recursive} {
 		r := newTable(t)
-		require.Empty(t, r.answered(r.written(listen(kind, "/x")), jute.CodeNoAuth))
-		assert.Empty(t, r.unneeded("/x"))
+		require.Empty(t, r.recordReply(r.written(listen(kind, "/x")), jute.CodeNoAuth))
+		assert.Empty(t, r.dropUnused("/x"))
 		r.empty()
 	}
 	r := newTable(t)
-	require.Empty(t, r.answered(r.written(listen(Data, "/x")), jute.CodeNoNode))
+	require.Empty(t, r.recordReply(r.written(listen(Data, "/x")), jute.CodeNoNode))
 	r.empty()
 }
 
 func TestALostCallArmsNothing(t *testing.T) {
 	r := newTable(t)
 	for _, kind := range []WatchKind{Data, Child, Persistent, Recursive} {
-		r.failed(r.written(listen(kind, "/x")).Watch)
-		r.failed(r.submit(listen(kind, "/x")).Watch)
+		r.dropPending(r.written(listen(kind, "/x")).Watch)
+		r.dropPending(r.submit(listen(kind, "/x")).Watch)
 	}
 	r.empty()
 }
@@ -229,8 +229,8 @@ func TestAFailedSecondCallLeavesNoWatchBehind(t *testing.T) {
 	a := r.armed(Data, "/x")
 	b := r.written(listen(Data, "/x"))
 	require.Empty(t, r.unwatch(a))
-	require.Empty(t, r.answered(b, jute.CodeNoAuth))
-	assert.Len(t, r.unneeded("/x"), 1)
+	require.Empty(t, r.recordReply(b, jute.CodeNoAuth))
+	assert.Len(t, r.dropUnused("/x"), 1)
 	r.empty()
 }
 
@@ -238,7 +238,7 @@ func TestExistsOfAnAbsentNodeArms(t *testing.T) {
 	r := newTable(t)
 	h, c := r.exists("/x")
 	assert.EqualValues(t, 1, flagOf(c))
-	require.Empty(t, r.answered(c, jute.CodeNoNode))
+	require.Empty(t, r.recordReply(c, jute.CodeNoNode))
 	assert.Equal(t, watches(h), heardBy(r.fired(jute.EventNodeCreated, "/x")))
 	r.empty()
 }
@@ -250,11 +250,11 @@ func TestPersistentAndRecursiveShareOneServerWatch(t *testing.T) {
 	p := r.armed(Persistent, "/x")
 	deep, c := r.write(Recursive, "/x")
 	assert.Equal(t, jute.WatchPersistentRecursive, modeOf(c))
-	require.Empty(t, r.answered(c, jute.CodeOK))
+	require.Empty(t, r.recordReply(c, jute.CodeOK))
 	again := r.written(listen(Persistent, "/x"))
 	assert.Equal(t, jute.WatchPersistentRecursive, modeOf(again),
 		"a further subscriber does not make it shallow")
-	r.failed(again.Watch)
+	r.dropPending(again.Watch)
 
 	assert.Equal(t, watches(p, deep), heardBy(r.fired(jute.EventNodeDataChanged, "/x")))
 	assert.Equal(t, watches(deep), heardBy(r.fired(jute.EventNodeDataChanged, "/x/y")),
@@ -309,7 +309,7 @@ func TestAOneShotOnAPersistentPathIsServedFromIt(t *testing.T) {
 			p := r.armed(persistent, "/x")
 			h, c := r.write(kind, "/x")
 			assert.Zero(t, flagOf(c), "not armed on the server")
-			require.Empty(t, r.answered(c, jute.CodeOK))
+			require.Empty(t, r.recordReply(c, jute.CodeOK))
 			if kind == Data {
 				assert.Contains(t, heardBy(r.fired(jute.EventNodeDataChanged, "/x")), nameOf(&h.Watch))
 			} else if persistent == Persistent {
@@ -351,7 +351,7 @@ func TestAOneShotInFrontOfAPersistentWatchIsArmed(t *testing.T) {
 	p := r.submit(listen(Persistent, "/x"))
 	c := r.written(listen(Data, "/x"))
 	assert.EqualValues(t, 1, flagOf(c))
-	r.writing(p)
+	r.prepareWrite(p)
 	c = r.written(listen(Data, "/x"))
 	assert.Zero(t, flagOf(c), "now it is ahead")
 }
@@ -361,9 +361,9 @@ func TestAServedOneShotHearsOfARefusedPersistentWatch(t *testing.T) {
 	p := r.written(listen(Persistent, "/x"))
 	h, c := r.write(Data, "/x")
 	require.Zero(t, flagOf(c))
-	require.Empty(t, r.answered(p, jute.CodeUnimplemented))
-	assert.Equal(t, watches(h), heardBy(r.answered(c, jute.CodeOK)), "read again")
-	assert.Empty(t, r.unneeded("/x"))
+	require.Empty(t, r.recordReply(p, jute.CodeUnimplemented))
+	assert.Equal(t, watches(h), heardBy(r.recordReply(c, jute.CodeOK)), "read again")
+	assert.Empty(t, r.dropUnused("/x"))
 	r.empty()
 }
 
@@ -371,10 +371,10 @@ func TestAPersistentWatchStaysForTheOneShotsItServes(t *testing.T) {
 	r := newTable(t)
 	p := r.armed(Persistent, "/x")
 	h := listen(Data, "/x")
-	r.answered(r.written(h), jute.CodeOK)
+	r.recordReply(r.written(h), jute.CodeOK)
 	assert.Empty(t, r.unwatch(p))
 	assert.Equal(t, watches(h), heardBy(r.fired(jute.EventNodeDataChanged, "/x")))
-	assert.Len(t, r.unneeded("/x"), 1)
+	assert.Len(t, r.dropUnused("/x"), 1)
 	r.empty()
 }
 
@@ -397,13 +397,13 @@ func TestRearmSortsWatchesIntoTheirLists(t *testing.T) {
 	r := newTable(t)
 	r.armed(Data, "/own")
 	_, absent := r.exists("/absent")
-	r.answered(absent, jute.CodeNoNode)
+	r.recordReply(absent, jute.CodeNoNode)
 	_, present := r.exists("/predecessor")
-	r.answered(present, jute.CodeOK)
+	r.recordReply(present, jute.CodeOK)
 	r.armed(Child, "/dir")
 	pending := r.written(listen(Data, "/pending"))
 
-	calls, gaps := r.rearm(77, 1<<20)
+	calls, gaps := r.rearmAll(77, 1<<20)
 	require.Len(t, calls, 1)
 	assert.Empty(t, gaps)
 	assert.Equal(t, jute.OpSetWatches, calls[0].Op, "servers before 3.6 know no other")
@@ -412,7 +412,7 @@ func TestRearmSortsWatchesIntoTheirLists(t *testing.T) {
 	want := jute.SetWatches{RelativeZxid: 77, Data: []string{"/own", "/predecessor"},
 		Exist: []string{"/absent"}, Child: []string{"/dir"}}
 	assert.Equal(t, want, setWatchesOf(t, calls[0]).SetWatches)
-	r.failed(pending.Watch)
+	r.dropPending(pending.Watch)
 }
 
 func TestRearmUsesSetWatches2ForPersistentWatchesAlone(t *testing.T) {
@@ -420,8 +420,8 @@ func TestRearmUsesSetWatches2ForPersistentWatchesAlone(t *testing.T) {
 	p, d := r.armed(Persistent, "/p"), r.armed(Recursive, "/r")
 	r.armed(Data, "/d")
 	served := listen(Data, "/p")
-	r.answered(r.written(served), jute.CodeOK)
-	calls, gaps := r.rearm(5, 1<<20)
+	r.recordReply(r.written(served), jute.CodeOK)
+	calls, gaps := r.rearmAll(5, 1<<20)
 	require.Len(t, calls, 2)
 	first, last := setWatchesOf(t, calls[0]), setWatchesOf(t, calls[1])
 	assert.Equal(t, []int32{jute.OpSetWatches, jute.OpSetWatches2}, []int32{calls[0].Op, calls[1].Op},
@@ -436,12 +436,12 @@ func TestRearmUsesSetWatches2ForPersistentWatchesAlone(t *testing.T) {
 
 func TestRearmOfNothingIsNothing(t *testing.T) {
 	r := newTable(t)
-	calls, gaps := r.rearm(5, 1<<20)
+	calls, gaps := r.rearmAll(5, 1<<20)
 	assert.Empty(t, calls)
 	assert.Empty(t, gaps)
 	r.unwatch(r.armed(Data, "/x"))
 	r.unwatch(r.armed(Recursive, "/y"))
-	calls, _ = r.rearm(5, 1<<20)
+	calls, _ = r.rearmAll(5, 1<<20)
 	assert.Empty(t, calls)
 }
 
@@ -456,7 +456,7 @@ func TestRearmKeepsFramesSmall(t *testing.T) {
 	}
 	huge := "/" + strings.Repeat("x", 200<<10)
 	r.armed(Data, huge)
-	calls, gaps := r.rearm(9, 1<<20)
+	calls, gaps := r.rearmAll(9, 1<<20)
 	assert.Len(t, gaps, 3000)
 	var got []string
 	persistent, two := 0, false
@@ -484,7 +484,7 @@ func TestRearmMakesAWatchShallowAgain(t *testing.T) {
 	r := newTable(t)
 	r.armed(Persistent, "/x")
 	r.unwatch(r.armed(Recursive, "/x"))
-	calls, _ := r.rearm(1, 1<<20)
+	calls, _ := r.rearmAll(1, 1<<20)
 	require.Len(t, calls, 1)
 	sw := setWatchesOf(t, calls[0])
 	assert.Equal(t, []string{"/x"}, sw.Persistent)
@@ -495,7 +495,7 @@ func TestRearmMakesAWatchShallowAgain(t *testing.T) {
 func TestTheEndReturnsEverySubscriber(t *testing.T) {
 	r := newTable(t)
 	a, b, c := r.armed(Data, "/a"), r.armed(Child, "/a"), r.armed(Recursive, "/b")
-	assert.ElementsMatch(t, watches(a, b, c), namesOf(r.end()))
+	assert.ElementsMatch(t, watches(a, b, c), heardBy(r.endAll(ErrClosed)))
 	r.empty()
 }
 
@@ -512,11 +512,11 @@ func TestADeepPathCostsNoMoreThanWhatIsRegistered(t *testing.T) {
 	}
 	for _, depth := range []int{10, 1000, 100_000} {
 		deep := "/a/b" + strings.Repeat("/c", depth)
-		var heard []delivery
+		var heard []eventDelivery
 		n := looked(func() { heard = r.fired(jute.EventNodeDataChanged, deep) })
 		assert.Equal(t, watches(mid, top), heardBy(heard), "from the node upwards")
 		assert.LessOrEqual(t, n, 3)
-		assert.Zero(t, looked(func() { _ = r.unneeded(deep) }), "none is so long")
+		assert.Zero(t, looked(func() { _ = r.dropUnused(deep) }), "none is so long")
 	}
 	for _, fan := range []string{"/a/bb", "/ab/b", "/a/b/cc"} {
 		assert.NotContains(t, heardBy(r.fired(jute.EventNodeDataChanged, fan)), child)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
+
+	"github.com/go-curator/curator/internal/jute"
 )
 
 // Session is one ZooKeeper session: one epoch. It connects and reconnects by itself until it ends, which it
@@ -11,32 +14,53 @@ import (
 type Session struct {
 	cfg      Config
 	validity *Validity
-	hosts    *hosts
-	fences   fences
-	events   events
+	hosts    *hostProvider
+	fences   openFences
+	events   eventEmitter
 	ctx      context.Context // ends with the session
 	wg       sync.WaitGroup
 
-	mu        sync.Mutex // guards the fields below
-	identity  identity
-	admission admission
-	links     links
-	calls     calls
-	watches   registry
-	ending    ending
+	mu       sync.Mutex // guards the fields below
+	identity sessionIdentity
+	refusals refusalRecord
+	links    sessionLinks
+	calls    pendingCalls
+	watches  watchRegistry
+	ending   sessionEnd
 }
 
-// links are a session's connections, one after the other. Session.mu guards it.
-type links struct {
+// sessionLinks are a session's connections, one after the other. Session.mu guards it.
+type sessionLinks struct {
 	live  *link  // ready for requests; or nil
 	last  *link  // the last one made, live or not
-	n     uint64 // how many there have been
+	count uint64 // how many there have been
 	guest Guest  // shares them; nil if there is none
 }
 
-// add makes l the live connection.
-func (ls *links) add(l *link) {
-	ls.live, ls.last, ls.n = l, l, l.n
+// Guest is another client library that shares the session (internal/guest). Its requests share the session's
+// connections, with xids from 0 up, and it never opens one. The methods identify a connection by its number.
+type Guest interface {
+	// Serve returns when the guest has ended. If the session has not, it ends then.
+	Serve()
+	// NewLink is called for each new connection. Session.mu is held.
+	NewLink()
+	// Asked returns the operation of a guest's request in flight. Session.mu is held.
+	Asked(link uint64, xid int32) (code int32, known bool)
+	// Answer delivers the reply to a request that the guest has asked; skipped: it was larger than allowed. With an
+	// error the reply is malformed.
+	Answer(link uint64, h jute.ReplyHeader, body []byte, skipped bool) error
+	// Event delivers a watch event. With an error the guest is too far behind.
+	Event(link uint64, h jute.ReplyHeader, ev jute.WatcherEvent) error
+	// Disconnected reports that a connection has ended, and why. last means that there will be no other. It returns
+	// when the guest sends nothing for that connection any more, after a short time at most.
+	Disconnected(link uint64, why error, last bool)
+	// Ended reports that the session has ended; expired means that a server has reported it expired.
+	Ended(expired bool)
+}
+
+// addLink makes l the live connection.
+func (ls *sessionLinks) addLink(l *link) {
+	ls.live, ls.last, ls.count = l, l, l.number
 	if ls.guest != nil {
 		ls.guest.NewLink()
 	}
@@ -44,20 +68,20 @@ func (ls *links) add(l *link) {
 
 // Open starts to keep a session and returns immediately.
 func Open(cfg Config) (*Session, error) {
-	if err := cfg.complete(); err != nil {
+	if err := cfg.applyDefaults(); err != nil {
 		return nil, err
 	}
 	s := &Session{
-		cfg: cfg, validity: newValidity(cfg.Assume, cfg.Timeout), hosts: newHosts(cfg.Servers),
-		events: events{to: cfg.OnEvent}, identity: identity{zxid: cfg.LastZxid},
-		calls: newCalls(), watches: newRegistry(),
+		cfg: cfg, validity: newValidity(cfg.Assume, cfg.Timeout), hosts: newHostProvider(cfg.Servers),
+		events: eventEmitter{onEvent: cfg.OnEvent}, identity: sessionIdentity{zxid: cfg.LastZxid},
+		calls: newPendingCalls(), watches: newWatchRegistry(),
 	}
-	s.fences.keep(cfg.Fences)
-	s.hosts.shorten, s.hosts.spread, s.hosts.chance = s.halfLeft, cfg.Spread, cfg.Chance
-	s.hosts.lost.t = s.hosts.lost.t.Add(-cfg.Away)
+	s.fences.keepNewest(cfg.Fences)
+	s.hosts.shorten, s.hosts.spread, s.hosts.chance = s.capToHalfLeft, cfg.Spread, cfg.Chance
+	s.hosts.lostAt.t = s.hosts.lostAt.t.Add(-cfg.Away)
 	s.ctx, s.ending.cancel = context.WithCancel(context.Background())
-	s.wg.Go(s.dial)
-	s.wg.Go(s.guard)
+	s.wg.Go(s.dialServers)
+	s.wg.Go(s.guardValidity)
 	s.wg.Go(s.watchPatience)
 	return s, nil
 }
@@ -66,27 +90,27 @@ func Open(cfg Config) (*Session, error) {
 // none of the list can be reached. A connection to a server that is on the list no longer is closed; the
 // session continues elsewhere.
 func (s *Session) SetServers(servers, further []string) {
-	s.hosts.set(slices.Clone(servers), slices.Clone(further))
-	if l := s.live(); l != nil && !slices.Contains(servers, l.server) {
-		l.close(errNotListed)
+	s.hosts.setServers(slices.Clone(servers), slices.Clone(further))
+	if l := s.liveLink(); l != nil && !slices.Contains(servers, l.server) {
+		l.closeWith(errNotListed)
 	}
 }
 
 // Validity returns the time limits of this session's holds.
 func (s *Session) Validity() *Validity { return s.validity }
 
-func (s *Session) live() *link {
+func (s *Session) liveLink() *link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.links.live
 }
 
 // Connected reports whether there is a live connection.
-func (s *Session) Connected() bool { return s.live() != nil }
+func (s *Session) Connected() bool { return s.liveLink() != nil }
 
 // Server is the address of the connected server, "" if none is connected.
 func (s *Session) Server() string {
-	if l := s.live(); l != nil {
+	if l := s.liveLink(); l != nil {
 		return l.server
 	}
 	return ""
@@ -97,7 +121,7 @@ func (s *Session) Server() string {
 func (s *Session) Links() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.links.n
+	return s.links.count
 }
 
 // Load has the numbers of calls that wait for a connection or for the window, and of calls in flight.
@@ -107,23 +131,109 @@ type Load struct{ Queued, InFlight int }
 func (s *Session) Load() Load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Load{s.calls.urgent.n + s.calls.others.n, s.calls.flight.n}
+	return Load{s.calls.urgent.count + s.calls.ordinary.count, s.calls.inFlight.count}
 }
 
-// events reports events to the owner of a session, in order.
-type events struct {
-	to func(Event)
+// eventEmitter reports events to the owner of a session, in order.
+type eventEmitter struct {
+	onEvent func(Event)
 
-	mu   sync.Mutex // held while to is called, which does not block
-	lost bool       // Lost has been reported: it is the last event
+	mu           sync.Mutex // held while to is called, which does not block
+	lostReported bool       // Lost has been reported: it is the last event
 }
 
-func (e *events) emit(ev Event) {
+func (e *eventEmitter) emit(ev Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.lost {
+	if e.lostReported {
 		return
 	}
-	e.lost = ev.Kind == Lost
-	e.to(ev)
+	e.lostReported = ev.Kind == Lost
+	e.onEvent(ev)
+}
+
+// withLock runs f under the session's mutex, and what f returns after it.
+func (s *Session) withLock(f func() callbackList) {
+	s.mu.Lock()
+	t := f()
+	s.mu.Unlock()
+	t.runAll()
+}
+
+func (s *Session) isClosing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending.closing
+}
+
+// clearStray records that the handshake in progress has left no session on its server.
+func (s *Session) clearStray() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.identity.maybeOpened = false
+}
+
+// identityNow is the identity as it is now.
+func (s *Session) identityNow() sessionIdentity {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.identity
+}
+
+// Agreed reports whether a member with a quorum has confirmed the session.
+func (s *Session) Agreed() bool { return s.identityNow().quorumConfirmed }
+
+// Timeout returns the session timeout that counts, 0 before the first handshake. See [Standing].
+func (s *Session) Timeout() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.effectiveTimeout()
+}
+
+// effectiveTimeout is Timeout while Session.mu is held.
+func (s *Session) effectiveTimeout() time.Duration {
+	return s.validity.effectiveTimeout(s.identity.timeout)
+}
+
+// ID is the session's id, 0 before the first handshake.
+func (s *Session) ID() int64 { return s.identityNow().id }
+
+// Identity is the session's id and password: a client that has them can take the session over or end it. Never log them
+// together.
+func (s *Session) Identity() (id int64, password []byte) {
+	i := s.identityNow()
+	return i.id, slices.Clone(i.password)
+}
+
+// MaxZxid is the highest zxid of any reply.
+func (s *Session) MaxZxid() int64 { return s.identityNow().zxid }
+
+// Err returns the reason why the session has ended; nil while it has not.
+func (s *Session) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending.err
+}
+
+// Wait returns when the session has ended and every goroutine of it is gone.
+func (s *Session) Wait() { s.wg.Wait() }
+
+// Refused returns the reason why no server accepts this client; nil if not all servers are known to refuse.
+func (s *Session) Refused() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refusals.refused
+}
+
+// Unfenced returns the earlier sessions that are not known to be closed. Once a member with a quorum has accepted this
+// session, these are the ones that could not be closed, and no request of them is in flight any more.
+func (s *Session) Unfenced() []Fence { return s.fences.listOpen() }
+
+// capToHalfLeft is d, but at most half of the time that an established session has left: so that there is time for
+// another attempt.
+func (s *Session) capToHalfLeft(d time.Duration) time.Duration {
+	if left, ok := s.validity.timeToLapse(); ok {
+		d = min(d, max(left/2, 50*time.Millisecond))
+	}
+	return d
 }

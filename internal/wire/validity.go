@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"sync"
 	"time"
-)
 
-// assumption returns the assumptions about the servers, for a session timeout and whether the connected server is
-// standalone. It is a pure function.
-type assumption = func(timeout time.Duration, alone bool) Servers
+	"github.com/go-curator/curator/internal/flow"
+)
 
 // Validity determines the time until which the server cannot have expired the session: promise P1. The rule is in
 // [Liveness]; Validity adds the clock, and makes a lapse final: once the time has run out the session is lost for good,
@@ -20,22 +18,24 @@ type assumption = func(timeout time.Duration, alone bool) Servers
 //
 // Safe for concurrent use.
 type Validity struct {
-	mu      sync.Mutex
-	assume  assumption
-	origin  instant // of the clocks of live
-	live    Liveness
-	why     error         // why it has lapsed; nil if it has not
-	changed chan struct{} // closed and replaced when the time may have become shorter
+	requested time.Duration // the session timeout that the client requests
+
+	mu          sync.Mutex
+	assume      assumption
+	origin      clockReading // of the clocks of live
+	liveness    Liveness
+	lapseReason error       // why it has lapsed; nil if it has not
+	changed     flow.Signal // the time may have become shorter: for guardValidity and keepAlive
 }
 
 func newValidity(assume assumption, asked time.Duration) *Validity {
-	v := &Validity{assume: assume, origin: now(), live: Liveness{lowest: asked}, changed: make(chan struct{})}
-	v.live.Assume(assume(asked, false))
+	v := &Validity{requested: asked, assume: assume, origin: readClock(), liveness: Liveness{lowestTimeout: asked}}
+	v.liveness.Assume(assume(asked, false))
 	return v
 }
 
-// at converts a reading of the clock for Liveness. Go's monotonic clock is never set.
-func (v *Validity) at(i instant) Instant {
+// toInstant converts a reading of the clock for Liveness. Go's monotonic clock is never set.
+func (v *Validity) toInstant(i clockReading) Instant {
 	return Instant{Mono: i.t.Sub(v.origin.t), Boot: elapsed(v.origin, i)}
 }
 
@@ -43,11 +43,11 @@ func (v *Validity) at(i instant) Instant {
 func (v *Validity) Remaining() time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	at := v.at(now())
-	if v.why != nil || v.live.holds > 0 && v.lapseNow(at) {
+	at := v.toInstant(readClock())
+	if v.lapseReason != nil || v.liveness.holds > 0 && v.checkLapse(at) {
 		return 0
 	}
-	return v.live.Left(at)
+	return v.liveness.Left(at)
 }
 
 // Valid reports whether a hold of this session is certain now.
@@ -58,61 +58,74 @@ func (v *Validity) Valid() bool { return v.Remaining() > 0 }
 func (v *Validity) Short() (wait time.Duration, short bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.live.Short(v.at(now()))
+	return v.liveness.Short(v.toInstant(readClock()))
 }
 
 // WriteDue returns in how long a committed write has to be sent for the holds; see [Liveness.WriteDue].
 func (v *Validity) WriteDue() (in time.Duration, due bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.live.WriteDue(v.at(now()))
+	return v.liveness.WriteDue(v.toInstant(readClock()))
 }
 
 // Lapsed reports whether the time has run out, or the session has ended in another way. It never becomes false again.
 func (v *Validity) Lapsed() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.lapseNow(v.at(now()))
+	return v.checkLapse(v.toInstant(readClock()))
 }
 
 // Why is the reason once Lapsed is true: ErrLapsed, or what ended the session before. Until then it is nil.
 func (v *Validity) Why() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.why
+	return v.lapseReason
 }
 
 // Standing returns the knowledge about the session and its server.
 func (v *Validity) Standing() Standing {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.live.standing
+	return v.liveness.standing
 }
 
-// timeout is the session timeout that counts; granted for a session that no quorum knows.
-func (v *Validity) timeout(granted time.Duration) time.Duration {
+// effectiveTimeout is the session timeout that counts; granted for a session that no quorum knows.
+func (v *Validity) effectiveTimeout(granted time.Duration) time.Duration {
 	return cmp.Or(v.Standing().Timeout, granted)
 }
 
-// servers returns the present assumptions about the servers.
-func (v *Validity) servers() Servers {
+// assumedServers returns the present assumptions about the servers.
+func (v *Validity) assumedServers() Servers {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.live.servers
+	return v.liveness.servers
+}
+
+// pingPace returns the ping interval while something is held, and the silence after which the connection is closed. A
+// server may grant a month to a client that has requested ten seconds: then the requested timeout counts.
+func (v *Validity) pingPace(granted time.Duration) (ping, silence time.Duration) {
+	ping, silence = v.assumedServers().Pace(granted)
+	often, soon := Servers{Alone: true}.Pace(v.requested)
+	return min(ping, often), min(silence, soon)
+}
+
+// restInterval returns the ping interval while nothing is held; see pingPace.
+func (v *Validity) restInterval(granted time.Duration) time.Duration {
+	return min(v.assumedServers().Rest(granted), Servers{Alone: true}.Rest(v.requested))
 }
 
 // Hold counts a hold from now on, if one is certain now; otherwise it returns false. Unhold takes it back.
 func (v *Validity) Hold() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	at := v.at(now())
-	if v.live.standing.Timeout == 0 || v.lapseNow(at) || v.live.Left(at) <= 0 {
+	at := v.toInstant(readClock())
+	if v.liveness.standing.Timeout == 0 || v.checkLapse(at) || v.liveness.Left(at) <= 0 {
 		return false
 	}
-	ping := v.live.heldPing()
-	rested := at.Boot-v.live.sent > ping // the keeper pings immediately
-	if v.live.Hold(1, at); v.live.holds == 1 && (rested || v.live.Left(at) < ping) {
-		v.signal()
+	ping := v.liveness.heldPingInterval()
+	rested := at.Boot-v.liveness.lastSent > ping // the keeper pings immediately
+	if v.liveness.Hold(1, at); v.liveness.holds == 1 && (rested || v.liveness.Left(at) < ping) {
+		v.changed.Fire()
 	}
 	return true
 }
@@ -121,9 +134,9 @@ func (v *Validity) Hold() bool {
 func (v *Validity) Unhold() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	at := v.at(now())
-	v.lapseNow(at)
-	v.live.Hold(-1, at)
+	at := v.toInstant(readClock())
+	v.checkLapse(at)
+	v.liveness.Hold(-1, at)
 }
 
 // Answered records the server's answer to the question whether it is standalone, and reports whether to ask again. It
@@ -131,113 +144,107 @@ func (v *Validity) Unhold() {
 func (v *Validity) Answered(verdict Verdict) (again bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.lapseNow(v.at(now())) {
+	if v.checkLapse(v.toInstant(readClock())) {
 		return false
 	}
-	again = v.live.Judge(verdict)
-	v.assumed()
+	again = v.liveness.Judge(verdict)
+	v.updateAssumptions()
 	return again
 }
 
-// assumed sets the assumptions for another session timeout or server.
-func (v *Validity) assumed() {
-	s := v.live.standing
-	v.live.Assume(v.assume(s.Timeout, s.Alone && s.Asked))
-	v.signal()
+// updateAssumptions sets the assumptions for another session timeout or server.
+func (v *Validity) updateAssumptions() {
+	s := v.liveness.standing
+	v.liveness.Assume(v.assume(s.Timeout, s.Alone && s.Asked))
+	v.changed.Fire()
 }
 
-// signal wakes guard, which waits for the time's end, and the keeper.
-func (v *Validity) signal() {
-	close(v.changed)
-	v.changed = make(chan struct{})
-}
-
-// held reports whether something is held; changed is closed when a hold has begun after a rest, among others.
-func (v *Validity) held() (held bool, changed <-chan struct{}) {
+// holdState reports whether something is held; changed is closed when a hold has begun after a rest, among others.
+func (v *Validity) holdState() (held bool, changed <-chan struct{}) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.live.holds > 0, v.changed
+	return v.liveness.holds > 0, v.changed.C()
 }
 
-// lapseNow makes a lapse final if the time has run out, for the session and its holds, and wakes guard. It reports
-// whether the validity has lapsed.
-func (v *Validity) lapseNow(at Instant) bool {
-	if v.why == nil && v.live.standing.Timeout != 0 && v.live.SessionLeft(at) <= 0 {
-		v.why = ErrLapsed
-		v.signal()
+// checkLapse makes a lapse final if the time has run out, for the session and its holds, and wakes guardValidity. It
+// reports whether the validity has lapsed.
+func (v *Validity) checkLapse(at Instant) bool {
+	if v.lapseReason == nil && v.liveness.standing.Timeout != 0 && v.liveness.SessionLeft(at) <= 0 {
+		v.lapseReason = ErrLapsed
+		v.changed.Fire()
 	}
-	return v.why != nil
+	return v.lapseReason != nil
 }
 
-// lapseIn returns the time until the session lapses with its holds, and false before there is a session.
-func (v *Validity) lapseIn() (left time.Duration, ok bool) {
+// timeToLapse returns the time until the session lapses with its holds, and false before there is a session.
+func (v *Validity) timeToLapse() (left time.Duration, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.why == nil {
-		left = v.live.SessionLeft(v.at(now()))
+	if v.lapseReason == nil {
+		left = v.liveness.SessionLeft(v.toInstant(readClock()))
 	}
-	return left, v.live.standing.Timeout != 0
+	return left, v.liveness.standing.Timeout != 0
 }
 
-// watch is for guard: how long to wait until the next look at the clock, what ends that wait earlier, and,
+// nextCheck is for guardValidity: how long to wait until the next look at the clock, what ends that wait earlier, and,
 // once the validity has lapsed, why. It looks more often than the session could lapse: timers stand still
 // while a machine sleeps.
-func (v *Validity) watch() (wait time.Duration, changed <-chan struct{}, why error) {
+func (v *Validity) nextCheck() (wait time.Duration, changed <-chan struct{}, why error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	at := v.at(now())
+	at := v.toInstant(readClock())
 	switch {
-	case v.lapseNow(at):
-		return 0, nil, v.why
-	case v.live.standing.Timeout == 0:
-		return time.Hour, v.changed, nil
+	case v.checkLapse(at):
+		return 0, nil, v.lapseReason
+	case v.liveness.standing.Timeout == 0:
+		return time.Hour, v.changed.C(), nil
 	}
-	return min(v.live.SessionLeft(at), max(v.live.heldPing(), 50*time.Millisecond)), v.changed, nil
+	return min(v.liveness.SessionLeft(at), max(v.liveness.heldPingInterval(), 50*time.Millisecond)), v.changed.C(), nil
 }
 
-// end makes the validity lapse, whatever the clock says.
-func (v *Validity) end(why error) {
+// lapseWith makes the validity lapse, whatever the clock says.
+func (v *Validity) lapseWith(why error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.why == nil {
-		v.why = why
+	if v.lapseReason == nil {
+		v.lapseReason = why
 	}
-	v.signal()
+	v.changed.Fire()
 }
 
-// answer counts the reply to a request sent at sent; false if it came too late (R3).
-func (v *Validity) answer(sent instant, proof Proof) bool {
+// recordReply counts the reply to a request sent at sent; false if it came too late (R3).
+func (v *Validity) recordReply(sent clockReading, proof Proof) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	at := v.at(now())
-	if v.lapseNow(at) {
+	at := v.toInstant(readClock())
+	if v.checkLapse(at) {
 		return false
 	}
-	before := v.live.standing.Timeout
-	if v.live.Answer(proof, v.at(sent), at); v.live.standing.Timeout != before {
-		v.assumed()
+	before := v.liveness.standing.Timeout
+	if v.liveness.Answer(proof, v.toInstant(sent), at); v.liveness.standing.Timeout != before {
+		v.updateAssumptions()
 	}
 	return true
 }
 
-// connecting records that a connect request is sent.
-func (v *Validity) connecting(at instant) {
+// recordConnecting records that a connect request is sent.
+func (v *Validity) recordConnecting(at clockReading) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.live.Connecting(v.at(at))
-	v.signal()
+	v.liveness.Connecting(v.toInstant(at))
+	v.changed.Fire()
 }
 
-// connected records the reply to the connect request sent at sent; false if it came too late. timeout is the granted
-// session timeout.
-func (v *Validity) connected(sent instant, timeout time.Duration, readOnly bool) bool {
+// recordConnected records the reply to the connect request sent at sent; false if it came too late. timeout is the
+// granted session timeout.
+func (v *Validity) recordConnected(sent clockReading, timeout time.Duration, readOnly bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	at := v.at(now())
-	if v.lapseNow(at) {
+	at := v.toInstant(readClock())
+	if v.checkLapse(at) {
 		return false
 	}
-	v.live.Connected(v.at(sent), at, timeout, readOnly)
-	v.assumed()
+	v.liveness.Connected(v.toInstant(sent), at, timeout, readOnly)
+	v.updateAssumptions()
 	return true
 }

@@ -14,9 +14,9 @@ func connectedNow(t *testing.T, rule Servers, timeout time.Duration) *Validity {
 	t.Helper()
 	v := newValidity(always(rule), timeout)
 	require.False(t, v.Valid(), "nothing is valid before the handshake")
-	sent := now()
-	v.connecting(sent)
-	require.True(t, v.connected(sent, timeout, false))
+	sent := readClock()
+	v.recordConnecting(sent)
+	require.True(t, v.recordConnected(sent, timeout, false))
 	require.False(t, v.Answered(Member))
 	return v
 }
@@ -25,9 +25,9 @@ func TestValidityOfAStandaloneServerIsSentPlusTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := connectedNow(t, Servers{Alone: true}, 10*time.Second)
 		time.Sleep(3 * time.Second)
-		sent := now()
+		sent := readClock()
 		time.Sleep(2 * time.Second) // the answer takes its time; only the moment of sending counts (R2)
-		require.True(t, v.answer(sent, Local))
+		require.True(t, v.recordReply(sent, Local))
 		assert.Equal(t, 8*time.Second, v.Remaining())
 		time.Sleep(8*time.Second - time.Nanosecond)
 		assert.True(t, v.Valid())
@@ -39,13 +39,13 @@ func TestValidityOfAStandaloneServerIsSentPlusTimeout(t *testing.T) {
 func TestALapseIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := connectedNow(t, Servers{Alone: true}, time.Second)
-		sent := now()
+		sent := readClock()
 		sent.t = sent.t.Add(900 * time.Millisecond)
 		time.Sleep(time.Second)
-		assert.False(t, v.answer(sent, Local), "an answer that comes too late is no answer (R3)")
+		assert.False(t, v.recordReply(sent, Local), "an answer that comes too late is no answer (R3)")
 		assert.True(t, v.Lapsed())
 		assert.Zero(t, v.Remaining())
-		assert.False(t, v.connected(now(), time.Minute, false), "not even a re-attach brings it back")
+		assert.False(t, v.recordConnected(readClock(), time.Minute, false), "not even a re-attach brings it back")
 		assert.False(t, v.Valid())
 	})
 }
@@ -53,16 +53,16 @@ func TestALapseIsFinal(t *testing.T) {
 func TestAnUnansweredConnectRequestCountsWithTheLowestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := connectedNow(t, Servers{Alone: true}, 20*time.Second)
-		require.True(t, v.connected(now(), 4*time.Second, false), "another member grants less")
-		require.True(t, v.connected(now(), 20*time.Second, false))
-		require.True(t, v.answer(now(), Committed))
+		require.True(t, v.recordConnected(readClock(), 4*time.Second, false), "another member grants less")
+		require.True(t, v.recordConnected(readClock(), 20*time.Second, false))
+		require.True(t, v.recordReply(readClock(), Committed))
 		assert.Equal(t, 4*time.Second, v.Remaining(), "it may yet report a touch")
-		v.connecting(now())
+		v.recordConnecting(readClock())
 		time.Sleep(time.Second)
-		v.connecting(now()) // the first unanswered one counts
+		v.recordConnecting(readClock()) // the first unanswered one counts
 		assert.Equal(t, 3*time.Second, v.Remaining(),
 			"a member with the low limit may have replaced the expiry (R4)")
-		require.True(t, v.connected(now(), 20*time.Second, false))
+		require.True(t, v.recordConnected(readClock(), 20*time.Second, false))
 		assert.Equal(t, 4*time.Second, v.Remaining())
 	})
 }
@@ -75,9 +75,9 @@ func TestASessionNeverCountsForLongerThanWhenItWasCreated(t *testing.T) {
 	} {
 		t.Run(name, bubbled(func(t *testing.T) {
 			v := connectedNow(t, rule, 4*time.Second)
-			require.True(t, v.connected(now(), 20*time.Second, false))
+			require.True(t, v.recordConnected(readClock(), 20*time.Second, false))
 			for range 3 {
-				require.True(t, v.answer(now(), Committed))
+				require.True(t, v.recordReply(readClock(), Committed))
 			}
 			assert.Positive(t, v.Remaining())
 			assert.LessOrEqual(t, v.Remaining(), 4*time.Second)
@@ -92,18 +92,18 @@ func TestATimeoutNeverGrowsAgain(t *testing.T) {
 	for name, rule := range map[string]Servers{"bound": {Stale: time.Second}, "heartbeat": {Report: time.Second}} {
 		t.Run(name, bubbled(func(t *testing.T) {
 			v := connectedNow(t, rule, 20*time.Second)
-			require.True(t, v.connected(now(), 4*time.Second, false))
-			require.True(t, v.answer(now(), Committed))
+			require.True(t, v.recordConnected(readClock(), 4*time.Second, false))
+			require.True(t, v.recordReply(readClock(), Committed))
 			require.True(t, v.Hold())
 			require.False(t, v.Answered(Member))
-			require.True(t, v.connected(now(), 20*time.Second, false))
-			require.True(t, v.answer(now(), Local))
+			require.True(t, v.recordConnected(readClock(), 20*time.Second, false))
+			require.True(t, v.recordReply(readClock(), Local))
 			before := v.Remaining()
 			assert.Positive(t, before)
 			assert.LessOrEqual(t, before, 4*time.Second)
 			assert.Equal(t, 4*time.Second, v.Standing().Timeout)
 			require.False(t, v.Answered(Member))
-			require.True(t, v.answer(now(), Committed))
+			require.True(t, v.recordReply(readClock(), Committed))
 			assert.Equal(t, 4*time.Second, v.Standing().Timeout)
 			assert.GreaterOrEqual(t, v.Remaining(), before, "what was certain stays so")
 			assert.LessOrEqual(t, v.Remaining(), 4*time.Second)
@@ -115,7 +115,7 @@ func TestAReadOnlyMemberProvesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := connectedNow(t, Servers{Alone: true}, 10*time.Second)
 		time.Sleep(4 * time.Second)
-		require.True(t, v.connected(now(), 10*time.Second, true))
+		require.True(t, v.recordConnected(readClock(), 10*time.Second, true))
 		assert.Equal(t, 6*time.Second, v.Remaining())
 	})
 }
@@ -123,12 +123,12 @@ func TestAReadOnlyMemberProvesNothing(t *testing.T) {
 func TestASessionOfAReadOnlyMemberIsNeverValidAndNeverLapses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newValidity(always(Servers{Alone: true}), 10*time.Second)
-		v.connecting(now())
-		require.True(t, v.connected(now(), 10*time.Second, true))
+		v.recordConnecting(readClock())
+		require.True(t, v.recordConnected(readClock(), 10*time.Second, true))
 		assert.False(t, v.Valid())
 		time.Sleep(time.Hour)
 		assert.False(t, v.Lapsed(), "it would be lost and opened again every ten seconds")
-		require.True(t, v.connected(now(), 10*time.Second, false))
+		require.True(t, v.recordConnected(readClock(), 10*time.Second, false))
 		assert.True(t, v.Valid(), "a quorum has taken it over")
 	})
 }
@@ -145,26 +145,26 @@ func TestAHoldGoesOverToHeartbeats(t *testing.T) {
 		t.Run(name, bubbled(func(t *testing.T) {
 			const T = 4 * time.Second
 			v := newValidity(byServer, T)
-			require.True(t, v.connected(now(), T, false))
+			require.True(t, v.recordConnected(readClock(), T, false))
 			require.False(t, v.Answered(Alone))
 			require.True(t, v.Hold())
 			time.Sleep(time.Second)
-			v.connecting(now())
-			require.True(t, v.connected(now(), T, false))
+			v.recordConnecting(readClock())
+			require.True(t, v.recordConnected(readClock(), T, false))
 			assert.Equal(t, T-time.Second, v.Remaining(), "the handshake proves nothing yet")
 			time.Sleep(time.Second)
-			require.True(t, v.answer(now(), Local))
+			require.True(t, v.recordReply(readClock(), Local))
 			require.False(t, v.Answered(Member))
 			assert.Equal(t, T-2*time.Second, v.Remaining())
 			if commits {
-				require.True(t, v.answer(now(), Committed))
+				require.True(t, v.recordReply(readClock(), Committed))
 				assert.Equal(t, T-time.Second, v.Remaining(), "the reconnect counts now")
 				return
 			}
 			time.Sleep(T - 2*time.Second - time.Nanosecond)
-			require.True(t, v.answer(now(), Local))
+			require.True(t, v.recordReply(readClock(), Local))
 			assert.True(t, v.Valid())
-			left, _ := v.lapseIn()
+			left, _ := v.timeToLapse()
 			assert.Equal(t, time.Nanosecond, left, "the session lapses with its hold")
 			time.Sleep(time.Nanosecond)
 			assert.False(t, v.Valid())
@@ -183,15 +183,15 @@ func TestLessIsGranted(t *testing.T) {
 			}
 			return Servers{Report: time.Second, Stale: 10 * time.Second}
 		}, 30*time.Second)
-		require.True(t, v.connected(now(), 30*time.Second, false))
+		require.True(t, v.recordConnected(readClock(), 30*time.Second, false))
 		require.False(t, v.Answered(Member))
 		require.True(t, v.Hold())
 		time.Sleep(time.Second)
 		assert.Equal(t, 29*time.Second, v.Remaining())
-		v.connecting(now())
-		require.True(t, v.connected(now(), 6*time.Second, false))
+		v.recordConnecting(readClock())
+		require.True(t, v.recordConnected(readClock(), 6*time.Second, false))
 		assert.Equal(t, 5*time.Second, v.Remaining())
-		left, _ := v.lapseIn()
+		left, _ := v.timeToLapse()
 		assert.Equal(t, 5*time.Second, left)
 	})
 }
@@ -206,20 +206,20 @@ func TestALostHoldTakesTheSessionWithIt(t *testing.T) {
 	} {
 		t.Run(name, bubbled(func(t *testing.T) {
 			v := connectedNow(t, byServer(4*time.Second, false), 4*time.Second)
-			require.True(t, v.answer(now(), Committed))
-			require.True(t, v.answer(now(), Committed))
+			require.True(t, v.recordReply(readClock(), Committed))
+			require.True(t, v.recordReply(readClock(), Committed))
 			require.True(t, v.Hold())
 			for v.Remaining() > time.Nanosecond {
 				time.Sleep(v.Remaining() - time.Nanosecond)
-				require.True(t, v.answer(now(), Local))
+				require.True(t, v.recordReply(readClock(), Local))
 			}
-			_, changed, _ := v.watch()
+			_, changed, _ := v.nextCheck()
 			time.Sleep(time.Nanosecond)
 			require.True(t, look(v))
 			<-changed // whoever waits for the time's end hears of it
-			left, _ := v.lapseIn()
+			left, _ := v.timeToLapse()
 			assert.Zero(t, left)
-			assert.False(t, v.answer(now(), Local))
+			assert.False(t, v.recordReply(readClock(), Local))
 		}))
 	}
 }
@@ -231,11 +231,11 @@ func TestAReadOnlyMemberGrantsNothing(t *testing.T) {
 			v := connectedNow(t, Servers{Stale: 10 * time.Second}, 30*time.Second)
 			require.True(t, v.Hold())
 			time.Sleep(4 * time.Second)
-			require.True(t, v.connected(now(), granted, true))
+			require.True(t, v.recordConnected(readClock(), granted, true))
 			assert.Equal(t, 26*time.Second, v.Remaining())
 			require.False(t, v.Answered(Member))
 			assert.Equal(t, 26*time.Second, v.Remaining())
-			left, _ := v.lapseIn()
+			left, _ := v.timeToLapse()
 			assert.Equal(t, 26*time.Second, left)
 			assert.Equal(t, 30*time.Second, v.Standing().Timeout)
 		}))

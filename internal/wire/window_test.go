@@ -36,25 +36,25 @@ func TestWindow(t *testing.T) {
 			quick},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWindow(tc.most, late*windowShare)
+			w := newRequestWindow(tc.most, late*windowShare)
 			for _, a := range tc.answers {
 				for range a.times {
 					w.used += a.cost
-					w.answered(a.cost, a.took, 63, a.wanted)
+					w.recordReply(a.cost, a.took, 63, a.wanted)
 				}
 			}
 			assert.Equal(t, tc.size, w.size)
-			assert.Equal(t, tc.base, w.base)
+			assert.Equal(t, tc.base, w.baseLatency)
 			assert.Zero(t, w.used)
 		})
 	}
 
 	t.Run("a server that has become slower is not starved", func(t *testing.T) {
-		w := newWindow(1000, late*windowShare)
+		w := newRequestWindow(1000, late*windowShare)
 		round := func(took time.Duration) {
 			for flying := w.size - 1; flying >= 0; flying-- {
 				w.used++
-				w.answered(1, took, flying, true)
+				w.recordReply(1, took, flying, true)
 			}
 		}
 		round(quick)
@@ -63,14 +63,14 @@ func TestWindow(t *testing.T) {
 		}
 		require.Equal(t, windowAtLeast, w.size)
 		round(slow)
-		require.Equal(t, slow, w.base)
+		require.Equal(t, slow, w.baseLatency)
 		for range 10 {
 			round(slow)
 		}
 		require.Equal(t, 1000, w.size)
 	})
-	assert.Equal(t, 1, (&Call{}).cost())
-	assert.Equal(t, 65, (&Call{Body: make([]byte, 1<<20)}).cost())
+	assert.Equal(t, 1, (&Call{}).windowCost())
+	assert.Equal(t, 65, (&Call{Body: make([]byte, 1<<20)}).windowCost())
 }
 
 // What goes in front overtakes what waits for room, and nothing else changes its place.

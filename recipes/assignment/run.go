@@ -154,7 +154,7 @@ func (r *memberRun) handleChanges(ctx context.Context, views *flow.Queue[treeVie
 // setView sets the view.
 func (r *memberRun) setView(v treeView) {
 	if v.err != nil && (v.version != r.view.version || v.czxid != r.view.czxid) {
-		r.assignment.client.Logger().Warn("the plan of an assignment cannot be read; it is written anew",
+		r.assignment.client.Logger().Warn("cannot read the plan of an assignment; replacing it",
 			"path", r.assignment.membersPath(), "err", v.err)
 	}
 	if r.view = v; v.owners != nil {
@@ -243,7 +243,7 @@ func (r *memberRun) handleWritten(err error, request *itemsRequest) error {
 		return nil
 	}
 	if line.Denied(err) {
-		r.assignment.client.Logger().Warn("cannot write the plan of an assignment; trying again",
+		r.assignment.client.Logger().Warn("cannot write the plan of an assignment; retrying",
 			"path", r.assignment.membersPath(), "err", err)
 	}
 	r.failures++

@@ -57,7 +57,7 @@ func (r *memberRun) workOnce(ctx context.Context, l *line.Line, item string) tim
 	})
 	if err != nil {
 		if ctx.Err() == nil && r.assignment.client.Err() == nil {
-			log.Warn("cannot take an item; trying again", "err", err)
+			log.Warn("cannot acquire an item; retrying", "err", err)
 		}
 		return 0
 	}
@@ -70,10 +70,10 @@ func (r *memberRun) workOnce(ctx context.Context, l *line.Line, item string) tim
 		err = fmt.Errorf("the function of the item did not return: %w", apart.ErrNoReturn)
 	}
 	if err != nil && !lost {
-		log.Warn("the function of an item has failed; it is called again after a pause", "err", err)
+		log.Warn("the function of an item failed; calling it again after a pause", "err", err)
 	}
 	if err := line.ReleaseAfterWork(r.ctx, line.HeldShare{Share: held}.Release); err != nil {
-		log.Warn("cannot give an item back; the others wait for the end of this session", "err", err)
+		log.Warn("cannot release an item; the other members wait until this session ends", "err", err)
 	}
 	return lasted
 }

@@ -152,7 +152,7 @@ func (d *Double) closeForAbandoned(ctx context.Context) {
 			continue
 		}
 		if err != nil && !errors.Is(err, framework.ErrClosed) {
-			d.client.Logger().Warn("cannot close the double barrier for members that gave up",
+			d.client.Logger().Warn("cannot close the double barrier for members that stopped waiting in Enter",
 				"path", d.path, "err", err)
 		}
 		abandoned, failures = nil, 0

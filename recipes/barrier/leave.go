@@ -182,7 +182,7 @@ func (m *Member) watchMember(
 		gone = node.Czxid > since
 		if err == nil && !gone && node.EphemeralOwner == 0 && m.loggedMember != name {
 			m.loggedMember = name
-			d.client.Logger().Warn("a member of a double barrier is a node of no session: Leave waits until it is deleted",
+			d.client.Logger().Warn("a member of a double barrier is not an ephemeral node: Leave waits until it is deleted",
 				"path", plain.Text(d.childPath(name)))
 		}
 		if errors.Is(err, framework.ErrNoAuth) {

@@ -96,7 +96,7 @@ func (t *turns) holdsLock() bool { return t.lockShare != nil }
 func (t *turns) releaseLock(ctx context.Context) {
 	err := line.ReleaseAfterWork(ctx, line.HeldShare{Share: t.lockShare}.Release)
 	if err != nil {
-		t.client.Logger().Warn("the lock of a counter is not released; its node stays until the session ends",
+		t.client.Logger().Warn("cannot release the lock of a counter; its node stays until the session ends",
 			"path", t.line.Dir, "err", err)
 	}
 	t.lockShare, t.winsInRow = nil, 0

@@ -246,5 +246,5 @@ func (d *Discovery[T]) decodeNode(path string, data []byte, owner int64) (i Inst
 
 // logCorrupt logs a node that is left out.
 func (d *Discovery[T]) logCorrupt(path string, err error) {
-	d.client.Logger().Warn("a service instance cannot be read and is left out", "path", plain.Text(path), "err", err)
+	d.client.Logger().Warn("cannot read a service instance; ignoring it", "path", plain.Text(path), "err", err)
 }

@@ -322,7 +322,7 @@ func TestCorruptInstances(t *testing.T) {
 		told()
 		require.NoError(t, s.Set(path+"/half", []byte(`{"name":"web","id":"half"}`)))
 		assert.Equal(t, "a=1 half=", told())
-		assert.Equal(t, 5, strings.Count(log.String(), "a service instance cannot be read and is left out"))
+		assert.Equal(t, 5, strings.Count(log.String(), "cannot read a service instance; ignoring it"))
 		all, err := services(t, c).Instances(background, "web")
 		require.NoError(t, err)
 		assert.Equal(t, "a=1 half=", text(all))
@@ -450,7 +450,7 @@ func TestDynamicInstanceOfNoSession(t *testing.T) {
 			require.ErrorContains(t, err, "no session")
 		}
 		synctest.Wait() // lines are queued
-		assert.Equal(t, 4, strings.Count(log.String(), "a service instance cannot be read and is left out"))
+		assert.Equal(t, 4, strings.Count(log.String(), "cannot read a service instance; ignoring it"))
 		require.NoError(t, s.Delete(path+"/a"))
 		r := register(t, newClient(t, s), web("a", "1"))
 		defer r.Unregister(background)

@@ -175,7 +175,7 @@ func (g *Group) followCache(ctx context.Context) {
 func (g *Group) update() (current bool) {
 	current, strangers := g.compareCache()
 	for _, path := range strangers {
-		g.client.Logger().Warn("a child of a group belongs to no session, so it is not counted as a member",
+		g.client.Logger().Warn("a child of a group is not an ephemeral node, so it is not counted as a member",
 			"path", plain.Text(path))
 	}
 	return current

@@ -80,7 +80,7 @@ func (c *candidate) clearTerm() { c.change(func() { c.term, c.place = nil, nil }
 // next attempt.
 func (c *candidate) refused(ctx context.Context, err error, failures int) {
 	log, again := c.line.Client.Logger(), rejoinDelay(failures)
-	log.Warn("cannot join the election; trying again", "path", c.line.Dir, "err", err, "in", again)
+	log.Warn("cannot join the election; retrying", "path", c.line.Dir, "err", err, "in", again)
 	c.change(func() {
 		c.place, c.joinErr = nil, err
 		if !framework.Retryable(err) {

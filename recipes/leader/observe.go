@@ -123,7 +123,7 @@ func (o observer) report(
 	if *last == nil || !now.same(**last) {
 		*last = &now
 		if now.Leader.Czxid != 0 && now.Leader.SessionID == 0 {
-			o.client.Logger().Warn("the first node of an election is one of no session, which leads until it is deleted",
+			o.client.Logger().Warn("the first node of an election is not ephemeral: it leads until it is deleted",
 				"path", plain.Text(now.Leader.Path))
 		}
 		if !yield(now, nil) {

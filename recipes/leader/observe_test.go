@@ -324,10 +324,10 @@ func TestObserveNodeOfNoSession(t *testing.T) {
 		require.Zero(t, seen.next(t, `"ghost"`).Leader.SessionID)
 		a := join(t, newClient(t, s), leader.WithID("a"))
 		time.Sleep(5 * time.Minute)
-		require.Equal(t, 1, strings.Count(log.String(), "of no session"), log.String())
+		require.Equal(t, 1, strings.Count(log.String(), "is not ephemeral"), log.String())
 		require.NoError(t, s.Delete(path+"/latch-0000000000"))
 		seen.next(t, `"a"`)
 		left(t, a)
-		require.Equal(t, 1, strings.Count(log.String(), "of no session"))
+		require.Equal(t, 1, strings.Count(log.String(), "is not ephemeral"))
 	})
 }

@@ -136,8 +136,7 @@ func (s *Selector) elect(ctx context.Context, again bool) error {
 		case !again:
 			return errors.Join(err, ended)
 		case err != nil && !errors.Is(err, context.Canceled):
-			s.line.Client.Logger().Warn("the selector's function returned an error after its leadership "+
-				"had ended",
+			s.line.Client.Logger().Warn("the selector's function returned an error after its term had ended",
 				"path", s.line.Dir, "err", err, "cause", ended)
 		}
 	}

@@ -53,7 +53,7 @@ func (k *Keeper) touchChild(ctx context.Context, ttl time.Duration) {
 		}
 		refused := err != nil && !line.Transient(k.client)(err)
 		if refused && ctx.Err() == nil {
-			k.client.Logger().Warn("a node with a TTL cannot be kept", "path", child, "err", err)
+			k.client.Logger().Warn("cannot refresh a node with a TTL", "path", child, "err", err)
 		}
 		if err == nil || refused {
 			k.mu.Lock()

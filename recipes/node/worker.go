@@ -344,7 +344,7 @@ func (w *keeperWorker) recordResult(r attemptResult) machineEvent {
 		r.latestData = w.keeper.recordWritten(r.sentContent)
 	case requestRejected:
 		if !logged { // otherwise it was logged before
-			w.client.Logger().Warn("a node cannot be kept as it should be", "path", w.keeper.path, "err", r.err)
+			w.client.Logger().Warn("cannot create or update a kept node", "path", w.keeper.path, "err", r.err)
 		}
 		if r.sentContent.sequence > 0 {
 			r.latestData = w.keeper.recordRefused(r.sentContent, r.err)
@@ -365,7 +365,7 @@ func (w *keeperWorker) publishStatus() {
 			s.Other, s.Owner = w.foreignStatus.Other, w.foreignStatus.Owner
 			if w.machine.nextAction() != replaceNode && !w.machine.ofFormerSession && w.warnedSession != s.Owner {
 				w.warnedSession = s.Owner
-				w.client.Logger().Warn("another's node is in the place of a node to be kept; waiting until it is gone",
+				w.client.Logger().Warn("a node with another ephemeralOwner is at the path of a kept node; waiting until it is deleted",
 					"path", w.path, "session", fmt.Sprintf("%#x", s.Owner))
 			}
 			if !w.machine.otherEphemeral {

@@ -162,7 +162,7 @@ func (c *itemLock) removeLock(ctx context.Context) {
 		})
 	}
 	if err != nil && !isUnavailable(err) && view.Err() == nil {
-		view.Logger().Warn("the lock of an item is not deleted: it stays until the session ends", "path", c.path,
+		view.Logger().Warn("cannot delete the lock of an item; it stays until the session ends", "path", c.path,
 			"err", err)
 	}
 }

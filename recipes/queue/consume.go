@@ -133,7 +133,7 @@ func (c *itemConsumer) awaitChange(ctx context.Context, d time.Duration) error {
 	}
 	if stat.EphemeralOwner == 0 && c.loggedLock != path {
 		c.loggedLock = path
-		c.q.client.Logger().Warn("the lock of an item is no ephemeral node, so no consumer has it, and the item is not "+
+		c.q.client.Logger().Warn("the lock of an item is not an ephemeral node, so no consumer holds it, and the item is not "+
 			"handled: delete the lock", "path", path)
 	}
 	return c.lister.awaitEvent(ctx, d, watch.C)
@@ -255,7 +255,7 @@ func (c *itemConsumer) handleLocked(ctx context.Context, lock *itemLock, name st
 		}
 		switch lost := line.Lost(lock.hold); {
 		case lost != nil:
-			c.q.client.Logger().Warn("the lock of an item was lost while it was handled: it is handled again",
+			c.q.client.Logger().Warn("the lock of an item was lost while the item was handled; handling the item again",
 				"path", c.q.itemPath(name), "err", lost)
 			lock.releaseLock()
 			return lost
@@ -333,6 +333,6 @@ func (c *itemConsumer) reportFailure(name string, data []byte, err error) Fate {
 	if c.q.onFailure != nil {
 		return c.q.onFailure(failure)
 	}
-	c.q.client.Logger().Warn("an item of a queue was not handled", "path", failure.Path, "err", err)
+	c.q.client.Logger().Warn("handling an item of a queue failed", "path", failure.Path, "err", err)
 	return Requeue
 }

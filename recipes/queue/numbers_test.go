@@ -143,7 +143,7 @@ func TestAPersistentLockOfAnItemIsLogged(t *testing.T) {
 		ctx, cancel := context.WithCancel(background)
 		consumer := recipetest.Begin(t, func() (int, error) { return 0, q.Consume(ctx, h.handle) })
 		time.Sleep(time.Minute)
-		require.Equal(t, 1, strings.Count(log.String(), "no ephemeral node"))
+		require.Equal(t, 1, strings.Count(log.String(), "not an ephemeral node"))
 		require.Empty(t, h.all())
 		require.NoError(t, s.Delete(lockPath+"/queue-0000000000"))
 		time.Sleep(time.Second)

@@ -90,6 +90,7 @@ func TestReadersTryBesideOthers(t *testing.T) {
 			creates := s.Inject(zktest.Fault{Op: "create2", Action: zktest.Hold})
 			waiter := beginReading(t, background, r)
 			<-creates.Struck()
+			synctest.Wait() // the clients have asked what servers these are
 			s.ResetCounts()
 			try := recipetest.Begin(t, func() (*rwlock.Reading, error) { return r.TryAcquire(background) }).Waits()
 			counts(t, s, "try, while the node is created", map[string]int{})

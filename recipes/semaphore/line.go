@@ -24,8 +24,7 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 			return lease, nil
 		}
 		if errors.Is(err, errStepBack) {
-			s.client.Logger().Info("rejoining the queue at the end, to let a client pass that already "+
-				"holds leases",
+			s.client.Logger().Info("rejoining the line at the end, behind a client that already holds leases",
 				"path", s.path, "wanted", n)
 			patience = patience.longer()
 			attempts++
@@ -130,7 +129,7 @@ func (s *Semaphore) readOldest(ctx context.Context, view *framework.Client, seen
 			return
 		}
 		if czxid := node.Stat.Czxid; s.warnedSessionless.Swap(czxid) != czxid {
-			s.client.Logger().Warn("a lease belongs to no session: it is taken until it is deleted", "path", path)
+			s.client.Logger().Warn("a lease is not an ephemeral node: it is held until it is deleted", "path", path)
 		}
 	})
 }

@@ -232,7 +232,7 @@ func TestALeaseOfNoSession(t *testing.T) {
 		var log recipetest.Log
 		c := newClient(t, s, framework.WithLogger(log.Logger()))
 		sem := semaphore.New(c, path, 3)
-		said := func() int { return strings.Count(log.String(), "belongs to no session") }
+		said := func() int { return strings.Count(log.String(), "not an ephemeral node") }
 		held := acquire(t, sem, 2)
 		stranger, err := s.CreateNode(leases+"/lease-", nil, zktest.PersistentSequential, 0)
 		require.NoError(t, err)

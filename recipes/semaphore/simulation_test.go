@@ -109,7 +109,11 @@ func (w *worker) take(ctx context.Context, n int) (
 // in odd ones the count changes. Whatever happens: never more holders than leases, everybody gets a turn in
 // the end, and nothing is left. A failing seed fails again.
 func TestSimulation(t *testing.T) {
-	for seed := range uint64(40) {
+	seeds := uint64(40)
+	if testing.Short() {
+		seeds = 6
+	}
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			simulate(t, seed)
 			if t.Failed() {

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// when is the time of a check.
-type when int
+// checkTime is the time of a check.
+type checkTime int
 
 const (
-	always when = iota + 1
+	always checkTime = iota + 1
 	eventually
 	atRest
 )
 
-type check struct {
+type scenarioCheck struct {
 	name string
-	when when
+	when checkTime
 	f    func() error
 }
 
-type failure struct {
+type checkFailure struct {
 	name string
 	err  error
 }
@@ -32,19 +32,19 @@ type failure struct {
 // fault and each second, and after the last fault until the checks of Eventually succeed. It must not wait for
 // anything.
 func (w *World) Always(name string, f func() error) {
-	w.checks = append(w.checks, check{name, always, f})
+	w.checks = append(w.checks, scenarioCheck{name, always, f})
 }
 
 // Eventually adds a check that must succeed within [Config.Patience] after the faults, while the processes still run: f
 // is called ten times a second until it returns nil.
 func (w *World) Eventually(name string, f func() error) {
-	w.checks = append(w.checks, check{name, eventually, f})
+	w.checks = append(w.checks, scenarioCheck{name, eventually, f})
 }
 
 // AtRest adds a check that must succeed after the faults and after the checks of Eventually, while the processes still
 // run: f is called once, before they are asked to stop. It may sleep.
 func (w *World) AtRest(name string, f func() error) {
-	w.checks = append(w.checks, check{name, atRest, f})
+	w.checks = append(w.checks, scenarioCheck{name, atRest, f})
 }
 
 // Finally adds a check that must succeed at the end, when all processes have stopped and their sessions have ended.
@@ -56,9 +56,9 @@ func (w *World) Finally(name string, f func() error) {
 	})
 }
 
-// look makes the checks of these kinds. A failure of an always or atRest check is a violation; failures of the others
-// are returned.
-func (w *World) look(kinds ...when) (late []failure) {
+// runChecks makes the checks of these kinds. A failure of an always or atRest check is a violation; failures of the
+// others are returned.
+func (w *World) runChecks(kinds ...checkTime) (late []checkFailure) {
 	synctest.Wait()
 	for i := range w.checks {
 		c := &w.checks[i]
@@ -73,7 +73,7 @@ func (w *World) look(kinds ...when) (late []failure) {
 				w.Violate(c.name, "%v", err)
 				c.f = nil // once is enough
 			default:
-				late = append(late, failure{c.name, err})
+				late = append(late, checkFailure{c.name, err})
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func (w *World) progress(name string, each bool) *Progress {
 
 // Made records that the process has made progress.
 func (m *Progress) Made(p *Process) {
-	if p.killed() {
+	if p.isKilled() {
 		return
 	}
 	m.w.mu.Lock()

@@ -11,13 +11,13 @@ import (
 // moments are the states of a process towards a right when a fault strikes; for faults of servers, of any process.
 var moments = []string{"held", "entered", "left", "waited", "idle"}
 
-// cover counts a fault together with the first of the moments that applies.
-func (w *World) cover(f Fault) {
+// countCoverage counts a fault together with the first of the moments that applies.
+func (w *World) countCoverage(f Fault) {
 	did := map[string]bool{}
 	for _, r := range w.rights {
 		for i, s := range w.slots {
-			if !f.Kind.ofProcess() || i == f.Process%len(w.slots) {
-				did[r.moment(s)] = true
+			if !f.Kind.strikesProcess() || i == f.Process%len(w.slots) {
+				did[r.momentOf(s)] = true
 			}
 		}
 	}
@@ -30,17 +30,17 @@ func (w *World) cover(f Fault) {
 	w.coverage[string(f.Kind)+"/idle"]++
 }
 
-// coverage is the sum of the coverage of many runs.
-type coverage map[string]int
+// coverageSum is the sum of the coverage of many runs.
+type coverageSum map[string]int
 
-func (c coverage) add(more map[string]int) {
+func (c coverageSum) addCoverage(more map[string]int) {
 	for k, n := range more {
 		c[k] += n
 	}
 }
 
 // String returns a table: the number of faults by kind and moment.
-func (c coverage) String() string {
+func (c coverageSum) String() string {
 	kinds := map[string]bool{}
 	for k := range c {
 		kind, _, _ := strings.Cut(k, "/")
@@ -60,23 +60,23 @@ func (c coverage) String() string {
 	return b.String()
 }
 
-// leasts are the smallest times of many runs; see [World.Least].
-type leasts map[string]least
+// smallestTimes are the smallest times of many runs; see [World.Least].
+type smallestTimes map[string]smallestTime
 
-type least struct {
+type smallestTime struct {
 	time.Duration
 	plan *Plan // the plan of its run
 }
 
-func (l leasts) add(r *Result) {
+func (l smallestTimes) addSmallest(r *Result) {
 	for what, d := range r.Least {
 		if before, noted := l[what]; !noted || d < before.Duration {
-			l[what] = least{d, r.Plan}
+			l[what] = smallestTime{d, r.Plan}
 		}
 	}
 }
 
-func (l leasts) String() string {
+func (l smallestTimes) String() string {
 	var b strings.Builder
 	for _, what := range slices.Sorted(maps.Keys(l)) {
 		fmt.Fprintf(&b, "\nleast %s: %v (seed %d, session timeout %v)", what, l[what].Duration, l[what].plan.Seed,

@@ -7,37 +7,37 @@ import (
 	"time"
 )
 
-// driver is the state of the goroutine that plays a plan.
-type driver struct {
+// planDriver is the state of the goroutine that plays a plan.
+type planDriver struct {
 	coverage map[string]int
-	acts     []act
+	acts     []faultStep
 	now      time.Duration // of the present act
 }
 
-// act is the beginning or the end of a fault.
-type act struct {
+// faultStep is the beginning or the end of a fault.
+type faultStep struct {
 	at time.Duration
 	do func()
 }
 
-// torment plays the plan's faults, and makes the checks of World.Always after each fault and each second.
-func (w *World) torment() {
+// playFaults plays the plan's faults, and makes the checks of World.Always after each fault and each second.
+func (w *World) playFaults() {
 	for _, f := range w.plan.Faults {
-		w.acts = append(w.acts, act{f.At, func() {
-			w.tell("faults", "%s", w.described(f))
-			w.cover(f)
-			if undo := w.inject(f); undo != nil {
-				w.later(f.Lasts, func() {
-					w.tell("faults", "end of: %s", w.described(f))
+		w.acts = append(w.acts, faultStep{f.At, func() {
+			w.addToStory("faults", "%s", w.describeFault(f))
+			w.countCoverage(f)
+			if undo := w.injectFault(f); undo != nil {
+				w.scheduleStep(f.Lasts, func() {
+					w.addToStory("faults", "end of: %s", w.describeFault(f))
 					undo()
 				})
 			}
 		}})
 	}
-	end := max(w.plan.Trouble, w.plan.end())
-	looks := slices.ContainsFunc(w.checks, func(c check) bool { return c.when == always })
+	end := max(w.plan.Trouble, w.plan.endTime())
+	looks := slices.ContainsFunc(w.checks, func(c scenarioCheck) bool { return c.when == always })
 	for len(w.acts) > 0 || w.Elapsed() < end {
-		slices.SortStableFunc(w.acts, func(a, b act) int { return cmp.Compare(a.at, b.at) })
+		slices.SortStableFunc(w.acts, func(a, b faultStep) int { return cmp.Compare(a.at, b.at) })
 		next := end
 		if len(w.acts) > 0 {
 			next = min(next, w.acts[0].at) // acts due after the end are made at the end
@@ -53,25 +53,27 @@ func (w *World) torment() {
 			a.do()
 		}
 		if looks {
-			w.look(always)
+			w.runChecks(always)
 		}
 	}
 }
 
-// later schedules do at d after the present act, at the end of the faults' time at the latest.
-func (w *World) later(d time.Duration, do func()) { w.acts = append(w.acts, act{w.now + d, do}) }
+// scheduleStep schedules do at d after the present act, at the end of the faults' time at the latest.
+func (w *World) scheduleStep(d time.Duration, do func()) {
+	w.acts = append(w.acts, faultStep{w.now + d, do})
+}
 
-// heal undoes all faults that can be undone, and waits for the processes that start again.
-func (w *World) heal() {
-	w.ops.heal()
+// undoFaults undoes all faults that can be undone, and waits for the processes that start again.
+func (w *World) undoFaults() {
+	w.ops.undoFaults()
 	w.starting.Wait()
 }
 
-// settle waits until the checks of World.Eventually succeed, for the plan's Patience at most.
-func (w *World) settle() {
+// awaitChecks waits until the checks of World.Eventually succeed, for the plan's Patience at most.
+func (w *World) awaitChecks() {
 	limit := w.Elapsed() + w.plan.Patience
 	for {
-		late := w.look(always, eventually)
+		late := w.runChecks(always, eventually)
 		if len(late) == 0 {
 			return
 		}
@@ -85,27 +87,27 @@ func (w *World) settle() {
 	}
 }
 
-// stopAll asks all processes to stop, and waits for them.
-func (w *World) stopAll() {
+// stopProcesses asks all processes to stop, and waits for them.
+func (w *World) stopProcesses() {
 	for _, s := range w.slots {
-		s.now().end(ErrStopped)
+		s.latestProcess().end(ErrStopped)
 	}
 	limit := time.After(w.plan.Patience)
 	for _, s := range w.slots {
 		select {
-		case <-s.now().done:
+		case <-s.latestProcess().done:
 		case <-limit:
-			w.stuck(s.now())
+			w.failStuck(s.latestProcess())
 		}
 	}
 	synctest.Wait()
 }
 
-// described describes a fault with the name of the process that it strikes.
-func (w *World) described(f Fault) string {
+// describeFault describes a fault with the name of the process that it strikes.
+func (w *World) describeFault(f Fault) string {
 	names := make([]string, len(w.slots))
 	for i, s := range w.slots {
 		names[i] = s.name
 	}
-	return f.among(names)
+	return f.describeAmong(names)
 }

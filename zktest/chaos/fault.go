@@ -107,8 +107,8 @@ type Fault struct {
 	Delay   time.Duration    `json:"delay,omitempty"`
 }
 
-// ofProcess reports whether a kind strikes a process.
-func (k Kind) ofProcess() bool {
+// strikesProcess reports whether a kind strikes a process.
+func (k Kind) strikesProcess() bool {
 	switch k {
 	case Cut, Silence, Away, Slow, Stall, Ghosts, Strike, Kill, Restart, PauseProcess, ClockStep, Expire:
 		return true
@@ -116,8 +116,8 @@ func (k Kind) ofProcess() bool {
 	return false
 }
 
-// ofPeers reports whether a kind needs several members.
-func (k Kind) ofPeers() bool {
+// needsPeers reports whether a kind needs several members.
+func (k Kind) needsPeers() bool {
 	switch k {
 	case Partition, OneWay, DeafLeader, Reset, Lag, PeerDelay, WipeMember, ReplaceMember, Grow:
 		return true
@@ -127,8 +127,8 @@ func (k Kind) ofPeers() bool {
 
 func (f Fault) String() string { return f.describe(fmt.Sprintf("process %d", f.Process)) }
 
-// among is String with the name of the process that the fault strikes.
-func (f Fault) among(names []string) string {
+// describeAmong is String with the name of the process that the fault strikes.
+func (f Fault) describeAmong(names []string) string {
 	if len(names) == 0 {
 		return f.String()
 	}
@@ -159,7 +159,7 @@ func (f Fault) describe(victim string) string {
 		}
 		return s
 	case Silence, Stall, Ghosts:
-		s := fmt.Sprintf("%v: %s, %s, %s, for %v", at, f.Kind, victim, direction(f.Dir), lasts)
+		s := fmt.Sprintf("%v: %s, %s, %s, for %v", at, f.Kind, victim, directionText(f.Dir), lasts)
 		if f.Kind == Ghosts {
 			s += ", and " + f.Delay.Round(time.Millisecond).String()
 		}
@@ -187,13 +187,13 @@ func (f Fault) describe(victim string) string {
 	case StopLeader, PauseLeader, PeerDelay, Shrink:
 		return fmt.Sprintf("%v: %s, for %v", at, f.Kind, lasts)
 	}
-	if f.Kind.ofProcess() {
+	if f.Kind.strikesProcess() {
 		return fmt.Sprintf("%v: %s, %s, for %v", at, f.Kind, victim, lasts)
 	}
 	return fmt.Sprintf("%v: %s, member %d, for %v", at, f.Kind, f.Member, lasts)
 }
 
-func direction(d zktest.Direction) string {
+func directionText(d zktest.Direction) string {
 	switch d {
 	case zktest.FromClient:
 		return "what it sends"

@@ -43,13 +43,13 @@ func (w *World) History(name string, check func([]Op) error) *History {
 // Call records that a process calls an operation now. The returned function records its output and its return; until it
 // is called, the operation's outcome is unknown.
 func (h *History) Call(p *Process, input any) (returned func(output any)) {
-	p.gate()
+	p.awaitResume()
 	op := &Op{Process: p.Name(), Input: input, Called: h.w.Elapsed(), Returned: Never}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ops = append(h.ops, op)
 	return func(output any) {
-		if p.killed() {
+		if p.isKilled() {
 			return
 		}
 		h.mu.Lock()
@@ -62,7 +62,7 @@ func (h *History) Call(p *Process, input any) (returned func(output any)) {
 // was not executed need not be added. If the process has been killed, the operation's outcome is unknown.
 func (h *History) Add(p *Process, called time.Duration, input, output any) {
 	op := &Op{Process: p.Name(), Input: input, Output: output, Called: called, Returned: h.w.Elapsed()}
-	if p.killed() {
+	if p.isKilled() {
 		op.Output, op.Returned = nil, Never
 	}
 	h.add(op)

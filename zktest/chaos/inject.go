@@ -4,34 +4,34 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// inject starts a fault. The function that it returns, if not nil, undoes it.
-func (w *World) inject(f Fault) (undo func()) {
+// injectFault starts a fault. The function that it returns, if not nil, undoes it.
+func (w *World) injectFault(f Fault) (undo func()) {
 	if custom := w.cfg.Custom[f.Kind]; custom != nil {
 		return custom(w, f)
 	}
-	if f.Kind.ofProcess() {
+	if f.Kind.strikesProcess() {
 		if len(w.slots) == 0 {
 			return nil
 		}
-		return w.slots[f.Process%len(w.slots)].inject(f)
+		return w.slots[f.Process%len(w.slots)].injectFault(f)
 	}
 	e := w.ens
 	n := f.Member % e.Size()
 	member, other := e.Member(n), f.Other%e.Size()
 	switch f.Kind {
 	case StopMember:
-		return w.halt(member)
+		return w.stopServer(member)
 	case PauseMember:
-		return w.ops.pause(n)
+		return w.ops.pauseMember(n)
 	case StopLeader, PauseLeader:
 		l := e.Leader()
 		if l < 0 {
 			return nil
 		}
 		if f.Kind == StopLeader {
-			return w.halt(e.Member(l))
+			return w.stopServer(e.Member(l))
 		}
-		return w.ops.pause(l)
+		return w.ops.pauseMember(l)
 	case Partition:
 		others := []int{other}
 		for i := range e.Size() {
@@ -66,25 +66,25 @@ func (w *World) inject(f Fault) (undo func()) {
 			return func() { e.HealLink(n, l) }
 		}
 	case WipeMember:
-		w.ops.wipe(n)
+		w.ops.wipeData(n)
 	default:
-		return w.ops.inject(f)
+		return w.ops.injectFault(f)
 	}
 	return nil
 }
 
-func (w *World) halt(m *zktest.Server) (undo func()) {
+func (w *World) stopServer(m *zktest.Server) (undo func()) {
 	m.Stop()
-	return func() { w.starts(m) }
+	return func() { w.startServer(m) }
 }
 
-func (w *World) starts(m *zktest.Server) {
+func (w *World) startServer(m *zktest.Server) {
 	if err := m.Start(); err != nil {
 		w.Violate("servers", "do not start: %v", err)
 	}
 }
 
-func (s *Replica) inject(f Fault) (undo func()) {
+func (s *Replica) injectFault(f Fault) (undo func()) {
 	switch f.Kind {
 	case Cut:
 		s.host.Cut()
@@ -93,30 +93,30 @@ func (s *Replica) inject(f Fault) (undo func()) {
 		if f.Kind == Away {
 			dir = zktest.Both
 		}
-		return s.block(dir)
+		return s.blockPackets(dir)
 	case Stall:
-		return s.stall(f.Dir)
+		return s.stallPackets(f.Dir)
 	case Ghosts:
-		late, back := s.stall(f.Dir), s.isolate()
+		late, back := s.stallPackets(f.Dir), s.isolate()
 		return func() {
 			back()
-			s.w.later(f.Delay, late)
+			s.w.scheduleStep(f.Delay, late)
 		}
 	case Expire:
 		for _, id := range s.host.Sessions() {
-			s.w.ops.expire(id)
+			s.w.ops.expireSession(id)
 		}
 	case Slow:
 		s.host.Delay(f.Delay)
 		return func() { s.host.Delay(0) }
 	case Strike:
-		return s.strike(f)
+		return s.injectIntoMembers(f)
 	case Kill:
-		return s.stop(ErrKilled)
+		return s.stopProcess(ErrKilled)
 	case Restart:
-		return s.stop(ErrStopped)
+		return s.stopProcess(ErrStopped)
 	case PauseProcess:
-		return s.pause()
+		return s.pauseProcess()
 	case ClockStep:
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -125,9 +125,9 @@ func (s *Replica) inject(f Fault) (undo func()) {
 	return nil
 }
 
-// stall keeps back the packets of the present connections in a direction until arrive is called. The client may have
-// closed the connections by then.
-func (s *Replica) stall(dir zktest.Direction) (arrive func()) {
+// stallPackets keeps back the packets of the present connections in a direction until arrive is called. The client
+// may have closed the connections by then.
+func (s *Replica) stallPackets(dir zktest.Direction) (arrive func()) {
 	sessions := s.host.Sessions()
 	each := func(do func(*zktest.Server, int64)) {
 		for _, m := range s.w.ens.Members() {
@@ -140,8 +140,8 @@ func (s *Replica) stall(dir zktest.Direction) (arrive func()) {
 	return func() { each((*zktest.Server).HealSession) }
 }
 
-// strike injects the fault into all members, since a session may move.
-func (s *Replica) strike(f Fault) (undo func()) {
+// injectIntoMembers injects the fault into all members, since a session may move.
+func (s *Replica) injectIntoMembers(f Fault) (undo func()) {
 	sessions := s.host.Sessions()
 	if f.All || len(sessions) == 0 {
 		sessions = []int64{0}

@@ -23,25 +23,25 @@ type Removal struct {
 	jump bool // a clock jumped: the session may have ended at that time, but not later
 }
 
-// operator makes the changes of operators to servers, and records the removals.
-type operator struct {
+// serverOperator makes the changes of operators to servers, and records the removals.
+type serverOperator struct {
 	w       *World
 	most    time.Duration   // largest session timeout, without a fault Shrink
 	version int             // of the configuration, after its last change
 	skews   []time.Duration // of the members' clocks; used by the driver only
-	still   []hangs         // of the members: their pauses
+	still   []memberPauses  // of the members: their pauses
 
 	mu       sync.Mutex
 	sessions map[int64]Removal
 	nodes    map[string]Removal
 }
 
-func newOperator(w *World, server zktest.Config) *operator {
-	return &operator{
+func newOperator(w *World, server zktest.Config) *serverOperator {
+	return &serverOperator{
 		w:        w,
 		most:     cmp.Or(server.MaxSessionTimeout, 20*server.TickTime),
 		skews:    make([]time.Duration, w.ens.Size()),
-		still:    make([]hangs, w.ens.Size()),
+		still:    make([]memberPauses, w.ens.Size()),
 		sessions: map[int64]Removal{},
 		nodes:    map[string]Removal{},
 	}
@@ -78,11 +78,11 @@ func (w *World) MayHaveEnded(session int64) bool {
 //     is kept, and no event arrives. This repeats as long as faults strike that request.
 //  3. Its next connection reports the removal.
 func (w *World) Notice() time.Duration {
-	return w.plan.SessionTimeout + 5*time.Second + w.plan.stale() + w.plan.unwatched()
+	return w.plan.SessionTimeout + 5*time.Second + w.plan.staleServing() + w.plan.setWatchesFailing()
 }
 
-// expire ends a session early, if there is a server that can.
-func (o *operator) expire(id int64) {
+// expireSession ends a session early, if there is a server that can.
+func (o *serverOperator) expireSession(id int64) {
 	l := o.w.ens.Leader()
 	if l < 0 {
 		return
@@ -96,15 +96,15 @@ func (o *operator) expire(id int64) {
 	if !lives() {
 		return
 	}
-	o.ends(id, false) // until it is certain
+	o.recordSessionEnd(id, false) // until it is certain
 	o.w.ens.Expire(id)
 	if !lives() {
-		o.ends(id, true)
+		o.recordSessionEnd(id, true)
 	}
 }
 
-// ends records that a session is ended, or may be.
-func (o *operator) ends(session int64, sure bool) {
+// recordSessionEnd records that a session is ended, or may be.
+func (o *serverOperator) recordSessionEnd(session int64, sure bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if r, before := o.sessions[session]; !before || !r.Sure {
@@ -112,8 +112,8 @@ func (o *operator) ends(session int64, sure bool) {
 	}
 }
 
-// jump records that a server's clock jumps: any session may end early, but need not.
-func (o *operator) jump() {
+// recordClockJump records that a server's clock jumps: any session may end early, but need not.
+func (o *serverOperator) recordClockJump() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, m := range o.w.ens.Members() {
@@ -125,9 +125,9 @@ func (o *operator) jump() {
 	}
 }
 
-// delete deletes some of the ephemeral nodes, sorted by their numbers: which returns the indexes of the first and the
-// last of them among n. It begins with the last.
-func (o *operator) delete(which func(n int) (first, last int)) {
+// deleteNodes deletes some of the ephemeral nodes, sorted by their numbers: which returns the indexes of the first
+// and the last of them among n. It begins with the last.
+func (o *serverOperator) deleteNodes(which func(n int) (first, last int)) {
 	l := o.w.ens.Leader()
 	if l < 0 {
 		return
@@ -142,28 +142,28 @@ func (o *operator) delete(which func(n int) (first, last int)) {
 		return
 	}
 	slices.Sort(paths) // names may hold random identifiers: their numbers decide
-	slices.SortStableFunc(paths, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
+	slices.SortStableFunc(paths, func(a, b string) int { return cmp.Compare(sequenceNumber(a), sequenceNumber(b)) })
 	first, last := which(len(paths))
 	for _, path := range slices.Backward(paths[max(first, 0):min(last+1, len(paths))]) {
-		sure := o.deletes(path)
+		sure := o.recordDeletion(path)
 		err := o.w.ens.Member(l).Delete(path)
-		o.w.tell("faults", "somebody deletes %s: %v", path, err)
+		o.w.addToStory("faults", "somebody deletes %s: %v", path, err)
 		if err == nil {
 			sure()
 		}
 	}
 }
 
-// deletes records that a node may be deleted. The returned function records that it is deleted.
-func (o *operator) deletes(path string) (sure func()) {
+// recordDeletion records that a node may be deleted. The returned function records that it is deleted.
+func (o *serverOperator) recordDeletion(path string) (sure func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.nodes[path] = Removal{At: o.w.Elapsed(), Head: true}
 	return func() {
 		// A node ahead of it now was ahead of it at the deletion as well.
-		children, _ := o.w.ens.Member(max(o.w.ens.Leader(), 0)).Children(dirOf(path))
+		children, _ := o.w.ens.Member(max(o.w.ens.Leader(), 0)).Children(parentPath(path))
 		ahead := slices.ContainsFunc(children, func(name string) bool {
-			return number(name) >= 0 && number(name) < number(path)
+			return sequenceNumber(name) >= 0 && sequenceNumber(name) < sequenceNumber(path)
 		})
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -171,10 +171,10 @@ func (o *operator) deletes(path string) (sure func()) {
 	}
 }
 
-func dirOf(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 1)] }
+func parentPath(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 1)] }
 
-// number returns a sequential node's number, -1 if it has none.
-func number(path string) int {
+// sequenceNumber returns a sequential node's number, -1 if it has none.
+func sequenceNumber(path string) int {
 	n, err := strconv.Atoi(path[max(len(path)-10, 0):])
 	if err != nil || len(path) < 10 {
 		return -1
@@ -182,50 +182,50 @@ func number(path string) int {
 	return n
 }
 
-// inject starts an operator's fault. The function that it returns, if not nil, undoes it.
-func (o *operator) inject(f Fault) (undo func()) {
+// injectFault starts an operator's fault. The function that it returns, if not nil, undoes it.
+func (o *serverOperator) injectFault(f Fault) (undo func()) {
 	e := o.w.ens
 	switch f.Kind {
 	case Shrink:
-		o.limit(o.w.plan.SessionTimeout / 2)
+		o.limitSessions(o.w.plan.SessionTimeout / 2)
 		if f.All {
 			e.Cut(0)
 		}
-		return func() { o.limit(o.most) }
+		return func() { o.limitSessions(o.most) }
 	case Grow:
-		o.configure(func(int) bool { return true })
+		o.writeConfig(func(int) bool { return true })
 		if f.All {
 			// A member that has not applied the change would serve the old configuration.
 			time.Sleep(o.w.plan.Lag + 4*o.w.plan.PeerDelay + 10*time.Millisecond)
 			e.Cut(0)
 		}
 	case ReplaceMember:
-		return o.replace(f.Member % e.Size())
+		return o.replaceMember(f.Member % e.Size())
 	case SkewServer:
-		o.jump()
+		o.recordClockJump()
 		o.skews[f.Member%e.Size()] += f.Delay // never back: that would keep sessions alive
 		e.Member(f.Member % e.Size()).SkewClock(o.skews[f.Member%e.Size()])
 	case DeleteNode:
 		if f.All { // all clients notice all deletions together, on the next connection
 			e.Cut(0)
-			o.delete(func(int) (first, last int) { return 0, 1 + f.After%2 })
+			o.deleteNodes(func(int) (first, last int) { return 0, 1 + f.After%2 })
 			break
 		}
-		o.delete(func(n int) (first, last int) { return f.Times%n - f.After, f.Times % n })
+		o.deleteNodes(func(n int) (first, last int) { return f.Times%n - f.After, f.Times % n })
 	default:
 		o.w.Violate("plan", "there is no kind of fault %q", f.Kind)
 	}
 	return nil
 }
 
-func (o *operator) limit(most time.Duration) {
+func (o *serverOperator) limitSessions(most time.Duration) {
 	for _, m := range o.w.ens.Members() {
 		m.LimitSessions(most)
 	}
 }
 
-// configure writes a configuration with the members that is selects.
-func (o *operator) configure(is func(member int) bool) {
+// writeConfig writes a configuration with the members that is selects.
+func (o *serverOperator) writeConfig(is func(member int) bool) {
 	var config strings.Builder
 	for i, addr := range o.w.ens.Addrs() {
 		if is(i) {
@@ -238,24 +238,24 @@ func (o *operator) configure(is func(member int) bool) {
 	_ = o.w.ens.Member(0).Set("/zookeeper/config", []byte(config.String())) // no change without a leader
 }
 
-// replace stops a member and removes it from the configuration. undo wipes its data, if no write is lost by that,
-// starts it and adds it again.
-func (o *operator) replace(member int) (undo func()) {
+// replaceMember stops a member and removes it from the configuration. undo wipes its data, if no write is lost by
+// that, starts it and adds it again.
+func (o *serverOperator) replaceMember(member int) (undo func()) {
 	m := o.w.ens.Member(member)
-	o.configure(func(i int) bool { return i != member })
+	o.writeConfig(func(i int) bool { return i != member })
 	m.Stop()
 	return func() {
-		if o.whole(member) {
+		if o.canLoseMember(member) {
 			m.Wipe()
 		}
-		o.w.starts(m)
-		o.configure(func(int) bool { return true })
+		o.w.startServer(m)
+		o.writeConfig(func(int) bool { return true })
 	}
 }
 
-// whole reports whether there is another leader, and all other members have applied as much as it has: then no write is
-// lost with this member's data.
-func (o *operator) whole(but int) bool {
+// canLoseMember reports whether there is another leader, and all other members have applied as much as it has: then
+// no write is lost with this member's data.
+func (o *serverOperator) canLoseMember(but int) bool {
 	leader := o.w.ens.Leader()
 	if leader < 0 || leader == but {
 		return false
@@ -268,10 +268,10 @@ func (o *operator) whole(but int) bool {
 	return true
 }
 
-// wipe deletes a member's data. If a majority lost its data, committed writes would be lost, which no client can
-// repair; so wipe heals the ensemble first, and waits before and after until all members have all writes.
-func (o *operator) wipe(member int) {
-	o.heal()
+// wipeData deletes a member's data. If a majority lost its data, committed writes would be lost, which no client
+// can repair; so wipe heals the ensemble first, and waits before and after until all members have all writes.
+func (o *serverOperator) wipeData(member int) {
+	o.undoFaults()
 	for _, s := range o.w.slots { // heal has also opened the networks of the processes: block them again
 		s.mu.Lock()
 		s.setBlocked()
@@ -286,38 +286,38 @@ func (o *operator) wipe(member int) {
 		return
 	}
 	o.w.ens.Member(member).Wipe()
-	o.w.starts(o.w.ens.Member(member))
+	o.w.startServer(o.w.ens.Member(member))
 	settled()
 }
 
-// heal undoes the faults of servers and networks, except jumps of clocks.
-func (o *operator) heal() {
+// undoFaults undoes the faults of servers and networks, except jumps of clocks.
+func (o *serverOperator) undoFaults() {
 	for i := range o.still {
-		o.still[i].resumed(time.Now())
+		o.still[i].recordResume(time.Now())
 	}
 	if err := o.w.ens.Heal(); err != nil {
 		o.w.Violate("servers", "do not heal: %v", err)
 	}
 	for i, m := range o.w.ens.Members() {
 		if o.skews[i] != 0 { // a clock set back would keep sessions and their nodes alive
-			o.jump()
+			o.recordClockJump()
 			m.SkewClock(o.skews[i])
 		}
 	}
 }
 
-// hangs are the pauses of a member. It does nothing during a pause, and may continue afterwards as if there had been
-// none.
-type hangs struct {
+// memberPauses are the pauses of a member. It does nothing during a pause, and may continue afterwards as if there
+// had been none.
+type memberPauses struct {
 	mu    sync.Mutex
 	begun time.Time // zero: it runs
-	spans []span
+	spans []timeSpan
 }
 
-type span struct{ from, to time.Time }
+type timeSpan struct{ from, to time.Time }
 
-// pause pauses a member until resume is called.
-func (o *operator) pause(member int) (resume func()) {
+// pauseMember pauses a member until resume is called.
+func (o *serverOperator) pauseMember(member int) (resume func()) {
 	m, s := o.w.ens.Member(member), &o.still[member]
 	m.Pause()
 	s.mu.Lock()
@@ -326,39 +326,39 @@ func (o *operator) pause(member int) (resume func()) {
 		s.begun = time.Now()
 	}
 	return func() {
-		s.resumed(time.Now())
+		s.recordResume(time.Now())
 		m.Resume()
 	}
 }
 
-// resumed records that the member runs. If pauses overlap, the member runs when the first of them ends, or when the
-// ensemble is healed.
-func (s *hangs) resumed(now time.Time) {
+// recordResume records that the member runs. If pauses overlap, the member runs when the first of them ends, or
+// when the ensemble is healed.
+func (s *memberPauses) recordResume(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.begun.IsZero() {
-		s.spans, s.begun = append(s.spans, span{s.begun, now}), time.Time{}
+		s.spans, s.begun = append(s.spans, timeSpan{s.begun, now}), time.Time{}
 	}
 }
 
 // Ran returns the time that a server was not paused between two times since the run began. If each server has run for
 // longer than it may be out of date, then at the second time all of them serve the state of the first, or a newer one.
 func (w *World) Ran(member int, from, to time.Duration) time.Duration {
-	return w.ops.still[member].ran(w.began.Add(from), w.began.Add(to))
+	return w.ops.still[member].runningTime(w.began.Add(from), w.began.Add(to))
 }
 
-func (s *hangs) ran(from, to time.Time) time.Duration {
+func (s *memberPauses) runningTime(from, to time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	spans := s.spans
 	if !s.begun.IsZero() {
-		spans = append(slices.Clone(spans), span{s.begun, to})
+		spans = append(slices.Clone(spans), timeSpan{s.begun, to})
 	}
-	return running(spans, from, to)
+	return timeWithout(spans, from, to)
 }
 
-// running returns the time between two instants without the spans, which do not overlap.
-func running(spans []span, from, to time.Time) time.Duration {
+// timeWithout returns the time between two instants without the spans, which do not overlap.
+func timeWithout(spans []timeSpan, from, to time.Time) time.Duration {
 	d := to.Sub(from)
 	for _, s := range spans {
 		begin, end := s.from, s.to

@@ -60,47 +60,47 @@ func (p *Plan) String() string {
 	)
 }
 
-// draw returns the plan of a seed.
-func draw(seed uint64, c Config) *Plan {
-	p := drawn(seed, c)
+// drawPlan returns the plan of a seed.
+func drawPlan(seed uint64, c Config) *Plan {
+	p := drawnPlan(seed, c)
 	if c.Plan != nil {
 		c.Plan(p)
 	}
 	return p
 }
 
-func drawn(seed uint64, c Config) *Plan {
+func drawnPlan(seed uint64, c Config) *Plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := &Plan{
 		Seed:           seed,
-		Members:        pick(r, c.Members...),
-		Profile:        pick(r, c.Profiles...),
+		Members:        pickRandom(r, c.Members...),
+		Profile:        pickRandom(r, c.Profiles...),
 		TickTime:       c.TickTime,
 		SyncLimit:      c.SyncLimit,
-		SessionTimeout: pick(r, c.SessionTimeouts...),
+		SessionTimeout: pickRandom(r, c.SessionTimeouts...),
 		Latency:        c.Latency,
 		Patience:       c.Patience,
 	}
-	p.Election = pick(r, 400*time.Millisecond, 400*time.Millisecond, 100*time.Millisecond, 3*time.Second)
-	p.Pace = pick(r, 0, 0, below(r, time.Millisecond))
+	p.Election = pickRandom(r, 400*time.Millisecond, 400*time.Millisecond, 100*time.Millisecond, 3*time.Second)
+	p.Pace = pickRandom(r, 0, 0, randomBelow(r, time.Millisecond))
 	if p.Members > 1 {
-		p.Lag = pick(r, 0, 0, below(r, 50*time.Millisecond), below(r, 500*time.Millisecond))
-		p.PeerDelay = pick(r, 0, 0, below(r, 20*time.Millisecond))
+		p.Lag = pickRandom(r, 0, 0, randomBelow(r, 50*time.Millisecond), randomBelow(r, 500*time.Millisecond))
+		p.PeerDelay = pickRandom(r, 0, 0, randomBelow(r, 20*time.Millisecond))
 	}
-	p.Trouble = (c.Trouble/2 + below(r, c.Trouble/2)).Round(time.Second)
+	p.Trouble = (c.Trouble/2 + randomBelow(r, c.Trouble/2)).Round(time.Second)
 	if p.Patience <= 0 {
 		p.Patience = 2*time.Minute + 4*p.SessionTimeout
 	}
 	kinds := slices.DeleteFunc(
 		slices.Clone(c.Faults),
-		func(k Kind) bool { return k.ofPeers() && p.Members == 1 },
+		func(k Kind) bool { return k.needsPeers() && p.Members == 1 },
 	)
 	every := c.Every
 	if every <= 0 {
-		every = pick(r, time.Second, 2*time.Second, 4*time.Second)
+		every = pickRandom(r, time.Second, 2*time.Second, 4*time.Second)
 	}
-	for at := time.Second; at < p.Trouble && len(kinds) > 0; at += below(r, 2*every) {
-		if f, ok := p.fault(r, pick(r, kinds...), at); ok {
+	for at := time.Second; at < p.Trouble && len(kinds) > 0; at += randomBelow(r, 2*every) {
+		if f, ok := p.drawFault(r, pickRandom(r, kinds...), at); ok {
 			p.Faults = append(p.Faults, f)
 		}
 	}
@@ -145,8 +145,8 @@ var (
 	answers = []zktest.Error{zktest.ErrThrottledOp, zktest.ErrRequestTimeout, zktest.ErrSessionMoved}
 )
 
-// fault draws a fault. It reports false if the fault is not possible.
-func (p *Plan) fault(r *rand.Rand, kind Kind, at time.Duration) (Fault, bool) {
+// drawFault draws a fault. It reports false if the fault is not possible.
+func (p *Plan) drawFault(r *rand.Rand, kind Kind, at time.Duration) (Fault, bool) {
 	// All fields are drawn, whatever the kind needs: so a plan changes little when a kind changes.
 	f := Fault{
 		Kind:    kind,
@@ -154,23 +154,23 @@ func (p *Plan) fault(r *rand.Rand, kind Kind, at time.Duration) (Fault, bool) {
 		Process: r.IntN(1 << 10),
 		Member:  r.IntN(p.Members),
 		Other:   r.IntN(p.Members),
-		Dir: pick(
+		Dir: pickRandom(
 			r,
 			zktest.Both,
 			zktest.FromClient,
 			zktest.ToClient,
 		),
-		Op:     pick(r, struckOps...),
-		Action: pick(r, strikes...),
-		Err:    pick(r, answers...),
+		Op:     pickRandom(r, struckOps...),
+		Action: pickRandom(r, strikes...),
+		Err:    pickRandom(r, answers...),
 		After:  r.IntN(3),
-		Times:  pick(r, 1, 1, 2, -1),
+		Times:  pickRandom(r, 1, 1, 2, -1),
 		All:    r.IntN(3) == 0,
 	}
-	f.Delay = below(r, pick(r, 100*time.Millisecond, time.Second, 3*time.Second)).Round(time.Millisecond)
-	f.Lasts = below(
+	f.Delay = randomBelow(r, pickRandom(r, 100*time.Millisecond, time.Second, 3*time.Second)).Round(time.Millisecond)
+	f.Lasts = randomBelow(
 		r,
-		pick(r, time.Second, p.SessionTimeout, 2*p.SessionTimeout+p.stale()),
+		pickRandom(r, time.Second, p.SessionTimeout, 2*p.SessionTimeout+p.staleServing()),
 	).Round(
 		time.Millisecond,
 	)
@@ -182,10 +182,10 @@ func (p *Plan) fault(r *rand.Rand, kind Kind, at time.Duration) (Fault, bool) {
 		if f.Lasts *= 3; r.IntN(
 			2,
 		) == 0 { // lost for its client, but maybe not expired at the servers
-			f.Lasts = p.SessionTimeout*2/3 + below(r, p.SessionTimeout/3+p.TickTime).Round(time.Millisecond)
+			f.Lasts = p.SessionTimeout*2/3 + randomBelow(r, p.SessionTimeout/3+p.TickTime).Round(time.Millisecond)
 		}
 	case ClockStep:
-		f.Delay = pick(r, -time.Hour, -time.Minute, -time.Second, time.Second, time.Minute, time.Hour)
+		f.Delay = pickRandom(r, -time.Hour, -time.Minute, -time.Second, time.Second, time.Minute, time.Hour)
 	case SkewServer:
 		f.Delay = p.SessionTimeout
 	case PeerDelay:
@@ -200,16 +200,16 @@ func (p *Plan) fault(r *rand.Rand, kind Kind, at time.Duration) (Fault, bool) {
 	return f, true
 }
 
-// stale returns the longest time that a member without the others may still answer requests.
-func (p *Plan) stale() time.Duration {
+// staleServing returns the longest time that a member without the others may still answer requests.
+func (p *Plan) staleServing() time.Duration {
 	if p.Members == 1 {
 		return 0
 	}
 	return time.Duration(p.SyncLimit)*p.TickTime + p.TickTime*3/2
 }
 
-// unwatched returns the time during which faults may end each connection at its first request, setWatches.
-func (p *Plan) unwatched() (d time.Duration) {
+// setWatchesFailing returns the time during which faults may end each connection at its first request, setWatches.
+func (p *Plan) setWatchesFailing() (d time.Duration) {
 	for _, f := range p.Faults {
 		arms := f.Op == zktest.OpSetWatches || f.Op == zktest.OpSetWatches2
 		if f.Kind == Strike && arms && f.Times < 0 {
@@ -219,16 +219,16 @@ func (p *Plan) unwatched() (d time.Duration) {
 	return d
 }
 
-// end returns the time when the last fault is undone.
-func (p *Plan) end() (end time.Duration) {
+// endTime returns the time when the last fault is undone.
+func (p *Plan) endTime() (end time.Duration) {
 	for _, f := range p.Faults {
 		end = max(end, f.At+f.Lasts)
 	}
 	return end
 }
 
-// server returns the members' configuration.
-func (p *Plan) server() zktest.Config {
+// serverConfig returns the members' configuration.
+func (p *Plan) serverConfig() zktest.Config {
 	cfg := zktest.Config{
 		TickTime:     p.TickTime,
 		SyncLimit:    p.SyncLimit,
@@ -257,13 +257,13 @@ func (p *Plan) schedule(names []string) string {
 	}
 	var b strings.Builder
 	for _, f := range p.Faults {
-		fmt.Fprintf(&b, "  %s\n", f.among(names))
+		fmt.Fprintf(&b, "  %s\n", f.describeAmong(names))
 	}
 	return b.String()
 }
 
-func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+func pickRandom[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-func below(r *rand.Rand, d time.Duration) time.Duration {
+func randomBelow(r *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(r.Int64N(int64(max(d, time.Millisecond))))
 }

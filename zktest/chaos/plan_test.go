@@ -18,15 +18,15 @@ func TestTimeWithoutWatchesIsNotCounted(t *testing.T) {
 		{Kind: Strike, Op: zktest.OpPing, Times: -1, Lasts: time.Hour},
 		{Kind: Cut, Lasts: time.Hour},
 	}}
-	assert.Equal(t, 61*time.Second, p.unwatched())
+	assert.Equal(t, 61*time.Second, p.setWatchesFailing())
 }
 
 // Of the smallest times of many runs each counts with its run.
 func TestTheLeastOfAllRuns(t *testing.T) {
-	l := leasts{}
+	l := smallestTimes{}
 	for seed, d := range []time.Duration{3 * time.Second, -time.Second, 2 * time.Second} {
 		plan := &Plan{Seed: uint64(seed), SessionTimeout: time.Minute}
-		l.add(&Result{Plan: plan, Least: map[string]time.Duration{"margin": d, "rest": -d}})
+		l.addSmallest(&Result{Plan: plan, Least: map[string]time.Duration{"margin": d, "rest": -d}})
 	}
 	assert.Equal(t, "\nleast margin: -1s (seed 1, session timeout 1m0s)\nleast rest: -3s (seed 0, session timeout 1m0s)",
 		l.String())

@@ -66,30 +66,30 @@ func (w *World) Start(name string, body func(p *Process)) *Replica {
 func (s *Replica) Cut() { s.host.Cut() }
 
 // Block keeps back the packets in a direction between the process and the servers until open is called.
-func (s *Replica) Block(dir zktest.Direction) (open func()) { return s.block(dir) }
+func (s *Replica) Block(dir zktest.Direction) (open func()) { return s.blockPackets(dir) }
 
 // Slow delays replies and events for the process by d; 0 ends it.
 func (s *Replica) Slow(d time.Duration) { s.host.Delay(d) }
 
 // Kill makes the process die without cleaning up; start starts it again.
-func (s *Replica) Kill() (start func()) { return or(s.stop(ErrKilled)) }
+func (s *Replica) Kill() (start func()) { return orNoEffect(s.stopProcess(ErrKilled)) }
 
 // Stop asks the process to stop; start starts it again.
-func (s *Replica) Stop() (start func()) { return or(s.stop(ErrStopped)) }
+func (s *Replica) Stop() (start func()) { return orNoEffect(s.stopProcess(ErrStopped)) }
 
 // Pause keeps back the process's packets in both directions, and makes its calls of this package wait, until resume is
 // called.
-func (s *Replica) Pause() (resume func()) { return or(s.pause()) }
+func (s *Replica) Pause() (resume func()) { return orNoEffect(s.pauseProcess()) }
 
-// or returns f, or a function without effect if f is nil.
-func or(f func()) func() {
+// orNoEffect returns f, or a function without effect if f is nil.
+func orNoEffect(f func()) func() {
 	if f == nil {
 		return func() {}
 	}
 	return f
 }
 
-func (s *Replica) start() {
+func (s *Replica) startProcess() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := &Process{w: s.w, slot: s, dead: make(chan struct{}), done: make(chan struct{})}
@@ -110,8 +110,8 @@ func (s *Replica) start() {
 	}()
 }
 
-// seen returns the entries of the servers' traces about the process, without its reads and pings.
-func (s *Replica) seen() (lines []Line) {
+// traceEntries returns the entries of the servers' traces about the process, without its reads and pings.
+func (s *Replica) traceEntries() (lines []Line) {
 	for _, ev := range s.host.Events() {
 		text := ev.Note
 		switch ev.Op {
@@ -143,15 +143,16 @@ func (s *Replica) seen() (lines []Line) {
 	return lines
 }
 
-// now returns the process that runs, or ran last.
-func (s *Replica) now() *Process {
+// latestProcess returns the process that runs, or ran last.
+func (s *Replica) latestProcess() *Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.life
 }
 
-// stop ends the process and returns a function that starts the next; nil if the process has been ended already.
-func (s *Replica) stop(cause error) (undo func()) {
+// stopProcess ends the process and returns a function that starts the next; nil if the process has been ended
+// already.
+func (s *Replica) stopProcess(cause error) (undo func()) {
 	s.mu.Lock()
 	p := s.life
 	if s.quiet {
@@ -172,16 +173,16 @@ func (s *Replica) stop(cause error) (undo func()) {
 		s.w.starting.Go(func() {
 			select {
 			case <-p.done:
-				s.start()
+				s.startProcess()
 			case <-time.After(s.w.plan.Patience + s.w.plan.Trouble): // faults may delay its stop
-				s.w.stuck(p)
+				s.w.failStuck(p)
 			}
 		})
 	}
 }
 
-// pause pauses the process until resume is called. It returns nil if the process is already paused.
-func (s *Replica) pause() (resume func()) {
+// pauseProcess pauses the process until resume is called. It returns nil if the process is already paused.
+func (s *Replica) pauseProcess() (resume func()) {
 	s.mu.Lock()
 	if s.paused != nil {
 		s.mu.Unlock()
@@ -189,7 +190,7 @@ func (s *Replica) pause() (resume func()) {
 	}
 	s.paused = make(chan struct{})
 	s.mu.Unlock()
-	open := s.block(zktest.Both)
+	open := s.blockPackets(zktest.Both)
 	return func() {
 		open()
 		s.mu.Lock()
@@ -199,8 +200,8 @@ func (s *Replica) pause() (resume func()) {
 	}
 }
 
-// block keeps back the packets in a direction until open is called. Blocks may overlap.
-func (s *Replica) block(dir zktest.Direction) (open func()) {
+// blockPackets keeps back the packets in a direction until open is called. Blocks may overlap.
+func (s *Replica) blockPackets(dir zktest.Direction) (open func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := len(s.blocks)
@@ -230,8 +231,8 @@ func (s *Replica) isolate() (back func()) {
 	}
 }
 
-// present waits until the process may connect.
-func (s *Replica) present(ctx context.Context) error {
+// awaitNetwork waits until the process may connect.
+func (s *Replica) awaitNetwork(ctx context.Context) error {
 	s.mu.Lock()
 	away, back := s.away > 0, s.back
 	s.mu.Unlock()
@@ -255,9 +256,9 @@ func (s *Replica) setBlocked() {
 	s.host.Block(all)
 }
 
-// gate waits while the process is paused, unless it is killed.
-func (p *Process) gate() {
-	for !p.killed() {
+// awaitResume waits while the process is paused, unless it is killed.
+func (p *Process) awaitResume() {
+	for !p.isKilled() {
 		p.slot.mu.Lock()
 		paused := p.slot.paused
 		p.slot.mu.Unlock()
@@ -282,10 +283,10 @@ func (p *Process) Context() context.Context { return p.ctx }
 
 // Dial connects to a server over the process's network.
 func (p *Process) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	if p.killed() {
+	if p.isKilled() {
 		return nil, ErrKilled
 	}
-	if err := p.slot.present(ctx); err != nil {
+	if err := p.slot.awaitNetwork(ctx); err != nil {
 		return nil, err
 	}
 	return p.slot.host.Dial(ctx, network, addr)
@@ -314,7 +315,7 @@ func (p *Process) Rand() *rand.Rand {
 }
 
 // Logf adds a line to the run's story.
-func (p *Process) Logf(format string, args ...any) { p.w.tell(p.Name(), format, args...) }
+func (p *Process) Logf(format string, args ...any) { p.w.addToStory(p.Name(), format, args...) }
 
 // Logger returns a logger for the process, such as for its client: lines at INFO and above are added to the run's
 // story.
@@ -325,15 +326,15 @@ func (p *Process) Logger() *slog.Logger {
 		}
 		return a
 	}}
-	return slog.New(slog.NewTextHandler(logged{p}, options))
+	return slog.New(slog.NewTextHandler(storyWriter{p}, options))
 }
 
-// logged writes lines of a log into the story.
-type logged struct{ p *Process }
+// storyWriter writes lines of a log into the story.
+type storyWriter struct{ p *Process }
 
-func (l logged) Write(line []byte) (int, error) {
+func (l storyWriter) Write(line []byte) (int, error) {
 	l.p.Logf("%s", strings.TrimSpace(string(line)))
 	return len(line), nil
 }
 
-func (p *Process) killed() bool { return errors.Is(context.Cause(p.ctx), ErrKilled) }
+func (p *Process) isKilled() bool { return errors.Is(context.Cause(p.ctx), ErrKilled) }

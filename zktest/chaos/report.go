@@ -11,18 +11,18 @@ import (
 	"unicode"
 )
 
-// report makes the failing plan shorter, and describes its run. With keeps it keeps the run's files.
-func (h *hunt) report(failed *Result, keeps bool) *Failure {
-	var w worker
-	defer w.close()
-	play := func(p *Plan) *Result { return w.play(h.t, p) }
-	again := replays(failed.Plan, play)
+// reportFailure makes the failing plan shorter, and describes its run. With keeps it keeps the run's files.
+func (h *scheduleHunt) reportFailure(failed *Result, keeps bool) *Failure {
+	var w workerProcess
+	defer w.closeProcess()
+	play := func(p *Plan) *Result { return w.playPlan(h.t, p) }
+	again := countReplays(failed.Plan, play)
 	best, tries := failed, 0
 	short := again
 	if !failed.circles && h.cfg.Shrink > 0 { // each replay of a run that the wall clock ended takes long
 		var plans []*Result
-		plans, tries = shrink(failed, again.failed == again.n, h.cfg.Shrink, play)
-		best, short = surest(plans, again, play)
+		plans, tries = shrinkPlan(failed, again.failed == again.n, h.cfg.Shrink, play)
+		best, short = mostReliable(plans, again, play)
 	}
 	var b strings.Builder
 	v := best.Violations[0]
@@ -49,23 +49,23 @@ func (h *hunt) report(failed *Result, keeps bool) *Failure {
 			"Where replays differ, the order counts in which Go runs goroutines that are ready at once.\n",
 		)
 	}
-	fmt.Fprintf(&b, "its story, in virtual time:\n%s", story(best))
+	fmt.Fprintf(&b, "its story, in virtual time:\n%s", storyLines(best))
 	if keeps {
-		if dir, err := keep(h.t.Name(), best); err != nil {
+		if dir, err := writeFiles(h.t.Name(), best); err != nil {
 			fmt.Fprintf(&b, "its files cannot be kept: %v\n", err)
 		} else {
 			fmt.Fprintf(&b, "kept in %s: plan.json, story.txt, trace.txt (the servers'), sequence.mmd (Mermaid)\n", dir)
-			fmt.Fprintf(&b, "again: %s\n", h.command("-chaos.plan="+filepath.Join(dir, "plan.json")))
+			fmt.Fprintf(&b, "again: %s\n", h.replayCommand("-chaos.plan="+filepath.Join(dir, "plan.json")))
 		}
 	}
-	fmt.Fprintf(&b, "the seed as it was found: %s\n", h.command(fmt.Sprintf("-chaos.seed=%d", failed.Plan.Seed)))
+	fmt.Fprintf(&b, "the seed as it was found: %s\n", h.replayCommand(fmt.Sprintf("-chaos.seed=%d", failed.Plan.Seed)))
 	return &Failure{Violation: v, Plan: best.Plan, Report: b.String(), Runs: h.runs, Replayed: again.failed}
 }
 
-// command returns a shell command that plays this test alone, with a flag and the flags of the test binary that belong
-// to neither package testing nor this package.
-func (h *hunt) command(option string) string {
-	words := append([]string{"go", "test", "-run", pattern(h.t), "-args", option}, ownArgs(os.Args[1:])...)
+// replayCommand returns a shell command that plays this test alone, with a flag and the flags of the test binary
+// that belong to neither package testing nor this package.
+func (h *scheduleHunt) replayCommand(option string) string {
+	words := append([]string{"go", "test", "-run", testPattern(h.t), "-args", option}, ownArguments(os.Args[1:])...)
 	for i, word := range words {
 		if strings.Trim(word, shellSafe) != "" {
 			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
@@ -77,24 +77,24 @@ func (h *hunt) command(option string) string {
 // shellSafe are characters without a meaning to a shell.
 const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:"
 
-// surest returns the shortest plan that fails at least as often as the plan that was found, and its replays. plans
-// begin with the plan that was found, and end with the shortest.
-func surest(plans []*Result, found replayed, play func(*Plan) *Result) (*Result, replayed) {
+// mostReliable returns the shortest plan that fails at least as often as the plan that was found, and its replays.
+// plans begin with the plan that was found, and end with the shortest.
+func mostReliable(plans []*Result, found replayCount, play func(*Plan) *Result) (*Result, replayCount) {
 	for i := len(plans) - 1; i > 0; i-- {
-		if r := replays(plans[i].Plan, play); r.failed*found.n >= found.failed*r.n {
+		if r := countReplays(plans[i].Plan, play); r.failed*found.n >= found.failed*r.n {
 			return plans[i], r
 		}
 	}
 	return plans[0], found
 }
 
-// replayed is the number of replays of a plan, and of those that failed.
-type replayed struct{ failed, n int }
+// replayCount is the number of replays of a plan, and of those that failed.
+type replayCount struct{ failed, n int }
 
-func (r replayed) String() string { return fmt.Sprintf("%d of %d replays fail", r.failed, r.n) }
+func (r replayCount) String() string { return fmt.Sprintf("%d of %d replays fail", r.failed, r.n) }
 
-// replays plays a plan ten times, but stops after a run that the wall clock ended.
-func replays(p *Plan, play func(*Plan) *Result) (r replayed) {
+// countReplays plays a plan ten times, but stops after a run that the wall clock ended.
+func countReplays(p *Plan, play func(*Plan) *Result) (r replayCount) {
 	for r.n < 10 {
 		result := play(p)
 		if r.n++; len(result.Violations) > 0 {
@@ -111,9 +111,9 @@ func replays(p *Plan, play func(*Plan) *Result) (r replayed) {
 // first violation. The file has all lines.
 const opening, around, before, after = 8, 4, 20, 6
 
-// story returns the lines of the story that a report shows.
-func story(r *Result) string {
-	lines := folded(brief(r.Story))
+// storyLines returns the lines of the story that a report shows.
+func storyLines(r *Result) string {
+	lines := foldLines(omitReconnects(r.Story))
 	wanted := make([]bool, len(lines))
 	want := func(from, to int) {
 		for i := max(from, 0); i < min(to, len(lines)); i++ {
@@ -151,8 +151,9 @@ func story(r *Result) string {
 	return b.String()
 }
 
-// brief leaves out the failed connections of a process that looks for a server, except the first of each search.
-func brief(lines []Line) (short []Line) {
+// omitReconnects leaves out the failed connections of a process that looks for a server, except the first of each
+// search.
+func omitReconnects(lines []Line) (short []Line) {
 	searching := map[string]bool{}
 	for _, l := range lines {
 		vain := strings.HasPrefix(l.Text, "[server") &&
@@ -168,8 +169,8 @@ func brief(lines []Line) (short []Line) {
 	return short
 }
 
-// folded makes one line of equal lines of one actor that follow each other.
-func folded(lines []Line) (short []Line) {
+// foldLines makes one line of equal lines of one actor that follow each other.
+func foldLines(lines []Line) (short []Line) {
 	for i := 0; i < len(lines); {
 		l, n := lines[i], 1
 		for i+n < len(lines) && lines[i+n].Actor == l.Actor && lines[i+n].Text == l.Text {
@@ -190,8 +191,8 @@ func plainName(r rune) rune {
 	return '-'
 }
 
-// keep writes a run's files.
-func keep(name string, r *Result) (dir string, err error) {
+// writeFiles writes a run's files.
+func writeFiles(name string, r *Result) (dir string, err error) {
 	name = "chaos-" + strings.Map(plainName, name) + fmt.Sprintf("-%d-", r.Plan.Seed)
 	if dir, err = os.MkdirTemp("", name); err != nil {
 		return "", err
@@ -206,7 +207,7 @@ func keep(name string, r *Result) (dir string, err error) {
 	}
 	for file, text := range map[string]string{
 		"plan.json": string(plan), "story.txt": all.String(), "trace.txt": strings.Join(r.Trace, "\n"),
-		"sequence.mmd": sequence(r),
+		"sequence.mmd": sequenceDiagram(r),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(text+"\n"), 0o644); err != nil {
 			return "", err
@@ -215,8 +216,8 @@ func keep(name string, r *Result) (dir string, err error) {
 	return dir, nil
 }
 
-// sequence returns the story as a Mermaid sequence diagram.
-func sequence(r *Result) string {
+// sequenceDiagram returns the story as a Mermaid sequence diagram.
+func sequenceDiagram(r *Result) string {
 	actors := append([]string{"faults"}, r.Actors...)
 	var b strings.Builder
 	b.WriteString("sequenceDiagram\n")

@@ -49,7 +49,7 @@ func TestTheStoryTells(t *testing.T) {
 	report := found.Report
 	assert.Contains(t, report, "level=INFO msg=connected epoch=1 ")
 	assert.NotContains(t, report, "time=20", "the story has times of its own")
-	assert.Contains(t, report, `level=WARN msg="disconnected; trying to reconnect"`)
+	assert.Contains(t, report, `level=WARN msg="connection lost, session suspended; reconnecting"`)
 	assert.Contains(t, report, "] multi [create2 /a, delete /a]\n")
 	assert.Regexp(t, `\] create2 /no/parent: zktest: no node \(-101\) \([45] times, until 4\.`, report)
 	assert.Contains(t, report, "was told of create /unknown: ")

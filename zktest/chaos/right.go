@@ -125,15 +125,15 @@ func (r *Right) GrantedWith(p *Process, token int64, until ...context.Context) *
 func (r *Right) Claimed(p *Process, c Claim) *Grant {
 	ended := c.Until != nil && c.Until.Err() != nil
 	if !r.byClock {
-		p.gate()
+		p.awaitResume()
 	}
 	g := &Grant{Claim: c, right: r, who: p}
-	if p.killed() {
+	if p.isKilled() {
 		g.done = true
 		return g
 	}
 	r.mu.Lock()
-	wrong := r.judge(g)
+	wrong := r.judgeGrant(g)
 	if r.ended[p]++; !ended {
 		r.ended[p] = 0
 	}
@@ -169,26 +169,26 @@ func (r *Right) Claimed(p *Process, c Claim) *Grant {
 // instant of its grant, but not several times in succession.
 const mostEnded = 3
 
-// judge returns the violations of a new grant, given the others. The right's lock is held.
-func (r *Right) judge(g *Grant) (wrong []string) {
+// judgeGrant returns the violations of a new grant, given the others. The right's lock is held.
+func (r *Right) judgeGrant(g *Grant) (wrong []string) {
 	var beside []*Grant
 	leases := max(g.Leases, 1)
-	pardoned := g.pardoned()
+	pardoned := g.isPardoned()
 	if g.Until != nil && g.Until.Err() != nil {
 		return nil // it may already be lost
 	}
 	for _, other := range r.held {
-		if g.one(other) || r.limit == 1 && g.Shared && other.Shared {
+		if g.isSameHold(other) || r.limit == 1 && g.Shared && other.Shared {
 			continue
 		}
 		other.passed = other.passed || r.limit == 1
-		if other.believes() && (r.byClock || !other.who.pausedNow()) && !pardoned && !other.pardoned() {
+		if other.believesHeld() && (r.byClock || !other.who.isPaused()) && !pardoned && !other.isPardoned() {
 			beside, leases = append(beside, other), leases+max(other.Leases, 1)
 		}
 	}
-	r.held = slices.DeleteFunc(r.held, func(other *Grant) bool { return other.Until != nil && !other.believes() })
+	r.held = slices.DeleteFunc(r.held, func(other *Grant) bool { return other.Until != nil && !other.believesHeld() })
 	if leases > r.limit && len(beside) > 0 || max(g.Leases, 1) > r.limit {
-		wrong = append(wrong, fmt.Sprintf("has it, and so %s", believers(beside)))
+		wrong = append(wrong, fmt.Sprintf("has it, and so %s", believingGrants(beside)))
 	}
 	removal, removed := r.w.Removed(g.Session, g.Nodes...)
 	if removed && removal.Sure && !removal.Head && !g.Shared && r.limit == 1 {
@@ -223,33 +223,34 @@ func (r *Right) judge(g *Grant) (wrong []string) {
 	return wrong
 }
 
-// one reports whether two grants are of one owner, or are one hold reported twice.
-func (g *Grant) one(other *Grant) bool {
+// isSameHold reports whether two grants are of one owner, or are one hold reported twice.
+func (g *Grant) isSameHold(other *Grant) bool {
 	if g.Owner != "" && other.Owner != "" {
 		return g.Owner == other.Owner
 	}
 	return slices.ContainsFunc(g.Nodes, func(node string) bool { return slices.Contains(other.Nodes, node) })
 }
 
-// pardoned reports whether a fault has removed the right, and the holder need not have noticed it yet.
-func (g *Grant) pardoned() bool {
+// isPardoned reports whether a fault has removed the right, and the holder need not have noticed it yet.
+func (g *Grant) isPardoned() bool {
 	removal, removed := g.right.w.Removed(g.Session, g.Nodes...)
 	return removed && (!removal.Sure || g.right.w.Elapsed()-removal.At <= g.right.w.Notice())
 }
 
-// believes reports whether the process runs and still believes that it holds the right. The right's lock is held.
-func (g *Grant) believes() bool {
-	return !g.done && (g.Until == nil || g.Until.Err() == nil) && !g.who.killed() && !g.who.over()
+// believesHeld reports whether the process runs and still believes that it holds the right. The right's lock is
+// held.
+func (g *Grant) believesHeld() bool {
+	return !g.done && (g.Until == nil || g.Until.Err() == nil) && !g.who.isKilled() && !g.who.hasReturned()
 }
 
-func (p *Process) pausedNow() bool {
+func (p *Process) isPaused() bool {
 	p.slot.mu.Lock()
 	defer p.slot.mu.Unlock()
 	return p.slot.paused != nil
 }
 
-// over reports whether the process's function has returned.
-func (p *Process) over() bool {
+// hasReturned reports whether the process's function has returned.
+func (p *Process) hasReturned() bool {
 	select {
 	case <-p.done:
 		return true
@@ -265,7 +266,7 @@ func (g *Grant) tokenText() string {
 	return fmt.Sprintf(" with token %d", g.Token)
 }
 
-func believers(grants []*Grant) string {
+func believingGrants(grants []*Grant) string {
 	s := ""
 	for i, g := range grants {
 		if i > 0 {
@@ -281,7 +282,7 @@ func believers(grants []*Grant) string {
 // paused Use waits: the act counts at the end of the pause.
 func (g *Grant) Use(format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
-	if !g.act(what) {
+	if !g.recordAct(what) {
 		return
 	}
 	r := g.right
@@ -298,7 +299,7 @@ func (g *Grant) Use(format string, args ...any) {
 			what,
 			(r.w.Elapsed() - g.given).Round(time.Millisecond),
 		)
-	case passed && !g.pardoned():
+	case passed && !g.isPardoned():
 		r.w.Violate(r.name, "%v does %q, and the right has passed to another since", g.who, what)
 	case ended:
 		r.w.Violate(
@@ -311,10 +312,11 @@ func (g *Grant) Use(format string, args ...any) {
 	}
 }
 
-// act waits while the process is paused, and adds the act to the story. It returns false if the process is killed.
-func (g *Grant) act(what string) bool {
-	g.who.gate()
-	if g.who.killed() {
+// recordAct waits while the process is paused, and adds the act to the story. It returns false if the process is
+// killed.
+func (g *Grant) recordAct(what string) bool {
+	g.who.awaitResume()
+	if g.who.isKilled() {
 		return false
 	}
 	g.who.Logf("under %s%s: %s", g.right.name, g.tokenText(), what)
@@ -344,12 +346,12 @@ func (g *Grant) Done() {
 	g.who.Logf("DONE with %s", r.name)
 }
 
-// beliefs describes the grants whose processes believe that they hold the right, for a report.
-func (r *Right) beliefs() (all []string) {
+// describeBelievers describes the grants whose processes believe that they hold the right, for a report.
+func (r *Right) describeBelievers() (all []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, g := range r.held {
-		if g.believes() {
+		if g.believesHeld() {
 			since := g.since.Round(time.Millisecond)
 			all = append(
 				all,
@@ -360,14 +362,14 @@ func (r *Right) beliefs() (all []string) {
 	return all
 }
 
-// moment returns the state of a process towards the right, one of moments.
-func (r *Right) moment(s *Replica) string {
+// momentOf returns the state of a process towards the right, one of moments.
+func (r *Right) momentOf(s *Replica) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, recently := r.last[s]
 	recently = recently && r.w.Elapsed()-at < 50*time.Millisecond
 	for _, g := range r.held {
-		if g.who.slot == s && g.believes() {
+		if g.who.slot == s && g.believesHeld() {
 			if recently {
 				return "entered"
 			}

@@ -63,12 +63,12 @@ func Test(t *testing.T, scenario func(w *World), cfg ...Config) {
 			t.Fatalf("chaos: %v", err)
 		}
 	case *seedFlag != 0:
-		p = draw(*seedFlag, h.cfg)
+		p = drawPlan(*seedFlag, h.cfg)
 	}
 	if p != nil {
-		h.replay(p)
-	} else if failed := h.search(); failed != nil {
-		t.Error(h.report(failed, true).Report)
+		h.replayPlan(p)
+	} else if failed := h.searchFailure(); failed != nil {
+		t.Error(h.reportFailure(failed, true).Report)
 	}
 }
 
@@ -86,14 +86,14 @@ type Failure struct {
 func Find(t *testing.T, scenario func(w *World), cfg ...Config) *Failure {
 	t.Helper()
 	h := newHunt(t, scenario, cfg)
-	if failed := h.search(); failed != nil {
-		return h.report(failed, false)
+	if failed := h.searchFailure(); failed != nil {
+		return h.reportFailure(failed, false)
 	}
 	return nil
 }
 
 // newHunt makes a hunt. In a child process it plays the parent's plans instead, and does not return.
-func newHunt(t *testing.T, scenario func(w *World), cfg []Config) *hunt {
+func newHunt(t *testing.T, scenario func(w *World), cfg []Config) *scheduleHunt {
 	t.Helper()
 	var c Config
 	if len(cfg) > 0 {
@@ -101,14 +101,14 @@ func newHunt(t *testing.T, scenario func(w *World), cfg []Config) *hunt {
 	}
 	c = c.withDefaults()
 	if os.Getenv(workerEnv) != "" {
-		work(t, c, scenario)
+		runChild(t, c, scenario)
 		t.SkipNow() // only the parent executes the rest of the test
 	}
-	return &hunt{t: t, cfg: c, covered: coverage{}, counts: coverage{}, least: leasts{}, started: time.Now()}
+	return &scheduleHunt{t: t, cfg: c, covered: coverageSum{}, counts: coverageSum{}, least: smallestTimes{}, started: time.Now()}
 }
 
-// hunt looks for a schedule that fails.
-type hunt struct {
+// scheduleHunt looks for a schedule that fails.
+type scheduleHunt struct {
 	t       *testing.T
 	cfg     Config
 	started time.Time
@@ -118,14 +118,15 @@ type hunt struct {
 	next    uint64
 	runs    uint64
 	virtual time.Duration
-	covered coverage
-	counts  coverage
-	least   leasts
+	covered coverageSum
+	counts  coverageSum
+	least   smallestTimes
 	failed  *Result
 }
 
-// search plays new seeds until the count or the time limit is reached, or one fails. It returns the failed run, or nil.
-func (h *hunt) search() *Result {
+// searchFailure plays new seeds until the count or the time limit is reached, or one fails. It returns the failed
+// run, or nil.
+func (h *scheduleHunt) searchFailure() *Result {
 	h.t.Helper()
 	from, count, limit := *fromFlag, *countFlag, *timeFlag
 	if count == 0 && limit == 0 {
@@ -147,10 +148,10 @@ func (h *hunt) search() *Result {
 	var wg sync.WaitGroup
 	for range max(*jobsFlag, 1) {
 		wg.Go(func() {
-			var w worker
-			defer w.close()
+			var w workerProcess
+			defer w.closeProcess()
 			for seed, ok := more(); ok; seed, ok = more() {
-				h.took(w.play(h.t, draw(seed, h.cfg)))
+				h.countRun(w.playPlan(h.t, drawPlan(seed, h.cfg)))
 			}
 		})
 	}
@@ -170,21 +171,21 @@ func (h *hunt) search() *Result {
 	return h.failed
 }
 
-func (h *hunt) took(r *Result) {
+func (h *scheduleHunt) countRun(r *Result) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.runs++
 	h.virtual += r.Took
-	h.covered.add(r.Coverage)
-	h.counts.add(r.Counts)
-	h.least.add(r)
+	h.covered.addCoverage(r.Coverage)
+	h.counts.addCoverage(r.Counts)
+	h.least.addSmallest(r)
 	// The lowest seed counts: so the result depends less on the order of the workers.
 	if len(r.Violations) > 0 && (h.failed == nil || r.Plan.Seed < h.failed.Plan.Seed) {
 		h.failed = r
 	}
 }
 
-func (h *hunt) summary() string {
+func (h *scheduleHunt) summary() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	took := time.Since(h.started)
@@ -205,21 +206,21 @@ func (h *hunt) summary() string {
 	)
 }
 
-// replay plays a plan until it fails, -chaos.times times at most.
-func (h *hunt) replay(p *Plan) {
+// replayPlan plays a plan until it fails, -chaos.times times at most.
+func (h *scheduleHunt) replayPlan(p *Plan) {
 	h.t.Helper()
-	var w worker
-	defer w.close()
+	var w workerProcess
+	defer w.closeProcess()
 	var r *Result
 	for n := range max(*timesFlag, 1) {
-		if r = w.play(h.t, p); len(r.Violations) > 0 {
+		if r = w.playPlan(h.t, p); len(r.Violations) > 0 {
 			h.t.Logf("chaos: fails in replay %d", n+1)
 			break
 		}
 	}
-	least := leasts{}
-	least.add(r)
-	h.t.Logf("chaos: %v\n%s%s%v", p, p.schedule(r.Actors), story(r), least)
+	least := smallestTimes{}
+	least.addSmallest(r)
+	h.t.Logf("chaos: %v\n%s%s%v", p, p.schedule(r.Actors), storyLines(r), least)
 	if len(r.Violations) > 0 {
 		h.t.Errorf("chaos: %v", r.Violations[0])
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// shrinker makes a failing plan shorter.
-type shrinker struct {
+// planShrinker makes a failing plan shorter.
+type planShrinker struct {
 	play    func(*Plan) *Result
 	check   string // the violated check of the failed run; a shorter plan must violate the same
 	until   time.Time
@@ -20,11 +20,11 @@ type shrinker struct {
 	plans   []*Result // each shorter than its predecessor
 }
 
-// shrink leaves out faults, processes and servers that the failure does not need, and makes times round, until limit
-// by the wall clock. It returns the runs of the failing plan and of ever shorter plans, which all violate the same
-// check, and the number of its tries.
-func shrink(failed *Result, sure bool, limit time.Duration, play func(*Plan) *Result) ([]*Result, int) {
-	s := &shrinker{
+// shrinkPlan leaves out faults, processes and servers that the failure does not need, and makes times round, until
+// limit by the wall clock. It returns the runs of the failing plan and of ever shorter plans, which all violate the
+// same check, and the number of its tries.
+func shrinkPlan(failed *Result, sure bool, limit time.Duration, play func(*Plan) *Result) ([]*Result, int) {
+	s := &planShrinker{
 		play:  play,
 		check: failed.Violations[0].Check,
 		until: time.Now().Add(limit),
@@ -32,19 +32,19 @@ func shrink(failed *Result, sure bool, limit time.Duration, play func(*Plan) *Re
 		sure:  sure,
 		plans: []*Result{failed},
 	}
-	failed.Plan.name(failed.Replicas)
-	for changed := true; changed && s.going(); {
-		changed = s.faults()
-		changed = s.alone() || changed
-		changed = s.replicas() || changed
-		changed = s.servers() || changed
-		changed = s.times() || changed
+	failed.Plan.reduceProcesses(failed.Replicas)
+	for changed := true; changed && s.hasTime(); {
+		changed = s.omitFaults()
+		changed = s.trySingleFaults() || changed
+		changed = s.omitReplicas() || changed
+		changed = s.omitServers() || changed
+		changed = s.roundTimes() || changed
 	}
 	return s.plans, s.tries
 }
 
-// progress prints the state of the search every 10 seconds.
-func (s *shrinker) progress() {
+// printProgress prints the state of the search every 10 seconds.
+func (s *planShrinker) printProgress() {
 	if time.Since(s.printed) < 10*time.Second {
 		return
 	}
@@ -53,20 +53,20 @@ func (s *shrinker) progress() {
 		s.check, time.Until(s.until).Round(time.Second), s.tries, len(s.best.Plan.Faults))
 }
 
-func (s *shrinker) going() bool { return time.Now().Before(s.until) }
+func (s *planShrinker) hasTime() bool { return time.Now().Before(s.until) }
 
-// try keeps the changed plan if it fails in each of three runs, or in one of three if the failing plan itself does not
-// always fail.
-func (s *shrinker) try(change func(p *Plan)) bool {
+// tryPlan keeps the changed plan if it fails in each of three runs, or in one of three if the failing plan itself
+// does not always fail.
+func (s *planShrinker) tryPlan(change func(p *Plan)) bool {
 	p := *s.best.Plan
 	p.Faults = slices.Clone(p.Faults)
 	change(&p)
 	for n := range 3 {
-		if !s.going() {
+		if !s.hasTime() {
 			return false
 		}
 		s.tries++
-		s.progress()
+		s.printProgress()
 		r := s.play(&p)
 		fails := len(r.Violations) > 0 && r.Violations[0].Check == s.check
 		if fails && (!s.sure || n == 2) {
@@ -81,11 +81,11 @@ func (s *shrinker) try(change func(p *Plan)) bool {
 	return false
 }
 
-// faults leaves out as many faults as possible: first halves, then smaller parts, then single ones.
-func (s *shrinker) faults() (changed bool) {
+// omitFaults leaves out as many faults as possible: first halves, then smaller parts, then single ones.
+func (s *planShrinker) omitFaults() (changed bool) {
 	for size := (len(s.best.Plan.Faults) + 1) / 2; size >= 1; size /= 2 {
-		for i := 0; i < len(s.best.Plan.Faults) && s.going(); {
-			if s.try(func(p *Plan) { p.Faults = slices.Delete(p.Faults, i, min(i+size, len(p.Faults))) }) {
+		for i := 0; i < len(s.best.Plan.Faults) && s.hasTime(); {
+			if s.tryPlan(func(p *Plan) { p.Faults = slices.Delete(p.Faults, i, min(i+size, len(p.Faults))) }) {
 				changed = true
 			} else {
 				i += size
@@ -95,9 +95,10 @@ func (s *shrinker) faults() (changed bool) {
 	return changed
 }
 
-// alone tries each fault without the others, at each process, and for as long as the longest fault. The others may only
-// have caused that the fault strikes the right process, such as the holder of a lock, and for long enough.
-func (s *shrinker) alone() bool {
+// trySingleFaults tries each fault without the others, at each process, and for as long as the longest fault. The
+// others may only have caused that the fault strikes the right process, such as the holder of a lock, and for long
+// enough.
+func (s *planShrinker) trySingleFaults() bool {
 	faults, longest := s.best.Plan.Faults, time.Duration(0)
 	if len(faults) < 2 {
 		return false
@@ -107,12 +108,12 @@ func (s *shrinker) alone() bool {
 	}
 	for _, f := range faults {
 		lasts, processes := []time.Duration{f.Lasts, longest}, 1
-		if f.Kind.ofProcess() {
+		if f.Kind.strikesProcess() {
 			processes = max(s.best.Replicas, 1)
 		}
 		for f.Process = range processes {
 			for _, f.Lasts = range lasts {
-				if s.try(func(p *Plan) { p.Faults = []Fault{f} }) {
+				if s.tryPlan(func(p *Plan) { p.Faults = []Fault{f} }) {
 					return true
 				}
 			}
@@ -121,14 +122,14 @@ func (s *shrinker) alone() bool {
 	return false
 }
 
-// replicas leaves out processes, from the end, but keeps one of each name. A fault's process counts modulo their
-// number, so name reduces it first.
-func (s *shrinker) replicas() (changed bool) {
-	for s.going() {
+// omitReplicas leaves out processes, from the end, but keeps one of each name. A fault's process counts modulo
+// their number, so name reduces it first.
+func (s *planShrinker) omitReplicas() (changed bool) {
+	for s.hasTime() {
 		n := s.best.Replicas
-		if n < 2 || !slices.Contains(roles(s.best.Actors[:n-1]), roles(s.best.Actors)[n-1]) ||
-			!s.try(func(p *Plan) {
-				p.name(n)
+		if n < 2 || !slices.Contains(actorRoles(s.best.Actors[:n-1]), actorRoles(s.best.Actors)[n-1]) ||
+			!s.tryPlan(func(p *Plan) {
+				p.reduceProcesses(n)
 				p.Replicas = n - 1
 			}) {
 			return changed
@@ -138,51 +139,51 @@ func (s *shrinker) replicas() (changed bool) {
 	return changed
 }
 
-// roles are the actors' names without their numbers.
-func roles(actors []string) (names []string) {
+// actorRoles are the actors' names without their numbers.
+func actorRoles(actors []string) (names []string) {
 	for _, a := range actors {
 		names = append(names, a[:strings.LastIndexByte(a, '-')])
 	}
 	return names
 }
 
-// name reduces the Process of each fault to the number of the process that it strikes.
-func (p *Plan) name(replicas int) {
+// reduceProcesses reduces the Process of each fault to the number of the process that it strikes.
+func (p *Plan) reduceProcesses(replicas int) {
 	for i := range p.Faults {
-		if p.Faults[i].Process %= max(replicas, 1); !p.Faults[i].Kind.ofProcess() {
+		if p.Faults[i].Process %= max(replicas, 1); !p.Faults[i].Kind.strikesProcess() {
 			p.Faults[i].Process = 0
 		}
 	}
 }
 
-func (s *shrinker) servers() (changed bool) {
+func (s *planShrinker) omitServers() (changed bool) {
 	for _, n := range []int{1, 3} {
-		if n < s.best.Plan.Members && s.try(func(p *Plan) {
+		if n < s.best.Plan.Members && s.tryPlan(func(p *Plan) {
 			p.Members = n
 			for i := range p.Faults {
 				p.Faults[i].Member %= n
 				p.Faults[i].Other %= n
 			}
 			if n == 1 {
-				p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool { return f.Kind.ofPeers() })
+				p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool { return f.Kind.needsPeers() })
 			}
 		}) {
 			changed = true
 		}
 	}
 	still := func(p *Plan) bool { return p.Lag == 0 && p.PeerDelay == 0 && p.Pace == 0 }
-	if !still(s.best.Plan) && s.try(func(p *Plan) { p.Lag, p.PeerDelay, p.Pace = 0, 0, 0 }) {
+	if !still(s.best.Plan) && s.tryPlan(func(p *Plan) { p.Lag, p.PeerDelay, p.Pace = 0, 0, 0 }) {
 		changed = true
 	}
 	return changed
 }
 
-// times makes faults earlier, their times round, and Trouble as short as they need.
-func (s *shrinker) times() (changed bool) {
+// roundTimes makes faults earlier, their times round, and Trouble as short as they need.
+func (s *planShrinker) roundTimes() (changed bool) {
 	if len(s.best.Plan.Faults) > 0 {
 		for first := s.best.Plan.Faults[0].At; first > 2*time.Second; first /= 2 {
 			sooner := first - first/2
-			if !s.try(func(p *Plan) {
+			if !s.tryPlan(func(p *Plan) {
 				for i := range p.Faults {
 					p.Faults[i].At -= sooner
 				}
@@ -195,20 +196,20 @@ func (s *shrinker) times() (changed bool) {
 	for i := range s.best.Plan.Faults {
 		f := s.best.Plan.Faults[i]
 		round := f
-		round.At, round.Lasts, round.Delay = rounded(f.At), rounded(f.Lasts), rounded(f.Delay)
-		if round != f && s.try(func(p *Plan) { p.Faults[i] = round }) {
+		round.At, round.Lasts, round.Delay = roundDuration(f.At), roundDuration(f.Lasts), roundDuration(f.Delay)
+		if round != f && s.tryPlan(func(p *Plan) { p.Faults[i] = round }) {
 			changed = true
 		}
 	}
-	if end := rounded(s.best.Plan.end() + time.Second); end < s.best.Plan.Trouble &&
-		s.try(func(p *Plan) { p.Trouble = end }) {
+	if end := roundDuration(s.best.Plan.endTime() + time.Second); end < s.best.Plan.Trouble &&
+		s.tryPlan(func(p *Plan) { p.Trouble = end }) {
 		changed = true
 	}
 	return changed
 }
 
-// rounded rounds a duration to one or two digits.
-func rounded(d time.Duration) time.Duration {
+// roundDuration rounds a duration to one or two digits.
+func roundDuration(d time.Duration) time.Duration {
 	switch {
 	case d >= 10*time.Second:
 		return d.Round(5 * time.Second)

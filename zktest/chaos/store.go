@@ -37,7 +37,7 @@ func (w *World) Store(name string) *Store { return &Store{w: w, name: name} }
 // [ErrKilled] if the process is dead.
 func (s *Store) Write(g *Grant, value string) error {
 	what := fmt.Sprintf("write %q to %s", value, s.name)
-	if !g.act(what) {
+	if !g.recordAct(what) {
 		return ErrKilled
 	}
 	way := s.w.plan.Latency * time.Duration((g.number*7+len(value))%10) / 10
@@ -49,7 +49,7 @@ func (s *Store) Write(g *Grant, value string) error {
 	}
 	s.mu.Unlock()
 	g.right.mu.Lock()
-	mine := !g.passed && g.believes() && !g.pardoned()
+	mine := !g.passed && g.believesHeld() && !g.isPardoned()
 	g.right.mu.Unlock()
 	if !fenced {
 		return nil

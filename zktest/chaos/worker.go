@@ -26,19 +26,20 @@ const (
 	marker    = "\x01chaos "
 )
 
-// work is the child's part of Test.
-func work(t *testing.T, cfg Config, scenario func(*World)) {
-	for line := range asked() {
+// runChild is the child's part of Test.
+func runChild(t *testing.T, cfg Config, scenario func(*World)) {
+	for line := range requestedPlans() {
 		var p Plan
 		if err := json.Unmarshal(line, &p); err != nil {
 			t.Fatalf("chaos: a worker was given no plan: %v", err)
 		}
-		answer(play(t, &p, cfg, scenario))
+		sendResult(playPlan(t, &p, cfg, scenario))
 	}
 }
 
-// asked returns a channel of the lines from the parent. The process ends after its parent, even if a run does not end.
-func asked() <-chan []byte {
+// requestedPlans returns a channel of the lines from the parent. The process ends after its parent, even if a run
+// does not end.
+func requestedPlans() <-chan []byte {
 	lines := make(chan []byte)
 	go func() {
 		defer time.AfterFunc(parting, func() { os.Exit(1) })
@@ -54,8 +55,8 @@ func asked() <-chan []byte {
 	return lines
 }
 
-// answer sends a run's result to the parent.
-func answer(r *Result) {
+// sendResult sends a run's result to the parent.
+func sendResult(r *Result) {
 	if len(r.Violations) == 0 {
 		r.Story, r.Trace = nil, nil
 	}
@@ -69,8 +70,8 @@ func answer(r *Result) {
 	}
 }
 
-// play runs a plan in a separate bubble, with all random numbers from the seed.
-func play(t *testing.T, p *Plan, cfg Config, scenario func(*World)) (r *Result) {
+// playPlan runs a plan in a separate bubble, with all random numbers from the seed.
+func playPlan(t *testing.T, p *Plan, cfg Config, scenario func(*World)) (r *Result) {
 	defer chance.Seed(p.Seed)()
 	defer func() {
 		if left := recover(); left != nil {
@@ -84,24 +85,24 @@ func play(t *testing.T, p *Plan, cfg Config, scenario func(*World)) (r *Result) 
 			r.Unfit = true
 		}
 	}()
-	synctest.Test(t, func(*testing.T) { r = run(p, cfg, scenario, answer) })
+	synctest.Test(t, func(*testing.T) { r = runPlan(p, cfg, scenario, sendResult) })
 	return r
 }
 
-// worker is the parent's side of a worker. The zero value starts its process when it is needed.
-type worker struct {
+// workerProcess is the parent's side of a worker. The zero value starts its process when it is needed.
+type workerProcess struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
-	log *tail
+	log *outputTail
 }
 
-// play plays a plan in the child process. It is a violation if the process dies, or does not end the run within
+// playPlan plays a plan in the child process. It is a violation if the process dies, or does not end the run within
 // standstill.
-func (w *worker) play(t *testing.T, p *Plan) *Result {
+func (w *workerProcess) playPlan(t *testing.T, p *Plan) *Result {
 	if w.cmd == nil {
-		if err := w.start(t); err != nil {
-			return died(p, "worker", fmt.Sprintf("cannot be started: %v", err))
+		if err := w.startProcess(t); err != nil {
+			return deathViolation(p, "worker", fmt.Sprintf("cannot be started: %v", err))
 		}
 	}
 	line, err := json.Marshal(p)
@@ -109,7 +110,7 @@ func (w *worker) play(t *testing.T, p *Plan) *Result {
 		_, err = w.in.Write(append(line, '\n'))
 	}
 	if err != nil {
-		return w.dead(p, err)
+		return w.deathResult(p, err)
 	}
 	circles := time.AfterFunc(standstill, func() { _ = w.cmd.Process.Kill() })
 	defer circles.Stop()
@@ -118,10 +119,10 @@ func (w *worker) play(t *testing.T, p *Plan) *Result {
 		if rest, is := strings.CutPrefix(line, marker); is && err == nil {
 			var r Result
 			if err := json.Unmarshal([]byte(rest), &r); err != nil {
-				return w.dead(p, err)
+				return w.deathResult(p, err)
 			}
 			if r.Unfit {
-				w.close()
+				w.closeProcess()
 			}
 			return &r
 		}
@@ -134,35 +135,35 @@ func (w *worker) play(t *testing.T, p *Plan) *Result {
 					standstill,
 				)
 			}
-			r := w.dead(p, err)
+			r := w.deathResult(p, err)
 			r.circles = ended
 			return r
 		}
 	}
 }
 
-// dead returns the result of a plan whose run ended the process.
-func (w *worker) dead(p *Plan, err error) *Result {
-	w.close()
+// deathResult returns the result of a plan whose run ended the process.
+func (w *workerProcess) deathResult(p *Plan, err error) *Result {
+	w.closeProcess()
 	text := w.log.text()
 	if i := strings.Index(text, "panic: "); i >= 0 {
 		text = text[i:]
 	} else if i := strings.Index(text, "fatal error: "); i >= 0 {
 		text = text[i:]
 	}
-	return died(p, "process", fmt.Sprintf("the test process has died (%v):\n%s", err, text))
+	return deathViolation(p, "process", fmt.Sprintf("the test process has died (%v):\n%s", err, text))
 }
 
-func died(p *Plan, check, text string) *Result {
+func deathViolation(p *Plan, check, text string) *Result {
 	return &Result{Plan: p, Violations: []Violation{{Check: check, Text: text}}}
 }
 
-func (w *worker) start(t *testing.T) (err error) {
-	args := []string{"-test.run=" + pattern(t), "-test.timeout=0", "-test.count=1"}
+func (w *workerProcess) startProcess(t *testing.T) (err error) {
+	args := []string{"-test.run=" + testPattern(t), "-test.timeout=0", "-test.count=1"}
 	if dir := flag.Lookup("test.gocoverdir"); dir != nil && dir.Value.String() != "" {
 		args = append(args, "-test.gocoverdir="+dir.Value.String()) // so that the child's code coverage counts
 	}
-	w.cmd = exec.Command(program, append(args, ownArgs(os.Args[1:])...)...)
+	w.cmd = exec.Command(program, append(args, ownArguments(os.Args[1:])...)...)
 	w.cmd.Dir = directory
 	// With one processor and a garbage collector that seldom runs, a seed's run is nearly the same each time.
 	w.cmd.Env = append(os.Environ(), workerEnv+"=1", "GOMAXPROCS=1", "GOGC=1600")
@@ -173,7 +174,7 @@ func (w *worker) start(t *testing.T) (err error) {
 	if err != nil {
 		return err
 	}
-	w.out, w.log = bufio.NewReaderSize(out, 1<<16), &tail{}
+	w.out, w.log = bufio.NewReaderSize(out, 1<<16), &outputTail{}
 	w.cmd.Stderr = w.log
 	return w.cmd.Start()
 }
@@ -184,8 +185,8 @@ var (
 	directory, _ = os.Getwd()
 )
 
-// pattern returns the value of -run that selects this test alone.
-func pattern(t *testing.T) string {
+// testPattern returns the value of -run that selects this test alone.
+func testPattern(t *testing.T) string {
 	var names []string
 	for _, part := range strings.Split(t.Name(), "/") {
 		names = append(names, "^"+regexp.QuoteMeta(part)+"$")
@@ -193,9 +194,9 @@ func pattern(t *testing.T) string {
 	return strings.Join(names, "/")
 }
 
-// ownArgs returns the arguments of a test binary without the flags of package testing and of this package, exactly as
-// written: the value of a parsed flag may not be valid as its argument.
-func ownArgs(args []string) (own []string) {
+// ownArguments returns the arguments of a test binary without the flags of package testing and of this package,
+// exactly as written: the value of a parsed flag may not be valid as its argument.
+func ownArguments(args []string) (own []string) {
 	for len(args) > 0 {
 		arg := args[0]
 		name := strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-")
@@ -220,8 +221,8 @@ func ownArgs(args []string) (own []string) {
 // parting limits the time of a process to end after its standard input is closed.
 const parting = 5 * time.Second
 
-// close ends the process.
-func (w *worker) close() {
+// closeProcess ends the process.
+func (w *workerProcess) closeProcess() {
 	if w.cmd == nil {
 		return
 	}
@@ -233,15 +234,15 @@ func (w *worker) close() {
 	w.cmd = nil
 }
 
-// tail keeps the last tailSize bytes that a process prints.
-type tail struct {
+// outputTail keeps the last tailSize bytes that a process prints.
+type outputTail struct {
 	mu  sync.Mutex
 	buf []byte
 }
 
 const tailSize = 64 << 10
 
-func (b *tail) Write(p []byte) (int, error) {
+func (b *outputTail) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.buf = append(b.buf, p...); len(b.buf) > tailSize {
@@ -250,9 +251,9 @@ func (b *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (b *tail) write(s string) { _, _ = b.Write([]byte(s)) }
+func (b *outputTail) write(s string) { _, _ = b.Write([]byte(s)) }
 
-func (b *tail) text() string {
+func (b *outputTail) text() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return string(b.buf)

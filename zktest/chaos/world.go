@@ -23,27 +23,27 @@ type World struct {
 	// abandon takes the result of a run whose bubble cannot end, and does not return.
 	abandon func(*Result)
 	ens     *zktest.Ensemble
-	ops     *operator
-	named
-	driver
+	ops     *serverOperator
+	scenarioParts
+	planDriver
 
 	calmed   chan struct{}  // closed when the faults are over
 	starting sync.WaitGroup // of processes that start again
 
-	notes
+	runRecords
 }
 
-// named has the processes, rights, checks and scripts that the scenario has added, before the run.
-type named struct {
+// scenarioParts has the processes, rights, checks and scripts that the scenario has added, before the run.
+type scenarioParts struct {
 	slots   []*Replica
 	rights  []*Right
-	checks  []check
+	checks  []scenarioCheck
 	results []func() // the checks of Finally, called by the driver
 	scripts []func()
 }
 
-// notes are the records of a run.
-type notes struct {
+// runRecords are the records of a run.
+type runRecords struct {
 	mu       sync.Mutex // guards the following fields
 	story    []Line
 	violated []Violation
@@ -101,7 +101,7 @@ func (w *World) Calm() <-chan struct{} { return w.calmed }
 func (w *World) Script(f func()) { w.scripts = append(w.scripts, f) }
 
 // Logf adds a line to the run's story.
-func (w *World) Logf(format string, args ...any) { w.tell("scenario", format, args...) }
+func (w *World) Logf(format string, args ...any) { w.addToStory("scenario", format, args...) }
 
 // Count adds n to a figure, which the runner sums up over all schedules and reports: runs without operations prove
 // little.
@@ -116,12 +116,12 @@ func (w *World) Count(what string, n int) {
 func (w *World) Least(what string, d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if least, noted := w.notes.least[what]; !noted || d < least {
-		w.notes.least[what] = d
+	if least, noted := w.runRecords.least[what]; !noted || d < least {
+		w.runRecords.least[what] = d
 	}
 }
 
-func (w *World) tell(actor, format string, args ...any) {
+func (w *World) addToStory(actor, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.story = append(w.story, Line{w.Elapsed(), actor, fmt.Sprintf(format, args...)})
@@ -140,17 +140,17 @@ func (w *World) Violate(check, format string, args ...any) {
 	}
 	v := Violation{Check: check, At: w.Elapsed(), Text: fmt.Sprintf(format, args...)}
 	for _, r := range w.rights {
-		v.Beliefs = append(v.Beliefs, r.beliefs()...)
+		v.Beliefs = append(v.Beliefs, r.describeBelievers()...)
 	}
-	v.Nodes = w.ephemerals()
-	w.tell("VIOLATION", "%s: %s", check, v.Text)
+	v.Nodes = w.oldestEphemerals()
+	w.addToStory("VIOLATION", "%s: %s", check, v.Text)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.violated = append(w.violated, v)
 }
 
-// ephemerals lists the ten oldest ephemeral nodes, with their owners.
-func (w *World) ephemerals() (nodes []string) {
+// oldestEphemerals lists the ten oldest ephemeral nodes, with their owners.
+func (w *World) oldestEphemerals() (nodes []string) {
 	if w.ens == nil || w.ens.Leader() < 0 {
 		return nil
 	}
@@ -171,14 +171,14 @@ func (w *World) ephemerals() (nodes []string) {
 		since := time.UnixMilli(node.Stat.Ctime).Sub(w.began).Round(time.Millisecond)
 		nodes = append(
 			nodes,
-			fmt.Sprintf("%s, since %v, of %s", path, since, w.owner(node.Stat.EphemeralOwner)),
+			fmt.Sprintf("%s, since %v, of %s", path, since, w.ownerName(node.Stat.EphemeralOwner)),
 		)
 	}
 	return nodes
 }
 
-// owner names a session and its process.
-func (w *World) owner(session int64) string {
+// ownerName names a session and its process.
+func (w *World) ownerName(session int64) string {
 	for _, s := range w.slots {
 		if s.host.Owned(session) {
 			return fmt.Sprintf("%s's session %#x", s.name, session)
@@ -199,8 +199,8 @@ func (w *World) Helper() {}
 
 var errFailNow = errors.New("chaos: an assertion has failed")
 
-// guarded calls f, and recovers the panic of FailNow.
-func guarded(f func()) {
+// recoverFailNow calls f, and recovers the panic of FailNow.
+func recoverFailNow(f func()) {
 	defer func() {
 		if r := recover(); r != nil && r != errFailNow {
 			panic(r)
@@ -209,68 +209,68 @@ func guarded(f func()) {
 	f()
 }
 
-// run plays a plan. The caller runs in a bubble.
-func run(plan *Plan, cfg Config, scenario func(*World), abandon func(*Result)) *Result {
+// runPlan plays a plan. The caller runs in a bubble.
+func runPlan(plan *Plan, cfg Config, scenario func(*World), abandon func(*Result)) *Result {
 	w := &World{
-		plan:    plan,
-		cfg:     cfg,
-		abandon: abandon,
-		began:   time.Now(),
-		calmed:  make(chan struct{}),
-		driver:  driver{coverage: map[string]int{}},
-		notes:   notes{counts: map[string]int{}, least: map[string]time.Duration{}},
+		plan:       plan,
+		cfg:        cfg,
+		abandon:    abandon,
+		began:      time.Now(),
+		calmed:     make(chan struct{}),
+		planDriver: planDriver{coverage: map[string]int{}},
+		runRecords: runRecords{counts: map[string]int{}, least: map[string]time.Duration{}},
 	}
-	server := plan.server()
+	server := plan.serverConfig()
 	if cfg.Server != nil {
 		cfg.Server(plan, &server)
 	}
 	ens, err := zktest.NewEnsemble(plan.Members, server)
 	if err != nil {
 		w.Violate("servers", "%v", err)
-		return w.result(nil)
+		return w.runResult(nil)
 	}
 	w.ens = ens
 	w.ops = newOperator(w, server)
 	defer ens.Close()
-	guarded(func() { scenario(w) })
+	recoverFailNow(func() { scenario(w) })
 	if plan.Replicas > 0 && plan.Replicas < len(w.slots) {
 		w.slots = w.slots[:plan.Replicas]
 	}
 	for _, s := range w.slots {
-		s.start()
+		s.startProcess()
 	}
 	var scripts sync.WaitGroup
 	for _, f := range w.scripts {
-		scripts.Go(func() { guarded(f) })
+		scripts.Go(func() { recoverFailNow(f) })
 	}
-	w.torment()
+	w.playFaults()
 	scripts.Wait()
-	w.heal()
+	w.undoFaults()
 	close(w.calmed)
-	w.tell("faults", "are over")
-	w.settle()
-	w.look(atRest)
-	w.stopAll()
-	time.Sleep(3*plan.SessionTimeout + plan.stale()) // sessions that were not closed expire
+	w.addToStory("faults", "are over")
+	w.awaitChecks()
+	w.runChecks(atRest)
+	w.stopProcesses()
+	time.Sleep(3*plan.SessionTimeout + plan.staleServing()) // sessions that were not closed expire
 	synctest.Wait()
-	w.nothingLeft()
+	w.checkRemains()
 	for _, look := range w.results {
 		look()
 	}
-	return w.result(ens.Trace)
+	return w.runResult(ens.Trace)
 }
 
-// stuck ends a run with a process that does not stop: its goroutines cannot be ended.
-func (w *World) stuck(p *Process) {
+// failStuck ends a run with a process that does not stop: its goroutines cannot be ended.
+func (w *World) failStuck(p *Process) {
 	w.Violate("stop", "%v has not stopped within %v after its context's end", p, w.plan.Patience)
-	r := w.result(w.ens.Trace)
+	r := w.runResult(w.ens.Trace)
 	r.Unfit = true
 	w.abandon(r)
 }
 
-// nothingLeft checks that the service has left no watches, sessions and ephemeral nodes, and that all members have the
-// same data.
-func (w *World) nothingLeft() {
+// checkRemains checks that the service has left no watches, sessions and ephemeral nodes, and that all members have
+// the same data.
+func (w *World) checkRemains() {
 	ctx, cancel := context.WithTimeout(context.Background(), w.plan.Patience)
 	defer cancel()
 	if err := w.ens.AwaitSettled(ctx); err != nil {
@@ -293,7 +293,7 @@ func (w *World) nothingLeft() {
 		}
 	}
 	for i, m := range w.ens.Members() {
-		if path, differ := differ(tree, m.Tree()); differ {
+		if path, differ := firstDifference(tree, m.Tree()); differ {
 			w.Violate(
 				"servers",
 				"member %d and %d, which leads, differ in %s: %+v and %+v",
@@ -307,8 +307,8 @@ func (w *World) nothingLeft() {
 	}
 }
 
-// differ returns the path of a node that differs between two trees, and reports whether there is one.
-func differ(a, b map[string]zktest.Node) (path string, differ bool) {
+// firstDifference returns the path of a node that differs between two trees, and reports whether there is one.
+func firstDifference(a, b map[string]zktest.Node) (path string, differ bool) {
 	for path, node := range a {
 		if other, there := b[path]; !there || string(node.Data) != string(other.Data) ||
 			node.Stat != other.Stat {
@@ -323,8 +323,8 @@ func differ(a, b map[string]zktest.Node) (path string, differ bool) {
 	return "", false
 }
 
-// result returns the result of the run.
-func (w *World) result(trace func() []string) *Result {
+// runResult returns the result of the run.
+func (w *World) runResult(trace func() []string) *Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := &Result{
@@ -333,7 +333,7 @@ func (w *World) result(trace func() []string) *Result {
 		Story:      w.story,
 		Coverage:   w.coverage,
 		Counts:     w.counts,
-		Least:      w.notes.least,
+		Least:      w.runRecords.least,
 		Took:       w.Elapsed(),
 		Replicas:   len(w.slots),
 	}
@@ -344,7 +344,7 @@ func (w *World) result(trace func() []string) *Result {
 		r.Actors = append(r.Actors, s.name)
 		if len(w.violated) > 0 {
 			r.Story = append(
-				s.seen(),
+				s.traceEntries(),
 				r.Story...) // before lines that the replies have caused at the same instant
 		}
 	}

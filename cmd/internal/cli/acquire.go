@@ -14,55 +14,55 @@ import (
 	"github.com/go-curator/curator/recipes/mutex"
 )
 
-// taking is a command that takes something once: lock and permit.
-type taking struct {
-	under
+// acquireCommand is a command that takes something once: lock and permit.
+type acquireCommand struct {
+	holdCommand
 	try  bool
 	wait time.Duration
 }
 
-func (t *taking) flags(f *pflag.FlagSet) {
-	f.BoolVar(&t.try, "try", false, "do not wait: exit with 121 if somebody else has it")
+func (t *acquireCommand) flags(f *pflag.FlagSet) {
+	f.BoolVar(&t.try, "try", false, "do not wait: exit with 121 if another process holds it")
 	f.DurationVar(&t.wait, "wait", 0, "wait at most this long, then exit with 121 (0s: as --try; default: for ever)")
-	t.under.flags(f)
+	t.holdCommand.flags(f)
 }
 
-// take acquires, runs the command and releases. acquire waits until ctx ends.
-func (t *taking) take(
-	try, acquire func(ctx context.Context, client *framework.Client) (hold, error),
+// acquireAndRun acquires, runs the command and releases. acquire waits until ctx ends.
+func (t *acquireCommand) acquireAndRun(
+	try, acquire func(ctx context.Context, client *framework.Client) (commandHold, error),
 ) error {
 	if t.try && t.wait > 0 {
-		return usage("--try and --wait contradict each other")
+		return usageError("--try and --wait contradict each other")
 	}
 	if t.wait < 0 {
-		return usage("--wait %v is negative", t.wait)
+		return usageError("--wait %v is negative", t.wait)
 	}
 	if t.wait == 0 && t.cmd.Flags().Changed("wait") {
 		t.try = true
 	}
-	return t.begin(func(ctx context.Context, stop func()) error {
-		h, err := t.acquired(ctx, try, acquire)
+	return t.connectAndRun(func(ctx context.Context, stop func()) error {
+		h, err := t.afterAcquire(ctx, try, acquire)
 		if err != nil {
 			return err
 		}
 		stop() // from here on the signals are the command's
-		_, err = t.run(h)
+		_, err = t.runCommand(h)
 		release, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		if failed := h.release(release); failed != nil && t.verbose {
-			say(t.cmd.ErrOrStderr(), "%v", failed) // Close retries the deletion
+			printLine(t.cmd.ErrOrStderr(), "%v", failed) // Close retries the deletion
 		}
 		return err
 	})
 }
 
-func (t *taking) acquired(
-	ctx context.Context, try, acquire func(context.Context, *framework.Client) (hold, error),
-) (hold, error) {
+func (t *acquireCommand) afterAcquire(
+	ctx context.Context, try, acquire func(context.Context, *framework.Client) (commandHold, error),
+) (commandHold, error) {
 	if t.try {
 		h, err := try(ctx, t.client)
 		if errors.Is(err, mutex.ErrNotAcquired) {
-			err = t.heldBy(ctx, err)
+			err = t.describeHolder(ctx, err)
 		}
 		return h, err
 	}
@@ -72,15 +72,15 @@ func (t *taking) acquired(
 		waiting, cancel = context.WithTimeout(ctx, t.wait)
 		defer cancel()
 	}
-	h, err := acquire(waiting, t.patient())
+	h, err := acquire(waiting, t.rejoiningClient())
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = exit{exitNotAcquired, t.heldBy(ctx, fmt.Errorf("not acquired within %v: %w", t.wait, err))}
+		err = programExit{exitNotAcquired, t.describeHolder(ctx, fmt.Errorf("not acquired within %v: %w", t.wait, err))}
 	}
 	return h, err
 }
 
-// heldBy adds the path's present holder to err, if that is known within two seconds.
-func (t *taking) heldBy(ctx context.Context, err error) error {
+// describeHolder adds the path's present holder to err, if that is known within two seconds.
+func (t *acquireCommand) describeHolder(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	line, unknown := inspect.Who(ctx, t.client, t.path)
@@ -89,15 +89,15 @@ func (t *taking) heldBy(ctx context.Context, err error) error {
 	}
 	connected, _ := inspect.Connections(ctx, t.client)
 	p := line.Holders[0]
-	by := "session " + session(p.Session)
+	by := "session " + sessionText(p.Session)
 	if p.Session == 0 {
-		by = "a node of no session"
+		by = "a node that is not ephemeral"
 	}
 	if client := connected.By[p.Session].Client; client != "" {
 		by += " of " + plain.Text(client)
 	}
 	if !p.Since.IsZero() {
-		by += ", which joined the line " + age(p.Since) + " ago"
+		by += ", which joined the line " + ageText(p.Since) + " ago"
 	}
 	if len(p.Data) > 0 {
 		by += ", with the data " + plain.Text(string(p.Data))

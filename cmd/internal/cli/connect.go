@@ -17,10 +17,10 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// connection has the options that select the servers and how to connect. Each can be given by a flag or by an
+// clientConnection has the options that select the servers and how to connect. Each can be given by a flag or by an
 // environment variable: --tls-ca by CURATOR_TLS_CA. Secrets are read from files or the environment only, since every
 // user of the machine can read command lines.
-type connection struct {
+type clientConnection struct {
 	servers              string
 	sessionTimeout       time.Duration
 	connectTimeout       time.Duration
@@ -33,7 +33,7 @@ type connection struct {
 	shared *framework.Client // of the prompt that runs the command; then no options are offered
 }
 
-func (c *connection) flags(f *pflag.FlagSet) {
+func (c *clientConnection) flags(f *pflag.FlagSet) {
 	if c.shared != nil {
 		return
 	}
@@ -41,7 +41,7 @@ func (c *connection) flags(f *pflag.FlagSet) {
 	own.StringVar(&c.servers, "servers", "",
 		"host:port of the servers, separated by commas, and a chroot if any: a:2181,b:2181/app")
 	own.DurationVar(&c.sessionTimeout, "session-timeout", 30*time.Second,
-		"how long the servers wait for a silent client before others get what it holds")
+		"how long the servers keep a silent client's session and holds")
 	own.DurationVar(&c.connectTimeout, "connect-timeout", 15*time.Second,
 		"how long to wait for the first connection")
 	own.BoolVar(&c.tls, "tls", false, "encrypt connections; implied by the other TLS options")
@@ -56,36 +56,36 @@ func (c *connection) flags(f *pflag.FlagSet) {
 	own.StringVar(&c.digestFile, "digest-file", "",
 		"`file` with user:password for the digest scheme; or CURATOR_DIGEST=user:password in the environment")
 	own.StringVar(&c.id, "id", "",
-		"what others see in the data of this participant's node (default: the host's name)")
-	own.BoolVarP(&c.verbose, "verbose", "v", false, "say what happens to connection and session")
-	own.VisitAll(func(flag *pflag.Flag) { flag.Usage += " [" + variable(flag.Name) + "]" })
+		"the id in the data of this participant's node (default: the host's name)")
+	own.BoolVarP(&c.verbose, "verbose", "v", false, "report changes of connection and session")
+	own.VisitAll(func(flag *pflag.Flag) { flag.Usage += " [" + variableName(flag.Name) + "]" })
 	f.AddFlagSet(own)
 }
 
-// variable is the environment variable that stands for a flag.
-func variable(flag string) string {
+// variableName is the environment variable that stands for a flag.
+func variableName(flag string) string {
 	return "CURATOR_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // fromEnvironment sets the flags that were not given from their variables.
-func (c *connection) fromEnvironment(f *pflag.FlagSet) error {
+func (c *clientConnection) fromEnvironment(f *pflag.FlagSet) error {
 	var own pflag.FlagSet
-	new(connection).flags(&own)
+	new(clientConnection).flags(&own)
 	var failed error
 	own.VisitAll(func(flag *pflag.Flag) {
-		value := os.Getenv(variable(flag.Name))
+		value := os.Getenv(variableName(flag.Name))
 		if value == "" || f.Changed(flag.Name) {
 			return
 		}
 		if err := f.Set(flag.Name, value); err != nil {
-			failed = usage("%s in the environment: %w", variable(flag.Name), err)
+			failed = usageError("%s in the environment: %w", variableName(flag.Name), err)
 		}
 	})
 	return failed
 }
 
-// begin returns a client that is not connected yet. The caller closes it.
-func (c *connection) begin(cmd *cobra.Command, more ...framework.Option) (*framework.Client, error) {
+// newClient returns a client that is not connected yet. The caller closes it.
+func (c *clientConnection) newClient(cmd *cobra.Command, more ...framework.Option) (*framework.Client, error) {
 	options, err := c.options(cmd)
 	if err != nil {
 		return nil, err
@@ -93,18 +93,18 @@ func (c *connection) begin(cmd *cobra.Command, more ...framework.Option) (*frame
 	return framework.New(c.servers, append(options, more...)...)
 }
 
-// close closes a client that open has returned. That removes the client's nodes, or the servers do when its session
+// closeClient closes a client that open has returned. That removes the client's nodes, or the servers do when its session
 // ends. The prompt's client stays open. A client that was never connected has no nodes, and its Close may block on a
 // server that hangs: the program ends without it.
-func (c *connection) close(client *framework.Client) {
+func (c *clientConnection) closeClient(client *framework.Client) {
 	if client != c.shared && client.State().State != framework.NeverConnected {
 		_ = client.Close()
 	}
 }
 
-// drop closes a client that the servers do not serve. It has nothing to be removed, so a server that hangs is not
+// closeUnserved closes a client that the servers do not serve. It has nothing to be removed, so a server that hangs is not
 // waited for.
-func (c *connection) drop(client *framework.Client) {
+func (c *clientConnection) closeUnserved(client *framework.Client) {
 	if client == c.shared || client.State().State == framework.NeverConnected {
 		return
 	}
@@ -114,20 +114,20 @@ func (c *connection) drop(client *framework.Client) {
 	_ = client.CloseContext(ctx)
 }
 
-// open returns a connected client: the prompt's, or a new one. The caller closes it with close.
-func (c *connection) open(ctx context.Context, cmd *cobra.Command) (*framework.Client, error) {
+// openClient returns a connected client: the prompt's, or a new one. The caller closes it with close.
+func (c *clientConnection) openClient(ctx context.Context, cmd *cobra.Command) (*framework.Client, error) {
 	if c.shared != nil {
 		return c.shared, nil
 	}
-	client, err := c.begin(cmd)
+	client, err := c.newClient(cmd)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.connectTimeout)
 	defer cancel()
-	if err := served(ctx, client); err != nil {
-		c.drop(client)
-		const hint = `"curator doctor" shows how each server is, and "curator 4lw srvr" what each says`
+	if err := awaitServed(ctx, client); err != nil {
+		c.closeUnserved(client)
+		const hint = `"curator doctor" shows the role of each server, and "curator 4lw srvr" its reply`
 		if errors.Is(err, context.DeadlineExceeded) {
 			return nil, fmt.Errorf("cannot connect within %v (--connect-timeout): %w; %s", c.connectTimeout, err, hint)
 		}
@@ -136,8 +136,8 @@ func (c *connection) open(ctx context.Context, cmd *cobra.Command) (*framework.C
 	return client, nil
 }
 
-// served waits until the servers serve the client.
-func served(ctx context.Context, client *framework.Client) error {
+// awaitServed waits until the servers serve the client.
+func awaitServed(ctx context.Context, client *framework.Client) error {
 	err := client.WaitConnected(ctx)
 	if err == nil {
 		// The first reply shows whether the servers serve this client. By then the rule that keeps holds safe is
@@ -150,15 +150,15 @@ func served(ctx context.Context, client *framework.Client) error {
 	return err
 }
 
-func (c *connection) options(cmd *cobra.Command) ([]framework.Option, error) {
+func (c *clientConnection) options(cmd *cobra.Command) ([]framework.Option, error) {
 	if err := c.fromEnvironment(cmd.Flags()); err != nil {
 		return nil, err
 	}
 	if c.servers == "" {
-		return nil, exit{exitUsage, errNoServers}
+		return nil, programExit{exitUsage, errNoServers}
 	}
 	if c.connectTimeout <= 0 {
-		return nil, usage("--connect-timeout has to be more than 0, and is %v", c.connectTimeout)
+		return nil, usageError("--connect-timeout has to be more than 0, and is %v", c.connectTimeout)
 	}
 	if c.id == "" {
 		c.id, _ = os.Hostname()
@@ -169,14 +169,14 @@ func (c *connection) options(cmd *cobra.Command) ([]framework.Option, error) {
 	if c.tls || c.tlsFiles != (framework.TLSFiles{}) {
 		options = append(options, framework.WithTLSFiles(c.tlsFiles))
 	}
-	sasl, err := secret("sasl", c.saslFile)
+	sasl, err := readSecret("sasl", c.saslFile)
 	if err != nil {
 		return nil, err
 	}
 	if user, password, _ := strings.Cut(sasl, ":"); sasl != "" {
 		options = append(options, framework.WithSASLDigest(user, password))
 	}
-	digest, err := secret("digest", c.digestFile)
+	digest, err := readSecret("digest", c.digestFile)
 	if err != nil {
 		return nil, err
 	}
@@ -189,9 +189,9 @@ func (c *connection) options(cmd *cobra.Command) ([]framework.Option, error) {
 	return options, nil
 }
 
-// secret reads user:password from the file or, if there is none, from the environment. "" if neither has it.
-func secret(kind, file string) (string, error) {
-	value, from := os.Getenv(variable(kind)), variable(kind)
+// readSecret reads user:password from the file or, if there is none, from the environment. "" if neither has it.
+func readSecret(kind, file string) (string, error) {
+	value, from := os.Getenv(variableName(kind)), variableName(kind)
 	if file != "" {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -199,12 +199,12 @@ func secret(kind, file string) (string, error) {
 			if errors.As(err, &path) {
 				err = path.Err
 			}
-			return "", usage("--%s-file %s: %w", kind, file, err)
+			return "", usageError("--%s-file %s: %w", kind, file, err)
 		}
 		value, from = string(bytes.TrimRight(text, "\r\n")), file
 	}
 	if user, _, found := strings.Cut(value, ":"); (value != "" || file != "") && (!found || user == "") {
-		return "", usage("%s does not contain user:password", from)
+		return "", usageError("%s does not contain user:password", from)
 	}
 	return value, nil
 }

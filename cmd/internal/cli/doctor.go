@@ -19,48 +19,48 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-func newDoctor(c connection) *cobra.Command {
-	s := seeing{connection: c}
+func newDoctor(c clientConnection) *cobra.Command {
+	s := readCommand{clientConnection: c}
 	var probe string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look at the servers, and say what is wrong with them",
-		Long: `Look at the servers, and say what is wrong with them, and what to do about it: roles, latency, the granted
-session timeout, the rule that keeps holds safe and what it means, tickTime, syncLimit, maxClientCnxns,
-rights, quotas. It exits with 1 if there is advice.
+		Short: "Examine the servers, and report problems",
+		Long: `Examine the servers, and report problems, with advice: roles, latency, the granted session timeout, the
+rule that keeps holds safe and its effect, tickTime, syncLimit, maxClientCnxns, rights, quotas. It exits
+with 1 if there is advice.
 
-It also works when they accept no sessions: then it says, after --connect-timeout at the latest, how each
-server is (ROLE), and that there is no quorum, or which servers cannot be reached, and why. One with the role
-"no quorum" runs, and is not in an ensemble with a leader; "refused" does not run; "silent" has not answered
-for 3 s; "unreachable" is anything else, such as TLS that fails. ZXID is the last transaction that a server
-knows: how new its data are.
+It also works when they accept no sessions: then it prints, after --connect-timeout at the latest, the
+ROLE of each server, and that there is no quorum, or which servers cannot be reached, and why. One with the role
+"no quorum" runs, and is not in an ensemble with a leader; "refused" does not run; "silent" has not replied
+for 3 s; "unreachable" is anything else, such as TLS that fails. ZXID is the last transaction of a server:
+it shows how new its data are.
 
-It only reads, unless --probe names a directory: then it makes an ephemeral node there and deletes it, to
-learn how long a write takes, and what the servers' clock says. What servers do not tell (they tell srvr
-only, unless 4lw.commands.whitelist has conf and cons) is shown as "?".`,
+It only reads, unless --probe names a directory: then it creates an ephemeral node there and deletes it, to
+measure a write and the servers' clock. Values that the servers do not report (they report srvr only,
+unless 4lw.commands.whitelist has conf and cons) are shown as "?".`,
 		Example: `  curator doctor
   curator doctor --probe /locks`,
-		Args: none,
-		RunE: func(cmd *cobra.Command, _ []string) error { return s.doctor(cmd, probe) },
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.runDoctor(cmd, probe) },
 	}
-	cmd.Flags().StringVar(&probe, "probe", "", "`directory` in which a node is made and deleted, to measure it")
+	cmd.Flags().StringVar(&probe, "probe", "", "`directory` in which a node is created and deleted, to measure that")
 	s.flags(cmd.Flags())
 	return cmd
 }
 
-func (s *seeing) doctor(cmd *cobra.Command, probe string) error {
-	return s.lookBy(s.reach, cmd, false, func(ctx context.Context) error {
+func (s *readCommand) runDoctor(cmd *cobra.Command, probe string) error {
+	return s.withClientBy(s.reachServers, cmd, false, func(ctx context.Context) error {
 		var opts []inspect.Option
 		if probe != "" {
 			opts = append(opts, inspect.WithProbe(probe))
 		}
-		report, err := s.report(ctx, opts...)
+		report, err := s.doctorReport(ctx, opts...)
 		if err != nil {
 			return err
 		}
-		show := func() error { return s.print(jsonReportOf(report), jsonReportOf(report)) }
+		show := func() error { return s.printJSON(jsonReportOf(report), jsonReportOf(report)) }
 		if s.output == "table" {
-			show = func() error { return s.table(func(to io.Writer) { s.reportTable(to, report) }) }
+			show = func() error { return s.writeTable(func(to io.Writer) { s.reportTable(to, report) }) }
 		}
 		if err := show(); err != nil {
 			return err
@@ -72,22 +72,22 @@ func (s *seeing) doctor(cmd *cobra.Command, probe string) error {
 	})
 }
 
-// report returns the result of doctor, or the one that reach has made.
-func (s *seeing) report(ctx context.Context, opts ...inspect.Option) (inspect.Report, error) {
+// doctorReport returns the result of doctor, or the one that reach has made.
+func (s *readCommand) doctorReport(ctx context.Context, opts ...inspect.Option) (inspect.Report, error) {
 	if s.without != nil {
 		return *s.without, nil
 	}
 	return inspect.Doctor(ctx, s.client, opts...)
 }
 
-// reach is open for a client that need not be connected. It waits for --connect-timeout at most, and less if no
+// reachServers is open for a client that need not be connected. It waits for --connect-timeout at most, and less if no
 // server can be expected to accept it. If the servers do not serve it, the report is made of the facts collected by
 // then: asking for more would mean to wait again for a server that hangs.
-func (s *seeing) reach(ctx context.Context, cmd *cobra.Command) (*framework.Client, error) {
+func (s *readCommand) reachServers(ctx context.Context, cmd *cobra.Command) (*framework.Client, error) {
 	if s.shared != nil {
 		return s.shared, nil
 	}
-	client, err := s.begin(cmd)
+	client, err := s.newClient(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -96,13 +96,13 @@ func (s *seeing) reach(ctx context.Context, cmd *cobra.Command) (*framework.Clie
 	over := make(chan struct{})
 	var asked sync.WaitGroup
 	var told []inspect.Server
-	asked.Go(func() { told = askAround(waiting, cancel, over, client) })
-	if err = served(waiting, client); err == nil {
+	asked.Go(func() { told = pollServers(waiting, cancel, over, client) })
+	if err = awaitServed(waiting, client); err == nil {
 		cancel()
 	}
 	close(over)
 	asked.Wait()
-	switch end := exitOf(err); {
+	switch end := programExitOf(err); {
 	case err == nil:
 		return client, nil
 	case ctx.Err() != nil:
@@ -112,14 +112,14 @@ func (s *seeing) reach(ctx context.Context, cmd *cobra.Command) (*framework.Clie
 		s.without = &report
 		return client, nil
 	}
-	s.close(client)
+	s.closeClient(client)
 	return nil, fmt.Errorf("cannot connect: %w", err)
 }
 
-// askAround asks the servers for their states repeatedly, until ctx ends, over is closed, or no server may serve:
+// pollServers asks the servers for their states repeatedly, until ctx ends, over is closed, or no server may serve:
 // then it calls noUse. It returns their last reports; reports cut short by the end of ctx count only if there are no
 // others.
-func askAround(ctx context.Context, noUse func(), over <-chan struct{}, client *framework.Client) (told []inspect.Server) {
+func pollServers(ctx context.Context, noUse func(), over <-chan struct{}, client *framework.Client) (told []inspect.Server) {
 	for { // a leader may need a moment to notice that it has lost the others
 		all, err := inspect.Servers(ctx, client)
 		if err == nil || told == nil {
@@ -139,46 +139,46 @@ func askAround(ctx context.Context, noUse func(), over <-chan struct{}, client *
 	}
 }
 
-func (s *seeing) reportTable(to io.Writer, r inspect.Report) {
-	rows := [][]string{{"SERVER", "ROLE", "ZXID", "ANSWERED IN", "AVERAGE", "MOST", "CLIENTS", "TICK", "SYNC LIMIT",
+func (s *readCommand) reportTable(to io.Writer, r inspect.Report) {
+	rows := [][]string{{"SERVER", "ROLE", "ZXID", "REPLIED IN", "AVERAGE", "MOST", "CLIENTS", "TICK", "SYNC LIMIT",
 		"PER ADDRESS", "SESSIONS", "VERSION"}}
 	for _, told := range r.Told {
 		rows = append(rows, serverRow(told))
 	}
-	columns(to, rows)
+	writeColumns(to, rows)
 	if r.Health.Server != "" {
-		s.facts(to, r)
+		s.clientFacts(to, r)
 	}
 	fmt.Fprintln(to)
 	for _, advice := range r.Advice {
 		fmt.Fprintf(to, "advice: %s\n", plain.Text(advice))
 	}
 	if len(r.Advice) == 0 {
-		fmt.Fprintln(to, "nothing is wrong that can be seen from here")
+		fmt.Fprintln(to, "no problems found")
 	}
 }
 
-// facts lists the facts about a connected client.
-func (s *seeing) facts(to io.Writer, r inspect.Report) {
+// clientFacts lists the facts about a connected client.
+func (s *readCommand) clientFacts(to io.Writer, r inspect.Report) {
 	safety := r.Health.Safety
 	facts := [][]string{
 		{"connected to", plain.Text(r.Health.Server)},
-		{"reads", trips(r.Reads)},
-		{"leader", trips(r.Syncs)},
+		{"reads", describeTrips(r.Reads)},
+		{"leader", describeTrips(r.Syncs)},
 		{"session timeout", fmt.Sprintf("%v granted, %v asked for", safety.SessionTimeout, s.sessionTimeout)},
 		{"rule", r.Rule},
-		{"a hold has left", fmt.Sprintf("%v at least, while the servers answer", round(safety.Steady))},
-		{"rights at /", rights(r.ACL)},
-		{"quotas", quotas(r)},
+		{"remaining hold", fmt.Sprintf("%v at least, while the servers reply", roundDuration(safety.Steady))},
+		{"rights at /", describeACL(r.ACL)},
+		{"quotas", describeQuotas(r)},
 	}
 	if r.Probe == nil {
 		facts = append(facts, []string{"writes, clock", "not measured: that needs --probe"})
 	} else {
-		facts = append(facts, []string{"a write", short(r.Probe.Write)}, []string{"servers' clock",
-			fmt.Sprintf("%v ahead, ± %v", short(r.Probe.Ahead), short(r.Probe.Within))})
+		facts = append(facts, []string{"a write", roundShort(r.Probe.Write)}, []string{"servers' clock",
+			fmt.Sprintf("%v ahead, ± %v", roundShort(r.Probe.Ahead), roundShort(r.Probe.Within))})
 	}
 	fmt.Fprintln(to)
-	columns(to, facts)
+	writeColumns(to, facts)
 }
 
 func serverRow(s inspect.Server) []string {
@@ -196,27 +196,27 @@ func serverRow(s inspect.Server) []string {
 		}
 		sessions = fmt.Sprintf("%v to %v", c.MinSessionTimeout, c.MaxSessionTimeout)
 	}
-	return []string{s.Address, plain.Text(s.Role()), fmt.Sprintf("%#x", uint64(s.Zxid)), short(s.Took), short(s.Average), short(s.Most),
+	return []string{s.Address, plain.Text(s.Role()), fmt.Sprintf("%#x", uint64(s.Zxid)), roundShort(s.Took), roundShort(s.Average), roundShort(s.Most),
 		strconv.Itoa(s.Clients), tick, limit, most, sessions, plain.Text(s.Version)}
 }
 
-// short rounds a time to a useful precision.
-func short(d time.Duration) string {
+// roundShort rounds a time to a useful precision.
+func roundShort(d time.Duration) string {
 	if d > -time.Second && d < time.Second {
 		return d.Round(10 * time.Microsecond).String()
 	}
 	return d.Round(10 * time.Millisecond).String()
 }
 
-func trips(t inspect.RoundTrips) string {
+func describeTrips(t inspect.RoundTrips) string {
 	if t == (inspect.RoundTrips{}) {
-		return "no answer"
+		return "no reply"
 	}
-	return fmt.Sprintf("%v to %v, half within %v", short(t.Least), short(t.Most), short(t.Median))
+	return fmt.Sprintf("%v to %v, half within %v", roundShort(t.Least), roundShort(t.Most), roundShort(t.Median))
 }
 
-// rights describes an ACL, and explains an entry that permits everything to everyone.
-func rights(acl []framework.ACL) string {
+// describeACL describes an ACL, and explains an entry that permits everything to everyone.
+func describeACL(acl []framework.ACL) string {
 	if acl == nil {
 		return "?"
 	}
@@ -224,7 +224,7 @@ func rights(acl []framework.ACL) string {
 	for _, a := range acl {
 		text := plain.Text(aclText(a))
 		if a.Scheme == "world" && a.Perms == framework.OpenACL()[0].Perms {
-			text += " (everybody may do everything here)"
+			text += " (all clients have all permissions)"
 		}
 		all = append(all, text)
 	}
@@ -248,7 +248,7 @@ func aclText(a framework.ACL) string {
 	return a.Scheme + ":" + a.ID + ":" + perms
 }
 
-func quotas(r inspect.Report) string {
+func describeQuotas(r inspect.Report) string {
 	switch {
 	case !r.QuotasKnown:
 		return "? (a client with a chroot does not see them)"
@@ -258,12 +258,12 @@ func quotas(r inspect.Report) string {
 	var all []string
 	for _, q := range r.Quotas {
 		all = append(all, fmt.Sprintf("%s: %d nodes of %s, %d bytes of %s", plain.Text(q.Path), q.Nodes,
-			limit(q.MaxNodes, q.HardNodes), q.Bytes, limit(q.MaxBytes, q.HardBytes)))
+			describeLimit(q.MaxNodes, q.HardNodes), q.Bytes, describeLimit(q.MaxBytes, q.HardBytes)))
 	}
 	return strings.Join(all, "; ")
 }
 
-func limit(soft, hard int64) string {
+func describeLimit(soft, hard int64) string {
 	switch {
 	case hard >= 0:
 		return strconv.FormatInt(hard, 10)
@@ -325,13 +325,13 @@ type jsonQuota struct {
 	HardBytes int64  `json:"hardBytes"`
 }
 
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func jsonTripsOf(t inspect.RoundTrips) *jsonTrips {
 	if t == (inspect.RoundTrips{}) {
 		return nil
 	}
-	return &jsonTrips{ms(t.Least), ms(t.Median), ms(t.Most)}
+	return &jsonTrips{milliseconds(t.Least), milliseconds(t.Median), milliseconds(t.Most)}
 }
 
 func jsonReportOf(r inspect.Report) jsonReport {
@@ -339,9 +339,9 @@ func jsonReportOf(r inspect.Report) jsonReport {
 		Timeout: r.Health.Safety.SessionTimeout.Milliseconds(), Steady: r.Health.Safety.Steady.Milliseconds(),
 		Reads: jsonTripsOf(r.Reads), Syncs: jsonTripsOf(r.Syncs), Advice: append([]string{}, r.Advice...)}
 	for _, s := range r.Told {
-		told := jsonServer{Address: s.Address, Role: s.Role(), Version: s.Version, Took: ms(s.Took),
-			Average: ms(s.Average), Most: ms(s.Most), Clients: s.Clients, Outstanding: s.Outstanding}
-		if told.Zxid = session(s.Zxid); s.Err != nil {
+		told := jsonServer{Address: s.Address, Role: s.Role(), Version: s.Version, Took: milliseconds(s.Took),
+			Average: milliseconds(s.Average), Most: milliseconds(s.Most), Clients: s.Clients, Outstanding: s.Outstanding}
+		if told.Zxid = sessionText(s.Zxid); s.Err != nil {
 			told.Error = s.Err.Error()
 		}
 		if c := s.Config; c != nil {
@@ -361,8 +361,8 @@ func jsonReportOf(r inspect.Report) jsonReport {
 		j.Quotas = append(j.Quotas, jsonQuota(q))
 	}
 	if p := r.Probe; p != nil {
-		ahead := ms(p.Ahead)
-		j.Write, j.Clock, j.ClockWide = ms(p.Write), &ahead, ms(p.Within)
+		ahead := milliseconds(p.Ahead)
+		j.Write, j.Clock, j.ClockWide = milliseconds(p.Write), &ahead, milliseconds(p.Within)
 	}
 	return j
 }

@@ -30,10 +30,10 @@ var exitCodes = []struct {
 	code, meaning string
 }{
 	{"0 to 255", "the command's own exit status, if it ended by itself"},
-	{"1", "the answer is no: no such node, another version, no permission; why, doctor: something is wrong"},
-	{"121", "not acquired: somebody else had it with --try, or until --wait was over; the command was not run"},
-	{"122", "lost: the hold was lost or about to be uncertain, and the command was ended before it had ended"},
-	{"123", "cannot connect: no server answered in time, or all refused"},
+	{"1", "a negative result: no such node, another version, no permission; why, doctor: a problem was found"},
+	{"121", "not acquired: held by another process with --try, or until --wait had passed; the command was not run"},
+	{"122", "lost: the hold was lost or about to be uncertain, and the command was terminated"},
+	{"123", "cannot connect: no server replied in time, or all refused"},
 	{"124", "wrong usage: a flag, a path, a file, or a time that the session timeout cannot give"},
 	{"125", "anything else that went wrong in curator"},
 	{"126", "the command was found and cannot be run"},
@@ -58,26 +58,28 @@ func exitCodesHelp() string {
 	return s.String()
 }
 
-// exit is the end of the program with a code. Without an error nothing is printed.
-type exit struct {
+// programExit is the end of the program with a code. Without an error nothing is printed.
+type programExit struct {
 	code int
 	err  error
 }
 
-func (e exit) Error() string {
+func (e programExit) Error() string {
 	if e.err == nil {
 		return fmt.Sprint("exit status ", e.code)
 	}
 	return e.err.Error()
 }
 
-func (e exit) Unwrap() error { return e.err }
+func (e programExit) Unwrap() error { return e.err }
 
-func usage(format string, args ...any) error { return exit{exitUsage, fmt.Errorf(format, args...)} }
+func usageError(format string, args ...any) error {
+	return programExit{exitUsage, fmt.Errorf(format, args...)}
+}
 
-// exitOf returns the program's exit code for an error, and the message if there is one.
-func exitOf(err error) exit {
-	var known exit
+// programExitOf returns the program's exit code for an error, and the message if there is one.
+func programExitOf(err error) programExit {
+	var known programExit
 	var asked run.Asked
 	is := func(any ...error) bool {
 		for _, target := range any {
@@ -89,31 +91,31 @@ func exitOf(err error) exit {
 	}
 	switch {
 	case err == nil:
-		return exit{}
+		return programExit{}
 	case errors.As(err, &known):
 		return known
 	case is(shell.ErrFound):
-		return exit{code: exitNo}
+		return programExit{code: exitNo}
 	case errors.As(err, &asked):
-		return exit{code: run.Status(asked.Signal)}
+		return programExit{code: run.Status(asked.Signal)}
 	case is(mutex.ErrNotAcquired):
-		return exit{exitNotAcquired, err}
+		return programExit{exitNotAcquired, err}
 	case is(shell.ErrNo):
-		return exit{exitNo, err}
+		return programExit{exitNo, err}
 	case is(shell.ErrLost):
-		return exit{exitLost, err}
+		return programExit{exitLost, err}
 	case is(shell.ErrUsage):
-		return exit{exitUsage, err}
+		return programExit{exitUsage, err}
 	case is(framework.ErrInvalidOption, framework.ErrInvalidPath, framework.ErrInvalidConnectString,
 		framework.ErrBadArguments, framework.ErrTimeoutTooShort, framework.ErrNoChroot):
-		return exit{exitUsage, err}
+		return programExit{exitUsage, err}
 	case is(framework.ErrNotConnected, framework.ErrConnectionLoss, framework.ErrAuthFailed, framework.ErrTLS,
 		framework.ErrSessionLost, framework.ErrNotReadOnly):
-		return exit{exitNotConnected, err}
+		return programExit{exitNotConnected, err}
 	case is(context.DeadlineExceeded):
-		return exit{exitNotAcquired, err}
+		return programExit{exitNotAcquired, err}
 	case is(exec.ErrNotFound):
-		return exit{exitNotFound, err}
+		return programExit{exitNotFound, err}
 	}
-	return exit{exitFailure, err}
+	return programExit{exitFailure, err}
 }

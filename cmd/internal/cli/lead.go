@@ -11,8 +11,8 @@ import (
 	"github.com/go-curator/curator/recipes/leader"
 )
 
-func newLead(c connection) *cobra.Command {
-	u := under{connection: c}
+func newLead(c clientConnection) *cobra.Command {
+	u := holdCommand{clientConnection: c}
 	var once bool
 	cmd := &cobra.Command{
 		Use:   "lead PATH [flags] -- COMMAND [ARGUMENT]…",
@@ -25,8 +25,8 @@ other status, or after a signal passed on by curator, ends curator with that sta
 that of Java's LeaderSelector.`,
 		Example: `  curator lead /leaders/billing -- ./billing-service
   curator lead /leaders/migrate --once -- ./migrate.sh`,
-		Args: u.arguments,
-		RunE: func(*cobra.Command, []string) error { return u.lead(once) },
+		Args: u.parseArguments,
+		RunE: func(*cobra.Command, []string) error { return u.leadTerms(once) },
 	}
 	cmd.Flags().BoolVar(&once, "once", false, "exit after the first term, however it ended")
 	u.flags(cmd.Flags())
@@ -36,33 +36,33 @@ that of Java's LeaderSelector.`,
 	return cmd
 }
 
-// lead takes part in the election until it is asked to end, or the command's end is the program's.
-func (u *under) lead(once bool) error {
-	return u.begin(func(ctx context.Context, stop func()) error {
+// leadTerms takes part in the election until it is asked to end, or the command's end is the program's.
+func (u *holdCommand) leadTerms(once bool) error {
+	return u.connectAndRun(func(ctx context.Context, stop func()) error {
 		for {
 			var outcome run.Outcome
 			var end error // of the command, if it has run
-			selector := leader.NewSelector(u.patient(), u.path, func(termed context.Context) error {
+			selector := leader.NewSelector(u.rejoiningClient(), u.path, func(termed context.Context) error {
 				if stop(); ctx.Err() != nil {
 					return nil
 				}
 				term := leader.TermOf(termed)
-				outcome, end = u.run(hold{Hold: term, node: term.Path(), token: term.FencingToken()})
+				outcome, end = u.runCommand(commandHold{Hold: term, node: term.Path(), token: term.FencingToken()})
 				return nil
 			}, leader.WithLossPolicy(framework.SessionOnly))
 			err := selector.RunOnce(ctx)
 			stop()
 			if end == nil { // the command has not run
-				return cause(ctx, err)
+				return endCause(ctx, err)
 			}
-			last := exitOf(end)
+			last := programExitOf(end)
 			if once || outcome.Passed != nil || last.code != 0 && !outcome.Told {
 				return end
 			}
 			if outcome.Told {
-				say(u.cmd.ErrOrStderr(), "%v; waiting for the next term", last)
+				printLine(u.cmd.ErrOrStderr(), "%v; waiting for the next term", last)
 			}
-			ctx, stop = u.untilAsked(context.Background())
+			ctx, stop = u.untilSignal(context.Background())
 		}
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/go-curator/curator/recipes/rwlock"
 )
 
-func newLock(c connection) *cobra.Command {
-	t := taking{under: under{connection: c}}
+func newLock(c clientConnection) *cobra.Command {
+	t := acquireCommand{holdCommand: holdCommand{clientConnection: c}}
 	var shared, exclusive bool
 	cmd := &cobra.Command{
 		Use:   "lock PATH [flags] -- COMMAND [ARGUMENT]…",
@@ -26,16 +26,16 @@ side of an InterProcessReadWriteLock, which is another lock: all that use a path
   curator lock /locks/nightly --try --min-hold 1m --jitter 5s -- ./nightly.sh
   curator lock /locks/catalog --shared -- ./read.sh     # beside others with --shared
   curator lock /locks/catalog --exclusive -- ./write.sh # alone`,
-		Args: t.arguments,
+		Args: t.parseArguments,
 		RunE: func(*cobra.Command, []string) error {
 			if shared && exclusive {
-				return usage("--shared and --exclusive contradict each other")
+				return usageError("--shared and --exclusive contradict each other")
 			}
 			if shared || exclusive {
-				return t.take(sideOf(t.path, shared, (*rwlock.Side).TryAcquire),
-					sideOf(t.path, shared, (*rwlock.Side).Acquire))
+				return t.acquireAndRun(readWriteSide(t.path, shared, (*rwlock.Side).TryAcquire),
+					readWriteSide(t.path, shared, (*rwlock.Side).Acquire))
 			}
-			return t.take(mutexAt(t.path, (*mutex.Mutex).TryAcquire), mutexAt(t.path, (*mutex.Mutex).Acquire))
+			return t.acquireAndRun(mutexAt(t.path, (*mutex.Mutex).TryAcquire), mutexAt(t.path, (*mutex.Mutex).Acquire))
 		},
 	}
 	cmd.Flags().BoolVar(&shared, "shared", false, "the reading side of a read-write lock: beside other readers")
@@ -44,23 +44,23 @@ side of an InterProcessReadWriteLock, which is another lock: all that use a path
 	return cmd
 }
 
-type acquiring = func(context.Context, *framework.Client) (hold, error)
+type acquireFunc = func(context.Context, *framework.Client) (commandHold, error)
 
-func mutexAt(path string, acquire func(*mutex.Mutex, context.Context) (*mutex.Lock, error)) acquiring {
-	return func(ctx context.Context, client *framework.Client) (hold, error) {
+func mutexAt(path string, acquire func(*mutex.Mutex, context.Context) (*mutex.Lock, error)) acquireFunc {
+	return func(ctx context.Context, client *framework.Client) (commandHold, error) {
 		l, err := acquire(mutex.New(client, path), ctx)
 		if err != nil {
-			return hold{}, err
+			return commandHold{}, err
 		}
-		h := hold{Hold: l, node: l.Path(), token: l.FencingToken(), release: l.Release}
-		return h, h.alone(ctx, client, path, "--exclusive or --shared, as they do", "__READ__", "__WRIT__")
+		h := commandHold{Hold: l, node: l.Path(), token: l.FencingToken(), release: l.Release}
+		return h, h.refuseOtherKind(ctx, client, path, "--exclusive or --shared, as they do", "__READ__", "__WRIT__")
 	}
 }
 
-func sideOf(
+func readWriteSide(
 	path string, shared bool, acquire func(*rwlock.Side, context.Context) (*rwlock.Lock, error),
-) acquiring {
-	return func(ctx context.Context, client *framework.Client) (hold, error) {
+) acquireFunc {
+	return func(ctx context.Context, client *framework.Client) (commandHold, error) {
 		lock := rwlock.New(client, path)
 		side := lock.WriteLock()
 		if shared {
@@ -68,21 +68,21 @@ func sideOf(
 		}
 		l, err := acquire(side, ctx)
 		if err != nil {
-			return hold{}, err
+			return commandHold{}, err
 		}
-		h := hold{Hold: l, node: l.Path(), token: l.FencingToken(), release: l.Release}
-		return h, h.alone(ctx, client, path, "neither --shared nor --exclusive", "-lock-", "__lock__")
+		h := commandHold{Hold: l, node: l.Path(), token: l.FencingToken(), release: l.Release}
+		return h, h.refuseOtherKind(ctx, client, path, "neither --shared nor --exclusive", "-lock-", "__lock__")
 	}
 }
 
-// alone releases the lock and returns an error if the path is also used for a lock of the other kind: the two kinds
+// refuseOtherKind releases the lock and returns an error if the path is also used for a lock of the other kind: the two kinds
 // do not exclude each other. Of two that come at the same time the later one sees the earlier one's node.
-func (h hold) alone(ctx context.Context, client *framework.Client, path, give string, marks ...string) error {
+func (h commandHold) refuseOtherKind(ctx context.Context, client *framework.Client, path, give string, marks ...string) error {
 	names, err := client.GetChildren().ForPath(ctx, path)
 	for _, name := range names {
 		for _, mark := range marks {
 			if strings.Contains(name, mark) && err == nil {
-				err = usage("others use %s for a lock of the other kind (%s): give %s", path, name, give)
+				err = usageError("others use %s for a lock of the other kind (%s): give %s", path, name, give)
 			}
 		}
 	}

@@ -20,7 +20,7 @@ func TestWithoutAQuorum(t *testing.T) {
 	b := &bed{T: t, dir: t.TempDir(), env: []string{"CURATOR_SERVERS=" + e.ConnectString()}}
 	code, out, err := b.runs("doctor")
 	assert.Zero(t, code, "%s%s", out, err)
-	assert.Regexp(t, `SERVER +ROLE +ZXID +ANSWERED IN`, out)
+	assert.Regexp(t, `SERVER +ROLE +ZXID +REPLIED IN`, out)
 	assert.Regexp(t, `127\.0\.0\.1:\d+ +leader +0x[0-9a-f]+ +`, out)
 	assert.Contains(t, out, "session timeout")
 
@@ -53,7 +53,7 @@ func TestWithoutAQuorum(t *testing.T) {
 	for _, command := range [][]string{{"who", path}, {"locks", "/"}, {"why", path}} {
 		code, _, err = b.runs(append(command, "--connect-timeout", "1s")...)
 		assert.Equal(t, 123, code)
-		assert.Contains(t, err, `"curator doctor" shows how each server is`)
+		assert.Contains(t, err, `"curator doctor" shows the role of each server`)
 		assert.Contains(t, err, `"curator 4lw srvr"`)
 		assert.NotContains(t, err, "\n")
 	}

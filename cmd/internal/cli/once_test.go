@@ -58,7 +58,7 @@ func TestOnce(t *testing.T) {
 		{3, "", []string{"once", job, "fails", "--", "sh", "-c", "exit 3"}},
 		{0, "", []string{"once", job, "fails", "--", "true"}}, // and so is free
 		{4, "", []string{"once", job, "fails at most once", "--at-most-once", "--", "sh", "-c", "exit 4"}},
-		{121, "nobody runs it again", []string{"once", job, "fails at most once", "--at-most-once", "--", "true"}},
+		{121, "no process runs it again", []string{"once", job, "fails at most once", "--at-most-once", "--", "true"}},
 	} {
 		code, _, err := b.runs(tt.args...)
 		assert.Equal(t, tt.code, code, "%q: %s", tt.args, err)

@@ -9,8 +9,8 @@ import (
 	"github.com/go-curator/curator/recipes/semaphore"
 )
 
-func newPermit(c connection) *cobra.Command {
-	t := taking{under: under{connection: c}}
+func newPermit(c clientConnection) *cobra.Command {
+	t := acquireCommand{holdCommand: holdCommand{clientConnection: c}}
 	var of int
 	cmd := &cobra.Command{
 		Use:   "permit PATH --of N [flags] -- COMMAND [ARGUMENT]…",
@@ -20,12 +20,12 @@ func newPermit(c connection) *cobra.Command {
 All that use a path have to give the same N. The permits are those of Java's InterProcessSemaphoreV2.
 Since several are valid at a time there is no fencing token: CURATOR_TOKEN is not set.`,
 		Example: `  curator permit /limits/exports --of 3 -- ./export.sh`,
-		Args:    t.arguments,
+		Args:    t.parseArguments,
 		RunE: func(*cobra.Command, []string) error {
 			if of < 1 {
-				return usage("--of is needed: how many permits there are, 1 or more")
+				return usageError("--of is needed: how many permits there are, 1 or more")
 			}
-			return t.take(permitAt(t.path, of, (*semaphore.Semaphore).TryAcquire),
+			return t.acquireAndRun(permitAt(t.path, of, (*semaphore.Semaphore).TryAcquire),
 				permitAt(t.path, of, (*semaphore.Semaphore).Acquire))
 		},
 	}
@@ -36,12 +36,12 @@ Since several are valid at a time there is no fencing token: CURATOR_TOKEN is no
 
 func permitAt(
 	path string, of int, acquire func(*semaphore.Semaphore, context.Context, int) (*semaphore.Lease, error),
-) acquiring {
-	return func(ctx context.Context, client *framework.Client) (hold, error) {
+) acquireFunc {
+	return func(ctx context.Context, client *framework.Client) (commandHold, error) {
 		l, err := acquire(semaphore.New(client, path, of), ctx, 1)
 		if err != nil {
-			return hold{}, err
+			return commandHold{}, err
 		}
-		return hold{Hold: l, node: l.Paths()[0], release: l.Release}, nil
+		return commandHold{Hold: l, node: l.Paths()[0], release: l.Release}, nil
 	}
 }

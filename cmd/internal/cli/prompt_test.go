@@ -87,7 +87,7 @@ func TestPromptSeesAndRuns(t *testing.T) {
 	s.types("doctor\r")
 	s.shows("session timeout")
 	s.shows("30s asked for")
-	s.shows("advice: there is one server alone")
+	s.shows("advice: the server is standalone")
 	s.shows("curator /locks> ")
 	s.types("create x/odd\r")
 	s.shows("\n/locks/x/odd\r\n")

@@ -71,12 +71,12 @@ func TestDoctorOfServersThatCannotBeReached(t *testing.T) {
 		{[]string{"--servers", b.mute(own), "--connect-timeout", "4s"}, "(silent: 1)", "this port expects TLS (its secureClientPort)"},
 		{[]string{"--servers", "127.0.0.1:1,127.0.0.1:2"}, "(refused: 2)", "the server 127.0.0.1:2 refuses connections: "},
 		{[]string{"--servers", b.mute(own), "--tls-ca", other}, "(no TLS connection: 1)", "not signed by a CA that this client trusts"},
-		{[]string{"--servers", b.mute(), "--connect-timeout", "2s"}, "(silent: 1)", "it hangs, or its machine or the network is away"},
+		{[]string{"--servers", b.mute(), "--connect-timeout", "2s"}, "(silent: 1)", "it hangs, its machine or the network is down"},
 	} {
 		code, out, err := b.runs(append([]string{"doctor"}, tt.args...)...)
 		assert.Equal(t, 1, code)
 		assert.Empty(t, err)
-		assert.Contains(t, out, "advice: cannot reach the servers: none that the client tries answers "+tt.why)
+		assert.Contains(t, out, "advice: cannot reach the servers: none that the client tries replies "+tt.why)
 		assert.Contains(t, out, tt.next)
 		assert.NotContains(t, out, "there is no quorum")
 	}
@@ -118,7 +118,7 @@ func TestDoctorOfAServerThatHangs(t *testing.T) {
 		"after the connection":    {[]string{"--servers", b.mute()}, "", "cannot reach the servers: "},
 		"after the TLS handshake": {[]string{"--servers", b.mute(own), "--tls-ca", ca}, "", "cannot reach the servers: "},
 		"before the session":      {nil, zktest.OpConnect, "the client is not connected to a quorum: "},
-		"in the session":          {nil, zktest.OpExists, "the server does not answer reads: "},
+		"in the session":          {nil, zktest.OpExists, "the server does not reply to reads: "},
 	} {
 		var hung *zktest.Injection
 		if tt.op != "" {

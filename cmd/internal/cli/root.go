@@ -25,9 +25,9 @@ func Main(args []string) int {
 	}
 	root := newRoot()
 	root.SetArgs(args)
-	end := exitOf(root.ExecuteContext(context.Background()))
+	end := programExitOf(root.ExecuteContext(context.Background()))
 	if end.err != nil {
-		say(root.ErrOrStderr(), "%v", end.err)
+		printLine(root.ErrOrStderr(), "%v", end.err)
 	}
 	return end.code
 }
@@ -35,13 +35,13 @@ func Main(args []string) int {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "curator",
-		Short: "Run commands under locks, leadership and permits of a ZooKeeper ensemble, and see who holds them",
-		Long: `Run commands under locks, leadership and permits of a ZooKeeper ensemble, and see who holds them, who
-waits, and why nothing moves.
+		Short: "Run commands under locks, leadership and permits of a ZooKeeper ensemble, and show holders and waiters",
+		Long: `Run commands under locks, leadership and permits of a ZooKeeper ensemble, and show holders,
+waiters, and why a line does not move.
 
-A command is over before anybody else can have what it runs under: it is told to end (TERM) while the
+A command has ended before another process can acquire its hold: it is asked to end (TERM) while the
 hold is still certain, and killed (KILL) in time, also when the servers, the network or curator itself
-are gone or hang. Java Curator waits in the same lines, on the same paths.
+fail or hang. Java Curator waits in the same lines, on the same paths.
 
 Servers are given by --servers or CURATOR_SERVERS. To try it out without any:
 
@@ -55,9 +55,9 @@ Exit codes:` + exitCodesHelp(),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-					return usage("unknown command %q: do you mean %s? See curator --help", args[0], strings.Join(near, " or "))
+					return usageError("unknown command %q: do you mean %s? See curator --help", args[0], strings.Join(near, " or "))
 				}
-				return usage("unknown command %q: see curator --help", args[0])
+				return usageError("unknown command %q: see curator --help", args[0])
 			}
 			return nil
 		},
@@ -65,7 +65,7 @@ Exit codes:` + exitCodesHelp(),
 	}
 	root.AddGroup(
 		&cobra.Group{ID: "holds", Title: "Commands that run a command under a hold:"},
-		&cobra.Group{ID: "sees", Title: "Commands that show who holds what:"},
+		&cobra.Group{ID: "sees", Title: "Commands that show holders and waiters:"},
 		&cobra.Group{ID: "nodes", Title: "Commands for nodes and servers:"},
 	)
 	inGroup := func(id string, commands ...*cobra.Command) {
@@ -74,8 +74,8 @@ Exit codes:` + exitCodesHelp(),
 		}
 		root.AddCommand(commands...)
 	}
-	inGroup("holds", newLock(connection{}), newLead(connection{}), newPermit(connection{}), newOnce(connection{}))
-	inGroup("sees", newWho(connection{}), newLocks(connection{}), newWhy(connection{}), newDoctor(connection{}), newWeb())
+	inGroup("holds", newLock(clientConnection{}), newLead(clientConnection{}), newPermit(clientConnection{}), newOnce(clientConnection{}))
+	inGroup("sees", newWho(clientConnection{}), newLocks(clientConnection{}), newWhy(clientConnection{}), newDoctor(clientConnection{}), newWeb())
 	root.AddCommand(nodeCommands()...)
 	root.AddCommand(newServe(), newMan(), newVersion())
 	info, _ := debug.ReadBuildInfo()
@@ -88,16 +88,16 @@ Exit codes:` + exitCodesHelp(),
 	return root
 }
 
-// none refuses arguments.
-func none(cmd *cobra.Command, args []string) error {
+// noArguments refuses arguments.
+func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage("%s takes no arguments, but got %q", cmd.CommandPath(), args[0])
+		return usageError("%s takes no arguments, but got %q", cmd.CommandPath(), args[0])
 	}
 	return nil
 }
 
-// say prints a line for people, with colours on a terminal only.
-func say(to io.Writer, format string, args ...any) {
+// printLine prints a line for people, with colours on a terminal only.
+func printLine(to io.Writer, format string, args ...any) {
 	name := "curator:"
 	if file, ok := to.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" &&
 		os.Getenv("TERM") != "dumb" {

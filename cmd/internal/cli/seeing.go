@@ -20,9 +20,9 @@ import (
 	"github.com/go-curator/curator/inspect"
 )
 
-// seeing is shared by the commands that only read: who, locks, why and doctor.
-type seeing struct {
-	connection
+// readCommand is shared by the commands that only read: who, locks, why and doctor.
+type readCommand struct {
+	clientConnection
 	output string
 	nodes  int
 
@@ -34,43 +34,45 @@ type seeing struct {
 	without   *inspect.Report // of a client that the servers do not serve
 }
 
-func (s *seeing) flags(f *pflag.FlagSet) {
-	f.StringVarP(&s.output, "output", "o", "table", "table, json, or jsonl: one line of JSON for each answer")
-	s.connection.flags(f)
+func (s *readCommand) flags(f *pflag.FlagSet) {
+	f.StringVarP(&s.output, "output", "o", "table", "table, json, or jsonl: one line of JSON for each result")
+	s.clientConnection.flags(f)
 }
 
-func (s *seeing) mostNodes(f *pflag.FlagSet) {
+func (s *readCommand) mostNodes(f *pflag.FlagSet) {
 	f.IntVar(&s.nodes, "nodes", 10_000, "read at most this many nodes")
 }
 
-func (s *seeing) limits() []inspect.Option { return []inspect.Option{inspect.WithMostNodes(s.nodes)} }
+func (s *readCommand) readLimits() []inspect.Option {
+	return []inspect.Option{inspect.WithMostNodes(s.nodes)}
+}
 
 // onePath takes PATH.
-func (s *seeing) onePath(cmd *cobra.Command, args []string) error {
+func (s *readCommand) onePath(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usage("one path is needed, %d are given: write %s", len(args), cmd.CommandPath()+" "+
+		return usageError("one path is needed, %d are given: write %s", len(args), cmd.CommandPath()+" "+
 			strings.Fields(cmd.Use)[1])
 	}
 	s.path = args[0]
 	return nil
 }
 
-// look connects and calls f with a context that ends when a signal asks to end. watch means that f runs until then.
-func (s *seeing) look(cmd *cobra.Command, watch bool, f func(ctx context.Context) error) error {
-	return s.lookBy(s.open, cmd, watch, f)
+// withClient connects and calls f with a context that ends when a signal asks to end. watch means that f runs until then.
+func (s *readCommand) withClient(cmd *cobra.Command, watch bool, f func(ctx context.Context) error) error {
+	return s.withClientBy(s.openClient, cmd, watch, f)
 }
 
-// lookBy is look with another way to connect.
-func (s *seeing) lookBy(
+// withClientBy is look with another way to connect.
+func (s *readCommand) withClientBy(
 	open func(context.Context, *cobra.Command) (*framework.Client, error), cmd *cobra.Command, watch bool,
 	f func(ctx context.Context) error,
 ) error {
 	s.cmd = cmd
 	switch {
 	case s.output != "table" && s.output != "json" && s.output != "jsonl":
-		return usage("--output %q is unknown: table, json or jsonl", s.output)
+		return usageError("--output %q is unknown: table, json or jsonl", s.output)
 	case watch && s.output == "json":
-		return usage("--watch writes a table, or with --output jsonl a line of JSON for each change")
+		return usageError("--watch writes a table, or with --output jsonl a line of JSON for each change")
 	}
 	signals, ignore := run.Signals()
 	defer ignore()
@@ -78,22 +80,22 @@ func (s *seeing) lookBy(
 	defer stop()
 	var err error
 	if s.client, err = open(ctx, cmd); err != nil {
-		return cause(ctx, err)
+		return endCause(ctx, err)
 	}
 	if s.without != nil {
-		defer s.drop(s.client)
+		defer s.closeUnserved(s.client)
 	} else {
-		defer s.close(s.client)
+		defer s.closeClient(s.client)
 	}
 	err = f(ctx)
 	if errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrNoAuth) {
-		err = exit{exitNo, err}
+		err = programExit{exitNo, err}
 	}
-	return cause(ctx, err)
+	return endCause(ctx, err)
 }
 
-// once calls f one time. Its result is not older than the call.
-func (s *seeing) once(ctx context.Context, f func(ctx context.Context) error) error {
+// readOnce calls f one time. Its result is not older than the call.
+func (s *readCommand) readOnce(ctx context.Context, f func(ctx context.Context) error) error {
 	if err := s.client.Sync().ForPath(ctx, "/"); err != nil {
 		return err
 	}
@@ -104,14 +106,14 @@ func (s *seeing) once(ctx context.Context, f func(ctx context.Context) error) er
 }
 
 // askServers asks for the connections, and keeps the result for the output.
-func (s *seeing) askServers(ctx context.Context) (err error) {
+func (s *readCommand) askServers(ctx context.Context) (err error) {
 	s.asked = time.Now()
 	s.connected, err = inspect.Connections(ctx, s.client)
 	return err
 }
 
-// sessions asks the servers for connections if they may have a participant's address, but not at every change.
-func (s *seeing) sessions(ctx context.Context, lines ...inspect.Line) {
+// askSessions asks the servers for connections if they may have a participant's address, but not at every change.
+func (s *readCommand) askSessions(ctx context.Context, lines ...inspect.Line) {
 	const pause = 5 * time.Second
 	if since := time.Since(s.asked); !s.asked.IsZero() && (since < pause || len(s.connected.By) == 0) {
 		return
@@ -128,10 +130,10 @@ func (s *seeing) sessions(ctx context.Context, lines ...inspect.Line) {
 	}
 }
 
-// follow shows each state that is yielded, on a terminal in place of the last one. Ages advance every second without
+// followStates shows each state that is yielded, on a terminal in place of the last one. Ages advance every second without
 // a request. seen is called for each state, before table, and prints it as JSON if that is asked for.
-func follow[T any](
-	ctx context.Context, s *seeing, states func(context.Context) iter.Seq2[T, error], seen func(T) error, table func(io.Writer, T),
+func followStates[T any](
+	ctx context.Context, s *readCommand, states func(context.Context) iter.Seq2[T, error], seen func(T) error, table func(io.Writer, T),
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -152,7 +154,7 @@ func follow[T any](
 		}
 	}()
 	defer func() { cancel(); <-ended }()
-	screen := screenOf(s.cmd.OutOrStdout())
+	screen := terminalScreen(s.cmd.OutOrStdout())
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	var last *T
@@ -180,26 +182,26 @@ func follow[T any](
 		table(&b, *last)
 		if screen != nil {
 			if state := s.client.State().State; !state.IsConnected() {
-				fmt.Fprintf(&b, "\nnot connected (%v): this is how it was before\n", state)
+				fmt.Fprintf(&b, "\nnot connected (%v): this is the last state before\n", state)
 			}
 		}
-		if err := show(s.cmd.OutOrStdout(), screen, b.String()); err != nil {
+		if err := showOnScreen(s.cmd.OutOrStdout(), screen, b.String()); err != nil {
 			return err
 		}
 	}
 }
 
-// screenOf is the terminal that is written to; nil if it is none, or can do nothing but print.
-func screenOf(to io.Writer) *os.File {
+// terminalScreen is the terminal that is written to; nil if it is none, or can do nothing but print.
+func terminalScreen(to io.Writer) *os.File {
 	if file, ok := to.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
 		return file
 	}
 	return nil
 }
 
-// show writes text in place of the screen's content, as much as there is room for. Without a screen it is appended to
+// showOnScreen writes text in place of the screen's content, as much as there is room for. Without a screen it is appended to
 // the earlier output.
-func show(to io.Writer, screen *os.File, text string) error {
+func showOnScreen(to io.Writer, screen *os.File, text string) error {
 	if screen == nil {
 		_, err := io.WriteString(to, text+"\n")
 		return err
@@ -226,16 +228,16 @@ func show(to io.Writer, screen *os.File, text string) error {
 	return err
 }
 
-// table writes what f writes.
-func (s *seeing) table(f func(to io.Writer)) error {
+// writeTable writes what f writes.
+func (s *readCommand) writeTable(f func(to io.Writer)) error {
 	var b strings.Builder
 	f(&b)
 	_, err := io.WriteString(s.cmd.OutOrStdout(), b.String())
 	return err
 }
 
-// columns writes rows below each other. A cell must not have tabs or line breaks.
-func columns(to io.Writer, rows [][]string) {
+// writeColumns writes rows below each other. A cell must not have tabs or line breaks.
+func writeColumns(to io.Writer, rows [][]string) {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		fmt.Fprintln(w, strings.Join(row, "\t"))
@@ -243,16 +245,16 @@ func columns(to io.Writer, rows [][]string) {
 	_ = w.Flush()
 }
 
-// many returns a number of things.
-func many(n int, one, more string) string {
+// countText returns a number of things.
+func countText(n int, one, more string) string {
 	if n == 1 {
 		return "1 " + one
 	}
 	return fmt.Sprint(n, " ", more)
 }
 
-// age returns the time since an event, which the servers' clock has timed: that may be ahead of this machine's.
-func age(since time.Time) string {
+// ageText returns the time since an event, which the servers' clock has timed: that may be ahead of this machine's.
+func ageText(since time.Time) string {
 	if since.IsZero() {
 		return "-"
 	}

@@ -43,23 +43,23 @@ type jsonParticipant struct {
 	Unread  string          `json:"error,omitempty"` // why its data cannot be read
 }
 
-func session(id int64) string {
+func sessionText(id int64) string {
 	if id == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%#x", uint64(id))
 }
 
-func (s *seeing) jsonLine(l inspect.Line) jsonLine {
+func (s *readCommand) jsonLine(l inspect.Line) jsonLine {
 	return jsonLine{Path: l.Path, Kind: l.Kind, Holders: s.jsonParticipants(l.Holders),
 		Waiting: s.jsonParticipants(l.Waiting), More: l.More, Children: l.Children, Foreign: l.Foreign,
 		Strange: l.ForeignCount, Max: l.Max, Number: l.Number, Used: l.NumbersUsed, Notes: l.Notes}
 }
 
-func (s *seeing) jsonParticipants(all []inspect.Participant) []jsonParticipant {
+func (s *readCommand) jsonParticipants(all []inspect.Participant) []jsonParticipant {
 	found := make([]jsonParticipant, 0, len(all)) // [] rather than null
 	for _, p := range all {
-		j := jsonParticipant{Node: p.Path, Library: p.Library, Reader: p.Reader, Session: session(p.Session),
+		j := jsonParticipant{Node: p.Path, Library: p.Library, Reader: p.Reader, Session: sessionText(p.Session),
 			Client: s.connected.By[p.Session].Client, Token: p.Token, Length: p.DataLength, Revoked: p.Revoked}
 		if !p.Since.IsZero() {
 			since := p.Since.UTC()
@@ -78,8 +78,8 @@ func (s *seeing) jsonParticipants(all []inspect.Participant) []jsonParticipant {
 	return found
 }
 
-// encode is a value as JSON, in one line.
-func encode(value any) string {
+// encodeJSON is a value as JSON, in one line.
+func encodeJSON(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {
 		panic(err) // they are our own types
@@ -87,8 +87,8 @@ func encode(value any) string {
 	return string(text)
 }
 
-// print writes values as JSON: one document with the first for json, a line for each of all for jsonl.
-func (s *seeing) print(document any, each ...any) error {
+// printJSON writes values as JSON: one document with the first for json, a line for each of all for jsonl.
+func (s *readCommand) printJSON(document any, each ...any) error {
 	to := s.cmd.OutOrStdout()
 	if s.output == "json" {
 		encoder := json.NewEncoder(to)
@@ -96,7 +96,7 @@ func (s *seeing) print(document any, each ...any) error {
 		return encoder.Encode(document)
 	}
 	for _, value := range each {
-		if _, err := io.WriteString(to, encode(value)+"\n"); err != nil {
+		if _, err := io.WriteString(to, encodeJSON(value)+"\n"); err != nil {
 			return err
 		}
 	}
@@ -104,8 +104,8 @@ func (s *seeing) print(document any, each ...any) error {
 }
 
 // printChange writes a line of JSON with the present time.
-func (s *seeing) printChange(l jsonLine) error {
-	_, err := io.WriteString(s.cmd.OutOrStdout(), encode(struct {
+func (s *readCommand) printChange(l jsonLine) error {
+	_, err := io.WriteString(s.cmd.OutOrStdout(), encodeJSON(struct {
 		At time.Time `json:"at"`
 		jsonLine
 	}{time.Now().UTC(), l})+"\n")

@@ -184,9 +184,9 @@ func TestLocks(t *testing.T) {
 	b := newBed(t)
 	code, out, err := b.runs("locks", "/")
 	assert.Zero(t, code, err)
-	assert.Equal(t, "/: nobody holds or waits for anything", out)
+	assert.Equal(t, "/: no holders, no waiters", out)
 	screen, watching := b.onScreen(120, 24, "locks", "/", "--watch")
-	b.shows(screen, "nobody holds or waits for anything")
+	b.shows(screen, "no holders, no waiters")
 	changes := b.start("locks", "/", "-w", "-o", "jsonl")
 
 	var all []*proc
@@ -238,7 +238,7 @@ func TestLocks(t *testing.T) {
 	for _, p := range all {
 		p.code()
 	}
-	b.shows(screen, "nobody holds or waits for anything")
+	b.shows(screen, "no holders, no waiters")
 	b.soon("told of the end of each", func() bool {
 		over := map[string]bool{}
 		for _, line := range strings.Split(changes.stdout(), "\n") {
@@ -276,7 +276,7 @@ func TestWhy(t *testing.T) {
 	screen, p := b.onScreen(120, 24, "why", "/locks/a")
 	assert.Zero(t, p.code())
 	b.shows(screen, "/locks/a: mutex, 1 hold, 1 wait", "(waiter) has waited", "at /locks/a for session", "(holder)",
-		"nothing is wrong that can be seen from here")
+		"no problems found")
 
 	require.NoError(t, b.srv.Create("/locks/a/stranger", nil))
 	code, out, err = b.runs("why", "/locks/a", "-o", "json")
@@ -306,7 +306,7 @@ func TestWhy(t *testing.T) {
 	b.deadlock()
 	screen, p = b.onScreen(200, 24, "why", "/locks/a")
 	assert.Equal(t, 1, p.code())
-	b.shows(screen, "possible deadlock: /locks/", "2 sessions wait for each other: ", "and go on", "looks again in 5s")
+	b.shows(screen, "possible deadlock: /locks/", "2 sessions wait for each other: ", "without a deadlock", "checking again in 5s")
 	code, out, err = b.runs("why", "/locks", "-o", "jsonl")
 	assert.Equal(t, 1, code)
 	assert.Empty(t, err)
@@ -318,8 +318,8 @@ func TestDoctor(t *testing.T) {
 	b := newBed(t)
 	screen, p := b.onScreen(150, 30, "doctor", "--probe", "/")
 	assert.Equal(t, 1, p.code())
-	b.shows(screen, "standalone", "500ms", "1s to 1m0s", "30s granted, 30s asked for", "bound: one server alone",
-		"world:anyone:cdrwa (everybody may do everything here)", "advice: there is one server alone", "servers' clock")
+	b.shows(screen, "standalone", "500ms", "1s to 1m0s", "30s granted, 30s asked for", "bound: standalone server",
+		"world:anyone:cdrwa (all clients have all permissions)", "advice: the server is standalone", "servers' clock")
 	for node := range b.srv.Tree() {
 		assert.NotContains(t, node, "probe")
 	}

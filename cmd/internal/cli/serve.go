@@ -19,22 +19,22 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve an in-memory ZooKeeper for trying things out",
-		Long: `Serve an in-memory ZooKeeper for trying things out. Nothing is kept when it ends, and nothing keeps
-strangers out: it is for development, on the loopback.`,
+		Long: `Serve an in-memory ZooKeeper for trying things out. Its data are lost when it ends, and it
+accepts every client: it is for development, on the loopback.`,
 		Example: `  curator serve
   curator serve --listen 127.0.0.1:3000 --members 3`,
-		Args: none,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			signals, ignore := run.Signals()
 			defer ignore()
 			ctx, stop := run.UntilAsked(context.Background(), signals)
 			defer stop()
-			connect, end, err := serve(config, members)
+			connect, end, err := serveMemory(config, members)
 			if err != nil {
 				if errors.Is(err, syscall.EADDRINUSE) {
 					err = fmt.Errorf("%w: give another address by --listen", err)
 				}
-				return exit{exitUsage, err}
+				return programExit{exitUsage, err}
 			}
 			defer end()
 			fmt.Fprintf(cmd.OutOrStdout(), "serving; use it with\n  export CURATOR_SERVERS=%s\n", connect)
@@ -50,7 +50,7 @@ strangers out: it is for development, on the loopback.`,
 	return cmd
 }
 
-func serve(config zktest.Config, members int) (connect string, end func(), err error) {
+func serveMemory(config zktest.Config, members int) (connect string, end func(), err error) {
 	if members == 1 {
 		server, err := zktest.NewServer(config)
 		if err != nil {

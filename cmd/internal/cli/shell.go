@@ -17,12 +17,12 @@ func nodeCommands() []*cobra.Command {
 }
 
 // shellConnection is the connection of such a command.
-type shellConnection struct{ connection }
+type shellConnection struct{ clientConnection }
 
 func (c *shellConnection) Flags(f *pflag.FlagSet) { c.flags(f) }
 
 func (c *shellConnection) Open(ctx context.Context, cmd *cobra.Command) (*framework.Client, error) {
-	return c.open(ctx, cmd)
+	return c.openClient(ctx, cmd)
 }
 
 func (c *shellConnection) Begin(
@@ -33,12 +33,12 @@ func (c *shellConnection) Begin(
 			return nil, err
 		}
 	}
-	return c.begin(cmd, opts...)
+	return c.newClient(cmd, opts...)
 }
 
 // promptCommands are the prompt's additional commands. They use its client.
 func promptCommands(c shell.Connection, client *framework.Client) []*cobra.Command {
-	own := connection{shared: client}
+	own := clientConnection{shared: client}
 	if c, ok := c.(*shellConnection); ok {
 		own.sessionTimeout, own.verbose = c.sessionTimeout, c.verbose
 	}
@@ -52,7 +52,7 @@ func promptCommands(c shell.Connection, client *framework.Client) []*cobra.Comma
 		run := c.RunE
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			err := run(cmd, args)
-			if end, ok := err.(exit); ok && end.code == 0 {
+			if end, ok := err.(programExit); ok && end.code == 0 {
 				return nil // a normal end: the prompt continues
 			}
 			return err

@@ -231,7 +231,7 @@ func TestPromptReconnects(t *testing.T) {
 	s.shows("connection lost")
 	s.shows("ls half a li") // the line is still there
 	require.NoError(t, b.srv.Start())
-	s.shows("connected again; the session and its ephemeral nodes are still there")
+	s.shows("reconnected; the session and its ephemeral nodes still exist")
 	s.types("\x15stat /e\r")
 	s.shows("of session 0x")
 	s.prompts()

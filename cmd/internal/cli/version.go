@@ -13,7 +13,7 @@ func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the program's version, and what it was built from",
-		Args:  none,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			info, _ := debug.ReadBuildInfo()
 			fmt.Fprintf(cmd.OutOrStdout(), "curator %s\n", versionOf(info))

@@ -15,30 +15,30 @@ import (
 	inspecthttp "github.com/go-curator/curator/inspect/http"
 )
 
-// web is a page, and where it is.
-type web struct {
-	connection
+// pageCommand is a page, and where it is.
+type pageCommand struct {
+	clientConnection
 	root, listen string
 	hosts        []string
 	allowDelete  bool
 }
 
 func newWeb() *cobra.Command {
-	w := web{root: "/"}
+	w := pageCommand{root: "/"}
 	cmd := &cobra.Command{
 		Use:   "web [ROOT]",
-		Short: "Show on a page, live, who holds what below a path, who waits and since when",
-		Long: `Show on a page, live, who holds what below a path, who waits and since when: the lines of Java
-Curator, Go and kazoo, the last grants, who waits for whom, possible deadlocks, and how the client is doing.
+		Short: "Show on a page, live, the holders and waiters below a path",
+		Long: `Show on a page, live, the holders and waiters below a path: the lines of Java Curator, Go and kazoo, the
+last grants, the graph of waiters and holders, possible deadlocks, and the state of the client.
 ROOT is / unless it is given; choose one with locks below it, since everything below is kept in memory.
 
-The page is for this machine's users, unless --listen says otherwise. Nothing keeps anybody out who can
-reach that address. The page changes nothing, except with --allow-delete.`,
+The page is for this machine's users, unless --listen gives another address. It has no login: all
+clients that reach that address can see it. The page changes nothing, except with --allow-delete.`,
 		Example: `  curator web /locks
   curator web --listen 127.0.0.1:9000 --allow-delete`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usage("%s takes one path, but got %q, too", cmd.CommandPath(), args[1])
+				return usageError("%s takes one path, but got %q, too", cmd.CommandPath(), args[1])
 			}
 			return nil
 		},
@@ -46,11 +46,11 @@ reach that address. The page changes nothing, except with --allow-delete.`,
 			if len(args) > 0 {
 				w.root = args[0]
 			}
-			return w.serve(cmd)
+			return w.servePage(cmd)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&w.listen, "listen", "127.0.0.1:8180", "address to listen on; port 0 is any that is free")
+	f.StringVar(&w.listen, "listen", "127.0.0.1:8180", "address to listen on; port 0 chooses a free one")
 	f.StringSliceVar(&w.hosts, "host", nil,
 		"`names` under which browsers may ask for the page (default: those of the loopback if it listens there)")
 	f.BoolVar(&w.allowDelete, "allow-delete", false, "let viewers delete participants' nodes, after a confirmation")
@@ -58,8 +58,8 @@ reach that address. The page changes nothing, except with --allow-delete.`,
 	return cmd
 }
 
-// serve serves the page until a signal asks to end.
-func (w *web) serve(cmd *cobra.Command) error {
+// servePage serves the page until a signal asks to end.
+func (w *pageCommand) servePage(cmd *cobra.Command) error {
 	options, warning, err := w.pageOptions()
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (w *web) serve(cmd *cobra.Command) error {
 	defer ignore()
 	ctx, stop := run.UntilAsked(context.Background(), signals)
 	defer stop()
-	client, err := w.open(ctx, cmd)
+	client, err := w.openClient(ctx, cmd)
 	if err != nil {
 		return err
 	}
@@ -80,10 +80,10 @@ func (w *web) serve(cmd *cobra.Command) error {
 	defer page.Close()
 	listener, err := net.Listen("tcp", w.listen)
 	if err != nil {
-		return usage("--listen: %w", err)
+		return usageError("--listen: %w", err)
 	}
 	if warning != "" {
-		say(cmd.ErrOrStderr(), "%s", warning)
+		printLine(cmd.ErrOrStderr(), "%s", warning)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "http://%s/\n", listener.Addr())
 	server := &http.Server{Handler: page, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
@@ -105,10 +105,10 @@ func (w *web) serve(cmd *cobra.Command) error {
 }
 
 // pageOptions returns the page's options, and a warning about them for the user.
-func (w *web) pageOptions() (options []inspecthttp.Option, warning string, err error) {
+func (w *pageCommand) pageOptions() (options []inspecthttp.Option, warning string, err error) {
 	host, _, err := net.SplitHostPort(w.listen)
 	if err != nil {
-		return nil, "", usage("--listen: %w", err)
+		return nil, "", usageError("--listen: %w", err)
 	}
 	loopback := strings.EqualFold(host, "localhost")
 	if ip := net.ParseIP(host); ip != nil {
@@ -119,12 +119,12 @@ func (w *web) pageOptions() (options []inspecthttp.Option, warning string, err e
 	case loopback && len(hosts) == 0:
 		hosts = []string{"localhost", "127.0.0.1", "::1", host}
 	case !loopback && w.allowDelete && len(hosts) == 0:
-		return nil, "", exit{exitUsage, errors.New("--allow-delete beyond the loopback needs --host: the names " +
+		return nil, "", programExit{exitUsage, errors.New("--allow-delete beyond the loopback needs --host: the names " +
 			"under which browsers ask for the page")}
 	case !loopback:
-		warning = "everybody who can reach " + w.listen + " can see the page"
+		warning = "all clients that reach " + w.listen + " can see the page"
 		if w.allowDelete {
-			warning += ", and take locks away"
+			warning += ", and delete participants' nodes"
 		}
 	}
 	if len(hosts) > 0 {

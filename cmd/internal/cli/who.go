@@ -14,74 +14,74 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-func newWho(c connection) *cobra.Command {
-	s := seeing{connection: c}
+func newWho(c clientConnection) *cobra.Command {
+	s := readCommand{clientConnection: c}
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "who PATH",
-		Short: "Show who holds what is at a path, and who waits for it",
-		Long: `Show who holds what is at a path, and who waits for it, in order.
+		Short: "Show the holders and waiters at a path",
+		Long: `Show the holders and waiters at a path, in order.
 
-It tells by the nodes what is there: a lock, a read-write lock, a semaphore, an election, a barrier, a
-queue, a counter; those of Java Curator, of this library, of kazoo and of go-zookeeper alike. A mutex may be
-the election of a leader selector, whose nodes have the same names. "Since" is
-when the participant has joined the line, by the servers' clock: when it was granted stands nowhere.
-The client's address is shown if the servers tell it (4lw.commands.whitelist with cons).`,
+It recognizes by the nodes a lock, a read-write lock, a semaphore, an election, a barrier, a queue, a
+counter; those of Java Curator, of this library, of kazoo and of go-zookeeper alike. A mutex may be
+the election of a leader selector, whose nodes have the same names. "Since" is the time when the
+participant joined the line, by the servers' clock: the time of the grant is recorded nowhere.
+The client's address is shown if the servers list it (4lw.commands.whitelist with cons).`,
 		Example: `  curator who /locks/orders
   curator who /locks/orders --watch
   curator who /locks/orders --output json`,
 		Args: s.onePath,
-		RunE: func(cmd *cobra.Command, _ []string) error { return s.who(cmd, watch) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.runWho(cmd, watch) },
 	}
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on, and show every change")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "run until interrupted, and show every change")
 	s.flags(cmd.Flags())
 	s.mostNodes(cmd.Flags())
 	return cmd
 }
 
-func (s *seeing) who(cmd *cobra.Command, watch bool) error {
-	return s.look(cmd, watch, func(ctx context.Context) error {
+func (s *readCommand) runWho(cmd *cobra.Command, watch bool) error {
+	return s.withClient(cmd, watch, func(ctx context.Context) error {
 		if watch {
 			last := ""
-			return follow(ctx, s,
+			return followStates(ctx, s,
 				func(ctx context.Context) iter.Seq2[inspect.Line, error] {
-					return inspect.FollowWho(ctx, s.client, s.path, s.limits()...)
+					return inspect.FollowWho(ctx, s.client, s.path, s.readLimits()...)
 				},
 				func(l inspect.Line) error {
-					s.sessions(ctx, l)
+					s.askSessions(ctx, l)
 					now := s.jsonLine(l)
-					if text := encode(now); s.output == "jsonl" && text != last {
+					if text := encodeJSON(now); s.output == "jsonl" && text != last {
 						last = text
 						return s.printChange(now)
 					}
 					return nil
 				}, s.lineTable)
 		}
-		return s.once(ctx, func(ctx context.Context) error {
-			line, err := inspect.Who(ctx, s.client, s.path, s.limits()...)
+		return s.readOnce(ctx, func(ctx context.Context) error {
+			line, err := inspect.Who(ctx, s.client, s.path, s.readLimits()...)
 			switch {
 			case err != nil:
 				return err
 			case s.output == "table":
-				return s.table(func(to io.Writer) { s.lineTable(to, line) })
+				return s.writeTable(func(to io.Writer) { s.lineTable(to, line) })
 			}
-			return s.print(s.jsonLine(line), s.jsonLine(line))
+			return s.printJSON(s.jsonLine(line), s.jsonLine(line))
 		})
 	})
 }
 
 // lineTable writes a line for people.
-func (s *seeing) lineTable(to io.Writer, l inspect.Line) {
-	fmt.Fprintf(to, "%s: %s\n", plain.Text(l.Path), headline(l))
+func (s *readCommand) lineTable(to io.Writer, l inspect.Line) {
+	fmt.Fprintf(to, "%s: %s\n", plain.Text(l.Path), describeLine(l))
 	if len(l.Holders)+len(l.Waiting) > 0 {
 		rows := [][]string{{"", "SINCE", "SESSION", "CLIENT", "BY", "DATA", "NODE"}}
 		for _, p := range l.Holders {
-			rows = append(rows, s.row("holds", p))
+			rows = append(rows, s.participantRow("holds", p))
 		}
 		for _, p := range l.Waiting {
-			rows = append(rows, s.row("waits", p))
+			rows = append(rows, s.participantRow("waits", p))
 		}
-		columns(to, rows)
+		writeColumns(to, rows)
 	}
 	if l.More > 0 {
 		fmt.Fprintf(to, "and %d more\n", l.More)
@@ -94,20 +94,20 @@ func (s *seeing) lineTable(to io.Writer, l inspect.Line) {
 		if l.ForeignCount > len(names) {
 			names = append(names, "…")
 		}
-		fmt.Fprintf(to, "%d children take no part: %s\n", l.ForeignCount, strings.Join(names, ", "))
+		fmt.Fprintf(to, "foreign children (%d): %s\n", l.ForeignCount, strings.Join(names, ", "))
 	}
 	for _, note := range l.Notes {
 		fmt.Fprintf(to, "note: %s\n", plain.Text(note))
 	}
 }
 
-// headline describes a line.
-func headline(l inspect.Line) string {
+// describeLine describes a line.
+func describeLine(l inspect.Line) string {
 	switch l.Kind {
 	case inspect.Nothing:
 		return "there is no node"
 	case inspect.Idle:
-		return "nobody holds it, and nobody waits"
+		return "no holder, no waiters"
 	case inspect.Leaf:
 		return "a node that never had children; if it is a barrier, it is set"
 	case inspect.Number:
@@ -116,9 +116,9 @@ func headline(l inspect.Line) string {
 		}
 		return "number"
 	case inspect.Unknown:
-		return "nothing that is known, with " + many(l.Children, "child", "children")
+		return "unknown kind, with " + countText(l.Children, "child", "children")
 	case inspect.Queue:
-		return "queue of " + many(len(l.Waiting)+l.More, "item", "items")
+		return "queue of " + countText(len(l.Waiting)+l.More, "item", "items")
 	}
 	text := fmt.Sprintf("%s, %d hold, %d wait", l.Kind, len(l.Holders), len(l.Waiting))
 	if l.Max > 0 {
@@ -127,28 +127,28 @@ func headline(l inspect.Line) string {
 	return text
 }
 
-func (s *seeing) row(does string, p inspect.Participant) []string {
+func (s *readCommand) participantRow(does string, p inspect.Participant) []string {
 	if p.Reader {
 		does += " (reads)"
 	}
 	data := plain.Text(string(p.Data))
 	switch {
 	case p.Revoked:
-		data = "asked to give it up"
+		data = "asked to release"
 	case p.Err != nil:
 		data = "unreadable: " + plain.Text(p.Err.Error())
 	case p.Data == nil && p.DataLength > 0:
 		data = fmt.Sprintf("(%d bytes)", p.DataLength)
 	}
-	id := session(p.Session)
+	id := sessionText(p.Session)
 	if id == "" {
 		id = "none"
 	}
-	return []string{does, age(p.Since), id, dash(plain.Text(s.connected.By[p.Session].Client)),
-		dash(string(p.Library)), dash(data), plain.Text(p.Name)}
+	return []string{does, ageText(p.Since), id, orDash(plain.Text(s.connected.By[p.Session].Client)),
+		orDash(string(p.Library)), orDash(data), plain.Text(p.Name)}
 }
 
-func dash(text string) string {
+func orDash(text string) string {
 	if text == "" {
 		return "-"
 	}

@@ -16,23 +16,23 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-func newWhy(c connection) *cobra.Command {
-	s := seeing{connection: c}
+func newWhy(c clientConnection) *cobra.Command {
+	s := readCommand{clientConnection: c}
 	var root string
 	cmd := &cobra.Command{
 		Use:   "why PATH",
 		Short: "Show why a line does not move",
-		Long: `Show why the line at a path, or the lines below it, do not move: who waits for whom, across locks, and
-what is wrong: processes that wait for each other, a holder whose process is silent or not connected,
-foreign children, sequence numbers nearly used up, nodes that may not be read.
+		Long: `Show why the line at a path, or the lines below it, do not move: the waiters and the holders that they wait
+for, across locks, and problems: processes that wait for each other, a holder whose process is silent or
+not connected, foreign children, sequence numbers nearly used up, nodes without permission to read.
 
-It reads all lines below --root, since a holder may wait for another lock. It exits with 1 if something
-is wrong; that somebody waits is not wrong. If processes wait for each other in a ring it looks again after
-5 s: a ring with the same nodes is a possible deadlock, and any other one is none.`,
+It reads all lines below --root, since a holder may wait for another lock. It exits with 1 if it finds a
+problem; a waiter is not a problem. If processes wait for each other in a ring it reads the nodes again
+after 5 s: a ring with the same nodes is a possible deadlock, any other is not.`,
 		Example: `  curator why /locks/orders
   curator why /locks/orders --root /locks`,
 		Args: s.onePath,
-		RunE: func(cmd *cobra.Command, _ []string) error { return s.why(cmd, root) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.runWhy(cmd, root) },
 	}
 	cmd.Flags().StringVar(&root, "root", "/", "look for other locks at this path and below it")
 	s.flags(cmd.Flags())
@@ -40,13 +40,13 @@ is wrong; that somebody waits is not wrong. If processes wait for each other in 
 	return cmd
 }
 
-func (s *seeing) why(cmd *cobra.Command, root string) error {
-	return s.look(cmd, false, func(ctx context.Context) error {
-		now, lasting, err := s.looks(ctx, root)
+func (s *readCommand) runWhy(cmd *cobra.Command, root string) error {
+	return s.withClient(cmd, false, func(ctx context.Context) error {
+		now, lasting, err := s.readStates(ctx, root)
 		if err != nil {
 			return err
 		}
-		return s.tellWhy(now, lasting)
+		return s.printWhy(now, lasting)
 	})
 }
 
@@ -54,19 +54,19 @@ func (s *seeing) why(cmd *cobra.Command, root string) error {
 // are in a ring now and then, until one of them releases.
 const settles = 5 * time.Second
 
-// snapshot is the input of one output: all that why prints is of one snapshot.
-type snapshot struct {
+// whySnapshot is the input of one output: all that why prints is of one snapshot.
+type whySnapshot struct {
 	line  inspect.Line // at the path
 	graph inspect.Graph
 }
 
-// looks returns the present state, and the part of it that has lasted for some time, if that is needed.
-func (s *seeing) looks(ctx context.Context, root string) (now snapshot, lasting inspect.Graph, err error) {
-	if now, err = s.see(ctx, root); err != nil || len(now.graph.Circles) == 0 {
+// readStates returns the present state, and the part of it that has lasted for some time, if that is needed.
+func (s *readCommand) readStates(ctx context.Context, root string) (now whySnapshot, lasting inspect.Graph, err error) {
+	if now, err = s.readSnapshot(ctx, root); err != nil || len(now.graph.Circles) == 0 {
 		return now, now.graph, err
 	}
 	if s.output == "table" {
-		say(s.cmd.ErrOrStderr(), "sessions wait for each other; this looks again in %v, since that may pass", settles)
+		printLine(s.cmd.ErrOrStderr(), "sessions wait for each other; checking again in %v, since that may pass", settles)
 	}
 	select {
 	case <-time.After(settles):
@@ -74,44 +74,44 @@ func (s *seeing) looks(ctx context.Context, root string) (now snapshot, lasting 
 		return now, lasting, ctx.Err()
 	}
 	earlier := now.graph.Rings()
-	if now, err = s.see(ctx, root); err != nil {
+	if now, err = s.readSnapshot(ctx, root); err != nil {
 		return now, lasting, err
 	}
 	return now, now.graph.Lasting(earlier), nil
 }
 
-// see looks once. A path that may not be read itself may be one of the lines below the root all the same.
-func (s *seeing) see(ctx context.Context, root string) (l snapshot, err error) {
-	err = s.once(ctx, func(ctx context.Context) (err error) {
-		l.line, err = inspect.Who(ctx, s.client, s.path, s.limits()...)
+// readSnapshot looks once. A path that may not be read itself may be one of the lines below the root all the same.
+func (s *readCommand) readSnapshot(ctx context.Context, root string) (l whySnapshot, err error) {
+	err = s.readOnce(ctx, func(ctx context.Context) (err error) {
+		l.line, err = inspect.Who(ctx, s.client, s.path, s.readLimits()...)
 		if err != nil && !errors.Is(err, framework.ErrNoAuth) {
 			return err
 		}
-		l.graph, err = inspect.Why(ctx, s.client, root, s.limits()...)
+		l.graph, err = inspect.Why(ctx, s.client, root, s.readLimits()...)
 		switch {
 		case errors.Is(err, framework.ErrNoChroot):
 			return err
-		case errors.Is(err, framework.ErrNoNode) && l.line.Kind == inspect.Nothing && below(root, s.path):
+		case errors.Is(err, framework.ErrNoNode) && l.line.Kind == inspect.Nothing && isAtOrBelow(root, s.path):
 			return nil // there is neither; the graph is empty, as for a root that has no lines
 		case errors.Is(err, framework.ErrNoNode):
 			return fmt.Errorf("--root %s does not exist: %w", plain.Text(root), err)
 		case errors.Is(err, framework.ErrNoAuth) && root != s.path:
-			return fmt.Errorf("%w; give --root a path that may be listed, such as %s", err, plain.Text(s.path))
+			return fmt.Errorf("%w; give --root a path with permission to list, such as %s", err, plain.Text(s.path))
 		}
 		return err
 	})
 	return l, err
 }
 
-// tellWhy prints the part of the graph that concerns the path. The findings are of lasting.
-func (s *seeing) tellWhy(now snapshot, lasting inspect.Graph) error {
+// printWhy prints the part of the graph that concerns the path. The findings are of lasting.
+func (s *readCommand) printWhy(now whySnapshot, lasting inspect.Graph) error {
 	line, graph := now.line, now.graph
 	why := jsonWhy{Path: s.path, Lines: []jsonLine{}, Chains: [][]jsonEdge{}, Findings: []jsonFinding{},
 		Unknown: s.connected.Missing}
 	concerned := map[string]bool{s.path: true}
 	var here []inspect.Line
 	for _, l := range graph.Lines {
-		if !below(l.Path, s.path) {
+		if !isAtOrBelow(l.Path, s.path) {
 			continue
 		}
 		here = append(here, l)
@@ -131,7 +131,7 @@ func (s *seeing) tellWhy(now snapshot, lasting inspect.Graph) error {
 		}
 	}
 	for _, f := range lasting.Findings(s.connected) {
-		if concerned[f.Path] || below(f.Path, s.path) || f.Trouble == inspect.Deadlock && rings[f.Path] ||
+		if concerned[f.Path] || isAtOrBelow(f.Path, s.path) || f.Trouble == inspect.Deadlock && rings[f.Path] ||
 			f.Trouble == inspect.Unseen {
 			why.Findings = append(why.Findings, jsonFinding{f.Trouble, f.Path, f.Text})
 		}
@@ -141,9 +141,9 @@ func (s *seeing) tellWhy(now snapshot, lasting inspect.Graph) error {
 			why.Findings = append(why.Findings, jsonFinding{inspect.Wrong, line.Path, plain.Text(note)})
 		}
 	}
-	show := func() error { return s.print(why, why) }
+	show := func() error { return s.printJSON(why, why) }
 	if s.output == "table" {
-		show = func() error { return s.table(func(to io.Writer) { s.whyTable(to, line, here, why) }) }
+		show = func() error { return s.writeTable(func(to io.Writer) { s.whyTable(to, line, here, why) }) }
 	}
 	if err := show(); err != nil {
 		return err
@@ -154,8 +154,8 @@ func (s *seeing) tellWhy(now snapshot, lasting inspect.Graph) error {
 	return nil
 }
 
-// below reports whether a path is at root or below it.
-func below(path, root string) bool {
+// isAtOrBelow reports whether a path is at root or below it.
+func isAtOrBelow(path, root string) bool {
 	return path == root || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/")
 }
 
@@ -181,34 +181,34 @@ type jsonFinding struct {
 	Text    string          `json:"text"`
 }
 
-func (s *seeing) jsonEdges(edges []inspect.Edge) (all []jsonEdge) {
+func (s *readCommand) jsonEdges(edges []inspect.Edge) (all []jsonEdge) {
 	for _, e := range edges {
 		both := s.jsonParticipants([]inspect.Participant{e.Waiter, e.Ahead})
 		all = append(all, jsonEdge{Path: e.Path, Waiter: both[0], Ahead: both[1], Any: e.Any,
-			text: fmt.Sprintf("%s has waited %s at %s for %s", s.who1(e.Waiter), age(e.Waiter.Since),
-				plain.Text(e.Path), s.who1(e.Ahead))})
+			text: fmt.Sprintf("%s has waited %s at %s for %s", s.participantText(e.Waiter), ageText(e.Waiter.Since),
+				plain.Text(e.Path), s.participantText(e.Ahead))})
 	}
 	return all
 }
 
-// who1 is a participant in a sentence.
-func (s *seeing) who1(p inspect.Participant) string {
-	text := "session " + session(p.Session)
+// participantText is a participant in a sentence.
+func (s *readCommand) participantText(p inspect.Participant) string {
+	text := "session " + sessionText(p.Session)
 	if p.Session == 0 {
-		text = "the node " + plain.Text(p.Name) + " of no session"
+		text = "the node " + plain.Text(p.Name) + " that is not ephemeral"
 	}
-	if name := s.name(p); name != text {
+	if name := s.participantName(p); name != text {
 		text += " (" + name + ")"
 	}
 	return text
 }
 
-func (s *seeing) whyTable(to io.Writer, line inspect.Line, here []inspect.Line, why jsonWhy) {
+func (s *readCommand) whyTable(to io.Writer, line inspect.Line, here []inspect.Line, why jsonWhy) {
 	for _, l := range here {
-		fmt.Fprintf(to, "%s: %s\n", plain.Text(l.Path), headline(l))
+		fmt.Fprintf(to, "%s: %s\n", plain.Text(l.Path), describeLine(l))
 	}
 	if len(here) == 0 && line.Kind != "" {
-		fmt.Fprintf(to, "%s: %s\n", plain.Text(line.Path), headline(line))
+		fmt.Fprintf(to, "%s: %s\n", plain.Text(line.Path), describeLine(line))
 	}
 	for _, chain := range why.Chains {
 		fmt.Fprintln(to)
@@ -221,9 +221,9 @@ func (s *seeing) whyTable(to io.Writer, line inspect.Line, here []inspect.Line, 
 		fmt.Fprintf(to, "%s: %s: %s\n", f.Trouble, plain.Text(f.Path), f.Text)
 	}
 	if len(why.Findings) == 0 {
-		fmt.Fprintln(to, "nothing is wrong that can be seen from here")
+		fmt.Fprintln(to, "no problems found")
 	}
 	if s.connected.Missing != "" {
-		fmt.Fprintf(to, "not seen: processes that are silent or gone: %s\n", plain.Text(s.connected.Missing))
+		fmt.Fprintf(to, "not checked: processes that are silent or not connected: %s\n", plain.Text(s.connected.Missing))
 	}
 }

@@ -23,14 +23,14 @@ func TestWhyOfARingThatPasses(t *testing.T) {
 	b := newBed(t)
 	b.deadlock()
 	p := b.start("why", "/locks/a")
-	b.soon("it looks again", func() bool { return strings.Contains(p.stderr(), "looks again in 5s") })
+	b.soon("it looks again", func() bool { return strings.Contains(p.stderr(), "checking again in 5s") })
 	names, _ := b.srv.Children("/locks/a")
 	require.Len(t, names, 2)
 	for _, name := range names {
 		require.NoError(t, b.srv.Delete("/locks/a/"+name)) // who waits there makes its node anew
 	}
 	assert.Zero(t, p.code(), p.stdout())
-	assert.Contains(t, p.stdout(), "nothing is wrong that can be seen from here")
+	assert.Contains(t, p.stdout(), "no problems found")
 }
 
 // A line that is not there yet has nothing to tell. A root that does not exist either is wrong only if it is
@@ -85,7 +85,7 @@ func TestWhyBelowARootThatMayNotBeListed(t *testing.T) {
 	require.NoError(t, err)
 	code, _, why := b.runs("why", "/secret/lock", "--root", "/secret")
 	assert.Equal(t, 1, code)
-	assert.Contains(t, why, "give --root a path that may be listed, such as /secret/lock")
+	assert.Contains(t, why, "give --root a path with permission to list, such as /secret/lock")
 	code, _, why = b.runs("why", "/secret", "--root", "/secret")
 	assert.Equal(t, 1, code)
 	assert.NotEmpty(t, why)
@@ -116,7 +116,7 @@ func TestWhyOfALineThatIsOver(t *testing.T) {
 		}
 	}
 	p := b.start("why", "/locks/a")
-	b.soon("it looks again", func() bool { return strings.Contains(p.stderr(), "looks again in 5s") })
+	b.soon("it looks again", func() bool { return strings.Contains(p.stderr(), "checking again in 5s") })
 	require.NoError(t, b.srv.DeleteAll("/locks/a"))
 	assert.Zero(t, p.code(), p.stdout())
 	assert.NotContains(t, p.stdout(), "1 hold, 1 wait")

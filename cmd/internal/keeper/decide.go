@@ -11,26 +11,26 @@ type Grace struct {
 // Sum returns how long before the end of the certain time a command is sent TERM.
 func (g Grace) Sum() time.Duration { return g.Term + g.Kill }
 
-// situation is the input of decide. Instants are readings of package clock.
-type situation struct {
+// keeperState is the input of decide. Instants are readings of package clock.
+type keeperState struct {
 	until  time.Duration // the hold is certain until then: the last word of the parent counts, later or earlier
 	ending bool          // it is to end, whatever time is left
 	termed bool          // TERM was sent
 	term   time.Duration // and when
 }
 
-type action int8
+type keeperAction int8
 
 const (
-	wait action = iota
-	term        // send TERM
-	kill        // send KILL, repeatedly until all processes have ended
+	wait keeperAction = iota
+	term              // send TERM
+	kill              // send KILL, repeatedly until all processes have ended
 )
 
-// decide returns the next action and, if that is wait, when to call decide again at the latest. It is a pure
+// nextAction returns the next action and, if that is wait, when to call decide again at the latest. It is a pure
 // function. TERM is final: a command that has received it gets Term to end, not more, and less if the hold's time
 // ends before.
-func decide(s situation, g Grace, now time.Duration) (action, time.Duration) {
+func nextAction(s keeperState, g Grace, now time.Duration) (keeperAction, time.Duration) {
 	last := s.until - g.Kill
 	if s.termed {
 		last = min(last, s.term+g.Term)

@@ -11,37 +11,37 @@ func TestDecide(t *testing.T) {
 	const s = time.Second
 	g := Grace{Term: 3 * s, Kill: s}
 	for name, tt := range map[string]struct {
-		s    situation
+		s    keeperState
 		now  time.Duration
-		want action
+		want keeperAction
 		next time.Duration
 	}{
-		"plenty of time":              {situation{until: 100 * s}, 50 * s, wait, 96 * s},
-		"a moment before TERM":        {situation{until: 100 * s}, 96*s - 1, wait, 96 * s},
-		"uncertain soon":              {situation{until: 100 * s}, 96 * s, term, 0},
-		"told, and the time runs":     {situation{until: 100 * s, termed: true, term: 96 * s}, 97 * s, wait, 99 * s},
-		"told, and the time is over":  {situation{until: 100 * s, termed: true, term: 96 * s}, 99 * s, kill, 0},
-		"told, then extended":         {situation{until: 200 * s, termed: true, term: 96 * s}, 97 * s, wait, 99 * s},
-		"extended, and its time over": {situation{until: 200 * s, termed: true, term: 96 * s}, 99 * s, kill, 0},
-		"told, then shortened":        {situation{until: 98 * s, termed: true, term: 96 * s}, 97 * s, kill, 0},
-		"late":                        {situation{until: 100 * s}, 98 * s, term, 0},
-		"too late for TERM":           {situation{until: 100 * s}, 99 * s, kill, 0},
-		"long after (it was stopped)": {situation{until: 100 * s}, 1000 * s, kill, 0},
-		"lost":                        {situation{until: 0}, 50 * s, kill, 0},
-		"the parent is gone":          {situation{until: 100 * s, ending: true}, 50 * s, term, 0},
-		"gone, told":                  {situation{until: 100 * s, ending: true, termed: true, term: 50 * s}, 52 * s, wait, 53 * s},
-		"gone, told, over":            {situation{until: 100 * s, ending: true, termed: true, term: 50 * s}, 53 * s, kill, 0},
-		"gone, and late":              {situation{until: 100 * s, ending: true}, 99 * s, kill, 0},
+		"plenty of time":              {keeperState{until: 100 * s}, 50 * s, wait, 96 * s},
+		"a moment before TERM":        {keeperState{until: 100 * s}, 96*s - 1, wait, 96 * s},
+		"uncertain soon":              {keeperState{until: 100 * s}, 96 * s, term, 0},
+		"told, and the time runs":     {keeperState{until: 100 * s, termed: true, term: 96 * s}, 97 * s, wait, 99 * s},
+		"told, and the time is over":  {keeperState{until: 100 * s, termed: true, term: 96 * s}, 99 * s, kill, 0},
+		"told, then extended":         {keeperState{until: 200 * s, termed: true, term: 96 * s}, 97 * s, wait, 99 * s},
+		"extended, and its time over": {keeperState{until: 200 * s, termed: true, term: 96 * s}, 99 * s, kill, 0},
+		"told, then shortened":        {keeperState{until: 98 * s, termed: true, term: 96 * s}, 97 * s, kill, 0},
+		"late":                        {keeperState{until: 100 * s}, 98 * s, term, 0},
+		"too late for TERM":           {keeperState{until: 100 * s}, 99 * s, kill, 0},
+		"long after (it was stopped)": {keeperState{until: 100 * s}, 1000 * s, kill, 0},
+		"lost":                        {keeperState{until: 0}, 50 * s, kill, 0},
+		"the parent is gone":          {keeperState{until: 100 * s, ending: true}, 50 * s, term, 0},
+		"gone, told":                  {keeperState{until: 100 * s, ending: true, termed: true, term: 50 * s}, 52 * s, wait, 53 * s},
+		"gone, told, over":            {keeperState{until: 100 * s, ending: true, termed: true, term: 50 * s}, 53 * s, kill, 0},
+		"gone, and late":              {keeperState{until: 100 * s, ending: true}, 99 * s, kill, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, next := decide(tt.s, g, tt.now)
+			got, next := nextAction(tt.s, g, tt.now)
 			assert.Equal(t, tt.want, got)
 			assert.Equal(t, tt.next, next)
 		})
 	}
-	act, _ := decide(situation{until: 10 * s}, Grace{}, 10*s)
+	act, _ := nextAction(keeperState{until: 10 * s}, Grace{}, 10*s)
 	assert.Equal(t, kill, act)
-	act, next := decide(situation{until: 10 * s}, Grace{}, 10*s-1)
+	act, next := nextAction(keeperState{until: 10 * s}, Grace{}, 10*s-1)
 	assert.Equal(t, wait, act)
 	assert.Equal(t, 10*s, next)
 }
@@ -52,7 +52,7 @@ func FuzzDecide(f *testing.F) {
 	f.Add([]byte{200, 0, 200, 255, 1}, uint16(0), uint16(0))
 	f.Fuzz(func(t *testing.T, words []byte, graceTerm, graceKill uint16) {
 		g := Grace{Term: time.Duration(graceTerm) * time.Millisecond, Kill: time.Duration(graceKill) * time.Millisecond}
-		s := situation{until: 20 * time.Second}
+		s := keeperState{until: 20 * time.Second}
 		now := time.Duration(0)
 		killed := false
 		for _, word := range words {
@@ -65,7 +65,7 @@ func FuzzDecide(f *testing.F) {
 				s.until = now + time.Duration(word-128)*200*time.Millisecond
 			}
 			for {
-				act, next := decide(s, g, now)
+				act, next := nextAction(s, g, now)
 				if now >= s.until-g.Kill {
 					assert.Equal(t, kill, act, "it is time")
 				}

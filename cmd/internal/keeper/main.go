@@ -29,33 +29,33 @@ func Main(args []string) int {
 	}
 	syscall.CloseOnExec(int(job.Words))
 	syscall.CloseOnExec(int(job.Reports))
-	deafen()
+	ignoreSignals()
 
-	k := keeper{situation: situation{until: job.Until}, grace: job.Grace, reports: reports}
+	k := commandKeeper{keeperState: keeperState{until: job.Until}, grace: job.Grace, reports: reports}
 	// The command is killed when the thread that has started it ends: this goroutine keeps its thread.
 	runtime.LockOSThread()
 	Adopt()
-	heard := listen(words)
+	heard := readMessages(words)
 	if !k.mayStart(heard) {
-		k.report(Report{Ended: true, Told: true})
+		k.sendReport(Report{Ended: true, Told: true})
 		return 0
 	}
-	if k.pid, err = start(job.Path, job.Command); err != nil {
-		k.report(Report{Failed: err.Error()})
+	if k.pid, err = startCommand(job.Path, job.Command); err != nil {
+		k.sendReport(Report{Failed: err.Error()})
 		return 0
 	}
-	k.report(Report{Started: k.pid})
+	k.sendReport(Report{Started: k.pid})
 	for _, s := range k.early {
 		Signal(k.pid, s)
 	}
-	k.keep(heard, Reap())
-	k.report(Report{Ended: true, Status: k.status, Told: k.told})
+	k.awaitEnd(heard, Reap())
+	k.sendReport(Report{Ended: true, Status: k.status, Told: k.told})
 	return 0
 }
 
-// deafen makes the keeper survive signals that are sent to the command, or to the whole group: its parent passes them
+// ignoreSignals makes the keeper survive signals that are sent to the command, or to the whole group: its parent passes them
 // on. Signals that were ignored from the beginning stay ignored, since the command inherits that (nohup).
-func deafen() {
+func ignoreSignals() {
 	drop := make(chan os.Signal, 1)
 	for _, s := range []os.Signal{
 		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2,
@@ -67,9 +67,9 @@ func deafen() {
 	}
 }
 
-// start starts the command, with all descriptors that this process was given. A script that does not begin
+// startCommand starts the command, with all descriptors that this process was given. A script that does not begin
 // with "#!" is run by the shell, as by env, nohup and timeout.
-func start(path string, command []string) (int, error) {
+func startCommand(path string, command []string) (int, error) {
 	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: attributes()}
 	pid, err := syscall.ForkExec(path, command, attr)
 	if errors.Is(err, syscall.ENOEXEC) {
@@ -79,9 +79,9 @@ func start(path string, command []string) (int, error) {
 	return pid, err
 }
 
-// keeper is the state of the keeper's only loop.
-type keeper struct {
-	situation
+// commandKeeper is the state of the keeper's only loop.
+type commandKeeper struct {
+	keeperState
 	grace   Grace
 	reports *os.File
 	early   []syscall.Signal // passed on before the command was started
@@ -93,13 +93,13 @@ type keeper struct {
 	told    bool // the command was sent TERM or KILL before its end
 }
 
-// listen reads the parent's words. The channel is closed at their end, which is the parent's.
-func listen(words *os.File) <-chan word {
-	heard := make(chan word, 16)
+// readMessages reads the parent's words. The channel is closed at their end, which is the parent's.
+func readMessages(words *os.File) <-chan parentMessage {
+	heard := make(chan parentMessage, 16)
 	go func() { // it ends with the process
 		defer close(heard)
 		for lines := bufio.NewScanner(words); lines.Scan(); {
-			if w, err := parseWord(lines.Text()); err == nil {
+			if w, err := parseMessage(lines.Text()); err == nil {
 				heard <- w
 			}
 		}
@@ -109,9 +109,9 @@ func listen(words *os.File) <-chan word {
 
 // mayStart waits until there is time for a command: a keeper may come late on a busy machine. It returns false if
 // there will be none.
-func (k *keeper) mayStart(heard <-chan word) bool {
+func (k *commandKeeper) mayStart(heard <-chan parentMessage) bool {
 	for {
-		switch act, _ := decide(k.situation, k.grace, clock.Now()); act {
+		switch act, _ := nextAction(k.keeperState, k.grace, clock.Now()); act {
 		case wait:
 			return true
 		case kill:
@@ -132,13 +132,13 @@ func (k *keeper) mayStart(heard <-chan word) bool {
 	}
 }
 
-// keep returns when all processes of the command have ended.
-func (k *keeper) keep(heard <-chan word, reaped <-chan Exit) {
+// awaitEnd returns when all processes of the command have ended.
+func (k *commandKeeper) awaitEnd(heard <-chan parentMessage, reaped <-chan Exit) {
 	timer := time.NewTimer(0)
-	for !k.over() {
+	for !k.commandEnded() {
 		pause := look
 		now := clock.Now()
-		switch act, next := decide(k.situation, k.grace, now); act {
+		switch act, next := nextAction(k.keeperState, k.grace, now); act {
 		case kill:
 			k.killed = true
 			Signal(k.pid, syscall.SIGKILL)
@@ -179,10 +179,10 @@ func (k *keeper) keep(heard <-chan word, reaped <-chan Exit) {
 	}
 }
 
-// over reports whether all processes of the command have ended. After that its number must not be signalled again:
+// commandEnded reports whether all processes of the command have ended. After that its number must not be signalled again:
 // another process may have it.
-func (k *keeper) over() bool { return k.exited && k.alone && Gone(k.pid) }
+func (k *commandKeeper) commandEnded() bool { return k.exited && k.alone && Gone(k.pid) }
 
-func (k *keeper) report(r Report) {
+func (k *commandKeeper) sendReport(r Report) {
 	_, _ = k.reports.WriteString(r.String()) // a parent that is gone needs none
 }

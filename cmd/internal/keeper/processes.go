@@ -56,7 +56,7 @@ func Gone(group int) bool { return errors.Is(syscall.Kill(-group, 0), syscall.ES
 // this process.
 func Signal(group int, s syscall.Signal) {
 	_ = syscall.Kill(-group, s)
-	for _, pid := range strays(group) {
+	for _, pid := range findStrays(group) {
 		_ = syscall.Kill(pid, s)
 	}
 }

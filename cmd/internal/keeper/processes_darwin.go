@@ -8,4 +8,4 @@ func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: tr
 // Adopt does nothing: here who loses its parent goes to launchd.
 func Adopt() {}
 
-func strays(int) []int { return nil }
+func findStrays(int) []int { return nil }

@@ -18,8 +18,8 @@ func attributes() *syscall.SysProcAttr {
 // them.
 func Adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// strays returns the descendants of this process that are not in the group. Without /proc it finds none.
-func strays(group int) []int {
+// findStrays returns the descendants of this process that are not in the group. Without /proc it finds none.
+func findStrays(group int) []int {
 	names, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil

@@ -24,23 +24,23 @@ func Until(at time.Duration) string { return fmt.Sprintf("until %d\n", max(at, 0
 // Pass is a word to the keeper: this signal is for the command.
 func Pass(s syscall.Signal) string { return fmt.Sprintf("signal %d\n", s) }
 
-// word is a parsed [Until] or [Pass].
-type word struct {
+// parentMessage is a parsed [Until] or [Pass].
+type parentMessage struct {
 	until  time.Duration
 	signal syscall.Signal // 0 if it is an until
 }
 
-func parseWord(line string) (word, error) {
+func parseMessage(line string) (parentMessage, error) {
 	kind, value, _ := strings.Cut(line, " ")
 	n, err := strconv.ParseInt(value, 10, 64)
 	switch {
 	case err != nil || n < 0:
 	case kind == "until":
-		return word{until: time.Duration(n)}, nil
+		return parentMessage{until: time.Duration(n)}, nil
 	case kind == "signal" && n > 0 && n < 128:
-		return word{signal: syscall.Signal(n)}, nil
+		return parentMessage{signal: syscall.Signal(n)}, nil
 	}
-	return word{}, fmt.Errorf("unknown word %q", line)
+	return parentMessage{}, fmt.Errorf("unknown word %q", line)
 }
 
 // Report is a line from the keeper to its parent.

@@ -10,17 +10,17 @@ import (
 )
 
 func TestWords(t *testing.T) {
-	for line, want := range map[string]word{
+	for line, want := range map[string]parentMessage{
 		Until(time.Second):   {until: time.Second},
 		Until(-time.Second):  {},
 		Pass(syscall.SIGHUP): {signal: syscall.SIGHUP},
 	} {
-		got, err := parseWord(line[:len(line)-1])
+		got, err := parseMessage(line[:len(line)-1])
 		require.NoError(t, err)
 		assert.Equal(t, want, got)
 	}
 	for _, line := range []string{"", "until", "until x", "until -1", "signal 0", "signal 1000", "stop 1"} {
-		_, err := parseWord(line)
+		_, err := parseMessage(line)
 		assert.Error(t, err, line)
 	}
 	for _, want := range []Report{{Started: 7}, {Failed: "no\nmemory"}, {Ended: true, Status: 143, Told: true}, {Ended: true}} {

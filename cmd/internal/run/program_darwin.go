@@ -2,5 +2,5 @@ package run
 
 import "os"
 
-// program is this program.
-func program() (string, error) { return os.Executable() }
+// programPath is this program.
+func programPath() (string, error) { return os.Executable() }

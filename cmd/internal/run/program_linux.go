@@ -1,4 +1,4 @@
 package run
 
-// program returns this program's path, valid also after its file was replaced or deleted.
-func program() (string, error) { return "/proc/self/exe", nil }
+// programPath returns this program's path, valid also after its file was replaced or deleted.
+func programPath() (string, error) { return "/proc/self/exe", nil }

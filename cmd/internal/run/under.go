@@ -23,23 +23,23 @@ import (
 // takes. It returns an error if the command could not be started, or if its keeper was killed; then the remaining
 // processes are killed, too.
 func Under(hold Hold, c Command) (Outcome, error) {
-	r := &running{Command: c, hold: hold}
+	r := &commandRun{Command: c, hold: hold}
 	keeper.Adopt() // the command, if the keeper is killed
-	r.look()
-	if err := r.start(); err != nil {
+	r.readDeadline()
+	if err := r.startKeeper(); err != nil {
 		return Outcome{}, fmt.Errorf("cannot start the command's keeper: %w", err)
 	}
-	err := r.follow()
+	err := r.followKeeper()
 	r.words.Close()
 	_ = r.keeper.Wait() // it has sent all reports, or was killed
 	if err != nil && r.pid > 0 {
-		finish(r.pid)
+		killRemaining(r.pid)
 	}
 	return r.outcome, err
 }
 
-// running is the state of Under's only loop.
-type running struct {
+// commandRun is the state of Under's only loop.
+type commandRun struct {
 	Command
 	hold    Hold
 	keeper  *exec.Cmd
@@ -52,8 +52,8 @@ type running struct {
 	outcome Outcome
 }
 
-// look reads until when the hold is certain: the clock first, so that a pause in between only makes it less.
-func (r *running) look() {
+// readDeadline reads until when the hold is certain: the clock first, so that a pause in between only makes it less.
+func (r *commandRun) readDeadline() {
 	now := clock.Now()
 	switch left := r.hold.Remaining(); {
 	case left > 0:
@@ -63,9 +63,9 @@ func (r *running) look() {
 	}
 }
 
-// start starts the keeper, with a pipe in either direction.
-func (r *running) start() error {
-	self, err := program()
+// startKeeper starts the keeper, with a pipe in either direction.
+func (r *commandRun) startKeeper() error {
+	self, err := programPath()
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (r *running) start() error {
 	}
 	defer reported.Close()
 	job := keeper.Job{Until: r.until, Grace: r.Grace, Path: r.Path, Command: r.Args}
-	if job.Pipes, err = inherited(heard, reported); err != nil {
+	if job.Pipes, err = inheritPipes(heard, reported); err != nil {
 		words.Close()
 		reports.Close()
 		return err
@@ -99,13 +99,13 @@ func (r *running) start() error {
 		reports.Close()
 		return err
 	}
-	r.words, r.told, r.reports = words, r.until, read(reports)
+	r.words, r.told, r.reports = words, r.until, readReports(reports)
 	return nil
 }
 
-// inherited makes a keeper inherit its ends of the pipes under their present numbers: descriptors that this process
+// inheritPipes makes a keeper inherit its ends of the pipes under their present numbers: descriptors that this process
 // was given for the command have others. No other process is started between this and the keeper.
-func inherited(heard, reported *os.File) (keeper.Pipes, error) {
+func inheritPipes(heard, reported *os.File) (keeper.Pipes, error) {
 	pipes := keeper.Pipes{Words: heard.Fd(), Reports: reported.Fd()}
 	for _, fd := range []uintptr{pipes.Words, pipes.Reports} {
 		if _, err := unix.FcntlInt(fd, unix.F_SETFD, 0); err != nil {
@@ -115,8 +115,8 @@ func inherited(heard, reported *os.File) (keeper.Pipes, error) {
 	return pipes, nil
 }
 
-// read reads the keeper's reports until its end, which closes the channel.
-func read(from io.ReadCloser) <-chan keeper.Report {
+// readReports reads the keeper's reports until its end, which closes the channel.
+func readReports(from io.ReadCloser) <-chan keeper.Report {
 	reports := make(chan keeper.Report, 4)
 	go func() { // it ends with the keeper
 		defer close(reports)
@@ -133,17 +133,17 @@ func read(from io.ReadCloser) <-chan keeper.Report {
 // errKeeper is returned if a command's keeper has ended before the command.
 var errKeeper = errors.New("the command's keeper was killed, and the command with it")
 
-func (r *running) follow() error {
+func (r *commandRun) followKeeper() error {
 	tick := time.NewTicker(r.Every)
 	defer tick.Stop()
 	lost := r.hold.Context().Done()
 	for {
-		r.look()
+		r.readDeadline()
 		if r.until != r.told {
-			r.tell(keeper.Until(r.until))
+			r.sendMessage(keeper.Until(r.until))
 			r.told = r.until
 		}
-		r.force()
+		r.killIfOverdue()
 		select {
 		case <-tick.C:
 		case <-lost:
@@ -153,7 +153,7 @@ func (r *running) follow() error {
 				r.outcome.Passed = s
 			}
 			if number, ok := s.(syscall.Signal); ok {
-				r.tell(keeper.Pass(number))
+				r.sendMessage(keeper.Pass(number))
 			}
 		case report, ok := <-r.reports:
 			switch {
@@ -173,15 +173,15 @@ func (r *running) follow() error {
 	}
 }
 
-// tell sends the keeper a word. A stopped keeper does not read it, and is not waited for.
-func (r *running) tell(word string) {
+// sendMessage sends the keeper a word. A stopped keeper does not read it, and is not waited for.
+func (r *commandRun) sendMessage(word string) {
 	_ = r.words.SetWriteDeadline(time.Now().Add(r.Every))
 	_, _ = io.WriteString(r.words, word)
 }
 
-// force does the keeper's work if that is overdue: it kills the command when only half of Grace.Kill remains of the
+// killIfOverdue does the keeper's work if that is overdue: it kills the command when only half of Grace.Kill remains of the
 // hold's time, and the keeper when that time ended Grace.Kill ago.
-func (r *running) force() {
+func (r *commandRun) killIfOverdue() {
 	now := clock.Now()
 	if r.pid > 0 && now >= r.until-r.Grace.Kill/2 {
 		_ = syscall.Kill(-r.pid, syscall.SIGKILL)
@@ -191,8 +191,8 @@ func (r *running) force() {
 	}
 }
 
-// finish kills the processes that a keeper has left, which this process has adopted, and waits for their end.
-func finish(group int) {
+// killRemaining kills the processes that a keeper has left, which this process has adopted, and waits for their end.
+func killRemaining(group int) {
 	reaped, alone := keeper.Reap(), false
 	for !alone || !keeper.Gone(group) {
 		keeper.Signal(group, syscall.SIGKILL)

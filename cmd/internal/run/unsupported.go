@@ -24,5 +24,5 @@ func Status(os.Signal) int { return 130 }
 // Under runs nothing: here a command cannot be ended for certain.
 func Under(Hold, Command) (Outcome, error) {
 	return Outcome{}, errors.New("commands are not run under a hold on " + runtime.GOOS +
-		": nothing here promises that they are over before the hold passes on")
+		": nothing here ensures that they have ended before the next holder is granted")
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-func newCd(p *prompt) *cobra.Command {
+func newCd(p *runningPrompt) *cobra.Command {
 	return &cobra.Command{
 		Use:   "cd [PATH]",
-		Short: "Let relative paths begin at a node",
-		Long: `Let relative paths begin at a node (default /), in all commands of the prompt. ".." is the parent of a
+		Short: "Set the node at which relative paths begin",
+		Long: `Set the node at which relative paths begin (default /), in all commands of the prompt. ".." is the parent of a
 node, as in "cd ..", "ls ../orders".`,
 		Example: "  cd /locks/orders\n  ls\n  cd ..",
-		Args:    takes(0, 1),
+		Args:    argumentCount(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				p.at = "/"
@@ -30,9 +30,9 @@ node, as in "cd ..", "ls ../orders".`,
 			}
 			switch stat, err := p.client.CheckExists().ForPath(cmd.Context(), to); {
 			case err != nil:
-				return told(err)
+				return userError(err)
 			case stat == nil:
-				return told(fmt.Errorf("%s: %w", name(to), framework.ErrNoNode))
+				return userError(fmt.Errorf("%s: %w", printableName(to), framework.ErrNoNode))
 			}
 			p.at = to
 			return nil
@@ -40,21 +40,21 @@ node, as in "cd ..", "ls ../orders".`,
 	}
 }
 
-func newPwd(p *prompt) *cobra.Command {
+func newPwd(p *runningPrompt) *cobra.Command {
 	return &cobra.Command{
 		Use:   "pwd",
-		Short: "Print the node that relative paths begin at",
-		Args:  takes(0, 0),
+		Short: "Print the node at which relative paths begin",
+		Args:  argumentCount(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(stdout(cmd), name(p.at))
+			_, err := fmt.Fprintln(stdout(cmd), printableName(p.at))
 			return err
 		},
 	}
 }
 
-// absolute returns a path from the root. Text that is not a path at all stays unchanged: the command reports the
+// absolutePath returns a path from the root. Text that is not a path at all stays unchanged: the command reports the
 // error.
-func (p *prompt) absolute(to string) string {
+func (p *runningPrompt) absolutePath(to string) string {
 	if to == "" || strings.HasPrefix(to, "/") {
 		if slices.Contains(strings.Split(to, "/"), "..") {
 			return path.Clean(to)
@@ -68,13 +68,13 @@ func (p *prompt) absolute(to string) string {
 	return from
 }
 
-// fromHere makes the commands below one take relative paths as their first argument, if that is a path by how
+// resolveRelative makes the commands below one take relative paths as their first argument, if that is a path by how
 // they are written. If it is left out, it is the node that the prompt is at.
-func (p *prompt) fromHere(cmd *cobra.Command) {
+func (p *runningPrompt) resolveRelative(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
-		p.fromHere(c)
+		p.resolveRelative(c)
 	}
-	form := strings.Fields(form(cmd))
+	form := strings.Fields(usageForm(cmd))
 	if len(form) == 0 {
 		return
 	}
@@ -83,7 +83,7 @@ func (p *prompt) fromHere(cmd *cobra.Command) {
 		return
 	}
 	if cmd.ValidArgsFunction == nil {
-		cmd.ValidArgsFunction = host{prompt: p}.completePath
+		cmd.ValidArgsFunction = commandHost{prompt: p}.completePath
 	}
 	from := func(args []string) []string {
 		if len(args) == 0 {
@@ -92,7 +92,7 @@ func (p *prompt) fromHere(cmd *cobra.Command) {
 			}
 			return args
 		}
-		return append([]string{p.absolute(args[0])}, args[1:]...)
+		return append([]string{p.absolutePath(args[0])}, args[1:]...)
 	}
 	if valid := cmd.Args; valid != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error { return valid(cmd, from(args)) }
@@ -102,10 +102,10 @@ func (p *prompt) fromHere(cmd *cobra.Command) {
 	}
 }
 
-// ending is the end of a path, in one line.
-func ending(path string, most int) string {
+// pathEnding is the end of a path, in one line.
+func pathEnding(path string, most int) string {
 	if r := []rune(path); len(r) > most {
-		return "…" + name(string(r[len(r)-most:]))
+		return "…" + printableName(string(r[len(r)-most:]))
 	}
-	return name(path)
+	return printableName(path)
 }

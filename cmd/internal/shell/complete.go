@@ -16,7 +16,7 @@ import (
 
 // completePath completes paths in the prompt. Outside it nothing is completed, also no files: it would take a
 // session for each Tab, and names of nodes do not belong into a shell's line, which would execute $(them).
-func (h host) completePath(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+func (h commandHost) completePath(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	directive := cobra.ShellCompDirectiveNoFileComp
 	if h.prompt == nil || len(args) > 0 {
 		return nil, directive
@@ -32,7 +32,7 @@ func (h host) completePath(cmd *cobra.Command, args []string, begun string) ([]s
 	defer cancel()
 	dir := h.prompt.at
 	if i >= 0 {
-		dir = h.prompt.absolute(begun[:max(i, 1)])
+		dir = h.prompt.absolutePath(begun[:max(i, 1)])
 	}
 	names, err := h.prompt.client.GetChildren().ForPath(ctx, dir)
 	if err != nil {
@@ -48,15 +48,15 @@ func (h host) completePath(cmd *cobra.Command, args []string, begun string) ([]s
 	return found, directive | cobra.ShellCompDirectiveNoSpace
 }
 
-// complete completes the line of the prompt up to the cursor, by the common prefix of all candidates. If that adds no
+// completeLine completes the line of the prompt up to the cursor, by the common prefix of all candidates. If that adds no
 // text, show lists the candidates. It asks the commands themselves, as a shell does.
-func (p *prompt) complete(line string) (to, show string) {
-	found, open, err := words(line)
+func (p *runningPrompt) completeLine(line string) (to, show string) {
+	found, open, err := splitWords(line)
 	if err != nil && len(found) == 0 {
 		return line, ""
 	}
 	if !open {
-		found = append(found, word{"", len(line)})
+		found = append(found, promptWord{"", len(line)})
 	}
 	last := found[len(found)-1]
 	candidates, space := p.candidates(found)
@@ -76,23 +76,23 @@ func (p *prompt) complete(line string) (to, show string) {
 	}
 	switch {
 	case len(candidates) == 1 && space:
-		return line[:last.start] + quoted(common) + " ", ""
+		return line[:last.start] + quoteWord(common) + " ", ""
 	case len(common) > len(last.value):
-		return line[:last.start] + unclosed(common), ""
+		return line[:last.start] + quoteUnclosed(common), ""
 	case len(candidates) == 1:
 		return line, ""
 	}
-	return line, listed(candidates)
+	return line, listCandidates(candidates)
 }
 
 // candidates returns the possible values of the last word, and whether a blank follows it.
-func (p *prompt) candidates(found []word) (candidates []string, space bool) {
+func (p *runningPrompt) candidates(found []promptWord) (candidates []string, space bool) {
 	args := []string{cobra.ShellCompNoDescRequestCmd}
 	for _, w := range found {
 		args = append(args, w.value)
 	}
 	var out bytes.Buffer
-	root := p.root(&out, io.Discard)
+	root := p.promptCommands(&out, io.Discard)
 	root.SetArgs(args)
 	if err := root.ExecuteContext(p.ctx); err != nil {
 		return nil, false
@@ -108,9 +108,9 @@ func (p *prompt) candidates(found []word) (candidates []string, space bool) {
 	return candidates, cobra.ShellCompDirective(directive)&cobra.ShellCompDirectiveNoSpace == 0
 }
 
-// unclosed is quoted without the closing quotation mark, since the word continues.
-func unclosed(s string) string {
-	if q := quoted(s); q != s {
+// quoteUnclosed is quoted without the closing quotation mark, since the word continues.
+func quoteUnclosed(s string) string {
+	if q := quoteWord(s); q != s {
 		return q[:len(q)-1]
 	}
 	return s
@@ -119,18 +119,18 @@ func unclosed(s string) string {
 // most candidates are listed.
 const listedMost = 100
 
-// listed lists candidates, of paths only the last names.
-func listed(candidates []string) string {
+// listCandidates lists candidates, of paths only the last names.
+func listCandidates(candidates []string) string {
 	var b strings.Builder
 	for i, c := range candidates {
 		if i == listedMost {
 			fmt.Fprintf(&b, "… and %d more", len(candidates)-i)
 			break
 		}
-		if n := base(c); n != "" {
+		if n := baseName(c); n != "" {
 			c = n
 		}
-		fmt.Fprintf(&b, "%s  ", first(c, shown))
+		fmt.Fprintf(&b, "%s  ", firstPart(c, shown))
 	}
 	return strings.TrimRight(b.String(), " ") + "\n"
 }

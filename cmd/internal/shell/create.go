@@ -11,16 +11,16 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// making has the options for the kind of node.
-type making struct {
+// createOptions has the options for the kind of node.
+type createOptions struct {
 	ephemeral, sequential, container, parents, hold bool
 
 	ttl  time.Duration
 	acls []string
 }
 
-// mode is the kind of node in ZooKeeper's terms.
-func (m making) mode(inPrompt bool) (framework.CreateMode, error) {
+// createMode is the kind of node in ZooKeeper's terms.
+func (m createOptions) createMode(inPrompt bool) (framework.CreateMode, error) {
 	kinds := 0
 	for _, is := range []bool{m.ephemeral, m.container, m.ttl != 0} {
 		if is {
@@ -29,18 +29,18 @@ func (m making) mode(inPrompt bool) (framework.CreateMode, error) {
 	}
 	switch {
 	case kinds > 1:
-		return 0, usage("--ephemeral, --container and --ttl exclude one another")
+		return 0, usageError("--ephemeral, --container and --ttl exclude one another")
 	case m.ttl < 0 || m.ttl%time.Millisecond != 0:
-		return 0, usage("--ttl %v: give whole milliseconds, more than none", m.ttl)
+		return 0, usageError("--ttl %v: give whole milliseconds, more than none", m.ttl)
 	case m.container && m.sequential:
-		return 0, usage("a container cannot be --sequential")
+		return 0, usageError("a container cannot be --sequential")
 	case m.hold && inPrompt:
-		return 0, usage("--hold is not for the prompt, where ephemeral nodes live until it ends")
+		return 0, usageError("--hold is not for the prompt, where ephemeral nodes live until it ends")
 	case m.hold && !m.ephemeral:
-		return 0, usage("--hold is for --ephemeral nodes: others stay without it")
+		return 0, usageError("--hold is for --ephemeral nodes: others stay without it")
 	case m.ephemeral && !m.hold && !inPrompt:
-		return 0, usage("an ephemeral node lives only as long as the session that has made it, and this session " +
-			"would end at once: add --hold, which keeps it until it is interrupted, or use \"curator shell\"")
+		return 0, usageError("an ephemeral node lives only as long as the session that has made it, and this session " +
+			"would end immediately: add --hold, which keeps it until it is interrupted, or use \"curator shell\"")
 	case m.ttl > 0 && m.sequential:
 		return framework.PersistentSequentialTTL, nil
 	case m.ttl > 0:
@@ -57,40 +57,40 @@ func (m making) mode(inPrompt bool) (framework.CreateMode, error) {
 	return framework.Persistent, nil
 }
 
-func newCreate(h host) *cobra.Command {
-	var out output
-	var from source
-	var making making
+func newCreate(h commandHost) *cobra.Command {
+	var out outputForm
+	var from dataSource
+	var making createOptions
 	cmd := &cobra.Command{
 		Use:   "create PATH [DATA]",
 		Short: "Create a node",
-		Long: `Create a node, and print its path. An ephemeral node lives as long as the session that has made it: in
+		Long: `Create a node, and print its path. An ephemeral node lives as long as the session that has created it: in
 the prompt ("curator shell") as long as the prompt, elsewhere --hold keeps it until curator is
 interrupted, and ends with status 122 when the node or the session is lost.`,
 		Example: `  curator create /config/app '{"level":3}' --parents
   curator create /jobs/job- --sequential --file job.json
   curator create /services/a/host1 host1:8080 --ephemeral --hold`,
-		Args: takes(1, 2),
+		Args: argumentCount(1, 2),
 	}
 	f := cmd.Flags()
-	out.flag(f)
-	from.flag(f)
+	out.formFlag(f)
+	from.dataFlag(f)
 	f.BoolVarP(&making.ephemeral, "ephemeral", "e", false,
 		"delete it when the session ends: only with --hold, or in the prompt")
 	f.BoolVarP(&making.sequential, "sequential", "s", false, "append a number that grows with each child")
-	f.BoolVar(&making.container, "container", false, "let the servers delete it after its last child is gone")
+	f.BoolVar(&making.container, "container", false, "let the servers delete it after its last child is deleted")
 	f.DurationVar(&making.ttl, "ttl", 0, "let the servers delete it when it has not changed for that long, and "+
 		"has no children (zookeeper.extendedTypesEnabled)")
 	f.BoolVarP(&making.parents, "parents", "p", false, "create missing parents")
 	f.BoolVar(&making.hold, "hold", false, "keep an ephemeral node until curator is interrupted")
 	f.StringArrayVar(&making.acls, "acl", nil, "`scheme:id:permissions`, as for \"acl set\"; may be repeated "+
-		"(default: everybody may do everything)")
-	return h.does(cmd, func(ctx context.Context, client *framework.Client, args []string) error {
-		mode, err := making.mode(h.prompt != nil)
+		"(default: all clients have all permissions)")
+	return h.setAction(cmd, func(ctx context.Context, client *framework.Client, args []string) error {
+		mode, err := making.createMode(h.prompt != nil)
 		if err != nil {
 			return err
 		}
-		data, err := from.data(ctx, h, cmd, args[1:])
+		data, err := from.readData(ctx, h, cmd, args[1:])
 		if err != nil {
 			return err
 		}
@@ -118,38 +118,38 @@ interrupted, and ends with status 122 when the node or the session is lost.`,
 		var stat framework.Stat
 		path, err := b.StoringStatIn(&stat).ForPath(ctx, args[0], data)
 		if err != nil {
-			return advised(err, making.hint()...)
+			return withAdvice(err, making.createHints()...)
 		}
-		err = out.one(cmd, struct {
-			Path string   `json:"path"`
-			Stat metadata `json:"stat"`
-		}{path, metadataOf(stat)}, func(w io.Writer) { fmt.Fprintln(w, name(path)) })
+		err = out.printValue(cmd, struct {
+			Path string       `json:"path"`
+			Stat statMetadata `json:"stat"`
+		}{path, metadataOf(stat)}, func(w io.Writer) { fmt.Fprintln(w, printableName(path)) })
 		if err == nil && making.hold {
-			err = hold(ctx, session, path)
+			err = holdNode(ctx, session, path)
 		}
 		return err
 	})
 }
 
-func (m making) hint() []hint {
-	hints := []hint{
+func (m createOptions) createHints() []errorHint {
+	hints := []errorHint{
 		{framework.ErrNodeExists, `"set PATH DATA" replaces its data`},
 		{framework.ErrNoNode, "--parents creates missing parents; a chroot has to be created without it"},
 	}
 	if m.ttl > 0 {
-		hints = append(hints, hint{framework.ErrUnimplemented,
+		hints = append(hints, errorHint{framework.ErrUnimplemented,
 			"for --ttl the servers have to run with zookeeper.extendedTypesEnabled=true"})
 	}
 	return hints
 }
 
-// hold waits until ctx ends, or the node is lost.
-func hold(ctx context.Context, session *framework.Session, path string) error {
+// holdNode waits until ctx ends, or the node is lost.
+func holdNode(ctx context.Context, session *framework.Session, path string) error {
 	for {
 		stat, watch, err := session.Client().CheckExists().WithWatch().ForPath(ctx, path)
 		switch {
 		case session.Context().Err() != nil:
-			return named{ErrLost, fmt.Errorf("%s is gone: %w", name(path), context.Cause(session.Context()))}
+			return namedError{ErrLost, fmt.Errorf("%s is lost: %w", printableName(path), context.Cause(session.Context()))}
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
@@ -160,7 +160,7 @@ func hold(ctx context.Context, session *framework.Session, path string) error {
 			continue
 		case stat == nil:
 			watch.Stop()
-			return named{ErrLost, fmt.Errorf("%s is gone: somebody else has deleted it", name(path))}
+			return namedError{ErrLost, fmt.Errorf("%s is lost: another client has deleted it", printableName(path))}
 		}
 		select {
 		case <-watch.C:

@@ -16,11 +16,11 @@ var (
 	errEnd         = errors.New("end")         // Ctrl-D
 )
 
-// editor reads lines from a terminal. That is golang.org/x/term, which the Go team maintains and which is a
+// lineEditor reads lines from a terminal. That is golang.org/x/term, which the Go team maintains and which is a
 // dependency already, with completion, a search in the history by Ctrl-R, and Ctrl-C distinguished from the end.
-type editor struct {
+type lineEditor struct {
 	in, out  *os.File
-	history  *history
+	history  *lineHistory
 	complete func(line string) (newLine, show string)
 
 	mu       sync.Mutex
@@ -35,13 +35,13 @@ type editor struct {
 	back        int
 }
 
-func newEditor(in, out *os.File, history *history, complete func(string) (string, string)) *editor {
-	return &editor{in: in, out: out, history: history, complete: complete}
+func newEditor(in, out *os.File, history *lineHistory, complete func(string) (string, string)) *lineEditor {
+	return &lineEditor{in: in, out: out, history: history, complete: complete}
 }
 
-// line reads a line: errInterrupted after Ctrl-C, errEnd after Ctrl-D or when the terminal is gone. When ctx ends it
+// readLine reads a line: errInterrupted after Ctrl-C, errEnd after Ctrl-D or when the terminal is gone. When ctx ends it
 // returns immediately, and leaves a read of the terminal behind, which takes the next input.
-func (e *editor) line(ctx context.Context, prompt string) (string, error) {
+func (e *lineEditor) readLine(ctx context.Context, prompt string) (string, error) {
 	before, err := term.MakeRaw(int(e.in.Fd()))
 	if err != nil {
 		return "", err
@@ -50,7 +50,7 @@ func (e *editor) line(ctx context.Context, prompt string) (string, error) {
 	t := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{watched{e}, e.out}, prompt)
+	}{interruptWatch{e}, e.out}, prompt)
 	if width, height, err := term.GetSize(int(e.in.Fd())); err == nil && width > 0 {
 		_ = t.SetSize(width, height)
 	}
@@ -58,10 +58,10 @@ func (e *editor) line(ctx context.Context, prompt string) (string, error) {
 	if e.history != nil {
 		t.History = e.history
 	}
-	t.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) { return e.key(t, line, pos, key) }
+	t.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) { return e.handleKey(t, line, pos, key) }
 	e.interrupted, e.sought, e.found = false, "", ""
-	e.edits(t)
-	defer e.edits(nil)
+	e.editsLine(t)
+	defer e.editsLine(nil)
 	type result struct {
 		line string
 		err  error
@@ -88,14 +88,14 @@ func (e *editor) line(ctx context.Context, prompt string) (string, error) {
 	}
 }
 
-func (e *editor) edits(t *term.Terminal) {
+func (e *lineEditor) editsLine(t *term.Terminal) {
 	e.mu.Lock()
 	e.terminal = t
 	e.mu.Unlock()
 }
 
-// say prints a line above the edited one.
-func (e *editor) say(line string) {
+// printAbove prints a line above the edited one.
+func (e *lineEditor) printAbove(line string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.terminal != nil {
@@ -105,11 +105,11 @@ func (e *editor) say(line string) {
 	_, _ = io.WriteString(e.out, line+"\n")
 }
 
-// watched records Ctrl-C, which a Terminal reports like the end. It gives a Terminal one line: later input is for the
+// interruptWatch records Ctrl-C, which a Terminal reports like the end. It gives a Terminal one line: later input is for the
 // next one.
-type watched struct{ e *editor }
+type interruptWatch struct{ e *lineEditor }
 
-func (w watched) Read(p []byte) (n int, err error) {
+func (w interruptWatch) Read(p []byte) (n int, err error) {
 	if len(w.e.ahead) > 0 {
 		n, w.e.ahead = copy(p, w.e.ahead), nil
 	} else {
@@ -130,8 +130,8 @@ const (
 	keyCtrlR = 18
 )
 
-// key handles the keys that a Terminal does not.
-func (e *editor) key(t *term.Terminal, line string, pos int, key rune) (string, int, bool) {
+// handleKey handles the keys that a Terminal does not.
+func (e *lineEditor) handleKey(t *term.Terminal, line string, pos int, key rune) (string, int, bool) {
 	switch {
 	case key == '\t' && e.complete != nil:
 		to, show := e.complete(line[:pos])
@@ -143,7 +143,7 @@ func (e *editor) key(t *term.Terminal, line string, pos int, key rune) (string, 
 		if line != e.found || line == "" {
 			e.sought, e.back = line, -1
 		}
-		older, back, ok := e.history.older(e.sought, e.back)
+		older, back, ok := e.history.olderLine(e.sought, e.back)
 		if !ok {
 			return "", 0, false
 		}

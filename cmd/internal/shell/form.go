@@ -15,30 +15,30 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// as is the form of printed data.
-type as struct {
+// dataForm is the form of printed data.
+type dataForm struct {
 	gunzip bool
 	form   string
 }
 
 const forms = "text, hex, json, gunzip or raw, or gunzip and one of the others: gunzip,json"
 
-func (a *as) flag(f *pflag.FlagSet) {
+func (a *dataForm) formFlag(f *pflag.FlagSet) {
 	a.form = "raw"
 	f.Var(a, "as", "print data as `text|hex|json|gunzip|raw`, or gunzip,json and the like; "+
 		"raw is the bytes as they are, and text on a terminal")
 }
 
-func (a *as) Type() string { return "string" }
-func (a *as) String() string {
+func (a *dataForm) Type() string { return "string" }
+func (a *dataForm) String() string {
 	if a.gunzip {
 		return strings.TrimSuffix("gunzip,"+a.form, ",raw")
 	}
 	return a.form
 }
 
-func (a *as) Set(s string) error {
-	set := as{form: "raw"}
+func (a *dataForm) Set(s string) error {
+	set := dataForm{form: "raw"}
 	parts := strings.Split(s, ",")
 	if parts[0] == "gunzip" {
 		set.gunzip, parts = true, parts[1:]
@@ -54,16 +54,16 @@ func (a *as) Set(s string) error {
 	return nil
 }
 
-// get returns a builder that reads data for this form.
-func (a *as) get(client *framework.Client) framework.GetDataBuilder {
+// dataBuilder returns a builder that reads data for this form.
+func (a *dataForm) dataBuilder(client *framework.Client) framework.GetDataBuilder {
 	if a.gunzip {
 		return client.GetData().Decompressed()
 	}
 	return client.GetData()
 }
 
-// printed is data as they are printed for people, or, in raw form and not to a terminal, as they are.
-func (a *as) printed(data []byte, terminal bool) (string, error) {
+// printedData is data as they are printed for people, or, in raw form and not to a terminal, as they are.
+func (a *dataForm) printedData(data []byte, terminal bool) (string, error) {
 	switch {
 	case a.form == "hex":
 		return hexes.Dump(data), nil
@@ -72,34 +72,34 @@ func (a *as) printed(data []byte, terminal bool) (string, error) {
 		if err := json.Indent(&b, data, "", "  "); err != nil {
 			return "", notJSON(err)
 		}
-		return line(inJSON(b.String())), nil
+		return endLine(inJSON(b.String())), nil
 	case a.form == "text" || terminal:
-		return line(text(string(data))), nil
+		return endLine(printableText(string(data))), nil
 	}
 	return string(data), nil
 }
 
 func notJSON(err error) error {
-	return no("the data are not JSON (%w): print them with --as text or --as hex", err)
+	return negativeError("the data are not JSON (%w): print them with --as text or --as hex", err)
 }
 
-// line ends the text with a line break, if there is any.
-func line(s string) string {
+// endLine ends the text with a line break, if there is any.
+func endLine(s string) string {
 	if s == "" || strings.HasSuffix(s, "\n") {
 		return s
 	}
 	return s + "\n"
 }
 
-// content is data in JSON: by default as text if they are, and else in base64.
-type content struct {
+// jsonContent is data in JSON: by default as text if they are, and else in base64.
+type jsonContent struct {
 	Text   *string         `json:"text,omitempty"`
 	Base64 string          `json:"base64,omitempty"`
 	Hex    *string         `json:"hex,omitempty"`
 	JSON   json.RawMessage `json:"json,omitempty"`
 }
 
-func (a *as) content(data []byte) (c content, err error) {
+func (a *dataForm) jsonContentOf(data []byte) (c jsonContent, err error) {
 	switch {
 	case a.form == "hex":
 		s := hexes.EncodeToString(data)

@@ -73,7 +73,7 @@ func TestFourLetterWords(t *testing.T) {
 	defer silent.Close()
 	_, err = b.runs("", "4lw", "ruok", "--server", silent.Addr().String(), "--timeout", "50ms")
 	require.ErrorIs(t, err, shell.ErrNo)
-	assert.ErrorContains(t, err, "no answer in time (--timeout 50ms)")
+	assert.ErrorContains(t, err, "no reply in time (--timeout 50ms)")
 }
 
 func TestFourLetterWordsEncrypted(t *testing.T) {

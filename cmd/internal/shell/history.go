@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// history has the entered lines, oldest first. It is kept in a file, unless there is none. A line that begins with a
+// lineHistory has the entered lines, oldest first. It is kept in a file, unless there is none. A line that begins with a
 // blank is not kept: that is for secrets.
-type history struct {
+type lineHistory struct {
 	file  string
 	lines []string
 }
@@ -33,8 +33,8 @@ func historyFile() string {
 }
 
 // newHistory reads the file. Errors of reading or writing it are ignored: the prompt works without a history.
-func newHistory(file string) *history {
-	h := &history{file: file}
+func newHistory(file string) *lineHistory {
+	h := &lineHistory{file: file}
 	if file == "" {
 		return h
 	}
@@ -44,7 +44,7 @@ func newHistory(file string) *history {
 		return h
 	}
 	for l := range strings.Lines(string(content)) {
-		if l = strings.TrimSuffix(l, "\n"); l != "" && name(l) == l { // what else could only come from outside
+		if l = strings.TrimSuffix(l, "\n"); l != "" && printableName(l) == l { // what else could only come from outside
 			h.lines = append(h.lines, l)
 		}
 	}
@@ -56,7 +56,7 @@ func newHistory(file string) *history {
 }
 
 // Add, Len and At make it a term.History.
-func (h *history) Add(line string) {
+func (h *lineHistory) Add(line string) {
 	if line == "" || line[0] == ' ' || len(h.lines) > 0 && h.lines[len(h.lines)-1] == line {
 		return
 	}
@@ -72,13 +72,13 @@ func (h *history) Add(line string) {
 	_ = f.Close()
 }
 
-func (h *history) Len() int { return len(h.lines) }
+func (h *lineHistory) Len() int { return len(h.lines) }
 
 // At returns the line that is n lines back.
-func (h *history) At(n int) string { return h.lines[len(h.lines)-1-n] }
+func (h *lineHistory) At(n int) string { return h.lines[len(h.lines)-1-n] }
 
-// older is the next older line that contains what, before the line that is n back; how far back it is.
-func (h *history) older(what string, n int) (line string, back int, ok bool) {
+// olderLine is the next older line that contains what, before the line that is n back; how far back it is.
+func (h *lineHistory) olderLine(what string, n int) (line string, back int, ok bool) {
 	for n++; n < h.Len(); n++ {
 		if strings.Contains(h.At(n), what) {
 			return h.At(n), n, true

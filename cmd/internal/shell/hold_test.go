@@ -28,7 +28,7 @@ func TestHold(t *testing.T) {
 	require.NoError(t, b.srv.Delete("/e"))
 	err := r.end()
 	require.ErrorIs(t, err, shell.ErrLost)
-	assert.ErrorContains(t, err, "somebody else has deleted it")
+	assert.ErrorContains(t, err, "another client has deleted it")
 
 	r = hold()
 	b.srv.Cut(0) // the connection comes back, and the session with it

@@ -25,31 +25,31 @@ type Connection interface {
 // More returns further commands for a prompt, which use its client. c is the connection that has made it.
 type More func(c Connection, client *framework.Client) []*cobra.Command
 
-// host connects commands. A command that runs by itself opens its own connection; in the prompt it uses the prompt's.
-type host struct {
+// commandHost connects commands. A command that runs by itself opens its own connection; in the prompt it uses the prompt's.
+type commandHost struct {
 	connect func() Connection
-	prompt  *prompt // nil outside the prompt
+	prompt  *runningPrompt // nil outside the prompt
 }
 
 // Commands returns the commands. connect makes the connection of each that is run by itself; more, which may
 // be nil, are commands that the prompt has, too.
 func Commands(group string, connect func() Connection, more More) []*cobra.Command {
-	all := append(host{connect: connect}.commands(), newShell(connect, more))
+	all := append(commandHost{connect: connect}.commands(), newShell(connect, more))
 	for _, c := range all {
 		c.GroupID = group
 	}
 	return all
 }
 
-func (h host) commands() []*cobra.Command {
+func (h commandHost) commands() []*cobra.Command {
 	return []*cobra.Command{
 		newLs(h), newGet(h), newSet(h), newCreate(h), newRm(h), newTree(h), newStat(h), newWatch(h),
 		newDump(h), newRestore(h), newACL(h), newSync(h), newConfig(h), newReconfig(h), newPing(h), newFourLetter(h),
 	}
 }
 
-// does makes f the action of the command. ctx ends when a signal asks to end.
-func (h host) does(
+// setAction makes f the action of the command. ctx ends when a signal asks to end.
+func (h commandHost) setAction(
 	cmd *cobra.Command, f func(ctx context.Context, client *framework.Client, args []string) error,
 ) *cobra.Command {
 	if cmd.ValidArgsFunction == nil {
@@ -57,28 +57,28 @@ func (h host) does(
 	}
 	if h.prompt != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			return told(f(cmd.Context(), h.prompt.client, args))
+			return userError(f(cmd.Context(), h.prompt.client, args))
 		}
 		return cmd
 	}
 	c := h.connect()
 	c.Flags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return untilAsked(cmd.Context(), func(ctx context.Context) error {
+		return untilSignal(cmd.Context(), func(ctx context.Context) error {
 			client, err := c.Open(ctx, cmd)
 			if err != nil {
 				return err
 			}
 			defer func() { _ = client.Close() }()
-			return told(f(ctx, client, args))
+			return userError(f(ctx, client, args))
 		})
 	}
 	return cmd
 }
 
-// untilAsked calls f with a context that ends when a signal asks to end, which then is the error. A second
+// untilSignal calls f with a context that ends when a signal asks to end, which then is the error. A second
 // signal ends the program, if f is stuck.
-func untilAsked(ctx context.Context, f func(ctx context.Context) error) error {
+func untilSignal(ctx context.Context, f func(ctx context.Context) error) error {
 	signals, ignore := run.Signals()
 	defer ignore()
 	ctx, stop := run.UntilAsked(ctx, signals)
@@ -92,14 +92,14 @@ func untilAsked(ctx context.Context, f func(ctx context.Context) error) error {
 	return err
 }
 
-// takes checks the number of a command's arguments. most < 0 means any number.
-func takes(least, most int) cobra.PositionalArgs {
+// argumentCount checks the number of a command's arguments. most < 0 means any number.
+func argumentCount(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least:
-			return usage("an argument is missing: %s %s", cmd.CommandPath(), form(cmd))
+			return usageError("an argument is missing: %s %s", cmd.CommandPath(), usageForm(cmd))
 		case most >= 0 && len(args) > most:
-			return usage("%q is one argument too many: %s %s", args[most], cmd.CommandPath(), form(cmd))
+			return usageError("%q is one argument too many: %s %s", args[most], cmd.CommandPath(), usageForm(cmd))
 		}
 		return nil
 	}

@@ -14,17 +14,17 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// output is the form of a command's output: a table for people, or JSON.
-type output struct{ form string }
+// outputForm is the form of a command's output: a table for people, or JSON.
+type outputForm struct{ form string }
 
-func (o *output) flag(f *pflag.FlagSet) {
+func (o *outputForm) formFlag(f *pflag.FlagSet) {
 	o.form = "table"
 	f.VarP(o, "output", "o", "`table|json|jsonl`: text for people, one JSON value, or one for each line")
 }
 
-func (o *output) String() string { return o.form }
-func (o *output) Type() string   { return "string" }
-func (o *output) Set(s string) error {
+func (o *outputForm) String() string { return o.form }
+func (o *outputForm) Type() string   { return "string" }
+func (o *outputForm) Set(s string) error {
 	switch s {
 	case "table", "json", "jsonl":
 		o.form = s
@@ -33,27 +33,27 @@ func (o *output) Set(s string) error {
 	return fmt.Errorf("give table, json or jsonl")
 }
 
-func (o *output) table() bool { return o.form == "table" }
+func (o *outputForm) table() bool { return o.form == "table" }
 
 // stdout is the command's standard output, guarded if it is a terminal.
 func stdout(cmd *cobra.Command) io.Writer {
 	out := cmd.OutOrStdout()
 	if isTerminal(out) {
-		return &safe{to: out}
+		return &safeTerminal{to: out}
 	}
 	return out
 }
 
-// one prints a value.
-func (o *output) one(cmd *cobra.Command, v any, table func(w io.Writer)) error {
+// printValue prints a value.
+func (o *outputForm) printValue(cmd *cobra.Command, v any, table func(w io.Writer)) error {
 	if o.table() {
-		return tabled(cmd, table)
+		return alignColumns(cmd, table)
 	}
-	return o.json(stdout(cmd), v)
+	return o.printJSON(stdout(cmd), v)
 }
 
-// json prints a value: over several lines, or with jsonl in one.
-func (o *output) json(w io.Writer, v any) error {
+// printJSON prints a value: over several lines, or with jsonl in one.
+func (o *outputForm) printJSON(w io.Writer, v any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -67,25 +67,25 @@ func (o *output) json(w io.Writer, v any) error {
 	return err
 }
 
-// all prints a list of values: with jsonl each in a line.
-func all[T any](o *output, cmd *cobra.Command, list []T, table func(w io.Writer)) error {
+// printValues prints a list of values: with jsonl each in a line.
+func printValues[T any](o *outputForm, cmd *cobra.Command, list []T, table func(w io.Writer)) error {
 	if o.form != "jsonl" {
 		if list == nil {
 			list = []T{}
 		}
-		return o.one(cmd, list, table)
+		return o.printValue(cmd, list, table)
 	}
 	w := stdout(cmd)
 	for _, v := range list {
-		if err := o.json(w, v); err != nil {
+		if err := o.printJSON(w, v); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// tabled prints text whose columns, which tabs separate, are aligned.
-func tabled(cmd *cobra.Command, table func(w io.Writer)) error {
+// alignColumns prints text whose columns, which tabs separate, are aligned.
+func alignColumns(cmd *cobra.Command, table func(w io.Writer)) error {
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	table(w)
@@ -96,8 +96,8 @@ func tabled(cmd *cobra.Command, table func(w io.Writer)) error {
 	return err
 }
 
-// metadata is a Stat as JSON. Transactions and sessions are in hexadecimal, as in the servers' own logs.
-type metadata struct {
+// statMetadata is a Stat as JSON. Transactions and sessions are in hexadecimal, as in the servers' own logs.
+type statMetadata struct {
 	Version        int32     `json:"version"`
 	ChildVersion   int32     `json:"cversion"`
 	ACLVersion     int32     `json:"aversion"`
@@ -111,23 +111,23 @@ type metadata struct {
 	EphemeralOwner string    `json:"ephemeralOwner,omitempty"`
 }
 
-func metadataOf(s framework.Stat) metadata {
-	m := metadata{s.Version, s.Cversion, s.Aversion, s.DataLength, s.NumChildren, s.Created().UTC(),
-		s.Modified().UTC(), hex(s.Czxid), hex(s.Mzxid), hex(s.Pzxid), ""}
+func metadataOf(s framework.Stat) statMetadata {
+	m := statMetadata{s.Version, s.Cversion, s.Aversion, s.DataLength, s.NumChildren, s.Created().UTC(),
+		s.Modified().UTC(), hexText(s.Czxid), hexText(s.Mzxid), hexText(s.Pzxid), ""}
 	if s.EphemeralOwner != 0 {
-		m.EphemeralOwner = hex(s.EphemeralOwner)
+		m.EphemeralOwner = hexText(s.EphemeralOwner)
 	}
 	return m
 }
 
-func hex(n int64) string { return fmt.Sprintf("%#x", uint64(n)) }
+func hexText(n int64) string { return fmt.Sprintf("%#x", uint64(n)) }
 
-func when(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+func timeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// first is the beginning of a text, in one line.
-func first(s string, most int) string {
+// firstPart is the beginning of a text, in one line.
+func firstPart(s string, most int) string {
 	if len(s) > most {
-		return name(s[:most]) + "…"
+		return printableName(s[:most]) + "…"
 	}
-	return name(s)
+	return printableName(s)
 }

@@ -13,37 +13,37 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// latency is the result of ping, in JSON. Times are in milliseconds.
-type latency struct {
-	Server string `json:"server"`
-	Reads  times  `json:"read"`
-	Syncs  times  `json:"sync"`
+// pingLatency is the result of ping, in JSON. Times are in milliseconds.
+type pingLatency struct {
+	Server string     `json:"server"`
+	Reads  roundTrips `json:"read"`
+	Syncs  roundTrips `json:"sync"`
 }
 
-type times struct {
+type roundTrips struct {
 	Least  float64 `json:"min"`
 	Median float64 `json:"median"`
 	Most   float64 `json:"max"`
 }
 
-func newPing(h host) *cobra.Command {
-	var out output
+func newPing(h commandHost) *cobra.Command {
+	var out outputForm
 	count := 10
 	cmd := &cobra.Command{
 		Use:   "ping",
-		Short: "Print how long the connected server and the leader take to answer",
-		Long: `Print how long the connected server takes to answer a read, and how long the leader takes to answer a
+		Short: "Print how long the connected server and the leader take to reply",
+		Long: `Print how long the connected server takes to reply to a read, and how long the leader takes to reply to a
 sync, through the connected server. The requests are sent one after the other.`,
-		Args:              takes(0, 0),
+		Args:              argumentCount(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	out.flag(cmd.Flags())
+	out.formFlag(cmd.Flags())
 	cmd.Flags().IntVarP(&count, "count", "c", count, "how many requests of each kind")
-	return h.does(cmd, func(ctx context.Context, client *framework.Client, _ []string) error {
+	return h.setAction(cmd, func(ctx context.Context, client *framework.Client, _ []string) error {
 		if count < 1 {
-			return usage("--count %d: give 1 or more", count)
+			return usageError("--count %d: give 1 or more", count)
 		}
-		reads, err := measured(count, func() error {
+		reads, err := measureTimes(count, func() error {
 			_, err := client.CheckExists().ForPath(ctx, "/")
 			if errors.Is(err, framework.ErrNoAuth) {
 				return nil // a reply: another client may own "/"
@@ -51,18 +51,18 @@ sync, through the connected server. The requests are sent one after the other.`,
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("the server does not answer: %w", err)
+			return fmt.Errorf("the server does not reply: %w", err)
 		}
-		syncs, err := measured(count, func() error { return client.Sync().ForPath(ctx, "/") })
+		syncs, err := measureTimes(count, func() error { return client.Sync().ForPath(ctx, "/") })
 		if err != nil {
-			return fmt.Errorf("the server answers reads (%v ms), but the leader does not answer: %w", reads.Median, err)
+			return fmt.Errorf("the server replies to reads (%v ms), but the leader does not reply: %w", reads.Median, err)
 		}
-		l := latency{client.Health().Server, reads, syncs}
-		return out.one(cmd, l, func(w io.Writer) {
-			fmt.Fprintf(w, "%s\tmin\tmedian\tmax\tms\n", name(l.Server))
+		l := pingLatency{client.Health().Server, reads, syncs}
+		return out.printValue(cmd, l, func(w io.Writer) {
+			fmt.Fprintf(w, "%s\tmin\tmedian\tmax\tms\n", printableName(l.Server))
 			for _, of := range []struct {
 				what string
-				times
+				roundTrips
 			}{{"read", l.Reads}, {"sync, by the leader", l.Syncs}} {
 				fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\n", of.what, of.Least, of.Median, of.Most)
 			}
@@ -70,15 +70,15 @@ sync, through the connected server. The requests are sent one after the other.`,
 	})
 }
 
-func measured(count int, ask func() error) (times, error) {
+func measureTimes(count int, ask func() error) (roundTrips, error) {
 	var took []float64
 	for range count {
 		began := time.Now()
 		if err := ask(); err != nil {
-			return times{}, err
+			return roundTrips{}, err
 		}
 		took = append(took, float64(time.Since(began).Microseconds())/1000)
 	}
 	slices.Sort(took)
-	return times{took[0], took[count/2], took[count-1]}, nil
+	return roundTrips{took[0], took[count/2], took[count-1]}, nil
 }

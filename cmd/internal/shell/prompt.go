@@ -22,7 +22,7 @@ func newShell(connect func() Connection, more More) *cobra.Command {
 		Short: "A prompt in which these commands share one session",
 		Long: `A prompt in which the commands for nodes and servers share one session: ephemeral nodes that are created
 there live until it ends. So do who, locks, why and doctor, and lock, lead, permit and once, which run
-commands of this machine. "cd PATH" makes PATH the node that relative paths begin at, as in "ls orders"
+commands of this machine. "cd PATH" makes PATH the node at which relative paths begin, as in "ls orders"
 and "cd ..".
 
 Tab completes commands, flags and paths; the arrows and Ctrl-R find earlier lines, which are kept in
@@ -36,29 +36,29 @@ If standard input is not a terminal, its lines are executed one after the other,
 fails, whose status is that of the shell. A line that begins with # is a comment.`,
 		Example: `  curator shell
   curator shell < commands.txt`,
-		Args:              takes(0, 0),
+		Args:              argumentCount(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c := connect()
 	c.Flags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		p := &prompt{cmd: cmd, at: "/"}
+		p := &runningPrompt{cmd: cmd, at: "/"}
 		if more != nil {
 			p.more = func() []*cobra.Command { return more(c, p.client) }
 		}
-		return p.open(cmd.Context(), c)
+		return p.runPrompt(cmd.Context(), c)
 	}
 	return cmd
 }
 
-// prompt is a running prompt.
-type prompt struct {
+// runningPrompt is a running prompt.
+type runningPrompt struct {
 	cmd    *cobra.Command
 	client *framework.Client
 	more   func() []*cobra.Command // nil for none
 	at     string                  // the node that relative paths begin at
 	ctx    context.Context         // ends when the prompt is to end
-	editor *editor                 // nil without a terminal
+	editor *lineEditor             // nil without a terminal
 
 	terminal bool // standard input is one
 
@@ -66,35 +66,35 @@ type prompt struct {
 	interrupt context.CancelFunc // of the running command, or nil; guarded by mu
 }
 
-// open connects, and executes lines until they end. Its signals are its own: an interrupt ends the running
+// runPrompt connects, and executes lines until they end. Its signals are its own: an interrupt ends the running
 // command only.
-func (p *prompt) open(ctx context.Context, c Connection) (err error) {
+func (p *runningPrompt) runPrompt(ctx context.Context, c Connection) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	p.ctx, p.terminal = ctx, isTerminal(p.cmd.InOrStdin())
 	connecting, stop := context.WithCancel(ctx)
 	defer stop()
-	p.running(stop)
-	done := p.obey(cancel)
+	p.runningCommand(stop)
+	done := p.obeySignals(cancel)
 	defer done()
 	if p.client, err = c.Open(connecting, p.cmd); err != nil {
-		return p.cause(connecting, err)
+		return p.endCause(connecting, err)
 	}
-	p.running(nil)
+	p.runningCommand(nil)
 	defer func() { _ = p.client.Close() }()
-	lines, end := p.scanned, func() {}
+	lines, end := p.executeScanned, func() {}
 	if p.terminal {
 		in := p.cmd.InOrStdin().(*os.File)
-		p.editor = newEditor(in, shownOn(p.cmd.OutOrStdout(), in), newHistory(historyFile()), p.complete)
-		end = p.report()
-		lines = p.edited
+		p.editor = newEditor(in, shownOn(p.cmd.OutOrStdout(), in), newHistory(historyFile()), p.completeLine)
+		end = p.reportStates()
+		lines = p.executeEdited
 	}
 	defer end()
 	return lines()
 }
 
-// cause is the signal that has ended ctx, or else err.
-func (p *prompt) cause(ctx context.Context, err error) error {
+// endCause is the signal that has ended ctx, or else err.
+func (p *runningPrompt) endCause(ctx context.Context, err error) error {
 	var asked run.Asked
 	switch {
 	case errors.As(context.Cause(p.ctx), &asked):
@@ -105,9 +105,9 @@ func (p *prompt) cause(ctx context.Context, err error) error {
 	return err
 }
 
-// obey obeys signals until done is called: an interrupt from the terminal ends the running command, all
+// obeySignals obeys signals until done is called: an interrupt from the terminal ends the running command, all
 // others the prompt.
-func (p *prompt) obey(cancel context.CancelCauseFunc) (done func()) {
+func (p *runningPrompt) obeySignals(cancel context.CancelCauseFunc) (done func()) {
 	signals, ignore := run.Signals()
 	asked, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -137,14 +137,14 @@ func (p *prompt) obey(cancel context.CancelCauseFunc) (done func()) {
 	}
 }
 
-func (p *prompt) running(interrupt context.CancelFunc) {
+func (p *runningPrompt) runningCommand(interrupt context.CancelFunc) {
 	p.mu.Lock()
 	p.interrupt = interrupt
 	p.mu.Unlock()
 }
 
-// report prints the changes of the connection, until done is called.
-func (p *prompt) report() (done func()) {
+// reportStates prints the changes of the connection, until done is called.
+func (p *runningPrompt) reportStates() (done func()) {
 	ctx, stop := context.WithCancel(p.ctx)
 	var wg sync.WaitGroup
 	changes := p.client.StateChanges(ctx)
@@ -153,15 +153,15 @@ func (p *prompt) report() (done func()) {
 		for change := range changes {
 			switch {
 			case change.State == framework.Suspended:
-				p.editor.say("-- connection lost; trying the servers again")
+				p.editor.printAbove("-- connection lost, session suspended; reconnecting")
 			case change.State == framework.Lost:
-				p.editor.say("-- session lost: its ephemeral nodes are gone")
+				p.editor.printAbove("-- session lost, with its ephemeral nodes")
 			case change.State == framework.Reconnected && change.Epoch == epoch:
-				p.editor.say("-- connected again; the session and its ephemeral nodes are still there")
+				p.editor.printAbove("-- reconnected; the session and its ephemeral nodes still exist")
 			case change.State == framework.Reconnected:
-				p.editor.say("-- connected again, in a new session")
+				p.editor.printAbove("-- reconnected, in a new session")
 			case change.State == framework.ReadOnly:
-				p.editor.say("-- connected to a server without a quorum: nothing can be written")
+				p.editor.printAbove("-- connected to a server without a quorum: nothing can be written")
 			}
 			epoch = change.Epoch
 		}
@@ -174,11 +174,11 @@ func (p *prompt) report() (done func()) {
 
 var errExit = errors.New("exit")
 
-// edited executes lines from the terminal.
-func (p *prompt) edited() error {
-	p.editor.say(fmt.Sprintf("connected to %s; help lists the commands, Ctrl-D ends", name(p.client.Health().Server)))
+// executeEdited executes lines from the terminal.
+func (p *runningPrompt) executeEdited() error {
+	p.editor.printAbove(fmt.Sprintf("connected to %s; help lists the commands, Ctrl-D ends", printableName(p.client.Health().Server)))
 	for {
-		line, err := p.editor.line(p.ctx, p.text())
+		line, err := p.editor.readLine(p.ctx, p.promptText())
 		switch {
 		case errors.Is(err, errInterrupted):
 			continue
@@ -187,7 +187,7 @@ func (p *prompt) edited() error {
 		case err != nil:
 			return err
 		}
-		err = p.execute(line)
+		err = p.executeLine(line)
 		var asked run.Asked
 		switch {
 		case errors.Is(err, errExit):
@@ -197,16 +197,16 @@ func (p *prompt) edited() error {
 		case errors.Is(err, context.Canceled), errors.Is(err, ErrFound):
 		case errors.As(err, &asked) && asked.Signal == os.Interrupt:
 		case err != nil:
-			p.editor.say("curator: " + text(err.Error()))
+			p.editor.printAbove("curator: " + printableText(err.Error()))
 		}
 	}
 }
 
-// text returns the prompt's text.
-func (p *prompt) text() string {
+// promptText returns the prompt's text.
+func (p *runningPrompt) promptText() string {
 	text := "curator"
 	if p.at != "/" {
-		text += " " + ending(p.at, 40)
+		text += " " + pathEnding(p.at, 40)
 	}
 	if state := p.client.State().State; !state.IsConnected() {
 		text += " (" + strings.ToLower(state.String()) + ")"
@@ -214,9 +214,9 @@ func (p *prompt) text() string {
 	return text + "> "
 }
 
-// scanned executes lines from standard input up to the first that fails.
-func (p *prompt) scanned() error {
-	in, err := opened(p.ctx, host{}, p.cmd, "-")
+// executeScanned executes lines from standard input up to the first that fails.
+func (p *runningPrompt) executeScanned() error {
+	in, err := openSource(p.ctx, commandHost{}, p.cmd, "-")
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (p *prompt) scanned() error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, most)
 	for n := 1; lines.Scan(); n++ {
-		switch err := p.execute(lines.Text()); {
+		switch err := p.executeLine(lines.Text()); {
 		case errors.Is(err, errExit):
 			return nil
 		case p.ctx.Err() != nil:
@@ -239,12 +239,12 @@ func (p *prompt) scanned() error {
 	return lines.Err()
 }
 
-// execute executes a line.
-func (p *prompt) execute(line string) error {
-	found, _, err := words(line)
+// executeLine executes a line.
+func (p *runningPrompt) executeLine(line string) error {
+	found, _, err := splitWords(line)
 	switch {
 	case err != nil:
-		return usage("%w", err)
+		return usageError("%w", err)
 	case len(found) == 0 || strings.HasPrefix(strings.TrimSpace(line), "#"):
 		return nil
 	case len(found) == 1 && (found[0].value == "exit" || found[0].value == "quit"):
@@ -256,22 +256,22 @@ func (p *prompt) execute(line string) error {
 	}
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
-	p.running(cancel)
-	defer p.running(nil)
-	root := p.root(p.cmd.OutOrStdout(), p.cmd.ErrOrStderr())
+	p.runningCommand(cancel)
+	defer p.runningCommand(nil)
+	root := p.promptCommands(p.cmd.OutOrStdout(), p.cmd.ErrOrStderr())
 	root.SetArgs(args)
 	return root.ExecuteContext(ctx)
 }
 
-// root returns the commands of the prompt, new for each line, since flags keep their values.
-func (p *prompt) root(out, failed io.Writer) *cobra.Command {
+// promptCommands returns the commands of the prompt, new for each line, since flags keep their values.
+func (p *runningPrompt) promptCommands(out, failed io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "curator",
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("unknown command %q: help lists them", args[0])
+				return usageError("unknown command %q: help lists them", args[0])
 			}
 			return nil
 		},
@@ -283,14 +283,14 @@ func (p *prompt) root(out, failed io.Writer) *cobra.Command {
 	root.SetIn(p.cmd.InOrStdin())
 	root.SetOut(out)
 	root.SetErr(failed)
-	root.AddCommand(host{prompt: p}.commands()...)
+	root.AddCommand(commandHost{prompt: p}.commands()...)
 	root.AddCommand(newCd(p), newPwd(p))
 	if p.more != nil {
 		root.AddCommand(p.more()...)
 	}
-	p.fromHere(root)
+	p.resolveRelative(root)
 	for _, word := range []string{"exit", "quit"} {
-		root.AddCommand(&cobra.Command{Use: word, Short: "End the prompt", Args: takes(0, 0),
+		root.AddCommand(&cobra.Command{Use: word, Short: "End the prompt", Args: argumentCount(0, 0),
 			RunE: func(*cobra.Command, []string) error { return errExit }})
 	}
 	return root

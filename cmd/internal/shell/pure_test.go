@@ -24,7 +24,7 @@ func TestWords(t *testing.T) {
 		`a"b c"d'e f'g`:                   {"ab cde fg"},
 		"日本 \\日":                          {"日本", "日"},
 	} {
-		found, _, err := words(in)
+		found, _, err := splitWords(in)
 		assert.NoError(t, err, in)
 		var got []string
 		for _, w := range found {
@@ -33,7 +33,7 @@ func TestWords(t *testing.T) {
 		assert.Equal(t, want, got, in)
 	}
 	for _, in := range []string{"'a", `"a`, `"\q"`, `a\`} {
-		_, open, err := words(in)
+		_, open, err := splitWords(in)
 		assert.Error(t, err, in)
 		assert.True(t, open, in)
 	}
@@ -43,14 +43,14 @@ func FuzzWords(f *testing.F) {
 	f.Add("a b\t\"c\"\\'")
 	f.Add("\xff\u202e")
 	f.Fuzz(func(t *testing.T, s string) {
-		found, _, err := words(quoted(s) + " " + quoted(s))
+		found, _, err := splitWords(quoteWord(s) + " " + quoteWord(s))
 		require.NoError(t, err)
 		require.Len(t, found, 2)
 		assert.Equal(t, s, found[0].value)
 		assert.Equal(t, s, found[1].value)
-		assert.Equal(t, len(quoted(s))+1, found[1].start)
-		assert.Equal(t, name(quoted(s)), quoted(s), "what is completed is printable")
-		_, _, _ = words(s) // does not panic
+		assert.Equal(t, len(quoteWord(s))+1, found[1].start)
+		assert.Equal(t, printableName(quoteWord(s)), quoteWord(s), "what is completed is printable")
+		_, _, _ = splitWords(s) // does not panic
 	})
 }
 
@@ -66,9 +66,9 @@ func FuzzPrintable(f *testing.F) {
 			}
 			return utf8.ValidString(s)
 		}
-		assert.True(t, printable(text(s)))
-		assert.True(t, printable(name(s)))
-		assert.NotContains(t, name(s), "\n")
+		assert.True(t, printable(printableText(s)))
+		assert.True(t, printable(printableName(s)))
+		assert.NotContains(t, printableName(s), "\n")
 		encoded, err := json.Marshal(s)
 		require.NoError(t, err)
 		assert.True(t, printable(inJSON(string(encoded))))
@@ -78,28 +78,28 @@ func FuzzPrintable(f *testing.F) {
 		assert.Equal(t, before, after)
 
 		var out bytes.Buffer
-		w := &safe{to: &out}
+		w := &safeTerminal{to: &out}
 		at := min(int(cut), len(s))
 		for _, part := range []string{s[:at], s[at:], "!"} {
 			n, err := w.Write([]byte(part))
 			require.NoError(t, err)
 			assert.Equal(t, len(part), n)
 		}
-		assert.Equal(t, text(s+"!"), out.String(), "however it is cut")
+		assert.Equal(t, printableText(s+"!"), out.String(), "however it is cut")
 	})
 }
 
 func TestAs(t *testing.T) {
-	for in, want := range map[string]as{
+	for in, want := range map[string]dataForm{
 		"text": {false, "text"}, "gunzip": {true, "raw"}, "gunzip,json": {true, "json"}, "raw": {false, "raw"},
 	} {
-		var a as
+		var a dataForm
 		require.NoError(t, a.Set(in))
 		assert.Equal(t, want, a)
 		assert.Equal(t, in, a.String())
 	}
 	for _, in := range []string{"", "xml", "json,gunzip", "gunzip,gunzip", "gunzip,json,text", "json,text"} {
-		assert.Error(t, new(as).Set(in), in)
+		assert.Error(t, new(dataForm).Set(in), in)
 	}
 }
 
@@ -111,7 +111,7 @@ func FuzzACL(f *testing.F) {
 			assert.ErrorIs(t, err, ErrUsage)
 			return
 		}
-		again, err := parseACL([]string{acl[0].Scheme + ":" + acl[0].ID + ":" + letters(acl[0].Perms)})
+		again, err := parseACL([]string{acl[0].Scheme + ":" + acl[0].ID + ":" + permissionLetters(acl[0].Perms)})
 		require.NoError(t, err)
 		assert.Equal(t, acl, again)
 		assert.NotZero(t, acl[0].Perms&framework.PermAll)
@@ -127,13 +127,13 @@ func TestHistory(t *testing.T) {
 	h = newHistory(file)
 	assert.Equal(t, []string{"one", "two", "one more"}, h.lines)
 	assert.Equal(t, "one more", h.At(0))
-	line, back, ok := h.older("one", -1)
+	line, back, ok := h.olderLine("one", -1)
 	assert.Equal(t, "one more", line)
 	assert.True(t, ok)
-	line, back, ok = h.older("one", back)
+	line, back, ok = h.olderLine("one", back)
 	assert.Equal(t, "one", line)
 	assert.True(t, ok)
-	_, _, ok = h.older("one", back)
+	_, _, ok = h.olderLine("one", back)
 	assert.False(t, ok)
 	for i := range 2 * historyLength {
 		h.Add(strconv.Itoa(i))
@@ -149,7 +149,7 @@ func TestPathsInTheOrderOfATree(t *testing.T) {
 		assert.Positive(t, comparePaths(less[1], less[0]), less)
 	}
 	var b strings.Builder
-	drawTree(&b, []treeNode{{Path: "/", metadata: &metadata{}}, {Path: "/a", metadata: &metadata{}},
-		{Path: "/a!", metadata: &metadata{}}, {Path: "/a/b", metadata: &metadata{}}})
+	drawTree(&b, []treeNode{{Path: "/", statMetadata: &statMetadata{}}, {Path: "/a", statMetadata: &statMetadata{}},
+		{Path: "/a!", statMetadata: &statMetadata{}}, {Path: "/a/b", statMetadata: &statMetadata{}}})
 	assert.Equal(t, "/\n  a\n    b\n  a!\n", b.String())
 }

@@ -18,10 +18,10 @@ func shownOn(out io.Writer, in *os.File) *os.File {
 	return in
 }
 
-// ask asks the user at the terminal that is the command's standard input. Everything but yes is no.
-func ask(ctx context.Context, cmd *cobra.Command, question string) error {
+// askUser asks the user at the terminal that is the command's standard input. Everything but yes is no.
+func askUser(ctx context.Context, cmd *cobra.Command, question string) error {
 	in := cmd.InOrStdin().(*os.File)
-	answer, err := newEditor(in, shownOn(cmd.ErrOrStderr(), in), nil, nil).line(ctx, question)
+	answer, err := newEditor(in, shownOn(cmd.ErrOrStderr(), in), nil, nil).readLine(ctx, question)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -32,5 +32,5 @@ func ask(ctx context.Context, cmd *cobra.Command, question string) error {
 	case "y", "yes":
 		return nil
 	}
-	return no("nothing was deleted")
+	return negativeError("nothing was deleted")
 }

@@ -14,24 +14,24 @@ import (
 // that is too large before it is sent.
 const most = 64 << 20
 
-// source is the origin of a node's data: an argument, a file or standard input.
-type source struct{ file string }
+// dataSource is the origin of a node's data: an argument, a file or standard input.
+type dataSource struct{ file string }
 
-func (s *source) flag(f *pflag.FlagSet) {
+func (s *dataSource) dataFlag(f *pflag.FlagSet) {
 	f.StringVarP(&s.file, "file", "f", "", "take the data from this `file`; - is standard input")
 }
 
-// data returns the data: arg if there is one; never nil, which would mean the client's default data.
-func (s *source) data(ctx context.Context, h host, cmd *cobra.Command, arg []string) ([]byte, error) {
+// readData returns the data: arg if there is one; never nil, which would mean the client's default data.
+func (s *dataSource) readData(ctx context.Context, h commandHost, cmd *cobra.Command, arg []string) ([]byte, error) {
 	switch {
 	case s.file == "" && len(arg) == 0:
 		return []byte{}, nil
 	case s.file == "":
 		return []byte(arg[0]), nil
 	case len(arg) > 0:
-		return nil, usage("the data are given twice: as an argument, and by --file %s", s.file)
+		return nil, usageError("the data are given twice: as an argument, and by --file %s", s.file)
 	}
-	in, err := opened(ctx, h, cmd, s.file)
+	in, err := openSource(ctx, h, cmd, s.file)
 	if err != nil {
 		return nil, err
 	}
@@ -41,18 +41,18 @@ func (s *source) data(ctx context.Context, h host, cmd *cobra.Command, arg []str
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, usage("--file %s: %w", s.file, err)
+		return nil, usageError("--file %s: %w", s.file, err)
 	case len(data) > most:
-		return nil, usage("--file %s has more than %d bytes, which no node can have", s.file, most)
+		return nil, usageError("--file %s has more than %d bytes, which no node can have", s.file, most)
 	}
 	return data, nil
 }
 
-// opened is a file that is read; - is standard input, whose reads end with ctx.
-func opened(ctx context.Context, h host, cmd *cobra.Command, file string) (io.ReadCloser, error) {
+// openSource is a file that is read; - is standard input, whose reads end with ctx.
+func openSource(ctx context.Context, h commandHost, cmd *cobra.Command, file string) (io.ReadCloser, error) {
 	if file == "-" {
 		if h.prompt != nil {
-			return nil, usage("in the prompt standard input is the prompt's: name a file")
+			return nil, usageError("in the prompt standard input is the prompt's: name a file")
 		}
 		read, write := io.Pipe()
 		context.AfterFunc(ctx, func() { _ = read.CloseWithError(ctx.Err()) })
@@ -68,7 +68,7 @@ func opened(ctx context.Context, h host, cmd *cobra.Command, file string) (io.Re
 		if errors.As(err, &path) {
 			err = path.Err
 		}
-		return nil, usage("%s: %w", file, err)
+		return nil, usageError("%s: %w", file, err)
 	}
 	return f, nil
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-func newSync(h host) *cobra.Command {
+func newSync(h commandHost) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sync [PATH]",
 		Short: "Wait until the connected server has caught up with the leader",
-		Long: `Wait until the connected server has caught up with the leader, so that what is read next in this session
-contains everything that was written before. That is for the prompt and for scripts that feed it: other
-commands begin a session of their own, perhaps at another server.`,
-		Args: takes(0, 1),
+		Long: `Wait until the connected server has caught up with the leader, so that the next reads of this
+session contain all earlier writes. That is for the prompt and its scripts: each other command has its
+own session, which may be at another server.`,
+		Args: argumentCount(0, 1),
 	}
-	return h.does(cmd, func(ctx context.Context, client *framework.Client, args []string) error {
-		return client.Sync().ForPath(ctx, rooted(args))
+	return h.setAction(cmd, func(ctx context.Context, client *framework.Client, args []string) error {
+		return client.Sync().ForPath(ctx, pathOrRoot(args))
 	})
 }

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/term"
 )
 
-// text returns s as text: unprintable characters other than line breaks and tabs are escaped as in Go's strings.
-func text(s string) string { return escaped(s, "\n\t") }
+// printableText returns s as text: unprintable characters other than line breaks and tabs are escaped as in Go's strings.
+func printableText(s string) string { return escapeText(s, "\n\t") }
 
-// name is s as text in one line.
-func name(s string) string { return escaped(s, "") }
+// printableName is s as text in one line.
+func printableName(s string) string { return escapeText(s, "") }
 
-func escaped(s, but string) string {
-	return replaced(s, but, func(part string) string {
+func escapeText(s, but string) string {
+	return replaceRunes(s, but, func(part string) string {
 		part = strconv.Quote(part)
 		return part[1 : len(part)-1]
 	})
@@ -27,7 +27,7 @@ func escaped(s, but string) string {
 
 // inJSON escapes the unprintable characters of encoded JSON, as JSON does.
 func inJSON(s string) string {
-	return replaced(s, "\n\t\r", func(part string) string {
+	return replaceRunes(s, "\n\t\r", func(part string) string {
 		r, _ := utf8.DecodeRuneInString(part)
 		if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
 			return fmt.Sprintf(`\u%04x\u%04x`, high, low)
@@ -36,9 +36,9 @@ func inJSON(s string) string {
 	})
 }
 
-// replaced is s with each rune that is neither printable nor in but, and each byte that is not UTF-8,
+// replaceRunes is s with each rune that is neither printable nor in but, and each byte that is not UTF-8,
 // replaced.
-func replaced(s, but string, by func(part string) string) string {
+func replaceRunes(s, but string, by func(part string) string) string {
 	var b strings.Builder
 	from := 0
 	for i := 0; i < len(s); {
@@ -63,14 +63,14 @@ func isTerminal(f any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// safe is a terminal that nothing written to it can control. It is the last guard: output has been escaped before, as
+// safeTerminal is a terminal that nothing written to it can control. It is the last guard: output has been escaped before, as
 // its place requires.
-type safe struct {
+type safeTerminal struct {
 	to   io.Writer
 	rest string // the beginning of a rune
 }
 
-func (s *safe) Write(p []byte) (int, error) {
+func (s *safeTerminal) Write(p []byte) (int, error) {
 	all := s.rest + string(p)
 	end := len(all)
 	for i := 1; i < utf8.UTFMax && i <= len(all); i++ {
@@ -82,7 +82,7 @@ func (s *safe) Write(p []byte) (int, error) {
 		}
 	}
 	s.rest = all[end:]
-	if _, err := io.WriteString(s.to, text(all[:end])); err != nil {
+	if _, err := io.WriteString(s.to, printableText(all[:end])); err != nil {
 		return 0, err
 	}
 	return len(p), nil

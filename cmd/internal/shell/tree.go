@@ -17,12 +17,12 @@ import (
 // treeNode is a node of a tree, in JSON.
 type treeNode struct {
 	Path string `json:"path"`
-	*metadata
+	*statMetadata
 	Error string `json:"error,omitempty"`
 }
 
-func newTree(h host) *cobra.Command {
-	var out output
+func newTree(h commandHost) *cobra.Command {
+	var out outputForm
 	depth := -1
 	cmd := &cobra.Command{
 		Use:   "tree [PATH]",
@@ -31,12 +31,12 @@ func newTree(h host) *cobra.Command {
 is read at its own moment. Nodes without permission to read are named, and the status is then 1. With
 --output jsonl nodes are printed as they are read, parents first, in any number.`,
 		Example: "  curator tree /services\n  curator tree / --depth 2",
-		Args:    takes(0, 1),
+		Args:    argumentCount(0, 1),
 	}
-	out.flag(cmd.Flags())
+	out.formFlag(cmd.Flags())
 	cmd.Flags().IntVar(&depth, "depth", depth, "how many levels below the node (-1: all)")
-	return h.does(cmd, func(ctx context.Context, client *framework.Client, args []string) error {
-		path := rooted(args)
+	return h.setAction(cmd, func(ctx context.Context, client *framework.Client, args []string) error {
+		path := pathOrRoot(args)
 		var nodes []treeNode
 		unread, w := 0, stdout(cmd)
 		for node, err := range tree.Walk(client).WithoutData().MaxDepth(depth).ForPath(ctx, path) {
@@ -49,10 +49,10 @@ is read at its own moment. Nodes without permission to read are named, and the s
 				return err
 			default:
 				m := metadataOf(node.Stat)
-				n.metadata = &m
+				n.statMetadata = &m
 			}
 			if out.form == "jsonl" {
-				if err := out.json(w, n); err != nil {
+				if err := out.printJSON(w, n); err != nil {
 					return err
 				}
 				continue
@@ -60,12 +60,12 @@ is read at its own moment. Nodes without permission to read are named, and the s
 			nodes = append(nodes, n)
 		}
 		if out.form != "jsonl" {
-			if err := out.one(cmd, nodes, func(w io.Writer) { drawTree(w, nodes) }); err != nil {
+			if err := out.printValue(cmd, nodes, func(w io.Writer) { drawTree(w, nodes) }); err != nil {
 				return err
 			}
 		}
 		if unread > 0 {
-			return no("%d nodes, and what is below them, cannot be read: no permission", unread)
+			return negativeError("%d nodes, and what is below them, cannot be read: no permission", unread)
 		}
 		return nil
 	})
@@ -76,9 +76,9 @@ func drawTree(w io.Writer, nodes []treeNode) {
 	root := nodes[0].Path
 	slices.SortFunc(nodes, func(a, b treeNode) int { return comparePaths(a.Path, b.Path) })
 	for _, n := range nodes {
-		text, levels := name(base(n.Path)), strings.Count(strings.TrimPrefix(n.Path, strings.TrimSuffix(root, "/")), "/")
+		text, levels := printableName(baseName(n.Path)), strings.Count(strings.TrimPrefix(n.Path, strings.TrimSuffix(root, "/")), "/")
 		if n.Path == root {
-			text, levels = name(root), 0
+			text, levels = printableName(root), 0
 		}
 		fmt.Fprint(w, strings.Repeat("  ", levels), text)
 		switch {
@@ -109,4 +109,4 @@ func comparePaths(a, b string) int {
 	return len(a) - len(b)
 }
 
-func base(path string) string { return path[strings.LastIndex(path, "/")+1:] }
+func baseName(path string) string { return path[strings.LastIndex(path, "/")+1:] }

@@ -12,27 +12,27 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// change is one line of watch, in JSON.
-type change struct {
+// watchChange is one line of watch, in JSON.
+type watchChange struct {
 	Time   time.Time `json:"time"`
 	Change string    `json:"change"` // created, changed, deleted, unreadable, connection
 	Path   string    `json:"path,omitempty"`
-	content
-	Stat  *metadata `json:"stat,omitempty"`
-	State string    `json:"state,omitempty"`
-	Error string    `json:"error,omitempty"`
+	jsonContent
+	Stat  *statMetadata `json:"stat,omitempty"`
+	State string        `json:"state,omitempty"`
+	Error string        `json:"error,omitempty"`
 }
 
-func newWatch(h host) *cobra.Command {
-	var out output
-	var form as
+func newWatch(h commandHost) *cobra.Command {
+	var out outputForm
+	var form dataForm
 	var once bool
 	depth := -1
 	cmd := &cobra.Command{
 		Use:   "watch PATH",
 		Short: "Print changes of a node and of everything below it as they come",
 		Long: `Print changes of a node and of everything below it as they come, until it is interrupted. The node
-need not exist. When all is known that exists, it says so on standard error; from then on each change is
+need not exist. When it has read all nodes, it prints that on standard error; from then on each change is
 printed, also those that happened while there was no connection. Of changes that follow one another
 faster than they can be read only the last is printed. Changes of an ACL are not reported.
 
@@ -40,16 +40,16 @@ With --output jsonl each change is a JSON object, with the data.`,
 		Example: `  curator watch /config
   curator watch /config --output jsonl --as json
   curator watch /config/app --depth 0 --once`,
-		Args: takes(1, 1),
+		Args: argumentCount(1, 1),
 	}
 	f := cmd.Flags()
-	out.flag(f)
-	form.flag(f)
+	out.formFlag(f)
+	form.formFlag(f)
 	f.BoolVar(&once, "once", false, "end with status 0 after the first change")
 	f.IntVar(&depth, "depth", depth, "how many levels below the node (-1: all, 0: the node alone)")
-	return h.does(cmd, func(ctx context.Context, client *framework.Client, args []string) error {
+	return h.setAction(cmd, func(ctx context.Context, client *framework.Client, args []string) error {
 		if out.form == "json" {
-			return usage("changes have no end, so they are no single JSON value: use --output jsonl")
+			return usageError("changes have no end, so they are no single JSON value: use --output jsonl")
 		}
 		var opts []cache.TreeOption
 		if depth >= 0 {
@@ -70,7 +70,7 @@ With --output jsonl each change is a JSON object, with the data.`,
 				return err
 			case event.Type == cache.Initialized:
 				known = true
-				fmt.Fprintf(cmd.ErrOrStderr(), "watching %s: %d nodes now\n", name(args[0]), c.Len())
+				fmt.Fprintf(cmd.ErrOrStderr(), "watching %s: %d nodes now\n", printableName(args[0]), c.Len())
 				continue
 			case !known && event.Type != cache.Failed:
 				continue
@@ -87,8 +87,8 @@ With --output jsonl each change is a JSON object, with the data.`,
 	})
 }
 
-func changeOf(event cache.Event, form as) change {
-	ch := change{Time: time.Now().UTC(), Path: event.Path}
+func changeOf(event cache.Event, form dataForm) watchChange {
+	ch := watchChange{Time: time.Now().UTC(), Path: event.Path}
 	node := event.New
 	switch event.Type {
 	case cache.Created:
@@ -107,7 +107,7 @@ func changeOf(event cache.Event, form as) change {
 		ch.Stat = &m
 		if event.Type != cache.Deleted {
 			var err error
-			if ch.content, err = form.content(node.Data); err != nil {
+			if ch.jsonContent, err = form.jsonContentOf(node.Data); err != nil {
 				ch.Error = err.Error()
 			}
 		}
@@ -118,30 +118,30 @@ func changeOf(event cache.Event, form as) change {
 // shown bounds the bytes of data in a line for people.
 const shown = 200
 
-func (ch change) print(w io.Writer, out *output) error {
+func (ch watchChange) print(w io.Writer, out *outputForm) error {
 	if !out.table() {
-		return out.json(w, ch)
+		return out.printJSON(w, ch)
 	}
-	s := when(ch.Time) + "  " + ch.Change
+	s := timeText(ch.Time) + "  " + ch.Change
 	if ch.Path != "" {
-		s += " " + name(ch.Path)
+		s += " " + printableName(ch.Path)
 	}
 	if ch.Stat != nil && ch.Change != "deleted" {
 		s += fmt.Sprintf("  v%d, %d bytes", ch.Stat.Version, ch.Stat.Length)
 	}
 	switch {
 	case ch.Error != "":
-		s += ": " + name(ch.Error)
+		s += ": " + printableName(ch.Error)
 	case ch.State != "":
-		s += ": " + name(ch.State)
+		s += ": " + printableName(ch.State)
 	case ch.Text != nil && *ch.Text != "":
-		s += ": " + first(*ch.Text, shown)
+		s += ": " + firstPart(*ch.Text, shown)
 	case ch.Hex != nil:
-		s += ": " + first(*ch.Hex, shown)
+		s += ": " + firstPart(*ch.Hex, shown)
 	case ch.JSON != nil:
-		s += ": " + first(string(ch.JSON), shown)
+		s += ": " + firstPart(string(ch.JSON), shown)
 	case ch.Base64 != "":
-		s += ": base64 " + first(ch.Base64, shown)
+		s += ": base64 " + firstPart(ch.Base64, shown)
 	}
 	_, err := fmt.Fprintln(w, s)
 	return err

@@ -7,16 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// word is a word of a line.
-type word struct {
+// promptWord is a word of a line.
+type promptWord struct {
 	value string
 	start int // where it begins in the line
 }
 
-// words splits a line of the prompt into words. Blanks separate them. 'text' is taken as it is, "text" as in Go's
+// splitWords splits a line of the prompt into words. Blanks separate them. 'text' is taken as it is, "text" as in Go's
 // strings, and a backslash takes the next character as it is. open reports whether the line ends in a word or in a
 // quotation, so that the last word is still being written. The last word is empty if the line ends with a blank.
-func words(line string) (found []word, open bool, err error) {
+func splitWords(line string) (found []promptWord, open bool, err error) {
 	var value strings.Builder
 	in, start := false, 0
 	begin := func(i int) {
@@ -28,7 +28,7 @@ func words(line string) (found []word, open bool, err error) {
 		switch c := line[i]; {
 		case c == ' ' || c == '\t':
 			if in {
-				found = append(found, word{value.String(), start})
+				found = append(found, promptWord{value.String(), start})
 				value.Reset()
 				in = false
 			}
@@ -38,7 +38,7 @@ func words(line string) (found []word, open bool, err error) {
 			end := strings.IndexByte(line[i+1:], '\'')
 			if end < 0 {
 				value.WriteString(line[i+1:])
-				return append(found, word{value.String(), start}), true, fmt.Errorf("a ' is missing")
+				return append(found, promptWord{value.String(), start}), true, fmt.Errorf("a ' is missing")
 			}
 			value.WriteString(line[i+1 : i+1+end])
 			i += end + 2
@@ -51,7 +51,7 @@ func words(line string) (found []word, open bool, err error) {
 					part = line[i+1:]
 				}
 				value.WriteString(part)
-				return append(found, word{value.String(), start}), true,
+				return append(found, promptWord{value.String(), start}), true,
 					fmt.Errorf(`a " is missing, or something after a \ is not as in Go's strings`)
 			}
 			part, _ := strconv.Unquote(quoted)
@@ -60,7 +60,7 @@ func words(line string) (found []word, open bool, err error) {
 		case c == '\\':
 			begin(i)
 			if i++; i == len(line) {
-				return append(found, word{value.String(), start}), true, fmt.Errorf(`a character is missing after \`)
+				return append(found, promptWord{value.String(), start}), true, fmt.Errorf(`a character is missing after \`)
 			}
 			_, size := utf8.DecodeRuneInString(line[i:])
 			value.WriteString(line[i : i+size])
@@ -72,14 +72,14 @@ func words(line string) (found []word, open bool, err error) {
 		}
 	}
 	if in {
-		found = append(found, word{value.String(), start})
+		found = append(found, promptWord{value.String(), start})
 	}
 	return found, in, nil
 }
 
-// quoted quotes a word, so that words returns it unchanged.
-func quoted(s string) string {
-	if s == "" || strings.ContainsAny(s, " \"'\\") || name(s) != s {
+// quoteWord quotes a word, so that words returns it unchanged.
+func quoteWord(s string) string {
+	if s == "" || strings.ContainsAny(s, " \"'\\") || printableName(s) != s {
 		return strconv.Quote(s)
 	}
 	return s

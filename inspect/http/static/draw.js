@@ -142,8 +142,8 @@ function paint(nodes, edges, some, circles, room) {
     if (n.hue !== undefined) g.style.setProperty('--hue', n.hue);
     return g;
   });
-  const says = many(some.length, 'line', 'lines') + ' with those that wait and those that hold' +
-    (circles?.length ? '; ' + many(circles.length, 'possible deadlock', 'possible deadlocks') + ', listed above the lines' : '') + '. The list of lines says the same.';
+  const says = many(some.length, 'line', 'lines') + ' with their waiters and holders' +
+    (circles?.length ? '; ' + many(circles.length, 'possible deadlock', 'possible deadlocks') + ', listed above the lines' : '') + '. The list of lines has the same.';
   const s = svg('svg', {viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': says}, ...lines, ...boxes);
   s.style.width = width + 'px';       // it shrinks to what there is room for,
   s.style.minWidth = 0.74 * width + 'px'; // but not so much that it cannot be read

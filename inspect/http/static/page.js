@@ -76,9 +76,9 @@ function partRow(line, p, holds, place) {
   if (p.error) what.append(h('span', {class: 'chip warn'}, 'cannot be read: ' + p.error));
   if (p.length) what.append(h('span', {class: 'chip'}, many(p.length, 'byte of data', 'bytes of data')));
   if (line.kind === 'read-write lock') what.append(h('span', {class: 'chip'}, p.reader ? 'reads' : 'writes'));
-  if (p.revoked) what.append(h('span', {class: 'chip warn'}, 'asked to give it up'));
-  if (p.away) what.append(h('span', {class: 'chip bad', title: 'If its process does not come back, its session expires.'}, 'no connection'));
-  if (p.heard) what.append(h('span', {class: 'chip bad'}, ago(p.heard, '', 'nothing heard for ')));
+  if (p.revoked) what.append(h('span', {class: 'chip warn'}, 'asked to release'));
+  if (p.away) what.append(h('span', {class: 'chip bad', title: 'Unless its process reconnects, its session expires.'}, 'no connection'));
+  if (p.heard) what.append(h('span', {class: 'chip bad'}, ago(p.heard, '', 'no request for ')));
   if (p.library) what.append(h('span', {class: 'chip'}, p.library));
   if (client && p.session && p.session === client.session) what.append(h('span', {class: 'chip own'}, 'this client'));
   if (p.session) what.append(' ', h('button', {type: 'button', class: 'link mono', onclick: () => filterBy(p.session), title: 'Show the lines of this session'}, p.session));
@@ -126,7 +126,7 @@ function makeLine(line) {
       h('p', {class: 'none nobody', hidden: true}),
       h('ol', {class: 'parts waiters', 'aria-label': 'waiting, the next one first'}),
       h('details', {class: 'rest', hidden: true}, h('summary', {}), h('ol', {class: 'parts', 'aria-label': 'waiting, after those'}), h('p', {class: 'none unsent', hidden: true})),
-      h('ul', {class: 'notes', hidden: true, 'aria-label': 'what is wrong here'}),
+      h('ul', {class: 'notes', hidden: true, 'aria-label': 'problems'}),
       h('div', {class: 'stripbox'}),
       h('details', {class: 'past', hidden: true}, h('summary', {}, 'Last grants'), h('ol', {class: 'grants'}))));
   for (const d of card.querySelectorAll('details')) d.addEventListener('toggle', () => updateLine(card, lines.get(line.id), true));
@@ -160,7 +160,7 @@ function updateLine(card, line, again, dead = inCircles().has(line?.id)) {
   fill(q('.holders'), line, longHolders, true, 0, fresh);
   const nobody = q('.nobody');
   nobody.hidden = line.free || longHolders.length === line.held && line.held > 0 || line.kind === 'queue';
-  put(nobody, line.held ? many(line.held - longHolders.length, 'more holds', 'more hold') : 'nobody holds it');
+  put(nobody, line.held ? many(line.held - longHolders.length, 'more holds', 'more hold') : 'no holder');
   fill(q('.waiters'), line, waiting.slice(0, few), false, 0, fresh);
   const rest = q('.rest');
   rest.hidden = line.waits <= few;
@@ -211,7 +211,7 @@ function drawLines() {
   $('more').hidden = more <= 0;
   put($('more'), 'Show ' + Math.min(50, more) + ' of ' + number(more) + ' more');
   put($('count'), !head || head.loading ? '' :
-    all.length === lines.size ? (lines.size ? '' : 'Nobody holds or waits for anything here.') :
+    all.length === lines.size ? (lines.size ? '' : 'No holders or waiters here.') :
       number(all.length) + ' of ' + many(lines.size, 'line', 'lines'));
 }
 
@@ -236,20 +236,20 @@ function drawHead() {
     if (circles.length && !loading) say(circles.length === 1 ? 'There may be a deadlock.' : 'There may be ' + circles.length + ' deadlocks.');
     drawHead.circles = text;
     $('circle-list').replaceChildren(...circles.map(c => h('li', {},
-      h('p', {}, 'These sessions wait for each other. It is a deadlock if each holds and waits in the same thread of work; a process that locks in several goroutines or threads can show this and go on:'),
+      h('p', {}, 'These sessions wait for each other. It is a deadlock if each holds and waits in the same thread of work; a process that locks in several goroutines or threads can show this without a deadlock:'),
       h('ol', {}, ...c.edges.map(e => h('li', {}, h('b', {}, label(e.waiter)), ' waits at ',
         e.line ? h('a', {class: 'mono', href: '#line-' + e.line}, e.path) : h('code', {}, e.path), ' for ', h('b', {}, label(e.ahead))))),
       c.more ? h('p', {class: 'quiet'}, 'and ' + c.more + ' more') : null)));
   }
   const missing = [];
   if (head?.unsent) missing.push(many(head.unsent, 'more line, which has waited less, is not listed.', 'more lines, which have waited less, are not listed.'));
-  if (head?.stopped) missing.push('Not everything was looked at: ' + head.stopped + '.');
+  if (head?.stopped) missing.push('The list is incomplete: ' + head.stopped + '.');
   if (head?.unreadableCount) missing.push(many(head.unreadableCount, 'node', 'nodes') + ' cannot be read with this client’s permissions: ' + head.unreadable.join(', ') + (head.unreadableCount > head.unreadable.length ? ', …' : ''));
-  if (head?.untold && lines.size) missing.push('A participant whose process hangs or is cut off is not marked, except by servers that say who is connected: ' + head.untold + '.');
+  if (head?.untold && lines.size) missing.push('A participant whose process hangs or has no connection is marked only by servers that list their connections: ' + head.untold + '.');
   $('missing').hidden = !missing.length;
   if (drawHead.missing !== missing.join('\n')) $('missing').replaceChildren(...missing.map(m => h('p', {}, m)));
   drawHead.missing = missing.join('\n');
-  if (head) put($('foot'), 'Grants are those seen since ' + clock(head.since) + ', when the page was opened first; it watches until nobody has looked for ten minutes. At most 20 of each line are listed. One shorter than a tenth of a second may be missing. Waiting times are by the servers’ clock.' + (config.delete ? '' : ' Read-only.'));
+  if (head) put($('foot'), 'Grants are those seen since ' + clock(head.since) + ', when the page was opened first; it watches until it has had no viewer for ten minutes. At most 20 of each line are listed. One shorter than a tenth of a second may be missing. Waiting times are by the servers’ clock.' + (config.delete ? '' : ' Read-only.'));
 }
 
 function drawGraphBox() {
@@ -284,7 +284,7 @@ function drawSessions() {
         h('button', {type: 'button', class: 'link mono', onclick: () => filterBy(s.session)}, s.session)))),
     h('td', {class: 'num'}, number(s.holds)), h('td', {class: 'num'}, number(s.waits)));
   });
-  put($('sessions-note'), !sorted.length ? 'None holds or waits.' :
+  put($('sessions-note'), !sorted.length ? 'No session holds or waits.' :
     (sorted.length > 12 ? number(sorted.length - 12) + ' more. ' : '') + (unlisted ? many(unlisted, 'participant that is not listed is not counted.', 'participants that are not listed are not counted.') : ''));
 }
 
@@ -296,17 +296,17 @@ function drawClient() {
   if (c.server) fact('server', h('span', {class: 'mono'}, c.server));
   if (c.session) fact('session', h('button', {type: 'button', class: 'link mono', onclick: () => filterBy(c.session)}, c.session));
   fact('timeout', seconds(c.timeout));
-  fact('rule', c.rule + (c.standalone ? ' (one server alone)' : ''), h('span', {class: 'quiet'}, c.heartbeat ? ', a write every ' + seconds(c.heartbeat) + ' while it holds' : ', margin ' + seconds(c.bound + c.margin)));
+  fact('rule', c.rule + (c.standalone ? ' (standalone)' : ''), h('span', {class: 'quiet'}, c.heartbeat ? ', a write every ' + seconds(c.heartbeat) + ' while it holds' : ', margin ' + seconds(c.bound + c.margin)));
   if (c.refused) fact('holds', h('span', {class: 'danger'}, c.refused));
   else fact('holds', number(c.holds));
   fact('requests', number(c.inFlight) + ' in flight, ' + number(c.queued) + ' queued');
   if (c.connections > 1) fact('connections', number(c.connections));
-  if (c.cleanups) fact('clean-ups', many(c.cleanups, 'node is still to be deleted', 'nodes are still to be deleted'));
+  if (c.cleanups) fact('clean-ups', many(c.cleanups, 'node is not deleted yet', 'nodes are not deleted yet'));
   if (c.trouble) fact('trouble', c.trouble);
   $('client').replaceChildren(...facts);
   const held = (c.margins || []).filter(m => m >= 0);
   $('margins').replaceChildren(...(held.length ? [drawMargins(c.margins, c.steady),
-    h('p', {class: 'small quiet'}, 'Holds are certain for ' + seconds(held[held.length - 1]) + '; least in two minutes ' + seconds(Math.min(...held)) + (c.steady ? ', ' + seconds(c.steady) + ' while servers answer' : '') + '.')] : []));
+    h('p', {class: 'small quiet'}, 'Holds are certain for ' + seconds(held[held.length - 1]) + '; least in two minutes ' + seconds(Math.min(...held)) + (c.steady ? ', ' + seconds(c.steady) + ' while servers reply' : '') + '.')] : []));
   const changes = c.changes || [];
   $('changes-box').hidden = !changes.length;
   put($('changes-n'), '(' + changes.length + ')');
@@ -319,10 +319,10 @@ function drawState() {
   let text = '', bad = false, pill = 'live', state = 'good';
   if (lost || silent) {
     const since = new Date(lost || heard).toLocaleTimeString();
-    text = 'This page has had no word from its service since ' + since + '. ' + (head ? 'Below is what was known then. ' : '') + 'It keeps trying.';
+    text = 'This page has received nothing from its service since ' + since + '. ' + (head ? 'The state below is from then. ' : '') + 'It is reconnecting.';
     bad = true; pill = 'page disconnected'; state = 'bad';
   } else if (client && !client.fine) {
-    text = 'No connection to ZooKeeper' + (client.away || client.since ? ' since ' + clock(client.away || client.since) : '') + ' (' + client.state + '). ' + (client.trouble ? client.trouble + '. ' : '') + (head ? 'Below is what was known then.' : '');
+    text = 'No connection to ZooKeeper' + (client.away || client.since ? ' since ' + clock(client.away || client.since) : '') + ' (' + client.state + '). ' + (client.trouble ? client.trouble + '. ' : '') + (head ? 'The state below is from then.' : '');
     bad = true; pill = client.state; state = 'bad';
   } else if (head?.problem) {
     text = config.root + ': ' + head.problem; pill = 'nothing to show'; state = 'wait';
@@ -379,8 +379,8 @@ function ask(line, p, holds) {
   const dialog = $('ask');
   put($('ask-what'), label(p) + (holds ? ' holds ' : ' waits for ') + line.path + (p.session ? ' (session ' + p.session + ')' : ''));
   put($('ask-text'), holds ?
-    'The next one in line gets it at once. The holder learns of it a moment later, if it runs at all: until then both may work.' :
-    'It loses its place. If its process is alive, it goes to the end of the line or gives up.');
+    'The next waiter is granted immediately. The holder is notified a moment later, if its process runs: until then both may work.' :
+    'It loses its place in the line. If its process is alive, it rejoins at the end or stops waiting.');
   dialog.returnValue = 'no';
   dialog.onclose = async () => {
     if (dialog.returnValue !== 'yes') return;
@@ -389,7 +389,7 @@ function ask(line, p, holds) {
       say(answer.ok ? 'The node was deleted.' : 'Not deleted: ' + (await answer.text()).trim());
       if (!answer.ok) alertOnce('Not deleted: ' + ($('live').textContent).replace(/^Not deleted: /, ''));
     } catch {
-      alertOnce('Not known whether the node was deleted: the page’s service did not answer.');
+      alertOnce('Outcome unknown: the page’s service did not reply. The node may be deleted.');
     }
   };
   dialog.showModal();

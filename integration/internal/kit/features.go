@@ -24,6 +24,8 @@ var (
 	PersistentWatches = Feature{"persistent watches and MultiRead", zooKeeper, []string{"3.6.0"}}
 	// DowngradeInPlace (CURATOR-621): a read lock that Java downgrades to keeps the place of the write lock.
 	DowngradeInPlace = Feature{"downgrades in place", curator, []string{"5.5.0"}}
+	// EnableCompression: a Java client compresses the data of its recipes.
+	EnableCompression = Feature{"enableCompression", curator, []string{"5.8.0"}}
 )
 
 const (

@@ -20,7 +20,7 @@ func TestReasons(t *testing.T) {
 		"stuck":           errStuck,
 		"unlisted":        errNotListed,
 		"quorum":          errQuorumFound,
-		"protocol":        fmt.Errorf("the answer: %w", errUnasked),
+		"protocol":        fmt.Errorf("the answer: %w", errUnrequested),
 		"unauthenticated": fmt.Errorf("%w: %w", errLoginRequired, io.EOF), // the reason, not its consequence
 		"closed":          &net.OpError{Op: "read", Err: syscall.ECONNRESET},
 		"network":         errors.New("no route to host"),

@@ -11,11 +11,11 @@ import (
 // Of three servers each has to refuse, and for the session timeout, before anything else is tried; then every
 // other handshake claims nothing.
 func TestAdmissionAfterHandshakesThatWereClosed(t *testing.T) {
-	var a admission
-	at := instant{t: time.Now()}
+	var a refusalRecord
+	at := clockReading{t: time.Now()}
 	step := func(d time.Duration, session bool) bool {
 		at.t = at.t.Add(d)
-		return a.hungUp(at, 3, 10*time.Second, session)
+		return a.recordHangUp(at, 3, 10*time.Second, session)
 	}
 	for range 3 {
 		assert.False(t, step(0, false), "not each of them")
@@ -25,7 +25,7 @@ func TestAdmissionAfterHandshakesThatWereClosed(t *testing.T) {
 		assert.True(t, step(time.Second, false))
 		assert.Equal(t, probe, a.probe, "after %d", a.hangUps)
 	}
-	a.admitted()
+	a.recordAdmission()
 	assert.False(t, a.probe)
 
 	for range 4 {
@@ -36,41 +36,41 @@ func TestAdmissionAfterHandshakesThatWereClosed(t *testing.T) {
 }
 
 func TestAdmissionOfCredentials(t *testing.T) {
-	var a admission
+	var a refusalRecord
 	all := func(set map[string]bool) bool { return len(set) == 2 }
 	why, last := errors.New("why"), errors.New("last")
-	assert.False(t, a.refuse("one", why, all))
-	assert.False(t, a.refuse("one", why, all), "the same one again")
+	assert.False(t, a.recordRefusal("one", why, all))
+	assert.False(t, a.recordRefusal("one", why, all), "the same one again")
 	assert.NoError(t, a.refused)
-	assert.True(t, a.refuse("two", last, all))
+	assert.True(t, a.recordRefusal("two", last, all))
 	assert.Equal(t, last, a.refused)
-	a.askFirst = true
-	a.admitted()
-	assert.Equal(t, admission{askFirst: true}, a, "what a server wants is not forgotten")
+	a.verdictFirst = true
+	a.recordAdmission()
+	assert.Equal(t, refusalRecord{verdictFirst: true}, a, "what a server wants is not forgotten")
 }
 
 func TestWhatHandshakesMayHaveLeft(t *testing.T) {
-	var b identity
-	assert.False(t, b.outlives(), "there was none")
+	var b sessionIdentity
+	assert.False(t, b.mayOutlive(), "there was none")
 	b.beginHandshake()
-	assert.True(t, b.outlives(), "it may have opened one at this moment")
-	b.unsure = false
-	assert.False(t, b.outlives(), "the server has said that it has not")
+	assert.True(t, b.mayOutlive(), "it may have opened one at this moment")
+	b.maybeOpened = false
+	assert.False(t, b.mayOutlive(), "the server has said that it has not")
 	handshake := b.handshake
 	b.endHandshake()
 	<-handshake
-	assert.Equal(t, identity{}, b)
+	assert.Equal(t, sessionIdentity{}, b)
 
 	b.beginHandshake()
 	b.endHandshake()
-	assert.True(t, b.outlives(), "nobody has said so")
+	assert.True(t, b.mayOutlive(), "nobody has said so")
 	b.beginHandshake()
-	b.connected(0, nil, 0, false)
+	b.recordConnection(0, nil, 0, false)
 	b.endHandshake()
-	assert.True(t, b.outlives(), "a member without a quorum knows nothing of it")
+	assert.True(t, b.mayOutlive(), "a member without a quorum knows nothing of it")
 	b.beginHandshake()
-	b.connected(0, nil, 0, true)
+	b.recordConnection(0, nil, 0, true)
 	b.endHandshake()
-	assert.Equal(t, identity{agreed: true}, b)
-	assert.True(t, b.outlives(), "this one")
+	assert.Equal(t, sessionIdentity{quorumConfirmed: true}, b)
+	assert.True(t, b.mayOutlive(), "this one")
 }

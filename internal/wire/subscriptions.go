@@ -1,0 +1,134 @@
+package wire
+
+import (
+	"slices"
+
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/zkpath"
+)
+
+// failWatches forgets the watch of a call without an answer.
+func (s *Session) failWatches(c *Call, t *callbackList) {
+	for _, w := range c.watchesToArm() {
+		s.watches.dropPending(w)
+		s.removeUnused(w.Path, t)
+	}
+}
+
+// answerWatches handles a reply for the call's watches.
+func (s *Session) answerWatches(c *Call, code int32, t *callbackList) {
+	switch {
+	case c.Watch != nil:
+		t.addEvents(s.watches.recordReply(c, code)...)
+	case c.Rearm != nil:
+		t.addEvents(s.watches.recordRearmed(c.Rearm, code)...)
+	}
+	for _, w := range c.watchesToArm() {
+		if w.entry == nil {
+			s.removeUnused(w.Path, t)
+		}
+	}
+}
+
+// removeUnused removes unused watches from the server. Without a connection there is nothing to do: they are not armed
+// on the next one. Nor is there while the session is being closed: the watches end with it, and a write after
+// closeSession would break the connection before the reply is read.
+func (s *Session) removeUnused(path string, t *callbackList) {
+	calls := s.watches.dropUnused(path)
+	if s.links.live != nil && !s.ending.closing {
+		s.queueRemovals(path, t, calls...)
+	}
+}
+
+// queueRemovals queues the calls that take watches on a path off the server. If the server refuses one, for example
+// because it is overloaded, retryRemovals repeats it.
+func (s *Session) queueRemovals(path string, t *callbackList, calls ...*Call) {
+	for _, c := range calls {
+		c.Done = func(r Reply) {
+			switch {
+			case r.Err != nil: // the connection is gone, and the watches with it
+				return
+			case r.Code == jute.CodeOK, r.Code == jute.CodeNoWatcher, r.Code == jute.CodeUnimplemented:
+				return
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if l := s.links.live; l != nil && l.number == r.Link {
+				s.watches.unremoved[path] = true
+			}
+		}
+		s.calls.ordinary.pushBack(c)
+	}
+	s.sendQueued(t)
+}
+
+// retryRemovals takes watches off the server that it would not remove before. It waits while there are new ones
+// on the same path: those would be removed as well.
+func (s *Session) retryRemovals(t *callbackList) {
+	for path := range s.watches.unremoved {
+		if !s.ending.closing && !s.watches.hasWatch(path) {
+			delete(s.watches.unremoved, path)
+			s.queueRemovals(path, t, removalCall(path, jute.WatcherAny))
+		}
+	}
+}
+
+// Join attaches w to a server watch that is already armed, without a request. It returns false if there is
+// none.
+func (s *Session) Join(w *Watch) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending.err == nil && s.watches.joinArmed(w)
+}
+
+// Unwatch ends w's subscription; an event that is being delivered may still come. When the last subscriber of
+// a watch leaves, the watch is removed from the server.
+func (s *Session) Unwatch(w *Watch) {
+	s.withLock(func() (t callbackList) {
+		if e := w.entry; !w.stopped && e != nil && slices.Contains(e.subscribers, w) {
+			s.watches.detachWatch(w, e)
+			s.removeUnused(w.Path, &t)
+		}
+		w.stopped = true
+		return t
+	})
+}
+
+// UnwatchPath ends one of the set's watches of each of these kinds on the path, if the set has any whose call
+// was answered.
+func (s *Session) UnwatchPath(set *WatchSet, path string, kinds ...WatchKind) {
+	s.withLock(func() (t callbackList) {
+		for _, kind := range kinds {
+			e := s.watches.entries[watchKey{path, kind}]
+			if e == nil {
+				continue
+			}
+			if i := slices.IndexFunc(e.subscribers, func(w *Watch) bool { return w.Set == set }); i >= 0 {
+				w := e.subscribers[i]
+				w.stopped = true
+				s.watches.detachWatch(w, e)
+			}
+		}
+		s.removeUnused(path, &t)
+		return t
+	})
+}
+
+// deliverEvent reports a watch event to its subscribers. It returns the guest if it may have a watch there, too,
+// otherwise nil.
+func (s *Session) deliverEvent(l *link, ev jute.WatcherEvent) (guest Guest) {
+	parent := zkpath.Parent(ev.Path)
+	s.withLock(func() (t callbackList) {
+		if l.guestWatches {
+			guest = s.links.guest
+		}
+		if s.links.live == l {
+			s.identity.eventsAhead = true
+			t.addEvents(s.watches.fireWatches(ev.Type, ev.Path, parent)...)
+			s.removeUnused(ev.Path, &t) // a persistent watch may have stayed only for the one-shots
+			s.removeUnused(parent, &t)
+		}
+		return t
+	})
+	return guest
+}
