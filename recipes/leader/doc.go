@@ -29,7 +29,7 @@
 // # Guarantees of a term
 //
 // Leadership is a lock, and can be lost like a lock. The context of a [Term] ends, with a cause, before another
-// participant can become the leader: the contexts of two terms never overlap. [Term.Valid] computes from the clock
+// participant can become the leader: the contexts of two terms never overlap. Valid of a [Term] computes from the clock
 // whether the term still lasts. Even so, the process may be stopped after it has checked either, and before its
 // request takes effect in another system. Where that matters, send [Term.FencingToken] to that system with each
 // request; if that system is ZooKeeper, put [Term.Guard] into the transaction.

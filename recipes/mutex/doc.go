@@ -19,8 +19,8 @@
 // # Guarantees of a lock
 //
 // A distributed lock can be lost while it is held: its session ends because the process was stopped for too long, or
-// because the network failed. Curator does not report that to the holder. Here [Lock.Context] ends, with a cause,
-// before another contender can acquire the lock, and [Lock.Valid] computes from the clock, at any moment, whether the
+// because the network failed. Curator does not report that to the holder. Here Context of a [Lock] ends, with a cause,
+// before another contender can acquire the lock, and Valid computes from the clock, at any moment, whether the
 // lock is still certain. Work that checks neither is not protected. Even work that does is not protected completely:
 // the process may be stopped after the check and before its request takes effect in another system. Where that
 // matters, send [Lock.FencingToken] with each request and let the other system refuse smaller tokens; if the other

@@ -244,7 +244,7 @@ func (l *Lock) ReleaseInBackground(then ...func(err error)) {
 	line.ReleaseInBackground(l.share, l.m.wrap, then)
 }
 
-// Revoke asks the participant whose node is at path to release the lock: see [Mutex.Participants] and [Lock.Path].
+// Revoke asks the participant whose node is at path to release the lock: see [Mutex.Participants] and Path of a [Lock].
 // Only locks made with [WithRevocation], or with Curator's makeRevocable, receive the request, and they decide
 // whether and when to comply. Revoke replaces the node's data; the lock and its Guard are not affected. If the node
 // is gone already, Revoke returns nil.

@@ -90,7 +90,7 @@ func (s *Side) acquire(ctx context.Context, verb string, try bool) (*Lock, error
 }
 
 // Do acquires the lock, runs f, and releases the lock, also when f panics. The context of f has the values and the
-// deadline of ctx, ends with ctx or with the lock, and belongs to the lock as [Lock.Context] does. If the lock cannot
+// deadline of ctx, ends with ctx or with the lock, and belongs to the lock as Context of a [Lock] does. If the lock cannot
 // be acquired, f is not called. Do returns f's error. If the lock was lost before f returned, the error is joined
 // with the cause. Do treats the release as Do of a mutex.Mutex does.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
@@ -221,7 +221,7 @@ func (l *Lock) ReleaseInBackground(then ...func(err error)) {
 }
 
 // Revoke asks the participant whose node is at path to release its lock, as mutex.Revoke does: see [RWLock.Holders]
-// and [Lock.Path]. A writer has to ask each holder separately. Only locks made with [WithRevocation], or with
+// and Path of a [Lock]. A writer has to ask each holder separately. Only locks made with [WithRevocation], or with
 // Curator's makeRevocable, receive the request. Corresponds to Curator's Revoker.attemptRevoke.
 func Revoke(ctx context.Context, client *framework.Client, path string) error {
 	return line.Wrap("rwlock", "", "revoke", line.Revoke(ctx, client, path))

@@ -26,7 +26,8 @@ func compare(was, is []string, changes string) (unnamed []string) {
 		return kind == "demand" && slices.ContainsFunc(was, implementable) && slices.ContainsFunc(is, implementable)
 	}
 	for _, line := range was {
-		if !after[line] && !named(line, changes, is) {
+		promoted := strings.Replace(line, " (*) ", " () ", 1) // of an embedded pointer: values have it, too
+		if !after[line] && !after[promoted] && !named(line, changes, is) {
 			unnamed = append(unnamed, "- "+line)
 		}
 	}

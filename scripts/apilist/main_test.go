@@ -40,6 +40,7 @@ func TestCompare(t *testing.T) {
 		{"a method is gone", "type T int\nfunc (T) M() {}", "type T int", "", "- T.M"},
 		{"a method of another receiver", "type T int\nfunc (T) M() {}", "type T int\nfunc (*T) M() {}", "", "- T.M"},
 		{"a promoted method", "type T struct{ t }\ntype t int\nfunc (t) M() {}", "type T struct{ t }\ntype t int", "", "- T.M"},
+		{"a method of values, too", "type T int\nfunc (*T) M() {}", "type T int\nfunc (T) M() {}", "", ""},
 		{"no longer comparable", "type T struct{}", "type T struct{ f func() }", "", "- T"},
 		{"a type is gone and named", "type T int\nfunc (T) M() {}", "", "without `api.T`", ""},
 		{"a type is named, a method is gone", "type T int\nfunc (T) M() {}", "type T int", "`api.T` is better", "- T.M"},
