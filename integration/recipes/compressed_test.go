@@ -83,7 +83,7 @@ func (c *compressing) stored(pattern string) (node string, data []byte) {
 // isGzip reports whether data begin as compressed data do.
 func isGzip(data []byte) bool { return bytes.HasPrefix(data, []byte("\x1f\x8b\x08")) }
 
-// consume returns the first item that q yields.
+// consumeCompressed returns the first item that q yields.
 func consumeCompressed(ctx context.Context, q *queue.Queue) (item string, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
