@@ -24,8 +24,9 @@ type itemLock struct {
 }
 
 // lockAndRead creates an item's lock and reads the item, both in flight at the same time. ErrNodeExists means that
-// another consumer has the lock. If the itemLock is not nil the lock was created, and the error is the read's.
-func (q *Queue) lockAndRead(ctx context.Context, name string) (_ *itemLock, data []byte, _ error) {
+// another consumer has the lock. If the itemLock is not nil the lock was created, and the error is the read's. repeat
+// repeats the create.
+func (q *Queue) lockAndRead(ctx context.Context, name string, repeat repeater) (_ *itemLock, data []byte, _ error) {
 	session, err := q.client.SessionSoon(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -39,7 +40,7 @@ func (q *Queue) lockAndRead(ctx context.Context, name string) (_ *itemLock, data
 			c.settleCreate()
 		}
 	}()
-	err = view.Retry(ctx, func(ctx context.Context) (err error) {
+	err = repeat(ctx, view, func(ctx context.Context) (err error) {
 		for range 3 { // another client may delete the directory
 			creating := c.sendCreate(ctx)
 			read = view.GetData().Undecompressed().InBackground().ForPath(ctx, q.itemPath(name))
@@ -76,6 +77,20 @@ func (q *Queue) lockAndRead(ctx context.Context, name string) (_ *itemLock, data
 		})
 	}
 	return c, data, err
+}
+
+// repeater repeats an operation of a client after failures.
+type repeater func(ctx context.Context, view *framework.Client, op func(context.Context) error) error
+
+// untilCertain repeats the create of a lock as long as its outcome may be unknown. If a consumer gave up before that, it
+// would take its own lock for another consumer's, and the next item before this one.
+func untilCertain(ctx context.Context, view *framework.Client, create func(context.Context) error) error {
+	return line.Outlast(ctx, view, line.Outages, create)
+}
+
+// byRetryPolicy repeats an operation as the client's retry policy says.
+func byRetryPolicy(ctx context.Context, view *framework.Client, op func(context.Context) error) error {
+	return view.Retry(ctx, op)
 }
 
 // lockCreateStep is the next step after a try to create a lock.

@@ -219,7 +219,7 @@ func takeOutcome(err error) (mine, unknown bool) {
 
 // atLeastOnce locks an item, handles it, and then takes it off the queue.
 func (c *itemConsumer) atLeastOnce(ctx context.Context, name string) error {
-	lock, data, err := c.q.lockAndRead(ctx, name)
+	lock, data, err := c.q.lockAndRead(ctx, name, untilCertain)
 	if lock == nil {
 		if errors.Is(err, framework.ErrNodeExists) {
 			c.backlog.recordLocked(name)

@@ -381,6 +381,26 @@ func TestContextEndsWhileTheServerHangs(t *testing.T) {
 	})
 }
 
+// The replies to the create of an item's lock are lost more often than the retry policy allows: the consumer waits until
+// its lock is certain, and does not take its own for another consumer's, which would give the next item precedence.
+func TestOrderWhileALockIsUncertain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.RunT(t)
+		c, other := newClient(t, s), newClient(t, s)
+		q := queue.New(c, path, queue.WithLockPath(lockPath))
+		for _, item := range numbered(3) {
+			put(t, q, item)
+		}
+		require.NoError(t, s.Create(lockPath, nil))
+		s.Inject(zktest.Fault{Session: session(t, other), Op: "create2", PathPrefix: lockPath, Action: zktest.LoseReply, Times: 5})
+		var h handled
+		stop := consuming(t, queue.New(other, path, queue.WithLockPath(lockPath)), h.handle)
+		require.Equal(t, numbered(3), h.wait(3))
+		stop()
+		tidy(t, s, c, other)
+	})
+}
+
 // One producer and one consumer, and replies to everything are lost: the order is kept, and nothing comes
 // twice.
 func TestOrderUnderLostReplies(t *testing.T) {

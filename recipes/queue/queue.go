@@ -206,7 +206,7 @@ func (q *Queue) removeItem(ctx context.Context, name string) (took bool, _ error
 		err := q.writers.writeOnce(ctx, q.deleteOperation(name, -1))
 		return err == nil, unlessUnavailable(err)
 	}
-	lock, _, err := q.lockAndRead(ctx, name)
+	lock, _, err := q.lockAndRead(ctx, name, byRetryPolicy)
 	if lock == nil {
 		return false, unlessUnavailable(err)
 	}
