@@ -15,9 +15,9 @@ import (
 // The model of a protected create, in the foreground and in the background, of ephemeral and of persistent nodes, through
 // a client and through the view of a session.
 //
-// What ships is called: the errors (replyError, classifyError), situation.decide, the machine of the node (nodeState.next,
-// createEventOf, anotherTryEvent), what a search asks (searchCalls) and when its list is believed (inconclusive), and when a
-// clean-up need not search again (isSearchConclusive). Played are
+// What ships is called: the errors (replyError, classifyError), retrySituation.decideRetry, the machine of the node
+// (nodeState.next, createEventOf, anotherTryEvent), what a search asks (searchCalls) and when its list is believed
+// (inconclusiveReason), and when a clean-up need not search again (isSearchConclusive). Played are
 //
 //   - the leader, which executes requests, also late: after a lost connection until the session is attached elsewhere, and
 //     after a lapse until it expires the session;
@@ -115,7 +115,7 @@ const (
 	createdWithoutNode createFault = iota + 1
 )
 
-// apply makes a transition of the node's machine, as protected.apply.
+// apply makes a transition of the node's machine, as protectedCreate.applyEvent.
 func (s *createState) apply(ev nodeEvent) (action nodeAction) {
 	search := func() { s.Search[s.Name], s.Origin[s.Name] = true, s.Last }
 	switch s.State, action = s.State.next(ev); action {
@@ -132,7 +132,7 @@ func (s *createState) apply(ev nodeEvent) (action nodeAction) {
 	return action
 }
 
-// outcome is what follows from the error of a try, as run.decide.
+// outcome is what follows from the error of a try, as operationRun.decideRetry.
 func (s *createState) outcome(err error) {
 	if errors.Is(err, ErrOutcomeUnknown) {
 		s.Unknown = true
@@ -281,7 +281,7 @@ func (b createBounds) operates(s createState, to func(string, func(*createState)
 	}
 }
 
-// listed is the end of a search, as in protected.find and recover.
+// listed is the end of a search, as in protectedCreate.findNode and recoverOutcome.
 func (s *createState) listed() {
 	for i := range s.R[:s.Requests] {
 		r := &s.R[i]
@@ -519,9 +519,9 @@ func TestExploreCreateCleanedUpOnce(t *testing.T) {
 
 // The model of a guaranteed delete of an ephemeral node, through the view of its session, with and without a mark.
 //
-// What ships is called: the errors, situation.decide, the removal's machine (removalState.next, removalEventOf,
-// lateRemovalEvent). Played are the leader, lost connections, the end of the session, a server that refuses the mark or the
-// delete, a retry policy and a context that end, and a caller that leaves while the request is under way.
+// What ships is called: the errors, retrySituation.decideRetry, the removal's machine (removalState.next, removalEventOf,
+// lateRemovalEvent). Played are the leader, lost connections, the end of the session, a server that refuses the mark or
+// the delete, a retry policy and a context that end, and a caller that leaves while the request is under way.
 //
 // Not modelled: versions, children, and a queue of clean-ups that is full. Without a fault by the server that refuses, it
 // must never happen that nothing goes on while the node is there and its session lives. From every state the delete and
@@ -544,7 +544,7 @@ type deleteState struct {
 	Refusals uint8
 }
 
-// apply makes a transition, as guaranteed.apply.
+// apply makes a transition, as guaranteedDelete.applyEvent.
 func (s *deleteState) apply(ev removalEvent) {
 	var action removalAction
 	if s.State, action = s.State.next(ev); action == removalHandOver {
@@ -660,7 +660,7 @@ func nextDelete(s deleteState, step func(string, deleteState)) {
 	}
 }
 
-// cleaned is the end of a clean-up's try, as cleanups.run.
+// cleaned is the end of a clean-up's try, as cleanupQueue.runJob.
 func (s *deleteState) cleaned(err error) {
 	s.Sent = false
 	_, action := removalOwed.next(removalEventOf(err))

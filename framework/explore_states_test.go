@@ -8,7 +8,7 @@ import (
 	"github.com/go-curator/curator/internal/explore"
 )
 
-// The model of the connection states. It calls machine.next, and plays the sessions of the client: each connects, at
+// The model of the connection states. It calls stateMachine.next, and plays the sessions of the client: each connects, at
 // members with and without a quorum, loses connections, and ends, which the manager learns in this order, later. An
 // event of an earlier session may come, too.
 //
@@ -42,7 +42,7 @@ func (s *sessionStates) emit(kind inputKind, epoch int64) {
 
 func (s *sessionStates) room() bool { return s.inbox[len(s.inbox)-1] == machineInput{} }
 
-// apply gives an input to the machine, and carries out the effects, as manager.apply does.
+// apply gives an input to the machine, and carries out the effects, as sessionManager.applyInput does.
 func (s *sessionStates) apply(in machineInput) {
 	closed := s.m.closed
 	var todo []machineEffect

@@ -11,8 +11,8 @@ import (
 //
 //   - The session ends (endCause). The session layer makes the end of the session's time final before it reports it.
 //     Next, in any order: Valid sees it (Remaining, the context's Err and every other cause ask Valid first), and
-//     endLapsedHolds is called, which takes only locks that are held briefly. Only then come the manager's endAllHolds, the end of
-//     the watch on the own node, and Lost.
+//     endLapsedHolds is called, which takes only locks that are held briefly. Only then come the manager's
+//     endAllHolds, the end of the watch on the own node, and Lost.
 //   - The connection is lost and the policy is SuspendedIsLoss (suspendHolds): ErrSuspended, before Suspended is
 //     announced.
 //   - The own node is gone, or another node has its name; an event, a read of the node or a heartbeat shows

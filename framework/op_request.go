@@ -71,7 +71,7 @@ func awaitReply(ctx context.Context, e *sessionEpoch, call *wire.Call, late late
 	return r, left, err
 }
 
-// newAwaitedRequest makes one for [core.waitings]. It is used again once its answer was taken.
+// newAwaitedRequest makes one for [clientCore.awaitedRequests]. It is used again once its answer was taken.
 func newAwaitedRequest() any {
 	w := &awaitedRequest{answer: make(chan wire.Reply, 1)}
 	w.done = w.onReply
