@@ -59,7 +59,7 @@ func DeleteChildren(ctx context.Context, c *framework.Client, path string) error
 }
 
 // deleteBelow deletes everything that is below a node now; nodes that others add later may stay.
-func (v clientView) deleteBelow(ctx context.Context, at string) error {
+func (v unscopedClient) deleteBelow(ctx context.Context, at string) error {
 	all := []string{at} // nodes with children, parents first
 	for next := 0; next < len(all); {
 		dirs := all[next:min(len(all), next+64)]
@@ -87,7 +87,7 @@ func (v clientView) deleteBelow(ctx context.Context, at string) error {
 
 // deleteAll deletes nodes in flights, in order, and returns the nodes that it could not delete because they
 // have children.
-func (v clientView) deleteAll(ctx context.Context, paths []string) (left []string, err error) {
+func (v unscopedClient) deleteAll(ctx context.Context, paths []string) (left []string, err error) {
 	for some := range slices.Chunk(paths, flightSize) {
 		var full []string
 		err := v.sendFlight(ctx, func(ctx context.Context) error {

@@ -143,7 +143,7 @@ func (b DumpBuilder) ForPath(ctx context.Context, path string, w io.Writer) (Pro
 	return p, wrapOpError("dump", path, err)
 }
 
-func (b DumpBuilder) writeNodes(ctx context.Context, v clientView, root string, encode func(any) error, p *Progress) error {
+func (b DumpBuilder) writeNodes(ctx context.Context, v unscopedClient, root string, encode func(any) error, p *Progress) error {
 	var ended error
 	err := v.walkLevels(ctx, root, walkOptions{depth: -1, acl: !b.noACL, system: true},
 		func(nodes []walkedNode) (more bool) {
@@ -198,7 +198,7 @@ func (b DumpBuilder) nodeLine(n walkedNode, root string) (line dumpLine, err err
 	return dumpLine{Node: node}, nil
 }
 
-type dumpReader struct {
+type dumpLineReader struct {
 	lines   *bufio.Scanner
 	n       int
 	acl     bool
@@ -206,18 +206,18 @@ type dumpReader struct {
 	skipped int64
 }
 
-// newDumpReader returns a reader of dump lines whose nodes fit into a frame.
-func newDumpReader(r io.Reader, maxFrame int) *dumpReader {
+// newDumpLineReader returns a reader of dump lines whose nodes fit into a frame.
+func newDumpLineReader(r io.Reader, maxFrame int) *dumpLineReader {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 0, 64<<10), 2*maxFrame+1<<20)
-	return &dumpReader{lines: s}
+	return &dumpLineReader{lines: s}
 }
 
-func (d *dumpReader) invalidDump(format string, args ...any) error {
+func (d *dumpLineReader) invalidDump(format string, args ...any) error {
 	return fmt.Errorf("%w: line %d: "+format, append([]any{ErrInvalidDump, d.n}, args...)...)
 }
 
-func (d *dumpReader) readLine() (line dumpLine, err error) {
+func (d *dumpLineReader) readLine() (line dumpLine, err error) {
 	d.n++
 	if !d.lines.Scan() {
 		switch err := d.lines.Err(); {
@@ -237,7 +237,7 @@ func (d *dumpReader) readLine() (line dumpLine, err error) {
 	return line, nil
 }
 
-func (d *dumpReader) readHeader() error {
+func (d *dumpLineReader) readHeader() error {
 	line, err := d.readLine()
 	switch {
 	case err != nil:
@@ -253,7 +253,7 @@ func (d *dumpReader) readHeader() error {
 }
 
 // next returns the next node; nil at the end of the dump.
-func (d *dumpReader) next() (*dumpNode, error) {
+func (d *dumpLineReader) next() (*dumpNode, error) {
 	for {
 		line, err := d.readLine()
 		switch {

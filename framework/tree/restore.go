@@ -112,7 +112,7 @@ func (b RestoreBuilder) ForPath(ctx context.Context, path string, r io.Reader) (
 		err = v.Left(ctx, nil)
 	}
 	if err == nil {
-		restoring := restoreRun{b, v, at, newDumpReader(r, v.MaxFrame())}
+		restoring := restoreRun{b, v, at, newDumpLineReader(r, v.MaxFrame())}
 		err = restoring.run(ctx, path, &p)
 	}
 	return p, wrapOpError("restore", path, err)
@@ -121,9 +121,9 @@ func (b RestoreBuilder) ForPath(ctx context.Context, path string, r io.Reader) (
 // restoreRun is a call of [RestoreBuilder.ForPath].
 type restoreRun struct {
 	RestoreBuilder
-	v    clientView
+	v    unscopedClient
 	root string
-	in   *dumpReader
+	in   *dumpLineReader
 }
 
 // plannedCreate is a node to be created.

@@ -580,8 +580,8 @@ func FuzzRestore(f *testing.F) {
 	f.Add(header + "{\"node\":{\"path\":\"/\",\"version\":99999999999}}\n" + "{\"node\":{\"path\":\"/\xff\"}}")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, root := range []string{"/", "/copy/of"} {
-			in := newDumpReader(strings.NewReader(text), 1024)
-			r := restoreRun{v: clientView{chroot: "/", namespace: "/"}, root: root, in: in}
+			in := newDumpLineReader(strings.NewReader(text), 1024)
+			r := restoreRun{v: unscopedClient{chroot: "/", namespace: "/"}, root: root, in: in}
 			err := in.readHeader()
 			for err == nil {
 				var node *dumpNode

@@ -10,21 +10,21 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// clientView is the client that the functions of this package send their requests with. It has no namespace, so
+// unscopedClient is the client that the functions of this package send their requests with. It has no namespace, so
 // that a read of the root of one never creates it. Paths are as this view has them, unless a comment calls them the
 // caller's.
-type clientView struct {
+type unscopedClient struct {
 	*framework.Client
 	chroot    string // "/" if there is none
 	namespace string // "/" if there is none
 }
 
 // resolveView returns the view for a client, and the caller's path in that view.
-func resolveView(c *framework.Client, path string) (v clientView, at string, err error) {
+func resolveView(c *framework.Client, path string) (v unscopedClient, at string, err error) {
 	if _, err = c.FullPath(path); err != nil {
 		return v, "", err
 	}
-	v = clientView{Client: c.UsingNamespace(""), namespace: "/" + c.Namespace()}
+	v = unscopedClient{Client: c.UsingNamespace(""), namespace: "/" + c.Namespace()}
 	v.chroot, err = v.FullPath("/")
 	return v, relocatePath(v.namespace, path), err
 }
@@ -41,7 +41,7 @@ func relocatePath(root, path string) string {
 }
 
 // callerPath returns a path as the caller has it. A path that is not below the namespace is returned as it is.
-func (v clientView) callerPath(at string) string {
+func (v unscopedClient) callerPath(at string) string {
 	if v.namespace == "/" {
 		return at
 	}
@@ -83,7 +83,7 @@ const systemPath = "/zookeeper"
 
 // isSystemPath reports whether the node at a path belongs to the servers: it is /zookeeper of the whole tree, or
 // below it.
-func (v clientView) isSystemPath(at string) bool {
+func (v unscopedClient) isSystemPath(at string) bool {
 	full := relocatePath(v.chroot, at)
 	return full == systemPath || strings.HasPrefix(full, systemPath+"/")
 }
@@ -96,7 +96,7 @@ const (
 
 // sendFlight calls send, which sends a flight and returns its first error, and repeats that as the retry policy
 // says. Everything in a flight must do no harm when it is repeated.
-func (v clientView) sendFlight(ctx context.Context, send func(ctx context.Context) error) error {
+func (v unscopedClient) sendFlight(ctx context.Context, send func(ctx context.Context) error) error {
 	return v.Retry(ctx, func(ctx context.Context) error {
 		err := send(ctx)
 		if closed := v.Err(); err != nil && errors.Is(closed, framework.ErrClosed) && !errors.Is(err, closed) {
@@ -167,7 +167,7 @@ func ignoreNoNode(err error) error {
 
 // listDirectories lists nodes in one flight. For each node it calls each with the names of the children, or with
 // why the list was refused. An error returned by each ends it.
-func (v clientView) listDirectories(ctx context.Context, dirs []string, each func(i int, names []string, refused error) error) error {
+func (v unscopedClient) listDirectories(ctx context.Context, dirs []string, each func(i int, names []string, refused error) error) error {
 	type list struct {
 		names []string
 		err   error

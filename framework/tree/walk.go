@@ -88,7 +88,7 @@ func (b WalkBuilder) ForPath(ctx context.Context, path string) iter.Seq2[Node, e
 
 // decompressData decompresses data if the client compresses. The limit applies to each node, since only one is
 // decompressed at a time.
-func (v clientView) decompressData(at string, data []byte) ([]byte, error) {
+func (v unscopedClient) decompressData(at string, data []byte) ([]byte, error) {
 	plain, err := v.UnpackedUpTo(at, data, math.MaxInt)
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ type walkedNode struct {
 }
 
 // walkLevels reads a subtree, flight by flight, until it has read all or each returns false.
-func (v clientView) walkLevels(ctx context.Context, at string, what walkOptions, each func([]walkedNode) bool) error {
+func (v unscopedClient) walkLevels(ctx context.Context, at string, what walkOptions, each func([]walkedNode) bool) error {
 	size := flightSize
 	for queue := []walkedNode{{at: at}}; len(queue) > 0; {
 		flight := queue[:min(size, len(queue))]
@@ -133,7 +133,7 @@ func (v clientView) walkLevels(ctx context.Context, at string, what walkOptions,
 const multiReadSize = 64
 
 // readNodes reads nodes in one flight. It leaves out nodes that no longer exist; that is an error of the first node of all.
-func (v clientView) readNodes(ctx context.Context, flight []walkedNode, what walkOptions) (nodes []walkedNode, bytes int, err error) {
+func (v unscopedClient) readNodes(ctx context.Context, flight []walkedNode, what walkOptions) (nodes []walkedNode, bytes int, err error) {
 	read, err := v.readFlight(ctx, flight, what, !what.withoutData)
 	if matchesAny(err, framework.ErrUnimplemented, framework.ErrTooLarge, framework.ErrReplyTooLarge) && !what.withoutData {
 		read, err = v.readFlight(ctx, flight, what, false) // a server before 3.6, or very long paths, or much data
@@ -155,7 +155,7 @@ func (v clientView) readNodes(ctx context.Context, flight []walkedNode, what wal
 }
 
 // readFlight reads nodes in one flight, many with one request if multi is set. Why a node cannot be read is in its err.
-func (v clientView) readFlight(ctx context.Context, flight []walkedNode, what walkOptions, multi bool) (read []walkedNode, err error) {
+func (v unscopedClient) readFlight(ctx context.Context, flight []walkedNode, what walkOptions, multi bool) (read []walkedNode, err error) {
 	err = v.sendFlight(ctx, func(ctx context.Context) error {
 		read = slices.Clone(flight)
 		var acls []*framework.Pending[framework.ACLResult]
@@ -188,7 +188,7 @@ func (v clientView) readFlight(ctx context.Context, flight []walkedNode, what wa
 }
 
 // readTogether reads nodes with MultiReads. also sends the other requests of the same flight.
-func (v clientView) readTogether(ctx context.Context, nodes []walkedNode, also func()) error {
+func (v unscopedClient) readTogether(ctx context.Context, nodes []walkedNode, also func()) error {
 	chunks := slices.Collect(slices.Chunk(nodes, multiReadSize))
 	all := sendAll(chunks, func(some []walkedNode) *framework.Pending[framework.MultiReadResult] {
 		reads := make([]framework.Read, len(some))
@@ -208,7 +208,7 @@ func (v clientView) readTogether(ctx context.Context, nodes []walkedNode, also f
 }
 
 // readEach reads each node with a separate request.
-func (v clientView) readEach(ctx context.Context, nodes []walkedNode, also func()) error {
+func (v unscopedClient) readEach(ctx context.Context, nodes []walkedNode, also func()) error {
 	all := sendAll(nodes, func(n walkedNode) *framework.Pending[framework.DataResult] {
 		return v.GetData().Undecompressed().InBackground().ForPath(ctx, n.at)
 	})
@@ -220,7 +220,7 @@ func (v clientView) readEach(ctx context.Context, nodes []walkedNode, also func(
 }
 
 // readStats reads the Stat of each node, without data.
-func (v clientView) readStats(ctx context.Context, nodes []walkedNode, also func()) error {
+func (v unscopedClient) readStats(ctx context.Context, nodes []walkedNode, also func()) error {
 	all := sendAll(nodes, func(n walkedNode) *framework.Pending[framework.ExistsResult] {
 		return v.CheckExists().InBackground().ForPath(ctx, n.at)
 	})
@@ -240,7 +240,7 @@ func (v clientView) readStats(ctx context.Context, nodes []walkedNode, also func
 	})
 }
 
-func (v clientView) listNodes(ctx context.Context, nodes []walkedNode, what walkOptions) (below []walkedNode, err error) {
+func (v unscopedClient) listNodes(ctx context.Context, nodes []walkedNode, what walkOptions) (below []walkedNode, err error) {
 	var parents []walkedNode
 	var dirs []string
 	for _, n := range nodes {
