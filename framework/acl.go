@@ -51,9 +51,9 @@ func DigestACL(perms Perm, user, password string) ACL {
 // OpenACL. Corresponds to Curator's ACLProvider.
 type ACLProvider func(path string) []ACL
 
-var openACL = wireACL(OpenACL())
+var openACL = toWireACL(OpenACL())
 
-func wireACL(acl []ACL) []jute.ACL {
+func toWireACL(acl []ACL) []jute.ACL {
 	out := make([]jute.ACL, len(acl))
 	for i, a := range acl {
 		out[i] = jute.ACL{Perms: int32(a.Perms), Scheme: a.Scheme, ID: a.ID}
@@ -81,7 +81,7 @@ func (b GetACLBuilder) StoringStatIn(stat *Stat) GetACLBuilder { b.stat = stat; 
 
 // ForPath returns the node's ACL; ErrNoNode if the node does not exist.
 func (b GetACLBuilder) ForPath(ctx context.Context, path string) ([]ACL, error) {
-	r, err := foreground(ctx, b.operation(path))
+	r, err := runForeground(ctx, b.operation(path))
 	return r.ACL, err
 }
 
@@ -93,12 +93,12 @@ func (b GetACLBuilder) InBackground() Background[GetACLBuilder, ACLResult] {
 func (b GetACLBuilder) operation(path string) *operation[ACLResult] {
 	full, err := b.c.fullPath(path)
 	return &operation[ACLResult]{
-		c: b.c, opKind: opKind{name: "getACL", root: true}, path: path, fault: err,
-		procedure: functions[ACLResult]{ask: func(*epoch) *wire.Call {
+		c: b.c, operationKind: operationKind{name: "getACL", root: true}, path: path, fault: err,
+		procedure: functionProcedure[ACLResult]{makeCall: func(*sessionEpoch) *wire.Call {
 			return newCall(jute.OpGetACL, &jute.PathRequest{Path: full})
-		}, read: func(_ int64, body []byte) (r ACLResult, err error) {
+		}, decode: func(_ int64, body []byte) (r ACLResult, err error) {
 			var res jute.GetACLResponse
-			if err := decode(body, res.Fields); err != nil {
+			if err := decodeRecord(body, res.Fields); err != nil {
 				return r, err
 			}
 			r.Stat = Stat(res.Stat)
@@ -134,7 +134,7 @@ func (b SetACLBuilder) WithACL(acl ...ACL) SetACLBuilder { b.acl = acl; return b
 // retry policy says. With a version the repeat cannot take effect twice; if it fails with ErrBadVersion, the
 // error is ErrConnectionLoss, because the first try may have succeeded.
 func (b SetACLBuilder) ForPath(ctx context.Context, path string) (Stat, error) {
-	return foreground(ctx, b.operation(path))
+	return runForeground(ctx, b.operation(path))
 }
 
 // InBackground makes ForPath return immediately.
@@ -148,10 +148,10 @@ func (b SetACLBuilder) operation(path string) *operation[Stat] {
 		err = badArguments("SetACL needs WithACL with at least one entry: ZooKeeper allows no empty ACL")
 	}
 	return &operation[Stat]{
-		c: b.c, opKind: opKind{name: "setACL", write: true, root: true}, path: path, fault: err,
+		c: b.c, operationKind: operationKind{name: "setACL", write: true, root: true}, path: path, fault: err,
 		ambiguous: []error{ErrBadVersion},
-		procedure: functions[Stat]{read: statDecoder, ask: func(*epoch) *wire.Call {
-			req := &jute.SetACLRequest{Path: full, ACL: wireACL(b.acl), Version: b.version}
+		procedure: functionProcedure[Stat]{decode: decodeStat, makeCall: func(*sessionEpoch) *wire.Call {
+			req := &jute.SetACLRequest{Path: full, ACL: toWireACL(b.acl), Version: b.version}
 			return newCall(jute.OpSetACL, req)
 		}},
 	}
@@ -218,24 +218,24 @@ func WithContenders(self Identity, others ...Identity) Option {
 	return func(o *options) error {
 		for _, i := range all {
 			if i.Scheme == "" || i.Scheme == "auth" || i.ID == "" {
-				return invalid("WithContenders",
+				return invalidOption("WithContenders",
 					"%+v identifies nobody; use SASLIdentity, DigestIdentity or X509Identity", i)
 			}
 		}
 		if self.Scheme == "world" {
-			return invalid("WithContenders",
+			return invalidOption("WithContenders",
 				"the first identity must be this client's own, not world:anyone, because it gets all "+
 					"permissions")
 		}
-		node := append([]ACL{{PermAll, self.Scheme, self.ID}}, grant(PermRead, all[1:])...)
+		node := append([]ACL{{PermAll, self.Scheme, self.ID}}, grantPermissions(PermRead, all[1:])...)
 		o.aclProvider = func(string) []ACL { return node }
-		o.directoryACL = grant(PermRead|PermCreate|PermDelete, all)
-		o.aboveACL = grant(PermRead|PermCreate, all)
+		o.directoryACL = grantPermissions(PermRead|PermCreate|PermDelete, all)
+		o.aboveACL = grantPermissions(PermRead|PermCreate, all)
 		return nil
 	}
 }
 
-func grant(perms Perm, to []Identity) (acl []ACL) {
+func grantPermissions(perms Perm, to []Identity) (acl []ACL) {
 	for _, i := range to {
 		acl = append(acl, ACL{perms, i.Scheme, i.ID})
 	}
@@ -256,5 +256,5 @@ func grant(perms Perm, to []Identity) (acl []ACL) {
 // all identities that contend. The creator must have proved an identity ([WithAuth], [WithSASL], a client certificate);
 // otherwise creates fail with ErrInvalidACL.
 func ContenderACL(contenders ...Identity) []ACL {
-	return append(CreatorACL(), grant(PermRead|PermCreate|PermDelete, contenders)...)
+	return append(CreatorACL(), grantPermissions(PermRead|PermCreate|PermDelete, contenders)...)
 }

@@ -21,36 +21,38 @@ import (
 // and share it. Safe for concurrent use. Views of it ([Client.UsingNamespace], [Session.Client]) share
 // everything with it, Close included. Corresponds to Curator's CuratorFramework.
 type Client struct {
-	core *core
-	view view
+	core *clientCore
+	view clientView
 
-	last *last // nil in the zero value
+	cached *viewCache // nil in the zero value
 }
 
-// last caches the values that a view returns. It is apart from the Client, which may be copied.
-type last struct {
+// viewCache caches the values that a view returns. It is apart from the Client, which may be copied.
+type viewCache struct {
 	session atomic.Pointer[Session]
 	recipes atomic.Pointer[Client] // by ForRecipes
 	ended   atomic.Pointer[func() bool]
 }
 
-func newClient(c *core, v view) *Client { return &Client{core: c, view: v, last: &last{}} }
+func newClient(c *clientCore, v clientView) *Client {
+	return &Client{core: c, view: v, cached: &viewCache{}}
+}
 
-// core is the part of a client that its views share.
-type core struct {
-	epochs
-	servers servers
-	end     end
+// clientCore is the part of a client that its views share.
+type clientCore struct {
+	epochKeeper
+	servers     serverLists
+	closeResult closeResult
 
-	cfg     options
-	log     *slog.Logger
-	board   *board
-	manager *manager
-	ops     *ops
-	trouble trouble
+	cfg            options
+	log            *slog.Logger
+	board          *stateBoard
+	manager        *sessionManager
+	ops            *operationSupport
+	connectFailure connectFailure
 	// How Retry and the operations repeat, and the waits of the latter that can be used again.
 	retryable, retries []retry.Option
-	waitings           sync.Pool
+	awaitedRequests    sync.Pool
 	chance             *chance.Source
 	clear              atomic.Bool // the log has said that credentials go over the network unencrypted
 }
@@ -71,36 +73,36 @@ func New(connect string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	view, err := newView(chroot, cfg.namespace)
+	view, err := newClientView(chroot, cfg.namespace)
 	if err != nil {
 		return nil, err
 	}
-	c := &core{cfg: cfg, chance: chance.New()}
-	c.servers.given, c.closed, c.end.done = servers, make(chan struct{}), make(chan struct{})
-	c.retries = []retry.Option{retry.WithInterrupt(c.closed), retry.WithReady(c.ready)}
+	c := &clientCore{cfg: cfg, chance: chance.New()}
+	c.servers.given, c.closed, c.closeResult.done = servers, make(chan struct{}), make(chan struct{})
+	c.retries = []retry.Option{retry.WithInterrupt(c.closed), retry.WithReady(c.retryReady)}
 	c.retryable = append(slices.Clip(c.retries), retry.WithRetryable(Retryable))
-	c.waitings.New = newWaiting
+	c.awaitedRequests.New = newAwaitedRequest
 	c.board = newBoard(c.spawn, c.closed)
 	c.manager = newManager(c)
-	c.ops = newOps(c.epochLast, cfg.logger.Handler(), c.chance)
+	c.ops = newOperationSupport(c.latestEpoch, cfg.logger.Handler(), c.chance)
 	c.log = c.ops.log
-	if err := c.manager.open(1, nil, nil); err != nil {
+	if err := c.manager.openEpoch(1, nil, nil); err != nil {
 		c.ops.workers.close()
 		return nil, fmt.Errorf("framework: %w", err)
 	}
 	c.spawn(c.manager.run)
 	if cfg.tracking {
-		c.spawn(c.track)
+		c.spawn(c.trackEnsemble)
 	}
 	return newClient(c, view), nil
 }
 
 // State returns the state that was announced last; NeverConnected before the first connection.
 func (c *Client) State() StateChange {
-	if c.none() {
+	if c.isZeroValue() {
 		return StateChange{}
 	}
-	now, _ := c.core.board.look()
+	now, _ := c.core.board.currentState()
 	return now
 }
 
@@ -112,7 +114,7 @@ func (c *Client) State() StateChange {
 // When a state is received its consequences have already happened: at [Lost] every hold of that epoch has
 // ended.
 func (c *Client) StateChanges(ctx context.Context) <-chan StateChange {
-	if ctx == nil || c.none() {
+	if ctx == nil || c.isZeroValue() {
 		none := make(chan StateChange)
 		close(none)
 		return none
@@ -125,29 +127,29 @@ func (c *Client) StateChanges(ctx context.Context) <-chan StateChange {
 // has ended. If ctx ends first, the error matches ErrNotConnected and ctx.Err(), and lists the servers tried and the
 // reasons of the failures. Corresponds to Curator's blockUntilConnected.
 func (c *Client) WaitConnected(ctx context.Context) error {
-	if c.none() {
+	if c.isZeroValue() {
 		return ErrNoClient
 	}
 	if ctx == nil {
 		return ErrNilContext
 	}
 	for {
-		now, changed := c.core.board.look()
-		e, err := c.epochOf()
+		now, changed := c.core.board.currentState()
+		e, err := c.operationEpoch()
 		switch {
 		case err != nil:
 			return err
-		case now.State.IsConnected() && (now.State == ReadOnly && c.core.cfg.readOnly || e.connected()):
+		case now.State.IsConnected() && (now.State == ReadOnly && c.core.cfg.readOnly || e.isConnected()):
 			return nil
 		case ctx.Err() != nil:
-			return c.core.notConnected(ctx)
+			return c.core.connectWaitError(ctx)
 		}
 		select {
 		case <-changed:
 		case <-e.ctx.Done():
 			if c.view.epoch == nil {
 				select {
-				case <-c.core.movedOn(e):
+				case <-c.core.epochReplaced(e):
 				case <-ctx.Done():
 				}
 			}
@@ -163,10 +165,10 @@ func (c *Client) WaitConnected(ctx context.Context) error {
 // on the connection wait, and fail with zk.ErrNoServer within three seconds. If the session ends while they wait, those
 // calls, and Close of the client, may take up to a second longer.
 func (c *Client) Conn() *zk.Conn {
-	if c.none() {
+	if c.isZeroValue() {
 		return nil
 	}
-	return c.epochView().conn()
+	return c.viewEpoch().conn()
 }
 
 // UsingRetry returns a view of the client whose operations are repeated as policy says, instead of the policy
@@ -176,7 +178,7 @@ func (c *Client) Conn() *zk.Conn {
 //
 //	data, err := client.UsingRetry(retry.RetryNTimes{}).GetData().ForPath(ctx, path)
 func (c *Client) UsingRetry(policy retry.Policy) *Client {
-	if c.none() {
+	if c.isZeroValue() {
 		return &Client{}
 	}
 	v := c.view
@@ -187,25 +189,25 @@ func (c *Client) UsingRetry(policy retry.Policy) *Client {
 // Retryable reports whether err is a failure of the way to the server and not of the operation, so that a
 // retry policy may be asked: ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout,
 // ErrThrottled. The caller has to know whether a repeat does harm.
-func Retryable(err error) bool { return transient(err) }
+func Retryable(err error) bool { return isTransient(err) }
 
-// policy returns the retry policy of the view.
-func (c *Client) policy() retry.Policy {
+// retryPolicy returns the retry policy of the view.
+func (c *Client) retryPolicy() retry.Policy {
 	if c.view.retry != nil {
 		return c.view.retry
 	}
 	return c.core.cfg.retry
 }
 
-// ready returns the channel that ends the wait before the first retry: with a connection, if err is about
+// retryReady returns the channel that ends the wait before the first retry: with a connection, if err is about
 // its loss.
-func (c *core) ready(err error) <-chan struct{} {
+func (c *clientCore) retryReady(err error) <-chan struct{} {
 	if !errors.Is(err, ErrSessionLost) && !errors.Is(err, ErrConnectionLoss) &&
 		!errors.Is(err, ErrNotConnected) {
 		return nil
 	}
 	back := c.nextConnection() // before the connection is checked, so that none is missed
-	if c.epochLast().wire.Connected() {
+	if c.latestEpoch().wire.Connected() {
 		return closedChannel
 	}
 	return back
@@ -213,9 +215,9 @@ func (c *core) ready(err error) <-chan struct{} {
 
 // ErrUnacknowledged means that the server did not confirm the end of the session: the session's ephemeral nodes may
 // stay until the session timeout.
-var ErrUnacknowledged = named("session close not acknowledged by the server")
+var ErrUnacknowledged = newSentinel("session close not acknowledged by the server")
 
-type end struct {
+type closeResult struct {
 	begun atomic.Bool
 	done  chan struct{} // closed when err is set
 	err   error
@@ -224,7 +226,7 @@ type end struct {
 // Close ends the client within the closing timeout (5 s unless [WithClosingTimeout]); see
 // [Client.CloseContext].
 func (c *Client) Close() error {
-	if c.none() {
+	if c.isZeroValue() {
 		return ErrNoClient
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.core.cfg.closeTimeout)
@@ -251,13 +253,13 @@ func (c *Client) Close() error {
 //
 // Another call waits for the first one, as long as ctx allows, and returns its error.
 func (c *Client) CloseContext(ctx context.Context) error {
-	if c.none() {
+	if c.isZeroValue() {
 		return ErrNoClient
 	}
 	if ctx == nil {
 		return ErrNilContext
 	}
-	end := &c.core.end
+	end := &c.core.closeResult
 	if end.begun.CompareAndSwap(false, true) {
 		end.err = c.core.close(ctx)
 		close(end.done)
@@ -267,25 +269,25 @@ func (c *Client) CloseContext(ctx context.Context) error {
 	case <-end.done:
 		return end.err
 	case <-ctx.Done():
-		return fmt.Errorf("close: %w", leftWaitingFor(ctx, true))
+		return fmt.Errorf("close: %w", unansweredError(ctx, true))
 	}
 }
 
-func (c *core) close(ctx context.Context) error {
+func (c *clientCore) close(ctx context.Context) error {
 	// First all holds end: the steps below may pass their locks on to other clients.
 	done := make(chan struct{})
 	c.manager.inbox.Put(func() {
-		c.manager.apply(input{kind: inClose}, "", nil, nil)
+		c.manager.applyInput(machineInput{kind: inClose}, "", nil, nil)
 		close(done)
 	})
 	select {
 	case <-done:
 	case <-ctx.Done(): // the manager waits for a busy session
 	}
-	e := c.shut()
-	e.endHolds(ErrClosed)
+	e := c.shutDown()
+	e.endAllHolds(ErrClosed)
 
-	draining, stop := firstHalf(ctx)
+	draining, stop := withHalfTime(ctx)
 	c.ops.cleanups.drain(draining)
 	stop()
 	e.cancel(ErrClosed)
@@ -298,14 +300,14 @@ func (c *core) close(ctx context.Context) error {
 		c.wg.Wait()
 		idle <- err
 	}()
-	err := within(ctx, idle)
-	defer c.ops.lines.flush(ctx)
+	err := awaitWithGrace(ctx, idle)
+	defer c.ops.logLines.flush(ctx)
 	switch {
 	case err == nil:
 		c.log.Info("client closed", "epoch", e.n)
 		return nil
 	case errors.Is(err, wire.ErrUnacknowledged):
-		err = known(ErrUnacknowledged, err)
+		err = withSentinel(ErrUnacknowledged, err)
 	default:
 		err = fmt.Errorf("close: %w", err)
 	}
@@ -313,8 +315,8 @@ func (c *core) close(ctx context.Context) error {
 	return err
 }
 
-// firstHalf limits work to half of ctx's time, so that the rest has as much.
-func firstHalf(ctx context.Context) (context.Context, context.CancelFunc) {
+// withHalfTime limits work to half of ctx's time, so that the rest has as much.
+func withHalfTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, bounded := ctx.Deadline()
 	if !bounded {
 		return context.WithCancel(ctx)
@@ -325,8 +327,8 @@ func firstHalf(ctx context.Context) (context.Context, context.CancelFunc) {
 // closeGrace limits how long the goroutines of a client may take to end after the context of CloseContext has ended.
 const closeGrace = 50 * time.Millisecond
 
-// within returns what idle sends, but waits no longer than closeGrace after the end of ctx.
-func within(ctx context.Context, idle <-chan error) error {
+// awaitWithGrace returns what idle sends, but waits no longer than closeGrace after the end of ctx.
+func awaitWithGrace(ctx context.Context, idle <-chan error) error {
 	select {
 	case err := <-idle:
 		return err

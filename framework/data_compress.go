@@ -14,10 +14,10 @@ import (
 var (
 	// ErrDecompress means that the compression provider cannot decompress a node's data: they are not compressed, are
 	// damaged, or are larger than the provider allows.
-	ErrDecompress = named("data cannot be decompressed")
+	ErrDecompress = newSentinel("data cannot be decompressed")
 	// ErrDecompressedTooLarge means that the decompressed data would be larger than the provider allows, or than the
 	// limit for one call allows: see [Gzip] and [WithDecompressedLimit]. It matches ErrDecompress, too.
-	ErrDecompressedTooLarge = named("decompressed data would be larger than the limit", ErrDecompress)
+	ErrDecompressedTooLarge = newSentinel("decompressed data would be larger than the limit", ErrDecompress)
 )
 
 // CompressionProvider compresses and decompresses the data of nodes, see [WithCompressionProvider]. path is the full
@@ -55,7 +55,7 @@ func WithCompression() Option { return func(o *options) error { o.compressed = t
 // WithCompressionProvider sets how data are compressed and decompressed. Default: [Gzip]. Corresponds to
 // Curator's compressionProvider.
 func WithCompressionProvider(p CompressionProvider) Option {
-	return checked(p != nil, func(o *options) { o.compression = p },
+	return checkedOption(p != nil, func(o *options) { o.compression = p },
 		"WithCompressionProvider", "the provider is nil; leave the option out for gzip")
 }
 
@@ -65,7 +65,7 @@ func WithCompressionProvider(p CompressionProvider) Option {
 // decompresses one node at a time and keeps none, so there the limit is for each node. [Gzip] stops decompressing at
 // the limit. Another [CompressionProvider] runs to its end, and a result that is too large is dropped. Default 64 MiB.
 func WithDecompressedLimit(bytes int) Option {
-	return checked(bytes > 0, func(o *options) { o.decompressed = bytes },
+	return checkedOption(bytes > 0, func(o *options) { o.decompressed = bytes },
 		"WithDecompressedLimit", "%d bytes is not a positive limit; leave the option out for the default",
 		bytes)
 }
@@ -95,7 +95,7 @@ func (g Gzip) Compress(_ string, data []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func (g Gzip) limit() int {
+func (g Gzip) sizeLimit() int {
 	if g.Limit > 0 {
 		return g.Limit
 	}
@@ -104,17 +104,17 @@ func (g Gzip) limit() int {
 
 // Decompress implements [CompressionProvider].
 func (g Gzip) Decompress(_ string, data []byte) ([]byte, error) {
-	limit := g.limit()
+	limit := g.sizeLimit()
 	in := bytes.NewReader(data)
 	r, err := gzip.NewReader(in)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDecompress, notEOF(err))
+		return nil, fmt.Errorf("%w: %w", ErrDecompress, replaceEOF(err))
 	}
 	r.Multistream(false)
 	out, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrDecompress, notEOF(err))
+		return nil, fmt.Errorf("%w: %w", ErrDecompress, replaceEOF(err))
 	case len(out) > limit:
 		return nil, fmt.Errorf("%w of %d bytes", ErrDecompressedTooLarge, limit)
 	case in.Len() > 0:
@@ -123,36 +123,36 @@ func (g Gzip) Decompress(_ string, data []byte) ([]byte, error) {
 	return out, nil
 }
 
-// notEOF replaces io.EOF, which a caller's read loop would take for the end.
-func notEOF(err error) error {
+// replaceEOF replaces io.EOF, which a caller's read loop would take for the end.
+func replaceEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// packing reports whether an operation compresses or decompresses data: as the client does by default, or as its
-// builder says.
-type packing int8
+// compressionChoice reports whether an operation compresses or decompresses data: as the client does by default, or
+// as its builder says.
+type compressionChoice int8
 
 const (
-	packDefault packing = iota
+	packDefault compressionChoice = iota
 	packYes
 	packNo
 )
 
-func (c *Client) packs(p packing) bool {
-	return p == packYes || p == packDefault && !c.none() && c.core.cfg.compressed
+func (c *Client) usesCompression(p compressionChoice) bool {
+	return p == packYes || p == packDefault && !c.isZeroValue() && c.core.cfg.compressed
 }
 
-// outgoing returns the data to send for a node: the client's default data for nil, compressed if it should
+// encodeNodeData returns the data to send for a node: the client's default data for nil, compressed if it should
 // be. Data that fit in no request are ErrTooLarge.
-func (c *Client) outgoing(full string, data []byte, p packing) ([]byte, error) {
+func (c *Client) encodeNodeData(full string, data []byte, p compressionChoice) ([]byte, error) {
 	if data == nil {
 		data = c.core.cfg.defaultData
 	}
-	if !c.packs(p) {
-		return data, c.fits(len(data))
+	if !c.usesCompression(p) {
+		return data, c.checkRequestSize(len(data))
 	}
 	packed, err := c.core.cfg.compression.Compress(full, data)
 	if err != nil {
@@ -161,37 +161,38 @@ func (c *Client) outgoing(full string, data []byte, p packing) ([]byte, error) {
 	if packed == nil {
 		packed = []byte{}
 	}
-	return packed, c.fits(len(packed))
+	return packed, c.checkRequestSize(len(packed))
 }
 
-// fits returns ErrTooLarge for data of more bytes than a request can have, before they are copied into one.
-func (c *Client) fits(bytes int) error {
+// checkRequestSize returns ErrTooLarge for data of more bytes than a request can have, before they are copied into
+// one.
+func (c *Client) checkRequestSize(bytes int) error {
 	return replyError(wire.Reply{Err: wire.Fits(bytes, c.core.cfg.maxFrame)})
 }
 
-// incoming returns a node's data, decompressed if they should be. Empty data are never compressed.
-func (c *Client) incoming(full string, data []byte, p packing) ([]byte, error) {
-	return c.incomingUpTo(full, data, p, c.core.cfg.decompressed)
+// decodeNodeData returns a node's data, decompressed if they should be. Empty data are never compressed.
+func (c *Client) decodeNodeData(full string, data []byte, p compressionChoice) ([]byte, error) {
+	return c.decodeNodeDataUpTo(full, data, p, c.core.cfg.decompressed)
 }
 
-func (c *Client) incomingUpTo(full string, data []byte, p packing, limit int) ([]byte, error) {
-	if len(data) == 0 || !c.packs(p) {
+func (c *Client) decodeNodeDataUpTo(full string, data []byte, p compressionChoice, limit int) ([]byte, error) {
+	if len(data) == 0 || !c.usesCompression(p) {
 		return data, nil
 	}
-	plain, err := unpack(c.core.cfg.compression, full, data, limit)
+	plain, err := decompressUpTo(c.core.cfg.compression, full, data, limit)
 	if err != nil && !errors.Is(err, ErrDecompress) {
 		err = fmt.Errorf("%w: %w", ErrDecompress, err)
 	}
 	return plain, err
 }
 
-// unpack decompresses data to at most limit bytes. Gzip stops there; another provider runs to its end.
-func unpack(p CompressionProvider, full string, data []byte, limit int) ([]byte, error) {
+// decompressUpTo decompresses data to at most limit bytes. Gzip stops there; another provider runs to its end.
+func decompressUpTo(p CompressionProvider, full string, data []byte, limit int) ([]byte, error) {
 	if g, ours := p.(*Gzip); ours && g != nil {
 		p = *g
 	}
 	if g, ours := p.(Gzip); ours {
-		p = Gzip{Limit: min(g.limit(), max(limit, 1))}
+		p = Gzip{Limit: min(g.sizeLimit(), max(limit, 1))}
 	}
 	plain, err := p.Decompress(full, data)
 	if err == nil && len(plain) > limit {

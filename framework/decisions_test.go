@@ -17,9 +17,9 @@ func TestDecisions(t *testing.T) {
 			for n := range 3 * 2 * 2 * 2 * 3 {
 				next := func(of int) int { v := n % of; n /= of; return v }
 				help := next(3)
-				s := situation{class: class(c), policy: inDoubt(policy), helps: help > 0, steps: max(0, help-1) * rounds,
+				s := retrySituation{class: errorClass(c), policy: doubtPolicy(policy), helps: help > 0, steps: max(0, help-1) * rounds,
 					unknown: next(2) == 1, pinned: next(2) == 1, background: next(2) == 1, tries: next(3)}
-				table.Row("situation.decide", [...]string{"give up", "take the step", "try again"}[s.decide()],
+				table.Row("situation.decide", [...]string{"give up", "take the step", "try again"}[s.decideRetry()],
 					"step", [...]string{"none", "helps", "used up"}[help], "class", className, "background", s.background,
 					"unknown", s.unknown, "policy", policyName, "pinned", s.pinned, "tries", s.tries)
 			}
@@ -61,8 +61,8 @@ func TestTransitionsOfTheConnection(t *testing.T) {
 			for n := range 2 * 2 * 2 * 3 {
 				greeted, closed, past := n%2 == 1, n/2%2 == 1, int64(n/4%2)
 				of := int64(n/8) - 1 // 0: the live one
-				from := machine{epoch: epoch, last: StateChange{last, epoch - past}, greeted: greeted, closed: closed}
-				to, todo := from.next(input{inputKind(in + 1), epoch + of})
+				from := stateMachine{epoch: epoch, last: StateChange{last, epoch - past}, greeted: greeted, closed: closed}
+				to, todo := from.next(machineInput{inputKind(in + 1), epoch + of})
 				var does []string
 				for _, e := range todo {
 					text := kinds[e.kind]

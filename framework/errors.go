@@ -14,16 +14,16 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// sentinel is an exported error. It also matches the go-zookeeper error of the same meaning, so that code
+// sentinelError is an exported error. It also matches the go-zookeeper error of the same meaning, so that code
 // written for go-zookeeper keeps working.
-type sentinel struct {
+type sentinelError struct {
 	text string
 	also []error
 }
 
-func (s *sentinel) Error() string { return s.text }
+func (s *sentinelError) Error() string { return s.text }
 
-func (s *sentinel) Is(target error) bool {
+func (s *sentinelError) Is(target error) bool {
 	for _, e := range s.also {
 		if e == target {
 			return true
@@ -32,12 +32,12 @@ func (s *sentinel) Is(target error) bool {
 	return false
 }
 
-func named(text string, also ...error) error { return &sentinel{text, also} }
+func newSentinel(text string, also ...error) error { return &sentinelError{text, also} }
 
 // knownError matches name and has only the text of err, which contains name's already.
 type knownError struct{ name, err error }
 
-func known(name, err error) error { return &knownError{name, err} }
+func withSentinel(name, err error) error { return &knownError{name, err} }
 
 func (e *knownError) Error() string   { return e.err.Error() }
 func (e *knownError) Unwrap() []error { return []error{e.name, e.err} }
@@ -45,49 +45,49 @@ func (e *knownError) Unwrap() []error { return []error{e.name, e.err} }
 // Answers of the server to one operation. The operation was not executed.
 var (
 	// ErrNoNode means that the node, or for a create its parent, does not exist.
-	ErrNoNode = named("node does not exist", zk.ErrNoNode)
+	ErrNoNode = newSentinel("node does not exist", zk.ErrNoNode)
 	// ErrNodeExists means that the node to be created exists already.
-	ErrNodeExists = named("node already exists", zk.ErrNodeExists)
+	ErrNodeExists = newSentinel("node already exists", zk.ErrNodeExists)
 	// ErrBadVersion means that the node has another version than the one given.
-	ErrBadVersion = named("version conflict", zk.ErrBadVersion)
+	ErrBadVersion = newSentinel("version conflict", zk.ErrBadVersion)
 	// ErrNotEmpty means that the node to be deleted has children.
-	ErrNotEmpty = named("node has children", zk.ErrNotEmpty)
+	ErrNotEmpty = newSentinel("node has children", zk.ErrNotEmpty)
 	// ErrNoAuth means that no credential of this client has the permission needed.
-	ErrNoAuth = named("no permission", zk.ErrNoAuth)
+	ErrNoAuth = newSentinel("no permission", zk.ErrNoAuth)
 	// ErrInvalidACL means that the server does not accept the ACL.
-	ErrInvalidACL = named("invalid ACL", zk.ErrInvalidACL)
+	ErrInvalidACL = newSentinel("invalid ACL", zk.ErrInvalidACL)
 	// ErrNoChildrenForEphemerals means that the parent is ephemeral.
-	ErrNoChildrenForEphemerals = named("ephemeral nodes cannot have children", zk.ErrNoChildrenForEphemerals)
+	ErrNoChildrenForEphemerals = newSentinel("ephemeral nodes cannot have children", zk.ErrNoChildrenForEphemerals)
 	// ErrBadArguments means that the arguments contradict each other, or that the server refuses them.
-	ErrBadArguments = named("bad arguments", zk.ErrBadArguments)
+	ErrBadArguments = newSentinel("bad arguments", zk.ErrBadArguments)
 	// ErrQuotaExceeded means that an enforced quota would be exceeded.
-	ErrQuotaExceeded = named("quota exceeded")
+	ErrQuotaExceeded = newSentinel("quota exceeded")
 	// ErrThrottled means that the server was too busy and refused the operation. The retry policy decides whether to
 	// try again.
-	ErrThrottled = named("throttled by the server")
+	ErrThrottled = newSentinel("throttled by the server")
 	// ErrUnimplemented means that the server does not know the operation. The server also closes the connection, except
 	// for persistent watches and MultiRead, where the client first asks whether it knows them.
-	ErrUnimplemented = named("operation not supported by the server")
+	ErrUnimplemented = newSentinel("operation not supported by the server")
 	// ErrNotReadOnly means that the connected server has no quorum and serves only reads. If the error also matches
 	// ErrNotConnected, the last server tried has no quorum and does not open read-only sessions either, see
 	// WithReadOnly.
-	ErrNotReadOnly = named("the server has no quorum and serves reads only")
+	ErrNotReadOnly = newSentinel("the server has no quorum and serves reads only")
 	// ErrSessionMoved means that the session is attached to another server now. The retry policy decides whether to try
 	// again.
-	ErrSessionMoved = named("session moved to another member", zk.ErrSessionMoved)
+	ErrSessionMoved = newSentinel("session moved to another member", zk.ErrSessionMoved)
 	// ErrAuthFailed means that the server refused a credential. While every server refuses, operations fail with this
 	// error immediately: they are not executed, and the retry policy is not asked. The client keeps trying to connect.
-	ErrAuthFailed = named("authentication failed", zk.ErrAuthFailed)
+	ErrAuthFailed = newSentinel("authentication failed", zk.ErrAuthFailed)
 	// ErrOperationTimeout means that the server gave up on the operation; the outcome is unknown. The retry policy
 	// decides whether to try again.
-	ErrOperationTimeout = named("operation timed out at the server", ErrOutcomeUnknown)
+	ErrOperationTimeout = newSentinel("operation timed out at the server", ErrOutcomeUnknown)
 	// ErrReconfigDisabled means that the ensemble does not allow reconfiguration.
-	ErrReconfigDisabled = named("reconfiguration is disabled", zk.ErrReconfigDisabled)
+	ErrReconfigDisabled = newSentinel("reconfiguration is disabled", zk.ErrReconfigDisabled)
 	// ErrReconfigInProgress means that another reconfiguration is in progress.
-	ErrReconfigInProgress = named("another reconfiguration is in progress")
+	ErrReconfigInProgress = newSentinel("another reconfiguration is in progress")
 	// ErrNewConfigNoQuorum means that too few members of the new configuration are connected and up to date for a
 	// quorum.
-	ErrNewConfigNoQuorum = named("too few members of the new configuration are connected and up to date " +
+	ErrNewConfigNoQuorum = newSentinel("too few members of the new configuration are connected and up to date " +
 		"for a quorum")
 )
 
@@ -97,58 +97,58 @@ var (
 	// If an operation's error does not match it, the operation had no effect, except for operations of
 	// several steps, whose documentation says so. The error of a read matches it only if the server's answer
 	// does (ErrOperationTimeout, ErrMalformedReply); a read has changed nothing, and can be repeated.
-	ErrOutcomeUnknown = named("the operation may or may not have been executed")
+	ErrOutcomeUnknown = newSentinel("the operation may or may not have been executed")
 	// ErrConnectionLoss means that the connection was lost after the request was sent and before the reply arrived: the
 	// outcome is unknown, unless the request was a read.
-	ErrConnectionLoss = named("connection lost before the reply came: the operation may or may not have been "+
+	ErrConnectionLoss = newSentinel("connection lost before the reply came: the operation may or may not have been "+
 		"executed",
 		zk.ErrConnectionClosed, ErrOutcomeUnknown)
 	// ErrNotConnected means that there was no connection for the request within the connection timeout. The request was
 	// not executed.
-	ErrNotConnected = named("not connected within the connection timeout: the operation was not executed",
+	ErrNotConnected = newSentinel("not connected within the connection timeout: the operation was not executed",
 		zk.ErrNoServer)
 	// ErrSessionLost means that the session has ended, or, for operations of a session's view, that another session has
 	// begun.
-	ErrSessionLost = named("session lost", zk.ErrSessionExpired)
+	ErrSessionLost = newSentinel("session lost", zk.ErrSessionExpired)
 	// ErrClosed means that the client was closed.
-	ErrClosed = named("client closed", zk.ErrClosing)
+	ErrClosed = newSentinel("client closed", zk.ErrClosing)
 	// ErrTooLarge means that the request is larger than the server's packet limit (jute.maxbuffer, 1 MiB unless
 	// configured, see [WithMaxFrame]). The request was not sent, unless the error also matches ErrOutcomeUnknown. Then
 	// it was sent, and the server closed the connection, as servers do with a request above their own limit; in that
 	// case the request is not retried.
-	ErrTooLarge = named("request larger than the server's packet limit: it was not sent")
+	ErrTooLarge = newSentinel("request larger than the server's packet limit: it was not sent")
 	// ErrReplyTooLarge means that the answer is larger than [WithMaxReply] allows: ask for less, or raise the limit.
 	// The connection stays open, and the request is not retried. A write may have been executed; then the error also
 	// matches ErrOutcomeUnknown.
-	ErrReplyTooLarge = named("answer larger than the client allows")
+	ErrReplyTooLarge = newSentinel("answer larger than the client allows")
 	// ErrInvalidPath means that no node can have this path. The message has the reason.
-	ErrInvalidPath = named("invalid path")
+	ErrInvalidPath = newSentinel("invalid path")
 	// ErrMalformedReply means that an answer could not be decoded. The client also closes a connection over which it
 	// received a message that no server sends: an answer without a request, an event for an invalid path, a count
 	// beyond the frame. The reason for that loss ([StateReport].Err, [Health].Trouble) matches this error, too.
-	ErrMalformedReply = named("malformed reply", ErrOutcomeUnknown)
+	ErrMalformedReply = newSentinel("malformed reply", ErrOutcomeUnknown)
 	// ErrNilContext means that a nil context was passed. For a context without an end pass context.Background().
-	ErrNilContext = named("nil context: pass context.Background() for a context that never ends")
+	ErrNilContext = newSentinel("nil context: pass context.Background() for a context that never ends")
 	// ErrNoClient means that the client is nil or the zero Client, or that a builder, a recipe or a cache was not made
 	// with a client. Every function that can return an error then returns this error immediately; the others do nothing
 	// and return zero values. Nil and zero values of recipes, and of what they return, such as locks, leases and terms,
 	// are mistakes in the program: their methods may panic.
-	ErrNoClient = named("the client is nil or the zero Client: make a client with framework.New, and "+
+	ErrNoClient = newSentinel("the client is nil or the zero Client: make a client with framework.New, and "+
 		"builders and recipes with that client", ErrBadArguments)
 	// ErrCleanupFull means that too many clean-ups are waiting for a connection, so this clean-up was dropped. It is
 	// joined with the error of a guaranteed delete or a protected create, whose node may therefore stay.
-	ErrCleanupFull = named("too many clean-ups are pending: the client will not try again to delete this " +
+	ErrCleanupFull = newSentinel("too many clean-ups are pending: the client will not try again to delete this " +
 		"node")
 )
 
 // Why a hold, or a watch, has ended.
 var (
 	// ErrSuspended means that the connection was lost. It ends holds whose loss policy is SuspendedIsLoss.
-	ErrSuspended = named("connection suspended")
+	ErrSuspended = newSentinel("connection suspended")
 	// ErrNodeDeleted means that the node of the hold was deleted, and not by its holder.
-	ErrNodeDeleted = named("node deleted")
+	ErrNodeDeleted = newSentinel("node deleted")
 	// ErrReleased means that the holder has released the hold.
-	ErrReleased = named("released")
+	ErrReleased = newSentinel("released")
 )
 
 // OpError is the error of every operation: it names the operation, its path and the reason. Find the reason
@@ -172,8 +172,8 @@ func (e *OpError) Error() string {
 
 func (e *OpError) Unwrap() error { return e.Err }
 
-// opError wraps err once.
-func opError(op, path string, err error) error {
+// wrapOpError wraps err once.
+func wrapOpError(op, path string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -220,16 +220,16 @@ func codeError(code int32) error {
 	return errors.New("the server reports: " + jute.CodeName(code)) // jute has no Go error for this code
 }
 
-var errReadLost = named("connection lost before the reply came", ErrConnectionLoss, zk.ErrConnectionClosed)
+var errReadLost = newSentinel("connection lost before the reply came", ErrConnectionLoss, zk.ErrConnectionClosed)
 
 // errUnwelcome means that waiting for a connection is useless.
-var errUnwelcome = named("no server accepts the client's credentials: the operation was not executed",
+var errUnwelcome = newSentinel("no server accepts the client's credentials: the operation was not executed",
 	ErrAuthFailed, ErrNotConnected)
 
 // replyError turns the reply to a write into an error; nil for success.
 func replyError(r wire.Reply) error { return replyErrorWith(r, ErrConnectionLoss) }
 
-func readError(r wire.Reply) error { return replyErrorWith(r, errReadLost) }
+func readReplyError(r wire.Reply) error { return replyErrorWith(r, errReadLost) }
 
 func replyErrorWith(r wire.Reply, loss error) error {
 	if r.Err == nil {
@@ -239,10 +239,10 @@ func replyErrorWith(r wire.Reply, loss error) error {
 	var why error
 	switch {
 	case errors.Is(r.Err, wire.ErrTooLarge):
-		return known(ErrTooLarge, fmt.Errorf("%w; split the request, or raise jute.maxbuffer at the servers "+
+		return withSentinel(ErrTooLarge, fmt.Errorf("%w; split the request, or raise jute.maxbuffer at the servers "+
 			"and WithMaxFrame here", r.Err))
 	case errors.Is(r.Err, wire.ErrReplyTooLarge):
-		err := known(ErrReplyTooLarge, fmt.Errorf("%w; ask for less, or raise WithMaxReply", r.Err))
+		err := withSentinel(ErrReplyTooLarge, fmt.Errorf("%w; ask for less, or raise WithMaxReply", r.Err))
 		if errors.Is(loss, ErrOutcomeUnknown) {
 			err = fmt.Errorf("%w: %w", err, ErrOutcomeUnknown)
 		}
@@ -272,13 +272,13 @@ func replyErrorWith(r wire.Reply, loss error) error {
 	return why
 }
 
-// leftBy returns the error of an operation whose context has ended before a request was sent.
-func leftBy(ctx context.Context) error {
+// unsentError returns the error of an operation whose context has ended before a request was sent.
+func unsentError(ctx context.Context) error {
 	return fmt.Errorf("%w: the operation was not executed", flow.Ended(ctx))
 }
 
-// leftWaitingFor is leftBy for a request that has been sent, so that the outcome may be unknown.
-func leftWaitingFor(ctx context.Context, write bool) error {
+// unansweredError is unsentError for a request that has been sent, so that the outcome may be unknown.
+func unansweredError(ctx context.Context, write bool) error {
 	if write {
 		return fmt.Errorf("gave up waiting for the reply: %w: %w", flow.Ended(ctx), ErrOutcomeUnknown)
 	}
@@ -291,20 +291,20 @@ func checkContext(ctx context.Context) error {
 		return ErrNilContext
 	}
 	if ctx.Err() != nil {
-		return leftBy(ctx)
+		return unsentError(ctx)
 	}
 	return nil
 }
 
-// missingParent returns an ErrNoNode that names the missing parent of path.
-func missingParent(path string, err error) error {
+// missingParentError returns an ErrNoNode that names the missing parent of path.
+func missingParentError(path string, err error) error {
 	if path == "/" {
 		return err
 	}
 	return fmt.Errorf("the parent %s: %w", plain.Text(zkpath.Parent(path)), err)
 }
 
-func pathError(err error) error {
+func invalidPathError(err error) error {
 	var fault *zkpath.Error
 	if errors.As(err, &fault) {
 		return fmt.Errorf("%w %q: %s", ErrInvalidPath, fault.Path, fault.Reason)
@@ -328,7 +328,7 @@ type cutOffError struct {
 }
 
 // errCutOff matches a cutOffError that is final.
-var errCutOff = named("cut off")
+var errCutOff = newSentinel("cut off")
 
 func (e *cutOffError) Error() string {
 	if e.final {

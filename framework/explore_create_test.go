@@ -15,9 +15,9 @@ import (
 // The model of a protected create, in the foreground and in the background, of ephemeral and of persistent nodes, through
 // a client and through the view of a session.
 //
-// What ships is called: the errors (replyError, classOf), situation.decide, the machine of the node (nodeState.next,
-// createEventOf, anotherTry), what a search asks (searchCalls) and when its list is believed (inconclusive), and when a
-// clean-up need not search again (searchedOut). Played are
+// What ships is called: the errors (replyError, classifyError), retrySituation.decideRetry, the machine of the node
+// (nodeState.next, createEventOf, anotherTryEvent), what a search asks (searchCalls) and when its list is believed
+// (inconclusiveReason), and when a clean-up need not search again (isSearchConclusive). Played are
 //
 //   - the leader, which executes requests, also late: after a lost connection until the session is attached elsewhere, and
 //     after a lapse until it expires the session;
@@ -115,7 +115,7 @@ const (
 	createdWithoutNode createFault = iota + 1
 )
 
-// apply makes a transition of the node's machine, as protected.apply.
+// apply makes a transition of the node's machine, as protectedCreate.applyEvent.
 func (s *createState) apply(ev nodeEvent) (action nodeAction) {
 	search := func() { s.Search[s.Name], s.Origin[s.Name] = true, s.Last }
 	switch s.State, action = s.State.next(ev); action {
@@ -132,15 +132,15 @@ func (s *createState) apply(ev nodeEvent) (action nodeAction) {
 	return action
 }
 
-// outcome is what follows from the error of a try, as run.decide.
+// outcome is what follows from the error of a try, as operationRun.decideRetry.
 func (s *createState) outcome(err error) {
 	if errors.Is(err, ErrOutcomeUnknown) {
 		s.Unknown = true
 	}
-	what := situation{
-		class: classOf(err), policy: doubtSearches, unknown: s.Unknown, pinned: s.Pinned, background: s.Background,
+	what := retrySituation{
+		class: classifyError(err), policy: doubtSearches, unknown: s.Unknown, pinned: s.Pinned, background: s.Background,
 		tries: int(s.Tries),
-	}.decide()
+	}.decideRetry()
 	if s.Step = createTries; what != tryAgain {
 		s.fail()
 	}
@@ -185,7 +185,7 @@ func (b createBounds) operates(s createState, to func(string, func(*createState)
 			}
 			s.In, s.Step, s.Tries = s.Epoch, createSends, min(s.Tries+1, 2)
 			if s.Unknown {
-				if s.apply(anotherTry(s.Last == s.In, s.Ephemeral)) == nodeSearch {
+				if s.apply(anotherTryEvent(s.Last == s.In, s.Ephemeral)) == nodeSearch {
 					s.Step = createWrites
 					return
 				}
@@ -273,7 +273,7 @@ func (b createBounds) operates(s createState, to func(string, func(*createState)
 		if s.Links {
 			listed.Link = 2
 		}
-		if err := inconclusive(wrote, listed); err != nil {
+		if err := inconclusiveReason(wrote, listed); err != nil {
 			to("the list proves nothing", failed(err))
 			return
 		}
@@ -281,7 +281,7 @@ func (b createBounds) operates(s createState, to func(string, func(*createState)
 	}
 }
 
-// listed is the end of a search, as in protected.find and recover.
+// listed is the end of a search, as in protectedCreate.findNode and recoverOutcome.
 func (s *createState) listed() {
 	for i := range s.R[:s.Requests] {
 		r := &s.R[i]
@@ -415,7 +415,7 @@ func (b createBounds) cleans(s createState, to func(string, func(*createState)))
 					}
 				}
 				over := s.Expired[s.Origin[name]] || b.impatient
-				if searchedOut(s.Origin[name] == s.Epoch, found) || over {
+				if isSearchConclusive(s.Origin[name] == s.Epoch, found) || over {
 					s.Search[name] = false
 				}
 			})
@@ -519,9 +519,9 @@ func TestExploreCreateCleanedUpOnce(t *testing.T) {
 
 // The model of a guaranteed delete of an ephemeral node, through the view of its session, with and without a mark.
 //
-// What ships is called: the errors, situation.decide, the removal's machine (removalState.next, removalEventOf,
-// lateRemoval). Played are the leader, lost connections, the end of the session, a server that refuses the mark or the
-// delete, a retry policy and a context that end, and a caller that leaves while the request is under way.
+// What ships is called: the errors, retrySituation.decideRetry, the removal's machine (removalState.next, removalEventOf,
+// lateRemovalEvent). Played are the leader, lost connections, the end of the session, a server that refuses the mark or
+// the delete, a retry policy and a context that end, and a caller that leaves while the request is under way.
 //
 // Not modelled: versions, children, and a queue of clean-ups that is full. Without a fault by the server that refuses, it
 // must never happen that nothing goes on while the node is there and its session lives. From every state the delete and
@@ -544,7 +544,7 @@ type deleteState struct {
 	Refusals uint8
 }
 
-// apply makes a transition, as guaranteed.apply.
+// apply makes a transition, as guaranteedDelete.applyEvent.
 func (s *deleteState) apply(ev removalEvent) {
 	var action removalAction
 	if s.State, action = s.State.next(ev); action == removalHandOver {
@@ -560,7 +560,7 @@ func (s *deleteState) fail(err error) {
 // outcome is what follows from the error of a try; helps says that there is a step for it.
 func (s *deleteState) outcome(err error, helps bool) {
 	s.Unknown = s.Unknown || errors.Is(err, ErrOutcomeUnknown)
-	what := situation{class: classOf(err), helps: helps, unknown: s.Unknown, pinned: true, tries: 1}.decide()
+	what := retrySituation{class: classifyError(err), helps: helps, unknown: s.Unknown, pinned: true, tries: 1}.decideRetry()
 	if s.Step = createTries; what == giveUp {
 		s.fail(err)
 	}
@@ -572,12 +572,12 @@ func (s *deleteState) answered(err error) {
 	switch {
 	case s.Step == createLeft:
 		s.apply(removalLeft)
-		s.apply(lateRemoval(err, false, s.Marking))
+		s.apply(lateRemovalEvent(err, false, s.Marking))
 		s.Step = createWentBad
 	case err == nil, !s.Marking && errors.Is(err, ErrNoNode): // Quietly
 		s.Step = createWentWell
 	default:
-		s.outcome(err, s.Marking && !unfinished(err))
+		s.outcome(err, s.Marking && !isUnfinished(err))
 	}
 }
 
@@ -589,7 +589,7 @@ func nextDelete(s deleteState, step func(string, deleteState)) {
 	}
 	switch s.Step {
 	case createTries:
-		to("the context ends", func(s *deleteState) { s.fail(leftBy(canceled)) })
+		to("the context ends", func(s *deleteState) { s.fail(unsentError(canceled)) })
 		if s.Unknown {
 			to("the retry policy ends", func(s *deleteState) { s.fail(errReplyLost) })
 		}
@@ -660,7 +660,7 @@ func nextDelete(s deleteState, step func(string, deleteState)) {
 	}
 }
 
-// cleaned is the end of a clean-up's try, as cleanups.run.
+// cleaned is the end of a clean-up's try, as cleanupQueue.runJob.
 func (s *deleteState) cleaned(err error) {
 	s.Sent = false
 	_, action := removalOwed.next(removalEventOf(err))

@@ -8,7 +8,7 @@ import (
 	"github.com/go-curator/curator/internal/explore"
 )
 
-// The model of the connection states. It calls machine.next, and plays the sessions of the client: each connects, at
+// The model of the connection states. It calls stateMachine.next, and plays the sessions of the client: each connects, at
 // members with and without a quorum, loses connections, and ends, which the manager learns in this order, later. An
 // event of an earlier session may come, too.
 //
@@ -21,11 +21,11 @@ import (
 // connected session.
 
 type sessionStates struct {
-	m          machine
+	m          stateMachine
 	link       inputKind // of the live session: inConnected, inReadOnly, or inDisconnected
 	epoch      int64     // of the live session, as its events say
 	over       bool      // it has ended, and the manager has not handled that
-	inbox      [3]input
+	inbox      [3]machineInput
 	last       StateChange // announced
 	greeted    bool
 	attached   bool // as doAttach and doSuspend have left it
@@ -36,16 +36,16 @@ type sessionStates struct {
 }
 
 func (s *sessionStates) emit(kind inputKind, epoch int64) {
-	i := slices.Index(s.inbox[:], input{})
-	s.inbox[i] = input{kind, epoch}
+	i := slices.Index(s.inbox[:], machineInput{})
+	s.inbox[i] = machineInput{kind, epoch}
 }
 
-func (s *sessionStates) room() bool { return s.inbox[len(s.inbox)-1] == input{} }
+func (s *sessionStates) room() bool { return s.inbox[len(s.inbox)-1] == machineInput{} }
 
-// apply gives an input to the machine, and carries out the effects, as manager.apply does.
-func (s *sessionStates) apply(in input) {
+// apply gives an input to the machine, and carries out the effects, as sessionManager.applyInput does.
+func (s *sessionStates) apply(in machineInput) {
 	closed := s.m.closed
-	var todo []effect
+	var todo []machineEffect
 	s.m, todo = s.m.next(in)
 	if closed && len(todo) > 0 {
 		s.fault = "something happens after Close"
@@ -101,18 +101,18 @@ func (s sessionStates) next(step func(string, sessionStates)) {
 		f(&next)
 		step(what, next)
 	}
-	if s.inbox[0] != (input{}) {
+	if s.inbox[0] != (machineInput{}) {
 		do("the manager handles an event", func(s *sessionStates) {
 			in := s.inbox[0]
 			copy(s.inbox[:], s.inbox[1:])
-			s.inbox[len(s.inbox)-1] = input{}
+			s.inbox[len(s.inbox)-1] = machineInput{}
 			s.apply(in)
 		})
 	}
 	if s.m.closed {
 		return
 	}
-	do("Close", func(s *sessionStates) { s.apply(input{kind: inClose}) })
+	do("Close", func(s *sessionStates) { s.apply(machineInput{kind: inClose}) })
 	if !s.room() {
 		return
 	}
@@ -157,7 +157,7 @@ func (s sessionStates) next(step func(string, sessionStates)) {
 }
 
 func (s sessionStates) wrong() string {
-	if s.fault != "" || s.m.closed || s.over || s.inbox[0] != (input{}) {
+	if s.fault != "" || s.m.closed || s.over || s.inbox[0] != (machineInput{}) {
 		return s.fault
 	}
 	is, epoch := s.last.State, s.last.Epoch
@@ -176,11 +176,11 @@ func (s sessionStates) wrong() string {
 
 func sessions(stragglers int8) explore.Model[sessionStates] {
 	return explore.Model[sessionStates]{
-		Start: []sessionStates{{m: machine{epoch: 1}, link: inDisconnected, epoch: 1, opened: 1, links: 5, stragglers: stragglers}},
+		Start: []sessionStates{{m: stateMachine{epoch: 1}, link: inDisconnected, epoch: 1, opened: 1, links: 5, stragglers: stragglers}},
 		Next:  func(s sessionStates, step func(string, sessionStates)) { s.next(step) },
 		Wrong: sessionStates.wrong,
 		Final: func(s sessionStates) bool {
-			return s.m.closed || s.link == inConnected && !s.over && s.inbox[0] == (input{}) && s.last.State.IsConnected()
+			return s.m.closed || s.link == inConnected && !s.over && s.inbox[0] == (machineInput{}) && s.last.State.IsConnected()
 		},
 	}
 }

@@ -25,51 +25,51 @@ import (
 // of the view's persistent watches are not limited by [WatchBacklog], since nothing waits there. For authors of
 // recipes.
 func (c *Client) ForRecipes() *Client {
-	if c.none() {
+	if c.isZeroValue() {
 		return &Client{}
 	}
-	if made := c.last.recipes.Load(); made != nil {
+	if made := c.cached.recipes.Load(); made != nil {
 		return made
 	}
 	v := c.view
 	v.own = true
 	made := newClient(c.core, v)
-	c.last.recipes.Store(made)
+	c.cached.recipes.Store(made)
 	return made
 }
 
-// desk returns where the results of the view's operations are handled.
-func (c *Client) desk() *desk {
+// executors returns where the results of the view's operations are handled.
+func (c *Client) executors() *backgroundExecutors {
 	switch {
-	case c.none():
-		return &desk{callbacks: serial{spawn: func(f func()) { go f() }}}
+	case c.isZeroValue():
+		return &backgroundExecutors{callbacks: serialExecutor{spawn: func(f func()) { go f() }}}
 	case c.view.own:
-		return &c.core.ops.own
+		return &c.core.ops.recipeExecutors
 	}
-	return &c.core.ops.desk
+	return &c.core.ops.userExecutors
 }
 
 // SessionSoon is like [Client.Session], but gives up: it waits for the connection timeout, as often as the retry policy
 // says. Then the error is ErrNotConnected. While every server refuses the client's credentials, it fails with
 // ErrAuthFailed immediately. For authors of recipes.
 func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
-	if c.none() {
+	if c.isZeroValue() {
 		return nil, ErrNoClient
 	}
 	if err := checkContext(ctx); err != nil {
 		return nil, err
 	}
-	if e, err := c.epochOf(); err == nil {
-		if s, _ = c.sessionOf(e); s != nil {
+	if e, err := c.operationEpoch(); err == nil {
+		if s, _ = c.sessionOfEpoch(e); s != nil {
 			return s, nil // the usual case
 		}
 	}
 	err = c.Retry(ctx, func(ctx context.Context) error {
 		limited, cancel := context.WithTimeout(ctx, c.core.cfg.connectTimeout)
 		defer cancel()
-		if s, err = c.session(limited, true); err != nil && limited.Err() != nil && ctx.Err() == nil {
+		if s, err = c.awaitSession(limited, true); err != nil && limited.Err() != nil && ctx.Err() == nil {
 			// The deadline was not the caller's: the error must not match it.
-			return c.core.explain(ErrNotConnected)
+			return c.core.explainWait(ErrNotConnected)
 		}
 		return err
 	})
@@ -90,7 +90,7 @@ func (s *Session) As(c *Client) *Session {
 // Connections returns the number of connections that the session has had. It grows before the first event or result of
 // a new connection is delivered: while the number is the same there was no reconnect. For authors of recipes.
 func (s *Session) Connections() uint64 {
-	if s.none() {
+	if s.isZeroValue() {
 		return 0
 	}
 	return s.e.wire.Links()
@@ -104,18 +104,18 @@ func (h *Hold) Grace() time.Duration {
 	if h.e == nil || h.e.ctx.Err() != nil {
 		return 0
 	}
-	switch why := h.why(); {
+	switch why := h.endCause(); {
 	case why == nil, errors.Is(why, ErrReleased), errors.Is(why, ErrNodeDeleted), errors.Is(why, ErrSessionLost),
 		errors.Is(why, ErrClosed):
 		return 0
 	}
-	return h.e.core.cfg.grace(h.e.wire.Timeout(), nil)
+	return h.e.core.cfg.graceAfterLoss(h.e.wire.Timeout(), nil)
 }
 
 // Zxid returns the last transaction that an answer to this client has shown: every later answer in this session
 // shows the tree as it was then, or later. For authors of recipes.
 func (s *Session) Zxid() int64 {
-	if s.none() {
+	if s.isZeroValue() {
 		return 0
 	}
 	return s.e.wire.MaxZxid()
@@ -125,7 +125,7 @@ func (s *Session) Zxid() int64 {
 // the ACL alone, without asking a server: it lets every client read, or the creator. For authors of recipes.
 func (c *Client) ReadsItsOwn(path string) bool {
 	full, err := c.fullPath(path)
-	return err == nil && !c.none() && slices.ContainsFunc(c.aclOf(nil, full), func(a jute.ACL) bool {
+	return err == nil && !c.isZeroValue() && slices.ContainsFunc(c.aclForNode(nil, full), func(a jute.ACL) bool {
 		return a.Perms&jute.PermRead != 0 && (a.Scheme == "world" || a.Scheme == "auth")
 	})
 }
@@ -134,10 +134,10 @@ func (c *Client) ReadsItsOwn(path string) bool {
 // client alive, reads no clock and uses no channel, so that clean-ups of the garbage collector can call it. For authors
 // of recipes.
 func (s *Session) Ended() func() bool {
-	if s.none() {
+	if s.isZeroValue() {
 		return func() bool { return true }
 	}
-	if made := s.c.last.ended.Load(); made != nil {
+	if made := s.c.cached.ended.Load(); made != nil {
 		return *made
 	}
 	kept := weak.Make(s.e)
@@ -148,9 +148,9 @@ func (s *Session) Ended() func() bool {
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		return e.over != nil
+		return e.endedBy != nil
 	}
-	s.c.last.ended.Store(&ended)
+	s.c.cached.ended.Store(&ended)
 	return ended
 }
 
@@ -165,24 +165,24 @@ func (s *Session) Ended() func() bool {
 // For authors of recipes.
 func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, opts ...retry.Option) error {
 	switch {
-	case c.none():
+	case c.isZeroValue():
 		return ErrNoClient
 	case ctx == nil:
 		return ErrNilContext
 	case op == nil:
 		return badArguments("the function given to Retry is nil")
 	}
-	return retry.Do(ctx, c.policy(), op, append(slices.Clip(c.core.retryable), opts...)...)
+	return retry.Do(ctx, c.retryPolicy(), op, append(slices.Clip(c.core.retryable), opts...)...)
 }
 
 // Pause waits for d, or until ctx ends or the client closes. For authors of recipes.
 func (c *Client) Pause(ctx context.Context, d time.Duration) {
-	if ctx != nil && !c.none() {
-		c.core.pause(ctx, d)
+	if ctx != nil && !c.isZeroValue() {
+		c.core.pauseFor(ctx, d)
 	}
 }
 
-func (c *core) pause(ctx context.Context, d time.Duration) {
+func (c *clientCore) pauseFor(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -195,17 +195,17 @@ func (c *core) pause(ctx context.Context, d time.Duration) {
 // WhenStateChanges makes the client call f after each change of the state until stop is called, as [Client.Later] does.
 // A call that is queued already may come after stop. For authors of recipes.
 func (c *Client) WhenStateChanges(f func()) (stop func()) {
-	if f == nil || c.none() {
+	if f == nil || c.isZeroValue() {
 		return func() {}
 	}
-	return c.core.board.hear(func() { c.Later(f) })
+	return c.core.board.callOnChange(func() { c.Later(f) })
 }
 
 // Spawn runs f on a goroutine that Close waits for: for work that a recipe has to finish after its caller has
 // gone. When the client closes, f's context ends, operations and pauses fail with ErrClosed, and f has to
 // return. A panic in f ends the process. For authors of recipes.
 func (c *Client) Spawn(f func(ctx context.Context)) {
-	if f == nil || c.none() {
+	if f == nil || c.isZeroValue() {
 		return
 	}
 	c.core.ops.workers.spawn(func() { f(c.core.ops.workers.ctx) })
@@ -215,7 +215,7 @@ func (c *Client) Spawn(f func(ctx context.Context)) {
 // already. For authors of recipes.
 func (c *Client) Later(f func()) {
 	if f != nil {
-		c.desk().callbacks.put(f)
+		c.executors().callbacks.enqueue(f)
 	}
 }
 
@@ -223,7 +223,7 @@ func (c *Client) Later(f func()) {
 // a [Session] also ErrSessionLost, and ErrNoClient if there is no client. A recipe that waits for the next session
 // after a loss has to call it, because a view of a lost session can never succeed again. For authors of recipes.
 func (c *Client) Err() error {
-	_, err := c.epochOf()
+	_, err := c.operationEpoch()
 	return err
 }
 
@@ -234,28 +234,28 @@ func (c *Client) Left(ctx context.Context, last error) error {
 	if last != nil {
 		err = fmt.Errorf("%w: %w", err, last)
 	}
-	if c.none() {
+	if c.isZeroValue() {
 		return err
 	}
-	return c.core.explain(err)
+	return c.core.explainWait(err)
 }
 
 // Place returns a comparable value for the node at path. The value is the same for all views of this client,
 // whatever their namespace. With it a recipe finds out whether a hold that a context carries is its own. For
 // authors of recipes.
 func (c *Client) Place(path string) any {
-	if c.none() {
-		return place{nil, path}
+	if c.isZeroValue() {
+		return nodePlaceKey{nil, path}
 	}
 	full, err := c.fullPath(path)
 	if err != nil {
 		full = path
 	}
-	return place{c.core, full}
+	return nodePlaceKey{c.core, full}
 }
 
-type place struct {
-	core *core
+type nodePlaceKey struct {
+	core *clientCore
 	path string
 }
 
@@ -265,7 +265,7 @@ func (c *Client) FullPath(path string) (string, error) { return c.fullPath(path)
 
 // MaxFrame returns the limit of [WithMaxFrame] for a request, in bytes. For authors of recipes.
 func (c *Client) MaxFrame() int {
-	if c.none() {
+	if c.isZeroValue() {
 		return 0
 	}
 	return c.core.cfg.maxFrame
@@ -276,16 +276,16 @@ func (c *Client) MaxFrame() int {
 // hooks: then the recipe need not collect the arguments of Queue and Wait. All other fields are nil: the client itself
 // calls those hooks. For authors of recipes.
 func (c *Client) Hooks() Hooks {
-	if c.none() {
+	if c.isZeroValue() {
 		return noHooks
 	}
-	return c.core.cfg.told
+	return c.core.cfg.recipeHooks
 }
 
 // Logger returns a logger that writes to the logger of [WithLogger]. It never waits: lines are queued. For
 // authors of recipes.
 func (c *Client) Logger() *slog.Logger {
-	if c.none() {
+	if c.isZeroValue() {
 		return slog.New(slog.DiscardHandler)
 	}
 	return c.core.ops.log
@@ -294,7 +294,7 @@ func (c *Client) Logger() *slog.Logger {
 // CleanupLogger is Logger for clean-ups of the garbage collector: it keeps no part of the client alive. Its lines have
 // their own queue. For authors of recipes.
 func (c *Client) CleanupLogger() *slog.Logger {
-	if c.none() {
+	if c.isZeroValue() {
 		return slog.New(slog.DiscardHandler)
 	}
 	return c.core.ops.apart
@@ -307,7 +307,7 @@ const ContenderDataLimit = 64 << 10
 
 // ErrDataTooLarge means that a participant's data are larger than ContenderDataLimit, or that the data of all
 // participants in one answer are larger than the answer may be. The participant is in the queue all the same.
-var ErrDataTooLarge = named("a participant's data are too large to be read")
+var ErrDataTooLarge = newSentinel("a participant's data are too large to be read")
 
 // Unpacked returns data of another participant's node, read Undecompressed, as this client would read them.
 // With [WithCompression] that is decompressed if possible; otherwise as they are, since other clients may not
@@ -336,7 +336,7 @@ func (c *Client) UnpackedUpTo(path string, data []byte, limit int) ([]byte, erro
 	if err != nil || !c.Compresses() {
 		return data, nil
 	}
-	plain, err := c.incomingUpTo(full, data, packDefault, min(limit, c.core.cfg.decompressed))
+	plain, err := c.decodeNodeDataUpTo(full, data, packDefault, min(limit, c.core.cfg.decompressed))
 	if err != nil && !errors.Is(err, ErrDecompressedTooLarge) {
 		return data, err
 	}
@@ -344,4 +344,4 @@ func (c *Client) UnpackedUpTo(path string, data []byte, limit int) ([]byte, erro
 }
 
 // Compresses reports whether the client has [WithCompression]. For authors of recipes and caches.
-func (c *Client) Compresses() bool { return c.packs(packDefault) }
+func (c *Client) Compresses() bool { return c.usesCompression(packDefault) }

@@ -42,17 +42,17 @@ type Health struct {
 // Health returns the state of the client. It sends nothing and never waits. On a session's view, the requests and
 // Safety belong to that session. For a nil or zero client, Trouble is ErrNoClient, and Err returns it.
 func (c *Client) Health() Health {
-	if c.none() {
+	if c.isZeroValue() {
 		return Health{Trouble: ErrNoClient}
 	}
-	e := c.epochView()
+	e := c.viewEpoch()
 	load := e.wire.Load()
 	h := Health{
-		Server: e.wire.Server(), Trouble: c.core.trouble.last(), Safety: c.Safety(), Queued: load.Queued,
+		Server: e.wire.Server(), Trouble: c.core.connectFailure.lastFailure(), Safety: c.Safety(), Queued: load.Queued,
 		InFlight: load.InFlight,
-		Cleanups: c.PendingCleanups(), Connections: e.wire.Links(), Encrypted: c.core.cfg.encrypts(),
+		Cleanups: c.PendingCleanups(), Connections: e.wire.Links(), Encrypted: c.core.cfg.usesEncryption(),
 	}
-	h.StateChange, h.Since, h.Away = c.core.board.age()
+	h.StateChange, h.Since, h.Away = c.core.board.stateAge()
 	select {
 	case <-c.core.closed:
 		h.Closed = true

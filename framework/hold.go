@@ -24,7 +24,9 @@ const (
 	SessionOnly
 )
 
-func (p LossPolicy) String() string { return nameOf("LossPolicy", p, "SuspendedIsLoss", "SessionOnly") }
+func (p LossPolicy) String() string {
+	return enumName("LossPolicy", p, "SuspendedIsLoss", "SessionOnly")
+}
 
 // HoldOptions describes a [Hold].
 type HoldOptions struct {
@@ -57,24 +59,24 @@ type HoldOptions struct {
 // an administrator deletes the node, or closes the session. Then the hold ends when the event arrives, or on
 // the next connection.
 type Hold struct {
-	e     *epoch
-	path  string // full
-	name  string // the path as the client sees it
-	loss  LossPolicy
-	alone bool // no other hold on the same lock is valid at the same time
-	ctx   holdContext
-	fail  context.CancelCauseFunc
-	told  func(error) // reports the end to the hooks; nil if there are none; set once
-	youth youth       // guarded by e.young.mu
+	e             *sessionEpoch
+	path          string // full
+	name          string // the path as the client sees it
+	loss          LossPolicy
+	alone         bool // no other hold on the same lock is valid at the same time
+	ctx           holdContext
+	cancelContext context.CancelCauseFunc
+	reportEnd     func(error)    // reports the end to the hooks; nil if there are none; set once
+	youngEntry    youngHoldEntry // guarded by e.youngHolds.mu
 
-	mu       sync.Mutex
-	cause    error // set once
-	czxid    int64
-	watch    *wire.Watch // the own-node watch that is armed or on its way
-	unlisted bool        // the session has no permission to check the node in a heartbeat
-	blind    bool        // no events come of the node, since the session may not read it
-	watched  bool        // the watch was armed, as far as the session may
-	timer    *time.Timer // for what due does, once the hold is not young any more; nil until it is needed
+	mu          sync.Mutex
+	cause       error // set once
+	czxid       int64
+	watch       *wire.Watch // the own-node watch that is armed or on its way
+	uncheckable bool        // the session has no permission to check the node in a heartbeat
+	eventless   bool        // no events come of the node, since the session may not read it
+	watchArmed  bool        // the watch was armed, as far as the session may
+	timer       *time.Timer // for what onTimer does, once the hold is not young any more; nil until it is needed
 }
 
 // Context returns a context that ends with the hold. context.Cause returns the reason: ErrSuspended, ErrSessionLost,
@@ -86,7 +88,7 @@ type Hold struct {
 // clock; their Err follows Done.)
 func (h *Hold) Context() context.Context {
 	if h.e == nil {
-		return overContext // the zero value
+		return endedContext // the zero value
 	}
 	return &h.ctx
 }
@@ -105,25 +107,25 @@ func (h *Hold) Context() context.Context {
 // Errors: ErrSessionLost, ErrClosed, ErrSuspended (policy SuspendedIsLoss and no connection), ErrNodeDeleted,
 // ErrTimeoutTooShort, ErrInvalidPath, ErrNilContext, and ctx's.
 func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
-	if s.none() {
-		return nil, opError("hold", opt.Path, ErrNoClient)
+	if s.isZeroValue() {
+		return nil, wrapOpError("hold", opt.Path, ErrNoClient)
 	}
 	full, err := s.c.fullPath(opt.Path)
 	if left := checkContext(ctx); left != nil {
 		err = left
 	}
 	if err != nil {
-		return nil, opError("hold", opt.Path, err)
+		return nil, wrapOpError("hold", opt.Path, err)
 	}
 	var h *Hold
 	shown := time.Now() // the last proof that the node exists; the first is the caller's
-	err = inRounds(ctx, func() error {
-		written, err := s.e.certain(ctx, full, opt.Loss)
+	err = repeatUncertain(ctx, func() error {
+		written, err := s.e.awaitCertainty(ctx, full, opt.Loss)
 		if !written.IsZero() {
 			shown = written
 		}
 		if err == nil && time.Since(shown) >= ownWatchAfter {
-			err = s.e.present(ctx, full, opt)
+			err = s.e.checkNodePresent(ctx, full, opt)
 			shown = time.Now()
 		}
 		if err != nil {
@@ -131,25 +133,25 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 		}
 		if h == nil {
 			h = newHold(s.e, full, opt)
-			h.blind = !s.c.ReadsItsOwn(opt.Path)
+			h.eventless = !s.c.ReadsItsOwn(opt.Path)
 			if time.Since(shown) >= ownWatchAfter { // the hook took long
 				return errUncertain
 			}
 		}
-		return s.e.register(h)
+		return s.e.registerHold(h)
 	})
 	switch {
 	case err != nil:
 		if h != nil {
 			h.End(err)
 		}
-		return nil, opError("hold", opt.Path, s.e.core.explain(err))
+		return nil, wrapOpError("hold", opt.Path, s.e.core.explainWait(err))
 	case opt.OwnWatchAfter < 0:
-		h.watchNode(true)
+		h.watchOwnNode(true)
 	case opt.OwnWatchAfter > 0:
-		h.dueIn(opt.OwnWatchAfter)
+		h.setTimer(opt.OwnWatchAfter)
 	default:
-		s.e.young.add(h)
+		s.e.youngHolds.addHold(h)
 	}
 	return h, nil
 }
@@ -164,14 +166,14 @@ func (h *Hold) Valid() bool {
 	cause := h.cause
 	h.mu.Unlock()
 	if cause != nil {
-		h.fail(cause) // the goroutine that set the cause may not have called fail yet
+		h.cancelContext(cause) // the goroutine that set the cause may not have called cancelContext yet
 		return false
 	}
 	v := h.e.wire.Validity()
 	if v.Valid() {
 		return true
 	}
-	endAll(h.e.endCause(), h)
+	endHoldsByClient(h.e.endCause(), h)
 	return false
 }
 
@@ -184,7 +186,7 @@ func (h *Hold) Remaining() time.Duration {
 	return max(h.e.wire.Validity().Remaining(), 0)
 }
 
-func (h *Hold) why() error {
+func (h *Hold) endCause() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.cause
@@ -221,11 +223,11 @@ func (c *holdContext) Err() error {
 	return c.Context.Err()
 }
 
-// certain returns nil if a hold made now would be certain, and errUncertain if certain has to be called again. shown is
-// the time at which a write has shown that the node exists; zero if no write was needed.
-func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) (shown time.Time, err error) {
-	if err = e.ready(ctx, loss); err == nil {
-		shown, err = e.proven(ctx, full, loss)
+// awaitCertainty returns nil if a hold made now would be certain, and errUncertain if it has to be called again.
+// shown is the time at which a write has shown that the node exists; zero if no write was needed.
+func (e *sessionEpoch) awaitCertainty(ctx context.Context, full string, loss LossPolicy) (shown time.Time, err error) {
+	if err = e.awaitRule(ctx, loss); err == nil {
+		shown, err = e.proveByWrites(ctx, full, loss)
 	}
 	if err != nil {
 		return shown, err
@@ -239,26 +241,27 @@ func (e *epoch) certain(ctx context.Context, full string, loss LossPolicy) (show
 	return shown, errUncertain // the rule or the connection has changed, or the certainty ended immediately
 }
 
-// errUncertain means that a hold is not certain any more although the session lives: call certain again.
+// errUncertain means that a hold is not certain any more although the session lives: call awaitCertainty again.
 var errUncertain = errors.New("before the grant was complete, the client was no longer certain of its session")
 
-// inRounds repeats try while it returns errUncertain, until ctx ends. Each round but the first makes a write, or waits.
-func inRounds(ctx context.Context, try func() error) (err error) {
+// repeatUncertain repeats try while it returns errUncertain, until ctx ends. Each round but the first makes a
+// write, or waits.
+func repeatUncertain(ctx context.Context, try func() error) (err error) {
 	for {
 		switch err = try(); {
 		case err != errUncertain:
 			return err
 		case ctx.Err() != nil:
-			return fmt.Errorf("%w: %w", leftBy(ctx), err)
+			return fmt.Errorf("%w: %w", unsentError(ctx), err)
 		}
 	}
 }
 
-// ready waits until the rule in force is known. It returns nil if that allows a hold.
-func (e *epoch) ready(ctx context.Context, loss LossPolicy) error {
+// awaitRule waits until the rule in force is known. It returns nil if that allows a hold.
+func (e *sessionEpoch) awaitRule(ctx context.Context, loss LossPolicy) error {
 	for {
 		e.mu.Lock()
-		over, changed := e.over, e.changed.C()
+		over, changed := e.endedBy, e.changed.C()
 		suspended := e.suspended && loss == SuspendedIsLoss
 		e.mu.Unlock()
 		switch {
@@ -267,27 +270,27 @@ func (e *epoch) ready(ctx context.Context, loss LossPolicy) error {
 		case suspended:
 			return ErrSuspended
 		}
-		if p, known := e.plan(); known {
+		if p, known := e.currentPlan(); known {
 			return p.refused
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return leftBy(ctx)
+			return unsentError(ctx)
 		}
 	}
 }
 
-// register adds the hold to the epoch's holds, unless the hold is not certain any more. It looks at the clock
-// last: the hook may have taken long since certain returned.
-func (e *epoch) register(h *Hold) error {
+// registerHold adds the hold to the epoch's holds, unless the hold is not certain any more. It looks at the clock
+// last: the hook may have taken long since awaitCertainty returned.
+func (e *sessionEpoch) registerHold(h *Hold) error {
 	v := e.wire.Validity()
 	counted, late := v.Hold(), errUncertain
 	if v.Lapsed() {
 		late = e.endCause()
 	}
 	e.mu.Lock()
-	err, first := e.over, len(e.holds) == 0
+	err, first := e.endedBy, len(e.holds) == 0
 	switch {
 	case err != nil:
 	case e.suspended && h.loss == SuspendedIsLoss:
@@ -304,19 +307,19 @@ func (e *epoch) register(h *Hold) error {
 		}
 		return err
 	}
-	switch p, known := e.plan(); { // a later change of the rule finds h in e.holds
+	switch p, known := e.currentPlan(); { // a later change of the rule finds h in e.holds
 	case p.refused != nil && known:
-		endAll(p.refused, h)
+		endHoldsByClient(p.refused, h)
 	case first && !p.servers.Alone:
-		e.core.manager.inbox.Put(e.core.manager.schedule)
+		e.core.manager.inbox.Put(e.core.manager.scheduleHeartbeat)
 	}
 	if !h.Valid() {
-		return h.why()
+		return h.endCause()
 	}
 	return nil
 }
 
-func newHold(e *epoch, full string, opt HoldOptions) *Hold {
+func newHold(e *sessionEpoch, full string, opt HoldOptions) *Hold {
 	h := &Hold{
 		e: e, path: full, name: opt.Path, loss: opt.Loss, alone: !opt.Shared, czxid: opt.Czxid,
 	}
@@ -329,10 +332,10 @@ func newHold(e *epoch, full string, opt HoldOptions) *Hold {
 		info := HoldInfo{
 			Recipe: opt.Recipe, Path: opt.Path, Token: opt.Czxid, Epoch: e.n, SessionID: e.wire.ID(),
 		}
-		h.ctx.values, h.told = observer.hold(values, info)
+		h.ctx.values, h.reportEnd = observer.reportHold(values, info)
 	}
 	// Not derived from the hook's context: when a derived context ends, it calls its parent, and the goroutine that
 	// ends a hold may have locked a mutex.
-	h.ctx.Context, h.fail = context.WithCancelCause(context.Background())
+	h.ctx.Context, h.cancelContext = context.WithCancelCause(context.Background())
 	return h
 }

@@ -94,7 +94,7 @@ func TestWhatIsNotValidHasEnded(t *testing.T) {
 			default:
 				assert.Fail(t, "its context goes on", name)
 			}
-			h.fail(nil)
+			h.cancelContext(nil)
 		}
 	})
 }

@@ -7,44 +7,44 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// A hold ends once, by the first of these causes that reaches end:
+// A hold ends once, by the first of these causes that reaches endOnce or endHoldsByClient:
 //
 //   - The session ends (endCause). The session layer makes the end of the session's time final before it reports it.
 //     Next, in any order: Valid sees it (Remaining, the context's Err and every other cause ask Valid first), and
-//     lapsed is called, which takes only locks that are held briefly. Only then come the manager's endHolds, the end of
-//     the watch on the own node, and Lost.
-//   - The connection is lost and the policy is SuspendedIsLoss (suspend): ErrSuspended, before Suspended is
+//     endLapsedHolds is called, which takes only locks that are held briefly. Only then come the manager's
+//     endAllHolds, the end of the watch on the own node, and Lost.
+//   - The connection is lost and the policy is SuspendedIsLoss (suspendHolds): ErrSuspended, before Suspended is
 //     announced.
 //   - The own node is gone, or another node has its name; an event, a read of the node or a heartbeat shows
-//     that (lose): ErrNodeDeleted.
-//   - The rule in force allows no holds (tell, register): ErrTimeoutTooShort.
-//   - The client closes (endHolds): ErrClosed, before the session is closed.
+//     that (loseHold): ErrNodeDeleted.
+//   - The rule in force allows no holds (enforceRule, registerHold): ErrTimeoutTooShort.
+//   - The client closes (endAllHolds): ErrClosed, before the session is closed.
 //   - The holder ends it (End).
 
-// endHolds ends all holds of the epoch and refuses new ones.
-func (e *epoch) endHolds(why error) {
-	e.change(func() { e.over = why })
-	endAll(why, e.held()...)
+// endAllHolds ends all holds of the epoch and refuses new ones.
+func (e *sessionEpoch) endAllHolds(why error) {
+	e.changeState(func() { e.endedBy = why })
+	endHoldsByClient(why, e.currentHolds()...)
 }
 
-// lapsed ends all holds of the epoch as soon as no hold is certain any more. It waits for none of the others that have
-// to be notified of the session's end.
-func (e *epoch) lapsed() {
-	if holds := e.held(); len(holds) > 0 { // else the epoch may have no session yet
-		endAll(e.endCause(), holds...)
+// endLapsedHolds ends all holds of the epoch as soon as no hold is certain any more. It waits for none of the
+// others that have to be notified of the session's end.
+func (e *sessionEpoch) endLapsedHolds() {
+	if holds := e.currentHolds(); len(holds) > 0 { // else the epoch may have no session yet
+		endHoldsByClient(e.endCause(), holds...)
 	}
 }
 
-// suspend ends the holds that do not outlive the connection.
-func (e *epoch) suspend() {
-	e.change(func() { e.suspended = true })
+// suspendHolds ends the holds that do not outlive the connection.
+func (e *sessionEpoch) suspendHolds() {
+	e.changeState(func() { e.suspended = true })
 	var lost []*Hold
-	for _, h := range e.held() {
+	for _, h := range e.currentHolds() {
 		if h.loss == SuspendedIsLoss && h.Valid() { // an invalid hold has ended with the session
 			lost = append(lost, h)
 		}
 	}
-	endAll(ErrSuspended, lost...)
+	endHoldsByClient(ErrSuspended, lost...)
 }
 
 // End ends the hold. Only the first call has an effect, and its cause becomes the context's cause; nil means
@@ -58,72 +58,73 @@ func (h *Hold) End(cause error) {
 	if cause == nil {
 		cause = ErrReleased
 	}
-	if h.end(cause) {
-		h.tidy()
-		if h.told != nil {
-			h.told(cause)
+	if h.endOnce(cause) {
+		h.cleanUpWatch()
+		if h.reportEnd != nil {
+			h.reportEnd(cause)
 		}
 	}
 }
 
-// lose ends the hold for cause, unless the hold has ended with its session already. After a pause of the process, the
-// client may read consequences of the session's end, such as a deleted node, before it has checked the clock.
-func (h *Hold) lose(cause error) {
+// loseHold ends the hold for cause, unless the hold has ended with its session already. After a pause of the
+// process, the client may read consequences of the session's end, such as a deleted node, before it has checked the
+// clock.
+func (h *Hold) loseHold(cause error) {
 	if h.Valid() {
-		endAll(cause, h)
+		endHoldsByClient(cause, h)
 	}
 }
 
-// endAll is End for the client itself: the hooks run on their own goroutine. It ends all the holds before it
-// does anything that may wait, or that takes time for each.
-func endAll(cause error, holds ...*Hold) {
+// endHoldsByClient is End for the client itself: the hooks run on their own goroutine. It ends all the holds before
+// it does anything that may wait, or that takes time for each.
+func endHoldsByClient(cause error, holds ...*Hold) {
 	var ended []*Hold
 	for _, h := range holds {
-		if h.stop(cause) {
+		if h.cancelOnce(cause) {
 			ended = append(ended, h)
 		}
 	}
 	for _, h := range ended {
-		h.leave()
+		h.unregister()
 	}
 	for _, h := range ended {
-		if h.told != nil {
-			h.e.core.ops.hooks.put(func() { h.told(cause) })
+		if h.reportEnd != nil {
+			h.e.core.ops.hooks.enqueue(func() { h.reportEnd(cause) })
 		}
-		h.tidy()
+		h.cleanUpWatch()
 	}
 }
 
-// end returns true to the first caller. It takes only locks that are held briefly, to read the holds and the clock, and
-// in particular not the lock of the session's state.
-func (h *Hold) end(cause error) bool {
-	first := h.stop(cause)
+// endOnce returns true to the first caller. It takes only locks that are held briefly, to read the holds and the
+// clock, and in particular not the lock of the session's state.
+func (h *Hold) endOnce(cause error) bool {
+	first := h.cancelOnce(cause)
 	if first {
-		h.leave()
+		h.unregister()
 	}
 	return first
 }
 
-// stop ends the hold's context. It returns true to the first caller, who then calls leave.
-func (h *Hold) stop(cause error) bool {
+// cancelOnce ends the hold's context. It returns true to the first caller, who then calls unregister.
+func (h *Hold) cancelOnce(cause error) bool {
 	h.mu.Lock()
 	if first := h.cause; first != nil {
 		h.mu.Unlock()
-		h.fail(first) // the goroutine that set the cause may not have called fail yet
+		h.cancelContext(first) // the goroutine that set the cause may not have called cancelContext yet
 		return false
 	}
 	h.cause = cause
 	h.mu.Unlock()
-	h.fail(cause)
+	h.cancelContext(cause)
 	return true
 }
 
-// leave takes a hold that has ended off the session's lists.
-func (h *Hold) leave() {
+// unregister takes a hold that has ended off the session's lists.
+func (h *Hold) unregister() {
 	h.mu.Lock()
 	timer := h.timer
 	h.mu.Unlock()
-	h.e.young.remove(h)
+	h.e.youngHolds.removeHold(h)
 	if timer != nil {
 		timer.Stop()
 	}
@@ -136,21 +137,22 @@ func (h *Hold) leave() {
 	}
 }
 
-// tidy removes the watch after end. In a session that has ended it does nothing: the watch ends with the session.
-func (h *Hold) tidy() {
+// cleanUpWatch removes the watch after endOnce. In a session that has ended it does nothing: the watch ends with
+// the session.
+func (h *Hold) cleanUpWatch() {
 	h.mu.Lock()
 	watch := h.watch
 	h.mu.Unlock()
 	if watch != nil && !h.e.wire.Validity().Lapsed() {
-		h.unwatch(watch)
+		h.removeWatch(watch)
 	}
 }
 
-// unwatch removes the watch of a hold that has ended. After a release it waits a while, because the node is
+// removeWatch removes the watch of a hold that has ended. After a release it waits a while, because the node is
 // usually deleted next, which uses up the watch.
-func (h *Hold) unwatch(watch *wire.Watch) {
-	if h.why() == ErrReleased {
-		h.dueIn(watchLeft)
+func (h *Hold) removeWatch(watch *wire.Watch) {
+	if h.endCause() == ErrReleased {
+		h.setTimer(unwatchDelay)
 	} else {
 		h.e.wire.Unwatch(watch)
 	}
@@ -158,44 +160,44 @@ func (h *Hold) unwatch(watch *wire.Watch) {
 
 const (
 	ownWatchAfter = 50 * time.Millisecond
-	// lookAgain is the pause before the own node is read again after a refusal for a passing reason.
-	lookAgain = time.Second
-	// watchLeft is the time for which the watch stays on the node after a release: the deletion, which usually follows,
+	// rereadPause is the pause before the own node is read again after a refusal for a passing reason.
+	rereadPause = time.Second
+	// unwatchDelay is the time for which the watch stays on the node after a release: the deletion, which usually follows,
 	// uses the watch up without a request.
-	watchLeft = time.Second
+	unwatchDelay = time.Second
 )
 
-// dueIn has due called after d.
-func (h *Hold) dueIn(d time.Duration) {
+// setTimer has onTimer called after d.
+func (h *Hold) setTimer(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.timer == nil {
-		h.timer = time.AfterFunc(d, h.due)
+		h.timer = time.AfterFunc(d, h.onTimer)
 	} else {
 		h.timer.Reset(d)
 	}
 }
 
-// due is called by the timers. It looks at the own node, or, after the hold's end, removes the watch.
-func (h *Hold) due() {
+// onTimer is called by the timers. It looks at the own node, or, after the hold's end, removes the watch.
+func (h *Hold) onTimer() {
 	h.mu.Lock()
-	ended, watch, look := h.cause != nil, h.watch, h.blind && h.watched
+	ended, watch, look := h.cause != nil, h.watch, h.eventless && h.watchArmed
 	h.mu.Unlock()
 	switch {
 	case !ended && look:
-		h.lookAtNode()
+		h.pollOwnNode()
 	case !ended:
-		h.watchNode(false)
+		h.watchOwnNode(false)
 	case watch != nil:
 		h.e.wire.Unwatch(watch)
 	}
 }
 
-// watchNode reads the own node and arms a watch on it. With join, it sends nothing if this session has a
+// watchOwnNode reads the own node and arms a watch on it. With join, it sends nothing if this session has a
 // watch on the node already.
-func (h *Hold) watchNode(join bool) {
+func (h *Hold) watchOwnNode(join bool) {
 	w := &wire.Watch{Kind: wire.Data, Path: h.path}
-	w.Fn = func(ev wire.WatchEvent) { h.fired(w, ev) }
+	w.Fn = func(ev wire.WatchEvent) { h.onWatchEvent(w, ev) }
 	h.mu.Lock()
 	if h.cause != nil {
 		h.mu.Unlock()
@@ -207,64 +209,65 @@ func (h *Hold) watchNode(join bool) {
 		h.e.wire.Submit(&wire.Call{
 			Op: jute.OpExists, Watch: w,
 			Body: jute.Marshal(&jute.PathWatchRequest{Path: h.path, Watch: true}),
-			Done: func(r wire.Reply) { h.seen(w, r) },
+			Done: func(r wire.Reply) { h.onExistsReply(w, r) },
 		})
 	}
-	if h.why() != nil {
-		h.unwatch(w) // the hold ended before there was a watch to remove
+	if h.endCause() != nil {
+		h.removeWatch(w) // the hold ended before there was a watch to remove
 	}
 }
 
-// fired handles an event of the watch on the own node. After a change the node is read again: another node
+// onWatchEvent handles an event of the watch on the own node. After a change the node is read again: another node
 // may have its name.
-func (h *Hold) fired(w *wire.Watch, ev wire.WatchEvent) {
-	if !h.disarmed(w) {
+func (h *Hold) onWatchEvent(w *wire.Watch, ev wire.WatchEvent) {
+	if !h.forgetWatch(w) {
 		return
 	}
 	switch ev.Type {
 	case jute.EventNodeDeleted:
-		h.lose(ErrNodeDeleted)
+		h.loseHold(ErrNodeDeleted)
 	case wire.EventEnd:
-		h.lose(h.e.endCause())
+		h.loseHold(h.e.endCause())
 	default:
-		h.watchNode(false)
+		h.watchOwnNode(false)
 	}
 }
 
-// seen handles the answer to watchNode's read.
-func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
+// onExistsReply handles the answer to watchOwnNode's read.
+func (h *Hold) onExistsReply(w *wire.Watch, r wire.Reply) {
 	var node jute.StatResponse
 	switch err := replyError(r); {
-	case r.Err != nil && h.e.isOver(r.Err):
-		h.lose(h.e.endCause())
+	case r.Err != nil && h.e.isEndError(r.Err):
+		h.loseHold(h.e.endCause())
 	case r.Err != nil:
-		h.watchNode(false) // is sent on the next connection
+		h.watchOwnNode(false) // is sent on the next connection
 	case r.Code == jute.CodeNoNode:
-		h.lose(ErrNodeDeleted)
+		h.loseHold(ErrNodeDeleted)
 		h.e.wire.Unwatch(w) // armed for the next node of this name
 	case r.Code == jute.CodeOK && jute.Unmarshal(r.Body, &node) == nil:
-		if !h.owns(node.Stat) {
-			h.lose(ErrNodeDeleted)
-		} else if h.watchesBlindly() {
-			h.dueIn(h.e.wire.Validity().Standing().Timeout)
+		if !h.ownsNode(node.Stat) {
+			h.loseHold(ErrNodeDeleted)
+		} else if h.markWatchArmed() {
+			h.setTimer(h.e.wire.Validity().Standing().Timeout)
 		}
 	case r.Code == jute.CodeNoAuth: // since 3.8.4 and 3.9.2 exists needs READ
-		h.disarmed(w)
+		h.forgetWatch(w)
 		h.mu.Lock()
-		h.blind, h.watched = true, true
+		h.eventless, h.watchArmed = true, true
 		h.mu.Unlock()
-		h.lookAtNode()
+		h.pollOwnNode()
 	default:
 		h.e.core.log.Warn("cannot read the node of our own lock, lease or leadership; trying again",
 			"epoch", h.e.n, "path", h.path, "err", err)
-		h.disarmed(w)
-		h.dueIn(lookAgain) // no effect if the hold has ended since
+		h.forgetWatch(w)
+		h.setTimer(rereadPause) // no effect if the hold has ended since
 	}
 }
 
-// owns reports whether a node with this Stat is the hold's. The first Stat is, if the caller of [Session.Hold] gave none.
-func (h *Hold) owns(stat jute.Stat) bool {
-	id := h.e.wire.ID() // not while mu is held: see end
+// ownsNode reports whether a node with this Stat is the hold's. The first Stat is, if the caller of [Session.Hold]
+// gave none.
+func (h *Hold) ownsNode(stat jute.Stat) bool {
+	id := h.e.wire.ID() // not while mu is held: see endOnce
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.czxid == 0 {
@@ -273,40 +276,40 @@ func (h *Hold) owns(stat jute.Stat) bool {
 	return stat.Czxid == h.czxid && stat.EphemeralOwner == id
 }
 
-// watchesBlindly reports whether the watch on the own node may be without effect, since servers send no events of a node
-// that may not be read.
-func (h *Hold) watchesBlindly() bool {
+// markWatchArmed records that the watch on the own node is armed. It reports whether the watch may be without
+// effect, since servers send no events of a node that may not be read.
+func (h *Hold) markWatchArmed() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.watched = true
-	return h.blind
+	h.watchArmed = true
+	return h.eventless
 }
 
-// lookAtNode reads the own node's Stat with getACL, which READ or ADMIN allows, and once in a session timeout again:
-// instead of a watch, where the session may not read the node.
-func (h *Hold) lookAtNode() {
+// pollOwnNode reads the own node's Stat with getACL, which READ or ADMIN allows, and once in a session timeout
+// again: instead of a watch, where the session may not read the node.
+func (h *Hold) pollOwnNode() {
 	h.e.wire.Submit(&wire.Call{
-		Op: jute.OpGetACL, Body: jute.Marshal(&jute.PathRequest{Path: h.path}), Done: h.looked,
+		Op: jute.OpGetACL, Body: jute.Marshal(&jute.PathRequest{Path: h.path}), Done: h.onPollReply,
 	})
 }
 
-// looked handles the answer to lookAtNode's read.
-func (h *Hold) looked(r wire.Reply) {
+// onPollReply handles the answer to pollOwnNode's read.
+func (h *Hold) onPollReply(r wire.Reply) {
 	var node jute.GetACLResponse
 	switch err := replyError(r); {
-	case h.why() != nil:
-	case r.Err != nil && h.e.isOver(r.Err):
-		h.lose(h.e.endCause())
+	case h.endCause() != nil:
+	case r.Err != nil && h.e.isEndError(r.Err):
+		h.loseHold(h.e.endCause())
 	case r.Err != nil:
-		h.lookAtNode() // is sent on the next connection
+		h.pollOwnNode() // is sent on the next connection
 	case r.Code == jute.CodeNoNode:
-		h.lose(ErrNodeDeleted)
+		h.loseHold(ErrNodeDeleted)
 	case r.Code == jute.CodeOK && jute.Unmarshal(r.Body, &node) == nil:
-		if !h.owns(node.Stat) {
-			h.lose(ErrNodeDeleted)
+		if !h.ownsNode(node.Stat) {
+			h.loseHold(ErrNodeDeleted)
 			return
 		}
-		h.dueIn(h.e.wire.Validity().Standing().Timeout)
+		h.setTimer(h.e.wire.Validity().Standing().Timeout)
 	case r.Code == jute.CodeNoAuth:
 		h.e.core.log.Warn("no permission to read the node of our own lock, lease or leadership: its "+
 			"deletion will not be noticed",
@@ -314,12 +317,12 @@ func (h *Hold) looked(r wire.Reply) {
 	default:
 		h.e.core.log.Warn("cannot read the node of our own lock, lease or leadership; trying again",
 			"epoch", h.e.n, "path", h.path, "err", err)
-		h.dueIn(lookAgain) // no effect if the hold has ended since
+		h.setTimer(rereadPause) // no effect if the hold has ended since
 	}
 }
 
-// disarmed records that w is not on the node any more; false if w is not the hold's current watch.
-func (h *Hold) disarmed(w *wire.Watch) bool {
+// forgetWatch records that w is not on the node any more; false if w is not the hold's current watch.
+func (h *Hold) forgetWatch(w *wire.Watch) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.watch != w {

@@ -21,46 +21,49 @@ const (
 	beatMost = 8 * beatNodes
 )
 
-// schedule sets the time of the next heartbeat. If none is due, it looks again later: after a stalled link one may be.
-func (m *manager) schedule() {
-	e := m.core.epochLast()
+// scheduleHeartbeat sets the time of the next heartbeat. If none is due, it looks again later: after a stalled link
+// one may be.
+func (m *sessionManager) scheduleHeartbeat() {
+	e := m.core.latestEpoch()
 	in, due := e.wire.Validity().WriteDue()
 	switch {
 	case due:
-		m.beat.Reset(in)
-	case len(e.held()) > 0:
-		m.beat.Reset(e.interval())
+		m.heartbeatTimer.Reset(in)
+	case len(e.currentHolds()) > 0:
+		m.heartbeatTimer.Reset(e.heartbeatInterval())
 	default:
-		m.beat.Stop()
+		m.heartbeatTimer.Stop()
 	}
 }
 
-// interval returns the time between two heartbeats, if more than one is needed. It takes no lock that others hold for
-// long.
-func (e *epoch) interval() time.Duration { return e.wire.Validity().Standing().Timeout / heartbeats }
+// heartbeatInterval returns the time between two heartbeats, if more than one is needed. It takes no lock that
+// others hold for long.
+func (e *sessionEpoch) heartbeatInterval() time.Duration {
+	return e.wire.Validity().Standing().Timeout / heartbeats
+}
 
-// heartbeat sends a heartbeat if one is due. It sets the time of the next as if this one had no answer, which schedule
-// corrects when the answer comes.
-func (m *manager) heartbeat() {
-	e := m.core.epochLast()
+// sendHeartbeat sends a heartbeat if one is due. It sets the time of the next as if this one had no answer, which
+// scheduleHeartbeat corrects when the answer comes.
+func (m *sessionManager) sendHeartbeat() {
+	e := m.core.latestEpoch()
 	if in, due := e.wire.Validity().WriteDue(); !due || in > 0 {
-		m.schedule()
+		m.scheduleHeartbeat()
 		return
 	}
-	m.beat.Reset(e.interval())
-	if e.connected() {
-		for _, batch := range batches(m.nextToCheck(e)) {
-			m.check(e, batch)
+	m.heartbeatTimer.Reset(e.heartbeatInterval())
+	if e.isConnected() {
+		for _, batch := range batchHolds(m.nextHoldsToCheck(e)) {
+			m.checkNodes(e, batch)
 		}
 	}
 }
 
-// nextToCheck returns the holds that a heartbeat checks: all of the epoch's, or as many as it may, those first
+// nextHoldsToCheck returns the holds that a heartbeat checks: all of the epoch's, or as many as it may, those first
 // that had no turn yet.
-func (m *manager) nextToCheck(e *epoch) []*Hold {
-	m.unchecked = slices.DeleteFunc(m.unchecked, func(h *Hold) bool { return h.why() != nil })
+func (m *sessionManager) nextHoldsToCheck(e *sessionEpoch) []*Hold {
+	m.unchecked = slices.DeleteFunc(m.unchecked, func(h *Hold) bool { return h.endCause() != nil })
 	if len(m.unchecked) == 0 {
-		m.unchecked = e.held()
+		m.unchecked = e.currentHolds()
 	}
 	n := min(len(m.unchecked), beatMost)
 	now := m.unchecked[:n]
@@ -68,14 +71,14 @@ func (m *manager) nextToCheck(e *epoch) []*Hold {
 	return now
 }
 
-// batches divides the holds among transactions. It leaves out a hold whose node the session has no permission to check.
-// If no other hold is left, it returns one empty batch; check then checks the root.
-func batches(holds []*Hold) (out [][]*Hold) {
+// batchHolds divides the holds among transactions. It leaves out a hold whose node the session has no permission to
+// check. If no other hold is left, it returns one empty batch; checkNodes then checks the root.
+func batchHolds(holds []*Hold) (out [][]*Hold) {
 	var batch []*Hold
 	size := 0
 	for _, h := range holds {
 		h.mu.Lock()
-		skip := h.unlisted || h.cause != nil
+		skip := h.uncheckable || h.cause != nil
 		h.mu.Unlock()
 		if skip {
 			continue
@@ -91,7 +94,7 @@ func batches(holds []*Hold) (out [][]*Hold) {
 	return out
 }
 
-func (m *manager) check(e *epoch, batch []*Hold) {
+func (m *sessionManager) checkNodes(e *sessionEpoch, batch []*Hold) {
 	paths := make([]string, 0, len(batch))
 	for _, h := range batch {
 		paths = append(paths, h.path)
@@ -100,38 +103,38 @@ func (m *manager) check(e *epoch, batch []*Hold) {
 		paths = []string{"/"}
 	}
 	e.wire.Submit(&wire.Call{
-		Op: jute.OpMulti, Body: jute.Checks(paths...), Urgent: true, Patience: e.interval(),
+		Op: jute.OpMulti, Body: jute.Checks(paths...), Urgent: true, Patience: e.heartbeatInterval(),
 		Done: func(r wire.Reply) {
-			failed, code := failure(r)
+			failed, code := failedCheck(r)
 			switch {
 			case code != jute.CodeOK:
-				m.inbox.Put(func() { m.failed(e, batch, failed, code) })
+				m.inbox.Put(func() { m.onCheckFailed(e, batch, failed, code) })
 			case r.Err == nil:
-				m.inbox.Put(m.schedule)
+				m.inbox.Put(m.scheduleHeartbeat)
 				if len(m.core.cfg.observer) > 0 {
-					m.core.roundTrip(RoundTrip{"heartbeat", time.Since(r.Sent)})
+					m.core.reportRoundTrip(RoundTrip{"heartbeat", time.Since(r.Sent)})
 				}
 			}
 		},
 	})
 }
 
-// failure returns the index of the check that failed, and its code; CodeOK if none failed or there is no reply.
-func failure(r wire.Reply) (index int, code int32) {
+// failedCheck returns the index of the check that failed, and its code; CodeOK if none failed or there is no reply.
+func failedCheck(r wire.Reply) (index int, code int32) {
 	if r.Err != nil {
 		return 0, jute.CodeOK
 	}
 	res := jute.MultiResponse{Asked: beatNodes}
 	if jute.Unmarshal(r.Body, &res) == nil {
-		if index, code = failed(res.Results); index >= 0 {
+		if index, code = failedOperation(res.Results); index >= 0 {
 			return index, code
 		}
 	}
 	return -1, r.Code
 }
 
-// failed returns the operation that made a transaction fail, and why; -1 if none did.
-func failed(results []jute.MultiResult) (index int, code int32) {
+// failedOperation returns the operation that made a transaction fail, and why; -1 if none did.
+func failedOperation(results []jute.MultiResult) (index int, code int32) {
 	for i, one := range results {
 		// Those before the failed one have code 0, those after it RuntimeInconsistency.
 		if one.Op == jute.OpError && one.Err != jute.CodeOK && one.Err != jute.CodeRuntimeInconsistency {
@@ -141,9 +144,9 @@ func failed(results []jute.MultiResult) (index int, code int32) {
 	return -1, jute.CodeOK
 }
 
-// failed handles a heartbeat whose check at index failed. It ends the hold if its node is gone, then checks the other
-// nodes again: a failed transaction does not count as a heartbeat.
-func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
+// onCheckFailed handles a heartbeat whose check at index failed. It ends the hold if its node is gone, then checks
+// the other nodes again: a failed transaction does not count as a heartbeat.
+func (m *sessionManager) onCheckFailed(e *sessionEpoch, batch []*Hold, index int, code int32) {
 	if index < 0 || index >= len(batch) {
 		m.core.log.Warn("the server answered a heartbeat with an error; the session expires "+
 			"unless a later heartbeat succeeds",
@@ -153,12 +156,12 @@ func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 	h := batch[index]
 	switch code {
 	case jute.CodeNoNode:
-		h.lose(ErrNodeDeleted)
+		h.loseHold(ErrNodeDeleted)
 	case jute.CodeNoAuth:
 		m.core.log.Warn("no permission to check the node of our own lock, lease or leadership in "+
 			"heartbeats: only a watch will notice its deletion", "epoch", e.n, "path", h.path)
 		h.mu.Lock()
-		h.unlisted = true
+		h.uncheckable = true
 		h.mu.Unlock()
 	default:
 		m.core.log.Warn("the server answered a heartbeat with an error; the session expires "+
@@ -167,7 +170,7 @@ func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 		return
 	}
 	rest := append(append([]*Hold{}, batch[:index]...), batch[index+1:]...)
-	for _, batch := range batches(rest) {
-		m.check(e, batch)
+	for _, batch := range batchHolds(rest) {
+		m.checkNodes(e, batch)
 	}
 }

@@ -440,6 +440,6 @@ func TestMayBegin(t *testing.T) {
 		{762 * time.Millisecond, 800 * time.Millisecond, false, false},
 		{0, 0, true, false},
 	} {
-		assert.Equal(t, tt.want, mayBegin(tt.left, every, tt.took, tt.late), tt)
+		assert.Equal(t, tt.want, mayHoldBegin(tt.left, every, tt.took, tt.late), tt)
 	}
 }

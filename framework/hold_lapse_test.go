@@ -37,7 +37,7 @@ func TestWhoeverNoticesTheLapseEndsTheSession(t *testing.T) {
 				}
 				synctest.Wait()
 				over(t, h, ErrSessionLost)
-				assert.ErrorIs(t, h.why(), wire.ErrLapsed)
+				assert.ErrorIs(t, h.endCause(), wire.ErrLapsed)
 				assert.Error(t, s.Context().Err(), "the session has ended with its hold")
 				stale.Remove()
 				time.Sleep(3 * time.Second)
@@ -70,8 +70,8 @@ func TestTheCauseAfterAPauseIsTheSessionsEnd(t *testing.T) {
 				wire.Sleep(time.Minute)
 				strike(t, srv, s)
 				over(t, h, ErrSessionLost)
-				assert.ErrorIs(t, h.why(), wire.ErrLapsed)
-				assert.NotErrorIs(t, h.why(), ErrNodeDeleted)
+				assert.ErrorIs(t, h.endCause(), wire.ErrLapsed)
+				assert.NotErrorIs(t, h.endCause(), ErrNodeDeleted)
 			})
 		})
 	}

@@ -21,10 +21,10 @@ func TestHoldLooksAtTheClockLast(t *testing.T) {
 		_, err := c.Create().WithMode(Ephemeral).StoringStatIn(&stat).ForPath(t.Context(), "/slow", nil)
 		require.NoError(t, err)
 
-		_, err = s.e.certain(t.Context(), "/slow", SessionOnly)
+		_, err = s.e.awaitCertainty(t.Context(), "/slow", SessionOnly)
 		require.NoError(t, err)
 		time.Sleep(10 * time.Second) // no write meanwhile, but pings: the session lives on
-		assert.Equal(t, errUncertain, s.e.register(newHold(s.e, "/slow", HoldOptions{Loss: SessionOnly})))
+		assert.Equal(t, errUncertain, s.e.registerHold(newHold(s.e, "/slow", HoldOptions{Loss: SessionOnly})))
 		assert.NoError(t, s.Context().Err())
 		assert.Zero(t, c.Safety().Holds)
 		hold(t, s, "/again", HoldOptions{Loss: SessionOnly})
@@ -35,7 +35,7 @@ func TestHoldLooksAtTheClockLast(t *testing.T) {
 func TestAHoldIsMadeCertainAgain(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	tried := 0
-	err := inRounds(ctx, func() error {
+	err := repeatUncertain(ctx, func() error {
 		if tried++; tried == 100 {
 			return nil
 		}
@@ -43,8 +43,8 @@ func TestAHoldIsMadeCertainAgain(t *testing.T) {
 	})
 	assert.NoError(t, err)
 	assert.Equal(t, 100, tried)
-	assert.Equal(t, ErrNodeDeleted, inRounds(ctx, func() error { return ErrNodeDeleted }))
-	err = inRounds(ctx, func() error { cancel(); return errUncertain })
+	assert.Equal(t, ErrNodeDeleted, repeatUncertain(ctx, func() error { return ErrNodeDeleted }))
+	err = repeatUncertain(ctx, func() error { cancel(); return errUncertain })
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.NotErrorIs(t, err, ErrTimeoutTooShort)
 }

@@ -34,7 +34,7 @@ func BenchmarkEndHolds(b *testing.B) {
 					go func() { <-h.Context().Done(); done <- time.Now() }()
 				}
 				began := time.Now()
-				endAll(ErrSuspended, holds...)
+				endHoldsByClient(ErrSuspended, holds...)
 				<-done
 				spread += (<-done).Sub(began)
 			}

@@ -13,7 +13,7 @@ import (
 
 // ErrTimeoutTooShort means that the session timeout that the server granted is too short to hold anything safely. The
 // message names the options that decide this.
-var ErrTimeoutTooShort = named("session timeout too short to hold locks, leases or leadership safely")
+var ErrTimeoutTooShort = newSentinel("session timeout too short to hold locks, leases or leadership safely")
 
 // Rule is the method by which the client makes sure that a [Hold] ends here before the servers can give the lock to
 // another client.
@@ -41,7 +41,7 @@ const (
 	RuleHeartbeat
 )
 
-func (r Rule) String() string { return nameOf("Rule", r, "auto", "bound", "heartbeat") }
+func (r Rule) String() string { return enumName("Rule", r, "auto", "bound", "heartbeat") }
 
 // Safety describes how the current session's holds are kept safe.
 type Safety struct {
@@ -77,31 +77,31 @@ type Safety struct {
 	Refused error
 }
 
-// plan has the assumptions about the servers for a session timeout, and the client's intervals that follow from them.
-// Plans are not stored: [wire.Validity] has the one in force.
-type plan struct {
-	servers wire.Servers
-	bound   time.Duration // D; 0 for a standalone server
-	every   time.Duration // of heartbeats; 0 under the bound rule
-	refused error
+// safetyPlan has the assumptions about the servers for a session timeout, and the client's intervals that follow
+// from them. Plans are not stored: [wire.Validity] has the one in force.
+type safetyPlan struct {
+	servers   wire.Servers
+	bound     time.Duration // D; 0 for a standalone server
+	heartbeat time.Duration // of heartbeats; 0 under the bound rule
+	refused   error
 }
 
 const heartbeats = wire.WritesPerTimeout
 
-// decide works out the plan. It is a pure function.
-func (o *options) decide(timeout time.Duration, standalone bool) plan {
-	bound, margin, tick := o.bound, o.marginOf(timeout), o.tickFor(timeout)
+// planFor returns the plan for a session timeout. It is a pure function.
+func (o *options) planFor(timeout time.Duration, standalone bool) safetyPlan {
+	bound, margin, tick := o.bound, o.safetyMargin(timeout), o.serverTick(timeout)
 	if standalone {
 		bound = 0
 	}
-	p := plan{bound: bound, servers: wire.Servers{Margin: margin, Stale: max(o.bound, 1), Alone: standalone}}
+	p := safetyPlan{bound: bound, servers: wire.Servers{Margin: margin, Stale: max(o.bound, 1), Alone: standalone}}
 	beats := o.rule == RuleHeartbeat || o.rule == RuleAuto && timeout < 2*bound
 	if beats {
-		p.servers.Stale, p.servers.Alone, p.every = 0, false, timeout/heartbeats
+		p.servers.Stale, p.servers.Alone, p.heartbeat = 0, false, timeout/heartbeats
 	}
 	// Of the timeout, a heartbeat needs the longest gap between two requests, the interval to the next heartbeat, and
 	// half an interval for its answer. The rest is for pauses of a leader; a short timeout leaves less for them.
-	left, least := timeout-p.every*2-margin-tick/2, timeout/leastJitter
+	left, least := timeout-p.heartbeat*2-margin-tick/2, timeout/leastJitter
 	jitter := min(timeout/8, tick)
 	if beats {
 		jitter = min(jitter, max(left, least))
@@ -113,7 +113,7 @@ func (o *options) decide(timeout time.Duration, standalone bool) plan {
 		shorter := max(tick+2*(left-least), 0).Truncate(time.Millisecond)
 		p.refused = fmt.Errorf("%w: "+advice+" to %v or more; or give WithServerTick(%v) or less, "+
 			"if that is the servers' tickTime (now assumed: %v)",
-			ErrTimeoutTooShort, timeout, o.shortest(), shorter, tick)
+			ErrTimeoutTooShort, timeout, o.shortestTimeout(), shorter, tick)
 		if o.margin > 0 {
 			p.refused = fmt.Errorf("%w; or lower WithSafetyMargin (now %v)", p.refused, margin)
 		}
@@ -121,7 +121,7 @@ func (o *options) decide(timeout time.Duration, standalone bool) plan {
 		p.refused = fmt.Errorf("%w: "+advice+" to %v or more; or lower WithStaleServerBound (now %v), if "+
 			"the servers' syncLimit × tickTime allows that; or lower WithSafetyMargin (now %v); or choose "+
 			"RuleHeartbeat",
-			ErrTimeoutTooShort, timeout, bound+2*max(margin, o.marginOf(time.Minute)), bound, margin)
+			ErrTimeoutTooShort, timeout, bound+2*max(margin, o.safetyMargin(time.Minute)), bound, margin)
 	}
 	return p
 }
@@ -133,11 +133,11 @@ const leastJitter = 24
 // usualTick is the servers' tickTime unless they are configured otherwise.
 const usualTick = 2 * time.Second
 
-// tickFor returns the servers' tickTime: the value of WithServerTick, or else the usual one. It never guesses
+// serverTick returns the servers' tickTime: the value of WithServerTick, or else the usual one. It never guesses
 // a shorter tick: a wrong guess would let holds end too late. But a server that grants more than it was asked
 // for shows its shortest timeout, which is two ticks unless configured otherwise: that is evidence for a
 // longer tick.
-func (o *options) tickFor(timeout time.Duration) time.Duration {
+func (o *options) serverTick(timeout time.Duration) time.Duration {
 	switch {
 	case o.tick > 0:
 		return o.tick
@@ -147,8 +147,8 @@ func (o *options) tickFor(timeout time.Duration) time.Duration {
 	return usualTick
 }
 
-// shortest returns a session timeout that is enough for the heartbeat rule, rounded up.
-func (o *options) shortest() time.Duration {
+// shortestTimeout returns a session timeout that is enough for the heartbeat rule, rounded up.
+func (o *options) shortestTimeout() time.Duration {
 	tick := max(o.tick, 0)
 	if tick == 0 {
 		tick = usualTick
@@ -157,82 +157,84 @@ func (o *options) shortest() time.Duration {
 	// tenth, at least 10 ms and at most a second.
 	with := func(margin time.Duration) time.Duration { return (tick/2 + margin) * 8 / 5 }
 	if o.margin >= 0 {
-		return roundUp(with(o.margin))
+		return roundUpDuration(with(o.margin))
 	}
-	return roundUp(min(max(tick*20/21, with(10*time.Millisecond)), with(time.Second)))
+	return roundUpDuration(min(max(tick*20/21, with(10*time.Millisecond)), with(time.Second)))
 }
 
-func roundUp(d time.Duration) time.Duration {
+func roundUpDuration(d time.Duration) time.Duration {
 	const unit = 10 * time.Millisecond
 	return (d + unit).Truncate(unit)
 }
 
-// marginOf returns the safety margin for a session timeout: the time that a holder has to stop after a loss.
-func (o *options) marginOf(timeout time.Duration) time.Duration {
+// safetyMargin returns the safety margin for a session timeout: the time that a holder has to stop after a loss.
+func (o *options) safetyMargin(timeout time.Duration) time.Duration {
 	if o.margin >= 0 {
 		return o.margin
 	}
-	return notice(timeout)
+	return defaultGrace(timeout)
 }
 
-// grace returns the time that the holders of a lost session have to stop before the client closes that session at the
-// servers. It is shorter if a server has reported the session expired: other clients have the locks by then.
-func (o *options) grace(timeout time.Duration, why error) time.Duration {
+// graceAfterLoss returns the time that the holders of a lost session have to stop before the client closes that
+// session at the servers. It is shorter if a server has reported the session expired: other clients have the locks
+// by then.
+func (o *options) graceAfterLoss(timeout time.Duration, why error) time.Duration {
 	switch {
 	case o.fenceGrace >= 0:
 		return o.fenceGrace
 	case !errors.Is(why, wire.ErrExpired):
-		return notice(timeout)
+		return defaultGrace(timeout)
 	case o.margin >= 0:
 		return o.margin
 	}
-	return notice(timeout) / 4
+	return defaultGrace(timeout) / 4
 }
 
-// notice returns the default of the time that a holder has to stop after a loss before another client can get the lock.
-func notice(timeout time.Duration) time.Duration {
+// defaultGrace returns the default of the time that a holder has to stop after a loss before another client can get
+// the lock.
+func defaultGrace(timeout time.Duration) time.Duration {
 	return min(max(timeout/10, 10*time.Millisecond), time.Second)
 }
 
-// steady returns the value of [Safety.Steady].
-func (p plan) steady(timeout time.Duration) time.Duration {
+// steadyRemaining returns the value of [Safety.Steady].
+func (p safetyPlan) steadyRemaining(timeout time.Duration) time.Duration {
 	if p.refused != nil {
 		return 0
 	}
 	return p.servers.Steady(timeout)
 }
 
-// kind returns the plan's rule as an exported [Rule].
-func (p plan) kind() Rule {
-	if p.every > 0 {
+// ruleInForce returns the plan's rule as an exported [Rule].
+func (p safetyPlan) ruleInForce() Rule {
+	if p.heartbeat > 0 {
 		return RuleHeartbeat
 	}
 	return RuleBound
 }
 
-// plan returns the plan of the rule in force. known is true once the server of this connection has answered whether it
-// is standalone; until then a plan that refuses holds may soon change.
-func (e *epoch) plan() (p plan, known bool) {
+// currentPlan returns the plan of the rule in force. known is true once the server of this connection has answered
+// whether it is standalone; until then a plan that refuses holds may soon change.
+func (e *sessionEpoch) currentPlan() (p safetyPlan, known bool) {
 	standing, cfg := e.wire.Validity().Standing(), &e.core.cfg
 	timeout := cmp.Or(standing.Timeout, cfg.sessionTimeout) // granted, or requested while there is no session
-	return cfg.decide(timeout, standing.Alone && standing.Asked), standing.Asked
+	return cfg.planFor(timeout, standing.Alone && standing.Asked), standing.Asked
 }
 
 // Safety returns how the current session's holds are kept safe, for logs, metrics and readiness checks. After
 // Close it describes the last session.
 func (c *Client) Safety() Safety {
-	if c.none() {
+	if c.isZeroValue() {
 		return Safety{}
 	}
-	e := c.epochView()
+	e := c.viewEpoch()
 	v := e.wire.Validity()
 	standing := v.Standing()
 	timeout := cmp.Or(standing.Timeout, e.core.cfg.sessionTimeout)
-	p := e.core.cfg.decide(timeout, standing.Alone)
+	p := e.core.cfg.planFor(timeout, standing.Alone)
 	return Safety{
-		Epoch: e.n, Rule: p.kind(), SessionTimeout: timeout, Known: standing.Known,
-		Standalone: standing.Alone, Bound: p.bound, Margin: p.servers.Margin, Heartbeat: p.every,
-		Remaining: max(v.Remaining(), 0), Steady: p.steady(timeout), Holds: len(e.held()), Refused: p.refused,
+		Epoch: e.n, Rule: p.ruleInForce(), SessionTimeout: timeout, Known: standing.Known,
+		Standalone: standing.Alone, Bound: p.bound, Margin: p.servers.Margin, Heartbeat: p.heartbeat,
+		Remaining: max(v.Remaining(), 0), Steady: p.steadyRemaining(timeout), Holds: len(e.currentHolds()), Refused: p.refused,
 	}
 }
 
@@ -242,10 +244,10 @@ func (c *Client) Safety() Safety {
 // configPath is the node with the list of an ensemble's members. It is outside every chroot.
 const configPath = "/zookeeper/config"
 
-// probe asks the server whether it is standalone, once per connection. The question goes ahead of everything
-// else that waits for the connection.
-func (m *manager) probe(e *epoch) {
-	m.ask.Stop()
+// probeStandalone asks the server whether it is standalone, once per connection. The question goes ahead of
+// everything else that waits for the connection.
+func (m *sessionManager) probeStandalone(e *sessionEpoch) {
+	m.probeTimer.Stop()
 	if e.probing || e.ctx.Err() != nil {
 		return
 	}
@@ -254,53 +256,53 @@ func (m *manager) probe(e *epoch) {
 	call.Urgent = true
 	call.Done = func(r wire.Reply) {
 		// The answer is judged here and not later: it must not be taken for an answer on the next connection.
-		again := r.Err == nil && e.wire.Validity().Answered(standsAlone(r))
-		m.inbox.Put(func() { m.probed(e, r.Err, again) })
+		again := r.Err == nil && e.wire.Validity().Answered(standaloneVerdict(r))
+		m.inbox.Put(func() { m.onProbeReply(e, r.Err, again) })
 	}
 	e.wire.Submit(call)
 }
 
-// probed continues after the answer to probe, or its loss. After a passing refusal it asks again, after a
-// pause.
-func (m *manager) probed(e *epoch, err error, again bool) {
+// onProbeReply continues after the answer to probeStandalone, or its loss. After a passing refusal it asks again,
+// after a pause.
+func (m *sessionManager) onProbeReply(e *sessionEpoch, err error, again bool) {
 	e.probing = false
 	switch {
-	case e.isOver(err):
+	case e.isEndError(err):
 		return
 	case err != nil:
-		m.probe(e) // waits for the next connection
+		m.probeStandalone(e) // waits for the next connection
 		return
 	case again:
 		e.refusals++
-		m.ask.Reset(m.core.refusalPause(e.refusals))
+		m.probeTimer.Reset(m.core.refusalPause(e.refusals))
 	default:
 		e.refusals = 0
-		m.tell(e)
+		m.enforceRule(e)
 	}
-	e.change(func() {}) // wakes the callers that wait until the rule is known
-	m.schedule()
+	e.changeState(func() {}) // wakes the callers that wait until the rule is known
+	m.scheduleHeartbeat()
 }
 
 // refusalPause returns how long to wait after the nth passing refusal in a row.
-func (c *core) refusalPause(n int) time.Duration {
+func (c *clientCore) refusalPause(n int) time.Duration {
 	return c.chance.UpTo(min(10*time.Millisecond<<min(n, 10), time.Second))
 }
 
-// tell logs the rule in force if it has changed, and ends the holds if the rule does not allow any.
-func (m *manager) tell(e *epoch) {
-	p, known := e.plan()
+// enforceRule logs the rule in force if it has changed, and ends the holds if the rule does not allow any.
+func (m *sessionManager) enforceRule(e *sessionEpoch) {
+	p, known := e.currentPlan()
 	if !known {
 		return // the client has another connection by now, whose server has not answered yet
 	}
 	if p.refused != nil {
-		endAll(p.refused, e.held()...)
+		endHoldsByClient(p.refused, e.currentHolds()...)
 	}
-	if p.servers == e.logged {
+	if p.servers == e.loggedServers {
 		return
 	}
-	e.logged = p.servers
-	log := m.core.log.With("epoch", e.n, "rule", p.kind().String(), "timeout", e.wire.Timeout(),
-		"bound", p.bound, "margin", p.servers.Margin, "heartbeat", p.every)
+	e.loggedServers = p.servers
+	log := m.core.log.With("epoch", e.n, "rule", p.ruleInForce().String(), "timeout", e.wire.Timeout(),
+		"bound", p.bound, "margin", p.servers.Margin, "heartbeat", p.heartbeat)
 	if p.refused != nil {
 		log.Warn("locks, leases and leadership cannot be held now", "err", p.refused)
 	} else {
@@ -308,10 +310,10 @@ func (m *manager) tell(e *epoch) {
 	}
 }
 
-// standsAlone reads the answer to a getData of configPath. A server that has no such node, or does not show
+// standaloneVerdict reads the answer to a getData of configPath. A server that has no such node, or does not show
 // it, is taken for a member of an ensemble. A server that cannot answer right now is asked again.
-func standsAlone(r wire.Reply) wire.Verdict {
-	if r.Err != nil || transient(codeError(r.Code)) {
+func standaloneVerdict(r wire.Reply) wire.Verdict {
+	if r.Err != nil || isTransient(codeError(r.Code)) {
 		return wire.Later
 	}
 	var config jute.GetDataResponse

@@ -55,10 +55,10 @@ func TestDecide(t *testing.T) {
 			for _, opt := range tt.opts {
 				assert.NoError(t, opt(&o))
 			}
-			p := o.decide(tt.timeout, tt.standalone)
-			assert.Equal(t, tt.rule, p.kind())
+			p := o.planFor(tt.timeout, tt.standalone)
+			assert.Equal(t, tt.rule, p.ruleInForce())
 			assert.Equal(t, tt.bound, p.bound)
-			assert.Equal(t, tt.heartbeat, p.every)
+			assert.Equal(t, tt.heartbeat, p.heartbeat)
 			if tt.refused == "" {
 				assert.NoError(t, p.refused)
 				return
@@ -77,7 +77,7 @@ func TestTooShortSaysWhatIsEnough(t *testing.T) {
 		for _, opt := range opts {
 			assert.NoError(t, opt(&o))
 		}
-		return o.decide(timeout, false).refused
+		return o.planFor(timeout, false).refused
 	}
 	numbers := regexp.MustCompile(`to (\S+) or more; or give WithServerTick\((\S+)\)`)
 	for _, tick := range []time.Duration{
@@ -104,7 +104,7 @@ func TestTooShortSaysWhatIsEnough(t *testing.T) {
 func TestWhatAHeartbeatCovers(t *testing.T) {
 	o := defaultOptions()
 	for timeout := 100 * time.Millisecond; timeout < 26*time.Second; timeout += 10 * time.Millisecond {
-		p := o.decide(timeout, false)
+		p := o.planFor(timeout, false)
 		jitter := p.servers.Report - usualTick/2
 		assert.LessOrEqual(t, jitter, min(timeout/8, usualTick))
 		if p.refused == nil {
@@ -135,7 +135,7 @@ func TestALongerTickIsFoundOut(t *testing.T) {
 		for _, opt := range tt.opts {
 			assert.NoError(t, opt(&o))
 		}
-		assert.Equal(t, tt.tick, o.tickFor(tt.granted))
+		assert.Equal(t, tt.tick, o.serverTick(tt.granted))
 	}
 }
 
@@ -149,13 +149,13 @@ func TestTheTimeToStopIn(t *testing.T) {
 		{time.Minute, time.Second, 250 * time.Millisecond},
 	} {
 		o := defaultOptions()
-		assert.Equal(t, tt.margin, o.decide(tt.timeout, true).servers.Margin)
-		assert.Equal(t, tt.margin, o.decide(tt.timeout, false).servers.Margin)
-		assert.Equal(t, tt.margin, o.grace(tt.timeout, wire.ErrLapsed))
-		assert.Equal(t, tt.late, o.grace(tt.timeout, wire.ErrExpired), "others have the locks already")
+		assert.Equal(t, tt.margin, o.planFor(tt.timeout, true).servers.Margin)
+		assert.Equal(t, tt.margin, o.planFor(tt.timeout, false).servers.Margin)
+		assert.Equal(t, tt.margin, o.graceAfterLoss(tt.timeout, wire.ErrLapsed))
+		assert.Equal(t, tt.late, o.graceAfterLoss(tt.timeout, wire.ErrExpired), "others have the locks already")
 		o.margin, o.fenceGrace = 3*time.Millisecond, 7*time.Millisecond
-		assert.Equal(t, 3*time.Millisecond, o.decide(tt.timeout, true).servers.Margin)
-		assert.Equal(t, 7*time.Millisecond, o.grace(tt.timeout, nil))
+		assert.Equal(t, 3*time.Millisecond, o.planFor(tt.timeout, true).servers.Margin)
+		assert.Equal(t, 7*time.Millisecond, o.graceAfterLoss(tt.timeout, nil))
 	}
 }
 
@@ -182,7 +182,7 @@ func TestStandsAlone(t *testing.T) {
 		{wire.Reply{Code: jute.CodeSessionMoved}, wire.Later},
 		{wire.Reply{Err: wire.ErrConnectionLost}, wire.Later},
 	} {
-		assert.Equal(t, tt.want, standsAlone(tt.r), "%+v", tt.r)
+		assert.Equal(t, tt.want, standaloneVerdict(tt.r), "%+v", tt.r)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestFailure(t *testing.T) {
 		{wire.Reply{Code: -6, Body: []byte{1, 2}}, -1, -6},
 		{wire.Reply{Err: wire.ErrNotSent}, 0, 0},
 	} {
-		index, code := failure(tt.r)
+		index, code := failedCheck(tt.r)
 		assert.Equal(t, tt.index, index)
 		assert.Equal(t, tt.code, code)
 	}
@@ -214,13 +214,13 @@ func TestBatches(t *testing.T) {
 	for range 2*beatNodes + 1 {
 		holds = append(holds, &Hold{path: "/a"})
 	}
-	assert.Len(t, batches(holds), 3)
-	assert.Empty(t, batches(nil))
+	assert.Len(t, batchHolds(holds), 3)
+	assert.Empty(t, batchHolds(nil))
 
-	holds[0].unlisted = true
-	assert.Equal(t, [][]*Hold{nil}, batches(holds[:1]), "the root instead")
-	assert.Equal(t, [][]*Hold{{holds[1]}}, batches(holds[:2]))
+	holds[0].uncheckable = true
+	assert.Equal(t, [][]*Hold{nil}, batchHolds(holds[:1]), "the root instead")
+	assert.Equal(t, [][]*Hold{{holds[1]}}, batchHolds(holds[:2]))
 
 	long := string(make([]byte, beatBytes/2))
-	assert.Len(t, batches([]*Hold{{path: long}, {path: long}, {path: long}}), 3)
+	assert.Len(t, batchHolds([]*Hold{{path: long}, {path: long}, {path: long}}), 3)
 }

@@ -59,7 +59,7 @@ func TestHoldEnd(t *testing.T) {
 		h = hold(t, s, "/other", HoldOptions{})
 		h.End(why)
 		over(t, h, why)
-		assert.Zero(t, s.e.core.epochNow().wire.Validity().Remaining()-s.Client().Safety().Remaining)
+		assert.Zero(t, s.e.core.currentEpoch().wire.Validity().Remaining()-s.Client().Safety().Remaining)
 		assert.Zero(t, s.Client().Safety().Holds)
 	})
 }
@@ -344,7 +344,7 @@ func TestHoldLooksAgain(t *testing.T) {
 		h := hold(t, s, "/lock", HoldOptions{})
 		time.Sleep(100 * time.Millisecond)
 		require.Empty(t, srv.Watches())
-		time.Sleep(lookAgain)
+		time.Sleep(rereadPause)
 		require.Len(t, srv.Watches(), 1)
 		require.NoError(t, srv.Delete("/lock"))
 		over(t, h, ErrNodeDeleted)

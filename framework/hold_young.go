@@ -5,87 +5,87 @@ import (
 	"time"
 )
 
-// young are the holds of a session that do not watch their node yet, the oldest first. One timer serves them
+// youngHolds are the holds of a session that do not watch their node yet, the oldest first. One timer serves them
 // all, and is left alone while they come and go: most holds end before it has anything to do for them.
-type young struct {
+type youngHolds struct {
 	mu          sync.Mutex
 	first, last *Hold       // guarded by mu
 	timer       *time.Timer // guarded by mu; made with the first hold
-	set         bool        // it will fire; guarded by mu
+	timerSet    bool        // it will fire; guarded by mu
 }
 
-// youth is a hold's place among the young. young.mu guards it.
-type youth struct {
+// youngHoldEntry is a hold's place among the young. youngHolds.mu guards it.
+type youngHoldEntry struct {
 	older, newer *Hold
-	ends         time.Time
-	in           bool
+	oldAt        time.Time
+	isListed     bool
 }
 
-// add has the hold's due called when it is old enough.
-func (y *young) add(h *Hold) {
+// addHold has the hold's onTimer called when it is old enough.
+func (y *youngHolds) addHold(h *Hold) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	h.youth = youth{older: y.last, ends: time.Now().Add(ownWatchAfter), in: true}
+	h.youngEntry = youngHoldEntry{older: y.last, oldAt: time.Now().Add(ownWatchAfter), isListed: true}
 	if y.last == nil {
 		y.first = h
 	} else {
-		y.last.youth.newer = h
+		y.last.youngEntry.newer = h
 	}
 	y.last = h
-	if !y.set {
-		y.wait(ownWatchAfter)
+	if !y.timerSet {
+		y.setTimer(ownWatchAfter)
 	}
 }
 
-// remove removes a hold, if present.
-func (y *young) remove(h *Hold) {
+// removeHold removes a hold, if present.
+func (y *youngHolds) removeHold(h *Hold) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	y.unlink(h)
+	y.unlinkHold(h)
 }
 
-// unlink is remove; mu is held.
-func (y *young) unlink(h *Hold) {
-	if !h.youth.in {
+// unlinkHold is removeHold; mu is held.
+func (y *youngHolds) unlinkHold(h *Hold) {
+	if !h.youngEntry.isListed {
 		return
 	}
-	if h.youth.older == nil {
-		y.first = h.youth.newer
+	if h.youngEntry.older == nil {
+		y.first = h.youngEntry.newer
 	} else {
-		h.youth.older.youth.newer = h.youth.newer
+		h.youngEntry.older.youngEntry.newer = h.youngEntry.newer
 	}
-	if h.youth.newer == nil {
-		y.last = h.youth.older
+	if h.youngEntry.newer == nil {
+		y.last = h.youngEntry.older
 	} else {
-		h.youth.newer.youth.older = h.youth.older
+		h.youngEntry.newer.youngEntry.older = h.youngEntry.older
 	}
-	h.youth = youth{}
+	h.youngEntry = youngHoldEntry{}
 }
 
-// wait sets the timer. mu is held.
-func (y *young) wait(d time.Duration) {
-	y.set = true
+// setTimer sets the timer. mu is held.
+func (y *youngHolds) setTimer(d time.Duration) {
+	y.timerSet = true
 	if y.timer == nil {
-		y.timer = time.AfterFunc(d, y.grown)
+		y.timer = time.AfterFunc(d, y.onTimer)
 	} else {
 		y.timer.Reset(d)
 	}
 }
 
-// grown is called by the timer.
-func (y *young) grown() {
+// onTimer is called by the timer.
+func (y *youngHolds) onTimer() {
 	var old []*Hold
 	y.mu.Lock()
 	now := time.Now()
-	for y.first != nil && !y.first.youth.ends.After(now) {
+	for y.first != nil && !y.first.youngEntry.oldAt.After(now) {
 		old = append(old, y.first)
-		y.unlink(y.first)
+		y.unlinkHold(y.first)
 	}
-	if y.set = y.first != nil; y.set {
-		y.wait(y.first.youth.ends.Sub(now))
+	if y.timerSet = y.first != nil; y.timerSet {
+		y.setTimer(y.first.youngEntry.oldAt.Sub(now))
 	}
 	y.mu.Unlock()
 	for _, h := range old {
-		h.due()
+		h.onTimer()
 	}
 }

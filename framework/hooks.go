@@ -139,30 +139,30 @@ type RoundTrip struct {
 	Took time.Duration
 }
 
-// observer calls the functions of all the client's [Hooks]. The zero value calls none; what only hooks need
+// clientHooks calls the functions of all the client's [Hooks]. The zero value calls none; what only hooks need
 // is then not computed.
-type observer []Hooks
+type clientHooks []Hooks
 
-// asOne returns the combined hooks that recipes call, see [Client.Hooks].
-func (o observer) asOne() Hooks {
+// combineHooks returns the combined hooks that recipes call, see [Client.Hooks].
+func (o clientHooks) combineHooks() Hooks {
 	if len(o) == 0 {
 		return noHooks
 	}
-	return Hooks{Acquire: o.acquire, Queue: o.queue, Wait: o.wait, NodeData: o.nodeData}
+	return Hooks{Acquire: o.reportAcquire, Queue: o.reportQueue, Wait: o.reportWait, NodeData: o.contenderData}
 }
 
-// noHooks is the value of asOne for a client without hooks.
+// noHooks is the value of combineHooks for a client without hooks.
 var noHooks = Hooks{
-	Acquire:  func(ctx context.Context, _ Acquisition) (context.Context, func(error)) { return ctx, unheard },
-	Wait:     func(context.Context, Queue) func(error) { return unheard },
+	Acquire:  func(ctx context.Context, _ Acquisition) (context.Context, func(error)) { return ctx, ignoreError },
+	Wait:     func(context.Context, Queue) func(error) { return ignoreError },
 	NodeData: func(context.Context, Acquisition) []byte { return nil },
 }
 
-func (o observer) acquire(ctx context.Context, a Acquisition) (context.Context, func(error)) {
-	return nested(ctx, o, a, func(h Hooks) begins[Acquisition] { return h.Acquire })
+func (o clientHooks) reportAcquire(ctx context.Context, a Acquisition) (context.Context, func(error)) {
+	return callNested(ctx, o, a, func(h Hooks) beginHook[Acquisition] { return h.Acquire })
 }
 
-func (o observer) queue(q Queue) {
+func (o clientHooks) reportQueue(q Queue) {
 	for _, h := range o {
 		if h.Queue != nil {
 			h.Queue(q)
@@ -170,17 +170,17 @@ func (o observer) queue(q Queue) {
 	}
 }
 
-func (o observer) wait(ctx context.Context, q Queue) func(error) {
+func (o clientHooks) reportWait(ctx context.Context, q Queue) func(error) {
 	var ends []func(error)
 	for _, h := range o {
 		if h.Wait != nil {
-			ends = also(ends, h.Wait(ctx, q))
+			ends = appendEnd(ends, h.Wait(ctx, q))
 		}
 	}
-	return allOf(ends, unheard)
+	return combineEnds(ends, ignoreError)
 }
 
-func (o observer) nodeData(ctx context.Context, a Acquisition) []byte {
+func (o clientHooks) contenderData(ctx context.Context, a Acquisition) []byte {
 	for _, h := range o {
 		if h.NodeData != nil {
 			if data := h.NodeData(ctx, a); data != nil {
@@ -191,39 +191,40 @@ func (o observer) nodeData(ctx context.Context, a Acquisition) []byte {
 	return nil
 }
 
-func (o observer) operation(ctx context.Context, op Operation) func(OperationEnd) {
+func (o clientHooks) reportOperation(ctx context.Context, op Operation) func(OperationEnd) {
 	var ends []func(OperationEnd)
 	for _, h := range o {
 		if h.Operation != nil {
-			ends = also(ends, h.Operation(ctx, op))
+			ends = appendEnd(ends, h.Operation(ctx, op))
 		}
 	}
-	return allOf(ends, unseen)
+	return combineEnds(ends, ignoreOperationEnd)
 }
 
-func (o observer) hold(ctx context.Context, info HoldInfo) (context.Context, func(error)) {
-	return nested(ctx, o, info, func(h Hooks) begins[HoldInfo] { return h.Hold })
+func (o clientHooks) reportHold(ctx context.Context, info HoldInfo) (context.Context, func(error)) {
+	return callNested(ctx, o, info, func(h Hooks) beginHook[HoldInfo] { return h.Hold })
 }
 
-// begins is the type of a hook for something that has a context and an end.
-type begins[T any] = func(context.Context, T) (context.Context, func(error))
+// beginHook is the type of a hook for something that has a context and an end.
+type beginHook[T any] = func(context.Context, T) (context.Context, func(error))
 
-// nested calls the same hook of all the client's [Hooks], each with the context that the previous hook returned.
-func nested[T any](ctx context.Context, o observer, what T, hook func(Hooks) begins[T]) (
+// callNested calls the same hook of all the client's [Hooks], each with the context that the previous hook
+// returned.
+func callNested[T any](ctx context.Context, o clientHooks, what T, hook func(Hooks) beginHook[T]) (
 	context.Context, func(error)) {
 	var ends []func(error)
 	for _, h := range o {
 		if begin := hook(h); begin != nil {
 			inner, end := begin(ctx, what)
-			if ends = also(ends, end); inner != nil {
+			if ends = appendEnd(ends, end); inner != nil {
 				ctx = inner
 			}
 		}
 	}
-	return ctx, allOf(ends, unheard)
+	return ctx, combineEnds(ends, ignoreError)
 }
 
-func (o observer) state(s StateReport) {
+func (o clientHooks) reportState(s StateReport) {
 	for _, h := range o {
 		if h.State != nil {
 			h.State(s)
@@ -231,7 +232,7 @@ func (o observer) state(s StateReport) {
 	}
 }
 
-func (o observer) roundTrip(r RoundTrip) {
+func (o clientHooks) reportRoundTrip(r RoundTrip) {
 	for _, h := range o {
 		if h.RoundTrip != nil {
 			h.RoundTrip(r)
@@ -239,20 +240,20 @@ func (o observer) roundTrip(r RoundTrip) {
 	}
 }
 
-func also[T any](ends []func(T), end func(T)) []func(T) {
+func appendEnd[T any](ends []func(T), end func(T)) []func(T) {
 	if end == nil {
 		return ends
 	}
 	return append(ends, end)
 }
 
-func unheard(error) {}
+func ignoreError(error) {}
 
-func unseen(OperationEnd) {}
+func ignoreOperationEnd(OperationEnd) {}
 
-// allOf returns one function that calls all of ends, the last one first. If ends is empty, it returns none.
+// combineEnds returns one function that calls all of ends, the last one first. If ends is empty, it returns none.
 // (none is a parameter because a generic function in its place would be allocated.)
-func allOf[T any](ends []func(T), none func(T)) func(T) {
+func combineEnds[T any](ends []func(T), none func(T)) func(T) {
 	switch len(ends) {
 	case 0:
 		return none
@@ -266,12 +267,14 @@ func allOf[T any](ends []func(T), none func(T)) func(T) {
 	}
 }
 
-// pong returns the function that reports the round trips of pings; nil without hooks.
-func (c *core) pong() func(time.Duration) {
+// pongReporter returns the function that reports the round trips of pings; nil without hooks.
+func (c *clientCore) pongReporter() func(time.Duration) {
 	if len(c.cfg.observer) == 0 {
 		return nil
 	}
-	return func(took time.Duration) { c.roundTrip(RoundTrip{"ping", took}) }
+	return func(took time.Duration) { c.reportRoundTrip(RoundTrip{"ping", took}) }
 }
 
-func (c *core) roundTrip(r RoundTrip) { c.ops.hooks.put(func() { c.cfg.observer.roundTrip(r) }) }
+func (c *clientCore) reportRoundTrip(r RoundTrip) {
+	c.ops.hooks.enqueue(func() { c.cfg.observer.reportRoundTrip(r) })
+}

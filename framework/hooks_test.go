@@ -174,7 +174,7 @@ func TestHooksSeeAHoldThatCameTooLate(t *testing.T) {
 		srv, d := zktest.RunT(t), &diary{}
 		var s *Session
 		c := dial(t, srv, WithHooks(Hooks{Hold: func(context.Context, HoldInfo) (context.Context, func(error)) {
-			s.e.change(func() { s.e.over = ErrSessionLost })
+			s.e.changeState(func() { s.e.endedBy = ErrSessionLost })
 			return nil, func(cause error) { d.add("%v", cause) }
 		}}))
 		s = connected(t, c)
@@ -218,21 +218,21 @@ func TestHooksSeeRoundTrips(t *testing.T) {
 
 // Who has no hooks does not pay for them.
 func TestWithoutHooksNothingIsAllocated(t *testing.T) {
-	var o observer
+	var o clientHooks
 	hooks := (&Client{}).Hooks()
-	ctx, c := t.Context(), &Client{core: &core{}}
-	op := &run[int]{operation: &operation[int]{c: c, opKind: opKind{name: "getData"}, path: "/a"}, e: &epoch{n: 1}}
+	ctx, c := t.Context(), &Client{core: &clientCore{}}
+	op := &operationRun[int]{operation: &operation[int]{c: c, operationKind: operationKind{name: "getData"}, path: "/a"}, e: &sessionEpoch{n: 1}}
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
-		_ = op.observe(ctx)
-		op.done(nil)
+		_ = op.reportBegin(ctx)
+		op.reportResult(nil)
 		_, end := hooks.Acquire(ctx, Acquisition{Recipe: "mutex", Path: "/a"})
 		end(nil)
 		hooks.Wait(ctx, Queue{Path: "/a"})(nil)
-		_, end = o.hold(ctx, HoldInfo{Path: "/a"})
+		_, end = o.reportHold(ctx, HoldInfo{Path: "/a"})
 		end(nil)
 		hooks.NodeData(ctx, Acquisition{})
-		o.state(StateReport{})
-		o.roundTrip(RoundTrip{})
+		o.reportState(StateReport{})
+		o.reportRoundTrip(RoundTrip{})
 	}))
 }
 
@@ -252,7 +252,7 @@ func TestHooksCombine(t *testing.T) {
 	silent := Hooks{Acquire: func(context.Context, Acquisition) (context.Context, func(error)) {
 		return nil, nil
 	}}
-	o := observer{silent, named("a"), named("b")}.asOne()
+	o := clientHooks{silent, named("a"), named("b")}.combineHooks()
 	ctx, end := o.Acquire(t.Context(), Acquisition{})
 	end(nil)
 	assert.Equal(t, []string{"a begins inside <nil>", "b begins inside a", "b ends", "a ends"}, d.lines)

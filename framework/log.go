@@ -14,16 +14,16 @@ import (
 // maxLines limits the log lines that wait for the user's handler. Further lines are dropped and counted.
 const maxLines = 1024
 
-// lines are the log lines on their way to the user's handler. The handler may block or end its goroutine, so it runs on
-// a separate one.
-type lines struct {
-	queue            serial
+// logLines are the log lines on their way to the user's handler. The handler may block or end its goroutine, so it
+// runs on a separate one.
+type logLines struct {
+	queue            serialExecutor
 	waiting, dropped atomic.Int64
 }
 
-// logger returns a logger that writes to handler and never waits. Only the handler decides whether a line is wanted,
-// and it is asked later.
-func (l *lines) logger(handler slog.Handler) *slog.Logger {
+// newLogger returns a logger that writes to handler and never waits. Only the handler decides whether a line is
+// wanted, and it is asked later.
+func (l *logLines) newLogger(handler slog.Handler) *slog.Logger {
 	if handler == slog.DiscardHandler {
 		return slog.New(handler)
 	}
@@ -31,14 +31,14 @@ func (l *lines) logger(handler slog.Handler) *slog.Logger {
 }
 
 // flush returns when all earlier lines are written, or shortly after the end of ctx.
-func (l *lines) flush(ctx context.Context) {
+func (l *logLines) flush(ctx context.Context) {
 	written := make(chan error, 1)
-	l.queue.put(func() { written <- nil })
-	_ = within(ctx, written)
+	l.queue.enqueue(func() { written <- nil })
+	_ = awaitWithGrace(ctx, written)
 }
 
 type lineHandler struct {
-	*lines
+	*logLines
 	to func() slog.Handler // runs on the handler's goroutine
 }
 
@@ -54,7 +54,7 @@ func (h lineHandler) Handle(ctx context.Context, r slog.Record) error {
 	}
 	r = r.Clone()
 	missing := h.dropped.Swap(0)
-	h.queue.put(func() {
+	h.queue.enqueue(func() {
 		defer h.waiting.Add(-1)
 		to := h.to()
 		if missing > 0 {
@@ -82,38 +82,40 @@ func (h lineHandler) WithGroup(name string) slog.Handler {
 	return h
 }
 
-// plainHandler passes only printable text to a user's handler, in messages and in the values of attributes, because
-// other clients choose the names of nodes, and servers send texts. Errors stay errors.
-type plainHandler struct{ to slog.Handler }
+// printableHandler passes only printable text to a user's handler, in messages and in the values of attributes,
+// because other clients choose the names of nodes, and servers send texts. Errors stay errors.
+type printableHandler struct{ to slog.Handler }
 
 // Enabled implements [slog.Handler].
-func (h plainHandler) Enabled(ctx context.Context, level slog.Level) bool {
+func (h printableHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.to.Enabled(ctx, level)
 }
 
 // Handle implements [slog.Handler].
-func (h plainHandler) Handle(ctx context.Context, r slog.Record) error {
+func (h printableHandler) Handle(ctx context.Context, r slog.Record) error {
 	made := slog.NewRecord(r.Time, r.Level, plain.Text(r.Message), r.PC)
 	r.Attrs(func(a slog.Attr) bool {
-		made.AddAttrs(plainAttr(a))
+		made.AddAttrs(printableAttr(a))
 		return true
 	})
 	return h.to.Handle(ctx, made)
 }
 
 // WithAttrs implements [slog.Handler].
-func (h plainHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (h printableHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	made := make([]slog.Attr, len(attrs))
 	for i, a := range attrs {
-		made[i] = plainAttr(a)
+		made[i] = printableAttr(a)
 	}
-	return plainHandler{h.to.WithAttrs(made)}
+	return printableHandler{h.to.WithAttrs(made)}
 }
 
 // WithGroup implements [slog.Handler].
-func (h plainHandler) WithGroup(name string) slog.Handler { return plainHandler{h.to.WithGroup(name)} }
+func (h printableHandler) WithGroup(name string) slog.Handler {
+	return printableHandler{h.to.WithGroup(name)}
+}
 
-func plainAttr(a slog.Attr) slog.Attr {
+func printableAttr(a slog.Attr) slog.Attr {
 	switch v := a.Value.Any().(type) {
 	case string:
 		a.Value = slog.StringValue(plain.Text(v))
@@ -129,17 +131,17 @@ func plainAttr(a slog.Attr) slog.Attr {
 	return a
 }
 
-// secret is a string that is never printed, whatever the verb.
-type secret string
+// secretText is a string that is never printed, whatever the verb.
+type secretText string
 
 // Format hides it.
-func (secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[redacted]") }
+func (secretText) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[redacted]") }
 
 // LogValue hides it from structured logs.
-func (secret) LogValue() slog.Value { return slog.StringValue("[redacted]") }
+func (secretText) LogValue() slog.Value { return slog.StringValue("[redacted]") }
 
 // MarshalText hides it from encoders.
-func (secret) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
+func (secretText) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
 
 // Format hides the options, which contain credentials: fmt prints unexported fields without asking them.
 func (options) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{options [redacted]}") }
@@ -147,7 +149,7 @@ func (options) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{options 
 // Format prints the user only.
 func (m digestMD5) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "{DIGEST-MD5 %s [redacted]}", m.user) }
 
-func (o *options) presented() []wire.Credential {
+func (o *options) presentedCredentials() []wire.Credential {
 	var out []wire.Credential
 	for _, c := range o.credentials {
 		out = append(out, *c)

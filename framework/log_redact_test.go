@@ -142,7 +142,7 @@ func TestSecretsStaySecret(t *testing.T) {
 			for _, opt := range opts {
 				require.NoError(t, opt(&o))
 			}
-			all.hearInside(o, &o, o.presented(), o.sasl)
+			all.hearInside(o, &o, o.presentedCredentials(), o.sasl)
 			all.hear(opts)
 			opts = append(opts, WithLogger(slog.New(logs[i%2])), WithDialer(srv.Dial),
 				WithSessionTimeout(10*time.Second), WithConnectionTimeout(2*time.Second),
@@ -239,5 +239,5 @@ func TestCredentialsInClearAreTold(t *testing.T) {
 			})
 		})
 	}
-	assert.False(t, overheard(tls.Client(outside{}, &tls.Config{})))
+	assert.False(t, isUnprotected(tls.Client(outside{}, &tls.Config{})))
 }

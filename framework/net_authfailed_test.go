@@ -20,7 +20,7 @@ type changing struct{ password atomic.Value }
 func (*changing) Name() string { return "DIGEST-MD5" }
 
 func (m *changing) Start(context.Context, string) (SASLLogin, error) {
-	return &digestLogin{digestMD5: &digestMD5{user: "alice", password: secret(m.password.Load().(string))},
+	return &digestLogin{digestMD5: &digestMD5{user: "alice", password: secretText(m.password.Load().(string))},
 		cnonce: "n"}, nil
 }
 

@@ -16,20 +16,20 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// trouble is the last failure to connect, for the errors of callers that wait without success.
-type trouble struct {
+// connectFailure is the last failure to connect, for the errors of callers that wait without success.
+type connectFailure struct {
 	mu     sync.Mutex
 	server string
 	err    error
 }
 
-func (t *trouble) note(server string, err error) {
+func (t *connectFailure) recordFailure(server string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.server, t.err = server, err
 }
 
-func (t *trouble) last() error {
+func (t *connectFailure) lastFailure() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -55,14 +55,14 @@ func (e *attemptError) Is(target error) bool {
 
 func (e *attemptError) As(target any) bool { return errors.As(e.err, target) }
 
-// awayError is err together with the reason for the missing connection.
-type awayError struct {
+// disconnectedError is err together with the reason for the missing connection.
+type disconnectedError struct {
 	err     error
 	servers string
 	last    error // nil if no attempt has ended yet
 }
 
-func (e *awayError) Error() string {
+func (e *disconnectedError) Error() string {
 	if e.last == nil {
 		return fmt.Sprintf("%v; no connection to %s: the first attempt is under way",
 			e.err, plain.Text(e.servers))
@@ -70,17 +70,17 @@ func (e *awayError) Error() string {
 	return fmt.Sprintf("%v; no connection to %s; last attempt: %v", e.err, plain.Text(e.servers), e.last)
 }
 
-func (e *awayError) Unwrap() []error {
+func (e *disconnectedError) Unwrap() []error {
 	if e.last == nil {
 		return []error{e.err}
 	}
 	return []error{e.err, e.last}
 }
 
-// explain adds the reason for the missing connection to the error of a wait. The wait was for a connection, or until a
-// context ended.
-func (c *core) explain(err error) error {
-	var told *awayError
+// explainWait adds the reason for the missing connection to the error of a wait. The wait was for a connection, or
+// until a context ended.
+func (c *clientCore) explainWait(err error) error {
+	var told *disconnectedError
 	switch {
 	case !errors.Is(err, ErrNotConnected) && !errors.Is(err, context.DeadlineExceeded) &&
 		!errors.Is(err, context.Canceled):
@@ -88,36 +88,36 @@ func (c *core) explain(err error) error {
 	case errors.Is(err, errUnwelcome), errors.Is(err, ErrClosed), errors.As(err, &told):
 		return err
 	}
-	last := c.trouble.last()
-	if last == nil && c.epochLast().wire.Connected() {
+	last := c.connectFailure.lastFailure()
+	if last == nil && c.latestEpoch().wire.Connected() {
 		return err
 	}
-	return &awayError{err, listed(c.serverList(), ", "), last}
+	return &disconnectedError{err, joinServers(c.serverList(), ", "), last}
 }
 
-// notConnected returns the error of a wait for a connection that ended with ctx.
-func (c *core) notConnected(ctx context.Context) error {
+// connectWaitError returns the error of a wait for a connection that ended with ctx.
+func (c *clientCore) connectWaitError(ctx context.Context) error {
 	why := errNotNow
-	switch now, _ := c.board.look(); now.State {
+	switch now, _ := c.board.currentState(); now.State {
 	case NeverConnected:
 		why = errNotYet
 	case ReadOnly:
 		why = errNoQuorum
 	}
-	return c.explain(fmt.Errorf("%w: %w", why, flow.Ended(ctx)))
+	return c.explainWait(fmt.Errorf("%w: %w", why, flow.Ended(ctx)))
 }
 
 var (
-	errNotYet = named("not connected yet", ErrNotConnected)
-	errNotNow = named("not connected at present", ErrNotConnected)
+	errNotYet = newSentinel("not connected yet", ErrNotConnected)
+	errNotNow = newSentinel("not connected at present", ErrNotConnected)
 	// errNoQuorum is for callers that cannot use a server that serves reads only.
-	errNoQuorum = named("not connected to a member with a quorum", ErrNotConnected)
+	errNoQuorum = newSentinel("not connected to a member with a quorum", ErrNotConnected)
 )
 
-// outage is the time without a connection. It decides which failures are logged above DEBUG: the first, every
-// change of the reason, and then reminders at growing intervals, for logs that were rotated. It belongs to
+// connectionOutage is the time without a connection. It decides which failures are logged above DEBUG: the first,
+// every change of the reason, and then reminders at growing intervals, for logs that were rotated. It belongs to
 // the manager's goroutine and looks at no clock.
-type outage struct {
+type connectionOutage struct {
 	since    time.Time         // of the loss, or of the first failed attempt; zero while connected
 	attempts int               // how many have failed so far
 	reasons  map[string]string // the last reason of each server
@@ -133,17 +133,17 @@ const (
 	mostChanges = 10
 )
 
-func (o *outage) begins(now time.Time) {
+func (o *connectionOutage) beginOutage(now time.Time) {
 	if o.since.IsZero() {
-		*o = outage{since: now}
+		*o = connectionOutage{since: now}
 	}
 }
 
-// failed records a failed attempt to connect, and returns whether to log it.
-func (o *outage) failed(now time.Time, server, reason string) bool {
-	o.begins(now)
+// recordAttempt records a failed attempt to connect, and returns whether to log it.
+func (o *connectionOutage) recordAttempt(now time.Time, server, reason string) bool {
+	o.beginOutage(now)
 	o.attempts++
-	changed := o.changed(server, reason)
+	changed := o.isReasonNew(server, reason)
 	if o.reasons == nil {
 		o.reasons = map[string]string{}
 	}
@@ -163,36 +163,36 @@ func (o *outage) failed(now time.Time, server, reason string) bool {
 	return true
 }
 
-// changed reports whether a server's reason is worth a log line: it differs from that server's last reason or, for a
-// server tried for the first time, from the reasons of all others.
-func (o *outage) changed(server, reason string) bool {
+// isReasonNew reports whether a server's reason is worth a log line: it differs from that server's last reason or,
+// for a server tried for the first time, from the reasons of all others.
+func (o *connectionOutage) isReasonNew(server, reason string) bool {
 	if before, known := o.reasons[server]; known {
 		return before != reason
 	}
 	return !slices.Contains(slices.Collect(maps.Values(o.reasons)), reason)
 }
 
-// lasts returns how long there has been no connection; 0 if none was lost and no attempt has failed.
-func (o *outage) lasts(now time.Time) time.Duration {
+// elapsedTime returns how long there has been no connection; 0 if none was lost and no attempt has failed.
+func (o *connectionOutage) elapsedTime(now time.Time) time.Duration {
 	if o.since.IsZero() {
 		return 0
 	}
 	return now.Sub(o.since)
 }
 
-// ends records a connection and returns how long there was none.
-func (o *outage) ends(now time.Time) (away time.Duration) {
-	away = o.lasts(now)
-	*o = outage{}
+// endOutage records a connection and returns how long there was none.
+func (o *connectionOutage) endOutage(now time.Time) (away time.Duration) {
+	away = o.elapsedTime(now)
+	*o = connectionOutage{}
 	return away
 }
 
 // numbers matches the parts of an error that differ between attempts and servers although the reason is the
 // same: addresses, ports, times, ids.
-var numbers = regexp.MustCompile(`[0-9][0-9A-Za-zµ.:]*`)
+var varyingParts = regexp.MustCompile(`[0-9][0-9A-Za-zµ.:]*`)
 
-// reasonOf returns the part of an error that is the same whenever the reason is the same.
-func reasonOf(server string, err error) string {
+// failureReason returns the part of an error that is the same whenever the reason is the same.
+func failureReason(server string, err error) string {
 	if err == nil {
 		return ""
 	}
@@ -200,5 +200,5 @@ func reasonOf(server string, err error) string {
 	if host, _, e := net.SplitHostPort(server); e == nil {
 		text = strings.ReplaceAll(text, host, "")
 	}
-	return numbers.ReplaceAllString(text, "")
+	return varyingParts.ReplaceAllString(text, "")
 }

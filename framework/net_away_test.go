@@ -128,7 +128,7 @@ func TestNotConnectedYetIsForTheFirstTime(t *testing.T) {
 func TestTheCauseOfAContextIsToldOnce(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("the shop is closed"))
-	assert.EqualError(t, leftBy(ctx), "context canceled (the shop is closed): the operation was not "+
+	assert.EqualError(t, unsentError(ctx), "context canceled (the shop is closed): the operation was not "+
 		"executed")
 	assert.EqualError(t, (&Client{}).Left(ctx, nil), "context canceled (the shop is closed)")
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/go-curator/curator/internal/apart"
 )
 
-// dialer returns the dialer of one epoch. It makes no attempt before notBefore, and uses TLS if configured.
-func (c *core) dialer(notBefore time.Time) Dialer {
+// epochDialer returns the dialer of one epoch. It makes no attempt before notBefore, and uses TLS if configured.
+func (c *clientCore) epochDialer(notBefore time.Time) Dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if err := sleepUntil(ctx, notBefore); err != nil {
 			return nil, fmt.Errorf("%w: %w", errTooEarly, err)
@@ -26,8 +26,8 @@ func (c *core) dialer(notBefore time.Time) Dialer {
 		var conn net.Conn
 		open, err := false, apart.ErrNoReturn
 		apart.Call(func() {
-			if conn, err = c.cfg.connect(ctx, network, addr, c.log); err == nil {
-				open = overheard(conn)
+			if conn, err = c.cfg.dialServer(ctx, network, addr, c.log); err == nil {
+				open = isUnprotected(conn)
 			}
 		})
 		if err != nil {
@@ -41,8 +41,8 @@ func (c *core) dialer(notBefore time.Time) Dialer {
 	}
 }
 
-// overheard reports whether a connection leaves the machine unencrypted. It can only guess for a user's dialer.
-func overheard(conn net.Conn) bool {
+// isUnprotected reports whether a connection leaves the machine unencrypted. It can only guess for a user's dialer.
+func isUnprotected(conn net.Conn) bool {
 	if _, encrypted := conn.(*tls.Conn); encrypted {
 		return false
 	}
@@ -50,17 +50,17 @@ func overheard(conn net.Conn) bool {
 	return ok && !to.IP.IsLoopback()
 }
 
-// connect calls user functions: the dialer, and the callbacks of a TLS configuration.
-func (o *options) connect(ctx context.Context, network, addr string, log *slog.Logger) (net.Conn, error) {
-	cfg := o.tlsNow(log)
+// dialServer calls user functions: the dialer, and the callbacks of a TLS configuration.
+func (o *options) dialServer(ctx context.Context, network, addr string, log *slog.Logger) (net.Conn, error) {
+	cfg := o.currentTLSConfig(log)
 	conn, err := o.dial(ctx, network, addr)
 	switch {
 	case err != nil:
 		return nil, err
 	case conn == nil:
-		return nil, invalid("WithDialer", "the dialer has returned neither a connection nor an error")
+		return nil, invalidOption("WithDialer", "the dialer has returned neither a connection nor an error")
 	case cfg != nil:
-		return encrypt(ctx, conn, cfg, addr)
+		return handshakeTLS(ctx, conn, cfg, addr)
 	}
 	return conn, nil
 }
@@ -83,8 +83,8 @@ func sleepUntil(ctx context.Context, t time.Time) error {
 	}
 }
 
-// encrypt makes the TLS handshake, and closes conn when that fails.
-func encrypt(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (net.Conn, error) {
+// handshakeTLS makes the TLS handshake, and closes conn when that fails.
+func handshakeTLS(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (net.Conn, error) {
 	if cfg.ServerName == "" {
 		cfg = cfg.Clone()
 		if host, _, err := net.SplitHostPort(addr); err == nil {
@@ -98,7 +98,7 @@ func encrypt(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (
 		}
 	}()
 	if err := secure.HandshakeContext(ctx); err != nil {
-		return nil, tlsTrouble(fmt.Errorf("%w: %w", errHandshake, err))
+		return nil, wrapTLSError(fmt.Errorf("%w: %w", errHandshake, err))
 	}
 	done = true
 	return secure, nil
@@ -134,8 +134,8 @@ type TLSFiles struct {
 // server that refuses the client gives its reason in a few words only.
 func WithTLSFiles(files TLSFiles) Option {
 	return func(o *options) error {
-		f := &tlsFiles{TLSFiles: files}
-		if _, err := f.load(); err != nil {
+		f := &tlsFileLoader{TLSFiles: files}
+		if _, err := f.loadFiles(); err != nil {
 			return fmt.Errorf("%w WithTLSFiles: %w", ErrInvalidOption, err)
 		}
 		o.tlsFiles = f
@@ -143,27 +143,27 @@ func WithTLSFiles(files TLSFiles) Option {
 	}
 }
 
-// tlsFiles has the names of the files and their contents as last read.
-type tlsFiles struct {
+// tlsFileLoader has the names of the files and their contents as last read.
+type tlsFileLoader struct {
 	TLSFiles
 
 	mu            sync.Mutex
 	ca, cert, key []byte // as read
-	last          *parsed
+	last          *tlsContents
 }
 
-// parsed is the content of the files. It does not change.
-type parsed struct {
+// tlsContents is the content of the files. It does not change.
+type tlsContents struct {
 	roots *x509.CertPool
 	own   []tls.Certificate
 }
 
-// load reads the files, and parses them if they have changed. With an error it returns the last good
+// loadFiles reads the files, and parses them if they have changed. With an error it returns the last good
 // content, if there is one.
-func (f *tlsFiles) load() (*parsed, error) {
-	ca, err1 := read(f.CA)
-	cert, err2 := read(f.Cert)
-	key, err3 := read(f.Key)
+func (f *tlsFileLoader) loadFiles() (*tlsContents, error) {
+	ca, err1 := readTLSFile(f.CA)
+	cert, err2 := readTLSFile(f.Cert)
+	key, err3 := readTLSFile(f.Key)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := errors.Join(err1, err2, err3); err != nil {
@@ -172,7 +172,7 @@ func (f *tlsFiles) load() (*parsed, error) {
 	if f.last != nil && bytes.Equal(ca, f.ca) && bytes.Equal(cert, f.cert) && bytes.Equal(key, f.key) {
 		return f.last, nil
 	}
-	p, err := f.parse(ca, cert, key)
+	p, err := f.parseFiles(ca, cert, key)
 	if err != nil {
 		return f.last, err
 	}
@@ -180,15 +180,15 @@ func (f *tlsFiles) load() (*parsed, error) {
 	return p, nil
 }
 
-func read(file string) ([]byte, error) {
+func readTLSFile(file string) ([]byte, error) {
 	if file == "" {
 		return nil, nil
 	}
 	return os.ReadFile(file)
 }
 
-func (f *tlsFiles) parse(ca, cert, key []byte) (*parsed, error) {
-	p := &parsed{}
+func (f *tlsFileLoader) parseFiles(ca, cert, key []byte) (*tlsContents, error) {
+	p := &tlsContents{}
 	if f.CA != "" {
 		p.roots = x509.NewCertPool()
 		if !p.roots.AppendCertsFromPEM(ca) {
@@ -211,9 +211,9 @@ func (f *tlsFiles) parse(ca, cert, key []byte) (*parsed, error) {
 	return p, nil
 }
 
-// config returns base with the certificates that are in the files now. It logs errors of the files.
-func (f *tlsFiles) config(base *tls.Config, log *slog.Logger) *tls.Config {
-	p, err := f.load()
+// currentConfig returns base with the certificates that are in the files now. It logs errors of the files.
+func (f *tlsFileLoader) currentConfig(base *tls.Config, log *slog.Logger) *tls.Config {
+	p, err := f.loadFiles()
 	if err != nil {
 		log.Warn("cannot load the TLS files; still using the certificates loaded before", "err", err)
 	}
@@ -233,24 +233,24 @@ func (f *tlsFiles) config(base *tls.Config, log *slog.Logger) *tls.Config {
 	return cfg
 }
 
-// check refuses options that contradict one another.
-func (o *options) check() error {
+// checkConflicts refuses options that contradict one another.
+func (o *options) checkConflicts() error {
 	insecure := o.tls != nil && o.tls.InsecureSkipVerify &&
 		o.tls.VerifyConnection == nil && o.tls.VerifyPeerCertificate == nil
 	if insecure && o.tlsFiles != nil && (o.tlsFiles.CA != "" || o.tlsFiles.ServerName != "") {
-		return invalid("WithTLSFiles", "CA and ServerName have no effect, because InsecureSkipVerify of "+
+		return invalidOption("WithTLSFiles", "CA and ServerName have no effect, because InsecureSkipVerify of "+
 			"WithTLS accepts every certificate; leave out one or the other, or set VerifyConnection")
 	}
 	return nil
 }
 
-// encrypts reports whether connections are made with TLS.
-func (o *options) encrypts() bool { return o.tls != nil || o.tlsFiles != nil }
+// usesEncryption reports whether connections are made with TLS.
+func (o *options) usesEncryption() bool { return o.tls != nil || o.tlsFiles != nil }
 
-// tlsNow returns the configuration for a new connection; nil for none.
-func (o *options) tlsNow(log *slog.Logger) *tls.Config {
+// currentTLSConfig returns the configuration for a new connection; nil for none.
+func (o *options) currentTLSConfig(log *slog.Logger) *tls.Config {
 	if o.tlsFiles != nil {
-		return o.tlsFiles.config(o.tls, log)
+		return o.tlsFiles.currentConfig(o.tls, log)
 	}
 	return o.tls
 }
@@ -258,10 +258,10 @@ func (o *options) tlsNow(log *slog.Logger) *tls.Config {
 // ErrTLS means that no encrypted connection could be made: one side does not trust, or does not understand, the other.
 // It is found in the errors of callers that wait for a connection. So is, by errors.As, the reason from package
 // crypto/x509, or, if the server refused, a *net.OpError whose Op is "remote error".
-var ErrTLS = named("cannot make an encrypted connection")
+var ErrTLS = newSentinel("cannot make an encrypted connection")
 
-// tlsTrouble returns TLS errors as ErrTLS, with a hint at what to look at, and other errors as they are.
-func tlsTrouble(err error) error {
+// wrapTLSError returns TLS errors as ErrTLS, with a hint at what to look at, and other errors as they are.
+func wrapTLSError(err error) error {
 	var (
 		authority x509.UnknownAuthorityError
 		host      x509.HostnameError

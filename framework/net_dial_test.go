@@ -29,7 +29,7 @@ func TestEncrypt(t *testing.T) {
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
 	cfg := &tls.Config{RootCAs: trust}
-	secure, err := encrypt(t.Context(), conn, cfg, addr)
+	secure, err := handshakeTLS(t.Context(), conn, cfg, addr)
 	require.NoError(t, err)
 	assert.True(t, secure.(*tls.Conn).ConnectionState().HandshakeComplete)
 	assert.Empty(t, cfg.ServerName, "the caller's configuration stays as it is")
@@ -37,7 +37,7 @@ func TestEncrypt(t *testing.T) {
 
 	conn, err = net.Dial("tcp", addr)
 	require.NoError(t, err)
-	_, err = encrypt(t.Context(), conn, &tls.Config{RootCAs: x509.NewCertPool()}, addr)
+	_, err = handshakeTLS(t.Context(), conn, &tls.Config{RootCAs: x509.NewCertPool()}, addr)
 	require.ErrorContains(t, err, "TLS handshake")
 	_, err = conn.Write([]byte{0})
 	assert.ErrorIs(t, err, net.ErrClosed)
@@ -81,7 +81,7 @@ func TestTLS(t *testing.T) {
 
 	stranger, err := New(listener.Addr().String(), WithTLS(&tls.Config{RootCAs: x509.NewCertPool()}))
 	require.NoError(t, err)
-	for stranger.core.trouble.last() == nil {
+	for stranger.core.connectFailure.lastFailure() == nil {
 		runtime.Gosched()
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -97,12 +97,12 @@ func TestTLS(t *testing.T) {
 }
 
 func TestTrouble(t *testing.T) {
-	var tr trouble
-	assert.NoError(t, tr.last())
-	tr.note("zk:2181", errors.New("connection refused"))
-	assert.EqualError(t, tr.last(), "zk:2181: connection refused")
-	tr.note("zk:2181", errors.New("dial tcp zk:2181: no route"))
-	assert.EqualError(t, tr.last(), "dial tcp zk:2181: no route")
-	tr.note("", nil)
-	assert.NoError(t, tr.last())
+	var tr connectFailure
+	assert.NoError(t, tr.lastFailure())
+	tr.recordFailure("zk:2181", errors.New("connection refused"))
+	assert.EqualError(t, tr.lastFailure(), "zk:2181: connection refused")
+	tr.recordFailure("zk:2181", errors.New("dial tcp zk:2181: no route"))
+	assert.EqualError(t, tr.lastFailure(), "dial tcp zk:2181: no route")
+	tr.recordFailure("", nil)
+	assert.NoError(t, tr.lastFailure())
 }

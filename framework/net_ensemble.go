@@ -19,7 +19,7 @@ import (
 // not follow it. The message has the reason: more than 1000 members or 1 MiB, or a member whose client address is not
 // an address. An address is an IP address without a zone or a name of letters, digits, "-", "_" and ".", at most 253
 // bytes long, with a port from 1 to 65535.
-var ErrInvalidEnsembleConfig = named("invalid ensemble configuration")
+var ErrInvalidEnsembleConfig = newSentinel("invalid ensemble configuration")
 
 const (
 	// maxMembers is the most members of a configuration. Ensembles have a handful, some dozens of observers.
@@ -45,8 +45,8 @@ type EnsembleConfig struct {
 // ErrInvalidEnsembleConfig with the first reason. A member without a client address is valid.
 func (c EnsembleConfig) Validate() error { return c.fault }
 
-// wrong records a mistake in the configuration. Only the first is kept.
-func (c *EnsembleConfig) wrong(format string, args ...any) {
+// recordFault records a mistake in the configuration. Only the first is kept.
+func (c *EnsembleConfig) recordFault(format string, args ...any) {
 	if c.fault == nil {
 		c.fault = fmt.Errorf("%w: %s", ErrInvalidEnsembleConfig, fmt.Sprintf(format, args...))
 	}
@@ -85,7 +85,7 @@ func (c EnsembleConfig) ClientAddresses() []string {
 func parseEnsembleConfig(data []byte) EnsembleConfig {
 	c := EnsembleConfig{Data: data}
 	if len(data) > maxConfig {
-		c.wrong("it has %d bytes, and the limit is %d", len(data), maxConfig)
+		c.recordFault("it has %d bytes, and the limit is %d", len(data), maxConfig)
 		return c
 	}
 	for line := range strings.Lines(string(data)) {
@@ -97,7 +97,7 @@ func parseEnsembleConfig(data []byte) EnsembleConfig {
 			c.Version, _ = strconv.ParseInt(value, 16, 64)
 		case strings.HasPrefix(key, "server."):
 			if id, err := strconv.ParseInt(key[len("server."):], 10, 64); err == nil {
-				c.add(id, value)
+				c.addMember(id, value)
 			}
 		}
 	}
@@ -105,14 +105,14 @@ func parseEnsembleConfig(data []byte) EnsembleConfig {
 	return c
 }
 
-func (c *EnsembleConfig) add(id int64, spec string) {
+func (c *EnsembleConfig) addMember(id int64, spec string) {
 	if len(c.Members) == maxMembers {
-		c.wrong("it has more than %d members", maxMembers)
+		c.recordFault("it has more than %d members", maxMembers)
 		return
 	}
 	m, why := parseMember(id, spec)
 	if why != "" {
-		c.wrong("member %d: %s", id, why)
+		c.recordFault("member %d: %s", id, why)
 	}
 	c.Members = append(c.Members, m)
 }
@@ -128,7 +128,7 @@ func parseMember(id int64, spec string) (m EnsembleMember, why string) {
 	} else {
 		first, _, _ = strings.Cut(first, ":")
 	}
-	if _, ok := hostName(first); ok {
+	if _, ok := parseHostName(first); ok {
 		m.Host = first
 	}
 	m.Observer = strings.HasSuffix(strings.ToLower(peers), ":observer")
@@ -141,42 +141,42 @@ func parseMember(id int64, spec string) (m EnsembleMember, why string) {
 	}
 	if inner, ok := strings.CutPrefix(host, "["); ok {
 		if host, ok = strings.CutSuffix(inner, "]"); !ok || !strings.Contains(host, ":") {
-			return m, fmt.Sprintf("%q is not an address", shortened(client))
+			return m, fmt.Sprintf("%q is not an address", shortenText(client))
 		}
 	}
-	if host == "" || isWildcard(host) {
-		if host = first; isWildcard(host) {
-			return m, fmt.Sprintf("%q is a wildcard, not an address to connect to", shortened(host))
+	if host == "" || isWildcardHost(host) {
+		if host = first; isWildcardHost(host) {
+			return m, fmt.Sprintf("%q is a wildcard, not an address to connect to", shortenText(host))
 		}
 	}
-	name, ok := hostName(host)
+	name, ok := parseHostName(host)
 	if !ok {
-		return m, fmt.Sprintf("%q is not a host name", shortened(host))
+		return m, fmt.Sprintf("%q is not a host name", shortenText(host))
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return m, fmt.Sprintf("%q is not a port from 1 to 65535", shortened(port))
+		return m, fmt.Sprintf("%q is not a port from 1 to 65535", shortenText(port))
 	}
 	m.ClientAddress = net.JoinHostPort(name, strconv.FormatUint(n, 10))
 	return m, ""
 }
 
-// isWildcard reports whether a host stands for all addresses of a machine. A client that connects to it
+// isWildcardHost reports whether a host stands for all addresses of a machine. A client that connects to it
 // reaches its own machine.
-func isWildcard(host string) bool {
+func isWildcardHost(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return err == nil && addr.Unmap().IsUnspecified()
 }
 
-// hostName returns a host in the form used for connecting and comparing: an IP address in its usual form, a
+// parseHostName returns a host in the form used for connecting and comparing: an IP address in its usual form, a
 // name in lower case. ok is false for anything else. An address with a zone is refused because a zone means
 // something on one machine only.
-func hostName(s string) (name string, ok bool) {
+func parseHostName(s string) (name string, ok bool) {
 	if addr, err := netip.ParseAddr(s); err == nil {
 		return addr.Unmap().String(), addr.Zone() == ""
 	}
 	for label := range strings.SplitSeq(strings.TrimSuffix(s, "."), ".") {
-		if label == "" || len(label) > maxLabel || strings.ContainsFunc(label, notInNames) {
+		if label == "" || len(label) > maxLabel || strings.ContainsFunc(label, isForbiddenInHost) {
 			return "", false
 		}
 	}
@@ -185,7 +185,7 @@ func hostName(s string) (name string, ok bool) {
 
 const maxLabel = 63
 
-func notInNames(r rune) bool {
+func isForbiddenInHost(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_')
 }
 
@@ -220,7 +220,7 @@ func WithEnsembleTracking() Option { return func(o *options) error { o.tracking 
 // and port. It is called on a separate goroutine, should not block, and may be called again for the same host. It has
 // no effect without WithEnsembleTracking, whose documentation describes the default.
 func WithEnsembleHosts(allow func(host string) bool) Option {
-	return checked(allow != nil, func(o *options) { o.joinable = allow },
+	return checkedOption(allow != nil, func(o *options) { o.joinable = allow },
 		"WithEnsembleHosts", "the function is nil; leave the option out to allow only the hosts given to New")
 }
 
@@ -228,8 +228,8 @@ func WithEnsembleHosts(allow func(host string) bool) Option {
 // change.
 const trackPause = time.Second
 
-// track follows the ensemble's own list until the client is closed.
-func (c *core) track() {
+// trackEnsemble follows the ensemble's own list until the client is closed.
+func (c *clientCore) trackEnsemble() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	c.spawn(func() {
@@ -239,8 +239,8 @@ func (c *core) track() {
 		case <-ctx.Done():
 		}
 	})
-	client := newClient(c, view{}) // the configuration node is above every chroot
-	var told complaint
+	client := newClient(c, clientView{}) // the configuration node is above every chroot
+	var told configComplaint
 	for {
 		s, err := client.Session(ctx)
 		if err != nil {
@@ -249,18 +249,18 @@ func (c *core) track() {
 		config, watch, err := s.Client().WatchConfig(ctx)
 		if err != nil {
 			if ctx.Err() == nil && !errors.Is(err, ErrSessionLost) {
-				if !transient(err) { // else the log lines of the connection say it
+				if !isTransient(err) { // else the log lines of the connection say it
 					c.log.Warn("cannot read the ensemble's configuration; retrying", "err", err)
 				}
-				c.pause(ctx, c.cfg.connectTimeout)
+				c.pauseFor(ctx, c.cfg.connectTimeout)
 			}
 			continue
 		}
-		if now := c.follow(config); now != told {
+		if now := c.followConfig(config); now != told {
 			told = now
-			c.complain(now)
+			c.logComplaint(now)
 		}
-		c.pause(ctx, trackPause)
+		c.pauseFor(ctx, trackPause)
 		select {
 		case <-watch.C: // it has changed, or the session has ended
 		case <-ctx.Done():
@@ -269,13 +269,13 @@ func (c *core) track() {
 	}
 }
 
-// complaint describes the faults of a configuration. The same complaint is logged only once.
-type complaint struct {
+// configComplaint describes the faults of a configuration. The same complaint is logged only once.
+type configComplaint struct {
 	version          int64
 	refused, leftOut string
 }
 
-func (c *core) complain(of complaint) {
+func (c *clientCore) logComplaint(of configComplaint) {
 	switch {
 	case of.refused != "":
 		c.log.Warn("ignoring an invalid ensemble configuration; keeping the list of servers",
@@ -287,13 +287,13 @@ func (c *core) complain(of complaint) {
 	}
 }
 
-// follow takes over the addresses of a configuration to which the client is allowed to connect. If there are none, the
-// list does not change.
-func (c *core) follow(config EnsembleConfig) complaint {
+// followConfig takes over the addresses of a configuration to which the client is allowed to connect. If there are
+// none, the list does not change.
+func (c *clientCore) followConfig(config EnsembleConfig) configComplaint {
 	if err := config.Validate(); err != nil {
-		return complaint{config.Version, err.Error(), ""}
+		return configComplaint{config.Version, err.Error(), ""}
 	}
-	trusted := c.trusted()
+	trusted := c.trustedHosts()
 	var list, strangers []string
 	for _, server := range config.ClientAddresses() {
 		if host, _, _ := net.SplitHostPort(server); trusted(host) {
@@ -303,24 +303,24 @@ func (c *core) follow(config EnsembleConfig) complaint {
 		}
 	}
 	if len(list) > 0 && !slices.Equal(slices.Sorted(slices.Values(c.serverList())), list) {
-		_ = c.changeServers(func(s *servers) { s.tracked = list }) // after ErrClosed there is nothing to do
+		_ = c.changeServers(func(s *serverLists) { s.tracked = list }) // after ErrClosed there is nothing to do
 	}
 	if len(strangers) > 0 {
-		return complaint{config.Version, "", listed(strangers, ",")}
+		return configComplaint{config.Version, "", joinServers(strangers, ",")}
 	}
-	return complaint{}
+	return configComplaint{}
 }
 
-// trusted returns a function that reports whether the client is allowed to connect to a host of the
+// trustedHosts returns a function that reports whether the client is allowed to connect to a host of the
 // ensemble's list.
-func (c *core) trusted() func(host string) bool {
+func (c *clientCore) trustedHosts() func(host string) bool {
 	c.servers.mu.Lock()
 	given := c.servers.given
 	c.servers.mu.Unlock()
 	named := map[string]bool{}
 	for _, server := range given {
 		host, _, _ := net.SplitHostPort(server)
-		host, _ = hostName(host)
+		host, _ = parseHostName(host)
 		named[host] = true
 	}
 	return func(host string) (ok bool) {
@@ -328,17 +328,17 @@ func (c *core) trusted() func(host string) bool {
 		case named[host]:
 			return true
 		case c.cfg.joinable == nil:
-			return c.cfg.provesServers()
+			return c.cfg.authenticatesServers()
 		}
 		apart.Call(func() { ok = c.cfg.joinable(host) })
 		return ok
 	}
 }
 
-// provesServers reports whether a server has to prove that it is the user's before the client sends it anything. A
-// certificate of a public authority does not prove it: an attacker can get one for his own name, and write that name
-// into the configuration.
-func (o *options) provesServers() bool {
+// authenticatesServers reports whether a server has to prove that it is the user's before the client sends it
+// anything. A certificate of a public authority does not prove it: an attacker can get one for his own name, and
+// write that name into the configuration.
+func (o *options) authenticatesServers() bool {
 	private := o.tls != nil && (o.tls.RootCAs != nil || o.tls.ServerName != "") ||
 		o.tlsFiles != nil && (o.tlsFiles.CA != "" || o.tlsFiles.ServerName != "")
 	return private && (o.tls == nil || !o.tls.InsecureSkipVerify)

@@ -67,17 +67,17 @@ func FuzzConfigOfAnEnsemble(f *testing.F) {
 		if err := c.Validate(); err != nil {
 			require.ErrorIs(t, err, ErrInvalidEnsembleConfig)
 			require.Less(t, len(err.Error()), 1000)
-			require.False(t, strings.ContainsFunc(err.Error(), notPrinted), "%q", err)
+			require.False(t, strings.ContainsFunc(err.Error(), isUnprintable), "%q", err)
 		}
 		var again strings.Builder
 		for i, addr := range c.ClientAddresses() {
 			require.Less(t, len(addr), maxHost+10)
-			server, why := parseServer(addr)
+			server, why := parseServerEntry(addr)
 			require.Empty(t, why, "%q", addr)
 			require.Equal(t, addr, server)
 			host, _, err := net.SplitHostPort(addr)
 			require.NoError(t, err)
-			name, ok := hostName(host)
+			name, ok := parseHostName(host)
 			require.True(t, ok)
 			require.Equal(t, host, name)
 			fmt.Fprintf(&again, "server.%d=m:1:2:participant;%s\n", i, addr)
@@ -137,11 +137,11 @@ func TestGetConfig(t *testing.T) {
 
 // The server tells the two forms apart by null, which is not the empty string.
 func TestReconfigOnTheWire(t *testing.T) {
-	c := &Client{core: &core{}}
+	c := &Client{core: &clientCore{}}
 	frame := func(r reconfigRequest) string {
 		op := c.reconfigure(&r)
 		require.NoError(t, op.fault)
-		return hex.EncodeToString(op.request(nil).Body)
+		return hex.EncodeToString(op.newRequest(nil).Body)
 	}
 	const null, any = "ffffffff", "ffffffffffffffff"
 	assert.Equal(t, "00000015"+hex.EncodeToString([]byte("server.1=a,server.2=b"))+"00000003"+
@@ -152,9 +152,9 @@ func TestReconfigOnTheWire(t *testing.T) {
 	assert.ErrorIs(t, c.reconfigure(&reconfigRequest{version: -1}).fault, ErrBadArguments)
 
 	leaves := &reconfigRequest{leaving: []string{"2"}}
-	r, err := c.reconfigure(leaves).decode(0, jute.Marshal(&jute.GetDataResponse{Data: []byte(ensemble)}))
+	r, err := c.reconfigure(leaves).decodeReply(0, jute.Marshal(&jute.GetDataResponse{Data: []byte(ensemble)}))
 	require.NoError(t, err)
 	assert.Len(t, r.config.Members, 2)
-	_, err = c.reconfigure(leaves).decode(0, []byte{1})
+	_, err = c.reconfigure(leaves).decodeReply(0, []byte{1})
 	assert.ErrorIs(t, err, ErrMalformedReply)
 }

@@ -57,7 +57,7 @@ func TestTheLimitOfAnswersIsNoLowerThanThatOfRequests(t *testing.T) {
 
 // What no server says is an error with a name in what is told of the connection's end.
 func TestAServerThatDoesNotKeepToTheProtocolHasAnErrorWithAName(t *testing.T) {
-	err := refusal(fmt.Errorf("%w: an answer to nothing", wire.ErrProtocol))
+	err := wrapRefusal(fmt.Errorf("%w: an answer to nothing", wire.ErrProtocol))
 	assert.ErrorIs(t, err, ErrMalformedReply)
 	assert.ErrorContains(t, err, "an answer to nothing")
 }

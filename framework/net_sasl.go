@@ -50,7 +50,7 @@ type SASLLogin interface {
 // [SASLIdentity]. Default: no login.
 func WithSASL(m SASLMechanism) Option {
 	// Name is called here and not while a connection waits for it.
-	return checked(m != nil, func(o *options) { o.sasl, o.saslName = m, m.Name() },
+	return checkedOption(m != nil, func(o *options) { o.sasl, o.saslName = m, m.Name() },
 		"WithSASL", "the mechanism is nil; leave the option out, or use WithSASLDigest")
 }
 
@@ -59,8 +59,8 @@ func WithSASL(m SASLMechanism) Option {
 // password does not cross the network, and the server proves that it knows the password, too. The traffic after the
 // login is neither encrypted nor signed; use [WithTLS] for that. See [WithSASL].
 func WithSASLDigest(user, password string) Option {
-	m := &digestMD5{user: user, password: secret(password)}
-	return checked(user != "", func(o *options) {
+	m := &digestMD5{user: user, password: secretText(password)}
+	return checkedOption(user != "", func(o *options) {
 		o.sasl, o.saslName = m, m.Name()
 	}, "WithSASLDigest", "the user is empty")
 }
@@ -76,8 +76,8 @@ func (o *options) loginName() string {
 	return ""
 }
 
-// login returns the mechanism as the function that the session layer calls; nil if there is none.
-func (o *options) login() func(context.Context, string) (wire.LoginStep, error) {
+// loginStarter returns the mechanism as the function that the session layer calls; nil if there is none.
+func (o *options) loginStarter() func(context.Context, string) (wire.LoginStep, error) {
 	if o.sasl == nil {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (o *options) login() func(context.Context, string) (wire.LoginStep, error) 
 // "zookeeper" on the host "zk-sasl-md5", which is the same for all servers.
 type digestMD5 struct {
 	user     string
-	password secret
+	password secretText
 }
 
 const digestURI = "zookeeper/zk-sasl-md5"
@@ -149,18 +149,18 @@ func (l *digestLogin) Step(challenge []byte) (response []byte, done bool, err er
 	case l.step == 2 && len(challenge) == 0:
 		return nil, false, errNoLogin
 	case l.step == 2:
-		response, err = l.respond(challenge)
+		response, err = l.answerChallenge(challenge)
 		return response, false, err
 	}
-	d, err := directives(challenge)
+	d, err := parseDirectives(challenge)
 	if err != nil || subtle.ConstantTimeCompare([]byte(d["rspauth"]), []byte(l.expect)) != 1 {
 		return nil, false, errImpostor
 	}
 	return nil, true, nil
 }
 
-func (l *digestLogin) respond(challenge []byte) ([]byte, error) {
-	d, err := directives(challenge)
+func (l *digestLogin) answerChallenge(challenge []byte) ([]byte, error) {
+	d, err := parseDirectives(challenge)
 	switch {
 	case err != nil:
 		return nil, err
@@ -169,46 +169,46 @@ func (l *digestLogin) respond(challenge []byte) ([]byte, error) {
 	case !strings.EqualFold(d["algorithm"], "md5-sess"):
 		return nil, fmt.Errorf("%w: it names the algorithm %q instead of md5-sess",
 			errChallenge, d["algorithm"])
-	case !offers(d["qop"], "auth"):
+	case !offersOption(d["qop"], "auth"):
 		return nil, fmt.Errorf("the server demands the protection %q, and this client offers only auth: "+
 			"use TLS for protection", d["qop"])
 	}
 	user, password := l.user, string(l.password)
 	realm, named := d["realm"]
-	hashed := latin // on the wire it is UTF-8
+	hashed := toLatin1 // on the wire it is UTF-8
 	unicode := strings.EqualFold(d["charset"], "utf-8")
 	if !unicode {
-		if !isLatin(user) || !isLatin(password) {
+		if !isLatin1(user) || !isLatin1(password) {
 			return nil, errors.New("the user or the password needs UTF-8, which the server does not support")
 		}
-		user, password = latin(user), latin(password)
+		user, password = toLatin1(user), toLatin1(password)
 		hashed = func(s string) string { return s }
 	}
 	identity := hashed(user) + ":" + hashed(realm) + ":" + hashed(password)
-	proof := func(what string) string { return proofOf(identity, d["nonce"], l.cnonce, what) }
+	proof := func(what string) string { return digestProof(identity, d["nonce"], l.cnonce, what) }
 	l.expect = proof(":" + digestURI)
 	var b strings.Builder
 	if unicode {
 		b.WriteString("charset=utf-8,")
 	}
-	fmt.Fprintf(&b, "username=%s,", quoted(user))
+	fmt.Fprintf(&b, "username=%s,", quoteValue(user))
 	if named {
-		fmt.Fprintf(&b, "realm=%s,", quoted(realm))
+		fmt.Fprintf(&b, "realm=%s,", quoteValue(realm))
 	}
-	fmt.Fprintf(&b, `nonce=%s,nc=%s,cnonce=%s,digest-uri="%s",response=%s,qop=auth`, quoted(d["nonce"]), nc,
-		quoted(l.cnonce), digestURI,
+	fmt.Fprintf(&b, `nonce=%s,nc=%s,cnonce=%s,digest-uri="%s",response=%s,qop=auth`, quoteValue(d["nonce"]), nonceCount,
+		quoteValue(l.cnonce), digestURI,
 		proof("AUTHENTICATE:"+digestURI))
 	return []byte(b.String()), nil
 }
 
 // nc counts the uses of a nonce. There is only one.
-const nc = "00000001"
+const nonceCount = "00000001"
 
-// proofOf returns the RFC's response-value: computing it takes the secret user:realm:password.
-func proofOf(identity, nonce, cnonce, what string) string {
+// digestProof returns the RFC's response-value: computing it takes the secret user:realm:password.
+func digestProof(identity, nonce, cnonce, what string) string {
 	inner := md5.Sum([]byte(identity))
 	a1 := hexMD5(string(inner[:]) + ":" + nonce + ":" + cnonce)
-	return hexMD5(a1 + ":" + nonce + ":" + nc + ":" + cnonce + ":auth:" + hexMD5(what))
+	return hexMD5(a1 + ":" + nonce + ":" + nonceCount + ":" + cnonce + ":auth:" + hexMD5(what))
 }
 
 func hexMD5(s string) string {
@@ -216,9 +216,9 @@ func hexMD5(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// offers reports whether a comma-separated list contains the word. An empty list stands for the default, which is the
-// word asked for.
-func offers(list, word string) bool {
+// offersOption reports whether a comma-separated list contains the word. An empty list stands for the default,
+// which is the word asked for.
+func offersOption(list, word string) bool {
 	for w := range strings.SplitSeq(list, ",") {
 		if list == "" || strings.EqualFold(strings.TrimSpace(w), word) {
 			return true
@@ -227,12 +227,12 @@ func offers(list, word string) bool {
 	return false
 }
 
-func isLatin(s string) bool { return !strings.ContainsFunc(s, func(r rune) bool { return r > 0xff }) }
+func isLatin1(s string) bool { return !strings.ContainsFunc(s, func(r rune) bool { return r > 0xff }) }
 
-// latin encodes s in ISO 8859-1 if that is possible, and leaves it in UTF-8 otherwise, as the RFC demands
+// toLatin1 encodes s in ISO 8859-1 if that is possible, and leaves it in UTF-8 otherwise, as the RFC demands
 // for the hash.
-func latin(s string) string {
-	if !utf8.ValidString(s) || !isLatin(s) {
+func toLatin1(s string) string {
+	if !utf8.ValidString(s) || !isLatin1(s) {
 		return s
 	}
 	b := make([]byte, 0, len(s))
@@ -242,11 +242,13 @@ func latin(s string) string {
 	return string(b)
 }
 
-func quoted(s string) string { return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"` }
+func quoteValue(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
 
-// directives reads key=value pairs, values quoted or not. Of a repeated key the first counts, because a
+// parseDirectives reads key=value pairs, values quoted or not. Of a repeated key the first counts, because a
 // server may offer several realms.
-func directives(challenge []byte) (map[string]string, error) {
+func parseDirectives(challenge []byte) (map[string]string, error) {
 	if len(challenge) > maxChallenge {
 		return nil, fmt.Errorf("%w: it has %d bytes", errChallenge, len(challenge))
 	}
@@ -264,7 +266,7 @@ func directives(challenge []byte) (map[string]string, error) {
 		}
 		value = strings.TrimLeft(value, " \t")
 		if strings.HasPrefix(value, `"`) {
-			if value, rest, ok = unquote(value[1:]); !ok {
+			if value, rest, ok = unquoteValue(value[1:]); !ok {
 				return nil, fmt.Errorf("%w: the value of %s has no closing quote",
 					errChallenge, plain.Text(key))
 			}
@@ -279,7 +281,7 @@ func directives(challenge []byte) (map[string]string, error) {
 	}
 }
 
-func unquote(s string) (value, rest string, ok bool) {
+func unquoteValue(s string) (value, rest string, ok bool) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		switch {

@@ -25,7 +25,7 @@ func TestDigestMD5ByTheBook(t *testing.T) {
 		`qop="auth",algorithm=md5-sess,charset=utf-8`))
 	require.NoError(t, err)
 	assert.False(t, done)
-	d, err := directives(got)
+	d, err := parseDirectives(got)
 	require.NoError(t, err)
 	response := d["response"]
 	delete(d, "response")
@@ -34,11 +34,11 @@ func TestDigestMD5ByTheBook(t *testing.T) {
 		"cnonce": "OA6MHXh6VqTrRk", "digest-uri": digestURI, "qop": "auth"}, d)
 	// The book's own digest-uri is "imap/elwood.innosoft.com", its response d388dad90d4bbd760a152321f2143af7.
 	assert.Equal(t, "d388dad90d4bbd760a152321f2143af7",
-		proofOf("chris:elwood.innosoft.com:secret", "OA6MG9tEQGm2hh", "OA6MHXh6VqTrRk",
+		digestProof("chris:elwood.innosoft.com:secret", "OA6MG9tEQGm2hh", "OA6MHXh6VqTrRk",
 			"AUTHENTICATE:imap/elwood.innosoft.com"))
-	assert.Equal(t, proofOf("chris:elwood.innosoft.com:secret", "OA6MG9tEQGm2hh", "OA6MHXh6VqTrRk",
+	assert.Equal(t, digestProof("chris:elwood.innosoft.com:secret", "OA6MG9tEQGm2hh", "OA6MHXh6VqTrRk",
 		"AUTHENTICATE:"+digestURI), response)
-	_, done, err = l.Step([]byte("rspauth=" + proofOf("chris:elwood.innosoft.com:secret", "OA6MG9tEQGm2hh",
+	_, done, err = l.Step([]byte("rspauth=" + digestProof("chris:elwood.innosoft.com:secret", "OA6MG9tEQGm2hh",
 		"OA6MHXh6VqTrRk", ":"+digestURI)))
 	require.NoError(t, err)
 	assert.True(t, done)
@@ -81,7 +81,7 @@ func TestChallengesThatAreRefused(t *testing.T) {
 func FuzzDirectives(f *testing.F) {
 	f.Add([]byte(`realm="a\"b",nonce=x , qop="auth,auth-int"`))
 	f.Fuzz(func(t *testing.T, challenge []byte) {
-		d, err := directives(challenge)
+		d, err := parseDirectives(challenge)
 		if err != nil {
 			assert.ErrorIs(t, err, errChallenge)
 		}

@@ -16,14 +16,14 @@ import (
 )
 
 // ErrInvalidConnectString means that the list of servers given to [New] cannot be read. The message has the remedy.
-var ErrInvalidConnectString = named("invalid connect string")
+var ErrInvalidConnectString = newSentinel("invalid connect string")
 
 const defaultPort = "2181"
 
 const maxHost = 253
 
-// shortened returns s, or the beginning of it if it is too long for an error.
-func shortened(s string) string {
+// shortenText returns s, or the beginning of it if it is too long for an error.
+func shortenText(s string) string {
 	const most = 100
 	if len(s) <= most {
 		return s
@@ -31,28 +31,28 @@ func shortened(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// reason returns the fault of a path, which may be too long to be shown.
-func reason(err error) string {
+// pathReason returns the fault of a path, which may be too long to be shown.
+func pathReason(err error) string {
 	var fault *zkpath.Error
 	if errors.As(err, &fault) {
-		return fmt.Sprintf("%q: %s", shortened(fault.Path), fault.Reason)
+		return fmt.Sprintf("%q: %s", shortenText(fault.Path), fault.Reason)
 	}
 	return err.Error()
 }
 
-// shown returns a connect string for errors, without the text before an "@", which may be a password.
-func shown(s string) string {
+// redactConnectString returns a connect string for errors, without the text before an "@", which may be a password.
+func redactConnectString(s string) string {
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		s = "[redacted]" + s[i:]
 	}
-	return shortened(s)
+	return shortenText(s)
 }
 
 // parseConnectString is readConnectString, but its error does not contain a password in front of a host.
 func parseConnectString(s string) (servers []string, chroot string, err error) {
 	if servers, chroot, err = readConnectString(s); err != nil && strings.Contains(s, "@") {
 		err = fmt.Errorf("%w %q: a host name cannot contain '@' (the text before the '@' is not shown); "+
-			"give user and password by WithAuth or WithSASLDigest", ErrInvalidConnectString, shown(s))
+			"give user and password by WithAuth or WithSASLDigest", ErrInvalidConnectString, redactConnectString(s))
 	}
 	return servers, chroot, err
 }
@@ -61,7 +61,7 @@ func parseConnectString(s string) (servers []string, chroot string, err error) {
 // brackets, and spaces around entries do not matter. The chroot is "" or "/app".
 func readConnectString(s string) (servers []string, chroot string, err error) {
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%w %q: %s", ErrInvalidConnectString, shortened(s), fmt.Sprintf(format, args...))
+		return fmt.Errorf("%w %q: %s", ErrInvalidConnectString, shortenText(s), fmt.Sprintf(format, args...))
 	}
 	if !utf8.ValidString(s) {
 		return nil, "", bad("it is not UTF-8")
@@ -71,7 +71,7 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 			`write "host:2181", or "host1:2181,host2:2181,host3:2181/chroot"`)
 	}
 	if scheme, _, ok := strings.Cut(s, "://"); ok {
-		return nil, "", bad(`it is not a URL; leave out "%s://"`, shortened(strings.TrimSpace(scheme)))
+		return nil, "", bad(`it is not a URL; leave out "%s://"`, shortenText(strings.TrimSpace(scheme)))
 	}
 	list := s
 	if i := strings.IndexByte(s, '/'); i >= 0 {
@@ -88,7 +88,7 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 			return nil, "", bad("the chroot ends with a space before its last slash; remove the space")
 		}
 		if err := zkpath.Validate(chroot, false); err != nil {
-			return nil, "", bad("the chroot: %s", reason(err))
+			return nil, "", bad("the chroot: %s", pathReason(err))
 		}
 		if chroot == "/" {
 			chroot = ""
@@ -97,15 +97,15 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 	seen := map[string]bool{}
 	for n, entry := range strings.Split(list, ",") {
 		entry = strings.TrimSpace(entry)
-		if several := withCommas(entry); several != "" {
-			return nil, "", bad("servers are not separated by commas; write %q", shortened(several))
+		if several := insertCommas(entry); several != "" {
+			return nil, "", bad("servers are not separated by commas; write %q", shortenText(several))
 		}
 		if entry == "" {
 			return nil, "", bad("server %d is empty; remove the comma, or write a host there", n+1)
 		}
-		server, why := parseServer(entry)
+		server, why := parseServerEntry(entry)
 		if why != "" {
-			return nil, "", bad("server %q: %s", shortened(entry), why)
+			return nil, "", bad("server %q: %s", shortenText(entry), why)
 		}
 		if seen[server] {
 			return nil, "", bad("server %s is listed twice; list each server once", server)
@@ -116,19 +116,19 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 	return servers, chroot, nil
 }
 
-// withCommas returns an entry that contains several servers with commas between them; "" for any other entry.
-func withCommas(entry string) string {
+// insertCommas returns an entry that contains several servers with commas between them; "" for any other entry.
+func insertCommas(entry string) string {
 	several := strings.FieldsFunc(entry, func(r rune) bool { return unicode.IsSpace(r) || r == ';' })
 	for _, server := range several {
-		if _, why := parseServer(server); why != "" || len(several) < 2 {
+		if _, why := parseServerEntry(server); why != "" || len(several) < 2 {
 			return ""
 		}
 	}
 	return strings.Join(several, ",")
 }
 
-// parseServer returns the server of an entry as host:port, or why the entry is not a server.
-func parseServer(entry string) (server, why string) {
+// parseServerEntry returns the server of an entry as host:port, or why the entry is not a server.
+func parseServerEntry(entry string) (server, why string) {
 	host, port := entry, defaultPort
 	switch {
 	case entry[0] == '[':
@@ -144,7 +144,7 @@ func parseServer(entry string) (server, why string) {
 			port = rest[1:]
 		}
 		addr, err := netip.ParseAddr(host)
-		if err != nil || !addr.Is6() || strings.ContainsFunc(host, notPrinted) {
+		if err != nil || !addr.Is6() || strings.ContainsFunc(host, isUnprintable) {
 			return "", "there is no IPv6 address between the brackets"
 		}
 		host = addr.String() // in its usual form, but a zone is a name whose case counts
@@ -161,7 +161,7 @@ func parseServer(entry string) (server, why string) {
 		return "", fmt.Sprintf("the host name has %d bytes; the limit is %d", len(host), maxHost)
 	}
 	if i := strings.IndexFunc(host, func(r rune) bool {
-		return notPrinted(r) || strings.ContainsRune(" @;[]", r)
+		return isUnprintable(r) || strings.ContainsRune(" @;[]", r)
 	}); i >= 0 {
 		r, _ := utf8.DecodeRuneInString(host[i:])
 		return "", fmt.Sprintf("a host name cannot contain %q; separate servers by commas", r)
@@ -169,7 +169,7 @@ func parseServer(entry string) (server, why string) {
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
 		return "", fmt.Sprintf("%q is not a port; write a number from 1 to 65535, or leave it out for %s",
-			shortened(port), defaultPort)
+			shortenText(port), defaultPort)
 	}
 	if entry[0] != '[' {
 		host = strings.ToLower(host)
@@ -177,17 +177,18 @@ func parseServer(entry string) (server, why string) {
 	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), ""
 }
 
-func notPrinted(r rune) bool { return !unicode.IsPrint(r) }
+func isUnprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// servers is the list of servers to connect to. Lists are replaced, never changed.
-type servers struct {
+// serverLists is the list of servers to connect to. Lists are replaced, never changed.
+type serverLists struct {
 	mu      sync.Mutex
 	given   []string // by the user; guarded by mu
 	tracked []string // by the ensemble, nil unless it is followed; guarded by mu
 }
 
-// now returns the servers to connect to, and further servers to try when none of the first can be reached.
-func (s *servers) now() (list, further []string) {
+// currentServers returns the servers to connect to, and further servers to try when none of the first can be
+// reached.
+func (s *serverLists) currentServers() (list, further []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tracked != nil {
@@ -200,7 +201,7 @@ func (s *servers) now() (list, further []string) {
 // [WithEnsembleTracking], the ensemble's. When no server of the ensemble's list can be reached it also tries the given
 // servers.
 func (c *Client) Servers() []string {
-	if c.none() {
+	if c.isZeroValue() {
 		return nil
 	}
 	return slices.Clone(c.core.serverList())
@@ -216,7 +217,7 @@ func (c *Client) Servers() []string {
 // a discovery service. With [WithEnsembleTracking] the ensemble's own list replaces the given one at the ensemble's
 // next change. Corresponds to Curator's EnsembleProvider.setConnectionString.
 func (c *Client) SetServers(connect string) error {
-	if c.none() {
+	if c.isZeroValue() {
 		return ErrNoClient
 	}
 	list, chroot, err := parseConnectString(connect)
@@ -225,35 +226,35 @@ func (c *Client) SetServers(connect string) error {
 	}
 	if chroot != "" && chroot != c.view.chroot {
 		return fmt.Errorf("%w %q: the client's chroot is %q and cannot change", ErrInvalidConnectString,
-			shown(connect), c.view.chroot)
+			redactConnectString(connect), c.view.chroot)
 	}
-	return c.core.changeServers(func(s *servers) { s.given, s.tracked = list, nil })
+	return c.core.changeServers(func(s *serverLists) { s.given, s.tracked = list, nil })
 }
 
-func (c *core) serverList() []string {
-	list, _ := c.servers.now()
+func (c *clientCore) serverList() []string {
+	list, _ := c.servers.currentServers()
 	return list
 }
 
-func (c *core) changeServers(change func(*servers)) error {
-	if c.epochNow() == nil {
+func (c *clientCore) changeServers(change func(*serverLists)) error {
+	if c.currentEpoch() == nil {
 		return ErrClosed
 	}
 	c.servers.mu.Lock()
 	change(&c.servers)
 	c.servers.mu.Unlock()
 	// An epoch that begins after this line uses the lists as they are now.
-	e := c.epochLast()
-	list, further := c.servers.now()
+	e := c.latestEpoch()
+	list, further := c.servers.currentServers()
 	e.wire.SetServers(list, further)
-	c.log.Info("the list of servers changed", "list", listed(list, ","))
+	c.log.Info("the list of servers changed", "list", joinServers(list, ","))
 	return nil
 }
 
 // maxListed limits the servers that a log line or an error names.
 const maxListed = 16
 
-func listed(servers []string, separator string) string {
+func joinServers(servers []string, separator string) string {
 	if more := len(servers) - maxListed; more > 0 {
 		return fmt.Sprintf("%s%sand %d more", strings.Join(servers[:maxListed], separator), separator, more)
 	}

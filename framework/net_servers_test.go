@@ -39,7 +39,7 @@ func where(e *zktest.Ensemble, c *Client) int {
 	synctest.Wait() // the member that it has left has seen it
 	for i, m := range e.Members() {
 		for _, s := range m.Sessions() {
-			if s.Connected && s.ID == c.epochView().wire.ID() {
+			if s.Connected && s.ID == c.viewEpoch().wire.ID() {
 				return i
 			}
 		}

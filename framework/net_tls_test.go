@@ -91,14 +91,14 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 	o := configured(t, WithTLSFiles(TLSFiles{CA: file, Cert: file, Key: file}), WithTLS(base),
 		WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	name := func() string {
-		leaf, err := x509.ParseCertificate(o.tlsNow(o.logger).Certificates[0].Certificate[0])
+		leaf, err := x509.ParseCertificate(o.currentTLSConfig(o.logger).Certificates[0].Certificate[0])
 		require.NoError(t, err)
 		return leaf.Subject.CommonName
 	}
-	cfg := o.tlsNow(o.logger)
+	cfg := o.currentTLSConfig(o.logger)
 	assert.EqualValues(t, tls.VersionTLS13, cfg.MinVersion)
 	assert.Equal(t, "base", cfg.ServerName)
-	assert.Same(t, cfg.RootCAs, o.tlsNow(o.logger).RootCAs, "what has not changed is not parsed again")
+	assert.Same(t, cfg.RootCAs, o.currentTLSConfig(o.logger).RootCAs, "what has not changed is not parsed again")
 	assert.Equal(t, "first", name())
 	require.NoError(t, os.WriteFile(file, second, 0o600))
 	assert.Equal(t, "second", name())
@@ -115,8 +115,8 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, first, 0o600))
 	assert.Equal(t, "first", name())
 	assert.Equal(t, "named", configured(t, WithTLS(base),
-		WithTLSFiles(TLSFiles{ServerName: "named"})).tlsNow(slog.New(slog.DiscardHandler)).ServerName)
-	assert.Nil(t, configured(t).tlsNow(slog.New(slog.DiscardHandler)))
+		WithTLSFiles(TLSFiles{ServerName: "named"})).currentTLSConfig(slog.New(slog.DiscardHandler)).ServerName)
+	assert.Nil(t, configured(t).currentTLSConfig(slog.New(slog.DiscardHandler)))
 }
 
 // Each trouble says what to look at, and keeps the reason for errors.As.
@@ -150,14 +150,14 @@ func TestTLSTrouble(t *testing.T) {
 		}()
 		ours, err := net.Dial("tcp", listener.Addr().String())
 		require.NoError(t, err)
-		conn, err := encrypt(t.Context(), ours, configured(t,
-			WithTLSFiles(files)).tlsNow(slog.New(slog.DiscardHandler)), "127.0.0.1:2281")
+		conn, err := handshakeTLS(t.Context(), ours, configured(t,
+			WithTLSFiles(files)).currentTLSConfig(slog.New(slog.DiscardHandler)), "127.0.0.1:2281")
 		if err == nil {
 			_, err = conn.Read(make([]byte, 1)) // with TLS 1.3 the server's objections come late
 			conn.Close()
 		}
 		<-done
-		return tlsTrouble(err)
+		return wrapTLSError(err)
 	}
 	var (
 		unknown x509.UnknownAuthorityError
@@ -189,12 +189,12 @@ func TestTLSTrouble(t *testing.T) {
 			assert.ErrorIs(t, err, ErrTLS)
 			assert.ErrorAs(t, err, test.as)
 			assert.ErrorContains(t, err, test.says)
-			assert.Equal(t, err, tlsTrouble(err), "once")
+			assert.Equal(t, err, wrapTLSError(err), "once")
 		})
 	}
-	assert.NoError(t, tlsTrouble(nil))
+	assert.NoError(t, wrapTLSError(nil))
 	other := errors.New("other")
-	assert.Equal(t, other, tlsTrouble(other))
+	assert.Equal(t, other, wrapTLSError(other))
 }
 
 // A CA that nobody looks at is none.
@@ -214,8 +214,8 @@ func TestACAIsNotVoidedSilently(t *testing.T) {
 		{InsecureSkipVerify: true, VerifyPeerCertificate: func([][]byte, [][]*x509.Certificate) error {
 			return nil
 		}}, {}} {
-		assert.NoError(t, configured(t, WithTLS(cfg), WithTLSFiles(TLSFiles{CA: ca})).check())
+		assert.NoError(t, configured(t, WithTLS(cfg), WithTLSFiles(TLSFiles{CA: ca})).checkConflicts())
 	}
-	assert.NoError(t, configured(t, skip, WithTLSFiles(TLSFiles{Cert: ca, Key: ca})).check())
-	assert.NoError(t, configured(t, skip).check())
+	assert.NoError(t, configured(t, skip, WithTLSFiles(TLSFiles{Cert: ca, Key: ca})).checkConflicts())
+	assert.NoError(t, configured(t, skip).checkConflicts())
 }

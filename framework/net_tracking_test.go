@@ -241,16 +241,16 @@ func TestWhichTLSProvesServers(t *testing.T) {
 			WithTLS(&tls.Config{InsecureSkipVerify: true, VerifyConnection: verify})},
 			false}, // what it looks at nobody knows: WithEnsembleHosts
 	} {
-		assert.Equal(t, test.want, configured(t, test.opts...).provesServers(), name)
+		assert.Equal(t, test.want, configured(t, test.opts...).authenticatesServers(), name)
 	}
-	c := &core{cfg: *configured(t, WithTLSFiles(TLSFiles{CA: ca}))}
+	c := &clientCore{cfg: *configured(t, WithTLSFiles(TLSFiles{CA: ca}))}
 	c.servers.given = []string{"zk1:2181"}
-	assert.True(t, c.trusted()("other"))
+	assert.True(t, c.trustedHosts()("other"))
 	c.cfg.joinable = func(string) bool { return false }
-	assert.False(t, c.trusted()("other"), "who gives a function means it")
-	assert.True(t, c.trusted()("zk1"))
+	assert.False(t, c.trustedHosts()("other"), "who gives a function means it")
+	assert.True(t, c.trustedHosts()("zk1"))
 	c.servers.given = []string{"[2001:db8:0::1]:2181"}
-	assert.True(t, c.trusted()("2001:db8::1"))
+	assert.True(t, c.trustedHosts()("2001:db8::1"))
 }
 
 // Whoever may write the configuration, or says that it is written, cannot have the client read it, take it

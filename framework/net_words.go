@@ -14,7 +14,7 @@ import (
 
 // ErrWordRefused means that a server does not answer a four-letter word. Allow it there by 4lw.commands.whitelist;
 // without that setting a server answers only "srvr".
-var ErrWordRefused = named("the server does not answer this four-letter word: allow it by " +
+var ErrWordRefused = newSentinel("the server does not answer this four-letter word: allow it by " +
 	"4lw.commands.whitelist")
 
 // mostWords limits the bytes of a reply: "cons" has about 250 for each connection.
@@ -31,29 +31,29 @@ const mostWords = 16 << 20
 // ZooKeeper's FourLetterWordMain.
 func (c *Client) FourLetterWord(ctx context.Context, server, word string) (string, error) {
 	switch {
-	case c.none():
+	case c.isZeroValue():
 		return "", ErrNoClient
 	case ctx == nil:
 		return "", ErrNilContext
 	case len(word) != 4 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "":
-		return "", fmt.Errorf("%w: %q is no four-letter word", ErrBadArguments, shortened(word))
+		return "", fmt.Errorf("%w: %q is no four-letter word", ErrBadArguments, shortenText(word))
 	}
-	if c.core.epochNow() == nil {
+	if c.core.currentEpoch() == nil {
 		return "", ErrClosed
 	}
 	limited, cancel := context.WithTimeout(ctx, c.core.cfg.connectTimeout)
 	defer cancel()
-	answer, err := c.core.word(limited, server, word)
+	answer, err := c.core.sendFourLetterWord(limited, server, word)
 	if err != nil {
 		return "", fmt.Errorf("framework: %s at %s: %w", word, plain.Text(server), err)
 	}
 	return answer, nil
 }
 
-func (c *core) word(ctx context.Context, server, word string) (string, error) {
+func (c *clientCore) sendFourLetterWord(ctx context.Context, server, word string) (string, error) {
 	var conn net.Conn
 	err := apart.ErrNoReturn
-	apart.Call(func() { conn, err = c.cfg.connect(ctx, "tcp", server, c.log) })
+	apart.Call(func() { conn, err = c.cfg.dialServer(ctx, "tcp", server, c.log) })
 	if err != nil {
 		return "", err
 	}
@@ -63,7 +63,7 @@ func (c *core) word(ctx context.Context, server, word string) (string, error) {
 		return "", err
 	}
 	text, err := io.ReadAll(io.LimitReader(conn, mostWords+1))
-	err = tlsTrouble(err) // with TLS 1.3 the server's objections to the client's certificate come now
+	err = wrapTLSError(err) // with TLS 1.3 the server's objections to the client's certificate come now
 	switch answer := string(text); {
 	case ctx.Err() != nil:
 		return "", ctx.Err()

@@ -13,104 +13,107 @@ import (
 // ForPath makes a new operation each time; a run executes it.
 type operation[T any] struct {
 	c *Client
-	opKind
+	operationKind
 	path   string // as given
 	fault  error  // a mistake in the arguments: nothing is sent
 	parent string // for a create: the full path of the node that has to exist
 
 	procedure[T]
-	lengthy bool // decode takes long
-	most    int  // with Shared; else 0
+	lengthy    bool // decodeReply takes long
+	shareAfter int  // with Shared; else 0
 	// empty, if set, is the result when the server answers ErrNoNode.
 	empty *T
 	// watch, if set, is armed by the request, and disarmed when the request fails.
-	watch arming
+	watch watchArmer
 
-	doubt inDoubt
+	doubt doubtPolicy
 	// ambiguous lists the errors that a repeat after an unknown outcome may get because the earlier try
 	// succeeded.
 	ambiguous []error
-	// debt, if set, cleans up nodes that the operation may leave behind when it fails or its context ends first.
-	debt debt[T]
+	// leftovers, if set, cleans up nodes that the operation may leave behind when it fails or its context ends first.
+	leftovers leftoverTracker[T]
 }
 
 // procedure has the parts of an operation's execution. The most frequent operations implement it themselves, in one
-// object, to save allocations; the others are [functions].
+// object, to save allocations; the others are [functionProcedure].
 type procedure[T any] interface {
-	// request makes the request of a try; each try needs a new request.
-	request(e *epoch) *wire.Call
-	// decode reads the answer, which has this zxid. In the background it runs on the goroutine that reads
+	// newRequest makes the request of a try; each try needs a new request.
+	newRequest(e *sessionEpoch) *wire.Call
+	// decodeReply reads the answer, which has this zxid. In the background it runs on the goroutine that reads
 	// answers and pings: it must not block or take long. If the operation is lengthy it runs elsewhere.
-	decode(zxid int64, body []byte) (T, error)
-	// after returns the step that may help after an error, or nil. It must not block; the step may.
-	after(err error) step[T]
+	decodeReply(zxid int64, body []byte) (T, error)
+	// recoveryAfter returns the step that may help after an error, or nil. It must not block; the step may.
+	recoveryAfter(err error) recoveryStep[T]
 }
 
-// functions is a procedure that consists of functions. help may be nil.
-type functions[T any] struct {
-	ask  func(e *epoch) *wire.Call
-	read func(zxid int64, body []byte) (T, error)
-	help func(err error) step[T]
+// functionProcedure is a procedure that consists of functions. recovery may be nil.
+type functionProcedure[T any] struct {
+	makeCall func(e *sessionEpoch) *wire.Call
+	decode   func(zxid int64, body []byte) (T, error)
+	recovery func(err error) recoveryStep[T]
 }
 
-func (f functions[T]) request(e *epoch) *wire.Call               { return f.ask(e) }
-func (f functions[T]) decode(zxid int64, body []byte) (T, error) { return f.read(zxid, body) }
+func (f functionProcedure[T]) newRequest(e *sessionEpoch) *wire.Call { return f.makeCall(e) }
+func (f functionProcedure[T]) decodeReply(zxid int64, body []byte) (T, error) {
+	return f.decode(zxid, body)
+}
 
-func (f functions[T]) after(err error) step[T] {
-	if f.help == nil {
+func (f functionProcedure[T]) recoveryAfter(err error) recoveryStep[T] {
+	if f.recovery == nil {
 		return nil
 	}
-	return f.help(err)
+	return f.recovery(err)
 }
 
-// opKind has the properties that all operations of one name share.
-type opKind struct {
+// operationKind has the properties that all operations of one name share.
+type operationKind struct {
 	name  string // for OpError
 	write bool   // the operation changes the tree: an unknown outcome matters
 	root  bool   // on the root of a namespace, the operation creates a missing root
 }
 
-// step continues after an error. With again, the request is sent once more; otherwise the step's result is the try's
-// result.
-type step[T any] func(ctx context.Context, r *run[T]) (v T, again bool, err error)
+// recoveryStep continues after an error. With again, the request is sent once more; otherwise the step's result is
+// the try's result.
+type recoveryStep[T any] func(ctx context.Context, r *operationRun[T]) (v T, again bool, err error)
 
-// inDoubt is the reaction of an operation to a try with an unknown outcome.
-type inDoubt int8
+// doubtPolicy is the reaction of an operation to a try with an unknown outcome.
+type doubtPolicy int8
 
 const (
 	// doubtRepeats sends the request again: a repeat does no harm.
 	//lint:ignore U1000 it is what operations have that name none
-	doubtRepeats inDoubt = iota
+	doubtRepeats doubtPolicy = iota
 	// doubtEnds gives up: a repeat could take effect a second time.
 	doubtEnds
 	// doubtCompares repeats. After an ambiguous error it looks whether the tree is as the earlier try would
 	// have left it.
 	doubtCompares
-	// doubtSearches first looks for the node of the earlier try, with debt.recover.
+	// doubtSearches first looks for the node of the earlier try, with leftovers.recoverOutcome.
 	doubtSearches
 )
 
-// debt keeps track of what an operation may leave in the tree. Its methods never block, except recover.
-type debt[T any] interface {
-	// recover finds out, before another try, whether an earlier try with an unknown outcome was executed. If
+// leftoverTracker keeps track of what an operation may leave in the tree. Its methods never block, except
+// recoverOutcome.
+type leftoverTracker[T any] interface {
+	// recoverOutcome finds out, before another try, whether an earlier try with an unknown outcome was executed. If
 	// so, done is true and v is the result. Only for doubtSearches.
-	recover(ctx context.Context, r *run[T]) (v T, done bool, err error)
-	// answered receives the outcome of a request whose reply the caller has awaited.
-	answered(err error)
-	// late gets an answer that came after the caller had left.
-	late(reply wire.Reply)
-	// failed is called when the operation has ended with an error. left means that late will still be called. failed
-	// returns the error for the caller.
-	failed(err error, left bool) error
+	recoverOutcome(ctx context.Context, r *operationRun[T]) (v T, done bool, err error)
+	// recordOutcome receives the outcome of a request whose reply the caller has awaited.
+	recordOutcome(err error)
+	// takeLateReply gets an answer that came after the caller had left.
+	takeLateReply(reply wire.Reply)
+	// settleFailure is called when the operation has ended with an error. left means that takeLateReply will still be
+	// called. It returns the error for the caller.
+	settleFailure(err error, left bool) error
 }
 
-// when and then are the two halves of a transition in the tables of the state machines.
-type when[S, E any] struct {
+// transitionKey and transitionResult are the two halves of a transition in the tables of the state machines.
+type transitionKey[S, E any] struct {
 	state S
 	event E
 }
 
-type then[S, A any] struct {
+type transitionResult[S, A any] struct {
 	state  S
 	action A
 }
@@ -118,51 +121,51 @@ type then[S, A any] struct {
 // rounds limits how often an operation of several steps starts again because others undo its steps.
 const rounds = 16
 
-// class is the meaning of an error for another try.
-type class int8
+// errorClass is the meaning of an error for another try.
+type errorClass int8
 
 const (
-	classRefused class = iota // by the server, or for a mistake: another try would fail in the same way
-	classFinal                // the client is closed, or the outcome of a try cannot be determined
-	classSession              // the session has ended: another try runs in the next one
-	classWay                  // the way to the server has failed, not the operation
+	classRefused errorClass = iota // by the server, or for a mistake: another try would fail in the same way
+	classFinal                     // the client is closed, or the outcome of a try cannot be determined
+	classSession                   // the session has ended: another try runs in the next one
+	classWay                       // the way to the server has failed, not the operation
 )
 
-func classOf(err error) class {
+func classifyError(err error) errorClass {
 	switch {
 	case errors.Is(err, errAmbiguous), errors.Is(err, ErrClosed):
 		return classFinal
 	case errors.Is(err, ErrSessionLost):
 		return classSession
-	case transient(err):
+	case isTransient(err):
 		return classWay
 	}
 	return classRefused
 }
 
-// situation has all inputs of the decision after an error.
-type situation struct {
-	class      class
-	helps      bool    // there is a step for this error
-	steps      int     // taken in this try
-	policy     inDoubt // of the operation
-	unknown    bool    // an earlier try may have been executed
-	pinned     bool    // the operation belongs to its session
+// retrySituation has all inputs of the decision after an error.
+type retrySituation struct {
+	class      errorClass
+	helps      bool        // there is a step for this error
+	steps      int         // taken in this try
+	policy     doubtPolicy // of the operation
+	unknown    bool        // an earlier try may have been executed
+	pinned     bool        // the operation belongs to its session
 	background bool
 	tries      int // so far
 }
 
-// decision is the reaction of an operation to an error.
-type decision int8
+// retryDecision is the reaction of an operation to an error.
+type retryDecision int8
 
 const (
-	giveUp   decision = iota // report the error
-	takeStep                 // take the step, and possibly send the request again
-	tryAgain                 // in the foreground as the retry policy says, in the background immediately
+	giveUp   retryDecision = iota // report the error
+	takeStep                      // take the step, and possibly send the request again
+	tryAgain                      // in the foreground as the retry policy says, in the background immediately
 )
 
-// decide is a pure function. The background makes one try, and a second try only to find out about the first.
-func (s situation) decide() decision {
+// decideRetry is a pure function. The background makes one try, and a second try only to find out about the first.
+func (s retrySituation) decideRetry() retryDecision {
 	switch {
 	case s.helps && s.steps < rounds:
 		return takeStep
@@ -178,20 +181,20 @@ func (s situation) decide() decision {
 	return giveUp
 }
 
-// transient reports whether err is a failure of the way to the server, not of the operation.
-func transient(err error) bool {
-	return !isAny(err, errUnwelcome, errCutOff) &&
-		isAny(err, ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout, ErrThrottled)
+// isTransient reports whether err is a failure of the way to the server, not of the operation.
+func isTransient(err error) bool {
+	return !matchesAny(err, errUnwelcome, errCutOff) &&
+		matchesAny(err, ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout, ErrThrottled)
 }
 
-// unfinished reports whether err ended an operation without a refusal.
-func unfinished(err error) bool {
+// isUnfinished reports whether err ended an operation without a refusal.
+func isUnfinished(err error) bool {
 	return err != nil && !errors.Is(err, errAmbiguous) &&
-		(transient(err) || isAny(err, ErrSessionLost, ErrClosed, ErrOutcomeUnknown, ErrNotReadOnly,
+		(isTransient(err) || matchesAny(err, ErrSessionLost, ErrClosed, ErrOutcomeUnknown, ErrNotReadOnly,
 			errUnwelcome, apart.ErrNoReturn, context.Canceled, context.DeadlineExceeded))
 }
 
-func isAny(err error, targets ...error) bool {
+func matchesAny(err error, targets ...error) bool {
 	for _, target := range targets {
 		if errors.Is(err, target) {
 			return true
@@ -202,7 +205,7 @@ func isAny(err error, targets ...error) bool {
 
 // errAmbiguous marks the error of a repeat that failed after an unknown outcome. Such an error also matches
 // ErrConnectionLoss.
-var errAmbiguous = named("ambiguous")
+var errAmbiguous = newSentinel("ambiguous")
 
 type ambiguousError struct{ met, refusal error }
 
@@ -214,8 +217,8 @@ func (e *ambiguousError) Error() string {
 func (e *ambiguousError) Is(target error) bool { return target == errAmbiguous }
 func (e *ambiguousError) Unwrap() error        { return ErrConnectionLoss }
 
-// refusalOf returns the refusal that a repeat got after an unknown outcome, or nil.
-func refusalOf(err error) error {
+// repeatRefusal returns the refusal that a repeat got after an unknown outcome, or nil.
+func repeatRefusal(err error) error {
 	var a *ambiguousError
 	if errors.As(err, &a) {
 		return a.refusal

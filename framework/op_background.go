@@ -22,8 +22,8 @@ type Background[B interface {
 // ForPath queues the request.
 func (b Background[B, T]) ForPath(ctx context.Context, path string) *Pending[T] {
 	o := b.b.operation(path)
-	o.most = b.most
-	return background(ctx, o)
+	o.shareAfter = b.most
+	return startBackground(ctx, o)
 }
 
 // BackgroundWithData is [Background] for operations that write data.
@@ -33,162 +33,162 @@ type BackgroundWithData[B interface {
 
 // ForPath queues the request. data must not be changed until the [Pending] is done.
 func (b BackgroundWithData[B, T]) ForPath(ctx context.Context, path string, data []byte) *Pending[T] {
-	return background(ctx, b.b.operation(path, data))
+	return startBackground(ctx, b.b.operation(path, data))
 }
 
-// background queues an operation's first request and returns.
-func background[T any](ctx context.Context, o *operation[T]) *Pending[T] {
+// startBackground queues an operation's first request and returns.
+func startBackground[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 	var none T
-	q := &queued[T]{ctx: ctx}
+	q := &backgroundRun[T]{ctx: ctx}
 	r, p := &q.run, &q.Pending
-	p.desk = o.c.desk()
-	err := r.begin(ctx, o, true)
+	p.executors = o.c.executors()
+	err := r.initialize(ctx, o, true)
 	if err != nil {
-		p.complete(none, err)
+		p.completeWith(none, err)
 		return p
 	}
 	p.run = r
-	if o.most > 0 && q.rides(ctx) {
+	if o.shareAfter > 0 && q.joinSharedRead(ctx) {
 		return p
 	}
 	begun := false
 	defer func() {
 		if !begun { // a user function did not return
-			r.abort()
+			r.abortRun()
 		}
 	}()
-	if err = r.observe(ctx); err == nil && !r.entered {
-		err = r.enter()
+	if err = r.reportBegin(ctx); err == nil && !r.inSharedRead {
+		err = r.beginTry()
 	}
 	if err == nil {
-		err = q.admit()
+		err = q.admitToBackground()
 	}
 	if err != nil {
-		err, begun = r.fail(err), true
-		r.complete(p, none, err)
+		err, begun = r.finalError(err), true
+		r.completePending(p, none, err)
 		return p
 	}
 
-	call := r.prepare()
+	call := r.prepareCall()
 	begun = true
-	call.Done = q.answered
+	call.Done = q.onFirstReply
 	e := r.e
 	e.wire.Submit(call)
 	if ctx.Done() != nil {
-		p.watch(context.AfterFunc(ctx, func() {
+		p.watchContext(context.AfterFunc(ctx, func() {
 			if !e.wire.Cancel(call, context.Cause(ctx)) { // else Done gets the answer
-				r.leave(ctx, p)
+				r.abandonWait(ctx, p)
 			}
 		}))
 	}
 	return p
 }
 
-// queued is an operation in the background. It is one object, since there may be many.
-type queued[T any] struct {
+// backgroundRun is an operation in the background. It is one object, since there may be many.
+type backgroundRun[T any] struct {
 	Pending[T]
-	run run[T]
+	run operationRun[T]
 	ctx context.Context // as given to ForPath
 }
 
-// answered is the first request's Done function.
-func (q *queued[T]) answered(reply wire.Reply) {
+// onFirstReply is the first request's Done function.
+func (q *backgroundRun[T]) onFirstReply(reply wire.Reply) {
 	r, p := &q.run, &q.Pending
-	if r.counted {
-		r.c.core.ops.queued.Add(-1)
+	if r.countsForLimit {
+		r.c.core.ops.backgroundCount.Add(-1)
 	}
-	if r.end == nil && !r.lengthy {
-		r.arrived(q.ctx, p, reply)
+	if r.reportEnd == nil && !r.lengthy {
+		r.processFirstReply(q.ctx, p, reply)
 		return
 	}
 	// This goroutine reads answers and pings, while hooks and providers may take long.
-	p.keep()
-	p.desk.results.put(func() {
-		defer p.pass()
-		r.arrived(q.ctx, p, reply)
+	p.reservePlace()
+	p.executors.results.enqueue(func() {
+		defer p.releasePlace()
+		r.processFirstReply(q.ctx, p, reply)
 	})
 }
 
-// leave ends an operation whose context has ended while its first request was in flight.
-func (r *run[T]) leave(ctx context.Context, p *Pending[T]) {
-	r.expect(1)
+// abandonWait ends an operation whose context has ended while its first request was in flight.
+func (r *operationRun[T]) abandonWait(ctx context.Context, p *Pending[T]) {
+	r.expectLateReplies(1)
 	if p.claimed.CompareAndSwap(false, true) {
-		r.disarm()
-		r.complete(p, *new(T), r.leftError(ctx))
+		r.disarmWatches()
+		r.completePending(p, *new(T), r.leftError(ctx))
 	} else { // the reply has come
-		r.expect(-1)
+		r.expectLateReplies(-1)
 	}
 }
 
 // leftError is the error of a caller that stops waiting for an operation in the background.
-func (r *run[T]) leftError(ctx context.Context) error {
-	return opError(r.name, r.path, r.c.core.explain(leftWaitingFor(ctx, r.write)))
+func (r *operationRun[T]) leftError(ctx context.Context) error {
+	return wrapOpError(r.name, r.path, r.c.core.explainWait(unansweredError(ctx, r.write)))
 }
 
-// arrived continues with the answer to the first request, unless the context has ended before.
-func (r *run[T]) arrived(ctx context.Context, p *Pending[T], reply wire.Reply) {
+// processFirstReply continues with the answer to the first request, unless the context has ended before.
+func (r *operationRun[T]) processFirstReply(ctx context.Context, p *Pending[T], reply wire.Reply) {
 	if !p.claimed.CompareAndSwap(false, true) {
-		r.disarm()
-		r.late(reply)
+		r.disarmWatches()
+		r.takeLateReply(reply)
 		return
 	}
-	r.settle(p, func() (_ T, _ error, settled bool) {
+	r.settleResult(p, func() (_ T, _ error, settled bool) {
 		if errors.Is(reply.Err, wire.ErrNotSent) && ctx.Err() != nil {
-			r.disarm()
-			return *new(T), r.fail(leftBy(ctx)), true
+			r.disarmWatches()
+			return *new(T), r.finalError(unsentError(ctx)), true
 		}
-		v, err := r.judge(reply)
+		v, err := r.judgeReply(reply)
 		if err == nil {
 			return v, nil, true
 		}
-		what := r.decide(err, r.stepAfter(err), 1)
+		what := r.decideRetry(err, r.stepAfter(err), 1)
 		if what == giveUp || what == tryAgain && r.e.ctx.Err() != nil {
-			return v, r.fail(err), true
+			return v, r.finalError(err), true
 		}
-		r.c.core.ops.workers.spawn(func() { r.carryOn(ctx, p, v, err) })
+		r.c.core.ops.workers.spawn(func() { r.continueSteps(ctx, p, v, err) })
 		return v, nil, false
 	})
 }
 
-// carryOn takes the steps after the first reply. It runs on a separate goroutine.
-func (r *run[T]) carryOn(ctx context.Context, p *Pending[T], v T, err error) {
-	r.settle(p, func() (T, error, bool) {
-		v, err := r.goOn(ctx, v, err)
-		if err != nil && r.decide(err, nil, 0) == tryAgain && ctx.Err() == nil {
+// continueSteps takes the steps after the first reply. It runs on a separate goroutine.
+func (r *operationRun[T]) continueSteps(ctx context.Context, p *Pending[T], v T, err error) {
+	r.settleResult(p, func() (T, error, bool) {
+		v, err := r.takeSteps(ctx, v, err)
+		if err != nil && r.decideRetry(err, nil, 0) == tryAgain && ctx.Err() == nil {
 			r.tries++
-			v, err = r.try(ctx)
+			v, err = r.tryOnce(ctx)
 		}
 		if err != nil {
-			err = r.fail(err)
+			err = r.finalError(err)
 		}
 		return v, err, true
 	})
 }
 
-// settle completes p with the result of decide if that is settled. If decide does not return, because a user function
-// does not, it completes p with apart.ErrNoReturn.
-func (r *run[T]) settle(p *Pending[T], decide func() (v T, err error, settled bool)) {
+// settleResult completes p with the result of decide if that is settled. If decide does not return, because a user
+// function does not, it completes p with apart.ErrNoReturn.
+func (r *operationRun[T]) settleResult(p *Pending[T], decide func() (v T, err error, settled bool)) {
 	v, err, settled, returned := *new(T), error(nil), true, false
 	defer func() {
 		if !returned {
-			r.disarm()
-			err = r.fail(apart.ErrNoReturn)
+			r.disarmWatches()
+			err = r.finalError(apart.ErrNoReturn)
 		}
 		if settled {
-			r.complete(p, v, err)
+			r.completePending(p, v, err)
 		}
 	}()
 	v, err, settled = decide()
 	returned = true
 }
 
-func (r *run[T]) complete(p *Pending[T], v T, err error) {
-	if r.entered {
-		r.leaveLane()
+func (r *operationRun[T]) completePending(p *Pending[T], v T, err error) {
+	if r.inSharedRead {
+		r.leaveSharedRead()
 	}
-	defer p.complete(v, err) // also if the hook does not return
-	if r.end != nil {
-		r.done(err)
+	defer p.completeWith(v, err) // also if the hook does not return
+	if r.reportEnd != nil {
+		r.reportResult(err)
 	}
 }
 
@@ -208,32 +208,32 @@ func (r *run[T]) complete(p *Pending[T], v T, err error) {
 // operations that are reported to [Hooks]. A slow compression provider or hook delays the next of them, but no other
 // result and not the session. Corresponds to Curator's inBackground, BackgroundCallback and CuratorEvent.
 type Pending[T any] struct {
-	desk *desk                                         // nil in the zero value
-	run  interface{ leftError(context.Context) error } // nil if nothing was sent
+	executors *backgroundExecutors                          // nil in the zero value
+	run       interface{ leftError(context.Context) error } // nil if nothing was sent
 
 	claimed atomic.Bool // set by the goroutine that decides the result
 
-	mu    sync.Mutex
-	then  []follower[T] // guarded by mu
-	place int           // guarded by mu
-	kept  bool          // the functions in then have a place among the callbacks; guarded by mu
-	ended bool          // guarded by mu
-	done  chan struct{} // closed when the operation has ended; nil until a goroutine waits; guarded by mu
-	stop  func() bool   // stops watching the context; guarded by mu
+	mu            sync.Mutex
+	followers     []resultFollower[T] // guarded by mu
+	place         int                 // guarded by mu
+	placeReserved bool                // the followers have a place among the callbacks; guarded by mu
+	ended         bool                // guarded by mu
+	done          chan struct{}       // closed when the operation has ended; nil until a goroutine waits; guarded by mu
+	stop          func() bool         // stops watching the context; guarded by mu
 
 	v   T     // immutable once ended is set
 	err error // like v
 }
 
-// follower is a function that is called with a result.
-type follower[T any] struct {
-	call   func(T, error)
-	failed bool // only if it is an error
+// resultFollower is a function that is called with a result.
+type resultFollower[T any] struct {
+	call         func(T, error)
+	onlyFailures bool // only if it is an error
 }
 
 // Done returns a channel that is closed when the operation has ended.
 func (p *Pending[T]) Done() <-chan struct{} {
-	if p.desk == nil {
+	if p.executors == nil {
 		return nil
 	}
 	p.mu.Lock()
@@ -261,7 +261,7 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	switch {
 	case ctx == nil:
 		return none, ErrNilContext
-	case p.desk == nil:
+	case p.executors == nil:
 		return none, ErrNoClient
 	}
 	done := p.Done()
@@ -285,54 +285,54 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 // process; runtime.Goexit (t.FailNow) ends f, and the next callback follows. A nil f is not called.
 func (p *Pending[T]) Then(f func(T, error)) {
 	if f != nil {
-		p.follow(follower[T]{call: f})
+		p.addFollower(resultFollower[T]{call: f})
 	}
 }
 
 // IfFailed is Then for a function that is called only if the operation fails. A success costs no callback.
 func (p *Pending[T]) IfFailed(f func(error)) {
 	if f != nil {
-		p.follow(follower[T]{func(_ T, err error) { f(err) }, true})
+		p.addFollower(resultFollower[T]{func(_ T, err error) { f(err) }, true})
 	}
 }
 
-func (p *Pending[T]) follow(f follower[T]) {
-	if p.desk == nil {
+func (p *Pending[T]) addFollower(f resultFollower[T]) {
+	if p.executors == nil {
 		return
 	}
 	p.mu.Lock()
 	ended := p.ended
 	if !ended {
-		p.then = append(p.then, f)
+		p.followers = append(p.followers, f)
 	}
 	p.mu.Unlock()
-	if ended && f.wants(p.err) {
-		p.desk.callbacks.put(func() { f.call(p.v, p.err) })
+	if ended && f.wantsResult(p.err) {
+		p.executors.callbacks.enqueue(func() { f.call(p.v, p.err) })
 	}
 }
 
-func (f follower[T]) wants(err error) bool { return !f.failed || err != nil }
+func (f resultFollower[T]) wantsResult(err error) bool { return !f.onlyFailures || err != nil }
 
-func (p *Pending[T]) complete(v T, err error) {
+func (p *Pending[T]) completeWith(v T, err error) {
 	p.v, p.err = v, err
 	p.mu.Lock()
 	p.ended = true
-	then, stop := p.then, p.stop
-	p.then, p.stop = nil, nil
-	// Under the lock, so that the f of a later Then is called later; put and fill do not block.
+	then, stop := p.followers, p.stop
+	p.followers, p.stop = nil, nil
+	// Under the lock, so that the f of a later Then is called later; enqueue and fillPlace do not block.
 	calls := make([]func(), 0, len(then))
 	for _, f := range then {
-		if f.wants(err) {
+		if f.wantsResult(err) {
 			calls = append(calls, func() { f.call(v, err) })
 		}
 	}
 	switch {
-	case p.kept:
-		p.desk.callbacks.fill(p.place, calls...)
+	case p.placeReserved:
+		p.executors.callbacks.fillPlace(p.place, calls...)
 	case len(calls) > 0:
-		p.desk.callbacks.put(calls...)
+		p.executors.callbacks.enqueue(calls...)
 	}
-	p.kept = false
+	p.placeReserved = false
 	if p.done != nil {
 		close(p.done)
 	}
@@ -342,27 +342,27 @@ func (p *Pending[T]) complete(v T, err error) {
 	}
 }
 
-// keep reserves the callbacks' place in the order when the answer arrives: the result may take a while.
-func (p *Pending[T]) keep() {
+// reservePlace reserves the callbacks' place in the order when the answer arrives: the result may take a while.
+func (p *Pending[T]) reservePlace() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.ended {
-		p.place, p.kept = p.desk.callbacks.keep(), true
+		p.place, p.placeReserved = p.executors.callbacks.reservePlace(), true
 	}
 }
 
-// pass frees the reserved place if there is no result yet.
-func (p *Pending[T]) pass() {
+// releasePlace frees the reserved place if there is no result yet.
+func (p *Pending[T]) releasePlace() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.kept {
-		p.kept = false
-		p.desk.callbacks.fill(p.place)
+	if p.placeReserved {
+		p.placeReserved = false
+		p.executors.callbacks.fillPlace(p.place)
 	}
 }
 
-// watch stores the function that stops watching the context.
-func (p *Pending[T]) watch(stop func() bool) {
+// watchContext stores the function that stops watching the context.
+func (p *Pending[T]) watchContext(stop func() bool) {
 	p.mu.Lock()
 	ended := p.ended
 	if !ended {

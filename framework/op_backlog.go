@@ -6,19 +6,19 @@ import "fmt"
 // was not sent: each needs memory while it waits, and delays the requests queued after it. Wait for some of them and
 // try again. Operations through the view of a session do not count, nor do guaranteed deletes and the reads of caches:
 // so recipes do not lose their holds, and a lock can always be released.
-var ErrBackgroundFull = named("too many operations in the background")
+var ErrBackgroundFull = newSentinel("too many operations in the background")
 
 const defaultBackground = 1 << 18
 
-// admit counts an operation that is about to be queued, or refuses it.
-func (q *queued[T]) admit() error {
+// admitToBackground counts an operation that is about to be queued, or refuses it.
+func (q *backgroundRun[T]) admitToBackground() error {
 	c := q.run.c
-	if _, kept := any(q.run.debt).(*guaranteed); kept || c.view.own || c.view.epoch != nil {
+	if _, kept := any(q.run.leftovers).(*guaranteedDelete); kept || c.view.own || c.view.epoch != nil {
 		return nil
 	}
-	n, most := c.core.ops.queued.Add(1), int64(c.core.cfg.background)
-	if q.run.counted = n <= most; !q.run.counted {
-		c.core.ops.queued.Add(-1)
+	n, most := c.core.ops.backgroundCount.Add(1), int64(c.core.cfg.background)
+	if q.run.countsForLimit = n <= most; !q.run.countsForLimit {
+		c.core.ops.backgroundCount.Add(-1)
 		return fmt.Errorf("%w: the limit is %d", ErrBackgroundFull, most)
 	}
 	return nil

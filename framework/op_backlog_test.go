@@ -48,6 +48,6 @@ func TestBackgroundLimit(t *testing.T) {
 			_, err = c.SetData().InBackground().ForPath(ctx, "/q", nil).Wait(ctx)
 			require.NoError(t, err, "there is room again")
 		}
-		assert.Zero(t, c.core.ops.queued.Load())
+		assert.Zero(t, c.core.ops.backgroundCount.Load())
 	}, func(o *options) error { o.background = 10; return nil })
 }

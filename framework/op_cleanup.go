@@ -19,46 +19,46 @@ const (
 	maxCleanupPause = 10 * time.Second
 )
 
-// cleanup describes a node to be removed. With a guid it is the protected node of a create whose outcome is
+// nodeCleanup describes a node to be removed. With a guid it is the protected node of a create whose outcome is
 // unknown.
-type cleanup struct {
+type nodeCleanup struct {
 	path     string // full path of the node; with a guid, of the parent
 	version  int32
 	children bool
 	guid     string
-	origin   *epoch // with a guid: the epoch in which the create ran
-	bound    *epoch // the epoch whose end deletes the node; nil for other nodes than ephemeral ones
+	origin   *sessionEpoch // with a guid: the epoch in which the create ran
+	bound    *sessionEpoch // the epoch whose end deletes the node; nil for other nodes than ephemeral ones
 }
 
-type job struct {
-	cleanup
+type cleanupJob struct {
+	nodeCleanup
 	tries int
 	lost  time.Time // when origin was first seen to be over
 }
 
-// cleanups removes the nodes of failed guaranteed deletes, and of protected creates whose callers have stopped waiting.
-// It never uses a caller's context. While there is no connection its requests wait in the session's queue, so that they
-// are among the first on the next connection. Failures are repeated with a growing pause.
-type cleanups struct {
-	workers *workers
-	current func() *epoch
+// cleanupQueue removes the nodes of failed guaranteed deletes, and of protected creates whose callers have stopped
+// waiting. It never uses a caller's context. While there is no connection its requests wait in the session's queue,
+// so that they are among the first on the next connection. Failures are repeated with a growing pause.
+type cleanupQueue struct {
+	workers *workerGroup
+	current func() *sessionEpoch
 	log     *slog.Logger
 	chance  *chance.Source
 
-	mu      sync.Mutex           // guards the fields below
-	pending map[cleanup]struct{} // queued and running
-	awaited int                  // answers still to come that may become clean-ups: their callers have left
-	ready   []*job
-	later   map[*job]*time.Timer // jobs that their timers will make ready
-	running int                  // how many goroutines there are
-	idle    chan struct{}        // closed when nothing is pending or awaited; nil if nothing waits for that
+	mu      sync.Mutex               // guards the fields below
+	pending map[nodeCleanup]struct{} // queued and running
+	awaited int                      // answers still to come that may become clean-ups: their callers have left
+	ready   []*cleanupJob
+	later   map[*cleanupJob]*time.Timer // jobs that their timers will make ready
+	running int                         // how many goroutines there are
+	idle    chan struct{}               // closed when nothing is pending or awaited; nil if nothing waits for that
 }
 
 // PendingCleanups returns the number of nodes that the client still has to remove, or may have to: of guaranteed
 // deletes that failed, and of protected creates whose callers have stopped waiting, also while the answer is
 // outstanding. For metrics.
 func (c *Client) PendingCleanups() int {
-	if c.none() {
+	if c.isZeroValue() {
 		return 0
 	}
 	q := &c.core.ops.cleanups
@@ -67,23 +67,23 @@ func (c *Client) PendingCleanups() int {
 	return len(q.pending) + q.awaited
 }
 
-func (q *cleanups) expect(more int) {
+func (q *cleanupQueue) expectLateReplies(more int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.awaited += more
-	q.rest()
+	q.signalIfIdle()
 }
 
-// rest wakes drain if nothing is left to do. mu is held.
-func (q *cleanups) rest() {
+// signalIfIdle wakes drain if nothing is left to do. mu is held.
+func (q *cleanupQueue) signalIfIdle() {
 	if len(q.pending)+q.awaited == 0 && q.idle != nil {
 		close(q.idle)
 		q.idle = nil
 	}
 }
 
-// add queues a clean-up. It returns ErrCleanupFull if there are too many. It does not block.
-func (q *cleanups) add(t cleanup) error {
+// addCleanup queues a clean-up. It returns ErrCleanupFull if there are too many. It does not block.
+func (q *cleanupQueue) addCleanup(t nodeCleanup) error {
 	if q.workers.ctx.Err() != nil {
 		return nil // closed: all goroutines have ended
 	}
@@ -99,29 +99,29 @@ func (q *cleanups) add(t cleanup) error {
 		return ErrCleanupFull
 	}
 	q.pending[t] = struct{}{}
-	q.more(&job{cleanup: t})
+	q.queueJobs(&cleanupJob{nodeCleanup: t})
 	return nil
 }
 
-// more queues jobs that are due, and starts another goroutine if that is allowed. mu is held.
-func (q *cleanups) more(due ...*job) {
+// queueJobs queues jobs that are due, and starts another goroutine if that is allowed. mu is held.
+func (q *cleanupQueue) queueJobs(due ...*cleanupJob) {
 	q.ready = append(q.ready, due...)
 	if q.running < maxCleaners && q.workers.ctx.Err() == nil {
 		q.running++
-		q.workers.spawn(q.work)
+		q.workers.spawn(q.runJobs)
 	}
 }
 
-func (q *cleanups) work() {
+func (q *cleanupQueue) runJobs() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for ctx := q.workers.ctx; len(q.ready) > 0 && ctx.Err() == nil; {
 		b := q.ready[0]
 		if q.ready = q.ready[1:]; len(q.ready) > 0 {
-			q.more()
+			q.queueJobs()
 		}
 		q.mu.Unlock()
-		pause, again := q.run(ctx, b)
+		pause, again := q.runJob(ctx, b)
 		q.mu.Lock()
 		if again {
 			q.later[b] = time.AfterFunc(pause, func() {
@@ -129,19 +129,19 @@ func (q *cleanups) work() {
 				defer q.mu.Unlock()
 				if _, waits := q.later[b]; waits {
 					delete(q.later, b)
-					q.more(b)
+					q.queueJobs(b)
 				}
 			})
 		} else {
-			delete(q.pending, b.cleanup)
-			q.rest()
+			delete(q.pending, b.nodeCleanup)
+			q.signalIfIdle()
 		}
 	}
 	q.running--
 }
 
 // close drops the jobs that wait for their timers.
-func (q *cleanups) close() {
+func (q *cleanupQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for b, timer := range q.later {
@@ -150,8 +150,8 @@ func (q *cleanups) close() {
 	}
 }
 
-// run tries a job once, and returns whether to try again, and after which pause.
-func (q *cleanups) run(ctx context.Context, b *job) (pause time.Duration, again bool) {
+// runJob tries a job once, and returns whether to try again, and after which pause.
+func (q *cleanupQueue) runJob(ctx context.Context, b *cleanupJob) (pause time.Duration, again bool) {
 	e := b.bound
 	if e == nil {
 		e = q.current()
@@ -161,8 +161,8 @@ func (q *cleanups) run(ctx context.Context, b *job) (pause time.Duration, again 
 	}
 	var err error
 	if b.guid == "" {
-		err = q.remove(ctx, e, b.cleanup)
-	} else if pause, again, err = q.search(ctx, e, b); err == nil {
+		err = q.removeNode(ctx, e, b.nodeCleanup)
+	} else if pause, again, err = q.searchAndRemove(ctx, e, b); err == nil {
 		return pause, again
 	}
 	ev := removalEventOf(err)
@@ -181,49 +181,49 @@ func (q *cleanups) run(ctx context.Context, b *job) (pause time.Duration, again 
 	return 0, false
 }
 
-func (q *cleanups) remove(ctx context.Context, e *epoch, t cleanup) (err error) {
+func (q *cleanupQueue) removeNode(ctx context.Context, e *sessionEpoch, t nodeCleanup) (err error) {
 	for range rounds {
-		if err = send(ctx, e, deleteCall(t.path, t.version)); !errors.Is(err, ErrNotEmpty) || !t.children {
+		if err = sendRequest(ctx, e, deleteCall(t.path, t.version)); !errors.Is(err, ErrNotEmpty) || !t.children {
 			return err
 		}
-		if err = deleteChildren(ctx, e, t.path, patient); err != nil {
+		if err = deleteChildren(ctx, e, t.path, waitIndefinitely); err != nil {
 			return err
 		}
 	}
 	return err
 }
 
-// search removes the node of a create with an unknown outcome. In the epoch of the create, a list without the node ends
-// the job. In a later epoch the create may still be in flight to a member of the ensemble; then search is repeated once
-// that session is certainly gone.
-func (q *cleanups) search(ctx context.Context, e *epoch, b *job) (time.Duration, bool, error) {
+// searchAndRemove removes the node of a create with an unknown outcome. In the epoch of the create, a list without
+// the node ends the job. In a later epoch the create may still be in flight to a member of the ensemble; then
+// searchAndRemove is repeated once that session is certainly gone.
+func (q *cleanupQueue) searchAndRemove(ctx context.Context, e *sessionEpoch, b *cleanupJob) (time.Duration, bool, error) {
 	if b.lost.IsZero() && b.origin.ctx.Err() != nil {
 		b.lost = time.Now()
 	}
 	began := time.Now()
-	found, err := search(ctx, e, b.path, b.guid, patient)
+	found, err := searchProtected(ctx, e, b.path, b.guid, waitIndefinitely)
 	if err != nil {
 		return 0, false, err
 	}
 	for _, path := range found {
-		if err := send(ctx, e, deleteCall(path, -1)); unlessNoNode(err) != nil {
+		if err := sendRequest(ctx, e, deleteCall(path, -1)); ignoreNoNode(err) != nil {
 			return 0, false, err
 		}
 	}
-	if searchedOut(e == b.origin, len(found) > 0) {
+	if isSearchConclusive(e == b.origin, len(found) > 0) {
 		return 0, false, nil
 	}
 	left := b.lost.Add(2 * b.origin.wire.Timeout()).Sub(began)
 	return left, left > 0, nil
 }
 
-// searchedOut reports whether no other node of a create can exist. That is certain if the create ran in the epoch of
-// the search (here) or its node was found; otherwise only after its session has expired.
-func searchedOut(here, found bool) bool { return here || found }
+// isSearchConclusive reports whether no other node of a create can exist. That is certain if the create ran in the
+// epoch of the search (here) or its node was found; otherwise only after its session has expired.
+func isSearchConclusive(here, found bool) bool { return here || found }
 
 // drain waits until nothing is pending. It returns early if ctx ends, or if there is no connection or the session is
 // lost.
-func (q *cleanups) drain(ctx context.Context) {
+func (q *cleanupQueue) drain(ctx context.Context) {
 	e := q.current()
 	if e == nil || !e.wire.Connected() {
 		return

@@ -34,14 +34,14 @@ const (
 )
 
 func (m CreateMode) String() string {
-	return nameOf("CreateMode", m, "Persistent", "Ephemeral", "PersistentSequential", "EphemeralSequential",
+	return enumName("CreateMode", m, "Persistent", "Ephemeral", "PersistentSequential", "EphemeralSequential",
 		"Container", "PersistentTTL", "PersistentSequentialTTL")
 }
 
-func (m CreateMode) ephemeral() bool { return m == Ephemeral || m == EphemeralSequential }
+func (m CreateMode) isEphemeral() bool { return m == Ephemeral || m == EphemeralSequential }
 
-// sequential reports whether the server appends a number to the name.
-func (m CreateMode) sequential() bool {
+// isSequential reports whether the server appends a number to the name.
+func (m CreateMode) isSequential() bool {
 	return m == PersistentSequential || m == EphemeralSequential || m == PersistentSequentialTTL
 }
 
@@ -55,16 +55,16 @@ type CreateResult struct {
 // CreateBuilder creates a node. It is a value: each method returns a changed copy, in any order.
 type CreateBuilder struct {
 	c          *Client
-	node       node
+	node       nodeSettings
 	parentMode CreateMode
 	orSetVer   int32
 	parents    bool
 	toParents  bool
 	protection bool
 	orSet      bool
-	again      bool
+	idempotent bool
 	stat       *Stat
-	inPlaceOf  *inPlace
+	inPlaceOf  *inPlaceArguments
 }
 
 // Create begins to create a node. Corresponds to Curator's create.
@@ -132,7 +132,7 @@ func (b CreateBuilder) OrSetDataVersion(version int32) CreateBuilder {
 // With OrSetDataVersion it is the set that is idempotent, as with SetData. A sequential create needs
 // WithProtection instead, which makes any create idempotent within its session. Curator's idempotent accepts
 // any node with the same data, whoever created it and when.
-func (b CreateBuilder) Idempotent() CreateBuilder { b.again = true; return b }
+func (b CreateBuilder) Idempotent() CreateBuilder { b.idempotent = true; return b }
 
 // Compressed compresses the data with the client's compression provider, by default gzip.
 func (b CreateBuilder) Compressed() CreateBuilder { b.node.pack = packYes; return b }
@@ -159,7 +159,7 @@ func (b CreateBuilder) StoringStatIn(stat *Stat) CreateBuilder { b.stat = stat; 
 //     ErrNodeExists. Otherwise the node may be this client's or another's: the error is ErrConnectionLoss, unless
 //     Idempotent finds it to be this client's. (Curator returns NodeExists.) With OrSetData the data are just set.
 func (b CreateBuilder) ForPath(ctx context.Context, path string, data []byte) (string, error) {
-	r, err := foreground(ctx, b.operation(path, data))
+	r, err := runForeground(ctx, b.operation(path, data))
 	return r.Path, err
 }
 
@@ -169,8 +169,8 @@ func (b CreateBuilder) InBackground() BackgroundWithData[CreateBuilder, CreateRe
 	return BackgroundWithData[CreateBuilder, CreateResult]{b}
 }
 
-func (b CreateBuilder) fault(path string) error {
-	if err := b.node.fault(); err != nil {
+func (b CreateBuilder) checkArguments(path string) error {
+	if err := b.node.checkSettings(); err != nil {
 		return err
 	}
 	switch {
@@ -181,33 +181,33 @@ func (b CreateBuilder) fault(path string) error {
 	case b.protection && strings.HasSuffix(path, "/"):
 		return badArguments("WithProtection needs a path that ends with a name, since it puts a prefix " +
 			"before the name")
-	case b.again && b.node.mode.sequential() && !b.protection:
+	case b.idempotent && b.node.mode.isSequential() && !b.protection:
 		return badArguments("Idempotent cannot tell sequential nodes apart; use WithProtection")
 	case b.inPlaceOf != nil:
-		return b.inPlaceOf.fault(b)
+		return b.inPlaceOf.checkArguments(b)
 	}
 	return nil
 }
 
 func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResult] {
-	full, err := b.c.fullPathOf(path, b.node.mode.sequential())
+	full, err := b.c.fullPathOf(path, b.node.mode.isSequential())
 	if err == nil {
-		err = b.fault(path)
+		err = b.checkArguments(path)
 	}
 	if err == nil {
-		data, err = b.c.outgoing(full, data, b.node.pack)
+		data, err = b.c.encodeNodeData(full, data, b.node.pack)
 	}
 	atChroot := err == nil && full == b.c.view.chroot
-	var cr *creation
-	var p *protected
+	var cr *createProcedure
+	var p *protectedCreate
 	if err == nil && b.protection && !atChroot {
-		p = &protected{creation: creation{CreateBuilder: b}}
-		cr = &p.creation
+		p = &protectedCreate{createProcedure: createProcedure{CreateBuilder: b}}
+		cr = &p.createProcedure
 	} else {
-		cr = &creation{CreateBuilder: b}
+		cr = &createProcedure{CreateBuilder: b}
 	}
 	o := &cr.op
-	o.c, o.opKind, o.path, o.fault = b.c, opKind{name: "create", write: true}, path, err
+	o.c, o.operationKind, o.path, o.fault = b.c, operationKind{name: "create", write: true}, path, err
 	if err != nil {
 		return o
 	}
@@ -216,61 +216,61 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 	switch {
 	case atChroot: // the chroot is never created, whether or not it exists
 		o.parent, o.write = full, false
-		o.procedure = functions[CreateResult]{
-			ask:  func(*epoch) *wire.Call { return readCall(jute.OpExists, full) },
-			read: func(int64, []byte) (r CreateResult, err error) { return r, ErrNodeExists },
-			help: func(err error) step[CreateResult] {
-				if !isThere(err) {
-					return cr.after(err)
+		o.procedure = functionProcedure[CreateResult]{
+			makeCall: func(*sessionEpoch) *wire.Call { return readCall(jute.OpExists, full) },
+			decode:   func(int64, []byte) (r CreateResult, err error) { return r, ErrNodeExists },
+			recovery: func(err error) recoveryStep[CreateResult] {
+				if !provesExistence(err) {
+					return cr.recoveryAfter(err)
 				}
-				if next := cr.after(ErrNodeExists); next != nil {
+				if next := cr.recoveryAfter(ErrNodeExists); next != nil {
 					return next
 				}
-				return func(context.Context, *run[CreateResult]) (v CreateResult, again bool, _ error) {
+				return func(context.Context, *operationRun[CreateResult]) (v CreateResult, again bool, _ error) {
 					return v, false, ErrNodeExists
 				}
 			},
 		}
 	case p != nil:
 		if b.inPlaceOf != nil {
-			p.guid = b.inPlaceOf.guid()
+			p.guid = b.inPlaceOf.reusedGUID()
 		} else {
 			p.guid = zkpath.NewGUID()
 		}
-		o.procedure, o.doubt, o.debt = p, doubtSearches, p
-	case b.node.mode.sequential():
+		o.procedure, o.doubt, o.leftovers = p, doubtSearches, p
+	case b.node.mode.isSequential():
 		o.doubt = doubtEnds
 	default:
 		if !b.orSet {
 			o.ambiguous = []error{ErrNodeExists}
 		}
-		if b.again {
+		if b.idempotent {
 			o.doubt = doubtCompares
 		}
 	}
 	return o
 }
 
-// creation is the procedure of a [CreateBuilder].
-type creation struct {
+// createProcedure is the procedure of a [CreateBuilder].
+type createProcedure struct {
 	CreateBuilder
 	op           operation[CreateResult]
 	full, parent string
 	data         []byte
 }
 
-func (cr *creation) request(*epoch) *wire.Call { return cr.requestFor(cr.full) }
+func (cr *createProcedure) newRequest(*sessionEpoch) *wire.Call { return cr.requestForPath(cr.full) }
 
-// requestFor makes the request to create the node at path: the full path, with the protection prefix if any.
-func (cr *creation) requestFor(path string) *wire.Call {
+// requestForPath makes the request to create the node at path: the full path, with the protection prefix if any.
+func (cr *createProcedure) requestForPath(path string) *wire.Call {
 	if cr.inPlaceOf != nil {
-		return cr.inPlaceOf.request(cr.node.request(cr.c, path, cr.data), cr.parent)
+		return cr.inPlaceOf.transactionCall(cr.node.transactionEntry(cr.c, path, cr.data), cr.parent)
 	}
-	return cr.node.call(cr.c, path, cr.data)
+	return cr.node.createCall(cr.c, path, cr.data)
 }
 
-func (cr *creation) decode(_ int64, body []byte) (r CreateResult, err error) {
-	full, stat, err := cr.answer(body)
+func (cr *createProcedure) decodeReply(_ int64, body []byte) (r CreateResult, err error) {
+	full, stat, err := cr.decodeCreated(body)
 	if err != nil {
 		return r, err
 	}
@@ -278,47 +278,47 @@ func (cr *creation) decode(_ int64, body []byte) (r CreateResult, err error) {
 		*cr.inPlaceOf.parent = stat
 		stat = Stat{Czxid: stat.Mzxid, Mzxid: stat.Mzxid, Pzxid: stat.Mzxid}
 	}
-	return cr.result(full, stat), nil
+	return cr.newCreateResult(full, stat), nil
 }
 
-// answer decodes the reply: the new node's full path, and its Stat, or with InPlaceOf the parent's Stat.
-func (cr *creation) answer(body []byte) (full string, stat Stat, err error) {
+// decodeCreated decodes the reply: the new node's full path, and its Stat, or with InPlaceOf the parent's Stat.
+func (cr *createProcedure) decodeCreated(body []byte) (full string, stat Stat, err error) {
 	if cr.inPlaceOf != nil {
-		return cr.inPlaceOf.decode(body)
+		return cr.inPlaceOf.decodeResults(body)
 	}
 	var res jute.Create2Response
-	err = decode(body, res.Fields)
+	err = decodeRecord(body, res.Fields)
 	return res.Path, Stat(res.Stat), err
 }
 
-func (cr *creation) result(full string, stat Stat) CreateResult {
+func (cr *createProcedure) newCreateResult(full string, stat Stat) CreateResult {
 	if cr.stat != nil {
 		*cr.stat = stat
 	}
 	return CreateResult{cr.c.userPath(full), stat}
 }
 
-// after returns the step that helps after err: to create parents, to set the data of a node that exists, or
+// recoveryAfter returns the step that helps after err: to create parents, to set the data of a node that exists, or
 // to look whose node it is.
-func (cr *creation) after(err error) step[CreateResult] {
+func (cr *createProcedure) recoveryAfter(err error) recoveryStep[CreateResult] {
 	switch {
 	case errors.Is(err, ErrNodeExists) && cr.orSet:
-		return cr.set
+		return cr.setExisting
 	case errors.Is(err, errAmbiguous) && !cr.orSet:
-		return func(ctx context.Context, r *run[CreateResult]) (CreateResult, bool, error) {
+		return func(ctx context.Context, r *operationRun[CreateResult]) (CreateResult, bool, error) {
 			refused := false
-			v, _, err := cr.compare(ctx, r, err, func(stat Stat, same bool) bool {
-				refused = r.older(stat.Czxid)
-				return cr.again && same && cr.made(stat, r)
+			v, _, err := cr.compareNode(ctx, r, err, func(stat Stat, same bool) bool {
+				refused = r.precedesTries(stat.Czxid)
+				return cr.idempotent && same && cr.mayHaveMade(stat, r)
 			})
 			if refused {
-				return r.anew()
+				return r.resetDoubt()
 			}
 			return v, false, err
 		}
 	case errors.Is(err, ErrNoNode) && (cr.parents || cr.c.view.namespace != ""):
-		return func(ctx context.Context, r *run[CreateResult]) (v CreateResult, again bool, _ error) {
-			again, failed := cr.mkdirs(ctx, r.e)
+		return func(ctx context.Context, r *operationRun[CreateResult]) (v CreateResult, again bool, _ error) {
+			again, failed := cr.createParents(ctx, r.e)
 			if failed == nil && !again {
 				failed = err
 			}
@@ -328,71 +328,71 @@ func (cr *creation) after(err error) step[CreateResult] {
 	return nil
 }
 
-// mkdirs creates the parents, or only the namespace's root if that was missing. again is false if nothing was
-// missing.
-func (cr *creation) mkdirs(ctx context.Context, e *epoch) (again bool, err error) {
+// createParents creates the parents, or only the namespace's root if that was missing. again is false if nothing
+// was missing.
+func (cr *createProcedure) createParents(ctx context.Context, e *sessionEpoch) (again bool, err error) {
 	c := cr.c
 	if !cr.parents {
-		made, err := c.root(ctx, e)
+		made, err := c.createRoot(ctx, e)
 		return made || err == nil && cr.parent == c.view.prefix, err
 	}
-	p := parents{mode: cr.parentMode}
+	p := parentOptions{mode: cr.parentMode}
 	if cr.toParents {
 		p.acl = cr.node.acl
 	}
 	if cr.parentMode != Container { // the root is a container, whatever the parents below are
-		if _, err := c.root(ctx, e); err != nil {
+		if _, err := c.createRoot(ctx, e); err != nil {
 			return false, err
 		}
 	}
-	_, err = c.mkdirs(ctx, e, cr.parent, p)
+	_, err = c.createWithAncestors(ctx, e, cr.parent, p)
 	return err == nil, err
 }
 
-// set sets the data of an existing node, for OrSetData. If its outcome is unknown, the outcome of the whole create is,
-// too, whatever the result of later tries.
-func (cr *creation) set(ctx context.Context, r *run[CreateResult]) (v CreateResult, again bool, err error) {
+// setExisting sets the data of an existing node, for OrSetData. If its outcome is unknown, the outcome of the whole
+// create is, too, whatever the result of later tries.
+func (cr *createProcedure) setExisting(ctx context.Context, r *operationRun[CreateResult]) (v CreateResult, again bool, err error) {
 	var res jute.StatResponse
-	err = ask(ctx, r.e, cr.c.expiring(setDataCall(cr.full, cr.data, cr.orSetVer)), &res)
+	err = sendAndDecode(ctx, r.e, cr.c.limitPatience(setDataCall(cr.full, cr.data, cr.orSetVer)), &res)
 	if errors.Is(err, ErrOutcomeUnknown) {
 		r.unknown = r.e
 	}
 	switch {
 	case err == nil:
-		return cr.result(cr.full, Stat(res.Stat)), false, nil
+		return cr.newCreateResult(cr.full, Stat(res.Stat)), false, nil
 	case errors.Is(err, ErrNoNode): // deleted in between: it can be created now
 		return v, true, nil
 	case !errors.Is(err, ErrBadVersion) || r.unknown == nil:
 		return v, false, err
 	}
 	refused := false
-	v, there, err := cr.compare(ctx, r, &ambiguousError{ErrBadVersion, err}, func(stat Stat, same bool) bool {
-		refused = notSet(r, stat, cr.orSetVer, same)
-		return cr.again && same && (stat.Version == cr.orSetVer+1 && stat.Mzxid > r.before || cr.made(stat, r))
+	v, there, err := cr.compareNode(ctx, r, &ambiguousError{ErrBadVersion, err}, func(stat Stat, same bool) bool {
+		refused = provesNotSet(r, stat, cr.orSetVer, same)
+		return cr.idempotent && same && (stat.Version == cr.orSetVer+1 && stat.Mzxid > r.before || cr.mayHaveMade(stat, r))
 	})
 	switch {
 	case refused:
-		return r.anew()
-	case !there && cr.again:
+		return r.resetDoubt()
+	case !there && cr.idempotent:
 		return v, true, nil
 	}
 	return v, false, err
 }
 
-func (cr *creation) compare(
-	ctx context.Context, r *run[CreateResult], met error, ours func(stat Stat, same bool) bool,
+func (cr *createProcedure) compareNode(
+	ctx context.Context, r *operationRun[CreateResult], met error, ours func(stat Stat, same bool) bool,
 ) (v CreateResult, there bool, _ error) {
-	stat, there, err := cr.c.compare(ctx, r.e, cr.full, cr.data, met, ours)
+	stat, there, err := cr.c.compareNode(ctx, r.e, cr.full, cr.data, met, ours)
 	if err == nil {
-		v = cr.result(cr.full, stat)
+		v = cr.newCreateResult(cr.full, stat)
 	}
 	return v, there, err
 }
 
-// made reports whether a node with this Stat may have been made by this create, in the session of r.
-func (cr *creation) made(stat Stat, r *run[CreateResult]) bool {
+// mayHaveMade reports whether a node with this Stat may have been made by this create, in the session of r.
+func (cr *createProcedure) mayHaveMade(stat Stat, r *operationRun[CreateResult]) bool {
 	owner := int64(0)
-	if cr.node.mode.ephemeral() {
+	if cr.node.mode.isEphemeral() {
 		owner = r.e.wire.ID()
 	}
 	return stat.Version == 0 && stat.Czxid > r.before && stat.EphemeralOwner == owner

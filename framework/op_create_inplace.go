@@ -25,19 +25,19 @@ import (
 // its UUID is that of old, if old has one, so clients that know old recognize the new node. A missing parent is not
 // created.
 func (b CreateBuilder) InPlaceOf(old string, parent *Stat) CreateBuilder {
-	b.inPlaceOf = &inPlace{old: old, parent: parent}
+	b.inPlaceOf = &inPlaceArguments{old: old, parent: parent}
 	return b
 }
 
-// inPlace has the arguments of InPlaceOf.
-type inPlace struct {
+// inPlaceArguments has the arguments of InPlaceOf.
+type inPlaceArguments struct {
 	old    string // as given
 	full   string // as the server knows it
 	parent *Stat
 }
 
-// fault returns the error of invalid arguments, and sets the full path.
-func (p *inPlace) fault(b CreateBuilder) (err error) {
+// checkArguments returns the error of invalid arguments, and sets the full path.
+func (p *inPlaceArguments) checkArguments(b CreateBuilder) (err error) {
 	switch {
 	case p.parent == nil:
 		return badArguments("InPlaceOf needs the Stat of the parent")
@@ -50,16 +50,17 @@ func (p *inPlace) fault(b CreateBuilder) (err error) {
 	return err
 }
 
-// guid is the UUID of the old node.
-func (p *inPlace) guid() string {
+// reusedGUID is the UUID of the old node.
+func (p *inPlaceArguments) reusedGUID() string {
 	if guid, _, ok := zkpath.ParseProtected(zkpath.Base(p.old)); ok {
 		return guid
 	}
 	return zkpath.NewGUID()
 }
 
-// request makes the transaction with that create. The deletion is first, since its refusal is the most specific.
-func (p *inPlace) request(create jute.MultiOp, parent string) *wire.Call {
+// transactionCall makes the transaction with that create. The deletion is first, since its refusal is the most
+// specific.
+func (p *inPlaceArguments) transactionCall(create jute.MultiOp, parent string) *wire.Call {
 	none := &jute.SetDataRequest{Path: parent, Data: []byte{}, Version: p.parent.Version}
 	return newCall(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{
 		{Op: jute.OpDelete, Request: &jute.PathVersionRequest{Path: p.full, Version: -1}},
@@ -68,11 +69,11 @@ func (p *inPlace) request(create jute.MultiOp, parent string) *wire.Call {
 	}})
 }
 
-// decode reads the answer: the full path of the new node, and the Stat of the parent.
-func (p *inPlace) decode(body []byte) (full string, parent Stat, err error) {
+// decodeResults reads the answer: the full path of the new node, and the Stat of the parent.
+func (p *inPlaceArguments) decodeResults(body []byte) (full string, parent Stat, err error) {
 	const ops, deletion = 3, 0
 	res := jute.MultiResponse{Asked: ops}
-	if err := decode(body, res.Fields); err != nil {
+	if err := decodeRecord(body, res.Fields); err != nil {
 		return "", parent, err
 	}
 	if len(res.Results) != ops {

@@ -10,15 +10,15 @@ import (
 // maxTTL is the longest time that fits into the server's encoding of TTL nodes.
 const maxTTL = 0xffffffffff * time.Millisecond
 
-// node has the settings that creates share, in and outside of transactions.
-type node struct {
+// nodeSettings has the settings that creates share, in and outside of transactions.
+type nodeSettings struct {
 	mode CreateMode
 	ttl  time.Duration
 	acl  []ACL // nil: as the provider says
-	pack packing
+	pack compressionChoice
 }
 
-func (n node) fault() error {
+func (n nodeSettings) checkSettings() error {
 	hasTTL := n.mode == PersistentTTL || n.mode == PersistentSequentialTTL
 	switch {
 	case n.mode < Persistent || n.mode > PersistentSequentialTTL:
@@ -35,8 +35,8 @@ func (n node) fault() error {
 	return nil
 }
 
-// op is the operation code. Plain modes use create2, whose answer has the Stat.
-func (n node) op() int32 {
+// operationCode is the operation code. Plain modes use create2, whose answer has the Stat.
+func (n nodeSettings) operationCode() int32 {
 	switch n.mode {
 	case Container:
 		return jute.OpCreateContainer
@@ -46,14 +46,14 @@ func (n node) op() int32 {
 	return jute.OpCreate2
 }
 
-// record returns the request's record, without the TTL of the TTL modes.
-func (n node) record(c *Client, full string, data []byte) jute.CreateRequest {
-	return jute.CreateRequest{Path: full, Data: data, ACL: c.aclOf(n.acl, full), Flags: int32(n.mode)}
+// createRecord returns the request's record, without the TTL of the TTL modes.
+func (n nodeSettings) createRecord(c *Client, full string, data []byte) jute.CreateRequest {
+	return jute.CreateRequest{Path: full, Data: data, ACL: c.aclForNode(n.acl, full), Flags: int32(n.mode)}
 }
 
-// request returns the operation code and its record.
-func (n node) request(c *Client, full string, data []byte) jute.MultiOp {
-	op, req := n.op(), n.record(c, full, data)
+// transactionEntry returns the operation code and its record.
+func (n nodeSettings) transactionEntry(c *Client, full string, data []byte) jute.MultiOp {
+	op, req := n.operationCode(), n.createRecord(c, full, data)
 	if op == jute.OpCreateTTL {
 		withTTL := &jute.CreateTTLRequest{CreateRequest: req, TTL: n.ttl.Milliseconds()}
 		return jute.MultiOp{Op: op, Request: withTTL}
@@ -61,23 +61,23 @@ func (n node) request(c *Client, full string, data []byte) jute.MultiOp {
 	return jute.MultiOp{Op: op, Request: &req}
 }
 
-// call returns the request of a create outside a transaction.
-func (n node) call(c *Client, full string, data []byte) *wire.Call {
-	op := n.op()
+// createCall returns the request of a create outside a transaction.
+func (n nodeSettings) createCall(c *Client, full string, data []byte) *wire.Call {
+	op := n.operationCode()
 	if op == jute.OpCreateTTL {
-		return newCall(op, n.request(c, full, data).Request)
+		return newCall(op, n.transactionEntry(c, full, data).Request)
 	}
-	req := n.record(c, full, data)
+	req := n.createRecord(c, full, data)
 	return &wire.Call{Op: op, Body: jute.Encode(req.Fields)}
 }
 
-// aclOf returns the ACL of a new node: acl or, if that is nil, the provider's.
-func (c *Client) aclOf(acl []ACL, full string) []jute.ACL {
+// aclForNode returns the ACL of a new node: acl or, if that is nil, the provider's.
+func (c *Client) aclForNode(acl []ACL, full string) []jute.ACL {
 	if provider := c.core.cfg.aclProvider; acl == nil && provider != nil {
 		acl = provider(full)
 	}
 	if len(acl) == 0 {
 		return openACL
 	}
-	return wireACL(acl)
+	return toWireACL(acl)
 }

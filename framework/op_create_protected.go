@@ -54,7 +54,7 @@ const (
 )
 
 // nodeMoves are the transitions of a protected create. An event without an entry changes nothing.
-var nodeMoves = map[when[nodeState, nodeEvent]]then[nodeState, nodeAction]{
+var nodeMoves = map[transitionKey[nodeState, nodeEvent]]transitionResult[nodeState, nodeAction]{
 	{nodeAbsent, createSent}:            {nodeSent, nodeNoAction},
 	{nodeAbsent, createFailed}:          {nodeOver, nodeNoAction},
 	{nodeSent, createDone}:              {nodeTaken, nodeNoAction},
@@ -78,79 +78,79 @@ var nodeMoves = map[when[nodeState, nodeEvent]]then[nodeState, nodeAction]{
 }
 
 func (s nodeState) next(ev nodeEvent) (nodeState, nodeAction) {
-	if move, ok := nodeMoves[when[nodeState, nodeEvent]{s, ev}]; ok {
+	if move, ok := nodeMoves[transitionKey[nodeState, nodeEvent]{s, ev}]; ok {
 		return move.state, move.action
 	}
 	return s, nodeNoAction
 }
 
-// protected is a create that finds its node again after a lost reply, and removes the node if the caller has stopped
-// waiting for it. It is the debt of its operation.
-type protected struct {
-	creation
+// protectedCreate is a create that finds its node again after a lost reply, and removes the node if the caller has
+// stopped waiting for it. It tracks the leftovers of its operation.
+type protectedCreate struct {
+	createProcedure
 	guid  string
 	state nodeState
-	epoch *epoch // the epoch of the last request
-	made  string // the node's path, if its caller has left
+	epoch *sessionEpoch // the epoch of the last request
+	made  string        // the node's path, if its caller has left
 }
 
-func (p *protected) request(e *epoch) *wire.Call {
-	call := p.requestFor(zkpath.ProtectLast(p.full, p.guid))
+func (p *protectedCreate) newRequest(e *sessionEpoch) *wire.Call {
+	call := p.requestForPath(zkpath.ProtectLast(p.full, p.guid))
 	p.epoch = e
-	p.apply(createSent)
+	p.applyEvent(createSent)
 	return call
 }
 
-// apply makes the transition for ev and carries out its action, except for nodeSearch, which is left to the
+// applyEvent makes the transition for ev and carries out its action, except for nodeSearch, which is left to the
 // caller. full is ErrCleanupFull if a clean-up was refused.
-func (p *protected) apply(ev nodeEvent) (action nodeAction, full error) {
+func (p *protectedCreate) applyEvent(ev nodeEvent) (action nodeAction, full error) {
 	if p.state, action = p.state.next(ev); action == nodeNoAction {
 		return action, nil
 	}
 	cleanups := &p.c.core.ops.cleanups
-	search := cleanup{path: p.parent, guid: p.guid, origin: p.epoch}
-	if p.node.mode.ephemeral() {
+	search := nodeCleanup{path: p.parent, guid: p.guid, origin: p.epoch}
+	if p.node.mode.isEphemeral() {
 		search.bound = p.epoch
 	}
 	switch action {
 	case nodeRename:
 		p.guid = zkpath.NewGUID()
 	case nodeLeaveRename:
-		full = cleanups.add(search)
+		full = cleanups.addCleanup(search)
 		p.guid = zkpath.NewGUID()
 	case nodeLeaveSearch:
-		full = cleanups.add(search)
+		full = cleanups.addCleanup(search)
 	case nodeLeave:
-		full = cleanups.add(cleanup{path: p.made, version: -1, bound: search.bound})
+		full = cleanups.addCleanup(nodeCleanup{path: p.made, version: -1, bound: search.bound})
 	}
 	return action, full
 }
 
-func (p *protected) recover(ctx context.Context, r *run[CreateResult]) (v CreateResult, _ bool, _ error) {
-	if action, _ := p.apply(anotherTry(p.epoch == r.e, p.node.mode.ephemeral())); action != nodeSearch {
+func (p *protectedCreate) recoverOutcome(ctx context.Context, r *operationRun[CreateResult]) (v CreateResult, _ bool, _ error) {
+	if action, _ := p.applyEvent(anotherTryEvent(p.epoch == r.e, p.node.mode.isEphemeral())); action != nodeSearch {
 		return v, false, nil
 	}
-	path, stat, err := p.find(ctx, r.e)
+	path, stat, err := p.findNode(ctx, r.e)
 	switch {
 	case err != nil:
-		p.apply(searchFailed)
+		p.applyEvent(searchFailed)
 		if !errors.Is(err, ErrOutcomeUnknown) { // the outcome is still unknown
 			err = fmt.Errorf("%w (looking for the node failed: %w)", ErrConnectionLoss, err)
 		}
 		return v, false, err
 	case path == "":
-		p.apply(nodeNotFound)
+		p.applyEvent(nodeNotFound)
 		return v, false, nil
 	}
-	p.apply(nodeFound)
+	p.applyEvent(nodeFound)
 	if p.inPlaceOf != nil {
 		*p.inPlaceOf.parent = Stat{}
 	}
-	return p.result(path, stat), true, nil
+	return p.newCreateResult(path, stat), true, nil
 }
 
-// anotherTry returns the event of another try, in the session of the last one or in a later session.
-func anotherTry(here, ephemeral bool) nodeEvent {
+// anotherTryEvent returns the event of another try, in the session of the last one or in a later session.
+func anotherTryEvent(here, ephemeral bool) nodeEvent {
 	switch {
 	case here:
 		return tryHere
@@ -160,19 +160,19 @@ func anotherTry(here, ephemeral bool) nodeEvent {
 	return tryElsewhere
 }
 
-// find returns the node that an earlier request has made; an empty path if there is none.
-func (p *protected) find(ctx context.Context, e *epoch) (path string, stat Stat, err error) {
-	found, err := search(ctx, e, p.parent, p.guid, p.c.expiring)
+// findNode returns the node that an earlier request has made; an empty path if there is none.
+func (p *protectedCreate) findNode(ctx context.Context, e *sessionEpoch) (path string, stat Stat, err error) {
+	found, err := searchProtected(ctx, e, p.parent, p.guid, p.c.limitPatience)
 	if err != nil {
 		return "", stat, err
 	}
 	for _, path := range found {
-		switch stat, err := p.statOf(ctx, e, path); {
+		switch stat, err := p.readStat(ctx, e, path); {
 		case errors.Is(err, ErrNoNode): // the node was made, and another client has deleted it since
 		case err != nil:
 			return "", stat, err
-		case p.node.mode.ephemeral() && stat.EphemeralOwner != e.wire.ID():
-			_ = p.c.core.ops.cleanups.add(cleanup{path: path, version: -1}) // CURATOR-498
+		case p.node.mode.isEphemeral() && stat.EphemeralOwner != e.wire.ID():
+			_ = p.c.core.ops.cleanups.addCleanup(nodeCleanup{path: path, version: -1}) // CURATOR-498
 		default:
 			return path, stat, nil
 		}
@@ -180,20 +180,20 @@ func (p *protected) find(ctx context.Context, e *epoch) (path string, stat Stat,
 	return "", stat, nil
 }
 
-// statOf returns the Stat of a node that exists, if the client has READ or ADMIN: since 3.8.4 and 3.9.2 exists requires
-// READ, and getACL, whose reply has the same Stat, one of the two.
-func (p *protected) statOf(ctx context.Context, e *epoch, path string) (Stat, error) {
+// readStat returns the Stat of a node that exists, if the client has READ or ADMIN: since 3.8.4 and 3.9.2 exists
+// requires READ, and getACL, whose reply has the same Stat, one of the two.
+func (p *protectedCreate) readStat(ctx context.Context, e *sessionEpoch, path string) (Stat, error) {
 	var there jute.StatResponse
-	err := ask(ctx, e, p.c.expiring(readCall(jute.OpExists, path)), &there)
+	err := sendAndDecode(ctx, e, p.c.limitPatience(readCall(jute.OpExists, path)), &there)
 	if !errors.Is(err, ErrNoAuth) {
 		return Stat(there.Stat), err
 	}
 	var res jute.GetACLResponse
-	err = ask(ctx, e, p.c.expiring(newCall(jute.OpGetACL, &jute.PathRequest{Path: path})), &res)
+	err = sendAndDecode(ctx, e, p.c.limitPatience(newCall(jute.OpGetACL, &jute.PathRequest{Path: path})), &res)
 	return Stat(res.Stat), err
 }
 
-func (p *protected) answered(err error) { p.apply(createEventOf(err)) }
+func (p *protectedCreate) recordOutcome(err error) { p.applyEvent(createEventOf(err)) }
 
 // createEventOf returns the event for the outcome of a request.
 func createEventOf(err error) nodeEvent {
@@ -206,44 +206,44 @@ func createEventOf(err error) nodeEvent {
 	return createRefused
 }
 
-func (p *protected) late(reply wire.Reply) {
+func (p *protectedCreate) takeLateReply(reply wire.Reply) {
 	err := replyError(reply)
-	p.apply(callerLeft)
+	p.applyEvent(callerLeft)
 	if err == nil {
-		p.made, _, err = p.answer(reply.Body)
+		p.made, _, err = p.decodeCreated(reply.Body)
 	}
-	p.answered(err) // no caller is left to get ErrCleanupFull
+	p.recordOutcome(err) // no caller is left to get ErrCleanupFull
 }
 
-func (p *protected) failed(err error, left bool) error {
+func (p *protectedCreate) settleFailure(err error, left bool) error {
 	if left {
 		return err
 	}
-	if _, full := p.apply(createFailed); full != nil {
+	if _, full := p.applyEvent(createFailed); full != nil {
 		err = fmt.Errorf("%w; %w", err, full)
 	}
 	return err
 }
 
-// search looks for a protected node below parent in one flight: a committed write of our own, then the list.
-// Because of the write a list without the node is conclusive: by then every request that this session has
+// searchProtected looks for a protected node below parent in one flight: a committed write of our own, then the
+// list. Because of the write a list without the node is conclusive: by then every request that this session has
 // sent before has been decided, and its effect is visible. It matters only that the write went through the
 // ensemble, not how the server answers it: a failed check is enough.
 //
-// search returns the full paths of the nodes, in the list's order. There are several only if a create was
+// searchProtected returns the full paths of the nodes, in the list's order. There are several only if a create was
 // repeated that should not have been.
-func search(ctx context.Context, e *epoch, parent, guid string, expire expiry) ([]string, error) {
+func searchProtected(ctx context.Context, e *sessionEpoch, parent, guid string, expire patienceSetter) ([]string, error) {
 	write, list := searchCalls(parent)
-	replies, err := awaitAll(ctx, e, expire(write), expire(list))
+	replies, err := awaitReplies(ctx, e, expire(write), expire(list))
 	if err != nil {
 		return nil, err
 	}
 	wrote, listed := replies[0], replies[1]
-	if err := inconclusive(wrote, listed); err != nil {
-		return nil, unlessNoNode(err)
+	if err := inconclusiveReason(wrote, listed); err != nil {
+		return nil, ignoreNoNode(err)
 	}
 	var children jute.Children2Response
-	if err := decode(listed.Body, children.Fields); err != nil {
+	if err := decodeRecord(listed.Body, children.Fields); err != nil {
 		return nil, err
 	}
 	var found []string
@@ -262,10 +262,10 @@ func searchCalls(parent string) (write, list *wire.Call) {
 	return write, readCall(jute.OpGetChildren2, parent)
 }
 
-// inconclusive returns the reason why the replies to a search do not show which nodes exist, nil if they do. It is
-// ErrNoNode if the parent does not exist.
-func inconclusive(wrote, listed wire.Reply) error {
-	if err := replyError(wrote); err != nil && !isAny(err, ErrNoNode, ErrNoAuth) {
+// inconclusiveReason returns the reason why the replies to a search do not show which nodes exist, nil if they do.
+// It is ErrNoNode if the parent does not exist.
+func inconclusiveReason(wrote, listed wire.Reply) error {
+	if err := replyError(wrote); err != nil && !matchesAny(err, ErrNoNode, ErrNoAuth) {
 		return err
 	}
 	if err := replyError(listed); err != nil {

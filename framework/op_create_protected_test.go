@@ -131,7 +131,7 @@ func TestProtectedCreateOverASession(t *testing.T) {
 				require.NoError(t, err)
 				second := connected(t, c)
 				require.NotEqual(t, first.ID(), second.ID())
-				if mode.ephemeral() {
+				if mode.isEphemeral() {
 					assert.Equal(t, second.ID(), stat.EphemeralOwner)
 				}
 				time.Sleep(2 * time.Minute)
@@ -299,16 +299,16 @@ func TestProtectedNodeOfAnotherSession(t *testing.T) {
 		other := dial(t, srv)
 		e := connected(t, c).e
 		o := c.Create().WithMode(EphemeralSequential).WithProtection().operation("/locks/lock-", nil)
-		p, r := o.debt.(*protected), &run[CreateResult]{operation: o, e: e}
+		p, r := o.leftovers.(*protectedCreate), &operationRun[CreateResult]{operation: o, e: e}
 		path := func() string { return "/locks/" + zkpath.Protect(p.guid, "lock-") }
-		lost := func(in *epoch) {
-			p.request(in)
-			p.answered(ErrConnectionLoss)
+		lost := func(in *sessionEpoch) {
+			p.newRequest(in)
+			p.recordOutcome(ErrConnectionLoss)
 		}
 		lost(e)
 		_, err := other.Create().WithMode(EphemeralSequential).ForPath(ctx, path(), nil)
 		require.NoError(t, err)
-		_, done, err := p.recover(ctx, r)
+		_, done, err := p.recoverOutcome(ctx, r)
 		require.NoError(t, err)
 		assert.False(t, done)
 		synctest.Wait()
@@ -318,7 +318,7 @@ func TestProtectedNodeOfAnotherSession(t *testing.T) {
 		lost(connected(t, other).e)
 		_, err = c.Create().WithMode(EphemeralSequential).ForPath(ctx, path(), nil)
 		require.NoError(t, err)
-		_, done, err = p.recover(ctx, r)
+		_, done, err = p.recoverOutcome(ctx, r)
 		require.NoError(t, err)
 		assert.False(t, done, "made in another epoch, whoever owns it")
 		assert.NotEqual(t, guid, p.guid)

@@ -38,7 +38,7 @@ func TestCreateModes(t *testing.T) {
 			var stat Stat
 			path, err := b.StoringStatIn(&stat).ForPath(t.Context(), tc.path, []byte("x"))
 			require.NoError(t, err, "%v", tc.mode)
-			if tc.mode.sequential() {
+			if tc.mode.isSequential() {
 				n, ok := zkpath.Sequence(path)
 				assert.True(t, ok, path)
 				assert.True(

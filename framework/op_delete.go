@@ -19,7 +19,7 @@ type DeleteBuilder struct {
 	children   bool
 	quiet      bool
 	guaranteed bool
-	again      bool
+	idempotent bool
 	mark       string
 }
 
@@ -42,7 +42,7 @@ func (b DeleteBuilder) Quietly() DeleteBuilder { b.quiet = true; return b }
 // repeat fails with ErrNoNode, the call succeeds. A node that did not exist in the first place is ErrNoNode: of several
 // clients that delete one node, one succeeds. (There is an exception: another client may delete the node while the
 // reply is lost.) Curator's idempotent is the same as its quietly, which is Quietly here.
-func (b DeleteBuilder) Idempotent() DeleteBuilder { b.again = true; return b }
+func (b DeleteBuilder) Idempotent() DeleteBuilder { b.idempotent = true; return b }
 
 // Guaranteed makes the client continue with the delete in the background if ForPath fails because the connection was
 // lost or its context ended (even before it began). The client tries until the node is deleted or the server refuses.
@@ -72,7 +72,7 @@ func (b DeleteBuilder) LeavingMark(suffix string) DeleteBuilder { b.mark = suffi
 // ErrNotEmpty. With Idempotent, ErrNoNode is success; with Quietly, a missing node is success in any case. A repeat
 // without a version may delete a node that another client has created in between.
 func (b DeleteBuilder) ForPath(ctx context.Context, path string) error {
-	_, err := foreground(ctx, b.operation(path))
+	_, err := runForeground(ctx, b.operation(path))
 	return err
 }
 
@@ -87,25 +87,25 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	if err == nil && full == c.view.chroot {
 		err = errDeleteRoot
 	}
-	x := &deletion{DeleteBuilder: b, full: full}
+	x := &deleteProcedure{DeleteBuilder: b, full: full}
 	if b.mark != "" && err == nil {
 		if _, err = c.fullPath(path + b.mark); b.version != -1 || b.children {
 			err = badArguments("LeavingMark goes with neither WithVersion nor DeletingChildrenIfNeeded")
 		}
 	}
 	o := &x.operation
-	o.c, o.opKind, o.path, o.fault = c, opKind{name: "delete", write: true}, path, err
+	o.c, o.operationKind, o.path, o.fault = c, operationKind{name: "delete", write: true}, path, err
 	o.procedure, o.ambiguous = x, deleteRefusals
-	if b.again {
+	if b.idempotent {
 		o.doubt = doubtCompares
 	}
 	if b.quiet {
 		o.empty = &struct{}{}
 	}
 	if b.guaranteed && err == nil {
-		t := cleanup{path: full, version: b.version, children: b.children, bound: c.view.epoch}
-		x.owed.c, x.owed.owed = c, t
-		o.debt = &x.owed
+		t := nodeCleanup{path: full, version: b.version, children: b.children, bound: c.view.epoch}
+		x.leftoverDelete.c, x.leftoverDelete.cleanup = c, t
+		o.leftovers = &x.leftoverDelete
 	}
 	return o
 }
@@ -113,17 +113,17 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 // deleteRefusals are the errors of a repeat that may result from the success of the first try.
 var deleteRefusals = []error{ErrNoNode, ErrBadVersion, ErrNotEmpty}
 
-// deletion is the procedure of a [DeleteBuilder].
-type deletion struct {
+// deleteProcedure is the procedure of a [DeleteBuilder].
+type deleteProcedure struct {
 	operation[struct{}]
 	DeleteBuilder
-	full string
-	owed guaranteed // with Guaranteed; marking in any case
+	full           string
+	leftoverDelete guaranteedDelete // with Guaranteed; marking in any case
 }
 
-func (x *deletion) request(*epoch) *wire.Call {
+func (x *deleteProcedure) newRequest(*sessionEpoch) *wire.Call {
 	mark := x.full + x.mark
-	if x.owed.marking = x.mark != ""; !x.owed.marking {
+	if x.leftoverDelete.marking = x.mark != ""; !x.leftoverDelete.marking {
 		return deleteCall(x.full, x.version)
 	}
 	x.mark = "" // of another try
@@ -135,20 +135,20 @@ func (x *deletion) request(*epoch) *wire.Call {
 	}})
 }
 
-func (x *deletion) decode(_ int64, body []byte) (v struct{}, err error) {
-	if x.owed.marking {
-		err = unmarked(wire.Reply{Body: body})
+func (x *deleteProcedure) decodeReply(_ int64, body []byte) (v struct{}, err error) {
+	if x.leftoverDelete.marking {
+		err = markedDeleteError(wire.Reply{Body: body})
 	}
 	return v, err
 }
 
-// unmarked returns why a node was not deleted by the transaction that also leaves a mark; nil if it was.
-func unmarked(reply wire.Reply) error {
+// markedDeleteError returns why a node was not deleted by the transaction that also leaves a mark; nil if it was.
+func markedDeleteError(reply wire.Reply) error {
 	res := jute.MultiResponse{Asked: 3}
-	if err := replied(reply, &res); err != nil {
+	if err := decodeOutcome(reply, &res); err != nil {
 		return err
 	}
-	index, code := failed(res.Results)
+	index, code := failedOperation(res.Results)
 	switch {
 	case index >= 0:
 		return codeError(code)
@@ -158,30 +158,30 @@ func unmarked(reply wire.Reply) error {
 	return nil
 }
 
-func (x *deletion) after(err error) step[struct{}] {
+func (x *deleteProcedure) recoveryAfter(err error) recoveryStep[struct{}] {
 	switch {
-	case x.owed.marking && !unfinished(err): // the server has refused the mark, or all of it
-		return func(context.Context, *run[struct{}]) (v struct{}, again bool, err error) {
+	case x.leftoverDelete.marking && !isUnfinished(err): // the server has refused the mark, or all of it
+		return func(context.Context, *operationRun[struct{}]) (v struct{}, again bool, err error) {
 			return v, true, nil
 		}
-	case x.again && errors.Is(refusalOf(err), ErrNoNode):
-		return func(context.Context, *run[struct{}]) (v struct{}, again bool, err error) {
+	case x.idempotent && errors.Is(repeatRefusal(err), ErrNoNode):
+		return func(context.Context, *operationRun[struct{}]) (v struct{}, again bool, err error) {
 			return v, false, nil
 		}
-	case errors.Is(err, errAmbiguous) && !errors.Is(refusalOf(err), ErrNoNode):
-		return func(ctx context.Context, r *run[struct{}]) (v struct{}, again bool, _ error) {
+	case errors.Is(err, errAmbiguous) && !errors.Is(repeatRefusal(err), ErrNoNode):
+		return func(ctx context.Context, r *operationRun[struct{}]) (v struct{}, again bool, _ error) {
 			var res jute.StatResponse
-			switch failed := ask(ctx, r.e, r.c.expiring(readCall(jute.OpExists, x.full)), &res); {
-			case unlessNoNode(failed) != nil:
-				return v, false, notSeen(err, failed)
-			case failed == nil && r.older(res.Stat.Czxid):
-				return r.anew()
+			switch failed := sendAndDecode(ctx, r.e, r.c.limitPatience(readCall(jute.OpExists, x.full)), &res); {
+			case ignoreNoNode(failed) != nil:
+				return v, false, unresolvedError(err, failed)
+			case failed == nil && r.precedesTries(res.Stat.Czxid):
+				return r.resetDoubt()
 			}
 			return v, false, err
 		}
 	case x.children && errors.Is(err, ErrNotEmpty):
-		return func(ctx context.Context, r *run[struct{}]) (v struct{}, again bool, err error) {
-			err = deleteChildren(ctx, r.e, x.full, r.c.expiring)
+		return func(ctx context.Context, r *operationRun[struct{}]) (v struct{}, again bool, err error) {
+			err = deleteChildren(ctx, r.e, x.full, r.c.limitPatience)
 			return v, err == nil, err
 		}
 	}
@@ -192,17 +192,17 @@ func (x *deletion) after(err error) step[struct{}] {
 var errDeleteRoot = badArguments("the root of the tree cannot be deleted")
 
 // deleteChildren deletes everything that is below a node now. It skips nodes that others have deleted in the meantime.
-func deleteChildren(ctx context.Context, e *epoch, full string, expire expiry) error {
+func deleteChildren(ctx context.Context, e *sessionEpoch, full string, expire patienceSetter) error {
 	var list jute.Children2Response
-	if err := ask(ctx, e, expire(readCall(jute.OpGetChildren2, full)), &list); err != nil {
-		return unlessNoNode(err)
+	if err := sendAndDecode(ctx, e, expire(readCall(jute.OpGetChildren2, full)), &list); err != nil {
+		return ignoreNoNode(err)
 	}
 	for names := range slices.Chunk(list.Children, 256) {
 		calls := make([]*wire.Call, len(names))
 		for i, name := range names {
 			calls[i] = expire(deleteCall(zkpath.Join(full, name), -1))
 		}
-		replies, err := awaitAll(ctx, e, calls...)
+		replies, err := awaitReplies(ctx, e, calls...)
 		if err != nil {
 			return err
 		}
@@ -213,9 +213,9 @@ func deleteChildren(ctx context.Context, e *epoch, full string, expire expiry) e
 				if err = deleteChildren(ctx, e, child, expire); err != nil {
 					break
 				}
-				err = send(ctx, e, expire(deleteCall(child, -1)))
+				err = sendRequest(ctx, e, expire(deleteCall(child, -1)))
 			}
-			if unlessNoNode(err) != nil {
+			if ignoreNoNode(err) != nil {
 				return fmt.Errorf("child %s: %w", plain.Text(names[i]), err)
 			}
 		}
@@ -223,7 +223,7 @@ func deleteChildren(ctx context.Context, e *epoch, full string, expire expiry) e
 	return nil
 }
 
-func unlessNoNode(err error) error {
+func ignoreNoNode(err error) error {
 	if errors.Is(err, ErrNoNode) {
 		return nil
 	}
@@ -262,7 +262,7 @@ const (
 )
 
 // removalMoves are the transitions of a removal. An event without an entry ends the removal.
-var removalMoves = map[when[removalState, removalEvent]]then[removalState, removalAction]{
+var removalMoves = map[transitionKey[removalState, removalEvent]]transitionResult[removalState, removalAction]{
 	{removalTried, removalLeft}:         {removalAwaited, removalNoAction},
 	{removalTried, removalUnfinished}:   {removalOwed, removalHandOver},
 	{removalAwaited, removalUnfinished}: {removalOwed, removalHandOver},
@@ -272,7 +272,7 @@ var removalMoves = map[when[removalState, removalEvent]]then[removalState, remov
 }
 
 func (s removalState) next(ev removalEvent) (removalState, removalAction) {
-	move, ok := removalMoves[when[removalState, removalEvent]{s, ev}]
+	move, ok := removalMoves[transitionKey[removalState, removalEvent]{s, ev}]
 	if !ok {
 		return removalOver, removalNoAction
 	}
@@ -282,47 +282,47 @@ func (s removalState) next(ev removalEvent) (removalState, removalAction) {
 // removalEventOf returns the event for an operation's error.
 func removalEventOf(err error) removalEvent {
 	switch {
-	case unlessNoNode(err) == nil:
+	case ignoreNoNode(err) == nil:
 		return removalDone
-	case unfinished(err):
+	case isUnfinished(err):
 		return removalUnfinished
 	}
 	return removalRefused
 }
 
-// guaranteed is the debt of a guaranteed delete.
-type guaranteed struct {
+// guaranteedDelete tracks the leftovers of a guaranteed delete.
+type guaranteedDelete struct {
 	c       *Client
 	state   removalState
-	owed    cleanup
+	cleanup nodeCleanup
 	marking bool // the request also leaves a mark: its refusal need not be the delete's
 }
 
-func (g *guaranteed) apply(ev removalEvent) (full error) {
+func (g *guaranteedDelete) applyEvent(ev removalEvent) (full error) {
 	var action removalAction
 	if g.state, action = g.state.next(ev); action == removalHandOver {
-		full = g.c.core.ops.cleanups.add(g.owed)
+		full = g.c.core.ops.cleanups.addCleanup(g.cleanup)
 	}
 	return full
 }
 
-func (g *guaranteed) recover(context.Context, *run[struct{}]) (v struct{}, done bool, err error) {
+func (g *guaranteedDelete) recoverOutcome(context.Context, *operationRun[struct{}]) (v struct{}, done bool, err error) {
 	return v, false, nil
 }
 
-func (g *guaranteed) answered(error) {}
+func (g *guaranteedDelete) recordOutcome(error) {}
 
-func (g *guaranteed) late(reply wire.Reply) {
+func (g *guaranteedDelete) takeLateReply(reply wire.Reply) {
 	err := replyError(reply)
 	if g.marking {
-		err = unmarked(reply)
+		err = markedDeleteError(reply)
 	}
-	g.apply(removalLeft)
-	g.apply(lateRemoval(err, g.owed.children, g.marking)) // no caller is left to get ErrCleanupFull
+	g.applyEvent(removalLeft)
+	g.applyEvent(lateRemovalEvent(err, g.cleanup.children, g.marking)) // no caller is left to get ErrCleanupFull
 }
 
-// lateRemoval returns the event for an answer that comes after the caller has left.
-func lateRemoval(err error, children, marking bool) removalEvent {
+// lateRemovalEvent returns the event for an answer that comes after the caller has left.
+func lateRemovalEvent(err error, children, marking bool) removalEvent {
 	switch {
 	case children && errors.Is(err, ErrNotEmpty):
 		return removalBlocked
@@ -332,10 +332,10 @@ func lateRemoval(err error, children, marking bool) removalEvent {
 	return removalEventOf(err)
 }
 
-func (g *guaranteed) failed(err error, left bool) error {
+func (g *guaranteedDelete) settleFailure(err error, left bool) error {
 	var full error
 	if !left {
-		full = g.apply(removalEventOf(err))
+		full = g.applyEvent(removalEventOf(err))
 	}
 	switch over := errors.Is(err, ErrClosed) || errors.Is(err, ErrSessionLost); {
 	case full != nil:

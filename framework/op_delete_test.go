@@ -248,7 +248,7 @@ func TestCleanupsAreBounded(t *testing.T) {
 		synctest.Wait()
 		j := &c.core.ops.cleanups
 		for i := range maxCleanups {
-			require.NoError(t, j.add(cleanup{path: fmt.Sprintf("/%d", i), version: -1}))
+			require.NoError(t, j.addCleanup(nodeCleanup{path: fmt.Sprintf("/%d", i), version: -1}))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -13,14 +13,14 @@ import (
 // namespace and chroot. That of a standalone server has no members. Package admin changes it. Corresponds to
 // Curator's getConfig.
 func (c *Client) GetConfig(ctx context.Context) (EnsembleConfig, error) {
-	r, err := foreground(ctx, c.readConfig(false))
+	r, err := runForeground(ctx, c.readConfig(false))
 	return r.config, err
 }
 
 // WatchConfig is [Client.GetConfig] that also returns a watch for the next change, or neither if there is an
 // error. The path of the watch's event is /zookeeper/config.
 func (c *Client) WatchConfig(ctx context.Context) (EnsembleConfig, *Watch, error) {
-	r, err := foreground(ctx, c.readConfig(true))
+	r, err := runForeground(ctx, c.readConfig(true))
 	return r.config, r.watch, err
 }
 
@@ -32,15 +32,15 @@ type configResult struct {
 
 func (c *Client) readConfig(watched bool) *operation[configResult] {
 	top := &Client{}
-	if !c.none() {
-		top = newClient(c.core, view{epoch: c.view.epoch})
+	if !c.isZeroValue() {
+		top = newClient(c.core, clientView{epoch: c.view.epoch})
 	}
-	w, arming := watching{wanted: watched}.arming(top, wire.Data, configPath)
+	w, arming := watchOptions{wanted: watched}.newArmer(top, wire.Data, configPath)
 	return &operation[configResult]{
-		c: c, opKind: opKind{name: "getConfig"}, watch: arming, lengthy: true,
-		procedure: functions[configResult]{
-			ask:  func(*epoch) *wire.Call { return readCall(jute.OpGetData, configPath) },
-			read: configDecoder(w),
+		c: c, operationKind: operationKind{name: "getConfig"}, watch: arming, lengthy: true,
+		procedure: functionProcedure[configResult]{
+			makeCall: func(*sessionEpoch) *wire.Call { return readCall(jute.OpGetData, configPath) },
+			decode:   configDecoder(w),
 		},
 	}
 }
@@ -48,7 +48,7 @@ func (c *Client) readConfig(watched bool) *operation[configResult] {
 func configDecoder(w *Watch) func(int64, []byte) (configResult, error) {
 	return func(_ int64, body []byte) (r configResult, err error) {
 		var res jute.GetDataResponse
-		if err := decode(body, res.Fields); err != nil {
+		if err := decodeRecord(body, res.Fields); err != nil {
 			return r, err
 		}
 		return configResult{parseEnsembleConfig(res.Data), w}, nil
@@ -59,16 +59,16 @@ func configDecoder(w *Watch) func(int64, []byte) (configResult, error) {
 // lists; empty lists are left out. The request is repeated as the retry policy says if it was certainly not executed.
 // For package admin.
 func (c *Client) Reconfigure(ctx context.Context, joining, leaving, members []string, version int64) (EnsembleConfig, error) {
-	r, err := foreground(ctx, c.reconfigure(&reconfigRequest{joining, leaving, members, version}))
+	r, err := runForeground(ctx, c.reconfigure(&reconfigRequest{joining, leaving, members, version}))
 	return r.config, err
 }
 
 func (c *Client) reconfigure(req *reconfigRequest) *operation[configResult] {
 	o := &operation[configResult]{
-		c: c, opKind: opKind{name: "reconfig", write: true}, doubt: doubtEnds, lengthy: true,
-		procedure: functions[configResult]{
-			ask:  func(*epoch) *wire.Call { return newCall(jute.OpReconfig, req) },
-			read: configDecoder(nil),
+		c: c, operationKind: operationKind{name: "reconfig", write: true}, doubt: doubtEnds, lengthy: true,
+		procedure: functionProcedure[configResult]{
+			makeCall: func(*sessionEpoch) *wire.Call { return newCall(jute.OpReconfig, req) },
+			decode:   configDecoder(nil),
 		},
 	}
 	if len(slices.Concat(req.joining, req.leaving, req.members)) == 0 {

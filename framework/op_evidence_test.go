@@ -30,35 +30,35 @@ func TestWhenASearchIsConclusive(t *testing.T) {
 		{wire.Reply{Err: lost}, wire.Reply{Link: 1}, lost},
 		{wire.Reply{Link: 1}, wire.Reply{Err: lost}, lost},
 	} {
-		assert.ErrorIs(t, inconclusive(c.wrote, c.listed), c.want, "%+v", c)
+		assert.ErrorIs(t, inconclusiveReason(c.wrote, c.listed), c.want, "%+v", c)
 	}
 }
 
 // Nodes as a transaction would have left them, but changed by two, are not its work.
 func TestWhatTwoTransactionsLeaveIsNotOnes(t *testing.T) {
-	left := marks{"/a": {set: true, version: -1}, "/b": {set: true, version: -1}}
-	found := func(a, b int64) map[string]seen {
-		return map[string]seen{"/a": {there: true, stat: Stat{Mzxid: a}}, "/b": {there: true, stat: Stat{Mzxid: b}}}
+	left := expectedNodes{"/a": {set: true, version: -1}, "/b": {set: true, version: -1}}
+	found := func(a, b int64) map[string]foundNode {
+		return map[string]foundNode{"/a": {there: true, stat: Stat{Mzxid: a}}, "/b": {there: true, stat: Stat{Mzxid: b}}}
 	}
-	assert.True(t, left.by(found(7, 7), 5, 1))
-	assert.False(t, left.by(found(7, 8), 5, 1))
-	assert.False(t, left.by(found(7, 4), 5, 1))
-	assert.False(t, left.by(found(4, 4), 5, 1))
+	assert.True(t, left.areMatchedBy(found(7, 7), 5, 1))
+	assert.False(t, left.areMatchedBy(found(7, 8), 5, 1))
+	assert.False(t, left.areMatchedBy(found(7, 4), 5, 1))
+	assert.False(t, left.areMatchedBy(found(4, 4), 5, 1))
 }
 
 // What waits for the clean-ups waits for those under way, and for answers that may become some.
 func TestCleanupsAreIdle(t *testing.T) {
-	q := cleanups{pending: map[cleanup]struct{}{{path: "/a"}: {}}, idle: make(chan struct{})}
+	q := cleanupQueue{pending: map[nodeCleanup]struct{}{{path: "/a"}: {}}, idle: make(chan struct{})}
 	idle := q.idle
-	q.expect(1)
-	delete(q.pending, cleanup{path: "/a"})
-	q.expect(0)
+	q.expectLateReplies(1)
+	delete(q.pending, nodeCleanup{path: "/a"})
+	q.expectLateReplies(0)
 	assert.NotNil(t, q.idle, "an answer is awaited")
-	q.pending[cleanup{path: "/b"}] = struct{}{}
-	q.expect(-1)
+	q.pending[nodeCleanup{path: "/b"}] = struct{}{}
+	q.expectLateReplies(-1)
 	assert.NotNil(t, q.idle, "one is under way")
-	delete(q.pending, cleanup{path: "/b"})
-	q.expect(0)
+	delete(q.pending, nodeCleanup{path: "/b"})
+	q.expectLateReplies(0)
 	<-idle
 }
 
@@ -88,7 +88,7 @@ func TestCloseEndsWithTheLastCleanup(t *testing.T) {
 		connected(t, c)
 		require.NoError(t, srv.Create("/a", nil))
 		deleting := srv.Inject(zktest.Fault{Op: "delete", Action: zktest.Hold})
-		require.NoError(t, c.core.ops.cleanups.add(cleanup{path: "/a", version: -1}))
+		require.NoError(t, c.core.ops.cleanups.addCleanup(nodeCleanup{path: "/a", version: -1}))
 		<-deleting.Struck()
 		time.AfterFunc(time.Second, deleting.Release)
 		began := time.Now()

@@ -312,7 +312,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 						if err == nil {
 							mu.Lock()
 							defer mu.Unlock()
-							kept[path] = mode.ephemeral()
+							kept[path] = mode.isEphemeral()
 						}
 					})
 				}

@@ -12,11 +12,11 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// parents has the properties of missing ancestors that are created. They have no data, as in Curator.
-type parents struct {
-	mode  CreateMode // Persistent or Container
-	acl   []ACL      // nil: as the client's options say
-	asked int        // how many of the nodes were asked for by name: WithParentLevels does not count them
+// parentOptions has the properties of missing ancestors that are created. They have no data, as in Curator.
+type parentOptions struct {
+	mode      CreateMode // Persistent or Container
+	acl       []ACL      // nil: as the client's options say
+	requested int        // how many of the nodes were asked for by name: WithParentLevels does not count them
 }
 
 // WithParentLevels limits how many missing parents of a node one operation creates, recipes and the root of a namespace
@@ -24,7 +24,7 @@ type parents struct {
 // and the error is ErrNoNode. Nodes that [Client.Ensure] and [Client.CreateContainers] are asked for do not count as
 // parents. It costs one more request when parents are missing. Default: no limit.
 func WithParentLevels(levels int) Option {
-	return checked(levels >= 0, func(o *options) { o.parentLevels = &levels },
+	return checkedOption(levels >= 0, func(o *options) { o.parentLevels = &levels },
 		"WithParentLevels", "%d levels; choose 0 for none, or leave the option out for no limit", levels)
 }
 
@@ -39,42 +39,42 @@ func WithPersistentParents() Option {
 // their last child is gone. Nodes that exist already are not changed. It is repeated as the retry policy says, which
 // does no harm. Corresponds to Curator's createContainers and EnsureContainers.
 func (c *Client) CreateContainers(ctx context.Context, path string) error {
-	return c.ensure(ctx, "createContainers", path, parents{mode: Container, asked: 1})
+	return c.ensureNode(ctx, "createContainers", path, parentOptions{mode: Container, requested: 1})
 }
 
 // Ensure creates the node at path and its missing ancestors, as persistent nodes without data. Nodes that exist already
 // are not changed. If all of them exist, the usual case, it costs one request. It is repeated as the retry policy says,
 // which does no harm. Corresponds to Curator's ZKPaths.mkdirs.
 func (c *Client) Ensure(ctx context.Context, path string) error {
-	return c.ensure(ctx, "ensure", path, parents{mode: Persistent, asked: 1})
+	return c.ensureNode(ctx, "ensure", path, parentOptions{mode: Persistent, requested: 1})
 }
 
 // EnsureParents is Ensure for the missing ancestors of a node, as WithParentLevels allows it, and not for the node.
 // For authors of recipes.
 func (c *Client) EnsureParents(ctx context.Context, path string) error {
-	return c.ensure(ctx, "ensure", zkpath.Parent(path), parents{mode: Persistent})
+	return c.ensureNode(ctx, "ensure", zkpath.Parent(path), parentOptions{mode: Persistent})
 }
 
-// isThere reports whether the reply to exists shows that the node exists. That includes ErrNoAuth: servers since 3.8.4
-// and 3.9.2 refuse exists without READ, but only for existing nodes.
-func isThere(err error) bool { return err == nil || errors.Is(err, ErrNoAuth) }
+// provesExistence reports whether the reply to exists shows that the node exists. That includes ErrNoAuth: servers
+// since 3.8.4 and 3.9.2 refuse exists without READ, but only for existing nodes.
+func provesExistence(err error) bool { return err == nil || errors.Is(err, ErrNoAuth) }
 
-func (c *Client) ensure(ctx context.Context, name, path string, p parents) error {
+func (c *Client) ensureNode(ctx context.Context, name, path string, p parentOptions) error {
 	full, err := c.fullPath(path)
-	_, err = foreground(ctx, &operation[struct{}]{
-		c: c, opKind: opKind{name: name, write: true}, path: path, fault: err,
-		procedure: functions[struct{}]{read: nothing, ask: func(*epoch) *wire.Call {
-			if full == c.view.chroot || p.asked == 0 { // the chroot is never created, whether or not it exists
+	_, err = runForeground(ctx, &operation[struct{}]{
+		c: c, operationKind: operationKind{name: name, write: true}, path: path, fault: err,
+		procedure: functionProcedure[struct{}]{decode: decodeNothing, makeCall: func(*sessionEpoch) *wire.Call {
+			if full == c.view.chroot || p.requested == 0 { // the chroot is never created, whether or not it exists
 				return readCall(jute.OpExists, full)
 			}
-			return c.mkdir(full, p, true)
-		}, help: func(err error) step[struct{}] {
-			if !isAny(err, ErrNodeExists, ErrNoNode) && !(full == c.view.chroot && isThere(err)) {
+			return c.directoryCall(full, p, true)
+		}, recovery: func(err error) recoveryStep[struct{}] {
+			if !matchesAny(err, ErrNodeExists, ErrNoNode) && !(full == c.view.chroot && provesExistence(err)) {
 				return nil
 			}
-			return func(ctx context.Context, r *run[struct{}]) (v struct{}, again bool, failed error) {
+			return func(ctx context.Context, r *operationRun[struct{}]) (v struct{}, again bool, failed error) {
 				if errors.Is(err, ErrNoNode) {
-					_, failed = c.mkdirs(ctx, r.e, full, p)
+					_, failed = c.createWithAncestors(ctx, r.e, full, p)
 				}
 				return v, false, failed
 			}
@@ -83,30 +83,30 @@ func (c *Client) ensure(ctx context.Context, name, path string, p parents) error
 	return err
 }
 
-// mkdirs creates the node at the full path and its missing ancestors; the caller has found that one is missing. It goes
-// up to the deepest ancestor that exists, and creates all nodes below that without waiting in between, so it needs no
-// permission on the ancestors further up. made is true if mkdirs created the node itself, and did not find it. If the
-// chroot is missing, it is not created, and mkdirs fails.
-func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (made bool, err error) {
+// createWithAncestors creates the node at the full path and its missing ancestors; the caller has found that one is
+// missing. It goes up to the deepest ancestor that exists, and creates all nodes below that without waiting in
+// between, so it needs no permission on the ancestors further up. made is true if it created the node itself, and
+// did not find it. If the chroot is missing, it is not created, and createWithAncestors fails.
+func (c *Client) createWithAncestors(ctx context.Context, e *sessionEpoch, path string, p parentOptions) (made bool, err error) {
 	for range rounds {
 		var below []string // missing nodes, deepest first
 		at := path
 		for {
 			if chroot := c.view.chroot; chroot != "" && !strings.HasPrefix(at, chroot+"/") {
-				return false, c.noChroot() // nothing is ever created outside the chroot
+				return false, c.noChrootError() // nothing is ever created outside the chroot
 			}
 			if at == "/" {
 				break // always there
 			}
-			if c.tooDeep(len(below), p) {
-				if err = send(ctx, e, c.expiring(readCall(jute.OpExists, at))); errors.Is(err, ErrNoNode) {
-					return false, c.noParent(at, err)
-				} else if isThere(err) {
+			if c.exceedsLevels(len(below), p) {
+				if err = sendRequest(ctx, e, c.limitPatience(readCall(jute.OpExists, at))); errors.Is(err, ErrNoNode) {
+					return false, c.parentLevelsError(at, err)
+				} else if provesExistence(err) {
 					err = ErrNodeExists
 				}
 				break
 			}
-			if err = send(ctx, e, c.expiring(c.mkdir(at, p, at == path))); !errors.Is(err, ErrNoNode) {
+			if err = sendRequest(ctx, e, c.limitPatience(c.directoryCall(at, p, at == path))); !errors.Is(err, ErrNoNode) {
 				break
 			}
 			below = append(below, at)
@@ -120,10 +120,10 @@ func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (
 		}
 		calls := make([]*wire.Call, 0, len(below))
 		for i := len(below) - 1; i >= 0; i-- {
-			calls = append(calls, c.expiring(c.mkdir(below[i], p, i == 0)))
+			calls = append(calls, c.limitPatience(c.directoryCall(below[i], p, i == 0)))
 		}
 		var replies []wire.Reply
-		if replies, err = awaitAll(ctx, e, calls...); err != nil {
+		if replies, err = awaitReplies(ctx, e, calls...); err != nil {
 			return false, err
 		}
 		for _, r := range replies {
@@ -143,19 +143,19 @@ func (c *Client) mkdirs(ctx context.Context, e *epoch, path string, p parents) (
 	return false, err
 }
 
-// tooDeep reports whether WithParentLevels forbids to create a node above so many missing ones.
-func (c *Client) tooDeep(below int, p parents) bool {
+// exceedsLevels reports whether WithParentLevels forbids to create a node above so many missing ones.
+func (c *Client) exceedsLevels(below int, p parentOptions) bool {
 	levels := c.core.cfg.parentLevels
-	return levels != nil && below >= *levels+p.asked
+	return levels != nil && below >= *levels+p.requested
 }
 
-func (c *Client) noParent(at string, err error) error {
+func (c *Client) parentLevelsError(at string, err error) error {
 	return fmt.Errorf("%w: %s is missing, and this client creates no more than %d missing parents "+
 		"(WithParentLevels): create it first", err, plain.Text(c.userPath(at)), *c.core.cfg.parentLevels)
 }
 
-// mkdir returns the request for one node. nearest is true for the requested node, false for its ancestors.
-func (c *Client) mkdir(path string, p parents, nearest bool) *wire.Call {
+// directoryCall returns the request for one node. nearest is true for the requested node, false for its ancestors.
+func (c *Client) directoryCall(path string, p parentOptions, nearest bool) *wire.Call {
 	acl := p.acl
 	if cfg := &c.core.cfg; acl == nil && cfg.directoryACL != nil {
 		acl = cfg.aboveACL
@@ -170,6 +170,6 @@ func (c *Client) mkdir(path string, p parents, nearest bool) *wire.Call {
 	case p.mode == Container:
 		op = jute.OpCreateContainer
 	}
-	req := jute.CreateRequest{Path: path, Data: []byte{}, ACL: c.aclOf(acl, path), Flags: int32(p.mode)}
+	req := jute.CreateRequest{Path: path, Data: []byte{}, ACL: c.aclForNode(acl, path), Flags: int32(p.mode)}
 	return newCall(op, &req)
 }

@@ -20,7 +20,7 @@ func ReadData(path string) Read { return Read{jute.OpGetData, path} }
 // ReadChildren lists a node's children.
 func ReadChildren(path string) Read { return Read{jute.OpGetChildren, path} }
 
-func (r Read) name() string {
+func (r Read) operationName() string {
 	if r.op == jute.OpGetChildren {
 		return "getChildren"
 	}
@@ -53,7 +53,7 @@ type MultiReadResult struct {
 // MultiReadBuilder reads many nodes in one request. It is a value.
 type MultiReadBuilder struct {
 	c    *Client
-	pack packing
+	pack compressionChoice
 }
 
 // MultiRead begins to read many nodes in one request, which costs the network and the server less than a
@@ -77,7 +77,7 @@ func (b MultiReadBuilder) Undecompressed() MultiReadBuilder { b.pack = packNo; r
 // ForReads executes the reads and returns their results in order. The returned error is about the request as
 // a whole; the error of a single read is in its result's Err. Without reads the error is ErrBadArguments.
 func (b MultiReadBuilder) ForReads(ctx context.Context, reads ...Read) ([]ReadResult, error) {
-	r, err := foreground(ctx, b.operation(reads))
+	r, err := runForeground(ctx, b.operation(reads))
 	return r.Results, err
 }
 
@@ -89,11 +89,11 @@ type MultiReadBackground struct{ b MultiReadBuilder }
 
 // ForReads queues the request.
 func (b MultiReadBackground) ForReads(ctx context.Context, reads ...Read) *Pending[MultiReadResult] {
-	return background(ctx, b.b.operation(reads))
+	return startBackground(ctx, b.b.operation(reads))
 }
 
 func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
-	o := &operation[MultiReadResult]{c: b.c, opKind: opKind{name: "multiRead"}, lengthy: b.c.packs(b.pack)}
+	o := &operation[MultiReadResult]{c: b.c, operationKind: operationKind{name: "multiRead"}, lengthy: b.c.usesCompression(b.pack)}
 	if len(reads) == 0 {
 		o.fault = badArguments("a multiRead needs at least one read")
 		return o
@@ -113,40 +113,40 @@ func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 		nodes[i].Path = full
 		req.Ops[i] = jute.MultiOp{Op: r.op, Request: &nodes[i]}
 	}
-	ask := func(*epoch) *wire.Call { return newCall(jute.OpMultiRead, &req) }
+	ask := func(*sessionEpoch) *wire.Call { return newCall(jute.OpMultiRead, &req) }
 	read := func(zxid int64, body []byte) (r MultiReadResult, err error) {
 		results, err := b.c.readResults(reads, body)
 		if err != nil {
 			return r, err
 		}
-		if b.c.packs(b.pack) {
-			b.unpack(results)
+		if b.c.usesCompression(b.pack) {
+			b.decompressResults(results)
 		}
 		return MultiReadResult{results, zxid}, nil
 	}
-	o.procedure = functions[MultiReadResult]{ask: ask, read: read}
+	o.procedure = functionProcedure[MultiReadResult]{makeCall: ask, decode: read}
 	return o
 }
 
-// unpack decompresses the results within the limit. A read that exceeds its rest fails by itself.
-func (b MultiReadBuilder) unpack(results []ReadResult) {
+// decompressResults decompresses the results within the limit. A read that exceeds its rest fails by itself.
+func (b MultiReadBuilder) decompressResults(results []ReadResult) {
 	left := b.c.core.cfg.decompressed
 	for i := range results {
 		r := &results[i]
 		full, err := b.c.fullPath(r.Path)
 		if err == nil && r.Err == nil {
-			r.Data, err = b.c.incomingUpTo(full, r.Data, b.pack, left)
+			r.Data, err = b.c.decodeNodeDataUpTo(full, r.Data, b.pack, left)
 			left -= len(r.Data)
 		}
 		if err != nil {
-			r.Err = opError("getData", r.Path, err)
+			r.Err = wrapOpError("getData", r.Path, err)
 		}
 	}
 }
 
 func (c *Client) readResults(reads []Read, body []byte) ([]ReadResult, error) {
 	res := jute.MultiResponse{Asked: len(reads)}
-	if err := decode(body, res.Fields); err != nil {
+	if err := decodeRecord(body, res.Fields); err != nil {
 		return nil, err
 	}
 	if len(res.Results) != len(reads) {
@@ -159,7 +159,7 @@ func (c *Client) readResults(reads []Read, body []byte) ([]ReadResult, error) {
 		switch r.Op {
 		case read.op:
 		case jute.OpError:
-			results[i].Err = opError(read.name(), read.path, c.absentAt(codeError(r.Err), read.path))
+			results[i].Err = wrapOpError(read.operationName(), read.path, c.addChrootHintAt(codeError(r.Err), read.path))
 		default:
 			return nil, fmt.Errorf("%w: result of type %d for read %d", ErrMalformedReply, r.Op, i)
 		}

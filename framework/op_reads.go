@@ -31,10 +31,10 @@ func (s Stat) Created() time.Time { return time.UnixMilli(s.Ctime) }
 // Modified returns the time of the last change of the data by the server's clock.
 func (s Stat) Modified() time.Time { return time.UnixMilli(s.Mtime) }
 
-// statDecoder decodes replies that are a Stat and nothing else.
-func statDecoder(_ int64, body []byte) (Stat, error) {
+// decodeStat decodes replies that are a Stat and nothing else.
+func decodeStat(_ int64, body []byte) (Stat, error) {
 	var res jute.StatResponse
-	err := decode(body, res.Fields)
+	err := decodeRecord(body, res.Fields)
 	return Stat(res.Stat), err
 }
 
@@ -49,7 +49,7 @@ type ExistsResult struct {
 // ExistsBuilder looks whether a node exists. It is a value: each method returns a changed copy.
 type ExistsBuilder struct {
 	c        *Client
-	watching watching
+	watching watchOptions
 }
 
 // CheckExists begins to look whether a node exists. Servers since 3.8.4 and 3.9.2 require READ permission on the node;
@@ -60,17 +60,17 @@ func (c *Client) CheckExists() ExistsBuilder { return ExistsBuilder{c: c} }
 // Watching makes the client call f once: when the node is created, changed or deleted, or when the session ends.
 // [Pending.Then] describes the goroutine and the order of calls. f is not called when the read fails. Use WithWatch for
 // a watch that can be stopped.
-func (b ExistsBuilder) Watching(f func(Event)) ExistsBuilder { b.watching = watched(f); return b }
+func (b ExistsBuilder) Watching(f func(Event)) ExistsBuilder { b.watching = callbackWatch(f); return b }
 
 // WithWatch makes ForPath also return a watch for the creation, the next change or the deletion of the node.
 func (b ExistsBuilder) WithWatch() Watched[ExistsBuilder, ExistsResult, *Stat] {
-	b.watching = watching{wanted: true}
+	b.watching = watchOptions{wanted: true}
 	return Watched[ExistsBuilder, ExistsResult, *Stat]{b}
 }
 
 // ForPath returns the node's Stat, nil if the node does not exist.
 func (b ExistsBuilder) ForPath(ctx context.Context, path string) (*Stat, error) {
-	r, err := foreground(ctx, b.operation(path))
+	r, err := runForeground(ctx, b.operation(path))
 	return r.Stat, err
 }
 
@@ -83,34 +83,36 @@ func (b ExistsBuilder) parts(r ExistsResult) (*Stat, *Watch) { return r.Stat, r.
 
 func (b ExistsBuilder) operation(path string) *operation[ExistsResult] {
 	full, err := b.c.fullPath(path)
-	x := &existence{full: full}
+	x := &existsProcedure{full: full}
 	o := &x.operation
-	o.c, o.opKind, o.path, o.fault = b.c, opKind{name: "exists", root: true}, path, err
-	x.told, o.watch = b.watching.arming(b.c, wire.Data, full)
-	x.none.Watch = x.told
+	o.c, o.operationKind, o.path, o.fault = b.c, operationKind{name: "exists", root: true}, path, err
+	x.resultWatch, o.watch = b.watching.newArmer(b.c, wire.Data, full)
+	x.none.Watch = x.resultWatch
 	o.empty, o.procedure = &x.none, x
 	return o
 }
 
-// existence is the procedure of an [ExistsBuilder].
-type existence struct {
+// existsProcedure is the procedure of an [ExistsBuilder].
+type existsProcedure struct {
 	operation[ExistsResult]
-	full string
-	none ExistsResult
-	told *Watch // for the result
+	full        string
+	none        ExistsResult
+	resultWatch *Watch // for the result
 }
 
-func (x *existence) request(*epoch) *wire.Call { return readCall(jute.OpExists, x.full) }
+func (x *existsProcedure) newRequest(*sessionEpoch) *wire.Call {
+	return readCall(jute.OpExists, x.full)
+}
 
-func (x *existence) decode(zxid int64, body []byte) (r ExistsResult, err error) {
-	stat, err := statDecoder(zxid, body)
+func (x *existsProcedure) decodeReply(zxid int64, body []byte) (r ExistsResult, err error) {
+	stat, err := decodeStat(zxid, body)
 	if err != nil {
 		return r, err
 	}
-	return ExistsResult{&stat, x.told}, nil
+	return ExistsResult{&stat, x.resultWatch}, nil
 }
 
-func (x *existence) after(error) step[ExistsResult] { return nil }
+func (x *existsProcedure) recoveryAfter(error) recoveryStep[ExistsResult] { return nil }
 
 // DataResult is the result of GetData in the background.
 type DataResult struct {
@@ -124,8 +126,8 @@ type DataResult struct {
 type GetDataBuilder struct {
 	c        *Client
 	stat     *Stat
-	pack     packing
-	watching watching
+	pack     compressionChoice
+	watching watchOptions
 }
 
 // GetData begins to read a node's data. Corresponds to Curator's getData.
@@ -144,17 +146,20 @@ func (b GetDataBuilder) Undecompressed() GetDataBuilder { b.pack = packNo; retur
 // Watching makes the client call f once: when the node is changed or deleted, or when the session ends. [Pending.Then]
 // describes the goroutine and the order of calls. f is not called when the read fails. Use WithWatch for a watch that
 // can be stopped.
-func (b GetDataBuilder) Watching(f func(Event)) GetDataBuilder { b.watching = watched(f); return b }
+func (b GetDataBuilder) Watching(f func(Event)) GetDataBuilder {
+	b.watching = callbackWatch(f)
+	return b
+}
 
 // WithWatch makes ForPath also return a watch for the next change or the deletion of the node.
 func (b GetDataBuilder) WithWatch() Watched[GetDataBuilder, DataResult, []byte] {
-	b.watching = watching{wanted: true}
+	b.watching = watchOptions{wanted: true}
 	return Watched[GetDataBuilder, DataResult, []byte]{b}
 }
 
 // ForPath returns the node's data; ErrNoNode if the node does not exist.
 func (b GetDataBuilder) ForPath(ctx context.Context, path string) ([]byte, error) {
-	r, err := foreground(ctx, b.operation(path))
+	r, err := runForeground(ctx, b.operation(path))
 	return r.Data, err
 }
 
@@ -167,41 +172,41 @@ func (b GetDataBuilder) parts(r DataResult) ([]byte, *Watch) { return r.Data, r.
 
 func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 	full, err := b.c.fullPath(path)
-	x := &reading{full: full, pack: b.pack, stat: b.stat}
+	x := &dataProcedure{full: full, pack: b.pack, stat: b.stat}
 	o := &x.operation
-	o.c, o.opKind, o.path, o.fault = b.c, opKind{name: "getData", root: true}, path, err
-	x.told, o.watch = b.watching.arming(b.c, wire.Data, full)
-	o.lengthy, o.procedure = b.c.packs(b.pack), x
+	o.c, o.operationKind, o.path, o.fault = b.c, operationKind{name: "getData", root: true}, path, err
+	x.resultWatch, o.watch = b.watching.newArmer(b.c, wire.Data, full)
+	o.lengthy, o.procedure = b.c.usesCompression(b.pack), x
 	return o
 }
 
-// reading is the procedure of a [GetDataBuilder].
-type reading struct {
+// dataProcedure is the procedure of a [GetDataBuilder].
+type dataProcedure struct {
 	operation[DataResult]
-	full string
-	pack packing
-	stat *Stat
-	told *Watch // for the result
+	full        string
+	pack        compressionChoice
+	stat        *Stat
+	resultWatch *Watch // for the result
 }
 
-func (x *reading) request(*epoch) *wire.Call { return readCall(jute.OpGetData, x.full) }
+func (x *dataProcedure) newRequest(*sessionEpoch) *wire.Call { return readCall(jute.OpGetData, x.full) }
 
-func (x *reading) decode(_ int64, body []byte) (r DataResult, err error) {
+func (x *dataProcedure) decodeReply(_ int64, body []byte) (r DataResult, err error) {
 	var res jute.GetDataResponse
-	if err := decode(body, res.Fields); err != nil {
+	if err := decodeRecord(body, res.Fields); err != nil {
 		return r, err
 	}
-	data, err := x.c.incoming(x.full, res.Data, x.pack)
+	data, err := x.c.decodeNodeData(x.full, res.Data, x.pack)
 	if err != nil {
 		return r, err
 	}
 	if x.stat != nil {
 		*x.stat = Stat(res.Stat)
 	}
-	return DataResult{data, Stat(res.Stat), x.told}, nil
+	return DataResult{data, Stat(res.Stat), x.resultWatch}, nil
 }
 
-func (x *reading) after(error) step[DataResult] { return nil }
+func (x *dataProcedure) recoveryAfter(error) recoveryStep[DataResult] { return nil }
 
 // ChildrenResult is the result of GetChildren in the background.
 type ChildrenResult struct {
@@ -216,7 +221,7 @@ type ChildrenResult struct {
 type GetChildrenBuilder struct {
 	c        *Client
 	stat     *Stat
-	watching watching
+	watching watchOptions
 }
 
 // GetChildren begins to list a node's children. Corresponds to Curator's getChildren.
@@ -229,20 +234,20 @@ func (b GetChildrenBuilder) StoringStatIn(stat *Stat) GetChildrenBuilder { b.sta
 // ends. [Pending.Then] describes the goroutine and the order of calls. f is not called when the read fails. Use
 // WithWatch for a watch that can be stopped.
 func (b GetChildrenBuilder) Watching(f func(Event)) GetChildrenBuilder {
-	b.watching = watched(f)
+	b.watching = callbackWatch(f)
 	return b
 }
 
 // WithWatch makes ForPath also return a watch for the next creation or deletion of a child, and the deletion
 // of the node.
 func (b GetChildrenBuilder) WithWatch() Watched[GetChildrenBuilder, ChildrenResult, []string] {
-	b.watching = watching{wanted: true}
+	b.watching = watchOptions{wanted: true}
 	return Watched[GetChildrenBuilder, ChildrenResult, []string]{b}
 }
 
 // ForPath returns the names of the children, in no particular order; ErrNoNode if the node does not exist.
 func (b GetChildrenBuilder) ForPath(ctx context.Context, path string) ([]string, error) {
-	r, err := foreground(ctx, b.operation(path))
+	r, err := runForeground(ctx, b.operation(path))
 	return r.Names, err
 }
 
@@ -255,36 +260,38 @@ func (b GetChildrenBuilder) parts(r ChildrenResult) ([]string, *Watch) { return 
 
 func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
 	full, err := b.c.fullPath(path)
-	x := &listing{full: full, stat: b.stat}
+	x := &childrenProcedure{full: full, stat: b.stat}
 	o := &x.operation
-	o.c, o.opKind, o.path, o.fault = b.c, opKind{name: "getChildren", root: true}, path, err
-	x.told, o.watch = b.watching.arming(b.c, wire.Child, full)
+	o.c, o.operationKind, o.path, o.fault = b.c, operationKind{name: "getChildren", root: true}, path, err
+	x.resultWatch, o.watch = b.watching.newArmer(b.c, wire.Child, full)
 	o.procedure = x
 	return o
 }
 
-// listing is the procedure of a [GetChildrenBuilder].
-type listing struct {
+// childrenProcedure is the procedure of a [GetChildrenBuilder].
+type childrenProcedure struct {
 	operation[ChildrenResult]
-	full string
-	stat *Stat
-	told *Watch // for the result
+	full        string
+	stat        *Stat
+	resultWatch *Watch // for the result
 }
 
-func (x *listing) request(*epoch) *wire.Call { return readCall(jute.OpGetChildren2, x.full) }
+func (x *childrenProcedure) newRequest(*sessionEpoch) *wire.Call {
+	return readCall(jute.OpGetChildren2, x.full)
+}
 
-func (x *listing) decode(_ int64, body []byte) (r ChildrenResult, err error) {
+func (x *childrenProcedure) decodeReply(_ int64, body []byte) (r ChildrenResult, err error) {
 	var res jute.Children2Response
-	if err := decode(body, res.Fields); err != nil {
+	if err := decodeRecord(body, res.Fields); err != nil {
 		return r, err
 	}
 	if x.stat != nil {
 		*x.stat = Stat(res.Stat)
 	}
-	return ChildrenResult{res.Children, Stat(res.Stat), x.told}, nil
+	return ChildrenResult{res.Children, Stat(res.Stat), x.resultWatch}, nil
 }
 
-func (x *listing) after(error) step[ChildrenResult] { return nil }
+func (x *childrenProcedure) recoveryAfter(error) recoveryStep[ChildrenResult] { return nil }
 
 // Watched is a read with a watch; WithWatch returns it. B is the read's builder, T its result in the
 // background, V the value that it reads.
@@ -296,7 +303,7 @@ type Watched[B interface {
 // ForPath returns the result of the read, and the watch; neither if there is an error. CheckExists sets the watch
 // whether or not the node exists.
 func (b Watched[B, T, V]) ForPath(ctx context.Context, path string) (V, *Watch, error) {
-	r, err := foreground(ctx, b.b.operation(path))
+	r, err := runForeground(ctx, b.b.operation(path))
 	v, w := b.b.parts(r)
 	return v, w, err
 }
@@ -314,7 +321,7 @@ func (c *Client) Sync() SyncBuilder { return SyncBuilder{c} }
 
 // ForPath waits until the connected server has caught up. Today's servers ignore the path.
 func (b SyncBuilder) ForPath(ctx context.Context, path string) error {
-	_, err := foreground(ctx, b.operation(path))
+	_, err := runForeground(ctx, b.operation(path))
 	return err
 }
 
@@ -326,8 +333,8 @@ func (b SyncBuilder) InBackground() Background[SyncBuilder, struct{}] {
 func (b SyncBuilder) operation(path string) *operation[struct{}] {
 	full, err := b.c.fullPath(path)
 	return &operation[struct{}]{
-		c: b.c, opKind: opKind{name: "sync"}, path: path, fault: err,
-		procedure: functions[struct{}]{read: nothing, ask: func(*epoch) *wire.Call {
+		c: b.c, operationKind: operationKind{name: "sync"}, path: path, fault: err,
+		procedure: functionProcedure[struct{}]{decode: decodeNothing, makeCall: func(*sessionEpoch) *wire.Call {
 			return newCall(jute.OpSync, &jute.PathRequest{Path: full})
 		}},
 	}

@@ -9,76 +9,76 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// latecomer gets the answer to a request whose caller has left.
-type latecomer interface {
-	// expect adds to the number of awaited answers that may become clean-ups.
-	expect(more int)
-	// late takes an answer that expect has counted. It must not block.
-	late(reply wire.Reply)
+// lateReceiver gets the answer to a request whose caller has left.
+type lateReceiver interface {
+	// expectLateReplies adds to the number of awaited answers that may become clean-ups.
+	expectLateReplies(more int)
+	// takeLateReply takes an answer that expectLateReplies has counted. It must not block.
+	takeLateReply(reply wire.Reply)
 }
 
-// waiting is a request whose caller waits for the answer, until the caller leaves.
-type waiting struct {
+// awaitedRequest is a request whose caller waits for the answer, until the caller leaves.
+type awaitedRequest struct {
 	answer chan wire.Reply
-	done   func(wire.Reply) // is arrived, made once
+	done   func(wire.Reply) // is onReply, made once
 
-	mu   sync.Mutex
-	here bool      // the answer; guarded by mu
-	left bool      // guarded by mu
-	late latecomer // gets the answer after left; may be nil; guarded by mu
+	mu           sync.Mutex
+	hasReply     bool         // the answer; guarded by mu
+	abandoned    bool         // guarded by mu
+	lateReceiver lateReceiver // gets the answer once abandoned is set; may be nil; guarded by mu
 }
 
-// arrived is the request's Done function.
-func (w *waiting) arrived(r wire.Reply) {
+// onReply is the request's Done function.
+func (w *awaitedRequest) onReply(r wire.Reply) {
 	w.mu.Lock()
-	w.here = true
-	left, late := w.left, w.late
+	w.hasReply = true
+	left, late := w.abandoned, w.lateReceiver
 	w.mu.Unlock()
 	switch {
 	case !left:
 		w.answer <- r
 	case late != nil:
-		late.late(r)
+		late.takeLateReply(r)
 	}
 }
 
-// leave gives up waiting; late, unless nil, will get the answer. It returns false if the answer has come
+// abandon gives up waiting; late, unless nil, will get the answer. It returns false if the answer has come
 // already.
-func (w *waiting) leave(late latecomer) bool {
+func (w *awaitedRequest) abandon(late lateReceiver) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.here {
+	if w.hasReply {
 		return false
 	}
-	w.left, w.late = true, late
+	w.abandoned, w.lateReceiver = true, late
 	if late != nil {
-		late.expect(1)
+		late.expectLateReplies(1)
 	}
 	return true
 }
 
-// await sends a request and waits for the answer. If ctx ends first, it returns an error, and whether the
+// awaitReply sends a request and waits for the answer. If ctx ends first, it returns an error, and whether the
 // request was sent: if so, late gets the answer, unless late is nil.
-func await(ctx context.Context, e *epoch, call *wire.Call, late latecomer) (wire.Reply, bool, error) {
-	w := e.core.waitings.Get().(*waiting)
+func awaitReply(ctx context.Context, e *sessionEpoch, call *wire.Call, late lateReceiver) (wire.Reply, bool, error) {
+	w := e.core.awaitedRequests.Get().(*awaitedRequest)
 	call.Done = w.done
 	e.wire.Submit(call)
 	r, left, err := w.wait(ctx, e, call, late)
 	if err == nil { // else the answer, or the end, may still come
-		w.here = false
-		e.core.waitings.Put(w)
+		w.hasReply = false
+		e.core.awaitedRequests.Put(w)
 	}
 	return r, left, err
 }
 
-// newWaiting makes one for [core.waitings]. It is used again once its answer was taken.
-func newWaiting() any {
-	w := &waiting{answer: make(chan wire.Reply, 1)}
-	w.done = w.arrived
+// newAwaitedRequest makes one for [clientCore.awaitedRequests]. It is used again once its answer was taken.
+func newAwaitedRequest() any {
+	w := &awaitedRequest{answer: make(chan wire.Reply, 1)}
+	w.done = w.onReply
 	return w
 }
 
-func (w *waiting) wait(ctx context.Context, e *epoch, call *wire.Call, late latecomer) (
+func (w *awaitedRequest) wait(ctx context.Context, e *sessionEpoch, call *wire.Call, late lateReceiver) (
 	r wire.Reply, left bool, err error) {
 	select {
 	case r = <-w.answer:
@@ -86,21 +86,21 @@ func (w *waiting) wait(ctx context.Context, e *epoch, call *wire.Call, late late
 	case <-ctx.Done():
 	}
 	if e.wire.Cancel(call, context.Cause(ctx)) {
-		return r, false, leftBy(ctx)
+		return r, false, unsentError(ctx)
 	}
-	if !w.leave(late) {
+	if !w.abandon(late) {
 		return <-w.answer, false, nil
 	}
-	return r, true, leftWaitingFor(ctx, wire.Mutates(call.Op))
+	return r, true, unansweredError(ctx, wire.Mutates(call.Op))
 }
 
-// awaitAll sends requests together, over one connection if that lives long enough, and waits for all the
+// awaitReplies sends requests together, over one connection if that lives long enough, and waits for all the
 // answers.
-func awaitAll(ctx context.Context, e *epoch, calls ...*wire.Call) ([]wire.Reply, error) {
-	all := make([]waiting, len(calls))
+func awaitReplies(ctx context.Context, e *sessionEpoch, calls ...*wire.Call) ([]wire.Reply, error) {
+	all := make([]awaitedRequest, len(calls))
 	for i, call := range calls {
 		all[i].answer = make(chan wire.Reply, 1)
-		call.Done = all[i].arrived
+		call.Done = all[i].onReply
 	}
 	e.wire.Submit(calls...)
 	replies := make([]wire.Reply, len(calls))
@@ -115,47 +115,50 @@ func awaitAll(ctx context.Context, e *epoch, calls ...*wire.Call) ([]wire.Reply,
 	return replies, failed
 }
 
-// send sends a request and waits for its outcome.
-func send(ctx context.Context, e *epoch, call *wire.Call) error { return ask(ctx, e, call, nil) }
+// sendRequest sends a request and waits for its outcome.
+func sendRequest(ctx context.Context, e *sessionEpoch, call *wire.Call) error {
+	return sendAndDecode(ctx, e, call, nil)
+}
 
-// ask sends a request, waits for the answer and decodes it into record, unless that is nil.
-func ask(ctx context.Context, e *epoch, call *wire.Call, record jute.Decodable) error {
-	r, _, err := await(ctx, e, call, nil)
+// sendAndDecode sends a request, waits for the answer and decodes it into record, unless that is nil.
+func sendAndDecode(ctx context.Context, e *sessionEpoch, call *wire.Call, record jute.Decodable) error {
+	r, _, err := awaitReply(ctx, e, call, nil)
 	if err != nil {
 		return err
 	}
-	return replied(r, record)
+	return decodeOutcome(r, record)
 }
 
-// replied decodes a reply into record, unless that is nil, or returns its error.
-func replied(r wire.Reply, record jute.Decodable) error {
+// decodeOutcome decodes a reply into record, unless that is nil, or returns its error.
+func decodeOutcome(r wire.Reply, record jute.Decodable) error {
 	if err := replyError(r); err != nil || record == nil {
 		return err
 	}
-	return decode(r.Body, record.Fields)
+	return decodeRecord(r.Body, record.Fields)
 }
 
-// decode reads a record; fields is its method Fields.
-func decode(body []byte, fields func(*jute.Coder)) error {
+// decodeRecord reads a record; fields is its method Fields.
+func decodeRecord(body []byte, fields func(*jute.Coder)) error {
 	if err := jute.Decode(body, fields); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformedReply, err)
 	}
 	return nil
 }
 
-func nothing(int64, []byte) (struct{}, error) { return struct{}{}, nil }
+func decodeNothing(int64, []byte) (struct{}, error) { return struct{}{}, nil }
 
-// expiry is a function that sets how long a request waits for a connection: expiring or patient.
-type expiry = func(*wire.Call) *wire.Call
+// patienceSetter is a function that sets how long a request waits for a connection: limitPatience or
+// waitIndefinitely.
+type patienceSetter = func(*wire.Call) *wire.Call
 
-// expiring limits the wait for a connection to the connection timeout.
-func (c *Client) expiring(call *wire.Call) *wire.Call {
+// limitPatience limits the wait for a connection to the connection timeout.
+func (c *Client) limitPatience(call *wire.Call) *wire.Call {
 	call.Patience = c.core.cfg.connectTimeout
 	return call
 }
 
-// patient leaves a request in the session's queue for as long as the session lives.
-func patient(call *wire.Call) *wire.Call { return call }
+// waitIndefinitely leaves a request in the session's queue for as long as the session lives.
+func waitIndefinitely(call *wire.Call) *wire.Call { return call }
 
 func newCall(op int32, request jute.Record) *wire.Call {
 	return &wire.Call{Op: op, Body: jute.Marshal(request)}

@@ -12,10 +12,10 @@ import (
 
 // SetDataBuilder replaces a node's data. It is a value: each method returns a changed copy.
 type SetDataBuilder struct {
-	c       *Client
-	version int32
-	pack    packing
-	again   bool
+	c          *Client
+	version    int32
+	pack       compressionChoice
+	idempotent bool
 }
 
 // SetData begins to replace a node's data. Corresponds to Curator's setData.
@@ -43,7 +43,7 @@ func (b SetDataBuilder) Uncompressed() SetDataBuilder { b.pack = packNo; return 
 //
 // Idempotent needs permission to read the node. Without a version it has no effect. Curator's idempotent
 // accepts the next version with the same data, whoever wrote them and when.
-func (b SetDataBuilder) Idempotent() SetDataBuilder { b.again = true; return b }
+func (b SetDataBuilder) Idempotent() SetDataBuilder { b.idempotent = true; return b }
 
 // ForPath replaces the data and returns the node's new Stat. Nil data means the client's default data.
 //
@@ -53,7 +53,7 @@ func (b SetDataBuilder) Idempotent() SetDataBuilder { b.again = true; return b }
 // error is ErrBadVersion. Otherwise the first try may have succeeded: without Idempotent the error is then
 // ErrConnectionLoss (outcome unknown). Without a version a repeat may overwrite the write of another client in between.
 func (b SetDataBuilder) ForPath(ctx context.Context, path string, data []byte) (Stat, error) {
-	return foreground(ctx, b.operation(path, data))
+	return runForeground(ctx, b.operation(path, data))
 }
 
 // InBackground makes ForPath return immediately.
@@ -64,30 +64,30 @@ func (b SetDataBuilder) InBackground() BackgroundWithData[SetDataBuilder, Stat] 
 func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 	full, err := b.c.fullPath(path)
 	if err == nil {
-		data, err = b.c.outgoing(full, data, b.pack)
+		data, err = b.c.encodeNodeData(full, data, b.pack)
 	}
 	o := &operation[Stat]{
-		c: b.c, opKind: opKind{name: "setData", write: true, root: true}, path: path, fault: err,
+		c: b.c, operationKind: operationKind{name: "setData", write: true, root: true}, path: path, fault: err,
 		ambiguous: []error{ErrBadVersion},
 	}
-	f := functions[Stat]{
-		ask: func(*epoch) *wire.Call { return setDataCall(full, data, b.version) }, read: statDecoder,
+	f := functionProcedure[Stat]{
+		makeCall: func(*sessionEpoch) *wire.Call { return setDataCall(full, data, b.version) }, decode: decodeStat,
 	}
-	if b.again && b.version != -1 {
+	if b.idempotent && b.version != -1 {
 		o.doubt = doubtCompares
 	}
-	f.help = func(met error) step[Stat] {
+	f.recovery = func(met error) recoveryStep[Stat] {
 		if !errors.Is(met, errAmbiguous) {
 			return nil
 		}
-		return func(ctx context.Context, r *run[Stat]) (Stat, bool, error) {
+		return func(ctx context.Context, r *operationRun[Stat]) (Stat, bool, error) {
 			refused := false
-			stat, _, err := b.c.compare(ctx, r.e, full, data, met, func(stat Stat, same bool) bool {
-				refused = notSet(r, stat, b.version, same)
-				return b.again && same && stat.Version == b.version+1 && stat.Mzxid > r.before
+			stat, _, err := b.c.compareNode(ctx, r.e, full, data, met, func(stat Stat, same bool) bool {
+				refused = provesNotSet(r, stat, b.version, same)
+				return b.idempotent && same && stat.Version == b.version+1 && stat.Mzxid > r.before
 			})
 			if refused {
-				return r.anew()
+				return r.resetDoubt()
 			}
 			return stat, false, err
 		}
@@ -96,34 +96,34 @@ func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 	return o
 }
 
-// notSet reports whether a node that was read proves that no try has set its data with this version: it was not changed
-// since, or only by the change after that version, which has left other data (same is false).
-func notSet[T any](r *run[T], stat Stat, version int32, same bool) bool {
-	return r.older(stat.Mzxid) || r.older(stat.Czxid) && stat.Version == version+1 && !same
+// provesNotSet reports whether a node that was read proves that no try has set its data with this version: it was
+// not changed since, or only by the change after that version, which has left other data (same is false).
+func provesNotSet[T any](r *operationRun[T], stat Stat, version int32, same bool) bool {
+	return r.precedesTries(stat.Mzxid) || r.precedesTries(stat.Czxid) && stat.Version == version+1 && !same
 }
 
-// compare reads a node after the ambiguous error met. It returns no error if ours accepts its Stat; same reports
-// whether the node has the data. there is false if the node does not exist.
-func (c *Client) compare(
-	ctx context.Context, e *epoch, full string, data []byte, met error, ours func(stat Stat, same bool) bool,
+// compareNode reads a node after the ambiguous error met. It returns no error if ours accepts its Stat; same
+// reports whether the node has the data. there is false if the node does not exist.
+func (c *Client) compareNode(
+	ctx context.Context, e *sessionEpoch, full string, data []byte, met error, ours func(stat Stat, same bool) bool,
 ) (stat Stat, there bool, _ error) {
 	var res jute.GetDataResponse
-	err := ask(ctx, e, c.expiring(readCall(jute.OpGetData, full)), &res)
+	err := sendAndDecode(ctx, e, c.limitPatience(readCall(jute.OpGetData, full)), &res)
 	switch {
 	case errors.Is(err, ErrNoNode):
 		return stat, false, met // the missing node may have been our own
 	case err != nil:
-		return stat, true, notSeen(met, err)
+		return stat, true, unresolvedError(met, err)
 	case ours(Stat(res.Stat), bytes.Equal(res.Data, data)):
 		return Stat(res.Stat), true, nil
 	}
 	return stat, true, met
 }
 
-// notSeen returns the error when the read that was to settle an unknown outcome has failed with err. If the
+// unresolvedError returns the error when the read that was to settle an unknown outcome has failed with err. If the
 // read was refused, the error contains met, since the outcome is as unknown as before.
-func notSeen(met, err error) error {
-	if unfinished(err) || errors.Is(err, ErrOutcomeUnknown) {
+func unresolvedError(met, err error) error {
+	if isUnfinished(err) || errors.Is(err, ErrOutcomeUnknown) {
 		return err
 	}
 	return fmt.Errorf("%w; cannot read the node to see whether the write was executed: %w", met, err)

@@ -17,124 +17,126 @@ import (
 // [Hooks]. A write, a read with a watch, and one that decompresses data share nothing. For authors of recipes.
 func (b Background[B, T]) Shared(most int) Background[B, T] { b.most = most; return b }
 
-// lanes has the reads of a session that goroutines share.
-type lanes struct {
-	mu  sync.Mutex
-	all map[laneKey]lane // guarded by mu
+// sharedReads has the reads of a session that goroutines share.
+type sharedReads struct {
+	mu    sync.Mutex
+	reads map[sharedReadKey]sharedRead // guarded by mu
 }
 
-type laneKey struct{ name, prefix, path string }
+type sharedReadKey struct{ name, prefix, path string }
 
-// lane is one read. It exists while a request for it is in flight.
-type lane struct {
-	flying int     // how many
-	riders []rider // share the next one
+// sharedRead is one read. It exists while a request for it is in flight.
+type sharedRead struct {
+	inFlight int          // how many
+	sharers  []readSharer // share the next one
 }
 
-// rider is an operation that shares a request: a *queued.
-type rider interface {
-	request() *wire.Call
-	// ride takes the answer. decoded is empty, or as another rider has decoded it.
-	ride(reply wire.Reply, decoded *any)
+// readSharer is an operation that shares a request: a *backgroundRun.
+type readSharer interface {
+	prepareRequest() *wire.Call
+	// takeSharedReply takes the answer. decoded is empty, or as another operation has decoded it.
+	takeSharedReply(reply wire.Reply, decoded *any)
 }
 
-// enter counts a request that r is about to send. If most are in flight already, it makes r share the next one, and
-// returns false.
-func (ls *lanes) enter(key laneKey, most int, r rider) (sends bool) {
+// joinOrSend counts a request that r is about to send. If most are in flight already, it makes r share the next
+// one, and returns false.
+func (ls *sharedReads) joinOrSend(key sharedReadKey, most int, r readSharer) (sends bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.all[key]
-	if sends = l.flying < most; sends {
-		l.flying++
+	l := ls.reads[key]
+	if sends = l.inFlight < most; sends {
+		l.inFlight++
 	} else {
-		l.riders = append(l.riders, r)
+		l.sharers = append(l.sharers, r)
 	}
-	if ls.all == nil {
-		ls.all = map[laneKey]lane{}
+	if ls.reads == nil {
+		ls.reads = map[sharedReadKey]sharedRead{}
 	}
-	ls.all[key] = l
+	ls.reads[key] = l
 	return sends
 }
 
-// leave is called when a request has ended. It sends the next one.
-func (ls *lanes) leave(e *epoch, key laneKey) {
+// finishRequest is called when a request has ended. It sends the next one.
+func (ls *sharedReads) finishRequest(e *sessionEpoch, key sharedReadKey) {
 	ls.mu.Lock()
-	l := ls.all[key]
-	riders := l.riders
-	if l.riders = nil; len(riders) == 0 {
-		l.flying--
+	l := ls.reads[key]
+	riders := l.sharers
+	if l.sharers = nil; len(riders) == 0 {
+		l.inFlight--
 	}
-	if ls.all[key] = l; l.flying == 0 {
-		delete(ls.all, key)
+	if ls.reads[key] = l; l.inFlight == 0 {
+		delete(ls.reads, key)
 	}
 	ls.mu.Unlock()
 	if len(riders) == 0 {
 		return
 	}
-	call := riders[0].request()
+	call := riders[0].prepareRequest()
 	call.Done = func(r wire.Reply) {
-		ls.leave(e, key)
+		ls.finishRequest(e, key)
 		var decoded any
 		for _, rider := range riders {
-			rider.ride(r, &decoded)
+			rider.takeSharedReply(r, &decoded)
 		}
 	}
 	e.wire.Submit(call)
 }
 
-// cancel removes a rider, unless its request was sent.
-func (ls *lanes) cancel(key laneKey, r rider) {
+// removeSharer removes an operation, unless its request was sent.
+func (ls *sharedReads) removeSharer(key sharedReadKey, r readSharer) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l, ok := ls.all[key]; ok {
-		l.riders = slices.DeleteFunc(l.riders, func(other rider) bool { return other == r })
-		ls.all[key] = l
+	if l, ok := ls.reads[key]; ok {
+		l.sharers = slices.DeleteFunc(l.sharers, func(other readSharer) bool { return other == r })
+		ls.reads[key] = l
 	}
 }
 
-func (r *run[T]) lane() laneKey { return laneKey{r.name, r.c.view.prefix, r.path} }
-
-// leaveLane is called when the operation's own request has ended, or is not sent after all.
-func (r *run[T]) leaveLane() {
-	r.entered = false
-	r.e.lanes.leave(r.e, r.lane())
+func (r *operationRun[T]) sharedReadKey() sharedReadKey {
+	return sharedReadKey{r.name, r.c.view.prefix, r.path}
 }
 
-// rides reports whether the operation shares a request. If not, it has to send its own.
-func (q *queued[T]) rides(ctx context.Context) bool {
+// leaveSharedRead is called when the operation's own request has ended, or is not sent after all.
+func (r *operationRun[T]) leaveSharedRead() {
+	r.inSharedRead = false
+	r.e.sharedReads.finishRequest(r.e, r.sharedReadKey())
+}
+
+// joinSharedRead reports whether the operation shares a request. If not, it has to send its own.
+func (q *backgroundRun[T]) joinSharedRead(ctx context.Context) bool {
 	r, p := &q.run, &q.Pending
-	if r.write || r.watch != nil || r.lengthy || checkContext(ctx) != nil || r.enter() != nil {
+	if r.write || r.watch != nil || r.lengthy || checkContext(ctx) != nil || r.beginTry() != nil {
 		return false
 	}
-	if r.e.lanes.enter(r.lane(), r.most, q) {
-		r.entered = true
+	if r.e.sharedReads.joinOrSend(r.sharedReadKey(), r.shareAfter, q) {
+		r.inSharedRead = true
 		return false
 	}
 	if ctx.Done() != nil {
-		p.watch(context.AfterFunc(ctx, func() {
-			r.e.lanes.cancel(r.lane(), q)
-			r.leave(ctx, p)
+		p.watchContext(context.AfterFunc(ctx, func() {
+			r.e.sharedReads.removeSharer(r.sharedReadKey(), q)
+			r.abandonWait(ctx, p)
 		}))
 	}
 	return true
 }
 
-func (q *queued[T]) request() *wire.Call { return q.run.prepare() }
+func (q *backgroundRun[T]) prepareRequest() *wire.Call { return q.run.prepareCall() }
 
-func (q *queued[T]) ride(reply wire.Reply, decoded *any) {
+func (q *backgroundRun[T]) takeSharedReply(reply wire.Reply, decoded *any) {
 	if reply.Err == nil && reply.Code == jute.CodeOK {
 		q.run.decoded = decoded
 	}
-	q.run.arrived(q.ctx, &q.Pending, reply)
+	q.run.processFirstReply(q.ctx, &q.Pending, reply)
 }
 
-// decodeOnce decodes a shared answer for all riders: a list of n names is not decoded n times.
-func (r *run[T]) decodeOnce(reply wire.Reply) (v T, err error) {
+// decodeShared decodes a shared answer for all sharers: a list of n names is not decoded n times.
+func (r *operationRun[T]) decodeShared(reply wire.Reply) (v T, err error) {
 	decoded := r.decoded
 	r.decoded = nil
 	v, known := (*decoded).(T)
 	if !known {
-		if v, err = r.decode(reply.Zxid, reply.Body); err == nil {
+		if v, err = r.decodeReply(reply.Zxid, reply.Body); err == nil {
 			*decoded = v
 		}
 	}

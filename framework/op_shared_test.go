@@ -26,7 +26,7 @@ func lists(t *testing.T, srv *zktest.Server, c *Client) (requested func() int) {
 	make1(t, c, "/dir", "")
 	srv.Delay(0, time.Second)
 	srv.ResetCounts()
-	t.Cleanup(func() { assert.Empty(t, c.core.epochLast().lanes.all, "a lane is left") })
+	t.Cleanup(func() { assert.Empty(t, c.core.latestEpoch().sharedReads.reads, "a lane is left") })
 	return func() int {
 		synctest.Wait()
 		return srv.Counts()[zktest.OpGetChildren2]

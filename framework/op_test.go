@@ -13,35 +13,35 @@ import (
 func TestWhatFollowsFromAnError(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		s    situation
-		want decision
+		s    retrySituation
+		want retryDecision
 	}{
-		{"refused", situation{class: classRefused}, giveUp},
-		{"refused, and there is a step", situation{class: classRefused, helps: true, steps: 1}, takeStep},
-		{"the last step was no help", situation{class: classRefused, helps: true, steps: rounds}, giveUp},
-		{"the way to the server", situation{class: classWay}, tryAgain},
-		{"an unknown outcome of what may be repeated", situation{class: classWay, unknown: true}, tryAgain},
+		{"refused", retrySituation{class: classRefused}, giveUp},
+		{"refused, and there is a step", retrySituation{class: classRefused, helps: true, steps: 1}, takeStep},
+		{"the last step was no help", retrySituation{class: classRefused, helps: true, steps: rounds}, giveUp},
+		{"the way to the server", retrySituation{class: classWay}, tryAgain},
+		{"an unknown outcome of what may be repeated", retrySituation{class: classWay, unknown: true}, tryAgain},
 		{
-			"an unknown outcome of what may not", situation{class: classWay, unknown: true, policy: doubtEnds}, giveUp,
+			"an unknown outcome of what may not", retrySituation{class: classWay, unknown: true, policy: doubtEnds}, giveUp,
 		},
-		{"not executed", situation{class: classWay, policy: doubtEnds}, tryAgain},
-		{"the session has ended", situation{class: classSession}, tryAgain},
-		{"the session of its view has ended", situation{class: classSession, pinned: true}, giveUp},
-		{"the client is closed", situation{class: classFinal, unknown: true}, giveUp},
-		{"ambiguous, and there is a step", situation{class: classFinal, helps: true, steps: 1}, takeStep},
-		{"in the background", situation{class: classWay, background: true, tries: 1}, giveUp},
+		{"not executed", retrySituation{class: classWay, policy: doubtEnds}, tryAgain},
+		{"the session has ended", retrySituation{class: classSession}, tryAgain},
+		{"the session of its view has ended", retrySituation{class: classSession, pinned: true}, giveUp},
+		{"the client is closed", retrySituation{class: classFinal, unknown: true}, giveUp},
+		{"ambiguous, and there is a step", retrySituation{class: classFinal, helps: true, steps: 1}, takeStep},
+		{"in the background", retrySituation{class: classWay, background: true, tries: 1}, giveUp},
 		{"in the background, unknown",
-			situation{class: classWay, background: true, tries: 1, unknown: true}, giveUp},
+			retrySituation{class: classWay, background: true, tries: 1, unknown: true}, giveUp},
 		{"in the background, unknown, and it can be found out",
-			situation{class: classWay, background: true, tries: 1, unknown: true, policy: doubtSearches}, tryAgain},
+			retrySituation{class: classWay, background: true, tries: 1, unknown: true, policy: doubtSearches}, tryAgain},
 		{
-			"the same, by reading", situation{background: true, tries: 1, unknown: true, policy: doubtCompares},
+			"the same, by reading", retrySituation{background: true, tries: 1, unknown: true, policy: doubtCompares},
 			tryAgain,
 		},
-		{"the same, again", situation{class: classWay, background: true, tries: 2, unknown: true,
+		{"the same, again", retrySituation{class: classWay, background: true, tries: 2, unknown: true,
 			policy: doubtSearches}, giveUp},
 	} {
-		assert.Equal(t, tt.want, tt.s.decide(), tt.name)
+		assert.Equal(t, tt.want, tt.s.decideRetry(), tt.name)
 	}
 }
 
@@ -50,11 +50,11 @@ func TestWhatFollowsFromAnError(t *testing.T) {
 func TestDecisionsKeepThePromises(t *testing.T) {
 	for n := range 4 * 2 * 2 * 4 * 2 * 2 * 2 * 3 {
 		next := func(of int) int { v := n % of; n /= of; return v }
-		s := situation{class: class(next(4)), helps: next(2) == 1, steps: rounds * next(2),
-			policy: inDoubt(
+		s := retrySituation{class: errorClass(next(4)), helps: next(2) == 1, steps: rounds * next(2),
+			policy: doubtPolicy(
 				next(4),
 			), unknown: next(2) == 1, pinned: next(2) == 1, background: next(2) == 1, tries: next(3)}
-		d, name := s.decide(), fmt.Sprintf("%+v", s)
+		d, name := s.decideRetry(), fmt.Sprintf("%+v", s)
 		assert.Equal(t, s.helps && s.steps < rounds, d == takeStep, name)
 		if d == tryAgain {
 			assert.False(t, s.unknown && s.policy == doubtEnds, name)
@@ -67,7 +67,7 @@ func TestDecisionsKeepThePromises(t *testing.T) {
 }
 
 func TestErrorsHaveClasses(t *testing.T) {
-	for err, want := range map[error]class{
+	for err, want := range map[error]errorClass{
 		ErrNodeExists: classRefused, ErrNotReadOnly: classRefused, errUnwelcome: classRefused,
 		ErrClosed: classFinal, &ambiguousError{ErrNoNode, ErrNoNode}: classFinal, ErrSessionLost: classSession,
 		ErrConnectionLoss: classWay,
@@ -75,10 +75,10 @@ func TestErrorsHaveClasses(t *testing.T) {
 		ErrOperationTimeout:   classWay,
 		&cutOffError{size: 1}: classWay, &cutOffError{size: 1, final: true}: classRefused,
 	} {
-		assert.Equal(t, want, classOf(fmt.Errorf("wrapped: %w", err)), err.Error())
+		assert.Equal(t, want, classifyError(fmt.Errorf("wrapped: %w", err)), err.Error())
 	}
 	lost := errors.Join(ErrSessionLost, ErrConnectionLoss)
-	assert.Equal(t, classSession, classOf(lost), "another try runs in the next session")
+	assert.Equal(t, classSession, classifyError(lost), "another try runs in the next session")
 }
 
 // theNode is what happens to the node of a protected create while the state machine is told of it.

@@ -26,7 +26,7 @@ type TransactionResult struct {
 }
 
 // ErrNotAttempted is the error of the operations after the operation that made a transaction fail.
-var ErrNotAttempted = named("not attempted: an earlier operation of the transaction failed")
+var ErrNotAttempted = newSentinel("not attempted: an earlier operation of the transaction failed")
 
 // TransactionError is the error of the operation that made a transaction fail. Find it with errors.As.
 type TransactionError struct {
@@ -57,12 +57,12 @@ func (e *TransactionError) Unwrap() error { return e.Err }
 // The whole request must fit into the server's packet limit, otherwise the error is ErrTooLarge. Without
 // operations the error is ErrBadArguments. Corresponds to Curator's transaction().forOperations.
 func (c *Client) Transaction(ctx context.Context, ops ...TransactionOp) ([]TransactionResult, error) {
-	return foreground(ctx, newTransaction(c, ops))
+	return runForeground(ctx, newTransaction(c, ops))
 }
 
 // TransactionInBackground queues a transaction and returns.
 func (c *Client) TransactionInBackground(ctx context.Context, ops ...TransactionOp) *Pending[txResults] {
-	return background(ctx, newTransaction(c, ops))
+	return startBackground(ctx, newTransaction(c, ops))
 }
 
 // txResults is a short name for the result of a transaction.
@@ -73,7 +73,7 @@ type transaction []TransactionOp
 func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 	t := transaction(ops)
 	o := &operation[txResults]{
-		c: c, opKind: opKind{name: "transaction", write: true}, doubt: doubtEnds,
+		c: c, operationKind: operationKind{name: "transaction", write: true}, doubt: doubtEnds,
 	}
 	if len(ops) == 0 {
 		o.fault = badArguments("a transaction needs at least one operation")
@@ -93,25 +93,26 @@ func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 		req.Ops = append(req.Ops, op.op)
 		size += op.size
 	}
-	if o.fault == nil && !c.none() {
-		o.fault = c.fits(size)
+	if o.fault == nil && !c.isZeroValue() {
+		o.fault = c.checkRequestSize(size)
 	}
-	o.procedure = functions[txResults]{
-		ask: func(*epoch) *wire.Call { return newCall(jute.OpMulti, &req) }, read: t.decode, help: t.makeRoot,
+	o.procedure = functionProcedure[txResults]{
+		makeCall: func(*sessionEpoch) *wire.Call { return newCall(jute.OpMulti, &req) }, decode: t.decodeReply, recovery: t.createMissingRoot,
 	}
 	return o
 }
 
-// makeRoot returns the step that creates a missing root of a namespace. It returns nil unless the transaction was
-// refused for the missing root, and the refused operation would create the root outside a transaction.
-func (t transaction) makeRoot(err error) step[txResults] {
-	op := t.refusedBy(err)
+// createMissingRoot returns the step that creates a missing root of a namespace. It returns nil unless the
+// transaction was refused for the missing root, and the refused operation would create the root outside a
+// transaction.
+func (t transaction) createMissingRoot(err error) recoveryStep[txResults] {
+	op := t.refusedOperation(err)
 	if op == nil || !errors.Is(err, ErrNoNode) || op.c.view.namespace == "" ||
 		op.name != "create" && (op.name == "delete" || op.path != "/") {
 		return nil
 	}
-	return func(ctx context.Context, r *run[txResults]) (none txResults, again bool, _ error) {
-		made, failed := op.c.root(ctx, r.e)
+	return func(ctx context.Context, r *operationRun[txResults]) (none txResults, again bool, _ error) {
+		made, failed := op.c.createRoot(ctx, r.e)
 		prefix := op.c.view.prefix
 		switch {
 		case failed != nil:
@@ -124,8 +125,8 @@ func (t transaction) makeRoot(err error) step[txResults] {
 	}
 }
 
-// refusedBy returns the operation that made the transaction fail, or nil.
-func (t transaction) refusedBy(err error) *TransactionOp {
+// refusedOperation returns the operation that made the transaction fail, or nil.
+func (t transaction) refusedOperation(err error) *TransactionOp {
 	var refused *TransactionError
 	if !errors.As(err, &refused) {
 		return nil
@@ -133,10 +134,10 @@ func (t transaction) refusedBy(err error) *TransactionOp {
 	return &t[refused.Index]
 }
 
-// decode returns the results, also of a refused transaction, whose reply header reports success, too.
-func (t transaction) decode(_ int64, body []byte) ([]TransactionResult, error) {
+// decodeReply returns the results, also of a refused transaction, whose reply header reports success, too.
+func (t transaction) decodeReply(_ int64, body []byte) ([]TransactionResult, error) {
 	res := jute.MultiResponse{Asked: len(t)}
-	if err := decode(body, res.Fields); err != nil {
+	if err := decodeRecord(body, res.Fields); err != nil {
 		return nil, err
 	}
 	if len(res.Results) != len(t) {
@@ -160,9 +161,9 @@ func (t transaction) decode(_ int64, body []byte) ([]TransactionResult, error) {
 			if op.name == "create" {
 				missing = zkpath.Parent(op.full)
 			}
-			err := op.c.absent(codeError(r.Err), missing)
+			err := op.c.addChrootHint(codeError(r.Err), missing)
 			if op.name == "create" && r.Err == jute.CodeNoNode && !errors.Is(err, ErrNoChroot) {
-				err = missingParent(op.path, err)
+				err = missingParentError(op.path, err)
 			}
 			results[i].Err = err
 			refused = &OpError{"transaction", op.path, &TransactionError{i, op.name, err}}
@@ -204,7 +205,7 @@ func (t TransactionOps) Check() TransactionCheck { return TransactionCheck{c: t.
 // TransactionCreate creates a node in a transaction. It has no protection and creates no parents.
 type TransactionCreate struct {
 	c    *Client
-	node node
+	node nodeSettings
 }
 
 // WithMode sets the kind of node. Default [Persistent].
@@ -227,20 +228,20 @@ func (b TransactionCreate) Uncompressed() TransactionCreate { b.node.pack = pack
 
 // ForPath makes the operation. Nil data means the client's default data.
 func (b TransactionCreate) ForPath(path string, data []byte) TransactionOp {
-	full, err := b.c.fullPathOf(path, b.node.mode.sequential())
+	full, err := b.c.fullPathOf(path, b.node.mode.isSequential())
 	if err == nil {
-		err = b.node.fault()
+		err = b.node.checkSettings()
 	}
 	if err == nil && full == b.c.view.chroot {
 		err = badArguments("a client cannot create its own chroot: create %s with a client that has no "+
 			"chroot", full)
 	}
 	if err == nil {
-		data, err = b.c.outgoing(full, data, b.node.pack)
+		data, err = b.c.encodeNodeData(full, data, b.node.pack)
 	}
 	op := TransactionOp{c: b.c, name: "create", path: path, full: full, size: len(data), fault: err}
 	if err == nil {
-		op.op = b.node.request(b.c, full, data)
+		op.op = b.node.transactionEntry(b.c, full, data)
 	}
 	return op
 }
@@ -260,15 +261,15 @@ func (b TransactionDelete) WithVersion(version int32) TransactionDelete {
 
 // ForPath makes the operation.
 func (b TransactionDelete) ForPath(path string) TransactionOp {
-	op := versionOp(b.c, "delete", jute.OpDelete, path, b.version)
+	op := newVersionOp(b.c, "delete", jute.OpDelete, path, b.version)
 	if op.fault == nil && op.full == b.c.view.chroot {
 		op.fault = errDeleteRoot
 	}
 	return op
 }
 
-// versionOp makes an operation that is about a version of a node.
-func versionOp(c *Client, name string, code int32, path string, version int32) TransactionOp {
+// newVersionOp makes an operation that is about a version of a node.
+func newVersionOp(c *Client, name string, code int32, path string, version int32) TransactionOp {
 	full, err := c.fullPath(path)
 	op := jute.MultiOp{Op: code, Request: &jute.PathVersionRequest{Path: full, Version: version}}
 	return TransactionOp{c, name, path, full, op, 0, err}
@@ -278,7 +279,7 @@ func versionOp(c *Client, name string, code int32, path string, version int32) T
 type TransactionSetData struct {
 	c       *Client
 	version int32
-	pack    packing
+	pack    compressionChoice
 }
 
 // WithVersion makes the transaction fail with ErrBadVersion unless the node has this version. Default -1: any
@@ -298,7 +299,7 @@ func (b TransactionSetData) Uncompressed() TransactionSetData { b.pack = packNo;
 func (b TransactionSetData) ForPath(path string, data []byte) TransactionOp {
 	full, err := b.c.fullPath(path)
 	if err == nil {
-		data, err = b.c.outgoing(full, data, b.pack)
+		data, err = b.c.encodeNodeData(full, data, b.pack)
 	}
 	req := &jute.SetDataRequest{Path: full, Data: data, Version: b.version}
 	return TransactionOp{b.c, "setData", path, full, jute.MultiOp{Op: jute.OpSetData, Request: req}, len(data), err}
@@ -317,5 +318,5 @@ func (b TransactionCheck) WithVersion(version int32) TransactionCheck { b.versio
 
 // ForPath makes the operation.
 func (b TransactionCheck) ForPath(path string) TransactionOp {
-	return versionOp(b.c, "check", jute.OpCheck, path, b.version)
+	return newVersionOp(b.c, "check", jute.OpCheck, path, b.version)
 }

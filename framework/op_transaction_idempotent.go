@@ -31,39 +31,39 @@ func (c *Client) IdempotentTransaction(
 	ctx context.Context, ops ...TransactionOp,
 ) ([]TransactionResult, error) {
 	o, t := newTransaction(c, ops), transaction(ops)
-	var left marks
+	var left expectedNodes
 	if o.fault == nil {
-		left, o.fault = marksOf(ops)
+		left, o.fault = expectedAfter(ops)
 	}
 	o.doubt, o.ambiguous = doubtCompares, []error{ErrNodeExists, ErrNoNode, ErrBadVersion, ErrNotEmpty}
-	help := func(err error) step[txResults] {
+	help := func(err error) recoveryStep[txResults] {
 		if !errors.Is(err, errAmbiguous) {
-			return t.makeRoot(err)
+			return t.createMissingRoot(err)
 		}
-		return func(ctx context.Context, r *run[txResults]) (v txResults, again bool, _ error) {
-			found, failed := c.look(ctx, r.e, left)
+		return func(ctx context.Context, r *operationRun[txResults]) (v txResults, again bool, _ error) {
+			found, failed := c.readExpected(ctx, r.e, left)
 			switch {
 			case failed != nil:
-				return nil, false, notSeen(err, failed)
-			case left.contradicted(found, r.older):
-				return r.anew()
+				return nil, false, unresolvedError(err, failed)
+			case left.areContradictedBy(found, r.precedesTries):
+				return r.resetDoubt()
 			}
-			by := t.refusedBy(refusalOf(err))
-			if by == nil || !left[by.full].refuses(*by) || !left.by(found, r.before, r.e.wire.ID()) {
+			by := t.refusedOperation(repeatRefusal(err))
+			if by == nil || !left[by.full].causesRefusal(*by) || !left.areMatchedBy(found, r.before, r.e.wire.ID()) {
 				return nil, false, err
 			}
-			return t.found(found), false, nil
+			return t.resultsFromNodes(found), false, nil
 		}
 	}
-	if f, ok := o.procedure.(functions[txResults]); ok { // else the arguments are wrong
-		f.help = help
+	if f, ok := o.procedure.(functionProcedure[txResults]); ok { // else the arguments are wrong
+		f.recovery = help
 		o.procedure = f
 	}
-	return foreground(ctx, o)
+	return runForeground(ctx, o)
 }
 
-// found returns the results of a transaction that was executed, from the nodes that were read after it.
-func (t transaction) found(nodes map[string]seen) []TransactionResult {
+// resultsFromNodes returns the results of a transaction that was executed, from the nodes that were read after it.
+func (t transaction) resultsFromNodes(nodes map[string]foundNode) []TransactionResult {
 	results := make([]TransactionResult, len(t))
 	for i, op := range t {
 		results[i] = TransactionResult{Op: op.name, Path: op.path}
@@ -74,8 +74,8 @@ func (t transaction) found(nodes map[string]seen) []TransactionResult {
 	return results
 }
 
-// mark is the state of a node after a transaction.
-type mark struct {
+// expectedNode is the state of a node after a transaction.
+type expectedNode struct {
 	made, gone bool
 	ephemeral  bool
 	set        bool // the data were written, also by a create
@@ -83,12 +83,12 @@ type mark struct {
 	version    int32 // -1: not known
 }
 
-// marks has the states of the nodes after a transaction, by their full paths.
-type marks map[string]mark
+// expectedNodes has the states of the nodes after a transaction, by their full paths.
+type expectedNodes map[string]expectedNode
 
-// marksOf returns the marks of operations, or the reason why the operations cannot be repeated.
-func marksOf(ops []TransactionOp) (marks, error) {
-	left, first := marks{}, map[string]TransactionOp{}
+// expectedAfter returns the states after operations, or the reason why the operations cannot be repeated.
+func expectedAfter(ops []TransactionOp) (expectedNodes, error) {
+	left, first := expectedNodes{}, map[string]TransactionOp{}
 	for _, op := range ops {
 		if _, known := first[op.full]; !known {
 			first[op.full] = op
@@ -101,10 +101,10 @@ func marksOf(ops []TransactionOp) (marks, error) {
 		switch req := op.op.Request.(type) {
 		case *jute.CreateRequest:
 			mode = CreateMode(req.Flags)
-			m = mark{made: true, set: true, ephemeral: mode.ephemeral(), data: req.Data}
+			m = expectedNode{made: true, set: true, ephemeral: mode.isEphemeral(), data: req.Data}
 		case *jute.CreateTTLRequest:
 			mode = CreateMode(req.Flags)
-			m = mark{made: true, set: true, data: req.Data}
+			m = expectedNode{made: true, set: true, data: req.Data}
 		case *jute.SetDataRequest:
 			if m.version < 0 {
 				m.version = req.Version
@@ -115,12 +115,12 @@ func marksOf(ops []TransactionOp) (marks, error) {
 			m.set, m.data = true, req.Data
 		case *jute.PathVersionRequest:
 			if op.name == "delete" {
-				m = mark{gone: true, version: -1}
+				m = expectedNode{gone: true, version: -1}
 			} else if m.version < 0 {
 				m.version = req.Version
 			}
 		}
-		if mode.sequential() {
+		if mode.isSequential() {
 			return nil, badArguments("an idempotent transaction cannot create sequential nodes: it could " +
 				"not tell them apart")
 		}
@@ -129,7 +129,7 @@ func marksOf(ops []TransactionOp) (marks, error) {
 	for path, op := range first {
 		// An ephemeral node may go with its session before the repeat; then the server does not refuse the
 		// repeat.
-		if m := left[path]; m.refuses(op) && !m.ephemeral {
+		if m := left[path]; m.causesRefusal(op) && !m.ephemeral {
 			return left, nil
 		}
 	}
@@ -137,8 +137,8 @@ func marksOf(ops []TransactionOp) (marks, error) {
 		"give a version, or create a node that is not ephemeral")
 }
 
-// refuses reports whether a node left in this state makes the server refuse op.
-func (m mark) refuses(op TransactionOp) bool {
+// causesRefusal reports whether a node left in this state makes the server refuse op.
+func (m expectedNode) causesRefusal(op TransactionOp) bool {
 	version := int32(-1)
 	switch req := op.op.Request.(type) {
 	case *jute.SetDataRequest:
@@ -151,43 +151,43 @@ func (m mark) refuses(op TransactionOp) bool {
 	return m.gone || version >= 0 && m.version >= 0 && m.version != version
 }
 
-type seen struct {
+type foundNode struct {
 	there bool
 	data  []byte
 	stat  Stat
 }
 
-// look reads the nodes that a transaction changes.
-func (c *Client) look(ctx context.Context, e *epoch, left marks) (map[string]seen, error) {
+// readExpected reads the nodes that a transaction changes.
+func (c *Client) readExpected(ctx context.Context, e *sessionEpoch, left expectedNodes) (map[string]foundNode, error) {
 	var paths []string
 	var calls []*wire.Call
 	for path, m := range left {
 		if m.set || m.gone {
-			paths, calls = append(paths, path), append(calls, c.expiring(readCall(jute.OpGetData, path)))
+			paths, calls = append(paths, path), append(calls, c.limitPatience(readCall(jute.OpGetData, path)))
 		}
 	}
-	replies, err := awaitAll(ctx, e, calls...)
+	replies, err := awaitReplies(ctx, e, calls...)
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]seen{}
+	found := map[string]foundNode{}
 	for i, r := range replies {
 		var res jute.GetDataResponse
-		err := readError(r)
+		err := readReplyError(r)
 		if err == nil {
-			err = decode(r.Body, res.Fields)
+			err = decodeRecord(r.Body, res.Fields)
 		}
-		if unlessNoNode(err) != nil {
+		if ignoreNoNode(err) != nil {
 			return nil, err
 		}
-		found[paths[i]] = seen{err == nil, res.Data, Stat(res.Stat)}
+		found[paths[i]] = foundNode{err == nil, res.Data, Stat(res.Stat)}
 	}
 	return found, nil
 }
 
-// contradicted reports whether a node found proves that the transaction was not executed: a node that it would have
-// made or deleted is older, or a node that it would have written was not changed since.
-func (left marks) contradicted(found map[string]seen, older func(zxid int64) bool) bool {
+// areContradictedBy reports whether a node found proves that the transaction was not executed: a node that it would
+// have made or deleted is older, or a node that it would have written was not changed since.
+func (left expectedNodes) areContradictedBy(found map[string]foundNode, older func(zxid int64) bool) bool {
 	for path, m := range left {
 		n := found[path]
 		if n.there && ((m.made || m.gone) && older(n.stat.Czxid) || m.set && older(n.stat.Mzxid)) {
@@ -197,10 +197,10 @@ func (left marks) contradicted(found map[string]seen, older func(zxid int64) boo
 	return false
 }
 
-// by reports whether the nodes found are as the transaction has left them. before is the highest zxid known
-// when the call began. All nodes that the transaction has written have the same zxid. If it has only deleted
+// areMatchedBy reports whether the nodes found are as the transaction has left them. before is the highest zxid
+// known when the call began. All nodes that the transaction has written have the same zxid. If it has only deleted
 // nodes, they must be gone.
-func (left marks) by(found map[string]seen, before, session int64) bool {
+func (left expectedNodes) areMatchedBy(found map[string]foundNode, before, session int64) bool {
 	zxid := int64(0)
 	for path, m := range left {
 		n := found[path]

@@ -10,47 +10,48 @@ import (
 	"github.com/go-curator/curator/internal/chance"
 )
 
-// ops has the parts that the operations of all views of a client share: the goroutines of the callbacks, the clean-ups,
-// and the count of the goroutines that work for operations. The core closes it after its last session.
-type ops struct {
-	log      *slog.Logger // writes to lines
-	apart    *slog.Logger // has its own lines, and refers to nothing of the client
-	workers  workers
-	desk     desk   // for the user's operations
-	own      desk   // for operations of recipes and caches, which never wait for user operations
-	hooks    serial // calls hooks on behalf of goroutines that must not wait
-	lines    lines
-	cleanups cleanups
-	queued   atomic.Int64 // operations in the background that count for the limit
+// operationSupport has the parts that the operations of all views of a client share: the goroutines of the
+// callbacks, the clean-ups, and the count of the goroutines that work for operations. The core closes it after its
+// last session.
+type operationSupport struct {
+	log             *slog.Logger // writes to lines
+	apart           *slog.Logger // has its own lines, and refers to nothing of the client
+	workers         workerGroup
+	userExecutors   backgroundExecutors // for the user's operations
+	recipeExecutors backgroundExecutors // for operations of recipes and caches, which never wait for user operations
+	hooks           serialExecutor      // calls hooks on behalf of goroutines that must not wait
+	logLines        logLines
+	cleanups        cleanupQueue
+	backgroundCount atomic.Int64 // operations in the background that count for the limit
 }
 
-// desk handles the answers of operations in the background.
-type desk struct {
-	results   serial // the work left after an answer, if that is more than to decode it
-	callbacks serial // the functions given to Then and Watching
+// backgroundExecutors handles the answers of operations in the background.
+type backgroundExecutors struct {
+	results   serialExecutor // the work left after an answer, if that is more than to decode it
+	callbacks serialExecutor // the functions given to Then and Watching
 }
 
-// newOps is called by New before the first session. current returns the current epoch; the last one after
-// Close.
-func newOps(current func() *epoch, handler slog.Handler, chance *chance.Source) *ops {
-	o, apart := &ops{}, &lines{queue: serial{spawn: func(f func()) { go f() }}}
-	o.log, o.apart = o.lines.logger(handler), apart.logger(handler)
+// newOperationSupport is called by New before the first session. current returns the current epoch; the last one
+// after Close.
+func newOperationSupport(current func() *sessionEpoch, handler slog.Handler, chance *chance.Source) *operationSupport {
+	o, apart := &operationSupport{}, &logLines{queue: serialExecutor{spawn: func(f func()) { go f() }}}
+	o.log, o.apart = o.logLines.newLogger(handler), apart.newLogger(handler)
 	o.workers.ctx, o.workers.cancel = context.WithCancel(context.Background())
-	for _, s := range []*serial{
-		&o.desk.results, &o.desk.callbacks, &o.own.results, &o.own.callbacks, &o.hooks, &o.lines.queue,
+	for _, s := range []*serialExecutor{
+		&o.userExecutors.results, &o.userExecutors.callbacks, &o.recipeExecutors.results, &o.recipeExecutors.callbacks, &o.hooks, &o.logLines.queue,
 	} {
 		s.spawn = o.workers.spawn
 	}
 	q := &o.cleanups
 	q.workers, q.current, q.log, q.chance = &o.workers, current, o.log, chance
-	q.pending = map[cleanup]struct{}{}
-	q.later = map[*job]*time.Timer{}
+	q.pending = map[nodeCleanup]struct{}{}
+	q.later = map[*cleanupJob]*time.Timer{}
 	return o
 }
 
-// workers counts goroutines so that close can wait for them. Unlike a WaitGroup it allows new goroutines
+// workerGroup counts goroutines so that close can wait for them. Unlike a WaitGroup it allows new goroutines
 // while close waits.
-type workers struct {
+type workerGroup struct {
 	ctx    context.Context // ends with close
 	cancel context.CancelFunc
 
@@ -61,7 +62,7 @@ type workers struct {
 
 // spawn runs f on a new goroutine. After close, f is not waited for: by then it can only run callbacks of operations on
 // a closed client.
-func (w *workers) spawn(f func()) {
+func (w *workerGroup) spawn(f func()) {
 	w.mu.Lock()
 	counted := w.idle == nil || w.n > 0
 	if counted {
@@ -70,13 +71,13 @@ func (w *workers) spawn(f func()) {
 	w.mu.Unlock()
 	go func() {
 		if counted {
-			defer w.done()
+			defer w.finishWorker()
 		}
 		f()
 	}()
 }
 
-func (w *workers) done() {
+func (w *workerGroup) finishWorker() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.n--; w.n == 0 && w.idle != nil {
@@ -86,7 +87,7 @@ func (w *workers) done() {
 
 // close returns when every goroutine has ended, and with them the last callback. The core calls it when the
 // sessions have ended and every operation has its answer.
-func (w *workers) close() {
+func (w *workerGroup) close() {
 	w.mu.Lock()
 	if w.idle == nil {
 		w.idle = make(chan struct{})
@@ -100,49 +101,50 @@ func (w *workers) close() {
 	<-idle
 }
 
-// serial runs functions one after the other, in the order of put, on a goroutine that ends when none is left. put never
-// waits, and never runs a function itself. A function that ends the goroutine (runtime.Goexit) ends only itself:
-// another goroutine continues with the next function.
-type serial struct {
+// serialExecutor runs functions one after the other, in the order of enqueue, on a goroutine that ends when none is
+// left. enqueue never waits, and never runs a function itself. A function that ends the goroutine (runtime.Goexit)
+// ends only itself: another goroutine continues with the next function.
+type serialExecutor struct {
 	spawn func(func())
 
 	mu      sync.Mutex
-	queue   []batch // guarded by mu
-	taken   int     // batches taken off the queue; guarded by mu
-	running bool    // guarded by mu
+	queue   []functionBatch // guarded by mu
+	taken   int             // batches taken off the queue; guarded by mu
+	running bool            // guarded by mu
 }
 
-// batch is the functions of one put, or a place reserved for later.
-type batch struct {
-	calls []func()
-	kept  bool
+// functionBatch is the functions of one enqueue, or a place reserved for later.
+type functionBatch struct {
+	calls    []func()
+	reserved bool
 }
 
-// put queues one function or more.
-func (s *serial) put(calls ...func()) {
+// enqueue queues one function or more.
+func (s *serialExecutor) enqueue(calls ...func()) {
 	s.mu.Lock()
-	s.queue = append(s.queue, batch{calls: calls})
-	s.goOn()
+	s.queue = append(s.queue, functionBatch{calls: calls})
+	s.startIfNeeded()
 }
 
-// keep reserves a place in the queue, for fill. Functions put from now on run after the functions of that place.
-func (s *serial) keep() (place int) {
+// reservePlace reserves a place in the queue, for fillPlace. Functions queued from now on run after the functions
+// of that place.
+func (s *serialExecutor) reservePlace() (place int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.queue = append(s.queue, batch{kept: true})
+	s.queue = append(s.queue, functionBatch{reserved: true})
 	return s.taken + len(s.queue) - 1
 }
 
-// fill puts functions, or none, into a reserved place. It is called once for each place.
-func (s *serial) fill(place int, calls ...func()) {
+// fillPlace puts functions, or none, into a reserved place. It is called once for each place.
+func (s *serialExecutor) fillPlace(place int, calls ...func()) {
 	s.mu.Lock()
-	s.queue[place-s.taken] = batch{calls: calls}
-	s.goOn()
+	s.queue[place-s.taken] = functionBatch{calls: calls}
+	s.startIfNeeded()
 }
 
-// goOn starts the goroutine if there is something to run and no goroutine runs yet. It unlocks mu.
-func (s *serial) goOn() {
-	start := !s.running && !s.queue[0].kept
+// takeSteps starts the goroutine if there is something to run and no goroutine runs yet. It unlocks mu.
+func (s *serialExecutor) startIfNeeded() {
+	start := !s.running && !s.queue[0].reserved
 	s.running = s.running || start
 	s.mu.Unlock()
 	if start {
@@ -150,7 +152,7 @@ func (s *serial) goOn() {
 	}
 }
 
-func (s *serial) run() {
+func (s *serialExecutor) run() {
 	done := false
 	defer func() {
 		if !done {
@@ -165,17 +167,17 @@ func (s *serial) run() {
 
 // next takes the next function off the queue. If there is none, or the first place is reserved, it returns
 // nil, and the goroutine counts as ended.
-func (s *serial) next() func() {
+func (s *serialExecutor) next() func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.queue) > 0 && !s.queue[0].kept {
+	for len(s.queue) > 0 && !s.queue[0].reserved {
 		first := &s.queue[0]
 		if len(first.calls) > 0 {
 			f := first.calls[0]
 			first.calls[0], first.calls = nil, first.calls[1:]
 			return f
 		}
-		*first, s.queue = batch{}, s.queue[1:]
+		*first, s.queue = functionBatch{}, s.queue[1:]
 		s.taken++
 	}
 	if s.running = false; len(s.queue) == 0 {

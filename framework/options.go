@@ -17,7 +17,7 @@ import (
 )
 
 // ErrInvalidOption means that an option of [New] has a value that cannot work. The message has the remedy.
-var ErrInvalidOption = named("invalid option")
+var ErrInvalidOption = newSentinel("invalid option")
 
 // Option configures the client that [New] makes. Leave an option out to get its default.
 //
@@ -29,18 +29,18 @@ type Option func(*options) error
 
 // options is the configuration of a client. It does not change once New has returned.
 type options struct {
-	timeouts
-	access
-	contents
-	network
-	limits
-	caution
-	telling
+	timeoutOptions
+	accessOptions
+	dataOptions
+	networkOptions
+	limitOptions
+	safetyOptions
+	reportOptions
 	retry     retry.Policy
 	namespace string
 }
 
-type timeouts struct {
+type timeoutOptions struct {
 	sessionTimeout time.Duration
 	timeoutAsked   bool          // sessionTimeout is not the default
 	connectTimeout time.Duration // how long an operation waits for a connection
@@ -48,7 +48,7 @@ type timeouts struct {
 	closeTimeout   time.Duration
 }
 
-type access struct {
+type accessOptions struct {
 	credentials  []*wire.Credential // pointers, because fmt prints unexported fields without asking them
 	sasl         SASLMechanism      // nil: no login
 	saslName     string             // the name of sasl
@@ -57,7 +57,7 @@ type access struct {
 	aboveACL     []ACL              // for missing parents further up
 }
 
-type contents struct {
+type dataOptions struct {
 	defaultData  []byte // never nil: on the wire null data differ from empty data, which readers expect
 	compression  CompressionProvider
 	compressed   bool // by default
@@ -67,17 +67,17 @@ type contents struct {
 	persistentParents bool
 }
 
-type network struct {
+type networkOptions struct {
 	tls      *tls.Config
-	tlsFiles *tlsFiles // on top of tls
+	tlsFiles *tlsFileLoader // on top of tls
 	dial     Dialer
 	readOnly bool
 	tracking bool
-	joinable func(host string) bool // nil: see trusted
+	joinable func(host string) bool // nil: see trustedHosts
 	spread   time.Duration          // limits the random pause between a loss and the search, to spread reconnects
 }
 
-type limits struct {
+type limitOptions struct {
 	maxFrame int
 	maxReply int // 0: wire's default
 	window   int
@@ -85,7 +85,7 @@ type limits struct {
 	background int // how many operations can be there
 }
 
-type caution struct {
+type safetyOptions struct {
 	rule       Rule
 	bound      time.Duration // D
 	tick       time.Duration
@@ -93,24 +93,24 @@ type caution struct {
 	fenceGrace time.Duration // negative: derived from the session timeout
 }
 
-type telling struct {
-	logger   *slog.Logger
-	onState  func(StateChange)
-	observer observer
-	told     Hooks // the functions of observer that recipes call
+type reportOptions struct {
+	logger      *slog.Logger
+	onState     func(StateChange)
+	observer    clientHooks
+	recipeHooks Hooks // the functions of observer that recipes call
 }
 
 func defaultOptions() options {
 	return options{
-		timeouts: timeouts{sessionTimeout: 60 * time.Second, connectTimeout: 15 * time.Second,
+		timeoutOptions: timeoutOptions{sessionTimeout: 60 * time.Second, connectTimeout: 15 * time.Second,
 			closeTimeout: 5 * time.Second},
-		contents: contents{defaultData: []byte{}, compression: Gzip{},
+		dataOptions: dataOptions{defaultData: []byte{}, compression: Gzip{},
 			decompressed: defaultDecompressedLimit},
-		network: network{dial: wire.DialTCP, spread: 100 * time.Millisecond},
-		limits:  limits{maxFrame: defaultMaxFrame, window: 1000, background: defaultBackground},
-		caution: caution{bound: 13 * time.Second, margin: -1, fenceGrace: -1},
-		telling: telling{logger: slog.New(slog.DiscardHandler)},
-		retry:   retry.ExponentialBackoff{Base: time.Second, Retries: 3},
+		networkOptions: networkOptions{dial: wire.DialTCP, spread: 100 * time.Millisecond},
+		limitOptions:   limitOptions{maxFrame: defaultMaxFrame, window: 1000, background: defaultBackground},
+		safetyOptions:  safetyOptions{bound: 13 * time.Second, margin: -1, fenceGrace: -1},
+		reportOptions:  reportOptions{logger: slog.New(slog.DiscardHandler)},
+		retry:          retry.ExponentialBackoff{Base: time.Second, Retries: 3},
 	}
 }
 
@@ -118,33 +118,33 @@ func newOptions(opts []Option) (options, error) {
 	o := defaultOptions()
 	for _, opt := range opts {
 		if opt == nil {
-			return o, invalid("nil", "an option is nil; leave it out")
+			return o, invalidOption("nil", "an option is nil; leave it out")
 		}
 		if err := opt(&o); err != nil {
 			return o, err
 		}
 	}
-	o.told = o.observer.asOne()
-	return o, o.check()
+	o.recipeHooks = o.observer.combineHooks()
+	return o, o.checkConflicts()
 }
 
-func invalid(option, format string, args ...any) error {
+func invalidOption(option, format string, args ...any) error {
 	return fmt.Errorf("%w %s: %s", ErrInvalidOption, option, fmt.Sprintf(format, args...))
 }
 
-// checked returns an option that calls set if ok, and otherwise fails with the text.
-func checked(ok bool, set func(*options), option, format string, args ...any) Option {
+// checkedOption returns an option that calls set if ok, and otherwise fails with the text.
+func checkedOption(ok bool, set func(*options), option, format string, args ...any) Option {
 	return func(o *options) error {
 		if !ok {
-			return invalid(option, format, args...)
+			return invalidOption(option, format, args...)
 		}
 		set(o)
 		return nil
 	}
 }
 
-func positive(d time.Duration, option string, field func(*options) *time.Duration) Option {
-	return checked(d > 0, func(o *options) { *field(o) = d }, option,
+func positiveDuration(d time.Duration, option string, field func(*options) *time.Duration) Option {
+	return checkedOption(d > 0, func(o *options) { *field(o) = d }, option,
 		"%v is not a positive time; leave the option out for the default", d)
 }
 
@@ -152,7 +152,7 @@ func positive(d time.Duration, option string, field func(*options) *time.Duratio
 // and its locks after the last ping or request. The server grants a value within its limits, which by default
 // are 2 and 20 ticks of 2 s: 4 to 40 s. Default 60 s.
 func WithSessionTimeout(d time.Duration) Option {
-	return checked(d >= time.Millisecond && d <= math.MaxInt32*time.Millisecond,
+	return checkedOption(d >= time.Millisecond && d <= math.MaxInt32*time.Millisecond,
 		func(o *options) { o.sessionTimeout, o.timeoutAsked = d, true },
 		"WithSessionTimeout", "%v is out of range; give a time that the server is likely to grant, such as "+
 			"10*time.Second",
@@ -164,29 +164,29 @@ func WithSessionTimeout(d time.Duration) Option {
 // or from the loss of the connection if that is later. Waiting in the queue of a busy connection does not count; that
 // wait ends with the operation's context or the session. Default 15 s.
 func WithConnectionTimeout(d time.Duration) Option {
-	return positive(d, "WithConnectionTimeout", func(o *options) *time.Duration { return &o.connectTimeout })
+	return positiveDuration(d, "WithConnectionTimeout", func(o *options) *time.Duration { return &o.connectTimeout })
 }
 
 // WithDialTimeout limits the time of one attempt to connect to one server, including name resolution, TLS, and
 // ZooKeeper's handshake with its login. Default: a third of the session timeout, at most 5 s, so that there is time for
 // another server before the session is lost.
 func WithDialTimeout(d time.Duration) Option {
-	return positive(d, "WithDialTimeout", func(o *options) *time.Duration { return &o.dialTimeout })
+	return positiveDuration(d, "WithDialTimeout", func(o *options) *time.Duration { return &o.dialTimeout })
 }
 
-func (o *options) dialLimit() time.Duration {
+func (o *options) dialTimeLimit() time.Duration {
 	return cmp.Or(o.dialTimeout, min(o.sessionTimeout/3, 5*time.Second))
 }
 
 // WithClosingTimeout limits the time that [Client.Close] may take. Default 5 s.
 func WithClosingTimeout(d time.Duration) Option {
-	return positive(d, "WithClosingTimeout", func(o *options) *time.Duration { return &o.closeTimeout })
+	return positiveDuration(d, "WithClosingTimeout", func(o *options) *time.Duration { return &o.closeTimeout })
 }
 
 // WithRetry sets the policy for repeating failed operations. Give retry.RetryNTimes{} to turn retries off. Default:
 // retry.ExponentialBackoff{Base: time.Second, Retries: 3}, which Curator's examples use (Curator has no default).
 func WithRetry(p retry.Policy) Option {
-	return checked(p != nil, func(o *options) { o.retry = p },
+	return checkedOption(p != nil, func(o *options) { o.retry = p },
 		"WithRetry", "the policy is nil; give retry.RetryNTimes{} to repeat nothing")
 }
 
@@ -197,7 +197,7 @@ func WithNamespace(ns string) Option { return func(o *options) error { o.namespa
 // WithMaxFrame sets the largest request, in bytes: the servers' jute.maxbuffer. A larger request fails with ErrTooLarge
 // and is not sent: the server would close the connection. Default 1048575.
 func WithMaxFrame(bytes int) Option {
-	return checked(bytes >= 1024 && bytes <= math.MaxInt32, func(o *options) { o.maxFrame = bytes },
+	return checkedOption(bytes >= 1024 && bytes <= math.MaxInt32, func(o *options) { o.maxFrame = bytes },
 		"WithMaxFrame", "%d bytes is out of range; give the servers' jute.maxbuffer, which is 1048575 "+
 			"unless configured", bytes)
 }
@@ -211,7 +211,7 @@ func WithMaxFrame(bytes int) Option {
 // that takes most of the session timeout to arrive costs the connection. Default 32 MiB, enough for the names of half a
 // million children. The limit is never less than [WithMaxFrame], so that all data that can be written can be read.
 func WithMaxReply(bytes int) Option {
-	return checked(bytes >= 1024 && bytes <= math.MaxInt32, func(o *options) { o.maxReply = bytes },
+	return checkedOption(bytes >= 1024 && bytes <= math.MaxInt32, func(o *options) { o.maxReply = bytes },
 		"WithMaxReply", "%d bytes is out of range; give the size of the largest answer, or leave the "+
 			"option out for 32 MiB",
 		bytes)
@@ -227,7 +227,7 @@ func WithMaxReply(bytes int) Option {
 // program has sent under a lock are executed before the lock is released. Default 1000, the server's own limit for all
 // its clients together.
 func WithWindow(requests int) Option {
-	return checked(requests >= 1, func(o *options) { o.window = requests },
+	return checkedOption(requests >= 1, func(o *options) { o.window = requests },
 		"WithWindow", "%d requests are too few; at least one must be allowed", requests)
 }
 
@@ -246,7 +246,7 @@ func WithDefaultData(data []byte) Option {
 // goroutine, so a handler that blocks delays only other lines. Up to 1024 lines are queued. Further lines are dropped,
 // and a line reports their number. Close waits for the earlier lines, as long as its context allows.
 func WithLogger(l *slog.Logger) Option {
-	return checked(l != nil, func(o *options) { o.logger = slog.New(plainHandler{l.Handler()}) },
+	return checkedOption(l != nil, func(o *options) { o.logger = slog.New(printableHandler{l.Handler()}) },
 		"WithLogger", "the logger is nil; leave the option out to log nothing, or give slog.Default()")
 }
 
@@ -254,7 +254,7 @@ func WithLogger(l *slog.Logger) Option {
 // goroutine with the [Hooks]: it should not block, and must not close the client. A panic in f ends the
 // process. To react to changes use [Client.StateChanges] or a context. Default: none.
 func OnStateChange(f func(StateChange)) Option {
-	return checked(f != nil, func(o *options) { o.onState = f }, "OnStateChange",
+	return checkedOption(f != nil, func(o *options) { o.onState = f }, "OnStateChange",
 		"the function is nil; leave the option out")
 }
 
@@ -270,14 +270,14 @@ type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 // WithDialer sets the function that opens network connections. TLS, if configured, runs over them. Default: TCP with
 // keepalive; each attempt resolves the name again.
 func WithDialer(dial Dialer) Option {
-	return checked(dial != nil, func(o *options) { o.dial = dial },
+	return checkedOption(dial != nil, func(o *options) { o.dial = dial },
 		"WithDialer", "the dialer is nil; leave the option out for TCP")
 }
 
 // WithTLS encrypts every connection. cfg also holds the client certificates. If its ServerName is empty, the
 // host of the dialed server is used. Default: no TLS.
 func WithTLS(cfg *tls.Config) Option {
-	return checked(cfg != nil, func(o *options) { o.tls = cfg.Clone() },
+	return checkedOption(cfg != nil, func(o *options) { o.tls = cfg.Clone() },
 		"WithTLS", "the configuration is nil; give &tls.Config{} for the system's certificates, or leave the "+
 			"option out")
 }
@@ -305,7 +305,7 @@ func WithAuth(scheme string, auth []byte) Option {
 	case scheme == "digest" && !bytes.ContainsRune(auth, ':'):
 		why = `the credential has no colon; a digest credential is []byte("user:password")`
 	}
-	return checked(why == "", func(o *options) {
+	return checkedOption(why == "", func(o *options) {
 		credential := &wire.Credential{Scheme: scheme, Auth: append([]byte{}, auth...)}
 		o.credentials = append(o.credentials, credential)
 	}, "WithAuth", "%s", why)
@@ -314,20 +314,20 @@ func WithAuth(scheme string, auth []byte) Option {
 // WithACLProvider sets the source of a new node's ACL if the operation names none. [WithDefaultACL] and
 // [WithContenders] also set this; the last of the three counts. Default: [OpenACL] for all nodes.
 func WithACLProvider(p ACLProvider) Option {
-	return checked(p != nil, func(o *options) { o.aclProvider, o.directoryACL, o.aboveACL = p, nil, nil },
+	return checkedOption(p != nil, func(o *options) { o.aclProvider, o.directoryACL, o.aboveACL = p, nil, nil },
 		"WithACLProvider", "the provider is nil; leave the option out for the open ACL")
 }
 
 // WithDefaultACL is [WithACLProvider] with the same ACL for all nodes.
 func WithDefaultACL(acl ...ACL) Option {
 	acl = slices.Clone(acl)
-	return checked(len(acl) > 0, func(o *options) { _ = WithACLProvider(func(string) []ACL { return acl })(o) },
+	return checkedOption(len(acl) > 0, func(o *options) { _ = WithACLProvider(func(string) []ACL { return acl })(o) },
 		"WithDefaultACL", "the ACL is empty; leave the option out for the open ACL, or give CreatorACL()...")
 }
 
 // WithRule chooses how holds are kept safe, see [Rule]. Default [RuleAuto].
 func WithRule(r Rule) Option {
-	return checked(r >= RuleAuto && r <= RuleHeartbeat, func(o *options) { o.rule = r },
+	return checkedOption(r >= RuleAuto && r <= RuleHeartbeat, func(o *options) { o.rule = r },
 		"WithRule", "there is no %v; choose RuleAuto, RuleBound or RuleHeartbeat", r)
 }
 
@@ -338,7 +338,7 @@ func WithRule(r Rule) Option {
 // needs no bound. 0 means that members stop answering immediately. Default 13 s, for syncLimit=5 and tickTime=2000; for
 // the Docker image (syncLimit=2) 7 s is enough. If tickTime is longer than 2 s, give [WithServerTick], too.
 func WithStaleServerBound(d time.Duration) Option {
-	return checked(d >= 0, func(o *options) { o.bound = d },
+	return checkedOption(d >= 0, func(o *options) { o.bound = d },
 		"WithStaleServerBound", "%v is negative; give (syncLimit + 1.5) × tickTime of the servers", d)
 }
 
@@ -347,7 +347,7 @@ func WithStaleServerBound(d time.Duration) Option {
 // With 2 s, session timeouts from 2 s are long enough. Shorter timeouts need this option, because a client cannot find
 // out that the tick is shorter. Never give less than the servers' tickTime.
 func WithServerTick(d time.Duration) Option {
-	return positive(d, "WithServerTick", func(o *options) *time.Duration { return &o.tick })
+	return positiveDuration(d, "WithServerTick", func(o *options) *time.Duration { return &o.tick })
 }
 
 // WithSafetyMargin shortens the time for which a hold is valid. The margin covers the scheduling of this process and
@@ -356,7 +356,7 @@ func WithServerTick(d time.Duration) Option {
 //
 // Default: a tenth of the session timeout, at least 10 ms and at most 1 s.
 func WithSafetyMargin(d time.Duration) Option {
-	return checked(d >= 0, func(o *options) { o.margin = d }, "WithSafetyMargin",
+	return checkedOption(d >= 0, func(o *options) { o.margin = d }, "WithSafetyMargin",
 		"%v is negative; give the longest time that a goroutine waits for a processor, or leave the option "+
 			"out", d)
 }
@@ -370,6 +370,6 @@ func WithSafetyMargin(d time.Duration) Option {
 // server has reported expired, when other clients have had the locks for a while. [WithSafetyMargin] sets the time that
 // holders have if the servers expire the session first.
 func WithFenceGrace(d time.Duration) Option {
-	return checked(d >= 0, func(o *options) { o.fenceGrace = d }, "WithFenceGrace", "%v is negative; give "+
+	return checkedOption(d >= 0, func(o *options) { o.fenceGrace = d }, "WithFenceGrace", "%v is negative; give "+
 		"0 or more", d)
 }

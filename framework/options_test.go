@@ -69,11 +69,11 @@ func TestDefaults(t *testing.T) {
 	o := defaultOptions()
 	assert.Equal(t, 60*time.Second, o.sessionTimeout)
 	assert.Equal(t, 15*time.Second, o.connectTimeout)
-	assert.Equal(t, 5*time.Second, o.dialLimit())
+	assert.Equal(t, 5*time.Second, o.dialTimeLimit())
 	assert.Equal(t, retry.ExponentialBackoff{Base: time.Second, Retries: 3}, o.retry)
 	assert.Equal(t, 13*time.Second, o.bound)
 	o.sessionTimeout = 6 * time.Second
-	assert.Equal(t, 2*time.Second, o.dialLimit())
+	assert.Equal(t, 2*time.Second, o.dialTimeLimit())
 	o.dialTimeout = time.Second
-	assert.Equal(t, time.Second, o.dialLimit())
+	assert.Equal(t, time.Second, o.dialTimeLimit())
 }

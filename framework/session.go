@@ -15,15 +15,15 @@ import (
 // Recipes take a Session, work through its [Session.Client], and call [Session.Hold] for each grant. So nothing that
 // begins in one session ends in another.
 type Session struct {
-	e *epoch
+	e *sessionEpoch
 	c *Client
 }
 
-// none reports whether s is a nil pointer or the zero value.
-func (s *Session) none() bool { return s == nil || s.e == nil }
+// isZeroValue reports whether s is a nil pointer or the zero value.
+func (s *Session) isZeroValue() bool { return s == nil || s.e == nil }
 
-// overContext is the context of zero values.
-var overContext = func() context.Context {
+// endedContext is the context of zero values.
+var endedContext = func() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(ErrNoClient)
 	return ctx
@@ -31,7 +31,7 @@ var overContext = func() context.Context {
 
 // Epoch returns the number of this session among the client's sessions, counted from 1.
 func (s *Session) Epoch() int64 {
-	if s.none() {
+	if s.isZeroValue() {
 		return 0
 	}
 	return s.e.n
@@ -39,7 +39,7 @@ func (s *Session) Epoch() int64 {
 
 // ID returns the servers' id of the session, the ephemeralOwner of its nodes.
 func (s *Session) ID() int64 {
-	if s.none() {
+	if s.isZeroValue() {
 		return 0
 	}
 	return s.e.wire.ID()
@@ -47,7 +47,7 @@ func (s *Session) ID() int64 {
 
 // Timeout returns the session timeout that the server granted: [Safety.SessionTimeout].
 func (s *Session) Timeout() time.Duration {
-	if s.none() {
+	if s.isZeroValue() {
 		return 0
 	}
 	return s.e.wire.Timeout()
@@ -55,7 +55,7 @@ func (s *Session) Timeout() time.Duration {
 
 // Client returns a view of the client whose operations run in this session or fail with ErrSessionLost.
 func (s *Session) Client() *Client {
-	if s.none() {
+	if s.isZeroValue() {
 		return &Client{}
 	}
 	return s.c
@@ -64,8 +64,8 @@ func (s *Session) Client() *Client {
 // Context returns a context that ends with the session; its cause is ErrSessionLost or ErrClosed. A suspended
 // connection does not end it.
 func (s *Session) Context() context.Context {
-	if s.none() {
-		return overContext
+	if s.isZeroValue() {
+		return endedContext
 	}
 	return s.e.ctx
 }
@@ -78,7 +78,7 @@ func (s *Session) Done() <-chan struct{} { return s.Context().Done() }
 // ErrSessionLost or ErrClosed when the session has ended. When ctx ends first, the error matches ErrNotConnected and
 // ctx.Err().
 func (s *Session) WaitQuorum(ctx context.Context) error {
-	if s.none() {
+	if s.isZeroValue() {
 		return ErrNoClient
 	}
 	if ctx == nil {
@@ -86,7 +86,7 @@ func (s *Session) WaitQuorum(ctx context.Context) error {
 	}
 	for e := s.e; ; {
 		e.mu.Lock()
-		over, connected, changed := e.over, e.attached && !e.suspended, e.changed.C()
+		over, connected, changed := e.endedBy, e.attached && !e.suspended, e.changed.C()
 		e.mu.Unlock()
 		switch {
 		case over != nil:
@@ -94,7 +94,7 @@ func (s *Session) WaitQuorum(ctx context.Context) error {
 		case connected:
 			return nil
 		case ctx.Err() != nil:
-			return e.core.notConnected(ctx)
+			return e.core.connectWaitError(ctx)
 		}
 		select {
 		case <-changed:
@@ -106,22 +106,22 @@ func (s *Session) WaitQuorum(ctx context.Context) error {
 // Session returns the current session, also while its connection is suspended. If there is no session yet, or
 // the last was lost, it waits for the next session as long as ctx allows. On a session's view it returns that
 // session, or ErrSessionLost.
-func (c *Client) Session(ctx context.Context) (*Session, error) { return c.session(ctx, false) }
+func (c *Client) Session(ctx context.Context) (*Session, error) { return c.awaitSession(ctx, false) }
 
-// session implements Session. With hopeful it also fails when every server refuses the client's credentials.
-func (c *Client) session(ctx context.Context, hopeful bool) (*Session, error) {
-	if c.none() {
+// awaitSession implements Session. With hopeful it also fails when every server refuses the client's credentials.
+func (c *Client) awaitSession(ctx context.Context, hopeful bool) (*Session, error) {
+	if c.isZeroValue() {
 		return nil, ErrNoClient
 	}
 	if err := checkContext(ctx); err != nil {
 		return nil, err
 	}
 	for {
-		e, err := c.epochOf()
+		e, err := c.operationEpoch()
 		if err != nil {
 			return nil, err
 		}
-		s, changed := c.sessionOf(e)
+		s, changed := c.sessionOfEpoch(e)
 		if s != nil {
 			return s, nil
 		}
@@ -130,26 +130,26 @@ func (c *Client) session(ctx context.Context, hopeful bool) (*Session, error) {
 		}
 		select {
 		case <-changed:
-		case <-c.core.movedOn(e):
+		case <-c.core.epochReplaced(e):
 		case <-ctx.Done():
-			return nil, c.core.notConnected(ctx)
+			return nil, c.core.connectWaitError(ctx)
 		}
 	}
 }
 
-// sessionOf returns the session of an epoch for this view. While no server with a quorum has confirmed the
+// sessionOfEpoch returns the session of an epoch for this view. While no server with a quorum has confirmed the
 // session, it returns nil and a channel that is closed when the epoch changes.
-func (c *Client) sessionOf(e *epoch) (s *Session, changed <-chan struct{}) {
+func (c *Client) sessionOfEpoch(e *sessionEpoch) (s *Session, changed <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.attached || e.over != nil {
+	if !e.attached || e.endedBy != nil {
 		return nil, e.changed.C()
 	}
-	if s = c.last.session.Load(); s == nil || s.e != e {
+	if s = c.cached.session.Load(); s == nil || s.e != e {
 		v := c.view
 		v.epoch = e
 		s = &Session{e, newClient(c.core, v)}
-		c.last.session.Store(s)
+		c.cached.session.Store(s)
 	}
 	return s, nil
 }

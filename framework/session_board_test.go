@@ -62,7 +62,7 @@ func TestSubscriptionEndsWithItsContext(t *testing.T) {
 		}
 		c.core.board.mu.Lock()
 		defer c.core.board.mu.Unlock()
-		require.Empty(t, c.core.board.subs)
+		require.Empty(t, c.core.board.subscribers)
 	})
 }
 

@@ -16,99 +16,99 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// manager is the goroutine that owns the epochs. All events are put into its inbox as functions. It passes each event
-// to the state machine and carries out the effects. It waits only for its inbox and its timers.
-type manager struct {
-	core  *core
+// sessionManager is the goroutine that owns the epochs. All events are put into its inbox as functions. It passes
+// each event to the state machine and carries out the effects. It waits only for its inbox and its timers.
+type sessionManager struct {
+	core  *clientCore
 	inbox *flow.Queue[func()]
 
 	// Of its goroutine only:
-	state     machine
-	beat      *time.Timer // the next heartbeat; stopped if none is due
-	unchecked []*Hold     // whose turn in a heartbeat is still to come
-	ask       *time.Timer // when to ask the server again whether it stands alone
-	stopped   bool
-	opened    time.Time // when the last session was begun
-	short     int       // how many sessions in a row were begun soon after the previous one
-	outage    outage
-	granted   time.Duration // the session timeout of the last connection
+	state          stateMachine
+	heartbeatTimer *time.Timer // the next heartbeat; stopped if none is due
+	unchecked      []*Hold     // whose turn in a heartbeat is still to come
+	probeTimer     *time.Timer // when to ask the server again whether it stands alone
+	stopped        bool
+	openedAt       time.Time // when the last session was begun
+	shortSessions  int       // how many sessions in a row were begun soon after the previous one
+	outage         connectionOutage
+	grantedTimeout time.Duration // the session timeout of the last connection
 }
 
-func newManager(c *core) *manager {
-	m := &manager{core: c, inbox: flow.NewQueue[func()](), state: machine{epoch: 1},
-		beat: time.NewTimer(time.Hour), ask: time.NewTimer(time.Hour)}
-	m.beat.Stop()
-	m.ask.Stop()
+func newManager(c *clientCore) *sessionManager {
+	m := &sessionManager{core: c, inbox: flow.NewQueue[func()](), state: stateMachine{epoch: 1},
+		heartbeatTimer: time.NewTimer(time.Hour), probeTimer: time.NewTimer(time.Hour)}
+	m.heartbeatTimer.Stop()
+	m.probeTimer.Stop()
 	return m
 }
 
 // run returns after stop.
-func (m *manager) run() {
-	defer m.beat.Stop()
-	defer m.ask.Stop()
+func (m *sessionManager) run() {
+	defer m.heartbeatTimer.Stop()
+	defer m.probeTimer.Stop()
 	for !m.stopped {
 		select {
 		case <-m.inbox.More():
 			for _, f := range m.inbox.Take() {
 				f()
 			}
-		case <-m.beat.C:
-			m.heartbeat()
-		case <-m.ask.C:
-			m.probe(m.core.epochLast())
+		case <-m.heartbeatTimer.C:
+			m.sendHeartbeat()
+		case <-m.probeTimer.C:
+			m.probeStandalone(m.core.latestEpoch())
 		}
 	}
 }
 
-func (m *manager) stop() { m.inbox.Put(func() { m.stopped = true }) }
+func (m *sessionManager) stop() { m.inbox.Put(func() { m.stopped = true }) }
 
-// apply gives one input to the state machine and carries out the effects. server is the server that the input
+// applyInput gives one input to the state machine and carries out the effects. server is the server that the input
 // is about, why the cause of a loss, fences the sessions to be closed before the next session is announced.
-func (m *manager) apply(in input, server string, why error, fences []wire.Fence) {
-	var todo []effect
+func (m *sessionManager) applyInput(in machineInput, server string, why error, fences []wire.Fence) {
+	var todo []machineEffect
 	m.state, todo = m.state.next(in)
-	e := m.core.epochLast()
+	e := m.core.latestEpoch()
 	for _, do := range todo {
 		switch do.kind {
 		case doAttach:
-			e.change(func() { e.attached, e.suspended = true, false })
+			e.changeState(func() { e.attached, e.suspended = true, false })
 		case doSuspend:
-			e.suspend()
+			e.suspendHolds()
 		case doLose:
-			m.lose(e, why)
+			m.endEpoch(e, why)
 		case doOpen:
-			if err := m.open(do.change.Epoch, e, fences); err != nil {
+			if err := m.openEpoch(do.change.Epoch, e, fences); err != nil {
 				m.core.log.Error("cannot open a session; the client stays without a session",
 					"epoch", do.change.Epoch, "err", err)
 			}
 		case doAnnounce:
-			m.announce(do.change, server, why)
+			m.announceState(do.change, server, why)
 		case doClose:
-			e.endHolds(ErrClosed)
+			e.endAllHolds(ErrClosed)
 		}
 	}
 }
 
-func (m *manager) announce(change StateChange, server string, why error) {
+func (m *sessionManager) announceState(change StateChange, server string, why error) {
 	c := m.core
 	c.board.announce(change)
 	if f := c.cfg.onState; f != nil {
-		c.ops.hooks.put(func() { f(change) })
+		c.ops.hooks.enqueue(func() { f(change) })
 	}
 	if len(c.cfg.observer) > 0 {
 		report := StateReport{
 			StateChange: change, Server: server, Reason: wire.Reason(why), Err: plain.Error(why),
 		}
-		c.ops.hooks.put(func() { c.cfg.observer.state(report) })
+		c.ops.hooks.enqueue(func() { c.cfg.observer.reportState(report) })
 	}
 }
 
-// lose ends the epoch: first its holds, then its context. What remains of its session is wound down in the
+// endEpoch ends the epoch: first its holds, then its context. What remains of its session is wound down in the
 // background.
-func (m *manager) lose(e *epoch, why error) {
-	e.endHolds(why)
+func (m *sessionManager) endEpoch(e *sessionEpoch, why error) {
+	e.endAllHolds(why)
 	e.cancel(why)
-	m.beat.Stop()
+	m.heartbeatTimer.Stop()
 	m.unchecked = nil
 	m.core.spawn(func() {
 		e.wire.Abort(why)
@@ -116,24 +116,24 @@ func (m *manager) lose(e *epoch, why error) {
 	})
 }
 
-// open begins epoch n. old is the previous epoch, nil for the first.
-func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
+// openEpoch begins epoch n. old is the previous epoch, nil for the first.
+func (m *sessionManager) openEpoch(n int64, old *sessionEpoch, fences []wire.Fence) error {
 	c := m.core
-	e := &epoch{n: n, core: c, holds: map[*Hold]struct{}{}, suspended: true}
+	e := &sessionEpoch{n: n, core: c, holds: map[*Hold]struct{}{}, suspended: true}
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	cfg := wire.Config{
-		Servers: c.serverList(), Spread: c.cfg.spread, Away: m.outage.lasts(time.Now()),
+		Servers: c.serverList(), Spread: c.cfg.spread, Away: m.outage.elapsedTime(time.Now()),
 		Timeout:        c.cfg.sessionTimeout,
-		ConnectTimeout: c.cfg.dialLimit(), ReadOnly: c.cfg.readOnly,
-		Auth:   wire.Auth{Credentials: c.cfg.presented(), Login: c.cfg.login(), LoginName: c.cfg.loginName()},
+		ConnectTimeout: c.cfg.dialTimeLimit(), ReadOnly: c.cfg.readOnly,
+		Auth:   wire.Auth{Credentials: c.cfg.presentedCredentials(), Login: c.cfg.loginStarter(), LoginName: c.cfg.loginName()},
 		Limits: wire.Limits{MaxFrame: c.cfg.maxFrame, MaxReply: c.cfg.maxReply, Window: c.cfg.window},
 		Fences: fences, Logger: c.log.With("epoch", n), Chance: c.chance.Fork(uint64(n)),
 		Assume: func(timeout time.Duration, alone bool) wire.Servers {
-			return c.cfg.decide(timeout, alone).servers
+			return c.cfg.planFor(timeout, alone).servers
 		},
 		Hooks: wire.Hooks{
-			OnEvent: func(ev wire.Event) { m.inbox.Put(func() { m.session(e, ev) }) },
-			OnLapse: func(error) { e.lapsed() }, OnPong: c.pong(),
+			OnEvent: func(ev wire.Event) { m.inbox.Put(func() { m.onSessionEvent(e, ev) }) },
+			OnLapse: func(error) { e.endLapsedHolds() }, OnPong: c.pongReporter(),
 		},
 	}
 	var notBefore time.Time
@@ -141,10 +141,10 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 		cfg.LastZxid = old.wire.MaxZxid()
 		notBefore = time.Now().Add(m.reopenDelay())
 		if len(fences) > 0 { // else no old session can be in the way
-			notBefore = notBefore.Add(c.cfg.grace(old.wire.Timeout(), old.wire.Err()))
+			notBefore = notBefore.Add(c.cfg.graceAfterLoss(old.wire.Timeout(), old.wire.Err()))
 		}
 	}
-	cfg.Dial = c.dialer(notBefore)
+	cfg.Dial = c.epochDialer(notBefore)
 	session, err := wire.Open(cfg)
 	if err != nil {
 		e.cancel(err)
@@ -156,76 +156,76 @@ func (m *manager) open(n int64, old *epoch, fences []wire.Fence) error {
 		g := guest.New(session, common)
 		return g.Connect(session.Invite(g))
 	})
-	if !c.setEpoch(e) {
+	if !c.setCurrentEpoch(e) {
 		e.cancel(ErrClosed)
 		session.Abort(ErrClosed) // Close reports on the session before this one: ErrUnacknowledged
 		session.Wait()
 		return nil
 	}
-	session.SetServers(c.servers.now()) // the list may have changed before e was the current epoch
-	m.probe(e)
+	session.SetServers(c.servers.currentServers()) // the list may have changed before e was the current epoch
+	m.probeStandalone(e)
 	return nil
 }
 
 // reopenDelay returns how long to wait before the client asks for the next session. It is zero unless
 // sessions end in quick succession, as at a server that calls each of them expired.
-func (m *manager) reopenDelay() time.Duration {
+func (m *sessionManager) reopenDelay() time.Duration {
 	now := time.Now()
-	if m.short++; now.Sub(m.opened) > shortLived {
-		m.short = 0
+	if m.shortSessions++; now.Sub(m.openedAt) > shortLived {
+		m.shortSessions = 0
 	}
-	if m.opened = now; m.short < 3 {
+	if m.openedAt = now; m.shortSessions < 3 {
 		return 0
 	}
-	return m.core.chance.UpTo(min(10*time.Millisecond<<min(m.short, 10), 5*time.Second))
+	return m.core.chance.UpTo(min(10*time.Millisecond<<min(m.shortSessions, 10), 5*time.Second))
 }
 
 // shortLived: a session that begins within this time after the previous one counts for reopenDelay.
 const shortLived = 10 * time.Second
 
-func (m *manager) session(e *epoch, ev wire.Event) {
+func (m *sessionManager) onSessionEvent(e *sessionEpoch, ev wire.Event) {
 	c := m.core
 	if e.n != m.state.epoch {
 		return
 	}
-	log := c.log.With("epoch", e.n, "session", sessionID(ev.SessionID), "server", ev.Server)
+	log := c.log.With("epoch", e.n, "session", sessionIDValue(ev.SessionID), "server", ev.Server)
 	switch ev.Kind {
 	case wire.Connected:
-		c.trouble.note("", nil)
-		m.connected(log, ev)
-		in := input{inConnected, e.n}
+		c.connectFailure.recordFailure("", nil)
+		m.recordConnected(log, ev)
+		in := machineInput{inConnected, e.n}
 		if ev.ReadOnly {
 			in.kind = inReadOnly
 		}
-		m.apply(in, ev.Server, nil, nil)
-		c.isBack()
-		m.schedule()
+		m.applyInput(in, ev.Server, nil, nil)
+		c.signalConnection()
+		m.scheduleHeartbeat()
 	case wire.Disconnected:
-		ev.Err = refusal(c.readable(ev.Err))
-		c.trouble.note(ev.Server, ev.Err)
-		if m.outage.begins(time.Now()); !m.state.closed {
+		ev.Err = wrapRefusal(c.addDialHint(ev.Err))
+		c.connectFailure.recordFailure(ev.Server, ev.Err)
+		if m.outage.beginOutage(time.Now()); !m.state.closed {
 			log.Warn("connection lost, session suspended; reconnecting", "err", ev.Err)
 		}
-		m.apply(input{inDisconnected, e.n}, ev.Server, ev.Err, nil)
-		m.probe(e)
+		m.applyInput(machineInput{inDisconnected, e.n}, ev.Server, ev.Err, nil)
+		m.probeStandalone(e)
 	case wire.AuthFailed:
-		ev.Err = refusal(ev.Err)
-		m.tellFailure(log, slog.LevelError, "authentication failed; retrying", ev)
-		e.change(func() {}) // wakes the waiters that give up while every server refuses
+		ev.Err = wrapRefusal(ev.Err)
+		m.logConnectFailure(log, slog.LevelError, "authentication failed; retrying", ev)
+		e.changeState(func() {}) // wakes the waiters that give up while every server refuses
 	case wire.Failed:
 		if !errors.Is(ev.Err, errTooEarly) {
-			ev.Err = refusal(c.readable(ev.Err))
-			m.tellFailure(log, slog.LevelWarn, "cannot connect; retrying", ev)
+			ev.Err = wrapRefusal(c.addDialHint(ev.Err))
+			m.logConnectFailure(log, slog.LevelWarn, "cannot connect; retrying", ev)
 		}
 	case wire.Regressed:
 		log.Warn("every server's last zxid is below the highest that this client has seen: the data was wiped or " +
 			"restored; fencing tokens may be smaller from now on")
 	case wire.Lost:
-		m.lost(log, e, ev)
+		m.onSessionLost(log, e, ev)
 	}
 }
 
-func (m *manager) lost(log *slog.Logger, e *epoch, ev wire.Event) {
+func (m *sessionManager) onSessionLost(log *slog.Logger, e *sessionEpoch, ev wire.Event) {
 	why := e.endCause()
 	if m.state.closed {
 		e.cancel(why) // waits for the session end
@@ -236,7 +236,7 @@ func (m *manager) lost(log *slog.Logger, e *epoch, ev wire.Event) {
 	if e.wire.Agreed() {
 		// No request of the session is in flight any more after twice its timeout: once for the last request that a
 		// server may have seen, once for that server's own clock.
-		left, grace := 2*e.wire.Timeout(), m.core.cfg.grace(e.wire.Timeout(), ev.Err)
+		left, grace := 2*e.wire.Timeout(), m.core.cfg.graceAfterLoss(e.wire.Timeout(), ev.Err)
 		if errors.Is(ev.Err, wire.ErrExpired) {
 			// A leader may call a session expired before the others have agreed, but it does not lead for
 			// long without them.
@@ -247,55 +247,55 @@ func (m *manager) lost(log *slog.Logger, e *epoch, ev wire.Event) {
 			SessionID: id, Password: password, Until: time.Now().Add(left + grace),
 		})
 	}
-	m.apply(input{inLost, e.n}, ev.Server, why, fences)
+	m.applyInput(machineInput{inLost, e.n}, ev.Server, why, fences)
 }
 
-func (m *manager) connected(log *slog.Logger, ev wire.Event) {
+func (m *sessionManager) recordConnected(log *slog.Logger, ev wire.Event) {
 	told := []any{"timeout", ev.Timeout, "readOnly", ev.ReadOnly, "reattached", ev.Reattached}
-	if away := m.outage.ends(time.Now()); away > 0 {
+	if away := m.outage.endOutage(time.Now()); away > 0 {
 		told = append(told, "away", away.Round(time.Millisecond))
 	}
 	log.Info("connected", told...)
 	asked := m.core.cfg.sessionTimeout
-	if m.core.cfg.timeoutAsked && ev.Timeout < asked && ev.Timeout != m.granted {
+	if m.core.cfg.timeoutAsked && ev.Timeout < asked && ev.Timeout != m.grantedTimeout {
 		log.Warn("the server grants a shorter session timeout than asked for: "+
 			"its maxSessionTimeout is the limit",
 			"asked", asked, "granted", ev.Timeout)
 	}
-	m.granted = ev.Timeout
+	m.grantedTimeout = ev.Timeout
 }
 
-// tellFailure logs a failed attempt to connect, if the failure is news. The session itself logs every attempt
+// logConnectFailure logs a failed attempt to connect, if the failure is news. The session itself logs every attempt
 // at DEBUG.
-func (m *manager) tellFailure(log *slog.Logger, level slog.Level, what string, ev wire.Event) {
-	m.core.trouble.note(ev.Server, ev.Err)
+func (m *sessionManager) logConnectFailure(log *slog.Logger, level slog.Level, what string, ev wire.Event) {
+	m.core.connectFailure.recordFailure(ev.Server, ev.Err)
 	now := time.Now()
-	if m.outage.failed(now, ev.Server, reasonOf(ev.Server, ev.Err)) && !m.state.closed {
+	if m.outage.recordAttempt(now, ev.Server, failureReason(ev.Server, ev.Err)) && !m.state.closed {
 		log.Log(context.Background(), level, what, "attempts", m.outage.attempts,
 			"away", now.Sub(m.outage.since).Round(time.Millisecond), "err", ev.Err)
 	}
 }
 
-// refusal wraps a server's refusal in its exported error.
-func refusal(err error) error {
+// wrapRefusal wraps a server's refusal in its exported error.
+func wrapRefusal(err error) error {
 	switch {
 	case errors.Is(err, wire.ErrAuthFailed):
-		return known(ErrAuthFailed, err)
+		return withSentinel(ErrAuthFailed, err)
 	case errors.Is(err, wire.ErrNotReadOnly):
-		return known(ErrNotReadOnly, err)
+		return withSentinel(ErrNotReadOnly, err)
 	case errors.Is(err, wire.ErrProtocol):
-		return known(ErrMalformedReply, err)
+		return withSentinel(ErrMalformedReply, err)
 	}
 	return err
 }
 
-// readable adds a hint for the operator to a connection's error.
-func (c *core) readable(err error) error {
-	if errors.Is(err, wire.ErrHungUp) && !c.cfg.encrypts() {
+// addDialHint adds a hint for the operator to a connection's error.
+func (c *clientCore) addDialHint(err error) error {
+	if errors.Is(err, wire.ErrHungUp) && !c.cfg.usesEncryption() {
 		return fmt.Errorf("%w (perhaps the server is not serving yet, or its secureClientPort was given, "+
 			"which needs WithTLS)", err)
 	}
-	return tlsTrouble(err)
+	return wrapTLSError(err)
 }
 
-func sessionID(id int64) slog.Value { return slog.StringValue(fmt.Sprintf("0x%x", uint64(id))) }
+func sessionIDValue(id int64) slog.Value { return slog.StringValue(fmt.Sprintf("0x%x", uint64(id))) }

@@ -54,23 +54,23 @@ func TestOutage(t *testing.T) {
 			func(i int) string { return []string{"refused", "reset"}[i%2] }),
 	} {
 		t.Run(name, func(t *testing.T) {
-			var o outage
+			var o connectionOutage
 			began := time.Now()
 			for i, a := range attempts {
-				assert.Equal(t, a.told, o.failed(began.Add(a.at), a.server, a.reason), "attempt %d at %v", i, a.at)
+				assert.Equal(t, a.told, o.recordAttempt(began.Add(a.at), a.server, a.reason), "attempt %d at %v", i, a.at)
 			}
 			assert.Equal(t, len(attempts), o.attempts)
-			assert.Equal(t, time.Hour, o.ends(began.Add(time.Hour)))
-			assert.True(t, o.failed(began, "a", "refused"), "a new one")
+			assert.Equal(t, time.Hour, o.endOutage(began.Add(time.Hour)))
+			assert.True(t, o.recordAttempt(began, "a", "refused"), "a new one")
 		})
 	}
-	var o outage
-	assert.Zero(t, o.ends(time.Now()), "there was none")
+	var o connectionOutage
+	assert.Zero(t, o.endOutage(time.Now()), "there was none")
 }
 
 func TestReasonOf(t *testing.T) {
 	same := func(a, b string) bool {
-		return reasonOf("zk1.example:2181", errors.New(a)) == reasonOf("zk2.example:2181", errors.New(b))
+		return failureReason("zk1.example:2181", errors.New(a)) == failureReason("zk2.example:2181", errors.New(b))
 	}
 	assert.True(
 		t,
@@ -85,7 +85,7 @@ func TestReasonOf(t *testing.T) {
 	assert.True(t, same("no answer from the server for 999ms", "no answer from the server for 1.01s"))
 	assert.True(t, same("lookup zk1.example: no such host", "lookup zk2.example: no such host"))
 	assert.False(t, same("connection refused", "connection reset"))
-	assert.Empty(t, reasonOf("zk1:2181", nil))
+	assert.Empty(t, failureReason("zk1:2181", nil))
 }
 
 // records keeps what is logged from a level on, one line each: how long after the beginning, the level and

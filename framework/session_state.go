@@ -31,11 +31,11 @@ const (
 )
 
 func (s State) String() string {
-	return nameOf("State", s, "NeverConnected", "Connected", "Suspended", "Reconnected", "Lost", "ReadOnly")
+	return enumName("State", s, "NeverConnected", "Connected", "Suspended", "Reconnected", "Lost", "ReadOnly")
 }
 
-// nameOf returns the name of a value of an enumeration that starts at 0.
-func nameOf[T ~int8 | ~int32](kind string, v T, names ...string) string {
+// enumName returns the name of a value of an enumeration that starts at 0.
+func enumName[T ~int8 | ~int32](kind string, v T, names ...string) string {
 	if v < 0 || int(v) >= len(names) {
 		return fmt.Sprintf("%s(%d)", kind, int(v))
 	}
@@ -55,9 +55,9 @@ type StateChange struct {
 
 func (c StateChange) String() string { return fmt.Sprintf("%v in epoch %d", c.State, c.Epoch) }
 
-// machine is the connection-state machine as a value. It has no side effects: next returns the effects to carry out, in
-// order.
-type machine struct {
+// stateMachine is the connection-state machine as a value. It has no side effects: next returns the effects to
+// carry out, in order.
+type stateMachine struct {
 	epoch   int64       // the live epoch, from 1
 	last    StateChange // last announced
 	greeted bool        // Connected has been announced
@@ -74,8 +74,8 @@ const (
 	inClose
 )
 
-// input is an event in the session of an epoch. For inClose the epoch is ignored.
-type input struct {
+// machineInput is an event in the session of an epoch. For inClose the epoch is ignored.
+type machineInput struct {
 	kind  inputKind
 	epoch int64
 }
@@ -97,29 +97,29 @@ const (
 	doClose
 )
 
-type effect struct {
+type machineEffect struct {
 	kind   effectKind
 	change StateChange // what doAnnounce announces; the other kinds set only Epoch
 }
 
 // next is the transition function. The order of its effects is a promise: everything that belongs to a
 // session ends before Lost is announced, and by then the next session exists.
-func (m machine) next(in input) (machine, []effect) {
+func (m stateMachine) next(in machineInput) (stateMachine, []machineEffect) {
 	if m.closed {
 		return m, nil
 	}
 	if in.kind == inClose {
 		m.closed = true
-		return m, []effect{{doClose, StateChange{Epoch: m.epoch}}}
+		return m, []machineEffect{{doClose, StateChange{Epoch: m.epoch}}}
 	}
 	if in.epoch != m.epoch {
 		return m, nil // an event of an earlier session
 	}
-	var todo []effect
-	do := func(kind effectKind) { todo = append(todo, effect{kind, StateChange{Epoch: m.epoch}}) }
+	var todo []machineEffect
+	do := func(kind effectKind) { todo = append(todo, machineEffect{kind, StateChange{Epoch: m.epoch}}) }
 	announce := func(s State, epoch int64) {
 		m.last = StateChange{s, epoch}
-		todo = append(todo, effect{doAnnounce, m.last})
+		todo = append(todo, machineEffect{doAnnounce, m.last})
 	}
 	switch in.kind {
 	case inConnected:
@@ -154,29 +154,29 @@ func (m machine) next(in input) (machine, []effect) {
 	return m, todo
 }
 
-// board keeps the client's state and sends every change to every subscriber, in order and without loss: each
+// stateBoard keeps the client's state and sends every change to every subscriber, in order and without loss: each
 // subscriber has its own queue.
-type board struct {
+type stateBoard struct {
 	spawn func(func()) bool // starts a goroutine that Close waits for; false after Close has begun
 	done  <-chan struct{}   // closed with the client
 
-	mu      sync.Mutex
-	now     StateChange
-	since   time.Time // when now began
-	away    time.Time // when the last connection to a quorum ended; zero while there is one
-	changed flow.Signal
-	subs    map[*flow.Queue[StateChange]]struct{} // one queue for each subscriber
-	heard   map[*func()]struct{}                  // called after each change; they never wait
+	mu          sync.Mutex
+	now         StateChange
+	since       time.Time // when now began
+	away        time.Time // when the last connection to a quorum ended; zero while there is one
+	changed     flow.Signal
+	subscribers map[*flow.Queue[StateChange]]struct{} // one queue for each subscriber
+	listeners   map[*func()]struct{}                  // called after each change; they never wait
 }
 
-func newBoard(spawn func(func()) bool, done <-chan struct{}) *board {
+func newBoard(spawn func(func()) bool, done <-chan struct{}) *stateBoard {
 	began := time.Now()
-	return &board{spawn: spawn, done: done, since: began, away: began,
-		subs: map[*flow.Queue[StateChange]]struct{}{}, heard: map[*func()]struct{}{}}
+	return &stateBoard{spawn: spawn, done: done, since: began, away: began,
+		subscribers: map[*flow.Queue[StateChange]]struct{}{}, listeners: map[*func()]struct{}{}}
 }
 
 // announce sets the state and queues the change for every subscriber. It never waits.
-func (b *board) announce(change StateChange) {
+func (b *stateBoard) announce(change StateChange) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.now, b.since = change, time.Now()
@@ -186,60 +186,60 @@ func (b *board) announce(change StateChange) {
 		b.away = b.since
 	}
 	b.changed.Fire()
-	for s := range b.subs {
+	for s := range b.subscribers {
 		s.Put(change)
 	}
-	for f := range b.heard {
+	for f := range b.listeners {
 		(*f)()
 	}
 }
 
-// hear calls f after each change until stop is called. f must never wait.
-func (b *board) hear(f func()) (stop func()) {
+// callOnChange calls f after each change until stop is called. f must never wait.
+func (b *stateBoard) callOnChange(f func()) (stop func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.heard[&f] = struct{}{}
+	b.listeners[&f] = struct{}{}
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		delete(b.heard, &f)
+		delete(b.listeners, &f)
 	}
 }
 
-// age returns the state, when it began, and since when there has been no connection to a server with a
+// stateAge returns the state, when it began, and since when there has been no connection to a server with a
 // quorum: since New if there never was one, zero while there is one.
-func (b *board) age() (now StateChange, since, away time.Time) {
+func (b *stateBoard) stateAge() (now StateChange, since, away time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.now, b.since, b.away
 }
 
-// look returns the state, and a channel that is closed when the state changes.
-func (b *board) look() (StateChange, <-chan struct{}) {
+// currentState returns the state, and a channel that is closed when the state changes.
+func (b *stateBoard) currentState() (StateChange, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.now, b.changed.C()
 }
 
-func (b *board) subscribe(ctx context.Context) <-chan StateChange {
+func (b *stateBoard) subscribe(ctx context.Context) <-chan StateChange {
 	out := make(chan StateChange)
 	s := flow.NewQueue[StateChange]()
 	b.mu.Lock()
 	if b.now.State != NeverConnected {
 		s.Put(b.now)
 	}
-	b.subs[s] = struct{}{}
+	b.subscribers[s] = struct{}{}
 	b.mu.Unlock()
-	if !b.spawn(func() { b.pump(ctx, s, out) }) {
-		b.drop(s)
+	if !b.spawn(func() { b.pumpChanges(ctx, s, out) }) {
+		b.removeSubscriber(s)
 		close(out)
 	}
 	return out
 }
 
-func (b *board) pump(ctx context.Context, s *flow.Queue[StateChange], out chan<- StateChange) {
+func (b *stateBoard) pumpChanges(ctx context.Context, s *flow.Queue[StateChange], out chan<- StateChange) {
 	defer close(out)
-	defer b.drop(s)
+	defer b.removeSubscriber(s)
 	for {
 		select {
 		case <-s.More():
@@ -260,8 +260,8 @@ func (b *board) pump(ctx context.Context, s *flow.Queue[StateChange], out chan<-
 	}
 }
 
-func (b *board) drop(s *flow.Queue[StateChange]) {
+func (b *stateBoard) removeSubscriber(s *flow.Queue[StateChange]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.subs, s)
+	delete(b.subscribers, s)
 }

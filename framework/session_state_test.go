@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func announced(todo []effect) (out []StateChange) {
+func announced(todo []machineEffect) (out []StateChange) {
 	for _, e := range todo {
 		if e.kind == doAnnounce {
 			out = append(out, e.change)
@@ -66,11 +66,11 @@ func TestMachineStories(t *testing.T) {
 		{"nothing after close", []step{{up, 1}, {end, 0}, {down, 1}, {lost, 1}, {end, 0}}, changes{{Connected, 1}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := machine{epoch: 1}
+			m := stateMachine{epoch: 1}
 			var got changes
 			for _, s := range tt.steps {
-				var todo []effect
-				m, todo = m.next(input(s))
+				var todo []machineEffect
+				m, todo = m.next(machineInput(s))
 				got = append(got, announced(todo)...)
 			}
 			assert.Equal(t, tt.want, got)
@@ -79,15 +79,15 @@ func TestMachineStories(t *testing.T) {
 }
 
 func TestMachineEndsBeforeItTells(t *testing.T) {
-	m := machine{epoch: 1}
-	m, _ = m.next(input{inConnected, 1})
-	m, todo := m.next(input{inLost, 1})
-	assert.Equal(t, []effect{
+	m := stateMachine{epoch: 1}
+	m, _ = m.next(machineInput{inConnected, 1})
+	m, todo := m.next(machineInput{inLost, 1})
+	assert.Equal(t, []machineEffect{
 		{doLose, StateChange{Epoch: 1}}, {doOpen, StateChange{Epoch: 2}}, {doAnnounce, StateChange{Lost, 1}},
 	}, todo)
-	m, _ = m.next(input{inConnected, 2})
-	_, todo = m.next(input{inDisconnected, 2})
-	assert.Equal(t, []effect{{doSuspend, StateChange{Epoch: 2}}, {doAnnounce, StateChange{Suspended, 2}}}, todo)
+	m, _ = m.next(machineInput{inConnected, 2})
+	_, todo = m.next(machineInput{inDisconnected, 2})
+	assert.Equal(t, []machineEffect{{doSuspend, StateChange{Epoch: 2}}, {doAnnounce, StateChange{Suspended, 2}}}, todo)
 }
 
 // may are the states that may follow each.
@@ -106,13 +106,13 @@ func FuzzMachine(f *testing.F) {
 	f.Add([]byte{1, 3, 1, 4, 9, 11, 12})
 	f.Add([]byte{2, 1, 4, 10, 9, 5, 9})
 	f.Fuzz(func(t *testing.T, in []byte) {
-		m := machine{epoch: 1}
+		m := stateMachine{epoch: 1}
 		var last StateChange
 		greetings, live := 0, int64(1)
 		for _, b := range in {
-			var todo []effect
+			var todo []machineEffect
 			wasClosed := m.closed
-			m, todo = m.next(input{inputKind(b&7) % (inClose + 2), m.epoch - int64(b>>3&3)})
+			m, todo = m.next(machineInput{inputKind(b&7) % (inClose + 2), m.epoch - int64(b>>3&3)})
 			require.False(t, wasClosed && len(todo) > 0, "something happens after close")
 			for i, e := range todo {
 				switch e.kind {

@@ -274,7 +274,7 @@ func TestRefusedCredential(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		<-ctx.Done()
-		err := c.core.notConnected(ctx)
+		err := c.core.connectWaitError(ctx)
 		assert.ErrorIs(t, err, ErrAuthFailed)
 		assert.ErrorIs(t, err, ErrNotConnected)
 		assert.NotContains(t, err.Error(), "password")

@@ -12,43 +12,43 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// view is the part of the tree that a *Client sees, and the epoch of its operations.
-type view struct {
-	chroot    string       // of the connect string: "" or "/app"; others create and delete it
-	namespace string       // "" or "/ns"
-	prefix    string       // chroot and namespace: the prefix of every path
-	fault     error        // the namespace is not valid: every operation fails with it
-	epoch     *epoch       // nil unless pinned
-	retry     retry.Policy // nil: the client's
-	own       bool         // callbacks run on the goroutine for recipes, see ForRecipes
+// clientView is the part of the tree that a *Client sees, and the epoch of its operations.
+type clientView struct {
+	chroot    string        // of the connect string: "" or "/app"; others create and delete it
+	namespace string        // "" or "/ns"
+	prefix    string        // chroot and namespace: the prefix of every path
+	fault     error         // the namespace is not valid: every operation fails with it
+	epoch     *sessionEpoch // nil unless pinned
+	retry     retry.Policy  // nil: the client's
+	own       bool          // callbacks run on the goroutine for recipes, see ForRecipes
 }
 
-// newView returns the first view of a client. chroot and namespace may be empty.
-func newView(chroot, namespace string) (view, error) {
-	v := view{}
+// newClientView returns the first view of a client. chroot and namespace may be empty.
+func newClientView(chroot, namespace string) (clientView, error) {
+	v := clientView{}
 	if chroot = strings.TrimSuffix(chroot, "/"); chroot != "" {
 		if err := zkpath.Validate(chroot, false); err != nil {
-			return v, pathError(err)
+			return v, invalidPathError(err)
 		}
 		v.chroot = chroot
 	}
-	v = v.within(namespace)
+	v = v.withNamespace(namespace)
 	return v, v.fault
 }
 
-// within returns the view with another namespace.
-func (v view) within(namespace string) view {
+// withNamespace returns the view with another namespace.
+func (v clientView) withNamespace(namespace string) clientView {
 	v.namespace, v.prefix, v.fault = "", v.chroot, nil
 	if namespace == "" {
 		return v
 	}
 	if strings.HasPrefix(namespace, "/") {
 		v.fault = fmt.Errorf("%w: the namespace %q begins with a slash; write it without", ErrInvalidPath,
-			shortened(namespace))
+			shortenText(namespace))
 		return v
 	}
 	if err := zkpath.Validate("/"+namespace, false); err != nil {
-		v.fault = fmt.Errorf("namespace: %w", pathError(err))
+		v.fault = fmt.Errorf("namespace: %w", invalidPathError(err))
 		return v
 	}
 	v.namespace = "/" + namespace
@@ -65,15 +65,15 @@ func (v view) within(namespace string) view {
 // The namespace's root node is created, as a container, when an operation first fails because the root is
 // missing. Corresponds to Curator's usingNamespace.
 func (c *Client) UsingNamespace(ns string) *Client {
-	if c.none() {
+	if c.isZeroValue() {
 		return &Client{}
 	}
-	return newClient(c.core, c.view.within(ns))
+	return newClient(c.core, c.view.withNamespace(ns))
 }
 
 // Namespace returns the namespace of this view, without a leading "/"; "" if there is none.
 func (c *Client) Namespace() string {
-	if c.none() {
+	if c.isZeroValue() {
 		return ""
 	}
 	return strings.TrimPrefix(c.view.namespace, "/")
@@ -84,7 +84,7 @@ func (c *Client) fullPath(path string) (string, error) { return c.fullPathOf(pat
 
 // fullPathOf is fullPath; with sequential the path may end with "/".
 func (c *Client) fullPathOf(path string, sequential bool) (string, error) {
-	if c.none() {
+	if c.isZeroValue() {
 		return "", ErrNoClient
 	}
 	v := &c.view
@@ -92,7 +92,7 @@ func (c *Client) fullPathOf(path string, sequential bool) (string, error) {
 		return "", v.fault
 	}
 	if err := zkpath.Validate(path, sequential); err != nil {
-		return "", pathError(err)
+		return "", invalidPathError(err)
 	}
 	if path == "/" && !sequential && v.prefix != "" {
 		return v.prefix, nil
@@ -113,41 +113,41 @@ func (c *Client) userPath(full string) string {
 	return full
 }
 
-// root creates the namespace's root node, which may have been deleted since. made is false if the root exists or there
-// is no namespace.
-func (c *Client) root(ctx context.Context, e *epoch) (made bool, err error) {
+// createRoot creates the namespace's root node, which may have been deleted since. made is false if the root exists
+// or there is no namespace.
+func (c *Client) createRoot(ctx context.Context, e *sessionEpoch) (made bool, err error) {
 	if c.view.namespace == "" {
 		return false, nil
 	}
-	return c.mkdirs(ctx, e, c.view.prefix, parents{mode: Container})
+	return c.createWithAncestors(ctx, e, c.view.prefix, parentOptions{mode: Container})
 }
 
 // ErrNoChroot means that the chroot, the path after the servers in the connect string, does not exist. It matches
 // ErrNoNode, too. A client never creates its chroot: with a misspelt chroot, two programs that mean to share a tree
 // would silently use two. Create the chroot once, with a client without a chroot, by hand, or in the deployment.
-var ErrNoChroot = named("the chroot of the connect string does not exist", ErrNoNode, zk.ErrNoNode)
+var ErrNoChroot = newSentinel("the chroot of the connect string does not exist", ErrNoNode, zk.ErrNoNode)
 
-func (c *Client) noChroot() error {
+func (c *Client) noChrootError() error {
 	return fmt.Errorf("%w: create %s, or correct the connect string", ErrNoChroot, c.view.chroot)
 }
 
-// absent adds the chroot to err if err is ErrNoNode. missing is the full path of the missing node, or "" if it is not
-// known. A node below the chroot may be missing for any reason; then the chroot is only mentioned.
-func (c *Client) absent(err error, missing string) error {
+// addChrootHint adds the chroot to err if err is ErrNoNode. missing is the full path of the missing node, or "" if
+// it is not known. A node below the chroot may be missing for any reason; then the chroot is only mentioned.
+func (c *Client) addChrootHint(err error, missing string) error {
 	_, said := err.(*OpError) // an earlier step of several has said it already
 	switch {
-	case said || c.none() || c.view.chroot == "" || !errors.Is(err, ErrNoNode) || errors.Is(err, ErrNoChroot):
+	case said || c.isZeroValue() || c.view.chroot == "" || !errors.Is(err, ErrNoNode) || errors.Is(err, ErrNoChroot):
 		return err
 	case missing == c.view.chroot:
-		return c.noChroot()
+		return c.noChrootError()
 	}
 	return fmt.Errorf("%w (in the chroot %s)", err, c.view.chroot)
 }
 
-func (c *Client) absentAt(err error, path string) error {
+func (c *Client) addChrootHintAt(err error, path string) error {
 	missing := ""
-	if path == "/" && !c.none() {
+	if path == "/" && !c.isZeroValue() {
 		missing = c.view.prefix
 	}
-	return c.absent(err, missing)
+	return c.addChrootHint(err, missing)
 }

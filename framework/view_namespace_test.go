@@ -120,21 +120,21 @@ func TestPaths(t *testing.T) {
 		{"/root", "ns", "/a/b", "/root/ns/a/b"},
 		{"", "ns/deep", "/a", "/ns/deep/a"},
 	} {
-		v, err := newView(tc.chroot, tc.ns)
+		v, err := newClientView(tc.chroot, tc.ns)
 		require.NoError(t, err)
-		full, err := (&Client{core: &core{}, view: v}).fullPath(tc.path)
+		full, err := (&Client{core: &clientCore{}, view: v}).fullPath(tc.path)
 		require.NoError(t, err)
 		assert.Equal(t, tc.full, full)
-		assert.Equal(t, tc.path, (&Client{core: &core{}, view: v}).userPath(full))
+		assert.Equal(t, tc.path, (&Client{core: &clientCore{}, view: v}).userPath(full))
 	}
-	v, err := newView("/root", "ns")
+	v, err := newClientView("/root", "ns")
 	require.NoError(t, err)
-	assert.Equal(t, "/root/nsx/a", (&Client{core: &core{}, view: v}).userPath("/root/nsx/a"), "not below the root")
-	full, err := (&Client{core: &core{}, view: v}).fullPathOf("/", true)
+	assert.Equal(t, "/root/nsx/a", (&Client{core: &clientCore{}, view: v}).userPath("/root/nsx/a"), "not below the root")
+	full, err := (&Client{core: &clientCore{}, view: v}).fullPathOf("/", true)
 	require.NoError(t, err)
 	assert.Equal(t, "/root/ns/", full, "a sequential node without a name of its own")
-	_, err = newView("root", "")
+	_, err = newClientView("root", "")
 	assert.ErrorIs(t, err, ErrInvalidPath)
-	_, err = newView("", "a//b")
+	_, err = newClientView("", "a//b")
 	assert.ErrorIs(t, err, ErrInvalidPath)
 }

@@ -32,7 +32,7 @@ const (
 )
 
 func (t EventType) String() string {
-	return nameOf("EventType", t, "EventType(0)", "NodeCreated", "NodeDeleted", "NodeDataChanged",
+	return enumName("EventType", t, "EventType(0)", "NodeCreated", "NodeDeleted", "NodeDataChanged",
 		"NodeChildrenChanged", "Reset", "End")
 }
 
@@ -58,49 +58,49 @@ type Watch struct {
 	// the same limit.
 	C <-chan Event
 
-	c    *Client
-	full string
-	fn   func(Event)
-	late *late // nil for a one-shot watch with a channel, whose only event always has room
+	c        *Client
+	full     string
+	fn       func(Event)
+	overflow *watchOverflow // nil for a one-shot watch with a channel, whose only event always has room
 
-	mu     sync.Mutex
-	e      *epoch      // the epoch of armed; guarded by mu
-	armed  *wire.Watch // guarded by mu
-	ch     chan Event  // closed when over is set and no event waits
-	kind   wire.WatchKind
-	ended  bool // Stop was called; guarded by mu
-	over   bool // no more events come; guarded by mu
-	closed bool // ch is closed; guarded by mu
+	mu           sync.Mutex
+	e            *sessionEpoch // the epoch of armed; guarded by mu
+	armed        *wire.Watch   // guarded by mu
+	ch           chan Event    // closed when noMoreEvents is set and no event waits
+	kind         wire.WatchKind
+	stopped      bool // Stop was called; guarded by mu
+	noMoreEvents bool // no more events come; guarded by mu
+	closed       bool // ch is closed; guarded by mu
 }
 
-// late has the state of a watch whose receiver can fall behind. Most watches are set by waiters, whose receivers
-// cannot: they do without it, to save memory.
-type late struct {
+// watchOverflow has the state of a watch whose receiver can fall behind. Most watches are set by waiters, whose
+// receivers cannot: they do without it, to save memory.
+type watchOverflow struct {
 	stopped chan struct{} // closed by Stop
 	queue   []Event       // events that did not fit into ch; guarded by Watch.mu
-	backlog backlog       // counts the events of queue, or the events that wait for fn; guarded by Watch.mu
+	backlog eventBacklog  // counts the events of queue, or the events that wait for fn; guarded by Watch.mu
 	pumping bool          // a goroutine empties queue and alone sends to ch; guarded by Watch.mu
 }
 
-// watching is the watch that a builder sets, if any.
-type watching struct {
+// watchOptions is the watch that a builder sets, if any.
+type watchOptions struct {
 	wanted bool
 	fn     func(Event)
 	set    *WatchSet // replaces a separate watch
 }
 
-func watched(f func(Event)) watching { return watching{wanted: f != nil, fn: f} }
+func callbackWatch(f func(Event)) watchOptions { return watchOptions{wanted: f != nil, fn: f} }
 
-// start makes the watch of one operation.
-func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
+// newWatch makes the watch of one operation.
+func (s watchOptions) newWatch(c *Client, kind wire.WatchKind, full string) *Watch {
 	w := &Watch{c: c, kind: kind, full: full, fn: s.fn}
 	room, persistent := 1, kind == wire.Persistent || kind == wire.Recursive
 	if persistent {
 		room = 64 // so that a receiver that keeps up needs no goroutine
 	}
 	if persistent || s.fn != nil {
-		w.late = &late{stopped: make(chan struct{})}
-		w.late.backlog.unbounded = s.fn != nil && !c.none() && c.view.own
+		w.overflow = &watchOverflow{stopped: make(chan struct{})}
+		w.overflow.backlog.unbounded = s.fn != nil && !c.isZeroValue() && c.view.own
 	}
 	if w.fn == nil {
 		w.ch = make(chan Event, room)
@@ -109,18 +109,18 @@ func (s watching) start(c *Client, kind wire.WatchKind, full string) *Watch {
 	return w
 }
 
-func (w *Watch) arm(e *epoch, call *wire.Call) { call.Watch = w.armIn(e) }
+func (w *Watch) armWatches(e *sessionEpoch, call *wire.Call) { call.Watch = w.newWireWatch(e) }
 
-func (w *Watch) armIn(e *epoch) *wire.Watch {
+func (w *Watch) newWireWatch(e *sessionEpoch) *wire.Watch {
 	armed := &wire.Watch{Kind: w.kind, Path: w.full}
-	armed.Fn = func(ev wire.WatchEvent) { w.deliver(armed, ev) }
+	armed.Fn = func(ev wire.WatchEvent) { w.deliverEvent(armed, ev) }
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.e, w.armed = e, armed
 	return armed
 }
 
-func (w *Watch) disarm() {
+func (w *Watch) disarmWatches() {
 	w.mu.Lock()
 	e, armed := w.e, w.armed
 	w.e, w.armed = nil, nil
@@ -138,81 +138,81 @@ func (w *Watch) Stop() {
 		return // the zero value
 	}
 	w.mu.Lock()
-	if w.ended {
+	if w.stopped {
 		w.mu.Unlock()
 		return
 	}
-	w.ended, w.over = true, true
-	if w.late != nil {
-		close(w.late.stopped)
-		w.late.queue = nil
+	w.stopped, w.noMoreEvents = true, true
+	if w.overflow != nil {
+		close(w.overflow.stopped)
+		w.overflow.queue = nil
 	}
-	if w.late == nil || !w.late.pumping {
-		w.finish()
+	if w.overflow == nil || !w.overflow.pumping {
+		w.closeChannel()
 	}
 	w.mu.Unlock()
-	w.disarm()
+	w.disarmWatches()
 }
 
-// finish closes ch once. mu is held.
-func (w *Watch) finish() {
+// closeChannel closes ch once. mu is held.
+func (w *Watch) closeChannel() {
 	if w.ch != nil && !w.closed {
 		w.closed = true
 		close(w.ch)
 	}
 }
 
-// deliver takes an event on the goroutine that reads from the server. It does not block.
-func (w *Watch) deliver(from *wire.Watch, we wire.WatchEvent) {
-	ev, ok := w.event(we)
+// deliverEvent takes an event on the goroutine that reads from the server. It does not block.
+func (w *Watch) deliverEvent(from *wire.Watch, we wire.WatchEvent) {
+	ev, ok := w.translateEvent(we)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !ok || w.over || w.armed != from {
+	if !ok || w.noMoreEvents || w.armed != from {
 		return
 	}
-	w.over = ev.Type == EventEnd || w.kind == wire.Data || w.kind == wire.Child
+	w.noMoreEvents = ev.Type == EventEnd || w.kind == wire.Data || w.kind == wire.Child
 	switch {
 	case w.fn != nil:
-		w.callLater(ev)
-	case w.late == nil:
+		w.queueCallback(ev)
+	case w.overflow == nil:
 		w.ch <- ev // its only one
-		w.finish()
+		w.closeChannel()
 	default:
-		w.send(ev)
+		w.sendEvent(ev)
 	}
 }
 
-// send gives an event to the receiver, or to the goroutine that does when the receiver is ready. mu is held.
-func (w *Watch) send(ev Event) {
-	if !w.late.pumping {
+// sendEvent gives an event to the receiver, or to the goroutine that does when the receiver is ready. mu is held.
+func (w *Watch) sendEvent(ev Event) {
+	if !w.overflow.pumping {
 		select {
 		case w.ch <- ev:
-			if w.over {
-				w.finish()
+			if w.noMoreEvents {
+				w.closeChannel()
 			}
 			return
 		default:
 		}
 	}
-	if ev, ok := w.late.backlog.admit(ev, w.c.userPath(w.full)); ok {
-		w.late.queue = append(w.late.queue, ev)
+	if ev, ok := w.overflow.backlog.admitEvent(ev, w.c.userPath(w.full)); ok {
+		w.overflow.queue = append(w.overflow.queue, ev)
 	}
-	if !w.late.pumping {
-		w.late.pumping = true
-		w.c.core.ops.workers.spawn(w.pump)
+	if !w.overflow.pumping {
+		w.overflow.pumping = true
+		w.c.core.ops.workers.spawn(w.pumpEvents)
 	}
 }
 
-// callLater queues a call of the callback. mu is held.
-func (w *Watch) callLater(ev Event) {
-	ev, ok := w.late.backlog.admit(ev, w.c.userPath(w.full))
+// queueCallback queues a call of the callback. mu is held.
+func (w *Watch) queueCallback(ev Event) {
+	ev, ok := w.overflow.backlog.admitEvent(ev, w.c.userPath(w.full))
 	if !ok {
 		return
 	}
-	w.c.desk().callbacks.put(func() {
+	w.c.executors().callbacks.enqueue(func() {
 		w.mu.Lock()
-		w.late.backlog.received(ev)
-		ended := w.ended
+		w.overflow.backlog.recordReceived(ev)
+		ended := w.stopped
 		w.mu.Unlock()
 		if !ended {
 			w.fn(ev)
@@ -220,29 +220,29 @@ func (w *Watch) callLater(ev Event) {
 	})
 }
 
-// pump sends the queue to a receiver that has fallen behind.
-func (w *Watch) pump() {
-	l := w.late
+// pumpEvents sends the queue to a receiver that has fallen behind.
+func (w *Watch) pumpEvents() {
+	l := w.overflow
 	for {
 		w.mu.Lock()
 		if len(l.queue) == 0 {
 			l.pumping, l.queue = false, nil
-			if w.over {
-				w.finish()
+			if w.noMoreEvents {
+				w.closeChannel()
 			}
 			w.mu.Unlock()
 			return
 		}
 		ev := l.queue[0]
 		l.queue = l.queue[1:]
-		l.backlog.received(ev)
+		l.backlog.recordReceived(ev)
 		w.mu.Unlock()
 		select {
 		case w.ch <- ev:
 		case <-l.stopped:
 		case <-w.c.core.ops.workers.ctx.Done():
 			w.mu.Lock()
-			w.over, l.queue = true, nil
+			w.noMoreEvents, l.queue = true, nil
 			w.mu.Unlock()
 		}
 	}
@@ -257,8 +257,8 @@ var eventTypes = map[int32]EventType{
 	wire.EventEnd:                 EventEnd,
 }
 
-// event translates an event of the session layer. ok is false if the event is not reported.
-func (w *Watch) event(we wire.WatchEvent) (ev Event, ok bool) {
+// translateEvent translates an event of the session layer. ok is false if the event is not reported.
+func (w *Watch) translateEvent(we wire.WatchEvent) (ev Event, ok bool) {
 	if ev.Type, ok = eventTypes[we.Type]; ev.Type != EventEnd {
 		ev.Path = w.c.userPath(we.Path)
 		return ev, ok
@@ -309,7 +309,7 @@ func (b AddWatchBuilder) Watching(f func(Event)) AddWatchBuilder { b.fn = f; ret
 // persistent watch the events that it has missed, and when more than [WatchBacklog] events wait to be received. The
 // error is ErrUnimplemented before ZooKeeper 3.6, as of [Client.MultiRead].
 func (b AddWatchBuilder) ForPath(ctx context.Context, path string) (*Watch, error) {
-	return foreground(ctx, b.operation(path))
+	return runForeground(ctx, b.operation(path))
 }
 
 // InBackground makes ForPath return immediately.
@@ -327,12 +327,12 @@ func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
 	default:
 		err = badArguments("unknown watch mode %d", b.mode)
 	}
-	w := watching{wanted: true, fn: b.fn}.start(b.c, kind, full)
+	w := watchOptions{wanted: true, fn: b.fn}.newWatch(b.c, kind, full)
 	return &operation[*Watch]{
-		c: b.c, opKind: opKind{name: "addWatch"}, path: path, fault: err, watch: w,
-		procedure: functions[*Watch]{ask: func(*epoch) *wire.Call {
+		c: b.c, operationKind: operationKind{name: "addWatch"}, path: path, fault: err, watch: w,
+		procedure: functionProcedure[*Watch]{makeCall: func(*sessionEpoch) *wire.Call {
 			return newCall(jute.OpAddWatch, &jute.PathIntRequest{Path: full, Value: mode})
-		}, read: func(int64, []byte) (*Watch, error) { return w, nil }},
+		}, decode: func(int64, []byte) (*Watch, error) { return w, nil }},
 	}
 }
 
@@ -344,19 +344,19 @@ const (
 	WatchBacklogBytes = 4 << 20
 )
 
-// backlog limits the events of a watch that have not been received. Without it, every client that may write below the
-// watched path could fill the memory. The EventReset that stands for the rest is the last waiting event, except for
-// EventEnd. Until it is received no other event is added, since its receiver reads everything again.
-type backlog struct {
+// eventBacklog limits the events of a watch that have not been received. Without it, every client that may write
+// below the watched path could fill the memory. The EventReset that stands for the rest is the last waiting event,
+// except for EventEnd. Until it is received no other event is added, since its receiver reads everything again.
+type eventBacklog struct {
 	unbounded     bool // no limit, because the receiver never waits
 	events, bytes int
 	resets        int  // how many of them are EventReset
 	covered       bool // the last EventReset stands for all further events
 }
 
-// admit returns the event to put into the queue, possibly an EventReset in its place. It returns false if the
+// admitEvent returns the event to put into the queue, possibly an EventReset in its place. It returns false if the
 // last EventReset already stands for the event. root is the watch's path.
-func (b *backlog) admit(ev Event, root string) (Event, bool) {
+func (b *eventBacklog) admitEvent(ev Event, root string) (Event, bool) {
 	switch {
 	case b.unbounded:
 		return ev, true
@@ -375,8 +375,8 @@ func (b *backlog) admit(ev Event, root string) (Event, bool) {
 	return ev, true
 }
 
-// received records that the first waiting event was received.
-func (b *backlog) received(ev Event) {
+// recordReceived records that the first waiting event was received.
+func (b *eventBacklog) recordReceived(ev Event) {
 	if b.unbounded {
 		return
 	}

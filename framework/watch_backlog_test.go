@@ -21,7 +21,7 @@ func backlogged(t *testing.T, c *Client, f func(Event)) (w *Watch, fire func(pat
 	w, err := c.Watches().Add().Watching(f).ForPath(t.Context(), "/a")
 	require.NoError(t, err)
 	return w, func(path string) {
-		w.deliver(w.armed, wire.WatchEvent{Type: jute.EventNodeDataChanged, Path: path})
+		w.deliverEvent(w.armed, wire.WatchEvent{Type: jute.EventNodeDataChanged, Path: path})
 	}
 }
 
@@ -38,7 +38,7 @@ func TestAWatchThatNobodyReads(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		assert.LessOrEqual(t, len(w.late.queue), WatchBacklog+1)
+		assert.LessOrEqual(t, len(w.overflow.queue), WatchBacklog+1)
 		for i := range room {
 			require.Equal(t, Event{Type: EventNodeDataChanged, Path: fmt.Sprintf("/a/%d", i)}, next(t, w))
 		}
@@ -80,7 +80,7 @@ func TestAWatchThatNobodyReadsWithLongPaths(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		assert.LessOrEqual(t, len(w.late.queue), 17)
+		assert.LessOrEqual(t, len(w.overflow.queue), 17)
 		var got []EventType
 		for len(w.C) > 0 {
 			got = append(got, next(t, w).Type)
@@ -106,9 +106,9 @@ func TestAWatchWhoseCallbackHangs(t *testing.T) {
 				synctest.Wait() // it hangs
 			}
 		}
-		c.core.ops.desk.callbacks.mu.Lock()
-		assert.LessOrEqual(t, len(c.core.ops.desk.callbacks.queue), WatchBacklog+2, "the first is still there")
-		c.core.ops.desk.callbacks.mu.Unlock()
+		c.core.ops.userExecutors.callbacks.mu.Lock()
+		assert.LessOrEqual(t, len(c.core.ops.userExecutors.callbacks.queue), WatchBacklog+2, "the first is still there")
+		c.core.ops.userExecutors.callbacks.mu.Unlock()
 		close(goOn)
 		synctest.Wait()
 		require.Len(t, got, WatchBacklog+2)

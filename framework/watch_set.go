@@ -21,7 +21,7 @@ type WatchSet struct {
 // [Pending.Then] for where it runs. If a node was deleted that has a watch of its data and one of its
 // children, f may be called twice. For authors of caches.
 func (s *Session) WatchSet(f func(Event)) *WatchSet {
-	if s.none() || f == nil {
+	if s.isZeroValue() || f == nil {
 		return &WatchSet{}
 	}
 	set := &WatchSet{s: s}
@@ -31,7 +31,7 @@ func (s *Session) WatchSet(f func(Event)) *WatchSet {
 			return
 		}
 		ev := Event{Type: typ, Path: s.c.userPath(we.Path)}
-		s.c.desk().callbacks.put(func() { f(ev) })
+		s.c.executors().callbacks.enqueue(func() { f(ev) })
 	}
 	return set
 }
@@ -39,21 +39,21 @@ func (s *Session) WatchSet(f func(Event)) *WatchSet {
 // WatchedBy makes the read arm a watch of the set: for the next change or the deletion of the node. A read
 // that fails arms none. The result has no Watch.
 func (b GetDataBuilder) WatchedBy(set *WatchSet) GetDataBuilder {
-	b.watching = watching{set: set}
+	b.watching = watchOptions{set: set}
 	return b
 }
 
 // WatchedBy makes the read arm a watch of the set: for the next creation or deletion of a child, or the
 // deletion of the node. A read that fails arms none. The result has no Watch.
 func (b GetChildrenBuilder) WatchedBy(set *WatchSet) GetChildrenBuilder {
-	b.watching = watching{set: set}
+	b.watching = watchOptions{set: set}
 	return b
 }
 
 // WatchedBy makes the read arm a watch of the set: for the creation, the next change or the deletion of the
 // node, which need not exist. A read that fails arms none. The result has no Watch.
 func (b ExistsBuilder) WatchedBy(set *WatchSet) ExistsBuilder {
-	b.watching = watching{set: set}
+	b.watching = watchOptions{set: set}
 	return b
 }
 
@@ -61,7 +61,7 @@ func (b ExistsBuilder) WatchedBy(set *WatchSet) ExistsBuilder {
 // they are removed from the server; Drop does not wait for that. A watch whose read has no answer yet is not dropped.
 // If several reads have armed watches of one kind on one path, Drop ends one of them.
 func (w *WatchSet) Drop(path string, data, children bool) {
-	full, err := w.path(path)
+	full, err := w.fullPath(path)
 	if err != nil {
 		return
 	}
@@ -82,13 +82,13 @@ func (w *WatchSet) Drop(path string, data, children bool) {
 // another watch, uses the watch up. If the request fails, none is armed. ErrTooLarge if it does not fit into the
 // server's packet limit.
 func (w *WatchSet) Rearm(ctx context.Context, since int64, data, children []string) *Pending[struct{}] {
-	o := &operation[struct{}]{opKind: opKind{name: "setWatches"}}
-	a := &rearming{set: w, since: since}
+	o := &operation[struct{}]{operationKind: operationKind{name: "setWatches"}}
+	a := &watchSetArmer{set: w, since: since}
 	if o.c = (&Client{}); w.s != nil {
 		o.c = w.s.c
 	}
 	for i, path := range append(data[:len(data):len(data)], children...) {
-		full, err := w.path(path)
+		full, err := w.fullPath(path)
 		if o.path = path; err != nil {
 			o.fault = err
 			break
@@ -99,11 +99,11 @@ func (w *WatchSet) Rearm(ctx context.Context, since int64, data, children []stri
 			a.children = append(a.children, full)
 		}
 	}
-	o.watch, o.procedure = a, functions[struct{}]{ask: setWatches, read: nothing}
-	return background(ctx, o)
+	o.watch, o.procedure = a, functionProcedure[struct{}]{makeCall: setWatches, decode: decodeNothing}
+	return startBackground(ctx, o)
 }
 
-func setWatches(*epoch) *wire.Call { return &wire.Call{Op: jute.OpSetWatches} }
+func setWatches(*sessionEpoch) *wire.Call { return &wire.Call{Op: jute.OpSetWatches} }
 
 // Arm arms one-shot watches without reading the nodes, all by one request: of the data of existing nodes, and then of
 // missing nodes, for their creation. since is a [Session.Zxid] from before the nodes were seen: a watch whose node has
@@ -111,62 +111,62 @@ func setWatches(*epoch) *wire.Call { return &wire.Call{Op: jute.OpSetWatches} }
 // Nothing shows whether the client may read the nodes: newer servers do not send the events of nodes that it may not
 // read. For authors of recipes.
 func (s *Session) Arm(ctx context.Context, since int64, there, absent []string) *Pending[[]*Watch] {
-	o := &operation[[]*Watch]{c: s.Client().ForRecipes(), opKind: opKind{name: "setWatches"}}
-	a := &armingAll{since: since, there: len(there)}
+	o := &operation[[]*Watch]{c: s.Client().ForRecipes(), operationKind: operationKind{name: "setWatches"}}
+	a := &watchListArmer{since: since, there: len(there)}
 	for _, path := range append(there[:len(there):len(there)], absent...) {
 		full, err := o.c.fullPath(path)
 		if o.path = path; err != nil {
 			o.fault = err
 			break
 		}
-		a.watches = append(a.watches, watching{wanted: true}.start(o.c, wire.Data, full))
+		a.watches = append(a.watches, watchOptions{wanted: true}.newWatch(o.c, wire.Data, full))
 	}
-	o.watch, o.procedure = a, functions[[]*Watch]{
-		ask: setWatches, read: func(int64, []byte) ([]*Watch, error) { return a.watches, nil },
+	o.watch, o.procedure = a, functionProcedure[[]*Watch]{
+		makeCall: setWatches, decode: func(int64, []byte) ([]*Watch, error) { return a.watches, nil },
 	}
-	return background(ctx, o)
+	return startBackground(ctx, o)
 }
 
-// armingAll arms single watches by setWatches, the first of them on existing nodes.
-type armingAll struct {
+// watchListArmer arms single watches by setWatches, the first of them on existing nodes.
+type watchListArmer struct {
 	since   int64
 	watches []*Watch
 	there   int
 }
 
-func (a *armingAll) arm(e *epoch, call *wire.Call) {
+func (a *watchListArmer) armWatches(e *sessionEpoch, call *wire.Call) {
 	call.Rearm = &wire.Rearming{Since: a.since}
 	for i, w := range a.watches {
-		armed := w.armIn(e)
+		armed := w.newWireWatch(e)
 		armed.Absent = i >= a.there
 		call.Rearm.Watches = append(call.Rearm.Watches, armed)
 	}
 }
 
-func (a *armingAll) disarm() {
+func (a *watchListArmer) disarmWatches() {
 	for _, w := range a.watches {
-		w.disarm()
+		w.disarmWatches()
 	}
 }
 
-func (w *WatchSet) path(path string) (full string, err error) {
+func (w *WatchSet) fullPath(path string) (full string, err error) {
 	if w.s == nil {
 		return "", ErrNoClient
 	}
 	return w.s.c.fullPath(path)
 }
 
-// arming is the watches of an operation: its request arms them, and if it fails they are disarmed.
-type arming interface {
-	arm(e *epoch, call *wire.Call)
-	disarm()
+// watchArmer is the watches of an operation: its request arms them, and if it fails they are disarmed.
+type watchArmer interface {
+	armWatches(e *sessionEpoch, call *wire.Call)
+	disarmWatches()
 }
 
-// arming returns the watch for the result of a read, and the object that arms it; both nil if none is wanted.
-func (s watching) arming(c *Client, kind wire.WatchKind, full string) (*Watch, arming) {
+// newArmer returns the watch for the result of a read, and the object that arms it; both nil if none is wanted.
+func (s watchOptions) newArmer(c *Client, kind wire.WatchKind, full string) (*Watch, watchArmer) {
 	switch {
 	case s.set != nil:
-		a := &rearming{set: s.set, single: true}
+		a := &watchSetArmer{set: s.set, single: true}
 		if kind == wire.Child {
 			a.children = []string{full}
 		} else {
@@ -174,25 +174,25 @@ func (s watching) arming(c *Client, kind wire.WatchKind, full string) (*Watch, a
 		}
 		return nil, a
 	case s.wanted:
-		w := s.start(c, kind, full)
+		w := s.newWatch(c, kind, full)
 		return w, w
 	}
 	return nil, nil
 }
 
-// rearming arms watches of a set: one by a read, or many by setWatches.
-type rearming struct {
+// watchSetArmer arms watches of a set: one by a read, or many by setWatches.
+type watchSetArmer struct {
 	set            *WatchSet
 	since          int64
 	single         bool
 	data, children []string
 
 	mu    sync.Mutex
-	e     *epoch        // guarded by mu
+	e     *sessionEpoch // guarded by mu
 	armed []*wire.Watch // guarded by mu
 }
 
-func (a *rearming) arm(e *epoch, call *wire.Call) {
+func (a *watchSetArmer) armWatches(e *sessionEpoch, call *wire.Call) {
 	watches := make([]*wire.Watch, 0, len(a.data)+len(a.children))
 	add := func(kind wire.WatchKind, paths []string) {
 		for _, path := range paths {
@@ -211,7 +211,7 @@ func (a *rearming) arm(e *epoch, call *wire.Call) {
 	a.e, a.armed = e, watches
 }
 
-func (a *rearming) disarm() {
+func (a *watchSetArmer) disarmWatches() {
 	a.mu.Lock()
 	e, armed := a.e, a.armed
 	a.e, a.armed = nil, nil

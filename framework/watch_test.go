@@ -286,7 +286,7 @@ func TestEventsStayInOrderWhenASubscriberCatchesUp(t *testing.T) {
 		require.NoError(t, err)
 		told, heard := 0, 0
 		tell := func() {
-			w.deliver(w.armed, wire.WatchEvent{Type: jute.EventNodeCreated, Path: fmt.Sprintf("/%d", told)})
+			w.deliverEvent(w.armed, wire.WatchEvent{Type: jute.EventNodeCreated, Path: fmt.Sprintf("/%d", told)})
 			told++
 		}
 		hear := func() { // without a pause in which more could move up

@@ -56,13 +56,13 @@ func (b ReconfigBuilder) FromConfig(version int64) ReconfigBuilder { b.version =
 // The operation is repeated as the retry policy says if it was certainly not executed. After an unknown outcome it is
 // not repeated: [framework.Client.GetConfig] shows whether it was executed.
 func (b ReconfigBuilder) ForEnsemble(ctx context.Context) (framework.EnsembleConfig, error) {
-	if err := b.fault(); err != nil && ctx != nil && !errors.Is(b.c.Err(), framework.ErrNoClient) {
+	if err := b.checkArguments(); err != nil && ctx != nil && !errors.Is(b.c.Err(), framework.ErrNoClient) {
 		return framework.EnsembleConfig{}, &framework.OpError{Op: "reconfig", Err: err}
 	}
 	return b.c.Reconfigure(ctx, b.joining, b.leaving, b.members, b.version)
 }
 
-func (b ReconfigBuilder) fault() error {
+func (b ReconfigBuilder) checkArguments() error {
 	switch {
 	case len(b.members) > 0 && len(b.joining)+len(b.leaving) > 0:
 		return badArguments("WithNewMembers names all members, so it cannot be combined with Joining or " +

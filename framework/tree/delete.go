@@ -26,21 +26,21 @@ const rounds = 16
 // DeletingChildrenIfNeeded. Corresponds to Curator's ZKPaths.deleteChildren with deleteSelf, and to
 // ZKUtil.deleteRecursive.
 func Delete(ctx context.Context, c *framework.Client, path string) error {
-	v, at, err := look(c, path)
+	v, at, err := resolveView(c, path)
 	if err == nil && at == "/" {
 		err = errRoot
 	}
 	for n := 0; err == nil && n < rounds; n++ {
 		var left []string
 		if left, err = v.deleteAll(ctx, []string{at}); err != nil || len(left) == 0 {
-			return failed("deleteRecursively", path, err)
+			return wrapOpError("deleteRecursively", path, err)
 		}
 		err = v.deleteBelow(ctx, at)
 	}
 	if err == nil {
 		err = framework.ErrNotEmpty
 	}
-	return failed("deleteRecursively", path, err)
+	return wrapOpError("deleteRecursively", path, err)
 }
 
 // DeleteChildren deletes everything below a node, and keeps the node. Otherwise it works like Delete, except that nodes
@@ -48,28 +48,28 @@ func Delete(ctx context.Context, c *framework.Client, path string) error {
 // framework.ErrBadArguments; a chroot can be emptied. Corresponds to Curator's ZKPaths.deleteChildren without
 // deleteSelf.
 func DeleteChildren(ctx context.Context, c *framework.Client, path string) error {
-	v, at, err := look(c, path)
+	v, at, err := resolveView(c, path)
 	if err == nil && at == "/" && v.chroot == "/" {
 		err = errRoot
 	}
 	if err == nil {
 		err = v.deleteBelow(ctx, at)
 	}
-	return failed("deleteChildren", path, err)
+	return wrapOpError("deleteChildren", path, err)
 }
 
 // deleteBelow deletes everything that is below a node now; nodes that others add later may stay.
-func (v view) deleteBelow(ctx context.Context, at string) error {
+func (v unscopedClient) deleteBelow(ctx context.Context, at string) error {
 	all := []string{at} // nodes with children, parents first
 	for next := 0; next < len(all); {
 		dirs := all[next:min(len(all), next+64)]
 		next += len(dirs)
 		var children []string
-		err := v.lists(ctx, dirs, func(i int, names []string, err error) error {
+		err := v.listDirectories(ctx, dirs, func(i int, names []string, err error) error {
 			for _, name := range names {
 				children = append(children, zkpath.Join(dirs[i], name))
 			}
-			return failed("getChildren", v.callers(dirs[i]), unlessNoNode(err))
+			return wrapOpError("getChildren", v.callerPath(dirs[i]), ignoreNoNode(err))
 		})
 		if err != nil {
 			return err
@@ -87,20 +87,20 @@ func (v view) deleteBelow(ctx context.Context, at string) error {
 
 // deleteAll deletes nodes in flights, in order, and returns the nodes that it could not delete because they
 // have children.
-func (v view) deleteAll(ctx context.Context, paths []string) (left []string, err error) {
+func (v unscopedClient) deleteAll(ctx context.Context, paths []string) (left []string, err error) {
 	for some := range slices.Chunk(paths, flightSize) {
 		var full []string
-		err := v.flight(ctx, func(ctx context.Context) error {
+		err := v.sendFlight(ctx, func(ctx context.Context) error {
 			full = nil
-			all := queue(some, func(at string) *framework.Pending[struct{}] {
+			all := sendAll(some, func(at string) *framework.Pending[struct{}] {
 				return v.Client.Delete().Quietly().InBackground().ForPath(ctx, at)
 			})
-			return await(ctx, all, func(i int, _ struct{}, refused error) error {
+			return awaitReplies(ctx, all, func(i int, _ struct{}, refused error) error {
 				if errors.Is(refused, framework.ErrNotEmpty) {
 					full = append(full, some[i])
 					return nil
 				}
-				return failed("delete", v.callers(some[i]), refused)
+				return wrapOpError("delete", v.callerPath(some[i]), refused)
 			})
 		})
 		if err != nil {

@@ -22,7 +22,7 @@ type dumpLine struct {
 	End     *dumpEnd     `json:"end,omitempty"`
 }
 
-func (l dumpLine) kinds() (n int) {
+func (l dumpLine) countRecords() (n int) {
 	for _, is := range []bool{l.Header != nil, l.Node != nil, l.Skipped != nil, l.End != nil} {
 		if is {
 			n++
@@ -122,7 +122,7 @@ func (b DumpBuilder) WithProgress(f func(Progress)) DumpBuilder { b.progress = f
 //	{"end":{"nodes":2,"skipped":1}}
 func (b DumpBuilder) ForPath(ctx context.Context, path string, w io.Writer) (Progress, error) {
 	var p Progress
-	v, at, err := look(b.c, path)
+	v, at, err := resolveView(b.c, path)
 	if err == nil && w == nil {
 		err = badArguments("Dump needs a writer")
 	}
@@ -131,7 +131,7 @@ func (b DumpBuilder) ForPath(ctx context.Context, path string, w io.Writer) (Pro
 		lines := json.NewEncoder(out)
 		lines.SetEscapeHTML(false)
 		if err = lines.Encode(dumpLine{Header: &dumpHeader{dumpVersion, path, !b.noACL}}); err == nil {
-			err = b.nodes(ctx, v, at, lines.Encode, &p)
+			err = b.writeNodes(ctx, v, at, lines.Encode, &p)
 		}
 		if err == nil {
 			err = lines.Encode(dumpLine{End: &dumpEnd{p.Nodes, p.Ephemerals}})
@@ -140,17 +140,17 @@ func (b DumpBuilder) ForPath(ctx context.Context, path string, w io.Writer) (Pro
 			err = out.Flush()
 		}
 	}
-	return p, failed("dump", path, err)
+	return p, wrapOpError("dump", path, err)
 }
 
-func (b DumpBuilder) nodes(ctx context.Context, v view, root string, encode func(any) error, p *Progress) error {
+func (b DumpBuilder) writeNodes(ctx context.Context, v unscopedClient, root string, encode func(any) error, p *Progress) error {
 	var ended error
-	err := v.walk(ctx, root, walking{depth: -1, acl: !b.noACL, system: true},
-		func(nodes []walked) (more bool) {
+	err := v.walkLevels(ctx, root, walkOptions{depth: -1, acl: !b.noACL, system: true},
+		func(nodes []walkedNode) (more bool) {
 			for _, n := range nodes {
-				line, err := b.line(n, root)
+				line, err := b.nodeLine(n, root)
 				if err != nil {
-					ended = failed("dump", v.callers(n.at), err)
+					ended = wrapOpError("dump", v.callerPath(n.at), err)
 					return false
 				}
 				if ended = encode(line); ended != nil {
@@ -174,7 +174,7 @@ func (b DumpBuilder) nodes(ctx context.Context, v view, root string, encode func
 	return err
 }
 
-func (b DumpBuilder) line(n walked, root string) (line dumpLine, err error) {
+func (b DumpBuilder) nodeLine(n walkedNode, root string) (line dumpLine, err error) {
 	if n.err != nil {
 		return line, n.err
 	}
@@ -198,7 +198,7 @@ func (b DumpBuilder) line(n walked, root string) (line dumpLine, err error) {
 	return dumpLine{Node: node}, nil
 }
 
-type dumpReader struct {
+type dumpLineReader struct {
 	lines   *bufio.Scanner
 	n       int
 	acl     bool
@@ -206,46 +206,46 @@ type dumpReader struct {
 	skipped int64
 }
 
-// newDumpReader returns a reader of dump lines whose nodes fit into a frame.
-func newDumpReader(r io.Reader, maxFrame int) *dumpReader {
+// newDumpLineReader returns a reader of dump lines whose nodes fit into a frame.
+func newDumpLineReader(r io.Reader, maxFrame int) *dumpLineReader {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 0, 64<<10), 2*maxFrame+1<<20)
-	return &dumpReader{lines: s}
+	return &dumpLineReader{lines: s}
 }
 
-func (d *dumpReader) invalid(format string, args ...any) error {
+func (d *dumpLineReader) invalidDump(format string, args ...any) error {
 	return fmt.Errorf("%w: line %d: "+format, append([]any{ErrInvalidDump, d.n}, args...)...)
 }
 
-func (d *dumpReader) line() (line dumpLine, err error) {
+func (d *dumpLineReader) readLine() (line dumpLine, err error) {
 	d.n++
 	if !d.lines.Scan() {
 		switch err := d.lines.Err(); {
 		case errors.Is(err, bufio.ErrTooLong):
-			return line, d.invalid("the line is too long for any node")
+			return line, d.invalidDump("the line is too long for any node")
 		case err != nil:
 			return line, err
 		}
-		return line, d.invalid("the input ends before the dump is complete")
+		return line, d.invalidDump("the input ends before the dump is complete")
 	}
 	if err := json.Unmarshal(d.lines.Bytes(), &line); err != nil {
-		return line, d.invalid("%v", err)
+		return line, d.invalidDump("%v", err)
 	}
-	if n := line.kinds(); n > 1 {
-		return line, d.invalid("the line contains %d records instead of one", n)
+	if n := line.countRecords(); n > 1 {
+		return line, d.invalidDump("the line contains %d records instead of one", n)
 	}
 	return line, nil
 }
 
-func (d *dumpReader) header() error {
-	line, err := d.line()
+func (d *dumpLineReader) readHeader() error {
+	line, err := d.readLine()
 	switch {
 	case err != nil:
 		return err
 	case line.Header == nil:
-		return d.invalid("the header is missing")
+		return d.invalidDump("the header is missing")
 	case line.Header.Version != dumpVersion:
-		return d.invalid("the dump has version %d, and this program reads version %d",
+		return d.invalidDump("the dump has version %d, and this program reads version %d",
 			line.Header.Version, dumpVersion)
 	}
 	d.acl = line.Header.ACL
@@ -253,9 +253,9 @@ func (d *dumpReader) header() error {
 }
 
 // next returns the next node; nil at the end of the dump.
-func (d *dumpReader) next() (*dumpNode, error) {
+func (d *dumpLineReader) next() (*dumpNode, error) {
 	for {
-		line, err := d.line()
+		line, err := d.readLine()
 		switch {
 		case err != nil:
 			return nil, err
@@ -264,20 +264,20 @@ func (d *dumpReader) next() (*dumpNode, error) {
 		case line.Node != nil:
 			d.nodes++
 			if err := zkpath.Validate(line.Node.Path, false); err != nil {
-				return nil, d.invalid("%v", err)
+				return nil, d.invalidDump("%v", err)
 			}
 			if d.nodes == 1 && line.Node.Path != "/" {
-				return nil, d.invalid("the first node is %s, not the root", plain.Text(line.Node.Path))
+				return nil, d.invalidDump("the first node is %s, not the root", plain.Text(line.Node.Path))
 			}
 			return line.Node, nil
 		case line.End != nil:
 			if line.End.Nodes != d.nodes || line.End.Skipped != d.skipped {
-				return nil, d.invalid("%d nodes and %d skipped, but the end says %d and %d", d.nodes, d.skipped,
+				return nil, d.invalidDump("%d nodes and %d skipped, but the end says %d and %d", d.nodes, d.skipped,
 					line.End.Nodes, line.End.Skipped)
 			}
 			return nil, nil
 		default:
-			return nil, d.invalid("the line is neither a node nor the end of the dump")
+			return nil, d.invalidDump("the line is neither a node nor the end of the dump")
 		}
 	}
 }

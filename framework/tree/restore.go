@@ -97,11 +97,11 @@ const (
 // The restore keeps one line and a transaction of at most 500 nodes and 256 KiB in memory.
 func (b RestoreBuilder) ForPath(ctx context.Context, path string, r io.Reader) (Progress, error) {
 	var p Progress
-	v, at, err := look(b.c, path)
+	v, at, err := resolveView(b.c, path)
 	if err == nil && r == nil {
 		err = badArguments("Restore needs a reader")
 	}
-	if err == nil && v.system(at) {
+	if err == nil && v.isSystemPath(at) {
 		err = ErrSystemPath
 	}
 	switch {
@@ -112,43 +112,43 @@ func (b RestoreBuilder) ForPath(ctx context.Context, path string, r io.Reader) (
 		err = v.Left(ctx, nil)
 	}
 	if err == nil {
-		restoring := restore{b, v, at, newDumpReader(r, v.MaxFrame())}
+		restoring := restoreRun{b, v, at, newDumpLineReader(r, v.MaxFrame())}
 		err = restoring.run(ctx, path, &p)
 	}
-	return p, failed("restore", path, err)
+	return p, wrapOpError("restore", path, err)
 }
 
-// restore is a call of [RestoreBuilder.ForPath].
-type restore struct {
+// restoreRun is a call of [RestoreBuilder.ForPath].
+type restoreRun struct {
 	RestoreBuilder
-	v    view
+	v    unscopedClient
 	root string
-	in   *dumpReader
+	in   *dumpLineReader
 }
 
-// create is a node to be created.
-type create struct {
+// plannedCreate is a node to be created.
+type plannedCreate struct {
 	at   string
 	data []byte
 	acl  []framework.ACL // nil: as the client's ACL provider says
 }
 
-func (r restore) run(ctx context.Context, path string, p *Progress) error {
-	if err := r.in.header(); err != nil {
+func (r restoreRun) run(ctx context.Context, path string, p *Progress) error {
+	if err := r.in.readHeader(); err != nil {
 		return err
 	}
 	if r.plan == nil {
-		if err := r.above(ctx, path); err != nil {
-			return reason(err)
+		if err := r.createParents(ctx, path); err != nil {
+			return unwrapOpError(err)
 		}
 	}
 	limit := min(restoreBytes, r.v.MaxFrame()/2)
-	var batch []create
+	var batch []plannedCreate
 	size := 0
 	put := func() error {
-		put := r.put
+		put := r.createNodes
 		if r.plan != nil {
-			put = r.planned
+			put = r.reportPlan
 		}
 		existing, err := put(ctx, batch)
 		if err != nil {
@@ -174,11 +174,11 @@ func (r restore) run(ctx context.Context, path string, p *Progress) error {
 		if node == nil {
 			break
 		}
-		n, err := r.node(node)
+		n, err := r.nodeToCreate(node)
 		if err != nil {
 			return err
 		}
-		more := n.size()
+		more := n.sizeBound()
 		if len(batch) > 0 && (len(batch) == restoreNodes || size+more > limit) {
 			if err := put(); err != nil {
 				return err
@@ -193,14 +193,14 @@ func (r restore) run(ctx context.Context, path string, p *Progress) error {
 	return nil
 }
 
-// node returns the node to create for a node of the dump.
-func (r restore) node(node *dumpNode) (create, error) {
-	n := create{at: relocated(r.root, node.Path), data: node.Data}
-	if r.v.system(n.at) {
-		return n, r.in.invalid("%s: %w", relocated(r.v.chroot, n.at), ErrSystemPath)
+// nodeToCreate returns the node to create for a node of the dump.
+func (r restoreRun) nodeToCreate(node *dumpNode) (plannedCreate, error) {
+	n := plannedCreate{at: relocatePath(r.root, node.Path), data: node.Data}
+	if r.v.isSystemPath(n.at) {
+		return n, r.in.invalidDump("%s: %w", relocatePath(r.v.chroot, n.at), ErrSystemPath)
 	}
 	if r.in.acl && len(node.ACL) == 0 {
-		return n, r.in.invalid("%s has no ACL, though the header says that the dump contains ACLs", node.Path)
+		return n, r.in.invalidDump("%s has no ACL, though the header says that the dump contains ACLs", node.Path)
 	}
 	if r.in.acl {
 		for _, a := range node.ACL {
@@ -213,8 +213,8 @@ func (r restore) node(node *dumpNode) (create, error) {
 	return n, nil
 }
 
-// size returns an upper bound for the length of the create in a transaction, without an ACL of the provider's.
-func (n create) size() int {
+// sizeBound returns an upper bound for the length of the create in a transaction, without an ACL of the provider's.
+func (n plannedCreate) sizeBound() int {
 	const fixed, fixedACL = 32, 12
 	size := fixed + len(n.at) + len(n.data)
 	for _, a := range n.acl {
@@ -223,8 +223,8 @@ func (n create) size() int {
 	return size
 }
 
-// above creates the missing parents of the root. It does not create a chroot, but checks that it exists.
-func (r restore) above(ctx context.Context, path string) error {
+// createParents creates the missing parents of the root. It does not create a chroot, but checks that it exists.
+func (r restoreRun) createParents(ctx context.Context, path string) error {
 	parent := zkpath.Parent(r.root)
 	switch {
 	case r.v.chroot == "/" && parent == "/": // of the root, too
@@ -235,24 +235,24 @@ func (r restore) above(ctx context.Context, path string) error {
 	return r.v.EnsureParents(ctx, r.root)
 }
 
-// put creates nodes, parents first.
-func (r restore) put(ctx context.Context, nodes []create) (existing int, err error) {
+// createNodes creates nodes, parents first.
+func (r restoreRun) createNodes(ctx context.Context, nodes []plannedCreate) (existing int, err error) {
 	singly := len(nodes) == 1 || nodes[0].at == "/" // which exists already
-	err = r.v.flight(ctx, func(ctx context.Context) (err error) {
+	err = r.v.sendFlight(ctx, func(ctx context.Context) (err error) {
 		if !singly {
-			if singly, err = r.atOnce(ctx, nodes); err != nil || !singly {
+			if singly, err = r.createAtOnce(ctx, nodes); err != nil || !singly {
 				return err
 			}
 		}
-		existing, err = r.one(ctx, nodes)
+		existing, err = r.createOneByOne(ctx, nodes)
 		return err
 	})
 	return existing, err
 }
 
-// atOnce creates nodes in one transaction. singly is true if they must be created one by one, because some exist, or
-// may exist, or because they are too large together.
-func (r restore) atOnce(ctx context.Context, nodes []create) (singly bool, err error) {
+// createAtOnce creates nodes in one transaction. singly is true if they must be created one by one, because some
+// exist, or may exist, or because they are too large together.
+func (r restoreRun) createAtOnce(ctx context.Context, nodes []plannedCreate) (singly bool, err error) {
 	var ops []framework.TransactionOp
 	for _, n := range nodes {
 		b := r.v.TransactionOp().Create().Uncompressed()
@@ -263,11 +263,11 @@ func (r restore) atOnce(ctx context.Context, nodes []create) (singly bool, err e
 	}
 	_, err = r.v.TransactionInBackground(ctx, ops...).Wait(ctx)
 	var refused *framework.TransactionError
-	switch err = reason(err); {
+	switch err = unwrapOpError(err); {
 	case errors.Is(err, framework.ErrNodeExists), isTooLarge(err):
 		return true, nil
 	case errors.As(err, &refused):
-		return false, failed("create", r.v.callers(nodes[refused.Index].at), refused.Err)
+		return false, wrapOpError("create", r.v.callerPath(nodes[refused.Index].at), refused.Err)
 	}
 	return errors.Is(err, framework.ErrOutcomeUnknown), err
 }
@@ -277,22 +277,22 @@ func isTooLarge(err error) bool {
 	return errors.Is(err, framework.ErrTooLarge) && !errors.Is(err, framework.ErrOutcomeUnknown)
 }
 
-// one creates nodes one by one, in one flight.
-func (r restore) one(ctx context.Context, nodes []create) (existing int, err error) {
-	all := queue(nodes, func(n create) *framework.Pending[framework.CreateResult] {
+// createOneByOne creates nodes one by one, in one flight.
+func (r restoreRun) createOneByOne(ctx context.Context, nodes []plannedCreate) (existing int, err error) {
+	all := sendAll(nodes, func(n plannedCreate) *framework.Pending[framework.CreateResult] {
 		b := r.v.Create().Uncompressed()
 		if n.acl != nil {
 			b = b.WithACL(n.acl...)
 		}
 		return b.InBackground().ForPath(ctx, n.at, n.data)
 	})
-	var there []create
-	err = await(ctx, all, func(i int, _ framework.CreateResult, refused error) error {
+	var there []plannedCreate
+	err = awaitReplies(ctx, all, func(i int, _ framework.CreateResult, refused error) error {
 		if errors.Is(refused, framework.ErrNodeExists) {
 			there = append(there, nodes[i])
 			return nil
 		}
-		return failed("create", r.v.callers(nodes[i].at), refused)
+		return wrapOpError("create", r.v.callerPath(nodes[i].at), refused)
 	})
 	if err != nil || len(there) == 0 {
 		return 0, err
@@ -300,19 +300,19 @@ func (r restore) one(ctx context.Context, nodes []create) (existing int, err err
 	if r.overwrite {
 		return len(there), r.overwriteAll(ctx, there)
 	}
-	return len(there), r.compare(ctx, there)
+	return len(there), r.compareNodes(ctx, there)
 }
 
-// planned calls plan with the step for each node.
-func (r restore) planned(ctx context.Context, nodes []create) (existing int, err error) {
+// reportPlan calls plan with the step for each node.
+func (r restoreRun) reportPlan(ctx context.Context, nodes []plannedCreate) (existing int, err error) {
 	steps := make([]RestoreStep, len(nodes))
-	err = r.v.flight(ctx, func(ctx context.Context) error {
-		return await(ctx, r.read(ctx, nodes), func(i int, got framework.DataResult, refused error) error {
+	err = r.v.sendFlight(ctx, func(ctx context.Context) error {
+		return awaitReplies(ctx, r.readExisting(ctx, nodes), func(i int, got framework.DataResult, refused error) error {
 			switch {
 			case errors.Is(refused, framework.ErrNoNode):
 				steps[i] = RestoreCreate
 			case refused != nil:
-				return failed("getData", r.v.callers(nodes[i].at), refused)
+				return wrapOpError("getData", r.v.callerPath(nodes[i].at), refused)
 			case r.overwrite:
 				steps[i] = RestoreOverwrite
 			case bytes.Equal(got.Data, nodes[i].data):
@@ -327,31 +327,31 @@ func (r restore) planned(ctx context.Context, nodes []create) (existing int, err
 		if steps[i] != RestoreCreate {
 			existing++
 		}
-		r.plan(r.v.callers(nodes[i].at), steps[i])
+		r.plan(r.v.callerPath(nodes[i].at), steps[i])
 	}
 	return existing, err
 }
 
-func (r restore) read(ctx context.Context, nodes []create) []*framework.Pending[framework.DataResult] {
-	return queue(nodes, func(n create) *framework.Pending[framework.DataResult] {
+func (r restoreRun) readExisting(ctx context.Context, nodes []plannedCreate) []*framework.Pending[framework.DataResult] {
+	return sendAll(nodes, func(n plannedCreate) *framework.Pending[framework.DataResult] {
 		return r.v.GetData().Undecompressed().InBackground().ForPath(ctx, n.at)
 	})
 }
 
-// compare compares nodes that exist already with the dump.
-func (r restore) compare(ctx context.Context, nodes []create) error {
-	return await(ctx, r.read(ctx, nodes), func(i int, got framework.DataResult, refused error) error {
+// compareNodes compares nodes that exist already with the dump.
+func (r restoreRun) compareNodes(ctx context.Context, nodes []plannedCreate) error {
+	return awaitReplies(ctx, r.readExisting(ctx, nodes), func(i int, got framework.DataResult, refused error) error {
 		if refused == nil && !bytes.Equal(got.Data, nodes[i].data) {
 			refused = fmt.Errorf("%w: its data differ from the dump's; see Overwriting", framework.ErrNodeExists)
 		}
-		return failed("restore", r.v.callers(nodes[i].at), refused)
+		return wrapOpError("restore", r.v.callerPath(nodes[i].at), refused)
 	})
 }
 
 // overwriteAll gives nodes that exist already the data and the ACLs of the dump.
-func (r restore) overwriteAll(ctx context.Context, nodes []create) error {
+func (r restoreRun) overwriteAll(ctx context.Context, nodes []plannedCreate) error {
 	var acls []*framework.Pending[framework.Stat]
-	data := queue(nodes, func(n create) *framework.Pending[framework.Stat] {
+	data := sendAll(nodes, func(n plannedCreate) *framework.Pending[framework.Stat] {
 		set := r.v.SetData().Uncompressed().InBackground().ForPath(ctx, n.at, n.data)
 		if n.acl != nil {
 			acls = append(acls, r.v.SetACL().WithACL(n.acl...).InBackground().ForPath(ctx, n.at))
@@ -359,10 +359,10 @@ func (r restore) overwriteAll(ctx context.Context, nodes []create) error {
 		return set
 	})
 	each := func(i int, _ framework.Stat, refused error) error {
-		return failed("restore", r.v.callers(nodes[i].at), refused)
+		return wrapOpError("restore", r.v.callerPath(nodes[i].at), refused)
 	}
-	err := await(ctx, data, each)
-	if failed := await(ctx, acls, each); err == nil {
+	err := awaitReplies(ctx, data, each)
+	if failed := awaitReplies(ctx, acls, each); err == nil {
 		err = failed
 	}
 	return err

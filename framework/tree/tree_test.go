@@ -580,16 +580,16 @@ func FuzzRestore(f *testing.F) {
 	f.Add(header + "{\"node\":{\"path\":\"/\",\"version\":99999999999}}\n" + "{\"node\":{\"path\":\"/\xff\"}}")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, root := range []string{"/", "/copy/of"} {
-			in := newDumpReader(strings.NewReader(text), 1024)
-			r := restore{v: view{chroot: "/", namespace: "/"}, root: root, in: in}
-			err := in.header()
+			in := newDumpLineReader(strings.NewReader(text), 1024)
+			r := restoreRun{v: unscopedClient{chroot: "/", namespace: "/"}, root: root, in: in}
+			err := in.readHeader()
 			for err == nil {
 				var node *dumpNode
 				if node, err = in.next(); node == nil {
 					break
 				}
-				var n create
-				if n, err = r.node(node); err != nil {
+				var n plannedCreate
+				if n, err = r.nodeToCreate(node); err != nil {
 					break
 				}
 				req := &jute.CreateRequest{Path: n.at, Data: n.data}
@@ -600,7 +600,7 @@ func FuzzRestore(f *testing.F) {
 				require.Equal(t, in.acl, len(req.ACL) > 0)
 				require.True(t, root == "/" || req.Path == root || strings.HasPrefix(req.Path, root+"/"), req.Path)
 				require.False(t, req.Path == "/zookeeper" || strings.HasPrefix(req.Path, "/zookeeper/"), req.Path)
-				require.GreaterOrEqual(t, n.size(), len(jute.Marshal(req))+9, "with its header")
+				require.GreaterOrEqual(t, n.sizeBound(), len(jute.Marshal(req))+9, "with its header")
 			}
 			if err != nil {
 				require.ErrorIs(t, err, ErrInvalidDump)

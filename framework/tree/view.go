@@ -10,26 +10,27 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// view is the client that the functions of this package send their requests with. It has no namespace, so that a read of
-// the root of one never creates it. Paths are as this view has them, unless a comment calls them the caller's.
-type view struct {
+// unscopedClient is the client that the functions of this package send their requests with. It has no namespace, so
+// that a read of the root of one never creates it. Paths are as this view has them, unless a comment calls them the
+// caller's.
+type unscopedClient struct {
 	*framework.Client
 	chroot    string // "/" if there is none
 	namespace string // "/" if there is none
 }
 
-// look returns the view for a client, and the caller's path in that view.
-func look(c *framework.Client, path string) (v view, at string, err error) {
+// resolveView returns the view for a client, and the caller's path in that view.
+func resolveView(c *framework.Client, path string) (v unscopedClient, at string, err error) {
 	if _, err = c.FullPath(path); err != nil {
 		return v, "", err
 	}
-	v = view{Client: c.UsingNamespace(""), namespace: "/" + c.Namespace()}
+	v = unscopedClient{Client: c.UsingNamespace(""), namespace: "/" + c.Namespace()}
 	v.chroot, err = v.FullPath("/")
-	return v, relocated(v.namespace, path), err
+	return v, relocatePath(v.namespace, path), err
 }
 
-// relocated returns the path of a node after the tree's root is moved to root.
-func relocated(root, path string) string {
+// relocatePath returns the path of a node after the tree's root is moved to root.
+func relocatePath(root, path string) string {
 	switch {
 	case path == "/":
 		return root
@@ -39,8 +40,8 @@ func relocated(root, path string) string {
 	return root + path
 }
 
-// callers returns a path as the caller has it. A path that is not below the namespace is returned as it is.
-func (v view) callers(at string) string {
+// callerPath returns a path as the caller has it. A path that is not below the namespace is returned as it is.
+func (v unscopedClient) callerPath(at string) string {
 	if v.namespace == "/" {
 		return at
 	}
@@ -53,9 +54,9 @@ func (v view) callers(at string) string {
 	return at
 }
 
-// failed returns the error of an operation on the caller's path; nil for nil. An error that has an operation already
-// is returned as it is.
-func failed(op, path string, err error) error {
+// wrapOpError returns the error of an operation on the caller's path; nil for nil. An error that has an operation
+// already is returned as it is.
+func wrapOpError(op, path string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -65,8 +66,8 @@ func failed(op, path string, err error) error {
 	return &framework.OpError{Op: op, Path: path, Err: err}
 }
 
-// reason returns the error without the operation and path added by the framework.
-func reason(err error) error {
+// unwrapOpError returns the error without the operation and path added by the framework.
+func unwrapOpError(err error) error {
 	if op, named := err.(*framework.OpError); named {
 		return op.Err
 	}
@@ -80,9 +81,10 @@ var errRoot = badArguments("the root of the tree cannot be deleted")
 
 const systemPath = "/zookeeper"
 
-// system reports whether the node at a path belongs to the servers: it is /zookeeper of the whole tree, or below it.
-func (v view) system(at string) bool {
-	full := relocated(v.chroot, at)
+// isSystemPath reports whether the node at a path belongs to the servers: it is /zookeeper of the whole tree, or
+// below it.
+func (v unscopedClient) isSystemPath(at string) bool {
+	full := relocatePath(v.chroot, at)
 	return full == systemPath || strings.HasPrefix(full, systemPath+"/")
 }
 
@@ -92,9 +94,9 @@ const (
 	flightBytes = 8 << 20 // of data in one flight, about: the sizes are known only after reading
 )
 
-// flight calls send, which sends a flight and returns its first error, and repeats that as the retry policy says.
-// Everything in a flight must do no harm when it is repeated.
-func (v view) flight(ctx context.Context, send func(ctx context.Context) error) error {
+// sendFlight calls send, which sends a flight and returns its first error, and repeats that as the retry policy
+// says. Everything in a flight must do no harm when it is repeated.
+func (v unscopedClient) sendFlight(ctx context.Context, send func(ctx context.Context) error) error {
 	return v.Retry(ctx, func(ctx context.Context) error {
 		err := send(ctx)
 		if closed := v.Err(); err != nil && errors.Is(closed, framework.ErrClosed) && !errors.Is(err, closed) {
@@ -112,8 +114,8 @@ func (v view) flight(ctx context.Context, send func(ctx context.Context) error) 
 	}))
 }
 
-// queue sends a request in the background for each value. The server executes them in this order.
-func queue[V, T any](each []V, send func(V) *framework.Pending[T]) []*framework.Pending[T] {
+// sendAll sends a request in the background for each value. The server executes them in this order.
+func sendAll[V, T any](each []V, send func(V) *framework.Pending[T]) []*framework.Pending[T] {
 	all := make([]*framework.Pending[T], len(each))
 	for i, value := range each {
 		all[i] = send(value)
@@ -121,16 +123,17 @@ func queue[V, T any](each []V, send func(V) *framework.Pending[T]) []*framework.
 	return all
 }
 
-// await waits for all replies, and calls each with every one, in order, and with the error if its request was refused.
-// It returns the first error that is not a refusal, or that each has returned; then each is not called any more.
-func await[T any](ctx context.Context, all []*framework.Pending[T], each func(i int, v T, refused error) error) error {
+// awaitReplies waits for all replies, and calls each with every one, in order, and with the error if its request
+// was refused. It returns the first error that is not a refusal, or that each has returned; then each is not called
+// any more.
+func awaitReplies[T any](ctx context.Context, all []*framework.Pending[T], each func(i int, v T, refused error) error) error {
 	var first error
 	for i, p := range all {
 		v, err := p.Wait(ctx)
 		if first != nil {
 			continue // the replies may still come: a repeat is queued behind them
 		}
-		if err = reason(err); unfinished(err) {
+		if err = unwrapOpError(err); isUnfinished(err) {
 			first = err
 		} else {
 			first = each(i, v, err)
@@ -139,14 +142,14 @@ func await[T any](ctx context.Context, all []*framework.Pending[T], each func(i 
 	return first
 }
 
-// unfinished reports whether an operation has ended without its result and without a refusal.
-func unfinished(err error) bool {
-	return err != nil && (framework.Retryable(err) || isAny(err, framework.ErrSessionLost, framework.ErrClosed,
+// isUnfinished reports whether an operation has ended without its result and without a refusal.
+func isUnfinished(err error) bool {
+	return err != nil && (framework.Retryable(err) || matchesAny(err, framework.ErrSessionLost, framework.ErrClosed,
 		framework.ErrOutcomeUnknown, framework.ErrNotReadOnly, framework.ErrNotConnected, context.Canceled,
 		context.DeadlineExceeded))
 }
 
-func isAny(err error, targets ...error) bool {
+func matchesAny(err error, targets ...error) bool {
 	for _, target := range targets {
 		if errors.Is(err, target) {
 			return true
@@ -155,26 +158,26 @@ func isAny(err error, targets ...error) bool {
 	return false
 }
 
-func unlessNoNode(err error) error {
+func ignoreNoNode(err error) error {
 	if errors.Is(err, framework.ErrNoNode) {
 		return nil
 	}
 	return err
 }
 
-// lists lists nodes in one flight. For each node it calls each with the names of the children, or with why the list
-// was refused. An error returned by each ends it.
-func (v view) lists(ctx context.Context, dirs []string, each func(i int, names []string, refused error) error) error {
+// listDirectories lists nodes in one flight. For each node it calls each with the names of the children, or with
+// why the list was refused. An error returned by each ends it.
+func (v unscopedClient) listDirectories(ctx context.Context, dirs []string, each func(i int, names []string, refused error) error) error {
 	type list struct {
 		names []string
 		err   error
 	}
 	got := make([]list, len(dirs))
-	err := v.flight(ctx, func(ctx context.Context) error {
-		all := queue(dirs, func(dir string) *framework.Pending[framework.ChildrenResult] {
+	err := v.sendFlight(ctx, func(ctx context.Context) error {
+		all := sendAll(dirs, func(dir string) *framework.Pending[framework.ChildrenResult] {
 			return v.GetChildren().InBackground().ForPath(ctx, dir)
 		})
-		return await(ctx, all, func(i int, r framework.ChildrenResult, refused error) error {
+		return awaitReplies(ctx, all, func(i int, r framework.ChildrenResult, refused error) error {
 			got[i] = list{r.Names, refused}
 			return nil
 		})

@@ -22,27 +22,27 @@ type Node struct {
 
 // WalkBuilder reads a node and everything below it. It is a value: each method returns a changed copy.
 type WalkBuilder struct {
-	c    *framework.Client
-	what walking
+	c       *framework.Client
+	options walkOptions
 }
 
-// walking has the options of a walk.
-type walking struct {
-	depth  int  // levels below the first node; negative: all
-	bare   bool // without data
-	acl    bool
-	system bool // leave /zookeeper out
+// walkOptions has the options of a walk.
+type walkOptions struct {
+	depth       int  // levels below the first node; negative: all
+	withoutData bool // without data
+	acl         bool
+	system      bool // leave /zookeeper out
 }
 
 // Walk begins to read a subtree. Curator has no such operation.
-func Walk(c *framework.Client) WalkBuilder { return WalkBuilder{c: c, what: walking{depth: -1}} }
+func Walk(c *framework.Client) WalkBuilder { return WalkBuilder{c: c, options: walkOptions{depth: -1}} }
 
 // WithoutData makes the walk read no data.
-func (b WalkBuilder) WithoutData() WalkBuilder { b.what.bare = true; return b }
+func (b WalkBuilder) WithoutData() WalkBuilder { b.options.withoutData = true; return b }
 
 // MaxDepth ends the walk this many levels below its first node; 0 reads only that node. Default: no limit, as
 // with a negative number.
-func (b WalkBuilder) MaxDepth(levels int) WalkBuilder { b.what.depth = levels; return b }
+func (b WalkBuilder) MaxDepth(levels int) WalkBuilder { b.options.depth = levels; return b }
 
 // ForPath walks through the subtree: the node itself first, parents before their children, level by level, siblings in
 // the order of their names. Before it yields nodes to the loop it reads hundreds at a time, with few requests: one for
@@ -63,16 +63,16 @@ func (b WalkBuilder) MaxDepth(levels int) WalkBuilder { b.what.depth = levels; r
 //		if err != nil { … }
 func (b WalkBuilder) ForPath(ctx context.Context, path string) iter.Seq2[Node, error] {
 	return func(yield func(Node, error) bool) {
-		v, at, err := look(b.c, path)
+		v, at, err := resolveView(b.c, path)
 		left := false
 		if err == nil {
-			err = v.walk(ctx, at, b.what, func(nodes []walked) (more bool) {
+			err = v.walkLevels(ctx, at, b.options, func(nodes []walkedNode) (more bool) {
 				for _, n := range nodes {
-					n.Path = v.callers(n.at)
+					n.Path = v.callerPath(n.at)
 					if n.err == nil {
-						n.Data, n.err = v.unpacked(n.at, n.Data)
+						n.Data, n.err = v.decompressData(n.at, n.Data)
 					}
-					if !yield(n.Node, failed("walk", n.Path, n.err)) {
+					if !yield(n.Node, wrapOpError("walk", n.Path, n.err)) {
 						left = true
 						return false
 					}
@@ -81,14 +81,14 @@ func (b WalkBuilder) ForPath(ctx context.Context, path string) iter.Seq2[Node, e
 			})
 		}
 		if err != nil && !left {
-			yield(Node{Path: path}, failed("walk", path, reason(err)))
+			yield(Node{Path: path}, wrapOpError("walk", path, unwrapOpError(err)))
 		}
 	}
 }
 
-// unpacked decompresses data if the client compresses. The limit applies to each node, since only one is decompressed
-// at a time.
-func (v view) unpacked(at string, data []byte) ([]byte, error) {
+// decompressData decompresses data if the client compresses. The limit applies to each node, since only one is
+// decompressed at a time.
+func (v unscopedClient) decompressData(at string, data []byte) ([]byte, error) {
 	plain, err := v.UnpackedUpTo(at, data, math.MaxInt)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (v view) unpacked(at string, data []byte) ([]byte, error) {
 	return plain, nil
 }
 
-type walked struct {
+type walkedNode struct {
 	Node
 	at    string
 	depth int
@@ -104,10 +104,10 @@ type walked struct {
 	err   error // of this node only: ErrNoAuth, or from decompressing its data
 }
 
-// walk reads a subtree, flight by flight, until it has read all or each returns false.
-func (v view) walk(ctx context.Context, at string, what walking, each func([]walked) bool) error {
+// walkLevels reads a subtree, flight by flight, until it has read all or each returns false.
+func (v unscopedClient) walkLevels(ctx context.Context, at string, what walkOptions, each func([]walkedNode) bool) error {
 	size := flightSize
-	for queue := []walked{{at: at}}; len(queue) > 0; {
+	for queue := []walkedNode{{at: at}}; len(queue) > 0; {
 		flight := queue[:min(size, len(queue))]
 		queue = queue[len(flight):]
 		nodes, bytes, err := v.readNodes(ctx, flight, what)
@@ -133,9 +133,9 @@ func (v view) walk(ctx context.Context, at string, what walking, each func([]wal
 const multiReadSize = 64
 
 // readNodes reads nodes in one flight. It leaves out nodes that no longer exist; that is an error of the first node of all.
-func (v view) readNodes(ctx context.Context, flight []walked, what walking) (nodes []walked, bytes int, err error) {
-	read, err := v.readFlight(ctx, flight, what, !what.bare)
-	if isAny(err, framework.ErrUnimplemented, framework.ErrTooLarge, framework.ErrReplyTooLarge) && !what.bare {
+func (v unscopedClient) readNodes(ctx context.Context, flight []walkedNode, what walkOptions) (nodes []walkedNode, bytes int, err error) {
+	read, err := v.readFlight(ctx, flight, what, !what.withoutData)
+	if matchesAny(err, framework.ErrUnimplemented, framework.ErrTooLarge, framework.ErrReplyTooLarge) && !what.withoutData {
 		read, err = v.readFlight(ctx, flight, what, false) // a server before 3.6, or very long paths, or much data
 	}
 	if err != nil {
@@ -155,13 +155,13 @@ func (v view) readNodes(ctx context.Context, flight []walked, what walking) (nod
 }
 
 // readFlight reads nodes in one flight, many with one request if multi is set. Why a node cannot be read is in its err.
-func (v view) readFlight(ctx context.Context, flight []walked, what walking, multi bool) (read []walked, err error) {
-	err = v.flight(ctx, func(ctx context.Context) error {
+func (v unscopedClient) readFlight(ctx context.Context, flight []walkedNode, what walkOptions, multi bool) (read []walkedNode, err error) {
+	err = v.sendFlight(ctx, func(ctx context.Context) error {
 		read = slices.Clone(flight)
 		var acls []*framework.Pending[framework.ACLResult]
 		requestACLs := func() {
 			if what.acl {
-				acls = queue(read, func(n walked) *framework.Pending[framework.ACLResult] {
+				acls = sendAll(read, func(n walkedNode) *framework.Pending[framework.ACLResult] {
 					return v.GetACL().InBackground().ForPath(ctx, n.at)
 				})
 			}
@@ -170,11 +170,11 @@ func (v view) readFlight(ctx context.Context, flight []walked, what walking, mul
 		switch {
 		case multi:
 			data = v.readTogether
-		case what.bare:
+		case what.withoutData:
 			data = v.readStats
 		}
 		err := data(ctx, read, requestACLs)
-		if failed := await(ctx, acls, func(i int, r framework.ACLResult, refused error) error {
+		if failed := awaitReplies(ctx, acls, func(i int, r framework.ACLResult, refused error) error {
 			if read[i].acl = r.ACL; read[i].err == nil {
 				read[i].err = refused
 			}
@@ -188,9 +188,9 @@ func (v view) readFlight(ctx context.Context, flight []walked, what walking, mul
 }
 
 // readTogether reads nodes with MultiReads. also sends the other requests of the same flight.
-func (v view) readTogether(ctx context.Context, nodes []walked, also func()) error {
+func (v unscopedClient) readTogether(ctx context.Context, nodes []walkedNode, also func()) error {
 	chunks := slices.Collect(slices.Chunk(nodes, multiReadSize))
-	all := queue(chunks, func(some []walked) *framework.Pending[framework.MultiReadResult] {
+	all := sendAll(chunks, func(some []walkedNode) *framework.Pending[framework.MultiReadResult] {
 		reads := make([]framework.Read, len(some))
 		for i, n := range some {
 			reads[i] = framework.ReadData(n.at)
@@ -198,34 +198,34 @@ func (v view) readTogether(ctx context.Context, nodes []walked, also func()) err
 		return v.MultiRead().Undecompressed().InBackground().ForReads(ctx, reads...)
 	})
 	also()
-	return await(ctx, all, func(i int, r framework.MultiReadResult, refused error) error {
+	return awaitReplies(ctx, all, func(i int, r framework.MultiReadResult, refused error) error {
 		for j, result := range r.Results {
 			n := &chunks[i][j]
-			n.Data, n.Stat, n.err = result.Data, result.Stat, reason(result.Err)
+			n.Data, n.Stat, n.err = result.Data, result.Stat, unwrapOpError(result.Err)
 		}
 		return refused
 	})
 }
 
 // readEach reads each node with a separate request.
-func (v view) readEach(ctx context.Context, nodes []walked, also func()) error {
-	all := queue(nodes, func(n walked) *framework.Pending[framework.DataResult] {
+func (v unscopedClient) readEach(ctx context.Context, nodes []walkedNode, also func()) error {
+	all := sendAll(nodes, func(n walkedNode) *framework.Pending[framework.DataResult] {
 		return v.GetData().Undecompressed().InBackground().ForPath(ctx, n.at)
 	})
 	also()
-	return await(ctx, all, func(i int, r framework.DataResult, refused error) error {
+	return awaitReplies(ctx, all, func(i int, r framework.DataResult, refused error) error {
 		nodes[i].Data, nodes[i].Stat, nodes[i].err = r.Data, r.Stat, refused
 		return nil
 	})
 }
 
 // readStats reads the Stat of each node, without data.
-func (v view) readStats(ctx context.Context, nodes []walked, also func()) error {
-	all := queue(nodes, func(n walked) *framework.Pending[framework.ExistsResult] {
+func (v unscopedClient) readStats(ctx context.Context, nodes []walkedNode, also func()) error {
+	all := sendAll(nodes, func(n walkedNode) *framework.Pending[framework.ExistsResult] {
 		return v.CheckExists().InBackground().ForPath(ctx, n.at)
 	})
 	also()
-	return await(ctx, all, func(i int, r framework.ExistsResult, refused error) error {
+	return awaitReplies(ctx, all, func(i int, r framework.ExistsResult, refused error) error {
 		switch n := &nodes[i]; {
 		case refused != nil:
 			n.err = refused
@@ -240,8 +240,8 @@ func (v view) readStats(ctx context.Context, nodes []walked, also func()) error 
 	})
 }
 
-func (v view) listNodes(ctx context.Context, nodes []walked, what walking) (below []walked, err error) {
-	var parents []walked
+func (v unscopedClient) listNodes(ctx context.Context, nodes []walkedNode, what walkOptions) (below []walkedNode, err error) {
+	var parents []walkedNode
 	var dirs []string
 	for _, n := range nodes {
 		if n.err == nil && n.Stat.NumChildren > 0 && n.depth != what.depth {
@@ -251,17 +251,17 @@ func (v view) listNodes(ctx context.Context, nodes []walked, what walking) (belo
 	if len(dirs) == 0 {
 		return nil, nil
 	}
-	err = v.lists(ctx, dirs, func(i int, names []string, err error) error {
-		if isAny(err, framework.ErrNoNode, framework.ErrNoAuth) { // since it was read
+	err = v.listDirectories(ctx, dirs, func(i int, names []string, err error) error {
+		if matchesAny(err, framework.ErrNoNode, framework.ErrNoAuth) { // since it was read
 			return nil
 		}
 		slices.Sort(names)
 		for _, name := range names {
 			at := zkpath.Join(dirs[i], name)
-			if what.system && relocated(v.chroot, at) == systemPath {
+			if what.system && relocatePath(v.chroot, at) == systemPath {
 				continue
 			}
-			below = append(below, walked{at: at, depth: parents[i].depth + 1})
+			below = append(below, walkedNode{at: at, depth: parents[i].depth + 1})
 		}
 		return err
 	})
