@@ -255,7 +255,7 @@ func (h *Hold) seen(w *wire.Watch, r wire.Reply) {
 		h.mu.Unlock()
 		h.lookAtNode()
 	default:
-		h.e.core.log.Warn("cannot read the node of our own lock, lease or leadership; trying again",
+		h.e.core.log.Warn("cannot read our own hold's node; retrying",
 			"epoch", h.e.n, "path", h.path, "err", err)
 		h.disarmed(w)
 		h.dueIn(lookAgain) // no effect if the hold has ended since
@@ -308,11 +308,10 @@ func (h *Hold) looked(r wire.Reply) {
 		}
 		h.dueIn(h.e.wire.Validity().Standing().Timeout)
 	case r.Code == jute.CodeNoAuth:
-		h.e.core.log.Warn("no permission to read the node of our own lock, lease or leadership: its "+
-			"deletion will not be noticed",
+		h.e.core.log.Warn("no permission to read our own hold's node: its deletion will not be noticed",
 			"epoch", h.e.n, "path", h.path, "needs", "READ, or ADMIN, on its own nodes")
 	default:
-		h.e.core.log.Warn("cannot read the node of our own lock, lease or leadership; trying again",
+		h.e.core.log.Warn("cannot read our own hold's node; retrying",
 			"epoch", h.e.n, "path", h.path, "err", err)
 		h.dueIn(lookAgain) // no effect if the hold has ended since
 	}

@@ -145,8 +145,7 @@ func failed(results []jute.MultiResult) (index int, code int32) {
 // nodes again: a failed transaction does not count as a heartbeat.
 func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 	if index < 0 || index >= len(batch) {
-		m.core.log.Warn("the server answered a heartbeat with an error; the session expires "+
-			"unless a later heartbeat succeeds",
+		m.core.log.Warn("the reply to a heartbeat is an error; the session expires unless a later heartbeat succeeds",
 			"epoch", e.n, "err", codeError(code))
 		return
 	}
@@ -155,14 +154,13 @@ func (m *manager) failed(e *epoch, batch []*Hold, index int, code int32) {
 	case jute.CodeNoNode:
 		h.lose(ErrNodeDeleted)
 	case jute.CodeNoAuth:
-		m.core.log.Warn("no permission to check the node of our own lock, lease or leadership in "+
-			"heartbeats: only a watch will notice its deletion", "epoch", e.n, "path", h.path)
+		m.core.log.Warn("no permission to check our own hold's node in heartbeats: only a watch will report "+
+			"its deletion", "epoch", e.n, "path", h.path)
 		h.mu.Lock()
 		h.unlisted = true
 		h.mu.Unlock()
 	default:
-		m.core.log.Warn("the server answered a heartbeat with an error; the session expires "+
-			"unless a later heartbeat succeeds",
+		m.core.log.Warn("the reply to a heartbeat is an error; the session expires unless a later heartbeat succeeds",
 			"epoch", e.n, "path", h.path, "err", codeError(code))
 		return
 	}

@@ -302,9 +302,9 @@ func (m *manager) tell(e *epoch) {
 	log := m.core.log.With("epoch", e.n, "rule", p.kind().String(), "timeout", e.wire.Timeout(),
 		"bound", p.bound, "margin", p.servers.Margin, "heartbeat", p.every)
 	if p.refused != nil {
-		log.Warn("locks, leases and leadership cannot be held now", "err", p.refused)
+		log.Warn("cannot grant holds: the session timeout is too short", "err", p.refused)
 	} else {
-		log.Info("safety rule in force")
+		log.Info("safety rule of holds changed")
 	}
 }
 

@@ -80,7 +80,7 @@ func (w *waiter) arm(ctx context.Context) (p predecessor, armed bool, err error)
 		return p, true, nil
 	case errors.Is(failed, framework.ErrNoAuth), errors.Is(failed, framework.ErrReplyTooLarge):
 		// The list that follows arms a watch on the directory, whose event shows that the node is gone.
-		w.Client.Logger().Warn("cannot read the node ahead in the queue; watching the parent's children instead",
+		w.Client.Logger().Warn("cannot read the predecessor's node; watching the parent's children instead",
 			"path", full, "err", failed)
 		w.unreadable = w.decision.Predecessor
 	case errors.Is(failed, framework.ErrNoNode):
@@ -270,8 +270,7 @@ func (r *recheck) result() (gone bool, err error) {
 	lost := failed == nil && (own.Stat == nil || !r.w.isOwn(*own.Stat))
 	predecessor, failed := Result(r.predecessor)
 	if gone, err = afterRecheck(lost, failed == nil && predecessor.Stat == nil); gone {
-		r.w.Client.Logger().Warn("the node ahead in the queue is gone, but no watch event came; "+
-			"going on without the event", "path", r.path)
+		r.w.Client.Logger().Warn("the predecessor's node is deleted, but no watch event came; continuing without the event", "path", r.path)
 	}
 	return gone, err
 }

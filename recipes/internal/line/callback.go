@@ -28,8 +28,8 @@ func (c *Callback) Call(client *framework.Client, err error) {
 		}
 	}
 	if !c.wanted() && Denied(err) {
-		client.Logger().Warn("a lock or lease is not released: the server refuses to delete its node, which stays "+
-			"until the session ends", "path", c.Path, "err", err)
+		client.Logger().Warn("cannot release a hold: the server refuses to delete its node, which stays until the "+
+			"session ends", "path", c.Path, "err", err)
 	}
 }
 

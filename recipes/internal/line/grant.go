@@ -360,7 +360,7 @@ type dropped struct {
 // warn is called on the collector's goroutine.
 func (d dropped) warn() {
 	if !d.ended() { // it only warns, since work under the context may continue
-		d.log.Warn("a lock or lease was dropped without Release; it is held until its session ends",
+		d.log.Warn("a hold was garbage-collected without Release; its node stays until the session ends",
 			"path", d.path)
 	}
 }

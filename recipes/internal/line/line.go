@@ -194,7 +194,7 @@ func (l *Line) warn(own string, d Decision) {
 		}
 	}
 	if number, ok := l.Order.Number(own); ok && number >= 1<<30 && l.warnedNumbers.CompareAndSwap(false, true) {
-		log.Warn("half of the sequence numbers of this path are used up; delete its node while nobody uses "+
-			"it, and the numbers begin again at 0", "path", l.Dir, "left", Limit-number)
+		log.Warn("half of the sequence numbers of this path are used up; delete its node while no client "+
+			"uses it, and the numbers restart at 0", "path", l.Dir, "left", Limit-number)
 	}
 }

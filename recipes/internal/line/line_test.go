@@ -146,7 +146,7 @@ func TestANodeOfNoSessionAhead(t *testing.T) {
 		require.NoError(t, s.Create(dir, nil))
 		order := line.Order{Names: []string{"lock-"}}
 		l := &line.Line{Client: c, Dir: dir, Name: "lock-", Order: order, Loss: framework.SessionOnly}
-		said := func() int { return strings.Count(log.String(), "one of no session") }
+		said := func() int { return strings.Count(log.String(), "is not ephemeral") }
 		wait := func() *recipetest.Call[*line.Grant] {
 			return recipetest.Begin(t, func() (*line.Grant, error) { return l.Acquire(t.Context()) }).Waits()
 		}

@@ -129,7 +129,7 @@ func (a *Attempts) Again(
 		return over
 	}
 	if placed {
-		client.Logger().Info("lost the place in the queue; rejoining at the end", "path", path, "err", err)
+		client.Logger().Info("lost the place in the line; rejoining at the end", "path", path, "err", err)
 	}
 	if lasted > settled {
 		*a = 0

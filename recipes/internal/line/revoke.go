@@ -69,7 +69,7 @@ func (r *revocation) seen(node framework.DataResult, err error) {
 		r.unpack(node.Data)
 	case errors.Is(err, framework.ErrNoAuth):
 		log := r.grant.Session.Client().Logger()
-		log.Warn("no permission to read the lock's own node: requests to revoke the lock will not be noticed",
+		log.Warn("no permission to read our own lock's node: requests to revoke it will not be noticed",
 			"path", r.grant.Path)
 	default:
 		time.AfterFunc(readAgain, func() {

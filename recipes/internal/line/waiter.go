@@ -322,7 +322,7 @@ func (w *waiter) reportWait(ctx context.Context, predecessor framework.DataResul
 func (w *waiter) warnSessionless(p predecessor) {
 	node := p.node.Stat
 	if !p.isDirectory && node.EphemeralOwner == 0 && w.warnedSessionless.Swap(node.Czxid) != node.Czxid {
-		w.Client.Logger().Warn("the node ahead in the queue is one of no session: waiting until it is deleted",
+		w.Client.Logger().Warn("the predecessor's node is not ephemeral: waiting until it is deleted",
 			"path", zkpath.Join(w.Dir, w.decision.Predecessor))
 	}
 }
