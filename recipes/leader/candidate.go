@@ -55,7 +55,7 @@ func (c *candidate) change(f func()) {
 // join waits in the line until its node is the first. It returns a term that has not been announced yet: see began.
 func (c *candidate) join(ctx context.Context) (*Term, error) {
 	what := framework.Acquisition{Recipe: c.line.Recipe, Path: c.line.Dir}
-	grant, err := line.Told(ctx, c.line.Client, what, c.line.Acquire, (*line.Grant).Abandon)
+	grant, err := line.ReportAcquire(ctx, c.line.Client, what, c.line.Acquire, (*line.Grant).ReleaseNoWait)
 	if err != nil {
 		return nil, err
 	}

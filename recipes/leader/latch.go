@@ -323,9 +323,9 @@ func (l *Latch) regain(grant *line.Grant) (*Term, error) {
 		}
 		var stat *framework.Stat
 		var watch *framework.Watch
-		err := line.Outlast(l.ctx, view, line.Outages, func(ctx context.Context) (err error) {
+		err := line.RetryThrough(l.ctx, view, line.Outages, func(ctx context.Context) (err error) {
 			stat, watch, err = view.CheckExists().WithWatch().ForPath(ctx, grant.Path)
-			stat, err = line.Own(ctx, view, grant.Path, stat, err)
+			stat, err = line.StatOwnNode(ctx, view, grant.Path, stat, err)
 			return err
 		})
 		if err != nil {
@@ -335,7 +335,7 @@ func (l *Latch) regain(grant *line.Grant) (*Term, error) {
 			watch.Stop()
 			return nil, ErrNodeDeleted
 		}
-		again, err := grant.Again(l.ctx, -1) // immediately: the hold shares the watch that was just set
+		again, err := grant.HoldAgain(l.ctx, -1) // immediately: the hold shares the watch that was just set
 		watch.Stop()
 		if err == nil {
 			return l.newTerm(again), nil

@@ -59,7 +59,7 @@ func (o Observation) same(p Observation) bool {
 // node, or if it is too long, see [Participant].
 func Observe(ctx context.Context, client *framework.Client, path string) iter.Seq2[Observation, error] {
 	order := line.Order{Names: []string{latchName, lockName}}
-	return observer{client, path, order, line.Check(client, path)}.observe(ctx)
+	return observer{client, path, order, line.CheckArguments(client, path)}.observe(ctx)
 }
 
 type observer struct {
@@ -71,7 +71,7 @@ type observer struct {
 
 func (o observer) observe(ctx context.Context) iter.Seq2[Observation, error] {
 	return func(yield func(Observation, error) bool) {
-		err := line.Ready(ctx, o.client, o.err)
+		err := line.CheckCall(ctx, o.client, o.err)
 		if err == nil {
 			err = o.follow(ctx, yield)
 		}
@@ -99,7 +99,7 @@ func (o observer) follow(ctx context.Context, yield func(Observation, error) boo
 			if over := o.client.Err(); over != nil { // client is the view of a session, which has ended
 				return over
 			}
-			if !line.Transient(o.client)(err) && !yield(Observation{}, wrap(o.dir, "observe", err)) {
+			if !line.IsTransient(o.client)(err) && !yield(Observation{}, wrap(o.dir, "observe", err)) {
 				return nil
 			}
 			failures++
@@ -132,7 +132,7 @@ func (o observer) report(
 	}
 	every := func() time.Duration { return checkAgain }
 	look := func() (framework.Event, bool) { return framework.Event{}, !o.unchanged(ctx, now) }
-	_, _ = line.Await(ctx, o.client, watch, nil, every, look) // the next read shows the change
+	_, _ = line.AwaitEvent(ctx, o.client, watch, nil, every, look) // the next read shows the change
 	return true
 }
 
@@ -206,7 +206,7 @@ func (o observer) read(ctx context.Context, name string) (Observation, *framewor
 	read := o.client.GetData().Undecompressed().StoringStatIn(&stat).WithWatch()
 	data, watch, err := read.ForPath(ctx, p.Path)
 	if err == nil {
-		p = line.Known(o.client, p, data, stat)
+		p = line.ParticipantWithData(o.client, p, data, stat)
 	} else if why := err; errors.Is(err, framework.ErrReplyTooLarge) {
 		var there *framework.Stat
 		there, watch, err = o.client.CheckExists().WithWatch().ForPath(ctx, p.Path)
@@ -215,7 +215,7 @@ func (o observer) read(ctx context.Context, name string) (Observation, *framewor
 			watch.Stop()
 			err = framework.ErrNoNode
 		case err == nil:
-			p = line.TooLarge(p, *there, why)
+			p = line.ParticipantTooLarge(p, *there, why)
 		}
 	}
 	return Observation{Leader: participant(p, true)}, watch, err

@@ -66,7 +66,7 @@ func WithID(id string) Option {
 // its session may have expired, by the client's own clock; the restart of one server ends no term.
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(c *config) (err error) {
-		c.loss, err = line.Policy(p)
+		c.loss, err = line.CheckLossPolicy(p)
 		return err
 	}
 }
@@ -94,7 +94,7 @@ func WithListener(l Listener) Option {
 // and ten digits, or there are two leaders.
 func WithForeignContenders(is func(name string) bool) Option {
 	return func(c *config) (err error) {
-		c.foreign, err = line.Foreign(c.foreign, is)
+		c.foreign, err = line.AddForeign(c.foreign, is)
 		return err
 	}
 }
@@ -111,4 +111,4 @@ func configure(l *line.Line, client *framework.Client, path, name string, opts [
 	return c, err
 }
 
-func wrap(path, verb string, err error) error { return line.Wrap("leader", path, verb, err) }
+func wrap(path, verb string, err error) error { return line.WrapError("leader", path, verb, err) }

@@ -79,7 +79,7 @@ func (s *Selector) RunOnce(ctx context.Context) error { return s.run(ctx, "run o
 func (s *Selector) Term() *Term { return s.current() }
 
 func (s *Selector) run(ctx context.Context, verb string, again bool) error {
-	if err := line.Ready(ctx, s.line.Client, s.err); err != nil {
+	if err := line.CheckCall(ctx, s.line.Client, s.err); err != nil {
 		return s.wrap(verb, err)
 	}
 	if !s.start() {

@@ -41,7 +41,7 @@ func TermOf(ctx context.Context) *Term {
 	if ctx == nil {
 		return nil
 	}
-	return line.Owner[*Term](ctx)
+	return line.OwnerFromContext[*Term](ctx)
 }
 
 func (c *candidate) newTerm(grant *line.Grant) *Term {
@@ -81,7 +81,7 @@ func (t *Term) Resign(ctx context.Context) error {
 	if cause := t.cause(); !errors.Is(cause, ErrReleased) {
 		return wrap(t.line.Dir, "resign", cause) // the term was lost at the same moment
 	}
-	if t.grant.Carries(ctx) {
+	if t.grant.IsCarriedBy(ctx) {
 		return nil
 	}
 	select {

@@ -79,19 +79,19 @@ func (c *Cohort) acquire(ctx context.Context, verb string, try bool) (*Turn, err
 // enter re-enters, or waits in line.
 func (c *Cohort) enter(ctx context.Context, try bool) (*share, error) {
 	l := &c.m.line
-	if err := line.Ready(ctx, l.Client, c.m.err); err != nil {
+	if err := line.CheckCall(ctx, l.Client, c.m.err); err != nil {
 		return nil, err
 	}
 	if t := l.Reenter(ctx, true); t != nil {
 		return t, nil
 	}
 	what := framework.Acquisition{Recipe: l.Recipe, Path: l.Dir}
-	return line.Told(ctx, l.Client, what, func(ctx context.Context) (*share, error) {
-		if self := l.SelfWait(ctx); self != nil && !l.NoReentry {
+	return line.ReportAcquire(ctx, l.Client, what, func(ctx context.Context) (*share, error) {
+		if self := l.CheckSelfWait(ctx); self != nil && !l.NoReentry {
 			return nil, self
 		}
-		return c.front.Take(ctx, try)
-	}, line.AbandonTurn)
+		return c.front.AcquireTurn(ctx, try)
+	}, line.ReleaseTurnNoWait)
 }
 
 // Do is [Mutex.Do]: it acquires, runs f with a context that ends with ctx or with the turn, and releases. It waits

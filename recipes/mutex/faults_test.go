@@ -59,11 +59,11 @@ func TestSequenceNearItsEnd(t *testing.T) {
 		require.NoError(t, s.Create(path, nil))
 		m := mutex.New(newClient(t, s), path)
 		for next, want := range map[int32]error{
-			line.Limit - 1: nil,
-			line.Limit:     mutex.ErrSequenceExhausted,
-			math.MaxInt32:  mutex.ErrSequenceExhausted,
-			math.MinInt32:  mutex.ErrSequenceExhausted,
-			-1:             mutex.ErrSequenceExhausted,
+			line.SequenceLimit - 1: nil,
+			line.SequenceLimit:     mutex.ErrSequenceExhausted,
+			math.MaxInt32:          mutex.ErrSequenceExhausted,
+			math.MinInt32:          mutex.ErrSequenceExhausted,
+			-1:                     mutex.ErrSequenceExhausted,
 		} {
 			require.NoError(t, s.SetSequence(path, next))
 			lock, err := m.Acquire(background)

@@ -140,7 +140,7 @@ func (h allHeld) Release(ctx context.Context) error {
 	return h.release(func(part Held) error { return line.ReleaseAfterWork(ctx, part.Release) })
 }
 
-func wrap(verb string, err error) error { return line.Wrap("multi-lock", "", verb, err) }
+func wrap(verb string, err error) error { return line.WrapError("multi-lock", "", verb, err) }
 
 // MultiLock is the acquired locks of a [Multi]. Safe for concurrent use.
 type MultiLock struct {

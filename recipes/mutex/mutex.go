@@ -103,14 +103,14 @@ func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
 }
 
 // acquire re-enters, or waits in the line.
-func (m *Mutex) acquire(ctx context.Context, verb string, wait line.Waiter) (*Lock, error) {
-	err := line.Ready(ctx, m.line.Client, m.err)
+func (m *Mutex) acquire(ctx context.Context, verb string, wait line.AcquireFunc) (*Lock, error) {
+	err := line.CheckCall(ctx, m.line.Client, m.err)
 	if err != nil {
 		return nil, m.wrap(verb, err)
 	}
 	s := m.line.Reenter(ctx, false)
 	if s == nil {
-		s, err = m.line.Enter(ctx, wait)
+		s, err = m.line.AcquireShare(ctx, wait)
 	}
 	if err != nil {
 		return nil, m.wrap(verb, err)
@@ -119,7 +119,7 @@ func (m *Mutex) acquire(ctx context.Context, verb string, wait line.Waiter) (*Lo
 }
 
 func (m *Mutex) wrap(verb string, err error) error {
-	return line.Wrap("mutex", m.line.Dir, verb, err)
+	return line.WrapError("mutex", m.line.Dir, verb, err)
 }
 
 // Do acquires the lock, runs f, and releases the lock, also when f panics. The context of f has the values
@@ -253,7 +253,7 @@ func (l *Lock) ReleaseInBackground(then ...func(err error)) {
 // ErrInvalidPath; ErrConnectionLoss if it is unknown whether the request was made; ErrNotConnected; ErrClosed; ctx's.
 // Corresponds to Curator's Revoker.attemptRevoke.
 func Revoke(ctx context.Context, client *framework.Client, path string) error {
-	return line.Wrap("mutex", "", "revoke", line.Revoke(ctx, client, path))
+	return line.WrapError("mutex", "", "revoke", line.Revoke(ctx, client, path))
 }
 
 // Revoked returns a channel that is closed after a request for this lock with [Revoke] or Curator's Revoker. Without

@@ -16,7 +16,7 @@ type Option func(*RWLock) error
 // the connection is lost (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(rw *RWLock) (err error) {
-		rw.read.line.Loss, err = line.Policy(p)
+		rw.read.line.Loss, err = line.CheckLossPolicy(p)
 		rw.write.line.Loss = p
 		return err
 	}
@@ -50,7 +50,7 @@ func WithRevocation() Option {
 // function.
 func OnWait(f func(Position)) Option {
 	return func(rw *RWLock) error {
-		if _, err := line.Called(f); err != nil {
+		if _, err := line.CheckOnWait(f); err != nil {
 			return err
 		}
 		return rw.each(func(s *Side) {
@@ -69,7 +69,7 @@ func WithJoins(joins int, d time.Duration) Option {
 			return fmt.Errorf("%w WithJoins: %d joins and %v; both must be at least 1",
 				framework.ErrInvalidOption, joins, d)
 		}
-		rw.sharing = line.Limits{Turns: joins, For: d}
+		rw.sharing = line.Limits{Turns: joins, Period: d}
 		return nil
 	}
 }

@@ -81,28 +81,28 @@ func (r *Readers) acquire(ctx context.Context, verb string, try bool) (*Reading,
 func (r *Readers) enter(ctx context.Context, try bool) (*share, error) {
 	side := &r.rw.read
 	l := &side.line
-	if err := line.Ready(ctx, l.Client, side.err); err != nil {
+	if err := line.CheckCall(ctx, l.Client, side.err); err != nil {
 		return nil, err
 	}
 	if t := l.Reenter(ctx, true); t != nil {
 		return t, nil
 	}
-	if l.Holds(ctx) != nil {
+	if l.HeldGrant(ctx) != nil {
 		return nil, ErrSelfWait
 	}
 	what := framework.Acquisition{Recipe: l.Recipe, Path: l.Dir}
-	return line.Told(ctx, l.Client, what, func(ctx context.Context) (*share, error) {
+	return line.ReportAcquire(ctx, l.Client, what, func(ctx context.Context) (*share, error) {
 		caller := line.CallerOf(ctx)
 		if w := r.rw.write.line.Reenter(ctx, false); w != nil {
 			grant, err := side.beside(ctx, &Lock{w, &r.rw.write}, try)
 			if err != nil {
 				return nil, err
 			}
-			l.Listen(grant)
-			return r.front.Apart(grant, caller), nil
+			l.WatchRevocation(grant)
+			return r.front.SeparateTurn(grant, caller), nil
 		}
-		return r.front.Take(ctx, try)
-	}, line.AbandonTurn)
+		return r.front.AcquireTurn(ctx, try)
+	}, line.ReleaseTurnNoWait)
 }
 
 // Do acquires, runs f and releases, as [Side.Do] does.

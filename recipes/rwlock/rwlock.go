@@ -144,16 +144,16 @@ func (rw *RWLock) Holders(ctx context.Context) ([]Participant, error) {
 		return nil, err
 	}
 	order := rw.write.line.Order
-	first := int64(line.Limit) // the number of the first writer
+	first := int64(line.SequenceLimit) // the number of the first writer
 	for _, p := range inLine {
-		if number, ok := order.Number(p.Name); ok && p.Kind == Write {
+		if number, ok := order.SequenceNumber(p.Name); ok && p.Kind == Write {
 			first = min(first, number)
 		}
 	}
 	var holders []Participant
 	readers := false // ahead of that writer
 	for _, p := range inLine {
-		number, ok := order.Number(p.Name)
+		number, ok := order.SequenceNumber(p.Name)
 		readers = readers || ok && p.Kind == Read && number < first
 		if ok && (p.Kind == Read && number <= first || number == first && !readers) {
 			holders = append(holders, p)
@@ -166,7 +166,7 @@ func (s *Side) participants(ctx context.Context, names []string) ([]Participant,
 	those := line.Line{Client: s.line.Client, Dir: s.line.Dir, Order: line.Order{Names: names}}
 	inLine, err := those.Participants(ctx, s.err, 0)
 	if err != nil {
-		return nil, line.Wrap("rwlock", s.line.Dir, "participants", err)
+		return nil, line.WrapError("rwlock", s.line.Dir, "participants", err)
 	}
 	all := make([]Participant, len(inLine))
 	for i, p := range inLine {

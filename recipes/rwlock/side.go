@@ -61,19 +61,19 @@ func (s *Side) TryAcquire(ctx context.Context) (*Lock, error) {
 
 // acquire re-enters, downgrades or refuses, if ctx belongs to a lock; otherwise it waits in the line.
 func (s *Side) acquire(ctx context.Context, verb string, try bool) (*Lock, error) {
-	err := line.Ready(ctx, s.line.Client, s.err)
+	err := line.CheckCall(ctx, s.line.Client, s.err)
 	if err != nil {
 		return nil, s.wrap(verb, err)
 	}
 	entered := s.line.Reenter(ctx, false)
 	switch {
 	case entered != nil:
-	case s.kind == Write && s.rw.read.line.Holds(ctx) != nil:
+	case s.kind == Write && s.rw.read.line.HeldGrant(ctx) != nil:
 		err = ErrUpgrade
-	case s.kind == Read && s.line.InTurn(ctx):
+	case s.kind == Read && s.line.IsInTurn(ctx):
 		err = ErrSelfWait
 	default:
-		entered, err = s.line.Enter(ctx, func(ctx context.Context) (*line.Grant, error) {
+		entered, err = s.line.AcquireShare(ctx, func(ctx context.Context) (*line.Grant, error) {
 			if w := s.rw.write.line.Reenter(ctx, false); w != nil {
 				return s.beside(ctx, &Lock{w, &s.rw.write}, try)
 			}
@@ -110,7 +110,7 @@ func (s *Side) Participants(ctx context.Context) ([]Participant, error) {
 }
 
 func (s *Side) wrap(verb string, err error) error {
-	return line.Wrap("rwlock", s.line.Dir, verb+" "+s.kind.String(), err)
+	return line.WrapError("rwlock", s.line.Dir, verb+" "+s.kind.String(), err)
 }
 
 // digits is the number of digits that the server appends to a name.
@@ -139,26 +139,26 @@ func (s *Side) beside(ctx context.Context, w *Lock, try bool) (*line.Grant, erro
 	made, granted := false, false // made: the node exists, or may exist
 	defer func() {
 		if made && !granted {
-			line.Remove(view, path)
+			line.QueueDelete(view, path)
 		}
 	}()
 	err := view.Retry(ctx, func(ctx context.Context) error {
-		_, err := line.Result(view.TransactionInBackground(ctx, w.Guard(), create))
+		_, err := line.AwaitResult(view.TransactionInBackground(ctx, w.Guard(), create))
 		made = made || err == nil || errors.Is(err, framework.ErrOutcomeUnknown)
 		// The name is unique: an attempt whose reply was lost has created this node.
-		return line.Unless(err, framework.ErrNodeExists)
+		return line.IgnoreError(err, framework.ErrNodeExists)
 	})
 	if errors.Is(err, framework.ErrNoNode) {
 		writer.Hold.End(ErrNodeDeleted) // the hold would have ended a little later
 	}
-	if lost := line.Lost(writer.Hold); err != nil && lost != nil {
+	if lost := line.HoldLoss(writer.Hold); err != nil && lost != nil {
 		return nil, fmt.Errorf("the write lock was lost: %w", lost)
 	}
 	if err != nil {
 		return nil, err
 	}
 	grant := &line.Grant{Session: session, Path: path, Name: name}
-	err = line.Holding(ctx, session, 1, !try, func(ctx context.Context) error { return s.line.Hold(ctx, 0, grant) })
+	err = line.HoldWithTimeout(ctx, session, 1, !try, func(ctx context.Context) error { return s.line.HoldGrants(ctx, 0, grant) })
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ func (l *Lock) ReleaseInBackground(then ...func(err error)) {
 // and Path of a [Lock]. A writer has to ask each holder separately. Only locks made with [WithRevocation], or with
 // Curator's makeRevocable, receive the request. Corresponds to Curator's Revoker.attemptRevoke.
 func Revoke(ctx context.Context, client *framework.Client, path string) error {
-	return line.Wrap("rwlock", "", "revoke", line.Revoke(ctx, client, path))
+	return line.WrapError("rwlock", "", "revoke", line.Revoke(ctx, client, path))
 }
 
 // Revoked returns a channel that is closed after a request for this lock with [Revoke] or Curator's Revoker, as in a

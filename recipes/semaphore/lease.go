@@ -27,8 +27,8 @@ type Lease struct {
 func (s *Semaphore) hold(
 	ctx context.Context, session *framework.Session, nodes []*line.Grant, waits bool,
 ) (*Lease, error) {
-	err := line.Holding(ctx, session, len(nodes), waits, func(ctx context.Context) error {
-		return s.leases.Hold(ctx, 0, nodes...)
+	err := line.HoldWithTimeout(ctx, session, len(nodes), waits, func(ctx context.Context) error {
+		return s.leases.HoldGrants(ctx, 0, nodes...)
 	})
 	if ctx.Err() == nil && errors.Is(err, framework.ErrNodeDeleted) { // otherwise it may be the cause of ctx's end
 		return nil, errLeaseGone
@@ -94,7 +94,7 @@ func (l *Lease) Paths() []string { return each(l.nodes, func(n *line.Grant) stri
 // error is ErrNoNode if the node is gone. Corresponds to getData of Curator's Lease.
 func (l *Lease) Data(ctx context.Context) ([]byte, error) {
 	data, err := l.view.GetData().Undecompressed().ForPath(ctx, l.nodes[0].Path)
-	data, err = line.Unpacked(l.view, l.nodes[0].Path, data, err)
+	data, err = line.UnpackData(l.view, l.nodes[0].Path, data, err)
 	return data, l.s.wrap("lease data", err)
 }
 
@@ -144,7 +144,7 @@ func (l *Lease) Release(ctx context.Context) (err error) {
 		}
 		err = l.s.wrap("release", err)
 	}()
-	line.EndAll(l.nodes, why)
+	line.EndHolds(l.nodes, why)
 	return nil
 }
 
@@ -163,18 +163,18 @@ func (l *Lease) ReleaseInBackground(then ...func(err error)) {
 		Path: l.nodes[0].Path, Then: then, Wrap: func(err error) error { return l.s.wrap("release", err) },
 	}
 	if l.released.Swap(true) {
-		told.Later(l.view, ErrReleased)
+		told.CallLater(l.view, ErrReleased)
 		return
 	}
 	there := l.there()
 	lost, why := l.beginRelease()
 	if len(there) == 0 {
-		told.Later(l.view, lost)
+		told.CallLater(l.view, lost)
 	}
 	defer func() { // also if a hook does not return
 		left, result := len(there), lost
 		for _, node := range there {
-			line.Remove(l.view, node.Path).Then(func(_ struct{}, err error) { // one after the other
+			line.QueueDelete(l.view, node.Path).Then(func(_ struct{}, err error) { // one after the other
 				result = cmp.Or(result, err)
 				if left--; left == 0 {
 					told.Call(l.view, result)
@@ -182,7 +182,7 @@ func (l *Lease) ReleaseInBackground(then ...func(err error)) {
 			})
 		}
 	}()
-	line.EndAll(l.nodes, why)
+	line.EndHolds(l.nodes, why)
 }
 
 // beginRelease returns the cause of the loss of a lease, if one was lost, and the cause for ending the holds.
@@ -200,7 +200,7 @@ func (l *Lease) beginRelease() (lost, why error) {
 // there returns the nodes that are not known to be gone: a new node of another client may have the name of a deleted
 // one. It has to be called before the holds are ended together, since the first hold ends with any of the others.
 func (l *Lease) there() []*line.Grant {
-	gone := func(n *line.Grant) bool { return line.Lost(n.Hold) == framework.ErrNodeDeleted }
+	gone := func(n *line.Grant) bool { return line.HoldLoss(n.Hold) == framework.ErrNodeDeleted }
 	there := slices.DeleteFunc(slices.Clone(l.nodes[1:]), gone)
 	if len(there) == len(l.nodes)-1 && gone(l.nodes[0]) {
 		return there
@@ -214,7 +214,7 @@ func (l *Lease) remove(ctx context.Context, nodes []*line.Grant) (first error) {
 		return quietly.InBackground().ForPath(ctx, n.Path)
 	})
 	for i, d := range deletes {
-		_, err := line.Result(d)
+		_, err := line.AwaitResult(d)
 		if framework.Retryable(err) && ctx.Err() == nil { // repeat it by the retry policy
 			err = quietly.ForPath(ctx, nodes[i].Path)
 		}
@@ -226,18 +226,18 @@ func (l *Lease) remove(ctx context.Context, nodes []*line.Grant) (first error) {
 func (l *Lease) abandon() {
 	l.cleanup.Stop()
 	defer removeAll(l.view, l.there())
-	line.EndAll(l.nodes, ErrReleased)
+	line.EndHolds(l.nodes, ErrReleased)
 }
 
 func removeAll(view *framework.Client, nodes []*line.Grant) {
 	for _, node := range nodes {
-		line.Remove(view, node.Path)
+		line.QueueDelete(view, node.Path)
 	}
 }
 
 func (l *Lease) lost() error {
 	for _, n := range l.nodes {
-		if lost := line.Lost(n.Hold); lost != nil {
+		if lost := line.HoldLoss(n.Hold); lost != nil {
 			return lost
 		}
 	}
@@ -248,7 +248,7 @@ func (l *Lease) lost() error {
 // it is false, since the count may grow.
 func (s *Semaphore) waitsForItself(ctx context.Context, n int) bool {
 	left := s.max
-	for range s.leases.Carried(ctx) {
+	for range s.leases.HeldGrants(ctx) {
 		left--
 	}
 	return s.count == nil && n > left

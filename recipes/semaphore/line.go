@@ -30,7 +30,7 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 			attempts++
 			continue
 		}
-		if err := attempts.Again(ctx, s.client, s.path, time.Since(began), true, err); err != nil {
+		if err := attempts.AwaitNextAttempt(ctx, s.client, s.path, time.Since(began), true, err); err != nil {
 			return nil, err
 		}
 	}
@@ -57,14 +57,14 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*
 		looked = session
 		return seen.hasLeaseOf(ahead) || s.allServed(ahead, seen)
 	}
-	place, err := s.line.AcquireAfter(ctx, wasFirst)
+	place, err := s.line.AcquireByLayout(ctx, wasFirst)
 	if err != nil {
 		return nil, err
 	}
 	left := false
 	defer func() { // also when OnWait or a hook panics
 		if !left {
-			place.Abandon()
+			place.ReleaseNoWait()
 		}
 	}()
 	waited, read := place.Waited, map[string]bool{}
@@ -202,8 +202,8 @@ func (s *Semaphore) change(
 	}
 	var event framework.Event
 	select {
-	case event = <-line.Events(seen.watches[0]):
-	case event = <-line.Events(seen.watches[1]):
+	case event = <-line.WatchEvents(seen.watches[0]):
+	case event = <-line.WatchEvents(seen.watches[1]):
 	case <-limit:
 		return nothing, nil
 	case <-check.C:
@@ -309,7 +309,7 @@ func (s *Semaphore) partsInLine(
 func owners(nodes []*framework.Pending[framework.ExistsResult]) map[int64]int {
 	all := map[int64]int{}
 	for _, n := range nodes {
-		if node, err := line.Result(n); err == nil && node.Stat != nil && node.Stat.EphemeralOwner != 0 {
+		if node, err := line.AwaitResult(n); err == nil && node.Stat != nil && node.Stat.EphemeralOwner != 0 {
 			all[node.Stat.EphemeralOwner]++
 		}
 	}

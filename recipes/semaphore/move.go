@@ -27,7 +27,7 @@ func (s *Semaphore) mayMove(seen snapshot, n int) bool {
 func (s *Semaphore) move(
 	ctx context.Context, place *line.Grant, seen snapshot,
 ) (lease *Lease, left bool, err error) {
-	place.Leave() // first, since the deletion would end it as a loss
+	place.EndHold() // first, since the deletion would end it as a loss
 	view := place.Session.Client().ForRecipes()
 	var stat framework.Stat
 	path, err := view.Create().WithMode(framework.EphemeralSequential).WithProtection().
@@ -49,7 +49,7 @@ func (s *Semaphore) move(
 	node := &line.Grant{Session: place.Session, Path: path, Name: zkpath.Base(path), Czxid: stat.Czxid}
 	defer func() { // also when a hook panics
 		if lease == nil && !errors.Is(err, errLeaseGone) { // otherwise another client's node may have its name
-			line.Remove(view, path)
+			line.QueueDelete(view, path)
 		}
 	}()
 	s.note(place.Name, node.Name)
@@ -61,7 +61,7 @@ func (s *Semaphore) move(
 // does not decide, because the reply was lost, or because "leases" has other children than leases.
 func (s *Semaphore) counted(name string, dir framework.Stat) verdict {
 	sequence, ok := number(name)
-	if !ok || sequence >= line.Limit {
+	if !ok || sequence >= line.SequenceLimit {
 		return missing
 	}
 	if children := int(dir.NumChildren); children == 0 || children > s.max {
@@ -75,7 +75,7 @@ type numbers struct{ place, lease int64 }
 
 // note records the numbers of a move.
 func (s *Semaphore) note(place, lease string) {
-	from, ok := s.line.Order.Number(place)
+	from, ok := s.line.Order.SequenceNumber(place)
 	to, also := number(lease)
 	if ok && also {
 		s.moved.Store(&numbers{from, to})
@@ -88,6 +88,6 @@ func (s *Semaphore) note(place, lease string) {
 // caller has given up and another has not joined the line, because it was empty: a waiter then passes others once.
 func (s *Semaphore) allServed(place string, seen snapshot) bool {
 	last := s.moved.Load()
-	at, ok := s.line.Order.Number(place)
+	at, ok := s.line.Order.SequenceNumber(place)
 	return last != nil && ok && s.max == 1 && seen.created()-1-last.lease == at-last.place
 }

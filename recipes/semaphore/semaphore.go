@@ -136,7 +136,7 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 			return s.inLine(ctx, n)
 		}
 		lease, err := s.try(ctx, n, true)
-		if errors.Is(err, ErrNotAcquired) || line.PlaceLost(err) {
+		if errors.Is(err, ErrNotAcquired) || line.IsPlaceLost(err) {
 			return s.inLine(ctx, n)
 		}
 		return lease, err
@@ -157,7 +157,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 func (s *Semaphore) acquire(
 	ctx context.Context, n int, verb string, take func(context.Context) (*Lease, error),
 ) (*Lease, error) {
-	err := line.Ready(ctx, s.client, s.err)
+	err := line.CheckCall(ctx, s.client, s.err)
 	switch {
 	case err != nil:
 	case n < 1:
@@ -167,7 +167,7 @@ func (s *Semaphore) acquire(
 	default:
 		var lease *Lease
 		what := framework.Acquisition{Recipe: s.leases.Recipe, Path: s.path}
-		if lease, err = line.Told(ctx, s.client, what, take, (*Lease).abandon); err == nil {
+		if lease, err = line.ReportAcquire(ctx, s.client, what, take, (*Lease).abandon); err == nil {
 			return lease, nil
 		}
 		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
@@ -178,7 +178,7 @@ func (s *Semaphore) acquire(
 }
 
 func (s *Semaphore) wrap(verb string, err error) error {
-	return line.Wrap(s.what, s.path, verb, err)
+	return line.WrapError(s.what, s.path, verb, err)
 }
 
 // Do acquires n leases, runs f, and releases the leases, also when f panics. The context of f has the values
@@ -251,7 +251,7 @@ func (s *Semaphore) participants(ctx context.Context, verb string, l *line.Line)
 // larger than max. If the shared count's node is missing, Usage creates it.
 func (s *Semaphore) Usage(ctx context.Context) (taken, max int, err error) {
 	var seen snapshot
-	if err = line.Ready(ctx, s.client, s.err); err == nil {
+	if err = line.CheckCall(ctx, s.client, s.err); err == nil {
 		err = s.client.Retry(ctx, func(ctx context.Context) (err error) {
 			seen, err = s.look(ctx, s.client, false)
 			return err

@@ -100,7 +100,7 @@ func (s snapshot) judge(own []string) verdict {
 	last := int64(-1)
 	for _, name := range own {
 		n, ok := number(name)
-		if !ok || n >= line.Limit {
+		if !ok || n >= line.SequenceLimit {
 			return exhausted
 		}
 		last = max(last, n)

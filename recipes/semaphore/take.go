@@ -25,7 +25,7 @@ func (s *Semaphore) try(ctx context.Context, n int, joins bool) (lease *Lease, e
 	if joins {
 		precheck = s.sharedPrecheck
 	}
-	err = line.Once(ctx, s.client, func(ctx context.Context, session *framework.Session) error {
+	err = line.TryInSession(ctx, s.client, func(ctx context.Context, session *framework.Session) error {
 		return precheck(ctx, session, n)
 	}, func(ctx context.Context, session *framework.Session) (err error) {
 		lease, err = s.take(ctx, session, n, false)
@@ -41,9 +41,9 @@ func (s *Semaphore) precheck(ctx context.Context, session *framework.Session, n 
 	synced := view.Sync().InBackground().ForPath(ctx, s.path)
 	lined := view.GetChildren().InBackground().ForPath(ctx, s.line.Dir)
 	seen, err := s.look(ctx, view, false)
-	list, lineErr := line.Result(lined)
-	_, syncErr := line.Result(synced)
-	if err := cmp.Or(err, syncErr, line.Unless(lineErr, framework.ErrNoNode)); err != nil {
+	list, lineErr := line.AwaitResult(lined)
+	_, syncErr := line.AwaitResult(synced)
+	if err := cmp.Or(err, syncErr, line.IgnoreError(lineErr, framework.ErrNoNode)); err != nil {
 		return err
 	}
 	if first := s.line.Order.FirstBlocker(list.Names); first != "" {
@@ -58,12 +58,12 @@ func (s *Semaphore) precheck(ctx context.Context, session *framework.Session, n 
 // when the caller came. That is early enough: [snapshot.judge] is safe without a precheck.
 func (s *Semaphore) sharedPrecheck(ctx context.Context, session *framework.Session, n int) error {
 	view := session.Client()
-	synced := view.Sync().InBackground().Shared(line.MostAtOnce).ForPath(ctx, s.path)
-	lined := view.CheckExists().InBackground().Shared(line.MostAtOnce).ForPath(ctx, s.line.Dir)
-	look := s.beginLook(ctx, view, false, line.MostAtOnce)
-	_, syncErr := line.Result(synced)
-	queued, err := line.Result(lined)
-	if err := cmp.Or(syncErr, line.Unless(err, framework.ErrNoNode)); err != nil {
+	synced := view.Sync().InBackground().Shared(line.MaxInFlight).ForPath(ctx, s.path)
+	lined := view.CheckExists().InBackground().Shared(line.MaxInFlight).ForPath(ctx, s.line.Dir)
+	look := s.beginLook(ctx, view, false, line.MaxInFlight)
+	_, syncErr := line.AwaitResult(synced)
+	queued, err := line.AwaitResult(lined)
+	if err := cmp.Or(syncErr, line.IgnoreError(err, framework.ErrNoNode)); err != nil {
 		return err
 	}
 	if queued.Stat != nil && queued.Stat.NumChildren > 0 {
@@ -103,13 +103,13 @@ func (s *Semaphore) beginLook(ctx context.Context, view *framework.Client, watch
 // endLook waits for the replies. If the node "leases" is missing, the snapshot has no leases.
 // If the shared count is missing, the error is ErrNoNode.
 func (s *Semaphore) endLook(p pendingLook) (seen snapshot, err error) {
-	list, err := line.Result(p.leases)
-	err = line.Unless(err, framework.ErrNoNode)
+	list, err := line.AwaitResult(p.leases)
+	err = line.IgnoreError(err, framework.ErrNoNode)
 	seen.children, seen.dir, seen.max, seen.watches[0] = list.Names, list.Stat, s.max, list.Watch
 	if p.count != nil {
-		node, countErr := line.Result(p.count)
+		node, countErr := line.AwaitResult(p.count)
 		seen.watches[1] = node.Watch
-		count, countErr := line.Unpacked(s.client, s.count.Path(), node.Data, countErr)
+		count, countErr := line.UnpackData(s.client, s.count.Path(), node.Data, countErr)
 		if err = cmp.Or(err, countErr); err == nil {
 			var n int32
 			n, err = s.count.Decode(count)
@@ -147,7 +147,7 @@ func (s *Semaphore) look(ctx context.Context, view *framework.Client, watch bool
 func (s *Semaphore) lookThroughOutages(
 	ctx context.Context, view *framework.Client, watch bool,
 ) (seen snapshot, err error) {
-	err = line.Outlast(ctx, view, line.Outages, func(ctx context.Context) error {
+	err = line.RetryThrough(ctx, view, line.Outages, func(ctx context.Context) error {
 		seen, err = s.look(ctx, view, watch)
 		return err
 	})
@@ -172,7 +172,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int,
 		for _, c := range creates {
 			c.Then(func(made framework.CreateResult, err error) {
 				if err == nil {
-					line.Remove(view, made.Path)
+					line.QueueDelete(view, made.Path)
 				}
 			})
 		}
@@ -185,7 +185,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int,
 		}
 		look := s.beginLook(ctx, view, false, 0)
 		for _, c := range creates {
-			made, err := line.Result(c)
+			made, err := line.AwaitResult(c)
 			if err == nil {
 				name, czxid := zkpath.Base(made.Path), made.Stat.Czxid
 				nodes = append(nodes, &line.Grant{Session: session, Path: made.Path, Name: name, Czxid: czxid})

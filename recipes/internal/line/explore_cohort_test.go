@@ -10,7 +10,7 @@ import (
 )
 
 // The model of a [Front] whose callers have the lock in turn (mutex.Cohort), and of a kept lock. Called are Limits.next and
-// Limits.duty; what is around them (front.go), the servers, the connection and a contender of another client are played.
+// Limits.ownerAction; what is around them (front.go), the servers, the connection and a contender of another client are played.
 //
 // Bounds: two callers at a time, three for a night, who come again and again, and so does one contender of another
 // client; two turns; two units of time for turns, for keeping, and for the grace; two faults: the connection is lost,
@@ -48,10 +48,10 @@ func each(t *testing.T, f func(t *testing.T, l Limits, strict bool)) {
 		l      Limits
 		strict bool
 	}{
-		{"kept", Limits{Users: 1, Turns: 2, For: 2, Idle: 2}, false},
-		{"kept until suspended", Limits{Users: 1, Turns: 2, For: 2, Idle: 2}, true},
-		{"not kept", Limits{Users: 1, Turns: 2, For: 2}, false},
-		{"not kept, until suspended", Limits{Users: 1, Turns: 2, For: 2}, true},
+		{"kept", Limits{Users: 1, Turns: 2, Period: 2, Idle: 2}, false},
+		{"kept until suspended", Limits{Users: 1, Turns: 2, Period: 2, Idle: 2}, true},
+		{"not kept", Limits{Users: 1, Turns: 2, Period: 2}, false},
+		{"not kept, until suspended", Limits{Users: 1, Turns: 2, Period: 2}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) { f(t, c.l, c.strict) })
 	}
@@ -276,14 +276,14 @@ var now = time.Unix(1000, 0)
 // state is what Limits.next has returned.
 func (c *cohort) state() frontState {
 	s := frontState{
-		phase: c.phase, turns: int(c.turns), others: c.others, stale: c.stale, asked: c.asked,
-		began: now.Add(-time.Duration(c.began)), idle: now.Add(-time.Duration(c.free)),
+		phase: c.phase, turns: int(c.turns), others: c.others, unlisted: c.stale, revoked: c.asked,
+		grantedAt: now.Add(-time.Duration(c.began)), idleSince: now.Add(-time.Duration(c.free)),
 	}
 	if c.phase == nodeFull {
 		s.users = 1
 	}
 	if c.lostIn {
-		s.until = now.Add(time.Duration(c.until))
+		s.deleteAt = now.Add(time.Duration(c.until))
 	}
 	return s
 }
@@ -297,14 +297,14 @@ func (m cohortModel) on(c *cohort, e frontEvent, more int8) frontAction {
 	}
 	before := *c
 	s, todo := m.limits.next(s, e, f)
-	c.phase, c.turns, c.others, c.stale, c.asked = s.phase, int8(s.turns), s.others, s.stale, s.asked
+	c.phase, c.turns, c.others, c.stale, c.asked = s.phase, int8(s.turns), s.others, s.unlisted, s.revoked
 	c.began, c.free, c.until, c.lostIn = 0, 0, 0, false
 	switch s.phase {
 	case nodeFree:
-		c.began, c.free = age(now.Sub(s.began), m.limits.For), age(now.Sub(s.idle), m.limits.Idle)
+		c.began, c.free = age(now.Sub(s.grantedAt), m.limits.Period), age(now.Sub(s.idleSince), m.limits.Idle)
 	case nodeFull:
-		if c.began = age(now.Sub(s.began), m.limits.For); !s.until.IsZero() {
-			c.began, c.lostIn, c.until = 0, true, age(s.until.Sub(now), stopsIn)
+		if c.began = age(now.Sub(s.grantedAt), m.limits.Period); !s.deleteAt.IsZero() {
+			c.began, c.lostIn, c.until = 0, true, age(s.deleteAt.Sub(now), stopsIn)
 		}
 	case nodeNone, nodeComing, nodeEnding:
 		c.turns, c.others, c.stale, c.asked = 0, othersUnknown, false, false
@@ -332,7 +332,7 @@ func (m cohortModel) on(c *cohort, e frontEvent, more int8) frontAction {
 			c.fault = turnUnlisted
 		case int(c.served) > m.limits.Turns:
 			c.fault = tooManyTurns
-		case e == onRelease && c.others != othersNone && time.Duration(before.began) >= m.limits.For:
+		case e == onRelease && c.others != othersNone && time.Duration(before.began) >= m.limits.Period:
 			c.fault = tooLongTurns
 		}
 		c.user = works
@@ -345,7 +345,7 @@ func age(d, most time.Duration) int8 { return int8(max(0, min(d, most))) }
 // attempt is Front.begin.
 func (m cohortModel) attempt(c *cohort) { c.attempt, c.unwanted = entering, c.waiting == 0 }
 
-// failed is the end of Front.get after an error.
+// failed is the end of Front.acquireNode after an error.
 func (m cohortModel) failed(c *cohort) {
 	if c.attempt = idle; !c.unwanted {
 		c.waiting = 0
@@ -356,7 +356,7 @@ func (m cohortModel) failed(c *cohort) {
 	}
 }
 
-// giveBack is frontNode.delete. The owner has nothing to do with the node then.
+// queueRelease is frontNode.delete. The owner has nothing to do with the node then.
 func (m cohortModel) giveBack(c *cohort) {
 	c.end(dead)
 	if i := c.at(ourNode); i >= 0 {
@@ -404,7 +404,7 @@ func (m cohortModel) calls(c cohort, try tryStep) {
 			c.unwanted = false // the owner looks when the caller is in line
 		}
 	})
-	try(c.waiting > 0 && !c.patient, "a caller gives up", func(c *cohort) { // Front.giveUp
+	try(c.waiting > 0 && !c.patient, "a caller gives up", func(c *cohort) { // Front.withdrawCaller
 		c.waiting--
 		m.on(c, onGiveUp, 0)
 	})
@@ -418,7 +418,7 @@ func (m cohortModel) calls(c cohort, try tryStep) {
 	try(c.giving, "the delete is sent", m.giveBack)
 }
 
-// gets is Front.get.
+// gets is Front.acquireNode.
 func (m cohortModel) gets(c cohort, try tryStep) {
 	connected := !c.away && !c.lost
 	try(c.attempt == entering && connected && c.line[3] == nowhere, "our node is made", func(c *cohort) {
@@ -443,13 +443,13 @@ func (m cohortModel) gets(c cohort, try tryStep) {
 	})
 }
 
-// tends is Front.tend.
+// tends is Front.superviseNode.
 func (m cohortModel) tends(c cohort, try tryStep) {
 	if c.hold == none || c.attempt != idle {
 		return
 	}
 	if c.awake {
-		switch todo := m.limits.duty(c.state(), c.giving, false); {
+		switch todo := m.limits.ownerAction(c.state(), c.giving, false); {
 		case todo == retireNode:
 			try(true, "the owner deletes the node", m.giveBack)
 		case todo == listContenders && c.list == noList:
@@ -554,7 +554,7 @@ func (m cohortModel) plays(c cohort, try tryStep) {
 	})
 	try(c.hold == live && c.at(ourNode) < 0 && connected, "the hold ends with its node", func(c *cohort) { c.end(dead) })
 	try(true, "time passes", func(c *cohort) {
-		c.began = min(c.began+1, int8(m.limits.For))
+		c.began = min(c.began+1, int8(m.limits.Period))
 		c.free = min(c.free+1, int8(m.limits.Idle))
 		if c.phase != nodeFree {
 			c.free = 0

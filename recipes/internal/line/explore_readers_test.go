@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/internal/explore"
 )
 
-// The model of a [Front] whose callers have the lock together (rwlock.Readers). Called are Limits.next and Front.release; what
+// The model of a [Front] whose callers have the lock together (rwlock.Readers). Called are Limits.next and Front.releaseTurn; what
 // else is around them (front.go), the servers and a writer of another client are played.
 //
 // Bounds: three callers at a time, who come again and again, with or without the wish to wait, and so does the writer;
@@ -141,7 +141,7 @@ type readersModel struct {
 }
 
 func modelOfReaders() explore.Model[readers] {
-	m, faults := readersModel{Limits{Turns: 1, For: 1}, 3, 2}, int8(2)
+	m, faults := readersModel{Limits{Turns: 1, Period: 1}, 3, 2}, int8(2)
 	if os.Getenv("LONG") != "" {
 		m.nodes = 3
 	}
@@ -185,7 +185,7 @@ func (r *readers) join(who int8) { r.line[slices.Index(r.line[:], 0)] = who }
 // state is what Limits.next has returned.
 func (r *readers) state() frontState {
 	s := frontState{
-		phase: r.phase, users: int(r.users), turns: int(r.turns), began: now.Add(-time.Duration(r.age)), asked: r.asked,
+		phase: r.phase, users: int(r.users), turns: int(r.turns), grantedAt: now.Add(-time.Duration(r.age)), revoked: r.asked,
 	}
 	if r.behind {
 		s.others = othersSome
@@ -214,7 +214,7 @@ func (m readersModel) on(r *readers, e frontEvent, more int8, try bool) frontAct
 			r.wrong = afterLoss
 		case e == onArrival && s.turns > m.limits.Turns:
 			r.wrong = tooMany
-		case e == onArrival && now.Sub(s.began) >= m.limits.For:
+		case e == onArrival && now.Sub(s.grantedAt) >= m.limits.Period:
 			r.wrong = tooLate
 		case e == onArrival && b.asked:
 			r.wrong = afterRequest
@@ -240,9 +240,9 @@ func (m readersModel) on(r *readers, e frontEvent, more int8, try bool) frontAct
 
 // set keeps what Limits.next has returned.
 func (r *readers) set(s frontState) {
-	r.phase, r.users, r.turns, r.behind, r.asked, r.age = s.phase, int8(s.users), int8(min(s.turns, 2)), s.others == othersSome, s.asked, 0
+	r.phase, r.users, r.turns, r.behind, r.asked, r.age = s.phase, int8(s.users), int8(min(s.turns, 2)), s.others == othersSome, s.revoked, 0
 	if s.phase == nodeFree {
-		r.age = int8(min(now.Sub(s.began), 1))
+		r.age = int8(min(now.Sub(s.grantedAt), 1))
 	}
 }
 
@@ -251,7 +251,7 @@ func (r *readers) begin() {
 	r.at, r.newer, r.unwanted, r.trying = enters, 0, r.waits+r.tries < 0, false
 }
 
-// fail is the end of Front.get after an error: a writer is ahead, or another one.
+// fail is the end of Front.acquireNode after an error: a writer is ahead, or another one.
 func (m readersModel) fail(r *readers, ahead bool) {
 	switch {
 	case r.unwanted:
@@ -278,7 +278,7 @@ func (m readersModel) release(r *readers, i int) {
 	if r.own == int8(i+1) {
 		f.node = n
 	}
-	last, _ := f.release(n, time.Time{}, now)
+	last, _ := f.releaseTurn(n, time.Time{}, now)
 	b.users = int8(n.users)
 	if r.own == int8(i+1) {
 		if r.set(f.state); last {

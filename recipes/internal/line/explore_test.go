@@ -14,7 +14,7 @@ import (
 // The model of a line. Contenders come, wait, hold, release, give up and come again, in sessions whose members lag.
 //
 // What ships is called: Order.Decide and what its Decision means (lost), which watches a waiter arms (beginning.arms),
-// what an event of its own node and a look mean (ownEvent, afterRecheck), what else grants (evidence.first), and who
+// what an event of its own node and a look mean (handleOwnEvent, decideRecheck), what else grants (grantEvidence.provesFirst), and who
 // leaves a mark (place.marks). Played are
 //
 //   - the leader: a log of creates, deletions, deletions with a mark, and writes to a node;
@@ -585,7 +585,7 @@ func (m *lineOf) contends(s lineState, i int, step func(string, lineState)) {
 			marks := false
 			if p := linePlaces[kind]; p != nil {
 				p.waited = c.Waited
-				marks = p.marksRelease()
+				marks = p.leavesReleaseMark()
 			}
 			m.remove(c, marks)
 		})
@@ -648,7 +648,7 @@ func (m *lineOf) contends(s lineState, i int, step func(string, lineState)) {
 			case kind == java:
 				c.list()
 			default:
-				m.turn(s, c, at, evidence{marked: c.Mark == gone})
+				m.turn(s, c, at, grantEvidence{markCreated: c.Mark == gone})
 			}
 		})
 	case stepWaiting:
@@ -678,7 +678,7 @@ func (m *lineOf) created(s lineState, i int, to change) {
 	if m.kinds[i] != java {
 		to("its create is answered after the list", func(s *lineState, c *contender) {
 			d := linePlaces[m.kinds[i]].Order.Decide(m.name(s, c.Node), nil)
-			if c.list(); d.lost(false) {
+			if c.list(); d.isNodeLost(false) {
 				m.lost(s, c)
 			}
 		})
@@ -738,19 +738,19 @@ func (m *lineOf) listed(s lineState, i int, there uint8, to change) {
 		case Granted:
 			m.grant(s, c, at)
 		case Missing:
-			lost := d.lost(c.Confirmed)
+			lost := d.isNodeLost(c.Confirmed)
 			if c.list(); lost {
 				m.lost(s, c)
 			}
 		case Wait:
 			b := armInput{
-				Decision: d, passes: p.passes(), watched: c.Own != unwatched, changed: c.Changed,
-				readable: func() bool { return true },
+				Decision: d, usesMarks: p.usesReleaseMarks(), isWatched: c.Own != unwatched, isChanged: c.Changed,
+				mayRead: func() bool { return true },
 			}
 			if m.unarmed {
-				b.failures = armTries + 1
+				b.failures = maxArmFailures + 1
 			}
-			w := b.watches()
+			w := b.watchesToArm()
 			c.Waited, c.Pred, c.Sole = true, numberOf(d.Predecessor), d.OnlyAhead
 			c.ArmOwn, c.ArmMark = w.own == armedUnread, w.mark
 			switch {
@@ -784,18 +784,18 @@ func (m *lineOf) waits(s lineState, i int, lost bool, to change) {
 		})
 	}
 	if c.Mark == gone {
-		to("gets the event of the mark", func(s *lineState, c *contender) { m.turn(s, c, at, evidence{marked: true}) })
+		to("gets the event of the mark", func(s *lineState, c *contender) { m.turn(s, c, at, grantEvidence{markCreated: true}) })
 	}
 	if c.Ahead >= gone {
 		to("gets the event of the node ahead", func(s *lineState, c *contender) {
 			isGone := c.Ahead == gone
-			m.turn(s, c, at, evidence{gone: isGone, onlyAhead: c.Sole, marked: isGone && c.Mark == gone})
+			m.turn(s, c, at, grantEvidence{deleted: isGone, onlyAhead: c.Sole, markCreated: isGone && c.Mark == gone})
 		})
 	}
 	if c.Looking && !lost {
 		there := s.nodes(at)
 		to("has looked", func(s *lineState, c *contender) {
-			again, err := afterRecheck(there&bit(c.Node) == 0, there&bit(c.Pred) == 0)
+			again, err := decideRecheck(there&bit(c.Node) == 0, there&bit(c.Pred) == 0)
 			switch c.Looking = false; {
 			case err != nil:
 				m.lost(s, c)
@@ -806,13 +806,13 @@ func (m *lineOf) waits(s lineState, i int, lost bool, to change) {
 	}
 }
 
-// ownEvent has a waiter handle the event of its own node. It reports whether the place is lost.
+// handleOwnEvent has a waiter handle the event of its own node. It reports whether the place is lost.
 func (m *lineOf) ownEvent(s *lineState, c *contender) (lost bool) {
 	p, ev := waiter{}, framework.Event{Type: framework.EventNodeDataChanged}
 	if c.Own == gone {
 		ev.Type = framework.EventNodeDeleted
 	}
-	err := p.ownEvent(ev)
+	err := p.handleOwnEvent(ev)
 	c.Own, c.Changed = unwatched, p.ownChanged
 	if err != nil {
 		m.lost(s, c)
@@ -821,14 +821,14 @@ func (m *lineOf) ownEvent(s *lineState, c *contender) (lost bool) {
 }
 
 // turn has a waiter conclude what follows from an event.
-func (m *lineOf) turn(s *lineState, c *contender, at uint8, e evidence) {
+func (m *lineOf) turn(s *lineState, c *contender, at uint8, e grantEvidence) {
 	if c.Own >= gone { // waiter.afterEvent handles it first
 		if !m.ownEvent(s, c) {
 			c.list()
 		}
 		return
 	}
-	if e.ownWatched, e.sameConnection = c.Own != unwatched, c.Same; e.first() {
+	if e.ownWatched, e.sameConnection = c.Own != unwatched, c.Same; e.provesFirst() {
 		m.grant(s, c, at)
 		return
 	}

@@ -189,7 +189,7 @@ func TestParticipantsOneOfWhomLeaves(t *testing.T) {
 		all := call.End().OK()
 		require.Len(t, all, 1)
 		require.Equal(t, holder.Path, all[0].Path)
-		leaver.Abandon()
+		leaver.ReleaseNoWait()
 		r.release(holder)
 	})
 }
