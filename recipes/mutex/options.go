@@ -78,7 +78,7 @@ func WithTurns(turns int, d time.Duration) Option {
 			return fmt.Errorf("%w WithTurns: %d turns and %v; both must be at least 1",
 				framework.ErrInvalidOption, turns, d)
 		}
-		m.cohort.Turns, m.cohort.Period = turns, d
+		m.cohortLimits.Turns, m.cohortLimits.Period = turns, d
 		return nil
 	}
 }
@@ -93,7 +93,7 @@ func WithKept(idle time.Duration) Option {
 		if idle < time.Millisecond {
 			return fmt.Errorf("%w WithKept: %v is less than a millisecond", framework.ErrInvalidOption, idle)
 		}
-		m.cohort.Idle, m.line.CreatingTry = idle, true
+		m.cohortLimits.Idle, m.line.CreatingTry = idle, true
 		return nil
 	}
 }
