@@ -11,7 +11,7 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// The model of leases: with a fixed limit, and with a shared count that is changed. Called are snapshot.room,
+// The model of leases: with a fixed limit, and with a shared count that is changed. Called are leaseSnapshot.checkRoom,
 // leaseSnapshot.judgeNodes, leaseSnapshot.lacksOneLease, Semaphore.judgeByCount and Semaphore.canMoveFromLine; what is around them (take.go, move.go,
 // line.go), the servers and whoever changes the count are played.
 //
@@ -398,7 +398,7 @@ func (m leaseModel) waits(l leases, i int, try func(bool, int, string, func(*lea
 		*c = caller{at: lines, wants: c.wants}
 	})
 	room := l.nodes[len(l.nodes)-1] == node{}                                                 // that of the model
-	try(c.at == moves && room, i, "the transaction is executed", func(l *leases, c *caller) { // Semaphore.move
+	try(c.at == moves && room, i, "the transaction is executed", func(l *leases, c *caller) { // Semaphore.moveFromLine
 		if !first { // the place is not there
 			*c = caller{at: lines, wants: c.wants}
 			return
@@ -413,7 +413,7 @@ func (m leaseModel) waits(l leases, i int, try func(bool, int, string, func(*lea
 	})
 }
 
-// takes is Semaphore.take and Semaphore.settle.
+// takes is Semaphore.createLeases and Semaphore.settleLeases.
 func (m leaseModel) takes(l leases, i int, try func(bool, int, string, func(*leases, *caller))) {
 	c, who := l.all[i], int8(i+1)
 	room := l.nodes[len(l.nodes)-1] == node{} // that of the model

@@ -23,7 +23,7 @@ func (s *Semaphore) canMoveFromLine(seen leaseSnapshot, n int) bool {
 }
 
 // moveFromLine takes one lease by leaving the place. If the server refuses the transaction, it takes the lease without it.
-// Unless left is true, the caller has to abandon the place then.
+// Unless left is true, the caller has to release the place then.
 func (s *Semaphore) moveFromLine(
 	ctx context.Context, place *line.Grant, seen leaseSnapshot,
 ) (lease *Lease, left bool, err error) {

@@ -121,10 +121,10 @@ func (l *Line) TryAcquire(ctx context.Context) (grant *Grant, err error) {
 }
 
 // ReportAcquire calls acquire between the Acquire hooks, which report its beginning and its end. If a hook does not return, it
-// calls abandon for the acquired value.
+// calls release for the acquired value.
 func ReportAcquire[T any](
 	ctx context.Context, client *framework.Client, what framework.Acquisition,
-	acquire func(context.Context) (T, error), abandon func(T),
+	acquire func(context.Context) (T, error), release func(T),
 ) (acquired T, err error) {
 	hooks := client.Hooks()
 	if hooks.Queue == nil { // there are none
@@ -135,7 +135,7 @@ func ReportAcquire[T any](
 	told := false
 	defer func() {
 		if !told && err == nil {
-			abandon(acquired)
+			release(acquired)
 		}
 	}()
 	tell(err)

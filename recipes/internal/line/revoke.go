@@ -25,7 +25,7 @@ func Revoke(ctx context.Context, client *framework.Client, path string) error {
 // It costs one read now, which is not waited for, and one with each change of the data. It need not be stopped: it ends
 // with the hold, and the watch goes with the node.
 //
-// It must be called before the grant is returned: if a hook does not return, the grant is abandoned.
+// It must be called before the grant is returned: if a hook does not return, the grant is released.
 func (g *Grant) StartRevocationWatch() <-chan struct{} {
 	r := &revocationWatch{grant: g, requested: make(chan struct{})}
 	reading := false

@@ -203,7 +203,7 @@ func (g *Grant) ReleaseThen(then func(error)) {
 }
 
 // WatchRevocation makes a grant notice requests to give it up, if the Line is Revocable. It is called before the grant is
-// shared. If a hook does not return, the grant is abandoned.
+// shared. If a hook does not return, the grant is released.
 func (l *Line) WatchRevocation(g *Grant) <-chan struct{} {
 	if l.Revocable && g.revoked == nil {
 		g.revoked = g.StartRevocationWatch()
