@@ -148,8 +148,7 @@ func failedOperation(results []jute.MultiResult) (index int, code int32) {
 // the other nodes again: a failed transaction does not count as a heartbeat.
 func (m *sessionManager) onCheckFailed(e *sessionEpoch, batch []*Hold, index int, code int32) {
 	if index < 0 || index >= len(batch) {
-		m.core.log.Warn("the server answered a heartbeat with an error; the session expires "+
-			"unless a later heartbeat succeeds",
+		m.core.log.Warn("the reply to a heartbeat is an error; the session expires unless a later heartbeat succeeds",
 			"epoch", e.n, "err", codeError(code))
 		return
 	}
@@ -158,14 +157,13 @@ func (m *sessionManager) onCheckFailed(e *sessionEpoch, batch []*Hold, index int
 	case jute.CodeNoNode:
 		h.loseHold(ErrNodeDeleted)
 	case jute.CodeNoAuth:
-		m.core.log.Warn("no permission to check the node of our own lock, lease or leadership in "+
-			"heartbeats: only a watch will notice its deletion", "epoch", e.n, "path", h.path)
+		m.core.log.Warn("no permission to check our own hold's node in heartbeats: only a watch will report "+
+			"its deletion", "epoch", e.n, "path", h.path)
 		h.mu.Lock()
 		h.uncheckable = true
 		h.mu.Unlock()
 	default:
-		m.core.log.Warn("the server answered a heartbeat with an error; the session expires "+
-			"unless a later heartbeat succeeds",
+		m.core.log.Warn("the reply to a heartbeat is an error; the session expires unless a later heartbeat succeeds",
 			"epoch", e.n, "path", h.path, "err", codeError(code))
 		return
 	}

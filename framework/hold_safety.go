@@ -304,9 +304,9 @@ func (m *sessionManager) enforceRule(e *sessionEpoch) {
 	log := m.core.log.With("epoch", e.n, "rule", p.ruleInForce().String(), "timeout", e.wire.Timeout(),
 		"bound", p.bound, "margin", p.servers.Margin, "heartbeat", p.heartbeat)
 	if p.refused != nil {
-		log.Warn("locks, leases and leadership cannot be held now", "err", p.refused)
+		log.Warn("cannot grant holds: the session timeout is too short", "err", p.refused)
 	} else {
-		log.Info("safety rule in force")
+		log.Info("safety rule of holds changed")
 	}
 }
 

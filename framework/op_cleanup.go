@@ -93,8 +93,7 @@ func (q *cleanupQueue) addCleanup(t nodeCleanup) error {
 		return nil
 	}
 	if len(q.pending) >= maxCleanups {
-		q.log.Warn("too many deletions of nodes wait to be repeated; "+
-			"not repeating this one, so its node may stay",
+		q.log.Warn("too many guaranteed deletes are pending; not retrying this one, so its node may stay",
 			"path", t.path)
 		return ErrCleanupFull
 	}
@@ -175,7 +174,7 @@ func (q *cleanupQueue) runJob(ctx context.Context, b *cleanupJob) (pause time.Du
 		b.tries++
 		return q.chance.UpTo(pause), true
 	case removalWarn:
-		q.log.Warn("the server refused to delete a node that is no longer needed; the node stays",
+		q.log.Warn("the server refused a guaranteed delete; the node stays",
 			"path", b.path, "guid", b.guid, "err", err)
 	}
 	return 0, false

@@ -283,7 +283,7 @@ func TestWhatTheClientCallsMayAskItEverything(t *testing.T) {
 		_ = c.CloseContext(bounded)
 		for _, where := range []string{"operation", "operation ended", "hold", "hold ended", "state", "round trip",
 			"OnStateChange", "dialer", "login", "codec", "ACL provider",
-			"log: cannot close an earlier session of this client; its nodes stay until it expires",
+			"log: cannot close an earlier session of this client; its ephemeral nodes stay until it expires",
 			"log: session lost, with all its holds; opening a new session",
 			"log: connection lost, session suspended; reconnecting"} {
 			assert.Positive(t, a.asked(where), "%s was never called", where)

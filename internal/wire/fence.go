@@ -71,8 +71,8 @@ func (s *Session) closeEarlierSessions(server string) error {
 		}
 		stop, abandoned := s.fences.recordTry(f, err, time.Now())
 		if abandoned != nil {
-			s.cfg.Logger.Warn("cannot close an earlier session of this client; its nodes stay until it "+
-				"expires",
+			s.cfg.Logger.Warn("cannot close an earlier session of this client; its ephemeral nodes "+
+				"stay until it expires",
 				"old", fmt.Sprintf("%#x", f.SessionID), "err", abandoned)
 		}
 		if stop != nil {

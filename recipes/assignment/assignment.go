@@ -84,7 +84,7 @@ func (a *Assignment) readPlan(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	data, err := a.client.GetData().Undecompressed().ForPath(ctx, a.membersPath())
-	data, err = line.Unpacked(a.client, a.membersPath(), data, err)
+	data, err = line.UnpackData(a.client, a.membersPath(), data, err)
 	if err != nil && !errors.Is(err, framework.ErrNoNode) {
 		return nil, err
 	}
@@ -217,14 +217,14 @@ func (a *Assignment) checkReady(ctx context.Context) error {
 	if a == nil {
 		return framework.ErrNoClient
 	}
-	return line.Ready(ctx, a.client, a.err)
+	return line.CheckCall(ctx, a.client, a.err)
 }
 
 func (a *Assignment) wrapError(verb string, err error) error {
 	if a == nil {
-		return line.Wrap("assignment", "", verb, err)
+		return line.WrapError("assignment", "", verb, err)
 	}
-	return line.Wrap("assignment", a.path, verb, err)
+	return line.WrapError("assignment", a.path, verb, err)
 }
 
 // pendingRequest returns the list to set, nil if there is none, and a channel that is closed at the next change.

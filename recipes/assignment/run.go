@@ -76,9 +76,9 @@ var endedContext = func() context.Context {
 // makeDirectory creates the plan's node, which stays without members.
 func (r *memberRun) makeDirectory(ctx context.Context) error {
 	client := r.assignment.client
-	return line.Outlast(ctx, client, line.ReadOnlyMembers, func(ctx context.Context) error {
+	return line.RetryThrough(ctx, client, line.ReadOnlyMembers, func(ctx context.Context) error {
 		_, err := client.Create().CreatingParentContainersIfNeeded().ForPath(ctx, r.assignment.membersPath(), []byte{})
-		return line.Unless(err, framework.ErrNodeExists)
+		return line.IgnoreError(err, framework.ErrNodeExists)
 	})
 }
 
@@ -201,7 +201,7 @@ func (r *memberRun) writePlan(ctx context.Context, owners map[string]string, vie
 	if err == nil && !r.sameMembers(list.Names, view.names) {
 		err = errOutdated
 	}
-	if err = line.Unless(err, framework.ErrNoNode); err != nil {
+	if err = line.IgnoreError(err, framework.ErrNoNode); err != nil {
 		return err
 	}
 	if !view.exists {
@@ -235,14 +235,14 @@ func (r *memberRun) handleWritten(err error, request *itemsRequest) error {
 		r.failures, r.pause = 0, 0
 		return nil
 	}
-	if line.Denied(err) && request != nil {
+	if line.IsRefused(err) && request != nil {
 		r.assignment.completeRequest(request, err)
 		if request.initialItems {
 			return err
 		}
 		return nil
 	}
-	if line.Denied(err) {
+	if line.IsRefused(err) {
 		r.assignment.client.Logger().Warn("cannot write the plan of an assignment; retrying",
 			"path", r.assignment.membersPath(), "err", err)
 	}

@@ -51,8 +51,8 @@ func (r *memberRun) startWorker(item string) {
 func (r *memberRun) workOnce(ctx context.Context, l *line.Line, item string) time.Duration {
 	log := r.assignment.client.Logger().With("path", l.Dir)
 	var held *line.Share
-	err := line.Outlast(ctx, r.assignment.client, line.ReadOnlyMembers, func(ctx context.Context) (err error) {
-		held, err = l.Enter(ctx, l.Acquire)
+	err := line.RetryThrough(ctx, r.assignment.client, line.ReadOnlyMembers, func(ctx context.Context) (err error) {
+		held, err = l.AcquireShare(ctx, l.Acquire)
 		return err
 	})
 	if err != nil {

@@ -31,7 +31,7 @@ type Barrier struct {
 // New makes the barrier at path. It sends nothing. If an argument is wrong (a nil client, an invalid path or
 // the root), every method returns that error, before it sends anything.
 func New(client *framework.Client, path string) *Barrier {
-	return &Barrier{client, path, line.Check(client, path)}
+	return &Barrier{client, path, line.CheckArguments(client, path)}
 }
 
 // Path returns the barrier's path.
@@ -43,15 +43,15 @@ func (b *Barrier) Path() string { return b.path }
 // Set is repeated by the retry policy. Errors: ErrNotConnected; ErrConnectionLoss if it is unknown whether the
 // barrier was set; ErrNoAuth; ErrClosed; ctx's; and the errors that every operation can return.
 func (b *Barrier) Set(ctx context.Context) error {
-	err := line.Ready(ctx, b.client, b.err)
+	err := line.CheckCall(ctx, b.client, b.err)
 	if err == nil {
 		// Retry sees each attempt: if one attempt created the node and its reply was lost, the next finds the
 		// node, which is success.
 		create := b.client.Create().CreatingParentContainersIfNeeded().InBackground()
 		err = b.client.Retry(ctx, func(ctx context.Context) error {
-			_, err := line.Result(create.ForPath(ctx, b.path, nil))
-			return line.Unless(err, framework.ErrNodeExists)
-		}, retry.WithRetryable(line.Transient(b.client)))
+			_, err := line.AwaitResult(create.ForPath(ctx, b.path, nil))
+			return line.IgnoreError(err, framework.ErrNodeExists)
+		}, retry.WithRetryable(line.IsTransient(b.client)))
 	}
 	return b.wrapError("set", err)
 }
@@ -59,7 +59,7 @@ func (b *Barrier) Set(ctx context.Context) error {
 // Remove removes the barrier, so that the waiters return. If the barrier is not set, Remove returns nil. It returns
 // the errors of Set, and ErrNotEmpty if a client has created nodes below the barrier's node.
 func (b *Barrier) Remove(ctx context.Context) error {
-	err := line.Ready(ctx, b.client, b.err)
+	err := line.CheckCall(ctx, b.client, b.err)
 	if err == nil {
 		err = b.client.Delete().Quietly().ForPath(ctx, b.path)
 	}
@@ -78,7 +78,7 @@ func (b *Barrier) Remove(ctx context.Context) error {
 // detects the removal within about a session timeout.)
 func (b *Barrier) Wait(ctx context.Context) (err error) {
 	defer func() { err = b.wrapError("wait", err) }()
-	if err := line.Ready(ctx, b.client, b.err); err != nil {
+	if err := line.CheckCall(ctx, b.client, b.err); err != nil {
 		return err
 	}
 	var first int64 // czxid of the node whose deletion Wait waits for
@@ -89,12 +89,12 @@ func (b *Barrier) Wait(ctx context.Context) (err error) {
 			err = b.client.Retry(ctx, func(ctx context.Context) error {
 				node, err = b.readFresh(ctx)
 				return err
-			}, retry.WithRetryable(line.Transient(b.client)))
+			}, retry.WithRetryable(line.IsTransient(b.client)))
 		} else {
 			// No sync here: the first read was fresh, and the client connects only to members that have executed as
 			// much.
-			err = line.Outlast(ctx, b.client, line.Outages, func(ctx context.Context) error {
-				node, err = line.Result(b.readAndWatch(ctx))
+			err = line.RetryThrough(ctx, b.client, line.Outages, func(ctx context.Context) error {
+				node, err = line.AwaitResult(b.readAndWatch(ctx))
 				return err
 			})
 		}
@@ -125,8 +125,8 @@ func (b *Barrier) readAndWatch(ctx context.Context) *framework.Pending[framework
 // have executed yet that the barrier was set or removed.
 func (b *Barrier) readFresh(ctx context.Context) (framework.DataResult, error) {
 	synced, reading := b.client.Sync().InBackground().ForPath(ctx, b.path), b.readAndWatch(ctx)
-	_, stale := line.Result(synced)
-	node, err := line.Result(reading)
+	_, stale := line.AwaitResult(synced)
+	node, err := line.AwaitResult(reading)
 	if stale == nil {
 		return node, err
 	}
@@ -138,7 +138,7 @@ func (b *Barrier) readFresh(ctx context.Context) (framework.DataResult, error) {
 
 func (b *Barrier) wrapError(verb string, err error) error { return wrapError(b.path, verb, err) }
 
-func wrapError(path, verb string, err error) error { return line.Wrap("barrier", path, verb, err) }
+func wrapError(path, verb string, err error) error { return line.WrapError("barrier", path, verb, err) }
 
 // awaitDeletion waits for an event of watch, which is on the node at path, and stops the watch. The end of the watch
 // with its session is an event as well; the caller then reads again. Events can get lost. So from time to time
@@ -148,7 +148,7 @@ func awaitDeletion(
 	ctx context.Context, client *framework.Client, watch *framework.Watch, path string, since int64,
 ) (framework.Event, error) {
 	defer watch.Stop()
-	return line.Await(ctx, client, watch, nil, line.PerTimeout(client), func() (framework.Event, bool) {
+	return line.AwaitEvent(ctx, client, watch, nil, line.SessionTimeoutInterval(client), func() (framework.Event, bool) {
 		found, err := client.CheckExists().ForPath(ctx, path) // errors pass, or end the watch, too
 		gone := err == nil && (found == nil || found.Czxid > since)
 		return framework.Event{Type: framework.EventNodeDeleted, Path: path}, gone

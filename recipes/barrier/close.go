@@ -24,13 +24,13 @@ import (
 // Therefore close first marks the node by a change of its data. That changes its version, which is 0 for a new node.
 // Then it lists again, and deletes "ready" only with the version of the mark.
 func (d *Double) close(ctx context.Context, abandoned ...string) error {
-	return line.Outlast(ctx, d.client, line.Outages, func(ctx context.Context) error {
+	return line.RetryThrough(ctx, d.client, line.Outages, func(ctx context.Context) error {
 		for marked := 0; ; marked++ {
 			// On ErrBadVersion another member has marked "ready" after us, and is about to remove it. Start over,
 			// since close must not return before "ready" is gone. Pause before that: to mark it again too soon would
 			// keep the other member from removing it.
 			if err := d.tryClose(ctx, abandoned); !errors.Is(err, framework.ErrBadVersion) {
-				return line.Unless(err, framework.ErrNoNode)
+				return line.IgnoreError(err, framework.ErrNoNode)
 			}
 			if marked > 0 {
 				d.client.Pause(ctx, line.Jittered(time.Millisecond<<min(marked, 8)))
@@ -58,8 +58,8 @@ func (d *Double) tryClose(ctx context.Context, abandoned []string) error {
 	}
 	marked := d.client.SetData().InBackground().ForPath(ctx, d.readyPath(), nil)
 	listed := d.client.GetChildren().InBackground().ForPath(ctx, d.path)
-	mark, err := line.Result(marked)
-	list, listErr := line.Result(listed)
+	mark, err := line.AwaitResult(marked)
+	list, listErr := line.AwaitResult(listed)
 	if errors.Is(err, framework.ErrNoAuth) {
 		mark.Version, err = -1, nil // no permission to write to another member's node: proceed without the mark
 	}
@@ -88,7 +88,7 @@ func (m *Member) deleteInBackground() {
 	//  1. The list shows other members, which will leave later.
 	//  2. Our pending create is executed after the list.
 	//  3. The members that leave rely on our node, as long as it exists, to close the barrier.
-	removed := line.Remove(m.view, m.Path())
+	removed := line.QueueDelete(m.view, m.Path())
 	listed := d.client.ForRecipes().GetChildren().InBackground().ForPath(context.Background(), d.path)
 	removed.Then(func(_ struct{}, err error) {
 		switch {

@@ -116,9 +116,9 @@ func (d *Double) childPath(name string) string { return zkpath.Join(d.path, name
 // listChildren lists the children of the barrier with client, however long the connection is lost. If the barrier's
 // node is missing, the list is empty.
 func (d *Double) listChildren(ctx context.Context, client *framework.Client) (names []string, err error) {
-	err = line.Outlast(ctx, client, line.Outages, func(ctx context.Context) error {
+	err = line.RetryThrough(ctx, client, line.Outages, func(ctx context.Context) error {
 		names, err = client.GetChildren().ForPath(ctx, d.path)
-		return line.Unless(err, framework.ErrNoNode)
+		return line.IgnoreError(err, framework.ErrNoNode)
 	})
 	return names, err
 }

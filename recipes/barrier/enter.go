@@ -15,7 +15,7 @@ import (
 var errNotListed = fmt.Errorf("the member's node is gone: %w", ErrNodeDeleted)
 
 func (d *Double) enter(ctx context.Context) (*Member, error) {
-	if err := line.Ready(ctx, d.client, d.err); err != nil {
+	if err := line.CheckCall(ctx, d.client, d.err); err != nil {
 		return nil, err
 	}
 	if err := d.peers.awaitReentry(ctx, d.client); err != nil {
@@ -73,10 +73,10 @@ func (m *Member) createAndList(ctx context.Context) (names []string, czxid int64
 	err = m.view.Retry(ctx, func(ctx context.Context) error {
 		created := create.ForPath(ctx, m.Path(), m.d.data)
 		listed := m.view.GetChildren().InBackground().ForPath(ctx, m.d.path)
-		node, err := line.Result(created)
-		list, listErr := line.Result(listed)
+		node, err := line.AwaitResult(created)
+		list, listErr := line.AwaitResult(listed)
 		// The name is unique: if the node exists, an earlier attempt whose reply was lost has created it.
-		if err = line.Unless(err, framework.ErrNodeExists); err != nil {
+		if err = line.IgnoreError(err, framework.ErrNodeExists); err != nil {
 			return err
 		}
 		czxid = node.Stat.Czxid
@@ -84,7 +84,7 @@ func (m *Member) createAndList(ctx context.Context) (names []string, czxid int64
 			names = list.Names
 		}
 		return nil
-	}, retry.WithRetryable(line.Transient(m.view)))
+	}, retry.WithRetryable(line.IsTransient(m.view)))
 	// The list may lack the node, or be lost: if the parent had to be created first, the list was made before
 	// the node.
 	if err == nil && !slices.Contains(names, m.name) {
@@ -106,9 +106,9 @@ func (m *Member) openIfEnough(ctx context.Context, names []string) (open bool, e
 		return open, nil
 	}
 	create := m.view.Create().InBackground()
-	err = line.Outlast(ctx, m.view, line.Outages, func(ctx context.Context) error {
-		_, err := line.Result(create.ForPath(ctx, m.d.readyPath(), nil))
-		return line.Unless(err, framework.ErrNodeExists)
+	err = line.RetryThrough(ctx, m.view, line.Outages, func(ctx context.Context) error {
+		_, err := line.AwaitResult(create.ForPath(ctx, m.d.readyPath(), nil))
+		return line.IgnoreError(err, framework.ErrNodeExists)
 	})
 	if errors.Is(err, framework.ErrNoNode) {
 		return false, errNotListed // the parent is gone, and so is the member's node
@@ -122,7 +122,7 @@ func (m *Member) openIfEnough(ctx context.Context, names []string) (open bool, e
 func (m *Member) awaitOpening(ctx context.Context) (open bool, err error) {
 	var found *framework.Stat
 	var watch *framework.Watch
-	err = line.Outlast(ctx, m.view, line.Outages, func(ctx context.Context) (err error) {
+	err = line.RetryThrough(ctx, m.view, line.Outages, func(ctx context.Context) (err error) {
 		found, watch, err = m.view.CheckExists().WithWatch().ForPath(ctx, m.d.readyPath())
 		return err
 	})
@@ -139,7 +139,7 @@ func (m *Member) awaitOpening(ctx context.Context) (open bool, err error) {
 		found, err := m.view.CheckExists().ForPath(ctx, m.d.readyPath())
 		return framework.Event{Type: framework.EventNodeCreated}, nodeExists(found, err)
 	}
-	ev, err := line.Await(ctx, m.view, watch, m.hold.Context().Done(), line.PerTimeout(m.view), checkOpen)
+	ev, err := line.AwaitEvent(ctx, m.view, watch, m.hold.Context().Done(), line.SessionTimeoutInterval(m.view), checkOpen)
 	if err != nil { // ctx has ended, but the event may have come at the same time
 		select {
 		case ev = <-watch.C:

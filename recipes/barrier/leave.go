@@ -50,7 +50,7 @@ func (m *Member) Leave(ctx context.Context) error {
 	}()
 	m.hold.End(ErrReleased)
 	if err == nil {
-		err = line.Ready(ctx, m.d.client, nil)
+		err = line.CheckCall(ctx, m.d.client, nil)
 	}
 	if err == nil {
 		err = m.leaveInOrder(ctx)
@@ -69,7 +69,7 @@ func (m *Member) Leave(ctx context.Context) error {
 func (m *Member) leaveInOrder(ctx context.Context) error {
 	var dir framework.Stat
 	names, err := m.d.client.GetChildren().StoringStatIn(&dir).ForPath(ctx, m.d.path)
-	if line.Unless(err, framework.ErrNoNode) != nil {
+	if line.IgnoreError(err, framework.ErrNoNode) != nil {
 		return err
 	}
 	open, members := splitReady(names)
@@ -121,7 +121,7 @@ func (m *Member) awaitMemberGone(
 ) (gone bool, err error) {
 	watch, gone, err := m.watchMember(ctx, target, since)
 	if removed != nil {
-		if _, failure := line.Result(removed); failure != nil && err == nil {
+		if _, failure := line.AwaitResult(removed); failure != nil && err == nil {
 			err = m.d.deleteNode(ctx, m.Path())
 		}
 	}
@@ -145,7 +145,7 @@ func (m *Member) deleteNodeAndReady(ctx context.Context, inside, open bool) erro
 		own, ready := op.ForPath(m.Path()), op.ForPath(m.d.readyPath())
 		// Safe to repeat: the name of our node is unique, so if the transaction was executed, its repeat
 		// fails as a whole.
-		err := line.Outlast(ctx, m.d.client, line.Outages, func(ctx context.Context) error {
+		err := line.RetryThrough(ctx, m.d.client, line.Outages, func(ctx context.Context) error {
 			_, err := m.d.client.Transaction(ctx, own, ready)
 			return err
 		})
@@ -174,7 +174,7 @@ func (m *Member) watchMember(
 	ctx context.Context, name string, since int64,
 ) (watch *framework.Watch, gone bool, err error) {
 	d := m.d
-	err = line.Outlast(ctx, d.client, line.Outages, func(ctx context.Context) (err error) {
+	err = line.RetryThrough(ctx, d.client, line.Outages, func(ctx context.Context) (err error) {
 		// Unlike exists, getData leaves no watch on a missing node.
 		var node framework.Stat
 		read := d.client.GetData().Undecompressed().StoringStatIn(&node).WithWatch()
@@ -205,7 +205,7 @@ func (m *Member) watchMember(
 }
 
 func (d *Double) deleteNode(ctx context.Context, path string) error {
-	return line.Outlast(ctx, d.client, line.Outages, func(ctx context.Context) error {
+	return line.RetryThrough(ctx, d.client, line.Outages, func(ctx context.Context) error {
 		return d.client.Delete().Quietly().ForPath(ctx, path)
 	})
 }

@@ -33,4 +33,4 @@ func explainError(text string, wrapped error) error { return &explainedError{tex
 func (e *explainedError) Error() string { return e.text }
 func (e *explainedError) Unwrap() error { return e.wrapped }
 
-func wrapError(path, verb string, err error) error { return line.Wrap("counter", path, verb, err) }
+func wrapError(path, verb string, err error) error { return line.WrapError("counter", path, verb, err) }

@@ -59,13 +59,13 @@ func (m *ownMark) awaitCreated(ctx context.Context) error {
 		case <-ctx.Done():
 			return m.Session.Client().Left(ctx, nil) // the create continues
 		}
-		_, err := line.Result(m.pendingCreate)
+		_, err := line.AwaitResult(m.pendingCreate)
 		m.pendingCreate = nil
 		switch {
 		case err == nil, errors.Is(err, framework.ErrNodeExists):
 			m.Made, m.Used = true, time.Now()
 		case retryMissing && errors.Is(err, framework.ErrNoNode): // the node was created after that
-		case errors.Is(err, framework.ErrNoNode), m.Session.Context().Err() != nil, !line.Denied(err):
+		case errors.Is(err, framework.ErrNoNode), m.Session.Context().Err() != nil, !line.IsRefused(err):
 			return err
 		default:
 			m.None = true

@@ -16,7 +16,7 @@ type Option func(*turns) error
 // Corresponds to Curator's PromotedToLock.
 func WithLock(path string) Option {
 	return func(t *turns) error {
-		if err := line.Check(t.client, path); err != nil {
+		if err := line.CheckArguments(t.client, path); err != nil {
 			return err
 		}
 		t.line = &line.Line{Client: t.client, Recipe: "counter", Dir: path, Name: lockName,

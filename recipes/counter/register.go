@@ -26,7 +26,7 @@ type nodeContent struct {
 }
 
 func newValueNode(client *framework.Client, path string) *valueNode {
-	return &valueNode{client: client, path: path, err: line.Check(client, path), slot: make(chan struct{}, 1)}
+	return &valueNode{client: client, path: path, err: line.CheckArguments(client, path), slot: make(chan struct{}, 1)}
 }
 
 // checkReady returns an error if no method can be called. The zero values of the exported types have no valueNode.
@@ -34,7 +34,7 @@ func (r *valueNode) checkReady(ctx context.Context) error {
 	if r == nil {
 		return framework.ErrNoClient
 	}
-	return line.Ready(ctx, r.client, r.err)
+	return line.CheckCall(ctx, r.client, r.err)
 }
 
 // acquireSlot waits for the slot.
@@ -51,7 +51,7 @@ func (r *valueNode) releaseSlot() { <-r.slot }
 
 func (r *valueNode) readContent(ctx context.Context) (c nodeContent, err error) {
 	c.data, err = r.client.GetData().Undecompressed().StoringStatIn(&c.stat).ForPath(ctx, r.path)
-	c.data, err = line.Unpacked(r.client, r.path, c.data, err)
+	c.data, err = line.UnpackData(r.client, r.path, c.data, err)
 	return c, err
 }
 
@@ -66,8 +66,8 @@ func (r *valueNode) createNode(ctx context.Context, view *framework.Client, data
 	// One attempt at a time, so that a repeat takes the node of an earlier attempt for success.
 	create := view.Create().CreatingParentContainersIfNeeded().InBackground()
 	return view.Retry(ctx, func(ctx context.Context) error {
-		_, err := line.Result(create.ForPath(ctx, r.path, data))
-		return line.Unless(err, framework.ErrNodeExists)
+		_, err := line.AwaitResult(create.ForPath(ctx, r.path, data))
+		return line.IgnoreError(err, framework.ErrNodeExists)
 	})
 }
 
@@ -88,8 +88,8 @@ func (r *valueNode) readOrCreate(ctx context.Context, data []byte) (nodeContent,
 func (r *valueNode) checkUnchanged(ctx context.Context, mzxid int64) error {
 	synced := r.client.Sync().InBackground().ForPath(ctx, r.path)
 	looking := r.client.CheckExists().InBackground().ForPath(ctx, r.path)
-	_, stale := line.Result(synced)
-	now, err := line.Result(looking)
+	_, stale := line.AwaitResult(synced)
+	now, err := line.AwaitResult(looking)
 	switch {
 	case stale != nil:
 		return stale

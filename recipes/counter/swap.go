@@ -32,7 +32,7 @@ func (r *valueNode) writeIfVersion(ctx context.Context, from framework.Stat, dat
 			r.forgetMark() // the mark may have been changed
 		}
 	}()
-	err := r.client.Retry(ctx, s.attemptWrite, retry.WithRetryable(line.Transient(r.client)))
+	err := r.client.Retry(ctx, s.attemptWrite, retry.WithRetryable(line.IsTransient(r.client)))
 	returned = true
 	return s.stat, s.finalError(err)
 }
@@ -151,7 +151,7 @@ func (s *conditionalWrite) attemptWrite(ctx context.Context) error {
 func (s *conditionalWrite) sendTransaction(ctx context.Context, m *ownMark) (again bool, _ error) {
 	view := m.Session.Client()
 	set := view.TransactionOp().SetData().WithVersion(s.from.Version).ForPath(s.node.path, s.data)
-	results, err := line.Result(view.TransactionInBackground(ctx, m.Write(set)...))
+	results, err := line.AwaitResult(view.TransactionInBackground(ctx, m.Write(set)...))
 	var step nextWriteStep
 	s.unknownTries, step = s.afterWriteAttempt(m.Meaning(err, s.withMark), err, m.None)
 	switch step {
@@ -177,8 +177,8 @@ func (s *conditionalWrite) sendTransaction(ctx context.Context, m *ownMark) (aga
 
 // readAndCompare reads the node when a mark can no longer show the outcome. It returns nil if the node is unchanged.
 func (s *conditionalWrite) readAndCompare(ctx context.Context, session *framework.Session) error {
-	now, err := line.Result(session.Client().GetData().Undecompressed().InBackground().ForPath(ctx, s.node.path))
-	now.Data, err = line.Unpacked(s.node.client, s.node.path, now.Data, err)
+	now, err := line.AwaitResult(session.Client().GetData().Undecompressed().InBackground().ForPath(ctx, s.node.path))
+	now.Data, err = line.UnpackData(s.node.client, s.node.path, now.Data, err)
 	if err == nil {
 		s.unknownTries, err = s.afterRead(s.from, s.data, nodeContent{now.Data, now.Stat})
 	}

@@ -45,7 +45,7 @@ func (t *turns) awaitTurn(ctx context.Context) error {
 	if t.line == nil || t.holdsLock() || t.lossesInRow < lossesBeforeLock {
 		return nil
 	}
-	held, err := t.line.Enter(ctx, t.line.Acquire)
+	held, err := t.line.AcquireShare(ctx, t.line.Acquire)
 	if err == nil {
 		t.lockShare, t.winsInRow = held, 0
 	}

@@ -75,7 +75,7 @@ func (v *Value[T]) readEachChange(
 			if err := w.awaitChange(ctx, watch); err != nil {
 				return err
 			}
-		case ctx.Err() != nil, !line.Transient(w.client)(err):
+		case ctx.Err() != nil, !line.IsTransient(w.client)(err):
 			return err
 		default:
 			failures++
@@ -109,7 +109,7 @@ func (w *valueWatcher) readAndWatch(ctx context.Context) (c nodeContent, exists 
 		w.sameConnection = true
 		data, err := awaitResult(w, ctx, w.client.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, w.path))
 		if !errors.Is(err, framework.ErrNoNode) {
-			data.Data, err = line.Unpacked(w.client, w.path, data.Data, err)
+			data.Data, err = line.UnpackData(w.client, w.path, data.Data, err)
 			return nodeContent{data.Data, data.Stat}, true, data.Watch, err
 		}
 		found, err := awaitResult(w, ctx, w.client.CheckExists().WithWatch().InBackground().ForPath(ctx, w.path))
@@ -125,7 +125,7 @@ func awaitResult[T any](w *valueWatcher, ctx context.Context, p *framework.Pendi
 	for {
 		select {
 		case <-p.Done():
-			return line.Result(p)
+			return line.AwaitResult(p)
 		case change, more := <-w.states:
 			w.reportState(change, more)
 		}
@@ -134,7 +134,7 @@ func awaitResult[T any](w *valueWatcher, ctx context.Context, p *framework.Pendi
 
 // awaitChange waits until the node may have changed, or there is another connection.
 func (w *valueWatcher) awaitChange(ctx context.Context, watch *framework.Watch) error {
-	every := time.NewTimer(line.PerTimeout(w.client)())
+	every := time.NewTimer(line.SessionTimeoutInterval(w.client)())
 	defer every.Stop()
 	for !w.isOutdated() {
 		select {

@@ -77,7 +77,7 @@ func (c *Cache[T]) WaitSynced(ctx context.Context) error {
 	if c == nil || c.nodes == nil {
 		return wrapError("", "wait synced", framework.ErrNoClient)
 	}
-	if err := line.Ready(ctx, c.discovery.client, nil); err != nil {
+	if err := line.CheckCall(ctx, c.discovery.client, nil); err != nil {
 		return wrapError(c.path, "wait synced", err)
 	}
 	if err := c.nodes.WaitSynced(ctx); err != nil {
@@ -134,7 +134,7 @@ func (c *Cache[T]) Follow(ctx context.Context) iter.Seq2[[]Instance[T], error] {
 			yield(nil, wrapError("", "follow", framework.ErrNoClient))
 			return
 		}
-		if err := line.Ready(ctx, c.discovery.client, nil); err != nil {
+		if err := line.CheckCall(ctx, c.discovery.client, nil); err != nil {
 			yield(nil, wrapError(c.path, "follow", err))
 			return
 		}

@@ -53,14 +53,16 @@ func New[T any](client *framework.Client, base string, opts ...Option) (*Discove
 	return d, nil
 }
 
-func wrapError(path, verb string, err error) error { return line.Wrap("discovery", path, verb, err) }
+func wrapError(path, verb string, err error) error {
+	return line.WrapError("discovery", path, verb, err)
+}
 
 // checkReady returns an error if no method can be called.
 func (d *Discovery[T]) checkReady(ctx context.Context) error {
 	if d == nil {
 		return framework.ErrNoClient
 	}
-	return line.Ready(ctx, d.client, nil)
+	return line.CheckCall(ctx, d.client, nil)
 }
 
 // servicePath returns the path of a service.
@@ -152,7 +154,7 @@ func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
 		return nil, wrapError(d.pathForErrors(""), "names", err)
 	}
 	names, err := d.client.GetChildren().ForPath(ctx, d.basePath)
-	if err = line.Unless(err, framework.ErrNoNode); err != nil {
+	if err = line.IgnoreError(err, framework.ErrNoNode); err != nil {
 		return nil, wrapError(d.basePath, "names", err)
 	}
 	slices.Sort(names)
@@ -178,7 +180,7 @@ func (d *Discovery[T]) readInstances(ctx context.Context, service string) ([]Ins
 		return nil, err
 	}
 	names, err := d.client.GetChildren().ForPath(ctx, path)
-	if err = line.Unless(err, framework.ErrNoNode); err != nil {
+	if err = line.IgnoreError(err, framework.ErrNoNode); err != nil {
 		return nil, err
 	}
 	slices.Sort(names)
@@ -188,7 +190,7 @@ func (d *Discovery[T]) readInstances(ctx context.Context, service string) ([]Ins
 	}
 	var all []Instance[T]
 	for i, read := range reads {
-		result, failed := line.Result(read)
+		result, failed := line.AwaitResult(read)
 		if failed != nil {
 			if !errors.Is(failed, framework.ErrNoNode) { // the instance is gone by now
 				err = failed

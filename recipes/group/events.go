@@ -57,7 +57,7 @@ func (e Event) String() string {
 // The last yield may be an error: ctx's, framework.ErrClosed, or cache.ErrClosed after Close.
 func (g *Group) Follow(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		if err := line.Ready(ctx, g.client, nil); err != nil {
+		if err := line.CheckCall(ctx, g.client, nil); err != nil {
 			yield(Event{}, g.wrapError("follow", err))
 			return
 		}
@@ -107,7 +107,9 @@ func (g *Group) removeFollower(news *flow.Queue[Event]) {
 	delete(g.followers, news)
 }
 
-func (g *Group) wrapError(verb string, err error) error { return line.Wrap("group", g.path, verb, err) }
+func (g *Group) wrapError(verb string, err error) error {
+	return line.WrapError("group", g.path, verb, err)
+}
 
 // eventsBetween returns the events from one set of members to another: first those that left, then those that joined,
 // in order, and then changed data.

@@ -53,11 +53,11 @@ type Group struct {
 // Errors: framework.ErrNoClient, framework.ErrInvalidPath (also for the root).
 func Watch(client *framework.Client, path string) (*Group, error) {
 	g, err := watchGroup(client, path)
-	return g, line.Wrap("group", path, "watch", err)
+	return g, line.WrapError("group", path, "watch", err)
 }
 
 func watchGroup(client *framework.Client, path string) (*Group, error) {
-	if err := line.Check(client, path); err != nil {
+	if err := line.CheckArguments(client, path); err != nil {
 		return nil, err
 	}
 	// The events only wake the goroutine: a small buffer will do.
@@ -103,11 +103,11 @@ func (g *Group) Members() (members []Info, current bool) {
 // framework.ErrClosed; cache.ErrClosed after Close.
 func (g *Group) WaitFor(ctx context.Context, n int) ([]Info, error) {
 	members, err := g.waitForMembers(ctx, n)
-	return members, line.Wrap("group", g.path, "wait for members", err)
+	return members, line.WrapError("group", g.path, "wait for members", err)
 }
 
 func (g *Group) waitForMembers(ctx context.Context, n int) ([]Info, error) {
-	if err := line.Ready(ctx, g.client, nil); err != nil {
+	if err := line.CheckCall(ctx, g.client, nil); err != nil {
 		return nil, err
 	}
 	for {
@@ -273,7 +273,7 @@ type Member struct {
 // Corresponds to Curator's GroupMember.
 func Join(client *framework.Client, path, id string, data []byte, opts ...node.Option) (*Member, error) {
 	m, err := joinGroup(client, path, id, data, opts)
-	return m, line.Wrap("group", path, "join", err)
+	return m, line.WrapError("group", path, "join", err)
 }
 
 func joinGroup(client *framework.Client, path, id string, data []byte, opts []node.Option) (*Member, error) {

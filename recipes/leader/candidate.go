@@ -24,7 +24,7 @@ type candidate struct {
 	refusals int         // attempts to join that failed with a lasting refusal
 	joinErr  error       // the error of the last attempt to join; nil if it succeeded
 	idle     error       // why the candidate takes no part in the election; nil while it does
-	place    *line.Position
+	position *line.Position
 	epoch    int64 // of the session of place
 
 	role               Role // according to the reading with the number recorded
@@ -32,19 +32,19 @@ type candidate struct {
 	readings, recorded uint64 // begun so far; the number of the reading that set role
 }
 
-func (c *candidate) init(idle error) {
+func (c *candidate) initRole(idle error) {
 	c.idle, c.role, c.since = idle, Idle, time.Now()
 	if idle == nil {
 		c.role = Unknown
 	}
 	c.line.OnWait = func(p line.Position) {
 		epoch := c.line.Client.Safety().Epoch
-		c.change(func() { c.place, c.epoch, c.joinErr = &p, epoch, nil })
+		c.updateState(func() { c.position, c.epoch, c.joinErr = &p, epoch, nil })
 	}
 }
 
-// change runs f under mu, wakes the waiters for changed, and updates the role.
-func (c *candidate) change(f func()) {
+// updateState runs f under mu, wakes the waiters for changed, and updates the role.
+func (c *candidate) updateState(f func()) {
 	c.mu.Lock()
 	f()
 	c.changed.Fire()
@@ -52,37 +52,37 @@ func (c *candidate) change(f func()) {
 	c.Health()
 }
 
-// join waits in the line until its node is the first. It returns a term that has not been announced yet: see began.
-func (c *candidate) join(ctx context.Context) (*Term, error) {
+// joinLine waits in the line until its node is the first. It returns a term that has not been announced yet: see recordTermBegin.
+func (c *candidate) joinLine(ctx context.Context) (*Term, error) {
 	what := framework.Acquisition{Recipe: c.line.Recipe, Path: c.line.Dir}
-	grant, err := line.Told(ctx, c.line.Client, what, c.line.Acquire, (*line.Grant).Abandon)
+	grant, err := line.ReportAcquire(ctx, c.line.Client, what, c.line.Acquire, (*line.Grant).ReleaseNoWait)
 	if err != nil {
 		return nil, err
 	}
 	return c.newTerm(grant), nil
 }
 
-func (c *candidate) began(t *Term) {
+func (c *candidate) recordTermBegin(t *Term) {
 	c.line.Client.Logger().Info("became the leader",
 		"path", c.line.Dir, "node", t.Node(), "token", t.FencingToken())
-	c.change(func() { c.term, c.place, c.joinErr = t, nil, nil })
+	c.updateState(func() { c.term, c.position, c.joinErr = t, nil, nil })
 }
 
-func (c *candidate) ended(t *Term) {
+func (c *candidate) recordTermEnd(t *Term) {
 	c.line.Client.Logger().Info("no longer the leader",
-		"path", c.line.Dir, "node", t.Node(), "cause", t.cause())
+		"path", c.line.Dir, "node", t.Node(), "cause", t.endCause())
 	c.clearTerm()
 }
 
-func (c *candidate) clearTerm() { c.change(func() { c.term, c.place = nil, nil }) }
+func (c *candidate) clearTerm() { c.updateState(func() { c.term, c.position = nil, nil }) }
 
-// refused logs and records that joining has failed, for the failures-th time in a row, and waits before the
+// pauseAfterRefusal logs and records that joining has failed, for the failures-th time in a row, and waits before the
 // next attempt.
-func (c *candidate) refused(ctx context.Context, err error, failures int) {
+func (c *candidate) pauseAfterRefusal(ctx context.Context, err error, failures int) {
 	log, again := c.line.Client.Logger(), rejoinDelay(failures)
 	log.Warn("cannot join the election; retrying", "path", c.line.Dir, "err", err, "in", again)
-	c.change(func() {
-		c.place, c.joinErr = nil, err
+	c.updateState(func() {
+		c.position, c.joinErr = nil, err
 		if !framework.Retryable(err) {
 			c.refusals++
 		}
@@ -91,11 +91,11 @@ func (c *candidate) refused(ctx context.Context, err error, failures int) {
 }
 
 func (c *candidate) setIdle(why error) {
-	c.change(func() { c.idle, c.place, c.joinErr = why, nil, nil })
+	c.updateState(func() { c.idle, c.position, c.joinErr = why, nil, nil })
 }
 
-// current returns the present term; nil if there is none, or if it has ended.
-func (c *candidate) current() *Term {
+// currentTerm returns the present term; nil if there is none, or if it has ended.
+func (c *candidate) currentTerm() *Term {
 	c.mu.Lock()
 	t := c.term
 	c.mu.Unlock()
@@ -105,10 +105,10 @@ func (c *candidate) current() *Term {
 	return t
 }
 
-// remove starts the deletion of grant's node after its last term, and does not wait for it. It returns nil if the
+// startDeletion starts the deletion of grant's node after its last term, and does not wait for it. It returns nil if the
 // node is gone, or goes with its session. The former is certain only if cause is ErrNodeDeleted itself: an error that
 // matches it may be the cause of the context that ended the term, and so about the node of another lock.
-func remove(grant *line.Grant, cause error) *framework.Pending[struct{}] {
+func startDeletion(grant *line.Grant, cause error) *framework.Pending[struct{}] {
 	if cause == ErrNodeDeleted || grant.Session.Client().Err() != nil {
 		return nil
 	}
@@ -116,9 +116,9 @@ func remove(grant *line.Grant, cause error) *framework.Pending[struct{}] {
 	return deletion.ForPath(context.Background(), grant.Path)
 }
 
-// goneAnyway reports whether why, the cause of a term's end or the error of a delete, means that the node is
+// isNodeGone reports whether why, the cause of a term's end or the error of a delete, means that the node is
 // gone or goes with its session.
-func goneAnyway(why error) bool {
+func isNodeGone(why error) bool {
 	return errors.Is(why, ErrNodeDeleted) || errors.Is(why, ErrSessionLost) ||
 		errors.Is(why, framework.ErrClosed)
 }
@@ -143,21 +143,21 @@ type Participant struct {
 	DataErr          error
 }
 
-func participant(p line.Participant, first bool) Participant {
+func newParticipant(p line.Participant, first bool) Participant {
 	return Participant{
 		ID: string(p.Data), Leader: first, Name: p.Name, Path: p.Path,
 		SessionID: p.SessionID, Czxid: p.Czxid, Since: p.Since, DataErr: p.DataErr,
 	}
 }
 
-func (c *candidate) participants(ctx context.Context, limit int) ([]Participant, error) {
+func (c *candidate) listParticipants(ctx context.Context, limit int) ([]Participant, error) {
 	line, err := c.line.Participants(ctx, c.err, limit)
 	if err != nil {
-		return nil, c.wrap("participants", err)
+		return nil, c.wrapError("participants", err)
 	}
 	all := make([]Participant, len(line))
 	for i, p := range line {
-		all[i] = participant(p, i == 0)
+		all[i] = newParticipant(p, i == 0)
 	}
 	return all, nil
 }
@@ -166,23 +166,23 @@ func (c *candidate) participants(ctx context.Context, limit int) ([]Participant,
 func (c *candidate) Path() string { return c.line.Dir }
 
 // HasLeadership reports whether this participant certainly leads now, computed from the clock.
-func (c *candidate) HasLeadership() bool { return c.current() != nil }
+func (c *candidate) HasLeadership() bool { return c.currentTerm() != nil }
 
 // Participants returns the leader first and then the waiters, in the order of the line. It lists the children and
 // then reads each node, 64 in one request. The result may be outdated when it returns. It returns the errors of every
 // read.
 func (c *candidate) Participants(ctx context.Context) ([]Participant, error) {
-	return c.participants(ctx, 0)
+	return c.listParticipants(ctx, 0)
 }
 
 // Leader returns the first in the line, which leads or is about to; false if the line is empty.
 func (c *candidate) Leader(ctx context.Context) (Participant, bool, error) {
-	return line.First(c.participants(ctx, 1))
+	return line.First(c.listParticipants(ctx, 1))
 }
 
 // Observe is [Observe] for this election.
 func (c *candidate) Observe(ctx context.Context) iter.Seq2[Observation, error] {
-	return observer{c.line.Client, c.line.Dir, c.line.Order, c.err}.observe(ctx)
+	return leaderObserver{c.line.Client, c.line.Dir, c.line.Order, c.err}.observations(ctx)
 }
 
-func (c *candidate) wrap(verb string, err error) error { return wrap(c.line.Dir, verb, err) }
+func (c *candidate) wrapError(verb string, err error) error { return wrapError(c.line.Dir, verb, err) }

@@ -283,7 +283,7 @@ func TestJoiningIsRefused(t *testing.T) {
 		require.True(t, l.HasLeadership(), "without anybody's help")
 		left(t, l)
 
-		require.NoError(t, s.SetSequence(path, line.Limit))
+		require.NoError(t, s.SetSequence(path, line.SequenceLimit))
 		l = join(t, newClient(t, s))
 		_, err := l.Await(background)
 		require.ErrorIs(t, err, leader.ErrSequenceExhausted)

@@ -74,27 +74,27 @@ func (c *candidate) Health() Health {
 	// Several goroutines call this at a time, and the user's code may delay one of them. A reading that began
 	// before the last recorded reading is outdated: read again.
 	for {
-		if h, ok := c.record(c.read()); ok {
+		if h, ok := c.recordReading(c.readRole()); ok {
 			return h
 		}
 	}
 }
 
-type reading struct {
-	number  uint64 // a later reading has a larger number
-	idle    error
-	joinErr error
-	place   *line.Position
-	placed  int64 // of the session of place
-	leading bool
-	state   framework.State
-	epoch   int64
+type roleReading struct {
+	number        uint64 // a later reading has a larger number
+	idle          error
+	joinErr       error
+	position      *line.Position
+	positionEpoch int64 // of the session of place
+	leading       bool
+	state         framework.State
+	epoch         int64
 }
 
-func (c *candidate) read() reading {
+func (c *candidate) readRole() roleReading {
 	c.mu.Lock()
 	c.readings++
-	r := reading{number: c.readings, idle: c.idle, joinErr: c.joinErr, place: c.place, placed: c.epoch}
+	r := roleReading{number: c.readings, idle: c.idle, joinErr: c.joinErr, position: c.position, positionEpoch: c.epoch}
 	term := c.term
 	c.mu.Unlock()
 	r.leading = term != nil && term.Valid()
@@ -102,7 +102,7 @@ func (c *candidate) read() reading {
 	return r
 }
 
-func (r reading) health() Health {
+func (r roleReading) toHealth() Health {
 	h := Health{Role: Unknown}
 	switch {
 	case r.leading:
@@ -117,22 +117,22 @@ func (r reading) health() Health {
 		h.Err = fmt.Errorf("no connection (%v)", r.state)
 	case r.joinErr != nil:
 		h.Err = r.joinErr
-	case r.place == nil || r.placed != r.epoch:
+	case r.position == nil || r.positionEpoch != r.epoch:
 		h.Err = errJoining
 	default:
-		h.Role, h.Ahead = Following, r.place.Ahead
+		h.Role, h.Ahead = Following, r.position.Ahead
 	}
 	return h
 }
 
-// record sets the role from a reading; false if a later reading was recorded already.
-func (c *candidate) record(r reading) (Health, bool) {
+// recordReading sets the role from a reading; false if a later reading was recorded already.
+func (c *candidate) recordReading(r roleReading) (Health, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.number < c.recorded {
 		return Health{}, false
 	}
-	h := r.health()
+	h := r.toHealth()
 	if c.recorded = r.number; h.Role != c.role {
 		c.role, c.since = h.Role, time.Now()
 	}

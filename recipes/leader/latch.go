@@ -58,13 +58,13 @@ type Latch struct {
 	candidate
 	listener Listener
 
-	ctx     context.Context // ends when the latch has to leave
-	cancel  context.CancelFunc
-	done    chan struct{}                // closed when the goroutines have ended
-	last    *line.Grant                  // the node that led last; set before done is closed
-	deleted *framework.Pending[struct{}] // the deletion of last, nil if gone anyway; set before done is closed
-	anyway  error                        // why it was gone anyway; set before done is closed
-	mode    CloseMode                    // set before ctx ends, guarded by mu
+	ctx           context.Context // ends when the latch has to leave
+	cancel        context.CancelFunc
+	done          chan struct{}                // closed when the goroutines have ended
+	lastGrant     *line.Grant                  // the node that led last; set before done is closed
+	lastDeletion  *framework.Pending[struct{}] // the deletion of lastGrant's node, nil if gone anyway; set before done is closed
+	nodeGoneCause error                        // why it was gone anyway; set before done is closed
+	mode          CloseMode                    // set before ctx ends, guarded by mu
 }
 
 // NewLatch joins the election at path in the background. The node at path is for this election only. The
@@ -80,7 +80,7 @@ func NewLatch(client *framework.Client, path string, opts ...Option) (*Latch, er
 	l := &Latch{done: make(chan struct{})}
 	cfg, err := configure(&l.line, client, path, latchName, opts)
 	if err != nil {
-		return nil, wrap(path, "new latch", err)
+		return nil, wrapError(path, "new latch", err)
 	}
 	if l.line.Data == nil {
 		l.line.Data = []byte{} // not the client's default data, as in Curator
@@ -89,7 +89,7 @@ func NewLatch(client *framework.Client, path string, opts ...Option) (*Latch, er
 		l.listener = *cfg.listener
 	}
 	l.line.Recipe = "latch"
-	l.init(nil)
+	l.initRole(nil)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	go l.run(0, l.followConnection())
 	return l, nil
@@ -105,10 +105,10 @@ func NewLatch(client *framework.Client, path string, opts ...Option) (*Latch, er
 // caller can call Await again. Other errors: ErrLeft; framework.ErrClosed.
 func (l *Latch) Await(ctx context.Context) (*Term, error) {
 	if ctx == nil {
-		return nil, l.wrap("await", framework.ErrNilContext)
+		return nil, l.wrapError("await", framework.ErrNilContext)
 	}
 	if l.done == nil {
-		return nil, l.wrap("await", framework.ErrNoClient)
+		return nil, l.wrapError("await", framework.ErrNoClient)
 	}
 	for before := -1; ; {
 		l.mu.Lock()
@@ -119,16 +119,16 @@ func (l *Latch) Await(ctx context.Context) (*Term, error) {
 		}
 		switch {
 		case idle != nil:
-			return nil, l.wrap("await", idle)
+			return nil, l.wrapError("await", idle)
 		case ctx.Err() != nil:
 			if joinErr != nil {
 				joinErr = fmt.Errorf("cannot join the election: %w", joinErr)
 			}
-			return nil, l.wrap("await", l.line.Client.Left(ctx, joinErr))
+			return nil, l.wrapError("await", l.line.Client.Left(ctx, joinErr))
 		case term != nil && term.Valid():
 			return term, nil
 		case refusals != before && joinErr != nil:
-			return nil, l.wrap("await", joinErr)
+			return nil, l.wrapError("await", joinErr)
 		}
 		select {
 		case <-changed:
@@ -148,37 +148,37 @@ func (l *Latch) Await(ctx context.Context) (*Term, error) {
 func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
 	switch {
 	case ctx == nil:
-		return l.wrap("leave", framework.ErrNilContext)
+		return l.wrapError("leave", framework.ErrNilContext)
 	case l.done == nil:
-		return l.wrap("leave", framework.ErrNoClient)
+		return l.wrapError("leave", framework.ErrNoClient)
 	case mode != Silent && mode != NotifyLeader:
-		return l.wrap("leave", fmt.Errorf("%w: there is no mode %d; choose Silent or NotifyLeader",
+		return l.wrapError("leave", fmt.Errorf("%w: there is no mode %d; choose Silent or NotifyLeader",
 			framework.ErrInvalidOption, mode))
 	}
-	l.leave(mode)
+	l.leaveElection(mode)
 	select {
 	case <-l.done:
 	case <-ctx.Done():
-		return l.wrap("leave", l.line.Client.Left(ctx, nil))
+		return l.wrapError("leave", l.line.Client.Left(ctx, nil))
 	}
-	return l.wrap("leave", l.confirmLast(ctx))
+	return l.wrapError("leave", l.confirmLastDeletion(ctx))
 }
 
-// confirmLast waits until the node of the last term is certainly deleted. (The nodes of earlier terms are, or the
+// confirmLastDeletion waits until the node of the last term is certainly deleted. (The nodes of earlier terms are, or the
 // last could not have led.) If the first deletion failed, possibly long ago, the client has since retried it in the
-// background. So confirmLast deletes the node once more, to get a confirmation.
-func (l *Latch) confirmLast(ctx context.Context) error {
-	err := l.anyway
+// background. So confirmLastDeletion deletes the node once more, to get a confirmation.
+func (l *Latch) confirmLastDeletion(ctx context.Context) error {
+	err := l.nodeGoneCause
 	if err == nil {
-		if err = confirmed(ctx, l.deleted); err == nil || ctx.Err() != nil {
+		if err = awaitDeletion(ctx, l.lastDeletion); err == nil || ctx.Err() != nil {
 			return err
 		}
-		err = l.last.Session.Client().Delete().Quietly().Guaranteed().ForPath(ctx, l.last.Path)
+		err = l.lastGrant.Session.Client().Delete().Quietly().Guaranteed().ForPath(ctx, l.lastGrant.Path)
 	}
 	switch {
 	case errors.Is(err, ErrNodeDeleted):
 		return nil
-	case errors.Is(err, ErrSessionLost) && l.line.Client.State().Epoch > l.last.Session.Epoch(): // that has closed it
+	case errors.Is(err, ErrSessionLost) && l.line.Client.State().Epoch > l.lastGrant.Session.Epoch(): // that has closed it
 		return nil
 	}
 	return err
@@ -189,14 +189,14 @@ func (l *Latch) confirmLast(ctx context.Context) error {
 // only for the zero Latch (framework.ErrNoClient); calling it again does nothing.
 func (l *Latch) Close() error {
 	if l.done == nil {
-		return l.wrap("close", framework.ErrNoClient)
+		return l.wrapError("close", framework.ErrNoClient)
 	}
-	l.leave(Silent)
+	l.leaveElection(Silent)
 	<-l.done
 	return nil
 }
 
-func (l *Latch) leave(mode CloseMode) {
+func (l *Latch) leaveElection(mode CloseMode) {
 	l.mu.Lock()
 	if l.ctx.Err() == nil {
 		l.mode = mode
@@ -217,64 +217,64 @@ func (l *Latch) run(failures int, stop func()) {
 	if failures > 0 {
 		l.line.Client.Pause(l.ctx, rejoinDelay(failures))
 	}
-	l.setIdle(l.elect())
+	l.setIdle(l.joinRepeatedly())
 	over = true
 	l.cancel()
 	stop()
 	close(l.done)
 }
 
-// elect waits in the line and leads, again and again. It returns ErrLeft when the latch has to leave, or the error
+// joinRepeatedly waits in the line and leads, again and again. It returns ErrLeft when the latch has to leave, or the error
 // that has ended the client, or the session of its view.
-func (l *Latch) elect() error {
+func (l *Latch) joinRepeatedly() error {
 	for failures := 0; l.ctx.Err() == nil; {
-		term, err := l.join(l.ctx)
+		term, err := l.joinLine(l.ctx)
 		switch {
 		case err == nil:
 			failures = 0
-			l.lead(term)
+			l.leadOnNode(term)
 		case l.ctx.Err() != nil:
 		case errors.Is(err, framework.ErrClosed), errors.Is(err, ErrSessionLost):
 			// The line returns ErrSessionLost only if the client is the view of that session.
 			return err
 		default:
 			failures++
-			l.refused(l.ctx, err, failures)
+			l.pauseAfterRefusal(l.ctx, err, failures)
 		}
 	}
 	return ErrLeft
 }
 
-// lead serves all terms on one node, and then deletes the node.
-func (l *Latch) lead(term *Term) {
+// leadOnNode serves all terms on one node, and then deletes the node.
+func (l *Latch) leadOnNode(term *Term) {
 	grant := term.grant
-	l.last = grant
+	l.lastGrant = grant
 	cause := error(ErrReleased) // also if a hook or the logger panics or ends the goroutine
 	var until time.Time         // the grace of a lost term for its users
 	defer func() {
-		l.deleted, l.anyway = nil, nil
+		l.lastDeletion, l.nodeGoneCause = nil, nil
 		defer func() {
 			if term != nil {
-				term.deleted = l.deleted
+				term.deleted = l.lastDeletion
 				close(term.done)
 			}
 		}()
-		if goneAnyway(cause) {
-			l.anyway = cause
+		if isNodeGone(cause) {
+			l.nodeGoneCause = cause
 		} else {
 			l.line.Client.Pause(l.ctx, time.Until(until))
 		}
-		l.deleted = remove(grant, cause)
+		l.lastDeletion = startDeletion(grant, cause)
 	}()
 	for {
-		cause = l.serve(term)
+		cause = l.serveTerm(term)
 		until = time.Now().Add(term.grant.Hold.Grace())
 		if !errors.Is(cause, ErrSuspended) {
 			return
 		}
 		close(term.done) // no caller waits for the listener: a lost term cannot be resigned
 		term, cause = nil, ErrReleased
-		next, err := l.regain(grant)
+		next, err := l.regainTerm(grant)
 		if err != nil {
 			cause = err
 			return
@@ -283,8 +283,8 @@ func (l *Latch) lead(term *Term) {
 	}
 }
 
-func (l *Latch) serve(term *Term) error {
-	defer term.endWith(l.ctx, func() error { return ErrReleased })()
+func (l *Latch) serveTerm(term *Term) error {
+	defer term.endWithContext(l.ctx, func() error { return ErrReleased })()
 	over := false
 	defer func() {
 		if !over {
@@ -292,30 +292,30 @@ func (l *Latch) serve(term *Term) error {
 			term.grant.Hold.End(ErrReleased)
 		}
 	}()
-	l.began(term)
+	l.recordTermBegin(term)
 	if l.listener.OnLeader != nil {
 		apart.Call(func() { l.listener.OnLeader(term) })
 	}
 	<-term.Context().Done()
-	cause := term.cause()
-	l.ended(term)
+	cause := term.endCause()
+	l.recordTermEnd(term)
 	over = true
-	if l.listener.OnNotLeader != nil && l.notifies() {
+	if l.listener.OnNotLeader != nil && l.mayNotify() {
 		apart.Call(func() { l.listener.OnNotLeader(term, cause) })
 	}
 	return cause
 }
 
-func (l *Latch) notifies() bool {
+func (l *Latch) mayNotify() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ctx.Err() == nil || l.mode == NotifyLeader
 }
 
-// regain waits for the connection, and makes a new term if the node still exists. The node is still the first
+// regainTerm waits for the connection, and makes a new term if the node still exists. The node is still the first
 // then, since nodes that were created later have larger numbers. One read checks that it is the same node and
 // belongs to this session.
-func (l *Latch) regain(grant *line.Grant) (*Term, error) {
+func (l *Latch) regainTerm(grant *line.Grant) (*Term, error) {
 	view := grant.Session.Client()
 	for {
 		if err := grant.Session.WaitQuorum(l.ctx); err != nil {
@@ -323,9 +323,9 @@ func (l *Latch) regain(grant *line.Grant) (*Term, error) {
 		}
 		var stat *framework.Stat
 		var watch *framework.Watch
-		err := line.Outlast(l.ctx, view, line.Outages, func(ctx context.Context) (err error) {
+		err := line.RetryThrough(l.ctx, view, line.Outages, func(ctx context.Context) (err error) {
 			stat, watch, err = view.CheckExists().WithWatch().ForPath(ctx, grant.Path)
-			stat, err = line.Own(ctx, view, grant.Path, stat, err)
+			stat, err = line.StatOwnNode(ctx, view, grant.Path, stat, err)
 			return err
 		})
 		if err != nil {
@@ -335,7 +335,7 @@ func (l *Latch) regain(grant *line.Grant) (*Term, error) {
 			watch.Stop()
 			return nil, ErrNodeDeleted
 		}
-		again, err := grant.Again(l.ctx, -1) // immediately: the hold shares the watch that was just set
+		again, err := grant.HoldAgain(l.ctx, -1) // immediately: the hold shares the watch that was just set
 		watch.Stop()
 		if err == nil {
 			return l.newTerm(again), nil

@@ -34,6 +34,6 @@ func TestALostPlaceIsLoggedOnce(t *testing.T) {
 		s.Expire(session(t, c))
 		time.Sleep(time.Minute)
 		follows(t, latch)
-		assert.Equal(t, 1, strings.Count(log.String(), "lost the place in the queue"))
+		assert.Equal(t, 1, strings.Count(log.String(), "lost the place in the line"))
 	})
 }

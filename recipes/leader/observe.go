@@ -27,8 +27,8 @@ func (o Observation) String() string {
 	return fmt.Sprintf("%q (%s)", plain.Text(o.Leader.ID), plain.Text(o.Leader.Name))
 }
 
-// same reports whether two observations show the same leader.
-func (o Observation) same(p Observation) bool {
+// isSame reports whether two observations show the same leader.
+func (o Observation) isSame(p Observation) bool {
 	a, b := o.Leader, p.Leader
 	return o.Nobody == p.Nobody && a.Name == b.Name && a.Czxid == b.Czxid && a.ID == b.ID
 }
@@ -59,34 +59,34 @@ func (o Observation) same(p Observation) bool {
 // node, or if it is too long, see [Participant].
 func Observe(ctx context.Context, client *framework.Client, path string) iter.Seq2[Observation, error] {
 	order := line.Order{Names: []string{latchName, lockName}}
-	return observer{client, path, order, line.Check(client, path)}.observe(ctx)
+	return leaderObserver{client, path, order, line.CheckArguments(client, path)}.observations(ctx)
 }
 
-type observer struct {
+type leaderObserver struct {
 	client *framework.Client
 	dir    string
 	order  line.Order
 	err    error // the mistake in client or dir
 }
 
-func (o observer) observe(ctx context.Context) iter.Seq2[Observation, error] {
+func (o leaderObserver) observations(ctx context.Context) iter.Seq2[Observation, error] {
 	return func(yield func(Observation, error) bool) {
-		err := line.Ready(ctx, o.client, o.err)
+		err := line.CheckCall(ctx, o.client, o.err)
 		if err == nil {
-			err = o.follow(ctx, yield)
+			err = o.followLeader(ctx, yield)
 		}
 		if err != nil {
-			yield(Observation{}, wrap(o.dir, "observe", err))
+			yield(Observation{}, wrapError(o.dir, "observe", err))
 		}
 	}
 }
 
-// follow reads the leader and waits for a change, again and again. It returns nil when the loop breaks, and an error
+// followLeader reads the leader and waits for a change, again and again. It returns nil when the loop breaks, and an error
 // when ctx or the client ends.
-func (o observer) follow(ctx context.Context, yield func(Observation, error) bool) error {
+func (o leaderObserver) followLeader(ctx context.Context, yield func(Observation, error) bool) error {
 	var last *Observation
 	for failures := 0; ; {
-		now, watch, err := o.look(ctx)
+		now, watch, err := o.readAndWatch(ctx)
 		switch {
 		case ctx.Err() != nil:
 			if err == nil {
@@ -99,7 +99,7 @@ func (o observer) follow(ctx context.Context, yield func(Observation, error) boo
 			if over := o.client.Err(); over != nil { // client is the view of a session, which has ended
 				return over
 			}
-			if !line.Transient(o.client)(err) && !yield(Observation{}, wrap(o.dir, "observe", err)) {
+			if !line.IsTransient(o.client)(err) && !yield(Observation{}, wrapError(o.dir, "observe", err)) {
 				return nil
 			}
 			failures++
@@ -107,20 +107,20 @@ func (o observer) follow(ctx context.Context, yield func(Observation, error) boo
 			continue
 		}
 		failures = 0
-		if !o.report(ctx, &last, now, watch, yield) {
+		if !o.reportAndWait(ctx, &last, now, watch, yield) {
 			return nil
 		}
 	}
 }
 
-// report yields now if it differs from last, and waits for a change or the end of ctx. It returns false when
+// reportAndWait yields now if it differs from last, and waits for a change or the end of ctx. It returns false when
 // the loop breaks.
-func (o observer) report(
+func (o leaderObserver) reportAndWait(
 	ctx context.Context, last **Observation, now Observation, watch *framework.Watch,
 	yield func(Observation, error) bool,
 ) bool {
 	defer watch.Stop()
-	if *last == nil || !now.same(**last) {
+	if *last == nil || !now.isSame(**last) {
 		*last = &now
 		if now.Leader.Czxid != 0 && now.Leader.SessionID == 0 {
 			o.client.Logger().Warn("the first node of an election is not ephemeral: it leads until it is deleted",
@@ -130,18 +130,18 @@ func (o observer) report(
 			return false
 		}
 	}
-	every := func() time.Duration { return checkAgain }
-	look := func() (framework.Event, bool) { return framework.Event{}, !o.unchanged(ctx, now) }
-	_, _ = line.Await(ctx, o.client, watch, nil, every, look) // the next read shows the change
+	every := func() time.Duration { return observerInterval }
+	look := func() (framework.Event, bool) { return framework.Event{}, !o.isUnchanged(ctx, now) }
+	_, _ = line.AwaitEvent(ctx, o.client, watch, nil, every, look) // the next read shows the change
 	return true
 }
 
-// checkAgain is the interval of an observer's reads without an event. Events can get lost: a server sends none for a
+// observerInterval is the interval of an observer's reads without an event. Events can get lost: a server sends none for a
 // node that the client has no permission to read.
-const checkAgain = 30 * time.Second
+const observerInterval = 30 * time.Second
 
-// unchanged reports, with one read, whether seen is still true.
-func (o observer) unchanged(ctx context.Context, seen Observation) bool {
+// isUnchanged reports, with one read, whether seen is still true.
+func (o leaderObserver) isUnchanged(ctx context.Context, seen Observation) bool {
 	if seen.Leader.Czxid != 0 {
 		stat, err := o.client.CheckExists().ForPath(ctx, seen.Leader.Path)
 		return err == nil && stat != nil && stat.Czxid == seen.Leader.Czxid
@@ -154,9 +154,9 @@ func (o observer) unchanged(ctx context.Context, seen Observation) bool {
 	return err == nil && (seen.Nobody && len(line) == 0 || len(line) > 0 && line[0] == seen.Leader.Name)
 }
 
-// look reads the leader, and sets a watch that fires when it changes: on the leader's node, or on o.dir's children
+// readAndWatch reads the leader, and sets a watch that fires when it changes: on the leader's node, or on o.dir's children
 // while the election has no participants or the client has no permission to read the leader's node.
-func (o observer) look(ctx context.Context) (now Observation, watch *framework.Watch, err error) {
+func (o leaderObserver) readAndWatch(ctx context.Context) (now Observation, watch *framework.Watch, err error) {
 	for first, onDir := "", false; ; {
 		var names []string
 		if onDir {
@@ -190,7 +190,7 @@ func (o observer) look(ctx context.Context) (now Observation, watch *framework.W
 			now, onDir = Observation{Nobody: true}, true
 			continue
 		}
-		if now, watch, err = o.read(ctx, head); err == nil {
+		if now, watch, err = o.readLeader(ctx, head); err == nil {
 			return now, watch, nil
 		}
 		onDir = errors.Is(err, framework.ErrNoAuth)
@@ -200,13 +200,13 @@ func (o observer) look(ctx context.Context) (now Observation, watch *framework.W
 	}
 }
 
-func (o observer) read(ctx context.Context, name string) (Observation, *framework.Watch, error) {
+func (o leaderObserver) readLeader(ctx context.Context, name string) (Observation, *framework.Watch, error) {
 	p := line.Participant{Name: name, Path: zkpath.Join(o.dir, name)}
 	var stat framework.Stat
 	read := o.client.GetData().Undecompressed().StoringStatIn(&stat).WithWatch()
 	data, watch, err := read.ForPath(ctx, p.Path)
 	if err == nil {
-		p = line.Known(o.client, p, data, stat)
+		p = line.ParticipantWithData(o.client, p, data, stat)
 	} else if why := err; errors.Is(err, framework.ErrReplyTooLarge) {
 		var there *framework.Stat
 		there, watch, err = o.client.CheckExists().WithWatch().ForPath(ctx, p.Path)
@@ -215,8 +215,8 @@ func (o observer) read(ctx context.Context, name string) (Observation, *framewor
 			watch.Stop()
 			err = framework.ErrNoNode
 		case err == nil:
-			p = line.TooLarge(p, *there, why)
+			p = line.ParticipantTooLarge(p, *there, why)
 		}
 	}
-	return Observation{Leader: participant(p, true)}, watch, err
+	return Observation{Leader: newParticipant(p, true)}, watch, err
 }

@@ -15,14 +15,14 @@ func TestOutdatedReadingIsNotRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c candidate
 		began := time.Now()
-		late := reading{number: 1, state: framework.Connected} // began before the next one, and ends after it
-		now, recorded := c.record(reading{number: 2, state: framework.Connected, leading: true})
+		late := roleReading{number: 1, state: framework.Connected} // began before the next one, and ends after it
+		now, recorded := c.recordReading(roleReading{number: 2, state: framework.Connected, leading: true})
 		require.True(t, recorded)
 		require.Equal(t, Health{Role: Leading, Since: began}, now)
 		time.Sleep(time.Minute)
-		_, recorded = c.record(late)
+		_, recorded = c.recordReading(late)
 		require.False(t, recorded)
-		now, recorded = c.record(reading{number: 3, state: framework.Connected, leading: true})
+		now, recorded = c.recordReading(roleReading{number: 3, state: framework.Connected, leading: true})
 		require.True(t, recorded)
 		require.Equal(t, Health{Role: Leading, Since: began}, now)
 	})

@@ -19,7 +19,7 @@ var errNotRunning = errors.New("the selector is not running")
 // Selector runs a function while it leads. Safe for concurrent use. Corresponds to Curator's LeaderSelector.
 type Selector struct {
 	candidate
-	call func(ctx context.Context) error
+	leadFunc func(ctx context.Context) error
 }
 
 // NewSelector makes a participant of the election at path. The node at path is for this election only.
@@ -35,7 +35,7 @@ type Selector struct {
 func NewSelector(
 	client *framework.Client, path string, lead func(ctx context.Context) error, opts ...Option,
 ) *Selector {
-	s := &Selector{call: lead}
+	s := &Selector{leadFunc: lead}
 	s.line.Recipe = "selector"
 	cfg, err := configure(&s.line, client, path, lockName, opts)
 	switch {
@@ -48,7 +48,7 @@ func NewSelector(
 			"instead",
 			framework.ErrInvalidOption)
 	}
-	s.init(cmp.Or(s.err, errNotRunning))
+	s.initRole(cmp.Or(s.err, errNotRunning))
 	return s
 }
 
@@ -76,24 +76,24 @@ func (s *Selector) Run(ctx context.Context) error { return s.run(ctx, "run", tru
 func (s *Selector) RunOnce(ctx context.Context) error { return s.run(ctx, "run once", false) }
 
 // Term returns the present term, nil if there is none: to Resign from outside the function, say.
-func (s *Selector) Term() *Term { return s.current() }
+func (s *Selector) Term() *Term { return s.currentTerm() }
 
 func (s *Selector) run(ctx context.Context, verb string, again bool) error {
-	if err := line.Ready(ctx, s.line.Client, s.err); err != nil {
-		return s.wrap(verb, err)
+	if err := line.CheckCall(ctx, s.line.Client, s.err); err != nil {
+		return s.wrapError(verb, err)
 	}
-	if !s.start() {
-		return s.wrap(verb, ErrRunning)
+	if !s.startRun() {
+		return s.wrapError(verb, ErrRunning)
 	}
 	stop := s.followConnection()
 	defer func() {
 		stop()
 		s.setIdle(errNotRunning)
 	}()
-	return s.wrap(verb, s.elect(ctx, again))
+	return s.wrapError(verb, s.joinRepeatedly(ctx, again))
 }
 
-func (s *Selector) start() bool {
+func (s *Selector) startRun() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.idle == nil {
@@ -103,20 +103,20 @@ func (s *Selector) start() bool {
 	return true
 }
 
-// elect waits in the line and leads: once, or again and again.
-func (s *Selector) elect(ctx context.Context, again bool) error {
+// joinRepeatedly waits in the line and leads: once, or again and again.
+func (s *Selector) joinRepeatedly(ctx context.Context, again bool) error {
 	for failures := 0; ; {
-		term, err := s.join(ctx)
+		term, err := s.joinLine(ctx)
 		if err != nil {
 			if ctx.Err() != nil || !framework.Retryable(err) {
 				return err
 			}
 			failures++
-			s.refused(ctx, err, failures)
+			s.pauseAfterRefusal(ctx, err, failures)
 			continue
 		}
 		failures = 0
-		err, ended := s.lead(ctx, term)
+		err, ended := s.leadOneTerm(ctx, term)
 		switch {
 		case ctx.Err() != nil:
 			if err == nil || errors.Is(err, ctx.Err()) {
@@ -125,14 +125,14 @@ func (s *Selector) elect(ctx context.Context, again bool) error {
 			return s.line.Client.Left(ctx, err)
 		case ended == nil && err != nil, ended == nil && !again:
 			// The function has ended Run, not the election: wait until the node is deleted.
-			return errors.Join(err, term.releasedAfterWork(ctx))
+			return errors.Join(err, term.awaitReleaseAfterWork(ctx))
 		case errors.Is(ended, framework.ErrClosed):
 			return ended
 		case !again && errors.Is(ended, ErrReleased): // it resigned
 			if errors.Is(err, context.Canceled) {
 				err = nil
 			}
-			return errors.Join(err, term.releasedAfterWork(ctx))
+			return errors.Join(err, term.awaitReleaseAfterWork(ctx))
 		case !again:
 			return errors.Join(err, ended)
 		case err != nil && !errors.Is(err, context.Canceled):
@@ -142,23 +142,23 @@ func (s *Selector) elect(ctx context.Context, again bool) error {
 	}
 }
 
-// lead runs the function for one term and then deletes the node, also when the function panics. ended is the reason
+// leadOneTerm runs the function for one term and then deletes the node, also when the function panics. ended is the reason
 // why the term ended before the function returned, nil if it did not.
-func (s *Selector) lead(ctx context.Context, term *Term) (err, ended error) {
-	unbind := term.endWith(ctx, func() error { return s.line.Client.Left(ctx, nil) })
-	s.began(term)
+func (s *Selector) leadOneTerm(ctx context.Context, term *Term) (err, ended error) {
+	unbind := term.endWithContext(ctx, func() error { return s.line.Client.Left(ctx, nil) })
+	s.recordTermBegin(term)
 	defer func() {
 		unbind()
 		if !term.Valid() {
-			ended = term.cause()
+			ended = term.endCause()
 		}
 		defer func() { // also if a hook panics or ends the goroutine
 			<-term.Context().Done()
 			defer close(term.done)
-			defer func() { term.deleted = remove(term.grant, term.cause()) }()
-			s.ended(term)
+			defer func() { term.deleted = startDeletion(term.grant, term.endCause()) }()
+			s.recordTermEnd(term)
 		}()
 		term.grant.Hold.End(ErrReleased)
 	}()
-	return s.call(term.Context()), nil
+	return s.leadFunc(term.Context()), nil
 }

@@ -22,7 +22,7 @@ import (
 //     ended.
 //   - Path() string and Node() string return the path and the name of the leader's node.
 type Term struct {
-	*share
+	*grantShare
 	line  *line.Line
 	grant *line.Grant // of this term: a latch may have several on one node
 
@@ -32,7 +32,7 @@ type Term struct {
 	deleted *framework.Pending[struct{}]
 }
 
-type share = line.Share
+type grantShare = line.Share
 
 // TermOf returns the term that ctx belongs to, nil if there is none. ctx is the context of a [Term], as a
 // Selector's function gets it, or derived from one. If it belongs to several terms, the innermost is
@@ -41,7 +41,7 @@ func TermOf(ctx context.Context) *Term {
 	if ctx == nil {
 		return nil
 	}
-	return line.Owner[*Term](ctx)
+	return line.OwnerFromContext[*Term](ctx)
 }
 
 func (c *candidate) newTerm(grant *line.Grant) *Term {
@@ -58,7 +58,7 @@ func (t *Term) FencingToken() int64 { return t.grant.Czxid }
 // Guard returns an operation for [framework.Client.Transaction], of any client of the same ensemble. With it
 // the server executes the transaction only if the leader's node exists at the commit; otherwise the
 // transaction fails with ErrNoNode. No clock is involved.
-func (t *Term) Guard() framework.TransactionOp { return line.Guard(t.share) }
+func (t *Term) Guard() framework.TransactionOp { return line.Guard(t.grantShare) }
 
 // Resign ends the term and lets the next participant lead. The term's context ends immediately. The leader's node is
 // deleted after the function of a selector, or the listener of a latch, has returned. A latch then rejoins at the end
@@ -71,35 +71,35 @@ func (t *Term) Guard() framework.TransactionOp { return line.Guard(t.share) }
 // ErrSuspended a latch keeps its node and may lead again; [Latch.Leave] deletes the node.)
 func (t *Term) Resign(ctx context.Context) error {
 	if ctx == nil {
-		return wrap(t.line.Dir, "resign", framework.ErrNilContext)
+		return wrapError(t.line.Dir, "resign", framework.ErrNilContext)
 	}
 	if !t.Valid() {
-		return wrap(t.line.Dir, "resign", t.cause())
+		return wrapError(t.line.Dir, "resign", t.endCause())
 	}
 	t.grant.Hold.End(ErrReleased)
 	<-t.Context().Done()
-	if cause := t.cause(); !errors.Is(cause, ErrReleased) {
-		return wrap(t.line.Dir, "resign", cause) // the term was lost at the same moment
+	if cause := t.endCause(); !errors.Is(cause, ErrReleased) {
+		return wrapError(t.line.Dir, "resign", cause) // the term was lost at the same moment
 	}
-	if t.grant.Carries(ctx) {
+	if t.grant.IsCarriedBy(ctx) {
 		return nil
 	}
 	select {
 	case <-t.done:
 	case <-ctx.Done():
-		return wrap(t.line.Dir, "resign", t.line.Client.Left(ctx, nil))
+		return wrapError(t.line.Dir, "resign", t.line.Client.Left(ctx, nil))
 	}
-	return wrap(t.line.Dir, "resign", confirmed(ctx, t.deleted))
+	return wrapError(t.line.Dir, "resign", awaitDeletion(ctx, t.deleted))
 }
 
-func (t *Term) cause() error {
+func (t *Term) endCause() error {
 	_ = t.Context().Err() // ends the context if the term has ended by the clock
 	return context.Cause(t.Context())
 }
 
-// endWith makes the term end when ctx ends. unbind stops that. If ctx has ended already, unbind waits until
+// endWithContext makes the term end when ctx ends. unbind stops that. If ctx has ended already, unbind waits until
 // the term has ended and hooks have been called.
-func (t *Term) endWith(ctx context.Context, cause func() error) (unbind func()) {
+func (t *Term) endWithContext(ctx context.Context, cause func() error) (unbind func()) {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
@@ -112,7 +112,7 @@ func (t *Term) endWith(ctx context.Context, cause func() error) (unbind func()) 
 	}
 }
 
-func confirmed(ctx context.Context, deleted *framework.Pending[struct{}]) error {
+func awaitDeletion(ctx context.Context, deleted *framework.Pending[struct{}]) error {
 	if deleted == nil {
 		return nil
 	}
@@ -120,7 +120,7 @@ func confirmed(ctx context.Context, deleted *framework.Pending[struct{}]) error 
 	return err
 }
 
-// releasedAfterWork waits for the node's deletion after the leader's work, as [line.ReleaseAfterWork] does.
-func (t *Term) releasedAfterWork(ctx context.Context) error {
-	return line.ReleaseAfterWork(ctx, func(ctx context.Context) error { return confirmed(ctx, t.deleted) })
+// awaitReleaseAfterWork waits for the node's deletion after the leader's work, as [line.ReleaseAfterWork] does.
+func (t *Term) awaitReleaseAfterWork(ctx context.Context) error {
+	return line.ReleaseAfterWork(ctx, func(ctx context.Context) error { return awaitDeletion(ctx, t.deleted) })
 }

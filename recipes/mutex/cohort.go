@@ -34,7 +34,7 @@ type Cohort struct {
 // so to all turns on it.
 func NewCohort(client *framework.Client, path string, opts ...Option) *Cohort {
 	c := &Cohort{m: configure(client, path, opts)}
-	limits := c.m.cohort
+	limits := c.m.cohortLimits
 	limits.Users = 1
 	if err := c.front.Init(&c.m.line, limits, "Cohort"); c.m.err == nil {
 		c.m.err = err
@@ -59,45 +59,47 @@ func (c *Cohort) Path() string { return c.m.Path() }
 // Turn.
 //
 // Errors: as Mutex.Acquire.
-func (c *Cohort) Acquire(ctx context.Context) (*Turn, error) { return c.acquire(ctx, "acquire", false) }
+func (c *Cohort) Acquire(ctx context.Context) (*Turn, error) {
+	return c.acquireTurn(ctx, "acquire", false)
+}
 
 // TryAcquire is Acquire without waiting for others. It returns ErrNotAcquired immediately if a caller of this Cohort
 // has a turn or waits for one, and as soon as it has read that another contender has the lock or waits for it: see
 // [Mutex.TryAcquire], and [WithCreatingTry].
 func (c *Cohort) TryAcquire(ctx context.Context) (*Turn, error) {
-	return c.acquire(ctx, "try to acquire", true)
+	return c.acquireTurn(ctx, "try to acquire", true)
 }
 
-func (c *Cohort) acquire(ctx context.Context, verb string, try bool) (*Turn, error) {
-	t, err := c.enter(ctx, try)
+func (c *Cohort) acquireTurn(ctx context.Context, verb string, try bool) (*Turn, error) {
+	t, err := c.enterLine(ctx, try)
 	if err != nil {
-		return nil, c.m.wrap(verb, err)
+		return nil, c.m.wrapError(verb, err)
 	}
 	return &Turn{t, c.m}, nil
 }
 
-// enter re-enters, or waits in line.
-func (c *Cohort) enter(ctx context.Context, try bool) (*share, error) {
+// enterLine re-enters, or waits in line.
+func (c *Cohort) enterLine(ctx context.Context, try bool) (*grantShare, error) {
 	l := &c.m.line
-	if err := line.Ready(ctx, l.Client, c.m.err); err != nil {
+	if err := line.CheckCall(ctx, l.Client, c.m.err); err != nil {
 		return nil, err
 	}
 	if t := l.Reenter(ctx, true); t != nil {
 		return t, nil
 	}
 	what := framework.Acquisition{Recipe: l.Recipe, Path: l.Dir}
-	return line.Told(ctx, l.Client, what, func(ctx context.Context) (*share, error) {
-		if self := l.SelfWait(ctx); self != nil && !l.NoReentry {
+	return line.ReportAcquire(ctx, l.Client, what, func(ctx context.Context) (*grantShare, error) {
+		if self := l.CheckSelfWait(ctx); self != nil && !l.NoReentry {
 			return nil, self
 		}
-		return c.front.Take(ctx, try)
-	}, line.AbandonTurn)
+		return c.front.AcquireTurn(ctx, try)
+	}, line.ReleaseTurnNoWait)
 }
 
 // Do is [Mutex.Do]: it acquires, runs f with a context that ends with ctx or with the turn, and releases. It waits
 // for the release at most a second, and not at all unless the node is deleted with it.
 func (c *Cohort) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return line.Do(ctx, func(ctx context.Context) (*Turn, error) { return c.Acquire(ctx) }, c.m.wrap, f)
+	return line.Do(ctx, func(ctx context.Context) (*Turn, error) { return c.Acquire(ctx) }, c.m.wrapError, f)
 }
 
 // Participants is [Mutex.Participants]. A Cohort is one participant, however many callers wait.
@@ -117,15 +119,15 @@ func (c *Cohort) Holder(ctx context.Context) (Participant, bool, error) { return
 //     time.Duration is as Remaining of a Lock.
 //   - Path() string and Node() string return the path and the name of the Cohort's node. Other turns have the same.
 type Turn struct {
-	*share
+	*grantShare
 	m *Mutex
 }
 
 // Revoked is as [Lock.Revoked]. After a request for the lock, the Cohort releases its node at the end of this turn.
-func (t *Turn) Revoked() <-chan struct{} { return line.Revoked(t.share) }
+func (t *Turn) Revoked() <-chan struct{} { return line.Revoked(t.grantShare) }
 
 // Lost returns the cause of the lock's loss during the turn; nil if it was not lost.
-func (t *Turn) Lost() error { return line.GrantOf(t.share).Lost() }
+func (t *Turn) Lost() error { return line.GrantOf(t.grantShare).Lost() }
 
 // Release ends the turn. After re-entries only the last Release does so. The next caller of the Cohort has the lock
 // immediately, if there is one and other processes do not have their turn first; with [WithKept] it may stay with the
@@ -135,11 +137,11 @@ func (t *Turn) Lost() error { return line.GrantOf(t.share).Lost() }
 //
 // A second Release returns ErrReleased. If the lock was lost before, the error is the cause.
 func (t *Turn) Release(ctx context.Context) error {
-	return t.m.wrap("release", line.Release(ctx, t.share))
+	return t.m.wrapError("release", line.Release(ctx, t.grantShare))
 }
 
 // ReleaseInBackground is Release for a caller that does not wait, as [Lock.ReleaseInBackground]; then, if
 // given, gets the error.
 func (t *Turn) ReleaseInBackground(then ...func(err error)) {
-	line.ReleaseInBackground(t.share, t.m.wrap, then)
+	line.ReleaseInBackground(t.grantShare, t.m.wrapError, then)
 }

@@ -110,7 +110,7 @@ func TestCohortsTakeTurns(t *testing.T) {
 			synctest.Wait() // its node stands in line
 		}
 		require.Len(t, nodesOf(t, s), 3)
-		release(t, first)
+		releaseReversed(t, first)
 		all.Wait()
 		require.Equal(t, []string{"a", "a", "b", "b", "a", "b"}, order)
 		clean(t, s, path)
@@ -142,7 +142,7 @@ func TestCohortIsFair(t *testing.T) {
 		for range 50 {
 			time.Sleep(13 * time.Millisecond)
 			began := time.Now()
-			release(t, acquire(t, single))
+			releaseReversed(t, acquire(t, single))
 			longest = max(longest, time.Since(began))
 		}
 		require.LessOrEqual(t, longest, d+hold)
@@ -172,7 +172,7 @@ func TestCohortLosesItsSession(t *testing.T) {
 		require.Len(t, nodesOf(t, s), 2, "they are in line again, with one node")
 		_, err := m.Acquire(first.Context())
 		require.ErrorIs(t, err, mutex.ErrSessionLost, "no re-entry into what is lost")
-		release(t, lock)
+		releaseReversed(t, lock)
 		next := second.OK()
 		require.ErrorIs(t, first.Release(background), mutex.ErrSessionLost)
 		require.True(t, next.Valid(), "the release of the former holder does not touch the next one")
@@ -258,7 +258,7 @@ func TestCohortCallersGiveUp(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, leaver.End().Err, context.Canceled)
 		require.Equal(t, line, nodesOf(t, s), "the place in line is that of the others, too")
-		release(t, lock)
+		releaseReversed(t, lock)
 		turn := stays.OK()
 
 		limited, cancel := context.WithTimeout(background, time.Second)
@@ -281,7 +281,7 @@ func TestCohortCallersGiveUp(t *testing.T) {
 		}
 		require.Len(t, nodesOf(t, s), 1)
 		next := lining(t, m)
-		release(t, lock)
+		releaseReversed(t, lock)
 		end(t, next.OK())
 		clean(t, s, path)
 		recipetest.Tidy(t, c)
@@ -353,7 +353,7 @@ func TestCohortTry(t *testing.T) {
 		looks.Release()
 		require.ErrorIs(t, try.End().Err, mutex.ErrNotAcquired)
 		waiter.Waits()
-		release(t, lock)
+		releaseReversed(t, lock)
 		end(t, waiter.OK())
 		clean(t, s, path)
 	})
@@ -401,7 +401,7 @@ func TestCohortReentry(t *testing.T) {
 		lock := acquire(t, mutex.New(c, path))
 		_, err = m.Acquire(lock.Context())
 		require.ErrorIs(t, err, mutex.ErrSelfWait)
-		release(t, lock)
+		releaseReversed(t, lock)
 
 		require.NoError(t, m.Do(background, func(ctx context.Context) error {
 			return m.Do(ctx, func(context.Context) error { return nil })
@@ -430,7 +430,7 @@ func TestCohortIsRevoked(t *testing.T) {
 		end(t, turn)
 		held := lock.OK()
 		next.Waits()
-		release(t, held)
+		releaseReversed(t, held)
 		turn = next.OK()
 		require.False(t, recipetest.Closed(turn.Revoked()), "another node")
 		end(t, turn)

@@ -45,8 +45,8 @@ func TestForeignChildrenDoNotBlock(t *testing.T) {
 			lock, err := m.TryAcquire(background)
 			require.NoError(t, err)
 			next := waiting(t, background, m)
-			release(t, lock)
-			release(t, next.End().OK())
+			releaseReversed(t, lock)
+			releaseReversed(t, next.End().OK())
 		}
 		require.Equal(t, 1, strings.Count(log.String(), "not a contender"), "one warning for the path")
 		require.Contains(t, log.String(), "child=0", "about the one that matters")
@@ -59,17 +59,17 @@ func TestSequenceNearItsEnd(t *testing.T) {
 		require.NoError(t, s.Create(path, nil))
 		m := mutex.New(newClient(t, s), path)
 		for next, want := range map[int32]error{
-			line.Limit - 1: nil,
-			line.Limit:     mutex.ErrSequenceExhausted,
-			math.MaxInt32:  mutex.ErrSequenceExhausted,
-			math.MinInt32:  mutex.ErrSequenceExhausted,
-			-1:             mutex.ErrSequenceExhausted,
+			line.SequenceLimit - 1: nil,
+			line.SequenceLimit:     mutex.ErrSequenceExhausted,
+			math.MaxInt32:          mutex.ErrSequenceExhausted,
+			math.MinInt32:          mutex.ErrSequenceExhausted,
+			-1:                     mutex.ErrSequenceExhausted,
 		} {
 			require.NoError(t, s.SetSequence(path, next))
 			lock, err := m.Acquire(background)
 			if want == nil {
 				require.NoError(t, err)
-				release(t, lock)
+				releaseReversed(t, lock)
 			} else {
 				require.ErrorIs(t, err, want, "%d", next)
 				require.NoError(t, s.SetSequence(path, next))
@@ -105,10 +105,10 @@ func TestDirectoryMadeAnewWhileDisconnected(t *testing.T) {
 		children, err := s.Children(path)
 		require.NoError(t, err)
 		require.Len(t, children, 2, "it is in the new line")
-		release(t, second)
+		releaseReversed(t, second)
 		next := waiter.End().OK()
 		require.Greater(t, next.FencingToken(), second.FencingToken())
-		release(t, next)
+		releaseReversed(t, next)
 		require.ErrorIs(t, first.Release(background), mutex.ErrNodeDeleted)
 		clean(t, s, path)
 	})
@@ -140,9 +140,9 @@ func TestOwnNodeReplacedWhileWaiting(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, session(t, b), now[len(now)-1].SessionID)
 			require.NotEqual(t, line[1].Name, now[len(now)-1].Name, "it has begun again")
-			release(t, lock)
+			releaseReversed(t, lock)
 			require.NoError(t, s.Delete(line[1].Path), "it has not removed what is not its own")
-			release(t, done.End().OK())
+			releaseReversed(t, done.End().OK())
 			clean(t, s, path)
 		})
 	}
@@ -170,7 +170,7 @@ func TestOwnDeletionCountsBeforeThePredecessors(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, line, 3)
 			require.NoError(t, s.Delete(line[1].Path))
-			release(t, first)
+			releaseReversed(t, first)
 			holder := third.End().OK()
 			synctest.Wait() // both events are there
 			goOn <- struct{}{}
@@ -179,8 +179,8 @@ func TestOwnDeletionCountsBeforeThePredecessors(t *testing.T) {
 			require.True(t, second.Pending(), "two hold the lock")
 			<-waits // at the end of the line
 			goOn <- struct{}{}
-			release(t, holder)
-			release(t, second.End().OK())
+			releaseReversed(t, holder)
+			releaseReversed(t, second.End().OK())
 		}
 		clean(t, s, path)
 	})
@@ -216,7 +216,7 @@ func TestOwnWatchIsAskedForAgain(t *testing.T) {
 		synctest.Wait()
 		require.ErrorIs(t, context.Cause(lock.Context()), mutex.ErrNodeDeleted)
 		require.ErrorIs(t, lock.Release(background), mutex.ErrNodeDeleted)
-		release(t, waiter.End().OK())
+		releaseReversed(t, waiter.End().OK())
 		clean(t, s, path)
 	})
 }
@@ -235,8 +235,8 @@ func TestOwnNodeChangedWhileWaiting(t *testing.T) {
 		require.NoError(t, s.Set(line[1].Path, []byte("x")))
 		require.NoError(t, s.Set(line[0].Path, []byte("x"))) // and the one ahead, too
 		waiter.Waits()
-		release(t, lock)
-		release(t, waiter.End().OK())
+		releaseReversed(t, lock)
+		releaseReversed(t, waiter.End().OK())
 		clean(t, s, path)
 	})
 }
@@ -253,7 +253,7 @@ func TestContainerReaped(t *testing.T) {
 			require.Greater(t, lock.FencingToken(), last, "tokens grow although the numbers begin again")
 			require.True(t, strings.HasSuffix(lock.Node(), "0000000000"))
 			last = lock.FencingToken()
-			release(t, lock)
+			releaseReversed(t, lock)
 			time.Sleep(10 * time.Second)
 			require.False(t, s.Exists(path))
 		}
@@ -289,15 +289,15 @@ func TestNoRightToReadThePredecessor(t *testing.T) {
 					first := acquire(t, ma)
 					middle := waiting(t, background, ma)
 					waiter := waiting(t, background, mb)
-					release(t, first)
+					releaseReversed(t, first)
 					granted := middle.End().OK()
 					time.Sleep(time.Second)
 					waiter.Waits()
 					began := time.Now()
-					release(t, granted)
+					releaseReversed(t, granted)
 					granted = waiter.End().OK()
 					require.Equal(t, began, time.Now(), "at once, not at the next check")
-					release(t, granted)
+					releaseReversed(t, granted)
 					clean(t, s, path)
 				}
 			})
@@ -316,10 +316,10 @@ func TestNoRightToReadOwnNode(t *testing.T) {
 		lock := acquire(t, mutex.New(a, path))
 		waiter := waiting(t, background, mutex.New(b, path))
 		s.ResetCounts()
-		release(t, lock)
+		releaseReversed(t, lock)
 		next := waiter.End().OK()
 		require.Equal(t, 1, s.Counts()["getChildren2"])
-		release(t, next)
+		releaseReversed(t, next)
 		clean(t, s, path)
 	})
 }
@@ -334,12 +334,12 @@ func TestEventThatNeverComes(t *testing.T) {
 		waiter := waiting(t, background, mutex.New(b, path))
 		require.NoError(t, s.SetACL(lock.Path(), zktest.ACL{Perms: 2, Scheme: "world", ID: "anyone"}))
 		time.Sleep(time.Minute) // it checks again and again
-		release(t, lock)
+		releaseReversed(t, lock)
 		require.True(t, waiter.Pending(), "the server has dropped the event")
 		released := time.Now()
 		next := waiter.End().OK()
 		require.Less(t, time.Since(released), 13*time.Second, "5/4 of the session timeout")
-		release(t, next)
+		releaseReversed(t, next)
 	})
 }
 
@@ -358,10 +358,10 @@ func TestPathRoot(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, line, 2)
 		s.ResetCounts()
-		release(t, lock)
+		releaseReversed(t, lock)
 		next := waiter.End().OK()
 		require.Equal(t, "map[delete:1]", requests(s))
-		release(t, next)
+		releaseReversed(t, next)
 		children, err := s.Children("/")
 		require.NoError(t, err)
 		require.Equal(t, []string{"one", "zookeeper"}, children)
@@ -371,7 +371,7 @@ func TestPathRoot(t *testing.T) {
 		lock = acquire(t, mc)
 		require.True(t, s.Exists("/team/app/"+lock.Node()))
 		require.Equal(t, "/"+lock.Node(), lock.Path())
-		release(t, lock)
+		releaseReversed(t, lock)
 	})
 }
 
@@ -392,7 +392,7 @@ func TestReplyLostAfterCommit(t *testing.T) {
 			children, err := s.Children(path)
 			require.NoError(t, err)
 			require.Equal(t, []string{lock.Node()}, children)
-			release(t, lock)
+			releaseReversed(t, lock)
 			require.Equal(t, 1, fault.Hits(), op)
 			fault.Remove()
 			time.Sleep(time.Second)
@@ -417,10 +417,10 @@ func TestRepliesLostWhileWaiting(t *testing.T) {
 			time.Sleep(30 * time.Second)
 			require.Equal(t, max(fault.Times, 1), struck.Hits())
 			done.Waits()
-			release(t, lock)
+			releaseReversed(t, lock)
 			next := done.End().OK()
 			require.True(t, next.Valid())
-			release(t, next)
+			releaseReversed(t, next)
 			clean(t, s, path)
 		})
 	}

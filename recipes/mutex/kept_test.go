@@ -47,7 +47,7 @@ func TestKeptTraffic(t *testing.T) {
 		end(t, turn)
 		lock := waiter.OK()
 		counts(t, s, "and gets it", map[string]int{"delete": 1})
-		release(t, lock)
+		releaseReversed(t, lock)
 		counts(t, s, "and goes", map[string]int{"multi": 1})
 		clean(t, s, path)
 	})
@@ -67,7 +67,7 @@ func TestKeptIsGivenUp(t *testing.T) {
 		began := time.Now()
 		lock := acquire(t, other)
 		require.LessOrEqual(t, time.Since(began), 3*trip, "one flight if it were free")
-		release(t, lock)
+		releaseReversed(t, lock)
 
 		turn := turnOf(t, m)
 		time.Sleep(10 * trip)
@@ -78,7 +78,7 @@ func TestKeptIsGivenUp(t *testing.T) {
 		began = time.Now()
 		turn.ReleaseInBackground()
 		next.OK().ReleaseInBackground()
-		release(t, waiter.End().OK())
+		releaseReversed(t, waiter.End().OK())
 		require.LessOrEqual(t, time.Since(began), 3*trip, "after two turns")
 		end(t, after.End().OK())
 		time.Sleep(time.Hour + 10*trip)
@@ -132,7 +132,7 @@ func TestKeptWithALocalLine(t *testing.T) {
 			}
 			turn = next.OK()
 		}
-		release(t, waiter.OK())
+		releaseReversed(t, waiter.OK())
 	})
 }
 
@@ -159,7 +159,7 @@ func TestKeptAndTheTriesOfOthers(t *testing.T) {
 		lock, err := creating.TryAcquire(background)
 		require.NoError(t, err)
 		time.Sleep(time.Second)
-		release(t, lock)
+		releaseReversed(t, lock)
 		clean(t, s, path)
 
 		end(t, turnOf(t, m))
@@ -192,7 +192,7 @@ func TestKeptWhileDisconnected(t *testing.T) {
 			}
 			waiter.Waits()
 			away.Remove()
-			release(t, waiter.End().OK())
+			releaseReversed(t, waiter.End().OK())
 			time.Sleep(time.Second)
 			clean(t, s, path)
 		})
@@ -220,7 +220,7 @@ func TestKeptAfterAReconnect(t *testing.T) {
 		end(t, turn)
 		end(t, turnOf(t, m))
 		counts(t, s, "free again", map[string]int{})
-		release(t, acquire(t, mutex.New(newClient(t, s), path)))
+		releaseReversed(t, acquire(t, mutex.New(newClient(t, s), path)))
 		clean(t, s, path)
 	})
 }

@@ -35,11 +35,11 @@ func Of[L Held](lock interface {
 	Acquire(ctx context.Context) (L, error)
 	TryAcquire(ctx context.Context) (L, error)
 }) Part {
-	return Part{of(lock.Acquire), of(lock.TryAcquire)}
+	return Part{asAcquireFunc(lock.Acquire), asAcquireFunc(lock.TryAcquire)}
 }
 
-// of keeps the nil pointer of a failed acquire from becoming a Held that is not nil.
-func of[L Held](acquire func(context.Context) (L, error)) acquireFunc {
+// asAcquireFunc keeps the nil pointer of a failed acquire from becoming a Held that is not nil.
+func asAcquireFunc[L Held](acquire func(context.Context) (L, error)) acquireFunc {
 	return func(ctx context.Context) (Held, error) {
 		lock, err := acquire(ctx)
 		if err != nil {
@@ -84,22 +84,22 @@ func NewMulti(parts ...Part) *Multi {
 // Each lock re-enters as it does alone, also with the Context of the [MultiLock]. If a lock occurs twice
 // among the parts, its second Acquire re-enters.
 func (m *Multi) Acquire(ctx context.Context) (*MultiLock, error) {
-	return m.acquire(ctx, "acquire", func(p Part) acquireFunc { return p.acquire })
+	return m.acquireParts(ctx, "acquire", func(p Part) acquireFunc { return p.acquire })
 }
 
 // TryAcquire is Acquire without waiting: it returns ErrNotAcquired as soon as one of the locks is not free.
 func (m *Multi) TryAcquire(ctx context.Context) (*MultiLock, error) {
-	return m.acquire(ctx, "try to acquire", func(p Part) acquireFunc { return p.try })
+	return m.acquireParts(ctx, "try to acquire", func(p Part) acquireFunc { return p.try })
 }
 
-func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) acquireFunc) (*MultiLock, error) {
+func (m *Multi) acquireParts(ctx context.Context, verb string, how func(Part) acquireFunc) (*MultiLock, error) {
 	switch {
 	case m.err != nil:
-		return nil, wrap(verb, m.err)
+		return nil, wrapMultiError(verb, m.err)
 	case len(m.parts) == 0:
-		return nil, wrap(verb, framework.ErrNoClient)
+		return nil, wrapMultiError(verb, framework.ErrNoClient)
 	case ctx == nil:
-		return nil, wrap(verb, framework.ErrNilContext)
+		return nil, wrapMultiError(verb, framework.ErrNilContext)
 	}
 	l := &MultiLock{}
 	complete := false
@@ -109,7 +109,7 @@ func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) acquire
 		}
 	}()
 	for i, part := range m.parts {
-		if err := l.add(ctx, how(part)); err != nil {
+		if err := l.acquirePart(ctx, how(part)); err != nil {
 			return nil, fmt.Errorf("multi-lock: %s part %d of %d: %w", verb, i+1, len(m.parts), err)
 		}
 	}
@@ -123,24 +123,24 @@ func (m *Multi) acquire(ctx context.Context, verb string, how func(Part) acquire
 // acquired, f is not called. For the error, and the time that Do waits for the release of all locks together,
 // see [Mutex.Do].
 func (m *Multi) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	acquire := func(ctx context.Context) (allHeld, error) {
+	acquire := func(ctx context.Context) (heldMultiLock, error) {
 		lock, err := m.Acquire(ctx)
-		return allHeld{lock}, err
+		return heldMultiLock{lock}, err
 	}
-	return line.Do(ctx, acquire, wrap, f)
+	return line.Do(ctx, acquire, wrapMultiError, f)
 }
 
-// allHeld is a MultiLock for [line.Do]: its Release checks for each part whether the server refused to delete the
+// heldMultiLock is a MultiLock for [line.Do]: its Release checks for each part whether the server refused to delete the
 // node.
-type allHeld struct{ *MultiLock }
+type heldMultiLock struct{ *MultiLock }
 
-func (h allHeld) Lost() error { return lost(h.holds) }
+func (h heldMultiLock) Lost() error { return firstLoss(h.holds) }
 
-func (h allHeld) Release(ctx context.Context) error {
-	return h.release(func(part Held) error { return line.ReleaseAfterWork(ctx, part.Release) })
+func (h heldMultiLock) Release(ctx context.Context) error {
+	return h.releaseParts(func(part Held) error { return line.ReleaseAfterWork(ctx, part.Release) })
 }
 
-func wrap(verb string, err error) error { return line.Wrap("multi-lock", "", verb, err) }
+func wrapMultiError(verb string, err error) error { return line.WrapError("multi-lock", "", verb, err) }
 
 // MultiLock is the acquired locks of a [Multi]. Safe for concurrent use.
 type MultiLock struct {
@@ -151,11 +151,11 @@ type MultiLock struct {
 	released atomic.Bool
 }
 
-func (l *MultiLock) add(ctx context.Context, acquire acquireFunc) error {
+func (l *MultiLock) acquirePart(ctx context.Context, acquire acquireFunc) error {
 	wait, stop := line.WorkContext(ctx, l.holds...) // ends when an earlier lock is lost
 	defer stop(nil)
 	part, err := acquire(wait)
-	if lost := lost(l.holds); lost != nil {
+	if lost := firstLoss(l.holds); lost != nil {
 		// The loss may have ended acquire, with an error that looks as if ctx had ended.
 		if err == nil {
 			_ = part.Release(ctx)
@@ -178,7 +178,7 @@ func (l *MultiLock) Parts() []Held { return append([]Held{}, l.parts...) }
 // re-enters each of the locks. Its Err also checks the clock, like Valid.
 func (l *MultiLock) Context() context.Context { return l.ctx }
 
-func lost(holds []context.Context) error {
+func firstLoss(holds []context.Context) error {
 	for _, hold := range holds {
 		if hold.Err() != nil {
 			return context.Cause(hold)
@@ -211,9 +211,9 @@ func (l *MultiLock) Remaining() time.Duration {
 // and does nothing.
 func (l *MultiLock) Release(ctx context.Context) error {
 	if ctx == nil {
-		return wrap("release", framework.ErrNilContext)
+		return wrapMultiError("release", framework.ErrNilContext)
 	}
-	return l.release(func(part Held) error { return part.Release(ctx) })
+	return l.releaseParts(func(part Held) error { return part.Release(ctx) })
 }
 
 // ReleaseInBackground is Release for a caller that does not wait: the locks are released in reverse order, each as
@@ -227,8 +227,8 @@ func (l *MultiLock) ReleaseInBackground(then ...func(err error)) {
 			}
 		}
 	}
-	if !l.end() {
-		go tell(wrap("release", ErrReleased))
+	if !l.endContext() {
+		go tell(wrapMultiError("release", ErrReleased))
 		return
 	}
 	var (
@@ -245,10 +245,10 @@ func (l *MultiLock) ReleaseInBackground(then ...func(err error)) {
 		all := left == 0
 		mu.Unlock()
 		if all {
-			tell(joined(failed))
+			tell(joinErrors(failed))
 		}
 	}
-	release(l.parts, func(part Held) error {
+	releaseReversed(l.parts, func(part Held) error {
 		if p, ok := part.(interface{ ReleaseInBackground(then ...func(error)) }); ok {
 			p.ReleaseInBackground(done)
 		} else {
@@ -258,8 +258,8 @@ func (l *MultiLock) ReleaseInBackground(then ...func(err error)) {
 	})
 }
 
-// end ends the context. It returns true for the first call.
-func (l *MultiLock) end() bool {
+// endContext ends the context. It returns true for the first call.
+func (l *MultiLock) endContext() bool {
 	if l.released.Swap(true) {
 		return false
 	}
@@ -269,28 +269,28 @@ func (l *MultiLock) end() bool {
 	return true
 }
 
-func joined(failed []error) error {
+func joinErrors(failed []error) error {
 	if len(failed) == 0 {
 		return nil
 	}
 	return fmt.Errorf("multi-lock: %w", errors.Join(failed...))
 }
 
-func (l *MultiLock) release(give func(Held) error) error {
-	if !l.end() {
-		return wrap("release", ErrReleased)
+func (l *MultiLock) releaseParts(give func(Held) error) error {
+	if !l.endContext() {
+		return wrapMultiError("release", ErrReleased)
 	}
-	return joined(release(l.parts, give))
+	return joinErrors(releaseReversed(l.parts, give))
 }
 
-// release releases the locks, the last one first. If give panics or ends the goroutine, the other locks are released
+// releaseReversed releases the locks, the last one first. If give panics or ends the goroutine, the other locks are released
 // nevertheless.
-func release(parts []Held, give func(Held) error) (failed []error) {
+func releaseReversed(parts []Held, give func(Held) error) (failed []error) {
 	if len(parts) == 0 {
 		return nil
 	}
 	last := len(parts) - 1
-	defer func() { failed = append(failed, release(parts[:last], give)...) }()
+	defer func() { failed = append(failed, releaseReversed(parts[:last], give)...) }()
 	if err := give(parts[last]); err != nil {
 		return []error{err}
 	}

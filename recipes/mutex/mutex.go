@@ -40,9 +40,9 @@ var (
 // Every Acquire waits in the line with a separate node, also two calls on the same Mutex. Safe for concurrent use.
 // Corresponds to Curator's InterProcessMutex.
 type Mutex struct {
-	line   line.Line
-	cohort line.Limits // of NewCohort only
-	err    error       // the mistake in New's arguments: every method returns it
+	line         line.Line
+	cohortLimits line.Limits // of NewCohort only
+	err          error       // the mistake in New's arguments: every method returns it
 }
 
 // New makes the lock at path. The node at path is for this lock only: create no other children below it. New
@@ -50,7 +50,7 @@ type Mutex struct {
 // method returns that error, before it sends anything.
 func New(client *framework.Client, path string, opts ...Option) *Mutex {
 	m := configure(client, path, opts)
-	if m.err == nil && m.cohort != (line.Limits{}) {
+	if m.err == nil && m.cohortLimits != (line.Limits{}) {
 		m.err = fmt.Errorf("%w: WithTurns and WithKept are for NewCohort", framework.ErrInvalidOption)
 	}
 	return m
@@ -90,7 +90,7 @@ func (m *Mutex) Path() string { return m.line.Dir }
 // READ permission on the lock's path; ErrSequenceExhausted; framework.ErrTimeoutTooShort if the session timeout is
 // too short for safe locks.
 func (m *Mutex) Acquire(ctx context.Context) (*Lock, error) {
-	return m.acquire(ctx, "acquire", m.line.Acquire)
+	return m.acquireLock(ctx, "acquire", m.line.Acquire)
 }
 
 // TryAcquire is Acquire without waiting in the line: it returns ErrNotAcquired as soon as it has read that another
@@ -99,27 +99,27 @@ func (m *Mutex) Acquire(ctx context.Context) (*Lock, error) {
 // if it is the first, but the servers commit so slowly that no hold can begin within a session timeout. It re-enters
 // as Acquire does.
 func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
-	return m.acquire(ctx, "try to acquire", m.line.TryAcquire)
+	return m.acquireLock(ctx, "try to acquire", m.line.TryAcquire)
 }
 
-// acquire re-enters, or waits in the line.
-func (m *Mutex) acquire(ctx context.Context, verb string, wait line.Waiter) (*Lock, error) {
-	err := line.Ready(ctx, m.line.Client, m.err)
+// acquireLock re-enters, or waits in the line.
+func (m *Mutex) acquireLock(ctx context.Context, verb string, wait line.AcquireFunc) (*Lock, error) {
+	err := line.CheckCall(ctx, m.line.Client, m.err)
 	if err != nil {
-		return nil, m.wrap(verb, err)
+		return nil, m.wrapError(verb, err)
 	}
 	s := m.line.Reenter(ctx, false)
 	if s == nil {
-		s, err = m.line.Enter(ctx, wait)
+		s, err = m.line.AcquireShare(ctx, wait)
 	}
 	if err != nil {
-		return nil, m.wrap(verb, err)
+		return nil, m.wrapError(verb, err)
 	}
 	return &Lock{s, m}, nil
 }
 
-func (m *Mutex) wrap(verb string, err error) error {
-	return line.Wrap("mutex", m.line.Dir, verb, err)
+func (m *Mutex) wrapError(verb string, err error) error {
+	return line.WrapError("mutex", m.line.Dir, verb, err)
 }
 
 // Do acquires the lock, runs f, and releases the lock, also when f panics. The context of f has the values
@@ -135,24 +135,24 @@ func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error
 	var lock *Lock
 	acquire := func(ctx context.Context) (held line.HeldShare, err error) {
 		if lock, err = m.Acquire(ctx); err == nil {
-			held.Share = lock.share
+			held.Share = lock.grantShare
 		}
 		return held, err
 	}
 	work := f
 	if f != nil {
-		work = func(ctx context.Context) error { return f(context.WithValue(ctx, lockKey{}, lock)) }
+		work = func(ctx context.Context) error { return f(context.WithValue(ctx, lockContextKey{}, lock)) }
 	}
-	return line.Do(ctx, acquire, m.wrap, work)
+	return line.Do(ctx, acquire, m.wrapError, work)
 }
 
-type lockKey struct{}
+type lockContextKey struct{}
 
 // LockOf returns the lock that [Mutex.Do] has acquired for its function; ctx is the function's context or derived
 // from it. With several Dos, one within the other, it is the innermost one's lock. So the function can use the
 // fencing token. nil outside Do.
 func LockOf(ctx context.Context) *Lock {
-	lock, _ := ctx.Value(lockKey{}).(*Lock)
+	lock, _ := ctx.Value(lockContextKey{}).(*Lock)
 	return lock
 }
 
@@ -171,18 +171,18 @@ type Participant = line.Participant
 // children and then reads each node, 64 in one request. The result may be outdated when it returns. Children
 // that are not nodes of a lock are left out.
 func (m *Mutex) Participants(ctx context.Context) ([]Participant, error) {
-	return m.participants(ctx, 0)
+	return m.listParticipants(ctx, 0)
 }
 
 // Holder returns the first in the line, which has the lock or is about to get it; false if the line is
 // empty.
 func (m *Mutex) Holder(ctx context.Context) (Participant, bool, error) {
-	return line.First(m.participants(ctx, 1))
+	return line.First(m.listParticipants(ctx, 1))
 }
 
-func (m *Mutex) participants(ctx context.Context, limit int) ([]Participant, error) {
+func (m *Mutex) listParticipants(ctx context.Context, limit int) ([]Participant, error) {
 	line, err := m.line.Participants(ctx, m.err, limit)
-	return line, m.wrap("participants", err)
+	return line, m.wrapError("participants", err)
 }
 
 // Lock is an acquired lock. It lasts until Release, or until the lock is lost. Safe for concurrent use: any
@@ -201,22 +201,22 @@ func (m *Mutex) participants(ctx context.Context, limit int) ([]Participant, err
 //   - Path() string returns the path of the lock's node, as seen by the client that acquired this Lock (without that
 //     client's namespace). Node() string returns the name of that node.
 type Lock struct {
-	*share
+	*grantShare
 	m *Mutex
 }
 
-type share = line.Share
+type grantShare = line.Share
 
 // FencingToken returns a number that grows from holder to holder: the czxid of the lock's node. A store that
 // remembers the largest token and refuses smaller ones is safe from writes of a former holder. Locks that
 // share a node by re-entry have the same token. Tokens grow as long as the ensemble keeps its data: after
 // restoring a backup, or moving to another ensemble, they may be smaller.
-func (l *Lock) FencingToken() int64 { return line.GrantOf(l.share).Czxid }
+func (l *Lock) FencingToken() int64 { return line.GrantOf(l.grantShare).Czxid }
 
 // Guard returns an operation for [framework.Client.Transaction], of any client of the same ensemble. With it
 // the server executes the transaction only if the lock's node exists at the commit; otherwise the transaction
 // fails with ErrNoNode. No clock is involved.
-func (l *Lock) Guard() framework.TransactionOp { return line.Guard(l.share) }
+func (l *Lock) Guard() framework.TransactionOp { return line.Guard(l.grantShare) }
 
 // Release releases the lock. After re-entries only the last Release does so. The context ends immediately, and the
 // node is deleted by its own, unique name, so that a later holder is not affected. Release waits until the server has
@@ -227,7 +227,7 @@ func (l *Lock) Guard() framework.TransactionOp { return line.Guard(l.share) }
 // the last Release is the cause (ErrSessionLost, …): the end of the work may not have been protected. Call Release
 // also after a loss, since the node may still exist.
 func (l *Lock) Release(ctx context.Context) error {
-	return l.m.wrap("release", line.Release(ctx, l.share))
+	return l.m.wrapError("release", line.Release(ctx, l.grantShare))
 }
 
 // ReleaseInBackground is Release for a caller that does not wait: it returns immediately, whatever the network does.
@@ -241,7 +241,7 @@ func (l *Lock) Release(ctx context.Context) error {
 // [framework.Pending.Then]): ErrConnectionLoss and ErrNotConnected there mean that the client continues. Without it
 // only a refusal is logged.
 func (l *Lock) ReleaseInBackground(then ...func(err error)) {
-	line.ReleaseInBackground(l.share, l.m.wrap, then)
+	line.ReleaseInBackground(l.grantShare, l.m.wrapError, then)
 }
 
 // Revoke asks the participant whose node is at path to release the lock: see [Mutex.Participants] and Path of a [Lock].
@@ -253,11 +253,11 @@ func (l *Lock) ReleaseInBackground(then ...func(err error)) {
 // ErrInvalidPath; ErrConnectionLoss if it is unknown whether the request was made; ErrNotConnected; ErrClosed; ctx's.
 // Corresponds to Curator's Revoker.attemptRevoke.
 func Revoke(ctx context.Context, client *framework.Client, path string) error {
-	return line.Wrap("mutex", "", "revoke", line.Revoke(ctx, client, path))
+	return line.WrapError("mutex", "", "revoke", line.Revoke(ctx, client, path))
 }
 
 // Revoked returns a channel that is closed after a request for this lock with [Revoke] or Curator's Revoker. Without
 // [WithRevocation] the channel is nil and blocks for ever. A request does not release the lock: the holder has to. A
 // request made while this lock was still waiting counts. A request made while the connection is lost is reported
 // after the reconnect. Locks that share a node by re-entry share the channel.
-func (l *Lock) Revoked() <-chan struct{} { return line.Revoked(l.share) }
+func (l *Lock) Revoked() <-chan struct{} { return line.Revoked(l.grantShare) }

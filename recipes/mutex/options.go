@@ -16,7 +16,7 @@ type Option func(*Mutex) error
 // [framework.SuspendedIsLoss] the lock ends when the connection is lost (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(m *Mutex) (err error) {
-		m.line.Loss, err = line.Policy(p)
+		m.line.Loss, err = line.CheckLossPolicy(p)
 		return err
 	}
 }
@@ -54,7 +54,7 @@ func WithoutReentry() Option {
 // f runs on the acquiring goroutine, which waits for it. Default: no function.
 func OnWait(f func(Position)) Option {
 	return func(m *Mutex) (err error) {
-		m.line.OnWait, err = line.Called(f)
+		m.line.OnWait, err = line.CheckOnWait(f)
 		return err
 	}
 }
@@ -78,7 +78,7 @@ func WithTurns(turns int, d time.Duration) Option {
 			return fmt.Errorf("%w WithTurns: %d turns and %v; both must be at least 1",
 				framework.ErrInvalidOption, turns, d)
 		}
-		m.cohort.Turns, m.cohort.For = turns, d
+		m.cohortLimits.Turns, m.cohortLimits.Period = turns, d
 		return nil
 	}
 }
@@ -93,7 +93,7 @@ func WithKept(idle time.Duration) Option {
 		if idle < time.Millisecond {
 			return fmt.Errorf("%w WithKept: %v is less than a millisecond", framework.ErrInvalidOption, idle)
 		}
-		m.cohort.Idle, m.line.CreatingTry = idle, true
+		m.cohortLimits.Idle, m.line.CreatingTry = idle, true
 		return nil
 	}
 }
@@ -114,7 +114,7 @@ type Position = line.Position
 // those with "__lock__".
 func WithForeignContenders(is func(name string) bool) Option {
 	return func(m *Mutex) (err error) {
-		m.line.Order.Foreign, err = line.Foreign(m.line.Order.Foreign, is)
+		m.line.Order.Foreign, err = line.AddForeign(m.line.Order.Foreign, is)
 		return err
 	}
 }

@@ -48,9 +48,9 @@ func TestPackedAndPlainDataInOneLine(t *testing.T) {
 		// Asked for while it waits, raw, by a stranger.
 		require.NoError(t, mutex.Revoke(background, plain, line[1].Path))
 		second.Waits()
-		release(t, first)
+		releaseReversed(t, first)
 		for _, waiter := range []*call{second, third, fourth, fifth} {
-			release(t, waiter.End().OK())
+			releaseReversed(t, waiter.End().OK())
 		}
 		clean(t, s, path)
 	})
@@ -69,7 +69,7 @@ func TestRevocationPackedAndPlain(t *testing.T) {
 		data, err := packs.GetData().ForPath(background, lock.Path())
 		require.NoError(t, err)
 		require.Equal(t, "__REVOKE__", string(data))
-		release(t, lock)
+		releaseReversed(t, lock)
 
 		for _, revoke := range []func(context.Context, *mutex.Lock) error{
 			func(ctx context.Context, l *mutex.Lock) error { return mutex.Revoke(ctx, plain, l.Path()) },
@@ -87,7 +87,7 @@ func TestRevocationPackedAndPlain(t *testing.T) {
 			require.False(t, revoked(lock))
 			require.NoError(t, revoke(background, lock))
 			require.True(t, revoked(lock))
-			release(t, lock)
+			releaseReversed(t, lock)
 		}
 		clean(t, s, path)
 	})

@@ -40,7 +40,9 @@ func TestWhoGoesLeavesAMark(t *testing.T) {
 		leave func(t *testing.T, s *zktest.Server, holder *mutex.Lock, own *framework.Client)
 		lists int
 	}{
-		{"released", func(t *testing.T, _ *zktest.Server, holder *mutex.Lock, _ *framework.Client) { release(t, holder) }, 0},
+		{"released", func(t *testing.T, _ *zktest.Server, holder *mutex.Lock, _ *framework.Client) {
+			releaseReversed(t, holder)
+		}, 0},
 		{"released in the background", func(t *testing.T, _ *zktest.Server, holder *mutex.Lock, _ *framework.Client) {
 			holder.ReleaseInBackground(func(err error) { require.NoError(t, err) })
 		}, 0},
@@ -55,11 +57,11 @@ func TestWhoGoesLeavesAMark(t *testing.T) {
 		}, 1},
 		{"its release is lost and repeated", func(t *testing.T, s *zktest.Server, holder *mutex.Lock, own *framework.Client) {
 			s.Inject(zktest.Fault{Op: "multi", Session: session(t, own), Action: zktest.CutBefore})
-			release(t, holder)
+			releaseReversed(t, holder)
 		}, 1},
 		{"it may leave no mark", func(t *testing.T, s *zktest.Server, holder *mutex.Lock, _ *framework.Client) {
 			s.Inject(zktest.Fault{Op: "multi", Action: zktest.ReplyError, Err: zktest.ErrNoAuth})
-			release(t, holder)
+			releaseReversed(t, holder)
 		}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -69,14 +71,14 @@ func TestWhoGoesLeavesAMark(t *testing.T) {
 				first := acquire(t, mutex.New(newClient(t, s), path))
 				second := waiting(t, background, mutex.New(own, path))
 				third := waiting(t, background, mutex.New(newClient(t, s), path))
-				release(t, first)
+				releaseReversed(t, first)
 				holder := second.End().OK()
 				third.Waits()
 				s.ResetCounts()
 				c.leave(t, s, holder, own)
 				last := third.End().OK()
 				require.Equal(t, c.lists, s.Counts()["getChildren2"])
-				release(t, last)
+				releaseReversed(t, last)
 				time.Sleep(time.Minute)
 				clean(t, s, path)
 			})
@@ -109,14 +111,14 @@ func TestWhoGivesUpLeavesNoMark(t *testing.T) {
 		}
 		require.Error(t, givesUp.End().Err)
 		require.Error(t, closes.End().Err)
-		release(t, lock)
+		releaseReversed(t, lock)
 		holder := second.End().OK()
 		s.ResetCounts()
-		release(t, holder)
+		releaseReversed(t, holder)
 		holder = last.End().OK()
 		require.Equal(t, map[string]int{"multi": 1}, s.Counts())
-		release(t, holder)
-		release(t, expires.End().OK()) // in its next session, at the end of the line
+		releaseReversed(t, holder)
+		releaseReversed(t, expires.End().OK()) // in its next session, at the end of the line
 		time.Sleep(time.Second)
 		clean(t, s, path)
 	})
@@ -131,7 +133,7 @@ func TestOwnNodeDeletedLongBeforeItsTurn(t *testing.T) {
 		require.NoError(t, s.Delete(nodes[2]))
 		synctest.Wait()
 		for i, which := range []int{0, 2, 1} { // the third is at the end now
-			release(t, lock)
+			releaseReversed(t, lock)
 			lock = next[which].End().OK()
 			number := func(node string) string { return node[len(node)-10:] }
 			require.Equal(t, i == 2, number(lock.Path()) > number(nodes[3]))
@@ -139,7 +141,7 @@ func TestOwnNodeDeletedLongBeforeItsTurn(t *testing.T) {
 				require.True(t, other == next[which] || other.Value != nil || other.Pending())
 			}
 		}
-		release(t, lock)
+		releaseReversed(t, lock)
 		clean(t, s, path)
 	})
 }
@@ -158,10 +160,10 @@ func TestNoMarkOfOthers(t *testing.T) {
 		s.ResetCounts()
 		waiter := waiting(t, background, mutex.New(c, path))
 		require.Equal(t, map[string]int{"create2": 1, "getChildren2": 1, "getData": 1}, s.Counts())
-		release(t, first)
+		releaseReversed(t, first)
 		waiter.Waits()
 		require.NoError(t, s.Delete(theirs))
-		release(t, waiter.End().OK())
+		releaseReversed(t, waiter.End().OK())
 		clean(t, s, path)
 	})
 }
@@ -181,7 +183,7 @@ func TestMarkWithoutPermissionToRead(t *testing.T) {
 			}
 			lock, next, _ := four(t, s, append(opts, framework.WithACLProvider(provider))...)
 			for _, waiter := range next {
-				release(t, lock)
+				releaseReversed(t, lock)
 				lock = waiter.End().OK()
 			}
 			if perms == framework.PermAll {
@@ -189,7 +191,7 @@ func TestMarkWithoutPermissionToRead(t *testing.T) {
 			} else {
 				require.GreaterOrEqual(t, s.Counts()["getChildren2"], 3, "%v", s.Counts())
 			}
-			release(t, lock)
+			releaseReversed(t, lock)
 			time.Sleep(time.Second)
 			clean(t, s, path)
 		}
@@ -210,8 +212,8 @@ func TestMarkWhereSetWatchesBreaksConnections(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Equal(t, before, broken.Hits())
 		broken.Remove()
-		release(t, lock)
-		release(t, waiter.End().OK())
+		releaseReversed(t, lock)
+		releaseReversed(t, waiter.End().OK())
 		clean(t, s, path)
 	})
 }
@@ -226,10 +228,10 @@ func TestMarkOfAWaiterThatCannotHear(t *testing.T) {
 		require.NoError(t, s.Delete(nodes[2]))
 		time.Sleep(15 * time.Second)
 		for _, which := range []int{0, 2, 1} {
-			release(t, lock)
+			releaseReversed(t, lock)
 			lock = next[which].End().OK()
 		}
-		release(t, lock)
+		releaseReversed(t, lock)
 		clean(t, s, path)
 	})
 }
@@ -246,11 +248,11 @@ func TestMarkOfAHolderThatKnowsLess(t *testing.T) {
 		second := waiting(t, background, mutex.New(newClient(t, s), path))
 		knows := mutex.New(newClient(t, s), path, mutex.WithForeignContenders(func(string) bool { return true }))
 		third := waiting(t, background, knows)
-		release(t, first)
-		release(t, second.End().OK())
+		releaseReversed(t, first)
+		releaseReversed(t, second.End().OK())
 		third.Waits()
 		require.NoError(t, s.Delete(foreign))
-		release(t, third.End().OK())
+		releaseReversed(t, third.End().OK())
 		clean(t, s, path)
 	})
 }
@@ -262,11 +264,11 @@ func TestMarkWithoutSetWatches(t *testing.T) {
 		s.Inject(zktest.Fault{Op: "setWatches", Action: zktest.ReplyError, Err: zktest.ErrUnimplemented, Times: -1})
 		lock, next, _ := four(t, s)
 		for _, waiter := range next {
-			release(t, lock)
+			releaseReversed(t, lock)
 			lock = waiter.End().OK()
 		}
 		require.Equal(t, 3, s.Counts()["getChildren2"])
-		release(t, lock)
+		releaseReversed(t, lock)
 		clean(t, s, path)
 	})
 }
@@ -284,11 +286,11 @@ func TestMarkOfAWaiterThatIsAskedToGiveUp(t *testing.T) {
 		require.LessOrEqual(t, s.Counts()["getChildren2"], 3, "of the one behind it")
 		s.ResetCounts()
 		for _, waiter := range next {
-			release(t, lock)
+			releaseReversed(t, lock)
 			lock = waiter.End().OK()
 		}
 		require.Equal(t, 1, s.Counts()["getChildren2"], "its own")
-		release(t, lock)
+		releaseReversed(t, lock)
 		clean(t, s, path)
 	})
 }
@@ -308,11 +310,11 @@ func TestOwnNodeReplacedInAGap(t *testing.T) {
 		_, err = s.CreateNode(own, nil, zktest.Ephemeral, id)
 		require.NoError(t, err)
 		time.Sleep(3 * time.Second)
-		release(t, lock)
+		releaseReversed(t, lock)
 		require.NoError(t, s.Delete(own), "it has not removed what is not its own")
 		next := waiter.End().OK()
 		require.NotEqual(t, own, next.Path())
-		release(t, next)
+		releaseReversed(t, next)
 		clean(t, s, path)
 	})
 }
@@ -336,15 +338,15 @@ func TestOwnNodeReplacedAfterAWrite(t *testing.T) {
 			names, err := s.Children(path)
 			require.NoError(t, err)
 			require.Len(t, names, 5, "both stand in line again, behind what is not their own")
-			release(t, lock)
+			releaseReversed(t, lock)
 			lock = next[0].End().OK()
 			require.NoError(t, s.Delete(nodes[3]))
-			release(t, lock)
+			releaseReversed(t, lock)
 			for range 2 {
 				synctest.Wait()
 				for _, waiter := range next[1:] {
 					if !waiter.Pending() && waiter.Value.Valid() {
-						release(t, waiter.Value)
+						releaseReversed(t, waiter.Value)
 					}
 				}
 			}
@@ -363,14 +365,14 @@ func TestMarkAfterAWrite(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, s.Delete(nodes[2])) // its owner goes to the end
 		synctest.Wait()
-		release(t, lock)
+		releaseReversed(t, lock)
 		lock = next[0].End().OK()
 		s.ResetCounts()
-		release(t, lock)
+		releaseReversed(t, lock)
 		lock = next[2].End().OK()
 		require.Zero(t, s.Counts()["getChildren2"])
-		release(t, lock)
-		release(t, next[1].End().OK())
+		releaseReversed(t, lock)
+		releaseReversed(t, next[1].End().OK())
 		clean(t, s, path)
 	})
 }
@@ -388,11 +390,11 @@ func TestMarkBeforeItsWatch(t *testing.T) {
 		held := s.Inject(zktest.Fault{Op: "setWatches", Session: session(t, c), Action: zktest.Hold})
 		third := begin(t, background, mutex.New(c, path))
 		<-held.Struck()
-		release(t, lock)
-		release(t, second.End().OK())
+		releaseReversed(t, lock)
+		releaseReversed(t, second.End().OK())
 		synctest.Wait()
 		held.Release()
-		release(t, third.End().OK())
+		releaseReversed(t, third.End().OK())
 		all.Stop()
 		synctest.Wait()
 		require.Empty(t, s.Watches())
@@ -419,8 +421,8 @@ func TestMarkWaitsForNoHook(t *testing.T) {
 		waiter := begin(t, background, mutex.New(c, path))
 		synctest.Wait()
 		began := time.Now()
-		release(t, lock)
-		release(t, waiter.End().OK())
+		releaseReversed(t, lock)
+		releaseReversed(t, waiter.End().OK())
 		require.Zero(t, time.Since(began))
 		time.Sleep(2 * time.Minute) // until the hook has returned
 	})
@@ -451,7 +453,7 @@ func TestMarkOfAWaiterWhoseHookDoesNotReturn(t *testing.T) {
 		<-done
 		cancel()
 		require.Error(t, ahead.End().Err)
-		release(t, lock)
+		releaseReversed(t, lock)
 		synctest.Wait()
 		require.Empty(t, s.Watches())
 		clean(t, s, path)

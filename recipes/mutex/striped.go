@@ -42,7 +42,7 @@ func (s *Striped) Of(key string) *Mutex {
 	if len(s.locks) == 0 { // the zero value
 		return &Mutex{}
 	}
-	return s.locks[s.stripe(key)]
+	return s.locks[s.stripeOf(key)]
 }
 
 // OfAll returns the locks of several keys as one: each stripe once, in the order of their numbers, so that no
@@ -53,7 +53,7 @@ func (s *Striped) OfAll(keys ...string) *Multi {
 	}
 	var stripes []int
 	for _, key := range keys {
-		stripes = append(stripes, s.stripe(key))
+		stripes = append(stripes, s.stripeOf(key))
 	}
 	slices.Sort(stripes)
 	var parts []Part
@@ -63,7 +63,7 @@ func (s *Striped) OfAll(keys ...string) *Multi {
 	return NewMulti(parts...)
 }
 
-func (s *Striped) stripe(key string) int {
+func (s *Striped) stripeOf(key string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(key))
 	return int(h.Sum32() % uint32(len(s.locks)))

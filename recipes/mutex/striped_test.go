@@ -52,8 +52,8 @@ func TestStripes(t *testing.T) {
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)
 		_, err = theirs.OfAll(other, "a").TryAcquire(background)
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)
-		release(t, acquire(t, theirs.Of(other)))
-		release(t, lock)
+		releaseReversed(t, acquire(t, theirs.Of(other)))
+		releaseReversed(t, lock)
 
 		// Any keys, in any order, also those of one stripe: nobody waits for itself.
 		var keys []string
@@ -68,7 +68,7 @@ func TestStripes(t *testing.T) {
 		_, err = ours.Of("a").TryAcquire(background)
 		require.ErrorIs(t, err, mutex.ErrNotAcquired)
 		require.NoError(t, all.Release(background))
-		release(t, acquire(t, ours.Of("a")))
+		releaseReversed(t, acquire(t, ours.Of("a")))
 		_, err = ours.OfAll().Acquire(background)
 		require.ErrorIs(t, err, framework.ErrBadArguments)
 	})

@@ -23,7 +23,7 @@ type claiming struct{ loss framework.LossPolicy }
 // is lost (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) ClaimOption {
 	return func(c *claiming) (err error) {
-		c.loss, err = line.Policy(p)
+		c.loss, err = line.CheckLossPolicy(p)
 		return err
 	}
 }
@@ -61,7 +61,7 @@ func TryClaim(
 	ctx context.Context, client *framework.Client, path string, data []byte, opts ...ClaimOption,
 ) (*Claim, error) {
 	c, err := tryClaim(ctx, client, path, data, opts)
-	return c, line.Wrap("claim", path, "try", err)
+	return c, line.WrapError("claim", path, "try", err)
 }
 
 func tryClaim(
@@ -73,7 +73,7 @@ func tryClaim(
 	if err == nil {
 		err = line.Configure(client, path, &cfg, opts)
 	}
-	if err = line.Ready(ctx, client, err); err != nil {
+	if err = line.CheckCall(ctx, client, err); err != nil {
 		return nil, err
 	}
 	r := reservePlace(client.Place(path))
@@ -81,7 +81,7 @@ func tryClaim(
 		return nil, fmt.Errorf("%w: this client has the node, or is about to", ErrNotAcquired)
 	}
 	what := framework.Acquisition{Recipe: "claim", Path: path}
-	return line.Told(ctx, client, what, func(ctx context.Context) (*Claim, error) {
+	return line.ReportAcquire(ctx, client, what, func(ctx context.Context) (*Claim, error) {
 		session, err := client.SessionSoon(ctx)
 		if err != nil {
 			r.freePlace()
@@ -119,7 +119,7 @@ func (c *Claim) createAndHold(ctx context.Context, data []byte, cfg claiming) er
 		return err
 	}
 	c.czxid = stat.Czxid
-	err = line.Holding(ctx, c.session, 1, false, func(ctx context.Context) (err error) {
+	err = line.HoldWithTimeout(ctx, c.session, 1, false, func(ctx context.Context) (err error) {
 		c.hold, err = c.session.Hold(ctx, framework.HoldOptions{
 			Path: c.path, Recipe: "claim", Czxid: c.czxid, Loss: cfg.loss, Values: ctx,
 		})
@@ -173,7 +173,7 @@ func (c *Claim) deleteOwnNode(ctx context.Context, again bool) error {
 		}
 	}
 	stat, err := view.CheckExists().ForPath(ctx, c.path)
-	stat, err = line.Own(ctx, view, c.path, stat, err)
+	stat, err = line.StatOwnNode(ctx, view, c.path, stat, err)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (c *Claim) deleteOwnNode(ctx context.Context, again bool) error {
 		return nil
 	}
 	// One attempt: a repeat reads the node again first.
-	_, err = line.Result(view.Delete().Quietly().InBackground().ForPath(ctx, c.path))
+	_, err = line.AwaitResult(view.Delete().Quietly().InBackground().ForPath(ctx, c.path))
 	return err
 }
 
@@ -228,7 +228,7 @@ func (c *Claim) Path() string { return c.path }
 // (ErrSessionLost, …): the end of the work may not have been protected. Call Release also after a loss, since the
 // node may still exist.
 func (c *Claim) Release(ctx context.Context) error {
-	return line.Wrap("claim", c.path, "release", c.release(ctx))
+	return line.WrapError("claim", c.path, "release", c.release(ctx))
 }
 
 func (c *Claim) release(ctx context.Context) error {
@@ -241,7 +241,7 @@ func (c *Claim) release(ctx context.Context) error {
 		return ErrReleased
 	}
 	c.cleanup.Stop()
-	lost := line.Lost(c.hold)
+	lost := line.HoldLoss(c.hold)
 	deleted := make(chan error, 1)
 	c.endAndDelete(deleted)
 	var err error

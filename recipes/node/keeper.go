@@ -61,7 +61,7 @@ func NewKeeper(client *framework.Client, path string, data []byte, opts ...Optio
 		err = cfg.checkOptions()
 	}
 	if err != nil {
-		return nil, line.Wrap("node", path, "new keeper", err)
+		return nil, line.WrapError("node", path, "new keeper", err)
 	}
 	k := &Keeper{
 		client: client, path: path, inbox: flow.NewQueue[eventKind](), done: make(chan struct{}),
@@ -76,7 +76,7 @@ func NewKeeper(client *framework.Client, path string, data []byte, opts ...Optio
 
 // checkPath refuses a path at which no node can be created. In a namespace, all recipes share "/".
 func checkPath(client *framework.Client, path string) error {
-	err := line.Check(client, path)
+	err := line.CheckArguments(client, path)
 	if err == nil && path == "/" {
 		err = fmt.Errorf(`%w "/": give the path of a node below the namespace`, framework.ErrInvalidPath)
 	}
@@ -154,14 +154,14 @@ func (k *Keeper) checkReady(ctx context.Context) error {
 	if k == nil || k.done == nil {
 		return framework.ErrNoClient
 	}
-	return line.Ready(ctx, k.client, nil)
+	return line.CheckCall(ctx, k.client, nil)
 }
 
 func (k *Keeper) wrapError(verb string, err error) error {
 	if k == nil {
-		return line.Wrap("node", "", verb, err)
+		return line.WrapError("node", "", verb, err)
 	}
-	return line.Wrap("node", k.path, verb, err)
+	return line.WrapError("node", k.path, verb, err)
 }
 
 // loadWanted returns the data that the node should have.

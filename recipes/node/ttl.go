@@ -22,14 +22,14 @@ func createTTLNode(
 	to := view.TransactionOp()
 	node := to.Create().WithMode(framework.Container).ForPath(path, data)
 	child := to.Create().WithMode(framework.PersistentTTL).WithTTL(ttl).ForPath(zkpath.Join(path, touchName), nil)
-	results, err := line.Result(view.TransactionInBackground(ctx, node, child))
+	results, err := line.AwaitResult(view.TransactionInBackground(ctx, node, child))
 	if errors.Is(err, framework.ErrNoNode) {
 		// A server without TTLs refuses the create before it checks the parents. Do not create them in vain.
-		if _, err = line.Result(view.TransactionInBackground(ctx, child)); errors.Is(err, framework.ErrNoNode) {
+		if _, err = line.AwaitResult(view.TransactionInBackground(ctx, child)); errors.Is(err, framework.ErrNoNode) {
 			err = view.CreateContainers(ctx, zkpath.Parent(path))
 		}
 		if err == nil {
-			results, err = line.Result(view.TransactionInBackground(ctx, node, child))
+			results, err = line.AwaitResult(view.TransactionInBackground(ctx, node, child))
 		}
 	}
 	if err != nil {
@@ -51,7 +51,7 @@ func (k *Keeper) touchChild(ctx context.Context, ttl time.Duration) {
 			make := k.client.Create().WithMode(framework.PersistentTTL).WithTTL(ttl)
 			_, err = make.ForPath(ctx, child, nil)
 		}
-		refused := err != nil && !line.Transient(k.client)(err)
+		refused := err != nil && !line.IsTransient(k.client)(err)
 		if refused && ctx.Err() == nil {
 			k.client.Logger().Warn("cannot refresh a node with a TTL", "path", child, "err", err)
 		}

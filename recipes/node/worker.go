@@ -116,7 +116,7 @@ func (w *keeperWorker) run() {
 
 // awaitEvent waits for the next event.
 func (w *keeperWorker) awaitEvent(states *<-chan framework.StateChange, pauseTimer, lookTimer *time.Timer) machineEvent {
-	lookTimer.Reset(line.PerTimeout(w.client)())
+	lookTimer.Reset(line.SessionTimeoutInterval(w.client)())
 	for {
 		select {
 		case r := <-w.results:
@@ -136,7 +136,7 @@ func (w *keeperWorker) awaitEvent(states *<-chan framework.StateChange, pauseTim
 			if e, tells := w.connectionEvent(change); tells {
 				return e
 			}
-		case ev, fired := <-line.Events(w.armedWatch):
+		case ev, fired := <-line.WatchEvents(w.armedWatch):
 			w.armedWatch = nil // used up
 			if fired && ev.Type == framework.EventNodeDeleted {
 				return machineEvent{kind: deletionReported}
@@ -214,7 +214,7 @@ func (j *actionAttempt) sendRequest(r *attemptResult) {
 			builder, path = view.Create().WithMode(j.mode).WithProtection(), j.keeper.path
 		}
 		var node framework.CreateResult
-		node, r.err = line.Result(builder.CreatingParentContainersIfNeeded().InBackground().
+		node, r.err = line.AwaitResult(builder.CreatingParentContainersIfNeeded().InBackground().
 			ForPath(ctx, path, r.sentContent.data))
 		r.kind, r.path, r.czxid = nodeCreated, node.Path, node.Stat.Czxid
 	case readOwner:
@@ -224,9 +224,9 @@ func (j *actionAttempt) sendRequest(r *attemptResult) {
 			}
 		}
 		var found framework.ExistsResult
-		found, r.err = line.Result(view.CheckExists().WithWatch().InBackground().ForPath(ctx, j.path))
+		found, r.err = line.AwaitResult(view.CheckExists().WithWatch().InBackground().ForPath(ctx, j.path))
 		var stat *framework.Stat
-		stat, r.err = line.Own(ctx, view, j.path, found.Stat, r.err)
+		stat, r.err = line.StatOwnNode(ctx, view, j.path, found.Stat, r.err)
 		if r.watch, r.kind = found.Watch, nodeAbsent; stat != nil {
 			r.kind, r.czxid, r.version = nodeFound, stat.Czxid, stat.Version
 			r.owner = stat.EphemeralOwner
@@ -235,19 +235,19 @@ func (j *actionAttempt) sendRequest(r *attemptResult) {
 	case setData:
 		r.sentContent = j.keeper.loadWanted()
 		var stat framework.Stat
-		stat, r.err = line.Result(view.SetData().WithVersion(j.machine.version).InBackground().
+		stat, r.err = line.AwaitResult(view.SetData().WithVersion(j.machine.version).InBackground().
 			ForPath(ctx, j.path, r.sentContent.data))
 		r.kind, r.version = dataWritten, stat.Version
 	case replaceNode:
 		r.sentContent = j.keeper.loadWanted()
 		to := view.TransactionOp()
-		_, r.err = line.Result(view.TransactionInBackground(ctx,
+		_, r.err = line.AwaitResult(view.TransactionInBackground(ctx,
 			to.Delete().WithVersion(j.machine.version).ForPath(j.path),
 			to.Create().WithMode(modeWithoutNumber(j.mode)).ForPath(j.path, r.sentContent.data)))
 		r.kind, r.path = nodeCreated, j.path
 	case removeNode:
-		_, r.err = line.Result(view.Delete().WithVersion(j.machine.version).InBackground().ForPath(ctx, j.path))
-		r.err = line.Unless(r.err, framework.ErrNoNode)
+		_, r.err = line.AwaitResult(view.Delete().WithVersion(j.machine.version).InBackground().ForPath(ctx, j.path))
+		r.err = line.IgnoreError(r.err, framework.ErrNoNode)
 		r.kind = nodeRemoved
 	}
 }
@@ -296,7 +296,7 @@ func (j *actionAttempt) eventForError(err error) eventKind {
 // catchUpServer makes the server execute a write. A read after it is not older than the effect of any earlier request
 // of the session whose reply was lost, which a member that lags might not show otherwise.
 func catchUpServer(ctx context.Context, view *framework.Client, path string) error {
-	_, err := line.Result(view.TransactionInBackground(ctx, view.TransactionOp().Check().ForPath(path)))
+	_, err := line.AwaitResult(view.TransactionInBackground(ctx, view.TransactionOp().Check().ForPath(path)))
 	if err != nil && !isTransient(err) && !errors.Is(err, framework.ErrSessionLost) &&
 		!errors.Is(err, framework.ErrClosed) {
 		return nil // a refusal is as good: it comes in the same order

@@ -128,16 +128,16 @@ func (j *Jobs) Do(
 	ctx context.Context, name string, slot Slot, f func(ctx context.Context, run Run) error,
 ) (Outcome, error) {
 	if j == nil {
-		return Unknown, line.Wrap("once", "", "do", framework.ErrNoClient)
+		return Unknown, line.WrapError("once", "", "do", framework.ErrNoClient)
 	}
 	outcome, err := j.runJob(ctx, name, slot, f)
-	return outcome, line.Wrap("once", zkpath.Join(j.path, name), "do "+slot.String(), err)
+	return outcome, line.WrapError("once", zkpath.Join(j.path, name), "do "+slot.String(), err)
 }
 
 func (j *Jobs) runJob(
 	ctx context.Context, name string, slot Slot, f func(context.Context, Run) error,
 ) (Outcome, error) {
-	err := line.Ready(ctx, j.client, j.err)
+	err := line.CheckCall(ctx, j.client, j.err)
 	if err == nil {
 		err = errors.Join(checkName("name", name), slot.validate())
 	}
@@ -155,12 +155,12 @@ func (j *Jobs) runJob(
 	l := line.Line{Client: j.client, Recipe: "once", Dir: zkpath.Join(w.dir, "lock"), Name: lockName,
 		Order: line.Order{Names: []string{lockName}}, Loss: framework.SessionOnly}
 	for {
-		held, err := l.Enter(ctx, l.Acquire)
+		held, err := l.AcquireShare(ctx, l.Acquire)
 		if err != nil {
 			return Unknown, err
 		}
 		outcome, err = w.runUnderLock(ctx, line.HeldShare{Share: held}, slot)
-		if outcome != Unknown || !line.PlaceLost(err) || ctx.Err() != nil || j.client.Err() != nil {
+		if outcome != Unknown || !line.IsPlaceLost(err) || ctx.Err() != nil || j.client.Err() != nil {
 			return outcome, err
 		}
 	}

@@ -38,21 +38,21 @@ func (w *slotExecution) recordData(state string) []byte { return []byte(state + 
 // readRecord reads the slot's record, however long that takes. It returns Unknown if there is none, or if this call
 // wrote it and lost the lock after that.
 func (w *slotExecution) readRecord(ctx context.Context, slot Slot) (outcome Outcome, _ error) {
-	err := line.Outlast(ctx, w.client, line.Outages, func(ctx context.Context) error {
+	err := line.RetryThrough(ctx, w.client, line.Outages, func(ctx context.Context) error {
 		data, err := w.client.GetData().Undecompressed().ForPath(ctx, w.recordPath(slot))
 		if err == nil && string(data) != begunPrefix+w.guid {
 			outcome = decodeOutcome(data)
 		}
-		return line.Unless(err, framework.ErrNoNode)
+		return line.IgnoreError(err, framework.ErrNoNode)
 	})
 	return outcome, err
 }
 
 // listRecords lists the slots that have a record.
 func (w *slotExecution) listRecords(ctx context.Context) (names []string, err error) {
-	err = line.Outlast(ctx, w.client, line.Outages, func(ctx context.Context) error {
+	err = line.RetryThrough(ctx, w.client, line.Outages, func(ctx context.Context) error {
 		names, err = w.client.GetChildren().ForPath(ctx, w.slotsPath())
-		return line.Unless(err, framework.ErrNoNode)
+		return line.IgnoreError(err, framework.ErrNoNode)
 	})
 	return names, err
 }
@@ -61,7 +61,7 @@ func (w *slotExecution) listRecords(ctx context.Context) (names []string, err er
 // record is this call's.
 func (w *slotExecution) createRecord(ctx context.Context, slot Slot) (outcome Outcome, _ error) {
 	view := line.GrantOf(w.held.Share).Session.Client()
-	err := line.Outlast(ctx, view, line.ReadOnlyMembers, func(ctx context.Context) error {
+	err := line.RetryThrough(ctx, view, line.ReadOnlyMembers, func(ctx context.Context) error {
 		for range 3 { // another client may delete the directory
 			to := view.TransactionOp()
 			_, err := view.Transaction(ctx, to.Check().ForPath(line.GrantOf(w.held.Share).Path),
@@ -80,7 +80,7 @@ func (w *slotExecution) createRecord(ctx context.Context, slot Slot) (outcome Ou
 			}
 			_, err = view.Create().CreatingParentContainersIfNeeded().WithMode(framework.Container).Uncompressed().
 				ForPath(ctx, w.slotsPath(), []byte{})
-			if err = line.Unless(err, framework.ErrNodeExists); err != nil {
+			if err = line.IgnoreError(err, framework.ErrNodeExists); err != nil {
 				return err
 			}
 		}
@@ -102,7 +102,7 @@ func (w *slotExecution) recordSuccess(ctx context.Context, slot Slot) error {
 	w.client.Spawn(func(ctx context.Context) {
 		defer w.recordsInFlight.Done()
 		defer close(written)
-		err = line.Outlast(ctx, w.client, line.RefusedCredentials, func(ctx context.Context) error {
+		err = line.RetryThrough(ctx, w.client, line.RefusedCredentials, func(ctx context.Context) error {
 			_, err := w.client.Create().CreatingParentContainersIfNeeded().OrSetData().Uncompressed().
 				ForPath(ctx, w.recordPath(slot), w.recordData(donePrefix))
 			return err
@@ -173,7 +173,7 @@ func (w *slotExecution) deleteOldRecords(ctx context.Context) {
 	}
 	var records []record
 	for i, name := range names {
-		found, err := line.Result(statReads[i])
+		found, err := line.AwaitResult(statReads[i])
 		if err != nil {
 			return
 		}

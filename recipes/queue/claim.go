@@ -44,7 +44,7 @@ func (q *Queue) lockAndRead(ctx context.Context, name string, repeat repeater) (
 		for range 3 { // another client may delete the directory
 			creating := c.sendCreate(ctx)
 			read = view.GetData().Undecompressed().InBackground().ForPath(ctx, q.itemPath(name))
-			node, failed := line.Result(creating)
+			node, failed := line.AwaitResult(creating)
 			var step lockCreateStep
 			unknown, step = afterLockCreate(failed, unknown)
 			switch err = failed; step {
@@ -69,9 +69,9 @@ func (q *Queue) lockAndRead(ctx context.Context, name string, repeat repeater) (
 	if !created {
 		return nil, nil, err
 	}
-	item, err := line.Result(read)
+	item, err := line.AwaitResult(read)
 	if data = item.Data; err != nil && framework.Retryable(err) {
-		err = line.Outlast(ctx, view, line.Outages, func(ctx context.Context) (err error) {
+		err = line.RetryThrough(ctx, view, line.Outages, func(ctx context.Context) (err error) {
 			data, err = view.GetData().Undecompressed().ForPath(ctx, q.itemPath(name))
 			return err
 		})
@@ -126,7 +126,7 @@ func (c *itemLock) sendCreate(ctx context.Context) *framework.Pending[framework.
 // isOwnLock reports whether the existing lock is this one.
 func (c *itemLock) isOwnLock(ctx context.Context) (bool, error) {
 	read := c.session.Client().GetData().Undecompressed().InBackground().ForPath(ctx, c.path)
-	lock, err := line.Result(read)
+	lock, err := line.AwaitResult(read)
 	switch {
 	case errors.Is(err, framework.ErrNoNode):
 		return false, nil
@@ -148,9 +148,9 @@ func (c *itemLock) hasOwnGUID(data []byte) bool { return string(data) == c.guid 
 func (c *itemLock) settleCreate() {
 	view := c.session.Client()
 	view.Spawn(func(ctx context.Context) {
-		_ = line.Outlast(ctx, view, line.RefusedCredentials, func(ctx context.Context) error {
-			_, err := line.Result(c.sendCreate(ctx))
-			return line.Unless(err, framework.ErrNodeExists)
+		_ = line.RetryThrough(ctx, view, line.RefusedCredentials, func(ctx context.Context) error {
+			_, err := line.AwaitResult(c.sendCreate(ctx))
+			return line.IgnoreError(err, framework.ErrNodeExists)
 		})
 		c.removeLock(ctx)
 	})
@@ -166,7 +166,7 @@ func (c *itemLock) removeLock(ctx context.Context) {
 	defer writer.forgetMark()
 	err := errUndecided
 	for errors.Is(err, errUndecided) && view.Err() == nil {
-		err = line.Outlast(ctx, view, line.RefusedCredentials, func(ctx context.Context) error {
+		err = line.RetryThrough(ctx, view, line.RefusedCredentials, func(ctx context.Context) error {
 			isOwn, err := c.isOwnLock(ctx)
 			if err != nil || !isOwn {
 				return err
@@ -198,7 +198,7 @@ func (c *itemLock) releaseLock() { c.releaseAfter(nil) }
 func (c *itemLock) releaseAfter(err error) <-chan struct{} {
 	c.endHold()
 	if mayDeleteUnread(err) {
-		return line.Remove(c.session.Client(), c.path).Done()
+		return line.QueueDelete(c.session.Client(), c.path).Done()
 	}
 	released := make(chan struct{})
 	c.session.Client().Spawn(func(ctx context.Context) {
@@ -263,7 +263,7 @@ var errGoroutineEnded = fmt.Errorf("a hook ended the goroutine: %w", framework.E
 
 func (c *itemLock) deleteWithLock(ctx context.Context, view *framework.Client, build operationBuilder) error {
 	unknown := false
-	err := line.Outlast(ctx, view, line.RefusedCredentials, func(ctx context.Context) error {
+	err := line.RetryThrough(ctx, view, line.RefusedCredentials, func(ctx context.Context) error {
 		to := view.TransactionOp()
 		all := append([]framework.TransactionOp{to.Delete().ForPath(c.path)}, build(to)...)
 		_, err := view.Transaction(ctx, all...)

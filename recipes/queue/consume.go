@@ -84,9 +84,9 @@ func (c *itemConsumer) listItems(ctx context.Context) error {
 	}
 	var locks []string
 	if c.q.lockPath != "" && len(names) > 0 {
-		err = line.Outlast(ctx, c.q.client, line.Outages, func(ctx context.Context) (err error) {
+		err = line.RetryThrough(ctx, c.q.client, line.Outages, func(ctx context.Context) (err error) {
 			locks, err = c.q.client.GetChildren().ForPath(ctx, c.q.lockPath)
-			return line.Unless(err, framework.ErrNoNode)
+			return line.IgnoreError(err, framework.ErrNoNode)
 		})
 	}
 	c.backlog.replaceItems(names, locks)
@@ -147,7 +147,7 @@ func (c *itemConsumer) pauseIfTransient(ctx context.Context, err error) error {
 		return nil
 	case ctx.Err() != nil:
 		return c.q.client.Left(ctx, err)
-	case !line.Transient(c.q.client)(err) && !line.PlaceLost(err) && !errors.Is(err, framework.ErrNotReadOnly):
+	case !line.IsTransient(c.q.client)(err) && !line.IsPlaceLost(err) && !errors.Is(err, framework.ErrNotReadOnly):
 		return err
 	}
 	if closed := c.q.client.Err(); closed != nil {
@@ -253,7 +253,7 @@ func (c *itemConsumer) handleLocked(ctx context.Context, lock *itemLock, name st
 		if err = c.callHandler(ctx, lock, items); err == nil {
 			fate, c.failuresInRow = Delete, 0
 		}
-		switch lost := line.Lost(lock.hold); {
+		switch lost := line.HoldLoss(lock.hold); {
 		case lost != nil:
 			c.q.client.Logger().Warn("the lock of an item was lost while the item was handled; handling the item again",
 				"path", c.q.itemPath(name), "err", lost)

@@ -36,7 +36,7 @@ func (e *ItemError) Error() string { return fmt.Sprintf("item %s: %v", plain.Tex
 // Unwrap returns e.Err.
 func (e *ItemError) Unwrap() error { return e.Err }
 
-func wrapError(path, verb string, err error) error { return line.Wrap("queue", path, verb, err) }
+func wrapError(path, verb string, err error) error { return line.WrapError("queue", path, verb, err) }
 
 // The errors of a write if its marker does not show whether it was executed. The caller must not repeat the write
 // unless it finds out otherwise. After errUndecided, in a session that continues, a try that was not executed never

@@ -41,9 +41,9 @@ func (m *markedWriter) writeOnce(ctx context.Context, build operationBuilder) er
 	}()
 	var err error
 	if m.untilSessionEnds {
-		err = line.Outlast(ctx, m.client, line.RefusedCredentials, w.attemptWrite)
+		err = line.RetryThrough(ctx, m.client, line.RefusedCredentials, w.attemptWrite)
 	} else {
-		err = m.client.Retry(ctx, w.attemptWrite, retry.WithRetryable(line.Transient(m.client)))
+		err = m.client.Retry(ctx, w.attemptWrite, retry.WithRetryable(line.IsTransient(m.client)))
 	}
 	returned = true
 	return finalError(err, w.mayBeExecuted)
@@ -97,7 +97,7 @@ func (w *markedWrite) sendTransaction(ctx context.Context) (again bool, _ error)
 		}
 	}
 	view := m.Session.Client()
-	_, err := line.Result(view.TransactionInBackground(ctx, m.Write(w.build(view.TransactionOp())...)...))
+	_, err := line.AwaitResult(view.TransactionInBackground(ctx, m.Write(w.build(view.TransactionOp())...)...))
 	var step nextWriteStep
 	w.mayBeExecuted, step, err = afterWriteAttempt(m.Meaning(err, w.mayBeExecuted), err, w.mayBeExecuted, m.None)
 	switch step {
@@ -149,17 +149,17 @@ func afterWriteAttempt(answer mark.Answer, err error, unknown, noMark bool) (boo
 func (w *markedWrite) createMark(ctx context.Context) (err error) {
 	m := w.mark
 	for range 3 { // the directory may be deleted, also by the server when it is unused
-		_, err = line.Result(m.Create().InBackground().ForPath(ctx, m.Path, []byte{}))
+		_, err = line.AwaitResult(m.Create().InBackground().ForPath(ctx, m.Path, []byte{}))
 		if errors.Is(err, framework.ErrNoNode) {
-			_, err = line.Result(m.Session.Client().Create().CreatingParentContainersIfNeeded().
+			_, err = line.AwaitResult(m.Session.Client().Create().CreatingParentContainersIfNeeded().
 				WithMode(framework.Container).Uncompressed().InBackground().ForPath(ctx, w.markDir, []byte{}))
-			if line.Unless(err, framework.ErrNodeExists) == nil {
+			if line.IgnoreError(err, framework.ErrNodeExists) == nil {
 				continue
 			}
 		}
 		break
 	}
-	switch err = line.Unless(err, framework.ErrNodeExists); { // made by a try whose reply was lost
+	switch err = line.IgnoreError(err, framework.ErrNodeExists); { // made by a try whose reply was lost
 	case err == nil:
 		m.Made = true
 	case errors.Is(err, framework.ErrNoAuth):

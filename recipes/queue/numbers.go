@@ -43,7 +43,7 @@ func (d *itemDirectory) raiseNumbers(ctx context.Context) error {
 		var now framework.Stat
 		names, err := d.client.GetChildren().StoringStatIn(&now).ForPath(ctx, d.path)
 		if err != nil {
-			return line.Unless(err, framework.ErrNoNode)
+			return line.IgnoreError(err, framework.ErrNoNode)
 		}
 		missing := missingNumbers(names, now)
 		if missing > math.MaxInt32 {
@@ -58,7 +58,7 @@ func (d *itemDirectory) raiseNumbers(ctx context.Context) error {
 			err := d.client.Retry(ctx, func(ctx context.Context) error {
 				return d.useUpNumbers(ctx, min(missing, numbersPerTransaction))
 			})
-			if err = line.Unless(err, framework.ErrNoNode); errors.Is(err, framework.ErrNoAuth) {
+			if err = line.IgnoreError(err, framework.ErrNoNode); errors.Is(err, framework.ErrNoAuth) {
 				return fmt.Errorf("the numbers of the queue's node have begun anew, and an item put now would come before "+
 					"those that are there; to raise the numbers takes CREATE and DELETE: %w", err)
 			}
@@ -76,7 +76,7 @@ func (d *itemDirectory) useUpNumbers(ctx context.Context, n int64) error {
 	for range n {
 		ops = append(ops, to.Create().Uncompressed().ForPath(path, []byte{}), to.Delete().ForPath(path))
 	}
-	_, err := line.Result(d.client.TransactionInBackground(ctx, ops...))
+	_, err := line.AwaitResult(d.client.TransactionInBackground(ctx, ops...))
 	return err
 }
 

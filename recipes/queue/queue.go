@@ -57,7 +57,7 @@ func WithOrder(o Order) Option {
 // need none. Default: items are taken off before they are handled, at most once.
 func WithLockPath(path string) Option {
 	return func(q *Queue) error {
-		if err := line.Check(q.client, path); err != nil {
+		if err := line.CheckArguments(q.client, path); err != nil {
 			return err
 		}
 		if path == q.path {
@@ -184,7 +184,7 @@ func (q *Queue) removeByID(ctx context.Context, id string) (removed int, _ error
 	}
 	names, err := q.client.GetChildren().ForPath(ctx, q.path)
 	if err != nil {
-		return 0, line.Unless(err, framework.ErrNoNode)
+		return 0, line.IgnoreError(err, framework.ErrNoNode)
 	}
 	for _, name := range names {
 		if other, _ := splitID(name); other != id || other == name {
@@ -229,7 +229,7 @@ type itemDirectory struct {
 }
 
 func newItemDirectory(client *framework.Client, path string) itemDirectory {
-	d := itemDirectory{client: client, path: path, err: line.Check(client, path), orderedEpoch: new(atomic.Int64)}
+	d := itemDirectory{client: client, path: path, err: line.CheckArguments(client, path), orderedEpoch: new(atomic.Int64)}
 	if d.err == nil && path == "/" {
 		d.err = fmt.Errorf("%w %q: a queue needs a path below the root of a namespace, too",
 			framework.ErrInvalidPath, path)
@@ -243,7 +243,7 @@ func newItemDirectory(client *framework.Client, path string) itemDirectory {
 func (d *itemDirectory) marksPath() string { return d.path + "-marks" }
 
 func (d *itemDirectory) checkReady(ctx context.Context) error {
-	return line.Ready(ctx, d.client, d.err)
+	return line.CheckCall(ctx, d.client, d.err)
 }
 
 // addItem makes an item's node, and the queue's if there is none.
@@ -282,7 +282,7 @@ func (d *itemDirectory) addOperation(prefix string, data []byte) operationBuilde
 
 // unpackItem returns an item's data as they were put, also if they were not compressed and the client compresses.
 func (d *itemDirectory) unpackItem(name string, data []byte, err error) ([]byte, error) {
-	data, err = line.Unpacked(d.client, d.itemPath(name), data, err)
+	data, err = line.UnpackData(d.client, d.itemPath(name), data, err)
 	if errors.Is(err, framework.ErrDecompressedTooLarge) {
 		err = fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
@@ -311,8 +311,8 @@ func (d *itemDirectory) replaceOperations(name string, data []byte) operationBui
 // node of an earlier try.
 func createNode(ctx context.Context, client *framework.Client, path string) error {
 	create := client.Create().CreatingParentContainersIfNeeded().InBackground()
-	_, err := line.Result(create.ForPath(ctx, path, nil))
-	return line.Unless(err, framework.ErrNodeExists)
+	_, err := line.AwaitResult(create.ForPath(ctx, path, nil))
+	return line.IgnoreError(err, framework.ErrNodeExists)
 }
 
 // unlessUnavailable returns nil if another client was faster, which is not a failure.
@@ -338,7 +338,7 @@ type itemLister struct {
 // listAndWatch lists the directory and watches it for later changes. It creates the directory if there is none.
 func (l *itemLister) listAndWatch(ctx context.Context) (names []string, err error) {
 	client := l.dir.client
-	err = line.Outlast(ctx, client, line.Outages, func(ctx context.Context) error {
+	err = line.RetryThrough(ctx, client, line.Outages, func(ctx context.Context) error {
 		for {
 			list, watch, err := client.GetChildren().WithWatch().ForPath(ctx, l.dir.path)
 			if errors.Is(err, framework.ErrNoNode) {
@@ -370,7 +370,7 @@ func (l *itemLister) hasChanged() bool {
 // awaitEvent waits for a change of the directory, another event, or until d has passed, if it is not 0; at most about a
 // session timeout, since events get lost.
 func (l *itemLister) awaitEvent(ctx context.Context, d time.Duration, other <-chan framework.Event) error {
-	longestWait := line.PerTimeout(l.dir.client)()
+	longestWait := line.SessionTimeoutInterval(l.dir.client)()
 	if d == 0 || d > longestWait {
 		d = longestWait
 	}

@@ -85,7 +85,7 @@ func (s *Simple) awaitFirst(ctx context.Context) ([]byte, error) {
 
 func (s *Simple) listNames(ctx context.Context) ([]string, error) {
 	names, err := s.client.GetChildren().ForPath(ctx, s.path)
-	return names, line.Unless(err, framework.ErrNoNode)
+	return names, line.IgnoreError(err, framework.ErrNoNode)
 }
 
 // readFirst reads the first item of a list that is still there, and takes it off the queue.

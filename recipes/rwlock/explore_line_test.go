@@ -11,7 +11,7 @@ import (
 )
 
 // The model of the line of readers and writers, with downgrades. Called is Decide of the line.Order that [New] gives
-// to each side; servers, events and the steps of a waiter (queue.place, Side.beside) are played.
+// to each side; servers, events and the steps of a waiter (line.waiter, Side.acquireDowngraded) are played.
 //
 // Bounds: three clients, each with one caller at a time, who comes again and again as a reader or a writer; two faults: a
 // session is lost, or a hold in a session that goes on, an administrator deletes a node, or a connection is lost, and with

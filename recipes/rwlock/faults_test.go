@@ -83,7 +83,7 @@ func TestSequenceNearItsEnd(t *testing.T) {
 		require.NoError(t, s.Create(path, nil))
 		rw := rwlock.New(newClient(t, s), path)
 		for _, side := range sides(rw) {
-			require.NoError(t, s.SetSequence(path, line.Limit-1))
+			require.NoError(t, s.SetSequence(path, line.SequenceLimit-1))
 			writer := acquire(t, background, rw.WriteLock())
 			reader := acquire(t, writer.Context(), rw.ReadLock())
 			require.Equal(t, writer.Node()[len(writer.Node())-10:], reader.Node()[len(reader.Node())-10:])

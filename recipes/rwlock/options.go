@@ -16,7 +16,7 @@ type Option func(*RWLock) error
 // the connection is lost (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(rw *RWLock) (err error) {
-		rw.read.line.Loss, err = line.Policy(p)
+		rw.read.line.Loss, err = line.CheckLossPolicy(p)
 		rw.write.line.Loss = p
 		return err
 	}
@@ -26,7 +26,7 @@ func WithLossPolicy(p framework.LossPolicy) Option {
 // [RWLock.Participants] to show. Default: the client's default data ([framework.WithDefaultData]).
 func WithNodeData(data []byte) Option {
 	return func(rw *RWLock) error {
-		return rw.each(func(s *Side) { s.line.Data = append([]byte{}, data...) })
+		return rw.configureSides(func(s *Side) { s.line.Data = append([]byte{}, data...) })
 	}
 }
 
@@ -34,7 +34,7 @@ func WithNodeData(data []byte) Option {
 // be a little old. That costs one request instead of two, and returns ErrNotAcquired more often for a lock that has
 // just been released. It never acquires a lock that another contender's lock excludes. Default: off.
 func WithStaleTry() Option {
-	return func(rw *RWLock) error { return rw.each(func(s *Side) { s.line.StaleTry = true }) }
+	return func(rw *RWLock) error { return rw.configureSides(func(s *Side) { s.line.StaleTry = true }) }
 }
 
 // WithRevocation lets other clients ask holders to release a lock, with [Revoke] or Curator's Revoker. [Lock.Revoked]
@@ -42,7 +42,7 @@ func WithStaleTry() Option {
 // for that read. The nodes are empty unless [WithNodeData] is given; a revocation overwrites their data. Default:
 // off. Corresponds to Curator's makeRevocable.
 func WithRevocation() Option {
-	return func(rw *RWLock) error { return rw.each(func(s *Side) { s.line.MakeRevocable() }) }
+	return func(rw *RWLock) error { return rw.configureSides(func(s *Side) { s.line.MakeRevocable() }) }
 }
 
 // OnWait calls f each time [Side.Acquire] has counted the nodes ahead that it has to wait for: when it begins to
@@ -50,10 +50,10 @@ func WithRevocation() Option {
 // function.
 func OnWait(f func(Position)) Option {
 	return func(rw *RWLock) error {
-		if _, err := line.Called(f); err != nil {
+		if _, err := line.CheckOnWait(f); err != nil {
 			return err
 		}
-		return rw.each(func(s *Side) {
+		return rw.configureSides(func(s *Side) {
 			s.line.OnWait = func(p line.Position) { f(Position{s.kind, p.Node, p.Predecessor, p.Ahead}) }
 		})
 	}
@@ -69,7 +69,7 @@ func WithJoins(joins int, d time.Duration) Option {
 			return fmt.Errorf("%w WithJoins: %d joins and %v; both must be at least 1",
 				framework.ErrInvalidOption, joins, d)
 		}
-		rw.sharing = line.Limits{Turns: joins, For: d}
+		rw.joinLimits = line.Limits{Turns: joins, Period: d}
 		return nil
 	}
 }

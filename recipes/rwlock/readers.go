@@ -32,7 +32,7 @@ func NewReaders(client *framework.Client, path string, opts ...Option) *Readers 
 	r := &Readers{}
 	r.rw.configure(client, path, opts)
 	side := &r.rw.read
-	if err := r.front.Init(&side.line, r.rw.sharing, "Readers"); side.err == nil {
+	if err := r.front.Init(&side.line, r.rw.joinLimits, "Readers"); side.err == nil {
 		side.err = err
 	}
 	return r
@@ -58,57 +58,57 @@ func (r *Readers) Path() string { return r.rw.Path() }
 //
 // Errors: otherwise as Side.Acquire.
 func (r *Readers) Acquire(ctx context.Context) (*Reading, error) {
-	return r.acquire(ctx, "acquire", false)
+	return r.acquireReading(ctx, "acquire", false)
 }
 
 // TryAcquire is Acquire without waiting for writers: it returns ErrNotAcquired as soon as it has read that a writer
 // is ahead, at some moment during the call, and immediately if others of this Readers wait for a writer. Concurrent
 // tries share the result of one of them. See [Side.TryAcquire].
 func (r *Readers) TryAcquire(ctx context.Context) (*Reading, error) {
-	return r.acquire(ctx, "try to acquire", true)
+	return r.acquireReading(ctx, "try to acquire", true)
 }
 
-func (r *Readers) acquire(ctx context.Context, verb string, try bool) (*Reading, error) {
+func (r *Readers) acquireReading(ctx context.Context, verb string, try bool) (*Reading, error) {
 	side := &r.rw.read
-	t, err := r.enter(ctx, try)
+	t, err := r.enterLine(ctx, try)
 	if err != nil {
-		return nil, side.wrap(verb, err)
+		return nil, side.wrapError(verb, err)
 	}
 	return &Reading{t, side}, nil
 }
 
-// enter re-enters, refuses, downgrades, or gives a turn.
-func (r *Readers) enter(ctx context.Context, try bool) (*share, error) {
+// enterLine re-enters, refuses, downgrades, or gives a turn.
+func (r *Readers) enterLine(ctx context.Context, try bool) (*grantShare, error) {
 	side := &r.rw.read
 	l := &side.line
-	if err := line.Ready(ctx, l.Client, side.err); err != nil {
+	if err := line.CheckCall(ctx, l.Client, side.err); err != nil {
 		return nil, err
 	}
 	if t := l.Reenter(ctx, true); t != nil {
 		return t, nil
 	}
-	if l.Holds(ctx) != nil {
+	if l.HeldGrant(ctx) != nil {
 		return nil, ErrSelfWait
 	}
 	what := framework.Acquisition{Recipe: l.Recipe, Path: l.Dir}
-	return line.Told(ctx, l.Client, what, func(ctx context.Context) (*share, error) {
+	return line.ReportAcquire(ctx, l.Client, what, func(ctx context.Context) (*grantShare, error) {
 		caller := line.CallerOf(ctx)
 		if w := r.rw.write.line.Reenter(ctx, false); w != nil {
-			grant, err := side.beside(ctx, &Lock{w, &r.rw.write}, try)
+			grant, err := side.acquireDowngraded(ctx, &Lock{w, &r.rw.write}, try)
 			if err != nil {
 				return nil, err
 			}
-			l.Listen(grant)
-			return r.front.Apart(grant, caller), nil
+			l.WatchRevocation(grant)
+			return r.front.SeparateTurn(grant, caller), nil
 		}
-		return r.front.Take(ctx, try)
-	}, line.AbandonTurn)
+		return r.front.AcquireTurn(ctx, try)
+	}, line.ReleaseTurnNoWait)
 }
 
 // Do acquires, runs f and releases, as [Side.Do] does.
 func (r *Readers) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return line.Do(ctx, func(ctx context.Context) (*Reading, error) { return r.Acquire(ctx) },
-		r.rw.read.wrap, f)
+		r.rw.read.wrapError, f)
 }
 
 // Reading is the read lock while one caller of a [Readers] has it. It lasts until Release, or until the lock is lost,
@@ -123,26 +123,26 @@ func (r *Readers) Do(ctx context.Context, f func(ctx context.Context) error) err
 //   - Path() string returns the path of the node, as seen by the client that acquired this Reading, and Node() string
 //     its name. Others may have the same.
 type Reading struct {
-	*share
+	*grantShare
 	side *Side
 }
 
 // FencingToken is as [Lock.FencingToken] of a read lock. Readers with the same node have the same token, which a
 // store may treat like the different ones of readers with separate nodes: it is larger than the tokens of all writers
 // before any of them, and smaller than the tokens of all writers after the last.
-func (r *Reading) FencingToken() int64 { return line.GrantOf(r.share).Czxid }
+func (r *Reading) FencingToken() int64 { return line.GrantOf(r.grantShare).Czxid }
 
 // Guard is as [Lock.Guard]: with it the server executes a transaction only if no other writer can have had the lock
 // since Acquire. It checks the node. So while others continue with the same node, it also lets through a transaction
 // of a caller that has released its own Reading.
-func (r *Reading) Guard() framework.TransactionOp { return line.Guard(r.share) }
+func (r *Reading) Guard() framework.TransactionOp { return line.Guard(r.grantShare) }
 
 // Revoked is as [Lock.Revoked]. After a request for a node, the channels of all its readers are closed, and no caller
 // joins them any more; the last of them deletes the node.
-func (r *Reading) Revoked() <-chan struct{} { return line.Revoked(r.share) }
+func (r *Reading) Revoked() <-chan struct{} { return line.Revoked(r.grantShare) }
 
 // Lost returns the cause of the lock's loss before the release; nil if it was not lost.
-func (r *Reading) Lost() error { return line.GrantOf(r.share).Lost() }
+func (r *Reading) Lost() error { return line.GrantOf(r.grantShare).Lost() }
 
 // Release ends the Reading. After re-entries only the last Release does so. While others continue with the same node,
 // nothing is sent, and Release does not wait. The last of them waits, as [Lock.Release] does, until the server has
@@ -151,11 +151,11 @@ func (r *Reading) Lost() error { return line.GrantOf(r.share).Lost() }
 // A second Release returns ErrReleased. If the lock was lost before, the error of the last Release is the
 // cause.
 func (r *Reading) Release(ctx context.Context) error {
-	return r.side.wrap("release", line.Release(ctx, r.share))
+	return r.side.wrapError("release", line.Release(ctx, r.grantShare))
 }
 
 // ReleaseInBackground is Release for a caller that does not wait, as [Lock.ReleaseInBackground]; then, if
 // given, gets the error.
 func (r *Reading) ReleaseInBackground(then ...func(err error)) {
-	line.ReleaseInBackground(r.share, r.side.wrap, then)
+	line.ReleaseInBackground(r.grantShare, r.side.wrapError, then)
 }

@@ -17,8 +17,8 @@ const (
 	writeName = "__WRIT__"
 )
 
-// both has the names in Java's search order.
-var both = []string{readName, writeName}
+// contenderNames has the names in Java's search order.
+var contenderNames = []string{readName, writeName}
 
 // Errors of this package, and the causes of the end of a lock's context. Use errors.Is.
 var (
@@ -71,7 +71,7 @@ func (k Kind) String() string {
 // Corresponds to Curator's InterProcessReadWriteLock.
 type RWLock struct {
 	read, write Side
-	sharing     line.Limits // of NewReaders only
+	joinLimits  line.Limits // of NewReaders only
 }
 
 // New makes the locks at path. The node at path is for these locks only: create no other children below it.
@@ -80,7 +80,7 @@ type RWLock struct {
 func New(client *framework.Client, path string, opts ...Option) *RWLock {
 	rw := &RWLock{}
 	rw.configure(client, path, opts)
-	if rw.read.err == nil && rw.sharing != (line.Limits{}) {
+	if rw.read.err == nil && rw.joinLimits != (line.Limits{}) {
 		err := fmt.Errorf("%w: WithJoins is for NewReaders", framework.ErrInvalidOption)
 		rw.read.err, rw.write.err = err, err
 	}
@@ -91,7 +91,7 @@ func (rw *RWLock) configure(client *framework.Client, path string, opts []Option
 	side := func(s *Side, kind Kind, name, blockers string) {
 		s.rw, s.kind = rw, kind
 		s.line.Client, s.line.Dir, s.line.Name, s.line.Loss = client, path, name, framework.SessionOnly
-		s.line.Recipe, s.line.Order = kind.String()+"-lock", line.Order{Names: both, Blockers: blockers}
+		s.line.Recipe, s.line.Order = kind.String()+"-lock", line.Order{Names: contenderNames, Blockers: blockers}
 	}
 	side(&rw.read, Read, readName, writeName)
 	side(&rw.write, Write, writeName, "")
@@ -100,8 +100,8 @@ func (rw *RWLock) configure(client *framework.Client, path string, opts []Option
 	rw.read.err, rw.write.err = err, err
 }
 
-// each applies set to both sides.
-func (rw *RWLock) each(set func(*Side)) error {
+// configureSides applies set to both sides.
+func (rw *RWLock) configureSides(set func(*Side)) error {
 	set(&rw.read)
 	set(&rw.write)
 	return nil
@@ -132,7 +132,7 @@ type Participant struct {
 // children and then reads each node, 64 in one request. The result may be outdated when it returns. Children
 // that are not nodes of a lock are left out. [Side.Participants] returns one kind only.
 func (rw *RWLock) Participants(ctx context.Context) ([]Participant, error) {
-	return rw.read.participants(ctx, both)
+	return rw.read.listParticipants(ctx, contenderNames)
 }
 
 // Holders returns the participants that have a lock or are about to get it: one writer, or readers, or the write lock
@@ -144,16 +144,16 @@ func (rw *RWLock) Holders(ctx context.Context) ([]Participant, error) {
 		return nil, err
 	}
 	order := rw.write.line.Order
-	first := int64(line.Limit) // the number of the first writer
+	first := int64(line.SequenceLimit) // the number of the first writer
 	for _, p := range inLine {
-		if number, ok := order.Number(p.Name); ok && p.Kind == Write {
+		if number, ok := order.SequenceNumber(p.Name); ok && p.Kind == Write {
 			first = min(first, number)
 		}
 	}
 	var holders []Participant
 	readers := false // ahead of that writer
 	for _, p := range inLine {
-		number, ok := order.Number(p.Name)
+		number, ok := order.SequenceNumber(p.Name)
 		readers = readers || ok && p.Kind == Read && number < first
 		if ok && (p.Kind == Read && number <= first || number == first && !readers) {
 			holders = append(holders, p)
@@ -162,11 +162,11 @@ func (rw *RWLock) Holders(ctx context.Context) ([]Participant, error) {
 	return holders, nil
 }
 
-func (s *Side) participants(ctx context.Context, names []string) ([]Participant, error) {
+func (s *Side) listParticipants(ctx context.Context, names []string) ([]Participant, error) {
 	those := line.Line{Client: s.line.Client, Dir: s.line.Dir, Order: line.Order{Names: names}}
 	inLine, err := those.Participants(ctx, s.err, 0)
 	if err != nil {
-		return nil, line.Wrap("rwlock", s.line.Dir, "participants", err)
+		return nil, line.WrapError("rwlock", s.line.Dir, "participants", err)
 	}
 	all := make([]Participant, len(inLine))
 	for i, p := range inLine {

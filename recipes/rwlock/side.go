@@ -48,7 +48,7 @@ func (s *Side) Path() string { return s.line.Dir }
 // belongs to the write lock, the read lock can also fail with ErrNoAuth, if the client lacks READ permission on the
 // write lock's node, and with the cause of the write lock's loss.
 func (s *Side) Acquire(ctx context.Context) (*Lock, error) {
-	return s.acquire(ctx, "acquire", false)
+	return s.acquireLock(ctx, "acquire", false)
 }
 
 // TryAcquire is Acquire without waiting in the line: it returns ErrNotAcquired as soon as it has read that a node is
@@ -56,26 +56,26 @@ func (s *Side) Acquire(ctx context.Context) (*Lock, error) {
 // only if there is none. If another contender was faster, it deletes that node. It re-enters and downgrades as
 // Acquire does.
 func (s *Side) TryAcquire(ctx context.Context) (*Lock, error) {
-	return s.acquire(ctx, "try to acquire", true)
+	return s.acquireLock(ctx, "try to acquire", true)
 }
 
-// acquire re-enters, downgrades or refuses, if ctx belongs to a lock; otherwise it waits in the line.
-func (s *Side) acquire(ctx context.Context, verb string, try bool) (*Lock, error) {
-	err := line.Ready(ctx, s.line.Client, s.err)
+// acquireLock re-enters, downgrades or refuses, if ctx belongs to a lock; otherwise it waits in the line.
+func (s *Side) acquireLock(ctx context.Context, verb string, try bool) (*Lock, error) {
+	err := line.CheckCall(ctx, s.line.Client, s.err)
 	if err != nil {
-		return nil, s.wrap(verb, err)
+		return nil, s.wrapError(verb, err)
 	}
 	entered := s.line.Reenter(ctx, false)
 	switch {
 	case entered != nil:
-	case s.kind == Write && s.rw.read.line.Holds(ctx) != nil:
+	case s.kind == Write && s.rw.read.line.HeldGrant(ctx) != nil:
 		err = ErrUpgrade
-	case s.kind == Read && s.line.InTurn(ctx):
+	case s.kind == Read && s.line.IsInTurn(ctx):
 		err = ErrSelfWait
 	default:
-		entered, err = s.line.Enter(ctx, func(ctx context.Context) (*line.Grant, error) {
+		entered, err = s.line.AcquireShare(ctx, func(ctx context.Context) (*line.Grant, error) {
 			if w := s.rw.write.line.Reenter(ctx, false); w != nil {
-				return s.beside(ctx, &Lock{w, &s.rw.write}, try)
+				return s.acquireDowngraded(ctx, &Lock{w, &s.rw.write}, try)
 			}
 			if try {
 				return s.line.TryAcquire(ctx)
@@ -84,7 +84,7 @@ func (s *Side) acquire(ctx context.Context, verb string, try bool) (*Lock, error
 		})
 	}
 	if err != nil {
-		return nil, s.wrap(verb, err)
+		return nil, s.wrapError(verb, err)
 	}
 	return &Lock{entered, s}, nil
 }
@@ -97,40 +97,40 @@ func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error 
 	return line.Do(ctx, func(ctx context.Context) (held line.HeldShare, err error) {
 		lock, err := s.Acquire(ctx)
 		if err == nil {
-			held.Share = lock.share
+			held.Share = lock.grantShare
 		}
 		return held, err
-	}, s.wrap, f)
+	}, s.wrapError, f)
 }
 
 // Participants returns the holders and waiters of this lock only, in the order of the line: see
 // [RWLock.Participants] and [RWLock.Holders].
 func (s *Side) Participants(ctx context.Context) ([]Participant, error) {
-	return s.participants(ctx, []string{s.line.Name})
+	return s.listParticipants(ctx, []string{s.line.Name})
 }
 
-func (s *Side) wrap(verb string, err error) error {
-	return line.Wrap("rwlock", s.line.Dir, verb+" "+s.kind.String(), err)
+func (s *Side) wrapError(verb string, err error) error {
+	return line.WrapError("rwlock", s.line.Dir, verb+" "+s.kind.String(), err)
 }
 
-// digits is the number of digits that the server appends to a name.
-const digits = 10
+// sequenceDigits is the number of digits that the server appends to a name.
+const sequenceDigits = 10
 
-// beside acquires the read lock for the holder of the write lock w. The new node has the number of w, so every writer
+// acquireDowngraded acquires the read lock for the holder of the write lock w. The new node has the number of w, so every writer
 // behind w is also behind it. It has no writer to wait for, so the line need not be listed.
 //
 // The node is created in a transaction that checks w's node. Otherwise this could happen:
 //  1. An administrator deletes w, and the next writer has the lock.
-//  2. beside creates the node, with a number ahead of that writer.
+//  2. acquireDowngraded creates the node, with a number ahead of that writer.
 //  3. Others see a reader without a right to the lock.
 //
-// At its end beside releases w, a share of the write lock that keeps its node until then.
-func (s *Side) beside(ctx context.Context, w *Lock, try bool) (*line.Grant, error) {
+// At its end it releases w, a share of the write lock that keeps its node until then.
+func (s *Side) acquireDowngraded(ctx context.Context, w *Lock, try bool) (*line.Grant, error) {
 	defer func() {
 		_ = w.Release(ctx) // the client deletes it in any case; a loss is reported by its other Locks
 	}()
-	writer := line.GrantOf(w.share)
-	session, number := writer.Session.As(s.line.Client), w.Node()[len(w.Node())-digits:]
+	writer := line.GrantOf(w.grantShare)
+	session, number := writer.Session.As(s.line.Client), w.Node()[len(w.Node())-sequenceDigits:]
 	view := session.Client()
 	name := zkpath.Protect(zkpath.NewGUID(), readName+number)
 	path := zkpath.Join(s.line.Dir, name)
@@ -139,26 +139,26 @@ func (s *Side) beside(ctx context.Context, w *Lock, try bool) (*line.Grant, erro
 	made, granted := false, false // made: the node exists, or may exist
 	defer func() {
 		if made && !granted {
-			line.Remove(view, path)
+			line.QueueDelete(view, path)
 		}
 	}()
 	err := view.Retry(ctx, func(ctx context.Context) error {
-		_, err := line.Result(view.TransactionInBackground(ctx, w.Guard(), create))
+		_, err := line.AwaitResult(view.TransactionInBackground(ctx, w.Guard(), create))
 		made = made || err == nil || errors.Is(err, framework.ErrOutcomeUnknown)
 		// The name is unique: an attempt whose reply was lost has created this node.
-		return line.Unless(err, framework.ErrNodeExists)
+		return line.IgnoreError(err, framework.ErrNodeExists)
 	})
 	if errors.Is(err, framework.ErrNoNode) {
 		writer.Hold.End(ErrNodeDeleted) // the hold would have ended a little later
 	}
-	if lost := line.Lost(writer.Hold); err != nil && lost != nil {
+	if lost := line.HoldLoss(writer.Hold); err != nil && lost != nil {
 		return nil, fmt.Errorf("the write lock was lost: %w", lost)
 	}
 	if err != nil {
 		return nil, err
 	}
 	grant := &line.Grant{Session: session, Path: path, Name: name}
-	err = line.Holding(ctx, session, 1, !try, func(ctx context.Context) error { return s.line.Hold(ctx, 0, grant) })
+	err = line.HoldWithTimeout(ctx, session, 1, !try, func(ctx context.Context) error { return s.line.HoldGrants(ctx, 0, grant) })
 	if err != nil {
 		return nil, err
 	}
@@ -180,14 +180,14 @@ func (s *Side) beside(ctx context.Context, w *Lock, try bool) (*line.Grant, erro
 //   - Path() string returns the path of the lock's node, as seen by the client that acquired this Lock (without that
 //     client's namespace). Node() string returns the name of that node.
 type Lock struct {
-	*share
-	s *Side
+	*grantShare
+	side *Side
 }
 
-type share = line.Share
+type grantShare = line.Share
 
 // Kind returns which of the two locks this is.
-func (l *Lock) Kind() Kind { return l.s.kind }
+func (l *Lock) Kind() Kind { return l.side.kind }
 
 // FencingToken returns a number for a store that protects itself from former holders: the czxid of the lock's node
 // or, for a read lock acquired under the write lock, of the write lock's node. A writer's token is larger than the
@@ -199,35 +199,35 @@ func (l *Lock) Kind() Kind { return l.s.kind }
 //
 // and should not compare the tokens of reads with each other, since readers have the lock together. After
 // restoring a backup of the ensemble, or moving to another ensemble, tokens may be smaller.
-func (l *Lock) FencingToken() int64 { return line.GrantOf(l.share).Czxid }
+func (l *Lock) FencingToken() int64 { return line.GrantOf(l.grantShare).Czxid }
 
 // Guard returns an operation for [framework.Client.Transaction], of any client of the same ensemble. With it
 // the server executes the transaction only if the lock's node exists at the commit; otherwise the transaction
 // fails with ErrNoNode.
-func (l *Lock) Guard() framework.TransactionOp { return line.Guard(l.share) }
+func (l *Lock) Guard() framework.TransactionOp { return line.Guard(l.grantShare) }
 
 // Release releases the lock, as Release of a mutex.Lock does. After re-entries only the last Release deletes
 // the node. A second Release of the same Lock returns ErrReleased. If the lock was lost before, the error of
 // the last Release is the cause. The read lock and the write lock of a downgrade are released separately, in
 // any order.
 func (l *Lock) Release(ctx context.Context) error {
-	return l.s.wrap("release", line.Release(ctx, l.share))
+	return l.side.wrapError("release", line.Release(ctx, l.grantShare))
 }
 
 // ReleaseInBackground is Release for a caller that does not wait, as in a mutex.Lock: it returns immediately, the
 // client continues until the node is deleted, and then, if given, gets the error.
 func (l *Lock) ReleaseInBackground(then ...func(err error)) {
-	line.ReleaseInBackground(l.share, l.s.wrap, then)
+	line.ReleaseInBackground(l.grantShare, l.side.wrapError, then)
 }
 
 // Revoke asks the participant whose node is at path to release its lock, as mutex.Revoke does: see [RWLock.Holders]
 // and Path of a [Lock]. A writer has to ask each holder separately. Only locks made with [WithRevocation], or with
 // Curator's makeRevocable, receive the request. Corresponds to Curator's Revoker.attemptRevoke.
 func Revoke(ctx context.Context, client *framework.Client, path string) error {
-	return line.Wrap("rwlock", "", "revoke", line.Revoke(ctx, client, path))
+	return line.WrapError("rwlock", "", "revoke", line.Revoke(ctx, client, path))
 }
 
 // Revoked returns a channel that is closed after a request for this lock with [Revoke] or Curator's Revoker, as in a
 // mutex.Lock. Without [WithRevocation] it is nil. The read lock and the write lock of a downgrade have separate
 // channels, since each has a separate node.
-func (l *Lock) Revoked() <-chan struct{} { return line.Revoked(l.share) }
+func (l *Lock) Revoked() <-chan struct{} { return line.Revoked(l.grantShare) }

@@ -9,7 +9,7 @@ import (
 )
 
 // The model of a client of Curator for Java, which takes several leases one by one and keeps a part while it waits for
-// the next, with two clients of this library. Called are snapshot.room and snapshot.blocked; the queue, Java and the
+// the next, with two clients of this library. Called are leaseSnapshot.checkRoom and leaseSnapshot.isDeadlocked; the queue, Java and the
 // steps of the first in the queue (line.go) are played.
 //
 // Bounds: three leases; the Java client takes two or three, and each of the others one to three, again and again. What
@@ -74,7 +74,7 @@ func modelOfParts() explore.Model[parts] {
 	}
 }
 
-func (p parts) seen() (s snapshot) {
+func (p parts) seen() (s leaseSnapshot) {
 	s.max = mostParts
 	for i, c := range p.all {
 		for n := range c.has {
@@ -122,17 +122,17 @@ func nextParts(p parts, step func(string, parts)) {
 			})
 			continue
 		}
-		room := seen.room(int(c.wants)) == nil
+		room := seen.checkRoom(int(c.wants)) == nil
 		try(idle && room && p.queue == [3]int8{} || first && room, "it takes all", func(p *parts, c *part) {
 			p.dequeue(who)
 			c.has, c.works = c.wants, true
 		})
 		try(idle, "it joins", func(p *parts, _ *part) { p.join(who) })
-		java := 0 // its leases, if it is in the queue: Semaphore.partsInLine
+		java := 0 // its leases, if it is in the queue: Semaphore.countPartsInLine
 		if slices.Contains(p.queue[:], 1) {
 			java = int(p.all[0].has)
 		}
-		try(first && !room && seen.blocked(int(c.wants), java), "it steps back", func(p *parts, c *part) {
+		try(first && !room && seen.isDeadlocked(int(c.wants), java), "it steps back", func(p *parts, c *part) {
 			p.dequeue(who)
 			p.join(who)
 			p.back = true

@@ -11,8 +11,8 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// The model of leases: with a fixed limit, and with a shared count that is changed. Called are snapshot.room,
-// snapshot.judge, snapshot.oneTooFew, Semaphore.counted and Semaphore.mayMove; what is around them (take.go, move.go,
+// The model of leases: with a fixed limit, and with a shared count that is changed. Called are leaseSnapshot.checkRoom,
+// leaseSnapshot.judgeNodes, leaseSnapshot.lacksOneLease, Semaphore.judgeByCount and Semaphore.canMoveFromLine; what is around them (take.go, move.go,
 // line.go), the servers and whoever changes the count are played.
 //
 // Bounds: three clients, each with one caller at a time, who comes again and again for one lease or two; a limit of one
@@ -116,16 +116,16 @@ const (
 type caller struct {
 	at     where
 	wants  int8
-	made   int8       // leases
-	first  bool       // with looks and counts: it is the first in the queue, and not before it
-	room   [4]bool    // by the list, for each count
-	judged [4]verdict // the same, for its leases
-	few    bool       // one lease more would have to be free
-	stays  bool       // it is not in the queue any more
-	fresh  bool       // the list was asked for after the first
-	watch  watchState // of the first in the queue, or of one that stays
-	limit  int8       // the count at its grant
-	robbed bool       // an administrator has deleted a lease of it
+	made   int8            // leases
+	first  bool            // with looks and counts: it is the first in the queue, and not before it
+	room   [4]bool         // by the list, for each count
+	judged [4]leaseVerdict // the same, for its leases
+	few    bool            // one lease more would have to be free
+	stays  bool            // it is not in the queue any more
+	fresh  bool            // the list was asked for after the first
+	watch  watchState      // of the first in the queue, or of one that stays
+	limit  int8            // the count at its grant
+	robbed bool            // an administrator has deleted a lease of it
 }
 
 // node is one below "leases".
@@ -207,7 +207,7 @@ func (l leases) last(who int8) (last int) {
 }
 
 // snapshot is what a list of the leases shows, and the names of those of a client that it has not given up.
-func (l leases) snapshot(who int8, max int) (seen snapshot, own []string) {
+func (l leases) snapshot(who int8, max int) (seen leaseSnapshot, own []string) {
 	seen.max, seen.dir = max, framework.Stat{Czxid: 1}
 	for i, n := range l.nodes {
 		if n.who == 0 {
@@ -344,7 +344,7 @@ func (m leaseModel) next(l leases, each func(string, leases)) {
 	})
 }
 
-// waits is the way of a client to its leases: Semaphore.try and Semaphore.waitInLine.
+// waits is the way of a client to its leases: Semaphore.tryWithoutLine and Semaphore.waitInLine.
 func (m leaseModel) waits(l leases, i int, try func(bool, int, string, func(*leases, *caller))) {
 	c, who := l.all[i], int8(i+1)
 	gone := !slices.ContainsFunc(l.nodes[:], func(n node) bool { return n.who == who })
@@ -354,11 +354,11 @@ func (m leaseModel) waits(l leases, i int, try func(bool, int, string, func(*lea
 	try(c.at == looks, i, "the leases are read", func(l *leases, c *caller) {
 		for _, limit := range m.limits() {
 			seen, _ := l.snapshot(who, limit)
-			c.room[limit] = seen.room(int(c.wants)) == nil && (c.first || l.queue == [3]int8{})
+			c.room[limit] = seen.checkRoom(int(c.wants)) == nil && (c.first || l.queue == [3]int8{})
 		}
 		seen, _ := l.snapshot(who, m.s.max)
 		if c.at = counts; c.first {
-			c.watch, c.few = armed, seen.oneTooFew(int(c.wants)) && m.s.mayMove(seen, int(c.wants))
+			c.watch, c.few = armed, seen.lacksOneLease(int(c.wants)) && m.s.canMoveFromLine(seen, int(c.wants))
 		}
 	})
 	try(c.at == counts, i, "the count is read", func(l *leases, c *caller) {
@@ -366,7 +366,7 @@ func (m leaseModel) waits(l leases, i int, try func(bool, int, string, func(*lea
 		c.room = [4]bool{}
 		seen, _ := l.snapshot(who, m.s.max)
 		switch {
-		case room && c.first && m.s.mayMove(seen, int(c.wants)):
+		case room && c.first && m.s.canMoveFromLine(seen, int(c.wants)):
 			*c = caller{at: moves, wants: c.wants, first: true}
 		case room:
 			*c = caller{at: creates, wants: c.wants, first: c.first}
@@ -398,7 +398,7 @@ func (m leaseModel) waits(l leases, i int, try func(bool, int, string, func(*lea
 		*c = caller{at: lines, wants: c.wants}
 	})
 	room := l.nodes[len(l.nodes)-1] == node{}                                                 // that of the model
-	try(c.at == moves && room, i, "the transaction is executed", func(l *leases, c *caller) { // Semaphore.move
+	try(c.at == moves && room, i, "the transaction is executed", func(l *leases, c *caller) { // Semaphore.moveFromLine
 		if !first { // the place is not there
 			*c = caller{at: lines, wants: c.wants}
 			return
@@ -406,14 +406,14 @@ func (m leaseModel) waits(l leases, i int, try func(bool, int, string, func(*lea
 		l.dequeue(who)
 		l.create(who)
 		seen, own := l.snapshot(who, m.s.max)
-		v := m.s.counted(own[0], seen.dir)
+		v := m.s.judgeByCount(own[0], seen.dir)
 		*c = caller{at: recount, wants: c.wants}
 		c.judged[m.s.max] = v
 		c.stays = true
 	})
 }
 
-// takes is Semaphore.take and Semaphore.settle.
+// takes is Semaphore.createLeases and Semaphore.settleLeases.
 func (m leaseModel) takes(l leases, i int, try func(bool, int, string, func(*leases, *caller))) {
 	c, who := l.all[i], int8(i+1)
 	room := l.nodes[len(l.nodes)-1] == node{} // that of the model
@@ -429,7 +429,7 @@ func (m leaseModel) takes(l leases, i int, try func(bool, int, string, func(*lea
 			for len(own) < int(c.wants) { // it does not know that it is gone
 				own = append(own, zkpath.Protect(guids[who], leaseName+"0000000000"))
 			}
-			c.judged[limit] = seen.judge(own)
+			c.judged[limit] = seen.judgeNodes(own)
 		}
 		if c.at = recount; c.stays && c.watch == unwatched && c.fresh {
 			c.watch = armed
@@ -437,19 +437,19 @@ func (m leaseModel) takes(l leases, i int, try func(bool, int, string, func(*lea
 	})
 	try(c.at == recount, i, "the count is read", func(l *leases, c *caller) {
 		v, keeps := c.judged[l.count], c.stays
-		c.judged = [4]verdict{}
+		c.judged = [4]leaseVerdict{}
 		switch {
 		case v == granted:
 			*c = caller{at: begins, wants: c.wants, limit: l.count, robbed: c.robbed}
-		case v == full && keeps && c.watch != unwatched:
+		case v == overLimit && keeps && c.watch != unwatched:
 			c.at = stays
-		case v == full && keeps: // once more, with a watch
+		case v == overLimit && keeps: // once more, with a watch
 			c.at, c.fresh = lists, true
-		case v == missing && !c.fresh:
+		case v == nodeMissing && !c.fresh:
 			c.at, c.fresh = lists, true
 		default: // others were faster, or somebody has deleted a node
 			l.giveUp(who)
-			if slices.Contains(l.queue[:], who) && v == full {
+			if slices.Contains(l.queue[:], who) && v == overLimit {
 				*c = caller{at: looks, wants: c.wants, first: true}
 				return
 			}
@@ -462,7 +462,7 @@ func (m leaseModel) takes(l leases, i int, try func(bool, int, string, func(*lea
 	})
 	try(l.faults > 0 && (c.at == lists || c.at == recount), i, "an answer is lost", func(l *leases, c *caller) {
 		l.faults--
-		c.at, c.fresh, c.watch, c.judged = lists, true, unwatched, [4]verdict{}
+		c.at, c.fresh, c.watch, c.judged = lists, true, unwatched, [4]leaseVerdict{}
 	})
 	try(c.at == begins, i, "it holds", func(l *leases, c *caller) {
 		l.dequeue(who)

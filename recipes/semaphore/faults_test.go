@@ -130,11 +130,11 @@ func TestSequenceNearItsEnd(t *testing.T) {
 		require.NoError(t, s.Create(leases, nil))
 		sem := semaphore.New(newClient(t, s), path, 2)
 		for next, want := range map[int32]error{
-			line.Limit - 2: nil,
-			line.Limit - 1: semaphore.ErrSequenceExhausted, // the second one
-			math.MaxInt32:  semaphore.ErrSequenceExhausted,
-			math.MinInt32:  semaphore.ErrSequenceExhausted,
-			-1:             semaphore.ErrSequenceExhausted,
+			line.SequenceLimit - 2: nil,
+			line.SequenceLimit - 1: semaphore.ErrSequenceExhausted, // the second one
+			math.MaxInt32:          semaphore.ErrSequenceExhausted,
+			math.MinInt32:          semaphore.ErrSequenceExhausted,
+			-1:                     semaphore.ErrSequenceExhausted,
 		} {
 			require.NoError(t, s.SetSequence(leases, next))
 			lease, err := sem.Acquire(background, 2)

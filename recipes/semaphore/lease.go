@@ -24,14 +24,14 @@ type Lease struct {
 	cleanup  runtime.Cleanup
 }
 
-func (s *Semaphore) hold(
+func (s *Semaphore) holdLeases(
 	ctx context.Context, session *framework.Session, nodes []*line.Grant, waits bool,
 ) (*Lease, error) {
-	err := line.Holding(ctx, session, len(nodes), waits, func(ctx context.Context) error {
-		return s.leases.Hold(ctx, 0, nodes...)
+	err := line.HoldWithTimeout(ctx, session, len(nodes), waits, func(ctx context.Context) error {
+		return s.leases.HoldGrants(ctx, 0, nodes...)
 	})
 	if ctx.Err() == nil && errors.Is(err, framework.ErrNodeDeleted) { // otherwise it may be the cause of ctx's end
-		return nil, errLeaseGone
+		return nil, errLeaseDeleted
 	}
 	if err != nil {
 		return nil, err
@@ -85,33 +85,35 @@ func (l *Lease) Count() int { return len(l.nodes) }
 func (l *Lease) ID() int64 { return l.nodes[0].Czxid }
 
 // Nodes returns the names of the nodes, one for each lease.
-func (l *Lease) Nodes() []string { return names(l.nodes) }
+func (l *Lease) Nodes() []string { return nodeNames(l.nodes) }
 
 // Paths returns the paths of the nodes, one for each lease.
-func (l *Lease) Paths() []string { return each(l.nodes, func(n *line.Grant) string { return n.Path }) }
+func (l *Lease) Paths() []string {
+	return mapGrants(l.nodes, func(n *line.Grant) string { return n.Path })
+}
 
 // Data reads the data of the first node, as set by [WithLeaseData] unless another client has changed them since. The
 // error is ErrNoNode if the node is gone. Corresponds to getData of Curator's Lease.
 func (l *Lease) Data(ctx context.Context) ([]byte, error) {
 	data, err := l.view.GetData().Undecompressed().ForPath(ctx, l.nodes[0].Path)
-	data, err = line.Unpacked(l.view, l.nodes[0].Path, data, err)
-	return data, l.s.wrap("lease data", err)
+	data, err = line.UnpackData(l.view, l.nodes[0].Path, data, err)
+	return data, l.s.wrapError("lease data", err)
 }
 
 // Guards returns operations for [framework.Client.Transaction], one for each lease, of any client of the same
 // ensemble. With all of them the server executes the transaction only if all the leases' nodes exist at the
 // commit; otherwise the transaction fails with ErrNoNode. No clock is involved.
 func (l *Lease) Guards() []framework.TransactionOp {
-	return each(l.nodes, func(n *line.Grant) framework.TransactionOp {
+	return mapGrants(l.nodes, func(n *line.Grant) framework.TransactionOp {
 		return l.s.client.TransactionOp().Check().ForPath(n.Path)
 	})
 }
 
-func names(nodes []*line.Grant) []string {
-	return each(nodes, func(n *line.Grant) string { return n.Name })
+func nodeNames(nodes []*line.Grant) []string {
+	return mapGrants(nodes, func(n *line.Grant) string { return n.Name })
 }
 
-func each[T any](nodes []*line.Grant, f func(*line.Grant) T) []T {
+func mapGrants[T any](nodes []*line.Grant, f func(*line.Grant) T) []T {
 	all := make([]T, len(nodes))
 	for i, n := range nodes {
 		all[i] = f(n)
@@ -129,22 +131,22 @@ func each[T any](nodes []*line.Grant, f func(*line.Grant) T) []T {
 // nodes may still exist.
 func (l *Lease) Release(ctx context.Context) (err error) {
 	if ctx == nil {
-		return l.s.wrap("release", framework.ErrNilContext)
+		return l.s.wrapError("release", framework.ErrNilContext)
 	}
 	if l.released.Swap(true) {
-		return l.s.wrap("release", ErrReleased)
+		return l.s.wrapError("release", ErrReleased)
 	}
-	there := l.there()
+	there := l.remainingNodes()
 	lost, why := l.beginRelease()
 	defer func() {
 		// If a lease was lost, report that and not the deletion: remaining nodes go with the session, or the client
 		// deletes them.
-		if err = l.remove(ctx, there); lost != nil {
+		if err = l.deleteNodes(ctx, there); lost != nil {
 			err = lost
 		}
-		err = l.s.wrap("release", err)
+		err = l.s.wrapError("release", err)
 	}()
-	line.EndAll(l.nodes, why)
+	line.EndHolds(l.nodes, why)
 	return nil
 }
 
@@ -160,21 +162,21 @@ func (l *Lease) Release(ctx context.Context) (err error) {
 // only a refusal is logged.
 func (l *Lease) ReleaseInBackground(then ...func(err error)) {
 	told := &line.Callback{
-		Path: l.nodes[0].Path, Then: then, Wrap: func(err error) error { return l.s.wrap("release", err) },
+		Path: l.nodes[0].Path, Then: then, Wrap: func(err error) error { return l.s.wrapError("release", err) },
 	}
 	if l.released.Swap(true) {
-		told.Later(l.view, ErrReleased)
+		told.CallLater(l.view, ErrReleased)
 		return
 	}
-	there := l.there()
+	there := l.remainingNodes()
 	lost, why := l.beginRelease()
 	if len(there) == 0 {
-		told.Later(l.view, lost)
+		told.CallLater(l.view, lost)
 	}
 	defer func() { // also if a hook does not return
 		left, result := len(there), lost
 		for _, node := range there {
-			line.Remove(l.view, node.Path).Then(func(_ struct{}, err error) { // one after the other
+			line.QueueDelete(l.view, node.Path).Then(func(_ struct{}, err error) { // one after the other
 				result = cmp.Or(result, err)
 				if left--; left == 0 {
 					told.Call(l.view, result)
@@ -182,7 +184,7 @@ func (l *Lease) ReleaseInBackground(then ...func(err error)) {
 			})
 		}
 	}()
-	line.EndAll(l.nodes, why)
+	line.EndHolds(l.nodes, why)
 }
 
 // beginRelease returns the cause of the loss of a lease, if one was lost, and the cause for ending the holds.
@@ -191,16 +193,16 @@ func (l *Lease) beginRelease() (lost, why error) {
 	for _, stop := range l.unhook {
 		stop()
 	}
-	if lost = l.lost(); lost != nil {
+	if lost = l.lossCause(); lost != nil {
 		return lost, lost // a later hold may have been ended before the first one, whose context is the lease's
 	}
 	return nil, ErrReleased
 }
 
-// there returns the nodes that are not known to be gone: a new node of another client may have the name of a deleted
+// remainingNodes returns the nodes that are not known to be gone: a new node of another client may have the name of a deleted
 // one. It has to be called before the holds are ended together, since the first hold ends with any of the others.
-func (l *Lease) there() []*line.Grant {
-	gone := func(n *line.Grant) bool { return line.Lost(n.Hold) == framework.ErrNodeDeleted }
+func (l *Lease) remainingNodes() []*line.Grant {
+	gone := func(n *line.Grant) bool { return line.HoldLoss(n.Hold) == framework.ErrNodeDeleted }
 	there := slices.DeleteFunc(slices.Clone(l.nodes[1:]), gone)
 	if len(there) == len(l.nodes)-1 && gone(l.nodes[0]) {
 		return there
@@ -208,13 +210,13 @@ func (l *Lease) there() []*line.Grant {
 	return slices.Insert(there, 0, l.nodes[0])
 }
 
-func (l *Lease) remove(ctx context.Context, nodes []*line.Grant) (first error) {
+func (l *Lease) deleteNodes(ctx context.Context, nodes []*line.Grant) (first error) {
 	quietly := l.view.Delete().Quietly().Guaranteed()
-	deletes := each(nodes, func(n *line.Grant) *framework.Pending[struct{}] {
+	deletes := mapGrants(nodes, func(n *line.Grant) *framework.Pending[struct{}] {
 		return quietly.InBackground().ForPath(ctx, n.Path)
 	})
 	for i, d := range deletes {
-		_, err := line.Result(d)
+		_, err := line.AwaitResult(d)
 		if framework.Retryable(err) && ctx.Err() == nil { // repeat it by the retry policy
 			err = quietly.ForPath(ctx, nodes[i].Path)
 		}
@@ -223,21 +225,21 @@ func (l *Lease) remove(ctx context.Context, nodes []*line.Grant) (first error) {
 	return first
 }
 
-func (l *Lease) abandon() {
+func (l *Lease) releaseNoWait() {
 	l.cleanup.Stop()
-	defer removeAll(l.view, l.there())
-	line.EndAll(l.nodes, ErrReleased)
+	defer queueDeletes(l.view, l.remainingNodes())
+	line.EndHolds(l.nodes, ErrReleased)
 }
 
-func removeAll(view *framework.Client, nodes []*line.Grant) {
+func queueDeletes(view *framework.Client, nodes []*line.Grant) {
 	for _, node := range nodes {
-		line.Remove(view, node.Path)
+		line.QueueDelete(view, node.Path)
 	}
 }
 
-func (l *Lease) lost() error {
+func (l *Lease) lossCause() error {
 	for _, n := range l.nodes {
-		if lost := line.Lost(n.Hold); lost != nil {
+		if lost := line.HoldLoss(n.Hold); lost != nil {
 			return lost
 		}
 	}
@@ -248,7 +250,7 @@ func (l *Lease) lost() error {
 // it is false, since the count may grow.
 func (s *Semaphore) waitsForItself(ctx context.Context, n int) bool {
 	left := s.max
-	for range s.leases.Carried(ctx) {
+	for range s.leases.HeldGrants(ctx) {
 		left--
 	}
 	return s.count == nil && n > left

@@ -12,11 +12,11 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// inLine takes n leases by way of the line: it waits until it is the first, waits until n leases are free, and takes
+// acquireInLine takes n leases by way of the line: it waits until it is the first, waits until n leases are free, and takes
 // all of them together. If the session or a node is lost first, or if it has to step back, it rejoins at the end of
 // the line.
-func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
-	patience := patience(firstPatience)
+func (s *Semaphore) acquireInLine(ctx context.Context, n int) (*Lease, error) {
+	patience := stepBackPatience(firstPatience)
 	for attempts := line.Attempts(0); ; {
 		began := time.Now()
 		lease, err := s.waitInLine(ctx, n, patience)
@@ -26,11 +26,11 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 		if errors.Is(err, errStepBack) {
 			s.client.Logger().Info("rejoining the line at the end, behind a client that already holds leases",
 				"path", s.path, "wanted", n)
-			patience = patience.longer()
+			patience = patience.doubledPatience()
 			attempts++
 			continue
 		}
-		if err := attempts.Again(ctx, s.client, s.path, time.Since(began), true, err); err != nil {
+		if err := attempts.AwaitNextAttempt(ctx, s.client, s.path, time.Since(began), true, err); err != nil {
 			return nil, err
 		}
 	}
@@ -38,15 +38,15 @@ func (s *Semaphore) inLine(ctx context.Context, n int) (*Lease, error) {
 
 // waitInLine is one attempt. If it is the first in the line and nothing has changed for the time of patience, it
 // checks whether it has to step back (errStepBack).
-func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*Lease, error) {
-	var seen snapshot // the last look
-	defer func() { seen.stop() }()
+func (s *Semaphore) waitInLine(ctx context.Context, n int, patience stepBackPatience) (*Lease, error) {
+	var seen leaseSnapshot // the last look
+	defer func() { seen.stopWatches() }()
 	look := func(ctx context.Context, session *framework.Session) (err error) {
 		// The new watches are set before the old ones are stopped, so that watches that have not fired stay
 		// on the server.
 		old := seen
-		seen, err = s.lookThroughOutages(ctx, session.Client(), true)
-		old.stop()
+		seen, err = s.snapshotThroughOutages(ctx, session.Client(), true)
+		old.stopWatches()
 		return err
 	}
 	var looked *framework.Session // the session of the last look; nil if that is outdated
@@ -55,34 +55,34 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*
 			return false
 		}
 		looked = session
-		return seen.hasLeaseOf(ahead) || s.allServed(ahead, seen)
+		return seen.hasLeaseOf(ahead) || s.isLineServed(ahead, seen)
 	}
-	place, err := s.line.AcquireAfter(ctx, wasFirst)
+	place, err := s.line.AcquireByLayout(ctx, wasFirst)
 	if err != nil {
 		return nil, err
 	}
 	left := false
 	defer func() { // also when OnWait or a hook panics
 		if !left {
-			place.Abandon()
+			place.ReleaseNoWait()
 		}
 	}()
 	waited, read := place.Waited, map[string]bool{}
-	for quiet := (quietTime{}); ; looked = nil {
+	for quiet := (quietPeriod{}); ; looked = nil {
 		before := seen
 		if looked != place.Session {
 			if err := look(ctx, place.Session); err != nil {
 				return nil, err
 			}
 		}
-		unchanged := seen.same(before) && quiet.length > 0
+		unchanged := seen.hasSameLeases(before) && quiet.length > 0
 		if !unchanged {
-			quiet.begin(patience.wait())
+			quiet.restart(patience.jitteredWait())
 		}
-		if short := seen.room(n); short != nil {
+		if short := seen.checkRoom(n); short != nil {
 			waited = true
 			if unchanged {
-				s.readOldest(ctx, place.Session.Client().ForRecipes(), seen, read)
+				s.checkOldestLease(ctx, place.Session.Client().ForRecipes(), seen, read)
 			}
 			released, err := s.waitAsFirst(ctx, place, seen, n, &quiet)
 			if err != nil && ctx.Err() != nil {
@@ -91,17 +91,17 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*
 			if err != nil {
 				return nil, err
 			}
-			if !released || !seen.oneTooFew(n) || !s.mayMove(seen, n) {
+			if !released || !seen.lacksOneLease(n) || !s.canMoveFromLine(seen, n) {
 				continue
 			}
 		}
 		s.crowded.Store(waited)
-		if s.mayMove(seen, n) {
+		if s.canMoveFromLine(seen, n) {
 			var lease *Lease
-			lease, left, err = s.move(ctx, place, seen)
+			lease, left, err = s.moveFromLine(ctx, place, seen)
 			return lease, err
 		}
-		lease, err := s.take(ctx, place.Session, n, false)
+		lease, err := s.createLeases(ctx, place.Session, n, false)
 		if !errors.Is(err, ErrNotAcquired) {
 			return lease, err
 		}
@@ -109,13 +109,13 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience patience) (*
 	}
 }
 
-// readOldest reads the oldest lease that is not in read yet, and adds it there. If it belongs to no session, which
+// checkOldestLease reads the oldest lease that is not in read yet, and adds it there. If it belongs to no session, which
 // the list does not show, this is logged, once. The first in the line calls it about once in a session timeout while
 // nothing changes: as the others are released, a lease without a session becomes the oldest.
-func (s *Semaphore) readOldest(ctx context.Context, view *framework.Client, seen snapshot, read map[string]bool) {
+func (s *Semaphore) checkOldestLease(ctx context.Context, view *framework.Client, seen leaseSnapshot, read map[string]bool) {
 	oldest, least := "", int64(math.MaxInt64)
 	for _, name := range seen.children {
-		if n, _ := number(name); isLease(name) && !read[name] && n < least {
+		if n, _ := leaseNumber(name); isLease(name) && !read[name] && n < least {
 			oldest, least = name, n
 		}
 	}
@@ -134,62 +134,64 @@ func (s *Semaphore) readOldest(ctx context.Context, view *framework.Client, seen
 	})
 }
 
-// waitAsFirst is await, and reports it to OnWait and the hooks.
+// waitAsFirst is awaitChange, and reports it to OnWait and the hooks.
 func (s *Semaphore) waitAsFirst(
-	ctx context.Context, place *line.Grant, seen snapshot, n int, quiet *quietTime,
+	ctx context.Context, place *line.Grant, seen leaseSnapshot, n int, quiet *quietPeriod,
 ) (released bool, err error) {
 	if s.line.OnWait != nil {
 		s.line.OnWait(Position{Node: place.Name})
 	}
 	at := framework.Queue{Recipe: s.leases.Recipe, Path: s.path, Node: place.Name}
 	waited := s.client.Hooks().Wait(ctx, at)
-	released, err = s.await(ctx, place, seen, n, quiet)
+	released, err = s.awaitChange(ctx, place, seen, n, quiet)
 	waited(err)
 	return released, err
 }
 
-// quietTime is a period during which every look shows the same snapshot.
-type quietTime struct {
+// quietPeriod is a period during which every look shows the same snapshot.
+type quietPeriod struct {
 	length time.Duration
 	ends   time.Time
 }
 
-func (q *quietTime) begin(length time.Duration) { q.length, q.ends = length, time.Now().Add(length) }
+func (q *quietPeriod) restart(length time.Duration) {
+	q.length, q.ends = length, time.Now().Add(length)
+}
 
-// await waits for a change since seen, and checks, less and less often, whether it has to step back. released reports
+// awaitChange waits for a change since seen, and checks, less and less often, whether it has to step back. released reports
 // that a lease was created or deleted; the first in the line may take it for a release.
-func (s *Semaphore) await(
-	ctx context.Context, place *line.Grant, seen snapshot, n int, quiet *quietTime,
+func (s *Semaphore) awaitChange(
+	ctx context.Context, place *line.Grant, seen leaseSnapshot, n int, quiet *quietPeriod,
 ) (released bool, err error) {
 	for {
 		var until *time.Time
-		if seen.mayBlock(n) {
+		if seen.mayDeadlock(n) {
 			until = &quiet.ends
 		}
-		what, err := s.change(ctx, place.Session, place.Hold.Context(), seen, until)
-		if err != nil || what != nothing {
+		what, err := s.awaitEvent(ctx, place.Session, place.Hold.Context(), seen, until)
+		if err != nil || what != timePassed {
 			return what == leasesChanged, err
 		}
-		if err := s.giveWay(ctx, place, seen, n); err != nil {
+		if err := s.checkStepBack(ctx, place, seen, n); err != nil {
 			return false, err
 		}
-		quiet.begin(min(2*quiet.length, lastPatience)) // a Java client with leases may join at any time
+		quiet.restart(min(2*quiet.length, lastPatience)) // a Java client with leases may join at any time
 	}
 }
 
-// changed is the reason for the end of a wait.
-type changed int8
+// changeKind is the reason for the end of a wait.
+type changeKind int8
 
 const (
-	nothing       changed = iota // its time has passed
-	leasesChanged                // a lease was created or deleted
-	something                    // anything else, or possibly nothing: look
+	timePassed    changeKind = iota // its time has passed
+	leasesChanged                   // a lease was created or deleted
+	otherChange                     // anything else, or possibly nothing: look
 )
 
-// change waits for a reason to look again, until over ends, or until a time if that is not nil.
-func (s *Semaphore) change(
-	ctx context.Context, session *framework.Session, over context.Context, seen snapshot, until *time.Time,
-) (changed, error) {
+// awaitEvent waits for a reason to look again, until over ends, or until a time if that is not nil.
+func (s *Semaphore) awaitEvent(
+	ctx context.Context, session *framework.Session, over context.Context, seen leaseSnapshot, until *time.Time,
+) (changeKind, error) {
 	// Events can get lost: a server sends none for a node that the client has no permission to read. So a waiter
 	// looks about once in a session timeout.
 	check := time.NewTimer(line.Jittered(session.Timeout()))
@@ -202,23 +204,23 @@ func (s *Semaphore) change(
 	}
 	var event framework.Event
 	select {
-	case event = <-line.Events(seen.watches[0]):
-	case event = <-line.Events(seen.watches[1]):
+	case event = <-line.WatchEvents(seen.watches[0]):
+	case event = <-line.WatchEvents(seen.watches[1]):
 	case <-limit:
-		return nothing, nil
+		return timePassed, nil
 	case <-check.C:
 	case <-over.Done():
-		return something, context.Cause(over)
+		return otherChange, context.Cause(over)
 	case <-ctx.Done():
-		return something, s.client.Left(ctx, nil)
+		return otherChange, s.client.Left(ctx, nil)
 	}
 	switch event.Type {
 	case framework.EventEnd:
-		return something, event.Err
+		return otherChange, event.Err
 	case framework.EventNodeChildrenChanged:
 		return leasesChanged, nil
 	}
-	return something, nil
+	return otherChange, nil
 }
 
 // Curator for Java takes several leases one by one, and joins the line for each of them. So this deadlock is
@@ -236,8 +238,8 @@ func (s *Semaphore) change(
 // errStepBack is the error if the first in the line has to step back.
 var errStepBack = errors.New("giving way to a client in the queue that already holds leases")
 
-// errLineGone is the error if another client has deleted the line's parent node, and with it the node of the first.
-var errLineGone = fmt.Errorf("while waiting in the queue: %w", framework.ErrNodeDeleted)
+// errLineDeleted is the error if another client has deleted the line's parent node, and with it the node of the first.
+var errLineDeleted = fmt.Errorf("while waiting in the queue: %w", framework.ErrNodeDeleted)
 
 const (
 	// firstPatience is the time without a change after which the first in the line steps back for the first time.
@@ -248,34 +250,38 @@ const (
 	lastPatience = 30 * time.Second
 )
 
-// patience is the time without a change after which the first in the line checks whether to step back.
-type patience time.Duration
+// stepBackPatience is the time without a change after which the first in the line checks whether to step back.
+type stepBackPatience time.Duration
 
-func (p patience) wait() time.Duration { return line.Jittered(time.Duration(p)) }
+func (p stepBackPatience) jitteredWait() time.Duration { return line.Jittered(time.Duration(p)) }
 
-func (p patience) longer() patience { return min(2*p, patience(lastPatience)) }
+func (p stepBackPatience) doubledPatience() stepBackPatience {
+	return min(2*p, stepBackPatience(lastPatience))
+}
 
-// mayBlock reports whether a caller that wants n leases can be in a deadlock that stepping back resolves: some leases
+// mayDeadlock reports whether a caller that wants n leases can be in a deadlock that stepping back resolves: some leases
 // are free, but fewer than n. If none is free, a Java client with a part of its leases cannot continue either. A
 // caller that wants one lease never steps back.
-func (s snapshot) mayBlock(n int) bool {
-	free := s.max - s.taken()
+func (s leaseSnapshot) mayDeadlock(n int) bool {
+	free := s.max - s.countTaken()
 	return free > 0 && n > free
 }
 
-// blocked reports whether n leases cannot be free before a waiter in the line has finished, even if all other
+// isDeadlocked reports whether n leases cannot be free before a waiter in the line has finished, even if all other
 // clients released all leases. parts is the number of leases that waiters in the line have.
-func (s snapshot) blocked(n, parts int) bool { return parts > 0 && s.mayBlock(n) && n > s.max-parts }
+func (s leaseSnapshot) isDeadlocked(n, parts int) bool {
+	return parts > 0 && s.mayDeadlock(n) && n > s.max-parts
+}
 
-// takesParts reports whether the waiter with this node may have leases while it waits: true unless the node was made
+// mayHoldParts reports whether the waiter with this node may have leases while it waits: true unless the node was made
 // by this library.
-func takesParts(place string) bool { return !zkpath.IsOurs(place) }
+func mayHoldParts(place string) bool { return !zkpath.IsOurs(place) }
 
-// partsInLine counts the leases of sessions that also have a node in the line, made by a client other than this
+// countPartsInLine counts the leases of sessions that also have a node in the line, made by a client other than this
 // library. It costs one list; if there are such nodes, also one read for each of them and for each lease, all in
 // flight together.
-func (s *Semaphore) partsInLine(
-	ctx context.Context, view *framework.Client, seen snapshot,
+func (s *Semaphore) countPartsInLine(
+	ctx context.Context, view *framework.Client, seen leaseSnapshot,
 ) (parts int, err error) {
 	exists := view.CheckExists().InBackground()
 	list, err := view.GetChildren().ForPath(ctx, s.line.Dir)
@@ -284,7 +290,7 @@ func (s *Semaphore) partsInLine(
 	}
 	var suspects, leases []*framework.Pending[framework.ExistsResult]
 	for _, name := range s.line.Order.Contenders(list) {
-		if takesParts(name) {
+		if mayHoldParts(name) {
 			suspects = append(suspects, exists.ForPath(ctx, zkpath.Join(s.line.Dir, name)))
 		}
 	}
@@ -296,8 +302,8 @@ func (s *Semaphore) partsInLine(
 			leases = append(leases, exists.ForPath(ctx, zkpath.Join(s.leases.Dir, name)))
 		}
 	}
-	inLine := owners(suspects)
-	for owner, n := range owners(leases) {
+	inLine := countByOwner(suspects)
+	for owner, n := range countByOwner(leases) {
 		if inLine[owner] > 0 {
 			parts += n
 		}
@@ -305,29 +311,29 @@ func (s *Semaphore) partsInLine(
 	return parts, nil
 }
 
-// owners counts nodes by their sessions. It leaves out nodes that are gone or cannot be read.
-func owners(nodes []*framework.Pending[framework.ExistsResult]) map[int64]int {
+// countByOwner counts nodes by their sessions. It leaves out nodes that are gone or cannot be read.
+func countByOwner(nodes []*framework.Pending[framework.ExistsResult]) map[int64]int {
 	all := map[int64]int{}
 	for _, n := range nodes {
-		if node, err := line.Result(n); err == nil && node.Stat != nil && node.Stat.EphemeralOwner != 0 {
+		if node, err := line.AwaitResult(n); err == nil && node.Stat != nil && node.Stat.EphemeralOwner != 0 {
 			all[node.Stat.EphemeralOwner]++
 		}
 	}
 	return all
 }
 
-// giveWay returns errStepBack if the caller, the first in the line, must rejoin at the end: a client behind it
+// checkStepBack returns errStepBack if the caller, the first in the line, must rejoin at the end: a client behind it
 // already holds leases without which the caller cannot get n.
-func (s *Semaphore) giveWay(ctx context.Context, place *line.Grant, seen snapshot, n int) error {
-	parts, err := s.partsInLine(ctx, place.Session.Client(), seen)
+func (s *Semaphore) checkStepBack(ctx context.Context, place *line.Grant, seen leaseSnapshot, n int) error {
+	parts, err := s.countPartsInLine(ctx, place.Session.Client(), seen)
 	switch {
 	case errors.Is(err, framework.ErrNoNode):
-		return errLineGone
+		return errLineDeleted
 	case err != nil && ctx.Err() == nil && framework.Retryable(err):
 		return nil // the next look waits for the connection
 	case err != nil:
 		return err
-	case seen.blocked(n, parts):
+	case seen.isDeadlocked(n, parts):
 		return errStepBack
 	}
 	return nil

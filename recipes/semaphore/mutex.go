@@ -15,7 +15,7 @@ type Mutex struct{ s Semaphore }
 // argument is wrong, every method returns that error, before it sends anything. WithSharedCount is such an
 // error.
 func NewMutex(client *framework.Client, path string, opts ...Option) *Mutex {
-	m := &Mutex{Semaphore{what: "semaphore mutex", client: client, path: path, max: 1}}
+	m := &Mutex{Semaphore{recipeName: "semaphore mutex", client: client, path: path, max: 1}}
 	m.s.err = m.s.configure(opts)
 	return m
 }
@@ -36,15 +36,15 @@ func (l *Lock) Guard() framework.TransactionOp { return l.Guards()[0] }
 // Acquire waits until it has the lock or ctx ends, as [Semaphore.Acquire] does. It never re-enters: with the context
 // of a [Lock] at this path the error is ErrSelfWait, immediately.
 func (m *Mutex) Acquire(ctx context.Context) (*Lock, error) {
-	return lock(m.s.Acquire(ctx, 1))
+	return lockFromLease(m.s.Acquire(ctx, 1))
 }
 
 // TryAcquire is Acquire without waiting, as [Semaphore.TryAcquire] is.
 func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
-	return lock(m.s.TryAcquire(ctx, 1))
+	return lockFromLease(m.s.TryAcquire(ctx, 1))
 }
 
-func lock(lease *Lease, err error) (*Lock, error) {
+func lockFromLease(lease *Lease, err error) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}

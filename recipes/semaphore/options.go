@@ -17,7 +17,7 @@ type Option func(*Semaphore) error
 func WithSharedCount(path string) Option {
 	return func(s *Semaphore) error {
 		switch {
-		case s.what != semaphoreWhat:
+		case s.recipeName != semaphoreWhat:
 			return fmt.Errorf("%w WithSharedCount: a semaphore mutex always has one lease",
 				framework.ErrInvalidOption)
 		case s.max < 0 || s.max > math.MaxInt32:
@@ -25,7 +25,7 @@ func WithSharedCount(path string) Option {
 				framework.ErrBadArguments, s.max, math.MaxInt32)
 		}
 		s.count = NewCount(s.client, path)
-		return line.Check(s.client, path)
+		return line.CheckArguments(s.client, path)
 	}
 }
 
@@ -40,7 +40,7 @@ func WithLeaseData(data []byte) Option {
 // [framework.SuspendedIsLoss] the lease ends when the connection is lost (cause ErrSuspended).
 func WithLossPolicy(p framework.LossPolicy) Option {
 	return func(s *Semaphore) (err error) {
-		s.leases.Loss, err = line.Policy(p)
+		s.leases.Loss, err = line.CheckLossPolicy(p)
 		return err
 	}
 }
@@ -50,7 +50,7 @@ func WithLossPolicy(p framework.LossPolicy) Option {
 // Default: no function.
 func OnWait(f func(Position)) Option {
 	return func(s *Semaphore) (err error) {
-		s.line.OnWait, err = line.Called(f)
+		s.line.OnWait, err = line.CheckOnWait(f)
 		return err
 	}
 }

@@ -58,11 +58,11 @@ var (
 // remembers whether its last acquire had to wait, and then needs fewer requests for the next. Safe for concurrent
 // use. Corresponds to Curator's InterProcessSemaphoreV2.
 type Semaphore struct {
-	what   string // for errors
-	client *framework.Client
-	path   string
-	max    int    // with count: the initial number of a count that is missing
-	count  *Count // nil: the limit is max
+	recipeName string // for errors
+	client     *framework.Client
+	path       string
+	max        int    // with count: the initial number of a count that is missing
+	count      *Count // nil: the limit is max
 
 	line   line.Line // the callers that wait for leases
 	leases line.Line // the leases, a line without waiters
@@ -70,7 +70,7 @@ type Semaphore struct {
 
 	crowded           atomic.Bool // the last to leave the line had waited in it
 	cannotMove        atomic.Bool // the server has refused to write to "leases"
-	moved             atomic.Pointer[numbers]
+	lastMove          atomic.Pointer[movedNumbers]
 	warnedForeign     atomic.Bool
 	warnedSessionless atomic.Int64 // the czxid of the lease of the last such warning
 }
@@ -80,7 +80,7 @@ type Semaphore struct {
 // wrong (a nil client, an invalid path or the root, a max below 1, a wrong option), every method returns that
 // error, before it sends anything.
 func New(client *framework.Client, path string, max int, opts ...Option) *Semaphore {
-	s := &Semaphore{what: semaphoreWhat, client: client, path: path, max: max}
+	s := &Semaphore{recipeName: semaphoreWhat, client: client, path: path, max: max}
 	s.err = s.configure(opts)
 	return s
 }
@@ -94,7 +94,7 @@ func (s *Semaphore) configure(opts []Option) error {
 		return fmt.Errorf("%w: max %d; a semaphore needs at least one lease, or WithSharedCount",
 			framework.ErrBadArguments, s.max)
 	}
-	recipe := strings.ReplaceAll(s.what, " ", "-")
+	recipe := strings.ReplaceAll(s.recipeName, " ", "-")
 	// A waiter keeps its place in the line through a lost connection, whatever the loss policy of the
 	// leases.
 	s.line.Client, s.line.Dir, s.line.Name = s.client, zkpath.Join(s.path, locksDir), lockName
@@ -102,7 +102,7 @@ func (s *Semaphore) configure(opts []Option) error {
 	s.line.Loss = framework.SessionOnly
 	s.leases.Client, s.leases.Dir, s.leases.Name = s.client, zkpath.Join(s.path, leasesDir), leaseName
 	s.leases.Recipe, s.leases.Order = recipe, line.Order{Names: []string{leaseName}}
-	s.leases.Shared = s.what == semaphoreWhat // but not the lock made of a semaphore
+	s.leases.Shared = s.recipeName == semaphoreWhat // but not the lock made of a semaphore
 	return nil
 }
 
@@ -128,16 +128,16 @@ func (s *Semaphore) Path() string { return s.path }
 // "leases" below the path, or READ on the shared count (WRITE on "leases" saves requests);
 // ErrSequenceExhausted; framework.ErrTimeoutTooShort if the session timeout is too short for safe leases.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
-	return s.acquire(ctx, n, "acquire", func(ctx context.Context) (*Lease, error) {
+	return s.acquireLeases(ctx, n, "acquire", func(ctx context.Context) (*Lease, error) {
 		if s.waitsForItself(ctx, n) {
 			return nil, ErrSelfWait
 		}
 		if s.crowded.Load() {
-			return s.inLine(ctx, n)
+			return s.acquireInLine(ctx, n)
 		}
-		lease, err := s.try(ctx, n, true)
-		if errors.Is(err, ErrNotAcquired) || line.PlaceLost(err) {
-			return s.inLine(ctx, n)
+		lease, err := s.tryWithoutLine(ctx, n, true)
+		if errors.Is(err, ErrNotAcquired) || line.IsPlaceLost(err) {
+			return s.acquireInLine(ctx, n)
 		}
 		return lease, err
 	})
@@ -149,15 +149,15 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 // can begin within n session timeouts. After a lost session it starts over as often as the retry policy allows, and
 // then returns ErrSessionLost.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
-	return s.acquire(ctx, n, "try to acquire", func(ctx context.Context) (*Lease, error) {
-		return s.try(ctx, n, false)
+	return s.acquireLeases(ctx, n, "try to acquire", func(ctx context.Context) (*Lease, error) {
+		return s.tryWithoutLine(ctx, n, false)
 	})
 }
 
-func (s *Semaphore) acquire(
+func (s *Semaphore) acquireLeases(
 	ctx context.Context, n int, verb string, take func(context.Context) (*Lease, error),
 ) (*Lease, error) {
-	err := line.Ready(ctx, s.client, s.err)
+	err := line.CheckCall(ctx, s.client, s.err)
 	switch {
 	case err != nil:
 	case n < 1:
@@ -167,18 +167,18 @@ func (s *Semaphore) acquire(
 	default:
 		var lease *Lease
 		what := framework.Acquisition{Recipe: s.leases.Recipe, Path: s.path}
-		if lease, err = line.Told(ctx, s.client, what, take, (*Lease).abandon); err == nil {
+		if lease, err = line.ReportAcquire(ctx, s.client, what, take, (*Lease).releaseNoWait); err == nil {
 			return lease, nil
 		}
 		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 			err = s.client.Left(ctx, err)
 		}
 	}
-	return nil, s.wrap(verb, err)
+	return nil, s.wrapError(verb, err)
 }
 
-func (s *Semaphore) wrap(verb string, err error) error {
-	return line.Wrap(s.what, s.path, verb, err)
+func (s *Semaphore) wrapError(verb string, err error) error {
+	return line.WrapError(s.recipeName, s.path, verb, err)
 }
 
 // Do acquires n leases, runs f, and releases the leases, also when f panics. The context of f has the values
@@ -192,30 +192,30 @@ func (s *Semaphore) wrap(verb string, err error) error {
 // Only if the server refuses to delete the nodes, the error is joined with ErrNotReleased and the reason.
 func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) error) error {
 	var lease *Lease
-	wait := func(ctx context.Context) (_ held, err error) {
+	wait := func(ctx context.Context) (_ heldLease, err error) {
 		lease, err = s.Acquire(ctx, n)
-		return held{lease}, err
+		return heldLease{lease}, err
 	}
 	work := f
 	if f != nil {
-		work = func(ctx context.Context) error { return f(context.WithValue(ctx, leaseKey{}, lease)) }
+		work = func(ctx context.Context) error { return f(context.WithValue(ctx, leaseContextKey{}, lease)) }
 	}
-	return line.Do(ctx, wait, s.wrap, work)
+	return line.Do(ctx, wait, s.wrapError, work)
 }
 
-type leaseKey struct{}
+type leaseContextKey struct{}
 
 // LeaseOf returns the lease that [Semaphore.Do] has acquired for its function; ctx is the function's context or
 // derived from it. With several Dos, one within the other, it is the innermost one's lease. nil outside Do.
 func LeaseOf(ctx context.Context) *Lease {
-	lease, _ := ctx.Value(leaseKey{}).(*Lease)
+	lease, _ := ctx.Value(leaseContextKey{}).(*Lease)
 	return lease
 }
 
-// held is a Lease for [line.Do], with the cause of its loss.
-type held struct{ *Lease }
+// heldLease is a Lease for [line.Do], with the cause of its loss.
+type heldLease struct{ *Lease }
 
-func (h held) Lost() error { return h.lost() }
+func (h heldLease) Lost() error { return h.lossCause() }
 
 // Participant is one lease, or one waiter in the line, of any client.
 //
@@ -233,29 +233,29 @@ type Participant = line.Participant
 // lease's node before it waits, so its first waiter is listed as well. So is, rarely, a client of this library that
 // was first in the line when others were faster.
 func (s *Semaphore) Participants(ctx context.Context) ([]Participant, error) {
-	return s.participants(ctx, "participants", &s.leases)
+	return s.listParticipants(ctx, "participants", &s.leases)
 }
 
 // Waiting returns the waiters, in the order of the line. Every acquire of Curator for Java is in the line
 // for a moment, also if leases are free.
 func (s *Semaphore) Waiting(ctx context.Context) ([]Participant, error) {
-	return s.participants(ctx, "waiting", &s.line)
+	return s.listParticipants(ctx, "waiting", &s.line)
 }
 
-func (s *Semaphore) participants(ctx context.Context, verb string, l *line.Line) ([]Participant, error) {
+func (s *Semaphore) listParticipants(ctx context.Context, verb string, l *line.Line) ([]Participant, error) {
 	nodes, err := l.Participants(ctx, s.err, 0)
-	return nodes, s.wrap(verb, err)
+	return nodes, s.wrapError(verb, err)
 }
 
 // Usage returns how many leases are taken, and the limit. After a shared count has shrunk, taken can be
 // larger than max. If the shared count's node is missing, Usage creates it.
 func (s *Semaphore) Usage(ctx context.Context) (taken, max int, err error) {
-	var seen snapshot
-	if err = line.Ready(ctx, s.client, s.err); err == nil {
+	var seen leaseSnapshot
+	if err = line.CheckCall(ctx, s.client, s.err); err == nil {
 		err = s.client.Retry(ctx, func(ctx context.Context) (err error) {
-			seen, err = s.look(ctx, s.client, false)
+			seen, err = s.takeSnapshot(ctx, s.client, false)
 			return err
 		})
 	}
-	return seen.taken(), seen.max, s.wrap("usage", err)
+	return seen.countTaken(), seen.max, s.wrapError("usage", err)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// snapshot is the state of the semaphore in one reply of the server.
-type snapshot struct {
+// leaseSnapshot is the state of the semaphore in one reply of the server.
+type leaseSnapshot struct {
 	children []string       // of the node "leases"
 	dir      framework.Stat // of the node "leases"; zero if it is missing
 	max      int
@@ -20,21 +20,21 @@ type snapshot struct {
 	watches [2]*framework.Watch
 }
 
-// same reports whether two snapshots show the same leases and limit, in whatever order.
-func (s snapshot) same(o snapshot) bool {
+// hasSameLeases reports whether two snapshots show the same leases and limit, in whatever order.
+func (s leaseSnapshot) hasSameLeases(o leaseSnapshot) bool {
 	children, others := slices.Sorted(slices.Values(s.children)), slices.Sorted(slices.Values(o.children))
 	return s.max == o.max && slices.Equal(children, others)
 }
 
-// stop removes the watches.
-func (s snapshot) stop() {
+// stopWatches removes the watches.
+func (s leaseSnapshot) stopWatches() {
 	for _, w := range s.watches {
 		w.Stop()
 	}
 }
 
-// taken counts the leases, of all clients.
-func (s snapshot) taken() (n int) {
+// countTaken counts the leases, of all clients.
+func (s leaseSnapshot) countTaken() (n int) {
 	for _, name := range s.children {
 		if isLease(name) {
 			n++
@@ -43,31 +43,33 @@ func (s snapshot) taken() (n int) {
 	return n
 }
 
-// room returns nil if n more leases are free.
-func (s snapshot) room(n int) error {
-	if taken := s.taken(); n > s.max-taken {
+// checkRoom returns nil if n more leases are free.
+func (s leaseSnapshot) checkRoom(n int) error {
+	if taken := s.countTaken(); n > s.max-taken {
 		return fmt.Errorf("%w: %d wanted, %d of %d taken", ErrNotAcquired, n, taken, s.max)
 	}
 	return nil
 }
 
-// oneTooFew reports whether exactly one more lease would have to be free for n.
-func (s snapshot) oneTooFew(n int) bool { return n-1 == s.max-s.taken() }
+// lacksOneLease reports whether exactly one more lease would have to be free for n.
+func (s leaseSnapshot) lacksOneLease(n int) bool { return n-1 == s.max-s.countTaken() }
 
 // hasLeaseOf reports whether the owner of this place in the line has taken a lease by leaving it: the place and the
 // lease have the same UUID.
-func (s snapshot) hasLeaseOf(place string) bool {
+func (s leaseSnapshot) hasLeaseOf(place string) bool {
 	guid, _, ok := zkpath.ParseProtected(place)
 	its := func(name string) bool { return strings.HasPrefix(name, zkpath.Protect(guid, leaseName)) }
 	return ok && slices.ContainsFunc(s.children, its)
 }
 
-// created returns how many children "leases" has ever had, which is the next number. A Stat's cversion counts
+// countCreated returns how many children "leases" has ever had, which is the next number. A Stat's cversion counts
 // creates and deletes, so that plus the children it is twice the creates.
-func (s snapshot) created() int64 { return (int64(s.dir.Cversion) + int64(s.dir.NumChildren)) / 2 }
+func (s leaseSnapshot) countCreated() int64 {
+	return (int64(s.dir.Cversion) + int64(s.dir.NumChildren)) / 2
+}
 
-// foreign returns a child that is not a lease, "" if there is none. Curator for Java counts such a child as a lease.
-func (s snapshot) foreign() string {
+// foreignChild returns a child that is not a lease, "" if there is none. Curator for Java counts such a child as a lease.
+func (s leaseSnapshot) foreignChild() string {
 	i := slices.IndexFunc(s.children, func(name string) bool { return !isLease(name) })
 	if i < 0 {
 		return ""
@@ -75,18 +77,18 @@ func (s snapshot) foreign() string {
 	return s.children[i]
 }
 
-// verdict is the result of a snapshot for a caller that created lease nodes before the snapshot.
-type verdict int8
+// leaseVerdict is the result of a snapshot for a caller that created lease nodes before the snapshot.
+type leaseVerdict int8
 
 const (
-	granted verdict = iota + 1 // the nodes are leases
-	full                       // others were faster
-	// missing means that the list lacks one of the nodes: the list is older, or another client has deleted the node.
-	missing
-	exhausted // the sequence numbers below "leases" are used up
+	granted   leaseVerdict = iota + 1 // the nodes are leases
+	overLimit                         // others were faster
+	// nodeMissing means that the list lacks one of the nodes: the list is older, or another client has deleted the node.
+	nodeMissing
+	numbersExhausted // the sequence numbers below "leases" are used up
 )
 
-// judge decides whether the nodes own, all of them together, are within the limit.
+// judgeNodes decides whether the nodes own, all of them together, are within the limit.
 //
 // The rule: in the order of their numbers, the leases up to and including the last of own are at most max.
 // This never allows more than max leases. Proof: of the leases that are taken at some moment, take the one
@@ -96,12 +98,12 @@ const (
 // gets it.
 //
 // A lease whose number cannot be parsed counts as ahead.
-func (s snapshot) judge(own []string) verdict {
+func (s leaseSnapshot) judgeNodes(own []string) leaseVerdict {
 	last := int64(-1)
 	for _, name := range own {
-		n, ok := number(name)
-		if !ok || n >= line.Limit {
-			return exhausted
+		n, ok := leaseNumber(name)
+		if !ok || n >= line.SequenceLimit {
+			return numbersExhausted
 		}
 		last = max(last, n)
 	}
@@ -110,7 +112,7 @@ func (s snapshot) judge(own []string) verdict {
 		if !isLease(name) {
 			continue
 		}
-		if n, ok := number(name); !ok || n <= last {
+		if n, ok := leaseNumber(name); !ok || n <= last {
 			upTo++
 		}
 		if slices.Contains(own, name) {
@@ -119,9 +121,9 @@ func (s snapshot) judge(own []string) verdict {
 	}
 	switch {
 	case found < len(own):
-		return missing
+		return nodeMissing
 	case upTo > s.max:
-		return full
+		return overLimit
 	}
 	return granted
 }
@@ -129,8 +131,8 @@ func (s snapshot) judge(own []string) verdict {
 // isLease reports whether a child is a lease's node, of any client, with any prefix.
 func isLease(name string) bool { return strings.Contains(name, leaseName) }
 
-// number parses the sequence number of a lease: exactly ten digits.
-func number(name string) (n int64, ok bool) {
+// leaseNumber parses the sequence number of a lease: exactly ten digits.
+func leaseNumber(name string) (n int64, ok bool) {
 	key := zkpath.SortKey(name, leaseName)
 	n, ok = zkpath.Sequence(key)
 	return n, ok && n >= 0 && len(key) == 10

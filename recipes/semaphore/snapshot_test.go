@@ -15,36 +15,36 @@ func TestJudge(t *testing.T) {
 		own      []string
 		children []string
 		max      int
-		want     verdict
+		want     leaseVerdict
 	}{
 		{"alone", []string{lease(5)}, []string{lease(5)}, 1, granted},
-		{"not listed", []string{lease(5)}, []string{lease(4)}, 5, missing},
-		{"no list", []string{lease(5)}, nil, 5, missing},
-		{"one of two is not listed", []string{lease(5), lease(6)}, []string{lease(6)}, 5, missing},
+		{"not listed", []string{lease(5)}, []string{lease(4)}, 5, nodeMissing},
+		{"no list", []string{lease(5)}, nil, 5, nodeMissing},
+		{"one of two is not listed", []string{lease(5), lease(6)}, []string{lease(6)}, 5, nodeMissing},
 		{"the last one free", []string{lease(5)}, []string{lease(5), lease(2), lease(3)}, 3, granted},
-		{"one too many", []string{lease(5)}, []string{lease(5), lease(2), lease(3)}, 2, full},
+		{"one too many", []string{lease(5)}, []string{lease(5), lease(2), lease(3)}, 2, overLimit},
 		{"those behind do not count", []string{lease(5)}, []string{lease(6), lease(5), lease(7), lease(2)}, 2,
 			granted},
 		{"several count together", []string{lease(5), lease(6)}, []string{lease(6), lease(5), lease(2)}, 3,
 			granted},
 		{"several are too many together", []string{lease(5), lease(6)}, []string{lease(6), lease(5), lease(2)}, 2,
-			full},
-		{"others in between", []string{lease(5), lease(7)}, []string{lease(6), lease(5), lease(7)}, 2, full},
-		{"none at all", []string{lease(5)}, []string{lease(5)}, 0, full},
+			overLimit},
+		{"others in between", []string{lease(5), lease(7)}, []string{lease(6), lease(5), lease(7)}, 2, overLimit},
+		{"none at all", []string{lease(5)}, []string{lease(5)}, 0, overLimit},
 		{"foreign children do not count", []string{lease(5)}, []string{"0", "aaa", lease(5), "lock-0000000001"}, 1,
 			granted},
-		{"a lease without a number counts", []string{lease(5)}, []string{"lease-", lease(5)}, 1, full},
+		{"a lease without a number counts", []string{lease(5)}, []string{"lease-", lease(5)}, 1, overLimit},
 		{"whatever stands there", []string{lease(5)}, []string{"lease-zzzz", "lease-00000000007", lease(5)}, 2,
-			full},
-		{"negative numbers count", []string{lease(5)}, []string{"lease--000000001", lease(5)}, 1, full},
+			overLimit},
+		{"negative numbers count", []string{lease(5)}, []string{"lease--000000001", lease(5)}, 1, overLimit},
 		{"plain names and others' prefixes", []string{lease(5)},
-			[]string{"lease-0000000001", "_c_0123456789abcdef0123456789abcdef-lease-0000000002", lease(5)}, 2, full},
-		{"the end of the counter", []string{lease(2146435072)}, []string{lease(2146435072)}, 5, exhausted},
+			[]string{"lease-0000000001", "_c_0123456789abcdef0123456789abcdef-lease-0000000002", lease(5)}, 2, overLimit},
+		{"the end of the counter", []string{lease(2146435072)}, []string{lease(2146435072)}, 5, numbersExhausted},
 		{"the number before", []string{lease(2146435071)}, []string{lease(2146435071)}, 5, granted},
-		{"beyond the end", []string{"lease--000000001"}, []string{"lease--000000001"}, 5, exhausted},
-		{"no number", []string{"lease-"}, []string{"lease-"}, 5, exhausted},
+		{"beyond the end", []string{"lease--000000001"}, []string{"lease--000000001"}, 5, numbersExhausted},
+		{"no number", []string{"lease-"}, []string{"lease-"}, 5, numbersExhausted},
 	} {
-		require.Equal(t, c.want, snapshot{children: c.children, max: c.max}.judge(c.own), c.what)
+		require.Equal(t, c.want, leaseSnapshot{children: c.children, max: c.max}.judgeNodes(c.own), c.what)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestJudgeNeverMakesTooMany(t *testing.T) {
 				if c.java {
 					c.holds = c.holds || len(children) <= max
 				} else {
-					c.holds = c.holds || snapshot{children: children, max: max}.judge(c.names) == granted
+					c.holds = c.holds || leaseSnapshot{children: children, max: max}.judgeNodes(c.names) == granted
 				}
 			default:
 				i := random.IntN(len(all))

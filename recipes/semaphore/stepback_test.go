@@ -32,24 +32,24 @@ func TestBlockedByParts(t *testing.T) {
 		{"more than there are", 3, 1, 1, 5, true},
 		{"more than there are, and nobody to give way to", 3, 0, 0, 5, false},
 	} {
-		seen := snapshot{children: children(c.taken), max: c.max}
-		require.Equal(t, c.blocked, seen.blocked(c.want, c.parts), c.what)
+		seen := leaseSnapshot{children: children(c.taken), max: c.max}
+		require.Equal(t, c.blocked, seen.isDeadlocked(c.want, c.parts), c.what)
 	}
-	require.True(t, takesParts("_c_d93c3b7d-b92f-47f8-97dd-71e653f1e8cf-lock-0000000001"))
-	require.True(t, takesParts("lock-0000000001"))
-	require.False(t, takesParts("_c_d93c3b7d-b92f-87f8-97dd-71e653f1e8cf-lock-0000000001"))
+	require.True(t, mayHoldParts("_c_d93c3b7d-b92f-47f8-97dd-71e653f1e8cf-lock-0000000001"))
+	require.True(t, mayHoldParts("lock-0000000001"))
+	require.False(t, mayHoldParts("_c_d93c3b7d-b92f-87f8-97dd-71e653f1e8cf-lock-0000000001"))
 }
 
 func TestPatience(t *testing.T) {
-	p, total := patience(firstPatience), time.Duration(0)
+	p, total := stepBackPatience(firstPatience), time.Duration(0)
 	for range 20 {
 		total += time.Duration(p)
-		p = p.longer()
+		p = p.doubledPatience()
 	}
-	require.Equal(t, patience(lastPatience), p)
+	require.Equal(t, stepBackPatience(lastPatience), p)
 	require.Less(t, total, 10*time.Minute)
 	for range 100 {
-		require.InDelta(t, float64(firstPatience), float64(patience(firstPatience).wait()),
+		require.InDelta(t, float64(firstPatience), float64(stepBackPatience(firstPatience).jitteredWait()),
 			float64(firstPatience)/4)
 	}
 }

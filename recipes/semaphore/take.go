@@ -14,21 +14,21 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// errLeaseGone is the error if another client has deleted a lease's node before Acquire had the lease.
-var errLeaseGone = fmt.Errorf("while the lease was being acquired: %w", framework.ErrNodeDeleted)
+// errLeaseDeleted is the error if another client has deleted a lease's node before Acquire had the lease.
+var errLeaseDeleted = fmt.Errorf("while the lease was being acquired: %w", framework.ErrNodeDeleted)
 
-// try takes n leases if they are free and the line is empty; otherwise it returns ErrNotAcquired. It costs two round
-// trips; the first only reads. It does not join the line: [snapshot.judge] is safe without it, and a caller that
+// tryWithoutLine takes n leases if they are free and the line is empty; otherwise it returns ErrNotAcquired. It costs two round
+// trips; the first only reads. It does not join the line: [leaseSnapshot.judgeNodes] is safe without it, and a caller that
 // loses a race has taken nothing. joins means that the caller joins the line then.
-func (s *Semaphore) try(ctx context.Context, n int, joins bool) (lease *Lease, err error) {
+func (s *Semaphore) tryWithoutLine(ctx context.Context, n int, joins bool) (lease *Lease, err error) {
 	precheck := s.precheck
 	if joins {
 		precheck = s.sharedPrecheck
 	}
-	err = line.Once(ctx, s.client, func(ctx context.Context, session *framework.Session) error {
+	err = line.TryInSession(ctx, s.client, func(ctx context.Context, session *framework.Session) error {
 		return precheck(ctx, session, n)
 	}, func(ctx context.Context, session *framework.Session) (err error) {
-		lease, err = s.take(ctx, session, n, false)
+		lease, err = s.createLeases(ctx, session, n, false)
 		return err
 	})
 	return lease, err
@@ -40,53 +40,53 @@ func (s *Semaphore) precheck(ctx context.Context, session *framework.Session, n 
 	view := session.Client()
 	synced := view.Sync().InBackground().ForPath(ctx, s.path)
 	lined := view.GetChildren().InBackground().ForPath(ctx, s.line.Dir)
-	seen, err := s.look(ctx, view, false)
-	list, lineErr := line.Result(lined)
-	_, syncErr := line.Result(synced)
-	if err := cmp.Or(err, syncErr, line.Unless(lineErr, framework.ErrNoNode)); err != nil {
+	seen, err := s.takeSnapshot(ctx, view, false)
+	list, lineErr := line.AwaitResult(lined)
+	_, syncErr := line.AwaitResult(synced)
+	if err := cmp.Or(err, syncErr, line.IgnoreError(lineErr, framework.ErrNoNode)); err != nil {
 		return err
 	}
 	if first := s.line.Order.FirstBlocker(list.Names); first != "" {
 		return fmt.Errorf("%w: node %s is ahead in the queue", ErrNotAcquired, plain.Text(first))
 	}
-	return seen.room(n)
+	return seen.checkRoom(n)
 }
 
 // sharedPrecheck is precheck for a caller that joins the line otherwise: concurrent callers share its requests, and its
 // error contains no details. It reads only the number of nodes in the line, since the caller must only be certain that
 // it is empty. Each request is shared by itself, so the reads may follow, instead of the own sync, one that was in flight
-// when the caller came. That is early enough: [snapshot.judge] is safe without a precheck.
+// when the caller came. That is early enough: [leaseSnapshot.judgeNodes] is safe without a precheck.
 func (s *Semaphore) sharedPrecheck(ctx context.Context, session *framework.Session, n int) error {
 	view := session.Client()
-	synced := view.Sync().InBackground().Shared(line.MostAtOnce).ForPath(ctx, s.path)
-	lined := view.CheckExists().InBackground().Shared(line.MostAtOnce).ForPath(ctx, s.line.Dir)
-	look := s.beginLook(ctx, view, false, line.MostAtOnce)
-	_, syncErr := line.Result(synced)
-	queued, err := line.Result(lined)
-	if err := cmp.Or(syncErr, line.Unless(err, framework.ErrNoNode)); err != nil {
+	synced := view.Sync().InBackground().Shared(line.MaxInFlight).ForPath(ctx, s.path)
+	lined := view.CheckExists().InBackground().Shared(line.MaxInFlight).ForPath(ctx, s.line.Dir)
+	look := s.requestSnapshot(ctx, view, false, line.MaxInFlight)
+	_, syncErr := line.AwaitResult(synced)
+	queued, err := line.AwaitResult(lined)
+	if err := cmp.Or(syncErr, line.IgnoreError(err, framework.ErrNoNode)); err != nil {
 		return err
 	}
 	if queued.Stat != nil && queued.Stat.NumChildren > 0 {
 		return ErrNotAcquired
 	}
-	seen, err := s.endLook(look)
+	seen, err := s.awaitSnapshot(look)
 	if s.count != nil && errors.Is(err, framework.ErrNoNode) {
-		seen, err = s.look(ctx, view, false)
+		seen, err = s.takeSnapshot(ctx, view, false)
 	}
 	if err != nil {
 		return err
 	}
-	return seen.room(n)
+	return seen.checkRoom(n)
 }
 
-// pendingLook is a look in flight.
-type pendingLook struct {
+// pendingSnapshot is a look in flight.
+type pendingSnapshot struct {
 	leases *framework.Pending[framework.ChildrenResult]
 	count  *framework.Pending[framework.DataResult] // nil without a shared count
 }
 
-// beginLook sends the requests of a look. Unless share is 0, concurrent callers share them.
-func (s *Semaphore) beginLook(ctx context.Context, view *framework.Client, watch bool, share int) (p pendingLook) {
+// requestSnapshot sends the requests of a look. Unless share is 0, concurrent callers share them.
+func (s *Semaphore) requestSnapshot(ctx context.Context, view *framework.Client, watch bool, share int) (p pendingSnapshot) {
 	children := view.GetChildren().InBackground().Shared(share)
 	data := view.GetData().Undecompressed().InBackground().Shared(share)
 	if watch {
@@ -100,16 +100,16 @@ func (s *Semaphore) beginLook(ctx context.Context, view *framework.Client, watch
 	return p
 }
 
-// endLook waits for the replies. If the node "leases" is missing, the snapshot has no leases.
+// awaitSnapshot waits for the replies. If the node "leases" is missing, the snapshot has no leases.
 // If the shared count is missing, the error is ErrNoNode.
-func (s *Semaphore) endLook(p pendingLook) (seen snapshot, err error) {
-	list, err := line.Result(p.leases)
-	err = line.Unless(err, framework.ErrNoNode)
+func (s *Semaphore) awaitSnapshot(p pendingSnapshot) (seen leaseSnapshot, err error) {
+	list, err := line.AwaitResult(p.leases)
+	err = line.IgnoreError(err, framework.ErrNoNode)
 	seen.children, seen.dir, seen.max, seen.watches[0] = list.Names, list.Stat, s.max, list.Watch
 	if p.count != nil {
-		node, countErr := line.Result(p.count)
+		node, countErr := line.AwaitResult(p.count)
 		seen.watches[1] = node.Watch
-		count, countErr := line.Unpacked(s.client, s.count.Path(), node.Data, countErr)
+		count, countErr := line.UnpackData(s.client, s.count.Path(), node.Data, countErr)
 		if err = cmp.Or(err, countErr); err == nil {
 			var n int32
 			n, err = s.count.Decode(count)
@@ -117,47 +117,47 @@ func (s *Semaphore) endLook(p pendingLook) (seen snapshot, err error) {
 		}
 	}
 	if err != nil {
-		seen.stop()
-		return snapshot{}, err
+		seen.stopWatches()
+		return leaseSnapshot{}, err
 	}
-	if name := seen.foreign(); name != "" && s.warnedForeign.CompareAndSwap(false, true) {
+	if name := seen.foreignChild(); name != "" && s.warnedForeign.CompareAndSwap(false, true) {
 		s.client.Logger().Warn("a child of this path is not a lease; this client ignores it, but Java "+
 			"Curator's clients count it as a lease: delete it", "path", s.leases.Dir, "child", name)
 	}
 	return seen, nil
 }
 
-// look takes a snapshot, and creates the shared count if it is missing. It is repeated as a whole: each of its
+// takeSnapshot takes a snapshot, and creates the shared count if it is missing. It is repeated as a whole: each of its
 // requests is tried once.
-func (s *Semaphore) look(ctx context.Context, view *framework.Client, watch bool) (snapshot, error) {
+func (s *Semaphore) takeSnapshot(ctx context.Context, view *framework.Client, watch bool) (leaseSnapshot, error) {
 	for {
-		seen, err := s.endLook(s.beginLook(ctx, view, watch, 0))
+		seen, err := s.awaitSnapshot(s.requestSnapshot(ctx, view, watch, 0))
 		if s.count == nil || !errors.Is(err, framework.ErrNoNode) {
 			return seen, err
 		}
 		count := NewCount(view.UsingRetry(retry.RetryNTimes{}), s.count.Path())
 		if _, err := count.CreateIfMissing(ctx, int32(s.max)); err != nil {
-			return snapshot{}, fmt.Errorf("the shared count is missing: %w", err)
+			return leaseSnapshot{}, fmt.Errorf("the shared count is missing: %w", err)
 		}
 	}
 }
 
-// lookThroughOutages is look, repeated however long the connection is lost: the caller's nodes last as long
+// snapshotThroughOutages is takeSnapshot, repeated however long the connection is lost: the caller's nodes last as long
 // as the session, so waiting makes sense.
-func (s *Semaphore) lookThroughOutages(
+func (s *Semaphore) snapshotThroughOutages(
 	ctx context.Context, view *framework.Client, watch bool,
-) (seen snapshot, err error) {
-	err = line.Outlast(ctx, view, line.Outages, func(ctx context.Context) error {
-		seen, err = s.look(ctx, view, watch)
+) (seen leaseSnapshot, err error) {
+	err = line.RetryThrough(ctx, view, line.Outages, func(ctx context.Context) error {
+		seen, err = s.takeSnapshot(ctx, view, watch)
 		return err
 	})
 	return seen, err
 }
 
-// take creates n lease nodes, which are leases if they are within the limit. Otherwise, if it stays, it waits with
+// createLeases creates n lease nodes, which are leases if they are within the limit. Otherwise, if it stays, it waits with
 // them until they are; if not, it returns ErrNotAcquired. It costs one round trip if nothing fails. On an error it
 // has started to delete the nodes.
-func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int, stays bool) (*Lease, error) {
+func (s *Semaphore) createLeases(ctx context.Context, session *framework.Session, n int, stays bool) (*Lease, error) {
 	view := session.Client().ForRecipes()
 	create := view.Create().WithMode(framework.EphemeralSequential).WithProtection().
 		CreatingParentContainersIfNeeded().InBackground()
@@ -168,24 +168,24 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int,
 		if taken {
 			return
 		}
-		removeAll(view, nodes)
+		queueDeletes(view, nodes)
 		for _, c := range creates {
 			c.Then(func(made framework.CreateResult, err error) {
 				if err == nil {
-					line.Remove(view, made.Path)
+					line.QueueDelete(view, made.Path)
 				}
 			})
 		}
 	}()
-	var seen snapshot
+	var seen leaseSnapshot
 	var unseen error
 	err := s.client.Retry(ctx, func(ctx context.Context) (first error) {
 		for range n - len(nodes) {
 			creates = append(creates, create.ForPath(ctx, zkpath.Join(s.leases.Dir, leaseName), s.leases.Data))
 		}
-		look := s.beginLook(ctx, view, false, 0)
+		look := s.requestSnapshot(ctx, view, false, 0)
 		for _, c := range creates {
-			made, err := line.Result(c)
+			made, err := line.AwaitResult(c)
 			if err == nil {
 				name, czxid := zkpath.Base(made.Path), made.Stat.Czxid
 				nodes = append(nodes, &line.Grant{Session: session, Path: made.Path, Name: name, Czxid: czxid})
@@ -193,7 +193,7 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int,
 			first = cmp.Or(first, err)
 		}
 		creates = nil
-		seen, unseen = s.endLook(look)
+		seen, unseen = s.awaitSnapshot(look)
 		return first
 	})
 	if err != nil {
@@ -201,28 +201,28 @@ func (s *Semaphore) take(ctx context.Context, session *framework.Session, n int,
 	}
 	// The nodes may be out of order: the first creates may have been repeated, after their parent was created.
 	slices.SortFunc(nodes, func(a, b *line.Grant) int { return cmp.Compare(a.Czxid, b.Czxid) })
-	first := missing // the list may be an error or too old, if the parent was missing or the connection was lost
+	first := nodeMissing // the list may be an error or too old, if the parent was missing or the connection was lost
 	if unseen == nil {
-		first = seen.judge(names(nodes))
+		first = seen.judgeNodes(nodeNames(nodes))
 	}
-	lease, err := s.settle(ctx, session, nodes, first, stays)
+	lease, err := s.settleLeases(ctx, session, nodes, first, stays)
 	taken = err == nil
 	return lease, err
 }
 
-// settle makes a lease of the nodes if they are within the limit. v is the verdict so far, from the list in flight
+// settleLeases makes a lease of the nodes if they are within the limit. v is the verdict so far, from the list in flight
 // with the creates or from the transaction: if it is missing, further lists decide. If others were faster, the caller
-// waits if it stays, and otherwise settle returns ErrNotAcquired.
-func (s *Semaphore) settle(
-	ctx context.Context, session *framework.Session, nodes []*line.Grant, v verdict, stays bool,
+// waits if it stays, and otherwise settleLeases returns ErrNotAcquired.
+func (s *Semaphore) settleLeases(
+	ctx context.Context, session *framework.Session, nodes []*line.Grant, v leaseVerdict, stays bool,
 ) (*Lease, error) {
-	view, names := session.Client().ForRecipes(), names(nodes)
-	var seen snapshot
-	defer func() { seen.stop() }()
+	view, names := session.Client().ForRecipes(), nodeNames(nodes)
+	var seen leaseSnapshot
+	defer func() { seen.stopWatches() }()
 	for fresh := false; ; fresh = true {
 		switch v {
 		case granted:
-			lease, err := s.hold(ctx, session, nodes, stays)
+			lease, err := s.holdLeases(ctx, session, nodes, stays)
 			if !errors.Is(err, framework.ErrSuspended) {
 				return lease, err
 			}
@@ -230,28 +230,28 @@ func (s *Semaphore) settle(
 			if err := session.WaitQuorum(ctx); err != nil {
 				return nil, err
 			}
-		case full:
+		case overLimit:
 			if !stays {
 				return nil, fmt.Errorf("%w: %d wanted, but other clients were faster",
 					ErrNotAcquired, len(nodes))
 			}
 			if seen.watches[0] != nil {
-				if _, err := s.change(ctx, session, session.Context(), seen, nil); err != nil {
+				if _, err := s.awaitEvent(ctx, session, session.Context(), seen, nil); err != nil {
 					return nil, err
 				}
 			}
-		case exhausted:
+		case numbersExhausted:
 			return nil, fmt.Errorf("%w (%s)", ErrSequenceExhausted, plain.Text(names[len(names)-1]))
-		case missing:
+		case nodeMissing:
 			if fresh { // this list was requested after all creates were confirmed
-				return nil, errLeaseGone
+				return nil, errLeaseDeleted
 			}
 		}
-		seen.stop()
+		seen.stopWatches()
 		var err error
-		if seen, err = s.lookThroughOutages(ctx, view, v == full); err != nil {
+		if seen, err = s.snapshotThroughOutages(ctx, view, v == overLimit); err != nil {
 			return nil, err
 		}
-		v = seen.judge(names)
+		v = seen.judgeNodes(names)
 	}
 }

@@ -20,59 +20,59 @@ import (
 //
 // All of it must have happened in the connection of the list: after a reconnect there is a list.
 
-// armTries limits the failures in a row to arm those watches. After that the waiter waits without them: possibly a
+// maxArmFailures limits the failures in a row to arm those watches. After that the waiter waits without them: possibly a
 // proxy breaks connections at setWatches.
-const armTries = 4
+const maxArmFailures = 4
 
-// markSuffix follows the path of a node in the path of its mark.
-const markSuffix = "-released"
+// releaseMarkSuffix follows the path of a node in the path of its mark.
+const releaseMarkSuffix = "-released"
 
-// passes reports whether holders in this line leave marks for their waiters.
-func (w *waiter) passes() bool { return w.Order.exclusive() && w.firstBefore == nil }
+// usesReleaseMarks reports whether holders in this line leave marks for their waiters.
+func (w *waiter) usesReleaseMarks() bool { return w.Order.isExclusive() && w.wasFirst == nil }
 
-// marksRelease reports whether the deletion of the node leaves a mark after a grant. If the holder has not waited, the
+// leavesReleaseMark reports whether the deletion of the node leaves a mark after a grant. If the holder has not waited, the
 // waiter behind it rarely needs a mark.
-func (w *waiter) marksRelease() bool { return w.waited && w.passes() }
+func (w *waiter) leavesReleaseMark() bool { return w.waited && w.usesReleaseMarks() }
 
-// predecessor has the watches on a waiter's predecessor: on its node, or on the directory if that node cannot be
+// watchedPredecessor has the watches on a waiter's predecessor: on its node, or on the directory if that node cannot be
 // watched.
-type predecessor struct {
+type watchedPredecessor struct {
 	events      <-chan framework.Event
 	isDirectory bool
-	gone        bool                 // the node does not exist
+	isDeleted   bool                 // the node does not exist
 	node        framework.DataResult // as it was read
 	mark        *framework.Watch     // of its mark; may be nil
 }
 
-func (p predecessor) stop() {
+func (p watchedPredecessor) stopWatches() {
 	if !p.isDirectory {
 		p.node.Watch.Stop()
 	}
 	p.mark.Stop()
 }
 
-// arm requests the watches of a waiter together, first the watches that make a list unnecessary. armed is false when
+// armWatches requests the watches of a waiter together, first the watches that make a list unnecessary. armed is false when
 // the directory has to be listed again. The predecessor's data do not matter: any client may have written anything,
 // packed or not.
-func (w *waiter) arm(ctx context.Context) (p predecessor, armed bool, err error) {
-	if w.unreadable == w.decision.Predecessor {
-		p.events, p.isDirectory = Events(w.dirWatch), true
+func (w *waiter) armWatches(ctx context.Context) (p watchedPredecessor, armed bool, err error) {
+	if w.unreadablePredecessor == w.decision.Predecessor {
+		p.events, p.isDirectory = WatchEvents(w.dirWatch), true
 		return p, w.dirWatch != nil, nil
 	}
-	w.unreadable = ""
-	own := w.armOwn(ctx)
+	w.unreadablePredecessor = ""
+	own := w.requestOwnWatches(ctx)
 	requested := false
 	defer func() {
 		if !requested { // a hook did not return
-			own.forget()
+			own.stopWhenReplied()
 		}
 	}()
 	full := zkpath.Join(w.Dir, w.decision.Predecessor)
 	read := w.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, full)
 	requested = true
-	mark, again, err := w.armedOwn(ctx, own)
-	node, failed := Result(read)
-	p.mark, p.node, p.events = mark, node, Events(node.Watch)
+	mark, again, err := w.awaitOwnWatches(ctx, own)
+	node, failed := AwaitResult(read)
+	p.mark, p.node, p.events = mark, node, WatchEvents(node.Watch)
 	switch {
 	case err != nil:
 	case failed == nil && !again:
@@ -80,11 +80,11 @@ func (w *waiter) arm(ctx context.Context) (p predecessor, armed bool, err error)
 		return p, true, nil
 	case errors.Is(failed, framework.ErrNoAuth), errors.Is(failed, framework.ErrReplyTooLarge):
 		// The list that follows arms a watch on the directory, whose event shows that the node is gone.
-		w.Client.Logger().Warn("cannot read the node ahead in the queue; watching the parent's children instead",
+		w.Client.Logger().Warn("cannot read the predecessor's node; watching the parent's children instead",
 			"path", full, "err", failed)
-		w.unreadable = w.decision.Predecessor
+		w.unreadablePredecessor = w.decision.Predecessor
 	case errors.Is(failed, framework.ErrNoNode):
-		p.gone = true
+		p.isDeleted = true
 	case (again || framework.Retryable(failed)) && ctx.Err() == nil:
 		// The list waits for the connection. But this may have been an overloaded server, which answers the list.
 		w.armFailures++
@@ -95,21 +95,21 @@ func (w *waiter) arm(ctx context.Context) (p predecessor, armed bool, err error)
 	return p, false, err
 }
 
-// ownArming is the watches in flight that make a list unnecessary when the predecessor goes.
-type ownArming struct {
+// ownWatchRequests is the watches in flight that make a list unnecessary when the predecessor goes.
+type ownWatchRequests struct {
 	read    *framework.Pending[framework.DataResult] // of the own node, with a watch
 	watches *framework.Pending[[]*framework.Watch]
-	own     bool // the first of watches is on the own node
+	hasOwn  bool // the first of watches is on the own node
 }
 
-// armOwn requests those watches. They need no read, since the list has just shown the nodes; but the own node is read
+// requestOwnWatches requests those watches. They need no read, since the list has just shown the nodes; but the own node is read
 // if another client has written to it, and possibly replaced it, or if by its ACL the client may lack READ on it,
 // without which no events are sent.
-func (w *waiter) armOwn(ctx context.Context) (a ownArming) {
+func (w *waiter) requestOwnWatches(ctx context.Context) (a ownWatchRequests) {
 	arms := armInput{
-		Decision: *w.decision, passes: w.passes(), failures: int(w.armFailures), watched: w.own != nil, changed: w.ownChanged,
-		readable: func() bool { return w.view.ReadsItsOwn(w.path) },
-	}.watches()
+		Decision: *w.decision, usesMarks: w.usesReleaseMarks(), failures: int(w.armFailures), isWatched: w.ownWatch != nil, isChanged: w.ownChanged,
+		mayRead: func() bool { return w.view.ReadsItsOwn(w.path) },
+	}.watchesToArm()
 	var own, marks []string
 	switch arms.own {
 	case armedByRead:
@@ -118,16 +118,16 @@ func (w *waiter) armOwn(ctx context.Context) (a ownArming) {
 		own = []string{w.path}
 	}
 	if arms.mark {
-		marks = []string{zkpath.Join(w.Dir, w.decision.Predecessor) + markSuffix}
+		marks = []string{zkpath.Join(w.Dir, w.decision.Predecessor) + releaseMarkSuffix}
 	}
-	if a.own = len(own) > 0; a.own || len(marks) > 0 {
+	if a.hasOwn = len(own) > 0; a.hasOwn || len(marks) > 0 {
 		a.watches = w.session.Arm(ctx, w.czxid, own, marks)
 	}
 	return a
 }
 
-// forget has the watches stopped when their requests are answered.
-func (a ownArming) forget() {
+// stopWhenReplied has the watches stopped when their requests are answered.
+func (a ownWatchRequests) stopWhenReplied() {
 	if a.read != nil {
 		a.read.Then(func(node framework.DataResult, _ error) { node.Watch.Stop() })
 	}
@@ -140,18 +140,18 @@ func (a ownArming) forget() {
 	}
 }
 
-// armedOwn waits for the replies. mark, unless it is nil, fires when the predecessor's mark is created. again reports
+// awaitOwnWatches waits for the replies. mark, unless it is nil, fires when the predecessor's mark is created. again reports
 // whether a request was lost, for example with its connection, and has to be repeated after a list. If the server
 // refuses, every event ahead is followed by a list.
-func (w *waiter) armedOwn(ctx context.Context, a ownArming) (mark *framework.Watch, again bool, err error) {
+func (w *waiter) awaitOwnWatches(ctx context.Context, a ownWatchRequests) (mark *framework.Watch, again bool, err error) {
 	if a.read != nil {
-		node, failed := Result(a.read)
+		node, failed := AwaitResult(a.read)
 		switch {
-		case failed == nil && !w.isOwn(node.Stat):
+		case failed == nil && !w.isOwnNode(node.Stat):
 			node.Watch.Stop()
 			err = errNodeLost
 		case failed == nil:
-			w.own = node.Watch
+			w.ownWatch = node.Watch
 		case errors.Is(failed, framework.ErrNoNode):
 			err = errNodeLost
 		default:
@@ -159,9 +159,9 @@ func (w *waiter) armedOwn(ctx context.Context, a ownArming) (mark *framework.Wat
 		}
 	}
 	if a.watches != nil {
-		watches, failed := Result(a.watches)
-		if failed == nil && a.own {
-			w.own, watches = watches[0], watches[1:]
+		watches, failed := AwaitResult(a.watches)
+		if failed == nil && a.hasOwn {
+			w.ownWatch, watches = watches[0], watches[1:]
 		}
 		if failed == nil && len(watches) > 0 {
 			mark = watches[0]
@@ -171,7 +171,7 @@ func (w *waiter) armedOwn(ctx context.Context, a ownArming) (mark *framework.Wat
 	switch {
 	case framework.Retryable(err):
 		return mark, true, nil
-	case PlaceLost(err), errors.Is(err, framework.ErrClosed), ctx.Err() != nil:
+	case IsPlaceLost(err), errors.Is(err, framework.ErrClosed), ctx.Err() != nil:
 		return mark, false, err
 	}
 	return mark, false, nil
@@ -180,36 +180,36 @@ func (w *waiter) armedOwn(ctx context.Context, a ownArming) (mark *framework.Wat
 // armInput has the inputs of the decision which watches a waiter arms besides the predecessor's.
 type armInput struct {
 	Decision
-	passes   bool        // holders in this line leave marks
-	failures int         // in a row, to arm the watches
-	watched  bool        // the own node has a watch already
-	changed  bool        // the own node was written to, and possibly replaced
-	readable func() bool // reports whether the client may read the own node; called only if that matters
+	usesMarks bool        // holders in this line leave marks
+	failures  int         // in a row, to arm the watches
+	isWatched bool        // the own node has a watch already
+	isChanged bool        // the own node was written to, and possibly replaced
+	mayRead   func() bool // reports whether the client may read the own node; called only if that matters
 }
 
 // armedWatches are the watches that a waiter arms besides the predecessor's. Without any, a list follows each event.
 type armedWatches struct {
-	own  ownWatch
+	own  ownWatchMethod
 	mark bool
 }
 
-// ownWatch is the way in which a waiter arms the watch of its own node.
-type ownWatch int8
+// ownWatchMethod is the way in which a waiter arms the watch of its own node.
+type ownWatchMethod int8
 
 const (
-	notArmed    ownWatch = iota // it is armed already, or not needed
-	armedByRead                 // by a read, which shows whose node it is
-	armedUnread                 // by setWatches
+	notArmed    ownWatchMethod = iota // it is armed already, or not needed
+	armedByRead                       // by a read, which shows whose node it is
+	armedUnread                       // by setWatches
 )
 
-// watches returns the watches to arm. It is a pure function, but for readable.
-func (a armInput) watches() (w armedWatches) {
-	if !a.passes || !a.OnlyAhead && !(a.MarkProves && zkpath.IsOurs(a.Predecessor)) || a.failures > armTries {
+// watchesToArm returns the watches to arm. It is a pure function, but for readable.
+func (a armInput) watchesToArm() (w armedWatches) {
+	if !a.usesMarks || !a.OnlyAhead && !(a.MarkProves && zkpath.IsOurs(a.Predecessor)) || a.failures > maxArmFailures {
 		return w
 	}
 	switch {
-	case a.watched:
-	case a.changed || !a.readable():
+	case a.isWatched:
+	case a.isChanged || !a.mayRead():
 		w.own = armedByRead
 	default:
 		w.own = armedUnread
@@ -218,46 +218,46 @@ func (a armInput) watches() (w armedWatches) {
 	return w
 }
 
-// evidence has the facts that show, after an event ahead, whether a waiter is the first in line.
-type evidence struct {
-	marked         bool // the predecessor's mark was created: it was the first in line
-	gone           bool // the event of the predecessor's deletion has come
+// grantEvidence has the facts that show, after an event ahead, whether a waiter is the first in line.
+type grantEvidence struct {
+	markCreated    bool // the predecessor's mark was created: it was the first in line
+	deleted        bool // the event of the predecessor's deletion has come
 	onlyAhead      bool // the list has shown no other contender ahead
 	ownWatched     bool // the own node has been there since the list: its watch has not fired
 	sameConnection bool // the connection has not changed since the list
 }
 
-// first reports whether the waiter is the first in line. If not, it lists the directory.
-func (e evidence) first() bool {
-	return (e.marked || e.gone && e.onlyAhead) && e.ownWatched && e.sameConnection
+// provesFirst reports whether the waiter is the first in line. If not, it lists the directory.
+func (e grantEvidence) provesFirst() bool {
+	return (e.markCreated || e.deleted && e.onlyAhead) && e.ownWatched && e.sameConnection
 }
 
-// markCreated reports whether the event of a mark's creation has come.
-func markCreated(mark *framework.Watch) bool {
+// isMarkCreated reports whether the event of a mark's creation has come.
+func isMarkCreated(mark *framework.Watch) bool {
 	select {
-	case ev, ok := <-Events(mark):
+	case ev, ok := <-WatchEvents(mark):
 		return ok && ev.Type == framework.EventNodeCreated
 	default:
 		return false
 	}
 }
 
-// recheck is two reads by which a waiter notices changes without events. Events can get lost, since servers drop the
+// predecessorRecheck is two reads by which a waiter notices changes without events. Events can get lost, since servers drop the
 // events of nodes that the client may not read. The safety costs two reads per waiter and session timeout.
-type recheck struct {
+type predecessorRecheck struct {
 	w                *waiter
 	path             string // of the predecessor
 	own, predecessor *framework.Pending[framework.ExistsResult]
 }
 
-func (w *waiter) recheck(ctx context.Context) *recheck {
-	r := &recheck{w: w, path: zkpath.Join(w.Dir, w.decision.Predecessor)}
+func (w *waiter) startRecheck(ctx context.Context) *predecessorRecheck {
+	r := &predecessorRecheck{w: w, path: zkpath.Join(w.Dir, w.decision.Predecessor)}
 	exists := w.view.CheckExists().InBackground()
 	r.own, r.predecessor = exists.ForPath(ctx, w.path), exists.ForPath(ctx, r.path)
 	return r
 }
 
-func (r *recheck) done() <-chan struct{} {
+func (r *predecessorRecheck) repliesDone() <-chan struct{} {
 	if r == nil {
 		return nil
 	}
@@ -265,44 +265,43 @@ func (r *recheck) done() <-chan struct{} {
 }
 
 // result reports whether the predecessor is gone. The error is errNodeLost if the own node is.
-func (r *recheck) result() (gone bool, err error) {
-	own, failed := Result(r.own)
-	lost := failed == nil && (own.Stat == nil || !r.w.isOwn(*own.Stat))
-	predecessor, failed := Result(r.predecessor)
-	if gone, err = afterRecheck(lost, failed == nil && predecessor.Stat == nil); gone {
-		r.w.Client.Logger().Warn("the node ahead in the queue is gone, but no watch event came; "+
-			"going on without the event", "path", r.path)
+func (r *predecessorRecheck) result() (gone bool, err error) {
+	own, failed := AwaitResult(r.own)
+	lost := failed == nil && (own.Stat == nil || !r.w.isOwnNode(*own.Stat))
+	predecessor, failed := AwaitResult(r.predecessor)
+	if gone, err = decideRecheck(lost, failed == nil && predecessor.Stat == nil); gone {
+		r.w.Client.Logger().Warn("the predecessor's node is deleted, but no watch event came; continuing without the event", "path", r.path)
 	}
 	return gone, err
 }
 
-// afterRecheck returns the next step after a recheck: lost means that the own node is gone or belongs to another
+// decideRecheck returns the next step after a recheck: lost means that the own node is gone or belongs to another
 // session, gone that the predecessor's node is gone.
-func afterRecheck(lost, gone bool) (relist bool, err error) {
+func decideRecheck(lost, gone bool) (relist bool, err error) {
 	if lost {
 		return false, errNodeLost
 	}
 	return gone, nil
 }
 
-// ownEvent handles an event of the own node. After anything but its deletion there is a list before the grant.
-func (w *waiter) ownEvent(ev framework.Event) error {
-	w.own, w.ownChanged = nil, true
+// handleOwnEvent handles an event of the own node. After anything but its deletion there is a list before the grant.
+func (w *waiter) handleOwnEvent(ev framework.Event) error {
+	w.ownWatch, w.ownChanged = nil, true
 	switch ev.Type {
 	case framework.EventNodeDeleted:
 		return errNodeLost
 	case framework.EventEnd:
-		return sessionEnd(ev.Err)
+		return sessionEndCause(ev.Err)
 	}
 	return nil
 }
 
-func (w *waiter) isOwn(node framework.Stat) bool {
+func (w *waiter) isOwnNode(node framework.Stat) bool {
 	return node.Czxid == w.czxid && node.EphemeralOwner == w.session.ID()
 }
 
-// sessionEnd returns why a session has ended.
-func sessionEnd(cause error) error {
+// sessionEndCause returns why a session has ended.
+func sessionEndCause(cause error) error {
 	if cause == nil {
 		return framework.ErrSessionLost
 	}

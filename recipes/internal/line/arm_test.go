@@ -13,22 +13,23 @@ func TestDecisionsByEvents(t *testing.T) {
 	var table golden.Table
 	for n := range 1 << 7 {
 		is := func(bit int) bool { return n>>bit&1 == 1 }
-		for failures := range armTries + 2 {
+		for failures := range maxArmFailures + 2 {
 			b := armInput{
-				Decision: Decision{Verdict: Wait, OnlyAhead: is(0), MarkProves: is(1), Predecessor: javas, Ahead: 1},
-				passes:   is(2), watched: is(3), changed: is(4), failures: failures,
-				readable: func() bool { return is(5) },
+				Decision:  Decision{Verdict: Wait, OnlyAhead: is(0), MarkProves: is(1), Predecessor: javas, Ahead: 1},
+				usesMarks: is(2), isWatched: is(3), isChanged: is(4), failures: failures,
+				mayRead: func() bool { return is(5) },
 			}
 			if is(6) {
 				b.Predecessor = ours
 			}
-			w := b.watches()
+			w := b.watchesToArm()
 			table.Row("watches", fmt.Sprintf("own %s, mark %v", [...]string{"no", "by a read", "unread"}[w.own], w.mark),
-				"passes", b.passes, "failures", failures, "sole", b.OnlyAhead, "usual", b.MarkProves, "ours", is(6),
-				"watched", b.watched, "changed", b.changed, "readable", is(5))
+				"passes", b.usesMarks, "failures", failures, "sole", b.OnlyAhead, "usual", b.MarkProves, "ours", is(6),
+				"watched", b.isWatched, "changed", b.isChanged, "readable", is(5))
 		}
-		e := evidence{marked: is(0), gone: is(1), onlyAhead: is(2), ownWatched: is(3), sameConnection: is(4)}
-		table.Row("turn", fmt.Sprint(e.first()), "there", e.ownWatched, "same", e.sameConnection, "marked", e.marked, "gone", e.gone, "sole", e.onlyAhead)
+		e := grantEvidence{markCreated: is(0), deleted: is(1), onlyAhead: is(2), ownWatched: is(3), sameConnection: is(4)}
+		table.Row("turn", fmt.Sprint(e.provesFirst()), "there", e.ownWatched, "same", e.sameConnection, "marked", e.markCreated,
+			"gone", e.deleted, "sole", e.onlyAhead)
 	}
 	table.Compare(t, "events")
 }

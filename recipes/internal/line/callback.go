@@ -13,8 +13,8 @@ type Callback struct {
 	Then []func(error)     // nil ones are not called
 }
 
-// wanted reports whether there is a function for the result.
-func (c *Callback) wanted() bool {
+// hasFunction reports whether there is a function for the result.
+func (c *Callback) hasFunction() bool {
 	return slices.ContainsFunc(c.Then, func(then func(error)) bool { return then != nil })
 }
 
@@ -27,16 +27,16 @@ func (c *Callback) Call(client *framework.Client, err error) {
 			then(err)
 		}
 	}
-	if !c.wanted() && Denied(err) {
-		client.Logger().Warn("a lock or lease is not released: the server refuses to delete its node, which stays "+
-			"until the session ends", "path", c.Path, "err", err)
+	if !c.hasFunction() && IsRefused(err) {
+		client.Logger().Warn("cannot release a hold: the server refuses to delete its node, which stays until the "+
+			"session ends", "path", c.Path, "err", err)
 	}
 }
 
-// Later makes the client call Call on its callback goroutine, for a result that is known before ReleaseInBackground
+// CallLater makes the client call Call on its callback goroutine, for a result that is known before ReleaseInBackground
 // returns.
-func (c *Callback) Later(client *framework.Client, err error) {
-	if c.wanted() || Denied(err) {
+func (c *Callback) CallLater(client *framework.Client, err error) {
+	if c.hasFunction() || IsRefused(err) {
 		client.Later(func() { c.Call(client, err) })
 	}
 }

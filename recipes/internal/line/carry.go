@@ -11,35 +11,35 @@ import (
 // itself. They form a list, and are not one value per lock, because contexts are merged (of the work and of a lock, or
 // of several locks), and an entry that has ended must not hide a valid one.
 
-// owner is the key of the grants in a context. It is common to all Lines of the same client, in whatever view of it, at
+// ownerKey is the key of the grants in a context. It is common to all Lines of the same client, in whatever view of it, at
 // the same node and with the same name.
-type owner struct {
+type ownerKey struct {
 	place any
 	name  string
 }
 
-func (l *Line) owner() *owner {
-	own := l.known.Load()
+func (l *Line) ownerKey() *ownerKey {
+	own := l.cachedOwnerKey.Load()
 	if own == nil {
-		own = &owner{l.Client.Place(l.Dir), l.Name}
-		l.known.Store(own)
+		own = &ownerKey{l.Client.Place(l.Dir), l.Name}
+		l.cachedOwnerKey.Store(own)
 	}
 	return own
 }
 
-type carried struct {
-	owner *owner
+type carriedGrant struct {
+	key   *ownerKey
 	grant *Grant
-	next  *carried
+	next  *carriedGrant
 }
 
-type carryKey struct{}
+type grantsContextKey struct{}
 
 // grantContext is the context of a grant: that of its hold or, for a turn, one that ends before. It carries a list.
 type grantContext struct {
 	context.Context
-	grant *Grant
-	list  *carried
+	grant  *Grant
+	grants *carriedGrant
 }
 
 // Err implements [context.Context]. It looks at the clock, as that of the hold's context does.
@@ -54,8 +54,8 @@ func (c *grantContext) Err() error {
 
 // Value implements [context.Context].
 func (c *grantContext) Value(key any) any {
-	if key == (carryKey{}) {
-		return c.list
+	if key == (grantsContextKey{}) {
+		return c.grants
 	}
 	t := c.grant.turn
 	if t == nil {
@@ -71,23 +71,23 @@ func (c *grantContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-func carriedBy(ctx context.Context) *carried {
-	list, _ := ctx.Value(carryKey{}).(*carried)
+func carriedGrants(ctx context.Context) *carriedGrant {
+	list, _ := ctx.Value(grantsContextKey{}).(*carriedGrant)
 	return list
 }
 
-// with returns the list with those of other that are still held.
-func (list *carried) with(other *carried) *carried {
+// mergeHeld returns the list with those of other that are still held.
+func (list *carriedGrant) mergeHeld(other *carriedGrant) *carriedGrant {
 	all := list
 	for ; other != nil; other = other.next {
-		if other.grant.live() && !list.has(other.grant) {
-			all = &carried{other.owner, other.grant, all}
+		if other.grant.isHeld() && !list.contains(other.grant) {
+			all = &carriedGrant{other.key, other.grant, all}
 		}
 	}
 	return all
 }
 
-func (list *carried) has(g *Grant) bool {
+func (list *carriedGrant) contains(g *Grant) bool {
 	for ; list != nil; list = list.next {
 		if list.grant == g {
 			return true
@@ -96,12 +96,12 @@ func (list *carried) has(g *Grant) bool {
 	return false
 }
 
-// Carries reports whether ctx carries the grant.
-func (g *Grant) Carries(ctx context.Context) bool { return carriedBy(ctx).has(g) }
+// IsCarriedBy reports whether ctx carries the grant.
+func (g *Grant) IsCarriedBy(ctx context.Context) bool { return carriedGrants(ctx).contains(g) }
 
-// Owner returns the owner of the innermost grant that ctx carries, ended or not, with an owner of the type T.
-func Owner[T any](ctx context.Context) (owner T) {
-	for entry := carriedBy(ctx); entry != nil; entry = entry.next {
+// OwnerFromContext returns the owner of the innermost grant that ctx carries, ended or not, with an owner of the type T.
+func OwnerFromContext[T any](ctx context.Context) (owner T) {
+	for entry := carriedGrants(ctx); entry != nil; entry = entry.next {
 		if owner, ok := entry.grant.Owner.(T); ok {
 			return owner
 		}
@@ -109,16 +109,16 @@ func Owner[T any](ctx context.Context) (owner T) {
 	return owner
 }
 
-// Carried yields the grants of this Line, or one like it, that ctx carries and that are still held, the last
+// HeldGrants yields the grants of this Line, or one like it, that ctx carries and that are still held, the last
 // first.
-func (l *Line) Carried(ctx context.Context) iter.Seq[*Grant] {
+func (l *Line) HeldGrants(ctx context.Context) iter.Seq[*Grant] {
 	return func(yield func(*Grant) bool) {
-		list := carriedBy(ctx)
+		list := carriedGrants(ctx)
 		if list == nil {
 			return
 		}
-		for own := l.owner(); list != nil; list = list.next {
-			if *list.owner == *own && list.grant.live() && !yield(list.grant) {
+		for own := l.ownerKey(); list != nil; list = list.next {
+			if *list.key == *own && list.grant.isHeld() && !yield(list.grant) {
 				return
 			}
 		}

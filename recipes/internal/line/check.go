@@ -9,9 +9,9 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// Check returns an error if no recipe can be made with a client and a path. The root is refused, too: a recipe treats
+// CheckArguments returns an error if no recipe can be made with a client and a path. The root is refused, too: a recipe treats
 // all children of its directory as its own. In a namespace "/" is the namespace's node, which is allowed.
-func Check(client *framework.Client, path string) error {
+func CheckArguments(client *framework.Client, path string) error {
 	if errors.Is(client.Err(), framework.ErrNoClient) {
 		return framework.ErrNoClient
 	}
@@ -28,7 +28,7 @@ func Check(client *framework.Client, path string) error {
 
 // Configure checks the arguments that all recipes have, and applies the options to recipe.
 func Configure[T any, O ~func(*T) error](client *framework.Client, path string, recipe *T, opts []O) error {
-	if err := Check(client, path); err != nil {
+	if err := CheckArguments(client, path); err != nil {
 		return err
 	}
 	for _, opt := range opts {
@@ -42,8 +42,8 @@ func Configure[T any, O ~func(*T) error](client *framework.Client, path string, 
 	return nil
 }
 
-// Policy checks the argument of an option WithLossPolicy.
-func Policy(p framework.LossPolicy) (framework.LossPolicy, error) {
+// CheckLossPolicy checks the argument of an option WithLossPolicy.
+func CheckLossPolicy(p framework.LossPolicy) (framework.LossPolicy, error) {
 	if p != framework.SessionOnly && p != framework.SuspendedIsLoss {
 		return p, fmt.Errorf("%w WithLossPolicy: there is no policy %d; choose SessionOnly or SuspendedIsLoss",
 			framework.ErrInvalidOption, p)
@@ -51,8 +51,8 @@ func Policy(p framework.LossPolicy) (framework.LossPolicy, error) {
 	return p, nil
 }
 
-// Called checks the argument of an option OnWait.
-func Called[P any](f func(P)) (func(P), error) {
+// CheckOnWait checks the argument of an option OnWait.
+func CheckOnWait[P any](f func(P)) (func(P), error) {
 	if f == nil {
 		return nil, fmt.Errorf("%w OnWait: the function is nil; leave the option out",
 			framework.ErrInvalidOption)
@@ -60,8 +60,8 @@ func Called[P any](f func(P)) (func(P), error) {
 	return f, nil
 }
 
-// Foreign checks the argument of an option WithForeignContenders, and combines it with the earlier ones.
-func Foreign(before, is func(name string) bool) (func(name string) bool, error) {
+// AddForeign checks the argument of an option WithForeignContenders, and combines it with the earlier ones.
+func AddForeign(before, is func(name string) bool) (func(name string) bool, error) {
 	if is == nil {
 		return nil, fmt.Errorf("%w WithForeignContenders: the function is nil; leave the option out",
 			framework.ErrInvalidOption)
@@ -72,8 +72,8 @@ func Foreign(before, is func(name string) bool) (func(name string) bool, error) 
 	return func(name string) bool { return before(name) || is(name) }, nil
 }
 
-// Ready returns an error if a method of a recipe must not begin. fault is the error that the constructor has recorded.
-func Ready(ctx context.Context, client *framework.Client, fault error) error {
+// CheckCall returns an error if a method of a recipe must not begin. fault is the error that the constructor has recorded.
+func CheckCall(ctx context.Context, client *framework.Client, fault error) error {
 	switch {
 	case fault != nil:
 		return fault
@@ -87,8 +87,8 @@ func Ready(ctx context.Context, client *framework.Client, fault error) error {
 	return nil
 }
 
-// Wrap puts the recipe, its path, unless that is "", and the operation in front of err; nil if err is.
-func Wrap(recipe, path, verb string, err error) error {
+// WrapError puts the recipe, its path, unless that is "", and the operation in front of err; nil if err is.
+func WrapError(recipe, path, verb string, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -98,8 +98,8 @@ func Wrap(recipe, path, verb string, err error) error {
 	return fmt.Errorf("%s %s: %s: %w", recipe, path, verb, err)
 }
 
-// Unless takes an expected error for success.
-func Unless(err, expected error) error {
+// IgnoreError takes an expected error for success.
+func IgnoreError(err, expected error) error {
 	if errors.Is(err, expected) {
 		return nil
 	}

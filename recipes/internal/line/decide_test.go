@@ -125,10 +125,10 @@ func TestDecide(t *testing.T) {
 		},
 		{"equal numbers: own listed first", mutexOrder, own, []string{own, node('b', "lock-", 7)},
 			line.Decision{Verdict: line.Granted}},
-		{"last number that is accepted", mutexOrder, node('a', "lock-", line.Limit-1),
-			[]string{node('a', "lock-", line.Limit-1)}, line.Decision{Verdict: line.Granted}},
-		{"first number that is refused", mutexOrder, node('a', "lock-", line.Limit),
-			[]string{node('a', "lock-", line.Limit)}, line.Decision{Verdict: line.Refused}},
+		{"last number that is accepted", mutexOrder, node('a', "lock-", line.SequenceLimit-1),
+			[]string{node('a', "lock-", line.SequenceLimit-1)}, line.Decision{Verdict: line.Granted}},
+		{"first number that is refused", mutexOrder, node('a', "lock-", line.SequenceLimit),
+			[]string{node('a', "lock-", line.SequenceLimit)}, line.Decision{Verdict: line.Refused}},
 		{"the end of the counter", mutexOrder, node('a', "lock-", math.MaxInt32), nil,
 			line.Decision{Verdict: line.Refused}},
 		{"beyond the end", mutexOrder, node('a', "lock-", math.MinInt32), nil,
@@ -250,7 +250,7 @@ func TestDecisions(t *testing.T) {
 				table.Row(kind.name+", newcomer", short[kind.order.FirstBlocker(named(a.node, b.node))], "", a.name, "", b.name)
 			}
 		}
-		for name, number := range map[string]int{"0": 0, "last": line.Limit - 1, "limit": line.Limit, "max": math.MaxInt32,
+		for name, number := range map[string]int{"0": 0, "last": line.SequenceLimit - 1, "limit": line.SequenceLimit, "max": math.MaxInt32,
 			"min": math.MinInt32, "-1": -1} {
 			own := node('a', kind.own, number)
 			table.Row(kind.name+", number", kind.order.Decide(own, []string{own}).Verdict.String(), "", name)
@@ -287,7 +287,7 @@ func TestTaken(t *testing.T) {
 func TestContenders(t *testing.T) {
 	assert.Equal(t, []string{node('f', "lock-", 1), node('0', "lock-", 2)},
 		mutexOrder.Contenders([]string{"0", node('0', "lock-", 2), "zookeeper", node('f', "lock-", 1)}))
-	number, ok := mutexOrder.Number(node('f', "lock-", 41))
+	number, ok := mutexOrder.SequenceNumber(node('f', "lock-", 41))
 	assert.True(t, ok)
 	assert.EqualValues(t, 41, number)
 }
@@ -312,8 +312,8 @@ func FuzzDecide(f *testing.F) {
 		sorted := slices.Clone(children)
 		zkpath.Sort(sorted, order.Names...)
 		at := slices.Index(sorted, own)
-		number, ok := order.Number(own)
-		if !ok || number < 0 || number >= line.Limit {
+		number, ok := order.SequenceNumber(own)
+		if !ok || number < 0 || number >= line.SequenceLimit {
 			require.Equal(t, line.Refused, d.Verdict)
 			return
 		}

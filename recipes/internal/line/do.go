@@ -15,9 +15,9 @@ import (
 var ErrNotReleased = errors.New("the work was done, but the server refused to release the lock, lease or " +
 	"leadership, which stays taken until the session ends")
 
-// releaseWait limits the time for which Do waits for the server to confirm the release. The client continues with it
+// releaseTimeout limits the time for which Do waits for the server to confirm the release. The client continues with it
 // after that.
-const releaseWait = time.Second
+const releaseTimeout = time.Second
 
 type Held interface {
 	Context() context.Context
@@ -67,21 +67,21 @@ func Do[H Held](
 // matches ErrNotReleased: the server has refused. It returns nil if the server has not confirmed yet, or without a
 // connection, since the client continues; also if the session has ended.
 func ReleaseAfterWork(ctx context.Context, release func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, releaseWait)
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
 	err := release(ctx)
 	switch {
 	case err == nil, errors.Is(err, ErrNotReleased):
 		return err
-	case ctx.Err() != nil && !errors.Is(err, framework.ErrCleanupFull), !Denied(err):
+	case ctx.Err() != nil && !errors.Is(err, framework.ErrCleanupFull), !IsRefused(err):
 		return nil
 	}
 	return fmt.Errorf("%w: %w", ErrNotReleased, err)
 }
 
-// Denied reports whether an error is a final refusal by the server: of a release, so that the node stays and the client
+// IsRefused reports whether an error is a final refusal by the server: of a release, so that the node stays and the client
 // does not try again. Passing errors and the end of the session are not.
-func Denied(err error) bool {
+func IsRefused(err error) bool {
 	switch {
 	case err == nil:
 		return false
@@ -106,12 +106,12 @@ func Denied(err error) bool {
 // ending with any of them, too. Its Err also calls theirs, which may look at the clock. Call stop, with the cause, when
 // the work is done.
 func WorkContext(ctx context.Context, holds ...context.Context) (work context.Context, stop context.CancelCauseFunc) {
-	w := &workContext{holds: holds, list: carriedBy(ctx)}
-	w.Context, w.end = context.WithCancelCause(ctx)
-	stop = w.end
+	w := &workContext{holds: holds, grants: carriedGrants(ctx)}
+	w.Context, w.cancel = context.WithCancelCause(ctx)
+	stop = w.cancel
 	for _, hold := range holds {
-		w.list = w.list.with(carriedBy(hold))
-		unhook, others := context.AfterFunc(hold, func() { w.end(context.Cause(hold)) }), stop
+		w.grants = w.grants.mergeHeld(carriedGrants(hold))
+		unhook, others := context.AfterFunc(hold, func() { w.cancel(context.Cause(hold)) }), stop
 		stop = func(cause error) { unhook(); others(cause) }
 	}
 	return w, stop
@@ -119,16 +119,16 @@ func WorkContext(ctx context.Context, holds ...context.Context) (work context.Co
 
 type workContext struct {
 	context.Context
-	holds []context.Context
-	list  *carried
-	end   context.CancelCauseFunc
+	holds  []context.Context
+	grants *carriedGrant
+	cancel context.CancelCauseFunc
 }
 
 // Err implements [context.Context].
 func (c *workContext) Err() error {
 	for _, hold := range c.holds {
 		if hold.Err() != nil {
-			c.end(context.Cause(hold))
+			c.cancel(context.Cause(hold))
 		}
 	}
 	return c.Context.Err()
@@ -137,8 +137,8 @@ func (c *workContext) Err() error {
 // Value implements [context.Context]. The work belongs to the holds, and to those of ctx.
 func (c *workContext) Value(key any) any {
 	switch key := key.(type) {
-	case carryKey:
-		return c.list
+	case grantsContextKey:
+		return c.grants
 	case *fencing.List:
 		for _, hold := range c.holds {
 			_ = hold.Value(key)

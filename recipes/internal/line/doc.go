@@ -4,12 +4,12 @@
 //
 // [Order.Decide] is a pure function: it returns the conclusion from a list of children for the owner of a node. [Line]
 // sends the requests: it creates, lists and watches, begins again when the session or the node is lost, and removes
-// everything when the caller gives up. A [Grant] is a granted place in line. [Line.Enter] and [Line.Reenter] let
+// everything when the caller gives up. A [Grant] is a granted place in line. [Line.AcquireShare] and [Line.Reenter] let
 // several callers share one, each with a [Share]. A [Front] lets the callers of a process use one grant in turn, or
 // together, as its pure function Limits.next decides; each has a [Turn].
 //
-// It also has helpers for recipes with and without a line: [Configure] and [Ready] for arguments, [Attempts] and
-// [Outlast] for failures, [Await] for events, [Do] for work under a lock, [Wrap] for errors.
+// It also has helpers for recipes with and without a line: [Configure] and [CheckCall] for arguments, [Attempts] and
+// [RetryThrough] for failures, [AwaitEvent] for events, [Do] for work under a lock, [WrapError] for errors.
 //
 // The promises to the recipes:
 //

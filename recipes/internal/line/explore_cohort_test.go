@@ -10,7 +10,7 @@ import (
 )
 
 // The model of a [Front] whose callers have the lock in turn (mutex.Cohort), and of a kept lock. Called are Limits.next and
-// Limits.duty; what is around them (front.go), the servers, the connection and a contender of another client are played.
+// Limits.ownerAction; what is around them (front.go), the servers, the connection and a contender of another client are played.
 //
 // Bounds: two callers at a time, three for a night, who come again and again, and so does one contender of another
 // client; two turns; two units of time for turns, for keeping, and for the grace; two faults: the connection is lost,
@@ -48,10 +48,10 @@ func each(t *testing.T, f func(t *testing.T, l Limits, strict bool)) {
 		l      Limits
 		strict bool
 	}{
-		{"kept", Limits{Users: 1, Turns: 2, For: 2, Idle: 2}, false},
-		{"kept until suspended", Limits{Users: 1, Turns: 2, For: 2, Idle: 2}, true},
-		{"not kept", Limits{Users: 1, Turns: 2, For: 2}, false},
-		{"not kept, until suspended", Limits{Users: 1, Turns: 2, For: 2}, true},
+		{"kept", Limits{Users: 1, Turns: 2, Period: 2, Idle: 2}, false},
+		{"kept until suspended", Limits{Users: 1, Turns: 2, Period: 2, Idle: 2}, true},
+		{"not kept", Limits{Users: 1, Turns: 2, Period: 2}, false},
+		{"not kept, until suspended", Limits{Users: 1, Turns: 2, Period: 2}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) { f(t, c.l, c.strict) })
 	}
@@ -61,10 +61,10 @@ func each(t *testing.T, f func(t *testing.T, l Limits, strict bool)) {
 func TestExploreCohortFinds(t *testing.T) {
 	each(t, func(t *testing.T, l Limits, strict bool) {
 		m := modelOfCohort(l, strict)
-		reach := func(rare func(cohort) bool) {
+		reach := func(rare func(cohortState) bool) {
 			t.Helper()
 			m := m
-			m.Final, m.Wrong = nil, func(c cohort) string {
+			m.Final, m.Wrong = nil, func(c cohortState) string {
 				if rare(c) {
 					return "reached"
 				}
@@ -72,17 +72,19 @@ func TestExploreCohortFinds(t *testing.T) {
 			}
 			explore.Finds(t, m)
 		}
-		reach(func(c cohort) bool { return c.former > 0 && c.attempt == entering })
-		reach(func(c cohort) bool { return c.patient && c.lost && c.meddled && c.waiting > 0 && c.line[0] == theirs })
+		reach(func(c cohortState) bool { return c.former > 0 && c.attempt == entering })
+		reach(func(c cohortState) bool {
+			return c.patient && c.lost && c.meddled && c.waiting > 0 && c.line[0] == theirs
+		})
 		if l.Idle > 0 && !strict {
-			reach(func(c cohort) bool { return c.phase == nodeFree && c.stale && c.waiting > 0 })
+			reach(func(c cohortState) bool { return c.phase == nodeFree && c.stale && c.waiting > 0 })
 		}
 		if l.Idle > 0 {
-			reach(func(c cohort) bool { return c.phase == nodeFull && c.others == othersSome && c.served == 2 })
-			reach(func(c cohort) bool { return c.list == sawNone && c.watch == fired })
+			reach(func(c cohortState) bool { return c.phase == nodeFull && c.others == othersSome && c.served == 2 })
+			reach(func(c cohortState) bool { return c.list == sawNone && c.watch == fired })
 		}
 		if strict {
-			reach(func(c cohort) bool { return c.lostIn && c.user == stopped && c.waiting > 0 })
+			reach(func(c cohortState) bool { return c.lostIn && c.user == stopped && c.waiting > 0 })
 			m.Start = slices.Clone(m.Start)
 			for i := range m.Start {
 				m.Start[i].grace--
@@ -103,60 +105,60 @@ func callers() int8 {
 }
 
 type (
-	user    int8
-	attempt int8
-	held    int8
-	answer  int8
-	watched int8
-	entry   int8
-	misstep int8
+	userPhase     int8
+	attemptPhase  int8
+	holdPhase     int8
+	listReply     int8
+	watchPhase    int8
+	lineEntry     int8
+	cohortMistake int8
 )
 
 const (
-	absent  user = iota
-	works        // its turn lasts
-	late         // its turn's context has ended, and it is still at work
-	stopped      // it is not at work any more, and has not released
+	absent  userPhase = iota
+	works             // its turn lasts
+	late              // its turn's context has ended, and it is still at work
+	stopped           // it is not at work any more, and has not released
 )
 
 const (
-	idle     attempt = iota
-	entering         // a node is to be made
-	inLine           // it is made
-	granted          // the hold has begun, and the owner has not seen that
+	idle     attemptPhase = iota
+	entering              // a node is to be made
+	inLine                // it is made
+	granted               // the hold has begun, and the owner has not seen that
 )
 
 const (
-	none      held = iota
-	live           //
-	suspended      // ended, and the session goes on
-	dead           // ended, and the node is gone, or goes anyway
+	none      holdPhase = iota
+	live                //
+	suspended           // ended, and the session goes on
+	dead                // ended, and the node is gone, or goes anyway
 )
 
 const (
-	noList     answer = iota
-	asked             // it was sent
-	sawNone           // the answer is on its way: there are no others
-	sawOthers         // there are
-	sawNothing        // the own node is not there
+	noList     listReply = iota
+	asked                // it was sent
+	sawNone              // the answer is on its way: there are no others
+	sawOthers            // there are
+	sawNothing           // the own node is not there
 )
 
 const (
-	noWatch watched = iota
+	noWatch watchPhase = iota
 	isArmed
 	fired // the frontEvent is on its way
 )
 
 const (
-	nowhere entry = iota
-	ourNode       // of the attempt or the hold
-	old           // its delete is on its way
-	theirs        // of the other client
-	doomed        // of a session that is lost
+	nowhere lineEntry = iota
+	ourNode           // of the attempt or the hold
+	old               // its delete is on its way
+	theirs            // of the other client
+	doomed            // of a session that is lost
 )
 
 const (
-	fine misstep = iota
+	fine cohortMistake = iota
 	twoTurns
 	turnAfterLoss
 	turnUnlisted
@@ -164,8 +166,8 @@ const (
 	tooLongTurns
 )
 
-// cohort is a state of the model.
-type cohort struct {
+// cohortState is a state of the model.
+type cohortState struct {
 	// What Limits.next has returned. Times are relative to now, and 0 where they mean nothing.
 	phase              frontPhase
 	turns              int8
@@ -174,23 +176,23 @@ type cohort struct {
 	lostIn             bool // the hold was lost during the turn, whose user has time to stop
 	began, free, until int8
 
-	waiting int8 // callers in the local line
-	user    user // of the turn
-	rest    int8 // how long a late user is at work
-	former  int8 // the same, of a user whose node the Cohort has done with
+	waiting int8      // callers in the local line
+	user    userPhase // of the turn
+	rest    int8      // how long a late user is at work
+	former  int8      // the same, of a user whose node the Cohort has done with
 
-	attempt  attempt
+	attempt  attemptPhase
 	unwanted bool // the attempt is to be stopped
-	hold     held
+	hold     holdPhase
 	unseen   bool // the owner has not seen its end
 	giving   bool // a caller deletes the node
 	awake    bool // the owner is about to look at the state
-	list     answer
+	list     listReply
 	listOld  bool // the answer is of the connection before
-	watch    watched
+	watch    watchPhase
 	again    bool // there is another connection than that of the last list
 
-	line   [4]entry
+	line   [4]lineEntry
 	away   bool // there is no connection
 	lost   bool // the session is, and there is no other yet
 	remain int8 // how long the servers keep a lost session's nodes at least
@@ -200,7 +202,7 @@ type cohort struct {
 	faults  int8 // that may come
 	meddled bool // an administrator has deleted the node of the hold
 	served  int8 // turns since others may wait
-	fault   misstep
+	fault   cohortMistake
 }
 
 type cohortModel struct {
@@ -209,18 +211,18 @@ type cohortModel struct {
 	most   int8
 }
 
-func modelOfCohort(l Limits, strict bool) explore.Model[cohort] {
+func modelOfCohort(l Limits, strict bool) explore.Model[cohortState] {
 	m := cohortModel{l, strict, callers()}
-	start := cohort{grace: stopsIn, faults: 2}
+	start := cohortState{grace: stopsIn, faults: 2}
 	if os.Getenv("LONG") != "" {
 		start.faults = 3
 	}
 	patient := start
 	patient.patient = true
-	return explore.Model[cohort]{Start: []cohort{start, patient}, Next: m.next, Wrong: m.wrong, Final: m.final}
+	return explore.Model[cohortState]{Start: []cohortState{start, patient}, Next: m.next, Wrong: m.describeWrong, Final: m.isFinal}
 }
 
-func (m cohortModel) wrong(c cohort) string {
+func (m cohortModel) describeWrong(c cohortState) string {
 	atWork := c.user == works || c.user == late
 	switch {
 	case c.fault != fine:
@@ -229,40 +231,42 @@ func (m cohortModel) wrong(c cohort) string {
 			"others wait for too long"}[c.fault]
 	case c.line[0] == theirs && (atWork && !c.meddled || c.former > 0):
 		return "a user is at work, and another client has the lock"
-	case c.phase == nodeFree && c.hold == live && !c.meddled && c.at(theirs) >= 0 && !c.away && !c.awake &&
+	case c.phase == nodeFree && c.hold == live && !c.meddled && c.indexOf(theirs) >= 0 && !c.away && !c.awake &&
 		c.list == noList && c.watch != fired:
 		return "what is kept stays so, although another client waits"
 	}
 	return ""
 }
 
-func (m cohortModel) final(c cohort) bool {
-	return c.phase == nodeNone && c.waiting == 0 && c.attempt == idle && c.hold == none && c.line == [4]entry{} &&
+func (m cohortModel) isFinal(c cohortState) bool {
+	return c.phase == nodeNone && c.waiting == 0 && c.attempt == idle && c.hold == none && c.line == [4]lineEntry{} &&
 		c.user == absent && c.former == 0
 }
 
-func (c *cohort) at(n entry) int { return slices.Index(c.line[:], n) }
+func (c *cohortState) indexOf(n lineEntry) int { return slices.Index(c.line[:], n) }
 
-// change changes the line, and the watch fires.
-func (c *cohort) change(f func(line []entry) []entry) {
-	line := f(slices.DeleteFunc(slices.Clone(c.line[:]), func(n entry) bool { return n == nowhere }))
-	c.line = [4]entry{}
+// changeLine changes the line, and the watch fires.
+func (c *cohortState) changeLine(f func(line []lineEntry) []lineEntry) {
+	line := f(slices.DeleteFunc(slices.Clone(c.line[:]), func(n lineEntry) bool { return n == nowhere }))
+	c.line = [4]lineEntry{}
 	copy(c.line[:], line)
 	if c.watch == isArmed {
 		c.watch = fired
 	}
 }
 
-func (c *cohort) remove(which entry) {
-	c.change(func(line []entry) []entry {
-		return slices.DeleteFunc(line, func(n entry) bool { return n == which })
+func (c *cohortState) removeEntry(which lineEntry) {
+	c.changeLine(func(line []lineEntry) []lineEntry {
+		return slices.DeleteFunc(line, func(n lineEntry) bool { return n == which })
 	})
 }
 
-func (c *cohort) join(n entry) { c.change(func(line []entry) []entry { return append(line, n) }) }
+func (c *cohortState) joinLine(n lineEntry) {
+	c.changeLine(func(line []lineEntry) []lineEntry { return append(line, n) })
+}
 
-// end ends the hold.
-func (c *cohort) end(how held) {
+// endHold ends the hold.
+func (c *cohortState) endHold(how holdPhase) {
 	if c.hold == live || c.hold == suspended && how == dead {
 		c.hold, c.unseen = how, true
 	}
@@ -273,45 +277,45 @@ func (c *cohort) end(how held) {
 
 var now = time.Unix(1000, 0)
 
-// state is what Limits.next has returned.
-func (c *cohort) state() frontState {
+// modelledState is what Limits.next has returned.
+func (c *cohortState) modelledState() frontState {
 	s := frontState{
-		phase: c.phase, turns: int(c.turns), others: c.others, stale: c.stale, asked: c.asked,
-		began: now.Add(-time.Duration(c.began)), idle: now.Add(-time.Duration(c.free)),
+		phase: c.phase, turns: int(c.turns), others: c.others, unlisted: c.stale, revoked: c.asked,
+		grantedAt: now.Add(-time.Duration(c.began)), idleSince: now.Add(-time.Duration(c.free)),
 	}
 	if c.phase == nodeFull {
 		s.users = 1
 	}
 	if c.lostIn {
-		s.until = now.Add(time.Duration(c.until))
+		s.deleteAt = now.Add(time.Duration(c.until))
 	}
 	return s
 }
 
-// on is Front.next.
-func (m cohortModel) on(c *cohort, e frontEvent, more int8) frontAction {
-	s := c.state()
+// applyEvent is Front.next.
+func (m cohortModel) applyEvent(c *cohortState, e frontEvent, more int8) frontAction {
+	s := c.modelledState()
 	f := frontFacts{waiting: int(c.waiting + more), valid: c.hold == live, now: now}
 	if e == onLoss && c.hold == suspended {
 		f.grace = time.Duration(c.grace)
 	}
 	before := *c
 	s, todo := m.limits.next(s, e, f)
-	c.phase, c.turns, c.others, c.stale, c.asked = s.phase, int8(s.turns), s.others, s.stale, s.asked
+	c.phase, c.turns, c.others, c.stale, c.asked = s.phase, int8(s.turns), s.others, s.unlisted, s.revoked
 	c.began, c.free, c.until, c.lostIn = 0, 0, 0, false
 	switch s.phase {
 	case nodeFree:
-		c.began, c.free = age(now.Sub(s.began), m.limits.For), age(now.Sub(s.idle), m.limits.Idle)
+		c.began, c.free = age(now.Sub(s.grantedAt), m.limits.Period), age(now.Sub(s.idleSince), m.limits.Idle)
 	case nodeFull:
-		if c.began = age(now.Sub(s.began), m.limits.For); !s.until.IsZero() {
-			c.began, c.lostIn, c.until = 0, true, age(s.until.Sub(now), stopsIn)
+		if c.began = age(now.Sub(s.grantedAt), m.limits.Period); !s.deleteAt.IsZero() {
+			c.began, c.lostIn, c.until = 0, true, age(s.deleteAt.Sub(now), stopsIn)
 		}
 	case nodeNone, nodeComing, nodeEnding:
 		c.turns, c.others, c.stale, c.asked = 0, othersUnknown, false, false
 	}
 	switch todo {
 	case startOwner:
-		m.attempt(c)
+		m.beginAttempt(c)
 	case stopOwner:
 		c.unwanted = true
 	case listContenders, retireNode:
@@ -332,7 +336,7 @@ func (m cohortModel) on(c *cohort, e frontEvent, more int8) frontAction {
 			c.fault = turnUnlisted
 		case int(c.served) > m.limits.Turns:
 			c.fault = tooManyTurns
-		case e == onRelease && c.others != othersNone && time.Duration(before.began) >= m.limits.For:
+		case e == onRelease && c.others != othersNone && time.Duration(before.began) >= m.limits.Period:
 			c.fault = tooLongTurns
 		}
 		c.user = works
@@ -342,24 +346,24 @@ func (m cohortModel) on(c *cohort, e frontEvent, more int8) frontAction {
 
 func age(d, most time.Duration) int8 { return int8(max(0, min(d, most))) }
 
-// attempt is Front.begin.
-func (m cohortModel) attempt(c *cohort) { c.attempt, c.unwanted = entering, c.waiting == 0 }
+// beginAttempt is Front.beginAcquire.
+func (m cohortModel) beginAttempt(c *cohortState) { c.attempt, c.unwanted = entering, c.waiting == 0 }
 
-// failed is the end of Front.get after an error.
-func (m cohortModel) failed(c *cohort) {
+// failAttempt is the end of Front.acquireNode after an error.
+func (m cohortModel) failAttempt(c *cohortState) {
 	if c.attempt = idle; !c.unwanted {
 		c.waiting = 0
 	}
-	m.on(c, onFailure, 0)
+	m.applyEvent(c, onFailure, 0)
 	if c.attempt == idle {
 		c.unwanted = false
 	}
 }
 
-// giveBack is frontNode.delete. The owner has nothing to do with the node then.
-func (m cohortModel) giveBack(c *cohort) {
-	c.end(dead)
-	if i := c.at(ourNode); i >= 0 {
+// releaseTurn is frontNode.deleteNode. The owner has nothing to do with the node then.
+func (m cohortModel) releaseTurn(c *cohortState) {
+	c.endHold(dead)
+	if i := c.indexOf(ourNode); i >= 0 {
 		c.line[i] = old
 	}
 	if c.former = 0; !c.meddled {
@@ -368,174 +372,174 @@ func (m cohortModel) giveBack(c *cohort) {
 	c.user, c.rest = absent, 0
 	c.hold, c.unseen, c.giving, c.awake, c.meddled = none, false, false, false, false
 	c.list, c.listOld, c.watch, c.again, c.served = noList, false, noWatch, false, 0
-	m.on(c, onDeletion, 0)
+	m.applyEvent(c, onDeletion, 0)
 }
 
-func (m cohortModel) next(c cohort, step func(string, cohort)) {
-	try := func(may bool, what string, f func(c *cohort)) {
+func (m cohortModel) next(c cohortState, step func(string, cohortState)) {
+	try := func(may bool, what string, f func(c *cohortState)) {
 		if may {
 			next := c
 			f(&next)
 			step(what, next)
 		}
 	}
-	m.calls(c, try)
-	m.gets(c, try)
-	m.tends(c, try)
-	m.plays(c, try)
+	m.callerSteps(c, try)
+	m.acquireSteps(c, try)
+	m.ownerSteps(c, try)
+	m.otherSteps(c, try)
 }
 
-type tryStep func(may bool, what string, f func(c *cohort))
+type tryStep func(may bool, what string, f func(c *cohortState))
 
-// calls are the callers.
-func (m cohortModel) calls(c cohort, try tryStep) {
+// callerSteps are the callers.
+func (m cohortModel) callerSteps(c cohortState, try tryStep) {
 	here := c.waiting
 	if c.user != absent {
 		here++
 	}
-	try(here < m.most, "a caller comes", func(c *cohort) { // Front.arrive
+	try(here < m.most, "a caller comes", func(c *cohortState) { // Front.admitCaller
 		if c.phase == nodeFree && c.again {
-			m.on(c, onReconnect, 0)
+			m.applyEvent(c, onReconnect, 0)
 		}
-		if m.on(c, onArrival, 1) != serveCallers {
+		if m.applyEvent(c, onArrival, 1) != serveCallers {
 			c.waiting++
 		}
 		if c.attempt == entering && c.waiting == 1 {
 			c.unwanted = false // the owner looks when the caller is in line
 		}
 	})
-	try(c.waiting > 0 && !c.patient, "a caller gives up", func(c *cohort) { // Front.giveUp
+	try(c.waiting > 0 && !c.patient, "a caller gives up", func(c *cohortState) { // Front.withdrawCaller
 		c.waiting--
-		m.on(c, onGiveUp, 0)
+		m.applyEvent(c, onGiveUp, 0)
 	})
-	try(c.user == late, "the user of a lost turn stops", func(c *cohort) { c.user, c.rest = stopped, 0 })
-	try(c.user != absent, "the user releases", func(c *cohort) { // Turn.end
+	try(c.user == late, "the user of a lost turn stops", func(c *cohortState) { c.user, c.rest = stopped, 0 })
+	try(c.user != absent, "the user releases", func(c *cohortState) { // Turn.endTurn
 		c.user, c.rest = absent, 0
-		if m.on(c, onRelease, 0) == retireNode {
+		if m.applyEvent(c, onRelease, 0) == retireNode {
 			c.giving = true
 		}
 	})
-	try(c.giving, "the delete is sent", m.giveBack)
+	try(c.giving, "the delete is sent", m.releaseTurn)
 }
 
-// gets is Front.get.
-func (m cohortModel) gets(c cohort, try tryStep) {
+// acquireSteps is Front.acquireNode.
+func (m cohortModel) acquireSteps(c cohortState, try tryStep) {
 	connected := !c.away && !c.lost
-	try(c.attempt == entering && connected && c.line[3] == nowhere, "our node is made", func(c *cohort) {
-		c.join(ourNode)
+	try(c.attempt == entering && connected && c.line[3] == nowhere, "our node is made", func(c *cohortState) {
+		c.joinLine(ourNode)
 		c.attempt = inLine
 	})
-	try(c.attempt == entering && (!connected || c.unwanted), "no node is made", m.failed)
-	try(c.attempt == inLine && c.unwanted, "the wait ends", func(c *cohort) {
-		if i := c.at(ourNode); i >= 0 {
+	try(c.attempt == entering && (!connected || c.unwanted), "no node is made", m.failAttempt)
+	try(c.attempt == inLine && c.unwanted, "the wait ends", func(c *cohortState) {
+		if i := c.indexOf(ourNode); i >= 0 {
 			c.line[i] = old
 		}
-		m.failed(c)
+		m.failAttempt(c)
 	})
-	try(c.attempt == inLine && c.at(ourNode) < 0, "the place is lost", func(c *cohort) { c.attempt = entering })
-	try(c.attempt == inLine && connected && c.line[0] == ourNode, "it is our turn", func(c *cohort) {
+	try(c.attempt == inLine && c.indexOf(ourNode) < 0, "the place is lost", func(c *cohortState) { c.attempt = entering })
+	try(c.attempt == inLine && connected && c.line[0] == ourNode, "it is our turn", func(c *cohortState) {
 		c.attempt, c.hold = granted, live
 	})
-	try(c.attempt == granted, "the owner has the node", func(c *cohort) {
+	try(c.attempt == granted, "the owner has the node", func(c *cohortState) {
 		c.attempt, c.unwanted, c.served = idle, false, 0
-		m.on(c, onGrant, 0)
+		m.applyEvent(c, onGrant, 0)
 		c.awake = true
 	})
 }
 
-// tends is Front.tend.
-func (m cohortModel) tends(c cohort, try tryStep) {
+// ownerSteps is Front.superviseNode.
+func (m cohortModel) ownerSteps(c cohortState, try tryStep) {
 	if c.hold == none || c.attempt != idle {
 		return
 	}
 	if c.awake {
-		switch todo := m.limits.duty(c.state(), c.giving, false); {
+		switch todo := m.limits.ownerAction(c.modelledState(), c.giving, false); {
 		case todo == retireNode:
-			try(true, "the owner deletes the node", m.giveBack)
+			try(true, "the owner deletes the node", m.releaseTurn)
 		case todo == listContenders && c.list == noList:
-			try(true, "the owner looks", func(c *cohort) {
+			try(true, "the owner looks", func(c *cohortState) {
 				c.watch, c.list, c.awake = noWatch, asked, false
 			})
 		default:
-			try(true, "the owner waits", func(c *cohort) { c.awake = false })
+			try(true, "the owner waits", func(c *cohortState) { c.awake = false })
 		}
 		return
 	}
 	happens := func(may bool, what string, e frontEvent) {
-		try(may, what, func(c *cohort) {
-			m.on(c, e, 0)
+		try(may, what, func(c *cohortState) {
+			m.applyEvent(c, e, 0)
 			c.awake = true
 		})
 	}
-	try(c.unseen, "the owner sees the loss", func(c *cohort) {
+	try(c.unseen, "the owner sees the loss", func(c *cohortState) {
 		c.unseen, c.awake = false, true
-		m.on(c, onLoss, 0)
+		m.applyEvent(c, onLoss, 0)
 	})
-	try(c.watch == fired && c.list == noList && (!c.away || c.hold == dead), "the watch's event", func(c *cohort) {
+	try(c.watch == fired && c.list == noList && (!c.away || c.hold == dead), "the watch's event", func(c *cohortState) {
 		c.watch, c.awake = noWatch, true
-		m.on(c, onOthers, 0)
+		m.applyEvent(c, onOthers, 0)
 	})
-	try(c.list > asked || c.list == asked && c.hold != live, "the list's answer", func(c *cohort) { // Front.listed
+	try(c.list > asked || c.list == asked && c.hold != live, "the list's answer", func(c *cohortState) { // Front.handleList
 		if c.list == sawNothing {
-			c.end(dead)
+			c.endHold(dead)
 		}
 		e := onOthers
 		if c.list == sawNone {
 			e = onAlone
 		}
 		c.again, c.list, c.listOld, c.awake = c.listOld, noList, false, true
-		m.on(c, e, 0)
+		m.applyEvent(c, e, 0)
 	})
 	happens(c.phase == nodeFree && time.Duration(c.free) >= m.limits.Idle || c.lostIn && c.until == 0,
 		"a timer", onTimer)
-	try(c.faults > 0 && c.hold == live, "somebody asks for the lock", func(c *cohort) {
+	try(c.faults > 0 && c.hold == live, "somebody asks for the lock", func(c *cohortState) {
 		c.faults--
 		c.awake = true
-		m.on(c, onRevocation, 0)
+		m.applyEvent(c, onRevocation, 0)
 	})
 }
 
-// plays are the servers, the other client, the network and the clock.
-func (m cohortModel) plays(c cohort, try tryStep) {
+// otherSteps are the servers, the other client, the network and the clock.
+func (m cohortModel) otherSteps(c cohortState, try tryStep) {
 	connected := !c.away && !c.lost
-	try(c.list == asked && connected, "the list is read", func(c *cohort) {
+	try(c.list == asked && connected, "the list is read", func(c *cohortState) {
 		c.listOld = false
 		switch {
-		case c.at(ourNode) < 0:
+		case c.indexOf(ourNode) < 0:
 			c.list = sawNothing
-		case c.at(theirs) >= 0 || c.at(old) >= 0:
+		case c.indexOf(theirs) >= 0 || c.indexOf(old) >= 0:
 			c.list, c.watch = sawOthers, isArmed
 		default:
 			c.list, c.watch = sawNone, isArmed
 		}
 	})
-	try(connected && c.at(old) >= 0, "a delete is executed", func(c *cohort) {
-		i := c.at(old)
-		c.change(func(line []entry) []entry { return slices.Delete(line, i, i+1) })
+	try(connected && c.indexOf(old) >= 0, "a delete is executed", func(c *cohortState) {
+		i := c.indexOf(old)
+		c.changeLine(func(line []lineEntry) []lineEntry { return slices.Delete(line, i, i+1) })
 	})
-	try(c.at(theirs) < 0 && c.line[3] == nowhere, "another client comes", func(c *cohort) { c.join(theirs) })
-	try(c.line[0] == theirs, "the other client releases", func(c *cohort) { c.remove(theirs) })
-	try(c.at(theirs) > 0 && !c.patient, "the other client gives up", func(c *cohort) { c.remove(theirs) })
+	try(c.indexOf(theirs) < 0 && c.line[3] == nowhere, "another client comes", func(c *cohortState) { c.joinLine(theirs) })
+	try(c.line[0] == theirs, "the other client releases", func(c *cohortState) { c.removeEntry(theirs) })
+	try(c.indexOf(theirs) > 0 && !c.patient, "the other client gives up", func(c *cohortState) { c.removeEntry(theirs) })
 
-	try(c.faults > 0 && connected, "the connection is lost", func(c *cohort) {
+	try(c.faults > 0 && connected, "the connection is lost", func(c *cohortState) {
 		if c.faults, c.away = c.faults-1, true; m.strict && c.hold == live {
-			c.end(suspended)
+			c.endHold(suspended)
 		}
 	})
-	try(c.faults > 0 && connected && c.list > asked, "the connection is lost, and the list's answer", func(c *cohort) {
+	try(c.faults > 0 && connected && c.list > asked, "the connection is lost, and the list's answer", func(c *cohortState) {
 		c.list, c.watch = asked, noWatch
 		if c.faults, c.away = c.faults-1, true; m.strict && c.hold == live {
-			c.end(suspended)
+			c.endHold(suspended)
 		}
 	})
-	try(c.away && !c.lost, "connected again", func(c *cohort) {
+	try(c.away && !c.lost, "connected again", func(c *cohortState) {
 		c.away, c.listOld = false, c.list > asked
 		c.again = c.hold != none && c.attempt == idle
 	})
-	try(c.faults > 0 && !c.lost, "the session is lost", func(c *cohort) {
+	try(c.faults > 0 && !c.lost, "the session is lost", func(c *cohortState) {
 		c.faults, c.away, c.lost = c.faults-1, true, true
 		if c.hold != none {
-			c.end(dead)
+			c.endHold(dead)
 		}
 		if c.watch == isArmed {
 			c.watch = fired
@@ -546,15 +550,15 @@ func (m cohortModel) plays(c cohort, try tryStep) {
 			}
 		}
 	})
-	try(c.lost && c.remain == 0 && c.at(doomed) >= 0, "the servers end it", func(c *cohort) { c.remove(doomed) })
-	try(c.lost && c.at(doomed) < 0, "there is another session", func(c *cohort) { c.away, c.lost = false, false })
-	try(c.faults > 0 && c.at(ourNode) >= 0, "an administrator deletes our node", func(c *cohort) {
+	try(c.lost && c.remain == 0 && c.indexOf(doomed) >= 0, "the servers end it", func(c *cohortState) { c.removeEntry(doomed) })
+	try(c.lost && c.indexOf(doomed) < 0, "there is another session", func(c *cohortState) { c.away, c.lost = false, false })
+	try(c.faults > 0 && c.indexOf(ourNode) >= 0, "an administrator deletes our node", func(c *cohortState) {
 		c.faults, c.meddled = c.faults-1, c.hold != none
-		c.remove(ourNode)
+		c.removeEntry(ourNode)
 	})
-	try(c.hold == live && c.at(ourNode) < 0 && connected, "the hold ends with its node", func(c *cohort) { c.end(dead) })
-	try(true, "time passes", func(c *cohort) {
-		c.began = min(c.began+1, int8(m.limits.For))
+	try(c.hold == live && c.indexOf(ourNode) < 0 && connected, "the hold ends with its node", func(c *cohortState) { c.endHold(dead) })
+	try(true, "time passes", func(c *cohortState) {
+		c.began = min(c.began+1, int8(m.limits.Period))
 		c.free = min(c.free+1, int8(m.limits.Idle))
 		if c.phase != nodeFree {
 			c.free = 0

@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/internal/explore"
 )
 
-// The model of a [Front] whose callers have the lock together (rwlock.Readers). Called are Limits.next and Front.release; what
+// The model of a [Front] whose callers have the lock together (rwlock.Readers). Called are Limits.next and Front.releaseTurn; what
 // else is around them (front.go), the servers and a writer of another client are played.
 //
 // Bounds: three callers at a time, who come again and again, with or without the wish to wait, and so does the writer;
@@ -34,10 +34,10 @@ func TestExploreReaders(t *testing.T) {
 
 // What is rare is reached, and readers that stop too late after a loss are found.
 func TestExploreReadersFinds(t *testing.T) {
-	reach := func(rare func(readers) bool) {
+	reach := func(rare func(readersState) bool) {
 		t.Helper()
 		m := modelOfReaders()
-		m.Final, m.Wrong = nil, func(r readers) string {
+		m.Final, m.Wrong = nil, func(r readersState) string {
 			if rare(r) {
 				return "reached"
 			}
@@ -45,63 +45,63 @@ func TestExploreReadersFinds(t *testing.T) {
 		}
 		explore.Finds(t, m)
 	}
-	reach(func(r readers) bool { return r.phase == nodeFree && r.turns == 1 && r.users == 3 })
-	reach(func(r readers) bool {
-		return slices.ContainsFunc(r.all[:], func(b bunch) bool { return b.users == 2 && b.hold == holdLost })
+	reach(func(r readersState) bool { return r.phase == nodeFree && r.turns == 1 && r.users == 3 })
+	reach(func(r readersState) bool {
+		return slices.ContainsFunc(r.all[:], func(b readerNode) bool { return b.users == 2 && b.hold == holdLost })
 	})
-	reach(func(r readers) bool { return r.trying && r.tries > r.newer && r.newer > 0 && r.waits > 0 })
-	reach(func(r readers) bool { return r.phase == nodeComing && r.behind && r.tries == 0 && r.waits == 2 })
-	reach(func(r readers) bool { // one ahead of the writer that nobody may join, and one behind it
+	reach(func(r readersState) bool { return r.trying && r.tries > r.newer && r.newer > 0 && r.waits > 0 })
+	reach(func(r readersState) bool { return r.phase == nodeComing && r.behind && r.tries == 0 && r.waits == 2 })
+	reach(func(r readersState) bool { // one ahead of the writer that nobody may join, and one behind it
 		return r.own == 2 && r.all[0].users > 0 && r.line == [4]int8{1, aWriter, 2}
 	})
 	m := modelOfReaders()
-	m.Start = []readers{{hasty: true, faults: 1}}
+	m.Start = []readersState{{hasty: true, faults: 1}}
 	explore.Finds(t, m)
 }
 
 type (
-	progress int8
-	holding  int8
-	presence int8
+	attemptProgress int8
+	holdState       int8
+	nodePresence    int8
 )
 
 const (
-	noAttempt progress = iota
-	enters             // a node is to be made
-	queued             // it is made
-	arrived            // the hold has begun, and those who wait do not have it yet
-	deletes            // the owner is to delete the node
+	noAttempt attemptProgress = iota
+	enters                    // a node is to be made
+	queued                    // it is made
+	arrived                   // the hold has begun, and those who wait do not have it yet
+	deletes                   // the owner is to delete the node
 )
 
 const (
-	unheld   holding = iota
-	isHeld           // live
-	holdLost         // and the session continues
-	holdGone         // lost with the session, or the node
+	unheld   holdState = iota
+	isHeld             // live
+	holdLost           // and the session continues
+	holdGone           // lost with the session, or the node
 )
 
 const (
-	nodeAbsent  presence = iota
-	nodePresent          //
-	nodeDeleted          // its delete is on its way
-	nodeDoomed           // its session is lost
+	nodeAbsent  nodePresence = iota
+	nodePresent              //
+	nodeDeleted              // its delete is on its way
+	nodeDoomed               // its session is lost
 )
 
 // aWriter stands in the line for the other client.
 const aWriter int8 = 9
 
-// bunch is a node, and its readers.
-type bunch struct {
+// readerNode is a node, and its readers.
+type readerNode struct {
 	reads  int8 // callers, as they see it themselves
 	users  int8 // of a node that the Front has retired
 	asked  bool
 	robbed bool // an administrator has deleted the node
-	hold   holding
-	node   presence
+	hold   holdState
+	node   nodePresence
 }
 
-// readers is a state of the model.
-type readers struct {
+// readersState is a state of the model.
+type readersState struct {
 	// What Limits.next has returned. The time is relative to now.
 	phase             frontPhase
 	users, turns, age int8
@@ -109,11 +109,11 @@ type readers struct {
 
 	waits, tries int8 // callers in line
 	newer        int8 // tries that have come since the attempt began
-	at           progress
+	at           attemptProgress
 	trying       bool // the attempt does not wait for writers
 	unwanted     bool // the attempt is to be stopped
 
-	all  [3]bunch
+	all  [3]readerNode
 	own  int8    // the place in all of the node that is acquired, or that callers may join, from 1 on
 	line [4]int8 // places in all, from 1 on, or aWriter
 	lost bool    // the session is, and there is no other yet
@@ -121,13 +121,13 @@ type readers struct {
 	patient bool // nobody gives up
 	hasty   bool // the servers end a session before its readers have stopped
 	faults  int8
-	wrong   mistake
+	wrong   readersMistake
 }
 
-type mistake int8
+type readersMistake int8
 
 const (
-	noMistake mistake = iota
+	noMistake readersMistake = iota
 	afterLoss
 	tooMany
 	tooLate
@@ -140,21 +140,21 @@ type readersModel struct {
 	nodes   int
 }
 
-func modelOfReaders() explore.Model[readers] {
-	m, faults := readersModel{Limits{Turns: 1, For: 1}, 3, 2}, int8(2)
+func modelOfReaders() explore.Model[readersState] {
+	m, faults := readersModel{Limits{Turns: 1, Period: 1}, 3, 2}, int8(2)
 	if os.Getenv("LONG") != "" {
 		m.nodes = 3
 	}
-	return explore.Model[readers]{
-		Start: []readers{{faults: faults}, {faults: faults, patient: true}}, Next: m.next,
-		Wrong: readers.why,
-		Final: func(r readers) bool {
-			return r.all == [3]bunch{} && r.line == [4]int8{} && r.at == noAttempt && r.waits+r.tries == 0
+	return explore.Model[readersState]{
+		Start: []readersState{{faults: faults}, {faults: faults, patient: true}}, Next: m.next,
+		Wrong: readersState.describeWrong,
+		Final: func(r readersState) bool {
+			return r.all == [3]readerNode{} && r.line == [4]int8{} && r.at == noAttempt && r.waits+r.tries == 0
 		},
 	}
 }
 
-func (r readers) why() string {
+func (r readersState) describeWrong() string {
 	if r.waits+r.tries > 0 && (r.phase == nodeNone || r.phase == nodeFree) {
 		return "one who waits is forgotten"
 	}
@@ -173,19 +173,19 @@ func (r readers) why() string {
 		"one joins a node that was asked for"}[r.wrong]
 }
 
-func (r *readers) remove(who int8) {
+func (r *readersState) removeEntry(who int8) {
 	if i := slices.Index(r.line[:], who); i >= 0 {
 		copy(r.line[i:], r.line[i+1:])
 		r.line[len(r.line)-1] = 0
 	}
 }
 
-func (r *readers) join(who int8) { r.line[slices.Index(r.line[:], 0)] = who }
+func (r *readersState) joinLine(who int8) { r.line[slices.Index(r.line[:], 0)] = who }
 
-// state is what Limits.next has returned.
-func (r *readers) state() frontState {
+// modelledState is what Limits.next has returned.
+func (r *readersState) modelledState() frontState {
 	s := frontState{
-		phase: r.phase, users: int(r.users), turns: int(r.turns), began: now.Add(-time.Duration(r.age)), asked: r.asked,
+		phase: r.phase, users: int(r.users), turns: int(r.turns), grantedAt: now.Add(-time.Duration(r.age)), revoked: r.asked,
 	}
 	if r.behind {
 		s.others = othersSome
@@ -193,18 +193,18 @@ func (r *readers) state() frontState {
 	return s
 }
 
-// on is Front.next.
-func (m readersModel) on(r *readers, e frontEvent, more int8, try bool) frontAction {
+// applyEvent is Front.next.
+func (m readersModel) applyEvent(r *readersState, e frontEvent, more int8, try bool) frontAction {
 	x := frontFacts{waiting: int(r.waits + r.tries + more), try: try, now: now}
 	if r.own > 0 && (r.at == noAttempt || r.at == arrived) {
 		x.valid = r.all[r.own-1].hold == isHeld
 	}
 	before := r.users
-	s, todo := m.limits.next(r.state(), e, x)
-	r.set(s)
+	s, todo := m.limits.next(r.modelledState(), e, x)
+	r.storeState(s)
 	switch todo {
 	case startOwner:
-		r.begin()
+		r.beginAttempt()
 	case stopOwner:
 		r.unwanted = true
 	case serveCallers:
@@ -214,7 +214,7 @@ func (m readersModel) on(r *readers, e frontEvent, more int8, try bool) frontAct
 			r.wrong = afterLoss
 		case e == onArrival && s.turns > m.limits.Turns:
 			r.wrong = tooMany
-		case e == onArrival && now.Sub(s.began) >= m.limits.For:
+		case e == onArrival && now.Sub(s.grantedAt) >= m.limits.Period:
 			r.wrong = tooLate
 		case e == onArrival && b.asked:
 			r.wrong = afterRequest
@@ -227,32 +227,32 @@ func (m readersModel) on(r *readers, e frontEvent, more int8, try bool) frontAct
 		}
 		r.all[r.own-1].users, r.own = before, 0
 		if s.phase == nodeComing {
-			r.begin()
+			r.beginAttempt()
 		}
 	case refuseTries:
 		if e != onArrival {
 			r.tries, r.newer = 0, 0
-			m.on(r, onGiveUp, 0, false)
+			m.applyEvent(r, onGiveUp, 0, false)
 		}
 	}
 	return todo
 }
 
-// set keeps what Limits.next has returned.
-func (r *readers) set(s frontState) {
-	r.phase, r.users, r.turns, r.behind, r.asked, r.age = s.phase, int8(s.users), int8(min(s.turns, 2)), s.others == othersSome, s.asked, 0
+// storeState keeps what Limits.next has returned.
+func (r *readersState) storeState(s frontState) {
+	r.phase, r.users, r.turns, r.behind, r.asked, r.age = s.phase, int8(s.users), int8(min(s.turns, 2)), s.others == othersSome, s.revoked, 0
 	if s.phase == nodeFree {
-		r.age = int8(min(now.Sub(s.began), 1))
+		r.age = int8(min(now.Sub(s.grantedAt), 1))
 	}
 }
 
-// begin is Front.begin, except for the kind of the attempt.
-func (r *readers) begin() {
+// beginAttempt is Front.beginAcquire, except for the kind of the attempt.
+func (r *readersState) beginAttempt() {
 	r.at, r.newer, r.unwanted, r.trying = enters, 0, r.waits+r.tries < 0, false
 }
 
-// fail is the end of Front.get after an error: a writer is ahead, or another one.
-func (m readersModel) fail(r *readers, ahead bool) {
+// failAttempt is the end of Front.acquireNode after an error: a writer is ahead, or another one.
+func (m readersModel) failAttempt(r *readersState, ahead bool) {
 	switch {
 	case r.unwanted:
 	case ahead:
@@ -264,41 +264,41 @@ func (m readersModel) fail(r *readers, ahead bool) {
 	}
 	r.at, r.newer, r.unwanted, r.trying = noAttempt, 0, false, false
 	if r.own > 0 {
-		r.all[r.own-1].abandon()
+		r.all[r.own-1].releaseReaders()
 		r.own = 0
 	}
-	m.on(r, onFailure, 0, false)
+	m.applyEvent(r, onFailure, 0, false)
 }
 
-// release is Turn.end, of a reader of all[i].
-func (m readersModel) release(r *readers, i int) {
+// releaseReader is Turn.endTurn, of a reader of all[i].
+func (m readersModel) releaseReader(r *readersState, i int) {
 	b := &r.all[i]
-	f := &Front{limits: m.limits, state: r.state()}
+	f := &Front{limits: m.limits, state: r.modelledState()}
 	n := &frontNode{Grant: &Grant{}, front: f, users: int(b.users)}
 	if r.own == int8(i+1) {
 		f.node = n
 	}
-	last, _ := f.release(n, time.Time{}, now)
+	last, _ := f.releaseTurn(n, time.Time{}, now)
 	b.users = int8(n.users)
 	if r.own == int8(i+1) {
-		if r.set(f.state); last {
+		if r.storeState(f.state); last {
 			b.users, r.own = 0, 0
 		}
 	}
 	if last {
-		b.abandon()
+		b.releaseReaders()
 	}
 }
 
-func (b *bunch) abandon() {
+func (b *readerNode) releaseReaders() {
 	b.hold = unheld
 	if b.node == nodePresent {
 		b.node = nodeDeleted
 	}
 }
 
-// normal returns r with its nodes in the order of the line: which is which makes no difference.
-func (r readers) normal() readers {
+// normalized returns r with its nodes in the order of the line: which is which makes no difference.
+func (r readersState) normalized() readersState {
 	places := []int8{1, 2, 3}
 	first := func(p int8) int {
 		if i := slices.Index(r.line[:], p); i >= 0 {
@@ -324,8 +324,8 @@ func (r readers) normal() readers {
 	return n
 }
 
-func (m readersModel) next(r readers, each func(string, readers)) {
-	try := func(may bool, what string, f func(r *readers)) {
+func (m readersModel) next(r readersState, each func(string, readersState)) {
+	try := func(may bool, what string, f func(r *readersState)) {
 		if !may {
 			return
 		}
@@ -333,30 +333,30 @@ func (m readersModel) next(r readers, each func(string, readers)) {
 		f(&next)
 		for i, b := range next.all {
 			if next.own != int8(i+1) && b.node == nodeAbsent && b.reads == 0 {
-				next.all[i] = bunch{}
+				next.all[i] = readerNode{}
 			}
 		}
-		each(what, next.normal())
+		each(what, next.normalized())
 	}
 	callers := r.waits + r.tries
 	for _, b := range r.all {
 		callers += b.reads
 	}
-	try(callers < m.callers, "a caller comes", func(r *readers) { m.arrive(r, false) })
-	try(callers < m.callers, "a caller tries", func(r *readers) { m.arrive(r, true) })
-	try(r.waits > 0 && !r.patient, "one that waits gives up", func(r *readers) {
+	try(callers < m.callers, "a caller comes", func(r *readersState) { m.addCaller(r, false) })
+	try(callers < m.callers, "a caller tries", func(r *readersState) { m.addCaller(r, true) })
+	try(r.waits > 0 && !r.patient, "one that waits gives up", func(r *readersState) {
 		r.waits--
-		m.on(r, onGiveUp, 0, false)
+		m.applyEvent(r, onGiveUp, 0, false)
 	})
-	try(r.tries > 0 && !r.patient, "one that tries gives up", func(r *readers) {
+	try(r.tries > 0 && !r.patient, "one that tries gives up", func(r *readersState) {
 		r.tries--
 		r.newer = min(r.newer, r.tries)
-		m.on(r, onGiveUp, 0, false)
+		m.applyEvent(r, onGiveUp, 0, false)
 	})
 	waits := slices.Contains(r.line[:], aWriter)
-	try(!waits && r.line[3] == 0, "a writer comes", func(r *readers) { r.join(aWriter) })
-	try(waits && (r.line[0] == aWriter || !r.patient), "the writer goes", func(r *readers) { r.remove(aWriter) })
-	try(r.faults > 0 && !r.lost, "the session is lost", func(r *readers) {
+	try(!waits && r.line[3] == 0, "a writer comes", func(r *readersState) { r.joinLine(aWriter) })
+	try(waits && (r.line[0] == aWriter || !r.patient), "the writer goes", func(r *readersState) { r.removeEntry(aWriter) })
+	try(r.faults > 0 && !r.lost, "the session is lost", func(r *readersState) {
 		r.faults--
 		r.lost = true
 		for i := range r.all {
@@ -369,23 +369,23 @@ func (m readersModel) next(r readers, each func(string, readers)) {
 			}
 		}
 	})
-	try(r.lost && !slices.ContainsFunc(r.all[:], func(b bunch) bool { return b.node == nodeDoomed }),
-		"there is another session", func(r *readers) { r.lost = false })
-	try(r.phase == nodeFree, "time passes", func(r *readers) { r.age = 1 })
-	m.attempt(r, try)
+	try(r.lost && !slices.ContainsFunc(r.all[:], func(b readerNode) bool { return b.node == nodeDoomed }),
+		"there is another session", func(r *readersState) { r.lost = false })
+	try(r.phase == nodeFree, "time passes", func(r *readersState) { r.age = 1 })
+	m.attemptSteps(r, try)
 	for i := range r.all {
-		m.node(r, i, func(may bool, what string, f func(r *readers, b *bunch)) {
-			try(may, fmt.Sprintf("%d: %s", i+1, what), func(r *readers) { f(r, &r.all[i]) })
+		m.nodeSteps(r, i, func(may bool, what string, f func(r *readersState, b *readerNode)) {
+			try(may, fmt.Sprintf("%d: %s", i+1, what), func(r *readersState) { f(r, &r.all[i]) })
 		})
 	}
 }
 
-// arrive is Front.arrive.
-func (m readersModel) arrive(r *readers, try bool) {
+// addCaller is Front.admitCaller.
+func (m readersModel) addCaller(r *readersState, try bool) {
 	if r.phase == nodeFree && r.all[r.own-1].asked {
-		m.on(r, onRevocation, 0, false)
+		m.applyEvent(r, onRevocation, 0, false)
 	}
-	switch m.on(r, onArrival, 1, try) {
+	switch m.applyEvent(r, onArrival, 1, try) {
 	case serveCallers, refuseTries:
 		return
 	}
@@ -399,89 +399,89 @@ func (m readersModel) arrive(r *readers, try bool) {
 	}
 }
 
-// attempt is what happens to the owner.
-func (m readersModel) attempt(r readers, try func(may bool, what string, f func(r *readers))) {
+// attemptSteps is what happens to the owner.
+func (m readersModel) attemptSteps(r readersState, try func(may bool, what string, f func(r *readersState))) {
 	blocked := false // by the writer
-	var b bunch
+	var b readerNode
 	if r.own > 0 {
 		b = r.all[r.own-1]
 		place := slices.Index(r.line[:], r.own)
 		blocked = place < 0 || slices.Contains(r.line[:max(place, 0)], aWriter)
 	}
-	slot := slices.IndexFunc(r.all[:m.nodes], func(b bunch) bool { return b == bunch{} })
+	slot := slices.IndexFunc(r.all[:m.nodes], func(b readerNode) bool { return b == readerNode{} })
 	for _, trying := range []bool{false, true} {
 		may := r.at == enters && !r.lost && r.line[3] == 0 && slot >= 0 && !r.unwanted && r.own == 0
 		may = may && (trying && r.tries > 0 || !trying && r.waits > 0)
-		try(may, fmt.Sprint("the node is made, of a try: ", trying), func(r *readers) {
+		try(may, fmt.Sprint("the node is made, of a try: ", trying), func(r *readersState) {
 			r.at, r.trying, r.own = queued, trying, int8(slot+1)
-			r.join(r.own)
+			r.joinLine(r.own)
 			r.all[slot].node = nodePresent
 		})
 	}
-	try(r.at == queued && b.node != nodePresent && !r.unwanted, "the place is lost", func(r *readers) {
+	try(r.at == queued && b.node != nodePresent && !r.unwanted, "the place is lost", func(r *readersState) {
 		r.at, r.own, r.newer = enters, 0, 0
 	})
-	try((r.at == enters || r.at == queued) && (r.unwanted || r.waits+r.tries == 0), "the wait ends", func(r *readers) {
+	try((r.at == enters || r.at == queued) && (r.unwanted || r.waits+r.tries == 0), "the wait ends", func(r *readersState) {
 		r.unwanted = true
-		m.fail(r, false)
+		m.failAttempt(r, false)
 	})
-	try(r.at == queued && r.trying && blocked && b.node == nodePresent, "a writer is ahead of a try", func(r *readers) { m.fail(r, true) })
-	try(r.at == queued && !r.trying && blocked && b.node == nodePresent && !r.behind, "a writer is ahead", func(r *readers) {
-		m.on(r, onOthers, 0, false)
+	try(r.at == queued && r.trying && blocked && b.node == nodePresent, "a writer is ahead of a try", func(r *readersState) { m.failAttempt(r, true) })
+	try(r.at == queued && !r.trying && blocked && b.node == nodePresent && !r.behind, "a writer is ahead", func(r *readersState) {
+		m.applyEvent(r, onOthers, 0, false)
 	})
-	try(r.faults > 0 && r.at == enters, "no node can be made", func(r *readers) {
+	try(r.faults > 0 && r.at == enters, "no node can be made", func(r *readersState) {
 		r.faults--
-		m.fail(r, false)
+		m.failAttempt(r, false)
 	})
-	try(r.at == queued && b.node == nodePresent && !blocked, "it is its turn", func(r *readers) {
+	try(r.at == queued && b.node == nodePresent && !blocked, "it is its turn", func(r *readersState) {
 		r.at, r.all[r.own-1].hold = arrived, isHeld
 	})
-	try(r.at == arrived, "those who wait have the lock", func(r *readers) {
-		todo := m.on(r, onGrant, 0, false)
+	try(r.at == arrived, "those who wait have the lock", func(r *readersState) {
+		todo := m.applyEvent(r, onGrant, 0, false)
 		if r.at, r.unwanted, r.trying = noAttempt, false, false; todo == retireNode {
 			r.at = deletes
 		}
 	})
-	try(r.at == deletes, "the owner deletes the node", func(r *readers) {
-		r.all[r.own-1].abandon()
+	try(r.at == deletes, "the owner deletes the node", func(r *readersState) {
+		r.all[r.own-1].releaseReaders()
 		r.at, r.own = noAttempt, 0
-		m.on(r, onDeletion, 0, false)
+		m.applyEvent(r, onDeletion, 0, false)
 	})
 }
 
-// node is what happens to a node.
-func (m readersModel) node(r readers, i int, try func(may bool, what string, f func(r *readers, b *bunch))) {
+// nodeSteps is what happens to a node.
+func (m readersModel) nodeSteps(r readersState, i int, try func(may bool, what string, f func(r *readersState, b *readerNode))) {
 	b, who := r.all[i], int8(i+1)
-	try(b.reads > 0, "a reader releases", func(r *readers, b *bunch) {
+	try(b.reads > 0, "a reader releases", func(r *readersState, b *readerNode) {
 		b.reads--
-		m.release(r, i)
+		m.releaseReader(r, i)
 	})
-	try(r.faults > 0 && b.hold == isHeld, "the hold is lost", func(r *readers, b *bunch) {
+	try(r.faults > 0 && b.hold == isHeld, "the hold is lost", func(r *readersState, b *readerNode) {
 		r.faults--
 		b.hold = holdLost
 	})
-	try(r.faults > 0 && b.hold == isHeld && !b.asked, "somebody asks for the lock", func(r *readers, b *bunch) {
+	try(r.faults > 0 && b.hold == isHeld && !b.asked, "somebody asks for the lock", func(r *readersState, b *readerNode) {
 		r.faults--
 		b.asked = true
 	})
-	try(r.faults > 0 && b.node == nodePresent, "an administrator deletes the node", func(r *readers, b *bunch) {
+	try(r.faults > 0 && b.node == nodePresent, "an administrator deletes the node", func(r *readersState, b *readerNode) {
 		r.faults--
-		r.remove(who)
+		r.removeEntry(who)
 		b.node, b.robbed = nodeAbsent, true
 	})
-	try(b.hold == isHeld && b.node == nodeAbsent, "the hold ends with its node", func(r *readers, b *bunch) { b.hold = holdGone })
-	try(b.node == nodeDeleted, "the delete is executed", func(r *readers, b *bunch) {
-		r.remove(who)
+	try(b.hold == isHeld && b.node == nodeAbsent, "the hold ends with its node", func(r *readersState, b *readerNode) { b.hold = holdGone })
+	try(b.node == nodeDeleted, "the delete is executed", func(r *readersState, b *readerNode) {
+		r.removeEntry(who)
 		b.node = nodeAbsent
 	})
-	try(b.node == nodeDoomed && (b.reads == 0 || r.hasty), "the servers remove the node", func(r *readers, b *bunch) {
-		r.remove(who)
+	try(b.node == nodeDoomed && (b.reads == 0 || r.hasty), "the servers remove the node", func(r *readersState, b *readerNode) {
+		r.removeEntry(who)
 		b.node = nodeAbsent
 	})
-	try(b.hold == holdGone && b.reads > 0, "the readers stop", func(r *readers, b *bunch) {
+	try(b.hold == holdGone && b.reads > 0, "the readers stop", func(r *readersState, b *readerNode) {
 		for b.reads > 0 { // and release, which they may do later as well
 			b.reads--
-			m.release(r, i)
+			m.releaseReader(r, i)
 		}
 	})
 }

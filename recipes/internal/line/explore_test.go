@@ -14,7 +14,7 @@ import (
 // The model of a line. Contenders come, wait, hold, release, give up and come again, in sessions whose members lag.
 //
 // What ships is called: Order.Decide and what its Decision means (lost), which watches a waiter arms (beginning.arms),
-// what an event of its own node and a look mean (ownEvent, afterRecheck), what else grants (evidence.first), and who
+// what an event of its own node and a look mean (handleOwnEvent, decideRecheck), what else grants (grantEvidence.provesFirst), and who
 // leaves a mark (place.marks). Played are
 //
 //   - the leader: a log of creates, deletions, deletions with a mark, and writes to a node;
@@ -60,20 +60,20 @@ const (
 	mostTxns  = 6
 )
 
-// lineOf are the bounds of a model.
-type lineOf struct {
+// lineModel are the bounds of a model.
+type lineModel struct {
 	kinds    [3]lineKind
-	sessions [3]uint8 // of the contenders
-	comes    [3]uint8 // how often each comes
-	spare    []spare  // one start for each
-	odd      bool     // there is a child with an unusual name
-	unarmed  bool     // watches cannot be armed any more: lists only
-	markAll  bool     // a rule that is too weak: a contender that gives up leaves a mark, too
-	deaf     bool     // a rule that is too weak: a new connection arms no watches again
+	sessions [3]uint8      // of the contenders
+	comes    [3]uint8      // how often each comes
+	spare    []faultBudget // one start for each
+	odd      bool          // there is a child with an unusual name
+	unarmed  bool          // watches cannot be armed any more: lists only
+	markAll  bool          // a rule that is too weak: a contender that gives up leaves a mark, too
+	deaf     bool          // a rule that is too weak: a new connection arms no watches again
 }
 
-// spare counts the faults that may still happen.
-type spare struct {
+// faultBudget counts the faults that may still happen.
+type faultBudget struct {
 	Losses  uint8 // of connections
 	Lapses  uint8 // of sessions
 	Leaves  uint8 // of contenders, before their turn
@@ -83,31 +83,31 @@ type spare struct {
 
 // lineState is a state. Positions count the transactions of the log that a member has applied. Sets of nodes are bits.
 type lineState struct {
-	Spare   spare
+	Spare   faultBudget
 	Base    uint8 // the nodes before the log
 	Written uint8 // those that somebody had written to before the log
 	Killed  uint8 // nodes that the administrator has deleted
 	Orphans uint8 // nodes of lapsed sessions
 	Made    uint8 // how many numbers are in use
-	Log     [mostTxns]txn
+	Log     [mostTxns]transaction
 	Txns    uint8
 	Owner   [mostNodes]uint8
 	S       [3]lineSession
-	C       [3]contender
-	Bad     fault
+	C       [3]contenderState
+	Bad     lineFault
 }
 
-// fault is something wrong that a step has done.
-type fault uint8
+// lineFault is something wrong that a step has done.
+type lineFault uint8
 
 const (
-	placeGivenUp fault = iota + 1
+	placeGivenUp lineFault = iota + 1
 	grantedGone
 	grantedBehind
 	numberRefused
 )
 
-func (f fault) String() string {
+func (f lineFault) String() string {
 	return [...]string{
 		"", "a place was given up whose node is there", "a grant whose node was gone", "a grant behind another",
 		"a number was refused",
@@ -149,7 +149,7 @@ const (
 	changed // fired: somebody has written to the node
 )
 
-type contender struct {
+type contenderState struct {
 	Step             lineStep
 	Comes            uint8 // how often it still comes
 	Node, Pred       uint8 // number + 1
@@ -164,55 +164,55 @@ type contender struct {
 	Marking, Done    bool // the deletion leaves a mark; it was executed
 }
 
-// txn is a kind and a set of nodes.
-type txn uint8
+// transaction is a kind and a set of nodes.
+type transaction uint8
 
 const (
-	created txn = iota << 6
+	created transaction = iota << 6
 	deleted
 	deletedWithMark
 	written
-	txnKind txn = 3 << 6
+	txnKind transaction = 3 << 6
 )
 
-func (t txn) nodes() uint8 { return uint8(t &^ txnKind) }
+func (t transaction) nodeSet() uint8 { return uint8(t &^ txnKind) }
 
-// apply returns the nodes after t.
-func (t txn) apply(nodes uint8) uint8 {
+// applyTo returns the nodes after t.
+func (t transaction) applyTo(nodes uint8) uint8 {
 	switch t & txnKind {
 	case created:
-		return nodes | t.nodes()
+		return nodes | t.nodeSet()
 	case deleted, deletedWithMark:
-		return nodes &^ t.nodes()
+		return nodes &^ t.nodeSet()
 	}
 	return nodes
 }
 
-// nodes are those at a position.
-func (s *lineState) nodes(at uint8) uint8 {
+// nodesAt are those at a position.
+func (s *lineState) nodesAt(at uint8) uint8 {
 	set := s.Base
 	for _, t := range s.Log[:at] {
-		set = t.apply(set)
+		set = t.applyTo(set)
 	}
 	return set
 }
 
-// last are the nodes at the leader.
-func (s *lineState) last() uint8 { return s.nodes(s.Txns) }
+// latestNodes are the nodes at the leader.
+func (s *lineState) latestNodes() uint8 { return s.nodesAt(s.Txns) }
 
-func (s *lineState) commit(t txn) { s.Log[s.Txns], s.Txns = t, s.Txns+1 }
+func (s *lineState) appendTransaction(t transaction) { s.Log[s.Txns], s.Txns = t, s.Txns+1 }
 
 // writtenAt says whether somebody has written to a node before a position.
 func (s *lineState) writtenAt(node uint8, at uint8) bool {
 	is := s.Written&node != 0
 	for _, t := range s.Log[:at] {
-		is = is || t&txnKind == written && t.nodes() == node
+		is = is || t&txnKind == written && t.nodeSet() == node
 	}
 	return is
 }
 
-// at is the position of a contender's client.
-func (m *lineOf) at(s *lineState, c int) uint8 { return s.S[m.sessions[c]].At }
+// positionOf is the position of a contender's client.
+func (m *lineModel) positionOf(s *lineState, c int) uint8 { return s.S[m.sessions[c]].At }
 
 func bit(number uint8) uint8 { return 1 << (number - 1) }
 
@@ -243,7 +243,7 @@ var linePlaces = [kinds]*waiter{
 }
 
 // children are the names of a set of nodes.
-func (m *lineOf) children(s *lineState, set uint8) []string {
+func (m *lineModel) children(s *lineState, set uint8) []string {
 	var buf [mostNodes + 1]string
 	names := buf[:0]
 	for ; set != 0; set &= set - 1 {
@@ -256,8 +256,8 @@ func (m *lineOf) children(s *lineState, set uint8) []string {
 	return append([]string(nil), names...)
 }
 
-// blockers are those of a set of nodes that have to go before node number may be granted.
-func (m *lineOf) blockers(s *lineState, set, number uint8) (ahead uint8) {
+// blockersOf are those of a set of nodes that have to go before node number may be granted.
+func (m *lineModel) blockersOf(s *lineState, set, number uint8) (ahead uint8) {
 	own := m.kinds[s.Owner[number-1]]
 	for i := uint8(1); i < number; i++ {
 		if set&bit(i) != 0 && !(own == reader && m.kinds[s.Owner[i-1]] == reader) {
@@ -267,23 +267,23 @@ func (m *lineOf) blockers(s *lineState, set, number uint8) (ahead uint8) {
 	return ahead
 }
 
-func (m *lineOf) next(s lineState, step func(string, lineState)) {
+func (m *lineModel) next(s lineState, step func(string, lineState)) {
 	if s.Bad != 0 {
 		return
 	}
 	done := func(what string, next lineState) {
-		m.tidy(&next)
+		m.normalizeState(&next)
 		step(what, next)
 	}
 	for i := range s.C {
-		m.contends(s, i, done)
+		m.contenderSteps(s, i, done)
 	}
 	for i := uint8(0); i < 3; i++ {
-		if m.used(i) {
-			m.moves(s, i, done)
+		if m.isUsed(i) {
+			m.sessionSteps(s, i, done)
 		}
 	}
-	all := s.last()
+	all := s.latestNodes()
 	for n := uint8(1); n <= s.Made && s.Txns < mostTxns; n++ {
 		if all&bit(n) == 0 {
 			continue
@@ -292,13 +292,13 @@ func (m *lineOf) next(s lineState, step func(string, lineState)) {
 			next := s
 			next.Spare.Deletes--
 			next.Killed |= bit(n)
-			next.commit(deleted | txn(bit(n)))
+			next.appendTransaction(deleted | transaction(bit(n)))
 			done(administrates[0][n-1], next)
 		}
 		if s.Spare.Writes > 0 {
 			next := s
 			next.Spare.Writes--
-			next.commit(written | txn(bit(n)))
+			next.appendTransaction(written | transaction(bit(n)))
 			done(administrates[1][n-1], next)
 		}
 	}
@@ -312,7 +312,7 @@ var administrates = func() (what [2][mostNodes]string) {
 	return what
 }()
 
-func (m *lineOf) used(session uint8) bool {
+func (m *lineModel) isUsed(session uint8) bool {
 	for c := range m.sessions {
 		if m.sessions[c] == session && (m.comes[c] > 0) {
 			return true
@@ -321,22 +321,22 @@ func (m *lineOf) used(session uint8) bool {
 	return false
 }
 
-// moves are the steps of a session and its member.
-func (m *lineOf) moves(s lineState, i uint8, step func(string, lineState)) {
+// sessionSteps are the steps of a session and its member.
+func (m *lineModel) sessionSteps(s lineState, i uint8, step func(string, lineState)) {
 	who := "session " + string('A'+rune(i)) + ": "
 	se := s.S[i]
-	rearming := m.rearming(&s, i)
+	rearming := m.isRearming(&s, i)
 	if rearming && !se.Lost {
 		for j := range s.C {
 			if m.sessions[j] != i {
 				continue
 			}
-			if s.C[j].Own.soon() {
+			if s.C[j].Own.isPending() {
 				next := s
 				next.C[j].Own += gone - goneSoon
 				step(who+"setWatches has the event of an own node", next)
 			}
-			if s.C[j].Ahead.soon() {
+			if s.C[j].Ahead.isPending() {
 				next := s
 				next.C[j].Ahead += gone - goneSoon
 				step(who+"setWatches has the event of a node ahead", next)
@@ -346,21 +346,21 @@ func (m *lineOf) moves(s lineState, i uint8, step func(string, lineState)) {
 	if !se.Lost && !rearming && se.At < s.Txns {
 		next := s
 		next.S[i].At++
-		m.sees(&next, i, s.Log[se.At])
+		m.deliverEvents(&next, i, s.Log[se.At])
 		step(who+"the member applies a transaction", next)
 	}
 	if !se.Lost && s.Spare.Losses > 0 {
 		next := s
 		next.Spare.Losses--
 		next.S[i].Lost = true
-		m.loses(&next, i)
+		m.loseConnection(&next, i)
 		step(who+"the connection is lost", next)
 	}
 	if se.Lost {
 		for at := se.At; at <= s.Txns; at++ {
 			next := s
 			next.S[i] = lineSession{At: at}
-			m.attaches(&next, i, se.At)
+			m.attachSession(&next, i, se.At)
 			step(who+"attached to another member", next)
 		}
 	}
@@ -368,9 +368,9 @@ func (m *lineOf) moves(s lineState, i uint8, step func(string, lineState)) {
 		next := s
 		next.Spare.Lapses--
 		next.S[i].Lost = false
-		m.lapses(&next, i, false)
+		m.expireSession(&next, i, false)
 		step(who+"lapses, and another begins", next)
-		m.lapses(&next, i, true)
+		m.expireSession(&next, i, true)
 		step(who+"its process is dead", next)
 	}
 	var dead uint8
@@ -379,27 +379,27 @@ func (m *lineOf) moves(s lineState, i uint8, step func(string, lineState)) {
 			dead |= 1 << n
 		}
 	}
-	if dead &= s.Orphans & s.last(); dead != 0 && s.Txns < mostTxns {
+	if dead &= s.Orphans & s.latestNodes(); dead != 0 && s.Txns < mostTxns {
 		next := s
-		next.commit(deleted | txn(dead))
+		next.appendTransaction(deleted | transaction(dead))
 		step(who+"the leader deletes the nodes of a lapsed session", next)
 	}
 }
 
-func (w watchState) soon() bool { return w == goneSoon || w == changedSoon }
+func (w watchState) isPending() bool { return w == goneSoon || w == changedSoon }
 
-// rearming says whether there are events that setWatches has not yet sent to a session. They come one by one.
-func (m *lineOf) rearming(s *lineState, session uint8) bool {
+// isRearming says whether there are events that setWatches has not yet sent to a session. They come one by one.
+func (m *lineModel) isRearming(s *lineState, session uint8) bool {
 	for i := range s.C {
-		if c := &s.C[i]; m.sessions[i] == session && (c.Own.soon() || c.Ahead.soon()) {
+		if c := &s.C[i]; m.sessions[i] == session && (c.Own.isPending() || c.Ahead.isPending()) {
 			return true
 		}
 	}
 	return false
 }
 
-// sees delivers the events of a transaction to the contenders of a session.
-func (m *lineOf) sees(s *lineState, session uint8, t txn) {
+// deliverEvents delivers the events of a transaction to the contenders of a session.
+func (m *lineModel) deliverEvents(s *lineState, session uint8, t transaction) {
 	kind := t & txnKind
 	for i := range s.C {
 		c := &s.C[i]
@@ -408,32 +408,32 @@ func (m *lineOf) sees(s *lineState, session uint8, t txn) {
 		}
 		fire := func(w *watchState, number uint8) {
 			switch {
-			case number == 0 || *w != armed || t.nodes()&bit(number) == 0:
+			case number == 0 || *w != armed || t.nodeSet()&bit(number) == 0:
 			case kind == deleted, kind == deletedWithMark:
 				*w = gone
 			case kind == written:
 				*w = changed
 			}
 		}
-		if kind == deletedWithMark && c.Mark == armed && t.nodes() == bit(c.Pred) {
+		if kind == deletedWithMark && c.Mark == armed && t.nodeSet() == bit(c.Pred) {
 			c.Mark = gone
 		}
 		fire(&c.Own, c.Node)
 		fire(&c.Ahead, c.Pred)
-		if c.Step == stepHolding && (kind == deleted || kind == deletedWithMark) && t.nodes()&bit(c.Node) != 0 {
-			c.leave() // the hold is lost
+		if c.Step == stepHolding && (kind == deleted || kind == deletedWithMark) && t.nodeSet()&bit(c.Node) != 0 {
+			c.endTurn() // the hold is lost
 		}
 	}
 }
 
-// leave ends a contender's turn when nothing is left of it.
-func (c *contender) leave() { *c = contender{Comes: c.Comes} }
+// endTurn ends a contender's turn when nothing is left of it.
+func (c *contenderState) endTurn() { *c = contenderState{Comes: c.Comes} }
 
-// again begins again, at the end of the line.
-func (c *contender) again() { *c = contender{Comes: c.Comes, Step: stepCreating} }
+// joinAgain begins again, at the end of the line.
+func (c *contenderState) joinAgain() { *c = contenderState{Comes: c.Comes, Step: stepCreating} }
 
-// loses is the loss of a session's connection.
-func (m *lineOf) loses(s *lineState, session uint8) {
+// loseConnection is the loss of a session's connection.
+func (m *lineModel) loseConnection(s *lineState, session uint8) {
 	for i := range s.C {
 		c := &s.C[i]
 		if m.sessions[i] != session {
@@ -445,32 +445,32 @@ func (m *lineOf) loses(s *lineState, session uint8) {
 		case stepListing:
 			c.Confirmed = true // what comes next is another list
 		case stepArmingOwn, stepArming, stepReading:
-			c.list()
+			c.requestList()
 		case stepWaiting:
 			if c.Looking = false; m.kinds[i] == java {
-				c.list() // its watcher gets an event of the loss
+				c.requestList() // its watcher gets an event of the loss
 			}
 		}
 	}
 }
 
-// list begins a list.
-func (c *contender) list() {
+// requestList begins a list.
+func (c *contenderState) requestList() {
 	c.Step, c.Same, c.Confirmed = stepListing, true, true
 	c.Pred, c.Ahead, c.Mark, c.Sole, c.Looking, c.ArmOwn, c.ArmMark = 0, unwatched, unwatched, false, false, false, false
 }
 
-// attaches continues a session at another member.
-func (m *lineOf) attaches(s *lineState, session, before uint8) {
+// attachSession continues a session at another member.
+func (m *lineModel) attachSession(s *lineState, session, before uint8) {
 	at := s.S[session].At
-	there := s.nodes(at)
+	there := s.nodesAt(at)
 	for i := range s.C {
 		c := &s.C[i]
 		if m.sessions[i] != session {
 			continue
 		}
 		rearm := func(w *watchState, number uint8) {
-			if number == 0 || m.deaf || *w != armed && !w.soon() {
+			if number == 0 || m.deaf || *w != armed && !w.isPending() {
 				return
 			}
 			switch {
@@ -478,7 +478,7 @@ func (m *lineOf) attaches(s *lineState, session, before uint8) {
 				*w = goneSoon
 			default:
 				for _, t := range s.Log[before:at] {
-					if t == written|txn(bit(number)) {
+					if t == written|transaction(bit(number)) {
 						*w = changedSoon
 					}
 				}
@@ -491,7 +491,7 @@ func (m *lineOf) attaches(s *lineState, session, before uint8) {
 			c.Same = true
 		case stepHolding:
 			if there&bit(c.Node) == 0 {
-				c.leave()
+				c.endTurn()
 			}
 		case stepDeleting:
 			c.Marking = false // it is repeated
@@ -501,68 +501,68 @@ func (m *lineOf) attaches(s *lineState, session, before uint8) {
 	}
 }
 
-// lapses ends a session.
-func (m *lineOf) lapses(s *lineState, session uint8, dead bool) {
+// expireSession ends a session.
+func (m *lineModel) expireSession(s *lineState, session uint8, dead bool) {
 	for i := range s.C {
 		c := &s.C[i]
 		if m.sessions[i] != session {
 			continue
 		}
 		if c.Node != 0 {
-			s.Orphans |= bit(c.Node) & s.last()
+			s.Orphans |= bit(c.Node) & s.latestNodes()
 		}
 		switch {
 		case dead:
-			*c = contender{}
+			*c = contenderState{}
 		case c.Step == stepAway, c.Step == stepHolding, c.Step == stepDeleting, c.Leaves:
-			c.leave()
+			c.endTurn()
 		default:
-			c.again()
+			c.joinAgain()
 		}
 	}
 }
 
-// contends are the steps of a contender.
-func (m *lineOf) contends(s lineState, i int, step func(string, lineState)) {
-	c, kind, at := s.C[i], m.kinds[i], m.at(&s, i)
+// contenderSteps are the steps of a contender.
+func (m *lineModel) contenderSteps(s lineState, i int, step func(string, lineState)) {
+	c, kind, at := s.C[i], m.kinds[i], m.positionOf(&s, i)
 	who := string('a'+rune(i)) + ": "
 	down := s.S[m.sessions[i]].Lost
-	lost := down || m.rearming(&s, m.sessions[i]) // no answer comes
+	lost := down || m.isRearming(&s, m.sessions[i]) // no answer comes
 	// to has f change the contender in a copy of the state.
-	to := func(what string, f func(s *lineState, c *contender)) {
+	to := func(what string, f func(s *lineState, c *contenderState)) {
 		next := s
 		f(&next, &next.C[i])
 		step(who+what, next)
 	}
 	if s.Spare.Leaves > 0 && c.Step != stepAway && c.Step < stepHolding && !c.Leaves {
-		to("gives up", func(s *lineState, c *contender) {
+		to("gives up", func(s *lineState, c *contenderState) {
 			s.Spare.Leaves--
 			if c.Step == stepCreating || c.Step == stepDoubtful {
 				c.Leaves = true
 				return
 			}
-			m.remove(c, m.markAll && kind != java)
+			m.removeNode(c, m.markAll && kind != java)
 		})
 	}
-	create := func(s *lineState, c *contender) {
+	create := func(s *lineState, c *contenderState) {
 		s.Owner[s.Made] = uint8(i)
 		s.Made++
 		c.Node = s.Made
-		s.commit(created | txn(bit(c.Node)))
+		s.appendTransaction(created | transaction(bit(c.Node)))
 	}
 	room := s.Txns < mostTxns && s.Made < mostNodes
 	switch c.Step {
 	case stepAway:
 		if c.Comes > 0 && !lost {
-			to("comes", func(_ *lineState, c *contender) { c.Comes--; c.again() })
+			to("comes", func(_ *lineState, c *contenderState) { c.Comes--; c.joinAgain() })
 		}
 		return
 	case stepCreating:
 		switch {
 		case c.Node == 0 && room:
 			to("its create is executed", create)
-		case c.Node != 0 && !lost && !m.ahead(&s, c.Node, at):
-			m.created(s, i, to)
+		case c.Node != 0 && !lost && !m.hasBlocker(&s, c.Node, at):
+			m.handleCreated(s, i, to)
 		}
 		return
 	case stepDoubtful:
@@ -571,53 +571,53 @@ func (m *lineOf) contends(s lineState, i int, step func(string, lineState)) {
 			to("its create is executed late", create)
 		case lost || at < s.Txns:
 		case c.Node == 0 && c.Leaves:
-			to("its node is not found", func(_ *lineState, c *contender) { c.leave() })
+			to("its node is not found", func(_ *lineState, c *contenderState) { c.endTurn() })
 		case c.Node == 0:
-			to("its node is not found, and created again", func(_ *lineState, c *contender) { c.Step = stepCreating })
+			to("its node is not found, and created again", func(_ *lineState, c *contenderState) { c.Step = stepCreating })
 		case c.Leaves:
-			to("its node is found", func(_ *lineState, c *contender) { m.remove(c, false) })
+			to("its node is found", func(_ *lineState, c *contenderState) { m.removeNode(c, false) })
 		default:
-			to("its node is found", func(_ *lineState, c *contender) { c.list() })
+			to("its node is found", func(_ *lineState, c *contenderState) { c.requestList() })
 		}
 		return
 	case stepHolding:
-		to("releases", func(_ *lineState, c *contender) {
+		to("releases", func(_ *lineState, c *contenderState) {
 			marks := false
 			if p := linePlaces[kind]; p != nil {
 				p.waited = c.Waited
-				marks = p.marksRelease()
+				marks = p.leavesReleaseMark()
 			}
-			m.remove(c, marks)
+			m.removeNode(c, marks)
 		})
 		return
 	case stepDeleting:
-		there := s.last()&bit(c.Node) != 0
+		there := s.latestNodes()&bit(c.Node) != 0
 		switch {
 		case there && s.Txns < mostTxns:
-			to("its deletion is executed", func(s *lineState, c *contender) {
+			to("its deletion is executed", func(s *lineState, c *contenderState) {
 				kind := deleted
 				if c.Marking {
 					kind = deletedWithMark
 				}
-				s.commit(kind | txn(bit(c.Node)))
+				s.appendTransaction(kind | transaction(bit(c.Node)))
 			})
 		case !there && !lost && at == s.Txns:
-			to("its deletion is confirmed", func(_ *lineState, c *contender) { c.leave() })
+			to("its deletion is confirmed", func(_ *lineState, c *contenderState) { c.endTurn() })
 		}
 		return
 	}
 	if lost && c.Step != stepWaiting {
 		return
 	}
-	there := s.nodes(at)
+	there := s.nodesAt(at)
 	switch c.Step {
 	case stepListing:
-		m.listed(s, i, there, to)
+		m.handleList(s, i, there, to)
 	case stepArmingOwn:
-		to("its own node is read", func(s *lineState, c *contender) {
+		to("its own node is read", func(s *lineState, c *contenderState) {
 			switch {
 			case there&bit(c.Node) == 0:
-				m.lost(s, c)
+				m.handleLost(s, c)
 			case c.ArmMark:
 				c.Own, c.Step = armed, stepArming
 			default:
@@ -625,7 +625,7 @@ func (m *lineOf) contends(s lineState, i int, step func(string, lineState)) {
 			}
 		})
 	case stepArming:
-		to("its watches are armed", func(s *lineState, c *contender) {
+		to("its watches are armed", func(s *lineState, c *contenderState) {
 			switch {
 			case !c.ArmOwn:
 			case there&bit(c.Node) == 0:
@@ -641,90 +641,90 @@ func (m *lineOf) contends(s lineState, i int, step func(string, lineState)) {
 			c.ArmOwn, c.ArmMark, c.Step = false, false, stepReading
 		})
 	case stepReading:
-		to("the node ahead is read", func(s *lineState, c *contender) {
+		to("the node ahead is read", func(s *lineState, c *contenderState) {
 			switch {
 			case there&bit(c.Pred) != 0:
 				c.Ahead, c.Step = armed, stepWaiting
 			case kind == java:
-				c.list()
+				c.requestList()
 			default:
-				m.turn(s, c, at, evidence{marked: c.Mark == gone})
+				m.decideTurn(s, c, at, grantEvidence{markCreated: c.Mark == gone})
 			}
 		})
 	case stepWaiting:
-		m.waits(s, i, lost, to)
+		m.waitingSteps(s, i, lost, to)
 	}
 }
 
-// ahead says whether the create of a node is still ahead of a position.
-func (m *lineOf) ahead(s *lineState, number, at uint8) bool {
+// hasBlocker says whether the create of a node is still ahead of a position.
+func (m *lineModel) hasBlocker(s *lineState, number, at uint8) bool {
 	for _, t := range s.Log[at:s.Txns] {
-		if t == created|txn(bit(number)) {
+		if t == created|transaction(bit(number)) {
 			return true
 		}
 	}
 	return false
 }
 
-type change = func(what string, f func(s *lineState, c *contender))
+type changeStep = func(what string, f func(s *lineState, c *contenderState))
 
-// created is the answer to a create.
-func (m *lineOf) created(s lineState, i int, to change) {
+// handleCreated is the answer to a create.
+func (m *lineModel) handleCreated(s lineState, i int, to changeStep) {
 	if s.C[i].Leaves {
-		to("its create is answered too late", func(_ *lineState, c *contender) { m.remove(c, false) })
+		to("its create is answered too late", func(_ *lineState, c *contenderState) { m.removeNode(c, false) })
 		return
 	}
-	to("its create is answered", func(_ *lineState, c *contender) { c.list(); c.Confirmed = false })
+	to("its create is answered", func(_ *lineState, c *contenderState) { c.requestList(); c.Confirmed = false })
 	if m.kinds[i] != java {
-		to("its create is answered after the list", func(s *lineState, c *contender) {
+		to("its create is answered after the list", func(s *lineState, c *contenderState) {
 			d := linePlaces[m.kinds[i]].Order.Decide(m.name(s, c.Node), nil)
-			if c.list(); d.lost(false) {
-				m.lost(s, c)
+			if c.requestList(); d.isNodeLost(false) {
+				m.handleLost(s, c)
 			}
 		})
 	}
 }
 
-func (m *lineOf) name(s *lineState, number uint8) string {
+func (m *lineModel) name(s *lineState, number uint8) string {
 	return lineNames[number-1][m.kinds[s.Owner[number-1]]]
 }
 
-// remove begins the deletion of a contender's node.
-func (m *lineOf) remove(c *contender, marking bool) {
-	*c = contender{Comes: c.Comes, Step: stepDeleting, Node: c.Node, Marking: marking}
+// removeNode begins the deletion of a contender's node.
+func (m *lineModel) removeNode(c *contenderState, marking bool) {
+	*c = contenderState{Comes: c.Comes, Step: stepDeleting, Node: c.Node, Marking: marking}
 }
 
-// lost is the end of a place whose node is lost. A deletion finds nothing.
-func (m *lineOf) lost(s *lineState, c *contender) {
-	if s.last()&bit(c.Node) != 0 {
+// handleLost is the end of a place whose node is lost. A deletion finds nothing.
+func (m *lineModel) handleLost(s *lineState, c *contenderState) {
+	if s.latestNodes()&bit(c.Node) != 0 {
 		s.Bad = placeGivenUp
 	}
-	c.again()
+	c.joinAgain()
 }
 
-// grant makes a contender a holder.
-func (m *lineOf) grant(s *lineState, c *contender, at uint8) {
-	there := s.nodes(at)
+// recordGrant makes a contender a holder.
+func (m *lineModel) recordGrant(s *lineState, c *contenderState, at uint8) {
+	there := s.nodesAt(at)
 	switch {
 	case there&bit(c.Node) == 0:
 		s.Bad = grantedGone
-	case m.blockers(s, there, c.Node) != 0:
+	case m.blockersOf(s, there, c.Node) != 0:
 		s.Bad = grantedBehind
 	}
-	*c = contender{Comes: c.Comes, Step: stepHolding, Node: c.Node, Waited: c.Waited}
+	*c = contenderState{Comes: c.Comes, Step: stepHolding, Node: c.Node, Waited: c.Waited}
 }
 
-// listed is a list for a contender.
-func (m *lineOf) listed(s lineState, i int, there uint8, to change) {
-	c, kind, at := s.C[i], m.kinds[i], m.at(&s, i)
+// handleList is a list for a contender.
+func (m *lineModel) handleList(s lineState, i int, there uint8, to changeStep) {
+	c, kind, at := s.C[i], m.kinds[i], m.positionOf(&s, i)
 	if kind == java {
-		to("lists", func(s *lineState, c *contender) {
+		to("lists", func(s *lineState, c *contenderState) {
 			ahead := there & (bit(c.Node) - 1)
 			switch {
 			case there&bit(c.Node) == 0:
-				m.lost(s, c)
+				m.handleLost(s, c)
 			case ahead == 0:
-				m.grant(s, c, at)
+				m.recordGrant(s, c, at)
 			default:
 				c.Step, c.Pred = stepReading, uint8(bits.Len8(ahead))
 			}
@@ -733,24 +733,24 @@ func (m *lineOf) listed(s lineState, i int, there uint8, to change) {
 	}
 	p := linePlaces[kind]
 	d := p.Order.Decide(m.name(&s, c.Node), m.children(&s, there))
-	to("is listed: "+d.Verdict.String(), func(s *lineState, c *contender) {
+	to("is listed: "+d.Verdict.String(), func(s *lineState, c *contenderState) {
 		switch d.Verdict {
 		case Granted:
-			m.grant(s, c, at)
+			m.recordGrant(s, c, at)
 		case Missing:
-			lost := d.lost(c.Confirmed)
-			if c.list(); lost {
-				m.lost(s, c)
+			lost := d.isNodeLost(c.Confirmed)
+			if c.requestList(); lost {
+				m.handleLost(s, c)
 			}
 		case Wait:
 			b := armInput{
-				Decision: d, passes: p.passes(), watched: c.Own != unwatched, changed: c.Changed,
-				readable: func() bool { return true },
+				Decision: d, usesMarks: p.usesReleaseMarks(), isWatched: c.Own != unwatched, isChanged: c.Changed,
+				mayRead: func() bool { return true },
 			}
 			if m.unarmed {
-				b.failures = armTries + 1
+				b.failures = maxArmFailures + 1
 			}
-			w := b.watches()
+			w := b.watchesToArm()
 			c.Waited, c.Pred, c.Sole = true, numberOf(d.Predecessor), d.OnlyAhead
 			c.ArmOwn, c.ArmMark = w.own == armedUnread, w.mark
 			switch {
@@ -767,76 +767,76 @@ func (m *lineOf) listed(s lineState, i int, there uint8, to change) {
 	})
 }
 
-// waits are the events that a waiter may handle.
-func (m *lineOf) waits(s lineState, i int, lost bool, to change) {
-	c, at := s.C[i], m.at(&s, i)
+// waitingSteps are the events that a waiter may handle.
+func (m *lineModel) waitingSteps(s lineState, i int, lost bool, to changeStep) {
+	c, at := s.C[i], m.positionOf(&s, i)
 	if m.kinds[i] == java {
 		if c.Ahead >= gone {
-			to("gets the event of the node ahead", func(_ *lineState, c *contender) { c.list() })
+			to("gets the event of the node ahead", func(_ *lineState, c *contenderState) { c.requestList() })
 		}
 		return
 	}
 	if c.Own >= gone {
-		to("gets the event of its own node", func(s *lineState, c *contender) {
+		to("gets the event of its own node", func(s *lineState, c *contenderState) {
 			if !m.ownEvent(s, c) {
 				c.Looking = true
 			}
 		})
 	}
 	if c.Mark == gone {
-		to("gets the event of the mark", func(s *lineState, c *contender) { m.turn(s, c, at, evidence{marked: true}) })
+		to("gets the event of the mark", func(s *lineState, c *contenderState) { m.decideTurn(s, c, at, grantEvidence{markCreated: true}) })
 	}
 	if c.Ahead >= gone {
-		to("gets the event of the node ahead", func(s *lineState, c *contender) {
+		to("gets the event of the node ahead", func(s *lineState, c *contenderState) {
 			isGone := c.Ahead == gone
-			m.turn(s, c, at, evidence{gone: isGone, onlyAhead: c.Sole, marked: isGone && c.Mark == gone})
+			m.decideTurn(s, c, at, grantEvidence{deleted: isGone, onlyAhead: c.Sole, markCreated: isGone && c.Mark == gone})
 		})
 	}
 	if c.Looking && !lost {
-		there := s.nodes(at)
-		to("has looked", func(s *lineState, c *contender) {
-			again, err := afterRecheck(there&bit(c.Node) == 0, there&bit(c.Pred) == 0)
+		there := s.nodesAt(at)
+		to("has looked", func(s *lineState, c *contenderState) {
+			again, err := decideRecheck(there&bit(c.Node) == 0, there&bit(c.Pred) == 0)
 			switch c.Looking = false; {
 			case err != nil:
-				m.lost(s, c)
+				m.handleLost(s, c)
 			case again:
-				c.list()
+				c.requestList()
 			}
 		})
 	}
 }
 
-// ownEvent has a waiter handle the event of its own node. It reports whether the place is lost.
-func (m *lineOf) ownEvent(s *lineState, c *contender) (lost bool) {
+// handleOwnEvent has a waiter handle the event of its own node. It reports whether the place is lost.
+func (m *lineModel) ownEvent(s *lineState, c *contenderState) (lost bool) {
 	p, ev := waiter{}, framework.Event{Type: framework.EventNodeDataChanged}
 	if c.Own == gone {
 		ev.Type = framework.EventNodeDeleted
 	}
-	err := p.ownEvent(ev)
+	err := p.handleOwnEvent(ev)
 	c.Own, c.Changed = unwatched, p.ownChanged
 	if err != nil {
-		m.lost(s, c)
+		m.handleLost(s, c)
 	}
 	return err != nil
 }
 
-// turn has a waiter conclude what follows from an event.
-func (m *lineOf) turn(s *lineState, c *contender, at uint8, e evidence) {
+// decideTurn has a waiter conclude what follows from an event.
+func (m *lineModel) decideTurn(s *lineState, c *contenderState, at uint8, e grantEvidence) {
 	if c.Own >= gone { // waiter.afterEvent handles it first
 		if !m.ownEvent(s, c) {
-			c.list()
+			c.requestList()
 		}
 		return
 	}
-	if e.ownWatched, e.sameConnection = c.Own != unwatched, c.Same; e.first() {
-		m.grant(s, c, at)
+	if e.ownWatched, e.sameConnection = c.Own != unwatched, c.Same; e.provesFirst() {
+		m.recordGrant(s, c, at)
 		return
 	}
-	c.list()
+	c.requestList()
 }
 
-// tidy forgets what makes no difference any more.
-func (m *lineOf) tidy(s *lineState) {
+// normalizeState forgets what makes no difference any more.
+func (m *lineModel) normalizeState(s *lineState) {
 	for i := uint8(0); i < 3; i++ { // a session without contenders
 		idle := true
 		for c := range s.C {
@@ -848,9 +848,9 @@ func (m *lineOf) tidy(s *lineState) {
 	}
 	for s.Txns > 0 && s.S[0].At > 0 && s.S[1].At > 0 && s.S[2].At > 0 {
 		if t := s.Log[0]; t&txnKind == written {
-			s.Written |= t.nodes()
+			s.Written |= t.nodeSet()
 		}
-		s.Base = s.Log[0].apply(s.Base)
+		s.Base = s.Log[0].applyTo(s.Base)
 		copy(s.Log[:], s.Log[1:s.Txns])
 		s.Txns--
 		s.Log[s.Txns] = 0
@@ -860,7 +860,7 @@ func (m *lineOf) tidy(s *lineState) {
 	}
 	used := s.Base
 	for _, t := range s.Log[:s.Txns] {
-		used |= t.nodes()
+		used |= t.nodeSet()
 	}
 	for _, c := range s.C {
 		for _, n := range [...]uint8{c.Node, c.Pred} {
@@ -871,18 +871,18 @@ func (m *lineOf) tidy(s *lineState) {
 	}
 	for n := s.Made; n > 0; n-- {
 		if used&bit(n) == 0 {
-			m.forget(s, n)
+			m.forgetNode(s, n)
 		}
 	}
 }
 
-// forget gives the numbers after n to the nodes that follow.
-func (m *lineOf) forget(s *lineState, n uint8) {
+// forgetNode gives the numbers after n to the nodes that follow.
+func (m *lineModel) forgetNode(s *lineState, n uint8) {
 	low := bit(n) - 1
 	squeeze := func(set uint8) uint8 { return set&low | set>>1&^low }
 	s.Base, s.Written, s.Killed, s.Orphans = squeeze(s.Base), squeeze(s.Written), squeeze(s.Killed), squeeze(s.Orphans)
 	for i, t := range s.Log[:s.Txns] {
-		s.Log[i] = t&txnKind | txn(squeeze(t.nodes()))
+		s.Log[i] = t&txnKind | transaction(squeeze(t.nodeSet()))
 	}
 	copy(s.Owner[n-1:], s.Owner[n:])
 	s.Owner[mostNodes-1] = 0
@@ -896,11 +896,11 @@ func (m *lineOf) forget(s *lineState, n uint8) {
 	}
 }
 
-func (m *lineOf) wrong(s lineState) string {
+func (m *lineModel) describeWrong(s lineState) string {
 	if s.Bad != 0 {
 		return s.Bad.String()
 	}
-	all := s.last()
+	all := s.latestNodes()
 	for i, c := range s.C {
 		if c.Step != stepHolding {
 			continue
@@ -908,7 +908,7 @@ func (m *lineOf) wrong(s lineState) string {
 		switch n := bit(c.Node); {
 		case all&n == 0 && s.Killed&n == 0:
 			return fmt.Sprintf("%c holds without a node", 'a'+i)
-		case all&n != 0 && m.blockers(&s, all, c.Node) != 0:
+		case all&n != 0 && m.blockersOf(&s, all, c.Node) != 0:
 			return fmt.Sprintf("%c holds before its turn", 'a'+i)
 		}
 		for j, d := range s.C[:i] {
@@ -921,16 +921,16 @@ func (m *lineOf) wrong(s lineState) string {
 	return ""
 }
 
-func (m *lineOf) final(s lineState) bool {
+func (m *lineModel) isFinal(s lineState) bool {
 	for _, c := range s.C {
 		if c.Step != stepAway || c.Comes > 0 {
 			return false
 		}
 	}
-	return s.last() == 0
+	return s.latestNodes() == 0
 }
 
-func (m *lineOf) model() explore.Model[lineState] {
+func (m *lineModel) model() explore.Model[lineState] {
 	var start []lineState
 	for _, f := range m.spare {
 		s := lineState{Spare: f}
@@ -939,51 +939,51 @@ func (m *lineOf) model() explore.Model[lineState] {
 		}
 		start = append(start, s)
 	}
-	return explore.Model[lineState]{Start: start, Next: m.next, Wrong: m.wrong, Final: m.final}
+	return explore.Model[lineState]{Start: start, Next: m.next, Wrong: m.describeWrong, Final: m.isFinal}
 }
 
 // Three contenders of two sessions, two of them of one.
 var lineSessions = [3]uint8{0, 1, 1}
 
 func TestExploreLine(t *testing.T) {
-	m := &lineOf{
+	m := &lineModel{
 		kinds: [3]lineKind{ours, ours, ours}, sessions: lineSessions, comes: [3]uint8{1, 1, 1},
-		spare: []spare{{}, {Losses: 1}, {Leaves: 1}},
+		spare: []faultBudget{{}, {Losses: 1}, {Leaves: 1}},
 	}
 	if os.Getenv("LONG") != "" {
 		m.comes[0] = 2
-		m.spare = append(m.spare, spare{Losses: 1, Lapses: 1}, spare{Losses: 1, Leaves: 1}, spare{Deletes: 1, Writes: 1})
+		m.spare = append(m.spare, faultBudget{Losses: 1, Lapses: 1}, faultBudget{Losses: 1, Leaves: 1}, faultBudget{Deletes: 1, Writes: 1})
 	}
 	explore.Test(t, m.model(), "the node ahead taken for the first")
 }
 
 func TestExploreLineOfOneSession(t *testing.T) {
-	m := &lineOf{
+	m := &lineModel{
 		kinds: [3]lineKind{ours, ours, ours}, comes: [3]uint8{1, 1, 1},
-		spare: []spare{{Leaves: 1, Writes: 1}, {Losses: 1, Deletes: 1}},
+		spare: []faultBudget{{Leaves: 1, Writes: 1}, {Losses: 1, Deletes: 1}},
 	}
 	if os.Getenv("LONG") != "" {
-		m.spare = []spare{{Losses: 1, Lapses: 1, Leaves: 1, Deletes: 1, Writes: 1}}
+		m.spare = []faultBudget{{Losses: 1, Lapses: 1, Leaves: 1, Deletes: 1, Writes: 1}}
 	}
 	explore.Test(t, m.model(), "the node ahead taken for the first", "no own watch while waiting")
 }
 
 func TestExploreLineOfTwo(t *testing.T) {
-	m := &lineOf{
+	m := &lineModel{
 		kinds: [3]lineKind{ours, ours}, sessions: [3]uint8{0, 1}, comes: [3]uint8{2, 1},
-		spare: []spare{{}, {Losses: 1, Deletes: 1}, {Losses: 1, Lapses: 1}, {Losses: 2}, {Deletes: 1, Writes: 1}},
+		spare: []faultBudget{{}, {Losses: 1, Deletes: 1}, {Losses: 1, Lapses: 1}, {Losses: 2}, {Deletes: 1, Writes: 1}},
 	}
 	if os.Getenv("LONG") != "" {
 		m.comes[1] = 2
-		m.spare = append(m.spare, spare{Losses: 2, Lapses: 1, Deletes: 1}, spare{Losses: 2, Leaves: 1})
+		m.spare = append(m.spare, faultBudget{Losses: 2, Lapses: 1, Deletes: 1}, faultBudget{Losses: 2, Leaves: 1})
 	}
 	explore.Test(t, m.model(), "shortcut after a reconnect", "no own watch while waiting")
 }
 
 func TestExploreLineWithJava(t *testing.T) {
-	m := &lineOf{
+	m := &lineModel{
 		kinds: [3]lineKind{ours, java, ours}, sessions: lineSessions, comes: [3]uint8{1, 1, 1},
-		spare: []spare{{}, {Losses: 1}, {Leaves: 1}, {Deletes: 1}},
+		spare: []faultBudget{{}, {Losses: 1}, {Leaves: 1}, {Deletes: 1}},
 	}
 	if os.Getenv("LONG") != "" {
 		m.comes[1] = 2
@@ -992,21 +992,21 @@ func TestExploreLineWithJava(t *testing.T) {
 }
 
 func TestExploreLineOfReaders(t *testing.T) {
-	m := &lineOf{
+	m := &lineModel{
 		kinds: [3]lineKind{reader, writer, reader}, sessions: lineSessions, comes: [3]uint8{1, 2, 1},
-		spare: []spare{{}, {Losses: 1}},
+		spare: []faultBudget{{}, {Losses: 1}},
 	}
 	if os.Getenv("LONG") != "" {
 		m.comes = [3]uint8{2, 2, 1}
-		m.spare = append(m.spare, spare{Leaves: 1}, spare{Deletes: 1})
+		m.spare = append(m.spare, faultBudget{Leaves: 1}, faultBudget{Deletes: 1})
 	}
 	explore.Test(t, m.model(), "no list in a read-write lock")
 }
 
 func TestExploreLineOfLists(t *testing.T) {
-	for _, m := range []*lineOf{{odd: true}, {unarmed: true}} {
+	for _, m := range []*lineModel{{odd: true}, {unarmed: true}} {
 		m.kinds, m.sessions, m.comes = [3]lineKind{ours, ours, ours}, lineSessions, [3]uint8{1, 1, 1}
-		m.spare = []spare{{}, {Leaves: 1}}
+		m.spare = []faultBudget{{}, {Leaves: 1}}
 		explore.Test(t, m.model())
 	}
 }
@@ -1014,9 +1014,9 @@ func TestExploreLineOfLists(t *testing.T) {
 // A mark of a contender that gives up would make its follower a holder too early. A waiter whose watches are not armed
 // again would wait for ever.
 func TestExploreLineWithWeakerRules(t *testing.T) {
-	for _, m := range []*lineOf{
-		{markAll: true, spare: []spare{{Leaves: 1}}},
-		{deaf: true, spare: []spare{{Losses: 1}}, kinds: [3]lineKind{writer, writer, writer}},
+	for _, m := range []*lineModel{
+		{markAll: true, spare: []faultBudget{{Leaves: 1}}},
+		{deaf: true, spare: []faultBudget{{Losses: 1}}, kinds: [3]lineKind{writer, writer, writer}},
 	} {
 		m.sessions, m.comes = lineSessions, [3]uint8{1, 1, 1}
 		explore.Finds(t, m.model())
@@ -1025,50 +1025,50 @@ func TestExploreLineWithWeakerRules(t *testing.T) {
 
 // The models reach what they are about.
 func TestExploreLineReaches(t *testing.T) {
-	line := func(second lineKind, f spare) *lineOf {
-		return &lineOf{
-			kinds: [3]lineKind{ours, second, ours}, sessions: lineSessions, comes: [3]uint8{1, 1, 1}, spare: []spare{f},
+	line := func(second lineKind, f faultBudget) *lineModel {
+		return &lineModel{
+			kinds: [3]lineKind{ours, second, ours}, sessions: lineSessions, comes: [3]uint8{1, 1, 1}, spare: []faultBudget{f},
 		}
 	}
-	alike, written, alone := line(ours, spare{}), line(ours, spare{Writes: 1}), line(ours, spare{Leaves: 1, Writes: 1})
+	alike, written, alone := line(ours, faultBudget{}), line(ours, faultBudget{Writes: 1}), line(ours, faultBudget{Leaves: 1, Writes: 1})
 	alone.sessions = [3]uint8{}
-	any := func(is func(s *lineState, c *contender) bool) func(lineState) bool {
+	any := func(is func(s *lineState, c *contenderState) bool) func(lineState) bool {
 		return func(s lineState) bool { return is(&s, &s.C[0]) || is(&s, &s.C[1]) || is(&s, &s.C[2]) }
 	}
 	for _, c := range []struct {
 		name string
-		m    *lineOf
+		m    *lineModel
 		is   func(lineState) bool
 	}{
-		{"a waiter that a mark makes the first", alike, any(func(_ *lineState, c *contender) bool {
+		{"a waiter that a mark makes the first", alike, any(func(_ *lineState, c *contenderState) bool {
 			return c.Step == stepWaiting && c.Mark == gone && c.Own == armed && c.Same
 		})},
-		{"a waiter whose event came before the read of the node ahead", alike, any(func(_ *lineState, c *contender) bool {
+		{"a waiter whose event came before the read of the node ahead", alike, any(func(_ *lineState, c *contenderState) bool {
 			return c.Step == stepReading && c.Mark == gone
 		})},
-		{"one ahead, and no mark to wait for", alike, any(func(_ *lineState, c *contender) bool {
+		{"one ahead, and no mark to wait for", alike, any(func(_ *lineState, c *contenderState) bool {
 			return c.Step == stepWaiting && c.Sole && c.Own == armed && c.Ahead == gone && c.Mark == unwatched
 		})},
 		{"a holder whose member has not seen the last release", alike, func(s lineState) bool {
 			return s.C[0].Step == stepWaiting && s.C[1].Step == stepHolding && s.S[0].At < s.Txns && s.C[0].Ahead == armed
 		}},
-		{"a line with Java in the middle", line(java, spare{}), func(s lineState) bool {
+		{"a line with Java in the middle", line(java, faultBudget{}), func(s lineState) bool {
 			return s.C[0].Step == stepWaiting && s.C[1].Step == stepWaiting && s.C[1].Pred == s.C[2].Node &&
 				s.C[2].Step == stepHolding && s.C[0].Pred == s.C[1].Node
 		}},
-		{"a create that was executed late", line(ours, spare{Losses: 1}), any(func(s *lineState, c *contender) bool {
+		{"a create that was executed late", line(ours, faultBudget{Losses: 1}), any(func(s *lineState, c *contenderState) bool {
 			return c.Step == stepDoubtful && c.Node != 0 && c.Node == s.Made && s.Made == 2
 		})},
-		{"a waiter that looks, since somebody has written to its node", written, any(func(_ *lineState, c *contender) bool {
+		{"a waiter that looks, since somebody has written to its node", written, any(func(_ *lineState, c *contenderState) bool {
 			return c.Looking && c.Changed
 		})},
-		{"a waiter that reads its own node again", alone, any(func(_ *lineState, c *contender) bool {
+		{"a waiter that reads its own node again", alone, any(func(_ *lineState, c *contenderState) bool {
 			return c.Step == stepArmingOwn
 		})},
-		{"a waiter behind a node of its lapsed session", line(ours, spare{Losses: 1, Lapses: 1}), any(func(s *lineState, c *contender) bool {
+		{"a waiter behind a node of its lapsed session", line(ours, faultBudget{Losses: 1, Lapses: 1}), any(func(s *lineState, c *contenderState) bool {
 			return c.Step == stepWaiting && s.Orphans&bit(c.Pred) != 0
 		})},
-		{"two that hold after a deletion by the administrator", line(ours, spare{Deletes: 1}), func(s lineState) bool {
+		{"two that hold after a deletion by the administrator", line(ours, faultBudget{Deletes: 1}), func(s lineState) bool {
 			return s.C[0].Step == stepHolding && s.C[1].Step == stepHolding
 		}},
 	} {

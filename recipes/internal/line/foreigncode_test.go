@@ -18,14 +18,14 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// gated is a compression provider that waits, or does whatever else it is told, for data that others have
+// gatedDecoder is a compression provider that waits, or does whatever else it is told, for data that others have
 // written.
-type gated struct {
+type gatedDecoder struct {
 	framework.Gzip
 	at func(data []byte)
 }
 
-func (g gated) Decompress(path string, data []byte) ([]byte, error) {
+func (g gatedDecoder) Decompress(path string, data []byte) ([]byte, error) {
 	g.at(data)
 	return g.Gzip.Decompress(path, data)
 }
@@ -45,7 +45,7 @@ func TestAProviderThatWaitsForARevocation(t *testing.T) {
 		free := make(chan struct{})
 		release := sync.OnceFunc(func() { close(free) })
 		defer release()
-		c := recipetest.Client(t, s, framework.WithCompressionProvider(gated{at: func(data []byte) {
+		c := recipetest.Client(t, s, framework.WithCompressionProvider(gatedDecoder{at: func(data []byte) {
 			if string(data) == "wait" {
 				<-free
 			}
@@ -93,7 +93,7 @@ func TestAProviderThatEndsItsGoroutineForARevocation(t *testing.T) {
 	bg := context.Background()
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)
-		c := recipetest.Client(t, s, framework.WithCompressionProvider(gated{at: func(data []byte) {
+		c := recipetest.Client(t, s, framework.WithCompressionProvider(gatedDecoder{at: func(data []byte) {
 			if string(data) == "end" {
 				runtime.Goexit()
 			}

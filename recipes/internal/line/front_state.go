@@ -4,10 +4,10 @@ import "time"
 
 // Limits bound the use of a node by the callers of a [Front].
 type Limits struct {
-	Users int           // who may have it at a time; 0: any number
-	Turns int           // before other contenders have theirs
-	For   time.Duration // the same, from the grant
-	Idle  time.Duration // how long it is kept without a user; 0: not at all. Only with Users
+	Users  int           // who may have it at a time; 0: any number
+	Turns  int           // before other contenders have theirs
+	Period time.Duration // the same, from the grant
+	Idle   time.Duration // how long it is kept without a user; 0: not at all. Only with Users
 }
 
 // frontPhase is the phase of the node that the callers of a Front can get.
@@ -72,15 +72,15 @@ type frontFacts struct {
 
 // frontState is the state of a Front; only next changes it.
 type frontState struct {
-	phase  frontPhase
-	users  int       // of the node
-	turns  int       // since began; of any number of users only the ones after the grant
-	began  time.Time // when the node got the lock
-	idle   time.Time // since when it has no user
-	until  time.Time // when a lost node is deleted although its user has not released; otherwise zero
-	others frontOthers
-	stale  bool // reconnected, and not listed since: no turn begins while the node is free
-	asked  bool // for the lock
+	phase     frontPhase
+	users     int       // of the node
+	turns     int       // since grantedAt; of any number of users only the ones after the grant
+	grantedAt time.Time // when the node got the lock
+	idleSince time.Time // since when it has no user
+	deleteAt  time.Time // when a lost node is deleted although its user has not released; otherwise zero
+	others    frontOthers
+	unlisted  bool // reconnected, and not listed since: no turn begins while the node is free
+	revoked   bool // another client asks for the lock
 }
 
 // next returns the next state and the action.
@@ -93,15 +93,15 @@ func (l Limits) next(s frontState, e frontEvent, x frontFacts) (frontState, fron
 		case s.phase == nodeNone:
 			s.phase = nodeComing
 			return s, startOwner
-		case s.phase == nodeFree && (!s.stale || !x.valid):
-			return l.serve(s, x)
+		case s.phase == nodeFree && (!s.unlisted || !x.valid):
+			return l.serveOrRetire(s, x)
 		}
 	case onGiveUp:
 		if s.phase == nodeComing && x.waiting == 0 {
 			return s, stopOwner
 		}
 	case onGrant:
-		s, todo := l.serve(frontState{began: x.now}, x)
+		s, todo := l.serveOrRetire(frontState{grantedAt: x.now}, x)
 		if l.Users == 0 {
 			s.turns = 0
 		}
@@ -117,19 +117,19 @@ func (l Limits) next(s frontState, e frontEvent, x frontFacts) (frontState, fron
 		case s.users > 1:
 			s.users--
 		case l.Users == 0:
-			return s.retire(x)
+			return s.retireNode(x)
 		default:
 			s.users = 0
-			return l.serve(s, x)
+			return l.serveOrRetire(s, x)
 		}
 	case onLoss:
-		if s.phase == nodeFull && s.until.IsZero() && x.grace > 0 {
-			s.until = x.now.Add(x.grace)
+		if s.phase == nodeFull && s.deleteAt.IsZero() && x.grace > 0 {
+			s.deleteAt = x.now.Add(x.grace)
 			return s, doNothing
 		}
-		return s.forfeit(x)
+		return s.retireLost(x)
 	case onAlone, onOthers:
-		s.stale, s.others = false, othersNone
+		s.unlisted, s.others = false, othersNone
 		if e == onOthers {
 			s.others = othersSome
 		}
@@ -137,36 +137,36 @@ func (l Limits) next(s frontState, e frontEvent, x frontFacts) (frontState, fron
 		case s.phase == nodeComing:
 			return s, refuseTries
 		case s.phase == nodeFree && (e == onOthers || x.waiting > 0):
-			return l.serve(s, x)
+			return l.serveOrRetire(s, x)
 		}
 	case onReconnect:
 		if s.others != othersSome {
 			s.others = othersUnknown
 		}
-		s.stale = s.others == othersUnknown
+		s.unlisted = s.others == othersUnknown
 		return s, listContenders
 	case onRevocation:
-		s.asked = true
+		s.revoked = true
 		if s.phase == nodeFree && s.users == 0 {
-			return s.retire(x)
+			return s.retireNode(x)
 		}
 	case onTimer:
-		if s.phase == nodeFree && x.now.Sub(s.idle) >= l.Idle || !s.until.IsZero() && !x.now.Before(s.until) {
-			return s.forfeit(x)
+		if s.phase == nodeFree && x.now.Sub(s.idleSince) >= l.Idle || !s.deleteAt.IsZero() && !x.now.Before(s.deleteAt) {
+			return s.retireLost(x)
 		}
 	}
 	return s, doNothing
 }
 
-// serve decides about a node that has room: to give it to those who wait, to keep it, or to retire it.
-func (l Limits) serve(s frontState, x frontFacts) (frontState, frontAction) {
-	over := s.turns >= l.Turns || x.now.Sub(s.began) >= l.For
+// serveOrRetire decides about a node that has room: to give it to those who wait, to keep it, or to retire it.
+func (l Limits) serveOrRetire(s frontState, x frontFacts) (frontState, frontAction) {
+	over := s.turns >= l.Turns || x.now.Sub(s.grantedAt) >= l.Period
 	switch {
-	case !x.valid, !s.until.IsZero(), s.asked, x.waiting > 0 && over && s.others != othersNone:
-		return s.retire(x)
+	case !x.valid, !s.deleteAt.IsZero(), s.revoked, x.waiting > 0 && over && s.others != othersNone:
+		return s.retireNode(x)
 	case x.waiting > 0:
 		if over { // and no other contender waits
-			s.turns, s.began = 0, x.now
+			s.turns, s.grantedAt = 0, x.now
 		}
 		served := x.waiting
 		if s.phase = nodeFree; l.Users > 0 {
@@ -175,15 +175,15 @@ func (l Limits) serve(s frontState, x frontFacts) (frontState, frontAction) {
 		s.users, s.turns = s.users+served, s.turns+served
 		return s, serveCallers
 	case l.Idle == 0 || s.others == othersSome:
-		return s.retire(x)
+		return s.retireNode(x)
 	}
-	s.phase, s.idle = nodeFree, x.now
+	s.phase, s.idleSince = nodeFree, x.now
 	return s, doNothing
 }
 
-// retire ends a node for later callers. It belongs to its users then, and the last of them deletes it; without any it is
+// retireNode ends a node for later callers. It belongs to its users then, and the last of them deletes it; without any it is
 // deleted before there is another one.
-func (s frontState) retire(x frontFacts) (frontState, frontAction) {
+func (s frontState) retireNode(x frontFacts) (frontState, frontAction) {
 	switch {
 	case s.users == 0:
 		s.phase = nodeEnding
@@ -194,18 +194,18 @@ func (s frontState) retire(x frontFacts) (frontState, frontAction) {
 	return frontState{}, retireNode
 }
 
-// forfeit is retire after a loss, or when the time is up: the node is deleted whether it has a user or not.
-func (s frontState) forfeit(x frontFacts) (frontState, frontAction) {
+// retireLost is retire after a loss, or when the time is up: the node is deleted whether it has a user or not.
+func (s frontState) retireLost(x frontFacts) (frontState, frontAction) {
 	if s.phase != nodeFree && s.phase != nodeFull {
 		return s, doNothing
 	}
 	s.users = 0
-	return s.retire(x)
+	return s.retireNode(x)
 }
 
-// duty returns the owner's action: to retire the node, to list the contenders, nothing, or stopOwner, since the node's
+// ownerAction returns the owner's action: to retire the node, to list the contenders, nothing, or stopOwner, since the node's
 // delete is queued. deleting means that a caller deletes it.
-func (l Limits) duty(s frontState, deleting, deleted bool) frontAction {
+func (l Limits) ownerAction(s frontState, deleting, deleted bool) frontAction {
 	switch {
 	case deleted:
 		return stopOwner
@@ -213,7 +213,7 @@ func (l Limits) duty(s frontState, deleting, deleted bool) frontAction {
 		return doNothing
 	case s.phase == nodeEnding:
 		return retireNode
-	case s.until.IsZero() && l.Idle > 0 && s.others == othersUnknown:
+	case s.deleteAt.IsZero() && l.Idle > 0 && s.others == othersUnknown:
 		return listContenders
 	}
 	return doNothing

@@ -14,9 +14,9 @@ import (
 func TestNextStateOfAFront(t *testing.T) {
 	var (
 		now   = time.Unix(1000, 0)
-		plain = Limits{Users: 1, Turns: 2, For: time.Second}
-		kept  = Limits{Users: 1, Turns: 2, For: time.Second, Idle: time.Minute}
-		any   = Limits{Turns: 2, For: time.Second}
+		plain = Limits{Users: 1, Turns: 2, Period: time.Second}
+		kept  = Limits{Users: 1, Turns: 2, Period: time.Second, Idle: time.Minute}
+		any   = Limits{Turns: 2, Period: time.Second}
 		none  = frontFacts{valid: true, now: now}
 		one   = frontFacts{waiting: 1, valid: true, now: now}
 		three = frontFacts{waiting: 3, valid: true, now: now}
@@ -30,20 +30,20 @@ func TestNextStateOfAFront(t *testing.T) {
 	phase := func(p frontPhase) frontState { return frontState{phase: p} }
 	with := func(s frontState, change func(*frontState)) frontState { change(&s); return s }
 	held := func(turns int, o frontOthers) frontState {
-		return frontState{phase: nodeFull, users: 1, turns: turns, began: now, others: o}
+		return frontState{phase: nodeFull, users: 1, turns: turns, grantedAt: now, others: o}
 	}
 	idle := func(turns int, o frontOthers) frontState {
-		return frontState{phase: nodeFree, turns: turns, began: now, idle: now, others: o}
+		return frontState{phase: nodeFree, turns: turns, grantedAt: now, idleSince: now, others: o}
 	}
 	shared := func(users, turns int) frontState {
-		return frontState{phase: nodeFree, users: users, turns: turns, began: now}
+		return frontState{phase: nodeFree, users: users, turns: turns, grantedAt: now}
 	}
 	leaving := func(s frontState) frontState { s.phase, s.users = nodeEnding, 0; return s }
-	at := func(s frontState) frontState { s.idle = now; return s }
+	at := func(s frontState) frontState { s.idleSince = now; return s }
 	behind := frontState{phase: nodeComing, others: othersSome}
-	ended := with(held(1, othersUnknown), func(s *frontState) { s.until = now.Add(time.Second) })
-	stale := with(idle(1, othersUnknown), func(s *frontState) { s.stale = true })
-	asked := func(s frontState) frontState { s.asked = true; return s }
+	ended := with(held(1, othersUnknown), func(s *frontState) { s.deleteAt = now.Add(time.Second) })
+	stale := with(idle(1, othersUnknown), func(s *frontState) { s.unlisted = true })
+	asked := func(s frontState) frontState { s.revoked = true; return s }
 	for _, c := range []struct {
 		what  string
 		l     Limits
@@ -69,9 +69,9 @@ func TestNextStateOfAFront(t *testing.T) {
 		{"the last one gives up", plain, phase(nodeComing), onGiveUp, none, phase(nodeComing), stopOwner},
 		{"one gives up while another has a turn", plain, held(1, othersUnknown), onGiveUp, none, held(1, othersUnknown), doNothing},
 		{"the grant", plain, phase(nodeComing), onGrant, three, held(1, othersUnknown), serveCallers},
-		{"the grant that no caller wants", plain, phase(nodeComing), onGrant, none, frontState{phase: nodeEnding, began: now}, retireNode},
+		{"the grant that no caller wants", plain, phase(nodeComing), onGrant, none, frontState{phase: nodeEnding, grantedAt: now}, retireNode},
 		{"the grant that no caller wants, kept", kept, phase(nodeComing), onGrant, none, idle(0, othersUnknown), doNothing},
-		{"the grant that is lost already", any, phase(nodeComing), onGrant, over, frontState{phase: nodeEnding, began: now}, retireNode},
+		{"the grant that is lost already", any, phase(nodeComing), onGrant, over, frontState{phase: nodeEnding, grantedAt: now}, retireNode},
 		{"a failure", plain, phase(nodeComing), onFailure, none, phase(nodeNone), doNothing},
 		{"a failure, and another came", plain, phase(nodeComing), onFailure, one, phase(nodeComing), startOwner},
 		{"passed on", plain, held(1, othersUnknown), onRelease, one, held(2, othersUnknown), serveCallers},
@@ -139,7 +139,7 @@ func FuzzNextStateOfAFront(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 1, 4, 0, 8, 0, 0, 1}, false, false)
 	f.Add([]byte{0, 0, 0, 0, 2, 3, 0, 0, 4, 0, 4, 0, 4, 0}, false, true)
 	f.Fuzz(func(t *testing.T, script []byte, keep, together bool) {
-		l := Limits{Users: 1, Turns: 3, For: 10 * time.Second}
+		l := Limits{Users: 1, Turns: 3, Period: 10 * time.Second}
 		switch {
 		case together:
 			l.Users = 0
@@ -170,10 +170,10 @@ func FuzzNextStateOfAFront(f *testing.F) {
 			}
 			switch {
 			case does == serveCallers:
-				require.True(t, x.valid && x.waiting > 0 && !s.asked)
-				require.True(t, before.until.IsZero(), "a turn with what is lost")
-				require.False(t, before.stale && before.phase == nodeFree && e == onArrival, "not listed after a reconnect")
-				require.Less(t, now.Sub(since), l.For)
+				require.True(t, x.valid && x.waiting > 0 && !s.revoked)
+				require.True(t, before.deleteAt.IsZero(), "a turn with what is lost")
+				require.False(t, before.unlisted && before.phase == nodeFree && e == onArrival, "not listed after a reconnect")
+				require.Less(t, now.Sub(since), l.Period)
 				if together && e == onGrant {
 					require.Equal(t, x.waiting, s.users)
 					break
@@ -182,7 +182,7 @@ func FuzzNextStateOfAFront(f *testing.F) {
 				turns++
 				require.LessOrEqual(t, turns, l.Turns)
 			case s.phase == nodeFree && s.users == 0:
-				require.True(t, l.Idle > 0 && s.others != othersSome && !s.asked)
+				require.True(t, l.Idle > 0 && s.others != othersSome && !s.revoked)
 			case does == startOwner:
 				require.True(t, before.phase == nodeNone || x.waiting > 0 && (e == onFailure || e == onDeletion))
 			case does == refuseTries:
@@ -231,7 +231,7 @@ type oldCohort struct {
 
 // now returns the state of a Front.
 func (c oldCohort) now() frontState {
-	s := frontState{turns: c.turns, began: c.began, idle: c.idle, others: c.others, stale: c.stale, asked: c.asked}
+	s := frontState{turns: c.turns, grantedAt: c.began, idleSince: c.idle, others: c.others, unlisted: c.stale, revoked: c.asked}
 	switch c.phase {
 	case "coming":
 		s.phase = nodeComing
@@ -240,7 +240,7 @@ func (c oldCohort) now() frontState {
 	case "going":
 		s.phase = nodeEnding
 	case "ending":
-		s.until = c.until
+		s.deleteAt = c.until
 		fallthrough
 	case "taken":
 		s.phase, s.users = nodeFull, 1
@@ -251,12 +251,12 @@ func (c oldCohort) now() frontState {
 // after returns the state to which c has come.
 func (c oldCohort) after(s frontState, e frontEvent) oldCohort {
 	to := oldCohort{
-		phase: strings.Fields("away coming free taken going")[s.phase], turns: s.turns, began: s.began, idle: s.idle,
-		others: s.others, stale: s.stale, asked: s.asked,
+		phase: strings.Fields("away coming free taken going")[s.phase], turns: s.turns, began: s.grantedAt, idle: s.idleSince,
+		others: s.others, stale: s.unlisted, asked: s.revoked,
 	}
 	switch {
-	case s.phase == nodeFull && !s.until.IsZero():
-		to.phase, to.until = "ending", s.until
+	case s.phase == nodeFull && !s.deleteAt.IsZero():
+		to.phase, to.until = "ending", s.deleteAt
 	case e != onGrant && e != onFailure && e != onDeletion:
 		to.until = c.until // which had no meaning
 	}
@@ -276,7 +276,7 @@ func TestDecisionsOfACohort(t *testing.T) {
 	}{{"early", began.Add(4 * time.Second)}, {"over", began.Add(5 * time.Second)}, {"later", began.Add(11 * time.Second)}}
 	var table golden.Table
 	for _, kept := range []bool{false, true} {
-		l := Limits{Users: 1, Turns: 2, For: 5 * time.Second}
+		l := Limits{Users: 1, Turns: 2, Period: 5 * time.Second}
 		if kept {
 			l.Idle = 10 * time.Second
 		}
@@ -284,7 +284,7 @@ func TestDecisionsOfACohort(t *testing.T) {
 			for w, others := range whos {
 				from := oldCohort{phase: where, began: began, idle: idle, until: until, others: frontOthers(w)}
 				for n := range 4 {
-					does := l.duty(from.now(), n&1 > 0, n&2 > 0)
+					does := l.ownerAction(from.now(), n&1 > 0, n&2 > 0)
 					table.Row("owner", actions[does], "given", n&2 > 0, "giving", n&1 > 0, "", where, "kept", kept, "others", others)
 				}
 				for waiting := range 3 {
@@ -367,7 +367,7 @@ func cohortChanges(from, to oldCohort, x frontFacts, whos []string) (text string
 // and is open to more readers or closed, and that is over; with bounds of two.
 func TestDecisionsOfReaders(t *testing.T) {
 	events := strings.Fields("onArrival onTry onGrant onFailure onLeave")
-	l, now := Limits{Turns: 2, For: time.Second}, time.Unix(1000, 0)
+	l, now := Limits{Turns: 2, Period: time.Second}, time.Unix(1000, 0)
 	var table golden.Table
 	for _, where := range strings.Fields("coming open closed over") {
 		for _, on := range events {
@@ -402,9 +402,9 @@ func readersDo(l Limits, where, on string, x frontFacts, asked, behind bool, rea
 			s.others = othersSome
 		}
 	case "open":
-		s = frontState{phase: nodeFree, users: readers, turns: joins, began: x.now.Truncate(time.Second)}
-		if s.began.Equal(x.now) {
-			s.began = x.now.Add(-l.For)
+		s = frontState{phase: nodeFree, users: readers, turns: joins, grantedAt: x.now.Truncate(time.Second)}
+		if s.grantedAt.Equal(x.now) {
+			s.grantedAt = x.now.Add(-l.Period)
 		}
 		x.waiting = 0
 	default:
@@ -431,7 +431,7 @@ func readersDo(l Limits, where, on string, x frontFacts, asked, behind bool, rea
 	case "onGrant":
 		to, does := l.next(frontState{phase: nodeComing}, onGrant, x)
 		switch {
-		case to == frontState{phase: nodeFree, users: x.waiting, began: x.now}:
+		case to == frontState{phase: nodeFree, users: x.waiting, grantedAt: x.now}:
 			return "read, open for those who wait"
 		case does == retireNode && x.waiting > 0:
 			return "again"
@@ -458,11 +458,11 @@ func readersDo(l Limits, where, on string, x frontFacts, asked, behind bool, rea
 	case "closed":
 		n.users = readers
 	default:
-		if last, _ := f.release(n, x.now, x.now); !last {
+		if last, _ := f.releaseTurn(n, x.now, x.now); !last {
 			return "nothing"
 		}
 	}
-	if last, _ := f.release(n, x.now, x.now); last {
+	if last, _ := f.releaseTurn(n, x.now, x.now); last {
 		return "end, over, readers -1"
 	}
 	return "nothing, readers -1"

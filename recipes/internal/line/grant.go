@@ -14,7 +14,7 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// Grant is a place in line whose turn has come. Its node stays until Release or Abandon, or the end of the
+// Grant is a place in line whose turn has come. Its node stays until a release, or the end of the
 // session. Callers can have it together, each with a [Share].
 //
 // Its context carries it: a caller that acquires with that context joins, instead of standing in line, or is at least
@@ -26,21 +26,21 @@ type Grant struct {
 	// another, that one's node.
 	Path, Name string
 	Czxid      int64
-	// Owner is found from a context of the grant, see [Owner]. It is set before any is given away.
+	// Owner is found from a context of the grant, see [OwnerFromContext]. It is set before any is given away.
 	Owner any
 
-	line    *Line           // nil for a grant without a place in a line
-	ctx     grantContext    // set with Hold
-	entry   carried         // of the grant, in the list that ctx carries; set with Hold
-	turn    *Turn           // which it is of; nil for others
-	revoked <-chan struct{} // set before shared
-	Waited  bool            // there was a contender ahead
-	marks   bool            // the deletion of its node leaves a mark for the next waiter
+	line         *Line           // nil for a grant without a place in a line
+	ctx          grantContext    // set with Hold
+	carriedEntry carriedGrant    // of the grant, in the list that ctx carries; set with Hold
+	turn         *Turn           // which it is of; nil for others
+	revoked      <-chan struct{} // set before it is joinable
+	Waited       bool            // there was a contender ahead
+	leavesMark   bool            // the deletion of its node leaves a mark for the next waiter
 
-	shared bool // callers may join; guarded by mu
-	ended  bool // the last one was released: nobody joins, and the hold is about to end; guarded by mu
-	mu     sync.Mutex
-	count  int // Shares that were not released; guarded by mu
+	joinable     bool // callers may join; guarded by mu
+	lastReleased bool // the last one was released: nobody joins, and the hold is about to end; guarded by mu
+	mu           sync.Mutex
+	shareCount   int // Shares that were not released; guarded by mu
 }
 
 // Context ends with the hold, and carries the grant.
@@ -49,12 +49,12 @@ func (g *Grant) Context() context.Context { return &g.ctx }
 // Lost returns how the grant was lost, nil if it is still held or was released.
 func (g *Grant) Lost() error {
 	g.Hold.Valid() // ends it, if its time has run out
-	return Unless(context.Cause(g.ctx.Context), framework.ErrReleased)
+	return IgnoreError(context.Cause(g.ctx.Context), framework.ErrReleased)
 }
 
-func (g *Grant) live() bool {
+func (g *Grant) isHeld() bool {
 	g.mu.Lock()
-	ended := g.ended
+	ended := g.lastReleased
 	g.mu.Unlock()
 	return !ended && g.Hold.Valid()
 }
@@ -75,32 +75,32 @@ func (g *Grant) Release(ctx context.Context) (err error) {
 	return nil
 }
 
-// gone reports whether the hold has ended because the node was deleted. An error that only matches ErrNodeDeleted may
+// isNodeDeleted reports whether the hold has ended because the node was deleted. An error that only matches ErrNodeDeleted may
 // be about another node, such as the node of a lock whose context ends the hold.
-func (g *Grant) gone() bool { return Lost(g.Hold) == framework.ErrNodeDeleted }
+func (g *Grant) isNodeDeleted() bool { return HoldLoss(g.Hold) == framework.ErrNodeDeleted }
 
 // Deletion returns the delete of the node, in its session, for use once the hold has ended: its mark shows the next
 // waiter that the node was the first in line.
 func (g *Grant) Deletion(view *framework.Client) framework.DeleteBuilder {
 	b := view.Delete().Quietly().Guaranteed()
-	if g.marks {
-		b = b.LeavingMark(markSuffix)
+	if g.leavesMark {
+		b = b.LeavingMark(releaseMarkSuffix)
 	}
 	return b
 }
 
-// Abandon ends the hold and has the node deleted, without waiting for that.
-func (g *Grant) Abandon() {
-	if !g.gone() {
-		g.giveBack()
+// ReleaseNoWait ends the hold and has the node deleted, without waiting for that.
+func (g *Grant) ReleaseNoWait() {
+	if !g.isNodeDeleted() {
+		g.queueRelease()
 	}
 }
 
-// Leave ends the hold of a place whose node the caller deletes itself, in a transaction with something else.
-func (g *Grant) Leave() { g.Hold.End(framework.ErrReleased) }
+// EndHold ends the hold of a place whose node the caller deletes itself, in a transaction with something else.
+func (g *Grant) EndHold() { g.Hold.End(framework.ErrReleased) }
 
-// giveBack ends the hold and queues the delete. The client continues with it until it is done.
-func (g *Grant) giveBack() (deleted *framework.Pending[struct{}]) {
+// queueRelease ends the hold and queues the delete. The client continues with it until it is done.
+func (g *Grant) queueRelease() (deleted *framework.Pending[struct{}]) {
 	defer func() { // also if a hook does not return
 		deleted = g.Deletion(g.Session.Client()).InBackground().ForPath(context.Background(), g.Path)
 	}()
@@ -108,30 +108,30 @@ func (g *Grant) giveBack() (deleted *framework.Pending[struct{}]) {
 	return nil
 }
 
-// Lost returns how a hold was lost, nil if it is still held or was released.
-func Lost(hold *framework.Hold) error {
+// HoldLoss returns how a hold was lost, nil if it is still held or was released.
+func HoldLoss(hold *framework.Hold) error {
 	if hold.Valid() {
 		return nil
 	}
-	return Unless(context.Cause(hold.Context()), framework.ErrReleased)
+	return IgnoreError(context.Cause(hold.Context()), framework.ErrReleased)
 }
 
-// Holds returns a grant of this Line, or one like it, that ctx carries and that is still held; nil if there
+// HeldGrant returns a grant of this Line, or one like it, that ctx carries and that is still held; nil if there
 // is none.
-func (l *Line) Holds(ctx context.Context) *Grant {
-	for g := range l.Carried(ctx) {
+func (l *Line) HeldGrant(ctx context.Context) *Grant {
+	for g := range l.HeldGrants(ctx) {
 		return g
 	}
 	return nil
 }
 
-// Hold makes holds of grants whose turn has come, of all or none. Their contexts have the values of ctx, and
+// HoldGrants makes holds of grants whose turn has come, of all or none. Their contexts have the values of ctx, and
 // carry the grants. ownWatchAfter is as in framework.HoldOptions.
-func (l *Line) Hold(ctx context.Context, ownWatchAfter time.Duration, grants ...*Grant) error {
-	own, list, all := l.owner(), carriedBy(ctx), false
+func (l *Line) HoldGrants(ctx context.Context, ownWatchAfter time.Duration, grants ...*Grant) error {
+	own, list, all := l.ownerKey(), carriedGrants(ctx), false
 	defer func() { // also when a hook panics
 		if !all {
-			EndAll(grants, framework.ErrReleased)
+			EndHolds(grants, framework.ErrReleased)
 		}
 	}()
 	for _, g := range grants {
@@ -142,8 +142,8 @@ func (l *Line) Hold(ctx context.Context, ownWatchAfter time.Duration, grants ...
 		if err != nil {
 			return err
 		}
-		g.Hold, g.entry = hold, carried{own, g, list}
-		list = &g.entry
+		g.Hold, g.carriedEntry = hold, carriedGrant{own, g, list}
+		list = &g.carriedEntry
 	}
 	for _, g := range grants {
 		g.ctx = grantContext{g.Hold.Context(), g, list}
@@ -152,10 +152,10 @@ func (l *Line) Hold(ctx context.Context, ownWatchAfter time.Duration, grants ...
 	return nil
 }
 
-// Holding calls hold, which makes holds of n nodes in a session, one after the other, with ctx. If the caller does not
+// HoldWithTimeout calls hold, which makes holds of n nodes in a session, one after the other, with ctx. If the caller does not
 // wait, ctx ends no later than n session timeouts from now: servers that commit so slowly that no hold can begin are a
 // reason for ErrNotAcquired.
-func Holding(
+func HoldWithTimeout(
 	ctx context.Context, session *framework.Session, n int, wait bool, hold func(context.Context) error,
 ) error {
 	if wait {
@@ -171,16 +171,16 @@ func Holding(
 	return err
 }
 
-// Again returns the grant of the same place, whose hold has ended, with a new hold.
-func (g *Grant) Again(ctx context.Context, ownWatchAfter time.Duration) (*Grant, error) {
-	again := &Grant{Session: g.Session, Path: g.Path, Name: g.Name, Czxid: g.Czxid, line: g.line, marks: g.marks}
-	return again, g.line.Hold(ctx, ownWatchAfter, again)
+// HoldAgain returns the grant of the same place, whose hold has ended, with a new hold.
+func (g *Grant) HoldAgain(ctx context.Context, ownWatchAfter time.Duration) (*Grant, error) {
+	again := &Grant{Session: g.Session, Path: g.Path, Name: g.Name, Czxid: g.Czxid, line: g.line, leavesMark: g.leavesMark}
+	return again, g.line.HoldGrants(ctx, ownWatchAfter, again)
 }
 
-// EndAll ends the holds that grants have, also if a hook for one of them does not return.
-func EndAll(grants []*Grant, why error) {
+// EndHolds ends the holds that grants have, also if a hook for one of them does not return.
+func EndHolds(grants []*Grant, why error) {
 	if len(grants) > 0 {
-		defer EndAll(grants[1:], why)
+		defer EndHolds(grants[1:], why)
 		if hold := grants[0].Hold; hold != nil {
 			hold.End(why)
 		}
@@ -216,22 +216,22 @@ func (s *Share) Path() string { return zkpath.Join(s.line.Dir, s.grant.Name) }
 // Node returns the name of the node.
 func (s *Share) Node() string { return s.grant.Name }
 
-// Waiter waits for a grant, as [Line.Acquire] and [Line.TryAcquire] do.
-type Waiter func(context.Context) (*Grant, error)
+// AcquireFunc waits for a grant, as [Line.Acquire] and [Line.TryAcquire] do.
+type AcquireFunc func(context.Context) (*Grant, error)
 
-// Enter acquires with wait, and makes the grant sharable, unless the Line has NoReentry. Call [Line.Reenter] first, for
+// AcquireShare acquires with wait, and makes the grant sharable, unless the Line has NoReentry. Call [Line.Reenter] first, for
 // a grant that can be shared already.
-func (l *Line) Enter(ctx context.Context, wait Waiter) (*Share, error) {
+func (l *Line) AcquireShare(ctx context.Context, wait AcquireFunc) (*Share, error) {
 	what := framework.Acquisition{Recipe: l.Recipe, Path: l.Dir}
-	g, err := Told(ctx, l.Client, what, wait, (*Grant).Abandon)
+	g, err := ReportAcquire(ctx, l.Client, what, wait, (*Grant).ReleaseNoWait)
 	if err != nil {
 		return nil, err
 	}
-	l.Listen(g)
+	l.WatchRevocation(g)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.shared, g.count = !l.NoReentry, 1
-	return l.share(g), nil
+	g.joinable, g.shareCount = !l.NoReentry, 1
+	return l.newShare(g), nil
 }
 
 // Reenter returns one more Share of the grant that ctx carries: of a turn, for the callers of a [Front], or of another. It
@@ -241,30 +241,30 @@ func (l *Line) Reenter(ctx context.Context, turn bool) *Share {
 	if l.NoReentry {
 		return nil
 	}
-	for g := range l.Carried(ctx) {
+	for g := range l.HeldGrants(ctx) {
 		if l.Client.Err() != nil {
 			break
 		}
-		if s, ended := l.join(g, turn); !ended {
+		if s, ended := l.joinGrant(g, turn); !ended {
 			return s
 		}
 	}
 	return nil
 }
 
-// join returns one more Share. It is nil if the grant is not shared. ended reports whether the last Share was released
+// joinGrant returns one more Share. It is nil if the grant is not shared. ended reports whether the last Share was released
 // in the meantime.
-func (l *Line) join(g *Grant, turn bool) (s *Share, ended bool) {
+func (l *Line) joinGrant(g *Grant, turn bool) (s *Share, ended bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.shared && !g.ended && turn == (g.turn != nil) {
-		g.count++
-		s = l.share(g)
+	if g.joinable && !g.lastReleased && turn == (g.turn != nil) {
+		g.shareCount++
+		s = l.newShare(g)
 	}
-	return s, g.ended
+	return s, g.lastReleased
 }
 
-func (l *Line) share(g *Grant) *Share {
+func (l *Line) newShare(g *Grant) *Share {
 	s := &Share{grant: g, line: l}
 	s.cleanup = WarnIfDropped(s, g.Path, g.Session)
 	return s
@@ -291,11 +291,11 @@ func Release(ctx context.Context, s *Share) error {
 		return framework.ErrNilContext
 	}
 	g := s.grant
-	switch last, err := s.leave(); {
+	switch last, err := s.releaseShare(); {
 	case !last:
 		return err
 	case g.turn != nil:
-		return g.turn.release(ctx, s.line.Client)
+		return g.turn.releaseTurn(ctx, s.line.Client)
 	}
 	return g.Release(ctx)
 }
@@ -306,31 +306,31 @@ func ReleaseInBackground(s *Share, wrap func(verb string, err error) error, func
 		Path: s.grant.Path, Then: functions, Wrap: func(err error) error { return wrap("release", err) },
 	}
 	client := g.Session.Client()
-	last, err := s.leave()
+	last, err := s.releaseShare()
 	switch {
 	case !last:
-		then.Later(client, err)
+		then.CallLater(client, err)
 		return
 	case g.turn != nil:
 		g.turn.releaseInBackground(s.line.Client, then)
 		return
 	}
 	lost := g.Lost()
-	if g.gone() {
-		then.Later(client, lost)
+	if g.isNodeDeleted() {
+		then.CallLater(client, lost)
 		return
 	}
-	deleted := g.giveBack()
-	if lost == nil && !then.wanted() {
+	deleted := g.queueRelease()
+	if lost == nil && !then.hasFunction() {
 		deleted.IfFailed(func(err error) { then.Call(client, err) })
 		return
 	}
 	deleted.Then(func(_ struct{}, err error) { then.Call(client, cmp.Or(lost, err)) })
 }
 
-// leave ends the Share. last reports whether it was the last one of the grant, which has to be released then. The error
+// releaseShare ends the Share. last reports whether it was the last one of the grant, which has to be released then. The error
 // is ErrReleased if leave was called before.
-func (s *Share) leave() (last bool, err error) {
+func (s *Share) releaseShare() (last bool, err error) {
 	if s.released.Swap(true) {
 		return false, framework.ErrReleased
 	}
@@ -338,9 +338,9 @@ func (s *Share) leave() (last bool, err error) {
 	g := s.grant
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.count--
-	g.ended = g.count == 0
-	return g.ended, nil
+	g.shareCount--
+	g.lastReleased = g.shareCount == 0
+	return g.lastReleased, nil
 }
 
 // WarnIfDropped logs a warning when held, a lock or lease whose node is at path, is garbage collected before its
@@ -348,19 +348,19 @@ func (s *Share) leave() (last bool, err error) {
 func WarnIfDropped[T any](held *T, path string, session *framework.Session) runtime.Cleanup {
 	// It must not refer to the client: the client refers to user hooks, which may refer to the Share, so that it would never
 	// be collected.
-	return runtime.AddCleanup(held, dropped.warn, dropped{path, session.Client().CleanupLogger(), session.Ended()})
+	return runtime.AddCleanup(held, droppedHold.logWarning, droppedHold{path, session.Client().CleanupLogger(), session.Ended()})
 }
 
-type dropped struct {
-	path  string
-	log   *slog.Logger
-	ended func() bool
+type droppedHold struct {
+	path         string
+	log          *slog.Logger
+	sessionEnded func() bool
 }
 
-// warn is called on the collector's goroutine.
-func (d dropped) warn() {
-	if !d.ended() { // it only warns, since work under the context may continue
-		d.log.Warn("a lock or lease was dropped without Release; it is held until its session ends",
+// logWarning is called on the collector's goroutine.
+func (d droppedHold) logWarning() {
+	if !d.sessionEnded() { // it only warns, since work under the context may continue
+		d.log.Warn("a hold was garbage-collected without Release; its node stays until the session ends",
 			"path", d.path)
 	}
 }

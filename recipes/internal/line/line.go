@@ -54,8 +54,8 @@ type Line struct {
 	OnWait func(Position)
 
 	warnedForeign, warnedNumbers atomic.Bool
-	warnedSessionless            atomic.Int64          // the czxid of the node ahead that the last such warning was about
-	known                        atomic.Pointer[owner] // what owner returns
+	warnedSessionless            atomic.Int64             // the czxid of the node ahead that the last such warning was about
+	cachedOwnerKey               atomic.Pointer[ownerKey] // what ownerKey returns
 }
 
 // Position is a place in line.
@@ -71,60 +71,60 @@ type Position struct {
 // Errors: ctx's; ErrSelfWait, immediately, or with ctx's if NoReentry is set; ErrSequenceExhausted; the server's
 // refusal of the create or the list (ErrNoAuth, …); ErrNotConnected and ErrConnectionLoss when the retry policy ends
 // before the first place in line; ErrClosed; ErrTimeoutTooShort. Whatever the error, nothing is left in the directory.
-func (l *Line) Acquire(ctx context.Context) (*Grant, error) { return l.AcquireAfter(ctx, nil) }
+func (l *Line) Acquire(ctx context.Context) (*Grant, error) { return l.AcquireByLayout(ctx, nil) }
 
-// FirstBefore reports whether the node ahead, which has just been deleted, was the first in line then. It returns false
+// WasFirstFunc reports whether the node ahead, which has just been deleted, was the first in line then. It returns false
 // if that is not known.
-type FirstBefore func(ctx context.Context, session *framework.Session, name string) bool
+type WasFirstFunc func(ctx context.Context, session *framework.Session, name string) bool
 
-// AcquireAfter is Acquire for a layout that shows whose turn has come: with firstBefore a waiter reads no list
+// AcquireByLayout is Acquire for a layout that shows whose turn has come: with wasFirst a waiter reads no list
 // when the node ahead has gone and was the first. It does not watch its own node for that, so when it is
 // granted its node may be gone. That has to be noticed when the node is put to use.
-func (l *Line) AcquireAfter(ctx context.Context, firstBefore FirstBefore) (*Grant, error) {
-	if !l.NoReentry && l.holdsAhead(ctx) {
+func (l *Line) AcquireByLayout(ctx context.Context, firstBefore WasFirstFunc) (*Grant, error) {
+	if !l.NoReentry && l.wouldWaitForItself(ctx) {
 		return nil, ErrSelfWait
 	}
 	session, err := l.Client.SessionSoon(ctx)
 	for attempts := Attempts(0); err == nil; session, err = l.Client.Session(ctx) {
 		began := time.Now()
-		grant, placed, failed := l.contend(ctx, session, true, firstBefore)
+		grant, placed, failed := l.contendInSession(ctx, session, true, firstBefore)
 		if failed == nil {
 			return grant, nil
 		}
-		if err = attempts.Again(ctx, l.Client, l.Dir, time.Since(began), placed, failed); err != nil {
+		if err = attempts.AwaitNextAttempt(ctx, l.Client, l.Dir, time.Since(began), placed, failed); err != nil {
 			break
 		}
 	}
-	if ctx.Err() != nil && l.holdsAhead(ctx) {
+	if ctx.Err() != nil && l.wouldWaitForItself(ctx) {
 		err = fmt.Errorf("%w: %w", err, ErrSelfWait)
 	}
 	return nil, err
 }
 
-// holdsAhead reports whether ctx carries a grant that has to be given up first.
-func (l *Line) holdsAhead(ctx context.Context) bool {
-	return l.Holds(ctx) != nil && l.Order.blocks(l.Name) && l.Client.Err() == nil
+// wouldWaitForItself reports whether ctx carries a grant that has to be given up first.
+func (l *Line) wouldWaitForItself(ctx context.Context) bool {
+	return l.HeldGrant(ctx) != nil && l.Order.isBlocker(l.Name) && l.Client.Err() == nil
 }
 
 // TryAcquire does not wait: it returns ErrNotAcquired if a contender is ahead. Its first look writes nothing.
 func (l *Line) TryAcquire(ctx context.Context) (grant *Grant, err error) {
-	err = Once(ctx, l.Client, func(ctx context.Context, session *framework.Session) error {
+	err = TryInSession(ctx, l.Client, func(ctx context.Context, session *framework.Session) error {
 		if l.CreatingTry {
 			return nil
 		}
 		return l.precheck(ctx, session)
 	}, func(ctx context.Context, session *framework.Session) (err error) {
-		grant, _, err = l.contend(ctx, session, false, nil)
+		grant, _, err = l.contendInSession(ctx, session, false, nil)
 		return err
 	})
 	return grant, err
 }
 
-// Told calls acquire between the Acquire hooks, which report its beginning and its end. If a hook does not return, it
-// calls abandon for the acquired value.
-func Told[T any](
+// ReportAcquire calls acquire between the Acquire hooks, which report its beginning and its end. If a hook does not return, it
+// calls release for the acquired value.
+func ReportAcquire[T any](
 	ctx context.Context, client *framework.Client, what framework.Acquisition,
-	acquire func(context.Context) (T, error), abandon func(T),
+	acquire func(context.Context) (T, error), release func(T),
 ) (acquired T, err error) {
 	hooks := client.Hooks()
 	if hooks.Queue == nil { // there are none
@@ -135,7 +135,7 @@ func Told[T any](
 	told := false
 	defer func() {
 		if !told && err == nil {
-			abandon(acquired)
+			release(acquired)
 		}
 	}()
 	tell(err)
@@ -160,11 +160,11 @@ func (l *Line) precheck(ctx context.Context, session *framework.Session) error {
 	}
 	listed := view.GetChildren().InBackground().ForPath(ctx, l.Dir)
 	if synced != nil {
-		if _, err := Result(synced); err != nil {
+		if _, err := AwaitResult(synced); err != nil {
 			return err
 		}
 	}
-	list, err := Result(listed)
+	list, err := AwaitResult(listed)
 	if errors.Is(err, framework.ErrNoNode) {
 		return nil // no contenders
 	}
@@ -172,17 +172,17 @@ func (l *Line) precheck(ctx context.Context, session *framework.Session) error {
 		return err
 	}
 	if first := l.Order.FirstBlocker(list.Names); first != "" {
-		return notAcquired(first)
+		return notAcquiredBehind(first)
 	}
 	return nil
 }
 
-func notAcquired(ahead string) error {
+func notAcquiredBehind(ahead string) error {
 	return fmt.Errorf("%w: node %s is ahead in the queue", ErrNotAcquired, plain.Text(ahead))
 }
 
-// warn logs unusual names in the directory, once.
-func (l *Line) warn(own string, d Decision) {
+// warnUnusualNames logs unusual names in the directory, once.
+func (l *Line) warnUnusualNames(own string, d Decision) {
 	log := l.Client.Logger()
 	if d.Foreign != "" && l.warnedForeign.CompareAndSwap(false, true) {
 		attrs := []any{slog.String("path", l.Dir), slog.String("child", d.Foreign)}
@@ -193,8 +193,8 @@ func (l *Line) warn(own string, d Decision) {
 			log.Warn("a child of this path is not a contender; this client ignores it", attrs...)
 		}
 	}
-	if number, ok := l.Order.Number(own); ok && number >= 1<<30 && l.warnedNumbers.CompareAndSwap(false, true) {
-		log.Warn("half of the sequence numbers of this path are used up; delete its node while nobody uses "+
-			"it, and the numbers begin again at 0", "path", l.Dir, "left", Limit-number)
+	if number, ok := l.Order.SequenceNumber(own); ok && number >= 1<<30 && l.warnedNumbers.CompareAndSwap(false, true) {
+		log.Warn("half of the sequence numbers of this path are used up; delete its node while no client "+
+			"uses it, and the numbers restart at 0", "path", l.Dir, "left", SequenceLimit-number)
 	}
 }

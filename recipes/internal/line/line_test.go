@@ -15,9 +15,9 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// rig is a directory with readers and writers, the more demanding kind of line; recipes/mutex tests the plain
+// lineRig is a directory with readers and writers, the more demanding kind of line; recipes/mutex tests the plain
 // one.
-type rig struct {
+type lineRig struct {
 	t *testing.T
 	s *zktest.Server
 	c *framework.Client
@@ -25,18 +25,18 @@ type rig struct {
 
 const dir = "/rw"
 
-func newRig(t *testing.T) *rig {
+func newLineRig(t *testing.T) *lineRig {
 	s := zktest.RunT(t)
 	c, err := framework.New(s.Addr(), framework.WithDialer(s.Dial), framework.WithSessionTimeout(10*time.Second))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	require.NoError(t, c.WaitConnected(t.Context()))
 	require.NoError(t, s.Create(dir, nil))
-	return &rig{t, s, c}
+	return &lineRig{t, s, c}
 }
 
 // join queues a reader or a writer and returns where its grant will be.
-func (r *rig) join(order line.Order, name string) <-chan *line.Grant {
+func (r *lineRig) join(order line.Order, name string) <-chan *line.Grant {
 	r.t.Helper()
 	l := &line.Line{Client: r.c, Dir: dir, Name: name, Order: order, Loss: framework.SessionOnly}
 	granted := make(chan *line.Grant, 1)
@@ -51,10 +51,10 @@ func (r *rig) join(order line.Order, name string) <-chan *line.Grant {
 	return granted
 }
 
-func (r *rig) read() <-chan *line.Grant  { return r.join(readOrder, "__READ__") }
-func (r *rig) write() <-chan *line.Grant { return r.join(writeOrder, "__WRIT__") }
+func (r *lineRig) read() <-chan *line.Grant  { return r.join(readOrder, "__READ__") }
+func (r *lineRig) write() <-chan *line.Grant { return r.join(writeOrder, "__WRIT__") }
 
-func (r *rig) release(g *line.Grant) {
+func (r *lineRig) release(g *line.Grant) {
 	r.t.Helper()
 	require.NoError(r.t, g.Release(context.Background()))
 	synctest.Wait()
@@ -62,7 +62,7 @@ func (r *rig) release(g *line.Grant) {
 
 func TestReadersAndWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newLineRig(t)
 		r1, r2 := r.read(), r.read()
 		require.Len(t, r1, 1)
 		require.Len(t, r2, 1, "readers share")
@@ -101,7 +101,7 @@ func TestReadersAndWriters(t *testing.T) {
 // A downgraded reader carries the digits of its writer: the next writer waits for both.
 func TestWriterBehindADowngrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newLineRig(t)
 		session, err := r.c.Session(t.Context())
 		require.NoError(t, err)
 		g := <-r.write()
@@ -121,7 +121,7 @@ func TestWriterBehindADowngrade(t *testing.T) {
 
 func TestParticipantsOfALimitedNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newLineRig(t)
 		first, second := r.write(), r.write()
 		l := &line.Line{Client: r.c, Dir: dir, Order: writeOrder}
 		all, err := l.Participants(t.Context(), nil, 0)
@@ -146,7 +146,7 @@ func TestANodeOfNoSessionAhead(t *testing.T) {
 		require.NoError(t, s.Create(dir, nil))
 		order := line.Order{Names: []string{"lock-"}}
 		l := &line.Line{Client: c, Dir: dir, Name: "lock-", Order: order, Loss: framework.SessionOnly}
-		said := func() int { return strings.Count(log.String(), "one of no session") }
+		said := func() int { return strings.Count(log.String(), "is not ephemeral") }
 		wait := func() *recipetest.Call[*line.Grant] {
 			return recipetest.Begin(t, func() (*line.Grant, error) { return l.Acquire(t.Context()) }).Waits()
 		}
@@ -176,7 +176,7 @@ func TestANodeOfNoSessionAhead(t *testing.T) {
 // The first leaves between the list and the read: the next one is the holder.
 func TestParticipantsOneOfWhomLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newLineRig(t)
 		first, second := r.write(), r.write()
 		l := &line.Line{Client: r.c, Dir: dir, Order: writeOrder}
 		read := r.s.Inject(zktest.Fault{Op: "getData", PathPrefix: dir, Action: zktest.Hold})
@@ -189,7 +189,7 @@ func TestParticipantsOneOfWhomLeaves(t *testing.T) {
 		all := call.End().OK()
 		require.Len(t, all, 1)
 		require.Equal(t, holder.Path, all[0].Path)
-		leaver.Abandon()
+		leaver.ReleaseNoWait()
 		r.release(holder)
 	})
 }

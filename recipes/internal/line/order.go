@@ -9,13 +9,13 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// Limit is the first sequence number that is refused. The counter of a directory sticks at 2147483647, where
+// SequenceLimit is the first sequence number that is refused. The counter of a directory sticks at 2147483647, where
 // ZooKeeper hands out the same number again and again, and the order means nothing. The distance of 2^20
 // leaves room for contenders that are on their way when the first one is refused.
-const Limit = math.MaxInt32 + 1 - 1<<20
+const SequenceLimit = math.MaxInt32 + 1 - 1<<20
 
-// firstKey is the sort key of the first node ever created in a directory.
-const firstKey = "0000000000"
+// firstSortKey is the sort key of the first node ever created in a directory.
+const firstSortKey = "0000000000"
 
 // Order is the order of the contenders in a directory. Names must have at least one name.
 type Order struct {
@@ -68,8 +68,8 @@ type Decision struct {
 // this one does not. The reverse, which would make two holders, cannot happen: Java waits for every contender that this
 // one waits for.
 func (o Order) Decide(own string, children []string) Decision {
-	ownKey := o.key(own)
-	if number, ok := zkpath.Sequence(ownKey); !ok || number < 0 || number >= Limit {
+	ownKey := o.sortKey(own)
+	if number, ok := zkpath.Sequence(ownKey); !ok || number < 0 || number >= SequenceLimit {
 		return Decision{Verdict: Refused}
 	}
 	var (
@@ -85,25 +85,25 @@ func (o Order) Decide(own string, children []string) Decision {
 			seen = true
 			continue
 		}
-		key := o.key(name)
+		key := o.sortKey(name)
 		ahead := key < ownKey || key == ownKey && !seen && o.Blockers == ""
 		if ahead {
 			javaAhead++
 		}
-		if !o.Contender(name) {
+		if !o.IsContender(name) {
 			if d.Foreign == "" || ahead && !d.ForeignAhead {
 				d.Foreign, d.ForeignAhead = name, ahead
 			}
 			continue
 		}
-		if _, ok := zkpath.Sequence(key); !ok || len(key) != len(firstKey) || key[0] == '-' {
+		if _, ok := zkpath.Sequence(key); !ok || len(key) != len(firstSortKey) || key[0] == '-' {
 			odd = true
 		}
-		if !ahead || !o.blocks(name) {
+		if !ahead || !o.isBlocker(name) {
 			continue
 		}
 		d.Ahead++
-		unsure = unsure || key == ownKey || d.Ahead > 1 && key == predKey || o.foreign(name)
+		unsure = unsure || key == ownKey || d.Ahead > 1 && key == predKey || o.isForeign(name)
 		if d.Ahead == 1 || key >= predKey { // of equal keys the later listed is the nearer
 			d.Predecessor, predKey = name, key
 		}
@@ -115,26 +115,26 @@ func (o Order) Decide(own string, children []string) Decision {
 		d.Verdict = Granted
 	default:
 		d.Verdict = Wait
-		usual := d.Foreign == "" && !odd && o.exclusive()
+		usual := d.Foreign == "" && !odd && o.isExclusive()
 		d.OnlyAhead, d.MarkProves = javaAhead == 1 && usual, usual && !unsure
 	}
 	return d
 }
 
-// lost reports whether the own node is gone: it is missing from a list that was requested after the create's reply. The
+// isNodeLost reports whether the own node is gone: it is missing from a list that was requested after the create's reply. The
 // first list may be older.
-func (d Decision) lost(confirmed bool) bool { return d.Verdict == Missing && confirmed }
+func (d Decision) isNodeLost(confirmed bool) bool { return d.Verdict == Missing && confirmed }
 
 // FirstBlocker returns the first contender that a newcomer would have to wait for, "" if there is none. It may return
 // "" where Decide returns Wait later, never the other way round while the list is right.
 func (o Order) FirstBlocker(children []string) string {
 	first, least := "", ""
 	for _, name := range children {
-		if !o.blocks(name) {
+		if !o.isBlocker(name) {
 			continue
 		}
-		key := o.key(name)
-		if _, ok := zkpath.Sequence(key); !ok && key >= firstKey {
+		key := o.sortKey(name)
+		if _, ok := zkpath.Sequence(key); !ok && key >= firstSortKey {
 			continue // whether it comes before a number yet to be given is not certain
 		}
 		if first == "" || key < least {
@@ -148,23 +148,23 @@ func (o Order) FirstBlocker(children []string) string {
 func (o Order) Contenders(children []string) []string {
 	line := make([]string, 0, len(children))
 	for _, name := range children {
-		if o.Contender(name) {
+		if o.IsContender(name) {
 			line = append(line, name)
 		}
 	}
-	slices.SortStableFunc(line, func(a, b string) int { return cmp.Compare(o.key(a), o.key(b)) })
+	slices.SortStableFunc(line, func(a, b string) int { return cmp.Compare(o.sortKey(a), o.sortKey(b)) })
 	return line
 }
 
-// Number returns the sequence number of a contender's node.
-func (o Order) Number(name string) (int64, bool) { return zkpath.Sequence(o.key(name)) }
+// SequenceNumber returns the sequence number of a contender's node.
+func (o Order) SequenceNumber(name string) (int64, bool) { return zkpath.Sequence(o.sortKey(name)) }
 
-// exclusive reports whether every contender waits for all ahead of it.
-func (o Order) exclusive() bool { return len(o.Names) == 1 && o.Blockers == "" }
+// isExclusive reports whether every contender waits for all ahead of it.
+func (o Order) isExclusive() bool { return len(o.Names) == 1 && o.Blockers == "" }
 
-func (o Order) key(name string) string {
-	if o.foreign(name) {
-		return name[len(name)-len(firstKey):]
+func (o Order) sortKey(name string) string {
+	if o.isForeign(name) {
+		return name[len(name)-len(firstSortKey):]
 	}
 	for _, lockName := range o.Names {
 		name = zkpath.SortKey(name, lockName)
@@ -172,25 +172,25 @@ func (o Order) key(name string) string {
 	return name
 }
 
-// Contender reports whether a child is a contender's node, of any client, whatever is in front of the name: Curator's
+// IsContender reports whether a child is a contender's node, of any client, whatever is in front of the name: Curator's
 // GUID, go-zookeeper's, or nothing.
-func (o Order) Contender(name string) bool { return o.named(name) || o.foreign(name) }
+func (o Order) IsContender(name string) bool { return o.hasKnownName(name) || o.isForeign(name) }
 
-func (o Order) named(name string) bool {
+func (o Order) hasKnownName(name string) bool {
 	return slices.ContainsFunc(o.Names, func(lockName string) bool { return strings.Contains(name, lockName) })
 }
 
-func (o Order) foreign(name string) bool {
-	if o.Foreign == nil || o.named(name) {
+func (o Order) isForeign(name string) bool {
+	if o.Foreign == nil || o.hasKnownName(name) {
 		return false
 	}
 	_, ok := zkpath.Sequence(name)
 	return ok && o.Foreign(name)
 }
 
-func (o Order) blocks(name string) bool {
+func (o Order) isBlocker(name string) bool {
 	if o.Blockers != "" {
 		return strings.Contains(name, o.Blockers)
 	}
-	return o.Contender(name)
+	return o.IsContender(name)
 }

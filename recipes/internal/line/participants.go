@@ -30,16 +30,16 @@ const (
 )
 
 // Participants returns the contenders, first in line first: one list, and then one read for each, flightSize at a time;
-// with limit > 0 it stops at that many. fault is the constructor's error, as for [Ready]. A missing directory has no
+// with limit > 0 it stops at that many. fault is the constructor's error, as for [CheckCall]. A missing directory has no
 // contenders. A contender whose node is deleted before the read is left out; if its data are too large, it is listed
 // without them.
 func (l *Line) Participants(ctx context.Context, fault error, limit int) ([]Participant, error) {
-	if err := Ready(ctx, l.Client, fault); err != nil {
+	if err := CheckCall(ctx, l.Client, fault); err != nil {
 		return nil, err
 	}
 	names, err := l.Client.GetChildren().ForPath(ctx, l.Dir)
 	if err != nil {
-		return nil, Unless(err, framework.ErrNoNode)
+		return nil, IgnoreError(err, framework.ErrNoNode)
 	}
 	names = l.Order.Contenders(names)
 	if limit <= 0 {
@@ -49,15 +49,15 @@ func (l *Line) Participants(ctx context.Context, fault error, limit int) ([]Part
 	for len(names) > 0 && len(all) < limit {
 		flight := names[:min(len(names), flightSize, limit-len(all))]
 		names = names[len(flight):]
-		if all, left, err = l.read(ctx, flight, all, left); err != nil {
+		if all, left, err = l.readParticipants(ctx, flight, all, left); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
 }
 
-// read appends the contenders of names that still exist, with at most left bytes of data.
-func (l *Line) read(
+// readParticipants appends the contenders of names that still exist, with at most left bytes of data.
+func (l *Line) readParticipants(
 	ctx context.Context, names []string, all []Participant, left int,
 ) ([]Participant, int, error) {
 	read := l.Client.GetData().Undecompressed() // data that cannot be decompressed must not hide the other contenders
@@ -67,13 +67,13 @@ func (l *Line) read(
 	}
 	for i, pending := range reads {
 		p := Participant{Name: names[i], Path: zkpath.Join(l.Dir, names[i])}
-		node, err := Result(pending)
+		node, err := AwaitResult(pending)
 		if framework.Retryable(err) { // once more, this time as the retry policy says
 			node.Data, err = read.StoringStatIn(&node.Stat).ForPath(ctx, p.Path)
 		}
 		switch {
 		case err == nil:
-			p = Known(l.Client, p, node.Data, node.Stat)
+			p = ParticipantWithData(l.Client, p, node.Data, node.Stat)
 			if len(p.Data) > left {
 				p.Data = nil
 				p.DataErr = fmt.Errorf("%w: the limit for all participants together is %d bytes",
@@ -88,7 +88,7 @@ func (l *Line) read(
 			if stat == nil {
 				continue
 			}
-			p = TooLarge(p, *stat, err)
+			p = ParticipantTooLarge(p, *stat, err)
 		case errors.Is(err, framework.ErrNoAuth):
 		case errors.Is(err, framework.ErrNoNode):
 			continue
@@ -100,21 +100,21 @@ func (l *Line) read(
 	return all, left, nil
 }
 
-// Known returns p with the result of a read of its node, Undecompressed.
-func Known(client *framework.Client, p Participant, data []byte, stat framework.Stat) Participant {
-	p = p.with(stat)
+// ParticipantWithData returns p with the result of a read of its node, Undecompressed.
+func ParticipantWithData(client *framework.Client, p Participant, data []byte, stat framework.Stat) Participant {
+	p = p.withStat(stat)
 	p.Data, p.DataErr = client.Unpacked(p.Path, data)
 	return p
 }
 
-// TooLarge is p with the Stat of its node, when a read has failed with why because the data fit in no answer.
-func TooLarge(p Participant, stat framework.Stat, why error) Participant {
-	p = p.with(stat)
+// ParticipantTooLarge is p with the Stat of its node, when a read has failed with why because the data fit in no answer.
+func ParticipantTooLarge(p Participant, stat framework.Stat, why error) Participant {
+	p = p.withStat(stat)
 	p.DataErr = fmt.Errorf("%w: %w", framework.ErrDataTooLarge, why)
 	return p
 }
 
-func (p Participant) with(stat framework.Stat) Participant {
+func (p Participant) withStat(stat framework.Stat) Participant {
 	p.SessionID, p.Czxid, p.Since = stat.EphemeralOwner, stat.Czxid, stat.Created()
 	return p
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// Transient returns a function for retry.WithRetryable: it reports whether an error is one of the connection, or of a session
+// IsTransient returns a function for retry.WithRetryable: it reports whether an error is one of the connection, or of a session
 // after which the client opens the next one.
-func Transient(client *framework.Client) func(error) bool {
+func IsTransient(client *framework.Client) func(error) bool {
 	return func(err error) bool {
 		switch {
 		case errors.Is(err, framework.ErrClosed):
@@ -24,27 +24,27 @@ func Transient(client *framework.Client) func(error) bool {
 	}
 }
 
-// MostAtOnce limits the requests of one kind that a client has in flight where sharing makes a goroutine wait longer
+// MaxInFlight limits the requests of one kind that a client has in flight where sharing makes a goroutine wait longer
 // for its turn: so a few goroutines need not wait for each other.
-const MostAtOnce = 4
+const MaxInFlight = 4
 
-// Beyond is the set of failures that an operation outlasts: each value includes the ones before it.
-type Beyond int8
+// RetryScope is the set of failures that RetryThrough retries through: each value includes the ones before it.
+type RetryScope int8
 
 const (
-	// Outages outlasts [Transient] errors: for callers that already have a node or a hold that outlives an outage.
-	Outages Beyond = iota
-	// ReadOnlyMembers outlasts a connection to a member that serves only reads: for writes that have to be done.
+	// Outages includes [IsTransient] errors: for callers that already have a node or a hold that outlives an outage.
+	Outages RetryScope = iota
+	// ReadOnlyMembers includes a connection to a member that serves only reads: for writes that have to be done.
 	ReadOnlyMembers
-	// RefusedCredentials outlasts that the servers refuse the client's credentials: for operations that other clients
+	// RefusedCredentials includes that the servers refuse the client's credentials: for operations that other clients
 	// depend on, such as the release of a lock, since the session and its nodes may live on.
 	RefusedCredentials
 )
 
-// Outlast repeats op, which must be safe to repeat, until it succeeds, fails for a reason that beyond does not include,
+// RetryThrough repeats op, which must be safe to repeat, until it succeeds, fails for a reason that beyond does not include,
 // or ctx ends, however long that takes. client is the client that op uses.
-func Outlast(ctx context.Context, client *framework.Client, beyond Beyond, op func(context.Context) error) error {
-	transient := Transient(client)
+func RetryThrough(ctx context.Context, client *framework.Client, beyond RetryScope, op func(context.Context) error) error {
+	transient := IsTransient(client)
 	for failures := 1; ; failures++ {
 		err := op(ctx)
 		if err == nil || ctx.Err() != nil {
@@ -55,7 +55,7 @@ func Outlast(ctx context.Context, client *framework.Client, beyond Beyond, op fu
 			err = client.WaitConnected(ctx)
 			again = err == nil
 		}
-		if !again && (ctx.Err() != nil || !beyond.outlasts(client, err)) {
+		if !again && (ctx.Err() != nil || !beyond.includes(client, err)) {
 			return err
 		}
 		if err := Backoff(ctx, client, failures); err != nil {
@@ -64,7 +64,7 @@ func Outlast(ctx context.Context, client *framework.Client, beyond Beyond, op fu
 	}
 }
 
-func (b Beyond) outlasts(client *framework.Client, err error) bool {
+func (b RetryScope) includes(client *framework.Client, err error) bool {
 	return b >= ReadOnlyMembers && errors.Is(err, framework.ErrNotReadOnly) ||
 		b >= RefusedCredentials && errors.Is(err, framework.ErrAuthFailed) && client.Err() == nil
 }
@@ -86,9 +86,9 @@ func Sleep(ctx context.Context, client *framework.Client, d time.Duration) error
 	return nil
 }
 
-// Once calls look, and then take if look returns nil, in one session. look is repeated as the retry policy says. take
+// TryInSession calls look, and then take if look returns nil, in one session. look is repeated as the retry policy says. take
 // repeats its own requests, so it is called again only when the place in line was lost.
-func Once(
+func TryInSession(
 	ctx context.Context, client *framework.Client, look, take func(context.Context, *framework.Session) error,
 ) error {
 	return client.Retry(ctx, func(ctx context.Context) error {
@@ -99,55 +99,55 @@ func Once(
 		if err = look(ctx, session); err != nil {
 			return err
 		}
-		if err = take(ctx, session); err != nil && !PlaceLost(err) {
+		if err = take(ctx, session); err != nil && !IsPlaceLost(err) {
 			return retry.Permanent(err)
 		}
 		return err
-	}, retry.WithRetryable(func(err error) bool { return PlaceLost(err) || framework.Retryable(err) }))
+	}, retry.WithRetryable(func(err error) bool { return IsPlaceLost(err) || framework.Retryable(err) }))
 }
 
 // Attempts counts the attempts of one acquire that have ended soon, in a row: a caller that loses its place
 // goes to the end of the line.
 type Attempts int
 
-// settled is the length of an attempt from which its end does not count as one of a series.
-const settled = 10 * time.Second
+// longAttempt is the length of an attempt from which its end does not count as one of a series.
+const longAttempt = 10 * time.Second
 
-// Again waits for the next attempt after err has ended one. lasted is the length of the attempt; placed means that it
+// AwaitNextAttempt waits for the next attempt after err has ended one. lasted is the length of the attempt; placed means that it
 // had a place in line. It returns nil for another attempt: the session or the node was lost, or there is an outage and
 // it was not the first attempt. Otherwise it returns the error of the acquire.
-func (a *Attempts) Again(
+func (a *Attempts) AwaitNextAttempt(
 	ctx context.Context, client *framework.Client, path string, lasted time.Duration, placed bool, err error,
 ) error {
 	switch {
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
 		return client.Left(ctx, err)
-	case ctx.Err() != nil, !PlaceLost(err) && (*a == 0 || !framework.Retryable(err)):
+	case ctx.Err() != nil, !IsPlaceLost(err) && (*a == 0 || !framework.Retryable(err)):
 		return err
 	}
 	if over := client.Err(); over != nil { // the view of a session has no next one
 		return over
 	}
 	if placed {
-		client.Logger().Info("lost the place in the queue; rejoining at the end", "path", path, "err", err)
+		client.Logger().Info("lost the place in the line; rejoining at the end", "path", path, "err", err)
 	}
-	if lasted > settled {
+	if lasted > longAttempt {
 		*a = 0
 	}
 	*a++
 	return Backoff(ctx, client, int(*a-1))
 }
 
-// PlaceLost reports whether an error is the loss of a session or a node, after which an acquire may begin again.
-func PlaceLost(err error) bool {
+// IsPlaceLost reports whether an error is the loss of a session or a node, after which an acquire may begin again.
+func IsPlaceLost(err error) bool {
 	return errors.Is(err, framework.ErrNodeDeleted) ||
 		errors.Is(err, framework.ErrSessionLost) && !errors.Is(err, framework.ErrClosed)
 }
 
-// Await waits for an event of watch, until ctx ends, which is its error, or until over, if not nil, is closed; then it
+// AwaitEvent waits for an event of watch, until ctx ends, which is its error, or until over, if not nil, is closed; then it
 // returns the zero Event. Events can get lost, since servers drop the events of nodes that the client may not read. So
 // it also calls look, at the intervals that every returns, and returns its event if look has found a change.
-func Await(
+func AwaitEvent(
 	ctx context.Context, client *framework.Client, watch *framework.Watch, over <-chan struct{},
 	every func() time.Duration, look func() (framework.Event, bool),
 ) (framework.Event, error) {
@@ -170,9 +170,9 @@ func Await(
 	}
 }
 
-// PerTimeout is an interval for [Await]: about one session timeout, random so that waiters do not look all at
+// SessionTimeoutInterval is an interval for [AwaitEvent]: about one session timeout, random so that waiters do not look all at
 // the same time.
-func PerTimeout(client *framework.Client) func() time.Duration {
+func SessionTimeoutInterval(client *framework.Client) func() time.Duration {
 	return func() time.Duration { return Jittered(client.Safety().SessionTimeout) }
 }
 
@@ -184,8 +184,8 @@ func Jittered(d time.Duration) time.Duration {
 	return chance.Around(d)
 }
 
-// Events is the channel of a watch; without one it is nil, and nothing ever comes.
-func Events(w *framework.Watch) <-chan framework.Event {
+// WatchEvents is the channel of a watch; without one it is nil, and nothing ever comes.
+func WatchEvents(w *framework.Watch) <-chan framework.Event {
 	if w == nil {
 		return nil
 	}

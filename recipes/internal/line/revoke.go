@@ -12,130 +12,130 @@ import (
 // revokeData is the data that a revoker writes to the holder's node, as in Curator for Java.
 const revokeData = "__REVOKE__"
 
-// readAgain is the pause before the node is read again after a failure.
-const readAgain = time.Second
+// revocationRetry is the pause before the node is read again after a failure.
+const revocationRetry = time.Second
 
 // Revoke asks the participant whose node is at path to give it up. It returns nil if the node is gone already.
 func Revoke(ctx context.Context, client *framework.Client, path string) error {
 	_, err := client.SetData().ForPath(ctx, path, []byte(revokeData))
-	return Unless(err, framework.ErrNoNode)
+	return IgnoreError(err, framework.ErrNoNode)
 }
 
-// Revoked returns a channel that is closed when another client asks for the grant to be given up, or has asked already.
+// StartRevocationWatch returns a channel that is closed when another client asks for the grant to be given up, or has asked already.
 // It costs one read now, which is not waited for, and one with each change of the data. It need not be stopped: it ends
 // with the hold, and the watch goes with the node.
 //
-// It must be called before the grant is returned: if a hook does not return, the grant is abandoned.
-func (g *Grant) Revoked() <-chan struct{} {
-	r := &revocation{grant: g, asked: make(chan struct{})}
+// It must be called before the grant is returned: if a hook does not return, the grant is released.
+func (g *Grant) StartRevocationWatch() <-chan struct{} {
+	r := &revocationWatch{grant: g, requested: make(chan struct{})}
 	reading := false
 	defer func() {
 		if !reading {
-			g.Abandon()
+			g.ReleaseNoWait()
 		}
 	}()
-	r.read()
+	r.readNode()
 	reading = true
-	return r.asked
+	return r.requested
 }
 
-type revocation struct {
-	grant *Grant
-	asked chan struct{}
-	once  sync.Once // closes asked
+type revocationWatch struct {
+	grant     *Grant
+	requested chan struct{}
+	once      sync.Once // closes requested
 
 	mu        sync.Mutex
 	unpacking bool   // there is a goroutine that unpacks; guarded by mu
-	next      []byte // the latest data, which it unpacks next; guarded by mu
+	nextData  []byte // the latest data, which it unpacks next; guarded by mu
 }
 
-func (r *revocation) read() {
-	get := r.grant.Session.Client().ForRecipes().GetData().Undecompressed().Watching(r.changed).InBackground()
-	get.ForPath(r.grant.Hold.Context(), r.grant.Path).Then(r.seen)
+func (r *revocationWatch) readNode() {
+	get := r.grant.Session.Client().ForRecipes().GetData().Undecompressed().Watching(r.handleEvent).InBackground()
+	get.ForPath(r.grant.Hold.Context(), r.grant.Path).Then(r.handleData)
 }
 
-func (r *revocation) changed(ev framework.Event) {
-	if ev.Type == framework.EventNodeDataChanged && !r.done() {
-		r.read()
+func (r *revocationWatch) handleEvent(ev framework.Event) {
+	if ev.Type == framework.EventNodeDataChanged && !r.hasEnded() {
+		r.readNode()
 	}
 }
 
-func (r *revocation) seen(node framework.DataResult, err error) {
+func (r *revocationWatch) handleData(node framework.DataResult, err error) {
 	switch {
-	case r.done(), errors.Is(err, framework.ErrNoNode): // in the latter case the hold ends, too
+	case r.hasEnded(), errors.Is(err, framework.ErrNoNode): // in the latter case the hold ends, too
 	case err == nil && string(node.Data) == revokeData:
-		r.ask()
+		r.closeRequested()
 	case err == nil:
-		r.unpack(node.Data)
+		r.queueUnpack(node.Data)
 	case errors.Is(err, framework.ErrNoAuth):
 		log := r.grant.Session.Client().Logger()
-		log.Warn("no permission to read the lock's own node: requests to revoke the lock will not be noticed",
+		log.Warn("no permission to read our own lock's node: requests to revoke it will not be noticed",
 			"path", r.grant.Path)
 	default:
-		time.AfterFunc(readAgain, func() {
-			if !r.done() {
-				r.read()
+		time.AfterFunc(revocationRetry, func() {
+			if !r.hasEnded() {
+				r.readNode()
 			}
 		})
 	}
 }
 
-func (r *revocation) ask() { r.once.Do(func() { close(r.asked) }) }
+func (r *revocationWatch) closeRequested() { r.once.Do(func() { close(r.requested) }) }
 
-// unpack decompresses the data on a separate goroutine, since the user's provider may be slow. Of data that come in the
+// queueUnpack decompresses the data on a separate goroutine, since the user's provider may be slow. Of data that come in the
 // meantime only the latest are decompressed next: the others have been overwritten. Data that are too large are not a
 // request.
-func (r *revocation) unpack(data []byte) {
+func (r *revocationWatch) queueUnpack(data []byte) {
 	if len(data) == 0 || len(data) > framework.ContenderDataLimit {
 		return
 	}
 	r.mu.Lock()
-	r.next = data
+	r.nextData = data
 	start := !r.unpacking
 	r.unpacking = true
 	r.mu.Unlock()
 	if start {
-		r.grant.Session.Client().Spawn(r.unpackAll)
+		r.grant.Session.Client().Spawn(r.unpackPending)
 	}
 }
 
-func (r *revocation) unpackAll(context.Context) {
+func (r *revocationWatch) unpackPending(context.Context) {
 	all := false
 	defer func() {
 		if !all { // the user's code has ended the goroutine
-			r.grant.Session.Client().Spawn(r.unpackAll)
+			r.grant.Session.Client().Spawn(r.unpackPending)
 		}
 	}()
-	for data := r.waiting(); data != nil; data = r.waiting() {
-		if r.asks(data) {
-			r.ask()
+	for data := r.takeNextData(); data != nil; data = r.takeNextData() {
+		if r.isRequest(data) {
+			r.closeRequested()
 		}
 	}
 	all = true
 }
 
-// waiting takes the data to decompress next; nil, which ends the decompression, if there are none.
-func (r *revocation) waiting() (data []byte) {
-	over := r.done()
+// takeNextData takes the data to decompress next; nil, which ends the decompression, if there are none.
+func (r *revocationWatch) takeNextData() (data []byte) {
+	over := r.hasEnded()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if data, r.next = r.next, nil; data == nil || over {
+	if data, r.nextData = r.nextData, nil; data == nil || over {
 		r.unpacking = false
 		return nil
 	}
 	return data
 }
 
-// asks reports whether packed data are a request. A client that packs everything packs requests, too.
-func (r *revocation) asks(data []byte) bool {
+// isRequest reports whether packed data are a request. A client that packs everything packs requests, too.
+func (r *revocationWatch) isRequest(data []byte) bool {
 	plain, err := r.grant.Session.Client().Unpacked(r.grant.Path, data)
 	return err == nil && string(plain) == revokeData
 }
 
-// done reports whether the request has come, or the hold has ended.
-func (r *revocation) done() bool {
+// hasEnded reports whether the request has come, or the hold has ended.
+func (r *revocationWatch) hasEnded() bool {
 	select {
-	case <-r.asked:
+	case <-r.requested:
 		return true
 	case <-r.grant.Hold.Context().Done():
 		return true

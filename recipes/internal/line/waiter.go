@@ -15,49 +15,49 @@ import (
 // waiter is a contender that does not hold yet: one node in the line, in one session.
 type waiter struct {
 	*Line
-	session     *framework.Session
-	view        *framework.Client // pinned to session
-	firstBefore FirstBefore       // nil if only the line itself shows whose turn it is
+	session  *framework.Session
+	view     *framework.Client // pinned to session
+	wasFirst WasFirstFunc      // nil if only the line itself shows whose turn it is
 
 	creating *framework.Pending[framework.CreateResult] // the create, while it is in flight
 	path     string
 	czxid    int64
 
-	names       []string         // of the last list, until they are judged
+	children    []string         // of the last list, until decideByList
 	connections uint64           // of the session, before the list was requested
-	decision    *Decision        // of judge: to wait
+	decision    *Decision        // of decideByList: to wait
 	queue       *framework.Queue // the same for the hooks, if there are any
 
-	own        *framework.Watch // armed on the own node; nil if it is not
-	unreadable string           // the predecessor that cannot be watched
-	dirWatch   *framework.Watch // instead: armed on the directory by the last list
+	ownWatch              *framework.Watch // armed on the own node; nil if it is not
+	unreadablePredecessor string           // the predecessor that cannot be watched
+	dirWatch              *framework.Watch // instead: armed on the directory by the last list
 
-	waits       bool  // else ErrNotAcquired if a contender is ahead
-	confirmed   bool  // the list was requested after the reply to the create
-	waited      bool  // for a predecessor
-	ownChanged  bool  // another client has written to the own node
-	armFailures int32 // in a row, to arm the watches
+	mayWait         bool  // else ErrNotAcquired if a contender is ahead
+	createConfirmed bool  // the list was requested after the reply to the create
+	waited          bool  // for a predecessor
+	ownChanged      bool  // another client has written to the own node
+	armFailures     int32 // in a row, to arm the watches
 
 	grant *Grant // the result
 }
 
-// state is the next step of a waiter: join, then judge; from there grant, or wait; after a wait grant, or relist and
-// judge. A state is a function, which returns the next one; nil ends the wait.
-type state func(*waiter, context.Context) (state, error)
+// waiterState is the next step of a waiter: joinLine, then decideByList; from there becomeHolder or awaitPredecessor; after that
+// becomeHolder, or listAgain and decideByList. A state is a function, which returns the next one; nil ends the wait.
+type waiterState func(*waiter, context.Context) (waiterState, error)
 
-// contend joins the line in one session, and waits until the contender is granted. placed reports whether it had a node in
+// contendInSession joins the line in one session, and waits until the contender is granted. placed reports whether it had a node in
 // the line. On an error its node is on its way out, also if OnWait or a hook panics or ends the goroutine.
-func (l *Line) contend(
-	ctx context.Context, session *framework.Session, waits bool, firstBefore FirstBefore,
+func (l *Line) contendInSession(
+	ctx context.Context, session *framework.Session, waits bool, firstBefore WasFirstFunc,
 ) (grant *Grant, placed bool, err error) {
-	w := &waiter{Line: l, session: session, view: session.Client().ForRecipes(), waits: waits, firstBefore: firstBefore}
+	w := &waiter{Line: l, session: session, view: session.Client().ForRecipes(), mayWait: waits, wasFirst: firstBefore}
 	defer func() {
 		if w.grant == nil && !errors.Is(err, errNodeLost) { // else another client's node may have its name
-			w.remove()
+			w.removeNode()
 		}
 		w.dirWatch.Stop()
 	}()
-	for next := state((*waiter).join); next != nil && err == nil; {
+	for next := waiterState((*waiter).joinLine); next != nil && err == nil; {
 		next, err = next(w, ctx)
 	}
 	return w.grant, w.path != "", err
@@ -66,29 +66,29 @@ func (l *Line) contend(
 // name returns the name of the own node.
 func (w *waiter) name() string { return zkpath.Base(w.path) }
 
-// join creates the node and lists the directory, in one round trip unless other goroutines of the client join this line
+// joinLine creates the node and lists the directory, in one round trip unless other goroutines of the client join this line
 // at the same time: these share a list.
-func (w *waiter) join(ctx context.Context) (state, error) {
+func (w *waiter) joinLine(ctx context.Context) (waiterState, error) {
 	data := w.Data
 	if data == nil {
 		data = w.Client.Hooks().NodeData(ctx, framework.Acquisition{Recipe: w.Recipe, Path: w.Dir})
 	}
 	create := w.view.Create().WithMode(framework.EphemeralSequential).WithProtection().
 		CreatingParentContainersIfNeeded().InBackground()
-	return (*waiter).judge, w.Client.Retry(ctx, func(ctx context.Context) error {
+	return (*waiter).decideByList, w.Client.Retry(ctx, func(ctx context.Context) error {
 		w.creating = create.ForPath(ctx, zkpath.Join(w.Dir, w.Name), data)
 		w.connections = w.session.Connections()
 		listed := w.requestList(ctx, 1)
-		node, err := Result(w.creating)
+		node, err := AwaitResult(w.creating)
 		w.creating = nil
 		if err != nil {
 			return err
 		}
 		w.path, w.czxid = node.Path, node.Stat.Czxid
 		// The list may be an error, or too old: the directory was missing, or the connection was lost in between. Then it
-		// does not have the own node, and judge has the directory listed again.
-		list, _ := Result(listed)
-		w.names = list.Names
+		// does not have the own node, and decideByList has the directory listed again.
+		list, _ := AwaitResult(listed)
+		w.children = list.Names
 		return nil
 	})
 }
@@ -98,44 +98,44 @@ func (w *waiter) requestList(ctx context.Context, most int) *framework.Pending[f
 	return w.view.GetChildren().InBackground().Shared(most).ForPath(ctx, w.Dir)
 }
 
-// judge decides by the last list.
-func (w *waiter) judge(context.Context) (state, error) {
-	d := w.Order.Decide(w.name(), w.names)
+// decideByList decides by the last list.
+func (w *waiter) decideByList(context.Context) (waiterState, error) {
+	d := w.Order.Decide(w.name(), w.children)
 	if d.Verdict != Missing {
-		w.warn(w.name(), d)
+		w.warnUnusualNames(w.name(), d)
 		if hooks := w.Client.Hooks(); hooks.Queue != nil {
-			w.queue = w.seen(w.names, d)
+			w.queue = w.queueReport(w.children, d)
 			hooks.Queue(*w.queue)
 		}
 	}
-	w.names = nil // a waiter keeps no names
+	w.children = nil // a waiter keeps no names
 	switch d.Verdict {
 	case Granted:
-		return (*waiter).hold, nil
+		return (*waiter).becomeHolder, nil
 	case Wait:
 	case Missing:
-		if d.lost(w.confirmed) {
+		if d.isNodeLost(w.createConfirmed) {
 			return nil, errNodeLost
 		}
-		return (*waiter).relist, nil
+		return (*waiter).listAgain, nil
 	default:
 		return nil, fmt.Errorf("%w (%s)", ErrSequenceExhausted, plain.Text(w.name()))
 	}
-	if !w.waits {
-		return nil, notAcquired(d.Predecessor)
+	if !w.mayWait {
+		return nil, notAcquiredBehind(d.Predecessor)
 	}
 	if w.OnWait != nil {
 		w.OnWait(Position{Node: w.name(), Predecessor: d.Predecessor, Ahead: d.Ahead})
 	}
 	waiting := d // so that d needs no memory when it does not wait
 	w.decision, w.waited = &waiting, true
-	return (*waiter).wait, nil
+	return (*waiter).awaitPredecessor, nil
 }
 
-// wait waits until the predecessor is gone. Then it holds, if that proves that it is the first, or has the directory listed.
-func (w *waiter) wait(ctx context.Context) (next state, err error) {
-	var ahead predecessor
-	defer func() { err = w.gaveUp(ctx, ahead.node.Stat.EphemeralOwner, err) }()
+// awaitPredecessor waits until the predecessor is gone. Then it holds, if that proves that it is the first, or has the directory listed.
+func (w *waiter) awaitPredecessor(ctx context.Context) (next waiterState, err error) {
+	var ahead watchedPredecessor
+	defer func() { err = w.addPredecessor(ctx, ahead.node.Stat.EphemeralOwner, err) }()
 	var reported func(error) // ends the hook Wait
 	defer func() {
 		if reported != nil {
@@ -143,52 +143,52 @@ func (w *waiter) wait(ctx context.Context) (next state, err error) {
 		}
 	}()
 	var armed bool
-	ahead, armed, err = w.arm(ctx)
-	defer func() { ahead.stop() }()
+	ahead, armed, err = w.armWatches(ctx)
+	defer func() { ahead.stopWatches() }()
 	switch {
 	case err != nil:
 		return nil, err
-	case ahead.gone:
-		return w.afterEvent(ctx, true, evidence{marked: markCreated(ahead.mark)})
+	case ahead.isDeleted:
+		return w.afterEvent(ctx, true, grantEvidence{markCreated: isMarkCreated(ahead.mark)})
 	case !armed:
-		return (*waiter).relist, nil
+		return (*waiter).listAgain, nil
 	}
 	w.warnSessionless(ahead)
 	reported = w.reportWait(ctx, ahead.node)
 	timer := time.NewTimer(Jittered(w.session.Timeout()))
 	defer timer.Stop()
-	var check *recheck
+	var check *predecessorRecheck
 	for {
 		select {
-		case ev := <-Events(w.own):
-			if err := w.ownEvent(ev); err != nil {
+		case ev := <-WatchEvents(w.ownWatch):
+			if err := w.handleOwnEvent(ev); err != nil {
 				return nil, err
 			}
 			if check == nil { // another client has written to the node, or replaced it
-				check = w.recheck(ctx)
+				check = w.startRecheck(ctx)
 			}
-		case ev := <-Events(ahead.mark):
+		case ev := <-WatchEvents(ahead.mark):
 			ahead.mark = nil
 			if ev.Type == framework.EventNodeCreated {
 				ahead.node.Watch = nil // its event is on its way: to stop it now might take a request
-				return w.afterEvent(ctx, false, evidence{marked: true})
+				return w.afterEvent(ctx, false, grantEvidence{markCreated: true})
 			}
 		case ev := <-ahead.events:
 			if ev.Type == framework.EventEnd {
-				return nil, sessionEnd(ev.Err)
+				return nil, sessionEndCause(ev.Err)
 			}
 			gone := !ahead.isDirectory && ev.Type == framework.EventNodeDeleted
-			return w.afterEvent(ctx, gone, evidence{gone: gone, marked: gone && markCreated(ahead.mark)})
+			return w.afterEvent(ctx, gone, grantEvidence{deleted: gone, markCreated: gone && isMarkCreated(ahead.mark)})
 		case <-timer.C:
-			check = w.recheck(ctx)
-		case <-check.done():
+			check = w.startRecheck(ctx)
+		case <-check.repliesDone():
 			if gone, err := check.result(); gone || err != nil {
-				return (*waiter).relist, err
+				return (*waiter).listAgain, err
 			}
 			check = nil
 			timer.Reset(Jittered(w.session.Timeout()))
 		case <-w.session.Done():
-			return nil, sessionEnd(context.Cause(w.session.Context()))
+			return nil, sessionEndCause(context.Cause(w.session.Context()))
 		case <-ctx.Done():
 			return nil, w.Client.Left(ctx, nil)
 		}
@@ -197,64 +197,64 @@ func (w *waiter) wait(ctx context.Context) (next state, err error) {
 
 // afterEvent returns the next state after an event ahead: gone reports whether the predecessor has been deleted. An
 // event of the own node that came before, or not much later, is handled first.
-func (w *waiter) afterEvent(ctx context.Context, gone bool, e evidence) (state, error) {
+func (w *waiter) afterEvent(ctx context.Context, gone bool, e grantEvidence) (waiterState, error) {
 	d := w.decision
-	if w.firstBefore != nil {
+	if w.wasFirst != nil {
 		// If a name in the directory is unusual, the order of the others is not known well enough.
-		if gone && d.MarkProves && w.firstBefore(ctx, w.session, d.Predecessor) {
-			return (*waiter).hold, nil
+		if gone && d.MarkProves && w.wasFirst(ctx, w.session, d.Predecessor) {
+			return (*waiter).becomeHolder, nil
 		}
-		return (*waiter).relist, nil
+		return (*waiter).listAgain, nil
 	}
 	select {
-	case own := <-Events(w.own):
-		return (*waiter).relist, w.ownEvent(own)
+	case own := <-WatchEvents(w.ownWatch):
+		return (*waiter).listAgain, w.handleOwnEvent(own)
 	default:
 	}
-	e.onlyAhead, e.ownWatched, e.sameConnection = d.OnlyAhead, w.own != nil, w.connections == w.session.Connections()
-	if e.first() {
-		return (*waiter).hold, nil
+	e.onlyAhead, e.ownWatched, e.sameConnection = d.OnlyAhead, w.ownWatch != nil, w.connections == w.session.Connections()
+	if e.provesFirst() {
+		return (*waiter).becomeHolder, nil
 	}
-	return (*waiter).relist, nil
+	return (*waiter).listAgain, nil
 }
 
-// relist lists the directory, however long the connection is away: the place in line lasts as long as the session. Of many
+// listAgain lists the directory, however long the connection is away: the place in line lasts as long as the session. Of many
 // waiters of one client that need a list at the same time most share it, as newcomers do: all readers whose turn has come,
 // or all waiters after a lost connection.
-func (w *waiter) relist(ctx context.Context) (_ state, err error) {
+func (w *waiter) listAgain(ctx context.Context) (_ waiterState, err error) {
 	w.dirWatch.Stop()
-	w.dirWatch, w.confirmed = nil, true
-	err = Outlast(ctx, w.view, Outages, func(ctx context.Context) (err error) {
+	w.dirWatch, w.createConfirmed = nil, true
+	err = RetryThrough(ctx, w.view, Outages, func(ctx context.Context) (err error) {
 		w.connections = w.session.Connections()
-		if w.unreadable != "" {
-			w.names, w.dirWatch, err = w.view.GetChildren().WithWatch().ForPath(ctx, w.Dir)
+		if w.unreadablePredecessor != "" {
+			w.children, w.dirWatch, err = w.view.GetChildren().WithWatch().ForPath(ctx, w.Dir)
 			return err
 		}
-		list, err := Result(w.requestList(ctx, MostAtOnce))
-		w.names = list.Names
+		list, err := AwaitResult(w.requestList(ctx, MaxInFlight))
+		w.children = list.Names
 		return err
 	})
 	if errors.Is(err, framework.ErrNoNode) {
 		err = errNodeLost // the directory is gone, and the own node with it
 	}
-	return (*waiter).judge, err
+	return (*waiter).decideByList, err
 }
 
-// hold makes the first in line a holder.
-func (w *waiter) hold(ctx context.Context) (state, error) {
+// becomeHolder makes the first in line a holder.
+func (w *waiter) becomeHolder(ctx context.Context) (waiterState, error) {
 	grant := &Grant{
 		Session: w.session, Path: w.path, Name: w.name(), Czxid: w.czxid, Waited: w.waited,
-		line: w.Line, marks: w.marksRelease(),
+		line: w.Line, leavesMark: w.leavesReleaseMark(),
 	}
 	var ownWatchAfter time.Duration
-	if w.own != nil {
+	if w.ownWatch != nil {
 		ownWatchAfter = -1 // joins ours
 	}
-	err := Holding(ctx, w.session, 1, w.waits, func(ctx context.Context) error { return w.Hold(ctx, ownWatchAfter, grant) })
+	err := HoldWithTimeout(ctx, w.session, 1, w.mayWait, func(ctx context.Context) error { return w.HoldGrants(ctx, ownWatchAfter, grant) })
 	switch {
 	case err == nil:
 		w.grant = grant
-		w.own.Stop()
+		w.ownWatch.Stop()
 		return nil, nil
 	case ctx.Err() == nil && errors.Is(err, framework.ErrNodeDeleted): // else it may be why ctx has ended
 		return nil, errNodeLost
@@ -262,36 +262,36 @@ func (w *waiter) hold(ctx context.Context) (state, error) {
 		return nil, err
 	}
 	// The first in line, but a lost connection is a loss by its policy.
-	return (*waiter).relist, w.session.WaitQuorum(ctx)
+	return (*waiter).listAgain, w.session.WaitQuorum(ctx)
 }
 
-// remove makes the client delete the node, if it may exist. That uses up the watch on it, without a request. If the
+// removeNode makes the client delete the node, if it may exist. That uses up the watch on it, without a request. If the
 // node may have been replaced, it is read first.
-func (w *waiter) remove() {
+func (w *waiter) removeNode() {
 	switch {
 	case w.path == "":
 	case w.ownChanged:
 		w.view.CheckExists().InBackground().ForPath(context.Background(), w.path).
 			Then(func(node framework.ExistsResult, err error) {
-				if err != nil || node.Stat != nil && w.isOwn(*node.Stat) {
-					Remove(w.view, w.path)
+				if err != nil || node.Stat != nil && w.isOwnNode(*node.Stat) {
+					QueueDelete(w.view, w.path)
 				}
 			})
 	default:
-		Remove(w.view, w.path)
+		QueueDelete(w.view, w.path)
 	}
 	if w.creating != nil {
 		w.creating.Then(func(node framework.CreateResult, err error) {
 			if err == nil {
-				Remove(w.view, node.Path)
+				QueueDelete(w.view, node.Path)
 			}
 		})
 	}
 }
 
-// gaveUp adds the predecessor to an error, if ctx has ended; owner is the predecessor's session, if it is known. A
+// addPredecessor adds the predecessor to an error, if ctx has ended; owner is the predecessor's session, if it is known. A
 // caller that acquires again with another context than the lock's waits for itself.
-func (w *waiter) gaveUp(ctx context.Context, owner int64, err error) error {
+func (w *waiter) addPredecessor(ctx context.Context, owner int64, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
@@ -319,37 +319,37 @@ func (w *waiter) reportWait(ctx context.Context, predecessor framework.DataResul
 }
 
 // warnSessionless logs, once for a node, that the predecessor's node goes with no session.
-func (w *waiter) warnSessionless(p predecessor) {
+func (w *waiter) warnSessionless(p watchedPredecessor) {
 	node := p.node.Stat
 	if !p.isDirectory && node.EphemeralOwner == 0 && w.warnedSessionless.Swap(node.Czxid) != node.Czxid {
-		w.Client.Logger().Warn("the node ahead in the queue is one of no session: waiting until it is deleted",
+		w.Client.Logger().Warn("the predecessor's node is not ephemeral: waiting until it is deleted",
 			"path", zkpath.Join(w.Dir, w.decision.Predecessor))
 	}
 }
 
-// seen returns the content of a list for the hooks.
-func (w *waiter) seen(children []string, d Decision) *framework.Queue {
+// queueReport returns the content of a list for the hooks.
+func (w *waiter) queueReport(children []string, d Decision) *framework.Queue {
 	q := &framework.Queue{Recipe: w.Recipe, Path: w.Dir, Node: w.name(), Ahead: d.Ahead, Predecessor: d.Predecessor}
 	for _, name := range children {
-		if w.Order.Contender(name) {
+		if w.Order.IsContender(name) {
 			q.Length++
 		} else {
 			q.Foreign++
 		}
 	}
-	if number, ok := w.Order.Number(w.name()); ok {
-		q.SequenceLeft = max(Limit-number-1, 0)
+	if number, ok := w.Order.SequenceNumber(w.name()); ok {
+		q.SequenceLeft = max(SequenceLimit-number-1, 0)
 	}
 	return q
 }
 
-// Result waits for an operation that was queued with a separate context, which bounds it. A caller that stopped waiting
+// AwaitResult waits for an operation that was queued with a separate context, which bounds it. A caller that stopped waiting
 // earlier would leave the operation's watches behind.
-func Result[T any](p *framework.Pending[T]) (T, error) { return p.Wait(context.Background()) }
+func AwaitResult[T any](p *framework.Pending[T]) (T, error) { return p.Wait(context.Background()) }
 
-// Unpacked returns the data of a node that were read Undecompressed with an error or none, as the client would read
+// UnpackData returns the data of a node that were read Undecompressed with an error or none, as the client would read
 // them; as they are if the client compresses and they are not compressed.
-func Unpacked(client *framework.Client, path string, data []byte, err error) ([]byte, error) {
+func UnpackData(client *framework.Client, path string, data []byte, err error) ([]byte, error) {
 	if err != nil {
 		return data, err
 	}
@@ -360,8 +360,8 @@ func Unpacked(client *framework.Client, path string, data []byte, err error) ([]
 	return plain, nil
 }
 
-// Remove makes the client delete a node, and does not wait: the client repeats that until it is done or the session has
+// QueueDelete makes the client delete a node, and does not wait: the client repeats that until it is done or the session has
 // ended.
-func Remove(view *framework.Client, path string) *framework.Pending[struct{}] {
+func QueueDelete(view *framework.Client, path string) *framework.Pending[struct{}] {
 	return view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), path)
 }

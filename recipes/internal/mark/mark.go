@@ -68,7 +68,7 @@ func (m *Mark) Written() {
 // nil.
 func (m *Mark) Forget() {
 	if m != nil && m.maybeCreated && m.Session.Context().Err() == nil {
-		line.Remove(m.Session.Client(), m.Path)
+		line.QueueDelete(m.Session.Client(), m.Path)
 	}
 }
 
