@@ -85,7 +85,7 @@ type repeater func(ctx context.Context, view *framework.Client, op func(context.
 // untilCertain repeats the create of a lock as long as its outcome may be unknown. If a consumer gave up before that, it
 // would take its own lock for another consumer's, and the next item before this one.
 func untilCertain(ctx context.Context, view *framework.Client, create func(context.Context) error) error {
-	return line.Outlast(ctx, view, line.Outages, create)
+	return line.RetryThrough(ctx, view, line.Outages, create)
 }
 
 // byRetryPolicy repeats an operation as the client's retry policy says.
