@@ -58,10 +58,10 @@ func (c StateChange) String() string { return fmt.Sprintf("%v in epoch %d", c.St
 // stateMachine is the connection-state machine as a value. It has no side effects: next returns the effects to
 // carry out, in order.
 type stateMachine struct {
-	epoch              int64       // the live epoch, from 1
-	last      StateChange // last announced
+	epoch   int64       // the live epoch, from 1
+	last    StateChange // last announced
 	greeted bool        // Connected has been announced
-	closed             bool
+	closed  bool
 }
 
 type inputKind int8
