@@ -54,7 +54,7 @@ type clientCore struct {
 	retryable, retries []retry.Option
 	awaitedRequests    sync.Pool
 	chance             *chance.Source
-	clear              atomic.Bool // the log has said that credentials go over the network unencrypted
+	clearTextLogged    atomic.Bool // the log has said that credentials go over the network unencrypted
 }
 
 // New makes a client of the servers in connect, which is "host1:2181,host2:2181/chroot". The port may be left

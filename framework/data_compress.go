@@ -136,13 +136,13 @@ func replaceEOF(err error) error {
 type compressionChoice int8
 
 const (
-	packDefault compressionChoice = iota
-	packYes
-	packNo
+	compressionDefault compressionChoice = iota
+	compressionOn
+	compressionOff
 )
 
 func (c *Client) usesCompression(p compressionChoice) bool {
-	return p == packYes || p == packDefault && !c.isZeroValue() && c.core.cfg.compressed
+	return p == compressionOn || p == compressionDefault && !c.isZeroValue() && c.core.cfg.compressed
 }
 
 // encodeNodeData returns the data to send for a node: the client's default data for nil, compressed if it should

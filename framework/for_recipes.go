@@ -336,7 +336,7 @@ func (c *Client) UnpackedUpTo(path string, data []byte, limit int) ([]byte, erro
 	if err != nil || !c.Compresses() {
 		return data, nil
 	}
-	plain, err := c.decodeNodeDataUpTo(full, data, packDefault, min(limit, c.core.cfg.decompressed))
+	plain, err := c.decodeNodeDataUpTo(full, data, compressionDefault, min(limit, c.core.cfg.decompressed))
 	if err != nil && !errors.Is(err, ErrDecompressedTooLarge) {
 		return data, err
 	}
@@ -344,4 +344,4 @@ func (c *Client) UnpackedUpTo(path string, data []byte, limit int) ([]byte, erro
 }
 
 // Compresses reports whether the client has [WithCompression]. For authors of recipes and caches.
-func (c *Client) Compresses() bool { return c.usesCompression(packDefault) }
+func (c *Client) Compresses() bool { return c.usesCompression(compressionDefault) }

@@ -13,12 +13,12 @@ import (
 // is the session layer's decision: every T/6 under the heartbeat rule, else once after a rest.
 
 const (
-	// beatNodes and beatBytes bound one heartbeat transaction; further nodes go into another transaction.
-	beatNodes = 128
-	beatBytes = 64 << 10
-	// beatMost bounds how many nodes one heartbeat checks; more take turns. One transaction proves that the
+	// batchMaxNodes and batchMaxBytes bound one heartbeat transaction; further nodes go into another transaction.
+	batchMaxNodes = 128
+	batchMaxBytes = 64 << 10
+	// heartbeatMaxNodes bounds how many nodes one heartbeat checks; more take turns. One transaction proves that the
 	// session lives, however many holds it has.
-	beatMost = 8 * beatNodes
+	heartbeatMaxNodes = 8 * batchMaxNodes
 )
 
 // scheduleHeartbeat sets the time of the next heartbeat. If none is due, it looks again later: after a stalled link
@@ -65,7 +65,7 @@ func (m *sessionManager) nextHoldsToCheck(e *sessionEpoch) []*Hold {
 	if len(m.unchecked) == 0 {
 		m.unchecked = e.currentHolds()
 	}
-	n := min(len(m.unchecked), beatMost)
+	n := min(len(m.unchecked), heartbeatMaxNodes)
 	now := m.unchecked[:n]
 	m.unchecked = m.unchecked[n:]
 	return now
@@ -83,7 +83,7 @@ func batchHolds(holds []*Hold) (out [][]*Hold) {
 		if skip {
 			continue
 		}
-		if len(batch) == beatNodes || len(batch) > 0 && size+len(h.path) > beatBytes {
+		if len(batch) == batchMaxNodes || len(batch) > 0 && size+len(h.path) > batchMaxBytes {
 			out, batch, size = append(out, batch), nil, 0
 		}
 		batch, size = append(batch, h), size+len(h.path)+32
@@ -124,7 +124,7 @@ func failedCheck(r wire.Reply) (index int, code int32) {
 	if r.Err != nil {
 		return 0, jute.CodeOK
 	}
-	res := jute.MultiResponse{Asked: beatNodes}
+	res := jute.MultiResponse{Asked: batchMaxNodes}
 	if jute.Unmarshal(r.Body, &res) == nil {
 		if index, code = failedOperation(res.Results); index >= 0 {
 			return index, code

@@ -121,13 +121,13 @@ func TestHeartbeatNoticesADeletedNode(t *testing.T) {
 		srv, c := heartbeatServer(t)
 		s := connected(t, c)
 		var holds []*Hold
-		for i := range 2*beatNodes + 10 {
+		for i := range 2*batchMaxNodes + 10 {
 			holds = append(
 				holds, hold(t, s, fmt.Sprintf("/lock%d", i), HoldOptions{Loss: SessionOnly, OwnWatchAfter: time.Hour}),
 			)
 		}
 		time.Sleep(5 * time.Second)
-		gone := map[int]bool{0: true, 1: true, 77: true, beatNodes: true, 2*beatNodes + 9: true}
+		gone := map[int]bool{0: true, 1: true, 77: true, batchMaxNodes: true, 2*batchMaxNodes + 9: true}
 		for i := range gone {
 			require.NoError(t, srv.Delete(fmt.Sprintf("/lock%d", i)))
 		}
@@ -153,7 +153,7 @@ func TestTheNodesOfVeryManyHoldsTakeTurns(t *testing.T) {
 		srv, c := heartbeatServer(t)
 		s := connected(t, c)
 		var holds []*Hold
-		for i := range 3*beatMost + 10 {
+		for i := range 3*heartbeatMaxNodes + 10 {
 			holds = append(
 				holds, hold(t, s, fmt.Sprintf("/lock%d", i), HoldOptions{Loss: SessionOnly, OwnWatchAfter: time.Hour}),
 			)
@@ -162,8 +162,8 @@ func TestTheNodesOfVeryManyHoldsTakeTurns(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		srv.ResetCounts()
 		time.Sleep(60 * interval)
-		assert.LessOrEqual(t, srv.Counts()["multi"], 61*beatMost/beatNodes)
-		gone := []int{0, 1, beatMost, 2 * beatMost, 3*beatMost + 9}
+		assert.LessOrEqual(t, srv.Counts()["multi"], 61*heartbeatMaxNodes/batchMaxNodes)
+		gone := []int{0, 1, heartbeatMaxNodes, 2 * heartbeatMaxNodes, 3*heartbeatMaxNodes + 9}
 		for _, i := range gone {
 			require.NoError(t, srv.Delete(fmt.Sprintf("/lock%d", i)))
 		}

@@ -211,7 +211,7 @@ func TestFailure(t *testing.T) {
 
 func TestBatches(t *testing.T) {
 	var holds []*Hold
-	for range 2*beatNodes + 1 {
+	for range 2*batchMaxNodes + 1 {
 		holds = append(holds, &Hold{path: "/a"})
 	}
 	assert.Len(t, batchHolds(holds), 3)
@@ -221,6 +221,6 @@ func TestBatches(t *testing.T) {
 	assert.Equal(t, [][]*Hold{nil}, batchHolds(holds[:1]), "the root instead")
 	assert.Equal(t, [][]*Hold{{holds[1]}}, batchHolds(holds[:2]))
 
-	long := string(make([]byte, beatBytes/2))
+	long := string(make([]byte, batchMaxBytes/2))
 	assert.Len(t, batchHolds([]*Hold{{path: long}, {path: long}, {path: long}}), 3)
 }

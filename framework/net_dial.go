@@ -33,7 +33,7 @@ func (c *clientCore) epochDialer(notBefore time.Time) Dialer {
 		if err != nil {
 			return nil, err
 		}
-		if open && len(c.cfg.credentials) > 0 && c.clear.CompareAndSwap(false, true) {
+		if open && len(c.cfg.credentials) > 0 && c.clearTextLogged.CompareAndSwap(false, true) {
 			c.log.Warn("sending the credentials of WithAuth, passwords included, unencrypted: use WithTLS "+
 				"or WithTLSFiles", "server", addr)
 		}

@@ -19,8 +19,8 @@ type operation[T any] struct {
 	parent string // for a create: the full path of the node that has to exist
 
 	procedure[T]
-	lengthy    bool // decodeReply takes long
-	shareAfter int  // with Shared; else 0
+	slowToDecode bool // decodeReply takes long
+	shareAfter   int  // with Shared; else 0
 	// empty, if set, is the result when the server answers ErrNoNode.
 	empty *T
 	// watch, if set, is armed by the request, and disarmed when the request fails.
@@ -40,7 +40,7 @@ type procedure[T any] interface {
 	// newRequest makes the request of a try; each try needs a new request.
 	newRequest(e *sessionEpoch) *wire.Call
 	// decodeReply reads the answer, which has this zxid. In the background it runs on the goroutine that reads
-	// answers and pings: it must not block or take long. If the operation is lengthy it runs elsewhere.
+	// answers and pings: it must not block or take long. If the operation is slowToDecode it runs elsewhere.
 	decodeReply(zxid int64, body []byte) (T, error)
 	// recoveryAfter returns the step that may help after an error, or nil. It must not block; the step may.
 	recoveryAfter(err error) recoveryStep[T]
@@ -118,8 +118,8 @@ type transitionResult[S, A any] struct {
 	action A
 }
 
-// rounds limits how often an operation of several steps starts again because others undo its steps.
-const rounds = 16
+// maxRounds limits how often an operation of several steps starts again because others undo its steps.
+const maxRounds = 16
 
 // errorClass is the meaning of an error for another try.
 type errorClass int8
@@ -167,7 +167,7 @@ const (
 // decideRetry is a pure function. The background makes one try, and a second try only to find out about the first.
 func (s retrySituation) decideRetry() retryDecision {
 	switch {
-	case s.helps && s.steps < rounds:
+	case s.helps && s.steps < maxRounds:
 		return takeStep
 	case s.class == classFinal:
 	case s.background:

@@ -97,7 +97,7 @@ func (q *backgroundRun[T]) onFirstReply(reply wire.Reply) {
 	if r.countsForLimit {
 		r.c.core.ops.backgroundCount.Add(-1)
 	}
-	if r.reportEnd == nil && !r.lengthy {
+	if r.reportEnd == nil && !r.slowToDecode {
 		r.processFirstReply(q.ctx, p, reply)
 		return
 	}

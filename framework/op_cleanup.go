@@ -181,7 +181,7 @@ func (q *cleanupQueue) runJob(ctx context.Context, b *cleanupJob) (pause time.Du
 }
 
 func (q *cleanupQueue) removeNode(ctx context.Context, e *sessionEpoch, t nodeCleanup) (err error) {
-	for range rounds {
+	for range maxRounds {
 		if err = sendRequest(ctx, e, deleteCall(t.path, t.version)); !errors.Is(err, ErrNotEmpty) || !t.children {
 			return err
 		}

@@ -135,10 +135,10 @@ func (b CreateBuilder) OrSetDataVersion(version int32) CreateBuilder {
 func (b CreateBuilder) Idempotent() CreateBuilder { b.idempotent = true; return b }
 
 // Compressed compresses the data with the client's compression provider, by default gzip.
-func (b CreateBuilder) Compressed() CreateBuilder { b.node.pack = packYes; return b }
+func (b CreateBuilder) Compressed() CreateBuilder { b.node.pack = compressionOn; return b }
 
 // Uncompressed writes the data as they are, also if the client has [WithCompression].
-func (b CreateBuilder) Uncompressed() CreateBuilder { b.node.pack = packNo; return b }
+func (b CreateBuilder) Uncompressed() CreateBuilder { b.node.pack = compressionOff; return b }
 
 // StoringStatIn makes the operation write the node's Stat to stat when it succeeds.
 func (b CreateBuilder) StoringStatIn(stat *Stat) CreateBuilder { b.stat = stat; return b }

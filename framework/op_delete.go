@@ -209,7 +209,7 @@ func deleteChildren(ctx context.Context, e *sessionEpoch, full string, expire pa
 		for i, r := range replies {
 			child := zkpath.Join(full, names[i])
 			err := replyError(r)
-			for n := 0; n < rounds && errors.Is(err, ErrNotEmpty); n++ {
+			for n := 0; n < maxRounds && errors.Is(err, ErrNotEmpty); n++ {
 				if err = deleteChildren(ctx, e, child, expire); err != nil {
 					break
 				}

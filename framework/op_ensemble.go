@@ -37,7 +37,7 @@ func (c *Client) readConfig(watched bool) *operation[configResult] {
 	}
 	w, arming := watchOptions{wanted: watched}.newArmer(top, wire.Data, configPath)
 	return &operation[configResult]{
-		c: c, operationKind: operationKind{name: "getConfig"}, watch: arming, lengthy: true,
+		c: c, operationKind: operationKind{name: "getConfig"}, watch: arming, slowToDecode: true,
 		procedure: functionProcedure[configResult]{
 			makeCall: func(*sessionEpoch) *wire.Call { return readCall(jute.OpGetData, configPath) },
 			decode:   configDecoder(w),
@@ -65,7 +65,7 @@ func (c *Client) Reconfigure(ctx context.Context, joining, leaving, members []st
 
 func (c *Client) reconfigure(req *reconfigRequest) *operation[configResult] {
 	o := &operation[configResult]{
-		c: c, operationKind: operationKind{name: "reconfig", write: true}, doubt: doubtEnds, lengthy: true,
+		c: c, operationKind: operationKind{name: "reconfig", write: true}, doubt: doubtEnds, slowToDecode: true,
 		procedure: functionProcedure[configResult]{
 			makeCall: func(*sessionEpoch) *wire.Call { return newCall(jute.OpReconfig, req) },
 			decode:   configDecoder(nil),

@@ -88,7 +88,7 @@ func (c *Client) ensureNode(ctx context.Context, name, path string, p parentOpti
 // between, so it needs no permission on the ancestors further up. made is true if it created the node itself, and
 // did not find it. If the chroot is missing, it is not created, and createWithAncestors fails.
 func (c *Client) createWithAncestors(ctx context.Context, e *sessionEpoch, path string, p parentOptions) (made bool, err error) {
-	for range rounds {
+	for range maxRounds {
 		var below []string // missing nodes, deepest first
 		at := path
 		for {

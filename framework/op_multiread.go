@@ -69,10 +69,10 @@ func (c *Client) MultiRead() MultiReadBuilder { return MultiReadBuilder{c: c} }
 
 // Decompressed decompresses the data, as in [GetDataBuilder]. A read whose data cannot be decompressed fails by itself.
 // So does a read that exceeds the rest of [WithDecompressedLimit], which counts all reads together.
-func (b MultiReadBuilder) Decompressed() MultiReadBuilder { b.pack = packYes; return b }
+func (b MultiReadBuilder) Decompressed() MultiReadBuilder { b.pack = compressionOn; return b }
 
 // Undecompressed returns the data as they are, as in [GetDataBuilder].
-func (b MultiReadBuilder) Undecompressed() MultiReadBuilder { b.pack = packNo; return b }
+func (b MultiReadBuilder) Undecompressed() MultiReadBuilder { b.pack = compressionOff; return b }
 
 // ForReads executes the reads and returns their results in order. The returned error is about the request as
 // a whole; the error of a single read is in its result's Err. Without reads the error is ErrBadArguments.
@@ -93,7 +93,7 @@ func (b MultiReadBackground) ForReads(ctx context.Context, reads ...Read) *Pendi
 }
 
 func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
-	o := &operation[MultiReadResult]{c: b.c, operationKind: operationKind{name: "multiRead"}, lengthy: b.c.usesCompression(b.pack)}
+	o := &operation[MultiReadResult]{c: b.c, operationKind: operationKind{name: "multiRead"}, slowToDecode: b.c.usesCompression(b.pack)}
 	if len(reads) == 0 {
 		o.fault = badArguments("a multiRead needs at least one read")
 		return o

@@ -138,10 +138,10 @@ func (b GetDataBuilder) StoringStatIn(stat *Stat) GetDataBuilder { b.stat = stat
 
 // Decompressed decompresses the data with the client's compression provider, by default gzip; ErrDecompress
 // if that fails. Empty data stay empty, because parents that were created on the way are never compressed.
-func (b GetDataBuilder) Decompressed() GetDataBuilder { b.pack = packYes; return b }
+func (b GetDataBuilder) Decompressed() GetDataBuilder { b.pack = compressionOn; return b }
 
 // Undecompressed returns the data as they are, also if the client has [WithCompression].
-func (b GetDataBuilder) Undecompressed() GetDataBuilder { b.pack = packNo; return b }
+func (b GetDataBuilder) Undecompressed() GetDataBuilder { b.pack = compressionOff; return b }
 
 // Watching makes the client call f once: when the node is changed or deleted, or when the session ends. [Pending.Then]
 // describes the goroutine and the order of calls. f is not called when the read fails. Use WithWatch for a watch that
@@ -176,7 +176,7 @@ func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 	o := &x.operation
 	o.c, o.operationKind, o.path, o.fault = b.c, operationKind{name: "getData", root: true}, path, err
 	x.resultWatch, o.watch = b.watching.newArmer(b.c, wire.Data, full)
-	o.lengthy, o.procedure = b.c.usesCompression(b.pack), x
+	o.slowToDecode, o.procedure = b.c.usesCompression(b.pack), x
 	return o
 }
 

@@ -26,10 +26,10 @@ func (c *Client) SetData() SetDataBuilder { return SetDataBuilder{c: c, version:
 func (b SetDataBuilder) WithVersion(version int32) SetDataBuilder { b.version = version; return b }
 
 // Compressed compresses the data with the client's compression provider, by default gzip.
-func (b SetDataBuilder) Compressed() SetDataBuilder { b.pack = packYes; return b }
+func (b SetDataBuilder) Compressed() SetDataBuilder { b.pack = compressionOn; return b }
 
 // Uncompressed writes the data as they are, also if the client has [WithCompression].
-func (b SetDataBuilder) Uncompressed() SetDataBuilder { b.pack = packNo; return b }
+func (b SetDataBuilder) Uncompressed() SetDataBuilder { b.pack = compressionOff; return b }
 
 // Idempotent lets a repeat succeed because of an earlier try of this same call. When a try's reply was lost
 // and the repeat fails with ErrBadVersion, the client reads the node. If the node has the next version after

@@ -105,7 +105,7 @@ func (r *operationRun[T]) leaveSharedRead() {
 // joinSharedRead reports whether the operation shares a request. If not, it has to send its own.
 func (q *backgroundRun[T]) joinSharedRead(ctx context.Context) bool {
 	r, p := &q.run, &q.Pending
-	if r.write || r.watch != nil || r.lengthy || checkContext(ctx) != nil || r.beginTry() != nil {
+	if r.write || r.watch != nil || r.slowToDecode || checkContext(ctx) != nil || r.beginTry() != nil {
 		return false
 	}
 	if r.e.sharedReads.joinOrSend(r.sharedReadKey(), r.shareAfter, q) {

@@ -18,7 +18,7 @@ func TestWhatFollowsFromAnError(t *testing.T) {
 	}{
 		{"refused", retrySituation{class: classRefused}, giveUp},
 		{"refused, and there is a step", retrySituation{class: classRefused, helps: true, steps: 1}, takeStep},
-		{"the last step was no help", retrySituation{class: classRefused, helps: true, steps: rounds}, giveUp},
+		{"the last step was no help", retrySituation{class: classRefused, helps: true, steps: maxRounds}, giveUp},
 		{"the way to the server", retrySituation{class: classWay}, tryAgain},
 		{"an unknown outcome of what may be repeated", retrySituation{class: classWay, unknown: true}, tryAgain},
 		{
@@ -50,12 +50,12 @@ func TestWhatFollowsFromAnError(t *testing.T) {
 func TestDecisionsKeepThePromises(t *testing.T) {
 	for n := range 4 * 2 * 2 * 4 * 2 * 2 * 2 * 3 {
 		next := func(of int) int { v := n % of; n /= of; return v }
-		s := retrySituation{class: errorClass(next(4)), helps: next(2) == 1, steps: rounds * next(2),
+		s := retrySituation{class: errorClass(next(4)), helps: next(2) == 1, steps: maxRounds * next(2),
 			policy: doubtPolicy(
 				next(4),
 			), unknown: next(2) == 1, pinned: next(2) == 1, background: next(2) == 1, tries: next(3)}
 		d, name := s.decideRetry(), fmt.Sprintf("%+v", s)
-		assert.Equal(t, s.helps && s.steps < rounds, d == takeStep, name)
+		assert.Equal(t, s.helps && s.steps < maxRounds, d == takeStep, name)
 		if d == tryAgain {
 			assert.False(t, s.unknown && s.policy == doubtEnds, name)
 			assert.NotEqual(t, classFinal, s.class, name)

@@ -221,10 +221,10 @@ func (b TransactionCreate) WithACL(acl ...ACL) TransactionCreate {
 }
 
 // Compressed compresses the data with the client's compression provider.
-func (b TransactionCreate) Compressed() TransactionCreate { b.node.pack = packYes; return b }
+func (b TransactionCreate) Compressed() TransactionCreate { b.node.pack = compressionOn; return b }
 
 // Uncompressed writes the data as they are, also if the client has [WithCompression].
-func (b TransactionCreate) Uncompressed() TransactionCreate { b.node.pack = packNo; return b }
+func (b TransactionCreate) Uncompressed() TransactionCreate { b.node.pack = compressionOff; return b }
 
 // ForPath makes the operation. Nil data means the client's default data.
 func (b TransactionCreate) ForPath(path string, data []byte) TransactionOp {
@@ -290,10 +290,10 @@ func (b TransactionSetData) WithVersion(version int32) TransactionSetData {
 }
 
 // Compressed compresses the data with the client's compression provider.
-func (b TransactionSetData) Compressed() TransactionSetData { b.pack = packYes; return b }
+func (b TransactionSetData) Compressed() TransactionSetData { b.pack = compressionOn; return b }
 
 // Uncompressed writes the data as they are, also if the client has [WithCompression].
-func (b TransactionSetData) Uncompressed() TransactionSetData { b.pack = packNo; return b }
+func (b TransactionSetData) Uncompressed() TransactionSetData { b.pack = compressionOff; return b }
 
 // ForPath makes the operation. Nil data means the client's default data.
 func (b TransactionSetData) ForPath(path string, data []byte) TransactionOp {
