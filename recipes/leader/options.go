@@ -38,9 +38,9 @@ var (
 
 // Option configures [NewLatch] and [NewSelector]. If one is given several times the last counts, unless documented
 // otherwise.
-type Option func(*candidateConfig) error
+type Option func(*config) error
 
-type candidateConfig struct {
+type config struct {
 	id       *string
 	loss     framework.LossPolicy
 	listener *Listener
@@ -51,7 +51,7 @@ type candidateConfig struct {
 // address. It need not be unique. Default: "" for a latch, and the client's default data for a selector, both as in
 // Curator.
 func WithID(id string) Option {
-	return func(c *candidateConfig) error {
+	return func(c *config) error {
 		if !utf8.ValidString(id) {
 			return fmt.Errorf("%w WithID: %q is not UTF-8, and participants in Java could not read it",
 				framework.ErrInvalidOption, id)
@@ -65,7 +65,7 @@ func WithID(id string) Option {
 // the term ends when the connection is lost (cause ErrSuspended). With [framework.SessionOnly] the term lasts until
 // its session may have expired, by the client's own clock; the restart of one server ends no term.
 func WithLossPolicy(p framework.LossPolicy) Option {
-	return func(c *candidateConfig) (err error) {
+	return func(c *config) (err error) {
 		c.loss, err = line.CheckLossPolicy(p)
 		return err
 	}
@@ -74,7 +74,7 @@ func WithLossPolicy(p framework.LossPolicy) Option {
 // WithListener sets functions that a [Latch] calls at the beginning and at the end of each term. Default:
 // none.
 func WithListener(l Listener) Option {
-	return func(c *candidateConfig) error {
+	return func(c *config) error {
 		if l.OnLeader == nil && l.OnNotLeader == nil {
 			return fmt.Errorf("%w WithListener: both functions are nil; leave the option out",
 				framework.ErrInvalidOption)
@@ -93,15 +93,15 @@ func WithListener(l Listener) Option {
 // The other implementation must also count the nodes of this package, which are named _c_, a UUID, -latch- or -lock-
 // and ten digits, or there are two leaders.
 func WithForeignContenders(is func(name string) bool) Option {
-	return func(c *candidateConfig) (err error) {
+	return func(c *config) (err error) {
 		c.foreign, err = line.AddForeign(c.foreign, is)
 		return err
 	}
 }
 
 // configure checks the arguments of a constructor and fills in l.
-func configure(l *line.Line, client *framework.Client, path, name string, opts []Option) (candidateConfig, error) {
-	c := candidateConfig{loss: framework.SuspendedIsLoss}
+func configure(l *line.Line, client *framework.Client, path, name string, opts []Option) (config, error) {
+	c := config{loss: framework.SuspendedIsLoss}
 	l.Client, l.Dir, l.Name, l.Order = client, path, name, line.Order{Names: []string{name}}
 	err := line.Configure(client, path, &c, opts)
 	l.Loss, l.Order.Foreign = c.loss, c.foreign
