@@ -209,8 +209,8 @@ func TestWhoReadsOthersNodes(t *testing.T) {
 	})
 }
 
-// A queue shows since when each item has waited, and its lock path whose session holds an item's lock. An item that is put
-// back begins again, and nothing else is left of the failure.
+// A queue shows the age of each item; its lock path shows the session that holds an item's lock. The age of an item that
+// was put back is counted anew, and the tree has no other trace of the failure.
 func TestWhoShowsAQueueWithLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -19,6 +19,7 @@ var ErrNotReleased = errors.New("the work was done, but the server refused to re
 // after that.
 const releaseTimeout = time.Second
 
+// Held is a lock or lease for [Do].
 type Held interface {
 	Context() context.Context
 	Lost() error
