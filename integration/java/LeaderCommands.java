@@ -1,5 +1,5 @@
 import java.util.Collection;
-import java.util.concurrent.Semaphore;
+import java.util.concurrent.CountDownLatch;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
@@ -33,7 +33,7 @@ final class LeaderCommands {
                 ids(peer.get(a.text(0), LeaderLatch.class).getParticipants()));
         peer.command("selector", this::selector);
         peer.command("selector-resign", a -> {
-            peer.get(a.text(0), Selector.class).resign.release();
+            peer.get(a.text(0), Selector.class).resign();
             return Command.DONE;
         });
         peer.command("selector-close", a -> {
@@ -84,9 +84,9 @@ final class LeaderCommands {
 
     /** Leads until it is told to resign, or interrupted. */
     private final class Selector extends LeaderSelectorListenerAdapter {
-        final Semaphore resign = new Semaphore(0);
         final LeaderSelector selector;
         private final String name;
+        private volatile CountDownLatch term = new CountDownLatch(0);
 
         Selector(String name, String path, String id) {
             this.name = name;
@@ -95,11 +95,18 @@ final class LeaderCommands {
             selector.autoRequeue();
         }
 
+        /** Ends the term, if there is one: a later term is not ended by it, though this one was interrupted. */
+        void resign() {
+            term.countDown();
+        }
+
         @Override
         public void takeLeadership(CuratorFramework client) throws Exception {
+            CountDownLatch resigned = new CountDownLatch(1);
+            term = resigned;
             peer.event("leader", Words.of(name));
             try {
-                resign.acquire();
+                resigned.await();
             } finally {
                 peer.event("follower", Words.of(name));
             }

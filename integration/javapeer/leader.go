@@ -61,7 +61,7 @@ func (c *Candidate) Participants(ctx context.Context) ([]string, error) {
 	return c.peer.Call(ctx, c.kind+"-participants", c.name)
 }
 
-// Resign has takeLeadership of a selector return, now or when it leads next.
+// Resign has takeLeadership of a selector return if it leads.
 func (c *Candidate) Resign(ctx context.Context) error {
 	_, err := c.peer.Call(ctx, "selector-resign", c.name)
 	return err

@@ -128,7 +128,8 @@ func (g *group) goOn(t *testing.T) {
 			targets[s] = append(targets[s], s.rounds[who].Load()+2)
 		}
 	}
-	for end := time.Now().Add(kit.Patience); ; time.Sleep(5 * time.Millisecond) {
+	began, last := time.Now(), []string(nil)
+	for end := began.Add(kit.Patience); ; time.Sleep(5 * time.Millisecond) {
 		var waiting []string
 		for _, s := range g.scenes {
 			for who, target := range targets[s] {
@@ -139,6 +140,9 @@ func (g *group) goOn(t *testing.T) {
 		}
 		switch {
 		case len(waiting) == 0:
+			if took := time.Since(began); took > kit.Patience/10 {
+				t.Logf("served after %v; the last were %s", took, strings.Join(last, ", "))
+			}
 			return
 		case time.Now().After(end):
 			for _, s := range g.scenes {
@@ -148,6 +152,7 @@ func (g *group) goOn(t *testing.T) {
 			}
 			require.FailNow(t, "not served again", "%s", strings.Join(waiting, "\n"))
 		}
+		last = waiting
 	}
 }
 
