@@ -275,6 +275,31 @@ func TestTheFirstRetryComesWithTheReconnect(t *testing.T) {
 	})
 }
 
+// A connection is lost before the manager has handled the event of its beginning. The operation that fails then is
+// repeated with the next connection, not before.
+func TestTheEventOfALostConnectionStartsNoRetry(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {
+		connected(t, c)
+		srv.Stop()
+		synctest.Wait()
+		ready, session := c.core.retryReady(ErrConnectionLoss), c.core.latestEpoch().wire
+		isReady := func() bool {
+			select {
+			case <-ready:
+				return true
+			default:
+				return false
+			}
+		}
+		c.core.signalConnection(session) // late
+		require.False(t, isReady())
+		require.NoError(t, srv.Start())
+		require.NoError(t, c.WaitConnected(t.Context()))
+		synctest.Wait()
+		require.True(t, isReady())
+	})
+}
+
 // Client.Retry takes what retry.Do takes.
 func TestRetryTakesOptions(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server, c *Client) {

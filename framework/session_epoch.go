@@ -168,10 +168,19 @@ func (s *epochKeeper) nextConnection() <-chan struct{} {
 	return s.reconnected.C()
 }
 
-func (s *epochKeeper) signalConnection() {
+// signalConnection closes the channels of nextConnection, unless session has lost its connection again. Otherwise:
+//
+//  1. A connection begins; its event waits for the manager.
+//  2. The connection is lost. An operation fails and takes nextConnection's channel.
+//  3. The manager handles the event: the operation is repeated, without a connection, and its next wait is the policy's.
+//
+// An operation that fails after the check takes its channel after Fire.
+func (s *epochKeeper) signalConnection(session *wire.Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reconnected.Fire()
+	if session.Connected() {
+		s.reconnected.Fire()
+	}
 }
 
 // viewEpoch returns the view's epoch or, without one, the current epoch; the last epoch after Close.

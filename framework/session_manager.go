@@ -198,7 +198,7 @@ func (m *sessionManager) onSessionEvent(e *sessionEpoch, ev wire.Event) {
 			in.kind = inReadOnly
 		}
 		m.applyInput(in, ev.Server, nil, nil)
-		c.signalConnection()
+		c.signalConnection(e.wire)
 		m.scheduleHeartbeat()
 	case wire.Disconnected:
 		ev.Err = wrapRefusal(c.addDialHint(ev.Err))
