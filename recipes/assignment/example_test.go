@@ -74,19 +74,16 @@ func ExampleAssignment_SetItems() {
 		})
 	}()
 	fmt.Println(<-served)
-	go func() {
-		if err := tenants.SetItems(ctx, []string{"bert"}); err != nil {
-			fmt.Println(err)
-		}
-	}()
+	set := make(chan error)
+	go func() { set <- tenants.SetItems(ctx, []string{"bert"}) }()
 	now := []string{<-served, <-served}
 	slices.Sort(now)
-	fmt.Println(now)
+	fmt.Println(now, <-set)
 	stop()
 	fmt.Println(<-served)
 	<-done
 	// Output:
 	// anna
-	// [bert no more anna]
+	// [bert no more anna] <nil>
 	// no more bert
 }
