@@ -21,7 +21,7 @@ test: ## ten minutes at the most: every module's tests, then every recipe on a r
 test-short: ## the first half of it, which needs nothing but Go
 	scripts/test short
 
-test-all: ## the rest (up to an hour): race detector, all of integration/, databases, every schedule and state, fuzzing, the release
+test-all: ## the rest (40 minutes): race detector, all of integration/, databases, every schedule and state, fuzzing, the release
 	scripts/test all
 
 race: ## test-short with the race detector, COUNT times (5), to catch rare interleavings
