@@ -34,6 +34,7 @@ type world struct {
 	asked   atomic.Int64 // by swarms, without an answer so far
 
 	mu        sync.Mutex
+	calmAt    time.Duration       // when the faults were over, later than planned if one of them took longer; else 0
 	clients   []*framework.Client // nil until the process has made it
 	lives     []int               // how many processes a client has had
 	active    int                 // actors that have not had their last turn
@@ -96,6 +97,9 @@ func (s *stage) play(cw *chaos.World) {
 	w.Eventually("turns", func() error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		if w.calmAt == 0 {
+			w.calmAt = w.Elapsed()
+		}
 		if w.active > 0 {
 			return fmt.Errorf("%d contenders have not had their last turn", w.active)
 		}
@@ -335,7 +339,9 @@ func (w *world) calm() bool {
 
 // settled reports whether the faults are over for so long that every client has a session, and a connection that stays.
 func (w *world) settled() bool {
-	return w.calm() && !w.plan.Tracks && w.Elapsed() > w.plan.Trouble+w.plan.bound()+2*w.plan.SessionTimeout+10*time.Second
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calmAt > 0 && !w.plan.Tracks && w.Elapsed() > w.calmAt+w.plan.bound()+2*w.plan.SessionTimeout+10*time.Second
 }
 
 // violate notes a broken promise. The check's name is the text's first word: a work's, a client, hooks.
