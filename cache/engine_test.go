@@ -60,6 +60,43 @@ func TestAQuestionWithoutAnAnswer(t *testing.T) {
 	}
 }
 
+// The connection is lost while the reply that sets the watch waits for the cache's goroutine. The cache is not in sync until
+// the changes of that gap are read:
+//
+//  1. The server sets the watch, replies to that and to the reads, and the connection is lost.
+//  2. A node changes. There is a new connection, whose requests the server has not executed yet.
+//  3. The cache handles the replies.
+func TestNotInSyncIfTheFirstRepliesAreLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := serverWith(t, "/r")
+		c, _ := overheard(t, srv)
+		client := c.engine.cfg.client
+		add := srv.Inject(zktest.Fault{Op: zktest.OpAddWatch, Action: zktest.Hold})
+		second, err := New(client, "/r")
+		require.NoError(t, err)
+		defer second.Close()
+		<-add.Struck()
+		late := make(chan struct{})
+		second.engine.postCall(func() { <-late })
+		add.Release()
+		synctest.Wait()
+		connect := srv.Inject(zktest.Fault{Op: zktest.OpConnect, Action: zktest.Hold})
+		srv.Cut(0)
+		<-connect.Struck()
+		require.NoError(t, srv.Create("/r/new", nil))
+		rearm := srv.Inject(zktest.Fault{Op: zktest.OpSetWatches2, Action: zktest.Hold})
+		connect.Release()
+		<-rearm.Struck()
+		synctest.Wait()
+		close(late)
+		synctest.Wait()
+		assert.False(t, second.Progress().Synced)
+		rearm.Release()
+		require.NoError(t, second.WaitSynced(t.Context()))
+		assert.Equal(t, 2, second.Len())
+	})
+}
+
 // What a connection has revealed waits until that connection is reported, but only for a while. Until then
 // the cache is not in sync.
 func TestAConnectionThatIsNotReported(t *testing.T) {

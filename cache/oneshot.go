@@ -54,15 +54,14 @@ func (w *oneShotStrategy) removeForgotten() {
 	w.unneeded = nil
 }
 
-// handleReconnect reads the root: before the server replies to that, it fires the watches for missed changes.
+// handleReconnect reads the root: before the server replies to that, it fires the watches for missed changes. That may be the
+// second gap, while the changes of the first are still being read, or are withheld.
 func (w *oneShotStrategy) handleReconnect() {
-	if w.engine.sync.wasSynced() {
-		w.engine.sync.setSynced(false)
-		w.missedPending = true
-		w.engine.applyEvent(w.engine.store.top, loadStarted)
-		w.engine.applyEvent(w.engine.store.top, dataWanted)
-	}
+	w.engine.sync.setSynced(false)
 	w.engine.sync.setSession(w.engine.session)
+	w.missedPending = true
+	w.engine.applyEvent(w.engine.store.top, loadStarted)
+	w.engine.applyEvent(w.engine.store.top, dataWanted)
 }
 
 // handleRootRead records that the watches have fired for all missed changes. The cache is in sync when those nodes have been

@@ -63,20 +63,21 @@ func (w *persistentStrategy) handleTimer(now time.Time) {
 
 // startWatching sets the watch. The reads need not wait for it: the server sets it before it executes them.
 func (w *persistentStrategy) startWatching() {
-	e := w.engine
+	e, connections := w.engine, w.engine.session.Connections()
 	e.view.Watches().Add().WithMode(framework.PersistentRecursiveWatch).Watching(w.enqueueEvent).
 		InBackground().ForPath(e.ctx, e.cfg.root).Then(func(watch *framework.Watch, err error) {
-		e.postReply(w, watch, func() { w.handleWatch(watch, err) })
+		e.postReply(w, watch, func() { w.handleWatch(watch, connections, err) })
 	})
 }
 
-func (w *persistentStrategy) handleWatch(watch *framework.Watch, err error) {
+// handleWatch handles the reply to startWatching; connections is the session's number when the request was made. On a later
+// connection the watch may have missed events before it reports that, as EventReset.
+func (w *persistentStrategy) handleWatch(watch *framework.Watch, connections uint64, err error) {
 	lost := errors.Is(err, framework.ErrConnectionLoss)
 	switch {
 	case err == nil:
 		w.watch, w.armed = watch, true
-		w.engine.sync.setSession(w.engine.session)
-		if w.loadWhenSet {
+		if w.loadWhenSet || connections != w.engine.session.Connections() {
 			w.compareTree()
 		}
 	case errors.Is(err, framework.ErrUnimplemented):
