@@ -35,7 +35,7 @@ type engine struct {
 	batch      []engineCall       // taken from the inbox, to be run now
 	session    *framework.Session // nil between sessions
 	view       *framework.Client  // the client view of session
-	strategy   watchStrategy      // the method of watching; replies for another are ignored
+	watching   watchStrategy      // the method of watching; replies for another are ignored
 	reads      readScheduler
 	stale      staleStats
 	retries    retrySchedule
@@ -44,16 +44,15 @@ type engine struct {
 
 func startEngine(cfg config) *engine {
 	e := &engine{
-		cfg:        cfg,
-		store:      newStore(cfg.root, cfg.hideRoot),
-		inbox:      flow.NewQueue[engineCall](),
-		reads:      newReadScheduler(),
-		stale:      staleStats{nodes: map[*treeNode]bool{}},
-		retries:    retrySchedule{wait: retryFirst},
-		publishing: publishState{loose: true},
+		cfg:     cfg,
+		store:   newStore(cfg.root, cfg.hideRoot),
+		inbox:   flow.NewQueue[engineCall](),
+		reads:   newReadScheduler(),
+		stale:   staleStats{nodes: map[*treeNode]bool{}},
+		retries: retrySchedule{wait: retryFirst},
 	}
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
-	e.strategy = e.newStrategy()
+	e.watching = e.newStrategy()
 	e.store.onRemove = e.forgetNode
 	e.sync.setProgress(1, 1, readFailure{})
 	if cfg.snapshot != nil {
@@ -71,13 +70,6 @@ var endedEngine = func() *engine {
 	e.sync.endWaits(framework.ErrNoClient)
 	return e
 }()
-
-func (e *engine) orEnded() *engine {
-	if e == nil {
-		return endedEngine
-	}
-	return e
-}
 
 func (e *engine) close() {
 	e.cancel(ErrClosed)
@@ -116,7 +108,7 @@ func (e *engine) run() {
 			e.handleTimer()
 		case <-e.ctx.Done():
 		}
-		e.strategy.removeForgotten()
+		e.watching.removeForgotten()
 		if e.ctx.Err() == nil {
 			e.sendReads()
 			e.updateSync()
@@ -136,11 +128,11 @@ func (e *engine) endCache() {
 	err := context.Cause(e.ctx)
 	defer e.sync.endWaits(err)
 	defer e.store.endStreams(err)
-	last := e.strategy
+	last := e.watching
 	last.stopWatching()
 	// Answers that were not handled may have set watches. With a new strategy these count as foreign and are
 	// stopped.
-	e.strategy = e.newStrategy()
+	e.watching = e.newStrategy()
 	for _, p := range append(e.batch, e.inbox.Close()...) {
 		e.runCall(p)
 	}
@@ -152,7 +144,7 @@ func (e *engine) logger() *slog.Logger { return e.cfg.client.Logger() }
 // engineCall is a function for the engine's goroutine to run.
 type engineCall struct {
 	run      func()
-	strategy watchStrategy // if not nil, called only while the cache still uses it
+	watching watchStrategy // if not nil, called only while the cache still uses it
 	watch    watchStopper  // if not nil, stopped if run is not called
 }
 
@@ -161,7 +153,7 @@ type watchStopper interface{ Stop() }
 
 func (e *engine) runCall(p engineCall) {
 	switch {
-	case p.strategy == nil || p.strategy == e.strategy:
+	case p.watching == nil || p.watching == e.watching:
 		p.run()
 	case p.watch != nil:
 		p.watch.Stop()
@@ -199,34 +191,34 @@ func (e *engine) handleSession(s *framework.Session, err error) {
 
 // startStrategy starts to watch and to load, in a new session or with another strategy.
 func (e *engine) startStrategy(w watchStrategy) {
-	e.strategy = w
+	e.watching = w
 	e.reads.reset()
 	e.publishing.withheldSince = time.Time{}
-	e.store.walkNodes(func(n *treeNode) { e.applyEvent(n, strategyStarted) })
-	e.strategy.startWatching()
-	e.loadTree()
+	e.store.walkNodes(func(n *treeNode) { e.applyInput(n, strategyStarted) })
+	e.watching.startWatching()
+	e.compareTree()
 }
 
 // handleSessionEnd handles the end of the session. The cache keeps its nodes; they are compared in the next
 // session.
 func (e *engine) handleSessionEnd() {
-	e.session, e.view, e.strategy = nil, nil, e.newStrategy()
+	e.session, e.view, e.watching = nil, nil, e.newStrategy()
 	e.reads.reset()
 	e.publishing.publishAt = time.Time{} // subscribers wait for the connections of the next session now
 	e.sync.setSynced(false)
 	e.awaitSession()
 }
 
-// loadTree makes the cache read every node, or compare it if it was read before, and every node found below.
-func (e *engine) loadTree() {
+// compareTree makes the cache read every node, or compare it if it was read before, and every node found below.
+func (e *engine) compareTree() {
 	e.sync.setSynced(false)
 	e.sync.setSession(e.session)
-	e.store.walkNodes(func(n *treeNode) { e.applyEvent(n, gapFound) })
+	e.store.walkNodes(func(n *treeNode) { e.applyInput(n, gapFound) })
 }
 
 func (e *engine) sendReads() {
 	if e.session != nil && !e.reads.halted && e.reads.pausedUntil.IsZero() {
-		e.strategy.sendReads()
+		e.watching.sendReads()
 	}
 }
 
@@ -236,7 +228,7 @@ func (e *engine) updateSync() {
 	switch kept := len(e.store.draft.nodes) > 0; {
 	case e.isTreeExact(0):
 		e.publishChanges(false)
-	case e.publishing.loose, e.isReadIdle():
+	case e.store.loose, e.isReadIdle():
 		e.publishChanges(true)
 	case kept && e.publishing.withheldSince.IsZero():
 		e.publishing.withheldSince = time.Now()
@@ -249,8 +241,8 @@ func (e *engine) updateSync() {
 
 // forgetNode drops a node that has left the tree. The store calls it, with its lock held.
 func (e *engine) forgetNode(n *treeNode) {
-	e.strategy.forgetWatches(n)
-	e.applyEvent(n, nodeRemoved)
+	e.watching.forgetWatches(n)
+	e.applyInput(n, nodeRemoved)
 	delete(e.stale.nodes, n)
 }
 
@@ -264,14 +256,14 @@ func (e *engine) handleState(state framework.StateChange, ok bool) {
 	e.store.setConnection(state)
 	again := state.State.IsConnected() && state.State != framework.Connected
 	if again && e.session != nil && state.Epoch == e.session.Epoch() {
-		e.strategy.handleReconnect()
+		e.watching.handleReconnect()
 	}
 }
 
 func (e *engine) scheduleTimer(timer *time.Timer) {
 	var next time.Time
 	for _, at := range []time.Time{
-		e.stale.refreshAt, e.retries.nextAttempt, e.strategy.nextTimer(), e.publishing.publishAt, e.reads.pausedUntil,
+		e.stale.refreshAt, e.retries.nextAttempt, e.watching.nextTimer(), e.publishing.publishAt, e.reads.pausedUntil,
 	} {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
@@ -288,7 +280,7 @@ func (e *engine) handleTimer() {
 	now := time.Now()
 	if clearIfDue(&e.stale.refreshAt, now) {
 		for n := range e.stale.nodes {
-			e.applyEvent(n, lookWanted)
+			e.applyInput(n, compareWanted)
 		}
 		clear(e.stale.nodes)
 	}
@@ -296,9 +288,9 @@ func (e *engine) handleTimer() {
 		e.retryFailed()
 	}
 	if e.session != nil {
-		e.strategy.handleTimer(now)
+		e.watching.handleTimer(now)
 		if clearIfDue(&e.publishing.publishAt, now) {
-			e.publishing.reported.assumeReported(e.session)
+			e.publishing.reported.assumeAllReported(e.session)
 		}
 	}
 	clearIfDue(&e.reads.pausedUntil, now)

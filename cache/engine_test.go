@@ -23,7 +23,7 @@ func TestALateAnswerAboutAnEarlierGap(t *testing.T) {
 		c, _ := overheard(t, serverWith(t, "/r"))
 		open := make(chan bool, 1)
 		c.engine.postCall(func() {
-			w := c.engine.strategy.(*persistentStrategy)
+			w := c.engine.watching.(*persistentStrategy)
 			w.handleGap()
 			late := w.zxidRequests
 			w.handleGap()
@@ -46,7 +46,7 @@ func TestAQuestionWithoutAnAnswer(t *testing.T) {
 			c, _ := overheard(t, serverWith(t, "/r"))
 			asked := make(chan struct{})
 			c.engine.postCall(func() {
-				w := c.engine.strategy.(*persistentStrategy)
+				w := c.engine.watching.(*persistentStrategy)
 				w.handleGap()
 				w.zxidRequests++ // the true answer is to another question
 				w.handleZxid(w.zxidRequests, 0, err)
@@ -223,8 +223,8 @@ func TestAChildOfANodeWhoseReadWasRefused(t *testing.T) {
 
 // oneByOne has an engine read nodes one by one, and show them as they are read.
 func (e *engine) oneByOne() {
-	e.publishing.loose, e.reads.sizes.single = true, true
-	e.store.setStrict(false)
+	e.reads.sizes.single = true
+	e.store.setLoose(true)
 }
 
 // refused refuses one read below prefix, after that many.
@@ -285,7 +285,7 @@ func TestALateAnswerAboutAParent(t *testing.T) {
 				var asked nodeRead
 				var answer framework.Stat
 				c.engine.postCall(func() {
-					c.engine.applyEvent(c.engine.store.top, lookWanted)
+					c.engine.applyInput(c.engine.store.top, compareWanted)
 					asked, _, _ = c.engine.takeRead()
 					answer = c.engine.store.top.stat()
 				})
@@ -357,7 +357,7 @@ func TestNoticesThatWaitForADecoder(t *testing.T) {
 		assert.Equal(t, len(kids)+1, tree.Len())
 		root, _ := tree.Get("/r")
 		assert.Equal(t, fmt.Sprint(3*framework.WatchBacklog-1), string(root.Data))
-		w := tree.engine.strategy.(*persistentStrategy)
+		w := tree.engine.watching.(*persistentStrategy)
 		assert.Zero(t, w.pending.events.Load())
 		assert.Zero(t, w.pending.bytes.Load())
 	})

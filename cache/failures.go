@@ -48,7 +48,7 @@ func (e *engine) retryFailed() {
 	r := &e.retries
 	for n, f := range e.store.failed {
 		if f.isRetried || r.hasRoom && errors.Is(f.err, ErrDataLimit) {
-			e.applyEvent(n, dataWanted)
+			e.applyInput(n, dataWanted)
 		}
 	}
 	r.hasRoom = false

@@ -33,7 +33,7 @@ func Follow(ctx context.Context, source Source) iter.Seq2[map[string]Node, error
 			last = nodes
 			return yield(nodes, nil)
 		}
-		source.engineOrEnded().streamEvents(ctx, settled, func(ev Event, err error) bool {
+		source.nonNilEngine().streamEvents(ctx, settled, func(ev Event, err error) bool {
 			switch ev.Type {
 			case Initialized:
 				loaded = true
@@ -68,10 +68,10 @@ func (e *engine) streamEvents(ctx context.Context, settled func() bool, yield fu
 				e.cfg.root, e.cfg.client.Left(ctx, nil)))
 			return
 		}
-		ev, ok, over := sub.nextEvent()
+		ev, ok, endErr := sub.nextEvent()
 		switch {
-		case over != nil:
-			yield(Event{}, over)
+		case endErr != nil:
+			yield(Event{}, endErr)
 			return
 		case ok:
 			if !yield(ev, nil) {

@@ -1,7 +1,7 @@
 package cache
 
 // nodeState has the reads of a node that are still missing, and the reliability of the earlier ones. Only next changes
-// it; engine.applyEvent carries out the effects.
+// it; engine.applyInput carries out the effects.
 //
 // A reply may be older than an event that was handled before it; fetchOutdated records that:
 //  1. The server executes a read, and replies.
@@ -27,40 +27,40 @@ const (
 func (f fetchState) isQueued() bool { return f == fetchLight || f == fetchQueued }
 func (f fetchState) isSent() bool   { return f == fetchInFlight || f == fetchOutdated }
 
-// nodeFacts change independently of each other, except that at most one of identityDoubtful and identityProving is set.
+// nodeFacts change independently of each other, except that at most one of identityUncertain and identityProving is set.
 type nodeFacts uint8
 
 const (
-	childrenKnown    nodeFacts = 1 << iota // the children were listed, or there were none; events have reported their changes since
-	eventsMissed                           // … but for events that may have been missed after the node was read
-	identityDoubtful                       // another node may have this name now, and no read in flight will show which
-	identityProving                        // … and the read in flight will show it
-	loadAwaits                             // the load waits for the node
-	dataWatch                              // a one-shot watch of the data is set, and has not fired (oneshot.go)
-	listWatch                              // … and one of the list of children
-	leftTree                               // the node has left the tree: nothing changes it any more
+	childrenKnown     nodeFacts = 1 << iota // the children were listed, or there were none; events have reported their changes since
+	eventsMissed                            // … but for events that may have been missed after the node was read
+	identityUncertain                       // another node may have this name now, and no read in flight will show which
+	identityProving                         // … and the read in flight will show it
+	awaitedForSync                          // the load waits for the node
+	dataWatch                               // a one-shot watch of the data is set, and has not fired (oneshot.go)
+	listWatch                               // … and one of the list of children
+	leftTree                                // the node has left the tree: nothing changes it any more
 )
 
-// nodeEvent is an event of a node, or a decision about it.
-type nodeEvent uint8
+// nodeInput is an event of a node, or a decision about it.
+type nodeInput uint8
 
 const (
-	dataWanted        nodeEvent = iota // the data have to be read; a reply to an earlier request is not enough
-	lookWanted                         // the node has to be read if it has changed
-	otherPossible                      // another node may have the name: the data have to be read
+	dataWanted        nodeInput = iota // the data have to be read; a reply to an earlier request is not enough
+	compareWanted                      // the node has to be read if it has changed
+	maybeReplaced                      // another node may have the name: the data have to be read
 	listWanted                         // the children have to be listed; a reply to an earlier request is not enough
 	leafFound                          // a Stat counts no children: the list in the queue is only to set its watch
-	leafDoubted                        // … which is not certain any more
+	leafUncertain                      // … which is not certain any more
 	dataSent                           // a read was taken from the queue
 	listSent                           //
 	dataReplied                        // the reply, or its error, is about to be handled
 	listReplied                        //
 	dataFailed                         // a read has failed for a reason that is not in the node
-	lookFailed                         //
+	compareFailed                      //
 	listFailed                         //
 	identityUnproven                   // the reply has not shown which node has the name
 	nodeReplaced                       // another node has the name, or none
-	gapCompared                        // the reply shows the node after all events that may have been missed
+	comparedAfterGap                   // the reply shows the node after all events that may have been missed
 	childrenListed                     // the children are those in the cache
 	childrenUncertain                  // they may have changed without an event
 	listChanged                        // an event: a list in flight may be older
@@ -72,8 +72,8 @@ const (
 	watchesDropped                     // the one-shot watches are not needed any more
 	gapFound                           // events may have been missed: the node has to be compared
 	strategyStarted                    // another strategy, or session: nothing is in flight, no watch is set
-	loadStarted                        // the load waits for the node
-	loadResumed                        // the load waits for the node if it has to be read
+	nodeAwaited                        // the load waits for the node
+	readsAwaited                       // the load waits for the node if it has to be read
 	readHandled                        // the load has the node, unless there is more to read
 	nodeRemoved                        // the node has left the tree
 )
@@ -115,21 +115,21 @@ var nodeMoves = [...]struct {
 	clear, set nodeFacts
 }{
 	dataWanted:        {data: wantWhole},
-	lookWanted:        {data: wantLight},
-	otherPossible:     {data: wantWhole, clear: identityProving, set: identityDoubtful},
+	compareWanted:     {data: wantLight},
+	maybeReplaced:     {data: wantWhole, clear: identityProving, set: identityUncertain},
 	listWanted:        {list: wantWhole, clear: childrenKnown},
 	leafFound:         {list: makeLight},
-	leafDoubted:       {list: makeWhole},
+	leafUncertain:     {list: makeWhole},
 	dataSent:          {data: sendFetch},
 	listSent:          {list: sendFetch},
 	dataReplied:       {data: endFetch, clear: identityProving},
 	listReplied:       {list: endFetch},
 	dataFailed:        {data: repeatWhole},
-	lookFailed:        {data: repeatLight},
+	compareFailed:     {data: repeatLight},
 	listFailed:        {list: repeatWhole, clear: childrenKnown},
-	identityUnproven:  {clear: identityProving, set: identityDoubtful},
+	identityUnproven:  {clear: identityProving, set: identityUncertain},
 	nodeReplaced:      {clear: childrenKnown | eventsMissed},
-	gapCompared:       {clear: eventsMissed},
+	comparedAfterGap:  {clear: eventsMissed},
 	childrenListed:    {set: childrenKnown},
 	childrenUncertain: {clear: childrenKnown},
 	listChanged:       {list: outdateFetch},
@@ -137,9 +137,9 @@ var nodeMoves = [...]struct {
 	listWatchFired:    {clear: listWatch},
 	bothWatchesFired:  {list: outdateFetch, clear: dataWatch | listWatch},
 	watchesDropped:    {clear: dataWatch | listWatch},
-	gapFound:          {data: wantLight, list: outdateFetch, clear: identityProving, set: eventsMissed | identityDoubtful | loadAwaits},
-	strategyStarted:   {data: endFetch, list: endFetch, clear: ^(childrenKnown | loadAwaits)},
-	loadStarted:       {set: loadAwaits},
+	gapFound:          {data: wantLight, list: outdateFetch, clear: identityProving, set: eventsMissed | identityUncertain | awaitedForSync},
+	strategyStarted:   {data: endFetch, list: endFetch, clear: ^(childrenKnown | awaitedForSync)},
+	nodeAwaited:       {set: awaitedForSync},
 	nodeRemoved:       {data: endFetch, list: endFetch, clear: ^leftTree, set: leftTree},
 }
 
@@ -156,25 +156,25 @@ const (
 )
 
 // next returns the state after an event, and the event's effects.
-func (s nodeState) next(ev nodeEvent) (after nodeState, effects nodeEffects) {
+func (s nodeState) next(ev nodeInput) (after nodeState, effects nodeEffects) {
 	if s.facts&leftTree != 0 {
 		return s, 0
 	}
 	move := nodeMoves[ev]
 	after = nodeState{fetchMoves[move.data][s.data], fetchMoves[move.list][s.list], s.facts&^move.clear | move.set}
 	switch busy := s.data != fetchIdle || s.list != fetchIdle; { // a read is in the queue or in flight
-	case ev == dataSent && s.data.isQueued() && s.hasAny(identityDoubtful):
-		after.facts ^= identityDoubtful | identityProving
-	case (ev == dataFailed || ev == lookFailed) && s.hasAny(identityProving):
-		after.facts ^= identityDoubtful | identityProving
+	case ev == dataSent && s.data.isQueued() && s.hasAny(identityUncertain):
+		after.facts ^= identityUncertain | identityProving
+	case (ev == dataFailed || ev == compareFailed) && s.hasAny(identityProving):
+		after.facts ^= identityUncertain | identityProving
 	case ev == dataWatchSet && s.data != fetchOutdated: // else the event may have used it up
 		after.facts |= dataWatch
 	case ev == listWatchSet && s.list != fetchOutdated:
 		after.facts |= listWatch
-	case ev == loadResumed && busy:
-		after.facts |= loadAwaits
+	case ev == readsAwaited && busy:
+		after.facts |= awaitedForSync
 	case ev == readHandled && !busy:
-		after.facts &^= loadAwaits
+		after.facts &^= awaitedForSync
 	case ev == dataReplied && s.data == fetchOutdated, ev == listReplied && s.list == fetchOutdated:
 		effects |= replyOutdated
 	}
@@ -189,7 +189,7 @@ func (s nodeState) next(ev nodeEvent) (after nodeState, effects nodeEffects) {
 			effects |= nowSent
 		}
 	}
-	switch changed := (s.facts ^ after.facts) & loadAwaits; {
+	switch changed := (s.facts ^ after.facts) & awaitedForSync; {
 	case changed&after.facts != 0:
 		effects |= awaitMore
 	case changed != 0:

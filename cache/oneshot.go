@@ -42,7 +42,7 @@ func (w *oneShotStrategy) stopWatching() {
 
 func (w *oneShotStrategy) forgetWatches(n *treeNode) {
 	if data, children := n.state.hasAny(dataWatch), n.state.hasAny(listWatch); data || children {
-		w.engine.applyEvent(n, watchesDropped)
+		w.engine.applyInput(n, watchesDropped)
 		w.unneeded = append(w.unneeded, nodeWatches{w.watches, w.engine.store.pathOf(n), data, children})
 	}
 }
@@ -60,8 +60,8 @@ func (w *oneShotStrategy) handleReconnect() {
 	w.engine.sync.setSynced(false)
 	w.engine.sync.setSession(w.engine.session)
 	w.missedPending = true
-	w.engine.applyEvent(w.engine.store.top, loadStarted)
-	w.engine.applyEvent(w.engine.store.top, dataWanted)
+	w.engine.applyInput(w.engine.store.top, nodeAwaited)
+	w.engine.applyInput(w.engine.store.top, dataWanted)
 }
 
 // handleRootRead records that the watches have fired for all missed changes. The cache is in sync when those nodes have been
@@ -69,7 +69,7 @@ func (w *oneShotStrategy) handleReconnect() {
 func (w *oneShotStrategy) handleRootRead(_ *framework.ReadResult, outdated bool) bool {
 	if w.missedPending && !outdated {
 		w.missedPending = false
-		w.engine.store.walkNodes(func(n *treeNode) { w.engine.applyEvent(n, loadResumed) })
+		w.engine.store.walkNodes(func(n *treeNode) { w.engine.applyInput(n, readsAwaited) })
 	}
 	return true
 }
@@ -79,9 +79,9 @@ func (w *oneShotStrategy) listChildren(n *treeNode, stat *framework.Stat, _ bool
 	if n.state.hasAny(listWatch) {
 		return
 	}
-	w.engine.applyEvent(n, listWanted)
+	w.engine.applyInput(n, listWanted)
 	if w.leaves.isCurrent && stat.NumChildren == 0 && len(n.children()) == 0 {
-		w.engine.applyEvent(n, leafFound)
+		w.engine.applyInput(n, leafFound)
 	}
 }
 
@@ -110,7 +110,7 @@ func (w *oneShotStrategy) sendRead(o nodeRead) {
 }
 
 // watchOfRead returns the watch that a read sets, and the event of its reply.
-func watchOfRead(k readKind) (watch nodeFacts, set nodeEvent) {
+func watchOfRead(k readKind) (watch nodeFacts, set nodeInput) {
 	if k == readList {
 		return listWatch, listWatchSet
 	}
@@ -139,7 +139,7 @@ func (w *oneShotStrategy) handleReply(o nodeRead, s sentRead, r *framework.ReadR
 //  3. The reply is handled. The read will be sent once more, and set another watch.
 func (w *oneShotStrategy) recordWatch(o nodeRead) {
 	watch, set := watchOfRead(o.kind)
-	if w.engine.applyEvent(o.node, set); !o.node.state.hasAny(watch) {
+	if w.engine.applyInput(o.node, set); !o.node.state.hasAny(watch) {
 		nodeWatches{w.watches, w.engine.store.pathOf(o.node), watch == dataWatch, watch == listWatch}.Stop()
 	}
 }
@@ -147,19 +147,19 @@ func (w *oneShotStrategy) recordWatch(o nodeRead) {
 // enqueueEvent is the callback of the watches. After a reconnect the server reports a node that was deleted and created again
 // as changed. The deletion of a node uses up all its watches.
 func (w *oneShotStrategy) enqueueEvent(ev framework.Event) {
-	w.engine.inbox.Put(engineCall{strategy: w, run: func() {
+	w.engine.inbox.Put(engineCall{watching: w, run: func() {
 		n := w.engine.store.findNode(ev.Path)
 		switch {
 		case n == nil:
 		case ev.Type == framework.EventNodeChildrenChanged:
-			w.engine.applyEvent(n, listWatchFired)
-			w.engine.applyEvent(n, listWanted)
+			w.engine.applyInput(n, listWatchFired)
+			w.engine.applyInput(n, listWanted)
 		case ev.Type == framework.EventNodeDeleted:
-			w.engine.applyEvent(n, bothWatchesFired)
-			w.engine.applyEvent(n, otherPossible)
+			w.engine.applyInput(n, bothWatchesFired)
+			w.engine.applyInput(n, maybeReplaced)
 		default:
-			w.engine.applyEvent(n, dataWatchFired)
-			w.engine.applyEvent(n, otherPossible)
+			w.engine.applyInput(n, dataWatchFired)
+			w.engine.applyInput(n, maybeReplaced)
 		}
 	}})
 }
@@ -199,12 +199,12 @@ func (w *oneShotStrategy) recordBaseZxid() {
 		return
 	}
 	if l.baseZxid != 0 {
-		e.store.walkNodes(func(n *treeNode) { e.applyEvent(n, leafDoubted) })
+		e.store.walkNodes(func(n *treeNode) { e.applyInput(n, leafUncertain) })
 		if len(l.reads) > 0 {
 			e.reads.weight--
 		}
 		for _, o := range l.reads {
-			e.applyEvent(o.node, listFailed)
+			e.applyInput(o.node, listFailed)
 		}
 		l.reads, l.paths, l.bytes = nil, nil, 0
 	}
@@ -293,15 +293,15 @@ func (w *oneShotStrategy) handleLeaves(ops []nodeRead, err error) {
 		e.logger().Info("cache: the server refuses setWatches; listing the children of leaf nodes instead", "err", err)
 		l.refused = true
 		for _, o := range ops {
-			e.applyEvent(o.node, listFailed)
+			e.applyInput(o.node, listFailed)
 		}
 		return
 	}
 	e.reads.recordReply(0, 0)
-	anew := 0
+	requeued := 0
 	for _, o := range ops {
 		w.recordWatch(o)
-		anew += e.applyReply(o, &framework.ReadResult{})
+		requeued += e.applyReply(o, &framework.ReadResult{})
 	}
-	e.publishAnswered(anew)
+	e.publishAfterReply(requeued)
 }

@@ -15,15 +15,15 @@ type persistentStrategy struct {
 	engine  *engine
 	pending pendingEvents
 
-	watch        *framework.Watch
-	armed        bool         // the server has confirmed the watch
-	loadWhenSet  bool         // the watch was not set at the first try: load when it is set
-	losses       int          // connections lost in a row while setting the watch
-	zxid         int64        // the server's zxid, of the last reply before which nothing was missed; 0 if unknown
-	gapOpen      bool         // events may have been missed, and the server has been asked for its zxid
-	zxidRequests int          // how often the server has been asked
-	retryAt      time.Time    // when to set the watch, or to ask, again
-	suspect      *nodeVersion // the root's identity when the server reported a change of the root
+	watch          *framework.Watch
+	armed          bool         // the server has confirmed the watch
+	compareWhenSet bool         // the watch was not set at the first try: load when it is set
+	losses         int          // connections lost in a row while setting the watch
+	zxid           int64        // the server's zxid, of the last reply before which nothing was missed; 0 if unknown
+	gapOpen        bool         // events may have been missed, and the server has been asked for its zxid
+	zxidRequests   int          // how often the server has been asked
+	retryAt        time.Time    // when to set the watch, or to ask, again
+	suspect        *nodeVersion // the root's identity when the server reported a change of the root
 }
 
 // pendingEvents counts the events that wait for the cache's goroutine, which may be in the user's decoder. Without a limit,
@@ -77,25 +77,25 @@ func (w *persistentStrategy) handleWatch(watch *framework.Watch, connections uin
 	switch {
 	case err == nil:
 		w.watch, w.armed = watch, true
-		if w.loadWhenSet || connections != w.engine.session.Connections() {
-			w.compareTree()
+		if w.compareWhenSet || connections != w.engine.session.Connections() {
+			w.compareAfterGap()
 		}
 	case errors.Is(err, framework.ErrUnimplemented):
 		w.useOneShot("the server has no persistent watches", true)
 	case w.engine.endsSession(err):
 	case errors.Is(err, framework.ErrAuthFailed): // also matches ErrNotConnected, but comes immediately
-		w.loadWhenSet, w.retryAt = true, time.Now().Add(retryFirst)
+		w.compareWhenSet, w.retryAt = true, time.Now().Add(retryFirst)
 	case lost && w.losses == mostWatchLosses:
 		w.useOneShot("the server closes the connection when asked for a persistent watch", false)
 	case lost, errors.Is(err, framework.ErrNotConnected):
 		if lost {
 			w.losses++
 		}
-		w.loadWhenSet = true
+		w.compareWhenSet = true
 		w.startWatching() // waits for a connection
 	default:
 		w.engine.logger().Warn("cache: cannot set the watch; retrying", "path", w.engine.cfg.root, "err", err)
-		w.loadWhenSet, w.retryAt = true, time.Now().Add(retryFirst)
+		w.compareWhenSet, w.retryAt = true, time.Now().Add(retryFirst)
 	}
 }
 
@@ -114,10 +114,10 @@ func (w *persistentStrategy) stopWatching() {
 	w.watch = nil
 }
 
-// compareTree makes the cache read or compare everything, because events may have been missed.
-func (w *persistentStrategy) compareTree() {
+// compareAfterGap makes the cache read or compare everything, because events may have been missed.
+func (w *persistentStrategy) compareAfterGap() {
 	w.gapOpen, w.suspect = false, nil
-	w.engine.loadTree()
+	w.engine.compareTree()
 }
 
 // enqueueEvent is the callback of the watch; it runs on the callbacks' goroutine. If too many events wait, one load replaces
@@ -130,16 +130,16 @@ func (w *persistentStrategy) enqueueEvent(ev framework.Event) {
 		w.engine.inbox.Put(engineCall{run: func() {
 			u.events.Add(-1)
 			u.bytes.Add(-bytes)
-			if w.engine.strategy == w {
+			if w.engine.watching == w {
 				w.handleEvent(ev)
 			}
 		}})
 		return
 	}
 	if !u.overflowed.Swap(true) {
-		w.engine.inbox.Put(engineCall{strategy: w, run: func() {
+		w.engine.inbox.Put(engineCall{watching: w, run: func() {
 			u.overflowed.Store(false)
-			w.compareTree()
+			w.compareAfterGap()
 		}})
 	}
 }
@@ -161,20 +161,20 @@ func (w *persistentStrategy) handleChange(path string, created bool) {
 	n := e.store.findNode(path)
 	wanted := dataWanted
 	if created {
-		wanted = otherPossible
+		wanted = maybeReplaced
 	}
 	if n == e.store.top {
 		w.suspectRoot()
-		e.applyEvent(n, wanted)
+		e.applyInput(n, wanted)
 		return
 	}
 	parent := e.store.findNode(zkpath.Parent(path))
 	if parent == nil || !e.includesChildren(parent) {
 		return // a later list of its parent will contain it, or it does not belong here
 	}
-	e.applyEvent(parent, listChanged)
+	e.applyInput(parent, listChanged)
 	if n != nil {
-		e.applyEvent(n, wanted)
+		e.applyInput(n, wanted)
 		if created { // after a deletion not read yet: the parent's Stat has changed once more
 			e.scheduleStat(parent, true)
 		}
@@ -184,7 +184,7 @@ func (w *persistentStrategy) handleChange(path string, created bool) {
 		return // no such node can exist: it could never be read
 	}
 	if name := zkpath.Base(path); e.acceptsChild(parent, name) {
-		e.applyEvent(e.store.insertNode(parent, name), dataWanted)
+		e.applyInput(e.store.insertNode(parent, name), dataWanted)
 	}
 	e.refreshParent(parent, e.store.isVisible(parent))
 }
@@ -198,7 +198,7 @@ func (w *persistentStrategy) handleDeletion(path string) {
 		w.suspectRoot()
 	}
 	if n != nil {
-		e.applyEvent(n, otherPossible)
+		e.applyInput(n, maybeReplaced)
 	}
 	if parent := e.store.findNode(zkpath.Parent(path)); parent != nil && path != e.cfg.root {
 		e.refreshParent(parent, n != nil)
@@ -232,9 +232,9 @@ func (w *persistentStrategy) listChildren(n *treeNode, stat *framework.Stat, sam
 	switch {
 	case known && (proven || same):
 	case !known && !n.state.list.isQueued() && stat.NumChildren == 0 && len(n.children()) == 0:
-		w.engine.applyEvent(n, childrenListed)
+		w.engine.applyInput(n, childrenListed)
 	default:
-		w.engine.applyEvent(n, listWanted)
+		w.engine.applyInput(n, listWanted)
 	}
 }
 
@@ -245,7 +245,7 @@ func (w *persistentStrategy) handleGap() {
 	w.engine.sync.setSession(w.engine.session)
 	w.suspect, w.engine.publishing.withheldSince = nil, time.Time{}
 	if w.zxid == 0 {
-		w.compareTree()
+		w.compareAfterGap()
 		return
 	}
 	w.gapOpen = true
@@ -260,7 +260,7 @@ func (w *persistentStrategy) requestZxid() {
 	e, question := w.engine, w.zxidRequests
 	e.view.MultiRead().Undecompressed().InBackground().ForReads(e.ctx, framework.ReadData(e.cfg.root)).
 		Then(func(r framework.MultiReadResult, err error) {
-			e.inbox.Put(engineCall{strategy: w, run: func() { w.handleZxid(question, r.Zxid, err) }})
+			e.inbox.Put(engineCall{watching: w, run: func() { w.handleZxid(question, r.Zxid, err) }})
 		})
 }
 
@@ -273,7 +273,7 @@ func (w *persistentStrategy) handleZxid(question int, zxid int64, err error) {
 		w.retryAt = time.Now().Add(retryFirst)
 	default:
 		if w.gapOpen = false; err != nil || zxid != w.zxid {
-			w.compareTree()
+			w.compareAfterGap()
 		}
 	}
 }
@@ -326,7 +326,7 @@ func (w *persistentStrategy) sendBatch() bool {
 		r.weight += multiReadWeight
 		e.view.MultiRead().Undecompressed().InBackground().ForReads(e.ctx, many...).
 			Then(func(result framework.MultiReadResult, err error) {
-				e.inbox.Put(engineCall{strategy: w, run: func() { w.handleBatch(ops, result, err) }})
+				e.inbox.Put(engineCall{watching: w, run: func() { w.handleBatch(ops, result, err) }})
 			})
 	}
 	for _, o := range singles {
@@ -352,11 +352,11 @@ func (w *persistentStrategy) handleBatch(ops []nodeRead, result framework.MultiR
 	if !w.gapOpen {
 		w.zxid = max(w.zxid, result.Zxid)
 	}
-	anew := 0
+	requeued := 0
 	for i, o := range ops {
-		if anew += e.applyReply(o, &result.Results[i]); e.strategy != w {
+		if requeued += e.applyReply(o, &result.Results[i]); e.watching != w {
 			return // everything is read again
 		}
 	}
-	e.publishAnswered(anew)
+	e.publishAfterReply(requeued)
 }

@@ -90,8 +90,8 @@ func (r *readScheduler) reset() {
 	}
 }
 
-// applyEvent changes the state of a node by an event, and carries out the effects.
-func (e *engine) applyEvent(n *treeNode, ev nodeEvent) (effects nodeEffects) {
+// applyInput changes the state of a node by an event, and carries out the effects.
+func (e *engine) applyInput(n *treeNode, ev nodeInput) (effects nodeEffects) {
 	n.state, effects = n.state.next(ev)
 	if effects&queueData != 0 {
 		e.reads.queue.push(nodeRead{n, readData})
@@ -119,14 +119,14 @@ func (e *engine) takeRead() (o nodeRead, light, ok bool) {
 		if o.kind == readList {
 			ev, part = listSent, o.node.state.list
 		}
-		if e.applyEvent(o.node, ev)&nowSent != 0 {
+		if e.applyInput(o.node, ev)&nowSent != 0 {
 			return o, part == fetchLight, true
 		}
 	}
 }
 
-// failedReadEvents has the event of a read that has failed for a reason that is not in the node: it is repeated.
-var failedReadEvents = [...]nodeEvent{readData: dataFailed, readList: listFailed, readStat: lookFailed}
+// failedReadInputs has the event of a read that has failed for a reason that is not in the node: it is repeated.
+var failedReadInputs = [...]nodeInput{readData: dataFailed, readList: listFailed, readStat: compareFailed}
 
 // staleAfter limits the time for which a node's Stat may be out of date after children were deleted, so that many
 // deletions cost one read.
@@ -142,7 +142,7 @@ type staleStats struct {
 // together with the child, otherwise within staleAfter.
 func (e *engine) refreshParent(n *treeNode, soon bool) {
 	if soon && n.state.data == fetchIdle && n.live {
-		e.applyEvent(n, lookWanted)
+		e.applyInput(n, compareWanted)
 	} else {
 		e.scheduleStat(n, true)
 	}

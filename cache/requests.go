@@ -15,7 +15,7 @@ type sentRead struct {
 // sendSingle sends a read in a separate request, with a watch of set unless that is nil.
 func (e *engine) sendSingle(o nodeRead, set *framework.WatchSet) {
 	e.reads.weight++
-	w, path, connections := e.strategy, e.store.pathOf(o.node), e.session.Connections()
+	w, path, connections := e.watching, e.store.pathOf(o.node), e.session.Connections()
 	arrived := func(r *framework.ReadResult, err error) {
 		armed, watch := set != nil && err == nil, watchStopper(nil)
 		if armed {
@@ -76,9 +76,9 @@ func (e *engine) handleSingle(o nodeRead, r *framework.ReadResult) {
 		stat.Cversion, stat.NumChildren, stat.Pzxid = r.Stat.Cversion, r.Stat.NumChildren, r.Stat.Pzxid
 		e.store.putStat(o.node, stat)
 	}
-	w := e.strategy
-	if anew := e.applyReply(o, r); e.strategy == w {
-		e.publishAnswered(anew)
+	w := e.watching
+	if requeued := e.applyReply(o, r); e.watching == w {
+		e.publishAfterReply(requeued)
 	}
 }
 
@@ -124,7 +124,7 @@ func (e *engine) requeueReads(ops []nodeRead, many bool, err error) {
 		return
 	}
 	for _, o := range ops {
-		e.applyEvent(o.node, failedReadEvents[o.kind])
+		e.applyInput(o.node, failedReadInputs[o.kind])
 	}
 }
 

@@ -130,7 +130,7 @@ func (e *engine) adoptSnapshot(s *Snapshot) {
 	finish := func(d int) { // the node at this depth has all its children
 		n := above[d]
 		if n != nil && n.state.hasAny(childrenKnown) && names[d] != n.stat().NumChildren {
-			e.applyEvent(n, childrenUncertain) // some were left out by that cache's filter or depth
+			e.applyInput(n, childrenUncertain) // some were left out by that cache's filter or depth
 		}
 	}
 	for i := range s.nodes {
@@ -161,13 +161,13 @@ func (e *engine) adoptSnapshot(s *Snapshot) {
 		st.setData(n, saved.data)
 		n.setStat(saved.stat)
 		if saved.listed {
-			e.applyEvent(n, childrenListed)
+			e.applyInput(n, childrenListed)
 		}
 	}
 	for d := range slices.Backward(above) {
 		finish(d)
 	}
 	// Readers see the snapshot's moment until the comparison is done, or has taken a second.
-	e.publishing.loose, st.strict = false, true
+	st.loose = false
 	e.sync.setProgress(st.nodeCount, st.nodeCount, readFailure{})
 }

@@ -24,8 +24,8 @@ type nodeStore struct {
 	failed        map[*treeNode]readFailure // the nodes that cannot be read, and why; guarded by mu
 
 	// Changes since publishDraft. Readers see the state before them, unless nothing is recorded.
-	draft  mergedChanges // guarded by mu
-	strict bool          // record even without subscribers; guarded by mu
+	draft mergedChanges // guarded by mu
+	loose bool          // changes are shown as they are read, and so recorded for subscribers only; guarded by mu
 
 	bytes     int             // of data in the cache; of the engine's goroutine
 	nodeCount int             // nodes in the tree, live or not; of the engine's goroutine
@@ -34,7 +34,7 @@ type nodeStore struct {
 
 func newStore(root string, hideRoot bool) *nodeStore {
 	return &nodeStore{
-		root: root, hideRoot: hideRoot, top: &treeNode{}, nodeCount: 1,
+		root: root, hideRoot: hideRoot, top: &treeNode{}, nodeCount: 1, loose: true,
 		subscriptions: map[*subscription]struct{}{}, failed: map[*treeNode]readFailure{},
 	}
 }
@@ -202,7 +202,7 @@ func (s *nodeStore) removeNode(n *treeNode) {
 func (s *nodeStore) clearNode(n *treeNode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.fadeSubtree(n)
+	s.deleteSubtree(n)
 	s.setData(n, nil)
 }
 
@@ -212,9 +212,9 @@ func (s *nodeStore) setData(n *treeNode, data []byte) {
 	n.text = packText(n.name(), data)
 }
 
-// dropNode does what fadeSubtree does, and forgets the node. mu is held.
+// dropNode does what deleteSubtree does, and forgets the node. mu is held.
 func (s *nodeStore) dropNode(n *treeNode) {
-	s.fadeSubtree(n)
+	s.deleteSubtree(n)
 	s.bytes -= len(n.data())
 	s.nodeCount--
 	if _, failed := s.failed[n]; failed {
@@ -224,8 +224,8 @@ func (s *nodeStore) dropNode(n *treeNode) {
 	s.onRemove(n)
 }
 
-// fadeSubtree reports a subtree as deleted, the deepest nodes first, and drops the nodes below n. mu is held.
-func (s *nodeStore) fadeSubtree(n *treeNode) {
+// deleteSubtree reports a subtree as deleted, the deepest nodes first, and drops the nodes below n. mu is held.
+func (s *nodeStore) deleteSubtree(n *treeNode) {
 	kids := n.children()
 	n.setChildren(nil)
 	for _, k := range slices.Backward(kids) {
@@ -314,7 +314,7 @@ func (s *nodeStore) subscribe(limit int) *subscription {
 	if s.connection.State != framework.NeverConnected {
 		sub.batch = append(sub.batch, Event{Type: ConnectionChanged, State: s.connection})
 	}
-	sub.snapshot = s.visibleNodes()
+	sub.initial = s.visibleNodes()
 	for _, f := range s.sortedFailures() {
 		if s.draft.nodes[f.path].err == nil { // otherwise the draft will report it
 			sub.putEvent(Event{Type: Failed, Path: f.path, Err: f.err})
@@ -335,14 +335,13 @@ func (s *nodeStore) unsubscribe(sub *subscription) {
 
 // isRecording reports whether changes are kept for publishDraft. Once a change is kept, all later ones are. mu is held.
 func (s *nodeStore) isRecording() bool {
-	return s.strict || len(s.subscriptions) > 0 || len(s.draft.nodes) > 0
+	return !s.loose || len(s.subscriptions) > 0 || len(s.draft.nodes) > 0
 }
 
-// setStrict sets whether changes are recorded even without subscribers.
-func (s *nodeStore) setStrict(strict bool) {
+func (s *nodeStore) setLoose(loose bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.strict = strict
+	s.loose = loose
 }
 
 // publishDraft shows readers and subscribers the current tree.

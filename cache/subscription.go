@@ -12,8 +12,8 @@ type subscription struct {
 	wakeup chan struct{} // 1 slot: there may be something to receive
 
 	// Received before anything of queue; used by the reader only:
-	batch    []Event
-	snapshot *snapshotCursor
+	batch   []Event
+	initial *nodeCursor
 
 	mu     sync.Mutex
 	queue  fifoQueue[Event] // guarded by mu
@@ -86,10 +86,10 @@ func (s *subscription) endStream(err error) {
 	s.wakeReader()
 }
 
-func (s *subscription) nextEvent() (ev Event, ok bool, over error) {
+func (s *subscription) nextEvent() (ev Event, ok bool, endErr error) {
 	for {
-		if over := s.endError(); over != nil {
-			return ev, false, over
+		if endErr := s.endError(); endErr != nil {
+			return ev, false, endErr
 		}
 		if len(s.batch) > 0 {
 			ev, s.batch[0] = s.batch[0], Event{} // to free the memory that it refers to
@@ -98,11 +98,11 @@ func (s *subscription) nextEvent() (ev Event, ok bool, over error) {
 			}
 			return ev, true, nil
 		}
-		if s.snapshot != nil {
-			if n := s.snapshot.next(); n != nil {
+		if s.initial != nil {
+			if n := s.initial.next(); n != nil {
 				return Event{Type: Created, Path: n.Path, New: n}, true, nil
 			}
-			s.snapshot = nil
+			s.initial = nil
 		}
 		ev, ok, rest := s.popEvent()
 		if rest == nil {

@@ -20,7 +20,6 @@ const (
 
 // publishState decides which changes are shown to readers and subscribers, and which are withheld.
 type publishState struct {
-	loose         bool      // changes are shown as they are read
 	withheldSince time.Time // since when some changes are withheld
 	reported      reportedConnections
 	publishAt     time.Time // when to show changes even if their connection was not reported
@@ -35,23 +34,23 @@ func (e *engine) isTreeExact(requeued int) bool {
 
 // isTreeLoaded reports whether everything that exists, or existed before a gap, has been read.
 func (e *engine) isTreeLoaded() bool {
-	return e.session != nil && e.strategy.allReported() && e.reads.awaited == 0
+	return e.session != nil && e.watching.allReported() && e.reads.awaited == 0
 }
 
 // isReadIdle reports whether no request is queued or in flight. The cache may still lack changes from before a gap: the watch
 // may not be set yet.
 func (e *engine) isReadIdle() bool {
 	r := &e.reads
-	return e.session != nil && !e.strategy.isGapOpen() && !r.halted && r.weight == 0 && r.queue.len() == 0
+	return e.session != nil && !e.watching.isGapOpen() && !r.halted && r.weight == 0 && r.queue.len() == 0
 }
 
-// publishAnswered shows the changes that an answer has completed.
-func (e *engine) publishAnswered(anew int) {
+// publishAfterReply shows the changes that an answer has completed.
+func (e *engine) publishAfterReply(requeued int) {
 	s := &e.publishing
 	switch {
-	case e.isTreeExact(anew):
+	case e.isTreeExact(requeued):
 		e.publishChanges(false)
-	case !s.loose && !s.withheldSince.IsZero() && time.Since(s.withheldSince) >= withholdMost:
+	case !e.store.loose && !s.withheldSince.IsZero() && time.Since(s.withheldSince) >= withholdMost:
 		e.publishChanges(true)
 	}
 }
@@ -70,9 +69,8 @@ func (e *engine) publishChanges(loose bool) {
 		e.store.publishDraft()
 	}
 	s.withheldSince, s.publishAt = time.Time{}, time.Time{}
-	if s.loose != loose {
-		s.loose = loose
-		e.store.setStrict(!loose)
+	if e.store.loose != loose {
+		e.store.setLoose(loose)
 	}
 }
 
@@ -106,12 +104,12 @@ func (t *reportedConnections) startSession(s *framework.Session) {
 	}
 	t.begun = true
 	heard := t.epoch == s.Epoch()
-	if t.assumeReported(s); !heard {
+	if t.assumeAllReported(s); !heard {
 		t.connections--
 	}
 }
 
-// assumeReported assumes that subscribers know of all connections.
-func (t *reportedConnections) assumeReported(s *framework.Session) {
+// assumeAllReported assumes that subscribers know of all connections.
+func (t *reportedConnections) assumeAllReported(s *framework.Session) {
 	t.epoch, t.connections = s.Epoch(), s.Connections()
 }

@@ -84,12 +84,12 @@ func (e *engine) waitSynced(ctx context.Context) error {
 	}
 	for s := &e.sync; ; {
 		s.mu.Lock()
-		at, root, over, changed := s.at, s.rootErr, s.endErr, s.changed.C()
+		at, root, endErr, changed := s.at, s.rootErr, s.endErr, s.changed.C()
 		at.Synced = s.isSynced()
 		s.mu.Unlock()
 		switch {
-		case over != nil:
-			return over
+		case endErr != nil:
+			return endErr
 		case at.Synced && root != nil:
 			return fmt.Errorf("cache %s: the root cannot be read: %w", e.cfg.root, root)
 		case at.Synced:
