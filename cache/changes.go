@@ -9,40 +9,39 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// pathChange is the change of one path that a slow subscriber has not received yet: the node that the subscriber knows, and
-// the node that exists now.
+// pathChange is the change of one path that its readers (of the store) or its subscriber have not received yet.
 type pathChange struct {
-	old, new   *Node
-	wasDeleted bool  // the subscriber's node was deleted since, even if it came back unchanged
+	old, new   *Node // the node that they have received, and the node that exists now; nil: none
+	wasDeleted bool  // the old node was deleted since, even if it came back unchanged
 	err        error // the error of a later Failed
 }
 
-// withEvent returns the delta with one more event added; known is false for the first event of a path.
-func (d pathChange) withEvent(ev Event, known bool) pathChange {
+// withEvent returns the change with one more event added; known is false for the first event of the path's node.
+func (c pathChange) withEvent(ev Event, known bool) pathChange {
 	if ev.Type == Failed {
-		d.err = ev.Err
-		return d
+		c.err = ev.Err
+		return c
 	}
 	if !known {
-		d = pathChange{old: ev.Old}
+		c = pathChange{old: ev.Old}
 	}
-	return pathChange{old: d.old, new: ev.New, wasDeleted: d.wasDeleted || d.old != nil && ev.New == nil}
+	return pathChange{old: c.old, new: ev.New, wasDeleted: c.wasDeleted || c.old != nil && ev.New == nil}
 }
 
-func (d pathChange) isEmpty() bool {
-	return d.err == nil && !d.wasDeleted && (d.old == nil && d.new == nil || sameVersion(d.old, d.new))
+func (c pathChange) isEmpty() bool {
+	return c.err == nil && !c.wasDeleted && (c.old == nil && c.new == nil || sameVersion(c.old, c.new))
 }
 
 func sameVersion(a, b *Node) bool {
 	return a != nil && b != nil && sameNode(a.Stat, b.Stat) && sameData(a.Stat, b.Stat)
 }
 
-// changesNode reports whether the delta contains a change of the node, and not only a failure to read it.
-func (d pathChange) changesNode() bool { return d.old != nil || d.new != nil }
+// changesNode reports whether the node has changed, and not only failed to be read.
+func (c pathChange) changesNode() bool { return c.old != nil || c.new != nil }
 
-// deletesNode reports whether the node that the subscriber knows is gone.
-func (d pathChange) deletesNode() bool {
-	return d.old != nil && (d.new == nil || !sameNode(d.old.Stat, d.new.Stat))
+// deletesNode reports whether the old node does not exist any more.
+func (c pathChange) deletesNode() bool {
+	return c.old != nil && (c.new == nil || !sameNode(c.old.Stat, c.new.Stat))
 }
 
 // sameNode reports whether two Stats of a path belong to the same node, which was not deleted and created
@@ -54,76 +53,78 @@ func sameData(a, b framework.Stat) bool {
 	return a.Mzxid == b.Mzxid && a.Mtime == b.Mtime && a.Version == b.Version
 }
 
-// mergedChanges has the latest state of each path, for a subscriber whose queue is full. So it never has more entries than
-// there are nodes: existing ones, and deleted ones whose deletion the subscriber has not received.
+// mergedChanges has the changes of each path since some moment, all events of a path merged. There are two uses: nodeStore.draft,
+// since the last publication, through which every event of a node goes; and subscription.merged, for a subscriber whose queue is full.
+// It never has more entries than there are nodes: existing ones, and deleted ones whose deletion was not received.
 type mergedChanges struct {
 	nodes       map[string]pathChange
 	connection  *framework.StateChange
 	initialized bool
 }
 
-func (d *mergedChanges) addEvent(ev Event) {
+func (c *mergedChanges) addEvent(ev Event) {
 	switch ev.Type {
 	case Initialized:
-		d.initialized = true
+		c.initialized = true
 	case ConnectionChanged:
-		d.connection = &ev.State
+		c.connection = &ev.State
 	default:
-		if d.nodes == nil {
-			d.nodes = map[string]pathChange{}
+		if c.nodes == nil {
+			c.nodes = map[string]pathChange{}
 		}
-		old, known := d.nodes[ev.Path]
-		// a Failed alone does not change the node that the subscriber knows
+		old, known := c.nodes[ev.Path]
+		// a Failed alone leaves the old node as it is
 		if now := old.withEvent(ev, known && old.changesNode()); now.isEmpty() {
-			delete(d.nodes, ev.Path)
+			delete(c.nodes, ev.Path)
 		} else {
-			d.nodes[ev.Path] = now
+			c.nodes[ev.Path] = now
 		}
 	}
 }
 
-func (d *mergedChanges) forgetFailure(path string) {
-	n, known := d.nodes[path]
+func (c *mergedChanges) forgetFailure(path string) {
+	n, known := c.nodes[path]
 	if !known || n.err == nil {
 		return
 	}
-	if n.err = nil; n.isEmpty() {
-		delete(d.nodes, path)
+	n.err = nil
+	if n.isEmpty() {
+		delete(c.nodes, path)
 	} else {
-		d.nodes[path] = n
+		c.nodes[path] = n
 	}
 }
 
-// toEvents returns the deltas as a list of events: first the state of the connection, which comes before the changes that
+// toEvents returns the changes as a list of events: first the state of the connection, which comes before the changes that
 // it revealed; then deleted nodes, children before their parents; then new and changed nodes, parents before their
-// children; then the rest. Applied to the subscriber's nodes, they give the existing nodes.
-func (d *mergedChanges) toEvents() []Event {
-	paths := slices.SortedFunc(maps.Keys(d.nodes), comparePaths)
+// children; then the rest. Applied to the old nodes, they give the existing nodes.
+func (c *mergedChanges) toEvents() []Event {
+	paths := slices.SortedFunc(maps.Keys(c.nodes), comparePaths)
 	events := make([]Event, 0, len(paths))
-	if d.connection != nil {
-		events = append(events, Event{Type: ConnectionChanged, State: *d.connection})
+	if c.connection != nil {
+		events = append(events, Event{Type: ConnectionChanged, State: *c.connection})
 	}
-	dead := d.deletedPaths(paths)
+	deleted := c.deletedPaths(paths)
 	for i, path := range slices.Backward(paths) {
-		if dead[i] {
-			events = append(events, Event{Type: Deleted, Path: path, Old: d.nodes[path].old})
+		if deleted[i] {
+			events = append(events, Event{Type: Deleted, Path: path, Old: c.nodes[path].old})
 		}
 	}
 	for i, path := range paths {
-		switch n := d.nodes[path]; {
+		switch n := c.nodes[path]; {
 		case n.new == nil:
-		case n.old == nil || dead[i]:
+		case n.old == nil || deleted[i]:
 			events = append(events, Event{Type: Created, Path: path, New: n.new})
 		case !sameVersion(n.old, n.new):
 			events = append(events, Event{Type: Changed, Path: path, Old: n.old, New: n.new})
 		}
 	}
 	for _, path := range paths {
-		if err := d.nodes[path].err; err != nil {
+		if err := c.nodes[path].err; err != nil {
 			events = append(events, Event{Type: Failed, Path: path, Err: err})
 		}
 	}
-	if d.initialized {
+	if c.initialized {
 		events = append(events, Event{Type: Initialized})
 	}
 	return events
@@ -131,18 +132,18 @@ func (d *mergedChanges) toEvents() []Event {
 
 // deletedPaths reports which of the sorted paths have to be reported as deleted. A subscriber may drop everything below a
 // deleted node. So a node that is back unchanged counts as deleted, too, if a node above it was replaced by another.
-func (d *mergedChanges) deletedPaths(paths []string) []bool {
-	dead := make([]bool, len(paths))
+func (c *mergedChanges) deletedPaths(paths []string) []bool {
+	deleted := make([]bool, len(paths))
 	above := "" // the topmost deleted node above the next path, if any
 	for i, path := range paths {
-		n := d.nodes[path]
+		n := c.nodes[path]
 		below := above != "" && (above == "/" || strings.HasPrefix(path, above+"/"))
-		dead[i] = n.deletesNode() || n.wasDeleted && below
+		deleted[i] = n.deletesNode() || n.wasDeleted && below
 		if n.deletesNode() && !below {
 			above = path
 		}
 	}
-	return dead
+	return deleted
 }
 
 // comparePaths orders paths as a walk through the tree does: parents before their children, siblings by name.
@@ -164,8 +165,8 @@ func comparePaths(a, b string) int {
 }
 
 // earlierNodes returns the nodes that readers still see, at the paths that which accepts.
-func (d *mergedChanges) earlierNodes(which func(path string) bool) (nodes []*Node) {
-	for path, n := range d.nodes {
+func (c *mergedChanges) earlierNodes(which func(path string) bool) (nodes []*Node) {
+	for path, n := range c.nodes {
 		if n.old != nil && which(path) {
 			nodes = append(nodes, n.old)
 		}
@@ -174,12 +175,12 @@ func (d *mergedChanges) earlierNodes(which func(path string) bool) (nodes []*Nod
 }
 
 // hiddenCount returns how many nodes more readers see than the tree has.
-func (d *mergedChanges) hiddenCount() (n int) {
-	for _, d := range d.nodes {
-		if d.old != nil {
+func (c *mergedChanges) hiddenCount() (n int) {
+	for _, c := range c.nodes {
+		if c.old != nil {
 			n++
 		}
-		if d.new != nil {
+		if c.new != nil {
 			n--
 		}
 	}

@@ -20,8 +20,7 @@ var ErrClosed = errors.New("cache closed")
 // background.
 //
 // It relies on this: events and replies come in the order in which the server sent them, except that a reply may be
-// late, because its callback is registered after the request was sent. So if an event arrives while a read is in
-// flight, the reply may be older than the event, and the node is read again.
+// late: see nodeState.
 type engine struct {
 	cfg    config
 	store  *nodeStore
@@ -35,7 +34,7 @@ type engine struct {
 	batch      []engineCall       // taken from the inbox, to be run now
 	session    *framework.Session // nil between sessions
 	view       *framework.Client  // the client view of session
-	watching   watchStrategy      // the method of watching; replies for another are ignored
+	watching   watchStrategy      // replies for another one are ignored
 	reads      readScheduler
 	stale      staleStats
 	retries    retrySchedule
@@ -130,8 +129,7 @@ func (e *engine) endCache() {
 	defer e.store.endStreams(err)
 	last := e.watching
 	last.stopWatching()
-	// Answers that were not handled may have set watches. With a new strategy these count as foreign and are
-	// stopped.
+	// Replies that were not handled may have set watches. runCall stops them, because they are for another strategy.
 	e.watching = e.newStrategy()
 	for _, p := range append(e.batch, e.inbox.Close()...) {
 		e.runCall(p)
@@ -144,7 +142,7 @@ func (e *engine) logger() *slog.Logger { return e.cfg.client.Logger() }
 // engineCall is a function for the engine's goroutine to run.
 type engineCall struct {
 	run      func()
-	watching watchStrategy // if not nil, called only while the cache still uses it
+	watching watchStrategy // if not nil, run is called only while the cache still uses it
 	watch    watchStopper  // if not nil, stopped if run is not called
 }
 
@@ -209,7 +207,8 @@ func (e *engine) handleSessionEnd() {
 	e.awaitSession()
 }
 
-// compareTree makes the cache read every node, or compare it if it was read before, and every node found below.
+// compareTree makes the cache read every node, or compare it if it was read before, and read every node that it then finds
+// below. A cache begins with this, with the root as its only node.
 func (e *engine) compareTree() {
 	e.sync.setSynced(false)
 	e.sync.setSession(e.session)
@@ -222,15 +221,15 @@ func (e *engine) sendReads() {
 	}
 }
 
-// updateSync shows the nodes that are complete, and ends the wait for sync if nothing more has to be read.
+// updateSync publishes the changes unless they have to be withheld, and records whether the cache is in sync.
 func (e *engine) updateSync() {
 	e.sync.setProgress(e.store.nodeCount, e.reads.awaited, e.store.failed[e.store.top])
-	switch kept := len(e.store.draft.nodes) > 0; {
+	switch withheld := len(e.store.draft.nodes) > 0; {
 	case e.isTreeExact(0):
 		e.publishChanges(false)
 	case e.store.loose, e.isReadIdle():
 		e.publishChanges(true)
-	case kept && e.publishing.withheldSince.IsZero():
+	case withheld && e.publishing.withheldSince.IsZero():
 		e.publishing.withheldSince = time.Now()
 	}
 	if e.isTreeLoaded() && len(e.store.draft.nodes) == 0 && !e.sync.wasSynced() {
@@ -254,8 +253,8 @@ func (e *engine) handleState(state framework.StateChange, ok bool) {
 	}
 	e.publishing.reported.countConnection(state)
 	e.store.setConnection(state)
-	again := state.State.IsConnected() && state.State != framework.Connected
-	if again && e.session != nil && state.Epoch == e.session.Epoch() {
+	reconnected := state.State.IsConnected() && state.State != framework.Connected
+	if reconnected && e.session != nil && state.Epoch == e.session.Epoch() {
 		e.watching.handleReconnect()
 	}
 }
@@ -313,7 +312,7 @@ func (e *engine) includesChildren(n *treeNode) bool {
 	return e.cfg.traverse == nil || e.cfg.traverse(e.store.pathOf(n))
 }
 
-// acceptsChild reports whether n's child of that name belongs to the cache, if n descends.
+// acceptsChild reports whether n's child of that name belongs to the cache, if n's children do.
 func (e *engine) acceptsChild(n *treeNode, name string) bool {
 	return e.cfg.accept == nil || e.cfg.accept(childPath(e.store.pathOf(n), name))
 }

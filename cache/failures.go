@@ -13,24 +13,25 @@ type retrySchedule struct {
 	nextAttempt time.Time
 	wait        time.Duration // the pause before the next time
 	fullBytes   int           // bytes in the cache when the data limit was reached; 0 if it was not
-	hasRoom     bool          // the cache has fewer bytes since
+	hasRoom     bool          // the cache has fewer bytes since; cleared by the next retry
 
 	failureLog failureLogLimit
 }
 
-func (e *engine) recordFailure(n *treeNode, err error, again bool) {
+func (e *engine) recordFailure(n *treeNode, err error, isRetried bool) {
 	if old, known := e.store.failed[n]; !known || old.err.Error() != err.Error() {
-		e.logFailure(e.store.pathOf(n), err, again)
-		e.store.addFailure(n, readFailure{err, again})
+		e.logFailure(e.store.pathOf(n), err, isRetried)
+		e.store.addFailure(n, readFailure{err, isRetried})
 	}
-	if again {
+	if isRetried {
 		e.scheduleRetry()
 	}
 }
 
 func (e *engine) clearFailure(n *treeNode) {
 	if _, was := e.store.failed[n]; was {
-		if e.store.deleteFailure(n); len(e.store.failed) == 0 {
+		e.store.deleteFailure(n)
+		if len(e.store.failed) == 0 {
 			e.retries.nextAttempt, e.retries.wait = time.Time{}, retryFirst
 		}
 	}
@@ -87,7 +88,7 @@ type failureLogLimit struct {
 
 // logFailure logs that a node cannot be read. At the limit it logs once that such lines are left out for a
 // while.
-func (e *engine) logFailure(path string, err error, again bool) {
+func (e *engine) logFailure(path string, err error, isRetried bool) {
 	c := &e.retries.failureLog
 	if now := time.Now(); c.lines == 0 || now.Sub(c.since) >= failureLogTime {
 		*c = failureLogLimit{since: now}
@@ -97,7 +98,7 @@ func (e *engine) logFailure(path string, err error, again bool) {
 	}
 	next := "retrying when the node changes"
 	switch {
-	case again:
+	case isRetried:
 		next = "retrying soon, and once a minute"
 	case errors.Is(err, ErrDataLimit):
 		next = "retrying when there is room, or the node changes"

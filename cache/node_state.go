@@ -18,7 +18,7 @@ type fetchState uint8
 
 const (
 	fetchIdle     fetchState = iota // nothing to read
-	fetchLight                      // in the queue, for less: data: to see whether they have changed; list: to set its watch (leaves)
+	fetchLight                      // in the queue, and less is enough: of data their Stat if it is unchanged, of a list its watch (oneshot.go)
 	fetchQueued                     // in the queue
 	fetchInFlight                   // sent, and no event since
 	fetchOutdated                   // sent before an event: the reply may be older than that, and the read is sent once more
@@ -31,17 +31,17 @@ func (f fetchState) isSent() bool   { return f == fetchInFlight || f == fetchOut
 type nodeFacts uint8
 
 const (
-	childrenKnown     nodeFacts = 1 << iota // the children were listed, or there were none; events have reported their changes since
-	eventsMissed                            // … but for events that may have been missed after the node was read
+	childrenKnown     nodeFacts = 1 << iota // the children are in the cache: they were listed, or there were none
+	eventsMissed                            // since the node was read, events of it and of its children may have been missed
 	identityUncertain                       // another node may have this name now, and no read in flight will show which
-	identityProving                         // … and the read in flight will show it
-	awaitedForSync                          // the load waits for the node
+	identityProving                         // another node may have this name now, and the read in flight will show which
+	awaitedForSync                          // the cache is not in sync before the node was read
 	dataWatch                               // a one-shot watch of the data is set, and has not fired (oneshot.go)
-	listWatch                               // … and one of the list of children
-	leftTree                                // the node has left the tree: nothing changes it any more
+	listWatch                               // a one-shot watch of the list of children is set, and has not fired
+	leftTree                                // the node has left the tree: no input changes it any more
 )
 
-// nodeInput is an event of a node, or a decision about it.
+// nodeInput is an input of nodeState.next: an event of the node, a step of its reads, or a decision about it.
 type nodeInput uint8
 
 const (
@@ -50,7 +50,7 @@ const (
 	maybeReplaced                      // another node may have the name: the data have to be read
 	listWanted                         // the children have to be listed; a reply to an earlier request is not enough
 	leafFound                          // a Stat counts no children: the list in the queue is only to set its watch
-	leafUncertain                      // … which is not certain any more
+	leafUncertain                      // there may be children since: the list in the queue is needed
 	dataSent                           // a read was taken from the queue
 	listSent                           //
 	dataReplied                        // the reply, or its error, is about to be handled
@@ -61,24 +61,24 @@ const (
 	identityUnproven                   // the reply has not shown which node has the name
 	nodeReplaced                       // another node has the name, or none
 	comparedAfterGap                   // the reply shows the node after all events that may have been missed
-	childrenListed                     // the children are those in the cache
-	childrenUncertain                  // they may have changed without an event
-	listChanged                        // an event: a list in flight may be older
+	childrenListed                     // the cache has all children
+	childrenUncertain                  // the children may have changed without an event
+	listChanged                        // an event of a child: a list in flight may be older
 	dataWatchFired                     // an event has used up a one-shot watch
 	listWatchFired                     //
-	bothWatchesFired                   // … or both, also the watch that a list in flight is setting
+	bothWatchesFired                   // an event has used up both, and the watch that a list in flight is setting
 	dataWatchSet                       // by a reply, a one-shot watch is set; before dataReplied
 	listWatchSet                       //
 	watchesDropped                     // the one-shot watches are not needed any more
 	gapFound                           // events may have been missed: the node has to be compared
 	strategyStarted                    // another strategy, or session: nothing is in flight, no watch is set
-	nodeAwaited                        // the load waits for the node
-	readsAwaited                       // the load waits for the node if it has to be read
-	readHandled                        // the load has the node, unless there is more to read
+	nodeAwaited                        // the cache is not in sync before the node was read
+	readsAwaited                       // the same, if a read of the node is in the queue or in flight
+	readHandled                        // a reply was handled: the node is awaited only if there is more to read
 	nodeRemoved                        // the node has left the tree
 )
 
-// fetchMove is the effect of an event on a fetch.
+// fetchMove is the effect of an input on a fetch.
 type fetchMove uint8
 
 const (
@@ -109,7 +109,7 @@ var fetchMoves = [...][fetchOutdated + 1]fetchState{
 	outdateFetch: {fetchIdle, fetchLight, fetchQueued, fetchOutdated, fetchOutdated},
 }
 
-// nodeMoves has the effects of each event, whatever the state. The rest is in next.
+// nodeMoves has the effects of each input, whatever the state. The rest is in next.
 var nodeMoves = [...]struct {
 	data, list fetchMove
 	clear, set nodeFacts
@@ -143,39 +143,39 @@ var nodeMoves = [...]struct {
 	nodeRemoved:       {data: endFetch, list: endFetch, clear: ^leftTree, set: leftTree},
 }
 
-// nodeEffects are the actions that an event requires of the engine, and its result for a request.
+// nodeEffects are the actions that an input requires of the engine, and results of dataSent, listSent and replies.
 type nodeEffects uint8
 
 const (
 	queueData     nodeEffects = 1 << iota // a read of the data goes into the queue
 	queueList                             // a list goes into the queue
-	awaitMore                             // the load waits for one node more
-	awaitLess                             // the load waits for one node less
+	awaitMore                             // one more node is awaited for sync
+	awaitLess                             // one node less is awaited
 	nowSent                               // the read that was taken from the queue is still wanted
 	replyOutdated                         // the reply may be older than an event
 )
 
-// next returns the state after an event, and the event's effects.
-func (s nodeState) next(ev nodeInput) (after nodeState, effects nodeEffects) {
+// next returns the state after an input, and the input's effects.
+func (s nodeState) next(in nodeInput) (after nodeState, effects nodeEffects) {
 	if s.facts&leftTree != 0 {
 		return s, 0
 	}
-	move := nodeMoves[ev]
+	move := nodeMoves[in]
 	after = nodeState{fetchMoves[move.data][s.data], fetchMoves[move.list][s.list], s.facts&^move.clear | move.set}
 	switch busy := s.data != fetchIdle || s.list != fetchIdle; { // a read is in the queue or in flight
-	case ev == dataSent && s.data.isQueued() && s.hasAny(identityUncertain):
+	case in == dataSent && s.data.isQueued() && s.hasAny(identityUncertain):
 		after.facts ^= identityUncertain | identityProving
-	case (ev == dataFailed || ev == compareFailed) && s.hasAny(identityProving):
+	case (in == dataFailed || in == compareFailed) && s.hasAny(identityProving):
 		after.facts ^= identityUncertain | identityProving
-	case ev == dataWatchSet && s.data != fetchOutdated: // else the event may have used it up
+	case in == dataWatchSet && s.data != fetchOutdated: // else the event may have used it up
 		after.facts |= dataWatch
-	case ev == listWatchSet && s.list != fetchOutdated:
+	case in == listWatchSet && s.list != fetchOutdated:
 		after.facts |= listWatch
-	case ev == readsAwaited && busy:
+	case in == readsAwaited && busy:
 		after.facts |= awaitedForSync
-	case ev == readHandled && !busy:
+	case in == readHandled && !busy:
 		after.facts &^= awaitedForSync
-	case ev == dataReplied && s.data == fetchOutdated, ev == listReplied && s.list == fetchOutdated:
+	case in == dataReplied && s.data == fetchOutdated, in == listReplied && s.list == fetchOutdated:
 		effects |= replyOutdated
 	}
 	for _, part := range [...]struct {

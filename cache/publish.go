@@ -6,14 +6,14 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// The server reports a transaction piece by piece: first that one node is gone, then that another was created; the data
-// have to be read. Shown one by one, these would be states that the tree never had. So the store records the changes
-// while readers continue seeing the earlier state. The engine publishes the record when it has read all changes up to
-// some moment.
+// The server reports a transaction event by event: first that one node is gone, then that another was created; the data
+// have to be read. Shown one by one, these would be states that the tree never had. So the store records the changes in
+// a draft while readers continue seeing the earlier state. The engine publishes the draft when it has read all changes up
+// to some moment.
 
 const (
-	// withholdMost limits the time for which changes are withheld. If they come too fast for a moment when everything is
-	// known, they are shown as they are read until there is such a moment.
+	// withholdMost limits the time for which changes are withheld. If they come too fast for a moment when everything was
+	// read, they are shown as they are read (nodeStore.loose) until there is such a moment.
 	withholdMost = time.Second
 	reportWait   = time.Second // how long changes wait until the reconnect that revealed them is reported
 )
@@ -22,29 +22,30 @@ const (
 type publishState struct {
 	withheldSince time.Time // since when some changes are withheld
 	reported      reportedConnections
-	publishAt     time.Time // when to show changes even if their connection was not reported
+	publishAt     time.Time // when to publish even if the last connection was not reported
 }
 
 // isTreeExact reports whether the tree in memory is the server's tree at the time of the last reply: the changes of all
-// events until then have been read. The queue has only reads for later events: requeued of them for nodes in that reply.
+// events until then have been read. The queue may have reads for events after that reply: requeued of them.
 func (e *engine) isTreeExact(requeued int) bool {
 	r := &e.reads
 	return e.isTreeLoaded() && !r.halted && r.weight == 0 && r.queue.len() == requeued
 }
 
-// isTreeLoaded reports whether everything that exists, or existed before a gap, has been read.
+// isTreeLoaded reports whether everything that exists was read, and after a gap was compared.
 func (e *engine) isTreeLoaded() bool {
 	return e.session != nil && e.watching.allReported() && e.reads.awaited == 0
 }
 
-// isReadIdle reports whether no request is queued or in flight. The cache may still lack changes from before a gap: the watch
-// may not be set yet.
+// isReadIdle reports whether no read is queued or in flight. Unlike isTreeExact it is true while the watch is not set: then
+// changes may be missing.
 func (e *engine) isReadIdle() bool {
 	r := &e.reads
 	return e.session != nil && !e.watching.isGapOpen() && !r.halted && r.weight == 0 && r.queue.len() == 0
 }
 
-// publishAfterReply shows the changes that an answer has completed.
+// publishAfterReply publishes the changes if the reply has completed them, or they have been withheld for too long. The queue
+// has requeued reads for events after the reply.
 func (e *engine) publishAfterReply(requeued int) {
 	s := &e.publishing
 	switch {
@@ -55,8 +56,8 @@ func (e *engine) publishAfterReply(requeued int) {
 	}
 }
 
-// publishChanges publishes the withheld changes, if subscribers have received the connection that revealed them. loose means that
-// some changes are still missing.
+// publishChanges publishes the draft, unless the last connection, which may have revealed the changes, is still to be reported.
+// loose means that some changes are still missing.
 func (e *engine) publishChanges(loose bool) {
 	s := &e.publishing
 	if len(e.store.draft.nodes) > 0 {
@@ -74,8 +75,8 @@ func (e *engine) publishChanges(loose bool) {
 	}
 }
 
-// reportedConnections has the number of connections of a session, numbered by its epoch, that have been reported to subscribers:
-// changes of the connection do not come in one stream with the watch's events.
+// reportedConnections counts the connections of a session, given by its epoch, that have been reported to subscribers: the
+// client's states and the watch's events come in separate streams, and a connection is reported before its changes.
 type reportedConnections struct {
 	epoch       int64
 	connections uint64
@@ -103,13 +104,14 @@ func (t *reportedConnections) startSession(s *framework.Session) {
 		return
 	}
 	t.begun = true
-	heard := t.epoch == s.Epoch()
-	if t.assumeAllReported(s); !heard {
+	counted := t.epoch == s.Epoch()
+	t.assumeAllReported(s)
+	if !counted {
 		t.connections--
 	}
 }
 
-// assumeAllReported assumes that subscribers know of all connections.
+// assumeAllReported records all connections as reported.
 func (t *reportedConnections) assumeAllReported(s *framework.Session) {
 	t.epoch, t.connections = s.Epoch(), s.Connections()
 }

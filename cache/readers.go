@@ -65,9 +65,9 @@ func (s *nodeStore) childItems(path string) []copiedNode {
 			items = append(items, copiedNode{name: k.name(), data: k.data(), stat: k.stat()})
 		}
 	}
-	before := s.draft.earlierNodes(func(p string) bool { return p != "/" && zkpath.Parent(p) == path })
-	if len(before) > 0 {
-		for _, n := range before {
+	earlier := s.draft.earlierNodes(func(p string) bool { return p != "/" && zkpath.Parent(p) == path })
+	if len(earlier) > 0 {
+		for _, n := range earlier {
 			items = append(items, copiedNode{name: n.Name(), data: n.Data, stat: n.Stat})
 		}
 		slices.SortFunc(items, func(a, b copiedNode) int { return strings.Compare(a.name, b.name) })
@@ -80,7 +80,7 @@ type copiedNode struct {
 	data  []byte
 	stat  framework.Stat
 	depth int32
-	shown bool // false: the node only gives nodes below it their path
+	shown bool // false: readers do not see the node; it is here for the paths of the nodes below
 }
 
 // copySubtree copies the nodes from n down: each node before its children, siblings by name. mu is held.
@@ -102,11 +102,11 @@ func (s *nodeStore) copySubtree(n *treeNode) []copiedNode {
 	return items
 }
 
-// nodeCursor iterates over a snapshot once.
+// nodeCursor iterates once over nodes as they were when it was made.
 type nodeCursor struct {
-	items []copiedNode // a snapshot
-	paths []string     // by depth, of the nodes above the next one; at first of the snapshot's first item
-	nodes []*Node      // instead of items
+	items []copiedNode // of copySubtree
+	paths []string     // by depth, of the nodes above the next item; at first of the first item
+	nodes []*Node      // instead of items, if there is a draft
 }
 
 // next returns the next node; nil at the end. It makes the paths only now: there may be many, and few readers

@@ -10,8 +10,8 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// applyReply handles the reply to one read. If events have arrived since the request was sent, the read is in the
-// queue again: applyReply returns how many reads that are, 0 or 1.
+// applyReply handles the reply to one read. requeued is 1 if the reply was used but is older than an event, and so the data
+// read is in the queue again; otherwise it is 0.
 func (e *engine) applyReply(o nodeRead, r *framework.ReadResult) (requeued int) {
 	n := o.node
 	if n.state.hasAny(leftTree) {
@@ -33,7 +33,7 @@ func (e *engine) applyNodeReply(o nodeRead, r *framework.ReadResult) (requeued i
 	case n == e.store.top && !e.watching.handleRootRead(r, outdated):
 		return 0 // everything is read again
 	case err == nil && e.readParentFirst(n):
-		e.applyInput(n, identityUnproven) // this read has not shown it, or nodes below would count
+		e.applyInput(n, identityUnproven) // otherwise replies for n's children would be used
 		if o.kind == readStat {
 			e.applyInput(n, compareWanted)
 		} else {
@@ -50,7 +50,7 @@ func (e *engine) applyNodeReply(o nodeRead, r *framework.ReadResult) (requeued i
 		e.removeAbsent(n)
 	case n != e.store.top:
 		n = e.replaceAbsent(n)
-	default: // the root has watches that need another read
+	default: // the root stays in the tree, and is read again
 		e.applyInput(n, maybeReplaced)
 		return 0
 	}
@@ -60,14 +60,14 @@ func (e *engine) applyNodeReply(o nodeRead, r *framework.ReadResult) (requeued i
 	return 0
 }
 
-// readParentFirst reports whether the parent's name may belong to another node by now, so that n may not be
-// its child. Then the parent is read first.
+// readParentFirst reports whether another node may have the parent's name by now: the reply may be about a child of that
+// node. Then the parent is read first.
 func (e *engine) readParentFirst(n *treeNode) bool {
 	p := n.parent
 	if p == nil {
 		return false
 	}
-	if e.watching.isGapOpen() { // it may have been another since before the gap
+	if e.watching.isGapOpen() { // the parent may have been replaced in the gap
 		return true
 	}
 	_, unreadable := e.store.failed[p]
@@ -87,17 +87,18 @@ func (e *engine) isUnchanged(n *treeNode, stat *framework.Stat) bool {
 
 func (e *engine) storeNode(n *treeNode, data []byte, stat *framework.Stat) {
 	if n.live && !sameNode(n.stat(), *stat) {
-		// Another node has the name now. The nodes below the old node were deleted before it; nodes below the new one
-		// may have been reported already.
-		unsure := len(n.children()) > 0 && e.includesChildren(n)
+		// Another node has the name now. clearNode drops the nodes below the old one, which were deleted before it, but
+		// also any below the new one that events have reported already. So the children are listed.
+		relist := len(n.children()) > 0 && e.includesChildren(n)
 		e.store.clearNode(n)
-		if e.applyInput(n, nodeReplaced); unsure {
+		e.applyInput(n, nodeReplaced)
+		if relist {
 			e.applyInput(n, listWanted)
 		}
 	}
 	e.recordStatRead(n)
 	old := n.stat()
-	sameKids := n.live && old.Pzxid == stat.Pzxid && old.Cversion == stat.Cversion &&
+	sameChildren := n.live && old.Pzxid == stat.Pzxid && old.Cversion == stat.Cversion &&
 		old.NumChildren == stat.NumChildren
 	if e.isUnchanged(n, stat) {
 		e.clearFailure(n)
@@ -111,7 +112,7 @@ func (e *engine) storeNode(n *treeNode, data []byte, stat *framework.Stat) {
 	if !e.includesChildren(n) || isEphemeral(stat) {
 		e.applyInput(n, childrenListed)
 	} else {
-		e.watching.listChildren(n, stat, sameKids)
+		e.watching.listChildren(n, stat, sameChildren)
 	}
 	e.applyInput(n, comparedAfterGap)
 }
@@ -124,8 +125,8 @@ func isEphemeral(stat *framework.Stat) bool {
 }
 
 // recordUnreadable records that a node cannot be read for now. Newer servers send no events of a node to a client without
-// permission to READ it, and the one-shot watches for those events are used up. So when the node can be read again,
-// nothing that was known before counts.
+// permission to READ it, and the one-shot watches for those events are used up. So when the node can be read again, it is
+// listed and watched as if for the first time.
 func (e *engine) recordUnreadable(n *treeNode, err error) {
 	if errors.Is(err, framework.ErrNoAuth) {
 		e.applyInput(n, childrenUncertain)
@@ -155,10 +156,10 @@ func (e *engine) removeAbsent(n *treeNode) {
 // replaceAbsent removes a node that did not exist when it was read, but may have been created since. It returns
 // the node that replaces it.
 func (e *engine) replaceAbsent(n *treeNode) *treeNode {
-	parent, name, counts := n.parent, n.name(), n.state.hasAny(awaitedForSync)
+	parent, name, awaited := n.parent, n.name(), n.state.hasAny(awaitedForSync)
 	e.removeAbsent(n)
 	n = e.store.insertNode(parent, name)
-	if counts {
+	if awaited {
 		e.applyInput(n, nodeAwaited)
 	}
 	return n
@@ -197,8 +198,8 @@ func (e *engine) applyListReply(n *treeNode, names []string, err error) {
 	}
 }
 
-// acceptedNames returns the names that belong to the cache, sorted. It leaves out names that are paths: such a
-// node would be in two places.
+// acceptedNames returns the names that belong to the cache, sorted. It leaves out names with a "/" (of a faulty server): their
+// path would be the path of a deeper node.
 func (e *engine) acceptedNames(n *treeNode, names []string) []string {
 	if !e.includesChildren(n) {
 		return nil

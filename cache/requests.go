@@ -8,7 +8,7 @@ import (
 
 // sentRead describes a read that was sent in a separate request.
 type sentRead struct {
-	armed       bool   // by the reply, the watch is set
+	armed       bool   // the reply has set a watch
 	connections uint64 // of the session, before it was sent
 }
 
@@ -89,7 +89,8 @@ func (e *engine) endsSession(err error) bool {
 		errors.Is(err, framework.ErrSessionLost) && (e.session == nil || e.session.Context().Err() != nil)
 }
 
-// requeueReads puts reads back into the queue that failed for a reason that is not in the nodes.
+// requeueReads puts reads back into the queue that failed for a reason that is not in the nodes. many reports whether they were
+// a MultiRead.
 func (e *engine) requeueReads(ops []nodeRead, many bool, err error) {
 	r := &e.reads
 	switch {
@@ -102,7 +103,7 @@ func (e *engine) requeueReads(ops []nodeRead, many bool, err error) {
 	case errors.Is(err, framework.ErrNotConnected):
 		// The reads wait for the next connection in the client's queue.
 	case errors.Is(err, framework.ErrConnectionLoss):
-		// Here, too. If the size of the reply broke the connection, the next reply will be smaller. Some
+		// The same. If the size of the reply broke the connection, the next reply will be smaller. Some
 		// servers break the connection at any MultiRead.
 		if s := &r.sizes; many {
 			s.nodesPerRead = max(1, s.nodesPerRead/2)
@@ -117,7 +118,7 @@ func (e *engine) requeueReads(ops []nodeRead, many bool, err error) {
 		r.sizes.single = true
 	case len(ops) > 1: // the reply may be too large
 		r.sizes.nodesPerRead = max(1, len(ops)/2)
-	default: // asking again immediately would not help
+	default: // an immediate retry would not help: the nodes count as unreadable
 		for _, o := range ops {
 			e.applyReply(o, &framework.ReadResult{Err: err})
 		}
@@ -128,7 +129,7 @@ func (e *engine) requeueReads(ops []nodeRead, many bool, err error) {
 	}
 }
 
-// nodeWatches is watches of a node that the set has.
+// nodeWatches is one-shot watches of a node, in set.
 type nodeWatches struct {
 	set            *framework.WatchSet
 	path           string

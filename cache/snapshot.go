@@ -45,8 +45,8 @@ type savedNode struct {
 	data   []byte
 	stat   framework.Stat
 	depth  int32
-	live   bool // false: it could not be read, and only gives nodes below it their path
-	listed bool // the nodes that follow are all children that the Stat counts
+	live   bool // false: it could not be read; it is here for the paths of the nodes below
+	listed bool // all children that the Stat counts follow
 }
 
 // Len returns how many nodes the snapshot has, including nodes that could not be read but have nodes below

@@ -8,7 +8,7 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// nodeStore contains the copy of the tree, and its subscribers. Only the engine's goroutine changes it, holding
+// nodeStore contains the cache's tree, and its subscribers. Only the engine's goroutine changes it, holding
 // mu; that goroutine may read without mu.
 type nodeStore struct {
 	root     string // the path of top
@@ -23,7 +23,7 @@ type nodeStore struct {
 	endErr        error                     // why the cache has ended; guarded by mu
 	failed        map[*treeNode]readFailure // the nodes that cannot be read, and why; guarded by mu
 
-	// Changes since publishDraft. Readers see the state before them, unless nothing is recorded.
+	// The changes since publishDraft, unless isRecording is false. Readers see the state before them.
 	draft mergedChanges // guarded by mu
 	loose bool          // changes are shown as they are read, and so recorded for subscribers only; guarded by mu
 
@@ -177,7 +177,7 @@ func (s *nodeStore) putNode(n *treeNode, data []byte, stat framework.Stat) {
 	}
 }
 
-// putStat stores the result of a look: the same node with the same data.
+// putStat stores a newer Stat of the same node with the same data.
 func (s *nodeStore) putStat(n *treeNode, stat framework.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +198,7 @@ func (s *nodeStore) removeNode(n *treeNode) {
 	}
 }
 
-// clearNode reports a node and everything below it as deleted. The node itself stays in the tree, not live.
+// clearNode records a node and everything below it as deleted. The node itself stays in the tree, not live.
 func (s *nodeStore) clearNode(n *treeNode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +212,7 @@ func (s *nodeStore) setData(n *treeNode, data []byte) {
 	n.text = packText(n.name(), data)
 }
 
-// dropNode does what deleteSubtree does, and forgets the node. mu is held.
+// dropNode is deleteSubtree for a node that leaves the tree, too; the caller removes it from its parent. mu is held.
 func (s *nodeStore) dropNode(n *treeNode) {
 	s.deleteSubtree(n)
 	s.bytes -= len(n.data())
@@ -224,7 +224,7 @@ func (s *nodeStore) dropNode(n *treeNode) {
 	s.onRemove(n)
 }
 
-// deleteSubtree reports a subtree as deleted, the deepest nodes first, and drops the nodes below n. mu is held.
+// deleteSubtree records a subtree as deleted, the deepest nodes first, and drops the nodes below n. mu is held.
 func (s *nodeStore) deleteSubtree(n *treeNode) {
 	kids := n.children()
 	n.setChildren(nil)
@@ -241,7 +241,7 @@ func (s *nodeStore) deleteSubtree(n *treeNode) {
 	n.live = false
 }
 
-// recordEvent keeps an event for publishDraft. mu is held.
+// recordEvent adds an event to the draft. mu is held.
 func (s *nodeStore) recordEvent(ev Event) {
 	s.draft.addEvent(ev)
 }
@@ -333,7 +333,7 @@ func (s *nodeStore) unsubscribe(sub *subscription) {
 	delete(s.subscriptions, sub)
 }
 
-// isRecording reports whether changes are kept for publishDraft. Once a change is kept, all later ones are. mu is held.
+// isRecording reports whether changes go into the draft. After the first, all do until publishDraft. mu is held.
 func (s *nodeStore) isRecording() bool {
 	return !s.loose || len(s.subscriptions) > 0 || len(s.draft.nodes) > 0
 }
@@ -346,7 +346,7 @@ func (s *nodeStore) setLoose(loose bool) {
 
 // publishDraft shows readers and subscribers the current tree.
 func (s *nodeStore) publishDraft() {
-	events := s.draft.toEvents() // takes long: not under the lock
+	events := s.draft.toEvents() // without the lock, since it may take long
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.draft = mergedChanges{}
@@ -355,7 +355,8 @@ func (s *nodeStore) publishDraft() {
 	}
 }
 
+// readFailure is the reason why the cache does not have a node's current data.
 type readFailure struct {
 	err       error
-	isRetried bool // the node will be tried again
+	isRetried bool // after a pause; otherwise after the node's next change, or when there is room
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/internal/flow"
 )
 
-// syncState reports whether the cache is in sync, and how far its load is.
+// syncState reports whether the cache is in sync, and its progress.
 type syncState struct {
 	mu      sync.Mutex
 	at      Progress    // guarded by mu
@@ -17,13 +17,14 @@ type syncState struct {
 	endErr  error       // why the cache has ended; guarded by mu
 	changed flow.Signal // what waits depend on has changed; guarded by mu
 
-	// The session, and its number of connections, to which at.Synced applies. The client may have a newer connection or
-	// session that the cache's goroutine has not handled yet. Guarded by mu.
+	// The session, and its number of connections, for which at.Synced is true or false. The client may have a newer connection
+	// or session that the cache's goroutine has not handled yet. Guarded by mu.
 	session     *framework.Session
 	connections uint64
 }
 
-// setSession sets the session and the number of connections to which at.Synced applies.
+// setSession sets the session, and its present number of connections. Before at.Synced becomes true, a read that is sent later
+// must have its reply.
 func (s *syncState) setSession(session *framework.Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,7 +32,7 @@ func (s *syncState) setSession(session *framework.Session) {
 	s.changed.Fire()
 }
 
-// isSynced reports whether the cache is in sync as far as the client has come. mu is held.
+// isSynced reports whether the cache is in sync for the client's present session and connection. mu is held.
 func (s *syncState) isSynced() bool {
 	return s.at.Synced && s.session.Context().Err() == nil && s.session.Connections() == s.connections
 }
@@ -44,7 +45,7 @@ func (s *syncState) progress() Progress {
 	return at
 }
 
-// wasSynced reports whether the cache is in sync as far as its goroutine has heard.
+// wasSynced reports whether the cache is in sync for the session and connection of setSession.
 func (s *syncState) wasSynced() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,8 +61,7 @@ func (s *syncState) setSynced(synced bool) {
 	}
 }
 
-// setProgress records how many nodes are known, how many of them the load still waits for, and whether the root cannot
-// be read.
+// setProgress records how many nodes are known, how many of them are still to be read, and whether the root cannot be read.
 func (s *syncState) setProgress(known, awaited int, root readFailure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
