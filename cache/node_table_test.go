@@ -177,9 +177,9 @@ func queueOf(e *engine, n *treeNode) (data, list int) {
 // row is a state as the table has it, by component.
 type row [8]string
 
-var components = row{"data", "list", "identity", "listed", "unproven", "counted", "dataWatch", "listWatch"}
+var components = row{"data", "list", "identity", "childrenKnown", "eventsMissed", "awaitedForSync", "dataWatch", "listWatch"}
 
-const gonePart = "gone"
+const gonePart = "leftTree"
 
 func stateText(r nodeState) string {
 	var out []string
@@ -247,7 +247,7 @@ func factor(b *strings.Builder, name string, rows []line) {
 	isGone := func(l line) bool { return l.before[0] == gonePart }
 	for _, l := range rows {
 		if isGone(l) {
-			fmt.Fprintf(b, "  gone -> %s\n", strings.Join(strings.Fields(strings.Join(l.after[:], " ")+" "+l.effects), " "))
+			fmt.Fprintf(b, "  leftTree -> %s\n", strings.Join(strings.Fields(strings.Join(l.after[:], " ")+" "+l.effects), " "))
 		}
 	}
 	rows = slices.DeleteFunc(rows, isGone)
@@ -331,8 +331,8 @@ func stepsOf(oneShot bool) []step {
 
 func answered(kind readKind, r framework.ReadResult) func(*scene) {
 	return func(s *scene) {
-		anew := s.applyReply(nodeRead{s.n, kind}, &r)
-		s.result = strings.TrimPrefix(fmt.Sprintf("anew %d", anew), "anew 0")
+		requeued := s.applyReply(nodeRead{s.n, kind}, &r)
+		s.result = strings.TrimPrefix(fmt.Sprintf("requeued %d", requeued), "requeued 0")
 	}
 }
 
@@ -538,9 +538,9 @@ func rowOf(s nodeState) (out row) {
 	out[0], out[1] = fetches[s.data], fetches[s.list]
 	switch {
 	case s.hasAny(identityUncertain) && s.hasAny(identityProving):
-		out[2] = "doubtful and proving"
+		out[2] = "uncertain and proving"
 	case s.hasAny(identityUncertain):
-		out[2] = "doubtful"
+		out[2] = "uncertain"
 	case s.hasAny(identityProving):
 		out[2] = "proving"
 	}
@@ -555,13 +555,13 @@ func rowOf(s nodeState) (out row) {
 func wishSteps() []step {
 	on := func(ev nodeInput) func(*scene) { return func(s *scene) { s.applyInput(s.n, ev) } }
 	return []step{
-		{name: "want", late: true, do: on(dataWanted)},
-		{name: "want another", late: true, do: on(maybeReplaced)},
-		{name: "look", late: true, do: on(compareWanted)},
-		{name: "want list", late: true, do: on(listWanted)},
-		{name: "count", do: on(nodeAwaited)},
-		{name: "load (root)", root: true, do: func(s *scene) { s.compareTree() }},
-		{name: "begin (root)", root: true, do: func(s *scene) { s.startStrategy(newOneShotStrategy(s.engine)) }},
-		{name: "gone", do: func(s *scene) { s.forgetNode(s.n) }},
+		{name: "dataWanted", late: true, do: on(dataWanted)},
+		{name: "maybeReplaced", late: true, do: on(maybeReplaced)},
+		{name: "compareWanted", late: true, do: on(compareWanted)},
+		{name: "listWanted", late: true, do: on(listWanted)},
+		{name: "nodeAwaited", do: on(nodeAwaited)},
+		{name: "compareTree (root)", root: true, do: func(s *scene) { s.compareTree() }},
+		{name: "startStrategy (root)", root: true, do: func(s *scene) { s.startStrategy(newOneShotStrategy(s.engine)) }},
+		{name: "nodeRemoved", do: func(s *scene) { s.forgetNode(s.n) }},
 	}
 }

@@ -74,8 +74,8 @@ func (w *persistentStrategy) startWatching() {
 	})
 }
 
-// handleWatch handles the reply to startWatching; connections is the session's number when the request was made. On a later
-// connection the watch may have missed events before it reports that, as EventReset.
+// handleWatch handles the reply to startWatching; connections is Session.Connections before the request. If there is a later
+// connection by now, the watch may have missed events, with its EventReset still to come.
 func (w *persistentStrategy) handleWatch(watch *framework.Watch, connections uint64, err error) {
 	lost := errors.Is(err, framework.ErrConnectionLoss)
 	switch {

@@ -18,7 +18,7 @@ const (
 	reportWait   = time.Second // how long changes wait until the reconnect that revealed them is reported
 )
 
-// publishState decides which changes are shown to readers and subscribers, and which are withheld.
+// publishState records since when changes are withheld, and whether the connection that revealed them was reported.
 type publishState struct {
 	withheldSince time.Time // since when some changes are withheld
 	reported      reportedConnections
