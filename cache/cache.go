@@ -28,7 +28,7 @@ func NewTree(client *framework.Client, root string, opts ...TreeOption) (*Cache,
 // Root returns the path of the root.
 func (c *Cache) Root() string { return c.nonNilEngine().cfg.root }
 
-// Progress returns how far the load is.
+// Progress returns the progress of the load, or of the comparison after a reconnect.
 func (c *Cache) Progress() Progress { return c.nonNilEngine().sync.progress() }
 
 // Get returns the node at path if the cache contains it.

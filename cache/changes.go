@@ -174,8 +174,8 @@ func (c *mergedChanges) earlierNodes(which func(path string) bool) (nodes []*Nod
 	return nodes
 }
 
-// hiddenCount returns how many nodes more readers see than the tree has.
-func (c *mergedChanges) hiddenCount() (n int) {
+// countDifference returns how many more nodes readers see than the tree has.
+func (c *mergedChanges) countDifference() (n int) {
 	for _, c := range c.nodes {
 		if c.old != nil {
 			n++

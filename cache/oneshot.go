@@ -56,7 +56,7 @@ func (w *oneShotStrategy) removeForgotten() {
 	w.unneeded = nil
 }
 
-// handleReconnect begins the comparison after a gap, also if the one after an earlier gap is still going on.
+// handleReconnect begins step 1, also if an earlier gap's step 3 is still to come, or its changes are withheld.
 func (w *oneShotStrategy) handleReconnect() {
 	w.engine.sync.setSynced(false)
 	w.engine.sync.setSession(w.engine.session)
@@ -235,10 +235,9 @@ func (l *pendingLeaves) isFull() bool { return len(l.reads) >= mostLeaves || l.b
 // first leaf was found have their replies.
 func (w *oneShotStrategy) armLeaves() {
 	e, l, r := w.engine, &w.leaves, &w.engine.reads
-	idle := r.queue.len() == 0
 	switch {
 	case len(l.reads) == 0:
-		if idle && r.weight == 0 {
+		if r.queue.len() == 0 && r.weight == 0 {
 			l.baseZxid = 0
 		}
 		return
@@ -285,8 +284,9 @@ func (a leafWatches) Stop() {
 func (w *oneShotStrategy) handleLeaves(ops []nodeRead, err error) {
 	e, l := w.engine, &w.leaves
 	l.awaitedReplies--
-	switch temporary := errors.Is(err, framework.ErrSessionLost) || errors.Is(err, framework.ErrClosed) ||
-		framework.Retryable(err) || e.ctx.Err() != nil; {
+	temporary := errors.Is(err, framework.ErrSessionLost) || errors.Is(err, framework.ErrClosed) ||
+		framework.Retryable(err) || e.ctx.Err() != nil
+	switch {
 	case err == nil:
 	case temporary: // the leaves are listed
 		e.requeueReads(ops, false, err)

@@ -25,7 +25,7 @@ func (s *nodeStore) get(path string) (Node, bool) {
 func (s *nodeStore) len() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.live + s.draft.hiddenCount()
+	return s.live + s.draft.countDifference()
 }
 
 func (s *nodeStore) allNodes() iter.Seq2[string, Node] {

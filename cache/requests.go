@@ -16,7 +16,7 @@ type sentRead struct {
 func (e *engine) sendSingle(o nodeRead, set *framework.WatchSet) {
 	e.reads.weight++
 	w, path, connections := e.watching, e.store.pathOf(o.node), e.session.Connections()
-	arrived := func(r *framework.ReadResult, err error) {
+	onReply := func(r *framework.ReadResult, err error) {
 		armed, watch := set != nil && err == nil, watchStopper(nil)
 		if armed {
 			watch = nodeWatches{set, path, o.kind != readList, o.kind == readList}
@@ -31,12 +31,12 @@ func (e *engine) sendSingle(o nodeRead, set *framework.WatchSet) {
 	case readData:
 		view.GetData().Undecompressed().WatchedBy(set).InBackground().ForPath(e.ctx, at).
 			Then(func(r framework.DataResult, err error) {
-				arrived(&framework.ReadResult{Data: r.Data, Stat: r.Stat, Err: err}, err)
+				onReply(&framework.ReadResult{Data: r.Data, Stat: r.Stat, Err: err}, err)
 			})
 	case readList:
 		view.GetChildren().WatchedBy(set).InBackground().ForPath(e.ctx, at).
 			Then(func(r framework.ChildrenResult, err error) {
-				arrived(&framework.ReadResult{Children: r.Names, Stat: r.Stat, Err: err}, err)
+				onReply(&framework.ReadResult{Children: r.Names, Stat: r.Stat, Err: err}, err)
 			})
 	case readStat:
 		view.CheckExists().WatchedBy(set).InBackground().ForPath(e.ctx, at).
@@ -47,7 +47,7 @@ func (e *engine) sendSingle(o nodeRead, set *framework.WatchSet) {
 				} else if err == nil {
 					result.Err = framework.ErrNoNode
 				}
-				arrived(result, err)
+				onReply(result, err)
 			})
 	}
 }

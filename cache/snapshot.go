@@ -125,11 +125,11 @@ func (s *Snapshot) checkFits(cfg *config) error {
 // cache's goroutine begins.
 func (e *engine) adoptSnapshot(s *Snapshot) {
 	st := e.store
-	var above []*treeNode   // by depth; nil: does not belong to the cache
-	var names []int32       // by depth, how many children the node has in the snapshot
-	finish := func(d int) { // the node at this depth has all its children
+	var above []*treeNode   // by depth: the last node and those above it; nil: does not belong to the cache
+	var counts []int32      // by depth: how many children that node has in the snapshot
+	finish := func(d int) { // the node at this depth has no more children in the snapshot
 		n := above[d]
-		if n != nil && n.state.hasAny(childrenKnown) && names[d] != n.stat().NumChildren {
+		if n != nil && n.state.hasAny(childrenKnown) && counts[d] != n.stat().NumChildren {
 			e.applyInput(n, childrenUncertain) // some were left out by that cache's filter or depth
 		}
 	}
@@ -138,19 +138,20 @@ func (e *engine) adoptSnapshot(s *Snapshot) {
 		d := int(saved.depth)
 		for len(above) > d {
 			finish(len(above) - 1)
-			above, names = above[:len(above)-1], names[:len(names)-1]
+			above, counts = above[:len(above)-1], counts[:len(counts)-1]
 		}
 		n := st.top
 		if d > 0 {
 			parent := above[d-1]
-			names[d-1]++
-			if n = nil; parent != nil && e.includesChildren(parent) && e.acceptsChild(parent, saved.name) {
+			counts[d-1]++
+			n = nil
+			if parent != nil && e.includesChildren(parent) && e.acceptsChild(parent, saved.name) {
 				n = &treeNode{parent: parent, text: packText(saved.name, nil)}
 				parent.setChildren(append(parent.children(), n))
 				st.nodeCount++
 			}
 		}
-		above, names = append(above, n), append(names, 0)
+		above, counts = append(above, n), append(counts, 0)
 		if n == nil || !saved.live {
 			continue
 		}

@@ -150,8 +150,7 @@ func (s *nodeStore) mergeChildren(n *treeNode, names []string) (added []*treeNod
 	return added
 }
 
-// putNode stores the result of a read: the node exists, and data are new. If the node was live before, it is the
-// same node.
+// putNode stores the result of a read that has found the node: a new node or, if it is live, the same one with new data.
 func (s *nodeStore) putNode(n *treeNode, data []byte, stat framework.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +169,8 @@ func (s *nodeStore) putNode(n *treeNode, data []byte, stat framework.Stat) {
 	n.setStat(stat)
 	if recording {
 		ev := Event{Type: Created, Old: old, New: s.publicNode(n)}
-		if ev.Path = ev.New.Path; old != nil {
+		ev.Path = ev.New.Path
+		if old != nil {
 			ev.Type = Changed
 		}
 		s.recordEvent(ev)
