@@ -117,7 +117,6 @@ func (e *engine) run() {
 	}
 }
 
-// errGoexit is the error of a cache whose goroutine was ended by a function that it called.
 var errGoexit = fmt.Errorf("%w: a filter, a decoder or a hook ended the cache's goroutine by "+
 	"runtime.Goexit (as t.FailNow does)", ErrClosed)
 
@@ -146,7 +145,6 @@ type engineCall struct {
 	watch    watchStopper  // if not nil, stopped if run is not called
 }
 
-// watchStopper is a watch, or several.
 type watchStopper interface{ Stop() }
 
 func (e *engine) runCall(p engineCall) {
@@ -167,7 +165,6 @@ func (e *engine) postReply(w watchStrategy, watch watchStopper, f func()) {
 	}
 }
 
-// awaitSession waits for a session, on another goroutine.
 func (e *engine) awaitSession() {
 	e.wg.Go(func() {
 		s, err := e.cfg.client.Session(e.ctx)
@@ -177,7 +174,7 @@ func (e *engine) awaitSession() {
 
 func (e *engine) handleSession(s *framework.Session, err error) {
 	switch {
-	case e.ctx.Err() != nil: // the cache has ended
+	case e.ctx.Err() != nil:
 	case err != nil:
 		e.cancel(err)
 	default:
@@ -187,7 +184,7 @@ func (e *engine) handleSession(s *framework.Session, err error) {
 	}
 }
 
-// startStrategy starts to watch and to load, in a new session or with another strategy.
+// startStrategy starts to watch and to compare, in a new session or with another strategy.
 func (e *engine) startStrategy(w watchStrategy) {
 	e.watching = w
 	e.reads.reset()
@@ -197,8 +194,7 @@ func (e *engine) startStrategy(w watchStrategy) {
 	e.compareTree()
 }
 
-// handleSessionEnd handles the end of the session. The cache keeps its nodes; they are compared in the next
-// session.
+// handleSessionEnd keeps the nodes, for a comparison in the next session.
 func (e *engine) handleSessionEnd() {
 	e.session, e.view, e.watching = nil, nil, e.newStrategy()
 	e.reads.reset()
@@ -207,8 +203,8 @@ func (e *engine) handleSessionEnd() {
 	e.awaitSession()
 }
 
-// compareTree makes the cache read every node, or compare it if it was read before, and read every node that it then finds
-// below. A cache begins with this, with the root as its only node.
+// compareTree makes the cache read every node, or compare it if it was read before, and read all nodes found below: at first the
+// root alone.
 func (e *engine) compareTree() {
 	e.sync.setSynced(false)
 	e.sync.setSession(e.session)

@@ -8,7 +8,6 @@ import (
 // Nodes that cannot be read are tried again after retryFirst, then at growing intervals up to retryMost.
 const retryFirst, retryMost = time.Second, time.Minute
 
-// retrySchedule has the times of retries of nodes that could not be read.
 type retrySchedule struct {
 	nextAttempt time.Time
 	wait        time.Duration // the pause before the next time
@@ -56,8 +55,6 @@ func (e *engine) retryFailed() {
 	r.wait = min(2*r.wait, retryMost)
 }
 
-// recordUndecoded records that the cache does not have a node's current data. If they exceeded the data limit, they are read
-// again when there is room; otherwise after their next change.
 func (e *engine) recordUndecoded(n *treeNode, err error) {
 	if errors.Is(err, ErrDataLimit) {
 		e.retries.fullBytes = max(e.retries.fullBytes, e.store.bytes)

@@ -34,14 +34,14 @@ const (
 	childrenKnown     nodeFacts = 1 << iota // the children are in the cache: they were listed, or there were none
 	eventsMissed                            // since the node was read, events of it and of its children may have been missed
 	identityUncertain                       // another node may have this name now, and no read in flight will show which
-	identityProving                         // another node may have this name now, and the read in flight will show which
+	identityProving                         // the same, but the read in flight will show which
 	awaitedForSync                          // the cache is not in sync before the node was read
 	dataWatch                               // a one-shot watch of the data is set, and has not fired (oneshot.go)
-	listWatch                               // a one-shot watch of the list of children is set, and has not fired
-	leftTree                                // the node has left the tree: no input changes it any more
+	listWatch                               // the same for the list of children
+	leftTree                                // no input changes the node any more
 )
 
-// nodeInput is an input of nodeState.next: an event of the node, a step of its reads, or a decision about it.
+// nodeInput is an event of the node, a step of its reads, or a decision about it.
 type nodeInput uint8
 
 const (
@@ -69,13 +69,13 @@ const (
 	bothWatchesFired                   // an event has used up both, and the watch that a list in flight is setting
 	dataWatchSet                       // by a reply, a one-shot watch is set; before dataReplied
 	listWatchSet                       //
-	watchesDropped                     // the one-shot watches are not needed any more
+	watchesDropped                     //
 	gapFound                           // events may have been missed: the node has to be compared
 	strategyStarted                    // another strategy, or session: nothing is in flight, no watch is set
-	nodeAwaited                        // the cache is not in sync before the node was read
-	readsAwaited                       // the same, if a read of the node is in the queue or in flight
-	readHandled                        // a reply was handled: the node is awaited only if there is more to read
-	nodeRemoved                        // the node has left the tree
+	nodeAwaited                        // sets awaitedForSync
+	readsAwaited                       // sets awaitedForSync if a read of the node is in the queue or in flight
+	readHandled                        // clears awaitedForSync unless there is more to read
+	nodeRemoved                        // from the tree
 )
 
 // fetchMove is the effect of an input on a fetch.
@@ -149,8 +149,8 @@ type nodeEffects uint8
 const (
 	queueData     nodeEffects = 1 << iota // a read of the data goes into the queue
 	queueList                             // a list goes into the queue
-	awaitMore                             // one more node is awaited for sync
-	awaitLess                             // one node less is awaited
+	awaitMore                             // one node more is awaitedForSync
+	awaitLess                             // one node less
 	nowSent                               // the read that was taken from the queue is still wanted
 	replyOutdated                         // the reply may be older than an event
 )

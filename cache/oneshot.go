@@ -166,15 +166,12 @@ func (w *oneShotStrategy) enqueueEvent(ev framework.Event) {
 	}})
 }
 
-// A node whose Stat counts no children need not be listed. But its first child is reported only to a watch of its list
-// of children, which only a list sets. Here such watches are set without lists, hundreds by one request: the setWatches
-// with which clients arm their watches again after a reconnect. The server fires the watches whose node has changed
-// since a given transaction, and sets the others.
+// pendingLeaves are nodes whose Stat counts no children. They are not listed, but only a watch of the list reports a first child.
+// Such watches are set without lists, hundreds by one setWatches: the server fires those whose node has changed since a given
+// transaction, and sets the others.
 //
-// No change is missed: a reply had shown the transaction before the Stats were read. If the server sets the watch, the
-// list of children has not changed since then, so it is still empty, as in the Stat.
-
-// pendingLeaves are leaves that wait for the watches of their lists of children.
+// No change is missed: a reply had shown the transaction before the Stats were read. So if the server sets the watch, the list
+// is still empty, as in the Stat.
 type pendingLeaves struct {
 	reads []nodeRead // with their lists in flight
 	paths []string
@@ -228,7 +225,6 @@ func (w *oneShotStrategy) collectLeaf(o nodeRead) bool {
 	return true
 }
 
-// isFull reports whether a request is as large as it may be.
 func (l *pendingLeaves) isFull() bool { return len(l.reads) >= mostLeaves || l.bytes >= mostLeafBytes }
 
 // armLeaves sets the watches of the leaves when there are enough for a request, or all reads that were in flight when the
@@ -269,7 +265,6 @@ func (w *oneShotStrategy) armLeaves() {
 	})
 }
 
-// leafWatches is the watches of the children of nodes.
 type leafWatches struct {
 	set   *framework.WatchSet
 	paths []string

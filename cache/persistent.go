@@ -118,7 +118,6 @@ func (w *persistentStrategy) stopWatching() {
 	w.watch = nil
 }
 
-// compareAfterGap makes the cache read or compare everything, because events may have been missed.
 func (w *persistentStrategy) compareAfterGap() {
 	w.gapOpen, w.suspect = false, nil
 	w.engine.compareTree()
@@ -210,8 +209,7 @@ func (w *persistentStrategy) handleDeletion(path string) {
 }
 
 // suspectRoot records the root's identity when the server has reported a change of the root. If the next read finds the root
-// unchanged, the server has reported the path of the watch instead of the changed node's. Correct paths in other events
-// prove nothing: those events may belong to one-shot watches of other users of the client.
+// unchanged, the server has reported the path of the watch instead of the changed node's.
 func (w *persistentStrategy) suspectRoot() {
 	top := w.engine.store.top
 	if top.live && top.state.data == fetchIdle && !top.state.hasAny(eventsMissed) && !w.gapOpen && w.suspect == nil {
@@ -242,7 +240,6 @@ func (w *persistentStrategy) listChildren(n *treeNode, stat *framework.Stat, sam
 	}
 }
 
-// handleGap handles a reconnect: see persistentStrategy.
 func (w *persistentStrategy) handleGap() {
 	w.engine.sync.setSynced(false)
 	w.engine.sync.setSession(w.engine.session)
@@ -281,8 +278,8 @@ func (w *persistentStrategy) handleZxid(request int, zxid int64, err error) {
 	}
 }
 
-// sendReads sends pending reads. When the cache is in sync, reads that are queued while a request is in flight go
-// together in the next request.
+// sendReads sends pending reads. When the cache is in sync it waits for the reply to the last request, and sends all reads that
+// were queued since then together.
 func (w *persistentStrategy) sendReads() {
 	e, r := w.engine, &w.engine.reads
 	if w.gapOpen || e.sync.wasSynced() && r.weight > 0 && r.queue.len() < r.sizes.nodesPerRead {
@@ -292,7 +289,7 @@ func (w *persistentStrategy) sendReads() {
 	}
 }
 
-// sendBatch sends one request with pending reads. It returns false when none can be sent.
+// sendBatch sends one request with pending reads, if any.
 func (w *persistentStrategy) sendBatch() bool {
 	e, r := w.engine, &w.engine.reads
 	most := min(r.queue.len(), r.sizes.nodesPerRead)

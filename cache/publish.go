@@ -6,10 +6,9 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// The server reports a transaction event by event: first that one node is gone, then that another was created; the data
-// have to be read. Shown one by one, these would be states that the tree never had. So the store records the changes in
-// a draft while readers continue seeing the earlier state. The engine publishes the draft when it has read all changes up
-// to some moment.
+// The server reports a transaction event by event. Shown one by one, these would be states that the tree never had. So the
+// store records the changes in a draft while readers continue seeing the earlier state. The engine publishes the draft when
+// it has read all changes up to some moment.
 
 const (
 	// withholdMost limits the time for which changes are withheld. If they come too fast for a moment when everything was
@@ -18,7 +17,6 @@ const (
 	reportWait   = time.Second // how long changes wait until the reconnect that revealed them is reported
 )
 
-// publishState records since when changes are withheld, and whether the connection that revealed them was reported.
 type publishState struct {
 	withheldSince time.Time // since when some changes are withheld
 	reported      reportedConnections

@@ -62,7 +62,6 @@ func (r *readScheduler) weightLimit(single bool) int {
 	return multiReadWeight
 }
 
-// expectedBytes returns how many bytes a node's data probably have.
 func (r *readScheduler) expectedBytes(n *treeNode) int {
 	if n.live {
 		return int(n.length)
@@ -179,7 +178,6 @@ const (
 	mostReadLosses = 5
 )
 
-// requestSizes has the sizes of requests.
 type requestSizes struct {
 	single       bool // nodes are read one by one: the server has no MultiRead
 	guessed      bool // single is a guess, for this session

@@ -136,5 +136,4 @@ type nodeWatches struct {
 	data, children bool
 }
 
-// Stop ends the watches.
 func (m nodeWatches) Stop() { m.set.Drop(m.path, m.data, m.children) }

@@ -101,7 +101,6 @@ func WithSnapshot(s *Snapshot) Option {
 	return generalOption(func(c *config) error { c.snapshot = s; return nil })
 }
 
-// checkFits returns an error if a snapshot does not fit a cache.
 func (s *Snapshot) checkFits(cfg *config) error {
 	bytes := 0
 	for i := range s.nodes {

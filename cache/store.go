@@ -177,7 +177,6 @@ func (s *nodeStore) putNode(n *treeNode, data []byte, stat framework.Stat) {
 	}
 }
 
-// putStat stores a newer Stat of the same node with the same data.
 func (s *nodeStore) putStat(n *treeNode, stat framework.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +205,7 @@ func (s *nodeStore) clearNode(n *treeNode) {
 	s.setData(n, nil)
 }
 
-// setData changes a node's data. mu is held.
+// setData sets the data; mu is held.
 func (s *nodeStore) setData(n *treeNode, data []byte) {
 	s.bytes += len(data) - len(n.data())
 	n.text = packText(n.name(), data)
@@ -344,7 +343,7 @@ func (s *nodeStore) setLoose(loose bool) {
 	s.loose = loose
 }
 
-// publishDraft shows readers and subscribers the current tree.
+// publishDraft shows the current tree to readers and subscribers.
 func (s *nodeStore) publishDraft() {
 	events := s.draft.toEvents() // without the lock, since it may take long
 	s.mu.Lock()

@@ -46,7 +46,6 @@ func newSubscription(limit int) *subscription {
 	return &subscription{limit: limit, wakeup: make(chan struct{}, 1)}
 }
 
-// putEvent queues an event. It never waits.
 func (s *subscription) putEvent(ev Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

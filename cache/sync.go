@@ -9,7 +9,6 @@ import (
 	"github.com/go-curator/curator/internal/flow"
 )
 
-// syncState reports whether the cache is in sync, and its progress.
 type syncState struct {
 	mu      sync.Mutex
 	at      Progress    // guarded by mu
@@ -17,14 +16,13 @@ type syncState struct {
 	endErr  error       // why the cache has ended; guarded by mu
 	changed flow.Signal // what waits depend on has changed; guarded by mu
 
-	// The session, and its number of connections, for which at.Synced is true or false. The client may have a newer connection
-	// or session that the cache's goroutine has not handled yet. Guarded by mu.
+	// at.Synced is about this session and connection; the client may have a newer one that the cache's goroutine has not
+	// handled yet. Guarded by mu.
 	session     *framework.Session
 	connections uint64
 }
 
-// setSession sets the session, and its present number of connections. Before at.Synced becomes true, a read that is sent later
-// must have its reply.
+// setSession sets the session, and its present number of connections. at.Synced must be false until a later read has its reply.
 func (s *syncState) setSession(session *framework.Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +59,6 @@ func (s *syncState) setSynced(synced bool) {
 	}
 }
 
-// setProgress records how many nodes are known, how many of them are still to be read, and whether the root cannot be read.
 func (s *syncState) setProgress(known, awaited int, root readFailure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,6 @@ import (
 type watchStrategy interface {
 	// startWatching sets the watch for the whole tree, if there is one.
 	startWatching()
-	// stopWatching removes every watch.
 	stopWatching()
 	// forgetWatches is called when a node's watches are not needed any more. The store's lock may be held.
 	forgetWatches(n *treeNode)
@@ -28,7 +27,6 @@ type watchStrategy interface {
 
 	// sendReads sends pending reads, as many as may be sent now.
 	sendReads()
-	// handleReply handles the reply to engine.sendSingle.
 	handleReply(o nodeRead, s sentRead, r *framework.ReadResult)
 	// handleRootRead handles the reply to a read of the root, before the engine does. outdated reports whether the reply
 	// may be older than an event. handleRootRead returns false if the cache now uses another strategy.
@@ -42,7 +40,6 @@ type watchStrategy interface {
 	handleTimer(now time.Time)
 }
 
-// newStrategy returns the strategy for the next session.
 func (e *engine) newStrategy() watchStrategy {
 	if e.cfg.oneShot {
 		return newOneShotStrategy(e)
