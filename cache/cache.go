@@ -26,29 +26,29 @@ func NewTree(client *framework.Client, root string, opts ...TreeOption) (*Cache,
 }
 
 // Root returns the path of the root.
-func (c *Cache) Root() string { return c.engineOrEnded().cfg.root }
+func (c *Cache) Root() string { return c.nonNilEngine().cfg.root }
 
-// Progress returns how far the load is.
-func (c *Cache) Progress() Progress { return c.engineOrEnded().sync.progress() }
+// Progress returns the progress of the load, or of the comparison after a reconnect.
+func (c *Cache) Progress() Progress { return c.nonNilEngine().sync.progress() }
 
 // Get returns the node at path if the cache contains it.
-func (c *Cache) Get(path string) (Node, bool) { return c.engineOrEnded().store.get(path) }
+func (c *Cache) Get(path string) (Node, bool) { return c.nonNilEngine().store.get(path) }
 
 // All returns all nodes by path, as of the beginning of the iteration. A node comes before its children; siblings are
 // sorted by name. The iteration can be repeated, each time with the nodes of that moment. While it lasts it takes about
 // 130 bytes per node; it blocks neither the cache nor other readers.
-func (c *Cache) All() iter.Seq2[string, Node] { return c.engineOrEnded().store.allNodes() }
+func (c *Cache) All() iter.Seq2[string, Node] { return c.nonNilEngine().store.allNodes() }
 
 // Children returns the children of the node at path by name, sorted, as they were at the moment when the
 // iteration began.
 func (c *Cache) Children(path string) iter.Seq2[string, Node] {
-	return c.engineOrEnded().store.childNodes(path)
+	return c.nonNilEngine().store.childNodes(path)
 }
 
 // Failures returns the nodes that cannot be read or decoded, by path, with the errors of their [Failed]
 // events, as they were at the moment when the iteration began. Parents come first. [Cache.All] has the last
 // version of such a node that could be read, and leaves it out if there is none.
-func (c *Cache) Failures() iter.Seq2[string, error] { return c.engineOrEnded().store.failures() }
+func (c *Cache) Failures() iter.Seq2[string, error] { return c.nonNilEngine().store.failures() }
 
 // cacheHandle has the methods of all kinds of cache. Its zero value has ended.
 type cacheHandle struct{ engine *engine }
@@ -63,10 +63,16 @@ func openCache[C ~struct{ cacheHandle }, O TreeOption](
 	return &C{cacheHandle{startEngine(cfg)}}, nil
 }
 
-func (c *cacheHandle) engineOrEnded() *engine { return c.engine.orEnded() }
+// nonNilEngine returns the cache's engine; of a zero value it is endedEngine.
+func (c *cacheHandle) nonNilEngine() *engine {
+	if c.engine == nil {
+		return endedEngine
+	}
+	return c.engine
+}
 
 // Len returns how many nodes the cache contains.
-func (c *cacheHandle) Len() int { return c.engineOrEnded().store.len() }
+func (c *cacheHandle) Len() int { return c.nonNilEngine().store.len() }
 
 // WaitSynced waits until the cache has read everything that exists, and after a reconnect until it has compared
 // everything that may have changed in between. It does not wait for nodes that the client has no permission to read.
@@ -78,7 +84,7 @@ func (c *cacheHandle) Len() int { return c.engineOrEnded().store.len() }
 //
 // A cache in sync may still lag behind: WaitSynced waits neither for writes that others have just made, nor for reads
 // that they have caused.
-func (c *cacheHandle) WaitSynced(ctx context.Context) error { return c.engineOrEnded().waitSynced(ctx) }
+func (c *cacheHandle) WaitSynced(ctx context.Context) error { return c.nonNilEngine().waitSynced(ctx) }
 
 // Events returns a stream of events. When the iteration begins, the stream begins with [ConnectionChanged] for the
 // current state of the connection, [Created] for every existing node, parents first, and [Failed] for every node that
@@ -100,14 +106,14 @@ func (c *cacheHandle) WaitSynced(ctx context.Context) error { return c.engineOrE
 // ctx.Err()), or when the cache ends (with the errors of WaitSynced). Events that have not been received by
 // then are dropped.
 func (c *cacheHandle) Events(ctx context.Context) iter.Seq2[Event, error] {
-	return c.engineOrEnded().eventStream(ctx)
+	return c.nonNilEngine().eventStream(ctx)
 }
 
 // Snapshot returns the contents of the cache, also after Close. It waits for no server, but for functions of the
 // options that are running; it must not be called from them. It blocks the cache for about 0.1 µs per node. The
 // snapshot takes about 150 bytes per node until it is dropped; data are shared.
 func (c *cacheHandle) Snapshot() *Snapshot {
-	e := c.engineOrEnded()
+	e := c.nonNilEngine()
 	if e == endedEngine {
 		return &Snapshot{}
 	}
@@ -126,7 +132,7 @@ func (c *cacheHandle) Snapshot() *Snapshot {
 // goroutines have ended. The nodes in the cache can still be read. Close must not be called from an option's
 // function. Closing again does nothing. The error is always nil.
 func (c *cacheHandle) Close() error {
-	c.engineOrEnded().close()
+	c.nonNilEngine().close()
 	return nil
 }
 
@@ -141,23 +147,23 @@ func NewPathChildren(client *framework.Client, path string, opts ...Option) (*Pa
 }
 
 // Path returns the path of the parent.
-func (c *PathChildren) Path() string { return c.engineOrEnded().cfg.root }
+func (c *PathChildren) Path() string { return c.nonNilEngine().cfg.root }
 
 // Progress is like [Cache.Progress].
-func (c *PathChildren) Progress() Progress { return c.engineOrEnded().sync.progress() }
+func (c *PathChildren) Progress() Progress { return c.nonNilEngine().sync.progress() }
 
 // Get returns the child of that name if there is one.
 func (c *PathChildren) Get(name string) (Node, bool) {
-	return c.engineOrEnded().store.get(childPath(c.Path(), name))
+	return c.nonNilEngine().store.get(childPath(c.Path(), name))
 }
 
 // All returns the children by name, sorted, as they were when the iteration began.
 func (c *PathChildren) All() iter.Seq2[string, Node] {
-	return c.engineOrEnded().store.childNodes(c.Path())
+	return c.nonNilEngine().store.childNodes(c.Path())
 }
 
 // Failures is like [Cache.Failures]. It includes the parent if that cannot be read. Paths are whole paths.
-func (c *PathChildren) Failures() iter.Seq2[string, error] { return c.engineOrEnded().store.failures() }
+func (c *PathChildren) Failures() iter.Seq2[string, error] { return c.nonNilEngine().store.failures() }
 
 // Single is a local copy of one node. Safe for concurrent use. Corresponds to Curator's NodeCache.
 type Single struct{ cacheHandle }
@@ -170,14 +176,14 @@ func NewNode(client *framework.Client, path string, opts ...Option) (*Single, er
 }
 
 // Path returns the path of the node.
-func (c *Single) Path() string { return c.engineOrEnded().cfg.root }
+func (c *Single) Path() string { return c.nonNilEngine().cfg.root }
 
 // Get returns the node if it exists.
-func (c *Single) Get() (Node, bool) { return c.engineOrEnded().store.get(c.Path()) }
+func (c *Single) Get() (Node, bool) { return c.nonNilEngine().store.get(c.Path()) }
 
 // Failure returns why the node cannot be read or decoded, or nil.
 func (c *Single) Failure() error {
-	for _, err := range c.engineOrEnded().store.failures() {
+	for _, err := range c.nonNilEngine().store.failures() {
 		return err
 	}
 	return nil

@@ -104,14 +104,15 @@
 //
 // # Files
 //
-//	cache.go               the kinds of cache; typed.go decoded views; options.go
-//	events.go              the events; follow.go their streams; subscription.go their queues; delta.go merges; filter.go
-//	engine.go              the goroutine that owns it all: sessions, loading, time
-//	way.go                 the two ways to watch: persistent.go with its MultiReads, oneshot.go
-//	node_state.go          the state of a node: what is still to be read of it
-//	reads.go requests.go   the queue of reads, and single requests; replies.go the changes that a reply makes
-//	tree.go store.go       the nodes in memory, and their changes; readers.go reading; fifo.go a queue
-//	show.go                which changes are withheld, and until when; waiting.go waiting for sync
-//	failures.go            retrying the nodes that cannot be read
-//	snapshot.go            beginning with what another cache contained; snapshot_format.go in a file
+//	cache.go                     the kinds of cache; typed.go decoded views; options.go
+//	engine.go                    the goroutine that owns it all: sessions, loading, time
+//	watch_strategy.go            the two ways to watch: persistent.go with its MultiReads, oneshot.go
+//	node_state.go                which reads of a node are missing, and how reliable the earlier ones are
+//	reads.go requests.go         the queue of reads, and single requests; replies.go the changes that a reply makes
+//	tree.go store.go             the nodes in memory; readers.go reading them
+//	changes.go                   the changes of each path until they are published, and their order as events
+//	publish.go sync.go           when changes are published; when the cache is in sync
+//	events.go follow.go          the events, and their streams; filter.go; subscription.go fifo.go the queue of each stream
+//	failures.go                  retrying the nodes that cannot be read
+//	snapshot.go                  beginning with the contents of another cache; snapshot_format.go in a file
 package cache

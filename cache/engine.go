@@ -20,8 +20,7 @@ var ErrClosed = errors.New("cache closed")
 // background.
 //
 // It relies on this: events and replies come in the order in which the server sent them, except that a reply may be
-// late, because its callback is registered after the request was sent. So if an event arrives while a read is in
-// flight, the reply may be older than the event, and the node is read again.
+// late: see nodeState.
 type engine struct {
 	cfg    config
 	store  *nodeStore
@@ -35,7 +34,7 @@ type engine struct {
 	batch      []engineCall       // taken from the inbox, to be run now
 	session    *framework.Session // nil between sessions
 	view       *framework.Client  // the client view of session
-	strategy   watchStrategy      // the method of watching; replies for another are ignored
+	watching   watchStrategy      // replies for another one are ignored
 	reads      readScheduler
 	stale      staleStats
 	retries    retrySchedule
@@ -44,16 +43,15 @@ type engine struct {
 
 func startEngine(cfg config) *engine {
 	e := &engine{
-		cfg:        cfg,
-		store:      newStore(cfg.root, cfg.hideRoot),
-		inbox:      flow.NewQueue[engineCall](),
-		reads:      newReadScheduler(),
-		stale:      staleStats{nodes: map[*treeNode]bool{}},
-		retries:    retrySchedule{wait: retryFirst},
-		publishing: publishState{loose: true},
+		cfg:     cfg,
+		store:   newStore(cfg.root, cfg.hideRoot),
+		inbox:   flow.NewQueue[engineCall](),
+		reads:   newReadScheduler(),
+		stale:   staleStats{nodes: map[*treeNode]bool{}},
+		retries: retrySchedule{wait: retryFirst},
 	}
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
-	e.strategy = e.newStrategy()
+	e.watching = e.newStrategy()
 	e.store.onRemove = e.forgetNode
 	e.sync.setProgress(1, 1, readFailure{})
 	if cfg.snapshot != nil {
@@ -71,13 +69,6 @@ var endedEngine = func() *engine {
 	e.sync.endWaits(framework.ErrNoClient)
 	return e
 }()
-
-func (e *engine) orEnded() *engine {
-	if e == nil {
-		return endedEngine
-	}
-	return e
-}
 
 func (e *engine) close() {
 	e.cancel(ErrClosed)
@@ -116,7 +107,7 @@ func (e *engine) run() {
 			e.handleTimer()
 		case <-e.ctx.Done():
 		}
-		e.strategy.removeForgotten()
+		e.watching.removeForgotten()
 		if e.ctx.Err() == nil {
 			e.sendReads()
 			e.updateSync()
@@ -126,7 +117,6 @@ func (e *engine) run() {
 	}
 }
 
-// errGoexit is the error of a cache whose goroutine was ended by a function that it called.
 var errGoexit = fmt.Errorf("%w: a filter, a decoder or a hook ended the cache's goroutine by "+
 	"runtime.Goexit (as t.FailNow does)", ErrClosed)
 
@@ -136,11 +126,10 @@ func (e *engine) endCache() {
 	err := context.Cause(e.ctx)
 	defer e.sync.endWaits(err)
 	defer e.store.endStreams(err)
-	last := e.strategy
+	last := e.watching
 	last.stopWatching()
-	// Answers that were not handled may have set watches. With a new strategy these count as foreign and are
-	// stopped.
-	e.strategy = e.newStrategy()
+	// Replies that were not handled may have set watches. runCall stops them, because they are for another strategy.
+	e.watching = e.newStrategy()
 	for _, p := range append(e.batch, e.inbox.Close()...) {
 		e.runCall(p)
 	}
@@ -152,16 +141,15 @@ func (e *engine) logger() *slog.Logger { return e.cfg.client.Logger() }
 // engineCall is a function for the engine's goroutine to run.
 type engineCall struct {
 	run      func()
-	strategy watchStrategy // if not nil, called only while the cache still uses it
+	watching watchStrategy // if not nil, run is called only while the cache still uses it
 	watch    watchStopper  // if not nil, stopped if run is not called
 }
 
-// watchStopper is a watch, or several.
 type watchStopper interface{ Stop() }
 
 func (e *engine) runCall(p engineCall) {
 	switch {
-	case p.strategy == nil || p.strategy == e.strategy:
+	case p.watching == nil || p.watching == e.watching:
 		p.run()
 	case p.watch != nil:
 		p.watch.Stop()
@@ -177,7 +165,6 @@ func (e *engine) postReply(w watchStrategy, watch watchStopper, f func()) {
 	}
 }
 
-// awaitSession waits for a session, on another goroutine.
 func (e *engine) awaitSession() {
 	e.wg.Go(func() {
 		s, err := e.cfg.client.Session(e.ctx)
@@ -187,7 +174,7 @@ func (e *engine) awaitSession() {
 
 func (e *engine) handleSession(s *framework.Session, err error) {
 	switch {
-	case e.ctx.Err() != nil: // the cache has ended
+	case e.ctx.Err() != nil:
 	case err != nil:
 		e.cancel(err)
 	default:
@@ -197,48 +184,48 @@ func (e *engine) handleSession(s *framework.Session, err error) {
 	}
 }
 
-// startStrategy starts to watch and to load, in a new session or with another strategy.
+// startStrategy starts to watch and to compare, in a new session or with another strategy.
 func (e *engine) startStrategy(w watchStrategy) {
-	e.strategy = w
+	e.watching = w
 	e.reads.reset()
 	e.publishing.withheldSince = time.Time{}
-	e.store.walkNodes(func(n *treeNode) { e.applyEvent(n, strategyStarted) })
-	e.strategy.startWatching()
-	e.loadTree()
+	e.store.walkNodes(func(n *treeNode) { e.applyInput(n, strategyStarted) })
+	e.watching.startWatching()
+	e.compareTree()
 }
 
-// handleSessionEnd handles the end of the session. The cache keeps its nodes; they are compared in the next
-// session.
+// handleSessionEnd keeps the nodes, for a comparison in the next session.
 func (e *engine) handleSessionEnd() {
-	e.session, e.view, e.strategy = nil, nil, e.newStrategy()
+	e.session, e.view, e.watching = nil, nil, e.newStrategy()
 	e.reads.reset()
 	e.publishing.publishAt = time.Time{} // subscribers wait for the connections of the next session now
 	e.sync.setSynced(false)
 	e.awaitSession()
 }
 
-// loadTree makes the cache read every node, or compare it if it was read before, and every node found below.
-func (e *engine) loadTree() {
+// compareTree makes the cache read every node, or compare it if it was read before, and read all nodes found below: at first the
+// root alone.
+func (e *engine) compareTree() {
 	e.sync.setSynced(false)
 	e.sync.setSession(e.session)
-	e.store.walkNodes(func(n *treeNode) { e.applyEvent(n, gapFound) })
+	e.store.walkNodes(func(n *treeNode) { e.applyInput(n, gapFound) })
 }
 
 func (e *engine) sendReads() {
 	if e.session != nil && !e.reads.halted && e.reads.pausedUntil.IsZero() {
-		e.strategy.sendReads()
+		e.watching.sendReads()
 	}
 }
 
-// updateSync shows the nodes that are complete, and ends the wait for sync if nothing more has to be read.
+// updateSync publishes the changes unless they have to be withheld, and records whether the cache is in sync.
 func (e *engine) updateSync() {
 	e.sync.setProgress(e.store.nodeCount, e.reads.awaited, e.store.failed[e.store.top])
-	switch kept := len(e.store.draft.nodes) > 0; {
+	switch withheld := len(e.store.draft.nodes) > 0; {
 	case e.isTreeExact(0):
 		e.publishChanges(false)
-	case e.publishing.loose, e.isReadIdle():
+	case e.store.loose, e.isReadIdle():
 		e.publishChanges(true)
-	case kept && e.publishing.withheldSince.IsZero():
+	case withheld && e.publishing.withheldSince.IsZero():
 		e.publishing.withheldSince = time.Now()
 	}
 	if e.isTreeLoaded() && len(e.store.draft.nodes) == 0 && !e.sync.wasSynced() {
@@ -249,8 +236,8 @@ func (e *engine) updateSync() {
 
 // forgetNode drops a node that has left the tree. The store calls it, with its lock held.
 func (e *engine) forgetNode(n *treeNode) {
-	e.strategy.forgetWatches(n)
-	e.applyEvent(n, nodeRemoved)
+	e.watching.forgetWatches(n)
+	e.applyInput(n, nodeRemoved)
 	delete(e.stale.nodes, n)
 }
 
@@ -262,16 +249,16 @@ func (e *engine) handleState(state framework.StateChange, ok bool) {
 	}
 	e.publishing.reported.countConnection(state)
 	e.store.setConnection(state)
-	again := state.State.IsConnected() && state.State != framework.Connected
-	if again && e.session != nil && state.Epoch == e.session.Epoch() {
-		e.strategy.handleReconnect()
+	reconnected := state.State.IsConnected() && state.State != framework.Connected
+	if reconnected && e.session != nil && state.Epoch == e.session.Epoch() {
+		e.watching.handleReconnect()
 	}
 }
 
 func (e *engine) scheduleTimer(timer *time.Timer) {
 	var next time.Time
 	for _, at := range []time.Time{
-		e.stale.refreshAt, e.retries.nextAttempt, e.strategy.nextTimer(), e.publishing.publishAt, e.reads.pausedUntil,
+		e.stale.refreshAt, e.retries.nextAttempt, e.watching.nextTimer(), e.publishing.publishAt, e.reads.pausedUntil,
 	} {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
@@ -288,7 +275,7 @@ func (e *engine) handleTimer() {
 	now := time.Now()
 	if clearIfDue(&e.stale.refreshAt, now) {
 		for n := range e.stale.nodes {
-			e.applyEvent(n, lookWanted)
+			e.applyInput(n, compareWanted)
 		}
 		clear(e.stale.nodes)
 	}
@@ -296,9 +283,9 @@ func (e *engine) handleTimer() {
 		e.retryFailed()
 	}
 	if e.session != nil {
-		e.strategy.handleTimer(now)
+		e.watching.handleTimer(now)
 		if clearIfDue(&e.publishing.publishAt, now) {
-			e.publishing.reported.assumeReported(e.session)
+			e.publishing.reported.assumeAllReported(e.session)
 		}
 	}
 	clearIfDue(&e.reads.pausedUntil, now)
@@ -321,7 +308,7 @@ func (e *engine) includesChildren(n *treeNode) bool {
 	return e.cfg.traverse == nil || e.cfg.traverse(e.store.pathOf(n))
 }
 
-// acceptsChild reports whether n's child of that name belongs to the cache, if n descends.
+// acceptsChild reports whether n's child of that name belongs to the cache, if n's children do.
 func (e *engine) acceptsChild(n *treeNode, name string) bool {
 	return e.cfg.accept == nil || e.cfg.accept(childPath(e.store.pathOf(n), name))
 }

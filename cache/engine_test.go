@@ -23,7 +23,7 @@ func TestALateAnswerAboutAnEarlierGap(t *testing.T) {
 		c, _ := overheard(t, serverWith(t, "/r"))
 		open := make(chan bool, 1)
 		c.engine.postCall(func() {
-			w := c.engine.strategy.(*persistentStrategy)
+			w := c.engine.watching.(*persistentStrategy)
 			w.handleGap()
 			late := w.zxidRequests
 			w.handleGap()
@@ -46,7 +46,7 @@ func TestAQuestionWithoutAnAnswer(t *testing.T) {
 			c, _ := overheard(t, serverWith(t, "/r"))
 			asked := make(chan struct{})
 			c.engine.postCall(func() {
-				w := c.engine.strategy.(*persistentStrategy)
+				w := c.engine.watching.(*persistentStrategy)
 				w.handleGap()
 				w.zxidRequests++ // the true answer is to another question
 				w.handleZxid(w.zxidRequests, 0, err)
@@ -58,6 +58,43 @@ func TestAQuestionWithoutAnAnswer(t *testing.T) {
 			require.NoError(t, c.WaitSynced(ctx), "after %v", err)
 		})
 	}
+}
+
+// The connection is lost while the reply that sets the watch waits for the cache's goroutine. The cache is not in sync until
+// the changes of that gap are read:
+//
+//  1. The server sets the watch, replies to that and to the reads, and the connection is lost.
+//  2. A node changes. There is a new connection, whose requests the server has not executed yet.
+//  3. The cache handles the replies.
+func TestNotInSyncIfTheFirstRepliesAreLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := serverWith(t, "/r")
+		c, _ := overheard(t, srv)
+		client := c.engine.cfg.client
+		add := srv.Inject(zktest.Fault{Op: zktest.OpAddWatch, Action: zktest.Hold})
+		second, err := New(client, "/r")
+		require.NoError(t, err)
+		defer second.Close()
+		<-add.Struck()
+		late := make(chan struct{})
+		second.engine.postCall(func() { <-late })
+		add.Release()
+		synctest.Wait()
+		connect := srv.Inject(zktest.Fault{Op: zktest.OpConnect, Action: zktest.Hold})
+		srv.Cut(0)
+		<-connect.Struck()
+		require.NoError(t, srv.Create("/r/new", nil))
+		rearm := srv.Inject(zktest.Fault{Op: zktest.OpSetWatches2, Action: zktest.Hold})
+		connect.Release()
+		<-rearm.Struck()
+		synctest.Wait()
+		close(late)
+		synctest.Wait()
+		assert.False(t, second.Progress().Synced)
+		rearm.Release()
+		require.NoError(t, second.WaitSynced(t.Context()))
+		assert.Equal(t, 2, second.Len())
+	})
 }
 
 // What a connection has revealed waits until that connection is reported, but only for a while. Until then
@@ -186,8 +223,8 @@ func TestAChildOfANodeWhoseReadWasRefused(t *testing.T) {
 
 // oneByOne has an engine read nodes one by one, and show them as they are read.
 func (e *engine) oneByOne() {
-	e.publishing.loose, e.reads.sizes.single = true, true
-	e.store.setStrict(false)
+	e.reads.sizes.single = true
+	e.store.setLoose(true)
 }
 
 // refused refuses one read below prefix, after that many.
@@ -248,7 +285,7 @@ func TestALateAnswerAboutAParent(t *testing.T) {
 				var asked nodeRead
 				var answer framework.Stat
 				c.engine.postCall(func() {
-					c.engine.applyEvent(c.engine.store.top, lookWanted)
+					c.engine.applyInput(c.engine.store.top, compareWanted)
 					asked, _, _ = c.engine.takeRead()
 					answer = c.engine.store.top.stat()
 				})
@@ -320,7 +357,7 @@ func TestNoticesThatWaitForADecoder(t *testing.T) {
 		assert.Equal(t, len(kids)+1, tree.Len())
 		root, _ := tree.Get("/r")
 		assert.Equal(t, fmt.Sprint(3*framework.WatchBacklog-1), string(root.Data))
-		w := tree.engine.strategy.(*persistentStrategy)
+		w := tree.engine.watching.(*persistentStrategy)
 		assert.Zero(t, w.pending.events.Load())
 		assert.Zero(t, w.pending.bytes.Load())
 	})

@@ -8,29 +8,29 @@ import (
 // Nodes that cannot be read are tried again after retryFirst, then at growing intervals up to retryMost.
 const retryFirst, retryMost = time.Second, time.Minute
 
-// retrySchedule has the times of retries of nodes that could not be read.
 type retrySchedule struct {
 	nextAttempt time.Time
 	wait        time.Duration // the pause before the next time
 	fullBytes   int           // bytes in the cache when the data limit was reached; 0 if it was not
-	hasRoom     bool          // the cache has fewer bytes since
+	hasRoom     bool          // the cache has fewer bytes since; cleared by the next retry
 
 	failureLog failureLogLimit
 }
 
-func (e *engine) recordFailure(n *treeNode, err error, again bool) {
+func (e *engine) recordFailure(n *treeNode, err error, isRetried bool) {
 	if old, known := e.store.failed[n]; !known || old.err.Error() != err.Error() {
-		e.logFailure(e.store.pathOf(n), err, again)
-		e.store.addFailure(n, readFailure{err, again})
+		e.logFailure(e.store.pathOf(n), err, isRetried)
+		e.store.addFailure(n, readFailure{err, isRetried})
 	}
-	if again {
+	if isRetried {
 		e.scheduleRetry()
 	}
 }
 
 func (e *engine) clearFailure(n *treeNode) {
 	if _, was := e.store.failed[n]; was {
-		if e.store.deleteFailure(n); len(e.store.failed) == 0 {
+		e.store.deleteFailure(n)
+		if len(e.store.failed) == 0 {
 			e.retries.nextAttempt, e.retries.wait = time.Time{}, retryFirst
 		}
 	}
@@ -48,15 +48,13 @@ func (e *engine) retryFailed() {
 	r := &e.retries
 	for n, f := range e.store.failed {
 		if f.isRetried || r.hasRoom && errors.Is(f.err, ErrDataLimit) {
-			e.applyEvent(n, dataWanted)
+			e.applyInput(n, dataWanted)
 		}
 	}
 	r.hasRoom = false
 	r.wait = min(2*r.wait, retryMost)
 }
 
-// recordUndecoded records that the cache does not have a node's current data. If they exceeded the data limit, they are read
-// again when there is room; otherwise after their next change.
 func (e *engine) recordUndecoded(n *treeNode, err error) {
 	if errors.Is(err, ErrDataLimit) {
 		e.retries.fullBytes = max(e.retries.fullBytes, e.store.bytes)
@@ -87,7 +85,7 @@ type failureLogLimit struct {
 
 // logFailure logs that a node cannot be read. At the limit it logs once that such lines are left out for a
 // while.
-func (e *engine) logFailure(path string, err error, again bool) {
+func (e *engine) logFailure(path string, err error, isRetried bool) {
 	c := &e.retries.failureLog
 	if now := time.Now(); c.lines == 0 || now.Sub(c.since) >= failureLogTime {
 		*c = failureLogLimit{since: now}
@@ -97,7 +95,7 @@ func (e *engine) logFailure(path string, err error, again bool) {
 	}
 	next := "retrying when the node changes"
 	switch {
-	case again:
+	case isRetried:
 		next = "retrying soon, and once a minute"
 	case errors.Is(err, ErrDataLimit):
 		next = "retrying when there is room, or the node changes"

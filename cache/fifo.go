@@ -23,7 +23,6 @@ func (f *fifoQueue[T]) push(v T) {
 	f.items = append(f.items, v)
 }
 
-// grow makes room for n more values.
 func (f *fifoQueue[T]) grow(n int) { f.items = slices.Grow(f.items, n) }
 
 func (f *fifoQueue[T]) pop() (v T, ok bool) {

@@ -21,7 +21,7 @@ func Follow(ctx context.Context, source Source) iter.Seq2[map[string]Node, error
 	return func(yield func(map[string]Node, error) bool) {
 		var last map[string]Node // nil before the first
 		loaded, changed := false, true
-		settled := func() bool {
+		onDrained := func() bool {
 			if !loaded || !changed {
 				return true
 			}
@@ -33,7 +33,7 @@ func Follow(ctx context.Context, source Source) iter.Seq2[map[string]Node, error
 			last = nodes
 			return yield(nodes, nil)
 		}
-		source.engineOrEnded().streamEvents(ctx, settled, func(ev Event, err error) bool {
+		source.nonNilEngine().streamEvents(ctx, onDrained, func(ev Event, err error) bool {
 			switch ev.Type {
 			case Initialized:
 				loaded = true
@@ -53,9 +53,9 @@ func (e *engine) eventStream(ctx context.Context) iter.Seq2[Event, error] {
 	}
 }
 
-// streamEvents gives events to yield until that returns false, and the error with which the stream ends. Whenever no event is
-// waiting it calls settled, which also ends the stream by returning false.
-func (e *engine) streamEvents(ctx context.Context, settled func() bool, yield func(Event, error) bool) {
+// streamEvents calls yield with each event until yield returns false, and with the error that ends the stream. Whenever no event
+// waits it calls onDrained, which ends the stream, too, by returning false.
+func (e *engine) streamEvents(ctx context.Context, onDrained func() bool, yield func(Event, error) bool) {
 	if ctx == nil {
 		yield(Event{}, framework.ErrNilContext)
 		return
@@ -65,20 +65,20 @@ func (e *engine) streamEvents(ctx context.Context, settled func() bool, yield fu
 	for {
 		if ctx.Err() != nil {
 			yield(Event{}, fmt.Errorf("cache %s: the event subscription has ended: %w",
-				e.cfg.root, e.cfg.client.Left(ctx, nil)))
+				e.cfg.root, e.cfg.client.Left(ctx, nil))) // ctx's error, and why there is no connection
 			return
 		}
-		ev, ok, over := sub.nextEvent()
+		ev, ok, endErr := sub.nextEvent()
 		switch {
-		case over != nil:
-			yield(Event{}, over)
+		case endErr != nil:
+			yield(Event{}, endErr)
 			return
 		case ok:
 			if !yield(ev, nil) {
 				return
 			}
 			continue
-		case !settled():
+		case !onDrained():
 			return
 		}
 		select {

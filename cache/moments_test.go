@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -324,5 +325,49 @@ func TestNotInSyncWhileItIsOpenWhatWasMissed(t *testing.T) {
 			require.NoError(t, tree.WaitSynced(t.Context()))
 			same(t, srv, tree)
 		}
+	})
+}
+
+// A second connection is lost while the cache decodes the last node of the comparison after the first. The cache is not in
+// sync until the changes of the second gap are read:
+//
+//  1. The comparison after the first gap has read /r/a, and publishes nothing, since its connection is no longer the last.
+//  2. The second reconnect is reported. /r/b has changed in that gap, and its event has not come.
+func TestNotInSyncAfterASecondReconnect(t *testing.T) {
+	bothWays(t, zktest.Config{}, func(
+		t *testing.T, srv *zktest.Server, c *framework.Client, opts ...cache.TreeOption,
+	) {
+		create(t, srv, "/r/a", "/r/b")
+		decoding, decoded := make(chan struct{}), make(chan struct{})
+		tree := open(t, c, "/r", append(opts, cache.WithDecoder(func(_ string, data []byte) ([]byte, error) {
+			if string(data) == "first gap" {
+				close(decoding)
+				<-decoded
+			}
+			return data, nil
+		}))...)
+		gap := func(path, data string) {
+			connect := srv.Inject(zktest.Fault{Op: zktest.OpConnect, Action: zktest.Hold})
+			srv.Cut(0)
+			<-connect.Struck()
+			require.NoError(t, srv.Set(path, []byte(data)))
+			connect.Release()
+		}
+		gap("/r/a", "first gap")
+		<-decoding
+		var holds []*zktest.Injection
+		for _, op := range []zktest.Op{zktest.OpSetWatches, zktest.OpSetWatches2} {
+			holds = append(holds, srv.Inject(zktest.Fault{Op: op, Action: zktest.Hold}))
+		}
+		gap("/r/b", "second gap")
+		synctest.Wait()
+		close(decoded)
+		synctest.Wait()
+		assert.False(t, tree.Progress().Synced)
+		for _, hold := range holds {
+			hold.Release()
+		}
+		require.NoError(t, tree.WaitSynced(t.Context()))
+		same(t, srv, tree)
 	})
 }

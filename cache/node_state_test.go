@@ -22,7 +22,7 @@ func FuzzNodeState(f *testing.F) {
 	f.Fuzz(func(t *testing.T, events []byte) {
 		m := nodeModel{t: t}
 		for _, b := range events {
-			if ev := nodeEvent(b) % (nodeRemoved + 1); ev != nodeRemoved || b > 250 {
+			if ev := nodeInput(b) % (nodeRemoved + 1); ev != nodeRemoved || b > 250 {
 				m.happens(ev)
 			}
 		}
@@ -48,7 +48,7 @@ type fetched struct {
 	sent, changed    int // when
 }
 
-func (m *nodeModel) happens(ev nodeEvent) (effects nodeEffects) {
+func (m *nodeModel) happens(ev nodeInput) (effects nodeEffects) {
 	m.now++
 	switch ev {
 	case dataSent:
@@ -59,7 +59,7 @@ func (m *nodeModel) happens(ev nodeEvent) (effects nodeEffects) {
 		if !m.list.queued {
 			return 0
 		}
-	case dataReplied, dataFailed, lookFailed, dataWatchSet:
+	case dataReplied, dataFailed, compareFailed, dataWatchSet:
 		if !m.data.inFlight || ev == dataWatchSet && m.state.hasAny(dataWatch) { // a read sets no watch that is set
 			return 0
 		}
@@ -99,7 +99,7 @@ func (m *nodeModel) count(effects nodeEffects) {
 		m.awaited--
 	}
 	want := 0
-	if m.state.hasAny(loadAwaits) {
+	if m.state.hasAny(awaitedForSync) {
 		want = 1
 	}
 	require.Equal(m.t, want, m.awaited, "the load waits for it")
@@ -117,16 +117,16 @@ func (f *fetched) moves(t *testing.T, queue, send bool, effects nodeEffects) {
 	}
 }
 
-func (m *nodeModel) remember(ev nodeEvent, effects nodeEffects) {
+func (m *nodeModel) remember(ev nodeInput, effects nodeEffects) {
 	d, l := &m.data, &m.list
 	switch ev {
 	case dataSent:
 		d.sent = m.now
 	case listSent:
 		l.sent = m.now
-	case dataWanted, lookWanted:
+	case dataWanted, compareWanted:
 		d.changed = m.now
-	case otherPossible:
+	case maybeReplaced:
 		d.changed, m.doubted = m.now, m.now
 	case identityUnproven:
 		m.doubted = m.now
@@ -171,8 +171,8 @@ func (m *nodeModel) holds() {
 		require.Equal(t, nodeState{facts: leftTree}, s)
 		return
 	}
-	require.Equal(t, m.doubted > m.proved, s.hasAny(identityDoubtful|identityProving), "another node may have the name")
-	require.False(t, s.hasAny(identityDoubtful) && s.hasAny(identityProving))
+	require.Equal(t, m.doubted > m.proved, s.hasAny(identityUncertain|identityProving), "another node may have the name")
+	require.False(t, s.hasAny(identityUncertain) && s.hasAny(identityProving))
 	if s.hasAny(identityProving) {
 		require.True(t, s.data.isSent(), "a read that will prove it")
 		require.Greater(t, m.data.sent, m.doubted)
@@ -182,7 +182,7 @@ func (m *nodeModel) holds() {
 // comesToRest asserts that two reads of each part, when nothing happens any more, are all that is still missing.
 func (m *nodeModel) comesToRest() {
 	for range 2 {
-		for _, ev := range []nodeEvent{dataSent, dataReplied, listSent, listReplied, readHandled} {
+		for _, ev := range []nodeInput{dataSent, dataReplied, listSent, listReplied, readHandled} {
 			m.happens(ev)
 		}
 	}

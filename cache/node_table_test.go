@@ -67,11 +67,11 @@ func newScene(from *engine, oneShot bool, s step, before nodeState) *scene {
 	e := &engine{
 		cfg: config{client: from.cfg.client, root: "/r", maxDepth: -1, dataLimit: 1 << 20, oneShot: oneShot},
 		ctx: from.ctx, store: newStore("/r", false), inbox: from.inbox, session: from.session, view: from.view,
-		reads: newReadScheduler(), stale: staleStats{nodes: map[*treeNode]bool{}}, publishing: publishState{loose: true},
+		reads: newReadScheduler(), stale: staleStats{nodes: map[*treeNode]bool{}},
 	}
 	e.retries.failureLog = failureLogLimit{since: time.Now(), lines: 2 * failureLogMost} // without logging
-	e.strategy, e.store.onRemove = e.newStrategy(), e.forgetNode
-	if w, ok := e.strategy.(*persistentStrategy); ok {
+	e.watching, e.store.onRemove = e.newStrategy(), e.forgetNode
+	if w, ok := e.watching.(*persistentStrategy); ok {
 		w.armed = true
 	}
 	top := e.store.top
@@ -87,7 +87,7 @@ func newScene(from *engine, oneShot bool, s step, before nodeState) *scene {
 	if before.list.isQueued() {
 		e.reads.queue.push(nodeRead{sc.n, readList})
 	}
-	if before.hasAny(loadAwaits) {
+	if before.hasAny(awaitedForSync) {
 		e.reads.awaited++
 	}
 	if s.set != nil {
@@ -137,7 +137,7 @@ func play(from *engine, oneShot bool, s step, before nodeState) (after nodeState
 	if d := e.reads.awaited - awaited; d != 0 {
 		add("awaited%+d", d)
 	}
-	if w, ok := e.strategy.(*oneShotStrategy); ok {
+	if w, ok := e.watching.(*oneShotStrategy); ok {
 		for _, m := range w.unneeded {
 			if m.path == path && m.data {
 				add("drop data watch")
@@ -177,9 +177,9 @@ func queueOf(e *engine, n *treeNode) (data, list int) {
 // row is a state as the table has it, by component.
 type row [8]string
 
-var components = row{"data", "list", "identity", "listed", "unproven", "counted", "dataWatch", "listWatch"}
+var components = row{"data", "list", "identity", "childrenKnown", "eventsMissed", "awaitedForSync", "dataWatch", "listWatch"}
 
-const gonePart = "gone"
+const gonePart = "leftTree"
 
 func stateText(r nodeState) string {
 	var out []string
@@ -247,7 +247,7 @@ func factor(b *strings.Builder, name string, rows []line) {
 	isGone := func(l line) bool { return l.before[0] == gonePart }
 	for _, l := range rows {
 		if isGone(l) {
-			fmt.Fprintf(b, "  gone -> %s\n", strings.Join(strings.Fields(strings.Join(l.after[:], " ")+" "+l.effects), " "))
+			fmt.Fprintf(b, "  leftTree -> %s\n", strings.Join(strings.Fields(strings.Join(l.after[:], " ")+" "+l.effects), " "))
 		}
 	}
 	rows = slices.DeleteFunc(rows, isGone)
@@ -331,8 +331,8 @@ func stepsOf(oneShot bool) []step {
 
 func answered(kind readKind, r framework.ReadResult) func(*scene) {
 	return func(s *scene) {
-		anew := s.applyReply(nodeRead{s.n, kind}, &r)
-		s.result = strings.TrimPrefix(fmt.Sprintf("anew %d", anew), "anew 0")
+		requeued := s.applyReply(nodeRead{s.n, kind}, &r)
+		s.result = strings.TrimPrefix(fmt.Sprintf("requeued %d", requeued), "requeued 0")
 	}
 }
 
@@ -411,7 +411,7 @@ func readSteps() []step {
 			s.reads.queue.push(nodeRead{s.n, kind})
 		}
 	}
-	back := func(kind readKind) func(*scene) { return func(s *scene) { s.applyEvent(s.n, failedReadEvents[kind]) } }
+	back := func(kind readKind) func(*scene) { return func(s *scene) { s.applyInput(s.n, failedReadInputs[kind]) } }
 	return []step{
 		{name: "data taken", late: true, set: only(readData), do: take},
 		{name: "list taken", late: true, set: only(readList), do: take},
@@ -426,7 +426,7 @@ func kindName(o nodeRead) string {
 }
 
 func persistentSteps() []step {
-	way := func(s *scene) *persistentStrategy { return s.strategy.(*persistentStrategy) }
+	way := func(s *scene) *persistentStrategy { return s.watching.(*persistentStrategy) }
 	event := func(ev framework.EventType, below string) func(*scene) {
 		return func(s *scene) { way(s).handleEvent(framework.Event{Type: ev, Path: s.store.pathOf(s.n) + below}) }
 	}
@@ -466,7 +466,7 @@ func persistentSteps() []step {
 }
 
 func oneShotSteps() []step {
-	way := func(s *scene) *oneShotStrategy { return s.strategy.(*oneShotStrategy) }
+	way := func(s *scene) *oneShotStrategy { return s.watching.(*oneShotStrategy) }
 	event := func(ev framework.EventType) func(*scene) {
 		return func(s *scene) {
 			way(s).enqueueEvent(framework.Event{Type: ev, Path: s.store.pathOf(s.n)})
@@ -519,7 +519,7 @@ func oneShotSteps() []step {
 			}
 		}},
 		{name: "first read after a reconnect", set: func(s *scene) { way(s).leaves.baseZxid = 1 }, do: func(s *scene) { way(s).recordBaseZxid() }},
-		{name: "forget watches", do: func(s *scene) { s.strategy.forgetWatches(s.n) }},
+		{name: "forget watches", do: func(s *scene) { s.watching.forgetWatches(s.n) }},
 		{name: "caught up after a reconnect (root)", root: true, set: func(s *scene) { way(s).missedPending = true },
 			do: func(s *scene) { way(s).handleRootRead(&framework.ReadResult{}, false) }},
 		{name: "reconnected (root)", root: true, set: func(s *scene) { s.engine.sync.setSynced(true) }, do: func(s *scene) { way(s).handleReconnect() }},
@@ -528,7 +528,7 @@ func oneShotSteps() []step {
 func dataInFlight(s nodeState) bool { return s.data.isSent() }
 func listInFlight(s nodeState) bool { return s.list.isSent() }
 
-func doubtParent(s *scene) { s.applyEvent(s.store.top, identityUnproven) }
+func doubtParent(s *scene) { s.applyInput(s.store.top, identityUnproven) }
 
 func rowOf(s nodeState) (out row) {
 	if s.hasAny(leftTree) {
@@ -537,14 +537,14 @@ func rowOf(s nodeState) (out row) {
 	fetches := [...]string{"", "light", "queued", "inFlight", "outdated"}
 	out[0], out[1] = fetches[s.data], fetches[s.list]
 	switch {
-	case s.hasAny(identityDoubtful) && s.hasAny(identityProving):
-		out[2] = "doubtful and proving"
-	case s.hasAny(identityDoubtful):
-		out[2] = "doubtful"
+	case s.hasAny(identityUncertain) && s.hasAny(identityProving):
+		out[2] = "uncertain and proving"
+	case s.hasAny(identityUncertain):
+		out[2] = "uncertain"
 	case s.hasAny(identityProving):
 		out[2] = "proving"
 	}
-	for i, fact := range []nodeFacts{childrenKnown, eventsMissed, loadAwaits, dataWatch, listWatch} {
+	for i, fact := range []nodeFacts{childrenKnown, eventsMissed, awaitedForSync, dataWatch, listWatch} {
 		if s.hasAny(fact) {
 			out[3+i] = "yes"
 		}
@@ -553,15 +553,15 @@ func rowOf(s nodeState) (out row) {
 }
 
 func wishSteps() []step {
-	on := func(ev nodeEvent) func(*scene) { return func(s *scene) { s.applyEvent(s.n, ev) } }
+	on := func(ev nodeInput) func(*scene) { return func(s *scene) { s.applyInput(s.n, ev) } }
 	return []step{
-		{name: "want", late: true, do: on(dataWanted)},
-		{name: "want another", late: true, do: on(otherPossible)},
-		{name: "look", late: true, do: on(lookWanted)},
-		{name: "want list", late: true, do: on(listWanted)},
-		{name: "count", do: on(loadStarted)},
-		{name: "load (root)", root: true, do: func(s *scene) { s.loadTree() }},
-		{name: "begin (root)", root: true, do: func(s *scene) { s.startStrategy(newOneShotStrategy(s.engine)) }},
-		{name: "gone", do: func(s *scene) { s.forgetNode(s.n) }},
+		{name: "dataWanted", late: true, do: on(dataWanted)},
+		{name: "maybeReplaced", late: true, do: on(maybeReplaced)},
+		{name: "compareWanted", late: true, do: on(compareWanted)},
+		{name: "listWanted", late: true, do: on(listWanted)},
+		{name: "nodeAwaited", do: on(nodeAwaited)},
+		{name: "compareTree (root)", root: true, do: func(s *scene) { s.compareTree() }},
+		{name: "startStrategy (root)", root: true, do: func(s *scene) { s.startStrategy(newOneShotStrategy(s.engine)) }},
+		{name: "nodeRemoved", do: func(s *scene) { s.forgetNode(s.n) }},
 	}
 }

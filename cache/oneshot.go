@@ -8,16 +8,18 @@ import (
 )
 
 // oneShotStrategy uses one-shot watches: one for each node's data and one for its children. The reads set them, except for
-// the children of leaves: see pendingLeaves. After a reconnect the server fires these watches for changes that they have
-// missed.
+// the children of leaves: see pendingLeaves.
 //
-// The facts dataWatch and listWatch of a node mean that its watch is set and has not fired. A watch may fire before the
-// engine handles the reply of the read that set it; then the node is read again, and that read sets another.
+// After a reconnect the server fires these watches for changes that they have missed, before it replies to a read:
+//
+//  1. handleReconnect reads the root.
+//  2. The events queue reads of the changed nodes.
+//  3. handleRootRead handles the reply of step 1. The cache is in sync when the reads of step 2 are done.
 type oneShotStrategy struct {
 	engine        *engine
 	watches       *framework.WatchSet
-	unneeded      []nodeWatches // watches of nodes that are gone
-	missedPending bool          // the server may still be firing watches for missed changes
+	unneeded      []nodeWatches // to be removed from the server: of forgotten nodes
+	missedPending bool          // between steps 1 and 3: events of missed changes may still come
 	leaves        pendingLeaves
 }
 
@@ -42,7 +44,7 @@ func (w *oneShotStrategy) stopWatching() {
 
 func (w *oneShotStrategy) forgetWatches(n *treeNode) {
 	if data, children := n.state.hasAny(dataWatch), n.state.hasAny(listWatch); data || children {
-		w.engine.applyEvent(n, watchesDropped)
+		w.engine.applyInput(n, watchesDropped)
 		w.unneeded = append(w.unneeded, nodeWatches{w.watches, w.engine.store.pathOf(n), data, children})
 	}
 }
@@ -54,23 +56,20 @@ func (w *oneShotStrategy) removeForgotten() {
 	w.unneeded = nil
 }
 
-// handleReconnect reads the root: before the server replies to that, it fires the watches for missed changes.
+// handleReconnect begins step 1, also if an earlier gap's step 3 is still to come, or its changes are withheld.
 func (w *oneShotStrategy) handleReconnect() {
-	if w.engine.sync.wasSynced() {
-		w.engine.sync.setSynced(false)
-		w.missedPending = true
-		w.engine.applyEvent(w.engine.store.top, loadStarted)
-		w.engine.applyEvent(w.engine.store.top, dataWanted)
-	}
+	w.engine.sync.setSynced(false)
 	w.engine.sync.setSession(w.engine.session)
+	w.missedPending = true
+	w.engine.applyInput(w.engine.store.top, nodeAwaited)
+	w.engine.applyInput(w.engine.store.top, dataWanted)
 }
 
-// handleRootRead records that the watches have fired for all missed changes. The cache is in sync when those nodes have been
-// read.
+// handleRootRead records that the watches have fired for all missed changes.
 func (w *oneShotStrategy) handleRootRead(_ *framework.ReadResult, outdated bool) bool {
 	if w.missedPending && !outdated {
 		w.missedPending = false
-		w.engine.store.walkNodes(func(n *treeNode) { w.engine.applyEvent(n, loadResumed) })
+		w.engine.store.walkNodes(func(n *treeNode) { w.engine.applyInput(n, readsAwaited) })
 	}
 	return true
 }
@@ -80,15 +79,15 @@ func (w *oneShotStrategy) listChildren(n *treeNode, stat *framework.Stat, _ bool
 	if n.state.hasAny(listWatch) {
 		return
 	}
-	w.engine.applyEvent(n, listWanted)
+	w.engine.applyInput(n, listWanted)
 	if w.leaves.isCurrent && stat.NumChildren == 0 && len(n.children()) == 0 {
-		w.engine.applyEvent(n, leafFound)
+		w.engine.applyInput(n, leafFound)
 	}
 }
 
 func (w *oneShotStrategy) sendReads() {
 	for r := &w.engine.reads; r.weight < r.weightLimit(true); {
-		o, light, ok := w.engine.takeRead() // light or not, data are read: a look at the Stat would not save that
+		o, light, ok := w.engine.takeRead() // data are read whole even if light
 		if !ok {
 			break
 		}
@@ -105,13 +104,13 @@ func (w *oneShotStrategy) sendRead(o nodeRead) {
 	w.recordBaseZxid()
 	set := w.watches
 	if watch, _ := watchOfRead(o.kind); o.node.state.hasAny(watch) {
-		set = nil // it is set
+		set = nil // the watch is set already
 	}
 	w.engine.sendSingle(o, set)
 }
 
-// watchOfRead returns the watch that a read sets, and the event of its reply.
-func watchOfRead(k readKind) (watch nodeFacts, set nodeEvent) {
+// watchOfRead returns the watch that a read sets, and the input for its reply.
+func watchOfRead(k readKind) (watch nodeFacts, set nodeInput) {
 	if k == readList {
 		return listWatch, listWatchSet
 	}
@@ -134,13 +133,15 @@ func (w *oneShotStrategy) handleReply(o nodeRead, s sentRead, r *framework.ReadR
 	w.engine.handleSingle(o, r)
 }
 
-// recordWatch records that a read has set its watch, unless an event may have used it up:
+// recordWatch records that a read has set its watch, unless an event may have used the watch up:
 //  1. The server executes the read, which sets the watch, and replies.
 //  2. A change fires the watch. The event is handled before the reply, and makes the read outdated.
-//  3. The reply is handled. The read will be sent once more, and set another watch.
+//  3. The reply is handled. The read will be sent once more, and set another watch. In case the event of step 2 was of an
+//     earlier watch, the watch of step 1 is removed.
 func (w *oneShotStrategy) recordWatch(o nodeRead) {
 	watch, set := watchOfRead(o.kind)
-	if w.engine.applyEvent(o.node, set); !o.node.state.hasAny(watch) {
+	w.engine.applyInput(o.node, set)
+	if !o.node.state.hasAny(watch) {
 		nodeWatches{w.watches, w.engine.store.pathOf(o.node), watch == dataWatch, watch == listWatch}.Stop()
 	}
 }
@@ -148,42 +149,39 @@ func (w *oneShotStrategy) recordWatch(o nodeRead) {
 // enqueueEvent is the callback of the watches. After a reconnect the server reports a node that was deleted and created again
 // as changed. The deletion of a node uses up all its watches.
 func (w *oneShotStrategy) enqueueEvent(ev framework.Event) {
-	w.engine.inbox.Put(engineCall{strategy: w, run: func() {
+	w.engine.inbox.Put(engineCall{watching: w, run: func() {
 		n := w.engine.store.findNode(ev.Path)
 		switch {
 		case n == nil:
 		case ev.Type == framework.EventNodeChildrenChanged:
-			w.engine.applyEvent(n, listWatchFired)
-			w.engine.applyEvent(n, listWanted)
+			w.engine.applyInput(n, listWatchFired)
+			w.engine.applyInput(n, listWanted)
 		case ev.Type == framework.EventNodeDeleted:
-			w.engine.applyEvent(n, bothWatchesFired)
-			w.engine.applyEvent(n, otherPossible)
+			w.engine.applyInput(n, bothWatchesFired)
+			w.engine.applyInput(n, maybeReplaced)
 		default:
-			w.engine.applyEvent(n, dataWatchFired)
-			w.engine.applyEvent(n, otherPossible)
+			w.engine.applyInput(n, dataWatchFired)
+			w.engine.applyInput(n, maybeReplaced)
 		}
 	}})
 }
 
-// A node whose Stat counts no children need not be listed. But its first child is reported only to a watch of its list
-// of children, which only a list sets. Here such watches are set without lists, hundreds by one request: the setWatches
-// with which clients arm their watches again after a reconnect. The server fires the watches whose node has changed
-// since a given transaction, and sets the others.
+// pendingLeaves are nodes whose Stat counts no children. They are not listed, but only a watch of the list reports a first child.
+// Such watches are set without lists, hundreds by one setWatches: the server fires those whose node has changed since a given
+// transaction, and sets the others.
 //
-// No change is missed: a reply had shown the transaction before the Stats were read. If the server sets the watch, the
-// list of children has not changed since then, so it is still empty, as in the Stat.
-
-// pendingLeaves are nodes without children that wait until watches are set on their lists of children.
+// No change is missed: a reply had shown the transaction before the Stats were read. So if the server sets the watch, the list
+// is still empty, as in the Stat.
 type pendingLeaves struct {
 	reads []nodeRead // with their lists in flight
 	paths []string
 	bytes int // of paths
 
-	baseZxid       int64  // was executed before the Stat of any leaf was read; 0: all of them have their watches
-	connections    uint64 // of the session when baseZxid was noted; a server with restored data may have come since
-	isCurrent      bool   // the present reply is to a read that was sent after baseZxid was noted
-	awaitedReplies int    // for so many replies, which may bring more leaves
-	refused        bool   // by the server: leaves are listed
+	baseZxid       int64  // was executed before the Stat of any leaf was read; 0: all leaves have their watches
+	connections    uint64 // of the session when baseZxid was recorded; the next server may have restored data
+	isCurrent      bool   // the reply that is being handled is of a read that was sent after baseZxid was recorded
+	awaitedReplies int    // how many replies armLeaves waits for: they may bring more leaves
+	refused        bool   // the server refuses setWatches: leaves are listed
 }
 
 const (
@@ -200,19 +198,19 @@ func (w *oneShotStrategy) recordBaseZxid() {
 		return
 	}
 	if l.baseZxid != 0 {
-		e.store.walkNodes(func(n *treeNode) { e.applyEvent(n, leafDoubted) })
+		e.store.walkNodes(func(n *treeNode) { e.applyInput(n, leafUncertain) })
 		if len(l.reads) > 0 {
 			e.reads.weight--
 		}
 		for _, o := range l.reads {
-			e.applyEvent(o.node, listFailed)
+			e.applyInput(o.node, listFailed)
 		}
 		l.reads, l.paths, l.bytes = nil, nil, 0
 	}
 	l.connections, l.baseZxid = connections, e.session.Zxid()
 }
 
-// collectLeaf takes the list of a leaf. A request that is being put together counts as in flight.
+// collectLeaf adds the list of a leaf to the next request for watches. From its first leaf that counts as in flight.
 func (w *oneShotStrategy) collectLeaf(o nodeRead) bool {
 	l, n := &w.leaves, o.node
 	if l.refused || l.baseZxid == 0 {
@@ -227,17 +225,15 @@ func (w *oneShotStrategy) collectLeaf(o nodeRead) bool {
 	return true
 }
 
-// isFull reports whether a request is as large as it may be.
 func (l *pendingLeaves) isFull() bool { return len(l.reads) >= mostLeaves || l.bytes >= mostLeafBytes }
 
-// armLeaves sets the watches of the leaves, once there are many, or all replies have come that were in flight
-// when the first was found.
+// armLeaves sets the watches of the leaves when there are enough for a request, or all reads that were in flight when the
+// first leaf was found have their replies.
 func (w *oneShotStrategy) armLeaves() {
 	e, l, r := w.engine, &w.leaves, &w.engine.reads
-	idle := r.queue.len() == 0
 	switch {
 	case len(l.reads) == 0:
-		if idle && r.weight == 0 {
+		if r.queue.len() == 0 && r.weight == 0 {
 			l.baseZxid = 0
 		}
 		return
@@ -269,7 +265,6 @@ func (w *oneShotStrategy) armLeaves() {
 	})
 }
 
-// leafWatches is the watches of the children of nodes.
 type leafWatches struct {
 	set   *framework.WatchSet
 	paths []string
@@ -284,25 +279,26 @@ func (a leafWatches) Stop() {
 func (w *oneShotStrategy) handleLeaves(ops []nodeRead, err error) {
 	e, l := w.engine, &w.leaves
 	l.awaitedReplies--
-	switch passing := errors.Is(err, framework.ErrSessionLost) || errors.Is(err, framework.ErrClosed) ||
-		framework.Retryable(err) || e.ctx.Err() != nil; {
+	temporary := errors.Is(err, framework.ErrSessionLost) || errors.Is(err, framework.ErrClosed) ||
+		framework.Retryable(err) || e.ctx.Err() != nil
+	switch {
 	case err == nil:
-	case passing: // they are listed
+	case temporary: // the leaves are listed
 		e.requeueReads(ops, false, err)
 		return
 	default:
 		e.logger().Info("cache: the server refuses setWatches; listing the children of leaf nodes instead", "err", err)
 		l.refused = true
 		for _, o := range ops {
-			e.applyEvent(o.node, listFailed)
+			e.applyInput(o.node, listFailed)
 		}
 		return
 	}
 	e.reads.recordReply(0, 0)
-	anew := 0
+	requeued := 0
 	for _, o := range ops {
 		w.recordWatch(o)
-		anew += e.applyReply(o, &framework.ReadResult{})
+		requeued += e.applyReply(o, &framework.ReadResult{})
 	}
-	e.publishAnswered(anew)
+	e.publishAfterReply(requeued)
 }

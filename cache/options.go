@@ -192,7 +192,6 @@ func acceptBoth(first, second func(path string) bool) func(path string) bool {
 // ErrDataLimit means that a node's data exceed the limit: see [WithDataLimit].
 var ErrDataLimit = errors.New("no room for the node's data within the limit of WithDataLimit")
 
-// decompressedLimit is the largest size of one node's decompressed data.
 const decompressedLimit = 8 << 20
 
 // gunzip decompresses data, and stops when they exceed the room.

@@ -10,34 +10,38 @@ import (
 )
 
 // persistentStrategy uses one persistent recursive watch, and reads by MultiRead. The server does not send this watch the
-// events that it has missed, so after a reconnect the cache asks whether anything has changed.
+// events that it has missed in a gap (without a connection):
+//
+//  1. On the new connection internal/wire arms the watch again. After the server's reply the watch reports EventReset.
+//  2. handleGap asks for the server's zxid. Until then no read is sent.
+//  3. If that is the zxid of the last reply before the gap, nothing was missed. Otherwise compareAfterGap compares every node.
 type persistentStrategy struct {
 	engine  *engine
 	pending pendingEvents
 
-	watch        *framework.Watch
-	armed        bool         // the server has confirmed the watch
-	loadWhenSet  bool         // the watch was not set at the first try: load when it is set
-	losses       int          // connections lost in a row while setting the watch
-	zxid         int64        // the server's zxid, of the last reply before which nothing was missed; 0 if unknown
-	gapOpen      bool         // events may have been missed, and the server has been asked for its zxid
-	zxidRequests int          // how often the server has been asked
-	retryAt      time.Time    // when to set the watch, or to ask, again
-	suspect      *nodeVersion // the root's identity when the server reported a change of the root
+	watch          *framework.Watch
+	armed          bool         // the server has confirmed the watch
+	compareWhenSet bool         // the watch was not set at the first try: compare when it is set
+	losses         int          // connections lost in a row while setting the watch
+	zxid           int64        // the server's zxid, of the last reply before which nothing was missed; 0 if unknown
+	gapOpen        bool         // events may have been missed, and the reply to requestZxid has not come
+	zxidRequests   int          // how often requestZxid was called
+	retryAt        time.Time    // when to set the watch, or to request the zxid, again
+	suspect        *nodeVersion // the root's identity when the server reported a change of the root
 }
 
 // pendingEvents counts the events that wait for the cache's goroutine, which may be in the user's decoder. Without a limit,
 // any client with permission to write below the root could make them any number.
 type pendingEvents struct {
 	events, bytes atomic.Int64
-	overflowed    atomic.Bool // further events were dropped, and a load is posted that makes up for them
+	overflowed    atomic.Bool // further events were dropped, and a comparison is posted in their place
 }
 
 // nodeVersion changes with every change of a node.
 type nodeVersion struct{ czxid, mzxid int64 }
 
-// After mostWatchLosses connections lost in a row while setting the watch, the losses are not taken for chance any
-// more. The MultiRead that is sent together with the watch is given up first: see mostReadLosses.
+// After mostWatchLosses connections lost in a row while setting the watch, the cache uses one-shot watches. It stops using
+// MultiRead, which is sent together with the watch, before that: see mostReadLosses.
 const mostWatchLosses = 10
 
 func (w *persistentStrategy) forgetWatches(*treeNode) {}
@@ -61,40 +65,41 @@ func (w *persistentStrategy) handleTimer(now time.Time) {
 	}
 }
 
-// startWatching sets the watch. The reads need not wait for it: the server sets it before it executes them.
+// startWatching sets the watch. The reads are sent without waiting for it: the server sets it before it executes them.
 func (w *persistentStrategy) startWatching() {
-	e := w.engine
+	e, connections := w.engine, w.engine.session.Connections()
 	e.view.Watches().Add().WithMode(framework.PersistentRecursiveWatch).Watching(w.enqueueEvent).
 		InBackground().ForPath(e.ctx, e.cfg.root).Then(func(watch *framework.Watch, err error) {
-		e.postReply(w, watch, func() { w.handleWatch(watch, err) })
+		e.postReply(w, watch, func() { w.handleWatch(watch, connections, err) })
 	})
 }
 
-func (w *persistentStrategy) handleWatch(watch *framework.Watch, err error) {
+// handleWatch handles the reply to startWatching; connections is Session.Connections before the request. If there is a later
+// connection by now, the watch may have missed events, with its EventReset still to come.
+func (w *persistentStrategy) handleWatch(watch *framework.Watch, connections uint64, err error) {
 	lost := errors.Is(err, framework.ErrConnectionLoss)
 	switch {
 	case err == nil:
 		w.watch, w.armed = watch, true
-		w.engine.sync.setSession(w.engine.session)
-		if w.loadWhenSet {
-			w.compareTree()
+		if w.compareWhenSet || connections != w.engine.session.Connections() {
+			w.compareAfterGap()
 		}
 	case errors.Is(err, framework.ErrUnimplemented):
 		w.useOneShot("the server has no persistent watches", true)
 	case w.engine.endsSession(err):
 	case errors.Is(err, framework.ErrAuthFailed): // also matches ErrNotConnected, but comes immediately
-		w.loadWhenSet, w.retryAt = true, time.Now().Add(retryFirst)
+		w.compareWhenSet, w.retryAt = true, time.Now().Add(retryFirst)
 	case lost && w.losses == mostWatchLosses:
 		w.useOneShot("the server closes the connection when asked for a persistent watch", false)
 	case lost, errors.Is(err, framework.ErrNotConnected):
 		if lost {
 			w.losses++
 		}
-		w.loadWhenSet = true
+		w.compareWhenSet = true
 		w.startWatching() // waits for a connection
 	default:
 		w.engine.logger().Warn("cache: cannot set the watch; retrying", "path", w.engine.cfg.root, "err", err)
-		w.loadWhenSet, w.retryAt = true, time.Now().Add(retryFirst)
+		w.compareWhenSet, w.retryAt = true, time.Now().Add(retryFirst)
 	}
 }
 
@@ -113,14 +118,13 @@ func (w *persistentStrategy) stopWatching() {
 	w.watch = nil
 }
 
-// compareTree makes the cache read or compare everything, because events may have been missed.
-func (w *persistentStrategy) compareTree() {
+func (w *persistentStrategy) compareAfterGap() {
 	w.gapOpen, w.suspect = false, nil
-	w.engine.loadTree()
+	w.engine.compareTree()
 }
 
-// enqueueEvent is the callback of the watch; it runs on the callbacks' goroutine. If too many events wait, one load replaces
-// them.
+// enqueueEvent is the callback of the watch; it runs on the callbacks' goroutine. If too many events wait, a comparison of all
+// nodes replaces further ones.
 func (w *persistentStrategy) enqueueEvent(ev framework.Event) {
 	u, bytes := &w.pending, int64(len(ev.Path))
 	if u.events.Load() < framework.WatchBacklog && u.bytes.Load()+bytes <= framework.WatchBacklogBytes {
@@ -129,16 +133,16 @@ func (w *persistentStrategy) enqueueEvent(ev framework.Event) {
 		w.engine.inbox.Put(engineCall{run: func() {
 			u.events.Add(-1)
 			u.bytes.Add(-bytes)
-			if w.engine.strategy == w {
+			if w.engine.watching == w {
 				w.handleEvent(ev)
 			}
 		}})
 		return
 	}
 	if !u.overflowed.Swap(true) {
-		w.engine.inbox.Put(engineCall{strategy: w, run: func() {
+		w.engine.inbox.Put(engineCall{watching: w, run: func() {
 			u.overflowed.Store(false)
-			w.compareTree()
+			w.compareAfterGap()
 		}})
 	}
 }
@@ -160,30 +164,30 @@ func (w *persistentStrategy) handleChange(path string, created bool) {
 	n := e.store.findNode(path)
 	wanted := dataWanted
 	if created {
-		wanted = otherPossible
+		wanted = maybeReplaced
 	}
 	if n == e.store.top {
 		w.suspectRoot()
-		e.applyEvent(n, wanted)
+		e.applyInput(n, wanted)
 		return
 	}
 	parent := e.store.findNode(zkpath.Parent(path))
 	if parent == nil || !e.includesChildren(parent) {
-		return // a later list of its parent will contain it, or it does not belong here
+		return // a later list of the parent will contain the node, or it does not belong to the cache
 	}
-	e.applyEvent(parent, listChanged)
+	e.applyInput(parent, listChanged)
 	if n != nil {
-		e.applyEvent(n, wanted)
-		if created { // after a deletion not read yet: the parent's Stat has changed once more
+		e.applyInput(n, wanted)
+		if created { // the deletion before it was not read yet: the parent's Stat has changed once more
 			e.scheduleStat(parent, true)
 		}
 		return
 	}
 	if zkpath.Validate(path, false) != nil {
-		return // no such node can exist: it could never be read
+		return // of a faulty server: such a node could never be read
 	}
 	if name := zkpath.Base(path); e.acceptsChild(parent, name) {
-		e.applyEvent(e.store.insertNode(parent, name), dataWanted)
+		e.applyInput(e.store.insertNode(parent, name), dataWanted)
 	}
 	e.refreshParent(parent, e.store.isVisible(parent))
 }
@@ -197,7 +201,7 @@ func (w *persistentStrategy) handleDeletion(path string) {
 		w.suspectRoot()
 	}
 	if n != nil {
-		e.applyEvent(n, otherPossible)
+		e.applyInput(n, maybeReplaced)
 	}
 	if parent := e.store.findNode(zkpath.Parent(path)); parent != nil && path != e.cfg.root {
 		e.refreshParent(parent, n != nil)
@@ -205,8 +209,7 @@ func (w *persistentStrategy) handleDeletion(path string) {
 }
 
 // suspectRoot records the root's identity when the server has reported a change of the root. If the next read finds the root
-// unchanged, the server has reported the path of the watch instead of the changed node's. Correct paths in other events
-// prove nothing: those events may belong to one-shot watches of other users of the client.
+// unchanged, the server has reported the path of the watch instead of the changed node's.
 func (w *persistentStrategy) suspectRoot() {
 	top := w.engine.store.top
 	if top.live && top.state.data == fetchIdle && !top.state.hasAny(eventsMissed) && !w.gapOpen && w.suspect == nil {
@@ -224,61 +227,59 @@ func (w *persistentStrategy) handleRootRead(r *framework.ReadResult, outdated bo
 	return false
 }
 
-// listChildren lists the children if they may have changed. Leaves are not listed, nor are nodes whose children
-// are known. While events may have been missed, a newer Stat may hide such a change.
+// listChildren lists the children if they may have changed: neither those of leaves, nor known ones. While events may have been
+// missed, children are known only if the Stat has not changed.
 func (w *persistentStrategy) listChildren(n *treeNode, stat *framework.Stat, same bool) {
 	known, proven := n.state.hasAny(childrenKnown), !n.state.hasAny(eventsMissed) && w.allReported()
 	switch {
 	case known && (proven || same):
 	case !known && !n.state.list.isQueued() && stat.NumChildren == 0 && len(n.children()) == 0:
-		w.engine.applyEvent(n, childrenListed)
+		w.engine.applyInput(n, childrenListed)
 	default:
-		w.engine.applyEvent(n, listWanted)
+		w.engine.applyInput(n, listWanted)
 	}
 }
 
-// handleGap handles a reconnect: events may have been missed. If the server has executed nothing since its last
-// reply, none were.
 func (w *persistentStrategy) handleGap() {
 	w.engine.sync.setSynced(false)
 	w.engine.sync.setSession(w.engine.session)
 	w.suspect, w.engine.publishing.withheldSince = nil, time.Time{}
 	if w.zxid == 0 {
-		w.compareTree()
+		w.compareAfterGap()
 		return
 	}
 	w.gapOpen = true
 	w.requestZxid()
 }
 
-// requestZxid asks for the server's zxid. Replies to earlier questions may arrive late, and are ignored: they do not cover
-// the last gap.
+// requestZxid requests the server's zxid. Late replies to earlier requests are ignored: they do not cover the last gap.
 func (w *persistentStrategy) requestZxid() {
 	w.zxidRequests++
 	w.retryAt = time.Time{}
-	e, question := w.engine, w.zxidRequests
+	e, request := w.engine, w.zxidRequests
 	e.view.MultiRead().Undecompressed().InBackground().ForReads(e.ctx, framework.ReadData(e.cfg.root)).
 		Then(func(r framework.MultiReadResult, err error) {
-			e.inbox.Put(engineCall{strategy: w, run: func() { w.handleZxid(question, r.Zxid, err) }})
+			e.inbox.Put(engineCall{watching: w, run: func() { w.handleZxid(request, r.Zxid, err) }})
 		})
 }
 
-// handleZxid handles the reply to requestZxid. After an error it asks again: the request may have failed without a loss of the
-// connection, because it was not sent in time. A reconnect in between is another gap, with a separate question.
-func (w *persistentStrategy) handleZxid(question int, zxid int64, err error) {
+// handleZxid handles the reply to requestZxid. After an error it retries: the request may have failed without a loss of the
+// connection, because it was not sent in time. A reconnect in between is another gap, with a separate request.
+func (w *persistentStrategy) handleZxid(request int, zxid int64, err error) {
 	switch {
-	case question != w.zxidRequests || !w.gapOpen:
+	case request != w.zxidRequests || !w.gapOpen:
 	case errors.Is(err, framework.ErrConnectionLoss), errors.Is(err, framework.ErrNotConnected):
 		w.retryAt = time.Now().Add(retryFirst)
 	default:
-		if w.gapOpen = false; err != nil || zxid != w.zxid {
-			w.compareTree()
+		w.gapOpen = false
+		if err != nil || zxid != w.zxid {
+			w.compareAfterGap()
 		}
 	}
 }
 
-// sendReads sends pending reads. When the cache is in sync, reads that are queued while a request is in flight go
-// together in the next request.
+// sendReads sends pending reads. When the cache is in sync it waits for the reply to the last request, and sends all reads that
+// were queued since then together.
 func (w *persistentStrategy) sendReads() {
 	e, r := w.engine, &w.engine.reads
 	if w.gapOpen || e.sync.wasSynced() && r.weight > 0 && r.queue.len() < r.sizes.nodesPerRead {
@@ -288,11 +289,11 @@ func (w *persistentStrategy) sendReads() {
 	}
 }
 
-// sendBatch sends one request with pending reads. It returns false when none can be sent.
+// sendBatch sends one request with pending reads, if any.
 func (w *persistentStrategy) sendBatch() bool {
 	e, r := w.engine, &w.engine.reads
 	most := min(r.queue.len(), r.sizes.nodesPerRead)
-	ops, many := make([]nodeRead, 0, most), make([]framework.Read, 0, most)
+	ops, multi := make([]nodeRead, 0, most), make([]framework.Read, 0, most)
 	var singles []nodeRead
 	request, reply := 0, 0
 	for len(ops) < r.sizes.nodesPerRead && request < requestLimit && reply < replyTarget &&
@@ -308,24 +309,24 @@ func (w *persistentStrategy) sendBatch() bool {
 			if singles = append(singles, o); len(ops) == 0 {
 				break
 			}
-			continue // nodes above it are read first
+			continue // sent after the MultiRead, which may have nodes above it
 		}
 		ops = append(ops, o)
 		path := e.store.pathOf(o.node)
 		request += len(path) + 24
 		if o.kind == readList {
-			many = append(many, framework.ReadChildren(path))
+			multi = append(multi, framework.ReadChildren(path))
 			reply += int(o.node.stat().NumChildren) * nameBytes
 		} else {
-			many = append(many, framework.ReadData(path))
+			multi = append(multi, framework.ReadData(path))
 			reply += r.expectedBytes(o.node) + statBytes
 		}
 	}
 	if len(ops) > 0 {
 		r.weight += multiReadWeight
-		e.view.MultiRead().Undecompressed().InBackground().ForReads(e.ctx, many...).
+		e.view.MultiRead().Undecompressed().InBackground().ForReads(e.ctx, multi...).
 			Then(func(result framework.MultiReadResult, err error) {
-				e.inbox.Put(engineCall{strategy: w, run: func() { w.handleBatch(ops, result, err) }})
+				e.inbox.Put(engineCall{watching: w, run: func() { w.handleBatch(ops, result, err) }})
 			})
 	}
 	for _, o := range singles {
@@ -334,6 +335,7 @@ func (w *persistentStrategy) sendBatch() bool {
 	return len(ops)+len(singles) > 0
 }
 
+// handleBatch handles the reply to a MultiRead.
 func (w *persistentStrategy) handleBatch(ops []nodeRead, result framework.MultiReadResult, err error) {
 	e := w.engine
 	e.reads.weight -= multiReadWeight
@@ -351,11 +353,11 @@ func (w *persistentStrategy) handleBatch(ops []nodeRead, result framework.MultiR
 	if !w.gapOpen {
 		w.zxid = max(w.zxid, result.Zxid)
 	}
-	anew := 0
+	requeued := 0
 	for i, o := range ops {
-		if anew += e.applyReply(o, &result.Results[i]); e.strategy != w {
+		if requeued += e.applyReply(o, &result.Results[i]); e.watching != w {
 			return // everything is read again
 		}
 	}
-	e.publishAnswered(anew)
+	e.publishAfterReply(requeued)
 }

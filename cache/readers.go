@@ -25,7 +25,7 @@ func (s *nodeStore) get(path string) (Node, bool) {
 func (s *nodeStore) len() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.live + s.draft.hiddenCount()
+	return s.live + s.draft.countDifference()
 }
 
 func (s *nodeStore) allNodes() iter.Seq2[string, Node] {
@@ -52,46 +52,46 @@ func (s *nodeStore) childNodes(path string) iter.Seq2[string, Node] {
 	}
 }
 
-func (s *nodeStore) childItems(path string) []snapshotItem {
+func (s *nodeStore) childItems(path string) []copiedNode {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var kids []*treeNode
 	if n := s.findNode(path); n != nil {
 		kids = n.children()
 	}
-	items := make([]snapshotItem, 0, len(kids))
+	items := make([]copiedNode, 0, len(kids))
 	for _, k := range kids {
 		if k.live && (len(s.draft.nodes) == 0 || !s.draft.nodes[childPath(path, k.name())].changesNode()) {
-			items = append(items, snapshotItem{name: k.name(), data: k.data(), stat: k.stat()})
+			items = append(items, copiedNode{name: k.name(), data: k.data(), stat: k.stat()})
 		}
 	}
-	before := s.draft.earlierNodes(func(p string) bool { return p != "/" && zkpath.Parent(p) == path })
-	if len(before) > 0 {
-		for _, n := range before {
-			items = append(items, snapshotItem{name: n.Name(), data: n.Data, stat: n.Stat})
+	earlier := s.draft.earlierNodes(func(p string) bool { return p != "/" && zkpath.Parent(p) == path })
+	if len(earlier) > 0 {
+		for _, n := range earlier {
+			items = append(items, copiedNode{name: n.Name(), data: n.Data, stat: n.Stat})
 		}
-		slices.SortFunc(items, func(a, b snapshotItem) int { return strings.Compare(a.name, b.name) })
+		slices.SortFunc(items, func(a, b copiedNode) int { return strings.Compare(a.name, b.name) })
 	}
 	return items
 }
 
-type snapshotItem struct {
+type copiedNode struct {
 	name  string
 	data  []byte
 	stat  framework.Stat
 	depth int32
-	shown bool // false: the node only gives nodes below it their path
+	shown bool // false: readers do not see the node; it is here for the paths of the nodes below
 }
 
 // copySubtree copies the nodes from n down: each node before its children, siblings by name. mu is held.
-func (s *nodeStore) copySubtree(n *treeNode) []snapshotItem {
-	items := make([]snapshotItem, 0, s.live+1)
+func (s *nodeStore) copySubtree(n *treeNode) []copiedNode {
+	items := make([]copiedNode, 0, s.live+1)
 	var add func(n *treeNode, depth int32)
 	add = func(n *treeNode, depth int32) {
 		if !n.live && len(n.children()) == 0 {
 			return
 		}
-		items = append(items, snapshotItem{
+		items = append(items, copiedNode{
 			name: n.name(), data: n.data(), stat: n.stat(), depth: depth, shown: s.isVisible(n),
 		})
 		for _, k := range n.children() {
@@ -102,16 +102,16 @@ func (s *nodeStore) copySubtree(n *treeNode) []snapshotItem {
 	return items
 }
 
-// snapshotCursor iterates over a snapshot once.
-type snapshotCursor struct {
-	items []snapshotItem // a snapshot
-	paths []string       // by depth, of the nodes above the next one; at first of the snapshot's first item
-	nodes []*Node        // instead of items
+// nodeCursor iterates once over nodes as they were when it was made.
+type nodeCursor struct {
+	items []copiedNode // of copySubtree
+	paths []string     // by depth, of the nodes above the next item; at first of the first item
+	nodes []*Node      // instead of items, if there is a draft
 }
 
 // next returns the next node; nil at the end. It makes the paths only now: there may be many, and few readers
 // read to the end.
-func (c *snapshotCursor) next() *Node {
+func (c *nodeCursor) next() *Node {
 	if len(c.nodes) > 0 {
 		n := c.nodes[0]
 		c.nodes = c.nodes[1:]
@@ -144,8 +144,8 @@ func (s *nodeStore) draftedNode(path string) (n *Node, changed bool) {
 }
 
 // visibleNodes returns the nodes that readers see, in the order of a walk. mu is held.
-func (s *nodeStore) visibleNodes() *snapshotCursor {
-	c := &snapshotCursor{items: s.copySubtree(s.top), paths: []string{s.root}}
+func (s *nodeStore) visibleNodes() *nodeCursor {
+	c := &nodeCursor{items: s.copySubtree(s.top), paths: []string{s.root}}
 	if len(s.draft.nodes) == 0 {
 		return c
 	}
@@ -156,7 +156,7 @@ func (s *nodeStore) visibleNodes() *snapshotCursor {
 		}
 	}
 	slices.SortFunc(nodes, func(a, b *Node) int { return comparePaths(a.Path, b.Path) })
-	return &snapshotCursor{nodes: nodes}
+	return &nodeCursor{nodes: nodes}
 }
 
 type failedNode struct {

@@ -30,10 +30,10 @@ const (
 // readScheduler has the reads that wait to be sent, and the reads in flight.
 type readScheduler struct {
 	queue   fifoQueue[nodeRead]
-	weight  int          // of the reads in flight
-	awaited int          // how many nodes the load, or the comparison after a gap, waits for
-	sizes   requestSizes // of requests
-	halted  bool         // the session has ended; the notice of its end is still to come
+	weight  int // of the reads in flight
+	awaited int // how many nodes have to be read before the cache is in sync
+	sizes   requestSizes
+	halted  bool // the session has ended; handleSessionEnd is still to come
 
 	pausedUntil time.Time
 	pause       time.Duration
@@ -44,8 +44,8 @@ func newReadScheduler() readScheduler {
 	return readScheduler{sizes: requestSizes{nodesPerRead: maxNodesPerRead, average: 16 << 10}, pause: pauseFirst}
 }
 
-// startPause makes a pause. Each pause is longer, until there is a reply. Requests that fail during a pause were
-// in flight before it.
+// startPause makes a pause, unless there is one: a request that fails during a pause was sent before it. Each pause is
+// longer, until there is a reply.
 func (r *readScheduler) startPause() {
 	if r.pausedUntil.IsZero() {
 		r.pausedUntil = time.Now().Add(r.pause)
@@ -53,8 +53,8 @@ func (r *readScheduler) startPause() {
 	}
 }
 
-// weightLimit returns how much may be in flight: little until it is known how large nodes are, or if they are read
-// one by one, and large.
+// weightLimit returns how much may be in flight: little until the size of nodes is measured, or if large nodes are read one by
+// one.
 func (r *readScheduler) weightLimit(single bool) int {
 	if r.sizes.gauged && (!single || r.sizes.average*maxWeight <= maxWeight/multiReadWeight*replyTarget) {
 		return maxWeight
@@ -62,7 +62,6 @@ func (r *readScheduler) weightLimit(single bool) int {
 	return multiReadWeight
 }
 
-// expectedBytes returns how many bytes a node's data probably have.
 func (r *readScheduler) expectedBytes(n *treeNode) int {
 	if n.live {
 		return int(n.length)
@@ -70,7 +69,7 @@ func (r *readScheduler) expectedBytes(n *treeNode) int {
 	return r.sizes.average
 }
 
-// recordReply records how large nodes are, by a reply with the data of so many.
+// recordReply ends the growth of pauses, and records the size of nodes, by a reply with the data of so many.
 func (r *readScheduler) recordReply(nodes, bytes int) {
 	r.pause = pauseFirst
 	if s := &r.sizes; nodes > 0 {
@@ -90,9 +89,9 @@ func (r *readScheduler) reset() {
 	}
 }
 
-// applyEvent changes the state of a node by an event, and carries out the effects.
-func (e *engine) applyEvent(n *treeNode, ev nodeEvent) (effects nodeEffects) {
-	n.state, effects = n.state.next(ev)
+// applyInput changes the state of a node by an input, and carries out the effects.
+func (e *engine) applyInput(n *treeNode, in nodeInput) (effects nodeEffects) {
+	n.state, effects = n.state.next(in)
 	if effects&queueData != 0 {
 		e.reads.queue.push(nodeRead{n, readData})
 	}
@@ -108,25 +107,24 @@ func (e *engine) applyEvent(n *treeNode, ev nodeEvent) (effects nodeEffects) {
 	return effects
 }
 
-// takeRead takes the next read from the queue, to send it. light is true if less than the whole read is enough: see
-// fetchLight.
+// takeRead takes the next read from the queue, to send it; light: see fetchLight.
 func (e *engine) takeRead() (o nodeRead, light, ok bool) {
 	for {
 		if o, ok = e.reads.queue.pop(); !ok {
 			return o, false, false
 		}
-		ev, part := dataSent, o.node.state.data
+		sent, before := dataSent, o.node.state.data
 		if o.kind == readList {
-			ev, part = listSent, o.node.state.list
+			sent, before = listSent, o.node.state.list
 		}
-		if e.applyEvent(o.node, ev)&nowSent != 0 {
-			return o, part == fetchLight, true
+		if e.applyInput(o.node, sent)&nowSent != 0 {
+			return o, before == fetchLight, true
 		}
 	}
 }
 
-// failedReadEvents has the event of a read that has failed for a reason that is not in the node: it is repeated.
-var failedReadEvents = [...]nodeEvent{readData: dataFailed, readList: listFailed, readStat: lookFailed}
+// failedReadInputs has the input after a read that has failed for a reason that is not in the node: it is repeated.
+var failedReadInputs = [...]nodeInput{readData: dataFailed, readList: listFailed, readStat: compareFailed}
 
 // staleAfter limits the time for which a node's Stat may be out of date after children were deleted, so that many
 // deletions cost one read.
@@ -142,17 +140,17 @@ type staleStats struct {
 // together with the child, otherwise within staleAfter.
 func (e *engine) refreshParent(n *treeNode, soon bool) {
 	if soon && n.state.data == fetchIdle && n.live {
-		e.applyEvent(n, lookWanted)
+		e.applyInput(n, compareWanted)
 	} else {
 		e.scheduleStat(n, true)
 	}
 }
 
-// scheduleStat makes the cache read a node's Stat again within staleAfter. heard reports whether an event, not a
+// scheduleStat makes the cache read a node's Stat again within staleAfter. byEvent reports whether an event, not a
 // read, has shown the change: then a read in flight may not show it.
-func (e *engine) scheduleStat(n *treeNode, heard bool) {
+func (e *engine) scheduleStat(n *treeNode, byEvent bool) {
 	if s := &e.stale; n.live && e.store.isVisible(n) && e.includesChildren(n) {
-		s.nodes[n] = s.nodes[n] || heard && n.state.data.isSent()
+		s.nodes[n] = s.nodes[n] || byEvent && n.state.data.isSent()
 		if s.refreshAt.IsZero() {
 			s.refreshAt = time.Now().Add(staleAfter)
 		}
@@ -172,21 +170,20 @@ const (
 	// reply. requestLimit limits the bytes of the request.
 	maxNodesPerRead, replyTarget, requestLimit = 256, 256 << 10, 256 << 10
 	multiReadWeight                            = 32 // how much of maxWeight a MultiRead takes
-	// From largeData on, a node is compared by its Stat, in a separate request, instead of being read.
+	// From largeData bytes on, a node is compared by its Stat, in a separate request, instead of being read.
 	largeData = 4 << 10
 	// Roughly what replies contain besides data.
 	statBytes, nameBytes = 96, 24
-	// After mostReadLosses connections lost in a row during a MultiRead, the losses are not taken for chance any more.
+	// After mostReadLosses connections lost in a row during a MultiRead, the server counts as one without MultiRead.
 	mostReadLosses = 5
 )
 
-// requestSizes has the sizes of requests.
 type requestSizes struct {
 	single       bool // nodes are read one by one: the server has no MultiRead
 	guessed      bool // single is a guess, for this session
 	losses       int  // connections lost in a row during a MultiRead
 	nodesPerRead int  // how many reads a request has at present
 	average      int  // recent average of the bytes of a node's data
-	sampled      int  // how many nodes have shown it, up to enough
+	sampled      int  // from how many nodes average was estimated, up to gaugeSample
 	gauged       bool // average is measured, not guessed
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// applyReply handles the reply to one read. If events have arrived since the request was sent, the read is in the
-// queue again: applyReply returns how many reads that are, 0 or 1.
-func (e *engine) applyReply(o nodeRead, r *framework.ReadResult) (anew int) {
+// applyReply handles the reply to one read. requeued is 1 if the reply was used but is older than an event, and so the data
+// read is in the queue again; otherwise it is 0.
+func (e *engine) applyReply(o nodeRead, r *framework.ReadResult) (requeued int) {
 	n := o.node
 	if n.state.hasAny(leftTree) {
 		return 0
@@ -20,28 +20,28 @@ func (e *engine) applyReply(o nodeRead, r *framework.ReadResult) (anew int) {
 	if o.kind == readList {
 		e.applyListReply(n, r.Children, r.Err)
 	} else {
-		anew = e.applyNodeReply(o, r)
+		requeued = e.applyNodeReply(o, r)
 	}
-	e.applyEvent(n, readHandled)
-	return anew
+	e.applyInput(n, readHandled)
+	return requeued
 }
 
-func (e *engine) applyNodeReply(o nodeRead, r *framework.ReadResult) (anew int) {
+func (e *engine) applyNodeReply(o nodeRead, r *framework.ReadResult) (requeued int) {
 	n, stat, err := o.node, &r.Stat, r.Err
-	outdated := e.applyEvent(n, dataReplied)&replyOutdated != 0
+	outdated := e.applyInput(n, dataReplied)&replyOutdated != 0
 	switch {
-	case n == e.store.top && !e.strategy.handleRootRead(r, outdated):
+	case n == e.store.top && !e.watching.handleRootRead(r, outdated):
 		return 0 // everything is read again
-	case err == nil && e.isParentUncertain(n):
-		e.applyEvent(n, identityUnproven) // this read has not shown it, or nodes below would count
+	case err == nil && e.readParentFirst(n):
+		e.applyInput(n, identityUnproven) // otherwise replies for n's children would be used
 		if o.kind == readStat {
-			e.applyEvent(n, lookWanted)
+			e.applyInput(n, compareWanted)
 		} else {
-			e.applyEvent(n, dataWanted)
+			e.applyInput(n, dataWanted)
 		}
 		return 0
 	case err == nil && o.kind == readStat && !e.isUnchanged(n, stat):
-		e.applyEvent(n, otherPossible)
+		e.applyInput(n, maybeReplaced)
 	case err == nil:
 		e.storeNode(n, r.Data, stat)
 	case !errors.Is(err, framework.ErrNoNode):
@@ -50,32 +50,32 @@ func (e *engine) applyNodeReply(o nodeRead, r *framework.ReadResult) (anew int) 
 		e.removeAbsent(n)
 	case n != e.store.top:
 		n = e.replaceAbsent(n)
-	default: // the root has watches that need another read
-		e.applyEvent(n, otherPossible)
+	default: // the root stays in the tree, and is read again
+		e.applyInput(n, maybeReplaced)
 		return 0
 	}
-	if outdated && e.applyEvent(n, dataWanted)&queueData != 0 {
+	if outdated && e.applyInput(n, dataWanted)&queueData != 0 {
 		return 1
 	}
 	return 0
 }
 
-// isParentUncertain reports whether the parent's name may belong to another node by now, so that n may not be
-// its child. Then the parent is read first.
-func (e *engine) isParentUncertain(n *treeNode) bool {
+// readParentFirst reports whether another node may have the parent's name by now: the reply may be about a child of that
+// node. Then the parent is read first.
+func (e *engine) readParentFirst(n *treeNode) bool {
 	p := n.parent
 	if p == nil {
 		return false
 	}
-	if e.strategy.isGapOpen() { // it may have been another since before the gap
+	if e.watching.isGapOpen() { // the parent may have been replaced in the gap
 		return true
 	}
 	_, unreadable := e.store.failed[p]
-	if !p.state.hasAny(identityDoubtful|identityProving) && (p.live || unreadable) {
+	if !p.state.hasAny(identityUncertain|identityProving) && (p.live || unreadable) {
 		return false
 	}
 	if p.state.data == fetchIdle {
-		e.applyEvent(p, dataWanted)
+		e.applyInput(p, dataWanted)
 	}
 	return true
 }
@@ -87,17 +87,18 @@ func (e *engine) isUnchanged(n *treeNode, stat *framework.Stat) bool {
 
 func (e *engine) storeNode(n *treeNode, data []byte, stat *framework.Stat) {
 	if n.live && !sameNode(n.stat(), *stat) {
-		// Another node has the name now. The nodes below the old node were deleted before it; nodes below the new one
-		// may have been reported already.
-		unsure := len(n.children()) > 0 && e.includesChildren(n)
+		// Another node has the name now. clearNode drops the nodes below the old one, which were deleted before it, but
+		// also any below the new one that events have reported already. So the children are listed.
+		relist := len(n.children()) > 0 && e.includesChildren(n)
 		e.store.clearNode(n)
-		if e.applyEvent(n, nodeReplaced); unsure {
-			e.applyEvent(n, listWanted)
+		e.applyInput(n, nodeReplaced)
+		if relist {
+			e.applyInput(n, listWanted)
 		}
 	}
 	e.recordStatRead(n)
 	old := n.stat()
-	sameKids := n.live && old.Pzxid == stat.Pzxid && old.Cversion == stat.Cversion &&
+	sameChildren := n.live && old.Pzxid == stat.Pzxid && old.Cversion == stat.Cversion &&
 		old.NumChildren == stat.NumChildren
 	if e.isUnchanged(n, stat) {
 		e.clearFailure(n)
@@ -109,11 +110,11 @@ func (e *engine) storeNode(n *treeNode, data []byte, stat *framework.Stat) {
 		e.store.putNode(n, data, *stat)
 	}
 	if !e.includesChildren(n) || isEphemeral(stat) {
-		e.applyEvent(n, childrenListed)
+		e.applyInput(n, childrenListed)
 	} else {
-		e.strategy.listChildren(n, stat, sameKids)
+		e.watching.listChildren(n, stat, sameChildren)
 	}
-	e.applyEvent(n, gapCompared)
+	e.applyInput(n, comparedAfterGap)
 }
 
 // isEphemeral reports whether the node is ephemeral: then it never has children.
@@ -124,12 +125,12 @@ func isEphemeral(stat *framework.Stat) bool {
 }
 
 // recordUnreadable records that a node cannot be read for now. Newer servers send no events of a node to a client without
-// permission to READ it, and the one-shot watches for those events are used up. So when the node can be read again,
-// nothing that was known before counts.
+// permission to READ it, and the one-shot watches for those events are used up. So when the node can be read again, it is
+// listed and watched as if for the first time.
 func (e *engine) recordUnreadable(n *treeNode, err error) {
 	if errors.Is(err, framework.ErrNoAuth) {
-		e.applyEvent(n, childrenUncertain)
-		e.strategy.forgetWatches(n)
+		e.applyInput(n, childrenUncertain)
+		e.watching.forgetWatches(n)
 	}
 	e.recordFailure(n, err, true)
 }
@@ -144,7 +145,7 @@ func (e *engine) removeAbsent(n *treeNode) {
 	if n.live || len(n.children()) > 0 {
 		e.store.clearNode(n)
 	}
-	e.applyEvent(n, nodeReplaced)
+	e.applyInput(n, nodeReplaced)
 	if e.cfg.createRoot {
 		e.createRoot() // if that fails, the root still counts as failed
 	} else {
@@ -155,50 +156,50 @@ func (e *engine) removeAbsent(n *treeNode) {
 // replaceAbsent removes a node that did not exist when it was read, but may have been created since. It returns
 // the node that replaces it.
 func (e *engine) replaceAbsent(n *treeNode) *treeNode {
-	parent, name, counts := n.parent, n.name(), n.state.hasAny(loadAwaits)
+	parent, name, awaited := n.parent, n.name(), n.state.hasAny(awaitedForSync)
 	e.removeAbsent(n)
 	n = e.store.insertNode(parent, name)
-	if counts {
-		e.applyEvent(n, loadStarted)
+	if awaited {
+		e.applyInput(n, nodeAwaited)
 	}
 	return n
 }
 
 // createRoot creates the root, on another goroutine. The watch reports when the root exists.
 func (e *engine) createRoot() {
-	w, view := e.strategy, e.view
+	w, view := e.watching, e.view
 	e.wg.Go(func() {
 		if err := view.CreateContainers(e.ctx, e.cfg.root); err != nil {
-			e.inbox.Put(engineCall{strategy: w, run: func() { e.recordFailure(e.store.top, fmt.Errorf("cannot create the root: %w", err), true) }})
+			e.inbox.Put(engineCall{watching: w, run: func() { e.recordFailure(e.store.top, fmt.Errorf("cannot create the root: %w", err), true) }})
 		}
 	})
 }
 
 func (e *engine) applyListReply(n *treeNode, names []string, err error) {
-	outdated := e.applyEvent(n, listReplied)&replyOutdated != 0
+	outdated := e.applyInput(n, listReplied)&replyOutdated != 0
 	switch {
 	case err == nil:
-		e.applyEvent(n, childrenListed)
+		e.applyInput(n, childrenListed)
 		added := e.store.mergeChildren(n, e.acceptedNames(n, names))
 		e.reads.queue.grow(len(added))
 		for _, k := range added {
-			if n.state.hasAny(loadAwaits) {
-				e.applyEvent(k, loadStarted)
+			if n.state.hasAny(awaitedForSync) {
+				e.applyInput(k, nodeAwaited)
 			}
-			e.applyEvent(k, dataWanted)
+			e.applyInput(k, dataWanted)
 		}
 	case errors.Is(err, framework.ErrNoNode):
-		e.applyEvent(n, dataWanted) // the read will find that it is gone
+		e.applyInput(n, dataWanted) // the read will find that it is gone
 	default:
 		e.recordUnreadable(n, err)
 	}
 	if outdated {
-		e.applyEvent(n, listWanted)
+		e.applyInput(n, listWanted)
 	}
 }
 
-// acceptedNames returns the names that belong to the cache, sorted. It leaves out names that are paths: such a
-// node would be in two places.
+// acceptedNames returns the names that belong to the cache, sorted. It leaves out names with a "/" (of a faulty server): their
+// path would be the path of a deeper node.
 func (e *engine) acceptedNames(n *treeNode, names []string) []string {
 	if !e.includesChildren(n) {
 		return nil

@@ -8,15 +8,15 @@ import (
 
 // sentRead describes a read that was sent in a separate request.
 type sentRead struct {
-	armed       bool   // by the reply, the watch is set
+	armed       bool   // the reply has set a watch
 	connections uint64 // of the session, before it was sent
 }
 
 // sendSingle sends a read in a separate request, with a watch of set unless that is nil.
 func (e *engine) sendSingle(o nodeRead, set *framework.WatchSet) {
 	e.reads.weight++
-	w, path, connections := e.strategy, e.store.pathOf(o.node), e.session.Connections()
-	arrived := func(r *framework.ReadResult, err error) {
+	w, path, connections := e.watching, e.store.pathOf(o.node), e.session.Connections()
+	onReply := func(r *framework.ReadResult, err error) {
 		armed, watch := set != nil && err == nil, watchStopper(nil)
 		if armed {
 			watch = nodeWatches{set, path, o.kind != readList, o.kind == readList}
@@ -31,12 +31,12 @@ func (e *engine) sendSingle(o nodeRead, set *framework.WatchSet) {
 	case readData:
 		view.GetData().Undecompressed().WatchedBy(set).InBackground().ForPath(e.ctx, at).
 			Then(func(r framework.DataResult, err error) {
-				arrived(&framework.ReadResult{Data: r.Data, Stat: r.Stat, Err: err}, err)
+				onReply(&framework.ReadResult{Data: r.Data, Stat: r.Stat, Err: err}, err)
 			})
 	case readList:
 		view.GetChildren().WatchedBy(set).InBackground().ForPath(e.ctx, at).
 			Then(func(r framework.ChildrenResult, err error) {
-				arrived(&framework.ReadResult{Children: r.Names, Stat: r.Stat, Err: err}, err)
+				onReply(&framework.ReadResult{Children: r.Names, Stat: r.Stat, Err: err}, err)
 			})
 	case readStat:
 		view.CheckExists().WatchedBy(set).InBackground().ForPath(e.ctx, at).
@@ -47,7 +47,7 @@ func (e *engine) sendSingle(o nodeRead, set *framework.WatchSet) {
 				} else if err == nil {
 					result.Err = framework.ErrNoNode
 				}
-				arrived(result, err)
+				onReply(result, err)
 			})
 	}
 }
@@ -76,9 +76,9 @@ func (e *engine) handleSingle(o nodeRead, r *framework.ReadResult) {
 		stat.Cversion, stat.NumChildren, stat.Pzxid = r.Stat.Cversion, r.Stat.NumChildren, r.Stat.Pzxid
 		e.store.putStat(o.node, stat)
 	}
-	w := e.strategy
-	if anew := e.applyReply(o, r); e.strategy == w {
-		e.publishAnswered(anew)
+	w := e.watching
+	if requeued := e.applyReply(o, r); e.watching == w {
+		e.publishAfterReply(requeued)
 	}
 }
 
@@ -89,7 +89,8 @@ func (e *engine) endsSession(err error) bool {
 		errors.Is(err, framework.ErrSessionLost) && (e.session == nil || e.session.Context().Err() != nil)
 }
 
-// requeueReads puts reads back into the queue that failed for a reason that is not in the nodes.
+// requeueReads puts reads back into the queue that failed for a reason that is not in the nodes. many reports whether they were
+// a MultiRead.
 func (e *engine) requeueReads(ops []nodeRead, many bool, err error) {
 	r := &e.reads
 	switch {
@@ -102,7 +103,7 @@ func (e *engine) requeueReads(ops []nodeRead, many bool, err error) {
 	case errors.Is(err, framework.ErrNotConnected):
 		// The reads wait for the next connection in the client's queue.
 	case errors.Is(err, framework.ErrConnectionLoss):
-		// Here, too. If the size of the reply broke the connection, the next reply will be smaller. Some
+		// The same. If the size of the reply broke the connection, the next reply will be smaller. Some
 		// servers break the connection at any MultiRead.
 		if s := &r.sizes; many {
 			s.nodesPerRead = max(1, s.nodesPerRead/2)
@@ -117,23 +118,22 @@ func (e *engine) requeueReads(ops []nodeRead, many bool, err error) {
 		r.sizes.single = true
 	case len(ops) > 1: // the reply may be too large
 		r.sizes.nodesPerRead = max(1, len(ops)/2)
-	default: // asking again immediately would not help
+	default: // an immediate retry would not help: the nodes count as unreadable
 		for _, o := range ops {
 			e.applyReply(o, &framework.ReadResult{Err: err})
 		}
 		return
 	}
 	for _, o := range ops {
-		e.applyEvent(o.node, failedReadEvents[o.kind])
+		e.applyInput(o.node, failedReadInputs[o.kind])
 	}
 }
 
-// nodeWatches is watches of a node that the set has.
+// nodeWatches is one-shot watches of a node, in set.
 type nodeWatches struct {
 	set            *framework.WatchSet
 	path           string
 	data, children bool
 }
 
-// Stop ends the watches.
 func (m nodeWatches) Stop() { m.set.Drop(m.path, m.data, m.children) }

@@ -45,8 +45,8 @@ type savedNode struct {
 	data   []byte
 	stat   framework.Stat
 	depth  int32
-	live   bool // false: it could not be read, and only gives nodes below it their path
-	listed bool // the nodes that follow are all children that the Stat counts
+	live   bool // false: it could not be read; it is here for the paths of the nodes below
+	listed bool // all children that the Stat counts follow
 }
 
 // Len returns how many nodes the snapshot has, including nodes that could not be read but have nodes below
@@ -101,7 +101,6 @@ func WithSnapshot(s *Snapshot) Option {
 	return generalOption(func(c *config) error { c.snapshot = s; return nil })
 }
 
-// checkFits returns an error if a snapshot does not fit a cache.
 func (s *Snapshot) checkFits(cfg *config) error {
 	bytes := 0
 	for i := range s.nodes {
@@ -125,12 +124,12 @@ func (s *Snapshot) checkFits(cfg *config) error {
 // cache's goroutine begins.
 func (e *engine) adoptSnapshot(s *Snapshot) {
 	st := e.store
-	var above []*treeNode   // by depth; nil: does not belong to the cache
-	var names []int32       // by depth, how many children the node has in the snapshot
-	finish := func(d int) { // the node at this depth has all its children
+	var above []*treeNode   // by depth: the last node and those above it; nil: does not belong to the cache
+	var counts []int32      // by depth: how many children that node has in the snapshot
+	finish := func(d int) { // the node at this depth has no more children in the snapshot
 		n := above[d]
-		if n != nil && n.state.hasAny(childrenKnown) && names[d] != n.stat().NumChildren {
-			e.applyEvent(n, childrenUncertain) // some were left out by that cache's filter or depth
+		if n != nil && n.state.hasAny(childrenKnown) && counts[d] != n.stat().NumChildren {
+			e.applyInput(n, childrenUncertain) // some were left out by that cache's filter or depth
 		}
 	}
 	for i := range s.nodes {
@@ -138,19 +137,20 @@ func (e *engine) adoptSnapshot(s *Snapshot) {
 		d := int(saved.depth)
 		for len(above) > d {
 			finish(len(above) - 1)
-			above, names = above[:len(above)-1], names[:len(names)-1]
+			above, counts = above[:len(above)-1], counts[:len(counts)-1]
 		}
 		n := st.top
 		if d > 0 {
 			parent := above[d-1]
-			names[d-1]++
-			if n = nil; parent != nil && e.includesChildren(parent) && e.acceptsChild(parent, saved.name) {
+			counts[d-1]++
+			n = nil
+			if parent != nil && e.includesChildren(parent) && e.acceptsChild(parent, saved.name) {
 				n = &treeNode{parent: parent, text: packText(saved.name, nil)}
 				parent.setChildren(append(parent.children(), n))
 				st.nodeCount++
 			}
 		}
-		above, names = append(above, n), append(names, 0)
+		above, counts = append(above, n), append(counts, 0)
 		if n == nil || !saved.live {
 			continue
 		}
@@ -161,13 +161,13 @@ func (e *engine) adoptSnapshot(s *Snapshot) {
 		st.setData(n, saved.data)
 		n.setStat(saved.stat)
 		if saved.listed {
-			e.applyEvent(n, childrenListed)
+			e.applyInput(n, childrenListed)
 		}
 	}
 	for d := range slices.Backward(above) {
 		finish(d)
 	}
 	// Readers see the snapshot's moment until the comparison is done, or has taken a second.
-	e.publishing.loose, st.strict = false, true
+	st.loose = false
 	e.sync.setProgress(st.nodeCount, st.nodeCount, readFailure{})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// nodeStore contains the copy of the tree, and its subscribers. Only the engine's goroutine changes it, holding
+// nodeStore contains the cache's tree, and its subscribers. Only the engine's goroutine changes it, holding
 // mu; that goroutine may read without mu.
 type nodeStore struct {
 	root     string // the path of top
@@ -23,9 +23,9 @@ type nodeStore struct {
 	endErr        error                     // why the cache has ended; guarded by mu
 	failed        map[*treeNode]readFailure // the nodes that cannot be read, and why; guarded by mu
 
-	// Changes since publishDraft. Readers see the state before them, unless nothing is recorded.
-	draft  mergedChanges // guarded by mu
-	strict bool          // record even without subscribers; guarded by mu
+	// The changes since publishDraft, unless isRecording is false. Readers see the state before them.
+	draft mergedChanges // guarded by mu
+	loose bool          // changes are shown as they are read, and so recorded for subscribers only; guarded by mu
 
 	bytes     int             // of data in the cache; of the engine's goroutine
 	nodeCount int             // nodes in the tree, live or not; of the engine's goroutine
@@ -34,7 +34,7 @@ type nodeStore struct {
 
 func newStore(root string, hideRoot bool) *nodeStore {
 	return &nodeStore{
-		root: root, hideRoot: hideRoot, top: &treeNode{}, nodeCount: 1,
+		root: root, hideRoot: hideRoot, top: &treeNode{}, nodeCount: 1, loose: true,
 		subscriptions: map[*subscription]struct{}{}, failed: map[*treeNode]readFailure{},
 	}
 }
@@ -150,8 +150,7 @@ func (s *nodeStore) mergeChildren(n *treeNode, names []string) (added []*treeNod
 	return added
 }
 
-// putNode stores the result of a read: the node exists, and data are new. If the node was live before, it is the
-// same node.
+// putNode stores the result of a read that has found the node: a new node or, if it is live, the same one with new data.
 func (s *nodeStore) putNode(n *treeNode, data []byte, stat framework.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,14 +169,14 @@ func (s *nodeStore) putNode(n *treeNode, data []byte, stat framework.Stat) {
 	n.setStat(stat)
 	if recording {
 		ev := Event{Type: Created, Old: old, New: s.publicNode(n)}
-		if ev.Path = ev.New.Path; old != nil {
+		ev.Path = ev.New.Path
+		if old != nil {
 			ev.Type = Changed
 		}
 		s.recordEvent(ev)
 	}
 }
 
-// putStat stores the result of a look: the same node with the same data.
 func (s *nodeStore) putStat(n *treeNode, stat framework.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,23 +197,23 @@ func (s *nodeStore) removeNode(n *treeNode) {
 	}
 }
 
-// clearNode reports a node and everything below it as deleted. The node itself stays in the tree, not live.
+// clearNode records a node and everything below it as deleted. The node itself stays in the tree, not live.
 func (s *nodeStore) clearNode(n *treeNode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.fadeSubtree(n)
+	s.deleteSubtree(n)
 	s.setData(n, nil)
 }
 
-// setData changes a node's data. mu is held.
+// setData sets the data; mu is held.
 func (s *nodeStore) setData(n *treeNode, data []byte) {
 	s.bytes += len(data) - len(n.data())
 	n.text = packText(n.name(), data)
 }
 
-// dropNode does what fadeSubtree does, and forgets the node. mu is held.
+// dropNode is deleteSubtree for a node that leaves the tree, too; the caller removes it from its parent. mu is held.
 func (s *nodeStore) dropNode(n *treeNode) {
-	s.fadeSubtree(n)
+	s.deleteSubtree(n)
 	s.bytes -= len(n.data())
 	s.nodeCount--
 	if _, failed := s.failed[n]; failed {
@@ -224,8 +223,8 @@ func (s *nodeStore) dropNode(n *treeNode) {
 	s.onRemove(n)
 }
 
-// fadeSubtree reports a subtree as deleted, the deepest nodes first, and drops the nodes below n. mu is held.
-func (s *nodeStore) fadeSubtree(n *treeNode) {
+// deleteSubtree records a subtree as deleted, the deepest nodes first, and drops the nodes below n. mu is held.
+func (s *nodeStore) deleteSubtree(n *treeNode) {
 	kids := n.children()
 	n.setChildren(nil)
 	for _, k := range slices.Backward(kids) {
@@ -241,7 +240,7 @@ func (s *nodeStore) fadeSubtree(n *treeNode) {
 	n.live = false
 }
 
-// recordEvent keeps an event for publishDraft. mu is held.
+// recordEvent adds an event to the draft. mu is held.
 func (s *nodeStore) recordEvent(ev Event) {
 	s.draft.addEvent(ev)
 }
@@ -314,7 +313,7 @@ func (s *nodeStore) subscribe(limit int) *subscription {
 	if s.connection.State != framework.NeverConnected {
 		sub.batch = append(sub.batch, Event{Type: ConnectionChanged, State: s.connection})
 	}
-	sub.snapshot = s.visibleNodes()
+	sub.initial = s.visibleNodes()
 	for _, f := range s.sortedFailures() {
 		if s.draft.nodes[f.path].err == nil { // otherwise the draft will report it
 			sub.putEvent(Event{Type: Failed, Path: f.path, Err: f.err})
@@ -333,21 +332,20 @@ func (s *nodeStore) unsubscribe(sub *subscription) {
 	delete(s.subscriptions, sub)
 }
 
-// isRecording reports whether changes are kept for publishDraft. Once a change is kept, all later ones are. mu is held.
+// isRecording reports whether changes go into the draft. After the first, all do until publishDraft. mu is held.
 func (s *nodeStore) isRecording() bool {
-	return s.strict || len(s.subscriptions) > 0 || len(s.draft.nodes) > 0
+	return !s.loose || len(s.subscriptions) > 0 || len(s.draft.nodes) > 0
 }
 
-// setStrict sets whether changes are recorded even without subscribers.
-func (s *nodeStore) setStrict(strict bool) {
+func (s *nodeStore) setLoose(loose bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.strict = strict
+	s.loose = loose
 }
 
-// publishDraft shows readers and subscribers the current tree.
+// publishDraft shows the current tree to readers and subscribers.
 func (s *nodeStore) publishDraft() {
-	events := s.draft.toEvents() // takes long: not under the lock
+	events := s.draft.toEvents() // without the lock, since it may take long
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.draft = mergedChanges{}
@@ -356,7 +354,8 @@ func (s *nodeStore) publishDraft() {
 	}
 }
 
+// readFailure is the reason why the cache does not have a node's current data.
 type readFailure struct {
 	err       error
-	isRetried bool // the node will be tried again
+	isRetried bool // after a pause; otherwise after the node's next change, or when there is room
 }

@@ -136,7 +136,7 @@ func TestFailuresOfNodesThatAreGoneAreNotKept(t *testing.T) {
 // A subscriber that comes while a failure is kept back hears of it once.
 func TestAFailureThatIsKeptBackIsReportedOnce(t *testing.T) {
 	s := newStore("/r", false)
-	s.setStrict(true)
+	s.setLoose(false)
 	s.addFailure(s.insertNode(s.top, "a"), readFailure{err: assert.AnError})
 	sub := s.subscribe(10)
 	s.publishDraft()

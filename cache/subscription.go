@@ -5,19 +5,19 @@ import (
 )
 
 // subscription is one stream of events. It begins with the nodes that existed when it was made. Later events wait in a
-// queue; beyond the queue's limit they are merged into deltas. A slow reader delays neither the cache nor other
-// readers, and its memory is limited by that.
+// queue; beyond the queue's limit they are merged. So a slow reader delays neither the cache nor other readers, and takes
+// limited memory.
 type subscription struct {
 	limit  int           // how many events queue may have; bufferBytes limits their bytes
 	wakeup chan struct{} // 1 slot: there may be something to receive
 
-	// Received before anything of queue; used by the reader only:
-	batch    []Event
-	snapshot *snapshotCursor
+	// Used by the reader only; first batch, then initial, then queue are received:
+	batch   []Event
+	initial *nodeCursor // the nodes that existed
 
 	mu     sync.Mutex
 	queue  fifoQueue[Event] // guarded by mu
-	bytes  int              // about the size of the events in queue; guarded by mu
+	bytes  int              // of the events in queue, by eventBytes; guarded by mu
 	merged *mergedChanges   // the changes after those in queue; guarded by mu
 	endErr error            // guarded by mu
 }
@@ -46,7 +46,6 @@ func newSubscription(limit int) *subscription {
 	return &subscription{limit: limit, wakeup: make(chan struct{}, 1)}
 }
 
-// putEvent queues an event. It never waits.
 func (s *subscription) putEvent(ev Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,10 +85,11 @@ func (s *subscription) endStream(err error) {
 	s.wakeReader()
 }
 
-func (s *subscription) nextEvent() (ev Event, ok bool, over error) {
+// nextEvent returns the next event if one waits (ok), or the error with which the stream has ended.
+func (s *subscription) nextEvent() (ev Event, ok bool, endErr error) {
 	for {
-		if over := s.endError(); over != nil {
-			return ev, false, over
+		if endErr := s.endError(); endErr != nil {
+			return ev, false, endErr
 		}
 		if len(s.batch) > 0 {
 			ev, s.batch[0] = s.batch[0], Event{} // to free the memory that it refers to
@@ -98,11 +98,11 @@ func (s *subscription) nextEvent() (ev Event, ok bool, over error) {
 			}
 			return ev, true, nil
 		}
-		if s.snapshot != nil {
-			if n := s.snapshot.next(); n != nil {
+		if s.initial != nil {
+			if n := s.initial.next(); n != nil {
 				return Event{Type: Created, Path: n.Path, New: n}, true, nil
 			}
-			s.snapshot = nil
+			s.initial = nil
 		}
 		ev, ok, rest := s.popEvent()
 		if rest == nil {
@@ -118,7 +118,7 @@ func (s *subscription) endError() error {
 	return s.endErr
 }
 
-// popEvent returns the first event of the queue or, when the queue is empty, the deltas after it.
+// popEvent returns the first event of the queue or, when the queue is empty, the merged changes after it.
 func (s *subscription) popEvent() (ev Event, ok bool, rest *mergedChanges) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// treeNode is a node of the copy. Nodes that are known but have not been read yet are in the tree, too, but not
-// live: readers do not see them.
+// treeNode is a node in the cache's tree. Nodes that have not been read yet are in it, too, but not live: readers do not see
+// them.
 //
 // There may be hundreds of thousands of nodes, so their size matters: 64 bytes, and one string. Most nodes
 // are leaves that never changed after their creation; modified and family contain what only other nodes need.
@@ -18,10 +18,10 @@ type treeNode struct {
 	parent       *treeNode
 	czxid, ctime int64
 	modified     *modifiedStat // nil if the node is as it was created
-	family       *nodeFamily   // nil if it never had children and belongs to no session
+	family       *nodeFamily   // nil if it never had children and has no EphemeralOwner
 	length       int32         // Stat.DataLength
 	state        nodeState     // of the engine's goroutine only
-	live         bool
+	live         bool          // was read, and exists
 }
 
 type modifiedStat struct {

@@ -13,15 +13,15 @@ import (
 type Source interface {
 	lookup(key string) (Node, bool)
 	entries() iter.Seq2[string, Node]
-	engineOrEnded() *engine
+	nonNilEngine() *engine
 	Len() int
 	WaitSynced(ctx context.Context) error
 	Events(ctx context.Context) iter.Seq2[Event, error]
 	Close() error
 }
 
-func (c *cacheHandle) lookup(path string) (Node, bool)   { return c.engineOrEnded().store.get(path) }
-func (c *cacheHandle) entries() iter.Seq2[string, Node]  { return c.engineOrEnded().store.allNodes() }
+func (c *cacheHandle) lookup(path string) (Node, bool)   { return c.nonNilEngine().store.get(path) }
+func (c *cacheHandle) entries() iter.Seq2[string, Node]  { return c.nonNilEngine().store.allNodes() }
 func (c *PathChildren) lookup(name string) (Node, bool)  { return c.Get(name) }
 func (c *PathChildren) entries() iter.Seq2[string, Node] { return c.All() }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/go-curator/curator/internal/flow"
 )
 
-// syncState reports whether the cache is in sync, and how far its load is.
 type syncState struct {
 	mu      sync.Mutex
 	at      Progress    // guarded by mu
@@ -17,13 +16,13 @@ type syncState struct {
 	endErr  error       // why the cache has ended; guarded by mu
 	changed flow.Signal // what waits depend on has changed; guarded by mu
 
-	// The session, and its number of connections, to which at.Synced applies. The client may have a newer connection or
-	// session that the cache's goroutine has not handled yet. Guarded by mu.
+	// at.Synced is about this session and connection; the client may have a newer one that the cache's goroutine has not
+	// handled yet. Guarded by mu.
 	session     *framework.Session
 	connections uint64
 }
 
-// setSession sets the session and the number of connections to which at.Synced applies.
+// setSession sets the session, and its present number of connections. at.Synced must be false until a later read has its reply.
 func (s *syncState) setSession(session *framework.Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,7 +30,7 @@ func (s *syncState) setSession(session *framework.Session) {
 	s.changed.Fire()
 }
 
-// isSynced reports whether the cache is in sync as far as the client has come. mu is held.
+// isSynced reports whether the cache is in sync for the client's present session and connection. mu is held.
 func (s *syncState) isSynced() bool {
 	return s.at.Synced && s.session.Context().Err() == nil && s.session.Connections() == s.connections
 }
@@ -44,7 +43,7 @@ func (s *syncState) progress() Progress {
 	return at
 }
 
-// wasSynced reports whether the cache is in sync as far as its goroutine has heard.
+// wasSynced reports whether the cache is in sync for the session and connection of setSession.
 func (s *syncState) wasSynced() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,8 +59,6 @@ func (s *syncState) setSynced(synced bool) {
 	}
 }
 
-// setProgress records how many nodes are known, how many of them the load still waits for, and whether the root cannot
-// be read.
 func (s *syncState) setProgress(known, awaited int, root readFailure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,12 +81,12 @@ func (e *engine) waitSynced(ctx context.Context) error {
 	}
 	for s := &e.sync; ; {
 		s.mu.Lock()
-		at, root, over, changed := s.at, s.rootErr, s.endErr, s.changed.C()
+		at, root, endErr, changed := s.at, s.rootErr, s.endErr, s.changed.C()
 		at.Synced = s.isSynced()
 		s.mu.Unlock()
 		switch {
-		case over != nil:
-			return over
+		case endErr != nil:
+			return endErr
 		case at.Synced && root != nil:
 			return fmt.Errorf("cache %s: the root cannot be read: %w", e.cfg.root, root)
 		case at.Synced:
