@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -37,6 +38,9 @@ type viewCache struct {
 func newClient(c *clientCore, v clientView) *Client {
 	return &Client{core: c, view: v, cached: &viewCache{}}
 }
+
+// Format prints a fixed text, whatever the verb: fmt would read fields that other goroutines write.
+func (Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{ZooKeeper client}") }
 
 // clientCore is the part of a client that its views share.
 type clientCore struct {
@@ -322,25 +326,4 @@ func withHalfTime(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithCancel(ctx)
 	}
 	return context.WithDeadline(ctx, time.Now().Add(time.Until(end)/2))
-}
-
-// closeGrace limits how long the goroutines of a client may take to end after the context of CloseContext has ended.
-const closeGrace = 50 * time.Millisecond
-
-// awaitWithGrace returns what idle sends, but waits no longer than closeGrace after the end of ctx.
-func awaitWithGrace(ctx context.Context, idle <-chan error) error {
-	select {
-	case err := <-idle:
-		return err
-	case <-ctx.Done():
-	}
-	timer := time.NewTimer(closeGrace)
-	defer timer.Stop()
-	select {
-	case err := <-idle:
-		return err
-	case <-timer.C:
-		return fmt.Errorf("%w; some goroutines of the client are still running: %w",
-			wire.ErrUnacknowledged, ctx.Err())
-	}
 }

@@ -9,6 +9,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"unicode/utf8"
@@ -112,6 +114,21 @@ type digestMD5 struct {
 	user     string
 	password secretText
 }
+
+// Format prints the user only.
+func (m digestMD5) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "{DIGEST-MD5 %s [redacted]}", m.user) }
+
+// secretText is a string that is never printed, whatever the verb.
+type secretText string
+
+// Format hides it.
+func (secretText) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[redacted]") }
+
+// LogValue hides it from structured logs.
+func (secretText) LogValue() slog.Value { return slog.StringValue("[redacted]") }
+
+// MarshalText hides it from encoders.
+func (secretText) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
 
 const digestURI = "zookeeper/zk-sasl-md5"
 

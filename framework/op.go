@@ -3,9 +3,7 @@ package framework
 import (
 	"context"
 	"errors"
-	"fmt"
 
-	"github.com/go-curator/curator/internal/apart"
 	"github.com/go-curator/curator/internal/wire"
 )
 
@@ -54,6 +52,7 @@ type functionProcedure[T any] struct {
 }
 
 func (f functionProcedure[T]) newRequest(e *sessionEpoch) *wire.Call { return f.makeCall(e) }
+
 func (f functionProcedure[T]) decodeReply(zxid int64, body []byte) (T, error) {
 	return f.decode(zxid, body)
 }
@@ -179,49 +178,4 @@ func (s retrySituation) decideRetry() retryDecision {
 		return tryAgain
 	}
 	return giveUp
-}
-
-// isTransient reports whether err is a failure of the way to the server, not of the operation.
-func isTransient(err error) bool {
-	return !matchesAny(err, errUnwelcome, errCutOff) &&
-		matchesAny(err, ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout, ErrThrottled)
-}
-
-// isUnfinished reports whether err ended an operation without a refusal.
-func isUnfinished(err error) bool {
-	return err != nil && !errors.Is(err, errAmbiguous) &&
-		(isTransient(err) || matchesAny(err, ErrSessionLost, ErrClosed, ErrOutcomeUnknown, ErrNotReadOnly,
-			errUnwelcome, apart.ErrNoReturn, context.Canceled, context.DeadlineExceeded))
-}
-
-func matchesAny(err error, targets ...error) bool {
-	for _, target := range targets {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	return false
-}
-
-// errAmbiguous marks the error of a repeat that failed after an unknown outcome. Such an error also matches
-// ErrConnectionLoss.
-var errAmbiguous = newSentinel("ambiguous")
-
-type ambiguousError struct{ met, refusal error }
-
-func (e *ambiguousError) Error() string {
-	return fmt.Sprintf("connection lost before the reply came, and the repeated request failed with %q: "+
-		"perhaps the first one was executed", e.met)
-}
-
-func (e *ambiguousError) Is(target error) bool { return target == errAmbiguous }
-func (e *ambiguousError) Unwrap() error        { return ErrConnectionLoss }
-
-// repeatRefusal returns the refusal that a repeat got after an unknown outcome, or nil.
-func repeatRefusal(err error) error {
-	var a *ambiguousError
-	if errors.As(err, &a) {
-		return a.refusal
-	}
-	return nil
 }

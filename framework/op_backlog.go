@@ -8,8 +8,6 @@ import "fmt"
 // so recipes do not lose their holds, and a lock can always be released.
 var ErrBackgroundFull = newSentinel("too many operations in the background")
 
-const defaultBackground = 1 << 18
-
 // admitToBackground counts an operation that is about to be queued, or refuses it.
 func (q *backgroundRun[T]) admitToBackground() error {
 	c := q.run.c

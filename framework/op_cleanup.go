@@ -54,19 +54,6 @@ type cleanupQueue struct {
 	idle    chan struct{}               // closed when nothing is pending or awaited; nil if nothing waits for that
 }
 
-// PendingCleanups returns the number of nodes that the client still has to remove, or may have to: of guaranteed
-// deletes that failed, and of protected creates whose callers have stopped waiting, also while the answer is
-// outstanding. For metrics.
-func (c *Client) PendingCleanups() int {
-	if c.isZeroValue() {
-		return 0
-	}
-	q := &c.core.ops.cleanups
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.pending) + q.awaited
-}
-
 func (q *cleanupQueue) expectLateReplies(more int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

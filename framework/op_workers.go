@@ -2,12 +2,14 @@ package framework
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-curator/curator/internal/chance"
+	"github.com/go-curator/curator/internal/wire"
 )
 
 // operationSupport has the parts that the operations of all views of a client share: the goroutines of the
@@ -99,6 +101,27 @@ func (w *workerGroup) close() {
 	idle := w.idle
 	w.mu.Unlock()
 	<-idle
+}
+
+// closeGrace limits how long the goroutines of a client may take to end after the context of CloseContext has ended.
+const closeGrace = 50 * time.Millisecond
+
+// awaitWithGrace returns what idle sends, but waits no longer than closeGrace after the end of ctx.
+func awaitWithGrace(ctx context.Context, idle <-chan error) error {
+	select {
+	case err := <-idle:
+		return err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(closeGrace)
+	defer timer.Stop()
+	select {
+	case err := <-idle:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("%w; some goroutines of the client are still running: %w",
+			wire.ErrUnacknowledged, ctx.Err())
+	}
 }
 
 // serialExecutor runs functions one after the other, in the order of enqueue, on a goroutine that ends when none is

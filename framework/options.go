@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"net"
@@ -100,6 +101,8 @@ type reportOptions struct {
 	recipeHooks Hooks // the functions of observer that recipes call
 }
 
+const defaultBackground = 1 << 18
+
 func defaultOptions() options {
 	return options{
 		timeoutOptions: timeoutOptions{sessionTimeout: 60 * time.Second, connectTimeout: 15 * time.Second,
@@ -126,6 +129,17 @@ func newOptions(opts []Option) (options, error) {
 	}
 	o.recipeHooks = o.observer.combineHooks()
 	return o, o.checkConflicts()
+}
+
+// Format hides the options, which contain credentials: fmt prints unexported fields without asking them.
+func (options) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{options [redacted]}") }
+
+func (o *options) presentedCredentials() []wire.Credential {
+	var out []wire.Credential
+	for _, c := range o.credentials {
+		out = append(out, *c)
+	}
+	return out
 }
 
 func invalidOption(option, format string, args ...any) error {

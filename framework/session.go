@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/go-curator/curator/internal/plain"
@@ -21,6 +22,15 @@ type Session struct {
 
 // isZeroValue reports whether s is a nil pointer or the zero value.
 func (s *Session) isZeroValue() bool { return s == nil || s.e == nil }
+
+// Format prints the session's epoch, whatever the verb.
+func (s Session) Format(f fmt.State, _ rune) {
+	if s.e == nil {
+		_, _ = io.WriteString(f, "{no ZooKeeper session}")
+		return
+	}
+	fmt.Fprintf(f, "{ZooKeeper session of epoch %d}", s.e.n)
+}
 
 // endedContext is the context of zero values.
 var endedContext = func() context.Context {

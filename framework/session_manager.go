@@ -103,6 +103,18 @@ func (m *sessionManager) announceState(change StateChange, server string, why er
 	}
 }
 
+// pongReporter returns the function that reports the round trips of pings; nil without hooks.
+func (c *clientCore) pongReporter() func(time.Duration) {
+	if len(c.cfg.observer) == 0 {
+		return nil
+	}
+	return func(took time.Duration) { c.reportRoundTrip(RoundTrip{"ping", took}) }
+}
+
+func (c *clientCore) reportRoundTrip(r RoundTrip) {
+	c.ops.hooks.enqueue(func() { c.cfg.observer.reportRoundTrip(r) })
+}
+
 // endEpoch ends the epoch: first its holds, then its context. What remains of its session is wound down in the
 // background.
 func (m *sessionManager) endEpoch(e *sessionEpoch, why error) {
