@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-
-	"github.com/go-curator/curator/internal/wire"
 )
 
 var (
@@ -129,61 +127,6 @@ func replaceEOF(err error) error {
 		return io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-// compressionChoice reports whether an operation compresses or decompresses data: as the client does by default, or
-// as its builder says.
-type compressionChoice int8
-
-const (
-	compressionDefault compressionChoice = iota
-	compressionOn
-	compressionOff
-)
-
-func (c *Client) usesCompression(p compressionChoice) bool {
-	return p == compressionOn || p == compressionDefault && !c.isZeroValue() && c.core.cfg.compressed
-}
-
-// encodeNodeData returns the data to send for a node: the client's default data for nil, compressed if it should
-// be. Data that fit in no request are ErrTooLarge.
-func (c *Client) encodeNodeData(full string, data []byte, p compressionChoice) ([]byte, error) {
-	if data == nil {
-		data = c.core.cfg.defaultData
-	}
-	if !c.usesCompression(p) {
-		return data, c.checkRequestSize(len(data))
-	}
-	packed, err := c.core.cfg.compression.Compress(full, data)
-	if err != nil {
-		return nil, fmt.Errorf("compress: %w", err)
-	}
-	if packed == nil {
-		packed = []byte{}
-	}
-	return packed, c.checkRequestSize(len(packed))
-}
-
-// checkRequestSize returns ErrTooLarge for data of more bytes than a request can have, before they are copied into
-// one.
-func (c *Client) checkRequestSize(bytes int) error {
-	return replyError(wire.Reply{Err: wire.Fits(bytes, c.core.cfg.maxFrame)})
-}
-
-// decodeNodeData returns a node's data, decompressed if they should be. Empty data are never compressed.
-func (c *Client) decodeNodeData(full string, data []byte, p compressionChoice) ([]byte, error) {
-	return c.decodeNodeDataUpTo(full, data, p, c.core.cfg.decompressed)
-}
-
-func (c *Client) decodeNodeDataUpTo(full string, data []byte, p compressionChoice, limit int) ([]byte, error) {
-	if len(data) == 0 || !c.usesCompression(p) {
-		return data, nil
-	}
-	plain, err := decompressUpTo(c.core.cfg.compression, full, data, limit)
-	if err != nil && !errors.Is(err, ErrDecompress) {
-		err = fmt.Errorf("%w: %w", ErrDecompress, err)
-	}
-	return plain, err
 }
 
 // decompressUpTo decompresses data to at most limit bytes. Gzip stops there; another provider runs to its end.

@@ -15,7 +15,6 @@ import (
 	"weak"
 
 	"github.com/go-curator/curator/internal/flow"
-	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/retry"
 )
 
@@ -119,15 +118,6 @@ func (s *Session) Zxid() int64 {
 		return 0
 	}
 	return s.e.wire.MaxZxid()
-}
-
-// ReadsItsOwn reports whether this client may read a node that it creates at path without an ACL of its own, judged by
-// the ACL alone, without asking a server: it lets every client read, or the creator. For authors of recipes.
-func (c *Client) ReadsItsOwn(path string) bool {
-	full, err := c.fullPath(path)
-	return err == nil && !c.isZeroValue() && slices.ContainsFunc(c.aclForNode(nil, full), func(a jute.ACL) bool {
-		return a.Perms&jute.PermRead != 0 && (a.Scheme == "world" || a.Scheme == "auth")
-	})
 }
 
 // Ended returns a function that reports whether the session has ended. The function keeps neither the session nor its

@@ -2,41 +2,10 @@ package framework
 
 import (
 	"context"
-	"time"
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
 )
-
-// Stat is a node's metadata.
-type Stat struct {
-	// Czxid and Mzxid are the transactions that created and last changed the node.
-	Czxid, Mzxid int64
-	// Ctime and Mtime are the times of these transactions by the server's clock, in milliseconds since 1970.
-	Ctime, Mtime int64
-	// Version counts changes of the data, Cversion of the list of children, Aversion of the ACL.
-	Version, Cversion, Aversion int32
-	// EphemeralOwner is the session of an ephemeral node, and 0 for any other node: servers show containers
-	// and TTL nodes like persistent nodes.
-	EphemeralOwner int64
-	// DataLength is the length of the data in bytes, NumChildren the number of children.
-	DataLength, NumChildren int32
-	// Pzxid is the transaction that last changed the list of children.
-	Pzxid int64
-}
-
-// Created returns the time of creation by the server's clock.
-func (s Stat) Created() time.Time { return time.UnixMilli(s.Ctime) }
-
-// Modified returns the time of the last change of the data by the server's clock.
-func (s Stat) Modified() time.Time { return time.UnixMilli(s.Mtime) }
-
-// decodeStat decodes replies that are a Stat and nothing else.
-func decodeStat(_ int64, body []byte) (Stat, error) {
-	var res jute.StatResponse
-	err := decodeRecord(body, res.Fields)
-	return Stat(res.Stat), err
-}
 
 // ExistsResult is the result of CheckExists in the background.
 type ExistsResult struct {

@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -111,15 +110,6 @@ func (c *Client) userPath(full string) string {
 		}
 	}
 	return full
-}
-
-// createRoot creates the namespace's root node, which may have been deleted since. made is false if the root exists
-// or there is no namespace.
-func (c *Client) createRoot(ctx context.Context, e *sessionEpoch) (made bool, err error) {
-	if c.view.namespace == "" {
-		return false, nil
-	}
-	return c.createWithAncestors(ctx, e, c.view.prefix, parentOptions{mode: Container})
 }
 
 // ErrNoChroot means that the chroot, the path after the servers in the connect string, does not exist. It matches
