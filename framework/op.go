@@ -106,20 +106,6 @@ type leftoverTracker[T any] interface {
 	settleFailure(err error, left bool) error
 }
 
-// transitionKey and transitionResult are the two halves of a transition in the tables of the state machines.
-type transitionKey[S, E any] struct {
-	state S
-	event E
-}
-
-type transitionResult[S, A any] struct {
-	state  S
-	action A
-}
-
-// maxRounds limits how often an operation of several steps starts again because others undo its steps.
-const maxRounds = 16
-
 // errorClass is the meaning of an error for another try.
 type errorClass int8
 

@@ -3,11 +3,18 @@ package framework
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-curator/curator/internal/chance"
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/plain"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/internal/zkpath"
 )
 
 const (
@@ -229,4 +236,166 @@ func (q *cleanupQueue) drain(ctx context.Context) {
 	case <-e.ctx.Done():
 	case <-ctx.Done():
 	}
+}
+
+// transitionKey and transitionResult are the two halves of a transition in the tables of the state machines.
+type transitionKey[S, E any] struct {
+	state S
+	event E
+}
+
+type transitionResult[S, A any] struct {
+	state  S
+	action A
+}
+
+// removalState is the state of a removal that the client does not give up: a guaranteed delete, or a
+// clean-up.
+type removalState int8
+
+const (
+	removalTried   removalState = iota // the caller waits for the operation
+	removalAwaited                     // the request is in flight, and its caller has left
+	removalOwed                        // the removal is a clean-up
+	removalOver
+)
+
+type removalEvent int8
+
+const (
+	removalDone       removalEvent = iota
+	removalRefused                 // by the server
+	removalUnfinished              // not executed, or the outcome is unknown
+	removalBlocked                 // by children, which have to be deleted, too
+	removalLeft                    // the caller has left
+	removalVoid                    // the client is closed, or the node has gone with its session
+)
+
+type removalAction int8
+
+const (
+	removalNoAction removalAction = iota
+	removalHandOver               // make the removal a clean-up
+	removalRetry                  // try again after a pause
+	removalWarn                   // log that the node stays
+)
+
+// removalMoves are the transitions of a removal. An event without an entry ends the removal.
+var removalMoves = map[transitionKey[removalState, removalEvent]]transitionResult[removalState, removalAction]{
+	{removalTried, removalLeft}:         {removalAwaited, removalNoAction},
+	{removalTried, removalUnfinished}:   {removalOwed, removalHandOver},
+	{removalAwaited, removalUnfinished}: {removalOwed, removalHandOver},
+	{removalAwaited, removalBlocked}:    {removalOwed, removalHandOver},
+	{removalOwed, removalUnfinished}:    {removalOwed, removalRetry},
+	{removalOwed, removalRefused}:       {removalOver, removalWarn},
+}
+
+func (s removalState) next(ev removalEvent) (removalState, removalAction) {
+	move, ok := removalMoves[transitionKey[removalState, removalEvent]{s, ev}]
+	if !ok {
+		return removalOver, removalNoAction
+	}
+	return move.state, move.action
+}
+
+// removalEventOf returns the event for an operation's error.
+func removalEventOf(err error) removalEvent {
+	switch {
+	case ignoreNoNode(err) == nil:
+		return removalDone
+	case isUnfinished(err):
+		return removalUnfinished
+	}
+	return removalRefused
+}
+
+// deleteChildren deletes everything that is below a node now. It skips nodes that others have deleted in the meantime.
+func deleteChildren(ctx context.Context, e *sessionEpoch, full string, expire patienceSetter) error {
+	var list jute.Children2Response
+	if err := sendAndDecode(ctx, e, expire(readCall(jute.OpGetChildren2, full)), &list); err != nil {
+		return ignoreNoNode(err)
+	}
+	for names := range slices.Chunk(list.Children, 256) {
+		calls := make([]*wire.Call, len(names))
+		for i, name := range names {
+			calls[i] = expire(deleteCall(zkpath.Join(full, name), -1))
+		}
+		replies, err := awaitReplies(ctx, e, calls...)
+		if err != nil {
+			return err
+		}
+		for i, r := range replies {
+			child := zkpath.Join(full, names[i])
+			err := replyError(r)
+			for n := 0; n < maxRounds && errors.Is(err, ErrNotEmpty); n++ {
+				if err = deleteChildren(ctx, e, child, expire); err != nil {
+					break
+				}
+				err = sendRequest(ctx, e, expire(deleteCall(child, -1)))
+			}
+			if ignoreNoNode(err) != nil {
+				return fmt.Errorf("child %s: %w", plain.Text(names[i]), err)
+			}
+		}
+	}
+	return nil
+}
+
+func ignoreNoNode(err error) error {
+	if errors.Is(err, ErrNoNode) {
+		return nil
+	}
+	return err
+}
+
+// searchProtected looks for a protected node below parent in one flight: a committed write of our own, then the
+// list. Because of the write a list without the node is conclusive: by then every request that this session has
+// sent before has been decided, and its effect is visible. It matters only that the write went through the
+// ensemble, not how the server answers it: a failed check is enough.
+//
+// searchProtected returns the full paths of the nodes, in the list's order. There are several only if a create was
+// repeated that should not have been.
+func searchProtected(ctx context.Context, e *sessionEpoch, parent, guid string, expire patienceSetter) ([]string, error) {
+	write, list := searchCalls(parent)
+	replies, err := awaitReplies(ctx, e, expire(write), expire(list))
+	if err != nil {
+		return nil, err
+	}
+	wrote, listed := replies[0], replies[1]
+	if err := inconclusiveReason(wrote, listed); err != nil {
+		return nil, ignoreNoNode(err)
+	}
+	var children jute.Children2Response
+	if err := decodeRecord(listed.Body, children.Fields); err != nil {
+		return nil, err
+	}
+	var found []string
+	prefix := zkpath.Protect(guid, "")
+	for _, name := range children.Children {
+		if strings.HasPrefix(name, prefix) {
+			found = append(found, zkpath.Join(parent, name))
+		}
+	}
+	return found, nil
+}
+
+// searchCalls returns the requests of a search.
+func searchCalls(parent string) (write, list *wire.Call) {
+	write = &wire.Call{Op: jute.OpMulti, Body: jute.Checks(parent)}
+	return write, readCall(jute.OpGetChildren2, parent)
+}
+
+// inconclusiveReason returns the reason why the replies to a search do not show which nodes exist, nil if they do.
+// It is ErrNoNode if the parent does not exist.
+func inconclusiveReason(wrote, listed wire.Reply) error {
+	if err := replyError(wrote); err != nil && !matchesAny(err, ErrNoNode, ErrNoAuth) {
+		return err
+	}
+	if err := replyError(listed); err != nil {
+		return err
+	}
+	if wrote.Link != listed.Link {
+		return ErrConnectionLoss // the list may come from a member that has not seen the write
+	}
+	return nil
 }

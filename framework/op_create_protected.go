@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
@@ -223,56 +222,4 @@ func (p *protectedCreate) settleFailure(err error, left bool) error {
 		err = fmt.Errorf("%w; %w", err, full)
 	}
 	return err
-}
-
-// searchProtected looks for a protected node below parent in one flight: a committed write of our own, then the
-// list. Because of the write a list without the node is conclusive: by then every request that this session has
-// sent before has been decided, and its effect is visible. It matters only that the write went through the
-// ensemble, not how the server answers it: a failed check is enough.
-//
-// searchProtected returns the full paths of the nodes, in the list's order. There are several only if a create was
-// repeated that should not have been.
-func searchProtected(ctx context.Context, e *sessionEpoch, parent, guid string, expire patienceSetter) ([]string, error) {
-	write, list := searchCalls(parent)
-	replies, err := awaitReplies(ctx, e, expire(write), expire(list))
-	if err != nil {
-		return nil, err
-	}
-	wrote, listed := replies[0], replies[1]
-	if err := inconclusiveReason(wrote, listed); err != nil {
-		return nil, ignoreNoNode(err)
-	}
-	var children jute.Children2Response
-	if err := decodeRecord(listed.Body, children.Fields); err != nil {
-		return nil, err
-	}
-	var found []string
-	prefix := zkpath.Protect(guid, "")
-	for _, name := range children.Children {
-		if strings.HasPrefix(name, prefix) {
-			found = append(found, zkpath.Join(parent, name))
-		}
-	}
-	return found, nil
-}
-
-// searchCalls returns the requests of a search.
-func searchCalls(parent string) (write, list *wire.Call) {
-	write = &wire.Call{Op: jute.OpMulti, Body: jute.Checks(parent)}
-	return write, readCall(jute.OpGetChildren2, parent)
-}
-
-// inconclusiveReason returns the reason why the replies to a search do not show which nodes exist, nil if they do.
-// It is ErrNoNode if the parent does not exist.
-func inconclusiveReason(wrote, listed wire.Reply) error {
-	if err := replyError(wrote); err != nil && !matchesAny(err, ErrNoNode, ErrNoAuth) {
-		return err
-	}
-	if err := replyError(listed); err != nil {
-		return err
-	}
-	if wrote.Link != listed.Link {
-		return ErrConnectionLoss // the list may come from a member that has not seen the write
-	}
-	return nil
 }

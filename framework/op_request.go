@@ -160,6 +160,9 @@ func (c *Client) limitPatience(call *wire.Call) *wire.Call {
 // waitIndefinitely leaves a request in the session's queue for as long as the session lives.
 func waitIndefinitely(call *wire.Call) *wire.Call { return call }
 
+// maxRounds limits how often an operation of several steps starts again because others undo its steps.
+const maxRounds = 16
+
 func newCall(op int32, request jute.Record) *wire.Call {
 	return &wire.Call{Op: op, Body: jute.Marshal(request)}
 }
