@@ -43,31 +43,6 @@ const (
 	defaultDecompressedLimit = 64 << 20
 )
 
-// WithCompression makes every operation compress the data that it writes and decompress the data that it
-// reads, unless its builder says Uncompressed or Undecompressed. That includes the data of recipes, so all
-// clients that share their nodes must agree on it, except for nodes whose data a recipe does not use. Missing
-// parents are created without data, and empty data are read as they are. Default: data are compressed only
-// where a builder says Compressed or Decompressed. Corresponds to Curator's enableCompression.
-func WithCompression() Option { return func(o *options) error { o.compressed = true; return nil } }
-
-// WithCompressionProvider sets how data are compressed and decompressed. Default: [Gzip]. Corresponds to
-// Curator's compressionProvider.
-func WithCompressionProvider(p CompressionProvider) Option {
-	return checkedOption(p != nil, func(o *options) { o.compression = p },
-		"WithCompressionProvider", "the provider is nil; leave the option out for gzip")
-}
-
-// WithDecompressedLimit limits how many bytes of decompressed data one call returns: a [Client.MultiRead], in total
-// over its nodes, or a read of one node. A read that exceeds the rest of the limit fails by itself with
-// ErrDecompressedTooLarge; the others are not affected, nor are smaller ones after it. Walk, in package tree,
-// decompresses one node at a time and keeps none, so there the limit is for each node. [Gzip] stops decompressing at
-// the limit. Another [CompressionProvider] runs to its end, and a result that is too large is dropped. Default 64 MiB.
-func WithDecompressedLimit(bytes int) Option {
-	return checkedOption(bytes > 0, func(o *options) { o.decompressed = bytes },
-		"WithDecompressedLimit", "%d bytes is not a positive limit; leave the option out for the default",
-		bytes)
-}
-
 // emptyGzip is the output of Java's GZIPOutputStream for no data.
 var emptyGzip = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 

@@ -45,28 +45,6 @@ type SASLLogin interface {
 	Step(challenge []byte) (response []byte, done bool, err error)
 }
 
-// WithSASL makes every connection log in by SASL before anything else, also before the client presents the
-// credentials of [WithAuth] and sets watches again. A refused login ends the attempt to connect. The next
-// attempt follows after a pause that grows to 5 s on average. Until then the client is not connected, and
-// callers that wait for a connection get [ErrAuthFailed]. The identity for ACLs has the scheme "sasl", see
-// [SASLIdentity]. Default: no login.
-func WithSASL(m SASLMechanism) Option {
-	// Name is called here and not while a connection waits for it.
-	return checkedOption(m != nil, func(o *options) { o.sasl, o.saslName = m, m.Name() },
-		"WithSASL", "the mechanism is nil; leave the option out, or use WithSASLDigest")
-}
-
-// WithSASLDigest makes every connection log in by SASL's DIGEST-MD5 (RFC 2831), as a user of the section "Server" in
-// the servers' JAAS configuration. It is the counterpart of a section "Client" with DigestLoginModule in Java. The
-// password does not cross the network, and the server proves that it knows the password, too. The traffic after the
-// login is neither encrypted nor signed; use [WithTLS] for that. See [WithSASL].
-func WithSASLDigest(user, password string) Option {
-	m := &digestMD5{user: user, password: secretText(password)}
-	return checkedOption(user != "", func(o *options) {
-		o.sasl, o.saslName = m, m.Name()
-	}, "WithSASLDigest", "the user is empty")
-}
-
 // loginName names the user that logs in, for errors.
 func (o *options) loginName() string {
 	if d, ok := o.sasl.(*digestMD5); ok {

@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -10,7 +9,6 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/go-curator/curator/internal/wire"
@@ -129,6 +127,17 @@ func newOptions(opts []Option) (options, error) {
 	}
 	o.recipeHooks = o.observer.combineHooks()
 	return o, o.checkConflicts()
+}
+
+// checkConflicts refuses options that contradict one another.
+func (o *options) checkConflicts() error {
+	insecure := o.tls != nil && o.tls.InsecureSkipVerify &&
+		o.tls.VerifyConnection == nil && o.tls.VerifyPeerCertificate == nil
+	if insecure && o.tlsFiles != nil && (o.tlsFiles.CA != "" || o.tlsFiles.ServerName != "") {
+		return invalidOption("WithTLSFiles", "CA and ServerName have no effect, because InsecureSkipVerify of "+
+			"WithTLS accepts every certificate; leave out one or the other, or set VerifyConnection")
+	}
+	return nil
 }
 
 // Format hides the options, which contain credentials: fmt prints unexported fields without asking them.
@@ -252,6 +261,31 @@ func WithDefaultData(data []byte) Option {
 	return func(o *options) error { o.defaultData = append([]byte{}, data...); return nil }
 }
 
+// WithCompression makes every operation compress the data that it writes and decompress the data that it
+// reads, unless its builder says Uncompressed or Undecompressed. That includes the data of recipes, so all
+// clients that share their nodes must agree on it, except for nodes whose data a recipe does not use. Missing
+// parents are created without data, and empty data are read as they are. Default: data are compressed only
+// where a builder says Compressed or Decompressed. Corresponds to Curator's enableCompression.
+func WithCompression() Option { return func(o *options) error { o.compressed = true; return nil } }
+
+// WithCompressionProvider sets how data are compressed and decompressed. Default: [Gzip]. Corresponds to
+// Curator's compressionProvider.
+func WithCompressionProvider(p CompressionProvider) Option {
+	return checkedOption(p != nil, func(o *options) { o.compression = p },
+		"WithCompressionProvider", "the provider is nil; leave the option out for gzip")
+}
+
+// WithDecompressedLimit limits how many bytes of decompressed data one call returns: a [Client.MultiRead], in total
+// over its nodes, or a read of one node. A read that exceeds the rest of the limit fails by itself with
+// ErrDecompressedTooLarge; the others are not affected, nor are smaller ones after it. Walk, in package tree,
+// decompresses one node at a time and keeps none, so there the limit is for each node. [Gzip] stops decompressing at
+// the limit. Another [CompressionProvider] runs to its end, and a result that is too large is dropped. Default 64 MiB.
+func WithDecompressedLimit(bytes int) Option {
+	return checkedOption(bytes > 0, func(o *options) { o.decompressed = bytes },
+		"WithDecompressedLimit", "%d bytes is not a positive limit; leave the option out for the default",
+		bytes)
+}
+
 // WithLogger sets the logger for connections and sessions. The keys are server, session (in hex), epoch and err.
 // Passwords and credentials are never logged. Unprintable characters in names chosen by other clients are escaped.
 // Default: nothing is logged.
@@ -288,14 +322,6 @@ func WithDialer(dial Dialer) Option {
 		"WithDialer", "the dialer is nil; leave the option out for TCP")
 }
 
-// WithTLS encrypts every connection. cfg also holds the client certificates. If its ServerName is empty, the
-// host of the dialed server is used. Default: no TLS.
-func WithTLS(cfg *tls.Config) Option {
-	return checkedOption(cfg != nil, func(o *options) { o.tls = cfg.Clone() },
-		"WithTLS", "the configuration is nil; give &tls.Config{} for the system's certificates, or leave the "+
-			"option out")
-}
-
 // WithReadOnly lets the client use servers that have lost their quorum. They serve reads, possibly old ones,
 // but none older than what this client has seen. On such a server writes fail with [ErrNotReadOnly], a recipe
 // cannot join a queue, and nothing can be held (see [Session.WaitQuorum]). The client keeps looking for a
@@ -306,38 +332,6 @@ func WithTLS(cfg *tls.Config) Option {
 // local to that server. Without localSessionsEnabled the client cannot connect there and reports
 // ErrNotReadOnly.
 func WithReadOnly() Option { return func(o *options) error { o.readOnly = true; return nil } }
-
-// WithAuth adds a credential that every connection presents before anything else: WithAuth("digest",
-// []byte("user:password")). It can be given several times. (In Curator the last call replaces the earlier ones.)
-// Credentials are never logged. Without TLS they cross the network in clear, which is logged once, at the first
-// connection that leaves the machine.
-func WithAuth(scheme string, auth []byte) Option {
-	why := ""
-	switch {
-	case scheme == "":
-		why = `the scheme is empty; the usual one is "digest", with []byte("user:password")`
-	case scheme == "digest" && !bytes.ContainsRune(auth, ':'):
-		why = `the credential has no colon; a digest credential is []byte("user:password")`
-	}
-	return checkedOption(why == "", func(o *options) {
-		credential := &wire.Credential{Scheme: scheme, Auth: append([]byte{}, auth...)}
-		o.credentials = append(o.credentials, credential)
-	}, "WithAuth", "%s", why)
-}
-
-// WithACLProvider sets the source of a new node's ACL if the operation names none. [WithDefaultACL] and
-// [WithContenders] also set this; the last of the three counts. Default: [OpenACL] for all nodes.
-func WithACLProvider(p ACLProvider) Option {
-	return checkedOption(p != nil, func(o *options) { o.aclProvider, o.directoryACL, o.aboveACL = p, nil, nil },
-		"WithACLProvider", "the provider is nil; leave the option out for the open ACL")
-}
-
-// WithDefaultACL is [WithACLProvider] with the same ACL for all nodes.
-func WithDefaultACL(acl ...ACL) Option {
-	acl = slices.Clone(acl)
-	return checkedOption(len(acl) > 0, func(o *options) { _ = WithACLProvider(func(string) []ACL { return acl })(o) },
-		"WithDefaultACL", "the ACL is empty; leave the option out for the open ACL, or give CreatorACL()...")
-}
 
 // WithRule chooses how holds are kept safe, see [Rule]. Default [RuleAuto].
 func WithRule(r Rule) Option {
