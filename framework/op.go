@@ -75,6 +75,12 @@ type operationKind struct {
 // the try's result.
 type recoveryStep[T any] func(ctx context.Context, r *operationRun[T]) (v T, again bool, err error)
 
+// watchArmer is the watches of an operation: its request arms them, and if it fails they are disarmed.
+type watchArmer interface {
+	armWatches(e *sessionEpoch, call *wire.Call)
+	disarmWatches()
+}
+
 // doubtPolicy is the reaction of an operation to a try with an unknown outcome.
 type doubtPolicy int8
 
@@ -104,6 +110,28 @@ type leftoverTracker[T any] interface {
 	// settleFailure is called when the operation has ended with an error. left means that takeLateReply will still be
 	// called. It returns the error for the caller.
 	settleFailure(err error, left bool) error
+}
+
+// operationRun is the execution of an operation. The foreground executes it on the caller's goroutine and repeats
+// it as the retry policy says. The background queues the first request and returns. If the reply does not settle
+// the operation, a goroutine of the client continues it.
+type operationRun[T any] struct {
+	*operation[T]
+	reportEnd func(OperationEnd) // reports the end to the hooks; nil if there are none
+	e         *sessionEpoch      // the epoch of the current try
+	unknown   *sessionEpoch      // the epoch in which a try had an unknown outcome, or nil
+	before    int64              // the highest zxid known before the first request of a write; -1 until set
+	first     *sessionEpoch      // the epoch of that request
+	tries     int
+	v         T // the result of the last try in the foreground
+
+	background     bool
+	endReported    bool // reportEnd has been called, and may not have returned
+	wasCutOff      bool // the server has closed the connection because of the request
+	abandoned      bool // the caller left while the request was in flight: leftovers gets the answer
+	countsForLimit bool // for the limit of those in the background
+	inSharedRead   bool // its request counts in a sharedRead
+	decoded        *any // its answer, decoded for all who share it; nil if none do
 }
 
 // errorClass is the meaning of an error for another try.

@@ -37,6 +37,13 @@ func (b ExistsBuilder) WithWatch() Watched[ExistsBuilder, ExistsResult, *Stat] {
 	return Watched[ExistsBuilder, ExistsResult, *Stat]{b}
 }
 
+// WatchedBy makes the read arm a watch of the set: for the creation, the next change or the deletion of the
+// node, which need not exist. A read that fails arms none. The result has no Watch.
+func (b ExistsBuilder) WatchedBy(set *WatchSet) ExistsBuilder {
+	b.watching = watchOptions{set: set}
+	return b
+}
+
 // ForPath returns the node's Stat, nil if the node does not exist.
 func (b ExistsBuilder) ForPath(ctx context.Context, path string) (*Stat, error) {
 	r, err := runForeground(ctx, b.operation(path))
@@ -126,6 +133,13 @@ func (b GetDataBuilder) WithWatch() Watched[GetDataBuilder, DataResult, []byte] 
 	return Watched[GetDataBuilder, DataResult, []byte]{b}
 }
 
+// WatchedBy makes the read arm a watch of the set: for the next change or the deletion of the node. A read
+// that fails arms none. The result has no Watch.
+func (b GetDataBuilder) WatchedBy(set *WatchSet) GetDataBuilder {
+	b.watching = watchOptions{set: set}
+	return b
+}
+
 // ForPath returns the node's data; ErrNoNode if the node does not exist.
 func (b GetDataBuilder) ForPath(ctx context.Context, path string) ([]byte, error) {
 	r, err := runForeground(ctx, b.operation(path))
@@ -212,6 +226,13 @@ func (b GetChildrenBuilder) Watching(f func(Event)) GetChildrenBuilder {
 func (b GetChildrenBuilder) WithWatch() Watched[GetChildrenBuilder, ChildrenResult, []string] {
 	b.watching = watchOptions{wanted: true}
 	return Watched[GetChildrenBuilder, ChildrenResult, []string]{b}
+}
+
+// WatchedBy makes the read arm a watch of the set: for the next creation or deletion of a child, or the
+// deletion of the node. A read that fails arms none. The result has no Watch.
+func (b GetChildrenBuilder) WatchedBy(set *WatchSet) GetChildrenBuilder {
+	b.watching = watchOptions{set: set}
+	return b
 }
 
 // ForPath returns the names of the children, in no particular order; ErrNoNode if the node does not exist.

@@ -36,27 +36,6 @@ func (s *Session) WatchSet(f func(Event)) *WatchSet {
 	return set
 }
 
-// WatchedBy makes the read arm a watch of the set: for the next change or the deletion of the node. A read
-// that fails arms none. The result has no Watch.
-func (b GetDataBuilder) WatchedBy(set *WatchSet) GetDataBuilder {
-	b.watching = watchOptions{set: set}
-	return b
-}
-
-// WatchedBy makes the read arm a watch of the set: for the next creation or deletion of a child, or the
-// deletion of the node. A read that fails arms none. The result has no Watch.
-func (b GetChildrenBuilder) WatchedBy(set *WatchSet) GetChildrenBuilder {
-	b.watching = watchOptions{set: set}
-	return b
-}
-
-// WatchedBy makes the read arm a watch of the set: for the creation, the next change or the deletion of the
-// node, which need not exist. A read that fails arms none. The result has no Watch.
-func (b ExistsBuilder) WatchedBy(set *WatchSet) ExistsBuilder {
-	b.watching = watchOptions{set: set}
-	return b
-}
-
 // Drop ends the set's watches of the node at path: of its data, of its children, or both. If no other watch needs them,
 // they are removed from the server; Drop does not wait for that. A watch whose read has no answer yet is not dropped.
 // If several reads have armed watches of one kind on one path, Drop ends one of them.
@@ -154,12 +133,6 @@ func (w *WatchSet) fullPath(path string) (full string, err error) {
 		return "", ErrNoClient
 	}
 	return w.s.c.fullPath(path)
-}
-
-// watchArmer is the watches of an operation: its request arms them, and if it fails they are disarmed.
-type watchArmer interface {
-	armWatches(e *sessionEpoch, call *wire.Call)
-	disarmWatches()
 }
 
 // newArmer returns the watch for the result of a read, and the object that arms it; both nil if none is wanted.
