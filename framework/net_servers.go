@@ -196,11 +196,6 @@ func (s *serverLists) currentServers() (list, further []string) {
 	return s.given, nil
 }
 
-func (c *clientCore) serverList() []string {
-	list, _ := c.servers.currentServers()
-	return list
-}
-
 // maxListed limits the servers that a log line or an error names.
 const maxListed = 16
 

@@ -147,6 +147,36 @@ func (c *Client) awaitSession(ctx context.Context, hopeful bool) (*Session, erro
 	}
 }
 
+// SessionSoon is like [Client.Session], but gives up: it waits for the connection timeout, as often as the retry policy
+// says. Then the error is ErrNotConnected. While every server refuses the client's credentials, it fails with
+// ErrAuthFailed immediately. For authors of recipes.
+func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
+	if c.isZeroValue() {
+		return nil, ErrNoClient
+	}
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
+	if e, err := c.operationEpoch(); err == nil {
+		if s, _ = c.sessionOfEpoch(e); s != nil {
+			return s, nil // the usual case
+		}
+	}
+	err = c.Retry(ctx, func(ctx context.Context) error {
+		limited, cancel := context.WithTimeout(ctx, c.core.cfg.connectTimeout)
+		defer cancel()
+		if s, err = c.awaitSession(limited, true); err != nil && limited.Err() != nil && ctx.Err() == nil {
+			// The deadline was not the caller's: the error must not match it.
+			return c.core.explainWait(ErrNotConnected)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
 // sessionOfEpoch returns the session of an epoch for this view. While no server with a quorum has confirmed the
 // session, it returns nil and a channel that is closed when the epoch changes.
 func (c *Client) sessionOfEpoch(e *sessionEpoch) (s *Session, changed <-chan struct{}) {

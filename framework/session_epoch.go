@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -109,6 +110,16 @@ func (s *epochKeeper) spawn(f func()) bool {
 	return true
 }
 
+func (c *clientCore) pauseFor(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-c.closed:
+	}
+}
+
 // currentEpoch returns the current epoch; nil when the client is closed. A lost epoch stays the current one until
 // the next has begun.
 func (s *epochKeeper) currentEpoch() *sessionEpoch {
@@ -174,30 +185,37 @@ func (s *epochKeeper) signalConnection() {
 	s.reconnected.Fire()
 }
 
-// viewEpoch returns the view's epoch or, without one, the current epoch; the last epoch after Close.
-func (c *Client) viewEpoch() *sessionEpoch {
-	if e := c.view.epoch; e != nil {
-		return e
-	}
-	return c.core.latestEpoch()
+func (c *clientCore) serverList() []string {
+	list, _ := c.servers.currentServers()
+	return list
 }
 
-// operationEpoch returns the epoch for this view's operations now.
-func (c *Client) operationEpoch() (*sessionEpoch, error) {
-	if c.isZeroValue() {
-		return nil, ErrNoClient
-	}
-	now, e := c.core.currentEpoch(), c.view.epoch
+// explainWait adds the reason for the missing connection to the error of a wait. The wait was for a connection, or
+// until a context ended.
+func (c *clientCore) explainWait(err error) error {
+	var told *disconnectedError
 	switch {
-	case now == nil: // first of all: a closed client must not look like one whose session has ended
-		return nil, ErrClosed
-	case e == nil:
-		return now, nil
-	case e.ctx.Err() != nil:
-		return nil, e.endCause()
+	case !errors.Is(err, ErrNotConnected) && !errors.Is(err, context.DeadlineExceeded) &&
+		!errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, errUnwelcome), errors.Is(err, ErrClosed), errors.As(err, &told):
+		return err
 	}
-	return e, nil
+	last := c.connectFailure.lastFailure()
+	if last == nil && c.latestEpoch().wire.Connected() {
+		return err
+	}
+	return &disconnectedError{err, joinServers(c.serverList(), ", "), last}
 }
 
-// isZeroValue reports whether c is a nil pointer or the zero value.
-func (c *Client) isZeroValue() bool { return c == nil || c.core == nil }
+// connectWaitError returns the error of a wait for a connection that ended with ctx.
+func (c *clientCore) connectWaitError(ctx context.Context) error {
+	why := errNotNow
+	switch now, _ := c.board.currentState(); now.State {
+	case NeverConnected:
+		why = errNotYet
+	case ReadOnly:
+		why = errNoQuorum
+	}
+	return c.explainWait(fmt.Errorf("%w: %w", why, flow.Ended(ctx)))
+}
