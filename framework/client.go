@@ -40,6 +40,50 @@ func newClient(c *clientCore, v clientView) *Client {
 	return &Client{core: c, view: v, cached: &viewCache{}}
 }
 
+// clientView is the part of the tree that a *Client sees, and the epoch of its operations.
+type clientView struct {
+	chroot    string        // of the connect string: "" or "/app"; others create and delete it
+	namespace string        // "" or "/ns"
+	prefix    string        // chroot and namespace: the prefix of every path
+	fault     error         // the namespace is not valid: every operation fails with it
+	epoch     *sessionEpoch // nil unless pinned
+	retry     retry.Policy  // nil: the client's
+	own       bool          // callbacks run on the goroutine for recipes, see ForRecipes
+}
+
+// newClientView returns the first view of a client. chroot and namespace may be empty.
+func newClientView(chroot, namespace string) (clientView, error) {
+	v := clientView{}
+	if chroot = strings.TrimSuffix(chroot, "/"); chroot != "" {
+		if err := zkpath.Validate(chroot, false); err != nil {
+			return v, invalidPathError(err)
+		}
+		v.chroot = chroot
+	}
+	v = v.withNamespace(namespace)
+	return v, v.fault
+}
+
+// withNamespace returns the view with another namespace.
+func (v clientView) withNamespace(namespace string) clientView {
+	v.namespace, v.prefix, v.fault = "", v.chroot, nil
+	if namespace == "" {
+		return v
+	}
+	if strings.HasPrefix(namespace, "/") {
+		v.fault = fmt.Errorf("%w: the namespace %q begins with a slash; write it without", ErrInvalidPath,
+			shortenText(namespace))
+		return v
+	}
+	if err := zkpath.Validate("/"+namespace, false); err != nil {
+		v.fault = fmt.Errorf("namespace: %w", invalidPathError(err))
+		return v
+	}
+	v.namespace = "/" + namespace
+	v.prefix += v.namespace
+	return v
+}
+
 // isZeroValue reports whether c is a nil pointer or the zero value.
 func (c *Client) isZeroValue() bool { return c == nil || c.core == nil }
 
@@ -181,50 +225,6 @@ func (c *Client) executors() *backgroundExecutors {
 		return &c.core.ops.recipeExecutors
 	}
 	return &c.core.ops.userExecutors
-}
-
-// clientView is the part of the tree that a *Client sees, and the epoch of its operations.
-type clientView struct {
-	chroot    string        // of the connect string: "" or "/app"; others create and delete it
-	namespace string        // "" or "/ns"
-	prefix    string        // chroot and namespace: the prefix of every path
-	fault     error         // the namespace is not valid: every operation fails with it
-	epoch     *sessionEpoch // nil unless pinned
-	retry     retry.Policy  // nil: the client's
-	own       bool          // callbacks run on the goroutine for recipes, see ForRecipes
-}
-
-// newClientView returns the first view of a client. chroot and namespace may be empty.
-func newClientView(chroot, namespace string) (clientView, error) {
-	v := clientView{}
-	if chroot = strings.TrimSuffix(chroot, "/"); chroot != "" {
-		if err := zkpath.Validate(chroot, false); err != nil {
-			return v, invalidPathError(err)
-		}
-		v.chroot = chroot
-	}
-	v = v.withNamespace(namespace)
-	return v, v.fault
-}
-
-// withNamespace returns the view with another namespace.
-func (v clientView) withNamespace(namespace string) clientView {
-	v.namespace, v.prefix, v.fault = "", v.chroot, nil
-	if namespace == "" {
-		return v
-	}
-	if strings.HasPrefix(namespace, "/") {
-		v.fault = fmt.Errorf("%w: the namespace %q begins with a slash; write it without", ErrInvalidPath,
-			shortenText(namespace))
-		return v
-	}
-	if err := zkpath.Validate("/"+namespace, false); err != nil {
-		v.fault = fmt.Errorf("namespace: %w", invalidPathError(err))
-		return v
-	}
-	v.namespace = "/" + namespace
-	v.prefix += v.namespace
-	return v
 }
 
 // UsingNamespace returns a view of the client in which every path is below the node named ns: all paths, given,

@@ -129,7 +129,7 @@ func (s *serialExecutor) fillPlace(place int, calls ...func()) {
 	s.startIfNeeded()
 }
 
-// takeSteps starts the goroutine if there is something to run and no goroutine runs yet. It unlocks mu.
+// startIfNeeded starts the goroutine if there is something to run and no goroutine runs yet. It unlocks mu.
 func (s *serialExecutor) startIfNeeded() {
 	start := !s.running && !s.queue[0].reserved
 	s.running = s.running || start

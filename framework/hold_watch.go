@@ -1,141 +1,12 @@
 package framework
 
 import (
+	"sync"
 	"time"
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
 )
-
-// A hold ends once, by the first of these causes that reaches endOnce or endHoldsByClient:
-//
-//   - The session ends (endCause). The session layer makes the end of the session's time final before it reports it.
-//     Next, in any order: Valid sees it (Remaining, the context's Err and every other cause ask Valid first), and
-//     endLapsedHolds is called, which takes only locks that are held briefly. Only then come the manager's
-//     endAllHolds, the end of the watch on the own node, and Lost.
-//   - The connection is lost and the policy is SuspendedIsLoss (suspendHolds): ErrSuspended, before Suspended is
-//     announced.
-//   - The own node is gone, or another node has its name; an event, a read of the node or a heartbeat shows
-//     that (loseHold): ErrNodeDeleted.
-//   - The rule in force allows no holds (enforceRule, registerHold): ErrTimeoutTooShort.
-//   - The client closes (endAllHolds): ErrClosed, before the session is closed.
-//   - The holder ends it (End).
-
-// endAllHolds ends all holds of the epoch and refuses new ones.
-func (e *sessionEpoch) endAllHolds(why error) {
-	e.changeState(func() { e.endedBy = why })
-	endHoldsByClient(why, e.currentHolds()...)
-}
-
-// endLapsedHolds ends all holds of the epoch as soon as no hold is certain any more. It waits for none of the
-// others that have to be notified of the session's end.
-func (e *sessionEpoch) endLapsedHolds() {
-	if holds := e.currentHolds(); len(holds) > 0 { // else the epoch may have no session yet
-		endHoldsByClient(e.endCause(), holds...)
-	}
-}
-
-// suspendHolds ends the holds that do not outlive the connection.
-func (e *sessionEpoch) suspendHolds() {
-	e.changeState(func() { e.suspended = true })
-	var lost []*Hold
-	for _, h := range e.currentHolds() {
-		if h.loss == SuspendedIsLoss && h.Valid() { // an invalid hold has ended with the session
-			lost = append(lost, h)
-		}
-	}
-	endHoldsByClient(ErrSuspended, lost...)
-}
-
-// End ends the hold. Only the first call has an effect, and its cause becomes the context's cause; nil means
-// ErrReleased. End returns immediately. The watch on the node is used up when the node is deleted; if the node stays,
-// the client removes the watch. Call End before the node is deleted: another client may get the lock as soon as the
-// node is gone.
-func (h *Hold) End(cause error) {
-	if h.e == nil {
-		return
-	}
-	if cause == nil {
-		cause = ErrReleased
-	}
-	if h.endOnce(cause) {
-		h.cleanUpWatch()
-		if h.reportEnd != nil {
-			h.reportEnd(cause)
-		}
-	}
-}
-
-// loseHold ends the hold for cause, unless the hold has ended with its session already. After a pause of the
-// process, the client may read consequences of the session's end, such as a deleted node, before it has checked the
-// clock.
-func (h *Hold) loseHold(cause error) {
-	if h.Valid() {
-		endHoldsByClient(cause, h)
-	}
-}
-
-// endHoldsByClient is End for the client itself: the hooks run on their own goroutine. It ends all the holds before
-// it does anything that may wait, or that takes time for each.
-func endHoldsByClient(cause error, holds ...*Hold) {
-	var ended []*Hold
-	for _, h := range holds {
-		if h.cancelOnce(cause) {
-			ended = append(ended, h)
-		}
-	}
-	for _, h := range ended {
-		h.unregister()
-	}
-	for _, h := range ended {
-		if h.reportEnd != nil {
-			h.e.core.ops.hooks.enqueue(func() { h.reportEnd(cause) })
-		}
-		h.cleanUpWatch()
-	}
-}
-
-// endOnce returns true to the first caller. It takes only locks that are held briefly, to read the holds and the
-// clock, and in particular not the lock of the session's state.
-func (h *Hold) endOnce(cause error) bool {
-	first := h.cancelOnce(cause)
-	if first {
-		h.unregister()
-	}
-	return first
-}
-
-// cancelOnce ends the hold's context. It returns true to the first caller, who then calls unregister.
-func (h *Hold) cancelOnce(cause error) bool {
-	h.mu.Lock()
-	if first := h.cause; first != nil {
-		h.mu.Unlock()
-		h.cancelContext(first) // the goroutine that set the cause may not have called cancelContext yet
-		return false
-	}
-	h.cause = cause
-	h.mu.Unlock()
-	h.cancelContext(cause)
-	return true
-}
-
-// unregister takes a hold that has ended off the session's lists.
-func (h *Hold) unregister() {
-	h.mu.Lock()
-	timer := h.timer
-	h.mu.Unlock()
-	h.e.youngHolds.removeHold(h)
-	if timer != nil {
-		timer.Stop()
-	}
-	h.e.mu.Lock()
-	_, registered := h.e.holds[h]
-	delete(h.e.holds, h)
-	h.e.mu.Unlock()
-	if registered {
-		h.e.wire.Validity().Unhold()
-	}
-}
 
 // cleanUpWatch removes the watch after endOnce. In a session that has ended it does nothing: the watch ends with
 // the session.
@@ -329,4 +200,89 @@ func (h *Hold) forgetWatch(w *wire.Watch) bool {
 	}
 	h.watch = nil
 	return true
+}
+
+// youngHolds are the holds of a session that do not watch their node yet, the oldest first. One timer serves them
+// all, and is left alone while they come and go: most holds end before it has anything to do for them.
+type youngHolds struct {
+	mu          sync.Mutex
+	first, last *Hold       // guarded by mu
+	timer       *time.Timer // guarded by mu; made with the first hold
+	timerSet    bool        // it will fire; guarded by mu
+}
+
+// youngHoldEntry is a hold's place among the young. youngHolds.mu guards it.
+type youngHoldEntry struct {
+	older, newer *Hold
+	oldAt        time.Time
+	isListed     bool
+}
+
+// addHold has the hold's onTimer called when it is old enough.
+func (y *youngHolds) addHold(h *Hold) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	h.youngEntry = youngHoldEntry{older: y.last, oldAt: time.Now().Add(ownWatchAfter), isListed: true}
+	if y.last == nil {
+		y.first = h
+	} else {
+		y.last.youngEntry.newer = h
+	}
+	y.last = h
+	if !y.timerSet {
+		y.setTimer(ownWatchAfter)
+	}
+}
+
+// removeHold removes a hold, if present.
+func (y *youngHolds) removeHold(h *Hold) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.unlinkHold(h)
+}
+
+// unlinkHold is removeHold; mu is held.
+func (y *youngHolds) unlinkHold(h *Hold) {
+	if !h.youngEntry.isListed {
+		return
+	}
+	if h.youngEntry.older == nil {
+		y.first = h.youngEntry.newer
+	} else {
+		h.youngEntry.older.youngEntry.newer = h.youngEntry.newer
+	}
+	if h.youngEntry.newer == nil {
+		y.last = h.youngEntry.older
+	} else {
+		h.youngEntry.newer.youngEntry.older = h.youngEntry.older
+	}
+	h.youngEntry = youngHoldEntry{}
+}
+
+// setTimer sets the timer. mu is held.
+func (y *youngHolds) setTimer(d time.Duration) {
+	y.timerSet = true
+	if y.timer == nil {
+		y.timer = time.AfterFunc(d, y.onTimer)
+	} else {
+		y.timer.Reset(d)
+	}
+}
+
+// onTimer is called by the timer.
+func (y *youngHolds) onTimer() {
+	var old []*Hold
+	y.mu.Lock()
+	now := time.Now()
+	for y.first != nil && !y.first.youngEntry.oldAt.After(now) {
+		old = append(old, y.first)
+		y.unlinkHold(y.first)
+	}
+	if y.timerSet = y.first != nil; y.timerSet {
+		y.setTimer(y.first.youngEntry.oldAt.Sub(now))
+	}
+	y.mu.Unlock()
+	for _, h := range old {
+		h.onTimer()
+	}
 }
