@@ -18,6 +18,7 @@ type operation[T any] struct {
 
 	procedure[T]
 	slowToDecode bool // decodeReply takes long
+	unlimited    bool // does not count for the limit of the operations in the background
 	shareAfter   int  // with Shared; else 0
 	// empty, if set, is the result when the server answers ErrNoNode.
 	empty *T

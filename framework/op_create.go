@@ -319,7 +319,7 @@ func (cr *createProcedure) createParents(ctx context.Context, e *sessionEpoch) (
 // create is, too, whatever the result of later tries.
 func (cr *createProcedure) setExisting(ctx context.Context, r *operationRun[CreateResult]) (v CreateResult, again bool, err error) {
 	var res jute.StatResponse
-	err = sendAndDecode(ctx, r.e, cr.c.limitPatience(setDataCall(cr.full, cr.data, cr.orSetVer)), &res)
+	err = sendAndDecode(ctx, r.e, r.e.limitPatience(setDataCall(cr.full, cr.data, cr.orSetVer)), &res)
 	if errors.Is(err, ErrOutcomeUnknown) {
 		r.unknown = r.e
 	}

@@ -102,7 +102,7 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	if b.guaranteed && err == nil {
 		t := nodeCleanup{path: full, version: b.version, children: b.children, bound: c.view.epoch}
 		x.leftoverDelete.c, x.leftoverDelete.cleanup = c, t
-		o.leftovers = &x.leftoverDelete
+		o.leftovers, o.unlimited = &x.leftoverDelete, true
 	}
 	return o
 }
@@ -168,7 +168,7 @@ func (x *deleteProcedure) recoveryAfter(err error) recoveryStep[struct{}] {
 	case errors.Is(err, errAmbiguous) && !errors.Is(repeatRefusal(err), ErrNoNode):
 		return func(ctx context.Context, r *operationRun[struct{}]) (v struct{}, again bool, _ error) {
 			var res jute.StatResponse
-			switch failed := sendAndDecode(ctx, r.e, r.c.limitPatience(readCall(jute.OpExists, x.full)), &res); {
+			switch failed := sendAndDecode(ctx, r.e, r.e.limitPatience(readCall(jute.OpExists, x.full)), &res); {
 			case ignoreNoNode(failed) != nil:
 				return v, false, unresolvedError(err, failed)
 			case failed == nil && r.precedesTries(res.Stat.Czxid):
@@ -178,7 +178,7 @@ func (x *deleteProcedure) recoveryAfter(err error) recoveryStep[struct{}] {
 		}
 	case x.children && errors.Is(err, ErrNotEmpty):
 		return func(ctx context.Context, r *operationRun[struct{}]) (v struct{}, again bool, err error) {
-			err = deleteChildren(ctx, r.e, x.full, r.c.limitPatience)
+			err = deleteChildren(ctx, r.e, x.full, r.e.limitPatience)
 			return v, err == nil, err
 		}
 	}

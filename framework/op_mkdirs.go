@@ -55,14 +55,14 @@ func (c *Client) createWithAncestors(ctx context.Context, e *sessionEpoch, path 
 				break // always there
 			}
 			if c.exceedsLevels(len(below), p) {
-				if err = sendRequest(ctx, e, c.limitPatience(readCall(jute.OpExists, at))); errors.Is(err, ErrNoNode) {
+				if err = sendRequest(ctx, e, e.limitPatience(readCall(jute.OpExists, at))); errors.Is(err, ErrNoNode) {
 					return false, c.parentLevelsError(at, err)
 				} else if provesExistence(err) {
 					err = ErrNodeExists
 				}
 				break
 			}
-			if err = sendRequest(ctx, e, c.limitPatience(c.directoryCall(at, p, at == path))); !errors.Is(err, ErrNoNode) {
+			if err = sendRequest(ctx, e, e.limitPatience(c.directoryCall(at, p, at == path))); !errors.Is(err, ErrNoNode) {
 				break
 			}
 			below = append(below, at)
@@ -76,7 +76,7 @@ func (c *Client) createWithAncestors(ctx context.Context, e *sessionEpoch, path 
 		}
 		calls := make([]*wire.Call, 0, len(below))
 		for i := len(below) - 1; i >= 0; i-- {
-			calls = append(calls, c.limitPatience(c.directoryCall(below[i], p, i == 0)))
+			calls = append(calls, e.limitPatience(c.directoryCall(below[i], p, i == 0)))
 		}
 		var replies []wire.Reply
 		if replies, err = awaitReplies(ctx, e, calls...); err != nil {

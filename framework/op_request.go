@@ -152,8 +152,8 @@ func decodeNothing(int64, []byte) (struct{}, error) { return struct{}{}, nil }
 type patienceSetter = func(*wire.Call) *wire.Call
 
 // limitPatience limits the wait for a connection to the connection timeout.
-func (c *Client) limitPatience(call *wire.Call) *wire.Call {
-	call.Patience = c.core.cfg.connectTimeout
+func (e *sessionEpoch) limitPatience(call *wire.Call) *wire.Call {
+	call.Patience = e.core.cfg.connectTimeout
 	return call
 }
 

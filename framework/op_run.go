@@ -215,8 +215,7 @@ func (r *operationRun[T]) resetDoubt() (v T, again bool, _ error) {
 
 // stepAfter returns the step that may help after an error, or nil.
 func (r *operationRun[T]) stepAfter(err error) recoveryStep[T] {
-	switch {
-	case r.root && r.path == "/" && r.c.view.namespace != "" && errors.Is(err, ErrNoNode):
+	if r.root && r.path == "/" && r.c.view.namespace != "" && errors.Is(err, ErrNoNode) {
 		return func(ctx context.Context, r *operationRun[T]) (v T, again bool, _ error) {
 			_, err := r.c.createRoot(ctx, r.e)
 			return v, err == nil, err
@@ -298,7 +297,7 @@ func (r *operationRun[T]) sharedReadKey() sharedReadKey {
 // leaveSharedRead is called when the operation's own request has ended, or is not sent after all.
 func (r *operationRun[T]) leaveSharedRead() {
 	r.inSharedRead = false
-	r.e.sharedReads.finishRequest(r.e, r.sharedReadKey())
+	r.e.sharedReads.finishRequest(r.e.wire, r.sharedReadKey())
 }
 
 // decodeShared decodes a shared answer for all sharers: a list of n names is not decoded n times.

@@ -47,7 +47,7 @@ func (ls *sharedReads) joinOrSend(key sharedReadKey, most int, r readSharer) (se
 }
 
 // finishRequest is called when a request has ended. It sends the next one.
-func (ls *sharedReads) finishRequest(e *sessionEpoch, key sharedReadKey) {
+func (ls *sharedReads) finishRequest(session *wire.Session, key sharedReadKey) {
 	ls.mu.Lock()
 	l := ls.reads[key]
 	riders := l.sharers
@@ -63,13 +63,13 @@ func (ls *sharedReads) finishRequest(e *sessionEpoch, key sharedReadKey) {
 	}
 	call := riders[0].prepareRequest()
 	call.Done = func(r wire.Reply) {
-		ls.finishRequest(e, key)
+		ls.finishRequest(session, key)
 		var decoded any
 		for _, rider := range riders {
 			rider.takeSharedReply(r, &decoded)
 		}
 	}
-	e.wire.Submit(call)
+	session.Submit(call)
 }
 
 // removeSharer removes an operation, unless its request was sent.

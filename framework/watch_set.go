@@ -17,6 +17,15 @@ type WatchSet struct {
 	members wire.WatchSet
 }
 
+// watchOptions is the watch that a builder sets, if any.
+type watchOptions struct {
+	wanted bool
+	fn     func(Event)
+	set    *WatchSet // replaces a separate watch
+}
+
+func callbackWatch(f func(Event)) watchOptions { return watchOptions{wanted: f != nil, fn: f} }
+
 // WatchSet returns an empty set of one-shot watches. f is called once for each watch that fires; see
 // [Pending.Then] for where it runs. If a node was deleted that has a watch of its data and one of its
 // children, f may be called twice. For authors of caches.
@@ -98,7 +107,7 @@ func (s *Session) Arm(ctx context.Context, since int64, there, absent []string) 
 			o.fault = err
 			break
 		}
-		a.watches = append(a.watches, watchOptions{wanted: true}.newWatch(o.c, wire.Data, full))
+		a.watches = append(a.watches, newWatch(o.c, wire.Data, full, nil))
 	}
 	o.watch, o.procedure = a, functionProcedure[[]*Watch]{
 		makeCall: setWatches, decode: func(int64, []byte) ([]*Watch, error) { return a.watches, nil },
@@ -147,7 +156,7 @@ func (s watchOptions) newArmer(c *Client, kind wire.WatchKind, full string) (*Wa
 		}
 		return nil, a
 	case s.wanted:
-		w := s.newWatch(c, kind, full)
+		w := newWatch(c, kind, full, s.fn)
 		return w, w
 	}
 	return nil, nil
