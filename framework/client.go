@@ -8,13 +8,11 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/go-curator/curator/internal/chance"
 	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/retry"
 )
@@ -92,27 +90,15 @@ func (Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{ZooKeeper
 
 // clientCore is the part of a client that its views share.
 type clientCore struct {
-	epochKeeper
-	servers     serverLists
-	closeResult closeResult
-
-	cfg            options
-	log            *slog.Logger
-	board          *stateBoard
-	manager        *sessionManager
-	ops            *operationSupport
-	connectFailure connectFailure
-	// How Retry and the operations repeat, and the waits of the latter that can be used again.
-	retryable, retries []retry.Option
-	awaitedRequests    sync.Pool
-	chance             *chance.Source
-	clearTextLogged    atomic.Bool // the log has said that credentials go over the network unencrypted
-}
-
-type closeResult struct {
-	begun atomic.Bool
-	done  chan struct{} // closed when err is set
-	err   error
+	clientBase
+	manager     *sessionManager
+	ops         *operationSupport
+	closeResult struct {
+		begun atomic.Bool
+		done  chan struct{} // closed when err is set
+		err   error
+	}
+	retryable, retries []retry.Option // how Retry and the operations repeat
 }
 
 // operationSupport has the parts that the operations of all views of a client share: the goroutines of the
@@ -124,25 +110,23 @@ type operationSupport struct {
 	workers         workerGroup
 	userExecutors   backgroundExecutors // for the user's operations
 	recipeExecutors backgroundExecutors // for operations of recipes and caches, which never wait for user operations
-	hooks           serialExecutor      // calls hooks on behalf of goroutines that must not wait
 	logLines        logLines
 	cleanups        cleanupQueue
 	backgroundCount atomic.Int64 // operations in the background that count for the limit
 }
 
-// newOperationSupport is called by New before the first session. current returns the current epoch; the last one
-// after Close.
-func newOperationSupport(current func() *sessionEpoch, handler slog.Handler, chance *chance.Source) *operationSupport {
+// newOperationSupport is called by New before the first session.
+func newOperationSupport(core *clientBase, handler slog.Handler) *operationSupport {
 	o, apart := &operationSupport{}, &logLines{queue: serialExecutor{spawn: func(f func()) { go f() }}}
 	o.log, o.apart = o.logLines.newLogger(handler), apart.newLogger(handler)
 	o.workers.ctx, o.workers.cancel = context.WithCancel(context.Background())
 	for _, s := range []*serialExecutor{
-		&o.userExecutors.results, &o.userExecutors.callbacks, &o.recipeExecutors.results, &o.recipeExecutors.callbacks, &o.hooks, &o.logLines.queue,
+		&o.userExecutors.results, &o.userExecutors.callbacks, &o.recipeExecutors.results, &o.recipeExecutors.callbacks, &o.logLines.queue,
 	} {
 		s.spawn = o.workers.spawn
 	}
 	q := &o.cleanups
-	q.workers, q.current, q.log, q.chance = &o.workers, current, o.log, chance
+	q.core, q.workers = core, &o.workers
 	q.pending = map[nodeCleanup]struct{}{}
 	q.later = map[*cleanupJob]*time.Timer{}
 	return o

@@ -34,15 +34,15 @@ func New(connect string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &clientCore{cfg: cfg, chance: chance.New()}
+	c := &clientCore{clientBase: clientBase{cfg: cfg, chance: chance.New()}}
 	c.servers.given, c.closed, c.closeResult.done = servers, make(chan struct{}), make(chan struct{})
 	c.retries = []retry.Option{retry.WithInterrupt(c.closed), retry.WithReady(c.retryReady)}
 	c.retryable = append(slices.Clip(c.retries), retry.WithRetryable(Retryable))
 	c.awaitedRequests.New = newAwaitedRequest
 	c.board = newBoard(c.spawn, c.closed)
-	c.manager = newManager(c)
-	c.ops = newOperationSupport(c.latestEpoch, cfg.logger.Handler(), c.chance)
-	c.log = c.ops.log
+	c.manager = newManager(&c.clientBase)
+	c.ops = newOperationSupport(&c.clientBase, cfg.logger.Handler())
+	c.log, c.hooks.spawn = c.ops.log, c.ops.workers.spawn
 	if err := c.manager.openEpoch(1, nil, nil); err != nil {
 		c.ops.workers.close()
 		return nil, fmt.Errorf("framework: %w", err)

@@ -318,6 +318,13 @@ func badArguments(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrBadArguments, fmt.Sprintf(format, args...))
 }
 
+// ErrInvalidOption means that an option of [New] has a value that cannot work. The message has the remedy.
+var ErrInvalidOption = newSentinel("invalid option")
+
+func invalidOption(option, format string, args ...any) error {
+	return fmt.Errorf("%w %s: %s", ErrInvalidOption, option, fmt.Sprintf(format, args...))
+}
+
 // defaultMaxFrame is the servers' jute.maxbuffer unless configured.
 const defaultMaxFrame = 0xfffff
 

@@ -185,7 +185,7 @@ func endHoldsByClient(cause error, holds ...*Hold) {
 	}
 	for _, h := range ended {
 		if h.reportEnd != nil {
-			h.e.core.ops.hooks.enqueue(func() { h.reportEnd(cause) })
+			h.e.core.hooks.enqueue(func() { h.reportEnd(cause) })
 		}
 		h.cleanUpWatch()
 	}

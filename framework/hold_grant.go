@@ -206,15 +206,13 @@ func (e *sessionEpoch) registerHold(h *Hold) error {
 	case p.refused != nil && known:
 		endHoldsByClient(p.refused, h)
 	case first && !p.servers.Alone:
-		e.core.manager.inbox.Put(e.core.manager.scheduleHeartbeat)
+		e.onFirstHold()
 	}
 	if !h.Valid() {
 		return h.endCause()
 	}
 	return nil
 }
-
-// The proofs that a hold needs before it is granted, besides the clock: enough time remaining, and an existing node.
 
 // provingWrites is after how many writes a hold may begin with less time left: until the next heartbeat is answered.
 const provingWrites = 4

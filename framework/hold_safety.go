@@ -74,6 +74,15 @@ type Safety struct {
 	Refused error
 }
 
+type safetyOptions struct {
+	sessionTimeout time.Duration // asked for
+	rule           Rule
+	bound          time.Duration // D
+	tick           time.Duration
+	margin         time.Duration // negative: derived from the session timeout and the rule
+	fenceGrace     time.Duration // negative: derived from the session timeout
+}
+
 // safetyPlan has the assumptions about the servers for a session timeout, and the client's intervals that follow
 // from them. Plans are not stored: [wire.Validity] has the one in force.
 type safetyPlan struct {
@@ -86,7 +95,7 @@ type safetyPlan struct {
 const heartbeats = wire.WritesPerTimeout
 
 // planFor returns the plan for a session timeout. It is a pure function.
-func (o *options) planFor(timeout time.Duration, standalone bool) safetyPlan {
+func (o *safetyOptions) planFor(timeout time.Duration, standalone bool) safetyPlan {
 	bound, margin, tick := o.bound, o.safetyMargin(timeout), o.serverTick(timeout)
 	if standalone {
 		bound = 0
@@ -134,7 +143,7 @@ const usualTick = 2 * time.Second
 // a shorter tick: a wrong guess would let holds end too late. But a server that grants more than it was asked
 // for shows its shortest timeout, which is two ticks unless configured otherwise: that is evidence for a
 // longer tick.
-func (o *options) serverTick(timeout time.Duration) time.Duration {
+func (o *safetyOptions) serverTick(timeout time.Duration) time.Duration {
 	switch {
 	case o.tick > 0:
 		return o.tick
@@ -145,7 +154,7 @@ func (o *options) serverTick(timeout time.Duration) time.Duration {
 }
 
 // shortestTimeout returns a session timeout that is enough for the heartbeat rule, rounded up.
-func (o *options) shortestTimeout() time.Duration {
+func (o *safetyOptions) shortestTimeout() time.Duration {
 	tick := max(o.tick, 0)
 	if tick == 0 {
 		tick = usualTick
@@ -165,7 +174,7 @@ func roundUpDuration(d time.Duration) time.Duration {
 }
 
 // safetyMargin returns the safety margin for a session timeout: the time that a holder has to stop after a loss.
-func (o *options) safetyMargin(timeout time.Duration) time.Duration {
+func (o *safetyOptions) safetyMargin(timeout time.Duration) time.Duration {
 	if o.margin >= 0 {
 		return o.margin
 	}
@@ -175,7 +184,7 @@ func (o *options) safetyMargin(timeout time.Duration) time.Duration {
 // graceAfterLoss returns the time that the holders of a lost session have to stop before the client closes that
 // session at the servers. It is shorter if a server has reported the session expired: other clients have the locks
 // by then.
-func (o *options) graceAfterLoss(timeout time.Duration, why error) time.Duration {
+func (o *safetyOptions) graceAfterLoss(timeout time.Duration, why error) time.Duration {
 	switch {
 	case o.fenceGrace >= 0:
 		return o.fenceGrace

@@ -46,19 +46,19 @@ type SASLLogin interface {
 }
 
 // loginName names the user that logs in, for errors.
-func (o *options) loginName() string {
-	if d, ok := o.sasl.(*digestMD5); ok {
-		return fmt.Sprintf("user %q by %s", d.user, o.saslName)
+func loginName(m SASLMechanism, name string) string {
+	if d, ok := m.(*digestMD5); ok {
+		return fmt.Sprintf("user %q by %s", d.user, name)
 	}
-	if o.sasl != nil {
-		return "the client by " + o.saslName
+	if m != nil {
+		return "the client by " + name
 	}
 	return ""
 }
 
 // loginStarter returns the mechanism as the function that the session layer calls; nil if there is none.
-func (o *options) loginStarter() func(context.Context, string) (wire.LoginStep, error) {
-	if o.sasl == nil {
+func loginStarter(m SASLMechanism, name string) func(context.Context, string) (wire.LoginStep, error) {
+	if m == nil {
 		return nil
 	}
 	return func(ctx context.Context, server string) (wire.LoginStep, error) {
@@ -68,18 +68,18 @@ func (o *options) loginStarter() func(context.Context, string) (wire.LoginStep, 
 		}
 		var login SASLLogin
 		err = apart.ErrNoReturn
-		apart.Call(func() { login, err = o.sasl.Start(ctx, host) })
+		apart.Call(func() { login, err = m.Start(ctx, host) })
 		if err == nil && login == nil {
 			err = fmt.Errorf("Start returned neither a login nor an error")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", o.saslName, err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		return func(challenge []byte) (response []byte, done bool, err error) {
 			err = apart.ErrNoReturn
 			apart.Call(func() { response, done, err = login.Step(challenge) })
 			if err != nil {
-				err = fmt.Errorf("%s: %w", o.saslName, err)
+				err = fmt.Errorf("%s: %w", name, err)
 			}
 			return response, done, err
 		}, nil

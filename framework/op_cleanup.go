@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/go-curator/curator/internal/chance"
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/wire"
@@ -47,10 +45,8 @@ type cleanupJob struct {
 // waiting. It never uses a caller's context. While there is no connection its requests wait in the session's queue,
 // so that they are among the first on the next connection. Failures are repeated with a growing pause.
 type cleanupQueue struct {
+	core    *clientBase
 	workers *workerGroup
-	current func() *sessionEpoch
-	log     *slog.Logger
-	chance  *chance.Source
 
 	mu      sync.Mutex               // guards the fields below
 	pending map[nodeCleanup]struct{} // queued and running
@@ -87,7 +83,7 @@ func (q *cleanupQueue) addCleanup(t nodeCleanup) error {
 		return nil
 	}
 	if len(q.pending) >= maxCleanups {
-		q.log.Warn("too many guaranteed deletes are pending; not retrying this one, so its node may stay",
+		q.core.log.Warn("too many guaranteed deletes are pending; not retrying this one, so its node may stay",
 			"path", t.path)
 		return ErrCleanupFull
 	}
@@ -147,7 +143,7 @@ func (q *cleanupQueue) close() {
 func (q *cleanupQueue) runJob(ctx context.Context, b *cleanupJob) (pause time.Duration, again bool) {
 	e := b.bound
 	if e == nil {
-		e = q.current()
+		e = q.core.latestEpoch()
 	}
 	if e == nil || b.bound != nil && e.ctx.Err() != nil {
 		return 0, false // the client is closed, or the node is gone with its session
@@ -166,9 +162,9 @@ func (q *cleanupQueue) runJob(ctx context.Context, b *cleanupJob) (pause time.Du
 	case removalRetry:
 		pause = min(minCleanupPause<<min(b.tries, 10), maxCleanupPause)
 		b.tries++
-		return q.chance.UpTo(pause), true
+		return q.core.chance.UpTo(pause), true
 	case removalWarn:
-		q.log.Warn("the server refused a guaranteed delete; the node stays",
+		q.core.log.Warn("the server refused a guaranteed delete; the node stays",
 			"path", b.path, "guid", b.guid, "err", err)
 	}
 	return 0, false
@@ -217,7 +213,7 @@ func isSearchConclusive(here, found bool) bool { return here || found }
 // drain waits until nothing is pending. It returns early if ctx ends, or if there is no connection or the session is
 // lost.
 func (q *cleanupQueue) drain(ctx context.Context) {
-	e := q.current()
+	e := q.core.latestEpoch()
 	if e == nil || !e.wire.Connected() {
 		return
 	}

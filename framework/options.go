@@ -2,21 +2,15 @@ package framework
 
 import (
 	"cmp"
-	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
 	"math"
-	"net"
 	"time"
 
 	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/retry"
 )
-
-// ErrInvalidOption means that an option of [New] has a value that cannot work. The message has the remedy.
-var ErrInvalidOption = newSentinel("invalid option")
 
 // Option configures the client that [New] makes. Leave an option out to get its default.
 //
@@ -31,6 +25,7 @@ type options struct {
 	timeoutOptions
 	accessOptions
 	dataOptions
+	dialOptions
 	networkOptions
 	limitOptions
 	safetyOptions
@@ -40,8 +35,7 @@ type options struct {
 }
 
 type timeoutOptions struct {
-	sessionTimeout time.Duration
-	timeoutAsked   bool          // sessionTimeout is not the default
+	timeoutAsked   bool          // the session timeout is not the default
 	connectTimeout time.Duration // how long an operation waits for a connection
 	dialTimeout    time.Duration // 0: derived from the session timeout
 	closeTimeout   time.Duration
@@ -67,9 +61,6 @@ type dataOptions struct {
 }
 
 type networkOptions struct {
-	tls      *tls.Config
-	tlsFiles *tlsFileLoader // on top of tls
-	dial     Dialer
 	readOnly bool
 	tracking bool
 	joinable func(host string) bool // nil: see trustedHosts
@@ -84,14 +75,6 @@ type limitOptions struct {
 	background int // how many operations can be there
 }
 
-type safetyOptions struct {
-	rule       Rule
-	bound      time.Duration // D
-	tick       time.Duration
-	margin     time.Duration // negative: derived from the session timeout and the rule
-	fenceGrace time.Duration // negative: derived from the session timeout
-}
-
 type reportOptions struct {
 	logger      *slog.Logger
 	onState     func(StateChange)
@@ -103,13 +86,13 @@ const defaultBackground = 1 << 18
 
 func defaultOptions() options {
 	return options{
-		timeoutOptions: timeoutOptions{sessionTimeout: 60 * time.Second, connectTimeout: 15 * time.Second,
-			closeTimeout: 5 * time.Second},
+		timeoutOptions: timeoutOptions{connectTimeout: 15 * time.Second, closeTimeout: 5 * time.Second},
 		dataOptions: dataOptions{defaultData: []byte{}, compression: Gzip{},
 			decompressed: defaultDecompressedLimit},
-		networkOptions: networkOptions{dial: wire.DialTCP, spread: 100 * time.Millisecond},
+		dialOptions:    dialOptions{dial: wire.DialTCP},
+		networkOptions: networkOptions{spread: 100 * time.Millisecond},
 		limitOptions:   limitOptions{maxFrame: defaultMaxFrame, window: 1000, background: defaultBackground},
-		safetyOptions:  safetyOptions{bound: 13 * time.Second, margin: -1, fenceGrace: -1},
+		safetyOptions:  safetyOptions{sessionTimeout: 60 * time.Second, bound: 13 * time.Second, margin: -1, fenceGrace: -1},
 		reportOptions:  reportOptions{logger: slog.New(slog.DiscardHandler)},
 		retry:          retry.ExponentialBackoff{Base: time.Second, Retries: 3},
 	}
@@ -129,17 +112,6 @@ func newOptions(opts []Option) (options, error) {
 	return o, o.checkConflicts()
 }
 
-// checkConflicts refuses options that contradict one another.
-func (o *options) checkConflicts() error {
-	insecure := o.tls != nil && o.tls.InsecureSkipVerify &&
-		o.tls.VerifyConnection == nil && o.tls.VerifyPeerCertificate == nil
-	if insecure && o.tlsFiles != nil && (o.tlsFiles.CA != "" || o.tlsFiles.ServerName != "") {
-		return invalidOption("WithTLSFiles", "CA and ServerName have no effect, because InsecureSkipVerify of "+
-			"WithTLS accepts every certificate; leave out one or the other, or set VerifyConnection")
-	}
-	return nil
-}
-
 // Format hides the options, which contain credentials: fmt prints unexported fields without asking them.
 func (options) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{options [redacted]}") }
 
@@ -149,10 +121,6 @@ func (o *options) presentedCredentials() []wire.Credential {
 		out = append(out, *c)
 	}
 	return out
-}
-
-func invalidOption(option, format string, args ...any) error {
-	return fmt.Errorf("%w %s: %s", ErrInvalidOption, option, fmt.Sprintf(format, args...))
 }
 
 // checkedOption returns an option that calls set if ok, and otherwise fails with the text.
@@ -311,9 +279,6 @@ func OnStateChange(f func(StateChange)) Option {
 func WithHooks(h Hooks) Option {
 	return func(o *options) error { o.observer = append(o.observer, h); return nil }
 }
-
-// Dialer opens a network connection. It must end when ctx does.
-type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // WithDialer sets the function that opens network connections. TLS, if configured, runs over them. Default: TCP with
 // keepalive; each attempt resolves the name again.

@@ -32,13 +32,6 @@ func (s Session) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "{ZooKeeper session of epoch %d}", s.e.n)
 }
 
-// endedContext is the context of zero values.
-var endedContext = func() context.Context {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(ErrNoClient)
-	return ctx
-}()
-
 // Epoch returns the number of this session among the client's sessions, counted from 1.
 func (s *Session) Epoch() int64 {
 	if s.isZeroValue() {
