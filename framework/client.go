@@ -160,6 +160,20 @@ func (c *Client) retryPolicy() retry.Policy {
 	return c.core.cfg.retry
 }
 
+// retryReady returns the channel that ends the wait before the first retry: with a connection, if err is about
+// its loss.
+func (c *clientCore) retryReady(err error) <-chan struct{} {
+	if !errors.Is(err, ErrSessionLost) && !errors.Is(err, ErrConnectionLoss) &&
+		!errors.Is(err, ErrNotConnected) {
+		return nil
+	}
+	back := c.nextConnection() // before the connection is checked, so that none is missed
+	if c.latestEpoch().wire.Connected() {
+		return closedChannel
+	}
+	return back
+}
+
 // Retry is [retry.Do] with the policy of [WithRetry] or [Client.UsingRetry], for several operations that are
 // repeated together. It differs from retry.Do in three ways:
 //

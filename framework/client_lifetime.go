@@ -128,20 +128,6 @@ func (c *Client) Conn() *zk.Conn {
 	return c.viewEpoch().conn()
 }
 
-// retryReady returns the channel that ends the wait before the first retry: with a connection, if err is about
-// its loss.
-func (c *clientCore) retryReady(err error) <-chan struct{} {
-	if !errors.Is(err, ErrSessionLost) && !errors.Is(err, ErrConnectionLoss) &&
-		!errors.Is(err, ErrNotConnected) {
-		return nil
-	}
-	back := c.nextConnection() // before the connection is checked, so that none is missed
-	if c.latestEpoch().wire.Connected() {
-		return closedChannel
-	}
-	return back
-}
-
 // ErrUnacknowledged means that the server did not confirm the end of the session: the session's ephemeral nodes may
 // stay until the session timeout.
 var ErrUnacknowledged = newSentinel("session close not acknowledged by the server")

@@ -181,6 +181,9 @@ func (m *sessionManager) reopenDelay() time.Duration {
 	return m.core.chance.UpTo(min(10*time.Millisecond<<min(m.shortSessions, 10), 5*time.Second))
 }
 
+// shortLived: a session that begins within this time after the previous one counts for reopenDelay.
+const shortLived = 10 * time.Second
+
 // epochDialer returns the dialer of one epoch. It makes no attempt before notBefore, and uses TLS if configured.
 func (c *clientBase) epochDialer(notBefore time.Time) Dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -231,9 +234,6 @@ func sleepUntil(ctx context.Context, t time.Time) error {
 		return ctx.Err()
 	}
 }
-
-// shortLived: a session that begins within this time after the previous one counts for reopenDelay.
-const shortLived = 10 * time.Second
 
 func (m *sessionManager) onSessionEvent(e *sessionEpoch, ev wire.Event) {
 	c := m.core
