@@ -1,13 +1,10 @@
 package framework
 
 import (
-	"context"
 	"crypto/sha1"
 	"encoding/base64"
-	"slices"
 
 	"github.com/go-curator/curator/internal/jute"
-	"github.com/go-curator/curator/internal/wire"
 )
 
 // Perm is a set of permissions.
@@ -61,102 +58,6 @@ func toWireACL(acl []ACL) []jute.ACL {
 	return out
 }
 
-// ACLResult is the result of GetACL in the background.
-type ACLResult struct {
-	ACL  []ACL
-	Stat Stat
-}
-
-// GetACLBuilder reads a node's ACL. It is a value: each method returns a changed copy.
-type GetACLBuilder struct {
-	c    *Client
-	stat *Stat
-}
-
-// GetACL begins to read a node's ACL. Corresponds to Curator's getACL.
-func (c *Client) GetACL() GetACLBuilder { return GetACLBuilder{c: c} }
-
-// StoringStatIn makes the operation write the node's Stat to stat when it succeeds.
-func (b GetACLBuilder) StoringStatIn(stat *Stat) GetACLBuilder { b.stat = stat; return b }
-
-// ForPath returns the node's ACL; ErrNoNode if the node does not exist.
-func (b GetACLBuilder) ForPath(ctx context.Context, path string) ([]ACL, error) {
-	r, err := runForeground(ctx, b.operation(path))
-	return r.ACL, err
-}
-
-// InBackground makes ForPath return immediately.
-func (b GetACLBuilder) InBackground() Background[GetACLBuilder, ACLResult] {
-	return Background[GetACLBuilder, ACLResult]{b: b}
-}
-
-func (b GetACLBuilder) operation(path string) *operation[ACLResult] {
-	full, err := b.c.fullPath(path)
-	return &operation[ACLResult]{
-		c: b.c, operationKind: operationKind{name: "getACL", root: true}, path: path, fault: err,
-		procedure: functionProcedure[ACLResult]{makeCall: func(*sessionEpoch) *wire.Call {
-			return newCall(jute.OpGetACL, &jute.PathRequest{Path: full})
-		}, decode: func(_ int64, body []byte) (r ACLResult, err error) {
-			var res jute.GetACLResponse
-			if err := decodeRecord(body, res.Fields); err != nil {
-				return r, err
-			}
-			r.Stat = Stat(res.Stat)
-			for _, a := range res.ACL {
-				r.ACL = append(r.ACL, ACL{Perm(a.Perms), a.Scheme, a.ID})
-			}
-			if b.stat != nil {
-				*b.stat = r.Stat
-			}
-			return r, nil
-		}},
-	}
-}
-
-// SetACLBuilder replaces a node's ACL. It is a value: each method returns a changed copy.
-type SetACLBuilder struct {
-	c       *Client
-	version int32
-	acl     []ACL
-}
-
-// SetACL begins to replace a node's ACL. Corresponds to Curator's setACL.
-func (c *Client) SetACL() SetACLBuilder { return SetACLBuilder{c: c, version: -1} }
-
-// WithVersion makes the operation fail with ErrBadVersion unless the ACL has this version (Stat.Aversion).
-// Default -1: any version.
-func (b SetACLBuilder) WithVersion(version int32) SetACLBuilder { b.version = version; return b }
-
-// WithACL sets the new ACL.
-func (b SetACLBuilder) WithACL(acl ...ACL) SetACLBuilder { b.acl = acl; return b }
-
-// ForPath replaces the ACL and returns the node's new Stat. After an unknown outcome it is repeated as the
-// retry policy says. With a version the repeat cannot take effect twice; if it fails with ErrBadVersion, the
-// error is ErrConnectionLoss, because the first try may have succeeded.
-func (b SetACLBuilder) ForPath(ctx context.Context, path string) (Stat, error) {
-	return runForeground(ctx, b.operation(path))
-}
-
-// InBackground makes ForPath return immediately.
-func (b SetACLBuilder) InBackground() Background[SetACLBuilder, Stat] {
-	return Background[SetACLBuilder, Stat]{b: b}
-}
-
-func (b SetACLBuilder) operation(path string) *operation[Stat] {
-	full, err := b.c.fullPath(path)
-	if err == nil && len(b.acl) == 0 {
-		err = badArguments("SetACL needs WithACL with at least one entry: ZooKeeper allows no empty ACL")
-	}
-	return &operation[Stat]{
-		c: b.c, operationKind: operationKind{name: "setACL", write: true, root: true}, path: path, fault: err,
-		ambiguous: []error{ErrBadVersion},
-		procedure: functionProcedure[Stat]{decode: decodeStat, makeCall: func(*sessionEpoch) *wire.Call {
-			req := &jute.SetACLRequest{Path: full, ACL: toWireACL(b.acl), Version: b.version}
-			return newCall(jute.OpSetACL, req)
-		}},
-	}
-}
-
 // Identity is an authenticated client, as ACLs name it.
 type Identity struct{ Scheme, ID string }
 
@@ -175,65 +76,6 @@ func SASLIdentity(user string) Identity { return Identity{"sasl", user} }
 
 // X509Identity is a client with a certificate for the subject, as Java writes it: "CN=worker,OU=shop".
 func X509Identity(subject string) Identity { return Identity{"x509", subject} }
-
-// WithContenders sets the ACLs of the nodes that the client creates for a lock, latch, semaphore or barrier
-// that several identities share. self is this client's identity, others are the identities that contend with
-// it:
-//
-//	framework.WithContenders(framework.SASLIdentity("orders"), framework.SASLIdentity("billing"))
-//
-// Each kind of node has its own ACL, unless the operation names one:
-//
-//   - The requested node itself, such as a contender's node in the queue, belongs to self. The others have
-//     READ, to watch it. They cannot write its data, so revocation, which writes into the holder's node, is
-//     refused between identities. So is setting a shared count: create its node with an ACL that has WRITE.
-//   - A missing parent of that node ([Client.Ensure] and [Client.CreateContainers] create one, too): READ,
-//     CREATE and DELETE for self and the others, to see the queue, enter and leave it. The root of a
-//     namespace has the same ACL.
-//   - Missing parents further up: READ and CREATE. Contenders cannot delete nodes directly below these, so do
-//     not let a recipe's path lead through another recipe's path, or through a node that a contender has to
-//     delete, such as a barrier.
-//
-// No client has permission to change such a parent's ACL or to write its data, not even its creator. The server removes
-// it if it is a container; otherwise only the super user can. A parent that exists already keeps its ACL.
-//
-// self must be an identity that the client proves ([WithAuth], [WithSASL], a client certificate). It must not
-// be shared with others, because it alone has all rights on the client's nodes. Other identities that the
-// client proves as well get no rights. If the client does not prove self, it has no access to the nodes that
-// it creates: ErrNoAuth.
-//
-// ACLs cannot protect contenders from each other completely. The parent's ACL decides whether a node may be
-// deleted, so an identity that can leave a queue by deleting its own node can delete the nodes of all others.
-// A hold notices that when the event arrives: its context ends with ErrNodeDeleted. Contenders that must not
-// be able to do this to each other cannot share a lock.
-//
-// [WithDefaultACL] and [WithACLProvider] also set this; the last of the three counts.
-func WithContenders(self Identity, others ...Identity) Option {
-	all := []Identity{self}
-	for _, o := range others {
-		if !slices.Contains(all, o) {
-			all = append(all, o)
-		}
-	}
-	return func(o *options) error {
-		for _, i := range all {
-			if i.Scheme == "" || i.Scheme == "auth" || i.ID == "" {
-				return invalidOption("WithContenders",
-					"%+v identifies nobody; use SASLIdentity, DigestIdentity or X509Identity", i)
-			}
-		}
-		if self.Scheme == "world" {
-			return invalidOption("WithContenders",
-				"the first identity must be this client's own, not world:anyone, because it gets all "+
-					"permissions")
-		}
-		node := append([]ACL{{PermAll, self.Scheme, self.ID}}, grantPermissions(PermRead, all[1:])...)
-		o.aclProvider = func(string) []ACL { return node }
-		o.directoryACL = grantPermissions(PermRead|PermCreate|PermDelete, all)
-		o.aboveACL = grantPermissions(PermRead|PermCreate, all)
-		return nil
-	}
-}
 
 func grantPermissions(perms Perm, to []Identity) (acl []ACL) {
 	for _, i := range to {

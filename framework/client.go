@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/go-curator/curator/internal/chance"
-	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/internal/zkpath"
 	"github.com/go-curator/curator/retry"
 )
 
@@ -38,137 +38,98 @@ func newClient(c *clientCore, v clientView) *Client {
 	return &Client{core: c, view: v, cached: &viewCache{}}
 }
 
+// clientView is the part of the tree that a *Client sees, and the epoch of its operations.
+type clientView struct {
+	chroot    string        // of the connect string: "" or "/app"; others create and delete it
+	namespace string        // "" or "/ns"
+	prefix    string        // chroot and namespace: the prefix of every path
+	fault     error         // the namespace is not valid: every operation fails with it
+	epoch     *sessionEpoch // nil unless pinned
+	retry     retry.Policy  // nil: the client's
+	own       bool          // callbacks run on the goroutine for recipes, see ForRecipes
+}
+
+// newClientView returns the first view of a client. chroot and namespace may be empty.
+func newClientView(chroot, namespace string) (clientView, error) {
+	v := clientView{}
+	if chroot = strings.TrimSuffix(chroot, "/"); chroot != "" {
+		if err := zkpath.Validate(chroot, false); err != nil {
+			return v, invalidPathError(err)
+		}
+		v.chroot = chroot
+	}
+	v = v.withNamespace(namespace)
+	return v, v.fault
+}
+
+// withNamespace returns the view with another namespace.
+func (v clientView) withNamespace(namespace string) clientView {
+	v.namespace, v.prefix, v.fault = "", v.chroot, nil
+	if namespace == "" {
+		return v
+	}
+	if strings.HasPrefix(namespace, "/") {
+		v.fault = fmt.Errorf("%w: the namespace %q begins with a slash; write it without", ErrInvalidPath,
+			shortenText(namespace))
+		return v
+	}
+	if err := zkpath.Validate("/"+namespace, false); err != nil {
+		v.fault = fmt.Errorf("namespace: %w", invalidPathError(err))
+		return v
+	}
+	v.namespace = "/" + namespace
+	v.prefix += v.namespace
+	return v
+}
+
+// isZeroValue reports whether c is a nil pointer or the zero value.
+func (c *Client) isZeroValue() bool { return c == nil || c.core == nil }
+
+// Format prints a fixed text, whatever the verb: fmt would read fields that other goroutines write.
+func (Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{ZooKeeper client}") }
+
 // clientCore is the part of a client that its views share.
 type clientCore struct {
-	epochKeeper
-	servers     serverLists
-	closeResult closeResult
-
-	cfg            options
-	log            *slog.Logger
-	board          *stateBoard
-	manager        *sessionManager
-	ops            *operationSupport
-	connectFailure connectFailure
-	// How Retry and the operations repeat, and the waits of the latter that can be used again.
-	retryable, retries []retry.Option
-	awaitedRequests    sync.Pool
-	chance             *chance.Source
-	clearTextLogged    atomic.Bool // the log has said that credentials go over the network unencrypted
+	clientBase
+	manager     *sessionManager
+	ops         *operationSupport
+	closeResult struct {
+		begun atomic.Bool
+		done  chan struct{} // closed when err is set
+		err   error
+	}
+	retryable, retries []retry.Option // how Retry and the operations repeat
 }
 
-// New makes a client of the servers in connect, which is "host1:2181,host2:2181/chroot". The port may be left
-// out if it is 2181. With a chroot every path is below it; the client does not create the chroot
-// (ErrNoChroot).
-//
-// New checks its arguments (ErrInvalidConnectString, ErrInvalidOption, ErrInvalidPath), begins to connect and returns
-// immediately; use [Client.WaitConnected] to wait. Close the client when you are done. Corresponds to
-// CuratorFrameworkFactory.builder() with build() and start().
-func New(connect string, opts ...Option) (*Client, error) {
-	servers, chroot, err := parseConnectString(connect)
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := newOptions(opts)
-	if err != nil {
-		return nil, err
-	}
-	view, err := newClientView(chroot, cfg.namespace)
-	if err != nil {
-		return nil, err
-	}
-	c := &clientCore{cfg: cfg, chance: chance.New()}
-	c.servers.given, c.closed, c.closeResult.done = servers, make(chan struct{}), make(chan struct{})
-	c.retries = []retry.Option{retry.WithInterrupt(c.closed), retry.WithReady(c.retryReady)}
-	c.retryable = append(slices.Clip(c.retries), retry.WithRetryable(Retryable))
-	c.awaitedRequests.New = newAwaitedRequest
-	c.board = newBoard(c.spawn, c.closed)
-	c.manager = newManager(c)
-	c.ops = newOperationSupport(c.latestEpoch, cfg.logger.Handler(), c.chance)
-	c.log = c.ops.log
-	if err := c.manager.openEpoch(1, nil, nil); err != nil {
-		c.ops.workers.close()
-		return nil, fmt.Errorf("framework: %w", err)
-	}
-	c.spawn(c.manager.run)
-	if cfg.tracking {
-		c.spawn(c.trackEnsemble)
-	}
-	return newClient(c, view), nil
+// operationSupport has the parts that the operations of all views of a client share: the goroutines of the
+// callbacks, the clean-ups, and the count of the goroutines that work for operations. The core closes it after its
+// last session.
+type operationSupport struct {
+	log             *slog.Logger // writes to lines
+	apart           *slog.Logger // has its own lines, and refers to nothing of the client
+	workers         workerGroup
+	userExecutors   backgroundExecutors // for the user's operations
+	recipeExecutors backgroundExecutors // for operations of recipes and caches, which never wait for user operations
+	logLines        logLines
+	cleanups        cleanupQueue
+	backgroundCount atomic.Int64 // operations in the background that count for the limit
 }
 
-// State returns the state that was announced last; NeverConnected before the first connection.
-func (c *Client) State() StateChange {
-	if c.isZeroValue() {
-		return StateChange{}
+// newOperationSupport is called by New before the first session.
+func newOperationSupport(core *clientBase, handler slog.Handler) *operationSupport {
+	o, apart := &operationSupport{}, &logLines{queue: serialExecutor{spawn: func(f func()) { go f() }}}
+	o.log, o.apart = o.logLines.newLogger(handler), apart.newLogger(handler)
+	o.workers.ctx, o.workers.cancel = context.WithCancel(context.Background())
+	for _, s := range []*serialExecutor{
+		&o.userExecutors.results, &o.userExecutors.callbacks, &o.recipeExecutors.results, &o.recipeExecutors.callbacks, &o.logLines.queue,
+	} {
+		s.spawn = o.workers.spawn
 	}
-	now, _ := c.core.board.currentState()
-	return now
-}
-
-// StateChanges returns a channel of all state changes from now on, in order and without loss. It begins with the
-// current state if there has been a connection. The channel is closed when ctx ends or the client is closed; changes
-// that have not been received by then are dropped. A slow subscriber delays no other. With a nil ctx the channel is
-// closed from the start.
-//
-// When a state is received its consequences have already happened: at [Lost] every hold of that epoch has
-// ended.
-func (c *Client) StateChanges(ctx context.Context) <-chan StateChange {
-	if ctx == nil || c.isZeroValue() {
-		none := make(chan StateChange)
-		close(none)
-		return none
-	}
-	return c.core.board.subscribe(ctx)
-}
-
-// WaitConnected returns nil as soon as the client is connected: to a server with a quorum or, with [WithReadOnly], to
-// any server. It returns ErrClosed when the client is closed, and on a session's view ErrSessionLost when that session
-// has ended. If ctx ends first, the error matches ErrNotConnected and ctx.Err(), and lists the servers tried and the
-// reasons of the failures. Corresponds to Curator's blockUntilConnected.
-func (c *Client) WaitConnected(ctx context.Context) error {
-	if c.isZeroValue() {
-		return ErrNoClient
-	}
-	if ctx == nil {
-		return ErrNilContext
-	}
-	for {
-		now, changed := c.core.board.currentState()
-		e, err := c.operationEpoch()
-		switch {
-		case err != nil:
-			return err
-		case now.State.IsConnected() && (now.State == ReadOnly && c.core.cfg.readOnly || e.isConnected()):
-			return nil
-		case ctx.Err() != nil:
-			return c.core.connectWaitError(ctx)
-		}
-		select {
-		case <-changed:
-		case <-e.ctx.Done():
-			if c.view.epoch == nil {
-				select {
-				case <-c.core.epochReplaced(e):
-				case <-ctx.Done():
-				}
-			}
-		case <-ctx.Done():
-		}
-	}
-}
-
-// Conn returns a go-zookeeper connection that shares the current session, for code written for that library.
-// The first call makes the connection. Do not close it: that ends the session.
-//
-// The connection belongs to one epoch and ends with it; then call Conn again. While the client is not connected, calls
-// on the connection wait, and fail with zk.ErrNoServer within three seconds. If the session ends while they wait, those
-// calls, and Close of the client, may take up to a second longer.
-func (c *Client) Conn() *zk.Conn {
-	if c.isZeroValue() {
-		return nil
-	}
-	return c.viewEpoch().conn()
+	q := &o.cleanups
+	q.core, q.workers = core, &o.workers
+	q.pending = map[nodeCleanup]struct{}{}
+	q.later = map[*cleanupJob]*time.Timer{}
+	return o
 }
 
 // UsingRetry returns a view of the client whose operations are repeated as policy says, instead of the policy
@@ -213,134 +174,165 @@ func (c *clientCore) retryReady(err error) <-chan struct{} {
 	return back
 }
 
-// ErrUnacknowledged means that the server did not confirm the end of the session: the session's ephemeral nodes may
-// stay until the session timeout.
-var ErrUnacknowledged = newSentinel("session close not acknowledged by the server")
-
-type closeResult struct {
-	begun atomic.Bool
-	done  chan struct{} // closed when err is set
-	err   error
-}
-
-// Close ends the client within the closing timeout (5 s unless [WithClosingTimeout]); see
-// [Client.CloseContext].
-func (c *Client) Close() error {
-	if c.isZeroValue() {
-		return ErrNoClient
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.core.cfg.closeTimeout)
-	defer cancel()
-	return c.CloseContext(ctx)
-}
-
-// CloseContext ends the client:
+// Retry is [retry.Do] with the policy of [WithRetry] or [Client.UsingRetry], for several operations that are
+// repeated together. It differs from retry.Do in three ways:
 //
-//   - All holds end with ErrClosed, before anything else.
-//   - Pending clean-ups are tried for half of the time.
-//   - The session is closed at the server. Operations in flight fail with ErrClosed. If the connection is away each
-//     server is tried once, for a second at most.
-//   - Subscriptions and watches end.
+//   - By default it repeats op after errors that are [Retryable].
+//   - After the loss of a connection, the first retry waits for the next connection instead of the policy's
+//     time.
+//   - When the client closes, no wait continues: op is called once more, to return ErrClosed.
 //
-// When CloseContext returns, every goroutine of the client has ended. If ctx ends first, the remaining
-// goroutines wind down in the background.
-//
-// If the error is nil, the client's ephemeral nodes are gone. ErrUnacknowledged means that the server did not confirm
-// that: the nodes may stay until the session timeout. This also goes for the nodes of an earlier session that was lost
-// and could not be closed since. A client that has never been connected returns ErrUnacknowledged, too, if a server may
-// have opened a session without the client's knowledge. CloseContext waits for the answer to a handshake in progress,
-// and closes the session that the handshake opens.
-//
-// Another call waits for the first one, as long as ctx allows, and returns its error.
-func (c *Client) CloseContext(ctx context.Context) error {
-	if c.isZeroValue() {
-		return ErrNoClient
-	}
-	if ctx == nil {
-		return ErrNilContext
-	}
-	end := &c.core.closeResult
-	if end.begun.CompareAndSwap(false, true) {
-		end.err = c.core.close(ctx)
-		close(end.done)
-		return end.err
-	}
-	select {
-	case <-end.done:
-		return end.err
-	case <-ctx.Done():
-		return fmt.Errorf("close: %w", unansweredError(ctx, true))
-	}
-}
-
-func (c *clientCore) close(ctx context.Context) error {
-	// First all holds end: the steps below may pass their locks on to other clients.
-	done := make(chan struct{})
-	c.manager.inbox.Put(func() {
-		c.manager.applyInput(machineInput{kind: inClose}, "", nil, nil)
-		close(done)
-	})
-	select {
-	case <-done:
-	case <-ctx.Done(): // the manager waits for a busy session
-	}
-	e := c.shutDown()
-	e.endAllHolds(ErrClosed)
-
-	draining, stop := withHalfTime(ctx)
-	c.ops.cleanups.drain(draining)
-	stop()
-	e.cancel(ErrClosed)
-	idle := make(chan error, 1)
-	go func() {
-		err := e.wire.Close(ctx)
-		c.manager.stop()
-		c.ops.workers.close()
-		c.ops.cleanups.close()
-		c.wg.Wait()
-		idle <- err
-	}()
-	err := awaitWithGrace(ctx, idle)
-	defer c.ops.logLines.flush(ctx)
+// For authors of recipes.
+func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, opts ...retry.Option) error {
 	switch {
-	case err == nil:
-		c.log.Info("client closed", "epoch", e.n)
-		return nil
-	case errors.Is(err, wire.ErrUnacknowledged):
-		err = withSentinel(ErrUnacknowledged, err)
-	default:
-		err = fmt.Errorf("close: %w", err)
+	case c.isZeroValue():
+		return ErrNoClient
+	case ctx == nil:
+		return ErrNilContext
+	case op == nil:
+		return badArguments("the function given to Retry is nil")
 	}
-	c.log.Warn("client closed", "epoch", e.n, "err", err)
-	return err
+	return retry.Do(ctx, c.retryPolicy(), op, append(slices.Clip(c.core.retryable), opts...)...)
 }
 
-// withHalfTime limits work to half of ctx's time, so that the rest has as much.
-func withHalfTime(ctx context.Context) (context.Context, context.CancelFunc) {
-	end, bounded := ctx.Deadline()
-	if !bounded {
-		return context.WithCancel(ctx)
+// ForRecipes returns a view whose callbacks ([Pending.Then] and Watching) run on another goroutine than the user's
+// callbacks: one after the other, in the order in which operations are answered and watches fire. All recipes and
+// caches of the client share that goroutine, so their callbacks must neither block nor call a user function. The events
+// of the view's persistent watches are not limited by [WatchBacklog], since nothing waits there. For authors of
+// recipes.
+func (c *Client) ForRecipes() *Client {
+	if c.isZeroValue() {
+		return &Client{}
 	}
-	return context.WithDeadline(ctx, time.Now().Add(time.Until(end)/2))
+	if made := c.cached.recipes.Load(); made != nil {
+		return made
+	}
+	v := c.view
+	v.own = true
+	made := newClient(c.core, v)
+	c.cached.recipes.Store(made)
+	return made
 }
 
-// closeGrace limits how long the goroutines of a client may take to end after the context of CloseContext has ended.
-const closeGrace = 50 * time.Millisecond
+// executors returns where the results of the view's operations are handled.
+func (c *Client) executors() *backgroundExecutors {
+	switch {
+	case c.isZeroValue():
+		return &backgroundExecutors{callbacks: serialExecutor{spawn: func(f func()) { go f() }}}
+	case c.view.own:
+		return &c.core.ops.recipeExecutors
+	}
+	return &c.core.ops.userExecutors
+}
 
-// awaitWithGrace returns what idle sends, but waits no longer than closeGrace after the end of ctx.
-func awaitWithGrace(ctx context.Context, idle <-chan error) error {
-	select {
-	case err := <-idle:
-		return err
-	case <-ctx.Done():
+// UsingNamespace returns a view of the client in which every path is below the node named ns: all paths, given,
+// returned and in events, are relative to that node. ns may have several levels ("team/app"). "" gives the view without
+// a namespace; the chroot of the connect string stays. ns replaces the receiver's namespace and does not nest below it.
+// The view shares everything with the client and need not be closed. An invalid ns makes every operation of the view
+// fail with ErrInvalidPath.
+//
+// The namespace's root node is created, as a container, when an operation first fails because the root is
+// missing. Corresponds to Curator's usingNamespace.
+func (c *Client) UsingNamespace(ns string) *Client {
+	if c.isZeroValue() {
+		return &Client{}
 	}
-	timer := time.NewTimer(closeGrace)
-	defer timer.Stop()
-	select {
-	case err := <-idle:
-		return err
-	case <-timer.C:
-		return fmt.Errorf("%w; some goroutines of the client are still running: %w",
-			wire.ErrUnacknowledged, ctx.Err())
+	return newClient(c.core, c.view.withNamespace(ns))
+}
+
+// Namespace returns the namespace of this view, without a leading "/"; "" if there is none.
+func (c *Client) Namespace() string {
+	if c.isZeroValue() {
+		return ""
 	}
+	return strings.TrimPrefix(c.view.namespace, "/")
+}
+
+// fullPath validates a caller's path and returns the path that the server knows.
+func (c *Client) fullPath(path string) (string, error) { return c.fullPathOf(path, false) }
+
+// fullPathOf is fullPath; with sequential the path may end with "/".
+func (c *Client) fullPathOf(path string, sequential bool) (string, error) {
+	if c.isZeroValue() {
+		return "", ErrNoClient
+	}
+	v := &c.view
+	if v.fault != nil {
+		return "", v.fault
+	}
+	if err := zkpath.Validate(path, sequential); err != nil {
+		return "", invalidPathError(err)
+	}
+	if path == "/" && !sequential && v.prefix != "" {
+		return v.prefix, nil
+	}
+	return v.prefix + path, nil
+}
+
+// userPath is the reverse of fullPath. A path that is not below the view's root is returned as it is.
+func (c *Client) userPath(full string) string {
+	if rest, ok := strings.CutPrefix(full, c.view.prefix); ok {
+		switch {
+		case rest == "":
+			return "/"
+		case rest[0] == '/':
+			return rest
+		}
+	}
+	return full
+}
+
+// ErrNoChroot means that the chroot, the path after the servers in the connect string, does not exist. It matches
+// ErrNoNode, too. A client never creates its chroot: with a misspelt chroot, two programs that mean to share a tree
+// would silently use two. Create the chroot once, with a client without a chroot, by hand, or in the deployment.
+var ErrNoChroot = newSentinel("the chroot of the connect string does not exist", ErrNoNode, zk.ErrNoNode)
+
+func (c *Client) noChrootError() error {
+	return fmt.Errorf("%w: create %s, or correct the connect string", ErrNoChroot, c.view.chroot)
+}
+
+// addChrootHint adds the chroot to err if err is ErrNoNode. missing is the full path of the missing node, or "" if
+// it is not known. A node below the chroot may be missing for any reason; then the chroot is only mentioned.
+func (c *Client) addChrootHint(err error, missing string) error {
+	_, said := err.(*OpError) // an earlier step of several has said it already
+	switch {
+	case said || c.isZeroValue() || c.view.chroot == "" || !errors.Is(err, ErrNoNode) || errors.Is(err, ErrNoChroot):
+		return err
+	case missing == c.view.chroot:
+		return c.noChrootError()
+	}
+	return fmt.Errorf("%w (in the chroot %s)", err, c.view.chroot)
+}
+
+func (c *Client) addChrootHintAt(err error, path string) error {
+	missing := ""
+	if path == "/" && !c.isZeroValue() {
+		missing = c.view.prefix
+	}
+	return c.addChrootHint(err, missing)
+}
+
+// viewEpoch returns the view's epoch or, without one, the current epoch; the last epoch after Close.
+func (c *Client) viewEpoch() *sessionEpoch {
+	if e := c.view.epoch; e != nil {
+		return e
+	}
+	return c.core.latestEpoch()
+}
+
+// operationEpoch returns the epoch for this view's operations now.
+func (c *Client) operationEpoch() (*sessionEpoch, error) {
+	if c.isZeroValue() {
+		return nil, ErrNoClient
+	}
+	now, e := c.core.currentEpoch(), c.view.epoch
+	switch {
+	case now == nil: // first of all: a closed client must not look like one whose session has ended
+		return nil, ErrClosed
+	case e == nil:
+		return now, nil
+	case e.ctx.Err() != nil:
+		return nil, e.endCause()
+	}
+	return e, nil
 }

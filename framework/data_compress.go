@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-
-	"github.com/go-curator/curator/internal/wire"
 )
 
 var (
@@ -44,31 +42,6 @@ const (
 	defaultGzipLimit         = 8 << 20
 	defaultDecompressedLimit = 64 << 20
 )
-
-// WithCompression makes every operation compress the data that it writes and decompress the data that it
-// reads, unless its builder says Uncompressed or Undecompressed. That includes the data of recipes, so all
-// clients that share their nodes must agree on it, except for nodes whose data a recipe does not use. Missing
-// parents are created without data, and empty data are read as they are. Default: data are compressed only
-// where a builder says Compressed or Decompressed. Corresponds to Curator's enableCompression.
-func WithCompression() Option { return func(o *options) error { o.compressed = true; return nil } }
-
-// WithCompressionProvider sets how data are compressed and decompressed. Default: [Gzip]. Corresponds to
-// Curator's compressionProvider.
-func WithCompressionProvider(p CompressionProvider) Option {
-	return checkedOption(p != nil, func(o *options) { o.compression = p },
-		"WithCompressionProvider", "the provider is nil; leave the option out for gzip")
-}
-
-// WithDecompressedLimit limits how many bytes of decompressed data one call returns: a [Client.MultiRead], in total
-// over its nodes, or a read of one node. A read that exceeds the rest of the limit fails by itself with
-// ErrDecompressedTooLarge; the others are not affected, nor are smaller ones after it. Walk, in package tree,
-// decompresses one node at a time and keeps none, so there the limit is for each node. [Gzip] stops decompressing at
-// the limit. Another [CompressionProvider] runs to its end, and a result that is too large is dropped. Default 64 MiB.
-func WithDecompressedLimit(bytes int) Option {
-	return checkedOption(bytes > 0, func(o *options) { o.decompressed = bytes },
-		"WithDecompressedLimit", "%d bytes is not a positive limit; leave the option out for the default",
-		bytes)
-}
 
 // emptyGzip is the output of Java's GZIPOutputStream for no data.
 var emptyGzip = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0}
@@ -129,61 +102,6 @@ func replaceEOF(err error) error {
 		return io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-// compressionChoice reports whether an operation compresses or decompresses data: as the client does by default, or
-// as its builder says.
-type compressionChoice int8
-
-const (
-	compressionDefault compressionChoice = iota
-	compressionOn
-	compressionOff
-)
-
-func (c *Client) usesCompression(p compressionChoice) bool {
-	return p == compressionOn || p == compressionDefault && !c.isZeroValue() && c.core.cfg.compressed
-}
-
-// encodeNodeData returns the data to send for a node: the client's default data for nil, compressed if it should
-// be. Data that fit in no request are ErrTooLarge.
-func (c *Client) encodeNodeData(full string, data []byte, p compressionChoice) ([]byte, error) {
-	if data == nil {
-		data = c.core.cfg.defaultData
-	}
-	if !c.usesCompression(p) {
-		return data, c.checkRequestSize(len(data))
-	}
-	packed, err := c.core.cfg.compression.Compress(full, data)
-	if err != nil {
-		return nil, fmt.Errorf("compress: %w", err)
-	}
-	if packed == nil {
-		packed = []byte{}
-	}
-	return packed, c.checkRequestSize(len(packed))
-}
-
-// checkRequestSize returns ErrTooLarge for data of more bytes than a request can have, before they are copied into
-// one.
-func (c *Client) checkRequestSize(bytes int) error {
-	return replyError(wire.Reply{Err: wire.Fits(bytes, c.core.cfg.maxFrame)})
-}
-
-// decodeNodeData returns a node's data, decompressed if they should be. Empty data are never compressed.
-func (c *Client) decodeNodeData(full string, data []byte, p compressionChoice) ([]byte, error) {
-	return c.decodeNodeDataUpTo(full, data, p, c.core.cfg.decompressed)
-}
-
-func (c *Client) decodeNodeDataUpTo(full string, data []byte, p compressionChoice, limit int) ([]byte, error) {
-	if len(data) == 0 || !c.usesCompression(p) {
-		return data, nil
-	}
-	plain, err := decompressUpTo(c.core.cfg.compression, full, data, limit)
-	if err != nil && !errors.Is(err, ErrDecompress) {
-		err = fmt.Errorf("%w: %w", ErrDecompress, err)
-	}
-	return plain, err
 }
 
 // decompressUpTo decompresses data to at most limit bytes. Gzip stops there; another provider runs to its end.

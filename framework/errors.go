@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/go-curator/curator/internal/apart"
 	"github.com/go-curator/curator/internal/flow"
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/plain"
@@ -39,7 +40,8 @@ type knownError struct{ name, err error }
 
 func withSentinel(name, err error) error { return &knownError{name, err} }
 
-func (e *knownError) Error() string   { return e.err.Error() }
+func (e *knownError) Error() string { return e.err.Error() }
+
 func (e *knownError) Unwrap() []error { return []error{e.name, e.err} }
 
 // Answers of the server to one operation. The operation was not executed.
@@ -316,6 +318,13 @@ func badArguments(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrBadArguments, fmt.Sprintf(format, args...))
 }
 
+// ErrInvalidOption means that an option of [New] has a value that cannot work. The message has the remedy.
+var ErrInvalidOption = newSentinel("invalid option")
+
+func invalidOption(option, format string, args ...any) error {
+	return fmt.Errorf("%w %s: %s", ErrInvalidOption, option, fmt.Sprintf(format, args...))
+}
+
 // defaultMaxFrame is the servers' jute.maxbuffer unless configured.
 const defaultMaxFrame = 0xfffff
 
@@ -344,4 +353,51 @@ func (e *cutOffError) Error() string {
 func (e *cutOffError) Is(target error) bool {
 	return e.final && (target == ErrTooLarge || target == errCutOff)
 }
+
 func (e *cutOffError) Unwrap() error { return ErrConnectionLoss }
+
+// isTransient reports whether err is a failure of the way to the server, not of the operation.
+func isTransient(err error) bool {
+	return !matchesAny(err, errUnwelcome, errCutOff) &&
+		matchesAny(err, ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout, ErrThrottled)
+}
+
+// isUnfinished reports whether err ended an operation without a refusal.
+func isUnfinished(err error) bool {
+	return err != nil && !errors.Is(err, errAmbiguous) &&
+		(isTransient(err) || matchesAny(err, ErrSessionLost, ErrClosed, ErrOutcomeUnknown, ErrNotReadOnly,
+			errUnwelcome, apart.ErrNoReturn, context.Canceled, context.DeadlineExceeded))
+}
+
+func matchesAny(err error, targets ...error) bool {
+	for _, target := range targets {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// errAmbiguous marks the error of a repeat that failed after an unknown outcome. Such an error also matches
+// ErrConnectionLoss.
+var errAmbiguous = newSentinel("ambiguous")
+
+type ambiguousError struct{ met, refusal error }
+
+func (e *ambiguousError) Error() string {
+	return fmt.Sprintf("connection lost before the reply came, and the repeated request failed with %q: "+
+		"perhaps the first one was executed", e.met)
+}
+
+func (e *ambiguousError) Is(target error) bool { return target == errAmbiguous }
+
+func (e *ambiguousError) Unwrap() error { return ErrConnectionLoss }
+
+// repeatRefusal returns the refusal that a repeat got after an unknown outcome, or nil.
+func repeatRefusal(err error) error {
+	var a *ambiguousError
+	if errors.As(err, &a) {
+		return a.refusal
+	}
+	return nil
+}

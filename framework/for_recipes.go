@@ -10,74 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 	"weak"
 
 	"github.com/go-curator/curator/internal/flow"
-	"github.com/go-curator/curator/internal/jute"
-	"github.com/go-curator/curator/retry"
 )
-
-// ForRecipes returns a view whose callbacks ([Pending.Then] and Watching) run on another goroutine than the user's
-// callbacks: one after the other, in the order in which operations are answered and watches fire. All recipes and
-// caches of the client share that goroutine, so their callbacks must neither block nor call a user function. The events
-// of the view's persistent watches are not limited by [WatchBacklog], since nothing waits there. For authors of
-// recipes.
-func (c *Client) ForRecipes() *Client {
-	if c.isZeroValue() {
-		return &Client{}
-	}
-	if made := c.cached.recipes.Load(); made != nil {
-		return made
-	}
-	v := c.view
-	v.own = true
-	made := newClient(c.core, v)
-	c.cached.recipes.Store(made)
-	return made
-}
-
-// executors returns where the results of the view's operations are handled.
-func (c *Client) executors() *backgroundExecutors {
-	switch {
-	case c.isZeroValue():
-		return &backgroundExecutors{callbacks: serialExecutor{spawn: func(f func()) { go f() }}}
-	case c.view.own:
-		return &c.core.ops.recipeExecutors
-	}
-	return &c.core.ops.userExecutors
-}
-
-// SessionSoon is like [Client.Session], but gives up: it waits for the connection timeout, as often as the retry policy
-// says. Then the error is ErrNotConnected. While every server refuses the client's credentials, it fails with
-// ErrAuthFailed immediately. For authors of recipes.
-func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
-	if c.isZeroValue() {
-		return nil, ErrNoClient
-	}
-	if err := checkContext(ctx); err != nil {
-		return nil, err
-	}
-	if e, err := c.operationEpoch(); err == nil {
-		if s, _ = c.sessionOfEpoch(e); s != nil {
-			return s, nil // the usual case
-		}
-	}
-	err = c.Retry(ctx, func(ctx context.Context) error {
-		limited, cancel := context.WithTimeout(ctx, c.core.cfg.connectTimeout)
-		defer cancel()
-		if s, err = c.awaitSession(limited, true); err != nil && limited.Err() != nil && ctx.Err() == nil {
-			// The deadline was not the caller's: the error must not match it.
-			return c.core.explainWait(ErrNotConnected)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
 
 // As returns the session with the namespace and the retry policy of c, which is a view of the same client:
 // for a recipe that continues, with one view, what another view has acquired. For authors of recipes.
@@ -121,15 +58,6 @@ func (s *Session) Zxid() int64 {
 	return s.e.wire.MaxZxid()
 }
 
-// ReadsItsOwn reports whether this client may read a node that it creates at path without an ACL of its own, judged by
-// the ACL alone, without asking a server: it lets every client read, or the creator. For authors of recipes.
-func (c *Client) ReadsItsOwn(path string) bool {
-	full, err := c.fullPath(path)
-	return err == nil && !c.isZeroValue() && slices.ContainsFunc(c.aclForNode(nil, full), func(a jute.ACL) bool {
-		return a.Perms&jute.PermRead != 0 && (a.Scheme == "world" || a.Scheme == "auth")
-	})
-}
-
 // Ended returns a function that reports whether the session has ended. The function keeps neither the session nor its
 // client alive, reads no clock and uses no channel, so that clean-ups of the garbage collector can call it. For authors
 // of recipes.
@@ -154,41 +82,10 @@ func (s *Session) Ended() func() bool {
 	return ended
 }
 
-// Retry is [retry.Do] with the policy of [WithRetry] or [Client.UsingRetry], for several operations that are
-// repeated together. It differs from retry.Do in three ways:
-//
-//   - By default it repeats op after errors that are [Retryable].
-//   - After the loss of a connection, the first retry waits for the next connection instead of the policy's
-//     time.
-//   - When the client closes, no wait continues: op is called once more, to return ErrClosed.
-//
-// For authors of recipes.
-func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, opts ...retry.Option) error {
-	switch {
-	case c.isZeroValue():
-		return ErrNoClient
-	case ctx == nil:
-		return ErrNilContext
-	case op == nil:
-		return badArguments("the function given to Retry is nil")
-	}
-	return retry.Do(ctx, c.retryPolicy(), op, append(slices.Clip(c.core.retryable), opts...)...)
-}
-
 // Pause waits for d, or until ctx ends or the client closes. For authors of recipes.
 func (c *Client) Pause(ctx context.Context, d time.Duration) {
 	if ctx != nil && !c.isZeroValue() {
 		c.core.pauseFor(ctx, d)
-	}
-}
-
-func (c *clientCore) pauseFor(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	case <-c.closed:
 	}
 }
 

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -122,4 +123,35 @@ func (h Health) String() string {
 		fmt.Fprint(&s, ": ", err)
 	}
 	return s.String()
+}
+
+// PendingCleanups returns the number of nodes that the client still has to remove, or may have to: of guaranteed
+// deletes that failed, and of protected creates whose callers have stopped waiting, also while the answer is
+// outstanding. For metrics.
+func (c *Client) PendingCleanups() int {
+	if c.isZeroValue() {
+		return 0
+	}
+	q := &c.core.ops.cleanups
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.pending) + q.awaited
+}
+
+// Safety returns how the current session's holds are kept safe, for logs, metrics and readiness checks. After
+// Close it describes the last session.
+func (c *Client) Safety() Safety {
+	if c.isZeroValue() {
+		return Safety{}
+	}
+	e := c.viewEpoch()
+	v := e.wire.Validity()
+	standing := v.Standing()
+	timeout := cmp.Or(standing.Timeout, e.core.cfg.sessionTimeout)
+	p := e.core.cfg.planFor(timeout, standing.Alone)
+	return Safety{
+		Epoch: e.n, Rule: p.ruleInForce(), SessionTimeout: timeout, Known: standing.Known,
+		Standalone: standing.Alone, Bound: p.bound, Margin: p.servers.Margin, Heartbeat: p.heartbeat,
+		Remaining: max(v.Remaining(), 0), Steady: p.steadyRemaining(timeout), Holds: len(e.currentHolds()), Refused: p.refused,
+	}
 }

@@ -2,8 +2,6 @@ package framework
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -26,30 +24,6 @@ const (
 
 func (p LossPolicy) String() string {
 	return enumName("LossPolicy", p, "SuspendedIsLoss", "SessionOnly")
-}
-
-// HoldOptions describes a [Hold].
-type HoldOptions struct {
-	// Path is the ephemeral node of this session that stands for the lock, lease or leadership. The hold ends
-	// when this node is gone.
-	Path string
-	// Recipe is the kind of lock, for [Hooks]. Default: empty.
-	Recipe string
-	// Czxid is the zxid of the node's creation. A node with the same name and another czxid is another node.
-	// Default 0: the czxid found when the client first reads the node.
-	Czxid int64
-	// Loss reports whether the hold outlives a suspended connection. Default SuspendedIsLoss.
-	Loss LossPolicy
-	// Values gives the hold's context its values. The end of Values does not end the hold. Default: no
-	// values.
-	Values context.Context
-	// OwnWatchAfter is the age at which the hold begins to watch its node. Default 0 means 50 ms, so that short holds
-	// cost nothing. A negative value means immediately; no request is sent if this session has a watch on the node
-	// already. Use a negative value only if the node was read since that watch was set.
-	OwnWatchAfter time.Duration
-	// Shared means that other holds on the same lock may be valid at the same time, as with readers, so that the node's
-	// czxid cannot serve as a fencing token. Default false.
-	Shared bool
 }
 
 // Hold is a lock, a lease or a term of leadership that one session has. It ends once, for one reason, and
@@ -93,69 +67,6 @@ func (h *Hold) Context() context.Context {
 	return &h.ctx
 }
 
-// Hold returns a [Hold] on the lock, lease or leadership that the node at opt.Path stands for. The caller must have
-// read the grant from the tree in this session.
-//
-// Hold waits, as long as ctx allows, for the proof that the rule in force needs: the answer whether the server is
-// standalone, and a committed write if the hold would otherwise begin with too little time left, as after a reconnect
-// or a stalled link, and under [RuleHeartbeat] after a long wait. The write is repeated after lost connections and
-// passing refusals, and while the servers commit so slowly that no hold could begin. If the proof is complete, Hold
-// returns immediately and sends nothing. If that, or a hook, has taken longer than 50 ms, the caller's read is
-// outdated: Hold makes certain that the node still exists, by a read unless a write has shown it. The end of ctx does
-// not end the hold.
-//
-// Errors: ErrSessionLost, ErrClosed, ErrSuspended (policy SuspendedIsLoss and no connection), ErrNodeDeleted,
-// ErrTimeoutTooShort, ErrInvalidPath, ErrNilContext, and ctx's.
-func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
-	if s.isZeroValue() {
-		return nil, wrapOpError("hold", opt.Path, ErrNoClient)
-	}
-	full, err := s.c.fullPath(opt.Path)
-	if left := checkContext(ctx); left != nil {
-		err = left
-	}
-	if err != nil {
-		return nil, wrapOpError("hold", opt.Path, err)
-	}
-	var h *Hold
-	shown := time.Now() // the last proof that the node exists; the first is the caller's
-	err = repeatUncertain(ctx, func() error {
-		written, err := s.e.awaitCertainty(ctx, full, opt.Loss)
-		if !written.IsZero() {
-			shown = written
-		}
-		if err == nil && time.Since(shown) >= ownWatchAfter {
-			err = s.e.checkNodePresent(ctx, full, opt)
-			shown = time.Now()
-		}
-		if err != nil {
-			return err
-		}
-		if h == nil {
-			h = newHold(s.e, full, opt)
-			h.eventless = !s.c.ReadsItsOwn(opt.Path)
-			if time.Since(shown) >= ownWatchAfter { // the hook took long
-				return errUncertain
-			}
-		}
-		return s.e.registerHold(h)
-	})
-	switch {
-	case err != nil:
-		if h != nil {
-			h.End(err)
-		}
-		return nil, wrapOpError("hold", opt.Path, s.e.core.explainWait(err))
-	case opt.OwnWatchAfter < 0:
-		h.watchOwnNode(true)
-	case opt.OwnWatchAfter > 0:
-		h.setTimer(opt.OwnWatchAfter)
-	default:
-		s.e.youngHolds.addHold(h)
-	}
-	return h, nil
-}
-
 // Valid reports whether the hold is certain now. It computes that from the clock and does not block. When it returns
 // false, the hold's context has ended.
 func (h *Hold) Valid() bool {
@@ -192,6 +103,136 @@ func (h *Hold) endCause() error {
 	return h.cause
 }
 
+// A hold ends once, by the first of these causes that reaches endOnce or endHoldsByClient:
+//
+//   - The session ends (endCause). The session layer makes the end of the session's time final before it reports it.
+//     Next, in any order: Valid sees it (Remaining, the context's Err and every other cause ask Valid first), and
+//     endLapsedHolds is called, which takes only locks that are held briefly. Only then come the manager's
+//     endAllHolds, the end of the watch on the own node, and Lost.
+//   - The connection is lost and the policy is SuspendedIsLoss (suspendHolds): ErrSuspended, before Suspended is
+//     announced.
+//   - The own node is gone, or another node has its name; an event, a read of the node or a heartbeat shows
+//     that (loseHold): ErrNodeDeleted.
+//   - The rule in force allows no holds (enforceRule, registerHold): ErrTimeoutTooShort.
+//   - The client closes (endAllHolds): ErrClosed, before the session is closed.
+//   - The holder ends it (End).
+
+// End ends the hold. Only the first call has an effect, and its cause becomes the context's cause; nil means
+// ErrReleased. End returns immediately. The watch on the node is used up when the node is deleted; if the node stays,
+// the client removes the watch. Call End before the node is deleted: another client may get the lock as soon as the
+// node is gone.
+func (h *Hold) End(cause error) {
+	if h.e == nil {
+		return
+	}
+	if cause == nil {
+		cause = ErrReleased
+	}
+	if h.endOnce(cause) {
+		h.cleanUpWatch()
+		if h.reportEnd != nil {
+			h.reportEnd(cause)
+		}
+	}
+}
+
+// loseHold ends the hold for cause, unless the hold has ended with its session already. After a pause of the
+// process, the client may read consequences of the session's end, such as a deleted node, before it has checked the
+// clock.
+func (h *Hold) loseHold(cause error) {
+	if h.Valid() {
+		endHoldsByClient(cause, h)
+	}
+}
+
+// endAllHolds ends all holds of the epoch and refuses new ones.
+func (e *sessionEpoch) endAllHolds(why error) {
+	e.changeState(func() { e.endedBy = why })
+	endHoldsByClient(why, e.currentHolds()...)
+}
+
+// endLapsedHolds ends all holds of the epoch as soon as no hold is certain any more. It waits for none of the
+// others that have to be notified of the session's end.
+func (e *sessionEpoch) endLapsedHolds() {
+	if holds := e.currentHolds(); len(holds) > 0 { // else the epoch may have no session yet
+		endHoldsByClient(e.endCause(), holds...)
+	}
+}
+
+// suspendHolds ends the holds that do not outlive the connection.
+func (e *sessionEpoch) suspendHolds() {
+	e.changeState(func() { e.suspended = true })
+	var lost []*Hold
+	for _, h := range e.currentHolds() {
+		if h.loss == SuspendedIsLoss && h.Valid() { // an invalid hold has ended with the session
+			lost = append(lost, h)
+		}
+	}
+	endHoldsByClient(ErrSuspended, lost...)
+}
+
+// endHoldsByClient is End for the client itself: the hooks run on their own goroutine. It ends all the holds before
+// it does anything that may wait, or that takes time for each.
+func endHoldsByClient(cause error, holds ...*Hold) {
+	var ended []*Hold
+	for _, h := range holds {
+		if h.cancelOnce(cause) {
+			ended = append(ended, h)
+		}
+	}
+	for _, h := range ended {
+		h.unregister()
+	}
+	for _, h := range ended {
+		if h.reportEnd != nil {
+			h.e.core.hooks.enqueue(func() { h.reportEnd(cause) })
+		}
+		h.cleanUpWatch()
+	}
+}
+
+// endOnce returns true to the first caller. It takes only locks that are held briefly, to read the holds and the
+// clock, and in particular not the lock of the session's state.
+func (h *Hold) endOnce(cause error) bool {
+	first := h.cancelOnce(cause)
+	if first {
+		h.unregister()
+	}
+	return first
+}
+
+// cancelOnce ends the hold's context. It returns true to the first caller, who then calls unregister.
+func (h *Hold) cancelOnce(cause error) bool {
+	h.mu.Lock()
+	if first := h.cause; first != nil {
+		h.mu.Unlock()
+		h.cancelContext(first) // the goroutine that set the cause may not have called cancelContext yet
+		return false
+	}
+	h.cause = cause
+	h.mu.Unlock()
+	h.cancelContext(cause)
+	return true
+}
+
+// unregister takes a hold that has ended off the session's lists.
+func (h *Hold) unregister() {
+	h.mu.Lock()
+	timer := h.timer
+	h.mu.Unlock()
+	h.e.youngHolds.removeHold(h)
+	if timer != nil {
+		timer.Stop()
+	}
+	h.e.mu.Lock()
+	_, registered := h.e.holds[h]
+	delete(h.e.holds, h)
+	h.e.mu.Unlock()
+	if registered {
+		h.e.wire.Validity().Unhold()
+	}
+}
+
 // holdContext is a cancelable context whose Err also looks at the clock.
 type holdContext struct {
 	context.Context
@@ -221,121 +262,4 @@ func (c *holdContext) Err() error {
 	}
 	c.h.Valid()
 	return c.Context.Err()
-}
-
-// awaitCertainty returns nil if a hold made now would be certain, and errUncertain if it has to be called again.
-// shown is the time at which a write has shown that the node exists; zero if no write was needed.
-func (e *sessionEpoch) awaitCertainty(ctx context.Context, full string, loss LossPolicy) (shown time.Time, err error) {
-	if err = e.awaitRule(ctx, loss); err == nil {
-		shown, err = e.proveByWrites(ctx, full, loss)
-	}
-	if err != nil {
-		return shown, err
-	}
-	switch v := e.wire.Validity(); {
-	case v.Valid():
-		return shown, nil
-	case v.Lapsed():
-		return shown, e.endCause()
-	}
-	return shown, errUncertain // the rule or the connection has changed, or the certainty ended immediately
-}
-
-// errUncertain means that a hold is not certain any more although the session lives: call awaitCertainty again.
-var errUncertain = errors.New("before the grant was complete, the client was no longer certain of its session")
-
-// repeatUncertain repeats try while it returns errUncertain, until ctx ends. Each round but the first makes a
-// write, or waits.
-func repeatUncertain(ctx context.Context, try func() error) (err error) {
-	for {
-		switch err = try(); {
-		case err != errUncertain:
-			return err
-		case ctx.Err() != nil:
-			return fmt.Errorf("%w: %w", unsentError(ctx), err)
-		}
-	}
-}
-
-// awaitRule waits until the rule in force is known. It returns nil if that allows a hold.
-func (e *sessionEpoch) awaitRule(ctx context.Context, loss LossPolicy) error {
-	for {
-		e.mu.Lock()
-		over, changed := e.endedBy, e.changed.C()
-		suspended := e.suspended && loss == SuspendedIsLoss
-		e.mu.Unlock()
-		switch {
-		case over != nil:
-			return over
-		case suspended:
-			return ErrSuspended
-		}
-		if p, known := e.currentPlan(); known {
-			return p.refused
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return unsentError(ctx)
-		}
-	}
-}
-
-// registerHold adds the hold to the epoch's holds, unless the hold is not certain any more. It looks at the clock
-// last: the hook may have taken long since awaitCertainty returned.
-func (e *sessionEpoch) registerHold(h *Hold) error {
-	v := e.wire.Validity()
-	counted, late := v.Hold(), errUncertain
-	if v.Lapsed() {
-		late = e.endCause()
-	}
-	e.mu.Lock()
-	err, first := e.endedBy, len(e.holds) == 0
-	switch {
-	case err != nil:
-	case e.suspended && h.loss == SuspendedIsLoss:
-		err = ErrSuspended
-	case !counted:
-		err = late
-	default:
-		e.holds[h] = struct{}{}
-	}
-	e.mu.Unlock()
-	if err != nil {
-		if counted {
-			v.Unhold()
-		}
-		return err
-	}
-	switch p, known := e.currentPlan(); { // a later change of the rule finds h in e.holds
-	case p.refused != nil && known:
-		endHoldsByClient(p.refused, h)
-	case first && !p.servers.Alone:
-		e.core.manager.inbox.Put(e.core.manager.scheduleHeartbeat)
-	}
-	if !h.Valid() {
-		return h.endCause()
-	}
-	return nil
-}
-
-func newHold(e *sessionEpoch, full string, opt HoldOptions) *Hold {
-	h := &Hold{
-		e: e, path: full, name: opt.Path, loss: opt.Loss, alone: !opt.Shared, czxid: opt.Czxid,
-	}
-	h.ctx.h, h.ctx.values = h, opt.Values
-	if observer := e.core.cfg.observer; len(observer) > 0 {
-		values := context.Background()
-		if opt.Values != nil {
-			values = context.WithoutCancel(opt.Values)
-		}
-		info := HoldInfo{
-			Recipe: opt.Recipe, Path: opt.Path, Token: opt.Czxid, Epoch: e.n, SessionID: e.wire.ID(),
-		}
-		h.ctx.values, h.reportEnd = observer.reportHold(values, info)
-	}
-	// Not derived from the hook's context: when a derived context ends, it calls its parent, and the goroutine that
-	// ends a hold may have locked a mutex.
-	h.ctx.Context, h.cancelContext = context.WithCancelCause(context.Background())
-	return h
 }

@@ -1,16 +1,15 @@
 package framework
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/go-curator/curator/internal/flow"
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
 )
-
-// Heartbeats: transactions that check the nodes of the holds through the quorum. A heartbeat proves that the
-// session lives (the session layer counts committed writes by itself), and it fails when a node is gone. When one is due
-// is the session layer's decision: every T/6 under the heartbeat rule, else once after a rest.
 
 const (
 	// batchMaxNodes and batchMaxBytes bound one heartbeat transaction; further nodes go into another transaction.
@@ -21,9 +20,21 @@ const (
 	heartbeatMaxNodes = 8 * batchMaxNodes
 )
 
+// holdRequests makes the requests that keep the holds safe, on the manager's goroutine: heartbeats, and the question
+// whether the server stands alone. A heartbeat is a transaction that checks the nodes of the holds through the quorum.
+// It proves that the session lives (the session layer counts committed writes by itself), and it fails when a node is
+// gone. The session layer decides when one is due: every T/6 under the heartbeat rule, else once after a rest.
+type holdRequests struct {
+	core           *clientBase
+	inbox          *flow.Queue[func()] // of the manager
+	heartbeatTimer *time.Timer         // the next heartbeat; stopped if none is due
+	unchecked      []*Hold             // whose turn in a heartbeat is still to come
+	probeTimer     *time.Timer         // when to ask the server again whether it stands alone
+}
+
 // scheduleHeartbeat sets the time of the next heartbeat. If none is due, it looks again later: after a stalled link
 // one may be.
-func (m *sessionManager) scheduleHeartbeat() {
+func (m *holdRequests) scheduleHeartbeat() {
 	e := m.core.latestEpoch()
 	in, due := e.wire.Validity().WriteDue()
 	switch {
@@ -44,7 +55,7 @@ func (e *sessionEpoch) heartbeatInterval() time.Duration {
 
 // sendHeartbeat sends a heartbeat if one is due. It sets the time of the next as if this one had no answer, which
 // scheduleHeartbeat corrects when the answer comes.
-func (m *sessionManager) sendHeartbeat() {
+func (m *holdRequests) sendHeartbeat() {
 	e := m.core.latestEpoch()
 	if in, due := e.wire.Validity().WriteDue(); !due || in > 0 {
 		m.scheduleHeartbeat()
@@ -60,7 +71,7 @@ func (m *sessionManager) sendHeartbeat() {
 
 // nextHoldsToCheck returns the holds that a heartbeat checks: all of the epoch's, or as many as it may, those first
 // that had no turn yet.
-func (m *sessionManager) nextHoldsToCheck(e *sessionEpoch) []*Hold {
+func (m *holdRequests) nextHoldsToCheck(e *sessionEpoch) []*Hold {
 	m.unchecked = slices.DeleteFunc(m.unchecked, func(h *Hold) bool { return h.endCause() != nil })
 	if len(m.unchecked) == 0 {
 		m.unchecked = e.currentHolds()
@@ -94,7 +105,7 @@ func batchHolds(holds []*Hold) (out [][]*Hold) {
 	return out
 }
 
-func (m *sessionManager) checkNodes(e *sessionEpoch, batch []*Hold) {
+func (m *holdRequests) checkNodes(e *sessionEpoch, batch []*Hold) {
 	paths := make([]string, 0, len(batch))
 	for _, h := range batch {
 		paths = append(paths, h.path)
@@ -146,7 +157,7 @@ func failedOperation(results []jute.MultiResult) (index int, code int32) {
 
 // onCheckFailed handles a heartbeat whose check at index failed. It ends the hold if its node is gone, then checks
 // the other nodes again: a failed transaction does not count as a heartbeat.
-func (m *sessionManager) onCheckFailed(e *sessionEpoch, batch []*Hold, index int, code int32) {
+func (m *holdRequests) onCheckFailed(e *sessionEpoch, batch []*Hold, index int, code int32) {
 	if index < 0 || index >= len(batch) {
 		m.core.log.Warn("the reply to a heartbeat is an error; the session expires unless a later heartbeat succeeds",
 			"epoch", e.n, "err", codeError(code))
@@ -171,4 +182,95 @@ func (m *sessionManager) onCheckFailed(e *sessionEpoch, batch []*Hold, index int
 	for _, batch := range batchHolds(rest) {
 		m.checkNodes(e, batch)
 	}
+}
+
+// configPath is the node with the list of an ensemble's members. It is outside every chroot. Which rule keeps holds
+// safe depends on whether the server stands alone: the manager reads configPath once per connection.
+const configPath = "/zookeeper/config"
+
+// probeStandalone asks the server whether it is standalone, once per connection. The question goes ahead of
+// everything else that waits for the connection.
+func (m *holdRequests) probeStandalone(e *sessionEpoch) {
+	m.probeTimer.Stop()
+	if e.probing || e.ctx.Err() != nil {
+		return
+	}
+	e.probing = true
+	call := readCall(jute.OpGetData, configPath)
+	call.Urgent = true
+	call.Done = func(r wire.Reply) {
+		// The answer is judged here and not later: it must not be taken for an answer on the next connection.
+		again := r.Err == nil && e.wire.Validity().Answered(standaloneVerdict(r))
+		m.inbox.Put(func() { m.onProbeReply(e, r.Err, again) })
+	}
+	e.wire.Submit(call)
+}
+
+// onProbeReply continues after the answer to probeStandalone, or its loss. After a passing refusal it asks again,
+// after a pause.
+func (m *holdRequests) onProbeReply(e *sessionEpoch, err error, again bool) {
+	e.probing = false
+	switch {
+	case e.isEndError(err):
+		return
+	case err != nil:
+		m.probeStandalone(e) // waits for the next connection
+		return
+	case again:
+		e.refusals++
+		m.probeTimer.Reset(m.core.refusalPause(e.refusals))
+	default:
+		e.refusals = 0
+		m.enforceRule(e)
+	}
+	e.changeState(func() {}) // wakes the callers that wait until the rule is known
+	m.scheduleHeartbeat()
+}
+
+// standaloneVerdict reads the answer to a getData of configPath. A server that has no such node, or does not show
+// it, is taken for a member of an ensemble. A server that cannot answer right now is asked again.
+func standaloneVerdict(r wire.Reply) wire.Verdict {
+	if r.Err != nil || isTransient(codeError(r.Code)) {
+		return wire.Later
+	}
+	var config jute.GetDataResponse
+	if r.Code != jute.CodeOK || jute.Unmarshal(r.Body, &config) != nil {
+		return wire.Member
+	}
+	for line := range strings.Lines(string(config.Data)) {
+		if strings.HasPrefix(strings.TrimSpace(line), "server.") {
+			return wire.Member
+		}
+	}
+	return wire.Alone
+}
+
+// enforceRule logs the rule in force if it has changed, and ends the holds if the rule does not allow any.
+func (m *holdRequests) enforceRule(e *sessionEpoch) {
+	p, known := e.currentPlan()
+	if !known {
+		return // the client has another connection by now, whose server has not answered yet
+	}
+	if p.refused != nil {
+		endHoldsByClient(p.refused, e.currentHolds()...)
+	}
+	if p.servers == e.loggedServers {
+		return
+	}
+	e.loggedServers = p.servers
+	log := m.core.log.With("epoch", e.n, "rule", p.ruleInForce().String(), "timeout", e.wire.Timeout(),
+		"bound", p.bound, "margin", p.servers.Margin, "heartbeat", p.heartbeat)
+	if p.refused != nil {
+		log.Warn("cannot grant holds: the session timeout is too short", "err", p.refused)
+	} else {
+		log.Info("safety rule of holds changed")
+	}
+}
+
+// currentPlan returns the plan of the rule in force. known is true once the server of this connection has answered
+// whether it is standalone; until then a plan that refuses holds may soon change.
+func (e *sessionEpoch) currentPlan() (p safetyPlan, known bool) {
+	standing, cfg := e.wire.Validity().Standing(), &e.core.cfg
+	timeout := cmp.Or(standing.Timeout, cfg.sessionTimeout) // granted, or requested while there is no session
+	return cfg.planFor(timeout, standing.Alone && standing.Asked), standing.Asked
 }

@@ -15,12 +15,12 @@ import (
 // A hold that is lost by the clock is lost with its session, whoever was the first to look at the clock: what
 // the session had must not stay in anybody's way.
 func TestWhoeverNoticesTheLapseEndsTheSession(t *testing.T) {
-	for name, look := range map[string]func(*Hold){
-		"nobody":    func(*Hold) {},
-		"Valid":     func(h *Hold) { h.Valid() },
-		"Remaining": func(h *Hold) { h.Remaining() },
-		"Err":       func(h *Hold) { h.Context().Err() },
-		"Safety":    func(h *Hold) { (&Client{core: h.e.core}).Safety() },
+	for name, look := range map[string]func(*Session, *Hold){
+		"nobody":    func(*Session, *Hold) {},
+		"Valid":     func(_ *Session, h *Hold) { h.Valid() },
+		"Remaining": func(_ *Session, h *Hold) { h.Remaining() },
+		"Err":       func(_ *Session, h *Hold) { h.Context().Err() },
+		"Safety":    func(s *Session, _ *Hold) { s.Client().Safety() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestWhoeverNoticesTheLapseEndsTheSession(t *testing.T) {
 				ends := time.Now().Add(h.Remaining())
 				for time.Now().Before(ends) {
 					time.Sleep(min(2*time.Millisecond, time.Until(ends)))
-					look(h) // also at the very instant of the lapse, before or after any timer
+					look(s, h) // also at the very instant of the lapse, before or after any timer
 				}
 				synctest.Wait()
 				over(t, h, ErrSessionLost)

@@ -1,13 +1,10 @@
 package framework
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
 )
 
@@ -77,6 +74,15 @@ type Safety struct {
 	Refused error
 }
 
+type safetyOptions struct {
+	sessionTimeout time.Duration // asked for
+	rule           Rule
+	bound          time.Duration // D
+	tick           time.Duration
+	margin         time.Duration // negative: derived from the session timeout and the rule
+	fenceGrace     time.Duration // negative: derived from the session timeout
+}
+
 // safetyPlan has the assumptions about the servers for a session timeout, and the client's intervals that follow
 // from them. Plans are not stored: [wire.Validity] has the one in force.
 type safetyPlan struct {
@@ -89,7 +95,7 @@ type safetyPlan struct {
 const heartbeats = wire.WritesPerTimeout
 
 // planFor returns the plan for a session timeout. It is a pure function.
-func (o *options) planFor(timeout time.Duration, standalone bool) safetyPlan {
+func (o *safetyOptions) planFor(timeout time.Duration, standalone bool) safetyPlan {
 	bound, margin, tick := o.bound, o.safetyMargin(timeout), o.serverTick(timeout)
 	if standalone {
 		bound = 0
@@ -137,7 +143,7 @@ const usualTick = 2 * time.Second
 // a shorter tick: a wrong guess would let holds end too late. But a server that grants more than it was asked
 // for shows its shortest timeout, which is two ticks unless configured otherwise: that is evidence for a
 // longer tick.
-func (o *options) serverTick(timeout time.Duration) time.Duration {
+func (o *safetyOptions) serverTick(timeout time.Duration) time.Duration {
 	switch {
 	case o.tick > 0:
 		return o.tick
@@ -148,7 +154,7 @@ func (o *options) serverTick(timeout time.Duration) time.Duration {
 }
 
 // shortestTimeout returns a session timeout that is enough for the heartbeat rule, rounded up.
-func (o *options) shortestTimeout() time.Duration {
+func (o *safetyOptions) shortestTimeout() time.Duration {
 	tick := max(o.tick, 0)
 	if tick == 0 {
 		tick = usualTick
@@ -168,7 +174,7 @@ func roundUpDuration(d time.Duration) time.Duration {
 }
 
 // safetyMargin returns the safety margin for a session timeout: the time that a holder has to stop after a loss.
-func (o *options) safetyMargin(timeout time.Duration) time.Duration {
+func (o *safetyOptions) safetyMargin(timeout time.Duration) time.Duration {
 	if o.margin >= 0 {
 		return o.margin
 	}
@@ -178,7 +184,7 @@ func (o *options) safetyMargin(timeout time.Duration) time.Duration {
 // graceAfterLoss returns the time that the holders of a lost session have to stop before the client closes that
 // session at the servers. It is shorter if a server has reported the session expired: other clients have the locks
 // by then.
-func (o *options) graceAfterLoss(timeout time.Duration, why error) time.Duration {
+func (o *safetyOptions) graceAfterLoss(timeout time.Duration, why error) time.Duration {
 	switch {
 	case o.fenceGrace >= 0:
 		return o.fenceGrace
@@ -210,120 +216,4 @@ func (p safetyPlan) ruleInForce() Rule {
 		return RuleHeartbeat
 	}
 	return RuleBound
-}
-
-// currentPlan returns the plan of the rule in force. known is true once the server of this connection has answered
-// whether it is standalone; until then a plan that refuses holds may soon change.
-func (e *sessionEpoch) currentPlan() (p safetyPlan, known bool) {
-	standing, cfg := e.wire.Validity().Standing(), &e.core.cfg
-	timeout := cmp.Or(standing.Timeout, cfg.sessionTimeout) // granted, or requested while there is no session
-	return cfg.planFor(timeout, standing.Alone && standing.Asked), standing.Asked
-}
-
-// Safety returns how the current session's holds are kept safe, for logs, metrics and readiness checks. After
-// Close it describes the last session.
-func (c *Client) Safety() Safety {
-	if c.isZeroValue() {
-		return Safety{}
-	}
-	e := c.viewEpoch()
-	v := e.wire.Validity()
-	standing := v.Standing()
-	timeout := cmp.Or(standing.Timeout, e.core.cfg.sessionTimeout)
-	p := e.core.cfg.planFor(timeout, standing.Alone)
-	return Safety{
-		Epoch: e.n, Rule: p.ruleInForce(), SessionTimeout: timeout, Known: standing.Known,
-		Standalone: standing.Alone, Bound: p.bound, Margin: p.servers.Margin, Heartbeat: p.heartbeat,
-		Remaining: max(v.Remaining(), 0), Steady: p.steadyRemaining(timeout), Holds: len(e.currentHolds()), Refused: p.refused,
-	}
-}
-
-// Which rule keeps holds safe depends on whether the server stands alone. The manager asks it once per
-// connection, by reading configPath.
-
-// configPath is the node with the list of an ensemble's members. It is outside every chroot.
-const configPath = "/zookeeper/config"
-
-// probeStandalone asks the server whether it is standalone, once per connection. The question goes ahead of
-// everything else that waits for the connection.
-func (m *sessionManager) probeStandalone(e *sessionEpoch) {
-	m.probeTimer.Stop()
-	if e.probing || e.ctx.Err() != nil {
-		return
-	}
-	e.probing = true
-	call := readCall(jute.OpGetData, configPath)
-	call.Urgent = true
-	call.Done = func(r wire.Reply) {
-		// The answer is judged here and not later: it must not be taken for an answer on the next connection.
-		again := r.Err == nil && e.wire.Validity().Answered(standaloneVerdict(r))
-		m.inbox.Put(func() { m.onProbeReply(e, r.Err, again) })
-	}
-	e.wire.Submit(call)
-}
-
-// onProbeReply continues after the answer to probeStandalone, or its loss. After a passing refusal it asks again,
-// after a pause.
-func (m *sessionManager) onProbeReply(e *sessionEpoch, err error, again bool) {
-	e.probing = false
-	switch {
-	case e.isEndError(err):
-		return
-	case err != nil:
-		m.probeStandalone(e) // waits for the next connection
-		return
-	case again:
-		e.refusals++
-		m.probeTimer.Reset(m.core.refusalPause(e.refusals))
-	default:
-		e.refusals = 0
-		m.enforceRule(e)
-	}
-	e.changeState(func() {}) // wakes the callers that wait until the rule is known
-	m.scheduleHeartbeat()
-}
-
-// refusalPause returns how long to wait after the nth passing refusal in a row.
-func (c *clientCore) refusalPause(n int) time.Duration {
-	return c.chance.UpTo(min(10*time.Millisecond<<min(n, 10), time.Second))
-}
-
-// enforceRule logs the rule in force if it has changed, and ends the holds if the rule does not allow any.
-func (m *sessionManager) enforceRule(e *sessionEpoch) {
-	p, known := e.currentPlan()
-	if !known {
-		return // the client has another connection by now, whose server has not answered yet
-	}
-	if p.refused != nil {
-		endHoldsByClient(p.refused, e.currentHolds()...)
-	}
-	if p.servers == e.loggedServers {
-		return
-	}
-	e.loggedServers = p.servers
-	log := m.core.log.With("epoch", e.n, "rule", p.ruleInForce().String(), "timeout", e.wire.Timeout(),
-		"bound", p.bound, "margin", p.servers.Margin, "heartbeat", p.heartbeat)
-	if p.refused != nil {
-		log.Warn("cannot grant holds: the session timeout is too short", "err", p.refused)
-	} else {
-		log.Info("safety rule of holds changed")
-	}
-}
-
-// standaloneVerdict reads the answer to a getData of configPath. A server that has no such node, or does not show
-// it, is taken for a member of an ensemble. A server that cannot answer right now is asked again.
-func standaloneVerdict(r wire.Reply) wire.Verdict {
-	if r.Err != nil || isTransient(codeError(r.Code)) {
-		return wire.Later
-	}
-	var config jute.GetDataResponse
-	if r.Code != jute.CodeOK || jute.Unmarshal(r.Body, &config) != nil {
-		return wire.Member
-	}
-	for line := range strings.Lines(string(config.Data)) {
-		if strings.HasPrefix(strings.TrimSpace(line), "server.") {
-			return wire.Member
-		}
-	}
-	return wire.Alone
 }

@@ -267,15 +267,3 @@ func combineEnds[T any](ends []func(T), none func(T)) func(T) {
 		}
 	}
 }
-
-// pongReporter returns the function that reports the round trips of pings; nil without hooks.
-func (c *clientCore) pongReporter() func(time.Duration) {
-	if len(c.cfg.observer) == 0 {
-		return nil
-	}
-	return func(took time.Duration) { c.reportRoundTrip(RoundTrip{"ping", took}) }
-}
-
-func (c *clientCore) reportRoundTrip(r RoundTrip) {
-	c.ops.hooks.enqueue(func() { c.cfg.observer.reportRoundTrip(r) })
-}

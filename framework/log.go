@@ -2,13 +2,10 @@ package framework
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"log/slog"
 	"sync/atomic"
 
 	"github.com/go-curator/curator/internal/plain"
-	"github.com/go-curator/curator/internal/wire"
 )
 
 // maxLines limits the log lines that wait for the user's handler. Further lines are dropped and counted.
@@ -129,42 +126,4 @@ func printableAttr(a slog.Attr) slog.Attr {
 		a.Value = slog.AnyValue(plain.Error(v))
 	}
 	return a
-}
-
-// secretText is a string that is never printed, whatever the verb.
-type secretText string
-
-// Format hides it.
-func (secretText) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[redacted]") }
-
-// LogValue hides it from structured logs.
-func (secretText) LogValue() slog.Value { return slog.StringValue("[redacted]") }
-
-// MarshalText hides it from encoders.
-func (secretText) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
-
-// Format hides the options, which contain credentials: fmt prints unexported fields without asking them.
-func (options) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{options [redacted]}") }
-
-// Format prints the user only.
-func (m digestMD5) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "{DIGEST-MD5 %s [redacted]}", m.user) }
-
-func (o *options) presentedCredentials() []wire.Credential {
-	var out []wire.Credential
-	for _, c := range o.credentials {
-		out = append(out, *c)
-	}
-	return out
-}
-
-// Format prints a fixed text, whatever the verb: fmt would read fields that other goroutines write.
-func (Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{ZooKeeper client}") }
-
-// Format prints the session's epoch, whatever the verb.
-func (s Session) Format(f fmt.State, _ rune) {
-	if s.e == nil {
-		_, _ = io.WriteString(f, "{no ZooKeeper session}")
-		return
-	}
-	fmt.Fprintf(f, "{ZooKeeper session of epoch %d}", s.e.n)
 }

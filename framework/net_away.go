@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-curator/curator/internal/flow"
 	"github.com/go-curator/curator/internal/plain"
 )
 
@@ -75,36 +74,6 @@ func (e *disconnectedError) Unwrap() []error {
 		return []error{e.err}
 	}
 	return []error{e.err, e.last}
-}
-
-// explainWait adds the reason for the missing connection to the error of a wait. The wait was for a connection, or
-// until a context ended.
-func (c *clientCore) explainWait(err error) error {
-	var told *disconnectedError
-	switch {
-	case !errors.Is(err, ErrNotConnected) && !errors.Is(err, context.DeadlineExceeded) &&
-		!errors.Is(err, context.Canceled):
-		return err
-	case errors.Is(err, errUnwelcome), errors.Is(err, ErrClosed), errors.As(err, &told):
-		return err
-	}
-	last := c.connectFailure.lastFailure()
-	if last == nil && c.latestEpoch().wire.Connected() {
-		return err
-	}
-	return &disconnectedError{err, joinServers(c.serverList(), ", "), last}
-}
-
-// connectWaitError returns the error of a wait for a connection that ended with ctx.
-func (c *clientCore) connectWaitError(ctx context.Context) error {
-	why := errNotNow
-	switch now, _ := c.board.currentState(); now.State {
-	case NeverConnected:
-		why = errNotYet
-	case ReadOnly:
-		why = errNoQuorum
-	}
-	return c.explainWait(fmt.Errorf("%w: %w", why, flow.Ended(ctx)))
 }
 
 var (

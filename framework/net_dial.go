@@ -12,46 +12,19 @@ import (
 	"net"
 	"os"
 	"sync"
-	"time"
-
-	"github.com/go-curator/curator/internal/apart"
 )
 
-// epochDialer returns the dialer of one epoch. It makes no attempt before notBefore, and uses TLS if configured.
-func (c *clientCore) epochDialer(notBefore time.Time) Dialer {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if err := sleepUntil(ctx, notBefore); err != nil {
-			return nil, fmt.Errorf("%w: %w", errTooEarly, err)
-		}
-		var conn net.Conn
-		open, err := false, apart.ErrNoReturn
-		apart.Call(func() {
-			if conn, err = c.cfg.dialServer(ctx, network, addr, c.log); err == nil {
-				open = isUnprotected(conn)
-			}
-		})
-		if err != nil {
-			return nil, err
-		}
-		if open && len(c.cfg.credentials) > 0 && c.clearTextLogged.CompareAndSwap(false, true) {
-			c.log.Warn("sending the credentials of WithAuth, passwords included, unencrypted: use WithTLS "+
-				"or WithTLSFiles", "server", addr)
-		}
-		return conn, nil
-	}
-}
+// Dialer opens a network connection. It must end when ctx does.
+type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// isUnprotected reports whether a connection leaves the machine unencrypted. It can only guess for a user's dialer.
-func isUnprotected(conn net.Conn) bool {
-	if _, encrypted := conn.(*tls.Conn); encrypted {
-		return false
-	}
-	to, ok := conn.RemoteAddr().(*net.TCPAddr)
-	return ok && !to.IP.IsLoopback()
+type dialOptions struct {
+	tls      *tls.Config
+	tlsFiles *tlsFileLoader // on top of tls
+	dial     Dialer
 }
 
 // dialServer calls user functions: the dialer, and the callbacks of a TLS configuration.
-func (o *options) dialServer(ctx context.Context, network, addr string, log *slog.Logger) (net.Conn, error) {
+func (o *dialOptions) dialServer(ctx context.Context, network, addr string, log *slog.Logger) (net.Conn, error) {
 	cfg := o.currentTLSConfig(log)
 	conn, err := o.dial(ctx, network, addr)
 	switch {
@@ -65,43 +38,26 @@ func (o *options) dialServer(ctx context.Context, network, addr string, log *slo
 	return conn, nil
 }
 
-// errTooEarly marks an attempt that was not made because its time has not come. It is not a failure.
-var errTooEarly = errors.New("not connecting until the previous session has ended")
+// usesEncryption reports whether connections are made with TLS.
+func (o *dialOptions) usesEncryption() bool { return o.tls != nil || o.tlsFiles != nil }
 
-func sleepUntil(ctx context.Context, t time.Time) error {
-	wait := time.Until(t)
-	if t.IsZero() || wait <= 0 {
-		return nil
+// currentTLSConfig returns the configuration for a new connection; nil for none.
+func (o *dialOptions) currentTLSConfig(log *slog.Logger) *tls.Config {
+	if o.tlsFiles != nil {
+		return o.tlsFiles.currentConfig(o.tls, log)
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return o.tls
 }
 
-// handshakeTLS makes the TLS handshake, and closes conn when that fails.
-func handshakeTLS(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (net.Conn, error) {
-	if cfg.ServerName == "" {
-		cfg = cfg.Clone()
-		if host, _, err := net.SplitHostPort(addr); err == nil {
-			cfg.ServerName = host
-		}
+// checkConflicts refuses options that contradict one another.
+func (o *dialOptions) checkConflicts() error {
+	insecure := o.tls != nil && o.tls.InsecureSkipVerify &&
+		o.tls.VerifyConnection == nil && o.tls.VerifyPeerCertificate == nil
+	if insecure && o.tlsFiles != nil && (o.tlsFiles.CA != "" || o.tlsFiles.ServerName != "") {
+		return invalidOption("WithTLSFiles", "CA and ServerName have no effect, because InsecureSkipVerify of "+
+			"WithTLS accepts every certificate; leave out one or the other, or set VerifyConnection")
 	}
-	secure, done := tls.Client(conn, cfg), false
-	defer func() {
-		if !done {
-			conn.Close()
-		}
-	}()
-	if err := secure.HandshakeContext(ctx); err != nil {
-		return nil, wrapTLSError(fmt.Errorf("%w: %w", errHandshake, err))
-	}
-	done = true
-	return secure, nil
+	return nil
 }
 
 // TLSFiles names PEM files for encrypted connections. The files are read again for each new connection, so renewed
@@ -117,30 +73,6 @@ type TLSFiles struct {
 	// ServerName is the name that the server's certificate must be for. Empty means the host in the connect
 	// string.
 	ServerName string
-}
-
-// WithTLSFiles encrypts every connection with certificates from files. [New] reads the files, and fails with
-// ErrInvalidOption and the reason (such as fs.ErrNotExist) if they cannot be used. They are read again for
-// each connection. If they cannot be used then, because one is half written for example, the client logs a
-// warning and uses the last good files.
-//
-// Other settings can be given with [WithTLS], in either order. The files replace its ServerName, RootCAs and
-// Certificates. Its InsecureSkipVerify contradicts a CA or ServerName given here: New refuses that
-// (ErrInvalidOption), unless VerifyConnection or VerifyPeerCertificate is set; then only that function
-// verifies. Default: no TLS.
-//
-// Why a connection was refused is in the errors of callers that wait for a connection: they match [ErrTLS]
-// and, with errors.As, x509.UnknownAuthorityError, x509.HostnameError or x509.CertificateInvalidError. A
-// server that refuses the client gives its reason in a few words only.
-func WithTLSFiles(files TLSFiles) Option {
-	return func(o *options) error {
-		f := &tlsFileLoader{TLSFiles: files}
-		if _, err := f.loadFiles(); err != nil {
-			return fmt.Errorf("%w WithTLSFiles: %w", ErrInvalidOption, err)
-		}
-		o.tlsFiles = f
-		return nil
-	}
 }
 
 // tlsFileLoader has the names of the files and their contents as last read.
@@ -233,26 +165,25 @@ func (f *tlsFileLoader) currentConfig(base *tls.Config, log *slog.Logger) *tls.C
 	return cfg
 }
 
-// checkConflicts refuses options that contradict one another.
-func (o *options) checkConflicts() error {
-	insecure := o.tls != nil && o.tls.InsecureSkipVerify &&
-		o.tls.VerifyConnection == nil && o.tls.VerifyPeerCertificate == nil
-	if insecure && o.tlsFiles != nil && (o.tlsFiles.CA != "" || o.tlsFiles.ServerName != "") {
-		return invalidOption("WithTLSFiles", "CA and ServerName have no effect, because InsecureSkipVerify of "+
-			"WithTLS accepts every certificate; leave out one or the other, or set VerifyConnection")
+// handshakeTLS makes the TLS handshake, and closes conn when that fails.
+func handshakeTLS(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (net.Conn, error) {
+	if cfg.ServerName == "" {
+		cfg = cfg.Clone()
+		if host, _, err := net.SplitHostPort(addr); err == nil {
+			cfg.ServerName = host
+		}
 	}
-	return nil
-}
-
-// usesEncryption reports whether connections are made with TLS.
-func (o *options) usesEncryption() bool { return o.tls != nil || o.tlsFiles != nil }
-
-// currentTLSConfig returns the configuration for a new connection; nil for none.
-func (o *options) currentTLSConfig(log *slog.Logger) *tls.Config {
-	if o.tlsFiles != nil {
-		return o.tlsFiles.currentConfig(o.tls, log)
+	secure, done := tls.Client(conn, cfg), false
+	defer func() {
+		if !done {
+			conn.Close()
+		}
+	}()
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, wrapTLSError(fmt.Errorf("%w: %w", errHandshake, err))
 	}
-	return o.tls
+	done = true
+	return secure, nil
 }
 
 // ErrTLS means that no encrypted connection could be made: one side does not trust, or does not understand, the other.

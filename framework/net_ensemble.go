@@ -1,192 +1,63 @@
 package framework
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-curator/curator/internal/apart"
 )
 
-// ErrInvalidEnsembleConfig means that the ensemble's members cannot have written this configuration, so the client does
-// not follow it. The message has the reason: more than 1000 members or 1 MiB, or a member whose client address is not
-// an address. An address is an IP address without a zone or a name of letters, digits, "-", "_" and ".", at most 253
-// bytes long, with a port from 1 to 65535.
-var ErrInvalidEnsembleConfig = newSentinel("invalid ensemble configuration")
-
-const (
-	// maxMembers is the most members of a configuration. Ensembles have a handful, some dozens of observers.
-	maxMembers = 1000
-	// maxConfig is the largest size of a configuration in bytes. By default no more fits into a node.
-	maxConfig = 1 << 20
-)
-
-// EnsembleConfig is the configuration of an ensemble, as agreed on by its members.
-type EnsembleConfig struct {
-	// Version identifies the configuration, for the FromConfig of admin.Reconfig.
-	Version int64
-	// Members are in the order of their ids, at most 1000. A standalone server has none.
-	Members []EnsembleMember
-	// Data is the configuration as the server keeps it: one line per member, weights and groups if any, and
-	// the version.
-	Data []byte
-
-	fault error // see Validate
+// Servers returns the servers to which the client connects, as host:port: the given list or, with
+// [WithEnsembleTracking], the ensemble's. When no server of the ensemble's list can be reached it also tries the given
+// servers.
+func (c *Client) Servers() []string {
+	if c.isZeroValue() {
+		return nil
+	}
+	return slices.Clone(c.core.serverList())
 }
 
-// Validate returns nil if a client can follow the configuration (see [WithEnsembleTracking]), otherwise
-// ErrInvalidEnsembleConfig with the first reason. A member without a client address is valid.
-func (c EnsembleConfig) Validate() error { return c.fault }
-
-// recordFault records a mistake in the configuration. Only the first is kept.
-func (c *EnsembleConfig) recordFault(format string, args ...any) {
-	if c.fault == nil {
-		c.fault = fmt.Errorf("%w: %s", ErrInvalidEnsembleConfig, fmt.Sprintf(format, args...))
+// SetServers changes the list of servers of a running client. It takes the same string as [New]:
+// "host1:2181,host2:2181". The chroot may be left out, but must not be another one (ErrInvalidConnectString). If the
+// connected server is not on the new list, the client moves to a server that is, as after a lost connection: the states
+// are Suspended and Reconnected, and the session and its holds continue. SetServers does not block. After Close it
+// returns ErrClosed.
+//
+// The servers must belong to the same ensemble. Call SetServers when the source of the list changes, such as a file or
+// a discovery service. With [WithEnsembleTracking] the ensemble's own list replaces the given one at the ensemble's
+// next change. Corresponds to Curator's EnsembleProvider.setConnectionString.
+func (c *Client) SetServers(connect string) error {
+	if c.isZeroValue() {
+		return ErrNoClient
 	}
+	list, chroot, err := parseConnectString(connect)
+	if err != nil {
+		return err
+	}
+	if chroot != "" && chroot != c.view.chroot {
+		return fmt.Errorf("%w %q: the client's chroot is %q and cannot change", ErrInvalidConnectString,
+			redactConnectString(connect), c.view.chroot)
+	}
+	return c.core.changeServers(func(s *serverLists) { s.given, s.tracked = list, nil })
 }
 
-// EnsembleMember is a line "server.ID=…" of a configuration.
-type EnsembleMember struct {
-	ID int64
-	// Host is this member's host as the other members know it, without the ports; the first if there are several. It is
-	// empty if it is neither a name nor an IP address.
-	Host string
-	// Observer means that the member has no vote. Clients use it all the same.
-	Observer bool
-	// ClientAddress is the member's address for clients, as host:port. Host stands in for a wildcard. It is empty if
-	// the line has no client address, or an invalid one.
-	ClientAddress string
-	// Spec is the text after the "=".
-	Spec string
-}
-
-// ClientAddresses returns the client addresses of all members, observers included, sorted and without
-// repetition.
-func (c EnsembleConfig) ClientAddresses() []string {
-	var addresses []string
-	for _, m := range c.Members {
-		if m.ClientAddress != "" {
-			addresses = append(addresses, m.ClientAddress)
-		}
+func (c *clientCore) changeServers(change func(*serverLists)) error {
+	if c.currentEpoch() == nil {
+		return ErrClosed
 	}
-	slices.Sort(addresses)
-	return slices.Compact(addresses)
-}
-
-// parseEnsembleConfig reads the lines that it understands, ignores others as members do with lines of later versions,
-// and records the first reason why the configuration is invalid.
-func parseEnsembleConfig(data []byte) EnsembleConfig {
-	c := EnsembleConfig{Data: data}
-	if len(data) > maxConfig {
-		c.recordFault("it has %d bytes, and the limit is %d", len(data), maxConfig)
-		return c
-	}
-	for line := range strings.Lines(string(data)) {
-		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
-		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
-		switch {
-		case !ok:
-		case key == "version":
-			c.Version, _ = strconv.ParseInt(value, 16, 64)
-		case strings.HasPrefix(key, "server."):
-			if id, err := strconv.ParseInt(key[len("server."):], 10, 64); err == nil {
-				c.addMember(id, value)
-			}
-		}
-	}
-	slices.SortFunc(c.Members, func(a, b EnsembleMember) int { return cmp.Compare(a.ID, b.ID) })
-	return c
-}
-
-func (c *EnsembleConfig) addMember(id int64, spec string) {
-	if len(c.Members) == maxMembers {
-		c.recordFault("it has more than %d members", maxMembers)
-		return
-	}
-	m, why := parseMember(id, spec)
-	if why != "" {
-		c.recordFault("member %d: %s", id, why)
-	}
-	c.Members = append(c.Members, m)
-}
-
-// parseMember reads "host:port:port[:role][|host:port:port[:role]]…[;[address:]port]". why is the reason why a client
-// address is invalid, "" if it is valid or missing.
-func parseMember(id int64, spec string) (m EnsembleMember, why string) {
-	m = EnsembleMember{ID: id, Spec: spec}
-	peers, client, _ := strings.Cut(spec, ";")
-	first, _, _ := strings.Cut(peers, "|")
-	if end := strings.IndexByte(first, ']'); strings.HasPrefix(first, "[") && end > 0 {
-		first = first[1:end]
-	} else {
-		first, _, _ = strings.Cut(first, ":")
-	}
-	if _, ok := parseHostName(first); ok {
-		m.Host = first
-	}
-	m.Observer = strings.HasSuffix(strings.ToLower(peers), ":observer")
-	if client = strings.TrimSpace(client); client == "" {
-		return m, ""
-	}
-	host, port := "", client
-	if i := strings.LastIndexByte(client, ':'); i >= 0 {
-		host, port = client[:i], client[i+1:]
-	}
-	if inner, ok := strings.CutPrefix(host, "["); ok {
-		if host, ok = strings.CutSuffix(inner, "]"); !ok || !strings.Contains(host, ":") {
-			return m, fmt.Sprintf("%q is not an address", shortenText(client))
-		}
-	}
-	if host == "" || isWildcardHost(host) {
-		if host = first; isWildcardHost(host) {
-			return m, fmt.Sprintf("%q is a wildcard, not an address to connect to", shortenText(host))
-		}
-	}
-	name, ok := parseHostName(host)
-	if !ok {
-		return m, fmt.Sprintf("%q is not a host name", shortenText(host))
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || n == 0 {
-		return m, fmt.Sprintf("%q is not a port from 1 to 65535", shortenText(port))
-	}
-	m.ClientAddress = net.JoinHostPort(name, strconv.FormatUint(n, 10))
-	return m, ""
-}
-
-// isWildcardHost reports whether a host stands for all addresses of a machine. A client that connects to it
-// reaches its own machine.
-func isWildcardHost(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.Unmap().IsUnspecified()
-}
-
-// parseHostName returns a host in the form used for connecting and comparing: an IP address in its usual form, a
-// name in lower case. ok is false for anything else. An address with a zone is refused because a zone means
-// something on one machine only.
-func parseHostName(s string) (name string, ok bool) {
-	if addr, err := netip.ParseAddr(s); err == nil {
-		return addr.Unmap().String(), addr.Zone() == ""
-	}
-	for label := range strings.SplitSeq(strings.TrimSuffix(s, "."), ".") {
-		if label == "" || len(label) > maxLabel || strings.ContainsFunc(label, isForbiddenInHost) {
-			return "", false
-		}
-	}
-	return strings.ToLower(s), len(s) <= maxHost
-}
-
-const maxLabel = 63
-
-func isForbiddenInHost(r rune) bool {
-	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_')
+	c.servers.mu.Lock()
+	change(&c.servers)
+	c.servers.mu.Unlock()
+	// An epoch that begins after this line uses the lists as they are now.
+	e := c.latestEpoch()
+	list, further := c.servers.currentServers()
+	e.wire.SetServers(list, further)
+	c.log.Info("the list of servers changed", "list", joinServers(list, ","))
+	return nil
 }
 
 // WithEnsembleTracking makes the client follow the ensemble's own list of members ([Client.GetConfig]), now and

@@ -9,6 +9,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"unicode/utf8"
@@ -43,42 +45,20 @@ type SASLLogin interface {
 	Step(challenge []byte) (response []byte, done bool, err error)
 }
 
-// WithSASL makes every connection log in by SASL before anything else, also before the client presents the
-// credentials of [WithAuth] and sets watches again. A refused login ends the attempt to connect. The next
-// attempt follows after a pause that grows to 5 s on average. Until then the client is not connected, and
-// callers that wait for a connection get [ErrAuthFailed]. The identity for ACLs has the scheme "sasl", see
-// [SASLIdentity]. Default: no login.
-func WithSASL(m SASLMechanism) Option {
-	// Name is called here and not while a connection waits for it.
-	return checkedOption(m != nil, func(o *options) { o.sasl, o.saslName = m, m.Name() },
-		"WithSASL", "the mechanism is nil; leave the option out, or use WithSASLDigest")
-}
-
-// WithSASLDigest makes every connection log in by SASL's DIGEST-MD5 (RFC 2831), as a user of the section "Server" in
-// the servers' JAAS configuration. It is the counterpart of a section "Client" with DigestLoginModule in Java. The
-// password does not cross the network, and the server proves that it knows the password, too. The traffic after the
-// login is neither encrypted nor signed; use [WithTLS] for that. See [WithSASL].
-func WithSASLDigest(user, password string) Option {
-	m := &digestMD5{user: user, password: secretText(password)}
-	return checkedOption(user != "", func(o *options) {
-		o.sasl, o.saslName = m, m.Name()
-	}, "WithSASLDigest", "the user is empty")
-}
-
 // loginName names the user that logs in, for errors.
-func (o *options) loginName() string {
-	if d, ok := o.sasl.(*digestMD5); ok {
-		return fmt.Sprintf("user %q by %s", d.user, o.saslName)
+func loginName(m SASLMechanism, name string) string {
+	if d, ok := m.(*digestMD5); ok {
+		return fmt.Sprintf("user %q by %s", d.user, name)
 	}
-	if o.sasl != nil {
-		return "the client by " + o.saslName
+	if m != nil {
+		return "the client by " + name
 	}
 	return ""
 }
 
 // loginStarter returns the mechanism as the function that the session layer calls; nil if there is none.
-func (o *options) loginStarter() func(context.Context, string) (wire.LoginStep, error) {
-	if o.sasl == nil {
+func loginStarter(m SASLMechanism, name string) func(context.Context, string) (wire.LoginStep, error) {
+	if m == nil {
 		return nil
 	}
 	return func(ctx context.Context, server string) (wire.LoginStep, error) {
@@ -88,18 +68,18 @@ func (o *options) loginStarter() func(context.Context, string) (wire.LoginStep, 
 		}
 		var login SASLLogin
 		err = apart.ErrNoReturn
-		apart.Call(func() { login, err = o.sasl.Start(ctx, host) })
+		apart.Call(func() { login, err = m.Start(ctx, host) })
 		if err == nil && login == nil {
 			err = fmt.Errorf("Start returned neither a login nor an error")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", o.saslName, err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		return func(challenge []byte) (response []byte, done bool, err error) {
 			err = apart.ErrNoReturn
 			apart.Call(func() { response, done, err = login.Step(challenge) })
 			if err != nil {
-				err = fmt.Errorf("%s: %w", o.saslName, err)
+				err = fmt.Errorf("%s: %w", name, err)
 			}
 			return response, done, err
 		}, nil
@@ -112,6 +92,21 @@ type digestMD5 struct {
 	user     string
 	password secretText
 }
+
+// Format prints the user only.
+func (m digestMD5) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "{DIGEST-MD5 %s [redacted]}", m.user) }
+
+// secretText is a string that is never printed, whatever the verb.
+type secretText string
+
+// Format hides it.
+func (secretText) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[redacted]") }
+
+// LogValue hides it from structured logs.
+func (secretText) LogValue() slog.Value { return slog.StringValue("[redacted]") }
+
+// MarshalText hides it from encoders.
+func (secretText) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
 
 const digestURI = "zookeeper/zk-sasl-md5"
 

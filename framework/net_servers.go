@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -195,60 +194,6 @@ func (s *serverLists) currentServers() (list, further []string) {
 		return s.tracked, s.given
 	}
 	return s.given, nil
-}
-
-// Servers returns the servers to which the client connects, as host:port: the given list or, with
-// [WithEnsembleTracking], the ensemble's. When no server of the ensemble's list can be reached it also tries the given
-// servers.
-func (c *Client) Servers() []string {
-	if c.isZeroValue() {
-		return nil
-	}
-	return slices.Clone(c.core.serverList())
-}
-
-// SetServers changes the list of servers of a running client. It takes the same string as [New]:
-// "host1:2181,host2:2181". The chroot may be left out, but must not be another one (ErrInvalidConnectString). If the
-// connected server is not on the new list, the client moves to a server that is, as after a lost connection: the states
-// are Suspended and Reconnected, and the session and its holds continue. SetServers does not block. After Close it
-// returns ErrClosed.
-//
-// The servers must belong to the same ensemble. Call SetServers when the source of the list changes, such as a file or
-// a discovery service. With [WithEnsembleTracking] the ensemble's own list replaces the given one at the ensemble's
-// next change. Corresponds to Curator's EnsembleProvider.setConnectionString.
-func (c *Client) SetServers(connect string) error {
-	if c.isZeroValue() {
-		return ErrNoClient
-	}
-	list, chroot, err := parseConnectString(connect)
-	if err != nil {
-		return err
-	}
-	if chroot != "" && chroot != c.view.chroot {
-		return fmt.Errorf("%w %q: the client's chroot is %q and cannot change", ErrInvalidConnectString,
-			redactConnectString(connect), c.view.chroot)
-	}
-	return c.core.changeServers(func(s *serverLists) { s.given, s.tracked = list, nil })
-}
-
-func (c *clientCore) serverList() []string {
-	list, _ := c.servers.currentServers()
-	return list
-}
-
-func (c *clientCore) changeServers(change func(*serverLists)) error {
-	if c.currentEpoch() == nil {
-		return ErrClosed
-	}
-	c.servers.mu.Lock()
-	change(&c.servers)
-	c.servers.mu.Unlock()
-	// An epoch that begins after this line uses the lists as they are now.
-	e := c.latestEpoch()
-	list, further := c.servers.currentServers()
-	e.wire.SetServers(list, further)
-	c.log.Info("the list of servers changed", "list", joinServers(list, ","))
-	return nil
 }
 
 // maxListed limits the servers that a log line or an error names.

@@ -243,7 +243,7 @@ func TestWhichTLSProvesServers(t *testing.T) {
 	} {
 		assert.Equal(t, test.want, configured(t, test.opts...).authenticatesServers(), name)
 	}
-	c := &clientCore{cfg: *configured(t, WithTLSFiles(TLSFiles{CA: ca}))}
+	c := &clientCore{clientBase: clientBase{cfg: *configured(t, WithTLSFiles(TLSFiles{CA: ca}))}}
 	c.servers.given = []string{"zk1:2181"}
 	assert.True(t, c.trustedHosts()("other"))
 	c.cfg.joinable = func(string) bool { return false }

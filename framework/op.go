@@ -3,9 +3,7 @@ package framework
 import (
 	"context"
 	"errors"
-	"fmt"
 
-	"github.com/go-curator/curator/internal/apart"
 	"github.com/go-curator/curator/internal/wire"
 )
 
@@ -20,6 +18,7 @@ type operation[T any] struct {
 
 	procedure[T]
 	slowToDecode bool // decodeReply takes long
+	unlimited    bool // does not count for the limit of the operations in the background
 	shareAfter   int  // with Shared; else 0
 	// empty, if set, is the result when the server answers ErrNoNode.
 	empty *T
@@ -54,6 +53,7 @@ type functionProcedure[T any] struct {
 }
 
 func (f functionProcedure[T]) newRequest(e *sessionEpoch) *wire.Call { return f.makeCall(e) }
+
 func (f functionProcedure[T]) decodeReply(zxid int64, body []byte) (T, error) {
 	return f.decode(zxid, body)
 }
@@ -75,6 +75,12 @@ type operationKind struct {
 // recoveryStep continues after an error. With again, the request is sent once more; otherwise the step's result is
 // the try's result.
 type recoveryStep[T any] func(ctx context.Context, r *operationRun[T]) (v T, again bool, err error)
+
+// watchArmer is the watches of an operation: its request arms them, and if it fails they are disarmed.
+type watchArmer interface {
+	armWatches(e *sessionEpoch, call *wire.Call)
+	disarmWatches()
+}
 
 // doubtPolicy is the reaction of an operation to a try with an unknown outcome.
 type doubtPolicy int8
@@ -107,19 +113,27 @@ type leftoverTracker[T any] interface {
 	settleFailure(err error, left bool) error
 }
 
-// transitionKey and transitionResult are the two halves of a transition in the tables of the state machines.
-type transitionKey[S, E any] struct {
-	state S
-	event E
-}
+// operationRun is the execution of an operation. The foreground executes it on the caller's goroutine and repeats
+// it as the retry policy says. The background queues the first request and returns. If the reply does not settle
+// the operation, a goroutine of the client continues it.
+type operationRun[T any] struct {
+	*operation[T]
+	reportEnd func(OperationEnd) // reports the end to the hooks; nil if there are none
+	e         *sessionEpoch      // the epoch of the current try
+	unknown   *sessionEpoch      // the epoch in which a try had an unknown outcome, or nil
+	before    int64              // the highest zxid known before the first request of a write; -1 until set
+	first     *sessionEpoch      // the epoch of that request
+	tries     int
+	v         T // the result of the last try in the foreground
 
-type transitionResult[S, A any] struct {
-	state  S
-	action A
+	background     bool
+	endReported    bool // reportEnd has been called, and may not have returned
+	wasCutOff      bool // the server has closed the connection because of the request
+	abandoned      bool // the caller left while the request was in flight: leftovers gets the answer
+	countsForLimit bool // for the limit of those in the background
+	inSharedRead   bool // its request counts in a sharedRead
+	decoded        *any // its answer, decoded for all who share it; nil if none do
 }
-
-// maxRounds limits how often an operation of several steps starts again because others undo its steps.
-const maxRounds = 16
 
 // errorClass is the meaning of an error for another try.
 type errorClass int8
@@ -179,49 +193,4 @@ func (s retrySituation) decideRetry() retryDecision {
 		return tryAgain
 	}
 	return giveUp
-}
-
-// isTransient reports whether err is a failure of the way to the server, not of the operation.
-func isTransient(err error) bool {
-	return !matchesAny(err, errUnwelcome, errCutOff) &&
-		matchesAny(err, ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout, ErrThrottled)
-}
-
-// isUnfinished reports whether err ended an operation without a refusal.
-func isUnfinished(err error) bool {
-	return err != nil && !errors.Is(err, errAmbiguous) &&
-		(isTransient(err) || matchesAny(err, ErrSessionLost, ErrClosed, ErrOutcomeUnknown, ErrNotReadOnly,
-			errUnwelcome, apart.ErrNoReturn, context.Canceled, context.DeadlineExceeded))
-}
-
-func matchesAny(err error, targets ...error) bool {
-	for _, target := range targets {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	return false
-}
-
-// errAmbiguous marks the error of a repeat that failed after an unknown outcome. Such an error also matches
-// ErrConnectionLoss.
-var errAmbiguous = newSentinel("ambiguous")
-
-type ambiguousError struct{ met, refusal error }
-
-func (e *ambiguousError) Error() string {
-	return fmt.Sprintf("connection lost before the reply came, and the repeated request failed with %q: "+
-		"perhaps the first one was executed", e.met)
-}
-
-func (e *ambiguousError) Is(target error) bool { return target == errAmbiguous }
-func (e *ambiguousError) Unwrap() error        { return ErrConnectionLoss }
-
-// repeatRefusal returns the refusal that a repeat got after an unknown outcome, or nil.
-func repeatRefusal(err error) error {
-	var a *ambiguousError
-	if errors.As(err, &a) {
-		return a.refusal
-	}
-	return nil
 }

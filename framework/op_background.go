@@ -3,10 +3,12 @@ package framework
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
 	"github.com/go-curator/curator/internal/apart"
+	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
 )
 
@@ -25,6 +27,14 @@ func (b Background[B, T]) ForPath(ctx context.Context, path string) *Pending[T] 
 	o.shareAfter = b.most
 	return startBackground(ctx, o)
 }
+
+// Shared makes ForPath share the request with other goroutines of the same session, for a read that many goroutines need
+// at the same time, each after a request of its own. While most requests for the same read are in flight, sent too early
+// for this caller, the callers that come until one of them ends share the next one: n goroutines need not send n requests
+// and have n answers in memory. The client sends it after what they have queued before, and a server executes a session's
+// requests in order, so its answer is as recent as a separate one. An operation that shares a request is not reported to
+// [Hooks]. A write, a read with a watch, and one that decompresses data share nothing. For authors of recipes.
+func (b Background[B, T]) Shared(most int) Background[B, T] { b.most = most; return b }
 
 // BackgroundWithData is [Background] for operations that write data.
 type BackgroundWithData[B interface {
@@ -89,6 +99,54 @@ type backgroundRun[T any] struct {
 	Pending[T]
 	run operationRun[T]
 	ctx context.Context // as given to ForPath
+}
+
+// ErrBackgroundFull means that 262144 operations of this client are in the background without an answer, so this one
+// was not sent: each needs memory while it waits, and delays the requests queued after it. Wait for some of them and
+// try again. Operations through the view of a session do not count, nor do guaranteed deletes and the reads of caches:
+// so recipes do not lose their holds, and a lock can always be released.
+var ErrBackgroundFull = newSentinel("too many operations in the background")
+
+// admitToBackground counts an operation that is about to be queued, or refuses it.
+func (q *backgroundRun[T]) admitToBackground() error {
+	c := q.run.c
+	if q.run.unlimited || c.view.own || c.view.epoch != nil {
+		return nil
+	}
+	n, most := c.core.ops.backgroundCount.Add(1), int64(c.core.cfg.background)
+	if q.run.countsForLimit = n <= most; !q.run.countsForLimit {
+		c.core.ops.backgroundCount.Add(-1)
+		return fmt.Errorf("%w: the limit is %d", ErrBackgroundFull, most)
+	}
+	return nil
+}
+
+// joinSharedRead reports whether the operation shares a request. If not, it has to send its own.
+func (q *backgroundRun[T]) joinSharedRead(ctx context.Context) bool {
+	r, p := &q.run, &q.Pending
+	if r.write || r.watch != nil || r.slowToDecode || checkContext(ctx) != nil || r.beginTry() != nil {
+		return false
+	}
+	if r.e.sharedReads.joinOrSend(r.sharedReadKey(), r.shareAfter, q) {
+		r.inSharedRead = true
+		return false
+	}
+	if ctx.Done() != nil {
+		p.watchContext(context.AfterFunc(ctx, func() {
+			r.e.sharedReads.removeSharer(r.sharedReadKey(), q)
+			r.abandonWait(ctx, p)
+		}))
+	}
+	return true
+}
+
+func (q *backgroundRun[T]) prepareRequest() *wire.Call { return q.run.prepareCall() }
+
+func (q *backgroundRun[T]) takeSharedReply(reply wire.Reply, decoded *any) {
+	if reply.Err == nil && reply.Code == jute.CodeOK {
+		q.run.decoded = decoded
+	}
+	q.run.processFirstReply(q.ctx, &q.Pending, reply)
 }
 
 // onFirstReply is the first request's Done function.

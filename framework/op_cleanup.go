@@ -3,11 +3,16 @@ package framework
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/go-curator/curator/internal/chance"
+	"github.com/go-curator/curator/internal/jute"
+	"github.com/go-curator/curator/internal/plain"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/internal/zkpath"
 )
 
 const (
@@ -40,10 +45,8 @@ type cleanupJob struct {
 // waiting. It never uses a caller's context. While there is no connection its requests wait in the session's queue,
 // so that they are among the first on the next connection. Failures are repeated with a growing pause.
 type cleanupQueue struct {
+	core    *clientBase
 	workers *workerGroup
-	current func() *sessionEpoch
-	log     *slog.Logger
-	chance  *chance.Source
 
 	mu      sync.Mutex               // guards the fields below
 	pending map[nodeCleanup]struct{} // queued and running
@@ -52,19 +55,6 @@ type cleanupQueue struct {
 	later   map[*cleanupJob]*time.Timer // jobs that their timers will make ready
 	running int                         // how many goroutines there are
 	idle    chan struct{}               // closed when nothing is pending or awaited; nil if nothing waits for that
-}
-
-// PendingCleanups returns the number of nodes that the client still has to remove, or may have to: of guaranteed
-// deletes that failed, and of protected creates whose callers have stopped waiting, also while the answer is
-// outstanding. For metrics.
-func (c *Client) PendingCleanups() int {
-	if c.isZeroValue() {
-		return 0
-	}
-	q := &c.core.ops.cleanups
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.pending) + q.awaited
 }
 
 func (q *cleanupQueue) expectLateReplies(more int) {
@@ -93,7 +83,7 @@ func (q *cleanupQueue) addCleanup(t nodeCleanup) error {
 		return nil
 	}
 	if len(q.pending) >= maxCleanups {
-		q.log.Warn("too many guaranteed deletes are pending; not retrying this one, so its node may stay",
+		q.core.log.Warn("too many guaranteed deletes are pending; not retrying this one, so its node may stay",
 			"path", t.path)
 		return ErrCleanupFull
 	}
@@ -153,7 +143,7 @@ func (q *cleanupQueue) close() {
 func (q *cleanupQueue) runJob(ctx context.Context, b *cleanupJob) (pause time.Duration, again bool) {
 	e := b.bound
 	if e == nil {
-		e = q.current()
+		e = q.core.latestEpoch()
 	}
 	if e == nil || b.bound != nil && e.ctx.Err() != nil {
 		return 0, false // the client is closed, or the node is gone with its session
@@ -172,9 +162,9 @@ func (q *cleanupQueue) runJob(ctx context.Context, b *cleanupJob) (pause time.Du
 	case removalRetry:
 		pause = min(minCleanupPause<<min(b.tries, 10), maxCleanupPause)
 		b.tries++
-		return q.chance.UpTo(pause), true
+		return q.core.chance.UpTo(pause), true
 	case removalWarn:
-		q.log.Warn("the server refused a guaranteed delete; the node stays",
+		q.core.log.Warn("the server refused a guaranteed delete; the node stays",
 			"path", b.path, "guid", b.guid, "err", err)
 	}
 	return 0, false
@@ -223,7 +213,7 @@ func isSearchConclusive(here, found bool) bool { return here || found }
 // drain waits until nothing is pending. It returns early if ctx ends, or if there is no connection or the session is
 // lost.
 func (q *cleanupQueue) drain(ctx context.Context) {
-	e := q.current()
+	e := q.core.latestEpoch()
 	if e == nil || !e.wire.Connected() {
 		return
 	}
@@ -242,4 +232,166 @@ func (q *cleanupQueue) drain(ctx context.Context) {
 	case <-e.ctx.Done():
 	case <-ctx.Done():
 	}
+}
+
+// transitionKey and transitionResult are the two halves of a transition in the tables of the state machines.
+type transitionKey[S, E any] struct {
+	state S
+	event E
+}
+
+type transitionResult[S, A any] struct {
+	state  S
+	action A
+}
+
+// removalState is the state of a removal that the client does not give up: a guaranteed delete, or a
+// clean-up.
+type removalState int8
+
+const (
+	removalTried   removalState = iota // the caller waits for the operation
+	removalAwaited                     // the request is in flight, and its caller has left
+	removalOwed                        // the removal is a clean-up
+	removalOver
+)
+
+type removalEvent int8
+
+const (
+	removalDone       removalEvent = iota
+	removalRefused                 // by the server
+	removalUnfinished              // not executed, or the outcome is unknown
+	removalBlocked                 // by children, which have to be deleted, too
+	removalLeft                    // the caller has left
+	removalVoid                    // the client is closed, or the node has gone with its session
+)
+
+type removalAction int8
+
+const (
+	removalNoAction removalAction = iota
+	removalHandOver               // make the removal a clean-up
+	removalRetry                  // try again after a pause
+	removalWarn                   // log that the node stays
+)
+
+// removalMoves are the transitions of a removal. An event without an entry ends the removal.
+var removalMoves = map[transitionKey[removalState, removalEvent]]transitionResult[removalState, removalAction]{
+	{removalTried, removalLeft}:         {removalAwaited, removalNoAction},
+	{removalTried, removalUnfinished}:   {removalOwed, removalHandOver},
+	{removalAwaited, removalUnfinished}: {removalOwed, removalHandOver},
+	{removalAwaited, removalBlocked}:    {removalOwed, removalHandOver},
+	{removalOwed, removalUnfinished}:    {removalOwed, removalRetry},
+	{removalOwed, removalRefused}:       {removalOver, removalWarn},
+}
+
+func (s removalState) next(ev removalEvent) (removalState, removalAction) {
+	move, ok := removalMoves[transitionKey[removalState, removalEvent]{s, ev}]
+	if !ok {
+		return removalOver, removalNoAction
+	}
+	return move.state, move.action
+}
+
+// removalEventOf returns the event for an operation's error.
+func removalEventOf(err error) removalEvent {
+	switch {
+	case ignoreNoNode(err) == nil:
+		return removalDone
+	case isUnfinished(err):
+		return removalUnfinished
+	}
+	return removalRefused
+}
+
+// deleteChildren deletes everything that is below a node now. It skips nodes that others have deleted in the meantime.
+func deleteChildren(ctx context.Context, e *sessionEpoch, full string, expire patienceSetter) error {
+	var list jute.Children2Response
+	if err := sendAndDecode(ctx, e, expire(readCall(jute.OpGetChildren2, full)), &list); err != nil {
+		return ignoreNoNode(err)
+	}
+	for names := range slices.Chunk(list.Children, 256) {
+		calls := make([]*wire.Call, len(names))
+		for i, name := range names {
+			calls[i] = expire(deleteCall(zkpath.Join(full, name), -1))
+		}
+		replies, err := awaitReplies(ctx, e, calls...)
+		if err != nil {
+			return err
+		}
+		for i, r := range replies {
+			child := zkpath.Join(full, names[i])
+			err := replyError(r)
+			for n := 0; n < maxRounds && errors.Is(err, ErrNotEmpty); n++ {
+				if err = deleteChildren(ctx, e, child, expire); err != nil {
+					break
+				}
+				err = sendRequest(ctx, e, expire(deleteCall(child, -1)))
+			}
+			if ignoreNoNode(err) != nil {
+				return fmt.Errorf("child %s: %w", plain.Text(names[i]), err)
+			}
+		}
+	}
+	return nil
+}
+
+func ignoreNoNode(err error) error {
+	if errors.Is(err, ErrNoNode) {
+		return nil
+	}
+	return err
+}
+
+// searchProtected looks for a protected node below parent in one flight: a committed write of our own, then the
+// list. Because of the write a list without the node is conclusive: by then every request that this session has
+// sent before has been decided, and its effect is visible. It matters only that the write went through the
+// ensemble, not how the server answers it: a failed check is enough.
+//
+// searchProtected returns the full paths of the nodes, in the list's order. There are several only if a create was
+// repeated that should not have been.
+func searchProtected(ctx context.Context, e *sessionEpoch, parent, guid string, expire patienceSetter) ([]string, error) {
+	write, list := searchCalls(parent)
+	replies, err := awaitReplies(ctx, e, expire(write), expire(list))
+	if err != nil {
+		return nil, err
+	}
+	wrote, listed := replies[0], replies[1]
+	if err := inconclusiveReason(wrote, listed); err != nil {
+		return nil, ignoreNoNode(err)
+	}
+	var children jute.Children2Response
+	if err := decodeRecord(listed.Body, children.Fields); err != nil {
+		return nil, err
+	}
+	var found []string
+	prefix := zkpath.Protect(guid, "")
+	for _, name := range children.Children {
+		if strings.HasPrefix(name, prefix) {
+			found = append(found, zkpath.Join(parent, name))
+		}
+	}
+	return found, nil
+}
+
+// searchCalls returns the requests of a search.
+func searchCalls(parent string) (write, list *wire.Call) {
+	write = &wire.Call{Op: jute.OpMulti, Body: jute.Checks(parent)}
+	return write, readCall(jute.OpGetChildren2, parent)
+}
+
+// inconclusiveReason returns the reason why the replies to a search do not show which nodes exist, nil if they do.
+// It is ErrNoNode if the parent does not exist.
+func inconclusiveReason(wrote, listed wire.Reply) error {
+	if err := replyError(wrote); err != nil && !matchesAny(err, ErrNoNode, ErrNoAuth) {
+		return err
+	}
+	if err := replyError(listed); err != nil {
+		return err
+	}
+	if wrote.Link != listed.Link {
+		return ErrConnectionLoss // the list may come from a member that has not seen the write
+	}
+	return nil
 }

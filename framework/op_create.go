@@ -11,40 +11,6 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// CreateMode is the kind of node to create. Corresponds to CreateMode of ZooKeeper.
-type CreateMode int32
-
-const (
-	// Persistent nodes stay until they are deleted. Default.
-	Persistent = CreateMode(jute.ModePersistent)
-	// Ephemeral nodes are deleted when their session ends. They have no children.
-	Ephemeral = CreateMode(jute.ModeEphemeral)
-	// PersistentSequential nodes get a number of ten digits after their name. The number grows from node to
-	// node below one parent.
-	PersistentSequential = CreateMode(jute.ModePersistentSequential)
-	// EphemeralSequential nodes are ephemeral and get such a number.
-	EphemeralSequential = CreateMode(jute.ModeEphemeralSequential)
-	// Container nodes are deleted by the server some time after their last child is gone.
-	Container = CreateMode(jute.ModeContainer)
-	// PersistentTTL nodes are deleted by the server when they have no children and were not changed for a
-	// time, see WithTTL. The server must have been started with zookeeper.extendedTypesEnabled.
-	PersistentTTL = CreateMode(jute.ModePersistentTTL)
-	// PersistentSequentialTTL nodes are PersistentTTL nodes that get a number as well.
-	PersistentSequentialTTL = CreateMode(jute.ModePersistentSequentialTTL)
-)
-
-func (m CreateMode) String() string {
-	return enumName("CreateMode", m, "Persistent", "Ephemeral", "PersistentSequential", "EphemeralSequential",
-		"Container", "PersistentTTL", "PersistentSequentialTTL")
-}
-
-func (m CreateMode) isEphemeral() bool { return m == Ephemeral || m == EphemeralSequential }
-
-// isSequential reports whether the server appends a number to the name.
-func (m CreateMode) isSequential() bool {
-	return m == PersistentSequential || m == EphemeralSequential || m == PersistentSequentialTTL
-}
-
 // CreateResult is the result of Create in the background.
 type CreateResult struct {
 	// Path is the path of the new node, with the protection prefix and the sequence number.
@@ -353,7 +319,7 @@ func (cr *createProcedure) createParents(ctx context.Context, e *sessionEpoch) (
 // create is, too, whatever the result of later tries.
 func (cr *createProcedure) setExisting(ctx context.Context, r *operationRun[CreateResult]) (v CreateResult, again bool, err error) {
 	var res jute.StatResponse
-	err = sendAndDecode(ctx, r.e, cr.c.limitPatience(setDataCall(cr.full, cr.data, cr.orSetVer)), &res)
+	err = sendAndDecode(ctx, r.e, r.e.limitPatience(setDataCall(cr.full, cr.data, cr.orSetVer)), &res)
 	if errors.Is(err, ErrOutcomeUnknown) {
 		r.unknown = r.e
 	}
@@ -396,4 +362,48 @@ func (cr *createProcedure) mayHaveMade(stat Stat, r *operationRun[CreateResult])
 		owner = r.e.wire.ID()
 	}
 	return stat.Version == 0 && stat.Czxid > r.before && stat.EphemeralOwner == owner
+}
+
+// CreateContainers creates the node at path and its missing ancestors, as containers: the server deletes them after
+// their last child is gone. Nodes that exist already are not changed. It is repeated as the retry policy says, which
+// does no harm. Corresponds to Curator's createContainers and EnsureContainers.
+func (c *Client) CreateContainers(ctx context.Context, path string) error {
+	return c.ensureNode(ctx, "createContainers", path, parentOptions{mode: Container, requested: 1})
+}
+
+// Ensure creates the node at path and its missing ancestors, as persistent nodes without data. Nodes that exist already
+// are not changed. If all of them exist, the usual case, it costs one request. It is repeated as the retry policy says,
+// which does no harm. Corresponds to Curator's ZKPaths.mkdirs.
+func (c *Client) Ensure(ctx context.Context, path string) error {
+	return c.ensureNode(ctx, "ensure", path, parentOptions{mode: Persistent, requested: 1})
+}
+
+// EnsureParents is Ensure for the missing ancestors of a node, as WithParentLevels allows it, and not for the node.
+// For authors of recipes.
+func (c *Client) EnsureParents(ctx context.Context, path string) error {
+	return c.ensureNode(ctx, "ensure", zkpath.Parent(path), parentOptions{mode: Persistent})
+}
+
+func (c *Client) ensureNode(ctx context.Context, name, path string, p parentOptions) error {
+	full, err := c.fullPath(path)
+	_, err = runForeground(ctx, &operation[struct{}]{
+		c: c, operationKind: operationKind{name: name, write: true}, path: path, fault: err,
+		procedure: functionProcedure[struct{}]{decode: decodeNothing, makeCall: func(*sessionEpoch) *wire.Call {
+			if full == c.view.chroot || p.requested == 0 { // the chroot is never created, whether or not it exists
+				return readCall(jute.OpExists, full)
+			}
+			return c.directoryCall(full, p, true)
+		}, recovery: func(err error) recoveryStep[struct{}] {
+			if !matchesAny(err, ErrNodeExists, ErrNoNode) && !(full == c.view.chroot && provesExistence(err)) {
+				return nil
+			}
+			return func(ctx context.Context, r *operationRun[struct{}]) (v struct{}, again bool, failed error) {
+				if errors.Is(err, ErrNoNode) {
+					_, failed = c.createWithAncestors(ctx, r.e, full, p)
+				}
+				return v, false, failed
+			}
+		}},
+	})
+	return err
 }

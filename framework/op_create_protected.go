@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
@@ -162,7 +161,7 @@ func anotherTryEvent(here, ephemeral bool) nodeEvent {
 
 // findNode returns the node that an earlier request has made; an empty path if there is none.
 func (p *protectedCreate) findNode(ctx context.Context, e *sessionEpoch) (path string, stat Stat, err error) {
-	found, err := searchProtected(ctx, e, p.parent, p.guid, p.c.limitPatience)
+	found, err := searchProtected(ctx, e, p.parent, p.guid, e.limitPatience)
 	if err != nil {
 		return "", stat, err
 	}
@@ -184,12 +183,12 @@ func (p *protectedCreate) findNode(ctx context.Context, e *sessionEpoch) (path s
 // requires READ, and getACL, whose reply has the same Stat, one of the two.
 func (p *protectedCreate) readStat(ctx context.Context, e *sessionEpoch, path string) (Stat, error) {
 	var there jute.StatResponse
-	err := sendAndDecode(ctx, e, p.c.limitPatience(readCall(jute.OpExists, path)), &there)
+	err := sendAndDecode(ctx, e, e.limitPatience(readCall(jute.OpExists, path)), &there)
 	if !errors.Is(err, ErrNoAuth) {
 		return Stat(there.Stat), err
 	}
 	var res jute.GetACLResponse
-	err = sendAndDecode(ctx, e, p.c.limitPatience(newCall(jute.OpGetACL, &jute.PathRequest{Path: path})), &res)
+	err = sendAndDecode(ctx, e, e.limitPatience(newCall(jute.OpGetACL, &jute.PathRequest{Path: path})), &res)
 	return Stat(res.Stat), err
 }
 
@@ -225,54 +224,85 @@ func (p *protectedCreate) settleFailure(err error, left bool) error {
 	return err
 }
 
-// searchProtected looks for a protected node below parent in one flight: a committed write of our own, then the
-// list. Because of the write a list without the node is conclusive: by then every request that this session has
-// sent before has been decided, and its effect is visible. It matters only that the write went through the
-// ensemble, not how the server answers it: a failed check is enough.
+// InPlaceOf replaces the node at old by the new node, in one transaction that also counts the new node's siblings. It
+// is for layouts in which the owner of a node goes from one role to the next, such as from waiter to holder. For
+// authors of recipes.
 //
-// searchProtected returns the full paths of the nodes, in the list's order. There are several only if a create was
-// repeated that should not have been.
-func searchProtected(ctx context.Context, e *sessionEpoch, parent, guid string, expire patienceSetter) ([]string, error) {
-	write, list := searchCalls(parent)
-	replies, err := awaitReplies(ctx, e, expire(write), expire(list))
-	if err != nil {
-		return nil, err
+// The transaction deletes the node at old, whatever its version, creates the new one, and sets the parent's
+// data to none, only to get the parent's Stat in the reply. It is the Stat right after the create, so its
+// NumChildren counts all children that there are at this moment, and its Mzxid is the Czxid of the new node.
+//
+// parent is the parent's Stat, as a list has returned it: it must not have data (else the create fails with
+// ErrBadArguments, and nothing is sent), and must still have this version (ErrBadVersion). The client needs
+// WRITE permission on it (ErrNoAuth). When the create succeeds, *parent is the Stat in the reply. If the
+// reply was lost and the node was found by its name, *parent is zero.
+//
+// If the node at old is gone, the create fails with ErrNodeDeleted. The node must have protection (ErrBadArguments);
+// its UUID is that of old, if old has one, so clients that know old recognize the new node. A missing parent is not
+// created.
+func (b CreateBuilder) InPlaceOf(old string, parent *Stat) CreateBuilder {
+	b.inPlaceOf = &inPlaceArguments{old: old, parent: parent}
+	return b
+}
+
+// inPlaceArguments has the arguments of InPlaceOf.
+type inPlaceArguments struct {
+	old    string // as given
+	full   string // as the server knows it
+	parent *Stat
+}
+
+// checkArguments returns the error of invalid arguments, and sets the full path.
+func (p *inPlaceArguments) checkArguments(b CreateBuilder) (err error) {
+	switch {
+	case p.parent == nil:
+		return badArguments("InPlaceOf needs the Stat of the parent")
+	case p.parent.DataLength > 0:
+		return badArguments("InPlaceOf needs a parent without data; this one has %d bytes", p.parent.DataLength)
+	case !b.protection, b.orSet, b.node.mode == Container, b.node.ttl > 0:
+		return badArguments("InPlaceOf needs WithProtection, and neither OrSetData nor a container or TTL node")
 	}
-	wrote, listed := replies[0], replies[1]
-	if err := inconclusiveReason(wrote, listed); err != nil {
-		return nil, ignoreNoNode(err)
+	p.full, err = b.c.fullPath(p.old)
+	return err
+}
+
+// reusedGUID is the UUID of the old node.
+func (p *inPlaceArguments) reusedGUID() string {
+	if guid, _, ok := zkpath.ParseProtected(zkpath.Base(p.old)); ok {
+		return guid
 	}
-	var children jute.Children2Response
-	if err := decodeRecord(listed.Body, children.Fields); err != nil {
-		return nil, err
+	return zkpath.NewGUID()
+}
+
+// transactionCall makes the transaction with that create. The deletion is first, since its refusal is the most
+// specific.
+func (p *inPlaceArguments) transactionCall(create jute.MultiOp, parent string) *wire.Call {
+	none := &jute.SetDataRequest{Path: parent, Data: []byte{}, Version: p.parent.Version}
+	return newCall(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{
+		{Op: jute.OpDelete, Request: &jute.PathVersionRequest{Path: p.full, Version: -1}},
+		create,
+		{Op: jute.OpSetData, Request: none},
+	}})
+}
+
+// decodeResults reads the answer: the full path of the new node, and the Stat of the parent.
+func (p *inPlaceArguments) decodeResults(body []byte) (full string, parent Stat, err error) {
+	const ops, deletion = 3, 0
+	res := jute.MultiResponse{Asked: ops}
+	if err := decodeRecord(body, res.Fields); err != nil {
+		return "", parent, err
 	}
-	var found []string
-	prefix := zkpath.Protect(guid, "")
-	for _, name := range children.Children {
-		if strings.HasPrefix(name, prefix) {
-			found = append(found, zkpath.Join(parent, name))
+	if len(res.Results) != ops {
+		return "", parent, fmt.Errorf("%w: %d results for %d operations", ErrMalformedReply, len(res.Results), ops)
+	}
+	for i, r := range res.Results {
+		switch {
+		case r.Op != jute.OpError || r.Err == jute.CodeOK:
+		case i == deletion && r.Err == jute.CodeNoNode:
+			return "", parent, fmt.Errorf("%w: %s", ErrNodeDeleted, p.old)
+		default:
+			return "", parent, codeError(r.Err)
 		}
 	}
-	return found, nil
-}
-
-// searchCalls returns the requests of a search.
-func searchCalls(parent string) (write, list *wire.Call) {
-	write = &wire.Call{Op: jute.OpMulti, Body: jute.Checks(parent)}
-	return write, readCall(jute.OpGetChildren2, parent)
-}
-
-// inconclusiveReason returns the reason why the replies to a search do not show which nodes exist, nil if they do.
-// It is ErrNoNode if the parent does not exist.
-func inconclusiveReason(wrote, listed wire.Reply) error {
-	if err := replyError(wrote); err != nil && !matchesAny(err, ErrNoNode, ErrNoAuth) {
-		return err
-	}
-	if err := replyError(listed); err != nil {
-		return err
-	}
-	if wrote.Link != listed.Link {
-		return ErrConnectionLoss // the list may come from a member that has not seen the write
-	}
-	return nil
+	return res.Results[1].Path, Stat(res.Results[2].Stat), nil
 }

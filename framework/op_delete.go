@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/go-curator/curator/internal/jute"
-	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/wire"
-	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // DeleteBuilder deletes a node. It is a value: each method returns a changed copy, in any order.
@@ -105,7 +102,7 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	if b.guaranteed && err == nil {
 		t := nodeCleanup{path: full, version: b.version, children: b.children, bound: c.view.epoch}
 		x.leftoverDelete.c, x.leftoverDelete.cleanup = c, t
-		o.leftovers = &x.leftoverDelete
+		o.leftovers, o.unlimited = &x.leftoverDelete, true
 	}
 	return o
 }
@@ -171,7 +168,7 @@ func (x *deleteProcedure) recoveryAfter(err error) recoveryStep[struct{}] {
 	case errors.Is(err, errAmbiguous) && !errors.Is(repeatRefusal(err), ErrNoNode):
 		return func(ctx context.Context, r *operationRun[struct{}]) (v struct{}, again bool, _ error) {
 			var res jute.StatResponse
-			switch failed := sendAndDecode(ctx, r.e, r.c.limitPatience(readCall(jute.OpExists, x.full)), &res); {
+			switch failed := sendAndDecode(ctx, r.e, r.e.limitPatience(readCall(jute.OpExists, x.full)), &res); {
 			case ignoreNoNode(failed) != nil:
 				return v, false, unresolvedError(err, failed)
 			case failed == nil && r.precedesTries(res.Stat.Czxid):
@@ -181,7 +178,7 @@ func (x *deleteProcedure) recoveryAfter(err error) recoveryStep[struct{}] {
 		}
 	case x.children && errors.Is(err, ErrNotEmpty):
 		return func(ctx context.Context, r *operationRun[struct{}]) (v struct{}, again bool, err error) {
-			err = deleteChildren(ctx, r.e, x.full, r.c.limitPatience)
+			err = deleteChildren(ctx, r.e, x.full, r.e.limitPatience)
 			return v, err == nil, err
 		}
 	}
@@ -190,105 +187,6 @@ func (x *deleteProcedure) recoveryAfter(err error) recoveryStep[struct{}] {
 
 // errDeleteRoot is the error of a deletion of "/", also with a chroot.
 var errDeleteRoot = badArguments("the root of the tree cannot be deleted")
-
-// deleteChildren deletes everything that is below a node now. It skips nodes that others have deleted in the meantime.
-func deleteChildren(ctx context.Context, e *sessionEpoch, full string, expire patienceSetter) error {
-	var list jute.Children2Response
-	if err := sendAndDecode(ctx, e, expire(readCall(jute.OpGetChildren2, full)), &list); err != nil {
-		return ignoreNoNode(err)
-	}
-	for names := range slices.Chunk(list.Children, 256) {
-		calls := make([]*wire.Call, len(names))
-		for i, name := range names {
-			calls[i] = expire(deleteCall(zkpath.Join(full, name), -1))
-		}
-		replies, err := awaitReplies(ctx, e, calls...)
-		if err != nil {
-			return err
-		}
-		for i, r := range replies {
-			child := zkpath.Join(full, names[i])
-			err := replyError(r)
-			for n := 0; n < maxRounds && errors.Is(err, ErrNotEmpty); n++ {
-				if err = deleteChildren(ctx, e, child, expire); err != nil {
-					break
-				}
-				err = sendRequest(ctx, e, expire(deleteCall(child, -1)))
-			}
-			if ignoreNoNode(err) != nil {
-				return fmt.Errorf("child %s: %w", plain.Text(names[i]), err)
-			}
-		}
-	}
-	return nil
-}
-
-func ignoreNoNode(err error) error {
-	if errors.Is(err, ErrNoNode) {
-		return nil
-	}
-	return err
-}
-
-// removalState is the state of a removal that the client does not give up: a guaranteed delete, or a
-// clean-up.
-type removalState int8
-
-const (
-	removalTried   removalState = iota // the caller waits for the operation
-	removalAwaited                     // the request is in flight, and its caller has left
-	removalOwed                        // the removal is a clean-up
-	removalOver
-)
-
-type removalEvent int8
-
-const (
-	removalDone       removalEvent = iota
-	removalRefused                 // by the server
-	removalUnfinished              // not executed, or the outcome is unknown
-	removalBlocked                 // by children, which have to be deleted, too
-	removalLeft                    // the caller has left
-	removalVoid                    // the client is closed, or the node has gone with its session
-)
-
-type removalAction int8
-
-const (
-	removalNoAction removalAction = iota
-	removalHandOver               // make the removal a clean-up
-	removalRetry                  // try again after a pause
-	removalWarn                   // log that the node stays
-)
-
-// removalMoves are the transitions of a removal. An event without an entry ends the removal.
-var removalMoves = map[transitionKey[removalState, removalEvent]]transitionResult[removalState, removalAction]{
-	{removalTried, removalLeft}:         {removalAwaited, removalNoAction},
-	{removalTried, removalUnfinished}:   {removalOwed, removalHandOver},
-	{removalAwaited, removalUnfinished}: {removalOwed, removalHandOver},
-	{removalAwaited, removalBlocked}:    {removalOwed, removalHandOver},
-	{removalOwed, removalUnfinished}:    {removalOwed, removalRetry},
-	{removalOwed, removalRefused}:       {removalOver, removalWarn},
-}
-
-func (s removalState) next(ev removalEvent) (removalState, removalAction) {
-	move, ok := removalMoves[transitionKey[removalState, removalEvent]{s, ev}]
-	if !ok {
-		return removalOver, removalNoAction
-	}
-	return move.state, move.action
-}
-
-// removalEventOf returns the event for an operation's error.
-func removalEventOf(err error) removalEvent {
-	switch {
-	case ignoreNoNode(err) == nil:
-		return removalDone
-	case isUnfinished(err):
-		return removalUnfinished
-	}
-	return removalRefused
-}
 
 // guaranteedDelete tracks the leftovers of a guaranteed delete.
 type guaranteedDelete struct {

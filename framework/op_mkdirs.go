@@ -35,53 +35,9 @@ func WithPersistentParents() Option {
 	return func(o *options) error { o.persistentParents = true; return nil }
 }
 
-// CreateContainers creates the node at path and its missing ancestors, as containers: the server deletes them after
-// their last child is gone. Nodes that exist already are not changed. It is repeated as the retry policy says, which
-// does no harm. Corresponds to Curator's createContainers and EnsureContainers.
-func (c *Client) CreateContainers(ctx context.Context, path string) error {
-	return c.ensureNode(ctx, "createContainers", path, parentOptions{mode: Container, requested: 1})
-}
-
-// Ensure creates the node at path and its missing ancestors, as persistent nodes without data. Nodes that exist already
-// are not changed. If all of them exist, the usual case, it costs one request. It is repeated as the retry policy says,
-// which does no harm. Corresponds to Curator's ZKPaths.mkdirs.
-func (c *Client) Ensure(ctx context.Context, path string) error {
-	return c.ensureNode(ctx, "ensure", path, parentOptions{mode: Persistent, requested: 1})
-}
-
-// EnsureParents is Ensure for the missing ancestors of a node, as WithParentLevels allows it, and not for the node.
-// For authors of recipes.
-func (c *Client) EnsureParents(ctx context.Context, path string) error {
-	return c.ensureNode(ctx, "ensure", zkpath.Parent(path), parentOptions{mode: Persistent})
-}
-
 // provesExistence reports whether the reply to exists shows that the node exists. That includes ErrNoAuth: servers
 // since 3.8.4 and 3.9.2 refuse exists without READ, but only for existing nodes.
 func provesExistence(err error) bool { return err == nil || errors.Is(err, ErrNoAuth) }
-
-func (c *Client) ensureNode(ctx context.Context, name, path string, p parentOptions) error {
-	full, err := c.fullPath(path)
-	_, err = runForeground(ctx, &operation[struct{}]{
-		c: c, operationKind: operationKind{name: name, write: true}, path: path, fault: err,
-		procedure: functionProcedure[struct{}]{decode: decodeNothing, makeCall: func(*sessionEpoch) *wire.Call {
-			if full == c.view.chroot || p.requested == 0 { // the chroot is never created, whether or not it exists
-				return readCall(jute.OpExists, full)
-			}
-			return c.directoryCall(full, p, true)
-		}, recovery: func(err error) recoveryStep[struct{}] {
-			if !matchesAny(err, ErrNodeExists, ErrNoNode) && !(full == c.view.chroot && provesExistence(err)) {
-				return nil
-			}
-			return func(ctx context.Context, r *operationRun[struct{}]) (v struct{}, again bool, failed error) {
-				if errors.Is(err, ErrNoNode) {
-					_, failed = c.createWithAncestors(ctx, r.e, full, p)
-				}
-				return v, false, failed
-			}
-		}},
-	})
-	return err
-}
 
 // createWithAncestors creates the node at the full path and its missing ancestors; the caller has found that one is
 // missing. It goes up to the deepest ancestor that exists, and creates all nodes below that without waiting in
@@ -99,14 +55,14 @@ func (c *Client) createWithAncestors(ctx context.Context, e *sessionEpoch, path 
 				break // always there
 			}
 			if c.exceedsLevels(len(below), p) {
-				if err = sendRequest(ctx, e, c.limitPatience(readCall(jute.OpExists, at))); errors.Is(err, ErrNoNode) {
+				if err = sendRequest(ctx, e, e.limitPatience(readCall(jute.OpExists, at))); errors.Is(err, ErrNoNode) {
 					return false, c.parentLevelsError(at, err)
 				} else if provesExistence(err) {
 					err = ErrNodeExists
 				}
 				break
 			}
-			if err = sendRequest(ctx, e, c.limitPatience(c.directoryCall(at, p, at == path))); !errors.Is(err, ErrNoNode) {
+			if err = sendRequest(ctx, e, e.limitPatience(c.directoryCall(at, p, at == path))); !errors.Is(err, ErrNoNode) {
 				break
 			}
 			below = append(below, at)
@@ -120,7 +76,7 @@ func (c *Client) createWithAncestors(ctx context.Context, e *sessionEpoch, path 
 		}
 		calls := make([]*wire.Call, 0, len(below))
 		for i := len(below) - 1; i >= 0; i-- {
-			calls = append(calls, c.limitPatience(c.directoryCall(below[i], p, i == 0)))
+			calls = append(calls, e.limitPatience(c.directoryCall(below[i], p, i == 0)))
 		}
 		var replies []wire.Reply
 		if replies, err = awaitReplies(ctx, e, calls...); err != nil {
@@ -141,6 +97,15 @@ func (c *Client) createWithAncestors(ctx context.Context, e *sessionEpoch, path 
 		// Another client, or the server's removal of empty containers, has deleted a node just created: start again.
 	}
 	return false, err
+}
+
+// createRoot creates the namespace's root node, which may have been deleted since. made is false if the root exists
+// or there is no namespace.
+func (c *Client) createRoot(ctx context.Context, e *sessionEpoch) (made bool, err error) {
+	if c.view.namespace == "" {
+		return false, nil
+	}
+	return c.createWithAncestors(ctx, e, c.view.prefix, parentOptions{mode: Container})
 }
 
 // exceedsLevels reports whether WithParentLevels forbids to create a node above so many missing ones.

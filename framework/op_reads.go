@@ -2,41 +2,10 @@ package framework
 
 import (
 	"context"
-	"time"
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
 )
-
-// Stat is a node's metadata.
-type Stat struct {
-	// Czxid and Mzxid are the transactions that created and last changed the node.
-	Czxid, Mzxid int64
-	// Ctime and Mtime are the times of these transactions by the server's clock, in milliseconds since 1970.
-	Ctime, Mtime int64
-	// Version counts changes of the data, Cversion of the list of children, Aversion of the ACL.
-	Version, Cversion, Aversion int32
-	// EphemeralOwner is the session of an ephemeral node, and 0 for any other node: servers show containers
-	// and TTL nodes like persistent nodes.
-	EphemeralOwner int64
-	// DataLength is the length of the data in bytes, NumChildren the number of children.
-	DataLength, NumChildren int32
-	// Pzxid is the transaction that last changed the list of children.
-	Pzxid int64
-}
-
-// Created returns the time of creation by the server's clock.
-func (s Stat) Created() time.Time { return time.UnixMilli(s.Ctime) }
-
-// Modified returns the time of the last change of the data by the server's clock.
-func (s Stat) Modified() time.Time { return time.UnixMilli(s.Mtime) }
-
-// decodeStat decodes replies that are a Stat and nothing else.
-func decodeStat(_ int64, body []byte) (Stat, error) {
-	var res jute.StatResponse
-	err := decodeRecord(body, res.Fields)
-	return Stat(res.Stat), err
-}
 
 // ExistsResult is the result of CheckExists in the background.
 type ExistsResult struct {
@@ -66,6 +35,13 @@ func (b ExistsBuilder) Watching(f func(Event)) ExistsBuilder { b.watching = call
 func (b ExistsBuilder) WithWatch() Watched[ExistsBuilder, ExistsResult, *Stat] {
 	b.watching = watchOptions{wanted: true}
 	return Watched[ExistsBuilder, ExistsResult, *Stat]{b}
+}
+
+// WatchedBy makes the read arm a watch of the set: for the creation, the next change or the deletion of the
+// node, which need not exist. A read that fails arms none. The result has no Watch.
+func (b ExistsBuilder) WatchedBy(set *WatchSet) ExistsBuilder {
+	b.watching = watchOptions{set: set}
+	return b
 }
 
 // ForPath returns the node's Stat, nil if the node does not exist.
@@ -157,6 +133,13 @@ func (b GetDataBuilder) WithWatch() Watched[GetDataBuilder, DataResult, []byte] 
 	return Watched[GetDataBuilder, DataResult, []byte]{b}
 }
 
+// WatchedBy makes the read arm a watch of the set: for the next change or the deletion of the node. A read
+// that fails arms none. The result has no Watch.
+func (b GetDataBuilder) WatchedBy(set *WatchSet) GetDataBuilder {
+	b.watching = watchOptions{set: set}
+	return b
+}
+
 // ForPath returns the node's data; ErrNoNode if the node does not exist.
 func (b GetDataBuilder) ForPath(ctx context.Context, path string) ([]byte, error) {
 	r, err := runForeground(ctx, b.operation(path))
@@ -243,6 +226,13 @@ func (b GetChildrenBuilder) Watching(f func(Event)) GetChildrenBuilder {
 func (b GetChildrenBuilder) WithWatch() Watched[GetChildrenBuilder, ChildrenResult, []string] {
 	b.watching = watchOptions{wanted: true}
 	return Watched[GetChildrenBuilder, ChildrenResult, []string]{b}
+}
+
+// WatchedBy makes the read arm a watch of the set: for the next creation or deletion of a child, or the
+// deletion of the node. A read that fails arms none. The result has no Watch.
+func (b GetChildrenBuilder) WatchedBy(set *WatchSet) GetChildrenBuilder {
+	b.watching = watchOptions{set: set}
+	return b
 }
 
 // ForPath returns the names of the children, in no particular order; ErrNoNode if the node does not exist.

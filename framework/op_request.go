@@ -152,13 +152,16 @@ func decodeNothing(int64, []byte) (struct{}, error) { return struct{}{}, nil }
 type patienceSetter = func(*wire.Call) *wire.Call
 
 // limitPatience limits the wait for a connection to the connection timeout.
-func (c *Client) limitPatience(call *wire.Call) *wire.Call {
-	call.Patience = c.core.cfg.connectTimeout
+func (e *sessionEpoch) limitPatience(call *wire.Call) *wire.Call {
+	call.Patience = e.core.cfg.connectTimeout
 	return call
 }
 
 // waitIndefinitely leaves a request in the session's queue for as long as the session lives.
 func waitIndefinitely(call *wire.Call) *wire.Call { return call }
+
+// maxRounds limits how often an operation of several steps starts again because others undo its steps.
+const maxRounds = 16
 
 func newCall(op int32, request jute.Record) *wire.Call {
 	return &wire.Call{Op: op, Body: jute.Marshal(request)}

@@ -13,28 +13,6 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// operationRun is the execution of an operation. The foreground executes it on the caller's goroutine and repeats
-// it as the retry policy says. The background queues the first request and returns. If the reply does not settle
-// the operation, a goroutine of the client continues it.
-type operationRun[T any] struct {
-	*operation[T]
-	reportEnd func(OperationEnd) // reports the end to the hooks; nil if there are none
-	e         *sessionEpoch      // the epoch of the current try
-	unknown   *sessionEpoch      // the epoch in which a try had an unknown outcome, or nil
-	before    int64              // the highest zxid known before the first request of a write; -1 until set
-	first     *sessionEpoch      // the epoch of that request
-	tries     int
-	v         T // the result of the last try in the foreground
-
-	background     bool
-	endReported    bool // reportEnd has been called, and may not have returned
-	wasCutOff      bool // the server has closed the connection because of the request
-	abandoned      bool // the caller left while the request was in flight: leftovers gets the answer
-	countsForLimit bool // for the limit of those in the background
-	inSharedRead   bool // its request counts in a sharedRead
-	decoded        *any // its answer, decoded for all who share it; nil if none do
-}
-
 // initialize makes r the run of an operation. If nothing can be sent, it returns an error.
 func (r *operationRun[T]) initialize(ctx context.Context, o *operation[T], background bool) error {
 	if ctx == nil {
@@ -237,8 +215,7 @@ func (r *operationRun[T]) resetDoubt() (v T, again bool, _ error) {
 
 // stepAfter returns the step that may help after an error, or nil.
 func (r *operationRun[T]) stepAfter(err error) recoveryStep[T] {
-	switch {
-	case r.root && r.path == "/" && r.c.view.namespace != "" && errors.Is(err, ErrNoNode):
+	if r.root && r.path == "/" && r.c.view.namespace != "" && errors.Is(err, ErrNoNode) {
 		return func(ctx context.Context, r *operationRun[T]) (v T, again bool, _ error) {
 			_, err := r.c.createRoot(ctx, r.e)
 			return v, err == nil, err
@@ -311,4 +288,27 @@ func (r *operationRun[T]) takeLateReply(reply wire.Reply) {
 		r.leftovers.takeLateReply(reply)
 		r.expectLateReplies(-1)
 	}
+}
+
+func (r *operationRun[T]) sharedReadKey() sharedReadKey {
+	return sharedReadKey{r.name, r.c.view.prefix, r.path}
+}
+
+// leaveSharedRead is called when the operation's own request has ended, or is not sent after all.
+func (r *operationRun[T]) leaveSharedRead() {
+	r.inSharedRead = false
+	r.e.sharedReads.finishRequest(r.e.wire, r.sharedReadKey())
+}
+
+// decodeShared decodes a shared answer for all sharers: a list of n names is not decoded n times.
+func (r *operationRun[T]) decodeShared(reply wire.Reply) (v T, err error) {
+	decoded := r.decoded
+	r.decoded = nil
+	v, known := (*decoded).(T)
+	if !known {
+		if v, err = r.decodeReply(reply.Zxid, reply.Body); err == nil {
+			*decoded = v
+		}
+	}
+	return v, err
 }

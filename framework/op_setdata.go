@@ -108,7 +108,7 @@ func (c *Client) compareNode(
 	ctx context.Context, e *sessionEpoch, full string, data []byte, met error, ours func(stat Stat, same bool) bool,
 ) (stat Stat, there bool, _ error) {
 	var res jute.GetDataResponse
-	err := sendAndDecode(ctx, e, c.limitPatience(readCall(jute.OpGetData, full)), &res)
+	err := sendAndDecode(ctx, e, e.limitPatience(readCall(jute.OpGetData, full)), &res)
 	switch {
 	case errors.Is(err, ErrNoNode):
 		return stat, false, met // the missing node may have been our own

@@ -163,7 +163,7 @@ func (c *Client) readExpected(ctx context.Context, e *sessionEpoch, left expecte
 	var calls []*wire.Call
 	for path, m := range left {
 		if m.set || m.gone {
-			paths, calls = append(paths, path), append(calls, c.limitPatience(readCall(jute.OpGetData, path)))
+			paths, calls = append(paths, path), append(calls, e.limitPatience(readCall(jute.OpGetData, path)))
 		}
 	}
 	replies, err := awaitReplies(ctx, e, calls...)

@@ -2,51 +2,17 @@ package framework
 
 import (
 	"context"
-	"log/slog"
+	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/go-curator/curator/internal/chance"
+	"github.com/go-curator/curator/internal/wire"
 )
-
-// operationSupport has the parts that the operations of all views of a client share: the goroutines of the
-// callbacks, the clean-ups, and the count of the goroutines that work for operations. The core closes it after its
-// last session.
-type operationSupport struct {
-	log             *slog.Logger // writes to lines
-	apart           *slog.Logger // has its own lines, and refers to nothing of the client
-	workers         workerGroup
-	userExecutors   backgroundExecutors // for the user's operations
-	recipeExecutors backgroundExecutors // for operations of recipes and caches, which never wait for user operations
-	hooks           serialExecutor      // calls hooks on behalf of goroutines that must not wait
-	logLines        logLines
-	cleanups        cleanupQueue
-	backgroundCount atomic.Int64 // operations in the background that count for the limit
-}
 
 // backgroundExecutors handles the answers of operations in the background.
 type backgroundExecutors struct {
 	results   serialExecutor // the work left after an answer, if that is more than to decode it
 	callbacks serialExecutor // the functions given to Then and Watching
-}
-
-// newOperationSupport is called by New before the first session. current returns the current epoch; the last one
-// after Close.
-func newOperationSupport(current func() *sessionEpoch, handler slog.Handler, chance *chance.Source) *operationSupport {
-	o, apart := &operationSupport{}, &logLines{queue: serialExecutor{spawn: func(f func()) { go f() }}}
-	o.log, o.apart = o.logLines.newLogger(handler), apart.newLogger(handler)
-	o.workers.ctx, o.workers.cancel = context.WithCancel(context.Background())
-	for _, s := range []*serialExecutor{
-		&o.userExecutors.results, &o.userExecutors.callbacks, &o.recipeExecutors.results, &o.recipeExecutors.callbacks, &o.hooks, &o.logLines.queue,
-	} {
-		s.spawn = o.workers.spawn
-	}
-	q := &o.cleanups
-	q.workers, q.current, q.log, q.chance = &o.workers, current, o.log, chance
-	q.pending = map[nodeCleanup]struct{}{}
-	q.later = map[*cleanupJob]*time.Timer{}
-	return o
 }
 
 // workerGroup counts goroutines so that close can wait for them. Unlike a WaitGroup it allows new goroutines
@@ -101,6 +67,27 @@ func (w *workerGroup) close() {
 	<-idle
 }
 
+// closeGrace limits how long the goroutines of a client may take to end after the context of CloseContext has ended.
+const closeGrace = 50 * time.Millisecond
+
+// awaitWithGrace returns what idle sends, but waits no longer than closeGrace after the end of ctx.
+func awaitWithGrace(ctx context.Context, idle <-chan error) error {
+	select {
+	case err := <-idle:
+		return err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(closeGrace)
+	defer timer.Stop()
+	select {
+	case err := <-idle:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("%w; some goroutines of the client are still running: %w",
+			wire.ErrUnacknowledged, ctx.Err())
+	}
+}
+
 // serialExecutor runs functions one after the other, in the order of enqueue, on a goroutine that ends when none is
 // left. enqueue never waits, and never runs a function itself. A function that ends the goroutine (runtime.Goexit)
 // ends only itself: another goroutine continues with the next function.
@@ -142,7 +129,7 @@ func (s *serialExecutor) fillPlace(place int, calls ...func()) {
 	s.startIfNeeded()
 }
 
-// takeSteps starts the goroutine if there is something to run and no goroutine runs yet. It unlocks mu.
+// startIfNeeded starts the goroutine if there is something to run and no goroutine runs yet. It unlocks mu.
 func (s *serialExecutor) startIfNeeded() {
 	start := !s.running && !s.queue[0].reserved
 	s.running = s.running || start

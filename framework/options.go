@@ -1,23 +1,16 @@
 package framework
 
 import (
-	"bytes"
 	"cmp"
-	"context"
-	"crypto/tls"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
-	"net"
-	"slices"
 	"time"
 
 	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/retry"
 )
-
-// ErrInvalidOption means that an option of [New] has a value that cannot work. The message has the remedy.
-var ErrInvalidOption = newSentinel("invalid option")
 
 // Option configures the client that [New] makes. Leave an option out to get its default.
 //
@@ -32,6 +25,7 @@ type options struct {
 	timeoutOptions
 	accessOptions
 	dataOptions
+	dialOptions
 	networkOptions
 	limitOptions
 	safetyOptions
@@ -41,8 +35,7 @@ type options struct {
 }
 
 type timeoutOptions struct {
-	sessionTimeout time.Duration
-	timeoutAsked   bool          // sessionTimeout is not the default
+	timeoutAsked   bool          // the session timeout is not the default
 	connectTimeout time.Duration // how long an operation waits for a connection
 	dialTimeout    time.Duration // 0: derived from the session timeout
 	closeTimeout   time.Duration
@@ -68,9 +61,6 @@ type dataOptions struct {
 }
 
 type networkOptions struct {
-	tls      *tls.Config
-	tlsFiles *tlsFileLoader // on top of tls
-	dial     Dialer
 	readOnly bool
 	tracking bool
 	joinable func(host string) bool // nil: see trustedHosts
@@ -85,14 +75,6 @@ type limitOptions struct {
 	background int // how many operations can be there
 }
 
-type safetyOptions struct {
-	rule       Rule
-	bound      time.Duration // D
-	tick       time.Duration
-	margin     time.Duration // negative: derived from the session timeout and the rule
-	fenceGrace time.Duration // negative: derived from the session timeout
-}
-
 type reportOptions struct {
 	logger      *slog.Logger
 	onState     func(StateChange)
@@ -100,15 +82,17 @@ type reportOptions struct {
 	recipeHooks Hooks // the functions of observer that recipes call
 }
 
+const defaultBackground = 1 << 18
+
 func defaultOptions() options {
 	return options{
-		timeoutOptions: timeoutOptions{sessionTimeout: 60 * time.Second, connectTimeout: 15 * time.Second,
-			closeTimeout: 5 * time.Second},
+		timeoutOptions: timeoutOptions{connectTimeout: 15 * time.Second, closeTimeout: 5 * time.Second},
 		dataOptions: dataOptions{defaultData: []byte{}, compression: Gzip{},
 			decompressed: defaultDecompressedLimit},
-		networkOptions: networkOptions{dial: wire.DialTCP, spread: 100 * time.Millisecond},
+		dialOptions:    dialOptions{dial: wire.DialTCP},
+		networkOptions: networkOptions{spread: 100 * time.Millisecond},
 		limitOptions:   limitOptions{maxFrame: defaultMaxFrame, window: 1000, background: defaultBackground},
-		safetyOptions:  safetyOptions{bound: 13 * time.Second, margin: -1, fenceGrace: -1},
+		safetyOptions:  safetyOptions{sessionTimeout: 60 * time.Second, bound: 13 * time.Second, margin: -1, fenceGrace: -1},
 		reportOptions:  reportOptions{logger: slog.New(slog.DiscardHandler)},
 		retry:          retry.ExponentialBackoff{Base: time.Second, Retries: 3},
 	}
@@ -128,8 +112,15 @@ func newOptions(opts []Option) (options, error) {
 	return o, o.checkConflicts()
 }
 
-func invalidOption(option, format string, args ...any) error {
-	return fmt.Errorf("%w %s: %s", ErrInvalidOption, option, fmt.Sprintf(format, args...))
+// Format hides the options, which contain credentials: fmt prints unexported fields without asking them.
+func (options) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{options [redacted]}") }
+
+func (o *options) presentedCredentials() []wire.Credential {
+	var out []wire.Credential
+	for _, c := range o.credentials {
+		out = append(out, *c)
+	}
+	return out
 }
 
 // checkedOption returns an option that calls set if ok, and otherwise fails with the text.
@@ -238,6 +229,31 @@ func WithDefaultData(data []byte) Option {
 	return func(o *options) error { o.defaultData = append([]byte{}, data...); return nil }
 }
 
+// WithCompression makes every operation compress the data that it writes and decompress the data that it
+// reads, unless its builder says Uncompressed or Undecompressed. That includes the data of recipes, so all
+// clients that share their nodes must agree on it, except for nodes whose data a recipe does not use. Missing
+// parents are created without data, and empty data are read as they are. Default: data are compressed only
+// where a builder says Compressed or Decompressed. Corresponds to Curator's enableCompression.
+func WithCompression() Option { return func(o *options) error { o.compressed = true; return nil } }
+
+// WithCompressionProvider sets how data are compressed and decompressed. Default: [Gzip]. Corresponds to
+// Curator's compressionProvider.
+func WithCompressionProvider(p CompressionProvider) Option {
+	return checkedOption(p != nil, func(o *options) { o.compression = p },
+		"WithCompressionProvider", "the provider is nil; leave the option out for gzip")
+}
+
+// WithDecompressedLimit limits how many bytes of decompressed data one call returns: a [Client.MultiRead], in total
+// over its nodes, or a read of one node. A read that exceeds the rest of the limit fails by itself with
+// ErrDecompressedTooLarge; the others are not affected, nor are smaller ones after it. Walk, in package tree,
+// decompresses one node at a time and keeps none, so there the limit is for each node. [Gzip] stops decompressing at
+// the limit. Another [CompressionProvider] runs to its end, and a result that is too large is dropped. Default 64 MiB.
+func WithDecompressedLimit(bytes int) Option {
+	return checkedOption(bytes > 0, func(o *options) { o.decompressed = bytes },
+		"WithDecompressedLimit", "%d bytes is not a positive limit; leave the option out for the default",
+		bytes)
+}
+
 // WithLogger sets the logger for connections and sessions. The keys are server, session (in hex), epoch and err.
 // Passwords and credentials are never logged. Unprintable characters in names chosen by other clients are escaped.
 // Default: nothing is logged.
@@ -264,22 +280,11 @@ func WithHooks(h Hooks) Option {
 	return func(o *options) error { o.observer = append(o.observer, h); return nil }
 }
 
-// Dialer opens a network connection. It must end when ctx does.
-type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
-
 // WithDialer sets the function that opens network connections. TLS, if configured, runs over them. Default: TCP with
 // keepalive; each attempt resolves the name again.
 func WithDialer(dial Dialer) Option {
 	return checkedOption(dial != nil, func(o *options) { o.dial = dial },
 		"WithDialer", "the dialer is nil; leave the option out for TCP")
-}
-
-// WithTLS encrypts every connection. cfg also holds the client certificates. If its ServerName is empty, the
-// host of the dialed server is used. Default: no TLS.
-func WithTLS(cfg *tls.Config) Option {
-	return checkedOption(cfg != nil, func(o *options) { o.tls = cfg.Clone() },
-		"WithTLS", "the configuration is nil; give &tls.Config{} for the system's certificates, or leave the "+
-			"option out")
 }
 
 // WithReadOnly lets the client use servers that have lost their quorum. They serve reads, possibly old ones,
@@ -292,38 +297,6 @@ func WithTLS(cfg *tls.Config) Option {
 // local to that server. Without localSessionsEnabled the client cannot connect there and reports
 // ErrNotReadOnly.
 func WithReadOnly() Option { return func(o *options) error { o.readOnly = true; return nil } }
-
-// WithAuth adds a credential that every connection presents before anything else: WithAuth("digest",
-// []byte("user:password")). It can be given several times. (In Curator the last call replaces the earlier ones.)
-// Credentials are never logged. Without TLS they cross the network in clear, which is logged once, at the first
-// connection that leaves the machine.
-func WithAuth(scheme string, auth []byte) Option {
-	why := ""
-	switch {
-	case scheme == "":
-		why = `the scheme is empty; the usual one is "digest", with []byte("user:password")`
-	case scheme == "digest" && !bytes.ContainsRune(auth, ':'):
-		why = `the credential has no colon; a digest credential is []byte("user:password")`
-	}
-	return checkedOption(why == "", func(o *options) {
-		credential := &wire.Credential{Scheme: scheme, Auth: append([]byte{}, auth...)}
-		o.credentials = append(o.credentials, credential)
-	}, "WithAuth", "%s", why)
-}
-
-// WithACLProvider sets the source of a new node's ACL if the operation names none. [WithDefaultACL] and
-// [WithContenders] also set this; the last of the three counts. Default: [OpenACL] for all nodes.
-func WithACLProvider(p ACLProvider) Option {
-	return checkedOption(p != nil, func(o *options) { o.aclProvider, o.directoryACL, o.aboveACL = p, nil, nil },
-		"WithACLProvider", "the provider is nil; leave the option out for the open ACL")
-}
-
-// WithDefaultACL is [WithACLProvider] with the same ACL for all nodes.
-func WithDefaultACL(acl ...ACL) Option {
-	acl = slices.Clone(acl)
-	return checkedOption(len(acl) > 0, func(o *options) { _ = WithACLProvider(func(string) []ACL { return acl })(o) },
-		"WithDefaultACL", "the ACL is empty; leave the option out for the open ACL, or give CreatorACL()...")
-}
 
 // WithRule chooses how holds are kept safe, see [Rule]. Default [RuleAuto].
 func WithRule(r Rule) Option {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/go-curator/curator/internal/plain"
@@ -22,12 +23,14 @@ type Session struct {
 // isZeroValue reports whether s is a nil pointer or the zero value.
 func (s *Session) isZeroValue() bool { return s == nil || s.e == nil }
 
-// endedContext is the context of zero values.
-var endedContext = func() context.Context {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(ErrNoClient)
-	return ctx
-}()
+// Format prints the session's epoch, whatever the verb.
+func (s Session) Format(f fmt.State, _ rune) {
+	if s.e == nil {
+		_, _ = io.WriteString(f, "{no ZooKeeper session}")
+		return
+	}
+	fmt.Fprintf(f, "{ZooKeeper session of epoch %d}", s.e.n)
+}
 
 // Epoch returns the number of this session among the client's sessions, counted from 1.
 func (s *Session) Epoch() int64 {
@@ -135,6 +138,36 @@ func (c *Client) awaitSession(ctx context.Context, hopeful bool) (*Session, erro
 			return nil, c.core.connectWaitError(ctx)
 		}
 	}
+}
+
+// SessionSoon is like [Client.Session], but gives up: it waits for the connection timeout, as often as the retry policy
+// says. Then the error is ErrNotConnected. While every server refuses the client's credentials, it fails with
+// ErrAuthFailed immediately. For authors of recipes.
+func (c *Client) SessionSoon(ctx context.Context) (s *Session, err error) {
+	if c.isZeroValue() {
+		return nil, ErrNoClient
+	}
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
+	if e, err := c.operationEpoch(); err == nil {
+		if s, _ = c.sessionOfEpoch(e); s != nil {
+			return s, nil // the usual case
+		}
+	}
+	err = c.Retry(ctx, func(ctx context.Context) error {
+		limited, cancel := context.WithTimeout(ctx, c.core.cfg.connectTimeout)
+		defer cancel()
+		if s, err = c.awaitSession(limited, true); err != nil && limited.Err() != nil && ctx.Err() == nil {
+			// The deadline was not the caller's: the error must not match it.
+			return c.core.explainWait(ErrNotConnected)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // sessionOfEpoch returns the session of an epoch for this view. While no server with a quorum has confirmed the

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/go-curator/curator/internal/chance"
 	"github.com/go-curator/curator/internal/flow"
 	"github.com/go-curator/curator/internal/plain"
 	"github.com/go-curator/curator/internal/wire"
@@ -15,12 +19,13 @@ import (
 
 // sessionEpoch is one ZooKeeper session in the life of a client. There is exactly one live epoch at any time.
 type sessionEpoch struct {
-	n      int64
-	core   *clientCore
-	wire   *wire.Session
-	conn   func() *zk.Conn // go-zookeeper's connection on it, made at the first call
-	ctx    context.Context // ends with the session; its cause is ErrSessionLost or ErrClosed
-	cancel context.CancelCauseFunc
+	n           int64
+	core        *clientBase
+	wire        *wire.Session
+	conn        func() *zk.Conn // go-zookeeper's connection on it, made at the first call
+	ctx         context.Context // ends with the session; its cause is ErrSessionLost or ErrClosed
+	cancel      context.CancelCauseFunc
+	onFirstHold func() // is called when a hold begins and there was none
 
 	// Owned by the manager's goroutine:
 	probing       bool         // a read of configPath is in flight
@@ -85,8 +90,19 @@ func (e *sessionEpoch) endCause() error {
 	}
 }
 
-// epochKeeper keeps the current epoch, and whether the client is closing.
-type epochKeeper struct {
+// clientBase is the part of a client that its sessions and their manager need: the current epoch, whether the client
+// is closing, and the parts that all epochs share.
+type clientBase struct {
+	cfg             options
+	log             *slog.Logger
+	board           *stateBoard
+	servers         serverLists
+	connectFailure  connectFailure
+	hooks           serialExecutor // calls hooks on behalf of goroutines that must not wait
+	chance          *chance.Source
+	awaitedRequests sync.Pool   // the waits of operations that can be used again
+	clearTextLogged atomic.Bool // the log has said that credentials go over the network unencrypted
+
 	wg     sync.WaitGroup // every goroutine of the core
 	closed chan struct{}  // closed when Close begins
 
@@ -99,73 +115,90 @@ type epochKeeper struct {
 
 // spawn runs f on a goroutine that Close waits for. It returns false, without running f, when Close has
 // begun.
-func (s *epochKeeper) spawn(f func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closing {
+func (c *clientBase) spawn(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
 		return false
 	}
-	s.wg.Go(f)
+	c.wg.Go(f)
 	return true
+}
+
+func (c *clientBase) pauseFor(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-c.closed:
+	}
 }
 
 // currentEpoch returns the current epoch; nil when the client is closed. A lost epoch stays the current one until
 // the next has begun.
-func (s *epochKeeper) currentEpoch() *sessionEpoch {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closing {
+func (c *clientBase) currentEpoch() *sessionEpoch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
 		return nil
 	}
-	return s.current
+	return c.current
 }
 
 // latestEpoch is currentEpoch, but after Close it returns the last epoch.
-func (s *epochKeeper) latestEpoch() *sessionEpoch {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.current
+func (c *clientBase) latestEpoch() *sessionEpoch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.current
 }
 
 // setCurrentEpoch makes e the current epoch. It returns false when the client is closed.
-func (s *epochKeeper) setCurrentEpoch(e *sessionEpoch) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closing {
+func (c *clientBase) setCurrentEpoch(e *sessionEpoch) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
 		return false
 	}
-	s.current = e
-	s.replaced.Fire()
+	c.current = e
+	c.replaced.Fire()
 	return true
 }
 
 // shutDown makes spawn and setCurrentEpoch refuse, and returns the last epoch.
-func (s *epochKeeper) shutDown() *sessionEpoch {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closing = true
-	s.replaced.Fire()
-	close(s.closed)
-	return s.current
+func (c *clientBase) shutDown() *sessionEpoch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closing = true
+	c.replaced.Fire()
+	close(c.closed)
+	return c.current
 }
 
 var closedChannel = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
+// endedContext is the context of zero values.
+var endedContext = func() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(ErrNoClient)
+	return ctx
+}()
+
 // epochReplaced returns a channel that is closed when e is no longer the current epoch, or the client is closed.
-func (s *epochKeeper) epochReplaced(e *sessionEpoch) <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closing || s.current != e {
+func (c *clientBase) epochReplaced(e *sessionEpoch) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing || c.current != e {
 		return closedChannel
 	}
-	return s.replaced.C()
+	return c.replaced.C()
 }
 
 // nextConnection returns a channel that is closed at the next connection, of whatever epoch.
-func (s *epochKeeper) nextConnection() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.reconnected.C()
+func (c *clientBase) nextConnection() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reconnected.C()
 }
 
 // signalConnection closes the channels of nextConnection, unless session has lost its connection again. Otherwise:
@@ -175,38 +208,62 @@ func (s *epochKeeper) nextConnection() <-chan struct{} {
 //  3. The manager handles the event: the operation is repeated, without a connection, and its next wait is the policy's.
 //
 // An operation that fails after the check takes its channel after Fire.
-func (s *epochKeeper) signalConnection(session *wire.Session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (c *clientBase) signalConnection(session *wire.Session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if session.Connected() {
-		s.reconnected.Fire()
+		c.reconnected.Fire()
 	}
 }
 
-// viewEpoch returns the view's epoch or, without one, the current epoch; the last epoch after Close.
-func (c *Client) viewEpoch() *sessionEpoch {
-	if e := c.view.epoch; e != nil {
-		return e
-	}
-	return c.core.latestEpoch()
+func (c *clientBase) serverList() []string {
+	list, _ := c.servers.currentServers()
+	return list
 }
 
-// operationEpoch returns the epoch for this view's operations now.
-func (c *Client) operationEpoch() (*sessionEpoch, error) {
-	if c.isZeroValue() {
-		return nil, ErrNoClient
-	}
-	now, e := c.core.currentEpoch(), c.view.epoch
+// explainWait adds the reason for the missing connection to the error of a wait. The wait was for a connection, or
+// until a context ended.
+func (c *clientBase) explainWait(err error) error {
+	var told *disconnectedError
 	switch {
-	case now == nil: // first of all: a closed client must not look like one whose session has ended
-		return nil, ErrClosed
-	case e == nil:
-		return now, nil
-	case e.ctx.Err() != nil:
-		return nil, e.endCause()
+	case !errors.Is(err, ErrNotConnected) && !errors.Is(err, context.DeadlineExceeded) &&
+		!errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, errUnwelcome), errors.Is(err, ErrClosed), errors.As(err, &told):
+		return err
 	}
-	return e, nil
+	last := c.connectFailure.lastFailure()
+	if last == nil && c.latestEpoch().wire.Connected() {
+		return err
+	}
+	return &disconnectedError{err, joinServers(c.serverList(), ", "), last}
 }
 
-// isZeroValue reports whether c is a nil pointer or the zero value.
-func (c *Client) isZeroValue() bool { return c == nil || c.core == nil }
+// connectWaitError returns the error of a wait for a connection that ended with ctx.
+func (c *clientBase) connectWaitError(ctx context.Context) error {
+	why := errNotNow
+	switch now, _ := c.board.currentState(); now.State {
+	case NeverConnected:
+		why = errNotYet
+	case ReadOnly:
+		why = errNoQuorum
+	}
+	return c.explainWait(fmt.Errorf("%w: %w", why, flow.Ended(ctx)))
+}
+
+// pongReporter returns the function that reports the round trips of pings; nil without hooks.
+func (c *clientBase) pongReporter() func(time.Duration) {
+	if len(c.cfg.observer) == 0 {
+		return nil
+	}
+	return func(took time.Duration) { c.reportRoundTrip(RoundTrip{"ping", took}) }
+}
+
+func (c *clientBase) reportRoundTrip(r RoundTrip) {
+	c.hooks.enqueue(func() { c.cfg.observer.reportRoundTrip(r) })
+}
+
+// refusalPause returns how long to wait after the nth passing refusal in a row.
+func (c *clientBase) refusalPause(n int) time.Duration {
+	return c.chance.UpTo(min(10*time.Millisecond<<min(n, 10), time.Second))
+}

@@ -2,14 +2,17 @@ package framework
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/go-curator/curator/internal/apart"
 	"github.com/go-curator/curator/internal/flow"
 	"github.com/go-curator/curator/internal/guest"
 	"github.com/go-curator/curator/internal/plain"
@@ -19,14 +22,10 @@ import (
 // sessionManager is the goroutine that owns the epochs. All events are put into its inbox as functions. It passes
 // each event to the state machine and carries out the effects. It waits only for its inbox and its timers.
 type sessionManager struct {
-	core  *clientCore
-	inbox *flow.Queue[func()]
+	holdRequests
 
 	// Of its goroutine only:
 	state          stateMachine
-	heartbeatTimer *time.Timer // the next heartbeat; stopped if none is due
-	unchecked      []*Hold     // whose turn in a heartbeat is still to come
-	probeTimer     *time.Timer // when to ask the server again whether it stands alone
 	stopped        bool
 	openedAt       time.Time // when the last session was begun
 	shortSessions  int       // how many sessions in a row were begun soon after the previous one
@@ -34,9 +33,9 @@ type sessionManager struct {
 	grantedTimeout time.Duration // the session timeout of the last connection
 }
 
-func newManager(c *clientCore) *sessionManager {
-	m := &sessionManager{core: c, inbox: flow.NewQueue[func()](), state: stateMachine{epoch: 1},
-		heartbeatTimer: time.NewTimer(time.Hour), probeTimer: time.NewTimer(time.Hour)}
+func newManager(c *clientBase) *sessionManager {
+	m := &sessionManager{state: stateMachine{epoch: 1}, holdRequests: holdRequests{core: c, inbox: flow.NewQueue[func()](),
+		heartbeatTimer: time.NewTimer(time.Hour), probeTimer: time.NewTimer(time.Hour)}}
 	m.heartbeatTimer.Stop()
 	m.probeTimer.Stop()
 	return m
@@ -93,13 +92,13 @@ func (m *sessionManager) announceState(change StateChange, server string, why er
 	c := m.core
 	c.board.announce(change)
 	if f := c.cfg.onState; f != nil {
-		c.ops.hooks.enqueue(func() { f(change) })
+		c.hooks.enqueue(func() { f(change) })
 	}
 	if len(c.cfg.observer) > 0 {
 		report := StateReport{
 			StateChange: change, Server: server, Reason: wire.Reason(why), Err: plain.Error(why),
 		}
-		c.ops.hooks.enqueue(func() { c.cfg.observer.reportState(report) })
+		c.hooks.enqueue(func() { c.cfg.observer.reportState(report) })
 	}
 }
 
@@ -119,13 +118,15 @@ func (m *sessionManager) endEpoch(e *sessionEpoch, why error) {
 // openEpoch begins epoch n. old is the previous epoch, nil for the first.
 func (m *sessionManager) openEpoch(n int64, old *sessionEpoch, fences []wire.Fence) error {
 	c := m.core
-	e := &sessionEpoch{n: n, core: c, holds: map[*Hold]struct{}{}, suspended: true}
+	e := &sessionEpoch{n: n, core: c, holds: map[*Hold]struct{}{}, suspended: true,
+		onFirstHold: func() { m.inbox.Put(m.scheduleHeartbeat) }}
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	cfg := wire.Config{
 		Servers: c.serverList(), Spread: c.cfg.spread, Away: m.outage.elapsedTime(time.Now()),
 		Timeout:        c.cfg.sessionTimeout,
 		ConnectTimeout: c.cfg.dialTimeLimit(), ReadOnly: c.cfg.readOnly,
-		Auth:   wire.Auth{Credentials: c.cfg.presentedCredentials(), Login: c.cfg.loginStarter(), LoginName: c.cfg.loginName()},
+		Auth: wire.Auth{Credentials: c.cfg.presentedCredentials(), Login: loginStarter(c.cfg.sasl, c.cfg.saslName),
+			LoginName: loginName(c.cfg.sasl, c.cfg.saslName)},
 		Limits: wire.Limits{MaxFrame: c.cfg.maxFrame, MaxReply: c.cfg.maxReply, Window: c.cfg.window},
 		Fences: fences, Logger: c.log.With("epoch", n), Chance: c.chance.Fork(uint64(n)),
 		Assume: func(timeout time.Duration, alone bool) wire.Servers {
@@ -182,6 +183,57 @@ func (m *sessionManager) reopenDelay() time.Duration {
 
 // shortLived: a session that begins within this time after the previous one counts for reopenDelay.
 const shortLived = 10 * time.Second
+
+// epochDialer returns the dialer of one epoch. It makes no attempt before notBefore, and uses TLS if configured.
+func (c *clientBase) epochDialer(notBefore time.Time) Dialer {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if err := sleepUntil(ctx, notBefore); err != nil {
+			return nil, fmt.Errorf("%w: %w", errTooEarly, err)
+		}
+		var conn net.Conn
+		open, err := false, apart.ErrNoReturn
+		apart.Call(func() {
+			if conn, err = c.cfg.dialServer(ctx, network, addr, c.log); err == nil {
+				open = isUnprotected(conn)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		if open && len(c.cfg.credentials) > 0 && c.clearTextLogged.CompareAndSwap(false, true) {
+			c.log.Warn("sending the credentials of WithAuth, passwords included, unencrypted: use WithTLS "+
+				"or WithTLSFiles", "server", addr)
+		}
+		return conn, nil
+	}
+}
+
+// isUnprotected reports whether a connection leaves the machine unencrypted. It can only guess for a user's dialer.
+func isUnprotected(conn net.Conn) bool {
+	if _, encrypted := conn.(*tls.Conn); encrypted {
+		return false
+	}
+	to, ok := conn.RemoteAddr().(*net.TCPAddr)
+	return ok && !to.IP.IsLoopback()
+}
+
+// errTooEarly marks an attempt that was not made because its time has not come. It is not a failure.
+var errTooEarly = errors.New("not connecting until the previous session has ended")
+
+func sleepUntil(ctx context.Context, t time.Time) error {
+	wait := time.Until(t)
+	if t.IsZero() || wait <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 func (m *sessionManager) onSessionEvent(e *sessionEpoch, ev wire.Event) {
 	c := m.core
@@ -290,7 +342,7 @@ func wrapRefusal(err error) error {
 }
 
 // addDialHint adds a hint for the operator to a connection's error.
-func (c *clientCore) addDialHint(err error) error {
+func (c *clientBase) addDialHint(err error) error {
 	if errors.Is(err, wire.ErrHungUp) && !c.cfg.usesEncryption() {
 		return fmt.Errorf("%w (perhaps the server is not serving yet, or its secureClientPort was given, "+
 			"which needs WithTLS)", err)

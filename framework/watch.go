@@ -82,25 +82,16 @@ type watchOverflow struct {
 	pumping bool          // a goroutine empties queue and alone sends to ch; guarded by Watch.mu
 }
 
-// watchOptions is the watch that a builder sets, if any.
-type watchOptions struct {
-	wanted bool
-	fn     func(Event)
-	set    *WatchSet // replaces a separate watch
-}
-
-func callbackWatch(f func(Event)) watchOptions { return watchOptions{wanted: f != nil, fn: f} }
-
-// newWatch makes the watch of one operation.
-func (s watchOptions) newWatch(c *Client, kind wire.WatchKind, full string) *Watch {
-	w := &Watch{c: c, kind: kind, full: full, fn: s.fn}
+// newWatch makes the watch of one operation; fn may be nil.
+func newWatch(c *Client, kind wire.WatchKind, full string, fn func(Event)) *Watch {
+	w := &Watch{c: c, kind: kind, full: full, fn: fn}
 	room, persistent := 1, kind == wire.Persistent || kind == wire.Recursive
 	if persistent {
 		room = 64 // so that a receiver that keeps up needs no goroutine
 	}
-	if persistent || s.fn != nil {
+	if persistent || fn != nil {
 		w.overflow = &watchOverflow{stopped: make(chan struct{})}
-		w.overflow.backlog.unbounded = s.fn != nil && !c.isZeroValue() && c.view.own
+		w.overflow.backlog.unbounded = fn != nil && !c.isZeroValue() && c.view.own
 	}
 	if w.fn == nil {
 		w.ch = make(chan Event, room)
@@ -327,7 +318,7 @@ func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
 	default:
 		err = badArguments("unknown watch mode %d", b.mode)
 	}
-	w := watchOptions{wanted: true, fn: b.fn}.newWatch(b.c, kind, full)
+	w := newWatch(b.c, kind, full, b.fn)
 	return &operation[*Watch]{
 		c: b.c, operationKind: operationKind{name: "addWatch"}, path: path, fault: err, watch: w,
 		procedure: functionProcedure[*Watch]{makeCall: func(*sessionEpoch) *wire.Call {

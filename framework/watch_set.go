@@ -17,6 +17,15 @@ type WatchSet struct {
 	members wire.WatchSet
 }
 
+// watchOptions is the watch that a builder sets, if any.
+type watchOptions struct {
+	wanted bool
+	fn     func(Event)
+	set    *WatchSet // replaces a separate watch
+}
+
+func callbackWatch(f func(Event)) watchOptions { return watchOptions{wanted: f != nil, fn: f} }
+
 // WatchSet returns an empty set of one-shot watches. f is called once for each watch that fires; see
 // [Pending.Then] for where it runs. If a node was deleted that has a watch of its data and one of its
 // children, f may be called twice. For authors of caches.
@@ -34,27 +43,6 @@ func (s *Session) WatchSet(f func(Event)) *WatchSet {
 		s.c.executors().callbacks.enqueue(func() { f(ev) })
 	}
 	return set
-}
-
-// WatchedBy makes the read arm a watch of the set: for the next change or the deletion of the node. A read
-// that fails arms none. The result has no Watch.
-func (b GetDataBuilder) WatchedBy(set *WatchSet) GetDataBuilder {
-	b.watching = watchOptions{set: set}
-	return b
-}
-
-// WatchedBy makes the read arm a watch of the set: for the next creation or deletion of a child, or the
-// deletion of the node. A read that fails arms none. The result has no Watch.
-func (b GetChildrenBuilder) WatchedBy(set *WatchSet) GetChildrenBuilder {
-	b.watching = watchOptions{set: set}
-	return b
-}
-
-// WatchedBy makes the read arm a watch of the set: for the creation, the next change or the deletion of the
-// node, which need not exist. A read that fails arms none. The result has no Watch.
-func (b ExistsBuilder) WatchedBy(set *WatchSet) ExistsBuilder {
-	b.watching = watchOptions{set: set}
-	return b
 }
 
 // Drop ends the set's watches of the node at path: of its data, of its children, or both. If no other watch needs them,
@@ -119,7 +107,7 @@ func (s *Session) Arm(ctx context.Context, since int64, there, absent []string) 
 			o.fault = err
 			break
 		}
-		a.watches = append(a.watches, watchOptions{wanted: true}.newWatch(o.c, wire.Data, full))
+		a.watches = append(a.watches, newWatch(o.c, wire.Data, full, nil))
 	}
 	o.watch, o.procedure = a, functionProcedure[[]*Watch]{
 		makeCall: setWatches, decode: func(int64, []byte) ([]*Watch, error) { return a.watches, nil },
@@ -156,12 +144,6 @@ func (w *WatchSet) fullPath(path string) (full string, err error) {
 	return w.s.c.fullPath(path)
 }
 
-// watchArmer is the watches of an operation: its request arms them, and if it fails they are disarmed.
-type watchArmer interface {
-	armWatches(e *sessionEpoch, call *wire.Call)
-	disarmWatches()
-}
-
 // newArmer returns the watch for the result of a read, and the object that arms it; both nil if none is wanted.
 func (s watchOptions) newArmer(c *Client, kind wire.WatchKind, full string) (*Watch, watchArmer) {
 	switch {
@@ -174,7 +156,7 @@ func (s watchOptions) newArmer(c *Client, kind wire.WatchKind, full string) (*Wa
 		}
 		return nil, a
 	case s.wanted:
-		w := s.newWatch(c, kind, full)
+		w := newWatch(c, kind, full, s.fn)
 		return w, w
 	}
 	return nil, nil

@@ -1,0 +1,234 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/go-curator/curator/internal/chance"
+	"github.com/go-curator/curator/internal/wire"
+	"github.com/go-curator/curator/retry"
+)
+
+// New makes a client of the servers in connect, which is "host1:2181,host2:2181/chroot". The port may be left
+// out if it is 2181. With a chroot every path is below it; the client does not create the chroot
+// (ErrNoChroot).
+//
+// New checks its arguments (ErrInvalidConnectString, ErrInvalidOption, ErrInvalidPath), begins to connect and returns
+// immediately; use [Client.WaitConnected] to wait. Close the client when you are done. Corresponds to
+// CuratorFrameworkFactory.builder() with build() and start().
+func New(connect string, opts ...Option) (*Client, error) {
+	servers, chroot, err := parseConnectString(connect)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := newOptions(opts)
+	if err != nil {
+		return nil, err
+	}
+	view, err := newClientView(chroot, cfg.namespace)
+	if err != nil {
+		return nil, err
+	}
+	c := &clientCore{clientBase: clientBase{cfg: cfg, chance: chance.New()}}
+	c.servers.given, c.closed, c.closeResult.done = servers, make(chan struct{}), make(chan struct{})
+	c.retries = []retry.Option{retry.WithInterrupt(c.closed), retry.WithReady(c.retryReady)}
+	c.retryable = append(slices.Clip(c.retries), retry.WithRetryable(Retryable))
+	c.awaitedRequests.New = newAwaitedRequest
+	c.board = newBoard(c.spawn, c.closed)
+	c.manager = newManager(&c.clientBase)
+	c.ops = newOperationSupport(&c.clientBase, cfg.logger.Handler())
+	c.log, c.hooks.spawn = c.ops.log, c.ops.workers.spawn
+	if err := c.manager.openEpoch(1, nil, nil); err != nil {
+		c.ops.workers.close()
+		return nil, fmt.Errorf("framework: %w", err)
+	}
+	c.spawn(c.manager.run)
+	if cfg.tracking {
+		c.spawn(c.trackEnsemble)
+	}
+	return newClient(c, view), nil
+}
+
+// State returns the state that was announced last; NeverConnected before the first connection.
+func (c *Client) State() StateChange {
+	if c.isZeroValue() {
+		return StateChange{}
+	}
+	now, _ := c.core.board.currentState()
+	return now
+}
+
+// StateChanges returns a channel of all state changes from now on, in order and without loss. It begins with the
+// current state if there has been a connection. The channel is closed when ctx ends or the client is closed; changes
+// that have not been received by then are dropped. A slow subscriber delays no other. With a nil ctx the channel is
+// closed from the start.
+//
+// When a state is received its consequences have already happened: at [Lost] every hold of that epoch has
+// ended.
+func (c *Client) StateChanges(ctx context.Context) <-chan StateChange {
+	if ctx == nil || c.isZeroValue() {
+		none := make(chan StateChange)
+		close(none)
+		return none
+	}
+	return c.core.board.subscribe(ctx)
+}
+
+// WaitConnected returns nil as soon as the client is connected: to a server with a quorum or, with [WithReadOnly], to
+// any server. It returns ErrClosed when the client is closed, and on a session's view ErrSessionLost when that session
+// has ended. If ctx ends first, the error matches ErrNotConnected and ctx.Err(), and lists the servers tried and the
+// reasons of the failures. Corresponds to Curator's blockUntilConnected.
+func (c *Client) WaitConnected(ctx context.Context) error {
+	if c.isZeroValue() {
+		return ErrNoClient
+	}
+	if ctx == nil {
+		return ErrNilContext
+	}
+	for {
+		now, changed := c.core.board.currentState()
+		e, err := c.operationEpoch()
+		switch {
+		case err != nil:
+			return err
+		case now.State.IsConnected() && (now.State == ReadOnly && c.core.cfg.readOnly || e.isConnected()):
+			return nil
+		case ctx.Err() != nil:
+			return c.core.connectWaitError(ctx)
+		}
+		select {
+		case <-changed:
+		case <-e.ctx.Done():
+			if c.view.epoch == nil {
+				select {
+				case <-c.core.epochReplaced(e):
+				case <-ctx.Done():
+				}
+			}
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Conn returns a go-zookeeper connection that shares the current session, for code written for that library.
+// The first call makes the connection. Do not close it: that ends the session.
+//
+// The connection belongs to one epoch and ends with it; then call Conn again. While the client is not connected, calls
+// on the connection wait, and fail with zk.ErrNoServer within three seconds. If the session ends while they wait, those
+// calls, and Close of the client, may take up to a second longer.
+func (c *Client) Conn() *zk.Conn {
+	if c.isZeroValue() {
+		return nil
+	}
+	return c.viewEpoch().conn()
+}
+
+// ErrUnacknowledged means that the server did not confirm the end of the session: the session's ephemeral nodes may
+// stay until the session timeout.
+var ErrUnacknowledged = newSentinel("session close not acknowledged by the server")
+
+// Close ends the client within the closing timeout (5 s unless [WithClosingTimeout]); see
+// [Client.CloseContext].
+func (c *Client) Close() error {
+	if c.isZeroValue() {
+		return ErrNoClient
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.core.cfg.closeTimeout)
+	defer cancel()
+	return c.CloseContext(ctx)
+}
+
+// CloseContext ends the client:
+//
+//   - All holds end with ErrClosed, before anything else.
+//   - Pending clean-ups are tried for half of the time.
+//   - The session is closed at the server. Operations in flight fail with ErrClosed. If the connection is away each
+//     server is tried once, for a second at most.
+//   - Subscriptions and watches end.
+//
+// When CloseContext returns, every goroutine of the client has ended. If ctx ends first, the remaining
+// goroutines wind down in the background.
+//
+// If the error is nil, the client's ephemeral nodes are gone. ErrUnacknowledged means that the server did not confirm
+// that: the nodes may stay until the session timeout. This also goes for the nodes of an earlier session that was lost
+// and could not be closed since. A client that has never been connected returns ErrUnacknowledged, too, if a server may
+// have opened a session without the client's knowledge. CloseContext waits for the answer to a handshake in progress,
+// and closes the session that the handshake opens.
+//
+// Another call waits for the first one, as long as ctx allows, and returns its error.
+func (c *Client) CloseContext(ctx context.Context) error {
+	if c.isZeroValue() {
+		return ErrNoClient
+	}
+	if ctx == nil {
+		return ErrNilContext
+	}
+	end := &c.core.closeResult
+	if end.begun.CompareAndSwap(false, true) {
+		end.err = c.core.close(ctx)
+		close(end.done)
+		return end.err
+	}
+	select {
+	case <-end.done:
+		return end.err
+	case <-ctx.Done():
+		return fmt.Errorf("close: %w", unansweredError(ctx, true))
+	}
+}
+
+func (c *clientCore) close(ctx context.Context) error {
+	// First all holds end: the steps below may pass their locks on to other clients.
+	done := make(chan struct{})
+	c.manager.inbox.Put(func() {
+		c.manager.applyInput(machineInput{kind: inClose}, "", nil, nil)
+		close(done)
+	})
+	select {
+	case <-done:
+	case <-ctx.Done(): // the manager waits for a busy session
+	}
+	e := c.shutDown()
+	e.endAllHolds(ErrClosed)
+
+	draining, stop := withHalfTime(ctx)
+	c.ops.cleanups.drain(draining)
+	stop()
+	e.cancel(ErrClosed)
+	idle := make(chan error, 1)
+	go func() {
+		err := e.wire.Close(ctx)
+		c.manager.stop()
+		c.ops.workers.close()
+		c.ops.cleanups.close()
+		c.wg.Wait()
+		idle <- err
+	}()
+	err := awaitWithGrace(ctx, idle)
+	defer c.ops.logLines.flush(ctx)
+	switch {
+	case err == nil:
+		c.log.Info("client closed", "epoch", e.n)
+		return nil
+	case errors.Is(err, wire.ErrUnacknowledged):
+		err = withSentinel(ErrUnacknowledged, err)
+	default:
+		err = fmt.Errorf("close: %w", err)
+	}
+	c.log.Warn("client closed", "epoch", e.n, "err", err)
+	return err
+}
+
+// withHalfTime limits work to half of ctx's time, so that the rest has as much.
+func withHalfTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, bounded := ctx.Deadline()
+	if !bounded {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, time.Now().Add(time.Until(end)/2))
+}
