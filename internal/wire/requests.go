@@ -335,7 +335,7 @@ func isBefore36(watcherType, code int32) (older, certain bool) {
 // first such probe. One that is lost with its connection is not repeated: it may be why the connection ended.
 // Session.mu is held.
 func (s *Session) mustAwaitProbe(l *link, c *Call) bool {
-	if !l.probing && operations[c.Op].from36 && !s.calls.probedServers[l.server] {
+	if !l.probing && operations[c.Op].since >= 6 && !s.calls.probedServers[l.server] {
 		s.calls.probedServers[l.server], l.probing = true, true
 		s.probeVersion(l, jute.WatcherPersistent)
 	}
@@ -361,7 +361,7 @@ func (s *Session) probeVersion(l *link, watcherType int32) {
 				}
 				if older {
 					for code, op := range operations {
-						if op.from36 {
+						if op.since >= 6 {
 							s.calls.unknownOps[serverOperation{l.server, code}] = true
 						}
 					}
