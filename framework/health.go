@@ -50,7 +50,7 @@ func (c *Client) Health() Health {
 	h := Health{
 		Server: e.wire.Server(), Trouble: c.core.connectFailure.lastFailure(), Safety: c.Safety(), Queued: load.Queued,
 		InFlight: load.InFlight,
-		Cleanups: c.PendingCleanups(), Connections: e.wire.Links(), Encrypted: c.core.cfg.usesEncryption(),
+		Cleanups: c.PendingCleanups(), Connections: e.wire.Connections(), Encrypted: c.core.cfg.usesEncryption(),
 	}
 	h.StateChange, h.Since, h.Away = c.core.board.stateAge()
 	select {

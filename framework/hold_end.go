@@ -133,7 +133,7 @@ func (h *Hold) unregister() {
 	delete(h.e.holds, h)
 	h.e.mu.Unlock()
 	if registered {
-		h.e.wire.Validity().Unhold()
+		h.e.wire.Validity().EndHold()
 	}
 }
 
@@ -143,7 +143,7 @@ func (h *Hold) cleanUpWatch() {
 	h.mu.Lock()
 	watch := h.watch
 	h.mu.Unlock()
-	if watch != nil && !h.e.wire.Validity().Lapsed() {
+	if watch != nil && !h.e.wire.Validity().Lost() {
 		h.removeWatch(watch)
 	}
 }

@@ -94,10 +94,10 @@ func (o *options) planFor(timeout time.Duration, standalone bool) safetyPlan {
 	if standalone {
 		bound = 0
 	}
-	p := safetyPlan{bound: bound, servers: wire.Servers{Margin: margin, Stale: max(o.bound, 1), Alone: standalone}}
+	p := safetyPlan{bound: bound, servers: wire.Servers{Margin: margin, Stale: max(o.bound, 1), Standalone: standalone}}
 	beats := o.rule == RuleHeartbeat || o.rule == RuleAuto && timeout < 2*bound
 	if beats {
-		p.servers.Stale, p.servers.Alone, p.heartbeat = 0, false, timeout/heartbeats
+		p.servers.Stale, p.servers.Standalone, p.heartbeat = 0, false, timeout/heartbeats
 	}
 	// Of the timeout, a heartbeat needs the longest gap between two requests, the interval to the next heartbeat, and
 	// half an interval for its answer. The rest is for pauses of a leader; a short timeout leaves less for them.
@@ -217,7 +217,7 @@ func (p safetyPlan) ruleInForce() Rule {
 func (e *sessionEpoch) currentPlan() (p safetyPlan, known bool) {
 	standing, cfg := e.wire.Validity().Standing(), &e.core.cfg
 	timeout := cmp.Or(standing.Timeout, cfg.sessionTimeout) // granted, or requested while there is no session
-	return cfg.planFor(timeout, standing.Alone && standing.Asked), standing.Asked
+	return cfg.planFor(timeout, standing.Standalone && standing.Current), standing.Current
 }
 
 // Safety returns how the current session's holds are kept safe, for logs, metrics and readiness checks. After
@@ -230,10 +230,10 @@ func (c *Client) Safety() Safety {
 	v := e.wire.Validity()
 	standing := v.Standing()
 	timeout := cmp.Or(standing.Timeout, e.core.cfg.sessionTimeout)
-	p := e.core.cfg.planFor(timeout, standing.Alone)
+	p := e.core.cfg.planFor(timeout, standing.Standalone)
 	return Safety{
 		Epoch: e.n, Rule: p.ruleInForce(), SessionTimeout: timeout, Known: standing.Known,
-		Standalone: standing.Alone, Bound: p.bound, Margin: p.servers.Margin, Heartbeat: p.heartbeat,
+		Standalone: standing.Standalone, Bound: p.bound, Margin: p.servers.Margin, Heartbeat: p.heartbeat,
 		Remaining: max(v.Remaining(), 0), Steady: p.steadyRemaining(timeout), Holds: len(e.currentHolds()), Refused: p.refused,
 	}
 }
@@ -256,7 +256,7 @@ func (m *sessionManager) probeStandalone(e *sessionEpoch) {
 	call.Urgent = true
 	call.Done = func(r wire.Reply) {
 		// The answer is judged here and not later: it must not be taken for an answer on the next connection.
-		again := r.Err == nil && e.wire.Validity().Answered(standaloneVerdict(r))
+		again := r.Err == nil && e.wire.Validity().RecordVerdict(standaloneVerdict(r))
 		m.inbox.Put(func() { m.onProbeReply(e, r.Err, again) })
 	}
 	e.wire.Submit(call)
@@ -325,5 +325,5 @@ func standaloneVerdict(r wire.Reply) wire.Verdict {
 			return wire.Member
 		}
 	}
-	return wire.Alone
+	return wire.Standalone
 }

@@ -19,8 +19,8 @@ import (
 // After the session has ended conn plays a server that answers everything, so that the library's Close returns
 // immediately instead of waiting for a server that it cannot reach.
 type libraryConn struct {
-	g    *Guest
-	link uint64 // the session's connection; 0 if there is none
+	g      *Guest
+	number uint64 // the session's connection; 0 if there is none
 
 	mu           sync.Mutex
 	readable     *sync.Cond
@@ -28,27 +28,27 @@ type libraryConn struct {
 	readBuffer   []byte // for the library to read
 	writeBuffer  []byte // written by the library, not yet a whole frame
 	readErr      error
-	asked        map[int32]askedRequest // the library's requests without an answer, by xid
-	missed       []jute.RequestHeader   // written when the session's connection was gone
-	connectSeen  bool                   // the library's connect request has been seen
-	closeOnce    sync.Once              // for left
-	abandoned    chan struct{}          // closed when the library has given up this connection for another
+	unanswered   map[int32]libraryRequest // the library's requests without a reply, by xid
+	missed       []jute.RequestHeader     // written when the session's connection was gone
+	connectSeen  bool                     // the library's connect request has been seen
+	closeOnce    sync.Once                // for left
+	abandoned    chan struct{}            // closed when the library has given up this connection for another
 }
 
-// askedRequest describes a request of the library.
-type askedRequest struct {
+// libraryRequest describes a request of the library.
+type libraryRequest struct {
 	op  int32
 	ops []int32 // of a multi: the operations that it consists of
 }
 
-func newLibraryConn(g *Guest, link uint64) *libraryConn {
-	c := &libraryConn{g: g, link: link, asked: map[int32]askedRequest{}, abandoned: make(chan struct{})}
+func newLibraryConn(g *Guest, number uint64) *libraryConn {
+	c := &libraryConn{g: g, number: number, unanswered: map[int32]libraryRequest{}, abandoned: make(chan struct{})}
 	c.readable = sync.NewCond(&c.mu)
 	return c
 }
 
-// sendWelcome answers the library's connect request. Only the session knows its password.
-func (c *libraryConn) sendWelcome(timeout time.Duration, id int64) {
+// replyConnect answers the library's connect request. Only the session knows its password.
+func (c *libraryConn) replyConnect(timeout time.Duration, id int64) {
 	ms := int32(timeout / time.Millisecond)
 	c.deliverFrame(&jute.ConnectResponse{Timeout: ms, SessionID: id, Password: make([]byte, 16)})
 }
@@ -97,12 +97,12 @@ func (c *libraryConn) retireConn() (stays bool) {
 	c.missed = nil
 	c.mu.Unlock()
 	for _, h := range missed {
-		c.answerEnded(h)
+		c.replyEnded(h)
 	}
 	return stays
 }
 
-// keepMissed keeps a request that came too late for the session's connection: the library waits for an answer or for
+// keepMissed keeps a request that came too late for the session's connection: the library waits for a reply or for
 // the connection's end.
 func (c *libraryConn) keepMissed(h jute.RequestHeader) {
 	c.mu.Lock()
@@ -112,13 +112,13 @@ func (c *libraryConn) keepMissed(h jute.RequestHeader) {
 	}
 	c.mu.Unlock()
 	if ended {
-		c.answerEnded(h)
+		c.replyEnded(h)
 	}
 }
 
-// answerEnded answers a request after the session's end. The library presents its credentials before anything
+// replyEnded answers a request after the session's end. The library presents its credentials before anything
 // else, and gives up a connection that refuses them.
-func (c *libraryConn) answerEnded(h jute.RequestHeader) {
+func (c *libraryConn) replyEnded(h jute.RequestHeader) {
 	code := jute.CodeSessionExpired
 	if h.Op == jute.OpCloseSession || h.Op == jute.OpAuth {
 		code = jute.CodeOK
@@ -180,7 +180,7 @@ func (c *libraryConn) checkConnect(frame []byte, ended bool) error {
 	if id := c.g.s.ID(); !ended && r.SessionID != 0 && r.SessionID != id {
 		err := fmt.Errorf("wire: go-zookeeper asked for session %#x on a connection of session %#x",
 			r.SessionID, id)
-		c.g.s.Disconnect(c.link, err)
+		c.g.s.Disconnect(c.number, err)
 		return err
 	}
 	return nil
@@ -193,21 +193,21 @@ func (c *libraryConn) handleRequest(frame []byte, ended bool) {
 	}
 	switch {
 	case ended:
-		c.answerEnded(h)
+		c.replyEnded(h)
 	case len(frame) > c.g.cfg.MaxFrame:
 		// The server would close the connection on it.
 		c.deliverFrame(&jute.ReplyHeader{Xid: h.Xid, Err: jute.CodeMarshallingError})
 	default:
 		c.rememberRequest(h, frame[8:])
-		if !c.g.s.Forward(c.link, h, frame[8:]) || h.Op == jute.OpCloseSession {
+		if !c.g.s.Forward(c.number, h, frame[8:]) || h.Op == jute.OpCloseSession {
 			c.keepMissed(h) // the reply to closeSession may never come, and the library waits for it without limit
 		}
 	}
 }
 
-// rememberRequest records a request, so that its answer can be checked.
+// rememberRequest records a request, so that its reply can be checked.
 func (c *libraryConn) rememberRequest(h jute.RequestHeader, body []byte) {
-	q := askedRequest{op: h.Op}
+	q := libraryRequest{op: h.Op}
 	if h.Op == jute.OpMulti || h.Op == jute.OpMultiRead {
 		var r jute.MultiRequest
 		if jute.Unmarshal(body, &r) == nil {
@@ -218,22 +218,22 @@ func (c *libraryConn) rememberRequest(h jute.RequestHeader, body []byte) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked[h.Xid] = q
+	c.unanswered[h.Xid] = q
 }
 
 // operationOf returns the operation of a request that has no answer yet.
 func (c *libraryConn) operationOf(xid int32) (op int32, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	q, known := c.asked[xid]
+	q, known := c.unanswered[xid]
 	return q.op, known
 }
 
-// passReply hands an answer to the library, which believes every count in it.
+// passReply hands a reply to the library, which believes every count in it.
 func (c *libraryConn) passReply(h jute.ReplyHeader, body []byte, skipped bool) error {
 	c.mu.Lock()
-	q := c.asked[h.Xid]
-	delete(c.asked, h.Xid)
+	q := c.unanswered[h.Xid]
+	delete(c.unanswered, h.Xid)
 	c.mu.Unlock()
 	h.Zxid = 0 // the library keeps zxids without a lock, and has no use for them here
 	switch {
@@ -263,7 +263,7 @@ func (c *libraryConn) Close() error {
 	c.mu.Unlock()
 	c.closeOnce.Do(func() { close(c.abandoned) })
 	if !ended {
-		c.g.s.Disconnect(c.link, errClosed)
+		c.g.s.Disconnect(c.number, errClosed)
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func TestCallsOfOneSubmitAreNeighbours(t *testing.T) {
 					c.Submit(a, b)
 					first := <-ra
 					second := <-rb
-					assert.Equal(t, first.Link, second.Link)
+					assert.Equal(t, first.Connection, second.Connection)
 					var made jute.Create2Response
 					var list jute.Children2Response
 					assert.NoError(t, jute.Unmarshal(first.Body, &made))
@@ -310,7 +310,7 @@ func TestXidsGoDownAndNeverRepeat(t *testing.T) {
 
 func TestXidsWrapAroundToTheFirst(t *testing.T) {
 	s := &Session{calls: pendingCalls{xid: -1 << 31}}
-	l := &link{output: outputBuffer{wake: make(chan struct{}, 1)}}
+	l := &connection{output: outputBuffer{wake: make(chan struct{}, 1)}}
 	for _, xid := range []int32{firstXid - 1, firstXid - 2} {
 		c := &Call{Op: jute.OpPing}
 		s.writeCall(l, c)

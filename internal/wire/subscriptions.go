@@ -7,7 +7,7 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// failWatches forgets the watch of a call without an answer.
+// failWatches forgets the watch of a call without a reply.
 func (s *Session) failWatches(c *Call, t *callbackList) {
 	for _, w := range c.watchesToArm() {
 		s.watches.dropPending(w)
@@ -15,8 +15,8 @@ func (s *Session) failWatches(c *Call, t *callbackList) {
 	}
 }
 
-// answerWatches handles a reply for the call's watches.
-func (s *Session) answerWatches(c *Call, code int32, t *callbackList) {
+// completeWatches handles a reply for the call's watches.
+func (s *Session) completeWatches(c *Call, code int32, t *callbackList) {
 	switch {
 	case c.Watch != nil:
 		t.addEvents(s.watches.recordReply(c, code)...)
@@ -35,7 +35,7 @@ func (s *Session) answerWatches(c *Call, code int32, t *callbackList) {
 // closeSession would break the connection before the reply is read.
 func (s *Session) removeUnused(path string, t *callbackList) {
 	calls := s.watches.dropUnused(path)
-	if s.links.live != nil && !s.ending.closing {
+	if s.connections.live != nil && !s.ending.closing {
 		s.queueRemovals(path, t, calls...)
 	}
 }
@@ -53,7 +53,7 @@ func (s *Session) queueRemovals(path string, t *callbackList, calls ...*Call) {
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if l := s.links.live; l != nil && l.number == r.Link {
+			if l := s.connections.live; l != nil && l.number == r.Connection {
 				s.watches.unremoved[path] = true
 			}
 		}
@@ -116,13 +116,13 @@ func (s *Session) UnwatchPath(set *WatchSet, path string, kinds ...WatchKind) {
 
 // deliverEvent reports a watch event to its subscribers. It returns the guest if it may have a watch there, too,
 // otherwise nil.
-func (s *Session) deliverEvent(l *link, ev jute.WatcherEvent) (guest Guest) {
+func (s *Session) deliverEvent(l *connection, ev jute.WatcherEvent) (guest Guest) {
 	parent := zkpath.Parent(ev.Path)
 	s.withLock(func() (t callbackList) {
 		if l.guestWatches {
-			guest = s.links.guest
+			guest = s.connections.guest
 		}
-		if s.links.live == l {
+		if s.connections.live == l {
 			s.identity.eventsAhead = true
 			t.addEvents(s.watches.fireWatches(ev.Type, ev.Path, parent)...)
 			s.removeUnused(ev.Path, &t) // a persistent watch may have stayed only for the one-shots

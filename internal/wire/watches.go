@@ -130,7 +130,7 @@ func (r *watchRegistry) moveFirstSubscribed(e *watchEntry) {
 	}
 }
 
-// dropPending undoes addPending for a call without an answer.
+// dropPending undoes addPending for a call without a reply.
 func (r *watchRegistry) dropPending(w *Watch) {
 	e := r.entries[watchKeyOf(w)] // pending keeps the entry; w.entry may be nil if w has fired
 	e.pending--
@@ -220,16 +220,16 @@ func removalCall(path string, what int32) *Call {
 	return &Call{Op: jute.OpRemoveWatches, Body: jute.Marshal(&jute.PathIntRequest{Path: path, Value: what})}
 }
 
-// shareWithGuest records that the guest watches paths, too. It appends the persistent watches at these paths: on
-// servers before 3.9 the guest's watches replace them.
-func (r *watchRegistry) shareWithGuest(again []*watchEntry, kind WatchKind, paths ...string) []*watchEntry {
+// recordGuestWatches records that the guest watches paths, too. It appends to replaced the persistent watches at these
+// paths: on servers before 3.9 the guest's watches replace them.
+func (r *watchRegistry) recordGuestWatches(replaced []*watchEntry, kind WatchKind, paths ...string) []*watchEntry {
 	for _, path := range paths {
 		r.entryFor(watchKey{path, kind}).guestWatch = true
-		if p := r.entries[watchKey{path, Persistent}]; p != nil && p.written && !slices.Contains(again, p) {
-			again = append(again, p)
+		if p := r.entries[watchKey{path, Persistent}]; p != nil && p.written && !slices.Contains(replaced, p) {
+			replaced = append(replaced, p)
 		}
 	}
-	return again
+	return replaced
 }
 
 // hasPersistent reports whether there are persistent watches to be armed again.
