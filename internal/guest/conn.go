@@ -16,7 +16,7 @@ import (
 // the session's connection ends, Read returns an error, which is enough for the library. (A write error at the wrong
 // moment deadlocks the library.)
 //
-// After the session has ended conn plays a server that answers everything, so that the library's Close returns
+// After the session has ended libraryConn itself replies to each request, so that the library's Close returns
 // immediately instead of waiting for a server that it cannot reach.
 type libraryConn struct {
 	g      *Guest
@@ -24,7 +24,7 @@ type libraryConn struct {
 
 	mu           sync.Mutex
 	readable     *sync.Cond
-	sessionEnded bool   // the session has
+	sessionEnded bool
 	readBuffer   []byte // for the library to read
 	writeBuffer  []byte // written by the library, not yet a whole frame
 	readErr      error
@@ -47,7 +47,7 @@ func newLibraryConn(g *Guest, number uint64) *libraryConn {
 	return c
 }
 
-// replyConnect answers the library's connect request. Only the session knows its password.
+// replyConnect replies to the library's connect request. Its password is not the session's.
 func (c *libraryConn) replyConnect(timeout time.Duration, id int64) {
 	ms := int32(timeout / time.Millisecond)
 	c.deliverFrame(&jute.ConnectResponse{Timeout: ms, SessionID: id, Password: make([]byte, 16)})
@@ -56,8 +56,7 @@ func (c *libraryConn) replyConnect(timeout time.Duration, id int64) {
 // deliverFrame appends a frame for the library to read.
 func (c *libraryConn) deliverFrame(records ...jute.Record) { c.pushFrame(math.MaxInt, records...) }
 
-// pushFrame is deliverFrame, but it returns false, and delivers nothing, if the library would be behind by more than
-// most bytes.
+// pushFrame is deliverFrame, but it returns false, and delivers nothing, if more than most bytes would be unread.
 func (c *libraryConn) pushFrame(most int, records ...jute.Record) bool {
 	frame := jute.Frame(records...)
 	c.mu.Lock()
@@ -87,8 +86,8 @@ func (c *libraryConn) endReads(err error) {
 	c.readable.Broadcast()
 }
 
-// retireConn turns the connection into one that answers everything, including requests that were written when the
-// session's connection was gone already. It reports whether the library keeps using it (false if it had failed).
+// retireConn makes the connection reply to each request itself, also to those that were written after the session's
+// connection had ended. It reports whether the library keeps using it (false if it had failed).
 func (c *libraryConn) retireConn() (stays bool) {
 	c.mu.Lock()
 	c.sessionEnded = true
@@ -116,8 +115,8 @@ func (c *libraryConn) keepMissed(h jute.RequestHeader) {
 	}
 }
 
-// replyEnded answers a request after the session's end. The library presents its credentials before anything
-// else, and gives up a connection that refuses them.
+// replyEnded replies to a request after the session's end. The library presents its credentials first, and gives up a
+// connection that refuses them.
 func (c *libraryConn) replyEnded(h jute.RequestHeader) {
 	code := jute.CodeSessionExpired
 	if h.Op == jute.OpCloseSession || h.Op == jute.OpAuth {
@@ -229,7 +228,7 @@ func (c *libraryConn) operationOf(xid int32) (op int32, known bool) {
 	return q.op, known
 }
 
-// passReply hands a reply to the library, which believes every count in it.
+// passReply delivers a reply to the library, which does not check the counts in it: so it is checked here.
 func (c *libraryConn) passReply(h jute.ReplyHeader, body []byte, skipped bool) error {
 	c.mu.Lock()
 	q := c.unanswered[h.Xid]

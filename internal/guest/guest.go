@@ -62,9 +62,9 @@ type Guest struct {
 	mu            sync.Mutex   // taken after the session's own
 	lastConn      *libraryConn // the last connection that the library was given
 	timedOut      bool         // the last attempt has failed: the requests that wait in the library cannot be sent
-	libraryPauses bool         // in the pause that follows
-	sessionEnded  bool         // the session has ended,
-	expired       bool         // because the server said so
+	libraryPauses bool         // the library is in its pause after that
+	sessionEnded  bool         // the session has ended
+	expired       bool         // a server has reported it expired
 
 	expiryReported bool // the expiry has been reported to the library; used by its dialer
 }
@@ -168,17 +168,17 @@ func (g *Guest) takeConn(server string) (taken net.Conn, err error) {
 // library gets a connection that reports that first, and dials again.
 func (g *Guest) connAfterEnd() net.Conn {
 	g.mu.Lock()
-	tell := g.expired && !g.expiryReported
+	report := g.expired && !g.expiryReported
 	g.mu.Unlock()
-	if tell {
+	if report {
 		g.expiryReported = true
 	} else {
 		g.closeLibrary(g.wg.Go)
 	}
-	return g.retiredConn(tell)
+	return g.retiredConn(report)
 }
 
-// retiredConn returns a connection that answers everything, or that reports the session expired.
+// retiredConn returns a connection that replies to each request itself, or that reports the session expired.
 func (g *Guest) retiredConn(expired bool) *libraryConn {
 	c, id := newLibraryConn(g, 0), int64(0)
 	c.retireConn()
@@ -189,9 +189,9 @@ func (g *Guest) retiredConn(expired bool) *libraryConn {
 	return c
 }
 
-// closeLibrary ends the library's loop, on a goroutine that begins with spawn. zk.Close blocks for a second unless the
-// loop can still answer, so it is called while the library is on a connection that answers everything, or about to get
-// one. From the library's pause it may take that second.
+// closeLibrary ends the library's loop, on a goroutine that begins with spawn. zk.Close blocks for a second unless it gets
+// a reply, so it is called while the library has a retired connection, or is about to get one. In the library's pause it
+// may take that second.
 func (g *Guest) closeLibrary(spawn func(func())) {
 	spawn(func() {
 		<-g.connMade

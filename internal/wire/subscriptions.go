@@ -15,7 +15,7 @@ func (s *Session) failWatches(c *Call, t *callbackList) {
 	}
 }
 
-// completeWatches handles a reply for the call's watches.
+// completeWatches records the reply to a call for the watches that it arms.
 func (s *Session) completeWatches(c *Call, code int32, t *callbackList) {
 	switch {
 	case c.Watch != nil:
@@ -30,9 +30,9 @@ func (s *Session) completeWatches(c *Call, code int32, t *callbackList) {
 	}
 }
 
-// removeUnused removes unused watches from the server. Without a connection there is nothing to do: they are not armed
-// on the next one. Nor is there while the session is being closed: the watches end with it, and a write after
-// closeSession would break the connection before the reply is read.
+// removeUnused removes the path's unused watches from the server. Without a connection it sends nothing: they are not
+// armed on the next one. Nor does it while the session is being closed: the watches end with it, and after a write
+// behind closeSession the reply may be lost.
 func (s *Session) removeUnused(path string, t *callbackList) {
 	calls := s.watches.dropUnused(path)
 	if s.connections.live != nil && !s.ending.closing {
@@ -40,7 +40,7 @@ func (s *Session) removeUnused(path string, t *callbackList) {
 	}
 }
 
-// queueRemovals queues the calls that take watches on a path off the server. If the server refuses one, for example
+// queueRemovals queues calls that remove watches on a path from the server. If the server refuses one, for example
 // because it is overloaded, retryRemovals repeats it.
 func (s *Session) queueRemovals(path string, t *callbackList, calls ...*Call) {
 	for _, c := range calls {
@@ -62,8 +62,8 @@ func (s *Session) queueRemovals(path string, t *callbackList, calls ...*Call) {
 	s.sendQueued(t)
 }
 
-// retryRemovals takes watches off the server that it would not remove before. It waits while there are new ones
-// on the same path: those would be removed as well.
+// retryRemovals repeats the removals that the server has refused, except on paths with new watches, which would be
+// removed, too.
 func (s *Session) retryRemovals(t *callbackList) {
 	for path := range s.watches.unremoved {
 		if !s.ending.closing && !s.watches.hasWatch(path) {
@@ -73,16 +73,15 @@ func (s *Session) retryRemovals(t *callbackList) {
 	}
 }
 
-// Join attaches w to a server watch that is already armed, without a request. It returns false if there is
-// none.
+// Join attaches w to a server watch that is armed already, without a request. It returns false if there is none.
 func (s *Session) Join(w *Watch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ending.err == nil && s.watches.joinArmed(w)
 }
 
-// Unwatch ends w's subscription; an event that is being delivered may still come. When the last subscriber of
-// a watch leaves, the watch is removed from the server.
+// Unwatch ends w's subscription; an event that is being delivered may still come. A watch without a subscriber is removed
+// from the server.
 func (s *Session) Unwatch(w *Watch) {
 	s.withLock(func() (t callbackList) {
 		if e := w.entry; !w.stopped && e != nil && slices.Contains(e.subscribers, w) {
@@ -94,8 +93,7 @@ func (s *Session) Unwatch(w *Watch) {
 	})
 }
 
-// UnwatchPath ends one of the set's watches of each of these kinds on the path, if the set has any whose call
-// was answered.
+// UnwatchPath ends one of the set's watches of each of these kinds on the path, if the set has any that is attached.
 func (s *Session) UnwatchPath(set *WatchSet, path string, kinds ...WatchKind) {
 	s.withLock(func() (t callbackList) {
 		for _, kind := range kinds {
