@@ -31,7 +31,7 @@ type libraryConn struct {
 	unanswered   map[int32]libraryRequest // the library's requests without a reply, by xid
 	missed       []jute.RequestHeader     // written when the session's connection was gone
 	connectSeen  bool                     // the library's connect request has been seen
-	closeOnce    sync.Once                // for left
+	closeOnce    sync.Once                // for abandoned
 	abandoned    chan struct{}            // closed when the library has given up this connection for another
 }
 

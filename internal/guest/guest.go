@@ -236,7 +236,7 @@ func (g *Guest) DeliverReply(number uint64, h jute.ReplyHeader, body []byte, ski
 	return nil
 }
 
-// DeliverEvent hands a watch event to the library.
+// DeliverEvent delivers a watch event to the library. It returns an error if the library is too far behind.
 func (g *Guest) DeliverEvent(number uint64, h jute.ReplyHeader, ev jute.WatcherEvent) error {
 	if c := g.connOf(number); c != nil && !c.pushFrame(maxBacklog, &h, &ev) {
 		return errBacklog
