@@ -269,9 +269,9 @@ func (b createBounds) operates(s createState, to func(string, func(*createState)
 			})
 			return
 		}
-		wrote, listed := wire.Reply{Link: 1}, wire.Reply{Link: 1}
+		wrote, listed := wire.Reply{Connection: 1}, wire.Reply{Connection: 1}
 		if s.Links {
-			listed.Link = 2
+			listed.Connection = 2
 		}
 		if err := inconclusiveReason(wrote, listed); err != nil {
 			to("the list proves nothing", failed(err))

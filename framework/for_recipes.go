@@ -30,7 +30,7 @@ func (s *Session) Connections() uint64 {
 	if s.isZeroValue() {
 		return 0
 	}
-	return s.e.wire.Links()
+	return s.e.wire.Connections()
 }
 
 // Grace returns how long the users of a hold that was lost have to stop, from the end of its context, before a

@@ -51,7 +51,7 @@ func (c *Client) Health() Health {
 	h := Health{
 		Server: e.wire.Server(), Trouble: c.core.connectFailure.lastFailure(), Safety: c.Safety(), Queued: load.Queued,
 		InFlight: load.InFlight,
-		Cleanups: c.PendingCleanups(), Connections: e.wire.Links(), Encrypted: c.core.cfg.usesEncryption(),
+		Cleanups: c.PendingCleanups(), Connections: e.wire.Connections(), Encrypted: c.core.cfg.usesEncryption(),
 	}
 	h.StateChange, h.Since, h.Away = c.core.board.stateAge()
 	select {
@@ -148,10 +148,10 @@ func (c *Client) Safety() Safety {
 	v := e.wire.Validity()
 	standing := v.Standing()
 	timeout := cmp.Or(standing.Timeout, e.core.cfg.sessionTimeout)
-	p := e.core.cfg.planFor(timeout, standing.Alone)
+	p := e.core.cfg.planFor(timeout, standing.Standalone)
 	return Safety{
 		Epoch: e.n, Rule: p.ruleInForce(), SessionTimeout: timeout, Known: standing.Known,
-		Standalone: standing.Alone, Bound: p.bound, Margin: p.servers.Margin, Heartbeat: p.heartbeat,
+		Standalone: standing.Standalone, Bound: p.bound, Margin: p.servers.Margin, Heartbeat: p.heartbeat,
 		Remaining: max(v.Remaining(), 0), Steady: p.steadyRemaining(timeout), Holds: len(e.currentHolds()), Refused: p.refused,
 	}
 }

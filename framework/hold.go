@@ -107,7 +107,7 @@ func (h *Hold) endCause() error {
 //
 //   - The session ends (endCause). The session layer makes the end of the session's time final before it reports it.
 //     Next, in any order: Valid sees it (Remaining, the context's Err and every other cause ask Valid first), and
-//     endLapsedHolds is called, which takes only locks that are held briefly. Only then come the manager's
+//     endLostHolds is called, which takes only locks that are held briefly. Only then come the manager's
 //     endAllHolds, the end of the watch on the own node, and Lost.
 //   - The connection is lost and the policy is SuspendedIsLoss (suspendHolds): ErrSuspended, before Suspended is
 //     announced.
@@ -151,9 +151,9 @@ func (e *sessionEpoch) endAllHolds(why error) {
 	endHoldsByClient(why, e.currentHolds()...)
 }
 
-// endLapsedHolds ends all holds of the epoch as soon as no hold is certain any more. It waits for none of the
+// endLostHolds ends all holds of the epoch as soon as no hold is certain any more. It waits for none of the
 // others that have to be notified of the session's end.
-func (e *sessionEpoch) endLapsedHolds() {
+func (e *sessionEpoch) endLostHolds() {
 	if holds := e.currentHolds(); len(holds) > 0 { // else the epoch may have no session yet
 		endHoldsByClient(e.endCause(), holds...)
 	}
@@ -229,7 +229,7 @@ func (h *Hold) unregister() {
 	delete(h.e.holds, h)
 	h.e.mu.Unlock()
 	if registered {
-		h.e.wire.Validity().Unhold()
+		h.e.wire.Validity().EndHold()
 	}
 }
 

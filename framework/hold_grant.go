@@ -130,7 +130,7 @@ func (e *sessionEpoch) awaitCertainty(ctx context.Context, full string, loss Los
 	switch v := e.wire.Validity(); {
 	case v.Valid():
 		return shown, nil
-	case v.Lapsed():
+	case v.Lost():
 		return shown, e.endCause()
 	}
 	return shown, errUncertain // the rule or the connection has changed, or the certainty ended immediately
@@ -180,8 +180,8 @@ func (e *sessionEpoch) awaitRule(ctx context.Context, loss LossPolicy) error {
 // last: the hook may have taken long since awaitCertainty returned.
 func (e *sessionEpoch) registerHold(h *Hold) error {
 	v := e.wire.Validity()
-	counted, late := v.Hold(), errUncertain
-	if v.Lapsed() {
+	counted, late := v.BeginHold(), errUncertain
+	if v.Lost() {
 		late = e.endCause()
 	}
 	e.mu.Lock()
@@ -198,14 +198,14 @@ func (e *sessionEpoch) registerHold(h *Hold) error {
 	e.mu.Unlock()
 	if err != nil {
 		if counted {
-			v.Unhold()
+			v.EndHold()
 		}
 		return err
 	}
 	switch p, known := e.currentPlan(); { // a later change of the rule finds h in e.holds
 	case p.refused != nil && known:
 		endHoldsByClient(p.refused, h)
-	case first && !p.servers.Alone:
+	case first && !p.servers.Standalone:
 		e.onFirstHold()
 	}
 	if !h.Valid() {

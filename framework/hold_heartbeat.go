@@ -200,7 +200,7 @@ func (m *holdRequests) probeStandalone(e *sessionEpoch) {
 	call.Urgent = true
 	call.Done = func(r wire.Reply) {
 		// The answer is judged here and not later: it must not be taken for an answer on the next connection.
-		again := r.Err == nil && e.wire.Validity().Answered(standaloneVerdict(r))
+		again := r.Err == nil && e.wire.Validity().RecordVerdict(standaloneVerdict(r))
 		m.inbox.Put(func() { m.onProbeReply(e, r.Err, again) })
 	}
 	e.wire.Submit(call)
@@ -242,7 +242,7 @@ func standaloneVerdict(r wire.Reply) wire.Verdict {
 			return wire.Member
 		}
 	}
-	return wire.Alone
+	return wire.Standalone
 }
 
 // enforceRule logs the rule in force if it has changed, and ends the holds if the rule does not allow any.
@@ -272,5 +272,5 @@ func (m *holdRequests) enforceRule(e *sessionEpoch) {
 func (e *sessionEpoch) currentPlan() (p safetyPlan, known bool) {
 	standing, cfg := e.wire.Validity().Standing(), &e.core.cfg
 	timeout := cmp.Or(standing.Timeout, cfg.sessionTimeout) // granted, or requested while there is no session
-	return cfg.planFor(timeout, standing.Alone && standing.Asked), standing.Asked
+	return cfg.planFor(timeout, standing.Standalone && standing.Current), standing.Current
 }

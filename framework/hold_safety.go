@@ -100,10 +100,10 @@ func (o *safetyOptions) planFor(timeout time.Duration, standalone bool) safetyPl
 	if standalone {
 		bound = 0
 	}
-	p := safetyPlan{bound: bound, servers: wire.Servers{Margin: margin, Stale: max(o.bound, 1), Alone: standalone}}
+	p := safetyPlan{bound: bound, servers: wire.Servers{Margin: margin, Stale: max(o.bound, 1), Standalone: standalone}}
 	beats := o.rule == RuleHeartbeat || o.rule == RuleAuto && timeout < 2*bound
 	if beats {
-		p.servers.Stale, p.servers.Alone, p.heartbeat = 0, false, timeout/heartbeats
+		p.servers.Stale, p.servers.Standalone, p.heartbeat = 0, false, timeout/heartbeats
 	}
 	// Of the timeout, a heartbeat needs the longest gap between two requests, the interval to the next heartbeat, and
 	// half an interval for its answer. The rest is for pauses of a leader; a short timeout leaves less for them.

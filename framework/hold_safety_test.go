@@ -167,8 +167,8 @@ func TestStandsAlone(t *testing.T) {
 		r    wire.Reply
 		want wire.Verdict
 	}{
-		{reply(""), wire.Alone},
-		{reply("version=0"), wire.Alone},
+		{reply(""), wire.Standalone},
+		{reply("version=0"), wire.Standalone},
 		{reply("server.1=a:2888:3888:participant;0.0.0.0:2181\nversion=100000000"), wire.Member},
 		{reply("version=0\n server.5=x"), wire.Member},
 		{wire.Reply{Code: jute.CodeNoAuth}, wire.Member},

@@ -272,7 +272,7 @@ func (h *Hold) cleanUpWatch() {
 	h.mu.Lock()
 	watch := h.watch
 	h.mu.Unlock()
-	if watch != nil && !h.e.wire.Validity().Lapsed() {
+	if watch != nil && !h.e.wire.Validity().Lost() {
 		h.removeWatch(watch)
 	}
 }

@@ -390,7 +390,7 @@ func inconclusiveReason(wrote, listed wire.Reply) error {
 	if err := replyError(listed); err != nil {
 		return err
 	}
-	if wrote.Link != listed.Link {
+	if wrote.Connection != listed.Connection {
 		return ErrConnectionLoss // the list may come from a member that has not seen the write
 	}
 	return nil

@@ -21,14 +21,14 @@ func TestWhenASearchIsConclusive(t *testing.T) {
 		wrote, listed wire.Reply
 		want          error
 	}{
-		{wire.Reply{Link: 1}, wire.Reply{Link: 1}, nil},
-		{wire.Reply{Link: 1, Code: jute.CodeNoNode}, wire.Reply{Link: 1}, nil},
-		{wire.Reply{Link: 1, Code: jute.CodeNoAuth}, wire.Reply{Link: 1}, nil},
-		{wire.Reply{Link: 1}, wire.Reply{Link: 2}, ErrConnectionLoss},
-		{wire.Reply{Link: 1, Code: jute.CodeNoAuth}, wire.Reply{Link: 2}, ErrConnectionLoss},
-		{wire.Reply{Link: 1}, wire.Reply{Link: 1, Code: jute.CodeNoNode}, ErrNoNode},
-		{wire.Reply{Err: lost}, wire.Reply{Link: 1}, lost},
-		{wire.Reply{Link: 1}, wire.Reply{Err: lost}, lost},
+		{wire.Reply{Connection: 1}, wire.Reply{Connection: 1}, nil},
+		{wire.Reply{Connection: 1, Code: jute.CodeNoNode}, wire.Reply{Connection: 1}, nil},
+		{wire.Reply{Connection: 1, Code: jute.CodeNoAuth}, wire.Reply{Connection: 1}, nil},
+		{wire.Reply{Connection: 1}, wire.Reply{Connection: 2}, ErrConnectionLoss},
+		{wire.Reply{Connection: 1, Code: jute.CodeNoAuth}, wire.Reply{Connection: 2}, ErrConnectionLoss},
+		{wire.Reply{Connection: 1}, wire.Reply{Connection: 1, Code: jute.CodeNoNode}, ErrNoNode},
+		{wire.Reply{Err: lost}, wire.Reply{Connection: 1}, lost},
+		{wire.Reply{Connection: 1}, wire.Reply{Err: lost}, lost},
 	} {
 		assert.ErrorIs(t, inconclusiveReason(c.wrote, c.listed), c.want, "%+v", c)
 	}

@@ -17,11 +17,13 @@ import (
 // others' outcome is unknown.
 func TestUnknownOperationBesidesOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := zktest.RunEnsembleT(t, 3, zktest.Config{Profile: zktest.V35, PeerDelay: 100 * time.Millisecond})
+		e := zktest.RunEnsembleT(t, 3, zktest.Config{Profile: zktest.V36, PeerDelay: 100 * time.Millisecond})
 		c, err := New(e.ConnectString(), WithDialer(e.Dial))
 		require.NoError(t, err)
 		defer c.Close()
 		connected(t, c)
+		_, err = c.MultiRead().ForReads(t.Context(), ReadData("/")) // the server's release is probed before it
+		require.NoError(t, err)
 		created := c.Create().WithMode(EphemeralSequential).InBackground().ForPath(t.Context(), "/a-", nil)
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)

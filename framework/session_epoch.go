@@ -80,7 +80,7 @@ func (e *sessionEpoch) endCause() error {
 	if cause := context.Cause(e.ctx); cause != nil {
 		return cause
 	}
-	switch why := e.wire.Validity().Why(); {
+	switch why := e.wire.Validity().LossReason(); {
 	case why == nil:
 		return ErrSessionLost
 	case errors.Is(why, wire.ErrClosed):

@@ -1,16 +1,20 @@
 package zktest
 
 import (
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/go-curator/curator/internal/jute"
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// The client and the server each have a table of the operations. They agree on the names, on which there are, and on
-// which change something.
+// The client and the server each have a table of the operations. They agree on the names, on which there are, on which
+// change something, and on the releases that have them.
 func TestTheTablesOfOperationsAgree(t *testing.T) {
 	elsewhere := map[int32]string{ // than in operations
 		jute.OpAuth: "the connection answers it", jute.OpSASL: "the connection answers it",
@@ -34,6 +38,11 @@ func TestTheTablesOfOperationsAgree(t *testing.T) {
 		changes := served.prepare != nil && code != jute.OpCloseSession // which has one outcome, whatever its reply
 		assert.Equal(t, changes, wire.Mutates(code), name)
 		assert.Equal(t, pathsOf(code), namedPaths(code, bodyOf(code)), name)
+		for _, profile := range Profiles() {
+			minor, err := strconv.Atoi(strings.Split(profile.String(), ".")[1])
+			require.NoError(t, err)
+			assert.Equal(t, minor < wire.Since(code), slices.Contains(behaviours[profile].unknown, code), "%s in %v", name, profile)
+		}
 	}
 }
 

@@ -1,9 +1,9 @@
-// Package apart calls functions of the library's users so that one that ends its goroutine does no harm.
+// Package apart calls users' functions on goroutines of their own: runtime.Goexit in one ends no goroutine of the library.
 package apart
 
 import "errors"
 
-// ErrNoReturn says that a user's function panicked or ended its goroutine.
+// ErrNoReturn means that a user's function panicked or ended its goroutine.
 var ErrNoReturn = errors.New("a function given to the client did not return: it panicked, " +
 	"or called runtime.Goexit (as t.FailNow does)")
 

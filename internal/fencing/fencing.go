@@ -1,19 +1,19 @@
-// Package fencing finds the holds that a context belongs to: what contrib/fence takes fencing tokens from.
+// Package fencing finds the holds that a context belongs to, for contrib/fence.
 package fencing
 
 import "context"
 
-// Hold is a hold as its context tells of it.
+// Hold describes a hold.
 type Hold struct {
 	Path    string          // of its node, as its client sees it
 	Token   int64           // the czxid of the node; 0 while it is not known
 	Shared  bool            // others may hold the same at the same time, so that no order follows from Token
-	Context context.Context // of the hold; it tells holds apart
+	Context context.Context // of the hold; each hold has another
 }
 
-// List is what [Of] fills. It is also the key that a context is asked for: those of holds add theirs, and pass
-// the question on to the context that they have their values from. So a hold costs nothing until somebody
-// asks, and contexts that others have derived, or merged, need no knowledge of it.
+// List collects the holds for [Of]. A *List is also the key for Context.Value: the Value of a hold's context adds the hold
+// to it, and calls Value of the context from which it takes its values. So a hold costs nothing before Of is called, and
+// works through contexts that others have derived or merged.
 type List struct{ holds []Hold }
 
 // Add adds a hold, once.

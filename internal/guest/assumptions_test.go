@@ -314,7 +314,7 @@ func TestAssumeForeignXidsAreIgnored(t *testing.T) {
 		s := &session{}
 		g := New(s, Config{Timeout: 9 * time.Second, MaxFrame: 100})
 		c := newLibraryConn(g, 1)
-		c.sendWelcome(9*time.Second, 7)
+		c.replyConnect(9*time.Second, 7)
 		s.answer = func(h jute.RequestHeader) {
 			c.deliverFrame(&jute.ReplyHeader{Xid: -1001})
 			c.deliverFrame(&jute.ReplyHeader{Xid: 4711})
@@ -361,7 +361,7 @@ func TestAssumeAReadErrorMeansANewConnection(t *testing.T) {
 				return g.retiredConn(false), nil
 			}
 			c := newLibraryConn(g, 1)
-			c.sendWelcome(9*time.Second, 7)
+			c.replyConnect(9*time.Second, 7)
 			c.failReads(io.EOF)
 			return c, nil
 		}, nil)

@@ -16,39 +16,39 @@ import (
 // the session's connection ends, Read returns an error, which is enough for the library. (A write error at the wrong
 // moment deadlocks the library.)
 //
-// After the session has ended conn plays a server that answers everything, so that the library's Close returns
+// After the session has ended libraryConn itself replies to each request, so that the library's Close returns
 // immediately instead of waiting for a server that it cannot reach.
 type libraryConn struct {
-	g    *Guest
-	link uint64 // the session's connection; 0 if there is none
+	g      *Guest
+	number uint64 // the session's connection; 0 if there is none
 
 	mu           sync.Mutex
 	readable     *sync.Cond
-	sessionEnded bool   // the session has
+	sessionEnded bool
 	readBuffer   []byte // for the library to read
 	writeBuffer  []byte // written by the library, not yet a whole frame
 	readErr      error
-	asked        map[int32]askedRequest // the library's requests without an answer, by xid
-	missed       []jute.RequestHeader   // written when the session's connection was gone
-	connectSeen  bool                   // the library's connect request has been seen
-	closeOnce    sync.Once              // for left
-	abandoned    chan struct{}          // closed when the library has given up this connection for another
+	unanswered   map[int32]libraryRequest // the library's requests without a reply, by xid
+	missed       []jute.RequestHeader     // written when the session's connection was gone
+	connectSeen  bool                     // the library's connect request has been seen
+	closeOnce    sync.Once                // for abandoned
+	abandoned    chan struct{}            // closed when the library has given up this connection for another
 }
 
-// askedRequest describes a request of the library.
-type askedRequest struct {
+// libraryRequest describes a request of the library.
+type libraryRequest struct {
 	op  int32
 	ops []int32 // of a multi: the operations that it consists of
 }
 
-func newLibraryConn(g *Guest, link uint64) *libraryConn {
-	c := &libraryConn{g: g, link: link, asked: map[int32]askedRequest{}, abandoned: make(chan struct{})}
+func newLibraryConn(g *Guest, number uint64) *libraryConn {
+	c := &libraryConn{g: g, number: number, unanswered: map[int32]libraryRequest{}, abandoned: make(chan struct{})}
 	c.readable = sync.NewCond(&c.mu)
 	return c
 }
 
-// sendWelcome answers the library's connect request. Only the session knows its password.
-func (c *libraryConn) sendWelcome(timeout time.Duration, id int64) {
+// replyConnect replies to the library's connect request. Its password is not the session's.
+func (c *libraryConn) replyConnect(timeout time.Duration, id int64) {
 	ms := int32(timeout / time.Millisecond)
 	c.deliverFrame(&jute.ConnectResponse{Timeout: ms, SessionID: id, Password: make([]byte, 16)})
 }
@@ -56,8 +56,7 @@ func (c *libraryConn) sendWelcome(timeout time.Duration, id int64) {
 // deliverFrame appends a frame for the library to read.
 func (c *libraryConn) deliverFrame(records ...jute.Record) { c.pushFrame(math.MaxInt, records...) }
 
-// pushFrame is deliverFrame, but it returns false, and delivers nothing, if the library would be behind by more than
-// most bytes.
+// pushFrame is deliverFrame, but it returns false, and delivers nothing, if more than most bytes would be unread.
 func (c *libraryConn) pushFrame(most int, records ...jute.Record) bool {
 	frame := jute.Frame(records...)
 	c.mu.Lock()
@@ -87,8 +86,8 @@ func (c *libraryConn) endReads(err error) {
 	c.readable.Broadcast()
 }
 
-// retireConn turns the connection into one that answers everything, including requests that were written when the
-// session's connection was gone already. It reports whether the library keeps using it (false if it had failed).
+// retireConn makes the connection reply to each request itself, also to those that were written after the session's
+// connection had ended. It reports whether the library keeps using it (false if it had failed).
 func (c *libraryConn) retireConn() (stays bool) {
 	c.mu.Lock()
 	c.sessionEnded = true
@@ -97,12 +96,12 @@ func (c *libraryConn) retireConn() (stays bool) {
 	c.missed = nil
 	c.mu.Unlock()
 	for _, h := range missed {
-		c.answerEnded(h)
+		c.replyEnded(h)
 	}
 	return stays
 }
 
-// keepMissed keeps a request that came too late for the session's connection: the library waits for an answer or for
+// keepMissed keeps a request that came too late for the session's connection: the library waits for a reply or for
 // the connection's end.
 func (c *libraryConn) keepMissed(h jute.RequestHeader) {
 	c.mu.Lock()
@@ -112,13 +111,13 @@ func (c *libraryConn) keepMissed(h jute.RequestHeader) {
 	}
 	c.mu.Unlock()
 	if ended {
-		c.answerEnded(h)
+		c.replyEnded(h)
 	}
 }
 
-// answerEnded answers a request after the session's end. The library presents its credentials before anything
-// else, and gives up a connection that refuses them.
-func (c *libraryConn) answerEnded(h jute.RequestHeader) {
+// replyEnded replies to a request after the session's end. The library presents its credentials first, and gives up a
+// connection that refuses them.
+func (c *libraryConn) replyEnded(h jute.RequestHeader) {
 	code := jute.CodeSessionExpired
 	if h.Op == jute.OpCloseSession || h.Op == jute.OpAuth {
 		code = jute.CodeOK
@@ -180,7 +179,7 @@ func (c *libraryConn) checkConnect(frame []byte, ended bool) error {
 	if id := c.g.s.ID(); !ended && r.SessionID != 0 && r.SessionID != id {
 		err := fmt.Errorf("wire: go-zookeeper asked for session %#x on a connection of session %#x",
 			r.SessionID, id)
-		c.g.s.Disconnect(c.link, err)
+		c.g.s.Disconnect(c.number, err)
 		return err
 	}
 	return nil
@@ -193,21 +192,21 @@ func (c *libraryConn) handleRequest(frame []byte, ended bool) {
 	}
 	switch {
 	case ended:
-		c.answerEnded(h)
+		c.replyEnded(h)
 	case len(frame) > c.g.cfg.MaxFrame:
 		// The server would close the connection on it.
 		c.deliverFrame(&jute.ReplyHeader{Xid: h.Xid, Err: jute.CodeMarshallingError})
 	default:
 		c.rememberRequest(h, frame[8:])
-		if !c.g.s.Forward(c.link, h, frame[8:]) || h.Op == jute.OpCloseSession {
+		if !c.g.s.Forward(c.number, h, frame[8:]) || h.Op == jute.OpCloseSession {
 			c.keepMissed(h) // the reply to closeSession may never come, and the library waits for it without limit
 		}
 	}
 }
 
-// rememberRequest records a request, so that its answer can be checked.
+// rememberRequest records a request, so that its reply can be checked.
 func (c *libraryConn) rememberRequest(h jute.RequestHeader, body []byte) {
-	q := askedRequest{op: h.Op}
+	q := libraryRequest{op: h.Op}
 	if h.Op == jute.OpMulti || h.Op == jute.OpMultiRead {
 		var r jute.MultiRequest
 		if jute.Unmarshal(body, &r) == nil {
@@ -218,22 +217,22 @@ func (c *libraryConn) rememberRequest(h jute.RequestHeader, body []byte) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked[h.Xid] = q
+	c.unanswered[h.Xid] = q
 }
 
 // operationOf returns the operation of a request that has no answer yet.
 func (c *libraryConn) operationOf(xid int32) (op int32, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	q, known := c.asked[xid]
+	q, known := c.unanswered[xid]
 	return q.op, known
 }
 
-// passReply hands an answer to the library, which believes every count in it.
+// passReply delivers a reply to the library, which does not check the counts in it: so it is checked here.
 func (c *libraryConn) passReply(h jute.ReplyHeader, body []byte, skipped bool) error {
 	c.mu.Lock()
-	q := c.asked[h.Xid]
-	delete(c.asked, h.Xid)
+	q := c.unanswered[h.Xid]
+	delete(c.unanswered, h.Xid)
 	c.mu.Unlock()
 	h.Zxid = 0 // the library keeps zxids without a lock, and has no use for them here
 	switch {
@@ -263,7 +262,7 @@ func (c *libraryConn) Close() error {
 	c.mu.Unlock()
 	c.closeOnce.Do(func() { close(c.abandoned) })
 	if !ended {
-		c.g.s.Disconnect(c.link, errClosed)
+		c.g.s.Disconnect(c.number, errClosed)
 	}
 	return nil
 }

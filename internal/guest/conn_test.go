@@ -29,7 +29,7 @@ func (s *session) ID() int64      { return 7 }
 func (s *session) Server() string { return "one:2181" }
 func (s *session) Go(f func())    { go f() }
 
-func (s *session) Live(f func(link uint64, server string, timeout time.Duration, id int64)) {
+func (s *session) WithConnection(f func(number uint64, server string, timeout time.Duration, id int64)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.why == nil {
@@ -37,10 +37,10 @@ func (s *session) Live(f func(link uint64, server string, timeout time.Duration,
 	}
 }
 
-func (s *session) Forward(link uint64, h jute.RequestHeader, body []byte) bool {
+func (s *session) Forward(number uint64, h jute.RequestHeader, body []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.why != nil || link != 1 {
+	if s.why != nil || number != 1 {
 		return false
 	}
 	s.output = append(s.output, jute.Frame(&h, rawRecord(body))...)
@@ -50,10 +50,10 @@ func (s *session) Forward(link uint64, h jute.RequestHeader, body []byte) bool {
 	return true
 }
 
-func (s *session) Disconnect(link uint64, why error) {
+func (s *session) Disconnect(number uint64, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.why == nil && link == 1 {
+	if s.why == nil && number == 1 {
 		s.why = why
 	}
 }
@@ -216,15 +216,15 @@ func TestTheLibraryLearnsNoZxids(t *testing.T) {
 	c, _ := loose(t)
 	_, err := c.Write(append(helloFrame(0), requestFrame(3, jute.OpSync, &jute.PathRequest{Path: "/a"})...))
 	require.NoError(t, err)
-	op, known := c.g.Asked(1, 3)
+	op, known := c.g.OperationOf(1, 3)
 	assert.True(t, known)
 	assert.Equal(t, jute.OpSync, op)
 	body := jute.Marshal(&jute.PathRequest{Path: "/a"})
-	require.NoError(t, c.g.Answer(1, jute.ReplyHeader{Xid: 3, Zxid: 99, Err: jute.CodeNoNode}, body, false))
+	require.NoError(t, c.g.DeliverReply(1, jute.ReplyHeader{Xid: 3, Zxid: 99, Err: jute.CodeNoNode}, body, false))
 	assert.Equal(t, jute.Marshal(&jute.ReplyHeader{Xid: 3, Err: jute.CodeNoNode}), frameOf(t, c))
-	_, known = c.g.Asked(1, 3)
+	_, known = c.g.OperationOf(1, 3)
 	assert.False(t, known, "nothing is left to be remembered")
-	assert.Empty(t, c.asked)
+	assert.Empty(t, c.unanswered)
 }
 
 // A number that the library used on an earlier connection says nothing about this one.
@@ -232,7 +232,7 @@ func TestTheLibraryHasAskedOnOneConnectionOnly(t *testing.T) {
 	c, _ := loose(t)
 	_, err := c.Write(append(helloFrame(0), requestFrame(3, jute.OpSync, &jute.PathRequest{Path: "/a"})...))
 	require.NoError(t, err)
-	_, known := c.g.Asked(2, 3)
+	_, known := c.g.OperationOf(2, 3)
 	assert.False(t, known)
 }
 

@@ -29,11 +29,11 @@ type Session interface {
 	Server() string
 	// Live calls f with the connection that is ready for requests, if there is one, and with the session's timeout and
 	// id. The connection cannot end before f returns: f must not block or call the session.
-	Live(f func(link uint64, server string, timeout time.Duration, id int64))
+	WithConnection(f func(number uint64, server string, timeout time.Duration, id int64))
 	// Forward sends a request. It returns false if the connection is not live any more.
-	Forward(link uint64, h jute.RequestHeader, body []byte) bool
+	Forward(number uint64, h jute.RequestHeader, body []byte) bool
 	// Disconnect ends a connection.
-	Disconnect(link uint64, why error)
+	Disconnect(number uint64, why error)
 	// Go runs f on a goroutine of the session, which its Wait waits for.
 	Go(f func())
 }
@@ -53,18 +53,18 @@ type Guest struct {
 	zk            *zk.Conn
 	events        <-chan zk.Event
 	connMade      chan struct{} // closed when zk and events are set
-	newLink       chan struct{} // has a value if there may be a new connection
+	newConnection chan struct{} // has a value if there may be a new connection
 	connected     chan struct{} // closed when the library has had its first connection
 	ended         chan struct{} // closed when the session has ended
 	connectedOnce sync.Once     // for connected
 	wg            sync.WaitGroup
 
-	mu           sync.Mutex   // taken after the session's own
-	lastConn     *libraryConn // the last connection that the library was given
-	timedOut     bool         // the last attempt has failed: the requests that wait in the library cannot be sent
-	pausing      bool         // in the pause that follows
-	sessionEnded bool         // the session has ended,
-	expired      bool         // because the server said so
+	mu            sync.Mutex   // taken after the session's own
+	lastConn      *libraryConn // the last connection that the library was given
+	timedOut      bool         // the last attempt has failed: the requests that wait in the library cannot be sent
+	libraryPauses bool         // the library is in its pause after that
+	sessionEnded  bool         // the session has ended
+	expired       bool         // a server has reported it expired
 
 	expiryReported bool // the expiry has been reported to the library; used by its dialer
 }
@@ -75,7 +75,7 @@ const maxConnWait = 2 * time.Second
 
 // New returns a guest that the session can invite. It connects when [Guest.Connect] is called.
 func New(s Session, cfg Config) *Guest {
-	return &Guest{s: s, cfg: cfg, connMade: make(chan struct{}), newLink: make(chan struct{}, 1),
+	return &Guest{s: s, cfg: cfg, connMade: make(chan struct{}), newConnection: make(chan struct{}, 1),
 		connected: make(chan struct{}), ended: make(chan struct{})}
 }
 
@@ -115,7 +115,7 @@ func (g *Guest) Serve() {
 func (g *Guest) dialSession(_, server string, _ time.Duration) (net.Conn, error) {
 	<-g.connMade
 	g.mu.Lock()
-	g.pausing = false
+	g.libraryPauses = false
 	g.mu.Unlock()
 	timer := time.NewTimer(maxConnWait)
 	defer timer.Stop()
@@ -129,7 +129,7 @@ func (g *Guest) dialSession(_, server string, _ time.Duration) (net.Conn, error)
 			return c, err
 		}
 		select {
-		case <-g.newLink:
+		case <-g.newConnection:
 		case <-g.ended:
 		case <-timer.C:
 			g.mu.Lock()
@@ -148,16 +148,16 @@ var (
 // takeConn returns a net.Conn on the live connection. It returns none if the library has had that connection before,
 // for then it is about to end. The library learns the server's name by Next only.
 func (g *Guest) takeConn(server string) (taken net.Conn, err error) {
-	g.s.Live(func(link uint64, at string, timeout time.Duration, id int64) {
+	g.s.WithConnection(func(number uint64, at string, timeout time.Duration, id int64) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		switch {
-		case g.lastConn != nil && g.lastConn.link == link:
+		case g.lastConn != nil && g.lastConn.number == number:
 		case at != server:
 			err = errElsewhere
 		default:
-			g.lastConn = newLibraryConn(g, link)
-			g.lastConn.sendWelcome(timeout, id)
+			g.lastConn = newLibraryConn(g, number)
+			g.lastConn.replyConnect(timeout, id)
 			taken = g.lastConn
 		}
 	})
@@ -168,30 +168,30 @@ func (g *Guest) takeConn(server string) (taken net.Conn, err error) {
 // library gets a connection that reports that first, and dials again.
 func (g *Guest) connAfterEnd() net.Conn {
 	g.mu.Lock()
-	tell := g.expired && !g.expiryReported
+	report := g.expired && !g.expiryReported
 	g.mu.Unlock()
-	if tell {
+	if report {
 		g.expiryReported = true
 	} else {
 		g.closeLibrary(g.wg.Go)
 	}
-	return g.retiredConn(tell)
+	return g.retiredConn(report)
 }
 
-// retiredConn returns a connection that answers everything, or that reports the session expired.
+// retiredConn returns a connection that replies to each request itself, or that reports the session expired.
 func (g *Guest) retiredConn(expired bool) *libraryConn {
 	c, id := newLibraryConn(g, 0), int64(0)
 	c.retireConn()
 	if !expired {
 		id = max(g.s.ID(), 1)
 	}
-	c.sendWelcome(g.cfg.Timeout, id)
+	c.replyConnect(g.cfg.Timeout, id)
 	return c
 }
 
-// closeLibrary ends the library's loop, on a goroutine that begins with spawn. zk.Close blocks for a second unless the
-// loop can still answer, so it is called while the library is on a connection that answers everything, or about to get
-// one. From the library's pause it may take that second.
+// closeLibrary ends the library's loop, on a goroutine that begins with spawn. zk.Close blocks for a second unless it gets
+// a reply, so it is called while the library has a retired connection, or is about to get one. In the library's pause it
+// may take that second.
 func (g *Guest) closeLibrary(spawn func(func())) {
 	spawn(func() {
 		<-g.connMade
@@ -201,44 +201,44 @@ func (g *Guest) closeLibrary(spawn func(func())) {
 
 // The session calls the methods below.
 
-// NewLink is called when there is another connection. It does not block or call the session.
-func (g *Guest) NewLink() {
+// NewConnection is called when there is another connection. It does not block or call the session.
+func (g *Guest) NewConnection() {
 	select {
-	case g.newLink <- struct{}{}:
+	case g.newConnection <- struct{}{}:
 	default:
 	}
 }
 
 // connOf returns the library's connection if it belongs to this connection of the session, otherwise nil.
-func (g *Guest) connOf(link uint64) *libraryConn {
+func (g *Guest) connOf(number uint64) *libraryConn {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.lastConn == nil || g.lastConn.link != link {
+	if g.lastConn == nil || g.lastConn.number != number {
 		return nil
 	}
 	return g.lastConn
 }
 
-// Asked returns the operation of a library's request in flight. It does not block or call the session.
-func (g *Guest) Asked(link uint64, xid int32) (op int32, known bool) {
-	if c := g.connOf(link); c != nil {
+// OperationOf returns the operation of a library's request in flight. It does not block or call the session.
+func (g *Guest) OperationOf(number uint64, xid int32) (op int32, known bool) {
+	if c := g.connOf(number); c != nil {
 		return c.operationOf(xid)
 	}
 	return 0, false
 }
 
-// Answer passes a reply to the library; skipped means that it was too large to be read. It returns an error for a reply
+// DeliverReply passes a reply to the library; skipped means that it was too large to be read. It returns an error for a reply
 // that the library would not survive.
-func (g *Guest) Answer(link uint64, h jute.ReplyHeader, body []byte, skipped bool) error {
-	if c := g.connOf(link); c != nil {
+func (g *Guest) DeliverReply(number uint64, h jute.ReplyHeader, body []byte, skipped bool) error {
+	if c := g.connOf(number); c != nil {
 		return c.passReply(h, body, skipped)
 	}
 	return nil
 }
 
-// Event hands a watch event to the library.
-func (g *Guest) Event(link uint64, h jute.ReplyHeader, ev jute.WatcherEvent) error {
-	if c := g.connOf(link); c != nil && !c.pushFrame(maxBacklog, &h, &ev) {
+// DeliverEvent delivers a watch event to the library. It returns an error if the library is too far behind.
+func (g *Guest) DeliverEvent(number uint64, h jute.ReplyHeader, ev jute.WatcherEvent) error {
+	if c := g.connOf(number); c != nil && !c.pushFrame(maxBacklog, &h, &ev) {
 		return errBacklog
 	}
 	return nil
@@ -254,8 +254,8 @@ const noticeTime = 100 * time.Millisecond
 
 // Disconnected ends the library's connection with the session's; if last, there will be no other. It returns when the
 // library has noticed: its requests before that are lost, even if the session is connected again.
-func (g *Guest) Disconnected(link uint64, why error, last bool) {
-	c := g.connOf(link)
+func (g *Guest) Disconnected(number uint64, why error, last bool) {
+	c := g.connOf(number)
 	if c == nil {
 		return
 	}
@@ -277,7 +277,7 @@ func (g *Guest) Disconnected(link uint64, why error, last bool) {
 func (g *Guest) Ended(expired bool) {
 	g.mu.Lock()
 	g.sessionEnded, g.expired = true, expired
-	c, pausing := g.lastConn, g.pausing
+	c, pausing := g.lastConn, g.libraryPauses
 	g.mu.Unlock()
 	close(g.ended)
 	if c != nil && c.retireConn() || pausing {
@@ -302,9 +302,9 @@ func (p sessionServer) Next() (server string, retryStart bool) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.pausing = g.timedOut && !g.sessionEnded // else nothing would end the pause
+	g.libraryPauses = g.timedOut && !g.sessionEnded // else nothing would end the pause
 	g.timedOut = false
-	return server, g.pausing
+	return server, g.libraryPauses
 }
 
 // debugLogger passes the library's remarks on as debug messages: it calls connection losses errors, which they are not.

@@ -2,8 +2,8 @@ package jute
 
 import "fmt"
 
-// CheckReply validates the body of a successful reply to op, without decoding it. It allocates nothing, so
-// that it can protect a decoder that trusts counts. The rules:
+// CheckReply validates the body of a successful reply to op, without decoding it. It protects a decoder that trusts
+// counts, and allocates nothing. asked has the operations of a multi or multiRead. The rules:
 //
 //   - Every field is present, and no length or count exceeds the bytes that follow.
 //   - Only a buffer can be null (length -1). Decoders disagree about a null string or vector.
@@ -142,8 +142,8 @@ func (d *Coder) skipResults(asked []int32) {
 	}
 }
 
-// createKind maps all create operations to OpCreate. A server may answer a create in a multi with the type of
-// another create, depending on the node and on the server.
+// createKind maps all create operations to OpCreate. In a multi the result of a create may have the type of another
+// create, depending on the node and on the server.
 func createKind(op int32) int32 {
 	switch op {
 	case OpCreate2, OpCreateContainer, OpCreateTTL:

@@ -18,7 +18,7 @@ var ErrLength = errors.New("jute: impossible length")
 // them, a Coder that reads sets them. So writing and reading cannot differ.
 type Record interface{ Fields(c *Coder) }
 
-// Decodable is another name for Record, for parameters that are read into.
+// Decodable is another name for Record, for parameters that are set.
 type Decodable = Record
 
 // Marshal returns the bytes of the records, one after the other.
@@ -30,14 +30,14 @@ func Marshal(records ...Record) []byte {
 	})
 }
 
-// coders are used again: each would be garbage after one record.
+// coders are used again, to save allocations.
 var coders = sync.Pool{New: func() any { return &Coder{buf: make([]byte, 0, 512)} }}
 
 // keptBuffer is the largest buffer that is used again.
 const keptBuffer = 16 << 10
 
-// Encode returns what f writes. It is Marshal for records that shall not be on the heap: f calls their
-// Fields. f must not keep the Coder.
+// Encode returns the bytes that f writes. It is Marshal for records on the stack: f calls their Fields. f must not keep
+// the Coder.
 func Encode(f func(*Coder)) []byte {
 	c := coders.Get().(*Coder)
 	f(c)
@@ -66,8 +66,8 @@ func Unmarshal(b []byte, r Record) error { return Decode(b, r.Fields) }
 // decoders are used again, as coders are.
 var decoders = sync.Pool{New: func() any { return new(Coder) }}
 
-// Decode has f read from b, and returns the first error. It is Unmarshal for records that shall not be on the
-// heap: f calls their Fields. f must not keep the Coder.
+// Decode calls f to read from b, and returns the first error. It is Unmarshal for records on the stack: f calls their
+// Fields. f must not keep the Coder.
 func Decode(b []byte, f func(*Coder)) error {
 	c := decoders.Get().(*Coder)
 	*c = Coder{buf: b, reading: true}
@@ -222,8 +222,7 @@ func codeVector[T any](c *Coder, v *[]T, size int, element func(*T, *Coder)) {
 	}
 }
 
-// codeTrailing is a bool in the last byte of a record, which old peers leave out. there says whether the byte
-// exists.
+// codeTrailing is a bool in the last byte of a record, which old peers do not send. there is whether the byte exists.
 func (c *Coder) codeTrailing(there, v *bool) {
 	if c.reading {
 		*there = len(c.buf) > 0

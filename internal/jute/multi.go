@@ -27,7 +27,7 @@ type MultiOp struct {
 // multiRead (getData, getChildren).
 type MultiRequest struct{ Ops []MultiOp }
 
-// opSize is about how many bytes an operation takes that reads a node.
+// opSize is about the size in bytes of an operation that reads a node.
 const opSize = 64
 
 func (r *MultiRequest) Fields(c *Coder) {
@@ -76,8 +76,8 @@ func newRequest(op int32) Record {
 	return nil
 }
 
-// MultiResult is the result of one operation in the reply of a multi. If the operation failed, or was not
-// executed, Op is [OpError] and Err says why.
+// MultiResult is the result of one operation in the reply of a multi. If the operation failed, or was not executed, Op is
+// [OpError] and Err is the code.
 type MultiResult struct {
 	Op       int32
 	Err      int32

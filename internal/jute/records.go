@@ -34,8 +34,7 @@ func (r *ConnectRequest) Fields(c *Coder) {
 	c.codeTrailing(&r.HasReadOnly, &r.ReadOnly)
 }
 
-// ConnectResponse is the first frame from the server. SessionID 0 and Timeout 0 say that the session has
-// expired.
+// ConnectResponse is the first frame from the server. SessionID 0 and Timeout 0 mean that the session has expired.
 type ConnectResponse struct {
 	ProtocolVersion int32
 	Timeout         int32 // milliseconds

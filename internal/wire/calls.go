@@ -20,18 +20,17 @@ type Call struct {
 	// Rearm arms watches by setWatches; Body is made of it.
 	Rearm *Rearming
 	// Patience, if set, limits the wait for a connection: from Submit, or from the loss of the last connection if that
-	// is later. Then it fails with ErrNotSent. While every server refuses the credentials it fails immediately, with
-	// ErrAuthFailed, too. While there is a connection it waits for its turn without limit.
+	// is later. Then the call fails with ErrNotSent. While every server refuses the credentials it fails immediately:
+	// its error matches ErrAuthFailed, too. While there is a connection it waits for the window without limit.
 	Patience time.Duration
 	// Done is called exactly once, by wire's goroutines or inside Submit, Cancel, Abort; it must not block.
 	// It may call Submit.
 	Done func(Reply)
-	// Urgent puts the call before all that are not urgent, and it does not wait for the window. It is for
-	// small and rare calls that keep the session or its holds alive. A call that arms or removes a watch must
-	// not be urgent: it has to stay in order.
+	// Urgent puts the call before all that are not urgent, and it does not wait for the window. It is for small and rare
+	// calls that keep the session or its holds alive, not for those that arm or remove watches: they stay in order.
 	Urgent bool
 
-	armsWatch  bool // as written, it arms Watch, or lets a persistent watch serve it
+	armsWatch  bool // as written, it arms its watches, or a persistent watch serves Watch
 	xid        int32
 	list       *callList // where it is: queued or in flight; nil when it has ended
 	prev, next *Call     // there
@@ -39,7 +38,7 @@ type Call struct {
 	sent       clockReading
 }
 
-// Reply is a call's end.
+// Reply is the reply to a call, or the error of a call without one.
 type Reply struct {
 	Zxid int64
 	// Code is the server's error code, 0 for success; only meaningful when Err is nil.
@@ -52,16 +51,16 @@ type Reply struct {
 	Suspect int
 	// Sent is the time at which the request was written, zero if it was not.
 	Sent time.Time
-	// Link numbers the connection that carried it.
-	Link uint64
+	// Connection is the number of the call's connection, 0 if it had none.
+	Connection uint64
 }
 
 // notSentReply is the reply of a call that was not written.
 func notSentReply(cause error) Reply { return Reply{Err: fmt.Errorf("%w: %w", ErrNotSent, cause)} }
 
 // connectionLostReply is the reply of a call whose connection was lost, or the session with it.
-func (c *Call) connectionLostReply(cause error, link uint64) Reply {
-	return Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, cause), Sent: c.sent.t, Link: link}
+func (c *Call) connectionLostReply(cause error, number uint64) Reply {
+	return Reply{Err: fmt.Errorf("%w: %w", ErrConnectionLost, cause), Sent: c.sent.t, Connection: number}
 }
 
 // watchesToArm returns the watches that the call arms.
@@ -75,11 +74,11 @@ func (c *Call) watchesToArm() []*Watch {
 	return nil
 }
 
-// pendingCalls are a session's requests without an answer. Session.mu guards it.
+// pendingCalls are a session's requests without a reply. Session.mu guards it.
 type pendingCalls struct {
 	urgent        callList // not written yet, in the order of submission: these come first,
 	ordinary      callList // and then these
-	inFlight      callList // written, in the order of sending, which is the order of the answers
+	inFlight      callList // written, in the order of sending, which is the order of the replies
 	xid           int32    // the last one given
 	unknownOps    map[serverOperation]bool
 	probedServers map[string]bool // the servers whose version has been probed
@@ -98,7 +97,7 @@ func newPendingCalls() pendingCalls {
 		probedServers: map[string]bool{}, patience: p}
 }
 
-// findBehindFirst returns the call in flight with that xid, if it is not the next to be answered; else nil.
+// findBehindFirst returns the call in flight with that xid, nil if there is none or if it is the oldest.
 func (cs *pendingCalls) findBehindFirst(xid int32) *Call {
 	for c := cs.inFlight.first; c != nil; c = c.next {
 		if c.xid == xid && c != cs.inFlight.first {
@@ -119,8 +118,8 @@ func (cs *pendingCalls) forEachQueued(f func(*Call)) {
 	}
 }
 
-// findSuspect returns the largest of the calls in flight, if its size may have made the server close the connection: to
-// a request above its jute.maxbuffer a server sends no reply, but closes immediately. It is nil if none is large.
+// findSuspect returns the largest of the recent calls in flight, which may be why the server has closed the connection:
+// that is its reaction to a request above its jute.maxbuffer. It returns nil if none is large.
 func (cs *pendingCalls) findSuspect() (largest *Call) {
 	at := readClock()
 	for c := cs.inFlight.first; c != nil; c = c.next {
@@ -143,7 +142,7 @@ const (
 type callList struct {
 	first, last   *Call
 	count         int
-	leastPatience time.Duration // no call in it has less Patience, unless it has none; 0 if none has any
+	leastPatience time.Duration // a lower bound of its calls' Patience, where set; 0 if none has any
 }
 
 func (l *callList) pushBack(c *Call) {
@@ -186,12 +185,12 @@ type patienceTimer struct {
 	waitsSince time.Time     // when the last connection was lost
 	nextEnd    time.Time     // when the first call's patience ends; zero if no call has a limit
 	watched    bool          // the goroutine runs
-	wake       chan struct{} // wakes it: next is earlier now, or there is a connection
+	wake       chan struct{} // wakes it: nextEnd is earlier now, or there is a connection
 }
 
-// canSkipFrom reports whether a call and all later ones in its list can be skipped: none of them has waited long enough
-// at that time, or ends before next. The list is in the order of Submit, so if all calls have the same patience, the
-// first one that still waits settles the others, however many they are.
+// canSkipFrom reports whether c and all later calls in its list can be skipped: at that time the patience of none has
+// ended, or ends before nextEnd. The list is in the order of Submit, so if all calls have the same patience, one call
+// that still waits is enough for all after it.
 func (p *patienceTimer) canSkipFrom(c *Call, at time.Time) bool {
 	earliest := p.waitStart(c).Add(c.list.leastPatience)
 	return c.list.leastPatience == 0 || earliest.After(at) && !p.nextEnd.IsZero() && !earliest.Before(p.nextEnd)
@@ -210,7 +209,7 @@ func (p *patienceTimer) waitEnd(c *Call) (at time.Time, limited bool) {
 	return p.waitStart(c).Add(c.Patience), c.Patience > 0
 }
 
-// addWaiting counts a call that waits. It reports whether the goroutine has to look earlier because of it.
+// addWaiting sets nextEnd to the end of the call's patience if that is earlier, and reports whether it is.
 func (p *patienceTimer) addWaiting(c *Call) (earlier bool) {
 	ends, limited := p.waitEnd(c)
 	if earlier = limited && (p.nextEnd.IsZero() || ends.Before(p.nextEnd)); earlier {
@@ -226,7 +225,7 @@ type callbackList struct {
 	more  []callback
 }
 
-// callback is a call that has ended, or an event.
+// callback is a reply to a call, or an event for a watch.
 type callback struct {
 	call  *Call
 	reply Reply
@@ -265,8 +264,8 @@ func (t *callbackList) runAll() {
 	}
 }
 
-// addResets reports to persistent watches that still exist that events may have been missed.
-func (t *callbackList) addResets(ws []*Watch) {
+// addGapEvents adds an EventReset for each of the persistent watches that still exists.
+func (t *callbackList) addGapEvents(ws []*Watch) {
 	for _, w := range ws {
 		if w.entry != nil && !w.stopped {
 			t.addEvents(eventDelivery{w, WatchEvent{Type: EventReset, Path: w.Path}})

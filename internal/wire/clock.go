@@ -26,18 +26,18 @@ func elapsed(from, to clockReading) time.Duration { return to.t.Sub(from.t) + to
 // sleepMeter measures the time that the machine has slept, as the difference between a clock that continues in sleep
 // and one that stops.
 type sleepMeter struct {
-	clockLead func() time.Duration // of the one clock before the other; 0 if the system has no such clock
+	clockLead func() time.Duration // by how much the first clock is ahead; 0 if the system has no such clock
 
 	mu         sync.Mutex
-	measuredAt time.Time     // when ahead was called last
-	baseLead   time.Duration // the farthest that it was ahead
-	total      time.Duration
+	measuredAt time.Time     // when clockLead was called last
+	baseLead   time.Duration // the lead that total accounts for
+	total      time.Duration // slept so far
 
 	injected atomic.Int64 // by tests
 }
 
-// longestSleep is the longest sleep that is believed: a machine without a battery-backed clock is set from 1970 to
-// today.
+// longestSleep is the longest difference that counts as sleep: a machine without a battery-backed clock is set from 1970
+// to today.
 const longestSleep = 10 * 365 * 24 * time.Hour
 
 var machineSleep = newSleepMeter(clockLead)
@@ -50,8 +50,8 @@ func newSleepMeter(ahead func() time.Duration) *sleepMeter {
 	return s
 }
 
-// recentReading is the time for which the machine is not asked again: it takes two system calls, and each request reads
-// the clock a few times.
+// recentReading is the time for which a measurement is used again: one takes two system calls, and each request reads the
+// clock a few times.
 const recentReading = time.Millisecond
 
 // timeAsleep returns the time that the machine has slept by now; at was read just before.
@@ -71,7 +71,7 @@ func isUndisturbed(byGo, byWall time.Duration) bool {
 	return byGo.Abs() < recentReading && (byWall-byGo).Abs() < clockNoise/2
 }
 
-// measureSleep asks the machine.
+// measureSleep adds a sleep since the last measurement to total.
 func (s *sleepMeter) measureSleep() {
 	ahead := s.clockLead()
 	switch more := ahead - s.baseLead; {

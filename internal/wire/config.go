@@ -18,16 +18,16 @@ import (
 type Config struct {
 	// Servers are host:port names, resolved again for every dial.
 	Servers []string
-	// Spread is the longest random pause between the loss of a connection that held and the next dial.
+	// Spread is the longest random pause between the loss of a connection (of minHeldTime or longer) and the next dial.
 	Spread time.Duration
-	// Away is the time for which the owner has had no connection already.
+	// Away is the time for which the owner has been without a connection when the session is opened.
 	Away time.Duration
 	// Dial opens a connection. TLS belongs here.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Timeout is the session timeout asked for; the server answers with its own.
+	// Timeout is the session timeout that is requested; the server may grant another.
 	Timeout time.Duration
-	// ConnectTimeout bounds one attempt to connect, TLS and ZooKeeper's handshake included. A session that is
-	// about to lapse waits less, so that there is time for another server.
+	// ConnectTimeout bounds one attempt to connect, TLS and ZooKeeper's handshake included. A session with
+	// little time left waits less, so that there is time for another server.
 	ConnectTimeout time.Duration
 	// ReadOnly allows members without a quorum.
 	ReadOnly bool
@@ -55,35 +55,35 @@ type Auth struct {
 	Login func(ctx context.Context, server string) (LoginStep, error)
 }
 
-// LoginStep is one SASL login in progress. It answers the server's challenges: the first call has none, since the
-// client speaks first. A nil response sends nothing more. done means that the login is complete: after a response only
-// the server's outcome is awaited.
+// LoginStep returns the response to a server's challenge in a SASL login. The client begins: in the first call challenge
+// is nil. With a nil response nothing is sent. done means that no step follows; the server's reply to the response, if
+// there is one, is awaited.
 type LoginStep func(challenge []byte) (response []byte, done bool, err error)
 
-// Limits bound requests and answers.
+// Limits bound requests and replies.
 type Limits struct {
 	// MaxFrame is the server's jute.maxbuffer; larger requests are refused before they are sent.
 	MaxFrame int
-	// MaxReply bounds answers with data or a list: a larger one is ErrReplyTooLarge. 0 for 32 MiB; it is
+	// MaxReply bounds replies with data or a list: a larger one is ErrReplyTooLarge. 0 for 32 MiB; it is
 	// never less than MaxFrame.
 	MaxReply int
-	// Window bounds the requests in flight; the delay of answers may make it smaller, see window.
+	// Window bounds the requests in flight; the delay of replies may make it smaller, see requestWindow.
 	Window int
 
-	longestPath int // that is believed
+	longestPath int // of an event that is accepted; see maxEventPath
 }
 
-// A server can be broken or hostile, and others share the network to it. So no frame is trusted: the request of a
-// reply, and the largest size that fits it, are known before its body is read.
+// A server can be broken or hostile, and so can others on the network. So no frame is trusted: the request to which a
+// reply belongs, and the largest size that is valid for it, are determined before its body is read.
 const (
-	// defaultMaxReply bounds an answer with data or a list: half a million children with names of sixty
+	// defaultMaxReply bounds a reply with data or a list: half a million children with names of sixty
 	// bytes.
 	defaultMaxReply = 32 << 20
 	// maxPlainReply bounds all other replies, not counting a path, and the handshake's: a header of 16 bytes, a Stat of
 	// 68, a session's password.
 	maxPlainReply = 4 << 10
-	// maxEventPath is the longest path that is believed, unless MaxFrame is larger: a node was created by a
-	// request with the path in it, and a server takes requests of a MiB, its jute.maxbuffer.
+	// maxEventPath is the longest path of an event that is accepted, unless MaxFrame is larger. The request that created
+	// the node had the path in it, and a server accepts requests of a MiB by default (jute.maxbuffer).
 	maxEventPath = 1 << 20
 )
 
@@ -91,11 +91,11 @@ const (
 type Hooks struct {
 	// OnEvent gets the session's events in order. It must not call Abort or Close.
 	OnEvent func(Event)
-	// OnLapse, if set, is called once, with the reason, when no hold of the session is certain any more. It
-	// is independent of the Lost event, and comes before it if the time has run out. Its goroutine waits for
-	// nothing but the clock. It must not call the session, except for its Validity.
-	OnLapse func(why error)
-	// OnPong, if set, is called with the time between a ping and its answer.
+	// OnLoss, if set, is called once, with the reason, when the session is lost: no hold of it is certain any more. It may
+	// come before or after the Lost event. Its goroutine waits for the clock only. It must not call the session, except
+	// for its Validity.
+	OnLoss func(why error)
+	// OnPong, if set, is called with the time between a ping and its reply.
 	OnPong func(time.Duration)
 }
 
@@ -103,14 +103,14 @@ type Hooks struct {
 type EventKind int8
 
 const (
-	// Connected reports that the session is established or re-attached.
+	// Connected reports that the session has a connection: its first, or another (Reattached).
 	Connected EventKind = iota + 1
 	// Disconnected reports that the connection was lost.
 	Disconnected
 	// AuthFailed reports that the server refused a credential, or requires one; the connection is closed.
 	AuthFailed
-	// Regressed reports that the data of every server is older than this process has seen: it was wiped or restored.
-	// The zxid is not checked any more.
+	// Regressed reports that a server with a quorum has older data than this process has seen: it was wiped or restored.
+	// Later handshakes claim no zxid from before.
 	Regressed
 	// Failed reports that an attempt to connect failed.
 	Failed
@@ -127,7 +127,7 @@ type Event struct {
 	Server  string
 	// ReadOnly means that the member has no quorum.
 	ReadOnly bool
-	// Reattached means that this session was connected before.
+	// Reattached, of Connected, means that this session was connected before.
 	Reattached bool
 	// Err is the reason for Disconnected, AuthFailed, Failed and Lost.
 	Err error
@@ -143,7 +143,7 @@ func (cfg *Config) applyDefaults() error {
 	}
 	cfg.MaxFrame = cmp.Or(cfg.MaxFrame, 0xfffff)
 	cfg.longestPath = max(maxEventPath, cfg.MaxFrame)
-	// An answer may be as large as the largest node that this client can write.
+	// A reply may be as large as the largest node that this client can write.
 	cfg.MaxReply = max(cmp.Or(cfg.MaxReply, defaultMaxReply), cfg.MaxFrame+maxPlainReply)
 	cfg.Window = cmp.Or(cfg.Window, 1000)
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, 5*time.Second)
@@ -151,8 +151,8 @@ func (cfg *Config) applyDefaults() error {
 	return nil
 }
 
-// checkEventPath returns an error for a path that a server of no version sends. It does not look at characters:
-// versions disagree about them.
+// checkEventPath returns an error for a path that no server sends, of any version. Versions disagree about characters, so
+// only 0 is refused.
 func (cfg *Config) checkEventPath(path string) error {
 	switch {
 	case len(path) > cfg.longestPath:
@@ -186,14 +186,14 @@ func (c Credential) displayName() string {
 	return fmt.Sprintf("the credential of scheme %q", c.Scheme)
 }
 
-// Fence is an earlier session of this client that the client has given up. The client closes it before it
-// announces the next session, so that no request and no ephemeral node of it is left.
+// Fence is an earlier session that the client has lost. The client closes it before it announces the next session, so
+// that no request and no ephemeral node of it is left.
 type Fence struct {
 	SessionID int64
 	Password  []byte
-	// Until is the time from which no request of it can be in flight any more. The session may live longer: restarted
-	// servers, or a new leader, give every session its whole timeout again. So it is closed later, too. After
-	// fenceTries failures it is left to expire, and Close tries once more.
+	// Until is the time from which no request of it can be in flight any more. The session may live longer, since a new
+	// leader gives every session its whole timeout again. So tries to close it continue after Until: until there were
+	// fenceTries. Then it is left to expire, and Close tries once more.
 	Until time.Time
 
 	tries     int

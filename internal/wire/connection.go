@@ -8,19 +8,19 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// serveLink reads to the end of the link, and returns when all have been notified of it, the guest last.
-func (s *Session) serveLink(l *link) {
+// serveConnection reads until the connection ends, and returns when all have been notified of the end, the guest last.
+func (s *Session) serveConnection(l *connection) {
 	l.closeWith(s.readFrames(l))
 	<-l.end.ctx.Done()
 	l.wg.Wait()
-	guest, ending := s.detachLink(l, l.endReason())
+	guest, ending := s.detachConnection(l, l.endReason())
 	close(l.end.reported)
 	if guest != nil {
 		guest.Disconnected(l.number, l.endReason(), ending)
 	}
 }
 
-func (s *Session) readFrames(l *link) error {
+func (s *Session) readFrames(l *connection) error {
 	limitOf := func(xid int32) (most int, anySize bool, err error) { return s.replyLimit(l, xid) }
 	for {
 		in, err := l.in.receiveFrame(s.cfg.MaxReply, limitOf)
@@ -37,14 +37,13 @@ func (s *Session) readFrames(l *link) error {
 }
 
 // handleFrame handles a frame. An error ends the connection.
-func (s *Session) handleFrame(l *link, in incomingFrame) (err error) {
+func (s *Session) handleFrame(l *connection, in incomingFrame) (err error) {
 	h := in.head
 	if h.Err == jute.CodeSessionExpired && !l.readOnly {
-		s.endSession(ErrExpired)
-		return ErrExpired
+		return s.endSession(ErrExpired)
 	}
-	lastWord := h.Err == jute.CodeSessionClosedRequireSASL // which may be an answer, too
-	if lastWord {
+	loginRequired := h.Err == jute.CodeSessionClosedRequireSASL // in a reply or in a frame of its own
+	if loginRequired {
 		s.requireLogin(l.server)
 	}
 	switch {
@@ -60,14 +59,14 @@ func (s *Session) handleFrame(l *link, in incomingFrame) (err error) {
 	switch {
 	case errors.Is(err, ErrLapsed):
 		s.endSession(err)
-	case err == nil && lastWord:
+	case err == nil && loginRequired:
 		err = errLoginRequired
 	}
 	return err
 }
 
-// handleEvent hands a watch event to its subscribers.
-func (s *Session) handleEvent(l *link, in incomingFrame) error {
+// handleEvent delivers a watch event to its subscribers.
+func (s *Session) handleEvent(l *connection, in incomingFrame) error {
 	var ev jute.WatcherEvent
 	if err := jute.Unmarshal(in.body, &ev); err != nil {
 		return fmt.Errorf("%w: cannot decode an event: %w", ErrProtocol, err)
@@ -76,38 +75,38 @@ func (s *Session) handleEvent(l *link, in incomingFrame) error {
 		return err
 	}
 	if guest := s.deliverEvent(l, ev); guest != nil {
-		return guest.Event(l.number, in.head, ev)
+		return guest.DeliverEvent(l.number, in.head, ev)
 	}
 	return nil
 }
 
-// handlePong handles a ping's answer: it belongs to the oldest ping (rule R2). It returns ErrLapsed if the session
-// had lapsed before.
-func (s *Session) handlePong(l *link, h jute.ReplyHeader) error {
+// handlePong handles the reply to the oldest ping in flight (rule R2). It returns ErrLapsed if the session had been lost
+// before.
+func (s *Session) handlePong(l *connection, h jute.ReplyHeader) error {
 	p, at := &l.pulse, readClock()
 	s.mu.Lock()
-	if len(p.unansweredPings) == 0 {
+	if len(p.pingsInFlight) == 0 {
 		s.mu.Unlock()
 		return nil
 	}
-	sent := p.unansweredPings[0]
-	p.unansweredPings = p.unansweredPings[1:]
+	sent := p.pingsInFlight[0]
+	p.pingsInFlight = p.pingsInFlight[1:]
 	l.pulse.recordReply(at, s.calls.inFlight.first != nil)
-	alive := l.readOnly || !extendsSession(h.Err) || s.validity.recordReply(sent, Local)
-	if s.identity.eventsAhead && s.links.live == l {
+	inTime := l.readOnly || !extendsSession(h.Err) || s.validity.recordReply(sent, Local)
+	if s.identity.eventsAhead && s.connections.live == l {
 		s.identity.recordZxid(h.Zxid)
 	}
 	s.mu.Unlock()
 	if f := s.cfg.OnPong; f != nil {
 		f(elapsed(sent, at))
 	}
-	if !alive {
+	if !inTime {
 		return ErrLapsed
 	}
 	return nil
 }
 
-func (s *Session) writeOutput(l *link) {
+func (s *Session) writeOutput(l *connection) {
 	var spare []byte
 	for {
 		select {
@@ -119,10 +118,10 @@ func (s *Session) writeOutput(l *link) {
 		b := l.output.buf
 		l.output.buf = spare[:0]
 		s.mu.Unlock()
-		if len(b) > 0 { // else the last round has written it
+		if len(b) > 0 { // otherwise the last round has written it
 			if _, err := l.conn.Write(b); err != nil {
 				l.end.broken.Store(true)
-				// The reader reads the replies that the server sent before it closed the connection, and finds the end.
+				// The server may have closed the connection. The reader reads the replies from before, and then the end.
 				if l.conn.SetReadDeadline(time.Now().Add(drainTime)) != nil {
 					l.closeWith(err)
 				}
@@ -136,7 +135,7 @@ func (s *Session) writeOutput(l *link) {
 }
 
 // replyLimit returns the limit of a frame with this xid, see receiveFrame.
-func (s *Session) replyLimit(l *link, xid int32) (most int, anySize bool, err error) {
+func (s *Session) replyLimit(l *connection, xid int32) (most int, anySize bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var code int32
@@ -145,8 +144,8 @@ func (s *Session) replyLimit(l *link, xid int32) (most int, anySize bool, err er
 		return maxPlainReply + s.cfg.longestPath, false, nil
 	case xid >= 0:
 		known := false
-		if s.links.guest != nil {
-			code, known = s.links.guest.Asked(l.number, xid)
+		if s.connections.guest != nil {
+			code, known = s.connections.guest.OperationOf(l.number, xid)
 		}
 		if !known {
 			return 0, false, errUnrequested
@@ -157,7 +156,7 @@ func (s *Session) replyLimit(l *link, xid int32) (most int, anySize bool, err er
 			c = c.next
 		}
 		switch {
-		case s.links.live != l: // the session has ended, and this connection with it
+		case s.connections.live != l: // the session has ended, and this connection with it
 			return 0, false, ErrClosed
 		case c == nil:
 			return 0, false, errUnrequested
@@ -173,22 +172,22 @@ func (s *Session) replyLimit(l *link, xid int32) (most int, anySize bool, err er
 }
 
 // handleGuestReply handles the reply to a request of the guest's.
-func (s *Session) handleGuestReply(l *link, in incomingFrame) error {
+func (s *Session) handleGuestReply(l *connection, in incomingFrame) error {
 	s.mu.Lock()
 	s.identity.recordZxid(in.head.Zxid)
 	l.pulse.recordReply(readClock(), s.calls.inFlight.first != nil)
-	g := s.links.guest
-	code, _ := g.Asked(l.number, in.head.Xid)
+	g := s.connections.guest
+	code, _ := g.OperationOf(l.number, in.head.Xid)
 	s.mu.Unlock()
-	if err := g.Answer(l.number, in.head, in.body, in.skipped > 0); err != nil {
+	if err := g.DeliverReply(l.number, in.head, in.body, in.skipped > 0); err != nil {
 		return fmt.Errorf("%w: cannot decode the answer to %s: %w", ErrProtocol, OpName(code), err)
 	}
 	return nil
 }
 
-// keepAlive pings when nothing else was sent. It closes the connection when the server is silent although it
-// owes an answer, sends bytes but answers nothing, or does not answer one request.
-func (s *Session) keepAlive(l *link) {
+// keepAlive pings when no other request was sent. It closes the connection if the server owes a reply and sends no byte,
+// or no whole reply, for too long, or if one request has no reply for too long.
+func (s *Session) keepAlive(l *connection) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	last, due := readClock(), time.Hour
@@ -207,7 +206,7 @@ func (s *Session) keepAlive(l *link) {
 			return
 		}
 		at := readClock()
-		late := elapsed(last, at) > 2*ping // the process stood still: read the frames that have come in first
+		late := elapsed(last, at) > 2*ping // the process stood still: the frames that have come in are read first
 		last = at
 		var err error
 		if due, err = s.checkPulse(l, at, ping, silence); err != nil && !late {
@@ -217,28 +216,27 @@ func (s *Session) keepAlive(l *link) {
 	}
 }
 
-// checkPulse pings if it is time, and returns when the next ping is due, and an error if the connection has to be
-// closed.
-func (s *Session) checkPulse(l *link, at clockReading, ping, silence time.Duration) (due time.Duration, err error) {
-	var silent, unheard, forgotten, longest time.Duration
+// checkPulse pings if a ping is due, and returns the time until the next, and an error if the connection has to be closed.
+func (s *Session) checkPulse(l *connection, at clockReading, ping, silence time.Duration) (due time.Duration, err error) {
+	var silent, unreplied, stuck, longest time.Duration
 	often := ping
 	held, _ := s.validity.holdState()
 	if !held {
 		often = s.validity.restInterval(s.Timeout())
 	}
 	s.withLock(func() (t callbackList) {
-		owed := l.pulse.owedFor(at) // a server that was not asked is not silent
+		owed := l.pulse.owedFor(at) // a server that owes no reply is not silent
 		if held {
-			owed += ping // with pings this often, silence counts from the last answer; right after a rest, from the first ping
+			owed += ping // so silence counts from the last reply; after a rest (see restInterval) from the first ping
 		}
-		silent, unheard = min(elapsed(l.in.lastRead(), at), owed), min(elapsed(l.pulse.lastReply, at), owed)
-		if first := s.calls.inFlight.first; first != nil && s.links.live == l {
-			forgotten = elapsed(first.sent, at)
+		silent, unreplied = min(elapsed(l.in.lastRead(), at), owed), min(elapsed(l.pulse.lastReply, at), owed)
+		if first := s.calls.inFlight.first; first != nil && s.connections.live == l {
+			stuck = elapsed(first.sent, at)
 		}
 		longest = min(s.effectiveTimeout(), s.cfg.Timeout)
 		l.window.maxDelay = ping / windowShare
 		if elapsed(l.pulse.lastSent, at) >= often {
-			l.pulse.unansweredPings = append(l.pulse.unansweredPings, at)
+			l.pulse.pingsInFlight = append(l.pulse.pingsInFlight, at)
 			l.pulse.recordRequest(at)
 			l.output.addFrame(jute.XidPing, jute.OpPing, nil)
 		}
@@ -249,27 +247,27 @@ func (s *Session) checkPulse(l *link, at clockReading, ping, silence time.Durati
 	switch {
 	case silent > silence:
 		return due, fmt.Errorf("%w for %v", errSilent, silent.Round(time.Millisecond))
-	case unheard > silence && !s.isWorthWaiting(l, at, silence, unheard): // however many bytes have come
-		return due, fmt.Errorf("%w for %v", errTrickle, unheard.Round(time.Millisecond))
-	case forgotten > longest, forgotten > silence/4 && s.lapsesWithin(silence/4):
+	case unreplied > silence && !s.isWorthWaiting(l, at, silence, unreplied): // however many bytes have come
+		return due, fmt.Errorf("%w for %v", errTrickle, unreplied.Round(time.Millisecond))
+	case stuck > longest, stuck > silence/4 && s.lapsesWithin(silence/4):
 		return due, errStuck
 	}
 	return due, nil
 }
 
-// lapsesWithin reports whether the session lapses within d. A server may continue answering pings while the writes hang
-// that keep the session's holds. The connection is closed as late as there is time for another server: the writes may
-// only be slow, and then they are so everywhere.
+// lapsesWithin reports whether the session lapses within d. A server may reply to pings while the writes hang that keep
+// the session's holds. The connection is closed only when just enough time for another server is left: if the writes
+// are slow, not hanging, they are slow at every server.
 func (s *Session) lapsesWithin(d time.Duration) bool {
 	left, ok := s.validity.timeToLapse()
 	return ok && left <= d
 }
 
-// isWorthWaiting reports whether the frame that is coming in, possibly a large answer on a slow network, deserves more
-// patience than a silent server: if at its present pace it is complete before three quarters of the time have passed
-// without an answer, and while there is time for another server.
-func (s *Session) isWorthWaiting(l *link, at clockReading, silence, unheard time.Duration) bool {
-	left := silence*9/4 - unheard
+// isWorthWaiting reports whether the connection is kept although no whole reply has come for longer than silence: the
+// frame that is coming in, a large reply on a slow network, will be complete at its present pace before 9/4 of silence
+// (three quarters of the usable time) have passed, and there will be time for another server.
+func (s *Session) isWorthWaiting(l *connection, at clockReading, silence, unreplied time.Duration) bool {
+	left := silence*9/4 - unreplied
 	if lapse, ok := s.validity.timeToLapse(); ok {
 		left = min(left, lapse-silence/2)
 	}

@@ -1,17 +1,17 @@
 // Package wire implements ZooKeeper sessions over one or more connections.
 //
 // A session dials, shakes hands, presents credentials and arms its watches again before any other request is
-// sent. It pings at the pace of the rule that keeps promise P1. It repeats nothing by itself. Another client
-// library can share the session as its Guest.
+// sent. It pings at the pace of the rule that keeps promise P1. It repeats no request. Another client library can
+// share the session as its Guest.
 //
 // Session composes the owners of its state, most of them in files that do not use the session:
 //
 //	Config           settings, credentials, limits, events                              config.go
-//	pendingCalls     requests without an answer, in order; how long they wait           calls.go
+//	pendingCalls     requests without a reply, in order; how long they wait            calls.go
 //	watchRegistry    the watches: one on the server per path and kind                   watches.go, watch.go
 //	sessionIdentity  the session's id, and sessions that a handshake may have left      identity.go
 //	hostProvider     the server list and the backoff between passes over it             hosts.go
-//	link             one connection: its output, window, pulse and end                  link.go, frames.go
+//	connection       one connection: its output, window, pulse and end                  connection_state.go, frames.go
 //	Validity         until when the session is certain to live (promise P1)             validity.go, liveness.go
 //	clockReading     the clock by which sessions live: sleep of the machine counts      clock.go
 //	operations       what each operation changes, proves, returns and arms              ops.go
@@ -27,9 +27,9 @@
 //	subscriptions.go  watches that begin, fire and end
 //	refusals.go       refusalRecord: servers that refuse the client
 //	fence.go          openFences: earlier sessions that may live
-//	ending.go         sessionEnd: how the session ends, and how holds end
-//	guest.go          go-zookeeper's requests (internal/guest)
+//	ending.go         sessionEnd: all ways in which the session ends
+//	guest.go          the guest's requests (internal/guest)
 //
-// Locks: Session.mu guards the owners that Session names below it, and a link's output, window and pulse. It is never
+// Locks: Session.mu guards the owners that Session names below it, and a connection's output, window and pulse. It is never
 // held across I/O, a channel wait or a callback, except the guest's methods that are documented so.
 package wire

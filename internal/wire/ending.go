@@ -9,15 +9,22 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// How holds end. A hold lives as long as its session's Validity, and every end goes the same way:
+// How a session ends. These call endSession:
 //
-//   - the clock: Validity finds, at any reading of the clock, that the time has run out;
-//   - a server's reply: handleFrame (connection.go) and the handshake end the session with ErrExpired, or with
-//     ErrLapsed if a reply came too late or only members without a quorum knew the session;
-//   - the owner, or the guest: Close, Abort and Invite end it.
+//	guardValidity                 run.go         ErrLapsed: Validity has found, at a reading of the clock, that the
+//	                                             session's time has run out
+//	handleFrame, acceptGrant      connection.go  ErrLapsed: a reply came after that
+//	                              handshake.go
+//	handleFrame, authenticate,    connection.go  ErrExpired: a server has reported it
+//	exchangeToken                 login.go
+//	performHandshake              handshake.go   ErrExpired: a server does not know the session
+//	recordFailedHandshake         refusals.go    ErrLapsed: only members without a quorum have confirmed the session, and
+//	                                             servers have refused it for long
+//	Close, Abort                  ending.go      the owner
+//	Invite                        guest.go       the guest has ended
 //
-// All but the first call endSession, which first ends the validity. Either way the validity has lapsed, which is
-// final, and guardValidity notices it: it alone calls OnLapse, and then endSession.
+// Whichever is first: (1) the loss is recorded in the Validity, and is final; (2) that wakes guardValidity, which alone
+// calls OnLoss, and so ends the holds; (3) endSession does the rest.
 
 // sessionEnd has the progress of the session's end. Session.mu guards all but cancel.
 type sessionEnd struct {
@@ -28,7 +35,7 @@ type sessionEnd struct {
 	err      error              // set once: why the session has ended
 }
 
-// callerError is the session's end as callers see it.
+// callerError returns the error of calls that fail with the session.
 func (e *sessionEnd) callerError() error {
 	if errors.Is(e.err, ErrClosed) {
 		return ErrClosed
@@ -36,22 +43,22 @@ func (e *sessionEnd) callerError() error {
 	return fmt.Errorf("%w: %w", ErrSessionLost, e.err)
 }
 
-// detachLink ends a link: the calls in flight on it have an unknown outcome. It returns the guest, which has to be
-// notified, and whether the session is ending, too.
-func (s *Session) detachLink(l *link, err error) (guest Guest, ending bool) {
+// detachConnection fails the calls in flight on a connection that has ended: their outcome is unknown. It returns the
+// guest, which has to be notified, and whether the session is ending, too.
+func (s *Session) detachConnection(l *connection, err error) (guest Guest, ending bool) {
 	var t callbackList
 	s.mu.Lock()
-	live := s.links.live == l
+	live := s.connections.live == l
 	if live {
-		s.links.live = nil
-		s.awaitConnection()
+		s.connections.live = nil
+		s.startPatience()
 		var large *Call
 		if (isHangUp(err) || l.end.broken.Load()) && !errors.Is(err, net.ErrClosed) {
 			large = s.calls.findSuspect()
 		}
 		s.failInFlight(l, err, large, &t)
 	}
-	guest = s.links.guest
+	guest = s.connections.guest
 	if ending = s.ending.closing || s.ending.err != nil; ending {
 		s.calls.forEachQueued(func(c *Call) { s.failQueued(c, ErrClosed, &t) }) // there will be no other connection
 	}
@@ -63,9 +70,8 @@ func (s *Session) detachLink(l *link, err error) (guest Guest, ending bool) {
 	return guest, ending
 }
 
-// failInFlight fails the calls that were in flight on a link; large is the one whose size may be the reason, or
-// nil. Session.mu is held.
-func (s *Session) failInFlight(l *link, err error, large *Call, t *callbackList) {
+// failInFlight fails the calls in flight; large is the one whose size may be the reason, or nil. Session.mu is held.
+func (s *Session) failInFlight(l *connection, err error, large *Call, t *callbackList) {
 	for c := s.calls.inFlight.first; c != nil; c = s.calls.inFlight.first {
 		c.removeFromList()
 		s.failWatches(c, t)
@@ -77,20 +83,21 @@ func (s *Session) failInFlight(l *link, err error, large *Call, t *callbackList)
 	}
 }
 
-// endSession ends the session, once: first its validity, then the owner is notified, then the calls and the watches.
-func (s *Session) endSession(err error) {
+// endSession ends the session, and does nothing if it has ended. Calls and watches fail after Lost is emitted. It returns
+// err.
+func (s *Session) endSession(err error) error {
 	var t, ends callbackList
-	s.validity.lapseWith(err)
+	s.validity.recordLoss(err)
 	s.mu.Lock()
 	if s.ending.err != nil {
 		s.mu.Unlock()
-		return
+		return err
 	}
 	s.ending.err = err
-	s.wg.Add(1) // whatever else has ended by then, Wait waits for the steps below
+	s.wg.Add(1) // Wait waits for the steps below
 	cause := s.ending.callerError()
-	id, l, last, guest := s.identity.id, s.links.live, s.links.last, s.links.guest
-	s.links.live = nil
+	id, l, last, guest := s.identity.id, s.connections.live, s.connections.last, s.connections.guest
+	s.connections.live = nil
 	s.failInFlight(l, cause, nil, &t)
 	s.calls.forEachQueued(func(c *Call) { s.failQueued(c, cause, &t) })
 	ends.addEvents(s.watches.endAll(cause)...)
@@ -105,28 +112,29 @@ func (s *Session) endSession(err error) {
 	}
 	s.wg.Go(func() {
 		if last != nil {
-			<-last.end.reported // it may be delivering an event at this moment: the end comes last
+			<-last.end.reported // it may be delivering an event: a watch's end is its last event
 		}
 		ends.runAll()
 	})
 	s.wg.Done()
 	t.runAll()
+	return err
 }
 
-// Abort ends the session here without a request to the server; its ephemeral nodes stay until its timeout. The cause
-// becomes the Err of the Lost event.
+// Abort ends the session without a request to the server: its ephemeral nodes stay until its timeout. The cause becomes
+// the Err of the Lost event. Abort does not wait.
 func (s *Session) Abort(cause error) { s.endSession(cause) }
 
-// Close ends the session on the server after everything submitted before, and here in any case, and waits for every
-// goroutine. It returns ErrUnacknowledged if a session may be left on a server:
+// Close ends the session at the server, after all calls submitted before, and here in any case. It waits for the server's
+// reply until ctx ends, and for every goroutine. It returns ErrUnacknowledged if a session may be left on a server:
 //
 //   - ctx ended first, or there is no connection to a member with a quorum, and none could be made: each server is
-//     tried once, for a second at most;
+//     tried once, for a second in all;
 //   - the session had ended before: a leader reports a session expired before a quorum has agreed, and the session
 //     lives on if it does not;
 //   - an earlier session could not be closed;
-//   - the session has had no connection, and a handshake may have opened one. Close waits for a handshake that is in
-//     flight.
+//   - the session has had no connection, and an earlier handshake without a reply may have opened one. Close waits for a
+//     handshake in flight.
 //
 // A second Close waits for the first, or for its own ctx.
 func (s *Session) Close(ctx context.Context) error {
@@ -140,9 +148,9 @@ func (s *Session) Close(ctx context.Context) error {
 		s.ending.closed = make(chan struct{})
 		defer close(s.ending.closed)
 	}
-	handshake, l, earlier := s.identity.handshake, s.links.live, s.ending.closed
+	handshake, l, earlier := s.identity.handshake, s.connections.live, s.ending.closed
 	s.mu.Unlock()
-	clean, unheard := false, first
+	clean, unacknowledged := false, first
 	switch {
 	case !first && earlier != nil:
 		select {
@@ -150,13 +158,13 @@ func (s *Session) Close(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	case !first: // the session had ended before
-	case l != nil && !l.readOnly: // a member without a quorum cannot close a session, whatever it answers
-		answer := make(chan Reply, 1)
-		s.Submit(&Call{Op: jute.OpCloseSession, Done: func(r Reply) { answer <- r }})
+	case l != nil && !l.readOnly: // a member without a quorum cannot close a session, whatever it replies
+		reply := make(chan Reply, 1)
+		s.Submit(&Call{Op: jute.OpCloseSession, Done: func(r Reply) { reply <- r }})
 		select {
-		case r := <-answer:
-			unheard = r.Err != nil
-			clean = !unheard && r.Code == jute.CodeOK && s.closeAbandoned(ctx, l.server)
+		case r := <-reply:
+			unacknowledged = r.Err != nil
+			clean = !unacknowledged && r.Code == jute.CodeOK && s.closeAbandoned(ctx, l.server)
 		case <-ctx.Done():
 		}
 	case handshake != nil: // a session that it opens is closed immediately
@@ -170,7 +178,7 @@ func (s *Session) Close(ctx context.Context) error {
 	}
 	s.endSession(ErrClosed)
 	s.wg.Wait()
-	if unheard && !clean {
+	if unacknowledged && !clean {
 		clean = s.closeUnconnected(ctx)
 	}
 	s.mu.Lock()
@@ -181,7 +189,8 @@ func (s *Session) Close(ctx context.Context) error {
 	return s.ending.closeErr
 }
 
-// mayLeaveSession reports whether something of the session, or of those before it, may be left on a server. mu is held.
+// mayLeaveSession reports whether this session, or an earlier one, may be left on a server if it ends without a request.
+// mu is held.
 func (s *Session) mayLeaveSession() bool {
 	return len(s.fences.listOpen()) > 0 || s.identity.mayOutlive()
 }

@@ -16,7 +16,7 @@ var (
 	ErrNotSent = errors.New("not sent")
 	// ErrConnectionLost means that the connection was lost between a call and its reply: the outcome is unknown.
 	ErrConnectionLost = errors.New("connection lost")
-	// ErrSessionLost means that the session ended before the call was answered. It comes joined with ErrNotSent or
+	// ErrSessionLost means that the session ended before the reply to a call. It comes joined with ErrNotSent or
 	// ErrConnectionLost.
 	ErrSessionLost = errors.New("session lost")
 	// ErrExpired is the cause of a Lost event when a server has reported the session expired.
@@ -32,7 +32,7 @@ var (
 	ErrTooLarge = errors.New("request larger than the packet limit")
 	// ErrProtocol means that a server sent something that the protocol does not allow. It ends the connection.
 	ErrProtocol = errors.New("the server violates ZooKeeper's protocol")
-	// ErrReplyTooLarge means that an answer is larger than MaxReply. It was skipped, and the connection continues; the
+	// ErrReplyTooLarge means that a reply is larger than MaxReply. It was skipped, and the connection continues; the
 	// server may have executed the request.
 	ErrReplyTooLarge = errors.New("answer larger than allowed")
 	// ErrUnacknowledged means that a session ended without an acknowledgement: its ephemeral nodes may stay until its
@@ -75,7 +75,7 @@ var (
 // errNotZooKeeper means that the process that listens at a server's address is not ZooKeeper.
 var errNotZooKeeper = errors.New("the answer is not in ZooKeeper's protocol")
 
-// notZooKeeperError returns a guess at the other protocol, by the first bytes of the answer, which would be the length
+// notZooKeeperError returns a guess at the other protocol, by the first bytes of the reply, which would be the length
 // of a frame.
 func notZooKeeperError(head [4]byte, limit int) error {
 	text := string(head[:])

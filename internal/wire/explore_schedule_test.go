@@ -44,19 +44,19 @@ func (m schedule) now() Instant { return Instant{10 * m.timeout, 10 * m.timeout}
 func (m schedule) pass(l *Liveness) {
 	oldest := m.now().Boot - 3*m.timeout
 	older := func(d *time.Duration) { *d = max(*d-m.step(), oldest) }
-	older(&l.claim)
+	older(&l.countedTouch)
 	older(&l.lastSent)
 	older(&l.attachSent)
 	older(&l.connectSent)
-	older(&l.doubtedFrom)
-	older(&l.firstTouch.sent)
-	older(&l.firstTouch.answered)
+	older(&l.unprovenSince)
+	older(&l.touchAfterGap.sent)
+	older(&l.touchAfterGap.replied)
 	older(&l.countsAfter)
 	older(&l.lastWrite)
 	older(&l.heldSince)
 	for i := range l.touchCount {
 		older(&l.touches[i].sent)
-		older(&l.touches[i].answered)
+		older(&l.touches[i].replied)
 	}
 }
 
@@ -66,31 +66,31 @@ func (m schedule) plain(l *Liveness) {
 	if !l.connecting {
 		l.connectSent = 0
 	}
-	if !l.doubted {
-		l.doubtedFrom = 0
+	if !l.timeoutUnproven {
+		l.unprovenSince = 0
 	}
-	if !l.attachUnproven && !l.doubted {
+	if !l.attachUnproven && !l.timeoutUnproven {
 		l.attachSent = 0
 	}
 	if l.holds == 0 {
 		l.heldSince = 0
 	}
-	if l.firstTouch.sent <= l.claim {
-		l.firstTouch, l.countsAfter = serverTouch{sent: l.claim}, 0
+	if l.touchAfterGap.sent <= l.countedTouch {
+		l.touchAfterGap, l.countsAfter = serverTouch{sent: l.countedTouch}, 0
 	}
 }
 
 // connect is a connection that begins, to a server that says at once what it is.
 func (m schedule) connect(l *Liveness) {
-	l.Connecting(m.now())
+	l.RecordConnecting(m.now())
 	member := m.servers
-	member.Alone = false
+	member.Standalone = false
 	l.Assume(member)
-	l.Connected(m.now(), m.now(), m.timeout, false)
-	if m.servers.Alone {
-		l.Judge(Alone)
+	l.RecordConnected(m.now(), m.now(), m.timeout, false)
+	if m.servers.Standalone {
+		l.RecordVerdict(Standalone)
 	} else {
-		l.Judge(Member)
+		l.RecordVerdict(Member)
 	}
 	l.Assume(m.servers)
 }
@@ -117,7 +117,7 @@ func (m schedule) next(s scheduleState, step func(string, scheduleState)) {
 	}
 	write := func(what string) {
 		n := s
-		n.live.Answer(Committed, now, now)
+		n.live.RecordReply(Committed, now, now)
 		if n.writes++; n.writes > 1 {
 			n.wrong = "a write is due again at the moment of the last one"
 		}
@@ -133,14 +133,14 @@ func (m schedule) next(s scheduleState, step func(string, scheduleState)) {
 	}
 	if now.Boot-s.live.lastSent >= pace {
 		n := s
-		n.live.Answer(Local, now, now)
+		n.live.RecordReply(Local, now, now)
 		n.writes = 0
 		then("a ping", n)
 		return
 	}
 	if s.live.holds > 0 {
 		n := s
-		n.live.Hold(-1, now)
+		n.live.AddHolds(-1, now)
 		n.writes = 0
 		then("the hold ends", n)
 	} else {
@@ -148,7 +148,7 @@ func (m schedule) next(s scheduleState, step func(string, scheduleState)) {
 		n := s
 		switch {
 		case !short:
-			if n.live.Hold(1, now); n.live.Left(now) < n.live.minHoldTime() {
+			if n.live.AddHolds(1, now); n.live.HoldLeft(now) < n.live.minHoldTime() {
 				n.wrong = "a hold is granted with too little left"
 			}
 			n.writes = 0
@@ -192,5 +192,5 @@ func TestExploreTheSchedule(t *testing.T) {
 		}
 		explore.Test(t, m.model(), bugs...)
 	}
-	explore.Test(t, schedule{timeout: 10 * s, servers: Servers{Alone: true, Margin: s}, steps: 2, moves: true}.model())
+	explore.Test(t, schedule{timeout: 10 * s, servers: Servers{Standalone: true, Margin: s}, steps: 2, moves: true}.model())
 }

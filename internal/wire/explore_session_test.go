@@ -80,7 +80,7 @@ type ledger struct {
 const longAgo = -origin // earlier than everything else
 
 func (m session) servers(alone bool) Servers {
-	return Servers{Alone: alone, Report: time.Duration(m.report) * unit, Stale: time.Duration(m.stale) * unit}
+	return Servers{Standalone: alone, Report: time.Duration(m.report) * unit, Stale: time.Duration(m.stale) * unit}
 }
 
 // unpack returns the Liveness of which p is kept.
@@ -91,9 +91,9 @@ func (m session) unpack(p *ledger) *Liveness {
 		standing:      Standing{Timeout: time.Duration(p.timeout) * unit},
 		servers:       m.servers(p.alone),
 		lowestTimeout: time.Duration(p.lowest) * unit,
-		claim:         boot(p.claim), claimed: true, lastSent: boot(p.sent),
-		connecting: p.connecting, doubted: p.doubted, doubtedFrom: boot(p.doubt), attachUnproven: p.attached, attachSent: boot(p.attach),
-		firstTouch: of(p.fresh), touchCount: int(p.n),
+		countedTouch:  boot(p.claim), hasCounted: true, lastSent: boot(p.sent),
+		connecting: p.connecting, timeoutUnproven: p.doubted, unprovenSince: boot(p.doubt), attachUnproven: p.attached, attachSent: boot(p.attach),
+		touchAfterGap: of(p.fresh), touchCount: int(p.n),
 	}
 	for i := range l.touchCount {
 		l.touches[i] = of(p.touches[i])
@@ -104,36 +104,36 @@ func (m session) unpack(p *ledger) *Liveness {
 // pack is the reverse of unpack. It forgets what makes no difference any more.
 func (m session) pack(l *Liveness) (p ledger) {
 	rel := func(d time.Duration) int8 { return int8(d/unit - origin) }
-	of := func(t serverTouch) pair { return pair{rel(t.sent), rel(t.answered)} }
+	of := func(t serverTouch) pair { return pair{rel(t.sent), rel(t.replied)} }
 	p = ledger{
 		timeout: int8(l.standing.Timeout / unit), lowest: int8(l.lowestTimeout / unit),
-		claim: rel(l.claim), sent: rel(l.lastSent), connecting: l.connecting, attached: l.attachUnproven, alone: l.servers.Alone,
-		doubted: l.doubted && l.lowestTimeout < l.standing.Timeout, doubt: longAgo, attach: longAgo, fresh: pair{longAgo, longAgo},
+		claim: rel(l.countedTouch), sent: rel(l.lastSent), connecting: l.connecting, attached: l.attachUnproven, alone: l.servers.Standalone,
+		doubted: l.timeoutUnproven && l.lowestTimeout < l.standing.Timeout, doubt: longAgo, attach: longAgo, fresh: pair{longAgo, longAgo},
 	}
 	if p.doubted {
-		p.doubt = rel(l.doubtedFrom)
+		p.doubt = rel(l.unprovenSince)
 	}
-	if p.attached && l.attachSent > l.claim || p.doubted {
+	if p.attached && l.attachSent > l.countedTouch || p.doubted {
 		p.attach = rel(l.attachSent)
 	}
 	var kept []serverTouch
 	for i, t := range l.touches[:l.touchCount] {
 		next := modelNow.Mono
 		if i+1 < l.touchCount {
-			next = l.touches[i+1].answered
+			next = l.touches[i+1].replied
 		}
-		if t.sent > l.claim || p.doubted || next == t.answered { // else it counts already, and replaces none
+		if t.sent > l.countedTouch || p.doubted || next == t.replied { // else it counts already, and replaces none
 			kept = append(kept, t)
 		}
 	}
-	fresh := l.firstTouch.sent > l.claim || p.doubted
+	fresh := l.touchAfterGap.sent > l.countedTouch || p.doubted
 	for i, t := range kept {
 		p.touches[i] = of(t)
-		replaced := i > 0 && i == len(kept)-1 && kept[i-1].answered == t.answered
-		fresh = fresh && (replaced || t.answered > l.firstTouch.answered || t.sent < l.firstTouch.sent)
+		replaced := i > 0 && i == len(kept)-1 && kept[i-1].replied == t.replied
+		fresh = fresh && (replaced || t.replied > l.touchAfterGap.replied || t.sent < l.touchAfterGap.sent)
 	}
 	if p.n = int8(len(kept)); fresh {
-		p.fresh = of(l.firstTouch)
+		p.fresh = of(l.touchAfterGap)
 	}
 	return p
 }
@@ -204,7 +204,7 @@ type sessionState struct {
 func (m session) model() explore.Model[sessionState] {
 	l := &Liveness{lowestTimeout: time.Duration(m.asked) * unit}
 	l.Assume(m.servers(false))
-	l.Connected(modelNow, modelNow, time.Duration(m.timeout)*unit, false)
+	l.RecordConnected(modelNow, modelNow, time.Duration(m.timeout)*unit, false)
 	s := sessionState{live: m.pack(l), expiry: int8(m.timeout), granted: int8(m.timeout), timer: int8(m.tick / 2), reign: -1}
 	if m.alone {
 		s.at, s.timer = leader, 0
@@ -217,7 +217,7 @@ func (m session) model() explore.Model[sessionState] {
 	}}
 }
 
-func (m session) certain(s *sessionState) bool { return m.unpack(&s.live).Left(modelNow) > 0 }
+func (m session) certain(s *sessionState) bool { return m.unpack(&s.live).HoldLeft(modelNow) > 0 }
 
 func (m session) next(s sessionState, step func(string, sessionState)) {
 	if s.expiry <= 0 || !m.certain(&s) {
@@ -253,11 +253,11 @@ func (m session) client(s sessionState, step func(string, sessionState)) {
 		m.feed(&n, func(l *Liveness) {
 			switch s.reply.what {
 			case asPing:
-				l.Answer(Local, sent, modelNow)
+				l.RecordReply(Local, sent, modelNow)
 			case asWrite:
-				l.Answer(Committed, sent, modelNow)
+				l.RecordReply(Committed, sent, modelNow)
 			case asConnect:
-				l.Connected(sent, modelNow, time.Duration(s.granted)*unit, false)
+				l.RecordConnected(sent, modelNow, time.Duration(s.granted)*unit, false)
 				l.Assume(m.servers(false))
 			}
 		})
@@ -266,7 +266,7 @@ func (m session) client(s sessionState, step func(string, sessionState)) {
 	if m.alone && !s.live.alone && !s.dead && s.req.what == 0 && s.reply.what == 0 {
 		n := s
 		m.feed(&n, func(l *Liveness) {
-			l.Judge(Alone)
+			l.RecordVerdict(Standalone)
 			l.Assume(m.servers(true))
 		})
 		step("the server says that it is standalone", n)
@@ -279,7 +279,7 @@ func (m session) client(s sessionState, step func(string, sessionState)) {
 		n.at, n.granted, n.timer = at, int8(granted), int8(timer)
 		n.dead, n.waits, n.down, n.up, n.table, n.sinceLeader, n.sinceMember = false, false, false, false, 0, 0, 0
 		n.req, n.reply = request{what: asConnect}, request{}
-		m.feed(&n, func(l *Liveness) { l.Connecting(modelNow) })
+		m.feed(&n, func(l *Liveness) { l.RecordConnecting(modelNow) })
 		step("the client connects to "+placeNames[at], n)
 	}
 	for _, g := range m.grants {
@@ -300,7 +300,7 @@ func (m session) client(s sessionState, step func(string, sessionState)) {
 	if m.full && (s.at == member || s.at == minority) && !s.dead {
 		n := s
 		n.req, n.reply, n.waits = request{what: asConnect}, request{}, false
-		m.feed(&n, func(l *Liveness) { l.Connecting(modelNow) })
+		m.feed(&n, func(l *Liveness) { l.RecordConnecting(modelNow) })
 		step("the client connects to the same member again", n)
 	}
 }
@@ -541,14 +541,14 @@ func TestPackingALivenessChangesNothing(t *testing.T) {
 		var clock, sent Instant // now; when the last request was sent
 		live := &Liveness{lowestTimeout: 6 * unit}
 		live.Assume(m.servers(false))
-		live.Connected(clock, clock, 8*unit, false)
+		live.RecordConnected(clock, clock, 8*unit, false)
 		packed := m.pack(&Liveness{standing: live.standing, servers: live.servers, lowestTimeout: live.lowestTimeout,
-			claimed: true, claim: modelNow.Boot, lastSent: modelNow.Boot, firstTouch: serverTouch{modelNow.Boot, modelNow.Mono},
+			hasCounted: true, countedTouch: modelNow.Boot, lastSent: modelNow.Boot, touchAfterGap: serverTouch{modelNow.Boot, modelNow.Mono},
 			touches: [touchSlots]serverTouch{{modelNow.Boot, modelNow.Mono}}, touchCount: 1})
 		both := func(f func(l *Liveness, now Instant)) {
-			before := live.claim
+			before := live.countedTouch
 			f(live, clock)
-			if live.claim > before {
+			if live.countedTouch > before {
 				counted++
 			}
 			l := m.unpack(&packed)
@@ -565,10 +565,10 @@ func TestPackingALivenessChangesNothing(t *testing.T) {
 				packed.pass(m, asleep)
 			case 2:
 				granted := time.Duration(6+2*r.IntN(2)) * unit
-				both(func(l *Liveness, now Instant) { l.Connecting(now) })
+				both(func(l *Liveness, now Instant) { l.RecordConnecting(now) })
 				if sent = clock; r.IntN(3) > 0 {
 					both(func(l *Liveness, now Instant) {
-						l.Connected(now, now, granted, false)
+						l.RecordConnected(now, now, granted, false)
 						if l.Assume(m.servers(false)); m.alone {
 							l.Assume(m.servers(true))
 						}
@@ -582,11 +582,11 @@ func TestPackingALivenessChangesNothing(t *testing.T) {
 				sent = Instant{Mono: clock.Mono - late, Boot: clock.Boot - late}
 				proof := Proof(r.IntN(2))
 				both(func(l *Liveness, now Instant) {
-					l.Answer(proof, Instant{Mono: now.Mono - late, Boot: now.Boot - late}, now)
+					l.RecordReply(proof, Instant{Mono: now.Mono - late, Boot: now.Boot - late}, now)
 				})
 			}
-			left := live.Left(clock)
-			require.Equal(t, max(left, 0), max(m.unpack(&packed).Left(modelNow), 0), seed)
+			left := live.HoldLeft(clock)
+			require.Equal(t, max(left, 0), max(m.unpack(&packed).HoldLeft(modelNow), 0), seed)
 			if left <= 0 {
 				break // a lapse is final
 			}

@@ -117,12 +117,12 @@ func (m proof) counts(kind Proof, age uint8) bool {
 	const touched = 10 * unit // and answered at once
 	l := Liveness{lowestTimeout: time.Hour}
 	l.Assume(Servers{Report: time.Duration(m.report) * unit, Stale: time.Duration(m.stale) * unit})
-	l.Connected(Instant{}, Instant{}, time.Hour, false)
+	l.RecordConnected(Instant{}, Instant{}, time.Hour, false)
 	at := func(d time.Duration) Instant { return Instant{d, d} }
-	l.Answer(Local, at(touched), at(touched))
+	l.RecordReply(Local, at(touched), at(touched))
 	sent := at(touched + time.Duration(age)*unit)
-	l.Answer(kind, sent, sent)
-	return l.Left(sent) >= touched+time.Hour-sent.Boot
+	l.RecordReply(kind, sent, sent)
+	return l.HoldLeft(sent) >= touched+time.Hour-sent.Boot
 }
 
 func (m proof) model() explore.Model[proofState] {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxFences bounds how many earlier sessions are remembered.
+	// maxFences limits the number of earlier sessions that are remembered.
 	maxFences = 8
 	// fenceTries is the least number of tries to close an earlier session before it is left to expire.
 	fenceTries = 3
@@ -24,7 +24,7 @@ type openFences struct {
 	open []Fence
 }
 
-// keepNewest takes the newest ones.
+// keepNewest makes the newest of all the open ones.
 func (f *openFences) keepNewest(all []Fence) { f.open = slices.Clone(all[max(0, len(all)-maxFences):]) }
 
 func (f *openFences) listOpen() []Fence {
@@ -38,8 +38,8 @@ func (f *openFences) dueForClosing() []Fence {
 	return slices.DeleteFunc(f.listOpen(), func(old Fence) bool { return old.abandoned })
 }
 
-// recordTry records the outcome of a try to close an earlier session. stop is the error if the connection must not
-// continue; abandoned is the error if the session has just been left to expire.
+// recordTry records the outcome of a try to close an earlier session, and returns err as stop if the connection must not
+// continue, as abandoned if the session is left to expire from now on.
 func (f *openFences) recordTry(old Fence, err error, at time.Time) (stop, abandoned error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -59,14 +59,14 @@ func (f *openFences) recordTry(old Fence, err error, at time.Time) (stop, abando
 	return nil, err
 }
 
-// closeEarlierSessions closes the earlier sessions, so that nothing of them can happen any more: a write still in a
-// socket would be executed as long as its session lives. It uses the server that has just opened a session, and so has
-// a quorum. A server that cannot hear its leader could close nothing, but each attempt would keep the earlier session
-// alive. The connection may continue if the error is nil: each is closed, or was tried often enough after its Until.
+// closeEarlierSessions closes the earlier sessions: a write that is still in a socket would be executed as long as its
+// session lives. It uses the server that has just opened a session, and so has a quorum: a server without one could
+// close nothing, and each attempt there would prolong the earlier session. The error is nil, and the connection may
+// continue, if each is closed, or was tried often enough after its Until.
 func (s *Session) closeEarlierSessions(server string) error {
 	for _, f := range s.fences.dueForClosing() {
 		err := s.closeSeparately(s.ctx, f, server)
-		if errors.Is(err, errUnknownSession) { // from a server with a quorum
+		if errors.Is(err, errUnknownSession) { // reported by a server with a quorum
 			err = nil
 		}
 		stop, abandoned := s.fences.recordTry(f, err, time.Now())
@@ -83,7 +83,7 @@ func (s *Session) closeEarlierSessions(server string) error {
 }
 
 // closeAbandoned tries once more to close the earlier sessions that were left to expire, at the server that has just
-// closed this one. It reports whether they are gone.
+// closed this one. It reports whether none is left.
 func (s *Session) closeAbandoned(ctx context.Context, server string) bool {
 	for _, f := range s.fences.listOpen() {
 		if err := s.closeSeparately(ctx, f, server); err != nil && !errors.Is(err, errUnknownSession) {
@@ -97,8 +97,8 @@ func (s *Session) closeAbandoned(ctx context.Context, server string) bool {
 const closeSearchTime = time.Second
 
 // closeUnconnected closes this session, which has ended here, if its connection is gone: it tries each server once, and
-// reports whether one has closed it. A reply that the session does not exist does not count: it may come from a leader
-// that has lost its quorum. closeUnconnected does nothing for a session that no quorum has confirmed, or if earlier
+// reports whether one has closed it. A reply that the session does not exist does not count: a leader that has lost its
+// quorum may have sent it. closeUnconnected does nothing for a session that no quorum has confirmed, or if earlier
 // sessions are not closed yet.
 func (s *Session) closeUnconnected(ctx context.Context) bool {
 	if !s.Agreed() || len(s.fences.listOpen()) > 0 {
@@ -127,10 +127,9 @@ func (s *Session) closeSeparately(ctx context.Context, f Fence, server string) e
 	}
 	defer a.conn.Close()
 	defer context.AfterFunc(ctx, func() { a.conn.Close() })()
-	// The request claims to have seen nothing: a member that is behind can close a session, too. All goes in
-	// one write: if the answers are lost, a request that only attached the session would have kept it alive.
-	// Only a login takes several.
-	bye := append(s.credentialFrames(), jute.Frame(&jute.RequestHeader{Xid: askXid, Op: jute.OpCloseSession})...)
+	// The connect request claims zxid 0, since a member that is behind can close a session, too. All requests are in one
+	// write: a connect request alone would prolong the session. Only a login needs several writes.
+	bye := append(s.credentialFrames(), jute.Frame(&jute.RequestHeader{Xid: handshakeXid, Op: jute.OpCloseSession})...)
 	with := bye
 	if s.cfg.Login != nil {
 		with = nil

@@ -22,9 +22,9 @@ type incomingFrame struct {
 	skipped int // the frame's size, if it exceeds the limit: then body is nil
 }
 
-// receiveFrame reads a frame, whose limit depends on its xid. anySize means that the reply has data or a list, whose
-// size depends on the tree: if it is too large it is skipped, and the connection continues. maxReply is named in the
-// error about another protocol.
+// receiveFrame reads a frame. limitOf returns its limit by its xid; anySize means that the reply has data or a list, whose
+// size depends on the tree: if it is too large it is skipped, and the connection continues. maxReply is for the error
+// about another protocol.
 func (m *meteredReader) receiveFrame(maxReply int, limitOf func(xid int32) (most int, anySize bool, err error)) (
 	in incomingFrame, err error) {
 	b, err := m.Peek(4)
@@ -64,7 +64,7 @@ func (m *meteredReader) receiveFrame(maxReply int, limitOf func(xid int32) (most
 	return in, err
 }
 
-// meteredReader reads a connection, and measures the time of the last read and the pace of the current frame.
+// meteredReader reads a connection, and records the time of the last read and the pace of the current frame.
 type meteredReader struct {
 	*bufio.Reader
 	conn   net.Conn
@@ -96,7 +96,7 @@ func (m *meteredReader) expectBytes(bytes int) {
 	m.frameBegun, m.frameMissing, m.frameRead = readClock(), max(bytes-m.Buffered(), 0), 0
 }
 
-// slowFrame is the size in bytes from which a frame is a reason to wait for it.
+// slowFrame is the size in bytes from which a frame may be a reason to wait: see isWorthWaiting.
 const slowFrame = 64 << 10
 
 // timeToComplete returns the time from at until the current frame is complete, at its present pace. It returns false
@@ -111,8 +111,8 @@ func (m *meteredReader) timeToComplete(at clockReading) (time.Duration, bool) {
 	return time.Duration(float64(elapsed(m.frameBegun, at)) * float64(missing) / float64(m.frameRead)), true
 }
 
-// progressReader is the connection as the meter's buffer reads it: every byte counts, since a server that sends a large
-// reply over a slow network is not silent. (Whether the frame is ever complete is for the keeper to judge.)
+// progressReader reads the connection for the buffer of a meteredReader, and records each read: a server that sends a
+// large reply over a slow network is not silent. (checkPulse limits the time without a whole reply.)
 type progressReader struct{ m *meteredReader }
 
 func (p progressReader) Read(b []byte) (int, error) {

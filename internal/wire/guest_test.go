@@ -33,7 +33,7 @@ func TestTheGuestEntersALinkThatStands(t *testing.T) {
 		for _, conn := range all {
 			assert.Same(t, all[0], conn)
 		}
-		assert.EqualValues(t, 1, c.Links(), "no connection was made for it")
+		assert.EqualValues(t, 1, c.Connections(), "no connection was made for it")
 	})
 }
 
@@ -168,6 +168,6 @@ func TestTheGuestIsLetInAgainAfterEachLoss(t *testing.T) {
 			require.Equal(t, jute.CodeOK, c.do(jute.OpDelete, &jute.PathIntRequest{Path: "/n", Value: -1}).Code)
 			time.Sleep(2 * minHeldTime)
 		}
-		assert.EqualValues(t, 31, c.Links())
+		assert.EqualValues(t, 31, c.Connections())
 	})
 }

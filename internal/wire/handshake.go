@@ -13,7 +13,7 @@ import (
 // minTimeout is the shortest session timeout that a server can mean.
 const minTimeout = 10 * time.Millisecond
 
-// connectAttempt is a connection before it becomes a link, used by one goroutine only.
+// connectAttempt is a connection until its handshake is complete, used by one goroutine only.
 type connectAttempt struct {
 	s        *Session
 	server   string
@@ -21,7 +21,7 @@ type connectAttempt struct {
 	conn     net.Conn
 	in       *meteredReader
 
-	probe, verdictFirst bool // as refusalRecord has them
+	zeroZxid, authRequired bool // as in refusalRecord, at the connect request
 }
 
 // beginAttempt begins an attempt to connect.
@@ -36,8 +36,8 @@ func (s *Session) beginAttempt(ctx context.Context, server string) (*connectAtte
 	return &connectAttempt{s: s, server: server, deadline: limit, conn: conn, in: newMeteredReader(conn)}, nil
 }
 
-// exchangeConnect writes a connect request and reads its response. From here on the connection has a deadline: the
-// limit, or the time after which a silent connection is closed, if that is sooner.
+// exchangeConnect writes a connect request and reads its response. From here on the connection has a deadline: that of
+// the attempt, or the time after which a silent connection is closed, if that is sooner.
 func (a *connectAttempt) exchangeConnect(req *jute.ConnectRequest, more ...byte) (
 	resp jute.ConnectResponse, err error) {
 	_, silence := a.s.validity.pingPace(a.s.cfg.Timeout)
@@ -85,9 +85,9 @@ func parseRefusal(body []byte) error {
 	return fmt.Errorf("%w: error code %d", errRefused, h.Err)
 }
 
-// establishLink makes the attempt a link. While it runs the session's identity records that the server may open a
+// establishConnection performs the handshake. While it runs the session's identity records that the server may open a
 // session. The error is ErrClosed if the session is being closed and has had no connection.
-func (a *connectAttempt) establishLink() (*link, error) {
+func (a *connectAttempt) establishConnection() (*connection, error) {
 	s := a.s
 	s.mu.Lock()
 	unwanted := s.identity.id == 0 && s.ending.closing
@@ -105,17 +105,17 @@ func (a *connectAttempt) establishLink() (*link, error) {
 	return l, err
 }
 
-// connectRequest is the connect request.
+// connectRequest returns the connect request.
 func (a *connectAttempt) connectRequest() *jute.ConnectRequest {
 	s := a.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a.probe, a.verdictFirst = s.refusals.probe, s.refusals.verdictFirst
+	a.zeroZxid, a.authRequired = s.refusals.zeroZxid, s.refusals.authRequired
 	req := &jute.ConnectRequest{LastZxidSeen: s.identity.zxid, Timeout: int32(s.cfg.Timeout / time.Millisecond),
 		SessionID: s.identity.id, Password: s.identity.password, HasReadOnly: true, ReadOnly: s.cfg.ReadOnly}
-	if a.probe {
+	if a.zeroZxid {
 		req.LastZxidSeen = 0
-		req.ReadOnly = false // only a member with a quorum speaks for the data of all
+		req.ReadOnly = false // only the data of a member with a quorum prove that all are older
 	}
 	if len(req.Password) == 0 {
 		req.Password = make([]byte, 16)
@@ -123,9 +123,9 @@ func (a *connectAttempt) connectRequest() *jute.ConnectRequest {
 	return req
 }
 
-// performHandshake establishes or re-attaches the session, credentials first, and primes the link's output: watches,
-// then the queued calls.
-func (a *connectAttempt) performHandshake() (*link, error) {
+// performHandshake opens the session, or attaches the connection to it, presents the credentials, and primes the
+// connection.
+func (a *connectAttempt) performHandshake() (*connection, error) {
 	s := a.s
 	req := a.connectRequest()
 	sent := readClock()
@@ -140,7 +140,7 @@ func (a *connectAttempt) performHandshake() (*link, error) {
 		}
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
-	if resp.SessionID == 0 || resp.ReadOnly { // none, or one that only this member knows
+	if resp.SessionID == 0 || resp.ReadOnly { // no session, or one that only this member knows
 		s.clearStray()
 	}
 	if resp.SessionID == 0 || resp.Timeout <= 0 {
@@ -150,8 +150,7 @@ func (a *connectAttempt) performHandshake() (*link, error) {
 		if resp.ReadOnly && s.Agreed() { // it may have missed that the session was opened
 			return nil, fmt.Errorf("%w: a member without a quorum does not know the session", errRefused)
 		}
-		s.endSession(ErrExpired)
-		return nil, ErrExpired
+		return nil, s.endSession(ErrExpired)
 	}
 	l, err := a.acceptGrant(req, &resp, sent)
 	if err != nil && req.SessionID == 0 && !resp.ReadOnly && a.closeUnusedSession() {
@@ -174,15 +173,16 @@ func checkGrant(req *jute.ConnectRequest, resp *jute.ConnectResponse, timeout ti
 	return nil
 }
 
-// acceptGrant takes over the server's grant: the identity, the earlier sessions' end, the rule, watches.
+// acceptGrant checks a session that the server has confirmed, presents the credentials, closes the earlier sessions, and
+// records the connection.
 func (a *connectAttempt) acceptGrant(req *jute.ConnectRequest, resp *jute.ConnectResponse, sent clockReading) (
-	*link, error) {
+	*connection, error) {
 	s := a.s
 	timeout := time.Duration(resp.Timeout) * time.Millisecond
 	if err := checkGrant(req, resp, timeout); err != nil {
 		return nil, err
 	}
-	// Before the answer counts: a session that cannot be used any more has to lapse.
+	// Before the connect reply counts: a session whose credentials every server refuses has to lapse.
 	if err := a.authenticate(); err != nil {
 		return nil, err
 	}
@@ -192,12 +192,11 @@ func (a *connectAttempt) acceptGrant(req *jute.ConnectRequest, resp *jute.Connec
 		}
 	}
 	if !s.validity.recordConnected(sent, timeout, resp.ReadOnly) {
-		s.endSession(ErrLapsed)
-		return nil, ErrLapsed
+		return nil, s.endSession(ErrLapsed)
 	}
 	behind := false
-	if a.probe {
-		// A server that has accepted a handshake with zxid 0 reveals its last zxid in a reply.
+	if a.zeroZxid {
+		// The server has accepted a handshake with zxid 0; its last zxid is in each reply.
 		h, err := a.makeRequest(jute.OpExists, &jute.PathWatchRequest{Path: "/"})
 		if err != nil {
 			return nil, err
@@ -220,21 +219,21 @@ func (a *connectAttempt) acceptGrant(req *jute.ConnectRequest, resp *jute.Connec
 	}
 	s.refusals.recordAdmission()
 	s.identity.recordConnection(resp.SessionID, resp.Password, timeout, !resp.ReadOnly)
-	l := a.newLink(resp.ReadOnly)
-	s.links.addLink(l)
+	l := a.newConnection(resp.ReadOnly)
+	s.connections.makeLive(l)
 	wakeReceiver(s.calls.patience.wake) // no call waits for a connection now
-	s.primeLink(l)
+	s.primeConnection(l)
 	return l, nil
 }
 
-// newLink makes the attempt, which has succeeded, the session's next link. Session.mu is held.
-func (a *connectAttempt) newLink(readOnly bool) *link {
+// newConnection returns the connection that the attempt has made. Session.mu is held.
+func (a *connectAttempt) newConnection(readOnly bool) *connection {
 	s := a.s
 	ping, _ := s.validity.pingPace(s.effectiveTimeout())
-	l := &link{
-		number: s.links.count + 1, server: a.server, conn: a.conn, in: a.in, readOnly: readOnly,
+	l := &connection{
+		number: s.connections.count + 1, server: a.server, conn: a.conn, in: a.in, readOnly: readOnly,
 		output: outputBuffer{wake: make(chan struct{}, 1)}, window: newRequestWindow(s.cfg.Window, ping),
-		pulse: linkPulse{lastSent: readClock(), lastReply: readClock()},
+		pulse: connectionPulse{lastSent: readClock(), lastReply: readClock()},
 	}
 	l.end.reported = make(chan struct{})
 	l.end.ctx, l.end.cancel = context.WithCancelCause(context.Background())
@@ -255,26 +254,26 @@ func (a *connectAttempt) closeUnusedSession() bool {
 	return err == nil && h.Err == jute.CodeOK
 }
 
-// askXid is used by no other request of a session: members match replies to sessions by (session, xid).
-const askXid = firstXid + 1
+// handshakeXid is the xid of makeRequest, and of no other request: members match replies to sessions by (session, xid).
+const handshakeXid = firstXid + 1
 
 // makeRequest makes one request and waits for its reply.
 func (a *connectAttempt) makeRequest(op int32, records ...jute.Record) (h jute.ReplyHeader, err error) {
-	request := jute.Frame(append([]jute.Record{&jute.RequestHeader{Xid: askXid, Op: op}}, records...)...)
+	request := jute.Frame(append([]jute.Record{&jute.RequestHeader{Xid: handshakeXid, Op: op}}, records...)...)
 	if _, err := a.conn.Write(request); err != nil {
 		return h, err
 	}
 	return a.awaitReply()
 }
 
-// awaitReply waits for the reply to the request of ask.
+// awaitReply waits for the reply with handshakeXid.
 func (a *connectAttempt) awaitReply() (h jute.ReplyHeader, err error) {
 	for {
 		frame, err := readFrame(a.in, maxPlainReply)
 		if err != nil {
 			return h, err
 		}
-		if err := jute.Unmarshal(frame, &h); err != nil || h.Xid == askXid {
+		if err := jute.Unmarshal(frame, &h); err != nil || h.Xid == handshakeXid {
 			return h, err
 		}
 	}

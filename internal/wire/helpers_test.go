@@ -41,7 +41,7 @@ func open(t *testing.T, dial dialer, options ...option) *client {
 	t.Helper()
 	c := &client{t: t, events: make(chan Event, 1000)}
 	cfg := Config{Servers: []string{"one:2181"}, Dial: dial, Timeout: 10 * time.Second}
-	cfg.OnEvent, cfg.Assume = func(ev Event) { c.events <- ev }, always(Servers{Alone: true})
+	cfg.OnEvent, cfg.Assume = func(ev Event) { c.events <- ev }, always(Servers{Standalone: true})
 	for _, o := range options {
 		o(&cfg)
 	}
@@ -236,14 +236,14 @@ func (c *client) watch(kind WatchKind, path string) *heard {
 }
 
 // looseLink returns a link that goes nowhere, of a session that does not run.
-func looseLink(t *testing.T) (*Session, *link) {
+func looseLink(t *testing.T) (*Session, *connection) {
 	end, other := net.Pipe()
 	t.Cleanup(func() { end.Close(); other.Close() })
 	s := &Session{cfg: Config{Limits: Limits{MaxFrame: 100, MaxReply: 1000}, Timeout: time.Second},
-		validity: newValidity(always(Servers{Alone: true}), time.Second),
+		validity: newValidity(always(Servers{Standalone: true}), time.Second),
 		identity: sessionIdentity{id: 7}, calls: newPendingCalls(), watches: newWatchRegistry()}
-	l := (&connectAttempt{s: s, conn: end}).newLink(false)
-	s.links.addLink(l)
+	l := (&connectAttempt{s: s, conn: end}).newConnection(false)
+	s.connections.makeLive(l)
 	return s, l
 }
 

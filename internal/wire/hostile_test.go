@@ -332,7 +332,7 @@ func TestATricklingServerIsLeftInTime(t *testing.T) {
 			}
 			c := connected(t, dial, func(cfg *Config) { cfg.Servers = []string{"one:2181"} })
 			c.SetServers([]string{"one:2181", "two:2181"}, nil)
-			require.True(t, c.Validity().Hold())
+			require.True(t, c.Validity().BeginHold())
 			on.Store(true)
 			start := time.Now()
 			if every >= 300*time.Millisecond { // else pongs are complete in time
@@ -436,7 +436,7 @@ func TestAServerThatAnswersNoWritesIsLeftInTime(t *testing.T) {
 				}
 			}
 			beats(5)
-			require.True(t, c.Validity().Hold())
+			require.True(t, c.Validity().BeginHold())
 			cut.Store(true)
 			beats(20)
 			assert.Equal(t, "two:2181", c.Server())

@@ -12,22 +12,21 @@ import (
 	"github.com/go-curator/curator/internal/chance"
 )
 
-// hostProvider decides which server to try next, and when: the list in a new random order for every pass, with a short
-// random pause before the first pass if a connection was lost, and a growing, jittered one before each later pass: the
-// longer an outage, the more clients wait for its end, and the longer the time over which they come back. Names are
-// resolved for every dial.
+// hostProvider decides which server is tried next, and when. Each pass tries the list in a new random order. Before the
+// first pass after a lost connection there is a short random pause, before each later pass a growing one with jitter:
+// the longer an outage, the more clients wait for its end, and the longer the time over which they return.
 type hostProvider struct {
-	shorten func(time.Duration) time.Duration // a pause, so that there is time for another attempt
+	shorten func(time.Duration) time.Duration // shortens a pause, so that there is time for another attempt
 	spread  time.Duration                     // the longest pause before the first pass
 	chance  *chance.Source
 
 	mu           sync.Mutex
 	servers      []string                    // never changed in place
-	further      []string                    // tried, too, after the first pass has failed; never changed in place
+	further      []string                    // tried from the second pass on; never changed in place
 	remaining    []string                    // the rest of this pass
-	silentDelay  *backoff.ExponentialBackOff // while no server answers
-	refusalDelay *backoff.ExponentialBackOff // while one answers, but no connection holds
-	hadRefusal   bool                        // one has answered so in this pass
+	silentDelay  *backoff.ExponentialBackOff // while no server replies
+	refusalDelay *backoff.ExponentialBackOff // while one replies, but no connection holds: see minHeldTime
+	hadRefusal   bool                        // one has replied so in this pass
 	passes       int                         // since the last connection that held
 	connectedAt  clockReading                // when the last connection was made
 	lostAt       clockReading                // when the last connection that held was lost, or the first was wanted
@@ -36,8 +35,8 @@ type hostProvider struct {
 	rotation     int                         // the place of the server that anotherServer returned last
 }
 
-// minHeldTime is the time that a connection must last to have held: a server that accepts and closes immediately must
-// not be hammered.
+// minHeldTime is the time after which a connection counts as one that holds: a server that accepts and closes immediately
+// is tried less and less often.
 const minHeldTime = time.Second
 
 func newHostProvider(servers []string) *hostProvider {
@@ -52,11 +51,11 @@ func newHostProvider(servers []string) *hostProvider {
 	return h
 }
 
-// longestPause is the longest pause between two passes by itself, half as much more or less.
+// longestPause is the longest pause between two passes, before jitter (half as much more or less).
 const longestPause = 5 * time.Second
 
-// maxServersPerPass limits the servers tried in a pass if there is a further list, so that its turn comes soon, however
-// long the first list is.
+// maxServersPerPass limits the servers of the list that a pass tries if there is a further list, so that this is tried
+// soon, however long the list is.
 const maxServersPerPass = 16
 
 // allServers returns the servers of both lists, each once.
@@ -70,15 +69,15 @@ func (h *hostProvider) allServers() []string {
 	return all
 }
 
-// shuffledServers is every server, in a random order.
+// shuffledServers returns the servers of both lists, in a random order.
 func (h *hostProvider) shuffledServers() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.shuffledCopy(h.allServers())
 }
 
-// nextPass returns the servers of the next pass, in order. atOnce is true if one is preferred: the pass begins without
-// a pause.
+// nextPass returns the servers of the next pass, in order. atOnce means that one is preferred: there is no pause before
+// the pass.
 func (h *hostProvider) nextPass() (servers []string, atOnce bool) {
 	servers = h.shuffledCopy(h.servers)
 	without := func(server string) []string {
@@ -117,9 +116,9 @@ func (h *hostProvider) resetPauses() {
 	h.passes, h.hadRefusal = 0, false
 }
 
-// nextPause is the next one between two passes.
+// nextPause returns the next pause between two passes, before jitter.
 func (h *hostProvider) nextPause() time.Duration {
-	// The end of an outage is not announced: a pause prolongs it, but by no more than a tenth, or a second.
+	// A pause may prolong an outage, but by a tenth at most, or a second.
 	h.silentDelay.MaxInterval = max(min(elapsed(h.lostAt, readClock())/10, longestPause), h.spread, time.Second)
 	delay := h.silentDelay
 	if h.hadRefusal {
@@ -128,7 +127,7 @@ func (h *hostProvider) nextPause() time.Duration {
 	return delay.NextBackOff()
 }
 
-// recordRefusal records that a server has answered, but the attempt has failed.
+// recordRefusal records that a server has replied, but the attempt has failed.
 func (h *hostProvider) recordRefusal() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,9 +141,8 @@ func (h *hostProvider) Len() int {
 	return len(h.allServers())
 }
 
-// setServers changes the lists, and ends the current pass. Servers that are new on the list are tried without a pause.
-// So are the servers of a shorter list if there is a connection: only the client itself may end it, and no pass over
-// the list has failed.
+// setServers changes the lists, and ends the current pass. There is no pause before the next pass if the list has new
+// servers, or if it is shorter and there is a connection: the client may end that itself, and no pass has failed.
 func (h *hostProvider) setServers(servers, further []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -168,7 +166,7 @@ func (h *hostProvider) nextServer() (server string, wait time.Duration) {
 		if elapsed(h.connectedAt, readClock()) >= minHeldTime {
 			h.resetPauses()
 			h.lostAt = readClock()
-			if h.spread > 0 { // all the clients of that server come back now
+			if h.spread > 0 { // all clients of that server reconnect now
 				wait = h.shorten(h.chance.Duration(h.spread + 1))
 			}
 		}
@@ -197,7 +195,7 @@ func (h *hostProvider) areAllIn(set map[string]bool) bool {
 	return !slices.ContainsFunc(h.allServers(), func(server string) bool { return !set[server] })
 }
 
-// anotherServer returns a server that is not this one, each in its turn; "" if there is none.
+// anotherServer returns a server other than this one, the next at each call; "" if there is none.
 func (h *hostProvider) anotherServer(than string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -218,15 +216,15 @@ func (h *hostProvider) preferServer(server string) {
 	h.preferred = server
 }
 
-// avoidServer makes the next pass end with a server. One that answers a handshake and nothing else must not be tried
-// again while there is little time left.
+// avoidServer makes the next pass end with a server. One that replies to the handshake only must not be tried again while
+// there is little time left.
 func (h *hostProvider) avoidServer(server string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.avoided = server
 }
 
-// recordConnection records that there is a connection to the server that next returned last.
+// recordConnection records that there is a connection to the server that nextServer returned last.
 func (h *hostProvider) recordConnection() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -4,18 +4,18 @@ import (
 	"time"
 )
 
-// sessionIdentity has the session's id at the servers, and records unused sessions that handshakes may have opened
-// there: they live until their timeouts. Session.mu guards it.
+// sessionIdentity has the session's id at the servers, and counts unused sessions: a handshake without a reply may have
+// opened one, which lives until its timeout. Session.mu guards it.
 type sessionIdentity struct {
 	id          int64 // 0 before the first connection
 	password    []byte
 	timeout     time.Duration // granted by the last handshake
 	zxid        int64         // the highest of any reply, this process's earlier sessions included
-	eventsAhead bool          // an event has shown a later change, and no reply since then has said which
+	eventsAhead bool          // an event has come since the last reply: its change may have a higher zxid
 
-	handshake       chan struct{} // closed at the end of a handshake before the first connection; nil if there is none
-	maybeOpened     bool          // its server may have opened a session
-	straySessions   int           // earlier handshakes that ended so
+	handshake       chan struct{} // closed when the handshake before the first connection ends; nil if there is none
+	maybeOpened     bool          // that handshake may have opened a session
+	straySessions   int           // earlier handshakes that may have
 	quorumConfirmed bool          // a member with a quorum has confirmed the session
 }
 

@@ -29,18 +29,18 @@ func (c *client) lapses(at time.Time) {
 	c.t.Helper()
 	time.Sleep(time.Until(at) - time.Nanosecond)
 	synctest.Wait()
-	require.False(c.t, c.Validity().Lapsed())
+	require.False(c.t, c.Validity().Lost())
 	require.NotContains(c.t, c.seen(), Lost)
 	ev := c.await(Lost)
 	assert.ErrorIs(c.t, ev.Err, ErrLapsed)
 	assert.Equal(c.t, at, time.Now())
 	assert.False(c.t, c.Validity().Valid())
-	assert.True(c.t, c.Validity().Lapsed())
+	assert.True(c.t, c.Validity().Lost())
 }
 
 func TestASilentServerIsGivenUpAndTheSessionLostInTime(t *testing.T) {
 	for _, rule := range []Servers{
-		{Alone: true}, {Report: time.Second, Stale: 4 * time.Second, Margin: 500 * time.Millisecond},
+		{Standalone: true}, {Report: time.Second, Stale: 4 * time.Second, Margin: 500 * time.Millisecond},
 	} {
 		for name, silence := range map[string]func(*zktest.Server){
 			"paused":               func(s *zktest.Server) { s.Pause() },
@@ -56,7 +56,7 @@ func TestASilentServerIsGivenUpAndTheSessionLostInTime(t *testing.T) {
 					ping, most := rule.Pace(10 * time.Second)
 					pause := rule.Rest(10 * time.Second)
 					if held {
-						require.True(t, c.Validity().Hold())
+						require.True(t, c.Validity().BeginHold())
 						pause = ping
 					}
 					time.Sleep(33_333 * time.Millisecond)
@@ -81,7 +81,7 @@ func TestASilentServerIsGivenUpAndTheSessionLostInTime(t *testing.T) {
 // While nothing is held a session is kept by as many pings as Java's, and a hold that begins has time.
 func TestPingsAreFewWhileNothingIsHeld(t *testing.T) {
 	onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-		c := connected(t, srv.Dial, func(cfg *Config) { cfg.Assume = always(Servers{Alone: true, Margin: time.Second}) })
+		c := connected(t, srv.Dial, func(cfg *Config) { cfg.Assume = always(Servers{Standalone: true, Margin: time.Second}) })
 		pings := func() int {
 			srv.ResetCounts()
 			time.Sleep(time.Minute)
@@ -89,12 +89,12 @@ func TestPingsAreFewWhileNothingIsHeld(t *testing.T) {
 		}
 		assert.InDelta(t, 20, pings(), 1)
 		time.Sleep(2900 * time.Millisecond) // right before the next
-		require.True(t, c.Validity().Hold())
+		require.True(t, c.Validity().BeginHold())
 		assert.Greater(t, c.Validity().Remaining(), 6*time.Second-time.Second/3)
 		synctest.Wait()
 		assert.Equal(t, 9*time.Second, c.Validity().Remaining(), "it has pinged at once")
 		assert.InDelta(t, 72, pings(), 1)
-		c.Validity().Unhold()
+		c.Validity().EndHold()
 		assert.InDelta(t, 20, pings(), 1)
 		assert.Empty(t, c.seen())
 	})
@@ -110,7 +110,7 @@ func TestAHoldThatBeginsAfterARestKeepsItsConnection(t *testing.T) {
 			onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
 				c := connected(t, srv.Dial, func(cfg *Config) { cfg.Timeout, cfg.Assume = timeout, always(rule) })
 				time.Sleep(2*rest + begin)
-				require.True(t, c.Validity().Hold())
+				require.True(t, c.Validity().BeginHold())
 				time.Sleep(timeout)
 				assert.Empty(t, c.seen(), "T = %v, begun %v after a ping", timeout, begin)
 			})
@@ -122,8 +122,8 @@ func TestAHoldThatBeginsAfterARestKeepsItsConnection(t *testing.T) {
 func TestALostPingIsNoSilence(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		onServer(t, zktest.Config{}, func(t *testing.T, srv *zktest.Server) {
-			c := connected(t, srv.Dial, func(cfg *Config) { cfg.Assume = always(Servers{Alone: true}) })
-			require.True(t, !held || c.Validity().Hold())
+			c := connected(t, srv.Dial, func(cfg *Config) { cfg.Assume = always(Servers{Standalone: true}) })
+			require.True(t, !held || c.Validity().BeginHold())
 			lost := srv.Inject(zktest.Fault{Op: "ping", Action: zktest.DropRequest})
 			for range 100 {
 				time.Sleep(12_300 * time.Millisecond) // some pings, and one is nearly due
@@ -150,7 +150,7 @@ func TestHeldByHeartbeats(t *testing.T) {
 			require.NoError(t, r.Err)
 		}
 		beat()
-		require.True(t, c.Validity().Hold())
+		require.True(t, c.Validity().BeginHold())
 		ping, _ := rule.Pace(10 * time.Second)
 		for range 20 {
 			time.Sleep(time.Second)
@@ -588,8 +588,8 @@ func TestPingsArePairedWithTheOldest(t *testing.T) {
 	}, func(t *testing.T, f *fake) {
 		start := time.Now()
 		c := connected(t, f.Dial)
-		require.True(t, c.Validity().Hold())
-		ping, _ := Servers{Alone: true}.Pace(10 * time.Second)
+		require.True(t, c.Validity().BeginHold())
+		ping, _ := Servers{Standalone: true}.Pace(10 * time.Second)
 		for range 50 {
 			time.Sleep(time.Second)
 			left := c.Validity().Remaining()
@@ -714,23 +714,23 @@ func TestOurRepliesExtendTheValidityFromTheirSending(t *testing.T) {
 
 // Rule R3: after a pause of the process the answers that were waiting are read before any timer fires.
 func TestAnswersThatComeTooLateEndTheSession(t *testing.T) {
-	for name, answer := range map[string]func(s *Session, l *link, c *Call) bool{
-		"ping": func(s *Session, l *link, _ *Call) bool { return s.handlePong(l, jute.ReplyHeader{}) == nil },
-		"call": func(s *Session, l *link, c *Call) bool {
+	for name, answer := range map[string]func(s *Session, l *connection, c *Call) bool{
+		"ping": func(s *Session, l *connection, _ *Call) bool { return s.handlePong(l, jute.ReplyHeader{}) == nil },
+		"call": func(s *Session, l *connection, c *Call) bool {
 			return s.handleReply(l, incomingFrame{head: jute.ReplyHeader{Xid: c.xid}}) == nil
 		},
 	} {
 		t.Run(name, bubbled(func(t *testing.T) {
 			s, l := looseLink(t)
-			s.validity = newValidity(always(Servers{Alone: true}), 10*time.Second)
+			s.validity = newValidity(always(Servers{Standalone: true}), 10*time.Second)
 			s.validity.recordConnected(readClock(), 10*time.Second, false)
 			l.window = newRequestWindow(10, time.Second)
-			l.pulse.unansweredPings = []clockReading{readClock()}
+			l.pulse.pingsInFlight = []clockReading{readClock()}
 			c, r := call(jute.OpGetData, read("/"))
 			s.Submit(c)
 			time.Sleep(10 * time.Second)
 			require.False(t, answer(s, l, c))
-			assert.True(t, s.validity.Lapsed())
+			assert.True(t, s.validity.Lost())
 			assert.Zero(t, s.validity.Remaining())
 			if name == "call" {
 				reply := <-r
@@ -794,16 +794,16 @@ func TestTheRuleFollowsTheTimeoutAndTheServer(t *testing.T) {
 		c := connected(t, srv.Dial, func(cfg *Config) {
 			cfg.Timeout = time.Minute
 			cfg.Assume = func(timeout time.Duration, alone bool) Servers {
-				return Servers{Alone: alone, Report: time.Second, Stale: timeout / 4}
+				return Servers{Standalone: alone, Report: time.Second, Stale: timeout / 4}
 			}
 		})
 		assert.Equal(t, 20*time.Second, c.Timeout(), "the server grants at most 20 ticks")
 		time.Sleep(time.Second)
 		require.NoError(t, c.sync().Err)
 		assert.Equal(t, 19*time.Second, c.Validity().Remaining(), "a member, until it has said otherwise")
-		assert.True(t, c.Validity().Answered(Later))
+		assert.True(t, c.Validity().RecordVerdict(Later))
 		assert.Equal(t, 19*time.Second, c.Validity().Remaining())
-		assert.False(t, c.Validity().Answered(Alone))
+		assert.False(t, c.Validity().RecordVerdict(Standalone))
 		assert.Equal(t, 20*time.Second, c.Validity().Remaining())
 	})
 }
@@ -866,7 +866,7 @@ func TestWithoutAnyServerTheSessionWaits(t *testing.T) {
 		}
 		assert.Zero(t, c.ID())
 		assert.False(t, c.Validity().Valid())
-		assert.False(t, c.Validity().Lapsed())
+		assert.False(t, c.Validity().Lost())
 	})
 }
 
@@ -893,7 +893,7 @@ func TestEventsSayWhatHappened(t *testing.T) {
 		assert.Equal(t, c.ID(), ev.SessionID)
 		ev = c.await(Connected)
 		assert.True(t, ev.Reattached)
-		links := c.Links()
+		links := c.Connections()
 		assert.EqualValues(t, 2, links)
 		srv.Expire(c.ID())
 		c.await(Disconnected)

@@ -2,8 +2,8 @@ package wire
 
 import "time"
 
-// Instant is a reading of two clocks since one origin. Boot includes the time during which the machine is suspended: an
-// age by it is never too small. Mono does not count it, and is never set: a span by it is never too long.
+// Instant is a reading of two clocks since one origin. Boot includes the time for which the machine sleeps: an age by it
+// is never too small. Mono does not, and is never set: a span by it is never too long.
 type Instant struct{ Mono, Boot time.Duration }
 
 // Proof is the strength of the proof that a reply gives about the server that sent it.
@@ -18,14 +18,14 @@ const (
 
 // Servers has the assumptions about the servers of a session.
 type Servers struct {
-	// Alone means that the connected server is standalone: it keeps the sessions' time itself.
-	Alone bool
-	// Report is the longest time that a member takes to report a touch to its leader while the two are in contact: half
-	// a tick, since it reports with its answers to the leader's pings, and J: the delay of a leader's ping, and between
-	// members.
+	// Standalone means that the connected server is in no ensemble: it expires the sessions itself.
+	Standalone bool
+	// Report is the longest time after which a touch has been reported to the leader, while the two are in contact: half
+	// a tick, since a member reports with its replies to the leader's pings, and J: the delays of a leader's ping, and
+	// between members.
 	Report time.Duration
-	// Stale is D: the longest time for which a member continues answering after its last contact with the leader, and
-	// the time of a report. 0 if it is not known; then only committed writes prove anything.
+	// Stale is D: the longest time for which a member continues replying after its last contact with the leader, plus
+	// Report. 0 if it is not known; then only committed writes prove anything.
 	Stale time.Duration
 	// Margin is the time before the servers' earliest expiry at which a hold ends.
 	Margin time.Duration
@@ -39,44 +39,44 @@ type assumption = func(timeout time.Duration, alone bool) Servers
 type Verdict int8
 
 const (
-	// Alone: it is.
-	Alone Verdict = iota + 1
+	// Standalone: it is.
+	Standalone Verdict = iota + 1
 	// Member: it is not, or its answer does not show it.
 	Member
-	// Later: it could not answer now.
+	// Later: it could not answer now, and has to be asked again.
 	Later
 )
 
-// Standing is the knowledge about a session and its server.
+// Standing is what is known about a session and its server.
 type Standing struct {
 	// Timeout is T, the session timeout that counts; 0 before the first handshake.
 	Timeout time.Duration
-	// Known means that a server of this session has answered whether it is standalone; Alone is the last answer.
-	Known, Alone bool
-	// Asked means that the server of this connection has answered. Until then it is taken for a member.
-	Asked bool
+	// Known means that a server of this session has answered whether it is standalone; Standalone is the last answer.
+	Known, Standalone bool
+	// Current means that the server of this connection gave that answer. Until it has, it counts as a member.
+	Current bool
 }
 
 // Liveness is the rule of promise P1: from the requests sent and the replies to them it computes the time until which
 // no leader can have expired the session.
 //
 // A server touches a session when it receives a request of it. The leader expires a session T after the last touch
-// reported to it. A member keeps its touches in a table, which it sends to the leader with its answer to the leader's
-// next ping, every half tick. A member that has lost its leader continues answering pings, reads and syncs, until
+// reported to it. A member keeps its touches in a table, which it sends to the leader with its reply to the leader's
+// next ping, every half tick. A member that has lost its leader continues replying to pings, reads and syncs, until
 // syncLimit ticks without a ping have passed. So a touch counts only when it has been reported, and the replies to
-// later requests prove that. For a touch that was sent at u and answered at a, on one connection:
+// later requests prove that. For a request sent at u, whose reply came at a, on one connection, the touch counts:
 //
-//	a standalone server                                      it counts at once
-//	a later ping, read or sync, sent at t, is answered       it counts if t - a > D
-//	a later write, sent at t, is committed                   it counts if t - a > tick/2 + J
-//	a connect request that creates the session               it counts at once: the creation is committed
-//	a connect request of an existing session                 u counts with the first write that is committed after it,
-//	                                                         u - D counts at once (where D is known): the member has
-//	                                                         asked its leader, which may have been deposed since
+//	any, if the server is standalone             at once
+//	any                                          when a ping, read or sync, sent after a + D, has a reply
+//	any                                          when a write, sent after a + tick/2 + J, is committed
+//	a connect request that creates the session   at once: the creation is committed
+//	a connect request of an existing session     when any later write is committed
+//
+// The last one proves, at once, a touch at u - D (where D is known): the member has asked a leader that led at u - D.
 //
 // A hold ends at (the latest u that counts) + T - margin. A touch that counts does so for good: no later reply, no
-// other server and no other rule takes it back. This is a proof under these assumptions (J as in Report, Jf the delay
-// with which a member gives up its leader, δ the delay between members):
+// other server and no other rule makes it count no longer. This is a proof under these assumptions (J as in Report, Jf
+// the delay with which a member gives up its leader, δ the delay between members):
 //
 //   - for pings, reads and syncs: J + Jf + 3δ is at most a tick, and J at most half a tick; one link between members
 //     fails, both ways at the same time or one way. A link that fails one way and later the other way, and five members
@@ -86,33 +86,35 @@ type Standing struct {
 //   - behind an observer master both need tick/2 + J more.
 //   - clocks run at one rate, up to the margin.
 //
-// A sync is no stronger than a ping: a leader that has lost its quorum answers it. A member that is blocked in a write
-// to its leader has no bound.
+// A sync is no stronger than a ping: a leader that has lost its quorum replies to it. The time for which a member replies
+// while it is blocked in a write to its leader has no limit.
 //
-// Liveness is a value: no clock, no lock, no allocation. It is fed by one connection at a time, in the order of the
-// replies. Once it has reported that the deadline has passed, it must not be asked again: a lapse is final (Validity).
+// Liveness is a value: no clock, no lock, no allocation. Replies are recorded in their order, of one connection at a
+// time. After SessionLeft has returned 0 or less it must not be used: a loss is final (Validity).
 type Liveness struct {
-	standing      Standing
-	evasiveServer bool // the server of this connection was asked and could not answer
-	servers       Servers
+	standing     Standing
+	verdictLater bool // a verdict on the server of this connection was Later
+	servers      Servers
 
-	lowestTimeout time.Duration // lowest timeout ever granted or asked for
+	lowestTimeout time.Duration // lowest timeout ever granted or requested
 
-	claim    time.Duration // Boot: a leader has touched the session then or later
-	claimed  bool
-	lastSent time.Duration // Boot: when the last answered request was sent
+	countedTouch time.Duration // Boot: when the latest touch that counts was sent
+	hasCounted   bool
+	lastSent     time.Duration // Boot: when the latest request with a reply was sent
 
-	connecting     bool          // a connect request has no answer
-	connectSent    time.Duration // Boot: when the oldest of these was sent
-	doubted        bool          // nothing counts yet that was sent on a connection after some connect request
-	doubtedFrom    time.Duration // Boot: when the oldest of these was sent
+	connecting     bool          // no connect request since connectSent has a reply from a member with a quorum
+	connectSent    time.Duration // Boot
 	attachUnproven bool          // no write was committed since this connection's connect request
 	attachSent     time.Duration // Boot: when that was sent
+	// timeoutUnproven: there were connect requests since unprovenSince (Boot), and no touch from the last connection
+	// counts yet, so the servers may use lowestTimeout.
+	timeoutUnproven bool
+	unprovenSince   time.Duration
 
-	touches     [touchSlots]serverTouch // of this connection, not counted yet, oldest first
-	touchCount  int
-	firstTouch  serverTouch   // the first touch after the last gap that was too long for a hold
-	countsAfter time.Duration // Mono: a committed write counts firstTouch if it was sent later
+	touches       [touchSlots]serverTouch // of this connection, not counted yet, oldest first
+	touchCount    int
+	touchAfterGap serverTouch   // the first after the last pause of two held ping intervals or more, or of this connection
+	countsAfter   time.Duration // Mono: a committed write counts touchAfterGap if it was sent later
 
 	hasWritten bool
 	lastWrite  time.Duration // Boot: when the last committed write was sent
@@ -121,33 +123,33 @@ type Liveness struct {
 	heldSince time.Duration // Boot: when the first of holds began
 }
 
-// serverTouch is an answered request.
+// serverTouch is a request with a reply.
 type serverTouch struct {
-	sent     time.Duration // Boot
-	answered time.Duration // Mono
+	sent    time.Duration // Boot
+	replied time.Duration // Mono
 }
 
-// touchSlots bounds the touches that are kept; see touchDistance.
+// touchSlots is the greatest number of touches kept; see touchDistance.
 const touchSlots = 16
 
-// Connecting records that a connect request is sent. Whatever server it reaches may replace the session's timeout.
-func (l *Liveness) Connecting(at Instant) {
+// RecordConnecting records that a connect request is sent. The server that it reaches may change the session's timeout.
+func (l *Liveness) RecordConnecting(at Instant) {
 	if l.standing.Timeout == 0 {
 		return
 	}
 	if !l.connecting {
 		l.connecting, l.connectSent = true, at.Boot
 	}
-	if !l.doubted {
-		l.doubted, l.doubtedFrom = true, at.Boot
+	if !l.timeoutUnproven {
+		l.timeoutUnproven, l.unprovenSince = true, at.Boot
 	}
 }
 
-// Connected records the reply to the connect request sent at sent. granted is the session timeout that the server
-// grants. A session counts for no longer than the least that was ever granted: a new leader, or a server that restarts,
-// gives it the timeout with which it was created; and the previous member may yet report a touch with a smaller one.
-// The grant of a member without a quorum (readOnly) is ignored for a session that a quorum knows.
-func (l *Liveness) Connected(sent, now Instant, granted time.Duration, readOnly bool) {
+// RecordConnected records the reply to the connect request sent at sent. granted is the session timeout that the server
+// grants. The least that was ever granted counts: a new leader, or a server that restarts, uses the timeout with which
+// the session was created; and the previous member may still report a touch with a smaller one. The grant of a member
+// without a quorum (readOnly) is ignored for a session that a quorum knows.
+func (l *Liveness) RecordConnected(sent, now Instant, granted time.Duration, readOnly bool) {
 	first := l.standing.Timeout == 0
 	if first && readOnly {
 		return // no quorum knows the session: nothing in it is ever valid, and nothing can lapse
@@ -159,98 +161,97 @@ func (l *Liveness) Connected(sent, now Instant, granted time.Duration, readOnly 
 	if first {
 		l.standing.Timeout = granted
 	}
-	l.standing.Timeout, l.standing.Asked = min(l.standing.Timeout, granted), false
-	l.evasiveServer, l.servers.Alone, l.touchCount = false, false, 0
+	l.standing.Timeout, l.standing.Current = min(l.standing.Timeout, granted), false
+	l.verdictLater, l.servers.Standalone, l.touchCount = false, false, 0
 	if readOnly {
 		return
 	}
 	l.connecting, l.attachUnproven, l.attachSent = false, !first, sent.Boot
-	l.firstTouch, l.countsAfter = serverTouch{sent.Boot, now.Mono}, now.Mono-1 // any committed write proves it
+	l.touchAfterGap, l.countsAfter = serverTouch{sent.Boot, now.Mono}, now.Mono-1 // any committed write proves it
 	switch {
 	case first:
-		l.raiseClaim(sent.Boot)
+		l.countTouch(sent.Boot)
 	case l.servers.Stale > 0:
-		l.raiseClaim(sent.Boot - l.servers.Stale)
+		l.countTouch(sent.Boot - l.servers.Stale)
 	}
 	l.keepTouch(serverTouch{sent.Boot, now.Mono})
 }
 
-// Answer records that a request sent at sent was answered at now.
-func (l *Liveness) Answer(p Proof, sent, now Instant) {
+// RecordReply records that the reply to a request sent at sent came at now.
+func (l *Liveness) RecordReply(p Proof, sent, now Instant) {
 	if l.standing.Timeout == 0 {
 		return
 	}
-	last, reported := l.lastSent, sent.Mono-l.servers.Stale // a touch that was answered before has been reported
+	last, reported := l.lastSent, sent.Mono-l.servers.Stale // a touch with a reply before that has been reported
 	switch {
-	case l.servers.Alone:
-		l.raiseClaim(sent.Boot)
+	case l.servers.Standalone:
+		l.countTouch(sent.Boot)
 	case p == Committed:
 		reported = sent.Mono - l.servers.Report
 	case l.servers.Stale == 0:
 		reported = 0
 	}
 	counted := 0
-	for ; counted < l.touchCount && l.touches[counted].answered < reported; counted++ {
-		l.raiseClaim(l.touches[counted].sent)
+	for ; counted < l.touchCount && l.touches[counted].replied < reported; counted++ {
+		l.countTouch(l.touches[counted].sent)
 	}
 	l.touchCount = copy(l.touches[:], l.touches[counted:l.touchCount])
-	if l.firstTouch.answered < reported { // it may not be among the touches any more
-		l.raiseClaim(l.firstTouch.sent)
+	if l.touchAfterGap.replied < reported { // it may not be among the touches any more
+		l.countTouch(l.touchAfterGap.sent)
 	}
 	if p == Committed {
 		if l.attachUnproven {
-			l.raiseClaim(l.attachSent)
+			l.countTouch(l.attachSent)
 		}
 		l.attachUnproven, l.hasWritten, l.lastWrite = false, true, sent.Boot
 	}
 	if sent.Boot-last > 2*l.heldPingInterval() {
-		l.firstTouch, l.countsAfter = serverTouch{sent.Boot, now.Mono}, now.Mono+l.servers.Report
+		l.touchAfterGap, l.countsAfter = serverTouch{sent.Boot, now.Mono}, now.Mono+l.servers.Report
 	}
 	l.keepTouch(serverTouch{sent.Boot, now.Mono})
 }
 
-// Judge records the connected server's answer to the question whether it is standalone, and reports whether to ask
-// again.
-func (l *Liveness) Judge(v Verdict) (again bool) {
+// RecordVerdict records the connected server's verdict, and reports whether to ask again.
+func (l *Liveness) RecordVerdict(v Verdict) (again bool) {
 	if v == Later {
-		l.evasiveServer = true
+		l.verdictLater = true
 		return true
 	}
-	l.standing.Known, l.standing.Alone, l.standing.Asked = true, v == Alone, true
+	l.standing.Known, l.standing.Standalone, l.standing.Current = true, v == Standalone, true
 	return false
 }
 
 // Assume sets the assumptions about the servers from now on. Touches that have counted still do.
 func (l *Liveness) Assume(s Servers) {
-	if l.servers = s; s.Alone && l.touchCount > 0 {
-		l.raiseClaim(l.touches[l.touchCount-1].sent)
+	if l.servers = s; s.Standalone && l.touchCount > 0 {
+		l.countTouch(l.touches[l.touchCount-1].sent)
 	}
 }
 
-// Hold counts holds: more is 1 or -1.
-func (l *Liveness) Hold(more int, now Instant) {
+// AddHolds changes the number of holds by more: 1 or -1.
+func (l *Liveness) AddHolds(more int, now Instant) {
 	if l.holds += more; l.holds == 1 && more > 0 {
 		l.heldSince = now.Boot
 	}
 }
 
-// Left returns how long a hold is certain, if no further reply arrives.
-func (l *Liveness) Left(now Instant) time.Duration {
-	if !l.claimed {
+// HoldLeft returns how long a hold is certain, if no further reply comes.
+func (l *Liveness) HoldLeft(now Instant) time.Duration {
+	if !l.hasCounted {
 		return 0
 	}
-	left := l.claim + l.standing.Timeout - l.servers.Margin - now.Boot
-	if l.doubted && l.lowestTimeout < l.standing.Timeout { // the server that answered may follow a deposed leader
-		left = min(left, l.doubtedFrom+l.lowestTimeout-l.servers.Margin-now.Boot)
+	left := l.countedTouch + l.standing.Timeout - l.servers.Margin - now.Boot
+	if l.timeoutUnproven && l.lowestTimeout < l.standing.Timeout { // the server that granted more may follow a deposed leader
+		left = min(left, l.unprovenSince+l.lowestTimeout-l.servers.Margin-now.Boot)
 	}
 	return left
 }
 
-// SessionLeft returns how long the session lives on here: with holds, as long as these are certain; without, as long as
-// a server may keep it.
+// SessionLeft returns the time until the client gives the session up: with holds, as long as these are certain; without,
+// as long as a server may keep it.
 func (l *Liveness) SessionLeft(now Instant) time.Duration {
 	if l.holds > 0 {
-		return l.Left(now)
+		return l.HoldLeft(now)
 	}
 	left := l.lastSent + l.standing.Timeout - l.servers.Margin - now.Boot
 	if l.connecting { // its request may have made the session's timeout smaller
@@ -259,24 +260,24 @@ func (l *Liveness) SessionLeft(now Instant) time.Duration {
 	return left
 }
 
-// Short reports whether a hold that began now would have too little time left: less than half of the timeout after the
-// time of a proof is deducted. Then a committed write has to come first; it helps if it is sent after wait, which is 0
-// or less if it helps now.
+// Short reports whether a hold that began now would have too little time left: less than minHoldTime. Then a write has to
+// be committed first; it helps if it is sent after wait (0 or less: now).
 func (l *Liveness) Short(now Instant) (wait time.Duration, short bool) {
-	left := l.Left(now)
-	if l.servers.Alone {
+	left := l.HoldLeft(now)
+	if l.servers.Standalone {
 		return 0, left <= 0
 	}
 	if left > 0 && left >= l.minHoldTime() {
 		return 0, false
 	}
 	if !l.attachUnproven && l.touchCount > 0 {
-		wait = l.touches[0].answered + l.servers.Report + 1 - now.Mono
+		wait = l.touches[0].replied + l.servers.Report + 1 - now.Mono
 	}
 	return wait, true
 }
 
-// minHoldTime is the least that a hold must have left when it begins.
+// minHoldTime returns the least time that a hold must have left when it begins: half of what remains of the timeout after
+// the time of a proof.
 func (l *Liveness) minHoldTime() time.Duration {
 	lag := l.servers.Stale
 	if lag == 0 {
@@ -285,16 +286,15 @@ func (l *Liveness) minHoldTime() time.Duration {
 	return (l.standing.Timeout - lag) / 2
 }
 
-// WriteDue returns the time until a committed write has to be sent for the holds, and false if none has to be. If D is
-// not known, one is due every T/6. Otherwise one is due after a time with few requests: after a rest, a reconnect, or a
-// stalled link. The first touch after it counts by a write much sooner than by pings. A hold that ends before that time
-// costs no write.
+// WriteDue returns the time until a write has to be sent for the holds, and false if none has to be. If D is not known,
+// one is due every T/6. Otherwise one is due for touchAfterGap (after a time without holds, a reconnect, or a stalled
+// network), which counts by a write much sooner than by pings. A hold that ends before that costs no write.
 func (l *Liveness) WriteDue(now Instant) (in time.Duration, due bool) {
-	hopeful := l.standing.Alone && !l.standing.Asked && !l.evasiveServer // its reply may make a write needless
-	if l.holds == 0 || !l.claimed || l.servers.Alone || hopeful {
+	maybeStandalone := l.standing.Standalone && !l.standing.Current && !l.verdictLater // then no write is needed
+	if l.holds == 0 || !l.hasCounted || l.servers.Standalone || maybeStandalone {
 		return 0, false
 	}
-	if l.claim < l.firstTouch.sent {
+	if l.countedTouch < l.touchAfterGap.sent {
 		in, due = max(l.countsAfter+1-now.Mono, l.heldSince+l.servers.Report-now.Boot), true
 	}
 	if l.servers.Stale == 0 {
@@ -309,20 +309,20 @@ func (l *Liveness) WriteDue(now Instant) (in time.Duration, due bool) {
 	return max(in, 0), due
 }
 
-// WritesPerTimeout is the number of writes committed for the holds in a session timeout, if only writes count.
+// WritesPerTimeout is the number of writes sent for the holds in a session timeout, if D is not known.
 const WritesPerTimeout = 6
 
 // usableTime returns the part of the timeout that the client can use: the ping interval, and the time after which it
 // gives up a silent server, follow from it.
 func (s Servers) usableTime(timeout time.Duration) time.Duration {
-	if !s.Alone && timeout > s.Stale {
+	if !s.Standalone && timeout > s.Stale {
 		return timeout - s.Stale
 	}
 	return timeout
 }
 
-// Pace returns how often a session sends something at least while something is held, and after how much silence its
-// connection is closed, so that there is time to find another before the session lapses.
+// Pace returns the longest pause between two requests while something is held, and the silence after which a connection
+// is closed, so that there is time for another before the session lapses.
 func (s Servers) Pace(timeout time.Duration) (ping, silence time.Duration) {
 	usable := s.usableTime(timeout)
 	return max(usable/12, time.Millisecond/2), max(usable/3, 2*time.Millisecond)
@@ -334,14 +334,14 @@ func (l *Liveness) heldPingInterval() time.Duration {
 	return ping
 }
 
-// Rest returns how often a session pings while nothing is held. It is as seldom as a hold allows that begins right
-// before the next ping, and without a write: it has enough left, see minHoldTime. (In the last hundredth of the timeout
-// before the ping a write comes first.) With pings every R, the last touch that counts by them is up to (n+1)·R old,
-// where n·R > D: n is as small as possible.
+// Rest returns the ping interval while nothing is held: the longest with which a hold that begins right before the next
+// ping needs no write, since it has minHoldTime left. (In the last hundredth of the timeout before the ping it needs
+// one.) With pings every R, the last touch that counts by them is up to (n+1)·R old, where n·R > D: n is as small as
+// possible.
 func (s Servers) Rest(timeout time.Duration) time.Duration {
 	ping, silence := s.Pace(timeout)
 	switch {
-	case s.Alone:
+	case s.Standalone:
 		return max(silence-s.Margin/3, ping)
 	case s.Stale == 0:
 		return max(timeout/6, ping)
@@ -352,19 +352,18 @@ func (s Servers) Rest(timeout time.Duration) time.Duration {
 		if rest <= ping {
 			return ping
 		}
-		if n*rest > s.Stale+timeout/100 { // and the time that an answer takes
+		if n*rest > s.Stale+timeout/100 { // the hundredth is for the latency
 			return rest
 		}
 	}
 }
 
-// Steady returns the value below which the time left of a hold older than Report does not fall while the servers answer
-// without delay.
+// Steady returns the least HoldLeft of a hold older than Report while the servers reply without delay.
 func (s Servers) Steady(timeout time.Duration) time.Duration {
 	ping, _ := s.Pace(timeout)
 	left := timeout - s.Margin - 2*ping
 	switch {
-	case s.Alone:
+	case s.Standalone:
 		return left
 	case s.Stale > 0:
 		return left - s.Stale - s.touchDistance(timeout)
@@ -378,22 +377,22 @@ func (s Servers) touchDistance(timeout time.Duration) time.Duration {
 	return max(s.Stale, s.Report+timeout/WritesPerTimeout) / (touchSlots - 4)
 }
 
-func (l *Liveness) raiseClaim(to time.Duration) {
-	if !l.claimed || to > l.claim {
-		l.claim, l.claimed = to, true
+func (l *Liveness) countTouch(to time.Duration) {
+	if !l.hasCounted || to > l.countedTouch {
+		l.countedTouch, l.hasCounted = to, true
 	}
-	if to >= l.attachSent { // the authority has the timeout of this connection
-		l.doubted = false
+	if to >= l.attachSent { // the leader has the timeout of this connection
+		l.timeoutUnproven = false
 	}
 }
 
-// keepTouch keeps a touch. The last one is replaced while it is less than touchDistance after the one before it, so
-// that the slots reach back far enough.
+// keepTouch keeps a touch. It replaces the last one if that is less than touchDistance after the one before it, so that
+// the slots reach back far enough.
 func (l *Liveness) keepTouch(t serverTouch) {
 	l.lastSent = max(l.lastSent, t.sent)
 	n := l.touchCount
 	switch {
-	case n >= 2 && l.touches[n-1].answered-l.touches[n-2].answered < l.servers.touchDistance(l.standing.Timeout):
+	case n >= 2 && l.touches[n-1].replied-l.touches[n-2].replied < l.servers.touchDistance(l.standing.Timeout):
 		l.touchCount--
 	case l.touchCount == touchSlots:
 		l.touchCount = copy(l.touches[:], l.touches[1:])

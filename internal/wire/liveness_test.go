@@ -18,8 +18,8 @@ func at(d time.Duration) Instant { return Instant{d, d} }
 func lives() *Liveness {
 	l := &Liveness{lowestTimeout: 40 * s}
 	l.Assume(Servers{Report: 3 * s, Stale: 13 * s, Margin: s})
-	l.Connecting(at(0))
-	l.Connected(at(0), at(0), 40*s, false)
+	l.RecordConnecting(at(0))
+	l.RecordConnected(at(0), at(0), 40*s, false)
 	return l
 }
 
@@ -36,10 +36,10 @@ func TestATouchCountsWhenALaterReplyProvesIt(t *testing.T) {
 		{"a write", Committed, 14*s + 1, 10 * s},
 	} {
 		l := lives()
-		l.Answer(Local, at(10*s), at(11*s))
-		l.Answer(tt.proof, at(tt.sent), at(tt.sent+s))
-		assert.Equal(t, tt.want, l.claim, tt.name)
-		assert.Equal(t, tt.want+40*s-s-(tt.sent+s), l.Left(at(tt.sent+s)), tt.name)
+		l.RecordReply(Local, at(10*s), at(11*s))
+		l.RecordReply(tt.proof, at(tt.sent), at(tt.sent+s))
+		assert.Equal(t, tt.want, l.countedTouch, tt.name)
+		assert.Equal(t, tt.want+40*s-s-(tt.sent+s), l.HoldLeft(at(tt.sent+s)), tt.name)
 	}
 }
 
@@ -47,39 +47,39 @@ func TestOnlyWritesCountWhereTheBoundIsNotKnown(t *testing.T) {
 	l := lives()
 	l.Assume(Servers{Report: 3 * s, Margin: s})
 	for d := s; d < 30*s; d += s {
-		l.Answer(Local, at(d), at(d))
+		l.RecordReply(Local, at(d), at(d))
 	}
-	assert.Zero(t, l.claim)
-	l.Answer(Committed, at(30*s), at(30*s))
-	assert.Equal(t, 26*s, l.claim)
+	assert.Zero(t, l.countedTouch)
+	l.RecordReply(Committed, at(30*s), at(30*s))
+	assert.Equal(t, 26*s, l.countedTouch)
 }
 
 func TestAStandaloneServerTouchesAtOnce(t *testing.T) {
 	l := lives()
-	l.Answer(Local, at(10*s), at(10*s))
-	assert.Zero(t, l.claim, "a member, as long as it has not answered what it is")
-	assert.True(t, l.Judge(Later))
-	assert.False(t, l.Judge(Alone))
-	l.Assume(Servers{Alone: true, Report: 3 * s, Stale: 13 * s, Margin: s})
-	assert.Equal(t, 10*s, l.claim)
-	l.Answer(Local, at(12*s), at(20*s))
-	assert.Equal(t, 12*s, l.claim)
+	l.RecordReply(Local, at(10*s), at(10*s))
+	assert.Zero(t, l.countedTouch, "a member, as long as it has not answered what it is")
+	assert.True(t, l.RecordVerdict(Later))
+	assert.False(t, l.RecordVerdict(Standalone))
+	l.Assume(Servers{Standalone: true, Report: 3 * s, Stale: 13 * s, Margin: s})
+	assert.Equal(t, 10*s, l.countedTouch)
+	l.RecordReply(Local, at(12*s), at(20*s))
+	assert.Equal(t, 12*s, l.countedTouch)
 }
 
 // The member has asked its leader about the session. That leader may have been deposed; it is not if a write is committed.
 func TestAReconnect(t *testing.T) {
 	l := lives()
-	l.Connecting(at(20 * s))
-	l.Connected(at(20*s), at(21*s), 40*s, false)
-	assert.Equal(t, 7*s, l.claim)
-	l.Answer(Committed, at(22*s), at(23*s))
-	assert.Equal(t, 20*s, l.claim)
+	l.RecordConnecting(at(20 * s))
+	l.RecordConnected(at(20*s), at(21*s), 40*s, false)
+	assert.Equal(t, 7*s, l.countedTouch)
+	l.RecordReply(Committed, at(22*s), at(23*s))
+	assert.Equal(t, 20*s, l.countedTouch)
 
 	l = lives()
-	l.Answer(Local, at(10*s), at(10*s))
-	l.Connected(at(12*s), at(12*s), 40*s, false)
-	l.Answer(Local, at(25*s), at(25*s))
-	assert.Zero(t, l.claim, "another member answers for its own touches only")
+	l.RecordReply(Local, at(10*s), at(10*s))
+	l.RecordConnected(at(12*s), at(12*s), 40*s, false)
+	l.RecordReply(Local, at(25*s), at(25*s))
+	assert.Zero(t, l.countedTouch, "another member answers for its own touches only")
 }
 
 // 1. The new leader handles a connect request and grants less; the reply is lost. 2. A deposed leader answers the next
@@ -88,14 +88,14 @@ func TestAConnectRequestCountsUntilALaterOneIsProved(t *testing.T) {
 	for _, p := range []Proof{Committed, Local} {
 		l := lives()
 		l.lowestTimeout = 20 * s
-		l.Connecting(at(10 * s))
-		l.Connecting(at(11 * s))
-		l.Connected(at(11*s), at(11*s), 40*s, false)
-		assert.Equal(t, 10*s+20*s-s-12*s, l.Left(at(12*s)))
-		l.Answer(Local, at(24*s), at(24*s))
-		assert.Equal(t, 10*s+20*s-s-24*s, l.Left(at(24*s)))
-		l.Answer(p, at(25*s), at(25*s))
-		assert.Equal(t, 11*s+40*s-s-25*s, l.Left(at(25*s)), "the authority has this connection's timeout")
+		l.RecordConnecting(at(10 * s))
+		l.RecordConnecting(at(11 * s))
+		l.RecordConnected(at(11*s), at(11*s), 40*s, false)
+		assert.Equal(t, 10*s+20*s-s-12*s, l.HoldLeft(at(12*s)))
+		l.RecordReply(Local, at(24*s), at(24*s))
+		assert.Equal(t, 10*s+20*s-s-24*s, l.HoldLeft(at(24*s)))
+		l.RecordReply(p, at(25*s), at(25*s))
+		assert.Equal(t, 11*s+40*s-s-25*s, l.HoldLeft(at(25*s)), "the authority has this connection's timeout")
 	}
 }
 
@@ -103,37 +103,37 @@ func TestAConnectRequestCountsUntilALaterOneIsProved(t *testing.T) {
 // write is committed. 3. The first member reports its table: the smaller timeout begins again.
 func TestTheSmallestGrantCounts(t *testing.T) {
 	l := lives()
-	l.Connecting(at(10 * s))
-	l.Connected(at(10*s), at(10*s), 20*s, false)
-	l.Answer(Local, at(11*s), at(11*s))
-	l.Connecting(at(12 * s))
-	l.Connected(at(12*s), at(12*s), 40*s, false)
-	l.Answer(Committed, at(13*s), at(13*s))
-	assert.Equal(t, 12*s+20*s-s-13*s, l.Left(at(13*s)))
+	l.RecordConnecting(at(10 * s))
+	l.RecordConnected(at(10*s), at(10*s), 20*s, false)
+	l.RecordReply(Local, at(11*s), at(11*s))
+	l.RecordConnecting(at(12 * s))
+	l.RecordConnected(at(12*s), at(12*s), 40*s, false)
+	l.RecordReply(Committed, at(13*s), at(13*s))
+	assert.Equal(t, 12*s+20*s-s-13*s, l.HoldLeft(at(13*s)))
 }
 
 // A machine that was suspended has aged, and nothing has been proved meanwhile.
 func TestASuspendedMachine(t *testing.T) {
 	l := lives()
-	l.Answer(Local, at(5*s), at(5*s))
+	l.RecordReply(Local, at(5*s), at(5*s))
 	awake := Instant{Mono: 6 * s, Boot: 30 * s} // 24 s asleep
-	l.Answer(Committed, awake, awake)
-	assert.Zero(t, l.claim, "one second of the clock that proves")
-	assert.Equal(t, 9*s, l.Left(awake))
+	l.RecordReply(Committed, awake, awake)
+	assert.Zero(t, l.countedTouch, "one second of the clock that proves")
+	assert.Equal(t, 9*s, l.HoldLeft(awake))
 }
 
 func TestNothingThatCountsIsTakenBack(t *testing.T) {
 	for _, then := range []Servers{
-		{Alone: true, Margin: s}, {Report: 3 * s, Margin: s}, {Report: 9 * s, Stale: 13 * s, Margin: s},
+		{Standalone: true, Margin: s}, {Report: 3 * s, Margin: s}, {Report: 9 * s, Stale: 13 * s, Margin: s},
 	} {
 		l := lives()
-		l.Answer(Committed, at(10*s), at(10*s))
-		l.Answer(Committed, at(20*s), at(20*s))
-		before := l.Left(at(20 * s))
+		l.RecordReply(Committed, at(10*s), at(10*s))
+		l.RecordReply(Committed, at(20*s), at(20*s))
+		before := l.HoldLeft(at(20 * s))
 		l.Assume(then)
-		assert.GreaterOrEqual(t, l.Left(at(20*s)), before)
-		l.Connected(at(20*s), at(20*s), 40*s, false)
-		assert.GreaterOrEqual(t, l.Left(at(20*s)), before)
+		assert.GreaterOrEqual(t, l.HoldLeft(at(20*s)), before)
+		l.RecordConnected(at(20*s), at(20*s), 40*s, false)
+		assert.GreaterOrEqual(t, l.HoldLeft(at(20*s)), before)
 	}
 }
 
@@ -144,13 +144,13 @@ func TestTouchesInAFixedSpace(t *testing.T) {
 			l := lives()
 			l.Assume(Servers{Report: 3 * s, Stale: stale, Margin: s})
 			for d := every; d < 60*s; d += every {
-				l.Answer(Local, at(d), at(d))
+				l.RecordReply(Local, at(d), at(d))
 				if d > 30*s && stale > 0 {
-					require.LessOrEqual(t, d-l.claim, 13*s+l.servers.touchDistance(40*s)+2*every)
+					require.LessOrEqual(t, d-l.countedTouch, 13*s+l.servers.touchDistance(40*s)+2*every)
 				}
 				if every >= s && d > 30*s {
-					l.Answer(Committed, at(d+1), at(d+1))
-					require.LessOrEqual(t, d-l.claim, 3*s+l.servers.touchDistance(40*s)+2*every)
+					l.RecordReply(Committed, at(d+1), at(d+1))
+					require.LessOrEqual(t, d-l.countedTouch, 3*s+l.servers.touchDistance(40*s)+2*every)
 				}
 			}
 		}
@@ -201,14 +201,14 @@ func life(servers Servers, timeout time.Duration, created bool) (grant, dip, ste
 	for phase := time.Duration(0); phase < rest; phase += rest / 16 {
 		l := Liveness{lowestTimeout: timeout}
 		l.Assume(servers)
-		l.Connected(at(0), at(0), timeout, false)
-		l.Judge(Member)
+		l.RecordConnected(at(0), at(0), timeout, false)
+		l.RecordVerdict(Member)
 		begin := (4+timeout/rest)*rest + phase
 		for d := rest; d <= begin; d += rest {
-			l.Answer(Local, at(d), at(d))
+			l.RecordReply(Local, at(d), at(d))
 		}
 		if created {
-			l.Answer(Committed, at(begin), at(begin))
+			l.RecordReply(Committed, at(begin), at(begin))
 		}
 		now := begin
 		for { // before the grant
@@ -217,25 +217,25 @@ func life(servers Servers, timeout time.Duration, created bool) (grant, dip, ste
 				break
 			}
 			now += max(wait, 0)
-			l.Answer(Committed, at(now), at(now))
+			l.RecordReply(Committed, at(now), at(now))
 		}
-		l.Hold(1, at(now))
-		grant = min(grant, l.Left(at(now)))
+		l.AddHolds(1, at(now))
+		grant = min(grant, l.HoldLeft(at(now)))
 		for from := now; now < from+4*timeout; now += step {
-			left := l.Left(at(now))
+			left := l.HoldLeft(at(now))
 			if now < from+servers.Report+timeout/4 {
 				dip = min(dip, left)
 			} else {
 				steady = min(steady, left)
 			}
 			if in, due := l.WriteDue(at(now)); due && in == 0 {
-				l.Answer(Committed, at(now), at(now))
+				l.RecordReply(Committed, at(now), at(now))
 				if servers.Stale > 0 && phase == 0 {
 					writes++
 				}
 			}
 			if now-l.lastSent >= held {
-				l.Answer(Local, at(now), at(now))
+				l.RecordReply(Local, at(now), at(now))
 			}
 		}
 	}
@@ -248,7 +248,7 @@ func TestPingsAtRest(t *testing.T) {
 		perMinute := 60 / usual(timeout, 2*s, 5).Rest(timeout).Seconds()
 		assert.LessOrEqual(t, perMinute, most, timeout)
 	}
-	alone := Servers{Alone: true, Margin: s}
+	alone := Servers{Standalone: true, Margin: s}
 	assert.Equal(t, 3*s, alone.Rest(10*s))
 }
 
@@ -258,7 +258,7 @@ func TestPaceLeavesTimeToFindAnotherServer(t *testing.T) {
 		timeout       time.Duration
 		ping, silence time.Duration
 	}{
-		{Servers{Alone: true, Stale: 13 * s}, 6 * s, s / 2, 2 * s},
+		{Servers{Standalone: true, Stale: 13 * s}, 6 * s, s / 2, 2 * s},
 		{Servers{Stale: 12 * s}, 30 * s, 3 * s / 2, 6 * s},
 		{Servers{Stale: 13 * s}, 4 * s, 4 * s / 12, 4 * s / 3}, // no room for the bound at all
 		{Servers{}, 6 * s, s / 2, 2 * s},
@@ -280,32 +280,32 @@ func TestWhenAWriteIsDue(t *testing.T) {
 	}
 	l := lives()
 	due(l, 0, -1) // nothing is held
-	l.Answer(Local, at(20*s), at(20*s))
-	l.Answer(Committed, at(30*s), at(30*s))
-	l.Hold(1, at(30*s))
+	l.RecordReply(Local, at(20*s), at(20*s))
+	l.RecordReply(Committed, at(30*s), at(30*s))
+	l.AddHolds(1, at(30*s))
 	due(l, 31*s, 2*s+1) // half a tick and a pause after the create that ended the rest
-	l.Answer(Committed, at(33*s+1), at(33*s+1))
-	assert.Equal(t, 30*s, l.claim)
+	l.RecordReply(Committed, at(33*s+1), at(33*s+1))
+	assert.Equal(t, 30*s, l.countedTouch)
 	due(l, 34*s, -1) // it is whole, pings are enough
-	l.Connected(at(40*s), at(40*s), 40*s, false)
+	l.RecordConnected(at(40*s), at(40*s), 40*s, false)
 	due(l, 40*s, 0) // at once: a reconnect is proved by it
-	l.Answer(Committed, at(41*s), at(41*s))
+	l.RecordReply(Committed, at(41*s), at(41*s))
 	due(l, 42*s, -1)
-	l.Answer(Local, at(47*s), at(48*s)) // the link has stalled
+	l.RecordReply(Local, at(47*s), at(48*s)) // the link has stalled
 	due(l, 48*s, 3*s+1)
-	l.Hold(-1, at(50*s))
+	l.AddHolds(-1, at(50*s))
 	due(l, 60*s, -1)
 
 	l = lives()
 	l.Assume(Servers{Report: 3 * s, Margin: s})
-	l.Hold(1, at(0))
+	l.AddHolds(1, at(0))
 	due(l, 0, 0) // only writes count, and there was none
-	l.Answer(Committed, at(s), at(2*s))
+	l.RecordReply(Committed, at(s), at(2*s))
 	due(l, 3*s, 40*s/6-2*s)
 
 	l = lives()
-	l.Hold(1, at(0))
-	l.Judge(Alone)
-	l.Connected(at(9*s), at(9*s), 40*s, false)
+	l.AddHolds(1, at(0))
+	l.RecordVerdict(Standalone)
+	l.RecordConnected(at(9*s), at(9*s), 40*s, false)
 	due(l, 9*s, -1) // it has not said yet whether it is still standalone
 }

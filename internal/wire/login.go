@@ -7,11 +7,11 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// loginXid is used by no other request of a session.
+// loginXid is the xid of SASL requests, and of no others; see handshakeXid.
 const loginXid = firstXid
 
 const (
-	// maxSteps bounds a login with a server that never has enough.
+	// maxSteps limits the steps of a login: a server may never complete it.
 	maxSteps = 20
 	// maxToken limits one token of the server. Kerberos has the largest tokens: Windows allows them 64 KiB.
 	maxToken = 128 << 10
@@ -22,13 +22,13 @@ type saslToken []byte
 
 func (t saslToken) Fields(c *jute.Coder) { c.Buffer((*[]byte)(&t)) }
 
-// authenticate logs in and presents the credentials, before the server hears anything else on a connection. A
-// ping asks for its verdict: so a connection that is refused is never announced, and no request is lost with
-// it. That costs a round trip, and is left out if there is nothing to present and no server has objected. The
+// authenticate logs in and presents the credentials, before any other request of a connection. Then it sends a ping,
+// whose reply shows that they were accepted: so a connection that is refused is never announced, and no request is lost
+// with it. That costs a round trip, and is omitted without login and credentials, unless a server has required some. The
 // error is ErrAuthFailed if the server, or the mechanism, refused.
 func (a *connectAttempt) authenticate() error {
 	s := a.s
-	if s.cfg.Login == nil && len(s.cfg.Credentials) == 0 && !a.verdictFirst {
+	if s.cfg.Login == nil && len(s.cfg.Credentials) == 0 && !a.authRequired {
 		return nil
 	}
 	if err := a.loginWithSASL(); err != nil {
@@ -49,8 +49,7 @@ func (a *connectAttempt) authenticate() error {
 		}
 		switch {
 		case h.Err == jute.CodeSessionExpired:
-			s.endSession(ErrExpired)
-			return ErrExpired
+			return s.endSession(ErrExpired)
 		case h.Err == jute.CodeSessionClosedRequireSASL:
 			return errLoginRequired
 		case h.Xid == jute.XidAuth && h.Err != jute.CodeOK && answered < len(s.cfg.Credentials):
@@ -63,7 +62,7 @@ func (a *connectAttempt) authenticate() error {
 	}
 }
 
-// credentialFrames are the frames that present them.
+// credentialFrames returns the frames that present the credentials.
 func (s *Session) credentialFrames() (frames []byte) {
 	for _, c := range s.cfg.Credentials {
 		frames = append(frames, jute.Frame(&jute.RequestHeader{Xid: jute.XidAuth, Op: jute.OpAuth},
@@ -134,8 +133,7 @@ func (a *connectAttempt) exchangeToken(response []byte) ([]byte, error) {
 		switch {
 		case h.Xid != loginXid:
 		case h.Err == jute.CodeSessionExpired:
-			a.s.endSession(ErrExpired)
-			return nil, ErrExpired
+			return nil, a.s.endSession(ErrExpired)
 		case h.Err != jute.CodeOK:
 			return nil, authRefusalError("SASL: ", "the login of "+a.s.cfg.LoginName, h.Err)
 		default:

@@ -15,8 +15,9 @@ type operation struct {
 	large bool
 	// arms is the kind of watch that the request can arm, 0 if it arms none or many.
 	arms WatchKind
-	// from36: servers before 3.6 close the connection on it, see isBefore36.
-	from36 bool
+	// since is the minor number of the first release that has it: 7 for 3.7, 0 if 3.5 has it. Earlier servers close the
+	// connection on it, see isBefore36.
+	since int
 }
 
 // operations are the operations that can be sent; without a row, Submit refuses a call with ErrNoOperation. A check is
@@ -37,21 +38,21 @@ var operations = map[int32]operation{
 	jute.OpGetACL:               {name: "getACL", large: true},
 	jute.OpGetChildren:          {name: "getChildren", large: true, arms: Child},
 	jute.OpGetChildren2:         {name: "getChildren2", large: true, arms: Child},
-	jute.OpMultiRead:            {name: "multiRead", large: true, from36: true},
-	jute.OpGetEphemerals:        {name: "getEphemerals", large: true},
-	jute.OpGetAllChildrenNumber: {name: "getAllChildrenNumber"},
+	jute.OpMultiRead:            {name: "multiRead", large: true, since: 6},
+	jute.OpGetEphemerals:        {name: "getEphemerals", large: true, since: 6},
+	jute.OpGetAllChildrenNumber: {name: "getAllChildrenNumber", since: 6},
 	jute.OpSync:                 {name: "sync"},
 
 	jute.OpSetWatches:    {name: "setWatches"},
-	jute.OpSetWatches2:   {name: "setWatches2", from36: true},
-	jute.OpAddWatch:      {name: "addWatch", arms: Persistent, from36: true},
+	jute.OpSetWatches2:   {name: "setWatches2", since: 6},
+	jute.OpAddWatch:      {name: "addWatch", arms: Persistent, since: 6},
 	jute.OpCheckWatches:  {name: "checkWatches"},
 	jute.OpRemoveWatches: {name: "removeWatches"},
 
 	jute.OpPing:         {name: "ping"},
 	jute.OpAuth:         {name: "auth"},
 	jute.OpSASL:         {name: "sasl"},
-	jute.OpWhoAmI:       {name: "whoAmI", large: true},
+	jute.OpWhoAmI:       {name: "whoAmI", large: true, since: 7},
 	jute.OpCloseSession: {name: "closeSession"},
 }
 
@@ -60,3 +61,6 @@ func OpName(code int32) string { return operations[code].name }
 
 // Mutates reports whether the outcome of a request without a reply is unknown.
 func Mutates(code int32) bool { return operations[code].mutates }
+
+// Since returns the minor number of the first release that has an operation, 0 if 3.5 has it.
+func Since(code int32) (minor int) { return operations[code].since }

@@ -57,7 +57,7 @@ func TestCallsOfOneSubmitAreNeighbours(t *testing.T) {
 					c.Submit(a, b)
 					first := <-ra
 					second := <-rb
-					assert.Equal(t, first.Link, second.Link)
+					assert.Equal(t, first.Connection, second.Connection)
 					var made jute.Create2Response
 					var list jute.Children2Response
 					assert.NoError(t, jute.Unmarshal(first.Body, &made))
@@ -310,7 +310,7 @@ func TestXidsGoDownAndNeverRepeat(t *testing.T) {
 
 func TestXidsWrapAroundToTheFirst(t *testing.T) {
 	s := &Session{calls: pendingCalls{xid: -1 << 31}}
-	l := &link{output: outputBuffer{wake: make(chan struct{}, 1)}}
+	l := &connection{output: outputBuffer{wake: make(chan struct{}, 1)}}
 	for _, xid := range []int32{firstXid - 1, firstXid - 2} {
 		c := &Call{Op: jute.OpPing}
 		s.writeCall(l, c)
@@ -338,7 +338,7 @@ func TestDoneMaySubmit(t *testing.T) {
 
 // That a server does not know an operation is learnt once per server: it closes the connection.
 func TestUnknownOperationsAreRememberedPerServer(t *testing.T) {
-	onServer(t, zktest.Config{Profile: zktest.V35}, func(t *testing.T, srv *zktest.Server) {
+	onServer(t, zktest.Config{Profile: zktest.V36}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
 		r := c.do(jute.OpWhoAmI)
 		answered(t, r, jute.CodeUnimplemented)
@@ -364,9 +364,13 @@ func TestAnOldServerIsAskedFirst(t *testing.T) {
 					x, armed := arming(listen(Recursive, "/"))
 					c.Submit(x)
 					read := c.start(jute.OpMultiRead, &jute.MultiRequest{})
+					count := c.start(jute.OpGetAllChildrenNumber, &jute.PathRequest{Path: "/"})
+					ephemerals := c.start(jute.OpGetEphemerals, &jute.PathRequest{Path: "/"})
 					created := c.start(jute.OpCreate, creation("/a", jute.ModeEphemeralSequential))
 					require.Equal(t, want, (<-armed).Code)
 					require.Equal(t, want, (<-read).Code)
+					require.Equal(t, want, (<-count).Code)
+					require.Equal(t, want, (<-ephemerals).Code)
 					require.Equal(t, jute.CodeOK, (<-created).Code)
 				}
 				assert.Empty(t, c.seen())
@@ -395,7 +399,7 @@ func TestAQuestionThatIsLostIsNotRepeated(t *testing.T) {
 // Operations that were queued when the connection came are answered like all others when the server is known
 // to lack them.
 func TestQueuedUnknownOperationsAreAnswered(t *testing.T) {
-	onServer(t, zktest.Config{Profile: zktest.V35}, func(t *testing.T, srv *zktest.Server) {
+	onServer(t, zktest.Config{Profile: zktest.V36}, func(t *testing.T, srv *zktest.Server) {
 		c := connected(t, srv.Dial)
 		c.do(jute.OpWhoAmI)
 		c.await(Disconnected)

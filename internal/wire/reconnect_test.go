@@ -40,7 +40,7 @@ func TestACutFailsWhatIsInFlightAndSendsWhatIsQueued(t *testing.T) {
 		assert.Equal(t, id, ev.SessionID)
 		next := <-queued
 		require.NoError(t, next.Err)
-		assert.Greater(t, next.Link, r.Link)
+		assert.Greater(t, next.Connection, r.Connection)
 		assert.True(t, srv.Exists("/queued"))
 		assert.False(t, srv.Exists("/flying"))
 	})

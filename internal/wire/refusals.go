@@ -9,35 +9,34 @@ import (
 // refusalRecord records the servers that refuse this client. Session.mu guards it.
 //
 // Servers refuse for two reasons. A server that closes the connection on the handshake does not serve yet, or its data
-// is older than this process has seen: one lagging member, or all of them after their data was wiped. A server that
-// refuses the credentials reports that.
+// are older than this process has seen (of one lagging member, or of all after their data were wiped): it gives no
+// reason. A server that refuses the credentials reports that.
 type refusalRecord struct {
-	hangUps      int          // handshakes in a row that ended so
+	hangUps      int          // handshakes in a row that servers refused, or hung up on
 	hangUpsSince clockReading // the first of them
-	probe        bool         // the next handshake claims to have seen nothing
+	zeroZxid     bool         // the next handshake claims to have seen nothing
 
-	verdictFirst bool            // a server requires authentication: ask for its verdict first
+	authRequired bool            // a server has required authentication: see authenticate
 	refusedBy    map[string]bool // servers that have refused the credentials since the last connection
 	refused      error           // the last of these refusals, if all servers refuse
 }
 
 // recordAdmission resets the record: a server has accepted the client.
 func (a *refusalRecord) recordAdmission() {
-	a.hangUps, a.probe = 0, false
+	a.hangUps, a.zeroZxid = 0, false
 	a.refusedBy, a.refused = nil, nil
 }
 
-// recordHangUp records that a server has closed the connection on the handshake. long is true if all handshakes have
-// ended so, for the session timeout and more handshakes than there are servers. Without a session every other handshake
-// then claims zxid 0: if a server with a quorum accepts it, and had refused the one before, its data is older than this
-// process has seen.
+// recordHangUp records that a server has closed the connection on the handshake. long means that all handshakes have
+// ended so, for the session timeout and more handshakes than there are servers. Then, without a session, every other
+// handshake claims zxid 0: if a server with a quorum accepts it, acceptGrant compares that server's zxid.
 func (a *refusalRecord) recordHangUp(at clockReading, servers int, timeout time.Duration, session bool) (long bool) {
 	if a.hangUps == 0 {
 		a.hangUpsSince = at
 	}
 	a.hangUps++
 	long = a.hangUps > servers && elapsed(a.hangUpsSince, at) >= timeout
-	a.probe = !a.probe && long && !session
+	a.zeroZxid = !a.zeroZxid && long && !session
 	return long
 }
 
@@ -53,9 +52,9 @@ func (a *refusalRecord) recordRefusal(server string, err error, within func(map[
 	return all
 }
 
-// recordFailedHandshake records that a handshake has failed. A session that only a member without a quorum knows does
-// not lapse, so it ends here when it has been refused for long. A session that a quorum knows lapses by the clock; and
-// a silent server has not refused.
+// recordFailedHandshake records that a handshake has failed. A session that only a member without a quorum has confirmed
+// does not lapse, so it ends here when servers have refused it for long. (A session that a quorum knows lapses by the
+// clock. A silent server has not refused.)
 func (s *Session) recordFailedHandshake(err error) {
 	s.mu.Lock()
 	known := &s.identity
@@ -72,7 +71,7 @@ func (s *Session) recordFailedHandshake(err error) {
 // requireLogin records that a server has ended a connection because the client had not authenticated.
 func (s *Session) requireLogin(server string) {
 	s.mu.Lock()
-	s.refusals.verdictFirst = true
+	s.refusals.authRequired = true
 	s.mu.Unlock()
 	s.reportFailedAttempt(server, errLoginRequired)
 }
@@ -88,7 +87,7 @@ func (s *Session) reportFailedAttempt(server string, err error) {
 }
 
 // recordAuthRefusal records that a server refuses the credentials. When all servers do, without a connection in
-// between, calls with Patience fail now, and later ones until the next connection. The session continues dialling, for
+// between, calls with Patience fail now, and later ones until the next connection. The session continues dialling, since
 // the servers' configuration may be corrected.
 func (s *Session) recordAuthRefusal(server string, err error) {
 	err = fmt.Errorf("%s: %w", server, err)

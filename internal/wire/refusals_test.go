@@ -23,16 +23,16 @@ func TestAdmissionAfterHandshakesThatWereClosed(t *testing.T) {
 	assert.False(t, step(9*time.Second, false), "not for long enough")
 	for probe := true; a.hangUps < 10; probe = !probe {
 		assert.True(t, step(time.Second, false))
-		assert.Equal(t, probe, a.probe, "after %d", a.hangUps)
+		assert.Equal(t, probe, a.zeroZxid, "after %d", a.hangUps)
 	}
 	a.recordAdmission()
-	assert.False(t, a.probe)
+	assert.False(t, a.zeroZxid)
 
 	for range 4 {
 		step(0, true)
 	}
 	assert.True(t, step(10*time.Second, true))
-	assert.False(t, a.probe, "a session is nothing to be replaced by a fresh one")
+	assert.False(t, a.zeroZxid, "a session is nothing to be replaced by a fresh one")
 }
 
 func TestAdmissionOfCredentials(t *testing.T) {
@@ -44,9 +44,9 @@ func TestAdmissionOfCredentials(t *testing.T) {
 	assert.NoError(t, a.refused)
 	assert.True(t, a.recordRefusal("two", last, all))
 	assert.Equal(t, last, a.refused)
-	a.verdictFirst = true
+	a.authRequired = true
 	a.recordAdmission()
-	assert.Equal(t, refusalRecord{verdictFirst: true}, a, "what a server wants is not forgotten")
+	assert.Equal(t, refusalRecord{authRequired: true}, a, "what a server wants is not forgotten")
 }
 
 func TestWhatHandshakesMayHaveLeft(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 // A call's way: Submit queues it, sendQueued takes it off the queue while the window is open, writeCall puts it into
 // the connection's output, and handleReply finds it again when its reply comes.
 
-// Submit queues calls. They are written in the order of submission, urgent ones first, as soon as there is a
-// connection and its window is open.
+// Submit queues calls. They are written in the order of submission, urgent ones first, as soon as there is a connection
+// and its window is open. Submit does not block. A call that cannot be accepted gets its Done inside Submit.
 func (s *Session) Submit(calls ...*Call) {
 	s.withLock(func() (t callbackList) {
 		at := time.Now()
@@ -30,7 +30,7 @@ func (s *Session) Submit(calls ...*Call) {
 				list = &s.calls.urgent
 			}
 			list.pushBack(c)
-			if s.links.live == nil && s.calls.patience.addWaiting(c) {
+			if s.connections.live == nil && s.calls.patience.addWaiting(c) {
 				wakeReceiver(s.calls.patience.wake)
 			}
 		}
@@ -39,14 +39,14 @@ func (s *Session) Submit(calls ...*Call) {
 	})
 }
 
-// checkCall returns an error if a call cannot be accepted. The last accepted call is that submitted by Close.
+// checkCall returns an error if a call cannot be accepted. After Close was called only its closeSession is.
 func (s *Session) checkCall(c *Call) error {
 	switch _, known := operations[c.Op]; {
 	case !known:
 		return fmt.Errorf("%w: %w: %d", ErrNotSent, ErrNoOperation, c.Op)
 	case s.ending.err != nil:
 		return fmt.Errorf("%w: %w", ErrNotSent, s.ending.callerError())
-	case s.ending.closing && (c.Op != jute.OpCloseSession || s.links.live == nil):
+	case s.ending.closing && (c.Op != jute.OpCloseSession || s.connections.live == nil):
 		return fmt.Errorf("%w: %w", ErrNotSent, ErrClosed)
 	case s.refusals.refused != nil && c.Patience > 0:
 		return fmt.Errorf("%w: %w", ErrNotSent, s.refusals.refused)
@@ -61,8 +61,7 @@ func (s *Session) cannotRearm(server string) bool {
 	return s.calls.unknownOps[serverOperation{server, jute.OpSetWatches2}] && s.watches.hasPersistent()
 }
 
-// Fits returns ErrTooLarge for a request of more bytes than the limit. So parts of a request can be refused before they
-// are copied into it.
+// Fits returns ErrTooLarge for a request of more bytes than the limit. A caller can ask before it encodes the request.
 func Fits(bytes, limit int) error {
 	if bytes <= limit {
 		return nil
@@ -72,7 +71,7 @@ func Fits(bytes, limit int) error {
 
 // sendQueued moves calls from the queue to the connection: urgent ones, and the others while its window is open.
 func (s *Session) sendQueued(t *callbackList) {
-	for l := s.links.live; l != nil; {
+	for l := s.connections.live; l != nil; {
 		c := s.calls.urgent.first
 		if c == nil && l.window.used < l.window.size {
 			if c = s.calls.ordinary.first; c != nil && s.mustAwaitProbe(l, c) {
@@ -84,22 +83,22 @@ func (s *Session) sendQueued(t *callbackList) {
 		}
 		c.removeFromList()
 		if s.calls.unknownOps[serverOperation{l.server, c.Op}] {
-			s.answerWatches(c, jute.CodeUnimplemented, t)
-			t.addReply(c, Reply{Code: jute.CodeUnimplemented, Link: l.number})
+			s.completeWatches(c, jute.CodeUnimplemented, t)
+			t.addReply(c, Reply{Code: jute.CodeUnimplemented, Connection: l.number})
 			continue
 		}
 		s.writeCall(l, c)
 	}
 }
 
-// primeLink writes the first requests of a new connection: catchUpCall, if this server may be behind the last event,
-// and the requests that arm the watches again. The queued calls follow. Session.mu is held.
-func (s *Session) primeLink(l *link) {
+// primeConnection writes the first requests of a new connection: catchUpCall if the server may be behind the last event,
+// then the requests that arm the watches again. The queued calls follow. Session.mu is held.
+func (s *Session) primeConnection(l *connection) {
 	if s.identity.eventsAhead && !l.readOnly {
 		s.writeCall(l, catchUpCall())
 	}
 	calls, gaps := s.watches.rearmAll(s.identity.zxid, s.cfg.MaxFrame)
-	l.watchZxid = s.watches.gapZxid
+	l.gapZxid = s.watches.gapZxid
 	for i, c := range calls {
 		c.Done = func(r Reply) {
 			switch {
@@ -109,9 +108,9 @@ func (s *Session) primeLink(l *link) {
 			default:
 				s.withLock(func() (t callbackList) {
 					if i == len(calls)-1 {
-						t.addResets(gaps)
+						t.addGapEvents(gaps)
 					}
-					if s.links.live == l {
+					if s.connections.live == l {
 						s.watches.unconfirmed--
 					}
 					return t
@@ -123,28 +122,28 @@ func (s *Session) primeLink(l *link) {
 	var t callbackList
 	s.sendQueued(&t)
 	if !t.isEmpty() {
-		s.wg.Go(t.runAll) // calls that this server does not know; nothing may be called back under the lock
+		s.wg.Go(t.runAll) // operations that this server does not know; no callback runs under the lock
 	}
 }
 
-// catchUpCall is a write that changes nothing, but goes through the quorum: a server replies to it, and to later
-// requests, after it has executed all that was committed before. It is needed because events have no zxid: without it a
-// lagging server would accept a client that has seen a later event, and may hold a lock because of that event. (A sync
-// would do only if the leader is certain to lead.)
+// catchUpCall returns a write that changes nothing, but goes through the quorum: a server replies to it, and to later
+// requests, after it has executed all that was committed before. Without it, since events have no zxid: (1) an event
+// grants the client a lock; (2) the client reconnects to a server that has not executed that change yet; (3) the server
+// accepts it, and its reads show the lock's previous holder. (A sync would do only if the leader is certain to lead.)
 func catchUpCall() *Call {
 	return &Call{Op: jute.OpMulti, Body: jute.Checks("/")}
 }
 
-// writeCall moves a call to the connection's output, after what its watch needs is set in its body. Its time is
-// taken first (rule R2).
-func (s *Session) writeCall(l *link, c *Call) {
+// writeCall moves a call to the connection's output, after the watch's flag or mode is set in its body. The time of
+// sending is read before that (rule R2).
+func (s *Session) writeCall(l *connection, c *Call) {
 	switch {
 	case c.Watch != nil:
 		s.watches.prepareWrite(c)
 	case c.Rearm != nil:
 		s.watches.attachRearming(c)
 	}
-	if s.calls.xid--; s.calls.xid > firstXid { // wrapped after two billion requests
+	if s.calls.xid--; s.calls.xid > firstXid { // it has wrapped, after two billion requests
 		s.calls.xid = firstXid - 1
 	}
 	c.xid, c.sent = s.calls.xid, readClock()
@@ -154,8 +153,8 @@ func (s *Session) writeCall(l *link, c *Call) {
 	l.output.addFrame(c.xid, c.Op, c.Body)
 }
 
-// Cancel takes a call back if it has not been written: then its Done is called with ErrNotSent and cause, and Cancel
-// returns true. Otherwise the call continues: the server may execute it.
+// Cancel cancels a call that has not been written: its Done is called with ErrNotSent and cause, and Cancel returns true.
+// Otherwise the call continues: the server may execute it.
 func (s *Session) Cancel(c *Call, cause error) (cancelled bool) {
 	s.withLock(func() (t callbackList) {
 		if cancelled = c.list != nil && c.list != &s.calls.inFlight; cancelled {
@@ -173,8 +172,8 @@ func (s *Session) failQueued(c *Call, cause error, t *callbackList) {
 }
 
 // handleReply handles the reply to a call of the session. It returns an error if the connection cannot continue:
-// ErrLapsed if the answer came after the session had lapsed, errSkipped if an earlier call was not answered.
-func (s *Session) handleReply(l *link, in incomingFrame) (err error) {
+// ErrLapsed if the session was lost before the reply, errSkipped if an earlier call has no reply.
+func (s *Session) handleReply(l *connection, in incomingFrame) (err error) {
 	s.withLock(func() (t callbackList) {
 		c := s.calls.inFlight.first
 		var early *Call
@@ -182,18 +181,18 @@ func (s *Session) handleReply(l *link, in incomingFrame) (err error) {
 			early = s.calls.findBehindFirst(in.head.Xid)
 		}
 		switch {
-		case s.links.live != l:
+		case s.connections.live != l:
 			return t
 		case early != nil:
-			// A server answers an operation that it does not know ahead of those before it, and closes the connection.
-			// The reply proves nothing about the session: it is out of order.
+			// A server refuses an operation that it does not have before it replies to earlier ones, and closes the
+			// connection. The reply is out of order, so it does not count for the session.
 			early.removeFromList()
 			l.window.used -= early.windowCost()
 			s.completeCall(l, early, in, &t)
 			return t
 		case c == nil || c.xid != in.head.Xid:
-			// A server answers in order. If it skipped a request that arms watches again, an answer could
-			// show changes before their events.
+			// A server replies in order. If it skipped a request that arms watches again, this reply could show
+			// changes before their events.
 			err = errSkipped
 			return t
 		}
@@ -218,7 +217,7 @@ func (s *Session) handleReply(l *link, in incomingFrame) (err error) {
 }
 
 // completeCall handles a reply that counts. Session.mu is held.
-func (s *Session) completeCall(l *link, c *Call, in incomingFrame, t *callbackList) {
+func (s *Session) completeCall(l *connection, c *Call, in incomingFrame, t *callbackList) {
 	code := in.head.Err
 	if in.head.Zxid >= 0 { // -1 in the reply to an unknown operation: not the server's zxid
 		s.identity.recordZxid(in.head.Zxid)
@@ -226,20 +225,20 @@ func (s *Session) completeCall(l *link, c *Call, in incomingFrame, t *callbackLi
 	if code == jute.CodeUnimplemented {
 		s.calls.unknownOps[serverOperation{l.server, c.Op}] = true
 	}
-	r := Reply{Zxid: in.head.Zxid, Code: code, Body: in.body, Sent: c.sent.t, Link: l.number}
+	r := Reply{Zxid: in.head.Zxid, Code: code, Body: in.body, Sent: c.sent.t, Connection: l.number}
 	if in.skipped > 0 {
 		r.Err = fmt.Errorf("%w: it has %d bytes, and the limit is %d",
 			ErrReplyTooLarge, in.skipped, s.cfg.MaxReply)
 	}
 	if c.Watch != nil && in.skipped > 0 {
-		c.Watch.stopped = true // it is armed, but its owner takes the call for failed
+		c.Watch.stopped = true // it is armed, but for its owner the call has failed
 	}
-	s.answerWatches(c, code, t)
+	s.completeWatches(c, code, t)
 	t.addReply(c, r)
 	s.sendQueued(t)
 }
 
-// extendsSession reports whether a reply with this code shows that the server has touched the session (rule R1).
+// extendsSession reports whether a reply with this code proves that the server has touched the session (rule R1).
 func extendsSession(code int32) bool {
 	switch code {
 	case jute.CodeSessionExpired, jute.CodeSessionMoved, jute.CodeSessionClosedRequireSASL, jute.CodeAuthFailed:
@@ -248,12 +247,12 @@ func extendsSession(code int32) bool {
 	return true
 }
 
-// expireQueued fails the calls that have waited too long for a connection, and returns how long until the
-// next ones have. down is false if there is a connection: then the goroutine that asks ends.
+// expireQueued fails the calls that have waited too long for a connection, and returns the time until the next call's
+// patience ends. down is false if there is a connection: then watchPatience ends.
 func (s *Session) expireQueued() (wait time.Duration, down bool) {
 	s.withLock(func() (t callbackList) {
 		p := &s.calls.patience
-		p.watched = s.links.live == nil
+		p.watched = s.connections.live == nil
 		if wait, down = time.Hour, p.watched; !down {
 			return t
 		}
@@ -278,7 +277,7 @@ func (s *Session) expireQueued() (wait time.Duration, down bool) {
 	return wait, down
 }
 
-// watchPatience ends calls that wait too long for a connection, until there is one.
+// watchPatience runs expireQueued when it is due, until there is a connection.
 func (s *Session) watchPatience() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -293,8 +292,8 @@ func (s *Session) watchPatience() {
 	}
 }
 
-// awaitConnection has the queued calls begin to wait for a connection. Session.mu is held.
-func (s *Session) awaitConnection() {
+// startPatience begins the wait of the queued calls for a connection. Session.mu is held.
+func (s *Session) startPatience() {
 	p := &s.calls.patience
 	p.waitsSince = time.Now()
 	if !p.watched {
@@ -305,22 +304,22 @@ func (s *Session) awaitConnection() {
 	}
 }
 
-// Servers before 3.6 close the connection on an operation that they do not know, such as addWatch. So before the first
-// such operation on a server that may be so old, the session sends a harmless request: whether there are watches on a
-// path without a slash, which no watch can have.
+// A server closes the connection on an operation that it does not have. So before the first operation of 3.6 on a server,
+// the session probes whether the server is older, by a checkWatches of a path without a slash, on which there can be no
+// watch. (whoAmI, of 3.7, still costs a 3.6 server's connection; this library does not send it.)
 //
 //	type of watcher                  3.5               3.6 to 3.8        3.9
 //	4, which is new in 3.9           MarshallingError  MarshallingError  NoWatcher
 //	3, all types                     NoWatcher         MarshallingError  NoWatcher
 //
 // (From 3.6 to 3.8 a server looks for recursive watches on the parents of a path, and fails when there is no slash.)
-// Until the reply the other calls wait, to keep their order.
+// The other calls wait for the replies, to keep their order.
 
 // probePath is the path in these requests.
 const probePath = "x"
 
-// isBefore36 judges the reply to the request for watchers of a type: whether the server is older than 3.6, and whether
-// that is certain, or one more request is needed. Servers that reply otherwise are not older: they have to be tried.
+// isBefore36 reports by a probe's reply code whether the server is older than 3.6, and whether that is certain; otherwise
+// one more probe is needed. A server with any other code is not taken for older.
 func isBefore36(watcherType, code int32) (older, certain bool) {
 	switch {
 	case code == jute.CodeUnimplemented: // before 3.5
@@ -331,19 +330,18 @@ func isBefore36(watcherType, code int32) (older, certain bool) {
 	return code == jute.CodeNoWatcher, true
 }
 
-// mustAwaitProbe reports whether a call has to wait for the reply to a probe of the server's version, and sends the
-// first such probe. One that is lost with its connection is not repeated: it may be why the connection ended.
-// Session.mu is held.
-func (s *Session) mustAwaitProbe(l *link, c *Call) bool {
-	if !l.probing && operations[c.Op].from36 && !s.calls.probedServers[l.server] {
+// mustAwaitProbe reports whether a call has to wait for the replies to probes, and sends the first probe. A probe that is
+// lost with its connection is not repeated: it may be why the connection ended. Session.mu is held.
+func (s *Session) mustAwaitProbe(l *connection, c *Call) bool {
+	if !l.probing && operations[c.Op].since >= 6 && !s.calls.probedServers[l.server] {
 		s.calls.probedServers[l.server], l.probing = true, true
 		s.probeVersion(l, jute.WatcherPersistent)
 	}
 	return l.probing
 }
 
-// probeVersion asks for watchers of a type. Session.mu is held.
-func (s *Session) probeVersion(l *link, watcherType int32) {
+// probeVersion sends a probe. Session.mu is held.
+func (s *Session) probeVersion(l *connection, watcherType int32) {
 	s.writeCall(l, &Call{
 		Op: jute.OpCheckWatches, Body: jute.Marshal(&jute.PathIntRequest{Path: probePath, Value: watcherType}),
 		Done: func(r Reply) {
@@ -351,7 +349,7 @@ func (s *Session) probeVersion(l *link, watcherType int32) {
 				return // the connection is gone
 			}
 			s.withLock(func() (t callbackList) {
-				if s.links.live != l {
+				if s.connections.live != l {
 					return t
 				}
 				older, certain := isBefore36(watcherType, r.Code)
@@ -361,7 +359,7 @@ func (s *Session) probeVersion(l *link, watcherType int32) {
 				}
 				if older {
 					for code, op := range operations {
-						if op.from36 {
+						if op.since >= 6 {
 							s.calls.unknownOps[serverOperation{l.server, code}] = true
 						}
 					}

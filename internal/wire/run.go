@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// dialServers makes one connection after the other until the session ends, and reads each to its end. Once Close was
-// called it begins no other: a session that was just closed would be called expired.
+// dialServers makes one connection after the other until the session ends, and reads each to its end. After Close was
+// called it makes no other: the server would report the closed session as expired.
 func (s *Session) dialServers() {
 	for {
 		server, wait := s.hosts.nextServer()
@@ -18,7 +18,7 @@ func (s *Session) dialServers() {
 		l, err := s.connectTo(server)
 		if err == nil {
 			s.hosts.recordConnection()
-			s.serveLink(l)
+			s.serveConnection(l)
 			if isServerFault(l.endReason()) {
 				s.hosts.avoidServer(server)
 			}
@@ -31,9 +31,9 @@ func (s *Session) dialServers() {
 	}
 }
 
-// connectTo makes a link to the server: the dial, the handshake, credentials, the earlier sessions' end, watches; only
-// then anything else. It announces the link and starts its goroutines, except for the reader.
-func (s *Session) connectTo(server string) (*link, error) {
+// connectTo connects to the server: it dials, performs the handshake, announces the connection, and starts its
+// goroutines, except for the reader.
+func (s *Session) connectTo(server string) (*connection, error) {
 	if s.cannotRearm(server) {
 		return nil, errTooOld
 	}
@@ -43,9 +43,9 @@ func (s *Session) connectTo(server string) (*link, error) {
 	}
 	stop := context.AfterFunc(s.ctx, func() { a.conn.Close() })
 	defer stop()
-	l, err := a.establishLink()
+	l, err := a.establishConnection()
 	if err != nil {
-		if Reason(err) != "closed" { // a server that just hangs up does not serve yet
+		if Reason(err) != "closed" { // a server that only hangs up does not serve yet
 			s.hosts.recordRefusal()
 		}
 		a.conn.Close()
@@ -53,7 +53,7 @@ func (s *Session) connectTo(server string) (*link, error) {
 	}
 	if !stop() { // the session has ended, and the connection is closed
 		close(l.end.reported)
-		return nil, ErrClosed // whatever ended the session, it was not this server's word
+		return nil, ErrClosed // not this server's fault: no failed attempt is reported
 	}
 	a.conn.SetDeadline(time.Time{})
 	s.events.emit(Event{Kind: Connected, SessionID: s.ID(), Timeout: s.Timeout(), Server: server, ReadOnly: l.readOnly,
@@ -66,7 +66,7 @@ func (s *Session) connectTo(server string) (*link, error) {
 	return l, nil
 }
 
-// isServerFault reports whether a connection was ended because of what its server did, or did not do.
+// isServerFault reports whether a connection was ended by the client because of its server.
 func isServerFault(why error) bool {
 	return matchesAny(why, errSilent, errTrickle, errStuck, errSkipped, ErrProtocol)
 }
@@ -77,9 +77,9 @@ const (
 	seekUpTo = 15 * time.Second
 )
 
-// seekQuorum looks for a member with a quorum while this one has none, one member at a time, and ends the
-// link when it has found one.
-func (s *Session) seekQuorum(l *link) {
+// seekQuorum looks for a member with a quorum while this one has none, one member at a time, and ends the connection when
+// it has found one.
+func (s *Session) seekQuorum(l *connection) {
 	for wait := seekFrom; sleepContext(l.end.ctx, wait); wait = min(2*wait, seekUpTo) {
 		server := s.hosts.anotherServer(l.server)
 		if server != "" && s.hasQuorum(l.end.ctx, server) {
@@ -90,7 +90,8 @@ func (s *Session) seekQuorum(l *link) {
 	}
 }
 
-// hasQuorum asks a member by the four-letter word that every server that can be read-only answers.
+// hasQuorum reports whether a member has a quorum, by the four-letter word isro, which no server with read-only mode
+// forbids.
 func (s *Session) hasQuorum(ctx context.Context, server string) bool {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout)
 	defer cancel()
@@ -103,14 +104,13 @@ func (s *Session) hasQuorum(ctx context.Context, server string) bool {
 	if _, err := conn.Write([]byte("isro")); err != nil {
 		return false
 	}
-	answer := make([]byte, 2)
-	_, err = io.ReadFull(conn, answer)
-	return err == nil && string(answer) == "rw"
+	reply := make([]byte, 2)
+	_, err = io.ReadFull(conn, reply)
+	return err == nil && string(reply) == "rw"
 }
 
-// guardValidity waits for the end of the session's time, and is the only caller of OnLapse. Until it has notified the
-// owner it takes no lock but the validity's, which is held only briefly: so all holds end in time, however busy the
-// other goroutines are.
+// guardValidity waits until the session is lost, and is the only caller of OnLoss. Until then it takes no lock but the
+// validity's, which is held only briefly: so all holds end in time, however busy the other goroutines are.
 func (s *Session) guardValidity() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -122,8 +122,8 @@ func (s *Session) guardValidity() {
 		case <-changed:
 		}
 	}
-	if s.cfg.OnLapse != nil {
-		s.cfg.OnLapse(why)
+	if s.cfg.OnLoss != nil {
+		s.cfg.OnLoss(why)
 	}
 	s.endSession(why)
 }

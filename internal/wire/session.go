@@ -9,8 +9,8 @@ import (
 	"github.com/go-curator/curator/internal/jute"
 )
 
-// Session is one ZooKeeper session: one epoch. It connects and reconnects by itself until it ends, which it
-// does once and for good. All methods are safe for concurrent use.
+// Session is one ZooKeeper session: one epoch. It connects and reconnects by itself until it ends, which is final.
+// All methods are safe for concurrent use.
 type Session struct {
 	cfg      Config
 	validity *Validity
@@ -20,49 +20,49 @@ type Session struct {
 	ctx      context.Context // ends with the session
 	wg       sync.WaitGroup
 
-	mu       sync.Mutex // guards the fields below
-	identity sessionIdentity
-	refusals refusalRecord
-	links    sessionLinks
-	calls    pendingCalls
-	watches  watchRegistry
-	ending   sessionEnd
+	mu          sync.Mutex // guards the fields below
+	identity    sessionIdentity
+	refusals    refusalRecord
+	connections sessionConnections
+	calls       pendingCalls
+	watches     watchRegistry
+	ending      sessionEnd
 }
 
-// sessionLinks are a session's connections, one after the other. Session.mu guards it.
-type sessionLinks struct {
-	live  *link  // ready for requests; or nil
-	last  *link  // the last one made, live or not
-	count uint64 // how many there have been
-	guest Guest  // shares them; nil if there is none
+// sessionConnections are a session's connections, one after the other. Session.mu guards it.
+type sessionConnections struct {
+	live  *connection // ready for requests; or nil
+	last  *connection // the last one made, live or not
+	count uint64      // how many there have been
+	guest Guest       // shares them; nil if there is none
 }
 
-// Guest is another client library that shares the session (internal/guest). Its requests share the session's
-// connections, with xids from 0 up, and it never opens one. The methods identify a connection by its number.
+// Guest is another client library, go-zookeeper, that shares the session (internal/guest). Its requests share the
+// session's connections, with xids from 0 up, and it never opens one. The methods identify a connection by its number.
 type Guest interface {
 	// Serve returns when the guest has ended. If the session has not, it ends then.
 	Serve()
-	// NewLink is called for each new connection. Session.mu is held.
-	NewLink()
-	// Asked returns the operation of a guest's request in flight. Session.mu is held.
-	Asked(link uint64, xid int32) (code int32, known bool)
-	// Answer delivers the reply to a request that the guest has asked; skipped: it was larger than allowed. With an
-	// error the reply is malformed.
-	Answer(link uint64, h jute.ReplyHeader, body []byte, skipped bool) error
-	// Event delivers a watch event. With an error the guest is too far behind.
-	Event(link uint64, h jute.ReplyHeader, ev jute.WatcherEvent) error
+	// NewConnection is called for each new connection. Session.mu is held.
+	NewConnection()
+	// OperationOf returns the operation of a guest's request in flight. Session.mu is held.
+	OperationOf(number uint64, xid int32) (code int32, known bool)
+	// DeliverReply delivers the reply to a guest's request. skipped means that it was larger than allowed. It returns an
+	// error if the reply is malformed.
+	DeliverReply(number uint64, h jute.ReplyHeader, body []byte, skipped bool) error
+	// DeliverEvent delivers a watch event. It returns an error if the guest is too far behind.
+	DeliverEvent(number uint64, h jute.ReplyHeader, ev jute.WatcherEvent) error
 	// Disconnected reports that a connection has ended, and why. last means that there will be no other. It returns
-	// when the guest sends nothing for that connection any more, after a short time at most.
-	Disconnected(link uint64, why error, last bool)
+	// when the guest sends no more requests for that connection, after a short time at most.
+	Disconnected(number uint64, why error, last bool)
 	// Ended reports that the session has ended; expired means that a server has reported it expired.
 	Ended(expired bool)
 }
 
-// addLink makes l the live connection.
-func (ls *sessionLinks) addLink(l *link) {
+// makeLive makes l the live connection.
+func (ls *sessionConnections) makeLive(l *connection) {
 	ls.live, ls.last, ls.count = l, l, l.number
 	if ls.guest != nil {
-		ls.guest.NewLink()
+		ls.guest.NewConnection()
 	}
 }
 
@@ -91,7 +91,7 @@ func Open(cfg Config) (*Session, error) {
 // session continues elsewhere.
 func (s *Session) SetServers(servers, further []string) {
 	s.hosts.setServers(slices.Clone(servers), slices.Clone(further))
-	if l := s.liveLink(); l != nil && !slices.Contains(servers, l.server) {
+	if l := s.liveConnection(); l != nil && !slices.Contains(servers, l.server) {
 		l.closeWith(errNotListed)
 	}
 }
@@ -99,29 +99,29 @@ func (s *Session) SetServers(servers, further []string) {
 // Validity returns the time limits of this session's holds.
 func (s *Session) Validity() *Validity { return s.validity }
 
-func (s *Session) liveLink() *link {
+func (s *Session) liveConnection() *connection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.links.live
+	return s.connections.live
 }
 
 // Connected reports whether there is a live connection.
-func (s *Session) Connected() bool { return s.liveLink() != nil }
+func (s *Session) Connected() bool { return s.liveConnection() != nil }
 
 // Server is the address of the connected server, "" if none is connected.
 func (s *Session) Server() string {
-	if l := s.liveLink(); l != nil {
+	if l := s.liveConnection(); l != nil {
 		return l.server
 	}
 	return ""
 }
 
-// Links returns the number of connections made so far. It grows before the first event or reply of a new connection is
+// Connections returns the number of connections made so far. It grows before the first event or reply of a new connection is
 // delivered: if two calls return the same number, all events and replies in between came over one connection.
-func (s *Session) Links() uint64 {
+func (s *Session) Connections() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.links.count
+	return s.connections.count
 }
 
 // Load has the numbers of calls that wait for a connection or for the window, and of calls in flight.
@@ -138,7 +138,7 @@ func (s *Session) Load() Load {
 type eventEmitter struct {
 	onEvent func(Event)
 
-	mu           sync.Mutex // held while to is called, which does not block
+	mu           sync.Mutex // held while onEvent is called, which does not block
 	lostReported bool       // Lost has been reported: it is the last event
 }
 
@@ -166,7 +166,7 @@ func (s *Session) isClosing() bool {
 	return s.ending.closing
 }
 
-// clearStray records that the handshake in progress has left no session on its server.
+// clearStray records that the handshake in progress has opened no session.
 func (s *Session) clearStray() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +183,7 @@ func (s *Session) identityNow() sessionIdentity {
 // Agreed reports whether a member with a quorum has confirmed the session.
 func (s *Session) Agreed() bool { return s.identityNow().quorumConfirmed }
 
-// Timeout returns the session timeout that counts, 0 before the first handshake. See [Standing].
+// Timeout returns the session timeout that counts (see [Standing]), 0 before the first handshake.
 func (s *Session) Timeout() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +215,7 @@ func (s *Session) Err() error {
 	return s.ending.err
 }
 
-// Wait returns when the session has ended and every goroutine of it is gone.
+// Wait returns when the session and all its goroutines have ended.
 func (s *Session) Wait() { s.wg.Wait() }
 
 // Refused returns the reason why no server accepts this client; nil if not all servers are known to refuse.
@@ -229,7 +229,7 @@ func (s *Session) Refused() error {
 // session, these are the ones that could not be closed, and no request of them is in flight any more.
 func (s *Session) Unfenced() []Fence { return s.fences.listOpen() }
 
-// capToHalfLeft is d, but at most half of the time that an established session has left: so that there is time for
+// capToHalfLeft returns d, but at most half of the time that an established session has left, so that there is time for
 // another attempt.
 func (s *Session) capToHalfLeft(d time.Duration) time.Duration {
 	if left, ok := s.validity.timeToLapse(); ok {

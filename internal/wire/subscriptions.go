@@ -7,7 +7,7 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// failWatches forgets the watch of a call without an answer.
+// failWatches forgets the watch of a call without a reply.
 func (s *Session) failWatches(c *Call, t *callbackList) {
 	for _, w := range c.watchesToArm() {
 		s.watches.dropPending(w)
@@ -15,8 +15,8 @@ func (s *Session) failWatches(c *Call, t *callbackList) {
 	}
 }
 
-// answerWatches handles a reply for the call's watches.
-func (s *Session) answerWatches(c *Call, code int32, t *callbackList) {
+// completeWatches records the reply to a call for the watches that it arms.
+func (s *Session) completeWatches(c *Call, code int32, t *callbackList) {
 	switch {
 	case c.Watch != nil:
 		t.addEvents(s.watches.recordReply(c, code)...)
@@ -30,17 +30,17 @@ func (s *Session) answerWatches(c *Call, code int32, t *callbackList) {
 	}
 }
 
-// removeUnused removes unused watches from the server. Without a connection there is nothing to do: they are not armed
-// on the next one. Nor is there while the session is being closed: the watches end with it, and a write after
-// closeSession would break the connection before the reply is read.
+// removeUnused removes the path's unused watches from the server. Without a connection it sends nothing: they are not
+// armed on the next one. Nor does it while the session is being closed: the watches end with it, and after a write
+// behind closeSession the reply may be lost.
 func (s *Session) removeUnused(path string, t *callbackList) {
 	calls := s.watches.dropUnused(path)
-	if s.links.live != nil && !s.ending.closing {
+	if s.connections.live != nil && !s.ending.closing {
 		s.queueRemovals(path, t, calls...)
 	}
 }
 
-// queueRemovals queues the calls that take watches on a path off the server. If the server refuses one, for example
+// queueRemovals queues calls that remove watches on a path from the server. If the server refuses one, for example
 // because it is overloaded, retryRemovals repeats it.
 func (s *Session) queueRemovals(path string, t *callbackList, calls ...*Call) {
 	for _, c := range calls {
@@ -53,7 +53,7 @@ func (s *Session) queueRemovals(path string, t *callbackList, calls ...*Call) {
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if l := s.links.live; l != nil && l.number == r.Link {
+			if l := s.connections.live; l != nil && l.number == r.Connection {
 				s.watches.unremoved[path] = true
 			}
 		}
@@ -62,8 +62,8 @@ func (s *Session) queueRemovals(path string, t *callbackList, calls ...*Call) {
 	s.sendQueued(t)
 }
 
-// retryRemovals takes watches off the server that it would not remove before. It waits while there are new ones
-// on the same path: those would be removed as well.
+// retryRemovals repeats the removals that the server has refused, except on paths with new watches, which would be
+// removed, too.
 func (s *Session) retryRemovals(t *callbackList) {
 	for path := range s.watches.unremoved {
 		if !s.ending.closing && !s.watches.hasWatch(path) {
@@ -73,16 +73,15 @@ func (s *Session) retryRemovals(t *callbackList) {
 	}
 }
 
-// Join attaches w to a server watch that is already armed, without a request. It returns false if there is
-// none.
+// Join attaches w to a server watch that is armed already, without a request. It returns false if there is none.
 func (s *Session) Join(w *Watch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ending.err == nil && s.watches.joinArmed(w)
 }
 
-// Unwatch ends w's subscription; an event that is being delivered may still come. When the last subscriber of
-// a watch leaves, the watch is removed from the server.
+// Unwatch ends w's subscription; an event that is being delivered may still come. A watch without a subscriber is removed
+// from the server.
 func (s *Session) Unwatch(w *Watch) {
 	s.withLock(func() (t callbackList) {
 		if e := w.entry; !w.stopped && e != nil && slices.Contains(e.subscribers, w) {
@@ -94,8 +93,7 @@ func (s *Session) Unwatch(w *Watch) {
 	})
 }
 
-// UnwatchPath ends one of the set's watches of each of these kinds on the path, if the set has any whose call
-// was answered.
+// UnwatchPath ends one of the set's watches of each of these kinds on the path, if the set has any that is attached.
 func (s *Session) UnwatchPath(set *WatchSet, path string, kinds ...WatchKind) {
 	s.withLock(func() (t callbackList) {
 		for _, kind := range kinds {
@@ -116,13 +114,13 @@ func (s *Session) UnwatchPath(set *WatchSet, path string, kinds ...WatchKind) {
 
 // deliverEvent reports a watch event to its subscribers. It returns the guest if it may have a watch there, too,
 // otherwise nil.
-func (s *Session) deliverEvent(l *link, ev jute.WatcherEvent) (guest Guest) {
+func (s *Session) deliverEvent(l *connection, ev jute.WatcherEvent) (guest Guest) {
 	parent := zkpath.Parent(ev.Path)
 	s.withLock(func() (t callbackList) {
 		if l.guestWatches {
-			guest = s.links.guest
+			guest = s.connections.guest
 		}
-		if s.links.live == l {
+		if s.connections.live == l {
 			s.identity.eventsAhead = true
 			t.addEvents(s.watches.fireWatches(ev.Type, ev.Path, parent)...)
 			s.removeUnused(ev.Path, &t) // a persistent watch may have stayed only for the one-shots

@@ -8,24 +8,24 @@ import (
 	"github.com/go-curator/curator/internal/flow"
 )
 
-// Validity determines the time until which the server cannot have expired the session: promise P1. The rule is in
-// [Liveness]; Validity adds the clock, and makes a lapse final: once the time has run out the session is lost for good,
+// Validity determines the time until which the servers cannot have expired the session: promise P1. The rule is in
+// [Liveness]; Validity adds the clock, and makes a loss final: once the time has run out the session has lapsed,
 // whatever reply comes later (R3). Only replies to this client's requests count, from the time that the requests were
-// sent (R1, R2).
+// sent (R1, R2). The steps after a loss are in ending.go.
 //
 // While something is held the session lapses at the instant when the hold is not certain any more, so no hold is ever
-// lost by the clock in a session that continues. The steps after a lapse are in ending.go.
+// lost by the clock in a session that continues.
 //
 // Safe for concurrent use.
 type Validity struct {
 	requested time.Duration // the session timeout that the client requests
 
-	mu          sync.Mutex
-	assume      assumption
-	origin      clockReading // of the clocks of live
-	liveness    Liveness
-	lapseReason error       // why it has lapsed; nil if it has not
-	changed     flow.Signal // the time may have become shorter: for guardValidity and keepAlive
+	mu         sync.Mutex
+	assume     assumption
+	origin     clockReading // of the Instants of liveness
+	liveness   Liveness
+	lossReason error       // why the session is lost; nil if it is not
+	changed    flow.Signal // the time may have become shorter: for guardValidity and keepAlive
 }
 
 func newValidity(assume assumption, asked time.Duration) *Validity {
@@ -44,10 +44,10 @@ func (v *Validity) Remaining() time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	at := v.toInstant(readClock())
-	if v.lapseReason != nil || v.liveness.holds > 0 && v.checkLapse(at) {
+	if v.lossReason != nil || v.liveness.holds > 0 && v.checkLoss(at) {
 		return 0
 	}
-	return v.liveness.Left(at)
+	return v.liveness.HoldLeft(at)
 }
 
 // Valid reports whether a hold of this session is certain now.
@@ -68,21 +68,21 @@ func (v *Validity) WriteDue() (in time.Duration, due bool) {
 	return v.liveness.WriteDue(v.toInstant(readClock()))
 }
 
-// Lapsed reports whether the time has run out, or the session has ended in another way. It never becomes false again.
-func (v *Validity) Lapsed() bool {
+// Lost reports whether the session has ended, by the clock or in another way. It never becomes false again.
+func (v *Validity) Lost() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.checkLapse(v.toInstant(readClock()))
+	return v.checkLoss(v.toInstant(readClock()))
 }
 
-// Why is the reason once Lapsed is true: ErrLapsed, or what ended the session before. Until then it is nil.
-func (v *Validity) Why() error {
+// LossReason returns ErrLapsed or what ended the session before, nil while Lost has not reported true.
+func (v *Validity) LossReason() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.lapseReason
+	return v.lossReason
 }
 
-// Standing returns the knowledge about the session and its server.
+// Standing returns what is known about the session and its server.
 func (v *Validity) Standing() Standing {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -105,49 +105,49 @@ func (v *Validity) assumedServers() Servers {
 // server may grant a month to a client that has requested ten seconds: then the requested timeout counts.
 func (v *Validity) pingPace(granted time.Duration) (ping, silence time.Duration) {
 	ping, silence = v.assumedServers().Pace(granted)
-	often, soon := Servers{Alone: true}.Pace(v.requested)
+	often, soon := Servers{Standalone: true}.Pace(v.requested)
 	return min(ping, often), min(silence, soon)
 }
 
 // restInterval returns the ping interval while nothing is held; see pingPace.
 func (v *Validity) restInterval(granted time.Duration) time.Duration {
-	return min(v.assumedServers().Rest(granted), Servers{Alone: true}.Rest(v.requested))
+	return min(v.assumedServers().Rest(granted), Servers{Standalone: true}.Rest(v.requested))
 }
 
-// Hold counts a hold from now on, if one is certain now; otherwise it returns false. Unhold takes it back.
-func (v *Validity) Hold() bool {
+// BeginHold counts a hold from now on, until EndHold, if one is certain now; otherwise it returns false.
+func (v *Validity) BeginHold() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	at := v.toInstant(readClock())
-	if v.liveness.standing.Timeout == 0 || v.checkLapse(at) || v.liveness.Left(at) <= 0 {
+	if v.liveness.standing.Timeout == 0 || v.checkLoss(at) || v.liveness.HoldLeft(at) <= 0 {
 		return false
 	}
 	ping := v.liveness.heldPingInterval()
 	rested := at.Boot-v.liveness.lastSent > ping // the keeper pings immediately
-	if v.liveness.Hold(1, at); v.liveness.holds == 1 && (rested || v.liveness.Left(at) < ping) {
+	if v.liveness.AddHolds(1, at); v.liveness.holds == 1 && (rested || v.liveness.HoldLeft(at) < ping) {
 		v.changed.Fire()
 	}
 	return true
 }
 
-// Unhold undoes one Hold. It revives nothing that has lapsed.
-func (v *Validity) Unhold() {
+// EndHold undoes one BeginHold. A session that has lapsed stays lost.
+func (v *Validity) EndHold() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	at := v.toInstant(readClock())
-	v.checkLapse(at)
-	v.liveness.Hold(-1, at)
+	v.checkLoss(at)
+	v.liveness.AddHolds(-1, at)
 }
 
-// Answered records the server's answer to the question whether it is standalone, and reports whether to ask again. It
-// must be called before the connection that carried the answer is gone: inside the call's Done.
-func (v *Validity) Answered(verdict Verdict) (again bool) {
+// RecordVerdict records a verdict on the connected server, and reports whether to ask again. It must be called before the
+// connection of the reply has ended: inside the call's Done.
+func (v *Validity) RecordVerdict(verdict Verdict) (again bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.checkLapse(v.toInstant(readClock())) {
+	if v.checkLoss(v.toInstant(readClock())) {
 		return false
 	}
-	again = v.liveness.Judge(verdict)
+	again = v.liveness.RecordVerdict(verdict)
 	v.updateAssumptions()
 	return again
 }
@@ -155,73 +155,73 @@ func (v *Validity) Answered(verdict Verdict) (again bool) {
 // updateAssumptions sets the assumptions for another session timeout or server.
 func (v *Validity) updateAssumptions() {
 	s := v.liveness.standing
-	v.liveness.Assume(v.assume(s.Timeout, s.Alone && s.Asked))
+	v.liveness.Assume(v.assume(s.Timeout, s.Standalone && s.Current))
 	v.changed.Fire()
 }
 
-// holdState reports whether something is held; changed is closed when a hold has begun after a rest, among others.
+// holdState reports whether something is held. changed is closed when the time may have become shorter, and when a hold
+// begins after a rest.
 func (v *Validity) holdState() (held bool, changed <-chan struct{}) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.liveness.holds > 0, v.changed.C()
 }
 
-// checkLapse makes a lapse final if the time has run out, for the session and its holds, and wakes guardValidity. It
-// reports whether the validity has lapsed.
-func (v *Validity) checkLapse(at Instant) bool {
-	if v.lapseReason == nil && v.liveness.standing.Timeout != 0 && v.liveness.SessionLeft(at) <= 0 {
-		v.lapseReason = ErrLapsed
+// checkLoss records the loss, and wakes guardValidity, if the time has run out. It reports whether the session is lost.
+func (v *Validity) checkLoss(at Instant) bool {
+	if v.lossReason == nil && v.liveness.standing.Timeout != 0 && v.liveness.SessionLeft(at) <= 0 {
+		v.lossReason = ErrLapsed
 		v.changed.Fire()
 	}
-	return v.lapseReason != nil
+	return v.lossReason != nil
 }
 
 // timeToLapse returns the time until the session lapses with its holds, and false before there is a session.
 func (v *Validity) timeToLapse() (left time.Duration, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.lapseReason == nil {
+	if v.lossReason == nil {
 		left = v.liveness.SessionLeft(v.toInstant(readClock()))
 	}
 	return left, v.liveness.standing.Timeout != 0
 }
 
-// nextCheck is for guardValidity: how long to wait until the next look at the clock, what ends that wait earlier, and,
-// once the validity has lapsed, why. It looks more often than the session could lapse: timers stand still
-// while a machine sleeps.
+// nextCheck reads the clock for guardValidity. It returns how long to wait before the next reading, what ends that wait
+// earlier, and the reason if the session is lost. The wait is shorter than the time left: timers stand still while a
+// machine sleeps.
 func (v *Validity) nextCheck() (wait time.Duration, changed <-chan struct{}, why error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	at := v.toInstant(readClock())
 	switch {
-	case v.checkLapse(at):
-		return 0, nil, v.lapseReason
+	case v.checkLoss(at):
+		return 0, nil, v.lossReason
 	case v.liveness.standing.Timeout == 0:
 		return time.Hour, v.changed.C(), nil
 	}
 	return min(v.liveness.SessionLeft(at), max(v.liveness.heldPingInterval(), 50*time.Millisecond)), v.changed.C(), nil
 }
 
-// lapseWith makes the validity lapse, whatever the clock says.
-func (v *Validity) lapseWith(why error) {
+// recordLoss makes the session lost, whatever the clock reads.
+func (v *Validity) recordLoss(why error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.lapseReason == nil {
-		v.lapseReason = why
+	if v.lossReason == nil {
+		v.lossReason = why
 	}
 	v.changed.Fire()
 }
 
-// recordReply counts the reply to a request sent at sent; false if it came too late (R3).
+// recordReply records the reply to a request sent at sent, and returns false if it came too late (R3).
 func (v *Validity) recordReply(sent clockReading, proof Proof) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	at := v.toInstant(readClock())
-	if v.checkLapse(at) {
+	if v.checkLoss(at) {
 		return false
 	}
 	before := v.liveness.standing.Timeout
-	if v.liveness.Answer(proof, v.toInstant(sent), at); v.liveness.standing.Timeout != before {
+	if v.liveness.RecordReply(proof, v.toInstant(sent), at); v.liveness.standing.Timeout != before {
 		v.updateAssumptions()
 	}
 	return true
@@ -231,7 +231,7 @@ func (v *Validity) recordReply(sent clockReading, proof Proof) bool {
 func (v *Validity) recordConnecting(at clockReading) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.liveness.Connecting(v.toInstant(at))
+	v.liveness.RecordConnecting(v.toInstant(at))
 	v.changed.Fire()
 }
 
@@ -241,10 +241,10 @@ func (v *Validity) recordConnected(sent clockReading, timeout time.Duration, rea
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	at := v.toInstant(readClock())
-	if v.checkLapse(at) {
+	if v.checkLoss(at) {
 		return false
 	}
-	v.liveness.Connected(v.toInstant(sent), at, timeout, readOnly)
+	v.liveness.RecordConnected(v.toInstant(sent), at, timeout, readOnly)
 	v.updateAssumptions()
 	return true
 }

@@ -17,13 +17,13 @@ func connectedNow(t *testing.T, rule Servers, timeout time.Duration) *Validity {
 	sent := readClock()
 	v.recordConnecting(sent)
 	require.True(t, v.recordConnected(sent, timeout, false))
-	require.False(t, v.Answered(Member))
+	require.False(t, v.RecordVerdict(Member))
 	return v
 }
 
 func TestValidityOfAStandaloneServerIsSentPlusTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := connectedNow(t, Servers{Alone: true}, 10*time.Second)
+		v := connectedNow(t, Servers{Standalone: true}, 10*time.Second)
 		time.Sleep(3 * time.Second)
 		sent := readClock()
 		time.Sleep(2 * time.Second) // the answer takes its time; only the moment of sending counts (R2)
@@ -38,12 +38,12 @@ func TestValidityOfAStandaloneServerIsSentPlusTimeout(t *testing.T) {
 
 func TestALapseIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := connectedNow(t, Servers{Alone: true}, time.Second)
+		v := connectedNow(t, Servers{Standalone: true}, time.Second)
 		sent := readClock()
 		sent.t = sent.t.Add(900 * time.Millisecond)
 		time.Sleep(time.Second)
 		assert.False(t, v.recordReply(sent, Local), "an answer that comes too late is no answer (R3)")
-		assert.True(t, v.Lapsed())
+		assert.True(t, v.Lost())
 		assert.Zero(t, v.Remaining())
 		assert.False(t, v.recordConnected(readClock(), time.Minute, false), "not even a re-attach brings it back")
 		assert.False(t, v.Valid())
@@ -52,7 +52,7 @@ func TestALapseIsFinal(t *testing.T) {
 
 func TestAnUnansweredConnectRequestCountsWithTheLowestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := connectedNow(t, Servers{Alone: true}, 20*time.Second)
+		v := connectedNow(t, Servers{Standalone: true}, 20*time.Second)
 		require.True(t, v.recordConnected(readClock(), 4*time.Second, false), "another member grants less")
 		require.True(t, v.recordConnected(readClock(), 20*time.Second, false))
 		require.True(t, v.recordReply(readClock(), Committed))
@@ -71,7 +71,7 @@ func TestAnUnansweredConnectRequestCountsWithTheLowestTimeout(t *testing.T) {
 // it has been granted since (R9).
 func TestASessionNeverCountsForLongerThanWhenItWasCreated(t *testing.T) {
 	for name, rule := range map[string]Servers{
-		"exact": {Alone: true}, "bound": {Stale: time.Second}, "heartbeat": {Report: time.Second},
+		"exact": {Standalone: true}, "bound": {Stale: time.Second}, "heartbeat": {Report: time.Second},
 	} {
 		t.Run(name, bubbled(func(t *testing.T) {
 			v := connectedNow(t, rule, 4*time.Second)
@@ -94,15 +94,15 @@ func TestATimeoutNeverGrowsAgain(t *testing.T) {
 			v := connectedNow(t, rule, 20*time.Second)
 			require.True(t, v.recordConnected(readClock(), 4*time.Second, false))
 			require.True(t, v.recordReply(readClock(), Committed))
-			require.True(t, v.Hold())
-			require.False(t, v.Answered(Member))
+			require.True(t, v.BeginHold())
+			require.False(t, v.RecordVerdict(Member))
 			require.True(t, v.recordConnected(readClock(), 20*time.Second, false))
 			require.True(t, v.recordReply(readClock(), Local))
 			before := v.Remaining()
 			assert.Positive(t, before)
 			assert.LessOrEqual(t, before, 4*time.Second)
 			assert.Equal(t, 4*time.Second, v.Standing().Timeout)
-			require.False(t, v.Answered(Member))
+			require.False(t, v.RecordVerdict(Member))
 			require.True(t, v.recordReply(readClock(), Committed))
 			assert.Equal(t, 4*time.Second, v.Standing().Timeout)
 			assert.GreaterOrEqual(t, v.Remaining(), before, "what was certain stays so")
@@ -113,7 +113,7 @@ func TestATimeoutNeverGrowsAgain(t *testing.T) {
 
 func TestAReadOnlyMemberProvesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := connectedNow(t, Servers{Alone: true}, 10*time.Second)
+		v := connectedNow(t, Servers{Standalone: true}, 10*time.Second)
 		time.Sleep(4 * time.Second)
 		require.True(t, v.recordConnected(readClock(), 10*time.Second, true))
 		assert.Equal(t, 6*time.Second, v.Remaining())
@@ -122,12 +122,12 @@ func TestAReadOnlyMemberProvesNothing(t *testing.T) {
 
 func TestASessionOfAReadOnlyMemberIsNeverValidAndNeverLapses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := newValidity(always(Servers{Alone: true}), 10*time.Second)
+		v := newValidity(always(Servers{Standalone: true}), 10*time.Second)
 		v.recordConnecting(readClock())
 		require.True(t, v.recordConnected(readClock(), 10*time.Second, true))
 		assert.False(t, v.Valid())
 		time.Sleep(time.Hour)
-		assert.False(t, v.Lapsed(), "it would be lost and opened again every ten seconds")
+		assert.False(t, v.Lost(), "it would be lost and opened again every ten seconds")
 		require.True(t, v.recordConnected(readClock(), 10*time.Second, false))
 		assert.True(t, v.Valid(), "a quorum has taken it over")
 	})
@@ -135,7 +135,7 @@ func TestASessionOfAReadOnlyMemberIsNeverValidAndNeverLapses(t *testing.T) {
 
 // byServer takes a member's word for nothing but commits.
 func byServer(timeout time.Duration, alone bool) Servers {
-	return Servers{Alone: alone, Report: timeout / 8}
+	return Servers{Standalone: alone, Report: timeout / 8}
 }
 
 // What a server that stands alone has answered for stays true when it has become a member, and no answer of
@@ -146,15 +146,15 @@ func TestAHoldGoesOverToHeartbeats(t *testing.T) {
 			const T = 4 * time.Second
 			v := newValidity(byServer, T)
 			require.True(t, v.recordConnected(readClock(), T, false))
-			require.False(t, v.Answered(Alone))
-			require.True(t, v.Hold())
+			require.False(t, v.RecordVerdict(Standalone))
+			require.True(t, v.BeginHold())
 			time.Sleep(time.Second)
 			v.recordConnecting(readClock())
 			require.True(t, v.recordConnected(readClock(), T, false))
 			assert.Equal(t, T-time.Second, v.Remaining(), "the handshake proves nothing yet")
 			time.Sleep(time.Second)
 			require.True(t, v.recordReply(readClock(), Local))
-			require.False(t, v.Answered(Member))
+			require.False(t, v.RecordVerdict(Member))
 			assert.Equal(t, T-2*time.Second, v.Remaining())
 			if commits {
 				require.True(t, v.recordReply(readClock(), Committed))
@@ -168,7 +168,7 @@ func TestAHoldGoesOverToHeartbeats(t *testing.T) {
 			assert.Equal(t, time.Nanosecond, left, "the session lapses with its hold")
 			time.Sleep(time.Nanosecond)
 			assert.False(t, v.Valid())
-			assert.True(t, v.Lapsed())
+			assert.True(t, v.Lost())
 		}))
 	}
 }
@@ -184,8 +184,8 @@ func TestLessIsGranted(t *testing.T) {
 			return Servers{Report: time.Second, Stale: 10 * time.Second}
 		}, 30*time.Second)
 		require.True(t, v.recordConnected(readClock(), 30*time.Second, false))
-		require.False(t, v.Answered(Member))
-		require.True(t, v.Hold())
+		require.False(t, v.RecordVerdict(Member))
+		require.True(t, v.BeginHold())
 		time.Sleep(time.Second)
 		assert.Equal(t, 29*time.Second, v.Remaining())
 		v.recordConnecting(readClock())
@@ -201,14 +201,14 @@ func TestALostHoldTakesTheSessionWithIt(t *testing.T) {
 	for name, look := range map[string]func(*Validity) bool{
 		"Remaining": func(v *Validity) bool { return v.Remaining() <= 0 },
 		"Valid":     func(v *Validity) bool { return !v.Valid() },
-		"Hold":      func(v *Validity) bool { return !v.Hold() },
-		"Unhold":    func(v *Validity) bool { v.Unhold(); return true },
+		"Hold":      func(v *Validity) bool { return !v.BeginHold() },
+		"Unhold":    func(v *Validity) bool { v.EndHold(); return true },
 	} {
 		t.Run(name, bubbled(func(t *testing.T) {
 			v := connectedNow(t, byServer(4*time.Second, false), 4*time.Second)
 			require.True(t, v.recordReply(readClock(), Committed))
 			require.True(t, v.recordReply(readClock(), Committed))
-			require.True(t, v.Hold())
+			require.True(t, v.BeginHold())
 			for v.Remaining() > time.Nanosecond {
 				time.Sleep(v.Remaining() - time.Nanosecond)
 				require.True(t, v.recordReply(readClock(), Local))
@@ -229,11 +229,11 @@ func TestAReadOnlyMemberGrantsNothing(t *testing.T) {
 	for name, granted := range map[string]time.Duration{"more": 40 * time.Second, "less": 5 * time.Second} {
 		t.Run(name, bubbled(func(t *testing.T) {
 			v := connectedNow(t, Servers{Stale: 10 * time.Second}, 30*time.Second)
-			require.True(t, v.Hold())
+			require.True(t, v.BeginHold())
 			time.Sleep(4 * time.Second)
 			require.True(t, v.recordConnected(readClock(), granted, true))
 			assert.Equal(t, 26*time.Second, v.Remaining())
-			require.False(t, v.Answered(Member))
+			require.False(t, v.RecordVerdict(Member))
 			assert.Equal(t, 26*time.Second, v.Remaining())
 			left, _ := v.timeToLapse()
 			assert.Equal(t, 26*time.Second, left)

@@ -23,8 +23,8 @@ const (
 // Watch is one subscriber of a watch.
 type Watch struct {
 	Path string
-	// Fn is called on wire's goroutines, one call at a time, in order with replies; it must not block. It may
-	// call Submit.
+	// Fn is called on wire's goroutines, one call at a time, in order with replies. It must not block; it may call
+	// Submit.
 	Fn func(WatchEvent)
 	// Set, if not nil, is the set of the watch: then Fn is nil.
 	Set *WatchSet
@@ -36,8 +36,8 @@ type Watch struct {
 	stopped bool
 }
 
-// WatchSet is a subscriber of many one-shot watches: they share a function, and can be ended without keeping each
-// Watch. If a set has several watches of one kind on a path, it gets their event once.
+// WatchSet is a subscriber of many one-shot watches, which share a function and are ended by path (UnwatchPath). If a set
+// has several watches of one kind on a path, it gets their event once.
 type WatchSet struct {
 	// Fn is like Watch.Fn.
 	Fn func(WatchEvent)
@@ -55,12 +55,12 @@ func (w *Watch) deliver(ev WatchEvent) {
 // changed since a transaction, or on an absent node that exists now, fires instead. Its event may come before the
 // reply.
 type Rearming struct {
-	// Since is a transaction that the server had executed when the nodes were read.
+	// Since is the zxid of a transaction that the server had executed when the nodes were read.
 	Since   int64
 	Watches []*Watch
 }
 
-// encodeBody is the request for all watches but those in without.
+// encodeBody returns the body of a setWatches for all watches but those in without.
 func (a *Rearming) encodeBody(without map[*Watch]bool) []byte {
 	req := jute.SetWatches{RelativeZxid: a.Since}
 	for _, w := range a.Watches {
@@ -79,8 +79,8 @@ func (a *Rearming) encodeBody(without map[*Watch]bool) []byte {
 
 // Types of WatchEvent beyond ZooKeeper's own.
 const (
-	// EventReset reports to a persistent watch that it was armed again after a gap: events may have been missed, read
-	// again.
+	// EventReset reports to a persistent watch that it was armed again after a gap: events may have been missed, so its
+	// owner has to read again.
 	EventReset int32 = 100
 	// EventEnd is a watch's last event: the session has ended, Err has the cause.
 	EventEnd int32 = 101
@@ -99,7 +99,7 @@ type eventDelivery struct {
 	ev WatchEvent
 }
 
-// watchKey names a watch on the server. Persistent stands for both persistent kinds.
+// watchKey identifies a watch on the server. Persistent and Recursive watches have the kind Persistent.
 type watchKey struct {
 	path string
 	kind WatchKind
@@ -113,12 +113,12 @@ func watchKeyOf(w *Watch) watchKey {
 	return watchKey{w.Path, kind}
 }
 
-// watchEntry is a watch on the server. A cache may have two for each of hundreds of thousands of nodes, so
-// its size matters: 80 bytes.
+// watchEntry is a watch on the server, or one that will be. A cache may have two for each of hundreds of thousands of
+// nodes, so its size matters: 80 bytes.
 type watchEntry struct {
 	key         watchKey
 	subscribers []*Watch
-	prev, next  *watchEntry // in the order
+	prev, next  *watchEntry // in watchRegistry.order
 	pending     int32       // calls in flight that arm it
 	recursive   int32       // subscribers, attached or pending, that want the whole subtree
 	mode        int8        // Persistent: as it was last written
@@ -127,7 +127,7 @@ type watchEntry struct {
 	isServed    bool        // one-shot: served from the path's persistent watch
 	guestWatch  bool        // one-shot: the guest may have its own watch there
 	written     bool        // Persistent: a request that arms it has been written to this connection
-	armedDeep   bool        // Persistent: armed as recursive, for all that has come in so far
+	armedDeep   bool        // Persistent: it is armed as recursive, as far as replies show
 }
 
 // attachTo makes e the entry of w; detachWatch undoes it.
@@ -212,7 +212,7 @@ func (l *pathLengths) hasLength(length int) bool { return l.counts[length] > 0 }
 
 func longerFirst(a, b int) int { return b - a }
 
-// pathPrefix is the path of so many bytes that is path or above it, if there is one.
+// pathPrefix returns path, or the path above it, that has so many bytes, if there is one.
 func pathPrefix(path string, length int) (at string, ok bool) {
 	switch {
 	case length > len(path):
@@ -225,7 +225,7 @@ func pathPrefix(path string, length int) (at string, ok bool) {
 	return path[:length], path[length] == '/'
 }
 
-// splitToFit cuts off what fits into room, but one at least.
+// splitToFit splits all after the paths that fit into room bytes, but at least one.
 func splitToFit(all []string, room int) (now, later []string) {
 	size := 0
 	for i, s := range all {

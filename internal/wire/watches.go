@@ -10,21 +10,21 @@ import (
 // watchRegistry holds a session's watches: at most one on the server per path and kind, with any number of
 // subscribers here. Session.mu guards it.
 //
-// Before ZooKeeper 3.9 a persistent and a one-shot watch of one connection on one path replace each other. So
-// a one-shot watch on a path with a persistent one is not armed on the server but served from it; a one-shot
-// that was there before is replaced by it and served from then on; and persistent and recursive subscribers
-// of a path share one watch. A recursive watch gets no event when a node's list of children changes, only the
-// events of the children themselves: the registry derives the former for the subscribers that want it.
+// Before ZooKeeper 3.9 a persistent and a one-shot watch of one connection on one path replace each other. So on a path
+// with a persistent watch, one-shot watches are not armed on the server, but get their events from the persistent
+// one: also those that were armed before it. Persistent and recursive subscribers of a path share one watch. A
+// recursive watch gets no event of a changed list of children, only the events of the children: from these the registry
+// derives the former.
 type watchRegistry struct {
 	entries         map[watchKey]*watchEntry
-	order           entryList   // oldest arming first: the order of a gap's events within each kind
+	order           entryList   // those armed earliest first: the order of a gap's events within each kind
 	paths           pathLengths // of all entries
 	persistentPaths pathLengths // of the persistent ones, which get the events of nodes below
 	lookups         int         // number of entries looked up for events
 
 	unremoved   map[string]bool // paths of watches that the server of this connection would not remove
-	unconfirmed int             // requests of the last connection to arm watches again that are not confirmed,
-	gapZxid     int64           // and the highest zxid before that connection
+	unconfirmed int             // requests of rearmAll, on the last connection, without a successful reply
+	gapZxid     int64           // the highest zxid when the watches were last known to be armed
 }
 
 func newWatchRegistry() watchRegistry { return watchRegistry{entries: map[watchKey]*watchEntry{}} }
@@ -43,7 +43,7 @@ func (r *watchRegistry) entryFor(k watchKey) *watchEntry {
 	return e
 }
 
-// findEntry is the entry for a path that a server has named, or nil.
+// findEntry returns the entry for a path that a server has named, or nil.
 func (r *watchRegistry) findEntry(path string, kind WatchKind) *watchEntry {
 	if !r.paths.hasLength(len(path)) {
 		return nil
@@ -87,8 +87,8 @@ func (r *watchRegistry) prepareWrite(c *Call) {
 	}
 }
 
-// recordReply attaches the call's watch if by its reply it is armed. It returns the event for the subscriber, if any.
-// If the watch is not attached, or stopped, the caller calls dropUnused.
+// recordReply attaches the call's watch if the reply shows that it is armed. It returns the event for the subscriber, if
+// any. If the watch is not attached, or stopped, the caller calls dropUnused.
 func (r *watchRegistry) recordReply(c *Call, code int32) (fire []eventDelivery) {
 	w := c.Watch
 	e := w.entry
@@ -111,7 +111,7 @@ func (r *watchRegistry) recordReply(c *Call, code int32) (fire []eventDelivery) 
 	}
 	if e.isServed {
 		if p := r.entries[watchKey{w.Path, Persistent}]; p == nil || !p.armed {
-			// The persistent watch that was to serve it has been refused: let the subscriber read again.
+			// The server has refused the persistent watch that was to serve it: the event makes the subscriber read again.
 			e.armed = false
 			r.detachWatch(w, e)
 			return []eventDelivery{{w, WatchEvent{Type: jute.EventNodeDataChanged, Path: w.Path}}}
@@ -130,14 +130,14 @@ func (r *watchRegistry) moveFirstSubscribed(e *watchEntry) {
 	}
 }
 
-// dropPending undoes addPending for a call without an answer.
+// dropPending undoes addPending for a call without a reply.
 func (r *watchRegistry) dropPending(w *Watch) {
 	e := r.entries[watchKeyOf(w)] // pending keeps the entry; w.entry may be nil if w has fired
 	e.pending--
 	r.detachWatch(w, e)
 }
 
-// joinArmed attaches w to a watch that is armed.
+// joinArmed attaches w to a watch that is armed and has subscribers, and returns false if there is none.
 func (r *watchRegistry) joinArmed(w *Watch) bool {
 	e := r.entries[watchKeyOf(w)]
 	if e == nil || !e.armed || len(e.subscribers) == 0 || w.Kind == Recursive && !e.armedDeep {
@@ -187,7 +187,7 @@ func (r *watchRegistry) dropUnused(path string) (calls []*Call) {
 		case !e.isIdle():
 			oneShots = true
 			continue
-		case e.armed && p == nil: // removing it would take a persistent one along
+		case e.armed && p == nil: // else the removal would also remove the persistent one
 			if what = append(what, jute.WatcherData); kind == Child {
 				what[len(what)-1] = jute.WatcherChildren
 			}
@@ -200,7 +200,7 @@ func (r *watchRegistry) dropUnused(path string) (calls []*Call) {
 	case 2:
 		calls = append(calls, removalCall(path, jute.WatcherAny))
 	}
-	if p != nil && p.isIdle() && !oneShots { // it may serve them, and removing it would take them along
+	if p != nil && p.isIdle() && !oneShots { // which it may serve, and which its removal would also remove
 		if p.armed {
 			calls = append(calls, removalCall(path, jute.WatcherAny))
 		}
@@ -220,16 +220,16 @@ func removalCall(path string, what int32) *Call {
 	return &Call{Op: jute.OpRemoveWatches, Body: jute.Marshal(&jute.PathIntRequest{Path: path, Value: what})}
 }
 
-// shareWithGuest records that the guest watches paths, too. It appends the persistent watches at these paths: on
-// servers before 3.9 the guest's watches replace them.
-func (r *watchRegistry) shareWithGuest(again []*watchEntry, kind WatchKind, paths ...string) []*watchEntry {
+// recordGuestWatches records that the guest watches paths, too. It appends to replaced the persistent watches at these
+// paths: on servers before 3.9 the guest's watches replace them.
+func (r *watchRegistry) recordGuestWatches(replaced []*watchEntry, kind WatchKind, paths ...string) []*watchEntry {
 	for _, path := range paths {
 		r.entryFor(watchKey{path, kind}).guestWatch = true
-		if p := r.entries[watchKey{path, Persistent}]; p != nil && p.written && !slices.Contains(again, p) {
-			again = append(again, p)
+		if p := r.entries[watchKey{path, Persistent}]; p != nil && p.written && !slices.Contains(replaced, p) {
+			replaced = append(replaced, p)
 		}
 	}
-	return again
+	return replaced
 }
 
 // hasPersistent reports whether there are persistent watches to be armed again.
@@ -323,11 +323,10 @@ const setWatchesHead = 8 + 8 + 5*4
 
 // rearmAll returns the calls that arm every watch again on a new connection. All have the same zxid, the highest when
 // the watches were last known to be armed: changes since then fire one-shot watches. Persistent watches get no events
-// of the gap; their subscribers are returned, too, and have to read again. No call is longer than limit, if its paths
-// allow.
+// of the gap: their subscribers, gaps, have to read again. No call is longer than limit, unless one path is.
 func (r *watchRegistry) rearmAll(highest int64, limit int) (calls []*Call, gaps []*Watch) {
 	since := highest
-	if r.unconfirmed > 0 { // changes before the connection in between have not been reported
+	if r.unconfirmed > 0 { // on the last connection not all were armed: changes since gapZxid may be unreported
 		since = min(since, r.gapZxid)
 	}
 	var persistent, recursive []string
@@ -382,12 +381,9 @@ func (r *watchRegistry) rearmAll(highest int64, limit int) (calls []*Call, gaps 
 	return calls, gaps
 }
 
-// How watches are armed without reading (Rearming). Their owner has read the nodes, by requests that can set no watch,
-// or not this one. A server fires each watch whose node has changed since then, as it does after a reconnect. So no
-// change is missed between the read and this request.
-//
-// Such an event comes before the reply. So the watches are attached when the request is written: an event before the
-// reply may belong to them.
+// How watches are armed without reading (Rearming). (1) Their owner has read the nodes, by requests that arm no watch,
+// or another. (2) The request is written, and the watches are attached. (3) The server fires each watch whose node has
+// changed since the read; that event comes before the reply. (4) The reply.
 
 // attachRearming attaches the watches of a call that is about to be written. Those on paths with a persistent watch
 // are left out, since they would replace it.
@@ -410,8 +406,8 @@ func (r *watchRegistry) attachRearming(c *Call) {
 	}
 }
 
-// recordRearmed handles the reply, and returns the events for the subscribers: if a persistent watch kept a watch from
-// being armed, its node may have changed, so it is reported as changed.
+// recordRearmed handles the reply. It returns an event for each watch that was left out because of a persistent one: its
+// node may have changed.
 func (r *watchRegistry) recordRearmed(a *Rearming, code int32) (fire []eventDelivery) {
 	for _, w := range a.Watches {
 		e := r.entries[watchKeyOf(w)] // pending, so it exists
@@ -430,8 +426,8 @@ func (r *watchRegistry) recordRearmed(a *Rearming, code int32) (fire []eventDeli
 		case code == jute.CodeOK && w.stopped:
 			e.armed = true // it was stopped after the request was written: removeUnused removes it
 		case code == jute.CodeOK && w.Absent && len(e.subscribers) == 0:
-			// It was used up by an event from before the request, of a node that is gone again; the server has
-			// armed it. Then, too, removeUnused removes it.
+			// (1) An event from before the request, of a node that is deleted again, has used it up here. (2) The server
+			// has armed it for the absent node. removeUnused removes it.
 			e.armed, e.nodeAbsent = true, true
 		}
 		r.detachWatch(w, e)
