@@ -310,8 +310,8 @@ func (s *lineShape) splitReadWrite(line []childEntry) {
 	}
 }
 
-// mostSequences is the largest sequence number. The server assigns it again to every later node.
-const mostSequences = 1<<31 - 1
+// maxSequence is the largest sequence number. The server assigns it again to every later node.
+const maxSequence = 1<<31 - 1
 
 // numbersUsed returns the number of sequence numbers used up, as far as the names show.
 func numbersUsed(line []childEntry) (used int64) {
@@ -323,9 +323,9 @@ func numbersUsed(line []childEntry) (used int64) {
 		switch n, ok := zkpath.Sequence(key); {
 		case !ok || e.role == memberNode:
 		case n < 0:
-			return mostSequences // it has run over
+			return maxSequence // it has run over
 		default:
-			used = max(used, min(n+1, mostSequences))
+			used = max(used, min(n+1, maxSequence))
 		}
 	}
 	return used

@@ -315,9 +315,9 @@ func (l *Line) addNotes(s lineShape, holding string) {
 			break
 		}
 	}
-	if l.NumbersUsed > mostSequences/2 {
+	if l.NumbersUsed > maxSequence/2 {
 		say("%d of %d sequence numbers are used up; delete the node while no client uses it, and they restart "+
-			"at 0", l.NumbersUsed, int64(mostSequences))
+			"at 0", l.NumbersUsed, int64(maxSequence))
 	}
 	if l.Kind == DoubleBarrier && s.hasReady && l.Children == 1 {
 		say("the barrier is open, and has no members: the next round does not wait; delete %s", readyName)

@@ -97,17 +97,17 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 		b = newBackOff(policy)
 	}
 	if ctx.Err() != nil {
-		return ended(ctx, nil)
+		return contextError(ctx, nil)
 	}
 	first := op(ctx)
 	if first == nil {
 		return nil // the usual case: nothing was made
 	}
-	return again(ctx, policy, b, op, opts, first)
+	return retryAfter(ctx, policy, b, op, opts, first)
 }
 
-// again continues after the first failure. b is nil until the policy's backoff is made, here.
-func again(ctx context.Context, policy Policy, b backoff.BackOff, op func(ctx context.Context) error,
+// retryAfter continues after the first failure. b is nil until the policy's backoff is made, here.
+func retryAfter(ctx context.Context, policy Policy, b backoff.BackOff, op func(ctx context.Context) error,
 	opts []Option, last error) error {
 	c := config{retryable: func(error) bool { return true }, notify: func(error, time.Duration) {}}
 	for _, opt := range opts {
@@ -138,7 +138,7 @@ func again(ctx context.Context, policy Policy, b backoff.BackOff, op func(ctx co
 		wait := b.NextBackOff()
 		switch {
 		case wait < 0 && own.Err() != nil:
-			return ended(own, last)
+			return contextError(own, last)
 		case wait < 0:
 			return last
 		}
@@ -149,7 +149,7 @@ func again(ctx context.Context, policy Policy, b backoff.BackOff, op func(ctx co
 		}
 		first, interrupted := sleep(ctx, own, c.interrupt, ready, wait)
 		if first != nil {
-			return ended(first, last)
+			return contextError(first, last)
 		}
 		final = interrupted
 		if ctx.Err() != nil {
@@ -159,7 +159,7 @@ func again(ctx context.Context, policy Policy, b backoff.BackOff, op func(ctx co
 			return nil
 		}
 	}
-	return ended(ctx, last)
+	return contextError(ctx, last)
 }
 
 // newBackOff makes the backoff of one operation. It calls Reset, as cenkalti's own loop does, since some
@@ -196,8 +196,8 @@ func sleep(ctx, own context.Context, interrupt, ready <-chan struct{},
 	}
 }
 
-// ended joins op's last error, if there is one, with the reason why the context ended.
-func ended(ctx context.Context, last error) error {
+// contextError joins op's last error, if there is one, with the reason why the context ended.
+func contextError(ctx context.Context, last error) error {
 	switch {
 	case errors.Is(last, ctx.Err()) && errors.Is(last, context.Cause(ctx)):
 		return last // last already says that ctx ended

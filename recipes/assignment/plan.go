@@ -41,8 +41,8 @@ func viewOfTree(dir string, nodes map[string]cache.Node) (v treeView) {
 	return v
 }
 
-// planned is the JSON of a plan. Items without an owner are below the id "".
-type planned struct {
+// planContent is the JSON of a plan. Items without an owner are below the id "".
+type planContent struct {
 	Owners map[string][]string `json:"owners"`
 }
 
@@ -52,7 +52,7 @@ type memberContent struct {
 }
 
 func encodePlan(owners map[string]string) []byte {
-	p := planned{map[string][]string{}}
+	p := planContent{map[string][]string{}}
 	for _, item := range slices.Sorted(maps.Keys(owners)) {
 		p.Owners[owners[item]] = append(p.Owners[owners[item]], item)
 	}
@@ -64,7 +64,7 @@ func decodePlan(data []byte) (map[string]string, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
-	var p planned
+	var p planContent
 	if err := json.Unmarshal(data, &p); err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrBadPlan, err)
 	}

@@ -38,13 +38,13 @@ type Group struct {
 	cancel     context.CancelFunc
 	goroutines sync.WaitGroup
 
-	mu        sync.Mutex
-	changed   flow.Signal // a field below has changed
-	members   []Info      // by Czxid: in the order of joining
-	current   bool
-	strangers map[string]int64 // nodes that belong to no session, by name, with their czxids
-	followers map[*flow.Queue[Event]]struct{}
-	endedErr  error // the error that has ended the updates
+	mu         sync.Mutex
+	changed    flow.Signal // a field below has changed
+	members    []Info      // by Czxid: in the order of joining
+	current    bool
+	nonMembers map[string]int64 // nodes that belong to no session, by name, with their czxids
+	followers  map[*flow.Queue[Event]]struct{}
+	endedErr   error // the error that has ended the updates
 }
 
 // Watch starts to follow the group at path in the background. The path need not exist. Close the group when you are
@@ -188,8 +188,8 @@ func (g *Group) compareCache() (current bool, strangers []string) {
 	if g.endedErr != nil {
 		return false, nil
 	}
-	reported := g.strangers
-	g.strangers = map[string]int64{}
+	reported := g.nonMembers
+	g.nonMembers = map[string]int64{}
 	// In this order: then the nodes are at least as new as current claims.
 	current = g.client.State().State.IsConnected() && g.cache.Progress().Synced && !g.isUnreadable()
 	known := map[string]Info{}
@@ -199,7 +199,7 @@ func (g *Group) compareCache() (current bool, strangers []string) {
 	var members []Info
 	for name, n := range g.cache.All() {
 		if n.Stat.EphemeralOwner == 0 {
-			if g.strangers[name] = n.Stat.Czxid; reported[name] != n.Stat.Czxid {
+			if g.nonMembers[name] = n.Stat.Czxid; reported[name] != n.Stat.Czxid {
 				strangers = append(strangers, n.Path)
 			}
 			continue

@@ -75,7 +75,7 @@ func (w *markedWrite) attemptWrite(ctx context.Context) error {
 	}
 	if !w.mark.Serves(session) {
 		if w.mayBeExecuted {
-			return errUndecided
+			return errMarkGone
 		}
 		w.replaceMark(session)
 	}
@@ -130,13 +130,13 @@ func afterWriteAttempt(answer mark.Answer, err error, unknown, noMark bool) (boo
 	case answer == mark.Open:
 		unknown = unknown || errors.Is(err, framework.ErrOutcomeUnknown)
 		if unknown && noMark {
-			err = errUndecidable
+			err = errMarkRefused
 		}
 		return unknown, attemptEnds, err
 	case answer == mark.Refused:
 		return false, attemptEnds, err
 	case unknown:
-		return true, attemptEnds, errUndecided // another client has deleted the mark
+		return true, attemptEnds, errMarkGone // another client has deleted the mark
 	case answer == mark.Gone:
 		return false, replacesMark, err // another client has changed or deleted it
 	case !errors.Is(err, framework.ErrNoAuth):

@@ -164,8 +164,8 @@ func (c *itemLock) removeLock(ctx context.Context) {
 	view := c.session.Client()
 	writer := markedWriter{client: view, markDir: c.q.marksPath(), untilSessionEnds: true}
 	defer writer.forgetMark()
-	err := errUndecided
-	for errors.Is(err, errUndecided) && view.Err() == nil {
+	err := errMarkGone
+	for errors.Is(err, errMarkGone) && view.Err() == nil {
 		err = line.RetryThrough(ctx, view, line.RefusedCredentials, func(ctx context.Context) error {
 			isOwn, err := c.isOwnLock(ctx)
 			if err != nil || !isOwn {
