@@ -12,7 +12,7 @@ import (
 	"github.com/go-curator/curator/internal/flow"
 )
 
-// ErrBadArguments says that [Do] was called with a nil context, function or option. Nothing was attempted.
+// ErrBadArguments is returned if [Do] is called with a nil context, function or option. Nothing was attempted.
 var ErrBadArguments = errors.New("retry: bad arguments")
 
 // Option changes how [Do] works. If one is given several times the last counts.
@@ -99,14 +99,14 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 	if ctx.Err() != nil {
 		return contextError(ctx, nil)
 	}
-	first := op(ctx)
-	if first == nil {
-		return nil // the usual case: nothing was made
+	err := op(ctx)
+	if err == nil {
+		return nil // the usual case: no backoff was made
 	}
-	return retryAfter(ctx, policy, b, op, opts, first)
+	return retryAfter(ctx, policy, b, op, opts, err)
 }
 
-// retryAfter continues after the first failure. b is nil until the policy's backoff is made, here.
+// retryAfter continues after the first failure, last. It makes the policy's backoff if b is nil.
 func retryAfter(ctx context.Context, policy Policy, b backoff.BackOff, op func(ctx context.Context) error,
 	opts []Option, last error) error {
 	c := config{retryable: func(error) bool { return true }, notify: func(error, time.Duration) {}}
@@ -131,14 +131,14 @@ func retryAfter(ctx context.Context, policy Policy, b backoff.BackOff, op func(c
 		if ctx.Err() != nil {
 			break
 		}
-		own := ctx
-		if carrier, ok := b.(backoff.BackOffContext); ok { // made by backoff.WithContext; it has a context
-			own = carrier.Context()
+		backoffCtx := ctx
+		if carrier, ok := b.(backoff.BackOffContext); ok { // made by backoff.WithContext
+			backoffCtx = carrier.Context()
 		}
 		wait := b.NextBackOff()
 		switch {
-		case wait < 0 && own.Err() != nil:
-			return contextError(own, last)
+		case wait < 0 && backoffCtx.Err() != nil:
+			return contextError(backoffCtx, last)
 		case wait < 0:
 			return last
 		}
@@ -147,9 +147,9 @@ func retryAfter(ctx context.Context, policy Policy, b backoff.BackOff, op func(c
 		if c.ready != nil {
 			ready, c.ready = c.ready(last), nil
 		}
-		first, interrupted := sleep(ctx, own, c.interrupt, ready, wait)
-		if first != nil {
-			return contextError(first, last)
+		ended, interrupted := sleep(ctx, backoffCtx, c.interrupt, ready, wait)
+		if ended != nil {
+			return contextError(ended, last)
 		}
 		final = interrupted
 		if ctx.Err() != nil {
@@ -174,9 +174,9 @@ func newBackOff(policy Policy) backoff.BackOff {
 	return &backoff.StopBackOff{}
 }
 
-// sleep waits. It returns the context that ended the wait, if ctx or own did, or whether interrupt did.
-func sleep(ctx, own context.Context, interrupt, ready <-chan struct{},
-	wait time.Duration) (first context.Context, interrupted bool) {
+// sleep waits. It returns the context that ended the wait, if one did, and whether interrupt did.
+func sleep(ctx, backoffCtx context.Context, interrupt, ready <-chan struct{},
+	wait time.Duration) (ended context.Context, interrupted bool) {
 	if wait == 0 {
 		return nil, false // the loop checks ctx next
 	}
@@ -185,8 +185,8 @@ func sleep(ctx, own context.Context, interrupt, ready <-chan struct{},
 	select {
 	case <-ctx.Done():
 		return ctx, false
-	case <-own.Done():
-		return own, false
+	case <-backoffCtx.Done():
+		return backoffCtx, false
 	case <-interrupt:
 		return nil, true
 	case <-timer.C:
@@ -200,7 +200,7 @@ func sleep(ctx, own context.Context, interrupt, ready <-chan struct{},
 func contextError(ctx context.Context, last error) error {
 	switch {
 	case errors.Is(last, ctx.Err()) && errors.Is(last, context.Cause(ctx)):
-		return last // last already says that ctx ended
+		return last
 	case last == nil:
 		return fmt.Errorf("retry: not attempted: %w", flow.Ended(ctx))
 	}

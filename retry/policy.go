@@ -92,7 +92,7 @@ func (p RetryForever) NewBackOff() backoff.BackOff {
 // each retry. Corresponds to Curator's RetryUntilElapsed, with one difference. Curator always sleeps in full:
 // its last attempt may start up to Sleep after MaxElapsed, and it sleeps once more before it returns the
 // failure. Here the last wait is shortened so that the last attempt starts at MaxElapsed, and its failure is
-// returned at once. With 1s and 300ms Curator attempts at 0, 300, 600, 900, 1200 ms and returns at 1500 ms;
+// returned immediately. With 1s and 300ms Curator attempts at 0, 300, 600, 900, 1200 ms and returns at 1500 ms;
 // this attempts at 0, 300, 600, 900, 1000 ms and returns.
 type RetryUntilElapsed struct {
 	// MaxElapsed is the time since the operation began after which no retry starts. The attempts count, too.

@@ -157,7 +157,7 @@ func encodePayload[T any](payload T, class string) (json.RawMessage, error) {
 	if err := json.Unmarshal(text, &fields); err != nil {
 		return nil, err
 	}
-	if _, said := fields["@class"]; said {
+	if _, hasClass := fields["@class"]; hasClass {
 		return text, nil
 	}
 	head := slices.Concat([]byte(`{"@class":`), name)
@@ -186,7 +186,7 @@ func decodePayload[T any](text json.RawMessage, into *T) error {
 		if err := json.Unmarshal(text, &fields); err != nil {
 			return err
 		}
-		if _, said := fields["@class"]; said {
+		if _, hasClass := fields["@class"]; hasClass {
 			delete(fields, "@class")
 			text, _ = json.Marshal(fields) // was read from JSON
 		}

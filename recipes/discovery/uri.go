@@ -16,7 +16,7 @@ import (
 // Corresponds to Curator's UriSpec.
 type URISpec string
 
-// part is a field, or the text between two, as in the JSON.
+// part is a field, or the text between two fields, as in the JSON.
 type part struct {
 	Value    string `json:"value"`
 	Variable bool   `json:"variable"`

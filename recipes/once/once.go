@@ -166,7 +166,7 @@ func (j *Jobs) runJob(
 	}
 }
 
-// lockName is package mutex's.
+// lockName begins the names of a mutex's nodes.
 const lockName = "lock-"
 
 // runUnderLock runs the slots under the lock, and releases it.

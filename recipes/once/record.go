@@ -20,7 +20,7 @@ const (
 	donePrefix  = "done "
 )
 
-// jobExecution is a call of Do.
+// jobExecution is a call of Do: the job's lock, and its slots.
 type jobExecution struct {
 	*Jobs
 	dir      string
@@ -28,15 +28,15 @@ type jobExecution struct {
 	function func(context.Context, Run) error
 
 	held            line.HeldShare
-	recordsInFlight sync.WaitGroup // records in flight; the lock is released after them
+	recordsInFlight sync.WaitGroup // the lock is released after them
 }
 
 func (w *jobExecution) slotsPath() string              { return zkpath.Join(w.dir, "slots") }
 func (w *jobExecution) recordPath(slot Slot) string    { return zkpath.Join(w.slotsPath(), slot.name) }
 func (w *jobExecution) recordData(state string) []byte { return []byte(state + w.guid) }
 
-// readRecord reads the slot's record, however long that takes. It returns Unknown if there is none, or if this call
-// wrote it and lost the lock after that.
+// readRecord reads the slot's record, however long that takes. It returns Unknown if there is no record, or if this call
+// wrote it and then lost the lock.
 func (w *jobExecution) readRecord(ctx context.Context, slot Slot) (outcome Outcome, _ error) {
 	err := line.RetryThrough(ctx, w.client, line.Outages, func(ctx context.Context) error {
 		data, err := w.client.GetData().Undecompressed().ForPath(ctx, w.recordPath(slot))
@@ -89,8 +89,7 @@ func (w *jobExecution) createRecord(ctx context.Context, slot Slot) (outcome Out
 	return outcome, err
 }
 
-// writePatience is the time after its context's end for which a call waits until the writes that it has begun are
-// executed.
+// writePatience is how long a call waits, after its context has ended, until the writes that it has begun are executed.
 const writePatience = time.Second
 
 // recordSuccess records that the function has run, also if the lock was lost. The client continues in the background
