@@ -45,7 +45,6 @@ func Locks(ctx context.Context, client *framework.Client, root string, opts ...O
 	return f, pathError("locks", root, err)
 }
 
-// findLines finds the lines at root and below it.
 func (r *treeReader) findLines(ctx context.Context, root string) (Found, error) {
 	r.mostParticipants = min(r.mostParticipants, mostInLine)
 	var f Found

@@ -58,7 +58,6 @@ func roundDuration(d time.Duration) time.Duration {
 func (l timeoutError) Error() string { return fmt.Sprintf("no reply within %v: %v", l.after, l.error) }
 func (l timeoutError) Unwrap() error { return l.error }
 
-// isTimeout reports whether err is a timeout.
 func isTimeout(err error) bool {
 	var timed net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timed) && timed.Timeout()

@@ -145,7 +145,6 @@ func (g Graph) Chain(path string) (chain []Edge) {
 	return chain
 }
 
-// waitEdges returns the waits of one line.
 func (l Line) waitEdges() (edges []Edge) {
 	wait := func(waiter, ahead Participant, any bool) {
 		edges = append(edges, Edge{Path: l.Path, Waiter: waiter, Ahead: ahead, Any: any, Election: l.Kind == Latch})

@@ -126,7 +126,6 @@ type restoreRun struct {
 	in   *dumpLineReader
 }
 
-// plannedCreate is a node to be created.
 type plannedCreate struct {
 	at   string
 	data []byte

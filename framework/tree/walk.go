@@ -208,7 +208,6 @@ func (v unscopedClient) readTogether(ctx context.Context, nodes []walkedNode, al
 	})
 }
 
-// readEach reads each node with a separate request.
 func (v unscopedClient) readEach(ctx context.Context, nodes []walkedNode, also func()) error {
 	all := sendAll(nodes, func(n walkedNode) *framework.Pending[framework.DataResult] {
 		return v.GetData().Undecompressed().InBackground().ForPath(ctx, n.at)

@@ -65,7 +65,6 @@ func (d *Discovery[T]) checkReady(ctx context.Context) error {
 	return line.CheckCall(ctx, d.client, nil)
 }
 
-// servicePath returns the path of a service.
 func (d *Discovery[T]) servicePath(service string) (string, error) {
 	if d == nil || d.client == nil {
 		return "", framework.ErrNoClient

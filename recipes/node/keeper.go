@@ -164,7 +164,6 @@ func (k *Keeper) wrapError(verb string, err error) error {
 	return line.WrapError("node", k.path, verb, err)
 }
 
-// loadWanted returns the data that the node should have.
 func (k *Keeper) loadWanted() nodeContent {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -143,7 +143,6 @@ func (m stateMachine) next(e machineEvent) (stateMachine, keeperAction) {
 	return m, a
 }
 
-// nextAction returns the next action.
 func (m stateMachine) nextAction() keeperAction {
 	switch {
 	case m.inFlight != waitForEvent, m.pausing && !m.finished:
@@ -376,7 +375,6 @@ func (m stateMachine) recordOwner(e machineEvent) stateMachine {
 	return m
 }
 
-// recordRefusal records a lasting refusal.
 func (m stateMachine) recordRefusal(did keeperAction, e machineEvent) stateMachine {
 	switch {
 	case did == replaceNode:

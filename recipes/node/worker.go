@@ -45,7 +45,6 @@ type actionAttempt struct {
 	machine        stateMachine
 }
 
-// attemptResult is the result of an attempt.
 type attemptResult struct {
 	machineEvent
 	err         error
@@ -149,7 +148,6 @@ func (w *keeperWorker) awaitEvent(states *<-chan framework.StateChange, pauseTim
 	}
 }
 
-// connectionEvent returns the event for a change of the connection.
 func (w *keeperWorker) connectionEvent(change framework.StateChange) (e machineEvent, relevant bool) {
 	e.epoch = change.Epoch
 	switch change.State {
@@ -273,7 +271,6 @@ func ownerOf(owner, session int64, persistent bool, earlier []int64) nodeOwner {
 	return anotherSession
 }
 
-// eventForError returns the kind of event for an error.
 func (j *actionAttempt) eventForError(err error) eventKind {
 	conflict := errors.Is(err, framework.ErrNodeExists) || errors.Is(err, framework.ErrBadVersion) ||
 		j.keeperAction != createNode && errors.Is(err, framework.ErrNoNode)

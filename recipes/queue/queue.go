@@ -146,7 +146,6 @@ func (q *Queue) putItems(ctx context.Context, items [][]byte, opts []PutOption) 
 	return q.addItem(ctx, prefix, encodeItems(items))
 }
 
-// awaitRoom waits until the queue is not full.
 func (q *Queue) awaitRoom(ctx context.Context) error {
 	node, err := q.client.CheckExists().ForPath(ctx, q.path)
 	if err != nil || node == nil || int(node.NumChildren) < q.bound {
@@ -218,7 +217,6 @@ func (q *Queue) removeItem(ctx context.Context, name string) (took bool, _ error
 	return err == nil, unlessUnavailable(err)
 }
 
-// itemDirectory is a directory with items.
 type itemDirectory struct {
 	client  *framework.Client
 	path    string
