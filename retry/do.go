@@ -103,11 +103,11 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 	if err == nil {
 		return nil // the usual case: no backoff was made
 	}
-	return retryAfter(ctx, policy, b, op, opts, err)
+	return retryOperation(ctx, policy, b, op, opts, err)
 }
 
-// retryAfter continues after the first failure, last. It makes the policy's backoff if b is nil.
-func retryAfter(ctx context.Context, policy Policy, b backoff.BackOff, op func(ctx context.Context) error,
+// retryOperation continues after the first failure, last. It makes the policy's backoff if b is nil.
+func retryOperation(ctx context.Context, policy Policy, b backoff.BackOff, op func(ctx context.Context) error,
 	opts []Option, last error) error {
 	c := config{retryable: func(error) bool { return true }, notify: func(error, time.Duration) {}}
 	for _, opt := range opts {
