@@ -14,7 +14,7 @@ import (
 // has them: give it a decoder if participants compress theirs.
 //
 // If the cache's client may not read a participant's node, Participant.Err has the error, and only the node's name is
-// known, not even its session: a cache does not ask for more.
+// known, not even its session: a cache reads nothing else of such a node.
 //
 // Errors: framework.ErrNoClient if c is nil, and the errors of the cache's root: framework.ErrNoNode,
 // framework.ErrNoAuth.
@@ -69,7 +69,7 @@ func copyTree(c *cache.Cache) copiedTree {
 	return all
 }
 
-// listChildren returns no list for a node that cannot be read. A node whose data alone cannot be decoded has one.
+// listChildren returns the error of a node that cannot be read, and the list of a node whose data cannot be decoded.
 func (c copiedTree) listChildren(_ context.Context, paths ...string) ([]nodeResult[framework.ChildrenResult], error) {
 	return copiedResults(c, paths, func(n *copiedNode) (framework.ChildrenResult, error) {
 		if !n.known || errors.Is(n.err, framework.ErrNoAuth) {

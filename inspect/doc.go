@@ -21,7 +21,7 @@
 //
 // Memory is bounded, however large the tree is: at most [WithMostNodes] nodes are read, with at most [WithMostData]
 // bytes kept of each, and a list of children, which the client bounds (framework.WithMaxReply). The result reports
-// what was omitted. A node that may not be read, has too much data, or has data that are not text, hides no other
+// omissions. A node that may not be read, has too much data, or has data that are not text, hides no other
 // node. Names and data are returned unchanged: to print them use [Line.String] and the like, which escape unprintable
 // characters.
 //
@@ -32,7 +32,7 @@
 //
 // The time of a lock's grant is not recorded. Participant.Since is the time at which the participant joined the line,
 // by the servers' clock. [Connections] reports the address of a session's owner only if the servers allow it
-// (4lw.commands.whitelist); people put the address into the data of the nodes, as Curator does by default.
+// (4lw.commands.whitelist); Curator by default writes the address into the data of the nodes.
 //
 // A mutex and a leader selector write the same nodes. A semaphore's number of leases is known to its users only,
 // except for kazoo's. The first Java contender in a semaphore's line has its lease's node before it has the lease.

@@ -39,7 +39,7 @@ type Report struct {
 	// no problem.
 	Advice []string
 
-	readErr error // error of the first read that failed
+	readErr error // of the reads that measureEnsemble, or Conclude's caller, has sent
 }
 
 // RoundTrips are the times that some requests took, one after the other. They are zero if none was answered.
@@ -79,9 +79,9 @@ func Doctor(ctx context.Context, client *framework.Client, opts ...Option) (Repo
 	return r, nil
 }
 
-// Conclude returns the report of [Doctor] for a client that the servers do not serve. It is drawn from the client's
-// state, from the servers' reports in told (see [Servers]), and from failed, the error of a request of the client,
-// nil if none has failed. Conclude sends no request and does not block.
+// Conclude returns the report of [Doctor] for a client that the servers do not serve, from three facts: the client's
+// state; the servers' reports in told, see [Servers]; and failed, the error of a request of the client, nil if none has
+// failed. Conclude sends no request and does not block.
 func Conclude(client *framework.Client, told []Server, failed error) Report {
 	r := newReport(client)
 	r.Told, r.readErr = told, failed
@@ -93,7 +93,7 @@ func newReport(client *framework.Client) Report {
 	return Report{Health: client.Health(), Servers: client.Servers()}
 }
 
-// measureEnsemble measures, and reads the configuration.
+// measureEnsemble sends Doctor's requests to the connected server, and adds advice about those that fail.
 func (r *Report) measureEnsemble(ctx context.Context, client *framework.Client, reading *treeReader) {
 	r.Reads, r.readErr = measureRequest(func() error {
 		_, err := client.CheckExists().ForPath(ctx, "/")
@@ -145,7 +145,7 @@ func (r *Report) addAdvice(format string, args ...any) {
 	r.Advice = append(r.Advice, fmt.Sprintf(format, args...))
 }
 
-// explainRule explains a rule.
+// explainRule returns [Report].Rule.
 func explainRule(s framework.Safety) string {
 	switch {
 	case s.Refused != nil:
@@ -162,11 +162,11 @@ func explainRule(s framework.Safety) string {
 		s.SessionTimeout-s.Bound-s.Margin, s.Bound)
 }
 
-// addConclusions adds the conclusions to Advice.
+// addConclusions sets Rule, and adds the conclusions to Advice: those about the connection first.
 func (r *Report) addConclusions() {
 	h, s := r.Health, r.Health.Safety
 	r.Rule = explainRule(s)
-	asked := r.Advice
+	measured := r.Advice
 	r.Advice = nil
 	switch err := h.Err(); {
 	case err == nil && r.readErr == nil:
@@ -177,7 +177,7 @@ func (r *Report) addConclusions() {
 	default:
 		r.addAdvice("the server does not reply to reads: %v", r.readErr)
 	}
-	r.Advice = append(r.Advice, asked...)
+	r.Advice = append(r.Advice, measured...)
 	if s.Refused != nil {
 		r.addAdvice("no hold can be granted: %v", s.Refused)
 	}

@@ -33,7 +33,7 @@ func WithProbe(dir string) Option {
 	}
 }
 
-// createProbe creates the node. If its deletion fails, the client retries it in the background.
+// createProbe creates the node, and deletes it. If the deletion fails, the client retries it in the background.
 func createProbe(ctx context.Context, client *framework.Client, dir string) (*Probe, error) {
 	var stat framework.Stat
 	began := time.Now()

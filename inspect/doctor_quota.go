@@ -22,7 +22,7 @@ type Quota struct {
 
 const quotaRoot = "/zookeeper/quota"
 
-// readQuotas reads the quotas. The walk ends after that many nodes.
+// readQuotas reads the quotas. The walk ends after most nodes.
 func (r *Report) readQuotas(ctx context.Context, client *framework.Client, most int) {
 	limits, stats := map[string]map[string]int64{}, map[string]map[string]int64{}
 	var order []string

@@ -42,8 +42,8 @@ func (r *Report) adviseOfReach() {
 	}
 }
 
-// lastAttempt describes the client's own last failure. It may be more specific than the servers' silence, such as
-// missing TLS. That the client's context has ended explains nothing.
+// lastAttempt describes the client's own last failure, which may be more specific than the servers' silence: missing
+// TLS, say. The end of a context explains nothing.
 func (r *Report) lastAttempt() string {
 	err := r.Health.Trouble
 	if err == nil && !errors.Is(r.readErr, context.DeadlineExceeded) && !errors.Is(r.readErr, context.Canceled) {
@@ -66,7 +66,7 @@ func (s Server) unreachableReason() string {
 	return s.Role()
 }
 
-// adviseOfError explains the failure of a server to report its state, with advice.
+// adviseOfError explains why a server does not report its state, with advice.
 func (r *Report) adviseOfError(s Server) {
 	waited, hurried := "in time", false
 	if l := (timeoutError{}); errors.As(s.Err, &l) {

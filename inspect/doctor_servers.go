@@ -43,7 +43,7 @@ func (r *Report) adviseOfBound(s Server) {
 	}
 }
 
-// adviseOfConnections looks for an address that soon gets no more connections.
+// adviseOfConnections reports an address whose connections are nearly as many as the server allows.
 func (r *Report) adviseOfConnections(s Server) {
 	if s.Config == nil || s.Config.MaxClientConnections == 0 || !s.Listed {
 		return

@@ -46,8 +46,8 @@ func (f Finding) String() string { return plain.Text(f.Path) + ": " + f.Text }
 
 // Findings lists the possible reasons why lines do not move: first the possible deadlocks, then line by line, in
 // their order, and at the end the nodes that could not be read. connected is the result of [Connections]; with the
-// zero value nothing is known of the sessions. Of [Graph.Lasting] it does not name rings that were passing. It sends
-// no request.
+// zero value nothing is known of the sessions. Of the graph of [Graph.Lasting] only the rings that last are listed.
+// Findings sends no request.
 func (g Graph) Findings(connected Connected) (all []Finding) {
 	say := func(t Trouble, path, format string, args ...any) {
 		all = append(all, Finding{t, path, fmt.Sprintf(format, args...)})
@@ -77,7 +77,7 @@ func (g Graph) Findings(connected Connected) (all []Finding) {
 }
 
 func (l Line) lineFindings(connected Connected, say func(t Trouble, format string, args ...any)) {
-	if len(l.Waiting) > 0 { // the state of the others does not matter
+	if len(l.Waiting) > 0 { // without a waiter the sessions do not matter
 		for i, p := range slices.Concat(l.Holders, l.Waiting[:1]) {
 			does := "holds"
 			if i >= len(l.Holders) {

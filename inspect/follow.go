@@ -18,7 +18,7 @@ import (
 //
 // It keeps a cache of the nodes below the path. Without a connection nothing is yielded; after the reconnect the
 // iteration continues. It ends when the loop breaks, or with one error: the error of ctx, an error of Who that
-// waiting does not remove (ErrNoAuth, ErrInvalidPath), or ErrClosed. Then nothing of it is left at the server.
+// waiting does not remove (ErrNoAuth, ErrInvalidPath), or ErrClosed. Then no watch is left at the server.
 func FollowWho(ctx context.Context, client *framework.Client, path string, opts ...Option) iter.Seq2[Line, error] {
 	read := func(ctx context.Context) (Line, error) { return Who(ctx, client, path, opts...) }
 	return followChanges(ctx, client, "follow who", []string{path, path + kazooLineSuffix}, read, opts)
@@ -74,7 +74,7 @@ func followChanges[T any](
 	}
 }
 
-// isTransient reports whether an error is about the connection, so that it may go away.
+// isTransient reports whether an error is about the connection, so that a repeat may succeed.
 func isTransient(err error) bool {
 	return errors.Is(err, framework.ErrNotConnected) || errors.Is(err, framework.ErrConnectionLoss) ||
 		errors.Is(err, framework.ErrSessionLost)
@@ -82,14 +82,14 @@ func isTransient(err error) bool {
 
 // changeSignal signals when to read again.
 type changeSignal struct {
-	ctx     context.Context // ends with the caller's, or with a cache, which is its cause then
+	ctx     context.Context // ends with the caller's, or with a cache, whose error is its cause
 	cancel  context.CancelCauseFunc
 	changed chan struct{} // 1 slot: something at the paths, or the connection, has changed
 	caches  []*cache.Cache
 	wg      sync.WaitGroup
 }
 
-// startWatching begins to watch. stop must be called, also after an error.
+// startWatching begins to watch. stopWatching must be called, also after an error.
 func (t *changeSignal) startWatching(ctx context.Context, client *framework.Client, paths []string) error {
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	t.changed = make(chan struct{}, 1)

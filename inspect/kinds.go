@@ -110,7 +110,7 @@ const (
 	counterMark              // of a number that is being written to
 )
 
-// childEntry is a child with its role and the key that orders the line for its clients.
+// childEntry is a child with its role, and the key by which its clients order the line.
 type childEntry struct {
 	name, key string
 	role      childRole
@@ -194,17 +194,17 @@ func sequenceDigits(name string) (string, bool) {
 	return name[len(name)-10:], true
 }
 
-// lineShape is the result of judging the names of a node's children.
+// lineShape is the result of classifyChildren.
 type lineShape struct {
 	kind             Kind
 	holders, waiting []childEntry
 	foreign          []string
 	leases, locks    bool // there are children of these names, as a semaphore's
-	fromKazoo        bool // all members' names are as kazoo writes them
+	fromKazoo        bool // members, all with names as kazoo writes them
 	hasReady         bool // there is a child ready
 }
 
-// kindRoles are the roles that make a kind together. If several have equally many children, the first wins.
+// kindRoles has the roles of each kind. The kind with the most children wins, of several the first.
 var kindRoles = []struct {
 	kind  Kind
 	roles []childRole
@@ -244,10 +244,7 @@ func classifyChildren(names []string) lineShape {
 			largest, roles, s.kind = n, g.roles, g.kind
 		}
 	}
-	if s.kind == Unknown && s.hasReady {
-		s.kind = DoubleBarrier
-	}
-	if s.kind == Members && s.hasReady {
+	if s.hasReady && (s.kind == Unknown || s.kind == Members) {
 		s.kind = DoubleBarrier
 	}
 	if count[kazooReader] > 0 && s.kind == Mutex && roles[0] == kazooLock {
@@ -290,28 +287,28 @@ func (s *lineShape) splitLine(line []childEntry) {
 	}
 }
 
-// splitReadWrite: a writer holds if no contender is ahead, a reader if no writer is. A contender with the same key is not
-// ahead: that is the writer's own read lock.
+// splitReadWrite divides the line of a read-write lock: a writer holds if no contender is ahead, a reader if no writer
+// is ahead. A contender with the same key is not ahead: it is the writer's own read lock.
 func (s *lineShape) splitReadWrite(line []childEntry) {
-	writers, writerKey := 0, "" // the first
+	writers, firstWriterKey := 0, ""
 	for _, e := range line {
 		reads := e.role == lockReader || e.role == kazooReader
 		switch {
-		case reads && (writers == 0 || e.key == writerKey), !reads && e.key == line[0].key && writers == 0:
+		case reads && (writers == 0 || e.key == firstWriterKey), !reads && e.key == line[0].key && writers == 0:
 			s.holders = append(s.holders, e)
 		default:
 			s.waiting = append(s.waiting, e)
 		}
 		if !reads {
 			if writers++; writers == 1 {
-				writerKey = e.key
+				firstWriterKey = e.key
 			}
 		}
 	}
 }
 
-// mostSequences is the largest sequence number. The server assigns it again to every later node.
-const mostSequences = 1<<31 - 1
+// maxSequence is the largest sequence number. The server assigns it again to every later node.
+const maxSequence = 1<<31 - 1
 
 // numbersUsed returns the number of sequence numbers used up, as far as the names show.
 func numbersUsed(line []childEntry) (used int64) {
@@ -323,9 +320,9 @@ func numbersUsed(line []childEntry) (used int64) {
 		switch n, ok := zkpath.Sequence(key); {
 		case !ok || e.role == memberNode:
 		case n < 0:
-			return mostSequences // it has run over
+			return maxSequence // it has overflowed
 		default:
-			used = max(used, min(n+1, mostSequences))
+			used = max(used, min(n+1, maxSequence))
 		}
 	}
 	return used

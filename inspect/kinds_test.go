@@ -109,16 +109,16 @@ func TestLibraries(t *testing.T) {
 
 func TestNumbersUsed(t *testing.T) {
 	for want, names := range map[int64][]string{
-		0:             {"lock-", "x"},
-		8:             {"lock-0000000007", "lock-0000000002"},
-		mostSequences: {"lock-2147483647", "lock-0000000001"},
-		12:            {"queue-|a|0000000011"},
+		0:           {"lock-", "x"},
+		8:           {"lock-0000000007", "lock-0000000002"},
+		maxSequence: {"lock-2147483647", "lock-0000000001"},
+		12:          {"queue-|a|0000000011"},
 	} {
 		s := classifyChildren(names)
 		assert.Equal(t, want, numbersUsed(append(s.holders, s.waiting...)), names)
 	}
 	over := classifyChildren([]string{"lock--2147483648"})
-	assert.EqualValues(t, mostSequences, numbersUsed(over.holders), "it has run over")
+	assert.EqualValues(t, maxSequence, numbersUsed(over.holders), "it has run over")
 }
 
 func TestNumbers(t *testing.T) {

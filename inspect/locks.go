@@ -45,7 +45,6 @@ func Locks(ctx context.Context, client *framework.Client, root string, opts ...O
 	return f, pathError("locks", root, err)
 }
 
-// findLines finds the lines at root and below it.
 func (r *treeReader) findLines(ctx context.Context, root string) (Found, error) {
 	r.mostParticipants = min(r.mostParticipants, mostInLine)
 	var f Found
@@ -80,7 +79,7 @@ func (r *treeReader) findLines(ctx context.Context, root string) (Found, error) 
 		}
 		level = below
 	}
-	parts := map[string]bool{} // the lines of kazoo's semaphores
+	parts := map[string]bool{} // paths of the lines that belong to kazoo's semaphores
 	for _, l := range f.Lines {
 		if l.Kind == Semaphore {
 			parts[l.Path+kazooLineSuffix] = true
@@ -118,7 +117,7 @@ func (r *treeReader) examineNode(
 				children = nil
 			}
 		} else {
-			r.nodesLeft = max(r.nodesLeft, before-len(children)) // they are listed instead
+			r.nodesLeft = max(r.nodesLeft, before-len(children)) // the children are listed instead
 		}
 	}
 	for _, name := range children {

@@ -20,17 +20,17 @@ type treeReader struct {
 	mostParticipants int // the most participants of one line
 }
 
-// nodeSource is read by a treeReader: the servers, or a copy of the tree. Results are in the order of the paths, each with
-// the error of its node. The returned error concerns no single node, and then there are no results.
+// nodeSource is read by a treeReader: the servers, or a copy of the tree. The results are in the order of the paths,
+// each with the error of its node. The returned error is not of one node; then there are no results.
 type nodeSource interface {
 	listChildren(ctx context.Context, paths ...string) ([]nodeResult[framework.ChildrenResult], error)
 	readStats(ctx context.Context, paths ...string) ([]nodeResult[framework.ExistsResult], error)
 	readContents(ctx context.Context, paths ...string) ([]nodeResult[framework.DataResult], error)
-	// unpackData is data as its owner meant them.
+	// unpackData returns the data as their owner gave them to its client: decompressed.
 	unpackData(path string, data []byte) ([]byte, error)
 }
 
-// serverSource are asked through a client.
+// serverSource is the servers, through a client.
 type serverSource struct{ client *framework.Client }
 
 func newServerReader(ctx context.Context, client *framework.Client, opts []Option) (*treeReader, error) {
@@ -56,9 +56,9 @@ type nodeResult[T any] struct {
 	err   error
 }
 
-// requestAll sends a request for each path, with at most requestWindow in flight. An error about one node, that it does not
-// exist or may not be read, is returned with that node; every other error ends requestAll. If the connection is lost,
-// the requests of a window are sent again as the client's retry policy says.
+// requestAll sends a request for each path, with at most requestWindow in flight. An error of one node (isNodeError) is
+// in its result; every other error ends requestAll. If the connection is lost, the requests of a window are sent again
+// as the client's retry policy says.
 func requestAll[T any](
 	ctx context.Context, client *framework.Client, paths []string,
 	ask func(ctx context.Context, path string) *framework.Pending[T],
@@ -120,9 +120,9 @@ func (s serverSource) unpackData(path string, data []byte) ([]byte, error) {
 	return s.client.Unpacked(path, data)
 }
 
-// readParticipants reads the nodes of entries: exists for each, which needs READ since 3.8.4 and 3.9.2, and then the data
-// of the nodes that have some, and not too much. gone reports whether one of them no longer exists. more counts the
-// entries over the limit.
+// readParticipants reads the nodes of entries: first an exists for each, which needs READ since 3.8.4 and 3.9.2, and
+// then the data of nodes that have data within the limit. gone reports whether one of the nodes no longer exists. more
+// counts the entries over the limits.
 func (r *treeReader) readParticipants(
 	ctx context.Context, dir string, entries []childEntry,
 ) (all []Participant, gone bool, more int, err error) {
@@ -137,8 +137,8 @@ func (r *treeReader) readParticipants(
 	if err != nil {
 		return nil, false, 0, err
 	}
-	var asked []string
-	var of []int // whose data they are
+	var asked []string // the paths of nodes whose data are read
+	var of []int       // their indexes in all
 	for i, e := range some {
 		stat := stats[i].value.Stat
 		if stats[i].err == nil && stat == nil {
@@ -180,7 +180,8 @@ func (r *treeReader) readParticipants(
 // revocation is written into a holder's node by Curator's Revoker and this library's Revoke.
 const revocation = "__REVOKE__"
 
-// visibleData is data as their owner meant them, if they are still small enough then.
+// visibleData returns the unpacked data if they are within the limit, otherwise the data as stored; nil if these are
+// not, either.
 func (r *treeReader) visibleData(path string, data []byte) []byte {
 	if plain, err := r.unpackData(path, data); err == nil && len(plain) <= r.limits.data {
 		data = plain

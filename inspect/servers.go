@@ -41,7 +41,7 @@ type Server struct {
 // errNoQuorum is the error of a server that runs and does not serve.
 var errNoQuorum = errors.New("it has no leader, or is not in the ensemble")
 
-// timeoutError is the error of a server that has not replied, and the time for which that was awaited.
+// timeoutError is the error of a server that has not replied within after.
 type timeoutError struct {
 	after time.Duration
 	error
@@ -50,7 +50,7 @@ type timeoutError struct {
 // roundDuration returns a duration rounded for people. It is never 0.
 func roundDuration(d time.Duration) time.Duration {
 	if tenths := d.Round(100 * time.Millisecond); tenths >= time.Second {
-		return tenths // 999ms, a second less the time it took to ask, counts as a second
+		return tenths // a second, less the time to send the request, counts as a second
 	}
 	return max(d.Round(time.Millisecond), time.Millisecond)
 }
@@ -58,7 +58,6 @@ func roundDuration(d time.Duration) time.Duration {
 func (l timeoutError) Error() string { return fmt.Sprintf("no reply within %v: %v", l.after, l.error) }
 func (l timeoutError) Unwrap() error { return l.error }
 
-// isTimeout reports whether err is a timeout.
 func isTimeout(err error) bool {
 	var timed net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timed) && timed.Timeout()
@@ -187,7 +186,7 @@ func (s *Server) askWords(ctx context.Context, client *framework.Client, words [
 	}
 }
 
-// parseState reads the answer to srvr.
+// parseState reads the reply to srvr.
 func (s *Server) parseState(text string) {
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
@@ -210,7 +209,7 @@ func (s *Server) parseState(text string) {
 	}
 }
 
-// parseConfig reads the answer to conf; nil if it is none.
+// parseConfig reads the reply to conf. It returns nil if the text is not a configuration.
 func parseConfig(text string) *ServerConfig {
 	var c ServerConfig
 	for line := range strings.Lines(text) {
@@ -236,9 +235,9 @@ func parseConfig(text string) *ServerConfig {
 	return &c
 }
 
-// parseConnections reads the answer to cons: lines such as
+// parseConnections reads the reply to cons: lines such as
 // /10.0.0.1:4711[1](queued=0,recved=1,sent=1,sid=0x1,lop=PING,est=1,to=30000,lcxid=0x1,lzxid=0x1,lresp=9,llat=0).
-// The connection that has asked is in it, and has no session.
+// The connection that has sent cons is among them, and has no session.
 func parseConnections(server, text string) (all []Connection) {
 	var answered []int64
 	var last int64
@@ -313,8 +312,8 @@ type Connected struct {
 // Connections asks all servers of the client for their connections. Requests and errors are as in [Servers], but it
 // sends only one word, "cons".
 func Connections(ctx context.Context, client *framework.Client) (Connected, error) {
-	// First, so that the list of the connected server has a request of just now: that shows how old the others'
-	// requests are.
+	// First, so that the list of the connected server has a reply of just now: parseConnections computes from it for
+	// how long the other connections have been silent.
 	config, unknown := client.GetConfig(ctx)
 	servers, err := askServers(ctx, client, "cons")
 	if err != nil {
@@ -327,13 +326,13 @@ func Connections(ctx context.Context, client *framework.Client) (Connected, erro
 	return c, nil
 }
 
-// ConnectedTo combines the servers' reports.
+// ConnectedTo returns the result of [Connections] from servers' reports. It sends no request.
 func ConnectedTo(servers []Server) Connected {
 	c := Connected{By: map[int64]Connection{}}
-	untold := 0
+	unlisted := 0
 	for _, s := range servers {
 		if !s.Listed {
-			untold++
+			unlisted++
 		}
 		for _, own := range s.Connections {
 			if other, known := c.By[own.Session]; !known || own.Silent < other.Silent {
@@ -341,8 +340,8 @@ func ConnectedTo(servers []Server) Connected {
 			}
 		}
 	}
-	if untold > 0 {
-		c.setMissing("%d of %s not list the connections (4lw.commands.whitelist needs cons)", untold,
+	if unlisted > 0 {
+		c.setMissing("%d of %s not list the connections (4lw.commands.whitelist needs cons)", unlisted,
 			formatCount(len(servers), "server does", "servers do"))
 	}
 	return c

@@ -8,7 +8,6 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// formatCount returns a number of things.
 func formatCount(n int, one, more string) string {
 	if n == 1 {
 		return "1 " + one

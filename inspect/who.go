@@ -101,7 +101,7 @@ func Who(ctx context.Context, client *framework.Client, path string, opts ...Opt
 	}
 }
 
-// noteChroot notes of a missing line whether the chroot is missing as well: below a misspelt one no node exists.
+// noteChroot adds a note to a missing line if the chroot is missing as well: below a misspelt chroot no node exists.
 func (l *Line) noteChroot(ctx context.Context, client *framework.Client) {
 	if l.Kind != Nothing {
 		return
@@ -146,7 +146,7 @@ func (r *treeReader) readLine(
 	return l, gone, err
 }
 
-// fillParticipants reads the participants of a line. A holder that has gone makes the list that is known worthless.
+// fillParticipants reads the participants of a line. gone reports whether a holder is gone: then the lists are outdated.
 func (r *treeReader) fillParticipants(
 	ctx context.Context, l *Line, holdersIn, waitingIn string, holders, waiting []childEntry,
 ) (gone bool, err error) {
@@ -163,8 +163,8 @@ func (r *treeReader) fillParticipants(
 	return gone, nil
 }
 
-// readKazooSemaphore reads a semaphore of kazoo's: the node's data is the number of leases, and the line is at a sibling
-// of the node. A node that only has members of such names is not changed.
+// readKazooSemaphore reads a kazoo semaphore: the node's data is the number of leases, and the line is at a sibling of
+// the node. If the data are not a positive number l keeps its kind.
 func (r *treeReader) readKazooSemaphore(ctx context.Context, l Line, s lineShape) (Line, bool, error) {
 	data, err := r.readContents(ctx, l.Path)
 	if err != nil {
@@ -283,28 +283,28 @@ func parseNumber(data []byte) (int64, bool) {
 	return 0, false
 }
 
-// setForeign notes the names of children that take no part.
+// setForeign sets Foreign and ForeignCount.
 func (l *Line) setForeign(names []string) {
 	l.ForeignCount = len(names)
 	slices.Sort(names)
 	l.Foreign = slices.Clone(names[:min(len(names), mostForeign)])
 }
 
-// addNotes adds the notes for people. holding is the holder's key, if a foreign child ahead of it matters.
+// addNotes adds the notes. holding is the holder's key if foreign children ahead of it matter, otherwise "".
 func (l *Line) addNotes(s lineShape, holding string) {
 	say := func(format string, args ...any) { l.Notes = append(l.Notes, fmt.Sprintf(format, args...)) }
 	inLine := l.Kind == Mutex || l.Kind == Latch || l.Kind == ReadWriteLock
-	strangers, ahead := 0, false
+	otherKind, ahead := 0, false // contenders of another kind; a foreign child is ahead of the holder
 	for _, name := range s.foreign {
 		if r := parseChild(name).role; lockContender <= r && r <= kazooReader {
-			strangers++
+			otherKind++
 		} else if holding != "" && name < holding {
 			ahead = true
 		}
 	}
-	if inLine && strangers > 0 {
+	if inLine && otherKind > 0 {
 		say("%s of another kind: the two kinds do not exclude each other, and both may hold",
-			formatCount(strangers, "foreign child is a contender", "foreign children are contenders"))
+			formatCount(otherKind, "foreign child is a contender", "foreign children are contenders"))
 	}
 	if ahead {
 		say("a foreign child sorts before the holder: Java contenders wait for it; delete it")
@@ -315,9 +315,9 @@ func (l *Line) addNotes(s lineShape, holding string) {
 			break
 		}
 	}
-	if l.NumbersUsed > mostSequences/2 {
+	if l.NumbersUsed > maxSequence/2 {
 		say("%d of %d sequence numbers are used up; delete the node while no client uses it, and they restart "+
-			"at 0", l.NumbersUsed, int64(mostSequences))
+			"at 0", l.NumbersUsed, int64(maxSequence))
 	}
 	if l.Kind == DoubleBarrier && s.hasReady && l.Children == 1 {
 		say("the barrier is open, and has no members: the next round does not wait; delete %s", readyName)

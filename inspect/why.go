@@ -65,19 +65,20 @@ func buildGraph(found Found) Graph {
 }
 
 // Lasting returns the graph with only those waits that an earlier graph has as well, between the same nodes,
-// and with the circles that are left. Lines are read one after the other, so a ring in one answer may never
-// have been there as a whole; one in two answers was there all the time between. Sessions that lock in
-// several goroutines are in a ring now and then, and the longer a ring lasts the less it is that.
+// and with the circles that are left. Lines are read one after the other, so a ring in one graph may never
+// have existed as a whole; a ring in two graphs existed all the time between. Sessions that lock in several
+// goroutines are in a ring now and then: the longer a ring lasts, the less likely is that.
 //
-// A wait for one of several (Edge.Any) that has become one for the only one is new: the earlier one was in no ring.
+// A wait for any of several holders (Edge.Any) that has become a wait for the only one is new: the earlier wait was
+// in no ring.
 func (g Graph) Lasting(earlier Graph) Graph {
-	bound := make(map[edgeIdentity]bool, len(earlier.Edges)) // the earlier waits, and whether they could be in a ring
+	earlierWaits := make(map[edgeIdentity]bool, len(earlier.Edges)) // whether they could be in a ring
 	for _, e := range earlier.Edges {
-		bound[e.identity()] = bound[e.identity()] || e.mayFormRing()
+		earlierWaits[e.identity()] = earlierWaits[e.identity()] || e.mayFormRing()
 	}
 	lasting := Graph{Found: g.Found}
 	for _, e := range g.Edges {
-		if before, there := bound[e.identity()]; there && (before || !e.mayFormRing()) {
+		if before, there := earlierWaits[e.identity()]; there && (before || !e.mayFormRing()) {
 			lasting.Edges = append(lasting.Edges, e)
 		}
 	}
@@ -113,7 +114,7 @@ type edgeIdentity struct {
 	waiter, ahead nodeIdentity
 }
 
-// nodeIdentity is a node that no later one can be taken for, even of the same name.
+// nodeIdentity distinguishes a node from a later node of the same name.
 type nodeIdentity struct {
 	name    string
 	czxid   int64
@@ -144,7 +145,6 @@ func (g Graph) Chain(path string) (chain []Edge) {
 	return chain
 }
 
-// waitEdges returns the waits of one line.
 func (l Line) waitEdges() (edges []Edge) {
 	wait := func(waiter, ahead Participant, any bool) {
 		edges = append(edges, Edge{Path: l.Path, Waiter: waiter, Ahead: ahead, Any: any, Election: l.Kind == Latch})
@@ -156,7 +156,7 @@ func (l Line) waitEdges() (edges []Edge) {
 			wait(all[i], all[i-1], false)
 		}
 	case ReadWriteLock:
-		var readers, writers []Participant // those since the last writer, and that one
+		var readers, writers []Participant // the readers since the last writer, and that writer
 		pass := func(p Participant) {
 			if p.Reader {
 				readers = append(readers, p)
@@ -210,7 +210,7 @@ func findCircles(edges []Edge) (all [][]Edge) {
 	return all
 }
 
-// ringEdges are the edges that may be in a ring, by the sessions that wait.
+// ringEdges returns the edges that may be in a ring, by the sessions that wait.
 func ringEdges(edges []Edge) map[int64][]Edge {
 	out := map[int64][]Edge{}
 	for _, e := range edges {
@@ -275,7 +275,7 @@ func waitingGroups(out map[int64][]Edge) (found []map[int64]bool) {
 	return found
 }
 
-// shortestRing returns a shortest way from the group's smallest session back to it.
+// shortestRing returns a shortest ring through the group's smallest session.
 func shortestRing(group map[int64]bool, out map[int64][]Edge) []Edge {
 	var start int64
 	for s := range group {

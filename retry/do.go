@@ -12,7 +12,7 @@ import (
 	"github.com/go-curator/curator/internal/flow"
 )
 
-// ErrBadArguments says that [Do] was called with a nil context, function or option. Nothing was attempted.
+// ErrBadArguments is returned if [Do] is called with a nil context, function or option. Nothing was attempted.
 var ErrBadArguments = errors.New("retry: bad arguments")
 
 // Option changes how [Do] works. If one is given several times the last counts.
@@ -97,17 +97,17 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error, 
 		b = newBackOff(policy)
 	}
 	if ctx.Err() != nil {
-		return ended(ctx, nil)
+		return contextError(ctx, nil)
 	}
-	first := op(ctx)
-	if first == nil {
-		return nil // the usual case: nothing was made
+	err := op(ctx)
+	if err == nil {
+		return nil // the usual case: no backoff was made
 	}
-	return again(ctx, policy, b, op, opts, first)
+	return retryOperation(ctx, policy, b, op, opts, err)
 }
 
-// again continues after the first failure. b is nil until the policy's backoff is made, here.
-func again(ctx context.Context, policy Policy, b backoff.BackOff, op func(ctx context.Context) error,
+// retryOperation continues after the first failure, last. It makes the policy's backoff if b is nil.
+func retryOperation(ctx context.Context, policy Policy, b backoff.BackOff, op func(ctx context.Context) error,
 	opts []Option, last error) error {
 	c := config{retryable: func(error) bool { return true }, notify: func(error, time.Duration) {}}
 	for _, opt := range opts {
@@ -131,14 +131,14 @@ func again(ctx context.Context, policy Policy, b backoff.BackOff, op func(ctx co
 		if ctx.Err() != nil {
 			break
 		}
-		own := ctx
-		if carrier, ok := b.(backoff.BackOffContext); ok { // made by backoff.WithContext; it has a context
-			own = carrier.Context()
+		backoffCtx := ctx
+		if carrier, ok := b.(backoff.BackOffContext); ok { // made by backoff.WithContext
+			backoffCtx = carrier.Context()
 		}
 		wait := b.NextBackOff()
 		switch {
-		case wait < 0 && own.Err() != nil:
-			return ended(own, last)
+		case wait < 0 && backoffCtx.Err() != nil:
+			return contextError(backoffCtx, last)
 		case wait < 0:
 			return last
 		}
@@ -147,9 +147,9 @@ func again(ctx context.Context, policy Policy, b backoff.BackOff, op func(ctx co
 		if c.ready != nil {
 			ready, c.ready = c.ready(last), nil
 		}
-		first, interrupted := sleep(ctx, own, c.interrupt, ready, wait)
-		if first != nil {
-			return ended(first, last)
+		ended, interrupted := sleep(ctx, backoffCtx, c.interrupt, ready, wait)
+		if ended != nil {
+			return contextError(ended, last)
 		}
 		final = interrupted
 		if ctx.Err() != nil {
@@ -159,7 +159,7 @@ func again(ctx context.Context, policy Policy, b backoff.BackOff, op func(ctx co
 			return nil
 		}
 	}
-	return ended(ctx, last)
+	return contextError(ctx, last)
 }
 
 // newBackOff makes the backoff of one operation. It calls Reset, as cenkalti's own loop does, since some
@@ -174,9 +174,9 @@ func newBackOff(policy Policy) backoff.BackOff {
 	return &backoff.StopBackOff{}
 }
 
-// sleep waits. It returns the context that ended the wait, if ctx or own did, or whether interrupt did.
-func sleep(ctx, own context.Context, interrupt, ready <-chan struct{},
-	wait time.Duration) (first context.Context, interrupted bool) {
+// sleep waits. It returns the context that ended the wait, if one did, and whether interrupt did.
+func sleep(ctx, backoffCtx context.Context, interrupt, ready <-chan struct{},
+	wait time.Duration) (ended context.Context, interrupted bool) {
 	if wait == 0 {
 		return nil, false // the loop checks ctx next
 	}
@@ -185,8 +185,8 @@ func sleep(ctx, own context.Context, interrupt, ready <-chan struct{},
 	select {
 	case <-ctx.Done():
 		return ctx, false
-	case <-own.Done():
-		return own, false
+	case <-backoffCtx.Done():
+		return backoffCtx, false
 	case <-interrupt:
 		return nil, true
 	case <-timer.C:
@@ -196,11 +196,11 @@ func sleep(ctx, own context.Context, interrupt, ready <-chan struct{},
 	}
 }
 
-// ended joins op's last error, if there is one, with the reason why the context ended.
-func ended(ctx context.Context, last error) error {
+// contextError joins op's last error, if there is one, with the reason why the context ended.
+func contextError(ctx context.Context, last error) error {
 	switch {
 	case errors.Is(last, ctx.Err()) && errors.Is(last, context.Cause(ctx)):
-		return last // last already says that ctx ended
+		return last
 	case last == nil:
 		return fmt.Errorf("retry: not attempted: %w", flow.Ended(ctx))
 	}

@@ -60,7 +60,7 @@ type RetryNTimes struct {
 
 // NewBackOff implements [Policy].
 func (p RetryNTimes) NewBackOff() backoff.BackOff {
-	return &counted{retries: p.Retries, wait: func(int) time.Duration { return max(p.Sleep, 0) }}
+	return &countedBackOff{retries: p.Retries, wait: func(int) time.Duration { return max(p.Sleep, 0) }}
 }
 
 // RetryOneTime retries once, after Sleep. Corresponds to Curator's RetryOneTime.
@@ -92,7 +92,7 @@ func (p RetryForever) NewBackOff() backoff.BackOff {
 // each retry. Corresponds to Curator's RetryUntilElapsed, with one difference. Curator always sleeps in full:
 // its last attempt may start up to Sleep after MaxElapsed, and it sleeps once more before it returns the
 // failure. Here the last wait is shortened so that the last attempt starts at MaxElapsed, and its failure is
-// returned at once. With 1s and 300ms Curator attempts at 0, 300, 600, 900, 1200 ms and returns at 1500 ms;
+// returned immediately. With 1s and 300ms Curator attempts at 0, 300, 600, 900, 1200 ms and returns at 1500 ms;
 // this attempts at 0, 300, 600, 900, 1000 ms and returns.
 type RetryUntilElapsed struct {
 	// MaxElapsed is the time since the operation began after which no retry starts. The attempts count, too.
@@ -107,17 +107,17 @@ func (p RetryUntilElapsed) NewBackOff() backoff.BackOff {
 	if sleep <= 0 {
 		sleep = defaultSleep
 	}
-	return &untilElapsed{max: p.MaxElapsed, sleep: sleep, began: time.Now()}
+	return &elapsedBackOff{max: p.MaxElapsed, sleep: sleep, began: time.Now()}
 }
 
-type untilElapsed struct {
+type elapsedBackOff struct {
 	max, sleep time.Duration
 	began      time.Time
 }
 
-func (b *untilElapsed) Reset() { b.began = time.Now() }
+func (b *elapsedBackOff) Reset() { b.began = time.Now() }
 
-func (b *untilElapsed) NextBackOff() time.Duration {
+func (b *elapsedBackOff) NextBackOff() time.Duration {
 	left := b.max - time.Since(b.began)
 	if left <= 0 {
 		return backoff.Stop
@@ -125,15 +125,15 @@ func (b *untilElapsed) NextBackOff() time.Duration {
 	return min(b.sleep, left)
 }
 
-// counted allows a number of retries. wait returns the wait before retry n, counted from 0.
-type counted struct {
+// countedBackOff allows a number of retries. wait returns the wait before retry n, counted from 0.
+type countedBackOff struct {
 	retries, n int
 	wait       func(n int) time.Duration
 }
 
-func (b *counted) Reset() { b.n = 0 }
+func (b *countedBackOff) Reset() { b.n = 0 }
 
-func (b *counted) NextBackOff() time.Duration {
+func (b *countedBackOff) NextBackOff() time.Duration {
 	if b.n >= b.retries {
 		return backoff.Stop
 	}
@@ -173,7 +173,7 @@ func (p ExponentialBackoff) newBackOff(random func(n int64) int64) backoff.BackO
 	if limit <= 0 {
 		limit = maxSleep
 	}
-	return &counted{
+	return &countedBackOff{
 		retries: min(p.Retries, MaxRetries),
 		wait: func(n int) time.Duration {
 			times := time.Duration(max(1, random(1<<(n+1))))

@@ -69,7 +69,10 @@ func (v unscopedClient) deleteBelow(ctx context.Context, at string) error {
 			for _, name := range names {
 				children = append(children, zkpath.Join(dirs[i], name))
 			}
-			return wrapOpError("getChildren", v.callerPath(dirs[i]), ignoreNoNode(err))
+			if errors.Is(err, framework.ErrNoNode) {
+				return nil
+			}
+			return wrapOpError("getChildren", v.callerPath(dirs[i]), err)
 		})
 		if err != nil {
 			return err
@@ -81,7 +84,7 @@ func (v unscopedClient) deleteBelow(ctx context.Context, at string) error {
 		all = append(all, left...)
 	}
 	slices.Reverse(all)
-	_, err := v.deleteAll(ctx, all[:len(all)-1]) // the server executes them in this order, children first
+	_, err := v.deleteAll(ctx, all[:len(all)-1]) // the server executes the deletes in this order, children first
 	return err
 }
 

@@ -145,7 +145,7 @@ func (b DumpBuilder) ForPath(ctx context.Context, path string, w io.Writer) (Pro
 
 func (b DumpBuilder) writeNodes(ctx context.Context, v unscopedClient, root string, encode func(any) error, p *Progress) error {
 	var ended error
-	err := v.walkLevels(ctx, root, walkOptions{depth: -1, acl: !b.noACL, system: true},
+	err := v.walkLevels(ctx, root, walkOptions{depth: -1, acl: !b.noACL, omitSystem: true},
 		func(nodes []walkedNode) (more bool) {
 			for _, n := range nodes {
 				line, err := b.nodeLine(n, root)

@@ -126,7 +126,6 @@ type restoreRun struct {
 	in   *dumpLineReader
 }
 
-// plannedCreate is a node to be created.
 type plannedCreate struct {
 	at   string
 	data []byte
@@ -213,7 +212,8 @@ func (r restoreRun) nodeToCreate(node *dumpNode) (plannedCreate, error) {
 	return n, nil
 }
 
-// sizeBound returns an upper bound for the length of the create in a transaction, without an ACL of the provider's.
+// sizeBound returns an upper bound for the length of the create in a transaction, without the ACL if the client's
+// provider makes it.
 func (n plannedCreate) sizeBound() int {
 	const fixed, fixedACL = 32, 12
 	size := fixed + len(n.at) + len(n.data)
@@ -227,7 +227,7 @@ func (n plannedCreate) sizeBound() int {
 func (r restoreRun) createParents(ctx context.Context, path string) error {
 	parent := zkpath.Parent(r.root)
 	switch {
-	case r.v.chroot == "/" && parent == "/": // of the root, too
+	case r.v.chroot == "/" && parent == "/": // also for "/"
 		return nil
 	case path != "/":
 		return r.c.EnsureParents(ctx, path) // in the namespace, whose root has its own ACL
@@ -237,7 +237,7 @@ func (r restoreRun) createParents(ctx context.Context, path string) error {
 
 // createNodes creates nodes, parents first.
 func (r restoreRun) createNodes(ctx context.Context, nodes []plannedCreate) (existing int, err error) {
-	singly := len(nodes) == 1 || nodes[0].at == "/" // which exists already
+	singly := len(nodes) == 1 || nodes[0].at == "/" // "/" exists already
 	err = r.v.sendFlight(ctx, func(ctx context.Context) (err error) {
 		if !singly {
 			if singly, err = r.createAtOnce(ctx, nodes); err != nil || !singly {

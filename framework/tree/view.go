@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-curator/curator/framework"
 	"github.com/go-curator/curator/retry"
 )
 
-// unscopedClient is the client that the functions of this package send their requests with. It has no namespace, so
-// that a read of the root of one never creates it. Paths are as this view has them, unless a comment calls them the
-// caller's.
+// unscopedClient is the view that the functions of this package send their requests with. It has no namespace, since in
+// a namespace a read of "/" would create its root. Paths are this view's, unless a comment calls them the caller's.
 type unscopedClient struct {
 	*framework.Client
 	chroot    string // "/" if there is none
@@ -123,9 +123,9 @@ func sendAll[V, T any](each []V, send func(V) *framework.Pending[T]) []*framewor
 	return all
 }
 
-// awaitReplies waits for all replies, and calls each with every one, in order, and with the error if its request
-// was refused. It returns the first error that is not a refusal, or that each has returned; then each is not called
-// any more.
+// awaitReplies waits for all replies, and calls each for every reply, in order, with the error if the request was
+// refused. After an error that is not a refusal, or that each has returned, it does not call each any more, and
+// returns that error.
 func awaitReplies[T any](ctx context.Context, all []*framework.Pending[T], each func(i int, v T, refused error) error) error {
 	var first error
 	for i, p := range all {
@@ -150,23 +150,11 @@ func isUnfinished(err error) bool {
 }
 
 func matchesAny(err error, targets ...error) bool {
-	for _, target := range targets {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }
 
-func ignoreNoNode(err error) error {
-	if errors.Is(err, framework.ErrNoNode) {
-		return nil
-	}
-	return err
-}
-
-// listDirectories lists nodes in one flight. For each node it calls each with the names of the children, or with
-// why the list was refused. An error returned by each ends it.
+// listDirectories lists nodes in one flight. For each node it calls each with the names of the children, or with the
+// refusal of the list. It ends with the first error that each returns.
 func (v unscopedClient) listDirectories(ctx context.Context, dirs []string, each func(i int, names []string, refused error) error) error {
 	type list struct {
 		names []string

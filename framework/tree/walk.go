@@ -26,12 +26,11 @@ type WalkBuilder struct {
 	options walkOptions
 }
 
-// walkOptions has the options of a walk.
 type walkOptions struct {
-	depth       int  // levels below the first node; negative: all
-	withoutData bool // without data
-	acl         bool
-	system      bool // leave /zookeeper out
+	depth       int // levels below the first node; negative: all
+	withoutData bool
+	acl         bool // read the ACLs
+	omitSystem  bool // leave /zookeeper out
 }
 
 // Walk begins to read a subtree. Curator has no such operation.
@@ -98,7 +97,7 @@ func (v unscopedClient) decompressData(at string, data []byte) ([]byte, error) {
 
 type walkedNode struct {
 	Node
-	at    string
+	at    string // its path in the unscopedClient
 	depth int
 	acl   []framework.ACL
 	err   error // of this node only: ErrNoAuth, or from decompressing its data
@@ -132,7 +131,8 @@ func (v unscopedClient) walkLevels(ctx context.Context, at string, what walkOpti
 
 const multiReadSize = 64
 
-// readNodes reads nodes in one flight. It leaves out nodes that no longer exist; that is an error of the first node of all.
+// readNodes reads nodes in one flight. It leaves out nodes that no longer exist, except the first node of the walk: then
+// it returns ErrNoNode.
 func (v unscopedClient) readNodes(ctx context.Context, flight []walkedNode, what walkOptions) (nodes []walkedNode, bytes int, err error) {
 	read, err := v.readFlight(ctx, flight, what, !what.withoutData)
 	if matchesAny(err, framework.ErrUnimplemented, framework.ErrTooLarge, framework.ErrReplyTooLarge) && !what.withoutData {
@@ -154,7 +154,8 @@ func (v unscopedClient) readNodes(ctx context.Context, flight []walkedNode, what
 	return nodes, bytes, nil
 }
 
-// readFlight reads nodes in one flight, many with one request if multi is set. Why a node cannot be read is in its err.
+// readFlight reads nodes in one flight, many with one request if multi is set. The err of a node that cannot be read has
+// the reason.
 func (v unscopedClient) readFlight(ctx context.Context, flight []walkedNode, what walkOptions, multi bool) (read []walkedNode, err error) {
 	err = v.sendFlight(ctx, func(ctx context.Context) error {
 		read = slices.Clone(flight)
@@ -207,7 +208,6 @@ func (v unscopedClient) readTogether(ctx context.Context, nodes []walkedNode, al
 	})
 }
 
-// readEach reads each node with a separate request.
 func (v unscopedClient) readEach(ctx context.Context, nodes []walkedNode, also func()) error {
 	all := sendAll(nodes, func(n walkedNode) *framework.Pending[framework.DataResult] {
 		return v.GetData().Undecompressed().InBackground().ForPath(ctx, n.at)
@@ -240,6 +240,7 @@ func (v unscopedClient) readStats(ctx context.Context, nodes []walkedNode, also 
 	})
 }
 
+// listNodes returns the children of the nodes.
 func (v unscopedClient) listNodes(ctx context.Context, nodes []walkedNode, what walkOptions) (below []walkedNode, err error) {
 	var parents []walkedNode
 	var dirs []string
@@ -252,13 +253,13 @@ func (v unscopedClient) listNodes(ctx context.Context, nodes []walkedNode, what 
 		return nil, nil
 	}
 	err = v.listDirectories(ctx, dirs, func(i int, names []string, err error) error {
-		if matchesAny(err, framework.ErrNoNode, framework.ErrNoAuth) { // since it was read
+		if matchesAny(err, framework.ErrNoNode, framework.ErrNoAuth) { // changed since it was read
 			return nil
 		}
 		slices.Sort(names)
 		for _, name := range names {
 			at := zkpath.Join(dirs[i], name)
-			if what.system && relocatePath(v.chroot, at) == systemPath {
+			if what.omitSystem && relocatePath(v.chroot, at) == systemPath {
 				continue
 			}
 			below = append(below, walkedNode{at: at, depth: parents[i].depth + 1})

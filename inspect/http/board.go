@@ -12,13 +12,14 @@ import (
 // mostRemoved is the number of removed lines that are remembered, for viewers that still show them.
 const mostRemoved = 4096
 
-// screenBoard holds the last screen for the viewers. Each change has a number. A viewer gives the number up to which it has
-// received all, and receives the changes since then: so a slow viewer delays no other, and nothing is queued for it.
+// screenBoard holds the last screen for the viewers. Each change has a number. A viewer gives the number of the last
+// change that it has received, and receives the changes since then: so a slow viewer delays no other, and nothing is
+// queued for it.
 type screenBoard struct {
 	mu      sync.Mutex
 	changed flow.Signal
 	number  int64 // of the last change
-	whole   int64 // a viewer that has received less gets everything
+	whole   int64 // a viewer whose number is smaller receives the whole screen
 	head    screenPart
 	client  screenPart
 	lines   map[int]screenPart
@@ -37,7 +38,6 @@ type removedLine struct {
 	number int64
 }
 
-// viewerMessage is a message to a viewer.
 type viewerMessage struct {
 	Now    int64             `json:"now"`             // by this process's clock, in milliseconds since 1970
 	Whole  bool              `json:"whole,omitempty"` // replaces all earlier messages
@@ -66,7 +66,7 @@ func (b *screenBoard) clear() {
 	b.changed.Fire()
 }
 
-// putScreen hangs up a screen in place of the last one. Only one goroutine does that.
+// putScreen replaces the screen. Only one goroutine calls it.
 func (b *screenBoard) putScreen(s pageScreen) {
 	// json.Marshal cannot fail here: there are no maps, floats or interfaces.
 	head, _ := json.Marshal(s.head)
@@ -76,10 +76,10 @@ func (b *screenBoard) putScreen(s pageScreen) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	next, some := b.number+1, false
+	next, changed := b.number+1, false
 	renew := func(p *screenPart, with json.RawMessage) {
 		if !bytes.Equal(p.json, with) {
-			*p, some = screenPart{with, next}, true
+			*p, changed = screenPart{with, next}, true
 		}
 	}
 	renew(&b.head, head)
@@ -91,14 +91,14 @@ func (b *screenBoard) putScreen(s pageScreen) {
 	for id := range b.lines {
 		if _, there := lines[id]; !there {
 			delete(b.lines, id)
-			b.removed, some = append(b.removed, removedLine{id, next}), true
+			b.removed, changed = append(b.removed, removedLine{id, next}), true
 		}
 	}
 	if over := len(b.removed) - mostRemoved; over > 0 {
 		b.whole = b.removed[over-1].number
 		b.removed = append([]removedLine(nil), b.removed[over:]...)
 	}
-	if b.targets = s.targets; some {
+	if b.targets = s.targets; changed {
 		b.number = next
 		b.changed.Fire()
 	}
@@ -146,7 +146,7 @@ func (b *screenBoard) changesSince(number int64) (n viewerMessage, last int64, c
 	return n, b.number, b.changed.C()
 }
 
-// nodePath returns where a participant that is shown has its node.
+// nodePath returns the path of a shown participant's node.
 func (b *screenBoard) nodePath(t shownNode) (string, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

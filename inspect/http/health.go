@@ -13,7 +13,6 @@ const (
 	mostChanges, mostMargins = 30, 120
 )
 
-// clientHistory is the client's history.
 type clientHistory struct {
 	mu      sync.Mutex // guards all; taken before the board's
 	session int64
@@ -81,7 +80,7 @@ func isConnected(s framework.State) bool {
 	return s == framework.Connected || s == framework.Reconnected
 }
 
-// recordSession asks for the client's session, which there is, as a rule.
+// recordSession records the id of the client's session, if there is one within a second.
 func (p *Page) recordSession() {
 	ctx, cancel := context.WithTimeout(p.ctx, time.Second)
 	defer cancel()
@@ -92,14 +91,14 @@ func (p *Page) recordSession() {
 	}
 }
 
-// recordMargin takes the client's pulse, once a second.
+// recordMargin records the client's margin; it is called once a second.
 func (p *Page) recordMargin(ctx context.Context) {
 	if ctx.Err() == nil {
 		p.showClient(true)
 	}
 }
 
-// showClient puts on the board how the client is doing, and adds to its margins if a second has passed.
+// showClient puts the client's state on the board, and adds to its margins if a second has passed.
 func (p *Page) showClient(second bool) {
 	p.health.mu.Lock()
 	defer p.health.mu.Unlock()

@@ -42,7 +42,7 @@ type lineHistory struct {
 	idleSince time.Time            // since when it has no participants; zero while it has some
 }
 
-// holdIdentity is a hold: the node's name and the transaction that made it.
+// holdIdentity identifies a hold: the node's name and the transaction that created it.
 type holdIdentity struct {
 	name  string
 	czxid int64
@@ -67,11 +67,11 @@ type shownNode struct {
 
 // headView is the part above the lines. Times are milliseconds since 1970.
 type headView struct {
-	Since   int64  `json:"since"`             // when it was begun to watch
+	Since   int64  `json:"since"`             // when the page began to watch
 	Loading int    `json:"loading,omitempty"` // how many nodes are known so far, plus 1; 0 if all are
 	Problem string `json:"problem,omitempty"` // why nothing can be shown
 	Stopped string `json:"stopped,omitempty"` // why not everything is
-	Untold  string `json:"untold,omitempty"`  // why it may not be known which participants are silent
+	Missing string `json:"untold,omitempty"`  // why it may not be known which participants are silent
 	// Lines counts all lines, Unsent those of them that are not sent, Held the lines with a holder, Waiting the
 	// waiting participants.
 	Lines   int `json:"lines"`
@@ -97,7 +97,6 @@ type edgeView struct {
 	Ahead  participantView `json:"ahead"`
 }
 
-// lineView is a line.
 type lineView struct {
 	ID      int               `json:"id"`
 	Path    string            `json:"path"`
@@ -115,20 +114,19 @@ type lineView struct {
 	Free    int64       `json:"free,omitempty"`   // since when it has no participants
 }
 
-// participantView is a participant.
 type participantView struct {
-	Key     int64           `json:"key,string"` // the node's czxid, 0 if unknown
-	Name    string          `json:"name"`
-	Session string          `json:"session,omitempty"`
-	Data    string          `json:"data,omitempty"`
-	Length  int             `json:"length,omitempty"` // of data that are not shown
-	Library inspect.Library `json:"library,omitempty"`
-	Reader  bool            `json:"reader,omitempty"`
-	Revoked bool            `json:"revoked,omitempty"`
-	Since   int64           `json:"since,omitempty"`
-	Error   string          `json:"error,omitempty"`
-	Heard   int64           `json:"heard,omitempty"` // since when its session is silent
-	Away    bool            `json:"away,omitempty"`  // its session has no connection
+	Key         int64           `json:"key,string"` // the node's czxid, 0 if unknown
+	Name        string          `json:"name"`
+	Session     string          `json:"session,omitempty"`
+	Data        string          `json:"data,omitempty"`
+	Length      int             `json:"length,omitempty"` // of data that are not shown
+	Library     inspect.Library `json:"library,omitempty"`
+	Reader      bool            `json:"reader,omitempty"`
+	Revoked     bool            `json:"revoked,omitempty"`
+	Since       int64           `json:"since,omitempty"`
+	Error       string          `json:"error,omitempty"`
+	SilentSince int64           `json:"heard,omitempty"` // since when its session is silent
+	Away        bool            `json:"away,omitempty"`  // its session has no connection
 }
 
 // grantView is a hold: Seen is the time when it was seen first, and Ended when it no longer existed; 0 if it still
@@ -142,7 +140,7 @@ type grantView struct {
 
 // errorScreen returns the screen for an error.
 func (m *screenModel) errorScreen(err error, p cache.Progress) pageScreen {
-	m.rings = ringWatcher{} // whatever was seen, it is not known whether it stays
+	m.rings = ringWatcher{} // the rings seen so far may not last
 	head := headView{Since: m.began.UnixMilli()}
 	switch m.loaded = m.loaded || p.Synced; {
 	case errors.Is(err, framework.ErrNoNode) && !m.loaded:
@@ -166,7 +164,7 @@ func (m *screenModel) nextScreen(g inspect.Graph, p cache.Progress, t reportedSe
 	s := pageScreen{targets: map[shownNode]string{}}
 	s.head = headView{Since: m.began.UnixMilli(), Lines: len(g.Lines), Stopped: shownText(g.Stopped, 500),
 		UnreadableCount: g.UnreadableCount,
-		Untold:          shownText(t.Missing, 300)}
+		Missing:         shownText(t.Missing, 300)}
 	if !m.loaded {
 		s.head.Loading = p.Known + 1
 	}
@@ -185,7 +183,7 @@ func (m *screenModel) nextScreen(g inspect.Graph, p cache.Progress, t reportedSe
 	if len(sent) > 0 {
 		shown = max(leastShown, min(mostOfLine, mostShown/len(sent)))
 	}
-	there := map[string]bool{} // and whether it is sent
+	there := map[string]bool{} // the lines of g, by path: whether they are sent
 	for i, l := range g.Lines {
 		there[l.Path] = i < len(sent)
 	}
@@ -222,7 +220,7 @@ func (m *screenModel) nextScreen(g inspect.Graph, p cache.Progress, t reportedSe
 	return s
 }
 
-// viewLine is a line with its participants, as many as may be shown.
+// viewLine returns a line with its participants, as many as may be shown.
 func (m *screenModel) viewLine(l inspect.Line, r *lineHistory, t reportedSessions, shown int) lineView {
 	v := lineView{ID: r.id, Path: shownText(l.Path, 300), Kind: l.Kind, Held: len(l.Holders),
 		Waits: len(l.Waiting) + l.More, Max: l.Max, Foreign: l.ForeignCount, Grants: slices.Clone(r.grants)}
@@ -253,7 +251,7 @@ func (m *screenModel) viewFreeLines(there map[string]bool, now time.Time) (views
 		case sent:
 			continue
 		case taken:
-			delete(m.lines, path) // no viewer is shown it
+			delete(m.lines, path) // it is not sent
 			continue
 		}
 		if r.idleSince.IsZero() {

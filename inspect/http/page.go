@@ -19,7 +19,7 @@ const (
 	idleTime = 10 * time.Minute
 )
 
-// Page is the page, an http.Handler. It answers below whatever path it is mounted at, which must end with a
+// Page is the page, an http.Handler. It works below whatever path it is mounted at, which must end with a
 // slash; http.StripPrefix is not needed, and does no harm. Safe for concurrent use.
 type Page struct {
 	client    *framework.Client
@@ -33,12 +33,12 @@ type Page struct {
 
 	ctx        context.Context // ends with Close
 	cancel     context.CancelFunc
-	goroutines sync.WaitGroup // the goroutines
+	goroutines sync.WaitGroup
 
 	mu           sync.Mutex // guards the rest
 	closed       bool
 	viewers      int
-	idleTimer    *time.Timer        // runs out when the last viewer has been gone for long
+	idleTimer    *time.Timer        // fires idleTime after the last viewer's end
 	stopWatching context.CancelFunc // nil while nothing is watched
 }
 

@@ -13,16 +13,16 @@ import (
 // several goroutines are in a ring now and then, and it resolves itself.
 const leastRingAge = 5 * time.Second
 
-// ringWatcher separates lasting rings from passing ones. Without a reply from the servers the tree looks the same every
-// time, so a second look counts only if the tree is known to be newer.
+// ringWatcher separates lasting rings from passing ones, by comparing two graphs. The later one counts only if a reply
+// of the servers proves that it is newer: without a connection the tree does not change.
 type ringWatcher struct {
 	earlier inspect.Graph // the rings that the next ones are compared with
 	seenAt  time.Time     // when they were seen; zero if there was none then
 	known   time.Time     // the tree is not older than this
-	shown   inspect.Graph // the rings that were there in two looks that far apart
+	shown   inspect.Graph // the rings that were in two graphs, leastRingAge apart
 }
 
-// lastingCircles are the circles of a graph that have been there for long enough, and still are.
+// lastingCircles returns the circles of a graph that have lasted for leastRingAge.
 func (r *ringWatcher) lastingCircles(g inspect.Graph, now time.Time) [][]inspect.Edge {
 	switch {
 	case len(g.Circles) == 0:
@@ -36,7 +36,7 @@ func (r *ringWatcher) lastingCircles(g inspect.Graph, now time.Time) [][]inspect
 	return g.Lasting(r.shown).Circles
 }
 
-// needsProof reports whether there is a ring old enough to be looked at again.
+// needsProof reports whether a ring is old enough to be compared again, so that a sync has to be sent.
 func (r *ringWatcher) needsProof(now time.Time) bool {
 	return !r.seenAt.IsZero() && now.Sub(r.seenAt) >= leastRingAge
 }
@@ -47,7 +47,7 @@ func (r *ringWatcher) setKnown(known time.Time) { r.known = known }
 // syncRequest is a sync to the servers. Events that they sent before its reply have reached the cache by then.
 type syncRequest struct {
 	pending *framework.Pending[struct{}] // nil without a sync in flight
-	sentAt  time.Time                    // when that was asked
+	sentAt  time.Time
 }
 
 func (q *syncRequest) sendSync(ctx context.Context, client *framework.Client, root string) {

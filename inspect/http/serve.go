@@ -65,7 +65,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isServedHost reports whether requests to this host are answered.
+// isServedHost reports whether requests to this host are served.
 func (p *Page) isServedHost(host string) bool {
 	if len(p.hosts) == 0 {
 		return true
@@ -92,8 +92,8 @@ func (p *Page) serveFile(w http.ResponseWriter, r *http.Request, name string) {
 const (
 	// writeTimeout is the time that a viewer has to take a message.
 	writeTimeout = 10 * time.Second
-	// keepAlivePeriod is the time without news after which a viewer is sent an empty message: it shows each side that the other
-	// is alive.
+	// keepAlivePeriod is the time without a change after which a viewer is sent an empty message: it shows each side that
+	// the other is alive.
 	keepAlivePeriod = 15 * time.Second
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// shownText is s as it may be shown: printable, and at most so many characters.
+// shownText returns s as it may be shown: printable, and at most so many characters.
 func shownText(s string, most int) string {
 	s = plain.Text(s)
 	if len(s) <= most || utf8.RuneCountInString(s) <= most {
@@ -52,12 +52,12 @@ func viewParticipant(p inspect.Participant) participantView {
 	return v
 }
 
-// viewWithSession is a participant and the state of its session.
+// viewWithSession returns a participant with the state of its session.
 func (t reportedSessions) viewWithSession(p inspect.Participant) participantView {
 	v := viewParticipant(p)
 	since, away := t.silentSince(p)
 	if v.Away = away; !since.IsZero() {
-		v.Heard = since.UnixMilli()
+		v.SilentSince = since.UnixMilli()
 	}
 	return v
 }

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// lookInterval is the least time between two looks at the cache, and lookShare the part of the time that looks may
-	// take: one in so many.
-	lookInterval, lookShare = 100 * time.Millisecond, 10
+	// computeInterval is the least pause between two computations of the screen, and restFactor the least ratio of the
+	// pause to the computation before it.
+	computeInterval, restFactor = 100 * time.Millisecond, 10
 	// mostBytes bounds the bytes of data that the cache keeps, keptData those of one node.
 	mostBytes, keptData = 64 << 20, 1 << 10
 	// mostNodes is the most nodes that are read.
@@ -45,14 +45,14 @@ func (p *Page) watchTree(ctx context.Context) {
 	}()
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
-	var news syncRequest
+	var proof syncRequest // that the tree is new, for rings
 	var graph inspect.Graph
 	var connected reportedSessions
-	var asking sync.WaitGroup
-	defer asking.Wait()
-	answers := make(chan reportedSessions, 1)
-	ask := time.Now()            // when to ask for the connections; zero while the servers are asked
-	var resting <-chan time.Time // while it is too early for another look
+	var requests sync.WaitGroup
+	defer requests.Wait()
+	replies := make(chan reportedSessions, 1)
+	requestAt := time.Now()      // when to request the connections; zero while a request is in flight
+	var resting <-chan time.Time // until the next computation
 	due := changed
 	for {
 		select {
@@ -60,23 +60,23 @@ func (p *Page) watchTree(ctx context.Context) {
 			return
 		case <-second.C:
 			p.recordMargin(ctx)
-			if !m.loaded { // how far it is
+			if !m.loaded { // to show the progress
 				signalChange(changed)
 			}
-			if now := time.Now(); !ask.IsZero() && !now.Before(ask) && p.hasViewers() {
-				ask = time.Time{}
+			if now := time.Now(); !requestAt.IsZero() && !now.Before(requestAt) && p.hasViewers() {
+				requestAt = time.Time{}
 				seen := graph
-				asking.Go(func() { answers <- p.askConnections(ctx, seen) })
+				requests.Go(func() { replies <- p.requestConnections(ctx, seen) })
 			}
-			if news.isAnswered(ctx, nodes) {
-				m.rings.setKnown(news.sentAt)
+			if proof.isAnswered(ctx, nodes) {
+				m.rings.setKnown(proof.sentAt)
 				signalChange(changed)
 			} else if m.rings.needsProof(time.Now()) {
-				news.sendSync(ctx, p.client, p.root)
+				proof.sendSync(ctx, p.client, p.root)
 			}
 			continue
-		case connected = <-answers:
-			ask = connected.nextRequest()
+		case connected = <-replies:
+			requestAt = connected.nextRequest()
 			signalChange(changed)
 			continue
 		case <-resting:
@@ -92,7 +92,7 @@ func (p *Page) watchTree(ctx context.Context) {
 		} else {
 			p.board.putScreen(m.nextScreen(graph, progress, connected.dropOutdated(began), began))
 		}
-		resting, due = time.After(max(lookInterval, lookShare*time.Since(began))), nil
+		resting, due = time.After(max(computeInterval, restFactor*time.Since(began))), nil
 	}
 }
 
@@ -106,7 +106,7 @@ func signalChange(c chan<- struct{}) {
 // isUserNode excludes the servers' own nodes.
 func isUserNode(path string) bool { return path != "/zookeeper" }
 
-// trimData returns the part of a node's data that the cache keeps: none that would not be shown.
+// trimData returns the data of a node as the cache keeps them: unpacked, and none if they are longer than keptData.
 func (p *Page) trimData(path string, data []byte) ([]byte, error) {
 	if plain, err := p.client.Unpacked(path, data); err == nil {
 		data = plain

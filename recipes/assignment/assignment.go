@@ -29,9 +29,9 @@ type Assignment struct {
 	mu            sync.Mutex
 	changed       flow.Signal // a field below has changed
 	running       bool
-	itemsRequest  *itemsRequest // the list of items to set; nil: none
-	presentWeight int           // the present weight
-	keeper        *node.Keeper  // of the present Run; nil: none, or not yet
+	itemsRequest  *itemsRequest // the last one; nil: none
+	presentWeight int
+	keeper        *node.Keeper // of the present Run; nil: none, or not yet
 }
 
 // itemsRequest is a list of items to set.
@@ -238,9 +238,9 @@ func (a *Assignment) pendingRequest() (*itemsRequest, <-chan struct{}) {
 }
 
 // completeRequest records that the plan has the list, or why the list was refused.
-func (a *Assignment) completeRequest(w *itemsRequest, err error) {
+func (a *Assignment) completeRequest(request *itemsRequest, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	w.completed, w.err = true, err
+	request.completed, request.err = true, err
 	a.changed.Fire()
 }

@@ -24,7 +24,7 @@ type treeView struct {
 	err     error // why the plan cannot be read
 }
 
-// viewOfTree returns the view in the cache of the members' directory: its data are the plan, its children the members.
+// viewOfTree returns the view of the members' directory: its data are the plan, its children the members.
 func viewOfTree(dir string, nodes map[string]cache.Node) (v treeView) {
 	for path, n := range nodes {
 		if path == dir {
@@ -41,8 +41,8 @@ func viewOfTree(dir string, nodes map[string]cache.Node) (v treeView) {
 	return v
 }
 
-// planned is the JSON of a plan. Items without an owner are below the id "".
-type planned struct {
+// planContent is the JSON of a plan: the items by owner, and without an owner by "".
+type planContent struct {
 	Owners map[string][]string `json:"owners"`
 }
 
@@ -52,19 +52,19 @@ type memberContent struct {
 }
 
 func encodePlan(owners map[string]string) []byte {
-	p := planned{map[string][]string{}}
+	p := planContent{map[string][]string{}}
 	for _, item := range slices.Sorted(maps.Keys(owners)) {
 		p.Owners[owners[item]] = append(p.Owners[owners[item]], item)
 	}
 	return marshalJSON(p)
 }
 
-// decodePlan reads a plan. It returns nil without one.
+// decodePlan decodes a plan. It returns nil for a node without data.
 func decodePlan(data []byte) (map[string]string, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
-	var p planned
+	var p planContent
 	if err := json.Unmarshal(data, &p); err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrBadPlan, err)
 	}
@@ -84,7 +84,7 @@ func decodePlan(data []byte) (map[string]string, error) {
 	return owners, nil
 }
 
-// decodeWeight reads a member's weight. A member with other data takes no items.
+// decodeWeight decodes a member's weight; it is 0 if the data are no weight.
 func decodeWeight(data []byte) int64 {
 	var m memberContent
 	if json.Unmarshal(data, &m) != nil || m.Weight < 0 || m.Weight > maxWeight {

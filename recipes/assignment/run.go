@@ -29,8 +29,8 @@ type memberRun struct {
 	endedWorkers *flow.Queue[*itemWorker]
 	goroutines   sync.WaitGroup
 	unfitSince   time.Time     // when the plan was first seen to be unfit, or the end of the last attempt to write it
-	failures     int           // of writes, in a row
-	pause        time.Duration // after the last of them
+	failures     int           // of writePlan, in a row
+	pause        time.Duration // after the last failure
 }
 
 func (r *memberRun) runUntilEnd(ctx context.Context) error {
@@ -110,14 +110,14 @@ func (r *memberRun) handleChanges(ctx context.Context, views *flow.Queue[treeVie
 	dueTimer := time.NewTimer(time.Hour)
 	defer dueTimer.Stop()
 	written := make(chan error, 1)
-	var writing *itemsRequest // the list in flight
-	busy := false
+	var writing *itemsRequest // in the plan in flight
+	busy := false             // a plan is in flight
 	for {
-		w, changed := r.assignment.pendingRequest()
+		request, changed := r.assignment.pendingRequest()
 		if !busy {
-			if owners := r.planToWrite(w, dueTimer); owners != nil {
+			if owners := r.planToWrite(request, dueTimer); owners != nil {
 				seen := r.view
-				busy, writing = true, w
+				busy, writing = true, request
 				r.goroutines.Go(func() { written <- r.writePlan(ctx, owners, seen) })
 			}
 		}
@@ -151,7 +151,6 @@ func (r *memberRun) handleChanges(ctx context.Context, views *flow.Queue[treeVie
 	}
 }
 
-// setView sets the view.
 func (r *memberRun) setView(v treeView) {
 	if v.err != nil && (v.version != r.view.version || v.czxid != r.view.czxid) {
 		r.assignment.client.Logger().Warn("cannot read the plan of an assignment; replacing it",
@@ -226,7 +225,7 @@ func (r *memberRun) sameMembers(listed, seen []string) bool {
 	return !slices.Contains(slices.Collect(maps.Values(once)), true)
 }
 
-// handleWritten handles the result of an attempt; its error ends Run. The next view shows whether the plan fits now.
+// handleWritten handles the result of writePlan; its own error ends Run. The next view shows whether the plan fits now.
 func (r *memberRun) handleWritten(err error, request *itemsRequest) error {
 	r.unfitSince = time.Now()
 	conflict := errors.Is(err, errOutdated) || errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNodeExists) ||
@@ -251,7 +250,7 @@ func (r *memberRun) handleWritten(err error, request *itemsRequest) error {
 	return nil
 }
 
-// maxPause returns the longest pause after so many failures in a row.
+// maxPause returns the upper bound of the pause after so many failures in a row.
 func maxPause(failures int) time.Duration {
 	return min(100*time.Millisecond<<min(failures-1, 7), 10*time.Second)
 }

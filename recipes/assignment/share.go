@@ -5,7 +5,6 @@ import (
 	"slices"
 )
 
-// groupMember is a member of the group.
 type groupMember struct {
 	id     string
 	weight int64

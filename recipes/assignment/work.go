@@ -12,13 +12,13 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// itemWorker is an item that the plan assigns to this member, or did when its function was called.
+// itemWorker works on an item that the plan assigns to this member, or assigned to it when the worker was started.
 type itemWorker struct {
 	item   string
 	cancel context.CancelCauseFunc
 }
 
-// lockName is package mutex's.
+// lockName begins the names of a mutex's nodes.
 const lockName = "lock-"
 
 // steadyTime is the working time of a function after which its end does not count as one of a series.

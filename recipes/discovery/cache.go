@@ -26,9 +26,9 @@ type Cache[T any] struct {
 
 	mu           sync.Mutex
 	changed      flow.Signal     // a field below has changed
-	lastTicket   int             // the number of updates begun
-	newestTicket int             // the ticket of the newest update that has ended
-	shownTicket  int             // the ticket of the update that set entries, since they have changed
+	lastTicket   int             // the number of updates begun: each has a ticket
+	newestTicket int             // the largest ticket of an update that has ended
+	shownTicket  int             // the ticket of the last update that changed entries
 	entries      []cacheEntry[T] // by name; replaced as a whole
 	loaded       bool
 	endedErr     error // the error that has ended the updates
@@ -192,7 +192,7 @@ func (c *Cache[T]) updateEntries() {
 		known[e.name] = e
 	}
 	var nodes []cache.Node
-	for _, n := range c.nodes.All() { // in the order of the tickets
+	for _, n := range c.nodes.All() { // with mu held: the nodes of a larger ticket are not older
 		nodes = append(nodes, n)
 	}
 	c.mu.Unlock()
@@ -220,8 +220,8 @@ func (e cacheEntry[T]) isSameVersion(other cacheEntry[T]) bool {
 	return e.name == other.name && e.czxid == other.czxid && e.mzxid == other.mzxid
 }
 
-// replaceEntries sets the entries, unless newer ones are set, and returns the new ones that are not instances. Two
-// goroutines may update at the same time and find the same.
+// replaceEntries sets the entries, unless newer ones are set, and returns the new ones that are not instances. If two
+// goroutines update at the same time, only the first returns them.
 func (c *Cache[T]) replaceEntries(ticket int, entries []cacheEntry[T]) (corrupt []cacheEntry[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

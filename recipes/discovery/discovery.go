@@ -65,7 +65,6 @@ func (d *Discovery[T]) checkReady(ctx context.Context) error {
 	return line.CheckCall(ctx, d.client, nil)
 }
 
-// servicePath returns the path of a service.
 func (d *Discovery[T]) servicePath(service string) (string, error) {
 	if d == nil || d.client == nil {
 		return "", framework.ErrNoClient
@@ -91,7 +90,7 @@ func childPath(parent, name string) (string, error) {
 // other's node again. An existing static or permanent instance is taken over, and gets these data; if it may not be
 // written it stays as it is.
 //
-// When Register fails, no other node is left, or the client retries its deletion in the background. Errors:
+// When Register fails, it leaves no node that it made, or the client retries the deletion in the background. Errors:
 // [ErrInvalidInstance]; framework.ErrNodeExists if the instance is dynamic, and a static one of the same ID is there;
 // framework.ErrNoAuth and other refusals; ctx's; framework.ErrClosed, framework.ErrNoClient. Register an ID once: two
 // registrations of it through one client share the node.
@@ -134,12 +133,12 @@ func (d *Discovery[T]) registerInstance(ctx context.Context, instance Instance[T
 		return nil, err
 	}
 	var none T
-	instance.Payload = none // is not needed any more
+	instance.Payload = none
 	r := &Registration[T]{d, keeper, instance}
 	if err := keeper.WaitCreated(ctx); err != nil {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
-		_ = keeper.Close(ended) // goes on with it
+		_ = keeper.Close(ended) // it continues in the background
 		return nil, err
 	}
 	return r, nil
@@ -192,7 +191,7 @@ func (d *Discovery[T]) readInstances(ctx context.Context, service string) ([]Ins
 	for i, read := range reads {
 		result, failed := line.AwaitResult(read)
 		if failed != nil {
-			if !errors.Is(failed, framework.ErrNoNode) { // the instance is gone by now
+			if !errors.Is(failed, framework.ErrNoNode) { // otherwise the instance is gone by now
 				err = failed
 			}
 			continue

@@ -25,11 +25,11 @@ type instanceJSON struct {
 	Payload          json.RawMessage `json:"payload"`
 	RegistrationTime int64           `json:"registrationTimeUTC"`
 	Type             string          `json:"serviceType"`
-	URISpec          *wireSpec       `json:"uriSpec"`
+	URISpec          *uriSpecJSON    `json:"uriSpec"`
 	Enabled          *bool           `json:"enabled,omitempty"`
 }
 
-type wireSpec struct {
+type uriSpecJSON struct {
 	Parts []part `json:"parts"`
 }
 
@@ -47,7 +47,7 @@ func encodeInstance[T any](i Instance[T], class string) ([]byte, error) {
 		RegistrationTime: toMillis(i.RegistrationTime)}
 	if i.URISpec != "" {
 		parts, _ := i.URISpec.splitParts() // was checked
-		w.URISpec = &wireSpec{parts}
+		w.URISpec = &uriSpecJSON{parts}
 	}
 	if i.Disabled {
 		w.Enabled = new(bool)
@@ -85,7 +85,7 @@ func parseInstance[T any](data []byte, owner int64) (i Instance[T], err error) {
 		return i, fmt.Errorf("null")
 	}
 	var ms int64
-	typeName, spec, enabled := "", wireSpec{}, true
+	typeName, spec, enabled := "", uriSpecJSON{}, true
 	for _, f := range []struct {
 		key  string
 		into any
@@ -157,7 +157,7 @@ func encodePayload[T any](payload T, class string) (json.RawMessage, error) {
 	if err := json.Unmarshal(text, &fields); err != nil {
 		return nil, err
 	}
-	if _, said := fields["@class"]; said {
+	if _, hasClass := fields["@class"]; hasClass {
 		return text, nil
 	}
 	head := slices.Concat([]byte(`{"@class":`), name)
@@ -186,7 +186,7 @@ func decodePayload[T any](text json.RawMessage, into *T) error {
 		if err := json.Unmarshal(text, &fields); err != nil {
 			return err
 		}
-		if _, said := fields["@class"]; said {
+		if _, hasClass := fields["@class"]; hasClass {
 			delete(fields, "@class")
 			text, _ = json.Marshal(fields) // was read from JSON
 		}

@@ -181,8 +181,8 @@ func (p *Provider[T]) Instances() []Instance[T] {
 	return instancesOf(usable)
 }
 
-// NoteError records that the instance could not be used. After as many errors as set by WithDownAfter it is down: it
-// is not chosen until the time since the first of them has passed, or until it has registered again.
+// NoteError records that the instance could not be used. After as many errors as [WithDownAfter] sets, the instance is
+// down: it is not chosen until the time set there has passed since the first of them, or until it has registered again.
 func (p *Provider[T]) NoteError(i Instance[T]) {
 	if p == nil || p.errorCounts == nil {
 		return
@@ -190,9 +190,9 @@ func (p *Provider[T]) NoteError(i Instance[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	for at, f := range p.errorCounts {
+	for key, f := range p.errorCounts {
 		if now.Sub(f.firstTime) >= p.downTime {
-			delete(p.errorCounts, at)
+			delete(p.errorCounts, key)
 		}
 	}
 	f, ok := p.errorCounts[keyOfInstance(i)]
@@ -203,7 +203,7 @@ func (p *Provider[T]) NoteError(i Instance[T]) {
 	p.errorCounts[keyOfInstance(i)] = f
 }
 
-// usableInstances returns the usable instances, by name, and the reason for their absence.
+// usableInstances returns the usable instances, by name, and the reason why there are none.
 func (p *Provider[T]) usableInstances() (usable []cacheEntry[T], why string) {
 	if p == nil || p.cache == nil {
 		return nil, "the provider was not made by NewProvider"

@@ -16,7 +16,7 @@ import (
 // Corresponds to Curator's UriSpec.
 type URISpec string
 
-// part is a field, or the text between two, as in the JSON.
+// part is a field, or the text between two fields, as in the JSON.
 type part struct {
 	Value    string `json:"value"`
 	Variable bool   `json:"variable"`
@@ -54,7 +54,6 @@ func (u URISpec) splitParts() (all []part, err error) {
 // trimLikeJava returns the result of Java's trim.
 func trimLikeJava(s string) string { return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' }) }
 
-// joinParts returns the spec of the parts.
 func joinParts(parts []part) (URISpec, error) {
 	var text strings.Builder
 	for _, p := range parts {

@@ -61,23 +61,23 @@ func (g *Group) Follow(ctx context.Context) iter.Seq2[Event, error] {
 			yield(Event{}, g.wrapError("follow", err))
 			return
 		}
-		news := flow.NewQueue[Event]()
-		g.addFollower(news)
-		defer g.removeFollower(news)
+		events := flow.NewQueue[Event]()
+		g.addFollower(events)
+		defer g.removeFollower(events)
 		for {
 			g.mu.Lock()
-			over, changed := g.endedErr, g.changed.C()
+			endedErr, changed := g.endedErr, g.changed.C()
 			g.mu.Unlock()
-			for _, event := range news.Take() {
+			for _, event := range events.Take() {
 				if !yield(event, nil) {
 					return
 				}
 			}
-			if over == nil && ctx.Err() != nil {
-				over = g.client.Left(ctx, nil)
+			if endedErr == nil && ctx.Err() != nil {
+				endedErr = g.client.Left(ctx, nil)
 			}
-			if over != nil {
-				yield(Event{}, g.wrapError("follow", over))
+			if endedErr != nil {
+				yield(Event{}, g.wrapError("follow", endedErr))
 				return
 			}
 			select {
@@ -88,23 +88,23 @@ func (g *Group) Follow(ctx context.Context) iter.Seq2[Event, error] {
 	}
 }
 
-func (g *Group) addFollower(news *flow.Queue[Event]) {
+func (g *Group) addFollower(events *flow.Queue[Event]) {
 	g.update()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, event := range eventsBetween(nil, g.members) {
-		news.Put(event)
+		events.Put(event)
 	}
 	if g.current {
-		news.Put(Event{Type: Current})
+		events.Put(Event{Type: Current})
 	}
-	g.followers[news] = struct{}{}
+	g.followers[events] = struct{}{}
 }
 
-func (g *Group) removeFollower(news *flow.Queue[Event]) {
+func (g *Group) removeFollower(events *flow.Queue[Event]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.followers, news)
+	delete(g.followers, events)
 }
 
 func (g *Group) wrapError(verb string, err error) error {
@@ -113,24 +113,24 @@ func (g *Group) wrapError(verb string, err error) error {
 
 // eventsBetween returns the events from one set of members to another: first those that left, then those that joined,
 // in order, and then changed data.
-func eventsBetween(before, after []Info) (news []Event) {
+func eventsBetween(before, after []Info) (events []Event) {
 	newByID, oldByID := map[string]Info{}, map[string]Info{}
 	for _, m := range after {
 		newByID[m.ID] = m
 	}
 	for _, m := range before {
 		if oldByID[m.ID] = m; newByID[m.ID].Czxid != m.Czxid {
-			news = append(news, Event{Left, m})
+			events = append(events, Event{Left, m})
 		}
 	}
 	var changed []Event
 	for _, m := range after {
 		switch old, known := oldByID[m.ID]; {
 		case !known || old.Czxid != m.Czxid:
-			news = append(news, Event{Joined, m})
+			events = append(events, Event{Joined, m})
 		case old.mzxid != m.mzxid:
 			changed = append(changed, Event{Changed, m})
 		}
 	}
-	return append(news, changed...)
+	return append(events, changed...)
 }

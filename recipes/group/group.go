@@ -38,13 +38,13 @@ type Group struct {
 	cancel     context.CancelFunc
 	goroutines sync.WaitGroup
 
-	mu        sync.Mutex
-	changed   flow.Signal // a field below has changed
-	members   []Info      // by Czxid: in the order of joining
-	current   bool
-	strangers map[string]int64 // nodes that belong to no session, by name, with their czxids
-	followers map[*flow.Queue[Event]]struct{}
-	endedErr  error // the error that has ended the updates
+	mu         sync.Mutex
+	changed    flow.Signal // a field below has changed
+	members    []Info      // by Czxid: in the order of joining
+	current    bool
+	nonMembers map[string]int64 // nodes that belong to no session, by name, with their czxids
+	followers  map[*flow.Queue[Event]]struct{}
+	endedErr   error // the error that has ended the updates
 }
 
 // Watch starts to follow the group at path in the background. The path need not exist. Close the group when you are
@@ -111,7 +111,7 @@ func (g *Group) waitForMembers(ctx context.Context, n int) ([]Info, error) {
 		return nil, err
 	}
 	for {
-		// The members have to be current first, which may be impossible.
+		// Its error is a reason why the members do not become current.
 		if err := g.cache.WaitSynced(ctx); err != nil {
 			return nil, err
 		}
@@ -161,7 +161,7 @@ func (g *Group) followCache(ctx context.Context) {
 					if g.update() {
 						return
 					}
-					g.client.Pause(ctx, 10*time.Millisecond) // lost again
+					g.client.Pause(ctx, 10*time.Millisecond) // the connection was lost again
 				}
 			})
 		default:
@@ -173,24 +173,24 @@ func (g *Group) followCache(ctx context.Context) {
 // update compares the cache with the last known members, and sends the differences to the followers. It reports whether
 // the members are current.
 func (g *Group) update() (current bool) {
-	current, strangers := g.compareCache()
-	for _, path := range strangers {
+	current, newNonMembers := g.compareCache()
+	for _, path := range newNonMembers {
 		g.client.Logger().Warn("a child of a group is not an ephemeral node, so it is not counted as a member",
 			"path", plain.Text(path))
 	}
 	return current
 }
 
-// compareCache is update; it returns the new nodes without a session.
-func (g *Group) compareCache() (current bool, strangers []string) {
+// compareCache is update without its log lines. It returns the new nodes that belong to no session.
+func (g *Group) compareCache() (current bool, newNonMembers []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.endedErr != nil {
 		return false, nil
 	}
-	reported := g.strangers
-	g.strangers = map[string]int64{}
-	// In this order: then the nodes are at least as new as current claims.
+	reported := g.nonMembers
+	g.nonMembers = map[string]int64{}
+	// Before the nodes are read, which are then at least as new as current claims.
 	current = g.client.State().State.IsConnected() && g.cache.Progress().Synced && !g.isUnreadable()
 	known := map[string]Info{}
 	for _, m := range g.members {
@@ -199,8 +199,8 @@ func (g *Group) compareCache() (current bool, strangers []string) {
 	var members []Info
 	for name, n := range g.cache.All() {
 		if n.Stat.EphemeralOwner == 0 {
-			if g.strangers[name] = n.Stat.Czxid; reported[name] != n.Stat.Czxid {
-				strangers = append(strangers, n.Path)
+			if g.nonMembers[name] = n.Stat.Czxid; reported[name] != n.Stat.Czxid {
+				newNonMembers = append(newNonMembers, n.Path)
 			}
 			continue
 		}
@@ -215,18 +215,18 @@ func (g *Group) compareCache() (current bool, strangers []string) {
 	slices.SortFunc(members, func(a, b Info) int {
 		return cmp.Or(cmp.Compare(a.Czxid, b.Czxid), cmp.Compare(a.ID, b.ID))
 	})
-	news := eventsBetween(g.members, members)
+	events := eventsBetween(g.members, members)
 	switch {
 	case current && !g.current:
-		news = append(news, Event{Type: Current})
+		events = append(events, Event{Type: Current})
 	case !current && g.current:
-		news = append([]Event{{Type: Outdated}}, news...)
+		events = append([]Event{{Type: Outdated}}, events...)
 	}
-	if len(news) > 0 {
+	if len(events) > 0 {
 		g.members, g.current = members, current
-		g.sendEvents(news)
+		g.sendEvents(events)
 	}
-	return current, strangers
+	return current, newNonMembers
 }
 
 // isUnreadable reports whether the client may not list the members.
@@ -238,9 +238,9 @@ func (g *Group) isUnreadable() bool {
 }
 
 // sendEvents sends events to the followers, and wakes the waiters. mu is held.
-func (g *Group) sendEvents(news []Event) {
+func (g *Group) sendEvents(events []Event) {
 	for follower := range g.followers {
-		for _, event := range news {
+		for _, event := range events {
 			follower.Put(event)
 		}
 	}

@@ -18,18 +18,18 @@ type candidate struct {
 	line line.Line
 	err  error // the mistake in NewSelector's arguments
 
-	mu       sync.Mutex
-	changed  flow.Signal // fired after each change below
-	term     *Term       // the present term, which may just have ended; nil if none
-	refusals int         // attempts to join that failed with a lasting refusal
-	joinErr  error       // the error of the last attempt to join; nil if it succeeded
-	idle     error       // why the candidate takes no part in the election; nil while it does
-	position *line.Position
-	epoch    int64 // of the session of place
+	mu            sync.Mutex
+	changed       flow.Signal // fired after each change below
+	term          *Term       // the present term, which may just have ended; nil if none
+	refusals      int         // attempts to join that failed with a lasting refusal
+	joinErr       error       // the error of the last attempt to join; nil if it succeeded
+	idle          error       // why the candidate takes no part in the election; nil while it does
+	position      *line.Position
+	positionEpoch int64 // the session's when the position was reported
 
-	role               Role // according to the reading with the number recorded
+	role               Role // of the reading with the number recorded
 	since              time.Time
-	readings, recorded uint64 // begun so far; the number of the reading that set role
+	readings, recorded uint64 // the numbers of the last reading begun, and of the reading that set role
 }
 
 func (c *candidate) initRole(idle error) {
@@ -39,7 +39,7 @@ func (c *candidate) initRole(idle error) {
 	}
 	c.line.OnWait = func(p line.Position) {
 		epoch := c.line.Client.Safety().Epoch
-		c.updateState(func() { c.position, c.epoch, c.joinErr = &p, epoch, nil })
+		c.updateState(func() { c.position, c.positionEpoch, c.joinErr = &p, epoch, nil })
 	}
 }
 
@@ -52,7 +52,8 @@ func (c *candidate) updateState(f func()) {
 	c.Health()
 }
 
-// joinLine waits in the line until its node is the first. It returns a term that has not been announced yet: see recordTermBegin.
+// joinLine waits in the line until the candidate's node is the first. The term is not announced yet: see
+// recordTermBegin.
 func (c *candidate) joinLine(ctx context.Context) (*Term, error) {
 	what := framework.Acquisition{Recipe: c.line.Recipe, Path: c.line.Dir}
 	grant, err := line.ReportAcquire(ctx, c.line.Client, what, c.line.Acquire, (*line.Grant).ReleaseNoWait)
@@ -76,9 +77,9 @@ func (c *candidate) recordTermEnd(t *Term) {
 
 func (c *candidate) clearTerm() { c.updateState(func() { c.term, c.position = nil, nil }) }
 
-// pauseAfterRefusal logs and records that joining has failed, for the failures-th time in a row, and waits before the
+// pauseAfterFailure logs and records that joining has failed, for the failures-th time in a row, and waits before the
 // next attempt.
-func (c *candidate) pauseAfterRefusal(ctx context.Context, err error, failures int) {
+func (c *candidate) pauseAfterFailure(ctx context.Context, err error, failures int) {
 	log, again := c.line.Client.Logger(), rejoinDelay(failures)
 	log.Warn("cannot join the election; retrying", "path", c.line.Dir, "err", err, "in", again)
 	c.updateState(func() {
@@ -106,8 +107,8 @@ func (c *candidate) currentTerm() *Term {
 }
 
 // startDeletion starts the deletion of grant's node after its last term, and does not wait for it. It returns nil if the
-// node is gone, or goes with its session. The former is certain only if cause is ErrNodeDeleted itself: an error that
-// matches it may be the cause of the context that ended the term, and so about the node of another lock.
+// node is gone, or goes with its session. It is gone only if cause is ErrNodeDeleted itself: an error that matches
+// ErrNodeDeleted may be the cause of the context that ended the term, and so about the node of another lock.
 func startDeletion(grant *line.Grant, cause error) *framework.Pending[struct{}] {
 	if cause == ErrNodeDeleted || grant.Session.Client().Err() != nil {
 		return nil

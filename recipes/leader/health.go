@@ -71,8 +71,8 @@ var errJoining = errors.New("still joining the election")
 
 // Health returns the state of the participant, without a request.
 func (c *candidate) Health() Health {
-	// Several goroutines call this at a time, and the user's code may delay one of them. A reading that began
-	// before the last recorded reading is outdated: read again.
+	// Several goroutines call Health at a time. A reading that began before the last recorded reading is outdated:
+	// read again.
 	for {
 		if h, ok := c.recordReading(c.readRole()); ok {
 			return h
@@ -85,7 +85,7 @@ type roleReading struct {
 	idle          error
 	joinErr       error
 	position      *line.Position
-	positionEpoch int64 // of the session of place
+	positionEpoch int64
 	leading       bool
 	state         framework.State
 	epoch         int64
@@ -94,7 +94,7 @@ type roleReading struct {
 func (c *candidate) readRole() roleReading {
 	c.mu.Lock()
 	c.readings++
-	r := roleReading{number: c.readings, idle: c.idle, joinErr: c.joinErr, position: c.position, positionEpoch: c.epoch}
+	r := roleReading{number: c.readings, idle: c.idle, joinErr: c.joinErr, position: c.position, positionEpoch: c.positionEpoch}
 	term := c.term
 	c.mu.Unlock()
 	r.leading = term != nil && term.Valid()
@@ -125,7 +125,7 @@ func (r roleReading) toHealth() Health {
 	return h
 }
 
-// recordReading sets the role from a reading; false if a later reading was recorded already.
+// recordReading sets the role from a reading. It returns false if a later reading was recorded already.
 func (c *candidate) recordReading(r roleReading) (Health, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +140,7 @@ func (c *candidate) recordReading(r roleReading) (Health, bool) {
 	return h, true
 }
 
-// followConnection updates the role, and with it Since, when only the connection changes, until stop.
+// followConnection updates the role, and so Since, when the connection changes, until stop is called.
 func (c *candidate) followConnection() (stop func()) {
 	return c.line.Client.ForRecipes().WhenStateChanges(func() { c.Health() })
 }

@@ -62,8 +62,8 @@ type Latch struct {
 	cancel        context.CancelFunc
 	done          chan struct{}                // closed when the goroutines have ended
 	lastGrant     *line.Grant                  // the node that led last; set before done is closed
-	lastDeletion  *framework.Pending[struct{}] // the deletion of lastGrant's node, nil if gone anyway; set before done is closed
-	nodeGoneCause error                        // why it was gone anyway; set before done is closed
+	lastDeletion  *framework.Pending[struct{}] // of lastGrant's node, nil if it was gone; set before done is closed
+	nodeGoneCause error                        // why lastGrant's node was gone; set before done is closed
 	mode          CloseMode                    // set before ctx ends, guarded by mu
 }
 
@@ -164,9 +164,9 @@ func (l *Latch) Leave(ctx context.Context, mode CloseMode) error {
 	return l.wrapError("leave", l.confirmLastDeletion(ctx))
 }
 
-// confirmLastDeletion waits until the node of the last term is certainly deleted. (The nodes of earlier terms are, or the
+// confirmLastDeletion waits until the node of the last term is certainly deleted. (The earlier nodes are deleted, or the
 // last could not have led.) If the first deletion failed, possibly long ago, the client has since retried it in the
-// background. So confirmLastDeletion deletes the node once more, to get a confirmation.
+// background: then confirmLastDeletion deletes the node once more, to get a confirmation.
 func (l *Latch) confirmLastDeletion(ctx context.Context) error {
 	err := l.nodeGoneCause
 	if err == nil {
@@ -208,9 +208,9 @@ func (l *Latch) leaveElection(mode CloseMode) {
 // run is the latch's goroutine. Every change of the latch's role happens on it, except for changes of the connection.
 // If a hook ends it by runtime.Goexit, another one continues.
 func (l *Latch) run(failures int, stop func()) {
-	over := false
+	ended := false
 	defer func() {
-		if !over {
+		if !ended {
 			go l.run(failures+1, stop)
 		}
 	}()
@@ -218,14 +218,14 @@ func (l *Latch) run(failures int, stop func()) {
 		l.line.Client.Pause(l.ctx, rejoinDelay(failures))
 	}
 	l.setIdle(l.joinRepeatedly())
-	over = true
+	ended = true
 	l.cancel()
 	stop()
 	close(l.done)
 }
 
-// joinRepeatedly waits in the line and leads, again and again. It returns ErrLeft when the latch has to leave, or the error
-// that has ended the client, or the session of its view.
+// joinRepeatedly waits in the line and leads, again and again. It returns ErrLeft when the latch has to leave, or the
+// error that has ended the client, or the session of its view.
 func (l *Latch) joinRepeatedly() error {
 	for failures := 0; l.ctx.Err() == nil; {
 		term, err := l.joinLine(l.ctx)
@@ -239,7 +239,7 @@ func (l *Latch) joinRepeatedly() error {
 			return err
 		default:
 			failures++
-			l.pauseAfterRefusal(l.ctx, err, failures)
+			l.pauseAfterFailure(l.ctx, err, failures)
 		}
 	}
 	return ErrLeft
@@ -250,7 +250,7 @@ func (l *Latch) leadOnNode(term *Term) {
 	grant := term.grant
 	l.lastGrant = grant
 	cause := error(ErrReleased) // also if a hook or the logger panics or ends the goroutine
-	var until time.Time         // the grace of a lost term for its users
+	var graceEnd time.Time      // when the users of a lost term must have stopped
 	defer func() {
 		l.lastDeletion, l.nodeGoneCause = nil, nil
 		defer func() {
@@ -262,13 +262,13 @@ func (l *Latch) leadOnNode(term *Term) {
 		if isNodeGone(cause) {
 			l.nodeGoneCause = cause
 		} else {
-			l.line.Client.Pause(l.ctx, time.Until(until))
+			l.line.Client.Pause(l.ctx, time.Until(graceEnd))
 		}
 		l.lastDeletion = startDeletion(grant, cause)
 	}()
 	for {
 		cause = l.serveTerm(term)
-		until = time.Now().Add(term.grant.Hold.Grace())
+		graceEnd = time.Now().Add(term.grant.Hold.Grace())
 		if !errors.Is(cause, ErrSuspended) {
 			return
 		}
@@ -283,11 +283,12 @@ func (l *Latch) leadOnNode(term *Term) {
 	}
 }
 
+// serveTerm announces the term, waits until it has ended, and returns the cause.
 func (l *Latch) serveTerm(term *Term) error {
 	defer term.endWithContext(l.ctx, func() error { return ErrReleased })()
-	over := false
+	recorded := false
 	defer func() {
-		if !over {
+		if !recorded {
 			defer l.clearTerm()
 			term.grant.Hold.End(ErrReleased)
 		}
@@ -299,7 +300,7 @@ func (l *Latch) serveTerm(term *Term) error {
 	<-term.Context().Done()
 	cause := term.endCause()
 	l.recordTermEnd(term)
-	over = true
+	recorded = true
 	if l.listener.OnNotLeader != nil && l.mayNotify() {
 		apart.Call(func() { l.listener.OnNotLeader(term, cause) })
 	}

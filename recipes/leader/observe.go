@@ -81,8 +81,8 @@ func (o leaderObserver) observations(ctx context.Context) iter.Seq2[Observation,
 	}
 }
 
-// followLeader reads the leader and waits for a change, again and again. It returns nil when the loop breaks, and an error
-// when ctx or the client ends.
+// followLeader reads the leader and waits for a change, again and again. It returns nil when the caller's loop breaks,
+// and an error when ctx or the client ends.
 func (o leaderObserver) followLeader(ctx context.Context, yield func(Observation, error) bool) error {
 	var last *Observation
 	for failures := 0; ; {
@@ -96,8 +96,8 @@ func (o leaderObserver) followLeader(ctx context.Context, yield func(Observation
 		case errors.Is(err, framework.ErrClosed):
 			return err
 		case err != nil:
-			if over := o.client.Err(); over != nil { // client is the view of a session, which has ended
-				return over
+			if ended := o.client.Err(); ended != nil { // client is the view of a session, which has ended
+				return ended
 			}
 			if !line.IsTransient(o.client)(err) && !yield(Observation{}, wrapError(o.dir, "observe", err)) {
 				return nil
@@ -140,7 +140,7 @@ func (o leaderObserver) reportAndWait(
 // node that the client has no permission to read.
 const observerInterval = 30 * time.Second
 
-// isUnchanged reports, with one read, whether seen is still true.
+// isUnchanged reports, with one read, whether the leader is still the one in seen.
 func (o leaderObserver) isUnchanged(ctx context.Context, seen Observation) bool {
 	if seen.Leader.Czxid != 0 {
 		stat, err := o.client.CheckExists().ForPath(ctx, seen.Leader.Path)
@@ -154,10 +154,11 @@ func (o leaderObserver) isUnchanged(ctx context.Context, seen Observation) bool 
 	return err == nil && (seen.Nobody && len(line) == 0 || len(line) > 0 && line[0] == seen.Leader.Name)
 }
 
-// readAndWatch reads the leader, and sets a watch that fires when it changes: on the leader's node, or on o.dir's children
-// while the election has no participants or the client has no permission to read the leader's node.
+// readAndWatch reads the leader, and sets a watch that fires when it changes: on the leader's node, or on o.dir's
+// children while there is no participant, or no permission to read the leader's node. To watch the children it lists
+// them once more: the result counts if head is still the same.
 func (o leaderObserver) readAndWatch(ctx context.Context) (now Observation, watch *framework.Watch, err error) {
-	for first, onDir := "", false; ; {
+	for head, onDir := "", false; ; {
 		var names []string
 		if onDir {
 			names, watch, err = o.client.GetChildren().WithWatch().ForPath(ctx, o.dir)
@@ -176,17 +177,18 @@ func (o leaderObserver) readAndWatch(ctx context.Context) (now Observation, watc
 		if err != nil {
 			return now, nil, err
 		}
-		head := ""
+		before := head
+		head = ""
 		if line := o.order.Contenders(names); len(line) > 0 {
 			head = line[0]
 		}
 		if onDir {
-			if head == first {
+			if head == before {
 				return now, watch, nil
 			}
 			watch.Stop()
 		}
-		if first = head; head == "" {
+		if head == "" {
 			now, onDir = Observation{Nobody: true}, true
 			continue
 		}

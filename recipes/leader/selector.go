@@ -112,7 +112,7 @@ func (s *Selector) joinRepeatedly(ctx context.Context, again bool) error {
 				return err
 			}
 			failures++
-			s.pauseAfterRefusal(ctx, err, failures)
+			s.pauseAfterFailure(ctx, err, failures)
 			continue
 		}
 		failures = 0

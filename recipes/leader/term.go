@@ -24,7 +24,7 @@ import (
 type Term struct {
 	*grantShare
 	line  *line.Line
-	grant *line.Grant // of this term: a latch may have several on one node
+	grant *line.Grant // of this term: a latch may have several terms on one node
 
 	// done is closed when the function or listener has returned and the deletion of the node was started. deleted,
 	// set before that, is this deletion, nil if there is none to wait for.
@@ -97,7 +97,7 @@ func (t *Term) endCause() error {
 	return context.Cause(t.Context())
 }
 
-// endWithContext makes the term end when ctx ends. unbind stops that. If ctx has ended already, unbind waits until
+// endWithContext makes the term end when ctx ends, until unbind is called. If ctx has ended already, unbind waits until
 // the term has ended and hooks have been called.
 func (t *Term) endWithContext(ctx context.Context, cause func() error) (unbind func()) {
 	ended := make(chan struct{})
@@ -120,7 +120,7 @@ func awaitDeletion(ctx context.Context, deleted *framework.Pending[struct{}]) er
 	return err
 }
 
-// awaitReleaseAfterWork waits for the node's deletion after the leader's work, as [line.ReleaseAfterWork] does.
+// awaitReleaseAfterWork is [line.ReleaseAfterWork] for a deletion that was started already.
 func (t *Term) awaitReleaseAfterWork(ctx context.Context) error {
 	return line.ReleaseAfterWork(ctx, func(ctx context.Context) error { return awaitDeletion(ctx, t.deleted) })
 }

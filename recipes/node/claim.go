@@ -93,24 +93,24 @@ func tryClaim(
 		}
 		c.cleanup = line.WarnIfDropped(c, path, session)
 		return c, nil
-	}, (*Claim).abandon)
+	}, (*Claim).releaseNoWait)
 }
 
 // createAndHold creates the node and starts the hold. If it fails, the reservation ends as soon as the node cannot
 // exist any more.
 func (c *Claim) createAndHold(ctx context.Context, data []byte, cfg claiming) error {
 	c.reservation.freeWhenEnded(c.session.Context())
-	abandoned := c.abandon // also if the user's code does not return
+	cleanUp := c.releaseNoWait // also if the user's code does not return
 	defer func() {
-		if abandoned != nil {
-			abandoned()
+		if cleanUp != nil {
+			cleanUp()
 		}
 	}()
 	var stat framework.Stat
 	_, err := c.session.Client().Create().WithMode(framework.Ephemeral).CreatingParentContainersIfNeeded().
 		Idempotent().StoringStatIn(&stat).ForPath(ctx, c.path, data)
 	if err != nil && !errors.Is(err, framework.ErrOutcomeUnknown) {
-		abandoned = c.reservation.freePlace // there is no node
+		cleanUp = c.reservation.freePlace // there is no node
 	}
 	if errors.Is(err, framework.ErrNodeExists) {
 		return fmt.Errorf("%w: the node exists", ErrNotAcquired)
@@ -126,13 +126,13 @@ func (c *Claim) createAndHold(ctx context.Context, data []byte, cfg claiming) er
 		return err
 	})
 	if err == nil {
-		abandoned = nil
+		cleanUp = nil
 	}
 	return err
 }
 
-// abandon releases the claim, and deletes the node if it exists, without waiting for that.
-func (c *Claim) abandon() { c.endAndDelete(make(chan error, 1)) }
+// releaseNoWait releases the claim, and deletes the node if it exists, without waiting for that.
+func (c *Claim) releaseNoWait() { c.endAndDelete(make(chan error, 1)) }
 
 // endAndDelete ends the hold and then deletes the node. The client continues in the background until the node is deleted
 // or the session has ended, and sends the result to deleted.
@@ -289,7 +289,7 @@ func (r *reservation) freeWhenEnded(ctx context.Context) {
 	r.stopHook = context.AfterFunc(ctx, r.freePlace)
 }
 
-// freePlace releases the place. It may be called again.
+// freePlace frees the place. Calling it again does nothing.
 func (r *reservation) freePlace() {
 	reservations.Lock()
 	defer reservations.Unlock()

@@ -14,9 +14,9 @@ import (
 // million such situations: the table has what is done in each kind of them, how many there are, and a sum of all.
 func TestDecisions(t *testing.T) {
 	type kind struct {
-		event eventKind
-		busy  keeperAction
-		known knownState
+		event    eventKind
+		inFlight keeperAction
+		known    knownState
 	}
 	type outcome struct {
 		does  keeperAction
@@ -63,7 +63,7 @@ func TestDecisions(t *testing.T) {
 			}
 		}
 	}
-	knowns := [...]string{"blank", "doubt", "gone", "foreign", "ours"}
+	knowns := [...]string{"unknownNode", "uncertainNode", "missingNode", "foreignNode", "ownNode"}
 	var table golden.Table
 	for k, s := range all {
 		var does []string
@@ -71,12 +71,17 @@ func TestDecisions(t *testing.T) {
 			does = append(does, fmt.Sprint(o.does, " ", knowns[o.known], " ", o.state))
 		}
 		slices.Sort(does)
-		table.Row([...]string{"connected", "suspended", "lost", "orphaned", "joined", "created", "seen", "absent", "written", "removed", "met",
-			"failed", "rejected", "deleted", "stirred", "due", "asked", "closing"}[k.event],
+		table.Row([...]string{"connected", "suspended", "sessionLost", "attemptOrphaned", "sessionJoined", "nodeCreated", "nodeFound", "nodeAbsent",
+			"dataWritten", "nodeRemoved", "stateConflict", "attemptFailed", "requestRejected", "deletionReported", "maybeChanged", "pauseEnded",
+			"newDataSet", "closeRequested"}[k.event],
 			fmt.Sprintf("%s (%d situations, %016x)", strings.Join(does, ", or "), s.n, s.hash),
-			"busy", k.busy, "known", knowns[k.known])
+			"inFlight", k.inFlight, "known", knowns[k.known])
 	}
 	table.Compare(t, "keeper")
+}
+
+func (a keeperAction) String() string {
+	return [...]string{"waitForEvent", "joinSession", "createNode", "readOwner", "setData", "replaceNode", "removeNode", "startPause", "stopWorker"}[a]
 }
 
 // digest is a number for a situation and what follows from it.

@@ -41,7 +41,7 @@
 //
 // # Curator for Java
 //
-// The nodes have the layout of PersistentNode and PersistentTtlNode. If Java's finds a node it takes it for its own
-// and writes its data into it, whoever made it, as a keeper does only with persistent nodes. Give each process a
-// separate path if any of them uses Java's.
+// The nodes have the layout of PersistentNode and PersistentTtlNode. These take any node at their path for their own,
+// and write their data into it; a keeper does so only with persistent nodes. Give each process a separate path if any
+// of them uses PersistentNode.
 package node

@@ -51,7 +51,7 @@ type keeperRequest struct {
 	Sent    int8 // data
 	Careful bool
 	Reply   machineEvent
-	Armed   bool // of a look that was executed: its watch
+	Armed   bool // of a readOwner that was executed: its watch
 	Fired   eventKind
 }
 

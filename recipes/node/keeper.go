@@ -24,12 +24,12 @@ type Keeper struct {
 
 	mu              sync.Mutex
 	changed         flow.Signal // a field below has changed
-	wantedContent   nodeContent
-	acceptedContent nodeContent // the last data that the node has had; n is 0 if there were none
-	refusedContent  nodeContent // the last data that were refused, without the data
-	refusedErr      error       // and why
+	wantedContent   nodeContent // of the last SetData
+	acceptedContent nodeContent // the last data that the node has had; sequence is 0 if there were none
+	refusedContent  nodeContent // the sequence of the last data that were refused, without the data
+	refusedErr      error       // why they were refused
 	status          Status
-	hasData         bool  // the node has the data
+	hasData         bool  // the node has wantedContent
 	refusal         error // the last lasting refusal, if there is one
 	finished        bool  // the goroutine has ended, or ends now
 
@@ -164,7 +164,6 @@ func (k *Keeper) wrapError(verb string, err error) error {
 	return line.WrapError("node", k.path, verb, err)
 }
 
-// loadWanted returns the data that the node should have.
 func (k *Keeper) loadWanted() nodeContent {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -198,7 +197,7 @@ func (k *Keeper) recordRefused(sent nodeContent, why error) (latest bool) {
 	return true
 }
 
-// protectedPath is the path of a node with the protection prefix.
+// protectedPath returns the path with the protection prefix in the node's name.
 func protectedPath(path string) string {
 	return zkpath.Join(zkpath.Parent(path), zkpath.Protect(zkpath.NewGUID(), zkpath.Base(path)))
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/go-curator/curator/zktest"
 )
 
-// Two requests to make the node and to watch it; one and a look when the data are set; nothing but one read
+// Two requests to make the node and to watch it; one and an exists when the data are set; nothing but one read
 // per session timeout at rest; one to remove it.
 func TestPlainUseAndTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

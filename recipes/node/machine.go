@@ -1,8 +1,8 @@
 package node
 
-// stateMachine decides the keeper's next action. It is a value without side effects: next takes an event and returns
-// the machine after it and the action. One goroutine owns it (worker.go), executes one action at a time, and reports its
-// result as another event.
+// stateMachine decides the keeper's next action. It is a value without side effects: next takes an event, and returns
+// the machine after that event and the action. One goroutine owns it (worker.go), executes one action at a time, and
+// passes the result to next as an event.
 type stateMachine struct {
 	persistent    bool // the node belongs to no session: whoever made it, it is ours
 	outlivesClose bool // closing leaves the node where it is
@@ -11,7 +11,7 @@ type stateMachine struct {
 	uniquePath    bool // the path has a UUID: no other client makes a node there
 
 	inFlight keeperAction // in flight; waitForEvent if none is
-	pausing  bool         // until the end of a pause
+	pausing  bool         // until pauseEnded
 	closing  bool
 	finished bool // the client is closed, or no request can succeed any more
 
@@ -23,18 +23,18 @@ type stateMachine struct {
 	known           knownState
 	watched         bool  // a watch is armed, on the state in known
 	ownCzxid        int64 // czxid of our node
-	confirmedCzxid  int64 // czxid of our node once a look has seen it and armed a watch
+	confirmedCzxid  int64 // czxid of our node once a readOwner has found it and armed a watch
 	foreignCzxid    int64 // czxid of another client's node
 	replaceTarget   int64 // foreignCzxid at a replace of unknown outcome
-	ofFormerSession bool  // the other node belongs to an earlier session of this client
-	otherEphemeral  bool  // the other node is ephemeral
+	ofFormerSession bool  // the foreign node belongs to an earlier session of this client
+	otherEphemeral  bool  // the foreign node is ephemeral
 	version         int32 // of the present node
 
 	mayHaveCreated  bool // a request was sent that may have created the node, or set our data
-	mayBeExecuted   bool // and may have been executed
+	mayBeExecuted   bool // such a request may have been executed
 	createUncertain bool // a node of version 0 may be our own create with the latest data
 	dataOutdated    bool // the node does not have the latest data
-	pauseDue        bool // a pause is due
+	pauseDue        bool
 	failures        int  // in a row
 	lastingRefusal  bool // the last failure was a lasting refusal
 	requestCount    int  // requests since the machine last waited for an event
@@ -45,7 +45,7 @@ type knownState int8
 
 const (
 	unknownNode   knownState = iota // nothing is known: try to create it
-	uncertainNode                   // the last state may have changed: look
+	uncertainNode                   // the last state may have changed: read the owner
 	missingNode                     // it is not there
 	foreignNode                     // another client's node is there
 	ownNode
@@ -65,10 +65,6 @@ const (
 	stopWorker  // end the goroutine
 )
 
-func (a keeperAction) String() string {
-	return [...]string{"rest", "join", "create", "look", "set", "replace", "remove", "pause", "stop"}[a]
-}
-
 type eventKind int8
 
 const (
@@ -78,17 +74,17 @@ const (
 	attemptOrphaned // its session has ended, and the action in flight with it
 	sessionJoined   // the session of epoch is there
 	nodeCreated     // or replaced
-	nodeFound       // a look has found a node
-	nodeAbsent      // a look has found none
+	nodeFound       // by readOwner
+	nodeAbsent      // readOwner has found none
 	dataWritten
 	nodeRemoved
 	stateConflict    // refused: the node is not in the expected state
 	attemptFailed    // not executed, or outcome unknown: repeat
 	requestRejected  // a lasting refusal
 	deletionReported // the watch reports a deletion
-	maybeChanged     // the watch reports another change, or it is time to look
-	pauseEnded       // the pause is over
-	newDataSet       // there are newer data
+	maybeChanged     // the watch reports another change, or it is time to read the owner again
+	pauseEnded
+	newDataSet
 	closeRequested
 )
 
@@ -96,7 +92,7 @@ const (
 type nodeOwner int8
 
 const (
-	anotherSession nodeOwner = iota // another session
+	anotherSession nodeOwner = iota // of another client
 	noSession                       // no session, and ours would belong to one
 	formerSession                   // an earlier session of this client
 	ownSession                      // this session, or no session if the node is persistent
@@ -106,11 +102,11 @@ const (
 type machineEvent struct {
 	kind           eventKind
 	epoch          int64     // of the connection's change, or of the operation's session
-	ownedBy        nodeOwner // seen
-	czxid          int64     // seen; created, or 0 after a transaction, which does not return it
-	version        int32     // seen, written
-	latestData     bool      // created, written: with the latest data; rejected: the node's data are the latest
-	outcomeUnknown bool      // failed, rejected: the outcome is unknown
+	ownedBy        nodeOwner // nodeFound
+	czxid          int64     // nodeFound; nodeCreated, but 0 after a transaction, which does not return it
+	version        int32     // nodeFound, dataWritten
+	latestData     bool      // nodeCreated, dataWritten: with the latest data; requestRejected: the node has the latest
+	outcomeUnknown bool      // attemptFailed, requestRejected
 	final          bool      // no operation can succeed any more: the client is closed, or its view's session has ended
 }
 
@@ -147,7 +143,6 @@ func (m stateMachine) next(e machineEvent) (stateMachine, keeperAction) {
 	return m, a
 }
 
-// nextAction returns the next action.
 func (m stateMachine) nextAction() keeperAction {
 	switch {
 	case m.inFlight != waitForEvent, m.pausing && !m.finished:
@@ -185,7 +180,7 @@ func (m stateMachine) nextAction() keeperAction {
 func (m stateMachine) nextCloseAction() keeperAction {
 	switch {
 	case !m.pathKnown, m.known == missingNode, m.known == foreignNode && !m.ofFormerSession:
-		return stopWorker // the client deletes the node of an unanswered create without a name
+		return stopWorker // without pathKnown the client deletes the protected node of a create whose reply was lost
 	case m.known == ownNode:
 		return removeNode
 	case m.known == foreignNode && m.watched:
@@ -194,12 +189,12 @@ func (m stateMachine) nextCloseAction() keeperAction {
 	return readOwner
 }
 
-// needsCatchUp reports whether a look must see the effect of all earlier requests: a member that lags may not show our
-// node yet.
+// needsCatchUp reports whether readOwner must see the effect of all earlier requests: a member that lags may not show
+// our node yet.
 func (m stateMachine) needsCatchUp() bool { return m.closing || m.createUncertain }
 
-// isOwnCreate reports whether our node, found by a look, was certainly made by the create of unknown outcome, with its
-// data. A persistent node may be another client's.
+// isOwnCreate reports whether our node, found by readOwner, was certainly made by the create of unknown outcome, with
+// its data. A persistent node may be another client's.
 func (m stateMachine) isOwnCreate(version int32) bool {
 	return m.createUncertain && version == 0 && (!m.persistent || m.uniquePath)
 }
@@ -260,7 +255,8 @@ func (m stateMachine) afterEvent(e machineEvent) stateMachine {
 	return m
 }
 
-// withoutConnection records that the connection in that epoch is lost. The watch lasts, but its event comes later.
+// withoutConnection records that the connection in that epoch is lost. The watch stays armed, but its event comes only
+// after the reconnect.
 func (m stateMachine) withoutConnection(epoch int64) stateMachine {
 	if epoch >= m.connectionEpoch {
 		m.connectionEpoch, m.connected = epoch, false
@@ -348,8 +344,8 @@ func (m stateMachine) afterResult(e machineEvent) stateMachine {
 	return m
 }
 
-// afterLateResult records the result of an action whose connection was lost before. The state does not depend on it,
-// unless the action may have created a node.
+// afterLateResult records the result of an action whose connection was lost before the result came. It matters only if
+// the action may have created a node.
 func (m stateMachine) afterLateResult(did keeperAction, e machineEvent) stateMachine {
 	if did == createNode || did == replaceNode {
 		m.createUncertain = true
@@ -360,7 +356,7 @@ func (m stateMachine) afterLateResult(did keeperAction, e machineEvent) stateMac
 	return m
 }
 
-// recordOwner records the owner of the node that a look has found.
+// recordOwner records the owner of the node that was found.
 func (m stateMachine) recordOwner(e machineEvent) stateMachine {
 	m.watched, m.version = true, e.version
 	if e.ownedBy == ownSession {
@@ -379,7 +375,6 @@ func (m stateMachine) recordOwner(e machineEvent) stateMachine {
 	return m
 }
 
-// recordRefusal records a lasting refusal.
 func (m stateMachine) recordRefusal(did keeperAction, e machineEvent) stateMachine {
 	switch {
 	case did == replaceNode:
@@ -400,7 +395,6 @@ func (m stateMachine) recordRefusal(did keeperAction, e machineEvent) stateMachi
 	return m
 }
 
-// resetFailures ends a series of failures.
 func (m stateMachine) resetFailures() stateMachine {
 	m.failures, m.lastingRefusal = 0, false
 	return m

@@ -40,7 +40,7 @@ func TestMachine(t *testing.T) {
 			machineEvent{kind: nodeCreated, epoch: 1, czxid: 7, latestData: true}, readOwner, ownNode, Unknown},
 		{"seen", working(func(m *stateMachine) { m.inFlight, m.known, m.ownCzxid = readOwner, ownNode, 7 }),
 			machineEvent{kind: nodeFound, epoch: 1, ownedBy: ownSession, czxid: 7}, waitForEvent, ownNode, There},
-		{"deleted before the look", working(func(m *stateMachine) { m.inFlight, m.known, m.ownCzxid = readOwner, ownNode, 7 }),
+		{"deleted before the read", working(func(m *stateMachine) { m.inFlight, m.known, m.ownCzxid = readOwner, ownNode, 7 }),
 			machineEvent{kind: nodeAbsent, epoch: 1}, createNode, missingNode, Missing},
 		{"deleted", working(standing), machineEvent{kind: deletionReported}, createNode, missingNode, Missing},
 		{"taken over, and the deletion of the other's is heard after that",

@@ -97,7 +97,7 @@ func (k *Keeper) Follow(ctx context.Context) iter.Seq2[Status, error] {
 			defer k.mu.Unlock()
 			delete(k.followers, all)
 		}()
-		for over := false; ; {
+		for ended := false; ; {
 			for _, s := range all.Take() {
 				if !yield(s, nil) {
 					return
@@ -107,14 +107,14 @@ func (k *Keeper) Follow(ctx context.Context) iter.Seq2[Status, error] {
 			case ctx.Err() != nil:
 				yield(Status{}, k.wrapError("follow", k.client.Left(ctx, nil)))
 				return
-			case over:
+			case ended:
 				yield(Status{}, k.wrapError("follow", k.Status().Err))
 				return
 			}
 			select {
 			case <-all.More():
 			case <-k.done:
-				over = true // after the statuses queued so far
+				ended = true // after the statuses queued so far
 			case <-ctx.Done():
 			}
 		}
@@ -146,14 +146,14 @@ func (k *Keeper) awaitStatus(ctx context.Context, check func() (bool, error)) er
 	for {
 		k.mu.Lock()
 		done, err := check()
-		over, status, changed := k.finished, k.status, k.changed.C()
+		finished, status, changed := k.finished, k.status, k.changed.C()
 		k.mu.Unlock()
 		switch {
 		case done:
 			return nil
 		case err != nil:
 			return err
-		case over:
+		case finished:
 			return status.Err
 		case ctx.Err() != nil:
 			err := k.client.Left(ctx, status.Err)
@@ -170,10 +170,10 @@ func (k *Keeper) awaitStatus(ctx context.Context, check func() (bool, error)) er
 }
 
 // setStatus sets the status and sends it to the followers.
-func (k *Keeper) setStatus(s Status, written bool, refusal error, over bool) {
+func (k *Keeper) setStatus(s Status, hasData bool, refusal error, finished bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.hasData, k.refusal, k.finished = written, refusal, over
+	k.hasData, k.refusal, k.finished = hasData, refusal, finished
 	if !k.status.isSame(s) {
 		k.status = s
 		for f := range k.followers {

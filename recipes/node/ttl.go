@@ -48,8 +48,8 @@ func (k *Keeper) touchChild(ctx context.Context, ttl time.Duration) {
 		}
 		_, err := k.client.SetData().ForPath(ctx, child, nil)
 		if errors.Is(err, framework.ErrNoNode) { // the node may be a former process's
-			make := k.client.Create().WithMode(framework.PersistentTTL).WithTTL(ttl)
-			_, err = make.ForPath(ctx, child, nil)
+			create := k.client.Create().WithMode(framework.PersistentTTL).WithTTL(ttl)
+			_, err = create.ForPath(ctx, child, nil)
 		}
 		refused := err != nil && !line.IsTransient(k.client)(err)
 		if refused && ctx.Err() == nil {

@@ -27,10 +27,10 @@ type keeperWorker struct {
 	session        *framework.Session
 	formerSessions []int64 // ids of earlier sessions that may have left a node
 	armedWatch     *framework.Watch
-	foreignStatus  Status      // state of another client's node
+	foreignStatus  Status      // Other and Owner of the node that was found last
 	warnedSession  int64       // the session whose node was logged; -1 if none was
 	lastErr        error       // of the last failed attempt
-	lastSent       nodeContent // data of the last create
+	lastSent       nodeContent // data of the last create or replace
 }
 
 // actionAttempt is an action, with the worker's state when it began.
@@ -45,7 +45,6 @@ type actionAttempt struct {
 	machine        stateMachine
 }
 
-// attemptResult is the result of an attempt.
 type attemptResult struct {
 	machineEvent
 	err         error
@@ -91,12 +90,12 @@ func (w *keeperWorker) run() {
 	defer touching.Wait()
 	defer cancel()
 	states := w.client.StateChanges(ctx)
-	pauseTimer, lookTimer := time.NewTimer(0), time.NewTimer(0)
+	pauseTimer, recheckTimer := time.NewTimer(0), time.NewTimer(0)
 	pauseTimer.Stop()
 	defer pauseTimer.Stop()
-	defer lookTimer.Stop()
+	defer recheckTimer.Stop()
 	defer func() { w.armedWatch.Stop() }()
-	for e := (machineEvent{kind: maybeChanged}); ; e = w.awaitEvent(&states, pauseTimer, lookTimer) {
+	for e := (machineEvent{kind: maybeChanged}); ; e = w.awaitEvent(&states, pauseTimer, recheckTimer) {
 		var a keeperAction
 		w.machine, a = w.machine.next(e)
 		w.publishStatus()
@@ -114,9 +113,8 @@ func (w *keeperWorker) run() {
 	}
 }
 
-// awaitEvent waits for the next event.
-func (w *keeperWorker) awaitEvent(states *<-chan framework.StateChange, pauseTimer, lookTimer *time.Timer) machineEvent {
-	lookTimer.Reset(line.SessionTimeoutInterval(w.client)())
+func (w *keeperWorker) awaitEvent(states *<-chan framework.StateChange, pauseTimer, recheckTimer *time.Timer) machineEvent {
+	recheckTimer.Reset(line.SessionTimeoutInterval(w.client)())
 	for {
 		select {
 		case r := <-w.results:
@@ -133,7 +131,7 @@ func (w *keeperWorker) awaitEvent(states *<-chan framework.StateChange, pauseTim
 				*states = nil
 				return machineEvent{kind: maybeChanged, final: true}
 			}
-			if e, tells := w.connectionEvent(change); tells {
+			if e, relevant := w.connectionEvent(change); relevant {
 				return e
 			}
 		case ev, fired := <-line.WatchEvents(w.armedWatch):
@@ -144,13 +142,12 @@ func (w *keeperWorker) awaitEvent(states *<-chan framework.StateChange, pauseTim
 			return machineEvent{kind: maybeChanged}
 		case <-pauseTimer.C:
 			return machineEvent{kind: pauseEnded}
-		case <-lookTimer.C: // events can get lost: servers drop events of nodes that the client may not read
+		case <-recheckTimer.C: // events can get lost: servers drop events of nodes that the client may not read
 			return machineEvent{kind: maybeChanged}
 		}
 	}
 }
 
-// connectionEvent returns the event for a change of the connection.
 func (w *keeperWorker) connectionEvent(change framework.StateChange) (e machineEvent, relevant bool) {
 	e.epoch = change.Epoch
 	switch change.State {
@@ -166,7 +163,6 @@ func (w *keeperWorker) connectionEvent(change framework.StateChange) (e machineE
 	return e, true
 }
 
-// pauseLength returns the length of the pause.
 func (w *keeperWorker) pauseLength() time.Duration {
 	n := min(max(w.machine.failures, 1), 10)
 	if w.machine.lastingRefusal {
@@ -177,8 +173,7 @@ func (w *keeperWorker) pauseLength() time.Duration {
 
 // run executes the action, on a separate goroutine.
 func (j *actionAttempt) run(ctx context.Context, results chan<- attemptResult) {
-	// The result if the user's code does not return:
-	r := attemptResult{machineEvent: machineEvent{kind: attemptFailed}, session: j.session}
+	r := attemptResult{machineEvent: machineEvent{kind: attemptFailed}, session: j.session} // if the user's code does not return
 	defer func() { results <- r }()
 	if j.keeperAction == joinSession {
 		r.kind = sessionJoined
@@ -208,7 +203,7 @@ func (j *actionAttempt) sendRequest(r *attemptResult) {
 		}
 		builder, path := view.Create().WithMode(modeWithoutNumber(j.mode)), j.path
 		if path == "" {
-			if j.machine.persistent { // then the client also looks for the node of a lost session
+			if j.machine.persistent { // the client, unlike the view, also looks for a node made in a lost session
 				view = j.keeper.client
 			}
 			builder, path = view.Create().WithMode(j.mode).WithProtection(), j.keeper.path
@@ -276,7 +271,6 @@ func ownerOf(owner, session int64, persistent bool, earlier []int64) nodeOwner {
 	return anotherSession
 }
 
-// eventForError returns the kind of event for an error.
 func (j *actionAttempt) eventForError(err error) eventKind {
 	conflict := errors.Is(err, framework.ErrNodeExists) || errors.Is(err, framework.ErrBadVersion) ||
 		j.keeperAction != createNode && errors.Is(err, framework.ErrNoNode)
@@ -343,7 +337,7 @@ func (w *keeperWorker) recordResult(r attemptResult) machineEvent {
 	case dataWritten:
 		r.latestData = w.keeper.recordWritten(r.sentContent)
 	case requestRejected:
-		if !logged { // otherwise it was logged before
+		if !logged {
 			w.client.Logger().Warn("cannot create or update a kept node", "path", w.keeper.path, "err", r.err)
 		}
 		if r.sentContent.sequence > 0 {
@@ -353,7 +347,6 @@ func (w *keeperWorker) recordResult(r attemptResult) machineEvent {
 	return r.machineEvent
 }
 
-// publishStatus publishes the status.
 func (w *keeperWorker) publishStatus() {
 	s := Status{State: w.machine.nodeState(), Path: w.path, Err: w.lastErr}
 	var refusal error

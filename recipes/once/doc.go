@@ -32,10 +32,10 @@
 //
 // # Lost replies
 //
-// A record whose reply was lost is found again: it is persistent and contains an id. A record that is written after
-// the function is retried until it is there, also after Do has returned, and also if the lock was lost: the function
-// has run. (A process that has acquired the lock by then may have read before the record was there, and runs the slot
-// again.) If it cannot be written, or not before Do's context ends, the error matches [ErrNotRecorded], and the slot
+// A record whose reply was lost is found again: it is persistent and contains an id. The write of a record after the
+// function has returned is retried until it is executed, also after Do has returned, and also if the lock was lost: the
+// function has run. (A process that acquires the lock before that may find no record, and then runs the slot again.)
+// If the record cannot be written, or not before Do's context ends, the error matches [ErrNotRecorded], and the slot
 // may be run again.
 //
 // # Old slots

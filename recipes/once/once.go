@@ -147,7 +147,7 @@ func (j *Jobs) runJob(
 	if err != nil {
 		return Unknown, err
 	}
-	w := &slotExecution{Jobs: j, dir: zkpath.Join(j.path, name), function: f, guid: zkpath.NewGUID()}
+	w := &jobExecution{Jobs: j, dir: zkpath.Join(j.path, name), function: f, guid: zkpath.NewGUID()}
 	outcome, err := w.readRecord(ctx, slot) // most callers find a record, for one request
 	if err != nil || outcome != Unknown {
 		return outcome, err
@@ -166,11 +166,11 @@ func (j *Jobs) runJob(
 	}
 }
 
-// lockName is package mutex's.
+// lockName begins the names of a mutex's nodes.
 const lockName = "lock-"
 
 // runUnderLock runs the slots under the lock, and releases it.
-func (w *slotExecution) runUnderLock(ctx context.Context, held line.HeldShare, slot Slot) (outcome Outcome, err error) {
+func (w *jobExecution) runUnderLock(ctx context.Context, held line.HeldShare, slot Slot) (outcome Outcome, err error) {
 	w.held = held
 	defer func() { // also when f panics
 		if refused := w.releaseLock(ctx); refused != nil {
@@ -197,7 +197,7 @@ func (w *slotExecution) runUnderLock(ctx context.Context, held line.HeldShare, s
 }
 
 // runSlot calls the function for a slot that has no record.
-func (w *slotExecution) runSlot(ctx context.Context, slot Slot) (Outcome, error) {
+func (w *jobExecution) runSlot(ctx context.Context, slot Slot) (Outcome, error) {
 	if w.atMostOnce {
 		if outcome, err := w.createRecord(ctx, slot); err != nil || outcome != Unknown {
 			return outcome, err

@@ -20,24 +20,24 @@ const (
 	donePrefix  = "done "
 )
 
-// slotExecution is a call of Do.
-type slotExecution struct {
+// jobExecution is a call of Do: the job's lock, and its slots.
+type jobExecution struct {
 	*Jobs
 	dir      string
 	guid     string
 	function func(context.Context, Run) error
 
 	held            line.HeldShare
-	recordsInFlight sync.WaitGroup // records in flight; the lock is released after them
+	recordsInFlight sync.WaitGroup // the lock is released after them
 }
 
-func (w *slotExecution) slotsPath() string              { return zkpath.Join(w.dir, "slots") }
-func (w *slotExecution) recordPath(slot Slot) string    { return zkpath.Join(w.slotsPath(), slot.name) }
-func (w *slotExecution) recordData(state string) []byte { return []byte(state + w.guid) }
+func (w *jobExecution) slotsPath() string              { return zkpath.Join(w.dir, "slots") }
+func (w *jobExecution) recordPath(slot Slot) string    { return zkpath.Join(w.slotsPath(), slot.name) }
+func (w *jobExecution) recordData(state string) []byte { return []byte(state + w.guid) }
 
-// readRecord reads the slot's record, however long that takes. It returns Unknown if there is none, or if this call
-// wrote it and lost the lock after that.
-func (w *slotExecution) readRecord(ctx context.Context, slot Slot) (outcome Outcome, _ error) {
+// readRecord reads the slot's record, however long that takes. It returns Unknown if there is no record, or if this call
+// wrote it and then lost the lock.
+func (w *jobExecution) readRecord(ctx context.Context, slot Slot) (outcome Outcome, _ error) {
 	err := line.RetryThrough(ctx, w.client, line.Outages, func(ctx context.Context) error {
 		data, err := w.client.GetData().Undecompressed().ForPath(ctx, w.recordPath(slot))
 		if err == nil && string(data) != begunPrefix+w.guid {
@@ -49,7 +49,7 @@ func (w *slotExecution) readRecord(ctx context.Context, slot Slot) (outcome Outc
 }
 
 // listRecords lists the slots that have a record.
-func (w *slotExecution) listRecords(ctx context.Context) (names []string, err error) {
+func (w *jobExecution) listRecords(ctx context.Context) (names []string, err error) {
 	err = line.RetryThrough(ctx, w.client, line.Outages, func(ctx context.Context) error {
 		names, err = w.client.GetChildren().ForPath(ctx, w.slotsPath())
 		return line.IgnoreError(err, framework.ErrNoNode)
@@ -59,7 +59,7 @@ func (w *slotExecution) listRecords(ctx context.Context) (names []string, err er
 
 // createRecord creates the record before the function is called, if the lock is still held. Unknown means that the
 // record is this call's.
-func (w *slotExecution) createRecord(ctx context.Context, slot Slot) (outcome Outcome, _ error) {
+func (w *jobExecution) createRecord(ctx context.Context, slot Slot) (outcome Outcome, _ error) {
 	view := line.GrantOf(w.held.Share).Session.Client()
 	err := line.RetryThrough(ctx, view, line.ReadOnlyMembers, func(ctx context.Context) error {
 		for range 3 { // another client may delete the directory
@@ -89,13 +89,12 @@ func (w *slotExecution) createRecord(ctx context.Context, slot Slot) (outcome Ou
 	return outcome, err
 }
 
-// writePatience is the time after its context's end for which a call waits until the writes that it has begun are
-// executed.
+// writePatience is how long a call waits, after its context has ended, until the writes that it has begun are executed.
 const writePatience = time.Second
 
 // recordSuccess records that the function has run, also if the lock was lost. The client continues in the background
 // when ctx has ended.
-func (w *slotExecution) recordSuccess(ctx context.Context, slot Slot) error {
+func (w *jobExecution) recordSuccess(ctx context.Context, slot Slot) error {
 	err := errors.New("a hook ended the goroutine")
 	written := make(chan struct{})
 	w.recordsInFlight.Add(1)
@@ -139,7 +138,7 @@ func awaitWrites(ctx context.Context, c <-chan struct{}) bool {
 
 // releaseLock releases the lock when the records are written. The client continues in the background when ctx has
 // ended.
-func (w *slotExecution) releaseLock(ctx context.Context) error {
+func (w *jobExecution) releaseLock(ctx context.Context) error {
 	var refused error
 	released := make(chan struct{})
 	w.client.Spawn(func(ctx context.Context) {
@@ -157,7 +156,7 @@ func (w *slotExecution) releaseLock(ctx context.Context) error {
 
 // deleteOldRecords deletes the oldest records when there are a quarter more than keep. A failure does no harm: the
 // next call tries again.
-func (w *slotExecution) deleteOldRecords(ctx context.Context) {
+func (w *jobExecution) deleteOldRecords(ctx context.Context) {
 	const most = 1000 // at a time
 	names, err := w.client.GetChildren().ForPath(ctx, w.slotsPath())
 	if err != nil || len(names) <= w.keep+w.keep/4 {

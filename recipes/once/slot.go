@@ -34,7 +34,7 @@ func At(t time.Time, every time.Duration) Slot {
 // String returns the slot's name; a slot of a time has the form of RFC 3339.
 func (s Slot) String() string { return s.name }
 
-// Time returns the begin of a slot made with At; the zero time for a name.
+// Time returns the start of a slot made with At; the zero time for a slot made with Named.
 func (s Slot) Time() time.Time { return s.start }
 
 func (s Slot) validate() error {
@@ -52,8 +52,8 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// missedBefore returns the slots between the last recorded one before s and s, at most so many, the oldest first.
-// Without a record before s nothing was missed.
+// missedBefore returns the slots after the last recorded slot before s: at most so many, the last ones before s, the
+// oldest first. Without a record before s nothing was missed.
 func (s Slot) missedBefore(records []string, most int) (all []Slot) {
 	if s.interval == 0 || most == 0 {
 		return nil

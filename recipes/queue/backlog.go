@@ -70,16 +70,16 @@ func (b *itemBacklog) next(now time.Time, random func(n int) int) (name string, 
 }
 
 // timeUntil returns the time until a moment in milliseconds since 1970, at most an hour, so that it cannot overflow.
-func timeUntil(epoch int64, now time.Time) time.Duration {
+func timeUntil(millis int64, now time.Time) time.Duration {
 	const longestWait = time.Hour
-	if epoch < now.Add(longestWait).UnixMilli() {
-		return max(time.UnixMilli(epoch).Sub(now), time.Microsecond)
+	if millis < now.Add(longestWait).UnixMilli() {
+		return max(time.UnixMilli(millis).Sub(now), time.Microsecond)
 	}
 	return longestWait
 }
 
 // isOutdated reports whether to list again before the next item, given that the queue has changed since the last list.
-// New items of a FIFO come last, so it works off its list first. In other orders a new item may come first; but a
+// In a FIFO new items come last, so the list is worked off first. In other orders a new item may come first; but a
 // hundredth of a long list is worked off before the next list, so that lists cost at most a hundred names an item.
 func (b *itemBacklog) isOutdated() bool {
 	if b.order == FIFO || b.order == ByID {
@@ -88,14 +88,12 @@ func (b *itemBacklog) isOutdated() bool {
 	return b.triedCount*100 >= b.listedCount
 }
 
-// recordWin and recordLoss record the result of a race for an item.
+// recordWin and recordLoss record the result of a race with other consumers for an item.
 func (b *itemBacklog) recordWin()  { b.lossesInRow = 0 }
 func (b *itemBacklog) recordLoss() { b.lossesInRow++ }
 
-// excludeItem excludes the item from this consumer's later lists.
 func (b *itemBacklog) excludeItem(name string) { b.excluded[name] = true }
 
-// recordLocked records that another consumer has locked the item.
 func (b *itemBacklog) recordLocked(name string) {
 	if b.firstLocked == "" || name < b.firstLocked {
 		b.firstLocked = name

@@ -17,10 +17,10 @@ import (
 type Handler func(ctx context.Context, item []byte) error
 
 // Consume takes items off the queue and has handle handle them, one at a time, on the caller's goroutine, until ctx
-// ends. It takes the next item when handle has returned, so a consumer takes no more than it can handle; call it from
-// several goroutines for several items at a time. Consumers, of all processes, share the items; each item is with one
-// of them at a time. A single consumer handles them in the queue's order; several begin them about in that order. It
-// makes the queue's node if there is none, and waits for items.
+// ends. It takes the next item when handle has returned, so a consumer takes no more than it can handle; call Consume
+// from several goroutines for several items at a time. All consumers, of all processes, share the items: one of them
+// handles an item at a time. A single consumer handles the items in the queue's order; several begin them about in that
+// order. Consume makes the queue's node if there is none, and waits for items.
 //
 // Without [WithLockPath] an item is handled at most once: it is off the queue before handle is called. With it an
 // item is handled at least once: it is locked, handled, and taken off in one transaction with its lock. The package's
@@ -28,9 +28,9 @@ type Handler func(ctx context.Context, item []byte) error
 //
 // [OnFailure] decides about an item whose handle returned an error, or that cannot be read; neither ends Consume.
 // After failures in a row it pauses, for a second at most. If handle fails with one of the items of a
-// [Queue.PutMany], with [WithLockPath] all of them are handled again, and without it the rest is handled. When ctx
-// ends, and handle returns nil, the item is handled; if it returns an error the item is left, at its place, to others
-// with WithLockPath, and is off the queue without it.
+// [Queue.PutMany], with [WithLockPath] all of them are handled again, and without it the rest is handled. If handle
+// returns nil after the end of ctx, the item counts as handled. If it returns an error then, the item stays at its place
+// for other consumers with WithLockPath, and is off the queue without it.
 //
 // Consume continues through lost connections and lost sessions. Its error is ctx's; ErrClosed; ErrSessionLost for the
 // view of a session that has ended; ErrNoAuth without READ, CREATE or DELETE on the nodes; ErrTimeoutTooShort with
@@ -58,10 +58,10 @@ type itemConsumer struct {
 	handle        Handler
 	lister        itemLister
 	backlog       itemBacklog
-	writer        markedWriter // at most once
+	writer        markedWriter // for atMostOnce
 	failuresInRow int
 	listAgain     bool   // list again, though no change was reported
-	loggedLock    string // the path of a lock that no consumer made and that was logged
+	loggedLock    string // the path of the last lock that was logged as not ephemeral
 }
 
 func (c *itemConsumer) run(ctx context.Context) error {
@@ -75,7 +75,6 @@ func (c *itemConsumer) run(ctx context.Context) error {
 	}
 }
 
-// listItems lists the queue and the locks.
 func (c *itemConsumer) listItems(ctx context.Context) error {
 	c.listAgain = false
 	names, err := c.lister.listAndWatch(ctx)
@@ -237,7 +236,7 @@ func (c *itemConsumer) atLeastOnce(ctx context.Context, name string) error {
 	return err
 }
 
-// handleLocked handles an item that is locked, and was read with an error or none.
+// handleLocked handles a locked item, whose read has returned data and err.
 func (c *itemConsumer) handleLocked(ctx context.Context, lock *itemLock, name string, data []byte, err error) error {
 	items, err := c.q.decodeNode(name, data, err)
 	fate, unreadable := c.reportUnreadable(name, data, err)
@@ -301,13 +300,13 @@ func (c *itemConsumer) callHandler(ctx context.Context, lock *itemLock, items []
 	return nil
 }
 
-// pauseAfterFailure is the pause after failures in a row.
+// pauseAfterFailure pauses after a failure, longer after several in a row.
 func (c *itemConsumer) pauseAfterFailure(ctx context.Context) error {
 	c.failuresInRow++
 	return line.Backoff(ctx, c.q.client, c.failuresInRow)
 }
 
-// decodeNode decodes the data of an item's read.
+// decodeNode decodes the items of a node whose read has returned data and err.
 func (q *Queue) decodeNode(name string, data []byte, err error) ([][]byte, error) {
 	if data, err = q.unpackItem(name, data, err); err != nil {
 		return nil, err
@@ -315,7 +314,7 @@ func (q *Queue) decodeNode(name string, data []byte, err error) ([][]byte, error
 	return decodeItems(data)
 }
 
-// reportUnreadable reports whether an error concerns one item, not the queue, and returns the item's fate.
+// reportUnreadable reports whether err concerns one item, not the queue. If so it returns the item's fate.
 func (c *itemConsumer) reportUnreadable(name string, data []byte, err error) (fate Fate, unreadable bool) {
 	if !errors.Is(err, ErrUnreadable) && !errors.Is(err, framework.ErrNoAuth) {
 		return 0, false

@@ -18,10 +18,10 @@
 //
 //   - An item, or all of a PutMany, must be smaller than the servers' packet limit, jute.maxbuffer, which is
 //     one MiB by default.
-//   - Consumers list the whole queue. A name takes 20 bytes of an answer, one by time 33 and more. Clients
-//     for Java refuse answers above a MiB, which is 52,000 items, or 31,000 by time: then a queue can no
-//     longer be consumed, nor easily be deleted. This library refuses them at 32 MiB
-//     (framework.WithMaxReply). Use [WithBound], well below.
+//   - Consumers list the whole queue. A name takes 20 bytes of the reply, a name with a due time 33 or more. Java
+//     clients refuse replies above a MiB, that is 52,000 items, or 31,000 with due times: such a queue can no longer
+//     be consumed, nor easily be deleted. This library refuses replies above 32 MiB (framework.WithMaxReply). Use
+//     [WithBound], well below.
 //   - Every server keeps all items in memory, and writes each put and each take to its disk.
 //   - Each put and each take wakes all consumers that have nothing to do, and each of them lists: ten idle consumers
 //     cost ten lists for every item.
@@ -36,9 +36,8 @@
 // With it an item is locked by an ephemeral node while it is handled, and taken off, in one transaction with the
 // lock, when the handler has returned nil: at least once. It is handled again, by this consumer or another, if the
 // handler fails; if the process dies; or if the session or the lock is lost before it is taken off. In the last case
-// the handler's context ends before another consumer can lock the item, like a lock's (package mutex): a handler that
-// stops then never runs concurrently with another consumer's. If a consumer dies the item is free when its session
-// ends.
+// the handler's context ends before another consumer can lock the item, as with package mutex: a handler that stops
+// then never runs concurrently with another consumer's. If a consumer dies the item is free when its session ends.
 //
 // # Lost replies
 //
@@ -59,22 +58,22 @@
 //   - the server refuses the mark, which needs CREATE on the directory of the marks, or on the parent of the queue if
 //     that directory is missing, and DELETE to remove marks before the session ends.
 //
-// A Put can then be repeated if it does no harm to have the item twice. An item that a consumer may have taken off is
-// not handled by it, since another may handle it. It is passed to [OnFailure].
+// A Put can then be repeated if it does no harm to have the item twice. A consumer does not handle an item that it may
+// have taken off, since another may have: the item is passed to [OnFailure].
 //
 // # Order
 //
 // A single consumer handles items in order. Several begin about in order: a consumer that loses a race for an item
 // tries one of the next few. Items by priority are in order within the last list; a consumer lists again after a
-// change, but works off a hundredth of a long list before. Items that are put back go to the end of their priority.
+// change, but first works off a hundredth of a long list. Items that are put back go to the end of their priority.
 // Due times are compared with the consumer's clock.
 //
 // # Curator for Java
 //
-// Its producers and consumers may use a queue at the same time. All consumers must agree on the lock path. Curator's
-// own processes behave as before: a put may be doubled when a reply is lost; it deletes items that it cannot read;
-// when it puts an item back, that loses its priority or its time; and its consumers with a lock path find an item of
-// a consumer that has died when the queue changes next, while this library's consumers watch the lock.
+// Its producers and consumers may use a queue at the same time. All consumers must agree on the lock path. Java
+// processes behave as before. After a lost reply they may put an item twice. They delete items that they cannot read.
+// An item that they put back loses its priority or its time. With a lock path they find the item of a dead consumer
+// only when the queue changes next, while this library's consumers watch the lock.
 //
 // Close a Curator queue before its client, as docs/from-java-curator.md says: otherwise an item may be handled and
 // left on the queue.

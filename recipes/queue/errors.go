@@ -38,12 +38,12 @@ func (e *ItemError) Unwrap() error { return e.Err }
 
 func wrapError(path, verb string, err error) error { return line.WrapError("queue", path, verb, err) }
 
-// The errors of a write if its marker does not show whether it was executed. The caller must not repeat the write
-// unless it finds out otherwise. After errUndecided, in a session that continues, a try that was not executed never
-// will be: its marker is gone.
+// Errors of a write of unknown outcome: its mark is gone, or the server refuses marks. The caller must not repeat the
+// write unless a read shows the outcome. After errMarkGone, in a session that continues, a try that was not executed
+// never will be, since the mark that it changes is gone.
 var (
-	errUndecided = fmt.Errorf("a reply was lost, and what told whether the write was executed is gone: %w",
+	errMarkGone = fmt.Errorf("a reply was lost, and what told whether the write was executed is gone: %w",
 		framework.ErrOutcomeUnknown)
-	errUndecidable = fmt.Errorf("a reply was lost, and the server takes no mark that tells whether the write was "+
+	errMarkRefused = fmt.Errorf("a reply was lost, and the server takes no mark that tells whether the write was "+
 		"executed: %w", framework.ErrOutcomeUnknown)
 )

@@ -121,7 +121,7 @@ func (s *onceState) try(i int) {
 	if c.renewed {
 		c.renewed = false
 		if c.doubt {
-			s.ends(i, errUndecided)
+			s.ends(i, errMarkGone)
 			return
 		}
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// markedWriter writes exactly once, with a [mark.Mark] that shows whether a write was executed. Items cannot show it
-// themselves: their names and data are Curator's, and a consumer may have taken an item away before its producer
-// looks for it. One goroutine at a time.
+// markedWriter writes exactly once, with a [mark.Mark] that shows whether a write was executed. An item cannot show
+// that: its name and data are Curator's, and a consumer may have taken it off before its producer reads it. One
+// goroutine at a time.
 type markedWriter struct {
 	client           *framework.Client
 	markDir          string
@@ -28,9 +28,8 @@ type markedWriter struct {
 type operationBuilder func(framework.TransactionOps) []framework.TransactionOp
 
 // writeOnce executes all of the operations or none, exactly once. A TransactionError that does not match
-// ErrOutcomeUnknown is a refusal by the servers, with indexes that do not count the mark. An error that matches
-// ErrOutcomeUnknown means that the outcome can no longer be found out: the retry policy, ctx or the session ended
-// first.
+// ErrOutcomeUnknown is a refusal by the servers. An error that matches ErrOutcomeUnknown means that the outcome can no
+// longer be found out: the retry policy, ctx or the session ended first.
 func (m *markedWriter) writeOnce(ctx context.Context, build operationBuilder) error {
 	w := markedWrite{markedWriter: m, build: build}
 	returned := false
@@ -50,7 +49,7 @@ func (m *markedWriter) writeOnce(ctx context.Context, build operationBuilder) er
 }
 
 // finalError returns the error of a write whose last try ended with err. unknown means that a try may have been
-// executed; otherwise none was sent, or each was refused.
+// executed; otherwise no try was sent, or each was refused.
 func finalError(err error, unknown bool) error {
 	switch {
 	case !unknown:
@@ -75,7 +74,7 @@ func (w *markedWrite) attemptWrite(ctx context.Context) error {
 	}
 	if !w.mark.Serves(session) {
 		if w.mayBeExecuted {
-			return errUndecided
+			return errMarkGone
 		}
 		w.replaceMark(session)
 	}
@@ -130,13 +129,13 @@ func afterWriteAttempt(answer mark.Answer, err error, unknown, noMark bool) (boo
 	case answer == mark.Open:
 		unknown = unknown || errors.Is(err, framework.ErrOutcomeUnknown)
 		if unknown && noMark {
-			err = errUndecidable
+			err = errMarkRefused
 		}
 		return unknown, attemptEnds, err
 	case answer == mark.Refused:
 		return false, attemptEnds, err
 	case unknown:
-		return true, attemptEnds, errUndecided // another client has deleted the mark
+		return true, attemptEnds, errMarkGone // another client has deleted the mark
 	case answer == mark.Gone:
 		return false, replacesMark, err // another client has changed or deleted it
 	case !errors.Is(err, framework.ErrNoAuth):
@@ -145,7 +144,6 @@ func afterWriteAttempt(answer mark.Answer, err error, unknown, noMark bool) (boo
 	return false, omitsMark, err
 }
 
-// createMark makes the mark.
 func (w *markedWrite) createMark(ctx context.Context) (err error) {
 	m := w.mark
 	for range 3 { // the directory may be deleted, also by the server when it is unused
@@ -168,7 +166,7 @@ func (w *markedWrite) createMark(ctx context.Context) (err error) {
 	return err
 }
 
-// replaceMark starts a new mark for the next write.
+// replaceMark has the next write use a new mark.
 func (m *markedWriter) replaceMark(session *framework.Session) {
 	m.forgetMark()
 	m.mark = mark.New(session, m.markDir)

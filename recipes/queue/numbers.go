@@ -22,8 +22,8 @@ func (d *itemDirectory) ensureOrder(ctx context.Context) error {
 	if err != nil || d.orderedEpoch.Load() == session.Epoch() {
 		return err
 	}
-	now, err := d.client.CheckExists().ForPath(ctx, d.path)
-	if err == nil && now != nil && now.NumChildren > 0 {
+	node, err := d.client.CheckExists().ForPath(ctx, d.path)
+	if err == nil && node != nil && node.NumChildren > 0 {
 		err = d.raiseNumbers(ctx)
 	}
 	if err == nil || errors.Is(err, framework.ErrNoAuth) { // without READ it cannot find out
@@ -40,12 +40,12 @@ const numbersPerTransaction = 500
 // harm.
 func (d *itemDirectory) raiseNumbers(ctx context.Context) error {
 	for {
-		var now framework.Stat
-		names, err := d.client.GetChildren().StoringStatIn(&now).ForPath(ctx, d.path)
+		var node framework.Stat
+		names, err := d.client.GetChildren().StoringStatIn(&node).ForPath(ctx, d.path)
 		if err != nil {
 			return line.IgnoreError(err, framework.ErrNoNode)
 		}
-		missing := missingNumbers(names, now)
+		missing := missingNumbers(names, node)
 		if missing > math.MaxInt32 {
 			return fmt.Errorf("%w (of a queue, once its items are taken: they go with the node)", ErrSequenceExhausted)
 		}
@@ -81,8 +81,8 @@ func (d *itemDirectory) useUpNumbers(ctx context.Context, n int64) error {
 }
 
 // missingNumbers returns how many numbers have to be used up until the next is larger than every item's: math.MaxInt64
-// if none is larger. A node's cversion is twice the number of children ever created, less the number of present ones,
-// and the next number is the number of children ever created.
+// if no number is larger. The next number is the number of children ever created; a node's cversion is twice that
+// number, less the number of present children.
 func missingNumbers(names []string, node framework.Stat) int64 {
 	next := (int64(uint32(node.Cversion)) + int64(node.NumChildren)) / 2
 	last := int64(-1)

@@ -72,14 +72,14 @@ func (o Order) namePrefix(opts []PutOption) (string, error) {
 		}
 		return fmt.Sprintf("%s%d%08X", itemPrefix, sign, uint32(p.priority)), nil
 	case ByDelay:
-		epoch := int64(0)
+		millis := int64(0)
 		if p.due.After(time.UnixMilli(0)) {
-			epoch = p.due.UnixMilli()
-			if p.due.After(time.UnixMilli(epoch)) {
-				epoch++ // not before that time
+			millis = p.due.UnixMilli()
+			if p.due.After(time.UnixMilli(millis)) {
+				millis++ // not before that time
 			}
 		}
-		return fmt.Sprintf("%s|%08X|", itemPrefix, epoch), nil
+		return fmt.Sprintf("%s|%08X|", itemPrefix, millis), nil
 	case ByID:
 		id := escapeID(p.id)
 		if id == "" {
@@ -108,7 +108,7 @@ func withoutNumber(name string) string {
 	return name[:n]
 }
 
-// sortNames sorts items as Curator's consumers do: as strings, by time only, or without the id.
+// sortNames sorts items as Curator's consumers do: as strings; ByDelay by due time; ByID without the id.
 func (o Order) sortNames(names []string) {
 	switch o {
 	case ByDelay:
@@ -126,8 +126,8 @@ func (o Order) sortNames(names []string) {
 	}
 }
 
-// dueMillis returns the time at which an item is due, in milliseconds since 1970, from between the last two pipes of
-// its name. A name without a time is due immediately.
+// dueMillis returns the time at which an item is due, in milliseconds since 1970, as it stands between the last two
+// pipes of its name. It is 0, due immediately, if the name has none.
 func dueMillis(name string) int64 {
 	second := strings.LastIndexByte(name, '|')
 	if second < 0 {
@@ -137,14 +137,15 @@ func dueMillis(name string) int64 {
 	if first < 0 {
 		return 0
 	}
-	epoch, err := strconv.ParseInt(name[first+1:second], 16, 64)
+	millis, err := strconv.ParseInt(name[first+1:second], 16, 64)
 	if err != nil {
 		return 0
 	}
-	return epoch
+	return millis
 }
 
-// splitID returns the id, between the first two pipes, and the name without it. A name without an id is one.
+// splitID returns the id, which stands between the first two pipes, and the name without it. It returns the whole name
+// as both if there is no id.
 func splitID(name string) (id, rest string) {
 	before, after, ok := strings.Cut(name, "|")
 	id, last, more := strings.Cut(after, "|")

@@ -146,10 +146,9 @@ func (q *Queue) putItems(ctx context.Context, items [][]byte, opts []PutOption) 
 	return q.addItem(ctx, prefix, encodeItems(items))
 }
 
-// awaitRoom waits until the queue is not full.
 func (q *Queue) awaitRoom(ctx context.Context) error {
-	now, err := q.client.CheckExists().ForPath(ctx, q.path)
-	if err != nil || now == nil || int(now.NumChildren) < q.bound {
+	node, err := q.client.CheckExists().ForPath(ctx, q.path)
+	if err != nil || node == nil || int(node.NumChildren) < q.bound {
 		return err
 	}
 	list := itemLister{dir: &q.itemDirectory}
@@ -218,7 +217,6 @@ func (q *Queue) removeItem(ctx context.Context, name string) (took bool, _ error
 	return err == nil, unlessUnavailable(err)
 }
 
-// itemDirectory is a directory with items.
 type itemDirectory struct {
 	client  *framework.Client
 	path    string
@@ -272,7 +270,7 @@ func (d *itemDirectory) addItem(ctx context.Context, prefix string, data []byte)
 	return fmt.Errorf("%w: somebody deletes the queue's node, or puts items, again and again", err)
 }
 
-// addOperation creates an item, compressed if the client compresses.
+// addOperation builds the create of an item, compressed if the client compresses.
 func (d *itemDirectory) addOperation(prefix string, data []byte) operationBuilder {
 	return func(to framework.TransactionOps) []framework.TransactionOp {
 		return []framework.TransactionOp{to.Create().WithMode(framework.PersistentSequential).
@@ -295,10 +293,9 @@ func (d *itemDirectory) deleteOperation(name string, version int32) operationBui
 	}
 }
 
-// itemPath returns the path of an item.
 func (d *itemDirectory) itemPath(name string) string { return zkpath.Join(d.path, name) }
 
-// replaceOperations moves an item, with the stored data, to the end.
+// replaceOperations builds the move of an item, with the stored data, to the end.
 func (d *itemDirectory) replaceOperations(name string, data []byte) operationBuilder {
 	return func(to framework.TransactionOps) []framework.TransactionOp {
 		return append(d.deleteOperation(name, -1)(to), to.Create().WithMode(framework.PersistentSequential).Uncompressed().
@@ -315,7 +312,7 @@ func createNode(ctx context.Context, client *framework.Client, path string) erro
 	return line.IgnoreError(err, framework.ErrNodeExists)
 }
 
-// unlessUnavailable returns nil if another client was faster, which is not a failure.
+// unlessUnavailable returns err, or nil if it means that another client was faster.
 func unlessUnavailable(err error) error {
 	if isUnavailable(err) {
 		return nil
@@ -323,7 +320,7 @@ func unlessUnavailable(err error) error {
 	return err
 }
 
-// isUnavailable reports whether an item is gone, or another consumer has its lock.
+// isUnavailable reports whether an item is gone, or was changed, or another consumer has its lock.
 func isUnavailable(err error) bool {
 	return !errors.Is(err, framework.ErrOutcomeUnknown) && (errors.Is(err, framework.ErrNoNode) ||
 		errors.Is(err, framework.ErrNodeExists) || errors.Is(err, framework.ErrBadVersion))
@@ -367,8 +364,8 @@ func (l *itemLister) hasChanged() bool {
 	}
 }
 
-// awaitEvent waits for a change of the directory, another event, or until d has passed, if it is not 0; at most about a
-// session timeout, since events get lost.
+// awaitEvent waits for a change of the directory or for another event, but not longer than d, if it is not 0, nor than
+// about a session timeout, since events can get lost.
 func (l *itemLister) awaitEvent(ctx context.Context, d time.Duration, other <-chan framework.Event) error {
 	longestWait := line.SessionTimeoutInterval(l.dir.client)()
 	if d == 0 || d > longestWait {

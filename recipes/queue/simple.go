@@ -88,7 +88,7 @@ func (s *Simple) listNames(ctx context.Context) ([]string, error) {
 	return names, line.IgnoreError(err, framework.ErrNoNode)
 }
 
-// readFirst reads the first item of a list that is still there, and takes it off the queue.
+// readFirst reads the first listed item that still exists, and takes it off the queue if take is set.
 func (s *Simple) readFirst(
 	ctx context.Context, list func(context.Context) ([]string, error), take bool,
 ) ([]byte, error) {

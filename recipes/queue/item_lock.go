@@ -12,7 +12,7 @@ import (
 )
 
 // itemLock is an item's lock: an ephemeral node with the item's name in the directory of the locks. The consumer that
-// created it handles the item. The transaction that deletes the item deletes the lock too, so it is refused if it was
+// created it handles the item. The item is deleted in one transaction with the lock, which is refused if it was
 // executed before, or if the lock was lost.
 type itemLock struct {
 	q       *Queue
@@ -82,8 +82,8 @@ func (q *Queue) lockAndRead(ctx context.Context, name string, repeat repeater) (
 // repeater repeats an operation of a client after failures.
 type repeater func(ctx context.Context, view *framework.Client, op func(context.Context) error) error
 
-// untilCertain repeats the create of a lock as long as its outcome may be unknown. If a consumer gave up before that, it
-// would take its own lock for another consumer's, and the next item before this one.
+// untilCertain repeats the create of a lock as long as its outcome may be unknown. A consumer that gave up earlier could
+// take its own lock for another consumer's, and handle the next item before this one.
 func untilCertain(ctx context.Context, view *framework.Client, create func(context.Context) error) error {
 	return line.RetryThrough(ctx, view, line.Outages, create)
 }
@@ -143,8 +143,8 @@ func (c *itemLock) isOwnLock(ctx context.Context) (bool, error) {
 // hasOwnGUID reports whether a lock with these data is this one.
 func (c *itemLock) hasOwnGUID(data []byte) bool { return string(data) == c.guid }
 
-// settleCreate is called when no caller waits for the lock any more and it is unknown whether it was created. It sends
-// the create again, which settles that, and then deletes the lock.
+// settleCreate is called after a create of unknown outcome, when no caller waits for the lock any more. It sends the
+// create again, until the outcome is known, and then deletes the lock.
 func (c *itemLock) settleCreate() {
 	view := c.session.Client()
 	view.Spawn(func(ctx context.Context) {
@@ -164,8 +164,8 @@ func (c *itemLock) removeLock(ctx context.Context) {
 	view := c.session.Client()
 	writer := markedWriter{client: view, markDir: c.q.marksPath(), untilSessionEnds: true}
 	defer writer.forgetMark()
-	err := errUndecided
-	for errors.Is(err, errUndecided) && view.Err() == nil {
+	err := errMarkGone
+	for errors.Is(err, errMarkGone) && view.Err() == nil {
 		err = line.RetryThrough(ctx, view, line.RefusedCredentials, func(ctx context.Context) error {
 			isOwn, err := c.isOwnLock(ctx)
 			if err != nil || !isOwn {
@@ -182,7 +182,6 @@ func (c *itemLock) removeLock(ctx context.Context) {
 	}
 }
 
-// startHold starts the hold of the lock.
 func (c *itemLock) startHold(ctx context.Context) (err error) {
 	c.hold, err = c.session.Hold(ctx, framework.HoldOptions{
 		Path: c.path, Recipe: "queue", Czxid: c.czxid, Loss: framework.SessionOnly, Values: ctx,
@@ -193,8 +192,8 @@ func (c *itemLock) startHold(ctx context.Context) (err error) {
 // releaseLock releases the lock: the item stays. The client retries the deletion in the background.
 func (c *itemLock) releaseLock() { c.releaseAfter(nil) }
 
-// releaseAfter is releaseLock after an error, which may be that the item is gone. The channel is closed when the lock
-// was deleted, or cannot be.
+// releaseAfter is releaseLock after an error of the item: the item may be gone. The channel is closed when the lock was
+// deleted, or cannot be deleted.
 func (c *itemLock) releaseAfter(err error) <-chan struct{} {
 	c.endHold()
 	if mayDeleteUnread(err) {
@@ -233,8 +232,8 @@ func (c *itemLock) endHold() {
 // queue. The client continues in the background after that.
 const finishTimeout = time.Second
 
-// finishItem executes the operations and deletes the lock in one transaction. ErrNodeDeleted means that the lock was
-// lost before, so that nothing was executed.
+// finishItem executes the operations that build returns, and deletes the lock, in one transaction. ErrNodeDeleted means
+// that the lock was lost before, so that nothing was executed.
 func (c *itemLock) finishItem(ctx context.Context, build operationBuilder) error {
 	c.endHold()
 	view := c.session.Client()
