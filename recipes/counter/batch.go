@@ -89,7 +89,7 @@ func (n *Number[T]) nextRound(ctx context.Context) bool {
 
 // writeRound waits for its turn and then writes the waiting deltas.
 func (n *Number[T]) writeRound(ctx context.Context) {
-	err := mark.NotSent(n.turns.awaitTurn(ctx))
+	err := mark.NotExecuted(n.turns.awaitTurn(ctx))
 	if ctx.Err() != nil && n.node.client.Err() == nil {
 		return // all have left; others may be waiting by now
 	}
@@ -133,7 +133,7 @@ func (n *Number[T]) writeBatch(ctx context.Context) (again bool, _ error) {
 	defer n.node.releaseSlot()
 	now, err := n.currentNumber(ctx)
 	if err != nil {
-		return false, mark.NotSent(err)
+		return false, mark.NotExecuted(err)
 	}
 	sum, some := n.sumBatch(now.n)
 	if !some { // nothing is written that would be refused if the number has changed: look what it is
@@ -142,7 +142,7 @@ func (n *Number[T]) writeBatch(ctx context.Context) (again bool, _ error) {
 			now, err = n.currentNumber(ctx)
 		}
 		if err != nil {
-			return false, mark.NotSent(err)
+			return false, mark.NotExecuted(err)
 		}
 		if sum, some = n.sumBatch(now.n); !some {
 			return false, nil
@@ -236,7 +236,7 @@ func (n *Number[T]) reportResults(batch []*pendingAdd[T], err error) {
 	for _, a := range batch {
 		switch {
 		case err != nil && a.err != nil: // it was not in the write
-			a.sum, a.err = 0, mark.NotSent(err)
+			a.sum, a.err = 0, mark.NotExecuted(err)
 		case err != nil:
 			a.sum, a.err = 0, err
 		}

@@ -62,7 +62,7 @@ func (d unknownTries) afterMarkLoss() unknownTries {
 func (d unknownTries) finalError(err error) error {
 	switch {
 	case !d.withMark && !d.markLost: // no try was sent, or each was refused
-		return mark.NotSent(err)
+		return mark.NotExecuted(err)
 	case err != nil && !errors.Is(err, framework.ErrOutcomeUnknown):
 		return fmt.Errorf("%w; an earlier try: %w", err, framework.ErrOutcomeUnknown)
 	}
@@ -82,11 +82,11 @@ const (
 
 // afterWriteAttempt returns the unknown tries after a try, and the next step. noMark means that the server refuses the
 // mark.
-func (d unknownTries) afterWriteAttempt(answer mark.Answer, err error, noMark bool) (unknownTries, nextWriteStep) {
-	switch answer {
+func (d unknownTries) afterWriteAttempt(outcome mark.Outcome, err error, noMark bool) (unknownTries, nextWriteStep) {
+	switch outcome {
 	case mark.Done:
 		return unknownTries{}, writeExecuted
-	case mark.Open:
+	case mark.NoRefusal:
 		d.withMark = d.withMark || errors.Is(err, framework.ErrOutcomeUnknown)
 	case mark.Refused:
 		if !noMark {
@@ -95,9 +95,9 @@ func (d unknownTries) afterWriteAttempt(answer mark.Answer, err error, noMark bo
 		if (d.markLost || d.withMark) && errors.Is(err, framework.ErrBadVersion) {
 			return d, comparesNode
 		}
-	case mark.Gone:
+	case mark.MarkChanged:
 		return d.afterMarkLoss(), forgetsMark
-	case mark.Untaken:
+	case mark.MarkRefused:
 		return d.afterMarkLoss(), omitsMark
 	}
 	return d, attemptEnds
@@ -153,7 +153,7 @@ func (s *conditionalWrite) sendTransaction(ctx context.Context, m *ownMark) (aga
 	set := view.TransactionOp().SetData().WithVersion(s.from.Version).ForPath(s.node.path, s.data)
 	results, err := line.AwaitResult(view.TransactionInBackground(ctx, m.Write(set)...))
 	var step nextWriteStep
-	s.unknownTries, step = s.afterWriteAttempt(m.Meaning(err, s.withMark), err, m.None)
+	s.unknownTries, step = s.afterWriteAttempt(m.OutcomeOf(err, s.withMark), err, m.Forbidden)
 	switch step {
 	case writeExecuted:
 		m.Written()
@@ -169,7 +169,7 @@ func (s *conditionalWrite) sendTransaction(ctx context.Context, m *ownMark) (aga
 		s.node.forgetMark()
 		return false, errMarkGone
 	case omitsMark:
-		m.None = true
+		m.Forbidden = true
 		return true, err
 	}
 	return false, err
