@@ -57,7 +57,7 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience stepBackPati
 		looked = session
 		return seen.hasLeaseOf(ahead) || s.isLineServed(ahead, seen)
 	}
-	place, err := s.line.AcquireByLayout(ctx, wasFirst)
+	place, err := s.line.AcquireWith(ctx, wasFirst)
 	if err != nil {
 		return nil, err
 	}

@@ -40,3 +40,8 @@ func (c *Callback) CallLater(client *framework.Client, err error) {
 		client.Later(func() { c.Call(client, err) })
 	}
 }
+
+// LogRefusal logs the error of a delete whose caller does not wait, if the node stays.
+func LogRefusal(client *framework.Client, path string, err error) {
+	(&Callback{Path: path, Wrap: func(err error) error { return err }}).Call(client, err)
+}

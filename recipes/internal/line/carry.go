@@ -11,24 +11,24 @@ import (
 // itself. They form a list, and are not one value per lock, because contexts are merged (of the work and of a lock, or
 // of several locks), and an entry that has ended must not hide a valid one.
 
-// ownerKey is the key of the grants in a context. It is common to all Lines of the same client, in whatever view of it, at
+// lineKey is the key of the grants in a context. It is common to all Lines of the same client, in whatever view of it, at
 // the same node and with the same name.
-type ownerKey struct {
+type lineKey struct {
 	place any
 	name  string
 }
 
-func (l *Line) ownerKey() *ownerKey {
-	own := l.cachedOwnerKey.Load()
+func (l *Line) lineKey() *lineKey {
+	own := l.cachedLineKey.Load()
 	if own == nil {
-		own = &ownerKey{l.Client.Place(l.Dir), l.Name}
-		l.cachedOwnerKey.Store(own)
+		own = &lineKey{l.Client.Place(l.Dir), l.Name}
+		l.cachedLineKey.Store(own)
 	}
 	return own
 }
 
 type carriedGrant struct {
-	key   *ownerKey
+	key   *lineKey
 	grant *Grant
 	next  *carriedGrant
 }
@@ -117,10 +117,19 @@ func (l *Line) HeldGrants(ctx context.Context) iter.Seq[*Grant] {
 		if list == nil {
 			return
 		}
-		for own := l.ownerKey(); list != nil; list = list.next {
+		for own := l.lineKey(); list != nil; list = list.next {
 			if *list.key == *own && list.grant.isHeld() && !yield(list.grant) {
 				return
 			}
 		}
 	}
+}
+
+// HeldGrant returns a grant of this Line, or one like it, that ctx carries and that is still held; nil if there
+// is none.
+func (l *Line) HeldGrant(ctx context.Context) *Grant {
+	for g := range l.HeldGrants(ctx) {
+		return g
+	}
+	return nil
 }

@@ -68,14 +68,14 @@ type frontNode struct {
 
 // frontCaller is a caller in line.
 type frontCaller struct {
-	try     bool           // does not wait for other contenders
-	arrival int            // counts the callers that have joined the line
-	turn    chan frontTurn // has room for one
-	place   *list.Element  // nil when it is not in line any more; guarded by Front.mu
+	try     bool            // does not wait for other contenders
+	arrival int             // counts the callers that have joined the line
+	turn    chan turnResult // has room for one
+	place   *list.Element   // nil when it is not in line any more; guarded by Front.mu
 }
 
-// frontTurn is what a caller gets.
-type frontTurn struct {
+// turnResult is what a caller gets.
+type turnResult struct {
 	node         *frontNode
 	certainUntil time.Time // until when the hold is certain
 	err          error
@@ -114,7 +114,7 @@ func (f *Front) SeparateTurn(g *Grant, from Caller) *Share {
 }
 
 // admitCaller gives the caller a turn or an error immediately, or puts it in line.
-func (f *Front) admitCaller(try bool) (w *frontCaller, t frontTurn) {
+func (f *Front) admitCaller(try bool) (w *frontCaller, t turnResult) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if n := f.node; n != nil && f.state.phase == nodeFree {
@@ -127,14 +127,14 @@ func (f *Front) admitCaller(try bool) (w *frontCaller, t frontTurn) {
 	}
 	x := f.eventFacts(onArrival)
 	x.waiting, x.try = x.waiting+1, try
-	switch f.next(onArrival, x) {
+	switch f.applyTransition(onArrival, x) {
 	case serveCallers: // the node was free, so no caller is ahead
-		return nil, frontTurn{node: f.node, certainUntil: f.node.certainUntil}
+		return nil, turnResult{node: f.node, certainUntil: f.node.certainUntil}
 	case refuseTries:
-		return nil, frontTurn{err: f.tryRefusal()}
+		return nil, turnResult{err: f.tryRefusal()}
 	}
 	f.arrivals++
-	w = &frontCaller{try: try, arrival: f.arrivals, turn: make(chan frontTurn, 1)}
+	w = &frontCaller{try: try, arrival: f.arrivals, turn: make(chan turnResult, 1)}
 	w.place = f.callers.PushBack(w)
 	return w, t
 }
@@ -168,7 +168,7 @@ func (f *Front) withdrawCaller(w *frontCaller) {
 	case t := <-w.turn:
 		if t.node != nil {
 			now := time.Now()
-			if last, _ := f.releaseTurn(t.node, t.node.CertainUntil(now, t.certainUntil), now); last {
+			if last, _ := f.recordTurnEnd(t.node, t.node.CertainUntil(now, t.certainUntil), now); last {
 				t.node.deleteNode(nil)
 			}
 		}
@@ -182,15 +182,15 @@ func (f *Front) removeCaller(w *frontCaller) {
 	w.place = nil
 }
 
-// releaseTurn ends a turn; the hold is certain until sure. last means that the caller has to delete the node; others, that
+// recordTurnEnd ends a turn; the hold is certain until sure. last means that the caller has to delete the node; others, that
 // other callers here wait for the next one.
-func (f *Front) releaseTurn(n *frontNode, sure, now time.Time) (last, others bool) {
+func (f *Front) recordTurnEnd(n *frontNode, sure, now time.Time) (last, others bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
 	case f.node == n:
 		n.certainUntil = sure
-		last = f.next(onRelease, frontFacts{waiting: f.callers.Len(), valid: !sure.IsZero(), now: now}) == retireNode
+		last = f.applyTransition(onRelease, frontFacts{waiting: f.callers.Len(), valid: !sure.IsZero(), now: now}) == retireNode
 		n.callerDeletes = last
 	case n.users > 0: // retired
 		n.users--
@@ -200,7 +200,7 @@ func (f *Front) releaseTurn(n *frontNode, sure, now time.Time) (last, others boo
 }
 
 // applyEvent applies an event to the state. mu is held.
-func (f *Front) applyEvent(e frontEvent) frontAction { return f.next(e, f.eventFacts(e)) }
+func (f *Front) applyEvent(e frontEvent) frontAction { return f.applyTransition(e, f.eventFacts(e)) }
 
 // eventFacts returns the inputs of a transition. mu is held.
 func (f *Front) eventFacts(e frontEvent) frontFacts {
@@ -215,8 +215,8 @@ func (f *Front) eventFacts(e frontEvent) frontFacts {
 	return x
 }
 
-// next applies an event to the state, and acts. The caller handles an arriving one. mu is held.
-func (f *Front) next(e frontEvent, x frontFacts) (todo frontAction) {
+// applyTransition applies an event to the state, and acts. The caller handles an arriving one. mu is held.
+func (f *Front) applyTransition(e frontEvent, x frontFacts) (todo frontAction) {
 	users := f.state.users
 	f.state, todo = f.limits.next(f.state, e, x)
 	switch todo {
@@ -230,7 +230,7 @@ func (f *Front) next(e frontEvent, x frontFacts) (todo frontAction) {
 		f.node.wakeOwner()
 	case serveCallers:
 		for again := e != onArrival; again; again = f.limits.Users == 0 && f.callers.Len() > 0 {
-			f.answerCaller(f.callers.Front(), frontTurn{node: f.node, certainUntil: f.node.certainUntil})
+			f.answerCaller(f.callers.Front(), turnResult{node: f.node, certainUntil: f.node.certainUntil})
 		}
 	case retireNode:
 		if f.state.phase == nodeEnding {
@@ -251,7 +251,7 @@ func (f *Front) next(e frontEvent, x frontFacts) (todo frontAction) {
 }
 
 // answerCaller ends a caller's wait. mu is held.
-func (f *Front) answerCaller(place *list.Element, t frontTurn) {
+func (f *Front) answerCaller(place *list.Element, t turnResult) {
 	w := place.Value.(*frontCaller)
 	f.removeCaller(w)
 	w.turn <- t
@@ -263,7 +263,7 @@ func (f *Front) failCallers(err error, tries bool, first int) {
 		w := place.Value.(*frontCaller)
 		at := place
 		if place = place.Next(); !tries || w.try && w.arrival <= first {
-			f.answerCaller(at, frontTurn{err: err})
+			f.answerCaller(at, turnResult{err: err})
 		}
 	}
 }

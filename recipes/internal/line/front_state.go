@@ -117,7 +117,7 @@ func (l Limits) next(s frontState, e frontEvent, x frontFacts) (frontState, fron
 		case s.users > 1:
 			s.users--
 		case l.Users == 0:
-			return s.retireNode(x)
+			return s.retire(x)
 		default:
 			s.users = 0
 			return l.serveOrRetire(s, x)
@@ -148,7 +148,7 @@ func (l Limits) next(s frontState, e frontEvent, x frontFacts) (frontState, fron
 	case onRevocation:
 		s.revoked = true
 		if s.phase == nodeFree && s.users == 0 {
-			return s.retireNode(x)
+			return s.retire(x)
 		}
 	case onTimer:
 		if s.phase == nodeFree && x.now.Sub(s.idleSince) >= l.Idle || !s.deleteAt.IsZero() && !x.now.Before(s.deleteAt) {
@@ -163,7 +163,7 @@ func (l Limits) serveOrRetire(s frontState, x frontFacts) (frontState, frontActi
 	over := s.turns >= l.Turns || x.now.Sub(s.grantedAt) >= l.Period
 	switch {
 	case !x.valid, !s.deleteAt.IsZero(), s.revoked, x.waiting > 0 && over && s.others != othersNone:
-		return s.retireNode(x)
+		return s.retire(x)
 	case x.waiting > 0:
 		if over { // and no other contender waits
 			s.turns, s.grantedAt = 0, x.now
@@ -175,15 +175,15 @@ func (l Limits) serveOrRetire(s frontState, x frontFacts) (frontState, frontActi
 		s.users, s.turns = s.users+served, s.turns+served
 		return s, serveCallers
 	case l.Idle == 0 || s.others == othersSome:
-		return s.retireNode(x)
+		return s.retire(x)
 	}
 	s.phase, s.idleSince = nodeFree, x.now
 	return s, doNothing
 }
 
-// retireNode ends a node for later callers. It belongs to its users then, and the last of them deletes it; without any it is
+// retire ends a node for later callers. It belongs to its users then, and the last of them deletes it; without any it is
 // deleted before there is another one.
-func (s frontState) retireNode(x frontFacts) (frontState, frontAction) {
+func (s frontState) retire(x frontFacts) (frontState, frontAction) {
 	switch {
 	case s.users == 0:
 		s.phase = nodeEnding
@@ -200,7 +200,7 @@ func (s frontState) retireLost(x frontFacts) (frontState, frontAction) {
 		return s, doNothing
 	}
 	s.users = 0
-	return s.retireNode(x)
+	return s.retire(x)
 }
 
 // ownerAction returns the owner's action: to retire the node, to list the contenders, nothing, or stopOwner, since the node's

@@ -458,11 +458,11 @@ func readersDo(l Limits, where, on string, x frontFacts, asked, behind bool, rea
 	case "closed":
 		n.users = readers
 	default:
-		if last, _ := f.releaseTurn(n, x.now, x.now); !last {
+		if last, _ := f.recordTurnEnd(n, x.now, x.now); !last {
 			return "nothing"
 		}
 	}
-	if last, _ := f.releaseTurn(n, x.now, x.now); last {
+	if last, _ := f.recordTurnEnd(n, x.now, x.now); last {
 		return "end, over, readers -1"
 	}
 	return "nothing, readers -1"

@@ -4,14 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
-	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-curator/curator/framework"
-	"github.com/go-curator/curator/internal/zkpath"
 )
 
 // Grant is a place in line whose turn has come. Its node stays until a release, or the end of the
@@ -116,19 +112,10 @@ func HoldLoss(hold *framework.Hold) error {
 	return IgnoreError(context.Cause(hold.Context()), framework.ErrReleased)
 }
 
-// HeldGrant returns a grant of this Line, or one like it, that ctx carries and that is still held; nil if there
-// is none.
-func (l *Line) HeldGrant(ctx context.Context) *Grant {
-	for g := range l.HeldGrants(ctx) {
-		return g
-	}
-	return nil
-}
-
 // HoldGrants makes holds of grants whose turn has come, of all or none. Their contexts have the values of ctx, and
 // carry the grants. ownWatchAfter is as in framework.HoldOptions.
 func (l *Line) HoldGrants(ctx context.Context, ownWatchAfter time.Duration, grants ...*Grant) error {
-	own, list, all := l.ownerKey(), carriedGrants(ctx), false
+	own, list, all := l.lineKey(), carriedGrants(ctx), false
 	defer func() { // also when a hook panics
 		if !all {
 			EndHolds(grants, framework.ErrReleased)
@@ -187,180 +174,17 @@ func EndHolds(grants []*Grant, why error) {
 	}
 }
 
-// Share is one caller's share of a grant. The types that the recipes' Acquire returns embed one, so it has only the
-// methods that they all have; the package's functions do the rest.
-type Share struct {
-	grant    *Grant
-	line     *Line // the caller's
-	released atomic.Bool
-	cleanup  runtime.Cleanup
-}
-
-// Context is the grant's.
-func (s *Share) Context() context.Context { return s.grant.Context() }
-
-// Valid reports, by the clock, whether the grant is held and the Share not released.
-func (s *Share) Valid() bool { return !s.released.Load() && s.grant.Hold.Valid() }
-
-// Remaining returns the time for which it is Valid if no further reply comes.
-func (s *Share) Remaining() time.Duration {
-	if s.released.Load() {
-		return 0
-	}
-	return s.grant.Hold.Remaining()
-}
-
-// Path returns the path of the node, as the caller's client sees it.
-func (s *Share) Path() string { return zkpath.Join(s.line.Dir, s.grant.Name) }
-
-// Node returns the name of the node.
-func (s *Share) Node() string { return s.grant.Name }
-
-// AcquireFunc waits for a grant, as [Line.Acquire] and [Line.TryAcquire] do.
-type AcquireFunc func(context.Context) (*Grant, error)
-
-// AcquireShare acquires with wait, and makes the grant sharable, unless the Line has NoReentry. Call [Line.Reenter] first, for
-// a grant that can be shared already.
-func (l *Line) AcquireShare(ctx context.Context, wait AcquireFunc) (*Share, error) {
-	what := framework.Acquisition{Recipe: l.Recipe, Path: l.Dir}
-	g, err := ReportAcquire(ctx, l.Client, what, wait, (*Grant).ReleaseNoWait)
-	if err != nil {
-		return nil, err
-	}
-	l.WatchRevocation(g)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.joinable, g.shareCount = !l.NoReentry, 1
-	return l.newShare(g), nil
-}
-
-// Reenter returns one more Share of the grant that ctx carries: of a turn, for the callers of a [Front], or of another. It
-// is nil if ctx carries none that is shared and held, if the Line has NoReentry, or if the client is the view of a session
-// that has ended.
-func (l *Line) Reenter(ctx context.Context, turn bool) *Share {
-	if l.NoReentry {
-		return nil
-	}
-	for g := range l.HeldGrants(ctx) {
-		if l.Client.Err() != nil {
-			break
-		}
-		if s, ended := l.joinGrant(g, turn); !ended {
-			return s
-		}
-	}
-	return nil
-}
-
-// joinGrant returns one more Share. It is nil if the grant is not shared. ended reports whether the last Share was released
-// in the meantime.
-func (l *Line) joinGrant(g *Grant, turn bool) (s *Share, ended bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.joinable && !g.lastReleased && turn == (g.turn != nil) {
-		g.shareCount++
-		s = l.newShare(g)
-	}
-	return s, g.lastReleased
-}
-
-func (l *Line) newShare(g *Grant) *Share {
-	s := &Share{grant: g, line: l}
-	s.cleanup = WarnIfDropped(s, g.Path, g.Session)
-	return s
-}
-
-// ShareOf returns a Share that is not counted, and is never released, of a grant that nobody else can join.
-func (l *Line) ShareOf(g *Grant) *Share { return &Share{grant: g, line: l} }
-
-// GrantOf returns the grant that a Share is of.
-func GrantOf(s *Share) *Grant { return s.grant }
-
-// Revoked returns a channel that is closed when the grant is asked to be given up; nil if the Line is not Revocable.
-func Revoked(s *Share) <-chan struct{} { return s.grant.revoked }
-
-// Guard returns an operation that succeeds only if the node exists.
-func Guard(s *Share) framework.TransactionOp {
-	return s.line.Client.TransactionOp().Check().ForPath(s.Path())
-}
-
-// Release ends a Share, and with the last one releases the grant. The error is ErrReleased when it was called before,
-// and how the grant was lost, if it was.
-func Release(ctx context.Context, s *Share) error {
-	if ctx == nil {
-		return framework.ErrNilContext
-	}
-	g := s.grant
-	switch last, err := s.releaseShare(); {
-	case !last:
-		return err
-	case g.turn != nil:
-		return g.turn.releaseTurn(ctx, s.line.Client)
-	}
-	return g.Release(ctx)
-}
-
-// ReleaseInBackground is Release for a caller that does not wait: the functions get its error, wrapped with wrap.
-func ReleaseInBackground(s *Share, wrap func(verb string, err error) error, functions []func(error)) {
-	g, then := s.grant, &Callback{
-		Path: s.grant.Path, Then: functions, Wrap: func(err error) error { return wrap("release", err) },
-	}
-	client := g.Session.Client()
-	last, err := s.releaseShare()
-	switch {
-	case !last:
-		then.CallLater(client, err)
-		return
-	case g.turn != nil:
-		g.turn.releaseInBackground(s.line.Client, then)
-		return
-	}
-	lost := g.Lost()
+// ReleaseThen ends the hold and has the node deleted, without waiting for that. then gets the result, on the
+// goroutine of the recipes' callbacks.
+func (g *Grant) ReleaseThen(then func(error)) {
+	view := g.Session.Client().ForRecipes()
 	if g.isNodeDeleted() {
-		then.CallLater(client, lost)
+		view.Later(func() { then(nil) })
 		return
 	}
-	deleted := g.queueRelease()
-	if lost == nil && !then.hasFunction() {
-		deleted.IfFailed(func(err error) { then.Call(client, err) })
-		return
-	}
-	deleted.Then(func(_ struct{}, err error) { then.Call(client, cmp.Or(lost, err)) })
-}
-
-// releaseShare ends the Share. last reports whether it was the last one of the grant, which has to be released then. The error
-// is ErrReleased if leave was called before.
-func (s *Share) releaseShare() (last bool, err error) {
-	if s.released.Swap(true) {
-		return false, framework.ErrReleased
-	}
-	s.cleanup.Stop()
-	g := s.grant
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.shareCount--
-	g.lastReleased = g.shareCount == 0
-	return g.lastReleased, nil
-}
-
-// WarnIfDropped logs a warning when held, a lock or lease whose node is at path, is garbage collected before its
-// session has ended. Release stops the cleanup that it returns.
-func WarnIfDropped[T any](held *T, path string, session *framework.Session) runtime.Cleanup {
-	// It must not refer to the client: the client refers to user hooks, which may refer to the Share, so that it would never
-	// be collected.
-	return runtime.AddCleanup(held, droppedHold.logWarning, droppedHold{path, session.Client().CleanupLogger(), session.Ended()})
-}
-
-type droppedHold struct {
-	path         string
-	log          *slog.Logger
-	sessionEnded func() bool
-}
-
-// logWarning is called on the collector's goroutine.
-func (d droppedHold) logWarning() {
-	if !d.sessionEnded() { // it only warns, since work under the context may continue
-		d.log.Warn("a hold was garbage-collected without Release; its node stays until the session ends",
-			"path", d.path)
-	}
+	defer func() { // also if a hook does not return
+		g.Deletion(view).InBackground().ForPath(context.Background(), g.Path).
+			Then(func(_ struct{}, err error) { then(err) })
+	}()
+	g.Hold.End(framework.ErrReleased)
 }

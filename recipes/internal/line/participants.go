@@ -126,3 +126,40 @@ func First[P any](list []P, err error) (first P, found bool, _ error) {
 	}
 	return list[0], true, nil
 }
+
+// ContenderList is the holder's knowledge about other contenders, from a list of the directory.
+type ContenderList struct {
+	Others bool // there are others in line
+	// Watch fires when a contender joins or leaves after the list. It is armed.
+	Watch *framework.Watch
+	// Connections is as [framework.Session.Connections], from before the list.
+	Connections uint64
+}
+
+// ListContenders lists the directory and watches it, however long the connection is away. The error is
+// ErrNodeDeleted if the node of the grant is gone.
+func (g *Grant) ListContenders(ctx context.Context) (c ContenderList, err error) {
+	var names []string
+	view := g.Session.Client().ForRecipes()
+	err = RetryThrough(ctx, view, Outages, func(ctx context.Context) (err error) {
+		c.Connections = g.Session.Connections()
+		names, c.Watch, err = view.GetChildren().WithWatch().ForPath(ctx, g.line.Dir)
+		return err
+	})
+	if errors.Is(err, framework.ErrNoNode) {
+		return c, framework.ErrNodeDeleted
+	}
+	if err != nil {
+		return c, err
+	}
+	there := false
+	for _, name := range names {
+		there = there || name == g.Name
+		c.Others = c.Others || name != g.Name && g.line.Order.IsContender(name)
+	}
+	if !there {
+		c.Watch.Stop()
+		return ContenderList{}, framework.ErrNodeDeleted
+	}
+	return c, nil
+}

@@ -143,3 +143,15 @@ func (r *revocationWatch) hasEnded() bool {
 		return false
 	}
 }
+
+// WatchRevocation makes a grant notice requests to give it up, if the Line is Revocable. It is called before the grant is
+// shared. If a hook does not return, the grant is released.
+func (l *Line) WatchRevocation(g *Grant) <-chan struct{} {
+	if l.Revocable && g.revoked == nil {
+		g.revoked = g.StartRevocationWatch()
+	}
+	return g.revoked
+}
+
+// Revoked is as the function [Revoked].
+func (g *Grant) Revoked() <-chan struct{} { return g.revoked }

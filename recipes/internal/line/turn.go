@@ -3,7 +3,6 @@ package line
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/go-curator/curator/framework"
@@ -85,7 +84,7 @@ func (t *Turn) endTurn() (last *frontNode, lost error) {
 		lost = t.Lost()
 	}
 	t.cancel(framework.ErrReleased)
-	mine, others := n.front.releaseTurn(n, sure, now)
+	mine, others := n.front.recordTurnEnd(n, sure, now)
 	switch {
 	case !mine:
 		return nil, lost
@@ -96,7 +95,7 @@ func (t *Turn) endTurn() (last *frontNode, lost error) {
 	return n, lost
 }
 
-// releaseTurn ends a turn. If the node goes with it, and no other caller waits for the next node, it waits until the server
+// recordTurnEnd ends a turn. If the node goes with it, and no other caller waits for the next node, it waits until the server
 // has confirmed the deletion. client is the caller's.
 func (t *Turn) releaseTurn(ctx context.Context, client *framework.Client) error {
 	n, lost := t.endTurn()
@@ -140,81 +139,4 @@ func ReleaseTurnNoWait(s *Share) {
 func (l *Line) IsInTurn(ctx context.Context) bool {
 	g := l.HeldGrant(ctx)
 	return g != nil && g.turn != nil
-}
-
-// CheckSelfWait returns ErrSelfWait if a wait of the caller with ctx would be one for itself.
-func (l *Line) CheckSelfWait(ctx context.Context) error {
-	if carriedGrants(ctx) != nil && l.wouldWaitForItself(ctx) {
-		return ErrSelfWait
-	}
-	return nil
-}
-
-// ContenderList is the holder's knowledge about other contenders, from a list of the directory.
-type ContenderList struct {
-	Others bool // there are others in line
-	// Watch fires when a contender joins or leaves after the list. It is armed.
-	Watch *framework.Watch
-	// Connections is as [framework.Session.Connections], from before the list.
-	Connections uint64
-}
-
-// ListContenders lists the directory and watches it, however long the connection is away. The error is
-// ErrNodeDeleted if the node of the grant is gone.
-func (g *Grant) ListContenders(ctx context.Context) (c ContenderList, err error) {
-	var names []string
-	view := g.Session.Client().ForRecipes()
-	err = RetryThrough(ctx, view, Outages, func(ctx context.Context) (err error) {
-		c.Connections = g.Session.Connections()
-		names, c.Watch, err = view.GetChildren().WithWatch().ForPath(ctx, g.line.Dir)
-		return err
-	})
-	if errors.Is(err, framework.ErrNoNode) {
-		return c, framework.ErrNodeDeleted
-	}
-	if err != nil {
-		return c, err
-	}
-	there := false
-	for _, name := range names {
-		there = there || name == g.Name
-		c.Others = c.Others || name != g.Name && g.line.Order.IsContender(name)
-	}
-	if !there {
-		c.Watch.Stop()
-		return ContenderList{}, framework.ErrNodeDeleted
-	}
-	return c, nil
-}
-
-// ReleaseThen ends the hold and has the node deleted, without waiting for that. then gets the result, on the
-// goroutine of the recipes' callbacks.
-func (g *Grant) ReleaseThen(then func(error)) {
-	view := g.Session.Client().ForRecipes()
-	if g.isNodeDeleted() {
-		view.Later(func() { then(nil) })
-		return
-	}
-	defer func() { // also if a hook does not return
-		g.Deletion(view).InBackground().ForPath(context.Background(), g.Path).
-			Then(func(_ struct{}, err error) { then(err) })
-	}()
-	g.Hold.End(framework.ErrReleased)
-}
-
-// WatchRevocation makes a grant notice requests to give it up, if the Line is Revocable. It is called before the grant is
-// shared. If a hook does not return, the grant is released.
-func (l *Line) WatchRevocation(g *Grant) <-chan struct{} {
-	if l.Revocable && g.revoked == nil {
-		g.revoked = g.StartRevocationWatch()
-	}
-	return g.revoked
-}
-
-// Revoked is as the function [Revoked].
-func (g *Grant) Revoked() <-chan struct{} { return g.revoked }
-
-// LogRefusal logs the error of a delete whose caller does not wait, if the node stays.
-func LogRefusal(client *framework.Client, path string, err error) {
-	(&Callback{Path: path, Wrap: func(err error) error { return err }}).Call(client, err)
 }

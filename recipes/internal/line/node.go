@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/go-curator/curator/framework"
 )
@@ -28,4 +29,23 @@ func StatOwnNode(
 		return nil, fmt.Errorf("%w; a client needs READ, or ADMIN, on its own nodes", err)
 	}
 	return nil, err
+}
+
+// UnpackData returns the data of a node that were read Undecompressed with an error or none, as the client would read
+// them; as they are if the client compresses and they are not compressed.
+func UnpackData(client *framework.Client, path string, data []byte, err error) ([]byte, error) {
+	if err != nil {
+		return data, err
+	}
+	plain, err := client.UnpackedUpTo(path, data, math.MaxInt)
+	if errors.Is(err, framework.ErrDecompressedTooLarge) {
+		return nil, err
+	}
+	return plain, nil
+}
+
+// QueueDelete makes the client delete a node, and does not wait: the client repeats that until it is done or the session has
+// ended.
+func QueueDelete(view *framework.Client, path string) *framework.Pending[struct{}] {
+	return view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), path)
 }
