@@ -27,7 +27,7 @@ func (s *Semaphore) canMoveFromLine(seen leaseSnapshot, n int) bool {
 func (s *Semaphore) moveFromLine(
 	ctx context.Context, place *line.Grant, seen leaseSnapshot,
 ) (lease *Lease, left bool, err error) {
-	place.EndHold() // first, since the deletion would end it as a loss
+	place.Hold.End(framework.ErrReleased) // first, since the deletion would end it as a loss
 	view := place.Session.Client().ForRecipes()
 	var stat framework.Stat
 	path, err := view.Create().WithMode(framework.EphemeralSequential).WithProtection().

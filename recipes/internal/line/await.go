@@ -8,15 +8,15 @@ import (
 	"github.com/go-curator/curator/internal/chance"
 )
 
-// AwaitResult waits for an operation that was queued with a separate context, which bounds it. A caller that stopped waiting
-// earlier would leave the operation's watches behind.
+// AwaitResult waits for an operation in the background, whose own context bounds it. A caller that stopped waiting earlier
+// would not stop the operation's watch.
 func AwaitResult[T any](p *framework.Pending[T]) (T, error) { return p.Wait(context.Background()) }
 
-// AwaitEvent waits for an event of watch, until ctx ends, which is its error, or until over, if not nil, is closed; then it
-// returns the zero Event. Events can get lost, since servers drop the events of nodes that the client may not read. So
-// it also calls look, at the intervals that every returns, and returns its event if look has found a change.
+// AwaitEvent waits for an event of watch, and returns it. It returns the zero Event when stop, which may be nil, is closed,
+// and an error when ctx ends. Events can get lost, since servers drop the events of nodes that the client may not read.
+// So it also calls look, at the intervals that every returns; if look reports a change it returns the event of look.
 func AwaitEvent(
-	ctx context.Context, client *framework.Client, watch *framework.Watch, over <-chan struct{},
+	ctx context.Context, client *framework.Client, watch *framework.Watch, stop <-chan struct{},
 	every func() time.Duration, look func() (framework.Event, bool),
 ) (framework.Event, error) {
 	check := time.NewTimer(every())
@@ -25,7 +25,7 @@ func AwaitEvent(
 		select {
 		case event := <-watch.C:
 			return event, nil
-		case <-over:
+		case <-stop:
 			return framework.Event{}, nil
 		case <-ctx.Done():
 			return framework.Event{}, client.Left(ctx, nil)
@@ -38,8 +38,8 @@ func AwaitEvent(
 	}
 }
 
-// SessionTimeoutInterval is an interval for [AwaitEvent]: about one session timeout, random so that waiters do not look all at
-// the same time.
+// SessionTimeoutInterval returns an interval for [AwaitEvent]: about a session timeout, random so that waiters do not look
+// at the same time.
 func SessionTimeoutInterval(client *framework.Client) func() time.Duration {
 	return func() time.Duration { return Jittered(client.Safety().SessionTimeout) }
 }
@@ -52,7 +52,7 @@ func Jittered(d time.Duration) time.Duration {
 	return chance.Around(d)
 }
 
-// WatchEvents is the channel of a watch; without one it is nil, and nothing ever comes.
+// WatchEvents returns the channel of a watch; nil, which never receives, without one.
 func WatchEvents(w *framework.Watch) <-chan framework.Event {
 	if w == nil {
 		return nil

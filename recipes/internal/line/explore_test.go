@@ -13,9 +13,9 @@ import (
 
 // The model of a line. Contenders come, wait, hold, release, give up and come again, in sessions whose members lag.
 //
-// What ships is called: Order.Decide and what its Decision means (lost), which watches a waiter arms (beginning.arms),
-// what an event of its own node and a look mean (handleOwnEvent, decideRecheck), what else grants (grantEvidence.provesFirst), and who
-// leaves a mark (place.marks). Played are
+// What ships is called: Order.Decide and what its Decision means (isNodeLost), which watches a waiter arms
+// (armInput.watchesToArm), what an event of its own node and a recheck mean (handleOwnEvent, decideRecheck), what else grants
+// (grantEvidence.provesFirst), and who leaves a mark (waiter.leavesReleaseMark). Played are
 //
 //   - the leader: a log of creates, deletions, deletions with a mark, and writes to a node;
 //   - a member for each session, which applies the log transaction by transaction. Its position is what the client has

@@ -10,33 +10,31 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// Grant is a place in line whose turn has come. Its node stays until a release, or the end of the
-// session. Callers can have it together, each with a [Share].
-//
-// Its context carries it: a caller that acquires with that context joins, instead of standing in line, or is at least
-// not made to wait for itself.
+// Grant is the hold of a contender, with its node. Several callers can share it, each with a [Share]. Its context
+// carries it: a caller that acquires with that context shares the grant, or gets ErrSelfWait, instead of waiting for
+// itself.
 type Grant struct {
 	Session *framework.Session
 	Hold    *framework.Hold
-	// Path and Name are the node's; Czxid is the transaction that created it, or, for a grant in the place of
-	// another, that one's node.
+	// Path and Name are the node's. Czxid is the hold's fencing token: the czxid of the node, or after a downgrade that of
+	// the writer's.
 	Path, Name string
 	Czxid      int64
-	// Owner is found from a context of the grant, see [OwnerFromContext]. It is set before any is given away.
+	Waited     bool // there was a contender ahead
+	// Owner is what [OwnerFromContext] returns for the grant's context. It is set before that context is given away.
 	Owner any
 
-	line         *Line           // nil for a grant without a place in a line
+	line         *Line           // nil if the node was not in a line
 	ctx          grantContext    // set with Hold
 	carriedEntry carriedGrant    // of the grant, in the list that ctx carries; set with Hold
-	turn         *Turn           // which it is of; nil for others
+	turn         *Turn           // whose part this is; nil if it is not a turn
 	revoked      <-chan struct{} // set before it is joinable
-	Waited       bool            // there was a contender ahead
-	leavesMark   bool            // the deletion of its node leaves a mark for the next waiter
+	leavesMark   bool            // a release leaves a mark for the next waiter
 
-	joinable     bool // callers may join; guarded by mu
-	lastReleased bool // the last one was released: nobody joins, and the hold is about to end; guarded by mu
 	mu           sync.Mutex
-	shareCount   int // Shares that were not released; guarded by mu
+	joinable     bool // callers may join; guarded by mu
+	lastReleased bool // the last Share was released: no caller joins, and the hold is about to end; guarded by mu
+	shareCount   int  // Shares that were not released; guarded by mu
 }
 
 // Context ends with the hold, and carries the grant.
@@ -44,7 +42,7 @@ func (g *Grant) Context() context.Context { return &g.ctx }
 
 // Lost returns how the grant was lost, nil if it is still held or was released.
 func (g *Grant) Lost() error {
-	g.Hold.Valid() // ends it, if its time has run out
+	g.Hold.Valid() // ends the hold, if its time has run out
 	return IgnoreError(context.Cause(g.ctx.Context), framework.ErrReleased)
 }
 
@@ -57,7 +55,7 @@ func (g *Grant) isHeld() bool {
 
 // Release ends the hold, deletes the node and waits until the server has confirmed that. When ctx ends first, or the
 // connection is lost, the client continues. A node that is known to be gone is not deleted: another client's may have
-// its name. The error is how the grant was lost, if it was: then the node goes with the session, or the client removes it.
+// its name. If the grant was lost, the error is the cause of the loss.
 func (g *Grant) Release(ctx context.Context) (err error) {
 	lost := g.Lost()
 	if lost == framework.ErrNodeDeleted {
@@ -75,8 +73,8 @@ func (g *Grant) Release(ctx context.Context) (err error) {
 // be about another node, such as the node of a lock whose context ends the hold.
 func (g *Grant) isNodeDeleted() bool { return HoldLoss(g.Hold) == framework.ErrNodeDeleted }
 
-// Deletion returns the delete of the node, in its session, for use once the hold has ended: its mark shows the next
-// waiter that the node was the first in line.
+// Deletion returns the delete of the node, with its mark if it leaves one. Only a holder may leave a mark, so the hold
+// must have begun; it must have ended before the delete is sent.
 func (g *Grant) Deletion(view *framework.Client) framework.DeleteBuilder {
 	b := view.Delete().Quietly().Guaranteed()
 	if g.leavesMark {
@@ -91,9 +89,6 @@ func (g *Grant) ReleaseNoWait() {
 		g.queueRelease()
 	}
 }
-
-// EndHold ends the hold of a place whose node the caller deletes itself, in a transaction with something else.
-func (g *Grant) EndHold() { g.Hold.End(framework.ErrReleased) }
 
 // queueRelease ends the hold and queues the delete. The client continues with it until it is done.
 func (g *Grant) queueRelease() (deleted *framework.Pending[struct{}]) {
@@ -112,10 +107,10 @@ func HoldLoss(hold *framework.Hold) error {
 	return IgnoreError(context.Cause(hold.Context()), framework.ErrReleased)
 }
 
-// HoldGrants makes holds of grants whose turn has come, of all or none. Their contexts have the values of ctx, and
-// carry the grants. ownWatchAfter is as in framework.HoldOptions.
+// HoldGrants begins the holds of grants: of all, or on an error of none. Their contexts have the values of ctx, and carry
+// the grants. ownWatchAfter is framework.HoldOptions.OwnWatchAfter.
 func (l *Line) HoldGrants(ctx context.Context, ownWatchAfter time.Duration, grants ...*Grant) error {
-	own, list, all := l.lineKey(), carriedGrants(ctx), false
+	key, list, all := l.lineKey(), carriedGrants(ctx), false
 	defer func() { // also when a hook panics
 		if !all {
 			EndHolds(grants, framework.ErrReleased)
@@ -129,7 +124,7 @@ func (l *Line) HoldGrants(ctx context.Context, ownWatchAfter time.Duration, gran
 		if err != nil {
 			return err
 		}
-		g.Hold, g.carriedEntry = hold, carriedGrant{own, g, list}
+		g.Hold, g.carriedEntry = hold, carriedGrant{key, g, list}
 		list = &g.carriedEntry
 	}
 	for _, g := range grants {
@@ -139,9 +134,9 @@ func (l *Line) HoldGrants(ctx context.Context, ownWatchAfter time.Duration, gran
 	return nil
 }
 
-// HoldWithTimeout calls hold, which makes holds of n nodes in a session, one after the other, with ctx. If the caller does not
-// wait, ctx ends no later than n session timeouts from now: servers that commit so slowly that no hold can begin are a
-// reason for ErrNotAcquired.
+// HoldWithTimeout calls hold, which begins holds of n nodes one after the other. With wait its context is ctx. Without,
+// that context ends after n session timeouts, and the error is then ErrNotAcquired: the servers commit too slowly for a
+// hold to begin.
 func HoldWithTimeout(
 	ctx context.Context, session *framework.Session, n int, wait bool, hold func(context.Context) error,
 ) error {
@@ -158,13 +153,13 @@ func HoldWithTimeout(
 	return err
 }
 
-// HoldAgain returns the grant of the same place, whose hold has ended, with a new hold.
+// HoldAgain returns a grant with the same node and a new hold. The hold of g has ended.
 func (g *Grant) HoldAgain(ctx context.Context, ownWatchAfter time.Duration) (*Grant, error) {
 	again := &Grant{Session: g.Session, Path: g.Path, Name: g.Name, Czxid: g.Czxid, line: g.line, leavesMark: g.leavesMark}
 	return again, g.line.HoldGrants(ctx, ownWatchAfter, again)
 }
 
-// EndHolds ends the holds that grants have, also if a hook for one of them does not return.
+// EndHolds ends the holds of those grants that have one, also if a hook for one of them does not return.
 func EndHolds(grants []*Grant, why error) {
 	if len(grants) > 0 {
 		defer EndHolds(grants[1:], why)

@@ -9,10 +9,10 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// StatOwnNode completes the reply to an exists, stat and err, of a node that should be the caller's. Since ZooKeeper 3.8.4 and
-// 3.9.2 exists needs READ. getACL, which returns the same Stat, needs READ or ADMIN, so StatOwnNode asks for that if exists was
-// refused. If that is refused, too, the error matches framework.ErrNoAuth and names the missing permission: the node
-// exists, but its owner is not known.
+// StatOwnNode returns the result of an exists, stat and err, of a node that should be the caller's. Since ZooKeeper 3.8.4
+// and 3.9.2 exists needs READ. If it was refused, StatOwnNode sends a getACL, which returns the same Stat and needs READ or
+// ADMIN. If that is refused, too, the error matches framework.ErrNoAuth and names the missing permission: the node exists,
+// but its owner is not known.
 func StatOwnNode(
 	ctx context.Context, view *framework.Client, path string, stat *framework.Stat, err error,
 ) (*framework.Stat, error) {
@@ -31,8 +31,8 @@ func StatOwnNode(
 	return nil, err
 }
 
-// UnpackData returns the data of a node that were read Undecompressed with an error or none, as the client would read
-// them; as they are if the client compresses and they are not compressed.
+// UnpackData returns the data of a read Undecompressed as the client would have decompressed them; unchanged if they are
+// not compressed. err is the read's error.
 func UnpackData(client *framework.Client, path string, data []byte, err error) ([]byte, error) {
 	if err != nil {
 		return data, err
@@ -44,8 +44,8 @@ func UnpackData(client *framework.Client, path string, data []byte, err error) (
 	return plain, nil
 }
 
-// QueueDelete makes the client delete a node, and does not wait: the client repeats that until it is done or the session has
-// ended.
+// QueueDelete has the client delete a node, and does not wait: the client repeats the delete until it has succeeded or the
+// session has ended.
 func QueueDelete(view *framework.Client, path string) *framework.Pending[struct{}] {
 	return view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), path)
 }

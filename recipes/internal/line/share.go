@@ -12,8 +12,8 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// Share is one caller's share of a grant. The types that the recipes' Acquire returns embed one, so it has only the
-// methods that they all have; the package's functions do the rest.
+// Share is one caller's share of a grant. The types that the recipes' Acquire returns embed it, so it has only methods
+// that all of them have. The others are functions of this package.
 type Share struct {
 	grant    *Grant
 	line     *Line // the caller's
@@ -44,8 +44,8 @@ func (s *Share) Node() string { return s.grant.Name }
 // AcquireFunc waits for a grant, as [Line.Acquire] and [Line.TryAcquire] do.
 type AcquireFunc func(context.Context) (*Grant, error)
 
-// AcquireShare acquires with wait, and makes the grant sharable, unless the Line has NoReentry. Call [Line.Reenter] first, for
-// a grant that can be shared already.
+// AcquireShare acquires with wait, and returns the first Share of the grant. Others can join it, unless the Line has
+// NoReentry. Call [Line.Reenter] before.
 func (l *Line) AcquireShare(ctx context.Context, wait AcquireFunc) (*Share, error) {
 	what := framework.Acquisition{Recipe: l.Recipe, Path: l.Dir}
 	g, err := ReportAcquire(ctx, l.Client, what, wait, (*Grant).ReleaseNoWait)
@@ -59,9 +59,9 @@ func (l *Line) AcquireShare(ctx context.Context, wait AcquireFunc) (*Share, erro
 	return l.newShare(g), nil
 }
 
-// Reenter returns one more Share of the grant that ctx carries: of a turn, for the callers of a [Front], or of another. It
-// is nil if ctx carries none that is shared and held, if the Line has NoReentry, or if the client is the view of a session
-// that has ended.
+// Reenter returns one more Share of the innermost grant that ctx carries and that can be joined; nil if there is none, if
+// the Line has NoReentry, or if the client is the view of a session that has ended. With turn it joins only a turn, for
+// the callers of a [Front]; without, no turn.
 func (l *Line) Reenter(ctx context.Context, turn bool) *Share {
 	if l.NoReentry {
 		return nil
@@ -77,8 +77,8 @@ func (l *Line) Reenter(ctx context.Context, turn bool) *Share {
 	return nil
 }
 
-// joinGrant returns one more Share. It is nil if the grant is not shared. ended reports whether the last Share was released
-// in the meantime.
+// joinGrant returns one more Share of the grant; nil if it cannot be joined. ended reports whether its last Share was
+// released in the meantime.
 func (l *Line) joinGrant(g *Grant, turn bool) (s *Share, ended bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -95,13 +95,13 @@ func (l *Line) newShare(g *Grant) *Share {
 	return s
 }
 
-// ShareOf returns a Share that is not counted, and is never released, of a grant that nobody else can join.
+// ShareOf returns a Share that is never released, of a grant that no caller can join.
 func (l *Line) ShareOf(g *Grant) *Share { return &Share{grant: g, line: l} }
 
 // GrantOf returns the grant that a Share is of.
 func GrantOf(s *Share) *Grant { return s.grant }
 
-// Revoked returns a channel that is closed when the grant is asked to be given up; nil if the Line is not Revocable.
+// Revoked returns a channel that is closed when a client asks for the grant's release; nil if the Line is not Revocable.
 func Revoked(s *Share) <-chan struct{} { return s.grant.revoked }
 
 // Guard returns an operation that succeeds only if the node exists.
@@ -109,8 +109,8 @@ func Guard(s *Share) framework.TransactionOp {
 	return s.line.Client.TransactionOp().Check().ForPath(s.Path())
 }
 
-// Release ends a Share, and with the last one releases the grant. The error is ErrReleased when it was called before,
-// and how the grant was lost, if it was.
+// Release ends a Share, and with the last one releases the grant. The error is ErrReleased for a second call, and the
+// cause of the loss if the grant was lost.
 func Release(ctx context.Context, s *Share) error {
 	if ctx == nil {
 		return framework.ErrNilContext
@@ -153,8 +153,8 @@ func ReleaseInBackground(s *Share, wrap func(verb string, err error) error, func
 	deleted.Then(func(_ struct{}, err error) { then.Call(client, cmp.Or(lost, err)) })
 }
 
-// releaseShare ends the Share. last reports whether it was the last one of the grant, which has to be released then. The error
-// is ErrReleased if leave was called before.
+// releaseShare ends the Share. last reports whether it was the last one of the grant, which the caller then releases. The
+// error is ErrReleased for a second call.
 func (s *Share) releaseShare() (last bool, err error) {
 	if s.released.Swap(true) {
 		return false, framework.ErrReleased
@@ -169,10 +169,10 @@ func (s *Share) releaseShare() (last bool, err error) {
 }
 
 // WarnIfDropped logs a warning when held, a lock or lease whose node is at path, is garbage collected before its
-// session has ended. Release stops the cleanup that it returns.
+// session has ended. The caller stops the returned cleanup at the release.
 func WarnIfDropped[T any](held *T, path string, session *framework.Session) runtime.Cleanup {
-	// It must not refer to the client: the client refers to user hooks, which may refer to the Share, so that it would never
-	// be collected.
+	// The cleanup must not refer to the client, which refers to user hooks, which may refer to held: that would never be
+	// collected.
 	return runtime.AddCleanup(held, droppedHold.logWarning, droppedHold{path, session.Client().CleanupLogger(), session.Ended()})
 }
 
@@ -184,7 +184,7 @@ type droppedHold struct {
 
 // logWarning is called on the collector's goroutine.
 func (d droppedHold) logWarning() {
-	if !d.sessionEnded() { // it only warns, since work under the context may continue
+	if !d.sessionEnded() { // no release: work under the context may continue
 		d.log.Warn("a hold was garbage-collected without Release; its node stays until the session ends",
 			"path", d.path)
 	}
