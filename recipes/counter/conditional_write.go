@@ -53,7 +53,7 @@ type unknownTries struct {
 	markLost bool // one whose mark is gone
 }
 
-// afterMarkLoss returns the unknown tries after the mark that could have resolved them is gone.
+// afterMarkLoss returns the unknown tries after the mark is gone that could have shown their outcome.
 func (d unknownTries) afterMarkLoss() unknownTries {
 	return unknownTries{markLost: d.markLost || d.withMark}
 }
@@ -75,7 +75,7 @@ type nextWriteStep int8
 const (
 	writeExecuted nextWriteStep = iota // the write was executed
 	attemptEnds                        // the try ends with its error
-	comparesNode                       // the node has changed, and the mark does not show by whom: readAndCompare
+	comparesNode                       // the node has changed, possibly by an earlier try: readAndCompare
 	forgetsMark                        // the mark is forgotten: errMarkGone
 	omitsMark                          // the transaction is sent without a mark
 )
@@ -123,7 +123,7 @@ func (d unknownTries) afterRead(from framework.Stat, data []byte, now nodeConten
 var errMarkGone = explainError("what this client keeps below the node was changed or deleted",
 	framework.ErrBadVersion)
 
-// attemptWrite writes once, after settling the outcome of earlier tries.
+// attemptWrite sends the transaction, after comparing the node if the mark of an earlier try is gone.
 func (s *conditionalWrite) attemptWrite(ctx context.Context) error {
 	session, err := s.node.client.SessionSoon(ctx)
 	if err != nil {
@@ -146,8 +146,8 @@ func (s *conditionalWrite) attemptWrite(ctx context.Context) error {
 	return err
 }
 
-// sendTransaction sends the transaction. again means that the server refuses the mark, and the transaction has to be
-// sent without.
+// sendTransaction sends the transaction. again means that the server refuses the mark: the transaction has to be sent
+// without.
 func (s *conditionalWrite) sendTransaction(ctx context.Context, m *ownMark) (again bool, _ error) {
 	view := m.Session.Client()
 	set := view.TransactionOp().SetData().WithVersion(s.from.Version).ForPath(s.node.path, s.data)
