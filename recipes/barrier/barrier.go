@@ -121,8 +121,8 @@ func (b *Barrier) readAndWatch(ctx context.Context) *framework.Pending[framework
 	return b.client.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, b.path)
 }
 
-// readFresh is the first read, in flight together with a sync. Without the sync a member that lags behind might not
-// have executed yet that the barrier was set or removed.
+// readFresh is readAndWatch together with a sync. Without the sync a member that lags might not have executed yet that
+// the barrier was set or removed.
 func (b *Barrier) readFresh(ctx context.Context) (framework.DataResult, error) {
 	synced, reading := b.client.Sync().InBackground().ForPath(ctx, b.path), b.readAndWatch(ctx)
 	_, stale := line.AwaitResult(synced)
@@ -140,10 +140,10 @@ func (b *Barrier) wrapError(verb string, err error) error { return wrapError(b.p
 
 func wrapError(path, verb string, err error) error { return line.WrapError("barrier", path, verb, err) }
 
-// awaitDeletion waits for an event of watch, which is on the node at path, and stops the watch. The end of the watch
-// with its session is an event as well; the caller then reads again. Events can get lost. So from time to time
-// awaitDeletion checks whether the node is gone, or was created again after the transaction since. Without READ
-// permission newer servers report only the former.
+// awaitDeletion waits for an event of watch, which is on the node at path, and stops the watch. An EventEnd, with the
+// session, is an event as well: then the caller reads again. Events can get lost, so about once per session timeout it
+// checks whether the node is gone, or was created again after the transaction since. Without READ permission newer
+// servers show only whether it is gone.
 func awaitDeletion(
 	ctx context.Context, client *framework.Client, watch *framework.Watch, path string, since int64,
 ) (framework.Event, error) {

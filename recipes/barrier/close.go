@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// close removes "ready" for a member whose node is gone, unless others are inside. First it deletes the abandoned
-// nodes, of members that gave up.
+// close deletes "ready" for a member whose node is gone, unless others are inside. Before that it deletes the abandoned
+// nodes: those of members that gave up.
 //
 // A plain delete could open this race:
 //  1. Our list shows no member inside.
@@ -72,8 +72,8 @@ func (d *Double) tryClose(ctx context.Context, abandoned []string) error {
 	return d.client.Delete().WithVersion(mark.Version).ForPath(ctx, d.readyPath())
 }
 
-// leaveInBackground starts to delete the node, and to close the barrier if no member is inside, and does not wait. The
-// client continues in the background, however long no server can be reached, until it is closed.
+// leaveInBackground has the client delete the node, and close the barrier if no member is inside, and does not wait. The
+// client continues until it has succeeded or is closed.
 func (m *Member) leaveInBackground() {
 	defer m.deleteInBackground() // also if a hook panics or ends the goroutine
 	if m.hold != nil {
@@ -84,7 +84,7 @@ func (m *Member) leaveInBackground() {
 func (m *Member) deleteInBackground() {
 	d := m.d
 	// The order matters: our earlier requests, the delete, the list. Then the list shows the other members without
-	// ours. But this is certain only if the delete was answered. If it was not:
+	// ours. But this is certain only after the reply to the delete. If that is lost:
 	//  1. The list shows other members, which will leave later.
 	//  2. Our pending create is executed after the list.
 	//  3. The members that leave rely on our node, as long as it exists, to close the barrier.
@@ -101,7 +101,8 @@ func (m *Member) deleteInBackground() {
 	})
 }
 
-// closeIfLast closes the barrier if list, made after our node's removal, shows no other member.
+// closeIfLast closes the barrier unless list, which was requested after the delete of our node, shows that it is closed or
+// has other members.
 func (m *Member) closeIfLast(list framework.ChildrenResult, err error) {
 	open, members := splitReady(list.Names)
 	switch {
@@ -143,10 +144,9 @@ func (d *Double) closeForAbandoned(ctx context.Context) {
 		}
 		var err error
 		returned := apart.Call(func() { err = d.close(ctx, abandoned...) })
-		// These errors pass by themselves: a hook ended the goroutine, the credentials are wrong, the server has no
-		// quorum.
-		passes := !returned || errors.Is(err, framework.ErrAuthFailed) || errors.Is(err, framework.ErrNotReadOnly)
-		if d.client.Err() == nil && passes {
+		// A hook ended the goroutine, the credentials are refused, or the server has no quorum: try again.
+		again := !returned || errors.Is(err, framework.ErrAuthFailed) || errors.Is(err, framework.ErrNotReadOnly)
+		if d.client.Err() == nil && again {
 			failures++
 			_ = line.Backoff(ctx, d.client, failures)
 			continue

@@ -19,7 +19,7 @@ const readyName = "ready"
 
 // Double is a double barrier at a path: its members begin together and end together. Each Enter makes a new member,
 // also two calls on the same Double. A barrier can be used for several rounds. Use the same Double for all of them:
-// it remembers which clients the other members use. Safe for concurrent use. Corresponds to Curator's
+// it remembers whether there are Java members. Safe for concurrent use. Corresponds to Curator's
 // DistributedDoubleBarrier.
 type Double struct {
 	client *framework.Client
@@ -28,8 +28,8 @@ type Double struct {
 	data   []byte
 	err    error // the mistake in NewDouble's arguments: Enter returns it
 
-	peers  memberClients
-	closer backgroundCloser
+	peers  javaMembers
+	closer backgroundCloser // closes the barrier for members that gave up
 }
 
 // Option configures [NewDouble]. If one is given several times the last counts.
@@ -89,7 +89,7 @@ type Member struct {
 	hold    *framework.Hold
 	hasLeft atomic.Bool
 
-	loggedMember string // the last node without a session that Leave has waited for
+	loggedMember string // the last node that Leave has logged as not ephemeral
 }
 
 // Context returns the context for the members' work. It ends when the membership is lost, or with Leave, and
@@ -123,8 +123,8 @@ func (d *Double) listChildren(ctx context.Context, client *framework.Client) (na
 	return names, err
 }
 
-// splitReady removes "ready" from the children, in place. All other children, sorted, are members, of any client, as
-// in Curator.
+// splitReady removes "ready" from the children, in place, and sorts the others, which are the members: as in Curator, all
+// of them, whoever created them.
 func splitReady(names []string) (open bool, members []string) {
 	members = slices.DeleteFunc(names, func(name string) bool { return name == readyName })
 	slices.Sort(members)
@@ -138,41 +138,40 @@ func splitReady(names []string) (open bool, members []string) {
 //  3. They wait for it in turn.
 const reentryDelay = time.Second
 
-// memberClients records which clients the other members use.
-type memberClients struct {
-	mu         sync.Mutex
-	sawForeign bool      // a member of another client was seen; guarded by mu
-	sawAll     bool      // all members have been seen in one list; guarded by mu
-	lastLeave  time.Time // when a member of this Double last left; guarded by mu
+// javaMembers records whether a Double's barrier has Java members.
+type javaMembers struct {
+	mu        sync.Mutex
+	sawJava   bool      // a Java member was seen; guarded by mu
+	sawAll    bool      // a list has shown enough members to open the barrier; guarded by mu
+	lastLeave time.Time // when a member of this Double last left; guarded by mu
 }
 
-func (p *memberClients) recordMembers(members []string, qty int) {
+func (p *javaMembers) recordMembers(members []string, qty int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	isForeign := func(name string) bool { return !zkpath.IsOurGUID(name) }
-	p.sawForeign = p.sawForeign || slices.ContainsFunc(members, isForeign)
+	isJava := func(name string) bool { return !zkpath.IsOurGUID(name) }
+	p.sawJava = p.sawJava || slices.ContainsFunc(members, isJava)
 	p.sawAll = p.sawAll || len(members) >= qty
 }
 
 // isUndecided reports whether it is unknown if there are Java members.
-func (p *memberClients) isUndecided() bool {
+func (p *javaMembers) isUndecided() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.sawAll && !p.sawForeign
+	return !p.sawAll && !p.sawJava
 }
 
-func (p *memberClients) recordLeave() {
+func (p *javaMembers) recordLeave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lastLeave = time.Now()
 }
 
-// awaitReentry waits until reentryDelay has passed since the last Leave, unless all members are known to use this
-// library.
-func (p *memberClients) awaitReentry(ctx context.Context, client *framework.Client) error {
+// awaitReentry waits until reentryDelay has passed since the last Leave, unless it is certain that there are no Java members.
+func (p *javaMembers) awaitReentry(ctx context.Context, client *framework.Client) error {
 	p.mu.Lock()
 	wait := time.Until(p.lastLeave.Add(reentryDelay))
-	if p.sawAll && !p.sawForeign {
+	if p.sawAll && !p.sawJava {
 		wait = 0
 	}
 	p.mu.Unlock()

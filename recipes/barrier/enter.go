@@ -93,9 +93,8 @@ func (m *Member) createAndList(ctx context.Context) (names []string, czxid int64
 	return names, czxid, err
 }
 
-// openIfEnough reports whether the barrier is open, and opens it if there are enough members. Only a list with our
-// own node counts: it was made after our create. So the last member needed for the number sees all of them,
-// and opens the barrier.
+// openIfEnough reports whether the barrier is open, and opens it if there are enough members. names has to contain our
+// own node: then the list is newer than our create. So the last of the members needed sees all of them, and opens it.
 func (m *Member) openIfEnough(ctx context.Context, names []string) (open bool, err error) {
 	open, members := splitReady(names)
 	m.d.peers.recordMembers(members, m.d.qty)
@@ -116,9 +115,9 @@ func (m *Member) openIfEnough(ctx context.Context, names []string) (open bool, e
 	return err == nil, err
 }
 
-// awaitOpening waits until the barrier is opened. The event that "ready" was created is enough, even if "ready" is
-// gone again since: our node existed before the watch was set, so this member was counted. If open is false
-// and err is nil, list again.
+// awaitOpening waits until the barrier is opened. The event that "ready" was created is enough, even if "ready" has been
+// deleted since: our node existed before the watch was armed, so the others have counted this member. If open is false
+// and err is nil, the caller lists again.
 func (m *Member) awaitOpening(ctx context.Context) (open bool, err error) {
 	var found *framework.Stat
 	var watch *framework.Watch

@@ -114,8 +114,9 @@ func (m *Member) leaveInOrder(ctx context.Context) error {
 	return m.deleteNodeAndReady(ctx, inside, open)
 }
 
-// awaitMemberGone waits until the member target is gone. Before that it makes sure that removed, the pending removal
-// of our own node, has succeeded, since the others wait for it. If gone is false and err is nil, list again.
+// awaitMemberGone waits until the node of the member target is gone. Before that it waits for removed, the pending delete
+// of our own node (nil if there is none), and repeats it if it has failed, since the others wait for it. If gone is false
+// and err is nil, the caller lists again.
 func (m *Member) awaitMemberGone(
 	ctx context.Context, target string, since int64, removed *framework.Pending[struct{}],
 ) (gone bool, err error) {
@@ -168,8 +169,8 @@ func (m *Member) deleteNodeAndReady(ctx context.Context, inside, open bool) erro
 	return nil
 }
 
-// watchMember sets a watch on the member name. If gone is true, watch is nil: the node is gone, or was created after
-// the transaction since, by a Java member that has entered again under the same name.
+// watchMember arms a watch on the node of the member name. If gone is true, watch is nil: the node is gone, or was created
+// after the transaction since, by a Java member that has entered again with the same name.
 func (m *Member) watchMember(
 	ctx context.Context, name string, since int64,
 ) (watch *framework.Watch, gone bool, err error) {

@@ -20,7 +20,7 @@ type knownNumber[T Integral] struct {
 	mark *ownMark
 }
 
-// enqueueAdd queues a for the writer, and starts the writer if none runs. The writer runs only while callers wait.
+// enqueueAdd queues the add a for the writer, a goroutine that runs only while callers wait, and starts it if none runs.
 func (n *Number[T]) enqueueAdd(a *pendingAdd[T]) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -42,8 +42,8 @@ func (n *Number[T]) withdrawAdd(ctx context.Context, a *pendingAdd[T]) error {
 	default:
 	}
 	a.callerLeft = true
-	if n.callersWaiting--; n.callersWaiting == 0 && n.stopRound != nil {
-		n.stopRound()
+	if n.callersWaiting--; n.callersWaiting == 0 && n.cancelRound != nil {
+		n.cancelRound()
 	}
 	err := n.node.client.Left(ctx, nil)
 	if a.inBatch {
@@ -66,8 +66,8 @@ func (n *Number[T]) runWriter(ctx context.Context) {
 	returned = true
 }
 
-// nextRound does a round with a context that ends when all callers have left. It returns false if no caller waits: then
-// the writer has ended.
+// nextRound does a round with a context that ends when all callers have left. If no caller waits it releases the lock, if
+// that is held, and otherwise returns false: then the writer ends.
 func (n *Number[T]) nextRound(ctx context.Context) bool {
 	n.mu.Lock()
 	if len(n.waitingAdds) == 0 {
@@ -81,7 +81,7 @@ func (n *Number[T]) nextRound(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	n.stopRound = cancel
+	n.cancelRound = cancel
 	n.mu.Unlock()
 	n.writeRound(ctx)
 	return true
@@ -89,7 +89,7 @@ func (n *Number[T]) nextRound(ctx context.Context) bool {
 
 // writeRound waits for its turn and then writes the waiting deltas.
 func (n *Number[T]) writeRound(ctx context.Context) {
-	err := mark.NotSent(n.turns.awaitTurn(ctx))
+	err := mark.NotExecuted(n.turns.awaitTurn(ctx))
 	if ctx.Err() != nil && n.node.client.Err() == nil {
 		return // all have left; others may be waiting by now
 	}
@@ -111,7 +111,7 @@ func (n *Number[T]) writeRound(ctx context.Context) {
 		n.turns.recordWin(time.Since(began), n.lastKnown.stat.NumChildren > 1)
 	}
 	n.finishBatch(err)
-	// The callers that were just answered may have more to add: let them join before the next round begins.
+	// The callers that have just got their results may add again: let them, before the next round begins.
 	runtime.Gosched()
 }
 
@@ -133,16 +133,16 @@ func (n *Number[T]) writeBatch(ctx context.Context) (again bool, _ error) {
 	defer n.node.releaseSlot()
 	now, err := n.currentNumber(ctx)
 	if err != nil {
-		return false, mark.NotSent(err)
+		return false, mark.NotExecuted(err)
 	}
 	sum, some := n.sumBatch(now.n)
-	if !some { // nothing is written that would be refused if the number has changed: look what it is
+	if !some { // no write will show whether the number has changed: read it
 		n.lastKnown = knownNumber[T]{}
 		if err = n.node.client.Sync().ForPath(ctx, n.node.path); err == nil {
 			now, err = n.currentNumber(ctx)
 		}
 		if err != nil {
-			return false, mark.NotSent(err)
+			return false, mark.NotExecuted(err)
 		}
 		if sum, some = n.sumBatch(now.n); !some {
 			return false, nil
@@ -165,7 +165,7 @@ func (n *Number[T]) writeBatch(ctx context.Context) (again bool, _ error) {
 	return again, err
 }
 
-// sumBatch adds up the batch, starting at from. some reports whether any delta has to be written.
+// sumBatch adds up the batch, starting at from. some reports whether any delta fits.
 func (n *Number[T]) sumBatch(from T) (sum T, some bool) {
 	sum = from
 	for _, a := range n.batch {
@@ -212,8 +212,8 @@ func (n *Number[T]) takeBatch() {
 	}
 }
 
-// returnBatch reverts takeBatch after a write that was not executed. Callers that have left are dropped: they were
-// answered with an unknown outcome.
+// returnBatch reverts takeBatch after a write that was not executed. Adds whose callers have left are dropped: these have
+// returned ErrOutcomeUnknown.
 func (n *Number[T]) returnBatch() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -236,7 +236,7 @@ func (n *Number[T]) reportResults(batch []*pendingAdd[T], err error) {
 	for _, a := range batch {
 		switch {
 		case err != nil && a.err != nil: // it was not in the write
-			a.sum, a.err = 0, mark.NotSent(err)
+			a.sum, a.err = 0, mark.NotExecuted(err)
 		case err != nil:
 			a.sum, a.err = 0, err
 		}

@@ -130,9 +130,9 @@ func (s *addsState) compare(i int, read int8) (err error) {
 // answered has a client handle the answer to its write. Its member has executed that, and so shows all before it.
 func (s *addsState) answered(i int, err error) {
 	a := &s.a[i]
-	m := mark.Mark{None: a.none}
+	m := mark.Mark{Forbidden: a.none}
 	var then nextWriteStep
-	a.d, then = a.d.afterWriteAttempt(m.Meaning(err, a.d.withMark), err, a.none)
+	a.d, then = a.d.afterWriteAttempt(m.OutcomeOf(err, a.d.withMark), err, a.none)
 	switch then {
 	case writeExecuted:
 		a.ahead = 0

@@ -32,10 +32,10 @@ func (r *valueNode) markForSession(session *framework.Session) *ownMark {
 }
 
 // isPresent reports whether the mark exists, as far as this client has seen: then the node was not deleted.
-func (m *ownMark) isPresent() bool { return m != nil && m.Made && m.Session.Context().Err() == nil }
+func (m *ownMark) isPresent() bool { return m != nil && m.Created && m.Session.Context().Err() == nil }
 
-// prepareMark sends the create of the mark for a later write, together with the read before it. The caller is in the
-// slot. SessionSoon has applied the retry policy to an error: the client has no session then.
+// prepareMark begins the create of the mark, so that it is in flight together with the read before the write. The caller is
+// in the slot. An error is final: SessionSoon has applied the retry policy.
 func (r *valueNode) prepareMark(ctx context.Context) error {
 	session, err := r.client.SessionSoon(ctx)
 	if err == nil {
@@ -45,14 +45,14 @@ func (r *valueNode) prepareMark(ctx context.Context) error {
 }
 
 func (m *ownMark) startCreate() {
-	if m.pendingCreate == nil && !m.Made && !m.None {
+	if m.pendingCreate == nil && !m.Created && !m.Forbidden {
 		m.pendingCreate = m.Create().InBackground().ForPath(m.Session.Context(), m.Path, []byte{})
 	}
 }
 
 // awaitCreated waits until the mark exists, or the server has refused it.
 func (m *ownMark) awaitCreated(ctx context.Context) error {
-	for retryMissing := m.pendingCreate != nil; !m.Made && !m.None; retryMissing = false {
+	for retryMissing := m.pendingCreate != nil; !m.Created && !m.Forbidden; retryMissing = false {
 		m.startCreate()
 		select {
 		case <-m.pendingCreate.Done():
@@ -63,12 +63,12 @@ func (m *ownMark) awaitCreated(ctx context.Context) error {
 		m.pendingCreate = nil
 		switch {
 		case err == nil, errors.Is(err, framework.ErrNodeExists):
-			m.Made, m.Used = true, time.Now()
-		case retryMissing && errors.Is(err, framework.ErrNoNode): // the node was created after that
+			m.Created, m.Used = true, time.Now()
+		case retryMissing && errors.Is(err, framework.ErrNoNode): // the node was created after the mark's create was sent
 		case errors.Is(err, framework.ErrNoNode), m.Session.Context().Err() != nil, !line.IsRefused(err):
 			return err
 		default:
-			m.None = true
+			m.Forbidden = true
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@ type Number[T Integral] struct {
 	batch          []*pendingAdd[T]   // in the write in flight; guarded by mu
 	callersWaiting int                // those in waitingAdds and batch that have not left; guarded by mu
 	writerRuns     bool               // the writer runs; guarded by mu
-	stopRound      context.CancelFunc // ends the writer's round when all have left; guarded by mu
+	cancelRound    context.CancelFunc // ends the writer's round when all have left; guarded by mu
 
 	lastKnown knownNumber[T] // the writer's
 	maybeSent bool           // the batch may have been written; the writer's

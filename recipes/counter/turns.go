@@ -16,22 +16,22 @@ const mostWinsInRow = 32
 // lossesBeforeLock is the number of races lost in a row after which the lock is taken, if there is one.
 const lossesBeforeLock = 2
 
-// turns decides when the writer tries. It belongs to the writer.
+// turns decides when a Number's writer tries to write. Only the writer uses it.
 type turns struct {
 	client *framework.Client
 	line   *line.Line // the lock's; nil without one
 
 	writeTime   time.Duration // about the duration of a write that wins
-	lossesInRow int           // in a row; a win halves them, since contention does not end with it
-	winsInRow   int           // in a row
-	othersWrite bool          // others write as well
-	notBefore   time.Time     // the earliest time of the next try
-	lastWin     time.Time     // the end of the last write that won
-	overtaken   bool          // at the last read, others had written since our last write
-	lockShare   *line.Share   // the lock, while it is held
+	lossesInRow int           // a win halves them, since contention does not end with it; with a lock it resets them
+	winsInRow   int
+	othersWrite bool        // others write as well
+	notBefore   time.Time   // the earliest time of the next write
+	lastWin     time.Time   // the end of the last write that won
+	overtaken   bool        // at the last read, others had written since our last write
+	lockShare   *line.Share // the lock, while it is held
 }
 
-// awaitTurn waits for the turn.
+// awaitTurn waits until the writer may try: after a pause, or with the lock.
 func (t *turns) awaitTurn(ctx context.Context) error {
 	if pause := time.Until(t.notBefore); pause > 0 {
 		if err := line.Sleep(ctx, t.client, pause); err != nil {
@@ -78,8 +78,8 @@ func (t *turns) recordWin(took time.Duration, others bool) {
 	}
 }
 
-// mayWriteUnread reports whether the last write is probably still the latest: no other writers were seen, or they have
-// hardly had the time to read it and to write.
+// mayWriteUnread reports whether the last write is probably still the latest, so that the next needs no read: no other
+// writers were seen, or they have hardly had the time to read and write.
 func (t *turns) mayWriteUnread() bool {
 	return !t.overtaken || t.winsInRow > 0 && time.Since(t.lastWin) < t.writeTime
 }

@@ -100,7 +100,7 @@ type valueWatcher struct {
 // isCurrent reports whether the last read was on the present connection.
 func (w *valueWatcher) isCurrent() bool { return w.lastState.State.IsConnected() && w.sameConnection }
 
-// isOutdated reports whether to read again, since there is another connection.
+// isOutdated reports whether the last read was on an earlier connection, and another is present.
 func (w *valueWatcher) isOutdated() bool { return w.lastState.State.IsConnected() && !w.sameConnection }
 
 // readAndWatch reads the node and arms a watch, of its creation if it is missing.

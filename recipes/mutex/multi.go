@@ -130,8 +130,7 @@ func (m *Multi) Do(ctx context.Context, f func(ctx context.Context) error) error
 	return line.Do(ctx, acquire, wrapMultiError, f)
 }
 
-// heldMultiLock is a MultiLock for [line.Do]: its Release checks for each part whether the server refused to delete the
-// node.
+// heldMultiLock is a MultiLock for [line.Do]: its Release releases each part with ReleaseAfterWork.
 type heldMultiLock struct{ *MultiLock }
 
 func (h heldMultiLock) Lost() error { return firstLoss(h.holds) }
@@ -145,7 +144,7 @@ func wrapMultiError(verb string, err error) error { return line.WrapError("multi
 // MultiLock is the acquired locks of a [Multi]. Safe for concurrent use.
 type MultiLock struct {
 	parts    []Held
-	holds    []context.Context       // theirs
+	holds    []context.Context       // their Contexts
 	ctx      context.Context         // ends with any of parts; Acquire with it re-enters them
 	stop     context.CancelCauseFunc // ends ctx; nil until all parts are acquired
 	released atomic.Bool
@@ -220,7 +219,7 @@ func (l *MultiLock) Release(ctx context.Context) error {
 // its own ReleaseInBackground does. then, if given, gets the errors of all of them, after the last result. A part of
 // a type without that method is released on a separate goroutine.
 func (l *MultiLock) ReleaseInBackground(then ...func(err error)) {
-	tell := func(err error) {
+	report := func(err error) {
 		for _, f := range then {
 			if f != nil {
 				f(err)
@@ -228,7 +227,7 @@ func (l *MultiLock) ReleaseInBackground(then ...func(err error)) {
 		}
 	}
 	if !l.endContext() {
-		go tell(wrapMultiError("release", ErrReleased))
+		go report(wrapMultiError("release", ErrReleased))
 		return
 	}
 	var (
@@ -245,7 +244,7 @@ func (l *MultiLock) ReleaseInBackground(then ...func(err error)) {
 		all := left == 0
 		mu.Unlock()
 		if all {
-			tell(joinErrors(failed))
+			report(joinErrors(failed))
 		}
 	}
 	releaseReversed(l.parts, func(part Held) error {
@@ -276,22 +275,22 @@ func joinErrors(failed []error) error {
 	return fmt.Errorf("multi-lock: %w", errors.Join(failed...))
 }
 
-func (l *MultiLock) releaseParts(give func(Held) error) error {
+func (l *MultiLock) releaseParts(release func(Held) error) error {
 	if !l.endContext() {
 		return wrapMultiError("release", ErrReleased)
 	}
-	return joinErrors(releaseReversed(l.parts, give))
+	return joinErrors(releaseReversed(l.parts, release))
 }
 
-// releaseReversed releases the locks, the last one first. If give panics or ends the goroutine, the other locks are released
-// nevertheless.
-func releaseReversed(parts []Held, give func(Held) error) (failed []error) {
+// releaseReversed calls release for each lock, the last one first. If release panics or ends the goroutine, it is called
+// for the others nevertheless.
+func releaseReversed(parts []Held, release func(Held) error) (failed []error) {
 	if len(parts) == 0 {
 		return nil
 	}
 	last := len(parts) - 1
-	defer func() { failed = append(failed, releaseReversed(parts[:last], give)...) }()
-	if err := give(parts[last]); err != nil {
+	defer func() { failed = append(failed, releaseReversed(parts[:last], release)...) }()
+	if err := release(parts[last]); err != nil {
 		return []error{err}
 	}
 	return nil

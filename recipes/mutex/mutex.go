@@ -70,9 +70,9 @@ func (m *Mutex) Path() string { return m.line.Dir }
 // Acquire waits in the line until it has the lock or ctx ends. ctx limits only the wait: a lock that was
 // acquired outlives it.
 //
-// Re-entry: if ctx is the Context of a [Lock] at this path that is not lost or released, or is derived from it,
-// Acquire sends nothing and returns immediately. The new Lock shares the node of the first one, and has the loss
-// policy and revocation of the first. The last Release of these Locks releases it.
+// Re-entry: ctx may be the Context of a [Lock] at this path, or derived from one. While that Lock is held, Acquire sends
+// nothing and returns immediately. The new Lock shares the node of the first one, and has the loss policy and revocation
+// of the first. The last Release of these Locks releases it.
 //
 //   - It need not be the same Mutex: the client must be the same, or a view of it, and namespace and path must lead
 //     to the same node.
@@ -102,7 +102,7 @@ func (m *Mutex) TryAcquire(ctx context.Context) (*Lock, error) {
 	return m.acquireLock(ctx, "try to acquire", m.line.TryAcquire)
 }
 
-// acquireLock re-enters, or waits in the line.
+// acquireLock re-enters, or acquires with wait.
 func (m *Mutex) acquireLock(ctx context.Context, verb string, wait line.AcquireFunc) (*Lock, error) {
 	err := line.CheckCall(ctx, m.line.Client, m.err)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// Option configures [New]. If one is given several times the last counts, unless documented otherwise.
+// Option configures [New], [NewCohort] and [NewStriped]. If one is given several times the last counts, unless documented otherwise.
 type Option func(*Mutex) error
 
 // WithLossPolicy sets whether a lock outlives a lost connection. Default [framework.SessionOnly]: the lock lasts

@@ -166,7 +166,7 @@ func (s *lockState) answered(i int, err error) {
 	case deletes:
 		var then nextWriteStep
 		m := mark.Mark{}
-		c.doubt, then, err = afterWriteAttempt(m.Meaning(err, c.doubt), err, c.doubt, false)
+		c.doubt, then, err = afterWriteAttempt(m.OutcomeOf(err, c.doubt), err, c.doubt, false)
 		switch {
 		case lost:
 			c.phase = mayDelete

@@ -134,9 +134,9 @@ func (s *onceState) try(i int) {
 // answered has a client handle the answer to its write.
 func (s *onceState) answered(i int, err error) {
 	c := &s.c[i]
-	m := mark.Mark{None: c.none}
+	m := mark.Mark{Forbidden: c.none}
 	var then nextWriteStep
-	c.doubt, then, err = afterWriteAttempt(m.Meaning(err, c.doubt), err, c.doubt, c.none)
+	c.doubt, then, err = afterWriteAttempt(m.OutcomeOf(err, c.doubt), err, c.doubt, c.none)
 	switch {
 	case then == writeExecuted:
 		c.ahead = 0

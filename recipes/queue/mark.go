@@ -53,7 +53,7 @@ func (m *markedWriter) writeOnce(ctx context.Context, build operationBuilder) er
 func finalError(err error, unknown bool) error {
 	switch {
 	case !unknown:
-		return mark.NotSent(err)
+		return mark.NotExecuted(err)
 	case err != nil && !errors.Is(err, framework.ErrOutcomeUnknown):
 		return fmt.Errorf("%w; an earlier try: %w", err, framework.ErrOutcomeUnknown)
 	}
@@ -90,7 +90,7 @@ func (w *markedWrite) attemptWrite(ctx context.Context) error {
 // sendTransaction sends the transaction. again means that it was not executed and has to be sent in another form.
 func (w *markedWrite) sendTransaction(ctx context.Context) (again bool, _ error) {
 	m := w.mark
-	if !m.Made && !m.None {
+	if !m.Created && !m.Forbidden {
 		if err := w.createMark(ctx); err != nil {
 			return false, err
 		}
@@ -98,14 +98,14 @@ func (w *markedWrite) sendTransaction(ctx context.Context) (again bool, _ error)
 	view := m.Session.Client()
 	_, err := line.AwaitResult(view.TransactionInBackground(ctx, m.Write(w.build(view.TransactionOp())...)...))
 	var step nextWriteStep
-	w.mayBeExecuted, step, err = afterWriteAttempt(m.Meaning(err, w.mayBeExecuted), err, w.mayBeExecuted, m.None)
+	w.mayBeExecuted, step, err = afterWriteAttempt(m.OutcomeOf(err, w.mayBeExecuted), err, w.mayBeExecuted, m.Forbidden)
 	switch step {
 	case writeExecuted:
 		m.Written()
 	case replacesMark:
 		w.replaceMark(m.Session)
 	case omitsMark:
-		m.None = true
+		m.Forbidden = true
 	}
 	return step == replacesMark || step == omitsMark, err
 }
@@ -122,21 +122,21 @@ const (
 
 // afterWriteAttempt returns whether the write may have been executed after a try, the next step, and the error. noMark
 // means that the server accepts no mark.
-func afterWriteAttempt(answer mark.Answer, err error, unknown, noMark bool) (bool, nextWriteStep, error) {
+func afterWriteAttempt(outcome mark.Outcome, err error, unknown, noMark bool) (bool, nextWriteStep, error) {
 	switch {
-	case answer == mark.Done:
+	case outcome == mark.Done:
 		return false, writeExecuted, nil
-	case answer == mark.Open:
+	case outcome == mark.NoRefusal:
 		unknown = unknown || errors.Is(err, framework.ErrOutcomeUnknown)
 		if unknown && noMark {
 			err = errMarkRefused
 		}
 		return unknown, attemptEnds, err
-	case answer == mark.Refused:
+	case outcome == mark.Refused:
 		return false, attemptEnds, err
 	case unknown:
 		return true, attemptEnds, errMarkGone // another client has deleted the mark
-	case answer == mark.Gone:
+	case outcome == mark.MarkChanged:
 		return false, replacesMark, err // another client has changed or deleted it
 	case !errors.Is(err, framework.ErrNoAuth):
 		return false, attemptEnds, err
@@ -159,9 +159,9 @@ func (w *markedWrite) createMark(ctx context.Context) (err error) {
 	}
 	switch err = line.IgnoreError(err, framework.ErrNodeExists); { // made by a try whose reply was lost
 	case err == nil:
-		m.Made = true
+		m.Created = true
 	case errors.Is(err, framework.ErrNoAuth):
-		m.None, err = true, nil
+		m.Forbidden, err = true, nil
 	}
 	return err
 }

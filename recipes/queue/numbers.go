@@ -63,7 +63,7 @@ func (d *itemDirectory) raiseNumbers(ctx context.Context) error {
 					"those that are there; to raise the numbers takes CREATE and DELETE: %w", err)
 			}
 			if err != nil {
-				return mark.NotSent(err)
+				return mark.NotExecuted(err)
 			}
 		}
 	}

@@ -261,7 +261,7 @@ func (d *itemDirectory) addItem(ctx context.Context, prefix string, data []byte)
 		case errors.Is(err, framework.ErrNoNode):
 			createErr := d.client.Retry(ctx, func(ctx context.Context) error { return createNode(ctx, d.client, d.path) })
 			if createErr != nil {
-				return mark.NotSent(createErr)
+				return mark.NotExecuted(createErr)
 			}
 		default:
 			return err

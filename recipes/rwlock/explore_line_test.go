@@ -78,15 +78,15 @@ type entry struct {
 
 // contender is a client with its caller.
 type contender struct {
-	at      where
-	kind    Kind
-	both    bool  // holds: the write lock and the read lock under it
-	lowered bool  // holds: the read lock of a downgrade
-	ahead   entry // whom it waits for, with arms and later
-	alone   bool  // nobody else is ahead, as it believes
-	usual   bool  // a mark of the one ahead is enough
-	marked  bool  // there is one
-	robbed  bool  // an administrator has deleted its node
+	at          where
+	kind        Kind
+	both        bool  // holds: the write lock and the read lock under it
+	lowered     bool  // holds: the read lock of a downgrade
+	ahead       entry // whom it waits for, with arms and later
+	onlyAhead   bool  // Decision.OnlyAhead
+	orderAgreed bool  // Decision.OrderAgreed
+	marked      bool  // there is one
+	robbed      bool  // an administrator has deleted its node
 }
 
 // line is a state of the model. The number of a node is its place in order, and that of a downgrade's two nodes is the same.
@@ -265,7 +265,7 @@ func (m lineModel) next(l lineState, each func(string, lineState)) {
 		case told:
 			try(true, i, "the event", func(l *lineState, c *contender) {
 				at := lists
-				if (c.alone || c.usual && c.marked) && l.find(who, c.kind) >= 0 {
+				if (c.onlyAhead || c.orderAgreed && c.marked) && l.find(who, c.kind) >= 0 {
 					at = granted
 				}
 				*c = contender{at: at, kind: c.kind}
@@ -393,7 +393,7 @@ func (m lineModel) decided(
 		c.at = granted
 	case line.Wait:
 		ahead := at[slices.Index(names, d.Predecessor)]
-		*c = contender{at: arms, kind: c.kind, ahead: entry{ahead.who, ahead.kind, false}, alone: d.OnlyAhead, usual: d.MarkProves}
+		*c = contender{at: arms, kind: c.kind, ahead: entry{ahead.who, ahead.kind, false}, onlyAhead: d.OnlyAhead, orderAgreed: d.OrderAgreed}
 		nearest := 0
 		for j, e := range l.order[:place] {
 			if c.kind == Write || e.kind == Write {

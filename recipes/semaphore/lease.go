@@ -161,17 +161,17 @@ func (l *Lease) Release(ctx context.Context) (err error) {
 // [framework.Pending.Then]): ErrConnectionLoss and ErrNotConnected there mean that the client continues. Without it
 // only a refusal is logged.
 func (l *Lease) ReleaseInBackground(then ...func(err error)) {
-	told := &line.Callback{
+	callback := &line.Callback{
 		Path: l.nodes[0].Path, Then: then, Wrap: func(err error) error { return l.s.wrapError("release", err) },
 	}
 	if l.released.Swap(true) {
-		told.CallLater(l.view, ErrReleased)
+		callback.CallLater(l.view, ErrReleased)
 		return
 	}
 	there := l.remainingNodes()
 	lost, why := l.beginRelease()
 	if len(there) == 0 {
-		told.CallLater(l.view, lost)
+		callback.CallLater(l.view, lost)
 	}
 	defer func() { // also if a hook does not return
 		left, result := len(there), lost
@@ -179,7 +179,7 @@ func (l *Lease) ReleaseInBackground(then ...func(err error)) {
 			line.QueueDelete(l.view, node.Path).Then(func(_ struct{}, err error) { // one after the other
 				result = cmp.Or(result, err)
 				if left--; left == 0 {
-					told.Call(l.view, result)
+					callback.Call(l.view, result)
 				}
 			})
 		}
@@ -199,8 +199,9 @@ func (l *Lease) beginRelease() (lost, why error) {
 	return nil, ErrReleased
 }
 
-// remainingNodes returns the nodes that are not known to be gone: a new node of another client may have the name of a deleted
-// one. It has to be called before the holds are ended together, since the first hold ends with any of the others.
+// remainingNodes returns the nodes that are not known to be gone; another client's node may have the name of one that is.
+// Call it before the holds are ended. The first hold also ends with any other, with its cause: so it shows that its own
+// node is gone only if no other is.
 func (l *Lease) remainingNodes() []*line.Grant {
 	gone := func(n *line.Grant) bool { return line.HoldLoss(n.Hold) == framework.ErrNodeDeleted }
 	there := slices.DeleteFunc(slices.Clone(l.nodes[1:]), gone)

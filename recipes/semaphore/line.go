@@ -39,7 +39,7 @@ func (s *Semaphore) acquireInLine(ctx context.Context, n int) (*Lease, error) {
 // waitInLine is one attempt. If it is the first in the line and nothing has changed for the time of patience, it
 // checks whether it has to step back (errStepBack).
 func (s *Semaphore) waitInLine(ctx context.Context, n int, patience stepBackPatience) (*Lease, error) {
-	var seen leaseSnapshot // the last look
+	var seen leaseSnapshot // the last snapshot
 	defer func() { seen.stopWatches() }()
 	look := func(ctx context.Context, session *framework.Session) (err error) {
 		// The new watches are set before the old ones are stopped, so that watches that have not fired stay
@@ -49,7 +49,7 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience stepBackPati
 		old.stopWatches()
 		return err
 	}
-	var looked *framework.Session // the session of the last look; nil if that is outdated
+	var looked *framework.Session // of the last snapshot; nil if that is outdated
 	wasFirst := func(ctx context.Context, session *framework.Session, ahead string) bool {
 		if look(ctx, session) != nil {
 			return false
@@ -57,7 +57,7 @@ func (s *Semaphore) waitInLine(ctx context.Context, n int, patience stepBackPati
 		looked = session
 		return seen.hasLeaseOf(ahead) || s.isLineServed(ahead, seen)
 	}
-	place, err := s.line.AcquireByLayout(ctx, wasFirst)
+	place, err := s.line.AcquireWith(ctx, wasFirst)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (s *Semaphore) checkOldestLease(ctx context.Context, view *framework.Client
 	})
 }
 
-// waitAsFirst is awaitChange, and reports it to OnWait and the hooks.
+// waitAsFirst is awaitChange for the first in the line, reported to OnWait and the hooks.
 func (s *Semaphore) waitAsFirst(
 	ctx context.Context, place *line.Grant, seen leaseSnapshot, n int, quiet *quietPeriod,
 ) (released bool, err error) {
@@ -158,8 +158,8 @@ func (q *quietPeriod) restart(length time.Duration) {
 	q.length, q.ends = length, time.Now().Add(length)
 }
 
-// awaitChange waits for a change since seen, and checks, less and less often, whether it has to step back. released reports
-// that a lease was created or deleted; the first in the line may take it for a release.
+// awaitChange waits for a change since seen, and checks, less and less often, whether the caller has to step back.
+// released reports whether the leases have changed, which may be a release.
 func (s *Semaphore) awaitChange(
 	ctx context.Context, place *line.Grant, seen leaseSnapshot, n int, quiet *quietPeriod,
 ) (released bool, err error) {
@@ -185,10 +185,11 @@ type changeKind int8
 const (
 	timePassed    changeKind = iota // its time has passed
 	leasesChanged                   // a lease was created or deleted
-	otherChange                     // anything else, or possibly nothing: look
+	otherChange                     // anything else, possibly nothing: take another snapshot
 )
 
-// awaitEvent waits for a reason to look again, until over ends, or until a time if that is not nil.
+// awaitEvent waits for a reason to take another snapshot. It returns timePassed at the time until, if that is not nil, and
+// an error when over or ctx ends.
 func (s *Semaphore) awaitEvent(
 	ctx context.Context, session *framework.Session, over context.Context, seen leaseSnapshot, until *time.Time,
 ) (changeKind, error) {

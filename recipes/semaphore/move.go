@@ -22,12 +22,12 @@ func (s *Semaphore) canMoveFromLine(seen leaseSnapshot, n int) bool {
 	return n == 1 && s.count == nil && seen.dir.Czxid != 0 && seen.dir.DataLength == 0 && !s.cannotMove.Load()
 }
 
-// moveFromLine takes one lease by leaving the place. If the server refuses the transaction, it takes the lease without it.
-// Unless left is true, the caller has to release the place then.
+// moveFromLine takes one lease and leaves the line, in one transaction. If the server refuses that, it creates the lease
+// alone. left reports whether the node in the line is gone; otherwise the caller has to release the place.
 func (s *Semaphore) moveFromLine(
 	ctx context.Context, place *line.Grant, seen leaseSnapshot,
 ) (lease *Lease, left bool, err error) {
-	place.EndHold() // first, since the deletion would end it as a loss
+	place.Hold.End(framework.ErrReleased) // first, since the deletion would end it as a loss
 	view := place.Session.Client().ForRecipes()
 	var stat framework.Stat
 	path, err := view.Create().WithMode(framework.EphemeralSequential).WithProtection().
@@ -82,9 +82,9 @@ func (s *Semaphore) recordMove(place, lease string) {
 	}
 }
 
-// isLineServed reports whether all who have joined the line since the last move, up to this place, have got their
-// leases: if as many leases have been created as places. Then the place was the first when it went, even if its lease
-// has been released already. Only for a mutex, where one place never creates two leases. It may be wrong if one
+// isLineServed reports whether all contenders that have joined the line since the last move, up to this place, have had
+// their leases: whether as many leases have been created as places. Then the place was the first when it was deleted,
+// even if its lease has been released already. Only for a mutex, where one place never creates two leases. It may be wrong if one
 // caller has given up and another has not joined the line, because it was empty: a waiter then passes others once.
 func (s *Semaphore) isLineServed(place string, seen leaseSnapshot) bool {
 	last := s.lastMove.Load()

@@ -17,7 +17,7 @@ type Option func(*Semaphore) error
 func WithSharedCount(path string) Option {
 	return func(s *Semaphore) error {
 		switch {
-		case s.recipeName != semaphoreWhat:
+		case s.recipeName != defaultRecipeName:
 			return fmt.Errorf("%w WithSharedCount: a semaphore mutex always has one lease",
 				framework.ErrInvalidOption)
 		case s.max < 0 || s.max > math.MaxInt32:

@@ -20,7 +20,7 @@ const (
 	lockName  = "lock-"
 	leaseName = "lease-"
 
-	semaphoreWhat = "semaphore" // the name of the recipe in errors
+	defaultRecipeName = "semaphore" // the name of the recipe in errors
 )
 
 // Errors of this package, and the causes of the end of a lease's context. Use errors.Is.
@@ -65,10 +65,10 @@ type Semaphore struct {
 	count      *Count // nil: the limit is max
 
 	line   line.Line // the callers that wait for leases
-	leases line.Line // the leases, a line without waiters
+	leases line.Line // of the leases' nodes; no contender waits in it
 	err    error     // the mistake in New's arguments: every method returns it
 
-	crowded           atomic.Bool // the last to leave the line had waited in it
+	crowded           atomic.Bool // the last caller to leave the line had waited: the next joins it without a try before
 	cannotMove        atomic.Bool // the server has refused to write to "leases"
 	lastMove          atomic.Pointer[movedNumbers]
 	warnedForeign     atomic.Bool
@@ -80,7 +80,7 @@ type Semaphore struct {
 // wrong (a nil client, an invalid path or the root, a max below 1, a wrong option), every method returns that
 // error, before it sends anything.
 func New(client *framework.Client, path string, max int, opts ...Option) *Semaphore {
-	s := &Semaphore{recipeName: semaphoreWhat, client: client, path: path, max: max}
+	s := &Semaphore{recipeName: defaultRecipeName, client: client, path: path, max: max}
 	s.err = s.configure(opts)
 	return s
 }
@@ -102,7 +102,7 @@ func (s *Semaphore) configure(opts []Option) error {
 	s.line.Loss = framework.SessionOnly
 	s.leases.Client, s.leases.Dir, s.leases.Name = s.client, zkpath.Join(s.path, leasesDir), leaseName
 	s.leases.Recipe, s.leases.Order = recipe, line.Order{Names: []string{leaseName}}
-	s.leases.Shared = s.recipeName == semaphoreWhat // but not the lock made of a semaphore
+	s.leases.Shared = s.recipeName == defaultRecipeName // but not the lock made of a semaphore
 	return nil
 }
 

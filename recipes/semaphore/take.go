@@ -19,7 +19,7 @@ var errLeaseDeleted = fmt.Errorf("while the lease was being acquired: %w", frame
 
 // tryWithoutLine takes n leases if they are free and the line is empty; otherwise it returns ErrNotAcquired. It costs two round
 // trips; the first only reads. It does not join the line: [leaseSnapshot.judgeNodes] is safe without it, and a caller that
-// loses a race has taken nothing. joins means that the caller joins the line then.
+// loses a race has taken nothing. joins means that the caller joins the line after ErrNotAcquired.
 func (s *Semaphore) tryWithoutLine(ctx context.Context, n int, joins bool) (lease *Lease, err error) {
 	precheck := s.precheck
 	if joins {
@@ -52,8 +52,8 @@ func (s *Semaphore) precheck(ctx context.Context, session *framework.Session, n 
 	return seen.checkRoom(n)
 }
 
-// sharedPrecheck is precheck for a caller that joins the line otherwise: concurrent callers share its requests, and its
-// error contains no details. It reads only the number of nodes in the line, since the caller must only be certain that
+// sharedPrecheck is precheck for a caller that joins the line after ErrNotAcquired: concurrent callers share its requests,
+// and its error contains no details. It reads only the number of nodes in the line, since the caller must only be certain that
 // it is empty. Each request is shared by itself, so the reads may follow, instead of the own sync, one that was in flight
 // when the caller came. That is early enough: [leaseSnapshot.judgeNodes] is safe without a precheck.
 func (s *Semaphore) sharedPrecheck(ctx context.Context, session *framework.Session, n int) error {
@@ -154,9 +154,9 @@ func (s *Semaphore) snapshotThroughOutages(
 	return seen, err
 }
 
-// createLeases creates n lease nodes, which are leases if they are within the limit. Otherwise, if it stays, it waits with
-// them until they are; if not, it returns ErrNotAcquired. It costs one round trip if nothing fails. On an error it
-// has started to delete the nodes.
+// createLeases creates n lease nodes, which are leases if they are within the limit. Otherwise with stays it keeps them and
+// waits until they are; without, it returns ErrNotAcquired. It costs one round trip if nothing fails. On an error the
+// client deletes the nodes.
 func (s *Semaphore) createLeases(ctx context.Context, session *framework.Session, n int, stays bool) (*Lease, error) {
 	view := session.Client().ForRecipes()
 	create := view.Create().WithMode(framework.EphemeralSequential).WithProtection().
@@ -211,8 +211,8 @@ func (s *Semaphore) createLeases(ctx context.Context, session *framework.Session
 }
 
 // settleLeases makes a lease of the nodes if they are within the limit. v is the verdict so far, from the list in flight
-// with the creates or from the transaction: if it is missing, further lists decide. If others were faster, the caller
-// waits if it stays, and otherwise settleLeases returns ErrNotAcquired.
+// with the creates or from the transaction; after nodeMissing further lists decide. Over the limit it waits with stays,
+// and otherwise returns ErrNotAcquired.
 func (s *Semaphore) settleLeases(
 	ctx context.Context, session *framework.Session, nodes []*line.Grant, v leaseVerdict, stays bool,
 ) (*Lease, error) {

@@ -9,29 +9,36 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// A waiter is granted by events, without a list (ADR 0061). The event that the predecessor is gone is not enough. It must be
-// certain that
+// A waiter becomes a holder (becomeHolder) in one of these ways:
 //
-//   - the predecessor was the first in line when it went: the list has shown no other contender ahead, or its holder has
-//     reported that. The transaction that deletes a holder's node also creates and deletes a mark, a node with a name that
-//     only the two know, and the waiter has a watch for its creation. A waiter that gives up leaves none, and the end of a
-//     session does not either. A mark shows what its holder knows, which may not know contenders of another kind.
-//   - the own node was there: a watch on it, armed before, has not fired.
+//  1. Its first list shows no contender ahead that blocks (decideByList).
+//  2. Another list shows that (listAgain). It follows whatever else ends a wait.
+//  3. The event of the predecessor's mark: its holder has released (ADR 0061). The transaction that deletes the node
+//     also creates and deletes the mark, a node whose name only the two use, and the waiter has a watch for its creation.
+//     A waiter that gives up leaves no mark, a session that ends neither.
+//  4. The event of the predecessor's deletion, if the list has shown no other child ahead (Decision.OnlyAhead).
+//  5. The reply that the predecessor's node is missing, to the read that was to watch it, if the mark's event has come.
+//  6. With AcquireWith: the predecessor is gone, and the recipe's WasFirstFunc reports that it was the first.
 //
-// All of it must have happened in the connection of the list: after a reconnect there is a list.
+// 3 to 5 are for lines of one kind of contender: a reader holds while other readers are ahead, so its release proves
+// nothing to a writer. They need that the watch on the own node, armed before, has not fired, and that the connection
+// is still that of the list (grantEvidence). 6 needs neither.
+//
+// Holds that begin otherwise: a re-entry ([Line.Reenter]), a turn on a held node ([Front]), a downgrade (package
+// rwlock), a new hold for a held node ([Grant.HoldAgain]), and the leases of a semaphore.
 
-// maxArmFailures limits the failures in a row to arm those watches. After that the waiter waits without them: possibly a
-// proxy breaks connections at setWatches.
+// maxArmFailures limits the failures in a row to arm the watches of the own node and the mark. After that the waiter
+// waits without them: possibly a proxy breaks connections at setWatches.
 const maxArmFailures = 4
 
 // releaseMarkSuffix follows the path of a node in the path of its mark.
 const releaseMarkSuffix = "-released"
 
 // usesReleaseMarks reports whether holders in this line leave marks for their waiters.
-func (w *waiter) usesReleaseMarks() bool { return w.Order.isExclusive() && w.wasFirst == nil }
+func (w *waiter) usesReleaseMarks() bool { return w.Order.hasOneKind() && w.wasFirst == nil }
 
-// leavesReleaseMark reports whether the deletion of the node leaves a mark after a grant. If the holder has not waited, the
-// waiter behind it rarely needs a mark.
+// leavesReleaseMark reports whether the holder's release leaves a mark. If the holder has not waited, the waiter behind
+// it rarely needs one.
 func (w *waiter) leavesReleaseMark() bool { return w.waited && w.usesReleaseMarks() }
 
 // watchedPredecessor has the watches on a waiter's predecessor: on its node, or on the directory if that node cannot be
@@ -51,26 +58,25 @@ func (p watchedPredecessor) stopWatches() {
 	p.mark.Stop()
 }
 
-// armWatches requests the watches of a waiter together, first the watches that make a list unnecessary. armed is false when
-// the directory has to be listed again. The predecessor's data do not matter: any client may have written anything,
-// packed or not.
+// armWatches arms the watches of a waiter. All requests are in flight together, that for the predecessor last. armed is
+// false if the directory has to be listed again.
 func (w *waiter) armWatches(ctx context.Context) (p watchedPredecessor, armed bool, err error) {
 	if w.unreadablePredecessor == w.decision.Predecessor {
 		p.events, p.isDirectory = WatchEvents(w.dirWatch), true
 		return p, w.dirWatch != nil, nil
 	}
 	w.unreadablePredecessor = ""
-	own := w.requestOwnWatches(ctx)
+	requests := w.requestGrantWatches(ctx)
 	requested := false
 	defer func() {
-		if !requested { // a hook did not return
-			own.stopWhenReplied()
+		if !requested { // a hook has panicked, or ended the goroutine
+			requests.stopWhenReplied()
 		}
 	}()
 	full := zkpath.Join(w.Dir, w.decision.Predecessor)
-	read := w.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, full)
+	read := w.view.GetData().Undecompressed().WithWatch().InBackground().ForPath(ctx, full) // of any client, packed or not
 	requested = true
-	mark, again, err := w.awaitOwnWatches(ctx, own)
+	mark, again, err := w.awaitGrantWatches(ctx, requests)
 	node, failed := AwaitResult(read)
 	p.mark, p.node, p.events = mark, node, WatchEvents(node.Watch)
 	switch {
@@ -86,7 +92,7 @@ func (w *waiter) armWatches(ctx context.Context) (p watchedPredecessor, armed bo
 	case errors.Is(failed, framework.ErrNoNode):
 		p.isDeleted = true
 	case (again || framework.Retryable(failed)) && ctx.Err() == nil:
-		// The list waits for the connection. But this may have been an overloaded server, which answers the list.
+		// The list that follows waits for the connection. But an overloaded server may reply to a list and not to this.
 		w.armFailures++
 		err = Backoff(ctx, w.Client, int(w.armFailures)-1)
 	default:
@@ -95,19 +101,20 @@ func (w *waiter) armWatches(ctx context.Context) (p watchedPredecessor, armed bo
 	return p, false, err
 }
 
-// ownWatchRequests is the watches in flight that make a list unnecessary when the predecessor goes.
-type ownWatchRequests struct {
+// grantWatchRequests are the requests in flight for the watches of the own node and of the predecessor's mark, with
+// which an event can grant without a list.
+type grantWatchRequests struct {
 	read    *framework.Pending[framework.DataResult] // of the own node, with a watch
 	watches *framework.Pending[[]*framework.Watch]
 	hasOwn  bool // the first of watches is on the own node
 }
 
-// requestOwnWatches requests those watches. They need no read, since the list has just shown the nodes; but the own node is read
-// if another client has written to it, and possibly replaced it, or if by its ACL the client may lack READ on it,
-// without which no events are sent.
-func (w *waiter) requestOwnWatches(ctx context.Context) (a ownWatchRequests) {
+// requestGrantWatches requests those watches. setWatches arms them without a read, since the list has just shown the
+// nodes. But the own node is read if another client has written to it, and possibly replaced it, or if by its ACL the
+// client may lack READ on it: then no events are sent.
+func (w *waiter) requestGrantWatches(ctx context.Context) (a grantWatchRequests) {
 	arms := armInput{
-		Decision: *w.decision, usesMarks: w.usesReleaseMarks(), failures: int(w.armFailures), isWatched: w.ownWatch != nil, isChanged: w.ownChanged,
+		Decision: *w.decision, usesMarks: w.usesReleaseMarks(), failures: int(w.armFailures), ownWatched: w.ownWatch != nil, ownChanged: w.ownChanged,
 		mayRead: func() bool { return w.view.ReadsItsOwn(w.path) },
 	}.watchesToArm()
 	var own, marks []string
@@ -121,13 +128,13 @@ func (w *waiter) requestOwnWatches(ctx context.Context) (a ownWatchRequests) {
 		marks = []string{zkpath.Join(w.Dir, w.decision.Predecessor) + releaseMarkSuffix}
 	}
 	if a.hasOwn = len(own) > 0; a.hasOwn || len(marks) > 0 {
-		a.watches = w.session.Arm(ctx, w.czxid, own, marks)
+		a.watches = w.session.Arm(ctx, w.czxid, own, marks) // the create is older than the list, and is the own node's last change
 	}
 	return a
 }
 
-// stopWhenReplied has the watches stopped when their requests are answered.
-func (a ownWatchRequests) stopWhenReplied() {
+// stopWhenReplied has each watch stopped after the reply to its request.
+func (a grantWatchRequests) stopWhenReplied() {
 	if a.read != nil {
 		a.read.Then(func(node framework.DataResult, _ error) { node.Watch.Stop() })
 	}
@@ -140,10 +147,10 @@ func (a ownWatchRequests) stopWhenReplied() {
 	}
 }
 
-// awaitOwnWatches waits for the replies. mark, unless it is nil, fires when the predecessor's mark is created. again reports
-// whether a request was lost, for example with its connection, and has to be repeated after a list. If the server
-// refuses, every event ahead is followed by a list.
-func (w *waiter) awaitOwnWatches(ctx context.Context, a ownWatchRequests) (mark *framework.Watch, again bool, err error) {
+// awaitGrantWatches waits for the replies. mark fires when the predecessor's mark is created; nil if it is not watched.
+// again reports whether a request was lost, for example with its connection, and has to be repeated after a list. If the
+// server refuses, the error is nil: then a list follows each event ahead.
+func (w *waiter) awaitGrantWatches(ctx context.Context, a grantWatchRequests) (mark *framework.Watch, again bool, err error) {
 	if a.read != nil {
 		node, failed := AwaitResult(a.read)
 		switch {
@@ -177,18 +184,18 @@ func (w *waiter) awaitOwnWatches(ctx context.Context, a ownWatchRequests) (mark 
 	return mark, false, nil
 }
 
-// armInput has the inputs of the decision which watches a waiter arms besides the predecessor's.
+// armInput has the inputs of watchesToArm.
 type armInput struct {
 	Decision
-	usesMarks bool        // holders in this line leave marks
-	failures  int         // in a row, to arm the watches
-	isWatched bool        // the own node has a watch already
-	isChanged bool        // the own node was written to, and possibly replaced
-	mayRead   func() bool // reports whether the client may read the own node; called only if that matters
+	usesMarks  bool        // holders in this line leave marks
+	failures   int         // in a row, to arm the watches
+	ownWatched bool        // the own node has a watch already
+	ownChanged bool        // the own node was written to, and possibly replaced
+	mayRead    func() bool // reports whether the client may read the own node; called only if that matters
 }
 
-// armedWatches are the watches that a waiter arms besides the predecessor's. Without any, a list follows each event.
-type armedWatches struct {
+// armDecision is which watches a waiter arms besides the predecessor's. Without any, a list follows each event.
+type armDecision struct {
 	own  ownWatchMethod
 	mark bool
 }
@@ -202,14 +209,14 @@ const (
 	armedUnread                       // by setWatches
 )
 
-// watchesToArm returns the watches to arm. It is a pure function, but for readable.
-func (a armInput) watchesToArm() (w armedWatches) {
-	if !a.usesMarks || !a.OnlyAhead && !(a.MarkProves && zkpath.IsOurs(a.Predecessor)) || a.failures > maxArmFailures {
+// watchesToArm returns the watches to arm. It is a pure function, except for mayRead.
+func (a armInput) watchesToArm() (w armDecision) {
+	if !a.usesMarks || !a.OnlyAhead && !(a.OrderAgreed && zkpath.IsOurs(a.Predecessor)) || a.failures > maxArmFailures {
 		return w
 	}
 	switch {
-	case a.isWatched:
-	case a.isChanged || !a.mayRead():
+	case a.ownWatched:
+	case a.ownChanged || !a.mayRead():
 		w.own = armedByRead
 	default:
 		w.own = armedUnread
@@ -218,18 +225,19 @@ func (a armInput) watchesToArm() (w armedWatches) {
 	return w
 }
 
-// grantEvidence has the facts that show, after an event ahead, whether a waiter is the first in line.
+// grantEvidence has the facts from which follows, after an event ahead, whether a waiter is the first in line.
 type grantEvidence struct {
-	markCreated    bool // the predecessor's mark was created: it was the first in line
-	deleted        bool // the event of the predecessor's deletion has come
-	onlyAhead      bool // the list has shown no other contender ahead
-	ownWatched     bool // the own node has been there since the list: its watch has not fired
-	sameConnection bool // the connection has not changed since the list
+	predecessorGone bool // by its event, or by a reply; only AcquireWith uses it
+	markCreated     bool // the predecessor's mark was created: it was the first in line
+	deletionEvent   bool // the event of the predecessor's deletion has come
+	onlyAhead       bool // the list has shown no other contender ahead
+	ownWatched      bool // the own node has been there since the list: its watch has not fired
+	sameConnection  bool // the connection has not changed since the list
 }
 
 // provesFirst reports whether the waiter is the first in line. If not, it lists the directory.
 func (e grantEvidence) provesFirst() bool {
-	return (e.markCreated || e.deleted && e.onlyAhead) && e.ownWatched && e.sameConnection
+	return (e.markCreated || e.deletionEvent && e.onlyAhead) && e.ownWatched && e.sameConnection
 }
 
 // isMarkCreated reports whether the event of a mark's creation has come.
@@ -242,8 +250,8 @@ func isMarkCreated(mark *framework.Watch) bool {
 	}
 }
 
-// predecessorRecheck is two reads by which a waiter notices changes without events. Events can get lost, since servers drop the
-// events of nodes that the client may not read. The safety costs two reads per waiter and session timeout.
+// predecessorRecheck is two reads, of the own node and the predecessor's, about once per session timeout. They find
+// changes whose events were lost: servers drop the events of nodes that the client may not read.
 type predecessorRecheck struct {
 	w                *waiter
 	path             string // of the predecessor
@@ -275,8 +283,8 @@ func (r *predecessorRecheck) result() (gone bool, err error) {
 	return gone, err
 }
 
-// decideRecheck returns the next step after a recheck: lost means that the own node is gone or belongs to another
-// session, gone that the predecessor's node is gone.
+// decideRecheck decides after a recheck: lost means that the own node is gone or was replaced, gone that the
+// predecessor's node is gone.
 func decideRecheck(lost, gone bool) (relist bool, err error) {
 	if lost {
 		return false, errNodeLost
@@ -284,7 +292,7 @@ func decideRecheck(lost, gone bool) (relist bool, err error) {
 	return gone, nil
 }
 
-// handleOwnEvent handles an event of the own node. After anything but its deletion there is a list before the grant.
+// handleOwnEvent handles an event of the own node. Unless that is its deletion, a list follows before the grant.
 func (w *waiter) handleOwnEvent(ev framework.Event) error {
 	w.ownWatch, w.ownChanged = nil, true
 	switch ev.Type {

@@ -7,7 +7,7 @@ import (
 	"github.com/go-curator/curator/internal/golden"
 )
 
-// Which watches a waiter arms, and what shows that its turn has come: in every case.
+// Which watches a waiter arms, and which facts prove that it is the first: in every case.
 func TestDecisionsByEvents(t *testing.T) {
 	const ours, javas = "_c_aaaaaaaa-1111-8111-8111-111111111111-lock-0000000003", "_c_aaaaaaaa-1111-4111-8111-111111111111-lock-0000000003"
 	var table golden.Table
@@ -15,8 +15,8 @@ func TestDecisionsByEvents(t *testing.T) {
 		is := func(bit int) bool { return n>>bit&1 == 1 }
 		for failures := range maxArmFailures + 2 {
 			b := armInput{
-				Decision:  Decision{Verdict: Wait, OnlyAhead: is(0), MarkProves: is(1), Predecessor: javas, Ahead: 1},
-				usesMarks: is(2), isWatched: is(3), isChanged: is(4), failures: failures,
+				Decision:  Decision{Verdict: Wait, OnlyAhead: is(0), OrderAgreed: is(1), Predecessor: javas, Ahead: 1},
+				usesMarks: is(2), ownWatched: is(3), ownChanged: is(4), failures: failures,
 				mayRead: func() bool { return is(5) },
 			}
 			if is(6) {
@@ -24,12 +24,12 @@ func TestDecisionsByEvents(t *testing.T) {
 			}
 			w := b.watchesToArm()
 			table.Row("watches", fmt.Sprintf("own %s, mark %v", [...]string{"no", "by a read", "unread"}[w.own], w.mark),
-				"passes", b.usesMarks, "failures", failures, "sole", b.OnlyAhead, "usual", b.MarkProves, "ours", is(6),
-				"watched", b.isWatched, "changed", b.isChanged, "readable", is(5))
+				"usesMarks", b.usesMarks, "failures", failures, "onlyAhead", b.OnlyAhead, "orderAgreed", b.OrderAgreed, "ours", is(6),
+				"ownWatched", b.ownWatched, "ownChanged", b.ownChanged, "mayRead", is(5))
 		}
-		e := grantEvidence{markCreated: is(0), deleted: is(1), onlyAhead: is(2), ownWatched: is(3), sameConnection: is(4)}
-		table.Row("turn", fmt.Sprint(e.provesFirst()), "there", e.ownWatched, "same", e.sameConnection, "marked", e.markCreated,
-			"gone", e.deleted, "sole", e.onlyAhead)
+		e := grantEvidence{markCreated: is(0), deletionEvent: is(1), onlyAhead: is(2), ownWatched: is(3), sameConnection: is(4)}
+		table.Row("first", fmt.Sprint(e.provesFirst()), "ownWatched", e.ownWatched, "sameConnection", e.sameConnection,
+			"markCreated", e.markCreated, "deletionEvent", e.deletionEvent, "onlyAhead", e.onlyAhead)
 	}
 	table.Compare(t, "events")
 }

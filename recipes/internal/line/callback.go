@@ -6,20 +6,20 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// Callback has the functions that receive the result of a ReleaseInBackground.
+// Callback reports the result of a ReleaseInBackground.
 type Callback struct {
 	Path string            // of the released node
 	Wrap func(error) error // makes the error the caller's
 	Then []func(error)     // nil ones are not called
 }
 
-// hasFunction reports whether there is a function for the result.
+// hasFunction reports whether Then has a function.
 func (c *Callback) hasFunction() bool {
 	return slices.ContainsFunc(c.Then, func(then func(error)) bool { return then != nil })
 }
 
-// Call reports the result to the caller's functions. It must be called on the goroutine of the client's callbacks. If
-// there are none, it logs an error after which the node stays.
+// Call calls the functions with the wrapped error. Without a function it logs an error after which the node stays. It must
+// be called on the goroutine of the client's callbacks.
 func (c *Callback) Call(client *framework.Client, err error) {
 	err = c.Wrap(err)
 	for _, then := range c.Then {
@@ -39,4 +39,9 @@ func (c *Callback) CallLater(client *framework.Client, err error) {
 	if c.hasFunction() || IsRefused(err) {
 		client.Later(func() { c.Call(client, err) })
 	}
+}
+
+// LogRefusal logs the error of a delete whose result no caller gets, if the node stays.
+func LogRefusal(client *framework.Client, path string, err error) {
+	(&Callback{Path: path, Wrap: func(err error) error { return err }}).Call(client, err)
 }

@@ -7,42 +7,42 @@ import (
 	"github.com/go-curator/curator/internal/fencing"
 )
 
-// A context carries the grants that it was derived from, so that a caller that acquires again with it does not wait for
-// itself. They form a list, and are not one value per lock, because contexts are merged (of the work and of a lock, or
-// of several locks), and an entry that has ended must not hide a valid one.
+// A context carries the grants from whose contexts it is derived, so that a caller that acquires again with it does not
+// wait for itself. They form a list, and are not one value per lock, because contexts are merged ([WorkContext]), and a
+// grant that has ended must not hide one that is held.
 
-// ownerKey is the key of the grants in a context. It is common to all Lines of the same client, in whatever view of it, at
-// the same node and with the same name.
-type ownerKey struct {
+// lineKey is the key of a line's grants in a context. It is equal for all Lines of the same client, or views of it, with
+// the same directory and name.
+type lineKey struct {
 	place any
 	name  string
 }
 
-func (l *Line) ownerKey() *ownerKey {
-	own := l.cachedOwnerKey.Load()
-	if own == nil {
-		own = &ownerKey{l.Client.Place(l.Dir), l.Name}
-		l.cachedOwnerKey.Store(own)
+func (l *Line) lineKey() *lineKey {
+	key := l.cachedLineKey.Load()
+	if key == nil {
+		key = &lineKey{l.Client.Place(l.Dir), l.Name}
+		l.cachedLineKey.Store(key)
 	}
-	return own
+	return key
 }
 
 type carriedGrant struct {
-	key   *ownerKey
+	key   *lineKey
 	grant *Grant
 	next  *carriedGrant
 }
 
 type grantsContextKey struct{}
 
-// grantContext is the context of a grant: that of its hold or, for a turn, one that ends before. It carries a list.
+// grantContext is the context of a grant: that of its hold or, for a turn, one that may end earlier. It carries the list.
 type grantContext struct {
 	context.Context
 	grant  *Grant
 	grants *carriedGrant
 }
 
-// Err implements [context.Context]. It looks at the clock, as that of the hold's context does.
+// Err implements [context.Context]. Like Err of the hold's context it reads the clock.
 func (c *grantContext) Err() error {
 	err := c.Context.Err()
 	if err == nil && c.grant.turn != nil {
@@ -76,7 +76,7 @@ func carriedGrants(ctx context.Context) *carriedGrant {
 	return list
 }
 
-// mergeHeld returns the list with those of other that are still held.
+// mergeHeld returns the list together with the grants of other that are still held.
 func (list *carriedGrant) mergeHeld(other *carriedGrant) *carriedGrant {
 	all := list
 	for ; other != nil; other = other.next {
@@ -109,18 +109,25 @@ func OwnerFromContext[T any](ctx context.Context) (owner T) {
 	return owner
 }
 
-// HeldGrants yields the grants of this Line, or one like it, that ctx carries and that are still held, the last
-// first.
+// HeldGrants yields the grants with this Line's lineKey that ctx carries and that are still held, the innermost first.
 func (l *Line) HeldGrants(ctx context.Context) iter.Seq[*Grant] {
 	return func(yield func(*Grant) bool) {
 		list := carriedGrants(ctx)
 		if list == nil {
 			return
 		}
-		for own := l.ownerKey(); list != nil; list = list.next {
-			if *list.key == *own && list.grant.isHeld() && !yield(list.grant) {
+		for key := l.lineKey(); list != nil; list = list.next {
+			if *list.key == *key && list.grant.isHeld() && !yield(list.grant) {
 				return
 			}
 		}
 	}
+}
+
+// HeldGrant returns the first of HeldGrants; nil if there is none.
+func (l *Line) HeldGrant(ctx context.Context) *Grant {
+	for g := range l.HeldGrants(ctx) {
+		return g
+	}
+	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// CheckArguments returns an error if no recipe can be made with a client and a path. The root is refused, too: a recipe treats
-// all children of its directory as its own. In a namespace "/" is the namespace's node, which is allowed.
+// CheckArguments checks the client and the path of a recipe. The root is not allowed: a recipe treats all children of its
+// directory as its own. In a namespace "/" is the namespace's node, which is allowed.
 func CheckArguments(client *framework.Client, path string) error {
 	if errors.Is(client.Err(), framework.ErrNoClient) {
 		return framework.ErrNoClient
@@ -72,7 +72,8 @@ func AddForeign(before, is func(name string) bool) (func(name string) bool, erro
 	return func(name string) bool { return before(name) || is(name) }, nil
 }
 
-// CheckCall returns an error if a method of a recipe must not begin. fault is the error that the constructor has recorded.
+// CheckCall returns the error of a method of a recipe that must not begin: fault, which the constructor has recorded,
+// ErrNoClient for a zero value, ErrNilContext, or ctx's.
 func CheckCall(ctx context.Context, client *framework.Client, fault error) error {
 	switch {
 	case fault != nil:
@@ -87,7 +88,7 @@ func CheckCall(ctx context.Context, client *framework.Client, fault error) error
 	return nil
 }
 
-// WrapError puts the recipe, its path, unless that is "", and the operation in front of err; nil if err is.
+// WrapError returns err with the recipe, its path unless that is "", and the operation in front; nil if err is nil.
 func WrapError(recipe, path, verb string, err error) error {
 	switch {
 	case err == nil:
@@ -98,7 +99,7 @@ func WrapError(recipe, path, verb string, err error) error {
 	return fmt.Errorf("%s %s: %s: %w", recipe, path, verb, err)
 }
 
-// IgnoreError takes an expected error for success.
+// IgnoreError returns nil if err matches expected, and otherwise err.
 func IgnoreError(err, expected error) error {
 	if errors.Is(err, expected) {
 		return nil

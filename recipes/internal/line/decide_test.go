@@ -43,12 +43,12 @@ func TestDecide(t *testing.T) {
 		{
 			"one ahead", mutexOrder, own,
 			[]string{own, node('b', "lock-", 3)},
-			line.Decision{Verdict: line.Wait, Predecessor: node('b', "lock-", 3), Ahead: 1, OnlyAhead: true, MarkProves: true},
+			line.Decision{Verdict: line.Wait, Predecessor: node('b', "lock-", 3), Ahead: 1, OnlyAhead: true, OrderAgreed: true},
 		},
 		{
 			"contenders with other names", mixedOrder, own,
 			[]string{"0000000005", own, "x-0000000001", "k__lock__0000000006", "k__lock__0000000008", "n"},
-			line.Decision{Verdict: line.Wait, Predecessor: "k__lock__0000000006", Ahead: 2, Foreign: "x-0000000001"},
+			line.Decision{Verdict: line.Wait, Predecessor: "k__lock__0000000006", Ahead: 2, NonContender: "x-0000000001"},
 		},
 		{
 			"only contenders with other names", mixedOrder, own,
@@ -62,17 +62,17 @@ func TestDecide(t *testing.T) {
 		{
 			"the nearest of two, whatever the UUID", mutexOrder, own,
 			[]string{node('f', "lock-", 5), own, node('0', "lock-", 6)},
-			line.Decision{Verdict: line.Wait, Predecessor: node('0', "lock-", 6), Ahead: 2, MarkProves: true},
+			line.Decision{Verdict: line.Wait, Predecessor: node('0', "lock-", 6), Ahead: 2, OrderAgreed: true},
 		},
 		{
 			"three ahead", mutexOrder, own,
 			[]string{node('f', "lock-", 5), own, node('0', "lock-", 6), node('2', "lock-", 1)},
-			line.Decision{Verdict: line.Wait, Predecessor: node('0', "lock-", 6), Ahead: 3, MarkProves: true},
+			line.Decision{Verdict: line.Wait, Predecessor: node('0', "lock-", 6), Ahead: 3, OrderAgreed: true},
 		},
 		{
 			"three ahead, the nearest listed first", mutexOrder, own,
 			[]string{node('0', "lock-", 6), node('2', "lock-", 1), node('f', "lock-", 5), own},
-			line.Decision{Verdict: line.Wait, Predecessor: node('0', "lock-", 6), Ahead: 3, MarkProves: true},
+			line.Decision{Verdict: line.Wait, Predecessor: node('0', "lock-", 6), Ahead: 3, OrderAgreed: true},
 		},
 		{
 			"equal numbers ahead: of two that are first neither is", mutexOrder, own,
@@ -90,23 +90,23 @@ func TestDecide(t *testing.T) {
 		{
 			"a foreign child ahead blocks Java, not us", mutexOrder, own,
 			[]string{"0", own, "zzz"},
-			line.Decision{Verdict: line.Granted, Foreign: "0", ForeignAhead: true},
+			line.Decision{Verdict: line.Granted, NonContender: "0", NonContenderAhead: true},
 		},
 		{
 			"a foreign child behind the line", mutexOrder, own,
 			[]string{"config", own, node('b', "lock-", 3)},
-			line.Decision{Verdict: line.Wait, Predecessor: node('b', "lock-", 3), Ahead: 1, Foreign: "config"},
+			line.Decision{Verdict: line.Wait, Predecessor: node('b', "lock-", 3), Ahead: 1, NonContender: "config"},
 		},
 		{
 			"kazoo's names are foreign", mutexOrder, own,
 			[]string{own, "0123456789abcdef0123456789abcdef__lock__0000000001"},
-			line.Decision{Verdict: line.Granted, Foreign: "0123456789abcdef0123456789abcdef__lock__0000000001"},
+			line.Decision{Verdict: line.Granted, NonContender: "0123456789abcdef0123456789abcdef__lock__0000000001"},
 		},
 		{
 			"go-zookeeper's names are contenders", mutexOrder, own,
 			[]string{own, "_c_0123456789abcdef0123456789abcdef-lock-0000000002"},
 			line.Decision{Verdict: line.Wait, Predecessor: "_c_0123456789abcdef0123456789abcdef-lock-0000000002",
-				Ahead: 1, OnlyAhead: true, MarkProves: true},
+				Ahead: 1, OnlyAhead: true, OrderAgreed: true},
 		},
 		{
 			"a contender without a number: Java waits, so do we, and we look again", mutexOrder, own,
@@ -128,13 +128,13 @@ func TestDecide(t *testing.T) {
 		{"last number that is accepted", mutexOrder, node('a', "lock-", line.SequenceLimit-1),
 			[]string{node('a', "lock-", line.SequenceLimit-1)}, line.Decision{Verdict: line.Granted}},
 		{"first number that is refused", mutexOrder, node('a', "lock-", line.SequenceLimit),
-			[]string{node('a', "lock-", line.SequenceLimit)}, line.Decision{Verdict: line.Refused}},
+			[]string{node('a', "lock-", line.SequenceLimit)}, line.Decision{Verdict: line.Exhausted}},
 		{"the end of the counter", mutexOrder, node('a', "lock-", math.MaxInt32), nil,
-			line.Decision{Verdict: line.Refused}},
+			line.Decision{Verdict: line.Exhausted}},
 		{"beyond the end", mutexOrder, node('a', "lock-", math.MinInt32), nil,
-			line.Decision{Verdict: line.Refused}},
-		{"minus one", mutexOrder, node('a', "lock-", -1), nil, line.Decision{Verdict: line.Refused}},
-		{"no number at all", mutexOrder, "lock-", []string{"lock-"}, line.Decision{Verdict: line.Refused}},
+			line.Decision{Verdict: line.Exhausted}},
+		{"minus one", mutexOrder, node('a', "lock-", -1), nil, line.Decision{Verdict: line.Exhausted}},
+		{"no number at all", mutexOrder, "lock-", []string{"lock-"}, line.Decision{Verdict: line.Exhausted}},
 
 		{
 			"a writer waits for readers too, and never without a list", writeOrder, node('a', "__WRIT__", 7),
@@ -220,15 +220,15 @@ func TestDecisions(t *testing.T) {
 				text += fmt.Sprintf(" for %s, %d ahead", short[d.Predecessor], d.Ahead)
 			}
 			if d.OnlyAhead {
-				text += ", sole"
+				text += ", onlyAhead"
 			}
-			if d.MarkProves {
-				text += ", usual"
+			if d.OrderAgreed {
+				text += ", orderAgreed"
 			}
-			if d.Foreign != "" {
-				text += ", foreign " + short[d.Foreign]
+			if d.NonContender != "" {
+				text += ", nonContender " + short[d.NonContender]
 			}
-			if d.ForeignAhead {
+			if d.NonContenderAhead {
 				text += " ahead"
 			}
 			table.Row(fmt.Sprintf("%s, own %s", kind.name, [...]string{"missing", "first", "second", "third", "last"}[at+1]), text,
@@ -314,7 +314,7 @@ func FuzzDecide(f *testing.F) {
 		at := slices.Index(sorted, own)
 		number, ok := order.SequenceNumber(own)
 		if !ok || number < 0 || number >= line.SequenceLimit {
-			require.Equal(t, line.Refused, d.Verdict)
+			require.Equal(t, line.Exhausted, d.Verdict)
 			return
 		}
 		if at < 0 {

@@ -32,11 +32,11 @@ type HeldShare struct{ *Share }
 func (h HeldShare) Lost() error                       { return h.grant.Lost() }
 func (h HeldShare) Release(ctx context.Context) error { return Release(ctx, h.Share) }
 
-// Do acquires, runs f on behalf of ctx, and releases, also when f panics. When acquire fails f is not called.
+// Do acquires, runs f with a [WorkContext] of ctx, and releases, also when f panics. If acquire fails f is not called.
 //
-// The error is f's, joined with the reason if held was lost before f returned. A later loss is not reported: the work
-// is done, and was protected to its end. Of the release only ErrNotReleased is reported, see [ReleaseAfterWork]. wrap
-// wraps the errors that are not f's.
+// The error is f's, joined with the cause if the hold was lost before f returned. A later loss is not reported: the work
+// was protected to its end. Of the release only ErrNotReleased is reported, see [ReleaseAfterWork]. wrap wraps the errors
+// that are not f's.
 func Do[H Held](
 	ctx context.Context, acquire func(context.Context) (H, error), wrap func(verb string, err error) error,
 	f func(context.Context) error,
@@ -64,9 +64,9 @@ func Do[H Held](
 	return f(work)
 }
 
-// ReleaseAfterWork releases on behalf of ctx, and waits for that until ctx ends, but no longer than a second. An error
-// matches ErrNotReleased: the server has refused. It returns nil if the server has not confirmed yet, or without a
-// connection, since the client continues; also if the session has ended.
+// ReleaseAfterWork calls release and waits for it until ctx ends, at most a second. The error matches ErrNotReleased, and
+// means that the server has refused. It is nil if the session has ended, and also if the server has not confirmed the
+// release in that time or without a connection, since the client continues.
 func ReleaseAfterWork(ctx context.Context, release func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
@@ -80,8 +80,8 @@ func ReleaseAfterWork(ctx context.Context, release func(context.Context) error) 
 	return fmt.Errorf("%w: %w", ErrNotReleased, err)
 }
 
-// IsRefused reports whether an error is a final refusal by the server: of a release, so that the node stays and the client
-// does not try again. Passing errors and the end of the session are not.
+// IsRefused reports whether the error of a release means that the node stays until the session ends, since the server has
+// refused the delete or the client cannot repeat it.
 func IsRefused(err error) bool {
 	switch {
 	case err == nil:
@@ -91,21 +91,20 @@ func IsRefused(err error) bool {
 	case framework.Retryable(err):
 		return false
 	}
-	for _, fine := range []error{
+	for _, other := range []error{
 		framework.ErrSessionLost, framework.ErrClosed, framework.ErrNodeDeleted, framework.ErrSuspended,
 		framework.ErrTimeoutTooShort, framework.ErrReleased, framework.ErrNotReadOnly,
 		framework.ErrNotConnected, // also with ErrAuthFailed, which is not Retryable
 	} {
-		if errors.Is(err, fine) {
+		if errors.Is(err, other) {
 			return false
 		}
 	}
 	return true
 }
 
-// WorkContext returns the context for work under holds on behalf of ctx: ctx, carrying also what the holds carry, and
-// ending with any of them, too. Its Err also calls theirs, which may look at the clock. Call stop, with the cause, when
-// the work is done.
+// WorkContext returns the context for work under holds, derived from ctx. It also ends with any of the holds, carries their
+// grants, and its Err also calls theirs, which read the clock. Call stop, with the cause, when the work is done.
 func WorkContext(ctx context.Context, holds ...context.Context) (work context.Context, stop context.CancelCauseFunc) {
 	w := &workContext{holds: holds, grants: carriedGrants(ctx)}
 	w.Context, w.cancel = context.WithCancelCause(ctx)
@@ -135,7 +134,7 @@ func (c *workContext) Err() error {
 	return c.Context.Err()
 }
 
-// Value implements [context.Context]. The work belongs to the holds, and to those of ctx.
+// Value implements [context.Context].
 func (c *workContext) Value(key any) any {
 	switch key := key.(type) {
 	case grantsContextKey:

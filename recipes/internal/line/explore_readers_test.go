@@ -10,7 +10,7 @@ import (
 	"github.com/go-curator/curator/internal/explore"
 )
 
-// The model of a [Front] whose callers have the lock together (rwlock.Readers). Called are Limits.next and Front.releaseTurn; what
+// The model of a [Front] whose callers have the lock together (rwlock.Readers). Called are Limits.next and Front.recordTurnEnd; what
 // else is around them (front.go), the servers and a writer of another client are played.
 //
 // Bounds: three callers at a time, who come again and again, with or without the wish to wait, and so does the writer;
@@ -278,7 +278,7 @@ func (m readersModel) releaseReader(r *readersState, i int) {
 	if r.own == int8(i+1) {
 		f.node = n
 	}
-	last, _ := f.releaseTurn(n, time.Time{}, now)
+	last, _ := f.recordTurnEnd(n, time.Time{}, now)
 	b.users = int8(n.users)
 	if r.own == int8(i+1) {
 		if r.storeState(f.state); last {

@@ -13,9 +13,9 @@ import (
 
 // The model of a line. Contenders come, wait, hold, release, give up and come again, in sessions whose members lag.
 //
-// What ships is called: Order.Decide and what its Decision means (lost), which watches a waiter arms (beginning.arms),
-// what an event of its own node and a look mean (handleOwnEvent, decideRecheck), what else grants (grantEvidence.provesFirst), and who
-// leaves a mark (place.marks). Played are
+// What ships is called: Order.Decide and what its Decision means (isNodeLost), which watches a waiter arms
+// (armInput.watchesToArm), what an event of its own node and a recheck mean (handleOwnEvent, decideRecheck), what else grants
+// (grantEvidence.provesFirst), and who leaves a mark (waiter.leavesReleaseMark). Played are
 //
 //   - the leader: a log of creates, deletions, deletions with a mark, and writes to a node;
 //   - a member for each session, which applies the log transaction by transaction. Its position is what the client has
@@ -154,10 +154,10 @@ type contenderState struct {
 	Comes            uint8 // how often it still comes
 	Node, Pred       uint8 // number + 1
 	Own, Ahead, Mark watchState
-	Sole             bool
+	OnlyAhead        bool
 	ArmOwn, ArmMark  bool // what setWatches is about to arm
 	Waited, Changed  bool
-	Same             bool // the connection is that of the list
+	SameConnection   bool // the connection is that of the list
 	Confirmed        bool // the list was asked for after the create was confirmed
 	Looking          bool
 	Leaves           bool // it has given up while its create is under way
@@ -456,8 +456,8 @@ func (m *lineModel) loseConnection(s *lineState, session uint8) {
 
 // requestList begins a list.
 func (c *contenderState) requestList() {
-	c.Step, c.Same, c.Confirmed = stepListing, true, true
-	c.Pred, c.Ahead, c.Mark, c.Sole, c.Looking, c.ArmOwn, c.ArmMark = 0, unwatched, unwatched, false, false, false, false
+	c.Step, c.SameConnection, c.Confirmed = stepListing, true, true
+	c.Pred, c.Ahead, c.Mark, c.OnlyAhead, c.Looking, c.ArmOwn, c.ArmMark = 0, unwatched, unwatched, false, false, false, false
 }
 
 // attachSession continues a session at another member.
@@ -488,7 +488,7 @@ func (m *lineModel) attachSession(s *lineState, session, before uint8) {
 		rearm(&c.Ahead, c.Pred)
 		switch c.Step {
 		case stepListing: // it is asked for now
-			c.Same = true
+			c.SameConnection = true
 		case stepHolding:
 			if there&bit(c.Node) == 0 {
 				c.endTurn()
@@ -496,7 +496,7 @@ func (m *lineModel) attachSession(s *lineState, session, before uint8) {
 		case stepDeleting:
 			c.Marking = false // it is repeated
 		default:
-			c.Same = false
+			c.SameConnection = false
 		}
 	}
 }
@@ -744,14 +744,14 @@ func (m *lineModel) handleList(s lineState, i int, there uint8, to changeStep) {
 			}
 		case Wait:
 			b := armInput{
-				Decision: d, usesMarks: p.usesReleaseMarks(), isWatched: c.Own != unwatched, isChanged: c.Changed,
+				Decision: d, usesMarks: p.usesReleaseMarks(), ownWatched: c.Own != unwatched, ownChanged: c.Changed,
 				mayRead: func() bool { return true },
 			}
 			if m.unarmed {
 				b.failures = maxArmFailures + 1
 			}
 			w := b.watchesToArm()
-			c.Waited, c.Pred, c.Sole = true, numberOf(d.Predecessor), d.OnlyAhead
+			c.Waited, c.Pred, c.OnlyAhead = true, numberOf(d.Predecessor), d.OnlyAhead
 			c.ArmOwn, c.ArmMark = w.own == armedUnread, w.mark
 			switch {
 			case w.own == armedByRead:
@@ -789,7 +789,7 @@ func (m *lineModel) waitingSteps(s lineState, i int, lost bool, to changeStep) {
 	if c.Ahead >= gone {
 		to("gets the event of the node ahead", func(s *lineState, c *contenderState) {
 			isGone := c.Ahead == gone
-			m.decideTurn(s, c, at, grantEvidence{deleted: isGone, onlyAhead: c.Sole, markCreated: isGone && c.Mark == gone})
+			m.decideTurn(s, c, at, grantEvidence{deletionEvent: isGone, onlyAhead: c.OnlyAhead, markCreated: isGone && c.Mark == gone})
 		})
 	}
 	if c.Looking && !lost {
@@ -828,7 +828,7 @@ func (m *lineModel) decideTurn(s *lineState, c *contenderState, at uint8, e gran
 		}
 		return
 	}
-	if e.ownWatched, e.sameConnection = c.Own != unwatched, c.Same; e.provesFirst() {
+	if e.ownWatched, e.sameConnection = c.Own != unwatched, c.SameConnection; e.provesFirst() {
 		m.recordGrant(s, c, at)
 		return
 	}
@@ -1041,13 +1041,13 @@ func TestExploreLineReaches(t *testing.T) {
 		is   func(lineState) bool
 	}{
 		{"a waiter that a mark makes the first", alike, any(func(_ *lineState, c *contenderState) bool {
-			return c.Step == stepWaiting && c.Mark == gone && c.Own == armed && c.Same
+			return c.Step == stepWaiting && c.Mark == gone && c.Own == armed && c.SameConnection
 		})},
 		{"a waiter whose event came before the read of the node ahead", alike, any(func(_ *lineState, c *contenderState) bool {
 			return c.Step == stepReading && c.Mark == gone
 		})},
 		{"one ahead, and no mark to wait for", alike, any(func(_ *lineState, c *contenderState) bool {
-			return c.Step == stepWaiting && c.Sole && c.Own == armed && c.Ahead == gone && c.Mark == unwatched
+			return c.Step == stepWaiting && c.OnlyAhead && c.Own == armed && c.Ahead == gone && c.Mark == unwatched
 		})},
 		{"a holder whose member has not seen the last release", alike, func(s lineState) bool {
 			return s.C[0].Step == stepWaiting && s.C[1].Step == stepHolding && s.S[0].At < s.Txns && s.C[0].Ahead == armed

@@ -13,24 +13,24 @@ import (
 	"github.com/go-curator/curator/internal/apart"
 )
 
-// Front is a line of callers of one process, and the state of the node that they can get in a Line: one caller has it after
-// the other, or many have it together. A goroutine of the client, the owner, acquires the node. With Limits.Users it also
-// watches over the node until the delete is queued; otherwise the last user deletes it.
+// Front lets the callers of one process use one node of a Line, one after the other or many together. They wait in a local
+// line. A goroutine of the client, the owner, acquires the node. With Limits.Users it also supervises the node until the
+// delete is queued; otherwise the last user deletes it. The callers' grants are turns (turn.go), not by arm.go's ways.
 type Front struct {
 	line   *Line
 	limits Limits
 
 	mu               sync.Mutex
 	state            frontState         // guarded by mu
-	callers          list.List          // of *frontCaller, first come, first; guarded by mu
-	arrivals         int                // callers that have joined the line so far; guarded by mu
-	node             *frontNode         // that callers can get, until its delete is queued; guarded by mu
+	callers          list.List          // the local line, of *frontCaller; guarded by mu
+	arrivals         int                // callers that have joined the local line so far; guarded by mu
+	node             *frontNode         // that callers can use, until its delete is queued; guarded by mu
 	cancelAcquire    context.CancelFunc // cancels the owner's wait for the lock; nil otherwise; guarded by mu
-	ownerPredecessor string             // the name of the node that the owner waits for; guarded by mu
+	ownerPredecessor string             // the name of the owner's predecessor; guarded by mu
 }
 
-// Init makes the zero Front that of l, whose OnWait it may set. Limits that are zero are the defaults. recipe is in the error
-// for a line with an OnWait.
+// Init makes the zero Front one of l, whose OnWait it may set. Zero Turns and Period are the defaults, 1,000 and 100 ms.
+// recipe is in the error for a line with an OnWait.
 func (f *Front) Init(l *Line, limits Limits, recipe string) error {
 	if l.OnWait != nil {
 		return fmt.Errorf("%w OnWait: the callers of a %s have no node of their own; leave it out",
@@ -51,33 +51,33 @@ func (f *Front) handleOwnerWait(p Position) {
 	f.applyEvent(onOthers)
 }
 
-// frontNode is a node that has, or had, the lock.
+// frontNode is a node of the Front's line that holds, or has held.
 type frontNode struct {
 	*Grant
 	front         *Front
 	ownerWake     chan struct{} // wakes the owner: the state has changed. It has room for one; nil if there is no owner
-	deleteReplied chan struct{} // closed when the delete has been answered; nil if there is no owner
+	deleteReplied chan struct{} // closed after the reply to the delete; nil if there is no owner
 
-	certainUntil  time.Time        // until when the hold was certain, by the last look; guarded by front.mu
-	connections   uint64           // of the session, before the last list; guarded by front.mu
-	listing       bool             // a list is on its way; guarded by front.mu
+	certainUntil  time.Time        // the last result of CertainUntil; guarded by front.mu
+	connections   uint64           // Session.Connections at the last list; guarded by front.mu
+	listing       bool             // a list is in flight; guarded by front.mu
 	watch         *framework.Watch // of the directory, armed with the last list; guarded by front.mu
-	callerDeletes bool             // a caller deletes it; guarded by front.mu
-	users         int              // of a node that the Front has retired; guarded by front.mu
+	callerDeletes bool             // a caller deletes the node; guarded by front.mu
+	users         int              // of a retired node, which is not Front.node any more; guarded by front.mu
 }
 
-// frontCaller is a caller in line.
+// frontCaller is a caller in the local line.
 type frontCaller struct {
-	try     bool           // does not wait for other contenders
-	arrival int            // counts the callers that have joined the line
-	turn    chan frontTurn // has room for one
-	place   *list.Element  // nil when it is not in line any more; guarded by Front.mu
+	try     bool            // does not wait for other contenders
+	arrival int             // Front.arrivals with this one
+	turn    chan turnResult // has room for one
+	place   *list.Element   // nil after it has left the local line; guarded by Front.mu
 }
 
-// frontTurn is what a caller gets.
-type frontTurn struct {
+// turnResult is what a caller has waited for: a turn on a node, or an error.
+type turnResult struct {
 	node         *frontNode
-	certainUntil time.Time // until when the hold is certain
+	certainUntil time.Time // the node's
 	err          error
 }
 
@@ -87,7 +87,7 @@ var errHeldLocally = fmt.Errorf("%w: a goroutine of this process has the lock, o
 // AcquireTurn gives the caller a turn after all earlier callers, or together with them. With try it does not wait for other
 // contenders.
 func (f *Front) AcquireTurn(ctx context.Context, try bool) (*Share, error) {
-	from, left := CallerOf(ctx), ctx.Done() // before the caller counts: this may be the user's code
+	caller, left := CallerOf(ctx), ctx.Done() // may be the user's code: called before the caller joins
 	w, t := f.admitCaller(try)
 	if w != nil {
 		select {
@@ -103,18 +103,18 @@ func (f *Front) AcquireTurn(ctx context.Context, try bool) (*Share, error) {
 	if t.err != nil {
 		return nil, t.err
 	}
-	return t.node.newTurn(from, t.certainUntil), nil
+	return t.node.newTurn(caller, t.certainUntil), nil
 }
 
-// SeparateTurn returns the caller's turn with a grant that no other caller gets.
-func (f *Front) SeparateTurn(g *Grant, from Caller) *Share {
+// SeparateTurn returns a turn on a node that no other caller uses, that of g.
+func (f *Front) SeparateTurn(g *Grant, caller Caller) *Share {
 	n := f.newNode(g)
 	n.users = 1
-	return n.newTurn(from, time.Time{})
+	return n.newTurn(caller, time.Time{})
 }
 
-// admitCaller gives the caller a turn or an error immediately, or puts it in line.
-func (f *Front) admitCaller(try bool) (w *frontCaller, t frontTurn) {
+// admitCaller gives the caller a turn or an error immediately, or puts it in the local line: then w is not nil.
+func (f *Front) admitCaller(try bool) (w *frontCaller, t turnResult) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if n := f.node; n != nil && f.state.phase == nodeFree {
@@ -127,14 +127,14 @@ func (f *Front) admitCaller(try bool) (w *frontCaller, t frontTurn) {
 	}
 	x := f.eventFacts(onArrival)
 	x.waiting, x.try = x.waiting+1, try
-	switch f.next(onArrival, x) {
+	switch f.applyTransition(onArrival, x) {
 	case serveCallers: // the node was free, so no caller is ahead
-		return nil, frontTurn{node: f.node, certainUntil: f.node.certainUntil}
+		return nil, turnResult{node: f.node, certainUntil: f.node.certainUntil}
 	case refuseTries:
-		return nil, frontTurn{err: f.tryRefusal()}
+		return nil, turnResult{err: f.tryRefusal()}
 	}
 	f.arrivals++
-	w = &frontCaller{try: try, arrival: f.arrivals, turn: make(chan frontTurn, 1)}
+	w = &frontCaller{try: try, arrival: f.arrivals, turn: make(chan turnResult, 1)}
 	w.place = f.callers.PushBack(w)
 	return w, t
 }
@@ -156,7 +156,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// withdrawCaller removes a caller from the line. A turn that it was given at the same time is ended.
+// withdrawCaller removes a caller from the local line. A turn that it was given at the same time is ended.
 func (f *Front) withdrawCaller(w *frontCaller) {
 	f.mu.Lock()
 	if w.place != nil {
@@ -168,7 +168,7 @@ func (f *Front) withdrawCaller(w *frontCaller) {
 	case t := <-w.turn:
 		if t.node != nil {
 			now := time.Now()
-			if last, _ := f.releaseTurn(t.node, t.node.CertainUntil(now, t.certainUntil), now); last {
+			if last, _ := f.recordTurnEnd(t.node, t.node.CertainUntil(now, t.certainUntil), now); last {
 				t.node.deleteNode(nil)
 			}
 		}
@@ -176,21 +176,21 @@ func (f *Front) withdrawCaller(w *frontCaller) {
 	}
 }
 
-// removeCaller removes a caller from the line. mu is held.
+// removeCaller removes a caller from the local line. mu is held.
 func (f *Front) removeCaller(w *frontCaller) {
 	f.callers.Remove(w.place)
 	w.place = nil
 }
 
-// releaseTurn ends a turn; the hold is certain until sure. last means that the caller has to delete the node; others, that
-// other callers here wait for the next one.
-func (f *Front) releaseTurn(n *frontNode, sure, now time.Time) (last, others bool) {
+// recordTurnEnd applies the end of a turn to the state; sure is a result of CertainUntil. last means that the caller has to
+// delete the node; others, that callers are in the local line.
+func (f *Front) recordTurnEnd(n *frontNode, sure, now time.Time) (last, others bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
 	case f.node == n:
 		n.certainUntil = sure
-		last = f.next(onRelease, frontFacts{waiting: f.callers.Len(), valid: !sure.IsZero(), now: now}) == retireNode
+		last = f.applyTransition(onRelease, frontFacts{waiting: f.callers.Len(), valid: !sure.IsZero(), now: now}) == retireNode
 		n.callerDeletes = last
 	case n.users > 0: // retired
 		n.users--
@@ -199,10 +199,10 @@ func (f *Front) releaseTurn(n *frontNode, sure, now time.Time) (last, others boo
 	return last, f.callers.Len() > 0
 }
 
-// applyEvent applies an event to the state. mu is held.
-func (f *Front) applyEvent(e frontEvent) frontAction { return f.next(e, f.eventFacts(e)) }
+// applyEvent applies an event with its facts. mu is held.
+func (f *Front) applyEvent(e frontEvent) frontAction { return f.applyTransition(e, f.eventFacts(e)) }
 
-// eventFacts returns the inputs of a transition. mu is held.
+// eventFacts returns the facts for an event of the node. mu is held.
 func (f *Front) eventFacts(e frontEvent) frontFacts {
 	x := frontFacts{waiting: f.callers.Len(), now: time.Now()}
 	if n := f.node; n != nil {
@@ -215,8 +215,9 @@ func (f *Front) eventFacts(e frontEvent) frontFacts {
 	return x
 }
 
-// next applies an event to the state, and acts. The caller handles an arriving one. mu is held.
-func (f *Front) next(e frontEvent, x frontFacts) (todo frontAction) {
+// applyTransition applies an event with these facts to the state, and does the action, except for an arriving caller:
+// that is done by admitCaller. mu is held.
+func (f *Front) applyTransition(e frontEvent, x frontFacts) (todo frontAction) {
 	users := f.state.users
 	f.state, todo = f.limits.next(f.state, e, x)
 	switch todo {
@@ -230,7 +231,7 @@ func (f *Front) next(e frontEvent, x frontFacts) (todo frontAction) {
 		f.node.wakeOwner()
 	case serveCallers:
 		for again := e != onArrival; again; again = f.limits.Users == 0 && f.callers.Len() > 0 {
-			f.answerCaller(f.callers.Front(), frontTurn{node: f.node, certainUntil: f.node.certainUntil})
+			f.answerCaller(f.callers.Front(), turnResult{node: f.node, certainUntil: f.node.certainUntil})
 		}
 	case retireNode:
 		if f.state.phase == nodeEnding {
@@ -250,25 +251,25 @@ func (f *Front) next(e frontEvent, x frontFacts) (todo frontAction) {
 	return todo
 }
 
-// answerCaller ends a caller's wait. mu is held.
-func (f *Front) answerCaller(place *list.Element, t frontTurn) {
+// answerCaller ends a caller's wait with a result. mu is held.
+func (f *Front) answerCaller(place *list.Element, t turnResult) {
 	w := place.Value.(*frontCaller)
 	f.removeCaller(w)
 	w.turn <- t
 }
 
-// failCallers returns err to the callers in line, or only to the tries among the first ones. mu is held.
+// failCallers ends the wait of all callers with err; with tries, only of the tries among the first arrivals. mu is held.
 func (f *Front) failCallers(err error, tries bool, first int) {
 	for place := f.callers.Front(); place != nil; {
 		w := place.Value.(*frontCaller)
 		at := place
 		if place = place.Next(); !tries || w.try && w.arrival <= first {
-			f.answerCaller(at, frontTurn{err: err})
+			f.answerCaller(at, turnResult{err: err})
 		}
 	}
 }
 
-// applyNodeEvent applies an event of a node, unless its delete is queued.
+// applyNodeEvent applies an event of a node, unless that is not the Front's any more.
 func (f *Front) applyNodeEvent(n *frontNode, e frontEvent) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -280,7 +281,7 @@ func (f *Front) applyNodeEvent(n *frontNode, e frontEvent) {
 	}
 }
 
-// runOwner is the owner: it acquires a node, and watches over it. ctx ends when the client closes.
+// runOwner is the owner: it acquires a node and supervises it. ctx ends when the client closes.
 func (f *Front) runOwner(ctx context.Context) {
 	switch n, todo := f.acquireNode(ctx); {
 	case n == nil:
@@ -292,7 +293,8 @@ func (f *Front) runOwner(ctx context.Context) {
 	}
 }
 
-// acquireNode acquires a node; nil if it fails. A hook may end the goroutine: then that is the error.
+// acquireNode acquires a node; nil if it fails. todo is the owner's first action. If a hook ends the goroutine, the callers
+// get ErrNoReturn.
 func (f *Front) acquireNode(ctx context.Context) (n *frontNode, todo frontAction) {
 	attempt, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -306,12 +308,12 @@ func (f *Front) acquireNode(ctx context.Context) (n *frontNode, todo frontAction
 			todo = f.applyEvent(onGrant)
 			return
 		}
-		switch over := f.line.Client.Err(); {
-		case over != nil:
-			f.failCallers(over, false, 0)
+		switch closed := f.line.Client.Err(); {
+		case closed != nil:
+			f.failCallers(closed, false, 0)
 		case attempt.Err() != nil: // the callers had left before the failure
 		case try && errors.Is(err, ErrNotAcquired):
-			f.failCallers(err, true, first) // what was seen may be older than the calls of later ones
+			f.failCallers(err, true, first) // not later arrivals: the list may be older than their calls
 		default:
 			f.failCallers(err, try, f.arrivals)
 		}
@@ -330,7 +332,7 @@ func (f *Front) acquireNode(ctx context.Context) (n *frontNode, todo frontAction
 	return n, todo
 }
 
-// beginAcquire reports whether the node is for a try, and how many callers have joined the line so far.
+// beginAcquire reports whether the first caller is a try, and how many callers have arrived so far. stop cancels the wait.
 func (f *Front) beginAcquire(stop context.CancelFunc) (try bool, first int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -350,10 +352,10 @@ func (f *Front) newNode(g *Grant) *frontNode {
 	return n
 }
 
-// superviseNode watches over the node until its delete is queued.
+// superviseNode does the owner's actions until the delete of the node is queued.
 func (f *Front) superviseNode(n *frontNode) {
 	revoked, lost := n.Revoked(), n.Hold.Context().Done()
-	var over <-chan struct{} // the session, after a loss
+	var sessionEnded <-chan struct{} // after a loss
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -372,10 +374,10 @@ func (f *Front) superviseNode(n *frontNode) {
 		select {
 		case <-n.ownerWake:
 		case <-lost:
-			lost, over = nil, n.Session.Done()
+			lost, sessionEnded = nil, n.Session.Done()
 			f.applyNodeEvent(n, onLoss)
-		case <-over:
-			over = nil
+		case <-sessionEnded:
+			sessionEnded = nil
 			f.applyNodeEvent(n, onLoss)
 		case <-revoked:
 			revoked = nil
@@ -388,8 +390,7 @@ func (f *Front) superviseNode(n *frontNode) {
 	}
 }
 
-// nextOwnerAction returns the owner's next action, if any before the timer fires or the owner is woken, and the watch of the
-// directory.
+// nextOwnerAction returns the owner's next action and the watch of the directory, and sets the timer.
 func (f *Front) nextOwnerAction(n *frontNode, timer *time.Timer) (todo frontAction, watch *framework.Watch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -411,7 +412,7 @@ func (f *Front) nextOwnerAction(n *frontNode, timer *time.Timer) (todo frontActi
 	return todo, watch
 }
 
-// listOthers lists the contenders, on a goroutine: it lasts as long as the connection is suspended, or the node is held.
+// listOthers lists the contenders on a goroutine, since a list waits for the connection while the node is held.
 func (f *Front) listOthers(n *frontNode) {
 	f.line.Client.Spawn(func(context.Context) {
 		var c ContenderList
@@ -431,19 +432,19 @@ func (f *Front) handleList(n *frontNode, c ContenderList, err error) {
 		e = onAlone
 	}
 	f.mu.Lock()
-	late := f.node != n
-	if !late {
+	retired := f.node != n
+	if !retired {
 		n.listing, n.watch, n.connections = false, c.Watch, c.Connections
 		f.applyEvent(e)
 		n.wakeOwner()
 	}
 	f.mu.Unlock()
-	if late {
+	if retired {
 		c.Watch.Stop()
 	}
 }
 
-// wakeOwner wakes the owner.
+// wakeOwner has the owner look for its next action.
 func (n *frontNode) wakeOwner() {
 	select {
 	case n.ownerWake <- struct{}{}:
@@ -451,7 +452,7 @@ func (n *frontNode) wakeOwner() {
 	}
 }
 
-// deleteNode ends the hold and queues the delete; then gets its result. Without it a refusal is logged.
+// deleteNode ends the hold and queues the delete. then gets the result; if it is nil, a refusal is logged.
 func (n *frontNode) deleteNode(then func(error)) {
 	if then == nil {
 		then = func(err error) { LogRefusal(n.front.line.Client, n.Path, err) }
@@ -477,7 +478,8 @@ func (n *frontNode) handleQueuedDelete() {
 	}
 }
 
-// stopDirectoryWatch stops the node's watch when the delete has used it up: then that takes no request.
+// stopDirectoryWatch stops the watch of the directory after the reply to the delete: the delete has fired it, so no request
+// is sent.
 func (f *Front) stopDirectoryWatch(ctx context.Context, n *frontNode) {
 	f.mu.Lock()
 	watch := n.watch

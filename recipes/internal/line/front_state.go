@@ -4,24 +4,24 @@ import "time"
 
 // Limits bound the use of a node by the callers of a [Front].
 type Limits struct {
-	Users  int           // who may have it at a time; 0: any number
-	Turns  int           // before other contenders have theirs
-	Period time.Duration // the same, from the grant
-	Idle   time.Duration // how long it is kept without a user; 0: not at all. Only with Users
+	Users  int           // at the same time: 1, or 0 for any number
+	Turns  int           // after which the node is retired if other contenders may wait
+	Period time.Duration // the same, since the grant
+	Idle   time.Duration // how long the node is kept without a user; 0: not at all. Only with Users
 }
 
-// frontPhase is the phase of the node that the callers of a Front can get.
+// frontPhase is the phase of the node that the callers of a Front can use.
 type frontPhase int8
 
 const (
 	nodeNone   frontPhase = iota // there is none, and no caller wants one
 	nodeComing                   // the owner acquires it: it is in line, or is about to be
-	nodeFree                     // it has the lock, and room for a user
-	nodeFull                     // it has the lock, or had it, and as many users as may have it
-	nodeEnding                   // no caller gets it any more, and its delete is not queued yet
+	nodeFree                     // it holds, and has room for a user
+	nodeFull                     // it holds, or has held, and has no room for another user
+	nodeEnding                   // no caller gets a turn on it any more, and its delete is not queued yet
 )
 
-// frontOthers is the knowledge about contenders of other processes.
+// frontOthers is whether there are contenders of other processes.
 type frontOthers int8
 
 const (
@@ -36,13 +36,13 @@ type frontEvent int8
 const (
 	onArrival    frontEvent = iota // a caller wants a turn
 	onGiveUp                       // a waiting caller gives up
-	onGrant                        // the node has the lock
-	onFailure                      // the node could not be acquired; the callers that got the error are not in line any more
+	onGrant                        // the node holds
+	onFailure                      // the node could not be acquired; the callers that got the error have left the local line
 	onRelease                      // a turn has ended
-	onLoss                         // the hold was lost, or now the session as well
+	onLoss                         // the hold was lost, or after that the session
 	onAlone                        // a list that has armed a watch shows no other contender
 	onOthers                       // a list shows another contender, or the watch has fired
-	onReconnect                    // the connection is not the one of that list any more
+	onReconnect                    // the connection is not that of the last list any more
 	onRevocation                   // a client asks for the lock to be released
 	onTimer                        // time has passed
 	onDeletion                     // the delete of the node is queued
@@ -54,17 +54,17 @@ type frontAction int8
 const (
 	doNothing      frontAction = iota
 	startOwner                 // the goroutine that acquires a node
-	stopOwner                  // no caller wants the node any more
-	serveCallers               // give turns to those who wait, as many as may have one, or to the arriving caller
-	listContenders             // and watch them
-	retireNode                 // it belongs to its users from now on; without any it is to be deleted
-	refuseTries                // the callers that do not wait for others, or the arriving one
+	stopOwner                  // cancel its wait: no caller wants the node any more
+	serveCallers               // give turns to waiting callers, as many as there is room for, or to the arriving one
+	listContenders             // and watch the directory
+	retireNode                 // its users keep it, and no other caller gets it; without users it is deleted
+	refuseTries                // fail the waiting callers that are tries, or the arriving one
 )
 
 // frontFacts are the inputs of a transition besides the state and the event.
 type frontFacts struct {
-	waiting int  // callers in line; an arriving one counts
-	try     bool // the arriving one does not wait for others
+	waiting int  // callers in the local line; an arriving one counts
+	try     bool // the arriving one does not wait for other contenders
 	valid   bool // the hold is certain
 	now     time.Time
 	grace   time.Duration // the user's time to stop after a loss; 0 if the node is gone or goes with its session
@@ -74,8 +74,8 @@ type frontFacts struct {
 type frontState struct {
 	phase     frontPhase
 	users     int       // of the node
-	turns     int       // since grantedAt; of any number of users only the ones after the grant
-	grantedAt time.Time // when the node got the lock
+	turns     int       // since grantedAt; without Limits.Users not those of the grant itself
+	grantedAt time.Time // when the node was granted, or its turns counted from 0 again
 	idleSince time.Time // since when it has no user
 	deleteAt  time.Time // when a lost node is deleted although its user has not released; otherwise zero
 	others    frontOthers
@@ -117,7 +117,7 @@ func (l Limits) next(s frontState, e frontEvent, x frontFacts) (frontState, fron
 		case s.users > 1:
 			s.users--
 		case l.Users == 0:
-			return s.retireNode(x)
+			return s.retire(x)
 		default:
 			s.users = 0
 			return l.serveOrRetire(s, x)
@@ -148,7 +148,7 @@ func (l Limits) next(s frontState, e frontEvent, x frontFacts) (frontState, fron
 	case onRevocation:
 		s.revoked = true
 		if s.phase == nodeFree && s.users == 0 {
-			return s.retireNode(x)
+			return s.retire(x)
 		}
 	case onTimer:
 		if s.phase == nodeFree && x.now.Sub(s.idleSince) >= l.Idle || !s.deleteAt.IsZero() && !x.now.Before(s.deleteAt) {
@@ -158,12 +158,12 @@ func (l Limits) next(s frontState, e frontEvent, x frontFacts) (frontState, fron
 	return s, doNothing
 }
 
-// serveOrRetire decides about a node that has room: to give it to those who wait, to keep it, or to retire it.
+// serveOrRetire decides about a node that has room: to give turns to the waiting callers, to keep it, or to retire it.
 func (l Limits) serveOrRetire(s frontState, x frontFacts) (frontState, frontAction) {
 	over := s.turns >= l.Turns || x.now.Sub(s.grantedAt) >= l.Period
 	switch {
 	case !x.valid, !s.deleteAt.IsZero(), s.revoked, x.waiting > 0 && over && s.others != othersNone:
-		return s.retireNode(x)
+		return s.retire(x)
 	case x.waiting > 0:
 		if over { // and no other contender waits
 			s.turns, s.grantedAt = 0, x.now
@@ -175,15 +175,15 @@ func (l Limits) serveOrRetire(s frontState, x frontFacts) (frontState, frontActi
 		s.users, s.turns = s.users+served, s.turns+served
 		return s, serveCallers
 	case l.Idle == 0 || s.others == othersSome:
-		return s.retireNode(x)
+		return s.retire(x)
 	}
 	s.phase, s.idleSince = nodeFree, x.now
 	return s, doNothing
 }
 
-// retireNode ends a node for later callers. It belongs to its users then, and the last of them deletes it; without any it is
-// deleted before there is another one.
-func (s frontState) retireNode(x frontFacts) (frontState, frontAction) {
+// retire ends a node for later callers. The last of its users deletes it; without users it is deleted before the owner
+// acquires another.
+func (s frontState) retire(x frontFacts) (frontState, frontAction) {
 	switch {
 	case s.users == 0:
 		s.phase = nodeEnding
@@ -194,17 +194,17 @@ func (s frontState) retireNode(x frontFacts) (frontState, frontAction) {
 	return frontState{}, retireNode
 }
 
-// retireLost is retire after a loss, or when the time is up: the node is deleted whether it has a user or not.
+// retireLost is retire after a loss, or when a time is over: the node is deleted whether it has users or not.
 func (s frontState) retireLost(x frontFacts) (frontState, frontAction) {
 	if s.phase != nodeFree && s.phase != nodeFull {
 		return s, doNothing
 	}
 	s.users = 0
-	return s.retireNode(x)
+	return s.retire(x)
 }
 
-// ownerAction returns the owner's action: to retire the node, to list the contenders, nothing, or stopOwner, since the node's
-// delete is queued. deleting means that a caller deletes it.
+// ownerAction returns the action of the owner that supervises a node: retireNode, listContenders, doNothing, or stopOwner.
+// deleting means that a caller deletes the node; deleted, that the delete is queued.
 func (l Limits) ownerAction(s frontState, deleting, deleted bool) frontAction {
 	switch {
 	case deleted:

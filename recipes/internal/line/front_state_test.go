@@ -266,8 +266,8 @@ func (c oldCohort) after(s frontState, e frontEvent) oldCohort {
 // What the Front of a Cohort does about each event, in every state, with two turns a node; and what the owner of the node has to do.
 func TestDecisionsOfACohort(t *testing.T) {
 	phases, whos := strings.Fields("away coming free taken ending going"), strings.Fields("unknown nobody others")
-	events := strings.Fields("onArrival onLeave onGrant onFailure onRelease onLoss onAlone onSought onReconnect onAsked onTick onGone")
-	actions := strings.Fields("nothing start stop pass look end refuse")
+	events := strings.Fields("onArrival onGiveUp onGrant onFailure onRelease onLoss onAlone onOthers onReconnect onRevocation onTimer onDeletion")
+	actions := strings.Fields("doNothing startOwner stopOwner serveCallers listContenders retireNode refuseTries")
 	began := time.Unix(1000, 0)
 	idle, until := began.Add(time.Second), began.Add(5*time.Second)
 	times := []struct {
@@ -309,7 +309,7 @@ func TestDecisionsOfACohort(t *testing.T) {
 						at := times[next(3)]
 						x.now = at.now
 						s, does := l.next(from.now(), frontEvent(e), x)
-						if on == "onFailure" || on == "onGone" {
+						if on == "onFailure" || on == "onDeletion" {
 							does = doNothing // the owner continued
 						}
 						to := from.after(s, frontEvent(e))
@@ -458,11 +458,11 @@ func readersDo(l Limits, where, on string, x frontFacts, asked, behind bool, rea
 	case "closed":
 		n.users = readers
 	default:
-		if last, _ := f.releaseTurn(n, x.now, x.now); !last {
+		if last, _ := f.recordTurnEnd(n, x.now, x.now); !last {
 			return "nothing"
 		}
 	}
-	if last, _ := f.releaseTurn(n, x.now, x.now); last {
+	if last, _ := f.recordTurnEnd(n, x.now, x.now); last {
 		return "end, over, readers -1"
 	}
 	return "nothing, readers -1"

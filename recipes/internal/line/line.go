@@ -35,59 +35,56 @@ var errNodeLost = fmt.Errorf("while waiting in the queue: %w", framework.ErrNode
 type Line struct {
 	Client *framework.Client
 	Recipe string // the name that hooks get
-	Dir    string // the directory; made as a container when it is missing
-	Name   string // the prefix of the own nodes' numbers; it ends in one of Order.Names
+	Dir    string // the directory; created as a container if it is missing
+	Name   string // of the own nodes, before the number; it ends in one of Order.Names
 	Order  Order
 	Data   []byte               // of the own nodes; nil: as a hook returns, or the client's default data
-	Loss   framework.LossPolicy // the policy of the holds granted
-	Shared bool                 // has holds at the same time: the czxid of their nodes is not a fencing token
+	Loss   framework.LossPolicy // of the holds
+	Shared bool                 // [framework.HoldOptions.Shared] of the holds
 	// NoReentry makes a caller wait even for the holds in its own context. Otherwise the caller shares them, or gets
 	// ErrSelfWait.
-	NoReentry bool
-	// Revocable makes grants notice requests to give them up. See [Line.MakeRevocable].
-	Revocable bool
-	StaleTry  bool // makes TryAcquire read the connected server's data, which may be old
-	// CreatingTry has TryAcquire create its node without a look before, which a holder notices.
-	CreatingTry bool
-	// OnWait, if set, is called with the place in line whenever it becomes known, on the goroutine that
-	// waits.
+	NoReentry   bool
+	Revocable   bool // grants have a channel for requests to release them, see [Line.MakeRevocable]
+	StaleTry    bool // TryAcquire reads the connected server's data, which may be old
+	CreatingTry bool // TryAcquire creates its node without a list before; a holder may watch for that
+	// OnWait, if set, is called on the waiting goroutine with the place in line, after each list that shows one.
 	OnWait func(Position)
 
-	warnedForeign, warnedNumbers atomic.Bool
-	warnedSessionless            atomic.Int64             // the czxid of the node ahead that the last such warning was about
-	cachedOwnerKey               atomic.Pointer[ownerKey] // what ownerKey returns
+	warnedNonContender, warnedNumbers atomic.Bool
+	warnedSessionless                 atomic.Int64            // the czxid of the predecessor of the last such warning
+	cachedLineKey                     atomic.Pointer[lineKey] // what lineKey returns
 }
 
 // Position is a place in line.
 type Position struct {
 	// Node is the name of the own node, Predecessor the predecessor's.
 	Node, Predecessor string
-	Ahead             int // counts the contenders that have to go first
+	Ahead             int // counts the contenders ahead that exclude the own one
 }
 
-// Acquire waits in line until it is the caller's turn or ctx ends. When the session or the node is lost before that, it
-// begins again at the end of the line, as Curator's retry does. The hold's context has the values of ctx.
+// Acquire waits in line until it is granted or ctx ends. When the session or the node is lost before that, it begins
+// again at the end of the line, as Curator's retry does. The hold's context has the values of ctx.
 //
 // Errors: ctx's; ErrSelfWait, immediately, or with ctx's if NoReentry is set; ErrSequenceExhausted; the server's
 // refusal of the create or the list (ErrNoAuth, …); ErrNotConnected and ErrConnectionLoss when the retry policy ends
 // before the first place in line; ErrClosed; ErrTimeoutTooShort. Whatever the error, nothing is left in the directory.
-func (l *Line) Acquire(ctx context.Context) (*Grant, error) { return l.AcquireByLayout(ctx, nil) }
+func (l *Line) Acquire(ctx context.Context) (*Grant, error) { return l.AcquireWith(ctx, nil) }
 
-// WasFirstFunc reports whether the node ahead, which has just been deleted, was the first in line then. It returns false
-// if that is not known.
+// WasFirstFunc reports whether the predecessor, which has been deleted, was the first in line then; name is its node's.
+// It returns false if that is not certain.
 type WasFirstFunc func(ctx context.Context, session *framework.Session, name string) bool
 
-// AcquireByLayout is Acquire for a layout that shows whose turn has come: with wasFirst a waiter reads no list
-// when the node ahead has gone and was the first. It does not watch its own node for that, so when it is
-// granted its node may be gone. That has to be noticed when the node is put to use.
-func (l *Line) AcquireByLayout(ctx context.Context, firstBefore WasFirstFunc) (*Grant, error) {
+// AcquireWith is Acquire for a recipe that has a WasFirstFunc, since other nodes show who was the first: the semaphore's
+// leases. A waiter is granted without a list if wasFirst returns true. There are no marks, and the own node is not
+// watched: it may be gone at the grant, which the recipe has to find out when it uses the node.
+func (l *Line) AcquireWith(ctx context.Context, wasFirst WasFirstFunc) (*Grant, error) {
 	if !l.NoReentry && l.wouldWaitForItself(ctx) {
 		return nil, ErrSelfWait
 	}
 	session, err := l.Client.SessionSoon(ctx)
 	for attempts := Attempts(0); err == nil; session, err = l.Client.Session(ctx) {
 		began := time.Now()
-		grant, placed, failed := l.contendInSession(ctx, session, true, firstBefore)
+		grant, placed, failed := l.contendInSession(ctx, session, true, wasFirst)
 		if failed == nil {
 			return grant, nil
 		}
@@ -101,12 +98,21 @@ func (l *Line) AcquireByLayout(ctx context.Context, firstBefore WasFirstFunc) (*
 	return nil, err
 }
 
-// wouldWaitForItself reports whether ctx carries a grant that has to be given up first.
+// wouldWaitForItself reports whether ctx carries a grant for which a contender of this Line waits.
 func (l *Line) wouldWaitForItself(ctx context.Context) bool {
 	return l.HeldGrant(ctx) != nil && l.Order.isBlocker(l.Name) && l.Client.Err() == nil
 }
 
-// TryAcquire does not wait: it returns ErrNotAcquired if a contender is ahead. Its first look writes nothing.
+// CheckSelfWait returns ErrSelfWait if a wait of the caller with ctx would be one for itself.
+func (l *Line) CheckSelfWait(ctx context.Context) error {
+	if carriedGrants(ctx) != nil && l.wouldWaitForItself(ctx) {
+		return ErrSelfWait
+	}
+	return nil
+}
+
+// TryAcquire does not wait: it returns ErrNotAcquired if a contender is ahead. It first lists, without a write, unless
+// CreatingTry is set.
 func (l *Line) TryAcquire(ctx context.Context) (grant *Grant, err error) {
 	err = TryInSession(ctx, l.Client, func(ctx context.Context, session *framework.Session) error {
 		if l.CreatingTry {
@@ -130,24 +136,24 @@ func ReportAcquire[T any](
 	if hooks.Queue == nil { // there are none
 		return acquire(ctx)
 	}
-	ctx, tell := hooks.Acquire(ctx, what)
+	ctx, reportEnd := hooks.Acquire(ctx, what)
 	acquired, err = acquire(ctx)
-	told := false
+	reported := false
 	defer func() {
-		if !told && err == nil {
+		if !reported && err == nil {
 			release(acquired)
 		}
 	}()
-	tell(err)
-	told = true
+	reportEnd(err)
+	reported = true
 	return acquired, err
 }
 
-// MakeRevocable makes the Line Revocable.
+// MakeRevocable makes the Line Revocable. Its nodes have no data unless Data is set: a request replaces them.
 func (l *Line) MakeRevocable() {
 	l.Revocable = true
 	if l.Data == nil {
-		l.Data = []byte{} // as Curator does: the data are the revokers'
+		l.Data = []byte{} // as Curator does
 	}
 }
 
@@ -184,9 +190,9 @@ func notAcquiredBehind(ahead string) error {
 // warnUnusualNames logs unusual names in the directory, once.
 func (l *Line) warnUnusualNames(own string, d Decision) {
 	log := l.Client.Logger()
-	if d.Foreign != "" && l.warnedForeign.CompareAndSwap(false, true) {
-		attrs := []any{slog.String("path", l.Dir), slog.String("child", d.Foreign)}
-		if d.ForeignAhead {
+	if d.NonContender != "" && l.warnedNonContender.CompareAndSwap(false, true) {
+		attrs := []any{slog.String("path", l.Dir), slog.String("child", d.NonContender)}
+		if d.NonContenderAhead {
 			log.Warn("a child of this path is not a contender; this client ignores it, but Java Curator's "+
 				"clients wait for it: delete it", attrs...)
 		} else {

@@ -9,9 +9,9 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// SequenceLimit is the first sequence number that is refused. The counter of a directory sticks at 2147483647, where
-// ZooKeeper hands out the same number again and again, and the order means nothing. The distance of 2^20
-// leaves room for contenders that are on their way when the first one is refused.
+// SequenceLimit is the first sequence number with which no contender waits or holds. ZooKeeper gives the last number of
+// a directory, 2147483647, to all further nodes. 2^20 numbers before it are for the creates in flight when the first
+// contender reaches the limit.
 const SequenceLimit = math.MaxInt32 + 1 - 1<<20
 
 // firstSortKey is the sort key of the first node ever created in a directory.
@@ -22,42 +22,41 @@ type Order struct {
 	// Names are the prefixes of the number in the names of contenders' nodes: "lock-" for a mutex, "latch-" for a
 	// latch, "__READ__" and "__WRIT__" for a read-write lock, in the order in which Java looks for them.
 	Names []string
-	// Blockers, if set, is the one of Names whose owners block: a reader waits for "__WRIT__" only. Empty:
-	// every contender ahead blocks.
+	// Blockers, if set, is the one of Names whose contenders exclude the owner: a reader waits only for "__WRIT__".
+	// Empty: the owner waits for every contender ahead.
 	Blockers string
 	// Foreign, if set, reports which other names, with ten digits at their end, belong to contenders of an
-	// implementation that is neither this one nor Curator. For lines where every contender blocks.
+	// implementation that is neither this one nor Curator. Only without Blockers.
 	Foreign func(name string) bool
 }
 
 type Verdict int8
 
 const (
-	Granted Verdict = iota + 1 // no contender ahead blocks
-	Wait                       // Predecessor has to go first
-	Missing                    // the own node is not in the list, which is older, or the node is gone
-	Refused                    // the own number is at the end of the counter
+	Granted   Verdict = iota + 1 // no contender ahead blocks
+	Wait                         // for Predecessor
+	Missing                      // the own node is not in the list: it is gone, or the list is older
+	Exhausted                    // the own number is not below SequenceLimit
 )
 
 func (v Verdict) String() string {
-	return [...]string{"none", "granted", "wait", "missing", "refused"}[max(0, min(v, Refused))]
+	return [...]string{"none", "granted", "wait", "missing", "exhausted"}[max(0, min(v, Exhausted))]
 }
 
 type Decision struct {
 	Verdict     Verdict
 	Predecessor string // the nearest contender ahead that blocks; set with Wait
 	Ahead       int    // counts the contenders ahead that block
-	// OnlyAhead reports whether the deletion of Predecessor alone makes the owner the first, without another list: it is
-	// the only child ahead in Java's order over all children, and no name in the directory is unusual.
+	// OnlyAhead reports whether the owner is the first as soon as Predecessor is deleted: that is the only child ahead, in
+	// Java's order over all children, and OrderAgreed's conditions on names hold.
 	OnlyAhead bool
-	// MarkProves reports whether the deletion of Predecessor makes the owner the first if Predecessor was the first for its
-	// own owner: no child and no name in the directory is unusual, no contender ahead is of another kind, which
-	// that owner may not know, and no contender ahead has the number of Predecessor or of the owner.
-	MarkProves bool
-	// Foreign is a child that is not a contender, "" if there is none; a child that Java counts as being ahead is
-	// preferred.
-	Foreign      string
-	ForeignAhead bool // Foreign sorts before the own node: contenders with Curator for Java wait for it
+	// OrderAgreed reports whether all contenders count the same nodes ahead, in the same order. Then the owner is the first
+	// if Predecessor was the first when it was deleted. The conditions: all children are contenders, no name is unusual,
+	// all are of one kind; and none ahead is Order.Foreign's, or has the number of Predecessor or of the owner.
+	OrderAgreed bool
+	// NonContender is a child that is not a contender, "" if there is none; one that Java counts as ahead is preferred.
+	NonContender      string
+	NonContenderAhead bool // Java counts it as ahead, and its contenders wait for it
 }
 
 // Decide returns the conclusion from a list of children for the owner of own. It looks at names only: the caller knows
@@ -70,15 +69,15 @@ type Decision struct {
 func (o Order) Decide(own string, children []string) Decision {
 	ownKey := o.sortKey(own)
 	if number, ok := zkpath.Sequence(ownKey); !ok || number < 0 || number >= SequenceLimit {
-		return Decision{Verdict: Refused}
+		return Decision{Verdict: Exhausted}
 	}
 	var (
 		d         Decision
-		seen      bool   // own has been met: equal keys from here on come after it
+		seen      bool   // own has come in the list: equal keys from here on are behind it
 		predKey   string // sort key of d.Predecessor
 		javaAhead int    // children ahead for Java, which filters nothing
-		odd       bool   // a contender's name that no recipe writes
-		unsure    bool   // of a contender ahead others may think differently
+		odd       bool   // there is a contender's name that no recipe writes
+		disputed  bool   // other contenders may count or order one ahead differently
 	)
 	for _, name := range children {
 		if name == own {
@@ -91,8 +90,8 @@ func (o Order) Decide(own string, children []string) Decision {
 			javaAhead++
 		}
 		if !o.IsContender(name) {
-			if d.Foreign == "" || ahead && !d.ForeignAhead {
-				d.Foreign, d.ForeignAhead = name, ahead
+			if d.NonContender == "" || ahead && !d.NonContenderAhead {
+				d.NonContender, d.NonContenderAhead = name, ahead
 			}
 			continue
 		}
@@ -103,30 +102,30 @@ func (o Order) Decide(own string, children []string) Decision {
 			continue
 		}
 		d.Ahead++
-		unsure = unsure || key == ownKey || d.Ahead > 1 && key == predKey || o.isForeign(name)
+		disputed = disputed || key == ownKey || d.Ahead > 1 && key == predKey || o.isForeign(name)
 		if d.Ahead == 1 || key >= predKey { // of equal keys the later listed is the nearer
 			d.Predecessor, predKey = name, key
 		}
 	}
 	switch {
 	case !seen:
-		return Decision{Verdict: Missing, Foreign: d.Foreign, ForeignAhead: d.ForeignAhead}
+		return Decision{Verdict: Missing, NonContender: d.NonContender, NonContenderAhead: d.NonContenderAhead}
 	case d.Ahead == 0:
 		d.Verdict = Granted
 	default:
 		d.Verdict = Wait
-		usual := d.Foreign == "" && !odd && o.isExclusive()
-		d.OnlyAhead, d.MarkProves = javaAhead == 1 && usual, usual && !unsure
+		usual := d.NonContender == "" && !odd && o.hasOneKind()
+		d.OnlyAhead, d.OrderAgreed = javaAhead == 1 && usual, usual && !disputed
 	}
 	return d
 }
 
-// isNodeLost reports whether the own node is gone: it is missing from a list that was requested after the create's reply. The
-// first list may be older.
+// isNodeLost reports whether the own node is gone: it is missing from a list, and confirmed means that this list was
+// requested after the create's reply. The first list may be older.
 func (d Decision) isNodeLost(confirmed bool) bool { return d.Verdict == Missing && confirmed }
 
-// FirstBlocker returns the first contender that a newcomer would have to wait for, "" if there is none. It may return
-// "" where Decide returns Wait later, never the other way round while the list is right.
+// FirstBlocker returns the first contender that a new one would have to wait for, "" if there is none. It returns a
+// contender only if Decide would return Wait for the same children and a new node.
 func (o Order) FirstBlocker(children []string) string {
 	first, least := "", ""
 	for _, name := range children {
@@ -135,7 +134,7 @@ func (o Order) FirstBlocker(children []string) string {
 		}
 		key := o.sortKey(name)
 		if _, ok := zkpath.Sequence(key); !ok && key >= firstSortKey {
-			continue // whether it comes before a number yet to be given is not certain
+			continue // it may sort behind the number of a new node
 		}
 		if first == "" || key < least {
 			first, least = name, key
@@ -159,8 +158,8 @@ func (o Order) Contenders(children []string) []string {
 // SequenceNumber returns the sequence number of a contender's node.
 func (o Order) SequenceNumber(name string) (int64, bool) { return zkpath.Sequence(o.sortKey(name)) }
 
-// isExclusive reports whether every contender waits for all ahead of it.
-func (o Order) isExclusive() bool { return len(o.Names) == 1 && o.Blockers == "" }
+// hasOneKind reports whether there is one kind of contender, so that each waits for all ahead of it.
+func (o Order) hasOneKind() bool { return len(o.Names) == 1 && o.Blockers == "" }
 
 func (o Order) sortKey(name string) string {
 	if o.isForeign(name) {

@@ -10,8 +10,8 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// IsTransient returns a function for retry.WithRetryable: it reports whether an error is one of the connection, or of a session
-// after which the client opens the next one.
+// IsTransient returns a function for retry.WithRetryable. It reports whether an error is the loss of a connection, or of a
+// session that the client replaces by the next.
 func IsTransient(client *framework.Client) func(error) bool {
 	return func(err error) bool {
 		switch {
@@ -24,11 +24,11 @@ func IsTransient(client *framework.Client) func(error) bool {
 	}
 }
 
-// MaxInFlight limits the requests of one kind that a client has in flight where sharing makes a goroutine wait longer
-// for its turn: so a few goroutines need not wait for each other.
+// MaxInFlight is how many equal requests a client sends before further goroutines share one, where a shared request delays
+// a grant.
 const MaxInFlight = 4
 
-// RetryScope is the set of failures that RetryThrough retries through: each value includes the ones before it.
+// RetryScope is the set of failures after which RetryThrough repeats: each value includes those before it.
 type RetryScope int8
 
 const (
@@ -41,9 +41,9 @@ const (
 	RefusedCredentials
 )
 
-// RetryThrough repeats op, which must be safe to repeat, until it succeeds, fails for a reason that beyond does not include,
-// or ctx ends, however long that takes. client is the client that op uses.
-func RetryThrough(ctx context.Context, client *framework.Client, beyond RetryScope, op func(context.Context) error) error {
+// RetryThrough repeats op, which must be safe to repeat, until it succeeds, fails with an error that scope does not
+// include, or ctx ends. No retry policy limits it. client is the client that op uses.
+func RetryThrough(ctx context.Context, client *framework.Client, scope RetryScope, op func(context.Context) error) error {
 	transient := IsTransient(client)
 	for failures := 1; ; failures++ {
 		err := op(ctx)
@@ -55,7 +55,7 @@ func RetryThrough(ctx context.Context, client *framework.Client, beyond RetrySco
 			err = client.WaitConnected(ctx)
 			again = err == nil
 		}
-		if !again && (ctx.Err() != nil || !beyond.includes(client, err)) {
+		if !again && (ctx.Err() != nil || !scope.includes(client, err)) {
 			return err
 		}
 		if err := Backoff(ctx, client, failures); err != nil {
@@ -64,12 +64,13 @@ func RetryThrough(ctx context.Context, client *framework.Client, beyond RetrySco
 	}
 }
 
-func (b RetryScope) includes(client *framework.Client, err error) bool {
-	return b >= ReadOnlyMembers && errors.Is(err, framework.ErrNotReadOnly) ||
-		b >= RefusedCredentials && errors.Is(err, framework.ErrAuthFailed) && client.Err() == nil
+func (s RetryScope) includes(client *framework.Client, err error) bool {
+	return s >= ReadOnlyMembers && errors.Is(err, framework.ErrNotReadOnly) ||
+		s >= RefusedCredentials && errors.Is(err, framework.ErrAuthFailed) && client.Err() == nil
 }
 
-// Backoff is [Sleep] for a random time, the longer the more failures there were in a row, at most a second.
+// Backoff sleeps for a random time, at most 10 ms doubled with each failure in a row, and at most a second; not at all
+// without a failure. It ends as [Sleep] does.
 func Backoff(ctx context.Context, client *framework.Client, failures int) error {
 	if failures == 0 {
 		return nil
@@ -86,8 +87,9 @@ func Sleep(ctx context.Context, client *framework.Client, d time.Duration) error
 	return nil
 }
 
-// TryInSession calls look, and then take if look returns nil, in one session. look is repeated as the retry policy says. take
-// repeats its own requests, so it is called again only when the place in line was lost.
+// TryInSession calls look and then, if that returns nil, take, both in one session. Both are repeated together, by the
+// retry policy: after a retryable error of look, and after the loss of the place in line ([IsPlaceLost]). take repeats its
+// own requests.
 func TryInSession(
 	ctx context.Context, client *framework.Client, look, take func(context.Context, *framework.Session) error,
 ) error {
@@ -106,16 +108,15 @@ func TryInSession(
 	}, retry.WithRetryable(func(err error) bool { return IsPlaceLost(err) || framework.Retryable(err) }))
 }
 
-// Attempts counts the attempts of one acquire that have ended soon, in a row: a caller that loses its place
-// goes to the end of the line.
+// Attempts counts the attempts of one acquire that were shorter than longAttempt, in a row.
 type Attempts int
 
-// longAttempt is the length of an attempt from which its end does not count as one of a series.
+// longAttempt is the length of an attempt after which the count begins again.
 const longAttempt = 10 * time.Second
 
-// AwaitNextAttempt waits for the next attempt after err has ended one. lasted is the length of the attempt; placed means that it
-// had a place in line. It returns nil for another attempt: the session or the node was lost, or there is an outage and
-// it was not the first attempt. Otherwise it returns the error of the acquire.
+// AwaitNextAttempt returns nil, after a pause, if another attempt follows the one that err has ended: the session or the
+// node was lost, or, if it was not the first attempt, err is Retryable. Otherwise it returns the error of the acquire.
+// lasted is the length of the attempt; placed means that it had a place in line.
 func (a *Attempts) AwaitNextAttempt(
 	ctx context.Context, client *framework.Client, path string, lasted time.Duration, placed bool, err error,
 ) error {
@@ -125,8 +126,8 @@ func (a *Attempts) AwaitNextAttempt(
 	case ctx.Err() != nil, !IsPlaceLost(err) && (*a == 0 || !framework.Retryable(err)):
 		return err
 	}
-	if over := client.Err(); over != nil { // the view of a session has no next one
-		return over
+	if ended := client.Err(); ended != nil { // the view of a session has no next one
+		return ended
 	}
 	if placed {
 		client.Logger().Info("lost the place in the line; rejoining at the end", "path", path, "err", err)
@@ -142,52 +143,4 @@ func (a *Attempts) AwaitNextAttempt(
 func IsPlaceLost(err error) bool {
 	return errors.Is(err, framework.ErrNodeDeleted) ||
 		errors.Is(err, framework.ErrSessionLost) && !errors.Is(err, framework.ErrClosed)
-}
-
-// AwaitEvent waits for an event of watch, until ctx ends, which is its error, or until over, if not nil, is closed; then it
-// returns the zero Event. Events can get lost, since servers drop the events of nodes that the client may not read. So
-// it also calls look, at the intervals that every returns, and returns its event if look has found a change.
-func AwaitEvent(
-	ctx context.Context, client *framework.Client, watch *framework.Watch, over <-chan struct{},
-	every func() time.Duration, look func() (framework.Event, bool),
-) (framework.Event, error) {
-	check := time.NewTimer(every())
-	defer check.Stop()
-	for {
-		select {
-		case event := <-watch.C:
-			return event, nil
-		case <-over:
-			return framework.Event{}, nil
-		case <-ctx.Done():
-			return framework.Event{}, client.Left(ctx, nil)
-		case <-check.C:
-			if event, changed := look(); changed {
-				return event, nil
-			}
-			check.Reset(every())
-		}
-	}
-}
-
-// SessionTimeoutInterval is an interval for [AwaitEvent]: about one session timeout, random so that waiters do not look all at
-// the same time.
-func SessionTimeoutInterval(client *framework.Client) func() time.Duration {
-	return func() time.Duration { return Jittered(client.Safety().SessionTimeout) }
-}
-
-// Jittered returns a random duration around d, or around ten seconds if d is not known.
-func Jittered(d time.Duration) time.Duration {
-	if d <= 0 {
-		d = 10 * time.Second
-	}
-	return chance.Around(d)
-}
-
-// WatchEvents is the channel of a watch; without one it is nil, and nothing ever comes.
-func WatchEvents(w *framework.Watch) <-chan framework.Event {
-	if w == nil {
-		return nil
-	}
-	return w.C
 }

@@ -15,17 +15,16 @@ const revokeData = "__REVOKE__"
 // revocationRetry is the pause before the node is read again after a failure.
 const revocationRetry = time.Second
 
-// Revoke asks the participant whose node is at path to give it up. It returns nil if the node is gone already.
+// Revoke asks the participant whose node is at path to release its hold. It returns nil if the node is gone already.
 func Revoke(ctx context.Context, client *framework.Client, path string) error {
 	_, err := client.SetData().ForPath(ctx, path, []byte(revokeData))
 	return IgnoreError(err, framework.ErrNoNode)
 }
 
-// StartRevocationWatch returns a channel that is closed when another client asks for the grant to be given up, or has asked already.
-// It costs one read now, which is not waited for, and one with each change of the data. It need not be stopped: it ends
-// with the hold, and the watch goes with the node.
-//
-// It must be called before the grant is returned: if a hook does not return, the grant is released.
+// StartRevocationWatch returns a channel that is closed when a client asks for the grant's release, or has asked already. It
+// sends one read, without waiting for it, and one after each change of the data. It need not be stopped: it ends with
+// the hold, and the watch with the node. Call it before the grant is returned: if a hook does not return, it releases the
+// grant.
 func (g *Grant) StartRevocationWatch() <-chan struct{} {
 	r := &revocationWatch{grant: g, requested: make(chan struct{})}
 	reading := false
@@ -39,14 +38,15 @@ func (g *Grant) StartRevocationWatch() <-chan struct{} {
 	return r.requested
 }
 
+// revocationWatch reads the data of a grant's node, and again after each change, until they are a request.
 type revocationWatch struct {
 	grant     *Grant
 	requested chan struct{}
 	once      sync.Once // closes requested
 
 	mu        sync.Mutex
-	unpacking bool   // there is a goroutine that unpacks; guarded by mu
-	nextData  []byte // the latest data, which it unpacks next; guarded by mu
+	unpacking bool   // the goroutine of unpackPending runs; guarded by mu
+	nextData  []byte // the latest data, which it decompresses next; guarded by mu
 }
 
 func (r *revocationWatch) readNode() {
@@ -82,9 +82,8 @@ func (r *revocationWatch) handleData(node framework.DataResult, err error) {
 
 func (r *revocationWatch) closeRequested() { r.once.Do(func() { close(r.requested) }) }
 
-// queueUnpack decompresses the data on a separate goroutine, since the user's provider may be slow. Of data that come in the
-// meantime only the latest are decompressed next: the others have been overwritten. Data that are too large are not a
-// request.
+// queueUnpack has the data decompressed on a separate goroutine, since the user's provider may be slow. Data that are
+// overwritten before their turn are dropped. Data that are too large are not a request.
 func (r *revocationWatch) queueUnpack(data []byte) {
 	if len(data) == 0 || len(data) > framework.ContenderDataLimit {
 		return
@@ -116,17 +115,17 @@ func (r *revocationWatch) unpackPending(context.Context) {
 
 // takeNextData takes the data to decompress next; nil, which ends the decompression, if there are none.
 func (r *revocationWatch) takeNextData() (data []byte) {
-	over := r.hasEnded()
+	ended := r.hasEnded()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if data, r.nextData = r.nextData, nil; data == nil || over {
+	if data, r.nextData = r.nextData, nil; data == nil || ended {
 		r.unpacking = false
 		return nil
 	}
 	return data
 }
 
-// isRequest reports whether packed data are a request. A client that packs everything packs requests, too.
+// isRequest reports whether compressed data are a request.
 func (r *revocationWatch) isRequest(data []byte) bool {
 	plain, err := r.grant.Session.Client().Unpacked(r.grant.Path, data)
 	return err == nil && string(plain) == revokeData
@@ -143,3 +142,15 @@ func (r *revocationWatch) hasEnded() bool {
 		return false
 	}
 }
+
+// WatchRevocation starts the grant's revocation watch, once, if the Line is Revocable, and returns its channel; otherwise
+// nil. Call it before the grant is shared. If a hook does not return, it releases the grant.
+func (l *Line) WatchRevocation(g *Grant) <-chan struct{} {
+	if l.Revocable && g.revoked == nil {
+		g.revoked = g.StartRevocationWatch()
+	}
+	return g.revoked
+}
+
+// Revoked returns the channel of WatchRevocation; nil without it.
+func (g *Grant) Revoked() <-chan struct{} { return g.revoked }

@@ -3,31 +3,30 @@ package line
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/go-curator/curator/framework"
 )
 
-// Turn is the use that one caller makes of the node of a [Front], which several callers have, one after the other or
-// together. It is a grant whose context ends with it, or with the node's hold, whichever is first. Only callers of the
-// Front join it: in another line a caller with its context would wait for itself.
+// Turn is the hold of one caller of a [Front], on the node that its callers use one after the other or together. It is a
+// grant whose context ends with the turn, or with the node's hold if that is earlier. Only callers of the Front can join
+// it: elsewhere a caller with its context would wait for itself.
 type Turn struct {
 	Grant
 	node         *frontNode
-	certainUntil time.Time       // until when the hold was certain, if nothing has ended it before
-	values       context.Context // those of the caller
+	certainUntil time.Time       // the last result of CertainUntil when the turn began
+	values       context.Context // the caller's
 	cancel       context.CancelCauseFunc
 }
 
-// Caller has the needed parts of the caller's context, read before any lock is taken, since its methods may be user
-// code.
+// Caller has what a turn needs of the caller's context.
 type Caller struct {
 	values  context.Context
 	carried *carriedGrant
 }
 
-// CallerOf is asked before a turn is given, while no lock is held.
+// CallerOf returns the Caller of a context. It is called while no mutex is locked, since the context's methods may be user
+// code.
 func CallerOf(ctx context.Context) Caller {
 	if ctx == context.Background() {
 		return Caller{values: ctx}
@@ -35,14 +34,13 @@ func CallerOf(ctx context.Context) Caller {
 	return Caller{context.WithoutCancel(ctx), carriedGrants(ctx)}
 }
 
-// clockTrust is the time for which a look at the clock is trusted, unless the hold ends: a look costs several times as
-// much as a turn. Time during which the process stands still counts, as Go's clock continues. Only a sleep of the
-// machine does not, and a caller cannot know on which side of a sleep its turn has begun. Its context and Valid always
-// look.
+// clockTrust is the time for which the result of Hold.Remaining is used again, unless the hold ends: the call costs several
+// times as much as a turn. The time runs on while the process stands still, but not while the machine sleeps; a turn
+// that begins at such a moment may have begun before the sleep as well. Its context and Valid always read the clock.
 const clockTrust = 100 * time.Microsecond
 
-// CertainUntil returns the time until which the hold is certain, now being the present time; the zero time if it is not
-// certain. last is its last result, which may still be valid.
+// CertainUntil returns a time until which the hold is certain; the zero time if it is not certain now. last is the
+// result of an earlier call.
 func (g *Grant) CertainUntil(now, last time.Time) time.Time {
 	if now.Before(last) && !g.hasEnded() {
 		return last
@@ -63,8 +61,8 @@ func (g *Grant) hasEnded() bool {
 	}
 }
 
-// newTurn returns a caller's Share of a new turn; its context has the caller's values. The hold is certain until sure; the
-// zero time means unknown. turn calls no user code.
+// newTurn returns a caller's Share of a new turn; its context has the caller's values. sure is a result of CertainUntil, or
+// zero. It calls no user code.
 func (n *frontNode) newTurn(caller Caller, sure time.Time) *Share {
 	t := &Turn{node: n, certainUntil: sure, values: caller.values}
 	t.Session, t.Hold, t.Path, t.Name, t.Czxid, t.revoked = n.Session, n.Hold, n.Path, n.Name, n.Czxid, n.revoked
@@ -76,18 +74,18 @@ func (n *frontNode) newTurn(caller Caller, sure time.Time) *Share {
 	return n.front.line.newShare(&t.Grant)
 }
 
-// endTurn ends a turn that its last user has left. The node is returned if the caller has to delete it and may wait for
-// that; lost is how the hold was lost, if it was.
-func (t *Turn) endTurn() (last *frontNode, lost error) {
+// endTurn ends a turn whose last Share was released. toDelete is not nil if the caller has to delete the node; it may wait
+// for the reply. lost is the cause of the hold's loss, if it was lost.
+func (t *Turn) endTurn() (toDelete *frontNode, lost error) {
 	now, n := time.Now(), t.node
 	sure := t.CertainUntil(now, t.certainUntil)
 	if sure.IsZero() {
 		lost = t.Lost()
 	}
 	t.cancel(framework.ErrReleased)
-	mine, others := n.front.releaseTurn(n, sure, now)
+	last, others := n.front.recordTurnEnd(n, sure, now)
 	switch {
-	case !mine:
+	case !last:
 		return nil, lost
 	case n.front.limits.Users > 0 && (others || lost != nil):
 		n.deleteNode(nil)
@@ -96,8 +94,8 @@ func (t *Turn) endTurn() (last *frontNode, lost error) {
 	return n, lost
 }
 
-// releaseTurn ends a turn. If the node goes with it, and no other caller waits for the next node, it waits until the server
-// has confirmed the deletion. client is the caller's.
+// releaseTurn ends a turn. If endTurn returns the node, it deletes that and waits for the reply, or until ctx ends. client
+// is the caller's.
 func (t *Turn) releaseTurn(ctx context.Context, client *framework.Client) error {
 	n, lost := t.endTurn()
 	switch {
@@ -107,17 +105,17 @@ func (t *Turn) releaseTurn(ctx context.Context, client *framework.Client) error 
 		err := n.Release(ctx)
 		return cmp.Or(lost, err)
 	}
-	answered := make(chan error, 1)
-	n.deleteNode(func(err error) { answered <- err })
+	replied := make(chan error, 1)
+	n.deleteNode(func(err error) { replied <- err })
 	select {
-	case err := <-answered:
+	case err := <-replied:
 		return err
 	case <-ctx.Done():
 		return client.Left(ctx, nil)
 	}
 }
 
-// releaseInBackground is release for a caller that does not wait: then gets its error.
+// releaseInBackground is releaseTurn for a caller that does not wait: then gets its error.
 func (t *Turn) releaseInBackground(client *framework.Client, then *Callback) {
 	n, lost := t.endTurn()
 	if n == nil {
@@ -136,85 +134,8 @@ func ReleaseTurnNoWait(s *Share) {
 	}
 }
 
-// IsInTurn reports whether ctx carries a turn of this Line, or one like it, that has not ended.
+// IsInTurn reports whether the innermost held grant of the Line that ctx carries (see [Line.HeldGrants]) is a turn.
 func (l *Line) IsInTurn(ctx context.Context) bool {
 	g := l.HeldGrant(ctx)
 	return g != nil && g.turn != nil
-}
-
-// CheckSelfWait returns ErrSelfWait if a wait of the caller with ctx would be one for itself.
-func (l *Line) CheckSelfWait(ctx context.Context) error {
-	if carriedGrants(ctx) != nil && l.wouldWaitForItself(ctx) {
-		return ErrSelfWait
-	}
-	return nil
-}
-
-// ContenderList is the holder's knowledge about other contenders, from a list of the directory.
-type ContenderList struct {
-	Others bool // there are others in line
-	// Watch fires when a contender joins or leaves after the list. It is armed.
-	Watch *framework.Watch
-	// Connections is as [framework.Session.Connections], from before the list.
-	Connections uint64
-}
-
-// ListContenders lists the directory and watches it, however long the connection is away. The error is
-// ErrNodeDeleted if the node of the grant is gone.
-func (g *Grant) ListContenders(ctx context.Context) (c ContenderList, err error) {
-	var names []string
-	view := g.Session.Client().ForRecipes()
-	err = RetryThrough(ctx, view, Outages, func(ctx context.Context) (err error) {
-		c.Connections = g.Session.Connections()
-		names, c.Watch, err = view.GetChildren().WithWatch().ForPath(ctx, g.line.Dir)
-		return err
-	})
-	if errors.Is(err, framework.ErrNoNode) {
-		return c, framework.ErrNodeDeleted
-	}
-	if err != nil {
-		return c, err
-	}
-	there := false
-	for _, name := range names {
-		there = there || name == g.Name
-		c.Others = c.Others || name != g.Name && g.line.Order.IsContender(name)
-	}
-	if !there {
-		c.Watch.Stop()
-		return ContenderList{}, framework.ErrNodeDeleted
-	}
-	return c, nil
-}
-
-// ReleaseThen ends the hold and has the node deleted, without waiting for that. then gets the result, on the
-// goroutine of the recipes' callbacks.
-func (g *Grant) ReleaseThen(then func(error)) {
-	view := g.Session.Client().ForRecipes()
-	if g.isNodeDeleted() {
-		view.Later(func() { then(nil) })
-		return
-	}
-	defer func() { // also if a hook does not return
-		g.Deletion(view).InBackground().ForPath(context.Background(), g.Path).
-			Then(func(_ struct{}, err error) { then(err) })
-	}()
-	g.Hold.End(framework.ErrReleased)
-}
-
-// WatchRevocation makes a grant notice requests to give it up, if the Line is Revocable. It is called before the grant is
-// shared. If a hook does not return, the grant is released.
-func (l *Line) WatchRevocation(g *Grant) <-chan struct{} {
-	if l.Revocable && g.revoked == nil {
-		g.revoked = g.StartRevocationWatch()
-	}
-	return g.revoked
-}
-
-// Revoked is as the function [Revoked].
-func (g *Grant) Revoked() <-chan struct{} { return g.revoked }
-
-// LogRefusal logs the error of a delete whose caller does not wait, if the node stays.
-func LogRefusal(client *framework.Client, path string, err error) {
-	(&Callback{Path: path, Wrap: func(err error) error { return err }}).Call(client, err)
 }

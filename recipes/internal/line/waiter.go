@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/go-curator/curator/framework"
@@ -17,16 +16,16 @@ type waiter struct {
 	*Line
 	session  *framework.Session
 	view     *framework.Client // pinned to session
-	wasFirst WasFirstFunc      // nil if only the line itself shows whose turn it is
+	wasFirst WasFirstFunc      // of AcquireWith; otherwise nil
 
 	creating *framework.Pending[framework.CreateResult] // the create, while it is in flight
 	path     string
 	czxid    int64
 
 	children    []string         // of the last list, until decideByList
-	connections uint64           // of the session, before the list was requested
+	connections uint64           // Session.Connections when the list was requested
 	decision    *Decision        // of decideByList: to wait
-	queue       *framework.Queue // the same for the hooks, if there are any
+	queue       *framework.Queue // the decision in the form of the hooks; nil without hooks
 
 	ownWatch              *framework.Watch // armed on the own node; nil if it is not
 	unreadablePredecessor string           // the predecessor that cannot be watched
@@ -36,21 +35,23 @@ type waiter struct {
 	createConfirmed bool  // the list was requested after the reply to the create
 	waited          bool  // for a predecessor
 	ownChanged      bool  // another client has written to the own node
-	armFailures     int32 // in a row, to arm the watches
+	armFailures     int32 // failures in a row to arm the watches
 
 	grant *Grant // the result
 }
 
-// waiterState is the next step of a waiter: joinLine, then decideByList; from there becomeHolder or awaitPredecessor; after that
-// becomeHolder, or listAgain and decideByList. A state is a function, which returns the next one; nil ends the wait.
+// waiterState is a state of a waiter: a function, which returns the next state; nil ends the wait.
+//
+//	joinLine → decideByList → becomeHolder → nil
+//	decideByList → awaitPredecessor → becomeHolder, or listAgain → decideByList
 type waiterState func(*waiter, context.Context) (waiterState, error)
 
-// contendInSession joins the line in one session, and waits until the contender is granted. placed reports whether it had a node in
-// the line. On an error its node is on its way out, also if OnWait or a hook panics or ends the goroutine.
+// contendInSession joins the line in one session, and waits until it holds. placed reports whether it had a node in the
+// line. On an error the client deletes that node, also if OnWait or a hook panics or ends the goroutine.
 func (l *Line) contendInSession(
-	ctx context.Context, session *framework.Session, waits bool, firstBefore WasFirstFunc,
+	ctx context.Context, session *framework.Session, waits bool, wasFirst WasFirstFunc,
 ) (grant *Grant, placed bool, err error) {
-	w := &waiter{Line: l, session: session, view: session.Client().ForRecipes(), mayWait: waits, wasFirst: firstBefore}
+	w := &waiter{Line: l, session: session, view: session.Client().ForRecipes(), mayWait: waits, wasFirst: wasFirst}
 	defer func() {
 		if w.grant == nil && !errors.Is(err, errNodeLost) { // else another client's node may have its name
 			w.removeNode()
@@ -66,8 +67,8 @@ func (l *Line) contendInSession(
 // name returns the name of the own node.
 func (w *waiter) name() string { return zkpath.Base(w.path) }
 
-// joinLine creates the node and lists the directory, in one round trip unless other goroutines of the client join this line
-// at the same time: these share a list.
+// joinLine creates the node and lists the directory, in one round trip. Goroutines of the client that join this line at
+// the same time share a list, and may need another round trip.
 func (w *waiter) joinLine(ctx context.Context) (waiterState, error) {
 	data := w.Data
 	if data == nil {
@@ -85,15 +86,15 @@ func (w *waiter) joinLine(ctx context.Context) (waiterState, error) {
 			return err
 		}
 		w.path, w.czxid = node.Path, node.Stat.Czxid
-		// The list may be an error, or too old: the directory was missing, or the connection was lost in between. Then it
-		// does not have the own node, and decideByList has the directory listed again.
+		// The list may have failed or be too old, since the directory was missing or the connection was lost in between.
+		// Then it does not have the own node, and decideByList returns listAgain.
 		list, _ := AwaitResult(listed)
 		w.children = list.Names
 		return nil
 	})
 }
 
-// requestList requests a list that the client's waiters share, if this many have been requested already.
+// requestList requests a list. The client's waiters share it if most lists are in flight already.
 func (w *waiter) requestList(ctx context.Context, most int) *framework.Pending[framework.ChildrenResult] {
 	return w.view.GetChildren().InBackground().Shared(most).ForPath(ctx, w.Dir)
 }
@@ -132,14 +133,14 @@ func (w *waiter) decideByList(context.Context) (waiterState, error) {
 	return (*waiter).awaitPredecessor, nil
 }
 
-// awaitPredecessor waits until the predecessor is gone. Then it holds, if that proves that it is the first, or has the directory listed.
+// awaitPredecessor waits for an event ahead, and decides by it whether the waiter is the first or has to list again.
 func (w *waiter) awaitPredecessor(ctx context.Context) (next waiterState, err error) {
 	var ahead watchedPredecessor
 	defer func() { err = w.addPredecessor(ctx, ahead.node.Stat.EphemeralOwner, err) }()
-	var reported func(error) // ends the hook Wait
+	var reportEnd func(error) // of the hook Wait; nil if it was not called
 	defer func() {
-		if reported != nil {
-			reported(err)
+		if reportEnd != nil {
+			reportEnd(err)
 		}
 	}()
 	var armed bool
@@ -149,12 +150,12 @@ func (w *waiter) awaitPredecessor(ctx context.Context) (next waiterState, err er
 	case err != nil:
 		return nil, err
 	case ahead.isDeleted:
-		return w.afterEvent(ctx, true, grantEvidence{markCreated: isMarkCreated(ahead.mark)})
+		return w.afterEvent(ctx, grantEvidence{predecessorGone: true, markCreated: isMarkCreated(ahead.mark)})
 	case !armed:
 		return (*waiter).listAgain, nil
 	}
 	w.warnSessionless(ahead)
-	reported = w.reportWait(ctx, ahead.node)
+	reportEnd = w.reportWait(ctx, ahead.node)
 	timer := time.NewTimer(Jittered(w.session.Timeout()))
 	defer timer.Stop()
 	var check *predecessorRecheck
@@ -170,15 +171,17 @@ func (w *waiter) awaitPredecessor(ctx context.Context) (next waiterState, err er
 		case ev := <-WatchEvents(ahead.mark):
 			ahead.mark = nil
 			if ev.Type == framework.EventNodeCreated {
-				ahead.node.Watch = nil // its event is on its way: to stop it now might take a request
-				return w.afterEvent(ctx, false, grantEvidence{markCreated: true})
+				ahead.node.Watch = nil // its event follows: to stop it now might take a request
+				return w.afterEvent(ctx, grantEvidence{markCreated: true})
 			}
 		case ev := <-ahead.events:
 			if ev.Type == framework.EventEnd {
 				return nil, sessionEndCause(ev.Err)
 			}
 			gone := !ahead.isDirectory && ev.Type == framework.EventNodeDeleted
-			return w.afterEvent(ctx, gone, grantEvidence{deleted: gone, markCreated: gone && isMarkCreated(ahead.mark)})
+			return w.afterEvent(ctx, grantEvidence{
+				predecessorGone: gone, deletionEvent: gone, markCreated: gone && isMarkCreated(ahead.mark),
+			})
 		case <-timer.C:
 			check = w.startRecheck(ctx)
 		case <-check.repliesDone():
@@ -195,13 +198,11 @@ func (w *waiter) awaitPredecessor(ctx context.Context) (next waiterState, err er
 	}
 }
 
-// afterEvent returns the next state after an event ahead: gone reports whether the predecessor has been deleted. An
-// event of the own node that came before, or not much later, is handled first.
-func (w *waiter) afterEvent(ctx context.Context, gone bool, e grantEvidence) (waiterState, error) {
+// afterEvent returns the next state after an event ahead. An event of the own node that has also come is handled first.
+func (w *waiter) afterEvent(ctx context.Context, e grantEvidence) (waiterState, error) {
 	d := w.decision
 	if w.wasFirst != nil {
-		// If a name in the directory is unusual, the order of the others is not known well enough.
-		if gone && d.MarkProves && w.wasFirst(ctx, w.session, d.Predecessor) {
+		if e.predecessorGone && d.OrderAgreed && w.wasFirst(ctx, w.session, d.Predecessor) {
 			return (*waiter).becomeHolder, nil
 		}
 		return (*waiter).listAgain, nil
@@ -218,9 +219,9 @@ func (w *waiter) afterEvent(ctx context.Context, gone bool, e grantEvidence) (wa
 	return (*waiter).listAgain, nil
 }
 
-// listAgain lists the directory, however long the connection is away: the place in line lasts as long as the session. Of many
-// waiters of one client that need a list at the same time most share it, as newcomers do: all readers whose turn has come,
-// or all waiters after a lost connection.
+// listAgain lists the directory, however long the client is suspended: the place in line lasts as long as the session. Of
+// many waiters of one client that need a list at the same time (the readers behind a writer, or all after a reconnect)
+// most share one.
 func (w *waiter) listAgain(ctx context.Context) (_ waiterState, err error) {
 	w.dirWatch.Stop()
 	w.dirWatch, w.createConfirmed = nil, true
@@ -248,7 +249,7 @@ func (w *waiter) becomeHolder(ctx context.Context) (waiterState, error) {
 	}
 	var ownWatchAfter time.Duration
 	if w.ownWatch != nil {
-		ownWatchAfter = -1 // joins ours
+		ownWatchAfter = -1 // immediately: it joins ours
 	}
 	err := HoldWithTimeout(ctx, w.session, 1, w.mayWait, func(ctx context.Context) error { return w.HoldGrants(ctx, ownWatchAfter, grant) })
 	switch {
@@ -261,12 +262,12 @@ func (w *waiter) becomeHolder(ctx context.Context) (waiterState, error) {
 	case !errors.Is(err, framework.ErrSuspended):
 		return nil, err
 	}
-	// The first in line, but a lost connection is a loss by its policy.
+	// It is the first, but with the policy SuspendedIsLoss no hold begins without a connection.
 	return (*waiter).listAgain, w.session.WaitQuorum(ctx)
 }
 
-// removeNode makes the client delete the node, if it may exist. That uses up the watch on it, without a request. If the
-// node may have been replaced, it is read first.
+// removeNode has the client delete the node, if it may exist; a node that may have been replaced is read first. The
+// event of the deletion ends the watch on the own node, so it need not be stopped.
 func (w *waiter) removeNode() {
 	switch {
 	case w.path == "":
@@ -289,8 +290,8 @@ func (w *waiter) removeNode() {
 	}
 }
 
-// addPredecessor adds the predecessor to an error, if ctx has ended; owner is the predecessor's session, if it is known. A
-// caller that acquires again with another context than the lock's waits for itself.
+// addPredecessor adds the predecessor to an error, if ctx has ended; owner is the predecessor's session, 0 if unknown. If
+// that is the own session, the caller may have waited for itself.
 func (w *waiter) addPredecessor(ctx context.Context, owner int64, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
@@ -318,7 +319,7 @@ func (w *waiter) reportWait(ctx context.Context, predecessor framework.DataResul
 	return hooks.Wait(ctx, q)
 }
 
-// warnSessionless logs, once for a node, that the predecessor's node goes with no session.
+// warnSessionless logs, once for a node, that the predecessor's node is not ephemeral.
 func (w *waiter) warnSessionless(p watchedPredecessor) {
 	node := p.node.Stat
 	if !p.isDirectory && node.EphemeralOwner == 0 && w.warnedSessionless.Swap(node.Czxid) != node.Czxid {
@@ -327,7 +328,7 @@ func (w *waiter) warnSessionless(p watchedPredecessor) {
 	}
 }
 
-// queueReport returns the content of a list for the hooks.
+// queueReport returns a list and its decision in the form of the hooks.
 func (w *waiter) queueReport(children []string, d Decision) *framework.Queue {
 	q := &framework.Queue{Recipe: w.Recipe, Path: w.Dir, Node: w.name(), Ahead: d.Ahead, Predecessor: d.Predecessor}
 	for _, name := range children {
@@ -341,27 +342,4 @@ func (w *waiter) queueReport(children []string, d Decision) *framework.Queue {
 		q.SequenceLeft = max(SequenceLimit-number-1, 0)
 	}
 	return q
-}
-
-// AwaitResult waits for an operation that was queued with a separate context, which bounds it. A caller that stopped waiting
-// earlier would leave the operation's watches behind.
-func AwaitResult[T any](p *framework.Pending[T]) (T, error) { return p.Wait(context.Background()) }
-
-// UnpackData returns the data of a node that were read Undecompressed with an error or none, as the client would read
-// them; as they are if the client compresses and they are not compressed.
-func UnpackData(client *framework.Client, path string, data []byte, err error) ([]byte, error) {
-	if err != nil {
-		return data, err
-	}
-	plain, err := client.UnpackedUpTo(path, data, math.MaxInt)
-	if errors.Is(err, framework.ErrDecompressedTooLarge) {
-		return nil, err
-	}
-	return plain, nil
-}
-
-// QueueDelete makes the client delete a node, and does not wait: the client repeats that until it is done or the session has
-// ended.
-func QueueDelete(view *framework.Client, path string) *framework.Pending[struct{}] {
-	return view.Delete().Quietly().Guaranteed().InBackground().ForPath(context.Background(), path)
 }

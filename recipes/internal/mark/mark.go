@@ -10,25 +10,25 @@ import (
 	"github.com/go-curator/curator/recipes/internal/line"
 )
 
-// Mark is an ephemeral node. Every write is one transaction that first changes the mark, with the version after the
-// last write. So the repeat of a write is refused because of the mark if, and only if, the first try was executed,
-// however often others have written since.
+// Mark is an ephemeral node. Every write is one transaction; its first operation is a setData of the mark, with the
+// version that the last write left. So the repeat of a write is refused because of the mark if, and only if, the first
+// try was executed, however often other clients have written since.
 //
-// The mark is created before the first write. A write that also created it could be repeated, and be executed again,
-// after another client had deleted the mark. Its owner creates it, with Create.
+// The recipe creates the mark before the first write, with Create. A create in the write's transaction would not do: if
+// another client deleted the mark, a repeat of the write would be executed again.
 //
-// One goroutine at a time.
+// Not safe for concurrent use.
 type Mark struct {
 	Session *framework.Session // whose node it is
 	Path    string
-	Made    bool // it was there
-	// None means that the server refuses a mark here, for lack of a permission: then writes go without it, and after a
-	// lost reply the outcome may stay unknown.
-	None bool
-	Used time.Time // when it was last written
+	Created bool // its create has succeeded
+	// Forbidden means that the server refuses a mark here, for lack of a permission: then writes are sent without it,
+	// and after a lost reply the outcome may stay unknown.
+	Forbidden bool
+	Used      time.Time // when it was last written
 
 	lastVersion  int32 // after the last write
-	maybeCreated bool  // there may be something to delete
+	maybeCreated bool  // a create was begun: Forget deletes the node
 }
 
 // New returns a mark with a unique name in a directory. Nothing is sent.
@@ -37,12 +37,13 @@ func New(session *framework.Session, dir string) *Mark {
 	return &Mark{Session: session, Path: path, Used: time.Now()}
 }
 
-// Serves reports whether it can be used in a session. It is false for a mark whose versions are used up, and for nil.
+// Serves reports whether m can be used in a session: it is of that session, and its versions are not used up. m may be
+// nil, which cannot.
 func (m *Mark) Serves(session *framework.Session) bool {
 	return m != nil && m.Session.Epoch() == session.Epoch() && m.lastVersion < 1<<30
 }
 
-// Create is for making it, with empty data. A node that exists already was made by an earlier try.
+// Create begins the mark's create; the data must be empty. After ErrNodeExists the mark exists, by an earlier try.
 func (m *Mark) Create() framework.CreateBuilder {
 	m.maybeCreated = true
 	return m.Session.Client().Create().WithMode(framework.Ephemeral)
@@ -50,7 +51,7 @@ func (m *Mark) Create() framework.CreateBuilder {
 
 // Write returns the transaction for a write: its operations, after the change of the mark.
 func (m *Mark) Write(ops ...framework.TransactionOp) []framework.TransactionOp {
-	if m.None {
+	if m.Forbidden {
 		return ops
 	}
 	to := m.Session.Client().TransactionOp()
@@ -72,24 +73,24 @@ func (m *Mark) Forget() {
 	}
 }
 
-// NotSent returns the error of a write that was never sent, or was refused at each try, because of err, the failure of
-// an operation that the write needs. It does not match ErrOutcomeUnknown, though err may. Then it matches
-// ErrNotConnected instead of ErrConnectionLoss.
-func NotSent(err error) error {
+// NotExecuted returns the error of a write that was not executed (never sent, or refused at each try) because an
+// operation that it needs has failed with err. If err matches ErrOutcomeUnknown, the result does not: a Retryable err
+// becomes an ErrNotConnected.
+func NotExecuted(err error) error {
 	if !errors.Is(err, framework.ErrOutcomeUnknown) {
 		return err
 	}
-	return &notSentError{err}
+	return &notExecutedError{err}
 }
 
-type notSentError struct{ err error }
+type notExecutedError struct{ err error }
 
-func (e *notSentError) Error() string {
+func (e *notExecutedError) Error() string {
 	return "not executed, since what it needs could not be made: " + e.err.Error()
 }
 
-// Is is for errors.Is, which does not look into the error.
-func (e *notSentError) Is(target error) bool {
+// Is decides about each target of errors.Is, since there is no Unwrap.
+func (e *notExecutedError) Is(target error) bool {
 	switch target {
 	case framework.ErrOutcomeUnknown, framework.ErrConnectionLoss, framework.ErrOperationTimeout:
 		return false
@@ -99,38 +100,39 @@ func (e *notSentError) Is(target error) bool {
 	return errors.Is(e.err, target)
 }
 
-// Answer is the conclusion from the end of a transaction about a write and its earlier tries.
-type Answer int8
+// Outcome is the outcome of a write with all its tries, as far as the error of the last transaction shows it.
+type Outcome int8
 
 const (
 	// Done means that the write was executed, by this try or by an earlier one whose reply was lost.
-	Done Answer = iota
-	// Open means that the servers have not refused: the error shows whether the write may have been executed.
-	Open
+	Done Outcome = iota
+	// NoRefusal means that the servers have not refused: the write may have been executed if the error, or that of an
+	// earlier try, matches ErrOutcomeUnknown.
+	NoRefusal
 	// Refused means that the write's operations were refused. The mark, if there is one, was as before: no try was
 	// executed, and none ever will be.
 	Refused
-	// Gone means that another client has changed or deleted the mark: this try was not executed.
-	Gone
-	// Untaken means that the servers refuse to change the mark, for lack of a permission for example.
-	Untaken
+	// MarkChanged means that another client has changed or deleted the mark: this try was not executed.
+	MarkChanged
+	// MarkRefused means that the servers refuse to change the mark, for lack of a permission for example.
+	MarkRefused
 )
 
-// Meaning reads the error of a transaction that Write has made. unknown means that an earlier try with this mark may
-// have been executed.
-func (m *Mark) Meaning(err error, unknown bool) Answer {
+// OutcomeOf returns the outcome shown by the error of a transaction that Write has made. unknown means that an earlier
+// try with this mark may have been executed.
+func (m *Mark) OutcomeOf(err error, unknown bool) Outcome {
 	var refused *framework.TransactionError
 	switch {
 	case err == nil:
 		return Done
 	case !errors.As(err, &refused):
-		return Open
-	case m.None || refused.Index > 0:
+		return NoRefusal
+	case m.Forbidden || refused.Index > 0:
 		return Refused
 	case unknown && errors.Is(err, framework.ErrBadVersion):
 		return Done
 	case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrBadVersion):
-		return Gone
+		return MarkChanged
 	}
-	return Untaken
+	return MarkRefused
 }

@@ -14,7 +14,7 @@ type valueNode struct {
 	path   string
 	err    error // of the constructor: every method returns it
 
-	// slot has room for one: the goroutine that writes with the mark, whose version it tracks.
+	// slot has room for one: the goroutine that uses the mark, whose version has to be tracked.
 	slot chan struct{}
 	mark *ownMark // used only by the goroutine in the slot
 }

@@ -53,7 +53,7 @@ type unknownTries struct {
 	markLost bool // one whose mark is gone
 }
 
-// afterMarkLoss returns the unknown tries after the mark that could have resolved them is gone.
+// afterMarkLoss returns the unknown tries after the mark is gone that could have shown their outcome.
 func (d unknownTries) afterMarkLoss() unknownTries {
 	return unknownTries{markLost: d.markLost || d.withMark}
 }
@@ -62,7 +62,7 @@ func (d unknownTries) afterMarkLoss() unknownTries {
 func (d unknownTries) finalError(err error) error {
 	switch {
 	case !d.withMark && !d.markLost: // no try was sent, or each was refused
-		return mark.NotSent(err)
+		return mark.NotExecuted(err)
 	case err != nil && !errors.Is(err, framework.ErrOutcomeUnknown):
 		return fmt.Errorf("%w; an earlier try: %w", err, framework.ErrOutcomeUnknown)
 	}
@@ -75,18 +75,18 @@ type nextWriteStep int8
 const (
 	writeExecuted nextWriteStep = iota // the write was executed
 	attemptEnds                        // the try ends with its error
-	comparesNode                       // the node has changed, and the mark does not show by whom: readAndCompare
+	comparesNode                       // the node has changed, possibly by an earlier try: readAndCompare
 	forgetsMark                        // the mark is forgotten: errMarkGone
 	omitsMark                          // the transaction is sent without a mark
 )
 
 // afterWriteAttempt returns the unknown tries after a try, and the next step. noMark means that the server refuses the
 // mark.
-func (d unknownTries) afterWriteAttempt(answer mark.Answer, err error, noMark bool) (unknownTries, nextWriteStep) {
-	switch answer {
+func (d unknownTries) afterWriteAttempt(outcome mark.Outcome, err error, noMark bool) (unknownTries, nextWriteStep) {
+	switch outcome {
 	case mark.Done:
 		return unknownTries{}, writeExecuted
-	case mark.Open:
+	case mark.NoRefusal:
 		d.withMark = d.withMark || errors.Is(err, framework.ErrOutcomeUnknown)
 	case mark.Refused:
 		if !noMark {
@@ -95,9 +95,9 @@ func (d unknownTries) afterWriteAttempt(answer mark.Answer, err error, noMark bo
 		if (d.markLost || d.withMark) && errors.Is(err, framework.ErrBadVersion) {
 			return d, comparesNode
 		}
-	case mark.Gone:
+	case mark.MarkChanged:
 		return d.afterMarkLoss(), forgetsMark
-	case mark.Untaken:
+	case mark.MarkRefused:
 		return d.afterMarkLoss(), omitsMark
 	}
 	return d, attemptEnds
@@ -123,7 +123,7 @@ func (d unknownTries) afterRead(from framework.Stat, data []byte, now nodeConten
 var errMarkGone = explainError("what this client keeps below the node was changed or deleted",
 	framework.ErrBadVersion)
 
-// attemptWrite writes once, after settling the outcome of earlier tries.
+// attemptWrite sends the transaction, after comparing the node if the mark of an earlier try is gone.
 func (s *conditionalWrite) attemptWrite(ctx context.Context) error {
 	session, err := s.node.client.SessionSoon(ctx)
 	if err != nil {
@@ -146,14 +146,14 @@ func (s *conditionalWrite) attemptWrite(ctx context.Context) error {
 	return err
 }
 
-// sendTransaction sends the transaction. again means that the server refuses the mark, and the transaction has to be
-// sent without.
+// sendTransaction sends the transaction. again means that the server refuses the mark: the transaction has to be sent
+// without.
 func (s *conditionalWrite) sendTransaction(ctx context.Context, m *ownMark) (again bool, _ error) {
 	view := m.Session.Client()
 	set := view.TransactionOp().SetData().WithVersion(s.from.Version).ForPath(s.node.path, s.data)
 	results, err := line.AwaitResult(view.TransactionInBackground(ctx, m.Write(set)...))
 	var step nextWriteStep
-	s.unknownTries, step = s.afterWriteAttempt(m.Meaning(err, s.withMark), err, m.None)
+	s.unknownTries, step = s.afterWriteAttempt(m.OutcomeOf(err, s.withMark), err, m.Forbidden)
 	switch step {
 	case writeExecuted:
 		m.Written()
@@ -169,7 +169,7 @@ func (s *conditionalWrite) sendTransaction(ctx context.Context, m *ownMark) (aga
 		s.node.forgetMark()
 		return false, errMarkGone
 	case omitsMark:
-		m.None = true
+		m.Forbidden = true
 		return true, err
 	}
 	return false, err
