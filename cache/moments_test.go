@@ -331,7 +331,7 @@ func TestNotInSyncWhileItIsOpenWhatWasMissed(t *testing.T) {
 // A second connection is lost while the cache decodes the last node of the comparison after the first. The cache is not in
 // sync until the changes of the second gap are read:
 //
-//  1. The comparison after the first gap has read /r/a, and publishes nothing, since its connection is no longer the last.
+//  1. The comparison after the first gap has read /r/a, and publishes nothing: there has been a later connection.
 //  2. The second reconnect is reported. /r/b has changed in that gap, and its event has not come.
 func TestNotInSyncAfterASecondReconnect(t *testing.T) {
 	bothWays(t, zktest.Config{}, func(

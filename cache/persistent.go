@@ -227,7 +227,7 @@ func (w *persistentStrategy) handleRootRead(r *framework.ReadResult, outdated bo
 	return false
 }
 
-// listChildren lists the children if they may have changed: neither those of leaves, nor known ones. While events may have been
+// listChildren lists the children if they may have changed: not of a leaf, nor if they are known. While events may have been
 // missed, children are known only if the Stat has not changed.
 func (w *persistentStrategy) listChildren(n *treeNode, stat *framework.Stat, same bool) {
 	known, proven := n.state.hasAny(childrenKnown), !n.state.hasAny(eventsMissed) && w.allReported()

@@ -11,8 +11,8 @@ import (
 // it has read all changes up to some moment.
 
 const (
-	// withholdMost limits the time for which changes are withheld. If they come too fast for a moment when everything was
-	// read, they are shown as they are read (nodeStore.loose) until there is such a moment.
+	// withholdMost limits the time for which changes are withheld. If more come before all are read, they are shown
+	// as they are read (nodeStore.loose), until all have been read.
 	withholdMost = time.Second
 	reportWait   = time.Second // how long changes wait until the reconnect that revealed them is reported
 )

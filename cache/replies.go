@@ -87,8 +87,8 @@ func (e *engine) isUnchanged(n *treeNode, stat *framework.Stat) bool {
 
 func (e *engine) storeNode(n *treeNode, data []byte, stat *framework.Stat) {
 	if n.live && !sameNode(n.stat(), *stat) {
-		// Another node has the name now. clearNode drops the nodes below the old one, which were deleted before it, but
-		// also any below the new one that events have reported already. So the children are listed.
+		// Another node has the name now. clearNode drops the nodes below the old one, which were deleted before it, and
+		// also nodes below the new one that events have already reported. The list of the children restores these.
 		relist := len(n.children()) > 0 && e.includesChildren(n)
 		e.store.clearNode(n)
 		e.applyInput(n, nodeReplaced)

@@ -85,7 +85,7 @@ func (s *subscription) endStream(err error) {
 	s.wakeReader()
 }
 
-// nextEvent returns the next event if one waits (ok), or the error with which the stream has ended.
+// nextEvent returns the next event if one waits (ok), or the error that has ended the stream.
 func (s *subscription) nextEvent() (ev Event, ok bool, endErr error) {
 	for {
 		if endErr := s.endError(); endErr != nil {

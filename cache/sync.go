@@ -16,7 +16,7 @@ type syncState struct {
 	endErr  error       // why the cache has ended; guarded by mu
 	changed flow.Signal // what waits depend on has changed; guarded by mu
 
-	// at.Synced is about this session and connection; the client may have a newer one that the cache's goroutine has not
+	// at.Synced is about this session and connection; the client may have a newer connection that is not
 	// handled yet. Guarded by mu.
 	session     *framework.Session
 	connections uint64

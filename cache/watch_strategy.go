@@ -6,7 +6,7 @@ import (
 	"github.com/go-curator/curator/framework"
 )
 
-// watchStrategy is how a cache watches in one session: with one persistent watch (persistent.go) or one-shot watches
+// watchStrategy keeps a cache's watches in one session: one persistent watch (persistent.go) or one-shot watches
 // (oneshot.go). All differences between the two are in those files. The engine's goroutine calls the methods.
 type watchStrategy interface {
 	// startWatching sets the watch for the whole tree, if there is one.

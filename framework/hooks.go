@@ -26,8 +26,8 @@ import (
 type Hooks struct {
 	// Operation is called when a builder's operation begins, in the foreground or in the background. The
 	// function that it returns is called when the operation has ended. All tries count as one operation.
-	// Operations refused for their arguments are not reported, nor are those that only share another's request, as the
-	// recipes' lists of a line do.
+	// Operations refused for their arguments are not reported, nor are operations that share another's request, such as
+	// the recipes' lists of a line.
 	Operation func(ctx context.Context, op Operation) func(OperationEnd)
 	// Acquire is called when a recipe begins to acquire a lock, a lease or leadership. The function that it
 	// returns is called with nil when the recipe has succeeded, or with the error when the recipe gives up.

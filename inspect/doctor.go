@@ -93,7 +93,7 @@ func newReport(client *framework.Client) Report {
 	return Report{Health: client.Health(), Servers: client.Servers()}
 }
 
-// measureEnsemble sends Doctor's requests to the connected server, and adds advice about those that fail.
+// measureEnsemble sends Doctor's requests to the connected server, and adds advice about failures.
 func (r *Report) measureEnsemble(ctx context.Context, client *framework.Client, reading *treeReader) {
 	r.Reads, r.readErr = measureRequest(func() error {
 		_, err := client.CheckExists().ForPath(ctx, "/")

@@ -110,7 +110,7 @@ const (
 	counterMark              // of a number that is being written to
 )
 
-// childEntry is a child with its role, and the key by which its clients order the line.
+// childEntry is a child with its role, and its sort key in the line.
 type childEntry struct {
 	name, key string
 	role      childRole

@@ -21,7 +21,7 @@ type treeReader struct {
 }
 
 // nodeSource is read by a treeReader: the servers, or a copy of the tree. The results are in the order of the paths,
-// each with the error of its node. The returned error is not of one node; then there are no results.
+// each with the error of its node. A returned error concerns the whole read: then there are no results.
 type nodeSource interface {
 	listChildren(ctx context.Context, paths ...string) ([]nodeResult[framework.ChildrenResult], error)
 	readStats(ctx context.Context, paths ...string) ([]nodeResult[framework.ExistsResult], error)

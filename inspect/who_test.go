@@ -210,7 +210,7 @@ func TestWhoReadsOthersNodes(t *testing.T) {
 }
 
 // A queue shows the age of each item; its lock path shows the session that holds an item's lock. The age of an item that
-// was put back is counted anew, and the tree has no other trace of the failure.
+// was put back counts from then; the tree has no other trace of the failure.
 func TestWhoShowsAQueueWithLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.RunT(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// The client and the server each have a table of the operations. They agree on the names, on which there are, on which
-// change something, and on the releases that have them.
+// The client and the server each have a table of the operations. They have the same operations and names, the same
+// marks of changes, and the same releases.
 func TestTheTablesOfOperationsAgree(t *testing.T) {
 	elsewhere := map[int32]string{ // than in operations
 		jute.OpAuth: "the connection answers it", jute.OpSASL: "the connection answers it",

@@ -80,7 +80,7 @@ func isConnected(s framework.State) bool {
 	return s == framework.Connected || s == framework.Reconnected
 }
 
-// recordSession records the id of the client's session, if there is one within a second.
+// recordSession records the id of the client's session, for which it waits for a second.
 func (p *Page) recordSession() {
 	ctx, cancel := context.WithTimeout(p.ctx, time.Second)
 	defer cancel()

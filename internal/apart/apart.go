@@ -1,4 +1,4 @@
-// Package apart calls users' functions on goroutines of their own: runtime.Goexit in one ends no goroutine of the library.
+// Package apart calls each user function on a separate goroutine: runtime.Goexit in one ends no goroutine of the library.
 package apart
 
 import "errors"

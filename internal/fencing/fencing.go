@@ -12,7 +12,7 @@ type Hold struct {
 }
 
 // List collects the holds for [Of]. A *List is also the key for Context.Value: the Value of a hold's context adds the hold
-// to it, and calls Value of the context from which it takes its values. So a hold costs nothing before Of is called, and
+// to it, and calls Value of its parent. So a hold costs nothing before Of is called, and
 // works through contexts that others have derived or merged.
 type List struct{ holds []Hold }
 

@@ -27,7 +27,7 @@ type Call struct {
 	// It may call Submit.
 	Done func(Reply)
 	// Urgent puts the call before all that are not urgent, and it does not wait for the window. It is for small and rare
-	// calls that keep the session or its holds alive, not for those that arm or remove watches: they stay in order.
+	// calls that keep the session or its holds alive, not for calls that arm or remove watches: these stay in order.
 	Urgent bool
 
 	armsWatch  bool // as written, it arms its watches, or a persistent watch serves Watch

@@ -50,7 +50,7 @@ func newSleepMeter(ahead func() time.Duration) *sleepMeter {
 	return s
 }
 
-// recentReading is the time for which a measurement is used again: one takes two system calls, and each request reads the
+// recentReading limits the age of a reading that is used again: a reading takes two system calls, and each request reads the
 // clock a few times.
 const recentReading = time.Millisecond
 

@@ -20,7 +20,7 @@ type Config struct {
 	Servers []string
 	// Spread is the longest random pause between the loss of a connection (of minHeldTime or longer) and the next dial.
 	Spread time.Duration
-	// Away is the time for which the owner has been without a connection when the session is opened.
+	// Away is the owner's time without a connection until the session is opened.
 	Away time.Duration
 	// Dial opens a connection. TLS belongs here.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -73,8 +73,8 @@ type Limits struct {
 	longestPath int // of an event that is accepted; see maxEventPath
 }
 
-// A server can be broken or hostile, and so can others on the network. So no frame is trusted: the request to which a
-// reply belongs, and the largest size that is valid for it, are determined before its body is read.
+// A server can be broken or hostile, and so can others on the network. So no frame is trusted: a reply's request
+// and its largest valid size are determined before its body is read.
 const (
 	// defaultMaxReply bounds a reply with data or a list: half a million children with names of sixty
 	// bytes.
@@ -191,7 +191,7 @@ func (c Credential) displayName() string {
 type Fence struct {
 	SessionID int64
 	Password  []byte
-	// Until is the time from which no request of it can be in flight any more. The session may live longer, since a new
+	// No request of the session can be in flight after Until. The session may live longer, since a new
 	// leader gives every session its whole timeout again. So tries to close it continue after Until: until there were
 	// fenceTries. Then it is left to expire, and Close tries once more.
 	Until time.Time

@@ -42,7 +42,7 @@ func (s *Session) handleFrame(l *connection, in incomingFrame) (err error) {
 	if h.Err == jute.CodeSessionExpired && !l.readOnly {
 		return s.endSession(ErrExpired)
 	}
-	loginRequired := h.Err == jute.CodeSessionClosedRequireSASL // in a reply or in a frame of its own
+	loginRequired := h.Err == jute.CodeSessionClosedRequireSASL // in a reply or in a separate frame
 	if loginRequired {
 		s.requireLogin(l.server)
 	}

@@ -26,7 +26,7 @@ type connection struct {
 	// Guarded by Session.mu.
 	output  outputBuffer
 	window  requestWindow
-	probing bool // a probe of the server's version has no reply yet
+	probing bool // a probe of the server's version is in flight
 	pulse   connectionPulse
 	gapZxid int64 // the highest zxid before this connection, or before the last that had armed its watches
 

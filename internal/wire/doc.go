@@ -27,7 +27,7 @@
 //	subscriptions.go  watches that begin, fire and end
 //	refusals.go       refusalRecord: servers that refuse the client
 //	fence.go          openFences: earlier sessions that may live
-//	ending.go         sessionEnd: all ways in which the session ends
+//	ending.go         sessionEnd: all ends of a session
 //	guest.go          the guest's requests (internal/guest)
 //
 // Locks: Session.mu guards the owners that Session names below it, and a connection's output, window and pulse. It is never

@@ -96,7 +96,7 @@ func (m *meteredReader) expectBytes(bytes int) {
 	m.frameBegun, m.frameMissing, m.frameRead = readClock(), max(bytes-m.Buffered(), 0), 0
 }
 
-// slowFrame is the size in bytes from which a frame may be a reason to wait: see isWorthWaiting.
+// slowFrame is the least size in bytes of a frame that may be worth a wait: see isWorthWaiting.
 const slowFrame = 64 << 10
 
 // timeToComplete returns the time from at until the current frame is complete, at its present pace. It returns false

@@ -36,8 +36,8 @@ func (s *Session) beginAttempt(ctx context.Context, server string) (*connectAtte
 	return &connectAttempt{s: s, server: server, deadline: limit, conn: conn, in: newMeteredReader(conn)}, nil
 }
 
-// exchangeConnect writes a connect request and reads its response. From here on the connection has a deadline: that of
-// the attempt, or the time after which a silent connection is closed, if that is sooner.
+// exchangeConnect writes a connect request and reads its response. From here on the connection has a deadline: the
+// attempt's, or the limit of a silent connection if that is sooner.
 func (a *connectAttempt) exchangeConnect(req *jute.ConnectRequest, more ...byte) (
 	resp jute.ConnectResponse, err error) {
 	_, silence := a.s.validity.pingPace(a.s.cfg.Timeout)
@@ -140,7 +140,7 @@ func (a *connectAttempt) performHandshake() (*connection, error) {
 		}
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
-	if resp.SessionID == 0 || resp.ReadOnly { // no session, or one that only this member knows
+	if resp.SessionID == 0 || resp.ReadOnly { // no session, or a read-only member's own
 		s.clearStray()
 	}
 	if resp.SessionID == 0 || resp.Timeout <= 0 {

@@ -35,7 +35,7 @@ type hostProvider struct {
 	rotation     int                         // the place of the server that anotherServer returned last
 }
 
-// minHeldTime is the time after which a connection counts as one that holds: a server that accepts and closes immediately
+// minHeldTime is the least duration of a connection that counts as a success: a server that accepts and closes immediately
 // is tried less and less often.
 const minHeldTime = time.Second
 
@@ -76,8 +76,8 @@ func (h *hostProvider) shuffledServers() []string {
 	return h.shuffledCopy(h.allServers())
 }
 
-// nextPass returns the servers of the next pass, in order. atOnce means that one is preferred: there is no pause before
-// the pass.
+// nextPass returns the servers of the next pass, in order. atOnce means that a server is preferred: there is no
+// pause before the pass.
 func (h *hostProvider) nextPass() (servers []string, atOnce bool) {
 	servers = h.shuffledCopy(h.servers)
 	without := func(server string) []string {

@@ -2,7 +2,7 @@ package wire
 
 import "time"
 
-// Instant is a reading of two clocks since one origin. Boot includes the time for which the machine sleeps: an age by it
+// Instant is a reading of two clocks since one origin. Boot includes the machine's sleep: an age by it
 // is never too small. Mono does not, and is never set: a span by it is never too long.
 type Instant struct{ Mono, Boot time.Duration }
 
@@ -24,7 +24,7 @@ type Servers struct {
 	// a tick, since a member reports with its replies to the leader's pings, and J: the delays of a leader's ping, and
 	// between members.
 	Report time.Duration
-	// Stale is D: the longest time for which a member continues replying after its last contact with the leader, plus
+	// Stale is D: the longest time that a member continues to reply after its last contact with the leader, plus
 	// Report. 0 if it is not known; then only committed writes prove anything.
 	Stale time.Duration
 	// Margin is the time before the servers' earliest expiry at which a hold ends.
@@ -47,7 +47,7 @@ const (
 	Later
 )
 
-// Standing is what is known about a session and its server.
+// Standing has the facts that the client has about a session and its server.
 type Standing struct {
 	// Timeout is T, the session timeout that counts; 0 before the first handshake.
 	Timeout time.Duration
@@ -66,17 +66,17 @@ type Standing struct {
 // syncLimit ticks without a ping have passed. So a touch counts only when it has been reported, and the replies to
 // later requests prove that. For a request sent at u, whose reply came at a, on one connection, the touch counts:
 //
-//	any, if the server is standalone             at once
+//	any, if the server is standalone             immediately
 //	any                                          when a ping, read or sync, sent after a + D, has a reply
 //	any                                          when a write, sent after a + tick/2 + J, is committed
-//	a connect request that creates the session   at once: the creation is committed
+//	a connect request that creates the session   immediately: the creation is committed
 //	a connect request of an existing session     when any later write is committed
 //
-// The last one proves, at once, a touch at u - D (where D is known): the member has asked a leader that led at u - D.
+// The last one immediately proves a touch at u - D (where D is known): the member has asked a leader that led at u - D.
 //
 // A hold ends at (the latest u that counts) + T - margin. A touch that counts does so for good: no later reply, no
 // other server and no other rule makes it count no longer. This is a proof under these assumptions (J as in Report, Jf
-// the delay with which a member gives up its leader, δ the delay between members):
+// the delay until a member gives up its leader, δ the delay between members):
 //
 //   - for pings, reads and syncs: J + Jf + 3δ is at most a tick, and J at most half a tick; one link between members
 //     fails, both ways at the same time or one way. A link that fails one way and later the other way, and five members
@@ -86,8 +86,8 @@ type Standing struct {
 //   - behind an observer master both need tick/2 + J more.
 //   - clocks run at one rate, up to the margin.
 //
-// A sync is no stronger than a ping: a leader that has lost its quorum replies to it. The time for which a member replies
-// while it is blocked in a write to its leader has no limit.
+// A sync is no stronger than a ping: a leader that has lost its quorum replies to it. A member that is blocked in a
+// write to its leader may reply without a limit of time.
 //
 // Liveness is a value: no clock, no lock, no allocation. Replies are recorded in their order, of one connection at a
 // time. After SessionLeft has returned 0 or less it must not be used: a loss is final (Validity).
@@ -146,8 +146,8 @@ func (l *Liveness) RecordConnecting(at Instant) {
 }
 
 // RecordConnected records the reply to the connect request sent at sent. granted is the session timeout that the server
-// grants. The least that was ever granted counts: a new leader, or a server that restarts, uses the timeout with which
-// the session was created; and the previous member may still report a touch with a smaller one. The grant of a member
+// grants. The least that was ever granted counts: a new leader, or a server that restarts, uses the timeout of the
+// session's creation; and the previous member may still report a touch with a smaller one. The grant of a member
 // without a quorum (readOnly) is ignored for a session that a quorum knows.
 func (l *Liveness) RecordConnected(sent, now Instant, granted time.Duration, readOnly bool) {
 	first := l.standing.Timeout == 0

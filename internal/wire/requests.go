@@ -305,8 +305,8 @@ func (s *Session) startPatience() {
 }
 
 // A server closes the connection on an operation that it does not have. So before the first operation of 3.6 on a server,
-// the session probes whether the server is older, by a checkWatches of a path without a slash, on which there can be no
-// watch. (whoAmI, of 3.7, still costs a 3.6 server's connection; this library does not send it.)
+// the session probes whether the server is older, by a checkWatches of a path without a slash, where no watch can
+// be. (whoAmI, of 3.7, still costs a 3.6 server's connection; this library does not send it.)
 //
 //	type of watcher                  3.5               3.6 to 3.8        3.9
 //	4, which is new in 3.9           MarshallingError  MarshallingError  NoWatcher

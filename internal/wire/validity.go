@@ -82,7 +82,7 @@ func (v *Validity) LossReason() error {
 	return v.lossReason
 }
 
-// Standing returns what is known about the session and its server.
+// Standing returns the facts about the session and its server.
 func (v *Validity) Standing() Standing {
 	v.mu.Lock()
 	defer v.mu.Unlock()

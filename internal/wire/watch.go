@@ -113,7 +113,7 @@ func watchKeyOf(w *Watch) watchKey {
 	return watchKey{w.Path, kind}
 }
 
-// watchEntry is a watch on the server, or one that will be. A cache may have two for each of hundreds of thousands of
+// watchEntry is a watch that is or will be armed on the server. A cache may have two for each of hundreds of thousands of
 // nodes, so its size matters: 80 bytes.
 type watchEntry struct {
 	key         watchKey

@@ -12,7 +12,7 @@ import (
 //
 // Before ZooKeeper 3.9 a persistent and a one-shot watch of one connection on one path replace each other. So on a path
 // with a persistent watch, one-shot watches are not armed on the server, but get their events from the persistent
-// one: also those that were armed before it. Persistent and recursive subscribers of a path share one watch. A
+// one, even if they were armed before it. Persistent and recursive subscribers of a path share one watch. A
 // recursive watch gets no event of a changed list of children, only the events of the children: from these the registry
 // derives the former.
 type watchRegistry struct {

@@ -84,7 +84,7 @@ func decodePlan(data []byte) (map[string]string, error) {
 	return owners, nil
 }
 
-// decodeWeight decodes a member's weight; it is 0 if the data are no weight.
+// decodeWeight decodes a member's weight; 0 if they are not a weight.
 func decodeWeight(data []byte) int64 {
 	var m memberContent
 	if json.Unmarshal(data, &m) != nil || m.Weight < 0 || m.Weight > maxWeight {

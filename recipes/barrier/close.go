@@ -14,7 +14,7 @@ import (
 )
 
 // close deletes "ready" for a member whose node is gone, unless others are inside. Before that it deletes the abandoned
-// nodes: those of members that gave up.
+// nodes, of members that gave up.
 //
 // A plain delete could open this race:
 //  1. Our list shows no member inside.

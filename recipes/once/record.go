@@ -89,7 +89,7 @@ func (w *jobExecution) createRecord(ctx context.Context, slot Slot) (outcome Out
 	return outcome, err
 }
 
-// writePatience is how long a call waits, after its context has ended, until the writes that it has begun are executed.
+// writePatience limits the wait of a call, after its context has ended, for the writes that it has begun.
 const writePatience = time.Second
 
 // recordSuccess records that the function has run, also if the lock was lost. The client continues in the background

@@ -126,8 +126,8 @@ func (o Order) sortNames(names []string) {
 	}
 }
 
-// dueMillis returns the time at which an item is due, in milliseconds since 1970, as it stands between the last two
-// pipes of its name. It is 0, due immediately, if the name has none.
+// dueMillis returns the time when an item is due, in milliseconds since 1970, from between the last two pipes of its
+// name. It is 0, due immediately, if the name has none.
 func dueMillis(name string) int64 {
 	second := strings.LastIndexByte(name, '|')
 	if second < 0 {

@@ -199,7 +199,7 @@ func (l *Lease) beginRelease() (lost, why error) {
 	return nil, ErrReleased
 }
 
-// remainingNodes returns the nodes that are not known to be gone; another client's node may have the name of one that is.
+// remainingNodes returns the nodes of which no deletion has been seen; another client's node may have a deleted one's name.
 // Call it before the holds are ended. The first hold also ends with any other, with its cause: so it shows that its own
 // node is gone only if no other is.
 func (l *Lease) remainingNodes() []*line.Grant {

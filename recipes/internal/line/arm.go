@@ -22,7 +22,7 @@ import (
 //
 // 3 to 5 are for lines of one kind of contender: a reader holds while other readers are ahead, so its release proves
 // nothing to a writer. They need that the watch on the own node, armed before, has not fired, and that the connection
-// is still that of the list (grantEvidence). 6 needs neither.
+// has not changed since the list (grantEvidence). 6 needs neither.
 //
 // Holds that begin otherwise: a re-entry ([Line.Reenter]), a turn on a held node ([Front]), a downgrade (package
 // rwlock), a new hold for a held node ([Grant.HoldAgain]), and the leases of a semaphore.
@@ -225,7 +225,7 @@ func (a armInput) watchesToArm() (w armDecision) {
 	return w
 }
 
-// grantEvidence has the facts from which follows, after an event ahead, whether a waiter is the first in line.
+// grantEvidence has the facts that show, after an event ahead, whether a waiter is the first in line.
 type grantEvidence struct {
 	predecessorGone bool // by its event, or by a reply; only AcquireWith uses it
 	markCreated     bool // the predecessor's mark was created: it was the first in line

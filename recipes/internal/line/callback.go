@@ -18,7 +18,7 @@ func (c *Callback) hasFunction() bool {
 	return slices.ContainsFunc(c.Then, func(then func(error)) bool { return then != nil })
 }
 
-// Call calls the functions with the wrapped error. Without a function it logs an error after which the node stays. It must
+// Call calls the functions with the wrapped error. Without a function it logs an error if the node stays. It must
 // be called on the goroutine of the client's callbacks.
 func (c *Callback) Call(client *framework.Client, err error) {
 	err = c.Wrap(err)

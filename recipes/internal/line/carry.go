@@ -8,8 +8,8 @@ import (
 )
 
 // A context carries the grants from whose contexts it is derived, so that a caller that acquires again with it does not
-// wait for itself. They form a list, and are not one value per lock, because contexts are merged ([WorkContext]), and a
-// grant that has ended must not hide one that is held.
+// wait for itself. They form a list, and are not one value per lock, because contexts are merged ([WorkContext]), and an
+// ended grant must not hide a live one.
 
 // lineKey is the key of a line's grants in a context. It is equal for all Lines of the same client, or views of it, with
 // the same directory and name.
@@ -35,7 +35,7 @@ type carriedGrant struct {
 
 type grantsContextKey struct{}
 
-// grantContext is the context of a grant: that of its hold or, for a turn, one that may end earlier. It carries the list.
+// grantContext is the context of a grant. It ends with the hold; for a turn it may end earlier. It carries the list.
 type grantContext struct {
 	context.Context
 	grant  *Grant

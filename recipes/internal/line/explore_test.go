@@ -13,9 +13,9 @@ import (
 
 // The model of a line. Contenders come, wait, hold, release, give up and come again, in sessions whose members lag.
 //
-// What ships is called: Order.Decide and what its Decision means (isNodeLost), which watches a waiter arms
-// (armInput.watchesToArm), what an event of its own node and a recheck mean (handleOwnEvent, decideRecheck), what else grants
-// (grantEvidence.provesFirst), and who leaves a mark (waiter.leavesReleaseMark). Played are
+// The shipped functions are called: Order.Decide and the meaning of its Decision (isNodeLost), the watches of a waiter
+// (armInput.watchesToArm), the meaning of an event of its own node and of a recheck (handleOwnEvent, decideRecheck), other
+// grants (grantEvidence.provesFirst), and the mark of a release (waiter.leavesReleaseMark). Played are
 //
 //   - the leader: a log of creates, deletions, deletions with a mark, and writes to a node;
 //   - a member for each session, which applies the log transaction by transaction. Its position is what the client has
@@ -157,7 +157,7 @@ type contenderState struct {
 	OnlyAhead        bool
 	ArmOwn, ArmMark  bool // what setWatches is about to arm
 	Waited, Changed  bool
-	SameConnection   bool // the connection is that of the list
+	SameConnection   bool // the connection has not changed since the list
 	Confirmed        bool // the list was asked for after the create was confirmed
 	Looking          bool
 	Leaves           bool // it has given up while its create is under way

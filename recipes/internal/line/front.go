@@ -74,7 +74,7 @@ type frontCaller struct {
 	place   *list.Element   // nil after it has left the local line; guarded by Front.mu
 }
 
-// turnResult is what a caller has waited for: a turn on a node, or an error.
+// turnResult is the result of a caller's wait: a turn on a node, or an error.
 type turnResult struct {
 	node         *frontNode
 	certainUntil time.Time // the node's

@@ -42,7 +42,7 @@ const (
 	onLoss                         // the hold was lost, or after that the session
 	onAlone                        // a list that has armed a watch shows no other contender
 	onOthers                       // a list shows another contender, or the watch has fired
-	onReconnect                    // the connection is not that of the last list any more
+	onReconnect                    // the connection has changed since the last list
 	onRevocation                   // a client asks for the lock to be released
 	onTimer                        // time has passed
 	onDeletion                     // the delete of the node is queued
@@ -74,7 +74,7 @@ type frontFacts struct {
 type frontState struct {
 	phase     frontPhase
 	users     int       // of the node
-	turns     int       // since grantedAt; without Limits.Users not those of the grant itself
+	turns     int       // since grantedAt; without Limits.Users the grant's own do not count
 	grantedAt time.Time // when the node was granted, or its turns counted from 0 again
 	idleSince time.Time // since when it has no user
 	deleteAt  time.Time // when a lost node is deleted although its user has not released; otherwise zero

@@ -265,7 +265,7 @@ func (c oldCohort) after(s frontState, e frontEvent) oldCohort {
 
 // What the Front of a Cohort does about each event, in every state, with two turns a node; and what the owner of the node has to do.
 func TestDecisionsOfACohort(t *testing.T) {
-	phases, whos := strings.Fields("away coming free taken ending going"), strings.Fields("unknown nobody others")
+	phases, whos := strings.Fields("away coming free taken ending going"), strings.Fields("unknown none others")
 	events := strings.Fields("onArrival onGiveUp onGrant onFailure onRelease onLoss onAlone onOthers onReconnect onRevocation onTimer onDeletion")
 	actions := strings.Fields("doNothing startOwner stopOwner serveCallers listContenders retireNode refuseTries")
 	began := time.Unix(1000, 0)
@@ -330,7 +330,7 @@ func cohortChanges(from, to oldCohort, x frontFacts, whos []string) (text string
 	case from:
 		return ""
 	case oldCohort{phase: to.phase}:
-		return ", " + to.phase + " anew"
+		return ", " + to.phase + " again"
 	}
 	base := from
 	if to.began.Equal(x.now) && to.until.IsZero() { // of a grant

@@ -16,8 +16,8 @@ import (
 type Grant struct {
 	Session *framework.Session
 	Hold    *framework.Hold
-	// Path and Name are the node's. Czxid is the hold's fencing token: the czxid of the node, or after a downgrade that of
-	// the writer's.
+	// Path and Name are the node's. Czxid is the hold's fencing token: the czxid of the node; after a downgrade, of
+	// the writer's node.
 	Path, Name string
 	Czxid      int64
 	Waited     bool // there was a contender ahead

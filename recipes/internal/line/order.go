@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// SequenceLimit is the first sequence number with which no contender waits or holds. ZooKeeper gives the last number of
+// No contender waits or holds with a sequence number of SequenceLimit or more. ZooKeeper gives the last number of
 // a directory, 2147483647, to all further nodes. 2^20 numbers before it are for the creates in flight when the first
 // contender reaches the limit.
 const SequenceLimit = math.MaxInt32 + 1 - 1<<20

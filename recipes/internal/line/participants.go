@@ -20,7 +20,7 @@ type Participant struct {
 	// the server's clock. They are zero when the client may not read the node.
 	SessionID, Czxid int64
 	Since            time.Time
-	// DataErr is why Data is missing: it matches framework.ErrDataTooLarge if the data are larger than
+	// DataErr has the reason if Data is missing: it matches framework.ErrDataTooLarge if the data are larger than
 	// framework.ContenderDataLimit, compressed or not, or the data of all participants together larger than dataLimit.
 	// The other participants are not affected.
 	DataErr error
@@ -128,7 +128,7 @@ func First[P any](list []P, err error) (first P, found bool, _ error) {
 	return list[0], true, nil
 }
 
-// ContenderList is what a list of the directory has shown to a holder.
+// ContenderList has a holder's findings in a list of the directory.
 type ContenderList struct {
 	Others      bool             // there are other contenders
 	Watch       *framework.Watch // of the directory, armed by the list

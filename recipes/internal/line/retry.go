@@ -24,8 +24,8 @@ func IsTransient(client *framework.Client) func(error) bool {
 	}
 }
 
-// MaxInFlight is how many equal requests a client sends before further goroutines share one, where a shared request delays
-// a grant.
+// MaxInFlight is the number of equal requests that a client sends before further goroutines share a request, where that
+// delays a grant.
 const MaxInFlight = 4
 
 // RetryScope is the set of failures after which RetryThrough repeats: each value includes those before it.
@@ -114,7 +114,7 @@ type Attempts int
 // longAttempt is the length of an attempt after which the count begins again.
 const longAttempt = 10 * time.Second
 
-// AwaitNextAttempt returns nil, after a pause, if another attempt follows the one that err has ended: the session or the
+// AwaitNextAttempt returns nil, after a pause, if another attempt follows the attempt that err has ended: the session or the
 // node was lost, or, if it was not the first attempt, err is Retryable. Otherwise it returns the error of the acquire.
 // lasted is the length of the attempt; placed means that it had a place in line.
 func (a *Attempts) AwaitNextAttempt(

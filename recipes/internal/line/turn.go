@@ -19,7 +19,7 @@ type Turn struct {
 	cancel       context.CancelCauseFunc
 }
 
-// Caller has what a turn needs of the caller's context.
+// Caller has the values of the caller's context that a turn needs.
 type Caller struct {
 	values  context.Context
 	carried *carriedGrant
@@ -34,7 +34,7 @@ func CallerOf(ctx context.Context) Caller {
 	return Caller{context.WithoutCancel(ctx), carriedGrants(ctx)}
 }
 
-// clockTrust is the time for which the result of Hold.Remaining is used again, unless the hold ends: the call costs several
+// clockTrust limits the age of a result of Hold.Remaining that is used again, unless the hold ends: the call costs several
 // times as much as a turn. The time runs on while the process stands still, but not while the machine sleeps; a turn
 // that begins at such a moment may have begun before the sleep as well. Its context and Valid always read the clock.
 const clockTrust = 100 * time.Microsecond

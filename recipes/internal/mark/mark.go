@@ -106,8 +106,8 @@ type Outcome int8
 const (
 	// Done means that the write was executed, by this try or by an earlier one whose reply was lost.
 	Done Outcome = iota
-	// NoRefusal means that the servers have not refused: the write may have been executed if the error, or that of an
-	// earlier try, matches ErrOutcomeUnknown.
+	// NoRefusal means that the servers have not refused: the write may have been executed if the error of
+	// this or an earlier try matches ErrOutcomeUnknown.
 	NoRefusal
 	// Refused means that the write's operations were refused. The mark, if there is one, was as before: no try was
 	// executed, and none ever will be.
