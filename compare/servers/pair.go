@@ -39,7 +39,7 @@ func pair(dir string, o Options) (_ *Pair, err error) {
 		return nil, err
 	}
 	host, port, _ := strings.Cut(p.back.Addr(), ":")
-	replica := redisAt(filepath.Join(dir, "replica"), at[0], o, "--replicaof", host, port)
+	replica := redisAt(filepath.Join(dir, "replica"), at[0], "--replicaof", host, port)
 	if err = replica.start(); err != nil {
 		return nil, err
 	}

@@ -77,22 +77,23 @@ func begun(s *single, err error) (*single, error) {
 // redis has an append-only file, so that a restart keeps the keys. Redis's own default does not.
 func redis(dir string, n int, o Options) (*single, error) {
 	s := &single{}
-	at, err := ports(n)
-	for i, port := range at {
-		s.addrs = append(s.addrs, "127.0.0.1:"+port)
-		s.processes = append(s.processes, redisAt(filepath.Join(dir, fmt.Sprint("redis", i)), port, o))
+	at, err := ports(2 * n)
+	for i := range len(at) / 2 {
+		port, busPort := at[2*i], at[2*i+1]
+		p := redisAt(filepath.Join(dir, fmt.Sprint("redis", i)), port)
+		if o.Cluster {
+			// Its own choice is 10,000 above the port, which may be the local port of a connection.
+			p.argv, p.ready = append(p.argv, "--cluster-enabled", "yes", "--cluster-port", busPort), slots(port)
+		}
+		s.addrs, s.processes = append(s.addrs, "127.0.0.1:"+port), append(s.processes, p)
 	}
 	return begun(s, err)
 }
 
-func redisAt(dir, port string, o Options, more ...string) *process {
-	p := &process{dir: dir, ready: ping(port), clock: redisTime(port),
+func redisAt(dir, port string, more ...string) *process {
+	return &process{dir: dir, ready: ping(port), clock: redisTime(port),
 		argv: append([]string{"redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", filepath.Join(dir, "data"),
 			"--appendonly", "yes", "--repl-diskless-sync-delay", "0"}, more...)}
-	if o.Cluster {
-		p.argv, p.ready = append(p.argv, "--cluster-enabled", "yes"), slots(port)
-	}
-	return p
 }
 
 // slots asks a Redis that is a cluster alone, and gives it all slots.
