@@ -57,6 +57,19 @@ func Run(ctx context.Context, opts ...testcontainers.ContainerCustomizer) (*Cont
 	return &Container{made, addr}, err
 }
 
+// Start starts a container that was stopped and returns when it serves, within five minutes if ctx has no deadline. While
+// another process has its port on the host it tries again.
+func (c *Container) Start(ctx context.Context) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	for {
+		err := c.DockerContainer.Start(ctx)
+		if err == nil || !portTaken.MatchString(err.Error()) || !pause(ctx) {
+			return err
+		}
+	}
+}
+
 // ConnectionString is the host:port that a client needs. It stays the same over Stop and Start, and is there
 // while the server is down. It does not block; ctx is for the likeness to testcontainers' modules.
 func (c *Container) ConnectionString(ctx context.Context) (string, error) { return c.addr, ctx.Err() }
@@ -185,10 +198,10 @@ func plain(addr string) string {
 // pickPort is a variable for the tests.
 var pickPort = freePort
 
-// freePort returns a port below the system's own range, so that no process gets it by chance while the server is
-// down.
+// freePort returns a port below the system's own range and those of package zkserver, so that no process gets it by
+// chance while the server is down.
 func freePort() int {
-	const low, high = 20000, 30000
+	const low, high = 10000, 15000
 	for range 100 {
 		port := low + rand.IntN(high-low)
 		if listener, err := net.Listen("tcp", ":"+strconv.Itoa(port)); err == nil {

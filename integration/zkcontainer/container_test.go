@@ -2,6 +2,7 @@ package zkcontainer_test
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
@@ -52,6 +53,33 @@ func TestStopAndStart(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "data", string(data))
 	assert.NoError(t, session.Context().Err(), "the session goes on")
+}
+
+// Another process may have the port for a moment, such as Docker's own that has not ended yet.
+func TestStartWhileThePortIsTaken(t *testing.T) {
+	t.Parallel()
+	ctx := kit.Context(t)
+	server, connect := run(t)
+	require.NoError(t, server.Stop(ctx, nil))
+	var other net.Listener
+	require.Eventually(t, func() (free bool) {
+		var err error
+		other, err = net.Listen("tcp", connect)
+		return err == nil
+	}, time.Minute, 10*time.Millisecond)
+	started := make(chan error, 1)
+	go func() { started <- server.Start(ctx) }()
+	select {
+	case err := <-started:
+		require.NoError(t, other.Close())
+		require.Fail(t, "started at a port that is taken", "%v", err)
+	case <-time.After(time.Second):
+	}
+	require.NoError(t, other.Close())
+	require.NoError(t, <-started)
+	answer, err := zkserver.FourLetter(ctx, connect, "srvr")
+	require.NoError(t, err)
+	assert.Contains(t, answer, "Mode: standalone")
 }
 
 func TestOptionsReachTheServer(t *testing.T) {
