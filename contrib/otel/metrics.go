@@ -20,8 +20,8 @@ func (i *Instrumentation) instruments() (err error) {
 		return h
 	}
 	i.operations = histogram("operation.duration", "How long operations took, all their tries together.")
-	i.acquisitions = histogram("acquire.duration", "How long it took to acquire something, or to give up.")
-	i.waits = histogram("queue.wait.duration", "How long somebody in front was waited for.")
+	i.acquisitions = histogram("acquire.duration", "How long acquires took, until the grant or the error.")
+	i.waits = histogram("queue.wait.duration", "How long waiters waited for their predecessors.")
 	i.holds = histogram("hold.duration", "How long something was held, and how that ended.")
 	i.roundTrips = histogram("round_trip.duration", "Time between a ping or a heartbeat and its answer.")
 	counter, failed := i.meter.Int64Counter("curator.state.changes",

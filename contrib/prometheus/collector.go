@@ -67,14 +67,14 @@ func NewCollector(opts ...Option) *Collector {
 		"reason")
 	c.roundTrips = histogram("round_trip_seconds", "Time between a ping or a heartbeat and its answer.", "kind")
 	c.acquisitions = histogram("acquire_duration_seconds",
-		"How long it took to acquire something, or to give up.", "recipe", "result")
-	c.waits = histogram("queue_wait_seconds", "How long somebody in front was waited for.", "recipe")
+		"How long acquires took, until the grant or the error.", "recipe", "result")
+	c.waits = histogram("queue_wait_seconds", "How long waiters waited for their predecessors.", "recipe")
 	c.holds = histogram("hold_duration_seconds", "How long something was held, and how that ended.", "recipe",
 		"cause")
 	c.lost = counter("holds_lost_total", "Holds that ended before they were released or the client was closed, and why.",
 		"recipe", "cause")
-	c.waiting = gauge("queue_waiting", "How many of this process wait for somebody in front.", "recipe")
-	c.ahead = gauge("queue_ahead", "How many were in front when the line was looked at last.", "recipe", "path")
+	c.waiting = gauge("queue_waiting", "How many acquires of this process wait for a predecessor.", "recipe")
+	c.ahead = gauge("queue_ahead", "How many contenders were ahead in the last list.", "recipe", "path")
 	c.length = gauge("queue_length", "How many stood in line, the holder included, when it was looked at last.",
 		"recipe", "path")
 	c.foreign = gauge("foreign_children", "How many children of the directory were no contenders when it was "+

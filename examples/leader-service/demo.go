@@ -135,7 +135,7 @@ func (d *demo) next(ctx context.Context) (at time.Time, err error) {
 	for {
 		l, err := d.hear(ctx)
 		if err != nil {
-			return at, fmt.Errorf("nobody leads: %w", err)
+			return at, fmt.Errorf("no instance leads: %w", err)
 		}
 		if strings.HasPrefix(l.text, "leading") {
 			d.leader = l.from

@@ -177,7 +177,7 @@ func (c *service) work(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, other+"/work", http.StatusTemporaryRedirect)
 		return
 	}
-	http.Error(w, "nobody leads at the moment: try again", http.StatusServiceUnavailable)
+	http.Error(w, "no instance leads at the moment: try again", http.StatusServiceUnavailable)
 }
 
 func (c *service) say(format string, args ...any) {

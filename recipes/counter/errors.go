@@ -19,7 +19,7 @@ var (
 )
 
 // errUndecided is the error of a write if it can no longer be found out whether it was executed.
-var errUndecided = explainError("a reply was lost, and what told whether the write was executed is gone",
+var errUndecided = explainError("a reply was lost, and the mark that proves the write is gone",
 	framework.ErrOutcomeUnknown)
 
 // explainedError is an error that replaces the text of the error that it wraps.

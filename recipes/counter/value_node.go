@@ -103,4 +103,4 @@ func (r *valueNode) checkUnchanged(ctx context.Context, mzxid int64) error {
 	return nil
 }
 
-var errChanged = explainError("it was changed, or made anew, since it was seen", framework.ErrBadVersion)
+var errChanged = explainError("it was changed, or created again, since it was read", framework.ErrBadVersion)

@@ -84,7 +84,7 @@ func (w *jobExecution) createRecord(ctx context.Context, slot Slot) (outcome Out
 				return err
 			}
 		}
-		return fmt.Errorf("%w: somebody deletes %s again and again", framework.ErrNoNode, w.slotsPath())
+		return fmt.Errorf("%w: another client deletes %s again and again", framework.ErrNoNode, w.slotsPath())
 	})
 	return outcome, err
 }

@@ -42,8 +42,8 @@ func wrapError(path, verb string, err error) error { return line.WrapError("queu
 // write unless a read shows the outcome. After errMarkGone, in a session that continues, a try that was not executed
 // never will be, since the mark that it changes is gone.
 var (
-	errMarkGone = fmt.Errorf("a reply was lost, and what told whether the write was executed is gone: %w",
+	errMarkGone = fmt.Errorf("a reply was lost, and the mark that proves the write is gone: %w",
 		framework.ErrOutcomeUnknown)
-	errMarkRefused = fmt.Errorf("a reply was lost, and the server takes no mark that tells whether the write was "+
+	errMarkRefused = fmt.Errorf("a reply was lost, and the server refuses the mark that proves whether the write was "+
 		"executed: %w", framework.ErrOutcomeUnknown)
 )

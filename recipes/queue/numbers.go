@@ -59,7 +59,7 @@ func (d *itemDirectory) raiseNumbers(ctx context.Context) error {
 				return d.useUpNumbers(ctx, min(missing, numbersPerTransaction))
 			})
 			if err = line.IgnoreError(err, framework.ErrNoNode); errors.Is(err, framework.ErrNoAuth) {
-				return fmt.Errorf("the numbers of the queue's node have begun anew, and an item put now would come before "+
+				return fmt.Errorf("the numbers of the queue's node have begun again, and an item put now would come before "+
 					"those that are there; to raise the numbers takes CREATE and DELETE: %w", err)
 			}
 			if err != nil {

@@ -267,7 +267,7 @@ func (d *itemDirectory) addItem(ctx context.Context, prefix string, data []byte)
 			return err
 		}
 	}
-	return fmt.Errorf("%w: somebody deletes the queue's node, or puts items, again and again", err)
+	return fmt.Errorf("%w: another client deletes the queue's node, or puts items, again and again", err)
 }
 
 // addOperation builds the create of an item, compressed if the client compresses.

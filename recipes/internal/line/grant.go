@@ -147,7 +147,7 @@ func HoldWithTimeout(
 	defer cancel()
 	err := hold(soon)
 	if err != nil && soon.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w: nobody else has it, but the servers take too long to commit a write: no hold can begin",
+		return fmt.Errorf("%w: no other client holds it, but the servers take too long to commit a write: no hold can begin",
 			ErrNotAcquired)
 	}
 	return err

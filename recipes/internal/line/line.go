@@ -18,7 +18,7 @@ var ErrNotAcquired = errors.New("not acquired")
 
 // ErrSequenceExhausted means that the sequence numbers of a directory are used up.
 var ErrSequenceExhausted = errors.New("the sequence numbers of the parent node are used up: further nodes " +
-	"would get equal numbers and have no order; delete the parent node while nobody uses it, and the " +
+	"would get equal numbers and have no order; delete the parent node while no client uses it, and the " +
 	"numbers begin again at 0")
 
 // ErrSelfWait is the error of a call that would wait for a hold of its caller.
