@@ -161,20 +161,20 @@ func seconds(d time.Duration) string {
 // other's grant.
 func (r Results) holders() string {
 	return r.each(func(all []play.Result) string {
-		n, longest, told := 0, time.Duration(0), ""
+		n, longest, late := 0, time.Duration(0), ""
 		for _, p := range all {
 			if len(p.Overlaps) > 0 {
 				n++
 				longest = max(longest, p.Longest())
 			}
 			if p.Late > 0 {
-				told = ", told late"
+				late = ", reported late"
 			}
 		}
 		if n == 0 {
 			return fmt.Sprintf("0/%d", len(all))
 		}
-		return fmt.Sprintf("**%d/%d** %s%s", n, len(all), seconds(longest), told)
+		return fmt.Sprintf("**%d/%d** %s%s", n, len(all), seconds(longest), late)
 	})
 }
 
@@ -215,8 +215,8 @@ func (r Results) uses() string {
 
 // checklist is the table of the properties that people ask about first.
 func (r Results) checklist() string {
-	rows := [][]string{{"way", "exclusive in all plays", "survives a node", "re-entrant", "expires", "non-blocking", "fair",
-		"read-write", "fencing token", "told of loss"}}
+	rows := [][]string{{"way", "exclusive in all plays", "survives a server", "re-entrant", "expires", "non-blocking", "fair",
+		"read-write", "fencing token", "loss reported"}}
 	for _, k := range ways.All {
 		plays, bad, inTime, late, never := 0, 0, 0, 0, 0
 		for _, f := range play.Faults {
@@ -229,11 +229,11 @@ func (r Results) checklist() string {
 			}
 		}
 		exclusive := fmt.Sprintf("%d of %d", plays-bad, plays)
-		told := "no"
+		reported := "no"
 		if inTime+late > 0 {
-			told = fmt.Sprintf("%d in time, %d late", inTime, late)
+			reported = fmt.Sprintf("%d in time, %d late", inTime, late)
 			if never > 0 {
-				told += fmt.Sprintf(", %d never", never)
+				reported += fmt.Sprintf(", %d never", never)
 			}
 		}
 		measured, can := len(r.Speed[k.ID]) > 0, speed.Can{}
@@ -245,7 +245,7 @@ func (r Results) checklist() string {
 			fair = fmt.Sprintf("%.2f", f.Fairness())
 		}
 		rows = append(rows, []string{k.Title, exclusive, r.survives(k), yes(measured, can.Reenter), yes(true, k.HasLease),
-			yes(measured, can.Try), fair, k.Has.ReadWrite, k.Has.Token, told})
+			yes(measured, can.Try), fair, k.Has.ReadWrite, k.Has.Token, reported})
 	}
 	return table(rows)
 }
