@@ -30,7 +30,7 @@ func keepSettling(ctx context.Context, client *framework.Client, settle func(con
 		})
 		switch {
 		case errors.Is(err, framework.ErrSessionLost), errors.Is(err, framework.ErrNodeDeleted):
-			// Lost while settle ran: the next turn has to look at what this one has done.
+			// Lost while settle ran: the next round must check how much this one has done.
 		case err != nil:
 			return err // of settle, of ctx, or why the lock cannot be acquired
 		}

@@ -135,7 +135,7 @@ func (t table) write(dir string) error {
 	for _, disk := range []bool{false, true} {
 		picture, title := "peers-memory.svg", "A server that does not wait for its disk"
 		if disk {
-			picture, title = "peers-disk.svg", "A server that does"
+			picture, title = "peers-disk.svg", "A server that waits for its disk"
 		}
 		fmt.Fprintf(&made, "\n### %s\n\n![cycles a second, Curator is 1](measured/%s)\n\n", title, picture)
 		made.WriteString("| work | client | of Curator's |")

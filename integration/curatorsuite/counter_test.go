@@ -39,7 +39,7 @@ func TestAtomicLong(t *testing.T) {
 			_, err = other.CompareAndSet(ctx, seen, 1)
 			require.NoError(t, err)
 		},
-		"compare and set of what is no longer so": func(t *testing.T, w *world) {
+		"compare and set after another write": func(t *testing.T, w *world) {
 			ctx := kit.Context(t)
 			long := counter.NewLong(w.client, "/long/compare")
 			seen, err := long.CreateIfMissing(ctx, 1)
@@ -52,7 +52,7 @@ func TestAtomicLong(t *testing.T) {
 			require.NoError(t, err)
 			require.EqualValues(t, 2, again.N)
 		},
-		"set by force, while others add": func(t *testing.T, w *world) {
+		"set unconditionally, while others add": func(t *testing.T, w *world) {
 			ctx := kit.Context(t)
 			long := counter.NewLong(w.client, "/long/force")
 			var adding sync.WaitGroup
@@ -153,7 +153,7 @@ func TestSharedCount(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, second.Version+2, third.Version, "the same value again is a change")
 		},
-		"several clients hear of each other": func(t *testing.T, w *world) {
+		"each client has the events of the others' writes": func(t *testing.T, w *world) {
 			ctx := kit.Context(t)
 			var counts []*counter.Count
 			var said []<-chan int32
@@ -174,7 +174,7 @@ func TestSharedCount(t *testing.T) {
 				}
 			}
 		},
-		"the first seed stays": func(t *testing.T, w *world) {
+		"the seed of the first client is the value": func(t *testing.T, w *world) {
 			ctx := kit.Context(t)
 			other, _ := w.connect(t)
 			for i, client := range []*framework.Client{w.client, other} {
@@ -201,7 +201,7 @@ func TestSharedCount(t *testing.T) {
 			require.NoError(t, counter.NewCount(w.client, "/count/reconnect").Set(ctx, 2))
 			require.EqualValues(t, 2, kit.Receive(t, "what comes after it", said))
 		},
-		"what was set while the connection was away is heard": func(t *testing.T, w *world) {
+		"a change during a gap is reported after it": func(t *testing.T, w *world) {
 			ctx := kit.Context(t)
 			client, way := w.connect(t)
 			count := counter.NewCount(client, "/count/away")

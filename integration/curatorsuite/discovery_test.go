@@ -57,7 +57,7 @@ func follow(t *testing.T, d *discovery.Discovery[string], name string) (*discove
 
 func TestServiceDiscovery(t *testing.T) {
 	behave(t, map[string]func(t *testing.T, w *world){
-		"registered, found, changed, taken away": func(t *testing.T, w *world) {
+		"an instance is registered, found, changed, unregistered": func(t *testing.T, w *world) {
 			ctx := kit.Context(t)
 			d := below(t, w.client, "/basic")
 			names, err := d.Names(ctx)
@@ -103,7 +103,7 @@ func TestServiceDiscovery(t *testing.T) {
 			}
 			w.gone(t, services+"/several")
 		},
-		"a session that is lost: registered again": func(t *testing.T, w *world) {
+		"after a lost session instances are registered again": func(t *testing.T, w *world) {
 			client, _ := w.connect(t)
 			d := below(t, client, "/session")
 			for _, id := range []string{"1", "2"} {
@@ -116,7 +116,7 @@ func TestServiceDiscovery(t *testing.T) {
 				return err == nil && len(all) == 2
 			})
 		},
-		"a server that restarts: registered again": func(t *testing.T, w *world) {
+		"after a server's restart instances are registered again": func(t *testing.T, w *world) {
 			d := below(t, w.client, "/restart")
 			r := register(t, d, "s", "1", "x")
 			w.Kill()
@@ -127,7 +127,7 @@ func TestServiceDiscovery(t *testing.T) {
 			})
 			require.NoError(t, r.Unregister(kit.Context(t)))
 		},
-		"what is taken away does not come back with the next session": func(t *testing.T, w *world) {
+		"an unregistered instance is not registered in the next session": func(t *testing.T, w *world) {
 			client, _ := w.connect(t)
 			d := below(t, client, "/clean")
 			r := register(t, d, "s", "1", "x")
@@ -150,7 +150,7 @@ func TestServiceDiscovery(t *testing.T) {
 			require.Len(t, all, 1)
 			require.EqualValues(t, 0, w.stat(t, services+"/static/s/1").EphemeralOwner)
 		},
-		"a node without data is no instance, and spoils nothing": func(t *testing.T, w *world) {
+		"a node without data is no instance, and hides no other": func(t *testing.T, w *world) {
 			ctx := kit.Context(t)
 			d := below(t, w.client, "/empty")
 			r := register(t, d, "s", "1", "x")
@@ -166,7 +166,7 @@ func TestServiceDiscovery(t *testing.T) {
 
 func TestServiceCache(t *testing.T) {
 	behave(t, map[string]func(t *testing.T, w *world){
-		"what is there at the beginning, and what comes and goes": func(t *testing.T, w *world) {
+		"the instances at the start, then each change": func(t *testing.T, w *world) {
 			ctx := kit.Context(t)
 			d := below(t, w.client, "/cache")
 			one := register(t, d, "s", "1", "a")
@@ -186,7 +186,7 @@ func TestServiceCache(t *testing.T) {
 			require.NoError(t, cache.Close())
 			require.NoError(t, cache.Close()) // Java refuses to close it again
 		},
-		"a service that nobody has registered yet": func(t *testing.T, w *world) {
+		"a service without instances": func(t *testing.T, w *world) {
 			cache, said := follow(t, below(t, w.client, "/later"), "s")
 			require.Empty(t, cache.Instances())
 			require.Empty(t, kit.Receive(t, "that there is none", said))
@@ -195,7 +195,7 @@ func TestServiceCache(t *testing.T) {
 			require.Equal(t, []string{"1=a"}, kit.Receive(t, "the first", said))
 			require.NoError(t, r.Unregister(kit.Context(t)))
 		},
-		"what has changed while the connection was away": func(t *testing.T, w *world) {
+		"changes during a gap": func(t *testing.T, w *world) {
 			client, way := w.connect(t)
 			d := below(t, w.client, "/away")
 			one := register(t, d, "s", "1", "a")
@@ -240,7 +240,7 @@ func TestServiceProvider(t *testing.T) {
 		return i.ID
 	}
 	behave(t, map[string]func(t *testing.T, w *world){
-		"one after the other": func(t *testing.T, w *world) {
+		"round robin": func(t *testing.T, w *world) {
 			p, _ := provider(t, w, "/robin")
 			first, err := strconv.Atoi(next(t, p)) // any
 			require.NoError(t, err)
@@ -248,7 +248,7 @@ func TestServiceProvider(t *testing.T) {
 				require.Equal(t, fmt.Sprint((first+1+i)%3), next(t, p))
 			}
 		},
-		"any of them": func(t *testing.T, w *world) {
+		"a random instance": func(t *testing.T, w *world) {
 			p, _ := provider(t, w, "/random", discovery.WithStrategy(discovery.Random))
 			seen := map[string]int{}
 			for range 300 {
@@ -256,7 +256,7 @@ func TestServiceProvider(t *testing.T) {
 			}
 			require.Len(t, seen, 3)
 		},
-		"the same until it is gone": func(t *testing.T, w *world) {
+		"the same instance until it is deleted": func(t *testing.T, w *world) {
 			p, all := provider(t, w, "/sticky", discovery.WithStrategy(discovery.Sticky))
 			first := next(t, p)
 			for range 10 {
@@ -271,7 +271,7 @@ func TestServiceProvider(t *testing.T) {
 			second := next(t, p)
 			require.Equal(t, second, next(t, p))
 		},
-		"not one that is disabled": func(t *testing.T, w *world) {
+		"no disabled instance": func(t *testing.T, w *world) {
 			p, all := provider(t, w, "/disabled")
 			require.NoError(t, all[1].Update(kit.Context(t), discovery.Instance[string]{Name: "s", Disabled: true}))
 			kit.Soon(t, "two", func() bool { return len(p.Instances()) == 2 })
@@ -279,7 +279,7 @@ func TestServiceProvider(t *testing.T) {
 				require.NotEqual(t, "1", next(t, p))
 			}
 		},
-		"not one that has failed, for a while": func(t *testing.T, w *world) {
+		"no instance that has failed lately": func(t *testing.T, w *world) {
 			p, _ := provider(t, w, "/down", discovery.WithDownAfter(2, time.Second))
 			down := p.Instances()[0]
 			p.NoteError(down)
@@ -288,7 +288,7 @@ func TestServiceProvider(t *testing.T) {
 			require.Len(t, p.Instances(), 2)
 			kit.Soon(t, "it is tried again", func() bool { return len(p.Instances()) == 3 })
 		},
-		"only those that a filter approves, and none": func(t *testing.T, w *world) {
+		"only instances that a filter accepts, or none": func(t *testing.T, w *world) {
 			keep := "2"
 			p, all := provider(t, w, "/filter",
 				discovery.WithFilter(func(i discovery.Instance[string]) bool { return i.ID == keep }))
@@ -305,7 +305,7 @@ func TestServiceProvider(t *testing.T) {
 // What is written without a server's help is as Java's, and what is read needs no more than Java does.
 func TestInstanceJSON(t *testing.T) {
 	behave(t, map[string]func(t *testing.T, w *world){
-		"keys in Java's order, null for what is not there": func(t *testing.T, w *world) {
+		"keys in Java's order, null for missing values": func(t *testing.T, w *world) {
 			d := below(t, w.client, "/json")
 			r, err := d.Register(kit.Context(t), discovery.Instance[string]{Name: "n", ID: "i", Address: "h",
 				Port: 10, Payload: "p", RegistrationTime: time.UnixMilli(5), URISpec: "{scheme}://h"})
@@ -315,7 +315,7 @@ func TestInstanceJSON(t *testing.T) {
 				`{"value":"scheme","variable":true},{"value":"://h","variable":false}]}}`)
 			require.NoError(t, r.Unregister(kit.Context(t)))
 		},
-		"unknown keys, and missing ones": func(t *testing.T, w *world) {
+		"unknown keys, and missing keys": func(t *testing.T, w *world) {
 			ctx := kit.Context(t)
 			_, err := w.client.Create().CreatingParentsIfNeeded().ForPath(ctx, services+"/json/n/x",
 				[]byte(`{"name":"n","id":"x","more":[1]}`))

@@ -44,7 +44,7 @@ func TestPersistentNode(t *testing.T) {
 			require.NoError(t, k.Close(kit.Context(t)))
 			w.gone(t, "/node/closed")
 		},
-		"closed at once where there is a node": func(t *testing.T, w *world) {
+		"closed at once, with a foreign node at the path": func(t *testing.T, w *world) {
 			ctx := kit.Context(t)
 			_, err := w.client.Create().CreatingParentsIfNeeded().ForPath(ctx, "/node/other", []byte("other"))
 			require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestPersistentNode(t *testing.T) {
 			require.NoError(t, k.Close(kit.Context(t)))
 			require.Nil(t, w.stat(t, "/node/twice"))
 		},
-		"gone with the session, and made anew in the next, again and again": func(t *testing.T, w *world) {
+		"deleted with each session, created again in the next": func(t *testing.T, w *world) {
 			client, _ := w.connect(t)
 			k := keep(t, client, "/node/session", "a")
 			for range 3 {
@@ -72,7 +72,7 @@ func TestPersistentNode(t *testing.T) {
 				require.NoError(t, k.WaitCreated(kit.Context(t)))
 			}
 		},
-		"gone when the client is cut off": func(t *testing.T, w *world) {
+		"deleted when the client is cut off": func(t *testing.T, w *world) {
 			client, way := w.connect(t)
 			k := keep(t, client, "/node/cut", "a")
 			way.Hang(proxy.Both)
@@ -81,7 +81,7 @@ func TestPersistentNode(t *testing.T) {
 			require.NoError(t, k.WaitCreated(kit.Context(t)))
 			w.data(t, "/node/cut", "a")
 		},
-		"made when the session that has the node is over": func(t *testing.T, w *world) {
+		"created when another session, with a node at the path, has ended": func(t *testing.T, w *world) {
 			other, _ := w.connect(t)
 			_, err := other.Create().CreatingParentsIfNeeded().WithMode(framework.Ephemeral).
 				ForPath(kit.Context(t), "/node/owned", []byte("other"))
@@ -95,7 +95,7 @@ func TestPersistentNode(t *testing.T) {
 			w.data(t, "/node/owned", "own")
 			require.NoError(t, k.Close(kit.Context(t)))
 		},
-		"made anew when somebody deletes it, and that is heard of": func(t *testing.T, w *world) {
+		"created again after a delete, with a report": func(t *testing.T, w *world) {
 			k := keep(t, w.client, "/node/deleted", "a")
 			said := heard(t, func(ctx context.Context, hear func(int64)) {
 				for s, err := range k.Follow(ctx) {
@@ -125,7 +125,7 @@ func TestPersistentNode(t *testing.T) {
 				w.data(t, path, "a")
 			}
 		},
-		"data, and data set while it was away": func(t *testing.T, w *world) {
+		"data, also data set without a connection": func(t *testing.T, w *world) {
 			client, way := w.connect(t)
 			k := keep(t, client, "/node/data", "a")
 			w.data(t, "/node/data", "a")
@@ -141,13 +141,13 @@ func TestPersistentNode(t *testing.T) {
 			w.expire(t, client)
 			w.data(t, "/node/data", "c")
 		},
-		"a persistent node that is there is taken": func(t *testing.T, w *world) {
+		"an existing persistent node is used, with new data": func(t *testing.T, w *world) {
 			_, err := w.client.Create().CreatingParentsIfNeeded().ForPath(kit.Context(t), "/node/there", []byte("old"))
 			require.NoError(t, err)
 			keep(t, w.client, "/node/there", "new", node.WithMode(framework.Persistent))
 			w.data(t, "/node/there", "new")
 		},
-		"without the right to create there is an error": func(t *testing.T, w *world) {
+		"without permission to create there is an error": func(t *testing.T, w *world) {
 			ctx := kit.Context(t)
 			_, err := w.client.Create().WithACL(framework.ReadACL()...).ForPath(ctx, "/barred", nil)
 			require.NoError(t, err)
@@ -156,7 +156,7 @@ func TestPersistentNode(t *testing.T) {
 			require.ErrorIs(t, k.WaitCreated(ctx), framework.ErrNoAuth)
 			require.NoError(t, k.Close(ctx))
 		},
-		"a TTL node lives as long as it is touched": func(t *testing.T, w *world) {
+		"a TTL node stays while its keeper touches it": func(t *testing.T, w *world) {
 			const ttl = time.Second
 			k := keep(t, w.client, "/ttl/n", "a", node.WithTTL(ttl))
 			first := w.stat(t, "/ttl/n")
@@ -196,7 +196,7 @@ func TestGroupMember(t *testing.T) {
 		return ids
 	}
 	behave(t, map[string]func(t *testing.T, w *world){
-		"members come, change and go": func(t *testing.T, w *world) {
+		"members join, change and leave": func(t *testing.T, w *world) {
 			ctx := kit.Context(t)
 			one, err := group.Join(w.client, "/group/basic", "1", []byte("a"))
 			require.NoError(t, err)
@@ -215,7 +215,7 @@ func TestGroupMember(t *testing.T) {
 			require.NoError(t, one.Leave(ctx))
 			w.gone(t, "/group/basic")
 		},
-		"a member whose session is over comes again": func(t *testing.T, w *world) {
+		"a member joins again after its session has ended": func(t *testing.T, w *world) {
 			ctx := kit.Context(t)
 			client, _ := w.connect(t)
 			m, err := group.Join(client, "/group/session", "1", nil)

@@ -58,7 +58,7 @@ func (w *world) items(t *testing.T, path string) []string {
 
 func TestQueue(t *testing.T) {
 	behave(t, map[string]func(t *testing.T, w *world){
-		"in order, what was put before and after the consumer has begun": func(t *testing.T, w *world) {
+		"items put before and after the consumer's start are handled in order": func(t *testing.T, w *world) {
 			q := queue.New(w.client, "/queue/simple")
 			put(t, q, "1", "2")
 			said := consume(t, q)
@@ -67,7 +67,7 @@ func TestQueue(t *testing.T) {
 			expect(t, said, "3")
 			require.Empty(t, w.items(t, "/queue/simple"))
 		},
-		"several at once are handled in order": func(t *testing.T, w *world) {
+		"several items put at once are handled in order": func(t *testing.T, w *world) {
 			q := queue.New(w.client, "/queue/many")
 			require.NoError(t, q.PutMany(kit.Context(t), [][]byte{[]byte("a"), []byte("b"), []byte("c")}))
 			require.Len(t, w.items(t, "/queue/many"), 1)
@@ -94,7 +94,7 @@ func TestQueue(t *testing.T) {
 			putting.Wait()
 			silent(t, said)
 		},
-		"several consumers, and no item twice": func(t *testing.T, w *world) {
+		"several consumers handle no item twice": func(t *testing.T, w *world) {
 			for _, lock := range []string{"", "/queue/shared-locks"} {
 				path := "/queue/shared" + lock
 				var opts []queue.Option
@@ -126,7 +126,7 @@ func TestQueue(t *testing.T) {
 				working.Wait()
 			}
 		},
-		"with a lock path an item of a consumer that dies is handled by another": func(t *testing.T, w *world) {
+		"with a lock path another consumer handles the item of one that dies": func(t *testing.T, w *world) {
 			dying, way := w.connect(t)
 			lock := queue.WithLockPath("/queue/crash-locks")
 			has := make(chan context.Context, 1)
@@ -148,7 +148,7 @@ func TestQueue(t *testing.T) {
 			expect(t, said, "1")
 			require.Error(t, ctx.Err(), "the one that is cut off knows it before")
 		},
-		"a handler that fails: put back, or deleted": func(t *testing.T, w *world) {
+		"after a handler's error the item is put back, or deleted": func(t *testing.T, w *world) {
 			for fate, want := range map[queue.Fate]int{queue.Requeue: 3, queue.Delete: 1} {
 				path := fmt.Sprint("/queue/fails-", fate)
 				var tries atomic.Int64
@@ -205,7 +205,7 @@ func TestOrderedQueues(t *testing.T) {
 			said := consume(t, q)
 			expect(t, said, "-20", "-1", "0", "5", "5", fmt.Sprint(1<<30))
 		},
-		"what comes while others are handled has its turn by priority": func(t *testing.T, w *world) {
+		"items put during the handling of others have their place by priority": func(t *testing.T, w *world) {
 			q := queue.New(w.client, "/ordered/late", queue.WithOrder(queue.ByPriority))
 			turn := make(chan struct{})
 			said := heard(t, func(ctx context.Context, hear func(string)) {
@@ -228,7 +228,7 @@ func TestOrderedQueues(t *testing.T) {
 			require.Equal(t, "1", first)
 			expect(t, said, "0", "10", "20")
 		},
-		"by time: none before it is due, also one that comes late and is due before": func(t *testing.T, w *world) {
+		"by time: no item before it is due; an item put late may be due first": func(t *testing.T, w *world) {
 			q := queue.New(w.client, "/ordered/delay", queue.WithOrder(queue.ByDelay))
 			began := time.Now()
 			due := func(item string, after time.Duration) {
@@ -244,7 +244,7 @@ func TestOrderedQueues(t *testing.T) {
 			expect(t, said, "second", "last")
 			require.GreaterOrEqual(t, time.Since(began), 3*time.Second)
 		},
-		"by id: removed, in order": func(t *testing.T, w *world) {
+		"by id: items are removed; the others keep their order": func(t *testing.T, w *world) {
 			q := queue.New(w.client, "/ordered/id", queue.WithOrder(queue.ByID))
 			for i := range 6 {
 				require.NoError(t, q.Put(kit.Context(t), fmt.Append(nil, i), queue.ID(fmt.Sprint("id/", i%3))))
@@ -257,7 +257,7 @@ func TestOrderedQueues(t *testing.T) {
 			require.Zero(t, removed)
 			expect(t, consume(t, q), "0", "2", "3", "5")
 		},
-		"by id: an item that is handled is not removed": func(t *testing.T, w *world) {
+		"by id: an item in a handler cannot be removed": func(t *testing.T, w *world) {
 			q := queue.New(w.client, "/ordered/held", queue.WithOrder(queue.ByID),
 				queue.WithLockPath("/ordered/held-locks"))
 			turn := make(chan struct{})
@@ -286,7 +286,7 @@ func TestOrderedQueues(t *testing.T) {
 
 func TestSimpleQueue(t *testing.T) {
 	behave(t, map[string]func(t *testing.T, w *world){
-		"offered, looked at, taken": func(t *testing.T, w *world) {
+		"items are offered, read, taken": func(t *testing.T, w *world) {
 			ctx := kit.Context(t)
 			q := queue.NewSimple(w.client, "/simple/basic")
 			_, err := q.Poll(ctx)
@@ -305,7 +305,7 @@ func TestSimpleQueue(t *testing.T) {
 				require.Equal(t, fmt.Sprint(i), string(item))
 			}
 		},
-		"who takes waits for an item": func(t *testing.T, w *world) {
+		"Take waits for an item": func(t *testing.T, w *world) {
 			q := queue.NewSimple(w.client, "/simple/wait")
 			limited, cancel := context.WithTimeout(kit.Context(t), 100*time.Millisecond)
 			defer cancel()
@@ -316,7 +316,7 @@ func TestSimpleQueue(t *testing.T) {
 			require.NoError(t, queue.NewSimple(other, "/simple/wait").Offer(kit.Context(t), []byte("1")))
 			require.Equal(t, "1", string(kit.Receive(t, "the item", taken)))
 		},
-		"who takes waits also when the queue's node is removed": func(t *testing.T, w *world) {
+		"Take waits also after the queue's node is deleted": func(t *testing.T, w *world) {
 			q := queue.NewSimple(w.client, "/simple/reaped")
 			taken := kit.Call(t, kit.Context(t), q.Take)
 			kit.Soon(t, "it waits", func() bool { return kit.Watches(t, w.Node) > 0 })

@@ -20,7 +20,7 @@ func TestHerd(t *testing.T) {
 	o.JVMFlags = append(o.JVMFlags, "-Xmx1g")
 	ensemble := zkserver.StartEnsemble(t, 3, o)
 	c := &curve{id: "herd", of: "clients", plotted: 1, columns: []string{
-		"members serve again after, s", "half answered after, s", "all answered after, s", "dials each", "sessions lost"}}
+		"members serve again after, s", "half of the replies after, s", "all replies after, s", "dials each", "sessions lost"}}
 	limits := sizes(3000)
 	if *most >= 3000 {
 		limits = append(limits, 3000)

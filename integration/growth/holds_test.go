@@ -24,7 +24,7 @@ import (
 func TestHolds(t *testing.T) {
 	c := &curve{id: "holds", of: "locks", plotted: 3, columns: []string{
 		"acquired a second", "heap, kB each", "requests a second at rest", "bytes a second at rest",
-		"CPU at rest, %", "all told of a lost session within, ms"}}
+		"CPU at rest, %", "first to last loss, ms"}}
 	t.Run("standalone", func(t *testing.T) {
 		node := server(t)
 		for _, n := range sizes(100_000) {

@@ -84,8 +84,8 @@ var troubles = []trouble{
 		holders: 4,
 		strike:  func(f *field) (time.Time, error) { return time.Now(), f.servers.Partition(f.troubled) },
 	}, {
-		// The others notice at once: the worst case.
-		name: "leader isolated, the others know", leads: true, elections: 1, delay: reelection, fooled: true,
+		// The worst case.
+		name: "leader isolated, the others notice at once", leads: true, elections: 1, delay: reelection, fooled: true,
 		holders: 4,
 		strike:  func(f *field) (time.Time, error) { return time.Now(), f.servers.PartitionNoticed(f.troubled) },
 	}, {

@@ -41,8 +41,8 @@ func run(ctx context.Context, servers string) error {
 	return settle(lock.Context(), lock.FencingToken())
 }
 
-// settle is the work. ctx ends when the lock is lost, before the next holder has it. A database refuses what
-// arrives late all the same: UPDATE orders SET …, token = $1 WHERE id = $2 AND token <= $1.
+// settle is the work. ctx ends when the lock is lost, before the next holder has it. If a write still comes late,
+// the database refuses it: UPDATE orders SET …, token = $1 WHERE id = $2 AND token <= $1.
 func settle(ctx context.Context, token int64) error {
 	fmt.Println("settling orders with token", token)
 	return ctx.Err()
