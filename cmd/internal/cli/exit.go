@@ -31,7 +31,7 @@ var exitCodes = []struct {
 }{
 	{"0 to 255", "the command's own exit status, if it ended by itself"},
 	{"1", "a negative result: no such node, another version, no permission; why, doctor: a problem was found"},
-	{"121", "not acquired: another process held, with --try or until --wait had passed; the command was not run"},
+	{"121", "not acquired at once (--try) or within --wait, or the slot was begun; the command was not run"},
 	{"122", "lost: the hold was lost or about to be uncertain, and the command was terminated"},
 	{"123", "cannot connect: no server replied in time, or all refused"},
 	{"124", "wrong usage: a flag, a path, a file, or a session timeout too short for holds or for the grace"},
