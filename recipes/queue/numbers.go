@@ -52,8 +52,8 @@ func (d *itemDirectory) raiseNumbers(ctx context.Context) error {
 		if missing <= 0 {
 			return nil
 		}
-		d.client.Logger().Info("the sequence numbers of a queue's node restarted while it had items; using up the numbers "+
-			"given out before", "path", d.path, "numbers", missing)
+		d.client.Logger().Info("the sequence numbers of a queue's node restarted below those of its items; skipping to "+
+			"larger numbers", "path", d.path, "numbers", missing)
 		for ; missing > 0; missing -= numbersPerTransaction {
 			err := d.client.Retry(ctx, func(ctx context.Context) error {
 				return d.useUpNumbers(ctx, min(missing, numbersPerTransaction))

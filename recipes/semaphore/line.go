@@ -24,7 +24,7 @@ func (s *Semaphore) acquireInLine(ctx context.Context, n int) (*Lease, error) {
 			return lease, nil
 		}
 		if errors.Is(err, errStepBack) {
-			s.client.Logger().Info("rejoining the line at the end, behind a client that already holds leases",
+			s.client.Logger().Info("rejoining the line at the end: a client behind already holds leases",
 				"path", s.path, "wanted", n)
 			patience = patience.doubledPatience()
 			attempts++
