@@ -12,23 +12,23 @@ import (
 type operation[T any] struct {
 	c *Client
 	operationKind
-	path   string // as given
-	fault  error  // a mistake in the arguments: nothing is sent
-	parent string // for a create: the full path of the node that has to exist
+	path           string // as given
+	argumentError  error  // a mistake in the arguments: nothing is sent
+	requiredParent string // for a create: the full path of the node that has to exist
 
 	procedure[T]
-	slowToDecode bool // decodeReply takes long
-	unlimited    bool // does not count for the limit of the operations in the background
-	shareAfter   int  // with Shared; else 0
+	slowToDecode    bool // decodeReply takes long
+	exemptFromLimit bool // does not count for the limit of the operations in the background
+	shareAfter      int  // with Shared; else 0
 	// empty, if set, is the result when the server answers ErrNoNode.
-	empty *T
+	resultIfAbsent *T
 	// watch, if set, is armed by the request, and disarmed when the request fails.
 	watch watchArmer
 
-	doubt doubtPolicy
+	unknownPolicy unknownOutcomePolicy
 	// ambiguous lists the errors that a repeat after an unknown outcome may get because the earlier try
 	// succeeded.
-	ambiguous []error
+	ambiguousErrors []error
 	// leftovers, if set, cleans up nodes that the operation may leave behind when it fails or its context ends first.
 	leftovers leftoverTracker[T]
 }
@@ -47,12 +47,12 @@ type procedure[T any] interface {
 
 // functionProcedure is a procedure that consists of functions. recovery may be nil.
 type functionProcedure[T any] struct {
-	makeCall func(e *sessionEpoch) *wire.Call
-	decode   func(zxid int64, body []byte) (T, error)
-	recovery func(err error) recoveryStep[T]
+	makeRequest func(e *sessionEpoch) *wire.Call
+	decode      func(zxid int64, body []byte) (T, error)
+	recovery    func(err error) recoveryStep[T]
 }
 
-func (f functionProcedure[T]) newRequest(e *sessionEpoch) *wire.Call { return f.makeCall(e) }
+func (f functionProcedure[T]) newRequest(e *sessionEpoch) *wire.Call { return f.makeRequest(e) }
 
 func (f functionProcedure[T]) decodeReply(zxid int64, body []byte) (T, error) {
 	return f.decode(zxid, body)
@@ -67,9 +67,9 @@ func (f functionProcedure[T]) recoveryAfter(err error) recoveryStep[T] {
 
 // operationKind has the properties that all operations of one name share.
 type operationKind struct {
-	name  string // for OpError
-	write bool   // the operation changes the tree: an unknown outcome matters
-	root  bool   // on the root of a namespace, the operation creates a missing root
+	name        string // for OpError
+	mutates     bool   // the operation changes the tree: an unknown outcome matters
+	createsRoot bool   // on the root of a namespace, the operation creates a missing root
 }
 
 // recoveryStep continues after an error. With again, the request is sent once more; otherwise the step's result is
@@ -83,19 +83,19 @@ type watchArmer interface {
 }
 
 // doubtPolicy is the reaction of an operation to a try with an unknown outcome.
-type doubtPolicy int8
+type unknownOutcomePolicy int8
 
 const (
 	// doubtRepeats sends the request again: a repeat does no harm.
 	//lint:ignore U1000 it is what operations have that name none
-	doubtRepeats doubtPolicy = iota
+	unknownRepeat unknownOutcomePolicy = iota
 	// doubtEnds gives up: a repeat could take effect a second time.
-	doubtEnds
+	unknownGiveUp
 	// doubtCompares repeats. After an ambiguous error it looks whether the tree is as the earlier try would
 	// have left it.
-	doubtCompares
+	unknownCompare
 	// doubtSearches first looks for the node of the earlier try, with leftovers.recoverOutcome.
-	doubtSearches
+	unknownSearch
 )
 
 // leftoverTracker keeps track of what an operation may leave in the tree. Its methods never block, except
@@ -118,13 +118,13 @@ type leftoverTracker[T any] interface {
 // the operation, a goroutine of the client continues it.
 type operationRun[T any] struct {
 	*operation[T]
-	reportEnd func(OperationEnd) // reports the end to the hooks; nil if there are none
-	e         *sessionEpoch      // the epoch of the current try
-	unknown   *sessionEpoch      // the epoch in which a try had an unknown outcome, or nil
-	before    int64              // the highest zxid known before the first request of a write; -1 until set
-	first     *sessionEpoch      // the epoch of that request
-	tries     int
-	v         T // the result of the last try in the foreground
+	reportEnd  func(OperationEnd) // reports the end to the hooks; nil if there are none
+	epoch      *sessionEpoch      // the epoch of the current try
+	unknownIn  *sessionEpoch      // the epoch in which a try had an unknown outcome, or nil
+	zxidBefore int64              // the highest zxid known before the first request of a write; -1 until set
+	firstEpoch *sessionEpoch      // the epoch of that request
+	tries      int
+	result     T // the result of the last try in the foreground
 
 	background     bool
 	endReported    bool // reportEnd has been called, and may not have returned
@@ -132,17 +132,17 @@ type operationRun[T any] struct {
 	abandoned      bool // the caller left while the request was in flight: leftovers gets the answer
 	countsForLimit bool // for the limit of those in the background
 	inSharedRead   bool // its request counts in a sharedRead
-	decoded        *any // its answer, decoded for all who share it; nil if none do
+	sharedResult   *any // its answer, decoded for all who share it; nil if none do
 }
 
 // errorClass is the meaning of an error for another try.
 type errorClass int8
 
 const (
-	classRefused errorClass = iota // by the server, or for a mistake: another try would fail in the same way
-	classFinal                     // the client is closed, or the outcome of a try cannot be determined
-	classSession                   // the session has ended: another try runs in the next one
-	classWay                       // the way to the server has failed, not the operation
+	classRefused    errorClass = iota // by the server, or for a mistake: another try would fail in the same way
+	classFinal                        // the client is closed, or the outcome of a try cannot be determined
+	classSession                      // the session has ended: another try runs in the next one
+	classConnection                   // the way to the server has failed, not the operation
 )
 
 func classifyError(err error) errorClass {
@@ -152,21 +152,21 @@ func classifyError(err error) errorClass {
 	case errors.Is(err, ErrSessionLost):
 		return classSession
 	case isTransient(err):
-		return classWay
+		return classConnection
 	}
 	return classRefused
 }
 
 // retrySituation has all inputs of the decision after an error.
 type retrySituation struct {
-	class      errorClass
-	helps      bool        // there is a step for this error
-	steps      int         // taken in this try
-	policy     doubtPolicy // of the operation
-	unknown    bool        // an earlier try may have been executed
-	pinned     bool        // the operation belongs to its session
-	background bool
-	tries      int // so far
+	class        errorClass
+	hasStep      bool                 // there is a step for this error
+	stepsTaken   int                  // taken in this try
+	policy       unknownOutcomePolicy // of the operation
+	unknown      bool                 // an earlier try may have been executed
+	sessionBound bool                 // the operation belongs to its session
+	background   bool
+	tries        int // so far
 }
 
 // retryDecision is the reaction of an operation to an error.
@@ -181,15 +181,15 @@ const (
 // decideRetry is a pure function. The background makes one try, and a second try only to find out about the first.
 func (s retrySituation) decideRetry() retryDecision {
 	switch {
-	case s.helps && s.steps < maxRounds:
+	case s.hasStep && s.stepsTaken < maxRounds:
 		return takeStep
 	case s.class == classFinal:
 	case s.background:
-		if s.unknown && s.tries < 2 && (s.policy == doubtCompares || s.policy == doubtSearches) {
+		if s.unknown && s.tries < 2 && (s.policy == unknownCompare || s.policy == unknownSearch) {
 			return tryAgain
 		}
-	case s.unknown && s.policy == doubtEnds:
-	case s.class == classSession && !s.pinned, s.class == classWay:
+	case s.unknown && s.policy == unknownGiveUp:
+	case s.class == classSession && !s.sessionBound, s.class == classConnection:
 		return tryAgain
 	}
 	return giveUp

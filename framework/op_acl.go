@@ -15,15 +15,15 @@ type ACLResult struct {
 
 // GetACLBuilder reads a node's ACL. It is a value: each method returns a changed copy.
 type GetACLBuilder struct {
-	c    *Client
-	stat *Stat
+	c         *Client
+	storeStat *Stat
 }
 
 // GetACL begins to read a node's ACL. Corresponds to Curator's getACL.
 func (c *Client) GetACL() GetACLBuilder { return GetACLBuilder{c: c} }
 
 // StoringStatIn makes the operation write the node's Stat to stat when it succeeds.
-func (b GetACLBuilder) StoringStatIn(stat *Stat) GetACLBuilder { b.stat = stat; return b }
+func (b GetACLBuilder) StoringStatIn(stat *Stat) GetACLBuilder { b.storeStat = stat; return b }
 
 // ForPath returns the node's ACL; ErrNoNode if the node does not exist.
 func (b GetACLBuilder) ForPath(ctx context.Context, path string) ([]ACL, error) {
@@ -33,14 +33,14 @@ func (b GetACLBuilder) ForPath(ctx context.Context, path string) ([]ACL, error) 
 
 // InBackground makes ForPath return immediately.
 func (b GetACLBuilder) InBackground() Background[GetACLBuilder, ACLResult] {
-	return Background[GetACLBuilder, ACLResult]{b: b}
+	return Background[GetACLBuilder, ACLResult]{builder: b}
 }
 
 func (b GetACLBuilder) operation(path string) *operation[ACLResult] {
 	full, err := b.c.fullPath(path)
 	return &operation[ACLResult]{
-		c: b.c, operationKind: operationKind{name: "getACL", root: true}, path: path, fault: err,
-		procedure: functionProcedure[ACLResult]{makeCall: func(*sessionEpoch) *wire.Call {
+		c: b.c, operationKind: operationKind{name: "getACL", createsRoot: true}, path: path, argumentError: err,
+		procedure: functionProcedure[ACLResult]{makeRequest: func(*sessionEpoch) *wire.Call {
 			return newCall(jute.OpGetACL, &jute.PathRequest{Path: full})
 		}, decode: func(_ int64, body []byte) (r ACLResult, err error) {
 			var res jute.GetACLResponse
@@ -51,8 +51,8 @@ func (b GetACLBuilder) operation(path string) *operation[ACLResult] {
 			for _, a := range res.ACL {
 				r.ACL = append(r.ACL, ACL{Perm(a.Perms), a.Scheme, a.ID})
 			}
-			if b.stat != nil {
-				*b.stat = r.Stat
+			if b.storeStat != nil {
+				*b.storeStat = r.Stat
 			}
 			return r, nil
 		}},
@@ -85,7 +85,7 @@ func (b SetACLBuilder) ForPath(ctx context.Context, path string) (Stat, error) {
 
 // InBackground makes ForPath return immediately.
 func (b SetACLBuilder) InBackground() Background[SetACLBuilder, Stat] {
-	return Background[SetACLBuilder, Stat]{b: b}
+	return Background[SetACLBuilder, Stat]{builder: b}
 }
 
 func (b SetACLBuilder) operation(path string) *operation[Stat] {
@@ -94,9 +94,9 @@ func (b SetACLBuilder) operation(path string) *operation[Stat] {
 		err = badArguments("SetACL needs WithACL with at least one entry: ZooKeeper allows no empty ACL")
 	}
 	return &operation[Stat]{
-		c: b.c, operationKind: operationKind{name: "setACL", write: true, root: true}, path: path, fault: err,
-		ambiguous: []error{ErrBadVersion},
-		procedure: functionProcedure[Stat]{decode: decodeStat, makeCall: func(*sessionEpoch) *wire.Call {
+		c: b.c, operationKind: operationKind{name: "setACL", mutates: true, createsRoot: true}, path: path, argumentError: err,
+		ambiguousErrors: []error{ErrBadVersion},
+		procedure: functionProcedure[Stat]{decode: decodeStat, makeRequest: func(*sessionEpoch) *wire.Call {
 			req := &jute.SetACLRequest{Path: full, ACL: toWireACL(b.acl), Version: b.version}
 			return newCall(jute.OpSetACL, req)
 		}},

@@ -17,14 +17,14 @@ import (
 type Background[B interface {
 	operation(path string) *operation[T]
 }, T any] struct {
-	b    B
-	most int // with Shared; else 0
+	builder    B
+	shareAfter int // with Shared; else 0
 }
 
 // ForPath queues the request.
 func (b Background[B, T]) ForPath(ctx context.Context, path string) *Pending[T] {
-	o := b.b.operation(path)
-	o.shareAfter = b.most
+	o := b.builder.operation(path)
+	o.shareAfter = b.shareAfter
 	return startBackground(ctx, o)
 }
 
@@ -34,31 +34,31 @@ func (b Background[B, T]) ForPath(ctx context.Context, path string) *Pending[T] 
 // and have n answers in memory. The client sends it after what they have queued before, and a server executes a session's
 // requests in order, so its answer is as recent as a separate one. An operation that shares a request is not reported to
 // [Hooks]. A write, a read with a watch, and one that decompresses data share nothing. For authors of recipes.
-func (b Background[B, T]) Shared(most int) Background[B, T] { b.most = most; return b }
+func (b Background[B, T]) Shared(most int) Background[B, T] { b.shareAfter = most; return b }
 
 // BackgroundWithData is [Background] for operations that write data.
 type BackgroundWithData[B interface {
 	operation(path string, data []byte) *operation[T]
-}, T any] struct{ b B }
+}, T any] struct{ builder B }
 
 // ForPath queues the request. data must not be changed until the [Pending] is done.
 func (b BackgroundWithData[B, T]) ForPath(ctx context.Context, path string, data []byte) *Pending[T] {
-	return startBackground(ctx, b.b.operation(path, data))
+	return startBackground(ctx, b.builder.operation(path, data))
 }
 
 // startBackground queues an operation's first request and returns.
 func startBackground[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 	var none T
-	q := &backgroundRun[T]{ctx: ctx}
-	r, p := &q.run, &q.Pending
+	b := &backgroundRun[T]{ctx: ctx}
+	r, p := &b.run, &b.Pending
 	p.executors = o.c.executors()
 	err := r.initialize(ctx, o, true)
 	if err != nil {
 		p.completeWith(none, err)
 		return p
 	}
-	p.run = r
-	if o.shareAfter > 0 && q.joinSharedRead(ctx) {
+	p.operation = r
+	if o.shareAfter > 0 && b.joinSharedRead(ctx) {
 		return p
 	}
 	begun := false
@@ -71,7 +71,7 @@ func startBackground[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 		err = r.beginTry()
 	}
 	if err == nil {
-		err = q.admitToBackground()
+		err = b.admitToBackground()
 	}
 	if err != nil {
 		err, begun = r.finalError(err), true
@@ -81,8 +81,8 @@ func startBackground[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 
 	call := r.prepareCall()
 	begun = true
-	call.Done = q.onFirstReply
-	e := r.e
+	call.Done = b.onFirstReply
+	e := r.epoch
 	e.wire.Submit(call)
 	if ctx.Done() != nil {
 		p.watchContext(context.AfterFunc(ctx, func() {
@@ -108,13 +108,13 @@ type backgroundRun[T any] struct {
 var ErrBackgroundFull = newSentinel("too many operations in the background")
 
 // admitToBackground counts an operation that is about to be queued, or refuses it.
-func (q *backgroundRun[T]) admitToBackground() error {
-	c := q.run.c
-	if q.run.unlimited || c.view.own || c.view.epoch != nil {
+func (b *backgroundRun[T]) admitToBackground() error {
+	c := b.run.c
+	if b.run.exemptFromLimit || c.view.own || c.view.epoch != nil {
 		return nil
 	}
 	n, most := c.core.ops.backgroundCount.Add(1), int64(c.core.cfg.background)
-	if q.run.countsForLimit = n <= most; !q.run.countsForLimit {
+	if b.run.countsForLimit = n <= most; !b.run.countsForLimit {
 		c.core.ops.backgroundCount.Add(-1)
 		return fmt.Errorf("%w: the limit is %d", ErrBackgroundFull, most)
 	}
@@ -122,48 +122,48 @@ func (q *backgroundRun[T]) admitToBackground() error {
 }
 
 // joinSharedRead reports whether the operation shares a request. If not, it has to send its own.
-func (q *backgroundRun[T]) joinSharedRead(ctx context.Context) bool {
-	r, p := &q.run, &q.Pending
-	if r.write || r.watch != nil || r.slowToDecode || checkContext(ctx) != nil || r.beginTry() != nil {
+func (b *backgroundRun[T]) joinSharedRead(ctx context.Context) bool {
+	r, p := &b.run, &b.Pending
+	if r.mutates || r.watch != nil || r.slowToDecode || checkContext(ctx) != nil || r.beginTry() != nil {
 		return false
 	}
-	if r.e.sharedReads.joinOrSend(r.sharedReadKey(), r.shareAfter, q) {
+	if r.epoch.sharedReads.joinOrSend(r.sharedReadKey(), r.shareAfter, b) {
 		r.inSharedRead = true
 		return false
 	}
 	if ctx.Done() != nil {
 		p.watchContext(context.AfterFunc(ctx, func() {
-			r.e.sharedReads.removeSharer(r.sharedReadKey(), q)
+			r.epoch.sharedReads.removeSharer(r.sharedReadKey(), b)
 			r.abandonWait(ctx, p)
 		}))
 	}
 	return true
 }
 
-func (q *backgroundRun[T]) prepareRequest() *wire.Call { return q.run.prepareCall() }
+func (b *backgroundRun[T]) prepareRequest() *wire.Call { return b.run.prepareCall() }
 
-func (q *backgroundRun[T]) takeSharedReply(reply wire.Reply, decoded *any) {
+func (b *backgroundRun[T]) takeSharedReply(reply wire.Reply, decoded *any) {
 	if reply.Err == nil && reply.Code == jute.CodeOK {
-		q.run.decoded = decoded
+		b.run.sharedResult = decoded
 	}
-	q.run.processFirstReply(q.ctx, &q.Pending, reply)
+	b.run.processFirstReply(b.ctx, &b.Pending, reply)
 }
 
 // onFirstReply is the first request's Done function.
-func (q *backgroundRun[T]) onFirstReply(reply wire.Reply) {
-	r, p := &q.run, &q.Pending
+func (b *backgroundRun[T]) onFirstReply(reply wire.Reply) {
+	r, p := &b.run, &b.Pending
 	if r.countsForLimit {
 		r.c.core.ops.backgroundCount.Add(-1)
 	}
 	if r.reportEnd == nil && !r.slowToDecode {
-		r.processFirstReply(q.ctx, p, reply)
+		r.processFirstReply(b.ctx, p, reply)
 		return
 	}
 	// This goroutine reads answers and pings, while hooks and providers may take long.
 	p.reservePlace()
 	p.executors.results.enqueue(func() {
 		defer p.releasePlace()
-		r.processFirstReply(q.ctx, p, reply)
+		r.processFirstReply(b.ctx, p, reply)
 	})
 }
 
@@ -172,15 +172,15 @@ func (r *operationRun[T]) abandonWait(ctx context.Context, p *Pending[T]) {
 	r.expectLateReplies(1)
 	if p.claimed.CompareAndSwap(false, true) {
 		r.disarmWatches()
-		r.completePending(p, *new(T), r.leftError(ctx))
+		r.completePending(p, *new(T), r.abandonError(ctx))
 	} else { // the reply has come
 		r.expectLateReplies(-1)
 	}
 }
 
 // leftError is the error of a caller that stops waiting for an operation in the background.
-func (r *operationRun[T]) leftError(ctx context.Context) error {
-	return wrapOpError(r.name, r.path, r.c.core.explainWait(unansweredError(ctx, r.write)))
+func (r *operationRun[T]) abandonError(ctx context.Context) error {
+	return wrapOpError(r.name, r.path, r.c.core.explainWait(unansweredError(ctx, r.mutates)))
 }
 
 // processFirstReply continues with the answer to the first request, unless the context has ended before.
@@ -200,7 +200,7 @@ func (r *operationRun[T]) processFirstReply(ctx context.Context, p *Pending[T], 
 			return v, nil, true
 		}
 		what := r.decideRetry(err, r.stepAfter(err), 1)
-		if what == giveUp || what == tryAgain && r.e.ctx.Err() != nil {
+		if what == giveUp || what == tryAgain && r.epoch.ctx.Err() != nil {
 			return v, r.finalError(err), true
 		}
 		r.c.core.ops.workers.spawn(func() { r.continueSteps(ctx, p, v, err) })
@@ -266,25 +266,25 @@ func (r *operationRun[T]) completePending(p *Pending[T], v T, err error) {
 // operations that are reported to [Hooks]. A slow compression provider or hook delays the next of them, but no other
 // result and not the session. Corresponds to Curator's inBackground, BackgroundCallback and CuratorEvent.
 type Pending[T any] struct {
-	executors *backgroundExecutors                          // nil in the zero value
-	run       interface{ leftError(context.Context) error } // nil if nothing was sent
+	executors *backgroundExecutors                             // nil in the zero value
+	operation interface{ abandonError(context.Context) error } // nil if nothing was sent
 
 	claimed atomic.Bool // set by the goroutine that decides the result
 
 	mu            sync.Mutex
-	followers     []resultFollower[T] // guarded by mu
-	place         int                 // guarded by mu
-	placeReserved bool                // the followers have a place among the callbacks; guarded by mu
+	callbacks     []resultCallback[T] // guarded by mu
+	reservedPlace int                 // guarded by mu
+	hasPlace      bool                // the followers have a place among the callbacks; guarded by mu
 	ended         bool                // guarded by mu
 	done          chan struct{}       // closed when the operation has ended; nil until a goroutine waits; guarded by mu
-	stop          func() bool         // stops watching the context; guarded by mu
+	stopWatching  func() bool         // stops watching the context; guarded by mu
 
-	v   T     // immutable once ended is set
-	err error // like v
+	value T     // immutable once ended is set
+	err   error // like v
 }
 
 // resultFollower is a function that is called with a result.
-type resultFollower[T any] struct {
+type resultCallback[T any] struct {
 	call         func(T, error)
 	onlyFailures bool // only if it is an error
 }
@@ -329,10 +329,10 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 		select {
 		case <-done:
 		default:
-			return none, p.run.leftError(ctx)
+			return none, p.operation.abandonError(ctx)
 		}
 	}
-	return p.v, p.err
+	return p.value, p.err
 }
 
 // Then makes the client call f with the result, once, on the client's callback goroutine. Callbacks run one after the
@@ -343,40 +343,40 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 // process; runtime.Goexit (t.FailNow) ends f, and the next callback follows. A nil f is not called.
 func (p *Pending[T]) Then(f func(T, error)) {
 	if f != nil {
-		p.addFollower(resultFollower[T]{call: f})
+		p.addCallback(resultCallback[T]{call: f})
 	}
 }
 
 // IfFailed is Then for a function that is called only if the operation fails. A success costs no callback.
 func (p *Pending[T]) IfFailed(f func(error)) {
 	if f != nil {
-		p.addFollower(resultFollower[T]{func(_ T, err error) { f(err) }, true})
+		p.addCallback(resultCallback[T]{func(_ T, err error) { f(err) }, true})
 	}
 }
 
-func (p *Pending[T]) addFollower(f resultFollower[T]) {
+func (p *Pending[T]) addCallback(f resultCallback[T]) {
 	if p.executors == nil {
 		return
 	}
 	p.mu.Lock()
 	ended := p.ended
 	if !ended {
-		p.followers = append(p.followers, f)
+		p.callbacks = append(p.callbacks, f)
 	}
 	p.mu.Unlock()
 	if ended && f.wantsResult(p.err) {
-		p.executors.callbacks.enqueue(func() { f.call(p.v, p.err) })
+		p.executors.callbacks.enqueue(func() { f.call(p.value, p.err) })
 	}
 }
 
-func (f resultFollower[T]) wantsResult(err error) bool { return !f.onlyFailures || err != nil }
+func (f resultCallback[T]) wantsResult(err error) bool { return !f.onlyFailures || err != nil }
 
 func (p *Pending[T]) completeWith(v T, err error) {
-	p.v, p.err = v, err
+	p.value, p.err = v, err
 	p.mu.Lock()
 	p.ended = true
-	then, stop := p.followers, p.stop
-	p.followers, p.stop = nil, nil
+	then, stop := p.callbacks, p.stopWatching
+	p.callbacks, p.stopWatching = nil, nil
 	// Under the lock, so that the f of a later Then is called later; enqueue and fillPlace do not block.
 	calls := make([]func(), 0, len(then))
 	for _, f := range then {
@@ -385,12 +385,12 @@ func (p *Pending[T]) completeWith(v T, err error) {
 		}
 	}
 	switch {
-	case p.placeReserved:
-		p.executors.callbacks.fillPlace(p.place, calls...)
+	case p.hasPlace:
+		p.executors.callbacks.fillPlace(p.reservedPlace, calls...)
 	case len(calls) > 0:
 		p.executors.callbacks.enqueue(calls...)
 	}
-	p.placeReserved = false
+	p.hasPlace = false
 	if p.done != nil {
 		close(p.done)
 	}
@@ -405,7 +405,7 @@ func (p *Pending[T]) reservePlace() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.ended {
-		p.place, p.placeReserved = p.executors.callbacks.reservePlace(), true
+		p.reservedPlace, p.hasPlace = p.executors.callbacks.reservePlace(), true
 	}
 }
 
@@ -413,9 +413,9 @@ func (p *Pending[T]) reservePlace() {
 func (p *Pending[T]) releasePlace() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.placeReserved {
-		p.placeReserved = false
-		p.executors.callbacks.fillPlace(p.place)
+	if p.hasPlace {
+		p.hasPlace = false
+		p.executors.callbacks.fillPlace(p.reservedPlace)
 	}
 }
 
@@ -424,7 +424,7 @@ func (p *Pending[T]) watchContext(stop func() bool) {
 	p.mu.Lock()
 	ended := p.ended
 	if !ended {
-		p.stop = stop
+		p.stopWatching = stop
 	}
 	p.mu.Unlock()
 	if ended {

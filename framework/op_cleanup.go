@@ -27,18 +27,18 @@ const (
 // nodeCleanup describes a node to be removed. With a guid it is the protected node of a create whose outcome is
 // unknown.
 type nodeCleanup struct {
-	path     string // full path of the node; with a guid, of the parent
-	version  int32
-	children bool
-	guid     string
-	origin   *sessionEpoch // with a guid: the epoch in which the create ran
-	bound    *sessionEpoch // the epoch whose end deletes the node; nil for other nodes than ephemeral ones
+	path         string // full path of the node; with a guid, of the parent
+	version      int32
+	withChildren bool
+	guid         string
+	createEpoch  *sessionEpoch // with a guid: the epoch in which the create ran
+	boundTo      *sessionEpoch // the epoch whose end deletes the node; nil for other nodes than ephemeral ones
 }
 
 type cleanupJob struct {
 	nodeCleanup
-	tries int
-	lost  time.Time // when origin was first seen to be over
+	tries        int
+	createLostAt time.Time // when origin was first seen to be over
 }
 
 // cleanupQueue removes the nodes of failed guaranteed deletes, and of protected creates whose callers have stopped
@@ -48,55 +48,55 @@ type cleanupQueue struct {
 	core    *clientBase
 	workers *workerGroup
 
-	mu      sync.Mutex               // guards the fields below
-	pending map[nodeCleanup]struct{} // queued and running
-	awaited int                      // answers still to come that may become clean-ups: their callers have left
-	ready   []*cleanupJob
-	later   map[*cleanupJob]*time.Timer // jobs that their timers will make ready
-	running int                         // how many goroutines there are
-	idle    chan struct{}               // closed when nothing is pending or awaited; nil if nothing waits for that
+	mu          sync.Mutex               // guards the fields below
+	pending     map[nodeCleanup]struct{} // queued and running
+	lateReplies int                      // answers still to come that may become clean-ups: their callers have left
+	dueJobs     []*cleanupJob
+	delayedJobs map[*cleanupJob]*time.Timer // jobs that their timers will make ready
+	cleaners    int                         // how many goroutines there are
+	idle        chan struct{}               // closed when nothing is pending or awaited; nil if nothing waits for that
 }
 
 func (q *cleanupQueue) expectLateReplies(more int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.awaited += more
+	q.lateReplies += more
 	q.signalIfIdle()
 }
 
 // signalIfIdle wakes drain if nothing is left to do. mu is held.
 func (q *cleanupQueue) signalIfIdle() {
-	if len(q.pending)+q.awaited == 0 && q.idle != nil {
+	if len(q.pending)+q.lateReplies == 0 && q.idle != nil {
 		close(q.idle)
 		q.idle = nil
 	}
 }
 
 // addCleanup queues a clean-up. It returns ErrCleanupFull if there are too many. It does not block.
-func (q *cleanupQueue) addCleanup(t nodeCleanup) error {
+func (q *cleanupQueue) addCleanup(cleanup nodeCleanup) error {
 	if q.workers.ctx.Err() != nil {
 		return nil // closed: all goroutines have ended
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if _, known := q.pending[t]; known {
+	if _, known := q.pending[cleanup]; known {
 		return nil
 	}
 	if len(q.pending) >= maxCleanups {
 		q.core.log.Warn("too many guaranteed deletes are pending; not retrying this one, so its node may stay",
-			"path", t.path)
+			"path", cleanup.path)
 		return ErrCleanupFull
 	}
-	q.pending[t] = struct{}{}
-	q.queueJobs(&cleanupJob{nodeCleanup: t})
+	q.pending[cleanup] = struct{}{}
+	q.queueJobs(&cleanupJob{nodeCleanup: cleanup})
 	return nil
 }
 
 // queueJobs queues jobs that are due, and starts another goroutine if that is allowed. mu is held.
 func (q *cleanupQueue) queueJobs(due ...*cleanupJob) {
-	q.ready = append(q.ready, due...)
-	if q.running < maxCleaners && q.workers.ctx.Err() == nil {
-		q.running++
+	q.dueJobs = append(q.dueJobs, due...)
+	if q.cleaners < maxCleaners && q.workers.ctx.Err() == nil {
+		q.cleaners++
 		q.workers.spawn(q.runJobs)
 	}
 }
@@ -104,78 +104,78 @@ func (q *cleanupQueue) queueJobs(due ...*cleanupJob) {
 func (q *cleanupQueue) runJobs() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for ctx := q.workers.ctx; len(q.ready) > 0 && ctx.Err() == nil; {
-		b := q.ready[0]
-		if q.ready = q.ready[1:]; len(q.ready) > 0 {
+	for ctx := q.workers.ctx; len(q.dueJobs) > 0 && ctx.Err() == nil; {
+		job := q.dueJobs[0]
+		if q.dueJobs = q.dueJobs[1:]; len(q.dueJobs) > 0 {
 			q.queueJobs()
 		}
 		q.mu.Unlock()
-		pause, again := q.runJob(ctx, b)
+		pause, again := q.runJob(ctx, job)
 		q.mu.Lock()
 		if again {
-			q.later[b] = time.AfterFunc(pause, func() {
+			q.delayedJobs[job] = time.AfterFunc(pause, func() {
 				q.mu.Lock()
 				defer q.mu.Unlock()
-				if _, waits := q.later[b]; waits {
-					delete(q.later, b)
-					q.queueJobs(b)
+				if _, waits := q.delayedJobs[job]; waits {
+					delete(q.delayedJobs, job)
+					q.queueJobs(job)
 				}
 			})
 		} else {
-			delete(q.pending, b.nodeCleanup)
+			delete(q.pending, job.nodeCleanup)
 			q.signalIfIdle()
 		}
 	}
-	q.running--
+	q.cleaners--
 }
 
 // close drops the jobs that wait for their timers.
 func (q *cleanupQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for b, timer := range q.later {
+	for job, timer := range q.delayedJobs {
 		timer.Stop()
-		delete(q.later, b)
+		delete(q.delayedJobs, job)
 	}
 }
 
 // runJob tries a job once, and returns whether to try again, and after which pause.
-func (q *cleanupQueue) runJob(ctx context.Context, b *cleanupJob) (pause time.Duration, again bool) {
-	e := b.bound
+func (q *cleanupQueue) runJob(ctx context.Context, job *cleanupJob) (pause time.Duration, again bool) {
+	e := job.boundTo
 	if e == nil {
 		e = q.core.latestEpoch()
 	}
-	if e == nil || b.bound != nil && e.ctx.Err() != nil {
+	if e == nil || job.boundTo != nil && e.ctx.Err() != nil {
 		return 0, false // the client is closed, or the node is gone with its session
 	}
 	var err error
-	if b.guid == "" {
-		err = q.removeNode(ctx, e, b.nodeCleanup)
-	} else if pause, again, err = q.searchAndRemove(ctx, e, b); err == nil {
+	if job.guid == "" {
+		err = q.removeNode(ctx, e, job.nodeCleanup)
+	} else if pause, again, err = q.searchAndRemove(ctx, e, job); err == nil {
 		return pause, again
 	}
 	ev := removalEventOf(err)
 	if errors.Is(err, ErrClosed) || ctx.Err() != nil {
-		ev = removalVoid
+		ev = removalObsolete
 	}
-	switch _, action := removalOwed.next(ev); action {
+	switch _, action := removalQueued.next(ev); action {
 	case removalRetry:
-		pause = min(minCleanupPause<<min(b.tries, 10), maxCleanupPause)
-		b.tries++
+		pause = min(minCleanupPause<<min(job.tries, 10), maxCleanupPause)
+		job.tries++
 		return q.core.chance.UpTo(pause), true
 	case removalWarn:
 		q.core.log.Warn("the server refused a guaranteed delete; the node stays",
-			"path", b.path, "guid", b.guid, "err", err)
+			"path", job.path, "guid", job.guid, "err", err)
 	}
 	return 0, false
 }
 
-func (q *cleanupQueue) removeNode(ctx context.Context, e *sessionEpoch, t nodeCleanup) (err error) {
+func (q *cleanupQueue) removeNode(ctx context.Context, e *sessionEpoch, cleanup nodeCleanup) (err error) {
 	for range maxRounds {
-		if err = sendRequest(ctx, e, deleteCall(t.path, t.version)); !errors.Is(err, ErrNotEmpty) || !t.children {
+		if err = sendRequest(ctx, e, deleteCall(cleanup.path, cleanup.version)); !errors.Is(err, ErrNotEmpty) || !cleanup.withChildren {
 			return err
 		}
-		if err = deleteChildren(ctx, e, t.path, waitIndefinitely); err != nil {
+		if err = deleteChildren(ctx, e, cleanup.path, waitIndefinitely); err != nil {
 			return err
 		}
 	}
@@ -185,12 +185,12 @@ func (q *cleanupQueue) removeNode(ctx context.Context, e *sessionEpoch, t nodeCl
 // searchAndRemove removes the node of a create with an unknown outcome. In the epoch of the create, a list without
 // the node ends the job. In a later epoch the create may still be in flight to a member of the ensemble; then
 // searchAndRemove is repeated once that session is certainly gone.
-func (q *cleanupQueue) searchAndRemove(ctx context.Context, e *sessionEpoch, b *cleanupJob) (time.Duration, bool, error) {
-	if b.lost.IsZero() && b.origin.ctx.Err() != nil {
-		b.lost = time.Now()
+func (q *cleanupQueue) searchAndRemove(ctx context.Context, e *sessionEpoch, job *cleanupJob) (time.Duration, bool, error) {
+	if job.createLostAt.IsZero() && job.createEpoch.ctx.Err() != nil {
+		job.createLostAt = time.Now()
 	}
 	began := time.Now()
-	found, err := searchProtected(ctx, e, b.path, b.guid, waitIndefinitely)
+	found, err := searchProtected(ctx, e, job.path, job.guid, waitIndefinitely)
 	if err != nil {
 		return 0, false, err
 	}
@@ -199,16 +199,16 @@ func (q *cleanupQueue) searchAndRemove(ctx context.Context, e *sessionEpoch, b *
 			return 0, false, err
 		}
 	}
-	if isSearchConclusive(e == b.origin, len(found) > 0) {
+	if isSearchConclusive(e == job.createEpoch, len(found) > 0) {
 		return 0, false, nil
 	}
-	left := b.lost.Add(2 * b.origin.wire.Timeout()).Sub(began)
+	left := job.createLostAt.Add(2 * job.createEpoch.wire.Timeout()).Sub(began)
 	return left, left > 0, nil
 }
 
 // isSearchConclusive reports whether no other node of a create can exist. That is certain if the create ran in the
 // epoch of the search (here) or its node was found; otherwise only after its session has expired.
-func isSearchConclusive(here, found bool) bool { return here || found }
+func isSearchConclusive(sameEpoch, found bool) bool { return sameEpoch || found }
 
 // drain waits until nothing is pending. It returns early if ctx ends, or if there is no connection or the session is
 // lost.
@@ -218,7 +218,7 @@ func (q *cleanupQueue) drain(ctx context.Context) {
 		return
 	}
 	q.mu.Lock()
-	if len(q.pending)+q.awaited == 0 {
+	if len(q.pending)+q.lateReplies == 0 {
 		q.mu.Unlock()
 		return
 	}
@@ -250,46 +250,46 @@ type transitionResult[S, A any] struct {
 type removalState int8
 
 const (
-	removalTried   removalState = iota // the caller waits for the operation
-	removalAwaited                     // the request is in flight, and its caller has left
-	removalOwed                        // the removal is a clean-up
-	removalOver
+	removalCalled    removalState = iota // the caller waits for the operation
+	removalAbandoned                     // the request is in flight, and its caller has left
+	removalQueued                        // the removal is a clean-up
+	removalEnded
 )
 
 type removalEvent int8
 
 const (
-	removalDone       removalEvent = iota
-	removalRefused                 // by the server
-	removalUnfinished              // not executed, or the outcome is unknown
-	removalBlocked                 // by children, which have to be deleted, too
-	removalLeft                    // the caller has left
-	removalVoid                    // the client is closed, or the node has gone with its session
+	removalSucceeded     removalEvent = iota
+	removalRefused                    // by the server
+	removalUnfinished                 // not executed, or the outcome is unknown
+	removalBlocked                    // by children, which have to be deleted, too
+	removalCallerStopped              // the caller has left
+	removalObsolete                   // the client is closed, or the node has gone with its session
 )
 
 type removalAction int8
 
 const (
 	removalNoAction removalAction = iota
-	removalHandOver               // make the removal a clean-up
+	removalCleanup                // make the removal a clean-up
 	removalRetry                  // try again after a pause
 	removalWarn                   // log that the node stays
 )
 
 // removalMoves are the transitions of a removal. An event without an entry ends the removal.
-var removalMoves = map[transitionKey[removalState, removalEvent]]transitionResult[removalState, removalAction]{
-	{removalTried, removalLeft}:         {removalAwaited, removalNoAction},
-	{removalTried, removalUnfinished}:   {removalOwed, removalHandOver},
-	{removalAwaited, removalUnfinished}: {removalOwed, removalHandOver},
-	{removalAwaited, removalBlocked}:    {removalOwed, removalHandOver},
-	{removalOwed, removalUnfinished}:    {removalOwed, removalRetry},
-	{removalOwed, removalRefused}:       {removalOver, removalWarn},
+var removalTransitions = map[transitionKey[removalState, removalEvent]]transitionResult[removalState, removalAction]{
+	{removalCalled, removalCallerStopped}: {removalAbandoned, removalNoAction},
+	{removalCalled, removalUnfinished}:    {removalQueued, removalCleanup},
+	{removalAbandoned, removalUnfinished}: {removalQueued, removalCleanup},
+	{removalAbandoned, removalBlocked}:    {removalQueued, removalCleanup},
+	{removalQueued, removalUnfinished}:    {removalQueued, removalRetry},
+	{removalQueued, removalRefused}:       {removalEnded, removalWarn},
 }
 
 func (s removalState) next(ev removalEvent) (removalState, removalAction) {
-	move, ok := removalMoves[transitionKey[removalState, removalEvent]{s, ev}]
+	move, ok := removalTransitions[transitionKey[removalState, removalEvent]{s, ev}]
 	if !ok {
-		return removalOver, removalNoAction
+		return removalEnded, removalNoAction
 	}
 	return move.state, move.action
 }
@@ -298,7 +298,7 @@ func (s removalState) next(ev removalEvent) (removalState, removalAction) {
 func removalEventOf(err error) removalEvent {
 	switch {
 	case ignoreNoNode(err) == nil:
-		return removalDone
+		return removalSucceeded
 	case isUnfinished(err):
 		return removalUnfinished
 	}
@@ -306,15 +306,15 @@ func removalEventOf(err error) removalEvent {
 }
 
 // deleteChildren deletes everything that is below a node now. It skips nodes that others have deleted in the meantime.
-func deleteChildren(ctx context.Context, e *sessionEpoch, full string, expire patienceSetter) error {
+func deleteChildren(ctx context.Context, e *sessionEpoch, full string, setPatience patienceSetter) error {
 	var list jute.Children2Response
-	if err := sendAndDecode(ctx, e, expire(readCall(jute.OpGetChildren2, full)), &list); err != nil {
+	if err := sendAndDecode(ctx, e, setPatience(readCall(jute.OpGetChildren2, full)), &list); err != nil {
 		return ignoreNoNode(err)
 	}
 	for names := range slices.Chunk(list.Children, 256) {
 		calls := make([]*wire.Call, len(names))
 		for i, name := range names {
-			calls[i] = expire(deleteCall(zkpath.Join(full, name), -1))
+			calls[i] = setPatience(deleteCall(zkpath.Join(full, name), -1))
 		}
 		replies, err := awaitReplies(ctx, e, calls...)
 		if err != nil {
@@ -324,10 +324,10 @@ func deleteChildren(ctx context.Context, e *sessionEpoch, full string, expire pa
 			child := zkpath.Join(full, names[i])
 			err := replyError(r)
 			for n := 0; n < maxRounds && errors.Is(err, ErrNotEmpty); n++ {
-				if err = deleteChildren(ctx, e, child, expire); err != nil {
+				if err = deleteChildren(ctx, e, child, setPatience); err != nil {
 					break
 				}
-				err = sendRequest(ctx, e, expire(deleteCall(child, -1)))
+				err = sendRequest(ctx, e, setPatience(deleteCall(child, -1)))
 			}
 			if ignoreNoNode(err) != nil {
 				return fmt.Errorf("child %s: %w", plain.Text(names[i]), err)
@@ -351,9 +351,9 @@ func ignoreNoNode(err error) error {
 //
 // searchProtected returns the full paths of the nodes, in the list's order. There are several only if a create was
 // repeated that should not have been.
-func searchProtected(ctx context.Context, e *sessionEpoch, parent, guid string, expire patienceSetter) ([]string, error) {
+func searchProtected(ctx context.Context, e *sessionEpoch, parent, guid string, setPatience patienceSetter) ([]string, error) {
 	write, list := searchCalls(parent)
-	replies, err := awaitReplies(ctx, e, expire(write), expire(list))
+	replies, err := awaitReplies(ctx, e, setPatience(write), setPatience(list))
 	if err != nil {
 		return nil, err
 	}

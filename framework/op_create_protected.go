@@ -14,70 +14,70 @@ import (
 type nodeState int8
 
 const (
-	nodeAbsent          nodeState = iota // no request is in flight that could make the node
-	nodeSent                             // the create is in flight
-	nodeUnknown                          // the create's outcome is unknown
-	nodeSought                           // the client looks for the node, in the session of the create
-	nodeSoughtElsewhere                  // the client looks for the node, in a later session
-	nodeTaken                            // the node is the caller's
-	nodeUnwanted                         // the create is in flight, and its caller has left
-	nodeOver                             // the operation has ended, and the node is not wanted any more
+	nodeAbsent      nodeState = iota // no request is in flight that could make the node
+	nodeInFlight                     // the create is in flight
+	nodeUnknown                      // the create's outcome is unknown
+	nodeSought                       // the client looks for the node, in the session of the create
+	nodeSoughtLater                  // the client looks for the node, in a later session
+	nodeReturned                     // the node is the caller's
+	nodeUnwanted                     // the create is in flight, and its caller has left
+	nodeGivenUp                      // the operation has ended, and the node is not wanted any more
 )
 
 type nodeEvent int8
 
 const (
-	createSent    nodeEvent = iota
-	createDone              // answered: the node was made
-	createRefused           // answered: the node was not made
-	createLost              // the outcome is unknown
-	tryHere                 // another try, in the session of the last one
-	tryElsewhere            // another try, in a later session
-	tryAfterEnd             // as tryElsewhere, but the node is ephemeral and goes with the earlier session
+	createSent      nodeEvent = iota
+	createSucceeded           // answered: the node was made
+	createRefused             // answered: the node was not made
+	createUnknown             // the outcome is unknown
+	retryInSession            // another try, in the session of the last one
+	retryInLater              // another try, in a later session
+	retryEphemeral            // as tryElsewhere, but the node is ephemeral and goes with the earlier session
 	nodeFound
 	nodeNotFound
 	searchFailed
-	callerLeft
+	createAbandoned
 	createFailed // the operation ends with an error
 )
 
 type nodeAction int8
 
 const (
-	nodeNoAction    nodeAction = iota
-	nodeSearch                 // look for the node
-	nodeRename                 // continue under another name: a node of the old name is not ours
-	nodeLeaveRename            // the same, and let the clean-ups look for the node of the old name
-	nodeLeaveSearch            // let the clean-ups look for the node
-	nodeLeave                  // let the clean-ups remove the node
+	nodeNoAction       nodeAction = iota
+	nodeSearch                    // look for the node
+	nodeNewName                   // continue under another name: a node of the old name is not ours
+	nodeCleanupNewName            // the same, and let the clean-ups look for the node of the old name
+	nodeCleanupSearch             // let the clean-ups look for the node
+	nodeCleanupRemove             // let the clean-ups remove the node
 )
 
 // nodeMoves are the transitions of a protected create. An event without an entry changes nothing.
-var nodeMoves = map[transitionKey[nodeState, nodeEvent]]transitionResult[nodeState, nodeAction]{
-	{nodeAbsent, createSent}:            {nodeSent, nodeNoAction},
-	{nodeAbsent, createFailed}:          {nodeOver, nodeNoAction},
-	{nodeSent, createDone}:              {nodeTaken, nodeNoAction},
-	{nodeSent, createRefused}:           {nodeAbsent, nodeNoAction},
-	{nodeSent, createLost}:              {nodeUnknown, nodeNoAction},
-	{nodeSent, callerLeft}:              {nodeUnwanted, nodeNoAction},
-	{nodeSent, createFailed}:            {nodeOver, nodeNoAction}, // the request was cancelled unsent
-	{nodeUnknown, tryHere}:              {nodeSought, nodeSearch},
-	{nodeUnknown, tryElsewhere}:         {nodeSoughtElsewhere, nodeSearch},
-	{nodeUnknown, tryAfterEnd}:          {nodeAbsent, nodeRename}, // not our node: CURATOR-604
-	{nodeUnknown, createFailed}:         {nodeOver, nodeLeaveSearch},
-	{nodeSought, nodeFound}:             {nodeTaken, nodeNoAction},
-	{nodeSought, nodeNotFound}:          {nodeAbsent, nodeNoAction},
-	{nodeSought, searchFailed}:          {nodeUnknown, nodeNoAction},
-	{nodeSoughtElsewhere, nodeFound}:    {nodeTaken, nodeNoAction},
-	{nodeSoughtElsewhere, nodeNotFound}: {nodeAbsent, nodeLeaveRename}, // the old request may still make it
-	{nodeSoughtElsewhere, searchFailed}: {nodeUnknown, nodeNoAction},
-	{nodeUnwanted, createDone}:          {nodeOver, nodeLeave},
-	{nodeUnwanted, createRefused}:       {nodeOver, nodeNoAction},
-	{nodeUnwanted, createLost}:          {nodeOver, nodeLeaveSearch},
+var nodeTransitions = map[transitionKey[nodeState, nodeEvent]]transitionResult[nodeState, nodeAction]{
+	{nodeAbsent, createSent}:        {nodeInFlight, nodeNoAction},
+	{nodeAbsent, createFailed}:      {nodeGivenUp, nodeNoAction},
+	{nodeInFlight, createSucceeded}: {nodeReturned, nodeNoAction},
+	{nodeInFlight, createRefused}:   {nodeAbsent, nodeNoAction},
+	{nodeInFlight, createUnknown}:   {nodeUnknown, nodeNoAction},
+	{nodeInFlight, createAbandoned}: {nodeUnwanted, nodeNoAction},
+	{nodeInFlight, createFailed}:    {nodeGivenUp, nodeNoAction}, // the request was cancelled unsent
+	{nodeUnknown, retryInSession}:   {nodeSought, nodeSearch},
+	{nodeUnknown, retryInLater}:     {nodeSoughtLater, nodeSearch},
+	{nodeUnknown, retryEphemeral}:   {nodeAbsent, nodeNewName}, // not our node: CURATOR-604
+	{nodeUnknown, createFailed}:     {nodeGivenUp, nodeCleanupSearch},
+	{nodeSought, nodeFound}:         {nodeReturned, nodeNoAction},
+	{nodeSought, nodeNotFound}:      {nodeAbsent, nodeNoAction},
+	{nodeSought, searchFailed}:      {nodeUnknown, nodeNoAction},
+	{nodeSoughtLater, nodeFound}:    {nodeReturned, nodeNoAction},
+	{nodeSoughtLater, nodeNotFound}: {nodeAbsent, nodeCleanupNewName}, // the old request may still make it
+	{nodeSoughtLater, searchFailed}: {nodeUnknown, nodeNoAction},
+	{nodeUnwanted, createSucceeded}: {nodeGivenUp, nodeCleanupRemove},
+	{nodeUnwanted, createRefused}:   {nodeGivenUp, nodeNoAction},
+	{nodeUnwanted, createUnknown}:   {nodeGivenUp, nodeCleanupSearch},
 }
 
 func (s nodeState) next(ev nodeEvent) (nodeState, nodeAction) {
-	if move, ok := nodeMoves[transitionKey[nodeState, nodeEvent]{s, ev}]; ok {
+	if move, ok := nodeTransitions[transitionKey[nodeState, nodeEvent]{s, ev}]; ok {
 		return move.state, move.action
 	}
 	return s, nodeNoAction
@@ -87,49 +87,49 @@ func (s nodeState) next(ev nodeEvent) (nodeState, nodeAction) {
 // stopped waiting for it. It tracks the leftovers of its operation.
 type protectedCreate struct {
 	createProcedure
-	guid  string
-	state nodeState
-	epoch *sessionEpoch // the epoch of the last request
-	made  string        // the node's path, if its caller has left
+	guid         string
+	state        nodeState
+	lastEpoch    *sessionEpoch // the epoch of the last request
+	unwantedPath string        // the node's path, if its caller has left
 }
 
 func (p *protectedCreate) newRequest(e *sessionEpoch) *wire.Call {
 	call := p.requestForPath(zkpath.ProtectLast(p.full, p.guid))
-	p.epoch = e
+	p.lastEpoch = e
 	p.applyEvent(createSent)
 	return call
 }
 
 // applyEvent makes the transition for ev and carries out its action, except for nodeSearch, which is left to the
 // caller. full is ErrCleanupFull if a clean-up was refused.
-func (p *protectedCreate) applyEvent(ev nodeEvent) (action nodeAction, full error) {
+func (p *protectedCreate) applyEvent(ev nodeEvent) (action nodeAction, cleanupErr error) {
 	if p.state, action = p.state.next(ev); action == nodeNoAction {
 		return action, nil
 	}
 	cleanups := &p.c.core.ops.cleanups
-	search := nodeCleanup{path: p.parent, guid: p.guid, origin: p.epoch}
+	search := nodeCleanup{path: p.parent, guid: p.guid, createEpoch: p.lastEpoch}
 	if p.node.mode.isEphemeral() {
-		search.bound = p.epoch
+		search.boundTo = p.lastEpoch
 	}
 	switch action {
-	case nodeRename:
+	case nodeNewName:
 		p.guid = zkpath.NewGUID()
-	case nodeLeaveRename:
-		full = cleanups.addCleanup(search)
+	case nodeCleanupNewName:
+		cleanupErr = cleanups.addCleanup(search)
 		p.guid = zkpath.NewGUID()
-	case nodeLeaveSearch:
-		full = cleanups.addCleanup(search)
-	case nodeLeave:
-		full = cleanups.addCleanup(nodeCleanup{path: p.made, version: -1, bound: search.bound})
+	case nodeCleanupSearch:
+		cleanupErr = cleanups.addCleanup(search)
+	case nodeCleanupRemove:
+		cleanupErr = cleanups.addCleanup(nodeCleanup{path: p.unwantedPath, version: -1, boundTo: search.boundTo})
 	}
-	return action, full
+	return action, cleanupErr
 }
 
 func (p *protectedCreate) recoverOutcome(ctx context.Context, r *operationRun[CreateResult]) (v CreateResult, _ bool, _ error) {
-	if action, _ := p.applyEvent(anotherTryEvent(p.epoch == r.e, p.node.mode.isEphemeral())); action != nodeSearch {
+	if action, _ := p.applyEvent(retryEventOf(p.lastEpoch == r.epoch, p.node.mode.isEphemeral())); action != nodeSearch {
 		return v, false, nil
 	}
-	path, stat, err := p.findNode(ctx, r.e)
+	path, stat, err := p.findNode(ctx, r.epoch)
 	switch {
 	case err != nil:
 		p.applyEvent(searchFailed)
@@ -143,20 +143,20 @@ func (p *protectedCreate) recoverOutcome(ctx context.Context, r *operationRun[Cr
 	}
 	p.applyEvent(nodeFound)
 	if p.inPlaceOf != nil {
-		*p.inPlaceOf.parent = Stat{}
+		*p.inPlaceOf.parentStat = Stat{}
 	}
 	return p.newCreateResult(path, stat), true, nil
 }
 
 // anotherTryEvent returns the event of another try, in the session of the last one or in a later session.
-func anotherTryEvent(here, ephemeral bool) nodeEvent {
+func retryEventOf(sameSession, ephemeral bool) nodeEvent {
 	switch {
-	case here:
-		return tryHere
+	case sameSession:
+		return retryInSession
 	case ephemeral:
-		return tryAfterEnd
+		return retryEphemeral
 	}
-	return tryElsewhere
+	return retryInLater
 }
 
 // findNode returns the node that an earlier request has made; an empty path if there is none.
@@ -198,28 +198,28 @@ func (p *protectedCreate) recordOutcome(err error) { p.applyEvent(createEventOf(
 func createEventOf(err error) nodeEvent {
 	switch {
 	case err == nil:
-		return createDone
+		return createSucceeded
 	case errors.Is(err, ErrOutcomeUnknown):
-		return createLost
+		return createUnknown
 	}
 	return createRefused
 }
 
 func (p *protectedCreate) takeLateReply(reply wire.Reply) {
 	err := replyError(reply)
-	p.applyEvent(callerLeft)
+	p.applyEvent(createAbandoned)
 	if err == nil {
-		p.made, _, err = p.decodeCreated(reply.Body)
+		p.unwantedPath, _, err = p.decodeCreated(reply.Body)
 	}
 	p.recordOutcome(err) // no caller is left to get ErrCleanupFull
 }
 
-func (p *protectedCreate) settleFailure(err error, left bool) error {
-	if left {
+func (p *protectedCreate) settleFailure(err error, abandoned bool) error {
+	if abandoned {
 		return err
 	}
-	if _, full := p.applyEvent(createFailed); full != nil {
-		err = fmt.Errorf("%w; %w", err, full)
+	if _, cleanupErr := p.applyEvent(createFailed); cleanupErr != nil {
+		err = fmt.Errorf("%w; %w", err, cleanupErr)
 	}
 	return err
 }
@@ -241,34 +241,34 @@ func (p *protectedCreate) settleFailure(err error, left bool) error {
 // its UUID is that of old, if old has one, so clients that know old recognize the new node. A missing parent is not
 // created.
 func (b CreateBuilder) InPlaceOf(old string, parent *Stat) CreateBuilder {
-	b.inPlaceOf = &inPlaceArguments{old: old, parent: parent}
+	b.inPlaceOf = &inPlaceArguments{oldPath: old, parentStat: parent}
 	return b
 }
 
 // inPlaceArguments has the arguments of InPlaceOf.
 type inPlaceArguments struct {
-	old    string // as given
-	full   string // as the server knows it
-	parent *Stat
+	oldPath    string // as given
+	oldFull    string // as the server knows it
+	parentStat *Stat
 }
 
 // checkArguments returns the error of invalid arguments, and sets the full path.
 func (p *inPlaceArguments) checkArguments(b CreateBuilder) (err error) {
 	switch {
-	case p.parent == nil:
+	case p.parentStat == nil:
 		return badArguments("InPlaceOf needs the Stat of the parent")
-	case p.parent.DataLength > 0:
-		return badArguments("InPlaceOf needs a parent without data; this one has %d bytes", p.parent.DataLength)
+	case p.parentStat.DataLength > 0:
+		return badArguments("InPlaceOf needs a parent without data; this one has %d bytes", p.parentStat.DataLength)
 	case !b.protection, b.orSet, b.node.mode == Container, b.node.ttl > 0:
 		return badArguments("InPlaceOf needs WithProtection, and neither OrSetData nor a container or TTL node")
 	}
-	p.full, err = b.c.fullPath(p.old)
+	p.oldFull, err = b.c.fullPath(p.oldPath)
 	return err
 }
 
 // reusedGUID is the UUID of the old node.
 func (p *inPlaceArguments) reusedGUID() string {
-	if guid, _, ok := zkpath.ParseProtected(zkpath.Base(p.old)); ok {
+	if guid, _, ok := zkpath.ParseProtected(zkpath.Base(p.oldPath)); ok {
 		return guid
 	}
 	return zkpath.NewGUID()
@@ -277,9 +277,9 @@ func (p *inPlaceArguments) reusedGUID() string {
 // transactionCall makes the transaction with that create. The deletion is first, since its refusal is the most
 // specific.
 func (p *inPlaceArguments) transactionCall(create jute.MultiOp, parent string) *wire.Call {
-	none := &jute.SetDataRequest{Path: parent, Data: []byte{}, Version: p.parent.Version}
+	none := &jute.SetDataRequest{Path: parent, Data: []byte{}, Version: p.parentStat.Version}
 	return newCall(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{
-		{Op: jute.OpDelete, Request: &jute.PathVersionRequest{Path: p.full, Version: -1}},
+		{Op: jute.OpDelete, Request: &jute.PathVersionRequest{Path: p.oldFull, Version: -1}},
 		create,
 		{Op: jute.OpSetData, Request: none},
 	}})
@@ -299,7 +299,7 @@ func (p *inPlaceArguments) decodeResults(body []byte) (full string, parent Stat,
 		switch {
 		case r.Op != jute.OpError || r.Err == jute.CodeOK:
 		case i == deletion && r.Err == jute.CodeNoNode:
-			return "", parent, fmt.Errorf("%w: %s", ErrNodeDeleted, p.old)
+			return "", parent, fmt.Errorf("%w: %s", ErrNodeDeleted, p.oldPath)
 		default:
 			return "", parent, codeError(r.Err)
 		}

@@ -11,13 +11,13 @@ import (
 
 // DeleteBuilder deletes a node. It is a value: each method returns a changed copy, in any order.
 type DeleteBuilder struct {
-	c          *Client
-	version    int32
-	children   bool
-	quiet      bool
-	guaranteed bool
-	idempotent bool
-	mark       string
+	c            *Client
+	version      int32
+	withChildren bool
+	quiet        bool
+	guaranteed   bool
+	idempotent   bool
+	markSuffix   string
 }
 
 // Delete begins to delete a node. Corresponds to Curator's delete.
@@ -30,7 +30,7 @@ func (b DeleteBuilder) WithVersion(version int32) DeleteBuilder { b.version = ve
 // DeletingChildrenIfNeeded deletes everything below the node, depth first, if the node turns out to have children. That
 // is not atomic: others may see part of the tree gone. Nodes that others add during the deletion are deleted, too, up
 // to a limit (then the error is ErrNotEmpty). The version applies to the node itself only.
-func (b DeleteBuilder) DeletingChildrenIfNeeded() DeleteBuilder { b.children = true; return b }
+func (b DeleteBuilder) DeletingChildrenIfNeeded() DeleteBuilder { b.withChildren = true; return b }
 
 // Quietly makes the operation succeed if the node does not exist.
 func (b DeleteBuilder) Quietly() DeleteBuilder { b.quiet = true; return b }
@@ -56,7 +56,7 @@ func (b DeleteBuilder) Guaranteed() DeleteBuilder { b.guaranteed = true; return 
 // and deletes the node: no read ever finds the mark, but it takes a sequence number of the parent. If the server
 // refuses that, or there is no answer to the first try, the node is deleted without a mark. ErrBadArguments together
 // with WithVersion or DeletingChildrenIfNeeded. For authors of recipes.
-func (b DeleteBuilder) LeavingMark(suffix string) DeleteBuilder { b.mark = suffix; return b }
+func (b DeleteBuilder) LeavingMark(suffix string) DeleteBuilder { b.markSuffix = suffix; return b }
 
 // ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and the errors that every
 // operation can return;
@@ -75,7 +75,7 @@ func (b DeleteBuilder) ForPath(ctx context.Context, path string) error {
 
 // InBackground makes ForPath return immediately.
 func (b DeleteBuilder) InBackground() Background[DeleteBuilder, struct{}] {
-	return Background[DeleteBuilder, struct{}]{b: b}
+	return Background[DeleteBuilder, struct{}]{builder: b}
 }
 
 func (b DeleteBuilder) operation(path string) *operation[struct{}] {
@@ -85,24 +85,24 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 		err = errDeleteRoot
 	}
 	x := &deleteProcedure{DeleteBuilder: b, full: full}
-	if b.mark != "" && err == nil {
-		if _, err = c.fullPath(path + b.mark); b.version != -1 || b.children {
+	if b.markSuffix != "" && err == nil {
+		if _, err = c.fullPath(path + b.markSuffix); b.version != -1 || b.withChildren {
 			err = badArguments("LeavingMark goes with neither WithVersion nor DeletingChildrenIfNeeded")
 		}
 	}
 	o := &x.operation
-	o.c, o.operationKind, o.path, o.fault = c, operationKind{name: "delete", write: true}, path, err
-	o.procedure, o.ambiguous = x, deleteRefusals
+	o.c, o.operationKind, o.path, o.argumentError = c, operationKind{name: "delete", mutates: true}, path, err
+	o.procedure, o.ambiguousErrors = x, deleteRefusals
 	if b.idempotent {
-		o.doubt = doubtCompares
+		o.unknownPolicy = unknownCompare
 	}
 	if b.quiet {
-		o.empty = &struct{}{}
+		o.resultIfAbsent = &struct{}{}
 	}
 	if b.guaranteed && err == nil {
-		t := nodeCleanup{path: full, version: b.version, children: b.children, bound: c.view.epoch}
-		x.leftoverDelete.c, x.leftoverDelete.cleanup = c, t
-		o.leftovers, o.unlimited = &x.leftoverDelete, true
+		cleanup := nodeCleanup{path: full, version: b.version, withChildren: b.withChildren, boundTo: c.view.epoch}
+		x.leftoverDelete.c, x.leftoverDelete.cleanup = c, cleanup
+		o.leftovers, o.exemptFromLimit = &x.leftoverDelete, true
 	}
 	return o
 }
@@ -119,11 +119,11 @@ type deleteProcedure struct {
 }
 
 func (x *deleteProcedure) newRequest(*sessionEpoch) *wire.Call {
-	mark := x.full + x.mark
-	if x.leftoverDelete.marking = x.mark != ""; !x.leftoverDelete.marking {
+	mark := x.full + x.markSuffix
+	if x.leftoverDelete.sentWithMark = x.markSuffix != ""; !x.leftoverDelete.sentWithMark {
 		return deleteCall(x.full, x.version)
 	}
-	x.mark = "" // of another try
+	x.markSuffix = "" // of another try
 	// the mark's ACL is open, because it decides which clients get the event; the mark itself is never visible
 	return newCall(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{
 		{Op: jute.OpCreate, Request: &jute.CreateRequest{Path: mark, ACL: openACL}},
@@ -133,7 +133,7 @@ func (x *deleteProcedure) newRequest(*sessionEpoch) *wire.Call {
 }
 
 func (x *deleteProcedure) decodeReply(_ int64, body []byte) (v struct{}, err error) {
-	if x.leftoverDelete.marking {
+	if x.leftoverDelete.sentWithMark {
 		err = markedDeleteError(wire.Reply{Body: body})
 	}
 	return v, err
@@ -157,7 +157,7 @@ func markedDeleteError(reply wire.Reply) error {
 
 func (x *deleteProcedure) recoveryAfter(err error) recoveryStep[struct{}] {
 	switch {
-	case x.leftoverDelete.marking && !isUnfinished(err): // the server has refused the mark, or all of it
+	case x.leftoverDelete.sentWithMark && !isUnfinished(err): // the server has refused the mark, or all of it
 		return func(context.Context, *operationRun[struct{}]) (v struct{}, again bool, err error) {
 			return v, true, nil
 		}
@@ -168,17 +168,17 @@ func (x *deleteProcedure) recoveryAfter(err error) recoveryStep[struct{}] {
 	case errors.Is(err, errAmbiguous) && !errors.Is(repeatRefusal(err), ErrNoNode):
 		return func(ctx context.Context, r *operationRun[struct{}]) (v struct{}, again bool, _ error) {
 			var res jute.StatResponse
-			switch failed := sendAndDecode(ctx, r.e, r.e.limitPatience(readCall(jute.OpExists, x.full)), &res); {
+			switch failed := sendAndDecode(ctx, r.epoch, r.epoch.limitPatience(readCall(jute.OpExists, x.full)), &res); {
 			case ignoreNoNode(failed) != nil:
 				return v, false, unresolvedError(err, failed)
 			case failed == nil && r.precedesTries(res.Stat.Czxid):
-				return r.resetDoubt()
+				return r.clearUnknownOutcome()
 			}
 			return v, false, err
 		}
-	case x.children && errors.Is(err, ErrNotEmpty):
+	case x.withChildren && errors.Is(err, ErrNotEmpty):
 		return func(ctx context.Context, r *operationRun[struct{}]) (v struct{}, again bool, err error) {
-			err = deleteChildren(ctx, r.e, x.full, r.e.limitPatience)
+			err = deleteChildren(ctx, r.epoch, x.full, r.epoch.limitPatience)
 			return v, err == nil, err
 		}
 	}
@@ -190,18 +190,18 @@ var errDeleteRoot = badArguments("the root of the tree cannot be deleted")
 
 // guaranteedDelete tracks the leftovers of a guaranteed delete.
 type guaranteedDelete struct {
-	c       *Client
-	state   removalState
-	cleanup nodeCleanup
-	marking bool // the request also leaves a mark: its refusal need not be the delete's
+	c            *Client
+	state        removalState
+	cleanup      nodeCleanup
+	sentWithMark bool // the request also leaves a mark: its refusal need not be the delete's
 }
 
-func (g *guaranteedDelete) applyEvent(ev removalEvent) (full error) {
+func (g *guaranteedDelete) applyEvent(ev removalEvent) (cleanupErr error) {
 	var action removalAction
-	if g.state, action = g.state.next(ev); action == removalHandOver {
-		full = g.c.core.ops.cleanups.addCleanup(g.cleanup)
+	if g.state, action = g.state.next(ev); action == removalCleanup {
+		cleanupErr = g.c.core.ops.cleanups.addCleanup(g.cleanup)
 	}
-	return full
+	return cleanupErr
 }
 
 func (g *guaranteedDelete) recoverOutcome(context.Context, *operationRun[struct{}]) (v struct{}, done bool, err error) {
@@ -212,33 +212,33 @@ func (g *guaranteedDelete) recordOutcome(error) {}
 
 func (g *guaranteedDelete) takeLateReply(reply wire.Reply) {
 	err := replyError(reply)
-	if g.marking {
+	if g.sentWithMark {
 		err = markedDeleteError(reply)
 	}
-	g.applyEvent(removalLeft)
-	g.applyEvent(lateRemovalEvent(err, g.cleanup.children, g.marking)) // no caller is left to get ErrCleanupFull
+	g.applyEvent(removalCallerStopped)
+	g.applyEvent(lateRemovalEvent(err, g.cleanup.withChildren, g.sentWithMark)) // no caller is left to get ErrCleanupFull
 }
 
 // lateRemovalEvent returns the event for an answer that comes after the caller has left.
-func lateRemovalEvent(err error, children, marking bool) removalEvent {
+func lateRemovalEvent(err error, withChildren, sentWithMark bool) removalEvent {
 	switch {
-	case children && errors.Is(err, ErrNotEmpty):
+	case withChildren && errors.Is(err, ErrNotEmpty):
 		return removalBlocked
-	case marking && err != nil:
+	case sentWithMark && err != nil:
 		return removalUnfinished
 	}
 	return removalEventOf(err)
 }
 
-func (g *guaranteedDelete) settleFailure(err error, left bool) error {
-	var full error
-	if !left {
-		full = g.applyEvent(removalEventOf(err))
+func (g *guaranteedDelete) settleFailure(err error, abandoned bool) error {
+	var cleanupErr error
+	if !abandoned {
+		cleanupErr = g.applyEvent(removalEventOf(err))
 	}
-	switch over := errors.Is(err, ErrClosed) || errors.Is(err, ErrSessionLost); {
-	case full != nil:
-		err = fmt.Errorf("%w; %w", err, full)
-	case (left || g.state == removalOwed) && !over:
+	switch sessionEnded := errors.Is(err, ErrClosed) || errors.Is(err, ErrSessionLost); {
+	case cleanupErr != nil:
+		err = fmt.Errorf("%w; %w", err, cleanupErr)
+	case (abandoned || g.state == removalQueued) && !sessionEnded:
 		err = fmt.Errorf("%w; the client goes on with the delete", err)
 	}
 	return err

@@ -218,8 +218,8 @@ func (c *Client) readConfig(watched bool) *operation[configResult] {
 	return &operation[configResult]{
 		c: c, operationKind: operationKind{name: "getConfig"}, watch: arming, slowToDecode: true,
 		procedure: functionProcedure[configResult]{
-			makeCall: func(*sessionEpoch) *wire.Call { return readCall(jute.OpGetData, configPath) },
-			decode:   configDecoder(w),
+			makeRequest: func(*sessionEpoch) *wire.Call { return readCall(jute.OpGetData, configPath) },
+			decode:      configDecoder(w),
 		},
 	}
 }
@@ -244,14 +244,14 @@ func (c *Client) Reconfigure(ctx context.Context, joining, leaving, members []st
 
 func (c *Client) reconfigure(req *reconfigRequest) *operation[configResult] {
 	o := &operation[configResult]{
-		c: c, operationKind: operationKind{name: "reconfig", write: true}, doubt: doubtEnds, slowToDecode: true,
+		c: c, operationKind: operationKind{name: "reconfig", mutates: true}, unknownPolicy: unknownGiveUp, slowToDecode: true,
 		procedure: functionProcedure[configResult]{
-			makeCall: func(*sessionEpoch) *wire.Call { return newCall(jute.OpReconfig, req) },
-			decode:   configDecoder(nil),
+			makeRequest: func(*sessionEpoch) *wire.Call { return newCall(jute.OpReconfig, req) },
+			decode:      configDecoder(nil),
 		},
 	}
 	if len(slices.Concat(req.joining, req.leaving, req.members)) == 0 {
-		o.fault = badArguments("a reconfiguration needs members that join or leave, or all of them")
+		o.argumentError = badArguments("a reconfiguration needs members that join or leave, or all of them")
 	}
 	return o
 }

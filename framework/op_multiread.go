@@ -52,8 +52,8 @@ type MultiReadResult struct {
 
 // MultiReadBuilder reads many nodes in one request. It is a value.
 type MultiReadBuilder struct {
-	c    *Client
-	pack compressionChoice
+	c           *Client
+	compression compressionChoice
 }
 
 // MultiRead begins to read many nodes in one request, which costs the network and the server less than a
@@ -69,10 +69,10 @@ func (c *Client) MultiRead() MultiReadBuilder { return MultiReadBuilder{c: c} }
 
 // Decompressed decompresses the data, as in [GetDataBuilder]. A read whose data cannot be decompressed fails by itself.
 // So does a read that exceeds the rest of [WithDecompressedLimit], which counts all reads together.
-func (b MultiReadBuilder) Decompressed() MultiReadBuilder { b.pack = compressionOn; return b }
+func (b MultiReadBuilder) Decompressed() MultiReadBuilder { b.compression = compressionOn; return b }
 
 // Undecompressed returns the data as they are, as in [GetDataBuilder].
-func (b MultiReadBuilder) Undecompressed() MultiReadBuilder { b.pack = compressionOff; return b }
+func (b MultiReadBuilder) Undecompressed() MultiReadBuilder { b.compression = compressionOff; return b }
 
 // ForReads executes the reads and returns their results in order. The returned error is about the request as
 // a whole; the error of a single read is in its result's Err. Without reads the error is ErrBadArguments.
@@ -85,17 +85,17 @@ func (b MultiReadBuilder) ForReads(ctx context.Context, reads ...Read) ([]ReadRe
 func (b MultiReadBuilder) InBackground() MultiReadBackground { return MultiReadBackground{b} }
 
 // MultiReadBackground is a MultiReadBuilder whose ForReads does not wait.
-type MultiReadBackground struct{ b MultiReadBuilder }
+type MultiReadBackground struct{ builder MultiReadBuilder }
 
 // ForReads queues the request.
 func (b MultiReadBackground) ForReads(ctx context.Context, reads ...Read) *Pending[MultiReadResult] {
-	return startBackground(ctx, b.b.operation(reads))
+	return startBackground(ctx, b.builder.operation(reads))
 }
 
 func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
-	o := &operation[MultiReadResult]{c: b.c, operationKind: operationKind{name: "multiRead"}, slowToDecode: b.c.usesCompression(b.pack)}
+	o := &operation[MultiReadResult]{c: b.c, operationKind: operationKind{name: "multiRead"}, slowToDecode: b.c.usesCompression(b.compression)}
 	if len(reads) == 0 {
-		o.fault = badArguments("a multiRead needs at least one read")
+		o.argumentError = badArguments("a multiRead needs at least one read")
 		return o
 	}
 	o.path = reads[0].path
@@ -107,24 +107,24 @@ func (b MultiReadBuilder) operation(reads []Read) *operation[MultiReadResult] {
 			err = badArguments("a read that was not made with ReadData or ReadChildren")
 		}
 		if err != nil {
-			o.path, o.fault = r.path, err
+			o.path, o.argumentError = r.path, err
 			return o
 		}
 		nodes[i].Path = full
 		req.Ops[i] = jute.MultiOp{Op: r.op, Request: &nodes[i]}
 	}
-	ask := func(*sessionEpoch) *wire.Call { return newCall(jute.OpMultiRead, &req) }
-	read := func(zxid int64, body []byte) (r MultiReadResult, err error) {
+	makeRequest := func(*sessionEpoch) *wire.Call { return newCall(jute.OpMultiRead, &req) }
+	decode := func(zxid int64, body []byte) (r MultiReadResult, err error) {
 		results, err := b.c.readResults(reads, body)
 		if err != nil {
 			return r, err
 		}
-		if b.c.usesCompression(b.pack) {
+		if b.c.usesCompression(b.compression) {
 			b.decompressResults(results)
 		}
 		return MultiReadResult{results, zxid}, nil
 	}
-	o.procedure = functionProcedure[MultiReadResult]{makeCall: ask, decode: read}
+	o.procedure = functionProcedure[MultiReadResult]{makeRequest: makeRequest, decode: decode}
 	return o
 }
 
@@ -135,7 +135,7 @@ func (b MultiReadBuilder) decompressResults(results []ReadResult) {
 		r := &results[i]
 		full, err := b.c.fullPath(r.Path)
 		if err == nil && r.Err == nil {
-			r.Data, err = b.c.decodeNodeDataUpTo(full, r.Data, b.pack, left)
+			r.Data, err = b.c.decodeNodeDataUpTo(full, r.Data, b.compression, left)
 			left -= len(r.Data)
 		}
 		if err != nil {

@@ -79,10 +79,10 @@ const maxTTL = 0xffffffffff * time.Millisecond
 
 // nodeSettings has the settings that creates share, in and outside of transactions.
 type nodeSettings struct {
-	mode CreateMode
-	ttl  time.Duration
-	acl  []ACL // nil: as the provider says
-	pack compressionChoice
+	mode        CreateMode
+	ttl         time.Duration
+	acl         []ACL // nil: as the provider says
+	compression compressionChoice
 }
 
 func (n nodeSettings) checkSettings() error {

@@ -19,8 +19,8 @@ type lateReceiver interface {
 
 // awaitedRequest is a request whose caller waits for the answer, until the caller leaves.
 type awaitedRequest struct {
-	answer chan wire.Reply
-	done   func(wire.Reply) // is onReply, made once
+	reply       chan wire.Reply
+	onReplyFunc func(wire.Reply) // is onReply, made once
 
 	mu           sync.Mutex
 	hasReply     bool         // the answer; guarded by mu
@@ -32,11 +32,11 @@ type awaitedRequest struct {
 func (w *awaitedRequest) onReply(r wire.Reply) {
 	w.mu.Lock()
 	w.hasReply = true
-	left, late := w.abandoned, w.lateReceiver
+	abandoned, late := w.abandoned, w.lateReceiver
 	w.mu.Unlock()
 	switch {
-	case !left:
-		w.answer <- r
+	case !abandoned:
+		w.reply <- r
 	case late != nil:
 		late.takeLateReply(r)
 	}
@@ -61,27 +61,27 @@ func (w *awaitedRequest) abandon(late lateReceiver) bool {
 // request was sent: if so, late gets the answer, unless late is nil.
 func awaitReply(ctx context.Context, e *sessionEpoch, call *wire.Call, late lateReceiver) (wire.Reply, bool, error) {
 	w := e.core.awaitedRequests.Get().(*awaitedRequest)
-	call.Done = w.done
+	call.Done = w.onReplyFunc
 	e.wire.Submit(call)
-	r, left, err := w.wait(ctx, e, call, late)
+	r, abandoned, err := w.wait(ctx, e, call, late)
 	if err == nil { // else the answer, or the end, may still come
 		w.hasReply = false
 		e.core.awaitedRequests.Put(w)
 	}
-	return r, left, err
+	return r, abandoned, err
 }
 
 // newAwaitedRequest makes one for [clientCore.awaitedRequests]. It is used again once its answer was taken.
 func newAwaitedRequest() any {
-	w := &awaitedRequest{answer: make(chan wire.Reply, 1)}
-	w.done = w.onReply
+	w := &awaitedRequest{reply: make(chan wire.Reply, 1)}
+	w.onReplyFunc = w.onReply
 	return w
 }
 
 func (w *awaitedRequest) wait(ctx context.Context, e *sessionEpoch, call *wire.Call, late lateReceiver) (
-	r wire.Reply, left bool, err error) {
+	r wire.Reply, abandoned bool, err error) {
 	select {
-	case r = <-w.answer:
+	case r = <-w.reply:
 		return r, false, nil
 	case <-ctx.Done():
 	}
@@ -89,7 +89,7 @@ func (w *awaitedRequest) wait(ctx context.Context, e *sessionEpoch, call *wire.C
 		return r, false, unsentError(ctx)
 	}
 	if !w.abandon(late) {
-		return <-w.answer, false, nil
+		return <-w.reply, false, nil
 	}
 	return r, true, unansweredError(ctx, wire.Mutates(call.Op))
 }
@@ -99,7 +99,7 @@ func (w *awaitedRequest) wait(ctx context.Context, e *sessionEpoch, call *wire.C
 func awaitReplies(ctx context.Context, e *sessionEpoch, calls ...*wire.Call) ([]wire.Reply, error) {
 	all := make([]awaitedRequest, len(calls))
 	for i, call := range calls {
-		all[i].answer = make(chan wire.Reply, 1)
+		all[i].reply = make(chan wire.Reply, 1)
 		call.Done = all[i].onReply
 	}
 	e.wire.Submit(calls...)

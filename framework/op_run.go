@@ -16,15 +16,15 @@ import (
 // initialize makes r the run of an operation. If nothing can be sent, it returns an error.
 func (r *operationRun[T]) initialize(ctx context.Context, o *operation[T], background bool) error {
 	if ctx == nil {
-		o.fault = ErrNilContext
+		o.argumentError = ErrNilContext
 	}
 	if o.c.isZeroValue() {
-		o.fault = ErrNoClient
+		o.argumentError = ErrNoClient
 	}
-	if o.fault != nil {
-		return wrapOpError(o.name, o.path, o.fault)
+	if o.argumentError != nil {
+		return wrapOpError(o.name, o.path, o.argumentError)
 	}
-	r.operation, r.background, r.before = o, background, -1
+	r.operation, r.background, r.zxidBefore = o, background, -1
 	return nil
 }
 
@@ -48,14 +48,14 @@ func runForeground[T any](ctx context.Context, o *operation[T]) (v T, err error)
 	}
 	r.reportResult(err)
 	ended = true
-	return r.v, err
+	return r.result, err
 }
 
 // foregroundAttempt makes a try in the foreground. It marks an error that ends the tries, unless it is marked
 // already: only one mark is removed.
 func (r *operationRun[T]) foregroundAttempt(ctx context.Context) (err error) {
 	if err = r.beginTry(); err == nil {
-		r.v, err = r.tryOnce(ctx)
+		r.result, err = r.tryOnce(ctx)
 	}
 	var marked *backoff.PermanentError
 	if err == nil || errors.As(err, &marked) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -80,19 +80,19 @@ func (r *operationRun[T]) reportBegin(ctx context.Context) error {
 func (r *operationRun[T]) beginTry() error {
 	e, err := r.c.operationEpoch()
 	if err == nil {
-		r.e = e
+		r.epoch = e
 		r.tries++
 	}
 	return err
 }
 
 func (r *operationRun[T]) tryOnce(ctx context.Context) (v T, err error) {
-	if r.unknown != nil && r.doubt == doubtSearches {
+	if r.unknownIn != nil && r.unknownPolicy == unknownSearch {
 		v, done, err := r.leftovers.recoverOutcome(ctx, r)
 		if err != nil || done {
 			return v, err
 		}
-		r.unknown = nil
+		r.unknownIn = nil
 	}
 	v, err = r.sendOnce(ctx)
 	return r.takeSteps(ctx, v, err)
@@ -119,9 +119,9 @@ func (r *operationRun[T]) takeSteps(ctx context.Context, v T, err error) (T, err
 
 // sendOnce sends the request once, waits for the answer and judges it.
 func (r *operationRun[T]) sendOnce(ctx context.Context) (v T, err error) {
-	reply, left, err := awaitReply(ctx, r.e, r.prepareCall(), r)
+	reply, abandoned, err := awaitReply(ctx, r.epoch, r.prepareCall(), r)
 	if err != nil {
-		r.abandoned = left
+		r.abandoned = abandoned
 		r.disarmWatches()
 		return v, err
 	}
@@ -129,13 +129,13 @@ func (r *operationRun[T]) sendOnce(ctx context.Context) (v T, err error) {
 }
 
 func (r *operationRun[T]) prepareCall() *wire.Call {
-	if r.write && r.before < 0 {
-		r.before, r.first = r.e.wire.MaxZxid(), r.e
+	if r.mutates && r.zxidBefore < 0 {
+		r.zxidBefore, r.firstEpoch = r.epoch.wire.MaxZxid(), r.epoch
 	}
-	call := r.newRequest(r.e)
+	call := r.newRequest(r.epoch)
 	call.Patience = r.c.core.cfg.connectTimeout
 	if r.watch != nil {
-		r.watch.armWatches(r.e, call)
+		r.watch.armWatches(r.epoch, call)
 	}
 	return call
 }
@@ -149,22 +149,22 @@ func (r *operationRun[T]) disarmWatches() {
 func (r *operationRun[T]) judgeReply(reply wire.Reply) (v T, err error) {
 	switch {
 	case reply.Err == nil && reply.Code == jute.CodeOK:
-		if r.decoded != nil {
+		if r.sharedResult != nil {
 			v, err = r.decodeShared(reply)
 		} else {
 			v, err = r.decodeReply(reply.Zxid, reply.Body)
 		}
-	case r.write:
+	case r.mutates:
 		err = replyError(reply)
 	default:
 		err = readReplyError(reply)
 	}
-	if r.empty != nil && errors.Is(err, ErrNoNode) && r.stepAfter(err) == nil {
-		v, err = *r.empty, nil
+	if r.resultIfAbsent != nil && errors.Is(err, ErrNoNode) && r.stepAfter(err) == nil {
+		v, err = *r.resultIfAbsent, nil
 	}
 	if err != nil {
 		r.disarmWatches()
-		v, err = r.recordDoubt(v, err)
+		v, err = r.recordUnknownOutcome(v, err)
 	}
 	if r.leftovers != nil {
 		r.leftovers.recordOutcome(err)
@@ -174,18 +174,18 @@ func (r *operationRun[T]) judgeReply(reply wire.Reply) (v T, err error) {
 
 // recordDoubt records that an outcome is unknown, and marks an error that may be due to the success of an earlier
 // try.
-func (r *operationRun[T]) recordDoubt(v T, err error) (T, error) {
+func (r *operationRun[T]) recordUnknownOutcome(v T, err error) (T, error) {
 	var cut *cutOffError
 	if errors.As(err, &cut) {
 		cut.final = cut.final || r.wasCutOff
 		r.wasCutOff = true
 	}
 	if errors.Is(err, ErrOutcomeUnknown) {
-		if r.write {
-			r.unknown = r.e
+		if r.mutates {
+			r.unknownIn = r.epoch
 		}
-	} else if r.unknown != nil && r.doubt != doubtSearches {
-		for _, a := range r.ambiguous {
+	} else if r.unknownIn != nil && r.unknownPolicy != unknownSearch {
+		for _, a := range r.ambiguousErrors {
 			if errors.Is(err, a) {
 				return *new(T), &ambiguousError{a, err}
 			}
@@ -204,20 +204,22 @@ func (r *operationRun[T]) recordDoubt(v T, err error) (T, error) {
 //  3. The refusal is a transaction, too, and the read shows the tree after it, at whatever member.
 //
 // In a later session it reports false: a try of an earlier session that could not be closed may still be executed.
-func (r *operationRun[T]) precedesTries(zxid int64) bool { return zxid <= r.before && r.e == r.first }
+func (r *operationRun[T]) precedesTries(zxid int64) bool {
+	return zxid <= r.zxidBefore && r.epoch == r.firstEpoch
+}
 
 // resetDoubt resets the doubt after proof that no try was executed, so that the request is sent again and the
 // server's own reply counts.
-func (r *operationRun[T]) resetDoubt() (v T, again bool, _ error) {
-	r.unknown = nil
+func (r *operationRun[T]) clearUnknownOutcome() (v T, again bool, _ error) {
+	r.unknownIn = nil
 	return v, true, nil
 }
 
 // stepAfter returns the step that may help after an error, or nil.
 func (r *operationRun[T]) stepAfter(err error) recoveryStep[T] {
-	if r.root && r.path == "/" && r.c.view.namespace != "" && errors.Is(err, ErrNoNode) {
+	if r.createsRoot && r.path == "/" && r.c.view.namespace != "" && errors.Is(err, ErrNoNode) {
 		return func(ctx context.Context, r *operationRun[T]) (v T, again bool, _ error) {
-			_, err := r.c.createRoot(ctx, r.e)
+			_, err := r.c.createRoot(ctx, r.epoch)
 			return v, err == nil, err
 		}
 	}
@@ -227,23 +229,23 @@ func (r *operationRun[T]) stepAfter(err error) recoveryStep[T] {
 // decideRetry returns the reaction to err; step is the step for it, or nil.
 func (r *operationRun[T]) decideRetry(err error, step recoveryStep[T], steps int) retryDecision {
 	return retrySituation{
-		class: classifyError(err), helps: step != nil, steps: steps, policy: r.doubt,
-		unknown: r.unknown != nil, pinned: r.c.view.epoch != nil, background: r.background, tries: r.tries,
+		class: classifyError(err), hasStep: step != nil, stepsTaken: steps, policy: r.unknownPolicy,
+		unknown: r.unknownIn != nil, sessionBound: r.c.view.epoch != nil, background: r.background, tries: r.tries,
 	}.decideRetry()
 }
 
 // finalError makes the final error of an operation that ends with err.
 func (r *operationRun[T]) finalError(err error) error {
 	err = r.c.core.explainWait(err)
-	if r.parent != "" {
-		err = r.c.addChrootHint(err, r.parent)
+	if r.requiredParent != "" {
+		err = r.c.addChrootHint(err, r.requiredParent)
 	} else {
 		err = r.c.addChrootHintAt(err, r.path)
 	}
 	if r.name == "create" && errors.Is(err, ErrNoNode) && !errors.Is(err, ErrNoChroot) {
 		err = missingParentError(r.path, err)
 	}
-	if r.unknown != nil && !errors.Is(err, ErrOutcomeUnknown) && isUnfinished(err) {
+	if r.unknownIn != nil && !errors.Is(err, ErrOutcomeUnknown) && isUnfinished(err) {
 		err = fmt.Errorf("%w; an earlier try ended with: %w", err, ErrConnectionLoss)
 	}
 	if r.leftovers != nil {
@@ -270,8 +272,8 @@ func (r *operationRun[T]) reportResult(err error) {
 		return
 	}
 	how := OperationEnd{Err: err, Attempts: r.tries}
-	if r.e != nil {
-		how.Epoch = r.e.n
+	if r.epoch != nil {
+		how.Epoch = r.epoch.n
 	}
 	r.endReported = true
 	r.reportEnd(how)
@@ -297,13 +299,13 @@ func (r *operationRun[T]) sharedReadKey() sharedReadKey {
 // leaveSharedRead is called when the operation's own request has ended, or is not sent after all.
 func (r *operationRun[T]) leaveSharedRead() {
 	r.inSharedRead = false
-	r.e.sharedReads.finishRequest(r.e.wire, r.sharedReadKey())
+	r.epoch.sharedReads.finishRequest(r.epoch.wire, r.sharedReadKey())
 }
 
 // decodeShared decodes a shared answer for all sharers: a list of n names is not decoded n times.
 func (r *operationRun[T]) decodeShared(reply wire.Reply) (v T, err error) {
-	decoded := r.decoded
-	r.decoded = nil
+	decoded := r.sharedResult
+	r.sharedResult = nil
 	v, known := (*decoded).(T)
 	if !known {
 		if v, err = r.decodeReply(reply.Zxid, reply.Body); err == nil {

@@ -12,10 +12,10 @@ import (
 
 // SetDataBuilder replaces a node's data. It is a value: each method returns a changed copy.
 type SetDataBuilder struct {
-	c          *Client
-	version    int32
-	pack       compressionChoice
-	idempotent bool
+	c           *Client
+	version     int32
+	compression compressionChoice
+	idempotent  bool
 }
 
 // SetData begins to replace a node's data. Corresponds to Curator's setData.
@@ -26,10 +26,10 @@ func (c *Client) SetData() SetDataBuilder { return SetDataBuilder{c: c, version:
 func (b SetDataBuilder) WithVersion(version int32) SetDataBuilder { b.version = version; return b }
 
 // Compressed compresses the data with the client's compression provider, by default gzip.
-func (b SetDataBuilder) Compressed() SetDataBuilder { b.pack = compressionOn; return b }
+func (b SetDataBuilder) Compressed() SetDataBuilder { b.compression = compressionOn; return b }
 
 // Uncompressed writes the data as they are, also if the client has [WithCompression].
-func (b SetDataBuilder) Uncompressed() SetDataBuilder { b.pack = compressionOff; return b }
+func (b SetDataBuilder) Uncompressed() SetDataBuilder { b.compression = compressionOff; return b }
 
 // Idempotent lets a repeat succeed because of an earlier try of this same call. When a try's reply was lost
 // and the repeat fails with ErrBadVersion, the client reads the node. If the node has the next version after
@@ -64,30 +64,30 @@ func (b SetDataBuilder) InBackground() BackgroundWithData[SetDataBuilder, Stat] 
 func (b SetDataBuilder) operation(path string, data []byte) *operation[Stat] {
 	full, err := b.c.fullPath(path)
 	if err == nil {
-		data, err = b.c.encodeNodeData(full, data, b.pack)
+		data, err = b.c.encodeNodeData(full, data, b.compression)
 	}
 	o := &operation[Stat]{
-		c: b.c, operationKind: operationKind{name: "setData", write: true, root: true}, path: path, fault: err,
-		ambiguous: []error{ErrBadVersion},
+		c: b.c, operationKind: operationKind{name: "setData", mutates: true, createsRoot: true}, path: path, argumentError: err,
+		ambiguousErrors: []error{ErrBadVersion},
 	}
 	f := functionProcedure[Stat]{
-		makeCall: func(*sessionEpoch) *wire.Call { return setDataCall(full, data, b.version) }, decode: decodeStat,
+		makeRequest: func(*sessionEpoch) *wire.Call { return setDataCall(full, data, b.version) }, decode: decodeStat,
 	}
 	if b.idempotent && b.version != -1 {
-		o.doubt = doubtCompares
+		o.unknownPolicy = unknownCompare
 	}
-	f.recovery = func(met error) recoveryStep[Stat] {
-		if !errors.Is(met, errAmbiguous) {
+	f.recovery = func(err error) recoveryStep[Stat] {
+		if !errors.Is(err, errAmbiguous) {
 			return nil
 		}
 		return func(ctx context.Context, r *operationRun[Stat]) (Stat, bool, error) {
-			refused := false
-			stat, _, err := b.c.compareNode(ctx, r.e, full, data, met, func(stat Stat, same bool) bool {
-				refused = provesNotSet(r, stat, b.version, same)
-				return b.idempotent && same && stat.Version == b.version+1 && stat.Mzxid > r.before
+			notExecuted := false
+			stat, _, err := b.c.compareNode(ctx, r.epoch, full, data, err, func(stat Stat, same bool) bool {
+				notExecuted = provesNotSet(r, stat, b.version, same)
+				return b.idempotent && same && stat.Version == b.version+1 && stat.Mzxid > r.zxidBefore
 			})
-			if refused {
-				return r.resetDoubt()
+			if notExecuted {
+				return r.clearUnknownOutcome()
 			}
 			return stat, false, err
 		}
@@ -105,26 +105,26 @@ func provesNotSet[T any](r *operationRun[T], stat Stat, version int32, same bool
 // compareNode reads a node after the ambiguous error met. It returns no error if ours accepts its Stat; same
 // reports whether the node has the data. there is false if the node does not exist.
 func (c *Client) compareNode(
-	ctx context.Context, e *sessionEpoch, full string, data []byte, met error, ours func(stat Stat, same bool) bool,
+	ctx context.Context, e *sessionEpoch, full string, data []byte, ambiguous error, ours func(stat Stat, same bool) bool,
 ) (stat Stat, there bool, _ error) {
 	var res jute.GetDataResponse
 	err := sendAndDecode(ctx, e, e.limitPatience(readCall(jute.OpGetData, full)), &res)
 	switch {
 	case errors.Is(err, ErrNoNode):
-		return stat, false, met // the missing node may have been our own
+		return stat, false, ambiguous // the missing node may have been our own
 	case err != nil:
-		return stat, true, unresolvedError(met, err)
+		return stat, true, unresolvedError(ambiguous, err)
 	case ours(Stat(res.Stat), bytes.Equal(res.Data, data)):
 		return Stat(res.Stat), true, nil
 	}
-	return stat, true, met
+	return stat, true, ambiguous
 }
 
 // unresolvedError returns the error when the read that was to settle an unknown outcome has failed with err. If the
 // read was refused, the error contains met, since the outcome is as unknown as before.
-func unresolvedError(met, err error) error {
+func unresolvedError(ambiguous, err error) error {
 	if isUnfinished(err) || errors.Is(err, ErrOutcomeUnknown) {
 		return err
 	}
-	return fmt.Errorf("%w; cannot read the node to see whether the write was executed: %w", met, err)
+	return fmt.Errorf("%w; cannot read the node to see whether the write was executed: %w", ambiguous, err)
 }

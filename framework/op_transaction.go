@@ -73,31 +73,31 @@ type transaction []TransactionOp
 func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 	t := transaction(ops)
 	o := &operation[txResults]{
-		c: c, operationKind: operationKind{name: "transaction", write: true}, doubt: doubtEnds,
+		c: c, operationKind: operationKind{name: "transaction", mutates: true}, unknownPolicy: unknownGiveUp,
 	}
 	if len(ops) == 0 {
-		o.fault = badArguments("a transaction needs at least one operation")
+		o.argumentError = badArguments("a transaction needs at least one operation")
 		return o
 	}
 	o.path = ops[0].path
 	var req jute.MultiRequest
 	size := 0
 	for i, op := range ops {
-		fault := op.fault
+		fault := op.argumentError
 		if op.c == nil {
 			fault = fmt.Errorf("%w: an operation that was not made with TransactionOp", ErrNoClient)
 		}
-		if fault != nil && o.fault == nil {
-			o.path, o.fault = op.path, &TransactionError{i, op.name, fault}
+		if fault != nil && o.argumentError == nil {
+			o.path, o.argumentError = op.path, &TransactionError{i, op.name, fault}
 		}
-		req.Ops = append(req.Ops, op.op)
-		size += op.size
+		req.Ops = append(req.Ops, op.entry)
+		size += op.dataSize
 	}
-	if o.fault == nil && !c.isZeroValue() {
-		o.fault = c.checkRequestSize(size)
+	if o.argumentError == nil && !c.isZeroValue() {
+		o.argumentError = c.checkRequestSize(size)
 	}
 	o.procedure = functionProcedure[txResults]{
-		makeCall: func(*sessionEpoch) *wire.Call { return newCall(jute.OpMulti, &req) }, decode: t.decodeReply, recovery: t.createMissingRoot,
+		makeRequest: func(*sessionEpoch) *wire.Call { return newCall(jute.OpMulti, &req) }, decode: t.decodeReply, recovery: t.createMissingRoot,
 	}
 	return o
 }
@@ -112,7 +112,7 @@ func (t transaction) createMissingRoot(err error) recoveryStep[txResults] {
 		return nil
 	}
 	return func(ctx context.Context, r *operationRun[txResults]) (none txResults, again bool, _ error) {
-		made, failed := op.c.createRoot(ctx, r.e)
+		made, failed := op.c.createRoot(ctx, r.epoch)
 		prefix := op.c.view.prefix
 		switch {
 		case failed != nil:
@@ -174,13 +174,13 @@ func (t transaction) decodeReply(_ int64, body []byte) ([]TransactionResult, err
 
 // TransactionOp is one operation of a transaction. Make it with [Client.TransactionOp].
 type TransactionOp struct {
-	c     *Client
-	name  string
-	path  string // as given
-	full  string // as the server knows it
-	op    jute.MultiOp
-	size  int // of the data
-	fault error
+	c             *Client
+	name          string
+	path          string // as given
+	full          string // as the server knows it
+	entry         jute.MultiOp
+	dataSize      int // of the data
+	argumentError error
 }
 
 // TransactionOps makes operations for a transaction.
@@ -221,10 +221,16 @@ func (b TransactionCreate) WithACL(acl ...ACL) TransactionCreate {
 }
 
 // Compressed compresses the data with the client's compression provider.
-func (b TransactionCreate) Compressed() TransactionCreate { b.node.pack = compressionOn; return b }
+func (b TransactionCreate) Compressed() TransactionCreate {
+	b.node.compression = compressionOn
+	return b
+}
 
 // Uncompressed writes the data as they are, also if the client has [WithCompression].
-func (b TransactionCreate) Uncompressed() TransactionCreate { b.node.pack = compressionOff; return b }
+func (b TransactionCreate) Uncompressed() TransactionCreate {
+	b.node.compression = compressionOff
+	return b
+}
 
 // ForPath makes the operation. Nil data means the client's default data.
 func (b TransactionCreate) ForPath(path string, data []byte) TransactionOp {
@@ -237,11 +243,11 @@ func (b TransactionCreate) ForPath(path string, data []byte) TransactionOp {
 			"chroot", full)
 	}
 	if err == nil {
-		data, err = b.c.encodeNodeData(full, data, b.node.pack)
+		data, err = b.c.encodeNodeData(full, data, b.node.compression)
 	}
-	op := TransactionOp{c: b.c, name: "create", path: path, full: full, size: len(data), fault: err}
+	op := TransactionOp{c: b.c, name: "create", path: path, full: full, dataSize: len(data), argumentError: err}
 	if err == nil {
-		op.op = b.node.transactionEntry(b.c, full, data)
+		op.entry = b.node.transactionEntry(b.c, full, data)
 	}
 	return op
 }
@@ -262,8 +268,8 @@ func (b TransactionDelete) WithVersion(version int32) TransactionDelete {
 // ForPath makes the operation.
 func (b TransactionDelete) ForPath(path string) TransactionOp {
 	op := newVersionOp(b.c, "delete", jute.OpDelete, path, b.version)
-	if op.fault == nil && op.full == b.c.view.chroot {
-		op.fault = errDeleteRoot
+	if op.argumentError == nil && op.full == b.c.view.chroot {
+		op.argumentError = errDeleteRoot
 	}
 	return op
 }
@@ -277,9 +283,9 @@ func newVersionOp(c *Client, name string, code int32, path string, version int32
 
 // TransactionSetData replaces a node's data in a transaction.
 type TransactionSetData struct {
-	c       *Client
-	version int32
-	pack    compressionChoice
+	c           *Client
+	version     int32
+	compression compressionChoice
 }
 
 // WithVersion makes the transaction fail with ErrBadVersion unless the node has this version. Default -1: any
@@ -290,16 +296,19 @@ func (b TransactionSetData) WithVersion(version int32) TransactionSetData {
 }
 
 // Compressed compresses the data with the client's compression provider.
-func (b TransactionSetData) Compressed() TransactionSetData { b.pack = compressionOn; return b }
+func (b TransactionSetData) Compressed() TransactionSetData { b.compression = compressionOn; return b }
 
 // Uncompressed writes the data as they are, also if the client has [WithCompression].
-func (b TransactionSetData) Uncompressed() TransactionSetData { b.pack = compressionOff; return b }
+func (b TransactionSetData) Uncompressed() TransactionSetData {
+	b.compression = compressionOff
+	return b
+}
 
 // ForPath makes the operation. Nil data means the client's default data.
 func (b TransactionSetData) ForPath(path string, data []byte) TransactionOp {
 	full, err := b.c.fullPath(path)
 	if err == nil {
-		data, err = b.c.encodeNodeData(full, data, b.pack)
+		data, err = b.c.encodeNodeData(full, data, b.compression)
 	}
 	req := &jute.SetDataRequest{Path: full, Data: data, Version: b.version}
 	return TransactionOp{b.c, "setData", path, full, jute.MultiOp{Op: jute.OpSetData, Request: req}, len(data), err}

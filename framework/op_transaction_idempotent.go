@@ -31,32 +31,32 @@ func (c *Client) IdempotentTransaction(
 	ctx context.Context, ops ...TransactionOp,
 ) ([]TransactionResult, error) {
 	o, t := newTransaction(c, ops), transaction(ops)
-	var left expectedNodes
-	if o.fault == nil {
-		left, o.fault = expectedAfter(ops)
+	var expected expectedNodes
+	if o.argumentError == nil {
+		expected, o.argumentError = expectedAfter(ops)
 	}
-	o.doubt, o.ambiguous = doubtCompares, []error{ErrNodeExists, ErrNoNode, ErrBadVersion, ErrNotEmpty}
-	help := func(err error) recoveryStep[txResults] {
+	o.unknownPolicy, o.ambiguousErrors = unknownCompare, []error{ErrNodeExists, ErrNoNode, ErrBadVersion, ErrNotEmpty}
+	recovery := func(err error) recoveryStep[txResults] {
 		if !errors.Is(err, errAmbiguous) {
 			return t.createMissingRoot(err)
 		}
 		return func(ctx context.Context, r *operationRun[txResults]) (v txResults, again bool, _ error) {
-			found, failed := c.readExpected(ctx, r.e, left)
+			found, failed := c.readExpected(ctx, r.epoch, expected)
 			switch {
 			case failed != nil:
 				return nil, false, unresolvedError(err, failed)
-			case left.areContradictedBy(found, r.precedesTries):
-				return r.resetDoubt()
+			case expected.areContradictedBy(found, r.precedesTries):
+				return r.clearUnknownOutcome()
 			}
-			by := t.refusedOperation(repeatRefusal(err))
-			if by == nil || !left[by.full].causesRefusal(*by) || !left.areMatchedBy(found, r.before, r.e.wire.ID()) {
+			refused := t.refusedOperation(repeatRefusal(err))
+			if refused == nil || !expected[refused.full].causesRefusal(*refused) || !expected.areMatchedBy(found, r.zxidBefore, r.epoch.wire.ID()) {
 				return nil, false, err
 			}
 			return t.resultsFromNodes(found), false, nil
 		}
 	}
 	if f, ok := o.procedure.(functionProcedure[txResults]); ok { // else the arguments are wrong
-		f.recovery = help
+		f.recovery = recovery
 		o.procedure = f
 	}
 	return runForeground(ctx, o)
@@ -67,7 +67,7 @@ func (t transaction) resultsFromNodes(nodes map[string]foundNode) []TransactionR
 	results := make([]TransactionResult, len(t))
 	for i, op := range t {
 		results[i] = TransactionResult{Op: op.name, Path: op.path}
-		if op.name == "setData" || op.name == "create" && op.op.Op != jute.OpCreate2 {
+		if op.name == "setData" || op.name == "create" && op.entry.Op != jute.OpCreate2 {
 			results[i].Stat = nodes[op.full].stat
 		}
 	}
@@ -76,11 +76,11 @@ func (t transaction) resultsFromNodes(nodes map[string]foundNode) []TransactionR
 
 // expectedNode is the state of a node after a transaction.
 type expectedNode struct {
-	made, gone bool
-	ephemeral  bool
-	set        bool // the data were written, also by a create
-	data       []byte
-	version    int32 // -1: not known
+	created, deleted bool
+	ephemeral        bool
+	written          bool // the data were written, also by a create
+	data             []byte
+	version          int32 // -1: not known
 }
 
 // expectedNodes has the states of the nodes after a transaction, by their full paths.
@@ -88,49 +88,49 @@ type expectedNodes map[string]expectedNode
 
 // expectedAfter returns the states after operations, or the reason why the operations cannot be repeated.
 func expectedAfter(ops []TransactionOp) (expectedNodes, error) {
-	left, first := expectedNodes{}, map[string]TransactionOp{}
+	expected, firstOps := expectedNodes{}, map[string]TransactionOp{}
 	for _, op := range ops {
-		if _, known := first[op.full]; !known {
-			first[op.full] = op
+		if _, known := firstOps[op.full]; !known {
+			firstOps[op.full] = op
 		}
-		m, known := left[op.full]
+		node, known := expected[op.full]
 		if !known {
-			m.version = -1
+			node.version = -1
 		}
 		mode := Persistent
-		switch req := op.op.Request.(type) {
+		switch req := op.entry.Request.(type) {
 		case *jute.CreateRequest:
 			mode = CreateMode(req.Flags)
-			m = expectedNode{made: true, set: true, ephemeral: mode.isEphemeral(), data: req.Data}
+			node = expectedNode{created: true, written: true, ephemeral: mode.isEphemeral(), data: req.Data}
 		case *jute.CreateTTLRequest:
 			mode = CreateMode(req.Flags)
-			m = expectedNode{made: true, set: true, data: req.Data}
+			node = expectedNode{created: true, written: true, data: req.Data}
 		case *jute.SetDataRequest:
-			if m.version < 0 {
-				m.version = req.Version
+			if node.version < 0 {
+				node.version = req.Version
 			}
-			if m.version >= 0 {
-				m.version++
+			if node.version >= 0 {
+				node.version++
 			}
-			m.set, m.data = true, req.Data
+			node.written, node.data = true, req.Data
 		case *jute.PathVersionRequest:
 			if op.name == "delete" {
-				m = expectedNode{gone: true, version: -1}
-			} else if m.version < 0 {
-				m.version = req.Version
+				node = expectedNode{deleted: true, version: -1}
+			} else if node.version < 0 {
+				node.version = req.Version
 			}
 		}
 		if mode.isSequential() {
 			return nil, badArguments("an idempotent transaction cannot create sequential nodes: it could " +
 				"not tell them apart")
 		}
-		left[op.full] = m
+		expected[op.full] = node
 	}
-	for path, op := range first {
+	for path, op := range firstOps {
 		// An ephemeral node may go with its session before the repeat; then the server does not refuse the
 		// repeat.
-		if m := left[path]; m.causesRefusal(op) && !m.ephemeral {
-			return left, nil
+		if node := expected[path]; node.causesRefusal(op) && !node.ephemeral {
+			return expected, nil
 		}
 	}
 	return nil, badArguments("no operation of the transaction would fail if it were executed twice: " +
@@ -138,31 +138,31 @@ func expectedAfter(ops []TransactionOp) (expectedNodes, error) {
 }
 
 // causesRefusal reports whether a node left in this state makes the server refuse op.
-func (m expectedNode) causesRefusal(op TransactionOp) bool {
+func (n expectedNode) causesRefusal(op TransactionOp) bool {
 	version := int32(-1)
-	switch req := op.op.Request.(type) {
+	switch req := op.entry.Request.(type) {
 	case *jute.SetDataRequest:
 		version = req.Version
 	case *jute.PathVersionRequest:
 		version = req.Version
 	default: // a create
-		return !m.gone
+		return !n.deleted
 	}
-	return m.gone || version >= 0 && m.version >= 0 && m.version != version
+	return n.deleted || version >= 0 && n.version >= 0 && n.version != version
 }
 
 type foundNode struct {
-	there bool
-	data  []byte
-	stat  Stat
+	exists bool
+	data   []byte
+	stat   Stat
 }
 
 // readExpected reads the nodes that a transaction changes.
-func (c *Client) readExpected(ctx context.Context, e *sessionEpoch, left expectedNodes) (map[string]foundNode, error) {
+func (c *Client) readExpected(ctx context.Context, e *sessionEpoch, expected expectedNodes) (map[string]foundNode, error) {
 	var paths []string
 	var calls []*wire.Call
-	for path, m := range left {
-		if m.set || m.gone {
+	for path, node := range expected {
+		if node.written || node.deleted {
 			paths, calls = append(paths, path), append(calls, e.limitPatience(readCall(jute.OpGetData, path)))
 		}
 	}
@@ -187,10 +187,10 @@ func (c *Client) readExpected(ctx context.Context, e *sessionEpoch, left expecte
 
 // areContradictedBy reports whether a node found proves that the transaction was not executed: a node that it would
 // have made or deleted is older, or a node that it would have written was not changed since.
-func (left expectedNodes) areContradictedBy(found map[string]foundNode, older func(zxid int64) bool) bool {
-	for path, m := range left {
-		n := found[path]
-		if n.there && ((m.made || m.gone) && older(n.stat.Czxid) || m.set && older(n.stat.Mzxid)) {
+func (expected expectedNodes) areContradictedBy(found map[string]foundNode, older func(zxid int64) bool) bool {
+	for path, want := range expected {
+		got := found[path]
+		if got.exists && ((want.created || want.deleted) && older(got.stat.Czxid) || want.written && older(got.stat.Mzxid)) {
 			return true
 		}
 	}
@@ -200,34 +200,34 @@ func (left expectedNodes) areContradictedBy(found map[string]foundNode, older fu
 // areMatchedBy reports whether the nodes found are as the transaction has left them. before is the highest zxid
 // known when the call began. All nodes that the transaction has written have the same zxid. If it has only deleted
 // nodes, they must be gone.
-func (left expectedNodes) areMatchedBy(found map[string]foundNode, before, session int64) bool {
+func (expected expectedNodes) areMatchedBy(found map[string]foundNode, before, session int64) bool {
 	zxid := int64(0)
-	for path, m := range left {
-		n := found[path]
-		if !m.set {
+	for path, want := range expected {
+		got := found[path]
+		if !want.written {
 			continue
 		}
 		owner := int64(0)
-		if m.ephemeral {
+		if want.ephemeral {
 			owner = session
 		}
 		switch {
-		case !n.there, !bytes.Equal(n.data, m.data), n.stat.Mzxid <= before:
+		case !got.exists, !bytes.Equal(got.data, want.data), got.stat.Mzxid <= before:
 			return false
-		case m.version >= 0 && n.stat.Version != m.version:
+		case want.version >= 0 && got.stat.Version != want.version:
 			return false
-		case m.made && (n.stat.Czxid != n.stat.Mzxid || n.stat.EphemeralOwner != owner):
+		case want.created && (got.stat.Czxid != got.stat.Mzxid || got.stat.EphemeralOwner != owner):
 			return false
-		case zxid != 0 && n.stat.Mzxid != zxid:
+		case zxid != 0 && got.stat.Mzxid != zxid:
 			return false
 		}
-		zxid = n.stat.Mzxid
+		zxid = got.stat.Mzxid
 	}
 	if zxid != 0 {
 		return true
 	}
-	for path, m := range left {
-		if m.gone && found[path].there {
+	for path, want := range expected {
+		if want.deleted && found[path].exists {
 			return false
 		}
 	}

@@ -21,18 +21,18 @@ type workerGroup struct {
 	ctx    context.Context // ends with close
 	cancel context.CancelFunc
 
-	mu   sync.Mutex
-	n    int           // goroutines running; guarded by mu
-	idle chan struct{} // nil before close, and closed when the last goroutine has ended; guarded by mu
+	mu      sync.Mutex
+	running int           // goroutines running; guarded by mu
+	idle    chan struct{} // nil before close, and closed when the last goroutine has ended; guarded by mu
 }
 
 // spawn runs f on a new goroutine. After close, f is not waited for: by then it can only run callbacks of operations on
 // a closed client.
 func (w *workerGroup) spawn(f func()) {
 	w.mu.Lock()
-	counted := w.idle == nil || w.n > 0
+	counted := w.idle == nil || w.running > 0
 	if counted {
-		w.n++
+		w.running++
 	}
 	w.mu.Unlock()
 	go func() {
@@ -46,7 +46,7 @@ func (w *workerGroup) spawn(f func()) {
 func (w *workerGroup) finishWorker() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.n--; w.n == 0 && w.idle != nil {
+	if w.running--; w.running == 0 && w.idle != nil {
 		close(w.idle)
 	}
 }
@@ -58,7 +58,7 @@ func (w *workerGroup) close() {
 	if w.idle == nil {
 		w.idle = make(chan struct{})
 		w.cancel()
-		if w.n == 0 {
+		if w.running == 0 {
 			close(w.idle)
 		}
 	}
@@ -94,10 +94,10 @@ func awaitWithGrace(ctx context.Context, idle <-chan error) error {
 type serialExecutor struct {
 	spawn func(func())
 
-	mu      sync.Mutex
-	queue   []functionBatch // guarded by mu
-	taken   int             // batches taken off the queue; guarded by mu
-	running bool            // guarded by mu
+	mu           sync.Mutex
+	queue        []functionBatch // guarded by mu
+	batchesTaken int             // batches taken off the queue; guarded by mu
+	running      bool            // guarded by mu
 }
 
 // functionBatch is the functions of one enqueue, or a place reserved for later.
@@ -119,13 +119,13 @@ func (s *serialExecutor) reservePlace() (place int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = append(s.queue, functionBatch{reserved: true})
-	return s.taken + len(s.queue) - 1
+	return s.batchesTaken + len(s.queue) - 1
 }
 
 // fillPlace puts functions, or none, into a reserved place. It is called once for each place.
 func (s *serialExecutor) fillPlace(place int, calls ...func()) {
 	s.mu.Lock()
-	s.queue[place-s.taken] = functionBatch{calls: calls}
+	s.queue[place-s.batchesTaken] = functionBatch{calls: calls}
 	s.startIfNeeded()
 }
 
@@ -165,7 +165,7 @@ func (s *serialExecutor) next() func() {
 			return f
 		}
 		*first, s.queue = functionBatch{}, s.queue[1:]
-		s.taken++
+		s.batchesTaken++
 	}
 	if s.running = false; len(s.queue) == 0 {
 		s.queue = nil
