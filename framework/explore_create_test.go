@@ -16,7 +16,7 @@ import (
 // a client and through the view of a session.
 //
 // What ships is called: the errors (replyError, classifyError), retrySituation.decideRetry, the machine of the node
-// (nodeState.next, createEventOf, anotherTryEvent), what a search asks (searchCalls) and when its list is believed
+// (nodeState.next, createEventOf, retryEventOf), what a search asks (searchCalls) and when its list is believed
 // (inconclusiveReason), and when a clean-up need not search again (isSearchConclusive). Played are
 //
 //   - the leader, which executes requests, also late: after a lost connection until the session is attached elsewhere, and

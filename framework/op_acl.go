@@ -25,7 +25,7 @@ func (c *Client) GetACL() GetACLBuilder { return GetACLBuilder{c: c} }
 // StoringStatIn makes the operation write the node's Stat to stat when it succeeds.
 func (b GetACLBuilder) StoringStatIn(stat *Stat) GetACLBuilder { b.storeStat = stat; return b }
 
-// ForPath returns the node's ACL; ErrNoNode if the node does not exist.
+// ForPath returns the node's ACL. The error is ErrNoNode if the node does not exist.
 func (b GetACLBuilder) ForPath(ctx context.Context, path string) ([]ACL, error) {
 	r, err := runForeground(ctx, b.operation(path))
 	return r.ACL, err
@@ -76,9 +76,11 @@ func (b SetACLBuilder) WithVersion(version int32) SetACLBuilder { b.version = ve
 // WithACL sets the new ACL.
 func (b SetACLBuilder) WithACL(acl ...ACL) SetACLBuilder { b.acl = acl; return b }
 
-// ForPath replaces the ACL and returns the node's new Stat. After an unknown outcome it is repeated as the
-// retry policy says. With a version the repeat cannot take effect twice; if it fails with ErrBadVersion, the
-// error is ErrConnectionLoss, because the first try may have succeeded.
+// ForPath replaces the ACL and returns the node's new Stat. The error is ErrNoNode if the node does not exist, and
+// ErrBadArguments without WithACL.
+//
+// After an unknown outcome the write is repeated as the retry policy allows. With a version it cannot take effect twice.
+// If the repeat fails with ErrBadVersion, the first try may have succeeded: the error is ErrConnectionLoss.
 func (b SetACLBuilder) ForPath(ctx context.Context, path string) (Stat, error) {
 	return runForeground(ctx, b.operation(path))
 }

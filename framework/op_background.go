@@ -12,28 +12,30 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// Background is a builder whose ForPath queues the request and does not wait. B is the foreground builder, T
-// its result.
+// Background is a builder whose ForPath queues the request and does not wait. B is the builder that it was made from,
+// T the type of the result. It is a value.
 type Background[B interface {
 	operation(path string) *operation[T]
 }, T any] struct {
 	builder    B
-	shareAfter int // with Shared; else 0
+	shareAfter int // the number of requests in flight from which on callers share the next; 0 without Shared
 }
 
-// ForPath queues the request.
+// ForPath queues the request and returns immediately. All errors are in the Pending.
 func (b Background[B, T]) ForPath(ctx context.Context, path string) *Pending[T] {
 	o := b.builder.operation(path)
 	o.shareAfter = b.shareAfter
 	return startBackground(ctx, o)
 }
 
-// Shared makes ForPath share the request with other goroutines of the same session, for a read that many goroutines need
-// at the same time, each after a request of its own. While most requests for the same read are in flight, sent too early
-// for this caller, the callers that come until one of them ends share the next one: n goroutines need not send n requests
-// and have n answers in memory. The client sends it after what they have queued before, and a server executes a session's
-// requests in order, so its answer is as recent as a separate one. An operation that shares a request is not reported to
-// [Hooks]. A write, a read with a watch, and one that decompresses data share nothing. For authors of recipes.
+// Shared lets goroutines share one request, for a read that many goroutines of a session need at the same time: n
+// goroutines need not send n requests and keep n replies in memory. While most requests for the same read are in
+// flight, ForPath sends none. As soon as one of them has its reply, the client sends one request for all callers that
+// have come until then. It is sent after every request that these callers have queued before, and a server executes a
+// session's requests in order, so its result is as recent as that of a separate request.
+//
+// An operation that uses another operation's request is not reported to [Hooks]. Writes, reads with a watch and reads
+// that decompress data share nothing. For authors of recipes.
 func (b Background[B, T]) Shared(most int) Background[B, T] { b.shareAfter = most; return b }
 
 // BackgroundWithData is [Background] for operations that write data.
@@ -41,7 +43,8 @@ type BackgroundWithData[B interface {
 	operation(path string, data []byte) *operation[T]
 }, T any] struct{ builder B }
 
-// ForPath queues the request. data must not be changed until the [Pending] is done.
+// ForPath queues the request and returns immediately. All errors are in the Pending. data must not be changed until the
+// operation has ended.
 func (b BackgroundWithData[B, T]) ForPath(ctx context.Context, path string, data []byte) *Pending[T] {
 	return startBackground(ctx, b.builder.operation(path, data))
 }
@@ -94,20 +97,20 @@ func startBackground[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 	return p
 }
 
-// backgroundRun is an operation in the background. It is one object, since there may be many.
+// backgroundRun is an operation in the background. All its parts are one allocation, since there may be many.
 type backgroundRun[T any] struct {
 	Pending[T]
 	run operationRun[T]
 	ctx context.Context // as given to ForPath
 }
 
-// ErrBackgroundFull means that 262144 operations of this client are in the background without an answer, so this one
-// was not sent: each needs memory while it waits, and delays the requests queued after it. Wait for some of them and
-// try again. Operations through the view of a session do not count, nor do guaranteed deletes and the reads of caches:
-// so recipes do not lose their holds, and a lock can always be released.
+// ErrBackgroundFull means that 262144 operations of this client are in the background without a reply, so this one was
+// not sent: each needs memory while it waits, and delays the requests queued after it. Wait for some of them and try
+// again. Operations through the view of a session do not count, nor do guaranteed deletes and the reads of caches. So
+// the limit never costs a recipe its hold, and a lock can always be released.
 var ErrBackgroundFull = newSentinel("too many operations in the background")
 
-// admitToBackground counts an operation that is about to be queued, or refuses it.
+// admitToBackground counts an operation that is about to be queued, or returns ErrBackgroundFull.
 func (b *backgroundRun[T]) admitToBackground() error {
 	c := b.run.c
 	if b.run.exemptFromLimit || c.view.own || c.view.epoch != nil {
@@ -121,7 +124,8 @@ func (b *backgroundRun[T]) admitToBackground() error {
 	return nil
 }
 
-// joinSharedRead reports whether the operation shares a request. If not, it has to send its own.
+// joinSharedRead reports whether the operation will get its reply from the request of another operation. Otherwise the
+// caller must send the operation's own request, which the sharedRead may have counted (inSharedRead).
 func (b *backgroundRun[T]) joinSharedRead(ctx context.Context) bool {
 	r, p := &b.run, &b.Pending
 	if r.mutates || r.watch != nil || r.slowToDecode || checkContext(ctx) != nil || r.beginTry() != nil {
@@ -149,7 +153,7 @@ func (b *backgroundRun[T]) takeSharedReply(reply wire.Reply, decoded *any) {
 	b.run.processFirstReply(b.ctx, &b.Pending, reply)
 }
 
-// onFirstReply is the first request's Done function.
+// onFirstReply is the Done function of the first request.
 func (b *backgroundRun[T]) onFirstReply(reply wire.Reply) {
 	r, p := &b.run, &b.Pending
 	if r.countsForLimit {
@@ -159,7 +163,7 @@ func (b *backgroundRun[T]) onFirstReply(reply wire.Reply) {
 		r.processFirstReply(b.ctx, p, reply)
 		return
 	}
-	// This goroutine reads answers and pings, while hooks and providers may take long.
+	// Hooks and compression providers may take long, and this goroutine must read the session's connection.
 	p.reservePlace()
 	p.executors.results.enqueue(func() {
 		defer p.releasePlace()
@@ -167,23 +171,23 @@ func (b *backgroundRun[T]) onFirstReply(reply wire.Reply) {
 	})
 }
 
-// abandonWait ends an operation whose context has ended while its first request was in flight.
+// abandonWait ends an operation whose context has ended while its first request was in flight or shared.
 func (r *operationRun[T]) abandonWait(ctx context.Context, p *Pending[T]) {
 	r.expectLateReplies(1)
 	if p.claimed.CompareAndSwap(false, true) {
 		r.disarmWatches()
 		r.completePending(p, *new(T), r.abandonError(ctx))
-	} else { // the reply has come
+	} else { // the reply came at the same moment, and processFirstReply has claimed the result
 		r.expectLateReplies(-1)
 	}
 }
 
-// leftError is the error of a caller that stops waiting for an operation in the background.
+// abandonError returns the error for a caller that stops waiting for an operation in the background.
 func (r *operationRun[T]) abandonError(ctx context.Context) error {
 	return wrapOpError(r.name, r.path, r.c.core.explainWait(unansweredError(ctx, r.mutates)))
 }
 
-// processFirstReply continues with the answer to the first request, unless the context has ended before.
+// processFirstReply continues with the reply to the first request, unless the end of the context has come first.
 func (r *operationRun[T]) processFirstReply(ctx context.Context, p *Pending[T], reply wire.Reply) {
 	if !p.claimed.CompareAndSwap(false, true) {
 		r.disarmWatches()
@@ -208,7 +212,8 @@ func (r *operationRun[T]) processFirstReply(ctx context.Context, p *Pending[T], 
 	})
 }
 
-// continueSteps takes the steps after the first reply. It runs on a separate goroutine.
+// continueSteps takes the recovery steps after the first reply, which failed with err, and makes the second try if
+// there may be one. It blocks, and runs on a goroutine of its own.
 func (r *operationRun[T]) continueSteps(ctx context.Context, p *Pending[T], v T, err error) {
 	r.settleResult(p, func() (T, error, bool) {
 		v, err := r.takeSteps(ctx, v, err)
@@ -223,8 +228,8 @@ func (r *operationRun[T]) continueSteps(ctx context.Context, p *Pending[T], v T,
 	})
 }
 
-// settleResult completes p with the result of decide if that is settled. If decide does not return, because a user
-// function does not, it completes p with apart.ErrNoReturn.
+// settleResult completes p with the result of decide, unless settled is false: then continueSteps will complete it. If
+// decide does not return, because a user function has ended the goroutine, p is completed with apart.ErrNoReturn.
 func (r *operationRun[T]) settleResult(p *Pending[T], decide func() (v T, err error, settled bool)) {
 	v, err, settled, returned := *new(T), error(nil), true, false
 	defer func() {
@@ -244,52 +249,51 @@ func (r *operationRun[T]) completePending(p *Pending[T], v T, err error) {
 	if r.inSharedRead {
 		r.leaveSharedRead()
 	}
-	defer p.completeWith(v, err) // also if the hook does not return
+	defer p.completeWith(v, err) // deferred for a hook that ends the goroutine
 	if r.reportEnd != nil {
 		r.reportResult(err)
 	}
 }
 
-// Pending is the future result of a background operation. Its methods may be called from any goroutine, any number of
-// times.
+// Pending is the future result of an operation in the background. Its methods are safe for concurrent use.
 //
-// The request is queued before ForPath returns the Pending: the server executes the requests that one goroutine queues
-// in their order. (If an operation takes further steps, because a parent is missing or a node has children, those come
-// after the requests queued in the meantime.) There is one attempt: a lost connection is an error, ErrConnectionLoss or
-// ErrNotConnected, and the request is not retried. Protected creates, guaranteed deletes and Idempotent operations keep
-// their promises all the same. How many there can be at a time is limited: see [ErrBackgroundFull].
+// The request is queued before ForPath returns the Pending, so the server executes the requests that one goroutine
+// queues in their order. (If an operation sends further requests, because a parent is missing or a node has children,
+// those come after the requests queued in the meantime.) There is one attempt: a lost connection is an error,
+// ErrConnectionLoss or ErrNotConnected, and the request is not retried. Protected creates, guaranteed deletes and
+// Idempotent operations keep their promises all the same. The number of operations in the background is limited: see
+// [ErrBackgroundFull].
 //
-// The context given to ForPath bounds the operation: when it ends, so does the operation, as in the
-// foreground.
+// The end of the context given to ForPath ends the operation, as in the foreground.
 //
-// Two kinds of answers are handled one after the other, on a separate goroutine: compressed data, and the ends of
-// operations that are reported to [Hooks]. A slow compression provider or hook delays the next of them, but no other
+// Two kinds of replies are handled one after the other, on a separate goroutine: data to decompress, and the results
+// of operations that are reported to [Hooks]. A slow compression provider or hook delays the next of them, but no other
 // result and not the session. Corresponds to Curator's inBackground, BackgroundCallback and CuratorEvent.
 type Pending[T any] struct {
 	executors *backgroundExecutors                             // nil in the zero value
-	operation interface{ abandonError(context.Context) error } // nil if nothing was sent
+	operation interface{ abandonError(context.Context) error } // nil if the arguments were refused
 
-	claimed atomic.Bool // set by the goroutine that decides the result
+	claimed atomic.Bool // set by the reply or the end of the context, whichever comes first: it decides the result
 
 	mu            sync.Mutex
 	callbacks     []resultCallback[T] // guarded by mu
-	reservedPlace int                 // guarded by mu
-	hasPlace      bool                // the followers have a place among the callbacks; guarded by mu
+	reservedPlace int                 // the place in executors.callbacks, if hasPlace; guarded by mu
+	hasPlace      bool                // guarded by mu
 	ended         bool                // guarded by mu
 	done          chan struct{}       // closed when the operation has ended; nil until a goroutine waits; guarded by mu
-	stopWatching  func() bool         // stops watching the context; guarded by mu
+	stopWatching  func() bool         // see watchContext; guarded by mu
 
 	value T     // immutable once ended is set
-	err   error // like v
+	err   error // immutable once ended is set
 }
 
-// resultFollower is a function that is called with a result.
+// resultCallback is a function given to Then or IfFailed.
 type resultCallback[T any] struct {
 	call         func(T, error)
-	onlyFailures bool // only if it is an error
+	onlyFailures bool // given to IfFailed
 }
 
-// Done returns a channel that is closed when the operation has ended.
+// Done returns a channel that is closed when the operation has ended; nil for a zero Pending.
 func (p *Pending[T]) Done() <-chan struct{} {
 	if p.executors == nil {
 		return nil
@@ -313,7 +317,8 @@ func (p *Pending[T]) Ended() bool {
 	return p.ended
 }
 
-// Wait waits for the result. The end of ctx ends the wait, not the operation.
+// Wait blocks until the operation has ended, and returns its result. The end of ctx ends the wait, not the operation;
+// the error then matches that of ctx.
 func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	var none T
 	switch {
@@ -336,18 +341,18 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 }
 
 // Then makes the client call f with the result, once, on the client's callback goroutine. Callbacks run one after the
-// other, in the order in which operations are answered and watches fire, even if a result takes a while to decompress.
+// other, in the order in which replies come and watches fire, even if a result takes a while to decompress.
 //
-// f may use the client, but must not close it. f should not block, since it delays the other callbacks (and
-// nothing else). Callbacks of operations that have ended run before Close returns. A panic in f ends the
-// process; runtime.Goexit (t.FailNow) ends f, and the next callback follows. A nil f is not called.
+// f may use the client, but must not close it. f should not block, since it delays the other callbacks (and nothing
+// else). Callbacks of operations that have ended run before Close returns. A panic in f ends the process;
+// runtime.Goexit (t.FailNow) ends f, and the next callback follows. A nil f is not called.
 func (p *Pending[T]) Then(f func(T, error)) {
 	if f != nil {
 		p.addCallback(resultCallback[T]{call: f})
 	}
 }
 
-// IfFailed is Then for a function that is called only if the operation fails. A success costs no callback.
+// IfFailed is Then for a function that is called only if the operation fails. A success queues no callback.
 func (p *Pending[T]) IfFailed(f func(error)) {
 	if f != nil {
 		p.addCallback(resultCallback[T]{func(_ T, err error) { f(err) }, true})
@@ -377,7 +382,8 @@ func (p *Pending[T]) completeWith(v T, err error) {
 	p.ended = true
 	then, stop := p.callbacks, p.stopWatching
 	p.callbacks, p.stopWatching = nil, nil
-	// Under the lock, so that the f of a later Then is called later; enqueue and fillPlace do not block.
+	// The callbacks are queued under the lock, so that the callback of a later Then is queued after them. enqueue and
+	// fillPlace do not block.
 	calls := make([]func(), 0, len(then))
 	for _, f := range then {
 		if f.wantsResult(err) {
@@ -400,7 +406,7 @@ func (p *Pending[T]) completeWith(v T, err error) {
 	}
 }
 
-// reservePlace reserves the callbacks' place in the order when the answer arrives: the result may take a while.
+// reservePlace reserves a place in the order of the callbacks when the reply comes, since the result may take a while.
 func (p *Pending[T]) reservePlace() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -409,7 +415,7 @@ func (p *Pending[T]) reservePlace() {
 	}
 }
 
-// releasePlace frees the reserved place if there is no result yet.
+// releasePlace frees the reserved place if completeWith has not filled it: further steps decide the result.
 func (p *Pending[T]) releasePlace() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -419,7 +425,8 @@ func (p *Pending[T]) releasePlace() {
 	}
 }
 
-// watchContext stores the function that stops watching the context.
+// watchContext stores stop, which is called when the operation has ended: it removes the function that the end of the
+// context would run.
 func (p *Pending[T]) watchContext(stop func() bool) {
 	p.mu.Lock()
 	ended := p.ended

@@ -16,47 +16,49 @@ import (
 )
 
 const (
-	// maxCleanups limits the memory of clean-ups, maxCleaners their goroutines.
-	maxCleanups = 1 << 16
-	maxCleaners = 32
+	maxCleanups = 1 << 16 // limits memory
+	maxCleaners = 32      // limits goroutines
 
+	// The range of pauses before a failed clean-up is repeated.
 	minCleanupPause = 100 * time.Millisecond
 	maxCleanupPause = 10 * time.Second
 )
 
-// nodeCleanup describes a node to be removed. With a guid it is the protected node of a create whose outcome is
-// unknown.
+// nodeCleanup describes a node that the client deletes after the operation has ended. With a guid it is the node of a
+// protected create with an unknown outcome, whose name must be found first.
 type nodeCleanup struct {
-	path         string // full path of the node; with a guid, of the parent
+	path         string // the full path of the node, or with a guid of its parent
 	version      int32
 	withChildren bool
 	guid         string
-	createEpoch  *sessionEpoch // with a guid: the epoch in which the create ran
-	boundTo      *sessionEpoch // the epoch whose end deletes the node; nil for other nodes than ephemeral ones
+	createEpoch  *sessionEpoch // with a guid: the epoch in which the create was sent
+	boundTo      *sessionEpoch // the clean-up is dropped after the end of this epoch; nil: it is not bound to an epoch
 }
 
 type cleanupJob struct {
 	nodeCleanup
 	tries        int
-	createLostAt time.Time // when origin was first seen to be over
+	createLostAt time.Time // with a guid: when createEpoch was first found to have ended
 }
 
-// cleanupQueue removes the nodes of failed guaranteed deletes, and of protected creates whose callers have stopped
-// waiting. It never uses a caller's context. While there is no connection its requests wait in the session's queue,
-// so that they are among the first on the next connection. Failures are repeated with a growing pause.
+// cleanupQueue executes clean-ups: of guaranteed deletes that have failed, and of protected creates that have failed or
+// whose callers have stopped waiting. It never uses a caller's context. Without a connection its requests wait in the
+// session's queue, so that they are among the first on the next connection. A clean-up that fails is repeated after a
+// growing pause.
 type cleanupQueue struct {
 	core    *clientBase
 	workers *workerGroup
 
-	mu          sync.Mutex               // guards the fields below
-	pending     map[nodeCleanup]struct{} // queued and running
-	lateReplies int                      // answers still to come that may become clean-ups: their callers have left
-	dueJobs     []*cleanupJob
-	delayedJobs map[*cleanupJob]*time.Timer // jobs that their timers will make ready
-	cleaners    int                         // how many goroutines there are
-	idle        chan struct{}               // closed when nothing is pending or awaited; nil if nothing waits for that
+	mu          sync.Mutex                  // guards the fields below
+	pending     map[nodeCleanup]struct{}    // all clean-ups that have not ended
+	lateReplies int                         // replies still to come that may add clean-ups: their callers do not wait
+	dueJobs     []*cleanupJob               // wait for a goroutine
+	delayedJobs map[*cleanupJob]*time.Timer // wait for their timers, which make them due
+	cleaners    int                         // the number of goroutines
+	idle        chan struct{}               // closed when there is no pending or expected clean-up; nil unless drain waits
 }
 
+// expectLateReplies adds to the number of late replies.
 func (q *cleanupQueue) expectLateReplies(more int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -64,7 +66,7 @@ func (q *cleanupQueue) expectLateReplies(more int) {
 	q.signalIfIdle()
 }
 
-// signalIfIdle wakes drain if nothing is left to do. mu is held.
+// signalIfIdle wakes drain if no clean-up is pending or expected. mu is held.
 func (q *cleanupQueue) signalIfIdle() {
 	if len(q.pending)+q.lateReplies == 0 && q.idle != nil {
 		close(q.idle)
@@ -72,10 +74,10 @@ func (q *cleanupQueue) signalIfIdle() {
 	}
 }
 
-// addCleanup queues a clean-up. It returns ErrCleanupFull if there are too many. It does not block.
+// addCleanup queues a clean-up, or returns ErrCleanupFull if there are too many. It does not block.
 func (q *cleanupQueue) addCleanup(cleanup nodeCleanup) error {
 	if q.workers.ctx.Err() != nil {
-		return nil // closed: all goroutines have ended
+		return nil // the client is closed
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -92,7 +94,7 @@ func (q *cleanupQueue) addCleanup(cleanup nodeCleanup) error {
 	return nil
 }
 
-// queueJobs queues jobs that are due, and starts another goroutine if that is allowed. mu is held.
+// queueJobs queues jobs that are due, and starts another goroutine if there may be more. mu is held.
 func (q *cleanupQueue) queueJobs(due ...*cleanupJob) {
 	q.dueJobs = append(q.dueJobs, due...)
 	if q.cleaners < maxCleaners && q.workers.ctx.Err() == nil {
@@ -101,6 +103,7 @@ func (q *cleanupQueue) queueJobs(due ...*cleanupJob) {
 	}
 }
 
+// runJobs is one of the goroutines. It ends when no job is due.
 func (q *cleanupQueue) runJobs() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -139,14 +142,14 @@ func (q *cleanupQueue) close() {
 	}
 }
 
-// runJob tries a job once, and returns whether to try again, and after which pause.
+// runJob tries a job once. again reports whether another try must follow, after the pause.
 func (q *cleanupQueue) runJob(ctx context.Context, job *cleanupJob) (pause time.Duration, again bool) {
 	e := job.boundTo
 	if e == nil {
 		e = q.core.latestEpoch()
 	}
 	if e == nil || job.boundTo != nil && e.ctx.Err() != nil {
-		return 0, false // the client is closed, or the node is gone with its session
+		return 0, false // the client is closed, or the clean-up's own session has ended
 	}
 	var err error
 	if job.guid == "" {
@@ -182,10 +185,12 @@ func (q *cleanupQueue) removeNode(ctx context.Context, e *sessionEpoch, cleanup 
 	return err
 }
 
-// searchAndRemove removes the node of a create with an unknown outcome. In the epoch of the create, a list without
-// the node ends the job. In a later epoch the create may still be in flight to a member of the ensemble; then
-// searchAndRemove is repeated once that session is certainly gone.
-func (q *cleanupQueue) searchAndRemove(ctx context.Context, e *sessionEpoch, job *cleanupJob) (time.Duration, bool, error) {
+// searchAndRemove removes the node of a create with an unknown outcome. If there is no node, the search is conclusive in
+// the epoch of the create. In a later epoch a member of the ensemble may still execute the create, as long as its
+// session has not expired. Then again is true: the search is repeated after twice the session timeout.
+func (q *cleanupQueue) searchAndRemove(
+	ctx context.Context, e *sessionEpoch, job *cleanupJob,
+) (pause time.Duration, again bool, _ error) {
 	if job.createLostAt.IsZero() && job.createEpoch.ctx.Err() != nil {
 		job.createLostAt = time.Now()
 	}
@@ -206,12 +211,12 @@ func (q *cleanupQueue) searchAndRemove(ctx context.Context, e *sessionEpoch, job
 	return left, left > 0, nil
 }
 
-// isSearchConclusive reports whether no other node of a create can exist. That is certain if the create ran in the
-// epoch of the search (here) or its node was found; otherwise only after its session has expired.
+// isSearchConclusive reports whether no other node of a create can appear after a search. That is certain if the search
+// ran in the epoch of the create, or if its node was found; otherwise only after the session of the create has expired.
 func isSearchConclusive(sameEpoch, found bool) bool { return sameEpoch || found }
 
-// drain waits until nothing is pending. It returns early if ctx ends, or if there is no connection or the session is
-// lost.
+// drain waits until no clean-up is pending or expected. It returns early if ctx ends, if the session ends, or if there
+// is no connection at the beginning.
 func (q *cleanupQueue) drain(ctx context.Context) {
 	e := q.core.latestEpoch()
 	if e == nil || !e.wire.Connected() {
@@ -234,7 +239,7 @@ func (q *cleanupQueue) drain(ctx context.Context) {
 	}
 }
 
-// transitionKey and transitionResult are the two halves of a transition in the tables of the state machines.
+// transitionKey and transitionResult are the key and the value of an entry in the tables of the state machines.
 type transitionKey[S, E any] struct {
 	state S
 	event E
@@ -245,38 +250,40 @@ type transitionResult[S, A any] struct {
 	action A
 }
 
-// removalState is the state of a removal that the client does not give up: a guaranteed delete, or a
-// clean-up.
+// removalState is the state of a removal that the client does not give up. A guaranteed delete begins as removalCalled,
+// a clean-up as removalQueued.
 type removalState int8
 
 const (
 	removalCalled    removalState = iota // the caller waits for the operation
-	removalAbandoned                     // the request is in flight, and its caller has left
+	removalAbandoned                     // the request is in flight, and its caller has stopped waiting
 	removalQueued                        // the removal is a clean-up
 	removalEnded
 )
 
+// removalEvent is the outcome of a removal's request, or the end of the caller's wait.
 type removalEvent int8
 
 const (
 	removalSucceeded     removalEvent = iota
 	removalRefused                    // by the server
 	removalUnfinished                 // not executed, or the outcome is unknown
-	removalBlocked                    // by children, which have to be deleted, too
-	removalCallerStopped              // the caller has left
-	removalObsolete                   // the client is closed, or the node has gone with its session
+	removalBlocked                    // refused because of children, which have to be deleted, too
+	removalCallerStopped              // the caller has stopped waiting
+	removalObsolete                   // the client is closed
 )
 
+// removalAction is the action of a transition.
 type removalAction int8
 
 const (
 	removalNoAction removalAction = iota
-	removalCleanup                // make the removal a clean-up
+	removalCleanup                // queue a clean-up
 	removalRetry                  // try again after a pause
 	removalWarn                   // log that the node stays
 )
 
-// removalMoves are the transitions of a removal. An event without an entry ends the removal.
+// removalTransitions has the transitions of a removal. An event without an entry ends the removal.
 var removalTransitions = map[transitionKey[removalState, removalEvent]]transitionResult[removalState, removalAction]{
 	{removalCalled, removalCallerStopped}: {removalAbandoned, removalNoAction},
 	{removalCalled, removalUnfinished}:    {removalQueued, removalCleanup},
@@ -294,7 +301,7 @@ func (s removalState) next(ev removalEvent) (removalState, removalAction) {
 	return move.state, move.action
 }
 
-// removalEventOf returns the event for an operation's error.
+// removalEventOf returns the event for the error of a removal's request.
 func removalEventOf(err error) removalEvent {
 	switch {
 	case ignoreNoNode(err) == nil:
@@ -305,7 +312,8 @@ func removalEventOf(err error) removalEvent {
 	return removalRefused
 }
 
-// deleteChildren deletes everything that is below a node now. It skips nodes that others have deleted in the meantime.
+// deleteChildren deletes the nodes below a node, depth first, but not the node. It skips nodes that other clients delete
+// in the meantime. setPatience is applied to each request.
 func deleteChildren(ctx context.Context, e *sessionEpoch, full string, setPatience patienceSetter) error {
 	var list jute.Children2Response
 	if err := sendAndDecode(ctx, e, setPatience(readCall(jute.OpGetChildren2, full)), &list); err != nil {
@@ -337,6 +345,7 @@ func deleteChildren(ctx context.Context, e *sessionEpoch, full string, setPatien
 	return nil
 }
 
+// ignoreNoNode returns nil if err is ErrNoNode, otherwise err.
 func ignoreNoNode(err error) error {
 	if errors.Is(err, ErrNoNode) {
 		return nil
@@ -344,13 +353,17 @@ func ignoreNoNode(err error) error {
 	return err
 }
 
-// searchProtected looks for a protected node below parent in one flight: a committed write of our own, then the
-// list. Because of the write a list without the node is conclusive: by then every request that this session has
-// sent before has been decided, and its effect is visible. It matters only that the write went through the
-// ensemble, not how the server answers it: a failed check is enough.
+// searchProtected returns the full paths of the nodes below parent that have the protection prefix with guid, normally
+// one or none. setPatience is applied to each request.
 //
-// searchProtected returns the full paths of the nodes, in the list's order. There are several only if a create was
-// repeated that should not have been.
+// It sends two requests together: a write, then a list. Without the write a list without the node would prove nothing:
+//
+//  1. The server executes the requests of a session in order. So when it replies to the write, each earlier request of
+//     this session was executed or will never be.
+//  2. The reply to the write shows that the connected server has seen all transactions up to the write, and so has the
+//     list that follows.
+//
+// It matters only that the write goes through the ensemble. A transaction that consists of a failed check does, too.
 func searchProtected(ctx context.Context, e *sessionEpoch, parent, guid string, setPatience patienceSetter) ([]string, error) {
 	write, list := searchCalls(parent)
 	replies, err := awaitReplies(ctx, e, setPatience(write), setPatience(list))
@@ -375,14 +388,14 @@ func searchProtected(ctx context.Context, e *sessionEpoch, parent, guid string, 
 	return found, nil
 }
 
-// searchCalls returns the requests of a search.
+// searchCalls returns the two requests of searchProtected.
 func searchCalls(parent string) (write, list *wire.Call) {
 	write = &wire.Call{Op: jute.OpMulti, Body: jute.Checks(parent)}
 	return write, readCall(jute.OpGetChildren2, parent)
 }
 
-// inconclusiveReason returns the reason why the replies to a search do not show which nodes exist, nil if they do.
-// It is ErrNoNode if the parent does not exist.
+// inconclusiveReason returns the reason why the replies to a search do not prove which nodes exist, or nil if they do.
+// It is ErrNoNode if the parent does not exist, so that there are no nodes.
 func inconclusiveReason(wrote, listed wire.Reply) error {
 	if err := replyError(wrote); err != nil && !matchesAny(err, ErrNoNode, ErrNoAuth) {
 		return err

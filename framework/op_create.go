@@ -53,33 +53,31 @@ func (b CreateBuilder) WithACL(acl ...ACL) CreateBuilder {
 // ApplyToParents also gives the ACL of WithACL to the parents that this operation creates.
 func (b CreateBuilder) ApplyToParents() CreateBuilder { b.aclToParents = true; return b }
 
-// CreatingParentsIfNeeded creates missing parents, as persistent nodes without data. The node itself is tried
-// first, so if the parents exist this costs nothing.
+// CreatingParentsIfNeeded creates missing parents, as persistent nodes without data. The client first tries to create
+// the node itself, so if the parents exist this costs no request.
 func (b CreateBuilder) CreatingParentsIfNeeded() CreateBuilder {
 	b.withParents, b.parentMode = true, Persistent
 	return b
 }
 
-// CreatingParentContainersIfNeeded creates missing parents as containers: the server deletes them after their
-// last child is gone. If the server does so before the node is created, the parents are created again, up to
-// a limit.
+// CreatingParentContainersIfNeeded creates missing parents as containers: the servers delete them some time after their
+// last child. If that happens before the node is created, the client creates the parents again, up to a limit.
 func (b CreateBuilder) CreatingParentContainersIfNeeded() CreateBuilder {
 	b.withParents, b.parentMode = true, Container
 	return b
 }
 
-// WithProtection puts "_c_", a new UUID and "-" in front of the node's name. If the reply to the create is
-// lost, the client finds the node by that name, so it is neither created twice nor left behind. If the
-// caller's context has ended by then, or the operation has finally failed, the client removes the node in the
-// background, for as long as it takes. Corresponds to Curator's withProtection; the names have exactly the
-// same form.
+// WithProtection puts "_c_", a new UUID and "-" in front of the node's name. If the reply to the create is lost, the
+// client finds the node by that name, so that there is no second node. If the operation has failed by then or its
+// context has ended, the client deletes the node in the background, however long that takes. Corresponds to Curator's
+// withProtection; the names have exactly the same form.
 func (b CreateBuilder) WithProtection() CreateBuilder { b.protection = true; return b }
 
-// OrSetData sets the data if the node exists already, instead of failing with ErrNodeExists.
+// OrSetData makes the operation set the data if the node exists already, instead of failing with ErrNodeExists.
 func (b CreateBuilder) OrSetData() CreateBuilder { return b.OrSetDataVersion(-1) }
 
-// OrSetDataVersion is OrSetData, but fails with ErrBadVersion unless the existing node has this version. -1
-// means any version, less is ErrBadArguments.
+// OrSetDataVersion is OrSetData, but the operation fails with ErrBadVersion if the existing node has another version. -1
+// means any version; a smaller number is ErrBadArguments.
 func (b CreateBuilder) OrSetDataVersion(version int32) CreateBuilder {
 	b.orSet, b.orSetVersion = true, version
 	return b
@@ -95,9 +93,9 @@ func (b CreateBuilder) OrSetDataVersion(version int32) CreateBuilder {
 // shortly before the call that this client had not seen its transaction. To tell the nodes apart, put the client's name
 // into the data, or use WithProtection. Idempotent needs permission to read the node.
 //
-// With OrSetDataVersion it is the set that is idempotent, as with SetData. A sequential create needs
-// WithProtection instead, which makes any create idempotent within its session. Curator's idempotent accepts
-// any node with the same data, whoever created it and when.
+// With OrSetDataVersion the same holds for the change of an existing node, as in [SetDataBuilder.Idempotent]. A
+// sequential create needs WithProtection instead, which makes any create idempotent within its session. Curator's
+// idempotent accepts any node with the same data, whichever client created it and when.
 func (b CreateBuilder) Idempotent() CreateBuilder { b.idempotent = true; return b }
 
 // Compressed compresses the data with the client's compression provider, by default gzip.
@@ -109,28 +107,28 @@ func (b CreateBuilder) Uncompressed() CreateBuilder { b.node.compression = compr
 // StoringStatIn makes the operation write the node's Stat to stat when it succeeds.
 func (b CreateBuilder) StoringStatIn(stat *Stat) CreateBuilder { b.storeStat = stat; return b }
 
-// ForPath creates the node and returns its path. With protection and in sequential modes it differs from the given
-// path. Nil data means the client's default data. Errors: ErrNodeExists; ErrNoNode if a parent is missing;
+// ForPath creates the node and returns its path, which differs from the given path with protection and in sequential
+// modes. Nil data means the client's default data. Errors: ErrNodeExists; ErrNoNode if a parent is missing;
 // ErrNoChildrenForEphemerals; and the errors that every operation can return.
 //
-// The create is repeated as the retry policy says. After an unknown outcome (the connection was lost before the reply)
-// the builder decides:
+// The create is repeated as the retry policy allows. After an unknown outcome (the connection was lost before the reply)
+// the next step depends on the options:
 //
-//   - With protection the client looks for the node. In the same session the answer is certain. An ephemeral node of a
-//     session that has been lost since does not count, and a new node is created.
-//   - Without protection a sequential create is not repeated, because nothing could tell the second node from
+//   - With protection the client looks for the node. In the same session the search is conclusive. An ephemeral node of
+//     a session that was lost in the meantime does not count, and a new node is created.
+//   - Without protection a sequential create is not repeated, because the second node could not be distinguished from
 //     the first: the error is ErrConnectionLoss, and there may be a node.
 //   - Any other create is repeated, since there cannot be two nodes of one name. If the repeat fails with
 //     ErrNodeExists, the client reads the node, in the same session. If it is older than the call, the error is
-//     ErrNodeExists. Otherwise the node may be this client's or another's: the error is ErrConnectionLoss, unless
-//     Idempotent finds it to be this client's. (Curator returns NodeExists.) With OrSetData the data are just set.
+//     ErrNodeExists. Otherwise this client or another one may have created it: the error is ErrConnectionLoss, unless
+//     Idempotent attributes the node to this call. (Curator returns NodeExists.) With OrSetData the data are just set.
 func (b CreateBuilder) ForPath(ctx context.Context, path string, data []byte) (string, error) {
 	r, err := runForeground(ctx, b.operation(path, data))
 	return r.Path, err
 }
 
 // InBackground makes ForPath return immediately. If the reply to a protected create is lost, the client looks for the
-// node when the same session is connected again, and creates it once more if it is not there.
+// node when the same session is connected again, and sends the create once more if there is no node.
 func (b CreateBuilder) InBackground() BackgroundWithData[CreateBuilder, CreateResult] {
 	return BackgroundWithData[CreateBuilder, CreateResult]{b}
 }
@@ -180,7 +178,7 @@ func (b CreateBuilder) operation(path string, data []byte) *operation[CreateResu
 	create.full, create.parent, create.data = full, zkpath.Parent(full), data
 	o.requiredParent, o.procedure = create.parent, create
 	switch {
-	case atChroot: // the chroot is never created, whether or not it exists
+	case atChroot: // a client never creates its own chroot: the request only determines whether the chroot exists
 		o.requiredParent, o.mutates = full, false
 		o.procedure = functionProcedure[CreateResult]{
 			makeRequest: func(*sessionEpoch) *wire.Call { return readCall(jute.OpExists, full) },
@@ -227,7 +225,7 @@ type createProcedure struct {
 
 func (x *createProcedure) newRequest(*sessionEpoch) *wire.Call { return x.requestForPath(x.full) }
 
-// requestForPath makes the request to create the node at path: the full path, with the protection prefix if any.
+// requestForPath makes the request to create the node at path, which is full or its form with the protection prefix.
 func (x *createProcedure) requestForPath(path string) *wire.Call {
 	if x.inPlaceOf != nil {
 		return x.inPlaceOf.transactionCall(x.node.transactionEntry(x.c, path, x.data), x.parent)
@@ -242,7 +240,8 @@ func (x *createProcedure) decodeReply(_ int64, body []byte) (r CreateResult, err
 	}
 	if x.inPlaceOf != nil {
 		*x.inPlaceOf.parentStat = stat
-		stat = Stat{Czxid: stat.Mzxid, Mzxid: stat.Mzxid, Pzxid: stat.Mzxid}
+		created := stat.Mzxid // the transaction that set the parent's data has also created the node
+		stat = Stat{Czxid: created, Mzxid: created, Pzxid: created}
 	}
 	return x.newCreateResult(full, stat), nil
 }
@@ -264,8 +263,8 @@ func (x *createProcedure) newCreateResult(full string, stat Stat) CreateResult {
 	return CreateResult{x.c.userPath(full), stat}
 }
 
-// recoveryAfter returns the step that helps after err: to create parents, to set the data of a node that exists, or
-// to look whose node it is.
+// recoveryAfter returns the step that helps after err: to set the data of a node that exists, to determine which client
+// created that node, or to create parents.
 func (x *createProcedure) recoveryAfter(err error) recoveryStep[CreateResult] {
 	switch {
 	case errors.Is(err, ErrNodeExists) && x.orSet:
@@ -294,8 +293,8 @@ func (x *createProcedure) recoveryAfter(err error) recoveryStep[CreateResult] {
 	return nil
 }
 
-// createParents creates the parents, or only the namespace's root if that was missing. again is false if nothing
-// was missing.
+// createParents creates missing parents; without withParents only a missing root of the namespace. again reports
+// whether the create may succeed now.
 func (x *createProcedure) createParents(ctx context.Context, e *sessionEpoch) (again bool, err error) {
 	c := x.c
 	if !x.withParents {
@@ -315,9 +314,11 @@ func (x *createProcedure) createParents(ctx context.Context, e *sessionEpoch) (a
 	return err == nil, err
 }
 
-// setExisting sets the data of an existing node, for OrSetData. If its outcome is unknown, the outcome of the whole
-// create is, too, whatever the result of later tries.
-func (x *createProcedure) setExisting(ctx context.Context, r *operationRun[CreateResult]) (v CreateResult, again bool, err error) {
+// setExisting is the recovery step of OrSetData: it sets the data of the existing node. After an unknown outcome of that
+// request the outcome of the whole operation counts as unknown, also in later tries.
+func (x *createProcedure) setExisting(
+	ctx context.Context, r *operationRun[CreateResult],
+) (v CreateResult, again bool, err error) {
 	var res jute.StatResponse
 	err = sendAndDecode(ctx, r.epoch, r.epoch.limitPatience(setDataCall(x.full, x.data, x.orSetVersion)), &res)
 	if errors.Is(err, ErrOutcomeUnknown) {
@@ -345,6 +346,7 @@ func (x *createProcedure) setExisting(ctx context.Context, r *operationRun[Creat
 	return v, false, err
 }
 
+// compareNode is [Client.compareNode] with a CreateResult.
 func (x *createProcedure) compareNode(
 	ctx context.Context, r *operationRun[CreateResult], ambiguous error, ours func(stat Stat, same bool) bool,
 ) (v CreateResult, there bool, _ error) {
@@ -355,7 +357,7 @@ func (x *createProcedure) compareNode(
 	return v, there, err
 }
 
-// mayHaveMade reports whether a node with this Stat may have been made by this create, in the session of r.
+// mayHaveMade reports whether a try of this create may have made the node with this Stat, in the current session of r.
 func (x *createProcedure) mayHaveMade(stat Stat, r *operationRun[CreateResult]) bool {
 	owner := int64(0)
 	if x.node.mode.isEphemeral() {
@@ -364,32 +366,34 @@ func (x *createProcedure) mayHaveMade(stat Stat, r *operationRun[CreateResult]) 
 	return stat.Version == 0 && stat.Czxid > r.zxidBefore && stat.EphemeralOwner == owner
 }
 
-// CreateContainers creates the node at path and its missing ancestors, as containers: the server deletes them after
-// their last child is gone. Nodes that exist already are not changed. It is repeated as the retry policy says, which
-// does no harm. Corresponds to Curator's createContainers and EnsureContainers.
+// CreateContainers creates the node at path and its missing ancestors, as containers: the servers delete them some time
+// after their last child. Nodes that exist already are not changed. It is repeated as the retry policy allows, which does
+// no harm. Corresponds to Curator's createContainers and EnsureContainers.
 func (c *Client) CreateContainers(ctx context.Context, path string) error {
 	return c.ensureNode(ctx, "createContainers", path, parentOptions{mode: Container, requested: 1})
 }
 
 // Ensure creates the node at path and its missing ancestors, as persistent nodes without data. Nodes that exist already
-// are not changed. If all of them exist, the usual case, it costs one request. It is repeated as the retry policy says,
-// which does no harm. Corresponds to Curator's ZKPaths.mkdirs.
+// are not changed. If all of them exist, the usual case, it costs one request. It is repeated as the retry policy
+// allows, which does no harm. Corresponds to Curator's ZKPaths.mkdirs.
 func (c *Client) Ensure(ctx context.Context, path string) error {
 	return c.ensureNode(ctx, "ensure", path, parentOptions{mode: Persistent, requested: 1})
 }
 
-// EnsureParents is Ensure for the missing ancestors of a node, as WithParentLevels allows it, and not for the node.
-// For authors of recipes.
+// EnsureParents is Ensure for the ancestors of the node at path, without the node. [WithParentLevels] limits it. For
+// authors of recipes.
 func (c *Client) EnsureParents(ctx context.Context, path string) error {
 	return c.ensureNode(ctx, "ensure", zkpath.Parent(path), parentOptions{mode: Persistent})
 }
 
+// ensureNode creates the node at path and its missing ancestors, as the operation with this name.
 func (c *Client) ensureNode(ctx context.Context, name, path string, p parentOptions) error {
 	full, err := c.fullPath(path)
 	_, err = runForeground(ctx, &operation[struct{}]{
 		c: c, operationKind: operationKind{name: name, mutates: true}, path: path, argumentError: err,
 		procedure: functionProcedure[struct{}]{decode: decodeNothing, makeRequest: func(*sessionEpoch) *wire.Call {
-			if full == c.view.chroot || p.requested == 0 { // the chroot is never created, whether or not it exists
+			if full == c.view.chroot || p.requested == 0 {
+				// A client never creates its own chroot, and WithParentLevels may forbid a node that was not requested.
 				return readCall(jute.OpExists, full)
 			}
 			return c.directoryCall(full, p, true)

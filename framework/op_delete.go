@@ -27,47 +27,50 @@ func (c *Client) Delete() DeleteBuilder { return DeleteBuilder{c: c, version: -1
 // node that was deleted and created again starts at version 0 again.
 func (b DeleteBuilder) WithVersion(version int32) DeleteBuilder { b.version = version; return b }
 
-// DeletingChildrenIfNeeded deletes everything below the node, depth first, if the node turns out to have children. That
-// is not atomic: others may see part of the tree gone. Nodes that others add during the deletion are deleted, too, up
-// to a limit (then the error is ErrNotEmpty). The version applies to the node itself only.
+// DeletingChildrenIfNeeded also deletes the nodes below the node, depth first, if the node has children. That is not
+// atomic: other clients may see part of the tree. Nodes that they add during the deletion are deleted, too, up to a
+// limit; beyond it the error is ErrNotEmpty. The version applies to the node itself only.
 func (b DeleteBuilder) DeletingChildrenIfNeeded() DeleteBuilder { b.withChildren = true; return b }
 
 // Quietly makes the operation succeed if the node does not exist.
 func (b DeleteBuilder) Quietly() DeleteBuilder { b.quiet = true; return b }
 
 // Idempotent lets a repeat succeed because of an earlier try of this same call: if a try's reply was lost and the
-// repeat fails with ErrNoNode, the call succeeds. A node that did not exist in the first place is ErrNoNode: of several
-// clients that delete one node, one succeeds. (There is an exception: another client may delete the node while the
-// reply is lost.) Curator's idempotent is the same as its quietly, which is Quietly here.
+// repeat fails with ErrNoNode, the call succeeds. If the first try fails with ErrNoNode, so does the call: of several
+// clients that delete one node, one succeeds. There is an exception: another client may delete the node between the try
+// whose reply was lost and the repeat. Curator's idempotent is the same as its quietly, which is Quietly here.
 func (b DeleteBuilder) Idempotent() DeleteBuilder { b.idempotent = true; return b }
 
-// Guaranteed makes the client continue with the delete in the background if ForPath fails because the connection was
-// lost or its context ended (even before it began). The client tries until the node is deleted or the server refuses.
-// ForPath returns the error all the same; its text mentions the background delete. The background delete keeps the
-// version and DeletingChildrenIfNeeded. (Curator forgets both.)
+// Guaranteed makes the client continue the delete in the background if ForPath fails because the connection was lost or
+// its context ended, even before anything was sent. The client tries until the node is deleted or the server refuses the
+// delete. ForPath returns the error all the same; its text mentions the background delete. The background delete keeps
+// the version and DeletingChildrenIfNeeded. (Curator's keeps neither.)
 //
-// Through the view of a session (Session.Client) the client tries only as long as that session lives. That suits the
+// Through the view of a session ([Session.Client]) the client tries only until that session ends. That suits the
 // session's ephemeral nodes: a later session's node of the same name must stay. Otherwise the client tries until it is
 // closed. Corresponds to Curator's guaranteed.
 func (b DeleteBuilder) Guaranteed() DeleteBuilder { b.guaranteed = true; return b }
 
-// LeavingMark makes the deletion also fire the watches that other clients have set for the creation of a mark, the
-// node's path with suffix. So they can tell this deletion from others. One transaction creates the mark, deletes it,
-// and deletes the node: no read ever finds the mark, but it takes a sequence number of the parent. If the server
-// refuses that, or there is no answer to the first try, the node is deleted without a mark. ErrBadArguments together
-// with WithVersion or DeletingChildrenIfNeeded. For authors of recipes.
+// LeavingMark makes the deletion also fire the watches that other clients have armed for the creation of the mark: a
+// node whose path is the deleted node's path with suffix. So those clients can distinguish this deletion from others.
+// One transaction creates the mark, deletes it, and deletes the node. So no read ever finds the mark, but it takes a
+// sequence number of the parent. If the server refuses the transaction, or the reply to the first try is lost, the node
+// is deleted without a mark. It is ErrBadArguments together with WithVersion or DeletingChildrenIfNeeded. For authors of
+// recipes.
 func (b DeleteBuilder) LeavingMark(suffix string) DeleteBuilder { b.markSuffix = suffix; return b }
 
-// ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and the errors that every
-// operation can return;
-// ErrBadArguments for "/", also with a chroot. (The root of a namespace can be deleted.)
+// ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and the errors that every operation can
+// return; ErrBadArguments for "/", also with a chroot. (The root of a namespace can be deleted.)
 //
-// The delete is repeated as the retry policy says. If a repeat after an unknown outcome fails with ErrNoNode,
+// The delete is repeated as the retry policy allows. If a repeat after an unknown outcome fails with ErrNoNode,
 // ErrBadVersion or ErrNotEmpty, the node may have been deleted by the first try or by another client, and nothing in
-// the tree shows which: the error is ErrConnectionLoss. (Curator returns NoNode.) But a node that exists, and is older
-// than the call, was not deleted: the client looks for it, in the same session, and the error is then ErrBadVersion or
-// ErrNotEmpty. With Idempotent, ErrNoNode is success; with Quietly, a missing node is success in any case. A repeat
-// without a version may delete a node that another client has created in between.
+// the tree shows which: the error is ErrConnectionLoss. (Curator returns NoNode.) There are exceptions:
+//
+//   - After ErrBadVersion and ErrNotEmpty the client reads the node, in the same session. If the node is older than
+//     the call, the first try has not deleted it, and the error is the server's.
+//   - With Idempotent, ErrNoNode is success. With Quietly, a missing node is success in any case.
+//
+// A repeat without a version may delete a node that another client has created in between.
 func (b DeleteBuilder) ForPath(ctx context.Context, path string) error {
 	_, err := runForeground(ctx, b.operation(path))
 	return err
@@ -107,7 +110,8 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 	return o
 }
 
-// deleteRefusals are the errors of a repeat that may result from the success of the first try.
+// deleteRefusals are the refusals of a repeat that may be due to the success of an earlier try. ErrBadVersion and
+// ErrNotEmpty are due to it if another client has created the node again.
 var deleteRefusals = []error{ErrNoNode, ErrBadVersion, ErrNotEmpty}
 
 // deleteProcedure is the procedure of a [DeleteBuilder].
@@ -115,7 +119,7 @@ type deleteProcedure struct {
 	operation[struct{}]
 	DeleteBuilder
 	full           string
-	leftoverDelete guaranteedDelete // with Guaranteed; marking in any case
+	leftoverDelete guaranteedDelete // only sentWithMark is used without Guaranteed
 }
 
 func (x *deleteProcedure) newRequest(*sessionEpoch) *wire.Call {
@@ -123,8 +127,8 @@ func (x *deleteProcedure) newRequest(*sessionEpoch) *wire.Call {
 	if x.leftoverDelete.sentWithMark = x.markSuffix != ""; !x.leftoverDelete.sentWithMark {
 		return deleteCall(x.full, x.version)
 	}
-	x.markSuffix = "" // of another try
-	// the mark's ACL is open, because it decides which clients get the event; the mark itself is never visible
+	x.markSuffix = "" // another try is without the mark
+	// The mark's ACL is open, because servers send the event only to clients that may read the mark.
 	return newCall(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{
 		{Op: jute.OpCreate, Request: &jute.CreateRequest{Path: mark, ACL: openACL}},
 		{Op: jute.OpDelete, Request: &jute.PathVersionRequest{Path: mark, Version: -1}},
@@ -139,7 +143,7 @@ func (x *deleteProcedure) decodeReply(_ int64, body []byte) (v struct{}, err err
 	return v, err
 }
 
-// markedDeleteError returns why a node was not deleted by the transaction that also leaves a mark; nil if it was.
+// markedDeleteError returns the reason why the transaction of LeavingMark did not delete the node; nil if it did.
 func markedDeleteError(reply wire.Reply) error {
 	res := jute.MultiResponse{Asked: 3}
 	if err := decodeOutcome(reply, &res); err != nil {
@@ -185,17 +189,19 @@ func (x *deleteProcedure) recoveryAfter(err error) recoveryStep[struct{}] {
 	return nil
 }
 
-// errDeleteRoot is the error of a deletion of "/", also with a chroot.
+// errDeleteRoot is the error for "/", also with a chroot.
 var errDeleteRoot = badArguments("the root of the tree cannot be deleted")
 
-// guaranteedDelete tracks the leftovers of a guaranteed delete.
+// guaranteedDelete is the leftoverTracker of a guaranteed delete.
 type guaranteedDelete struct {
 	c            *Client
 	state        removalState
 	cleanup      nodeCleanup
-	sentWithMark bool // the request also leaves a mark: its refusal need not be the delete's
+	sentWithMark bool // the request also leaves a mark: a refusal may be about the mark alone
 }
 
+// applyEvent makes the transition for ev and carries out its action. cleanupErr is ErrCleanupFull if a clean-up could
+// not be queued.
 func (g *guaranteedDelete) applyEvent(ev removalEvent) (cleanupErr error) {
 	var action removalAction
 	if g.state, action = g.state.next(ev); action == removalCleanup {
@@ -219,7 +225,7 @@ func (g *guaranteedDelete) takeLateReply(reply wire.Reply) {
 	g.applyEvent(lateRemovalEvent(err, g.cleanup.withChildren, g.sentWithMark)) // no caller is left to get ErrCleanupFull
 }
 
-// lateRemovalEvent returns the event for an answer that comes after the caller has left.
+// lateRemovalEvent returns the event for a reply that comes after the caller has stopped waiting.
 func lateRemovalEvent(err error, withChildren, sentWithMark bool) removalEvent {
 	switch {
 	case withChildren && errors.Is(err, ErrNotEmpty):

@@ -172,7 +172,7 @@ func (r *operationRun[T]) judgeReply(reply wire.Reply) (v T, err error) {
 	return v, err
 }
 
-// recordDoubt records that an outcome is unknown, and marks an error that may be due to the success of an earlier
+// recordUnknownOutcome records that an outcome is unknown, and marks an error that may be due to the success of an earlier
 // try.
 func (r *operationRun[T]) recordUnknownOutcome(v T, err error) (T, error) {
 	var cut *cutOffError
@@ -208,7 +208,7 @@ func (r *operationRun[T]) precedesTries(zxid int64) bool {
 	return zxid <= r.zxidBefore && r.epoch == r.firstEpoch
 }
 
-// resetDoubt resets the doubt after proof that no try was executed, so that the request is sent again and the
+// clearUnknownOutcome resets the doubt after proof that no try was executed, so that the request is sent again and the
 // server's own reply counts.
 func (r *operationRun[T]) clearUnknownOutcome() (v T, again bool, _ error) {
 	r.unknownIn = nil
