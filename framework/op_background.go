@@ -89,7 +89,7 @@ func startBackground[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 	e.wire.Submit(call)
 	if ctx.Done() != nil {
 		p.watchContext(context.AfterFunc(ctx, func() {
-			if !e.wire.Cancel(call, context.Cause(ctx)) { // else Done gets the answer
+			if !e.wire.Cancel(call, context.Cause(ctx)) { // otherwise Done is called with the end of ctx
 				r.abandonWait(ctx, p)
 			}
 		}))

@@ -207,8 +207,8 @@ func (q *cleanupQueue) searchAndRemove(
 	if isSearchConclusive(e == job.createEpoch, len(found) > 0) {
 		return 0, false, nil
 	}
-	left := job.createLostAt.Add(2 * job.createEpoch.wire.Timeout()).Sub(began)
-	return left, left > 0, nil
+	pause = job.createLostAt.Add(2 * job.createEpoch.wire.Timeout()).Sub(began)
+	return pause, pause > 0, nil
 }
 
 // isSearchConclusive reports whether no other node of a create can appear after a search. That is certain if the search

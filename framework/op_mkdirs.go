@@ -39,8 +39,8 @@ func WithPersistentParents() Option {
 // ErrNoAuth: servers since 3.8.4 and 3.9.2 refuse exists without READ permission, but only for existing nodes.
 func provesExistence(err error) bool { return err == nil || errors.Is(err, ErrNoAuth) }
 
-// createWithAncestors creates the node at the full path and its missing ancestors. made reports whether the node itself
-// was created, and did not exist.
+// createWithAncestors creates the node at the full path and its missing ancestors. made is false if another client has
+// created the node itself.
 //
 // It first tries to create the node, then its parent, and so on, up to the deepest ancestor that exists or can be
 // created. So it needs no permission on the ancestors above. Then it sends the creates of all nodes below together. If

@@ -9,26 +9,26 @@ import (
 
 // ExistsResult is the result of CheckExists in the background.
 type ExistsResult struct {
-	// Stat is nil when the node does not exist.
+	// Stat is nil if the node does not exist.
 	Stat *Stat
-	// Watch is the watch if one was asked for, otherwise nil.
+	// Watch is the watch of WithWatch; otherwise nil.
 	Watch *Watch
 }
 
-// ExistsBuilder looks whether a node exists. It is a value: each method returns a changed copy.
+// ExistsBuilder reads whether a node exists. It is a value: each method returns a changed copy.
 type ExistsBuilder struct {
 	c        *Client
 	watching watchOptions
 }
 
-// CheckExists begins to look whether a node exists. Servers since 3.8.4 and 3.9.2 require READ permission on the node;
-// without it the error matches ErrNoAuth, which implies that the node exists. Earlier servers require no permission.
+// CheckExists begins to read whether a node exists. Servers since 3.8.4 and 3.9.2 require READ permission on the node.
+// Without it the error matches ErrNoAuth, which implies that the node exists. Earlier servers require no permission.
 // Corresponds to Curator's checkExists.
 func (c *Client) CheckExists() ExistsBuilder { return ExistsBuilder{c: c} }
 
 // Watching makes the client call f once: when the node is created, changed or deleted, or when the session ends.
-// [Pending.Then] describes the goroutine and the order of calls. f is not called when the read fails. Use WithWatch for
-// a watch that can be stopped.
+// [Pending.Then] describes the goroutine and the order of calls. f is not called if the read fails. Use WithWatch for a
+// watch that can be stopped.
 func (b ExistsBuilder) Watching(f func(Event)) ExistsBuilder { b.watching = callbackWatch(f); return b }
 
 // WithWatch makes ForPath also return a watch for the creation, the next change or the deletion of the node.
@@ -44,7 +44,7 @@ func (b ExistsBuilder) WatchedBy(set *WatchSet) ExistsBuilder {
 	return b
 }
 
-// ForPath returns the node's Stat, nil if the node does not exist.
+// ForPath returns the node's Stat; nil if the node does not exist, which is no error.
 func (b ExistsBuilder) ForPath(ctx context.Context, path string) (*Stat, error) {
 	r, err := runForeground(ctx, b.operation(path))
 	return r.Stat, err
@@ -73,7 +73,7 @@ type existsProcedure struct {
 	operation[ExistsResult]
 	full         string
 	absentResult ExistsResult
-	resultWatch  *Watch // for the result
+	resultWatch  *Watch
 }
 
 func (x *existsProcedure) newRequest(*sessionEpoch) *wire.Call {
@@ -94,7 +94,7 @@ func (x *existsProcedure) recoveryAfter(error) recoveryStep[ExistsResult] { retu
 type DataResult struct {
 	Data []byte
 	Stat Stat
-	// Watch is the watch if one was asked for, otherwise nil.
+	// Watch is the watch of WithWatch; otherwise nil.
 	Watch *Watch
 }
 
@@ -112,16 +112,16 @@ func (c *Client) GetData() GetDataBuilder { return GetDataBuilder{c: c} }
 // StoringStatIn makes the operation write the node's Stat to stat when it succeeds.
 func (b GetDataBuilder) StoringStatIn(stat *Stat) GetDataBuilder { b.storeStat = stat; return b }
 
-// Decompressed decompresses the data with the client's compression provider, by default gzip; ErrDecompress
-// if that fails. Empty data stay empty, because parents that were created on the way are never compressed.
+// Decompressed decompresses the data with the client's compression provider, by default gzip. If that fails, the error
+// is ErrDecompress. Empty data stay empty, because the data of parents created on the way are never compressed.
 func (b GetDataBuilder) Decompressed() GetDataBuilder { b.compression = compressionOn; return b }
 
 // Undecompressed returns the data as they are, also if the client has [WithCompression].
 func (b GetDataBuilder) Undecompressed() GetDataBuilder { b.compression = compressionOff; return b }
 
 // Watching makes the client call f once: when the node is changed or deleted, or when the session ends. [Pending.Then]
-// describes the goroutine and the order of calls. f is not called when the read fails. Use WithWatch for a watch that
-// can be stopped.
+// describes the goroutine and the order of calls. f is not called if the read fails. Use WithWatch for a watch that can
+// be stopped.
 func (b GetDataBuilder) Watching(f func(Event)) GetDataBuilder {
 	b.watching = callbackWatch(f)
 	return b
@@ -140,7 +140,7 @@ func (b GetDataBuilder) WatchedBy(set *WatchSet) GetDataBuilder {
 	return b
 }
 
-// ForPath returns the node's data; ErrNoNode if the node does not exist.
+// ForPath returns the node's data. The error is ErrNoNode if the node does not exist.
 func (b GetDataBuilder) ForPath(ctx context.Context, path string) ([]byte, error) {
 	r, err := runForeground(ctx, b.operation(path))
 	return r.Data, err
@@ -169,7 +169,7 @@ type dataProcedure struct {
 	full        string
 	compression compressionChoice
 	storeStat   *Stat
-	resultWatch *Watch // for the result
+	resultWatch *Watch
 }
 
 func (x *dataProcedure) newRequest(*sessionEpoch) *wire.Call { return readCall(jute.OpGetData, x.full) }
@@ -196,7 +196,7 @@ type ChildrenResult struct {
 	// Names are the names of the children, in no particular order.
 	Names []string
 	Stat  Stat
-	// Watch is the watch if one was asked for, otherwise nil.
+	// Watch is the watch of WithWatch; otherwise nil.
 	Watch *Watch
 }
 
@@ -217,15 +217,14 @@ func (b GetChildrenBuilder) StoringStatIn(stat *Stat) GetChildrenBuilder {
 }
 
 // Watching makes the client call f once: when a child is created or deleted, or the node is deleted, or the session
-// ends. [Pending.Then] describes the goroutine and the order of calls. f is not called when the read fails. Use
-// WithWatch for a watch that can be stopped.
+// ends. [Pending.Then] describes the goroutine and the order of calls. f is not called if the read fails. Use WithWatch
+// for a watch that can be stopped.
 func (b GetChildrenBuilder) Watching(f func(Event)) GetChildrenBuilder {
 	b.watching = callbackWatch(f)
 	return b
 }
 
-// WithWatch makes ForPath also return a watch for the next creation or deletion of a child, and the deletion
-// of the node.
+// WithWatch makes ForPath also return a watch for the next creation or deletion of a child, or the deletion of the node.
 func (b GetChildrenBuilder) WithWatch() Watched[GetChildrenBuilder, ChildrenResult, []string] {
 	b.watching = watchOptions{wanted: true}
 	return Watched[GetChildrenBuilder, ChildrenResult, []string]{b}
@@ -238,7 +237,7 @@ func (b GetChildrenBuilder) WatchedBy(set *WatchSet) GetChildrenBuilder {
 	return b
 }
 
-// ForPath returns the names of the children, in no particular order; ErrNoNode if the node does not exist.
+// ForPath returns the names of the children, in no particular order. The error is ErrNoNode if the node does not exist.
 func (b GetChildrenBuilder) ForPath(ctx context.Context, path string) ([]string, error) {
 	r, err := runForeground(ctx, b.operation(path))
 	return r.Names, err
@@ -266,7 +265,7 @@ type childrenProcedure struct {
 	operation[ChildrenResult]
 	full        string
 	storeStat   *Stat
-	resultWatch *Watch // for the result
+	resultWatch *Watch
 }
 
 func (x *childrenProcedure) newRequest(*sessionEpoch) *wire.Call {
@@ -286,14 +285,14 @@ func (x *childrenProcedure) decodeReply(_ int64, body []byte) (r ChildrenResult,
 
 func (x *childrenProcedure) recoveryAfter(error) recoveryStep[ChildrenResult] { return nil }
 
-// Watched is a read with a watch; WithWatch returns it. B is the read's builder, T its result in the
-// background, V the value that it reads.
+// Watched is a builder of a read with a watch; WithWatch returns it. B is the builder of the read, T the type of its
+// result in the background, V the type of the value that it reads. It is a value.
 type Watched[B interface {
 	operation(path string) *operation[T]
 	splitResult(T) (V, *Watch)
 }, T, V any] struct{ builder B }
 
-// ForPath returns the result of the read, and the watch; neither if there is an error. CheckExists sets the watch
+// ForPath returns the result of the read, and the watch; neither if there is an error. CheckExists arms the watch
 // whether or not the node exists.
 func (b Watched[B, T, V]) ForPath(ctx context.Context, path string) (V, *Watch, error) {
 	r, err := runForeground(ctx, b.builder.operation(path))
@@ -306,21 +305,21 @@ func (b Watched[B, T, V]) InBackground() Background[B, T] {
 	return Background[B, T]{builder: b.builder}
 }
 
-// SyncBuilder lets the connected server catch up with the leader.
+// SyncBuilder lets the connected server catch up with the leader. It is a value.
 type SyncBuilder struct{ c *Client }
 
-// Sync begins a sync. Later reads of this client see everything that was written before the sync. (The exception is a
-// server whose leader has been deposed and has not noticed yet. Only a write by this client rules that out.)
-// Corresponds to Curator's sync, which only exists in the background.
+// Sync begins a sync. Later reads of this client reflect every write that was executed before the sync. There
+// is an exception: the connected server may follow a leader that has been replaced without its knowledge. Only a write
+// by this client excludes that. Corresponds to Curator's sync, which only exists in the background.
 func (c *Client) Sync() SyncBuilder { return SyncBuilder{c} }
 
-// ForPath waits until the connected server has caught up. Today's servers ignore the path.
+// ForPath blocks until the connected server has caught up. Today's servers ignore the path.
 func (b SyncBuilder) ForPath(ctx context.Context, path string) error {
 	_, err := runForeground(ctx, b.operation(path))
 	return err
 }
 
-// InBackground makes ForPath return immediately: a read queued after the sync is executed after it.
+// InBackground makes ForPath return immediately. A read that is queued after the sync is executed after it.
 func (b SyncBuilder) InBackground() Background[SyncBuilder, struct{}] {
 	return Background[SyncBuilder, struct{}]{builder: b}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// initialize makes r the run of an operation. If nothing can be sent, it returns an error.
+// initialize makes r the run of an operation. It returns the error of invalid arguments.
 func (r *operationRun[T]) initialize(ctx context.Context, o *operation[T], background bool) error {
 	if ctx == nil {
 		o.argumentError = ErrNilContext
@@ -28,7 +28,7 @@ func (r *operationRun[T]) initialize(ctx context.Context, o *operation[T], backg
 	return nil
 }
 
-// runForeground runs an operation until it has a result or ctx ends.
+// runForeground executes an operation and returns its result. The end of ctx ends it.
 func runForeground[T any](ctx context.Context, o *operation[T]) (v T, err error) {
 	r := &operationRun[T]{}
 	if err = r.initialize(ctx, o, false); err != nil {
@@ -36,7 +36,7 @@ func runForeground[T any](ctx context.Context, o *operation[T]) (v T, err error)
 	}
 	ended := false
 	defer func() {
-		if !ended { // a user function did not return
+		if !ended { // a user function has ended the goroutine
 			r.abortRun()
 		}
 	}()
@@ -51,15 +51,15 @@ func runForeground[T any](ctx context.Context, o *operation[T]) (v T, err error)
 	return r.result, err
 }
 
-// foregroundAttempt makes a try in the foreground. It marks an error that ends the tries, unless it is marked
-// already: only one mark is removed.
+// foregroundAttempt makes one try in the foreground, for retry.Do. An error that ends the tries gets the mark
+// retry.Permanent, but not a second one, since retry.Do removes only one.
 func (r *operationRun[T]) foregroundAttempt(ctx context.Context) (err error) {
 	if err = r.beginTry(); err == nil {
 		r.result, err = r.tryOnce(ctx)
 	}
 	var marked *backoff.PermanentError
 	if err == nil || errors.As(err, &marked) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return err // if ctx has ended, the loop adds that and the cause
+		return err // if ctx has ended, retry.Do adds that and the cause
 	}
 	if r.decideRetry(err, nil, 0) != tryAgain {
 		return retry.Permanent(err)
@@ -76,7 +76,7 @@ func (r *operationRun[T]) reportBegin(ctx context.Context) error {
 	return checkContext(ctx)
 }
 
-// beginTry begins another try, in the now current session.
+// beginTry begins another try, in the session that is current now.
 func (r *operationRun[T]) beginTry() error {
 	e, err := r.c.operationEpoch()
 	if err == nil {
@@ -86,6 +86,8 @@ func (r *operationRun[T]) beginTry() error {
 	return err
 }
 
+// tryOnce makes one try: it determines the outcome of an earlier try if necessary, sends the request, and takes the
+// recovery steps.
 func (r *operationRun[T]) tryOnce(ctx context.Context) (v T, err error) {
 	if r.unknownIn != nil && r.unknownPolicy == unknownSearch {
 		v, done, err := r.leftovers.recoverOutcome(ctx, r)
@@ -98,7 +100,7 @@ func (r *operationRun[T]) tryOnce(ctx context.Context) (v T, err error) {
 	return r.takeSteps(ctx, v, err)
 }
 
-// takeSteps takes the steps that follow from the answer to the first request of a try.
+// takeSteps takes the recovery steps after the first request of a try, which had the result v and err.
 func (r *operationRun[T]) takeSteps(ctx context.Context, v T, err error) (T, error) {
 	for steps := 1; err != nil; steps++ {
 		step := r.stepAfter(err)
@@ -117,7 +119,7 @@ func (r *operationRun[T]) takeSteps(ctx context.Context, v T, err error) (T, err
 	return v, err
 }
 
-// sendOnce sends the request once, waits for the answer and judges it.
+// sendOnce sends the request once, waits for the reply and judges it.
 func (r *operationRun[T]) sendOnce(ctx context.Context) (v T, err error) {
 	reply, abandoned, err := awaitReply(ctx, r.epoch, r.prepareCall(), r)
 	if err != nil {
@@ -128,6 +130,7 @@ func (r *operationRun[T]) sendOnce(ctx context.Context) (v T, err error) {
 	return r.judgeReply(reply)
 }
 
+// prepareCall makes the request of a try, and arms its watches.
 func (r *operationRun[T]) prepareCall() *wire.Call {
 	if r.mutates && r.zxidBefore < 0 {
 		r.zxidBefore, r.firstEpoch = r.epoch.wire.MaxZxid(), r.epoch
@@ -146,6 +149,7 @@ func (r *operationRun[T]) disarmWatches() {
 	}
 }
 
+// judgeReply returns the result or the error of a reply, and records the outcome.
 func (r *operationRun[T]) judgeReply(reply wire.Reply) (v T, err error) {
 	switch {
 	case reply.Err == nil && reply.Code == jute.CodeOK:
@@ -172,8 +176,8 @@ func (r *operationRun[T]) judgeReply(reply wire.Reply) (v T, err error) {
 	return v, err
 }
 
-// recordUnknownOutcome records that an outcome is unknown, and marks an error that may be due to the success of an earlier
-// try.
+// recordUnknownOutcome records whether the outcome of a try is unknown. A refusal that may be due to the success of an
+// earlier try becomes an ambiguousError.
 func (r *operationRun[T]) recordUnknownOutcome(v T, err error) (T, error) {
 	var cut *cutOffError
 	if errors.As(err, &cut) {
@@ -194,28 +198,28 @@ func (r *operationRun[T]) recordUnknownOutcome(v T, err error) (T, error) {
 	return v, err
 }
 
-// precedesTries reports whether a transaction that was read after the refusal of a repeat precedes every try of
-// this call. If it created a node, the node existed throughout the call; if it changed it last, no try has changed
-// it. So no try was executed, and none will be:
+// precedesTries reports whether a transaction precedes every try of this operation. zxid is from a Stat that was read
+// after the refusal of a repeat. If the transaction created the node, the node has existed since before the first try;
+// if it was the node's last change, no try has changed the node. So no try was executed, and none will be:
 //
-//  1. Every try has a larger zxid than all that was known before the first.
-//  2. The servers ignore requests of a session from its earlier connections, so the fate of each try is final before
-//     the repeat is refused.
-//  3. The refusal is a transaction, too, and the read shows the tree after it, at whatever member.
+//  1. A try that is executed gets a larger zxid than every transaction known before the first try.
+//  2. Servers ignore a session's requests from its earlier connections. So when the repeat is refused, each earlier try
+//     was executed or will never be.
+//  3. A refusal is a transaction, too. So the read, sent after it, shows a tree that includes every executed try.
 //
-// In a later session it reports false: a try of an earlier session that could not be closed may still be executed.
+// In a later session precedesTries is false: a try in an earlier session that could not be closed may still be executed.
 func (r *operationRun[T]) precedesTries(zxid int64) bool {
 	return zxid <= r.zxidBefore && r.epoch == r.firstEpoch
 }
 
-// clearUnknownOutcome resets the doubt after proof that no try was executed, so that the request is sent again and the
-// server's own reply counts.
+// clearUnknownOutcome is the end of a recovery step that has proved that no try was executed: the request is sent again,
+// and a refusal of it is not ambiguous.
 func (r *operationRun[T]) clearUnknownOutcome() (v T, again bool, _ error) {
 	r.unknownIn = nil
 	return v, true, nil
 }
 
-// stepAfter returns the step that may help after an error, or nil.
+// stepAfter returns the recovery step for an error, or nil.
 func (r *operationRun[T]) stepAfter(err error) recoveryStep[T] {
 	if r.createsRoot && r.path == "/" && r.c.view.namespace != "" && errors.Is(err, ErrNoNode) {
 		return func(ctx context.Context, r *operationRun[T]) (v T, again bool, _ error) {
@@ -226,7 +230,8 @@ func (r *operationRun[T]) stepAfter(err error) recoveryStep[T] {
 	return r.recoveryAfter(err)
 }
 
-// decideRetry returns the reaction to err; step is the step for it, or nil.
+// decideRetry returns the next action after err. step is the recovery step for err, or nil; steps is the number of steps
+// already taken in this try.
 func (r *operationRun[T]) decideRetry(err error, step recoveryStep[T], steps int) retryDecision {
 	return retrySituation{
 		class: classifyError(err), hasStep: step != nil, stepsTaken: steps, policy: r.unknownPolicy,
@@ -234,7 +239,7 @@ func (r *operationRun[T]) decideRetry(err error, step recoveryStep[T], steps int
 	}.decideRetry()
 }
 
-// finalError makes the final error of an operation that ends with err.
+// finalError returns the error for the caller of an operation that ends with err, and settles its leftovers.
 func (r *operationRun[T]) finalError(err error) error {
 	err = r.c.core.explainWait(err)
 	if r.requiredParent != "" {
@@ -254,8 +259,8 @@ func (r *operationRun[T]) finalError(err error) error {
 	return wrapOpError(r.name, r.path, err)
 }
 
-// abortRun ends an operation after a user function has ended its goroutine. It does not report the end if the end
-// was just being reported.
+// abortRun ends an operation after a user function has ended the goroutine. It does not report the end if the function
+// was the hook that receives that report.
 func (r *operationRun[T]) abortRun() {
 	if r.inSharedRead {
 		r.leaveSharedRead()
@@ -279,6 +284,7 @@ func (r *operationRun[T]) reportResult(err error) {
 	r.reportEnd(how)
 }
 
+// expectLateReplies and takeLateReply make r a lateReceiver.
 func (r *operationRun[T]) expectLateReplies(more int) {
 	if r.leftovers != nil {
 		r.c.core.ops.cleanups.expectLateReplies(more)
@@ -296,13 +302,13 @@ func (r *operationRun[T]) sharedReadKey() sharedReadKey {
 	return sharedReadKey{r.name, r.c.view.prefix, r.path}
 }
 
-// leaveSharedRead is called when the operation's own request has ended, or is not sent after all.
+// leaveSharedRead is called when the operation's own request has its reply, or will not be sent.
 func (r *operationRun[T]) leaveSharedRead() {
 	r.inSharedRead = false
 	r.epoch.sharedReads.finishRequest(r.epoch.wire, r.sharedReadKey())
 }
 
-// decodeShared decodes a shared answer for all sharers: a list of n names is not decoded n times.
+// decodeShared decodes a shared reply, or returns the result that an earlier sharer has decoded.
 func (r *operationRun[T]) decodeShared(reply wire.Reply) (v T, err error) {
 	decoded := r.sharedResult
 	r.sharedResult = nil

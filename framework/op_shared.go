@@ -7,29 +7,31 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// sharedReads has the reads of a session that goroutines share.
+// sharedReads has the reads of a session for which goroutines share requests: see [Background.Shared].
 type sharedReads struct {
 	mu    sync.Mutex
 	reads map[sharedReadKey]sharedRead // guarded by mu
 }
 
+// sharedReadKey identifies a read: the operation's name, the prefix of the client's view, and the path.
 type sharedReadKey struct{ name, prefix, path string }
 
 // sharedRead is one read. It exists while a request for it is in flight.
 type sharedRead struct {
-	inFlight    int          // how many
-	nextSharers []readSharer // share the next one
+	inFlight    int          // the number of requests in flight
+	nextSharers []readSharer // the operations that share the next request
 }
 
 // readSharer is an operation that shares a request: a *backgroundRun.
 type readSharer interface {
 	prepareRequest() *wire.Call
-	// takeSharedReply takes the answer. decoded is empty, or as another operation has decoded it.
+	// takeSharedReply continues the operation with the reply. decoded is the result of the sharers: the first that
+	// needs it decodes the reply into it.
 	takeSharedReply(reply wire.Reply, decoded *any)
 }
 
-// joinOrSend counts a request that r is about to send. If most are in flight already, it makes r share the next
-// one, and returns false.
+// joinOrSend counts a request that r must send, and returns true. If most requests are in flight already, it lets r
+// share the next one instead, and returns false.
 func (s *sharedReads) joinOrSend(key sharedReadKey, most int, r readSharer) (sends bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +48,8 @@ func (s *sharedReads) joinOrSend(key sharedReadKey, most int, r readSharer) (sen
 	return sends
 }
 
-// finishRequest is called when a request has ended. It sends the next one.
+// finishRequest is called when a request has its reply or was not sent. If there are sharers, it sends their request in
+// its place.
 func (s *sharedReads) finishRequest(session *wire.Session, key sharedReadKey) {
 	s.mu.Lock()
 	read := s.reads[key]
@@ -72,7 +75,7 @@ func (s *sharedReads) finishRequest(session *wire.Session, key sharedReadKey) {
 	session.Submit(call)
 }
 
-// removeSharer removes an operation, unless its request was sent.
+// removeSharer removes an operation from the sharers of the next request.
 func (s *sharedReads) removeSharer(key sharedReadKey, r readSharer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

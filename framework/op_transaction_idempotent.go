@@ -9,24 +9,27 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// IdempotentTransaction is [Client.Transaction], but is also repeated after an unknown outcome. When a try's
-// reply was lost and the repeat is refused, the client reads the nodes. If they are as that try would have
-// left them, all changed by one transaction since the call began, the call succeeds. If one of them was not changed since,
-// in the same session, no try was executed, and the refusal is returned. Otherwise it fails with
-// the error of an unknown outcome, as Transaction does. A refusal before any reply was lost is returned,
-// whatever the nodes contain.
+// IdempotentTransaction is [Client.Transaction], but is also repeated after an unknown outcome. When a try's reply was
+// lost and the repeat is refused, the client reads the nodes:
+//
+//   - If they are as that try would have left them, all changed by one transaction since the call began, the call
+//     succeeds.
+//   - If one of them proves, in the same session, that no try was executed, the error is the refusal.
+//   - Otherwise the error is ErrConnectionLoss, as of Transaction.
+//
+// A refusal before any reply was lost is the error, whatever the nodes contain.
 //
 // There is an exception: another client may execute exactly the same transaction while the reply is lost, or so shortly
-// before the call that this client had not seen it. To tell the transactions apart, put the client's name into the data
-// of one of the nodes.
+// before the call that this client had not seen it. To distinguish the transactions, put the client's name into the
+// data of one of the nodes.
 //
 // A repeat must not take effect after a successful first try. So something in the transaction has to make the server
 // refuse the repeat: the create of a node that stays, the delete of a node that is not created again, or a version.
 // Otherwise the error is ErrBadArguments. (A delete without a version may delete a node that another client has
-// re-created in between.) Sequential creates are ErrBadArguments, too, because their nodes could not be told apart.
+// created in between.) Sequential creates are ErrBadArguments, too, because their nodes could not be distinguished.
 //
-// The client needs permission to read the nodes. If a result was found by reading, its Stat is the node's Stat after
-// the whole transaction. Curator has no such operation.
+// The client needs permission to read the nodes. When it has read them, each Stat in the results is from after the whole
+// transaction. Curator has no such operation.
 func (c *Client) IdempotentTransaction(
 	ctx context.Context, ops ...TransactionOp,
 ) ([]TransactionResult, error) {
@@ -62,7 +65,8 @@ func (c *Client) IdempotentTransaction(
 	return runForeground(ctx, o)
 }
 
-// resultsFromNodes returns the results of a transaction that was executed, from the nodes that were read after it.
+// resultsFromNodes returns the results of an executed transaction whose reply was lost. nodes were read after it, by
+// their full paths.
 func (t transaction) resultsFromNodes(nodes map[string]foundNode) []TransactionResult {
 	results := make([]TransactionResult, len(t))
 	for i, op := range t {
@@ -74,19 +78,20 @@ func (t transaction) resultsFromNodes(nodes map[string]foundNode) []TransactionR
 	return results
 }
 
-// expectedNode is the state of a node after a transaction.
+// expectedNode is the state that a transaction would leave a node in.
 type expectedNode struct {
 	created, deleted bool
 	ephemeral        bool
-	written          bool // the data were written, also by a create
-	data             []byte
-	version          int32 // -1: not known
+	written          bool   // by a create or a setData
+	data             []byte // if written
+	version          int32  // -1: unknown
 }
 
-// expectedNodes has the states of the nodes after a transaction, by their full paths.
+// expectedNodes has the nodes of a transaction by their full paths.
 type expectedNodes map[string]expectedNode
 
-// expectedAfter returns the states after operations, or the reason why the operations cannot be repeated.
+// expectedAfter returns the states after a transaction of these operations, or the reason why the transaction cannot be
+// repeated.
 func expectedAfter(ops []TransactionOp) (expectedNodes, error) {
 	expected, firstOps := expectedNodes{}, map[string]TransactionOp{}
 	for _, op := range ops {
@@ -127,8 +132,7 @@ func expectedAfter(ops []TransactionOp) (expectedNodes, error) {
 		expected[op.full] = node
 	}
 	for path, op := range firstOps {
-		// An ephemeral node may go with its session before the repeat; then the server does not refuse the
-		// repeat.
+		// An ephemeral node may be deleted with its session before the repeat. Then the repeat is not refused.
 		if node := expected[path]; node.causesRefusal(op) && !node.ephemeral {
 			return expected, nil
 		}
@@ -137,7 +141,7 @@ func expectedAfter(ops []TransactionOp) (expectedNodes, error) {
 		"give a version, or create a node that is not ephemeral")
 }
 
-// causesRefusal reports whether a node left in this state makes the server refuse op.
+// causesRefusal reports whether the server refuses op for a node in this state.
 func (n expectedNode) causesRefusal(op TransactionOp) bool {
 	version := int32(-1)
 	switch req := op.entry.Request.(type) {
@@ -151,13 +155,14 @@ func (n expectedNode) causesRefusal(op TransactionOp) bool {
 	return n.deleted || version >= 0 && n.version >= 0 && n.version != version
 }
 
+// foundNode is a node that was read after an unknown outcome.
 type foundNode struct {
 	exists bool
 	data   []byte
 	stat   Stat
 }
 
-// readExpected reads the nodes that a transaction changes.
+// readExpected reads the nodes that the transaction would have changed, and returns them by their full paths.
 func (c *Client) readExpected(ctx context.Context, e *sessionEpoch, expected expectedNodes) (map[string]foundNode, error) {
 	var paths []string
 	var calls []*wire.Call
@@ -185,8 +190,8 @@ func (c *Client) readExpected(ctx context.Context, e *sessionEpoch, expected exp
 	return found, nil
 }
 
-// areContradictedBy reports whether a node found proves that the transaction was not executed: a node that it would
-// have made or deleted is older, or a node that it would have written was not changed since.
+// areContradictedBy reports whether a node proves that no try was executed: a node that the transaction creates or
+// deletes is older than the tries, or a node that it writes has not changed since. older is precedesTries.
 func (expected expectedNodes) areContradictedBy(found map[string]foundNode, older func(zxid int64) bool) bool {
 	for path, want := range expected {
 		got := found[path]
@@ -197,9 +202,9 @@ func (expected expectedNodes) areContradictedBy(found map[string]foundNode, olde
 	return false
 }
 
-// areMatchedBy reports whether the nodes found are as the transaction has left them. before is the highest zxid
-// known when the call began. All nodes that the transaction has written have the same zxid. If it has only deleted
-// nodes, they must be gone.
+// areMatchedBy reports whether the nodes are as the transaction leaves them. before is the highest zxid known when the
+// call began. All nodes that the transaction writes must have one and the same zxid. If it only deletes nodes, none of
+// them may exist.
 func (expected expectedNodes) areMatchedBy(found map[string]foundNode, before, session int64) bool {
 	zxid := int64(0)
 	for path, want := range expected {
