@@ -17,7 +17,7 @@ func TestDecisions(t *testing.T) {
 			for n := range 3 * 2 * 2 * 2 * 3 {
 				next := func(of int) int { v := n % of; n /= of; return v }
 				help := next(3)
-				s := retrySituation{class: errorClass(c), policy: unknownOutcomePolicy(policy), hasStep: help > 0, stepsTaken: max(0, help-1) * maxRounds,
+				s := retrySituation{class: errorClass(c), policy: unknownOutcomePolicy(policy), hasStep: help > 0, stepNumber: max(0, help-1) * maxRounds,
 					unknown: next(2) == 1, sessionBound: next(2) == 1, background: next(2) == 1, tries: next(3)}
 				table.Row("situation.decide", [...]string{"give up", "take the step", "try again"}[s.decideRetry()],
 					"step", [...]string{"none", "helps", "used up"}[help], "class", className, "background", s.background,

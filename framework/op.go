@@ -19,7 +19,7 @@ type operation[T any] struct {
 	procedure[T]
 	slowToDecode    bool // decodeReply may take long
 	exemptFromLimit bool // does not count for the limit of the operations in the background
-	shareAfter      int  // as in Background
+	maxInFlight     int  // as in Background
 	// resultIfAbsent, if set, is the result when the node does not exist. Without it that is an error, ErrNoNode.
 	resultIfAbsent *T
 	// watch, if set, is armed by the request, and disarmed when the request fails.
@@ -141,7 +141,7 @@ type operationRun[T any] struct {
 type errorClass int8
 
 const (
-	classRefused    errorClass = iota // the server or the client has refused the operation, and would again
+	classRefused    errorClass = iota // the server or the client has refused the operation, and would refuse another try
 	classFinal                        // the client is closed, or the outcome of a try cannot be determined
 	classSession                      // the session is lost: another try runs in the next session
 	classConnection                   // the connection or the server has failed, not the operation
@@ -163,7 +163,7 @@ func classifyError(err error) errorClass {
 type retrySituation struct {
 	class        errorClass
 	hasStep      bool // there is a recovery step for this error
-	stepsTaken   int  // in this try
+	stepNumber   int  // the number of that step in this try, from 1
 	policy       unknownOutcomePolicy
 	unknown      bool // a try had an unknown outcome
 	sessionBound bool // the operation runs through the view of one session
@@ -184,7 +184,7 @@ const (
 // determine whether the first was executed.
 func (s retrySituation) decideRetry() retryDecision {
 	switch {
-	case s.hasStep && s.stepsTaken < maxRounds:
+	case s.hasStep && s.stepNumber < maxRounds:
 		return takeStep
 	case s.class == classFinal:
 	case s.background:

@@ -17,26 +17,29 @@ import (
 type Background[B interface {
 	operation(path string) *operation[T]
 }, T any] struct {
-	builder    B
-	shareAfter int // the number of requests in flight from which on callers share the next; 0 without Shared
+	builder     B
+	maxInFlight int // with Shared: how many requests for one read may be in flight; otherwise 0
 }
 
 // ForPath queues the request and returns immediately. All errors are in the Pending.
 func (b Background[B, T]) ForPath(ctx context.Context, path string) *Pending[T] {
 	o := b.builder.operation(path)
-	o.shareAfter = b.shareAfter
+	o.maxInFlight = b.maxInFlight
 	return startBackground(ctx, o)
 }
 
 // Shared lets goroutines share one request, for a read that many goroutines of a session need at the same time: n
-// goroutines need not send n requests and keep n replies in memory. While most requests for the same read are in
+// goroutines need not send n requests and keep n replies in memory. While maxInFlight requests for the same read are in
 // flight, ForPath sends none. As soon as one of them has its reply, the client sends one request for all callers that
 // have come until then. It is sent after every request that these callers have queued before, and a server executes a
 // session's requests in order, so its result is as recent as that of a separate request.
 //
 // An operation that uses another operation's request is not reported to [Hooks]. Writes, reads with a watch and reads
 // that decompress data share nothing. For authors of recipes.
-func (b Background[B, T]) Shared(most int) Background[B, T] { b.shareAfter = most; return b }
+func (b Background[B, T]) Shared(maxInFlight int) Background[B, T] {
+	b.maxInFlight = maxInFlight
+	return b
+}
 
 // BackgroundWithData is [Background] for operations that write data.
 type BackgroundWithData[B interface {
@@ -61,12 +64,12 @@ func startBackground[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 		return p
 	}
 	p.operation = r
-	if o.shareAfter > 0 && b.joinSharedRead(ctx) {
+	if o.maxInFlight > 0 && b.joinSharedRead(ctx) {
 		return p
 	}
-	begun := false
+	returned := false
 	defer func() {
-		if !begun { // a user function did not return
+		if !returned { // a user function has ended the goroutine
 			r.abortRun()
 		}
 	}()
@@ -77,13 +80,13 @@ func startBackground[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 		err = b.admitToBackground()
 	}
 	if err != nil {
-		err, begun = r.finalError(err), true
+		err, returned = r.finalError(err), true
 		r.completePending(p, none, err)
 		return p
 	}
 
 	call := r.prepareCall()
-	begun = true
+	returned = true
 	call.Done = b.onFirstReply
 	e := r.epoch
 	e.wire.Submit(call)
@@ -116,10 +119,10 @@ func (b *backgroundRun[T]) admitToBackground() error {
 	if b.run.exemptFromLimit || c.view.own || c.view.epoch != nil {
 		return nil
 	}
-	n, most := c.core.ops.backgroundCount.Add(1), int64(c.core.cfg.background)
-	if b.run.countsForLimit = n <= most; !b.run.countsForLimit {
+	n, limit := c.core.ops.backgroundCount.Add(1), int64(c.core.cfg.background)
+	if b.run.countsForLimit = n <= limit; !b.run.countsForLimit {
 		c.core.ops.backgroundCount.Add(-1)
-		return fmt.Errorf("%w: the limit is %d", ErrBackgroundFull, most)
+		return fmt.Errorf("%w: the limit is %d", ErrBackgroundFull, limit)
 	}
 	return nil
 }
@@ -131,7 +134,7 @@ func (b *backgroundRun[T]) joinSharedRead(ctx context.Context) bool {
 	if r.mutates || r.watch != nil || r.slowToDecode || checkContext(ctx) != nil || r.beginTry() != nil {
 		return false
 	}
-	if r.epoch.sharedReads.joinOrSend(r.sharedReadKey(), r.shareAfter, b) {
+	if r.epoch.sharedReads.joinOrSend(r.sharedReadKey(), r.maxInFlight, b) {
 		r.inSharedRead = true
 		return false
 	}
@@ -173,7 +176,7 @@ func (b *backgroundRun[T]) onFirstReply(reply wire.Reply) {
 
 // abandonWait ends an operation whose context has ended while its first request was in flight or shared.
 func (r *operationRun[T]) abandonWait(ctx context.Context, p *Pending[T]) {
-	r.expectLateReplies(1)
+	r.expectLateReplies(1) // first, since a reply that finds the result claimed is subtracted
 	if p.claimed.CompareAndSwap(false, true) {
 		r.disarmWatches()
 		r.completePending(p, *new(T), r.abandonError(ctx))
@@ -203,8 +206,8 @@ func (r *operationRun[T]) processFirstReply(ctx context.Context, p *Pending[T], 
 		if err == nil {
 			return v, nil, true
 		}
-		what := r.decideRetry(err, r.stepAfter(err), 1)
-		if what == giveUp || what == tryAgain && r.epoch.ctx.Err() != nil {
+		decision := r.decideRetry(err, r.stepAfter(err), 1)
+		if decision == giveUp || decision == tryAgain && r.epoch.ctx.Err() != nil {
 			return v, r.finalError(err), true
 		}
 		r.c.core.ops.workers.spawn(func() { r.continueSteps(ctx, p, v, err) })
@@ -380,12 +383,12 @@ func (p *Pending[T]) completeWith(v T, err error) {
 	p.value, p.err = v, err
 	p.mu.Lock()
 	p.ended = true
-	then, stop := p.callbacks, p.stopWatching
+	callbacks, stop := p.callbacks, p.stopWatching
 	p.callbacks, p.stopWatching = nil, nil
 	// The callbacks are queued under the lock, so that the callback of a later Then is queued after them. enqueue and
 	// fillPlace do not block.
-	calls := make([]func(), 0, len(then))
-	for _, f := range then {
+	calls := make([]func(), 0, len(callbacks))
+	for _, f := range callbacks {
 		if f.wantsResult(err) {
 			calls = append(calls, func() { f.call(v, err) })
 		}

@@ -94,7 +94,7 @@ func (q *cleanupQueue) addCleanup(cleanup nodeCleanup) error {
 	return nil
 }
 
-// queueJobs queues jobs that are due, and starts another goroutine if there may be more. mu is held.
+// queueJobs queues jobs that are due, and starts another goroutine if maxCleaners allows it. mu is held.
 func (q *cleanupQueue) queueJobs(due ...*cleanupJob) {
 	q.dueJobs = append(q.dueJobs, due...)
 	if q.cleaners < maxCleaners && q.workers.ctx.Err() == nil {
@@ -132,7 +132,7 @@ func (q *cleanupQueue) runJobs() {
 	q.cleaners--
 }
 
-// close drops the jobs that wait for their timers.
+// close drops the jobs that wait for their timers. It is called after the end of the other goroutines.
 func (q *cleanupQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -175,7 +175,8 @@ func (q *cleanupQueue) runJob(ctx context.Context, job *cleanupJob) (pause time.
 
 func (q *cleanupQueue) removeNode(ctx context.Context, e *sessionEpoch, cleanup nodeCleanup) (err error) {
 	for range maxRounds {
-		if err = sendRequest(ctx, e, deleteCall(cleanup.path, cleanup.version)); !errors.Is(err, ErrNotEmpty) || !cleanup.withChildren {
+		err = sendRequest(ctx, e, deleteCall(cleanup.path, cleanup.version))
+		if !errors.Is(err, ErrNotEmpty) || !cleanup.withChildren {
 			return err
 		}
 		if err = deleteChildren(ctx, e, cleanup.path, waitIndefinitely); err != nil {
@@ -364,7 +365,9 @@ func ignoreNoNode(err error) error {
 //     list that follows.
 //
 // It matters only that the write goes through the ensemble. A transaction that consists of a failed check does, too.
-func searchProtected(ctx context.Context, e *sessionEpoch, parent, guid string, setPatience patienceSetter) ([]string, error) {
+func searchProtected(
+	ctx context.Context, e *sessionEpoch, parent, guid string, setPatience patienceSetter,
+) ([]string, error) {
 	write, list := searchCalls(parent)
 	replies, err := awaitReplies(ctx, e, setPatience(write), setPatience(list))
 	if err != nil {

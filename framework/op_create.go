@@ -333,14 +333,14 @@ func (x *createProcedure) setExisting(
 		return v, false, err
 	}
 	notExecuted := false
-	v, there, err := x.compareNode(ctx, r, &ambiguousError{ErrBadVersion, err}, func(stat Stat, same bool) bool {
+	v, exists, err := x.compareNode(ctx, r, &ambiguousError{ErrBadVersion, err}, func(stat Stat, same bool) bool {
 		notExecuted = provesNotSet(r, stat, x.orSetVersion, same)
 		return x.idempotent && same && (stat.Version == x.orSetVersion+1 && stat.Mzxid > r.zxidBefore || x.mayHaveMade(stat, r))
 	})
 	switch {
 	case notExecuted:
 		return r.clearUnknownOutcome()
-	case !there && x.idempotent:
+	case !exists && x.idempotent:
 		return v, true, nil
 	}
 	return v, false, err
@@ -349,12 +349,12 @@ func (x *createProcedure) setExisting(
 // compareNode is [Client.compareNode] with a CreateResult.
 func (x *createProcedure) compareNode(
 	ctx context.Context, r *operationRun[CreateResult], ambiguous error, ours func(stat Stat, same bool) bool,
-) (v CreateResult, there bool, _ error) {
-	stat, there, err := x.c.compareNode(ctx, r.epoch, x.full, x.data, ambiguous, ours)
+) (v CreateResult, exists bool, _ error) {
+	stat, exists, err := x.c.compareNode(ctx, r.epoch, x.full, x.data, ambiguous, ours)
 	if err == nil {
 		v = x.newCreateResult(x.full, stat)
 	}
-	return v, there, err
+	return v, exists, err
 }
 
 // mayHaveMade reports whether a try of this create may have made the node with this Stat, in the current session of r.

@@ -127,7 +127,9 @@ func (p *protectedCreate) applyEvent(ev nodeEvent) (action nodeAction, cleanupEr
 	return action, cleanupErr
 }
 
-func (p *protectedCreate) recoverOutcome(ctx context.Context, r *operationRun[CreateResult]) (v CreateResult, _ bool, _ error) {
+func (p *protectedCreate) recoverOutcome(
+	ctx context.Context, r *operationRun[CreateResult],
+) (v CreateResult, done bool, _ error) {
 	if action, _ := p.applyEvent(retryEventOf(p.lastEpoch == r.epoch, p.node.mode.isEphemeral())); action != nodeSearch {
 		return v, false, nil
 	}

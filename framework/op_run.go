@@ -102,9 +102,9 @@ func (r *operationRun[T]) tryOnce(ctx context.Context) (v T, err error) {
 
 // takeSteps takes the recovery steps after the first request of a try, which had the result v and err.
 func (r *operationRun[T]) takeSteps(ctx context.Context, v T, err error) (T, error) {
-	for steps := 1; err != nil; steps++ {
+	for stepNumber := 1; err != nil; stepNumber++ {
 		step := r.stepAfter(err)
-		if r.decideRetry(err, step, steps) != takeStep {
+		if r.decideRetry(err, step, stepNumber) != takeStep {
 			break
 		}
 		next, again, failed := step(ctx, r)
@@ -181,7 +181,7 @@ func (r *operationRun[T]) judgeReply(reply wire.Reply) (v T, err error) {
 func (r *operationRun[T]) recordUnknownOutcome(v T, err error) (T, error) {
 	var cut *cutOffError
 	if errors.As(err, &cut) {
-		cut.final = cut.final || r.wasCutOff
+		cut.final = cut.final || r.wasCutOff // the second time is final: see cutOffError
 		r.wasCutOff = true
 	}
 	if errors.Is(err, ErrOutcomeUnknown) {
@@ -230,11 +230,11 @@ func (r *operationRun[T]) stepAfter(err error) recoveryStep[T] {
 	return r.recoveryAfter(err)
 }
 
-// decideRetry returns the next action after err. step is the recovery step for err, or nil; steps is the number of steps
-// already taken in this try.
-func (r *operationRun[T]) decideRetry(err error, step recoveryStep[T], steps int) retryDecision {
+// decideRetry returns the next action after err. step is the recovery step for err, or nil; stepNumber is its number in
+// this try, from 1.
+func (r *operationRun[T]) decideRetry(err error, step recoveryStep[T], stepNumber int) retryDecision {
 	return retrySituation{
-		class: classifyError(err), hasStep: step != nil, stepsTaken: steps, policy: r.unknownPolicy,
+		class: classifyError(err), hasStep: step != nil, stepNumber: stepNumber, policy: r.unknownPolicy,
 		unknown: r.unknownIn != nil, sessionBound: r.c.view.epoch != nil, background: r.background, tries: r.tries,
 	}.decideRetry()
 }
@@ -276,12 +276,12 @@ func (r *operationRun[T]) reportResult(err error) {
 	if r.reportEnd == nil {
 		return
 	}
-	how := OperationEnd{Err: err, Attempts: r.tries}
+	end := OperationEnd{Err: err, Attempts: r.tries}
 	if r.epoch != nil {
-		how.Epoch = r.epoch.n
+		end.Epoch = r.epoch.n
 	}
 	r.endReported = true
-	r.reportEnd(how)
+	r.reportEnd(end)
 }
 
 // expectLateReplies and takeLateReply make r a lateReceiver.

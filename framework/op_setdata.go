@@ -104,11 +104,12 @@ func provesNotSet[T any](r *operationRun[T], stat Stat, version int32, same bool
 	return r.precedesTries(stat.Mzxid) || r.precedesTries(stat.Czxid) && stat.Version == version+1 && !same
 }
 
-// compareNode reads a node after the error ambiguous. It returns no error if ours returns true; same is true if the node
-// has the data. there is false if the node does not exist.
+// compareNode reads a node after the error ambiguous, and passes its Stat to ours; same reports whether it has the data.
+// If ours returns true, the node is from a try of this operation, and there is no error. Otherwise the error is
+// ambiguous. exists is false if the node does not exist.
 func (c *Client) compareNode(
 	ctx context.Context, e *sessionEpoch, full string, data []byte, ambiguous error, ours func(stat Stat, same bool) bool,
-) (stat Stat, there bool, _ error) {
+) (stat Stat, exists bool, _ error) {
 	var res jute.GetDataResponse
 	err := sendAndDecode(ctx, e, e.limitPatience(readCall(jute.OpGetData, full)), &res)
 	switch {

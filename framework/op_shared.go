@@ -30,13 +30,13 @@ type readSharer interface {
 	takeSharedReply(reply wire.Reply, decoded *any)
 }
 
-// joinOrSend counts a request that r must send, and returns true. If most requests are in flight already, it lets r
-// share the next one instead, and returns false.
-func (s *sharedReads) joinOrSend(key sharedReadKey, most int, r readSharer) (sends bool) {
+// joinOrSend counts a request that r must send, and returns true. If maxInFlight requests are in flight already, it lets
+// r share the next one instead, and returns false.
+func (s *sharedReads) joinOrSend(key sharedReadKey, maxInFlight int, r readSharer) (sends bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	read := s.reads[key]
-	if sends = read.inFlight < most; sends {
+	if sends = read.inFlight < maxInFlight; sends {
 		read.inFlight++
 	} else {
 		read.nextSharers = append(read.nextSharers, r)

@@ -17,8 +17,8 @@ func TestWhatFollowsFromAnError(t *testing.T) {
 		want retryDecision
 	}{
 		{"refused", retrySituation{class: classRefused}, giveUp},
-		{"refused, and there is a step", retrySituation{class: classRefused, hasStep: true, stepsTaken: 1}, takeStep},
-		{"the last step was no help", retrySituation{class: classRefused, hasStep: true, stepsTaken: maxRounds}, giveUp},
+		{"refused, and there is a step", retrySituation{class: classRefused, hasStep: true, stepNumber: 1}, takeStep},
+		{"the last step was no help", retrySituation{class: classRefused, hasStep: true, stepNumber: maxRounds}, giveUp},
 		{"the way to the server", retrySituation{class: classConnection}, tryAgain},
 		{"an unknown outcome of what may be repeated", retrySituation{class: classConnection, unknown: true}, tryAgain},
 		{
@@ -28,7 +28,7 @@ func TestWhatFollowsFromAnError(t *testing.T) {
 		{"the session has ended", retrySituation{class: classSession}, tryAgain},
 		{"the session of its view has ended", retrySituation{class: classSession, sessionBound: true}, giveUp},
 		{"the client is closed", retrySituation{class: classFinal, unknown: true}, giveUp},
-		{"ambiguous, and there is a step", retrySituation{class: classFinal, hasStep: true, stepsTaken: 1}, takeStep},
+		{"ambiguous, and there is a step", retrySituation{class: classFinal, hasStep: true, stepNumber: 1}, takeStep},
 		{"in the background", retrySituation{class: classConnection, background: true, tries: 1}, giveUp},
 		{"in the background, unknown",
 			retrySituation{class: classConnection, background: true, tries: 1, unknown: true}, giveUp},
@@ -50,12 +50,12 @@ func TestWhatFollowsFromAnError(t *testing.T) {
 func TestDecisionsKeepThePromises(t *testing.T) {
 	for n := range 4 * 2 * 2 * 4 * 2 * 2 * 2 * 3 {
 		next := func(of int) int { v := n % of; n /= of; return v }
-		s := retrySituation{class: errorClass(next(4)), hasStep: next(2) == 1, stepsTaken: maxRounds * next(2),
+		s := retrySituation{class: errorClass(next(4)), hasStep: next(2) == 1, stepNumber: maxRounds * next(2),
 			policy: unknownOutcomePolicy(
 				next(4),
 			), unknown: next(2) == 1, sessionBound: next(2) == 1, background: next(2) == 1, tries: next(3)}
 		d, name := s.decideRetry(), fmt.Sprintf("%+v", s)
-		assert.Equal(t, s.hasStep && s.stepsTaken < maxRounds, d == takeStep, name)
+		assert.Equal(t, s.hasStep && s.stepNumber < maxRounds, d == takeStep, name)
 		if d == tryAgain {
 			assert.False(t, s.unknown && s.policy == unknownGiveUp, name)
 			assert.NotEqual(t, classFinal, s.class, name)

@@ -52,13 +52,14 @@ func (c *Client) IdempotentTransaction(
 				return r.clearUnknownOutcome()
 			}
 			refused := t.refusedOperation(repeatRefusal(err))
-			if refused == nil || !expected[refused.full].causesRefusal(*refused) || !expected.areMatchedBy(found, r.zxidBefore, r.epoch.wire.ID()) {
-				return nil, false, err
+			if refused != nil && expected[refused.full].causesRefusal(*refused) &&
+				expected.areMatchedBy(found, r.zxidBefore, r.epoch.wire.ID()) {
+				return t.resultsFromNodes(found), false, nil
 			}
-			return t.resultsFromNodes(found), false, nil
+			return nil, false, err
 		}
 	}
-	if f, ok := o.procedure.(functionProcedure[txResults]); ok { // else the arguments are wrong
+	if f, ok := o.procedure.(functionProcedure[txResults]); ok { // unless the arguments are invalid
 		f.recovery = recovery
 		o.procedure = f
 	}
@@ -163,7 +164,9 @@ type foundNode struct {
 }
 
 // readExpected reads the nodes that the transaction would have changed, and returns them by their full paths.
-func (c *Client) readExpected(ctx context.Context, e *sessionEpoch, expected expectedNodes) (map[string]foundNode, error) {
+func (c *Client) readExpected(
+	ctx context.Context, e *sessionEpoch, expected expectedNodes,
+) (map[string]foundNode, error) {
 	var paths []string
 	var calls []*wire.Call
 	for path, node := range expected {
