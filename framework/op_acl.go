@@ -22,7 +22,8 @@ type GetACLBuilder struct {
 // GetACL begins to read a node's ACL. Corresponds to Curator's getACL.
 func (c *Client) GetACL() GetACLBuilder { return GetACLBuilder{c: c} }
 
-// StoringStatIn makes the operation write the node's Stat to stat when it succeeds.
+// StoringStatIn makes the operation write the node's Stat to stat when it succeeds. In the background, read
+// stat only after the operation has ended.
 func (b GetACLBuilder) StoringStatIn(stat *Stat) GetACLBuilder { b.storeStat = stat; return b }
 
 // ForPath returns the node's ACL. The error is ErrNoNode if the node does not exist.

@@ -61,7 +61,8 @@ func (b CreateBuilder) CreatingParentsIfNeeded() CreateBuilder {
 }
 
 // CreatingParentContainersIfNeeded creates missing parents as containers: the servers delete them some time after their
-// last child. If that happens before the node is created, the client creates the parents again, up to a limit.
+// last child was deleted. If that happens before the node is created, the client creates the parents again, up to a
+// limit.
 func (b CreateBuilder) CreatingParentContainersIfNeeded() CreateBuilder {
 	b.withParents, b.parentMode = true, Container
 	return b
@@ -90,7 +91,7 @@ func (b CreateBuilder) OrSetDataVersion(version int32) CreateBuilder {
 //
 // A node that existed before the call is ErrNodeExists, whatever its data: of several clients that create one node, one
 // succeeds. There is an exception: another client may create exactly the same node while the reply is lost, or so
-// shortly before the call that this client had not seen its transaction. To tell the nodes apart, put the client's name
+// shortly before the call that this client had not seen its transaction. To distinguish the nodes, put the client's name
 // into the data, or use WithProtection. Idempotent needs permission to read the node.
 //
 // With OrSetDataVersion the same holds for the change of an existing node, as in [SetDataBuilder.Idempotent]. A
@@ -104,7 +105,8 @@ func (b CreateBuilder) Compressed() CreateBuilder { b.node.compression = compres
 // Uncompressed writes the data as they are, also if the client has [WithCompression].
 func (b CreateBuilder) Uncompressed() CreateBuilder { b.node.compression = compressionOff; return b }
 
-// StoringStatIn makes the operation write the node's Stat to stat when it succeeds.
+// StoringStatIn makes the operation write the node's Stat to stat when it succeeds. In the background, read
+// stat only after the operation has ended.
 func (b CreateBuilder) StoringStatIn(stat *Stat) CreateBuilder { b.storeStat = stat; return b }
 
 // ForPath creates the node and returns its path, which differs from the given path with protection and in sequential
@@ -335,7 +337,8 @@ func (x *createProcedure) setExisting(
 	notExecuted := false
 	v, exists, err := x.compareNode(ctx, r, &ambiguousError{ErrBadVersion, err}, func(stat Stat, same bool) bool {
 		notExecuted = provesNotSet(r, stat, x.orSetVersion, same)
-		return x.idempotent && same && (stat.Version == x.orSetVersion+1 && stat.Mzxid > r.zxidBefore || x.mayHaveMade(stat, r))
+		maySet := stat.Version == x.orSetVersion+1 && stat.Mzxid > r.zxidBefore
+		return x.idempotent && same && (maySet || x.mayHaveMade(stat, r))
 	})
 	switch {
 	case notExecuted:
@@ -367,8 +370,8 @@ func (x *createProcedure) mayHaveMade(stat Stat, r *operationRun[CreateResult]) 
 }
 
 // CreateContainers creates the node at path and its missing ancestors, as containers: the servers delete them some time
-// after their last child. Nodes that exist already are not changed. It is repeated as the retry policy allows, which does
-// no harm. Corresponds to Curator's createContainers and EnsureContainers.
+// after their last child was deleted. Nodes that exist already are not changed. It is repeated as the retry policy
+// allows, which does no harm. Corresponds to Curator's createContainers and EnsureContainers.
 func (c *Client) CreateContainers(ctx context.Context, path string) error {
 	return c.ensureNode(ctx, "createContainers", path, parentOptions{mode: Container, requested: 1})
 }

@@ -12,7 +12,7 @@ import (
 
 // Stat has a node's metadata: its transactions, times, versions and sizes.
 type Stat struct {
-	// Czxid and Mzxid are the transactions that created and last changed the node.
+	// Czxid is the transaction that created the node, Mzxid the last transaction that set its data.
 	Czxid, Mzxid int64
 	// Ctime and Mtime are the times of these transactions by the server's clock, in milliseconds since 1970.
 	Ctime, Mtime int64
@@ -53,7 +53,7 @@ const (
 	PersistentSequential = CreateMode(jute.ModePersistentSequential)
 	// EphemeralSequential nodes are ephemeral and get such a number as well.
 	EphemeralSequential = CreateMode(jute.ModeEphemeralSequential)
-	// Container nodes are deleted by the servers some time after their last child.
+	// Container nodes are deleted by the servers some time after their last child was deleted.
 	Container = CreateMode(jute.ModeContainer)
 	// PersistentTTL nodes are deleted by the servers when they have no children and were not changed for the time of
 	// WithTTL. Servers need the setting zookeeper.extendedTypesEnabled.
@@ -162,7 +162,7 @@ func (c *Client) ReadsItsOwn(path string) bool {
 type compressionChoice int8
 
 const (
-	compressionDefault compressionChoice = iota // if the client has WithCompression
+	compressionDefault compressionChoice = iota // only if the client has WithCompression
 	compressionOn
 	compressionOff
 )
@@ -196,8 +196,8 @@ func (c *Client) checkRequestSize(bytes int) error {
 	return replyError(wire.Reply{Err: wire.Fits(bytes, c.core.cfg.maxFrame)})
 }
 
-// decodeNodeData returns a node's data, decompressed if p says so. Empty data are never
-// compressed data, and stay empty.
+// decodeNodeData returns a node's data, decompressed if p says so. Empty data are returned as they are: the
+// parents that operations create have them, and are never compressed.
 func (c *Client) decodeNodeData(full string, data []byte, p compressionChoice) ([]byte, error) {
 	return c.decodeNodeDataUpTo(full, data, p, c.core.cfg.decompressed)
 }

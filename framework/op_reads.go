@@ -109,7 +109,8 @@ type GetDataBuilder struct {
 // GetData begins to read a node's data. Corresponds to Curator's getData.
 func (c *Client) GetData() GetDataBuilder { return GetDataBuilder{c: c} }
 
-// StoringStatIn makes the operation write the node's Stat to stat when it succeeds.
+// StoringStatIn makes the operation write the node's Stat to stat when it succeeds. In the background, read
+// stat only after the operation has ended.
 func (b GetDataBuilder) StoringStatIn(stat *Stat) GetDataBuilder { b.storeStat = stat; return b }
 
 // Decompressed decompresses the data with the client's compression provider, by default gzip. If that fails, the error
@@ -210,7 +211,8 @@ type GetChildrenBuilder struct {
 // GetChildren begins to list a node's children. Corresponds to Curator's getChildren.
 func (c *Client) GetChildren() GetChildrenBuilder { return GetChildrenBuilder{c: c} }
 
-// StoringStatIn makes the operation write the node's Stat to stat when it succeeds.
+// StoringStatIn makes the operation write the node's Stat to stat when it succeeds. In the background, read
+// stat only after the operation has ended.
 func (b GetChildrenBuilder) StoringStatIn(stat *Stat) GetChildrenBuilder {
 	b.storeStat = stat
 	return b

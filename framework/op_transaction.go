@@ -51,8 +51,8 @@ func (e *TransactionError) Unwrap() error { return e.Err }
 // [*TransactionError] with the operation's index, and matches the reason, ErrBadVersion for example. The results then
 // have the outcome of each operation. Any other error comes without results.
 //
-// The transaction is repeated as the retry policy allows if it was certainly not executed. After an unknown outcome it is
-// not repeated, since a repeat could fail because the first try succeeded: the error is ErrConnectionLoss.
+// The transaction is repeated as the retry policy allows if it was certainly not executed. After an unknown outcome it
+// is not repeated, since a repeat could fail because the first try succeeded: the error is ErrConnectionLoss.
 // [Client.IdempotentTransaction] repeats in that case, too.
 //
 // The whole request must fit into the server's packet limit, otherwise the error is ErrTooLarge. Without
