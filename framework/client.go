@@ -128,7 +128,7 @@ func newOperationSupport(core *clientBase, handler slog.Handler) *operationSuppo
 	q := &o.cleanups
 	q.core, q.workers = core, &o.workers
 	q.pending = map[nodeCleanup]struct{}{}
-	q.later = map[*cleanupJob]*time.Timer{}
+	q.delayedJobs = map[*cleanupJob]*time.Timer{}
 	return o
 }
 

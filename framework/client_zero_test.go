@@ -70,7 +70,7 @@ func TestWhatNobodyHasMade(t *testing.T) {
 	}
 	for _, op := range []TransactionOp{TransactionOps{}.Delete().ForPath("/a"),
 		TransactionOps{}.SetData().ForPath("/a", nil), TransactionOps{}.Check().ForPath("/a")} {
-		assert.ErrorIs(t, op.fault, ErrNoClient)
+		assert.ErrorIs(t, op.argumentError, ErrNoClient)
 	}
 	(&Watch{}).Stop()
 	(*Watch)(nil).Stop()

@@ -12,16 +12,16 @@ import (
 // not give up, and what the client's state machine does with an event: all of them, in testdata.
 func TestDecisions(t *testing.T) {
 	var table golden.Table
-	for c, className := range []string{"refused", "final", "session", "way"} {
-		for policy, policyName := range []string{"repeats", "ends", "compares", "searches"} {
+	for c, className := range []string{"refused", "final", "session", "connection"} {
+		for policy, policyName := range []string{"repeat", "giveUp", "compare", "search"} {
 			for n := range 3 * 2 * 2 * 2 * 3 {
 				next := func(of int) int { v := n % of; n /= of; return v }
 				help := next(3)
-				s := retrySituation{class: errorClass(c), policy: doubtPolicy(policy), helps: help > 0, steps: max(0, help-1) * maxRounds,
-					unknown: next(2) == 1, pinned: next(2) == 1, background: next(2) == 1, tries: next(3)}
+				s := retrySituation{class: errorClass(c), policy: unknownOutcomePolicy(policy), hasStep: help > 0, stepNumber: max(0, help-1) * maxRounds,
+					unknown: next(2) == 1, sessionBound: next(2) == 1, background: next(2) == 1, tries: next(3)}
 				table.Row("situation.decide", [...]string{"give up", "take the step", "try again"}[s.decideRetry()],
 					"step", [...]string{"none", "helps", "used up"}[help], "class", className, "background", s.background,
-					"unknown", s.unknown, "policy", policyName, "pinned", s.pinned, "tries", s.tries)
+					"unknown", s.unknown, "policy", policyName, "bound", s.sessionBound, "tries", s.tries)
 			}
 		}
 	}
@@ -29,11 +29,11 @@ func TestDecisions(t *testing.T) {
 }
 
 func TestTransitions(t *testing.T) {
-	nodeStates := strings.Fields("absent sent unknown sought soughtElsewhere taken unwanted over")
-	nodeEvents := strings.Fields("sent done refused lost tryHere tryElsewhere tryAfterEnd found notFound searchFailed left failed")
-	nodeActions := strings.Fields("- search rename leaveRename leaveSearch leave")
-	removalStates, removalEvents := strings.Fields("tried awaited owed over"), strings.Fields("done refused unfinished blocked left void")
-	removalActions := strings.Fields("- handOver retry warn")
+	nodeStates := strings.Fields("absent inFlight unknown sought soughtLater returned unwanted givenUp")
+	nodeEvents := strings.Fields("sent succeeded refused unknown retryInSession retryInLater retryEphemeral found notFound searchFailed abandoned failed")
+	nodeActions := strings.Fields("- search newName cleanupNewName cleanupSearch cleanupRemove")
+	removalStates, removalEvents := strings.Fields("called abandoned queued ended"), strings.Fields("succeeded refused unfinished blocked callerStopped obsolete")
+	removalActions := strings.Fields("- cleanup retry warn")
 	var table golden.Table
 	for s, from := range nodeStates {
 		for ev, event := range nodeEvents {

@@ -16,7 +16,7 @@ import (
 // a client and through the view of a session.
 //
 // What ships is called: the errors (replyError, classifyError), retrySituation.decideRetry, the machine of the node
-// (nodeState.next, createEventOf, anotherTryEvent), what a search asks (searchCalls) and when its list is believed
+// (nodeState.next, createEventOf, retryEventOf), what a search asks (searchCalls) and when its list is believed
 // (inconclusiveReason), and when a clean-up need not search again (isSearchConclusive). Played are
 //
 //   - the leader, which executes requests, also late: after a lost connection until the session is attached elsewhere, and
@@ -119,14 +119,14 @@ const (
 func (s *createState) apply(ev nodeEvent) (action nodeAction) {
 	search := func() { s.Search[s.Name], s.Origin[s.Name] = true, s.Last }
 	switch s.State, action = s.State.next(ev); action {
-	case nodeRename:
+	case nodeNewName:
 		s.Name++
-	case nodeLeaveRename:
+	case nodeCleanupNewName:
 		search()
 		s.Name++
-	case nodeLeaveSearch:
+	case nodeCleanupSearch:
 		search()
-	case nodeLeave:
+	case nodeCleanupRemove:
 		s.Remove[s.Requests-1] = true
 	}
 	return action
@@ -138,7 +138,7 @@ func (s *createState) outcome(err error) {
 		s.Unknown = true
 	}
 	what := retrySituation{
-		class: classifyError(err), policy: doubtSearches, unknown: s.Unknown, pinned: s.Pinned, background: s.Background,
+		class: classifyError(err), policy: unknownSearch, unknown: s.Unknown, sessionBound: s.Pinned, background: s.Background,
 		tries: int(s.Tries),
 	}.decideRetry()
 	if s.Step = createTries; what != tryAgain {
@@ -185,7 +185,7 @@ func (b createBounds) operates(s createState, to func(string, func(*createState)
 			}
 			s.In, s.Step, s.Tries = s.Epoch, createSends, min(s.Tries+1, 2)
 			if s.Unknown {
-				if s.apply(anotherTryEvent(s.Last == s.In, s.Ephemeral)) == nodeSearch {
+				if s.apply(retryEventOf(s.Last == s.In, s.Ephemeral)) == nodeSearch {
 					s.Step = createWrites
 					return
 				}
@@ -214,7 +214,7 @@ func (b createBounds) operates(s createState, to func(string, func(*createState)
 	case createWaits, createLeft:
 		answer := func(s *createState, err error) {
 			if s.Step == createLeft {
-				s.apply(callerLeft)
+				s.apply(createAbandoned)
 				s.apply(createEventOf(err))
 				s.Step = createWentBad
 				return
@@ -301,7 +301,7 @@ func (s *createState) listed() {
 
 func (s *createState) succeed(i uint8) {
 	s.Step, s.Result = createWentWell, i+1
-	if r := s.R[i]; s.State != nodeTaken || r.Node != made || s.Ephemeral && r.Epoch != s.In {
+	if r := s.R[i]; s.State != nodeReturned || r.Node != made || s.Ephemeral && r.Epoch != s.In {
 		s.Bad = createdWithoutNode
 	}
 }
@@ -346,7 +346,7 @@ func (b createBounds) served(s createState, to func(string, func(*createState)))
 				// The answer is lost as well, whatever has become of the request.
 				left := w == createLeft
 				if left {
-					s.apply(callerLeft)
+					s.apply(createAbandoned)
 				}
 				if s.apply(createEventOf(errReplyLost)); left {
 					s.Step = createWentBad
@@ -547,7 +547,7 @@ type deleteState struct {
 // apply makes a transition, as guaranteedDelete.applyEvent.
 func (s *deleteState) apply(ev removalEvent) {
 	var action removalAction
-	if s.State, action = s.State.next(ev); action == removalHandOver {
+	if s.State, action = s.State.next(ev); action == removalCleanup {
 		s.Owed = true
 	}
 }
@@ -560,7 +560,7 @@ func (s *deleteState) fail(err error) {
 // outcome is what follows from the error of a try; helps says that there is a step for it.
 func (s *deleteState) outcome(err error, helps bool) {
 	s.Unknown = s.Unknown || errors.Is(err, ErrOutcomeUnknown)
-	what := retrySituation{class: classifyError(err), helps: helps, unknown: s.Unknown, pinned: true, tries: 1}.decideRetry()
+	what := retrySituation{class: classifyError(err), hasStep: helps, unknown: s.Unknown, sessionBound: true, tries: 1}.decideRetry()
 	if s.Step = createTries; what == giveUp {
 		s.fail(err)
 	}
@@ -571,7 +571,7 @@ func (s *deleteState) answered(err error) {
 	s.Request = noRequest
 	switch {
 	case s.Step == createLeft:
-		s.apply(removalLeft)
+		s.apply(removalCallerStopped)
 		s.apply(lateRemovalEvent(err, false, s.Marking))
 		s.Step = createWentBad
 	case err == nil, !s.Marking && errors.Is(err, ErrNoNode): // Quietly
@@ -663,7 +663,7 @@ func nextDelete(s deleteState, step func(string, deleteState)) {
 // cleaned is the end of a clean-up's try, as cleanupQueue.runJob.
 func (s *deleteState) cleaned(err error) {
 	s.Sent = false
-	_, action := removalOwed.next(removalEventOf(err))
+	_, action := removalQueued.next(removalEventOf(err))
 	s.Owed = action == removalRetry
 }
 

@@ -135,7 +135,7 @@ func (c *Client) PendingCleanups() int {
 	q := &c.core.ops.cleanups
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.pending) + q.awaited
+	return len(q.pending) + q.lateReplies
 }
 
 // Safety returns how the current session's holds are kept safe, for logs, metrics and readiness checks. After

@@ -140,7 +140,7 @@ func TestReconfigOnTheWire(t *testing.T) {
 	c := &Client{core: &clientCore{}}
 	frame := func(r reconfigRequest) string {
 		op := c.reconfigure(&r)
-		require.NoError(t, op.fault)
+		require.NoError(t, op.argumentError)
 		return hex.EncodeToString(op.newRequest(nil).Body)
 	}
 	const null, any = "ffffffff", "ffffffffffffffff"
@@ -149,7 +149,7 @@ func TestReconfigOnTheWire(t *testing.T) {
 		frame(reconfigRequest{joining: []string{"server.1=a", "server.2=b"}, leaving: []string{"3", "4"}, version: -1}))
 	assert.Equal(t, null+null+"00000015"+hex.EncodeToString([]byte("server.1=a\nserver.2=b"))+"0000000000000007",
 		frame(reconfigRequest{members: []string{"server.1=a", "server.2=b"}, version: 7}))
-	assert.ErrorIs(t, c.reconfigure(&reconfigRequest{version: -1}).fault, ErrBadArguments)
+	assert.ErrorIs(t, c.reconfigure(&reconfigRequest{version: -1}).argumentError, ErrBadArguments)
 
 	leaves := &reconfigRequest{leaving: []string{"2"}}
 	r, err := c.reconfigure(leaves).decodeReply(0, jute.Marshal(&jute.GetDataResponse{Data: []byte(ensemble)}))

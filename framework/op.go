@@ -7,52 +7,53 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// operation describes an operation of a caller: its request, how the answer is read, and the next step after an error.
-// ForPath makes a new operation each time; a run executes it.
+// operation describes an operation of a caller: its request, how the reply is decoded, and the next step after an
+// error. Each call of ForPath makes a new one, and an operationRun executes it.
 type operation[T any] struct {
 	c *Client
 	operationKind
-	path   string // as given
-	fault  error  // a mistake in the arguments: nothing is sent
-	parent string // for a create: the full path of the node that has to exist
+	path           string // as given by the caller
+	argumentError  error  // if set, the operation fails with it, and nothing is sent
+	requiredParent string // of a create: the full path of the node that must exist; for error messages
 
 	procedure[T]
-	slowToDecode bool // decodeReply takes long
-	unlimited    bool // does not count for the limit of the operations in the background
-	shareAfter   int  // with Shared; else 0
-	// empty, if set, is the result when the server answers ErrNoNode.
-	empty *T
+	slowToDecode    bool // decodeReply may take long
+	exemptFromLimit bool // does not count for the limit of the operations in the background
+	maxInFlight     int  // as in Background
+	// resultIfAbsent, if set, is the result when the node does not exist. Without it that is an error, ErrNoNode.
+	resultIfAbsent *T
 	// watch, if set, is armed by the request, and disarmed when the request fails.
 	watch watchArmer
 
-	doubt doubtPolicy
-	// ambiguous lists the errors that a repeat after an unknown outcome may get because the earlier try
-	// succeeded.
-	ambiguous []error
-	// leftovers, if set, cleans up nodes that the operation may leave behind when it fails or its context ends first.
+	unknownPolicy unknownOutcomePolicy
+	// ambiguousErrors are the refusals of a repeat that may be due to the success of an earlier try.
+	ambiguousErrors []error
+	// leftovers, if set, tracks the nodes that the operation may leave in the tree when it fails.
 	leftovers leftoverTracker[T]
 }
 
-// procedure has the parts of an operation's execution. The most frequent operations implement it themselves, in one
-// object, to save allocations; the others are [functionProcedure].
+// procedure is the part of an operation that differs between kinds: its request and its reply. The most frequent
+// kinds have a type that contains the operation and implements procedure, which saves allocations. The others use
+// functionProcedure.
 type procedure[T any] interface {
-	// newRequest makes the request of a try; each try needs a new request.
+	// newRequest makes the request of one try.
 	newRequest(e *sessionEpoch) *wire.Call
-	// decodeReply reads the answer, which has this zxid. In the background it runs on the goroutine that reads
-	// answers and pings: it must not block or take long. If the operation is slowToDecode it runs elsewhere.
+	// decodeReply decodes the body of a successful reply; zxid is from the reply's header. Unless the operation is
+	// slowToDecode, decodeReply must not block or take long: in the background it runs on the goroutine that reads the
+	// session's connection.
 	decodeReply(zxid int64, body []byte) (T, error)
-	// recoveryAfter returns the step that may help after an error, or nil. It must not block; the step may.
+	// recoveryAfter returns the step that may help after an error, or nil. It must not block; the step may block.
 	recoveryAfter(err error) recoveryStep[T]
 }
 
 // functionProcedure is a procedure that consists of functions. recovery may be nil.
 type functionProcedure[T any] struct {
-	makeCall func(e *sessionEpoch) *wire.Call
-	decode   func(zxid int64, body []byte) (T, error)
-	recovery func(err error) recoveryStep[T]
+	makeRequest func(e *sessionEpoch) *wire.Call
+	decode      func(zxid int64, body []byte) (T, error)
+	recovery    func(err error) recoveryStep[T]
 }
 
-func (f functionProcedure[T]) newRequest(e *sessionEpoch) *wire.Call { return f.makeCall(e) }
+func (f functionProcedure[T]) newRequest(e *sessionEpoch) *wire.Call { return f.makeRequest(e) }
 
 func (f functionProcedure[T]) decodeReply(zxid int64, body []byte) (T, error) {
 	return f.decode(zxid, body)
@@ -65,84 +66,85 @@ func (f functionProcedure[T]) recoveryAfter(err error) recoveryStep[T] {
 	return f.recovery(err)
 }
 
-// operationKind has the properties that all operations of one name share.
+// operationKind has the properties of all operations of one name.
 type operationKind struct {
-	name  string // for OpError
-	write bool   // the operation changes the tree: an unknown outcome matters
-	root  bool   // on the root of a namespace, the operation creates a missing root
+	name        string // for OpError and Hooks
+	mutates     bool   // it changes the tree, so a lost reply means an unknown outcome
+	createsRoot bool   // with the path "/" in a namespace, it creates the root if that is missing
 }
 
-// recoveryStep continues after an error. With again, the request is sent once more; otherwise the step's result is
-// the try's result.
+// recoveryStep continues a try after an error, for example by creating a missing parent. If again is true, the request
+// is sent once more; otherwise v and err are the result of the try.
 type recoveryStep[T any] func(ctx context.Context, r *operationRun[T]) (v T, again bool, err error)
 
-// watchArmer is the watches of an operation: its request arms them, and if it fails they are disarmed.
+// watchArmer has the watches that the request of an operation arms.
 type watchArmer interface {
 	armWatches(e *sessionEpoch, call *wire.Call)
 	disarmWatches()
 }
 
-// doubtPolicy is the reaction of an operation to a try with an unknown outcome.
-type doubtPolicy int8
+// unknownOutcomePolicy determines what an operation does after a try with an unknown outcome.
+type unknownOutcomePolicy int8
 
 const (
-	// doubtRepeats sends the request again: a repeat does no harm.
-	//lint:ignore U1000 it is what operations have that name none
-	doubtRepeats doubtPolicy = iota
-	// doubtEnds gives up: a repeat could take effect a second time.
-	doubtEnds
-	// doubtCompares repeats. After an ambiguous error it looks whether the tree is as the earlier try would
-	// have left it.
-	doubtCompares
-	// doubtSearches first looks for the node of the earlier try, with leftovers.recoverOutcome.
-	doubtSearches
+	// unknownRepeat sends the request again: a repeat does no harm. This is the default.
+	//lint:ignore U1000 the zero value, which no operation needs to name
+	unknownRepeat unknownOutcomePolicy = iota
+	// unknownGiveUp sends nothing more: a repeat could take effect a second time.
+	unknownGiveUp
+	// unknownCompare sends the request again, also in the background. If the repeat is refused with an ambiguous
+	// error, the recovery step compares the tree with the state that the earlier try would have left.
+	unknownCompare
+	// unknownSearch looks for the node of the earlier try with leftovers.recoverOutcome before it sends the request
+	// again, also in the background.
+	unknownSearch
 )
 
-// leftoverTracker keeps track of what an operation may leave in the tree. Its methods never block, except
-// recoverOutcome.
+// leftoverTracker tracks the nodes that an operation may leave in the tree, and hands them over to the clean-ups. Its
+// methods do not block, except recoverOutcome.
 type leftoverTracker[T any] interface {
-	// recoverOutcome finds out, before another try, whether an earlier try with an unknown outcome was executed. If
-	// so, done is true and v is the result. Only for doubtSearches.
+	// recoverOutcome determines, before another try, whether an earlier try with an unknown outcome was executed. If
+	// so, done is true and v is the result. It is called only with unknownSearch.
 	recoverOutcome(ctx context.Context, r *operationRun[T]) (v T, done bool, err error)
-	// recordOutcome receives the outcome of a request whose reply the caller has awaited.
+	// recordOutcome is called with the outcome of each request whose reply came while the caller waited.
 	recordOutcome(err error)
-	// takeLateReply gets an answer that came after the caller had left.
+	// takeLateReply is called with a reply that came after the caller had stopped waiting.
 	takeLateReply(reply wire.Reply)
-	// settleFailure is called when the operation has ended with an error. left means that takeLateReply will still be
-	// called. It returns the error for the caller.
-	settleFailure(err error, left bool) error
+	// settleFailure is called when the operation ends with err, and returns the error for the caller. If abandoned is
+	// true, a request is still in flight, and takeLateReply will be called with its reply.
+	settleFailure(err error, abandoned bool) error
 }
 
-// operationRun is the execution of an operation. The foreground executes it on the caller's goroutine and repeats
-// it as the retry policy says. The background queues the first request and returns. If the reply does not settle
-// the operation, a goroutine of the client continues it.
+// operationRun is the execution of an operation. In the foreground it runs on the caller's goroutine, with as many
+// tries as the retry policy allows. In the background the caller's goroutine only queues the first request; if the
+// reply is not the result yet, another goroutine of the client continues.
 type operationRun[T any] struct {
 	*operation[T]
-	reportEnd func(OperationEnd) // reports the end to the hooks; nil if there are none
-	e         *sessionEpoch      // the epoch of the current try
-	unknown   *sessionEpoch      // the epoch in which a try had an unknown outcome, or nil
-	before    int64              // the highest zxid known before the first request of a write; -1 until set
-	first     *sessionEpoch      // the epoch of that request
-	tries     int
-	v         T // the result of the last try in the foreground
+	reportEnd  func(OperationEnd) // reports the end to the hooks; nil if there are none
+	epoch      *sessionEpoch      // the epoch of the current try
+	unknownIn  *sessionEpoch      // the epoch of a try with an unknown outcome; nil without such a try
+	zxidBefore int64              // of a write: the client's highest zxid before the first request; -1 until then
+	firstEpoch *sessionEpoch      // the epoch of that first request
+	tries      int                // begun so far, including the current one
+	result     T                  // of the last try in the foreground
 
 	background     bool
-	endReported    bool // reportEnd has been called, and may not have returned
-	wasCutOff      bool // the server has closed the connection because of the request
-	abandoned      bool // the caller left while the request was in flight: leftovers gets the answer
-	countsForLimit bool // for the limit of those in the background
-	inSharedRead   bool // its request counts in a sharedRead
-	decoded        *any // its answer, decoded for all who share it; nil if none do
+	endReported    bool // reportEnd has been called, but may not have returned yet
+	wasCutOff      bool // the server has closed the connection, probably because of the size of this request
+	abandoned      bool // the caller has stopped waiting for a request in flight: leftovers gets the reply
+	countsForLimit bool // the operation counts for the limit of the background until its first reply
+	inSharedRead   bool // its request counts as in flight in a sharedRead
+	sharedResult   *any // the result that the sharers of a reply have in common; nil without sharers
 }
 
-// errorClass is the meaning of an error for another try.
+// errorClass is the significance of an error for the decision whether another try follows.
 type errorClass int8
 
 const (
-	classRefused errorClass = iota // by the server, or for a mistake: another try would fail in the same way
-	classFinal                     // the client is closed, or the outcome of a try cannot be determined
-	classSession                   // the session has ended: another try runs in the next one
-	classWay                       // the way to the server has failed, not the operation
+	classRefused    errorClass = iota // the server or the client has refused the operation, and would refuse another try
+	classFinal                        // the client is closed, or the outcome of a try cannot be determined
+	classSession                      // the session is lost: another try runs in the next session
+	classConnection                   // the connection or the server has failed, not the operation
 )
 
 func classifyError(err error) errorClass {
@@ -152,44 +154,45 @@ func classifyError(err error) errorClass {
 	case errors.Is(err, ErrSessionLost):
 		return classSession
 	case isTransient(err):
-		return classWay
+		return classConnection
 	}
 	return classRefused
 }
 
 // retrySituation has all inputs of the decision after an error.
 type retrySituation struct {
-	class      errorClass
-	helps      bool        // there is a step for this error
-	steps      int         // taken in this try
-	policy     doubtPolicy // of the operation
-	unknown    bool        // an earlier try may have been executed
-	pinned     bool        // the operation belongs to its session
-	background bool
-	tries      int // so far
+	class        errorClass
+	hasStep      bool // there is a recovery step for this error
+	stepNumber   int  // the number of that step in this try, from 1
+	policy       unknownOutcomePolicy
+	unknown      bool // a try had an unknown outcome
+	sessionBound bool // the operation runs through the view of one session
+	background   bool
+	tries        int // begun so far
 }
 
-// retryDecision is the reaction of an operation to an error.
+// retryDecision is the next action of an operation after an error.
 type retryDecision int8
 
 const (
-	giveUp   retryDecision = iota // report the error
-	takeStep                      // take the step, and possibly send the request again
-	tryAgain                      // in the foreground as the retry policy says, in the background immediately
+	giveUp   retryDecision = iota // return the error
+	takeStep                      // take the recovery step, which may send the request again
+	tryAgain                      // in the foreground if the retry policy allows it, in the background immediately
 )
 
-// decideRetry is a pure function. The background makes one try, and a second try only to find out about the first.
+// decideRetry decides from the situation alone. In the background there is only one try, and a second try only to
+// determine whether the first was executed.
 func (s retrySituation) decideRetry() retryDecision {
 	switch {
-	case s.helps && s.steps < maxRounds:
+	case s.hasStep && s.stepNumber < maxRounds:
 		return takeStep
 	case s.class == classFinal:
 	case s.background:
-		if s.unknown && s.tries < 2 && (s.policy == doubtCompares || s.policy == doubtSearches) {
+		if s.unknown && s.tries < 2 && (s.policy == unknownCompare || s.policy == unknownSearch) {
 			return tryAgain
 		}
-	case s.unknown && s.policy == doubtEnds:
-	case s.class == classSession && !s.pinned, s.class == classWay:
+	case s.unknown && s.policy == unknownGiveUp:
+	case s.class == classSession && !s.sessionBound, s.class == classConnection:
 		return tryAgain
 	}
 	return giveUp

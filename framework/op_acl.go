@@ -15,17 +15,18 @@ type ACLResult struct {
 
 // GetACLBuilder reads a node's ACL. It is a value: each method returns a changed copy.
 type GetACLBuilder struct {
-	c    *Client
-	stat *Stat
+	c         *Client
+	storeStat *Stat
 }
 
 // GetACL begins to read a node's ACL. Corresponds to Curator's getACL.
 func (c *Client) GetACL() GetACLBuilder { return GetACLBuilder{c: c} }
 
-// StoringStatIn makes the operation write the node's Stat to stat when it succeeds.
-func (b GetACLBuilder) StoringStatIn(stat *Stat) GetACLBuilder { b.stat = stat; return b }
+// StoringStatIn makes the operation write the node's Stat to stat when it succeeds. In the background, read
+// stat only after the operation has ended.
+func (b GetACLBuilder) StoringStatIn(stat *Stat) GetACLBuilder { b.storeStat = stat; return b }
 
-// ForPath returns the node's ACL; ErrNoNode if the node does not exist.
+// ForPath returns the node's ACL. The error is ErrNoNode if the node does not exist.
 func (b GetACLBuilder) ForPath(ctx context.Context, path string) ([]ACL, error) {
 	r, err := runForeground(ctx, b.operation(path))
 	return r.ACL, err
@@ -33,14 +34,14 @@ func (b GetACLBuilder) ForPath(ctx context.Context, path string) ([]ACL, error) 
 
 // InBackground makes ForPath return immediately.
 func (b GetACLBuilder) InBackground() Background[GetACLBuilder, ACLResult] {
-	return Background[GetACLBuilder, ACLResult]{b: b}
+	return Background[GetACLBuilder, ACLResult]{builder: b}
 }
 
 func (b GetACLBuilder) operation(path string) *operation[ACLResult] {
 	full, err := b.c.fullPath(path)
 	return &operation[ACLResult]{
-		c: b.c, operationKind: operationKind{name: "getACL", root: true}, path: path, fault: err,
-		procedure: functionProcedure[ACLResult]{makeCall: func(*sessionEpoch) *wire.Call {
+		c: b.c, operationKind: operationKind{name: "getACL", createsRoot: true}, path: path, argumentError: err,
+		procedure: functionProcedure[ACLResult]{makeRequest: func(*sessionEpoch) *wire.Call {
 			return newCall(jute.OpGetACL, &jute.PathRequest{Path: full})
 		}, decode: func(_ int64, body []byte) (r ACLResult, err error) {
 			var res jute.GetACLResponse
@@ -51,8 +52,8 @@ func (b GetACLBuilder) operation(path string) *operation[ACLResult] {
 			for _, a := range res.ACL {
 				r.ACL = append(r.ACL, ACL{Perm(a.Perms), a.Scheme, a.ID})
 			}
-			if b.stat != nil {
-				*b.stat = r.Stat
+			if b.storeStat != nil {
+				*b.storeStat = r.Stat
 			}
 			return r, nil
 		}},
@@ -76,16 +77,18 @@ func (b SetACLBuilder) WithVersion(version int32) SetACLBuilder { b.version = ve
 // WithACL sets the new ACL.
 func (b SetACLBuilder) WithACL(acl ...ACL) SetACLBuilder { b.acl = acl; return b }
 
-// ForPath replaces the ACL and returns the node's new Stat. After an unknown outcome it is repeated as the
-// retry policy says. With a version the repeat cannot take effect twice; if it fails with ErrBadVersion, the
-// error is ErrConnectionLoss, because the first try may have succeeded.
+// ForPath replaces the ACL and returns the node's new Stat. The error is ErrNoNode if the node does not exist, and
+// ErrBadArguments without WithACL.
+//
+// After an unknown outcome the write is repeated as the retry policy allows. With a version it cannot take effect twice.
+// If the repeat fails with ErrBadVersion, the first try may have succeeded: the error is ErrConnectionLoss.
 func (b SetACLBuilder) ForPath(ctx context.Context, path string) (Stat, error) {
 	return runForeground(ctx, b.operation(path))
 }
 
 // InBackground makes ForPath return immediately.
 func (b SetACLBuilder) InBackground() Background[SetACLBuilder, Stat] {
-	return Background[SetACLBuilder, Stat]{b: b}
+	return Background[SetACLBuilder, Stat]{builder: b}
 }
 
 func (b SetACLBuilder) operation(path string) *operation[Stat] {
@@ -94,9 +97,9 @@ func (b SetACLBuilder) operation(path string) *operation[Stat] {
 		err = badArguments("SetACL needs WithACL with at least one entry: ZooKeeper allows no empty ACL")
 	}
 	return &operation[Stat]{
-		c: b.c, operationKind: operationKind{name: "setACL", write: true, root: true}, path: path, fault: err,
-		ambiguous: []error{ErrBadVersion},
-		procedure: functionProcedure[Stat]{decode: decodeStat, makeCall: func(*sessionEpoch) *wire.Call {
+		c: b.c, operationKind: operationKind{name: "setACL", mutates: true, createsRoot: true}, path: path, argumentError: err,
+		ambiguousErrors: []error{ErrBadVersion},
+		procedure: functionProcedure[Stat]{decode: decodeStat, makeRequest: func(*sessionEpoch) *wire.Call {
 			req := &jute.SetACLRequest{Path: full, ACL: toWireACL(b.acl), Version: b.version}
 			return newCall(jute.OpSetACL, req)
 		}},

@@ -12,58 +12,64 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// Background is a builder whose ForPath queues the request and does not wait. B is the foreground builder, T
-// its result.
+// Background is a builder whose ForPath queues the request and does not wait. B is the builder that it was made from,
+// T the type of the result. It is a value.
 type Background[B interface {
 	operation(path string) *operation[T]
 }, T any] struct {
-	b    B
-	most int // with Shared; else 0
+	builder     B
+	maxInFlight int // with Shared: how many requests for one read may be in flight; otherwise 0
 }
 
-// ForPath queues the request.
+// ForPath queues the request and returns immediately. All errors are in the Pending.
 func (b Background[B, T]) ForPath(ctx context.Context, path string) *Pending[T] {
-	o := b.b.operation(path)
-	o.shareAfter = b.most
+	o := b.builder.operation(path)
+	o.maxInFlight = b.maxInFlight
 	return startBackground(ctx, o)
 }
 
-// Shared makes ForPath share the request with other goroutines of the same session, for a read that many goroutines need
-// at the same time, each after a request of its own. While most requests for the same read are in flight, sent too early
-// for this caller, the callers that come until one of them ends share the next one: n goroutines need not send n requests
-// and have n answers in memory. The client sends it after what they have queued before, and a server executes a session's
-// requests in order, so its answer is as recent as a separate one. An operation that shares a request is not reported to
-// [Hooks]. A write, a read with a watch, and one that decompresses data share nothing. For authors of recipes.
-func (b Background[B, T]) Shared(most int) Background[B, T] { b.most = most; return b }
+// Shared lets goroutines share one request, for a read that many goroutines of a session need at the same time: n
+// goroutines need not send n requests and keep n replies in memory. While maxInFlight requests for the same read are in
+// flight, ForPath sends none. As soon as one of them has its reply, the client sends one request for all callers that
+// have come until then. It is sent after every request that these callers have queued before, and a server executes a
+// session's requests in order, so its result is as recent as that of a separate request.
+//
+// An operation that uses another operation's request is not reported to [Hooks]. Writes, reads with a watch and reads
+// that decompress data share nothing. For authors of recipes.
+func (b Background[B, T]) Shared(maxInFlight int) Background[B, T] {
+	b.maxInFlight = maxInFlight
+	return b
+}
 
 // BackgroundWithData is [Background] for operations that write data.
 type BackgroundWithData[B interface {
 	operation(path string, data []byte) *operation[T]
-}, T any] struct{ b B }
+}, T any] struct{ builder B }
 
-// ForPath queues the request. data must not be changed until the [Pending] is done.
+// ForPath queues the request and returns immediately. All errors are in the Pending. data must not be changed until the
+// operation has ended.
 func (b BackgroundWithData[B, T]) ForPath(ctx context.Context, path string, data []byte) *Pending[T] {
-	return startBackground(ctx, b.b.operation(path, data))
+	return startBackground(ctx, b.builder.operation(path, data))
 }
 
 // startBackground queues an operation's first request and returns.
 func startBackground[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 	var none T
-	q := &backgroundRun[T]{ctx: ctx}
-	r, p := &q.run, &q.Pending
+	b := &backgroundRun[T]{ctx: ctx}
+	r, p := &b.run, &b.Pending
 	p.executors = o.c.executors()
 	err := r.initialize(ctx, o, true)
 	if err != nil {
 		p.completeWith(none, err)
 		return p
 	}
-	p.run = r
-	if o.shareAfter > 0 && q.joinSharedRead(ctx) {
+	p.operation = r
+	if o.maxInFlight > 0 && b.joinSharedRead(ctx) {
 		return p
 	}
-	begun := false
+	returned := false
 	defer func() {
-		if !begun { // a user function did not return
+		if !returned { // a user function has ended the goroutine
 			r.abortRun()
 		}
 	}()
@@ -71,22 +77,22 @@ func startBackground[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 		err = r.beginTry()
 	}
 	if err == nil {
-		err = q.admitToBackground()
+		err = b.admitToBackground()
 	}
 	if err != nil {
-		err, begun = r.finalError(err), true
+		err, returned = r.finalError(err), true
 		r.completePending(p, none, err)
 		return p
 	}
 
 	call := r.prepareCall()
-	begun = true
-	call.Done = q.onFirstReply
-	e := r.e
+	returned = true
+	call.Done = b.onFirstReply
+	e := r.epoch
 	e.wire.Submit(call)
 	if ctx.Done() != nil {
 		p.watchContext(context.AfterFunc(ctx, func() {
-			if !e.wire.Cancel(call, context.Cause(ctx)) { // else Done gets the answer
+			if !e.wire.Cancel(call, context.Cause(ctx)) { // otherwise Done is called with the end of ctx
 				r.abandonWait(ctx, p)
 			}
 		}))
@@ -94,96 +100,97 @@ func startBackground[T any](ctx context.Context, o *operation[T]) *Pending[T] {
 	return p
 }
 
-// backgroundRun is an operation in the background. It is one object, since there may be many.
+// backgroundRun is an operation in the background. All its parts are one allocation, since there may be many.
 type backgroundRun[T any] struct {
 	Pending[T]
 	run operationRun[T]
 	ctx context.Context // as given to ForPath
 }
 
-// ErrBackgroundFull means that 262144 operations of this client are in the background without an answer, so this one
-// was not sent: each needs memory while it waits, and delays the requests queued after it. Wait for some of them and
-// try again. Operations through the view of a session do not count, nor do guaranteed deletes and the reads of caches:
-// so recipes do not lose their holds, and a lock can always be released.
+// ErrBackgroundFull means that 262144 operations of this client are in the background without a reply, so this one was
+// not sent: each needs memory while it waits, and delays the requests queued after it. Wait for some of them and try
+// again. Operations through the view of a session do not count, nor do guaranteed deletes and the reads of caches. So
+// the limit never costs a recipe its hold, and a lock can always be released.
 var ErrBackgroundFull = newSentinel("too many operations in the background")
 
-// admitToBackground counts an operation that is about to be queued, or refuses it.
-func (q *backgroundRun[T]) admitToBackground() error {
-	c := q.run.c
-	if q.run.unlimited || c.view.own || c.view.epoch != nil {
+// admitToBackground counts an operation that is about to be queued, or returns ErrBackgroundFull.
+func (b *backgroundRun[T]) admitToBackground() error {
+	c := b.run.c
+	if b.run.exemptFromLimit || c.view.own || c.view.epoch != nil {
 		return nil
 	}
-	n, most := c.core.ops.backgroundCount.Add(1), int64(c.core.cfg.background)
-	if q.run.countsForLimit = n <= most; !q.run.countsForLimit {
+	n, limit := c.core.ops.backgroundCount.Add(1), int64(c.core.cfg.background)
+	if b.run.countsForLimit = n <= limit; !b.run.countsForLimit {
 		c.core.ops.backgroundCount.Add(-1)
-		return fmt.Errorf("%w: the limit is %d", ErrBackgroundFull, most)
+		return fmt.Errorf("%w: the limit is %d", ErrBackgroundFull, limit)
 	}
 	return nil
 }
 
-// joinSharedRead reports whether the operation shares a request. If not, it has to send its own.
-func (q *backgroundRun[T]) joinSharedRead(ctx context.Context) bool {
-	r, p := &q.run, &q.Pending
-	if r.write || r.watch != nil || r.slowToDecode || checkContext(ctx) != nil || r.beginTry() != nil {
+// joinSharedRead reports whether the operation will get its reply from the request of another operation. Otherwise the
+// caller must send the operation's own request, which the sharedRead may have counted (inSharedRead).
+func (b *backgroundRun[T]) joinSharedRead(ctx context.Context) bool {
+	r, p := &b.run, &b.Pending
+	if r.mutates || r.watch != nil || r.slowToDecode || checkContext(ctx) != nil || r.beginTry() != nil {
 		return false
 	}
-	if r.e.sharedReads.joinOrSend(r.sharedReadKey(), r.shareAfter, q) {
+	if r.epoch.sharedReads.joinOrSend(r.sharedReadKey(), r.maxInFlight, b) {
 		r.inSharedRead = true
 		return false
 	}
 	if ctx.Done() != nil {
 		p.watchContext(context.AfterFunc(ctx, func() {
-			r.e.sharedReads.removeSharer(r.sharedReadKey(), q)
+			r.epoch.sharedReads.removeSharer(r.sharedReadKey(), b)
 			r.abandonWait(ctx, p)
 		}))
 	}
 	return true
 }
 
-func (q *backgroundRun[T]) prepareRequest() *wire.Call { return q.run.prepareCall() }
+func (b *backgroundRun[T]) prepareRequest() *wire.Call { return b.run.prepareCall() }
 
-func (q *backgroundRun[T]) takeSharedReply(reply wire.Reply, decoded *any) {
+func (b *backgroundRun[T]) takeSharedReply(reply wire.Reply, decoded *any) {
 	if reply.Err == nil && reply.Code == jute.CodeOK {
-		q.run.decoded = decoded
+		b.run.sharedResult = decoded
 	}
-	q.run.processFirstReply(q.ctx, &q.Pending, reply)
+	b.run.processFirstReply(b.ctx, &b.Pending, reply)
 }
 
-// onFirstReply is the first request's Done function.
-func (q *backgroundRun[T]) onFirstReply(reply wire.Reply) {
-	r, p := &q.run, &q.Pending
+// onFirstReply is the Done function of the first request.
+func (b *backgroundRun[T]) onFirstReply(reply wire.Reply) {
+	r, p := &b.run, &b.Pending
 	if r.countsForLimit {
 		r.c.core.ops.backgroundCount.Add(-1)
 	}
 	if r.reportEnd == nil && !r.slowToDecode {
-		r.processFirstReply(q.ctx, p, reply)
+		r.processFirstReply(b.ctx, p, reply)
 		return
 	}
-	// This goroutine reads answers and pings, while hooks and providers may take long.
+	// Hooks and compression providers may take long, and this goroutine must read the session's connection.
 	p.reservePlace()
 	p.executors.results.enqueue(func() {
 		defer p.releasePlace()
-		r.processFirstReply(q.ctx, p, reply)
+		r.processFirstReply(b.ctx, p, reply)
 	})
 }
 
-// abandonWait ends an operation whose context has ended while its first request was in flight.
+// abandonWait ends an operation whose context has ended while its first request was in flight or shared.
 func (r *operationRun[T]) abandonWait(ctx context.Context, p *Pending[T]) {
-	r.expectLateReplies(1)
+	r.expectLateReplies(1) // first, since a reply that finds the result claimed is subtracted
 	if p.claimed.CompareAndSwap(false, true) {
 		r.disarmWatches()
-		r.completePending(p, *new(T), r.leftError(ctx))
-	} else { // the reply has come
+		r.completePending(p, *new(T), r.abandonError(ctx))
+	} else { // the reply came at the same moment, and processFirstReply has claimed the result
 		r.expectLateReplies(-1)
 	}
 }
 
-// leftError is the error of a caller that stops waiting for an operation in the background.
-func (r *operationRun[T]) leftError(ctx context.Context) error {
-	return wrapOpError(r.name, r.path, r.c.core.explainWait(unansweredError(ctx, r.write)))
+// abandonError returns the error for a caller that stops waiting for an operation in the background.
+func (r *operationRun[T]) abandonError(ctx context.Context) error {
+	return wrapOpError(r.name, r.path, r.c.core.explainWait(unansweredError(ctx, r.mutates)))
 }
 
-// processFirstReply continues with the answer to the first request, unless the context has ended before.
+// processFirstReply continues with the reply to the first request, unless the end of the context has come first.
 func (r *operationRun[T]) processFirstReply(ctx context.Context, p *Pending[T], reply wire.Reply) {
 	if !p.claimed.CompareAndSwap(false, true) {
 		r.disarmWatches()
@@ -199,8 +206,8 @@ func (r *operationRun[T]) processFirstReply(ctx context.Context, p *Pending[T], 
 		if err == nil {
 			return v, nil, true
 		}
-		what := r.decideRetry(err, r.stepAfter(err), 1)
-		if what == giveUp || what == tryAgain && r.e.ctx.Err() != nil {
+		decision := r.decideRetry(err, r.stepAfter(err), 1)
+		if decision == giveUp || decision == tryAgain && r.epoch.ctx.Err() != nil {
 			return v, r.finalError(err), true
 		}
 		r.c.core.ops.workers.spawn(func() { r.continueSteps(ctx, p, v, err) })
@@ -208,7 +215,8 @@ func (r *operationRun[T]) processFirstReply(ctx context.Context, p *Pending[T], 
 	})
 }
 
-// continueSteps takes the steps after the first reply. It runs on a separate goroutine.
+// continueSteps takes the recovery steps after the first reply, which failed with err, and makes the second try if
+// there may be one. It blocks, and runs on a goroutine of its own.
 func (r *operationRun[T]) continueSteps(ctx context.Context, p *Pending[T], v T, err error) {
 	r.settleResult(p, func() (T, error, bool) {
 		v, err := r.takeSteps(ctx, v, err)
@@ -223,8 +231,8 @@ func (r *operationRun[T]) continueSteps(ctx context.Context, p *Pending[T], v T,
 	})
 }
 
-// settleResult completes p with the result of decide if that is settled. If decide does not return, because a user
-// function does not, it completes p with apart.ErrNoReturn.
+// settleResult completes p with the result of decide, unless settled is false: then continueSteps will complete it. If
+// decide does not return, because a user function has ended the goroutine, p is completed with apart.ErrNoReturn.
 func (r *operationRun[T]) settleResult(p *Pending[T], decide func() (v T, err error, settled bool)) {
 	v, err, settled, returned := *new(T), error(nil), true, false
 	defer func() {
@@ -244,52 +252,51 @@ func (r *operationRun[T]) completePending(p *Pending[T], v T, err error) {
 	if r.inSharedRead {
 		r.leaveSharedRead()
 	}
-	defer p.completeWith(v, err) // also if the hook does not return
+	defer p.completeWith(v, err) // deferred for a hook that ends the goroutine
 	if r.reportEnd != nil {
 		r.reportResult(err)
 	}
 }
 
-// Pending is the future result of a background operation. Its methods may be called from any goroutine, any number of
-// times.
+// Pending is the future result of an operation in the background. Its methods are safe for concurrent use.
 //
-// The request is queued before ForPath returns the Pending: the server executes the requests that one goroutine queues
-// in their order. (If an operation takes further steps, because a parent is missing or a node has children, those come
-// after the requests queued in the meantime.) There is one attempt: a lost connection is an error, ErrConnectionLoss or
-// ErrNotConnected, and the request is not retried. Protected creates, guaranteed deletes and Idempotent operations keep
-// their promises all the same. How many there can be at a time is limited: see [ErrBackgroundFull].
+// The request is queued before ForPath returns the Pending, so the server executes the requests that one goroutine
+// queues in their order. (If an operation sends further requests, because a parent is missing or a node has children,
+// those come after the requests queued in the meantime.) There is one attempt: a lost connection is an error,
+// ErrConnectionLoss or ErrNotConnected, and the request is not retried. Protected creates, guaranteed deletes and
+// Idempotent operations keep their promises all the same. The number of operations in the background is limited: see
+// [ErrBackgroundFull].
 //
-// The context given to ForPath bounds the operation: when it ends, so does the operation, as in the
-// foreground.
+// The end of the context given to ForPath ends the operation, as in the foreground.
 //
-// Two kinds of answers are handled one after the other, on a separate goroutine: compressed data, and the ends of
-// operations that are reported to [Hooks]. A slow compression provider or hook delays the next of them, but no other
+// Two kinds of replies are handled one after the other, on a separate goroutine: data to decompress, and the results
+// of operations that are reported to [Hooks]. A slow compression provider or hook delays the next of them, but no other
 // result and not the session. Corresponds to Curator's inBackground, BackgroundCallback and CuratorEvent.
 type Pending[T any] struct {
-	executors *backgroundExecutors                          // nil in the zero value
-	run       interface{ leftError(context.Context) error } // nil if nothing was sent
+	executors *backgroundExecutors                             // nil in the zero value
+	operation interface{ abandonError(context.Context) error } // nil if the arguments were refused
 
-	claimed atomic.Bool // set by the goroutine that decides the result
+	claimed atomic.Bool // set by the reply or the end of the context, whichever comes first: it decides the result
 
 	mu            sync.Mutex
-	followers     []resultFollower[T] // guarded by mu
-	place         int                 // guarded by mu
-	placeReserved bool                // the followers have a place among the callbacks; guarded by mu
+	callbacks     []resultCallback[T] // guarded by mu
+	reservedPlace int                 // the place in executors.callbacks, if hasPlace; guarded by mu
+	hasPlace      bool                // guarded by mu
 	ended         bool                // guarded by mu
 	done          chan struct{}       // closed when the operation has ended; nil until a goroutine waits; guarded by mu
-	stop          func() bool         // stops watching the context; guarded by mu
+	stopWatching  func() bool         // see watchContext; guarded by mu
 
-	v   T     // immutable once ended is set
-	err error // like v
+	value T     // immutable once ended is set
+	err   error // immutable once ended is set
 }
 
-// resultFollower is a function that is called with a result.
-type resultFollower[T any] struct {
+// resultCallback is a function given to Then or IfFailed.
+type resultCallback[T any] struct {
 	call         func(T, error)
-	onlyFailures bool // only if it is an error
+	onlyFailures bool // given to IfFailed
 }
 
-// Done returns a channel that is closed when the operation has ended.
+// Done returns a channel that is closed when the operation has ended; nil for a zero Pending.
 func (p *Pending[T]) Done() <-chan struct{} {
 	if p.executors == nil {
 		return nil
@@ -313,7 +320,8 @@ func (p *Pending[T]) Ended() bool {
 	return p.ended
 }
 
-// Wait waits for the result. The end of ctx ends the wait, not the operation.
+// Wait blocks until the operation has ended, and returns its result. The end of ctx ends the wait, not the operation;
+// the error then matches that of ctx.
 func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	var none T
 	switch {
@@ -329,68 +337,69 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 		select {
 		case <-done:
 		default:
-			return none, p.run.leftError(ctx)
+			return none, p.operation.abandonError(ctx)
 		}
 	}
-	return p.v, p.err
+	return p.value, p.err
 }
 
 // Then makes the client call f with the result, once, on the client's callback goroutine. Callbacks run one after the
-// other, in the order in which operations are answered and watches fire, even if a result takes a while to decompress.
+// other, in the order in which replies come and watches fire, even if a result takes a while to decompress.
 //
-// f may use the client, but must not close it. f should not block, since it delays the other callbacks (and
-// nothing else). Callbacks of operations that have ended run before Close returns. A panic in f ends the
-// process; runtime.Goexit (t.FailNow) ends f, and the next callback follows. A nil f is not called.
+// f may use the client, but must not close it. f should not block, since it delays the other callbacks (and nothing
+// else). Callbacks of operations that have ended run before Close returns. A panic in f ends the process;
+// runtime.Goexit (t.FailNow) ends f, and the next callback follows. A nil f is not called.
 func (p *Pending[T]) Then(f func(T, error)) {
 	if f != nil {
-		p.addFollower(resultFollower[T]{call: f})
+		p.addCallback(resultCallback[T]{call: f})
 	}
 }
 
-// IfFailed is Then for a function that is called only if the operation fails. A success costs no callback.
+// IfFailed is Then for a function that is called only if the operation fails. A success queues no callback.
 func (p *Pending[T]) IfFailed(f func(error)) {
 	if f != nil {
-		p.addFollower(resultFollower[T]{func(_ T, err error) { f(err) }, true})
+		p.addCallback(resultCallback[T]{func(_ T, err error) { f(err) }, true})
 	}
 }
 
-func (p *Pending[T]) addFollower(f resultFollower[T]) {
+func (p *Pending[T]) addCallback(f resultCallback[T]) {
 	if p.executors == nil {
 		return
 	}
 	p.mu.Lock()
 	ended := p.ended
 	if !ended {
-		p.followers = append(p.followers, f)
+		p.callbacks = append(p.callbacks, f)
 	}
 	p.mu.Unlock()
 	if ended && f.wantsResult(p.err) {
-		p.executors.callbacks.enqueue(func() { f.call(p.v, p.err) })
+		p.executors.callbacks.enqueue(func() { f.call(p.value, p.err) })
 	}
 }
 
-func (f resultFollower[T]) wantsResult(err error) bool { return !f.onlyFailures || err != nil }
+func (f resultCallback[T]) wantsResult(err error) bool { return !f.onlyFailures || err != nil }
 
 func (p *Pending[T]) completeWith(v T, err error) {
-	p.v, p.err = v, err
+	p.value, p.err = v, err
 	p.mu.Lock()
 	p.ended = true
-	then, stop := p.followers, p.stop
-	p.followers, p.stop = nil, nil
-	// Under the lock, so that the f of a later Then is called later; enqueue and fillPlace do not block.
-	calls := make([]func(), 0, len(then))
-	for _, f := range then {
+	callbacks, stop := p.callbacks, p.stopWatching
+	p.callbacks, p.stopWatching = nil, nil
+	// The callbacks are queued under the lock, so that the callback of a later Then is queued after them. enqueue and
+	// fillPlace do not block.
+	calls := make([]func(), 0, len(callbacks))
+	for _, f := range callbacks {
 		if f.wantsResult(err) {
 			calls = append(calls, func() { f.call(v, err) })
 		}
 	}
 	switch {
-	case p.placeReserved:
-		p.executors.callbacks.fillPlace(p.place, calls...)
+	case p.hasPlace:
+		p.executors.callbacks.fillPlace(p.reservedPlace, calls...)
 	case len(calls) > 0:
 		p.executors.callbacks.enqueue(calls...)
 	}
-	p.placeReserved = false
+	p.hasPlace = false
 	if p.done != nil {
 		close(p.done)
 	}
@@ -400,31 +409,32 @@ func (p *Pending[T]) completeWith(v T, err error) {
 	}
 }
 
-// reservePlace reserves the callbacks' place in the order when the answer arrives: the result may take a while.
+// reservePlace reserves a place in the order of the callbacks when the reply comes, since the result may take a while.
 func (p *Pending[T]) reservePlace() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.ended {
-		p.place, p.placeReserved = p.executors.callbacks.reservePlace(), true
+		p.reservedPlace, p.hasPlace = p.executors.callbacks.reservePlace(), true
 	}
 }
 
-// releasePlace frees the reserved place if there is no result yet.
+// releasePlace frees the reserved place if completeWith has not filled it: further steps decide the result.
 func (p *Pending[T]) releasePlace() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.placeReserved {
-		p.placeReserved = false
-		p.executors.callbacks.fillPlace(p.place)
+	if p.hasPlace {
+		p.hasPlace = false
+		p.executors.callbacks.fillPlace(p.reservedPlace)
 	}
 }
 
-// watchContext stores the function that stops watching the context.
+// watchContext stores stop, which is called when the operation has ended: it removes the function that the end of the
+// context would run.
 func (p *Pending[T]) watchContext(stop func() bool) {
 	p.mu.Lock()
 	ended := p.ended
 	if !ended {
-		p.stop = stop
+		p.stopWatching = stop
 	}
 	p.mu.Unlock()
 	if ended {

@@ -299,7 +299,7 @@ func TestProtectedNodeOfAnotherSession(t *testing.T) {
 		other := dial(t, srv)
 		e := connected(t, c).e
 		o := c.Create().WithMode(EphemeralSequential).WithProtection().operation("/locks/lock-", nil)
-		p, r := o.leftovers.(*protectedCreate), &operationRun[CreateResult]{operation: o, e: e}
+		p, r := o.leftovers.(*protectedCreate), &operationRun[CreateResult]{operation: o, epoch: e}
 		path := func() string { return "/locks/" + zkpath.Protect(p.guid, "lock-") }
 		lost := func(in *sessionEpoch) {
 			p.newRequest(in)

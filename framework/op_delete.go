@@ -11,13 +11,13 @@ import (
 
 // DeleteBuilder deletes a node. It is a value: each method returns a changed copy, in any order.
 type DeleteBuilder struct {
-	c          *Client
-	version    int32
-	children   bool
-	quiet      bool
-	guaranteed bool
-	idempotent bool
-	mark       string
+	c            *Client
+	version      int32
+	withChildren bool
+	quiet        bool
+	guaranteed   bool
+	idempotent   bool
+	markSuffix   string
 }
 
 // Delete begins to delete a node. Corresponds to Curator's delete.
@@ -27,47 +27,50 @@ func (c *Client) Delete() DeleteBuilder { return DeleteBuilder{c: c, version: -1
 // node that was deleted and created again starts at version 0 again.
 func (b DeleteBuilder) WithVersion(version int32) DeleteBuilder { b.version = version; return b }
 
-// DeletingChildrenIfNeeded deletes everything below the node, depth first, if the node turns out to have children. That
-// is not atomic: others may see part of the tree gone. Nodes that others add during the deletion are deleted, too, up
-// to a limit (then the error is ErrNotEmpty). The version applies to the node itself only.
-func (b DeleteBuilder) DeletingChildrenIfNeeded() DeleteBuilder { b.children = true; return b }
+// DeletingChildrenIfNeeded also deletes the nodes below the node, depth first, if the node has children. That is not
+// atomic: other clients may see part of the tree. Nodes that they add during the deletion are deleted, too, up to a
+// limit; beyond it the error is ErrNotEmpty. The version applies to the node itself only.
+func (b DeleteBuilder) DeletingChildrenIfNeeded() DeleteBuilder { b.withChildren = true; return b }
 
 // Quietly makes the operation succeed if the node does not exist.
 func (b DeleteBuilder) Quietly() DeleteBuilder { b.quiet = true; return b }
 
 // Idempotent lets a repeat succeed because of an earlier try of this same call: if a try's reply was lost and the
-// repeat fails with ErrNoNode, the call succeeds. A node that did not exist in the first place is ErrNoNode: of several
-// clients that delete one node, one succeeds. (There is an exception: another client may delete the node while the
-// reply is lost.) Curator's idempotent is the same as its quietly, which is Quietly here.
+// repeat fails with ErrNoNode, the call succeeds. If the first try fails with ErrNoNode, so does the call: of several
+// clients that delete one node, one succeeds. There is an exception: another client may delete the node between the try
+// whose reply was lost and the repeat. Curator's idempotent is the same as its quietly, which is Quietly here.
 func (b DeleteBuilder) Idempotent() DeleteBuilder { b.idempotent = true; return b }
 
-// Guaranteed makes the client continue with the delete in the background if ForPath fails because the connection was
-// lost or its context ended (even before it began). The client tries until the node is deleted or the server refuses.
-// ForPath returns the error all the same; its text mentions the background delete. The background delete keeps the
-// version and DeletingChildrenIfNeeded. (Curator forgets both.)
+// Guaranteed makes the client continue the delete in the background if ForPath fails because the connection was lost or
+// its context ended, even before anything was sent. The client tries until the node is deleted or the server refuses the
+// delete. ForPath returns the error all the same; its text mentions the background delete. The background delete keeps
+// the version and DeletingChildrenIfNeeded. (Curator's keeps neither.)
 //
-// Through the view of a session (Session.Client) the client tries only as long as that session lives. That suits the
+// Through the view of a session ([Session.Client]) the client tries only until that session ends. That suits the
 // session's ephemeral nodes: a later session's node of the same name must stay. Otherwise the client tries until it is
 // closed. Corresponds to Curator's guaranteed.
 func (b DeleteBuilder) Guaranteed() DeleteBuilder { b.guaranteed = true; return b }
 
-// LeavingMark makes the deletion also fire the watches that other clients have set for the creation of a mark, the
-// node's path with suffix. So they can tell this deletion from others. One transaction creates the mark, deletes it,
-// and deletes the node: no read ever finds the mark, but it takes a sequence number of the parent. If the server
-// refuses that, or there is no answer to the first try, the node is deleted without a mark. ErrBadArguments together
-// with WithVersion or DeletingChildrenIfNeeded. For authors of recipes.
-func (b DeleteBuilder) LeavingMark(suffix string) DeleteBuilder { b.mark = suffix; return b }
+// LeavingMark makes the deletion also fire the watches that other clients have armed for the creation of the mark: a
+// node whose path is the deleted node's path with suffix. So those clients can distinguish this deletion from others.
+// One transaction creates the mark, deletes it, and deletes the node. So no read ever finds the mark, but it takes a
+// sequence number of the parent. If the server refuses the transaction, or the reply to the first try is lost, the node
+// is deleted without a mark. It is ErrBadArguments together with WithVersion or DeletingChildrenIfNeeded. For authors of
+// recipes.
+func (b DeleteBuilder) LeavingMark(suffix string) DeleteBuilder { b.markSuffix = suffix; return b }
 
-// ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and the errors that every
-// operation can return;
-// ErrBadArguments for "/", also with a chroot. (The root of a namespace can be deleted.)
+// ForPath deletes the node. Errors: ErrNoNode, ErrBadVersion, ErrNotEmpty, and the errors that every operation can
+// return; ErrBadArguments for "/", also with a chroot. (The root of a namespace can be deleted.)
 //
-// The delete is repeated as the retry policy says. If a repeat after an unknown outcome fails with ErrNoNode,
+// The delete is repeated as the retry policy allows. If a repeat after an unknown outcome fails with ErrNoNode,
 // ErrBadVersion or ErrNotEmpty, the node may have been deleted by the first try or by another client, and nothing in
-// the tree shows which: the error is ErrConnectionLoss. (Curator returns NoNode.) But a node that exists, and is older
-// than the call, was not deleted: the client looks for it, in the same session, and the error is then ErrBadVersion or
-// ErrNotEmpty. With Idempotent, ErrNoNode is success; with Quietly, a missing node is success in any case. A repeat
-// without a version may delete a node that another client has created in between.
+// the tree shows which: the error is ErrConnectionLoss. (Curator returns NoNode.) There are exceptions:
+//
+//   - After ErrBadVersion and ErrNotEmpty the client reads the node, in the same session. If the node is older than
+//     the call, the first try has not deleted it, and the error is the server's.
+//   - With Idempotent, ErrNoNode is success. With Quietly, a missing node is success in any case.
+//
+// A repeat without a version may delete a node that another client has created in between.
 func (b DeleteBuilder) ForPath(ctx context.Context, path string) error {
 	_, err := runForeground(ctx, b.operation(path))
 	return err
@@ -75,7 +78,7 @@ func (b DeleteBuilder) ForPath(ctx context.Context, path string) error {
 
 // InBackground makes ForPath return immediately.
 func (b DeleteBuilder) InBackground() Background[DeleteBuilder, struct{}] {
-	return Background[DeleteBuilder, struct{}]{b: b}
+	return Background[DeleteBuilder, struct{}]{builder: b}
 }
 
 func (b DeleteBuilder) operation(path string) *operation[struct{}] {
@@ -85,29 +88,30 @@ func (b DeleteBuilder) operation(path string) *operation[struct{}] {
 		err = errDeleteRoot
 	}
 	x := &deleteProcedure{DeleteBuilder: b, full: full}
-	if b.mark != "" && err == nil {
-		if _, err = c.fullPath(path + b.mark); b.version != -1 || b.children {
+	if b.markSuffix != "" && err == nil {
+		if _, err = c.fullPath(path + b.markSuffix); b.version != -1 || b.withChildren {
 			err = badArguments("LeavingMark goes with neither WithVersion nor DeletingChildrenIfNeeded")
 		}
 	}
 	o := &x.operation
-	o.c, o.operationKind, o.path, o.fault = c, operationKind{name: "delete", write: true}, path, err
-	o.procedure, o.ambiguous = x, deleteRefusals
+	o.c, o.operationKind, o.path, o.argumentError = c, operationKind{name: "delete", mutates: true}, path, err
+	o.procedure, o.ambiguousErrors = x, deleteRefusals
 	if b.idempotent {
-		o.doubt = doubtCompares
+		o.unknownPolicy = unknownCompare
 	}
 	if b.quiet {
-		o.empty = &struct{}{}
+		o.resultIfAbsent = &struct{}{}
 	}
 	if b.guaranteed && err == nil {
-		t := nodeCleanup{path: full, version: b.version, children: b.children, bound: c.view.epoch}
-		x.leftoverDelete.c, x.leftoverDelete.cleanup = c, t
-		o.leftovers, o.unlimited = &x.leftoverDelete, true
+		cleanup := nodeCleanup{path: full, version: b.version, withChildren: b.withChildren, boundTo: c.view.epoch}
+		x.leftoverDelete.c, x.leftoverDelete.cleanup = c, cleanup
+		o.leftovers, o.exemptFromLimit = &x.leftoverDelete, true
 	}
 	return o
 }
 
-// deleteRefusals are the errors of a repeat that may result from the success of the first try.
+// deleteRefusals are the refusals of a repeat that may be due to the success of an earlier try. ErrBadVersion and
+// ErrNotEmpty are due to it if another client has created the node again.
 var deleteRefusals = []error{ErrNoNode, ErrBadVersion, ErrNotEmpty}
 
 // deleteProcedure is the procedure of a [DeleteBuilder].
@@ -115,16 +119,16 @@ type deleteProcedure struct {
 	operation[struct{}]
 	DeleteBuilder
 	full           string
-	leftoverDelete guaranteedDelete // with Guaranteed; marking in any case
+	leftoverDelete guaranteedDelete // only sentWithMark is used without Guaranteed
 }
 
 func (x *deleteProcedure) newRequest(*sessionEpoch) *wire.Call {
-	mark := x.full + x.mark
-	if x.leftoverDelete.marking = x.mark != ""; !x.leftoverDelete.marking {
+	mark := x.full + x.markSuffix
+	if x.leftoverDelete.sentWithMark = x.markSuffix != ""; !x.leftoverDelete.sentWithMark {
 		return deleteCall(x.full, x.version)
 	}
-	x.mark = "" // of another try
-	// the mark's ACL is open, because it decides which clients get the event; the mark itself is never visible
+	x.markSuffix = "" // another try is without the mark
+	// The mark's ACL is open, because servers send the event only to clients that may read the mark.
 	return newCall(jute.OpMulti, &jute.MultiRequest{Ops: []jute.MultiOp{
 		{Op: jute.OpCreate, Request: &jute.CreateRequest{Path: mark, ACL: openACL}},
 		{Op: jute.OpDelete, Request: &jute.PathVersionRequest{Path: mark, Version: -1}},
@@ -133,13 +137,13 @@ func (x *deleteProcedure) newRequest(*sessionEpoch) *wire.Call {
 }
 
 func (x *deleteProcedure) decodeReply(_ int64, body []byte) (v struct{}, err error) {
-	if x.leftoverDelete.marking {
+	if x.leftoverDelete.sentWithMark {
 		err = markedDeleteError(wire.Reply{Body: body})
 	}
 	return v, err
 }
 
-// markedDeleteError returns why a node was not deleted by the transaction that also leaves a mark; nil if it was.
+// markedDeleteError returns the reason why the transaction of LeavingMark did not delete the node; nil if it did.
 func markedDeleteError(reply wire.Reply) error {
 	res := jute.MultiResponse{Asked: 3}
 	if err := decodeOutcome(reply, &res); err != nil {
@@ -157,7 +161,7 @@ func markedDeleteError(reply wire.Reply) error {
 
 func (x *deleteProcedure) recoveryAfter(err error) recoveryStep[struct{}] {
 	switch {
-	case x.leftoverDelete.marking && !isUnfinished(err): // the server has refused the mark, or all of it
+	case x.leftoverDelete.sentWithMark && !isUnfinished(err): // the server has refused the mark, or all of it
 		return func(context.Context, *operationRun[struct{}]) (v struct{}, again bool, err error) {
 			return v, true, nil
 		}
@@ -168,40 +172,42 @@ func (x *deleteProcedure) recoveryAfter(err error) recoveryStep[struct{}] {
 	case errors.Is(err, errAmbiguous) && !errors.Is(repeatRefusal(err), ErrNoNode):
 		return func(ctx context.Context, r *operationRun[struct{}]) (v struct{}, again bool, _ error) {
 			var res jute.StatResponse
-			switch failed := sendAndDecode(ctx, r.e, r.e.limitPatience(readCall(jute.OpExists, x.full)), &res); {
+			switch failed := sendAndDecode(ctx, r.epoch, r.epoch.limitPatience(readCall(jute.OpExists, x.full)), &res); {
 			case ignoreNoNode(failed) != nil:
 				return v, false, unresolvedError(err, failed)
 			case failed == nil && r.precedesTries(res.Stat.Czxid):
-				return r.resetDoubt()
+				return r.clearUnknownOutcome()
 			}
 			return v, false, err
 		}
-	case x.children && errors.Is(err, ErrNotEmpty):
+	case x.withChildren && errors.Is(err, ErrNotEmpty):
 		return func(ctx context.Context, r *operationRun[struct{}]) (v struct{}, again bool, err error) {
-			err = deleteChildren(ctx, r.e, x.full, r.e.limitPatience)
+			err = deleteChildren(ctx, r.epoch, x.full, r.epoch.limitPatience)
 			return v, err == nil, err
 		}
 	}
 	return nil
 }
 
-// errDeleteRoot is the error of a deletion of "/", also with a chroot.
+// errDeleteRoot is the error for "/", also with a chroot.
 var errDeleteRoot = badArguments("the root of the tree cannot be deleted")
 
-// guaranteedDelete tracks the leftovers of a guaranteed delete.
+// guaranteedDelete is the leftoverTracker of a guaranteed delete.
 type guaranteedDelete struct {
-	c       *Client
-	state   removalState
-	cleanup nodeCleanup
-	marking bool // the request also leaves a mark: its refusal need not be the delete's
+	c            *Client
+	state        removalState
+	cleanup      nodeCleanup
+	sentWithMark bool // the request also leaves a mark: a refusal may be about the mark alone
 }
 
-func (g *guaranteedDelete) applyEvent(ev removalEvent) (full error) {
+// applyEvent makes the transition for ev and carries out its action. cleanupErr is ErrCleanupFull if a clean-up could
+// not be queued.
+func (g *guaranteedDelete) applyEvent(ev removalEvent) (cleanupErr error) {
 	var action removalAction
-	if g.state, action = g.state.next(ev); action == removalHandOver {
-		full = g.c.core.ops.cleanups.addCleanup(g.cleanup)
+	if g.state, action = g.state.next(ev); action == removalCleanup {
+		cleanupErr = g.c.core.ops.cleanups.addCleanup(g.cleanup)
 	}
-	return full
+	return cleanupErr
 }
 
 func (g *guaranteedDelete) recoverOutcome(context.Context, *operationRun[struct{}]) (v struct{}, done bool, err error) {
@@ -212,33 +218,33 @@ func (g *guaranteedDelete) recordOutcome(error) {}
 
 func (g *guaranteedDelete) takeLateReply(reply wire.Reply) {
 	err := replyError(reply)
-	if g.marking {
+	if g.sentWithMark {
 		err = markedDeleteError(reply)
 	}
-	g.applyEvent(removalLeft)
-	g.applyEvent(lateRemovalEvent(err, g.cleanup.children, g.marking)) // no caller is left to get ErrCleanupFull
+	g.applyEvent(removalCallerStopped)
+	g.applyEvent(lateRemovalEvent(err, g.cleanup.withChildren, g.sentWithMark)) // no caller is left to get ErrCleanupFull
 }
 
-// lateRemovalEvent returns the event for an answer that comes after the caller has left.
-func lateRemovalEvent(err error, children, marking bool) removalEvent {
+// lateRemovalEvent returns the event for a reply that comes after the caller has stopped waiting.
+func lateRemovalEvent(err error, withChildren, sentWithMark bool) removalEvent {
 	switch {
-	case children && errors.Is(err, ErrNotEmpty):
+	case withChildren && errors.Is(err, ErrNotEmpty):
 		return removalBlocked
-	case marking && err != nil:
+	case sentWithMark && err != nil:
 		return removalUnfinished
 	}
 	return removalEventOf(err)
 }
 
-func (g *guaranteedDelete) settleFailure(err error, left bool) error {
-	var full error
-	if !left {
-		full = g.applyEvent(removalEventOf(err))
+func (g *guaranteedDelete) settleFailure(err error, abandoned bool) error {
+	var cleanupErr error
+	if !abandoned {
+		cleanupErr = g.applyEvent(removalEventOf(err))
 	}
-	switch over := errors.Is(err, ErrClosed) || errors.Is(err, ErrSessionLost); {
-	case full != nil:
-		err = fmt.Errorf("%w; %w", err, full)
-	case (left || g.state == removalOwed) && !over:
+	switch sessionEnded := errors.Is(err, ErrClosed) || errors.Is(err, ErrSessionLost); {
+	case cleanupErr != nil:
+		err = fmt.Errorf("%w; %w", err, cleanupErr)
+	case (abandoned || g.state == removalQueued) && !sessionEnded:
 		err = fmt.Errorf("%w; the client goes on with the delete", err)
 	}
 	return err

@@ -256,7 +256,7 @@ func TestCleanupsAreBounded(t *testing.T) {
 		assert.ErrorIs(t, err, ErrCleanupFull)
 		assert.ErrorIs(t, err, context.Canceled)
 		assert.Equal(t, maxCleanups, c.PendingCleanups())
-		assert.LessOrEqual(t, j.running, maxCleaners)
+		assert.LessOrEqual(t, j.cleaners, maxCleaners)
 	}, WithSessionTimeout(40*time.Second))
 }
 

@@ -14,37 +14,36 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// ErrInvalidEnsembleConfig means that the ensemble's members cannot have written this configuration, so the client does
-// not follow it. The message has the reason: more than 1000 members or 1 MiB, or a member whose client address is not
-// an address. An address is an IP address without a zone or a name of letters, digits, "-", "_" and ".", at most 253
-// bytes long, with a port from 1 to 65535.
+// ErrInvalidEnsembleConfig means that a configuration cannot be an ensemble's own, so the client does not follow it. The
+// message has the reason: more than 1000 members or 1 MiB, or a member with an invalid client address. A valid address
+// is an IP address without a zone, or a name of letters, digits, "-", "_" and "." of at most 253 bytes, and a port from
+// 1 to 65535.
 var ErrInvalidEnsembleConfig = newSentinel("invalid ensemble configuration")
 
 const (
-	// maxMembers is the most members of a configuration. Ensembles have a handful, some dozens of observers.
+	// maxMembers is the largest number of members. Most ensembles have a handful, some have dozens of observers.
 	maxMembers = 1000
-	// maxConfig is the largest size of a configuration in bytes. By default no more fits into a node.
+	// maxConfig is the largest size of a configuration in bytes. By default no more fit into a node.
 	maxConfig = 1 << 20
 )
 
-// EnsembleConfig is the configuration of an ensemble, as agreed on by its members.
+// EnsembleConfig is the configuration of an ensemble that its members have agreed on.
 type EnsembleConfig struct {
 	// Version identifies the configuration, for the FromConfig of admin.Reconfig.
 	Version int64
 	// Members are in the order of their ids, at most 1000. A standalone server has none.
 	Members []EnsembleMember
-	// Data is the configuration as the server keeps it: one line per member, weights and groups if any, and
-	// the version.
+	// Data is the configuration's text: one line per member, weights and groups if any, and the version.
 	Data []byte
 
-	fault error // see Validate
+	fault error // the result of Validate
 }
 
 // Validate returns nil if a client can follow the configuration (see [WithEnsembleTracking]), otherwise
 // ErrInvalidEnsembleConfig with the first reason. A member without a client address is valid.
 func (c EnsembleConfig) Validate() error { return c.fault }
 
-// recordFault records a mistake in the configuration. Only the first is kept.
+// recordFault records a reason why the configuration is invalid. Only the first is kept.
 func (c *EnsembleConfig) recordFault(format string, args ...any) {
 	if c.fault == nil {
 		c.fault = fmt.Errorf("%w: %s", ErrInvalidEnsembleConfig, fmt.Sprintf(format, args...))
@@ -57,7 +56,7 @@ type EnsembleMember struct {
 	// Host is this member's host as the other members know it, without the ports; the first if there are several. It is
 	// empty if it is neither a name nor an IP address.
 	Host string
-	// Observer means that the member has no vote. Clients use it all the same.
+	// Observer means that the member has no vote. It serves clients all the same.
 	Observer bool
 	// ClientAddress is the member's address for clients, as host:port. Host stands in for a wildcard. It is empty if
 	// the line has no client address, or an invalid one.
@@ -66,8 +65,7 @@ type EnsembleMember struct {
 	Spec string
 }
 
-// ClientAddresses returns the client addresses of all members, observers included, sorted and without
-// repetition.
+// ClientAddresses returns the client addresses of all members, observers included, sorted and each once.
 func (c EnsembleConfig) ClientAddresses() []string {
 	var addresses []string
 	for _, m := range c.Members {
@@ -79,8 +77,8 @@ func (c EnsembleConfig) ClientAddresses() []string {
 	return slices.Compact(addresses)
 }
 
-// parseEnsembleConfig reads the lines that it understands, ignores others as members do with lines of later versions,
-// and records the first reason why the configuration is invalid.
+// parseEnsembleConfig decodes a configuration. Like members it ignores unknown lines, which later versions may have. It
+// records the first reason why the configuration is invalid.
 func parseEnsembleConfig(data []byte) EnsembleConfig {
 	c := EnsembleConfig{Data: data}
 	if len(data) > maxConfig {
@@ -116,8 +114,8 @@ func (c *EnsembleConfig) addMember(id int64, spec string) {
 	c.Members = append(c.Members, m)
 }
 
-// parseMember reads "host:port:port[:role][|host:port:port[:role]]…[;[address:]port]". why is the reason why a client
-// address is invalid, "" if it is valid or missing.
+// parseMember decodes "host:port:port[:role][|host:port:port[:role]]…[;[address:]port]". why is the reason why the
+// client address after the ";" is invalid; "" if it is valid or missing.
 func parseMember(id int64, spec string) (m EnsembleMember, why string) {
 	m = EnsembleMember{ID: id, Spec: spec}
 	peers, client, _ := strings.Cut(spec, ";")
@@ -167,9 +165,8 @@ func isWildcardHost(host string) bool {
 	return err == nil && addr.Unmap().IsUnspecified()
 }
 
-// parseHostName returns a host in the form used for connecting and comparing: an IP address in its usual form, a
-// name in lower case. ok is false for anything else. An address with a zone is refused because a zone means
-// something on one machine only.
+// parseHostName returns a host in its canonical form: an IP address as netip prints it, a name in lower case. ok is
+// false for any other text, and for an address with a zone, because a zone is valid on one machine only.
 func parseHostName(s string) (name string, ok bool) {
 	if addr, err := netip.ParseAddr(s); err == nil {
 		return addr.Unmap().String(), addr.Zone() == ""
@@ -182,22 +179,23 @@ func parseHostName(s string) (name string, ok bool) {
 	return strings.ToLower(s), len(s) <= maxHost
 }
 
+// maxLabel is the largest length of a label, the part of a host name between two dots.
 const maxLabel = 63
 
 func isForbiddenInHost(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_')
 }
 
-// GetConfig returns the ensemble's configuration as the connected server knows it, which is the same for every
-// namespace and chroot. That of a standalone server has no members. Package admin changes it. Corresponds to
-// Curator's getConfig.
+// GetConfig returns the ensemble's configuration as the connected server has it. It is the same in every namespace and
+// chroot. A standalone server's configuration has no members. Package admin changes it. Corresponds to Curator's
+// getConfig.
 func (c *Client) GetConfig(ctx context.Context) (EnsembleConfig, error) {
 	r, err := runForeground(ctx, c.readConfig(false))
 	return r.config, err
 }
 
-// WatchConfig is [Client.GetConfig] that also returns a watch for the next change, or neither if there is an
-// error. The path of the watch's event is /zookeeper/config.
+// WatchConfig is [Client.GetConfig], but also returns a watch for the next change; nil if there is an error. The path of
+// the watch's event is /zookeeper/config.
 func (c *Client) WatchConfig(ctx context.Context) (EnsembleConfig, *Watch, error) {
 	r, err := runForeground(ctx, c.readConfig(true))
 	return r.config, r.watch, err
@@ -206,24 +204,25 @@ func (c *Client) WatchConfig(ctx context.Context) (EnsembleConfig, *Watch, error
 // configResult is the result of the operations on the ensemble's configuration.
 type configResult struct {
 	config EnsembleConfig
-	watch  *Watch // nil unless one was asked for
+	watch  *Watch // nil without a watch
 }
 
 func (c *Client) readConfig(watched bool) *operation[configResult] {
-	top := &Client{}
+	rootView := &Client{} // the watch's event must have the path without chroot and namespace
 	if !c.isZeroValue() {
-		top = newClient(c.core, clientView{epoch: c.view.epoch})
+		rootView = newClient(c.core, clientView{epoch: c.view.epoch})
 	}
-	w, arming := watchOptions{wanted: watched}.newArmer(top, wire.Data, configPath)
+	w, armer := watchOptions{wanted: watched}.newArmer(rootView, wire.Data, configPath)
 	return &operation[configResult]{
-		c: c, operationKind: operationKind{name: "getConfig"}, watch: arming, slowToDecode: true,
+		c: c, operationKind: operationKind{name: "getConfig"}, watch: armer, slowToDecode: true,
 		procedure: functionProcedure[configResult]{
-			makeCall: func(*sessionEpoch) *wire.Call { return readCall(jute.OpGetData, configPath) },
-			decode:   configDecoder(w),
+			makeRequest: func(*sessionEpoch) *wire.Call { return readCall(jute.OpGetData, configPath) },
+			decode:      configDecoder(w),
 		},
 	}
 }
 
+// configDecoder returns a decode function whose results have w.
 func configDecoder(w *Watch) func(int64, []byte) (configResult, error) {
 	return func(_ int64, body []byte) (r configResult, err error) {
 		var res jute.GetDataResponse
@@ -234,29 +233,32 @@ func configDecoder(w *Watch) func(int64, []byte) (configResult, error) {
 	}
 }
 
-// Reconfigure sends the request of admin.Reconfig and returns the new configuration. See there for the contents of the
-// lists; empty lists are left out. The request is repeated as the retry policy says if it was certainly not executed.
-// For package admin.
-func (c *Client) Reconfigure(ctx context.Context, joining, leaving, members []string, version int64) (EnsembleConfig, error) {
+// Reconfigure sends the request of admin.Reconfig, which describes the lists and the errors, and returns the new
+// configuration. Version -1 means any version. Without an entry in any list the error is ErrBadArguments. The request is
+// repeated as the retry policy allows if it was certainly not executed. For package admin.
+func (c *Client) Reconfigure(
+	ctx context.Context, joining, leaving, members []string, version int64,
+) (EnsembleConfig, error) {
 	r, err := runForeground(ctx, c.reconfigure(&reconfigRequest{joining, leaving, members, version}))
 	return r.config, err
 }
 
 func (c *Client) reconfigure(req *reconfigRequest) *operation[configResult] {
 	o := &operation[configResult]{
-		c: c, operationKind: operationKind{name: "reconfig", write: true}, doubt: doubtEnds, slowToDecode: true,
+		c: c, operationKind: operationKind{name: "reconfig", mutates: true}, unknownPolicy: unknownGiveUp, slowToDecode: true,
 		procedure: functionProcedure[configResult]{
-			makeCall: func(*sessionEpoch) *wire.Call { return newCall(jute.OpReconfig, req) },
-			decode:   configDecoder(nil),
+			makeRequest: func(*sessionEpoch) *wire.Call { return newCall(jute.OpReconfig, req) },
+			decode:      configDecoder(nil),
 		},
 	}
 	if len(slices.Concat(req.joining, req.leaving, req.members)) == 0 {
-		o.fault = badArguments("a reconfiguration needs members that join or leave, or all of them")
+		o.argumentError = badArguments("a reconfiguration needs members that join or leave, or all of them")
 	}
 	return o
 }
 
-// reconfigRequest sends null for each list that is empty.
+// reconfigRequest is the record of a reconfig request. An empty list is sent as null, because servers distinguish by the
+// nulls whether members join and leave, or all members are given.
 type reconfigRequest struct {
 	joining, leaving, members []string
 	version                   int64

@@ -36,9 +36,9 @@ func TestWhenASearchIsConclusive(t *testing.T) {
 
 // Nodes as a transaction would have left them, but changed by two, are not its work.
 func TestWhatTwoTransactionsLeaveIsNotOnes(t *testing.T) {
-	left := expectedNodes{"/a": {set: true, version: -1}, "/b": {set: true, version: -1}}
+	left := expectedNodes{"/a": {written: true, version: -1}, "/b": {written: true, version: -1}}
 	found := func(a, b int64) map[string]foundNode {
-		return map[string]foundNode{"/a": {there: true, stat: Stat{Mzxid: a}}, "/b": {there: true, stat: Stat{Mzxid: b}}}
+		return map[string]foundNode{"/a": {exists: true, stat: Stat{Mzxid: a}}, "/b": {exists: true, stat: Stat{Mzxid: b}}}
 	}
 	assert.True(t, left.areMatchedBy(found(7, 7), 5, 1))
 	assert.False(t, left.areMatchedBy(found(7, 8), 5, 1))

@@ -12,38 +12,42 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// parentOptions has the properties of missing ancestors that are created. They have no data, as in Curator.
+// parentOptions has the properties of nodes that are created on the way to another. They have no data, as in Curator.
 type parentOptions struct {
 	mode      CreateMode // Persistent or Container
-	acl       []ACL      // nil: as the client's options say
-	requested int        // how many of the nodes were asked for by name: WithParentLevels does not count them
+	acl       []ACL      // nil: from the client's options
+	requested int        // 1 if the deepest node is the caller's own, which WithParentLevels does not count; else 0
 }
 
-// WithParentLevels limits how many missing parents of a node one operation creates, recipes and the root of a namespace
-// included; 0: none. So a typing error in a path does not create a second tree. Beyond the limit nothing is created,
-// and the error is ErrNoNode. Nodes that [Client.Ensure] and [Client.CreateContainers] are asked for do not count as
-// parents. It costs one more request when parents are missing. Default: no limit.
+// WithParentLevels limits how many missing parents of a node one operation creates; 0: none. It applies to recipes and
+// to the root of a namespace, too. So a typing error in a path does not create a second tree. Beyond the limit nothing
+// is created, and the error is ErrNoNode. The node at the path of [Client.Ensure] or [Client.CreateContainers] does not
+// count as a parent. The limit costs one more request when parents are missing. Default: no limit.
 func WithParentLevels(levels int) Option {
 	return checkedOption(levels >= 0, func(o *options) { o.parentLevels = &levels },
 		"WithParentLevels", "%d levels; choose 0 for none, or leave the option out for no limit", levels)
 }
 
-// WithPersistentParents makes missing parents persistent nodes where they would be containers: below recipes,
-// as roots of namespaces, with CreatingParentContainersIfNeeded and CreateContainers. The server then never
-// deletes them. Corresponds to Curator's dontUseContainerParents.
+// WithPersistentParents makes those missing parents persistent nodes that would otherwise be containers: of the nodes of
+// recipes, roots of namespaces, and with CreatingParentContainersIfNeeded and CreateContainers. The servers then never
+// delete them. Corresponds to Curator's dontUseContainerParents.
 func WithPersistentParents() Option {
 	return func(o *options) error { o.persistentParents = true; return nil }
 }
 
-// provesExistence reports whether the reply to exists shows that the node exists. That includes ErrNoAuth: servers
-// since 3.8.4 and 3.9.2 refuse exists without READ, but only for existing nodes.
+// provesExistence reports whether err, from the reply to an exists request, proves that the node exists. So does
+// ErrNoAuth: servers since 3.8.4 and 3.9.2 refuse exists without READ permission, but only for existing nodes.
 func provesExistence(err error) bool { return err == nil || errors.Is(err, ErrNoAuth) }
 
-// createWithAncestors creates the node at the full path and its missing ancestors; the caller has found that one is
-// missing. It goes up to the deepest ancestor that exists, and creates all nodes below that without waiting in
-// between, so it needs no permission on the ancestors further up. made is true if it created the node itself, and
-// did not find it. If the chroot is missing, it is not created, and createWithAncestors fails.
-func (c *Client) createWithAncestors(ctx context.Context, e *sessionEpoch, path string, p parentOptions) (made bool, err error) {
+// createWithAncestors creates the node at the full path and its missing ancestors. made is false if another client has
+// created the node itself.
+//
+// It first tries to create the node, then its parent, and so on, up to the deepest ancestor that exists or can be
+// created. So it needs no permission on the ancestors above. Then it sends the creates of all nodes below together. If
+// the chroot is missing, it is not created, and createWithAncestors fails.
+func (c *Client) createWithAncestors(
+	ctx context.Context, e *sessionEpoch, path string, p parentOptions,
+) (made bool, err error) {
 	for range maxRounds {
 		var below []string // missing nodes, deepest first
 		at := path
@@ -52,7 +56,7 @@ func (c *Client) createWithAncestors(ctx context.Context, e *sessionEpoch, path 
 				return false, c.noChrootError() // nothing is ever created outside the chroot
 			}
 			if at == "/" {
-				break // always there
+				break // always exists
 			}
 			if c.exceedsLevels(len(below), p) {
 				if err = sendRequest(ctx, e, e.limitPatience(readCall(jute.OpExists, at))); errors.Is(err, ErrNoNode) {
@@ -94,13 +98,13 @@ func (c *Client) createWithAncestors(ctx context.Context, e *sessionEpoch, path 
 		if !errors.Is(err, ErrNoNode) {
 			return made, err
 		}
-		// Another client, or the server's removal of empty containers, has deleted a node just created: start again.
+		// Another client, or the servers' deletion of empty containers, has deleted a node just created: start again.
 	}
 	return false, err
 }
 
-// createRoot creates the namespace's root node, which may have been deleted since. made is false if the root exists
-// or there is no namespace.
+// createRoot creates the root of the namespace if it is missing. made is false if the root exists or there is no
+// namespace.
 func (c *Client) createRoot(ctx context.Context, e *sessionEpoch) (made bool, err error) {
 	if c.view.namespace == "" {
 		return false, nil
@@ -108,7 +112,7 @@ func (c *Client) createRoot(ctx context.Context, e *sessionEpoch) (made bool, er
 	return c.createWithAncestors(ctx, e, c.view.prefix, parentOptions{mode: Container})
 }
 
-// exceedsLevels reports whether WithParentLevels forbids to create a node above so many missing ones.
+// exceedsLevels reports whether WithParentLevels forbids the creation of a node above this number of missing nodes.
 func (c *Client) exceedsLevels(below int, p parentOptions) bool {
 	levels := c.core.cfg.parentLevels
 	return levels != nil && below >= *levels+p.requested
@@ -119,7 +123,8 @@ func (c *Client) parentLevelsError(at string, err error) error {
 		"(WithParentLevels): create it first", err, plain.Text(c.userPath(at)), *c.core.cfg.parentLevels)
 }
 
-// directoryCall returns the request for one node. nearest is true for the requested node, false for its ancestors.
+// directoryCall returns the request to create one node. nearest is true for the deepest of the nodes, and false for its
+// ancestors.
 func (c *Client) directoryCall(path string, p parentOptions, nearest bool) *wire.Call {
 	acl := p.acl
 	if cfg := &c.core.cfg; acl == nil && cfg.directoryACL != nil {

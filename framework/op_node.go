@@ -10,18 +10,18 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// Stat is a node's metadata.
+// Stat has a node's metadata: its transactions, times, versions and sizes.
 type Stat struct {
-	// Czxid and Mzxid are the transactions that created and last changed the node.
+	// Czxid is the transaction that created the node, Mzxid the last transaction that set its data.
 	Czxid, Mzxid int64
 	// Ctime and Mtime are the times of these transactions by the server's clock, in milliseconds since 1970.
 	Ctime, Mtime int64
 	// Version counts changes of the data, Cversion of the list of children, Aversion of the ACL.
 	Version, Cversion, Aversion int32
-	// EphemeralOwner is the session of an ephemeral node, and 0 for any other node: servers show containers
-	// and TTL nodes like persistent nodes.
+	// EphemeralOwner is the id of an ephemeral node's session. For any other node it is 0, because servers also send 0
+	// for containers and TTL nodes.
 	EphemeralOwner int64
-	// DataLength is the length of the data in bytes, NumChildren the number of children.
+	// DataLength is the size of the data in bytes, NumChildren the number of children.
 	DataLength, NumChildren int32
 	// Pzxid is the transaction that last changed the list of children.
 	Pzxid int64
@@ -33,30 +33,30 @@ func (s Stat) Created() time.Time { return time.UnixMilli(s.Ctime) }
 // Modified returns the time of the last change of the data by the server's clock.
 func (s Stat) Modified() time.Time { return time.UnixMilli(s.Mtime) }
 
-// decodeStat decodes replies that are a Stat and nothing else.
+// decodeStat decodes a reply that consists of a Stat.
 func decodeStat(_ int64, body []byte) (Stat, error) {
 	var res jute.StatResponse
 	err := decodeRecord(body, res.Fields)
 	return Stat(res.Stat), err
 }
 
-// CreateMode is the kind of node to create. Corresponds to CreateMode of ZooKeeper.
+// CreateMode is the kind of a new node. Corresponds to ZooKeeper's CreateMode.
 type CreateMode int32
 
 const (
-	// Persistent nodes stay until they are deleted. Default.
+	// Persistent nodes stay until a client deletes them. This is the default.
 	Persistent = CreateMode(jute.ModePersistent)
 	// Ephemeral nodes are deleted when their session ends. They have no children.
 	Ephemeral = CreateMode(jute.ModeEphemeral)
-	// PersistentSequential nodes get a number of ten digits after their name. The number grows from node to
-	// node below one parent.
+	// PersistentSequential nodes are persistent, and the servers append a number of ten digits to their names. Below one
+	// parent the number grows from node to node.
 	PersistentSequential = CreateMode(jute.ModePersistentSequential)
-	// EphemeralSequential nodes are ephemeral and get such a number.
+	// EphemeralSequential nodes are ephemeral and get such a number as well.
 	EphemeralSequential = CreateMode(jute.ModeEphemeralSequential)
-	// Container nodes are deleted by the server some time after their last child is gone.
+	// Container nodes are deleted by the servers some time after their last child was deleted.
 	Container = CreateMode(jute.ModeContainer)
-	// PersistentTTL nodes are deleted by the server when they have no children and were not changed for a
-	// time, see WithTTL. The server must have been started with zookeeper.extendedTypesEnabled.
+	// PersistentTTL nodes are deleted by the servers when they have no children and were not changed for the time of
+	// WithTTL. Servers need the setting zookeeper.extendedTypesEnabled.
 	PersistentTTL = CreateMode(jute.ModePersistentTTL)
 	// PersistentSequentialTTL nodes are PersistentTTL nodes that get a number as well.
 	PersistentSequentialTTL = CreateMode(jute.ModePersistentSequentialTTL)
@@ -77,12 +77,12 @@ func (m CreateMode) isSequential() bool {
 // maxTTL is the longest time that fits into the server's encoding of TTL nodes.
 const maxTTL = 0xffffffffff * time.Millisecond
 
-// nodeSettings has the settings that creates share, in and outside of transactions.
+// nodeSettings has the settings of a new node that creates inside and outside of transactions have in common.
 type nodeSettings struct {
-	mode CreateMode
-	ttl  time.Duration
-	acl  []ACL // nil: as the provider says
-	pack compressionChoice
+	mode        CreateMode
+	ttl         time.Duration
+	acl         []ACL // nil: from the client's ACL provider
+	compression compressionChoice
 }
 
 func (n nodeSettings) checkSettings() error {
@@ -102,7 +102,7 @@ func (n nodeSettings) checkSettings() error {
 	return nil
 }
 
-// operationCode is the operation code. Plain modes use create2, whose answer has the Stat.
+// operationCode returns the protocol's code of the create. Most modes use create2, whose reply has the node's Stat.
 func (n nodeSettings) operationCode() int32 {
 	switch n.mode {
 	case Container:
@@ -113,12 +113,12 @@ func (n nodeSettings) operationCode() int32 {
 	return jute.OpCreate2
 }
 
-// createRecord returns the request's record, without the TTL of the TTL modes.
+// createRecord returns the record of the request, without a TTL.
 func (n nodeSettings) createRecord(c *Client, full string, data []byte) jute.CreateRequest {
 	return jute.CreateRequest{Path: full, Data: data, ACL: c.aclForNode(n.acl, full), Flags: int32(n.mode)}
 }
 
-// transactionEntry returns the operation code and its record.
+// transactionEntry returns the create as an operation of a transaction.
 func (n nodeSettings) transactionEntry(c *Client, full string, data []byte) jute.MultiOp {
 	op, req := n.operationCode(), n.createRecord(c, full, data)
 	if op == jute.OpCreateTTL {
@@ -149,8 +149,8 @@ func (c *Client) aclForNode(acl []ACL, full string) []jute.ACL {
 	return toWireACL(acl)
 }
 
-// ReadsItsOwn reports whether this client may read a node that it creates at path without an ACL of its own, judged by
-// the ACL alone, without asking a server: it lets every client read, or the creator. For authors of recipes.
+// ReadsItsOwn reports whether this client may read a node that it creates at path without WithACL. It judges by the ACL
+// alone, without a request: READ permission for every client, or for the creator. For authors of recipes.
 func (c *Client) ReadsItsOwn(path string) bool {
 	full, err := c.fullPath(path)
 	return err == nil && !c.isZeroValue() && slices.ContainsFunc(c.aclForNode(nil, full), func(a jute.ACL) bool {
@@ -158,12 +158,11 @@ func (c *Client) ReadsItsOwn(path string) bool {
 	})
 }
 
-// compressionChoice reports whether an operation compresses or decompresses data: as the client does by default, or
-// as its builder says.
+// compressionChoice determines whether an operation compresses or decompresses data.
 type compressionChoice int8
 
 const (
-	compressionDefault compressionChoice = iota
+	compressionDefault compressionChoice = iota // only if the client has WithCompression
 	compressionOn
 	compressionOff
 )
@@ -172,8 +171,8 @@ func (c *Client) usesCompression(p compressionChoice) bool {
 	return p == compressionOn || p == compressionDefault && !c.isZeroValue() && c.core.cfg.compressed
 }
 
-// encodeNodeData returns the data to send for a node: the client's default data for nil, compressed if it should
-// be. Data that fit in no request are ErrTooLarge.
+// encodeNodeData returns the data to send for a node: instead of nil the client's default data, and compressed if p says
+// so. The error is ErrTooLarge if they fit in no request.
 func (c *Client) encodeNodeData(full string, data []byte, p compressionChoice) ([]byte, error) {
 	if data == nil {
 		data = c.core.cfg.defaultData
@@ -191,17 +190,19 @@ func (c *Client) encodeNodeData(full string, data []byte, p compressionChoice) (
 	return packed, c.checkRequestSize(len(packed))
 }
 
-// checkRequestSize returns ErrTooLarge for data of more bytes than a request can have, before they are copied into
-// one.
+// checkRequestSize returns ErrTooLarge if this number of data bytes does not fit into a request. It is called before the
+// data are copied into one.
 func (c *Client) checkRequestSize(bytes int) error {
 	return replyError(wire.Reply{Err: wire.Fits(bytes, c.core.cfg.maxFrame)})
 }
 
-// decodeNodeData returns a node's data, decompressed if they should be. Empty data are never compressed.
+// decodeNodeData returns a node's data, decompressed if p says so. Empty data are returned as they are: the
+// parents that operations create have them, and are never compressed.
 func (c *Client) decodeNodeData(full string, data []byte, p compressionChoice) ([]byte, error) {
 	return c.decodeNodeDataUpTo(full, data, p, c.core.cfg.decompressed)
 }
 
+// decodeNodeDataUpTo is decodeNodeData with another limit, in bytes, than [WithDecompressedLimit].
 func (c *Client) decodeNodeDataUpTo(full string, data []byte, p compressionChoice, limit int) ([]byte, error) {
 	if len(data) == 0 || !c.usesCompression(p) {
 		return data, nil

@@ -9,26 +9,26 @@ import (
 
 // ExistsResult is the result of CheckExists in the background.
 type ExistsResult struct {
-	// Stat is nil when the node does not exist.
+	// Stat is nil if the node does not exist.
 	Stat *Stat
-	// Watch is the watch if one was asked for, otherwise nil.
+	// Watch is the watch of WithWatch; otherwise nil.
 	Watch *Watch
 }
 
-// ExistsBuilder looks whether a node exists. It is a value: each method returns a changed copy.
+// ExistsBuilder reads whether a node exists. It is a value: each method returns a changed copy.
 type ExistsBuilder struct {
 	c        *Client
 	watching watchOptions
 }
 
-// CheckExists begins to look whether a node exists. Servers since 3.8.4 and 3.9.2 require READ permission on the node;
-// without it the error matches ErrNoAuth, which implies that the node exists. Earlier servers require no permission.
+// CheckExists begins to read whether a node exists. Servers since 3.8.4 and 3.9.2 require READ permission on the node.
+// Without it the error matches ErrNoAuth, which implies that the node exists. Earlier servers require no permission.
 // Corresponds to Curator's checkExists.
 func (c *Client) CheckExists() ExistsBuilder { return ExistsBuilder{c: c} }
 
 // Watching makes the client call f once: when the node is created, changed or deleted, or when the session ends.
-// [Pending.Then] describes the goroutine and the order of calls. f is not called when the read fails. Use WithWatch for
-// a watch that can be stopped.
+// [Pending.Then] describes the goroutine and the order of calls. f is not called if the read fails. Use WithWatch for a
+// watch that can be stopped.
 func (b ExistsBuilder) Watching(f func(Event)) ExistsBuilder { b.watching = callbackWatch(f); return b }
 
 // WithWatch makes ForPath also return a watch for the creation, the next change or the deletion of the node.
@@ -44,7 +44,7 @@ func (b ExistsBuilder) WatchedBy(set *WatchSet) ExistsBuilder {
 	return b
 }
 
-// ForPath returns the node's Stat, nil if the node does not exist.
+// ForPath returns the node's Stat; nil if the node does not exist, which is no error.
 func (b ExistsBuilder) ForPath(ctx context.Context, path string) (*Stat, error) {
 	r, err := runForeground(ctx, b.operation(path))
 	return r.Stat, err
@@ -52,28 +52,28 @@ func (b ExistsBuilder) ForPath(ctx context.Context, path string) (*Stat, error) 
 
 // InBackground makes ForPath return immediately.
 func (b ExistsBuilder) InBackground() Background[ExistsBuilder, ExistsResult] {
-	return Background[ExistsBuilder, ExistsResult]{b: b}
+	return Background[ExistsBuilder, ExistsResult]{builder: b}
 }
 
-func (b ExistsBuilder) parts(r ExistsResult) (*Stat, *Watch) { return r.Stat, r.Watch }
+func (b ExistsBuilder) splitResult(r ExistsResult) (*Stat, *Watch) { return r.Stat, r.Watch }
 
 func (b ExistsBuilder) operation(path string) *operation[ExistsResult] {
 	full, err := b.c.fullPath(path)
 	x := &existsProcedure{full: full}
 	o := &x.operation
-	o.c, o.operationKind, o.path, o.fault = b.c, operationKind{name: "exists", root: true}, path, err
+	o.c, o.operationKind, o.path, o.argumentError = b.c, operationKind{name: "exists", createsRoot: true}, path, err
 	x.resultWatch, o.watch = b.watching.newArmer(b.c, wire.Data, full)
-	x.none.Watch = x.resultWatch
-	o.empty, o.procedure = &x.none, x
+	x.absentResult.Watch = x.resultWatch
+	o.resultIfAbsent, o.procedure = &x.absentResult, x
 	return o
 }
 
 // existsProcedure is the procedure of an [ExistsBuilder].
 type existsProcedure struct {
 	operation[ExistsResult]
-	full        string
-	none        ExistsResult
-	resultWatch *Watch // for the result
+	full         string
+	absentResult ExistsResult
+	resultWatch  *Watch
 }
 
 func (x *existsProcedure) newRequest(*sessionEpoch) *wire.Call {
@@ -94,34 +94,35 @@ func (x *existsProcedure) recoveryAfter(error) recoveryStep[ExistsResult] { retu
 type DataResult struct {
 	Data []byte
 	Stat Stat
-	// Watch is the watch if one was asked for, otherwise nil.
+	// Watch is the watch of WithWatch; otherwise nil.
 	Watch *Watch
 }
 
 // GetDataBuilder reads a node's data. It is a value: each method returns a changed copy.
 type GetDataBuilder struct {
-	c        *Client
-	stat     *Stat
-	pack     compressionChoice
-	watching watchOptions
+	c           *Client
+	storeStat   *Stat
+	compression compressionChoice
+	watching    watchOptions
 }
 
 // GetData begins to read a node's data. Corresponds to Curator's getData.
 func (c *Client) GetData() GetDataBuilder { return GetDataBuilder{c: c} }
 
-// StoringStatIn makes the operation write the node's Stat to stat when it succeeds.
-func (b GetDataBuilder) StoringStatIn(stat *Stat) GetDataBuilder { b.stat = stat; return b }
+// StoringStatIn makes the operation write the node's Stat to stat when it succeeds. In the background, read
+// stat only after the operation has ended.
+func (b GetDataBuilder) StoringStatIn(stat *Stat) GetDataBuilder { b.storeStat = stat; return b }
 
-// Decompressed decompresses the data with the client's compression provider, by default gzip; ErrDecompress
-// if that fails. Empty data stay empty, because parents that were created on the way are never compressed.
-func (b GetDataBuilder) Decompressed() GetDataBuilder { b.pack = compressionOn; return b }
+// Decompressed decompresses the data with the client's compression provider, by default gzip. If that fails, the error
+// is ErrDecompress. Empty data stay empty, because the data of parents created on the way are never compressed.
+func (b GetDataBuilder) Decompressed() GetDataBuilder { b.compression = compressionOn; return b }
 
 // Undecompressed returns the data as they are, also if the client has [WithCompression].
-func (b GetDataBuilder) Undecompressed() GetDataBuilder { b.pack = compressionOff; return b }
+func (b GetDataBuilder) Undecompressed() GetDataBuilder { b.compression = compressionOff; return b }
 
 // Watching makes the client call f once: when the node is changed or deleted, or when the session ends. [Pending.Then]
-// describes the goroutine and the order of calls. f is not called when the read fails. Use WithWatch for a watch that
-// can be stopped.
+// describes the goroutine and the order of calls. f is not called if the read fails. Use WithWatch for a watch that can
+// be stopped.
 func (b GetDataBuilder) Watching(f func(Event)) GetDataBuilder {
 	b.watching = callbackWatch(f)
 	return b
@@ -140,7 +141,7 @@ func (b GetDataBuilder) WatchedBy(set *WatchSet) GetDataBuilder {
 	return b
 }
 
-// ForPath returns the node's data; ErrNoNode if the node does not exist.
+// ForPath returns the node's data. The error is ErrNoNode if the node does not exist.
 func (b GetDataBuilder) ForPath(ctx context.Context, path string) ([]byte, error) {
 	r, err := runForeground(ctx, b.operation(path))
 	return r.Data, err
@@ -148,18 +149,18 @@ func (b GetDataBuilder) ForPath(ctx context.Context, path string) ([]byte, error
 
 // InBackground makes ForPath return immediately.
 func (b GetDataBuilder) InBackground() Background[GetDataBuilder, DataResult] {
-	return Background[GetDataBuilder, DataResult]{b: b}
+	return Background[GetDataBuilder, DataResult]{builder: b}
 }
 
-func (b GetDataBuilder) parts(r DataResult) ([]byte, *Watch) { return r.Data, r.Watch }
+func (b GetDataBuilder) splitResult(r DataResult) ([]byte, *Watch) { return r.Data, r.Watch }
 
 func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 	full, err := b.c.fullPath(path)
-	x := &dataProcedure{full: full, pack: b.pack, stat: b.stat}
+	x := &dataProcedure{full: full, compression: b.compression, storeStat: b.storeStat}
 	o := &x.operation
-	o.c, o.operationKind, o.path, o.fault = b.c, operationKind{name: "getData", root: true}, path, err
+	o.c, o.operationKind, o.path, o.argumentError = b.c, operationKind{name: "getData", createsRoot: true}, path, err
 	x.resultWatch, o.watch = b.watching.newArmer(b.c, wire.Data, full)
-	o.slowToDecode, o.procedure = b.c.usesCompression(b.pack), x
+	o.slowToDecode, o.procedure = b.c.usesCompression(b.compression), x
 	return o
 }
 
@@ -167,9 +168,9 @@ func (b GetDataBuilder) operation(path string) *operation[DataResult] {
 type dataProcedure struct {
 	operation[DataResult]
 	full        string
-	pack        compressionChoice
-	stat        *Stat
-	resultWatch *Watch // for the result
+	compression compressionChoice
+	storeStat   *Stat
+	resultWatch *Watch
 }
 
 func (x *dataProcedure) newRequest(*sessionEpoch) *wire.Call { return readCall(jute.OpGetData, x.full) }
@@ -179,12 +180,12 @@ func (x *dataProcedure) decodeReply(_ int64, body []byte) (r DataResult, err err
 	if err := decodeRecord(body, res.Fields); err != nil {
 		return r, err
 	}
-	data, err := x.c.decodeNodeData(x.full, res.Data, x.pack)
+	data, err := x.c.decodeNodeData(x.full, res.Data, x.compression)
 	if err != nil {
 		return r, err
 	}
-	if x.stat != nil {
-		*x.stat = Stat(res.Stat)
+	if x.storeStat != nil {
+		*x.storeStat = Stat(res.Stat)
 	}
 	return DataResult{data, Stat(res.Stat), x.resultWatch}, nil
 }
@@ -196,33 +197,36 @@ type ChildrenResult struct {
 	// Names are the names of the children, in no particular order.
 	Names []string
 	Stat  Stat
-	// Watch is the watch if one was asked for, otherwise nil.
+	// Watch is the watch of WithWatch; otherwise nil.
 	Watch *Watch
 }
 
 // GetChildrenBuilder lists a node's children. It is a value: each method returns a changed copy.
 type GetChildrenBuilder struct {
-	c        *Client
-	stat     *Stat
-	watching watchOptions
+	c         *Client
+	storeStat *Stat
+	watching  watchOptions
 }
 
 // GetChildren begins to list a node's children. Corresponds to Curator's getChildren.
 func (c *Client) GetChildren() GetChildrenBuilder { return GetChildrenBuilder{c: c} }
 
-// StoringStatIn makes the operation write the node's Stat to stat when it succeeds.
-func (b GetChildrenBuilder) StoringStatIn(stat *Stat) GetChildrenBuilder { b.stat = stat; return b }
+// StoringStatIn makes the operation write the node's Stat to stat when it succeeds. In the background, read
+// stat only after the operation has ended.
+func (b GetChildrenBuilder) StoringStatIn(stat *Stat) GetChildrenBuilder {
+	b.storeStat = stat
+	return b
+}
 
 // Watching makes the client call f once: when a child is created or deleted, or the node is deleted, or the session
-// ends. [Pending.Then] describes the goroutine and the order of calls. f is not called when the read fails. Use
-// WithWatch for a watch that can be stopped.
+// ends. [Pending.Then] describes the goroutine and the order of calls. f is not called if the read fails. Use WithWatch
+// for a watch that can be stopped.
 func (b GetChildrenBuilder) Watching(f func(Event)) GetChildrenBuilder {
 	b.watching = callbackWatch(f)
 	return b
 }
 
-// WithWatch makes ForPath also return a watch for the next creation or deletion of a child, and the deletion
-// of the node.
+// WithWatch makes ForPath also return a watch for the next creation or deletion of a child, or the deletion of the node.
 func (b GetChildrenBuilder) WithWatch() Watched[GetChildrenBuilder, ChildrenResult, []string] {
 	b.watching = watchOptions{wanted: true}
 	return Watched[GetChildrenBuilder, ChildrenResult, []string]{b}
@@ -235,7 +239,7 @@ func (b GetChildrenBuilder) WatchedBy(set *WatchSet) GetChildrenBuilder {
 	return b
 }
 
-// ForPath returns the names of the children, in no particular order; ErrNoNode if the node does not exist.
+// ForPath returns the names of the children, in no particular order. The error is ErrNoNode if the node does not exist.
 func (b GetChildrenBuilder) ForPath(ctx context.Context, path string) ([]string, error) {
 	r, err := runForeground(ctx, b.operation(path))
 	return r.Names, err
@@ -243,16 +247,16 @@ func (b GetChildrenBuilder) ForPath(ctx context.Context, path string) ([]string,
 
 // InBackground makes ForPath return immediately.
 func (b GetChildrenBuilder) InBackground() Background[GetChildrenBuilder, ChildrenResult] {
-	return Background[GetChildrenBuilder, ChildrenResult]{b: b}
+	return Background[GetChildrenBuilder, ChildrenResult]{builder: b}
 }
 
-func (b GetChildrenBuilder) parts(r ChildrenResult) ([]string, *Watch) { return r.Names, r.Watch }
+func (b GetChildrenBuilder) splitResult(r ChildrenResult) ([]string, *Watch) { return r.Names, r.Watch }
 
 func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
 	full, err := b.c.fullPath(path)
-	x := &childrenProcedure{full: full, stat: b.stat}
+	x := &childrenProcedure{full: full, storeStat: b.storeStat}
 	o := &x.operation
-	o.c, o.operationKind, o.path, o.fault = b.c, operationKind{name: "getChildren", root: true}, path, err
+	o.c, o.operationKind, o.path, o.argumentError = b.c, operationKind{name: "getChildren", createsRoot: true}, path, err
 	x.resultWatch, o.watch = b.watching.newArmer(b.c, wire.Child, full)
 	o.procedure = x
 	return o
@@ -262,8 +266,8 @@ func (b GetChildrenBuilder) operation(path string) *operation[ChildrenResult] {
 type childrenProcedure struct {
 	operation[ChildrenResult]
 	full        string
-	stat        *Stat
-	resultWatch *Watch // for the result
+	storeStat   *Stat
+	resultWatch *Watch
 }
 
 func (x *childrenProcedure) newRequest(*sessionEpoch) *wire.Call {
@@ -275,56 +279,58 @@ func (x *childrenProcedure) decodeReply(_ int64, body []byte) (r ChildrenResult,
 	if err := decodeRecord(body, res.Fields); err != nil {
 		return r, err
 	}
-	if x.stat != nil {
-		*x.stat = Stat(res.Stat)
+	if x.storeStat != nil {
+		*x.storeStat = Stat(res.Stat)
 	}
 	return ChildrenResult{res.Children, Stat(res.Stat), x.resultWatch}, nil
 }
 
 func (x *childrenProcedure) recoveryAfter(error) recoveryStep[ChildrenResult] { return nil }
 
-// Watched is a read with a watch; WithWatch returns it. B is the read's builder, T its result in the
-// background, V the value that it reads.
+// Watched is a builder of a read with a watch; WithWatch returns it. B is the builder of the read, T the type of its
+// result in the background, V the type of the value that it reads. It is a value.
 type Watched[B interface {
 	operation(path string) *operation[T]
-	parts(T) (V, *Watch)
-}, T, V any] struct{ b B }
+	splitResult(T) (V, *Watch)
+}, T, V any] struct{ builder B }
 
-// ForPath returns the result of the read, and the watch; neither if there is an error. CheckExists sets the watch
+// ForPath returns the result of the read, and the watch; neither if there is an error. CheckExists arms the watch
 // whether or not the node exists.
 func (b Watched[B, T, V]) ForPath(ctx context.Context, path string) (V, *Watch, error) {
-	r, err := runForeground(ctx, b.b.operation(path))
-	v, w := b.b.parts(r)
+	r, err := runForeground(ctx, b.builder.operation(path))
+	v, w := b.builder.splitResult(r)
 	return v, w, err
 }
 
 // InBackground makes ForPath return immediately.
-func (b Watched[B, T, V]) InBackground() Background[B, T] { return Background[B, T]{b: b.b} }
+func (b Watched[B, T, V]) InBackground() Background[B, T] {
+	return Background[B, T]{builder: b.builder}
+}
 
-// SyncBuilder lets the connected server catch up with the leader.
+// SyncBuilder lets the connected server catch up with the leader. It is a value.
 type SyncBuilder struct{ c *Client }
 
-// Sync begins a sync. Later reads of this client see everything that was written before the sync. (The exception is a
-// server whose leader has been deposed and has not noticed yet. Only a write by this client rules that out.)
-// Corresponds to Curator's sync, which only exists in the background.
+// Sync begins a sync. Later reads of this client reflect every write that was executed before the sync. There
+// is an exception: the connected server may follow a leader that has been replaced without its knowledge. Only a write
+// by this client excludes that. Corresponds to Curator's sync, which only exists in the background.
 func (c *Client) Sync() SyncBuilder { return SyncBuilder{c} }
 
-// ForPath waits until the connected server has caught up. Today's servers ignore the path.
+// ForPath blocks until the connected server has caught up. Today's servers ignore the path.
 func (b SyncBuilder) ForPath(ctx context.Context, path string) error {
 	_, err := runForeground(ctx, b.operation(path))
 	return err
 }
 
-// InBackground makes ForPath return immediately: a read queued after the sync is executed after it.
+// InBackground makes ForPath return immediately. A read that is queued after the sync is executed after it.
 func (b SyncBuilder) InBackground() Background[SyncBuilder, struct{}] {
-	return Background[SyncBuilder, struct{}]{b: b}
+	return Background[SyncBuilder, struct{}]{builder: b}
 }
 
 func (b SyncBuilder) operation(path string) *operation[struct{}] {
 	full, err := b.c.fullPath(path)
 	return &operation[struct{}]{
-		c: b.c, operationKind: operationKind{name: "sync"}, path: path, fault: err,
-		procedure: functionProcedure[struct{}]{decode: decodeNothing, makeCall: func(*sessionEpoch) *wire.Call {
+		c: b.c, operationKind: operationKind{name: "sync"}, path: path, argumentError: err,
+		procedure: functionProcedure[struct{}]{decode: decodeNothing, makeRequest: func(*sessionEpoch) *wire.Call {
 			return newCall(jute.OpSync, &jute.PathRequest{Path: full})
 		}},
 	}

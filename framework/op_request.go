@@ -9,41 +9,40 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// lateReceiver gets the answer to a request whose caller has left.
+// lateReceiver gets the reply to a request whose caller has stopped waiting: the reply may require a clean-up.
 type lateReceiver interface {
-	// expectLateReplies adds to the number of awaited answers that may become clean-ups.
+	// expectLateReplies adds to the number of late replies still to come.
 	expectLateReplies(more int)
-	// takeLateReply takes an answer that expectLateReplies has counted. It must not block.
+	// takeLateReply handles a late reply, and subtracts it from that number. It must not block.
 	takeLateReply(reply wire.Reply)
 }
 
-// awaitedRequest is a request whose caller waits for the answer, until the caller leaves.
+// awaitedRequest is a request whose caller waits for the reply, until the end of its context.
 type awaitedRequest struct {
-	answer chan wire.Reply
-	done   func(wire.Reply) // is onReply, made once
+	reply       chan wire.Reply
+	onReplyFunc func(wire.Reply) // the method value onReply, kept because each use would allocate one
 
 	mu           sync.Mutex
-	hasReply     bool         // the answer; guarded by mu
-	abandoned    bool         // guarded by mu
-	lateReceiver lateReceiver // gets the answer once abandoned is set; may be nil; guarded by mu
+	hasReply     bool         // guarded by mu
+	abandoned    bool         // the caller has stopped waiting; guarded by mu
+	lateReceiver lateReceiver // gets the reply if abandoned is set; may be nil; guarded by mu
 }
 
-// onReply is the request's Done function.
+// onReply is the Done function of the request.
 func (w *awaitedRequest) onReply(r wire.Reply) {
 	w.mu.Lock()
 	w.hasReply = true
-	left, late := w.abandoned, w.lateReceiver
+	abandoned, late := w.abandoned, w.lateReceiver
 	w.mu.Unlock()
 	switch {
-	case !left:
-		w.answer <- r
+	case !abandoned:
+		w.reply <- r
 	case late != nil:
 		late.takeLateReply(r)
 	}
 }
 
-// abandon gives up waiting; late, unless nil, will get the answer. It returns false if the answer has come
-// already.
+// abandon ends the wait: late, unless nil, will get the reply. It returns false if the reply has come already.
 func (w *awaitedRequest) abandon(late lateReceiver) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,31 +56,33 @@ func (w *awaitedRequest) abandon(late lateReceiver) bool {
 	return true
 }
 
-// awaitReply sends a request and waits for the answer. If ctx ends first, it returns an error, and whether the
-// request was sent: if so, late gets the answer, unless late is nil.
-func awaitReply(ctx context.Context, e *sessionEpoch, call *wire.Call, late lateReceiver) (wire.Reply, bool, error) {
+// awaitReply sends a request and waits for the reply. err is only about the end of ctx. abandoned then reports whether
+// the request is in flight: late, unless nil, will get its reply.
+func awaitReply(ctx context.Context, e *sessionEpoch, call *wire.Call, late lateReceiver) (
+	r wire.Reply, abandoned bool, err error) {
 	w := e.core.awaitedRequests.Get().(*awaitedRequest)
-	call.Done = w.done
+	call.Done = w.onReplyFunc
 	e.wire.Submit(call)
-	r, left, err := w.wait(ctx, e, call, late)
-	if err == nil { // else the answer, or the end, may still come
+	r, abandoned, err = w.wait(ctx, e, call, late)
+	if err == nil { // otherwise onReply may still be called
 		w.hasReply = false
 		e.core.awaitedRequests.Put(w)
 	}
-	return r, left, err
+	return r, abandoned, err
 }
 
-// newAwaitedRequest makes one for [clientCore.awaitedRequests]. It is used again once its answer was taken.
+// newAwaitedRequest is the New function of the pool awaitedRequests. A request returns to the pool after its reply.
 func newAwaitedRequest() any {
-	w := &awaitedRequest{answer: make(chan wire.Reply, 1)}
-	w.done = w.onReply
+	w := &awaitedRequest{reply: make(chan wire.Reply, 1)}
+	w.onReplyFunc = w.onReply
 	return w
 }
 
+// wait is the part of awaitReply after the request was queued.
 func (w *awaitedRequest) wait(ctx context.Context, e *sessionEpoch, call *wire.Call, late lateReceiver) (
-	r wire.Reply, left bool, err error) {
+	r wire.Reply, abandoned bool, err error) {
 	select {
-	case r = <-w.answer:
+	case r = <-w.reply:
 		return r, false, nil
 	case <-ctx.Done():
 	}
@@ -89,17 +90,17 @@ func (w *awaitedRequest) wait(ctx context.Context, e *sessionEpoch, call *wire.C
 		return r, false, unsentError(ctx)
 	}
 	if !w.abandon(late) {
-		return <-w.answer, false, nil
+		return <-w.reply, false, nil
 	}
 	return r, true, unansweredError(ctx, wire.Mutates(call.Op))
 }
 
-// awaitReplies sends requests together, over one connection if that lives long enough, and waits for all the
-// answers.
+// awaitReplies sends requests together and waits for all replies. The replies come over one connection, unless that is
+// lost in between. The error is only about the end of ctx.
 func awaitReplies(ctx context.Context, e *sessionEpoch, calls ...*wire.Call) ([]wire.Reply, error) {
 	all := make([]awaitedRequest, len(calls))
 	for i, call := range calls {
-		all[i].answer = make(chan wire.Reply, 1)
+		all[i].reply = make(chan wire.Reply, 1)
 		call.Done = all[i].onReply
 	}
 	e.wire.Submit(calls...)
@@ -115,12 +116,12 @@ func awaitReplies(ctx context.Context, e *sessionEpoch, calls ...*wire.Call) ([]
 	return replies, failed
 }
 
-// sendRequest sends a request and waits for its outcome.
+// sendRequest sends a request, waits for the reply, and returns its error.
 func sendRequest(ctx context.Context, e *sessionEpoch, call *wire.Call) error {
 	return sendAndDecode(ctx, e, call, nil)
 }
 
-// sendAndDecode sends a request, waits for the answer and decodes it into record, unless that is nil.
+// sendAndDecode sends a request, waits for the reply, and decodes it into record, unless record is nil.
 func sendAndDecode(ctx context.Context, e *sessionEpoch, call *wire.Call, record jute.Decodable) error {
 	r, _, err := awaitReply(ctx, e, call, nil)
 	if err != nil {
@@ -129,7 +130,7 @@ func sendAndDecode(ctx context.Context, e *sessionEpoch, call *wire.Call, record
 	return decodeOutcome(r, record)
 }
 
-// decodeOutcome decodes a reply into record, unless that is nil, or returns its error.
+// decodeOutcome returns the error of a reply. If there is none, it decodes the reply into record, unless record is nil.
 func decodeOutcome(r wire.Reply, record jute.Decodable) error {
 	if err := replyError(r); err != nil || record == nil {
 		return err
@@ -137,7 +138,7 @@ func decodeOutcome(r wire.Reply, record jute.Decodable) error {
 	return decodeRecord(r.Body, record.Fields)
 }
 
-// decodeRecord reads a record; fields is its method Fields.
+// decodeRecord decodes a record; fields is its method Fields.
 func decodeRecord(body []byte, fields func(*jute.Coder)) error {
 	if err := jute.Decode(body, fields); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformedReply, err)
@@ -147,8 +148,7 @@ func decodeRecord(body []byte, fields func(*jute.Coder)) error {
 
 func decodeNothing(int64, []byte) (struct{}, error) { return struct{}{}, nil }
 
-// patienceSetter is a function that sets how long a request waits for a connection: limitPatience or
-// waitIndefinitely.
+// patienceSetter sets how long a request may wait for a connection, and returns it: limitPatience or waitIndefinitely.
 type patienceSetter = func(*wire.Call) *wire.Call
 
 // limitPatience limits the wait for a connection to the connection timeout.
@@ -157,17 +157,17 @@ func (e *sessionEpoch) limitPatience(call *wire.Call) *wire.Call {
 	return call
 }
 
-// waitIndefinitely leaves a request in the session's queue for as long as the session lives.
+// waitIndefinitely lets a request wait for a connection as long as the session lives.
 func waitIndefinitely(call *wire.Call) *wire.Call { return call }
 
-// maxRounds limits how often an operation of several steps starts again because others undo its steps.
+// maxRounds limits how often an operation of several steps starts again because other clients undo its steps.
 const maxRounds = 16
 
 func newCall(op int32, request jute.Record) *wire.Call {
 	return &wire.Call{Op: op, Body: jute.Marshal(request)}
 }
 
-// readCall makes an exists, getData or getChildren2 request.
+// readCall returns an exists, getData or getChildren2 request.
 func readCall(op int32, full string) *wire.Call {
 	req := jute.PathWatchRequest{Path: full}
 	return &wire.Call{Op: op, Body: jute.Encode(req.Fields)}

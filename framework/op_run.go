@@ -13,22 +13,22 @@ import (
 	"github.com/go-curator/curator/retry"
 )
 
-// initialize makes r the run of an operation. If nothing can be sent, it returns an error.
+// initialize makes r the run of an operation. It returns the error of invalid arguments.
 func (r *operationRun[T]) initialize(ctx context.Context, o *operation[T], background bool) error {
 	if ctx == nil {
-		o.fault = ErrNilContext
+		o.argumentError = ErrNilContext
 	}
 	if o.c.isZeroValue() {
-		o.fault = ErrNoClient
+		o.argumentError = ErrNoClient
 	}
-	if o.fault != nil {
-		return wrapOpError(o.name, o.path, o.fault)
+	if o.argumentError != nil {
+		return wrapOpError(o.name, o.path, o.argumentError)
 	}
-	r.operation, r.background, r.before = o, background, -1
+	r.operation, r.background, r.zxidBefore = o, background, -1
 	return nil
 }
 
-// runForeground runs an operation until it has a result or ctx ends.
+// runForeground executes an operation and returns its result. The end of ctx ends it.
 func runForeground[T any](ctx context.Context, o *operation[T]) (v T, err error) {
 	r := &operationRun[T]{}
 	if err = r.initialize(ctx, o, false); err != nil {
@@ -36,7 +36,7 @@ func runForeground[T any](ctx context.Context, o *operation[T]) (v T, err error)
 	}
 	ended := false
 	defer func() {
-		if !ended { // a user function did not return
+		if !ended { // a user function has ended the goroutine
 			r.abortRun()
 		}
 	}()
@@ -48,18 +48,18 @@ func runForeground[T any](ctx context.Context, o *operation[T]) (v T, err error)
 	}
 	r.reportResult(err)
 	ended = true
-	return r.v, err
+	return r.result, err
 }
 
-// foregroundAttempt makes a try in the foreground. It marks an error that ends the tries, unless it is marked
-// already: only one mark is removed.
+// foregroundAttempt makes one try in the foreground, for retry.Do. An error that ends the tries gets the mark
+// retry.Permanent, but not a second one, since retry.Do removes only one.
 func (r *operationRun[T]) foregroundAttempt(ctx context.Context) (err error) {
 	if err = r.beginTry(); err == nil {
-		r.v, err = r.tryOnce(ctx)
+		r.result, err = r.tryOnce(ctx)
 	}
 	var marked *backoff.PermanentError
 	if err == nil || errors.As(err, &marked) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return err // if ctx has ended, the loop adds that and the cause
+		return err // if ctx has ended, retry.Do adds that and the cause
 	}
 	if r.decideRetry(err, nil, 0) != tryAgain {
 		return retry.Permanent(err)
@@ -76,33 +76,35 @@ func (r *operationRun[T]) reportBegin(ctx context.Context) error {
 	return checkContext(ctx)
 }
 
-// beginTry begins another try, in the now current session.
+// beginTry begins another try, in the session that is current now.
 func (r *operationRun[T]) beginTry() error {
 	e, err := r.c.operationEpoch()
 	if err == nil {
-		r.e = e
+		r.epoch = e
 		r.tries++
 	}
 	return err
 }
 
+// tryOnce makes one try: it determines the outcome of an earlier try if necessary, sends the request, and takes the
+// recovery steps.
 func (r *operationRun[T]) tryOnce(ctx context.Context) (v T, err error) {
-	if r.unknown != nil && r.doubt == doubtSearches {
+	if r.unknownIn != nil && r.unknownPolicy == unknownSearch {
 		v, done, err := r.leftovers.recoverOutcome(ctx, r)
 		if err != nil || done {
 			return v, err
 		}
-		r.unknown = nil
+		r.unknownIn = nil
 	}
 	v, err = r.sendOnce(ctx)
 	return r.takeSteps(ctx, v, err)
 }
 
-// takeSteps takes the steps that follow from the answer to the first request of a try.
+// takeSteps takes the recovery steps after the first request of a try, which had the result v and err.
 func (r *operationRun[T]) takeSteps(ctx context.Context, v T, err error) (T, error) {
-	for steps := 1; err != nil; steps++ {
+	for stepNumber := 1; err != nil; stepNumber++ {
 		step := r.stepAfter(err)
-		if r.decideRetry(err, step, steps) != takeStep {
+		if r.decideRetry(err, step, stepNumber) != takeStep {
 			break
 		}
 		next, again, failed := step(ctx, r)
@@ -117,25 +119,26 @@ func (r *operationRun[T]) takeSteps(ctx context.Context, v T, err error) (T, err
 	return v, err
 }
 
-// sendOnce sends the request once, waits for the answer and judges it.
+// sendOnce sends the request once, waits for the reply and judges it.
 func (r *operationRun[T]) sendOnce(ctx context.Context) (v T, err error) {
-	reply, left, err := awaitReply(ctx, r.e, r.prepareCall(), r)
+	reply, abandoned, err := awaitReply(ctx, r.epoch, r.prepareCall(), r)
 	if err != nil {
-		r.abandoned = left
+		r.abandoned = abandoned
 		r.disarmWatches()
 		return v, err
 	}
 	return r.judgeReply(reply)
 }
 
+// prepareCall makes the request of a try, and arms its watches.
 func (r *operationRun[T]) prepareCall() *wire.Call {
-	if r.write && r.before < 0 {
-		r.before, r.first = r.e.wire.MaxZxid(), r.e
+	if r.mutates && r.zxidBefore < 0 {
+		r.zxidBefore, r.firstEpoch = r.epoch.wire.MaxZxid(), r.epoch
 	}
-	call := r.newRequest(r.e)
+	call := r.newRequest(r.epoch)
 	call.Patience = r.c.core.cfg.connectTimeout
 	if r.watch != nil {
-		r.watch.armWatches(r.e, call)
+		r.watch.armWatches(r.epoch, call)
 	}
 	return call
 }
@@ -146,25 +149,26 @@ func (r *operationRun[T]) disarmWatches() {
 	}
 }
 
+// judgeReply returns the result or the error of a reply, and records the outcome.
 func (r *operationRun[T]) judgeReply(reply wire.Reply) (v T, err error) {
 	switch {
 	case reply.Err == nil && reply.Code == jute.CodeOK:
-		if r.decoded != nil {
+		if r.sharedResult != nil {
 			v, err = r.decodeShared(reply)
 		} else {
 			v, err = r.decodeReply(reply.Zxid, reply.Body)
 		}
-	case r.write:
+	case r.mutates:
 		err = replyError(reply)
 	default:
 		err = readReplyError(reply)
 	}
-	if r.empty != nil && errors.Is(err, ErrNoNode) && r.stepAfter(err) == nil {
-		v, err = *r.empty, nil
+	if r.resultIfAbsent != nil && errors.Is(err, ErrNoNode) && r.stepAfter(err) == nil {
+		v, err = *r.resultIfAbsent, nil
 	}
 	if err != nil {
 		r.disarmWatches()
-		v, err = r.recordDoubt(v, err)
+		v, err = r.recordUnknownOutcome(v, err)
 	}
 	if r.leftovers != nil {
 		r.leftovers.recordOutcome(err)
@@ -172,20 +176,20 @@ func (r *operationRun[T]) judgeReply(reply wire.Reply) (v T, err error) {
 	return v, err
 }
 
-// recordDoubt records that an outcome is unknown, and marks an error that may be due to the success of an earlier
-// try.
-func (r *operationRun[T]) recordDoubt(v T, err error) (T, error) {
+// recordUnknownOutcome records whether the outcome of a try is unknown. A refusal that may be due to the success of an
+// earlier try becomes an ambiguousError.
+func (r *operationRun[T]) recordUnknownOutcome(v T, err error) (T, error) {
 	var cut *cutOffError
 	if errors.As(err, &cut) {
-		cut.final = cut.final || r.wasCutOff
+		cut.final = cut.final || r.wasCutOff // the second time is final: see cutOffError
 		r.wasCutOff = true
 	}
 	if errors.Is(err, ErrOutcomeUnknown) {
-		if r.write {
-			r.unknown = r.e
+		if r.mutates {
+			r.unknownIn = r.epoch
 		}
-	} else if r.unknown != nil && r.doubt != doubtSearches {
-		for _, a := range r.ambiguous {
+	} else if r.unknownIn != nil && r.unknownPolicy != unknownSearch {
+		for _, a := range r.ambiguousErrors {
 			if errors.Is(err, a) {
 				return *new(T), &ambiguousError{a, err}
 			}
@@ -194,56 +198,59 @@ func (r *operationRun[T]) recordDoubt(v T, err error) (T, error) {
 	return v, err
 }
 
-// precedesTries reports whether a transaction that was read after the refusal of a repeat precedes every try of
-// this call. If it created a node, the node existed throughout the call; if it changed it last, no try has changed
-// it. So no try was executed, and none will be:
+// precedesTries reports whether a transaction precedes every try of this operation. zxid is from a Stat that was read
+// after the refusal of a repeat. If the transaction created the node, the node has existed since before the first try;
+// if it was the node's last change, no try has changed the node. So no try was executed, and none will be:
 //
-//  1. Every try has a larger zxid than all that was known before the first.
-//  2. The servers ignore requests of a session from its earlier connections, so the fate of each try is final before
-//     the repeat is refused.
-//  3. The refusal is a transaction, too, and the read shows the tree after it, at whatever member.
+//  1. A try that is executed gets a larger zxid than every transaction known before the first try.
+//  2. Servers ignore a session's requests from its earlier connections. So when the repeat is refused, each earlier try
+//     was executed or will never be.
+//  3. A refusal is a transaction, too. So the read, sent after it, shows a tree that includes every executed try.
 //
-// In a later session it reports false: a try of an earlier session that could not be closed may still be executed.
-func (r *operationRun[T]) precedesTries(zxid int64) bool { return zxid <= r.before && r.e == r.first }
+// In a later session precedesTries is false: a try in an earlier session that could not be closed may still be executed.
+func (r *operationRun[T]) precedesTries(zxid int64) bool {
+	return zxid <= r.zxidBefore && r.epoch == r.firstEpoch
+}
 
-// resetDoubt resets the doubt after proof that no try was executed, so that the request is sent again and the
-// server's own reply counts.
-func (r *operationRun[T]) resetDoubt() (v T, again bool, _ error) {
-	r.unknown = nil
+// clearUnknownOutcome is the end of a recovery step that has proved that no try was executed: the request is sent again,
+// and a refusal of it is not ambiguous.
+func (r *operationRun[T]) clearUnknownOutcome() (v T, again bool, _ error) {
+	r.unknownIn = nil
 	return v, true, nil
 }
 
-// stepAfter returns the step that may help after an error, or nil.
+// stepAfter returns the recovery step for an error, or nil.
 func (r *operationRun[T]) stepAfter(err error) recoveryStep[T] {
-	if r.root && r.path == "/" && r.c.view.namespace != "" && errors.Is(err, ErrNoNode) {
+	if r.createsRoot && r.path == "/" && r.c.view.namespace != "" && errors.Is(err, ErrNoNode) {
 		return func(ctx context.Context, r *operationRun[T]) (v T, again bool, _ error) {
-			_, err := r.c.createRoot(ctx, r.e)
+			_, err := r.c.createRoot(ctx, r.epoch)
 			return v, err == nil, err
 		}
 	}
 	return r.recoveryAfter(err)
 }
 
-// decideRetry returns the reaction to err; step is the step for it, or nil.
-func (r *operationRun[T]) decideRetry(err error, step recoveryStep[T], steps int) retryDecision {
+// decideRetry returns the next action after err. step is the recovery step for err, or nil; stepNumber is its number in
+// this try, from 1.
+func (r *operationRun[T]) decideRetry(err error, step recoveryStep[T], stepNumber int) retryDecision {
 	return retrySituation{
-		class: classifyError(err), helps: step != nil, steps: steps, policy: r.doubt,
-		unknown: r.unknown != nil, pinned: r.c.view.epoch != nil, background: r.background, tries: r.tries,
+		class: classifyError(err), hasStep: step != nil, stepNumber: stepNumber, policy: r.unknownPolicy,
+		unknown: r.unknownIn != nil, sessionBound: r.c.view.epoch != nil, background: r.background, tries: r.tries,
 	}.decideRetry()
 }
 
-// finalError makes the final error of an operation that ends with err.
+// finalError returns the error for the caller of an operation that ends with err, and settles its leftovers.
 func (r *operationRun[T]) finalError(err error) error {
 	err = r.c.core.explainWait(err)
-	if r.parent != "" {
-		err = r.c.addChrootHint(err, r.parent)
+	if r.requiredParent != "" {
+		err = r.c.addChrootHint(err, r.requiredParent)
 	} else {
 		err = r.c.addChrootHintAt(err, r.path)
 	}
 	if r.name == "create" && errors.Is(err, ErrNoNode) && !errors.Is(err, ErrNoChroot) {
 		err = missingParentError(r.path, err)
 	}
-	if r.unknown != nil && !errors.Is(err, ErrOutcomeUnknown) && isUnfinished(err) {
+	if r.unknownIn != nil && !errors.Is(err, ErrOutcomeUnknown) && isUnfinished(err) {
 		err = fmt.Errorf("%w; an earlier try ended with: %w", err, ErrConnectionLoss)
 	}
 	if r.leftovers != nil {
@@ -252,8 +259,8 @@ func (r *operationRun[T]) finalError(err error) error {
 	return wrapOpError(r.name, r.path, err)
 }
 
-// abortRun ends an operation after a user function has ended its goroutine. It does not report the end if the end
-// was just being reported.
+// abortRun ends an operation after a user function has ended the goroutine. It does not report the end if the function
+// was the hook that receives that report.
 func (r *operationRun[T]) abortRun() {
 	if r.inSharedRead {
 		r.leaveSharedRead()
@@ -269,14 +276,15 @@ func (r *operationRun[T]) reportResult(err error) {
 	if r.reportEnd == nil {
 		return
 	}
-	how := OperationEnd{Err: err, Attempts: r.tries}
-	if r.e != nil {
-		how.Epoch = r.e.n
+	end := OperationEnd{Err: err, Attempts: r.tries}
+	if r.epoch != nil {
+		end.Epoch = r.epoch.n
 	}
 	r.endReported = true
-	r.reportEnd(how)
+	r.reportEnd(end)
 }
 
+// expectLateReplies and takeLateReply make r a lateReceiver.
 func (r *operationRun[T]) expectLateReplies(more int) {
 	if r.leftovers != nil {
 		r.c.core.ops.cleanups.expectLateReplies(more)
@@ -294,16 +302,16 @@ func (r *operationRun[T]) sharedReadKey() sharedReadKey {
 	return sharedReadKey{r.name, r.c.view.prefix, r.path}
 }
 
-// leaveSharedRead is called when the operation's own request has ended, or is not sent after all.
+// leaveSharedRead is called when the operation's own request has its reply, or will not be sent.
 func (r *operationRun[T]) leaveSharedRead() {
 	r.inSharedRead = false
-	r.e.sharedReads.finishRequest(r.e.wire, r.sharedReadKey())
+	r.epoch.sharedReads.finishRequest(r.epoch.wire, r.sharedReadKey())
 }
 
-// decodeShared decodes a shared answer for all sharers: a list of n names is not decoded n times.
+// decodeShared decodes a shared reply, or returns the result that an earlier sharer has decoded.
 func (r *operationRun[T]) decodeShared(reply wire.Reply) (v T, err error) {
-	decoded := r.decoded
-	r.decoded = nil
+	decoded := r.sharedResult
+	r.sharedResult = nil
 	v, known := (*decoded).(T)
 	if !known {
 		if v, err = r.decodeReply(reply.Zxid, reply.Body); err == nil {

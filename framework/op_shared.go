@@ -7,77 +7,80 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// sharedReads has the reads of a session that goroutines share.
+// sharedReads has the reads of a session for which goroutines share requests: see [Background.Shared].
 type sharedReads struct {
 	mu    sync.Mutex
 	reads map[sharedReadKey]sharedRead // guarded by mu
 }
 
+// sharedReadKey identifies a read: the operation's name, the prefix of the client's view, and the path.
 type sharedReadKey struct{ name, prefix, path string }
 
 // sharedRead is one read. It exists while a request for it is in flight.
 type sharedRead struct {
-	inFlight int          // how many
-	sharers  []readSharer // share the next one
+	inFlight    int          // the number of requests in flight
+	nextSharers []readSharer // the operations that share the next request
 }
 
 // readSharer is an operation that shares a request: a *backgroundRun.
 type readSharer interface {
 	prepareRequest() *wire.Call
-	// takeSharedReply takes the answer. decoded is empty, or as another operation has decoded it.
+	// takeSharedReply continues the operation with the reply. decoded is the result of the sharers: the first that
+	// needs it decodes the reply into it.
 	takeSharedReply(reply wire.Reply, decoded *any)
 }
 
-// joinOrSend counts a request that r is about to send. If most are in flight already, it makes r share the next
-// one, and returns false.
-func (ls *sharedReads) joinOrSend(key sharedReadKey, most int, r readSharer) (sends bool) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	l := ls.reads[key]
-	if sends = l.inFlight < most; sends {
-		l.inFlight++
+// joinOrSend counts a request that r must send, and returns true. If maxInFlight requests are in flight already, it lets
+// r share the next one instead, and returns false.
+func (s *sharedReads) joinOrSend(key sharedReadKey, maxInFlight int, r readSharer) (sends bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	read := s.reads[key]
+	if sends = read.inFlight < maxInFlight; sends {
+		read.inFlight++
 	} else {
-		l.sharers = append(l.sharers, r)
+		read.nextSharers = append(read.nextSharers, r)
 	}
-	if ls.reads == nil {
-		ls.reads = map[sharedReadKey]sharedRead{}
+	if s.reads == nil {
+		s.reads = map[sharedReadKey]sharedRead{}
 	}
-	ls.reads[key] = l
+	s.reads[key] = read
 	return sends
 }
 
-// finishRequest is called when a request has ended. It sends the next one.
-func (ls *sharedReads) finishRequest(session *wire.Session, key sharedReadKey) {
-	ls.mu.Lock()
-	l := ls.reads[key]
-	riders := l.sharers
-	if l.sharers = nil; len(riders) == 0 {
-		l.inFlight--
+// finishRequest is called when a request has its reply or was not sent. If there are sharers, it sends their request in
+// its place.
+func (s *sharedReads) finishRequest(session *wire.Session, key sharedReadKey) {
+	s.mu.Lock()
+	read := s.reads[key]
+	sharers := read.nextSharers
+	if read.nextSharers = nil; len(sharers) == 0 {
+		read.inFlight--
 	}
-	if ls.reads[key] = l; l.inFlight == 0 {
-		delete(ls.reads, key)
+	if s.reads[key] = read; read.inFlight == 0 {
+		delete(s.reads, key)
 	}
-	ls.mu.Unlock()
-	if len(riders) == 0 {
+	s.mu.Unlock()
+	if len(sharers) == 0 {
 		return
 	}
-	call := riders[0].prepareRequest()
+	call := sharers[0].prepareRequest()
 	call.Done = func(r wire.Reply) {
-		ls.finishRequest(session, key)
+		s.finishRequest(session, key)
 		var decoded any
-		for _, rider := range riders {
-			rider.takeSharedReply(r, &decoded)
+		for _, sharer := range sharers {
+			sharer.takeSharedReply(r, &decoded)
 		}
 	}
 	session.Submit(call)
 }
 
-// removeSharer removes an operation, unless its request was sent.
-func (ls *sharedReads) removeSharer(key sharedReadKey, r readSharer) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if l, ok := ls.reads[key]; ok {
-		l.sharers = slices.DeleteFunc(l.sharers, func(other readSharer) bool { return other == r })
-		ls.reads[key] = l
+// removeSharer removes an operation from the sharers of the next request.
+func (s *sharedReads) removeSharer(key sharedReadKey, r readSharer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if read, ok := s.reads[key]; ok {
+		read.nextSharers = slices.DeleteFunc(read.nextSharers, func(other readSharer) bool { return other == r })
+		s.reads[key] = read
 	}
 }

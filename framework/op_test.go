@@ -17,29 +17,29 @@ func TestWhatFollowsFromAnError(t *testing.T) {
 		want retryDecision
 	}{
 		{"refused", retrySituation{class: classRefused}, giveUp},
-		{"refused, and there is a step", retrySituation{class: classRefused, helps: true, steps: 1}, takeStep},
-		{"the last step was no help", retrySituation{class: classRefused, helps: true, steps: maxRounds}, giveUp},
-		{"the way to the server", retrySituation{class: classWay}, tryAgain},
-		{"an unknown outcome of what may be repeated", retrySituation{class: classWay, unknown: true}, tryAgain},
+		{"refused, and there is a step", retrySituation{class: classRefused, hasStep: true, stepNumber: 1}, takeStep},
+		{"the last step was no help", retrySituation{class: classRefused, hasStep: true, stepNumber: maxRounds}, giveUp},
+		{"the way to the server", retrySituation{class: classConnection}, tryAgain},
+		{"an unknown outcome of what may be repeated", retrySituation{class: classConnection, unknown: true}, tryAgain},
 		{
-			"an unknown outcome of what may not", retrySituation{class: classWay, unknown: true, policy: doubtEnds}, giveUp,
+			"an unknown outcome of what may not", retrySituation{class: classConnection, unknown: true, policy: unknownGiveUp}, giveUp,
 		},
-		{"not executed", retrySituation{class: classWay, policy: doubtEnds}, tryAgain},
+		{"not executed", retrySituation{class: classConnection, policy: unknownGiveUp}, tryAgain},
 		{"the session has ended", retrySituation{class: classSession}, tryAgain},
-		{"the session of its view has ended", retrySituation{class: classSession, pinned: true}, giveUp},
+		{"the session of its view has ended", retrySituation{class: classSession, sessionBound: true}, giveUp},
 		{"the client is closed", retrySituation{class: classFinal, unknown: true}, giveUp},
-		{"ambiguous, and there is a step", retrySituation{class: classFinal, helps: true, steps: 1}, takeStep},
-		{"in the background", retrySituation{class: classWay, background: true, tries: 1}, giveUp},
+		{"ambiguous, and there is a step", retrySituation{class: classFinal, hasStep: true, stepNumber: 1}, takeStep},
+		{"in the background", retrySituation{class: classConnection, background: true, tries: 1}, giveUp},
 		{"in the background, unknown",
-			retrySituation{class: classWay, background: true, tries: 1, unknown: true}, giveUp},
+			retrySituation{class: classConnection, background: true, tries: 1, unknown: true}, giveUp},
 		{"in the background, unknown, and it can be found out",
-			retrySituation{class: classWay, background: true, tries: 1, unknown: true, policy: doubtSearches}, tryAgain},
+			retrySituation{class: classConnection, background: true, tries: 1, unknown: true, policy: unknownSearch}, tryAgain},
 		{
-			"the same, by reading", retrySituation{background: true, tries: 1, unknown: true, policy: doubtCompares},
+			"the same, by reading", retrySituation{background: true, tries: 1, unknown: true, policy: unknownCompare},
 			tryAgain,
 		},
-		{"the same, again", retrySituation{class: classWay, background: true, tries: 2, unknown: true,
-			policy: doubtSearches}, giveUp},
+		{"the same, again", retrySituation{class: classConnection, background: true, tries: 2, unknown: true,
+			policy: unknownSearch}, giveUp},
 	} {
 		assert.Equal(t, tt.want, tt.s.decideRetry(), tt.name)
 	}
@@ -50,18 +50,18 @@ func TestWhatFollowsFromAnError(t *testing.T) {
 func TestDecisionsKeepThePromises(t *testing.T) {
 	for n := range 4 * 2 * 2 * 4 * 2 * 2 * 2 * 3 {
 		next := func(of int) int { v := n % of; n /= of; return v }
-		s := retrySituation{class: errorClass(next(4)), helps: next(2) == 1, steps: maxRounds * next(2),
-			policy: doubtPolicy(
+		s := retrySituation{class: errorClass(next(4)), hasStep: next(2) == 1, stepNumber: maxRounds * next(2),
+			policy: unknownOutcomePolicy(
 				next(4),
-			), unknown: next(2) == 1, pinned: next(2) == 1, background: next(2) == 1, tries: next(3)}
+			), unknown: next(2) == 1, sessionBound: next(2) == 1, background: next(2) == 1, tries: next(3)}
 		d, name := s.decideRetry(), fmt.Sprintf("%+v", s)
-		assert.Equal(t, s.helps && s.steps < maxRounds, d == takeStep, name)
+		assert.Equal(t, s.hasStep && s.stepNumber < maxRounds, d == takeStep, name)
 		if d == tryAgain {
-			assert.False(t, s.unknown && s.policy == doubtEnds, name)
+			assert.False(t, s.unknown && s.policy == unknownGiveUp, name)
 			assert.NotEqual(t, classFinal, s.class, name)
 			assert.False(t, s.background && s.tries > 1, name)
 			assert.False(t, !s.background && s.class == classRefused, name)
-			assert.False(t, !s.background && s.class == classSession && s.pinned, name)
+			assert.False(t, !s.background && s.class == classSession && s.sessionBound, name)
 		}
 	}
 }
@@ -70,10 +70,10 @@ func TestErrorsHaveClasses(t *testing.T) {
 	for err, want := range map[error]errorClass{
 		ErrNodeExists: classRefused, ErrNotReadOnly: classRefused, errUnwelcome: classRefused,
 		ErrClosed: classFinal, &ambiguousError{ErrNoNode, ErrNoNode}: classFinal, ErrSessionLost: classSession,
-		ErrConnectionLoss: classWay,
-		ErrNotConnected:   classWay, ErrThrottled: classWay, ErrSessionMoved: classWay,
-		ErrOperationTimeout:   classWay,
-		&cutOffError{size: 1}: classWay, &cutOffError{size: 1, final: true}: classRefused,
+		ErrConnectionLoss: classConnection,
+		ErrNotConnected:   classConnection, ErrThrottled: classConnection, ErrSessionMoved: classConnection,
+		ErrOperationTimeout:   classConnection,
+		&cutOffError{size: 1}: classConnection, &cutOffError{size: 1, final: true}: classRefused,
 	} {
 		assert.Equal(t, want, classifyError(fmt.Errorf("wrapped: %w", err)), err.Error())
 	}
@@ -95,29 +95,29 @@ func (n theNode) after(ev nodeEvent) (_ theNode, possible bool) {
 	case createSent:
 		possible = n.state == nodeAbsent
 		n.exists, n.goes = true, false
-	case createDone, createLost:
-		possible = n.state == nodeSent || n.state == nodeUnwanted
+	case createSucceeded, createUnknown:
+		possible = n.state == nodeInFlight || n.state == nodeUnwanted
 	case createRefused:
-		possible = n.state == nodeSent || n.state == nodeUnwanted
+		possible = n.state == nodeInFlight || n.state == nodeUnwanted
 		n.exists = n.exists && !possible
-	case tryHere, tryElsewhere, tryAfterEnd:
+	case retryInSession, retryInLater, retryEphemeral:
 		possible = n.state == nodeUnknown
-		n.goes = n.goes || ev == tryAfterEnd
+		n.goes = n.goes || ev == retryEphemeral
 	case nodeFound, searchFailed:
-		possible = n.state == nodeSought || n.state == nodeSoughtElsewhere
+		possible = n.state == nodeSought || n.state == nodeSoughtLater
 	case nodeNotFound:
-		possible = n.state == nodeSought || n.state == nodeSoughtElsewhere
+		possible = n.state == nodeSought || n.state == nodeSoughtLater
 		n.exists = n.exists && n.state != nodeSought // conclusive only in the session of the create
-	case callerLeft:
-		possible = n.state == nodeSent
+	case createAbandoned:
+		possible = n.state == nodeInFlight
 	case createFailed:
 		possible = n.state == nodeAbsent || n.state == nodeUnknown
 	}
 	var action nodeAction
 	n.state, action = n.state.next(ev)
-	n.owed = action == nodeLeave || action == nodeLeaveSearch || action == nodeLeaveRename
-	n.ours = n.state == nodeTaken
-	if action == nodeRename && n.goes || action == nodeLeaveRename {
+	n.owed = action == nodeCleanupRemove || action == nodeCleanupSearch || action == nodeCleanupNewName
+	n.ours = n.state == nodeReturned
+	if action == nodeNewName && n.goes || action == nodeCleanupNewName {
 		n.exists = false // the state is about the node of the new name from here on
 	}
 	return n, possible
@@ -135,11 +135,11 @@ func TestAProtectedCreateLeavesNothing(t *testing.T) {
 		}
 		seen[n] = true
 		switch n.state {
-		case nodeOver:
+		case nodeGivenUp:
 			require.True(t, !n.exists || n.owed, "left behind: %v", path)
 		case nodeAbsent:
 			require.False(t, n.exists, "forgotten: %v", path)
-		case nodeTaken:
+		case nodeReturned:
 			require.True(t, n.exists && n.ours, "%v", path)
 		}
 		for ev := createSent; ev <= createFailed; ev++ {
@@ -153,7 +153,7 @@ func TestAProtectedCreateLeavesNothing(t *testing.T) {
 	for n := range seen {
 		states[n.state] = true
 	}
-	assert.Len(t, states, int(nodeOver)+1, "every state is reached")
+	assert.Len(t, states, int(nodeGivenUp)+1, "every state is reached")
 }
 
 func TestProtectedCreateTransitions(t *testing.T) {
@@ -163,33 +163,33 @@ func TestProtectedCreateTransitions(t *testing.T) {
 		state  nodeState
 		action nodeAction
 	}{
-		{"made", []nodeEvent{createSent, createDone}, nodeTaken, nodeNoAction},
-		{"refused, and sent again", []nodeEvent{createSent, createRefused, createSent}, nodeSent, nodeNoAction},
-		{"lost and found", []nodeEvent{createSent, createLost, tryHere, nodeFound}, nodeTaken, nodeNoAction},
+		{"made", []nodeEvent{createSent, createSucceeded}, nodeReturned, nodeNoAction},
+		{"refused, and sent again", []nodeEvent{createSent, createRefused, createSent}, nodeInFlight, nodeNoAction},
+		{"lost and found", []nodeEvent{createSent, createUnknown, retryInSession, nodeFound}, nodeReturned, nodeNoAction},
 		{
-			"lost, and never made", []nodeEvent{createSent, createLost, tryHere, nodeNotFound}, nodeAbsent,
+			"lost, and never made", []nodeEvent{createSent, createUnknown, retryInSession, nodeNotFound}, nodeAbsent,
 			nodeNoAction,
 		},
-		{"looked for", []nodeEvent{createSent, createLost, tryHere}, nodeSought, nodeSearch},
+		{"looked for", []nodeEvent{createSent, createUnknown, retryInSession}, nodeSought, nodeSearch},
 		{
-			"looked for in vain", []nodeEvent{createSent, createLost, tryHere, searchFailed}, nodeUnknown,
+			"looked for in vain", []nodeEvent{createSent, createUnknown, retryInSession, searchFailed}, nodeUnknown,
 			nodeNoAction,
 		},
 		{"not found in the next session", []nodeEvent{
-			createSent, createLost, tryElsewhere, nodeNotFound,
+			createSent, createUnknown, retryInLater, nodeNotFound,
 		}, nodeAbsent,
-			nodeLeaveRename},
-		{"gone with its session", []nodeEvent{createSent, createLost, tryAfterEnd}, nodeAbsent, nodeRename},
-		{"never found out", []nodeEvent{createSent, createLost, createFailed}, nodeOver, nodeLeaveSearch},
+			nodeCleanupNewName},
+		{"gone with its session", []nodeEvent{createSent, createUnknown, retryEphemeral}, nodeAbsent, nodeNewName},
+		{"never found out", []nodeEvent{createSent, createUnknown, createFailed}, nodeGivenUp, nodeCleanupSearch},
 		{
-			"failed, certainly without it", []nodeEvent{createSent, createRefused, createFailed}, nodeOver,
+			"failed, certainly without it", []nodeEvent{createSent, createRefused, createFailed}, nodeGivenUp,
 			nodeNoAction,
 		},
-		{"left, then made", []nodeEvent{createSent, callerLeft, createDone}, nodeOver, nodeLeave},
-		{"left, then lost", []nodeEvent{createSent, callerLeft, createLost}, nodeOver, nodeLeaveSearch},
-		{"left, then refused", []nodeEvent{createSent, callerLeft, createRefused}, nodeOver, nodeNoAction},
+		{"left, then made", []nodeEvent{createSent, createAbandoned, createSucceeded}, nodeGivenUp, nodeCleanupRemove},
+		{"left, then lost", []nodeEvent{createSent, createAbandoned, createUnknown}, nodeGivenUp, nodeCleanupSearch},
+		{"left, then refused", []nodeEvent{createSent, createAbandoned, createRefused}, nodeGivenUp, nodeNoAction},
 		{
-			"made, whatever is reported then", []nodeEvent{createSent, createDone, createFailed}, nodeTaken,
+			"made, whatever is reported then", []nodeEvent{createSent, createSucceeded, createFailed}, nodeReturned,
 			nodeNoAction,
 		},
 	} {
@@ -210,30 +210,30 @@ func TestRemovalTransitions(t *testing.T) {
 		to     removalState
 		action removalAction
 	}{
-		{"done", removalTried, removalDone, removalOver, removalNoAction},
-		{"refused", removalTried, removalRefused, removalOver, removalNoAction},
-		{"failed", removalTried, removalUnfinished, removalOwed, removalHandOver},
-		{"left", removalTried, removalLeft, removalAwaited, removalNoAction},
-		{"left, then done", removalAwaited, removalDone, removalOver, removalNoAction},
-		{"left, then refused", removalAwaited, removalRefused, removalOver, removalNoAction},
-		{"left, then lost", removalAwaited, removalUnfinished, removalOwed, removalHandOver},
-		{"left, then children", removalAwaited, removalBlocked, removalOwed, removalHandOver},
-		{"cleaned up", removalOwed, removalDone, removalOver, removalNoAction},
-		{"a clean-up that failed", removalOwed, removalUnfinished, removalOwed, removalRetry},
-		{"a clean-up that was refused", removalOwed, removalRefused, removalOver, removalWarn},
-		{"closed", removalOwed, removalVoid, removalOver, removalNoAction},
+		{"done", removalCalled, removalSucceeded, removalEnded, removalNoAction},
+		{"refused", removalCalled, removalRefused, removalEnded, removalNoAction},
+		{"failed", removalCalled, removalUnfinished, removalQueued, removalCleanup},
+		{"left", removalCalled, removalCallerStopped, removalAbandoned, removalNoAction},
+		{"left, then done", removalAbandoned, removalSucceeded, removalEnded, removalNoAction},
+		{"left, then refused", removalAbandoned, removalRefused, removalEnded, removalNoAction},
+		{"left, then lost", removalAbandoned, removalUnfinished, removalQueued, removalCleanup},
+		{"left, then children", removalAbandoned, removalBlocked, removalQueued, removalCleanup},
+		{"cleaned up", removalQueued, removalSucceeded, removalEnded, removalNoAction},
+		{"a clean-up that failed", removalQueued, removalUnfinished, removalQueued, removalRetry},
+		{"a clean-up that was refused", removalQueued, removalRefused, removalEnded, removalWarn},
+		{"closed", removalQueued, removalObsolete, removalEnded, removalNoAction},
 	} {
 		to, action := tt.from.next(tt.event)
 		assert.Equal(t, tt.to, to, tt.name)
 		assert.Equal(t, tt.action, action, tt.name)
 	}
-	for ev := removalDone; ev <= removalVoid; ev++ {
-		to, action := removalOver.next(ev)
-		assert.Equal(t, removalOver, to)
+	for ev := removalSucceeded; ev <= removalObsolete; ev++ {
+		to, action := removalEnded.next(ev)
+		assert.Equal(t, removalEnded, to)
 		assert.Equal(t, removalNoAction, action, "what is over is never handed over again")
 	}
 	for err, want := range map[error]removalEvent{
-		nil: removalDone, ErrNoNode: removalDone, ErrNoAuth: removalRefused, ErrNotEmpty: removalRefused,
+		nil: removalSucceeded, ErrNoNode: removalSucceeded, ErrNoAuth: removalRefused, ErrNotEmpty: removalRefused,
 		ErrConnectionLoss: removalUnfinished, ErrSessionLost: removalUnfinished,
 		context.Canceled:                      removalUnfinished,
 		&ambiguousError{ErrNoNode, ErrNoNode}: removalRefused,

@@ -43,15 +43,16 @@ func (e *TransactionError) Error() string {
 
 func (e *TransactionError) Unwrap() error { return e.Err }
 
-// Transaction executes the operations atomically: all of them or none, and no client sees a part. It returns their
-// results in order. A missing root of a namespace is created first, outside the transaction, as for a single operation.
+// Transaction executes the operations atomically: all of them or none, and no client can read a state in between. It
+// returns their results in order. A missing root of a namespace is created first, outside the transaction, as for a
+// single operation.
 //
 // If the server refuses an operation, the error is an *OpError with that operation's path. It contains a
 // [*TransactionError] with the operation's index, and matches the reason, ErrBadVersion for example. The results then
 // have the outcome of each operation. Any other error comes without results.
 //
-// The transaction is repeated as the retry policy says if it was certainly not executed. After an unknown outcome it is
-// not repeated, since a repeat could fail because the first try succeeded: the error is ErrConnectionLoss.
+// The transaction is repeated as the retry policy allows if it was certainly not executed. After an unknown outcome it
+// is not repeated, since a repeat could fail because the first try succeeded: the error is ErrConnectionLoss.
 // [Client.IdempotentTransaction] repeats in that case, too.
 //
 // The whole request must fit into the server's packet limit, otherwise the error is ErrTooLarge. Without
@@ -60,50 +61,52 @@ func (c *Client) Transaction(ctx context.Context, ops ...TransactionOp) ([]Trans
 	return runForeground(ctx, newTransaction(c, ops))
 }
 
-// TransactionInBackground queues a transaction and returns.
+// TransactionInBackground is [Client.Transaction] in the background: it queues the request and returns immediately. All
+// errors are in the Pending.
 func (c *Client) TransactionInBackground(ctx context.Context, ops ...TransactionOp) *Pending[txResults] {
 	return startBackground(ctx, newTransaction(c, ops))
 }
 
-// txResults is a short name for the result of a transaction.
 type txResults = []TransactionResult
 
+// transaction has the operations of a transaction, and the methods that decode its reply and recover from its errors.
 type transaction []TransactionOp
 
 func newTransaction(c *Client, ops []TransactionOp) *operation[txResults] {
 	t := transaction(ops)
 	o := &operation[txResults]{
-		c: c, operationKind: operationKind{name: "transaction", write: true}, doubt: doubtEnds,
+		c: c, operationKind: operationKind{name: "transaction", mutates: true}, unknownPolicy: unknownGiveUp,
 	}
 	if len(ops) == 0 {
-		o.fault = badArguments("a transaction needs at least one operation")
+		o.argumentError = badArguments("a transaction needs at least one operation")
 		return o
 	}
 	o.path = ops[0].path
 	var req jute.MultiRequest
 	size := 0
 	for i, op := range ops {
-		fault := op.fault
+		fault := op.argumentError
 		if op.c == nil {
 			fault = fmt.Errorf("%w: an operation that was not made with TransactionOp", ErrNoClient)
 		}
-		if fault != nil && o.fault == nil {
-			o.path, o.fault = op.path, &TransactionError{i, op.name, fault}
+		if fault != nil && o.argumentError == nil {
+			o.path, o.argumentError = op.path, &TransactionError{i, op.name, fault}
 		}
-		req.Ops = append(req.Ops, op.op)
-		size += op.size
+		req.Ops = append(req.Ops, op.entry)
+		size += op.dataSize
 	}
-	if o.fault == nil && !c.isZeroValue() {
-		o.fault = c.checkRequestSize(size)
+	if o.argumentError == nil && !c.isZeroValue() {
+		o.argumentError = c.checkRequestSize(size)
 	}
 	o.procedure = functionProcedure[txResults]{
-		makeCall: func(*sessionEpoch) *wire.Call { return newCall(jute.OpMulti, &req) }, decode: t.decodeReply, recovery: t.createMissingRoot,
+		makeRequest: func(*sessionEpoch) *wire.Call { return newCall(jute.OpMulti, &req) },
+		decode:      t.decodeReply, recovery: t.createMissingRoot,
 	}
 	return o
 }
 
-// createMissingRoot returns the step that creates a missing root of a namespace. It returns nil unless the
-// transaction was refused for the missing root, and the refused operation would create the root outside a
+// createMissingRoot returns the recovery step that creates a missing root of a namespace. It returns nil unless the
+// root may be the reason of the refusal, and the refused operation would create the root if it were not in a
 // transaction.
 func (t transaction) createMissingRoot(err error) recoveryStep[txResults] {
 	op := t.refusedOperation(err)
@@ -112,7 +115,7 @@ func (t transaction) createMissingRoot(err error) recoveryStep[txResults] {
 		return nil
 	}
 	return func(ctx context.Context, r *operationRun[txResults]) (none txResults, again bool, _ error) {
-		made, failed := op.c.createRoot(ctx, r.e)
+		made, failed := op.c.createRoot(ctx, r.epoch)
 		prefix := op.c.view.prefix
 		switch {
 		case failed != nil:
@@ -134,7 +137,7 @@ func (t transaction) refusedOperation(err error) *TransactionOp {
 	return &t[refused.Index]
 }
 
-// decodeReply returns the results, also of a refused transaction, whose reply header reports success, too.
+// decodeReply returns the results. A refused transaction comes here, too: the header of its reply reports success.
 func (t transaction) decodeReply(_ int64, body []byte) ([]TransactionResult, error) {
 	res := jute.MultiResponse{Asked: len(t)}
 	if err := decodeRecord(body, res.Fields); err != nil {
@@ -153,7 +156,7 @@ func (t transaction) decodeReply(_ int64, body []byte) ([]TransactionResult, err
 			if r.Path != "" {
 				results[i].Path = op.c.userPath(r.Path)
 			}
-		case r.Err == jute.CodeOK: // before the failed one
+		case r.Err == jute.CodeOK: // this operation comes before the refused one
 		case refused != nil:
 			results[i].Err = ErrNotAttempted
 		default:
@@ -174,20 +177,20 @@ func (t transaction) decodeReply(_ int64, body []byte) ([]TransactionResult, err
 
 // TransactionOp is one operation of a transaction. Make it with [Client.TransactionOp].
 type TransactionOp struct {
-	c     *Client
-	name  string
-	path  string // as given
-	full  string // as the server knows it
-	op    jute.MultiOp
-	size  int // of the data
-	fault error
+	c             *Client
+	name          string
+	path          string // as given by the caller
+	full          string // with chroot and namespace
+	entry         jute.MultiOp
+	dataSize      int
+	argumentError error // if set, every transaction with this operation fails with it
 }
 
 // TransactionOps makes operations for a transaction.
 type TransactionOps struct{ c *Client }
 
-// TransactionOp begins an operation of a transaction. Its path belongs to this view, whichever view executes
-// the transaction. Corresponds to Curator's transactionOp.
+// TransactionOp begins an operation of a transaction. Chroot and namespace of this view apply to its path, whichever
+// view executes the transaction. Corresponds to Curator's transactionOp.
 func (c *Client) TransactionOp() TransactionOps { return TransactionOps{c} }
 
 // Create begins a create.
@@ -202,7 +205,7 @@ func (t TransactionOps) SetData() TransactionSetData { return TransactionSetData
 // Check begins a condition on a node.
 func (t TransactionOps) Check() TransactionCheck { return TransactionCheck{c: t.c, version: -1} }
 
-// TransactionCreate creates a node in a transaction. It has no protection and creates no parents.
+// TransactionCreate creates a node in a transaction. It has no protection and creates no parents. It is a value.
 type TransactionCreate struct {
 	c    *Client
 	node nodeSettings
@@ -221,12 +224,19 @@ func (b TransactionCreate) WithACL(acl ...ACL) TransactionCreate {
 }
 
 // Compressed compresses the data with the client's compression provider.
-func (b TransactionCreate) Compressed() TransactionCreate { b.node.pack = compressionOn; return b }
+func (b TransactionCreate) Compressed() TransactionCreate {
+	b.node.compression = compressionOn
+	return b
+}
 
 // Uncompressed writes the data as they are, also if the client has [WithCompression].
-func (b TransactionCreate) Uncompressed() TransactionCreate { b.node.pack = compressionOff; return b }
+func (b TransactionCreate) Uncompressed() TransactionCreate {
+	b.node.compression = compressionOff
+	return b
+}
 
-// ForPath makes the operation. Nil data means the client's default data.
+// ForPath returns the operation. If its arguments are invalid, the transaction fails. Nil data means the client's
+// default data.
 func (b TransactionCreate) ForPath(path string, data []byte) TransactionOp {
 	full, err := b.c.fullPathOf(path, b.node.mode.isSequential())
 	if err == nil {
@@ -237,16 +247,16 @@ func (b TransactionCreate) ForPath(path string, data []byte) TransactionOp {
 			"chroot", full)
 	}
 	if err == nil {
-		data, err = b.c.encodeNodeData(full, data, b.node.pack)
+		data, err = b.c.encodeNodeData(full, data, b.node.compression)
 	}
-	op := TransactionOp{c: b.c, name: "create", path: path, full: full, size: len(data), fault: err}
+	op := TransactionOp{c: b.c, name: "create", path: path, full: full, dataSize: len(data), argumentError: err}
 	if err == nil {
-		op.op = b.node.transactionEntry(b.c, full, data)
+		op.entry = b.node.transactionEntry(b.c, full, data)
 	}
 	return op
 }
 
-// TransactionDelete deletes a node in a transaction.
+// TransactionDelete deletes a node in a transaction. It is a value.
 type TransactionDelete struct {
 	c       *Client
 	version int32
@@ -259,27 +269,27 @@ func (b TransactionDelete) WithVersion(version int32) TransactionDelete {
 	return b
 }
 
-// ForPath makes the operation.
+// ForPath returns the operation. If its arguments are invalid, the transaction fails.
 func (b TransactionDelete) ForPath(path string) TransactionOp {
 	op := newVersionOp(b.c, "delete", jute.OpDelete, path, b.version)
-	if op.fault == nil && op.full == b.c.view.chroot {
-		op.fault = errDeleteRoot
+	if op.argumentError == nil && op.full == b.c.view.chroot {
+		op.argumentError = errDeleteRoot
 	}
 	return op
 }
 
-// newVersionOp makes an operation that is about a version of a node.
+// newVersionOp returns a delete or a check, whose arguments are a path and a version.
 func newVersionOp(c *Client, name string, code int32, path string, version int32) TransactionOp {
 	full, err := c.fullPath(path)
 	op := jute.MultiOp{Op: code, Request: &jute.PathVersionRequest{Path: full, Version: version}}
 	return TransactionOp{c, name, path, full, op, 0, err}
 }
 
-// TransactionSetData replaces a node's data in a transaction.
+// TransactionSetData replaces a node's data in a transaction. It is a value.
 type TransactionSetData struct {
-	c       *Client
-	version int32
-	pack    compressionChoice
+	c           *Client
+	version     int32
+	compression compressionChoice
 }
 
 // WithVersion makes the transaction fail with ErrBadVersion unless the node has this version. Default -1: any
@@ -290,23 +300,27 @@ func (b TransactionSetData) WithVersion(version int32) TransactionSetData {
 }
 
 // Compressed compresses the data with the client's compression provider.
-func (b TransactionSetData) Compressed() TransactionSetData { b.pack = compressionOn; return b }
+func (b TransactionSetData) Compressed() TransactionSetData { b.compression = compressionOn; return b }
 
 // Uncompressed writes the data as they are, also if the client has [WithCompression].
-func (b TransactionSetData) Uncompressed() TransactionSetData { b.pack = compressionOff; return b }
+func (b TransactionSetData) Uncompressed() TransactionSetData {
+	b.compression = compressionOff
+	return b
+}
 
-// ForPath makes the operation. Nil data means the client's default data.
+// ForPath returns the operation. If its arguments are invalid, the transaction fails. Nil data means the client's
+// default data.
 func (b TransactionSetData) ForPath(path string, data []byte) TransactionOp {
 	full, err := b.c.fullPath(path)
 	if err == nil {
-		data, err = b.c.encodeNodeData(full, data, b.pack)
+		data, err = b.c.encodeNodeData(full, data, b.compression)
 	}
 	req := &jute.SetDataRequest{Path: full, Data: data, Version: b.version}
 	return TransactionOp{b.c, "setData", path, full, jute.MultiOp{Op: jute.OpSetData, Request: req}, len(data), err}
 }
 
-// TransactionCheck is a condition in a transaction: the node exists, with the version if one is given. It
-// needs permission to read the node.
+// TransactionCheck is a condition of a transaction: the node exists, with the version if one is given. It needs READ
+// permission on the node. It is a value.
 type TransactionCheck struct {
 	c       *Client
 	version int32
@@ -316,7 +330,7 @@ type TransactionCheck struct {
 // version.
 func (b TransactionCheck) WithVersion(version int32) TransactionCheck { b.version = version; return b }
 
-// ForPath makes the operation.
+// ForPath returns the operation. If its arguments are invalid, the transaction fails.
 func (b TransactionCheck) ForPath(path string) TransactionOp {
 	return newVersionOp(b.c, "check", jute.OpCheck, path, b.version)
 }

@@ -9,30 +9,30 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// backgroundExecutors handles the answers of operations in the background.
+// backgroundExecutors runs the functions that follow replies to operations in the background.
 type backgroundExecutors struct {
-	results   serialExecutor // the work left after an answer, if that is more than to decode it
-	callbacks serialExecutor // the functions given to Then and Watching
+	results   serialExecutor // handle replies that call users' hooks or are slow to decode
+	callbacks serialExecutor // the functions given to Then, IfFailed and Watching
 }
 
-// workerGroup counts goroutines so that close can wait for them. Unlike a WaitGroup it allows new goroutines
-// while close waits.
+// workerGroup counts goroutines so that close can wait for them. Unlike a WaitGroup it allows new goroutines while
+// close waits for the others.
 type workerGroup struct {
 	ctx    context.Context // ends with close
 	cancel context.CancelFunc
 
-	mu   sync.Mutex
-	n    int           // goroutines running; guarded by mu
-	idle chan struct{} // nil before close, and closed when the last goroutine has ended; guarded by mu
+	mu      sync.Mutex
+	running int           // the number of goroutines that close waits for; guarded by mu
+	idle    chan struct{} // nil before close; closed when running is 0; guarded by mu
 }
 
-// spawn runs f on a new goroutine. After close, f is not waited for: by then it can only run callbacks of operations on
-// a closed client.
+// spawn runs f on a new goroutine. close waits for f, unless close has already found all goroutines ended: then f can
+// only run callbacks of operations on a closed client.
 func (w *workerGroup) spawn(f func()) {
 	w.mu.Lock()
-	counted := w.idle == nil || w.n > 0
+	counted := w.idle == nil || w.running > 0
 	if counted {
-		w.n++
+		w.running++
 	}
 	w.mu.Unlock()
 	go func() {
@@ -46,19 +46,19 @@ func (w *workerGroup) spawn(f func()) {
 func (w *workerGroup) finishWorker() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.n--; w.n == 0 && w.idle != nil {
+	if w.running--; w.running == 0 && w.idle != nil {
 		close(w.idle)
 	}
 }
 
-// close returns when every goroutine has ended, and with them the last callback. The core calls it when the
-// sessions have ended and every operation has its answer.
+// close blocks until every goroutine has ended, and with them the last callback. It is called when the sessions have
+// ended and every request has its reply or error.
 func (w *workerGroup) close() {
 	w.mu.Lock()
 	if w.idle == nil {
 		w.idle = make(chan struct{})
 		w.cancel()
-		if w.n == 0 {
+		if w.running == 0 {
 			close(w.idle)
 		}
 	}
@@ -67,10 +67,10 @@ func (w *workerGroup) close() {
 	<-idle
 }
 
-// closeGrace limits how long the goroutines of a client may take to end after the context of CloseContext has ended.
+// closeGrace limits how long CloseContext waits for the client's goroutines after the end of its context.
 const closeGrace = 50 * time.Millisecond
 
-// awaitWithGrace returns what idle sends, but waits no longer than closeGrace after the end of ctx.
+// awaitWithGrace returns the error that is received from idle. It waits no longer than closeGrace after the end of ctx.
 func awaitWithGrace(ctx context.Context, idle <-chan error) error {
 	select {
 	case err := <-idle:
@@ -88,44 +88,44 @@ func awaitWithGrace(ctx context.Context, idle <-chan error) error {
 	}
 }
 
-// serialExecutor runs functions one after the other, in the order of enqueue, on a goroutine that ends when none is
-// left. enqueue never waits, and never runs a function itself. A function that ends the goroutine (runtime.Goexit)
-// ends only itself: another goroutine continues with the next function.
+// serialExecutor runs functions one after the other, in the order of enqueue, on a goroutine that ends when the queue is
+// empty. enqueue does not block, and does not run a function itself. A function that ends the goroutine
+// (runtime.Goexit) ends only itself: another goroutine continues with the next function.
 type serialExecutor struct {
-	spawn func(func())
+	spawn func(func()) // starts a goroutine
 
-	mu      sync.Mutex
-	queue   []functionBatch // guarded by mu
-	taken   int             // batches taken off the queue; guarded by mu
-	running bool            // guarded by mu
+	mu           sync.Mutex
+	queue        []functionBatch // guarded by mu
+	batchesTaken int             // the number of batches ever removed from the queue; guarded by mu
+	running      bool            // there is a goroutine; guarded by mu
 }
 
-// functionBatch is the functions of one enqueue, or a place reserved for later.
+// functionBatch has the functions of one enqueue or fillPlace, or is a reserved place.
 type functionBatch struct {
 	calls    []func()
 	reserved bool
 }
 
-// enqueue queues one function or more.
+// enqueue queues one or more functions.
 func (s *serialExecutor) enqueue(calls ...func()) {
 	s.mu.Lock()
 	s.queue = append(s.queue, functionBatch{calls: calls})
 	s.startIfNeeded()
 }
 
-// reservePlace reserves a place in the queue, for fillPlace. Functions queued from now on run after the functions
-// of that place.
+// reservePlace reserves a place in the queue and returns its number, for fillPlace. Functions that are queued later run
+// after the functions of that place.
 func (s *serialExecutor) reservePlace() (place int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = append(s.queue, functionBatch{reserved: true})
-	return s.taken + len(s.queue) - 1
+	return s.batchesTaken + len(s.queue) - 1
 }
 
-// fillPlace puts functions, or none, into a reserved place. It is called once for each place.
+// fillPlace puts functions, or none, into a reserved place. It must be called once for each place.
 func (s *serialExecutor) fillPlace(place int, calls ...func()) {
 	s.mu.Lock()
-	s.queue[place-s.taken] = functionBatch{calls: calls}
+	s.queue[place-s.batchesTaken] = functionBatch{calls: calls}
 	s.startIfNeeded()
 }
 
@@ -146,15 +146,15 @@ func (s *serialExecutor) run() {
 			s.spawn(s.run)
 		}
 	}()
-	for f := s.next(); f != nil; f = s.next() {
+	for f := s.nextFunction(); f != nil; f = s.nextFunction() {
 		f()
 	}
 	done = true
 }
 
-// next takes the next function off the queue. If there is none, or the first place is reserved, it returns
-// nil, and the goroutine counts as ended.
-func (s *serialExecutor) next() func() {
+// next removes the next function from the queue and returns it. If there is none, or the first place is reserved, it
+// returns nil, and the goroutine must end.
+func (s *serialExecutor) nextFunction() func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.queue) > 0 && !s.queue[0].reserved {
@@ -165,7 +165,7 @@ func (s *serialExecutor) next() func() {
 			return f
 		}
 		*first, s.queue = functionBatch{}, s.queue[1:]
-		s.taken++
+		s.batchesTaken++
 	}
 	if s.running = false; len(s.queue) == 0 {
 		s.queue = nil

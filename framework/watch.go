@@ -305,7 +305,7 @@ func (b AddWatchBuilder) ForPath(ctx context.Context, path string) (*Watch, erro
 
 // InBackground makes ForPath return immediately.
 func (b AddWatchBuilder) InBackground() Background[AddWatchBuilder, *Watch] {
-	return Background[AddWatchBuilder, *Watch]{b: b}
+	return Background[AddWatchBuilder, *Watch]{builder: b}
 }
 
 func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
@@ -320,8 +320,8 @@ func (b AddWatchBuilder) operation(path string) *operation[*Watch] {
 	}
 	w := newWatch(b.c, kind, full, b.fn)
 	return &operation[*Watch]{
-		c: b.c, operationKind: operationKind{name: "addWatch"}, path: path, fault: err, watch: w,
-		procedure: functionProcedure[*Watch]{makeCall: func(*sessionEpoch) *wire.Call {
+		c: b.c, operationKind: operationKind{name: "addWatch"}, path: path, argumentError: err, watch: w,
+		procedure: functionProcedure[*Watch]{makeRequest: func(*sessionEpoch) *wire.Call {
 			return newCall(jute.OpAddWatch, &jute.PathIntRequest{Path: full, Value: mode})
 		}, decode: func(int64, []byte) (*Watch, error) { return w, nil }},
 	}

@@ -78,7 +78,7 @@ func (w *WatchSet) Rearm(ctx context.Context, since int64, data, children []stri
 	for i, path := range append(data[:len(data):len(data)], children...) {
 		full, err := w.fullPath(path)
 		if o.path = path; err != nil {
-			o.fault = err
+			o.argumentError = err
 			break
 		}
 		if i < len(data) {
@@ -87,7 +87,7 @@ func (w *WatchSet) Rearm(ctx context.Context, since int64, data, children []stri
 			a.children = append(a.children, full)
 		}
 	}
-	o.watch, o.procedure = a, functionProcedure[struct{}]{makeCall: setWatches, decode: decodeNothing}
+	o.watch, o.procedure = a, functionProcedure[struct{}]{makeRequest: setWatches, decode: decodeNothing}
 	return startBackground(ctx, o)
 }
 
@@ -104,13 +104,13 @@ func (s *Session) Arm(ctx context.Context, since int64, there, absent []string) 
 	for _, path := range append(there[:len(there):len(there)], absent...) {
 		full, err := o.c.fullPath(path)
 		if o.path = path; err != nil {
-			o.fault = err
+			o.argumentError = err
 			break
 		}
 		a.watches = append(a.watches, newWatch(o.c, wire.Data, full, nil))
 	}
 	o.watch, o.procedure = a, functionProcedure[[]*Watch]{
-		makeCall: setWatches, decode: func(int64, []byte) ([]*Watch, error) { return a.watches, nil },
+		makeRequest: setWatches, decode: func(int64, []byte) ([]*Watch, error) { return a.watches, nil },
 	}
 	return startBackground(ctx, o)
 }
