@@ -21,8 +21,7 @@ import (
 
 // The code of docs/testing-your-service.md.
 
-// sendInvoices runs in each replica. One of them at a time, the one with the lock, sends the invoices, one
-// after the other.
+// sendInvoices runs in each replica. The replica with the lock sends the invoices, one after the other.
 func sendInvoices(ctx context.Context, client *framework.Client, mail func(number int)) error {
 	m := mutex.New(client, "/invoices/lock")
 	return forever(ctx, func() error {

@@ -16,7 +16,7 @@ import (
 func TestCaches(t *testing.T) {
 	node := server(t)
 	c := &curve{id: "caches", of: "nodes", plotted: 0, columns: []string{
-		"loaded, nodes a second", "requests a thousand nodes", "bytes received each", "heap, bytes each",
+		"loaded, nodes a second", "requests per 1,000 nodes", "bytes received each", "heap, bytes each",
 		"heap at most, bytes each"}}
 	m := &meter{}
 	clients := m.connect(t, node.Addr(), 1, kit.Patience/2)

@@ -52,7 +52,7 @@ var lines = []line{
 	{"mutex", 1, func(c *framework.Client, path string, _ int) enter {
 		return held(mutex.New(c, path).Acquire)
 	}, 4},
-	{"read-write lock, every second a reader", 1, func(c *framework.Client, path string, i int) enter {
+	{"read-write lock, half of them readers", 1, func(c *framework.Client, path string, i int) enter {
 		if rw := rwlock.New(c, path); i%2 == 1 {
 			return held(rw.ReadLock().Acquire)
 		} else {

@@ -125,7 +125,7 @@ func TestRequests(t *testing.T) {
 		{"queue, lock path", nil, playQueueWithLocks},
 		{"simple queue", []string{"/r"}, playSimple},
 		{"once", []string{"/r"}, playOnce},
-		{"once, at most", []string{"/r"}, playAtMostOnce},
+		{"once, AtMostOnce", []string{"/r"}, playAtMostOnce},
 	} {
 		t.Run(recipe.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -166,7 +166,7 @@ func playMutex(p *play, path string) {
 	p.step("acquire, held")
 	ctx, cancel := context.WithCancel(background)
 	third := waiting(p, acquire(ctx, mc))
-	p.step("acquire, held and waited for")
+	p.step("acquire, behind a waiter")
 	cancel()
 	require.ErrorIs(p, third.End().Err, context.Canceled)
 	p.step("a waiter gives up")
