@@ -8,8 +8,8 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// maxLines limits the log lines that wait for the user's handler. Further lines are dropped and counted.
-const maxLines = 1024
+// maxQueuedLines limits the log lines that wait for the user's handler. Further lines are dropped and counted.
+const maxQueuedLines = 1024
 
 // logLines are the log lines on their way to the user's handler. The handler may block or end its goroutine, so it
 // runs on a separate one.
@@ -24,7 +24,7 @@ func (l *logLines) newLogger(handler slog.Handler) *slog.Logger {
 	if handler == slog.DiscardHandler {
 		return slog.New(handler)
 	}
-	return slog.New(lineHandler{l, func() slog.Handler { return handler }})
+	return slog.New(queueingHandler{l, func() slog.Handler { return handler }})
 }
 
 // flush returns when all earlier lines are written, or shortly after the end of ctx.
@@ -34,17 +34,17 @@ func (l *logLines) flush(ctx context.Context) {
 	_ = awaitWithGrace(ctx, written)
 }
 
-type lineHandler struct {
+type queueingHandler struct {
 	*logLines
 	to func() slog.Handler // runs on the handler's goroutine
 }
 
 // Enabled implements [slog.Handler].
-func (h lineHandler) Enabled(context.Context, slog.Level) bool { return true }
+func (h queueingHandler) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle implements [slog.Handler].
-func (h lineHandler) Handle(ctx context.Context, r slog.Record) error {
-	if h.waiting.Add(1) > maxLines {
+func (h queueingHandler) Handle(ctx context.Context, r slog.Record) error {
+	if h.waiting.Add(1) > maxQueuedLines {
 		h.waiting.Add(-1)
 		h.dropped.Add(1)
 		return nil
@@ -66,14 +66,14 @@ func (h lineHandler) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // WithAttrs implements [slog.Handler].
-func (h lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (h queueingHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	to := h.to
 	h.to = func() slog.Handler { return to().WithAttrs(attrs) }
 	return h
 }
 
 // WithGroup implements [slog.Handler].
-func (h lineHandler) WithGroup(name string) slog.Handler {
+func (h queueingHandler) WithGroup(name string) slog.Handler {
 	to := h.to
 	h.to = func() slog.Handler { return to().WithGroup(name) }
 	return h

@@ -77,8 +77,8 @@ func (e *disconnectedError) Unwrap() []error {
 }
 
 var (
-	errNotYet = newSentinel("not connected yet", ErrNotConnected)
-	errNotNow = newSentinel("not connected at present", ErrNotConnected)
+	errNeverConnected  = newSentinel("not connected yet", ErrNotConnected)
+	errNotConnectedNow = newSentinel("not connected at present", ErrNotConnected)
 	// errNoQuorum is for callers that cannot use a server that serves reads only.
 	errNoQuorum = newSentinel("not connected to a member with a quorum", ErrNotConnected)
 )
@@ -96,10 +96,10 @@ type connectionOutage struct {
 }
 
 const (
-	// remindFirst and remindMost are the shortest and the longest pause between two reminders.
-	remindFirst, remindMost = time.Minute, 16 * time.Minute
-	// mostChanges limits the changes logged between two reminders: the reason may change with every attempt.
-	mostChanges = 10
+	// minReminderPause and maxReminderPause are the shortest and the longest pause between two reminders.
+	minReminderPause, maxReminderPause = time.Minute, 16 * time.Minute
+	// maxLoggedChanges limits the changes logged between two reminders: the reason may change with every attempt.
+	maxLoggedChanges = 10
 )
 
 func (o *connectionOutage) beginOutage(now time.Time) {
@@ -119,10 +119,10 @@ func (o *connectionOutage) recordAttempt(now time.Time, server, reason string) b
 	o.reasons[server] = reason
 	switch {
 	case o.remind.IsZero():
-		o.pause = remindFirst
+		o.pause = minReminderPause
 	case !now.Before(o.remind):
-		o.pause, o.changes = min(2*o.pause, remindMost), 0
-	case changed && o.changes < mostChanges:
+		o.pause, o.changes = min(2*o.pause, maxReminderPause), 0
+	case changed && o.changes < maxLoggedChanges:
 		o.changes++
 		return true
 	default:

@@ -111,7 +111,7 @@ func (c *clientCore) trackEnsemble() {
 		}
 	})
 	client := newClient(c, clientView{}) // the configuration node is above every chroot
-	var told configComplaint
+	var told configFault
 	for {
 		s, err := client.Session(ctx)
 		if err != nil {
@@ -129,7 +129,7 @@ func (c *clientCore) trackEnsemble() {
 		}
 		if now := c.followConfig(config); now != told {
 			told = now
-			c.logComplaint(now)
+			c.logConfigFault(now)
 		}
 		c.pauseFor(ctx, trackPause)
 		select {
@@ -140,13 +140,13 @@ func (c *clientCore) trackEnsemble() {
 	}
 }
 
-// configComplaint describes the faults of a configuration. The same complaint is logged only once.
-type configComplaint struct {
+// configFault describes the faults of a configuration. The same complaint is logged only once.
+type configFault struct {
 	version          int64
 	refused, leftOut string
 }
 
-func (c *clientCore) logComplaint(of configComplaint) {
+func (c *clientCore) logConfigFault(of configFault) {
 	switch {
 	case of.refused != "":
 		c.log.Warn("ignoring an invalid ensemble configuration; keeping the list of servers",
@@ -160,9 +160,9 @@ func (c *clientCore) logComplaint(of configComplaint) {
 
 // followConfig takes over the addresses of a configuration to which the client is allowed to connect. If there are
 // none, the list does not change.
-func (c *clientCore) followConfig(config EnsembleConfig) configComplaint {
+func (c *clientCore) followConfig(config EnsembleConfig) configFault {
 	if err := config.Validate(); err != nil {
-		return configComplaint{config.Version, err.Error(), ""}
+		return configFault{config.Version, err.Error(), ""}
 	}
 	trusted := c.trustedHosts()
 	var list, strangers []string
@@ -177,9 +177,9 @@ func (c *clientCore) followConfig(config EnsembleConfig) configComplaint {
 		_ = c.changeServers(func(s *serverLists) { s.tracked = list }) // after ErrClosed there is nothing to do
 	}
 	if len(strangers) > 0 {
-		return configComplaint{config.Version, "", joinServers(strangers, ",")}
+		return configFault{config.Version, "", joinServers(strangers, ",")}
 	}
-	return configComplaint{}
+	return configFault{}
 }
 
 // trustedHosts returns a function that reports whether the client is allowed to connect to a host of the

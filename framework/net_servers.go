@@ -19,7 +19,7 @@ var ErrInvalidConnectString = newSentinel("invalid connect string")
 
 const defaultPort = "2181"
 
-const maxHost = 253
+const maxHostLength = 253
 
 // shortenText returns s, or the beginning of it if it is too long for an error.
 func shortenText(s string) string {
@@ -30,8 +30,8 @@ func shortenText(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// pathReason returns the fault of a path, which may be too long to be shown.
-func pathReason(err error) string {
+// describePathFault returns the fault of a path, which may be too long to be shown.
+func describePathFault(err error) string {
 	var fault *zkpath.Error
 	if errors.As(err, &fault) {
 		return fmt.Sprintf("%q: %s", shortenText(fault.Path), fault.Reason)
@@ -87,7 +87,7 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 			return nil, "", bad("the chroot ends with a space before its last slash; remove the space")
 		}
 		if err := zkpath.Validate(chroot, false); err != nil {
-			return nil, "", bad("the chroot: %s", pathReason(err))
+			return nil, "", bad("the chroot: %s", describePathFault(err))
 		}
 		if chroot == "/" {
 			chroot = ""
@@ -156,8 +156,8 @@ func parseServerEntry(entry string) (server, why string) {
 	if host == "" {
 		return "", `the host is missing; write "host:2181"`
 	}
-	if len(host) > maxHost {
-		return "", fmt.Sprintf("the host name has %d bytes; the limit is %d", len(host), maxHost)
+	if len(host) > maxHostLength {
+		return "", fmt.Sprintf("the host name has %d bytes; the limit is %d", len(host), maxHostLength)
 	}
 	if i := strings.IndexFunc(host, func(r rune) bool {
 		return isUnprintable(r) || strings.ContainsRune(" @;[]", r)
@@ -196,12 +196,12 @@ func (s *serverLists) currentServers() (list, further []string) {
 	return s.given, nil
 }
 
-// maxListed limits the servers that a log line or an error names.
-const maxListed = 16
+// maxListedServers limits the servers that a log line or an error names.
+const maxListedServers = 16
 
 func joinServers(servers []string, separator string) string {
-	if more := len(servers) - maxListed; more > 0 {
-		return fmt.Sprintf("%s%sand %d more", strings.Join(servers[:maxListed], separator), separator, more)
+	if more := len(servers) - maxListedServers; more > 0 {
+		return fmt.Sprintf("%s%sand %d more", strings.Join(servers[:maxListedServers], separator), separator, more)
 	}
 	return strings.Join(servers, separator)
 }

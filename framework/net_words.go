@@ -17,8 +17,8 @@ import (
 var ErrWordRefused = newSentinel("the server does not answer this four-letter word: allow it by " +
 	"4lw.commands.whitelist")
 
-// mostWords limits the bytes of a reply: "cons" has about 250 for each connection.
-const mostWords = 16 << 20
+// maxWordReply limits the bytes of a reply: "cons" has about 250 for each connection.
+const maxWordReply = 16 << 20
 
 // FourLetterWord asks a server, host:port as in [Client.Servers], a four-letter word such as "srvr" or "conf", and
 // returns the reply. It makes a separate connection, by the client's dialer and with its TLS, and sends no credentials
@@ -62,14 +62,14 @@ func (c *clientCore) sendFourLetterWord(ctx context.Context, server, word string
 	if _, err := io.WriteString(conn, word); err != nil {
 		return "", err
 	}
-	text, err := io.ReadAll(io.LimitReader(conn, mostWords+1))
+	text, err := io.ReadAll(io.LimitReader(conn, maxWordReply+1))
 	err = wrapTLSError(err) // with TLS 1.3 the server's objections to the client's certificate come now
 	switch answer := string(text); {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case errors.Is(err, ErrTLS):
 		return "", err
-	case len(text) > mostWords:
+	case len(text) > maxWordReply:
 		return "", ErrReplyTooLarge
 	case strings.Contains(answer, "not in the whitelist"):
 		return "", ErrWordRefused

@@ -110,7 +110,7 @@ var ErrBackgroundFull = newSentinel("too many operations in the background")
 // admitToBackground counts an operation that is about to be queued, or refuses it.
 func (q *backgroundRun[T]) admitToBackground() error {
 	c := q.run.c
-	if q.run.unlimited || c.view.own || c.view.epoch != nil {
+	if q.run.unlimited || c.view.forRecipes || c.view.epoch != nil {
 		return nil
 	}
 	n, most := c.core.ops.backgroundCount.Add(1), int64(c.core.cfg.background)

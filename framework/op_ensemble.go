@@ -179,7 +179,7 @@ func parseHostName(s string) (name string, ok bool) {
 			return "", false
 		}
 	}
-	return strings.ToLower(s), len(s) <= maxHost
+	return strings.ToLower(s), len(s) <= maxHostLength
 }
 
 const maxLabel = 63
