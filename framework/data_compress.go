@@ -59,7 +59,7 @@ func (g Gzip) Compress(_ string, data []byte) ([]byte, error) {
 	w := gzipWriters.Get().(*gzip.Writer)
 	defer gzipWriters.Put(w)
 	w.Reset(&out)
-	w.OS = 0 // as Java before 16
+	w.OS = 0 // the header's operating system, as Java before 16 writes it
 	if _, err := w.Write(data); err != nil {
 		return nil, err
 	}

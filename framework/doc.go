@@ -4,16 +4,16 @@
 // # A client, its sessions and its states
 //
 // [New] makes a [Client], which connects and reconnects by itself until [Client.Close]. It always has exactly one
-// session, numbered by an epoch. When a session is lost, the client begins the next; an operation submitted in one
-// session is executed in that session or fails. [Client.StateChanges] reports the changes:
+// session, numbered by an epoch. When a session is lost, the client begins the next. A request is executed in the session
+// in which it was submitted, or not at all; only a retry may run in the next session, and not even that for operations
+// of [Session.Client]. [Client.StateChanges] reports the changes:
 //
 //	Connected ── Suspended ── Reconnected (same epoch)
 //	                 └─ Lost ── Reconnected (next epoch)
 //
 // For correctness use contexts rather than states. The context of a [Session] ends with the session. The context of a
-// [Hold] (a lock, a lease, a term of leadership) ends before the servers can give the lock to another client, even if
-// this process was paused or cut off. [Rule] has the two methods by which the client ensures that, [Client.Safety]
-// the method in force.
+// [Hold] (a lock, a lease, a term of leadership) ends before another client can get the lock, even if this process was
+// paused or cut off. [Rule] has the two methods by which the client ensures that, [Client.Safety] the method in force.
 //
 // # Operations
 //

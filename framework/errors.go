@@ -187,6 +187,7 @@ func wrapOpError(op, path string, err error) error {
 	return &OpError{op, path, err}
 }
 
+// codeErrors has the exported error of each code that a server may send in a reply.
 var codeErrors = map[int32]error{
 	jute.CodeNoNode:                   ErrNoNode,
 	jute.CodeNodeExists:               ErrNodeExists,
@@ -221,7 +222,7 @@ func codeError(code int32) error {
 	if err, ok := codeErrors[code]; ok {
 		return err
 	}
-	return errors.New("the server reports: " + jute.CodeName(code)) // jute has no Go error for this code
+	return errors.New("the server reports: " + jute.CodeName(code))
 }
 
 // errReadLost is the ErrConnectionLoss of a read, which does not match ErrOutcomeUnknown.

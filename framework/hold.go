@@ -19,7 +19,7 @@ const (
 	SuspendedIsLoss LossPolicy = iota
 	// SessionOnly keeps the hold, with or without a connection, while the session is certain not to have expired
 	// (Curator's SessionConnectionStateErrorPolicy). Unlike in Curator that is safe: the client's own clock ends the hold
-	// before the servers can give the lock to another client.
+	// before another client can get the lock.
 	SessionOnly
 )
 

@@ -112,8 +112,8 @@ func newHold(e *sessionEpoch, full string, opt HoldOptions) *Hold {
 		}
 		h.ctx.values, h.reportEnd = observer.reportHold(values, info)
 	}
-	// Not derived from the hook's context: when a derived context ends, it calls its parent, which is the user's code,
-	// and must not be called by the goroutine that ends a hold, since that may have locked a mutex.
+	// The hook's context is not the parent: package context would call it when the hold ends, and so run the user's code
+	// on the goroutine that ends the hold, which may have locked a mutex.
 	h.ctx.Context, h.cancelContext = context.WithCancelCause(context.Background())
 	return h
 }
@@ -203,7 +203,7 @@ func (e *sessionEpoch) registerHold(h *Hold) error {
 		}
 		return err
 	}
-	switch p, known := e.currentPlan(); { // read when h is in e.holds, where enforceRule finds it after a later change
+	switch p, known := e.currentPlan(); { // read after h was added to e.holds: enforceRule handles later changes
 	case p.refused != nil && known:
 		endHoldsByClient(p.refused, h)
 	case first && !p.servers.Standalone:

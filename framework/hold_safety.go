@@ -12,8 +12,8 @@ import (
 // message names the options that decide this.
 var ErrTimeoutTooShort = newSentinel("session timeout too short to hold locks, leases or leadership safely")
 
-// Rule is the method by which the client makes sure that a [Hold] ends here before the servers can give the lock to
-// another client.
+// Rule is the method by which the client makes sure that a [Hold] ends before the servers can expire the session, so
+// that another client gets the lock.
 //
 // A hold ends one session timeout T, less a margin, after the client sent the last request that provably restarted the
 // servers' clock of the session. A standalone server restarts it with each request: every reply is a proof. A member of

@@ -167,7 +167,7 @@ func (f *tlsFileLoader) currentConfig(base *tls.Config, log *slog.Logger) *tls.C
 	return cfg
 }
 
-// handshakeTLS makes the TLS handshake, and closes conn when that fails.
+// handshakeTLS makes the TLS handshake. If that fails, or a callback in cfg ends the goroutine, it closes conn.
 func handshakeTLS(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (net.Conn, error) {
 	if cfg.ServerName == "" {
 		cfg = cfg.Clone()

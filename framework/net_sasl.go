@@ -115,10 +115,10 @@ const digestURI = "zookeeper/zk-sasl-md5"
 const maxChallenge = 2048
 
 var (
-	errNoLogin = errors.New("the server offers no SASL login (does its JVM have a JAAS section named " +
+	errNoSASL = errors.New("the server offers no SASL login (does its JVM have a JAAS section named " +
 		"Server, and is the SASLAuthenticationProvider configured?)")
-	errImpostor  = errors.New("the server did not prove that it knows the password")
-	errChallenge = errors.New("malformed challenge")
+	errServerUnproven     = errors.New("the server did not prove that it knows the password")
+	errMalformedChallenge = errors.New("malformed challenge")
 )
 
 func (m *digestMD5) Name() string { return "DIGEST-MD5" }
@@ -144,14 +144,14 @@ func (l *digestLogin) Step(challenge []byte) (response []byte, done bool, err er
 	case l.step == 1:
 		return []byte{}, false, nil
 	case l.step == 2 && len(challenge) == 0:
-		return nil, false, errNoLogin
+		return nil, false, errNoSASL
 	case l.step == 2:
 		response, err = l.answerChallenge(challenge)
 		return response, false, err
 	}
 	d, err := parseDirectives(challenge)
 	if err != nil || subtle.ConstantTimeCompare([]byte(d["rspauth"]), []byte(l.expectedProof)) != 1 {
-		return nil, false, errImpostor
+		return nil, false, errServerUnproven
 	}
 	return nil, true, nil
 }
@@ -163,10 +163,10 @@ func (l *digestLogin) answerChallenge(challenge []byte) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case d["nonce"] == "":
-		return nil, fmt.Errorf("%w: it contains no nonce", errChallenge)
+		return nil, fmt.Errorf("%w: it contains no nonce", errMalformedChallenge)
 	case !strings.EqualFold(d["algorithm"], "md5-sess"):
 		return nil, fmt.Errorf("%w: it names the algorithm %q instead of md5-sess",
-			errChallenge, d["algorithm"])
+			errMalformedChallenge, d["algorithm"])
 	case !offersOption(d["qop"], "auth"):
 		return nil, fmt.Errorf("the server demands the protection %q, and this client offers only auth: "+
 			"use TLS for protection", d["qop"])
@@ -248,7 +248,7 @@ func quoteValue(s string) string {
 // its first value counts: a server may offer several realms.
 func parseDirectives(challenge []byte) (map[string]string, error) {
 	if len(challenge) > maxChallenge {
-		return nil, fmt.Errorf("%w: it has %d bytes", errChallenge, len(challenge))
+		return nil, fmt.Errorf("%w: it has %d bytes", errMalformedChallenge, len(challenge))
 	}
 	found := map[string]string{}
 	rest := string(challenge)
@@ -260,13 +260,13 @@ func parseDirectives(challenge []byte) (map[string]string, error) {
 		key, value, ok := strings.Cut(rest, "=")
 		if key = strings.ToLower(strings.TrimRight(key, " \t")); !ok || key == "" ||
 			strings.ContainsAny(key, `,"`) {
-			return nil, fmt.Errorf("%w: it contains a directive without a value", errChallenge)
+			return nil, fmt.Errorf("%w: it contains a directive without a value", errMalformedChallenge)
 		}
 		value = strings.TrimLeft(value, " \t")
 		if strings.HasPrefix(value, `"`) {
 			if value, rest, ok = unquoteValue(value[1:]); !ok {
 				return nil, fmt.Errorf("%w: the value of %s has no closing quote",
-					errChallenge, plain.Text(key))
+					errMalformedChallenge, plain.Text(key))
 			}
 		} else if end := strings.IndexByte(value, ','); end >= 0 {
 			value, rest = strings.TrimRight(value[:end], " \t"), value[end:]

@@ -48,18 +48,18 @@ func redactConnectString(s string) string {
 	return shortenText(s)
 }
 
-// parseConnectString is readConnectString, but its error shows no text before an "@", which may contain a password.
+// parseConnectString is parseServersAndChroot, but its error shows no text before an "@", which may contain a password.
 func parseConnectString(s string) (servers []string, chroot string, err error) {
-	if servers, chroot, err = readConnectString(s); err != nil && strings.Contains(s, "@") {
+	if servers, chroot, err = parseServersAndChroot(s); err != nil && strings.Contains(s, "@") {
 		err = fmt.Errorf("%w %q: a host name cannot contain '@' (the text before the '@' is not shown); "+
 			"give user and password by WithAuth or WithSASLDigest", ErrInvalidConnectString, redactConnectString(s))
 	}
 	return servers, chroot, err
 }
 
-// readConnectString parses "host:port,host:port/chroot". The port may be left out, an IPv6 address is in brackets, and
+// parseServersAndChroot parses "host:port,host:port/chroot". The port may be left out, an IPv6 address is in brackets, and
 // spaces around entries are ignored. It returns the servers as host:port, and the chroot as "" or "/app".
-func readConnectString(s string) (servers []string, chroot string, err error) {
+func parseServersAndChroot(s string) (servers []string, chroot string, err error) {
 	invalid := func(format string, args ...any) error {
 		return fmt.Errorf("%w %q: %s", ErrInvalidConnectString, shortenText(s), fmt.Sprintf(format, args...))
 	}
