@@ -97,7 +97,7 @@ func batchHolds(holds []*Hold) (out [][]*Hold) {
 		if len(batch) == batchMaxNodes || len(batch) > 0 && size+len(h.fullPath) > batchMaxBytes {
 			out, batch, size = append(out, batch), nil, 0
 		}
-		batch, size = append(batch, h), size+len(h.fullPath)+32
+		batch, size = append(batch, h), size+len(h.fullPath)+32 // 32 is more than the other fields of a check need
 	}
 	if len(batch) > 0 || len(out) == 0 && len(holds) > 0 {
 		out = append(out, batch)

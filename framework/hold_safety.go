@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -80,7 +81,7 @@ type safetyOptions struct {
 	sessionTimeout time.Duration // requested
 	rule           Rule
 	bound          time.Duration // D
-	tick           time.Duration
+	tick           time.Duration // 0: unknown, see serverTick
 	margin         time.Duration // negative: derived from the session timeout
 	fenceGrace     time.Duration // negative: derived from the session timeout
 }
@@ -102,7 +103,8 @@ func (o *safetyOptions) planFor(timeout time.Duration, standalone bool) safetyPl
 	if standalone {
 		bound = 0
 	}
-	p := safetyPlan{bound: bound, servers: wire.Servers{Margin: margin, Stale: max(o.bound, 1), Standalone: standalone}}
+	p := safetyPlan{bound: bound, servers: wire.Servers{Margin: margin, Standalone: standalone,
+		Stale: max(o.bound, 1)}} // 0 would mean that D is not known
 	byHeartbeat := o.rule == RuleHeartbeat || o.rule == RuleAuto && timeout < 2*bound
 	if byHeartbeat {
 		p.servers.Stale, p.servers.Standalone, p.heartbeat = 0, false, timeout/heartbeatsPerTimeout
@@ -157,10 +159,7 @@ func (o *safetyOptions) serverTick(timeout time.Duration) time.Duration {
 
 // shortestTimeout returns the shortest session timeout that is enough for RuleHeartbeat, rounded up.
 func (o *safetyOptions) shortestTimeout() time.Duration {
-	tick := max(o.tick, 0)
-	if tick == 0 {
-		tick = usualTick
-	}
+	tick := cmp.Or(o.tick, usualTick)
 	// After the heartbeats (1/3) and the least jitter (1/24), 5/8 of the timeout are left for half a tick and the margin.
 	// With the default margin of a tenth, timeout·(5/8 - 1/10) = tick/2: the timeout is tick·20/21. That margin is at
 	// least 10 ms and at most a second.
