@@ -123,7 +123,8 @@ func newOperationSupport(core *clientBase, handler slog.Handler) *operationSuppo
 	o.log, o.cleanupLog = o.logLines.newLogger(handler), detached.newLogger(handler)
 	o.workers.ctx, o.workers.cancel = context.WithCancel(context.Background())
 	for _, s := range []*serialExecutor{
-		&o.userExecutors.results, &o.userExecutors.callbacks, &o.recipeExecutors.results, &o.recipeExecutors.callbacks, &o.logLines.queue,
+		&o.userExecutors.results, &o.userExecutors.callbacks,
+		&o.recipeExecutors.results, &o.recipeExecutors.callbacks, &o.logLines.queue,
 	} {
 		s.spawn = o.workers.spawn
 	}
