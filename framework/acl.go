@@ -20,8 +20,9 @@ const (
 	PermAll    = Perm(jute.PermAll)
 )
 
-// ACL grants permissions to an identity. The schemes of a plain server are "world" (id "anyone"), "auth" (id
-// "", meaning the identities of the creator), "digest" (id "user:hash") and "ip" (id "10.0.0.0/8").
+// ACL grants permissions to an identity. The schemes of a server without further authentication providers are "world"
+// (id "anyone"), "auth" (id "", meaning the identities of the creator), "digest" (id "user:hash") and "ip" (id
+// "10.0.0.0/8").
 type ACL struct {
 	Perms  Perm
 	Scheme string
@@ -43,8 +44,8 @@ func DigestACL(perms Perm, user, password string) ACL {
 	return ACL{perms, "digest", user + ":" + base64.StdEncoding.EncodeToString(sum[:])}
 }
 
-// ACLProvider returns the ACL for a new node if the operation names none. path is the full path, chroot and namespace
-// included. It may be called from several goroutines concurrently and must not block. Nil or an empty result means
+// ACLProvider returns the ACL for a new node if the operation names no ACL. path is the full path, chroot and namespace
+// included. The client may call it from several goroutines concurrently; it must not block. A nil or empty result means
 // OpenACL. Corresponds to Curator's ACLProvider.
 type ACLProvider func(path string) []ACL
 
@@ -64,8 +65,8 @@ type Identity struct{ Scheme, ID string }
 // DigestIdentity is a client with WithAuth("digest", []byte("user:password")). Only a hash goes into the tree. Any
 // client that may read the ACL can try passwords against the hash, so use a long password.
 //
-// It is Identity{"digest", "user:" + base64(sha1("user:password"))}. To grant rights to another service this
-// hash is enough: its password stays with it.
+// The result is Identity{"digest", "user:" + base64(sha1("user:password"))}. A program that grants rights to another
+// service needs only this hash, not the service's password.
 func DigestIdentity(user, password string) Identity {
 	acl := DigestACL(0, user, password)
 	return Identity{acl.Scheme, acl.ID}
@@ -86,13 +87,13 @@ func grantPermissions(perms Perm, to []Identity) (acl []ACL) {
 
 // ContenderACL is one ACL for all the nodes that contenders share, parents included: all rights for the
 // creator of a node, and READ, CREATE and DELETE for the contenders. It is for clients that can have only one
-// ACL, such as an ACL provider in Java. Prefer [WithContenders], which gives fewer rights:
+// ACL, such as an ACL provider in Java. Prefer [WithContenders], which gives fewer rights. With ContenderACL:
 //
-//   - The creator is every identity that its connection has proved. Every client that shares one of these identities
-//     has all rights on the node, and can change its ACL.
-//   - The first contender creates the parent, with the right to change its ACL. Where that matters let an
+//   - All identities that the creator's connection has proved get all rights. So every client that shares one of these
+//     identities can change the node's ACL.
+//   - The first contender creates the parent, and so has the right to change its ACL. Where that matters let an
 //     administrator create the parent first, as a persistent node.
-//   - Parents further up get CREATE and DELETE for all contenders, too.
+//   - All contenders have CREATE and DELETE on the parents further up, too.
 //
 // ContenderACL has the limits of WithContenders as well. Give it to [WithDefaultACL] of every contender's client, with
 // all identities that contend. The creator must have proved an identity ([WithAuth], [WithSASL], a client certificate);

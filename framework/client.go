@@ -27,11 +27,12 @@ type Client struct {
 	cached *viewCache // nil in the zero value
 }
 
-// viewCache caches the values that a view returns. It is apart from the Client, which may be copied.
+// viewCache has the values that methods of a view made at their first call. Client has a pointer to it, because users
+// may copy a Client, and atomic values must not be copied.
 type viewCache struct {
-	session atomic.Pointer[Session]
-	recipes atomic.Pointer[Client] // by ForRecipes
-	ended   atomic.Pointer[func() bool]
+	session atomic.Pointer[Session]     // of Client.Session
+	recipes atomic.Pointer[Client]      // of Client.ForRecipes
+	ended   atomic.Pointer[func() bool] // of Session.Ended
 }
 
 func newClient(c *clientCore, v clientView) *Client {
@@ -40,13 +41,13 @@ func newClient(c *clientCore, v clientView) *Client {
 
 // clientView is the part of the tree that a *Client sees, and the epoch of its operations.
 type clientView struct {
-	chroot    string        // of the connect string: "" or "/app"; others create and delete it
-	namespace string        // "" or "/ns"
-	prefix    string        // chroot and namespace: the prefix of every path
-	fault     error         // the namespace is not valid: every operation fails with it
-	epoch     *sessionEpoch // nil unless pinned
-	retry     retry.Policy  // nil: the client's
-	own       bool          // callbacks run on the goroutine for recipes, see ForRecipes
+	chroot     string        // of the connect string: "" or "/app"; the client neither creates nor deletes it
+	namespace  string        // "" or "/ns"
+	prefix     string        // chroot and namespace: the prefix of every path
+	fault      error         // set if the namespace is invalid: every operation fails with this error
+	epoch      *sessionEpoch // of the view of a Session; nil: operations run in the current epoch
+	retry      retry.Policy  // nil: the client's
+	forRecipes bool          // callbacks run on the goroutine for recipes, see ForRecipes
 }
 
 // newClientView returns the first view of a client. chroot and namespace may be empty.
@@ -88,7 +89,7 @@ func (c *Client) isZeroValue() bool { return c == nil || c.core == nil }
 // Format prints a fixed text, whatever the verb: fmt would read fields that other goroutines write.
 func (Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "{ZooKeeper client}") }
 
-// clientCore is the part of a client that its views share.
+// clientCore is the part of a client that all its views share.
 type clientCore struct {
 	clientBase
 	manager     *sessionManager
@@ -98,15 +99,16 @@ type clientCore struct {
 		done  chan struct{} // closed when err is set
 		err   error
 	}
-	retryable, retries []retry.Option // how Retry and the operations repeat
+	operationRetry []retry.Option // of the operations, which decide themselves after which errors to retry
+	callerRetry    []retry.Option // of Client.Retry
 }
 
 // operationSupport has the parts that the operations of all views of a client share: the goroutines of the
 // callbacks, the clean-ups, and the count of the goroutines that work for operations. The core closes it after its
 // last session.
 type operationSupport struct {
-	log             *slog.Logger // writes to lines
-	apart           *slog.Logger // has its own lines, and refers to nothing of the client
+	log             *slog.Logger // writes to logLines
+	cleanupLog      *slog.Logger // has its own logLines, and so does not keep the client alive: see CleanupLogger
 	workers         workerGroup
 	userExecutors   backgroundExecutors // for the user's operations
 	recipeExecutors backgroundExecutors // for operations of recipes and caches, which never wait for user operations
@@ -117,11 +119,12 @@ type operationSupport struct {
 
 // newOperationSupport is called by New before the first session.
 func newOperationSupport(core *clientBase, handler slog.Handler) *operationSupport {
-	o, apart := &operationSupport{}, &logLines{queue: serialExecutor{spawn: func(f func()) { go f() }}}
-	o.log, o.apart = o.logLines.newLogger(handler), apart.newLogger(handler)
+	o, detached := &operationSupport{}, &logLines{queue: serialExecutor{spawn: func(f func()) { go f() }}}
+	o.log, o.cleanupLog = o.logLines.newLogger(handler), detached.newLogger(handler)
 	o.workers.ctx, o.workers.cancel = context.WithCancel(context.Background())
 	for _, s := range []*serialExecutor{
-		&o.userExecutors.results, &o.userExecutors.callbacks, &o.recipeExecutors.results, &o.recipeExecutors.callbacks, &o.logLines.queue,
+		&o.userExecutors.results, &o.userExecutors.callbacks,
+		&o.recipeExecutors.results, &o.recipeExecutors.callbacks, &o.logLines.queue,
 	} {
 		s.spawn = o.workers.spawn
 	}
@@ -132,10 +135,10 @@ func newOperationSupport(core *clientBase, handler slog.Handler) *operationSuppo
 	return o
 }
 
-// UsingRetry returns a view of the client whose operations are repeated as policy says, instead of the policy
-// of [WithRetry]: for a call that must answer soon, or a call that may take long. Recipes made with the view
-// use the policy, too. retry.RetryNTimes{} turns retries off; nil is the client's own policy. The view shares
-// everything with the client and need not be closed.
+// UsingRetry returns a view of the client whose operations are retried by policy instead of the policy of [WithRetry]:
+// for a call that must return soon, or a call that may take long. Recipes made with the view use the policy, too.
+// retry.RetryNTimes{} turns retries off; nil is the client's own policy. The view shares everything with the client and
+// need not be closed.
 //
 //	data, err := client.UsingRetry(retry.RetryNTimes{}).GetData().ForPath(ctx, path)
 func (c *Client) UsingRetry(policy retry.Policy) *Client {
@@ -147,9 +150,10 @@ func (c *Client) UsingRetry(policy retry.Policy) *Client {
 	return newClient(c.core, v)
 }
 
-// Retryable reports whether err is a failure of the way to the server and not of the operation, so that a
-// retry policy may be asked: ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout,
-// ErrThrottled. The caller has to know whether a repeat does harm.
+// Retryable reports whether another try may succeed, because err concerns the connection or the server's load and not
+// the operation: ErrConnectionLoss, ErrNotConnected, ErrSessionMoved, ErrOperationTimeout, ErrThrottled. After some of
+// these the operation may have been executed (ErrOutcomeUnknown): the caller has to decide whether a second execution
+// does harm.
 func Retryable(err error) bool { return isTransient(err) }
 
 // retryPolicy returns the retry policy of the view.
@@ -160,29 +164,28 @@ func (c *Client) retryPolicy() retry.Policy {
 	return c.core.cfg.retry
 }
 
-// retryReady returns the channel that ends the wait before the first retry: with a connection, if err is about
-// its loss.
+// retryReady returns a channel that ends the wait before the first retry: it is closed when there is a connection. For
+// an error that is not about a missing connection it returns nil, and the wait is the policy's.
 func (c *clientCore) retryReady(err error) <-chan struct{} {
 	if !errors.Is(err, ErrSessionLost) && !errors.Is(err, ErrConnectionLoss) &&
 		!errors.Is(err, ErrNotConnected) {
 		return nil
 	}
-	back := c.nextConnection() // before the connection is checked, so that none is missed
+	connected := c.nextConnection() // before the check, so that no connection is missed in between
 	if c.latestEpoch().wire.Connected() {
 		return closedChannel
 	}
-	return back
+	return connected
 }
 
 // Retry is [retry.Do] with the policy of [WithRetry] or [Client.UsingRetry], for several operations that are
 // repeated together. It differs from retry.Do in three ways:
 //
 //   - By default it repeats op after errors that are [Retryable].
-//   - After the loss of a connection, the first retry waits for the next connection instead of the policy's
-//     time.
-//   - When the client closes, no wait continues: op is called once more, to return ErrClosed.
+//   - After the loss of a connection, the wait before the first retry ends early: with the next connection.
+//   - When the client closes, a wait ends, and op is called once more, to return ErrClosed.
 //
-// For authors of recipes.
+// It returns ErrNoClient, ErrNilContext, ErrBadArguments (op is nil), or as retry.Do does. For authors of recipes.
 func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, opts ...retry.Option) error {
 	switch {
 	case c.isZeroValue():
@@ -192,14 +195,13 @@ func (c *Client) Retry(ctx context.Context, op func(ctx context.Context) error, 
 	case op == nil:
 		return badArguments("the function given to Retry is nil")
 	}
-	return retry.Do(ctx, c.retryPolicy(), op, append(slices.Clip(c.core.retryable), opts...)...)
+	return retry.Do(ctx, c.retryPolicy(), op, append(slices.Clip(c.core.callerRetry), opts...)...)
 }
 
 // ForRecipes returns a view whose callbacks ([Pending.Then] and Watching) run on another goroutine than the user's
-// callbacks: one after the other, in the order in which operations are answered and watches fire. All recipes and
-// caches of the client share that goroutine, so their callbacks must neither block nor call a user function. The events
-// of the view's persistent watches are not limited by [WatchBacklog], since nothing waits there. For authors of
-// recipes.
+// callbacks: one after the other, in the order in which replies and events arrive. All recipes and caches of the client
+// share that goroutine, so their callbacks must neither block nor call a user function. [WatchBacklog] does not apply
+// to the view's persistent watches: callbacks that never block cause no backlog. For authors of recipes.
 func (c *Client) ForRecipes() *Client {
 	if c.isZeroValue() {
 		return &Client{}
@@ -208,26 +210,27 @@ func (c *Client) ForRecipes() *Client {
 		return made
 	}
 	v := c.view
-	v.own = true
+	v.forRecipes = true
 	made := newClient(c.core, v)
 	c.cached.recipes.Store(made)
 	return made
 }
 
-// executors returns where the results of the view's operations are handled.
+// executors returns the goroutines that handle the results of the view's operations.
 func (c *Client) executors() *backgroundExecutors {
 	switch {
 	case c.isZeroValue():
 		return &backgroundExecutors{callbacks: serialExecutor{spawn: func(f func()) { go f() }}}
-	case c.view.own:
+	case c.view.forRecipes:
 		return &c.core.ops.recipeExecutors
 	}
 	return &c.core.ops.userExecutors
 }
 
 // UsingNamespace returns a view of the client in which every path is below the node named ns: all paths, given,
-// returned and in events, are relative to that node. ns may have several levels ("team/app"). "" gives the view without
-// a namespace; the chroot of the connect string stays. ns replaces the receiver's namespace and does not nest below it.
+// returned and in events, are relative to that node. ns may have several levels ("team/app"). "" returns the view
+// without a namespace; the chroot of the connect string stays. ns replaces the receiver's namespace and does not nest
+// below it.
 // The view shares everything with the client and need not be closed. An invalid ns makes every operation of the view
 // fail with ErrInvalidPath.
 //
@@ -248,10 +251,10 @@ func (c *Client) Namespace() string {
 	return strings.TrimPrefix(c.view.namespace, "/")
 }
 
-// fullPath validates a caller's path and returns the path that the server knows.
+// fullPath validates a caller's path and returns the path at the server: with chroot and namespace.
 func (c *Client) fullPath(path string) (string, error) { return c.fullPathOf(path, false) }
 
-// fullPathOf is fullPath; with sequential the path may end with "/".
+// fullPathOf is fullPath, but the path of a sequential node may end with "/".
 func (c *Client) fullPathOf(path string, sequential bool) (string, error) {
 	if c.isZeroValue() {
 		return "", ErrNoClient
@@ -291,12 +294,12 @@ func (c *Client) noChrootError() error {
 	return fmt.Errorf("%w: create %s, or correct the connect string", ErrNoChroot, c.view.chroot)
 }
 
-// addChrootHint adds the chroot to err if err is ErrNoNode. missing is the full path of the missing node, or "" if
-// it is not known. A node below the chroot may be missing for any reason; then the chroot is only mentioned.
+// addChrootHint adds the chroot to the text of an ErrNoNode, in case the chroot is wrong. missing is the full path of
+// the missing node, or "" if it is not known. If the chroot itself is missing, the error becomes ErrNoChroot.
 func (c *Client) addChrootHint(err error, missing string) error {
-	_, said := err.(*OpError) // an earlier step of several has said it already
+	_, complete := err.(*OpError) // of an operation that is a step of this one, and has added the hint
 	switch {
-	case said || c.isZeroValue() || c.view.chroot == "" || !errors.Is(err, ErrNoNode) || errors.Is(err, ErrNoChroot):
+	case complete || c.isZeroValue() || c.view.chroot == "" || !errors.Is(err, ErrNoNode) || errors.Is(err, ErrNoChroot):
 		return err
 	case missing == c.view.chroot:
 		return c.noChrootError()
@@ -304,6 +307,7 @@ func (c *Client) addChrootHint(err error, missing string) error {
 	return fmt.Errorf("%w (in the chroot %s)", err, c.view.chroot)
 }
 
+// addChrootHintAt is addChrootHint for an operation on path that needs only the node itself.
 func (c *Client) addChrootHintAt(err error, path string) error {
 	missing := ""
 	if path == "/" && !c.isZeroValue() {
@@ -320,14 +324,14 @@ func (c *Client) viewEpoch() *sessionEpoch {
 	return c.core.latestEpoch()
 }
 
-// operationEpoch returns the epoch for this view's operations now.
+// operationEpoch returns the epoch in which an operation of this view runs that begins now.
 func (c *Client) operationEpoch() (*sessionEpoch, error) {
 	if c.isZeroValue() {
 		return nil, ErrNoClient
 	}
 	now, e := c.core.currentEpoch(), c.view.epoch
 	switch {
-	case now == nil: // first of all: a closed client must not look like one whose session has ended
+	case now == nil: // checked first: after Close the sessions have ended, too, but the error is ErrClosed
 		return nil, ErrClosed
 	case e == nil:
 		return now, nil

@@ -2,7 +2,6 @@ package framework
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,17 +9,15 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/go-curator/curator/internal/chance"
-	"github.com/go-curator/curator/internal/wire"
 	"github.com/go-curator/curator/retry"
 )
 
-// New makes a client of the servers in connect, which is "host1:2181,host2:2181/chroot". The port may be left
-// out if it is 2181. With a chroot every path is below it; the client does not create the chroot
-// (ErrNoChroot).
+// New makes a client of the servers in connect, which has the form "host1:2181,host2:2181/chroot". The port may be left
+// out if it is 2181. With a chroot, all the client's paths are below that node, which has to exist ([ErrNoChroot]).
 //
 // New checks its arguments (ErrInvalidConnectString, ErrInvalidOption, ErrInvalidPath), begins to connect and returns
-// immediately; use [Client.WaitConnected] to wait. Close the client when you are done. Corresponds to
-// CuratorFrameworkFactory.builder() with build() and start().
+// without waiting for a connection; use [Client.WaitConnected] to wait. Call [Client.Close] when the client is no longer
+// needed. Corresponds to CuratorFrameworkFactory.builder() with build() and start().
 func New(connect string, opts ...Option) (*Client, error) {
 	servers, chroot, err := parseConnectString(connect)
 	if err != nil {
@@ -36,8 +33,8 @@ func New(connect string, opts ...Option) (*Client, error) {
 	}
 	c := &clientCore{clientBase: clientBase{cfg: cfg, chance: chance.New()}}
 	c.servers.given, c.closed, c.closeResult.done = servers, make(chan struct{}), make(chan struct{})
-	c.retries = []retry.Option{retry.WithInterrupt(c.closed), retry.WithReady(c.retryReady)}
-	c.retryable = append(slices.Clip(c.retries), retry.WithRetryable(Retryable))
+	c.operationRetry = []retry.Option{retry.WithInterrupt(c.closed), retry.WithReady(c.retryReady)}
+	c.callerRetry = append(slices.Clip(c.operationRetry), retry.WithRetryable(Retryable))
 	c.awaitedRequests.New = newAwaitedRequest
 	c.board = newBoard(c.spawn, c.closed)
 	c.manager = newManager(&c.clientBase)
@@ -65,11 +62,11 @@ func (c *Client) State() StateChange {
 
 // StateChanges returns a channel of all state changes from now on, in order and without loss. It begins with the
 // current state if there has been a connection. The channel is closed when ctx ends or the client is closed; changes
-// that have not been received by then are dropped. A slow subscriber delays no other. With a nil ctx the channel is
-// closed from the start.
+// that have not been received by then are dropped. A slow receiver delays no other. With a nil ctx, or a nil or zero
+// client, the returned channel is closed already.
 //
-// When a state is received its consequences have already happened: at [Lost] every hold of that epoch has
-// ended.
+// Before a state is sent to the channel, the client has acted on it: when [Lost] is received, every hold of that epoch
+// has ended.
 func (c *Client) StateChanges(ctx context.Context) <-chan StateChange {
 	if ctx == nil || c.isZeroValue() {
 		none := make(chan StateChange)
@@ -81,8 +78,8 @@ func (c *Client) StateChanges(ctx context.Context) <-chan StateChange {
 
 // WaitConnected returns nil as soon as the client is connected: to a server with a quorum or, with [WithReadOnly], to
 // any server. It returns ErrClosed when the client is closed, and on a session's view ErrSessionLost when that session
-// has ended. If ctx ends first, the error matches ErrNotConnected and ctx.Err(), and lists the servers tried and the
-// reasons of the failures. Corresponds to Curator's blockUntilConnected.
+// has ended. If ctx ends first, the error matches ErrNotConnected and ctx.Err(), and its text has the servers and the
+// reason why the last attempt to connect failed. Corresponds to Curator's blockUntilConnected.
 func (c *Client) WaitConnected(ctx context.Context) error {
 	if c.isZeroValue() {
 		return ErrNoClient
@@ -104,7 +101,7 @@ func (c *Client) WaitConnected(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-e.ctx.Done():
-			if c.view.epoch == nil {
+			if c.view.epoch == nil { // else operationEpoch returns the error
 				select {
 				case <-c.core.epochReplaced(e):
 				case <-ctx.Done():
@@ -115,12 +112,12 @@ func (c *Client) WaitConnected(ctx context.Context) error {
 	}
 }
 
-// Conn returns a go-zookeeper connection that shares the current session, for code written for that library.
-// The first call makes the connection. Do not close it: that ends the session.
+// Conn returns a go-zookeeper connection that shares the current session, for code written for that library; nil for a
+// nil or zero client. The first call in a session makes the connection. Do not close it: that ends the session.
 //
 // The connection belongs to one epoch and ends with it; then call Conn again. While the client is not connected, calls
-// on the connection wait, and fail with zk.ErrNoServer within three seconds. If the session ends while they wait, those
-// calls, and Close of the client, may take up to a second longer.
+// on the connection wait for a new one, and after at most three seconds fail with zk.ErrNoServer. If the session ends
+// while they wait, those calls, and Close of the client, may take up to a second longer.
 func (c *Client) Conn() *zk.Conn {
 	if c.isZeroValue() {
 		return nil
@@ -146,21 +143,21 @@ func (c *Client) Close() error {
 // CloseContext ends the client:
 //
 //   - All holds end with ErrClosed, before anything else.
-//   - Pending clean-ups are tried for half of the time.
-//   - The session is closed at the server. Operations in flight fail with ErrClosed. If the connection is away each
-//     server is tried once, for a second at most.
+//   - While there is a connection, pending clean-ups are tried, for half of the time that ctx leaves.
+//   - The session is closed at the server, after the requests submitted before. Operations that have no reply by then
+//     fail with ErrClosed. Without a connection, each server is tried once, for a second in all.
 //   - Subscriptions and watches end.
 //
-// When CloseContext returns, every goroutine of the client has ended. If ctx ends first, the remaining
-// goroutines wind down in the background.
+// When CloseContext returns, every goroutine of the client has ended. If ctx ends first, CloseContext returns
+// ErrUnacknowledged, and the remaining goroutines end in the background.
 //
-// If the error is nil, the client's ephemeral nodes are gone. ErrUnacknowledged means that the server did not confirm
-// that: the nodes may stay until the session timeout. This also goes for the nodes of an earlier session that was lost
-// and could not be closed since. A client that has never been connected returns ErrUnacknowledged, too, if a server may
-// have opened a session without the client's knowledge. CloseContext waits for the answer to a handshake in progress,
-// and closes the session that the handshake opens.
+// If the error is nil, the client's ephemeral nodes are deleted. ErrUnacknowledged means that no server has confirmed
+// that: the nodes may stay until the session timeout. They may be nodes of an earlier session, which was lost and could
+// not be closed since. A client that has never been connected also returns ErrUnacknowledged if a handshake without a
+// reply may have opened a session. CloseContext waits for the reply to a handshake in flight, and closes the session
+// that the handshake opens.
 //
-// Another call waits for the first one, as long as ctx allows, and returns its error.
+// Another call waits for the first call's end and returns its error; if ctx ends before, the error matches ctx.Err().
 func (c *Client) CloseContext(ctx context.Context) error {
 	if c.isZeroValue() {
 		return ErrNoClient
@@ -183,7 +180,7 @@ func (c *Client) CloseContext(ctx context.Context) error {
 }
 
 func (c *clientCore) close(ctx context.Context) error {
-	// First all holds end: the steps below may pass their locks on to other clients.
+	// All holds end first, since the steps below delete nodes: then other clients may get the locks.
 	done := make(chan struct{})
 	c.manager.inbox.Put(func() {
 		c.manager.applyInput(machineInput{kind: inClose}, "", nil, nil)
@@ -191,7 +188,7 @@ func (c *clientCore) close(ctx context.Context) error {
 	})
 	select {
 	case <-done:
-	case <-ctx.Done(): // the manager waits for a busy session
+	case <-ctx.Done():
 	}
 	e := c.shutDown()
 	e.endAllHolds(ErrClosed)
@@ -211,20 +208,16 @@ func (c *clientCore) close(ctx context.Context) error {
 	}()
 	err := awaitWithGrace(ctx, idle)
 	defer c.ops.logLines.flush(ctx)
-	switch {
-	case err == nil:
+	if err == nil {
 		c.log.Info("client closed", "epoch", e.n)
 		return nil
-	case errors.Is(err, wire.ErrUnacknowledged):
-		err = withSentinel(ErrUnacknowledged, err)
-	default:
-		err = fmt.Errorf("close: %w", err)
 	}
+	err = withSentinel(ErrUnacknowledged, err) // err matches wire.ErrUnacknowledged
 	c.log.Warn("client closed", "epoch", e.n, "err", err)
 	return err
 }
 
-// withHalfTime limits work to half of ctx's time, so that the rest has as much.
+// withHalfTime returns a context with half of the time that is left until ctx's deadline.
 func withHalfTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, bounded := ctx.Deadline()
 	if !bounded {

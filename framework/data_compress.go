@@ -10,31 +10,32 @@ import (
 )
 
 var (
-	// ErrDecompress means that the compression provider cannot decompress a node's data: they are not compressed, are
-	// damaged, or are larger than the provider allows.
+	// ErrDecompress means that the compression provider cannot decompress a node's data: the data are not compressed, or
+	// damaged, or would be larger than the provider allows.
 	ErrDecompress = newSentinel("data cannot be decompressed")
-	// ErrDecompressedTooLarge means that the decompressed data would be larger than the provider allows, or than the
-	// limit for one call allows: see [Gzip] and [WithDecompressedLimit]. It matches ErrDecompress, too.
+	// ErrDecompressedTooLarge means that the decompressed data would be larger than the provider's limit ([Gzip]) or the
+	// limit for one call ([WithDecompressedLimit]). It matches ErrDecompress, too.
 	ErrDecompressedTooLarge = newSentinel("decompressed data would be larger than the limit", ErrDecompress)
 )
 
 // CompressionProvider compresses and decompresses the data of nodes, see [WithCompressionProvider]. path is the full
 // path, chroot and namespace included. Its methods may be called from several goroutines concurrently, and must not
-// keep or change data. The slices that they return belong to the caller. They should not block: callers wait for them,
-// and so do the other results of background operations that have to be decompressed. An error of Decompress that does
-// not match ErrDecompress is wrapped so that it does. Corresponds to Curator's CompressionProvider.
+// keep or change data. The slices that they return belong to the caller. They should not block: the operation's caller
+// waits for them, and in the background the results of later operations wait, too. If an error of Decompress does not
+// match ErrDecompress, the client wraps it in ErrDecompress. Corresponds to Curator's CompressionProvider.
 type CompressionProvider interface {
 	Compress(path string, data []byte) ([]byte, error)
 	Decompress(path string, data []byte) ([]byte, error)
 }
 
-// Gzip is the default [CompressionProvider]. It writes the same format as Curator's GzipCompressionProvider
-// (the bytes may differ where any compressor is free to choose), and reads what that reads: one gzip member
-// with nothing after it. The zero value is ready for use.
+// Gzip is the default [CompressionProvider]. It writes the same format as Curator's GzipCompressionProvider (the
+// compressed bytes may differ, as between any two compressors), and accepts the same data: one gzip member with nothing
+// after it. The zero value is ready for use.
 type Gzip struct {
-	// Limit is the largest number of bytes that Decompress returns; more is ErrDecompressedTooLarge. A compressed
-	// megabyte may expand to a gigabyte, and every client that may write the node can put one there. 0 or less means
-	// the default of 8 MiB. [WithDecompressedLimit] limits the total of one call.
+	// Limit is the largest number of bytes that Decompress returns; if there are more, the error is
+	// ErrDecompressedTooLarge. Without a limit, any client that may write a node could exhaust the memory of its
+	// readers: a compressed megabyte may expand to a gigabyte. 0 or less means the default of 8 MiB.
+	// [WithDecompressedLimit] limits the total of one call.
 	Limit int
 }
 
@@ -46,7 +47,7 @@ const (
 // emptyGzip is the output of Java's GZIPOutputStream for no data.
 var emptyGzip = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-// gzipWriters keeps gzip writers, which are large and take long to make.
+// gzipWriters has gzip writers to use again, because they are large and take long to make.
 var gzipWriters = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
 
 // Compress implements [CompressionProvider].
@@ -58,7 +59,7 @@ func (g Gzip) Compress(_ string, data []byte) ([]byte, error) {
 	w := gzipWriters.Get().(*gzip.Writer)
 	defer gzipWriters.Put(w)
 	w.Reset(&out)
-	w.OS = 0 // as Java before 16
+	w.OS = 0 // the header's operating system, as Java before 16 writes it
 	if _, err := w.Write(data); err != nil {
 		return nil, err
 	}
@@ -96,7 +97,7 @@ func (g Gzip) Decompress(_ string, data []byte) ([]byte, error) {
 	return out, nil
 }
 
-// replaceEOF replaces io.EOF, which a caller's read loop would take for the end.
+// replaceEOF replaces io.EOF of truncated data: a caller's read loop would take io.EOF for the regular end.
 func replaceEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -104,7 +105,8 @@ func replaceEOF(err error) error {
 	return err
 }
 
-// decompressUpTo decompresses data to at most limit bytes. Gzip stops there; another provider runs to its end.
+// decompressUpTo decompresses data, and fails with ErrDecompressedTooLarge if the result has more than limit bytes. Gzip
+// stops at the limit; another provider has decompressed everything before the client can check the size.
 func decompressUpTo(p CompressionProvider, full string, data []byte, limit int) ([]byte, error) {
 	if g, ours := p.(*Gzip); ours && g != nil {
 		p = *g

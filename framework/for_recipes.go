@@ -1,6 +1,6 @@
 // This file has the API for authors of recipes and caches, in this module and outside. Programs that only use recipes
-// need none of it. To write a recipe, take a [Session] and do everything through its [Session.Client], so that nothing
-// that begins in one session ends in another. Call [Session.Hold] for each grant, and repeat operations with
+// need none of it. A recipe takes a [Session] and does everything through its [Session.Client], so that nothing that
+// begins in one session ends in another. It calls [Session.Hold] for each grant, and repeats operations with
 // [Client.Retry].
 
 package framework
@@ -16,8 +16,8 @@ import (
 	"github.com/go-curator/curator/internal/flow"
 )
 
-// As returns the session with the namespace and the retry policy of c, which is a view of the same client:
-// for a recipe that continues, with one view, what another view has acquired. For authors of recipes.
+// As returns the session with the namespace and the retry policy of c, which must be a view of the same client. A recipe
+// that was made with one view uses it to continue a hold that was acquired with another view. For authors of recipes.
 func (s *Session) As(c *Client) *Session {
 	v := c.view
 	v.epoch = s.e
@@ -25,7 +25,8 @@ func (s *Session) As(c *Client) *Session {
 }
 
 // Connections returns the number of connections that the session has had. It grows before the first event or result of
-// a new connection is delivered: while the number is the same there was no reconnect. For authors of recipes.
+// a new connection is delivered: so if it has not changed, all that was delivered came over the same connection. For
+// authors of recipes.
 func (s *Session) Connections() uint64 {
 	if s.isZeroValue() {
 		return 0
@@ -33,9 +34,9 @@ func (s *Session) Connections() uint64 {
 	return s.e.wire.Connections()
 }
 
-// Grace returns how long the users of a hold that was lost have to stop, from the end of its context, before a
-// recipe may delete its node without their release: as long as after the loss of a session ([WithFenceGrace]). It is
-// 0 while the hold lasts, after [Hold.End] without a cause, and if the node is gone or goes with its session. For
+// Grace returns the time ([WithFenceGrace]) for which a recipe has to keep the node of a lost hold, from the end of the
+// hold's context, so that users who have not released it can stop their work before another client gets the lock. It is
+// 0 while the hold is valid, after [Hold.End] without a cause, and if the node is deleted or the session has ended. For
 // authors of recipes.
 func (h *Hold) Grace() time.Duration {
 	if h.e == nil || h.e.ctx.Err() != nil {
@@ -49,8 +50,8 @@ func (h *Hold) Grace() time.Duration {
 	return h.e.core.cfg.graceAfterLoss(h.e.wire.Timeout(), nil)
 }
 
-// Zxid returns the last transaction that an answer to this client has shown: every later answer in this session
-// shows the tree as it was then, or later. For authors of recipes.
+// Zxid returns the highest zxid of the replies to this client. Every later reply in this session shows the tree as of
+// that transaction, or later. For authors of recipes.
 func (s *Session) Zxid() int64 {
 	if s.isZeroValue() {
 		return 0
@@ -65,12 +66,12 @@ func (s *Session) Ended() func() bool {
 	if s.isZeroValue() {
 		return func() bool { return true }
 	}
-	if made := s.c.cached.ended.Load(); made != nil {
-		return *made
+	if cached := s.c.cached.ended.Load(); cached != nil {
+		return *cached
 	}
-	kept := weak.Make(s.e)
+	weakEpoch := weak.Make(s.e)
 	ended := func() bool {
-		e := kept.Value()
+		e := weakEpoch.Value()
 		if e == nil {
 			return true
 		}
@@ -82,15 +83,16 @@ func (s *Session) Ended() func() bool {
 	return ended
 }
 
-// Pause waits for d, or until ctx ends or the client closes. For authors of recipes.
+// Pause waits for d, or until ctx ends or the client closes. With a nil ctx, or a nil or zero client, it does not wait.
+// For authors of recipes.
 func (c *Client) Pause(ctx context.Context, d time.Duration) {
 	if ctx != nil && !c.isZeroValue() {
 		c.core.pauseFor(ctx, d)
 	}
 }
 
-// WhenStateChanges makes the client call f after each change of the state until stop is called, as [Client.Later] does.
-// A call that is queued already may come after stop. For authors of recipes.
+// WhenStateChanges makes the client call f after each change of the state until stop is called, on the goroutine of
+// [Client.Later]. A call that was queued before stop may run after stop has returned. For authors of recipes.
 func (c *Client) WhenStateChanges(f func()) (stop func()) {
 	if f == nil || c.isZeroValue() {
 		return func() {}
@@ -98,9 +100,9 @@ func (c *Client) WhenStateChanges(f func()) (stop func()) {
 	return c.core.board.callOnChange(func() { c.Later(f) })
 }
 
-// Spawn runs f on a goroutine that Close waits for: for work that a recipe has to finish after its caller has
-// gone. When the client closes, f's context ends, operations and pauses fail with ErrClosed, and f has to
-// return. A panic in f ends the process. For authors of recipes.
+// Spawn runs f on a new goroutine that Close waits for: for work that a recipe has to finish after its caller has
+// stopped waiting. When the client closes, operations fail with ErrClosed and pauses end; f's context ends after the
+// session, and then f has to return. A panic in f ends the process. For authors of recipes.
 func (c *Client) Spawn(f func(ctx context.Context)) {
 	if f == nil || c.isZeroValue() {
 		return
@@ -108,24 +110,25 @@ func (c *Client) Spawn(f func(ctx context.Context)) {
 	c.core.ops.workers.spawn(func() { f(c.core.ops.workers.ctx) })
 }
 
-// Later makes the client call f on the goroutine of its callbacks, as [Pending.Then] does when the operation has ended
-// already. For authors of recipes.
+// Later queues f for the goroutine that runs this view's callbacks ([Pending.Then], Watching), and returns without
+// waiting. For authors of recipes.
 func (c *Client) Later(f func()) {
 	if f != nil {
 		c.executors().callbacks.enqueue(f)
 	}
 }
 
-// Err returns nil while an operation of this client can still succeed. Otherwise it returns ErrClosed, for the view of
-// a [Session] also ErrSessionLost, and ErrNoClient if there is no client. A recipe that waits for the next session
-// after a loss has to call it, because a view of a lost session can never succeed again. For authors of recipes.
+// Err returns the error with which every operation of this client fails from now on: ErrClosed, ErrNoClient or, for the
+// view of a [Session] that has ended, ErrSessionLost. Otherwise it returns nil. A recipe that waits for the next session
+// after a loss has to call it, because with a view of the lost session it would wait in vain. For authors of recipes.
 func (c *Client) Err() error {
 	_, err := c.operationEpoch()
 	return err
 }
 
-// Left returns the error of a wait that ended with ctx. It matches ctx.Err(), context.Cause(ctx), and last, the last
-// failure, which may be nil. If there is no connection, the error has the reason. For authors of recipes.
+// Left makes the error of a wait that ended because ctx has ended. It matches ctx.Err(), context.Cause(ctx) and last,
+// the last failure of the wait (nil for none). If there is no connection, the error's text has the reason. For authors
+// of recipes.
 func (c *Client) Left(ctx context.Context, last error) error {
 	err := flow.Ended(ctx)
 	if last != nil {
@@ -137,9 +140,9 @@ func (c *Client) Left(ctx context.Context, last error) error {
 	return c.core.explainWait(err)
 }
 
-// Place returns a comparable value for the node at path. The value is the same for all views of this client,
-// whatever their namespace. With it a recipe finds out whether a hold that a context carries is its own. For
-// authors of recipes.
+// Place returns a comparable value that identifies the node at path in the whole tree, together with the client: it is
+// equal for all views of this client, whatever their namespaces. A recipe compares it to find out whether a hold that a
+// context carries is on its own path. For authors of recipes.
 func (c *Client) Place(path string) any {
 	if c.isZeroValue() {
 		return nodePlaceKey{nil, path}
@@ -156,7 +159,7 @@ type nodePlaceKey struct {
 	path string
 }
 
-// FullPath returns the path of the node in the whole tree, with chroot and namespace. Errors: ErrInvalidPath,
+// FullPath returns path with chroot and namespace: the node's path in the whole tree. Errors: ErrInvalidPath,
 // ErrNoClient. For authors of recipes.
 func (c *Client) FullPath(path string) (string, error) { return c.fullPath(path) }
 
@@ -168,10 +171,10 @@ func (c *Client) MaxFrame() int {
 	return c.core.cfg.maxFrame
 }
 
-// Hooks returns the hooks of [WithHooks] as one value; a recipe calls them to report what it does. Acquire, Wait and
-// NodeData are never nil, and neither are the functions and the context that they return. Queue is nil if there are no
-// hooks: then the recipe need not collect the arguments of Queue and Wait. All other fields are nil: the client itself
-// calls those hooks. For authors of recipes.
+// Hooks returns the hooks of all [WithHooks] as one value, for the recipe to call. Acquire, Wait and NodeData are never
+// nil, and neither are the functions and the context that they return. Queue is nil if there are no hooks: then the
+// recipe need not collect the arguments of Queue and Wait. All other fields are nil: the client itself calls those
+// hooks. For authors of recipes.
 func (c *Client) Hooks() Hooks {
 	if c.isZeroValue() {
 		return noHooks
@@ -188,29 +191,30 @@ func (c *Client) Logger() *slog.Logger {
 	return c.core.ops.log
 }
 
-// CleanupLogger is Logger for clean-ups of the garbage collector: it keeps no part of the client alive. Its lines have
-// their own queue. For authors of recipes.
+// CleanupLogger is like Logger, but its logger keeps no part of the client alive: for clean-ups of the garbage collector
+// ([runtime.AddCleanup]). Its lines have a separate queue, which Close does not wait for. For authors of recipes.
 func (c *Client) CleanupLogger() *slog.Logger {
 	if c.isZeroValue() {
 		return slog.New(slog.DiscardHandler)
 	}
-	return c.core.ops.apart
+	return c.core.ops.cleanupLog
 }
 
-// ContenderDataLimit is the limit for the data that a recipe reads from another participant's node, compressed or not:
-// 64 KiB. Participants put names and addresses there. They must not be able to fill the memory of clients that list the
-// participants.
+// ContenderDataLimit is the limit for the data that a recipe reads from another contender's node: 64 KiB, before and
+// after decompression. Contenders put names and addresses there. The limit protects the memory of clients that list the
+// contenders.
 const ContenderDataLimit = 64 << 10
 
-// ErrDataTooLarge means that a participant's data are larger than ContenderDataLimit, or that the data of all
-// participants in one answer are larger than the answer may be. The participant is in the queue all the same.
+// ErrDataTooLarge is the error in place of a contender's data that are larger than ContenderDataLimit or than
+// [WithMaxReply] allows, or that exceed the limit for a whole list of contenders. The contender is in the line all the
+// same.
 var ErrDataTooLarge = newSentinel("a participant's data are too large to be read")
 
-// Unpacked returns data of another participant's node, read Undecompressed, as this client would read them.
-// With [WithCompression] that is decompressed if possible; otherwise as they are, since other clients may not
-// compress. If the data are larger than [ContenderDataLimit], compressed or decompressed, it returns no data
-// and ErrDataTooLarge; if only decompressed, the error also matches ErrDecompressedTooLarge. For authors of
-// recipes.
+// Unpacked decodes the data of another contender's node at path, which were read Undecompressed. With [WithCompression]
+// it decompresses them; data that cannot be decompressed are returned unchanged with an error that matches
+// ErrDecompress, since other clients may not compress. If the data are larger than [ContenderDataLimit], compressed or
+// decompressed, it returns no data and ErrDataTooLarge; if only the decompressed data are, the error also matches
+// ErrDecompressedTooLarge. For authors of recipes.
 func (c *Client) Unpacked(path string, data []byte) ([]byte, error) {
 	if len(data) > ContenderDataLimit {
 		return nil, fmt.Errorf("%w: they have %d bytes, and the limit is %d",
@@ -223,11 +227,11 @@ func (c *Client) Unpacked(path string, data []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// UnpackedUpTo returns data, read Undecompressed, as this client would read them: with [WithCompression]
-// decompressed if possible. Data that cannot be decompressed are returned as they are, since other clients may
-// not compress, with an error that matches ErrDecompress. Data that would have more bytes than limit when
-// decompressed are not returned, and the error matches ErrDecompressedTooLarge, too; [WithDecompressedLimit]
-// applies as well. For authors of recipes and caches.
+// UnpackedUpTo decodes the data of the node at path, which were read Undecompressed. With [WithCompression] it
+// decompresses them; data that cannot be decompressed are returned unchanged, since other clients may not compress, with
+// an error that matches ErrDecompress. If the decompressed data would have more than limit bytes, or more than
+// [WithDecompressedLimit] allows, it returns no data, and the error also matches ErrDecompressedTooLarge. For authors of
+// recipes and caches.
 func (c *Client) UnpackedUpTo(path string, data []byte, limit int) ([]byte, error) {
 	full, err := c.fullPath(path)
 	if err != nil || !c.Compresses() {

@@ -13,11 +13,11 @@ import (
 // Health is the state of a client at one moment, for probes, logs and gauges.
 type Health struct {
 	// StateChange is the last announced state, NeverConnected before the first connection. Since is the time of that
-	// announcement.
+	// announcement, or of New.
 	StateChange
 	Since time.Time
-	// Away is the time at which the last connection to a server with a quorum was lost, or at which the client was made
-	// if there was none yet. It is zero while there is such a connection.
+	// Away is the beginning of the present time without a connection to a server with a quorum: the time of the loss, or
+	// of New if there was no such connection yet. It is zero while there is one.
 	Away time.Time
 	// Server is the connected server, "" if there is none.
 	Server string
@@ -26,8 +26,8 @@ type Health struct {
 	Trouble error
 	// Safety contains the rule in force, the remaining validity and the number of holds.
 	Safety Safety
-	// Queued counts the requests that wait for a connection or for room in the window, InFlight the requests
-	// that wait for an answer.
+	// Queued counts the requests that wait for a connection or for room in the window (the limit for requests in
+	// flight). InFlight counts the requests that wait for a reply.
 	Queued, InFlight int
 	// Cleanups counts the nodes that the client still has to remove, see [Client.PendingCleanups].
 	Cleanups int
@@ -40,8 +40,9 @@ type Health struct {
 	Closed bool
 }
 
-// Health returns the state of the client. It sends nothing and never waits. On a session's view, the requests and
-// Safety belong to that session. For a nil or zero client, Trouble is ErrNoClient, and Err returns it.
+// Health returns the state of the client. It sends nothing and does not block. On a session's view, Server, Queued,
+// InFlight, Connections and Safety are those of that session. For a nil or zero client, Trouble is ErrNoClient, and Err
+// returns it.
 func (c *Client) Health() Health {
 	if c.isZeroValue() {
 		return Health{Trouble: ErrNoClient}
@@ -62,17 +63,17 @@ func (c *Client) Health() Health {
 	return h
 }
 
-// Err returns nil if the client is connected to a quorum. Otherwise the error matches ErrClosed, ErrNotReadOnly
-// (connected to a member without a quorum), ErrSuspended, ErrSessionLost or ErrNotConnected (never connected), has the
-// time since the loss of the connection, and contains Trouble, such as ErrAuthFailed.
+// Err returns nil if the client is connected to a server with a quorum. Otherwise the error matches ErrClosed,
+// ErrNotReadOnly (connected to a member without a quorum), ErrSuspended, ErrSessionLost or ErrNotConnected (never
+// connected). It also matches Trouble, such as ErrAuthFailed, and its text has the time without a connection.
 //
-// A granted session timeout that is too short to hold anything is not reported here, because most clients hold nothing:
-// see Safety.Refused.
+// Err does not report a session timeout that is too short for holds, because most clients hold nothing: see
+// Safety.Refused.
 func (h Health) Err() error { return h.Check(0) }
 
-// Check is Err, but returns nil while the connection has been away for at most tolerance. The time counts
-// from the loss of the connection, even if the session was lost since. So a readiness probe whose tolerance
-// is the session timeout does not flap when a server restarts or the leader changes.
+// Check is like Err, but also returns nil until tolerance has passed since Away. That time counts from the loss of the
+// connection, even if the session was lost since. So a readiness probe whose tolerance is the session timeout does not
+// flap when a server restarts or the leader changes.
 func (h Health) Check(tolerance time.Duration) error {
 	switch {
 	case h.Closed:
@@ -84,14 +85,14 @@ func (h Health) Check(tolerance time.Duration) error {
 	}
 	why := map[State]error{ReadOnly: ErrNotReadOnly, Suspended: ErrSuspended, Lost: ErrSessionLost}[h.State]
 	if why == nil {
-		why = errNotYet
+		why = errNeverConnected
 	}
 	away := h.Away
-	if away.IsZero() {
+	if away.IsZero() { // in a Health that was not made by Client.Health
 		away = h.Since
 	}
 	if away.IsZero() {
-		return why // of the zero Health
+		return why
 	}
 	age := time.Since(away)
 	switch {
@@ -104,7 +105,7 @@ func (h Health) Check(tolerance time.Duration) error {
 	return fmt.Errorf("%w; no connection to a quorum for %v", why, age.Round(time.Millisecond))
 }
 
-// String returns a text for people. Its form may change.
+// String returns a text for logs. Its form may change between releases.
 func (h Health) String() string {
 	var s strings.Builder
 	fmt.Fprint(&s, h.StateChange)
@@ -125,9 +126,9 @@ func (h Health) String() string {
 	return s.String()
 }
 
-// PendingCleanups returns the number of nodes that the client still has to remove, or may have to: of guaranteed
-// deletes that failed, and of protected creates whose callers have stopped waiting, also while the answer is
-// outstanding. For metrics.
+// PendingCleanups returns the number of nodes that the client still has to delete in the background: nodes of guaranteed
+// deletes that failed, and of protected creates whose callers have stopped waiting. It also counts requests in flight
+// whose replies may make such a deletion necessary. For metrics.
 func (c *Client) PendingCleanups() int {
 	if c.isZeroValue() {
 		return 0
@@ -138,8 +139,8 @@ func (c *Client) PendingCleanups() int {
 	return len(q.pending) + q.lateReplies
 }
 
-// Safety returns how the current session's holds are kept safe, for logs, metrics and readiness checks. After
-// Close it describes the last session.
+// Safety returns the rule that keeps the current session's holds safe, with its times, for logs, metrics and readiness
+// checks; on a session's view, of that session. After Close it describes the last session. It does not block.
 func (c *Client) Safety() Safety {
 	if c.isZeroValue() {
 		return Safety{}

@@ -9,7 +9,7 @@ import (
 	"github.com/go-curator/curator/internal/wire"
 )
 
-// LossPolicy reports whether a [Hold] outlives a suspended connection. Corresponds to Curator's
+// LossPolicy determines whether a [Hold] outlives the loss of the connection. Corresponds to Curator's
 // ConnectionStateErrorPolicy.
 type LossPolicy int8
 
@@ -17,8 +17,9 @@ const (
 	// SuspendedIsLoss ends the hold as soon as the connection is lost (Curator's
 	// StandardConnectionStateErrorPolicy).
 	SuspendedIsLoss LossPolicy = iota
-	// SessionOnly keeps the hold as long as the session certainly lives (Curator's SessionConnectionStateErrorPolicy).
-	// That is safe here: the client's own clock ends the hold before the servers can give the lock to another client.
+	// SessionOnly keeps the hold, with or without a connection, while the session is certain not to have expired
+	// (Curator's SessionConnectionStateErrorPolicy). Unlike in Curator that is safe: the client's own clock ends the hold
+	// before another client can get the lock.
 	SessionOnly
 )
 
@@ -26,40 +27,40 @@ func (p LossPolicy) String() string {
 	return enumName("LossPolicy", p, "SuspendedIsLoss", "SessionOnly")
 }
 
-// Hold is a lock, a lease or a term of leadership that one session has. It ends once, for one reason, and
-// never comes back. Safe for concurrent use.
+// Hold is a lock, a lease or a term of leadership that one session has. It ends once, for one reason, and is not
+// valid again later. Safe for concurrent use.
 //
 // It ends, at the latest, before the servers can expire the session: see [Rule]. Two cases are not covered:
 // an administrator deletes the node, or closes the session. Then the hold ends when the event arrives, or on
 // the next connection.
 type Hold struct {
 	e             *sessionEpoch
-	path          string // full
-	name          string // the path as the client sees it
+	fullPath      string // of the hold's node in the whole tree
+	userPath      string // the same in the client's view, without chroot and namespace
 	loss          LossPolicy
-	alone         bool // no other hold on the same lock is valid at the same time
+	exclusive     bool // no other hold on the same lock is valid at the same time
 	ctx           holdContext
 	cancelContext context.CancelCauseFunc
 	reportEnd     func(error)    // reports the end to the hooks; nil if there are none; set once
 	youngEntry    youngHoldEntry // guarded by e.youngHolds.mu
 
-	mu          sync.Mutex
-	cause       error // set once
-	czxid       int64
-	watch       *wire.Watch // the own-node watch that is armed or on its way
+	mu          sync.Mutex  // guards the fields below
+	cause       error       // why the hold has ended; set once
+	czxid       int64       // of the node; 0 until it is known
+	watch       *wire.Watch // on the own node, armed or requested; nil if there is none
 	uncheckable bool        // the session has no permission to check the node in a heartbeat
-	eventless   bool        // no events come of the node, since the session may not read it
-	watchArmed  bool        // the watch was armed, as far as the session may
-	timer       *time.Timer // for what onTimer does, once the hold is not young any more; nil until it is needed
+	unreadable  bool        // the session may not read the node, so servers send no events for a watch on it
+	watchArmed  bool        // the request for the watch was executed, or refused because the node is unreadable
+	timer       *time.Timer // calls onTimer; nil until the first setTimer (young holds share the timer of youngHolds)
 }
 
 // Context returns a context that ends with the hold. context.Cause returns the reason: ErrSuspended, ErrSessionLost,
 // ErrNodeDeleted, ErrReleased, ErrClosed, ErrTimeoutTooShort, or the cause given to End. It has the values of
 // HoldOptions.Values, and no deadline.
 //
-// Its Err also looks at the clock: after a pause of the process, or of the machine, Err is not nil even if
-// Done has not been closed yet. (Contexts derived with context.WithCancel and the like do not look at the
-// clock; their Err follows Done.)
+// Its Err also reads the clock: when a process or a machine continues after a long pause, Err returns the error even
+// before Done is closed. (The Err of a derived context, such as one of context.WithCancel, does not read the clock, and
+// changes when Done is closed.)
 func (h *Hold) Context() context.Context {
 	if h.e == nil {
 		return endedContext // the zero value
@@ -67,7 +68,7 @@ func (h *Hold) Context() context.Context {
 	return &h.ctx
 }
 
-// Valid reports whether the hold is certain now. It computes that from the clock and does not block. When it returns
+// Valid reports whether the hold is certain now, by the clock. It sends nothing and does not block. When it returns
 // false, the hold's context has ended.
 func (h *Hold) Valid() bool {
 	if h.e == nil {
@@ -88,8 +89,8 @@ func (h *Hold) Valid() bool {
 	return false
 }
 
-// Remaining returns how long the hold stays valid if no further answer arrives; 0 when the hold has ended.
-// While the connection works, answers renew this time continuously.
+// Remaining returns how long the hold stays valid if no further reply arrives; 0 when the hold has ended.
+// While the connection works, replies renew this time continuously.
 func (h *Hold) Remaining() time.Duration {
 	if !h.Valid() {
 		return 0
@@ -103,24 +104,23 @@ func (h *Hold) endCause() error {
 	return h.cause
 }
 
-// A hold ends once, by the first of these causes that reaches endOnce or endHoldsByClient:
+// A hold ends once, with the first of these causes:
 //
-//   - The session ends (endCause). The session layer makes the end of the session's time final before it reports it.
-//     Next, in any order: Valid sees it (Remaining, the context's Err and every other cause ask Valid first), and
-//     endLostHolds is called, which takes only locks that are held briefly. Only then come the manager's
-//     endAllHolds, the end of the watch on the own node, and Lost.
-//   - The connection is lost and the policy is SuspendedIsLoss (suspendHolds): ErrSuspended, before Suspended is
+//   - The session is lost: the cause is sessionEpoch.endCause. (1) The session layer records the loss, which is final
+//     from then on. (2) Valid, which Remaining and the context's Err call, returns false; at the same time the session
+//     layer calls endLostHolds, which takes only locks that are held briefly. (3) The session layer ends the watches and
+//     reports Lost to the manager, which calls endAllHolds.
+//   - The connection is lost and the policy is SuspendedIsLoss (endHoldsOnSuspension): ErrSuspended, before Suspended is
 //     announced.
-//   - The own node is gone, or another node has its name; an event, a read of the node or a heartbeat shows
-//     that (loseHold): ErrNodeDeleted.
+//   - The own node has been deleted, or another node has its name, as an event, a read of the node or a heartbeat shows
+//     (loseHold): ErrNodeDeleted.
 //   - The rule in force allows no holds (enforceRule, registerHold): ErrTimeoutTooShort.
 //   - The client closes (endAllHolds): ErrClosed, before the session is closed.
 //   - The holder ends it (End).
 
-// End ends the hold. Only the first call has an effect, and its cause becomes the context's cause; nil means
-// ErrReleased. End returns immediately. The watch on the node is used up when the node is deleted; if the node stays,
-// the client removes the watch. Call End before the node is deleted: another client may get the lock as soon as the
-// node is gone.
+// End ends the hold. Only the first call has an effect: its cause becomes the context's cause; nil means ErrReleased.
+// End waits for no reply; it calls the functions that [Hooks] returned for this hold. Call End before the node is
+// deleted: another client may get the lock as soon as the node is deleted.
 func (h *Hold) End(cause error) {
 	if h.e == nil {
 		return
@@ -129,6 +129,7 @@ func (h *Hold) End(cause error) {
 		cause = ErrReleased
 	}
 	if h.endOnce(cause) {
+		h.unregister()
 		h.cleanUpWatch()
 		if h.reportEnd != nil {
 			h.reportEnd(cause)
@@ -136,9 +137,9 @@ func (h *Hold) End(cause error) {
 	}
 }
 
-// loseHold ends the hold for cause, unless the hold has ended with its session already. After a pause of the
-// process, the client may read consequences of the session's end, such as a deleted node, before it has checked the
-// clock.
+// loseHold ends the hold for cause, unless the session is lost by the clock: then that is the cause. The order matters
+// after a pause of the process: the client may read a consequence of the session's end, such as the deletion of the
+// node, before it has read the clock.
 func (h *Hold) loseHold(cause error) {
 	if h.Valid() {
 		endHoldsByClient(cause, h)
@@ -151,32 +152,33 @@ func (e *sessionEpoch) endAllHolds(why error) {
 	endHoldsByClient(why, e.currentHolds()...)
 }
 
-// endLostHolds ends all holds of the epoch as soon as no hold is certain any more. It waits for none of the
-// others that have to be notified of the session's end.
+// endLostHolds ends all holds of the epoch. The session layer calls it first when the session is lost, so that the end
+// of the holds waits for no queue.
 func (e *sessionEpoch) endLostHolds() {
-	if holds := e.currentHolds(); len(holds) > 0 { // else the epoch may have no session yet
+	if holds := e.currentHolds(); len(holds) > 0 { // else e.wire may not be set yet, which endCause reads
 		endHoldsByClient(e.endCause(), holds...)
 	}
 }
 
-// suspendHolds ends the holds that do not outlive the connection.
-func (e *sessionEpoch) suspendHolds() {
+// endHoldsOnSuspension records that the epoch has no connection to a member with a quorum, and ends the holds with the
+// policy SuspendedIsLoss.
+func (e *sessionEpoch) endHoldsOnSuspension() {
 	e.changeState(func() { e.suspended = true })
 	var lost []*Hold
 	for _, h := range e.currentHolds() {
-		if h.loss == SuspendedIsLoss && h.Valid() { // an invalid hold has ended with the session
+		if h.loss == SuspendedIsLoss && h.Valid() { // Valid has ended the holds of a lost session
 			lost = append(lost, h)
 		}
 	}
 	endHoldsByClient(ErrSuspended, lost...)
 }
 
-// endHoldsByClient is End for the client itself: the hooks run on their own goroutine. It ends all the holds before
-// it does anything that may wait, or that takes time for each.
+// endHoldsByClient is End for the client itself: the hooks run on a separate goroutine. It ends the contexts of all the
+// holds before it does anything else: the other steps may wait for locks, and take time for each hold.
 func endHoldsByClient(cause error, holds ...*Hold) {
 	var ended []*Hold
 	for _, h := range holds {
-		if h.cancelOnce(cause) {
+		if h.endOnce(cause) {
 			ended = append(ended, h)
 		}
 	}
@@ -191,18 +193,10 @@ func endHoldsByClient(cause error, holds ...*Hold) {
 	}
 }
 
-// endOnce returns true to the first caller. It takes only locks that are held briefly, to read the holds and the
-// clock, and in particular not the lock of the session's state.
+// endOnce ends the hold's context. It returns true to the first caller, which then calls unregister and cleanUpWatch.
+// endOnce and unregister take only locks that are held briefly, and in particular not the mutex of the wire session,
+// which may be held for long.
 func (h *Hold) endOnce(cause error) bool {
-	first := h.cancelOnce(cause)
-	if first {
-		h.unregister()
-	}
-	return first
-}
-
-// cancelOnce ends the hold's context. It returns true to the first caller, who then calls unregister.
-func (h *Hold) cancelOnce(cause error) bool {
 	h.mu.Lock()
 	if first := h.cause; first != nil {
 		h.mu.Unlock()
@@ -215,7 +209,7 @@ func (h *Hold) cancelOnce(cause error) bool {
 	return true
 }
 
-// unregister takes a hold that has ended off the session's lists.
+// unregister removes a hold that has ended from the lists of its epoch.
 func (h *Hold) unregister() {
 	h.mu.Lock()
 	timer := h.timer
@@ -233,21 +227,22 @@ func (h *Hold) unregister() {
 	}
 }
 
-// holdContext is a cancelable context whose Err also looks at the clock.
+// holdContext is the context of a hold. Its Err also reads the clock.
 type holdContext struct {
-	context.Context
-	values context.Context // whose values it has besides; nil if there are none
-	h      *Hold
+	context.Context                 // ends with the hold
+	values          context.Context // of HoldOptions.Values, or of the hook; nil if there are none
+	h               *Hold
 }
 
-// Value implements [context.Context]. It lets contrib/fence find the hold.
+// Value implements [context.Context]. To the key of package fencing it adds this hold to the list that the key is: so
+// contrib/fence finds the holds of a context.
 func (c *holdContext) Value(key any) any {
 	if list, ok := key.(*fencing.List); ok {
 		h := c.h
 		h.mu.Lock()
 		token := h.czxid
 		h.mu.Unlock()
-		list.Add(fencing.Hold{Path: h.name, Token: token, Shared: !h.alone, Context: c})
+		list.Add(fencing.Hold{Path: h.userPath, Token: token, Shared: !h.exclusive, Context: c})
 	}
 	if v := c.Context.Value(key); v != nil || c.values == nil {
 		return v

@@ -12,70 +12,70 @@ import (
 
 // HoldOptions describes a [Hold].
 type HoldOptions struct {
-	// Path is the ephemeral node of this session that stands for the lock, lease or leadership. The hold ends
-	// when this node is gone.
+	// Path is the path of an ephemeral node of this session: the contender's node that has been granted the lock, lease
+	// or leadership. The hold ends when this node is deleted.
 	Path string
 	// Recipe is the kind of lock, for [Hooks]. Default: empty.
 	Recipe string
-	// Czxid is the zxid of the node's creation. A node with the same name and another czxid is another node.
-	// Default 0: the czxid found when the client first reads the node.
+	// Czxid is the node's czxid. A node with the same name and another czxid is another node, and does not count as the
+	// hold's. Default 0: the czxid that the node has when the client first reads it.
 	Czxid int64
-	// Loss reports whether the hold outlives a suspended connection. Default SuspendedIsLoss.
+	// Loss determines whether the hold outlives the loss of the connection. Default SuspendedIsLoss.
 	Loss LossPolicy
-	// Values gives the hold's context its values. The end of Values does not end the hold. Default: no
+	// Values is the context whose values the hold's context has. The end of Values does not end the hold. Default: no
 	// values.
 	Values context.Context
 	// OwnWatchAfter is the age at which the hold begins to watch its node. Default 0 means 50 ms, so that short holds
-	// cost nothing. A negative value means immediately; no request is sent if this session has a watch on the node
-	// already. Use a negative value only if the node was read since that watch was set.
+	// cost no request. A negative value means immediately; then no request is sent if this session has a watch on the
+	// node already. Use a negative value only if the node was read since that watch was set.
 	OwnWatchAfter time.Duration
 	// Shared means that other holds on the same lock may be valid at the same time, as with readers, so that the node's
 	// czxid cannot serve as a fencing token. Default false.
 	Shared bool
 }
 
-// Hold returns a [Hold] on the lock, lease or leadership that the node at opt.Path stands for. The caller must have
-// read the grant from the tree in this session.
+// Hold returns a [Hold] on the lock, lease or leadership of the contender's node at opt.Path. The caller must have read
+// from the tree, in this session, that this contender holds.
 //
-// Hold waits, as long as ctx allows, for the proof that the rule in force needs: the answer whether the server is
+// Hold blocks until it has the proof that the rule in force needs, or ctx ends: a reply that shows whether the server is
 // standalone, and a committed write if the hold would otherwise begin with too little time left, as after a reconnect
-// or a stalled link, and under [RuleHeartbeat] after a long wait. The write is repeated after lost connections and
-// passing refusals, and while the servers commit so slowly that no hold could begin. If the proof is complete, Hold
-// returns immediately and sends nothing. If that, or a hook, has taken longer than 50 ms, the caller's read is
-// outdated: Hold makes certain that the node still exists, by a read unless a write has shown it. The end of ctx does
-// not end the hold.
+// or a stalled connection, and under [RuleHeartbeat] after a long wait. The write changes nothing. Hold repeats it after
+// lost connections and passing refusals, and while the servers commit so slowly that no hold could begin. If the proof
+// is complete already, Hold returns immediately and sends nothing. If the proof, or a hook, has taken longer than 50 ms,
+// the caller's read is outdated: then Hold reads the node again, unless the write has shown that the node exists. The
+// end of ctx does not end the hold.
 //
 // Errors: ErrSessionLost, ErrClosed, ErrSuspended (policy SuspendedIsLoss and no connection), ErrNodeDeleted,
-// ErrTimeoutTooShort, ErrInvalidPath, ErrNilContext, and ctx's.
+// ErrTimeoutTooShort, ErrInvalidPath, ErrNilContext, ErrNoClient, and ctx's.
 func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 	if s.isZeroValue() {
 		return nil, wrapOpError("hold", opt.Path, ErrNoClient)
 	}
 	full, err := s.c.fullPath(opt.Path)
-	if left := checkContext(ctx); left != nil {
-		err = left
+	if ctxErr := checkContext(ctx); ctxErr != nil {
+		err = ctxErr
 	}
 	if err != nil {
 		return nil, wrapOpError("hold", opt.Path, err)
 	}
 	var h *Hold
-	shown := time.Now() // the last proof that the node exists; the first is the caller's
-	err = repeatUncertain(ctx, func() error {
-		written, err := s.e.awaitCertainty(ctx, full, opt.Loss)
-		if !written.IsZero() {
-			shown = written
+	nodeSeen := time.Now() // when the node was last known to exist; at first by the caller's read
+	err = repeatWhileUncertain(ctx, func() error {
+		seen, err := s.e.awaitCertainty(ctx, full, opt.Loss)
+		if !seen.IsZero() {
+			nodeSeen = seen
 		}
-		if err == nil && time.Since(shown) >= ownWatchAfter {
+		if err == nil && time.Since(nodeSeen) >= ownWatchAfter {
 			err = s.e.checkNodePresent(ctx, full, opt)
-			shown = time.Now()
+			nodeSeen = time.Now()
 		}
 		if err != nil {
 			return err
 		}
 		if h == nil {
 			h = newHold(s.e, full, opt)
-			h.eventless = !s.c.ReadsItsOwn(opt.Path)
-			if time.Since(shown) >= ownWatchAfter { // the hook took long
+			h.unreadable = !s.c.ReadsItsOwn(opt.Path)
+			if time.Since(nodeSeen) >= ownWatchAfter { // the hook took long: read the node again
 				return errUncertain
 			}
 		}
@@ -99,7 +99,7 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 
 func newHold(e *sessionEpoch, full string, opt HoldOptions) *Hold {
 	h := &Hold{
-		e: e, path: full, name: opt.Path, loss: opt.Loss, alone: !opt.Shared, czxid: opt.Czxid,
+		e: e, fullPath: full, userPath: opt.Path, loss: opt.Loss, exclusive: !opt.Shared, czxid: opt.Czxid,
 	}
 	h.ctx.h, h.ctx.values = h, opt.Values
 	if observer := e.core.cfg.observer; len(observer) > 0 {
@@ -112,36 +112,37 @@ func newHold(e *sessionEpoch, full string, opt HoldOptions) *Hold {
 		}
 		h.ctx.values, h.reportEnd = observer.reportHold(values, info)
 	}
-	// Not derived from the hook's context: when a derived context ends, it calls its parent, and the goroutine that
-	// ends a hold may have locked a mutex.
+	// The hook's context is not the parent: package context would call it when the hold ends, and so run the user's code
+	// on the goroutine that ends the hold, which may have locked a mutex.
 	h.ctx.Context, h.cancelContext = context.WithCancelCause(context.Background())
 	return h
 }
 
-// awaitCertainty returns nil if a hold made now would be certain, and errUncertain if it has to be called again.
-// shown is the time at which a write has shown that the node exists; zero if no write was needed.
-func (e *sessionEpoch) awaitCertainty(ctx context.Context, full string, loss LossPolicy) (shown time.Time, err error) {
+// awaitCertainty waits until a hold that begins now would be certain, with enough time left. It returns errUncertain if
+// that has changed again, so that it has to be called again. nodeSeen is the time at which a write has shown that the
+// node exists; zero if no write was needed.
+func (e *sessionEpoch) awaitCertainty(ctx context.Context, full string, loss LossPolicy) (nodeSeen time.Time, err error) {
 	if err = e.awaitRule(ctx, loss); err == nil {
-		shown, err = e.proveByWrites(ctx, full, loss)
+		nodeSeen, err = e.proveByWrites(ctx, full, loss)
 	}
 	if err != nil {
-		return shown, err
+		return nodeSeen, err
 	}
 	switch v := e.wire.Validity(); {
 	case v.Valid():
-		return shown, nil
+		return nodeSeen, nil
 	case v.Lost():
-		return shown, e.endCause()
+		return nodeSeen, e.endCause()
 	}
-	return shown, errUncertain // the rule or the connection has changed, or the certainty ended immediately
+	return nodeSeen, errUncertain // the rule or the connection has changed since
 }
 
-// errUncertain means that a hold is not certain any more although the session lives: call awaitCertainty again.
+// errUncertain means that a new hold would not be certain although the session is not lost: call awaitCertainty again.
 var errUncertain = errors.New("before the grant was complete, the client was no longer certain of its session")
 
-// repeatUncertain repeats try while it returns errUncertain, until ctx ends. Each round but the first makes a
-// write, or waits.
-func repeatUncertain(ctx context.Context, try func() error) (err error) {
+// repeatWhileUncertain repeats try while it returns errUncertain, until ctx ends. It does not pause: each try but the
+// first waits for a reply.
+func repeatWhileUncertain(ctx context.Context, try func() error) (err error) {
 	for {
 		switch err = try(); {
 		case err != errUncertain:
@@ -152,16 +153,16 @@ func repeatUncertain(ctx context.Context, try func() error) (err error) {
 	}
 }
 
-// awaitRule waits until the rule in force is known. It returns nil if that allows a hold.
+// awaitRule waits until the rule in force is known, and returns nil if that rule allows a hold.
 func (e *sessionEpoch) awaitRule(ctx context.Context, loss LossPolicy) error {
 	for {
 		e.mu.Lock()
-		over, changed := e.endedBy, e.changed.C()
+		ended, changed := e.endedBy, e.changed.C()
 		suspended := e.suspended && loss == SuspendedIsLoss
 		e.mu.Unlock()
 		switch {
-		case over != nil:
-			return over
+		case ended != nil:
+			return ended
 		case suspended:
 			return ErrSuspended
 		}
@@ -176,13 +177,13 @@ func (e *sessionEpoch) awaitRule(ctx context.Context, loss LossPolicy) error {
 	}
 }
 
-// registerHold adds the hold to the epoch's holds, unless the hold is not certain any more. It looks at the clock
-// last: the hook may have taken long since awaitCertainty returned.
+// registerHold adds the hold to the epoch's holds, unless the hold is not certain any more: a hook may have taken long
+// since awaitCertainty returned.
 func (e *sessionEpoch) registerHold(h *Hold) error {
 	v := e.wire.Validity()
-	counted, late := v.BeginHold(), errUncertain
+	counted, refusal := v.BeginHold(), errUncertain
 	if v.Lost() {
-		late = e.endCause()
+		refusal = e.endCause()
 	}
 	e.mu.Lock()
 	err, first := e.endedBy, len(e.holds) == 0
@@ -191,7 +192,7 @@ func (e *sessionEpoch) registerHold(h *Hold) error {
 	case e.suspended && h.loss == SuspendedIsLoss:
 		err = ErrSuspended
 	case !counted:
-		err = late
+		err = refusal
 	default:
 		e.holds[h] = struct{}{}
 	}
@@ -202,7 +203,7 @@ func (e *sessionEpoch) registerHold(h *Hold) error {
 		}
 		return err
 	}
-	switch p, known := e.currentPlan(); { // a later change of the rule finds h in e.holds
+	switch p, known := e.currentPlan(); { // read after h was added to e.holds: enforceRule handles later changes
 	case p.refused != nil && known:
 		endHoldsByClient(p.refused, h)
 	case first && !p.servers.Standalone:
@@ -214,88 +215,88 @@ func (e *sessionEpoch) registerHold(h *Hold) error {
 	return nil
 }
 
-// provingWrites is after how many writes a hold may begin with less time left: until the next heartbeat is answered.
-const provingWrites = 4
+// strictWrites is the number of writes for which proveByWrites demands the full time left for a hold. If that many were
+// not enough, the servers are slow, and mayHoldBegin decides.
+const strictWrites = 4
 
-// proveByWrites returns nil when a hold would begin with enough time left (see [wire.Liveness]). If there is less,
-// it makes committed writes: one is enough if little was sent lately, and after a stalled link a second one half a
-// tick and a pause later. After provingWrites less is enough: that the next heartbeat, due rule.heartbeat after the
-// last write was sent, is answered before the hold would end, see mayHoldBegin. While commits take longer than
-// that, it repeats the write until ctx ends. It also repeats a write whose reply was lost, on the next connection:
-// the write changes nothing. Like the heartbeats, it asks again after a passing refusal, and checks the root if the
-// session has no permission to check the node. shown is the time at which the last write has shown that the node
-// exists.
-func (e *sessionEpoch) proveByWrites(ctx context.Context, path string, loss LossPolicy) (shown time.Time, err error) {
-	v, made, took, began := e.wire.Validity(), 0, time.Duration(0), time.Now()
+// proveByWrites returns nil when a hold would begin with enough time left (see [wire.Liveness]). While there is less,
+// it makes committed writes. Each is a transaction that checks the node and changes nothing. One is enough if little was
+// sent lately; after a stalled connection it takes a second one, half a tick and a pause later. After strictWrites it is
+// enough if the next heartbeat can have its reply before the hold would end, see mayHoldBegin. While commits are slower
+// than that, proveByWrites continues until ctx ends. It makes the write again after a lost connection, after a passing
+// refusal, and, if the session has no permission to check the node, with the root in place of the node. nodeSeen is the
+// time at which a write has last shown that the node exists.
+func (e *sessionEpoch) proveByWrites(ctx context.Context, path string, loss LossPolicy) (nodeSeen time.Time, err error) {
+	v, committed, roundTrip, slowSince := e.wire.Validity(), 0, time.Duration(0), time.Now()
 	defer func() {
-		if err != nil && ctx.Err() != nil && made > 0 {
+		if err != nil && ctx.Err() != nil && committed > 0 {
 			err = fmt.Errorf("%w; the servers take too long to commit a write", err)
 		}
 	}()
 	for refused := 0; ; {
 		e.mu.Lock()
-		over, suspended, changed := e.endedBy, e.suspended && loss == SuspendedIsLoss, e.changed.C()
+		ended, suspended, changed := e.endedBy, e.suspended && loss == SuspendedIsLoss, e.changed.C()
 		e.mu.Unlock()
 		wait, short := v.Short()
-		rule, _ := e.currentPlan()
+		plan, _ := e.currentPlan()
 		switch {
-		case over != nil:
-			return shown, over // the session has ended; or the client is closing, and pauseFor does not wait any more
+		case ended != nil:
+			return nodeSeen, ended // checked in each round: while the client closes, pauseFor does not wait
 		case suspended:
-			return shown, ErrSuspended
-		case !short, made >= provingWrites &&
-			mayHoldBegin(v.Remaining(), rule.heartbeat, took, time.Since(began) > v.Standing().Timeout):
-			return shown, nil
-		case made > 0 && wait > 0:
+			return nodeSeen, ErrSuspended
+		case !short, committed >= strictWrites &&
+			mayHoldBegin(v.Remaining(), plan.heartbeat, roundTrip, time.Since(slowSince) > v.Standing().Timeout):
+			return nodeSeen, nil
+		case committed > 0 && wait > 0:
 			if err := waitForChange(ctx, wait, changed); err != nil {
-				return shown, err
+				return nodeSeen, err
 			}
 			continue
 		}
-		asked := time.Now()
+		sent := time.Now()
 		r, err := e.awaitUrgentReply(ctx, loss, jute.OpMulti, jute.Checks(path))
 		if err != nil {
-			return shown, err
+			return nodeSeen, err
 		}
-		before := took
-		if took = time.Since(asked); took < before/2 {
-			began = time.Now() // the servers have become faster
+		previous := roundTrip
+		if roundTrip = time.Since(sent); roundTrip < previous/2 {
+			slowSince = time.Now() // the servers have become faster
 		}
 		if err = replyError(r); r.Err == nil {
 			_, code := failedCheck(r)
 			err = codeError(code)
 		}
-		made++
 		switch {
-		case err == nil && path == "/":
 		case err == nil:
-			shown = time.Now()
+			committed++
+			if path != "/" {
+				nodeSeen = time.Now()
+			}
 		case errors.Is(err, ErrNoNode):
-			return shown, ErrNodeDeleted
+			return nodeSeen, ErrNodeDeleted
 		case errors.Is(err, ErrNoAuth) && path != "/":
 			path = "/"
-			made--
 		case isTransient(err):
-			if made--; r.Err == nil {
+			if r.Err == nil {
 				refused++
 				e.core.pauseFor(ctx, e.core.refusalPause(refused))
 			}
 		default:
-			return shown, err
+			return nodeSeen, err
 		}
 	}
 }
 
-// mayHoldBegin reports whether a hold may begin. left is its remaining time when the reply to a write arrives, took
-// after the write was sent. The hold must outlast the reply to the next heartbeat if that takes as long; the
-// heartbeat is sent every after the write was, or immediately if that time has passed. late means that the servers
-// have been as slow as this for a session timeout. They may always be, so it is enough if the reply to a write sent
-// now would come in time.
-func mayHoldBegin(left, every, took time.Duration, late bool) bool {
-	return left > max(every, took) || late && left > 0 && left >= took
+// mayHoldBegin reports whether a hold may begin although it has less than the full time: left is its remaining time now,
+// when the reply to a write has arrived. The hold must last until the reply to the next heartbeat, which is sent at the
+// interval after that write, or now if the interval has passed, and takes as long as the write: roundTrip. If the
+// servers have been that slow for a session timeout (slow), they may stay so; then it is enough if the reply to a write
+// sent now would come in time.
+func mayHoldBegin(left, interval, roundTrip time.Duration, slow bool) bool {
+	return left > max(interval, roundTrip) || slow && left > 0 && left >= roundTrip
 }
 
-// waitForChange waits for d, for the end of ctx, whose error it returns, or for changed.
+// waitForChange returns nil after d or when changed is closed, and an error when ctx ends.
 func waitForChange(ctx context.Context, d time.Duration, changed <-chan struct{}) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -308,21 +309,22 @@ func waitForChange(ctx context.Context, d time.Duration, changed <-chan struct{}
 	return nil
 }
 
-// checkNodePresent returns nil if the node is still there. Any time may pass between the caller's read and the
-// grant, for example while the server delays its reply to the standalone question. If the node was deleted in that
-// time, another client may hold the lock, and a hold that begins now would get no event for the deletion.
+// checkNodePresent returns nil if the node still exists, and ErrNodeDeleted if not. Between the caller's read and the
+// grant any time may pass, for example while the server delays its reply to probeStandalone. If the node was deleted in
+// that time, another client may hold the lock, and a hold that begins now would get no event for the deletion.
 //
-// The read is repeated as the writes of proveByWrites are. A session that may not read the node asks for its ACL,
-// which ADMIN allows, too; without either it cannot find out.
+// The read is repeated as the writes of proveByWrites are. If the session may not read the node, checkNodePresent reads
+// the ACL, for which READ or ADMIN is enough; its reply has the Stat, too. Without both permissions the session cannot
+// find out, and the result is nil.
 func (e *sessionEpoch) checkNodePresent(ctx context.Context, path string, opt HoldOptions) error {
 	op, body := jute.OpExists, jute.Marshal(&jute.PathWatchRequest{Path: path})
 	for refused := 0; ; {
 		e.mu.Lock()
-		over, suspended := e.endedBy, e.suspended && opt.Loss == SuspendedIsLoss
+		ended, suspended := e.endedBy, e.suspended && opt.Loss == SuspendedIsLoss
 		e.mu.Unlock()
 		switch {
-		case over != nil:
-			return over
+		case ended != nil:
+			return ended
 		case suspended:
 			return ErrSuspended
 		}
@@ -357,13 +359,13 @@ func (e *sessionEpoch) checkNodePresent(ctx context.Context, path string, opt Ho
 	}
 }
 
-// awaitUrgentReply sends a request that changes nothing ahead of all that waits, and waits for its answer. The
-// error is ctx's, or why the session has ended. The reply fails immediately without a connection if that ends the
-// hold.
+// awaitUrgentReply sends a request that changes nothing ahead of all queued requests, and waits for its reply. The error
+// is ctx's, or the reason why the session has ended. Without a connection the request fails immediately if the policy is
+// SuspendedIsLoss, since no hold can begin then.
 func (e *sessionEpoch) awaitUrgentReply(ctx context.Context, loss LossPolicy, op int32, body []byte) (wire.Reply, error) {
 	call := &wire.Call{Op: op, Body: body, Urgent: true, Patience: e.core.cfg.connectTimeout}
 	if loss == SuspendedIsLoss {
-		call.Patience = 1
+		call.Patience = 1 // a nanosecond
 	}
 	r, _, err := awaitReply(ctx, e, call, nil)
 	if err != nil {

@@ -15,25 +15,26 @@ const (
 	// batchMaxNodes and batchMaxBytes bound one heartbeat transaction; further nodes go into another transaction.
 	batchMaxNodes = 128
 	batchMaxBytes = 64 << 10
-	// heartbeatMaxNodes bounds how many nodes one heartbeat checks; more take turns. One transaction proves that the
-	// session lives, however many holds it has.
+	// heartbeatMaxNodes bounds the number of nodes that one heartbeat checks; if there are more, they take turns. For the
+	// validity of the holds one transaction is enough, however many holds the session has.
 	heartbeatMaxNodes = 8 * batchMaxNodes
 )
 
-// holdRequests makes the requests that keep the holds safe, on the manager's goroutine: heartbeats, and the question
-// whether the server stands alone. A heartbeat is a transaction that checks the nodes of the holds through the quorum.
-// It proves that the session lives (the session layer counts committed writes by itself), and it fails when a node is
-// gone. The session layer decides when one is due: every T/6 under the heartbeat rule, else once after a rest.
+// holdRequests makes the requests that keep the holds safe, on the manager's goroutine: heartbeats, and the read that
+// shows whether the server is standalone. A heartbeat is a transaction that checks the nodes of the holds. Being a write,
+// it has to be committed by a quorum, and so proves that the session has not expired (the session layer notes that in
+// its Validity); and it fails when a node is missing. Validity decides when a heartbeat is due: every T/6 under
+// RuleHeartbeat; otherwise once for a hold that begins after a time without holds, a reconnect or a stalled connection.
 type holdRequests struct {
 	core           *clientBase
 	inbox          *flow.Queue[func()] // of the manager
-	heartbeatTimer *time.Timer         // the next heartbeat; stopped if none is due
-	unchecked      []*Hold             // whose turn in a heartbeat is still to come
-	probeTimer     *time.Timer         // when to ask the server again whether it stands alone
+	heartbeatTimer *time.Timer         // the next heartbeat; stopped if there are no holds
+	unchecked      []*Hold             // the holds that still have to be checked in this round of turns
+	probeTimer     *time.Timer         // the next probeStandalone, after a passing refusal
 }
 
-// scheduleHeartbeat sets the time of the next heartbeat. If none is due, it looks again later: after a stalled link
-// one may be.
+// scheduleHeartbeat sets the time of the next heartbeat. If none is due, it sets the time of another look: one may become
+// due after a stalled connection.
 func (m *holdRequests) scheduleHeartbeat() {
 	e := m.core.latestEpoch()
 	in, due := e.wire.Validity().WriteDue()
@@ -47,14 +48,13 @@ func (m *holdRequests) scheduleHeartbeat() {
 	}
 }
 
-// heartbeatInterval returns the time between two heartbeats, if more than one is needed. It takes no lock that
-// others hold for long.
+// heartbeatInterval returns the time between two heartbeats under RuleHeartbeat.
 func (e *sessionEpoch) heartbeatInterval() time.Duration {
-	return e.wire.Validity().Standing().Timeout / heartbeats
+	return e.wire.Validity().Standing().Timeout / heartbeatsPerTimeout
 }
 
-// sendHeartbeat sends a heartbeat if one is due. It sets the time of the next as if this one had no answer, which
-// scheduleHeartbeat corrects when the answer comes.
+// sendHeartbeat sends a heartbeat if one is due. It sets the time of the next one as if no reply would come; when the
+// reply comes, scheduleHeartbeat corrects it.
 func (m *holdRequests) sendHeartbeat() {
 	e := m.core.latestEpoch()
 	if in, due := e.wire.Validity().WriteDue(); !due || in > 0 {
@@ -69,21 +69,21 @@ func (m *holdRequests) sendHeartbeat() {
 	}
 }
 
-// nextHoldsToCheck returns the holds that a heartbeat checks: all of the epoch's, or as many as it may, those first
-// that had no turn yet.
+// nextHoldsToCheck returns the holds that a heartbeat checks: at most heartbeatMaxNodes, in turn.
 func (m *holdRequests) nextHoldsToCheck(e *sessionEpoch) []*Hold {
 	m.unchecked = slices.DeleteFunc(m.unchecked, func(h *Hold) bool { return h.endCause() != nil })
 	if len(m.unchecked) == 0 {
 		m.unchecked = e.currentHolds()
 	}
 	n := min(len(m.unchecked), heartbeatMaxNodes)
-	now := m.unchecked[:n]
+	next := m.unchecked[:n]
 	m.unchecked = m.unchecked[n:]
-	return now
+	return next
 }
 
-// batchHolds divides the holds among transactions. It leaves out a hold whose node the session has no permission to
-// check. If no other hold is left, it returns one empty batch; checkNodes then checks the root.
+// batchHolds divides the holds into batches, one for each transaction. It leaves out holds that have ended, and holds
+// whose nodes the session has no permission to check. If no hold is left, it returns one empty batch, for which
+// checkNodes checks the root.
 func batchHolds(holds []*Hold) (out [][]*Hold) {
 	var batch []*Hold
 	size := 0
@@ -94,10 +94,10 @@ func batchHolds(holds []*Hold) (out [][]*Hold) {
 		if skip {
 			continue
 		}
-		if len(batch) == batchMaxNodes || len(batch) > 0 && size+len(h.path) > batchMaxBytes {
+		if len(batch) == batchMaxNodes || len(batch) > 0 && size+len(h.fullPath) > batchMaxBytes {
 			out, batch, size = append(out, batch), nil, 0
 		}
-		batch, size = append(batch, h), size+len(h.path)+32
+		batch, size = append(batch, h), size+len(h.fullPath)+32 // 32 is more than the other fields of a check need
 	}
 	if len(batch) > 0 || len(out) == 0 && len(holds) > 0 {
 		out = append(out, batch)
@@ -105,10 +105,11 @@ func batchHolds(holds []*Hold) (out [][]*Hold) {
 	return out
 }
 
+// checkNodes sends one transaction of a heartbeat.
 func (m *holdRequests) checkNodes(e *sessionEpoch, batch []*Hold) {
 	paths := make([]string, 0, len(batch))
 	for _, h := range batch {
-		paths = append(paths, h.path)
+		paths = append(paths, h.fullPath)
 	}
 	if len(paths) == 0 {
 		paths = []string{"/"}
@@ -130,12 +131,13 @@ func (m *holdRequests) checkNodes(e *sessionEpoch, batch []*Hold) {
 	})
 }
 
-// failedCheck returns the index of the check that failed, and its code; CodeOK if none failed or there is no reply.
+// failedCheck returns the index and the code of the check that made a transaction fail. The code is CodeOK if no check
+// failed, or if there is no reply. The index is -1 if the server refused the transaction as a whole.
 func failedCheck(r wire.Reply) (index int, code int32) {
 	if r.Err != nil {
 		return 0, jute.CodeOK
 	}
-	res := jute.MultiResponse{Asked: batchMaxNodes}
+	res := jute.MultiResponse{Asked: batchMaxNodes} // the limit for the results in a reply
 	if jute.Unmarshal(r.Body, &res) == nil {
 		if index, code = failedOperation(res.Results); index >= 0 {
 			return index, code
@@ -144,10 +146,11 @@ func failedCheck(r wire.Reply) (index int, code int32) {
 	return -1, r.Code
 }
 
-// failedOperation returns the operation that made a transaction fail, and why; -1 if none did.
+// failedOperation returns the index and the code of the operation that made a transaction fail; -1 and CodeOK if none
+// did.
 func failedOperation(results []jute.MultiResult) (index int, code int32) {
 	for i, one := range results {
-		// Those before the failed one have code 0, those after it RuntimeInconsistency.
+		// In a failed transaction the operations before the failed one have CodeOK, those after it RuntimeInconsistency.
 		if one.Op == jute.OpError && one.Err != jute.CodeOK && one.Err != jute.CodeRuntimeInconsistency {
 			return i, one.Err
 		}
@@ -155,8 +158,8 @@ func failedOperation(results []jute.MultiResult) (index int, code int32) {
 	return -1, jute.CodeOK
 }
 
-// onCheckFailed handles a heartbeat whose check at index failed. It ends the hold if its node is gone, then checks
-// the other nodes again: a failed transaction does not count as a heartbeat.
+// onCheckFailed handles a heartbeat whose check at index failed. If the node is missing, it ends the hold. Then it checks
+// the nodes of the other holds again, because a failed transaction is not committed and proves nothing.
 func (m *holdRequests) onCheckFailed(e *sessionEpoch, batch []*Hold, index int, code int32) {
 	if index < 0 || index >= len(batch) {
 		m.core.log.Warn("the reply to a heartbeat is an error; the session expires unless a later heartbeat succeeds",
@@ -169,13 +172,13 @@ func (m *holdRequests) onCheckFailed(e *sessionEpoch, batch []*Hold, index int, 
 		h.loseHold(ErrNodeDeleted)
 	case jute.CodeNoAuth:
 		m.core.log.Warn("no permission to check our own hold's node in heartbeats: only a watch will report "+
-			"its deletion", "epoch", e.n, "path", h.path)
+			"its deletion", "epoch", e.n, "path", h.fullPath)
 		h.mu.Lock()
 		h.uncheckable = true
 		h.mu.Unlock()
 	default:
 		m.core.log.Warn("the reply to a heartbeat is an error; the session expires unless a later heartbeat succeeds",
-			"epoch", e.n, "path", h.path, "err", codeError(code))
+			"epoch", e.n, "path", h.fullPath, "err", codeError(code))
 		return
 	}
 	rest := append(append([]*Hold{}, batch[:index]...), batch[index+1:]...)
@@ -184,12 +187,11 @@ func (m *holdRequests) onCheckFailed(e *sessionEpoch, batch []*Hold, index int, 
 	}
 }
 
-// configPath is the node with the list of an ensemble's members. It is outside every chroot. Which rule keeps holds
-// safe depends on whether the server stands alone: the manager reads configPath once per connection.
+// configPath is the node with the list of an ensemble's members. It is outside every chroot.
 const configPath = "/zookeeper/config"
 
-// probeStandalone asks the server whether it is standalone, once per connection. The question goes ahead of
-// everything else that waits for the connection.
+// probeStandalone reads configPath, to find out whether the server of this connection is standalone: the rule in force
+// depends on that. The read is sent ahead of all queued requests, once per connection, and again after a passing refusal.
 func (m *holdRequests) probeStandalone(e *sessionEpoch) {
 	m.probeTimer.Stop()
 	if e.probing || e.ctx.Err() != nil {
@@ -199,22 +201,22 @@ func (m *holdRequests) probeStandalone(e *sessionEpoch) {
 	call := readCall(jute.OpGetData, configPath)
 	call.Urgent = true
 	call.Done = func(r wire.Reply) {
-		// The answer is judged here and not later: it must not be taken for an answer on the next connection.
+		// Recorded here, before another connection can begin: the verdict is about the server of this connection.
 		again := r.Err == nil && e.wire.Validity().RecordVerdict(standaloneVerdict(r))
 		m.inbox.Put(func() { m.onProbeReply(e, r.Err, again) })
 	}
 	e.wire.Submit(call)
 }
 
-// onProbeReply continues after the answer to probeStandalone, or its loss. After a passing refusal it asks again,
-// after a pause.
+// onProbeReply handles the reply to probeStandalone, or its loss. With again, the server has refused the read for a
+// passing reason, and the next probe follows after a pause.
 func (m *holdRequests) onProbeReply(e *sessionEpoch, err error, again bool) {
 	e.probing = false
 	switch {
 	case e.isEndError(err):
 		return
 	case err != nil:
-		m.probeStandalone(e) // waits for the next connection
+		m.probeStandalone(e) // is sent on the next connection
 		return
 	case again:
 		e.refusals++
@@ -223,12 +225,12 @@ func (m *holdRequests) onProbeReply(e *sessionEpoch, err error, again bool) {
 		e.refusals = 0
 		m.enforceRule(e)
 	}
-	e.changeState(func() {}) // wakes the callers that wait until the rule is known
+	e.changeState(func() {}) // wakes awaitRule
 	m.scheduleHeartbeat()
 }
 
-// standaloneVerdict reads the answer to a getData of configPath. A server that has no such node, or does not show
-// it, is taken for a member of an ensemble. A server that cannot answer right now is asked again.
+// standaloneVerdict judges the reply to a getData of configPath. If the node is missing, or the client may not read it,
+// the server counts as a member of an ensemble, which is the safe assumption.
 func standaloneVerdict(r wire.Reply) wire.Verdict {
 	if r.Err != nil || isTransient(codeError(r.Code)) {
 		return wire.Later
@@ -245,11 +247,11 @@ func standaloneVerdict(r wire.Reply) wire.Verdict {
 	return wire.Standalone
 }
 
-// enforceRule logs the rule in force if it has changed, and ends the holds if the rule does not allow any.
+// enforceRule ends the holds if the rule in force allows none, and logs the rule if it has changed.
 func (m *holdRequests) enforceRule(e *sessionEpoch) {
 	p, known := e.currentPlan()
 	if !known {
-		return // the client has another connection by now, whose server has not answered yet
+		return // by now there is another connection, whose probe has no reply yet
 	}
 	if p.refused != nil {
 		endHoldsByClient(p.refused, e.currentHolds()...)
@@ -267,8 +269,8 @@ func (m *holdRequests) enforceRule(e *sessionEpoch) {
 	}
 }
 
-// currentPlan returns the plan of the rule in force. known is true once the server of this connection has answered
-// whether it is standalone; until then a plan that refuses holds may soon change.
+// currentPlan returns the plan for the session timeout and the connected server. known is true when that server is known
+// to be standalone, or to be a member; until then a plan that refuses holds may soon change.
 func (e *sessionEpoch) currentPlan() (p safetyPlan, known bool) {
 	standing, cfg := e.wire.Validity().Standing(), &e.core.cfg
 	timeout := cmp.Or(standing.Timeout, cfg.sessionTimeout) // granted, or requested while there is no session

@@ -131,7 +131,7 @@ func TestHeartbeatNoticesADeletedNode(t *testing.T) {
 		for i := range gone {
 			require.NoError(t, srv.Delete(fmt.Sprintf("/lock%d", i)))
 		}
-		time.Sleep(4 * time.Second / heartbeats)
+		time.Sleep(4 * time.Second / heartbeatsPerTimeout)
 		synctest.Wait()
 		for i, h := range holds {
 			if gone[i] {
@@ -158,7 +158,7 @@ func TestTheNodesOfVeryManyHoldsTakeTurns(t *testing.T) {
 				holds, hold(t, s, fmt.Sprintf("/lock%d", i), HoldOptions{Loss: SessionOnly, OwnWatchAfter: time.Hour}),
 			)
 		}
-		const interval = 4 * time.Second / heartbeats
+		const interval = 4 * time.Second / heartbeatsPerTimeout
 		time.Sleep(5 * time.Second)
 		srv.ResetCounts()
 		time.Sleep(60 * interval)
@@ -198,7 +198,7 @@ func TestHoldOnOldWrites(t *testing.T) {
 // ago, and not the hold.
 func TestTheFirstHeartbeatOfAHoldOnOldWrites(t *testing.T) {
 	for _, old := range []time.Duration{
-		0, 50 * time.Millisecond, 100 * time.Millisecond, time.Second/heartbeats - time.Millisecond,
+		0, 50 * time.Millisecond, 100 * time.Millisecond, time.Second/heartbeatsPerTimeout - time.Millisecond,
 	} {
 		t.Run(fmt.Sprint(old), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -35,7 +35,7 @@ func TestHoldLooksAtTheClockLast(t *testing.T) {
 func TestAHoldIsMadeCertainAgain(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	tried := 0
-	err := repeatUncertain(ctx, func() error {
+	err := repeatWhileUncertain(ctx, func() error {
 		if tried++; tried == 100 {
 			return nil
 		}
@@ -43,8 +43,8 @@ func TestAHoldIsMadeCertainAgain(t *testing.T) {
 	})
 	assert.NoError(t, err)
 	assert.Equal(t, 100, tried)
-	assert.Equal(t, ErrNodeDeleted, repeatUncertain(ctx, func() error { return ErrNodeDeleted }))
-	err = repeatUncertain(ctx, func() error { cancel(); return errUncertain })
+	assert.Equal(t, ErrNodeDeleted, repeatWhileUncertain(ctx, func() error { return ErrNodeDeleted }))
+	err = repeatWhileUncertain(ctx, func() error { cancel(); return errUncertain })
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.NotErrorIs(t, err, ErrTimeoutTooShort)
 }
@@ -72,8 +72,8 @@ func TestHeartbeatChecksTheOthersAgainAtOnce(t *testing.T) {
 		zxid := srv.Zxid()
 		require.True(t, second.Valid())
 		left := second.Remaining()
-		time.Sleep(4 * time.Second / heartbeats / 2)
+		time.Sleep(4 * time.Second / heartbeatsPerTimeout / 2)
 		assert.Equal(t, zxid, srv.Zxid(), "half a beat later nothing has been written")
-		assert.Equal(t, left-4*time.Second/heartbeats/2, second.Remaining(), "so it lives from that one")
+		assert.Equal(t, left-4*time.Second/heartbeatsPerTimeout/2, second.Remaining(), "so it lives from that one")
 	})
 }

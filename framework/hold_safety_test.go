@@ -109,7 +109,7 @@ func TestWhatAHeartbeatCovers(t *testing.T) {
 		assert.LessOrEqual(t, jitter, min(timeout/8, usualTick))
 		if p.refused == nil {
 			assert.GreaterOrEqual(t, jitter, timeout/24)
-			assert.GreaterOrEqual(t, p.servers.Steady(timeout), timeout/heartbeats/2, "an answer may take half an interval")
+			assert.GreaterOrEqual(t, p.servers.Steady(timeout), timeout/heartbeatsPerTimeout/2, "an answer may take half an interval")
 		}
 	}
 }
@@ -212,7 +212,7 @@ func TestFailure(t *testing.T) {
 func TestBatches(t *testing.T) {
 	var holds []*Hold
 	for range 2*batchMaxNodes + 1 {
-		holds = append(holds, &Hold{path: "/a"})
+		holds = append(holds, &Hold{fullPath: "/a"})
 	}
 	assert.Len(t, batchHolds(holds), 3)
 	assert.Empty(t, batchHolds(nil))
@@ -222,5 +222,5 @@ func TestBatches(t *testing.T) {
 	assert.Equal(t, [][]*Hold{{holds[1]}}, batchHolds(holds[:2]))
 
 	long := string(make([]byte, batchMaxBytes/2))
-	assert.Len(t, batchHolds([]*Hold{{path: long}, {path: long}, {path: long}}), 3)
+	assert.Len(t, batchHolds([]*Hold{{fullPath: long}, {fullPath: long}, {fullPath: long}}), 3)
 }

@@ -9,31 +9,34 @@ import (
 )
 
 const (
+	// ownWatchAfter is the age at which a hold begins to watch its node, and the age at which a read of the node is
+	// outdated when a hold begins.
 	ownWatchAfter = 50 * time.Millisecond
-	// rereadPause is the pause before the own node is read again after a refusal for a passing reason.
+	// rereadPause is the pause before the own node is read again after an error that is not about the node.
 	rereadPause = time.Second
 	// unwatchDelay is the time for which the watch stays on the node after a release: the deletion, which usually follows,
 	// uses the watch up without a request.
 	unwatchDelay = time.Second
 )
 
-// youngHolds are the holds of a session that do not watch their node yet, the oldest first. One timer serves them
-// all, and is left alone while they come and go: most holds end before it has anything to do for them.
+// youngHolds is a linked list of a session's holds that are younger than ownWatchAfter, the oldest first. All share one
+// timer. The timer is not changed when a hold is added to others or removed, because most holds end before they are old:
+// so they cost no timer.
 type youngHolds struct {
-	mu          sync.Mutex
-	first, last *Hold       // guarded by mu
-	timer       *time.Timer // guarded by mu; made with the first hold
-	timerSet    bool        // it will fire; guarded by mu
+	mu          sync.Mutex  // guards the fields below
+	first, last *Hold       // the oldest and the youngest
+	timer       *time.Timer // made for the first hold
+	timerSet    bool        // the timer will fire
 }
 
-// youngHoldEntry is a hold's place among the young. youngHolds.mu guards it.
+// youngHoldEntry is a hold's entry in the list youngHolds, whose mu guards it.
 type youngHoldEntry struct {
 	older, newer *Hold
-	oldAt        time.Time
+	oldAt        time.Time // when the hold is as old as ownWatchAfter
 	isListed     bool
 }
 
-// addHold has the hold's onTimer called when it is old enough.
+// addHold adds a hold, so that its onTimer is called at the age ownWatchAfter.
 func (y *youngHolds) addHold(h *Hold) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -56,7 +59,7 @@ func (y *youngHolds) removeHold(h *Hold) {
 	y.unlinkHold(h)
 }
 
-// unlinkHold is removeHold; mu is held.
+// unlinkHold is removeHold, but its caller holds mu.
 func (y *youngHolds) unlinkHold(h *Hold) {
 	if !h.youngEntry.isListed {
 		return
@@ -74,7 +77,7 @@ func (y *youngHolds) unlinkHold(h *Hold) {
 	h.youngEntry = youngHoldEntry{}
 }
 
-// setTimer sets the timer. mu is held.
+// setTimer makes the timer fire after d. The caller holds mu.
 func (y *youngHolds) setTimer(d time.Duration) {
 	y.timerSet = true
 	if y.timer == nil {
@@ -84,7 +87,7 @@ func (y *youngHolds) setTimer(d time.Duration) {
 	}
 }
 
-// onTimer is called by the timer.
+// onTimer removes the holds that are old enough and calls their onTimer.
 func (y *youngHolds) onTimer() {
 	var old []*Hold
 	y.mu.Lock()
@@ -102,7 +105,7 @@ func (y *youngHolds) onTimer() {
 	}
 }
 
-// setTimer has onTimer called after d.
+// setTimer makes the hold's timer call onTimer after d.
 func (h *Hold) setTimer(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -113,13 +116,14 @@ func (h *Hold) setTimer(d time.Duration) {
 	}
 }
 
-// onTimer is called by the timers. It looks at the own node, or, after the hold's end, removes the watch.
+// onTimer begins to watch the own node or, if the node is unreadable, reads its Stat again. After the hold's end it
+// removes the watch.
 func (h *Hold) onTimer() {
 	h.mu.Lock()
-	ended, watch, look := h.cause != nil, h.watch, h.eventless && h.watchArmed
+	ended, watch, poll := h.cause != nil, h.watch, h.unreadable && h.watchArmed
 	h.mu.Unlock()
 	switch {
-	case !ended && look:
+	case !ended && poll:
 		h.pollOwnNode()
 	case !ended:
 		h.watchOwnNode(false)
@@ -131,7 +135,7 @@ func (h *Hold) onTimer() {
 // watchOwnNode reads the own node and arms a watch on it. With join, it sends nothing if this session has a
 // watch on the node already.
 func (h *Hold) watchOwnNode(join bool) {
-	w := &wire.Watch{Kind: wire.Data, Path: h.path}
+	w := &wire.Watch{Kind: wire.Data, Path: h.fullPath}
 	w.Fn = func(ev wire.WatchEvent) { h.onWatchEvent(w, ev) }
 	h.mu.Lock()
 	if h.cause != nil {
@@ -143,7 +147,7 @@ func (h *Hold) watchOwnNode(join bool) {
 	if !join || !h.e.wire.Join(w) {
 		h.e.wire.Submit(&wire.Call{
 			Op: jute.OpExists, Watch: w,
-			Body: jute.Marshal(&jute.PathWatchRequest{Path: h.path, Watch: true}),
+			Body: jute.Marshal(&jute.PathWatchRequest{Path: h.fullPath, Watch: true}),
 			Done: func(r wire.Reply) { h.onExistsReply(w, r) },
 		})
 	}
@@ -152,8 +156,8 @@ func (h *Hold) watchOwnNode(join bool) {
 	}
 }
 
-// onWatchEvent handles an event of the watch on the own node. After a change the node is read again: another node
-// may have its name.
+// onWatchEvent handles an event of the watch on the own node. An event other than the deletion may be about a later node
+// of the same name, so the node is read again.
 func (h *Hold) onWatchEvent(w *wire.Watch, ev wire.WatchEvent) {
 	if !h.forgetWatch(w) {
 		return
@@ -168,7 +172,7 @@ func (h *Hold) onWatchEvent(w *wire.Watch, ev wire.WatchEvent) {
 	}
 }
 
-// onExistsReply handles the answer to watchOwnNode's read.
+// onExistsReply handles the reply to watchOwnNode's read.
 func (h *Hold) onExistsReply(w *wire.Watch, r wire.Reply) {
 	var node jute.StatResponse
 	switch err := replyError(r); {
@@ -178,31 +182,31 @@ func (h *Hold) onExistsReply(w *wire.Watch, r wire.Reply) {
 		h.watchOwnNode(false) // is sent on the next connection
 	case r.Code == jute.CodeNoNode:
 		h.loseHold(ErrNodeDeleted)
-		h.e.wire.Unwatch(w) // armed for the next node of this name
+		h.e.wire.Unwatch(w) // the read has armed a watch for the creation of another node with this name
 	case r.Code == jute.CodeOK && jute.Unmarshal(r.Body, &node) == nil:
 		if !h.ownsNode(node.Stat) {
 			h.loseHold(ErrNodeDeleted)
 		} else if h.markWatchArmed() {
 			h.setTimer(h.e.wire.Validity().Standing().Timeout)
 		}
-	case r.Code == jute.CodeNoAuth: // since 3.8.4 and 3.9.2 exists needs READ
+	case r.Code == jute.CodeNoAuth: // since ZooKeeper 3.8.4 and 3.9.2 exists needs READ
 		h.forgetWatch(w)
 		h.mu.Lock()
-		h.eventless, h.watchArmed = true, true
+		h.unreadable, h.watchArmed = true, true
 		h.mu.Unlock()
 		h.pollOwnNode()
 	default:
 		h.e.core.log.Warn("cannot read our own hold's node; retrying",
-			"epoch", h.e.n, "path", h.path, "err", err)
+			"epoch", h.e.n, "path", h.fullPath, "err", err)
 		h.forgetWatch(w)
 		h.setTimer(rereadPause) // no effect if the hold has ended since
 	}
 }
 
-// ownsNode reports whether a node with this Stat is the hold's. The first Stat is, if the caller of [Session.Hold]
-// gave none.
+// ownsNode reports whether a node with this Stat is the hold's node. If [HoldOptions].Czxid was 0, the first Stat
+// determines the node's czxid.
 func (h *Hold) ownsNode(stat jute.Stat) bool {
-	id := h.e.wire.ID() // not while mu is held: see endOnce
+	id := h.e.wire.ID() // before mu is locked: ID locks the wire session's mutex, see endOnce
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.czxid == 0 {
@@ -211,24 +215,24 @@ func (h *Hold) ownsNode(stat jute.Stat) bool {
 	return stat.Czxid == h.czxid && stat.EphemeralOwner == id
 }
 
-// markWatchArmed records that the watch on the own node is armed. It reports whether the watch may be without
-// effect, since servers send no events of a node that may not be read.
+// markWatchArmed records that the watch on the own node is armed. It reports whether the node has to be polled as well,
+// because it is unreadable: the server may have armed the watch, but will not send its events.
 func (h *Hold) markWatchArmed() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.watchArmed = true
-	return h.eventless
+	return h.unreadable
 }
 
-// pollOwnNode reads the own node's Stat with getACL, which READ or ADMIN allows, and once in a session timeout
-// again: instead of a watch, where the session may not read the node.
+// pollOwnNode reads the Stat of an unreadable own node, in place of a watch, and again after each session timeout. It
+// uses getACL, whose reply has the Stat and for which READ or ADMIN is enough.
 func (h *Hold) pollOwnNode() {
 	h.e.wire.Submit(&wire.Call{
-		Op: jute.OpGetACL, Body: jute.Marshal(&jute.PathRequest{Path: h.path}), Done: h.onPollReply,
+		Op: jute.OpGetACL, Body: jute.Marshal(&jute.PathRequest{Path: h.fullPath}), Done: h.onPollReply,
 	})
 }
 
-// onPollReply handles the answer to pollOwnNode's read.
+// onPollReply handles the reply to pollOwnNode's read.
 func (h *Hold) onPollReply(r wire.Reply) {
 	var node jute.GetACLResponse
 	switch err := replyError(r); {
@@ -247,15 +251,15 @@ func (h *Hold) onPollReply(r wire.Reply) {
 		h.setTimer(h.e.wire.Validity().Standing().Timeout)
 	case r.Code == jute.CodeNoAuth:
 		h.e.core.log.Warn("no permission to read our own hold's node: its deletion will not be noticed",
-			"epoch", h.e.n, "path", h.path, "needs", "READ, or ADMIN, on its own nodes")
+			"epoch", h.e.n, "path", h.fullPath, "needs", "READ, or ADMIN, on its own nodes")
 	default:
 		h.e.core.log.Warn("cannot read our own hold's node; retrying",
-			"epoch", h.e.n, "path", h.path, "err", err)
+			"epoch", h.e.n, "path", h.fullPath, "err", err)
 		h.setTimer(rereadPause) // no effect if the hold has ended since
 	}
 }
 
-// forgetWatch records that w is not on the node any more; false if w is not the hold's current watch.
+// forgetWatch records that w is not armed any more. It returns false if w is not the hold's current watch.
 func (h *Hold) forgetWatch(w *wire.Watch) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -266,8 +270,8 @@ func (h *Hold) forgetWatch(w *wire.Watch) bool {
 	return true
 }
 
-// cleanUpWatch removes the watch after endOnce. In a session that has ended it does nothing: the watch ends with
-// the session.
+// cleanUpWatch removes the watch of a hold that has ended. If the session is lost it does nothing, because the watch ends
+// with the session.
 func (h *Hold) cleanUpWatch() {
 	h.mu.Lock()
 	watch := h.watch
@@ -277,8 +281,7 @@ func (h *Hold) cleanUpWatch() {
 	}
 }
 
-// removeWatch removes the watch of a hold that has ended. After a release it waits a while, because the node is
-// usually deleted next, which uses up the watch.
+// removeWatch removes the watch of a hold that has ended; after a release with a delay, see unwatchDelay.
 func (h *Hold) removeWatch(watch *wire.Watch) {
 	if h.endCause() == ErrReleased {
 		h.setTimer(unwatchDelay)

@@ -8,43 +8,43 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// maxLines limits the log lines that wait for the user's handler. Further lines are dropped and counted.
-const maxLines = 1024
+// maxQueuedLines limits the log lines that wait for the user's handler. Further lines are dropped and counted.
+const maxQueuedLines = 1024
 
-// logLines are the log lines on their way to the user's handler. The handler may block or end its goroutine, so it
-// runs on a separate one.
+// logLines queues log lines for the user's handler. The handler may block or end its goroutine, so it runs on a
+// separate goroutine, which belongs to queue.
 type logLines struct {
 	queue            serialExecutor
-	waiting, dropped atomic.Int64
+	waiting, dropped atomic.Int64 // lines in the queue; lines dropped since the last line that was queued
 }
 
-// newLogger returns a logger that writes to handler and never waits. Only the handler decides whether a line is
-// wanted, and it is asked later.
+// newLogger returns a logger that queues its lines for handler and never waits.
 func (l *logLines) newLogger(handler slog.Handler) *slog.Logger {
 	if handler == slog.DiscardHandler {
 		return slog.New(handler)
 	}
-	return slog.New(lineHandler{l, func() slog.Handler { return handler }})
+	return slog.New(queueingHandler{l, func() slog.Handler { return handler }})
 }
 
-// flush returns when all earlier lines are written, or shortly after the end of ctx.
+// flush returns when all earlier lines are written, or closeGrace after the end of ctx.
 func (l *logLines) flush(ctx context.Context) {
 	written := make(chan error, 1)
 	l.queue.enqueue(func() { written <- nil })
 	_ = awaitWithGrace(ctx, written)
 }
 
-type lineHandler struct {
+// queueingHandler queues each record in logLines.
+type queueingHandler struct {
 	*logLines
-	to func() slog.Handler // runs on the handler's goroutine
+	target func() slog.Handler // makes the user's handler with the attributes and groups; calls the user's methods
 }
 
-// Enabled implements [slog.Handler].
-func (h lineHandler) Enabled(context.Context, slog.Level) bool { return true }
+// Enabled implements [slog.Handler]. Handle calls the user's Enabled, which may block, on the other goroutine.
+func (h queueingHandler) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle implements [slog.Handler].
-func (h lineHandler) Handle(ctx context.Context, r slog.Record) error {
-	if h.waiting.Add(1) > maxLines {
+func (h queueingHandler) Handle(ctx context.Context, r slog.Record) error {
+	if h.waiting.Add(1) > maxQueuedLines {
 		h.waiting.Add(-1)
 		h.dropped.Add(1)
 		return nil
@@ -53,63 +53,64 @@ func (h lineHandler) Handle(ctx context.Context, r slog.Record) error {
 	missing := h.dropped.Swap(0)
 	h.queue.enqueue(func() {
 		defer h.waiting.Add(-1)
-		to := h.to()
+		target := h.target()
 		if missing > 0 {
-			slog.New(to).Warn("log lines are missing here, because the log handler is too slow",
+			slog.New(target).Warn("log lines are missing here, because the log handler is too slow",
 				"lines", missing)
 		}
-		if to.Enabled(ctx, r.Level) {
-			_ = to.Handle(ctx, r)
+		if target.Enabled(ctx, r.Level) {
+			_ = target.Handle(ctx, r)
 		}
 	})
 	return nil
 }
 
 // WithAttrs implements [slog.Handler].
-func (h lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	to := h.to
-	h.to = func() slog.Handler { return to().WithAttrs(attrs) }
+func (h queueingHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	target := h.target
+	h.target = func() slog.Handler { return target().WithAttrs(attrs) }
 	return h
 }
 
 // WithGroup implements [slog.Handler].
-func (h lineHandler) WithGroup(name string) slog.Handler {
-	to := h.to
-	h.to = func() slog.Handler { return to().WithGroup(name) }
+func (h queueingHandler) WithGroup(name string) slog.Handler {
+	target := h.target
+	h.target = func() slog.Handler { return target().WithGroup(name) }
 	return h
 }
 
-// printableHandler passes only printable text to a user's handler, in messages and in the values of attributes,
-// because other clients choose the names of nodes, and servers send texts. Errors stay errors.
-type printableHandler struct{ to slog.Handler }
+// printableHandler escapes unprintable characters in messages and in the values of attributes before it passes a record
+// to the user's handler: other clients choose the names of nodes, and servers send texts. An error stays an error, so
+// that errors.Is works.
+type printableHandler struct{ target slog.Handler }
 
 // Enabled implements [slog.Handler].
 func (h printableHandler) Enabled(ctx context.Context, level slog.Level) bool {
-	return h.to.Enabled(ctx, level)
+	return h.target.Enabled(ctx, level)
 }
 
 // Handle implements [slog.Handler].
 func (h printableHandler) Handle(ctx context.Context, r slog.Record) error {
-	made := slog.NewRecord(r.Time, r.Level, plain.Text(r.Message), r.PC)
+	printable := slog.NewRecord(r.Time, r.Level, plain.Text(r.Message), r.PC)
 	r.Attrs(func(a slog.Attr) bool {
-		made.AddAttrs(printableAttr(a))
+		printable.AddAttrs(printableAttr(a))
 		return true
 	})
-	return h.to.Handle(ctx, made)
+	return h.target.Handle(ctx, printable)
 }
 
 // WithAttrs implements [slog.Handler].
 func (h printableHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	made := make([]slog.Attr, len(attrs))
+	printable := make([]slog.Attr, len(attrs))
 	for i, a := range attrs {
-		made[i] = printableAttr(a)
+		printable[i] = printableAttr(a)
 	}
-	return printableHandler{h.to.WithAttrs(made)}
+	return printableHandler{h.target.WithAttrs(printable)}
 }
 
 // WithGroup implements [slog.Handler].
 func (h printableHandler) WithGroup(name string) slog.Handler {
-	return printableHandler{h.to.WithGroup(name)}
+	return printableHandler{h.target.WithGroup(name)}
 }
 
 func printableAttr(a slog.Attr) slog.Attr {
@@ -117,11 +118,11 @@ func printableAttr(a slog.Attr) slog.Attr {
 	case string:
 		a.Value = slog.StringValue(plain.Text(v))
 	case []string:
-		made := make([]string, len(v))
+		printable := make([]string, len(v))
 		for i := range v {
-			made[i] = plain.Text(v[i])
+			printable[i] = plain.Text(v[i])
 		}
-		a.Value = slog.AnyValue(made)
+		a.Value = slog.AnyValue(printable)
 	case error:
 		a.Value = slog.AnyValue(plain.Error(v))
 	}

@@ -22,7 +22,7 @@ func TestLinesOfTheLogAreBounded(t *testing.T) {
 		o := newOperationSupport(nil, gatedHandler{handler.Handler(), g})
 		g.shut.Store(true)
 		log := o.log.With("client", 1).WithGroup("g").With("a", 2)
-		for n := range maxLines + 10 {
+		for n := range maxQueuedLines + 10 {
 			log.Info("line", "n", n)
 		}
 		log.Debug("not wanted")
@@ -32,12 +32,12 @@ func TestLinesOfTheLogAreBounded(t *testing.T) {
 		log.Info("behind")
 		o.workers.close()
 		lines := written()
-		require.Len(t, lines, maxLines+2)
+		require.Len(t, lines, maxQueuedLines+2)
 		assert.Contains(t, lines[0], "msg=line client=1 g.a=2 g.n=0")
-		assert.Contains(t, lines[maxLines-1], "g.n=1023")
-		assert.Contains(t, lines[maxLines], "level=WARN")
-		assert.Contains(t, lines[maxLines], "lines=11")
-		assert.Contains(t, lines[maxLines+1], "msg=behind")
+		assert.Contains(t, lines[maxQueuedLines-1], "g.n=1023")
+		assert.Contains(t, lines[maxQueuedLines], "level=WARN")
+		assert.Contains(t, lines[maxQueuedLines], "lines=11")
+		assert.Contains(t, lines[maxQueuedLines+1], "msg=behind")
 	})
 }
 

@@ -15,33 +15,34 @@ import (
 	"github.com/go-curator/curator/internal/plain"
 )
 
-// connectFailure is the last failure to connect, for the errors of callers that wait without success.
+// connectFailure has the reason why the last attempt to connect failed, or the last connection was lost. Callers that
+// wait for a connection without success get it with their error.
 type connectFailure struct {
 	mu     sync.Mutex
-	server string
-	err    error
+	server string // guarded by mu
+	err    error  // nil while connected; guarded by mu
 }
 
-func (t *connectFailure) recordFailure(server string, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.server, t.err = server, err
+func (f *connectFailure) recordFailure(server string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.server, f.err = server, err
 }
 
-func (t *connectFailure) lastFailure() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (f *connectFailure) lastFailure() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	switch {
-	case t.err == nil:
+	case f.err == nil:
 		return nil
-	case t.server == "" || strings.Contains(t.err.Error(), t.server):
-		return &attemptError{t.err}
+	case f.server == "" || strings.Contains(f.err.Error(), f.server):
+		return &attemptError{f.err}
 	}
-	return &attemptError{fmt.Errorf("%s: %w", t.server, t.err)}
+	return &attemptError{fmt.Errorf("%s: %w", f.server, f.err)}
 }
 
-// attemptError is the reason why an attempt to connect has failed. The attempt has its own time limit, which must not
-// be mistaken for the deadline of a caller's context: so attemptError does not match the context errors.
+// attemptError is the reason why an attempt to connect has failed. It does not match the errors of package context,
+// because a caller would take the time limit of the attempt for the deadline of the caller's context.
 type attemptError struct{ err error }
 
 func (e *attemptError) Error() string {
@@ -54,52 +55,51 @@ func (e *attemptError) Is(target error) bool {
 
 func (e *attemptError) As(target any) bool { return errors.As(e.err, target) }
 
-// disconnectedError is err together with the reason for the missing connection.
+// disconnectedError adds to err the reason for the missing connection.
 type disconnectedError struct {
 	err     error
 	servers string
-	last    error // nil if no attempt has ended yet
+	failure error // of the last attempt; nil if no attempt has ended yet
 }
 
 func (e *disconnectedError) Error() string {
-	if e.last == nil {
+	if e.failure == nil {
 		return fmt.Sprintf("%v; no connection to %s: the first attempt is under way",
 			e.err, plain.Text(e.servers))
 	}
-	return fmt.Sprintf("%v; no connection to %s; last attempt: %v", e.err, plain.Text(e.servers), e.last)
+	return fmt.Sprintf("%v; no connection to %s; last attempt: %v", e.err, plain.Text(e.servers), e.failure)
 }
 
 func (e *disconnectedError) Unwrap() []error {
-	if e.last == nil {
+	if e.failure == nil {
 		return []error{e.err}
 	}
-	return []error{e.err, e.last}
+	return []error{e.err, e.failure}
 }
 
 var (
-	errNotYet = newSentinel("not connected yet", ErrNotConnected)
-	errNotNow = newSentinel("not connected at present", ErrNotConnected)
-	// errNoQuorum is for callers that cannot use a server that serves reads only.
+	errNeverConnected  = newSentinel("not connected yet", ErrNotConnected)
+	errNotConnectedNow = newSentinel("not connected at present", ErrNotConnected)
+	// errNoQuorum is the error of a wait for a member with a quorum while a member without one is connected.
 	errNoQuorum = newSentinel("not connected to a member with a quorum", ErrNotConnected)
 )
 
-// connectionOutage is the time without a connection. It decides which failures are logged above DEBUG: the first,
-// every change of the reason, and then reminders at growing intervals, for logs that were rotated. It belongs to
-// the manager's goroutine and looks at no clock.
+// connectionOutage describes the time without a connection, and decides which failed attempts are logged above DEBUG:
+// the first, each with a new reason, and reminders at growing intervals, because a log may be rotated. The manager's
+// goroutine owns it.
 type connectionOutage struct {
-	since    time.Time         // of the loss, or of the first failed attempt; zero while connected
-	attempts int               // how many have failed so far
-	reasons  map[string]string // the last reason of each server
-	changes  int               // how many were logged since the last reminder
-	remind   time.Time         // the next reminder
-	pause    time.Duration     // from that reminder to the next
+	since         time.Time         // of the loss, or of the first failed attempt; zero while connected
+	attempts      int               // failed so far
+	reasons       map[string]string // the last reason of each server
+	loggedChanges int               // new reasons logged since the last reminder
+	nextReminder  time.Time
+	reminderPause time.Duration // between the last reminder and the next one
 }
 
 const (
-	// remindFirst and remindMost are the shortest and the longest pause between two reminders.
-	remindFirst, remindMost = time.Minute, 16 * time.Minute
-	// mostChanges limits the changes logged between two reminders: the reason may change with every attempt.
-	mostChanges = 10
+	minReminderPause, maxReminderPause = time.Minute, 16 * time.Minute
+	// maxLoggedChanges limits the new reasons logged between two reminders: the reason may change with every attempt.
+	maxLoggedChanges = 10
 )
 
 func (o *connectionOutage) beginOutage(now time.Time) {
@@ -108,7 +108,7 @@ func (o *connectionOutage) beginOutage(now time.Time) {
 	}
 }
 
-// recordAttempt records a failed attempt to connect, and returns whether to log it.
+// recordAttempt records a failed attempt to connect, and reports whether to log it.
 func (o *connectionOutage) recordAttempt(now time.Time, server, reason string) bool {
 	o.beginOutage(now)
 	o.attempts++
@@ -118,22 +118,22 @@ func (o *connectionOutage) recordAttempt(now time.Time, server, reason string) b
 	}
 	o.reasons[server] = reason
 	switch {
-	case o.remind.IsZero():
-		o.pause = remindFirst
-	case !now.Before(o.remind):
-		o.pause, o.changes = min(2*o.pause, remindMost), 0
-	case changed && o.changes < mostChanges:
-		o.changes++
+	case o.nextReminder.IsZero():
+		o.reminderPause = minReminderPause
+	case !now.Before(o.nextReminder):
+		o.reminderPause, o.loggedChanges = min(2*o.reminderPause, maxReminderPause), 0
+	case changed && o.loggedChanges < maxLoggedChanges:
+		o.loggedChanges++
 		return true
 	default:
 		return false
 	}
-	o.remind = now.Add(o.pause)
+	o.nextReminder = now.Add(o.reminderPause)
 	return true
 }
 
-// isReasonNew reports whether a server's reason is worth a log line: it differs from that server's last reason or,
-// for a server tried for the first time, from the reasons of all others.
+// isReasonNew reports whether a server's reason differs from that server's last reason or, for a server tried for the
+// first time, from the last reasons of all others.
 func (o *connectionOutage) isReasonNew(server, reason string) bool {
 	if before, known := o.reasons[server]; known {
 		return before != reason
@@ -141,7 +141,7 @@ func (o *connectionOutage) isReasonNew(server, reason string) bool {
 	return !slices.Contains(slices.Collect(maps.Values(o.reasons)), reason)
 }
 
-// elapsedTime returns how long there has been no connection; 0 if none was lost and no attempt has failed.
+// elapsedTime returns how long there has been no connection; 0 if no connection was lost and no attempt has failed.
 func (o *connectionOutage) elapsedTime(now time.Time) time.Duration {
 	if o.since.IsZero() {
 		return 0
@@ -156,11 +156,11 @@ func (o *connectionOutage) endOutage(now time.Time) (away time.Duration) {
 	return away
 }
 
-// numbers matches the parts of an error that differ between attempts and servers although the reason is the
+// varyingParts matches the parts of an error's text that differ between attempts and servers although the reason is the
 // same: addresses, ports, times, ids.
 var varyingParts = regexp.MustCompile(`[0-9][0-9A-Za-zµ.:]*`)
 
-// failureReason returns the part of an error that is the same whenever the reason is the same.
+// failureReason returns the text of an error without the parts that vary although the reason is the same.
 func failureReason(server string, err error) string {
 	if err == nil {
 		return ""

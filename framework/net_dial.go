@@ -14,16 +14,18 @@ import (
 	"sync"
 )
 
-// Dialer opens a network connection. It must end when ctx does.
+// Dialer opens a network connection; net.Dialer's DialContext is one. It must return when ctx ends. The client may call
+// it from several goroutines concurrently.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
 type dialOptions struct {
 	tls      *tls.Config
-	tlsFiles *tlsFileLoader // on top of tls
+	tlsFiles *tlsFileLoader // its certificates replace those of tls
 	dial     Dialer
 }
 
-// dialServer calls user functions: the dialer, and the callbacks of a TLS configuration.
+// dialServer makes a connection, with TLS if configured. It calls functions of the user: the dialer, and the callbacks of
+// a TLS configuration.
 func (o *dialOptions) dialServer(ctx context.Context, network, addr string, log *slog.Logger) (net.Conn, error) {
 	cfg := o.currentTLSConfig(log)
 	conn, err := o.dial(ctx, network, addr)
@@ -41,7 +43,7 @@ func (o *dialOptions) dialServer(ctx context.Context, network, addr string, log 
 // usesEncryption reports whether connections are made with TLS.
 func (o *dialOptions) usesEncryption() bool { return o.tls != nil || o.tlsFiles != nil }
 
-// currentTLSConfig returns the configuration for a new connection; nil for none.
+// currentTLSConfig returns the TLS configuration for a new connection; nil means no TLS.
 func (o *dialOptions) currentTLSConfig(log *slog.Logger) *tls.Config {
 	if o.tlsFiles != nil {
 		return o.tlsFiles.currentConfig(o.tls, log)
@@ -66,32 +68,31 @@ type TLSFiles struct {
 	// CA is the file with the certificates of the authorities that may have signed the servers' certificates.
 	// Empty means the system's authorities.
 	CA string
-	// Cert and Key are the client's own certificate, followed by its intermediates, and its private key, for
-	// servers that ask for them (ssl.clientAuth=need, the default of ZooKeeper's secureClientPort). Give both
-	// or none. They may be the same file.
+	// Cert is the file with the client's own certificate, followed by its intermediates, and Key the file with its
+	// private key, for servers that require a client certificate (ssl.clientAuth=need, the default of ZooKeeper's
+	// secureClientPort). Give both or neither. They may be the same file.
 	Cert, Key string
-	// ServerName is the name that the server's certificate must be for. Empty means the host in the connect
+	// ServerName is the host name for which the server's certificate must be valid. Empty means the host in the connect
 	// string.
 	ServerName string
 }
 
-// tlsFileLoader has the names of the files and their contents as last read.
+// tlsFileLoader reads the files for each new connection.
 type tlsFileLoader struct {
 	TLSFiles
 
-	mu            sync.Mutex
-	ca, cert, key []byte // as read
-	last          *tlsContents
+	mu            sync.Mutex   // guards the fields below
+	ca, cert, key []byte       // the texts from which lastGood was parsed
+	lastGood      *tlsContents // the last content without an error; set by WithTLSFiles, and never nil later
 }
 
-// tlsContents is the content of the files. It does not change.
+// tlsContents is the parsed content of the files. It does not change.
 type tlsContents struct {
-	roots *x509.CertPool
-	own   []tls.Certificate
+	roots        *x509.CertPool
+	certificates []tls.Certificate // the client's own
 }
 
-// loadFiles reads the files, and parses them if they have changed. With an error it returns the last good
-// content, if there is one.
+// loadFiles reads the files, and parses them if they have changed. With an error it returns lastGood.
 func (f *tlsFileLoader) loadFiles() (*tlsContents, error) {
 	ca, err1 := readTLSFile(f.CA)
 	cert, err2 := readTLSFile(f.Cert)
@@ -99,17 +100,17 @@ func (f *tlsFileLoader) loadFiles() (*tlsContents, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := errors.Join(err1, err2, err3); err != nil {
-		return f.last, err
+		return f.lastGood, err
 	}
-	if f.last != nil && bytes.Equal(ca, f.ca) && bytes.Equal(cert, f.cert) && bytes.Equal(key, f.key) {
-		return f.last, nil
+	if f.lastGood != nil && bytes.Equal(ca, f.ca) && bytes.Equal(cert, f.cert) && bytes.Equal(key, f.key) {
+		return f.lastGood, nil
 	}
-	p, err := f.parseFiles(ca, cert, key)
+	parsed, err := f.parseFiles(ca, cert, key)
 	if err != nil {
-		return f.last, err
+		return f.lastGood, err
 	}
-	f.ca, f.cert, f.key, f.last = ca, cert, key, p
-	return p, nil
+	f.ca, f.cert, f.key, f.lastGood = ca, cert, key, parsed
+	return parsed, nil
 }
 
 func readTLSFile(file string) ([]byte, error) {
@@ -138,12 +139,13 @@ func (f *tlsFileLoader) parseFiles(ca, cert, key []byte) (*tlsContents, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot use certificate %s with key %s: %w", f.Cert, f.Key, err)
 		}
-		p.own = []tls.Certificate{pair}
+		p.certificates = []tls.Certificate{pair}
 	}
 	return p, nil
 }
 
-// currentConfig returns base with the certificates that are in the files now. It logs errors of the files.
+// currentConfig returns base with the certificates that are in the files now. If they cannot be loaded, it logs that and
+// uses the last ones that could be.
 func (f *tlsFileLoader) currentConfig(base *tls.Config, log *slog.Logger) *tls.Config {
 	p, err := f.loadFiles()
 	if err != nil {
@@ -156,8 +158,8 @@ func (f *tlsFileLoader) currentConfig(base *tls.Config, log *slog.Logger) *tls.C
 	if p.roots != nil {
 		cfg.RootCAs = p.roots
 	}
-	if p.own != nil {
-		cfg.Certificates, cfg.GetClientCertificate = p.own, nil
+	if p.certificates != nil {
+		cfg.Certificates, cfg.GetClientCertificate = p.certificates, nil
 	}
 	if f.ServerName != "" {
 		cfg.ServerName = f.ServerName
@@ -165,7 +167,7 @@ func (f *tlsFileLoader) currentConfig(base *tls.Config, log *slog.Logger) *tls.C
 	return cfg
 }
 
-// handshakeTLS makes the TLS handshake, and closes conn when that fails.
+// handshakeTLS makes the TLS handshake. If that fails, or a callback in cfg ends the goroutine, it closes conn.
 func handshakeTLS(ctx context.Context, conn net.Conn, cfg *tls.Config, addr string) (net.Conn, error) {
 	if cfg.ServerName == "" {
 		cfg = cfg.Clone()
@@ -187,11 +189,11 @@ func handshakeTLS(ctx context.Context, conn net.Conn, cfg *tls.Config, addr stri
 }
 
 // ErrTLS means that no encrypted connection could be made: one side does not trust, or does not understand, the other.
-// It is found in the errors of callers that wait for a connection. So is, by errors.As, the reason from package
-// crypto/x509, or, if the server refused, a *net.OpError whose Op is "remote error".
+// The errors of callers that wait for a connection match it. In the same errors, errors.As finds the reason: an error of
+// package crypto/x509 or, if the server refused, a *net.OpError whose Op is "remote error".
 var ErrTLS = newSentinel("cannot make an encrypted connection")
 
-// wrapTLSError returns TLS errors as ErrTLS, with a hint at what to look at, and other errors as they are.
+// wrapTLSError wraps an error of TLS in ErrTLS and adds a hint for the operator. It returns other errors unchanged.
 func wrapTLSError(err error) error {
 	var (
 		authority x509.UnknownAuthorityError
@@ -228,5 +230,5 @@ func wrapTLSError(err error) error {
 	return fmt.Errorf("%w: %w (%s)", ErrTLS, err, hint)
 }
 
-// errHandshake marks errors of the handshake.
+// errHandshake is matched by the errors of the TLS handshake, so that wrapTLSError recognizes those without a type.
 var errHandshake = errors.New("TLS handshake")

@@ -11,9 +11,8 @@ import (
 	"github.com/go-curator/curator/internal/apart"
 )
 
-// Servers returns the servers to which the client connects, as host:port: the given list or, with
-// [WithEnsembleTracking], the ensemble's. When no server of the ensemble's list can be reached it also tries the given
-// servers.
+// Servers returns the servers to which the client connects, as host:port: the list given to [New] or
+// [Client.SetServers] or, with [WithEnsembleTracking], the ensemble's list. It returns nil for a nil or zero client.
 func (c *Client) Servers() []string {
 	if c.isZeroValue() {
 		return nil
@@ -23,9 +22,9 @@ func (c *Client) Servers() []string {
 
 // SetServers changes the list of servers of a running client. It takes the same string as [New]:
 // "host1:2181,host2:2181". The chroot may be left out, but must not be another one (ErrInvalidConnectString). If the
-// connected server is not on the new list, the client moves to a server that is, as after a lost connection: the states
-// are Suspended and Reconnected, and the session and its holds continue. SetServers does not block. After Close it
-// returns ErrClosed.
+// connected server is not on the new list, the client closes that connection and connects to a server on the list, as
+// after a lost connection: the states are Suspended and Reconnected, the session continues, and so do its holds except
+// those with [SuspendedIsLoss]. SetServers does not block. After Close it returns ErrClosed.
 //
 // The servers must belong to the same ensemble. Call SetServers when the source of the list changes, such as a file or
 // a discovery service. With [WithEnsembleTracking] the ensemble's own list replaces the given one at the ensemble's
@@ -45,6 +44,7 @@ func (c *Client) SetServers(connect string) error {
 	return c.core.changeServers(func(s *serverLists) { s.given, s.tracked = list, nil })
 }
 
+// changeServers calls change, and gives the changed lists to the current session.
 func (c *clientCore) changeServers(change func(*serverLists)) error {
 	if c.currentEpoch() == nil {
 		return ErrClosed
@@ -52,38 +52,37 @@ func (c *clientCore) changeServers(change func(*serverLists)) error {
 	c.servers.mu.Lock()
 	change(&c.servers)
 	c.servers.mu.Unlock()
-	// An epoch that begins after this line uses the lists as they are now.
-	e := c.latestEpoch()
+	e := c.latestEpoch() // openEpoch reads the lists again after it has set the current epoch, so no epoch misses the change
 	list, further := c.servers.currentServers()
 	e.wire.SetServers(list, further)
 	c.log.Info("the list of servers changed", "list", joinServers(list, ","))
 	return nil
 }
 
-// WithEnsembleTracking makes the client follow the ensemble's own list of members ([Client.GetConfig]), now and
+// WithEnsembleTracking makes the client use the ensemble's own list of members ([Client.GetConfig]), now and
 // whenever it changes. The list given to [New] or [Client.SetServers] then only serves to find a first member. The
 // client connects to each member's client address or, if that is a wildcard, to the host that the other members use. So
 // the members must list addresses that clients can reach; behind a proxy, a load balancer or a container's network they
 // often do not.
 //
 // When no member of the ensemble's list can be reached, the client also tries the given list, as long as there is no
-// connection. (Of a long ensemble list 16 random members are tried first.) A list without any address, such as a
-// standalone server's, is ignored. An invalid list ([EnsembleConfig.Validate]) is not followed: the client keeps its
-// present list and logs a warning.
+// connection. (Of a long ensemble list 16 random members are tried first.) The client ignores a list without any
+// address, such as a standalone server's. It also ignores an invalid list ([EnsembleConfig.Validate]), keeps its present
+// list and logs a warning.
 //
 // Every client that may write /zookeeper/config can decide where this client connects, with its session and its
-// credentials. So, without [WithEnsembleHosts], the client follows only members whose host is in the given list, spelt
-// the same, on any port. It follows all members if each has to prove by TLS that it belongs to the ensemble: with a
-// certificate of an authority that [WithTLSFiles] or the RootCAs of [WithTLS] name, or for the one ServerName that is
-// set there. The system's authorities are not enough, because they certify names of any owner. Members that are left
-// out are logged as a warning, once for each change.
+// credentials. So, without [WithEnsembleHosts], the client connects only to members whose host is in the given list,
+// spelt the same, on any port. It connects to all members if each has to prove by TLS that it belongs to the ensemble:
+// with a certificate of an authority that [WithTLSFiles] or the RootCAs of [WithTLS] name, or for the one ServerName
+// that is set there. The system's authorities are not enough, because they certify names of any owner. The client logs
+// the members that it leaves out as a warning, once for each change.
 //
 // Default: off. (Curator's ensembleTracker is on, and connects to any address in the node.)
 func WithEnsembleTracking() Option { return func(o *options) error { o.tracking = true; return nil } }
 
 // WithEnsembleHosts allows the client to connect to hosts that [WithEnsembleTracking] finds in the ensemble's
-// configuration although they are not in the list given to [New] or [Client.SetServers]. So new servers can
-// join without a restart of the clients, if their names or addresses show that they are yours.
+// configuration although they are not in the list given to [New] or [Client.SetServers]: those for which allow returns
+// true. So new servers can join without a restart of the clients, if their names or addresses show that you own them.
 //
 //	framework.WithEnsembleHosts(func(host string) bool { return strings.HasSuffix(host, ".zk.internal") })
 //
@@ -95,11 +94,10 @@ func WithEnsembleHosts(allow func(host string) bool) Option {
 		"WithEnsembleHosts", "the function is nil; leave the option out to allow only the hosts given to New")
 }
 
-// trackPause is the least time between two reads of the configuration, however often a server reports a
-// change.
+// trackPause is the least time between two reads of the configuration, however often it changes.
 const trackPause = time.Second
 
-// trackEnsemble follows the ensemble's own list until the client is closed.
+// trackEnsemble reads the ensemble's configuration, and again after each change, until the client is closed.
 func (c *clientCore) trackEnsemble() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -110,8 +108,8 @@ func (c *clientCore) trackEnsemble() {
 		case <-ctx.Done():
 		}
 	})
-	client := newClient(c, clientView{}) // the configuration node is above every chroot
-	var told configComplaint
+	client := newClient(c, clientView{}) // without chroot, since the configuration is outside every chroot
+	var logged configFault
 	for {
 		s, err := client.Session(ctx)
 		if err != nil {
@@ -120,66 +118,68 @@ func (c *clientCore) trackEnsemble() {
 		config, watch, err := s.Client().WatchConfig(ctx)
 		if err != nil {
 			if ctx.Err() == nil && !errors.Is(err, ErrSessionLost) {
-				if !isTransient(err) { // else the log lines of the connection say it
+				if !isTransient(err) { // else the loss of the connection is logged
 					c.log.Warn("cannot read the ensemble's configuration; retrying", "err", err)
 				}
 				c.pauseFor(ctx, c.cfg.connectTimeout)
 			}
 			continue
 		}
-		if now := c.followConfig(config); now != told {
-			told = now
-			c.logComplaint(now)
+		if fault := c.followConfig(config); fault != logged {
+			logged = fault
+			c.logConfigFault(fault)
 		}
 		c.pauseFor(ctx, trackPause)
 		select {
-		case <-watch.C: // it has changed, or the session has ended
+		case <-watch.C: // the configuration has changed, or the session has ended
 		case <-ctx.Done():
 		}
 		watch.Stop()
 	}
 }
 
-// configComplaint describes the faults of a configuration. The same complaint is logged only once.
-type configComplaint struct {
-	version          int64
-	refused, leftOut string
+// configFault describes the fault of a configuration: it is invalid, or it names untrusted hosts. The zero value means
+// no fault.
+type configFault struct {
+	version   int64
+	invalid   string // the reason; "" if the configuration is valid
+	untrusted string // the hosts to which the client may not connect
 }
 
-func (c *clientCore) logComplaint(of configComplaint) {
+func (c *clientCore) logConfigFault(fault configFault) {
 	switch {
-	case of.refused != "":
+	case fault.invalid != "":
 		c.log.Warn("ignoring an invalid ensemble configuration; keeping the list of servers",
-			"version", fmt.Sprintf("%x", of.version), "err", of.refused)
-	case of.leftOut != "":
+			"version", fmt.Sprintf("%x", fault.version), "err", fault.invalid)
+	case fault.untrusted != "":
 		c.log.Warn("ignoring hosts of the ensemble's configuration that this client may not connect to; "+
 			"see WithEnsembleHosts",
-			"version", fmt.Sprintf("%x", of.version), "hosts", of.leftOut)
+			"version", fmt.Sprintf("%x", fault.version), "hosts", fault.untrusted)
 	}
 }
 
-// followConfig takes over the addresses of a configuration to which the client is allowed to connect. If there are
-// none, the list does not change.
-func (c *clientCore) followConfig(config EnsembleConfig) configComplaint {
+// followConfig makes the trusted addresses of a configuration the list of servers. If there are none, the list does not
+// change.
+func (c *clientCore) followConfig(config EnsembleConfig) configFault {
 	if err := config.Validate(); err != nil {
-		return configComplaint{config.Version, err.Error(), ""}
+		return configFault{config.Version, err.Error(), ""}
 	}
 	trusted := c.trustedHosts()
-	var list, strangers []string
+	var list, untrusted []string
 	for _, server := range config.ClientAddresses() {
 		if host, _, _ := net.SplitHostPort(server); trusted(host) {
 			list = append(list, server)
-		} else if !slices.Contains(strangers, host) {
-			strangers = append(strangers, host)
+		} else if !slices.Contains(untrusted, host) {
+			untrusted = append(untrusted, host)
 		}
 	}
 	if len(list) > 0 && !slices.Equal(slices.Sorted(slices.Values(c.serverList())), list) {
-		_ = c.changeServers(func(s *serverLists) { s.tracked = list }) // after ErrClosed there is nothing to do
+		_ = c.changeServers(func(s *serverLists) { s.tracked = list }) // ErrClosed: trackEnsemble ends, too
 	}
-	if len(strangers) > 0 {
-		return configComplaint{config.Version, "", joinServers(strangers, ",")}
+	if len(untrusted) > 0 {
+		return configFault{config.Version, "", joinServers(untrusted, ",")}
 	}
-	return configComplaint{}
+	return configFault{}
 }
 
 // trustedHosts returns a function that reports whether the client is allowed to connect to a host of the
@@ -188,15 +188,15 @@ func (c *clientCore) trustedHosts() func(host string) bool {
 	c.servers.mu.Lock()
 	given := c.servers.given
 	c.servers.mu.Unlock()
-	named := map[string]bool{}
+	givenHosts := map[string]bool{}
 	for _, server := range given {
 		host, _, _ := net.SplitHostPort(server)
 		host, _ = parseHostName(host)
-		named[host] = true
+		givenHosts[host] = true
 	}
 	return func(host string) (ok bool) {
 		switch {
-		case named[host]:
+		case givenHosts[host]:
 			return true
 		case c.cfg.joinable == nil:
 			return c.cfg.authenticatesServers()
@@ -206,9 +206,9 @@ func (c *clientCore) trustedHosts() func(host string) bool {
 	}
 }
 
-// authenticatesServers reports whether a server has to prove that it is the user's before the client sends it
-// anything. A certificate of a public authority does not prove it: an attacker can get one for his own name, and
-// write that name into the configuration.
+// authenticatesServers reports whether a server has to prove by TLS that it belongs to the user. A certificate of a
+// public authority does not prove it: an attacker can get one for a name that he owns, and write that name into the
+// configuration.
 func (o *options) authenticatesServers() bool {
 	private := o.tls != nil && (o.tls.RootCAs != nil || o.tls.ServerName != "") ||
 		o.tlsFiles != nil && (o.tlsFiles.CA != "" || o.tlsFiles.ServerName != "")

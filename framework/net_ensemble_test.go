@@ -71,7 +71,7 @@ func FuzzConfigOfAnEnsemble(f *testing.F) {
 		}
 		var again strings.Builder
 		for i, addr := range c.ClientAddresses() {
-			require.Less(t, len(addr), maxHost+10)
+			require.Less(t, len(addr), maxHostLength+10)
 			server, why := parseServerEntry(addr)
 			require.Empty(t, why, "%q", addr)
 			require.Equal(t, addr, server)

@@ -21,31 +21,32 @@ import (
 )
 
 // SASLMechanism is a way to log in by SASL. DIGEST-MD5 is built in, see [WithSASLDigest]. Implement SASLMechanism for
-// others, such as GSSAPI (Kerberos), and give it to [WithSASL]: a Kerberos library brings a dozen modules, which all
-// importers of this one would inherit. Its methods may be called from several goroutines concurrently.
+// others, such as GSSAPI (Kerberos), and give it to [WithSASL]. (Kerberos is not built in, because all importers of this
+// module would inherit the dozen modules of a Kerberos library.) Its methods may be called from several goroutines
+// concurrently.
 type SASLMechanism interface {
-	// Name returns the mechanism's registered name, for logs and errors. [New] calls it once. (The server's
-	// configuration decides which mechanism is used, and the client must know it.)
+	// Name returns the mechanism's registered name, for logs and errors; the client does not send it, because the
+	// server's configuration determines the mechanism. [New] calls Name once.
 	Name() string
-	// Start begins a login to the server on host, as the connect string names that host. It may block, for a
-	// ticket for example, but must return when ctx ends, also because the time to make the connection is
-	// over.
+	// Start begins a login to the server on host, which is spelt as in the connect string. It may block, for a Kerberos
+	// ticket for example, but must return when ctx ends, which is at the latest when the time limit of the attempt to
+	// connect has passed.
 	Start(ctx context.Context, host string) (SASLLogin, error)
 }
 
-// SASLLogin is one login in progress. One goroutine uses it.
+// SASLLogin is one login in progress. Only one goroutine uses it.
 type SASLLogin interface {
-	// Step answers the server's challenge. In the first call challenge is nil, because the client speaks first. If the
-	// mechanism does not send anything first, its response to that is empty (not nil). If the server ends the login
-	// without a last message, challenge is nil, too.
+	// Step returns the response to the server's challenge. In the first call challenge is nil, because the client sends
+	// the first message. If the mechanism begins with a challenge of the server, that message must be empty, not nil. If
+	// the server ends the login without a last message, challenge is nil, too.
 	//
-	// done means that the mechanism is satisfied; then nothing is sent if response is nil. With an error the client
-	// refuses the server. Callers that wait for a connection find that error together with [ErrAuthFailed], so it must
-	// not contain secrets.
+	// done means that the login is complete for the mechanism; then nothing is sent if response is nil. After an error
+	// the client closes the connection. Callers that wait for a connection find that error together with
+	// [ErrAuthFailed], so it must not contain secrets.
 	Step(challenge []byte) (response []byte, done bool, err error)
 }
 
-// loginName names the user that logs in, for errors.
+// loginName describes the login in errors: the user, if known, and the mechanism.
 func loginName(m SASLMechanism, name string) string {
 	if d, ok := m.(*digestMD5); ok {
 		return fmt.Sprintf("user %q by %s", d.user, name)
@@ -99,25 +100,25 @@ func (m digestMD5) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "{DIGEST-MD5 %s 
 // secretText is a string that is never printed, whatever the verb.
 type secretText string
 
-// Format hides it.
+// Format implements [fmt.Formatter].
 func (secretText) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[redacted]") }
 
-// LogValue hides it from structured logs.
+// LogValue implements [slog.LogValuer].
 func (secretText) LogValue() slog.Value { return slog.StringValue("[redacted]") }
 
-// MarshalText hides it from encoders.
+// MarshalText implements encoding.TextMarshaler, for encoders such as JSON's.
 func (secretText) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
 
 const digestURI = "zookeeper/zk-sasl-md5"
 
-// maxChallenge is the limit of RFC 2831.
+// maxChallenge is the limit of RFC 2831 for a challenge, in bytes.
 const maxChallenge = 2048
 
 var (
-	errNoLogin = errors.New("the server offers no SASL login (does its JVM have a JAAS section named " +
+	errNoSASL = errors.New("the server offers no SASL login (does its JVM have a JAAS section named " +
 		"Server, and is the SASLAuthenticationProvider configured?)")
-	errImpostor  = errors.New("the server did not prove that it knows the password")
-	errChallenge = errors.New("malformed challenge")
+	errServerUnproven     = errors.New("the server did not prove that it knows the password")
+	errMalformedChallenge = errors.New("malformed challenge")
 )
 
 func (m *digestMD5) Name() string { return "DIGEST-MD5" }
@@ -128,12 +129,13 @@ func (m *digestMD5) Start(context.Context, string) (SASLLogin, error) {
 	return &digestLogin{digestMD5: m, cnonce: base64.StdEncoding.EncodeToString(nonce[:])}, nil
 }
 
-// digestLogin is one login. The server sends a challenge first, so the client's first response is empty.
+// digestLogin is one login, of three steps: an empty message, the response to the server's challenge, and the check of
+// the server's proof that it knows the password.
 type digestLogin struct {
 	*digestMD5
-	cnonce string
-	step   int
-	expect string // the server's proof
+	cnonce        string // the client's nonce
+	step          int
+	expectedProof string // the server's rspauth
 }
 
 func (l *digestLogin) Step(challenge []byte) (response []byte, done bool, err error) {
@@ -142,35 +144,36 @@ func (l *digestLogin) Step(challenge []byte) (response []byte, done bool, err er
 	case l.step == 1:
 		return []byte{}, false, nil
 	case l.step == 2 && len(challenge) == 0:
-		return nil, false, errNoLogin
+		return nil, false, errNoSASL
 	case l.step == 2:
 		response, err = l.answerChallenge(challenge)
 		return response, false, err
 	}
 	d, err := parseDirectives(challenge)
-	if err != nil || subtle.ConstantTimeCompare([]byte(d["rspauth"]), []byte(l.expect)) != 1 {
-		return nil, false, errImpostor
+	if err != nil || subtle.ConstantTimeCompare([]byte(d["rspauth"]), []byte(l.expectedProof)) != 1 {
+		return nil, false, errServerUnproven
 	}
 	return nil, true, nil
 }
 
+// answerChallenge returns the digest-response of RFC 2831, and sets expectedProof.
 func (l *digestLogin) answerChallenge(challenge []byte) ([]byte, error) {
 	d, err := parseDirectives(challenge)
 	switch {
 	case err != nil:
 		return nil, err
 	case d["nonce"] == "":
-		return nil, fmt.Errorf("%w: it contains no nonce", errChallenge)
+		return nil, fmt.Errorf("%w: it contains no nonce", errMalformedChallenge)
 	case !strings.EqualFold(d["algorithm"], "md5-sess"):
 		return nil, fmt.Errorf("%w: it names the algorithm %q instead of md5-sess",
-			errChallenge, d["algorithm"])
+			errMalformedChallenge, d["algorithm"])
 	case !offersOption(d["qop"], "auth"):
 		return nil, fmt.Errorf("the server demands the protection %q, and this client offers only auth: "+
 			"use TLS for protection", d["qop"])
 	}
 	user, password := l.user, string(l.password)
 	realm, named := d["realm"]
-	hashed := toLatin1 // on the wire it is UTF-8
+	hashed := toLatin1 // for the hash; the response itself has UTF-8
 	unicode := strings.EqualFold(d["charset"], "utf-8")
 	if !unicode {
 		if !isLatin1(user) || !isLatin1(password) {
@@ -180,8 +183,8 @@ func (l *digestLogin) answerChallenge(challenge []byte) ([]byte, error) {
 		hashed = func(s string) string { return s }
 	}
 	identity := hashed(user) + ":" + hashed(realm) + ":" + hashed(password)
-	proof := func(what string) string { return digestProof(identity, d["nonce"], l.cnonce, what) }
-	l.expect = proof(":" + digestURI)
+	proof := func(a2 string) string { return digestProof(identity, d["nonce"], l.cnonce, a2) }
+	l.expectedProof = proof(":" + digestURI)
 	var b strings.Builder
 	if unicode {
 		b.WriteString("charset=utf-8,")
@@ -196,14 +199,15 @@ func (l *digestLogin) answerChallenge(challenge []byte) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// nc counts the uses of a nonce. There is only one.
+// nonceCount is RFC 2831's nc, the number of uses of a nonce: each is used once.
 const nonceCount = "00000001"
 
-// digestProof returns the RFC's response-value: computing it takes the secret user:realm:password.
-func digestProof(identity, nonce, cnonce, what string) string {
+// digestProof returns RFC 2831's response-value, which proves knowledge of identity: the secret user:realm:password. a2
+// is the RFC's A2, which differs between the client's proof and the server's.
+func digestProof(identity, nonce, cnonce, a2 string) string {
 	inner := md5.Sum([]byte(identity))
 	a1 := hexMD5(string(inner[:]) + ":" + nonce + ":" + cnonce)
-	return hexMD5(a1 + ":" + nonce + ":" + nonceCount + ":" + cnonce + ":auth:" + hexMD5(what))
+	return hexMD5(a1 + ":" + nonce + ":" + nonceCount + ":" + cnonce + ":auth:" + hexMD5(a2))
 }
 
 func hexMD5(s string) string {
@@ -211,11 +215,11 @@ func hexMD5(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// offersOption reports whether a comma-separated list contains the word. An empty list stands for the default,
-// which is the word asked for.
-func offersOption(list, word string) bool {
-	for w := range strings.SplitSeq(list, ",") {
-		if list == "" || strings.EqualFold(strings.TrimSpace(w), word) {
+// offersOption reports whether a comma-separated list of quality-of-protection options contains option. An empty list
+// stands for the default, auth, which is the only option that the client requests.
+func offersOption(list, option string) bool {
+	for offered := range strings.SplitSeq(list, ",") {
+		if list == "" || strings.EqualFold(strings.TrimSpace(offered), option) {
 			return true
 		}
 	}
@@ -224,8 +228,7 @@ func offersOption(list, word string) bool {
 
 func isLatin1(s string) bool { return !strings.ContainsFunc(s, func(r rune) bool { return r > 0xff }) }
 
-// toLatin1 encodes s in ISO 8859-1 if that is possible, and leaves it in UTF-8 otherwise, as the RFC demands
-// for the hash.
+// toLatin1 encodes s in ISO 8859-1 if possible, and otherwise leaves it in UTF-8, as RFC 2831 requires for the hash.
 func toLatin1(s string) string {
 	if !utf8.ValidString(s) || !isLatin1(s) {
 		return s
@@ -241,11 +244,11 @@ func quoteValue(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// parseDirectives reads key=value pairs, values quoted or not. Of a repeated key the first counts, because a
-// server may offer several realms.
+// parseDirectives parses a challenge: key=value pairs, with or without quotes around the value. If a key is repeated,
+// its first value counts: a server may offer several realms.
 func parseDirectives(challenge []byte) (map[string]string, error) {
 	if len(challenge) > maxChallenge {
-		return nil, fmt.Errorf("%w: it has %d bytes", errChallenge, len(challenge))
+		return nil, fmt.Errorf("%w: it has %d bytes", errMalformedChallenge, len(challenge))
 	}
 	found := map[string]string{}
 	rest := string(challenge)
@@ -257,13 +260,13 @@ func parseDirectives(challenge []byte) (map[string]string, error) {
 		key, value, ok := strings.Cut(rest, "=")
 		if key = strings.ToLower(strings.TrimRight(key, " \t")); !ok || key == "" ||
 			strings.ContainsAny(key, `,"`) {
-			return nil, fmt.Errorf("%w: it contains a directive without a value", errChallenge)
+			return nil, fmt.Errorf("%w: it contains a directive without a value", errMalformedChallenge)
 		}
 		value = strings.TrimLeft(value, " \t")
 		if strings.HasPrefix(value, `"`) {
 			if value, rest, ok = unquoteValue(value[1:]); !ok {
 				return nil, fmt.Errorf("%w: the value of %s has no closing quote",
-					errChallenge, plain.Text(key))
+					errMalformedChallenge, plain.Text(key))
 			}
 		} else if end := strings.IndexByte(value, ','); end >= 0 {
 			value, rest = strings.TrimRight(value[:end], " \t"), value[end:]

@@ -73,7 +73,7 @@ func TestChallengesThatAreRefused(t *testing.T) {
 		_, _, err := l.Step([]byte(`nonce="x",algorithm=md5-sess,charset=utf-8`))
 		require.NoError(t, err)
 		_, done, err := l.Step([]byte(word))
-		assert.ErrorIs(t, err, errImpostor)
+		assert.ErrorIs(t, err, errServerUnproven)
 		assert.False(t, done)
 	}
 }
@@ -83,7 +83,7 @@ func FuzzDirectives(f *testing.F) {
 	f.Fuzz(func(t *testing.T, challenge []byte) {
 		d, err := parseDirectives(challenge)
 		if err != nil {
-			assert.ErrorIs(t, err, errChallenge)
+			assert.ErrorIs(t, err, errMalformedChallenge)
 		}
 		for k := range d {
 			assert.NotEmpty(t, k)
@@ -129,7 +129,7 @@ func TestRefusedLogin(t *testing.T) {
 	}{
 		"wrong password": {zktest.Config{SASLUsers: users}, WithSASLDigest("alice", "hush"), nil},
 		"stranger":       {zktest.Config{SASLUsers: users, RequireSASL: true}, WithSASLDigest("bob", "hush"), nil},
-		"no logins":      {zktest.Config{}, WithSASLDigest("alice", "hush"), errNoLogin},
+		"no logins":      {zktest.Config{}, WithSASLDigest("alice", "hush"), errNoSASL},
 		"nothing":        {zktest.Config{SASLUsers: users}, WithSASL(mechanism{nil}), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

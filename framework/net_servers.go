@@ -14,14 +14,15 @@ import (
 	"github.com/go-curator/curator/internal/zkpath"
 )
 
-// ErrInvalidConnectString means that the list of servers given to [New] cannot be read. The message has the remedy.
+// ErrInvalidConnectString means that the connect string given to [New] or [Client.SetServers] is not valid. The message
+// has the remedy.
 var ErrInvalidConnectString = newSentinel("invalid connect string")
 
 const defaultPort = "2181"
 
-const maxHost = 253
+const maxHostLength = 253 // bytes, as in DNS
 
-// shortenText returns s, or the beginning of it if it is too long for an error.
+// shortenText returns s, or its first 100 bytes and "…" if it is longer than that.
 func shortenText(s string) string {
 	const most = 100
 	if len(s) <= most {
@@ -30,8 +31,8 @@ func shortenText(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// pathReason returns the fault of a path, which may be too long to be shown.
-func pathReason(err error) string {
+// describePathFault returns the text of an error of package zkpath, with a long path shortened.
+func describePathFault(err error) string {
 	var fault *zkpath.Error
 	if errors.As(err, &fault) {
 		return fmt.Sprintf("%q: %s", shortenText(fault.Path), fault.Reason)
@@ -39,7 +40,7 @@ func pathReason(err error) string {
 	return err.Error()
 }
 
-// redactConnectString returns a connect string for errors, without the text before an "@", which may be a password.
+// redactConnectString returns a connect string for errors, without the text before an "@", which may contain a password.
 func redactConnectString(s string) string {
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		s = "[redacted]" + s[i:]
@@ -47,36 +48,36 @@ func redactConnectString(s string) string {
 	return shortenText(s)
 }
 
-// parseConnectString is readConnectString, but its error does not contain a password in front of a host.
+// parseConnectString is parseServersAndChroot, but its error shows no text before an "@", which may contain a password.
 func parseConnectString(s string) (servers []string, chroot string, err error) {
-	if servers, chroot, err = readConnectString(s); err != nil && strings.Contains(s, "@") {
+	if servers, chroot, err = parseServersAndChroot(s); err != nil && strings.Contains(s, "@") {
 		err = fmt.Errorf("%w %q: a host name cannot contain '@' (the text before the '@' is not shown); "+
 			"give user and password by WithAuth or WithSASLDigest", ErrInvalidConnectString, redactConnectString(s))
 	}
 	return servers, chroot, err
 }
 
-// readConnectString reads "host:port,host:port/chroot". The port may be left out, an IPv6 address is in
-// brackets, and spaces around entries do not matter. The chroot is "" or "/app".
-func readConnectString(s string) (servers []string, chroot string, err error) {
-	bad := func(format string, args ...any) error {
+// parseServersAndChroot parses "host:port,host:port/chroot". The port may be left out, an IPv6 address is in brackets, and
+// spaces around entries are ignored. It returns the servers as host:port, and the chroot as "" or "/app".
+func parseServersAndChroot(s string) (servers []string, chroot string, err error) {
+	invalid := func(format string, args ...any) error {
 		return fmt.Errorf("%w %q: %s", ErrInvalidConnectString, shortenText(s), fmt.Sprintf(format, args...))
 	}
 	if !utf8.ValidString(s) {
-		return nil, "", bad("it is not UTF-8")
+		return nil, "", invalid("it is not UTF-8")
 	}
 	if strings.TrimSpace(s) == "" {
-		return nil, "", bad("it names no server; " +
+		return nil, "", invalid("it names no server; " +
 			`write "host:2181", or "host1:2181,host2:2181,host3:2181/chroot"`)
 	}
 	if scheme, _, ok := strings.Cut(s, "://"); ok {
-		return nil, "", bad(`it is not a URL; leave out "%s://"`, shortenText(strings.TrimSpace(scheme)))
+		return nil, "", invalid(`it is not a URL; leave out "%s://"`, shortenText(strings.TrimSpace(scheme)))
 	}
 	list := s
 	if i := strings.IndexByte(s, '/'); i >= 0 {
 		list, chroot = s[:i], strings.TrimSpace(s[i:])
 		if strings.Contains(chroot, ",") {
-			return nil, "", bad("it names several chroots; write one for all servers, after the last " +
+			return nil, "", invalid("it names several chroots; write one for all servers, after the last " +
 				"server: " +
 				`"host1:2181,host2:2181/chroot"`)
 		}
@@ -84,10 +85,10 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 			chroot = strings.TrimSuffix(chroot, "/")
 		}
 		if chroot != strings.TrimSpace(chroot) {
-			return nil, "", bad("the chroot ends with a space before its last slash; remove the space")
+			return nil, "", invalid("the chroot ends with a space before its last slash; remove the space")
 		}
 		if err := zkpath.Validate(chroot, false); err != nil {
-			return nil, "", bad("the chroot: %s", pathReason(err))
+			return nil, "", invalid("the chroot: %s", describePathFault(err))
 		}
 		if chroot == "/" {
 			chroot = ""
@@ -96,18 +97,18 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 	seen := map[string]bool{}
 	for n, entry := range strings.Split(list, ",") {
 		entry = strings.TrimSpace(entry)
-		if several := insertCommas(entry); several != "" {
-			return nil, "", bad("servers are not separated by commas; write %q", shortenText(several))
+		if corrected := insertCommas(entry); corrected != "" {
+			return nil, "", invalid("servers are not separated by commas; write %q", shortenText(corrected))
 		}
 		if entry == "" {
-			return nil, "", bad("server %d is empty; remove the comma, or write a host there", n+1)
+			return nil, "", invalid("server %d is empty; remove the comma, or write a host there", n+1)
 		}
-		server, why := parseServerEntry(entry)
-		if why != "" {
-			return nil, "", bad("server %q: %s", shortenText(entry), why)
+		server, fault := parseServerEntry(entry)
+		if fault != "" {
+			return nil, "", invalid("server %q: %s", shortenText(entry), fault)
 		}
 		if seen[server] {
-			return nil, "", bad("server %s is listed twice; list each server once", server)
+			return nil, "", invalid("server %s is listed twice; list each server once", server)
 		}
 		seen[server] = true
 		servers = append(servers, server)
@@ -115,19 +116,21 @@ func readConnectString(s string) (servers []string, chroot string, err error) {
 	return servers, chroot, nil
 }
 
-// insertCommas returns an entry that contains several servers with commas between them; "" for any other entry.
+// insertCommas suggests a correction for an entry with several servers that spaces or semicolons separate: the servers
+// with commas between them. It returns "" for any other entry.
 func insertCommas(entry string) string {
-	several := strings.FieldsFunc(entry, func(r rune) bool { return unicode.IsSpace(r) || r == ';' })
-	for _, server := range several {
-		if _, why := parseServerEntry(server); why != "" || len(several) < 2 {
+	servers := strings.FieldsFunc(entry, func(r rune) bool { return unicode.IsSpace(r) || r == ';' })
+	for _, server := range servers {
+		if _, fault := parseServerEntry(server); fault != "" || len(servers) < 2 {
 			return ""
 		}
 	}
-	return strings.Join(several, ",")
+	return strings.Join(servers, ",")
 }
 
-// parseServerEntry returns the server of an entry as host:port, or why the entry is not a server.
-func parseServerEntry(entry string) (server, why string) {
+// parseServerEntry returns the server of an entry as host:port. If the entry is not valid, fault is the reason, with the
+// remedy.
+func parseServerEntry(entry string) (server, fault string) {
 	host, port := entry, defaultPort
 	switch {
 	case entry[0] == '[':
@@ -146,7 +149,7 @@ func parseServerEntry(entry string) (server, why string) {
 		if err != nil || !addr.Is6() || strings.ContainsFunc(host, isUnprintable) {
 			return "", "there is no IPv6 address between the brackets"
 		}
-		host = addr.String() // in its usual form, but a zone is a name whose case counts
+		host = addr.String() // the usual form; it keeps the zone, a name in which upper and lower case differ
 	case strings.Count(entry, ":") > 1:
 		return "",
 			`it has several colons; write an IPv6 address in brackets: "[::1]:2181"; separate servers by commas`
@@ -156,8 +159,8 @@ func parseServerEntry(entry string) (server, why string) {
 	if host == "" {
 		return "", `the host is missing; write "host:2181"`
 	}
-	if len(host) > maxHost {
-		return "", fmt.Sprintf("the host name has %d bytes; the limit is %d", len(host), maxHost)
+	if len(host) > maxHostLength {
+		return "", fmt.Sprintf("the host name has %d bytes; the limit is %d", len(host), maxHostLength)
 	}
 	if i := strings.IndexFunc(host, func(r rune) bool {
 		return isUnprintable(r) || strings.ContainsRune(" @;[]", r)
@@ -178,11 +181,11 @@ func parseServerEntry(entry string) (server, why string) {
 
 func isUnprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// serverLists is the list of servers to connect to. Lists are replaced, never changed.
+// serverLists has the lists of servers to connect to. The slices are replaced, and never changed.
 type serverLists struct {
 	mu      sync.Mutex
-	given   []string // by the user; guarded by mu
-	tracked []string // by the ensemble, nil unless it is followed; guarded by mu
+	given   []string // to New or SetServers; guarded by mu
+	tracked []string // from the ensemble's configuration, nil if there is none; guarded by mu
 }
 
 // currentServers returns the servers to connect to, and further servers to try when none of the first can be
@@ -196,12 +199,13 @@ func (s *serverLists) currentServers() (list, further []string) {
 	return s.given, nil
 }
 
-// maxListed limits the servers that a log line or an error names.
-const maxListed = 16
+// maxListedServers limits the servers that a log line or an error names.
+const maxListedServers = 16
 
+// joinServers returns the servers as text, at most maxListedServers of them.
 func joinServers(servers []string, separator string) string {
-	if more := len(servers) - maxListed; more > 0 {
-		return fmt.Sprintf("%s%sand %d more", strings.Join(servers[:maxListed], separator), separator, more)
+	if more := len(servers) - maxListedServers; more > 0 {
+		return fmt.Sprintf("%s%sand %d more", strings.Join(servers[:maxListedServers], separator), separator, more)
 	}
 	return strings.Join(servers, separator)
 }

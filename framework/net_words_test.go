@@ -64,7 +64,7 @@ func TestFourLetterWordThatIsNotAnswered(t *testing.T) {
 		"refused":      {"cons is not executed because it is not in the whitelist.\n", true, ErrWordRefused},
 		"closed":       {"", true, ErrWordRefused},
 		"without end":  {"Zookeeper version: 3", false, context.DeadlineExceeded},
-		"without stop": {strings.Repeat("x", mostWords+10), true, ErrReplyTooLarge},
+		"without stop": {strings.Repeat("x", maxWordReply+10), true, ErrReplyTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

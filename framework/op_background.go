@@ -116,7 +116,7 @@ var ErrBackgroundFull = newSentinel("too many operations in the background")
 // admitToBackground counts an operation that is about to be queued, or returns ErrBackgroundFull.
 func (b *backgroundRun[T]) admitToBackground() error {
 	c := b.run.c
-	if b.run.exemptFromLimit || c.view.own || c.view.epoch != nil {
+	if b.run.exemptFromLimit || c.view.forRecipes || c.view.epoch != nil {
 		return nil
 	}
 	n, limit := c.core.ops.backgroundCount.Add(1), int64(c.core.cfg.background)

@@ -176,7 +176,7 @@ func parseHostName(s string) (name string, ok bool) {
 			return "", false
 		}
 	}
-	return strings.ToLower(s), len(s) <= maxHost
+	return strings.ToLower(s), len(s) <= maxHostLength
 }
 
 // maxLabel is the largest length of a label, the part of a host name between two dots.

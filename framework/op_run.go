@@ -41,7 +41,7 @@ func runForeground[T any](ctx context.Context, o *operation[T]) (v T, err error)
 		}
 	}()
 	if err = r.reportBegin(ctx); err == nil {
-		err = retry.Do(ctx, r.c.retryPolicy(), r.foregroundAttempt, r.c.core.retries...)
+		err = retry.Do(ctx, r.c.retryPolicy(), r.foregroundAttempt, r.c.core.operationRetry...)
 	}
 	if err != nil {
 		err = r.finalError(err)

@@ -68,7 +68,7 @@ func TestDecisionsKeepThePromises(t *testing.T) {
 
 func TestErrorsHaveClasses(t *testing.T) {
 	for err, want := range map[error]errorClass{
-		ErrNodeExists: classRefused, ErrNotReadOnly: classRefused, errUnwelcome: classRefused,
+		ErrNodeExists: classRefused, ErrNotReadOnly: classRefused, errCredentialsRefused: classRefused,
 		ErrClosed: classFinal, &ambiguousError{ErrNoNode, ErrNoNode}: classFinal, ErrSessionLost: classSession,
 		ErrConnectionLoss: classConnection,
 		ErrNotConnected:   classConnection, ErrThrottled: classConnection, ErrSessionMoved: classConnection,

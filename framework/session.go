@@ -129,7 +129,7 @@ func (c *Client) awaitSession(ctx context.Context, hopeful bool) (*Session, erro
 			return s, nil
 		}
 		if why := e.wire.Refused(); hopeful && why != nil {
-			return nil, fmt.Errorf("%w: %w", errUnwelcome, plain.Error(why))
+			return nil, fmt.Errorf("%w: %w", errCredentialsRefused, plain.Error(why))
 		}
 		select {
 		case <-changed:

@@ -229,7 +229,7 @@ func (c *clientBase) explainWait(err error) error {
 	case !errors.Is(err, ErrNotConnected) && !errors.Is(err, context.DeadlineExceeded) &&
 		!errors.Is(err, context.Canceled):
 		return err
-	case errors.Is(err, errUnwelcome), errors.Is(err, ErrClosed), errors.As(err, &told):
+	case errors.Is(err, errCredentialsRefused), errors.Is(err, ErrClosed), errors.As(err, &told):
 		return err
 	}
 	last := c.connectFailure.lastFailure()
@@ -241,10 +241,10 @@ func (c *clientBase) explainWait(err error) error {
 
 // connectWaitError returns the error of a wait for a connection that ended with ctx.
 func (c *clientBase) connectWaitError(ctx context.Context) error {
-	why := errNotNow
+	why := errNotConnectedNow
 	switch now, _ := c.board.currentState(); now.State {
 	case NeverConnected:
-		why = errNotYet
+		why = errNeverConnected
 	case ReadOnly:
 		why = errNoQuorum
 	}

@@ -72,7 +72,7 @@ func (m *sessionManager) applyInput(in machineInput, server string, why error, f
 		case doAttach:
 			e.changeState(func() { e.attached, e.suspended = true, false })
 		case doSuspend:
-			e.suspendHolds()
+			e.endHoldsOnSuspension()
 		case doLose:
 			m.endEpoch(e, why)
 		case doOpen:

@@ -91,7 +91,7 @@ func newWatch(c *Client, kind wire.WatchKind, full string, fn func(Event)) *Watc
 	}
 	if persistent || fn != nil {
 		w.overflow = &watchOverflow{stopped: make(chan struct{})}
-		w.overflow.backlog.unbounded = fn != nil && !c.isZeroValue() && c.view.own
+		w.overflow.backlog.unbounded = fn != nil && !c.isZeroValue() && c.view.forRecipes
 	}
 	if w.fn == nil {
 		w.ch = make(chan Event, room)
