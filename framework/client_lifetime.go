@@ -213,14 +213,14 @@ func (c *clientCore) close(ctx context.Context) error {
 	defer c.ops.logLines.flush(ctx)
 	switch {
 	case err == nil:
-		c.log.Info("client closed", "epoch", e.n)
+		c.log.Info("client closed", "epoch", e.number)
 		return nil
 	case errors.Is(err, wire.ErrUnacknowledged):
 		err = withSentinel(ErrUnacknowledged, err)
 	default:
 		err = fmt.Errorf("close: %w", err)
 	}
-	c.log.Warn("client closed", "epoch", e.n, "err", err)
+	c.log.Warn("client closed", "epoch", e.number, "err", err)
 	return err
 }
 

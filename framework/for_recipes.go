@@ -20,8 +20,8 @@ import (
 // for a recipe that continues, with one view, what another view has acquired. For authors of recipes.
 func (s *Session) As(c *Client) *Session {
 	v := c.view
-	v.epoch = s.e
-	return &Session{s.e, newClient(s.c.core, v)}
+	v.epoch = s.epoch
+	return &Session{epoch: s.epoch, client: newClient(s.client.core, v)}
 }
 
 // Connections returns the number of connections that the session has had. It grows before the first event or result of
@@ -30,7 +30,7 @@ func (s *Session) Connections() uint64 {
 	if s.isZeroValue() {
 		return 0
 	}
-	return s.e.wire.Connections()
+	return s.epoch.wire.Connections()
 }
 
 // Grace returns how long the users of a hold that was lost have to stop, from the end of its context, before a
@@ -55,7 +55,7 @@ func (s *Session) Zxid() int64 {
 	if s.isZeroValue() {
 		return 0
 	}
-	return s.e.wire.MaxZxid()
+	return s.epoch.wire.MaxZxid()
 }
 
 // Ended returns a function that reports whether the session has ended. The function keeps neither the session nor its
@@ -65,10 +65,10 @@ func (s *Session) Ended() func() bool {
 	if s.isZeroValue() {
 		return func() bool { return true }
 	}
-	if made := s.c.cached.ended.Load(); made != nil {
+	if made := s.client.cached.ended.Load(); made != nil {
 		return *made
 	}
-	kept := weak.Make(s.e)
+	kept := weak.Make(s.epoch)
 	ended := func() bool {
 		e := kept.Value()
 		if e == nil {
@@ -78,7 +78,7 @@ func (s *Session) Ended() func() bool {
 		defer e.mu.Unlock()
 		return e.endedBy != nil
 	}
-	s.c.cached.ended.Store(&ended)
+	s.client.cached.ended.Store(&ended)
 	return ended
 }
 
@@ -233,7 +233,7 @@ func (c *Client) UnpackedUpTo(path string, data []byte, limit int) ([]byte, erro
 	if err != nil || !c.Compresses() {
 		return data, nil
 	}
-	plain, err := c.decodeNodeDataUpTo(full, data, compressionDefault, min(limit, c.core.cfg.decompressed))
+	plain, err := c.decodeNodeDataUpTo(full, data, compressionDefault, min(limit, c.core.cfg.decompressedLimit))
 	if err != nil && !errors.Is(err, ErrDecompressedTooLarge) {
 		return data, err
 	}

@@ -51,7 +51,7 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 	if s.isZeroValue() {
 		return nil, wrapOpError("hold", opt.Path, ErrNoClient)
 	}
-	full, err := s.c.fullPath(opt.Path)
+	full, err := s.client.fullPath(opt.Path)
 	if left := checkContext(ctx); left != nil {
 		err = left
 	}
@@ -61,38 +61,38 @@ func (s *Session) Hold(ctx context.Context, opt HoldOptions) (*Hold, error) {
 	var h *Hold
 	shown := time.Now() // the last proof that the node exists; the first is the caller's
 	err = repeatUncertain(ctx, func() error {
-		written, err := s.e.awaitCertainty(ctx, full, opt.Loss)
+		written, err := s.epoch.awaitCertainty(ctx, full, opt.Loss)
 		if !written.IsZero() {
 			shown = written
 		}
 		if err == nil && time.Since(shown) >= ownWatchAfter {
-			err = s.e.checkNodePresent(ctx, full, opt)
+			err = s.epoch.checkNodePresent(ctx, full, opt)
 			shown = time.Now()
 		}
 		if err != nil {
 			return err
 		}
 		if h == nil {
-			h = newHold(s.e, full, opt)
-			h.eventless = !s.c.ReadsItsOwn(opt.Path)
+			h = newHold(s.epoch, full, opt)
+			h.eventless = !s.client.ReadsItsOwn(opt.Path)
 			if time.Since(shown) >= ownWatchAfter { // the hook took long
 				return errUncertain
 			}
 		}
-		return s.e.registerHold(h)
+		return s.epoch.registerHold(h)
 	})
 	switch {
 	case err != nil:
 		if h != nil {
 			h.End(err)
 		}
-		return nil, wrapOpError("hold", opt.Path, s.e.core.explainWait(err))
+		return nil, wrapOpError("hold", opt.Path, s.epoch.core.explainWait(err))
 	case opt.OwnWatchAfter < 0:
 		h.watchOwnNode(true)
 	case opt.OwnWatchAfter > 0:
 		h.setTimer(opt.OwnWatchAfter)
 	default:
-		s.e.youngHolds.addHold(h)
+		s.epoch.youngHolds.addHold(h)
 	}
 	return h, nil
 }
@@ -108,7 +108,7 @@ func newHold(e *sessionEpoch, full string, opt HoldOptions) *Hold {
 			values = context.WithoutCancel(opt.Values)
 		}
 		info := HoldInfo{
-			Recipe: opt.Recipe, Path: opt.Path, Token: opt.Czxid, Epoch: e.n, SessionID: e.wire.ID(),
+			Recipe: opt.Recipe, Path: opt.Path, Token: opt.Czxid, Epoch: e.number, SessionID: e.wire.ID(),
 		}
 		h.ctx.values, h.reportEnd = observer.reportHold(values, info)
 	}

@@ -199,7 +199,7 @@ func (c *Client) checkRequestSize(bytes int) error {
 
 // decodeNodeData returns a node's data, decompressed if they should be. Empty data are never compressed.
 func (c *Client) decodeNodeData(full string, data []byte, p compressionChoice) ([]byte, error) {
-	return c.decodeNodeDataUpTo(full, data, p, c.core.cfg.decompressed)
+	return c.decodeNodeDataUpTo(full, data, p, c.core.cfg.decompressedLimit)
 }
 
 func (c *Client) decodeNodeDataUpTo(full string, data []byte, p compressionChoice, limit int) ([]byte, error) {

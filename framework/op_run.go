@@ -271,7 +271,7 @@ func (r *operationRun[T]) reportResult(err error) {
 	}
 	how := OperationEnd{Err: err, Attempts: r.tries}
 	if r.e != nil {
-		how.Epoch = r.e.n
+		how.Epoch = r.e.number
 	}
 	r.endReported = true
 	r.reportEnd(how)
